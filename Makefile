@@ -116,12 +116,18 @@ e2e-tar: netboot ## Install QEMU machines from a tar of a root file system; boot
 
 # E2E_REPAVE_CACHE=dir sets the directory of the image. With E2E_REPAVE_DHCP=dnsmasq, dnsmasq answers
 # the firmware as in docs/netboot.md. E2E_REPAVE_BOXES=1 installs one machine.
+# The first of these targets builds Kubernetes and a disk image. The limit of a test must not depend
+# on that.
+PREPARE_REPAVE := E2E_REPAVE=1 go test -count=1 -timeout 60m -run '^$$' ./test/repavelab
+
 .PHONY: e2e-repave
 e2e-repave: netboot ## Install three bare QEMU machines and join them to Kubernetes while the leader is killed three times (15 minutes)
+	$(PREPARE_REPAVE)
 	E2E_REPAVE=1 go test -count=1 -timeout 20m -v -run '^TestRepave$$' ./test/repavelab
 
 .PHONY: e2e-httpboot
 e2e-httpboot: netboot ## Boot a QEMU machine with UEFI HTTP boot into the installer (2 minutes)
+	$(PREPARE_REPAVE)
 	E2E_REPAVE=1 go test -count=1 -timeout 10m -v -run '^TestHTTPBoot$$' ./test/repavelab
 
 .PHONY: e2e-dhcp
@@ -130,6 +136,7 @@ e2e-dhcp: ## Answer firmware with dnsmasq and Kea, configured as in docs/netboot
 
 .PHONY: e2e-repave-fails
 e2e-repave-fails: netboot ## Install a bare QEMU machine while each part fails once (10 minutes)
+	$(PREPARE_REPAVE)
 	E2E_REPAVE=1 go test -count=1 -timeout 20m -v -run '^TestRepaveFails$$' ./test/repavelab
 
 # E2E_SSH_ROOT=dir sets the directory of the host's root.

@@ -58,12 +58,14 @@ func importRules() []importRule {
 		{part: "cluster/...", may: []string{"proto/...", "fsm"}},
 		{part: "internal/secrets", may: []string{"proto/...", "fsm", "cluster", "cluster/keyfile"}},
 		{part: "providers/...", may: []string{"proto/holdfast/..."}, tests: []string{"cluster/freeport"}},
+		{part: "internal/filter", may: []string{"proto/holdfast/...", "internal/nearest"}},
+		{part: "executor/executortest", may: []string{"proto/...", "fsm", "cluster", "providers", "providers/fake"}},
 		{part: "executor/...", may: []string{
-			"proto/...", "internal/archive", "fsm", "cluster", "providers",
-		}, tests: []string{"internal/archive/...", "providers/..."}},
+			"proto/...", "internal/archive", "internal/filter", "internal/secrets", "fsm", "cluster", "providers",
+		}, tests: []string{"internal/archive/...", "providers/..."}, never: []string{module + "/executor/executortest"}},
 		{part: "internal/images/...", may: []string{"proto/...", "fsm", "cluster", "providers", "server/auth"}},
 		{part: "server/...", may: []string{
-			"proto/...", "internal/nearest", "internal/archive", "internal/images/...", "internal/secrets",
+			"proto/...", "internal/nearest", "internal/archive", "internal/filter", "internal/images/...", "internal/secrets",
 			"fsm", "cluster", "cluster/peertls", "cluster/keyfile", "providers",
 		}, tests: []string{"providers/...", "cluster/peertls/issue"}},
 		{part: "client/...", may: []string{"proto/holdfast/..."}, link: heavy},
@@ -110,6 +112,7 @@ func unwanted() map[string]string {
 	return map[string]string{
 		"github.com/stretchr/testify/...": "go-cmp, and got and want",
 		"gopkg.in/yaml.v3":                "sigs.k8s.io/yaml",
+		"math/rand":                       "math/rand/v2",
 		"github.com/sirupsen/logrus":      "log/slog",
 		"go.uber.org/zap/...":             "log/slog",
 	}

@@ -1,11 +1,14 @@
-// Package executor contains the leader's tasks: it drives runs, polls the conditions of
-// machines, compresses and archives the logs of ended runs, and deletes old records.
+// Package executor lists the leader's tasks. Each has a package of its own:
 //
-// For each attempt of a step it commits the intent, does the effect, gathers fresh
-// evidence that it happened, and commits the outcome (docs/concepts.md). A new leader
-// that finds an intent without an outcome observes before it acts.
+//   - runs drives runs: it makes the attempts of their steps and stores their logs
+//   - monitor polls the conditions of machines
+//   - lease tracks heartbeats and expires leases
+//   - retention archives ended runs and removes old records
+//   - notes stores facts about devices, and install sessions
+//   - nodelog logs the changes of nodes, agents and pools
+//   - webhook posts events
 //
-// It has no durable state of its own: everything is rebuilt from a View when a term
-// begins. It must not decide how an outcome changes a run (the FSM does), and it must
-// reach hardware only through a provider.
+// A task begins with a term and ends with it. It has no durable state of its own: everything is
+// rebuilt from a View when a term begins. A task must not decide how a command changes the state
+// (the FSM does), and it must reach hardware only through a provider.
 package executor

@@ -8,10 +8,9 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
-	"github.com/holdfast-metal/holdfast/server/filter"
-	"github.com/holdfast-metal/holdfast/server/webhook"
 )
 
 // eventPause is the minimum time between two reads of the state for a watcher.
@@ -31,7 +30,7 @@ func (s *eventService) WatchEvents(
 	r *holdfastv1.WatchEventsRequest, stream grpc.ServerStreamingServer[holdfastv1.Event],
 ) error {
 	ctx := stream.Context()
-	f, err := compile(webhook.Schema, r.GetFilter())
+	f, err := compile(filter.EventSchema, r.GetFilter())
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/server/filter"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 )
 
 func TestFilters(t *testing.T) {

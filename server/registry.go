@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
-	"github.com/holdfast-metal/holdfast/server/filter"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 )
 
 // serviceTTL is how long a service stays active without a ping. Clients ping every 5 to

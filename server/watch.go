@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
-	"github.com/holdfast-metal/holdfast/server/filter"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 )
 
 // WatchRuns streams the current state of the matching runs, oldest first, and then every

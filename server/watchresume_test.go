@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
-	"github.com/holdfast-metal/holdfast/server/filter"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 )
 
 // model computes the events that a watcher must get, by checking every event.

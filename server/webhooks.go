@@ -6,9 +6,9 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
-	"github.com/holdfast-metal/holdfast/server/webhook"
 )
 
 // webhookService implements WebhookService.
@@ -26,7 +26,7 @@ func (s *webhookService) PutWebhook(ctx context.Context, r *holdfastv1.PutWebhoo
 	if err := violations(fsm.ValidateWebhook(w)); err != nil {
 		return nil, err
 	}
-	if _, err := webhook.Compile(w.GetFilter()); err != nil {
+	if _, err := filter.CompileEvent(w.GetFilter()); err != nil {
 		return nil, invalid("webhook.filter", err.Error())
 	}
 	c := s.command(ctx)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/holdfast-metal/holdfast/executor"
+	"github.com/holdfast-metal/holdfast/executor/runs"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
@@ -110,8 +110,8 @@ func TestKillLeaderAtEveryBoundary(t *testing.T) {
 				step("restart", &holdfastv1.Reboot{Mode: "bmc"}), step("install", &holdfastv1.RepaveImage{Image: "debian-13"}))
 			for _, k := range cases {
 				k.plan(c)
-				for _, b := range executor.Boundaries() {
-					if testing.Short() && b != executor.AfterEffect {
+				for _, b := range runs.Boundaries() {
+					if testing.Short() && b != runs.AfterEffect {
 						continue
 					}
 					if !t.Run(k.name+"/"+string(b), func(t *testing.T) { crash.at(t, k, b) }) {
@@ -138,7 +138,7 @@ type crasher struct {
 	gaps    []time.Duration
 }
 
-func (r *crasher) at(t *testing.T, k crashCase, b executor.Boundary) {
+func (r *crasher) at(t *testing.T, k crashCase, b runs.Boundary) {
 	c := r.cluster.In(t)
 	machine := "m-" + k.name + "-" + string(b)
 	// A run of steps of other kinds is in the middle of something when the leader dies.
@@ -175,8 +175,8 @@ func (r *crasher) at(t *testing.T, k crashCase, b executor.Boundary) {
 }
 
 // leaders is how many leaders an attempt has had when the first one died at a boundary.
-func leaders(b executor.Boundary) int {
-	if b == executor.BeforeIntent {
+func leaders(b runs.Boundary) int {
+	if b == runs.BeforeIntent {
 		return 1 // nothing of it was recorded
 	}
 	return 2

@@ -3,7 +3,7 @@ package crash
 import (
 	"testing"
 
-	"github.com/holdfast-metal/holdfast/executor"
+	"github.com/holdfast-metal/holdfast/executor/runs"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
@@ -30,7 +30,7 @@ func TestSlowShutdownIsAskedForOnce(t *testing.T) {
 			c := c.In(t)
 			machine := "m-" + k.name
 			c.Register(machine)
-			point := harness.Failpoint{Boundary: executor.AfterEffect, Kind: k.kind}
+			point := harness.Failpoint{Boundary: runs.AfterEffect, Kind: k.kind}
 			if err := c.Points.Arm(point); err != nil {
 				t.Fatal(err)
 			}

@@ -3,7 +3,7 @@ package crash
 import (
 	"testing"
 
-	"github.com/holdfast-metal/holdfast/executor"
+	"github.com/holdfast-metal/holdfast/executor/runs"
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
@@ -19,10 +19,10 @@ func TestStopLeaderAtBoundaries(t *testing.T) {
 	}
 	// By boundary first: a leader that went on may be in the case before still, and is not to meet
 	// the failpoint of the next one.
-	for _, b := range executor.Boundaries() {
+	for _, b := range runs.Boundaries() {
 		for _, k := range crashCases() {
 			destructive := k.kind == "reboot" || k.kind == "rma" || k.kind == "repave" || k.kind == "power"
-			if b != executor.AfterIntent && !destructive {
+			if b != runs.AfterIntent && !destructive {
 				continue
 			}
 			if !t.Run(k.name+"/"+string(b), func(t *testing.T) { stopAt(t, c.In(t), k, b) }) {
@@ -32,7 +32,7 @@ func TestStopLeaderAtBoundaries(t *testing.T) {
 	}
 }
 
-func stopAt(t *testing.T, c *harness.Cluster, k crashCase, b executor.Boundary) {
+func stopAt(t *testing.T, c *harness.Cluster, k crashCase, b runs.Boundary) {
 	machine := "m-" + k.name + "-" + string(b)
 	c.Register(machine)
 	point := harness.Failpoint{Boundary: b, Kind: k.kind, Stop: true}

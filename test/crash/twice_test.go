@@ -3,7 +3,7 @@ package crash
 import (
 	"testing"
 
-	"github.com/holdfast-metal/holdfast/executor"
+	"github.com/holdfast-metal/holdfast/executor/runs"
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
@@ -23,7 +23,7 @@ func TestKillTwoLeadersInOneAttempt(t *testing.T) {
 			machine := "m-" + k.name
 			c.Register(machine)
 			var points []harness.Failpoint
-			for _, b := range []executor.Boundary{executor.AfterIntent, executor.AfterEffect} {
+			for _, b := range []runs.Boundary{runs.AfterIntent, runs.AfterEffect} {
 				p := harness.Failpoint{Boundary: b, Kind: k.kind}
 				if err := c.Points.Arm(p); err != nil {
 					t.Fatal(err)

@@ -102,7 +102,7 @@ func build(t *testing.T) string {
 		"readGrace = 30 * time.Second"); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.Patch("executor/recover.go", "recoverPatience = 2 * time.Minute",
+	if err := o.Patch("executor/monitor/recover.go", "recoverPatience = 2 * time.Minute",
 		"recoverPatience = 3 * time.Second"); err != nil {
 		t.Fatal(err)
 	}

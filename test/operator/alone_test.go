@@ -9,7 +9,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
-	"github.com/holdfast-metal/holdfast/executor"
+	"github.com/holdfast-metal/holdfast/executor/runs"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -52,7 +52,7 @@ func TestOpenAttemptGoesOnInAClusterOfOne(t *testing.T) {
 			fails := make(failsWhenTold)
 			clustertest.Start(t, clustertest.Options{Peers: 1, Register: func(_ int, p *clustertest.Peer) { self = p },
 				Tasks: func(int) []cluster.LeaderTask {
-					return []cluster.LeaderTask{executor.New(executor.Config{}, self.Node, self.FSM, set), fails}
+					return []cluster.LeaderTask{runs.New(runs.Config{}, self.Node, self.FSM, set), fails}
 				}})
 			clustertest.Eventually(t, 30*time.Second, "it leads", func() error {
 				if !self.Node.Ready() {

@@ -14,10 +14,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
-	"github.com/holdfast-metal/holdfast/executor"
+	"github.com/holdfast-metal/holdfast/executor/retention"
 	"github.com/holdfast-metal/holdfast/internal/archive/dir"
 	"github.com/holdfast-metal/holdfast/internal/archive/s3"
-	"github.com/holdfast-metal/holdfast/server"
 )
 
 // archiveConfig selects the archive of old runs. In the file it is one key, archive, with keys
@@ -42,22 +41,14 @@ func (c *archiveConfig) flags(fs *pflag.FlagSet) {
 }
 
 // store is an archive as peers use it: the leader writes, all peers read.
-type store interface{ executor.Archive }
+type store interface{ retention.Archive }
 
-// readable returns the archive as the server's interface; nil for none.
-func readable(s store) server.Archive {
-	if s == nil {
-		return nil
-	}
-	return s
-}
-
-func (c *archiveConfig) archivist(log *slog.Logger, reg prometheus.Registerer) executor.ArchivistConfig {
+func (c *archiveConfig) archiver(log *slog.Logger, reg prometheus.Registerer) retention.ArchiverConfig {
 	keep := c.ArchiveKeepRuns
 	if keep == 0 {
-		keep = -1 // none: zero is the archivist's word for its default
+		keep = -1 // none: zero is the archiver's word for its default
 	}
-	return executor.ArchivistConfig{After: c.ArchiveAfter, Keep: c.ArchiveKeep, KeepRuns: keep,
+	return retention.ArchiverConfig{After: c.ArchiveAfter, Keep: c.ArchiveKeep, KeepRuns: keep,
 		Interval: min(time.Minute, c.ArchiveAfter), Logger: log, Registerer: reg}
 }
 

@@ -10,14 +10,14 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/holdfast-metal/holdfast/executor"
+	"github.com/holdfast-metal/holdfast/executor/runs"
 )
 
 // boundaryHook reads HOLDFAST_FAILPOINT: one or more "<boundary>/<kind of step>@<file>",
 // separated by commas. The first process that reaches the boundary and creates the file kills
 // itself, so one peer dies once. With "!" instead of "@" it stops itself (SIGSTOP) until it is
 // resumed. If the file exists, nothing happens: a test arms a failpoint by removing its file.
-func boundaryHook() func(executor.Boundary, string) {
+func boundaryHook() func(runs.Boundary, string) {
 	kill, stop := map[string]string{}, map[string]string{} // files by "<boundary>/<kind>"
 	for _, point := range strings.Split(os.Getenv("HOLDFAST_FAILPOINT"), ",") {
 		if point == "" {
@@ -25,7 +25,7 @@ func boundaryHook() func(executor.Boundary, string) {
 		}
 		at := strings.IndexAny(point, "@!")
 		boundary, kind, ok := strings.Cut(point[:max(at, 0)], "/")
-		if !ok || kind == "" || at == len(point)-1 || !slices.Contains(executor.Boundaries(), executor.Boundary(boundary)) {
+		if !ok || kind == "" || at == len(point)-1 || !slices.Contains(runs.Boundaries(), runs.Boundary(boundary)) {
 			// Only tests use this build, and a test that crashes nothing proves nothing.
 			panic(fmt.Sprintf("read HOLDFAST_FAILPOINT: %q is not <boundary>/<kind>@<file>", point))
 		}
@@ -35,7 +35,7 @@ func boundaryHook() func(executor.Boundary, string) {
 		}
 		files[point[:at]] = point[at+1:]
 	}
-	return func(b executor.Boundary, kind string) {
+	return func(b runs.Boundary, kind string) {
 		where := string(b) + "/" + kind
 		if first(kill[where]) {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)

@@ -21,6 +21,9 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/executor"
 	"github.com/holdfast-metal/holdfast/executor/lease"
+	"github.com/holdfast-metal/holdfast/executor/monitor"
+	"github.com/holdfast-metal/holdfast/executor/runs"
+	"github.com/holdfast-metal/holdfast/executor/webhook"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/hardware"
 	"github.com/holdfast-metal/holdfast/internal/heap"
@@ -32,7 +35,6 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/egress"
 	"github.com/holdfast-metal/holdfast/server/ui/history"
-	"github.com/holdfast-metal/holdfast/server/webhook"
 )
 
 // Command returns the command that runs a peer. version is the version of the build.
@@ -160,18 +162,30 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if err != nil {
 		return fmt.Errorf("read --deny-urls: %w", err)
 	}
-	p.exec = executor.New(executor.Config{MaxActive: cfg.MaxActiveRuns,
-		StepDeadline: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second,
-		DenyURL:      fetches.CheckURL,
-		Logger:       peerLog,
-		Tracer:       traces.Tracer(),
-		Boundary:     boundaryHook()}, p.node, state, set)
-	reconciler := executor.NewReconciler(
-		executor.ReconcilerConfig{Interval: time.Duration(cfg.ReconcileIntervalSeconds) * time.Second,
+	old, closeArchive, err := cfg.archiveConfig.open()
+	if err != nil {
+		return err
+	}
+	defer closeArchive()
+	resolver := secrets.NewResolver(state, keys)
+	tasks := executor.New(executor.Config{
+		Runs: runs.Config{MaxActive: cfg.MaxActiveRuns,
+			StepDeadline: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second,
+			DenyURL:      fetches.CheckURL,
+			Logger:       peerLog,
+			Tracer:       traces.Tracer(),
+			Boundary:     boundaryHook()},
+		Monitor: monitor.Config{Interval: time.Duration(cfg.ReconcileIntervalSeconds) * time.Second,
 			HealthInterval: time.Duration(cfg.HealthIntervalSeconds) * time.Second,
 			Calls:          cfg.LookCalls,
 			Logger:         peerLog,
-			Registerer:     reg}, p.node, state, set)
+			Registerer:     reg},
+		Leases:   lease.Config{Logger: peerLog, Registerer: reg},
+		Archive:  cfg.archiveConfig.archiver(peerLog, reg),
+		Webhooks: webhook.Config{Transport: fetches.Transport(), Logger: peerLog, Registerer: reg},
+		Logger:   peerLog,
+	}, executor.Deps{Node: p.node, State: state, Providers: set, Secrets: resolver, Archive: old})
+	p.exec, leaseLoad = tasks.Runs, tasks.Leases.Load
 	retries := int32(cfg.DefaultStepMaxRetries)
 	if retries == 0 {
 		retries = -1 // none: zero is the server's word for its default
@@ -184,24 +198,16 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if err != nil {
 		return err
 	}
-	notes := executor.NewNotes(p.node, state)
-	hw.Attach(secrets.NewResolver(state, keys), notes, state)
-	hw.AttachInstalls(executor.NewInstalls(p.node, state))
-	leases := lease.NewEngine(lease.Config{Logger: peerLog, Registerer: reg}, p.node, state)
-	leaseLoad = leases.Load
-	gateway := lease.NewGateway(leases, p.node, peerLog)
+	hw.Attach(resolver, tasks.Devices, state)
+	hw.AttachInstalls(tasks.Installs)
+	gateway := lease.NewGateway(tasks.Leases, p.node, peerLog)
 	files, done, err := openImages(images.Config{PeerID: cfg.NodeID, Transport: fetches.Transport(), Logger: peerLog,
 		Registerer: reg}, cfg.DataDir, p.node, state)
 	if err != nil {
 		return err
 	}
 	defer done()
-	old, closeArchive, err := cfg.archiveConfig.open()
-	if err != nil {
-		return err
-	}
-	defer closeArchive()
-	srv := server.New(server.Config{Archive: readable(old), Files: files, ChooseDisk: chooseDisk, Version: version,
+	srv := server.New(server.Config{Archive: old, Files: files, ChooseDisk: chooseDisk, Version: version,
 		Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node, Consoles: p.exec, Peers: p.node,
 		PeerID: cfg.NodeID, Keeper: p.node, Settings: cfg.settings, Leases: gateway, AutoDiscover: cfg.AutoDiscover,
 		AutoDiscoverLimit: cfg.AutoDiscoverLimit, PlatformMarginPercent: cfg.PlatformMarginPercent, Keys: keys,
@@ -214,7 +220,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		grpc.ChainStreamInterceptor(srv.StreamInterceptors()...))...) //nolint:contextcheck // streams bring their own
 	srv.Register(api)
 	relay.Register(api)
-	leases.Register(api)
+	tasks.Leases.Register(api)
 	files.Register(api)
 	p.node.RegisterPeerService(api)
 
@@ -256,15 +262,9 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	g.Go(func() error { return keys.Run(web) })
 	g.Go(func() error { return hw.Serve(web) })
 	g.Go(func() error { return newPulse(peerLog, func() string { return p.line(state) }).run(gctx) })
-	tasks := append([]cluster.LeaderTask{p.exec, reconciler, leases, hw, notes,
-		executor.NewJanitor(p.node, state, peerLog), server.NewNodeLog(state, peerLog)}, vault.tasks...)
-	tasks = append(tasks, webhook.NewSender(webhook.Config{Transport: fetches.Transport(), Logger: peerLog,
-		Registerer: reg}, p.node, state, secrets.NewResolver(state, keys)))
-	if old != nil {
-		tasks = append(tasks, executor.NewArchivist(cfg.archiveConfig.archivist(peerLog, reg), p.node, state, old))
-	}
+	others := append([]cluster.LeaderTask{hw}, vault.tasks...)
 	if !cfg.Insecure {
-		tasks = append(tasks, auth.NewBootstrap(p.node, os.Stdout))
+		others = append(others, auth.NewBootstrap(p.node, os.Stdout))
 	}
 	g.Go(func() error {
 		// The API stays up while the node hands over its leadership: calls in the meantime are
@@ -277,7 +277,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 			}
 			stop(context.Cause(gctx))
 		})()
-		err := p.node.Run(leading, tasks...)
+		err := p.node.Run(leading, tasks.All(others...)...)
 		end.after(err)
 		stopWeb()
 		if ctx.Err() == nil {
@@ -309,7 +309,7 @@ type peer struct {
 	cfg  *Config
 	log  *slog.Logger
 	node *cluster.Node
-	exec *executor.Executor
+	exec *runs.Executor
 
 	stopping sync.Once
 	cancels  bool // what is to become of active runs, once it stops

@@ -18,7 +18,8 @@ const lookEvery = 5 * time.Second
 type pulse struct {
 	notify sdnotify.Notifier
 	log    *slog.Logger
-	// look returns the status line. It blocks if the peer hangs, and the watchdog then ends the process.
+	// look returns the status line. It blocks if the peer hangs, and the watchdog then ends the
+	// process.
 	look func() string
 }
 

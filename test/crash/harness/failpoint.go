@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/holdfast-metal/holdfast/executor"
+	"github.com/holdfast-metal/holdfast/executor/runs"
 )
 
 // Failpoints are the places where a peer can be made to kill or stop itself: each boundary
@@ -18,7 +18,7 @@ type Failpoints struct{ dir string }
 
 // Failpoint is one of them.
 type Failpoint struct {
-	Boundary executor.Boundary
+	Boundary runs.Boundary
 	Kind     string // of step
 	Stop     bool   // the peer stops itself (SIGSTOP) instead of dying
 }
@@ -28,7 +28,7 @@ func allFailpoints() []Failpoint {
 	for _, kind := range []string{"ssh", "reboot", "netboot", "repave", "join", "verify", "net", "rma", "power",
 		"inspect",
 		"identify", "event_log", "clear_event_log", "reset_bmc", "media", "inventory", "console"} {
-		for _, b := range executor.Boundaries() {
+		for _, b := range runs.Boundaries() {
 			all = append(all, Failpoint{b, kind, false}, Failpoint{b, kind, true})
 		}
 	}

@@ -1,0 +1,30 @@
+package notes
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/executor/executortest"
+	"github.com/holdfast-metal/holdfast/executor/runs"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+)
+
+// lab is a Lab whose leaders drive runs.
+type lab struct{ *executortest.Lab }
+
+func newLab(t *testing.T, c fake.Config) *lab {
+	t.Helper()
+	return &lab{executortest.New(t, c)}
+}
+
+// lead starts the next term, with an executor.
+func (l *lab) lead(cfg runs.Config) *executortest.Leader {
+	l.T.Helper()
+	return l.Lead(runs.New(cfg, l, l.FSM, l.Set).Run)
+}
+
+// quick returns a configuration for machines that boot in milliseconds.
+func quick() runs.Config {
+	return runs.Config{RetryBase: 2 * time.Millisecond, RetryMax: 10 * time.Millisecond, PollMin: time.Millisecond,
+		PollMax: 10 * time.Millisecond, LogFlush: 5 * time.Millisecond, SoftOff: 300 * time.Millisecond}
+}

@@ -1,0 +1,103 @@
+package notes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/executor/runs"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+)
+
+func TestNotes(t *testing.T) {
+	l := newLab(t, fake.Config{})
+	l.lead(quick())
+	n := NewDevices(l, l.FSM)
+	if got := n.Get("bmc/a"); got != nil {
+		t.Errorf("before anything was kept: %q", got)
+	}
+	if err := n.Put(t.Context(), "bmc/a", []byte("one")); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.PutFirst(t.Context(), "host/m", []byte("key")); err != nil {
+		t.Fatal(err)
+	}
+	var refused *fsm.Error
+	if err := n.PutFirst(t.Context(), "host/m", []byte("another")); !errors.As(err, &refused) ||
+		refused.Reason != fsm.ReasonDeviceNoted {
+		t.Errorf("a second first note: %v, want %s", err, fsm.ReasonDeviceNoted)
+	}
+	if got := string(n.Get("bmc/a")) + string(n.Get("host/m")); got != "onekey" {
+		t.Errorf("what is kept: %q", got)
+	}
+	l.lead(quick()) // a later leader finds it, and keeps its own
+	if err := n.Put(t.Context(), "bmc/a", nil); err != nil || n.Get("bmc/a") != nil {
+		t.Errorf("remove a note: %v, there is %q", err, n.Get("bmc/a"))
+	}
+}
+
+// A note that is not urgent is written at most once in 30 s per device, however often it
+// changes, with its newest value.
+func TestNotesArePacedAndCoalesced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, fake.Config{})
+		l.lead(runs.Config{}).Stop()
+		n := NewDevices(l, l.FSM)
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- n.Run(ctx, cluster.NewTerm(l.Epoch(), nil)) }()
+		before := l.Written()
+		for i := range 600 { // a minute in which two BMCs flap, ten times a second
+			for _, key := range []string{"bmc/a", "bmc/b"} {
+				n.PutSoon(key, fmt.Append(nil, i))
+				if got := string(n.Get(key)); got != fmt.Sprint(i) {
+					t.Fatalf("note of %s: %q, want %d, which is not on record yet", key, got, i)
+				}
+			}
+			time.Sleep(100 * time.Millisecond) // sleep: of the bubble's clock
+		}
+		if wrote := l.Written() - before; wrote < 4 || wrote > 6 {
+			t.Errorf("%d notes are on record after a minute, want two or three of each device", wrote)
+		}
+		time.Sleep(31 * time.Second) // sleep: of the bubble's clock
+		for _, key := range []string{"bmc/a", "bmc/b"} {
+			if got := string(l.FSM.View().DeviceNote(key)); got != "599" {
+				t.Errorf("on record of %s: %q, want the last", key, got)
+			}
+		}
+		quiet := l.Written()
+		n.PutSoon("bmc/a", []byte("599"))
+		time.Sleep(5 * time.Second) // sleep: of the bubble's clock
+		if l.Written() != quiet {
+			t.Error("what is on record already was written again")
+		}
+
+		n.PutSoon("bmc/a", []byte("soon"))
+		if err := n.Put(t.Context(), "bmc/a", []byte("now")); err != nil ||
+			string(l.FSM.View().DeviceNote("bmc/a")) != "now" {
+			t.Errorf("an urgent note is not on record: %v", err)
+		}
+		n.PutSoon("bmc/a", []byte("after"))
+		time.Sleep(20 * time.Second) // sleep: of the bubble's clock
+		if got := string(l.FSM.View().DeviceNote("bmc/a")); got != "now" {
+			t.Errorf("20 s after an urgent note: %q, want it still", got)
+		}
+		l.lead(runs.Config{}).Stop() // what this leader has not written, the next one learns itself
+		if got := string(n.Get("bmc/a")); got != "now" {
+			t.Errorf("under the next leader: %q, want what is on record", got)
+		}
+		time.Sleep(time.Minute) // sleep: of the bubble's clock
+		if got := string(l.FSM.View().DeviceNote("bmc/a")); got != "now" {
+			t.Errorf("an old leader has written %q", got)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,110 @@
+// Package retention has the leader tasks that end the life of records: GC deletes old records of
+// the state, and Archiver moves ended runs to the archive. The FSM checks each command again, so
+// neither can delete what is still needed.
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+const (
+	gcPause = 20 * time.Second
+	// deadTokenFor is how long a revoked or expired token stays in the state, for audits.
+	deadTokenFor = 30 * 24 * time.Hour
+	maxDropped   = 1000 // tokens per command
+	maxMissing   = 100  // services per pass, one per command
+	// beatEvery keeps the clock of the state near the time in an idle cluster.
+	beatEvery = 4 * time.Minute
+)
+
+// GC is the leader task that removes old records: deregistered pools, tokens that
+// expired or were revoked long ago, and services that have been missing for long.
+type GC struct {
+	proposer task.Proposer
+	state    task.State
+	log      *slog.Logger
+}
+
+// NewGC returns a GC; Run it in each term.
+func NewGC(p task.Proposer, s task.State, log *slog.Logger) *GC {
+	return &GC{proposer: p, state: s, log: log}
+}
+
+// Run makes a pass at once, so that short terms collect garbage too, and then every 20 s
+// until the term ends.
+func (g *GC) Run(ctx context.Context, t cluster.Term) error {
+	beat := time.Now()
+	for ok := true; ok; ok = task.Sleep(ctx, gcPause) == nil {
+		if g.state.View().Has(fsm.Level2) && time.Since(beat) >= beatEvery {
+			beat = time.Now()
+			_, err := g.proposer.Apply(ctx, &internalv1.Command{
+				Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}},
+			})
+			if err != nil && ctx.Err() == nil {
+				g.log.Warn("advancing the clock of the state failed, will retry", "error", err)
+			}
+			if ahead := g.state.View().ClockAhead(); ahead > 0 {
+				g.log.Warn("clock of this leader is far ahead of the state's and is ignored: check it", "ahead", ahead)
+			}
+		}
+		for _, cmd := range g.due(time.Now()) {
+			cmd.Epoch = t.Epoch
+			_, err := g.proposer.Apply(ctx, cmd)
+			var refused *fsm.Error
+			if errors.As(err, &refused) && refused.Reason == fsm.ReasonStaleEpoch {
+				return fmt.Errorf("collect garbage: %w", err)
+			}
+			if err != nil && ctx.Err() == nil {
+				g.log.Warn("garbage collection failed, will retry", "error", err)
+			}
+		}
+	}
+	return nil
+}
+
+// due returns the commands that remove old records. The FSM checks each record again.
+func (g *GC) due(now time.Time) []*internalv1.Command {
+	view := g.state.View()
+	var cmds []*internalv1.Command
+	if pools := view.DrainedPools(now); len(pools) > 0 {
+		cmds = append(cmds, &internalv1.Command{Op: &internalv1.Command_SweepPools{
+			SweepPools: &internalv1.SweepPools{PoolIds: pools},
+		}})
+	}
+	var dead []string
+	for tok := range view.Tokens("") {
+		if len(dead) == maxDropped {
+			break
+		}
+		for _, end := range []*timestamppb.Timestamp{tok.GetRevokedAt(), tok.GetExpiresAt()} {
+			if end != nil && end.AsTime().Before(now.Add(-deadTokenFor)) {
+				dead = append(dead, tok.GetTokenId())
+				break
+			}
+		}
+	}
+	if view.Has(fsm.Level2) { // peers below level 2 do not let a service return that the server has deregistered
+		for _, id := range view.MissingServices(now, maxMissing) {
+			cmds = append(cmds, &internalv1.Command{Op: &internalv1.Command_DeregisterService{
+				DeregisterService: &internalv1.DeregisterService{Id: id, ByServer: true},
+			}})
+		}
+	}
+	if len(dead) > 0 {
+		cmds = append(cmds, &internalv1.Command{Op: &internalv1.Command_DropTokens{
+			DropTokens: &internalv1.DropTokens{TokenIds: dead},
+		}})
+	}
+	return cmds
+}

@@ -1,0 +1,98 @@
+package runs
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// allowance is the context of an attempt. It is like context.WithDeadline, but its
+// deadline can be extended: the time that a machine waits for its turn to be powered on
+// does not count.
+type allowance struct {
+	parent context.Context
+	inner  context.Context // ends with the parent, or when the deadline passes
+	timer  *time.Timer
+
+	mu     sync.Mutex
+	end    time.Time
+	passed bool
+}
+
+var _ context.Context = (*allowance)(nil)
+
+type allowanceKey struct{}
+
+// allow returns a context that ends at a deadline or with its parent. stop releases its resources.
+func allow(parent context.Context, end time.Time) (a *allowance, stop func()) {
+	inner, cancel := context.WithCancel(parent)
+	a = &allowance{parent: parent, inner: inner, end: end}
+	a.timer = time.AfterFunc(time.Until(end), func() {
+		a.mu.Lock()
+		a.passed = inner.Err() == nil
+		a.mu.Unlock()
+		cancel()
+	})
+	return a, func() {
+		a.timer.Stop()
+		cancel()
+	}
+}
+
+// extend moves the deadline of the attempt that ctx belongs to, unless it has passed.
+func extend(ctx context.Context, by time.Duration) {
+	a, ok := ctx.Value(allowanceKey{}).(*allowance)
+	if !ok || by <= 0 || !a.timer.Stop() {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.end = a.end.Add(by)
+	a.timer.Reset(time.Until(a.end))
+}
+
+// timedOut reports whether the deadline passed before the parent ended.
+func (a *allowance) timedOut() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.passed
+}
+
+// timedOut reports whether the deadline of the attempt that ctx belongs to has passed.
+func timedOut(ctx context.Context) bool {
+	a, ok := ctx.Value(allowanceKey{}).(*allowance)
+	return ok && a.timedOut()
+}
+
+// Deadline implements context.Context.
+func (a *allowance) Deadline() (time.Time, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if end, ok := a.parent.Deadline(); ok && end.Before(a.end) {
+		return end, true
+	}
+	return a.end, true
+}
+
+// Done implements context.Context.
+func (a *allowance) Done() <-chan struct{} { return a.inner.Done() }
+
+// Err implements context.Context.
+func (a *allowance) Err() error {
+	if a.timedOut() {
+		return context.DeadlineExceeded
+	}
+	return a.inner.Err()
+}
+
+// Value implements context.Context. The inner context is left out: contexts that derive
+// from this one end with Err.
+func (a *allowance) Value(key any) any {
+	if key == (allowanceKey{}) {
+		return a
+	}
+	return a.parent.Value(key)
+}
+
+// AfterFunc calls f when the context ends. Package context uses it for derived contexts.
+func (a *allowance) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(a.inner, f) }

@@ -1,0 +1,45 @@
+package runs
+
+import (
+	"context"
+	"errors"
+
+	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+var (
+	errCanceled = errors.New("run was canceled")
+	errRunOver  = errors.New("run has ended")
+	errPlanHeld = errors.New("plan is held")
+)
+
+// propose commits a command of this term, with retries.
+func (t *term) propose(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
+	return task.Propose(ctx, t.proposer, t.epoch, cmd)
+}
+
+// proposeRun commits a command about a run and returns the run after it. errRunOver,
+// errCanceled and errPlanHeld are the refusals that a runner expects.
+func (t *term) proposeRun(ctx context.Context, cmd *internalv1.Command) (*holdfastv1.Run, error) {
+	res, err := t.propose(ctx, cmd)
+	var refused *fsm.Error
+	if errors.As(err, &refused) {
+		switch refused.Reason {
+		case fsm.ReasonRunFinished:
+			return nil, errRunOver
+		case fsm.ReasonCancelRequested:
+			return nil, errCanceled
+		case fsm.ReasonPlanHeld:
+			return nil, errPlanHeld
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	run, _ := res.Value.(*holdfastv1.Run)
+	return run, nil
+}

@@ -1,0 +1,126 @@
+package runs
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/providers"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+const (
+	stepShutdown = "graceful-shutdown"
+
+	// powerUnknown is the evidence of a power state that cannot be read.
+	powerUnknown = "unknown"
+)
+
+// takesOut reports whether the run's plan is a built-in one that takes the machine out.
+func (a *attempt) takesOut() bool {
+	for _, s := range a.plan.GetSteps() {
+		if s.GetRma() != nil {
+			return a.builtIn() && a.state.View().Has(fsm.Level2)
+		}
+	}
+	return false
+}
+
+// unlessDead returns the action of a step that shuts the host down. If the host is dead,
+// the action is skipped.
+func (a *attempt) unlessDead(how action) action {
+	if a.step.GetName() != stepShutdown || !a.takesOut() {
+		return how
+	}
+	return action{before: how.before, do: func(ctx context.Context) error {
+		if dead, err := a.hostDead(ctx); dead || err != nil {
+			return err
+		}
+		return how.do(ctx)
+	}}
+}
+
+// hostDead reports whether the host is dead: it has not answered for the time of
+// deadAfter. With force, a host that refuses the login counts as dead too. The reason is
+// recorded as evidence, and the step has nothing left to do.
+func (a *attempt) hostDead(ctx context.Context) (bool, error) {
+	exec, ok := a.provider.(providers.RemoteExecutor)
+	if !ok {
+		return false, nil
+	}
+	var last error
+	since := time.Now()
+	err := a.poll(ctx, "the host to answer", func(ctx context.Context) (bool, error) {
+		_, last = exec.CommandStatus(ctx, a.machine, a.op.Token(), 0)
+		switch {
+		case last == nil, time.Since(since) >= a.deadAfter(ctx):
+			return true, nil
+		case !passing(last) && (a.flag(false, "force") || providers.ClassOf(last) == providers.Gone):
+			return true, nil
+		}
+		return false, last
+	})
+	if err != nil || last == nil {
+		return false, err
+	}
+	a.prove(map[string]string{fsm.ProofSkipped: task.Clean(last.Error())})
+	a.message = "skipped: the host does not answer: " + task.Clean(last.Error())
+	a.say("%s", a.message)
+	return true, nil
+}
+
+// deadAfter returns how long a host or BMC must not answer before it counts as dead: at
+// most half of the attempt's time.
+func (a *attempt) deadAfter(ctx context.Context) time.Duration {
+	most := a.cfg.DeadAfter
+	if end, ok := ctx.Deadline(); ok {
+		most = min(most, end.Sub(a.began)/2)
+	}
+	return most
+}
+
+// powerToTakeOut returns a function that reads the power state of a machine before it is
+// taken out. A BMC that does not answer is not an error at this point.
+func (a *attempt) powerToTakeOut(power providers.PowerController) func(context.Context) (map[string]string, error) {
+	since := time.Now()
+	return func(ctx context.Context) (map[string]string, error) {
+		state, err := power.PowerState(ctx, a.machine)
+		if err != nil && passing(err) && time.Since(since) >= min(a.cfg.DeadAfter, prepareTime/2) {
+			return map[string]string{proofPower: powerUnknown}, nil
+		}
+		return map[string]string{proofPower: string(state)}, err
+	}
+}
+
+// beyondReach reports whether a machine is taken out although its power cannot be
+// switched off: its BMC has not answered for the time of deadAfter, and its host does not
+// answer either or force is set.
+func (a *attempt) beyondReach(
+	ctx context.Context, power providers.PowerController, s *holdfastv1.RmaAction,
+) (bool, error) {
+	var last error
+	since := time.Now()
+	err := a.poll(ctx, "the BMC to answer", func(ctx context.Context) (bool, error) {
+		_, last = power.PowerState(ctx, a.machine)
+		return last == nil || time.Since(since) >= a.deadAfter(ctx), last
+	})
+	if err != nil || last == nil {
+		return false, err
+	}
+	if !a.flag(s.GetForce(), "force") {
+		in, ok := a.provider.(providers.Inspector)
+		if !ok {
+			return false, nil
+		}
+		if f, err := in.Inspect(ctx, a.machine); err == nil && (f.Reachable || f.ReachableUnknown) {
+			return false, providers.Errorf(providers.Unsupported, "take out "+a.machine.GetMachineId(),
+				"its BMC does not answer and its host may be up, so its power cannot be switched off: "+
+					"repair the BMC or set force: %w", last)
+		}
+	}
+	a.prove(map[string]string{proofPower: powerUnknown + ": " + task.Clean(last.Error())})
+	a.say("the power is not switched off: the BMC does not answer: %s", task.Clean(last.Error()))
+	return true, nil
+}

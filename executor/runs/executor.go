@@ -1,0 +1,264 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/providers"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// Config tunes an Executor. The zero value is the default everywhere.
+type Config struct {
+	MaxActive    int           // maximum number of active runs; the others wait in the queue. Default 10,000
+	RetryBase    time.Duration // delay before the first retry, doubled for each further one. Default 1 s
+	RetryMax     time.Duration // maximum delay between retries. Default 1 min
+	PollMin      time.Duration // first interval between observations. Default 20 ms
+	PollMax      time.Duration // maximum interval between observations. Default 2 s
+	NoteAfter    time.Duration // duration of a wait before it is recorded. Default 1 s
+	SoftOff      time.Duration // time for an operating system to shut down after a soft off. Default 1 min
+	Linger       time.Duration // time that a console stays open with no client attached. Default 30 s
+	UnseenBoot   time.Duration // time for a host to boot if its boot cannot be observed. Default 1 min
+	DeadAfter    time.Duration // time without an answer until a machine to be taken out counts as dead. Default 1 min
+	BMCGoes      time.Duration // time for a BMC that was reset to go away. Default 1 min
+	LogFlush     time.Duration // interval between commits of logs. Default 200 ms
+	StepDeadline time.Duration // for steps without a recorded timeout. Default 10 min
+
+	// DenyURL returns an error if the URL of a virtual medium is not allowed. The error
+	// is worded to follow "the URL". If nil, all URLs are allowed.
+	DenyURL func(url string) error
+
+	Logger *slog.Logger
+	Tracer trace.Tracer // records spans of attempts; nil for none
+
+	// Boundary is called at each boundary of each attempt, with the kind of the step.
+	// Tests crash the leader there.
+	Boundary func(b Boundary, kind string)
+}
+
+func (c Config) withDefaults() Config {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	def(&c.RetryBase, time.Second)
+	def(&c.RetryMax, time.Minute)
+	def(&c.PollMin, 20*time.Millisecond)
+	def(&c.PollMax, 2*time.Second)
+	def(&c.NoteAfter, time.Second)
+	def(&c.SoftOff, time.Minute)
+	def(&c.UnseenBoot, time.Minute)
+	def(&c.DeadAfter, time.Minute)
+	def(&c.BMCGoes, time.Minute)
+	def(&c.Linger, 30*time.Second)
+	def(&c.LogFlush, 200*time.Millisecond)
+	def(&c.StepDeadline, 10*time.Minute)
+	if c.MaxActive == 0 {
+		c.MaxActive = 10_000
+	}
+	if c.DenyURL == nil {
+		c.DenyURL = func(string) error { return nil }
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Boundary == nil {
+		c.Boundary = func(Boundary, string) {}
+	}
+	return c
+}
+
+// Executor is the leader task that drives runs.
+type Executor struct {
+	cfg       Config
+	proposer  task.Proposer
+	state     task.State
+	providers *providers.Set
+	consoles  *consoles
+	turns     *turns
+}
+
+// New returns an Executor; Run it in each term.
+func New(cfg Config, p task.Proposer, s task.State, set *providers.Set) *Executor {
+	return &Executor{
+		cfg:       cfg.withDefaults(),
+		proposer:  p,
+		state:     s,
+		providers: set,
+		consoles:  newConsoles(),
+		turns:     newTurns(),
+	}
+}
+
+// Run drives all active runs until the term ends. It returns after all its goroutines
+// have ended. It returns an error if this leader cannot continue and another one should.
+func (e *Executor) Run(ctx context.Context, t cluster.Term) error {
+	e.consoles.change(func() { e.consoles.terms++ })
+	defer e.consoles.change(func() { e.consoles.terms-- })
+	g, gctx := errgroup.WithContext(ctx)
+	tm := &term{
+		Executor: e,
+		epoch:    t.Epoch,
+		began:    time.Now(),
+		confirm:  t.Confirm,
+		runners:  map[string]*runner{},
+		queue:    newQueue(),
+		done:     make(chan string),
+		group:    g,
+		logs:     newLogSet(),
+	}
+	g.Go(func() error { return tm.follow(gctx) })
+	g.Go(func() error { return tm.flushLogs(gctx) })
+	g.Go(func() error { return tm.compact(gctx) })
+	if err := g.Wait(); ctx.Err() == nil {
+		return fmt.Errorf("execute runs in term %d: %w", t.Epoch, err)
+	}
+	return nil
+}
+
+// term is the state of the executor in one term.
+type term struct {
+	*Executor
+	epoch        uint64
+	began        time.Time // no earlier than the election
+	confirm      func(context.Context) error
+	group        *errgroup.Group
+	runners      map[string]*runner // by run id; owned by follow
+	consoleCount int                // number of runners of consoles, which do not count against MaxActive; owned by follow
+	queue        *queue             // owned by follow
+	done         chan string        // receives the run ids of runners that have ended
+	logs         *logSet
+}
+
+// follow starts a runner for each active run, oldest first, and cancels the runners of
+// canceled runs. It reads changes from the event log, so its cost does not grow with the
+// number of active runs.
+func (t *term) follow(ctx context.Context) error {
+	changed, view := t.state.Changed(), t.state.View()
+	cursor := view.LastEvent()
+	for run := range view.ActiveRuns() {
+		switch {
+		case run.GetObserved(): // advanced by the reports of an installer
+		case run.GetBeside(): // it runs concurrently with other runs of the machine
+			t.start(ctx, waiting{run: run}, "")
+		case run.GetPhase() == holdfastv1.Run_PENDING:
+			t.queue.add(run, t.providerOf(view, run))
+		default: // it has begun and may be in the middle of an effect, so it does not queue
+			provider := t.providerOf(view, run)
+			t.queue.work(fsm.CohortOf(run), provider)
+			t.start(ctx, waiting{run: run}, provider)
+		}
+	}
+	for {
+		t.begin(ctx, view)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case id := <-t.done:
+			r := t.runners[id]
+			if r.nonExclusive {
+				t.consoleCount--
+			} else {
+				t.queue.done(r.cohort, r.instance)
+			}
+			delete(t.runners, id)
+			if now := t.state.View(); unbegun(now, id) { // its plan is held now, if not as of the view
+				view = now
+				t.queue.giveBack(waiting{r.run, r.place}, r.instance)
+			}
+			continue
+		case <-changed:
+		}
+		changed, view = t.state.Changed(), t.state.View()
+		for {
+			events, err := view.Events(cursor, 1024)
+			if err != nil { // so far behind that events have been deleted: restart the term
+				return err
+			}
+			if len(events) == 0 {
+				break
+			}
+			cursor = events[len(events)-1].GetCursor()
+			t.learn(ctx, view, events)
+		}
+	}
+}
+
+// begin starts the queued runs that may begin now.
+func (t *term) begin(ctx context.Context, view *fsm.View) {
+	for len(t.runners)-t.consoleCount < t.cfg.MaxActive {
+		next, provider := t.queue.next(view.MayBegin, t.providers.MaxActive)
+		if next.run == nil {
+			return
+		}
+		t.start(ctx, next, provider)
+	}
+}
+
+// unbegun reports whether a run still waits to begin.
+func unbegun(view *fsm.View, id string) bool {
+	run, ok := view.Run(id)
+	return ok && run.GetPhase() == holdfastv1.Run_PENDING
+}
+
+// providerOf returns the name of the provider of a run's machine.
+func (t *term) providerOf(view *fsm.View, run *holdfastv1.Run) string {
+	m, _ := view.Machine(run.GetMachineId())
+	return t.providers.NameOf(m)
+}
+
+// learn processes events: it queues new runs, removes canceled ones from the queue, and
+// cancels the runners of others.
+func (t *term) learn(ctx context.Context, view *fsm.View, events []*holdfastv1.RunEvent) {
+	for _, ev := range events {
+		run := ev.GetSnapshot()
+		if r, ok := t.runners[run.GetRunId()]; ok {
+			if run.GetCancelRequestedAt() != nil {
+				r.cancel(errCanceled)
+			}
+			continue
+		}
+		switch {
+		case run.GetPhase() == holdfastv1.Run_PENDING && run.GetBeside():
+			t.start(ctx, waiting{run: run}, "")
+		case run.GetPhase() == holdfastv1.Run_PENDING:
+			t.queue.add(run, t.providerOf(view, run))
+		case fsm.Ended(run):
+			t.queue.remove(run)
+		}
+	}
+}
+
+func (t *term) start(ctx context.Context, w waiting, provider string) {
+	r := newRunner(ctx, t, w, provider)
+	if r.nonExclusive {
+		t.consoleCount++
+	}
+	t.runners[r.id] = r
+	t.group.Go(func() error {
+		defer r.cancel(nil)
+		err := r.driveSafely(ctx)
+		if ctx.Err() != nil {
+			return nil // the term has ended: the next leader continues the run
+		}
+		if err != nil {
+			return fmt.Errorf("drive run %s: %w", r.id, err)
+		}
+		t.logs.remove(r.id)
+		select {
+		case t.done <- r.id:
+		case <-ctx.Done():
+		}
+		return nil
+	})
+}

@@ -1,0 +1,40 @@
+package runs
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/executor/executortest"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+)
+
+// lab is a Lab whose leaders drive runs.
+type lab struct{ *executortest.Lab }
+
+func newLab(t *testing.T, c fake.Config) *lab {
+	t.Helper()
+	return &lab{executortest.New(t, c)}
+}
+
+// quick returns a configuration for machines that boot in milliseconds.
+func quick() Config {
+	return Config{RetryBase: 2 * time.Millisecond, RetryMax: 10 * time.Millisecond, PollMin: time.Millisecond,
+		PollMax:  10 * time.Millisecond,
+		LogFlush: 5 * time.Millisecond, SoftOff: 300 * time.Millisecond}
+}
+
+// leader is one term of an executor.
+type leader struct {
+	*Executor
+	*executortest.Leader
+}
+
+// lead starts the next term.
+func (l *lab) lead(cfg Config) *leader {
+	l.T.Helper()
+	e := New(cfg, l, l.FSM, l.Set)
+	return &leader{Executor: e, Leader: l.Lead(e.Run)}
+}
+
+func step(name string, kind any) *holdfastv1.Step { return executortest.Step(name, kind) }

@@ -1,0 +1,213 @@
+package runs
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+)
+
+// Runs begin in the order of their arrival among those that may begin, and no provider
+// exceeds its limit.
+func TestQueueProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		type entry struct {
+			run      *holdfastv1.Run
+			provider string
+		}
+		var (
+			q       = newQueue()
+			waiting []entry // in the order that they came in
+			atWork  []string
+			held    = map[string]bool{}
+			most    = map[string]int{"b": 1, "c": 2} // "a" has no limit
+			count   = func(provider string) (n int) {
+				for _, p := range atWork {
+					if p == provider {
+						n++
+					}
+				}
+				return n
+			}
+			name = func(label string, of ...string) string { return rapid.SampledFrom(of).Draw(t, label) }
+		)
+		for i := range rapid.IntRange(1, 80).Draw(t, "steps") {
+			switch name("do", "add", "add", "next", "next", "done", "remove", "hold") {
+			case "add":
+				e := entry{&holdfastv1.Run{RunId: fmt.Sprint("r", i), PlanId: name("plan", "p", "q")},
+					name("provider", "a", "b", "c")}
+				q.add(e.run, e.provider)
+				waiting = append(waiting, e)
+			case "remove":
+				if len(waiting) > 0 {
+					n := rapid.IntRange(0, len(waiting)-1).Draw(t, "which")
+					q.remove(waiting[n].run)
+					waiting = append(waiting[:n:n], waiting[n+1:]...)
+				}
+			case "done":
+				if len(atWork) > 0 {
+					q.done(fsm.Cohort{}, atWork[0])
+					atWork = atWork[1:]
+				}
+			case "hold":
+				held[name("plan", "p", "q")] = rapid.Bool().Draw(t, "held")
+			case "next":
+				want := -1
+				for n, e := range waiting {
+					if limit := most[e.provider]; !held[e.run.GetPlanId()] && (limit == 0 || count(e.provider) < limit) {
+						want = n
+						break
+					}
+				}
+				next, provider := q.next(func(c fsm.Cohort, _ int) bool { return !held[c.Plan] },
+					func(p string) int { return most[p] })
+				got := next.run
+				if want < 0 {
+					if got != nil {
+						t.Fatalf("run %s begins, and none may", got.GetRunId())
+					}
+					continue
+				}
+				e := waiting[want]
+				if got != e.run || provider != e.provider {
+					t.Fatalf("run %v of %q begins, want %v of %q", got, provider, e.run, e.provider)
+				}
+				waiting, atWork = append(waiting[:want:want], waiting[want+1:]...), append(atWork, provider)
+			}
+		}
+	})
+}
+
+// A plan that fails alike on several machines reaches no further ones until it is
+// released. Other plans continue.
+func TestBrake(t *testing.T) {
+	l := newLab(t, fake.Config{})
+	bad := step("s", &holdfastv1.SshCommand{Command: "fail"})
+	bad.MaxRetries = proto.Int32(0)
+	l.Plan("bad", bad)
+	l.Plan("good", step("s", &holdfastv1.SshCommand{Command: "true"}))
+	l.lead(quick())
+	for i := range 5 {
+		m := fmt.Sprint("m-", i)
+		l.Machine(m)
+		if run := l.Ended(l.Start(m, "", "bad", nil).GetRunId()); run.GetPhase() != holdfastv1.Run_FAILED {
+			t.Fatalf("run %d: %v, want FAILED", i, run)
+		}
+	}
+	l.Machine("m-5")
+	l.Machine("m-6")
+	held := l.Start("m-5", "", "bad", nil)
+	if run := l.Ended(l.Start("m-6", "", "good", nil).GetRunId()); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
+		t.Errorf("the run of another plan: %v, want SUCCEEDED", run)
+	}
+	run, _ := l.FSM.View().Run(held.GetRunId())
+	if run.GetPhase() != holdfastv1.Run_PENDING || !strings.HasPrefix(run.GetWaitingFor(), "the release of plan bad") {
+		t.Fatalf("the sixth run: %v, want it to wait for a release", run)
+	}
+	l.lead(quick()) // a new leader holds it too
+	l.Machine("m-7")
+	l.Ended(l.Start("m-7", "", "good", nil).GetRunId())
+	if run, _ := l.FSM.View().Run(held.GetRunId()); run.GetPhase() != holdfastv1.Run_PENDING {
+		t.Fatalf("under the next leader: %v, want PENDING", run)
+	}
+	l.Must(&internalv1.Command{Op: &internalv1.Command_ReleasePlan{ReleasePlan: &internalv1.ReleasePlan{PlanId: "bad"}}})
+	l.Ended(held.GetRunId())
+}
+
+// A run that was about to begin when its plan was held returns to its position in the
+// queue, and begins after the release.
+func TestBrakeFallsBeforeTheIntent(t *testing.T) {
+	l := newLab(t, fake.Config{})
+	bad := step("s", &holdfastv1.SshCommand{Command: "fail"})
+	bad.MaxRetries = proto.Int32(0)
+	l.Plan("bad", bad)
+	held := func() bool {
+		p, _ := l.FSM.View().Plan("bad")
+		return p.GetBrake() != nil
+	}
+	var ids []string
+	for i := range 7 {
+		m := fmt.Sprint("m-", i)
+		l.Machine(m)
+		ids = append(ids, l.Start(m, "", "bad", nil).GetRunId())
+	}
+	cfg := quick()
+	var begun atomic.Int32
+	cfg.Boundary = func(at Boundary, _ string) {
+		if at != BeforeIntent {
+			return
+		}
+		if n := begun.Add(1); n == 6 || n == 7 {
+			for changed := l.FSM.Changed(); !held(); changed = l.FSM.Changed() {
+				<-changed
+			}
+		}
+	}
+	l.lead(cfg)
+	waitFor(t, func() bool { return begun.Load() >= 7 && held() })
+	l.Plan("good", step("s", &holdfastv1.SshCommand{Command: "true"}))
+	l.Machine("m-good")
+	l.Ended(l.Start("m-good", "", "good", nil).GetRunId()) // the executor goes on
+	waiting := 0
+	for _, id := range ids {
+		if run, _ := l.FSM.View().Run(id); run.GetPhase() == holdfastv1.Run_PENDING {
+			waiting++
+			if len(run.GetSteps()[0].GetAttempts()) != 0 || !strings.HasPrefix(run.GetWaitingFor(), "the release of plan bad") {
+				t.Errorf("run %v, want it to wait for a release", run)
+			}
+		}
+	}
+	if waiting != 2 {
+		t.Errorf("%d runs wait, want 2", waiting)
+	}
+	l.Must(&internalv1.Command{Op: &internalv1.Command_ReleasePlan{ReleasePlan: &internalv1.ReleasePlan{PlanId: "bad"}}})
+	for _, id := range ids {
+		l.Ended(id)
+	}
+}
+
+// No provider has more active runs than its configuration allows.
+func TestProviderLimit(t *testing.T) {
+	l := newLab(t, fake.Config{CommandTime: fake.Duration(20 * time.Millisecond)})
+	factory := func(string, json.RawMessage, *slog.Logger) (providers.Provider, error) { return fake.New(l.Fleet), nil }
+	set, err := providers.NewSet(map[string]providers.Factory{"fake": factory},
+		map[string]providers.Config{"fake": {Kind: "fake", MaxActive: 2}}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Set = set
+	l.Plan("p", step("s", &holdfastv1.SshCommand{Command: "true"}))
+	var ids []string
+	for i := range 12 {
+		m := fmt.Sprint("m-", i)
+		l.Machine(m)
+		ids = append(ids, l.Start(m, "", "p", nil).GetRunId())
+	}
+	l.lead(quick())
+	for _, id := range ids {
+		l.Wait(id, "ended, two at work at most", func(r *holdfastv1.Run) bool {
+			busy := 0
+			for run := range l.FSM.View().ActiveRuns() {
+				if run.GetPhase() == holdfastv1.Run_RUNNING {
+					busy++
+				}
+			}
+			if busy > 2 {
+				t.Fatalf("%d runs are at work, the provider takes 2", busy)
+			}
+			return fsm.Ended(r)
+		})
+	}
+}

@@ -1,0 +1,235 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// runner drives one run in one term.
+type runner struct {
+	*term
+	id           string
+	instance     string          // name of its machine's provider when the run began
+	cohort       fsm.Cohort      // that the queue counts it in
+	nonExclusive bool            // the run is a console
+	place        int             // position in the queue, if it was queued
+	run          *holdfastv1.Run // as of the last commit
+	plan         *holdfastv1.Plan
+	whole        context.Context // ends with the term
+	live         context.Context // ends with the term, or when the run is canceled
+	cancel       context.CancelCauseFunc
+	out          *runLog
+	log          *slog.Logger
+}
+
+func newRunner(ctx context.Context, t *term, w waiting, provider string) *runner {
+	run := w.run
+	r := &runner{
+		term:         t,
+		id:           run.GetRunId(),
+		instance:     provider,
+		cohort:       fsm.CohortOf(run),
+		nonExclusive: run.GetBeside(),
+		place:        w.place,
+	}
+	r.log = t.cfg.Logger.With("run", r.id, "machine", run.GetMachineId(), "request_id", run.GetRequestId())
+	r.whole = ctx
+	r.live, r.cancel = context.WithCancelCause(ctx)
+	return r
+}
+
+// drive executes the run until it ends. It returns nil if the run has ended, or if it may
+// not begin because its plan was held after the run left the queue.
+func (r *runner) drive(ctx context.Context) error {
+	if err := r.awaitFence(ctx); err != nil {
+		return err
+	}
+	view := r.state.View()
+	run, ok := view.Run(r.id)
+	if !ok || fsm.Ended(run) {
+		return nil
+	}
+	plan, ok := view.Plan(run.GetPlanId())
+	if !ok {
+		err := r.giveUp(ctx, "PlanMissing", "plan "+run.GetPlanId()+" does not exist")
+		if errors.Is(err, errRunOver) {
+			return nil
+		}
+		return err
+	}
+	r.run, r.plan = run, plan
+	r.out = r.logs.add(r.id, fsm.OwnLogBytes(run))
+	if run.GetCancelRequestedAt() != nil {
+		r.cancel(errCanceled)
+	}
+	for !fsm.Ended(r.run) {
+		run, err := r.step(ctx)
+		switch {
+		case errors.Is(err, errRunOver), errors.Is(err, errPlanHeld):
+			return nil
+		case errors.Is(err, errCanceled):
+			return r.abort(ctx, holdfastv1.Run_CANCELED, nil)
+		case task.NeverTaken(err): // the next leader would fail alike: end this run, and keep the others running
+			r.log.Error("cannot record the result of a step, its run fails",
+				"step", r.run.GetCurrentStep(), "error", err)
+			return r.abort(ctx, holdfastv1.Run_FAILED, &holdfastv1.RunError{
+				Reason:  "NotRecorded",
+				Step:    r.run.GetCurrentStep(),
+				Message: "cannot record the result of the step, check the machine: " + task.Truncate(task.MaxText, err.Error()),
+			})
+		case err != nil:
+			return err
+		}
+		r.run = run
+	}
+	r.log.Info("run ended", "phase", r.run.GetPhase(), "error", r.run.GetError().GetMessage())
+	return nil
+}
+
+// driveSafely is drive with a recover: a panic of a provider or step fails only this run.
+// Without it the process would end, and so would each next leader.
+func (r *runner) driveSafely(ctx context.Context) (err error) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		r.log.Error("step panicked, its run fails",
+			"step", r.run.GetCurrentStep(), "panic", p, "stack", string(debug.Stack()))
+		message := fmt.Sprintf("do step %s: a defect in Holdfast or its provider: %v: "+
+			"check the machine; the stack is in the log of the leader", r.run.GetCurrentStep(), p)
+		err = r.abort(ctx, holdfastv1.Run_FAILED, &holdfastv1.RunError{
+			Reason:  "Panicked",
+			Step:    r.run.GetCurrentStep(),
+			Message: task.Truncate(task.MaxText, message),
+		})
+	}()
+	return r.drive(ctx)
+}
+
+// abort ends the run between attempts.
+func (r *runner) abort(ctx context.Context, phase holdfastv1.Run_Phase, why *holdfastv1.RunError) error {
+	_, err := r.proposeRun(ctx, &internalv1.Command{Op: &internalv1.Command_AbortRun{
+		AbortRun: &internalv1.AbortRun{RunId: r.id, Phase: phase, Error: why}}})
+	// failpoint: run-aborted
+	if errors.Is(err, errRunOver) {
+		return nil
+	}
+	return err
+}
+
+// giveUp fails the run for a reason that no retry can fix. It returns errRunOver once
+// that is committed.
+func (r *runner) giveUp(ctx context.Context, reason, message string) error {
+	if err := r.abort(ctx, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: reason, Message: message}); err != nil {
+		return err
+	}
+	return errRunOver
+}
+
+// step executes one attempt of the current step: a new attempt, or the open one of an
+// earlier leader.
+func (r *runner) step(ctx context.Context) (*holdfastv1.Run, error) {
+	status, step := r.current()
+	if step == nil {
+		return nil, r.giveUp(ctx, "PlanMissing", "plan "+r.plan.GetPlanId()+" has no step "+r.run.GetCurrentStep())
+	}
+	machine, ok := r.state.View().Machine(r.run.GetMachineId())
+	if !ok {
+		return nil, r.giveUp(ctx, "MachineMissing", "machine "+r.run.GetMachineId()+" does not exist")
+	}
+	a := &attempt{
+		runner:  r,
+		status:  status,
+		step:    step,
+		machine: machine,
+		kind:    fsm.KindOf(step),
+		number:  1,
+		op:      providers.Op{RunID: r.id, Step: step.GetName(), Epoch: r.epoch},
+	}
+	if n := len(status.GetAttempts()); n > 0 {
+		last := status.GetAttempts()[n-1]
+		a.number = last.GetNumber() + 1
+		if fsm.Open(last) {
+			a.number, a.adopted = last.GetNumber(), last
+		}
+	}
+	a.op.Attempt = a.number
+	err := r.waitForRetry(status)
+	switch {
+	case errors.Is(err, errCanceled):
+		return a.cleanup(ctx)
+	case err != nil:
+		return nil, err
+	}
+	return a.make(ctx)
+}
+
+// cleanup cleans up after an earlier leader if the run was canceled meanwhile. It ends
+// effects that are still in progress and then the attempt, so that the record shows the
+// effects on the machine. It returns errCanceled if there was nothing to clean up.
+func (a *attempt) cleanup(ctx context.Context) (*holdfastv1.Run, error) {
+	for _, end := range []func(context.Context) error{a.cleanupCommand, a.cleanupLight, a.cleanupPress} {
+		if err := end(ctx); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case a.began.IsZero(): // there was no intent
+		return nil, errCanceled
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case a.broken != nil:
+		return nil, a.broken
+	}
+	return a.conclude(ctx, false, errCanceled)
+}
+
+func (r *runner) current() (*holdfastv1.StepStatus, *holdfastv1.Step) {
+	planned := r.plan.GetSteps()
+	for i, s := range r.run.GetSteps() {
+		if s.GetName() == r.run.GetCurrentStep() && i < len(planned) && planned[i].GetName() == s.GetName() {
+			return s, planned[i]
+		}
+	}
+	return nil, nil
+}
+
+// waitForRetry blocks until the recorded time of the next retry.
+func (r *runner) waitForRetry(s *holdfastv1.StepStatus) error {
+	if len(s.GetAttempts()) > 0 && !fsm.Open(s.GetAttempts()[len(s.GetAttempts())-1]) {
+		if at := r.run.GetNextActionAt(); at != nil {
+			// The wall clock may have jumped, so wait at most as long as a retry can be delayed.
+			if err := task.Sleep(r.live, min(time.Until(at.AsTime()), r.cfg.RetryMax)); err != nil {
+				return r.whyEnded(err)
+			}
+		}
+	}
+	if err := r.live.Err(); err != nil {
+		return r.whyEnded(err)
+	}
+	return nil
+}
+
+// whyEnded returns errCanceled if the run was canceled, and otherwise err: the term has ended.
+func (r *runner) whyEnded(err error) error {
+	if errors.Is(context.Cause(r.live), errCanceled) {
+		return errCanceled
+	}
+	return err
+}
+
+func at(t time.Time) *timestamppb.Timestamp { return timestamppb.New(t) }

@@ -1,0 +1,42 @@
+package runs
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// traced starts the trace of an attempt. The two contexts that it returns carry its span,
+// so that all commits of the attempt are child spans. A run outlives the call that
+// started it, and leaders too, so each attempt has its own trace, which can be found by
+// the run id in its attributes. The trace contains no errors of hardware: they are in the
+// run log.
+func (a *attempt) traced(ctx context.Context) (term, life context.Context, done func()) {
+	if a.cfg.Tracer == nil {
+		return ctx, a.live, func() {}
+	}
+	_, span := a.cfg.Tracer.Start(ctx, "attempt "+a.kind, trace.WithNewRoot(), trace.WithAttributes(
+		attribute.String("holdfast.run", a.id),
+		attribute.String("holdfast.machine", a.machine.GetMachineId()),
+		attribute.String("holdfast.step", a.step.GetName()),
+		attribute.Int("holdfast.attempt", int(a.number)),
+		attribute.Bool("holdfast.taken_over", a.adopted != nil),
+	))
+	return trace.ContextWithSpan(ctx, span), trace.ContextWithSpan(a.live, span), func() { span.End() }
+}
+
+// endSpan records the outcome in the attempt's span.
+func (a *attempt) endSpan(ctx context.Context, outcome holdfastv1.Attempt_Outcome) {
+	span := trace.SpanFromContext(ctx)
+	if !span.IsRecording() {
+		return
+	}
+	span.SetAttributes(attribute.String("holdfast.outcome", outcome.String()))
+	if outcome != holdfastv1.Attempt_SUCCEEDED {
+		span.SetStatus(codes.Error, outcome.String())
+	}
+}

@@ -1,0 +1,53 @@
+package runs
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// turns schedules the times at which machines may be powered on. Machines of the same
+// provider or rack are powered on one after another, to limit the inrush current at a
+// site. The schedule is in the leader's memory: the next leader starts with an empty one.
+type turns struct {
+	mu   sync.Mutex
+	next map[string]time.Time // by provider, and by provider and rack
+}
+
+func newTurns() *turns { return &turns{next: map[string]time.Time{}} }
+
+// take reserves the next turn and returns its time.
+func (t *turns) take(provider, rack string, by providers.Stagger) time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := time.Now()
+	gaps := map[string]time.Duration{provider: by.Interval}
+	if rack != "" {
+		gaps[provider+"\x00"+rack] = by.Rack
+	}
+	for line, gap := range gaps {
+		if gap > 0 {
+			at = latest(at, t.next[line])
+		}
+	}
+	for line, gap := range gaps {
+		if gap > 0 {
+			t.next[line] = at.Add(gap)
+		}
+	}
+	return at
+}
+
+// awaitTurn blocks until the machine may be powered on.
+func (a *attempt) awaitTurn(ctx context.Context) error {
+	by := a.providers.PowerOn(a.instance)
+	if by == (providers.Stagger{}) {
+		return nil
+	}
+	at := a.turns.take(a.instance, a.machine.GetSpec().GetRack(), by)
+	extend(ctx, time.Until(at))
+	what := "its turn to be powered on (power_on_interval of provider " + a.instance + ")"
+	return a.poll(ctx, what, func(context.Context) (bool, error) { return !time.Now().Before(at), nil })
+}

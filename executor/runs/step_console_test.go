@@ -1,0 +1,236 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+)
+
+// shows reads until a text appears.
+func shows(t *testing.T, c io.Reader, want string) {
+	t.Helper()
+	var got strings.Builder
+	buf := make([]byte, 1024)
+	for !strings.Contains(got.String(), want) {
+		n, err := c.Read(buf)
+		got.Write(buf[:n])
+		if err != nil {
+			t.Fatalf("console ended with %v after %q, want %q", err, got.String(), want)
+		}
+	}
+}
+
+func reasonOf(err error) string {
+	var e *fsm.Error
+	if errors.As(err, &e) {
+		return e.Reason
+	}
+	return ""
+}
+
+func attach(t *testing.T, e *Executor, run string, write bool) io.ReadWriteCloser {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	c, err := e.Attach(ctx, run, write)
+	if err != nil {
+		t.Fatalf("attach: %v", err)
+	}
+	return c
+}
+
+// One client writes, others only read. The output is in the run log, and the run ends
+// when all clients have left.
+func TestConsole(t *testing.T) {
+	l := newLab(t, fake.Config{})
+	l.Machine("m-1")
+	ld := l.lead(quick())
+	run := l.Start("m-1", "", "plan/console", nil)
+	writer := attach(t, ld.Executor, run.GetRunId(), true)
+	shows(t, writer, "m-1 login: ")
+	onlooker := attach(t, ld.Executor, run.GetRunId(), false)
+	if _, err := ld.Attach(t.Context(), run.GetRunId(), true); reasonOf(err) != "CONSOLE_TAKEN" {
+		t.Errorf("second writer: got %v, want CONSOLE_TAKEN", err)
+	}
+	if _, err := onlooker.Write([]byte("x")); err == nil {
+		t.Error("who looks on can type")
+	}
+	if _, err := writer.Write([]byte("root\n")); err != nil {
+		t.Fatal(err)
+	}
+	shows(t, writer, "root\n")
+	shows(t, onlooker, "root\n")
+	_ = writer.Close()
+	again := attach(t, ld.Executor, run.GetRunId(), true)
+	shows(t, again, "root\n") // from a little before on
+	_ = again.Close()
+	_ = onlooker.Close()
+	ld.Leave(run.GetRunId())
+	if got := l.Ended(run.GetRunId()); got.GetPhase() != holdfastv1.Run_SUCCEEDED ||
+		got.GetSteps()[0].GetMessage() != "all clients have left" {
+		t.Errorf("run is %s: %v", got.GetPhase(), got.GetSteps())
+	}
+	if log := l.Log(run.GetRunId(), streamConsole); !strings.Contains(log, "root\n") {
+		t.Errorf("log has %q", log)
+	}
+	if _, err := ld.Attach(t.Context(), run.GetRunId(), false); reasonOf(err) != fsm.ReasonRunFinished {
+		t.Errorf("attach to a run that has ended: %v", err)
+	}
+}
+
+// A console does not count as the active run: the machine can be repaved at the same
+// time. There is at most one console per machine.
+func TestConsoleStandsBesideARepave(t *testing.T) {
+	l := newLab(t, fake.Config{InstallTime: fake.Duration(50 * time.Millisecond)})
+	l.Machine("m-1")
+	cfg := quick()
+	cfg.MaxActive = 1
+	ld := l.lead(cfg)
+	con := l.Start("m-1", "", "plan/console", nil)
+	c := attach(t, ld.Executor, con.GetRunId(), true)
+	repave := l.Ended(l.Start("m-1", "REPAVE", "", nil).GetRunId())
+	if repave.GetPhase() != holdfastv1.Run_SUCCEEDED {
+		t.Errorf("repave is %s: %v", repave.GetPhase(), repave.GetError())
+	}
+	shows(t, c, "[power off]")
+	_, err := l.Apply(t.Context(),
+		&internalv1.Command{Op: &internalv1.Command_StartRun{StartRun: &internalv1.StartRun{RunId: "run-2",
+			MachineId: "m-1", RequestId: "r-2", PlanId: "plan/console"}}})
+	if reasonOf(err) != fsm.ReasonConsoleOpen {
+		t.Errorf("second console: got %v, want CONSOLE_OPEN", err)
+	}
+	l.Must(&internalv1.Command{Op: &internalv1.Command_CancelRun{CancelRun: &internalv1.CancelRun{RunId: con.GetRunId()}}})
+	if got := l.Ended(con.GetRunId()); got.GetPhase() != holdfastv1.Run_CANCELED {
+		t.Errorf("console is %s, want CANCELED", got.GetPhase())
+	}
+	if m, _ := l.FSM.View().Machine("m-1"); m.GetStatus().GetPhase() != holdfastv1.MachineStatus_IN_SERVICE {
+		t.Errorf("phase is %s, want IN_SERVICE as the repave has left it", m.GetStatus().GetPhase())
+	}
+	for {
+		if _, err := c.Read(make([]byte, 1024)); err != nil {
+			if !errors.Is(err, io.EOF) {
+				t.Errorf("console ended with %v, want EOF", err)
+			}
+			return
+		}
+	}
+}
+
+// Attached clients learn that the leader is lost. The next leader opens the console
+// again, for the same run.
+func TestConsoleIsTakenOver(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, fake.Config{})
+	l.Machine("m-1")
+	first := l.lead(quick())
+	id := l.Start("m-1", "", "plan/console", nil).GetRunId()
+	c := attach(t, first.Executor, id, true)
+	shows(t, c, "login: ")
+	first.Kill()
+	<-first.Done
+	var lost *cluster.OutcomeError
+	for {
+		if _, err := c.Read(make([]byte, 1024)); err != nil {
+			if !errors.As(err, &lost) {
+				t.Errorf("console ended with %v, want that the leader is lost", err)
+			}
+			break
+		}
+	}
+	if _, err := first.Attach(t.Context(), id, true); !errors.As(err, &lost) {
+		t.Errorf("attach to a peer that does not lead: %v", err)
+	}
+	second := l.lead(quick())
+	again := attach(t, second.Executor, id, true)
+	shows(t, again, "login: ")
+	_ = again.Close()
+	second.Leave(id)
+	run := l.Ended(id)
+	if as := run.GetSteps()[0].GetAttempts(); run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(as) != 1 ||
+		len(as[0].GetEpochs()) != 2 {
+		t.Errorf("run is %s with attempts %v, want SUCCEEDED in one of two leaders", run.GetPhase(), as)
+	}
+}
+
+// A console does not stay open forever.
+func TestConsoleEndsByItself(t *testing.T) {
+	for _, k := range []struct {
+		name   string
+		step   *holdfastv1.SerialConsole
+		limit  int32 // of the step, in seconds
+		linger time.Duration
+		stays  bool // somebody is attached
+		want   string
+	}{
+		{"nobody comes", &holdfastv1.SerialConsole{}, 60, 50 * time.Millisecond, false, "no client was attached for 50ms"},
+		{"idle", &holdfastv1.SerialConsole{IdleSeconds: 1}, 60, 2 * time.Second, true, "no input or output for 1s"},
+		{"time is over", &holdfastv1.SerialConsole{}, 1, time.Minute, true, "closed at the end of its time"},
+	} {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l := newLab(t, fake.Config{})
+				l.Machine("m-1")
+				s := step("s", k.step)
+				s.TimeoutSeconds = k.limit
+				l.Plan("p", s)
+				cfg := quick()
+				cfg.Linger = k.linger
+				ld := l.lead(cfg)
+				id := l.Start("m-1", "", "p", nil).GetRunId()
+				if k.stays {
+					attach(t, ld.Executor, id, true)
+				}
+				if run := l.Ended(id); run.GetPhase() != holdfastv1.Run_SUCCEEDED || run.GetSteps()[0].GetMessage() != k.want {
+					t.Errorf("run is %s: %q, want SUCCEEDED: %q", run.GetPhase(), run.GetSteps()[0].GetMessage(), k.want)
+				}
+			})
+		})
+	}
+}
+
+// Leave is only about the caller: if another client is still attached, and its connection
+// breaks later, it has time to return.
+func TestConsoleOfWhoStays(t *testing.T) {
+	for _, k := range []struct {
+		name  string
+		leave bool // the last one, too
+		want  string
+	}{
+		{"his connection breaks", false, "no client was attached for 30s"},
+		{"he leaves too", true, "all clients have left"},
+	} {
+		t.Run(k.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l := newLab(t, fake.Config{})
+				l.Machine("m-1")
+				cfg := quick()
+				cfg.Linger = 30 * time.Second
+				ld := l.lead(cfg)
+				id := l.Start("m-1", "", "plan/console", nil).GetRunId()
+				stays := attach(t, ld.Executor, id, true)
+				leaves := attach(t, ld.Executor, id, false)
+				_ = leaves.Close()
+				ld.Leave(id)
+				_ = stays.Close()
+				if k.leave {
+					ld.Leave(id)
+				}
+				if got := l.Ended(id).GetSteps()[0].GetMessage(); got != k.want {
+					t.Errorf("console has ended with %q, want %q", got, k.want)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,213 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// The steps of built-in plans that cordon, drain and uncordon a node. They are scripts
+// for hosts with kubectl. If the machine's cluster is registered, its API is used
+// instead, and the script runs only if the cluster has no node of the machine. Custom
+// plans always run their scripts.
+const (
+	stepCordon     = "cordon-node"
+	stepDrain      = "drain-node"
+	stepDrainCheck = "drain-check"
+	stepUncordon   = "uncordon-node"
+)
+
+// setAside returns the action of a step that cordons, drains or uncordons a node: through
+// the API of its cluster if that is registered, otherwise by its script.
+func (a *attempt) setAside(script action) action {
+	d, ok := a.provider.(providers.Drainer)
+	if !a.builtIn() {
+		return script
+	}
+	if !ok {
+		return a.drainUnlessDead(script)
+	}
+	var through func(ctx context.Context, ref string, n providers.NodeStatus) error
+	drains := false
+	switch a.step.GetName() {
+	case stepCordon:
+		through = func(ctx context.Context, ref string, _ providers.NodeStatus) error {
+			return a.cordon(ctx, d, ref, true)
+		}
+	case stepUncordon:
+		through = func(ctx context.Context, ref string, _ providers.NodeStatus) error {
+			return a.cordon(ctx, d, ref, false)
+		}
+	case stepDrain, stepDrainCheck:
+		drains = true
+		through = func(ctx context.Context, ref string, n providers.NodeStatus) error { return a.drain(ctx, d, ref, n) }
+	default:
+		return script
+	}
+	return action{do: func(ctx context.Context) error {
+		ref := a.clusterRef("")
+		switch begun, err := a.scriptBegun(ctx); {
+		case err != nil:
+			return err
+		case begun:
+			return script.do(ctx)
+		}
+		n, known, err := a.registered(ctx, ref)
+		if err != nil {
+			return err
+		}
+		if drains && a.takesOut() && (!known || !n.Ready) { // the host of a node that is Ready is up
+			if dead, err := a.hostDead(ctx); dead || err != nil {
+				return err
+			}
+		}
+		if known && drains && noNode(n) && !a.flag(false, "force") {
+			a.say("asking the host whether it is a node of another cluster, or has another name: " +
+				"to skip this, set the run's parameter force=true")
+			known = false
+		}
+		if !known {
+			return script.do(ctx)
+		}
+		if a.seen["cluster"] == "" { // recorded, so that a new leader need not ask the host, which may be down by then
+			if err := a.record(ctx, map[string]string{"cluster": ref}); err != nil {
+				return err
+			}
+		}
+		return through(ctx, ref, n)
+	}}
+}
+
+// drainUnlessDead returns the action of a drain by the script alone. It is skipped if the
+// machine is taken out and its host is dead.
+func (a *attempt) drainUnlessDead(script action) action {
+	if a.step.GetName() != stepDrainCheck || !a.takesOut() {
+		return script
+	}
+	return action{do: func(ctx context.Context) error {
+		if dead, err := a.hostDead(ctx); dead || err != nil {
+			return err
+		}
+		return script.do(ctx)
+	}}
+}
+
+func (a *attempt) builtIn() bool {
+	p, ok := a.state.View().Plan(a.run.GetPlanId())
+	return ok && p.GetBuiltIn()
+}
+
+// scriptBegun reports whether an earlier leader has started the step's script.
+func (a *attempt) scriptBegun(ctx context.Context) (begun bool, err error) {
+	exec, ok := a.provider.(providers.RemoteExecutor)
+	if !ok || a.adopted == nil || a.seen["cluster"] != "" {
+		return false, nil
+	}
+	err = a.poll(ctx, "the host to report whether the step's script was started",
+		func(ctx context.Context) (bool, error) {
+			st, err := exec.CommandStatus(ctx, a.machine, a.op.Token(), 0)
+			begun = st.State != providers.WorkNone
+			return err == nil, err
+		})
+	return begun, err
+}
+
+// registered reports whether the cluster is registered, and returns its status of the
+// machine's node.
+func (a *attempt) registered(ctx context.Context, ref string) (n providers.NodeStatus, known bool, err error) {
+	joiner, ok := a.provider.(providers.ClusterJoiner)
+	if !ok {
+		return n, false, nil
+	}
+	err = a.poll(ctx, "cluster "+ref+" to answer", func(ctx context.Context) (bool, error) {
+		n, err = joiner.NodeStatus(ctx, a.machine, ref)
+		if providers.WhyNotAsked(err) == providers.ClusterNotRegistered {
+			return true, nil
+		}
+		known = err == nil
+		if known {
+			a.say("through the API of cluster %s: %s", ref, describeNode(n))
+		}
+		return known, err
+	})
+	return n, known, err
+}
+
+// noNode reports whether the cluster has no node of the machine. The machine may still
+// run pods, as a node of another cluster.
+func noNode(n providers.NodeStatus) bool { return !n.Registered && n.Reason == "NodeNotFound" }
+
+func describeNode(n providers.NodeStatus) string {
+	if !n.Registered {
+		return "the machine has no node there" + suffix(task.Clean(n.Message))
+	}
+	return "node " + n.Node
+}
+
+func (a *attempt) cordon(ctx context.Context, d providers.Drainer, ref string, on bool) error {
+	what, done := "cordon the node in "+ref, "cordoned in "+ref
+	if !on {
+		what, done = "un"+what, "un"+done
+	}
+	err := a.converge(ctx, what, func(ctx context.Context) error { return d.Cordon(ctx, a.op, a.machine, ref, on) })
+	if err != nil {
+		return err
+	}
+	a.prove(map[string]string{"cluster": ref})
+	a.message = done
+	return nil
+}
+
+// converge repeats an idempotent effect until it succeeds.
+func (a *attempt) converge(ctx context.Context, what string, do func(context.Context) error) error {
+	return a.poll(ctx, "the cluster to "+what, func(ctx context.Context) (bool, error) {
+		err := a.effect(ctx, what, do)
+		return err == nil, err
+	})
+}
+
+// drain cordons the node and evicts its pods until none is left that must be evicted.
+func (a *attempt) drain(ctx context.Context, d providers.Drainer, ref string, n providers.NodeStatus) error {
+	var st providers.DrainStatus
+	force := a.flag(false, "force")
+	evict := func(ctx context.Context) (err error) {
+		st, err = d.Evict(ctx, a.op, a.machine, ref, force)
+		return err
+	}
+	if !n.Registered && !noNode(n) {
+		return providers.Errorf(providers.Unsupported, "drain "+a.machine.GetMachineId(), "%s", task.Clean(n.Message))
+	}
+	if n.Registered {
+		if err := a.cordon(ctx, d, ref, true); err != nil {
+			return err
+		}
+	}
+	said := ""
+	if err := a.poll(ctx, "the pods to leave the node in "+ref, func(ctx context.Context) (bool, error) {
+		if err := a.effect(ctx, "evict the pods of the node in "+ref, evict); err != nil {
+			return false, err
+		}
+		if st.Left == 0 {
+			return true, nil
+		}
+		if st.Waiting != "" {
+			a.awaits(task.Clean(st.Waiting))
+		}
+		if st.Waiting != said {
+			said = st.Waiting
+			a.say("%d pods left; waiting for %s", st.Left, task.Clean(said))
+		}
+		return false, nil
+	}); err != nil {
+		return err
+	}
+	a.prove(map[string]string{"cluster": ref, "node": st.Node, "drained": "no pod is left to evict"})
+	a.message = fmt.Sprintf("node %s is drained", st.Node)
+	if st.Node == "" {
+		a.message = "no node in " + ref + ": there is nothing to drain"
+		a.prove(map[string]string{"node": "none", "drained": a.message})
+	}
+	return nil
+}

@@ -1,0 +1,202 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// streamEvents is the stream of the run log with the entries of an event log.
+const streamEvents = "events"
+
+// The evidence of an event log.
+const (
+	proofEvents = "events"
+	proofNewest = "newest"
+)
+
+// readEvents copies the event log to the run log.
+func (a *attempt) readEvents(p providers.EventLog) action {
+	return action{do: func(ctx context.Context) error {
+		all, err := p.Events(ctx, a.machine)
+		if err != nil {
+			return err
+		}
+		a.showEvents(all)
+		a.message = eventSummary(all)
+		return nil
+	}}
+}
+
+// clearEvents copies the event log to the run log and, once that is committed, clears it.
+// The event log counts as cleared if its newest entry from before the attempt is gone.
+func (a *attempt) clearEvents(p providers.EventLog) action {
+	var all []providers.Event
+	cleared := func(ctx context.Context) (bool, error) {
+		now, err := p.Events(ctx, a.machine)
+		if err != nil {
+			return false, err
+		}
+		all = now
+		had, _ := strconv.Atoi(a.before[proofEvents])
+		gone := !slices.ContainsFunc(now, func(e providers.Event) bool { return eventKey(e) == a.before[proofNewest] })
+		// Without a clock on the BMC, the entry that records the clearing may equal the
+		// entry before it.
+		return had == 0 || gone || len(now) < had || had == 1 && len(now) == 1 && now[0].At.IsZero(), nil
+	}
+	return action{
+		before: func(ctx context.Context) (map[string]string, error) {
+			all, err := p.Events(ctx, a.machine)
+			if err != nil || len(all) == 0 {
+				return map[string]string{proofEvents: "0"}, err
+			}
+			return map[string]string{proofEvents: strconv.Itoa(len(all)), proofNewest: eventKey(all[len(all)-1])}, nil
+		},
+		do: func(ctx context.Context) error {
+			if a.before[proofEvents] == "0" {
+				a.message = "event log was already empty"
+				return nil
+			}
+			if err := a.settle(ctx, cleared); err != nil {
+				return err
+			}
+			done := false
+			if a.adopted != nil {
+				var err error
+				if done, err = cleared(ctx); err != nil {
+					return err
+				}
+			}
+			if !done {
+				var err error
+				if all, err = p.Events(ctx, a.machine); err != nil {
+					return err
+				}
+				a.showEvents(all)
+				if err := a.commitLog(ctx); err != nil { // entries must be stored before they are deleted on the BMC
+					return err
+				}
+				if run, _ := a.state.View().Run(a.id); run.GetLogTruncated() {
+					return providers.Errorf(providers.Unsupported, "clear the event log",
+						"the log of this run is full (%d bytes), so the entries could not be stored: "+
+							"clear the event log in a separate run", fsm.MaxRunLog)
+				}
+				what := fmt.Sprintf("clear the event log of %d entries", len(all))
+				err = a.effect(ctx, what, func(ctx context.Context) error {
+					return p.ClearEvents(ctx, a.op,
+						a.machine)
+				})
+				if err != nil {
+					return err
+				}
+				if err := a.poll(ctx, "the event log to be cleared", cleared); err != nil {
+					return err
+				}
+			}
+			a.prove(map[string]string{"events_left": strconv.Itoa(len(all))})
+			a.message = "event log cleared, it had " + a.before[proofEvents] + " entries"
+			return nil
+		},
+	}
+}
+
+// eventKey returns a text that identifies an entry.
+func eventKey(e providers.Event) string {
+	return task.Value(fmt.Sprintf("%s %s %.64s", e.ID, e.At.UTC().Format(time.RFC3339), e.Message))
+}
+
+// showEvents writes entries to the run log, one per line. Lines that an earlier leader
+// has written are skipped.
+func (a *attempt) showEvents(all []providers.Event) {
+	var b strings.Builder
+	worst := map[string]int{}
+	for _, e := range all {
+		b.WriteString(eventLine(e))
+		worst[strings.ToLower(e.Severity)]++
+	}
+	text := b.String()
+	if old := a.shown(streamEvents); old != "" {
+		text = strings.TrimPrefix(text, old)
+	}
+	if text != "" {
+		a.write(streamEvents, []byte(text))
+	}
+	a.prove(map[string]string{proofEvents: strconv.Itoa(len(all))})
+	for _, s := range []string{"warning", "critical"} {
+		if n := worst[s]; n > 0 {
+			a.prove(map[string]string{s: strconv.Itoa(n)})
+		}
+	}
+	if len(all) > 0 {
+		a.prove(map[string]string{proofNewest: eventKey(all[len(all)-1])})
+	}
+}
+
+// eventLine formats an entry for the run log.
+func eventLine(e providers.Event) string {
+	at := "-"
+	if !e.At.IsZero() {
+		at = e.At.UTC().Format(time.RFC3339)
+	}
+	fields := []string{at, orDash(e.Severity), orDash(e.Sensor), e.Message}
+	return strings.Join(strings.Fields(task.Clean(strings.Join(fields, " | "))), " ") + "\n"
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// eventSummary returns the number of entries in total and by severity.
+func eventSummary(all []providers.Event) string {
+	n := map[string]int{}
+	for _, e := range all {
+		n[strings.ToLower(e.Severity)]++
+	}
+	s := fmt.Sprintf("%d events", len(all))
+	for _, k := range []string{"critical", "warning"} {
+		if n[k] > 0 {
+			s += fmt.Sprintf(", %d %s", n[k], k)
+		}
+	}
+	return s
+}
+
+// shown returns the part of a stream of this attempt that is already in the run log.
+func (a *attempt) shown(stream string) string {
+	if a.adopted == nil {
+		return ""
+	}
+	var b strings.Builder
+	for c := range a.state.View().RunLog(a.id, 0) {
+		if c.GetStep() == a.step.GetName() && c.GetAttempt() == a.number && c.GetStream() == stream {
+			b.Write(c.GetData())
+		}
+	}
+	return b.String()
+}
+
+// commitLog commits the rest of the run log.
+func (a *attempt) commitLog(ctx context.Context) error {
+	appendTo := func(l *internalv1.LogAppend) error {
+		if l == nil {
+			return nil
+		}
+		return a.appendLogs(ctx, l)
+	}
+	err := a.out.last(appendTo, appendTo)
+	if err != nil {
+		a.broken = err
+	}
+	return err
+}

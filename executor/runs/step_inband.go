@@ -1,0 +1,99 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// rebooter is implemented by providers that reboot a host with any init system. Reboot
+// runs a durable command under the op's token.
+type rebooter interface {
+	Reboot(ctx context.Context, op providers.Op, m providers.Machine) error
+}
+
+// rebootInband asks the host to reboot. The boot id is the only possible evidence.
+func (a *attempt) rebootInband(exec providers.RemoteExecutor, inspector providers.Inspector) action {
+	return action{
+		before: func(ctx context.Context) (map[string]string, error) {
+			f, err := inspector.Inspect(ctx, a.machine)
+			if err != nil {
+				return nil, err
+			}
+			if f.BootID == "" {
+				return nil, fmt.Errorf("read the boot id of %s: the host does not answer (%s)",
+					a.machine.GetMachineId(), f.ReachableReason)
+			}
+			return map[string]string{proofBootID: f.BootID}, nil
+		},
+		do: func(ctx context.Context) error {
+			asked, done, err := a.askedToReboot(ctx, exec, inspector)
+			if err != nil || done {
+				return err
+			}
+			if !asked {
+				err := a.effect(ctx, "reboot from within", func(ctx context.Context) error {
+					return a.askReboot(ctx,
+						exec)
+				})
+				if err != nil {
+					return err
+				}
+			}
+			return a.poll(ctx, "the host to boot", func(ctx context.Context) (bool, error) {
+				done, err := a.booted(ctx, inspector)
+				if done || err != nil {
+					return done, err
+				}
+				return false, a.refusal(ctx, exec)
+			})
+		},
+	}
+}
+
+// askedToReboot reports whether an earlier leader has asked the host to reboot, and
+// whether the reboot is done. The host knows the attempt's command by its token. It may
+// be booting, so it is polled until it answers.
+func (a *attempt) askedToReboot(
+	ctx context.Context, exec providers.RemoteExecutor, inspector providers.Inspector,
+) (asked, done bool, err error) {
+	if a.adopted == nil {
+		return false, false, nil
+	}
+	err = a.poll(ctx, "the host to report whether it was asked to reboot", func(ctx context.Context) (bool, error) {
+		var err error
+		if done, err = a.booted(ctx, inspector); done || err != nil {
+			return done, err
+		}
+		st, err := exec.CommandStatus(ctx, a.machine, a.op.Token(), 0)
+		asked = st.State != providers.WorkNone
+		return err == nil, err
+	})
+	return asked, done, err
+}
+
+func (a *attempt) askReboot(ctx context.Context, exec providers.RemoteExecutor) error {
+	if r, ok := exec.(rebooter); ok {
+		return r.Reboot(ctx, a.op, a.machine)
+	}
+	cmd := providers.Command{Path: "systemctl", Args: []string{"reboot"}, Timeout: time.Minute}
+	return exec.StartCommand(ctx, a.op, a.machine, a.op.Token(), cmd)
+}
+
+// refusal returns an error if the reboot command has failed on the host. A host that
+// shuts down ends the command too, and soon does not answer: that is not a refusal.
+func (a *attempt) refusal(ctx context.Context, exec providers.RemoteExecutor) error {
+	st, err := exec.CommandStatus(ctx, a.machine, a.op.Token(), 0)
+	if err != nil || st.State != providers.WorkDone || st.ExitCode == 0 {
+		return nil //nolint:nilerr // no answer is not a refusal
+	}
+	said := ""
+	for _, o := range st.Output {
+		said += string(o.Data)
+	}
+	return &failure{fmt.Errorf(
+		"the host did not reboot: the command exited with %d: %.300s", st.ExitCode, task.Clean(said))}
+}

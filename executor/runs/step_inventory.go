@@ -1,0 +1,150 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/providers"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// readInventory reads the inventory of the machine, which is stored with the outcome. If
+// it contradicts the machine's spec, the message and the run log have the difference, but
+// nothing is changed.
+func (a *attempt) readInventory(p providers.InventoryReader) action {
+	return action{do: func(ctx context.Context) error {
+		v, err := p.Inventory(ctx, a.machine)
+		if err != nil {
+			return err
+		}
+		a.inventory = hardwareOf(v)
+		a.prove(map[string]string{
+			"serial":       task.Clean(v.Serial),
+			"model":        task.Clean(strings.TrimSpace(v.Manufacturer + " " + v.Model)),
+			"cpus":         strconv.Itoa(len(v.CPUs)),
+			"memory_bytes": strconv.FormatInt(v.MemoryBytes, 10),
+			"disks":        strconv.Itoa(len(v.Disks)),
+			"nics":         strconv.Itoa(len(v.NICs)),
+		})
+		if len(v.GPUs) > 0 {
+			a.prove(map[string]string{"gpus": strconv.Itoa(len(v.GPUs))})
+		}
+		a.message = fmt.Sprintf("read %d CPUs, %d GiB of memory, %d disks, %d network ports",
+			len(v.CPUs), v.MemoryBytes>>30, len(v.Disks), len(v.NICs))
+		if len(v.Missing) > 0 {
+			a.prove(map[string]string{"missing": task.Clean(strings.Join(v.Missing, "; "))})
+			a.message += ", some parts could not be read"
+		}
+		for _, c := range contradictions(a.machine, v) {
+			a.say("%s", c)
+			a.message += "; " + c
+		}
+		return nil
+	}}
+}
+
+// contradictions returns the differences between an inventory and the machine's spec.
+func contradictions(m *holdfastv1.Machine, v *providers.Inventory) []string {
+	var all []string
+	if want := m.GetSpec().GetSerial(); want != "" && v.Serial != "" && want != v.Serial {
+		all = append(all, fmt.Sprintf("the BMC reports serial number %s, declared is %s", task.Clean(v.Serial), want))
+	}
+	if len(v.NICs) == 0 {
+		return all
+	}
+	for _, mac := range m.GetSpec().GetMacAddresses() {
+		if !slices.ContainsFunc(v.NICs, func(n providers.NIC) bool { return n.MAC == mac }) {
+			all = append(all, fmt.Sprintf("the BMC reports no network port with the declared MAC address %s", mac))
+		}
+	}
+	return all
+}
+
+// hardwareOf converts an inventory to its recorded form.
+func hardwareOf(v *providers.Inventory) *holdfastv1.HardwareInventory {
+	h := &holdfastv1.HardwareInventory{
+		Manufacturer: task.Clean(v.Manufacturer),
+		Model:        task.Clean(v.Model),
+		Serial:       task.Clean(v.Serial),
+		Uuid:         task.Clean(v.UUID),
+		BiosVersion:  task.Clean(v.BIOS),
+		BmcVersion:   task.Clean(v.BMC),
+		MemoryBytes:  v.MemoryBytes,
+	}
+	state := func(healthy bool) string {
+		if healthy {
+			return "ok"
+		}
+		return "failed"
+	}
+	add := func(p *holdfastv1.HardwarePart) {
+		p.Slot, p.Model, p.Serial = task.Clean(p.GetSlot()), task.Clean(p.GetModel()), task.Clean(p.GetSerial())
+		p.Firmware, p.Mac = task.Clean(p.GetFirmware()), task.Clean(p.GetMac())
+		h.Parts = append(h.Parts, p)
+	}
+	for _, c := range v.CPUs {
+		add(&holdfastv1.HardwarePart{
+			Kind:    "cpu",
+			Slot:    c.Slot,
+			Model:   c.Model,
+			Serial:  c.Serial,
+			Cores:   int32(c.Cores),
+			Threads: int32(c.Threads),
+			State:   state(c.Healthy),
+		})
+	}
+	for _, d := range v.Memory {
+		add(&holdfastv1.HardwarePart{
+			Kind:   "memory",
+			Slot:   d.Slot,
+			Model:  d.Type,
+			Serial: d.Serial,
+			Bytes:  d.Bytes,
+			State:  state(d.Healthy),
+		})
+	}
+	for _, d := range v.Disks {
+		add(&holdfastv1.HardwarePart{
+			Kind:     "disk",
+			Slot:     d.Slot,
+			Model:    strings.TrimSpace(d.Model + " " + d.Media),
+			Serial:   d.Serial,
+			Firmware: d.Firmware,
+			Bytes:    d.Bytes,
+			State:    state(d.Healthy),
+		})
+	}
+	for _, cards := range []struct {
+		kind string
+		of   []providers.Card
+	}{{"gpu", v.GPUs}, {"pcie", v.PCIe}} {
+		for _, c := range cards.of {
+			add(&holdfastv1.HardwarePart{
+				Kind:     cards.kind,
+				Slot:     c.Slot,
+				Model:    c.Model,
+				Serial:   c.Serial,
+				Firmware: c.Firmware,
+				Bytes:    c.Bytes,
+				State:    state(c.Healthy),
+			})
+		}
+	}
+	for _, n := range v.NICs {
+		p := &holdfastv1.HardwarePart{Kind: "nic", Slot: n.Name, Mac: n.MAC, Mbps: int32(n.Mbps), State: "down"}
+		if n.Up {
+			p.State = "up"
+		}
+		add(p)
+	}
+	for _, m := range v.Missing {
+		h.Missing = append(h.Missing, task.Clean(m))
+	}
+	return fsm.BoundHardware(h)
+}

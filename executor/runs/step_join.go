@@ -1,0 +1,213 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/providers"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// proofToken is the evidence of the outcome of the bootstrap token of a join.
+const proofToken = "join_token"
+
+// controlPlane is the role of a join of a control plane node.
+const controlPlane = "control-plane"
+
+// join joins the host to a cluster. It reads the node first: a node that is Ready need
+// not join. The host knows the join by the attempt's token. The bootstrap token of the
+// join is revoked when the attempt ends.
+func (a *attempt) join(joiner providers.ClusterJoiner, s *holdfastv1.KubeadmJoin) action {
+	spec := a.joinSpec(s)
+	return action{do: func(ctx context.Context) error {
+		begun, err := a.joinHost(ctx, joiner, spec)
+		if begun {
+			a.endJoin(joiner, spec) //nolint:contextcheck // the attempt's context may have ended, the term's has not
+		}
+		return err
+	}}
+}
+
+func (a *attempt) joinSpec(s *holdfastv1.KubeadmJoin) providers.JoinSpec {
+	return providers.JoinSpec{ClusterRef: a.clusterRef(s.GetClusterRef()), Role: s.GetRole()}
+}
+
+// joinHost joins the host and waits until the node is registered. It reports whether a
+// join may have begun, under this leader or an earlier one.
+func (a *attempt) joinHost(
+	ctx context.Context, joiner providers.ClusterJoiner, spec providers.JoinSpec,
+) (begun bool, err error) {
+	token := a.op.Token()
+	var state providers.WorkState
+	var detail string
+	joined := false
+	const first = "the cluster to answer"
+	if err := a.poll(ctx, first, func(ctx context.Context) (_ bool, err error) {
+		node, err := joiner.NodeStatus(ctx, a.machine, spec.ClusterRef)
+		if err != nil {
+			return false, err
+		}
+		joined = node.Registered && node.Ready && is(node, spec.Role)
+		if state, detail, err = joiner.JoinStatus(ctx, a.machine, token); err != nil {
+			return false, err
+		}
+		if joined && state == providers.WorkNone {
+			old, err := a.fromBefore(ctx, node)
+			if err != nil || old {
+				a.awaits("the cluster to notice that the machine's node is gone: its data is from before the last boot")
+				return false, err
+			}
+		}
+		return true, nil
+	}); err != nil {
+		return a.adopted != nil, err
+	}
+	if state == providers.WorkNone && !joined {
+		err := a.effect(ctx, "join "+spec.ClusterRef, func(ctx context.Context) error {
+			return joiner.StartJoin(ctx, a.op, a.machine, spec)
+		})
+		if err != nil {
+			return true, err
+		}
+	}
+	begun = a.adopted != nil || state != providers.WorkNone || !joined
+	return begun, a.poll(ctx, "the node to register in "+spec.ClusterRef,
+		func(ctx context.Context) (_ bool, err error) {
+			if state, detail, err = joiner.JoinStatus(ctx, a.machine, token); err != nil {
+				return false, err
+			}
+			if state == providers.WorkFailed {
+				return false, &failure{fmt.Errorf("join failed: %s", task.Clean(detail))}
+			}
+			node, err := joiner.NodeStatus(ctx, a.machine, spec.ClusterRef)
+			if err != nil || !node.Registered || state == providers.WorkRunning {
+				return false, err
+			}
+			a.prove(nodeProof(spec.ClusterRef, node))
+			a.message = "registered in " + spec.ClusterRef
+			return true, nil
+		})
+}
+
+// is reports whether a node has the role of the join, as far as its labels are known. An
+// interrupted join of a control plane leaves a node that is Ready, but is not a control
+// plane.
+func is(n providers.NodeStatus, role string) bool {
+	if role != controlPlane || n.Labels == nil {
+		return true
+	}
+	_, ok := n.Labels["node-role.kubernetes.io/control-plane"]
+	return ok
+}
+
+// fromBefore reports whether the cluster's data of a node is from before the last boot of
+// its host. If the disk was written meanwhile, the node no longer exists, but the cluster
+// still shows it as Ready until its heartbeats are overdue.
+func (a *attempt) fromBefore(ctx context.Context, n providers.NodeStatus) (bool, error) {
+	look, ok := a.provider.(providers.Inspector)
+	if !ok || n.BootID == "" {
+		return false, nil
+	}
+	f, err := look.Inspect(ctx, a.machine)
+	return err == nil && f.BootID != "" && f.BootID != n.BootID, err
+}
+
+// endJoinTime bounds the time to end a join.
+const endJoinTime = 20 * time.Second
+
+// endJoin revokes the bootstrap token of a join. If only the term has ended it does
+// nothing: the next leader continues with the join.
+func (a *attempt) endJoin(joiner providers.ClusterJoiner, spec providers.JoinSpec) {
+	ender, ok := joiner.(providers.JoinEnder)
+	if !ok {
+		return
+	}
+	ctx, stop := context.WithTimeout(a.whole, endJoinTime)
+	defer stop()
+	err := a.effect(ctx, "revoke the token of the join", func(ctx context.Context) error {
+		return ender.EndJoin(ctx, a.op, a.machine, spec)
+	})
+	switch {
+	case err == nil:
+		a.prove(map[string]string{proofToken: "revoked"})
+	case a.whole.Err() == nil:
+		a.prove(map[string]string{proofToken: "not known to be revoked: it expires by itself"})
+		a.say("cannot revoke the token of the join, it expires by itself: %v", err)
+	}
+}
+
+// verify waits until the node is registered and Ready, with the required labels and
+// taints. It changes nothing.
+func (a *attempt) verify(joiner providers.ClusterJoiner, s *holdfastv1.VerifyInCluster) action {
+	ref := a.clusterRef(s.GetClusterRef())
+	what := "the node to be Ready in " + ref
+	ready := func(ctx context.Context) error {
+		return a.poll(ctx, what, func(ctx context.Context) (bool, error) {
+			node, err := joiner.NodeStatus(ctx, a.machine, ref)
+			if err != nil {
+				return false, err
+			}
+			if !node.Registered || !node.Ready {
+				a.awaits(what + suffix(task.Clean(node.Message)))
+				return false, nil
+			}
+			if lacks := lacking(node, s); lacks != "" {
+				a.awaits("the node to have " + lacks + " in " + ref)
+				return false, nil
+			}
+			a.prove(nodeProof(ref, node))
+			a.message = "Ready in " + ref
+			return true, nil
+		})
+	}
+	return action{do: func(ctx context.Context) error {
+		most := s.GetTimeout().AsDuration()
+		if most <= 0 {
+			return ready(ctx)
+		}
+		short, stop := context.WithTimeout(ctx, most)
+		defer stop()
+		err := ready(short)
+		// If only the step's own timeout has passed, conclude does not add the wait to the error.
+		if err != nil && short.Err() != nil && ctx.Err() == nil {
+			return providers.Errorf(providers.Timeout, "verify "+a.machine.GetMachineId(),
+				"gave up after %s waiting for %s%s", most, a.waiting(), cause(err))
+		}
+		return err
+	}}
+}
+
+// lacking lists the required labels and taints that a node does not have.
+func lacking(n providers.NodeStatus, s *holdfastv1.VerifyInCluster) string {
+	var lacks []string
+	for _, name := range slices.Sorted(maps.Keys(s.GetLabels())) {
+		if got, ok := n.Labels[name]; !ok || got != s.GetLabels()[name] {
+			lacks = append(lacks, "label "+name+"="+s.GetLabels()[name])
+		}
+	}
+	for _, t := range s.GetTaints() {
+		if !slices.Contains(n.Taints, t) {
+			lacks = append(lacks, "taint "+t)
+		}
+	}
+	return strings.Join(lacks, ", ")
+}
+
+func nodeProof(ref string, n providers.NodeStatus) map[string]string {
+	proof := map[string]string{
+		"cluster":    ref,
+		"registered": strconv.FormatBool(n.Registered),
+		"ready":      strconv.FormatBool(n.Ready),
+	}
+	if n.Node != "" {
+		proof["node"] = n.Node
+	}
+	return proof
+}

@@ -1,0 +1,172 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/providers"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// The evidence of a machine that is taken out.
+const (
+	proofWorkloads = "workloads" // why no workload is lost
+	proofWiped     = "wiped"     // what erased the disks
+	proofLight     = "locator_light"
+)
+
+// rma takes a machine out. It checks that the machine has no workloads, erases the disks
+// if requested, powers the machine off, and switches its locator light on for the
+// technician. It is idempotent: parts that are done are skipped, and facts that cannot be
+// read after power off are recorded before.
+func (a *attempt) rma(power providers.PowerController, s *holdfastv1.RmaAction) action {
+	wipe := a.flag(s.GetWipe(), "wipe")
+	return action{
+		before: a.powerToTakeOut(power),
+		do: func(ctx context.Context) error {
+			if err := a.spared(a.flag(s.GetForce(), "force")); err != nil {
+				return err
+			}
+			if wipe && !a.wiped() {
+				if err := a.wipe(ctx); err != nil {
+					return err
+				}
+			}
+			gone, err := a.beyondReach(ctx, power, s)
+			if err != nil {
+				return err
+			}
+			what := "its power cannot be switched off, taken out for return "
+			if !gone {
+				// A wiped host has no operating system to shut down.
+				if err := a.turn(ctx, power, providers.PowerOff, a.stopping(wipe, s.GetShutdownSeconds())); err != nil {
+					return err
+				}
+				what = "powered off for return "
+				a.light(ctx)
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			reason, ticket := a.param(s.GetReason(), "reason"), a.param(s.GetTicket(), "ticket")
+			a.prove(map[string]string{"reason": reason, "ticket": ticket})
+			a.message = strings.TrimSpace(what + strings.TrimSpace(reason+" "+ticket))
+			return nil
+		},
+	}
+}
+
+// spared returns an error if the machine may still run workloads: it is in a cluster, as
+// far as known, and was not drained by this run or before.
+func (a *attempt) spared(force bool) error {
+	why := a.undisturbed()
+	if why == "" && !force {
+		return providers.Errorf(providers.Unsupported, "take out "+a.machine.GetMachineId(),
+			"it is in a cluster and not drained (conditions InCustomerCluster and Drained): "+
+				"drain it first, with a step drain-node or drain-check, or set force")
+	}
+	if why == "" {
+		why = "taken out by force: it is in a cluster and not drained"
+		a.say("%s", why)
+	}
+	a.prove(map[string]string{proofWorkloads: why})
+	return nil
+}
+
+// undisturbed returns the reason why no workload is lost with the machine, or "" if one
+// may be lost.
+func (a *attempt) undisturbed() string {
+	m, ok := a.state.View().Machine(a.machine.GetMachineId())
+	if !ok {
+		return "the machine is gone"
+	}
+	holds := map[string]bool{}
+	for _, c := range m.GetStatus().GetConditions() {
+		holds[c.GetType()] = c.GetStatus() // the last known status, if it is unknown now
+	}
+	for _, s := range a.run.GetSteps() {
+		if s.GetState() == holdfastv1.StepStatus_SUCCEEDED && fsm.Drains(s) && !fsm.Skipped(s) {
+			return "drained by step " + s.GetName()
+		}
+	}
+	switch {
+	case !holds["InCustomerCluster"]:
+		return "not in a cluster"
+	case holds["Drained"]:
+		return "drained"
+	}
+	return ""
+}
+
+// wiped reports whether the disks are already erased: by this attempt under an earlier
+// leader, or by an earlier attempt. After that the host can neither erase them again nor
+// answer.
+func (a *attempt) wiped() bool {
+	for _, earlier := range a.status.GetAttempts() {
+		if by := earlier.GetEvidenceAfter()[proofWiped]; by != "" {
+			a.prove(map[string]string{proofWiped: by})
+		}
+	}
+	return a.seen[proofWiped] != ""
+}
+
+// wipe erases the disks: from within the host if it can, otherwise with the provider's
+// installer. The result is recorded before power off.
+func (a *attempt) wipe(ctx context.Context) error {
+	var by string
+	if host, ok := a.provider.(eraser); ok {
+		if a.before[proofPower] != string(providers.PowerOn) {
+			return providers.Errorf(providers.Unsupported, "erase the disks of "+a.machine.GetMachineId(),
+				"its power is not on, and its host has to erase them: power it on first")
+		}
+		n, err := a.erase(ctx, host)
+		if err != nil {
+			return err
+		}
+		by = fmt.Sprintf("%d disks, by the host", n)
+	} else if imager, ok := a.provider.(providers.Imager); ok {
+		if err := a.install(ctx, imager, providers.InstallSpec{Wipe: true}); err != nil {
+			return err
+		}
+		by = "by the installer"
+	} else {
+		return providers.Errorf(providers.Unsupported, "wipe "+a.machine.GetMachineId(),
+			"provider %s has neither %s nor a host that erases its own disks", a.provider.Kind(), providers.CanImage)
+	}
+	return a.record(ctx, map[string]string{proofWiped: by})
+}
+
+// lightTime bounds the time spent on a locator light.
+const lightTime = 30 * time.Second
+
+// light switches the locator light on, if there is one. A failure is recorded as
+// evidence, but does not fail the step.
+func (a *attempt) light(ctx context.Context) {
+	l, ok := a.provider.(providers.Identifier)
+	if !ok {
+		return
+	}
+	short, stop := context.WithTimeout(ctx, lightTime)
+	defer stop()
+	is, err := l.Light(short, a.machine)
+	if err == nil && is != providers.LightOn {
+		err = a.effect(short, "switch the locator light on", func(ctx context.Context) error {
+			return l.Identify(ctx, a.op, a.machine, true)
+		})
+		if err == nil {
+			if is, err = l.Light(short, a.machine); err == nil && is == providers.LightUnknown {
+				is = "on, not read back"
+			}
+		}
+	}
+	if err != nil {
+		is = providers.LightState("unknown: " + task.Clean(err.Error()))
+		a.say("the locator light is not on: %v", err)
+	}
+	a.prove(map[string]string{proofLight: string(is)})
+}

@@ -1,0 +1,209 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/providers"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// ssh runs a command durably: it is started once under the attempt's token, and each
+// leader reads its output from the end of the recorded log.
+func (a *attempt) ssh(exec providers.RemoteExecutor, s *holdfastv1.SshCommand) action {
+	return action{do: func(ctx context.Context) error {
+		cmd := providers.Command{
+			Path:   s.GetCommand(),
+			Args:   s.GetArgs(),
+			Script: s.GetScript(),
+			Env:    a.environment(s.GetEnv()),
+			User:   s.GetUser(),
+		}
+		if d, ok := ctx.Deadline(); ok {
+			cmd.Timeout = time.Until(d)
+		}
+		err := a.command(ctx, exec, "run "+describe(cmd), func(ctx context.Context) error {
+			return exec.StartCommand(ctx, a.op, a.machine, a.op.Token(), cmd)
+		})
+		if ctx.Err() != nil {
+			a.kill(exec) //nolint:contextcheck // the attempt's context has ended, the term's has not
+		}
+		return err
+	}}
+}
+
+// environment returns the environment of a command: the run's parameters and the step's
+// own variables, which take precedence. The parameter "version" becomes
+// HOLDFAST_PARAM_VERSION. Parameters are never inserted into the text of a script.
+// Parameters with names that are not valid in variables are left out.
+func (a *attempt) environment(own map[string]string) map[string]string {
+	env := map[string]string{}
+	for name, value := range a.run.GetParams() {
+		if paramOK(name) && !strings.ContainsRune(value, 0) {
+			env["HOLDFAST_PARAM_"+strings.ToUpper(name)] = value
+		}
+	}
+	maps.Copy(env, own)
+	return env
+}
+
+func paramOK(name string) bool {
+	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
+}
+
+// command calls start unless the attempt's command was already started, and follows its
+// output until it exits.
+func (a *attempt) command(
+	ctx context.Context, exec providers.RemoteExecutor, what string, start func(context.Context) error,
+) error {
+	token, offset := a.op.Token(), a.logged()
+	var st providers.CommandStatus
+	look := func(ctx context.Context) (err error) {
+		st, err = exec.CommandStatus(ctx, a.machine, token, offset)
+		return err
+	}
+	if err := a.poll(ctx, "the host to answer", func(ctx context.Context) (bool, error) {
+		err := look(ctx)
+		return err == nil, err
+	}); err != nil {
+		return err
+	}
+	if st.State == providers.WorkNone {
+		offset = 0
+		if err := a.effect(ctx, what, start); err != nil {
+			if err := a.unstarted(ctx, err, look, &st); err != nil {
+				return err
+			}
+		}
+	}
+	return a.poll(ctx, "the command to exit", func(ctx context.Context) (bool, error) {
+		if err := look(ctx); err != nil {
+			return false, err
+		}
+		for _, o := range st.Output {
+			a.write(o.Stream, o.Data)
+		}
+		offset = st.Next
+		if len(st.Output) > 0 {
+			return false, nil // there may be more output, even if the command has exited
+		}
+		switch st.State {
+		case providers.WorkRunning:
+			return false, nil
+		case providers.WorkDone:
+			a.prove(map[string]string{"exit_code": strconv.Itoa(st.ExitCode)})
+			if st.ExitCode != 0 {
+				return false, &failure{fmt.Errorf("command exited with %d", st.ExitCode)}
+			}
+			a.message = "exited with 0"
+			return true, nil
+		case providers.WorkFailed:
+			if st.Reason != "" {
+				return false, &failure{fmt.Errorf("command did not end by itself: %s", task.Clean(st.Reason))}
+			}
+			return false, &failure{fmt.Errorf("command was killed on the host")}
+		}
+		return false, &failure{fmt.Errorf("the host no longer knows command %s", token)}
+	})
+}
+
+// unstarted asks the host whether a start that returned an error has happened all the
+// same: the answer may have been lost, and the next attempt would start the command a
+// second time, under another token. It returns the error if the command was not started,
+// and cannot be any more.
+func (a *attempt) unstarted(
+	ctx context.Context, failed error, look func(context.Context) error, st *providers.CommandStatus,
+) error {
+	if c := providers.ClassOf(failed); c != providers.Timeout && c != providers.Transient {
+		return failed
+	}
+	since := time.Now()
+	err := a.poll(ctx, "the host to report whether the command was started", func(ctx context.Context) (bool, error) {
+		err := look(ctx)
+		return err == nil && (st.State != providers.WorkNone || time.Since(since) > fenceWait), err
+	})
+	if err != nil || st.State == providers.WorkNone {
+		return failed
+	}
+	a.say("%v; but the host reports that it was started", failed)
+	return nil
+}
+
+// logged returns the number of bytes of this attempt's output that are already in the run log.
+func (a *attempt) logged() int64 {
+	if a.adopted == nil {
+		return 0
+	}
+	var n int64
+	for c := range a.state.View().RunLog(a.id, 0) {
+		output := c.GetStream() == "stdout" || c.GetStream() == "stderr"
+		if c.GetStep() == a.step.GetName() && c.GetAttempt() == a.number && output && !c.GetTruncated() {
+			n += int64(len(c.GetData()))
+		}
+	}
+	return n
+}
+
+// killTime bounds the time to kill a command.
+const killTime = 10 * time.Second
+
+// kill ends the command of an attempt that was canceled or is out of time. If only the
+// term has ended it does nothing: the next leader continues with the command.
+func (a *attempt) kill(exec providers.RemoteExecutor) {
+	ctx, stop := context.WithTimeout(a.whole, killTime)
+	defer stop()
+	// failpoint: cancel-seen
+	err := a.effect(ctx, "kill the command", func(ctx context.Context) error {
+		return exec.KillCommand(ctx, a.op, a.machine, a.op.Token())
+	})
+	if err != nil {
+		a.say("cannot kill the command: %v", err)
+	}
+}
+
+// cleanupCommand ends the command, join or install of an attempt that an earlier leader
+// left open, if the run was canceled meanwhile. To kill is an effect like any other, so
+// its intent is recorded first.
+func (a *attempt) cleanupCommand(ctx context.Context) error {
+	p, err := a.providers.Of(a.machine)
+	if err != nil {
+		return nil //nolint:nilerr // the machine has no provider: the run ends all the same
+	}
+	if joiner, ok := p.(providers.ClusterJoiner); ok && a.step.GetJoin() != nil && a.adopted != nil {
+		if err := a.adopt(ctx, endJoinTime); err != nil {
+			return err
+		}
+		a.endJoin(joiner, a.joinSpec(a.step.GetJoin())) //nolint:contextcheck // the run's context has ended, the term's has not
+		return nil
+	}
+	installs := a.step.GetRepave() != nil || a.step.GetRma() != nil
+	if ender, ok := p.(providers.InstallEnder); ok && installs && a.adopted != nil {
+		if err := a.adopt(ctx, endInstallTime); err != nil {
+			return err
+		}
+		a.endInstall(ender) //nolint:contextcheck // the run's context has ended, the term's has not
+		return nil
+	}
+	exec, ok := p.(providers.RemoteExecutor)
+	if !ok || a.step.GetSsh() == nil && a.step.GetRma() == nil || a.adopted == nil {
+		return nil
+	}
+	if err := a.adopt(ctx, killTime); err != nil {
+		return err
+	}
+	a.kill(exec) //nolint:contextcheck // the run's context has ended, the term's has not
+	return nil
+}
+
+func describe(c providers.Command) string {
+	if c.Script != "" {
+		return fmt.Sprintf("a script of %d bytes", len(c.Script))
+	}
+	return c.Path
+}

@@ -1,0 +1,61 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// Proposer commits commands. It returns an error unless the command was applied.
+type Proposer interface {
+	Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error)
+}
+
+// State is the state that tasks read: the leader's own FSM.
+type State interface {
+	View() *fsm.View
+	Changed() <-chan struct{}
+}
+
+// Propose commits a command of the leader of an epoch. A command that was not applied is retried,
+// unless it can never succeed. An unknown outcome is an error that ends the term, because the state
+// has to be read again to learn the outcome.
+func Propose(ctx context.Context, p Proposer, epoch uint64, cmd *internalv1.Command) (fsm.Result, error) {
+	cmd.Epoch = epoch
+	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 250*time.Millisecond) {
+		cmd.Time = nil // each proposal gets its own time
+		res, err := p.Apply(ctx, cmd)
+		var out *cluster.OutcomeError
+		if !errors.As(err, &out) || out.Outcome != cluster.NotApplied || NeverTaken(err) {
+			return res, err
+		}
+		if err := Sleep(ctx, wait); err != nil {
+			return res, err
+		}
+	}
+}
+
+// NeverTaken reports whether a command was rejected because of its content: any other leader would
+// reject it too.
+func NeverTaken(err error) bool {
+	return errors.Is(err, cluster.ErrTooLarge) || errors.Is(err, cluster.ErrEncoding)
+}
+
+// Sleep blocks for d. If ctx ends first it returns the error of ctx.
+func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

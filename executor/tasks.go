@@ -1,0 +1,74 @@
+package executor
+
+import (
+	"log/slog"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/executor/lease"
+	"github.com/holdfast-metal/holdfast/executor/monitor"
+	"github.com/holdfast-metal/holdfast/executor/nodelog"
+	"github.com/holdfast-metal/holdfast/executor/notes"
+	"github.com/holdfast-metal/holdfast/executor/retention"
+	"github.com/holdfast-metal/holdfast/executor/runs"
+	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/executor/webhook"
+	"github.com/holdfast-metal/holdfast/providers"
+)
+
+// Config configures the tasks. The zero value of each part is its default.
+type Config struct {
+	Runs     runs.Config
+	Monitor  monitor.Config
+	Leases   lease.Config
+	Archive  retention.ArchiverConfig // unused without Deps.Archive
+	Webhooks webhook.Config
+	Logger   *slog.Logger // of the tasks without a configuration; required
+}
+
+// Deps are what the tasks work with.
+type Deps struct {
+	Node      task.Proposer
+	State     task.State // the leader's own FSM
+	Providers *providers.Set
+	Secrets   webhook.Secrets
+	Archive   retention.Archive // nil for none
+}
+
+// Tasks are the leader tasks of a peer. Those that other parts of the peer use have a field.
+type Tasks struct {
+	Runs     *runs.Executor
+	Leases   *lease.Engine
+	Devices  *notes.Devices
+	Installs *notes.Installs // has no task: attempts write it
+
+	all []cluster.LeaderTask
+}
+
+// New returns the tasks of a peer.
+func New(cfg Config, d Deps) *Tasks {
+	t := &Tasks{
+		Runs:     runs.New(cfg.Runs, d.Node, d.State, d.Providers),
+		Leases:   lease.NewEngine(cfg.Leases, d.Node, d.State),
+		Devices:  notes.NewDevices(d.Node, d.State),
+		Installs: notes.NewInstalls(d.Node, d.State),
+	}
+	t.all = []cluster.LeaderTask{
+		t.Runs,
+		t.Leases,
+		t.Devices,
+		monitor.New(cfg.Monitor, d.Node, d.State, d.Providers),
+		retention.NewGC(d.Node, d.State, cfg.Logger),
+		nodelog.New(d.State, cfg.Logger),
+		webhook.NewSender(cfg.Webhooks, d.Node, d.State, d.Secrets),
+	}
+	if d.Archive != nil {
+		t.all = append(t.all, retention.NewArchiver(cfg.Archive, d.Node, d.State, d.Archive))
+	}
+	return t
+}
+
+// All returns the tasks for cluster.Node.Run, followed by those of packages that do not belong to
+// the executor, such as the rotation of keys.
+func (t *Tasks) All(others ...cluster.LeaderTask) []cluster.LeaderTask {
+	return append(t.all[:len(t.all):len(t.all)], others...)
+}
