@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-metal/holdfast/fsm"
-	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/internal/filter"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // exportBatch is how many events an export reads from the state at once.

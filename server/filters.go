@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm"
-	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/internal/filter"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // compile parses the filter of a request.

@@ -4,9 +4,9 @@ import (
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
-	"github.com/holdfast-metal/holdfast/internal/filter"
 )
 
 // machineQuery returns a query for the machines that can match a filter and a caller's

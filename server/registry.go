@@ -11,9 +11,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
-	"github.com/holdfast-metal/holdfast/internal/filter"
 )
 
 // serviceTTL is how long a service stays active without a ping. Clients ping every 5 to

@@ -8,9 +8,9 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
-	"github.com/holdfast-metal/holdfast/internal/filter"
 )
 
 // WatchRuns streams the current state of the matching runs, oldest first, and then every

@@ -16,9 +16,9 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
-	"github.com/holdfast-metal/holdfast/internal/filter"
 )
 
 type eventStream = grpc.ServerStreamingClient[holdfastv1.RunEvent]

@@ -7,9 +7,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
-	"github.com/holdfast-metal/holdfast/internal/filter"
 )
 
 // model computes the events that a watcher must get, by checking every event.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/executor/executortest"
 	"github.com/holdfast-metal/holdfast/executor/runs"
+	"github.com/holdfast-metal/holdfast/executor/step"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
@@ -26,8 +27,11 @@ func (l *lab) lead(cfg runs.Config) *executortest.Leader {
 
 // quick returns a configuration for machines that boot in milliseconds.
 func quick() runs.Config {
-	return runs.Config{RetryBase: 2 * time.Millisecond, RetryMax: 10 * time.Millisecond, PollMin: time.Millisecond,
-		PollMax: 10 * time.Millisecond, LogFlush: 5 * time.Millisecond, SoftOff: 300 * time.Millisecond}
+	return runs.Config{
+		Config: step.Config{PollMin: time.Millisecond, PollMax: 10 * time.Millisecond,
+			SoftOff: 300 * time.Millisecond},
+		RetryBase: 2 * time.Millisecond, RetryMax: 10 * time.Millisecond, LogFlush: 5 * time.Millisecond,
+	}
 }
 
-func step(name string, kind any) *holdfastv1.Step { return executortest.Step(name, kind) }
+func stepOf(name string, kind any) *holdfastv1.Step { return executortest.Step(name, kind) }

@@ -138,7 +138,7 @@ func TestInCustomerClusterIsReconciledAfterAJoin(t *testing.T) {
 			l := newLab(t, fake.Config{})
 			l.Level2()
 			l.Machine("m-1")
-			l.Plan("p", step("j", &holdfastv1.KubeadmJoin{ClusterRef: tc.step}))
+			l.Plan("p", stepOf("j", &holdfastv1.KubeadmJoin{ClusterRef: tc.step}))
 			l.lead(quick())
 			if run := l.Ended(l.Start("m-1", "", "p", tc.params).GetRunId()); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
 				t.Fatalf("run: %v", run)

@@ -66,7 +66,7 @@ func old(t *testing.T, n int) (*lab, []string) {
 	t.Helper()
 	l := newLab(t, fake.Config{})
 	l.Machine("m-1")
-	l.Plan("p", step("s", &holdfastv1.SshCommand{Script: "yes 100"}))
+	l.Plan("p", stepOf("s", &holdfastv1.SshCommand{Script: "yes 100"}))
 	l.lead(quick())
 	var ids []string
 	for range n {

@@ -18,12 +18,3 @@ func retryAfter(base, most time.Duration, attempt int32) time.Duration {
 	d = min(d, most)
 	return d/2 + rand.N(d/2+1)
 }
-
-// poller returns the intervals between observations: short at first, then longer, with jitter.
-type poller struct{ next, most time.Duration }
-
-func (p *poller) interval() time.Duration {
-	d := p.next
-	p.next = min(p.next*3/2, p.most)
-	return d*3/4 + rand.N(d/2+1)
-}

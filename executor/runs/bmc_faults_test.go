@@ -74,7 +74,7 @@ func (w *ward) run(timeout time.Duration, retries int32, actions ...string) stri
 	w.T.Helper()
 	var steps []*holdfastv1.Step
 	for _, a := range actions {
-		s := step(a, &holdfastv1.Power{Action: a, Force: true})
+		s := stepOf(a, &holdfastv1.Power{Action: a, Force: true})
 		s.TimeoutSeconds, s.MaxRetries = int32(timeout/time.Second), proto.Int32(retries)
 		steps = append(steps, s)
 	}
@@ -189,7 +189,7 @@ func TestBMCSpellsMediaInItsOwnWay(t *testing.T) {
 	t.Parallel()
 	w := newWard(t, redfishtest.Config{}, patience)
 	w.s.Set(func(q *redfishtest.Quirks) { q.MediaSpelling = true })
-	s := step("s", &holdfastv1.Media{Url: "http://images.example/boot.iso"})
+	s := stepOf("s", &holdfastv1.Media{Url: "http://images.example/boot.iso"})
 	s.TimeoutSeconds = 60
 	w.Plan("media", s)
 	w.lead(quick())

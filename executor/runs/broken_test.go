@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/executor/console"
 	"github.com/holdfast-metal/holdfast/executor/executortest"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -143,8 +144,8 @@ func TestPanicFailsItsRun(t *testing.T) {
 	b.host = func() error { panic("index out of range") }
 	l.Machine("m-1")
 	l.Machine("m-2")
-	l.Plan("bad", step("s", &holdfastv1.SshCommand{Command: "true"}))
-	l.Plan("good", step("s", &holdfastv1.Power{Action: "off"}))
+	l.Plan("bad", stepOf("s", &holdfastv1.SshCommand{Command: "true"}))
+	l.Plan("good", stepOf("s", &holdfastv1.Power{Action: "off"}))
 	ld := l.lead(quick())
 	bad, good := l.Start("m-1", "", "bad", nil), l.Start("m-2", "", "good", nil)
 	run := l.Ended(bad.GetRunId())
@@ -175,7 +176,7 @@ func TestWaitHasItsReason(t *testing.T) {
 				"request %d: read tcp 10.0.0.1:%d->10.0.0.9:22: connection reset", n, 40000+n)
 		}
 		l.Machine("m-1")
-		s := step("s", &holdfastv1.SshCommand{Command: "true"})
+		s := stepOf("s", &holdfastv1.SshCommand{Command: "true"})
 		s.TimeoutSeconds = 300
 		l.Plan("p", s)
 		ld := l.lead(Config{})
@@ -222,7 +223,7 @@ func TestAdoptedAttemptHasAFairRemainder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{InstallTime: fake.Duration(90 * time.Second)})
 		l.Machine("m-1")
-		s := step("s", &holdfastv1.RepaveImage{})
+		s := stepOf("s", &holdfastv1.RepaveImage{})
 		s.TimeoutSeconds, s.MaxRetries = 200, proto.Int32(0)
 		l.Plan("p", s)
 		first := l.lead(Config{})
@@ -255,7 +256,7 @@ func TestConsolesAreLimitedBeforeTheyOpen(t *testing.T) {
 		return providers.Errorf(providers.Unsupported, "open the console", "there is none")
 	}
 	var runs []*holdfastv1.Run
-	for i := range maxConsoles + 20 {
+	for i := range console.Max + 20 {
 		m := fmt.Sprint("m-", i)
 		l.Machine(m)
 		runs = append(runs, l.Start(m, "", "plan/console", nil))
@@ -275,7 +276,7 @@ func TestConsolesAreLimitedBeforeTheyOpen(t *testing.T) {
 	for _, r := range runs {
 		l.Ended(r.GetRunId())
 	}
-	if n := opened.Load(); n != maxConsoles {
-		t.Errorf("%d consoles were opened, want %d", n, maxConsoles)
+	if n := opened.Load(); n != console.Max {
+		t.Errorf("%d consoles were opened, want %d", n, console.Max)
 	}
 }

@@ -28,7 +28,7 @@ func TestCanceledPressShowsFirst(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l := newLab(t, fake.Config{Faults: fake.Faults{Latency: fake.Duration(300 * time.Millisecond)}})
 			l.Machine("m-1")
-			l.Plan("p", step("s", &holdfastv1.Power{Action: "off", Force: force}))
+			l.Plan("p", stepOf("s", &holdfastv1.Power{Action: "off", Force: force}))
 			l.lead(quick())
 			id := l.Start("m-1", "", "p", nil).GetRunId()
 			l.Wait(id, "pressing", func(*holdfastv1.Run) bool { return strings.Contains(l.Log(id, "system"), "power ") })
@@ -56,7 +56,7 @@ func TestEndDuringNote(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLab(t, fake.Config{})
 				l.Machine("m-1")
-				s := step("s", &holdfastv1.Power{Action: "off"})
+				s := stepOf("s", &holdfastv1.Power{Action: "off"})
 				s.MaxRetries = new(int32)
 				l.Plan("p", s)
 				noting := make(chan struct{})
@@ -89,7 +89,7 @@ func TestLeftoverIsOnRecord(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})
 	l.Machine("m-1")
-	l.Plan("p", step("s", &holdfastv1.SshCommand{Script: "echo begun; sleep 60"}))
+	l.Plan("p", stepOf("s", &holdfastv1.SshCommand{Script: "echo begun; sleep 60"}))
 	first := l.lead(quick())
 	id := l.Start("m-1", "", "p", nil).GetRunId()
 	l.Wait(id, "at work", func(*holdfastv1.Run) bool { return l.Log(id, "stdout") != "" })
@@ -114,7 +114,7 @@ func TestCancelEndsWhatRunsDo(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.Machine("m-1")
 	l.Machine("m-2")
-	l.Plan("p", step("s", &holdfastv1.SshCommand{Script: "echo begun; sleep 60"}))
+	l.Plan("p", stepOf("s", &holdfastv1.SshCommand{Script: "echo begun; sleep 60"}))
 	ld := l.lead(quick())
 	id := l.Start("m-1", "", "p", nil).GetRunId()
 	other := l.Start("m-2", "", "p", nil).GetRunId()
@@ -146,13 +146,13 @@ func TestErasedOnce(t *testing.T) {
 	l.Set = providers.SetOf(map[string]providers.Provider{"fake": rack{p, &stubborn{PowerController: p, refuse: 1}, p, p,
 		erases}})
 	l.Machine("m-1")
-	l.Plan("p", step("s", &holdfastv1.RmaAction{Wipe: true}))
+	l.Plan("p", stepOf("s", &holdfastv1.RmaAction{Wipe: true}))
 	l.lead(quick())
 	id := l.Start("m-1", "RMA", "p", nil).GetRunId()
 	run := l.Ended(id)
 	a := run.GetSteps()[0].GetAttempts()
 	if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(a) != 2 ||
-		a[1].GetEvidenceAfter()[proofWiped] != "2 disks, by the host" {
+		a[1].GetEvidenceAfter()["wiped"] != "2 disks, by the host" {
 		t.Errorf("the run is %s: %v\n%s", run.GetPhase(), a, l.Log(id, "system"))
 	}
 	if n := strings.Count(l.Log(id, "system"), "erase all disks"); n != 1 {
@@ -181,7 +181,7 @@ func TestVerifyGivesUp(t *testing.T) {
 		l.member(&book{node: providers.NodeStatus{Registered: true, Node: "n-1",
 			Message: "node n-1: Ready is False (KubeletNotReady): no cni"}})
 		l.Machine("m")
-		l.Plan("p", once(step("verify",
+		l.Plan("p", once(stepOf("verify",
 			&holdfastv1.VerifyInCluster{ClusterRef: "c", Timeout: durationpb.New(2 * time.Second)})))
 		l.lead(quick())
 		run := l.Ended(l.Start("m", "REPAVE", "p", nil).GetRunId())
@@ -197,8 +197,8 @@ func TestVerifyGivesUp(t *testing.T) {
 func TestEventLogIsNotClearedIntoAFullLog(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.Machine("m-1")
-	l.Plan("p", step("talks", &holdfastv1.SshCommand{Script: strings.Repeat("yes 100000\n", 8)}),
-		step("s", &holdfastv1.ClearEventLog{}))
+	l.Plan("p", stepOf("talks", &holdfastv1.SshCommand{Script: strings.Repeat("yes 100000\n", 8)}),
+		stepOf("s", &holdfastv1.ClearEventLog{}))
 	l.lead(quick())
 	id := l.Start("m-1", "", "p", nil).GetRunId()
 	run := l.Ended(id)
@@ -237,7 +237,7 @@ func TestDrainThroughTheAPIIsTakenOver(t *testing.T) {
 	l.lead(cfg)
 	run := l.Ended(id)
 	for _, s := range run.GetSteps() {
-		if s.GetName() == stepDrain && (s.GetState() != holdfastv1.StepStatus_SUCCEEDED || len(s.GetAttempts()) != 1) {
+		if s.GetName() == "drain-node" && (s.GetState() != holdfastv1.StepStatus_SUCCEEDED || len(s.GetAttempts()) != 1) {
 			t.Errorf("the drain is %s: %s\n%s", s.GetState(), s.GetMessage(), l.Log(id, "system"))
 		}
 	}
@@ -259,7 +259,7 @@ func TestPressOfBeforeShowsFirst(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLab(t, fake.Config{Faults: fake.Faults{Latency: fake.Duration(2 * time.Second)}})
 				l.Machine("m-1")
-				l.Plan("p", step("s", kind))
+				l.Plan("p", stepOf("s", kind))
 				first := l.lead(quick())
 				id := l.Start("m-1", "", "p", nil).GetRunId()
 				l.Wait(id, "pressing", func(*holdfastv1.Run) bool {
@@ -286,7 +286,7 @@ func TestPressOfBeforeShowsFirst(t *testing.T) {
 // No run begins while a stop cancels all runs: queued and new runs are canceled first.
 func TestNothingBeginsWhileRunsAreCanceled(t *testing.T) {
 	l := newLab(t, fake.Config{})
-	l.Plan("p", step("s", &holdfastv1.SshCommand{Script: "echo begun; sleep 60"}))
+	l.Plan("p", stepOf("s", &holdfastv1.SshCommand{Script: "echo begun; sleep 60"}))
 	cfg := quick()
 	cfg.MaxActive = 1
 	ld := l.lead(cfg)

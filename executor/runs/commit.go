@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/holdfast-metal/holdfast/executor/step"
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -12,7 +13,6 @@ import (
 )
 
 var (
-	errCanceled = errors.New("run was canceled")
 	errRunOver  = errors.New("run has ended")
 	errPlanHeld = errors.New("plan is held")
 )
@@ -23,7 +23,7 @@ func (t *term) propose(ctx context.Context, cmd *internalv1.Command) (fsm.Result
 }
 
 // proposeRun commits a command about a run and returns the run after it. errRunOver,
-// errCanceled and errPlanHeld are the refusals that a runner expects.
+// step.ErrCanceled and errPlanHeld are the refusals that a runner expects.
 func (t *term) proposeRun(ctx context.Context, cmd *internalv1.Command) (*holdfastv1.Run, error) {
 	res, err := t.propose(ctx, cmd)
 	var refused *fsm.Error
@@ -32,7 +32,7 @@ func (t *term) proposeRun(ctx context.Context, cmd *internalv1.Command) (*holdfa
 		case fsm.ReasonRunFinished:
 			return nil, errRunOver
 		case fsm.ReasonCancelRequested:
-			return nil, errCanceled
+			return nil, step.ErrCanceled
 		case fsm.ReasonPlanHeld:
 			return nil, errPlanHeld
 		}

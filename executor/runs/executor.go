@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"time"
 
@@ -10,6 +11,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/executor/console"
+	"github.com/holdfast-metal/holdfast/executor/fence"
+	"github.com/holdfast-metal/holdfast/executor/step"
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -19,23 +23,13 @@ import (
 
 // Config tunes an Executor. The zero value is the default everywhere.
 type Config struct {
-	MaxActive    int           // maximum number of active runs; the others wait in the queue. Default 10,000
-	RetryBase    time.Duration // delay before the first retry, doubled for each further one. Default 1 s
-	RetryMax     time.Duration // maximum delay between retries. Default 1 min
-	PollMin      time.Duration // first interval between observations. Default 20 ms
-	PollMax      time.Duration // maximum interval between observations. Default 2 s
-	NoteAfter    time.Duration // duration of a wait before it is recorded. Default 1 s
-	SoftOff      time.Duration // time for an operating system to shut down after a soft off. Default 1 min
-	Linger       time.Duration // time that a console stays open with no client attached. Default 30 s
-	UnseenBoot   time.Duration // time for a host to boot if its boot cannot be observed. Default 1 min
-	DeadAfter    time.Duration // time without an answer until a machine to be taken out counts as dead. Default 1 min
-	BMCGoes      time.Duration // time for a BMC that was reset to go away. Default 1 min
-	LogFlush     time.Duration // interval between commits of logs. Default 200 ms
-	StepDeadline time.Duration // for steps without a recorded timeout. Default 10 min
+	step.Config
 
-	// DenyURL returns an error if the URL of a virtual medium is not allowed. The error
-	// is worded to follow "the URL". If nil, all URLs are allowed.
-	DenyURL func(url string) error
+	MaxActive int           // maximum number of active runs; the others wait in the queue. Default 10,000
+	RetryBase time.Duration // delay before the first retry, doubled for each further one. Default 1 s
+	RetryMax  time.Duration // maximum delay between retries. Default 1 min
+	NoteAfter time.Duration // duration of a wait before it is recorded. Default 1 s
+	LogFlush  time.Duration // interval between commits of logs. Default 200 ms
 
 	Logger *slog.Logger
 	Tracer trace.Tracer // records spans of attempts; nil for none
@@ -51,23 +45,13 @@ func (c Config) withDefaults() Config {
 			*d = v
 		}
 	}
+	c.Config = c.Config.WithDefaults()
 	def(&c.RetryBase, time.Second)
 	def(&c.RetryMax, time.Minute)
-	def(&c.PollMin, 20*time.Millisecond)
-	def(&c.PollMax, 2*time.Second)
 	def(&c.NoteAfter, time.Second)
-	def(&c.SoftOff, time.Minute)
-	def(&c.UnseenBoot, time.Minute)
-	def(&c.DeadAfter, time.Minute)
-	def(&c.BMCGoes, time.Minute)
-	def(&c.Linger, 30*time.Second)
 	def(&c.LogFlush, 200*time.Millisecond)
-	def(&c.StepDeadline, 10*time.Minute)
 	if c.MaxActive == 0 {
 		c.MaxActive = 10_000
-	}
-	if c.DenyURL == nil {
-		c.DenyURL = func(string) error { return nil }
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -84,8 +68,8 @@ type Executor struct {
 	proposer  task.Proposer
 	state     task.State
 	providers *providers.Set
-	consoles  *consoles
-	turns     *turns
+	consoles  *console.Set
+	turns     *step.Turns
 }
 
 // New returns an Executor; Run it in each term.
@@ -95,22 +79,20 @@ func New(cfg Config, p task.Proposer, s task.State, set *providers.Set) *Executo
 		proposer:  p,
 		state:     s,
 		providers: set,
-		consoles:  newConsoles(),
-		turns:     newTurns(),
+		consoles:  console.NewSet(s),
+		turns:     step.NewTurns(),
 	}
 }
 
 // Run drives all active runs until the term ends. It returns after all its goroutines
 // have ended. It returns an error if this leader cannot continue and another one should.
 func (e *Executor) Run(ctx context.Context, t cluster.Term) error {
-	e.consoles.change(func() { e.consoles.terms++ })
-	defer e.consoles.change(func() { e.consoles.terms-- })
+	defer e.consoles.Lead()()
 	g, gctx := errgroup.WithContext(ctx)
 	tm := &term{
 		Executor: e,
 		epoch:    t.Epoch,
-		began:    time.Now(),
-		confirm:  t.Confirm,
+		fence:    fence.Fence{Began: time.Now(), Confirm: t.Confirm},
 		runners:  map[string]*runner{},
 		queue:    newQueue(),
 		done:     make(chan string),
@@ -126,12 +108,19 @@ func (e *Executor) Run(ctx context.Context, t cluster.Term) error {
 	return nil
 }
 
+// Attach connects to the console that a run keeps open: see console.Set.
+func (e *Executor) Attach(ctx context.Context, run string, write bool) (io.ReadWriteCloser, error) {
+	return e.consoles.Attach(ctx, run, write)
+}
+
+// Leave records that a client that has closed the console will not return: see console.Set.
+func (e *Executor) Leave(run string) { e.consoles.Leave(run) }
+
 // term is the state of the executor in one term.
 type term struct {
 	*Executor
 	epoch        uint64
-	began        time.Time // no earlier than the election
-	confirm      func(context.Context) error
+	fence        fence.Fence
 	group        *errgroup.Group
 	runners      map[string]*runner // by run id; owned by follow
 	consoleCount int                // number of runners of consoles, which do not count against MaxActive; owned by follow
@@ -224,7 +213,7 @@ func (t *term) learn(ctx context.Context, view *fsm.View, events []*holdfastv1.R
 		run := ev.GetSnapshot()
 		if r, ok := t.runners[run.GetRunId()]; ok {
 			if run.GetCancelRequestedAt() != nil {
-				r.cancel(errCanceled)
+				r.cancel(step.ErrCanceled)
 			}
 			continue
 		}

@@ -78,7 +78,7 @@ func TestTakeOverAtEveryBoundary(t *testing.T) {
 					l := newLab(t, fake.Config{PowerTime: fake.Duration(10 * time.Millisecond),
 						BootTime: fake.Duration(40 * time.Millisecond), InstallTime: fake.Duration(60 * time.Millisecond)})
 					l.Machine("m-1")
-					l.Plan("p", step("s", k.kind))
+					l.Plan("p", stepOf("s", k.kind))
 					cfg := quick()
 					var first *leader
 					ready := make(chan struct{})
@@ -121,9 +121,9 @@ func TestTakeOverAtEveryBoundary(t *testing.T) {
 func TestRetriesAreCountedAndEnd(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.Machine("m-1")
-	s := step("s", &holdfastv1.SshCommand{Command: "fail"})
+	s := stepOf("s", &holdfastv1.SshCommand{Command: "fail"})
 	s.MaxRetries = proto.Int32(2)
-	l.Plan("p", s, step("never", &holdfastv1.SetNetboot{Mode: "PXE"}))
+	l.Plan("p", s, stepOf("never", &holdfastv1.SetNetboot{Mode: "PXE"}))
 	l.lead(quick())
 	run := l.Ended(l.Start("m-1", "", "p", nil).GetRunId())
 	st := run.GetSteps()[0]
@@ -153,7 +153,7 @@ func TestErrorsThatEndARunAtOnce(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			l := newLab(t, fake.Config{Faults: tc.faults})
 			l.Machine("m-1")
-			s := step("s", &holdfastv1.SetNetboot{Mode: "PXE"})
+			s := stepOf("s", &holdfastv1.SetNetboot{Mode: "PXE"})
 			s.MaxRetries = proto.Int32(9)
 			l.Plan("p", s)
 			l.lead(quick())
@@ -172,7 +172,7 @@ func TestLieIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{Faults: fake.Faults{Lie: []string{"*"}}})
 		l.Machine("m-1")
-		s := step("s", &holdfastv1.Reboot{Mode: "bmc", Force: true})
+		s := stepOf("s", &holdfastv1.Reboot{Mode: "bmc", Force: true})
 		s.TimeoutSeconds, s.MaxRetries = 1, proto.Int32(0)
 		l.Plan("p", s)
 		l.lead(quick())
@@ -187,7 +187,7 @@ func TestLieIsFound(t *testing.T) {
 func TestFailedEffectsAreRetried(t *testing.T) {
 	l := newLab(t, fake.Config{Faults: fake.Faults{Fail: 1, OnlyFirst: 1}})
 	l.Machine("m-1")
-	l.Plan("p", step("s", &holdfastv1.Reboot{Mode: "bmc", Force: true}))
+	l.Plan("p", stepOf("s", &holdfastv1.Reboot{Mode: "bmc", Force: true}))
 	l.lead(quick())
 	run := l.Ended(l.Start("m-1", "", "p", nil).GetRunId())
 	if run.GetPhase() != holdfastv1.Run_SUCCEEDED {
@@ -221,7 +221,7 @@ func TestCancel(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLab(t, tc.fleet)
 				l.Machine("m-1")
-				s := step("s", tc.kind)
+				s := stepOf("s", tc.kind)
 				s.MaxRetries = proto.Int32(90)
 				l.Plan("p", s)
 				l.lead(quick())
@@ -246,7 +246,7 @@ func TestCancel(t *testing.T) {
 	t.Run("a command is killed by the next leader when the run was canceled between terms", func(t *testing.T) {
 		l := newLab(t, fake.Config{})
 		l.Machine("m-1")
-		l.Plan("p", step("s", &holdfastv1.SshCommand{Script: "sleep 60"}))
+		l.Plan("p", stepOf("s", &holdfastv1.SshCommand{Script: "sleep 60"}))
 		first := l.lead(quick())
 		id := l.Start("m-1", "", "p", nil).GetRunId()
 		waitFor(t, func() bool { return len(l.Fleet.Effects("", id, 0)) > 0 })
@@ -276,7 +276,7 @@ func waitFor(t *testing.T, cond func() bool) {
 
 func TestQueueIsFirstComeFirstServed(t *testing.T) {
 	l := newLab(t, fake.Config{CommandTime: fake.Duration(10 * time.Millisecond)})
-	l.Plan("p", step("s", &holdfastv1.SshCommand{Command: "true"}))
+	l.Plan("p", stepOf("s", &holdfastv1.SshCommand{Command: "true"}))
 	var ids []string
 	for i := range 8 {
 		m := fmt.Sprintf("m-%d", i)
@@ -321,7 +321,7 @@ func TestManyRunsAtOnce(t *testing.T) {
 
 func TestCancelActive(t *testing.T) {
 	l := newLab(t, fake.Config{})
-	l.Plan("p", step("s", &holdfastv1.SshCommand{Script: "sleep 60"}))
+	l.Plan("p", stepOf("s", &holdfastv1.SshCommand{Script: "sleep 60"}))
 	l.Machine("m-1")
 	l.Machine("m-2")
 	ld := l.lead(quick())
@@ -363,7 +363,7 @@ func TestLostAnswerToAStart(t *testing.T) {
 			l := newLab(t, fake.Config{})
 			l.Set = providers.SetOf(map[string]providers.Provider{"fake": deaf{fake.New(l.Fleet), class}})
 			l.Machine("m-1")
-			l.Plan("p", step("s", &holdfastv1.SshCommand{Script: "echo one\n"}))
+			l.Plan("p", stepOf("s", &holdfastv1.SshCommand{Script: "echo one\n"}))
 			l.lead(quick())
 			id := l.Start("m-1", "", "p", nil).GetRunId()
 			run := l.Ended(id)

@@ -52,7 +52,7 @@ func TestInstallInSeveralEffects(t *testing.T) {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
 			l, s := newIronicLab(t, ironictest.Node{State: "active"})
-			l.Plan("p", step("s", &holdfastv1.RepaveImage{Image: "default", Wipe: true}))
+			l.Plan("p", stepOf("s", &holdfastv1.RepaveImage{Image: "default", Wipe: true}))
 			first := l.lead(quick())
 			id := l.Start("m-1", "", "p", nil).GetRunId()
 			if kills > 0 {
@@ -81,7 +81,7 @@ func TestInstallInSeveralEffects(t *testing.T) {
 func TestInstallOfALockedNode(t *testing.T) {
 	t.Parallel()
 	l, s := newIronicLab(t, ironictest.Node{})
-	l.Plan("p", step("s", &holdfastv1.RepaveImage{Image: "default"}))
+	l.Plan("p", stepOf("s", &holdfastv1.RepaveImage{Image: "default"}))
 	s.Change("m-1", func(n *ironictest.Node) { n.Locked = "conductor-9" })
 	free := time.AfterFunc(1500*time.Millisecond, func() { s.Change("m-1", func(n *ironictest.Node) { n.Locked = "" }) })
 	defer free.Stop()
@@ -101,7 +101,7 @@ func TestInstallOfALockedNode(t *testing.T) {
 func TestPowerThroughIronic(t *testing.T) {
 	t.Parallel()
 	l, s := newIronicLab(t, ironictest.Node{State: "active"})
-	l.Plan("p", step("s", &holdfastv1.Reboot{Mode: "bmc"}))
+	l.Plan("p", stepOf("s", &holdfastv1.Reboot{Mode: "bmc"}))
 	l.lead(quick())
 	if run := l.Ended(l.Start("m-1", "", "p", nil).GetRunId()); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
 		t.Errorf("run is %s: %v", run.GetPhase(), run.GetError())

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/executor/executortest"
+	"github.com/holdfast-metal/holdfast/executor/step"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
@@ -19,9 +20,11 @@ func newLab(t *testing.T, c fake.Config) *lab {
 
 // quick returns a configuration for machines that boot in milliseconds.
 func quick() Config {
-	return Config{RetryBase: 2 * time.Millisecond, RetryMax: 10 * time.Millisecond, PollMin: time.Millisecond,
-		PollMax:  10 * time.Millisecond,
-		LogFlush: 5 * time.Millisecond, SoftOff: 300 * time.Millisecond}
+	return Config{
+		Config: step.Config{PollMin: time.Millisecond, PollMax: 10 * time.Millisecond,
+			SoftOff: 300 * time.Millisecond},
+		RetryBase: 2 * time.Millisecond, RetryMax: 10 * time.Millisecond, LogFlush: 5 * time.Millisecond,
+	}
 }
 
 // leader is one term of an executor.
@@ -37,4 +40,4 @@ func (l *lab) lead(cfg Config) *leader {
 	return &leader{Executor: e, Leader: l.Lead(e.Run)}
 }
 
-func step(name string, kind any) *holdfastv1.Step { return executortest.Step(name, kind) }
+func stepOf(name string, kind any) *holdfastv1.Step { return executortest.Step(name, kind) }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/holdfast-metal/holdfast/executor/fence"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -123,7 +124,7 @@ func TestStoppedBetweenConfirmAndSend(t *testing.T) {
 				l := newLab(t, fake.Config{})
 				p := stall(l, tc.at)
 				l.Machine("m-1")
-				l.Plan("p", step("s", tc.kind))
+				l.Plan("p", stepOf("s", tc.kind))
 				first := l.lead(quick())
 				id := l.Start("m-1", "", "p", nil).GetRunId()
 				<-p.come
@@ -161,11 +162,11 @@ func TestLateEffectIsSentAgainByTheSameLeader(t *testing.T) {
 		l := newLab(t, fake.Config{})
 		p := stall(l, "hard-off")
 		l.Machine("m-1")
-		l.Plan("p", step("s", &holdfastv1.Reboot{Mode: "bmc", Force: true}))
+		l.Plan("p", stepOf("s", &holdfastv1.Reboot{Mode: "bmc", Force: true}))
 		l.lead(quick())
 		id := l.Start("m-1", "", "p", nil).GetRunId()
 		<-p.come
-		time.Sleep(effectValid) // sleep: the bubble's clock
+		time.Sleep(fence.EffectValid) // sleep: the bubble's clock
 		close(p.goOn)
 		run := l.Ended(id)
 		if p.err == nil || providers.ClassOf(p.err) != providers.Late {
@@ -193,7 +194,7 @@ func TestSlowPreparation(t *testing.T) {
 				p := stall(l, "command")
 				p.slow = true
 				l.Machine("m-1")
-				l.Plan("p", step("s", &holdfastv1.Reboot{Mode: "inband"}))
+				l.Plan("p", stepOf("s", &holdfastv1.Reboot{Mode: "inband"}))
 				first := l.lead(quick())
 				id := l.Start("m-1", "", "p", nil).GetRunId()
 				<-p.come
@@ -203,7 +204,7 @@ func TestSlowPreparation(t *testing.T) {
 					l.Ended(id)
 					want = append(want, "2 command")
 				}
-				time.Sleep(3 * effectValid) // sleep: the bubble's clock
+				time.Sleep(3 * fence.EffectValid) // sleep: the bubble's clock
 				close(p.goOn)
 				run := l.Ended(id)
 				synctest.Wait()
@@ -243,12 +244,12 @@ func TestSentAtTheLastMoment(t *testing.T) {
 				l := newLab(t, fake.Config{})
 				p := stall(l, tc.at)
 				l.Machine("m-1")
-				l.Plan("p", step("s", tc.kind))
+				l.Plan("p", stepOf("s", tc.kind))
 				first := l.lead(quick())
 				id := l.Start("m-1", "", "p", nil).GetRunId()
 				<-p.come
 				l.lead(quick())
-				time.Sleep(effectValid - time.Millisecond) // sleep: the bubble's clock
+				time.Sleep(fence.EffectValid - time.Millisecond) // sleep: the bubble's clock
 				close(p.goOn)
 				run := l.Ended(id)
 				first.Stop()
@@ -273,7 +274,7 @@ func TestCanceledRunIsOutlivedToo(t *testing.T) {
 		l := newLab(t, fake.Config{})
 		p := stall(l, "hard-off")
 		l.Machine("m-1")
-		l.Plan("p", step("s", &holdfastv1.Reboot{Mode: "bmc", Force: true}))
+		l.Plan("p", stepOf("s", &holdfastv1.Reboot{Mode: "bmc", Force: true}))
 		first := l.lead(quick())
 		id := l.Start("m-1", "", "p", nil).GetRunId()
 		<-p.come
@@ -281,8 +282,8 @@ func TestCanceledRunIsOutlivedToo(t *testing.T) {
 		l.lead(quick())
 		l.Must(&internalv1.Command{Op: &internalv1.Command_CancelRun{CancelRun: &internalv1.CancelRun{RunId: id}}})
 		l.Ended(id)
-		if d := time.Since(began); d < fenceWait {
-			t.Errorf("the run was ended after %s: an effect may be sent for %s and takes up to %s", d, effectValid,
+		if d := time.Since(began); d < fence.Age {
+			t.Errorf("the run was ended after %s: an effect may be sent for %s and takes up to %s", d, fence.EffectValid,
 				providers.DeliverTime)
 		}
 		close(p.goOn)
@@ -298,12 +299,12 @@ func TestNextLeaderBeginsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})
 		l.Machine("m-1")
-		l.Plan("p", step("s", &holdfastv1.SshCommand{Command: "true"}))
+		l.Plan("p", stepOf("s", &holdfastv1.SshCommand{Command: "true"}))
 		id := l.Start("m-1", "", "p", nil).GetRunId()
 		began := time.Now()
 		l.lead(quick())
 		l.Ended(id)
-		if d := time.Since(began); d >= fenceWait {
+		if d := time.Since(began); d >= fence.Age {
 			t.Errorf("a run that was not begun took %s", d)
 		}
 	})

@@ -15,7 +15,7 @@ import (
 func TestLogsAreCompressedWhenARunEnds(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.Machine("m-1")
-	l.Plan("p", step("s", &holdfastv1.SshCommand{Script: "yes 20000"}))
+	l.Plan("p", stepOf("s", &holdfastv1.SshCommand{Script: "yes 20000"}))
 	l.lead(quick())
 	id := l.Start("m-1", "", "p", nil).GetRunId()
 	l.Ended(id)
@@ -47,7 +47,7 @@ func TestLogsAreCompressedWhenARunEnds(t *testing.T) {
 func TestLogThatIsNotCompressedHarmsNobody(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.Machine("m-1")
-	l.Plan("p", step("s", &holdfastv1.SshCommand{Script: "yes 100"}))
+	l.Plan("p", stepOf("s", &holdfastv1.SshCommand{Script: "yes 100"}))
 	var tries atomic.Int32
 	l.Refuse = func(c *internalv1.Command) *fsm.Error {
 		if c.GetCompactRunLog() == nil {
@@ -73,7 +73,7 @@ func TestLogThatIsNotCompressedHarmsNobody(t *testing.T) {
 func TestLogIsCappedWithAMarker(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.Machine("m-1")
-	l.Plan("p", step("s", &holdfastv1.SshCommand{Script: strings.Repeat("yes 100000\n", 8)}))
+	l.Plan("p", stepOf("s", &holdfastv1.SshCommand{Script: strings.Repeat("yes 100000\n", 8)}))
 	l.lead(quick())
 	id := l.Start("m-1", "", "p", nil).GetRunId()
 	run := l.Ended(id)
@@ -100,7 +100,7 @@ func TestOutputSurvivesLeaders(t *testing.T) {
 	for range 40 {
 		script.WriteString("yes 50\nsleep 0.01\n")
 	}
-	l.Plan("p", step("s", &holdfastv1.SshCommand{Script: script.String()}))
+	l.Plan("p", stepOf("s", &holdfastv1.SshCommand{Script: script.String()}))
 	id := l.Start("m-1", "", "p", nil).GetRunId()
 	for range 4 {
 		ld := l.lead(quick())

@@ -19,7 +19,7 @@ func TestOutputGoesOnWhereTheRecordEnds(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})
 	l.Machine("m-1")
-	l.Plan("p", step("s", &holdfastv1.SshCommand{Script: "echo one\necho two\nsleep 1\necho three\n"}))
+	l.Plan("p", stepOf("s", &holdfastv1.SshCommand{Script: "echo one\necho two\nsleep 1\necho three\n"}))
 	killed := false
 	l.Refuse = func(cmd *internalv1.Command) *fsm.Error { // under the lock of Apply
 		for _, a := range cmd.GetAppendRunLogs().GetAppends() {
@@ -83,7 +83,7 @@ func TestOutputOfACommandThatWasKilled(t *testing.T) {
 	l.Set = providers.SetOf(map[string]providers.Provider{"fake": &backlogged{fake.New(l.Fleet),
 		[]string{"one\n", "two\n", "why it ended\n"}}})
 	l.Machine("m-1")
-	s := step("s", &holdfastv1.SshCommand{Command: "true"})
+	s := stepOf("s", &holdfastv1.SshCommand{Command: "true"})
 	s.MaxRetries = new(int32)
 	l.Plan("p", s)
 	l.lead(quick())

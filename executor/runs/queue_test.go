@@ -94,10 +94,10 @@ func TestQueueProperty(t *testing.T) {
 // released. Other plans continue.
 func TestBrake(t *testing.T) {
 	l := newLab(t, fake.Config{})
-	bad := step("s", &holdfastv1.SshCommand{Command: "fail"})
+	bad := stepOf("s", &holdfastv1.SshCommand{Command: "fail"})
 	bad.MaxRetries = proto.Int32(0)
 	l.Plan("bad", bad)
-	l.Plan("good", step("s", &holdfastv1.SshCommand{Command: "true"}))
+	l.Plan("good", stepOf("s", &holdfastv1.SshCommand{Command: "true"}))
 	l.lead(quick())
 	for i := range 5 {
 		m := fmt.Sprint("m-", i)
@@ -130,7 +130,7 @@ func TestBrake(t *testing.T) {
 // queue, and begins after the release.
 func TestBrakeFallsBeforeTheIntent(t *testing.T) {
 	l := newLab(t, fake.Config{})
-	bad := step("s", &holdfastv1.SshCommand{Command: "fail"})
+	bad := stepOf("s", &holdfastv1.SshCommand{Command: "fail"})
 	bad.MaxRetries = proto.Int32(0)
 	l.Plan("bad", bad)
 	held := func() bool {
@@ -157,7 +157,7 @@ func TestBrakeFallsBeforeTheIntent(t *testing.T) {
 	}
 	l.lead(cfg)
 	waitFor(t, func() bool { return begun.Load() >= 7 && held() })
-	l.Plan("good", step("s", &holdfastv1.SshCommand{Command: "true"}))
+	l.Plan("good", stepOf("s", &holdfastv1.SshCommand{Command: "true"}))
 	l.Machine("m-good")
 	l.Ended(l.Start("m-good", "", "good", nil).GetRunId()) // the executor goes on
 	waiting := 0
@@ -188,7 +188,7 @@ func TestProviderLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Set = set
-	l.Plan("p", step("s", &holdfastv1.SshCommand{Command: "true"}))
+	l.Plan("p", stepOf("s", &holdfastv1.SshCommand{Command: "true"}))
 	var ids []string
 	for i := range 12 {
 		m := fmt.Sprint("m-", i)

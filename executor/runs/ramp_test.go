@@ -18,10 +18,10 @@ func TestRamp(t *testing.T) {
 	const machines = 40
 	l := newLab(t, fake.Config{})
 	l.Level2()
-	check := step("check", &holdfastv1.SshCommand{Command: "fail"})
+	check := stepOf("check", &holdfastv1.SshCommand{Command: "fail"})
 	check.MaxRetries = proto.Int32(0)
-	l.Plan("bad", step("install", &holdfastv1.RepaveImage{}), check)
-	l.Plan("good", step("install", &holdfastv1.RepaveImage{}))
+	l.Plan("bad", stepOf("install", &holdfastv1.RepaveImage{}), check)
+	l.Plan("good", stepOf("install", &holdfastv1.RepaveImage{}))
 	var bad, good []*holdfastv1.Run
 	for i := range machines {
 		for plan, runs := range map[string]*[]*holdfastv1.Run{"bad": &bad, "good": &good} {

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/executor/step"
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -73,14 +74,14 @@ func (r *runner) drive(ctx context.Context) error {
 	r.run, r.plan = run, plan
 	r.out = r.logs.add(r.id, fsm.OwnLogBytes(run))
 	if run.GetCancelRequestedAt() != nil {
-		r.cancel(errCanceled)
+		r.cancel(step.ErrCanceled)
 	}
 	for !fsm.Ended(r.run) {
 		run, err := r.step(ctx)
 		switch {
 		case errors.Is(err, errRunOver), errors.Is(err, errPlanHeld):
 			return nil
-		case errors.Is(err, errCanceled):
+		case errors.Is(err, step.ErrCanceled):
 			return r.abort(ctx, holdfastv1.Run_CANCELED, nil)
 		case task.NeverTaken(err): // the next leader would fail alike: end this run, and keep the others running
 			r.log.Error("cannot record the result of a step, its run fails",
@@ -143,34 +144,18 @@ func (r *runner) giveUp(ctx context.Context, reason, message string) error {
 // step executes one attempt of the current step: a new attempt, or the open one of an
 // earlier leader.
 func (r *runner) step(ctx context.Context) (*holdfastv1.Run, error) {
-	status, step := r.current()
-	if step == nil {
+	status, current := r.current()
+	if current == nil {
 		return nil, r.giveUp(ctx, "PlanMissing", "plan "+r.plan.GetPlanId()+" has no step "+r.run.GetCurrentStep())
 	}
 	machine, ok := r.state.View().Machine(r.run.GetMachineId())
 	if !ok {
 		return nil, r.giveUp(ctx, "MachineMissing", "machine "+r.run.GetMachineId()+" does not exist")
 	}
-	a := &attempt{
-		runner:  r,
-		status:  status,
-		step:    step,
-		machine: machine,
-		kind:    fsm.KindOf(step),
-		number:  1,
-		op:      providers.Op{RunID: r.id, Step: step.GetName(), Epoch: r.epoch},
-	}
-	if n := len(status.GetAttempts()); n > 0 {
-		last := status.GetAttempts()[n-1]
-		a.number = last.GetNumber() + 1
-		if fsm.Open(last) {
-			a.number, a.adopted = last.GetNumber(), last
-		}
-	}
-	a.op.Attempt = a.number
+	a := r.attempt(status, current, machine)
 	err := r.waitForRetry(status)
 	switch {
-	case errors.Is(err, errCanceled):
+	case errors.Is(err, step.ErrCanceled):
 		return a.cleanup(ctx)
 	case err != nil:
 		return nil, err
@@ -178,24 +163,62 @@ func (r *runner) step(ctx context.Context) (*holdfastv1.Run, error) {
 	return a.make(ctx)
 }
 
-// cleanup cleans up after an earlier leader if the run was canceled meanwhile. It ends
-// effects that are still in progress and then the attempt, so that the record shows the
-// effects on the machine. It returns errCanceled if there was nothing to clean up.
+// attempt returns the next attempt of a step, or the open one of an earlier leader.
+func (r *runner) attempt(
+	status *holdfastv1.StepStatus, current *holdfastv1.Step, machine *holdfastv1.Machine,
+) *attempt {
+	a := &attempt{runner: r}
+	number := int32(1)
+	if n := len(status.GetAttempts()); n > 0 {
+		last := status.GetAttempts()[n-1]
+		number = last.GetNumber() + 1
+		if fsm.Open(last) {
+			number, a.adopted = last.GetNumber(), last
+		}
+	}
+	a.Attempt = &step.Attempt{
+		Env:      a,
+		Log:      a,
+		Logger:   r.log,
+		Config:   r.cfg.Config,
+		State:    r.state,
+		Run:      r.run,
+		Plan:     r.plan,
+		Step:     current,
+		Status:   status,
+		Kind:     fsm.KindOf(current),
+		Machine:  machine,
+		Op:       providers.Op{RunID: r.id, Step: current.GetName(), Epoch: r.epoch, Attempt: number},
+		Adopted:  a.adopted != nil,
+		Term:     r.whole,
+		Life:     r.live,
+		Consoles: r.consoles,
+		Turns:    r.turns,
+		Instance: r.instance,
+		Stagger:  r.providers.PowerOn(r.instance),
+	}
+	return a
+}
+
+// cleanup cleans up after an earlier leader if the run was canceled meanwhile. It ends effects that
+// are still in progress and then the attempt, so that the record shows the effects on the machine.
+// It returns ErrCanceled if there was nothing to clean up.
 func (a *attempt) cleanup(ctx context.Context) (*holdfastv1.Run, error) {
-	for _, end := range []func(context.Context) error{a.cleanupCommand, a.cleanupLight, a.cleanupPress} {
-		if err := end(ctx); err != nil {
+	if p, err := a.providers.Of(a.Machine); err == nil { // without a provider the run ends all the same
+		a.Provider = p
+		if err := a.Cleanup(ctx); err != nil {
 			return nil, err
 		}
 	}
 	switch {
-	case a.began.IsZero(): // there was no intent
-		return nil, errCanceled
+	case a.Began.IsZero(): // there was no intent
+		return nil, step.ErrCanceled
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case a.broken != nil:
-		return nil, a.broken
+	case a.Broken != nil:
+		return nil, a.Broken
 	}
-	return a.conclude(ctx, false, errCanceled)
+	return a.conclude(ctx, false, step.ErrCanceled)
 }
 
 func (r *runner) current() (*holdfastv1.StepStatus, *holdfastv1.Step) {
@@ -224,12 +247,31 @@ func (r *runner) waitForRetry(s *holdfastv1.StepStatus) error {
 	return nil
 }
 
-// whyEnded returns errCanceled if the run was canceled, and otherwise err: the term has ended.
+// whyEnded returns step.ErrCanceled if the run was canceled, and otherwise err: the term has ended.
 func (r *runner) whyEnded(err error) error {
-	if errors.Is(context.Cause(r.live), errCanceled) {
-		return errCanceled
+	if errors.Is(context.Cause(r.live), step.ErrCanceled) {
+		return step.ErrCanceled
 	}
 	return err
 }
 
 func at(t time.Time) *timestamppb.Timestamp { return timestamppb.New(t) }
+
+// awaitFence blocks until no effect of an earlier leader can arrive any more, if such a leader left
+// an attempt of the run open.
+func (r *runner) awaitFence(ctx context.Context) error {
+	if run, ok := r.state.View().Run(r.id); !ok || !inAttempt(run) {
+		return nil
+	}
+	return r.fence.Await(ctx)
+}
+
+// inAttempt reports whether an attempt of the run is open.
+func inAttempt(run *holdfastv1.Run) bool {
+	for _, s := range run.GetSteps() {
+		if n := len(s.GetAttempts()); n > 0 && fsm.Open(s.GetAttempts()[n-1]) {
+			return true
+		}
+	}
+	return false
+}

@@ -57,7 +57,7 @@ func TestWhatHardwareSaysIsNoObstacle(t *testing.T) {
 					BootTime: fake.Duration(20 * time.Millisecond)})
 				l.Set = providers.SetOf(map[string]providers.Provider{"fake": &babbling{fake.New(l.Fleet), id}})
 				l.Machine("m-1")
-				l.Plan("p", step("s", s))
+				l.Plan("p", stepOf("s", s))
 				l.lead(quick())
 				run := l.Ended(l.Start("m-1", "", "p", nil).GetRunId())
 				if run.GetPhase() != holdfastv1.Run_SUCCEEDED {
@@ -88,7 +88,7 @@ func TestRunThatCannotBeRecorded(t *testing.T) {
 			l := newLab(t, fake.Config{})
 			l.Machine("m-1")
 			l.Machine("m-2")
-			l.Plan("p", step("s", &holdfastv1.Inspect{}))
+			l.Plan("p", stepOf("s", &holdfastv1.Inspect{}))
 			bad := l.Start("m-1", "", "p", nil).GetRunId()
 			l.Huge = func(c *internalv1.Command) bool {
 				return huge(c) && (c.GetBeginAttempt().GetRunId() == bad || c.GetEndAttempt().GetRunId() == bad)
@@ -198,7 +198,7 @@ func TestInstallPressesOnce(t *testing.T) {
 				s := &slow{Provider: fake.New(l.Fleet), power: providers.PowerOn}
 				l.Set = providers.SetOf(map[string]providers.Provider{"fake": s})
 				l.Machine("m-1")
-				install := step("s", &holdfastv1.RepaveImage{Image: "default"})
+				install := stepOf("s", &holdfastv1.RepaveImage{Image: "default"})
 				install.TimeoutSeconds = 300
 				l.Plan("p", install)
 				leader := l.lead(Config{})

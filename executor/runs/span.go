@@ -19,11 +19,11 @@ func (a *attempt) traced(ctx context.Context) (term, life context.Context, done 
 	if a.cfg.Tracer == nil {
 		return ctx, a.live, func() {}
 	}
-	_, span := a.cfg.Tracer.Start(ctx, "attempt "+a.kind, trace.WithNewRoot(), trace.WithAttributes(
+	_, span := a.cfg.Tracer.Start(ctx, "attempt "+a.Kind, trace.WithNewRoot(), trace.WithAttributes(
 		attribute.String("holdfast.run", a.id),
-		attribute.String("holdfast.machine", a.machine.GetMachineId()),
-		attribute.String("holdfast.step", a.step.GetName()),
-		attribute.Int("holdfast.attempt", int(a.number)),
+		attribute.String("holdfast.machine", a.Machine.GetMachineId()),
+		attribute.String("holdfast.step", a.Step.GetName()),
+		attribute.Int("holdfast.attempt", int(a.Op.Attempt)),
 		attribute.Bool("holdfast.taken_over", a.adopted != nil),
 	))
 	return trace.ContextWithSpan(ctx, span), trace.ContextWithSpan(a.live, span), func() { span.End() }

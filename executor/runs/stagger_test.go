@@ -17,7 +17,7 @@ func TestPowerOnIsStaggered(t *testing.T) {
 		l := newLab(t, fake.Config{})
 		l.Set = providers.SetOf(map[string]providers.Provider{"fake": fake.New(l.Fleet)},
 			providers.WithStagger("fake", providers.Stagger{Interval: 5 * time.Second}))
-		s := step("s", &holdfastv1.Power{Action: "cycle"})
+		s := stepOf("s", &holdfastv1.Power{Action: "cycle"})
 		s.TimeoutSeconds = 8 // of the step: the wait for a turn is not in it
 		l.Plan("p", s)
 		var runs []string
@@ -37,19 +37,5 @@ func TestPowerOnIsStaggered(t *testing.T) {
 			t.Errorf("4 machines were on after %s, want 15 s at least", took)
 		}
 		ld.Stop()
-	})
-}
-
-func TestTurnsOfRacks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		turns, by, now := newTurns(), providers.Stagger{Rack: time.Second}, time.Now()
-		for _, tt := range []struct {
-			rack string
-			want time.Duration
-		}{{"r1", 0}, {"r2", 0}, {"r1", time.Second}, {"r1", 2 * time.Second}, {"", 0}} {
-			if got := turns.take("dc-1", tt.rack, by).Sub(now); got != tt.want {
-				t.Errorf("rack %q: turn after %s, want %s", tt.rack, got, tt.want)
-			}
-		}
 	})
 }

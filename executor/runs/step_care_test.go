@@ -55,7 +55,7 @@ func TestCareSteps(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, fake.Config{ResetTime: fake.Duration(50 * time.Millisecond)})
 			l.Machine("m-1")
-			l.Plan("p", step("s", k.kind))
+			l.Plan("p", stepOf("s", k.kind))
 			l.lead(quick())
 			id := l.Start("m-1", "", "p", nil).GetRunId()
 			run := l.Ended(id)
@@ -83,7 +83,7 @@ func TestCareStepsAreTakenOver(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					l := newLab(t, fake.Config{ResetTime: fake.Duration(3 * time.Second)}) // longer than a change of leaders takes
 					l.Machine("m-1")
-					l.Plan("p", step("s", k.kind))
+					l.Plan("p", stepOf("s", k.kind))
 					cfg, dead := quick(), make(chan struct{})
 					var first *leader
 					var once sync.Once
@@ -111,7 +111,7 @@ func TestCareStepsAreTakenOver(t *testing.T) {
 					if diff := cmp.Diff(k.want, l.did(id)); diff != "" {
 						t.Errorf("effects (-want +got):\n%s\n%s", diff, l.Log(id, "system"))
 					}
-					if n := strings.Count(l.Log(id, streamEvents), "Log area reset/cleared"); strings.Contains(k.name, "events") &&
+					if n := strings.Count(l.Log(id, "events"), "Log area reset/cleared"); strings.Contains(k.name, "events") &&
 						n > 1 {
 						t.Errorf("the entry of the event log is %d times in the run's log, want once", n)
 					}
@@ -125,14 +125,14 @@ func TestCareStepsAreTakenOver(t *testing.T) {
 func TestEventLogIsKeptBeforeItIsCleared(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.Machine("m-1")
-	l.Plan("p", step("s", &holdfastv1.ClearEventLog{}))
+	l.Plan("p", stepOf("s", &holdfastv1.ClearEventLog{}))
 	kept := true
 	cfg := quick()
 	cfg.LogFlush = time.Hour
 	cfg.Boundary = func(b Boundary, _ string) {
 		if b == AfterEffect {
 			for r := range l.FSM.View().ActiveRuns() {
-				kept = strings.Contains(l.Log(r.GetRunId(), streamEvents), "Log area reset/cleared")
+				kept = strings.Contains(l.Log(r.GetRunId(), "events"), "Log area reset/cleared")
 			}
 		}
 	}
@@ -197,7 +197,7 @@ func TestCareStepsFail(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLab(t, fake.Config{Faults: k.fault})
 				l.Machine("m-1")
-				s, none := step("s", k.kind), int32(0)
+				s, none := stepOf("s", k.kind), int32(0)
 				s.MaxRetries, s.TimeoutSeconds = &none, 1
 				l.Plan("p", s)
 				cfg := quick()
@@ -227,7 +227,7 @@ func TestCanceledLightGoesOutAndResetsAreRare(t *testing.T) {
 	id := l.Start("m-1", "", "plan/identify-on", map[string]string{"for": "30m"}).GetRunId()
 	l.Wait(id, "lit", func(r *holdfastv1.Run) bool {
 		as := r.GetSteps()[0].GetAttempts()
-		return len(as) > 0 && as[0].GetEvidenceAfter()[proofLitUntil] != ""
+		return len(as) > 0 && as[0].GetEvidenceAfter()["lit_until"] != ""
 	})
 	l.Must(&internalv1.Command{Op: &internalv1.Command_CancelRun{CancelRun: &internalv1.CancelRun{RunId: id}}})
 	if run := l.Ended(id); run.GetPhase() != holdfastv1.Run_CANCELED {

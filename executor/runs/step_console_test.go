@@ -80,7 +80,7 @@ func TestConsole(t *testing.T) {
 		got.GetSteps()[0].GetMessage() != "all clients have left" {
 		t.Errorf("run is %s: %v", got.GetPhase(), got.GetSteps())
 	}
-	if log := l.Log(run.GetRunId(), streamConsole); !strings.Contains(log, "root\n") {
+	if log := l.Log(run.GetRunId(), "console"); !strings.Contains(log, "root\n") {
 		t.Errorf("log has %q", log)
 	}
 	if _, err := ld.Attach(t.Context(), run.GetRunId(), false); reasonOf(err) != fsm.ReasonRunFinished {
@@ -181,7 +181,7 @@ func TestConsoleEndsByItself(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLab(t, fake.Config{})
 				l.Machine("m-1")
-				s := step("s", k.step)
+				s := stepOf("s", k.step)
 				s.TimeoutSeconds = k.limit
 				l.Plan("p", s)
 				cfg := quick()

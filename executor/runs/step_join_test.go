@@ -154,7 +154,7 @@ func TestJoinIsEnded(t *testing.T) {
 			l := newLab(t, fake.Config{})
 			l.member(tc.book)
 			l.Machine("m")
-			l.Plan("p", once(step("join", &holdfastv1.KubeadmJoin{ClusterRef: "c", Role: tc.role})))
+			l.Plan("p", once(stepOf("join", &holdfastv1.KubeadmJoin{ClusterRef: "c", Role: tc.role})))
 			l.lead(quick())
 			r := l.Ended(l.Start("m", "REPAVE", "p", nil).GetRunId())
 			if r.GetPhase() != tc.want {
@@ -163,7 +163,7 @@ func TestJoinIsEnded(t *testing.T) {
 			if diff := cmp.Diff(tc.asked, tc.book.said()); diff != "" {
 				t.Errorf("asked of the cluster (-want +got):\n%s", diff)
 			}
-			if got := r.GetSteps()[0].GetAttempts()[0].GetEvidenceAfter()[proofToken]; got != tc.proof {
+			if got := r.GetSteps()[0].GetAttempts()[0].GetEvidenceAfter()["join_token"]; got != tc.proof {
 				t.Errorf("evidence of the token: %q, want %q", got, tc.proof)
 			}
 		})
@@ -179,7 +179,7 @@ func TestJoinIsEndedByTheNextLeader(t *testing.T) {
 			l, b := newLab(t, fake.Config{}), &book{join: providers.WorkRunning}
 			l.member(b)
 			l.Machine("m")
-			l.Plan("p", once(step("join", &holdfastv1.KubeadmJoin{ClusterRef: "c"})))
+			l.Plan("p", once(stepOf("join", &holdfastv1.KubeadmJoin{ClusterRef: "c"})))
 			cfg := quick()
 			cfg.NoteAfter = 1
 			first := l.lead(cfg)
@@ -219,7 +219,7 @@ func TestJoinOverANodeOfBefore(t *testing.T) {
 	b := &book{join: providers.WorkDone, node: providers.NodeStatus{Registered: true, Ready: true, BootID: "another boot"}}
 	l.member(b)
 	l.Machine("m")
-	l.Plan("p", once(step("join", &holdfastv1.KubeadmJoin{ClusterRef: "c"})))
+	l.Plan("p", once(stepOf("join", &holdfastv1.KubeadmJoin{ClusterRef: "c"})))
 	cfg := quick()
 	cfg.NoteAfter = 1
 	l.lead(cfg)
@@ -242,7 +242,7 @@ func TestVerifySaysWhatItWaitsFor(t *testing.T) {
 		Message: "node n-1: Ready is False (KubeletNotReady): no cni"}}
 	l.member(b)
 	l.Machine("m")
-	l.Plan("p", step("verify",
+	l.Plan("p", stepOf("verify",
 		&holdfastv1.VerifyInCluster{ClusterRef: "c", Labels: map[string]string{"rack": "r7", "zone": "a"},
 			Taints: []string{"gpu=yes:NoSchedule"}}))
 	cfg := quick()
@@ -288,7 +288,7 @@ func TestSetAside(t *testing.T) {
 			l := newLab(t, fake.Config{})
 			l.member(tc.book)
 			l.Machine("m")
-			l.Plan("own", step("drain-node", &holdfastv1.SshCommand{Command: "true"}))
+			l.Plan("own", stepOf("drain-node", &holdfastv1.SshCommand{Command: "true"}))
 			l.lead(quick())
 			r := l.Ended(l.Start("m", "UPGRADE", tc.plan, map[string]string{"cluster_ref": "c",
 				"force": fmt.Sprint(strings.HasSuffix(tc.name, "somebody knows"))}).GetRunId())

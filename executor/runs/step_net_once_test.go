@@ -92,7 +92,7 @@ func TestNetworkIsAppliedOnce(t *testing.T) {
 				tc.host.Provider = fake.New(l.Fleet)
 				l.Set = providers.SetOf(map[string]providers.Provider{"fake": tc.host})
 				l.Machine("m-1")
-				s := step("s", &holdfastv1.NetReconfig{Config: "eth0: dhcp"})
+				s := stepOf("s", &holdfastv1.NetReconfig{Config: "eth0: dhcp"})
 				s.TimeoutSeconds, s.MaxRetries = 60, proto.Int32(1)
 				l.Plan("p", s)
 				l.lead(Config{})

@@ -100,7 +100,7 @@ func TestNetworkOfAnotherAddress(t *testing.T) {
 				l.Set = providers.SetOf(map[string]providers.Provider{"fake": p})
 				l.Must(&internalv1.Command{Op: &internalv1.Command_RegisterMachine{RegisterMachine: &internalv1.RegisterMachine{
 					Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{SshEndpoint: "old:22"}}}}})
-				s := step("s", &holdfastv1.NetReconfig{Config: "eth0: dhcp"})
+				s := stepOf("s", &holdfastv1.NetReconfig{Config: "eth0: dhcp"})
 				s.TimeoutSeconds, s.MaxRetries = 290, proto.Int32(0)
 				l.Plan("p", s)
 				cfg := Config{}

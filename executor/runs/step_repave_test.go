@@ -25,7 +25,7 @@ func (p imagerOf) StartInstall(
 // A retry boots the machine as its plan does, and the installer gets that boot mode.
 func TestInstallKnowsHowItsPlanBoots(t *testing.T) {
 	t.Parallel()
-	boot := func(name, mode string) *holdfastv1.Step { return step(name, &holdfastv1.SetNetboot{Mode: mode}) }
+	boot := func(name, mode string) *holdfastv1.Step { return stepOf(name, &holdfastv1.SetNetboot{Mode: mode}) }
 	for name, tt := range map[string]struct {
 		before, after []*holdfastv1.Step
 		want          string
@@ -42,7 +42,7 @@ func TestInstallKnowsHowItsPlanBoots(t *testing.T) {
 			p := imagerOf{fake.New(l.Fleet), make(chan providers.InstallSpec, 10)}
 			l.Set = providers.SetOf(map[string]providers.Provider{"fake": p})
 			l.Machine("m-1")
-			l.Plan("p", append(append(tt.before, step("s", &holdfastv1.RepaveImage{Image: "debian"})), tt.after...)...)
+			l.Plan("p", append(append(tt.before, stepOf("s", &holdfastv1.RepaveImage{Image: "debian"})), tt.after...)...)
 			l.lead(quick())
 			l.Ended(l.Start("m-1", "", "p", nil).GetRunId())
 			if got := (<-p.asked).Boot; got != tt.want {

@@ -55,7 +55,7 @@ const erases = "echo holdfast-erase left sdb S3 it is not known to be local\nech
 	"done 2 of 2\n"
 
 func TestRma(t *testing.T) {
-	drain := step("drain-node", &holdfastv1.SshCommand{Command: "true"})
+	drain := stepOf("drain-node", &holdfastv1.SshCommand{Command: "true"})
 	for _, tc := range []struct {
 		name    string
 		rma     *holdfastv1.RmaAction
@@ -102,7 +102,7 @@ func TestRma(t *testing.T) {
 			l := newLab(t, fake.Config{})
 			l.rack(tc.says)
 			l.Machine("m-1")
-			s := step("s", tc.rma)
+			s := stepOf("s", tc.rma)
 			s.MaxRetries = proto.Int32(0)
 			steps := []*holdfastv1.Step{s}
 			if tc.before != nil {
@@ -142,7 +142,7 @@ func TestRmaIsTakenOver(t *testing.T) {
 			l := newLab(t, fake.Config{})
 			l.rack("sleep 0.1\n" + erases)
 			l.Machine("m-1")
-			s := step("s", &holdfastv1.RmaAction{Wipe: true})
+			s := stepOf("s", &holdfastv1.RmaAction{Wipe: true})
 			s.MaxRetries, s.TimeoutSeconds = proto.Int32(0), 60
 			l.Plan("p", s)
 			cfg := quick()

@@ -58,7 +58,7 @@ func TestSoftOffIsAskedForOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLab(t, fake.Config{ShutdownTime: fake.Duration(tc.shutdown)})
 				l.Machine("m-1")
-				s := step("s", tc.kind)
+				s := stepOf("s", tc.kind)
 				s.TimeoutSeconds = 300
 				l.Plan("p", s)
 				ld := l.lead(Config{})
@@ -97,7 +97,7 @@ func TestSoftOffLeavesTimeForTheButton(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l := newLab(t, fake.Config{ShutdownTime: fake.Duration(time.Hour)})
 			l.Machine("m-1")
-			s := step("s", &holdfastv1.Power{Action: "off"})
+			s := stepOf("s", &holdfastv1.Power{Action: "off"})
 			s.TimeoutSeconds = 30
 			l.Plan("p", s)
 			ld := l.lead(Config{})
@@ -137,7 +137,7 @@ func TestSoftOffThatNobodyKnowsOf(t *testing.T) {
 				l := newLab(t, fake.Config{ShutdownTime: fake.Duration(tt.shutdown)})
 				p := stall(l, "soft-off")
 				l.Machine("m-1")
-				s := step("s", &holdfastv1.Power{Action: "off", ShutdownSeconds: 20})
+				s := stepOf("s", &holdfastv1.Power{Action: "off", ShutdownSeconds: 20})
 				s.TimeoutSeconds = 300
 				l.Plan("p", s)
 				first := l.lead(Config{})

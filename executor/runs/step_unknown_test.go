@@ -60,7 +60,7 @@ func TestAPressWithoutAnAnswer(t *testing.T) {
 				l.Set = providers.SetOf(map[string]providers.Provider{"fake": &unheard{Provider: fake.New(l.Fleet),
 					ignores: tc.ignores}})
 				l.Machine("m-1")
-				s := step("s", tc.kind)
+				s := stepOf("s", tc.kind)
 				s.TimeoutSeconds = 120
 				l.Plan("p", s)
 				l.lead(Config{})

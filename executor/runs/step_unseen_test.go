@@ -48,7 +48,7 @@ func TestRebootThatNobodySees(t *testing.T) {
 			tt.p.Provider = fake.New(l.Fleet)
 			l.Set = providers.SetOf(map[string]providers.Provider{"fake": &tt.p})
 			l.Machine("m-1")
-			reboot := step("s", &holdfastv1.Reboot{Mode: "bmc", Force: true})
+			reboot := stepOf("s", &holdfastv1.Reboot{Mode: "bmc", Force: true})
 			if reboot.TimeoutSeconds = 1; tt.want == holdfastv1.Run_SUCCEEDED {
 				reboot.TimeoutSeconds = 60
 			}

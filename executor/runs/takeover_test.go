@@ -30,7 +30,7 @@ func TestTakeOverWhileHostBoots(t *testing.T) {
 				l := newLab(t, fake.Config{PowerTime: fake.Duration(10 * time.Millisecond),
 					BootTime: fake.Duration(2 * time.Second)})
 				l.Machine("m-1")
-				l.Plan("p", step("s", k.kind))
+				l.Plan("p", stepOf("s", k.kind))
 				first := l.lead(quick())
 				id := l.Start("m-1", "", "p", nil).GetRunId()
 				l.Wait(id, "under way", func(r *holdfastv1.Run) bool { return r.GetPhase() == holdfastv1.Run_RUNNING })
@@ -63,7 +63,7 @@ func TestTakeOverWhileHostBoots(t *testing.T) {
 func TestWipedHostIsPoweredOffHard(t *testing.T) {
 	l := newLab(t, fake.Config{InstallTime: fake.Duration(20 * time.Millisecond)})
 	l.Machine("m-1")
-	l.Plan("p", step("s", &holdfastv1.RmaAction{Wipe: true}))
+	l.Plan("p", stepOf("s", &holdfastv1.RmaAction{Wipe: true}))
 	l.lead(quick())
 	id := l.Start("m-1", "", "p", nil).GetRunId()
 	if run := l.Ended(id); run.GetPhase() != holdfastv1.Run_SUCCEEDED {

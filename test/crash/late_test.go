@@ -76,7 +76,7 @@ func lateBinary(t *testing.T) string {
 		t.Fatal(err)
 	}
 	o := overlay.New(root)
-	if err := o.Patch("executor/runs/attempt.go", "providers.WithNotAfter(ctx, notAfter)",
+	if err := o.Patch("executor/fence/fence.go", "providers.WithNotAfter(ctx, notAfter)",
 		"providers.WithNotAfter(context.WithoutCancel(ctx), notAfter)"); err != nil {
 		t.Fatal(err)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-metal/holdfast/executor/lease"
 	"github.com/holdfast-metal/holdfast/executor/monitor"
 	"github.com/holdfast-metal/holdfast/executor/runs"
+	"github.com/holdfast-metal/holdfast/executor/step"
 	"github.com/holdfast-metal/holdfast/executor/webhook"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/hardware"
@@ -169,12 +170,13 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	defer closeArchive()
 	resolver := secrets.NewResolver(state, keys)
 	tasks := executor.New(executor.Config{
-		Runs: runs.Config{MaxActive: cfg.MaxActiveRuns,
-			StepDeadline: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second,
-			DenyURL:      fetches.CheckURL,
-			Logger:       peerLog,
-			Tracer:       traces.Tracer(),
-			Boundary:     boundaryHook()},
+		Runs: runs.Config{
+			Config: step.Config{StepDeadline: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second,
+				DenyURL: fetches.CheckURL},
+			MaxActive: cfg.MaxActiveRuns,
+			Logger:    peerLog,
+			Tracer:    traces.Tracer(),
+			Boundary:  boundaryHook()},
 		Monitor: monitor.Config{Interval: time.Duration(cfg.ReconcileIntervalSeconds) * time.Second,
 			HealthInterval: time.Duration(cfg.HealthIntervalSeconds) * time.Second,
 			Calls:          cfg.LookCalls,

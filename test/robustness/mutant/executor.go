@@ -73,7 +73,7 @@ func (e Env) die(ctx context.Context, point, plan string, step *holdfastv1.Step)
 func stoppedExecutor(point string) Scenario {
 	return Scenario{Name: "the leader is stopped at " + point + " and resumed after the next one's effect",
 		Provoke: []Patch{
-			{"executor/runs/attempt.go", "providers.WithNotAfter(ctx, notAfter)",
+			{"executor/fence/fence.go", "providers.WithNotAfter(ctx, notAfter)",
 				"providers.WithNotAfter(context.WithoutCancel(ctx), notAfter)"},
 		}, Run: func(ctx context.Context, e Env) ([]error, error) {
 			for round := range 2 {

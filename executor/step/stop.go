@@ -1,4 +1,4 @@
-package runs
+package step
 
 import (
 	"context"
@@ -16,20 +16,20 @@ type stopping struct {
 
 // stopping returns how to power off. The grace time is the step's own, the run's
 // parameter shutdown_seconds, or the default of the configuration.
-func (a *attempt) stopping(force bool, seconds int32) stopping {
+func (a *Attempt) stopping(force bool, seconds int32) stopping {
 	how := stopping{force, time.Duration(seconds) * time.Second}
-	if n, err := strconv.ParseUint(a.run.GetParams()["shutdown_seconds"], 10, 16); how.grace <= 0 && err == nil {
+	if n, err := strconv.ParseUint(a.Run.GetParams()["shutdown_seconds"], 10, 16); how.grace <= 0 && err == nil {
 		how.grace = time.Duration(n) * time.Second
 	}
 	if how.grace <= 0 {
-		how.grace = a.cfg.SoftOff
+		how.grace = a.Config.SoftOff
 	}
 	return how
 }
 
 // powerOff requests a soft off first, unless forced. If the machine is still on after the
 // grace time, it presses the power button.
-func (a *attempt) powerOff(ctx context.Context, power providers.PowerController, how stopping) error {
+func (a *Attempt) powerOff(ctx context.Context, power providers.PowerController, how stopping) error {
 	isOff := func(ctx context.Context) (bool, error) { return a.powerIs(ctx, power, providers.PowerOff) }
 	if !how.force {
 		if end, ok := ctx.Deadline(); ok { // leave time for the power button
@@ -52,17 +52,17 @@ const waitSoftOff = "the operating system to power off"
 // request may never have been sent. Then, and only if the machine is still on after the
 // grace time, softOff sends a second request, which is recorded too. A second request is
 // harmless, but cutting the power of a system that was never asked to shut down is not.
-func (a *attempt) softOff(
+func (a *Attempt) softOff(
 	ctx context.Context,
 	power providers.PowerController,
 	isOff func(context.Context) (bool, error),
 	grace time.Duration,
 ) (off bool, err error) {
-	until, err := time.Parse(time.RFC3339Nano, a.seen[proofSoftUntil])
+	until, err := time.Parse(time.RFC3339Nano, a.Seen[proofSoftUntil])
 	if asked := err == nil; asked {
 		// The wall clock may have jumped, so wait at most for the grace time.
 		until = earliest(until, time.Now().Add(grace))
-		a.say("the operating system was asked to power off at %s, by an earlier leader", a.seen[proofSoftOff])
+		a.Say("the operating system was asked to power off at %s, by an earlier leader", a.Seen[proofSoftOff])
 		if err := a.settle(ctx, isOff); err != nil {
 			return false, err
 		}
@@ -72,11 +72,11 @@ func (a *attempt) softOff(
 	if off, err := a.wentOff(ctx, isOff, until); off || err != nil {
 		return off, err
 	}
-	if a.seen[proofSoftSent] == "" && a.seen[proofSoftAgain] == "" {
+	if a.Seen[proofSoftSent] == "" && a.Seen[proofSoftAgain] == "" {
 		if end, ok := ctx.Deadline(); ok {
 			grace = min(grace, time.Until(end)/2)
 		}
-		a.say("the earlier leader did not record whether the soft off was sent: requesting it again")
+		a.Say("the earlier leader did not record whether the soft off was sent: requesting it again")
 		if until, err = a.askOff(ctx, power, isOff, proofSoftAgain, grace); err != nil || until.IsZero() {
 			return false, err
 		}
@@ -84,14 +84,14 @@ func (a *attempt) softOff(
 			return off, err
 		}
 	}
-	a.say("the operating system did not power off within %s", grace)
+	a.Say("the operating system did not power off within %s", grace)
 	return false, nil
 }
 
 // askOff sends a soft off request and returns the end of the grace time, or the zero time
 // if the BMC does not support it. The time of the request is recorded as the evidence
 // named by proof.
-func (a *attempt) askOff(
+func (a *Attempt) askOff(
 	ctx context.Context,
 	power providers.PowerController,
 	isOff func(context.Context) (bool, error),
@@ -100,31 +100,31 @@ func (a *attempt) askOff(
 ) (time.Time, error) {
 	now := time.Now()
 	a.awaits(waitSoftOff)
-	if err := a.record(ctx, map[string]string{proof: stamp(now), proofSoftUntil: stamp(now.Add(grace))}); err != nil {
+	if err := a.Record(ctx, map[string]string{proof: stamp(now), proofSoftUntil: stamp(now.Add(grace))}); err != nil {
 		return time.Time{}, err
 	}
 	err := a.setPower(ctx, power, providers.ActionSoftOff, isOff)
 	switch {
-	case err != nil && a.broken == nil && providers.ClassOf(err) == providers.Unsupported:
+	case err != nil && a.Broken == nil && providers.ClassOf(err) == providers.Unsupported:
 		return time.Time{}, nil
 	case err != nil && !a.isUnknown(ctx, err):
 		return time.Time{}, err
 	}
 	now = time.Now()
-	return now.Add(grace), a.record(ctx, map[string]string{proofSoftSent: stamp(now)})
+	return now.Add(grace), a.Record(ctx, map[string]string{proofSoftSent: stamp(now)})
 }
 
 // wentOff polls the machine until a time, and reports whether it is off.
-func (a *attempt) wentOff(
+func (a *Attempt) wentOff(
 	ctx context.Context, isOff func(context.Context) (bool, error), until time.Time,
 ) (off bool, err error) {
 	softCtx, stop := context.WithDeadline(ctx, until)
 	defer stop()
-	err = a.poll(softCtx, waitSoftOff, isOff)
+	err = a.Poll(softCtx, waitSoftOff, isOff)
 	switch {
 	case err == nil:
 		return true, nil
-	case ctx.Err() != nil || a.broken != nil || softCtx.Err() == nil:
+	case ctx.Err() != nil || a.Broken != nil || softCtx.Err() == nil:
 		return false, err
 	}
 	off, err = isOff(ctx) // the time may have been too short for a poll

@@ -1,4 +1,4 @@
-package runs
+package step
 
 import (
 	"context"
@@ -20,15 +20,18 @@ const (
 	proofLight     = "locator_light"
 )
 
+// rmaStep takes a machine out.
+type rmaStep struct{ *Attempt }
+
 // rma takes a machine out. It checks that the machine has no workloads, erases the disks
 // if requested, powers the machine off, and switches its locator light on for the
 // technician. It is idempotent: parts that are done are skipped, and facts that cannot be
 // read after power off are recorded before.
-func (a *attempt) rma(power providers.PowerController, s *holdfastv1.RmaAction) action {
+func (a rmaStep) rma(power providers.PowerController, s *holdfastv1.RmaAction) Action {
 	wipe := a.flag(s.GetWipe(), "wipe")
-	return action{
-		before: a.powerToTakeOut(power),
-		do: func(ctx context.Context) error {
+	return Action{
+		Before: a.powerToTakeOut(power),
+		Do: func(ctx context.Context) error {
 			if err := a.spared(a.flag(s.GetForce(), "force")); err != nil {
 				return err
 			}
@@ -54,8 +57,8 @@ func (a *attempt) rma(power providers.PowerController, s *holdfastv1.RmaAction) 
 				return ctx.Err()
 			}
 			reason, ticket := a.param(s.GetReason(), "reason"), a.param(s.GetTicket(), "ticket")
-			a.prove(map[string]string{"reason": reason, "ticket": ticket})
-			a.message = strings.TrimSpace(what + strings.TrimSpace(reason+" "+ticket))
+			a.Prove(map[string]string{"reason": reason, "ticket": ticket})
+			a.Message = strings.TrimSpace(what + strings.TrimSpace(reason+" "+ticket))
 			return nil
 		},
 	}
@@ -63,25 +66,25 @@ func (a *attempt) rma(power providers.PowerController, s *holdfastv1.RmaAction) 
 
 // spared returns an error if the machine may still run workloads: it is in a cluster, as
 // far as known, and was not drained by this run or before.
-func (a *attempt) spared(force bool) error {
+func (a rmaStep) spared(force bool) error {
 	why := a.undisturbed()
 	if why == "" && !force {
-		return providers.Errorf(providers.Unsupported, "take out "+a.machine.GetMachineId(),
+		return providers.Errorf(providers.Unsupported, "take out "+a.Machine.GetMachineId(),
 			"it is in a cluster and not drained (conditions InCustomerCluster and Drained): "+
 				"drain it first, with a step drain-node or drain-check, or set force")
 	}
 	if why == "" {
 		why = "taken out by force: it is in a cluster and not drained"
-		a.say("%s", why)
+		a.Say("%s", why)
 	}
-	a.prove(map[string]string{proofWorkloads: why})
+	a.Prove(map[string]string{proofWorkloads: why})
 	return nil
 }
 
 // undisturbed returns the reason why no workload is lost with the machine, or "" if one
 // may be lost.
-func (a *attempt) undisturbed() string {
-	m, ok := a.state.View().Machine(a.machine.GetMachineId())
+func (a rmaStep) undisturbed() string {
+	m, ok := a.State.View().Machine(a.Machine.GetMachineId())
 	if !ok {
 		return "the machine is gone"
 	}
@@ -89,7 +92,7 @@ func (a *attempt) undisturbed() string {
 	for _, c := range m.GetStatus().GetConditions() {
 		holds[c.GetType()] = c.GetStatus() // the last known status, if it is unknown now
 	}
-	for _, s := range a.run.GetSteps() {
+	for _, s := range a.Run.GetSteps() {
 		if s.GetState() == holdfastv1.StepStatus_SUCCEEDED && fsm.Drains(s) && !fsm.Skipped(s) {
 			return "drained by step " + s.GetName()
 		}
@@ -106,22 +109,22 @@ func (a *attempt) undisturbed() string {
 // wiped reports whether the disks are already erased: by this attempt under an earlier
 // leader, or by an earlier attempt. After that the host can neither erase them again nor
 // answer.
-func (a *attempt) wiped() bool {
-	for _, earlier := range a.status.GetAttempts() {
+func (a rmaStep) wiped() bool {
+	for _, earlier := range a.Status.GetAttempts() {
 		if by := earlier.GetEvidenceAfter()[proofWiped]; by != "" {
-			a.prove(map[string]string{proofWiped: by})
+			a.Prove(map[string]string{proofWiped: by})
 		}
 	}
-	return a.seen[proofWiped] != ""
+	return a.Seen[proofWiped] != ""
 }
 
 // wipe erases the disks: from within the host if it can, otherwise with the provider's
 // installer. The result is recorded before power off.
-func (a *attempt) wipe(ctx context.Context) error {
+func (a rmaStep) wipe(ctx context.Context) error {
 	var by string
-	if host, ok := a.provider.(eraser); ok {
-		if a.before[proofPower] != string(providers.PowerOn) {
-			return providers.Errorf(providers.Unsupported, "erase the disks of "+a.machine.GetMachineId(),
+	if host, ok := a.Provider.(eraser); ok {
+		if a.Before[proofPower] != string(providers.PowerOn) {
+			return providers.Errorf(providers.Unsupported, "erase the disks of "+a.Machine.GetMachineId(),
 				"its power is not on, and its host has to erase them: power it on first")
 		}
 		n, err := a.erase(ctx, host)
@@ -129,16 +132,16 @@ func (a *attempt) wipe(ctx context.Context) error {
 			return err
 		}
 		by = fmt.Sprintf("%d disks, by the host", n)
-	} else if imager, ok := a.provider.(providers.Imager); ok {
-		if err := a.install(ctx, imager, providers.InstallSpec{Wipe: true}); err != nil {
+	} else if imager, ok := a.Provider.(providers.Imager); ok {
+		if err := (installStep{a.Attempt}).install(ctx, imager, providers.InstallSpec{Wipe: true}); err != nil {
 			return err
 		}
 		by = "by the installer"
 	} else {
-		return providers.Errorf(providers.Unsupported, "wipe "+a.machine.GetMachineId(),
-			"provider %s has neither %s nor a host that erases its own disks", a.provider.Kind(), providers.CanImage)
+		return providers.Errorf(providers.Unsupported, "wipe "+a.Machine.GetMachineId(),
+			"provider %s has neither %s nor a host that erases its own disks", a.Provider.Kind(), providers.CanImage)
 	}
-	return a.record(ctx, map[string]string{proofWiped: by})
+	return a.Record(ctx, map[string]string{proofWiped: by})
 }
 
 // lightTime bounds the time spent on a locator light.
@@ -146,27 +149,27 @@ const lightTime = 30 * time.Second
 
 // light switches the locator light on, if there is one. A failure is recorded as
 // evidence, but does not fail the step.
-func (a *attempt) light(ctx context.Context) {
-	l, ok := a.provider.(providers.Identifier)
+func (a rmaStep) light(ctx context.Context) {
+	l, ok := a.Provider.(providers.Identifier)
 	if !ok {
 		return
 	}
 	short, stop := context.WithTimeout(ctx, lightTime)
 	defer stop()
-	is, err := l.Light(short, a.machine)
+	is, err := l.Light(short, a.Machine)
 	if err == nil && is != providers.LightOn {
-		err = a.effect(short, "switch the locator light on", func(ctx context.Context) error {
-			return l.Identify(ctx, a.op, a.machine, true)
+		err = a.Effect(short, "switch the locator light on", func(ctx context.Context) error {
+			return l.Identify(ctx, a.Op, a.Machine, true)
 		})
 		if err == nil {
-			if is, err = l.Light(short, a.machine); err == nil && is == providers.LightUnknown {
+			if is, err = l.Light(short, a.Machine); err == nil && is == providers.LightUnknown {
 				is = "on, not read back"
 			}
 		}
 	}
 	if err != nil {
 		is = providers.LightState("unknown: " + task.Clean(err.Error()))
-		a.say("the locator light is not on: %v", err)
+		a.Say("the locator light is not on: %v", err)
 	}
-	a.prove(map[string]string{proofLight: string(is)})
+	a.Prove(map[string]string{proofLight: string(is)})
 }

@@ -1,4 +1,4 @@
-package runs
+package step
 
 import (
 	"context"
@@ -18,13 +18,13 @@ type eraser interface {
 
 // erase makes the host erase its disks, and returns their number. It fails unless every
 // disk is known to be erased.
-func (a *attempt) erase(ctx context.Context, host eraser) (int, error) {
-	most := a.cfg.StepDeadline
+func (a *Attempt) erase(ctx context.Context, host eraser) (int, error) {
+	most := a.Config.StepDeadline
 	if d, ok := ctx.Deadline(); ok {
 		most = time.Until(d)
 	}
 	failed := a.command(ctx, host, "erase all disks", func(ctx context.Context) error {
-		return host.Erase(ctx, a.op, a.machine, most)
+		return host.Erase(ctx, a.Op, a.Machine, most)
 	})
 	if ctx.Err() != nil {
 		a.kill(host) //nolint:contextcheck // the attempt's context has ended, the term's has not
@@ -48,15 +48,15 @@ func (a *attempt) erase(ctx context.Context, host eraser) (int, error) {
 	for _, d := range report.Left {
 		evidence["disk "+task.Clean(d.Name)] = task.Clean(d.Result())
 	}
-	a.prove(evidence)
+	a.Prove(evidence)
 	switch {
 	case len(bad) > 0:
-		return 0, &failure{fmt.Errorf("%d of %d disks are not erased: %s",
+		return 0, &Failure{fmt.Errorf("%d of %d disks are not erased: %s",
 			len(bad), len(report.Disks), strings.Join(bad, "; "))}
 	case failed != nil:
 		return 0, failed
 	case !report.Complete || len(report.Disks) == 0:
-		return 0, &failure{fmt.Errorf("the host did not report that all of its disks are erased: it reported %d",
+		return 0, &Failure{fmt.Errorf("the host did not report that all of its disks are erased: it reported %d",
 			len(report.Disks))}
 	}
 	return len(report.Disks), nil
@@ -67,12 +67,12 @@ const maxReport = 64 << 10
 
 // output reads the standard output of the attempt's command from the host. The recorded
 // output may be truncated, and may lack the part that was read before a takeover.
-func (a *attempt) output(ctx context.Context, exec providers.RemoteExecutor) (string, error) {
+func (a *Attempt) output(ctx context.Context, exec providers.RemoteExecutor) (string, error) {
 	var b strings.Builder
-	err := a.poll(ctx, "the host to report the result", func(ctx context.Context) (bool, error) {
+	err := a.Poll(ctx, "the host to report the result", func(ctx context.Context) (bool, error) {
 		b.Reset()
 		for offset := int64(0); b.Len() < maxReport; {
-			st, err := exec.CommandStatus(ctx, a.machine, a.op.Token(), offset)
+			st, err := exec.CommandStatus(ctx, a.Machine, a.Op.Token(), offset)
 			if err != nil {
 				return false, err
 			}

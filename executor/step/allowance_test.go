@@ -1,4 +1,4 @@
-package runs
+package step
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func TestAllowance(t *testing.T) {
 				parent, cancel := context.WithCancelCause(t.Context())
 				defer cancel(nil)
 				time.AfterFunc(tt.cancelAt, func() { cancel(errOver) })
-				ctx, stop := allow(parent, began.Add(time.Minute))
+				ctx, stop := Allow(parent, began.Add(time.Minute))
 				defer stop()
 				child, stopChild := context.WithTimeout(ctx, 24*time.Hour)
 				defer stopChild()

@@ -1,4 +1,4 @@
-package runs
+package step
 
 import (
 	"context"
@@ -8,18 +8,19 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// turns schedules the times at which machines may be powered on. Machines of the same
+// Turns schedules the times at which machines may be powered on. Machines of the same
 // provider or rack are powered on one after another, to limit the inrush current at a
 // site. The schedule is in the leader's memory: the next leader starts with an empty one.
-type turns struct {
+type Turns struct {
 	mu   sync.Mutex
 	next map[string]time.Time // by provider, and by provider and rack
 }
 
-func newTurns() *turns { return &turns{next: map[string]time.Time{}} }
+// NewTurns returns an empty schedule.
+func NewTurns() *Turns { return &Turns{next: map[string]time.Time{}} }
 
 // take reserves the next turn and returns its time.
-func (t *turns) take(provider, rack string, by providers.Stagger) time.Time {
+func (t *Turns) take(provider, rack string, by providers.Stagger) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at := time.Now()
@@ -29,7 +30,7 @@ func (t *turns) take(provider, rack string, by providers.Stagger) time.Time {
 	}
 	for line, gap := range gaps {
 		if gap > 0 {
-			at = latest(at, t.next[line])
+			at = later(at, t.next[line])
 		}
 	}
 	for line, gap := range gaps {
@@ -41,13 +42,20 @@ func (t *turns) take(provider, rack string, by providers.Stagger) time.Time {
 }
 
 // awaitTurn blocks until the machine may be powered on.
-func (a *attempt) awaitTurn(ctx context.Context) error {
-	by := a.providers.PowerOn(a.instance)
+func (a *Attempt) awaitTurn(ctx context.Context) error {
+	by := a.Stagger
 	if by == (providers.Stagger{}) {
 		return nil
 	}
-	at := a.turns.take(a.instance, a.machine.GetSpec().GetRack(), by)
+	at := a.Turns.take(a.Instance, a.Machine.GetSpec().GetRack(), by)
 	extend(ctx, time.Until(at))
-	what := "its turn to be powered on (power_on_interval of provider " + a.instance + ")"
-	return a.poll(ctx, what, func(context.Context) (bool, error) { return !time.Now().Before(at), nil })
+	what := "its turn to be powered on (power_on_interval of provider " + a.Instance + ")"
+	return a.Poll(ctx, what, func(context.Context) (bool, error) { return !time.Now().Before(at), nil })
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }

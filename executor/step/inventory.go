@@ -1,4 +1,4 @@
-package runs
+package step
 
 import (
 	"context"
@@ -17,14 +17,14 @@ import (
 // readInventory reads the inventory of the machine, which is stored with the outcome. If
 // it contradicts the machine's spec, the message and the run log have the difference, but
 // nothing is changed.
-func (a *attempt) readInventory(p providers.InventoryReader) action {
-	return action{do: func(ctx context.Context) error {
-		v, err := p.Inventory(ctx, a.machine)
+func (a *Attempt) readInventory(p providers.InventoryReader) Action {
+	return Action{Do: func(ctx context.Context) error {
+		v, err := p.Inventory(ctx, a.Machine)
 		if err != nil {
 			return err
 		}
-		a.inventory = hardwareOf(v)
-		a.prove(map[string]string{
+		a.Inventory = hardwareOf(v)
+		a.Prove(map[string]string{
 			"serial":       task.Clean(v.Serial),
 			"model":        task.Clean(strings.TrimSpace(v.Manufacturer + " " + v.Model)),
 			"cpus":         strconv.Itoa(len(v.CPUs)),
@@ -33,17 +33,17 @@ func (a *attempt) readInventory(p providers.InventoryReader) action {
 			"nics":         strconv.Itoa(len(v.NICs)),
 		})
 		if len(v.GPUs) > 0 {
-			a.prove(map[string]string{"gpus": strconv.Itoa(len(v.GPUs))})
+			a.Prove(map[string]string{"gpus": strconv.Itoa(len(v.GPUs))})
 		}
-		a.message = fmt.Sprintf("read %d CPUs, %d GiB of memory, %d disks, %d network ports",
+		a.Message = fmt.Sprintf("read %d CPUs, %d GiB of memory, %d disks, %d network ports",
 			len(v.CPUs), v.MemoryBytes>>30, len(v.Disks), len(v.NICs))
 		if len(v.Missing) > 0 {
-			a.prove(map[string]string{"missing": task.Clean(strings.Join(v.Missing, "; "))})
-			a.message += ", some parts could not be read"
+			a.Prove(map[string]string{"missing": task.Clean(strings.Join(v.Missing, "; "))})
+			a.Message += ", some parts could not be read"
 		}
-		for _, c := range contradictions(a.machine, v) {
-			a.say("%s", c)
-			a.message += "; " + c
+		for _, c := range contradictions(a.Machine, v) {
+			a.Say("%s", c)
+			a.Message += "; " + c
 		}
 		return nil
 	}}

@@ -1,4 +1,4 @@
-package runs
+package step
 
 import (
 	"context"
@@ -19,10 +19,13 @@ const (
 	stepUncordon   = "uncordon-node"
 )
 
+// drainStep cordons, drains or uncordons a node.
+type drainStep struct{ *Attempt }
+
 // setAside returns the action of a step that cordons, drains or uncordons a node: through
 // the API of its cluster if that is registered, otherwise by its script.
-func (a *attempt) setAside(script action) action {
-	d, ok := a.provider.(providers.Drainer)
+func (a drainStep) setAside(script Action) Action {
+	d, ok := a.Provider.(providers.Drainer)
 	if !a.builtIn() {
 		return script
 	}
@@ -31,7 +34,7 @@ func (a *attempt) setAside(script action) action {
 	}
 	var through func(ctx context.Context, ref string, n providers.NodeStatus) error
 	drains := false
-	switch a.step.GetName() {
+	switch a.Step.GetName() {
 	case stepCordon:
 		through = func(ctx context.Context, ref string, _ providers.NodeStatus) error {
 			return a.cordon(ctx, d, ref, true)
@@ -46,13 +49,13 @@ func (a *attempt) setAside(script action) action {
 	default:
 		return script
 	}
-	return action{do: func(ctx context.Context) error {
+	return Action{Do: func(ctx context.Context) error {
 		ref := a.clusterRef("")
 		switch begun, err := a.scriptBegun(ctx); {
 		case err != nil:
 			return err
 		case begun:
-			return script.do(ctx)
+			return script.Do(ctx)
 		}
 		n, known, err := a.registered(ctx, ref)
 		if err != nil {
@@ -64,15 +67,15 @@ func (a *attempt) setAside(script action) action {
 			}
 		}
 		if known && drains && noNode(n) && !a.flag(false, "force") {
-			a.say("asking the host whether it is a node of another cluster, or has another name: " +
+			a.Say("asking the host whether it is a node of another cluster, or has another name: " +
 				"to skip this, set the run's parameter force=true")
 			known = false
 		}
 		if !known {
-			return script.do(ctx)
+			return script.Do(ctx)
 		}
-		if a.seen["cluster"] == "" { // recorded, so that a new leader need not ask the host, which may be down by then
-			if err := a.record(ctx, map[string]string{"cluster": ref}); err != nil {
+		if a.Seen["cluster"] == "" { // recorded, so that a new leader need not ask the host, which may be down by then
+			if err := a.Record(ctx, map[string]string{"cluster": ref}); err != nil {
 				return err
 			}
 		}
@@ -82,32 +85,32 @@ func (a *attempt) setAside(script action) action {
 
 // drainUnlessDead returns the action of a drain by the script alone. It is skipped if the
 // machine is taken out and its host is dead.
-func (a *attempt) drainUnlessDead(script action) action {
-	if a.step.GetName() != stepDrainCheck || !a.takesOut() {
+func (a drainStep) drainUnlessDead(script Action) Action {
+	if a.Step.GetName() != stepDrainCheck || !a.takesOut() {
 		return script
 	}
-	return action{do: func(ctx context.Context) error {
+	return Action{Do: func(ctx context.Context) error {
 		if dead, err := a.hostDead(ctx); dead || err != nil {
 			return err
 		}
-		return script.do(ctx)
+		return script.Do(ctx)
 	}}
 }
 
-func (a *attempt) builtIn() bool {
-	p, ok := a.state.View().Plan(a.run.GetPlanId())
+func (a *Attempt) builtIn() bool {
+	p, ok := a.State.View().Plan(a.Run.GetPlanId())
 	return ok && p.GetBuiltIn()
 }
 
 // scriptBegun reports whether an earlier leader has started the step's script.
-func (a *attempt) scriptBegun(ctx context.Context) (begun bool, err error) {
-	exec, ok := a.provider.(providers.RemoteExecutor)
-	if !ok || a.adopted == nil || a.seen["cluster"] != "" {
+func (a drainStep) scriptBegun(ctx context.Context) (begun bool, err error) {
+	exec, ok := a.Provider.(providers.RemoteExecutor)
+	if !ok || !a.Adopted || a.Seen["cluster"] != "" {
 		return false, nil
 	}
-	err = a.poll(ctx, "the host to report whether the step's script was started",
+	err = a.Poll(ctx, "the host to report whether the step's script was started",
 		func(ctx context.Context) (bool, error) {
-			st, err := exec.CommandStatus(ctx, a.machine, a.op.Token(), 0)
+			st, err := exec.CommandStatus(ctx, a.Machine, a.Op.Token(), 0)
 			begun = st.State != providers.WorkNone
 			return err == nil, err
 		})
@@ -116,19 +119,19 @@ func (a *attempt) scriptBegun(ctx context.Context) (begun bool, err error) {
 
 // registered reports whether the cluster is registered, and returns its status of the
 // machine's node.
-func (a *attempt) registered(ctx context.Context, ref string) (n providers.NodeStatus, known bool, err error) {
-	joiner, ok := a.provider.(providers.ClusterJoiner)
+func (a drainStep) registered(ctx context.Context, ref string) (n providers.NodeStatus, known bool, err error) {
+	joiner, ok := a.Provider.(providers.ClusterJoiner)
 	if !ok {
 		return n, false, nil
 	}
-	err = a.poll(ctx, "cluster "+ref+" to answer", func(ctx context.Context) (bool, error) {
-		n, err = joiner.NodeStatus(ctx, a.machine, ref)
+	err = a.Poll(ctx, "cluster "+ref+" to answer", func(ctx context.Context) (bool, error) {
+		n, err = joiner.NodeStatus(ctx, a.Machine, ref)
 		if providers.WhyNotAsked(err) == providers.ClusterNotRegistered {
 			return true, nil
 		}
 		known = err == nil
 		if known {
-			a.say("through the API of cluster %s: %s", ref, describeNode(n))
+			a.Say("through the API of cluster %s: %s", ref, describeNode(n))
 		}
 		return known, err
 	})
@@ -141,43 +144,43 @@ func noNode(n providers.NodeStatus) bool { return !n.Registered && n.Reason == "
 
 func describeNode(n providers.NodeStatus) string {
 	if !n.Registered {
-		return "the machine has no node there" + suffix(task.Clean(n.Message))
+		return "the machine has no node there" + Suffix(task.Clean(n.Message))
 	}
 	return "node " + n.Node
 }
 
-func (a *attempt) cordon(ctx context.Context, d providers.Drainer, ref string, on bool) error {
+func (a drainStep) cordon(ctx context.Context, d providers.Drainer, ref string, on bool) error {
 	what, done := "cordon the node in "+ref, "cordoned in "+ref
 	if !on {
 		what, done = "un"+what, "un"+done
 	}
-	err := a.converge(ctx, what, func(ctx context.Context) error { return d.Cordon(ctx, a.op, a.machine, ref, on) })
+	err := a.converge(ctx, what, func(ctx context.Context) error { return d.Cordon(ctx, a.Op, a.Machine, ref, on) })
 	if err != nil {
 		return err
 	}
-	a.prove(map[string]string{"cluster": ref})
-	a.message = done
+	a.Prove(map[string]string{"cluster": ref})
+	a.Message = done
 	return nil
 }
 
 // converge repeats an idempotent effect until it succeeds.
-func (a *attempt) converge(ctx context.Context, what string, do func(context.Context) error) error {
-	return a.poll(ctx, "the cluster to "+what, func(ctx context.Context) (bool, error) {
-		err := a.effect(ctx, what, do)
+func (a drainStep) converge(ctx context.Context, what string, do func(context.Context) error) error {
+	return a.Poll(ctx, "the cluster to "+what, func(ctx context.Context) (bool, error) {
+		err := a.Effect(ctx, what, do)
 		return err == nil, err
 	})
 }
 
 // drain cordons the node and evicts its pods until none is left that must be evicted.
-func (a *attempt) drain(ctx context.Context, d providers.Drainer, ref string, n providers.NodeStatus) error {
+func (a drainStep) drain(ctx context.Context, d providers.Drainer, ref string, n providers.NodeStatus) error {
 	var st providers.DrainStatus
 	force := a.flag(false, "force")
 	evict := func(ctx context.Context) (err error) {
-		st, err = d.Evict(ctx, a.op, a.machine, ref, force)
+		st, err = d.Evict(ctx, a.Op, a.Machine, ref, force)
 		return err
 	}
 	if !n.Registered && !noNode(n) {
-		return providers.Errorf(providers.Unsupported, "drain "+a.machine.GetMachineId(), "%s", task.Clean(n.Message))
+		return providers.Errorf(providers.Unsupported, "drain "+a.Machine.GetMachineId(), "%s", task.Clean(n.Message))
 	}
 	if n.Registered {
 		if err := a.cordon(ctx, d, ref, true); err != nil {
@@ -185,8 +188,8 @@ func (a *attempt) drain(ctx context.Context, d providers.Drainer, ref string, n 
 		}
 	}
 	said := ""
-	if err := a.poll(ctx, "the pods to leave the node in "+ref, func(ctx context.Context) (bool, error) {
-		if err := a.effect(ctx, "evict the pods of the node in "+ref, evict); err != nil {
+	if err := a.Poll(ctx, "the pods to leave the node in "+ref, func(ctx context.Context) (bool, error) {
+		if err := a.Effect(ctx, "evict the pods of the node in "+ref, evict); err != nil {
 			return false, err
 		}
 		if st.Left == 0 {
@@ -197,17 +200,17 @@ func (a *attempt) drain(ctx context.Context, d providers.Drainer, ref string, n 
 		}
 		if st.Waiting != said {
 			said = st.Waiting
-			a.say("%d pods left; waiting for %s", st.Left, task.Clean(said))
+			a.Say("%d pods left; waiting for %s", st.Left, task.Clean(said))
 		}
 		return false, nil
 	}); err != nil {
 		return err
 	}
-	a.prove(map[string]string{"cluster": ref, "node": st.Node, "drained": "no pod is left to evict"})
-	a.message = fmt.Sprintf("node %s is drained", st.Node)
+	a.Prove(map[string]string{"cluster": ref, "node": st.Node, "drained": "no pod is left to evict"})
+	a.Message = fmt.Sprintf("node %s is drained", st.Node)
 	if st.Node == "" {
-		a.message = "no node in " + ref + ": there is nothing to drain"
-		a.prove(map[string]string{"node": "none", "drained": a.message})
+		a.Message = "no node in " + ref + ": there is nothing to drain"
+		a.Prove(map[string]string{"node": "none", "drained": a.Message})
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package runs
+package step
 
 import (
 	"context"
@@ -19,10 +19,10 @@ const (
 )
 
 // takesOut reports whether the run's plan is a built-in one that takes the machine out.
-func (a *attempt) takesOut() bool {
-	for _, s := range a.plan.GetSteps() {
+func (a *Attempt) takesOut() bool {
+	for _, s := range a.Plan.GetSteps() {
 		if s.GetRma() != nil {
-			return a.builtIn() && a.state.View().Has(fsm.Level2)
+			return a.builtIn() && a.State.View().Has(fsm.Level2)
 		}
 	}
 	return false
@@ -30,30 +30,30 @@ func (a *attempt) takesOut() bool {
 
 // unlessDead returns the action of a step that shuts the host down. If the host is dead,
 // the action is skipped.
-func (a *attempt) unlessDead(how action) action {
-	if a.step.GetName() != stepShutdown || !a.takesOut() {
+func (a *Attempt) unlessDead(how Action) Action {
+	if a.Step.GetName() != stepShutdown || !a.takesOut() {
 		return how
 	}
-	return action{before: how.before, do: func(ctx context.Context) error {
+	return Action{Before: how.Before, Do: func(ctx context.Context) error {
 		if dead, err := a.hostDead(ctx); dead || err != nil {
 			return err
 		}
-		return how.do(ctx)
+		return how.Do(ctx)
 	}}
 }
 
 // hostDead reports whether the host is dead: it has not answered for the time of
 // deadAfter. With force, a host that refuses the login counts as dead too. The reason is
 // recorded as evidence, and the step has nothing left to do.
-func (a *attempt) hostDead(ctx context.Context) (bool, error) {
-	exec, ok := a.provider.(providers.RemoteExecutor)
+func (a *Attempt) hostDead(ctx context.Context) (bool, error) {
+	exec, ok := a.Provider.(providers.RemoteExecutor)
 	if !ok {
 		return false, nil
 	}
 	var last error
 	since := time.Now()
-	err := a.poll(ctx, "the host to answer", func(ctx context.Context) (bool, error) {
-		_, last = exec.CommandStatus(ctx, a.machine, a.op.Token(), 0)
+	err := a.Poll(ctx, "the host to answer", func(ctx context.Context) (bool, error) {
+		_, last = exec.CommandStatus(ctx, a.Machine, a.Op.Token(), 0)
 		switch {
 		case last == nil, time.Since(since) >= a.deadAfter(ctx):
 			return true, nil
@@ -65,29 +65,29 @@ func (a *attempt) hostDead(ctx context.Context) (bool, error) {
 	if err != nil || last == nil {
 		return false, err
 	}
-	a.prove(map[string]string{fsm.ProofSkipped: task.Clean(last.Error())})
-	a.message = "skipped: the host does not answer: " + task.Clean(last.Error())
-	a.say("%s", a.message)
+	a.Prove(map[string]string{fsm.ProofSkipped: task.Clean(last.Error())})
+	a.Message = "skipped: the host does not answer: " + task.Clean(last.Error())
+	a.Say("%s", a.Message)
 	return true, nil
 }
 
 // deadAfter returns how long a host or BMC must not answer before it counts as dead: at
 // most half of the attempt's time.
-func (a *attempt) deadAfter(ctx context.Context) time.Duration {
-	most := a.cfg.DeadAfter
+func (a *Attempt) deadAfter(ctx context.Context) time.Duration {
+	most := a.Config.DeadAfter
 	if end, ok := ctx.Deadline(); ok {
-		most = min(most, end.Sub(a.began)/2)
+		most = min(most, end.Sub(a.Began)/2)
 	}
 	return most
 }
 
 // powerToTakeOut returns a function that reads the power state of a machine before it is
 // taken out. A BMC that does not answer is not an error at this point.
-func (a *attempt) powerToTakeOut(power providers.PowerController) func(context.Context) (map[string]string, error) {
+func (a rmaStep) powerToTakeOut(power providers.PowerController) func(context.Context) (map[string]string, error) {
 	since := time.Now()
 	return func(ctx context.Context) (map[string]string, error) {
-		state, err := power.PowerState(ctx, a.machine)
-		if err != nil && passing(err) && time.Since(since) >= min(a.cfg.DeadAfter, prepareTime/2) {
+		state, err := power.PowerState(ctx, a.Machine)
+		if err != nil && passing(err) && time.Since(since) >= min(a.Config.DeadAfter, PrepareTime/2) {
 			return map[string]string{proofPower: powerUnknown}, nil
 		}
 		return map[string]string{proofPower: string(state)}, err
@@ -97,30 +97,30 @@ func (a *attempt) powerToTakeOut(power providers.PowerController) func(context.C
 // beyondReach reports whether a machine is taken out although its power cannot be
 // switched off: its BMC has not answered for the time of deadAfter, and its host does not
 // answer either or force is set.
-func (a *attempt) beyondReach(
+func (a rmaStep) beyondReach(
 	ctx context.Context, power providers.PowerController, s *holdfastv1.RmaAction,
 ) (bool, error) {
 	var last error
 	since := time.Now()
-	err := a.poll(ctx, "the BMC to answer", func(ctx context.Context) (bool, error) {
-		_, last = power.PowerState(ctx, a.machine)
+	err := a.Poll(ctx, "the BMC to answer", func(ctx context.Context) (bool, error) {
+		_, last = power.PowerState(ctx, a.Machine)
 		return last == nil || time.Since(since) >= a.deadAfter(ctx), last
 	})
 	if err != nil || last == nil {
 		return false, err
 	}
 	if !a.flag(s.GetForce(), "force") {
-		in, ok := a.provider.(providers.Inspector)
+		in, ok := a.Provider.(providers.Inspector)
 		if !ok {
 			return false, nil
 		}
-		if f, err := in.Inspect(ctx, a.machine); err == nil && (f.Reachable || f.ReachableUnknown) {
-			return false, providers.Errorf(providers.Unsupported, "take out "+a.machine.GetMachineId(),
+		if f, err := in.Inspect(ctx, a.Machine); err == nil && (f.Reachable || f.ReachableUnknown) {
+			return false, providers.Errorf(providers.Unsupported, "take out "+a.Machine.GetMachineId(),
 				"its BMC does not answer and its host may be up, so its power cannot be switched off: "+
 					"repair the BMC or set force: %w", last)
 		}
 	}
-	a.prove(map[string]string{proofPower: powerUnknown + ": " + task.Clean(last.Error())})
-	a.say("the power is not switched off: the BMC does not answer: %s", task.Clean(last.Error()))
+	a.Prove(map[string]string{proofPower: powerUnknown + ": " + task.Clean(last.Error())})
+	a.Say("the power is not switched off: the BMC does not answer: %s", task.Clean(last.Error()))
 	return true, nil
 }

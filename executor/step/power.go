@@ -1,4 +1,4 @@
-package runs
+package step
 
 import (
 	"context"
@@ -26,38 +26,38 @@ const (
 
 // reboot chooses the way to reboot: through the BMC if there is one, otherwise, or if the
 // step asks for it, in band.
-func (a *attempt) reboot(s *holdfastv1.Reboot) (action, error) {
-	power, _ := a.provider.(providers.PowerController)
-	inspector, ok := a.provider.(providers.Inspector)
+func (a *Attempt) reboot(s *holdfastv1.Reboot) (Action, error) {
+	power, _ := a.Provider.(providers.PowerController)
+	inspector, ok := a.Provider.(providers.Inspector)
 	if !ok {
-		return action{}, providers.Errorf(providers.Unsupported, "reboot",
-			"provider %s lacks %s", a.provider.Kind(), providers.CanInspect)
+		return Action{}, providers.Errorf(providers.Unsupported, "reboot",
+			"provider %s lacks %s", a.Provider.Kind(), providers.CanInspect)
 	}
 	if s.GetMode() == "inband" || (s.GetMode() != "bmc" && (power == nil || a.noBMC())) {
-		return with(a, providers.CanExec, func(p providers.RemoteExecutor) action {
-			return a.rebootInband(p,
+		return with(a, providers.CanExec, func(p providers.RemoteExecutor) Action {
+			return inbandStep{a}.rebootInband(p,
 				inspector)
 		})
 	}
 	if power == nil {
-		return action{}, providers.Errorf(providers.Unsupported, "reboot",
-			"provider %s lacks %s", a.provider.Kind(), providers.CanPower)
+		return Action{}, providers.Errorf(providers.Unsupported, "reboot",
+			"provider %s lacks %s", a.Provider.Kind(), providers.CanPower)
 	}
-	return action{
-		before: func(ctx context.Context) (map[string]string, error) {
-			state, err := power.PowerState(ctx, a.machine)
+	return Action{
+		Before: func(ctx context.Context) (map[string]string, error) {
+			state, err := power.PowerState(ctx, a.Machine)
 			if err != nil {
 				return nil, err
 			}
 			seen := map[string]string{proofPower: string(state)}
 			// If the host does not answer there is no boot id to compare. Then the power
 			// state is the evidence.
-			if f, err := inspector.Inspect(ctx, a.machine); err == nil && f.BootID != "" {
+			if f, err := inspector.Inspect(ctx, a.Machine); err == nil && f.BootID != "" {
 				seen[proofBootID] = f.BootID
 			}
 			return seen, nil
 		},
-		do: func(ctx context.Context) error {
+		Do: func(ctx context.Context) error {
 			return a.rebootBMC(ctx, power, inspector, a.stopping(s.GetForce(), s.GetShutdownSeconds()))
 		},
 	}, nil
@@ -69,25 +69,25 @@ type bmcless interface {
 }
 
 // noBMC reports whether the machine has no BMC, though its provider supports BMCs.
-func (a *attempt) noBMC() bool {
-	p, ok := a.provider.(bmcless)
-	return ok && !p.HasBMC(a.machine)
+func (a *Attempt) noBMC() bool {
+	p, ok := a.Provider.(bmcless)
+	return ok && !p.HasBMC(a.Machine)
 }
 
 // rebootBMC reboots in separate steps: power off, observe off, power on, observe on,
 // observe the boot. It never uses the BMC's "cycle" (docs/concepts.md).
-func (a *attempt) rebootBMC(
+func (a *Attempt) rebootBMC(
 	ctx context.Context, power providers.PowerController, inspector providers.Inspector, how stopping,
 ) error {
 	rebooted := func(ctx context.Context) (bool, error) { return a.booted(ctx, inspector) }
 	isOff := func(ctx context.Context) (bool, error) { return a.powerIs(ctx, power, providers.PowerOff) }
 
 	// Was it off already, or has an earlier leader powered it off, or even on again?
-	wasOff := a.before[proofPower] == string(providers.PowerOff) || a.seen[proofOffSeen] != ""
+	wasOff := a.Before[proofPower] == string(providers.PowerOff) || a.Seen[proofOffSeen] != ""
 	if !wasOff {
 		// If a soft off is recorded, powerOff waits for it. No earlier leader can have
 		// setPowerAndWait on in that case: that comes after off was recorded.
-		if a.adopted != nil && a.seen[proofSoftOff] == "" {
+		if a.Adopted && a.Seen[proofSoftOff] == "" {
 			done := false
 			err := a.settle(ctx, func(ctx context.Context) (bool, error) {
 				var err error
@@ -108,11 +108,11 @@ func (a *attempt) rebootBMC(
 				return err
 			}
 		}
-		a.prove(map[string]string{proofOffSeen: stamp(time.Now())})
-		if a.before[proofBootID] == "" || a.seen[proofSoftOff] != "" || a.bootsInstaller() {
+		a.Prove(map[string]string{proofOffSeen: stamp(time.Now())})
+		if a.Before[proofBootID] == "" || a.Seen[proofSoftOff] != "" || a.bootsInstaller() {
 			// There will be no boot id to compare, or a soft off is recorded. So record
 			// that the power was off before it is on again.
-			if err := a.record(ctx, a.seen); err != nil {
+			if err := a.Record(ctx, a.Seen); err != nil {
 				return err
 			}
 		}
@@ -125,33 +125,33 @@ func (a *attempt) rebootBMC(
 		return err
 	}
 	if a.bootsInstaller() {
-		a.prove(map[string]string{proofPower: string(providers.PowerOn)})
-		a.message = "power is on: the machine is booting its installer"
+		a.Prove(map[string]string{proofPower: string(providers.PowerOn)})
+		a.Message = "power is on: the machine is booting its installer"
 		return nil
 	}
-	return a.poll(ctx, "the host to boot", a.bootedOrUnseen(inspector))
+	return a.Poll(ctx, "the host to boot", a.bootedOrUnseen(inspector))
 }
 
 // bootedOrUnseen returns a condition like booted that also accepts the power state alone
 // if the boot cannot be observed: the power was seen off, it is on, and the BMC has
 // reported nothing about the host for UnseenBoot. A BMC that reports boots at all does so
 // within that time.
-func (a *attempt) bootedOrUnseen(inspector providers.Inspector) func(context.Context) (bool, error) {
+func (a *Attempt) bootedOrUnseen(inspector providers.Inspector) func(context.Context) (bool, error) {
 	var since time.Time
 	return func(ctx context.Context) (bool, error) {
-		f, err := inspector.Inspect(ctx, a.machine)
-		if err != nil || !f.NoWitness() || a.before[proofBootID] != "" {
+		f, err := inspector.Inspect(ctx, a.Machine)
+		if err != nil || !f.NoWitness() || a.Before[proofBootID] != "" {
 			since = time.Time{}
 			return a.bootedBy(f, err)
 		}
 		if since.IsZero() {
 			since = time.Now()
 		}
-		if time.Since(since) < a.cfg.UnseenBoot {
+		if time.Since(since) < a.Config.UnseenBoot {
 			return false, nil
 		}
-		a.prove(map[string]string{proofPower: string(providers.PowerOn)})
-		a.message = "power was off and is on: cannot observe whether the host is up (" + task.Clean(f.ReachableReason) + ")"
+		a.Prove(map[string]string{proofPower: string(providers.PowerOn)})
+		a.Message = "power was off and is on: cannot observe whether the host is up (" + task.Clean(f.ReachableReason) + ")"
 		return true, nil
 	}
 }
@@ -159,54 +159,54 @@ func (a *attempt) bootedOrUnseen(inspector providers.Inspector) func(context.Con
 // answersAsBefore returns an error if the host answered before the attempt and does not
 // answer now. It may be shutting down or booting, for minutes, which must not be mistaken
 // for a host that was never asked to reboot.
-func (a *attempt) answersAsBefore(ctx context.Context, inspector providers.Inspector) error {
-	if a.before[proofBootID] == "" {
+func (a *Attempt) answersAsBefore(ctx context.Context, inspector providers.Inspector) error {
+	if a.Before[proofBootID] == "" {
 		return nil
 	}
-	f, err := inspector.Inspect(ctx, a.machine)
+	f, err := inspector.Inspect(ctx, a.Machine)
 	if err == nil && !f.Reachable {
-		err = fmt.Errorf("the host of %s does not answer (%s)", a.machine.GetMachineId(), task.Clean(f.ReachableReason))
+		err = fmt.Errorf("the host of %s does not answer (%s)", a.Machine.GetMachineId(), task.Clean(f.ReachableReason))
 	}
 	return err
 }
 
 // booted reports whether the host is up with another boot id than before. If its boot id
 // was not known before, it is enough that the host is up after the power was off.
-func (a *attempt) booted(ctx context.Context, inspector providers.Inspector) (bool, error) {
-	return a.bootedBy(inspector.Inspect(ctx, a.machine))
+func (a *Attempt) booted(ctx context.Context, inspector providers.Inspector) (bool, error) {
+	return a.bootedBy(inspector.Inspect(ctx, a.Machine))
 }
 
-func (a *attempt) bootedBy(f providers.Facts, err error) (bool, error) {
+func (a *Attempt) bootedBy(f providers.Facts, err error) (bool, error) {
 	if err != nil || !f.Reachable {
 		if err == nil && f.ReachableReason == "HostKeyMismatch" {
 			// Transient, because an initramfs that waits for a passphrase has its own key.
-			err = providers.Errorf(providers.Transient, "boot "+a.machine.GetMachineId(),
+			err = providers.Errorf(providers.Transient, "boot "+a.Machine.GetMachineId(),
 				"the host at %s has another host key than the recorded one: "+
 					"if the host was reinstalled, record its new key; if not, another host has its address",
-				a.machine.GetSpec().GetSshEndpoint())
+				a.Machine.GetSpec().GetSshEndpoint())
 		}
 		return false, err
 	}
-	if old := a.before[proofBootID]; old != "" {
+	if old := a.Before[proofBootID]; old != "" {
 		if f.BootID == "" || task.Value(f.BootID) == old {
 			return false, nil
 		}
-	} else if a.seen[proofOffSeen] == "" && a.before[proofPower] != string(providers.PowerOff) {
+	} else if a.Seen[proofOffSeen] == "" && a.Before[proofPower] != string(providers.PowerOff) {
 		return false, nil
 	}
-	a.prove(map[string]string{proofBootID: f.BootID, proofPower: string(providers.PowerOn)})
-	a.message = "booted"
+	a.Prove(map[string]string{proofBootID: f.BootID, proofPower: string(providers.PowerOn)})
+	a.Message = "booted"
 	return true, nil
 }
 
-func (a *attempt) powerIs(
+func (a *Attempt) powerIs(
 	ctx context.Context, power providers.PowerController, want providers.PowerState,
 ) (bool, error) {
-	state, err := power.PowerState(ctx, a.machine)
+	state, err := power.PowerState(ctx, a.Machine)
 	return state == want, err
 }
 
-func (a *attempt) powerOn(ctx context.Context, power providers.PowerController) error {
+func (a *Attempt) powerOn(ctx context.Context, power providers.PowerController) error {
 	if on, err := a.powerIs(ctx, power, providers.PowerOn); err != nil || on {
 		return err
 	}

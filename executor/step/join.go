@@ -1,4 +1,4 @@
-package runs
+package step
 
 import (
 	"context"
@@ -21,12 +21,15 @@ const proofToken = "join_token"
 // controlPlane is the role of a join of a control plane node.
 const controlPlane = "control-plane"
 
+// joinStep joins a host to a cluster, or verifies that it is in one.
+type joinStep struct{ *Attempt }
+
 // join joins the host to a cluster. It reads the node first: a node that is Ready need
 // not join. The host knows the join by the attempt's token. The bootstrap token of the
 // join is revoked when the attempt ends.
-func (a *attempt) join(joiner providers.ClusterJoiner, s *holdfastv1.KubeadmJoin) action {
+func (a joinStep) join(joiner providers.ClusterJoiner, s *holdfastv1.KubeadmJoin) Action {
 	spec := a.joinSpec(s)
-	return action{do: func(ctx context.Context) error {
+	return Action{Do: func(ctx context.Context) error {
 		begun, err := a.joinHost(ctx, joiner, spec)
 		if begun {
 			a.endJoin(joiner, spec) //nolint:contextcheck // the attempt's context may have ended, the term's has not
@@ -35,27 +38,27 @@ func (a *attempt) join(joiner providers.ClusterJoiner, s *holdfastv1.KubeadmJoin
 	}}
 }
 
-func (a *attempt) joinSpec(s *holdfastv1.KubeadmJoin) providers.JoinSpec {
+func (a joinStep) joinSpec(s *holdfastv1.KubeadmJoin) providers.JoinSpec {
 	return providers.JoinSpec{ClusterRef: a.clusterRef(s.GetClusterRef()), Role: s.GetRole()}
 }
 
 // joinHost joins the host and waits until the node is registered. It reports whether a
 // join may have begun, under this leader or an earlier one.
-func (a *attempt) joinHost(
+func (a joinStep) joinHost(
 	ctx context.Context, joiner providers.ClusterJoiner, spec providers.JoinSpec,
 ) (begun bool, err error) {
-	token := a.op.Token()
+	token := a.Op.Token()
 	var state providers.WorkState
 	var detail string
 	joined := false
 	const first = "the cluster to answer"
-	if err := a.poll(ctx, first, func(ctx context.Context) (_ bool, err error) {
-		node, err := joiner.NodeStatus(ctx, a.machine, spec.ClusterRef)
+	if err := a.Poll(ctx, first, func(ctx context.Context) (_ bool, err error) {
+		node, err := joiner.NodeStatus(ctx, a.Machine, spec.ClusterRef)
 		if err != nil {
 			return false, err
 		}
 		joined = node.Registered && node.Ready && is(node, spec.Role)
-		if state, detail, err = joiner.JoinStatus(ctx, a.machine, token); err != nil {
+		if state, detail, err = joiner.JoinStatus(ctx, a.Machine, token); err != nil {
 			return false, err
 		}
 		if joined && state == providers.WorkNone {
@@ -67,31 +70,31 @@ func (a *attempt) joinHost(
 		}
 		return true, nil
 	}); err != nil {
-		return a.adopted != nil, err
+		return a.Adopted, err
 	}
 	if state == providers.WorkNone && !joined {
-		err := a.effect(ctx, "join "+spec.ClusterRef, func(ctx context.Context) error {
-			return joiner.StartJoin(ctx, a.op, a.machine, spec)
+		err := a.Effect(ctx, "join "+spec.ClusterRef, func(ctx context.Context) error {
+			return joiner.StartJoin(ctx, a.Op, a.Machine, spec)
 		})
 		if err != nil {
 			return true, err
 		}
 	}
-	begun = a.adopted != nil || state != providers.WorkNone || !joined
-	return begun, a.poll(ctx, "the node to register in "+spec.ClusterRef,
+	begun = a.Adopted || state != providers.WorkNone || !joined
+	return begun, a.Poll(ctx, "the node to register in "+spec.ClusterRef,
 		func(ctx context.Context) (_ bool, err error) {
-			if state, detail, err = joiner.JoinStatus(ctx, a.machine, token); err != nil {
+			if state, detail, err = joiner.JoinStatus(ctx, a.Machine, token); err != nil {
 				return false, err
 			}
 			if state == providers.WorkFailed {
-				return false, &failure{fmt.Errorf("join failed: %s", task.Clean(detail))}
+				return false, &Failure{fmt.Errorf("join failed: %s", task.Clean(detail))}
 			}
-			node, err := joiner.NodeStatus(ctx, a.machine, spec.ClusterRef)
+			node, err := joiner.NodeStatus(ctx, a.Machine, spec.ClusterRef)
 			if err != nil || !node.Registered || state == providers.WorkRunning {
 				return false, err
 			}
-			a.prove(nodeProof(spec.ClusterRef, node))
-			a.message = "registered in " + spec.ClusterRef
+			a.Prove(nodeProof(spec.ClusterRef, node))
+			a.Message = "registered in " + spec.ClusterRef
 			return true, nil
 		})
 }
@@ -110,12 +113,12 @@ func is(n providers.NodeStatus, role string) bool {
 // fromBefore reports whether the cluster's data of a node is from before the last boot of
 // its host. If the disk was written meanwhile, the node no longer exists, but the cluster
 // still shows it as Ready until its heartbeats are overdue.
-func (a *attempt) fromBefore(ctx context.Context, n providers.NodeStatus) (bool, error) {
-	look, ok := a.provider.(providers.Inspector)
+func (a joinStep) fromBefore(ctx context.Context, n providers.NodeStatus) (bool, error) {
+	look, ok := a.Provider.(providers.Inspector)
 	if !ok || n.BootID == "" {
 		return false, nil
 	}
-	f, err := look.Inspect(ctx, a.machine)
+	f, err := look.Inspect(ctx, a.Machine)
 	return err == nil && f.BootID != "" && f.BootID != n.BootID, err
 }
 
@@ -124,50 +127,50 @@ const endJoinTime = 20 * time.Second
 
 // endJoin revokes the bootstrap token of a join. If only the term has ended it does
 // nothing: the next leader continues with the join.
-func (a *attempt) endJoin(joiner providers.ClusterJoiner, spec providers.JoinSpec) {
+func (a joinStep) endJoin(joiner providers.ClusterJoiner, spec providers.JoinSpec) {
 	ender, ok := joiner.(providers.JoinEnder)
 	if !ok {
 		return
 	}
-	ctx, stop := context.WithTimeout(a.whole, endJoinTime)
+	ctx, stop := context.WithTimeout(a.Term, endJoinTime)
 	defer stop()
-	err := a.effect(ctx, "revoke the token of the join", func(ctx context.Context) error {
-		return ender.EndJoin(ctx, a.op, a.machine, spec)
+	err := a.Effect(ctx, "revoke the token of the join", func(ctx context.Context) error {
+		return ender.EndJoin(ctx, a.Op, a.Machine, spec)
 	})
 	switch {
 	case err == nil:
-		a.prove(map[string]string{proofToken: "revoked"})
-	case a.whole.Err() == nil:
-		a.prove(map[string]string{proofToken: "not known to be revoked: it expires by itself"})
-		a.say("cannot revoke the token of the join, it expires by itself: %v", err)
+		a.Prove(map[string]string{proofToken: "revoked"})
+	case a.Term.Err() == nil:
+		a.Prove(map[string]string{proofToken: "not known to be revoked: it expires by itself"})
+		a.Say("cannot revoke the token of the join, it expires by itself: %v", err)
 	}
 }
 
 // verify waits until the node is registered and Ready, with the required labels and
 // taints. It changes nothing.
-func (a *attempt) verify(joiner providers.ClusterJoiner, s *holdfastv1.VerifyInCluster) action {
+func (a joinStep) verify(joiner providers.ClusterJoiner, s *holdfastv1.VerifyInCluster) Action {
 	ref := a.clusterRef(s.GetClusterRef())
 	what := "the node to be Ready in " + ref
 	ready := func(ctx context.Context) error {
-		return a.poll(ctx, what, func(ctx context.Context) (bool, error) {
-			node, err := joiner.NodeStatus(ctx, a.machine, ref)
+		return a.Poll(ctx, what, func(ctx context.Context) (bool, error) {
+			node, err := joiner.NodeStatus(ctx, a.Machine, ref)
 			if err != nil {
 				return false, err
 			}
 			if !node.Registered || !node.Ready {
-				a.awaits(what + suffix(task.Clean(node.Message)))
+				a.awaits(what + Suffix(task.Clean(node.Message)))
 				return false, nil
 			}
 			if lacks := lacking(node, s); lacks != "" {
 				a.awaits("the node to have " + lacks + " in " + ref)
 				return false, nil
 			}
-			a.prove(nodeProof(ref, node))
-			a.message = "Ready in " + ref
+			a.Prove(nodeProof(ref, node))
+			a.Message = "Ready in " + ref
 			return true, nil
 		})
 	}
-	return action{do: func(ctx context.Context) error {
+	return Action{Do: func(ctx context.Context) error {
 		most := s.GetTimeout().AsDuration()
 		if most <= 0 {
 			return ready(ctx)
@@ -177,8 +180,8 @@ func (a *attempt) verify(joiner providers.ClusterJoiner, s *holdfastv1.VerifyInC
 		err := ready(short)
 		// If only the step's own timeout has passed, conclude does not add the wait to the error.
 		if err != nil && short.Err() != nil && ctx.Err() == nil {
-			return providers.Errorf(providers.Timeout, "verify "+a.machine.GetMachineId(),
-				"gave up after %s waiting for %s%s", most, a.waiting(), cause(err))
+			return providers.Errorf(providers.Timeout, "verify "+a.Machine.GetMachineId(),
+				"gave up after %s waiting for %s%s", most, a.Waiting(), Cause(err))
 		}
 		return err
 	}}

@@ -1,4 +1,4 @@
-package runs
+package step
 
 import (
 	"context"
@@ -11,24 +11,27 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
+// installStep installs an image, or wipes the disks.
+type installStep struct{ *Attempt }
+
 // repave installs an image. The install is identified by the attempt's token, so a new
 // leader finds it.
-func (a *attempt) repave(imager providers.Imager, s *holdfastv1.RepaveImage) action {
+func (a installStep) repave(imager providers.Imager, s *holdfastv1.RepaveImage) Action {
 	spec := providers.InstallSpec{
 		CloudInit: s.GetCloudInit(),
 		Disk:      s.GetDisk(),
 		Wipe:      s.GetWipe(),
-		Image:     a.param(s.GetImage(), "image", a.machine.GetLabels()["image"], "default"),
+		Image:     a.param(s.GetImage(), "image", a.Machine.GetLabels()["image"], "default"),
 		Boot:      a.networkBoot(),
 	}
-	return action{do: func(ctx context.Context) error { return a.install(ctx, imager, spec) }}
+	return Action{Do: func(ctx context.Context) error { return a.install(ctx, imager, spec) }}
 }
 
 // networkBoot returns the network boot mode that the plan's last netboot step before this
 // one sets, or "" if there is none.
-func (a *attempt) networkBoot() (mode string) {
-	for _, s := range a.plan.GetSteps() {
-		if s.GetName() == a.step.GetName() {
+func (a installStep) networkBoot() (mode string) {
+	for _, s := range a.Plan.GetSteps() {
+		if s.GetName() == a.Step.GetName() {
 			break
 		}
 		if m := s.GetNetboot().GetMode(); m == "PXE" || m == "HTTP" {
@@ -43,9 +46,9 @@ func (a *attempt) networkBoot() (mode string) {
 const longStage = 10 * time.Second
 
 // install starts the install of this attempt unless it was started, and waits for it.
-func (a *attempt) install(ctx context.Context, imager providers.Imager, spec providers.InstallSpec) error {
-	token := a.op.Token()
-	begun := a.adopted != nil
+func (a installStep) install(ctx context.Context, imager providers.Imager, spec providers.InstallSpec) error {
+	token := a.Op.Token()
+	begun := a.Adopted
 	defer func() { //nolint:contextcheck // the attempt's context may have ended, the term's has not
 		if ender, ok := imager.(providers.InstallEnder); ok && begun {
 			a.endInstall(ender)
@@ -53,23 +56,23 @@ func (a *attempt) install(ctx context.Context, imager providers.Imager, spec pro
 	}()
 	var st providers.InstallStatus
 	look := func(ctx context.Context) (err error) {
-		st, err = imager.InstallStatus(ctx, a.machine, token)
+		st, err = imager.InstallStatus(ctx, a.Machine, token)
 		return err
 	}
-	if err := a.poll(ctx, "the installer to answer", func(ctx context.Context) (bool, error) {
+	if err := a.Poll(ctx, "the installer to answer", func(ctx context.Context) (bool, error) {
 		err := look(ctx)
 		return err == nil, err
 	}); err != nil {
 		return err
 	}
-	start := func(ctx context.Context) error { return imager.StartInstall(ctx, a.op, a.machine, spec) }
+	start := func(ctx context.Context) error { return imager.StartInstall(ctx, a.Op, a.Machine, spec) }
 	if st.State == providers.WorkNone {
 		what := "install " + spec.Image
 		if spec.Image == "" {
 			what = "wipe the disks"
 		}
 		begun = true
-		if err := a.effect(ctx, what, start); err != nil {
+		if err := a.Effect(ctx, what, start); err != nil {
 			return err
 		}
 	}
@@ -81,27 +84,27 @@ func (a *attempt) install(ctx context.Context, imager providers.Imager, spec pro
 		due string
 		at  time.Time
 	}
-	if a.adopted != nil {
-		pressed.at = a.began
+	if a.Adopted {
+		pressed.at = a.Began
 	}
-	return a.poll(ctx, "the install to finish", func(ctx context.Context) (bool, error) {
+	return a.Poll(ctx, "the install to finish", func(ctx context.Context) (bool, error) {
 		if err := look(ctx); err != nil {
 			return false, err
 		}
 		if st.Stage != stage {
 			stage, since = st.Stage, time.Now()
-			a.say("install: %s (%d %%)", task.Clean(stage), st.Progress)
+			a.Say("install: %s (%d %%)", task.Clean(stage), st.Progress)
 		}
 		if stage != "" && time.Since(since) > longStage {
-			a.waitingFor = "the install to finish (" + task.Clean(stage) + ")" // the next note records it
+			a.Wait.Text = "the install to finish (" + task.Clean(stage) + ")" // the next note records it
 		}
 		if st.Due != "" && st.State == providers.WorkRunning {
-			if st.Press && (pressed.due == st.Due || pressed.due == "") && time.Since(pressed.at) <= a.settleTime() {
+			if st.Press && (pressed.due == st.Due || pressed.due == "") && time.Since(pressed.at) <= a.SettleTime() {
 				return false, nil
 			}
-			err := a.effect(ctx, st.Due, start)
+			err := a.Effect(ctx, st.Due, start)
 			if st.Press {
-				a.inFlight.sent = time.Now() // even if it was not sent, so that a cancel always waits
+				a.InFlight.Sent = time.Now() // even if it was not sent, so that a cancel always waits
 			}
 			if st.Press && (err == nil || a.isUnknown(ctx, err)) {
 				pressed.due, pressed.at, err = st.Due, time.Now(), nil
@@ -110,16 +113,16 @@ func (a *attempt) install(ctx context.Context, imager providers.Imager, spec pro
 		}
 		switch st.State {
 		case providers.WorkFailed:
-			return false, &failure{fmt.Errorf("install failed: %s", task.Clean(st.Error))}
+			return false, &Failure{fmt.Errorf("install failed: %s", task.Clean(st.Error))}
 		case providers.WorkNone:
-			return false, &failure{fmt.Errorf("start install: accepted, but install %s does not exist", token)}
+			return false, &Failure{fmt.Errorf("start install: accepted, but install %s does not exist", token)}
 		case providers.WorkDone:
 			if st.Image != spec.Image && spec.Image != "" {
-				return false, &failure{fmt.Errorf("install finished, but the disk has %q, not %q",
+				return false, &Failure{fmt.Errorf("install finished, but the disk has %q, not %q",
 					task.Clean(st.Image), spec.Image)}
 			}
-			a.prove(map[string]string{"image": st.Image})
-			a.message = "installed " + st.Image
+			a.Prove(map[string]string{"image": st.Image})
+			a.Message = "installed " + st.Image
 			return true, nil
 		}
 		return false, nil
@@ -134,22 +137,22 @@ const endInstallTime = 20 * time.Second
 
 // endInstall removes the boot medium of an install, whatever the outcome of the attempt.
 // If only the term has ended it does nothing: the next leader continues with the install.
-func (a *attempt) endInstall(ender providers.InstallEnder) {
-	ctx, stop := context.WithTimeout(a.whole, endInstallTime)
+func (a installStep) endInstall(ender providers.InstallEnder) {
+	ctx, stop := context.WithTimeout(a.Term, endInstallTime)
 	defer stop()
 	for {
-		err := a.effect(ctx, "remove the boot medium from the machine", func(ctx context.Context) error {
-			return ender.EndInstall(ctx, a.op, a.machine)
+		err := a.Effect(ctx, "remove the boot medium from the machine", func(ctx context.Context) error {
+			return ender.EndInstall(ctx, a.Op, a.Machine)
 		})
 		switch {
 		case err == nil:
-			a.prove(map[string]string{proofMedium: "ejected"})
+			a.Prove(map[string]string{proofMedium: "ejected"})
 			return
-		case a.whole.Err() != nil || a.broken != nil:
+		case a.Term.Err() != nil || a.Broken != nil:
 			return
-		case !passing(err) || task.Sleep(ctx, a.cfg.PollMax) != nil:
-			a.prove(map[string]string{proofMedium: "not known to be ejected, but no longer served"})
-			a.say("cannot eject the boot medium; it is no longer served, as its install has ended: %v", err)
+		case !passing(err) || task.Sleep(ctx, a.Config.PollMax) != nil:
+			a.Prove(map[string]string{proofMedium: "not known to be ejected, but no longer served"})
+			a.Say("cannot eject the boot medium; it is no longer served, as its install has ended: %v", err)
 			return
 		}
 	}

@@ -1,4 +1,4 @@
-package runs
+package step
 
 import (
 	"context"
@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// allowance is the context of an attempt. It is like context.WithDeadline, but its
+// Allowance is the context of an attempt. It is like context.WithDeadline, but its
 // deadline can be extended: the time that a machine waits for its turn to be powered on
 // does not count.
-type allowance struct {
+type Allowance struct {
 	parent context.Context
 	inner  context.Context // ends with the parent, or when the deadline passes
 	timer  *time.Timer
@@ -19,14 +19,14 @@ type allowance struct {
 	passed bool
 }
 
-var _ context.Context = (*allowance)(nil)
+var _ context.Context = (*Allowance)(nil)
 
 type allowanceKey struct{}
 
-// allow returns a context that ends at a deadline or with its parent. stop releases its resources.
-func allow(parent context.Context, end time.Time) (a *allowance, stop func()) {
+// Allow returns a context that ends at a deadline or with its parent. stop releases its resources.
+func Allow(parent context.Context, end time.Time) (a *Allowance, stop func()) {
 	inner, cancel := context.WithCancel(parent)
-	a = &allowance{parent: parent, inner: inner, end: end}
+	a = &Allowance{parent: parent, inner: inner, end: end}
 	a.timer = time.AfterFunc(time.Until(end), func() {
 		a.mu.Lock()
 		a.passed = inner.Err() == nil
@@ -41,7 +41,7 @@ func allow(parent context.Context, end time.Time) (a *allowance, stop func()) {
 
 // extend moves the deadline of the attempt that ctx belongs to, unless it has passed.
 func extend(ctx context.Context, by time.Duration) {
-	a, ok := ctx.Value(allowanceKey{}).(*allowance)
+	a, ok := ctx.Value(allowanceKey{}).(*Allowance)
 	if !ok || by <= 0 || !a.timer.Stop() {
 		return
 	}
@@ -51,8 +51,8 @@ func extend(ctx context.Context, by time.Duration) {
 	a.timer.Reset(time.Until(a.end))
 }
 
-// timedOut reports whether the deadline passed before the parent ended.
-func (a *allowance) timedOut() bool {
+// TimedOut reports whether the deadline passed before the parent ended.
+func (a *Allowance) TimedOut() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.passed
@@ -60,12 +60,12 @@ func (a *allowance) timedOut() bool {
 
 // timedOut reports whether the deadline of the attempt that ctx belongs to has passed.
 func timedOut(ctx context.Context) bool {
-	a, ok := ctx.Value(allowanceKey{}).(*allowance)
-	return ok && a.timedOut()
+	a, ok := ctx.Value(allowanceKey{}).(*Allowance)
+	return ok && a.TimedOut()
 }
 
 // Deadline implements context.Context.
-func (a *allowance) Deadline() (time.Time, bool) {
+func (a *Allowance) Deadline() (time.Time, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if end, ok := a.parent.Deadline(); ok && end.Before(a.end) {
@@ -75,11 +75,11 @@ func (a *allowance) Deadline() (time.Time, bool) {
 }
 
 // Done implements context.Context.
-func (a *allowance) Done() <-chan struct{} { return a.inner.Done() }
+func (a *Allowance) Done() <-chan struct{} { return a.inner.Done() }
 
 // Err implements context.Context.
-func (a *allowance) Err() error {
-	if a.timedOut() {
+func (a *Allowance) Err() error {
+	if a.TimedOut() {
 		return context.DeadlineExceeded
 	}
 	return a.inner.Err()
@@ -87,7 +87,7 @@ func (a *allowance) Err() error {
 
 // Value implements context.Context. The inner context is left out: contexts that derive
 // from this one end with Err.
-func (a *allowance) Value(key any) any {
+func (a *Allowance) Value(key any) any {
 	if key == (allowanceKey{}) {
 		return a
 	}
@@ -95,4 +95,4 @@ func (a *allowance) Value(key any) any {
 }
 
 // AfterFunc calls f when the context ends. Package context uses it for derived contexts.
-func (a *allowance) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(a.inner, f) }
+func (a *Allowance) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(a.inner, f) }

@@ -1,4 +1,4 @@
-package runs
+package step
 
 import (
 	"context"
@@ -25,7 +25,7 @@ const (
 
 // netChange is a change of a host's network configuration.
 type netChange struct {
-	*attempt
+	*Attempt
 	host   providers.NetConfigurator
 	there  providers.Machine // the machine with its address under the new configuration
 	moves  bool              // the address changes
@@ -37,20 +37,20 @@ type netChange struct {
 // address, or at its new address if the step changes it. The host at that address must
 // have the machine's host key. Without a confirmation the host rolls back by itself, so a
 // mistake costs minutes and not a drive to the datacenter.
-func (a *attempt) net(p providers.NetConfigurator, s *holdfastv1.NetReconfig) action {
-	return action{do: func(ctx context.Context) error {
+func (a *Attempt) net(p providers.NetConfigurator, s *holdfastv1.NetReconfig) Action {
+	return Action{Do: func(ctx context.Context) error {
 		config := a.param(s.GetConfig(), "net_config")
 		if config == "" {
 			return providers.Errorf(providers.Unsupported, "apply network configuration",
 				"there is none: set it in the step or as the run's parameter net_config")
 		}
-		c := &netChange{attempt: a, host: p, there: a.machine, token: a.op.Token()}
-		if to := a.param(s.GetNewSshEndpoint(), "new_ssh_endpoint"); to != "" && to != a.machine.GetSpec().GetSshEndpoint() {
+		c := &netChange{Attempt: a, host: p, there: a.Machine, token: a.Op.Token()}
+		if to := a.param(s.GetNewSshEndpoint(), "new_ssh_endpoint"); to != "" && to != a.Machine.GetSpec().GetSshEndpoint() {
 			if strings.ContainsAny(to, "/@ \t\r\n") || len(to) > 255 {
 				return providers.Errorf(providers.Unsupported, "apply network configuration",
 					"new_ssh_endpoint %q is not an address: want host or host:port", to)
 			}
-			there, _ := proto.Clone(a.machine).(*holdfastv1.Machine)
+			there, _ := proto.Clone(a.Machine).(*holdfastv1.Machine)
 			if there.Spec == nil {
 				there.Spec = &holdfastv1.MachineSpec{}
 			}
@@ -66,14 +66,14 @@ func (a *attempt) net(p providers.NetConfigurator, s *holdfastv1.NetReconfig) ac
 }
 
 func (c *netChange) bring(ctx context.Context, config string, rollback time.Duration) error {
-	applied := c.adopted != nil || c.number > 1 // perhaps
-	err := c.poll(ctx, "the host to answer", func(ctx context.Context) (bool, error) { return c.look(ctx, applied) })
+	applied := c.Adopted || c.Op.Attempt > 1 // perhaps
+	err := c.Poll(ctx, "the host to answer", func(ctx context.Context) (bool, error) { return c.look(ctx, applied) })
 	if err != nil {
 		return err
 	}
 	if c.earlier() {
 		c.token = c.status.Token
-		c.say("the host already has the network of %s, an earlier attempt: not applying it again", c.token)
+		c.Say("the host already has the network of %s, an earlier attempt: not applying it again", c.token)
 	}
 	if c.status.Token != c.token {
 		c.status = providers.NetworkStatus{} // it is the status of another configuration
@@ -87,7 +87,7 @@ func (c *netChange) bring(ctx context.Context, config string, rollback time.Dura
 			return err
 		}
 	}
-	return c.poll(ctx, "the network to answer on the new path", func(ctx context.Context) (bool, error) {
+	return c.Poll(ctx, "the network to answer on the new path", func(ctx context.Context) (bool, error) {
 		if ok, err := c.look(ctx, true); !ok {
 			return false, err
 		}
@@ -95,15 +95,15 @@ func (c *netChange) bring(ctx context.Context, config string, rollback time.Dura
 		case c.status.Reverted:
 			return false, errWentBack
 		case c.status.Token != token:
-			return false, &failure{fmt.Errorf("the host has the network of %q, not of %s", c.status.Token, token)}
+			return false, &Failure{fmt.Errorf("the host has the network of %q, not of %s", c.status.Token, token)}
 		case rollback > 0 && !c.status.Confirmed:
 			return false, nil
 		}
-		c.prove(map[string]string{"network": token})
-		c.message = "network configuration applied"
+		c.Prove(map[string]string{"network": token})
+		c.Message = "network configuration applied"
 		if c.moves {
-			c.prove(map[string]string{fsm.ProofEndpoint: c.there.GetSpec().GetSshEndpoint()})
-			c.message += ", the host answers at " + c.there.GetSpec().GetSshEndpoint()
+			c.Prove(map[string]string{fsm.ProofEndpoint: c.there.GetSpec().GetSshEndpoint()})
+			c.Message += ", the host answers at " + c.there.GetSpec().GetSshEndpoint()
 		}
 		return true, nil
 	})
@@ -122,14 +122,14 @@ func (c *netChange) earlier() bool {
 // the same token. So the host applies it once.
 func (c *netChange) apply(ctx context.Context, config string, rollback time.Duration) error {
 	for {
-		lost := c.effect(ctx, "apply the network configuration", func(ctx context.Context) error {
-			return c.host.ApplyNetwork(ctx, c.op, c.machine, config, rollback)
+		lost := c.Effect(ctx, "apply the network configuration", func(ctx context.Context) error {
+			return c.host.ApplyNetwork(ctx, c.Op, c.Machine, config, rollback)
 		})
 		if lost == nil || !c.isUnknown(ctx, lost) {
 			return lost
 		}
 		var answers time.Time // when the host first answered a poll
-		err := c.poll(ctx, "the host to report whether it has the new network",
+		err := c.Poll(ctx, "the host to report whether it has the new network",
 			func(ctx context.Context) (bool, error) {
 				if ok, err := c.look(ctx, true); !ok {
 					return false, err
@@ -137,7 +137,7 @@ func (c *netChange) apply(ctx context.Context, config string, rollback time.Dura
 				if answers.IsZero() {
 					answers = time.Now()
 				}
-				return c.status.Token == c.token || time.Since(answers) > c.settleTime(), nil
+				return c.status.Token == c.token || time.Since(answers) > c.SettleTime(), nil
 			})
 		if err != nil || c.status.Token == c.token {
 			return err
@@ -145,12 +145,12 @@ func (c *netChange) apply(ctx context.Context, config string, rollback time.Dura
 	}
 }
 
-var errWentBack = &failure{errors.New("the host went back to its former network")}
+var errWentBack = &Failure{errors.New("the host went back to its former network")}
 
 // ours reports whether a token belongs to an attempt of this step of this run.
 func (c *netChange) ours(token string) bool {
-	for n := int32(1); n <= c.number; n++ {
-		op := c.op
+	for n := int32(1); n <= c.Op.Attempt; n++ {
+		op := c.Op
 		if op.Attempt = n; token == op.Token() {
 			return true
 		}
@@ -172,7 +172,7 @@ func (c *netChange) look(ctx context.Context, applied bool) (bool, error) {
 			return true, nil
 		}
 	}
-	st, err := c.host.NetworkStatus(ctx, c.machine)
+	st, err := c.host.NetworkStatus(ctx, c.Machine)
 	if err == nil {
 		c.status = st
 	}
@@ -185,15 +185,15 @@ func (c *netChange) confirm(ctx context.Context, token string) error {
 	if c.moves {
 		what += " at " + c.there.GetSpec().GetSshEndpoint()
 	}
-	return c.poll(ctx, what, func(ctx context.Context) (bool, error) {
-		err := c.effect(ctx, "confirm the network configuration", func(ctx context.Context) error {
-			return c.host.ConfirmNetwork(ctx, c.op, c.there, token)
+	return c.Poll(ctx, what, func(ctx context.Context) (bool, error) {
+		err := c.Effect(ctx, "confirm the network configuration", func(ctx context.Context) error {
+			return c.host.ConfirmNetwork(ctx, c.Op, c.there, token)
 		})
 		if err != nil && c.moves && ctx.Err() == nil {
 			// No answer may mean that the host has rolled back to its old address.
 			short, stop := context.WithTimeout(ctx, netLook)
 			defer stop()
-			if st, lookErr := c.host.NetworkStatus(short, c.machine); lookErr == nil && st.Token == token && st.Reverted {
+			if st, lookErr := c.host.NetworkStatus(short, c.Machine); lookErr == nil && st.Token == token && st.Reverted {
 				return false, errWentBack
 			}
 		}

@@ -1,4 +1,4 @@
-package runs
+package step
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/fsm"
-	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
@@ -23,53 +22,56 @@ const (
 	proofNewest = "newest"
 )
 
+// eventStep reads or clears an event log.
+type eventStep struct{ *Attempt }
+
 // readEvents copies the event log to the run log.
-func (a *attempt) readEvents(p providers.EventLog) action {
-	return action{do: func(ctx context.Context) error {
-		all, err := p.Events(ctx, a.machine)
+func (a eventStep) readEvents(p providers.EventLog) Action {
+	return Action{Do: func(ctx context.Context) error {
+		all, err := p.Events(ctx, a.Machine)
 		if err != nil {
 			return err
 		}
 		a.showEvents(all)
-		a.message = eventSummary(all)
+		a.Message = eventSummary(all)
 		return nil
 	}}
 }
 
 // clearEvents copies the event log to the run log and, once that is committed, clears it.
 // The event log counts as cleared if its newest entry from before the attempt is gone.
-func (a *attempt) clearEvents(p providers.EventLog) action {
+func (a eventStep) clearEvents(p providers.EventLog) Action {
 	var all []providers.Event
 	cleared := func(ctx context.Context) (bool, error) {
-		now, err := p.Events(ctx, a.machine)
+		now, err := p.Events(ctx, a.Machine)
 		if err != nil {
 			return false, err
 		}
 		all = now
-		had, _ := strconv.Atoi(a.before[proofEvents])
-		gone := !slices.ContainsFunc(now, func(e providers.Event) bool { return eventKey(e) == a.before[proofNewest] })
+		had, _ := strconv.Atoi(a.Before[proofEvents])
+		gone := !slices.ContainsFunc(now, func(e providers.Event) bool { return eventKey(e) == a.Before[proofNewest] })
 		// Without a clock on the BMC, the entry that records the clearing may equal the
 		// entry before it.
 		return had == 0 || gone || len(now) < had || had == 1 && len(now) == 1 && now[0].At.IsZero(), nil
 	}
-	return action{
-		before: func(ctx context.Context) (map[string]string, error) {
-			all, err := p.Events(ctx, a.machine)
+	return Action{
+		Before: func(ctx context.Context) (map[string]string, error) {
+			all, err := p.Events(ctx, a.Machine)
 			if err != nil || len(all) == 0 {
 				return map[string]string{proofEvents: "0"}, err
 			}
 			return map[string]string{proofEvents: strconv.Itoa(len(all)), proofNewest: eventKey(all[len(all)-1])}, nil
 		},
-		do: func(ctx context.Context) error {
-			if a.before[proofEvents] == "0" {
-				a.message = "event log was already empty"
+		Do: func(ctx context.Context) error {
+			if a.Before[proofEvents] == "0" {
+				a.Message = "event log was already empty"
 				return nil
 			}
 			if err := a.settle(ctx, cleared); err != nil {
 				return err
 			}
 			done := false
-			if a.adopted != nil {
+			if a.Adopted {
 				var err error
 				if done, err = cleared(ctx); err != nil {
 					return err
@@ -77,32 +79,32 @@ func (a *attempt) clearEvents(p providers.EventLog) action {
 			}
 			if !done {
 				var err error
-				if all, err = p.Events(ctx, a.machine); err != nil {
+				if all, err = p.Events(ctx, a.Machine); err != nil {
 					return err
 				}
 				a.showEvents(all)
-				if err := a.commitLog(ctx); err != nil { // entries must be stored before they are deleted on the BMC
+				if err := a.Log.Commit(ctx); err != nil { // entries must be stored before they are deleted on the BMC
 					return err
 				}
-				if run, _ := a.state.View().Run(a.id); run.GetLogTruncated() {
+				if run, _ := a.State.View().Run(a.Op.RunID); run.GetLogTruncated() {
 					return providers.Errorf(providers.Unsupported, "clear the event log",
 						"the log of this run is full (%d bytes), so the entries could not be stored: "+
 							"clear the event log in a separate run", fsm.MaxRunLog)
 				}
 				what := fmt.Sprintf("clear the event log of %d entries", len(all))
-				err = a.effect(ctx, what, func(ctx context.Context) error {
-					return p.ClearEvents(ctx, a.op,
-						a.machine)
+				err = a.Effect(ctx, what, func(ctx context.Context) error {
+					return p.ClearEvents(ctx, a.Op,
+						a.Machine)
 				})
 				if err != nil {
 					return err
 				}
-				if err := a.poll(ctx, "the event log to be cleared", cleared); err != nil {
+				if err := a.Poll(ctx, "the event log to be cleared", cleared); err != nil {
 					return err
 				}
 			}
-			a.prove(map[string]string{"events_left": strconv.Itoa(len(all))})
-			a.message = "event log cleared, it had " + a.before[proofEvents] + " entries"
+			a.Prove(map[string]string{"events_left": strconv.Itoa(len(all))})
+			a.Message = "event log cleared, it had " + a.Before[proofEvents] + " entries"
 			return nil
 		},
 	}
@@ -115,7 +117,7 @@ func eventKey(e providers.Event) string {
 
 // showEvents writes entries to the run log, one per line. Lines that an earlier leader
 // has written are skipped.
-func (a *attempt) showEvents(all []providers.Event) {
+func (a eventStep) showEvents(all []providers.Event) {
 	var b strings.Builder
 	worst := map[string]int{}
 	for _, e := range all {
@@ -127,16 +129,16 @@ func (a *attempt) showEvents(all []providers.Event) {
 		text = strings.TrimPrefix(text, old)
 	}
 	if text != "" {
-		a.write(streamEvents, []byte(text))
+		a.Log.Write(streamEvents, []byte(text))
 	}
-	a.prove(map[string]string{proofEvents: strconv.Itoa(len(all))})
+	a.Prove(map[string]string{proofEvents: strconv.Itoa(len(all))})
 	for _, s := range []string{"warning", "critical"} {
 		if n := worst[s]; n > 0 {
-			a.prove(map[string]string{s: strconv.Itoa(n)})
+			a.Prove(map[string]string{s: strconv.Itoa(n)})
 		}
 	}
 	if len(all) > 0 {
-		a.prove(map[string]string{proofNewest: eventKey(all[len(all)-1])})
+		a.Prove(map[string]string{proofNewest: eventKey(all[len(all)-1])})
 	}
 }
 
@@ -173,30 +175,15 @@ func eventSummary(all []providers.Event) string {
 }
 
 // shown returns the part of a stream of this attempt that is already in the run log.
-func (a *attempt) shown(stream string) string {
-	if a.adopted == nil {
+func (a eventStep) shown(stream string) string {
+	if !a.Adopted {
 		return ""
 	}
 	var b strings.Builder
-	for c := range a.state.View().RunLog(a.id, 0) {
-		if c.GetStep() == a.step.GetName() && c.GetAttempt() == a.number && c.GetStream() == stream {
+	for c := range a.State.View().RunLog(a.Op.RunID, 0) {
+		if c.GetStep() == a.Step.GetName() && c.GetAttempt() == a.Op.Attempt && c.GetStream() == stream {
 			b.Write(c.GetData())
 		}
 	}
 	return b.String()
-}
-
-// commitLog commits the rest of the run log.
-func (a *attempt) commitLog(ctx context.Context) error {
-	appendTo := func(l *internalv1.LogAppend) error {
-		if l == nil {
-			return nil
-		}
-		return a.appendLogs(ctx, l)
-	}
-	err := a.out.last(appendTo, appendTo)
-	if err != nil {
-		a.broken = err
-	}
-	return err
 }

@@ -1,4 +1,4 @@
-package runs
+package step
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/executor/fence"
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/providers"
 
@@ -16,8 +17,8 @@ import (
 
 // ssh runs a command durably: it is started once under the attempt's token, and each
 // leader reads its output from the end of the recorded log.
-func (a *attempt) ssh(exec providers.RemoteExecutor, s *holdfastv1.SshCommand) action {
-	return action{do: func(ctx context.Context) error {
+func (a *Attempt) ssh(exec providers.RemoteExecutor, s *holdfastv1.SshCommand) Action {
+	return Action{Do: func(ctx context.Context) error {
 		cmd := providers.Command{
 			Path:   s.GetCommand(),
 			Args:   s.GetArgs(),
@@ -29,7 +30,7 @@ func (a *attempt) ssh(exec providers.RemoteExecutor, s *holdfastv1.SshCommand) a
 			cmd.Timeout = time.Until(d)
 		}
 		err := a.command(ctx, exec, "run "+describe(cmd), func(ctx context.Context) error {
-			return exec.StartCommand(ctx, a.op, a.machine, a.op.Token(), cmd)
+			return exec.StartCommand(ctx, a.Op, a.Machine, a.Op.Token(), cmd)
 		})
 		if ctx.Err() != nil {
 			a.kill(exec) //nolint:contextcheck // the attempt's context has ended, the term's has not
@@ -42,9 +43,9 @@ func (a *attempt) ssh(exec providers.RemoteExecutor, s *holdfastv1.SshCommand) a
 // own variables, which take precedence. The parameter "version" becomes
 // HOLDFAST_PARAM_VERSION. Parameters are never inserted into the text of a script.
 // Parameters with names that are not valid in variables are left out.
-func (a *attempt) environment(own map[string]string) map[string]string {
+func (a *Attempt) environment(own map[string]string) map[string]string {
 	env := map[string]string{}
-	for name, value := range a.run.GetParams() {
+	for name, value := range a.Run.GetParams() {
 		if paramOK(name) && !strings.ContainsRune(value, 0) {
 			env["HOLDFAST_PARAM_"+strings.ToUpper(name)] = value
 		}
@@ -59,16 +60,16 @@ func paramOK(name string) bool {
 
 // command calls start unless the attempt's command was already started, and follows its
 // output until it exits.
-func (a *attempt) command(
+func (a *Attempt) command(
 	ctx context.Context, exec providers.RemoteExecutor, what string, start func(context.Context) error,
 ) error {
-	token, offset := a.op.Token(), a.logged()
+	token, offset := a.Op.Token(), a.logged()
 	var st providers.CommandStatus
 	look := func(ctx context.Context) (err error) {
-		st, err = exec.CommandStatus(ctx, a.machine, token, offset)
+		st, err = exec.CommandStatus(ctx, a.Machine, token, offset)
 		return err
 	}
-	if err := a.poll(ctx, "the host to answer", func(ctx context.Context) (bool, error) {
+	if err := a.Poll(ctx, "the host to answer", func(ctx context.Context) (bool, error) {
 		err := look(ctx)
 		return err == nil, err
 	}); err != nil {
@@ -76,18 +77,18 @@ func (a *attempt) command(
 	}
 	if st.State == providers.WorkNone {
 		offset = 0
-		if err := a.effect(ctx, what, start); err != nil {
+		if err := a.Effect(ctx, what, start); err != nil {
 			if err := a.unstarted(ctx, err, look, &st); err != nil {
 				return err
 			}
 		}
 	}
-	return a.poll(ctx, "the command to exit", func(ctx context.Context) (bool, error) {
+	return a.Poll(ctx, "the command to exit", func(ctx context.Context) (bool, error) {
 		if err := look(ctx); err != nil {
 			return false, err
 		}
 		for _, o := range st.Output {
-			a.write(o.Stream, o.Data)
+			a.Log.Write(o.Stream, o.Data)
 		}
 		offset = st.Next
 		if len(st.Output) > 0 {
@@ -97,19 +98,19 @@ func (a *attempt) command(
 		case providers.WorkRunning:
 			return false, nil
 		case providers.WorkDone:
-			a.prove(map[string]string{"exit_code": strconv.Itoa(st.ExitCode)})
+			a.Prove(map[string]string{"exit_code": strconv.Itoa(st.ExitCode)})
 			if st.ExitCode != 0 {
-				return false, &failure{fmt.Errorf("command exited with %d", st.ExitCode)}
+				return false, &Failure{fmt.Errorf("command exited with %d", st.ExitCode)}
 			}
-			a.message = "exited with 0"
+			a.Message = "exited with 0"
 			return true, nil
 		case providers.WorkFailed:
 			if st.Reason != "" {
-				return false, &failure{fmt.Errorf("command did not end by itself: %s", task.Clean(st.Reason))}
+				return false, &Failure{fmt.Errorf("command did not end by itself: %s", task.Clean(st.Reason))}
 			}
-			return false, &failure{fmt.Errorf("command was killed on the host")}
+			return false, &Failure{fmt.Errorf("command was killed on the host")}
 		}
-		return false, &failure{fmt.Errorf("the host no longer knows command %s", token)}
+		return false, &Failure{fmt.Errorf("the host no longer knows command %s", token)}
 	})
 }
 
@@ -117,33 +118,33 @@ func (a *attempt) command(
 // same: the answer may have been lost, and the next attempt would start the command a
 // second time, under another token. It returns the error if the command was not started,
 // and cannot be any more.
-func (a *attempt) unstarted(
+func (a *Attempt) unstarted(
 	ctx context.Context, failed error, look func(context.Context) error, st *providers.CommandStatus,
 ) error {
 	if c := providers.ClassOf(failed); c != providers.Timeout && c != providers.Transient {
 		return failed
 	}
 	since := time.Now()
-	err := a.poll(ctx, "the host to report whether the command was started", func(ctx context.Context) (bool, error) {
+	err := a.Poll(ctx, "the host to report whether the command was started", func(ctx context.Context) (bool, error) {
 		err := look(ctx)
-		return err == nil && (st.State != providers.WorkNone || time.Since(since) > fenceWait), err
+		return err == nil && (st.State != providers.WorkNone || time.Since(since) > fence.Age), err
 	})
 	if err != nil || st.State == providers.WorkNone {
 		return failed
 	}
-	a.say("%v; but the host reports that it was started", failed)
+	a.Say("%v; but the host reports that it was started", failed)
 	return nil
 }
 
 // logged returns the number of bytes of this attempt's output that are already in the run log.
-func (a *attempt) logged() int64 {
-	if a.adopted == nil {
+func (a *Attempt) logged() int64 {
+	if !a.Adopted {
 		return 0
 	}
 	var n int64
-	for c := range a.state.View().RunLog(a.id, 0) {
+	for c := range a.State.View().RunLog(a.Op.RunID, 0) {
 		output := c.GetStream() == "stdout" || c.GetStream() == "stderr"
-		if c.GetStep() == a.step.GetName() && c.GetAttempt() == a.number && output && !c.GetTruncated() {
+		if c.GetStep() == a.Step.GetName() && c.GetAttempt() == a.Op.Attempt && output && !c.GetTruncated() {
 			n += int64(len(c.GetData()))
 		}
 	}
@@ -155,46 +156,42 @@ const killTime = 10 * time.Second
 
 // kill ends the command of an attempt that was canceled or is out of time. If only the
 // term has ended it does nothing: the next leader continues with the command.
-func (a *attempt) kill(exec providers.RemoteExecutor) {
-	ctx, stop := context.WithTimeout(a.whole, killTime)
+func (a *Attempt) kill(exec providers.RemoteExecutor) {
+	ctx, stop := context.WithTimeout(a.Term, killTime)
 	defer stop()
 	// failpoint: cancel-seen
-	err := a.effect(ctx, "kill the command", func(ctx context.Context) error {
-		return exec.KillCommand(ctx, a.op, a.machine, a.op.Token())
+	err := a.Effect(ctx, "kill the command", func(ctx context.Context) error {
+		return exec.KillCommand(ctx, a.Op, a.Machine, a.Op.Token())
 	})
 	if err != nil {
-		a.say("cannot kill the command: %v", err)
+		a.Say("cannot kill the command: %v", err)
 	}
 }
 
 // cleanupCommand ends the command, join or install of an attempt that an earlier leader
 // left open, if the run was canceled meanwhile. To kill is an effect like any other, so
 // its intent is recorded first.
-func (a *attempt) cleanupCommand(ctx context.Context) error {
-	p, err := a.providers.Of(a.machine)
-	if err != nil {
-		return nil //nolint:nilerr // the machine has no provider: the run ends all the same
-	}
-	if joiner, ok := p.(providers.ClusterJoiner); ok && a.step.GetJoin() != nil && a.adopted != nil {
-		if err := a.adopt(ctx, endJoinTime); err != nil {
+func (a *Attempt) cleanupCommand(ctx context.Context) error {
+	if joiner, ok := a.Provider.(providers.ClusterJoiner); ok && a.Step.GetJoin() != nil {
+		if err := a.Adopt(ctx, endJoinTime); err != nil {
 			return err
 		}
-		a.endJoin(joiner, a.joinSpec(a.step.GetJoin())) //nolint:contextcheck // the run's context has ended, the term's has not
+		joinStep{a}.endJoin(joiner, joinStep{a}.joinSpec(a.Step.GetJoin())) //nolint:contextcheck // the run's context has ended, the term's has not
 		return nil
 	}
-	installs := a.step.GetRepave() != nil || a.step.GetRma() != nil
-	if ender, ok := p.(providers.InstallEnder); ok && installs && a.adopted != nil {
-		if err := a.adopt(ctx, endInstallTime); err != nil {
+	installs := a.Step.GetRepave() != nil || a.Step.GetRma() != nil
+	if ender, ok := a.Provider.(providers.InstallEnder); ok && installs {
+		if err := a.Adopt(ctx, endInstallTime); err != nil {
 			return err
 		}
-		a.endInstall(ender) //nolint:contextcheck // the run's context has ended, the term's has not
+		installStep{a}.endInstall(ender) //nolint:contextcheck // the run's context has ended, the term's has not
 		return nil
 	}
-	exec, ok := p.(providers.RemoteExecutor)
-	if !ok || a.step.GetSsh() == nil && a.step.GetRma() == nil || a.adopted == nil {
+	exec, ok := a.Provider.(providers.RemoteExecutor)
+	if !ok || a.Step.GetSsh() == nil && a.Step.GetRma() == nil {
 		return nil
 	}
-	if err := a.adopt(ctx, killTime); err != nil {
+	if err := a.Adopt(ctx, killTime); err != nil {
 		return err
 	}
 	a.kill(exec) //nolint:contextcheck // the run's context has ended, the term's has not

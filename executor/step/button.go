@@ -1,4 +1,4 @@
-package runs
+package step
 
 import (
 	"context"
@@ -13,25 +13,25 @@ import (
 // power turns the power on, off, or off and on. On and off are idempotent. For a cycle,
 // it records that the power was seen off before it turns the power on again, so that it
 // cannot happen twice.
-func (a *attempt) power(power providers.PowerController, s *holdfastv1.Power) action {
+func (a *Attempt) power(power providers.PowerController, s *holdfastv1.Power) Action {
 	how := a.stopping(a.flag(s.GetForce(), "force"), s.GetShutdownSeconds())
-	return action{
-		before: func(ctx context.Context) (map[string]string, error) {
-			state, err := power.PowerState(ctx, a.machine)
+	return Action{
+		Before: func(ctx context.Context) (map[string]string, error) {
+			state, err := power.PowerState(ctx, a.Machine)
 			return map[string]string{proofPower: string(state), "action": s.GetAction()}, err
 		},
-		do: func(ctx context.Context) error {
+		Do: func(ctx context.Context) error {
 			switch s.GetAction() {
 			case "on":
 				return a.turn(ctx, power, providers.PowerOn, stopping{})
 			case "off":
 				return a.turn(ctx, power, providers.PowerOff, how)
 			}
-			if a.before[proofPower] != string(providers.PowerOff) && a.seen[proofOffSeen] == "" {
+			if a.Before[proofPower] != string(providers.PowerOff) && a.Seen[proofOffSeen] == "" {
 				if err := a.turn(ctx, power, providers.PowerOff, how); err != nil {
 					return err
 				}
-				if err := a.record(ctx, map[string]string{proofOffSeen: stamp(time.Now())}); err != nil {
+				if err := a.Record(ctx, map[string]string{proofOffSeen: stamp(time.Now())}); err != nil {
 					return err
 				}
 			}
@@ -42,7 +42,7 @@ func (a *attempt) power(power providers.PowerController, s *holdfastv1.Power) ac
 
 // turn sets the power to the wanted state. It first waits for the result of a press that
 // an earlier leader may have sent.
-func (a *attempt) turn(
+func (a *Attempt) turn(
 	ctx context.Context, power providers.PowerController, want providers.PowerState, how stopping,
 ) error {
 	is := func(ctx context.Context) (bool, error) { return a.powerIs(ctx, power, want) }
@@ -53,24 +53,24 @@ func (a *attempt) turn(
 	if err != nil {
 		return err
 	}
-	if a.message = "power was already " + string(want); !done {
+	if a.Message = "power was already " + string(want); !done {
 		if want == providers.PowerOn {
 			err = a.powerOn(ctx, power)
 		} else {
 			err = a.powerOff(ctx, power, how)
 		}
-		a.message = "power is " + string(want)
+		a.Message = "power is " + string(want)
 	}
 	if err == nil {
-		a.prove(map[string]string{proofPower: string(want)})
+		a.Prove(map[string]string{proofPower: string(want)})
 	}
 	return err
 }
 
 // inspect reads the state of the machine into the evidence.
-func (a *attempt) inspect(inspector providers.Inspector) action {
-	return action{do: func(ctx context.Context) error {
-		facts, err := inspector.Inspect(ctx, a.machine)
+func (a *Attempt) inspect(inspector providers.Inspector) Action {
+	return Action{Do: func(ctx context.Context) error {
+		facts, err := inspector.Inspect(ctx, a.Machine)
 		if err != nil {
 			return err
 		}
@@ -82,21 +82,21 @@ func (a *attempt) inspect(inspector providers.Inspector) action {
 			proofBootID:        facts.BootID,
 			"image":            facts.Image,
 		}
-		a.message = "inspected"
-		if power, ok := a.provider.(providers.PowerController); ok {
-			state, err := power.PowerState(ctx, a.machine)
+		a.Message = "inspected"
+		if power, ok := a.Provider.(providers.PowerController); ok {
+			state, err := power.PowerState(ctx, a.Machine)
 			if err != nil {
 				return err
 			}
 			seen[proofPower] = string(state)
-			a.message = "power is " + string(state)
+			a.Message = "power is " + string(state)
 		}
 		for k, v := range seen {
 			if v == "" {
 				delete(seen, k)
 			}
 		}
-		a.prove(seen)
+		a.Prove(seen)
 		return nil
 	}}
 }

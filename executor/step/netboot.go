@@ -1,4 +1,4 @@
-package runs
+package step
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 // netboot reads the next boot device, sets it if it differs, and reads it back. This is
 // idempotent, so a new leader does the same. The boot mode is only changed if the step
 // asks for it.
-func (a *attempt) netboot(boot providers.BootController, s *holdfastv1.SetNetboot) action {
+func (a *Attempt) netboot(boot providers.BootController, s *holdfastv1.SetNetboot) Action {
 	want := providers.BootDevice{Mode: s.GetMode(), Persistent: a.flag(s.GetPersistent(), "persistent")}
 	mode := a.param(s.GetBootMode(), "boot_mode")
 	if a.flag(s.GetUefi(), "uefi") {
@@ -20,36 +20,36 @@ func (a *attempt) netboot(boot providers.BootController, s *holdfastv1.SetNetboo
 	}
 	var chosen bool // want contains the boot mode that was read before the first effect
 	isSet := func(ctx context.Context) (bool, error) {
-		got, err := boot.BootDevice(ctx, a.machine)
+		got, err := boot.BootDevice(ctx, a.Machine)
 		if err != nil {
 			return false, err
 		}
 		if !chosen {
-			want, chosen = want.InMode(mode, got, a.machine), true
+			want, chosen = want.InMode(mode, got, a.Machine), true
 		}
 		if got != want {
 			return false, nil
 		}
-		a.prove(bootProof(got))
-		a.message = "next boot from " + got.Mode
+		a.Prove(bootProof(got))
+		a.Message = "next boot from " + got.Mode
 		return true, nil
 	}
-	return action{
-		before: func(ctx context.Context) (map[string]string, error) {
-			got, err := boot.BootDevice(ctx, a.machine)
+	return Action{
+		Before: func(ctx context.Context) (map[string]string, error) {
+			got, err := boot.BootDevice(ctx, a.Machine)
 			return bootProof(got), err
 		},
-		do: func(ctx context.Context) error {
+		Do: func(ctx context.Context) error {
 			if set, err := isSet(ctx); err != nil || set {
 				return err
 			}
-			err := a.effect(ctx, "boot from "+want.Mode, func(ctx context.Context) error {
-				return boot.SetBootDevice(ctx, a.op, a.machine, want)
+			err := a.Effect(ctx, "boot from "+want.Mode, func(ctx context.Context) error {
+				return boot.SetBootDevice(ctx, a.Op, a.Machine, want)
 			})
 			if err != nil {
 				return err
 			}
-			return a.poll(ctx, "the boot device to read back as "+want.Mode, isSet)
+			return a.Poll(ctx, "the boot device to read back as "+want.Mode, isSet)
 		},
 	}
 }
@@ -68,14 +68,14 @@ type installerBooter interface{ BootsInstaller() bool }
 
 // bootsInstaller reports whether the attempt boots the machine into the installer of one
 // of the next steps.
-func (a *attempt) bootsInstaller() bool {
-	if p, ok := a.provider.(installerBooter); !ok || !p.BootsInstaller() {
+func (a *Attempt) bootsInstaller() bool {
+	if p, ok := a.Provider.(installerBooter); !ok || !p.BootsInstaller() {
 		return false
 	}
 	at := false
-	for _, s := range a.run.GetSteps() {
+	for _, s := range a.Run.GetSteps() {
 		switch {
-		case s.GetName() == a.step.GetName():
+		case s.GetName() == a.Step.GetName():
 			at = true
 		case !at:
 		case s.GetKind() == "repave":

@@ -1,4 +1,4 @@
-package runs
+package step
 
 import (
 	"context"
@@ -15,27 +15,30 @@ type rebooter interface {
 	Reboot(ctx context.Context, op providers.Op, m providers.Machine) error
 }
 
+// inbandStep asks a host to reboot.
+type inbandStep struct{ *Attempt }
+
 // rebootInband asks the host to reboot. The boot id is the only possible evidence.
-func (a *attempt) rebootInband(exec providers.RemoteExecutor, inspector providers.Inspector) action {
-	return action{
-		before: func(ctx context.Context) (map[string]string, error) {
-			f, err := inspector.Inspect(ctx, a.machine)
+func (a inbandStep) rebootInband(exec providers.RemoteExecutor, inspector providers.Inspector) Action {
+	return Action{
+		Before: func(ctx context.Context) (map[string]string, error) {
+			f, err := inspector.Inspect(ctx, a.Machine)
 			if err != nil {
 				return nil, err
 			}
 			if f.BootID == "" {
 				return nil, fmt.Errorf("read the boot id of %s: the host does not answer (%s)",
-					a.machine.GetMachineId(), f.ReachableReason)
+					a.Machine.GetMachineId(), f.ReachableReason)
 			}
 			return map[string]string{proofBootID: f.BootID}, nil
 		},
-		do: func(ctx context.Context) error {
+		Do: func(ctx context.Context) error {
 			asked, done, err := a.askedToReboot(ctx, exec, inspector)
 			if err != nil || done {
 				return err
 			}
 			if !asked {
-				err := a.effect(ctx, "reboot from within", func(ctx context.Context) error {
+				err := a.Effect(ctx, "reboot from within", func(ctx context.Context) error {
 					return a.askReboot(ctx,
 						exec)
 				})
@@ -43,7 +46,7 @@ func (a *attempt) rebootInband(exec providers.RemoteExecutor, inspector provider
 					return err
 				}
 			}
-			return a.poll(ctx, "the host to boot", func(ctx context.Context) (bool, error) {
+			return a.Poll(ctx, "the host to boot", func(ctx context.Context) (bool, error) {
 				done, err := a.booted(ctx, inspector)
 				if done || err != nil {
 					return done, err
@@ -57,36 +60,36 @@ func (a *attempt) rebootInband(exec providers.RemoteExecutor, inspector provider
 // askedToReboot reports whether an earlier leader has asked the host to reboot, and
 // whether the reboot is done. The host knows the attempt's command by its token. It may
 // be booting, so it is polled until it answers.
-func (a *attempt) askedToReboot(
+func (a inbandStep) askedToReboot(
 	ctx context.Context, exec providers.RemoteExecutor, inspector providers.Inspector,
 ) (asked, done bool, err error) {
-	if a.adopted == nil {
+	if !a.Adopted {
 		return false, false, nil
 	}
-	err = a.poll(ctx, "the host to report whether it was asked to reboot", func(ctx context.Context) (bool, error) {
+	err = a.Poll(ctx, "the host to report whether it was asked to reboot", func(ctx context.Context) (bool, error) {
 		var err error
 		if done, err = a.booted(ctx, inspector); done || err != nil {
 			return done, err
 		}
-		st, err := exec.CommandStatus(ctx, a.machine, a.op.Token(), 0)
+		st, err := exec.CommandStatus(ctx, a.Machine, a.Op.Token(), 0)
 		asked = st.State != providers.WorkNone
 		return err == nil, err
 	})
 	return asked, done, err
 }
 
-func (a *attempt) askReboot(ctx context.Context, exec providers.RemoteExecutor) error {
+func (a inbandStep) askReboot(ctx context.Context, exec providers.RemoteExecutor) error {
 	if r, ok := exec.(rebooter); ok {
-		return r.Reboot(ctx, a.op, a.machine)
+		return r.Reboot(ctx, a.Op, a.Machine)
 	}
 	cmd := providers.Command{Path: "systemctl", Args: []string{"reboot"}, Timeout: time.Minute}
-	return exec.StartCommand(ctx, a.op, a.machine, a.op.Token(), cmd)
+	return exec.StartCommand(ctx, a.Op, a.Machine, a.Op.Token(), cmd)
 }
 
 // refusal returns an error if the reboot command has failed on the host. A host that
 // shuts down ends the command too, and soon does not answer: that is not a refusal.
-func (a *attempt) refusal(ctx context.Context, exec providers.RemoteExecutor) error {
-	st, err := exec.CommandStatus(ctx, a.machine, a.op.Token(), 0)
+func (a inbandStep) refusal(ctx context.Context, exec providers.RemoteExecutor) error {
+	st, err := exec.CommandStatus(ctx, a.Machine, a.Op.Token(), 0)
 	if err != nil || st.State != providers.WorkDone || st.ExitCode == 0 {
 		return nil //nolint:nilerr // no answer is not a refusal
 	}
@@ -94,6 +97,6 @@ func (a *attempt) refusal(ctx context.Context, exec providers.RemoteExecutor) er
 	for _, o := range st.Output {
 		said += string(o.Data)
 	}
-	return &failure{fmt.Errorf(
+	return &Failure{fmt.Errorf(
 		"the host did not reboot: the command exited with %d: %.300s", st.ExitCode, task.Clean(said))}
 }
