@@ -64,8 +64,11 @@ func Claim(ctx context.Context, n int) (*Block, error) {
 func free(ctx context.Context, first, n int) error {
 	for port := first; port < first+n; port++ {
 		for _, network := range []string{"tcp", "udp"} {
-			if err := ask(ctx, network, loopback(port)); !errors.Is(err, syscall.ECONNREFUSED) {
-				return fmt.Errorf("port %d: in use for %s (%v)", port, network, err)
+			switch err := ask(ctx, network, loopback(port)); {
+			case err == nil:
+				return fmt.Errorf("claim %s port %d: it is in use", network, port)
+			case !errors.Is(err, syscall.ECONNREFUSED):
+				return fmt.Errorf("claim %s port %d: %w", network, port, err)
 			}
 		}
 	}

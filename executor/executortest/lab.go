@@ -101,6 +101,7 @@ func (l *Lab) Written() uint64 {
 	return l.index
 }
 
+// Must applies a command and returns its value.
 func (l *Lab) Must(cmd *internalv1.Command) proto.Message {
 	l.T.Helper()
 	res, err := l.Apply(l.T.Context(), cmd)
@@ -110,12 +111,14 @@ func (l *Lab) Must(cmd *internalv1.Command) proto.Message {
 	return res.Value
 }
 
+// Machine registers a machine.
 func (l *Lab) Machine(id string) {
 	l.T.Helper()
 	l.Must(&internalv1.Command{Op: &internalv1.Command_RegisterMachine{RegisterMachine: &internalv1.RegisterMachine{
 		Machine: &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{}}}}})
 }
 
+// Plan creates a plan.
 func (l *Lab) Plan(id string, steps ...*holdfastv1.Step) {
 	l.T.Helper()
 	l.Must(&internalv1.Command{
@@ -123,6 +126,7 @@ func (l *Lab) Plan(id string, steps ...*holdfastv1.Step) {
 			Steps: steps}}}})
 }
 
+// Start starts a run with a request id of its own.
 func (l *Lab) Start(machine, typ, plan string, params map[string]string) *holdfastv1.Run {
 	l.T.Helper()
 	run, _ := l.Must(&internalv1.Command{Op: &internalv1.Command_StartRun{StartRun: &internalv1.StartRun{
@@ -244,11 +248,13 @@ func (l *Lab) Wait(run string, what string, cond func(*holdfastv1.Run) bool) *ho
 	}
 }
 
+// Ended blocks until a run has ended, and returns it.
 func (l *Lab) Ended(run string) *holdfastv1.Run {
 	l.T.Helper()
 	return l.Wait(run, "ended", fsm.Ended)
 }
 
+// Log returns what a run has written to streams of its log.
 func (l *Lab) Log(run string, streams ...string) string {
 	var out []byte
 	for c := range l.FSM.View().RunLog(run, 0) {

@@ -133,7 +133,7 @@ func (a rmaStep) wipe(ctx context.Context) error {
 		}
 		by = fmt.Sprintf("%d disks, by the host", n)
 	} else if imager, ok := a.Provider.(providers.Imager); ok {
-		if err := (installStep{a.Attempt}).install(ctx, imager, providers.InstallSpec{Wipe: true}); err != nil {
+		if err := installStep(a).install(ctx, imager, providers.InstallSpec{Wipe: true}); err != nil {
 			return err
 		}
 		by = "by the installer"
