@@ -9,6 +9,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // tripAfter is the number of consecutive unanswered operations after which the circuit breaker of a
@@ -59,9 +60,9 @@ func (c *controller) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
 	return gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Name: c.key, MaxRequests: 1, Timeout: c.p.cfg.OpenTime,
 		ReadyToTrip:  func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= tripAfter },
-		IsSuccessful: func(err error) bool { return !silent(err) },
+		IsSuccessful: func(err error) bool { return !access.Silent(err) },
 		IsExcluded: func(err error) bool {
-			return errors.Is(err, context.Canceled) || errors.Is(err, errClosed)
+			return errors.Is(err, context.Canceled) || errors.Is(err, access.ErrClosed)
 		},
 		OnStateChange: func(_ string, _, to gobreaker.State) {
 			c.state.Lock()

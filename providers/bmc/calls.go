@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // Call describes one operation on a BMC, for metrics.
@@ -67,7 +68,7 @@ func vendorLabel(reported string) string {
 		return unknownVendor
 	}
 	for _, v := range Vendors()[2:] {
-		if contains(reported, v) {
+		if access.Contains(reported, v) {
 			return v
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // Light returns the state of the locator light.
@@ -45,12 +46,12 @@ func (p *Provider) ResetBMC(ctx context.Context, _ providers.Op, m providers.Mac
 	defer cancel()
 	c, err := p.controllerOf(ctx, m, e)
 	if err != nil {
-		return classify(what, err, false)
+		return access.Classify(what, err, false)
 	}
 	defer p.panicking(ctx, c)
 	leave, err := c.exclusive(ctx)
 	if err != nil {
-		return classify(what, err, false)
+		return access.Classify(what, err, false)
 	}
 	defer leave()
 	if err := c.mayReset(what); err != nil {
@@ -58,7 +59,7 @@ func (p *Provider) ResetBMC(ctx context.Context, _ providers.Op, m providers.Mac
 	}
 	by, driver, err := c.choose(ctx, m, e)
 	if err != nil {
-		return classify(what, err, false)
+		return access.Classify(what, err, false)
 	}
 	t, err := as[maintenanceDriver](c, driver, by, what)
 	if err != nil {
@@ -72,14 +73,14 @@ func (p *Provider) ResetBMC(ctx context.Context, _ providers.Op, m providers.Mac
 		return providers.Errorf(providers.Transient, what, "not sent: cannot record the reset: %w", err)
 	}
 	err = t.resetBMC(ctx)
-	unknown := err != nil && providers.ClassOf(classify(what, err, true)) == providers.Timeout
+	unknown := err != nil && providers.ClassOf(access.Classify(what, err, true)) == providers.Timeout
 	if err == nil || unknown {
 		p.log.Warn("BMC reset sent", "bmc", c.key, "machine", m.GetMachineId(), "by", by)
 	} else {
 		c.resetAt(before)
 		c.save(ctx)
 	}
-	return classify(what, err, true)
+	return access.Classify(what, err, true)
 }
 
 // resetAt sets the time of the last reset and returns the previous one.
@@ -102,7 +103,7 @@ func (p *Provider) BMCResetAt(ctx context.Context, m providers.Machine) (time.Ti
 	}
 	c, err := p.controllerOf(ctx, m, e)
 	if err != nil {
-		return time.Time{}, classify(what, err, false)
+		return time.Time{}, access.Classify(what, err, false)
 	}
 	memo, err := p.memory.Recall(ctx, c.key) // another peer may have led in the meantime
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // The interfaces of the drivers. A driver returns Unsupported for operations that it lacks.
@@ -45,7 +46,7 @@ func as[D any](c *controller, driver any, p Protocol, what string) (D, error) {
 	case ok:
 		return d, nil
 	case c.hadRedfish():
-		return d, providers.Errorf(providers.Transient, what, "%w", disagree(
+		return d, providers.Errorf(providers.Transient, what, "%w", access.Disagree(
 			"%s cannot do it, and Redfish, which this BMC has spoken, does not answer now", p))
 	}
 	return d, providers.Errorf(providers.Unsupported, what, "%s cannot do it; %w", p, errLacks)
@@ -114,7 +115,7 @@ func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint
 			return p, d, nil
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", p, err))
-		if providers.ClassOf(classify("", err, false)) == providers.Auth || p == Redfish && !absent(err) {
+		if providers.ClassOf(access.Classify("", err, false)) == providers.Auth || p == Redfish && !absent(err) {
 			break
 		}
 	}
@@ -136,7 +137,7 @@ func (c *controller) fallback(ctx context.Context, m providers.Machine, e endpoi
 
 // absent reports whether err shows that there is no Redfish service: something else answers at the
 // address, or nothing does.
-func absent(err error) bool { return errors.Is(err, errNoRedfish) || silent(err) }
+func absent(err error) bool { return errors.Is(err, errNoRedfish) || access.Silent(err) }
 
 // outcome records whether the driver got an answer.
 func (c *controller) outcome(err error) {
@@ -145,7 +146,7 @@ func (c *controller) outcome(err error) {
 	}
 	c.state.Lock()
 	defer c.state.Unlock()
-	if !silent(err) {
+	if !access.Silent(err) {
 		c.silence, c.acceptsButSilent = 0, false
 		return
 	}

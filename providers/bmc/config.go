@@ -2,6 +2,7 @@ package bmc
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -15,6 +16,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 	"github.com/holdfast-metal/holdfast/providers/guard"
 )
 
@@ -75,7 +78,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.RPCURL != "" && !c.validRPC() {
 		return c, fmt.Errorf("rpc_url %q is not an https:// URL (nor an http:// one with allow_http)",
-			clip(c.RPCURL, 100))
+			access.Clip(c.RPCURL, 100))
 	}
 	if c.TLS == "insecure" && c.CAFile != "" {
 		return c, errors.New("ca_file has no effect with tls: insecure: remove one of them")
@@ -198,4 +201,13 @@ type Deps struct {
 	Memory      Memory // nil: kept in this process only
 	Log         *slog.Logger
 	Called      func(Call) // called after each operation, for metrics; may be nil
+}
+
+// Account is a user of a BMC. It is printed without its password.
+type Account = access.Account
+
+// Credentials finds the account of a machine's BMC by Machine.spec.bmc_credentials_ref.
+type Credentials interface {
+	// Account is called before each login to a BMC. Its errors contain no secret.
+	Account(ctx context.Context, m providers.Machine) (Account, error)
 }

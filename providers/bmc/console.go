@@ -3,6 +3,7 @@ package bmc
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // OpenConsole opens the serial console of the machine over IPMI (serial over LAN). It works for a
@@ -24,13 +26,13 @@ func (p *Provider) OpenConsole(ctx context.Context, m providers.Machine) (io.Rea
 	if err != nil {
 		return nil, providers.Errorf(providers.Unsupported, what, "%w", err)
 	}
-	if by := Protocol(first(m.GetLabels()[ProtocolLabel], string(p.cfg.Protocol))); by == Redfish {
+	if by := Protocol(cmp.Or(m.GetLabels()[ProtocolLabel], string(p.cfg.Protocol))); by == Redfish {
 		return nil, providers.Errorf(providers.Unsupported, what,
 			"the console needs IPMI, and the protocol of this machine is set to redfish")
 	}
 	c, err := p.controllerOf(ctx, m, e)
 	if err != nil {
-		return nil, classify(what, err, false)
+		return nil, access.Classify(what, err, false)
 	}
 	c.mu.Lock()
 	taken := c.console
@@ -48,14 +50,14 @@ func (p *Provider) OpenConsole(ctx context.Context, m providers.Machine) (io.Rea
 	var con *console
 	err = c.guarded(ctx, what, func() error {
 		if _, err := h.mcInfo(ctx); err != nil { // unlike sol, mc info shows why a login fails
-			return classify(what, err, false)
+			return access.Classify(what, err, false)
 		}
 		con, err = h.console(ctx, free)
 		if err != nil && strings.Contains(err.Error(), "already active") { // left open, or in use: take it
 			_, _ = h.run(ctx, false, "sol", "deactivate")
 			con, err = h.console(ctx, free)
 		}
-		return classify(what, err, false)
+		return access.Classify(what, err, false)
 	})
 	if err != nil {
 		free()

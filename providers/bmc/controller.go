@@ -1,6 +1,7 @@
 package bmc
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -8,12 +9,13 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // device is one BMC with the state that all operations on it share, with any account.
 type device struct {
 	at      string // address with the scheme
-	gate    *gate
+	gate    *access.Gate
 	effects chan struct{} // held by the one operation that changes something
 
 	mu       sync.Mutex
@@ -30,7 +32,7 @@ type controller struct {
 	*device
 	p       *Provider
 	key     string // in Memory
-	refused *logins
+	refused *access.Logins
 	breaker *gobreaker.CircuitBreaker[struct{}]
 	redfish *redfishClient
 
@@ -64,13 +66,13 @@ func (p *Provider) controllerOf(ctx context.Context, m providers.Machine, e endp
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
-		return nil, errClosed
+		return nil, access.ErrClosed
 	}
 	key := keyOf(m, e)
 	c := p.bmcs[key]
 	if c == nil {
 		if p.devices[e.key()] == nil {
-			p.devices[e.key()] = &device{at: e.key(), gate: newGate(), effects: make(chan struct{}, 1)}
+			p.devices[e.key()] = &device{at: e.key(), gate: access.NewGate(), effects: make(chan struct{}, 1)}
 		}
 		c = p.newController(e, key, p.devices[e.key()])
 		p.bmcs[key] = c
@@ -97,7 +99,7 @@ func (c *controller) heedRetry(m providers.Machine) {
 	c.memo.Retried = at
 	c.state.Unlock()
 	if !known {
-		c.refused.forgive()
+		c.refused.Forgive()
 	}
 }
 
@@ -111,11 +113,11 @@ func (p *Provider) newController(e endpoint, key string, at *device) *controller
 		vendors: map[Protocol]*vendorHost{},
 	}
 	c.breaker = c.newBreaker()
-	c.refused = &logins{changed: func(n int, version string) {
+	c.refused = access.NewLogins(func(n int, version string) {
 		c.state.Lock()
 		defer c.state.Unlock()
 		c.memo.Refused, c.memo.RefusedWith = n, version
-	}}
+	})
 	c.redfish = &redfishClient{
 		base:    e.redfish,
 		http:    newHTTP(p.tls),
@@ -165,7 +167,7 @@ func (c *controller) loginDeps() loginDeps {
 			defer c.state.Unlock()
 			return c.memo.Session
 		},
-		quirks: func() Quirks { return quirksOf(c.redfish.vendor()) },
+		quirks: func() access.Quirks { return access.QuirksOf(c.redfish.vendor()) },
 	}
 }
 
@@ -197,7 +199,7 @@ func (c *controller) load(ctx context.Context) error {
 	c.loaded, c.kept = true, memo
 	refused, with := c.memo.Refused, c.memo.RefusedWith
 	c.state.Unlock()
-	c.refused.recall(refused, with) // calls back with its own lock held
+	c.refused.Recall(refused, with) // calls back with its own lock held
 	return nil
 }
 
@@ -215,7 +217,7 @@ func (c *redfishClient) vendor() (vendor, product string) {
 	if c.root == nil {
 		return "", ""
 	}
-	return first(c.root.Vendor, c.root.Product), c.root.Product
+	return cmp.Or(c.root.Vendor, c.root.Product), c.root.Product
 }
 
 // account returns the current account of the BMC.
@@ -225,7 +227,7 @@ func (c *controller) account(ctx context.Context) (Account, error) {
 	c.state.Unlock()
 	a, err := c.p.credentials.Account(ctx, m)
 	if err != nil {
-		return a, classify("read the BMC credentials of "+m.GetMachineId(), &answered{err}, false)
+		return a, access.Classify("read the BMC credentials of "+m.GetMachineId(), access.Answered(err), false)
 	}
 	return a, nil
 }
@@ -285,13 +287,13 @@ func (c *controller) redfishOf(m providers.Machine, e endpoint) *redfishHost {
 func (c *controller) ipmiOf(m providers.Machine, e endpoint) *ipmiHost {
 	c.state.Lock()
 	defer c.state.Unlock()
-	suite := first(m.GetLabels()[CipherLabel], c.p.cfg.CipherSuite)
+	suite := cmp.Or(m.GetLabels()[CipherLabel], c.p.cfg.CipherSuite)
 	h := c.ipmi[suite]
 	if h == nil {
 		h = &ipmiHost{
 			cfg:     c.p.cfg,
 			host:    e.host,
-			port:    first(e.ipmi, c.p.cfg.IPMIPort),
+			port:    cmp.Or(e.ipmi, c.p.cfg.IPMIPort),
 			suite:   suite,
 			gate:    c.gate,
 			account: c.account,

@@ -2,7 +2,7 @@
 // IPMI. It is the BMC part of the provider kinds datacenter and cloudbmc (docs/operating.md).
 //
 // It owns the connections to BMCs: at most one session with each, at most one writer and two
-// readers at a time, a pause between commands if the hardware needs it (quirks.go), a circuit
+// readers at a time, a pause between commands if the hardware needs it (package access), a circuit
 // breaker, and a count of refused logins that stops before an account is locked. It must not know
 // runs, plans, the FSM or the cluster. It does not log in to hosts, and it retries no effect.
 //

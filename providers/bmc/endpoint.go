@@ -1,6 +1,7 @@
 package bmc
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 	"github.com/holdfast-metal/holdfast/providers/bmc/vendor"
 )
 
@@ -79,7 +81,7 @@ func parseEndpoint(s string, allowHTTP bool) (endpoint, error) {
 	bad := func(why string) (endpoint, error) {
 		return endpoint{}, fmt.Errorf(
 			"bmc_endpoint %q %s: want host[:port], or one with https://, ipmi://, amt:// or rpc://",
-			clip(s, 100), why)
+			access.Clip(s, 100), why)
 	}
 	if i := strings.LastIndexByte(s, '@'); i >= 0 { // drop credentials before the text is printed
 		s = s[i+1:]
@@ -119,7 +121,7 @@ func parseEndpoint(s string, allowHTTP bool) (endpoint, error) {
 		return bad("has the scheme " + u.Scheme)
 	}
 	if e.only == IPMI {
-		e.ipmi = first(u.Port(), "623")
+		e.ipmi = cmp.Or(u.Port(), "623")
 	}
 	if e.system = strings.TrimRight(u.Path, "/"); e.system != "" && e.only != Redfish && e.only != "" {
 		return bad("has a path")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // ParseEndpoint shows what an endpoint means: base of Redfish, port of IPMI, system, protocol.
@@ -21,19 +22,12 @@ var VendorInventory = vendorInventory
 var (
 	ParsePower = parsePower
 	ParseEvent = parseEvent
-	QuirksOf   = quirksOf
 	Quiet      = quiet
 )
 
 // ParseBootFlags reads boot flags of a BMC without quirks.
-func ParseBootFlags(out string) (providers.BootDevice, error) { return parseBootFlags(out, Quirks{}) }
-
-// SourcesOfQuirks returns the source of each row.
-func SourcesOfQuirks() (all []string) {
-	for _, r := range quirkTable() {
-		all = append(all, r.source)
-	}
-	return all
+func ParseBootFlags(out string) (providers.BootDevice, error) {
+	return parseBootFlags(out, access.Quirks{})
 }
 
 // IPMIError puts what ipmitool said into a class.

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // Inspect returns the BMC's view of the machine. A BMC that does not answer is a fact, not an
@@ -37,7 +38,7 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	if err == nil {
 		return f, nil
 	}
-	if errors.Is(err, context.Canceled) || errors.Is(err, errClosed) {
+	if errors.Is(err, context.Canceled) || errors.Is(err, access.ErrClosed) {
 		return providers.Facts{}, err
 	}
 	f.BMCReachable, f.BMCReason, f.BMCStuck = false, reasonOf(err), p.stuck(m)

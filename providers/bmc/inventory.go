@@ -1,9 +1,8 @@
 package bmc
 
 import (
-	"time"
-
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // The types of all providers.
@@ -25,7 +24,4 @@ type (
 )
 
 // Progress is the boot progress of a machine, as its BMC reports it.
-type Progress struct {
-	State string    // BootProgressTypes of the ComputerSystem schema, e.g. OSRunning; may be empty
-	At    time.Time // since when
-}
+type Progress = access.Progress

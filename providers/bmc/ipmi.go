@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // power reads the power state, which ipmitool prints in words.
@@ -41,12 +42,12 @@ func (h *ipmiHost) setPower(ctx context.Context, a providers.PowerAction) error 
 	case providers.ActionSoftOff:
 		word = "soft"
 	default:
-		return unknownAction(a)
+		return access.UnknownAction(a)
 	}
 	_, err := h.run(ctx, true, "chassis", "power", word)
 	// Some BMCs refuse a press that changes nothing ("not supported in present state").
 	refusal := false
-	if err != nil && !silent(err) {
+	if err != nil && !access.Silent(err) {
 		class := providers.ClassOf(err)
 		refusal = class == providers.Transient || class == providers.Unsupported
 	}
@@ -71,7 +72,7 @@ func selectors() map[byte]string {
 }
 
 // parseBootFlags parses the output of `chassis bootparam get 5`.
-func parseBootFlags(out string, q Quirks) (providers.BootDevice, error) {
+func parseBootFlags(out string, q access.Quirks) (providers.BootDevice, error) {
 	for line := range strings.Lines(out) {
 		rest, ok := strings.CutPrefix(strings.TrimSpace(line), "Boot parameter data:")
 		if !ok {
@@ -90,7 +91,8 @@ func parseBootFlags(out string, q Quirks) (providers.BootDevice, error) {
 		d.Persistent = d.Mode != "" && b[0]&flagPersistent != 0
 		return d, nil
 	}
-	return providers.BootDevice{}, disagree("no boot flags in the output of ipmitool: %s", clip(out, maxText))
+	return providers.BootDevice{}, access.Disagree(
+		"no boot flags in the output of ipmitool: %s", access.Clip(out, access.MaxText))
 }
 
 func (h *ipmiHost) boot(ctx context.Context) (providers.BootDevice, error) {
@@ -113,7 +115,7 @@ func (h *ipmiHost) setBoot(ctx context.Context, d providers.BootDevice) error {
 		args = append(args, "cdrom")
 	default:
 		return providers.Errorf(providers.Unsupported, "set the boot device",
-			"IPMI has no boot mode %q; it has PXE, DISK, VIRTUAL_MEDIA", clip(d.Mode, 40))
+			"IPMI has no boot mode %q; it has PXE, DISK, VIRTUAL_MEDIA", access.Clip(d.Mode, 40))
 	}
 	var options []string
 	if d.Persistent {
@@ -134,7 +136,7 @@ func (h *ipmiHost) setBoot(ctx context.Context, d providers.BootDevice) error {
 		return err
 	}
 	if !keptBoot(d, got, h.quirksNow()) {
-		return disagree("the BMC accepted the boot device, but it reads back as %+v", got)
+		return access.Disagree("the BMC accepted the boot device, but it reads back as %+v", got)
 	}
 	return nil
 }
@@ -142,7 +144,7 @@ func (h *ipmiHost) setBoot(ctx context.Context, d providers.BootDevice) error {
 // keptBoot reports whether the BMC shows the boot device that was set. Some BMCs, among them
 // Supermicro's, always show the EFI bit as 0: their firmware only has UEFI, or has consumed the
 // bit. A bit that was not set must not be there.
-func keptBoot(want, got providers.BootDevice, q Quirks) bool {
+func keptBoot(want, got providers.BootDevice, q access.Quirks) bool {
 	if q.SelectorOnly {
 		return got.Mode == want.Mode
 	}

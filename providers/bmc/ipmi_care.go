@@ -1,6 +1,7 @@
 package bmc
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/bmc-toolbox/bmclib/v2/providers/ipmitool"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // fields parses lines like "Product Serial        : X".
@@ -36,7 +38,7 @@ func (h *ipmiHost) mcInfo(ctx context.Context) (map[string]string, error) {
 	f := fields(out)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.quirks = quirksOf(f["Manufacturer Name"], f["Product Name"])
+	h.quirks = access.QuirksOf(f["Manufacturer Name"], f["Product Name"])
 	return f, nil
 }
 
@@ -52,13 +54,13 @@ func (h *ipmiHost) inventory(ctx context.Context) (*Inventory, error) {
 	}
 	out, err := h.run(ctx, false, "fru", "print", "0")
 	if err != nil {
-		v.Missing = append(v.Missing, "serial number and model: "+clip(err.Error(), maxText))
+		v.Missing = append(v.Missing, "serial number and model: "+access.Clip(err.Error(), access.MaxText))
 		return v, nil
 	}
 	f := fields(out)
-	v.Manufacturer = first(f["Product Manufacturer"], f["Board Mfg"])
-	v.Model = first(f["Product Name"], f["Board Product"])
-	v.Serial = first(f["Product Serial"], f["Chassis Serial"], f["Board Serial"])
+	v.Manufacturer = cmp.Or(f["Product Manufacturer"], f["Board Mfg"])
+	v.Model = cmp.Or(f["Product Name"], f["Board Product"])
+	v.Serial = cmp.Or(f["Product Serial"], f["Chassis Serial"], f["Board Serial"])
 	return v, nil
 }
 
@@ -81,7 +83,7 @@ func (h *ipmiHost) events(ctx context.Context) (all []Event, err error) {
 func parseEvent(row []string) (e Event) {
 	for i, p := range []*string{&e.ID, nil, &e.Sensor, &e.Message} {
 		if p != nil && i < len(row) {
-			*p = clip(row[i], 1000)
+			*p = access.Clip(row[i], 1000)
 		}
 	}
 	if len(row) > 1 {

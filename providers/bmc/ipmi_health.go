@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // health reads the sensors (SDR) and then the newest entries of the event log (SEL).
@@ -33,7 +34,7 @@ func (h *ipmiHost) health(ctx context.Context) (providers.Health, error) {
 			asked++
 			if more, err := h.run(ctx, false, "sensor", "get", s.name); err == nil {
 				p.Text = s.over(fields(more))
-			} else if silent(err) {
+			} else if access.Silent(err) {
 				return providers.Health{}, err
 			}
 		}
@@ -43,10 +44,10 @@ func (h *ipmiHost) health(ctx context.Context) (providers.Health, error) {
 	switch {
 	case err == nil:
 		all.Problems = append(all.Problems, logged(sel, time.Now())...)
-	case silent(err):
+	case access.Silent(err):
 		return providers.Health{}, err
 	default:
-		all.Unread = append(all.Unread, "the event log: "+clip(err.Error(), 120))
+		all.Unread = append(all.Unread, "the event log: "+access.Clip(err.Error(), 120))
 	}
 	all.Sort()
 	return all, nil
@@ -131,7 +132,7 @@ func faults() [][2]string {
 
 // problem returns the problem that a sensor shows, if any.
 func (s sensor) problem() (providers.Problem, bool) {
-	name := clip(s.name, 60)
+	name := access.Clip(s.name, 60)
 	if value, unit, ok := s.measured(); ok {
 		word := map[string]string{
 			"nc": "is out of its range",
@@ -157,7 +158,7 @@ func (s sensor) over(f map[string]string) string {
 	reading, _ := strconv.ParseFloat(value, 64)
 	describe := func(relation string, limit float64) string {
 		bound := strconv.FormatFloat(limit, 'f', -1, 64)
-		return clip(s.name, 60) + " " + value + " " + unit + relation + bound + " " + unit
+		return access.Clip(s.name, 60) + " " + value + " " + unit + relation + bound + " " + unit
 	}
 	for _, t := range []string{"Upper Non-Recoverable", "Upper Critical", "Upper Non-Critical"} {
 		if limit, err := strconv.ParseFloat(f[t], 64); err == nil && reading >= limit {
@@ -195,7 +196,7 @@ func logged(out string, now time.Time) []providers.Problem {
 		switch {
 		case strings.EqualFold(direction, "Deasserted"):
 			delete(open, e)
-		case critical(f[4]) && !at.IsZero() && now.Sub(at) < logWindow && at.Sub(now) < time.Hour:
+		case critical(f[4]) && !at.IsZero() && now.Sub(at) < access.LogWindow && at.Sub(now) < time.Hour:
 			if !open[e] {
 				order = append(order, e)
 			}
@@ -203,10 +204,10 @@ func logged(out string, now time.Time) []providers.Problem {
 		}
 	}
 	var ps []providers.Problem
-	for i := len(order) - 1; i >= 0 && len(ps) < logTold; i-- {
+	for i := len(order) - 1; i >= 0 && len(ps) < access.LogTold; i-- {
 		if e := order[i]; open[e] {
 			delete(open, e)
-			text := "the event log says: " + clip(e.sensor+": "+e.event, 120)
+			text := "the event log says: " + access.Clip(e.sensor+": "+e.event, 120)
 			ps = append(ps, providers.Problem{Kind: providers.EventLogged, Text: text})
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/bmc-toolbox/bmclib/v2/providers/ipmitool"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // ipmiHost is one machine behind IPMI. Every command runs in a session of its own, which ipmitool
@@ -24,13 +25,13 @@ type ipmiHost struct {
 	host    string
 	port    string
 	suite   string
-	gate    *gate
+	gate    *access.Gate
 	account func(ctx context.Context) (Account, error)
-	refused *logins
+	refused *access.Logins
 
 	mu     sync.Mutex
 	asked  bool // the vendor was read
-	quirks Quirks
+	quirks access.Quirks
 	kept   time.Time // last request to keep the boot flags
 }
 
@@ -39,7 +40,7 @@ func (h *ipmiHost) gap() time.Duration {
 	return max(h.cfg.IPMIGap, h.quirksNow().IPMIGap)
 }
 
-func (h *ipmiHost) quirksNow() Quirks {
+func (h *ipmiHost) quirksNow() access.Quirks {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.quirks
@@ -60,7 +61,7 @@ func (h *ipmiHost) turn(ctx context.Context, write bool) (a Account, leave func(
 			return a, nil, err
 		}
 	}
-	out, err := h.gate.enter(ctx, write)
+	out, err := h.gate.Enter(ctx, write)
 	if err != nil {
 		return a, nil, err
 	}
@@ -69,7 +70,7 @@ func (h *ipmiHost) turn(ctx context.Context, write bool) (a Account, leave func(
 			out()
 		}
 	}()
-	ended, err := h.gate.pace(ctx, h.gap())
+	ended, err := h.gate.Pace(ctx, h.gap())
 	if err != nil {
 		return a, nil, err
 	}
@@ -81,16 +82,16 @@ func (h *ipmiHost) turn(ctx context.Context, write bool) (a Account, leave func(
 	if a, err = h.account(ctx); err != nil {
 		return a, nil, err
 	}
-	if err = h.refused.begin(ctx, a); err != nil {
+	if err = h.refused.Begin(ctx, a); err != nil {
 		return a, nil, err
 	}
 	return a, func(err error) {
-		defer h.refused.end()
+		defer h.refused.End()
 		switch {
 		case err == nil:
-			h.refused.done(a, true)
+			h.refused.Done(a, true)
 		case providers.ClassOf(err) == providers.Auth:
-			h.refused.done(a, false)
+			h.refused.Done(a, false)
 		}
 		ended(providers.ClassOf(err) != providers.Late) // a late command was not sent: no gap follows
 		out()
@@ -233,7 +234,7 @@ func ipmiError(ctx context.Context, what string, err error, out string) error {
 		}
 		return false
 	}
-	said := &answered{errors.New(clip(out, maxText))}
+	said := access.Answered(errors.New(access.Clip(out, access.MaxText)))
 	switch {
 	case has("unexpected"): // mixed-up answers of a slow BMC: like a wrong password, but not one
 		return providers.Errorf(providers.Transient, what, "%w", said)
@@ -250,7 +251,8 @@ func ipmiError(ctx context.Context, what string, err error, out string) error {
 	case has("invalid command", "command not supported", "invalid data field", "parameter out of range"):
 		return providers.Errorf(providers.Unsupported, what, "%w", said)
 	case has("unable to establish", "no response", "timeout"):
-		return providers.Errorf(providers.Timeout, what, "the BMC does not answer over IPMI: %s", clip(out, maxText))
+		return providers.Errorf(providers.Timeout, what,
+			"the BMC does not answer over IPMI: %s", access.Clip(out, access.MaxText))
 	}
 	return providers.Errorf(providers.Transient, what, "%w", said)
 }

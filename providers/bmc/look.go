@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // Intervals of the probes for Redfish on a BMC that is driven over IPMI, and the time limit for
@@ -85,7 +86,7 @@ func (c *controller) redfishAgain(ctx context.Context, h *redfishHost, every tim
 	case err == nil:
 		c.markDriver(Redfish, true)
 		c.p.log.Info("BMC answers over Redfish, switching from IPMI", "bmc", c.key)
-	case providers.ClassOf(classify("", err, false)) == providers.Auth:
+	case providers.ClassOf(access.Classify("", err, false)) == providers.Auth:
 		// IPMI accepts the account. Wait for a day before the next login that may be refused.
 		c.state.Lock()
 		c.looked = time.Now().Add(24 * time.Hour)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // operate performs one operation on the BMC of a machine. An effect runs alone on its BMC. If its
@@ -18,7 +19,7 @@ func (p *Provider) operate(
 ) error {
 	what += " of " + m.GetMachineId()
 	if err := ctx.Err(); err != nil {
-		return classify(what, err, false)
+		return access.Classify(what, err, false)
 	}
 	if effect {
 		if err := providers.InTime(ctx, what); err != nil {
@@ -33,7 +34,7 @@ func (p *Provider) operate(
 	defer cancel()
 	c, err := p.controllerOf(ctx, m, e)
 	if err != nil {
-		return classify(what, err, false)
+		return access.Classify(what, err, false)
 	}
 	defer p.panicking(ctx, c)
 	began, by := time.Now(), Protocol("")
@@ -41,7 +42,7 @@ func (p *Provider) operate(
 		if effect {
 			leave, err := c.exclusive(ctx)
 			if err != nil {
-				return classify(what, &answered{err}, false)
+				return access.Classify(what, access.Answered(err), false)
 			}
 			defer leave()
 		}
@@ -56,7 +57,7 @@ func (p *Provider) operate(
 			err = f(ctx, c, h, by)
 		}
 		c.outcome(err)
-		return classify(what, err, effect)
+		return access.Classify(what, err, effect)
 	})
 	p.count(c, by, began, err)
 	return err
@@ -117,7 +118,7 @@ func (p *Provider) SetPower(ctx context.Context, _ providers.Op, m providers.Mac
 	switch a {
 	case providers.ActionOn, providers.ActionSoftOff, providers.ActionHardOff:
 	default:
-		return unknownAction(a)
+		return access.UnknownAction(a)
 	}
 	press := func(ctx context.Context, c *controller, d any, by Protocol) error {
 		pd, err := as[powerDriver](c, d, by, "press a button")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 func TestParseEndpoint(t *testing.T) {
@@ -134,23 +135,6 @@ func TestParseEvent(t *testing.T) {
 	}
 }
 
-func TestQuirks(t *testing.T) {
-	for _, s := range bmc.SourcesOfQuirks() {
-		if len(s) < 20 {
-			t.Errorf("a quirk has the source %q", s)
-		}
-	}
-	if got := bmc.QuirksOf("Super Micro Computer Inc.", "X12"); got.IPMIGap != 5*time.Second {
-		t.Errorf("Super Micro: gap = %v, want 5s", got.IPMIGap)
-	}
-	if got := bmc.QuirksOf("Supermicro", ""); got.IPMIGap != 5*time.Second {
-		t.Errorf("Supermicro: gap = %v, want 5s", got.IPMIGap)
-	}
-	if got := bmc.QuirksOf("Contoso", "9"); got != (bmc.Quirks{BootFlagsExpire: true}) {
-		t.Errorf("an unknown maker: %+v", got)
-	}
-}
-
 // What ipmitool 1.8.19 was seen to say, and what its sources say it can.
 func TestIPMIErrors(t *testing.T) {
 	const end = "\nError: Unable to establish IPMI v2 / RMCP+ session\n"
@@ -185,16 +169,17 @@ func TestKeptBoot(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		want, got providers.BootDevice
-		quirks    bmc.Quirks
+		quirks    access.Quirks
 		kept      bool
 	}{
-		{"the same", uefi, uefi, bmc.Quirks{}, true},
-		{"EFI bit not shown", uefi, bios, bmc.Quirks{}, true},
-		{"EFI bit that nobody set", bios, uefi, bmc.Quirks{}, false},
-		{"another device", uefi, providers.BootDevice{Mode: "DISK", UEFI: true}, bmc.Quirks{}, false},
-		{"not persistent", providers.BootDevice{Mode: "PXE", Persistent: true}, bios, bmc.Quirks{}, false},
-		{"the device alone", providers.BootDevice{Mode: "PXE", Persistent: true}, bios, bmc.Quirks{SelectorOnly: true}, true},
-		{"nothing", uefi, providers.BootDevice{ModeHidden: true}, bmc.Quirks{}, false},
+		{"the same", uefi, uefi, access.Quirks{}, true},
+		{"EFI bit not shown", uefi, bios, access.Quirks{}, true},
+		{"EFI bit that nobody set", bios, uefi, access.Quirks{}, false},
+		{"another device", uefi, providers.BootDevice{Mode: "DISK", UEFI: true}, access.Quirks{}, false},
+		{"not persistent", providers.BootDevice{Mode: "PXE", Persistent: true}, bios, access.Quirks{}, false},
+		{"the device alone", providers.BootDevice{Mode: "PXE", Persistent: true}, bios,
+			access.Quirks{SelectorOnly: true}, true},
+		{"nothing", uefi, providers.BootDevice{ModeHidden: true}, access.Quirks{}, false},
 	} {
 		if got := bmc.KeptBoot(tt.want, tt.got, tt.quirks); got != tt.kept {
 			t.Errorf("%s: KeptBoot is %t", tt.name, got)

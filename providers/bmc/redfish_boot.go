@@ -1,6 +1,7 @@
 package bmc
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/stmcginnis/gofish/redfish"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // bootFresh is how long the data for a change of the boot device, such as the ETag, may be reused.
@@ -86,7 +88,7 @@ func (h *redfishHost) bootSettingsOf(ctx context.Context, s *computerSystem) (*b
 	if future.Boot.Target == "" && future.Boot.Enabled == "" {
 		return own, nil
 	}
-	later := &bootSettings{at, first(a.header.Get("ETag"), future.ETag), future.Boot}
+	later := &bootSettings{at, cmp.Or(a.header.Get("ETag"), future.ETag), future.Boot}
 	if len(later.boot.Targets) == 0 {
 		later.boot.Targets = s.Boot.Targets
 	}
@@ -156,12 +158,12 @@ func (h *redfishHost) setBoot(ctx context.Context, d providers.BootDevice) error
 }
 
 // change returns the body of a PATCH that turns b into d.
-func (b bootOverride) change(d providers.BootDevice, q Quirks) (map[string]string, error) {
+func (b bootOverride) change(d providers.BootDevice, q access.Quirks) (map[string]string, error) {
 	const what = "set the boot device"
 	names := targetsOf(d.Mode)
 	if names == nil {
 		return nil, providers.Errorf(providers.Unsupported, what,
-			"mode %q is not one of PXE, HTTP, DISK, VIRTUAL_MEDIA", clip(d.Mode, 40))
+			"mode %q is not one of PXE, HTTP, DISK, VIRTUAL_MEDIA", access.Clip(d.Mode, 40))
 	}
 	if q.UsbCd && len(names) > 1 {
 		names = []string{usbCd, names[0]}
@@ -245,7 +247,7 @@ func (h *redfishHost) verify(
 			return err
 		}
 		if time.Now().After(end) {
-			return disagree("the BMC accepted the %s, but it reads back as %+v after %v",
+			return access.Disagree("the BMC accepted the %s, but it reads back as %+v after %v",
 				what, got, h.c.verify)
 		}
 		t := time.NewTimer(verifyPoll)

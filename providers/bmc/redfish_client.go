@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // maxBody bounds a response of a Redfish service, in bytes.
@@ -25,7 +26,7 @@ const maxBody = 8 << 20
 type redfishClient struct {
 	base    string // scheme and authority
 	http    *http.Client
-	gate    *gate
+	gate    *access.Gate
 	timeout time.Duration // of one request
 	verify  time.Duration // until a change reads back
 	login   loginDeps
@@ -44,13 +45,13 @@ type redfishClient struct {
 // loginDeps are the dependencies of logins.
 type loginDeps struct {
 	account func(ctx context.Context) (Account, error)
-	refused *logins
+	refused *access.Logins
 	begin   func(ctx context.Context) error                   // records, before a login, that a session may follow
 	begun   func() bool                                       // such a login is recorded, but not its result
 	noted   func(ctx context.Context, path string, more bool) // records the open session; more: there may be others
 	ended   func(ctx context.Context, path string)            // deletes that record
 	former  func() string                                     // session left open by an earlier leader
-	quirks  func() Quirks
+	quirks  func() access.Quirks
 }
 
 // request is one HTTP request.
@@ -74,7 +75,7 @@ type answer struct {
 // decode parses the body.
 func (a *answer) decode(v any) error {
 	if err := json.Unmarshal(a.body, v); err != nil {
-		return disagree("the service returned unexpected JSON: %w", err)
+		return access.Disagree("the service returned unexpected JSON: %w", err)
 	}
 	return nil
 }
@@ -98,7 +99,7 @@ func (c *redfishClient) do(ctx context.Context, r request) (*answer, error) {
 		}
 		gone = expired
 	}
-	return nil, refusedAs(gone.account, err)
+	return nil, access.RefusedAs(gone.account, err)
 }
 
 // try sends a request within the session. If the service no longer knows the session, try drops and
@@ -115,14 +116,14 @@ func (c *redfishClient) try(ctx context.Context, r request) (*answer, *session, 
 	}
 	c.forget(ctx, s)
 	if s.basic {
-		c.login.refused.done(s.account, false)
+		c.login.refused.Done(s.account, false)
 	}
 	return nil, s, err
 }
 
 // send sends a request, without retries, and reads the response. It enters the gate of the BMC.
 func (c *redfishClient) send(ctx context.Context, r request) (*answer, error) {
-	leave, err := c.gate.enter(ctx, r.writes())
+	leave, err := c.gate.Enter(ctx, r.writes())
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +168,7 @@ func (c *redfishClient) send(ctx context.Context, r request) (*answer, error) {
 		return nil, fmt.Errorf("%s %s: read the answer: %w", r.method, r.path, err)
 	}
 	if len(b) > maxBody {
-		return nil, disagree("%s %s: the answer is longer than %d bytes", r.method, r.path, maxBody)
+		return nil, access.Disagree("%s %s: the answer is longer than %d bytes", r.method, r.path, maxBody)
 	}
 	if res.StatusCode < 200 || res.StatusCode > 299 {
 		return nil, newReply(r.method, r.path, res.StatusCode, b)
@@ -184,12 +185,12 @@ func (c *redfishClient) request(ctx context.Context, r request, body io.Reader) 
 		path = rest // some services use absolute links
 	}
 	if !strings.HasPrefix(path, "/") {
-		return nil, disagree("the service refers to %q, which is not a path on this BMC: "+
-			"not requested, because credentials must not reach another host", clip(r.path, 100))
+		return nil, access.Disagree("the service refers to %q, which is not a path on this BMC: "+
+			"not requested, because credentials must not reach another host", access.Clip(r.path, 100))
 	}
 	req, err := http.NewRequestWithContext(ctx, r.method, c.base+path, body)
 	if err != nil {
-		return nil, fmt.Errorf("create request for path %q of the service: %w", clip(r.path, 100), err)
+		return nil, fmt.Errorf("create request for path %q of the service: %w", access.Clip(r.path, 100), err)
 	}
 	return req, nil
 }
@@ -252,15 +253,15 @@ func (c *redfishClient) service(ctx context.Context) (*serviceRoot, error) {
 func (c *redfishClient) readRoot(ctx context.Context) (*serviceRoot, error) {
 	a, err := c.send(ctx, request{method: http.MethodGet, path: "/redfish/v1/"})
 	var r *reply
-	if errors.As(err, &r) && (r.Status/100 == 3 || r.class() == providers.Unsupported) {
-		return nil, &answered{fmt.Errorf("%w: %s", errNoRedfish, r.Error())}
+	if errors.As(err, &r) && (r.Status/100 == 3 || r.Class() == providers.Unsupported) {
+		return nil, access.Answered(fmt.Errorf("%w: %s", errNoRedfish, r.Error()))
 	}
 	if err != nil {
 		return nil, err
 	}
 	root := new(serviceRoot)
 	if err := a.decode(root); err != nil || root.Systems.ID == "" {
-		return nil, &answered{fmt.Errorf("read /redfish/v1/: %w (no Systems in the answer)", errNoRedfish)}
+		return nil, access.Answered(fmt.Errorf("read /redfish/v1/: %w (no Systems in the answer)", errNoRedfish))
 	}
 	if root.Links.Sessions.ID == "" && root.SessionService.ID != "" {
 		root.Links.Sessions.ID = root.SessionService.ID + "/Sessions"

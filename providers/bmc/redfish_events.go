@@ -11,6 +11,7 @@ import (
 	"github.com/stmcginnis/gofish/redfish"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // events reads the event log, the oldest entry first.
@@ -32,7 +33,7 @@ func (h *redfishHost) events(ctx context.Context) ([]Event, error) {
 				At:       t,
 				Severity: string(e.Severity),
 				Sensor:   string(e.SensorType),
-				Message:  clip(e.Message, 1000),
+				Message:  access.Clip(e.Message, 1000),
 			})
 		}
 	}
@@ -110,7 +111,7 @@ func (h *redfishHost) clearEvents(ctx context.Context) error {
 		}
 		if i > 0 && providers.ClassOf(err) == providers.Late {
 			return providers.Errorf(providers.Transient, what, "%w",
-				disagree("%d of %d logs are cleared: %w", i, len(targets), err))
+				access.Disagree("%d of %d logs are cleared: %w", i, len(targets), err))
 		}
 		if err != nil {
 			return err

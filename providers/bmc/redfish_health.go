@@ -1,6 +1,7 @@
 package bmc
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // text is a property that should be a string. Services return null, numbers and booleans where the
@@ -76,15 +78,15 @@ type part struct {
 	UpperFatal       number `json:"UpperThresholdFatal"`
 }
 
-func (p part) id() string { return first(string(p.ID), string(p.MemberID), path.Base(p.ODataID)) }
+func (p part) id() string { return cmp.Or(string(p.ID), string(p.MemberID), path.Base(p.ODataID)) }
 
 // called returns the name of a part: its own if that has a number, else the kind and its id.
 func (p part) called(what string) string {
-	name := first(string(p.DeviceLocator), string(p.Socket), string(p.Name))
+	name := cmp.Or(string(p.DeviceLocator), string(p.Socket), string(p.Name))
 	if strings.ContainsAny(name, "0123456789") {
-		return clip(name, 60)
+		return access.Clip(name, 60)
 	}
-	return what + " " + clip(p.id(), 40)
+	return what + " " + access.Clip(p.id(), 40)
 }
 
 // checkup reads the health of a machine once. Its requests run one after the other, so that other
@@ -106,10 +108,10 @@ func (k *checkup) get(what, at string, v any) bool {
 	switch {
 	case err == nil:
 		return true
-	case silent(err) || k.ctx.Err() != nil || providers.ClassOf(classify("", err, false)) == providers.Auth:
+	case access.Silent(err) || k.ctx.Err() != nil || providers.ClassOf(access.Classify("", err, false)) == providers.Auth:
 		k.err = err
 	default:
-		k.h.Unread = append(k.h.Unread, what+": "+clip(err.Error(), 120))
+		k.h.Unread = append(k.h.Unread, what+": "+access.Clip(err.Error(), 120))
 	}
 	return false
 }
@@ -275,7 +277,7 @@ func (k *checkup) temperature(p part) {
 	if !limit.set {
 		limit = p.UpperFatal
 	}
-	name := clip(first(string(p.Name), "sensor "+p.id()), 60)
+	name := access.Clip(cmp.Or(string(p.Name), "sensor "+p.id()), 60)
 	switch bad := p.Status.bad(); {
 	case p.Reading.set && limit.set && limit.value > 0 && p.Reading.value >= limit.value:
 		k.found(providers.Thermal, "%s %g C over %g C", name, p.Reading.value, limit.value)
@@ -324,11 +326,8 @@ func (k *checkup) metrics(at string) {
 	}
 }
 
-const (
-	logWindow  = 24 * time.Hour // age up to which a critical entry of the event log counts
-	logEntries = 10             // entries at each end of a log that are read one by one
-	logTold    = 3              // entries that are reported
-)
+// logEntries is the number of entries at each end of a log that are read one by one.
+const logEntries = 10
 
 // logEntry has the fields we need of a LogEntry.
 type logEntry struct {
@@ -362,7 +361,7 @@ func (k *checkup) log(services string) {
 			continue
 		}
 		at, err := time.Parse(time.RFC3339, string(e.Created))
-		if err != nil || time.Since(at) > logWindow || time.Until(at) > time.Hour {
+		if err != nil || time.Since(at) > access.LogWindow || time.Until(at) > time.Hour {
 			continue
 		}
 		deasserted := strings.Contains(string(e.EntryCode), "Deassert")
@@ -374,7 +373,7 @@ func (k *checkup) log(services string) {
 	slices.SortStableFunc(critical, func(a, b logEntry) int {
 		return strings.Compare(string(b.Created), string(a.Created))
 	})
-	for _, e := range critical[:min(len(critical), logTold)] {
-		k.found(providers.EventLogged, "the event log says: %s", clip(string(e.Message), 120))
+	for _, e := range critical[:min(len(critical), access.LogTold)] {
+		k.found(providers.EventLogged, "the event log says: %s", access.Clip(string(e.Message), 120))
 	}
 }

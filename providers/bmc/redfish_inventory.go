@@ -1,6 +1,7 @@
 package bmc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/stmcginnis/gofish/common"
 	"github.com/stmcginnis/gofish/redfish"
+
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // inventory reads the parts of the machine. A part that cannot be read is listed in Missing.
@@ -30,7 +33,7 @@ func (h *redfishHost) inventory(ctx context.Context) (*Inventory, error) {
 		if link == "" {
 			v.Missing = append(v.Missing, name+": not shown by the BMC")
 		} else if err := read(); err != nil {
-			v.Missing = append(v.Missing, name+": "+clip(err.Error(), maxText))
+			v.Missing = append(v.Missing, name+": "+access.Clip(err.Error(), access.MaxText))
 		}
 	}
 	part("firmware of the BMC", "manager", func() error {
@@ -51,7 +54,7 @@ func (h *redfishHost) inventory(ctx context.Context) (*Inventory, error) {
 				continue
 			case p.ProcessorType == redfish.GPUProcessorType || p.ProcessorType == redfish.AcceleratorProcessorType:
 				v.GPUs = append(v.GPUs, Card{
-					Slot:     first(p.Socket, p.ID),
+					Slot:     cmp.Or(p.Socket, p.ID),
 					Model:    strings.TrimSpace(p.Manufacturer + " " + p.Model),
 					Serial:   p.SerialNumber,
 					Firmware: p.FirmwareVersion,
@@ -62,7 +65,7 @@ func (h *redfishHost) inventory(ctx context.Context) (*Inventory, error) {
 				continue
 			}
 			v.CPUs = append(v.CPUs, CPU{
-				Slot:    first(p.Socket, p.ID),
+				Slot:    cmp.Or(p.Socket, p.ID),
 				Model:   p.Model,
 				Cores:   p.TotalCores,
 				Threads: p.TotalThreads,
@@ -79,7 +82,7 @@ func (h *redfishHost) inventory(ctx context.Context) (*Inventory, error) {
 				continue
 			}
 			d := DIMM{
-				Slot:    first(m.DeviceLocator, m.ID),
+				Slot:    cmp.Or(m.DeviceLocator, m.ID),
 				Bytes:   int64(m.CapacityMiB) << 20,
 				Type:    string(m.MemoryDeviceType),
 				Serial:  m.SerialNumber,
@@ -94,9 +97,9 @@ func (h *redfishHost) inventory(ctx context.Context) (*Inventory, error) {
 	part("network ports", s.EthernetInterfaces.ID, func() error {
 		all, err := redfish.ListReferencedEthernetInterfaces(at, s.EthernetInterfaces.ID)
 		for _, e := range all {
-			mac := strings.ToLower(first(e.PermanentMACAddress, e.MACAddress))
+			mac := strings.ToLower(cmp.Or(e.PermanentMACAddress, e.MACAddress))
 			v.NICs = append(v.NICs, NIC{
-				Name: first(e.ID, path.Base(e.ODataID)),
+				Name: cmp.Or(e.ID, path.Base(e.ODataID)),
 				MAC:  strings.ReplaceAll(mac, "-", ":"),
 				Mbps: e.SpeedMbps,
 				Up:   e.LinkStatus == redfish.LinkUpLinkStatus,
@@ -129,8 +132,8 @@ func readPCIe(v *Inventory, at view, devices []link) error {
 		}
 		if d.Status.State != common.AbsentState {
 			v.PCIe = append(v.PCIe, Card{
-				Slot:     first(d.Slot.Location.PartLocation.ServiceLabel, d.ID),
-				Model:    strings.TrimSpace(d.Manufacturer + " " + first(d.Model, d.Name)),
+				Slot:     cmp.Or(d.Slot.Location.PartLocation.ServiceLabel, d.ID),
+				Model:    strings.TrimSpace(d.Manufacturer + " " + cmp.Or(d.Model, d.Name)),
 				Serial:   d.SerialNumber,
 				Firmware: d.FirmwareVersion,
 				Healthy:  healthy(d.Status),
@@ -158,7 +161,7 @@ func readDisks(v *Inventory, at view, storage string) error {
 				Serial:   d.SerialNumber,
 				Bytes:    d.CapacityBytes,
 				Media:    string(d.MediaType),
-				Firmware: first(d.FirmwareVersion, d.Revision),
+				Firmware: cmp.Or(d.FirmwareVersion, d.Revision),
 				Healthy:  healthy(d.Status) && !d.FailurePredicted,
 			})
 		}
@@ -182,12 +185,3 @@ func sortParts(v *Inventory) {
 
 // healthy reports whether no fault is known.
 func healthy(s common.Status) bool { return s.Health == "" || s.Health == common.OKHealth }
-
-func first(ss ...string) string {
-	for _, s := range ss {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
-}

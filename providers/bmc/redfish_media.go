@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // virtualMedia has the fields we need of a VirtualMedia resource.
@@ -186,7 +187,7 @@ func (h *redfishHost) insert(ctx context.Context, url string) error {
 	case providers.SameMedium(v.inserted(), url):
 		return nil
 	case v.inserted() != "":
-		return disagree("insert virtual media: the slot has another image: eject it first")
+		return access.Disagree("insert virtual media: the slot has another image: eject it first")
 	}
 	if target := v.Actions.Insert.Target; target != "" {
 		err = h.insertBy(ctx, target, url)

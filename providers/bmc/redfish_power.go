@@ -1,12 +1,14 @@
 package bmc
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"github.com/stmcginnis/gofish/redfish"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // power reads the power state. During a transition, or while paused, it is unknown: poll again.
@@ -55,10 +57,10 @@ func (h *redfishHost) setPower(ctx context.Context, a providers.PowerAction) err
 		return err
 	}
 	// Redfish 1.0 services may omit the target.
-	target := first(s.Actions.Reset.Target, s.ODataID+"/Actions/ComputerSystem.Reset")
+	target := cmp.Or(s.Actions.Reset.Target, s.ODataID+"/Actions/ComputerSystem.Reset")
 	err = h.post(ctx, target, map[string]string{"ResetType": t})
 	// Some services return an error if the machine is already in that state. Nothing was done then.
-	if statusOf(err) != 0 && providers.ClassOf(classify("", err, true)) != providers.Auth {
+	if statusOf(err) != 0 && providers.ClassOf(access.Classify("", err, true)) != providers.Auth {
 		if is, rerr := h.power(prepare); rerr == nil && is == want {
 			return nil
 		}
@@ -80,10 +82,5 @@ func (h *redfishHost) resetType(ctx context.Context, s *computerSystem, a provid
 	case providers.ActionSoftOff:
 		return pick("turn off softly", types, string(redfish.GracefulShutdownResetType))
 	}
-	return "", unknownAction(a)
-}
-
-func unknownAction(a providers.PowerAction) error {
-	return providers.Errorf(providers.Unsupported, "set the power",
-		"action %q is not one of on, soft-off, hard-off", clip(string(a), 40))
+	return "", access.UnknownAction(a)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // session authenticates requests.
@@ -39,8 +40,6 @@ type flight struct {
 // loginTime bounds a login, which makes up to four requests.
 const loginTime = 20 * time.Second
 
-var errClosed = errors.New("provider is closed")
-
 // open returns the session. If there is none, it logs in. The login continues after the caller has
 // given up, because an aborted login would leave an unknown session behind. It ends within
 // loginTime.
@@ -51,7 +50,7 @@ func (c *redfishClient) open(ctx context.Context) (*session, error) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
-		return nil, errClosed
+		return nil, access.ErrClosed
 	}
 	if s := c.session; s != nil {
 		s.used = time.Now()
@@ -101,7 +100,7 @@ func (c *redfishClient) logIn(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.login.refused.allow(a); err != nil {
+	if err := c.login.refused.Allow(a); err != nil {
 		return nil, err
 	}
 	root, err := c.service(ctx)
@@ -131,7 +130,7 @@ func (c *redfishClient) logIn(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	// failpoint: session-made
-	c.login.refused.done(a, true)
+	c.login.refused.Done(a, true)
 	former := c.login.former()
 	owed = lost || former != "" && former != s.path
 	c.login.noted(ctx, s.path, owed)
@@ -175,8 +174,8 @@ func (c *redfishClient) create(ctx context.Context, root *serviceRoot, a Account
 	case mustChange(err):
 		return nil, refusedForChange(a, err)
 	case !full(err) && (status == http.StatusUnauthorized || status == http.StatusForbidden):
-		c.login.refused.done(a, false)
-		return nil, refusedAs(a, err)
+		c.login.refused.Done(a, false)
+		return nil, access.RefusedAs(a, err)
 	case err != nil && status == 0 && !notSent(err):
 		c.setLost(true)
 		return nil, err
@@ -192,7 +191,7 @@ func (c *redfishClient) create(ctx context.Context, root *serviceRoot, a Account
 		s.path = body2.ID
 	}
 	if s.token == "" || s.path == "" {
-		return nil, disagree("log in to the BMC as %s: no X-Auth-Token or Location in the response", a.User)
+		return nil, access.Disagree("log in to the BMC as %s: no X-Auth-Token or Location in the response", a.User)
 	}
 	return s, nil
 }
@@ -205,13 +204,13 @@ func (c *redfishClient) tryBasic(ctx context.Context, root *serviceRoot, a Accou
 		return nil, refusedForChange(a, err)
 	}
 	if status := statusOf(err); status == http.StatusUnauthorized || status == http.StatusForbidden {
-		c.login.refused.done(a, false)
-		return nil, refusedAs(a, err)
+		c.login.refused.Done(a, false)
+		return nil, access.RefusedAs(a, err)
 	}
 	if err != nil {
 		return nil, notYet(err)
 	}
-	c.login.refused.done(a, true)
+	c.login.refused.Done(a, true)
 	return s, nil
 }
 
@@ -351,7 +350,7 @@ func (c *redfishClient) release(ctx context.Context, closing bool) error {
 func (c *redfishClient) findLost(ctx context.Context) error {
 	a, err := c.login.account(ctx)
 	if err == nil {
-		err = c.login.refused.allow(a)
+		err = c.login.refused.Allow(a)
 	}
 	if err == nil {
 		err = c.clear(ctx, (&session{account: a, basic: true}).sign, a.User, "")

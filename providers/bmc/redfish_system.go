@@ -12,14 +12,15 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // redfishHost is one machine behind a Redfish service.
 type redfishHost struct {
 	c      *redfishClient
-	system string // path or id, for a service with several systems; else empty
-	serial string // likewise
-	quirks Quirks // by the system's vendor and model
+	system string        // path or id, for a service with several systems; else empty
+	serial string        // likewise
+	quirks access.Quirks // by the system's vendor and model
 
 	mu     sync.Mutex
 	found  *computerSystem // as last read
@@ -102,7 +103,7 @@ func (h *redfishHost) read(ctx context.Context) (*computerSystem, error) {
 			return nil, err
 		}
 		if h.another(s) {
-			return nil, disagree("the system at %s had the serial number %s a moment ago, and has %q now",
+			return nil, access.Disagree("the system at %s had the serial number %s a moment ago, and has %q now",
 				p, h.serial, s.SerialNumber)
 		}
 		h.keep(s, a.header.Get("ETag"), p)
@@ -136,7 +137,7 @@ func (h *redfishHost) keep(s *computerSystem, etag, path string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.found, h.readAt = s, time.Now()
-	h.quirks = quirksOf(s.Manufacturer, s.Model)
+	h.quirks = access.QuirksOf(s.Manufacturer, s.Model)
 }
 
 // known returns the last reading of the system if it is younger than maxAge, else it reads it.
@@ -151,7 +152,7 @@ func (h *redfishHost) known(ctx context.Context, maxAge time.Duration) (*compute
 }
 
 // quirksNow returns the quirks of the BMC, as far as they are known.
-func (h *redfishHost) quirksNow() Quirks {
+func (h *redfishHost) quirksNow() access.Quirks {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.quirks
@@ -191,7 +192,7 @@ func (h *redfishHost) path(ctx context.Context) (string, error) {
 	}
 	switch {
 	case len(all.Members) == 0: // some BMCs show none while they start
-		return "", disagree("the BMC shows no system (yet)")
+		return "", access.Disagree("the BMC shows no system (yet)")
 	case h.system != "":
 		return "", providers.Errorf(providers.Gone, "find system "+h.system,
 			"the BMC has no such system; it has %s", strings.Join(ids, ", "))
@@ -285,7 +286,7 @@ func (h *redfishHost) post(ctx context.Context, target string, body any) error {
 func (h *redfishHost) manager(ctx context.Context) (string, error) {
 	s, unread := h.known(ctx, time.Hour)
 	switch {
-	case unread != nil && (ctx.Err() != nil || !silent(unread)):
+	case unread != nil && (ctx.Err() != nil || !access.Silent(unread)):
 		return "", unread
 	case unread == nil && len(s.Links.ManagedBy) > 0:
 		return s.Links.ManagedBy[0].ID, nil
@@ -303,7 +304,7 @@ func (h *redfishHost) manager(ctx context.Context) (string, error) {
 	}
 	switch {
 	case len(all.Members) == 0:
-		return "", fmt.Errorf("find the manager: %w", disagree("the service has none"))
+		return "", fmt.Errorf("find the manager: %w", access.Disagree("the service has none"))
 	case unread != nil && len(all.Members) > 1:
 		return "", fmt.Errorf("find the system's manager among %d: %w", len(all.Members), unread)
 	}

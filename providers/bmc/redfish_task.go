@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // follow stores the task of a change that was accepted and runs in the background (202, DSP0266
@@ -41,7 +42,7 @@ func (h *redfishHost) failedTask(ctx context.Context, what string) error {
 	// The monitor of a task that has ended returns the response to the change itself.
 	case errors.As(err, &refused) && refused.Status/100 == 4 && refused.Status != http.StatusNotFound:
 		h.follow(nil)
-		return disagree("the BMC accepted the %s, but it failed: %w", what, err)
+		return access.Disagree("the BMC accepted the %s, but it failed: %w", what, err)
 	case err != nil:
 		return nil //nolint:nilerr // the caller verifies the change anyway
 	}
@@ -51,11 +52,11 @@ func (h *redfishHost) failedTask(ctx context.Context, what string) error {
 		reason := "no reason given"
 		for _, m := range t.Messages {
 			if m.Message != "" {
-				reason = clip(m.Message, maxText)
+				reason = access.Clip(m.Message, access.MaxText)
 			}
 		}
 		return providers.Errorf(providers.Transient, "change the "+what, "%w",
-			disagree("the BMC accepted it, and its task ended as %s: %s", t.TaskState, reason))
+			access.Disagree("the BMC accepted it, and its task ended as %s: %s", t.TaskState, reason))
 	}
 	return nil
 }

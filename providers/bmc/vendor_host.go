@@ -15,6 +15,7 @@ import (
 	"github.com/stmcginnis/gofish/common"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 	"github.com/holdfast-metal/holdfast/providers/bmc/vendor"
 )
 
@@ -27,9 +28,9 @@ type vendorHost struct {
 	driver  Protocol
 	cfg     vendor.Config // without the account
 	time    time.Duration // limit of a call
-	gate    *gate
+	gate    *access.Gate
 	account func(ctx context.Context) (Account, error)
-	refused *logins
+	refused *access.Logins
 	session chan struct{} // held by the running call
 
 	mu       sync.Mutex
@@ -70,7 +71,7 @@ func (h *vendorHost) call(
 	ctx context.Context, what string, effect bool, f func(context.Context, vendor.Driver) error,
 ) error {
 	what = string(h.driver) + " " + what
-	leave, err := h.gate.enter(ctx, effect)
+	leave, err := h.gate.Enter(ctx, effect)
 	if err != nil {
 		return err
 	}
@@ -109,10 +110,10 @@ func (h *vendorHost) answer(
 	if err != nil {
 		return err
 	}
-	if err := h.refused.begin(calm, a); err != nil {
+	if err := h.refused.Begin(calm, a); err != nil {
 		return err
 	}
-	defer h.refused.end()
+	defer h.refused.End()
 	cfg.User, cfg.Password = a.User, a.Password
 	d, err := vendor.New(h.driver.vendor(), cfg)
 	if err != nil {
@@ -123,11 +124,11 @@ func (h *vendorHost) answer(
 	if err != nil {
 		err = h.vendorError(calm, what+": open", err)
 		if providers.ClassOf(err) == providers.Auth {
-			h.refused.done(a, false)
+			h.refused.Done(a, false)
 		}
 		return err
 	}
-	h.refused.done(a, true)
+	h.refused.Done(a, true)
 	if !effect {
 		return h.vendorError(calm, what, f(calm, d))
 	}
@@ -158,7 +159,7 @@ func (h *vendorHost) vendorError(ctx context.Context, what string, err error) er
 		has("requested state type unknown", "only pxe boot device"):
 		return providers.Errorf(providers.Unsupported, what, "%w", err)
 	case errors.As(err, &status), has("rpc consumer", "status code"):
-		return fmt.Errorf("%s: %w", what, &answered{err})
+		return fmt.Errorf("%s: %w", what, access.Answered(err))
 	}
 	return fmt.Errorf("%s: %w", what, err)
 }
@@ -232,7 +233,7 @@ func (h *vendorHost) setBoot(ctx context.Context, want providers.BootDevice) err
 	word, ok := map[string]string{"PXE": "pxe", "DISK": "disk", "VIRTUAL_MEDIA": "cdrom"}[want.Mode]
 	if !ok {
 		return providers.Errorf(providers.Unsupported, "set the boot device",
-			"%s has no boot mode %q; it has PXE, DISK, VIRTUAL_MEDIA", h.driver, clip(want.Mode, 40))
+			"%s has no boot mode %q; it has PXE, DISK, VIRTUAL_MEDIA", h.driver, access.Clip(want.Mode, 40))
 	}
 	return h.call(ctx, "boot from "+word, true, func(ctx context.Context, d vendor.Driver) error {
 		b, can := d.(vendor.BootSetter)
@@ -278,7 +279,7 @@ func (h *vendorHost) cannot(what string) error {
 }
 
 func errNoReason() error {
-	return &answered{errors.New("the driver reports failure without a reason")}
+	return access.Answered(errors.New("the driver reports failure without a reason"))
 }
 
 func (h *vendorHost) progress(context.Context) (Progress, error) { return Progress{}, nil }

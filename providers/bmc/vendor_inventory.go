@@ -1,6 +1,7 @@
 package bmc
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/bmc-toolbox/common"
@@ -22,7 +23,7 @@ func vendorInventory(d *common.Device) *Inventory {
 	}
 	for _, c := range d.CPUs {
 		v.CPUs = append(v.CPUs, CPU{
-			Slot:    first(c.Slot, c.ID),
+			Slot:    cmp.Or(c.Slot, c.ID),
 			Model:   c.Model,
 			Cores:   c.Cores,
 			Threads: c.Threads,
@@ -32,7 +33,7 @@ func vendorInventory(d *common.Device) *Inventory {
 	}
 	for _, m := range d.Memory {
 		v.Memory = append(v.Memory, DIMM{
-			Slot:    first(m.Slot, m.ID),
+			Slot:    cmp.Or(m.Slot, m.ID),
 			Bytes:   m.SizeBytes,
 			Type:    m.Type,
 			Serial:  m.Serial,
@@ -54,7 +55,7 @@ func vendorInventory(d *common.Device) *Inventory {
 	for _, n := range d.NICs {
 		for _, p := range n.NICPorts {
 			v.NICs = append(v.NICs, NIC{
-				Name: first(p.ID, n.ID),
+				Name: cmp.Or(p.ID, n.ID),
 				MAC:  strings.ToLower(p.MacAddress),
 				Mbps: int(p.SpeedBits / 1e6),
 				Up:   strings.EqualFold(p.LinkStatus, "up") || strings.EqualFold(p.LinkStatus, "linkup"),

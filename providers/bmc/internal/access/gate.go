@@ -1,4 +1,4 @@
-package bmc
+package access
 
 import (
 	"context"
@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// gate limits the access to a BMC: at most one writer and two readers at a time, and, if the
+// Gate limits the access to a BMC: at most one writer and two readers at a time, and, if the
 // hardware needs a gap between IPMI commands, one such command at a time.
-type gate struct {
+type Gate struct {
 	writer  chan struct{}
 	readers chan struct{}
 
@@ -18,12 +18,13 @@ type gate struct {
 	last time.Time // end of the last IPMI command
 }
 
-func newGate() *gate {
-	return &gate{writer: make(chan struct{}, 1), readers: make(chan struct{}, 2), turn: make(chan struct{}, 1)}
+// NewGate returns a gate that nobody has entered.
+func NewGate() *Gate {
+	return &Gate{writer: make(chan struct{}, 1), readers: make(chan struct{}, 2), turn: make(chan struct{}, 1)}
 }
 
-// enter blocks until the caller may access the BMC. The caller must call leave.
-func (g *gate) enter(ctx context.Context, write bool) (leave func(), err error) {
+// Enter blocks until the caller may access the BMC. The caller must call leave.
+func (g *Gate) Enter(ctx context.Context, write bool) (leave func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -39,10 +40,10 @@ func (g *gate) enter(ctx context.Context, write bool) (leave func(), err error) 
 	}
 }
 
-// pace blocks until an IPMI command may start. With a gap, one command runs at a time and starts at
+// Pace blocks until an IPMI command may start. With a gap, one command runs at a time and starts at
 // least the gap after the end of the last one. The caller must call ended, with sent false if
 // nothing was sent: then no gap follows.
-func (g *gate) pace(ctx context.Context, gap time.Duration) (ended func(sent bool), err error) {
+func (g *Gate) Pace(ctx context.Context, gap time.Duration) (ended func(sent bool), err error) {
 	free := func() {}
 	if gap > 0 {
 		select {

@@ -1,4 +1,4 @@
-package bmc
+package access
 
 import (
 	"strings"
@@ -86,19 +86,20 @@ func quirkTable() []quirkRow {
 	}
 }
 
-// quirksOf combines the rows that apply.
-func quirksOf(vendor, model string) Quirks {
+// QuirksOf combines the rows that apply.
+func QuirksOf(vendor, model string) Quirks {
 	var q Quirks
 	for _, r := range quirkTable() {
-		if contains(vendor, r.vendor) && contains(model, r.model) && (r.not == "" || !contains(model, r.not)) {
+		if Contains(vendor, r.vendor) && Contains(model, r.model) && (r.not == "" || !Contains(model, r.not)) {
 			q = q.plus(r.quirks)
 		}
 	}
 	return q
 }
 
-// contains ignores case and blanks: vendors write both Supermicro and Super Micro Computer.
-func contains(s, word string) bool {
+// Contains reports whether s contains word. It ignores case and blanks: vendors write both
+// Supermicro and Super Micro Computer.
+func Contains(s, word string) bool {
 	return strings.Contains(strings.ToLower(strings.ReplaceAll(s, " ", "")), strings.ToLower(word))
 }
 

@@ -1,4 +1,4 @@
-package bmc
+package access
 
 import (
 	"context"
@@ -37,12 +37,6 @@ func (a Account) version() string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// Credentials finds the account of a machine's BMC by Machine.spec.bmc_credentials_ref.
-type Credentials interface {
-	// Account is called before each login to a BMC. Its errors contain no secret.
-	Account(ctx context.Context, m providers.Machine) (Account, error)
-}
-
 const (
 	// maxRefused is the number of consecutive refused logins after which no more are tried. Many
 	// BMCs lock the account at the third.
@@ -52,8 +46,8 @@ const (
 	refusedFor = 30 * time.Minute
 )
 
-// logins counts the logins that one BMC has refused, over all protocols.
-type logins struct {
+// Logins counts the logins that one BMC has refused, over all protocols.
+type Logins struct {
 	mu       sync.Mutex
 	refused  int
 	version  string    // of the account that was refused
@@ -63,9 +57,13 @@ type logins struct {
 	changed  func(refused int, version string)
 }
 
-// begin blocks until a login may be tried: logins under way may be refused as well. When the login
-// is answered, call done and then end.
-func (l *logins) begin(ctx context.Context, a Account) error {
+// NewLogins returns a count of zero. It calls changed, with a lock held, after each change of the
+// count and its account. changed may be nil.
+func NewLogins(changed func(refused int, version string)) *Logins { return &Logins{changed: changed} }
+
+// Begin blocks until a login may be tried: logins under way may be refused as well. When the login
+// is answered, call Done and then End.
+func (l *Logins) Begin(ctx context.Context, a Account) error {
 	for {
 		answered, err := l.enter(a)
 		if answered == nil {
@@ -81,7 +79,7 @@ func (l *logins) begin(ctx context.Context, a Account) error {
 
 // enter counts a login as under way. If there are too many, it returns a channel that is closed
 // when one of them is answered.
-func (l *logins) enter(a Account) (answered <-chan struct{}, err error) {
+func (l *Logins) enter(a Account) (answered <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.allowed(a); err != nil {
@@ -101,8 +99,8 @@ func (l *logins) enter(a Account) (answered <-chan struct{}, err error) {
 	return l.answered, nil
 }
 
-// end marks a login as answered, with any outcome.
-func (l *logins) end() {
+// End marks a login as answered, with any outcome.
+func (l *Logins) End() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.underWay--
@@ -112,14 +110,14 @@ func (l *logins) end() {
 	}
 }
 
-// allow returns an error if the account was refused too often.
-func (l *logins) allow(a Account) error {
+// Allow returns an error if the account was refused too often.
+func (l *Logins) Allow(a Account) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.allowed(a)
 }
 
-func (l *logins) allowed(a Account) error {
+func (l *Logins) allowed(a Account) error {
 	again := l.last.Add(refusedFor)
 	if l.refused < maxRefused || l.version != a.version() || !time.Now().Before(again) {
 		return nil
@@ -130,9 +128,9 @@ func (l *logins) allowed(a Account) error {
 		l.refused, again.UTC().Format(time.RFC3339))
 }
 
-// recall continues the count of an earlier leader. The time of its last refusal is not recorded, so
+// Recall continues the count of an earlier leader. The time of its last refusal is not recorded, so
 // the pause starts now, which is longer at worst.
-func (l *logins) recall(refused int, version string) {
+func (l *Logins) Recall(refused int, version string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if refused != l.refused || version != l.version {
@@ -141,8 +139,8 @@ func (l *logins) recall(refused int, version string) {
 	l.refused, l.version = refused, version
 }
 
-// forgive allows logins with the refused account again.
-func (l *logins) forgive() {
+// Forgive allows logins with the refused account again.
+func (l *Logins) Forgive() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.refused == 0 {
@@ -154,8 +152,8 @@ func (l *logins) forgive() {
 	}
 }
 
-// done counts the result of a login.
-func (l *logins) done(a Account, ok bool) {
+// Done counts the result of a login.
+func (l *Logins) Done(a Account, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	was, version := l.refused, l.version
@@ -172,7 +170,7 @@ func (l *logins) done(a Account, ok bool) {
 	}
 }
 
-// refusedAs returns the error for a refused login.
-func refusedAs(a Account, err error) error {
+// RefusedAs returns the error for a refused login.
+func RefusedAs(a Account, err error) error {
 	return providers.Errorf(providers.Auth, "log in to the BMC as "+a.User, "%w", fmt.Errorf("refused: %w", err))
 }

@@ -2,17 +2,14 @@ package bmc
 
 import (
 	"bytes"
-	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // reply is an error response of a Redfish service (DSP0266 §8.6). The service is there, and it did
@@ -41,12 +38,8 @@ func (r *reply) Error() string {
 	return s
 }
 
-// maxText bounds the text of a BMC in our errors. maxReply bounds the part of a response that is
-// kept to search for names. Both are in bytes.
-const (
-	maxText  = 300
-	maxReply = 8 << 10
-)
+// maxReply bounds the part of a response that is kept to search for names, in bytes.
+const maxReply = 8 << 10
 
 // newReply parses the body of an error response.
 func newReply(method, path string, status int, body []byte) *reply {
@@ -69,24 +62,16 @@ func newReply(method, path string, status int, body []byte) *reply {
 		if i == 4 {
 			break
 		}
-		r.Codes = append(r.Codes, clip(m.MessageID, 80))
+		r.Codes = append(r.Codes, access.Clip(m.MessageID, 80))
 		if m.Message != "" {
 			r.Text = m.Message
 		}
 	}
 	if len(r.Codes) == 0 && b.Error.Code != "" {
-		r.Codes = []string{clip(b.Error.Code, 80)}
+		r.Codes = []string{access.Clip(b.Error.Code, 80)}
 	}
-	r.Text = clip(r.Text, maxText)
+	r.Text = access.Clip(r.Text, access.MaxText)
 	return r
-}
-
-func clip(s string, n int) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > n {
-		s = strings.ToValidUTF8(s[:n], "") + "…"
-	}
-	return s
 }
 
 // has reports whether one of the reply's codes contains one of the words.
@@ -126,8 +111,8 @@ func statusOf(err error) int {
 	return 0
 }
 
-// class returns the class of a reply.
-func (r *reply) class() providers.Class {
+// Class returns the class of a reply.
+func (r *reply) Class() providers.Class {
 	// Transient errors can have any status: HPE returns 400 while a machine is in POST, Dell 503
 	// if it has too many sessions.
 	if r.NotYet || r.has("DuringSystemPOST", "ResourceInUse", "TemporarilyUnavailable",
@@ -148,62 +133,3 @@ func (r *reply) class() providers.Class {
 	}
 	return providers.Transient
 }
-
-// classify adds a class to an error that has none. effect is true if a request that changes
-// something was sent. If the answer to it is missing, the class is Timeout: the outcome is unknown.
-func classify(op string, err error, effect bool) error {
-	if err == nil {
-		return nil
-	}
-	var classed *providers.Error
-	if errors.As(err, &classed) {
-		return err
-	}
-	class := providers.Transient
-	var r *reply
-	var dial *net.OpError
-	var nerr net.Error
-	var cert *tls.CertificateVerificationError
-	var unknown x509.UnknownAuthorityError
-	var said *answered
-	switch {
-	case errors.As(err, &r):
-		class = r.class()
-	case errors.As(err, &cert), errors.As(err, &unknown):
-		class = providers.Unsupported
-		err = fmt.Errorf("%w: set ca_file to the certificate of its CA, or tls to insecure", err)
-	case errors.Is(err, context.Canceled):
-	case errors.Is(err, context.DeadlineExceeded):
-		class = providers.Timeout
-	case errors.As(err, &said):
-	case errors.As(err, &dial) && dial.Op == "dial" && !dial.Timeout():
-	case errors.As(err, &nerr) && nerr.Timeout(), effect:
-		class = providers.Timeout
-	}
-	return providers.Errorf(class, op, "%w", err)
-}
-
-// silent reports whether err means that the BMC did not answer. Such errors open the circuit
-// breaker.
-func silent(err error) bool {
-	if err == nil || statusOf(err) != 0 {
-		return false
-	}
-	var said *answered
-	if errors.As(err, &said) {
-		return false
-	}
-	switch providers.ClassOf(err) {
-	case providers.Auth, providers.Unsupported, providers.Late, providers.Gone:
-		return false
-	}
-	return true
-}
-
-// answered marks an error that was found in an answer of the BMC: the BMC is there.
-type answered struct{ error }
-
-func (a *answered) Unwrap() error { return a.error }
-
-// disagree returns an error about the contents of an answer.
-func disagree(format string, args ...any) error { return &answered{fmt.Errorf(format, args...)} }

@@ -1,4 +1,4 @@
-package bmc
+package access
 
 import (
 	"sync/atomic"
@@ -14,13 +14,13 @@ func TestLoginsUnderWayCount(t *testing.T) {
 	wrong := Account{User: "admin", Password: "wrong"}
 	for before := range maxRefused + 1 {
 		synctest.Test(t, func(t *testing.T) {
-			l := &logins{}
-			l.recall(before, wrong.version())
+			l := NewLogins(nil)
+			l.Recall(before, wrong.version())
 			var tried, over atomic.Int32
 			answers := make(chan struct{})
 			for range 5 {
 				go func() {
-					if err := l.begin(t.Context(), wrong); err != nil {
+					if err := l.Begin(t.Context(), wrong); err != nil {
 						if providers.ClassOf(err) != providers.Auth {
 							t.Errorf("got %v, want class auth", err)
 						}
@@ -29,8 +29,8 @@ func TestLoginsUnderWayCount(t *testing.T) {
 					}
 					tried.Add(1)
 					<-answers // the BMC takes its time
-					l.done(wrong, false)
-					l.end()
+					l.Done(wrong, false)
+					l.End()
 					over.Add(1)
 				}()
 				synctest.Wait()
@@ -44,7 +44,7 @@ func TestLoginsUnderWayCount(t *testing.T) {
 				t.Errorf("after %d refusals, %d more were tried and %d are over, want %d and 5", before, tried.Load(),
 					over.Load(), maxRefused-before)
 			}
-			if err := l.begin(t.Context(), Account{User: "admin", Password: "another"}); err != nil {
+			if err := l.Begin(t.Context(), Account{User: "admin", Password: "another"}); err != nil {
 				t.Errorf("another password: %v", err)
 			}
 		})
@@ -56,16 +56,16 @@ func TestLoginsUnderWayCount(t *testing.T) {
 func TestLoginsLeaveTheirPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := Account{User: "admin", Password: "secret"}
-		l := &logins{}
+		l := NewLogins(nil)
 		for range maxRefused {
-			if err := l.begin(t.Context(), a); err != nil {
+			if err := l.Begin(t.Context(), a); err != nil {
 				t.Fatal(err)
 			}
 		}
 		done := make(chan error, 1)
-		go func() { done <- l.begin(t.Context(), a) }()
+		go func() { done <- l.Begin(t.Context(), a) }()
 		synctest.Wait()
-		l.end()
+		l.End()
 		if err := <-done; err != nil {
 			t.Errorf("the third, after the first was over: %v", err)
 		}
@@ -78,19 +78,19 @@ func TestLoginsLeaveTheirPlaces(t *testing.T) {
 func TestLoginsAreTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := Account{User: "admin", Password: "secret"}
-		l := &logins{}
+		l := NewLogins(nil)
 		refuse := func() {
 			t.Helper()
-			if err := l.begin(t.Context(), a); err != nil {
+			if err := l.Begin(t.Context(), a); err != nil {
 				t.Fatalf("login: %v, want it to be tried", err)
 			}
-			l.done(a, false)
-			l.end()
+			l.Done(a, false)
+			l.End()
 		}
 		wait := func(d time.Duration, want bool) {
 			t.Helper()
 			time.Sleep(d) // sleep: it takes none in the bubble
-			if err := l.allow(a); (err == nil) != want {
+			if err := l.Allow(a); (err == nil) != want {
 				t.Errorf("after %s: got %v, want a login to be tried: %t", d, err, want)
 			}
 		}
@@ -102,18 +102,18 @@ func TestLoginsAreTriedAgain(t *testing.T) {
 		wait(refusedFor-time.Second, false)
 		wait(time.Second, true)
 
-		next := &logins{}
-		next.recall(maxRefused, a.version())
+		next := NewLogins(nil)
+		next.Recall(maxRefused, a.version())
 		l = next
 		wait(refusedFor-time.Second, false)
 		wait(time.Second, true)
-		if err := l.begin(t.Context(), a); err != nil {
+		if err := l.Begin(t.Context(), a); err != nil {
 			t.Fatal(err)
 		}
-		l.done(a, true)
-		l.end()
+		l.Done(a, true)
+		l.End()
 		refuse()
-		if err := l.allow(a); err != nil {
+		if err := l.Allow(a); err != nil {
 			t.Errorf("after one refusal: %v, want another login to be tried", err)
 		}
 	})

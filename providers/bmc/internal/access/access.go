@@ -1,0 +1,45 @@
+// Package access has the part of a BMC that all its drivers share: its account with the count of
+// refused logins, the gate that limits concurrent access, the quirks of its hardware, and the
+// classes of its errors.
+//
+// It owns the rule that a login may be tried, and the slots and pauses at the gate. It must not
+// speak a protocol, choose a driver, or know machines' operations: packages redfish, ipmi and
+// bmclib are the drivers, and package bmc chooses among them.
+package access
+
+import (
+	"context"
+	"strings"
+	"time"
+)
+
+// BMC is one BMC with one account, as its drivers share it.
+type BMC struct {
+	Gate    *Gate
+	Logins  *Logins
+	Account func(ctx context.Context) (Account, error) // returns the current account
+}
+
+// Progress is the boot progress of a machine, as its BMC reports it.
+type Progress struct {
+	State string    // BootProgressTypes of the ComputerSystem schema, e.g. OSRunning; may be empty
+	At    time.Time // since when
+}
+
+// Limits of a report of the health, with any driver.
+const (
+	LogWindow = 24 * time.Hour // age up to which a critical entry of the event log counts
+	LogTold   = 3              // entries of the event log that are reported
+)
+
+// MaxText bounds the text of a BMC in our errors, in bytes.
+const MaxText = 300
+
+// Clip returns s on one line. If it is longer than n bytes, it is cut there.
+func Clip(s string, n int) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > n {
+		s = strings.ToValidUTF8(s[:n], "") + "…"
+	}
+	return s
+}
