@@ -10,20 +10,20 @@ import (
 
 // Light returns the state of the locator light.
 func (p *Provider) Light(ctx context.Context, m providers.Machine) (providers.LightState, error) {
-	return read(ctx, p, m, "read the locator light", maintenanceDriver.light)
+	return read(ctx, p, m, "read the locator light", maintenanceDriver.Light)
 }
 
 // Identify switches the locator light.
 func (p *Provider) Identify(ctx context.Context, _ providers.Op, m providers.Machine, on bool) error {
 	return write(ctx, p, m, "switch the locator light", func(ctx context.Context, d maintenanceDriver) error {
-		return d.identify(ctx, on)
+		return d.Identify(ctx, on)
 	})
 }
 
 // ClearEvents empties the event log.
 func (p *Provider) ClearEvents(ctx context.Context, _ providers.Op, m providers.Machine) error {
 	return write(ctx, p, m, "clear the event log", func(ctx context.Context, d maintenanceDriver) error {
-		return d.clearEvents(ctx)
+		return d.ClearEvents(ctx)
 	})
 }
 
@@ -72,7 +72,7 @@ func (p *Provider) ResetBMC(ctx context.Context, _ providers.Op, m providers.Mac
 		c.resetAt(before)
 		return providers.Errorf(providers.Transient, what, "not sent: cannot record the reset: %w", err)
 	}
-	err = t.resetBMC(ctx)
+	err = t.ResetBMC(ctx)
 	unknown := err != nil && providers.ClassOf(access.Classify(what, err, true)) == providers.Timeout
 	if err == nil || unknown {
 		p.log.Warn("BMC reset sent", "bmc", c.key, "machine", m.GetMachineId(), "by", by)

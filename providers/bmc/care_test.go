@@ -26,21 +26,6 @@ func (l *lab) providerWith(memory bmc.Memory, change func(*bmc.Config)) *bmc.Pro
 	return p
 }
 
-func TestParseLight(t *testing.T) {
-	for out, want := range map[string]providers.LightState{
-		" 01 00 40 00\n":                      providers.LightOff,
-		"Running Get PICMG\n 21 10 50 70\n":   providers.LightOn,
-		" 21 10 60 70\n":                      providers.LightOn, // until it is switched off
-		" 21 10 00 70\n":                      providers.LightUnknown,
-		"":                                    providers.LightUnknown,
-		"Unable to send RAW command (rsp=0x)": providers.LightUnknown,
-	} {
-		if got := bmc.ParseLight(out); got != want {
-			t.Errorf("light of %q = %q, want %q", out, got, want)
-		}
-	}
-}
-
 func TestLightReadsBack(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	for _, on := range []bool{true, false} {

@@ -13,28 +13,28 @@ import (
 // The interfaces of the drivers. A driver returns Unsupported for operations that it lacks.
 type (
 	powerDriver interface {
-		power(ctx context.Context) (providers.PowerState, error)
-		setPower(ctx context.Context, a providers.PowerAction) error
+		Power(ctx context.Context) (providers.PowerState, error)
+		SetPower(ctx context.Context, a providers.PowerAction) error
 	}
 	bootDriver interface {
-		boot(ctx context.Context) (providers.BootDevice, error)
-		setBoot(ctx context.Context, d providers.BootDevice) error
+		Boot(ctx context.Context) (providers.BootDevice, error)
+		SetBoot(ctx context.Context, d providers.BootDevice) error
 	}
 	mediaDriver interface {
-		mediaURL(ctx context.Context) (string, error)
-		insert(ctx context.Context, url string) error
-		eject(ctx context.Context) error
+		Media(ctx context.Context) (string, error)
+		Insert(ctx context.Context, url string) error
+		Eject(ctx context.Context) error
 	}
 	reader interface {
-		inventory(ctx context.Context) (*Inventory, error)
-		events(ctx context.Context) ([]Event, error)
-		progress(ctx context.Context) (Progress, error)
+		Inventory(ctx context.Context) (*Inventory, error)
+		Events(ctx context.Context) ([]Event, error)
+		Progress(ctx context.Context) (Progress, error)
 	}
 	maintenanceDriver interface {
-		light(ctx context.Context) (providers.LightState, error)
-		identify(ctx context.Context, on bool) error
-		clearEvents(ctx context.Context) error
-		resetBMC(ctx context.Context) error
+		Light(ctx context.Context) (providers.LightState, error)
+		Identify(ctx context.Context, on bool) error
+		ClearEvents(ctx context.Context) error
+		ResetBMC(ctx context.Context) error
 	}
 )
 
@@ -108,7 +108,7 @@ func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint
 		if i < len(protocols)-1 {
 			ctx, cancel = withShare(ctx, probeShare)
 		}
-		_, err := d.power(providers.Unhurried(ctx))
+		_, err := d.Power(providers.Unhurried(ctx))
 		cancel()
 		if err == nil {
 			c.markDriver(p, len(errs) > 0)

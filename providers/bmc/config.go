@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/ipmi"
 	"github.com/holdfast-metal/holdfast/providers/guard"
 )
 
@@ -43,7 +44,7 @@ type Config struct {
 }
 
 // CipherLabel is the label of a machine that overrides CipherSuite.
-const CipherLabel = "bmc-cipher-suite"
+const CipherLabel = ipmi.CipherLabel
 
 func (c Config) withDefaults() (Config, error) {
 	def := func(d *time.Duration, v time.Duration) {

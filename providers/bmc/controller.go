@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/ipmi"
 )
 
 // device is one BMC with the state that all operations on it share, with any account.
@@ -32,7 +33,7 @@ type controller struct {
 	*device
 	p       *Provider
 	key     string // in Memory
-	refused *access.Logins
+	bmc     access.BMC
 	breaker *gobreaker.CircuitBreaker[struct{}]
 	redfish *redfishClient
 
@@ -49,7 +50,7 @@ type controller struct {
 	opened           int       // times that the breaker has opened since it was closed
 	acceptsButSilent bool      // the last unanswered operation had a connection, so the network is fine
 	hosts            map[string]*redfishHost
-	ipmi             map[string]*ipmiHost
+	ipmi             map[string]*ipmi.Host
 	vendors          map[Protocol]*vendorHost
 }
 
@@ -99,7 +100,7 @@ func (c *controller) heedRetry(m providers.Machine) {
 	c.memo.Retried = at
 	c.state.Unlock()
 	if !known {
-		c.refused.Forgive()
+		c.bmc.Logins.Forgive()
 	}
 }
 
@@ -109,11 +110,12 @@ func (p *Provider) newController(e endpoint, key string, at *device) *controller
 		p:       p,
 		key:     key,
 		hosts:   map[string]*redfishHost{},
-		ipmi:    map[string]*ipmiHost{},
+		ipmi:    map[string]*ipmi.Host{},
 		vendors: map[Protocol]*vendorHost{},
 	}
 	c.breaker = c.newBreaker()
-	c.refused = access.NewLogins(func(n int, version string) {
+	c.bmc = access.BMC{Gate: at.gate, Account: c.account}
+	c.bmc.Logins = access.NewLogins(func(n int, version string) {
 		c.state.Lock()
 		defer c.state.Unlock()
 		c.memo.Refused, c.memo.RefusedWith = n, version
@@ -133,7 +135,7 @@ func (p *Provider) newController(e endpoint, key string, at *device) *controller
 func (c *controller) loginDeps() loginDeps {
 	return loginDeps{
 		account: c.account,
-		refused: c.refused,
+		refused: c.bmc.Logins,
 		begin: func(ctx context.Context) error {
 			c.state.Lock()
 			c.memo.LoggingIn = true
@@ -199,7 +201,7 @@ func (c *controller) load(ctx context.Context) error {
 	c.loaded, c.kept = true, memo
 	refused, with := c.memo.Refused, c.memo.RefusedWith
 	c.state.Unlock()
-	c.refused.Recall(refused, with) // calls back with its own lock held
+	c.bmc.Logins.Recall(refused, with) // calls back with its own lock held
 	return nil
 }
 
@@ -284,21 +286,21 @@ func (c *controller) redfishOf(m providers.Machine, e endpoint) *redfishHost {
 }
 
 // ipmiOf returns the IPMI driver of a machine.
-func (c *controller) ipmiOf(m providers.Machine, e endpoint) *ipmiHost {
+func (c *controller) ipmiOf(m providers.Machine, e endpoint) *ipmi.Host {
 	c.state.Lock()
 	defer c.state.Unlock()
 	suite := cmp.Or(m.GetLabels()[CipherLabel], c.p.cfg.CipherSuite)
 	h := c.ipmi[suite]
 	if h == nil {
-		h = &ipmiHost{
-			cfg:     c.p.cfg,
-			host:    e.host,
-			port:    cmp.Or(e.ipmi, c.p.cfg.IPMIPort),
-			suite:   suite,
-			gate:    c.gate,
-			account: c.account,
-			refused: c.refused,
-		}
+		h = ipmi.New(ipmi.Config{
+			BMC:         c.bmc,
+			Host:        e.host,
+			Port:        cmp.Or(e.ipmi, c.p.cfg.IPMIPort),
+			CipherSuite: suite,
+			Tool:        c.p.cfg.Ipmitool,
+			CommandTime: c.p.cfg.CommandTime,
+			Gap:         c.p.cfg.IPMIGap,
+		})
 		c.ipmi[suite] = h
 	}
 	return h

@@ -8,7 +8,7 @@ import (
 
 // healthDriver reads the health of the parts.
 type healthDriver interface {
-	health(ctx context.Context) (providers.Health, error)
+	Health(ctx context.Context) (providers.Health, error)
 }
 
 var _ providers.HealthReader = (*Provider)(nil)
@@ -16,7 +16,7 @@ var _ providers.HealthReader = (*Provider)(nil)
 // Health reads the health of the machine's parts from the BMC: drives, power supplies, fans,
 // temperatures, and the newest entries of its event log.
 func (p *Provider) Health(ctx context.Context, m providers.Machine) (providers.Health, error) {
-	h, err := read(ctx, p, m, "read the health", healthDriver.health)
+	h, err := read(ctx, p, m, "read the health", healthDriver.Health)
 	if err != nil {
 		return providers.Health{}, err
 	}

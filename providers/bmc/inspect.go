@@ -25,7 +25,7 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 		if err != nil {
 			return err
 		}
-		state, err := pd.power(ctx)
+		state, err := pd.Power(ctx)
 		if err == nil {
 			f.BMCReachable, f.BMCReason = true, "IPMIOK"
 		}
@@ -100,15 +100,15 @@ func reasonOf(err error) string {
 
 // Inventory reads the parts of the machine.
 func (p *Provider) Inventory(ctx context.Context, m providers.Machine) (*Inventory, error) {
-	return read(ctx, p, m, "read the inventory", reader.inventory)
+	return read(ctx, p, m, "read the inventory", reader.Inventory)
 }
 
 // Events reads the event log, the oldest entry first.
 func (p *Provider) Events(ctx context.Context, m providers.Machine) ([]Event, error) {
-	return read(ctx, p, m, "read the event log", reader.events)
+	return read(ctx, p, m, "read the event log", reader.Events)
 }
 
 // BootProgress returns how far the machine has booted.
 func (p *Provider) BootProgress(ctx context.Context, m providers.Machine) (Progress, error) {
-	return read(ctx, p, m, "read the boot progress", reader.progress)
+	return read(ctx, p, m, "read the boot progress", reader.Progress)
 }

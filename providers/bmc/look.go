@@ -81,7 +81,7 @@ func (c *controller) redfishAgain(ctx context.Context, h *redfishHost, every tim
 	}
 	probeCtx, cancel := withShare(ctx, probeShare)
 	defer cancel()
-	_, err = h.power(probeCtx)
+	_, err = h.Power(probeCtx)
 	switch {
 	case err == nil:
 		c.markDriver(Redfish, true)

@@ -110,7 +110,7 @@ func write[D any](
 
 // PowerState reads the power state. It is unknown during a transition.
 func (p *Provider) PowerState(ctx context.Context, m providers.Machine) (providers.PowerState, error) {
-	return read(ctx, p, m, "read the power", powerDriver.power)
+	return read(ctx, p, m, "read the power", powerDriver.Power)
 }
 
 // SetPower presses a button. It returns once the BMC has accepted the request, before it shows.
@@ -135,14 +135,14 @@ func (p *Provider) SetPower(ctx context.Context, _ providers.Op, m providers.Mac
 			c.pressing--
 			c.powerEnd = time.Now().Add(settle)
 		}()
-		return pd.setPower(ctx, a)
+		return pd.SetPower(ctx, a)
 	}
 	return p.operate(ctx, m, "press "+string(a), true, press)
 }
 
 // BootDevice returns the override of the boot order. Without an override its Mode is empty.
 func (p *Provider) BootDevice(ctx context.Context, m providers.Machine) (providers.BootDevice, error) {
-	return read(ctx, p, m, "read the boot device", bootDriver.boot)
+	return read(ctx, p, m, "read the boot device", bootDriver.Boot)
 }
 
 // SetBootDevice sets the override and reads it back.
@@ -150,25 +150,25 @@ func (p *Provider) SetBootDevice(
 	ctx context.Context, _ providers.Op, m providers.Machine, b providers.BootDevice,
 ) error {
 	return write(ctx, p, m, "set the boot device", func(ctx context.Context, d bootDriver) error {
-		return d.setBoot(ctx, b)
+		return d.SetBoot(ctx, b)
 	})
 }
 
 // Media returns the URL of the image in the virtual drive, or "".
 func (p *Provider) Media(ctx context.Context, m providers.Machine) (string, error) {
-	return read(ctx, p, m, "read the virtual media", mediaDriver.mediaURL)
+	return read(ctx, p, m, "read the virtual media", mediaDriver.Media)
 }
 
 // InsertMedia inserts an image and verifies it.
 func (p *Provider) InsertMedia(ctx context.Context, _ providers.Op, m providers.Machine, url string) error {
 	return write(ctx, p, m, "insert virtual media", func(ctx context.Context, d mediaDriver) error {
-		return d.insert(ctx, url)
+		return d.Insert(ctx, url)
 	})
 }
 
 // EjectMedia empties the virtual drive and verifies it.
 func (p *Provider) EjectMedia(ctx context.Context, _ providers.Op, m providers.Machine) error {
 	return write(ctx, p, m, "eject virtual media", func(ctx context.Context, d mediaDriver) error {
-		return d.eject(ctx)
+		return d.Eject(ctx)
 	})
 }

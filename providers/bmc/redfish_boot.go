@@ -101,7 +101,7 @@ func (h *redfishHost) bootSettingsOf(ctx context.Context, s *computerSystem) (*b
 	return later, nil
 }
 
-func (h *redfishHost) boot(ctx context.Context) (providers.BootDevice, error) {
+func (h *redfishHost) Boot(ctx context.Context) (providers.BootDevice, error) {
 	s, err := h.read(ctx)
 	if err != nil {
 		return providers.BootDevice{}, err
@@ -113,9 +113,9 @@ func (h *redfishHost) boot(ctx context.Context) (providers.BootDevice, error) {
 	return at.boot.device(), nil
 }
 
-// setBoot reads the override, changes it and verifies it. It never drops a requested property: if a
+// SetBoot reads the override, changes it and verifies it. It never drops a requested property: if a
 // service refuses the mode, the request is repeated without it only if the mode is already set.
-func (h *redfishHost) setBoot(ctx context.Context, d providers.BootDevice) error {
+func (h *redfishHost) SetBoot(ctx context.Context, d providers.BootDevice) error {
 	prepare := providers.Unhurried(ctx)
 	for try := 0; ; try++ {
 		s, err := h.known(prepare, bootFresh)
@@ -151,7 +151,7 @@ func (h *redfishHost) setBoot(ctx context.Context, d providers.BootDevice) error
 			return err
 		}
 		return h.verify(prepare, "boot device", func(ctx context.Context) (any, bool, error) {
-			got, err := h.boot(ctx)
+			got, err := h.Boot(ctx)
 			return got, got == d, err
 		})
 	}

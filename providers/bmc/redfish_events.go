@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
-// events reads the event log, the oldest entry first.
-func (h *redfishHost) events(ctx context.Context) ([]Event, error) {
+// Events reads the event log, the oldest entry first.
+func (h *redfishHost) Events(ctx context.Context) ([]Event, error) {
 	services, err := h.eventLogs(ctx)
 	if err != nil {
 		return nil, err
@@ -92,10 +92,10 @@ func (h *redfishHost) logsBelow(ctx context.Context, collection string) (all, se
 	return all, sel, nil
 }
 
-// clearEvents empties the event log. Several log services are emptied one after the other. Finding
+// ClearEvents empties the event log. Several log services are emptied one after the other. Finding
 // them can take a slow BMC longer than any effect may wait, so each one is confirmed separately.
 // Once the first is empty, it would be wrong to return Late for another: something was done.
-func (h *redfishHost) clearEvents(ctx context.Context) error {
+func (h *redfishHost) ClearEvents(ctx context.Context) error {
 	const what = "clear the event log"
 	targets, err := h.clearTargets(providers.Unhurried(ctx))
 	if err != nil {
@@ -145,7 +145,7 @@ func (h *redfishHost) clearTargets(ctx context.Context) (targets []string, err e
 	return targets, nil
 }
 
-func (h *redfishHost) progress(ctx context.Context) (Progress, error) {
+func (h *redfishHost) Progress(ctx context.Context) (Progress, error) {
 	s, err := h.read(ctx)
 	if err != nil {
 		return Progress{}, err
@@ -154,8 +154,8 @@ func (h *redfishHost) progress(ctx context.Context) (Progress, error) {
 	return Progress{State: s.BootProgress.LastState, At: t}, nil
 }
 
-// light reads the locator light of the system, from the new property or the old one.
-func (h *redfishHost) light(ctx context.Context) (providers.LightState, error) {
+// Light reads the locator light of the system, from the new property or the old one.
+func (h *redfishHost) Light(ctx context.Context) (providers.LightState, error) {
 	s, err := h.read(ctx)
 	switch {
 	case err != nil:
@@ -169,8 +169,8 @@ func (h *redfishHost) light(ctx context.Context) (providers.LightState, error) {
 	return providers.LightUnknown, nil
 }
 
-// identify switches the locator light of the system, through the new property or the old one.
-func (h *redfishHost) identify(ctx context.Context, on bool) error {
+// Identify switches the locator light of the system, through the new property or the old one.
+func (h *redfishHost) Identify(ctx context.Context, on bool) error {
 	s, err := h.known(providers.Unhurried(ctx), bootFresh)
 	if err != nil {
 		return err
@@ -201,8 +201,8 @@ func (h *redfishHost) identify(ctx context.Context, on bool) error {
 	return err
 }
 
-// resetBMC restarts the manager. That ends its sessions, so ours is dropped.
-func (h *redfishHost) resetBMC(ctx context.Context) error {
+// ResetBMC restarts the manager. That ends its sessions, so ours is dropped.
+func (h *redfishHost) ResetBMC(ctx context.Context) error {
 	reset, err := h.managerReset(providers.Unhurried(ctx))
 	if err != nil {
 		return err

@@ -138,10 +138,10 @@ func (k *checkup) found(kind providers.Kind, format string, args ...any) {
 	k.h.Problems = append(k.h.Problems, providers.Problem{Kind: kind, Text: fmt.Sprintf(format, args...)})
 }
 
-// health reads the health of the machine's parts. A roll-up that shows a fault makes it read the
+// Health reads the health of the machine's parts. A roll-up that shows a fault makes it read the
 // parts; if that names none, the roll-up itself counts. A roll-up of OK never counts: it does not
 // reflect drives that are about to fail.
-func (h *redfishHost) health(ctx context.Context) (providers.Health, error) {
+func (h *redfishHost) Health(ctx context.Context) (providers.Health, error) {
 	s, err := h.read(ctx)
 	if err != nil {
 		return providers.Health{}, err

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
-// inventory reads the parts of the machine. A part that cannot be read is listed in Missing.
-func (h *redfishHost) inventory(ctx context.Context) (*Inventory, error) {
+// Inventory reads the parts of the machine. A part that cannot be read is listed in Missing.
+func (h *redfishHost) Inventory(ctx context.Context) (*Inventory, error) {
 	s, err := h.read(ctx)
 	if err != nil {
 		return nil, err

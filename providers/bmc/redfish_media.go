@@ -166,7 +166,7 @@ func (h *redfishHost) changed(err error) {
 	h.seenAt = time.Time{}
 }
 
-func (h *redfishHost) mediaURL(ctx context.Context) (string, error) {
+func (h *redfishHost) Media(ctx context.Context) (string, error) {
 	v, err := h.slot(ctx)
 	if err != nil {
 		return "", err
@@ -174,9 +174,9 @@ func (h *redfishHost) mediaURL(ctx context.Context) (string, error) {
 	return v.inserted(), nil
 }
 
-// insert puts an image into the slot and verifies it. A slot with another image has to be emptied
+// Insert puts an image into the slot and verifies it. A slot with another image has to be emptied
 // first.
-func (h *redfishHost) insert(ctx context.Context, url string) error {
+func (h *redfishHost) Insert(ctx context.Context, url string) error {
 	if url == "" {
 		return providers.Errorf(providers.Unsupported, "insert virtual media", "the URL is empty")
 	}
@@ -239,8 +239,8 @@ func (h *redfishHost) insertBy(ctx context.Context, target, url string) error {
 	}
 }
 
-// eject empties the slot and verifies it. It does nothing to an empty slot.
-func (h *redfishHost) eject(ctx context.Context) error {
+// Eject empties the slot and verifies it. It does nothing to an empty slot.
+func (h *redfishHost) Eject(ctx context.Context) error {
 	v, err := h.knownSlot(providers.Unhurried(ctx))
 	if err != nil || v.inserted() == "" {
 		return err
@@ -267,7 +267,7 @@ func (h *redfishHost) patchSlot(ctx context.Context, v *virtualMedia, body any) 
 
 func (h *redfishHost) seeMedia(ctx context.Context, want string) error {
 	return h.verify(ctx, "virtual media", func(ctx context.Context) (any, bool, error) {
-		got, err := h.mediaURL(ctx)
+		got, err := h.Media(ctx)
 		shown := "empty" // a URL may hold a token
 		if got != "" {
 			shown = "another image"

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
-// power reads the power state. During a transition, or while paused, it is unknown: poll again.
-func (h *redfishHost) power(ctx context.Context) (providers.PowerState, error) {
+// Power reads the power state. During a transition, or while paused, it is unknown: poll again.
+func (h *redfishHost) Power(ctx context.Context) (providers.PowerState, error) {
 	s, err := h.read(ctx)
 	if err != nil {
 		return providers.PowerUnknown, err
@@ -31,9 +31,9 @@ func (s *computerSystem) state() providers.PowerState {
 	return providers.PowerUnknown
 }
 
-// setPower presses the button. The address of the action and its allowed values are kept: an effect
+// SetPower presses the button. The address of the action and its allowed values are kept: an effect
 // has half a second, and some services need longer for a single response.
-func (h *redfishHost) setPower(ctx context.Context, a providers.PowerAction) error {
+func (h *redfishHost) SetPower(ctx context.Context, a providers.PowerAction) error {
 	want := providers.PowerOff
 	if a == providers.ActionOn {
 		want = providers.PowerOn
@@ -61,7 +61,7 @@ func (h *redfishHost) setPower(ctx context.Context, a providers.PowerAction) err
 	err = h.post(ctx, target, map[string]string{"ResetType": t})
 	// Some services return an error if the machine is already in that state. Nothing was done then.
 	if statusOf(err) != 0 && providers.ClassOf(access.Classify("", err, true)) != providers.Auth {
-		if is, rerr := h.power(prepare); rerr == nil && is == want {
+		if is, rerr := h.Power(prepare); rerr == nil && is == want {
 			return nil
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/ipmi"
 	"github.com/holdfast-metal/holdfast/providers/bmc/vendor"
 )
 
@@ -48,7 +49,7 @@ func (c *controller) vendorOf(p Protocol, e endpoint) *vendorHost {
 			time:    c.p.cfg.RequestTime,
 			gate:    c.gate,
 			account: c.account,
-			refused: c.refused,
+			refused: c.bmc.Logins,
 			session: make(chan struct{}, 1),
 			cfg: vendor.Config{
 				Host:         e.host,
@@ -103,7 +104,7 @@ func (h *vendorHost) answer(
 	cfg := h.cfg
 	if h.driver.vendor() == vendor.Ipmitool {
 		if cfg.IpmitoolPath, err = exec.LookPath(cfg.IpmitoolPath); err != nil {
-			return noIpmitool(err)
+			return ipmi.NoTool(err)
 		}
 	}
 	a, err := h.account(calm)
@@ -151,7 +152,7 @@ func (h *vendorHost) vendorError(ctx context.Context, what string, err error) er
 	case err == nil:
 		return nil
 	case h.driver.vendor() == vendor.Ipmitool:
-		return ipmiError(ctx, what, err, err.Error())
+		return ipmi.ToolError(ctx, what, err, err.Error())
 	case errors.As(err, &status) && status.HTTPReturnedStatusCode == http.StatusUnauthorized,
 		has("status code: 401", "401 Unauthorized"):
 		return providers.Errorf(providers.Auth, what, "%w", err)
@@ -164,7 +165,7 @@ func (h *vendorHost) vendorError(ctx context.Context, what string, err error) er
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-func (h *vendorHost) power(ctx context.Context) (is providers.PowerState, err error) {
+func (h *vendorHost) Power(ctx context.Context) (is providers.PowerState, err error) {
 	err = h.call(ctx, "read the power", false, func(ctx context.Context, d vendor.Driver) error {
 		said, err := d.PowerStateGet(ctx)
 		is = vendorPower(said)
@@ -189,7 +190,7 @@ func vendorPower(said string) providers.PowerState {
 	return providers.PowerUnknown
 }
 
-func (h *vendorHost) setPower(ctx context.Context, a providers.PowerAction) error {
+func (h *vendorHost) SetPower(ctx context.Context, a providers.PowerAction) error {
 	word := map[providers.PowerAction]string{
 		providers.ActionOn:      "on",
 		providers.ActionHardOff: "off",
@@ -216,10 +217,10 @@ func (h *vendorHost) booting() {
 	}
 }
 
-// boot returns the last accepted boot device, because these drivers cannot read it. The next leader
+// Boot returns the last accepted boot device, because these drivers cannot read it. The next leader
 // knows of none and sets it again.
-func (h *vendorHost) boot(ctx context.Context) (providers.BootDevice, error) {
-	if _, err := h.power(ctx); err != nil { // the BMC must answer for the result to count
+func (h *vendorHost) Boot(ctx context.Context) (providers.BootDevice, error) {
+	if _, err := h.Power(ctx); err != nil { // the BMC must answer for the result to count
 		return providers.BootDevice{}, err
 	}
 	h.mu.Lock()
@@ -229,7 +230,7 @@ func (h *vendorHost) boot(ctx context.Context) (providers.BootDevice, error) {
 	return d, nil
 }
 
-func (h *vendorHost) setBoot(ctx context.Context, want providers.BootDevice) error {
+func (h *vendorHost) SetBoot(ctx context.Context, want providers.BootDevice) error {
 	word, ok := map[string]string{"PXE": "pxe", "DISK": "disk", "VIRTUAL_MEDIA": "cdrom"}[want.Mode]
 	if !ok {
 		return providers.Errorf(providers.Unsupported, "set the boot device",
@@ -253,8 +254,8 @@ func (h *vendorHost) setBoot(ctx context.Context, want providers.BootDevice) err
 	})
 }
 
-// inventory reads the parts with their firmware versions, if the driver can.
-func (h *vendorHost) inventory(ctx context.Context) (v *Inventory, err error) {
+// Inventory reads the parts with their firmware versions, if the driver can.
+func (h *vendorHost) Inventory(ctx context.Context) (v *Inventory, err error) {
 	err = h.call(ctx, "read the inventory", false, func(ctx context.Context, d vendor.Driver) error {
 		reader, can := d.(vendor.Inventory)
 		if !can {
@@ -269,8 +270,8 @@ func (h *vendorHost) inventory(ctx context.Context) (v *Inventory, err error) {
 	return v, err
 }
 
-// events returns Unsupported: bmclib only reads event logs over the standard protocols.
-func (h *vendorHost) events(context.Context) ([]Event, error) {
+// Events returns Unsupported: bmclib only reads event logs over the standard protocols.
+func (h *vendorHost) Events(context.Context) ([]Event, error) {
 	return nil, h.cannot("read the event log")
 }
 
@@ -282,4 +283,4 @@ func errNoReason() error {
 	return access.Answered(errors.New("the driver reports failure without a reason"))
 }
 
-func (h *vendorHost) progress(context.Context) (Progress, error) { return Progress{}, nil }
+func (h *vendorHost) Progress(context.Context) (Progress, error) { return Progress{}, nil }

@@ -108,7 +108,7 @@ func (s *rpcService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b)
 }
 
-// power is "on", "off", or "changing" for a moment after a press.
+// Power is "on", "off", or "changing" for a moment after a press.
 func (s *rpcService) power() string {
 	switch {
 	case time.Since(s.at) < powerTime:

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package bmc
+package ipmi
 
 import "os/exec"
 

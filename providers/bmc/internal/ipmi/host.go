@@ -1,4 +1,9 @@
-package bmc
+// Package ipmi drives machines over IPMI with Debian's ipmitool.
+//
+// It owns the processes of ipmitool: one for each console, and one for each command, which is
+// killed after Config.CommandTime. It parses their output and classifies their errors. It must not
+// decide whether IPMI is used, and it retries no effect.
+package ipmi
 
 import (
 	"bytes"
@@ -18,16 +23,23 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
-// ipmiHost is one machine behind IPMI. Every command runs in a session of its own, which ipmitool
-// closes.
-type ipmiHost struct {
-	cfg     Config
-	host    string
-	port    string
-	suite   string
-	gate    *access.Gate
-	account func(ctx context.Context) (Account, error)
-	refused *access.Logins
+// CipherLabel is the label of a machine that overrides the cipher suite.
+const CipherLabel = "bmc-cipher-suite"
+
+// Config is one machine behind IPMI and how to reach it.
+type Config struct {
+	BMC         access.BMC
+	Host, Port  string
+	CipherSuite string
+	Tool        string        // path of ipmitool
+	CommandTime time.Duration // ipmitool is killed after it
+	Gap         time.Duration // minimum pause between commands; a quirk may extend it
+}
+
+// Host is one machine behind IPMI. Every command runs in a session of its own, which ipmitool
+// closes. It is safe for concurrent use.
+type Host struct {
+	cfg Config
 
 	mu     sync.Mutex
 	asked  bool // the vendor was read
@@ -35,12 +47,15 @@ type ipmiHost struct {
 	kept   time.Time // last request to keep the boot flags
 }
 
+// New returns the driver of a machine. It starts no command.
+func New(c Config) *Host { return &Host{cfg: c} }
+
 // gap returns the minimum time between two commands.
-func (h *ipmiHost) gap() time.Duration {
-	return max(h.cfg.IPMIGap, h.quirksNow().IPMIGap)
+func (h *Host) gap() time.Duration {
+	return max(h.cfg.Gap, h.quirksNow().IPMIGap)
 }
 
-func (h *ipmiHost) quirksNow() access.Quirks {
+func (h *Host) quirksNow() access.Quirks {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.quirks
@@ -48,7 +63,7 @@ func (h *ipmiHost) quirksNow() access.Quirks {
 
 // turn blocks until a command may run, and returns the account. Before the first command it reads
 // the vendor of the BMC, for the quirk table.
-func (h *ipmiHost) turn(ctx context.Context, write bool) (a Account, leave func(error), err error) {
+func (h *Host) turn(ctx context.Context, write bool) (a access.Account, leave func(error), err error) {
 	h.mu.Lock()
 	first := !h.asked
 	h.asked = true
@@ -61,7 +76,7 @@ func (h *ipmiHost) turn(ctx context.Context, write bool) (a Account, leave func(
 			return a, nil, err
 		}
 	}
-	out, err := h.gate.Enter(ctx, write)
+	out, err := h.cfg.BMC.Gate.Enter(ctx, write)
 	if err != nil {
 		return a, nil, err
 	}
@@ -70,7 +85,7 @@ func (h *ipmiHost) turn(ctx context.Context, write bool) (a Account, leave func(
 			out()
 		}
 	}()
-	ended, err := h.gate.Pace(ctx, h.gap())
+	ended, err := h.cfg.BMC.Gate.Pace(ctx, h.gap())
 	if err != nil {
 		return a, nil, err
 	}
@@ -79,19 +94,19 @@ func (h *ipmiHost) turn(ctx context.Context, write bool) (a Account, leave func(
 			ended(false)
 		}
 	}()
-	if a, err = h.account(ctx); err != nil {
+	if a, err = h.cfg.BMC.Account(ctx); err != nil {
 		return a, nil, err
 	}
-	if err = h.refused.Begin(ctx, a); err != nil {
+	if err = h.cfg.BMC.Logins.Begin(ctx, a); err != nil {
 		return a, nil, err
 	}
 	return a, func(err error) {
-		defer h.refused.End()
+		defer h.cfg.BMC.Logins.End()
 		switch {
 		case err == nil:
-			h.refused.Done(a, true)
+			h.cfg.BMC.Logins.Done(a, true)
 		case providers.ClassOf(err) == providers.Auth:
-			h.refused.Done(a, false)
+			h.cfg.BMC.Logins.Done(a, false)
 		}
 		ended(providers.ClassOf(err) != providers.Late) // a late command was not sent: no gap follows
 		out()
@@ -101,34 +116,35 @@ func (h *ipmiHost) turn(ctx context.Context, write bool) (a Account, leave func(
 // library runs f with bmclib's driver for ipmitool. That driver cannot tell a refused login from
 // silence, and the BMC would count each refusal. So the caller must have logged in with run right
 // before.
-func (h *ipmiHost) library(ctx context.Context, f func(context.Context, *ipmitool.Conn) error) error {
+func (h *Host) library(ctx context.Context, f func(context.Context, *ipmitool.Conn) error) error {
 	a, leave, err := h.turn(ctx, false)
 	if err != nil {
 		return err
 	}
-	path, err := exec.LookPath(h.cfg.Ipmitool)
+	path, err := exec.LookPath(h.cfg.Tool)
 	if err == nil {
-		host := h.host
+		host := h.cfg.Host
 		if strings.Contains(host, ":") {
 			host = "[" + host + "]" // bmclib appends the port
 		}
 		var c *ipmitool.Conn
-		c, err = ipmitool.New(host, a.User, a.Password, ipmitool.WithPort(h.port),
-			ipmitool.WithCipherSuite(h.suite), ipmitool.WithIpmitoolPath(path))
+		c, err = ipmitool.New(host, a.User, a.Password, ipmitool.WithPort(h.cfg.Port),
+			ipmitool.WithCipherSuite(h.cfg.CipherSuite), ipmitool.WithIpmitoolPath(path))
 		if err == nil {
 			ctx, cancel := context.WithTimeout(ctx, h.cfg.CommandTime)
 			defer cancel()
 			err = f(ctx, c)
-			err = ipmiError(ctx, "ipmitool", err, fmt.Sprint(err))
+			err = ToolError(ctx, "ipmitool", err, fmt.Sprint(err))
 		}
 	} else {
-		err = noIpmitool(err)
+		err = NoTool(err)
 	}
 	leave(err)
 	return err
 }
 
-func noIpmitool(err error) error {
+// NoTool returns the error for a host without ipmitool.
+func NoTool(err error) error {
 	return providers.Errorf(providers.Unsupported, "start ipmitool",
 		"%w: install it (Debian: ipmitool), or set the provider's ipmitool to its path", err)
 }
@@ -136,17 +152,17 @@ func noIpmitool(err error) error {
 // run runs ipmitool and returns its output. For an effect, the not-after time is checked right
 // before the program starts. The program is killed with its children after CommandTime, or when
 // ctx ends.
-func (h *ipmiHost) run(ctx context.Context, effect bool, args ...string) (string, error) {
+func (h *Host) run(ctx context.Context, effect bool, args ...string) (string, error) {
 	return h.command(ctx, effect, append([]string{"-v"}, args...)) // -v shows why a login failed
 }
 
 // table reads a list of sensors or events. With -v ipmitool prints other words, some of them wrong.
 // Without it a failed login is not explained: the caller must have logged in with run before.
-func (h *ipmiHost) table(ctx context.Context, args ...string) (string, error) {
+func (h *Host) table(ctx context.Context, args ...string) (string, error) {
 	return h.command(ctx, false, args)
 }
 
-func (h *ipmiHost) command(ctx context.Context, effect bool, args []string) (string, error) {
+func (h *Host) command(ctx context.Context, effect bool, args []string) (string, error) {
 	a, leave, err := h.turn(ctx, effect)
 	if err != nil {
 		return "", err
@@ -156,16 +172,16 @@ func (h *ipmiHost) command(ctx context.Context, effect bool, args []string) (str
 	return out, err
 }
 
-func (h *ipmiHost) exec(ctx context.Context, a Account, effect bool, args []string) (string, error) {
+func (h *Host) exec(ctx context.Context, a access.Account, effect bool, args []string) (string, error) {
 	what := "ipmitool " + strings.TrimPrefix(strings.Join(args, " "), "-v ")
-	path, err := exec.LookPath(h.cfg.Ipmitool)
+	path, err := exec.LookPath(h.cfg.Tool)
 	if err != nil {
-		return "", noIpmitool(err)
+		return "", NoTool(err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.CommandTime)
 	defer cancel()
 	argv := append([]string{
-		path, "-I", "lanplus", "-H", h.host, "-p", h.port, "-U", a.User, "-E", "-C", h.suite,
+		path, "-I", "lanplus", "-H", h.cfg.Host, "-p", h.cfg.Port, "-U", a.User, "-E", "-C", h.cfg.CipherSuite,
 		"-N", "5", "-R", "2",
 	}, args...)
 	if timeout, err := exec.LookPath("timeout"); err == nil { // kills it even if this process is stopped
@@ -190,12 +206,12 @@ func (h *ipmiHost) exec(ctx context.Context, a Account, effect bool, args []stri
 	}
 	err = cmd.Run()
 	said := quiet(out.String())
-	return said, ipmiError(ctx, what, err, said)
+	return said, ToolError(ctx, what, err, said)
 }
 
 // env returns the whole environment of ipmitool. The password is not an argument, because arguments
 // are visible to all users.
-func (h *ipmiHost) env(a Account) []string {
+func (h *Host) env(a access.Account) []string {
 	return []string{"IPMITOOL_PASSWORD=" + a.Password, "LC_ALL=C", "HOME=/nonexistent"}
 }
 
@@ -213,9 +229,9 @@ func quiet(out string) string {
 	return b.String()
 }
 
-// ipmiError classifies an error by the output of ipmitool. The output is the same for a BMC that
+// ToolError classifies an error of ipmitool by its output. The output is the same for a BMC that
 // does not exist and for one that does not answer.
-func ipmiError(ctx context.Context, what string, err error, out string) error {
+func ToolError(ctx context.Context, what string, err error, out string) error {
 	if err == nil {
 		return nil
 	}

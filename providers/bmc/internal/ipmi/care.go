@@ -1,4 +1,4 @@
-package bmc
+package ipmi
 
 import (
 	"cmp"
@@ -27,7 +27,7 @@ func fields(out string) map[string]string {
 }
 
 // mcInfo reads the BMC's own data, and sets its quirks.
-func (h *ipmiHost) mcInfo(ctx context.Context) (map[string]string, error) {
+func (h *Host) mcInfo(ctx context.Context) (map[string]string, error) {
 	h.mu.Lock()
 	h.asked = true
 	h.mu.Unlock()
@@ -42,13 +42,13 @@ func (h *ipmiHost) mcInfo(ctx context.Context) (map[string]string, error) {
 	return f, nil
 }
 
-// inventory reads the little that IPMI has: the FRU data of the board.
-func (h *ipmiHost) inventory(ctx context.Context) (*Inventory, error) {
+// Inventory reads the little that IPMI has: the FRU data of the board.
+func (h *Host) Inventory(ctx context.Context) (*providers.Inventory, error) {
 	mc, err := h.mcInfo(ctx)
 	if err != nil {
 		return nil, err
 	}
-	v := &Inventory{
+	v := &providers.Inventory{
 		BMC:     mc["Firmware Revision"],
 		Missing: []string{"processors, memory, disks, network ports: not available over IPMI"},
 	}
@@ -64,8 +64,8 @@ func (h *ipmiHost) inventory(ctx context.Context) (*Inventory, error) {
 	return v, nil
 }
 
-// events reads the system event log with bmclib and its parser.
-func (h *ipmiHost) events(ctx context.Context) (all []Event, err error) {
+// Events reads the system event log with bmclib and its parser.
+func (h *Host) Events(ctx context.Context) (all []providers.Event, err error) {
 	if _, err := h.mcInfo(ctx); err != nil { // logs in, as library requires
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (h *ipmiHost) events(ctx context.Context) (all []Event, err error) {
 }
 
 // parseEvent converts a row of bmclib: id, time, sensor, message.
-func parseEvent(row []string) (e Event) {
+func parseEvent(row []string) (e providers.Event) {
 	for i, p := range []*string{&e.ID, nil, &e.Sensor, &e.Message} {
 		if p != nil && i < len(row) {
 			*p = access.Clip(row[i], 1000)
@@ -109,11 +109,11 @@ func parseTime(s string) time.Time {
 	return time.Time{}
 }
 
-// progress returns nothing: over IPMI, BMCs do not report it in a common way.
-func (h *ipmiHost) progress(context.Context) (Progress, error) { return Progress{}, nil }
+// Progress returns nothing: over IPMI, BMCs do not report it in a common way.
+func (h *Host) Progress(context.Context) (access.Progress, error) { return access.Progress{}, nil }
 
-// identify switches the locator light on until it is switched off.
-func (h *ipmiHost) identify(ctx context.Context, on bool) error {
+// Identify switches the locator light on until it is switched off.
+func (h *Host) Identify(ctx context.Context, on bool) error {
 	how := "0"
 	if on {
 		how = "force"
@@ -122,9 +122,9 @@ func (h *ipmiHost) identify(ctx context.Context, on bool) error {
 	return err
 }
 
-// light reads the Get Chassis Status command (IPMI 2.0 §28.2): bits 6 to 4 of the third byte, if
+// Light reads the Get Chassis Status command (IPMI 2.0 §28.2): bits 6 to 4 of the third byte, if
 // the BMC has them.
-func (h *ipmiHost) light(ctx context.Context) (providers.LightState, error) {
+func (h *Host) Light(ctx context.Context) (providers.LightState, error) {
 	out, err := h.run(ctx, false, "raw", "0x00", "0x01")
 	if err != nil {
 		return providers.LightUnknown, err
@@ -149,16 +149,16 @@ func parseLight(out string) providers.LightState {
 	return providers.LightOn
 }
 
-// clearEvents empties the event log.
-func (h *ipmiHost) clearEvents(ctx context.Context) error {
+// ClearEvents empties the event log.
+func (h *Host) ClearEvents(ctx context.Context) error {
 	_, err := h.run(ctx, true, "sel", "clear")
 	return err
 }
 
-// resetBMC sends a cold reset. ipmitool does not wait for the answer, because a BMC may send none
+// ResetBMC sends a cold reset. ipmitool does not wait for the answer, because a BMC may send none
 // (IPMI 2.0 section 20.2). So nil means that the request left this host, not that the BMC has
 // accepted it.
-func (h *ipmiHost) resetBMC(ctx context.Context) error {
+func (h *Host) ResetBMC(ctx context.Context) error {
 	_, err := h.run(ctx, true, "mc", "reset", "cold")
 	return err
 }

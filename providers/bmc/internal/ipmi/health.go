@@ -1,4 +1,4 @@
-package bmc
+package ipmi
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
-// health reads the sensors (SDR) and then the newest entries of the event log (SEL).
-func (h *ipmiHost) health(ctx context.Context) (providers.Health, error) {
+// Health reads the sensors (SDR) and then the newest entries of the event log (SEL).
+func (h *Host) Health(ctx context.Context) (providers.Health, error) {
 	if _, err := h.mcInfo(ctx); err != nil { // logs in, as table requires
 		return providers.Health{}, err
 	}

@@ -1,4 +1,4 @@
-package bmc
+package ipmi
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package bmc
+package ipmi
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
-// power reads the power state, which ipmitool prints in words.
-func (h *ipmiHost) power(ctx context.Context) (providers.PowerState, error) {
+// Power reads the power state, which ipmitool prints in words.
+func (h *Host) Power(ctx context.Context) (providers.PowerState, error) {
 	out, err := h.run(ctx, false, "chassis", "power", "status")
 	if err != nil {
 		return providers.PowerUnknown, err
@@ -31,8 +31,8 @@ func parsePower(out string) providers.PowerState {
 	return providers.PowerUnknown
 }
 
-// setPower presses the button, with one command.
-func (h *ipmiHost) setPower(ctx context.Context, a providers.PowerAction) error {
+// SetPower presses the button, with one command.
+func (h *Host) SetPower(ctx context.Context, a providers.PowerAction) error {
 	word, want := "", providers.PowerOff
 	switch a {
 	case providers.ActionOn:
@@ -52,7 +52,7 @@ func (h *ipmiHost) setPower(ctx context.Context, a providers.PowerAction) error 
 		refusal = class == providers.Transient || class == providers.Unsupported
 	}
 	if refusal {
-		if is, rerr := h.power(providers.Unhurried(ctx)); rerr == nil && is == want {
+		if is, rerr := h.Power(providers.Unhurried(ctx)); rerr == nil && is == want {
 			return nil
 		}
 	}
@@ -95,7 +95,8 @@ func parseBootFlags(out string, q access.Quirks) (providers.BootDevice, error) {
 		"no boot flags in the output of ipmitool: %s", access.Clip(out, access.MaxText))
 }
 
-func (h *ipmiHost) boot(ctx context.Context) (providers.BootDevice, error) {
+// Boot reads the boot flags.
+func (h *Host) Boot(ctx context.Context) (providers.BootDevice, error) {
 	out, err := h.run(ctx, false, "chassis", "bootparam", "get", "5")
 	if err != nil {
 		return providers.BootDevice{}, err
@@ -103,8 +104,8 @@ func (h *ipmiHost) boot(ctx context.Context) (providers.BootDevice, error) {
 	return parseBootFlags(out, h.quirksNow())
 }
 
-// setBoot sets the flags and reads them back.
-func (h *ipmiHost) setBoot(ctx context.Context, d providers.BootDevice) error {
+// SetBoot sets the flags and reads them back.
+func (h *Host) SetBoot(ctx context.Context, d providers.BootDevice) error {
 	args := []string{"chassis", "bootdev"}
 	switch d.Mode {
 	case "PXE":
@@ -131,7 +132,7 @@ func (h *ipmiHost) setBoot(ctx context.Context, d providers.BootDevice) error {
 	if _, err := h.run(ctx, true, args...); err != nil {
 		return err
 	}
-	got, err := h.boot(providers.Unhurried(ctx))
+	got, err := h.Boot(providers.Unhurried(ctx))
 	if err != nil {
 		return err
 	}
@@ -152,13 +153,16 @@ func keptBoot(want, got providers.BootDevice, q access.Quirks) bool {
 	return got == want
 }
 
+// keptFor is how long the BMC is not asked again to keep the boot flags.
+const keptFor = 30 * time.Second
+
 // keepFlags makes the BMC keep the boot flags for longer than a minute (IPMI 2.0 table 28-14,
 // parameter 3, bit 3). The other bits would keep them through presses of the button, resets and
 // watchdogs, and a machine would boot a second time from a one-time device. Errors are ignored,
 // because some BMCs do not support it. It is no effect: nothing boots by it.
-func (h *ipmiHost) keepFlags(ctx context.Context) {
+func (h *Host) keepFlags(ctx context.Context) {
 	h.mu.Lock()
-	wanted := h.quirks.BootFlagsExpire && time.Since(h.kept) > bootFresh
+	wanted := h.quirks.BootFlagsExpire && time.Since(h.kept) > keptFor
 	if wanted {
 		h.kept = time.Now()
 	}
