@@ -27,7 +27,6 @@ func larger() map[string]int {
 		"fsm":                   81,
 		"cluster":               58,
 		"server":                53,
-		"providers/bmc":         30,
 		"server/ui":             34,
 		"internal/bench":        32,
 		"server/auth":           29,

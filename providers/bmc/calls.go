@@ -80,7 +80,7 @@ func (p *Provider) count(c *controller, by Protocol, began time.Time, err error)
 	if p.called == nil {
 		return
 	}
-	vendor, _ := c.redfish.vendor()
+	vendor, _ := c.redfish.Vendor()
 	outcome := "ok"
 	switch {
 	case errors.As(err, new(*Stuck)):

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/redfish"
 )
 
 // The interfaces of the drivers. A driver returns Unsupported for operations that it lacks.
@@ -124,7 +125,7 @@ func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint
 
 // fallback returns the Redfish driver if IPMI lacks the operation and the BMC turns out to speak
 // Redfish. Redfish is probed again soon, because the alternative is a permanent error.
-func (c *controller) fallback(ctx context.Context, m providers.Machine, e endpoint, err error) (*redfishHost, bool) {
+func (c *controller) fallback(ctx context.Context, m providers.Machine, e endpoint, err error) (*redfish.Host, bool) {
 	if !errors.Is(err, errLacks) {
 		return nil, false
 	}
@@ -137,7 +138,7 @@ func (c *controller) fallback(ctx context.Context, m providers.Machine, e endpoi
 
 // absent reports whether err shows that there is no Redfish service: something else answers at the
 // address, or nothing does.
-func absent(err error) bool { return errors.Is(err, errNoRedfish) || access.Silent(err) }
+func absent(err error) bool { return errors.Is(err, redfish.ErrNoService) || access.Silent(err) }
 
 // outcome records whether the driver got an answer.
 func (c *controller) outcome(err error) {
@@ -153,6 +154,5 @@ func (c *controller) outcome(err error) {
 	if c.silence++; c.silence >= maxSilence {
 		c.driver = ""
 	}
-	c.acceptsButSilent = c.redfish.heard.Swap(false)
-	c.redfish.http.CloseIdleConnections() // first step of the escalation: reconnect
+	c.acceptsButSilent = c.redfish.Reconnect() // first step of the escalation
 }

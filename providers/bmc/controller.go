@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/ipmi"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/redfish"
 )
 
 // device is one BMC with the state that all operations on it share, with any account.
@@ -35,7 +36,7 @@ type controller struct {
 	key     string // in Memory
 	bmc     access.BMC
 	breaker *gobreaker.CircuitBreaker[struct{}]
-	redfish *redfishClient
+	redfish *redfish.Client
 
 	loading sync.Mutex
 	loaded  bool
@@ -49,7 +50,7 @@ type controller struct {
 	silence          int       // consecutive unanswered operations
 	opened           int       // times that the breaker has opened since it was closed
 	acceptsButSilent bool      // the last unanswered operation had a connection, so the network is fine
-	hosts            map[string]*redfishHost
+	hosts            map[string]*redfish.Host
 	ipmi             map[string]*ipmi.Host
 	vendors          map[Protocol]*vendorHost
 }
@@ -109,7 +110,7 @@ func (p *Provider) newController(e endpoint, key string, at *device) *controller
 		device:  at,
 		p:       p,
 		key:     key,
-		hosts:   map[string]*redfishHost{},
+		hosts:   map[string]*redfish.Host{},
 		ipmi:    map[string]*ipmi.Host{},
 		vendors: map[Protocol]*vendorHost{},
 	}
@@ -120,57 +121,54 @@ func (p *Provider) newController(e endpoint, key string, at *device) *controller
 		defer c.state.Unlock()
 		c.memo.Refused, c.memo.RefusedWith = n, version
 	})
-	c.redfish = &redfishClient{
-		base:    e.redfish,
-		http:    newHTTP(p.tls),
-		gate:    c.gate,
-		timeout: p.cfg.RequestTime,
-		verify:  p.cfg.Settle,
-		login:   c.loginDeps(),
-	}
+	c.redfish = redfish.New(redfish.Config{
+		BMC:     c.bmc,
+		Base:    e.redfish,
+		HTTP:    newHTTP(p.tls),
+		Timeout: p.cfg.RequestTime,
+		Verify:  p.cfg.Settle,
+		Record:  record{c},
+	})
 	return c
 }
 
-// loginDeps returns the callbacks with which the Redfish client stores its login state.
-func (c *controller) loginDeps() loginDeps {
-	return loginDeps{
-		account: c.account,
-		refused: c.bmc.Logins,
-		begin: func(ctx context.Context) error {
-			c.state.Lock()
-			c.memo.LoggingIn = true
-			c.state.Unlock()
-			if err := c.flush(ctx); err != nil {
-				return providers.Errorf(providers.Transient, "record a login at BMC "+c.key, "%w", err)
-			}
-			return nil
-		},
-		begun: func() bool {
-			c.state.Lock()
-			defer c.state.Unlock()
-			return c.memo.LoggingIn
-		},
-		noted: func(ctx context.Context, path string, more bool) {
-			c.state.Lock()
-			c.memo.Session, c.memo.LoggingIn = path, more
-			c.state.Unlock()
-			c.save(ctx)
-		},
-		ended: func(ctx context.Context, path string) {
-			c.state.Lock()
-			if c.memo.Session == path {
-				c.memo.Session = ""
-			}
-			c.state.Unlock()
-			c.save(ctx)
-		},
-		former: func() string {
-			c.state.Lock()
-			defer c.state.Unlock()
-			return c.memo.Session
-		},
-		quirks: func() access.Quirks { return access.QuirksOf(c.redfish.vendor()) },
+// record stores the sessions of the Redfish client in the memo of its BMC.
+type record struct{ c *controller }
+
+// Begin records that a login begins.
+func (r record) Begin(ctx context.Context) error {
+	r.c.state.Lock()
+	r.c.memo.LoggingIn = true
+	r.c.state.Unlock()
+	if err := r.c.flush(ctx); err != nil {
+		return providers.Errorf(providers.Transient, "record a login at BMC "+r.c.key, "%w", err)
 	}
+	return nil
+}
+
+// Noted records the open session.
+func (r record) Noted(ctx context.Context, path string, more bool) {
+	r.c.state.Lock()
+	r.c.memo.Session, r.c.memo.LoggingIn = path, more
+	r.c.state.Unlock()
+	r.c.save(ctx)
+}
+
+// Ended deletes the record of a session.
+func (r record) Ended(ctx context.Context, path string) {
+	r.c.state.Lock()
+	if r.c.memo.Session == path {
+		r.c.memo.Session = ""
+	}
+	r.c.state.Unlock()
+	r.c.save(ctx)
+}
+
+// Left returns the recorded session, and whether a login is recorded without its result.
+func (r record) Left() (path string, more bool) {
+	r.c.state.Lock()
+	defer r.c.state.Unlock()
+	return r.c.memo.Session, r.c.memo.LoggingIn
 }
 
 // load reads the stored state of the BMC before the first operation.
@@ -195,7 +193,7 @@ func (c *controller) load(ctx context.Context) error {
 	} else {
 		c.memo = memo
 	}
-	if path := c.redfish.carryOn(memo.Session); path != "" { // a session left open by our last term
+	if path := c.redfish.CarryOn(memo.Session); path != "" { // a session left open by our last term
 		c.memo.Session, c.memo.LoggingIn = path, true
 	}
 	c.loaded, c.kept = true, memo
@@ -210,16 +208,6 @@ func (c *controller) invalidate() {
 	c.loading.Lock()
 	defer c.loading.Unlock()
 	c.loaded = false
-}
-
-// vendor returns the vendor and product that the service root reports.
-func (c *redfishClient) vendor() (vendor, product string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.root == nil {
-		return "", ""
-	}
-	return cmp.Or(c.root.Vendor, c.root.Product), c.root.Product
 }
 
 // account returns the current account of the BMC.
@@ -273,13 +261,13 @@ func (c *controller) exclusive(ctx context.Context) (leave func(), err error) {
 }
 
 // redfishOf returns the Redfish driver of a machine.
-func (c *controller) redfishOf(m providers.Machine, e endpoint) *redfishHost {
+func (c *controller) redfishOf(m providers.Machine, e endpoint) *redfish.Host {
 	c.state.Lock()
 	defer c.state.Unlock()
 	id := e.system + " " + m.GetSpec().GetSerial()
 	h := c.hosts[id]
 	if h == nil {
-		h = &redfishHost{c: c.redfish, system: e.system, serial: m.GetSpec().GetSerial()}
+		h = c.redfish.Host(e.system, m.GetSpec().GetSerial())
 		c.hosts[id] = h
 	}
 	return h

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/redfish"
 )
 
 // Inspect returns the BMC's view of the machine. A BMC that does not answer is a fact, not an
@@ -14,12 +15,8 @@ import (
 func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
 	f := providers.Facts{ReachableReason: providers.NotProbed, ReachableUnknown: true}
 	inspect := func(ctx context.Context, c *controller, d any, by Protocol) error {
-		if h, ok := d.(*redfishHost); ok {
-			s, err := h.read(ctx)
-			if err == nil {
-				s.facts(&f)
-			}
-			return err
+		if h, ok := d.(*redfish.Host); ok {
+			return h.Facts(ctx, &f)
 		}
 		pd, err := as[powerDriver](c, d, by, "inspect the BMC")
 		if err != nil {
@@ -64,20 +61,6 @@ func (p *Provider) stuck(m providers.Machine) bool {
 	long := c.opened >= 2 && c.acceptsButSilent
 	c.state.Unlock()
 	return long && c.mayReset("reset the BMC") == nil
-}
-
-// facts fills in the facts that a system shows.
-func (s *computerSystem) facts(f *providers.Facts) {
-	f.BMCReachable, f.BMCReason = true, "RedfishOK"
-	switch {
-	case s.PowerState == "Off":
-		f.ReachableReason, f.ReachableUnknown = "PoweredOff", false
-	case s.BootProgress.LastState == "OSRunning":
-		f.Reachable, f.ReachableReason, f.ReachableUnknown = true, "OSRunning", false
-		f.BootID = s.LastReset
-	case s.BootProgress.LastState != "" && s.BootProgress.LastState != "None":
-		f.ReachableReason, f.ReachableUnknown = s.BootProgress.LastState, false
-	}
 }
 
 // reasonOf returns the reason of a condition for err.

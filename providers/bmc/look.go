@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/redfish"
 )
 
 // Intervals of the probes for Redfish on a BMC that is driven over IPMI, and the time limit for
@@ -69,12 +70,12 @@ func (c *controller) lookDue(ctx context.Context, every time.Duration) bool {
 // redfishAgain probes now and then for Redfish on a BMC that is driven over IPMI, and switches to
 // Redfish if it answers. Otherwise a web server that was down when the driver was chosen would cost
 // the machine its virtual media permanently. It leaves time for a query over IPMI.
-func (c *controller) redfishAgain(ctx context.Context, h *redfishHost, every time.Duration) bool {
+func (c *controller) redfishAgain(ctx context.Context, h *redfish.Host, every time.Duration) bool {
 	if !c.lookDue(ctx, every) {
 		return false
 	}
 	readCtx, cancel := withShare(ctx, lookTime)
-	_, err := c.redfish.readRoot(readCtx)
+	err := c.redfish.Probe(readCtx)
 	cancel()
 	if err != nil {
 		return false

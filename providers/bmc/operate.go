@@ -72,7 +72,7 @@ func (p *Provider) panicking(ctx context.Context, c *controller) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(providers.Unhurried(ctx)), closeTime)
 	defer cancel()
-	_ = c.redfish.release(ctx, false)
+	_ = c.redfish.Release(ctx, false)
 	panic(r)
 }
 

@@ -87,7 +87,7 @@ func (p *Provider) Run(ctx context.Context) error {
 		select {
 		case <-t.C:
 			p.each(func(c *controller) {
-				if err := c.redfish.idle(ctx, p.cfg.Idle); err != nil && ctx.Err() == nil {
+				if err := c.redfish.Idle(ctx, p.cfg.Idle); err != nil && ctx.Err() == nil {
 					p.log.Warn("ending an unused session failed, will retry", "bmc", c.key, "error", err)
 				}
 			})
@@ -129,7 +129,7 @@ func (p *Provider) release(ctx context.Context, closing bool) error {
 	var mu sync.Mutex
 	var errs []error
 	p.each(func(c *controller) {
-		err := c.redfish.release(ctx, closing)
+		err := c.redfish.Release(ctx, closing)
 		if err == nil {
 			err = p.drop(ctx, c)
 		}
@@ -150,7 +150,7 @@ func (p *Provider) drop(ctx context.Context, c *controller) error {
 		delete(p.bmcs, c.key)
 	}
 	p.mu.Unlock()
-	return c.redfish.release(ctx, true)
+	return c.redfish.Release(ctx, true)
 }
 
 // maxConcurrent bounds how many BMCs each contacts concurrently.
@@ -198,7 +198,7 @@ func (p *Provider) Settle(m providers.Machine) time.Duration {
 			sends = 0
 		}
 		for _, h := range c.hosts {
-			d = max(d, h.quirksNow().Settle)
+			d = max(d, h.Settle())
 		}
 	}
 	return d + sends

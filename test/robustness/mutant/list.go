@@ -115,7 +115,8 @@ func Mutants() []Mutant {
 		{
 			Name: "leftsession", Breaks: "a leader ends the session that the former leader left on a BMC",
 			Scenario: killWithSession(),
-			Patches:  []Patch{{"providers/bmc/redfish_session.go", "former := c.login.former()", "former := \"\""}},
+			Patches: []Patch{{"providers/bmc/internal/redfish/session.go",
+				"former, _ := c.cfg.Record.Left()", "former := \"\""}},
 		},
 		{
 			Name: "answerisevidence", Breaks: "the answer of a BMC to a press is not evidence",

@@ -1,4 +1,4 @@
-package bmc
+package redfish
 
 import (
 	"cmp"
@@ -12,7 +12,7 @@ import (
 )
 
 // Power reads the power state. During a transition, or while paused, it is unknown: poll again.
-func (h *redfishHost) Power(ctx context.Context) (providers.PowerState, error) {
+func (h *Host) Power(ctx context.Context) (providers.PowerState, error) {
 	s, err := h.read(ctx)
 	if err != nil {
 		return providers.PowerUnknown, err
@@ -33,7 +33,7 @@ func (s *computerSystem) state() providers.PowerState {
 
 // SetPower presses the button. The address of the action and its allowed values are kept: an effect
 // has half a second, and some services need longer for a single response.
-func (h *redfishHost) SetPower(ctx context.Context, a providers.PowerAction) error {
+func (h *Host) SetPower(ctx context.Context, a providers.PowerAction) error {
 	want := providers.PowerOff
 	if a == providers.ActionOn {
 		want = providers.PowerOn
@@ -69,7 +69,7 @@ func (h *redfishHost) SetPower(ctx context.Context, a providers.PowerAction) err
 }
 
 // resetType returns the ResetType for a power action.
-func (h *redfishHost) resetType(ctx context.Context, s *computerSystem, a providers.PowerAction) (string, error) {
+func (h *Host) resetType(ctx context.Context, s *computerSystem, a providers.PowerAction) (string, error) {
 	types, err := h.resetTypes(ctx, s.Actions.Reset)
 	if err != nil {
 		return "", err
@@ -83,4 +83,27 @@ func (h *redfishHost) resetType(ctx context.Context, s *computerSystem, a provid
 		return pick("turn off softly", types, string(redfish.GracefulShutdownResetType))
 	}
 	return "", access.UnknownAction(a)
+}
+
+// Facts reads the system and fills in the facts that it shows.
+func (h *Host) Facts(ctx context.Context, f *providers.Facts) error {
+	s, err := h.read(ctx)
+	if err == nil {
+		s.facts(f)
+	}
+	return err
+}
+
+// facts fills in the facts that a system shows.
+func (s *computerSystem) facts(f *providers.Facts) {
+	f.BMCReachable, f.BMCReason = true, "RedfishOK"
+	switch {
+	case s.PowerState == "Off":
+		f.ReachableReason, f.ReachableUnknown = "PoweredOff", false
+	case s.BootProgress.LastState == "OSRunning":
+		f.Reachable, f.ReachableReason, f.ReachableUnknown = true, "OSRunning", false
+		f.BootID = s.LastReset
+	case s.BootProgress.LastState != "" && s.BootProgress.LastState != "None":
+		f.ReachableReason, f.ReachableUnknown = s.BootProgress.LastState, false
+	}
 }

@@ -1,4 +1,4 @@
-package bmc
+package redfish
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 // change anything.
 type view struct {
 	ctx context.Context
-	c   *redfishClient
+	c   *Client
 }
 
 var (

@@ -1,4 +1,4 @@
-package bmc
+package redfish
 
 import (
 	"cmp"
@@ -12,16 +12,17 @@ import (
 	"github.com/stmcginnis/gofish/common"
 	"github.com/stmcginnis/gofish/redfish"
 
+	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
 // Inventory reads the parts of the machine. A part that cannot be read is listed in Missing.
-func (h *redfishHost) Inventory(ctx context.Context) (*Inventory, error) {
+func (h *Host) Inventory(ctx context.Context) (*providers.Inventory, error) {
 	s, err := h.read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	v := &Inventory{
+	v := &providers.Inventory{
 		Manufacturer: s.Manufacturer,
 		Model:        s.Model,
 		Serial:       s.SerialNumber,
@@ -53,7 +54,7 @@ func (h *redfishHost) Inventory(ctx context.Context) (*Inventory, error) {
 			case p.Status.State == common.AbsentState:
 				continue
 			case p.ProcessorType == redfish.GPUProcessorType || p.ProcessorType == redfish.AcceleratorProcessorType:
-				v.GPUs = append(v.GPUs, Card{
+				v.GPUs = append(v.GPUs, providers.Card{
 					Slot:     cmp.Or(p.Socket, p.ID),
 					Model:    strings.TrimSpace(p.Manufacturer + " " + p.Model),
 					Serial:   p.SerialNumber,
@@ -64,7 +65,7 @@ func (h *redfishHost) Inventory(ctx context.Context) (*Inventory, error) {
 			case p.ProcessorType != "" && p.ProcessorType != redfish.CPUProcessorType:
 				continue
 			}
-			v.CPUs = append(v.CPUs, CPU{
+			v.CPUs = append(v.CPUs, providers.CPU{
 				Slot:    cmp.Or(p.Socket, p.ID),
 				Model:   p.Model,
 				Cores:   p.TotalCores,
@@ -81,7 +82,7 @@ func (h *redfishHost) Inventory(ctx context.Context) (*Inventory, error) {
 			if m.Status.State == common.AbsentState || m.CapacityMiB == 0 {
 				continue
 			}
-			d := DIMM{
+			d := providers.DIMM{
 				Slot:    cmp.Or(m.DeviceLocator, m.ID),
 				Bytes:   int64(m.CapacityMiB) << 20,
 				Type:    string(m.MemoryDeviceType),
@@ -98,7 +99,7 @@ func (h *redfishHost) Inventory(ctx context.Context) (*Inventory, error) {
 		all, err := redfish.ListReferencedEthernetInterfaces(at, s.EthernetInterfaces.ID)
 		for _, e := range all {
 			mac := strings.ToLower(cmp.Or(e.PermanentMACAddress, e.MACAddress))
-			v.NICs = append(v.NICs, NIC{
+			v.NICs = append(v.NICs, providers.NIC{
 				Name: cmp.Or(e.ID, path.Base(e.ODataID)),
 				MAC:  strings.ReplaceAll(mac, "-", ":"),
 				Mbps: e.SpeedMbps,
@@ -118,7 +119,7 @@ func (h *redfishHost) Inventory(ctx context.Context) (*Inventory, error) {
 const maxPCIe = 128
 
 // readPCIe reads the PCIe devices of the system.
-func readPCIe(v *Inventory, at view, devices []link) error {
+func readPCIe(v *providers.Inventory, at view, devices []link) error {
 	var errs []error
 	for n, l := range devices {
 		if n == maxPCIe {
@@ -131,7 +132,7 @@ func readPCIe(v *Inventory, at view, devices []link) error {
 			continue
 		}
 		if d.Status.State != common.AbsentState {
-			v.PCIe = append(v.PCIe, Card{
+			v.PCIe = append(v.PCIe, providers.Card{
 				Slot:     cmp.Or(d.Slot.Location.PartLocation.ServiceLabel, d.ID),
 				Model:    strings.TrimSpace(d.Manufacturer + " " + cmp.Or(d.Model, d.Name)),
 				Serial:   d.SerialNumber,
@@ -144,7 +145,7 @@ func readPCIe(v *Inventory, at view, devices []link) error {
 }
 
 // readDisks reads the drives of all storage controllers.
-func readDisks(v *Inventory, at view, storage string) error {
+func readDisks(v *providers.Inventory, at view, storage string) error {
 	controllers, err := redfish.ListReferencedStorages(at, storage)
 	if err != nil {
 		return err
@@ -155,7 +156,7 @@ func readDisks(v *Inventory, at view, storage string) error {
 			if d.Status.State == common.AbsentState {
 				continue
 			}
-			v.Disks = append(v.Disks, Disk{
+			v.Disks = append(v.Disks, providers.Disk{
 				Slot:     d.ID,
 				Model:    d.Model,
 				Serial:   d.SerialNumber,
@@ -173,14 +174,14 @@ func readDisks(v *Inventory, at view, storage string) error {
 }
 
 // sortParts sorts all parts, because members are read in parallel.
-func sortParts(v *Inventory) {
-	slices.SortFunc(v.CPUs, func(a, b CPU) int { return strings.Compare(a.Slot, b.Slot) })
-	slices.SortFunc(v.Memory, func(a, b DIMM) int { return strings.Compare(a.Slot, b.Slot) })
-	slices.SortFunc(v.Disks, func(a, b Disk) int { return strings.Compare(a.Slot, b.Slot) })
-	for _, cards := range [][]Card{v.GPUs, v.PCIe} {
-		slices.SortFunc(cards, func(a, b Card) int { return strings.Compare(a.Slot, b.Slot) })
+func sortParts(v *providers.Inventory) {
+	slices.SortFunc(v.CPUs, func(a, b providers.CPU) int { return strings.Compare(a.Slot, b.Slot) })
+	slices.SortFunc(v.Memory, func(a, b providers.DIMM) int { return strings.Compare(a.Slot, b.Slot) })
+	slices.SortFunc(v.Disks, func(a, b providers.Disk) int { return strings.Compare(a.Slot, b.Slot) })
+	for _, cards := range [][]providers.Card{v.GPUs, v.PCIe} {
+		slices.SortFunc(cards, func(a, b providers.Card) int { return strings.Compare(a.Slot, b.Slot) })
 	}
-	slices.SortFunc(v.NICs, func(a, b NIC) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(v.NICs, func(a, b providers.NIC) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // healthy reports whether no fault is known.

@@ -1,4 +1,4 @@
-package bmc
+package redfish
 
 import (
 	"context"
@@ -40,7 +40,7 @@ func (v *virtualMedia) inserted() string {
 
 // knownSlot returns the slot if it was read a moment ago, else it reads it. Thus the retry of a
 // late change finds it prepared.
-func (h *redfishHost) knownSlot(ctx context.Context) (*virtualMedia, error) {
+func (h *Host) knownSlot(ctx context.Context) (*virtualMedia, error) {
 	h.mu.Lock()
 	v, at := h.media, h.seenAt
 	h.mu.Unlock()
@@ -52,7 +52,7 @@ func (h *redfishHost) knownSlot(ctx context.Context) (*virtualMedia, error) {
 
 // slot reads the slot for images. The known slot is kept until another one is found, because a BMC
 // that is starting may show none for a while.
-func (h *redfishHost) slot(ctx context.Context) (*virtualMedia, error) {
+func (h *Host) slot(ctx context.Context) (*virtualMedia, error) {
 	h.mu.Lock()
 	known := h.media
 	h.mu.Unlock()
@@ -69,7 +69,7 @@ func (h *redfishHost) slot(ctx context.Context) (*virtualMedia, error) {
 }
 
 // findSlot searches the slots of the system, or else those of its manager.
-func (h *redfishHost) findSlot(ctx context.Context) (*virtualMedia, error) {
+func (h *Host) findSlot(ctx context.Context) (*virtualMedia, error) {
 	s, err := h.known(ctx, bootFresh)
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func (h *redfishHost) findSlot(ctx context.Context) (*virtualMedia, error) {
 // slot has one, it returns a slot that is changed by PATCH, preferably one for images at a URL:
 // Lenovo's XCC lists those for uploaded files first. The choice does not depend on the contents of
 // the slots, so that an inserted image is found again.
-func (h *redfishHost) pickSlot(ctx context.Context, all []link) (best *virtualMedia, err error) {
+func (h *Host) pickSlot(ctx context.Context, all []link) (best *virtualMedia, err error) {
 	for _, m := range all {
 		v, err := h.readSlot(ctx, m.ID)
 		if err != nil {
@@ -131,7 +131,7 @@ func (h *redfishHost) pickSlot(ctx context.Context, all []link) (best *virtualMe
 // external reports whether the slot of a Lenovo BMC accepts a URL.
 func (v *virtualMedia) external() bool { return strings.HasPrefix(path.Base(v.ODataID), "EXT") }
 
-func (h *redfishHost) readSlot(ctx context.Context, at string) (*virtualMedia, error) {
+func (h *Host) readSlot(ctx context.Context, at string) (*virtualMedia, error) {
 	v := new(virtualMedia)
 	res, err := h.c.get(ctx, at, v)
 	if err != nil {
@@ -150,14 +150,14 @@ func (h *redfishHost) readSlot(ctx context.Context, at string) (*virtualMedia, e
 	return v, nil
 }
 
-func (h *redfishHost) keepSlot(v *virtualMedia) {
+func (h *Host) keepSlot(v *virtualMedia) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.media, h.seenAt = v, time.Now()
 }
 
 // changed makes the next knownSlot read the slot again, unless err is of class Late.
-func (h *redfishHost) changed(err error) {
+func (h *Host) changed(err error) {
 	if providers.ClassOf(err) == providers.Late {
 		return
 	}
@@ -166,7 +166,8 @@ func (h *redfishHost) changed(err error) {
 	h.seenAt = time.Time{}
 }
 
-func (h *redfishHost) Media(ctx context.Context) (string, error) {
+// Media returns the URL of the image in the slot, or "".
+func (h *Host) Media(ctx context.Context) (string, error) {
 	v, err := h.slot(ctx)
 	if err != nil {
 		return "", err
@@ -176,7 +177,7 @@ func (h *redfishHost) Media(ctx context.Context) (string, error) {
 
 // Insert puts an image into the slot and verifies it. A slot with another image has to be emptied
 // first.
-func (h *redfishHost) Insert(ctx context.Context, url string) error {
+func (h *Host) Insert(ctx context.Context, url string) error {
 	if url == "" {
 		return providers.Errorf(providers.Unsupported, "insert virtual media", "the URL is empty")
 	}
@@ -205,7 +206,7 @@ func (h *redfishHost) Insert(ctx context.Context, url string) error {
 // write-protected, and Supermicro's X11 refuses explicit parameters. Some BMCs refuse an image
 // without certain parameters. Those are kept, so that a retry after a late request needs only one
 // request.
-func (h *redfishHost) insertBy(ctx context.Context, target, url string) error {
+func (h *Host) insertBy(ctx context.Context, target, url string) error {
 	scheme, _, _ := strings.Cut(url, "://")
 	values := map[string]string{
 		"TransferProtocolType": strings.ToUpper(scheme),
@@ -240,7 +241,7 @@ func (h *redfishHost) insertBy(ctx context.Context, target, url string) error {
 }
 
 // Eject empties the slot and verifies it. It does nothing to an empty slot.
-func (h *redfishHost) Eject(ctx context.Context) error {
+func (h *Host) Eject(ctx context.Context) error {
 	v, err := h.knownSlot(providers.Unhurried(ctx))
 	if err != nil || v.inserted() == "" {
 		return err
@@ -257,7 +258,7 @@ func (h *redfishHost) Eject(ctx context.Context) error {
 	return h.seeMedia(providers.Unhurried(ctx), "")
 }
 
-func (h *redfishHost) patchSlot(ctx context.Context, v *virtualMedia, body any) error {
+func (h *Host) patchSlot(ctx context.Context, v *virtualMedia, body any) error {
 	r := request{method: http.MethodPatch, path: v.ODataID, body: body, match: v.ETag}
 	if h.quirksNow().NoIfMatch {
 		r.match = ""
@@ -265,7 +266,7 @@ func (h *redfishHost) patchSlot(ctx context.Context, v *virtualMedia, body any) 
 	return h.change(ctx, r)
 }
 
-func (h *redfishHost) seeMedia(ctx context.Context, want string) error {
+func (h *Host) seeMedia(ctx context.Context, want string) error {
 	return h.verify(ctx, "virtual media", func(ctx context.Context) (any, bool, error) {
 		got, err := h.Media(ctx)
 		shown := "empty" // a URL may hold a token

@@ -1,4 +1,4 @@
-package bmc
+package redfish
 
 import (
 	"cmp"
@@ -15,12 +15,12 @@ import (
 )
 
 // Events reads the event log, the oldest entry first.
-func (h *redfishHost) Events(ctx context.Context) ([]Event, error) {
+func (h *Host) Events(ctx context.Context) ([]providers.Event, error) {
 	services, err := h.eventLogs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var all []Event
+	var all []providers.Event
 	for _, l := range services {
 		entries, err := l.Entries()
 		if err != nil {
@@ -28,7 +28,7 @@ func (h *redfishHost) Events(ctx context.Context) ([]Event, error) {
 		}
 		for _, e := range entries {
 			t, _ := time.Parse(time.RFC3339, e.Created)
-			all = append(all, Event{
+			all = append(all, providers.Event{
 				ID:       e.ID,
 				At:       t,
 				Severity: string(e.Severity),
@@ -37,7 +37,7 @@ func (h *redfishHost) Events(ctx context.Context) ([]Event, error) {
 			})
 		}
 	}
-	slices.SortFunc(all, func(a, b Event) int {
+	slices.SortFunc(all, func(a, b providers.Event) int {
 		return cmp.Or(a.At.Compare(b.At), len(a.ID)-len(b.ID), strings.Compare(a.ID, b.ID))
 	})
 	return all, nil
@@ -46,7 +46,7 @@ func (h *redfishHost) Events(ctx context.Context) ([]Event, error) {
 // eventLogs returns the log services that form the event log: those of type SEL, of the system or
 // else of its manager (as Dell has it). If the BMC marks none as SEL, it returns all logs of the
 // first of the two that has any.
-func (h *redfishHost) eventLogs(ctx context.Context) ([]*redfish.LogService, error) {
+func (h *Host) eventLogs(ctx context.Context) ([]*redfish.LogService, error) {
 	s, err := h.known(ctx, bootFresh)
 	if err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (h *redfishHost) eventLogs(ctx context.Context) ([]*redfish.LogService, err
 }
 
 // logsBelow reads a collection of log services. sel has those of type SEL.
-func (h *redfishHost) logsBelow(ctx context.Context, collection string) (all, sel []*redfish.LogService, err error) {
+func (h *Host) logsBelow(ctx context.Context, collection string) (all, sel []*redfish.LogService, err error) {
 	if collection == "" {
 		return nil, nil, nil
 	}
@@ -95,7 +95,7 @@ func (h *redfishHost) logsBelow(ctx context.Context, collection string) (all, se
 // ClearEvents empties the event log. Several log services are emptied one after the other. Finding
 // them can take a slow BMC longer than any effect may wait, so each one is confirmed separately.
 // Once the first is empty, it would be wrong to return Late for another: something was done.
-func (h *redfishHost) ClearEvents(ctx context.Context) error {
+func (h *Host) ClearEvents(ctx context.Context) error {
 	const what = "clear the event log"
 	targets, err := h.clearTargets(providers.Unhurried(ctx))
 	if err != nil {
@@ -121,7 +121,7 @@ func (h *redfishHost) ClearEvents(ctx context.Context) error {
 }
 
 // clearTargets returns the actions that empty the event log.
-func (h *redfishHost) clearTargets(ctx context.Context) (targets []string, err error) {
+func (h *Host) clearTargets(ctx context.Context) (targets []string, err error) {
 	services, err := h.eventLogs(ctx)
 	if err != nil {
 		return nil, err
@@ -145,17 +145,18 @@ func (h *redfishHost) clearTargets(ctx context.Context) (targets []string, err e
 	return targets, nil
 }
 
-func (h *redfishHost) Progress(ctx context.Context) (Progress, error) {
+// Progress reads how far the machine has booted.
+func (h *Host) Progress(ctx context.Context) (access.Progress, error) {
 	s, err := h.read(ctx)
 	if err != nil {
-		return Progress{}, err
+		return access.Progress{}, err
 	}
 	t, _ := time.Parse(time.RFC3339, s.BootProgress.LastStateTime)
-	return Progress{State: s.BootProgress.LastState, At: t}, nil
+	return access.Progress{State: s.BootProgress.LastState, At: t}, nil
 }
 
 // Light reads the locator light of the system, from the new property or the old one.
-func (h *redfishHost) Light(ctx context.Context) (providers.LightState, error) {
+func (h *Host) Light(ctx context.Context) (providers.LightState, error) {
 	s, err := h.read(ctx)
 	switch {
 	case err != nil:
@@ -170,7 +171,7 @@ func (h *redfishHost) Light(ctx context.Context) (providers.LightState, error) {
 }
 
 // Identify switches the locator light of the system, through the new property or the old one.
-func (h *redfishHost) Identify(ctx context.Context, on bool) error {
+func (h *Host) Identify(ctx context.Context, on bool) error {
 	s, err := h.known(providers.Unhurried(ctx), bootFresh)
 	if err != nil {
 		return err
@@ -202,7 +203,7 @@ func (h *redfishHost) Identify(ctx context.Context, on bool) error {
 }
 
 // ResetBMC restarts the manager. That ends its sessions, so ours is dropped.
-func (h *redfishHost) ResetBMC(ctx context.Context) error {
+func (h *Host) ResetBMC(ctx context.Context) error {
 	reset, err := h.managerReset(providers.Unhurried(ctx))
 	if err != nil {
 		return err
@@ -214,12 +215,12 @@ func (h *redfishHost) ResetBMC(ctx context.Context) error {
 	if err := h.post(ctx, reset.Target, map[string]string{"ResetType": t}); err != nil {
 		return err
 	}
-	h.c.http.CloseIdleConnections()
+	h.c.cfg.HTTP.CloseIdleConnections()
 	return nil
 }
 
 // managerReset returns the action that restarts the manager. It reads it once.
-func (h *redfishHost) managerReset(ctx context.Context) (*resetAction, error) {
+func (h *Host) managerReset(ctx context.Context) (*resetAction, error) {
 	h.mu.Lock()
 	known := h.reset
 	h.mu.Unlock()

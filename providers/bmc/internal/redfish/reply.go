@@ -1,4 +1,4 @@
-package bmc
+package redfish
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package bmc
+package redfish
 
 import (
 	"cmp"
@@ -71,7 +71,7 @@ type bootSettings struct {
 // bootSettingsOf reads the override for the next boot. AMI's BMCs accept it only at the settings
 // resource, and show it at the system after the next boot. The settings resources of other vendors
 // only have the boot order.
-func (h *redfishHost) bootSettingsOf(ctx context.Context, s *computerSystem) (*bootSettings, error) {
+func (h *Host) bootSettingsOf(ctx context.Context, s *computerSystem) (*bootSettings, error) {
 	own := &bootSettings{s.ODataID, s.ETag, s.Boot}
 	at := s.Settings.SettingsObject.ID
 	if at == "" {
@@ -101,7 +101,8 @@ func (h *redfishHost) bootSettingsOf(ctx context.Context, s *computerSystem) (*b
 	return later, nil
 }
 
-func (h *redfishHost) Boot(ctx context.Context) (providers.BootDevice, error) {
+// Boot reads the override for the next boot. Without an override its Mode is empty.
+func (h *Host) Boot(ctx context.Context) (providers.BootDevice, error) {
 	s, err := h.read(ctx)
 	if err != nil {
 		return providers.BootDevice{}, err
@@ -115,7 +116,7 @@ func (h *redfishHost) Boot(ctx context.Context) (providers.BootDevice, error) {
 
 // SetBoot reads the override, changes it and verifies it. It never drops a requested property: if a
 // service refuses the mode, the request is repeated without it only if the mode is already set.
-func (h *redfishHost) SetBoot(ctx context.Context, d providers.BootDevice) error {
+func (h *Host) SetBoot(ctx context.Context, d providers.BootDevice) error {
 	prepare := providers.Unhurried(ctx)
 	for try := 0; ; try++ {
 		s, err := h.known(prepare, bootFresh)
@@ -212,7 +213,7 @@ func refusesMode(err error) bool {
 }
 
 // patch changes the Boot property, unless the system was changed since it was read.
-func (h *redfishHost) patch(ctx context.Context, system, match string, change map[string]string) error {
+func (h *Host) patch(ctx context.Context, system, match string, change map[string]string) error {
 	if _, err := h.c.open(providers.Unhurried(ctx)); err != nil {
 		return err
 	}
@@ -222,7 +223,7 @@ func (h *redfishHost) patch(ctx context.Context, system, match string, change ma
 
 // change sends a PATCH. If the service requires an If-Match and none was sent, it repeats the
 // request with one that matches any ETag.
-func (h *redfishHost) change(ctx context.Context, r request) error {
+func (h *Host) change(ctx context.Context, r request) error {
 	a, err := h.c.do(ctx, r)
 	if statusOf(err) == http.StatusPreconditionRequired && r.match == "" {
 		r.match = "*"
@@ -233,12 +234,12 @@ func (h *redfishHost) change(ctx context.Context, r request) error {
 }
 
 // verify polls for a while until a change shows: an "OK" is not evidence.
-func (h *redfishHost) verify(
+func (h *Host) verify(
 	ctx context.Context,
 	what string,
 	read func(context.Context) (got any, ok bool, err error),
 ) error {
-	for end := time.Now().Add(h.c.verify); ; {
+	for end := time.Now().Add(h.c.cfg.Verify); ; {
 		got, ok, err := read(ctx)
 		if ok || err != nil {
 			return err
@@ -248,7 +249,7 @@ func (h *redfishHost) verify(
 		}
 		if time.Now().After(end) {
 			return access.Disagree("the BMC accepted the %s, but it reads back as %+v after %v",
-				what, got, h.c.verify)
+				what, got, h.c.cfg.Verify)
 		}
 		t := time.NewTimer(verifyPoll)
 		select {

@@ -1,7 +1,14 @@
-package bmc
+// Package redfish drives machines over Redfish (DSP0266), with the schemas of gofish.
+//
+// It owns the connections to a Redfish service and its session: at most one, recorded so that the
+// next leader can end it. An effect is sent in time or not at all, and a change is read back. The
+// package must not decide whether Redfish is used, and it retries an effect only if the service has
+// said that nothing was done.
+package redfish
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,17 +28,34 @@ import (
 // maxBody bounds a response of a Redfish service, in bytes.
 const maxBody = 8 << 20
 
-// redfishClient is the client of one Redfish service (DSP0266), for all machines behind it. It uses
-// one session.
-type redfishClient struct {
-	base    string // scheme and authority
-	http    *http.Client
-	gate    *access.Gate
-	timeout time.Duration // of one request
-	verify  time.Duration // until a change reads back
-	login   loginDeps
-	heard   atomic.Bool  // the service accepted a connection since the last check
-	alone   sync.RWMutex // read-locked by requests, locked to repeat one after its session expired
+// Record stores the sessions that may be open at the BMC, so that the next leader can end them.
+type Record interface {
+	// Begin records, before a login, that a session may follow.
+	Begin(ctx context.Context) error
+	// Noted records the open session. more is true if there may be others.
+	Noted(ctx context.Context, path string, more bool)
+	// Ended deletes the record of a session.
+	Ended(ctx context.Context, path string)
+	// Left returns the recorded session, and whether the result of a login is not recorded.
+	Left() (path string, more bool)
+}
+
+// Config is one Redfish service and how to reach it.
+type Config struct {
+	BMC     access.BMC
+	Base    string        // scheme and authority, e.g. "https://10.0.0.7"
+	HTTP    *http.Client  // enforces the not-after time (package guard)
+	Timeout time.Duration // of one request
+	Verify  time.Duration // until a change reads back
+	Record  Record
+}
+
+// Client is the client of one Redfish service (DSP0266), for all machines behind it. It uses one
+// session. It is safe for concurrent use.
+type Client struct {
+	cfg   Config
+	heard atomic.Bool  // the service accepted a connection since the last Reconnect
+	alone sync.RWMutex // read-locked by requests, locked to repeat one after its session expired
 
 	mu      sync.Mutex
 	session *session
@@ -42,16 +66,21 @@ type redfishClient struct {
 	work    sync.WaitGroup
 }
 
-// loginDeps are the dependencies of logins.
-type loginDeps struct {
-	account func(ctx context.Context) (Account, error)
-	refused *access.Logins
-	begin   func(ctx context.Context) error                   // records, before a login, that a session may follow
-	begun   func() bool                                       // such a login is recorded, but not its result
-	noted   func(ctx context.Context, path string, more bool) // records the open session; more: there may be others
-	ended   func(ctx context.Context, path string)            // deletes that record
-	former  func() string                                     // session left open by an earlier leader
-	quirks  func() access.Quirks
+// New returns the client of a service. It sends nothing.
+func New(c Config) *Client { return &Client{cfg: c} }
+
+// Host returns the driver of a machine behind the service. A service with several systems finds the
+// machine by system, a path or an id, or else by its serial number.
+func (c *Client) Host(system, serial string) *Host {
+	return &Host{c: c, system: system, serial: serial}
+}
+
+// Reconnect closes the unused connections. It reports whether the service accepted a connection
+// since the last Reconnect.
+func (c *Client) Reconnect() (heard bool) {
+	heard = c.heard.Swap(false)
+	c.cfg.HTTP.CloseIdleConnections()
+	return heard
 }
 
 // request is one HTTP request.
@@ -83,7 +112,7 @@ func (a *answer) decode(v any) error {
 // do sends a request within the session. If the session has expired (401: nothing was done), do
 // repeats the request with no other one under way. A service that ends sessions early could
 // otherwise end the new session too. An account only counts as refused if its newest session is.
-func (c *redfishClient) do(ctx context.Context, r request) (*answer, error) {
+func (c *Client) do(ctx context.Context, r request) (*answer, error) {
 	c.alone.RLock()
 	a, gone, err := c.try(ctx, r)
 	c.alone.RUnlock()
@@ -104,7 +133,7 @@ func (c *redfishClient) do(ctx context.Context, r request) (*answer, error) {
 
 // try sends a request within the session. If the service no longer knows the session, try drops and
 // returns it.
-func (c *redfishClient) try(ctx context.Context, r request) (*answer, *session, error) {
+func (c *Client) try(ctx context.Context, r request) (*answer, *session, error) {
 	s, err := c.open(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -116,19 +145,19 @@ func (c *redfishClient) try(ctx context.Context, r request) (*answer, *session, 
 	}
 	c.forget(ctx, s)
 	if s.basic {
-		c.login.refused.Done(s.account, false)
+		c.cfg.BMC.Logins.Done(s.account, false)
 	}
 	return nil, s, err
 }
 
 // send sends a request, without retries, and reads the response. It enters the gate of the BMC.
-func (c *redfishClient) send(ctx context.Context, r request) (*answer, error) {
-	leave, err := c.gate.Enter(ctx, r.writes())
+func (c *Client) send(ctx context.Context, r request) (*answer, error) {
+	leave, err := c.cfg.BMC.Gate.Enter(ctx, r.writes())
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
 		if !i.Reused { // a reused connection proves nothing about now
@@ -158,7 +187,7 @@ func (c *redfishClient) send(ctx context.Context, r request) (*answer, error) {
 	if r.auth != nil {
 		r.auth(req)
 	}
-	res, err := c.http.Do(req)
+	res, err := c.cfg.HTTP.Do(req)
 	if err != nil {
 		return nil, err
 	}
@@ -179,16 +208,16 @@ func (c *redfishClient) send(ctx context.Context, r request) (*answer, error) {
 // request builds an HTTP request to our BMC. The path comes from the service, possibly before any
 // login, and the request carries credentials. So it must not reach another host: appended to
 // "https://10.0.0.7", a path of "@host/x" or ".host/x" would.
-func (c *redfishClient) request(ctx context.Context, r request, body io.Reader) (*http.Request, error) {
+func (c *Client) request(ctx context.Context, r request, body io.Reader) (*http.Request, error) {
 	path := r.path
-	if rest, ok := strings.CutPrefix(path, c.base); ok && strings.HasPrefix(rest, "/") {
+	if rest, ok := strings.CutPrefix(path, c.cfg.Base); ok && strings.HasPrefix(rest, "/") {
 		path = rest // some services use absolute links
 	}
 	if !strings.HasPrefix(path, "/") {
 		return nil, access.Disagree("the service refers to %q, which is not a path on this BMC: "+
 			"not requested, because credentials must not reach another host", access.Clip(r.path, 100))
 	}
-	req, err := http.NewRequestWithContext(ctx, r.method, c.base+path, body)
+	req, err := http.NewRequestWithContext(ctx, r.method, c.cfg.Base+path, body)
 	if err != nil {
 		return nil, fmt.Errorf("create request for path %q of the service: %w", access.Clip(r.path, 100), err)
 	}
@@ -196,7 +225,7 @@ func (c *redfishClient) request(ctx context.Context, r request, body io.Reader) 
 }
 
 // get reads a resource within the session.
-func (c *redfishClient) get(ctx context.Context, path string, v any) (*answer, error) {
+func (c *Client) get(ctx context.Context, path string, v any) (*answer, error) {
 	a, err := c.do(ctx, request{method: http.MethodGet, path: path})
 	if err != nil {
 		return nil, err
@@ -208,7 +237,7 @@ func (c *redfishClient) get(ctx context.Context, path string, v any) (*answer, e
 }
 
 // expect reads a resource that every service has, or that this one has shown before.
-func (c *redfishClient) expect(ctx context.Context, path string, v any) (*answer, error) {
+func (c *Client) expect(ctx context.Context, path string, v any) (*answer, error) {
 	a, err := c.get(ctx, path, v)
 	return a, notYet(err)
 }
@@ -229,10 +258,11 @@ type serviceRoot struct {
 	Links          struct{ Sessions link }
 }
 
-var errNoRedfish = errors.New("no Redfish service")
+// ErrNoService is the error for an address at which no Redfish service answers.
+var ErrNoService = errors.New("no Redfish service")
 
 // service returns the service root. It reads it once, without a login.
-func (c *redfishClient) service(ctx context.Context) (*serviceRoot, error) {
+func (c *Client) service(ctx context.Context) (*serviceRoot, error) {
 	c.mu.Lock()
 	root := c.root
 	c.mu.Unlock()
@@ -250,21 +280,37 @@ func (c *redfishClient) service(ctx context.Context) (*serviceRoot, error) {
 }
 
 // readRoot reads the service root. Some web servers redirect unknown paths to an HTML page.
-func (c *redfishClient) readRoot(ctx context.Context) (*serviceRoot, error) {
+func (c *Client) readRoot(ctx context.Context) (*serviceRoot, error) {
 	a, err := c.send(ctx, request{method: http.MethodGet, path: "/redfish/v1/"})
 	var r *reply
 	if errors.As(err, &r) && (r.Status/100 == 3 || r.Class() == providers.Unsupported) {
-		return nil, access.Answered(fmt.Errorf("%w: %s", errNoRedfish, r.Error()))
+		return nil, access.Answered(fmt.Errorf("%w: %s", ErrNoService, r.Error()))
 	}
 	if err != nil {
 		return nil, err
 	}
 	root := new(serviceRoot)
 	if err := a.decode(root); err != nil || root.Systems.ID == "" {
-		return nil, access.Answered(fmt.Errorf("read /redfish/v1/: %w (no Systems in the answer)", errNoRedfish))
+		return nil, access.Answered(fmt.Errorf("read /redfish/v1/: %w (no Systems in the answer)", ErrNoService))
 	}
 	if root.Links.Sessions.ID == "" && root.SessionService.ID != "" {
 		root.Links.Sessions.ID = root.SessionService.ID + "/Sessions"
 	}
 	return root, nil
+}
+
+// Probe returns an error unless a Redfish service answers. It needs no login.
+func (c *Client) Probe(ctx context.Context) error {
+	_, err := c.readRoot(ctx)
+	return err
+}
+
+// Vendor returns the vendor and product that the service root reports.
+func (c *Client) Vendor() (vendor, product string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.root == nil {
+		return "", ""
+	}
+	return cmp.Or(c.root.Vendor, c.root.Product), c.root.Product
 }

@@ -1,4 +1,4 @@
-package bmc
+package redfish
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 // follow stores the task of a change that was accepted and runs in the background (202, DSP0266
 // §12.2).
-func (h *redfishHost) follow(a *answer) {
+func (h *Host) follow(a *answer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.task = ""
@@ -23,7 +23,7 @@ func (h *redfishHost) follow(a *answer) {
 // failedTask returns the error of the last change's task, so that verify need not wait until its
 // deadline. It returns nil if the task runs or has succeeded, if there is none, or if the service
 // does not show it.
-func (h *redfishHost) failedTask(ctx context.Context, what string) error {
+func (h *Host) failedTask(ctx context.Context, what string) error {
 	h.mu.Lock()
 	monitor := h.task
 	h.mu.Unlock()

@@ -1,4 +1,4 @@
-package bmc
+package redfish
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
-// redfishHost is one machine behind a Redfish service.
-type redfishHost struct {
-	c      *redfishClient
+// Host is one machine behind a Redfish service. It is safe for concurrent use.
+type Host struct {
+	c      *Client
 	system string        // path or id, for a service with several systems; else empty
 	serial string        // likewise
 	quirks access.Quirks // by the system's vendor and model
@@ -86,7 +86,7 @@ type resetAction struct {
 }
 
 // read reads the system.
-func (h *redfishHost) read(ctx context.Context) (*computerSystem, error) {
+func (h *Host) read(ctx context.Context) (*computerSystem, error) {
 	for again := true; ; again = false {
 		p, err := h.path(ctx)
 		if err != nil {
@@ -113,21 +113,21 @@ func (h *redfishHost) read(ctx context.Context) (*computerSystem, error) {
 
 // another reports whether s is a different machine. If another sled was inserted in place of the
 // machine, it must not receive its presses.
-func (h *redfishHost) another(s *computerSystem) bool {
+func (h *Host) another(s *computerSystem) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.picked && s.SerialNumber != h.serial
 }
 
 // lose drops the path of the system and all data below it.
-func (h *redfishHost) lose() {
+func (h *Host) lose() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.found, h.picked, h.media, h.reset, h.infos = nil, false, nil, nil, nil
 }
 
 // keep stores the system as read.
-func (h *redfishHost) keep(s *computerSystem, etag, path string) {
+func (h *Host) keep(s *computerSystem, etag, path string) {
 	if etag != "" {
 		s.ETag = etag
 	}
@@ -141,7 +141,7 @@ func (h *redfishHost) keep(s *computerSystem, etag, path string) {
 }
 
 // known returns the last reading of the system if it is younger than maxAge, else it reads it.
-func (h *redfishHost) known(ctx context.Context, maxAge time.Duration) (*computerSystem, error) {
+func (h *Host) known(ctx context.Context, maxAge time.Duration) (*computerSystem, error) {
 	h.mu.Lock()
 	s, at := h.found, h.readAt
 	h.mu.Unlock()
@@ -151,15 +151,18 @@ func (h *redfishHost) known(ctx context.Context, maxAge time.Duration) (*compute
 	return h.read(ctx)
 }
 
+// Settle returns the time until a press shows, if the BMC is known to need longer than others.
+func (h *Host) Settle() time.Duration { return h.quirksNow().Settle }
+
 // quirksNow returns the quirks of the BMC, as far as they are known.
-func (h *redfishHost) quirksNow() access.Quirks {
+func (h *Host) quirksNow() access.Quirks {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.quirks
 }
 
 // stale makes the next call of known read the system.
-func (h *redfishHost) stale() {
+func (h *Host) stale() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.readAt = time.Time{}
@@ -167,7 +170,7 @@ func (h *redfishHost) stale() {
 
 // path returns the path of the system: the one in the endpoint, else the only one, else the one
 // with the machine's serial number.
-func (h *redfishHost) path(ctx context.Context) (string, error) {
+func (h *Host) path(ctx context.Context) (string, error) {
 	h.mu.Lock()
 	s := h.found
 	h.mu.Unlock()
@@ -219,7 +222,7 @@ func (h *redfishHost) path(ctx context.Context) (string, error) {
 
 // resetTypes returns the allowed values of a Reset, from the action or its ActionInfo. It returns
 // none if the service lists none.
-func (h *redfishHost) resetTypes(ctx context.Context, r resetAction) ([]string, error) {
+func (h *Host) resetTypes(ctx context.Context, r resetAction) ([]string, error) {
 	if len(r.Types) > 0 || r.Info == "" {
 		return r.Types, nil
 	}
@@ -269,7 +272,7 @@ func pick(what string, allowed []string, wanted ...string) (string, error) {
 }
 
 // post sends an action. It is an effect: it is sent in time or not at all.
-func (h *redfishHost) post(ctx context.Context, target string, body any) error {
+func (h *Host) post(ctx context.Context, target string, body any) error {
 	if _, err := h.c.open(providers.Unhurried(ctx)); err != nil {
 		return err
 	}
@@ -283,7 +286,7 @@ func (h *redfishHost) post(ctx context.Context, target string, body any) error {
 
 // manager returns the path of the system's manager: the BMC itself. If the system cannot be read,
 // which is likely when a BMC has to be restarted, it returns the only manager of the service.
-func (h *redfishHost) manager(ctx context.Context) (string, error) {
+func (h *Host) manager(ctx context.Context) (string, error) {
 	s, unread := h.known(ctx, time.Hour)
 	switch {
 	case unread != nil && (ctx.Err() != nil || !access.Silent(unread)):
