@@ -8,6 +8,8 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/bmclib"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/ipmi"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/redfish"
 )
 
@@ -27,8 +29,8 @@ type (
 		Eject(ctx context.Context) error
 	}
 	reader interface {
-		Inventory(ctx context.Context) (*Inventory, error)
-		Events(ctx context.Context) ([]Event, error)
+		Inventory(ctx context.Context) (*providers.Inventory, error)
+		Events(ctx context.Context) ([]providers.Event, error)
 		Progress(ctx context.Context) (Progress, error)
 	}
 	maintenanceDriver interface {
@@ -37,6 +39,29 @@ type (
 		ClearEvents(ctx context.Context) error
 		ResetBMC(ctx context.Context) error
 	}
+	healthDriver interface {
+		Health(ctx context.Context) (providers.Health, error)
+	}
+)
+
+// The capabilities of the drivers. Operations find them by a type assertion: see as.
+var (
+	_ powerDriver       = (*redfish.Host)(nil)
+	_ bootDriver        = (*redfish.Host)(nil)
+	_ mediaDriver       = (*redfish.Host)(nil)
+	_ reader            = (*redfish.Host)(nil)
+	_ maintenanceDriver = (*redfish.Host)(nil)
+	_ healthDriver      = (*redfish.Host)(nil)
+
+	_ powerDriver       = (*ipmi.Host)(nil)
+	_ bootDriver        = (*ipmi.Host)(nil)
+	_ reader            = (*ipmi.Host)(nil)
+	_ maintenanceDriver = (*ipmi.Host)(nil)
+	_ healthDriver      = (*ipmi.Host)(nil)
+
+	_ powerDriver = (*bmclib.Host)(nil)
+	_ bootDriver  = (*bmclib.Host)(nil)
+	_ reader      = (*bmclib.Host)(nil)
 )
 
 // as returns driver as a D, or an error if it is not one. The error is Transient if IPMI is in use

@@ -10,8 +10,10 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/bmclib"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/ipmi"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/redfish"
+	"github.com/holdfast-metal/holdfast/providers/bmc/vendor"
 )
 
 // device is one BMC with the state that all operations on it share, with any account.
@@ -52,7 +54,7 @@ type controller struct {
 	acceptsButSilent bool      // the last unanswered operation had a connection, so the network is fine
 	hosts            map[string]*redfish.Host
 	ipmi             map[string]*ipmi.Host
-	vendors          map[Protocol]*vendorHost
+	vendors          map[Protocol]*bmclib.Host
 }
 
 // keyOf returns the key of a machine's BMC and account. Machines with the same key share sessions.
@@ -112,7 +114,7 @@ func (p *Provider) newController(e endpoint, key string, at *device) *controller
 		key:     key,
 		hosts:   map[string]*redfish.Host{},
 		ipmi:    map[string]*ipmi.Host{},
-		vendors: map[Protocol]*vendorHost{},
+		vendors: map[Protocol]*bmclib.Host{},
 	}
 	c.breaker = c.newBreaker()
 	c.bmc = access.BMC{Gate: at.gate, Account: c.account}
@@ -290,6 +292,30 @@ func (c *controller) ipmiOf(m providers.Machine, e endpoint) *ipmi.Host {
 			Gap:         c.p.cfg.IPMIGap,
 		})
 		c.ipmi[suite] = h
+	}
+	return h
+}
+
+// vendorOf returns the machine's driver of bmclib.
+func (c *controller) vendorOf(p Protocol, e endpoint) *bmclib.Host {
+	c.state.Lock()
+	defer c.state.Unlock()
+	h := c.vendors[p]
+	if h == nil {
+		h = bmclib.New(bmclib.Config{
+			BMC:    c.bmc,
+			Driver: p.vendor(),
+			Time:   c.p.cfg.RequestTime,
+			Reach: vendor.Config{
+				Host:         e.host,
+				Port:         e.port,
+				HTTP:         newHTTP(c.p.tls),
+				RPCURL:       c.p.cfg.RPCURL,
+				IpmitoolPath: c.p.cfg.Ipmitool,
+				CipherSuite:  c.p.cfg.CipherSuite,
+			},
+		})
+		c.vendors[p] = h
 	}
 	return h
 }

@@ -20,9 +20,14 @@
 // failed. And it cannot tell a refused login from silence, so the count of refused logins would be
 // wrong.
 //
-// bmclib's other drivers (package vendor) cover hardware that these two do not reach, such as Intel
-// AMT and services with bmclib's RPC. They are chosen by address or label and never probed for:
-// docs/decisions/0022. The driver that worked is stored for each machine (Memory) and tried first.
+// bmclib's other drivers (packages bmclib and vendor) cover hardware that these two do not reach,
+// such as Intel AMT and services with bmclib's RPC. They are chosen by address or label and never
+// probed for: docs/decisions/0022. The driver that worked is stored for each machine (Memory) and
+// tried first.
+//
+// The drivers are the packages redfish, ipmi and bmclib below internal. They know neither each
+// other's state nor this package. Package access has the state of a BMC that they share. This
+// package chooses the driver of each operation, and keeps the circuit breaker and the stored state.
 //
 // # In time or not at all
 //

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/bmclib"
 	"github.com/holdfast-metal/holdfast/providers/bmc/vendor"
 )
 
@@ -27,7 +28,7 @@ const (
 // vendorPrefix is the prefix of protocols that are drivers of bmclib: bmclib-rpc, bmclib-amt,
 // bmclib-dell, … (package vendor has the names). They are never probed for: a probe is a login, and
 // the BMC counts each refused one.
-const vendorPrefix = "bmclib-"
+const vendorPrefix = bmclib.Prefix
 
 // vendor returns the name of bmclib's driver, or "" for other protocols.
 func (p Protocol) vendor() string {

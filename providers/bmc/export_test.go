@@ -8,9 +8,6 @@ func ParseEndpoint(s string) (redfish, ipmi, system string, only Protocol, err e
 	return e.redfish, e.ipmi, e.system, e.only, err
 }
 
-// VendorInventory words an inventory of bmclib.
-var VendorInventory = vendorInventory
-
 // LookDue makes it time to look whether BMCs that are driven over IPMI speak Redfish.
 func (p *Provider) LookDue() { p.LookedAt(time.Time{}) }
 

@@ -82,14 +82,27 @@ func reasonOf(err error) string {
 }
 
 // Inventory reads the parts of the machine.
-func (p *Provider) Inventory(ctx context.Context, m providers.Machine) (*Inventory, error) {
+func (p *Provider) Inventory(ctx context.Context, m providers.Machine) (*providers.Inventory, error) {
 	return read(ctx, p, m, "read the inventory", reader.Inventory)
 }
 
 // Events reads the event log, the oldest entry first.
-func (p *Provider) Events(ctx context.Context, m providers.Machine) ([]Event, error) {
+func (p *Provider) Events(ctx context.Context, m providers.Machine) ([]providers.Event, error) {
 	return read(ctx, p, m, "read the event log", reader.Events)
 }
+
+// Health reads the health of the machine's parts from the BMC: drives, power supplies, fans,
+// temperatures, and the newest entries of its event log.
+func (p *Provider) Health(ctx context.Context, m providers.Machine) (providers.Health, error) {
+	h, err := read(ctx, p, m, "read the health", healthDriver.Health)
+	if err != nil {
+		return providers.Health{}, err
+	}
+	return h, nil
+}
+
+// Progress is the boot progress of a machine, as its BMC reports it.
+type Progress = access.Progress
 
 // BootProgress returns how far the machine has booted.
 func (p *Provider) BootProgress(ctx context.Context, m providers.Machine) (Progress, error) {

@@ -40,6 +40,7 @@ var (
 	_ providers.BMCResetter     = (*Provider)(nil)
 	_ providers.InventoryReader = (*Provider)(nil)
 	_ providers.Settler         = (*Provider)(nil)
+	_ providers.HealthReader    = (*Provider)(nil)
 )
 
 // New returns a provider. It connects to no BMC before the first operation.

@@ -237,21 +237,21 @@ func TestInventoryEventsAndProgress(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	v, err := l.p.Inventory(l.ctx, l.m)
 	l.ok("inventory", err)
-	want := &bmc.Inventory{
+	want := &providers.Inventory{
 		Manufacturer: "Contoso", Model: "Model 9", Serial: "SN-0001", UUID: "38947555-7742-3448-3784-000000000001",
 		BIOS: "P79 v1.45", BMC: "3.05",
-		CPUs: []bmc.CPU{{Slot: "CPU 1", Model: "Contoso 9654", Cores: 96, Threads: 192, Serial: "C1", Healthy: true},
+		CPUs: []providers.CPU{{Slot: "CPU 1", Model: "Contoso 9654", Cores: 96, Threads: 192, Serial: "C1", Healthy: true},
 			{Slot: "CPU 2", Model: "Contoso 9654", Cores: 96, Threads: 192, Serial: "C2", Healthy: true}},
-		Memory: []bmc.DIMM{{Slot: "DIMM A1", Bytes: 32 << 30, Type: "DDR5", Serial: "D1", Healthy: true},
+		Memory: []providers.DIMM{{Slot: "DIMM A1", Bytes: 32 << 30, Type: "DDR5", Serial: "D1", Healthy: true},
 			{Slot: "DIMM A2", Bytes: 32 << 30, Type: "DDR5", Serial: "D2", Healthy: true},
 			{Slot: "DIMM A3", Bytes: 32 << 30, Type: "DDR5", Serial: "D3"}},
 		MemoryBytes: 96 << 30,
-		Disks: []bmc.Disk{{Slot: "1", Model: "Contoso PM9", Serial: "S1", Bytes: 960197124096, Media: "SSD",
+		Disks: []providers.Disk{{Slot: "1", Model: "Contoso PM9", Serial: "S1", Bytes: 960197124096, Media: "SSD",
 			Firmware: "1.2", Healthy: true},
 			{Slot: "2", Model: "Contoso PM9", Serial: "S2", Bytes: 960197124096, Media: "SSD", Firmware: "1.2"}},
-		GPUs: []bmc.Card{{Slot: "GPU 1", Model: "Contoso X100", Serial: "G1", Firmware: "96.00", Healthy: true}},
-		PCIe: []bmc.Card{{Slot: "1", Model: "Contoso X100", Serial: "G1", Firmware: "96.00", Healthy: true}},
-		NICs: []bmc.NIC{{Name: "1", MAC: "52:54:00:aa:00:01", Mbps: 25000, Up: true},
+		GPUs: []providers.Card{{Slot: "GPU 1", Model: "Contoso X100", Serial: "G1", Firmware: "96.00", Healthy: true}},
+		PCIe: []providers.Card{{Slot: "1", Model: "Contoso X100", Serial: "G1", Firmware: "96.00", Healthy: true}},
+		NICs: []providers.NIC{{Name: "1", MAC: "52:54:00:aa:00:01", Mbps: 25000, Up: true},
 			{Name: "2", MAC: "52:54:00:aa:00:02", Mbps: 25000}},
 	}
 	if diff := cmp.Diff(want, v); diff != "" {

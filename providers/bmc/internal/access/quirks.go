@@ -65,7 +65,7 @@ func quirkTable() []quirkRow {
 			vendor: "Lenovo",
 			quirks: Quirks{NoIfMatch: true},
 			source: "stmcginnis/gofish#171, #510, #511: 412 for its own ETag " +
-				"(so does iDRAC10, whose model does not show it: setBoot detects it)",
+				"(so does iDRAC10, whose model does not show it: SetBoot detects it)",
 		},
 		{
 			vendor: "Dell",

@@ -1,15 +1,17 @@
-package bmc
+package bmclib
 
 import (
 	"cmp"
 	"strings"
 
 	"github.com/bmc-toolbox/common"
+
+	"github.com/holdfast-metal/holdfast/providers"
 )
 
 // vendorInventory converts an inventory of bmclib. Its drivers omit unreadable parts silently.
-func vendorInventory(d *common.Device) *Inventory {
-	v := &Inventory{
+func vendorInventory(d *common.Device) *providers.Inventory {
+	v := &providers.Inventory{
 		Manufacturer: d.Vendor,
 		Model:        d.Model,
 		Serial:       d.Serial,
@@ -22,7 +24,7 @@ func vendorInventory(d *common.Device) *Inventory {
 		v.BMC = installedFirmware(d.BMC.Firmware)
 	}
 	for _, c := range d.CPUs {
-		v.CPUs = append(v.CPUs, CPU{
+		v.CPUs = append(v.CPUs, providers.CPU{
 			Slot:    cmp.Or(c.Slot, c.ID),
 			Model:   c.Model,
 			Cores:   c.Cores,
@@ -32,7 +34,7 @@ func vendorInventory(d *common.Device) *Inventory {
 		})
 	}
 	for _, m := range d.Memory {
-		v.Memory = append(v.Memory, DIMM{
+		v.Memory = append(v.Memory, providers.DIMM{
 			Slot:    cmp.Or(m.Slot, m.ID),
 			Bytes:   m.SizeBytes,
 			Type:    m.Type,
@@ -42,7 +44,7 @@ func vendorInventory(d *common.Device) *Inventory {
 		v.MemoryBytes += m.SizeBytes
 	}
 	for _, k := range d.Drives {
-		v.Disks = append(v.Disks, Disk{
+		v.Disks = append(v.Disks, providers.Disk{
 			Slot:     k.ID,
 			Model:    k.Model,
 			Serial:   k.Serial,
@@ -54,7 +56,7 @@ func vendorInventory(d *common.Device) *Inventory {
 	}
 	for _, n := range d.NICs {
 		for _, p := range n.NICPorts {
-			v.NICs = append(v.NICs, NIC{
+			v.NICs = append(v.NICs, providers.NIC{
 				Name: cmp.Or(p.ID, n.ID),
 				MAC:  strings.ToLower(p.MacAddress),
 				Mbps: int(p.SpeedBits / 1e6),

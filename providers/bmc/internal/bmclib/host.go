@@ -1,4 +1,9 @@
-package bmc
+// Package bmclib drives machines with the drivers of bmclib that package vendor opens.
+//
+// It owns the calls of a driver: one at a time, each with a connection of its own, within the
+// limits of access to the BMC and in time or not at all. It must not decide when a driver is used,
+// and it retries nothing.
+package bmclib
 
 import (
 	"context"
@@ -20,59 +25,44 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/vendor"
 )
 
-// vendorHost is one machine behind a driver of bmclib. Such a driver may ignore its context, log in
-// with every call, ignore unsupported requests, and report success without an effect. Therefore
+// Prefix is the prefix of a driver's name as a protocol, in configurations and texts.
+const Prefix = "bmclib-"
+
+// Config is one machine, and the driver that reaches it.
+type Config struct {
+	BMC    access.BMC
+	Driver string        // by its name in package vendor
+	Reach  vendor.Config // without the account
+	Time   time.Duration // limit of a call
+}
+
+// Host is one machine behind a driver of bmclib. Such a driver may ignore its context, log in with
+// every call, ignore unsupported requests, and report success without an effect. Therefore
 // each call has its own connection, which is closed afterwards. A call starts after the previous
 // one has returned. The not-after time of an effect is checked right before the driver is called,
-// and the result is read back if the driver can.
-type vendorHost struct {
-	driver  Protocol
-	cfg     vendor.Config // without the account
-	time    time.Duration // limit of a call
-	gate    *access.Gate
-	account func(ctx context.Context) (Account, error)
-	refused *access.Logins
-	session chan struct{} // held by the running call
+// and the result is read back if the driver can. A Host is safe for concurrent use.
+type Host struct {
+	cfg      Config
+	protocol string        // the driver's name with Prefix
+	session  chan struct{} // held by the running call
 
 	mu       sync.Mutex
 	override providers.BootDevice // last one accepted; its Mode is empty if there is none
 }
 
-// vendorOf returns the machine's driver of bmclib.
-func (c *controller) vendorOf(p Protocol, e endpoint) *vendorHost {
-	c.state.Lock()
-	defer c.state.Unlock()
-	h := c.vendors[p]
-	if h == nil {
-		h = &vendorHost{
-			driver:  p,
-			time:    c.p.cfg.RequestTime,
-			gate:    c.gate,
-			account: c.account,
-			refused: c.bmc.Logins,
-			session: make(chan struct{}, 1),
-			cfg: vendor.Config{
-				Host:         e.host,
-				Port:         e.port,
-				HTTP:         newHTTP(c.p.tls),
-				RPCURL:       c.p.cfg.RPCURL,
-				IpmitoolPath: c.p.cfg.Ipmitool,
-				CipherSuite:  c.p.cfg.CipherSuite,
-			},
-		}
-		c.vendors[p] = h
-	}
-	return h
+// New returns the driver of a machine. It connects to nothing.
+func New(c Config) *Host {
+	return &Host{cfg: c, protocol: Prefix + c.Driver, session: make(chan struct{}, 1)}
 }
 
 // call opens a connection, calls the driver, and closes the connection. A driver that does not
 // return in time keeps the session, and the next call waits for it: two calls at once could
 // interfere.
-func (h *vendorHost) call(
+func (h *Host) call(
 	ctx context.Context, what string, effect bool, f func(context.Context, vendor.Driver) error,
 ) error {
-	what = string(h.driver) + " " + what
-	leave, err := h.gate.Enter(ctx, effect)
+	what = h.protocol + " " + what
+	leave, err := h.cfg.BMC.Gate.Enter(ctx, effect)
 	if err != nil {
 		return err
 	}
@@ -96,27 +86,27 @@ func (h *vendorHost) call(
 	}
 }
 
-func (h *vendorHost) answer(
+func (h *Host) answer(
 	ctx context.Context, what string, effect bool, f func(context.Context, vendor.Driver) error,
 ) (err error) {
-	calm, cancel := context.WithTimeout(providers.Unhurried(ctx), h.time)
+	calm, cancel := context.WithTimeout(providers.Unhurried(ctx), h.cfg.Time)
 	defer cancel()
-	cfg := h.cfg
-	if h.driver.vendor() == vendor.Ipmitool {
+	cfg := h.cfg.Reach
+	if h.cfg.Driver == vendor.Ipmitool {
 		if cfg.IpmitoolPath, err = exec.LookPath(cfg.IpmitoolPath); err != nil {
 			return ipmi.NoTool(err)
 		}
 	}
-	a, err := h.account(calm)
+	a, err := h.cfg.BMC.Account(calm)
 	if err != nil {
 		return err
 	}
-	if err := h.refused.Begin(calm, a); err != nil {
+	if err := h.cfg.BMC.Logins.Begin(calm, a); err != nil {
 		return err
 	}
-	defer h.refused.End()
+	defer h.cfg.BMC.Logins.End()
 	cfg.User, cfg.Password = a.User, a.Password
-	d, err := vendor.New(h.driver.vendor(), cfg)
+	d, err := vendor.New(h.cfg.Driver, cfg)
 	if err != nil {
 		return providers.Errorf(providers.Unsupported, what, "%w", err)
 	}
@@ -125,25 +115,25 @@ func (h *vendorHost) answer(
 	if err != nil {
 		err = h.vendorError(calm, what+": open", err)
 		if providers.ClassOf(err) == providers.Auth {
-			h.refused.Done(a, false)
+			h.cfg.BMC.Logins.Done(a, false)
 		}
 		return err
 	}
-	h.refused.Done(a, true)
+	h.cfg.BMC.Logins.Done(a, true)
 	if !effect {
 		return h.vendorError(calm, what, f(calm, d))
 	}
 	if err := providers.InTime(ctx, what); err != nil {
 		return err
 	}
-	timed, stop := context.WithTimeout(ctx, h.time)
+	timed, stop := context.WithTimeout(ctx, h.cfg.Time)
 	defer stop()
 	return h.vendorError(timed, what, f(timed, d))
 }
 
 // vendorError classifies an error of a driver. Only an explicit refusal counts as a refused login:
 // "failed to log in" may also mean that the BMC is unreachable.
-func (h *vendorHost) vendorError(ctx context.Context, what string, err error) error {
+func (h *Host) vendorError(ctx context.Context, what string, err error) error {
 	has := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(err.Error(), w) })
 	}
@@ -151,7 +141,7 @@ func (h *vendorHost) vendorError(ctx context.Context, what string, err error) er
 	switch {
 	case err == nil:
 		return nil
-	case h.driver.vendor() == vendor.Ipmitool:
+	case h.cfg.Driver == vendor.Ipmitool:
 		return ipmi.ToolError(ctx, what, err, err.Error())
 	case errors.As(err, &status) && status.HTTPReturnedStatusCode == http.StatusUnauthorized,
 		has("status code: 401", "401 Unauthorized"):
@@ -165,7 +155,8 @@ func (h *vendorHost) vendorError(ctx context.Context, what string, err error) er
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-func (h *vendorHost) Power(ctx context.Context) (is providers.PowerState, err error) {
+// Power reads the power state.
+func (h *Host) Power(ctx context.Context) (is providers.PowerState, err error) {
 	err = h.call(ctx, "read the power", false, func(ctx context.Context, d vendor.Driver) error {
 		said, err := d.PowerStateGet(ctx)
 		is = vendorPower(said)
@@ -190,7 +181,8 @@ func vendorPower(said string) providers.PowerState {
 	return providers.PowerUnknown
 }
 
-func (h *vendorHost) SetPower(ctx context.Context, a providers.PowerAction) error {
+// SetPower presses the button.
+func (h *Host) SetPower(ctx context.Context, a providers.PowerAction) error {
 	word := map[providers.PowerAction]string{
 		providers.ActionOn:      "on",
 		providers.ActionHardOff: "off",
@@ -209,7 +201,7 @@ func (h *vendorHost) SetPower(ctx context.Context, a providers.PowerAction) erro
 }
 
 // booting drops a one-time override after a press.
-func (h *vendorHost) booting() {
+func (h *Host) booting() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.override.Persistent {
@@ -219,7 +211,7 @@ func (h *vendorHost) booting() {
 
 // Boot returns the last accepted boot device, because these drivers cannot read it. The next leader
 // knows of none and sets it again.
-func (h *vendorHost) Boot(ctx context.Context) (providers.BootDevice, error) {
+func (h *Host) Boot(ctx context.Context) (providers.BootDevice, error) {
 	if _, err := h.Power(ctx); err != nil { // the BMC must answer for the result to count
 		return providers.BootDevice{}, err
 	}
@@ -230,11 +222,12 @@ func (h *vendorHost) Boot(ctx context.Context) (providers.BootDevice, error) {
 	return d, nil
 }
 
-func (h *vendorHost) SetBoot(ctx context.Context, want providers.BootDevice) error {
+// SetBoot sets the boot device. What the driver accepts cannot be read back.
+func (h *Host) SetBoot(ctx context.Context, want providers.BootDevice) error {
 	word, ok := map[string]string{"PXE": "pxe", "DISK": "disk", "VIRTUAL_MEDIA": "cdrom"}[want.Mode]
 	if !ok {
 		return providers.Errorf(providers.Unsupported, "set the boot device",
-			"%s has no boot mode %q; it has PXE, DISK, VIRTUAL_MEDIA", h.driver, access.Clip(want.Mode, 40))
+			"%s has no boot mode %q; it has PXE, DISK, VIRTUAL_MEDIA", h.protocol, access.Clip(want.Mode, 40))
 	}
 	return h.call(ctx, "boot from "+word, true, func(ctx context.Context, d vendor.Driver) error {
 		b, can := d.(vendor.BootSetter)
@@ -255,7 +248,7 @@ func (h *vendorHost) SetBoot(ctx context.Context, want providers.BootDevice) err
 }
 
 // Inventory reads the parts with their firmware versions, if the driver can.
-func (h *vendorHost) Inventory(ctx context.Context) (v *Inventory, err error) {
+func (h *Host) Inventory(ctx context.Context) (v *providers.Inventory, err error) {
 	err = h.call(ctx, "read the inventory", false, func(ctx context.Context, d vendor.Driver) error {
 		reader, can := d.(vendor.Inventory)
 		if !can {
@@ -271,16 +264,17 @@ func (h *vendorHost) Inventory(ctx context.Context) (v *Inventory, err error) {
 }
 
 // Events returns Unsupported: bmclib only reads event logs over the standard protocols.
-func (h *vendorHost) Events(context.Context) ([]Event, error) {
+func (h *Host) Events(context.Context) ([]providers.Event, error) {
 	return nil, h.cannot("read the event log")
 }
 
-func (h *vendorHost) cannot(what string) error {
-	return providers.Errorf(providers.Unsupported, what, "%s does not support it", h.driver)
+func (h *Host) cannot(what string) error {
+	return providers.Errorf(providers.Unsupported, what, "%s does not support it", h.protocol)
 }
 
 func errNoReason() error {
 	return access.Answered(errors.New("the driver reports failure without a reason"))
 }
 
-func (h *vendorHost) Progress(context.Context) (Progress, error) { return Progress{}, nil }
+// Progress returns nothing: the drivers do not report it.
+func (h *Host) Progress(context.Context) (access.Progress, error) { return access.Progress{}, nil }
