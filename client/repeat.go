@@ -1,8 +1,10 @@
 package client
 
 import (
+	"cmp"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -10,7 +12,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// rule is how often a request may be sent. Only this file decides it.
+// rule is how often a request may be sent.
 type rule int
 
 const (
@@ -25,112 +27,74 @@ const (
 	hedged
 )
 
-// ruleOf returns the rule of a request.
+// ruleOf returns the rule of a request, which its method declares (option holdfast.v1.retry).
 func ruleOf(method string, req any) rule {
 	if isRead(method) {
 		return hedged
 	}
-	if r, ok := req.(interface{ GetRequestId() string }); ok {
-		if r.GetRequestId() == "" {
-			return once
-		}
-		return hedged // the id identifies the second one as a repetition
+	declared := retryOf(method)
+	m, ok := req.(proto.Message)
+	if needs := declared.GetNeeds(); !ok || needs != "" && !has(m.ProtoReflect(), needs) {
+		return once
 	}
-	switch r := req.(type) {
-	case *holdfastv1.CancelRunRequest,
-		*holdfastv1.RevokeTokenRequest:
-		return hedged // neither can be undone
-	case *holdfastv1.UpdateServiceStateRequest:
-		if r.GetState().GetTimestamp() != nil {
-			return hedged // the timestamp identifies the second one as a repetition
-		}
-	case *holdfastv1.RegisterMachineRequest:
-		// Without an id, each try would create another machine.
-		return againIf(r.GetMachine().GetMachineId() != "")
-	case *holdfastv1.UpdateMachineRequest,
-		*holdfastv1.SetMachinePhaseRequest,
-		*holdfastv1.RetryBmcRequest,
-		*holdfastv1.CreatePlanRequest,
-		*holdfastv1.ProbePlanRequest, // it only reads
-		*holdfastv1.AddImageRequest,
-		*holdfastv1.PutSecretRequest, // one more version, with the same values
-		*holdfastv1.PutWebhookRequest,
-		*holdfastv1.RotateSecretsRequest,
-		*holdfastv1.StageSnapshotRequest, // a chunk that is already there is left alone
-		*holdfastv1.GetAutopilotRequest,
-		*holdfastv1.SetAutopilotRequest,
-		*holdfastv1.ResetClockRequest, // the time is then some seconds old
-		*holdfastv1.RegisterAgentRequest,
-		*holdfastv1.UpdateNodeRequest,
-		*holdfastv1.CreatePoolRequest,
-		*holdfastv1.RegisterPoolRequest,
-		*holdfastv1.DeregisterPoolRequest,
-		*holdfastv1.RegisterProviderRequest,
-		*holdfastv1.DeregisterServiceRequest:
+	if r, ok := req.(*holdfastv1.ReportNodeRequest); ok && r.GetInstallationStatus() == "failed" {
+		return once // failures are counted
+	}
+	switch declared.GetRule() {
+	case holdfastv1.MethodRetry_HEDGED:
+		return hedged
+	case holdfastv1.MethodRetry_AGAIN:
 		return again
-	case *holdfastv1.ReportNodeRequest:
-		return againIf(r.GetInstallationStatus() != "failed") // failures are counted
-	case *holdfastv1.RegisterServiceRequest:
-		return againIf(r.GetTarget().GetId() != "") // without an id, each try would create another service
+	case holdfastv1.MethodRetry_ONCE:
 	}
-	// Deletes are left out: the second response would be NOT_FOUND.
 	return once
 }
 
-func againIf(may bool) rule {
-	if may {
-		return again
+// has reports whether a field, named by its path, has a value.
+func has(m protoreflect.Message, path string) bool {
+	name, rest, more := strings.Cut(path, ".")
+	f := m.Descriptor().Fields().ByName(protoreflect.Name(name))
+	if f == nil || !m.Has(f) {
+		return false
 	}
-	return once
+	return !more || has(m.Get(f).Message(), rest)
+}
+
+// optionsOf returns the options of a method, or nil if it is not in our API.
+func optionsOf(method string) *descriptorpb.MethodOptions {
+	name := strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", ".")
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
+	if err != nil {
+		return nil
+	}
+	opts, _ := d.Options().(*descriptorpb.MethodOptions)
+	return opts
+}
+
+// retryOf returns the declaration of how often a request may be sent, or nil.
+func retryOf(method string) *holdfastv1.MethodRetry {
+	opts := optionsOf(method)
+	if opts == nil {
+		return nil
+	}
+	r, _ := proto.GetExtension(opts, holdfastv1.E_Retry).(*holdfastv1.MethodRetry)
+	return r
 }
 
 // isRead reports whether the proto declares the method NO_SIDE_EFFECTS.
 func isRead(method string) bool {
-	name := strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", ".")
-	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
-	if err != nil {
-		return false
-	}
-	opts, ok := d.Options().(*descriptorpb.MethodOptions)
-	return ok && opts.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
+	return optionsOf(method).GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 }
 
-// onlyReads reports whether a request changes nothing. Some reads are not declared as such
-// in the proto, because any peer could then answer them, and these need the leader.
-func onlyReads(method string, req any) bool {
-	switch req.(type) {
-	case *holdfastv1.ProbePlanRequest,
-		*holdfastv1.GetAutopilotRequest:
-		return true
-	}
-	return isRead(method)
-}
+// onlyReads reports whether a request changes nothing. Some reads are not declared NO_SIDE_EFFECTS,
+// because any peer could then answer them, and these need the leader.
+func onlyReads(method string) bool { return isRead(method) || retryOf(method).GetReads() }
 
-// takesLong reports whether a healthy peer may need longer than a try's timeout. Another
-// peer would only start over.
-func takesLong(req any) bool {
-	_, probes := req.(*holdfastv1.ProbePlanRequest) // it waits for BMCs and hosts
-	return probes
-}
+// takesLong reports whether a healthy peer may need longer than a try's timeout. Another peer would
+// only start over.
+func takesLong(method string) bool { return retryOf(method).GetSlow() }
 
 // advice returns the remedy for a request whose outcome is unknown.
 func advice(method string) string {
-	switch method[strings.LastIndexByte(method, '/')+1:] {
-	case "StartRun":
-		return "list the machine's runs before you start another, and pass a request_id next time"
-	case "RegisterMachine":
-		return "search for the machine by MAC address, BMC or serial before you register it again, " +
-			"and pass a machine_id next time"
-	case "CreateToken":
-		return "list the tokens and revoke the one that was never delivered, then create another"
-	case "CreateAgentMachine":
-		return "list the machines of the pool and delete the one whose token was never delivered, then create another"
-	case "CreateNode":
-		return "search for the node by its MAC address: if it exists, it was created"
-	case "RestoreSnapshot":
-		return "it may still be running: check the audit trail before you repeat it"
-	case "DeleteMachine", "DeletePlan", "DeletePool", "DeleteProvider", "DeleteSecret", "DeleteImage", "DeleteWebhook":
-		return "read it back: NOT_FOUND means that it was deleted"
-	}
-	return "read the state back before you repeat it"
+	return cmp.Or(retryOf(method).GetRemedy(), "read the state back before you repeat it")
 }

@@ -1,8 +1,11 @@
 package client
 
 import (
+	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -74,4 +77,32 @@ func TestRules(t *testing.T) {
 			t.Errorf("ruleOf(%s, %v) = %v, want %v", tt.method, tt.req, got, tt.want)
 		}
 	}
+}
+
+// A path that names no field would make its rule ONCE without a word.
+func TestNeeds(t *testing.T) {
+	protoregistry.GlobalFiles.RangeFiles(func(f protoreflect.FileDescriptor) bool {
+		for i := range f.Services().Len() {
+			methods := f.Services().Get(i).Methods()
+			for j := range methods.Len() {
+				m := methods.Get(j)
+				r := retryOf("/" + string(m.Parent().FullName()) + "/" + string(m.Name()))
+				fields := m.Input().Fields()
+				for _, name := range strings.FieldsFunc(r.GetNeeds(), func(r rune) bool { return r == '.' }) {
+					field := fields.ByName(protoreflect.Name(name))
+					if field == nil {
+						t.Errorf("%s needs %q: the request has no field %s", m.FullName(), r.GetNeeds(), name)
+						break
+					}
+					if field.Message() != nil {
+						fields = field.Message().Fields()
+					}
+				}
+				if isRead("/"+string(m.Parent().FullName())+"/"+string(m.Name())) && r != nil {
+					t.Errorf("%s is NO_SIDE_EFFECTS, so its option retry has no effect", m.FullName())
+				}
+			}
+		}
+		return true
+	})
 }

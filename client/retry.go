@@ -139,14 +139,14 @@ func (c *call) judge(ctx context.Context, peer *peer, a answer) bool {
 		// If the context cut this try off, the error of the try before is more useful.
 		c.addr, c.err = peer.addr, a.err
 	}
-	c.unknown = c.unknown || a.outcome == unknown && !onlyReads(c.method, c.req)
+	c.unknown = c.unknown || a.outcome == unknown && !onlyReads(c.method)
 	c.pause = max(c.pause, retryDelay(a.err))
 	c.peers.order.Leave(peer.number)
 	return false
 }
 
 func (c *call) try(ctx context.Context, peer *peer, reply any) answer {
-	if c.rule != once && len(c.peers.all) > 1 && !takesLong(c.req) {
+	if c.rule != once && len(c.peers.all) > 1 && !takesLong(c.method) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.peers.tryTimeout)
 		defer cancel()

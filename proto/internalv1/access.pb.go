@@ -821,7 +821,7 @@ var File_proto_internal_v1_access_proto protoreflect.FileDescriptor
 
 const file_proto_internal_v1_access_proto_rawDesc = "" +
 	"\n" +
-	"\x1eproto/internal/v1/access.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/access.proto\x1a\x1dproto/holdfast/v1/audit.proto\x1a\x1eproto/holdfast/v1/secret.proto\x1a!proto/holdfast/v1/sensitive.proto\"\xe8\x01\n" +
+	"\x1eproto/internal/v1/access.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/access.proto\x1a\x1cproto/holdfast/v1/role.proto\x1a\x1dproto/holdfast/v1/audit.proto\x1a\x1eproto/holdfast/v1/secret.proto\x1a!proto/holdfast/v1/sensitive.proto\"\xe8\x01\n" +
 	"\x06Origin\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x12\n" +
 	"\x04peer\x18\x02 \x01(\tR\x04peer\x12\x16\n" +

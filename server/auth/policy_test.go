@@ -38,12 +38,12 @@ func TestPolicyIsComplete(t *testing.T) {
 	all, rules := methods(t), policy()
 	for m := range all {
 		if r, ok := rules[m]; !ok || !r.set() {
-			t.Errorf("%s has no rule: add one in policy.go", m)
+			t.Errorf("%s has no rule: give it option (access) in its .proto file", m)
 		}
 	}
 	for m := range rules {
 		if !all[m] {
-			t.Errorf("policy.go has a rule for %s, which does not exist", m)
+			t.Errorf("there is a rule for %s, which does not exist", m)
 		}
 	}
 }

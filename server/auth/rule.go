@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -149,7 +151,16 @@ func Least(role holdfastv1.Role_Value) Rule { return Rule{Least: role} }
 // route. It leaves Own to the RPC. If the method has no rule, the returned rule allows no
 // caller.
 func SameAs(method string) Rule {
-	r := policy()[method]
+	service, name, _ := strings.Cut(method, "/")
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service + "." + name))
+	if err != nil {
+		return Rule{}
+	}
+	m, ok := d.(protoreflect.MethodDescriptor)
+	if !ok {
+		return Rule{}
+	}
+	r, _ := ruleOf(m)
 	r.Own, r.OverHTTP = nil, false
 	return r
 }

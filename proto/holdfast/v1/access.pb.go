@@ -24,73 +24,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-type Role_Value int32
-
-const (
-	Role_ROLE_UNSPECIFIED Role_Value = 0 // nothing
-	Role_VIEWER           Role_Value = 1 // read
-	Role_OPERATOR         Role_Value = 2 // and run, within its pools
-	Role_ADMIN            Role_Value = 3 // and everything else
-	Role_AGENT            Role_Value = 4 // act as one machine
-	Role_POOL_AGENT       Role_Value = 5 // act as the manager of one pool, or as any of its machines without a token of its own
-	Role_SERVICE          Role_Value = 6 // register services with the discovery API
-	Role_BACKUP           Role_Value = 7 // save snapshots of the whole state; of certificates only
-	Role_ENROLLER         Role_Value = 8 // enroll machines of one pool: each then uses a token of its own
-)
-
-// Enum value maps for Role_Value.
-var (
-	Role_Value_name = map[int32]string{
-		0: "ROLE_UNSPECIFIED",
-		1: "VIEWER",
-		2: "OPERATOR",
-		3: "ADMIN",
-		4: "AGENT",
-		5: "POOL_AGENT",
-		6: "SERVICE",
-		7: "BACKUP",
-		8: "ENROLLER",
-	}
-	Role_Value_value = map[string]int32{
-		"ROLE_UNSPECIFIED": 0,
-		"VIEWER":           1,
-		"OPERATOR":         2,
-		"ADMIN":            3,
-		"AGENT":            4,
-		"POOL_AGENT":       5,
-		"SERVICE":          6,
-		"BACKUP":           7,
-		"ENROLLER":         8,
-	}
-)
-
-func (x Role_Value) Enum() *Role_Value {
-	p := new(Role_Value)
-	*p = x
-	return p
-}
-
-func (x Role_Value) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (Role_Value) Descriptor() protoreflect.EnumDescriptor {
-	return file_proto_holdfast_v1_access_proto_enumTypes[0].Descriptor()
-}
-
-func (Role_Value) Type() protoreflect.EnumType {
-	return &file_proto_holdfast_v1_access_proto_enumTypes[0]
-}
-
-func (x Role_Value) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use Role_Value.Descriptor instead.
-func (Role_Value) EnumDescriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{2, 0}
-}
-
 type WhoAmIRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -212,44 +145,6 @@ func (x *Identity) GetMethod() string {
 	return ""
 }
 
-// Role is what a caller may do. Each role includes the rights of the previous ones, except
-// for the agents' roles.
-type Role struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Role) Reset() {
-	*x = Role{}
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[2]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Role) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Role) ProtoMessage() {}
-
-func (x *Role) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[2]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Role.ProtoReflect.Descriptor instead.
-func (*Role) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{2}
-}
-
 // Token describes a bearer token, or a client of the built-in issuer.
 type Token struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -271,7 +166,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[3]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -283,7 +178,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[3]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -296,7 +191,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{3}
+	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Token) GetTokenId() string {
@@ -398,7 +293,7 @@ type CreateTokenRequest struct {
 
 func (x *CreateTokenRequest) Reset() {
 	*x = CreateTokenRequest{}
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[4]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -410,7 +305,7 @@ func (x *CreateTokenRequest) String() string {
 func (*CreateTokenRequest) ProtoMessage() {}
 
 func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[4]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -423,7 +318,7 @@ func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{4}
+	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *CreateTokenRequest) GetName() string {
@@ -485,7 +380,7 @@ type CreateTokenResponse struct {
 
 func (x *CreateTokenResponse) Reset() {
 	*x = CreateTokenResponse{}
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[5]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -497,7 +392,7 @@ func (x *CreateTokenResponse) String() string {
 func (*CreateTokenResponse) ProtoMessage() {}
 
 func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[5]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -510,7 +405,7 @@ func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{5}
+	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *CreateTokenResponse) GetToken() *Token {
@@ -538,7 +433,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[6]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -550,7 +445,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[6]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -563,7 +458,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{6}
+	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListTokensRequest) GetFilter() string {
@@ -597,7 +492,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[7]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -609,7 +504,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[7]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -622,7 +517,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{7}
+	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListTokensResponse) GetTokens() []*Token {
@@ -648,7 +543,7 @@ type RevokeTokenRequest struct {
 
 func (x *RevokeTokenRequest) Reset() {
 	*x = RevokeTokenRequest{}
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[8]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -660,7 +555,7 @@ func (x *RevokeTokenRequest) String() string {
 func (*RevokeTokenRequest) ProtoMessage() {}
 
 func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_access_proto_msgTypes[8]
+	mi := &file_proto_holdfast_v1_access_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -673,7 +568,7 @@ func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{8}
+	return file_proto_holdfast_v1_access_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *RevokeTokenRequest) GetTokenId() string {
@@ -687,7 +582,7 @@ var File_proto_holdfast_v1_access_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_access_proto_rawDesc = "" +
 	"\n" +
-	"\x1eproto/holdfast/v1/access.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!proto/holdfast/v1/sensitive.proto\"\x0f\n" +
+	"\x1eproto/holdfast/v1/access.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a\x1cproto/holdfast/v1/role.proto\x1a!proto/holdfast/v1/sensitive.proto\"\x0f\n" +
 	"\rWhoAmIRequest\"\xbd\x01\n" +
 	"\bIdentity\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12+\n" +
@@ -696,21 +591,7 @@ const file_proto_holdfast_v1_access_proto_rawDesc = "" +
 	"\btoken_id\x18\x04 \x01(\tR\atokenId\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x05 \x01(\tR\tmachineId\x12\x16\n" +
-	"\x06method\x18\x06 \x01(\tR\x06method\"\x8d\x01\n" +
-	"\x04Role\"\x84\x01\n" +
-	"\x05Value\x12\x14\n" +
-	"\x10ROLE_UNSPECIFIED\x10\x00\x12\n" +
-	"\n" +
-	"\x06VIEWER\x10\x01\x12\f\n" +
-	"\bOPERATOR\x10\x02\x12\t\n" +
-	"\x05ADMIN\x10\x03\x12\t\n" +
-	"\x05AGENT\x10\x04\x12\x0e\n" +
-	"\n" +
-	"POOL_AGENT\x10\x05\x12\v\n" +
-	"\aSERVICE\x10\x06\x12\n" +
-	"\n" +
-	"\x06BACKUP\x10\a\x12\f\n" +
-	"\bENROLLER\x10\b\"\xb6\x03\n" +
+	"\x06method\x18\x06 \x01(\tR\x06method\"\xb6\x03\n" +
 	"\x05Token\x12\x19\n" +
 	"\btoken_id\x18\x01 \x01(\tR\atokenId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12+\n" +
@@ -752,13 +633,13 @@ const file_proto_holdfast_v1_access_proto_rawDesc = "" +
 	"\x06tokens\x18\x01 \x03(\v2\x12.holdfast.v1.TokenR\x06tokens\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"/\n" +
 	"\x12RevokeTokenRequest\x12\x19\n" +
-	"\btoken_id\x18\x01 \x01(\tR\atokenId2\xbb\x02\n" +
-	"\rAccessService\x12@\n" +
-	"\x06WhoAmI\x12\x1a.holdfast.v1.WhoAmIRequest\x1a\x15.holdfast.v1.Identity\"\x03\x90\x02\x01\x12P\n" +
-	"\vCreateToken\x12\x1f.holdfast.v1.CreateTokenRequest\x1a .holdfast.v1.CreateTokenResponse\x12R\n" +
+	"\btoken_id\x18\x01 \x01(\tR\atokenId2\xb4\x03\n" +
+	"\rAccessService\x12F\n" +
+	"\x06WhoAmI\x12\x1a.holdfast.v1.WhoAmIRequest\x1a\x15.holdfast.v1.Identity\"\t\xfa\xa1\x19\x02 \x01\x90\x02\x01\x12\xae\x01\n" +
+	"\vCreateToken\x12\x1f.holdfast.v1.CreateTokenRequest\x1a .holdfast.v1.CreateTokenResponse\"\\\xfa\xa1\x19\x02\b\x03\x82\xa2\x19R*Plist the tokens and revoke the one that was never delivered, then create another\x12X\n" +
 	"\n" +
-	"ListTokens\x12\x1e.holdfast.v1.ListTokensRequest\x1a\x1f.holdfast.v1.ListTokensResponse\"\x03\x90\x02\x01\x12B\n" +
-	"\vRevokeToken\x12\x1f.holdfast.v1.RevokeTokenRequest\x1a\x12.holdfast.v1.TokenBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"ListTokens\x12\x1e.holdfast.v1.ListTokensRequest\x1a\x1f.holdfast.v1.ListTokensResponse\"\t\xfa\xa1\x19\x02\b\x03\x90\x02\x01\x12P\n" +
+	"\vRevokeToken\x12\x1f.holdfast.v1.RevokeTokenRequest\x1a\x12.holdfast.v1.Token\"\f\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x02BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_access_proto_rawDescOnce sync.Once
@@ -772,38 +653,36 @@ func file_proto_holdfast_v1_access_proto_rawDescGZIP() []byte {
 	return file_proto_holdfast_v1_access_proto_rawDescData
 }
 
-var file_proto_holdfast_v1_access_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_holdfast_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_proto_holdfast_v1_access_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_proto_holdfast_v1_access_proto_goTypes = []any{
-	(Role_Value)(0),               // 0: holdfast.v1.Role.Value
-	(*WhoAmIRequest)(nil),         // 1: holdfast.v1.WhoAmIRequest
-	(*Identity)(nil),              // 2: holdfast.v1.Identity
-	(*Role)(nil),                  // 3: holdfast.v1.Role
-	(*Token)(nil),                 // 4: holdfast.v1.Token
-	(*CreateTokenRequest)(nil),    // 5: holdfast.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),   // 6: holdfast.v1.CreateTokenResponse
-	(*ListTokensRequest)(nil),     // 7: holdfast.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),    // 8: holdfast.v1.ListTokensResponse
-	(*RevokeTokenRequest)(nil),    // 9: holdfast.v1.RevokeTokenRequest
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*WhoAmIRequest)(nil),         // 0: holdfast.v1.WhoAmIRequest
+	(*Identity)(nil),              // 1: holdfast.v1.Identity
+	(*Token)(nil),                 // 2: holdfast.v1.Token
+	(*CreateTokenRequest)(nil),    // 3: holdfast.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),   // 4: holdfast.v1.CreateTokenResponse
+	(*ListTokensRequest)(nil),     // 5: holdfast.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),    // 6: holdfast.v1.ListTokensResponse
+	(*RevokeTokenRequest)(nil),    // 7: holdfast.v1.RevokeTokenRequest
+	(Role_Value)(0),               // 8: holdfast.v1.Role.Value
+	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
 }
 var file_proto_holdfast_v1_access_proto_depIdxs = []int32{
-	0,  // 0: holdfast.v1.Identity.role:type_name -> holdfast.v1.Role.Value
-	0,  // 1: holdfast.v1.Token.role:type_name -> holdfast.v1.Role.Value
-	10, // 2: holdfast.v1.Token.created_at:type_name -> google.protobuf.Timestamp
-	10, // 3: holdfast.v1.Token.expires_at:type_name -> google.protobuf.Timestamp
-	10, // 4: holdfast.v1.Token.revoked_at:type_name -> google.protobuf.Timestamp
-	0,  // 5: holdfast.v1.CreateTokenRequest.role:type_name -> holdfast.v1.Role.Value
-	4,  // 6: holdfast.v1.CreateTokenResponse.token:type_name -> holdfast.v1.Token
-	4,  // 7: holdfast.v1.ListTokensResponse.tokens:type_name -> holdfast.v1.Token
-	1,  // 8: holdfast.v1.AccessService.WhoAmI:input_type -> holdfast.v1.WhoAmIRequest
-	5,  // 9: holdfast.v1.AccessService.CreateToken:input_type -> holdfast.v1.CreateTokenRequest
-	7,  // 10: holdfast.v1.AccessService.ListTokens:input_type -> holdfast.v1.ListTokensRequest
-	9,  // 11: holdfast.v1.AccessService.RevokeToken:input_type -> holdfast.v1.RevokeTokenRequest
-	2,  // 12: holdfast.v1.AccessService.WhoAmI:output_type -> holdfast.v1.Identity
-	6,  // 13: holdfast.v1.AccessService.CreateToken:output_type -> holdfast.v1.CreateTokenResponse
-	8,  // 14: holdfast.v1.AccessService.ListTokens:output_type -> holdfast.v1.ListTokensResponse
-	4,  // 15: holdfast.v1.AccessService.RevokeToken:output_type -> holdfast.v1.Token
+	8,  // 0: holdfast.v1.Identity.role:type_name -> holdfast.v1.Role.Value
+	8,  // 1: holdfast.v1.Token.role:type_name -> holdfast.v1.Role.Value
+	9,  // 2: holdfast.v1.Token.created_at:type_name -> google.protobuf.Timestamp
+	9,  // 3: holdfast.v1.Token.expires_at:type_name -> google.protobuf.Timestamp
+	9,  // 4: holdfast.v1.Token.revoked_at:type_name -> google.protobuf.Timestamp
+	8,  // 5: holdfast.v1.CreateTokenRequest.role:type_name -> holdfast.v1.Role.Value
+	2,  // 6: holdfast.v1.CreateTokenResponse.token:type_name -> holdfast.v1.Token
+	2,  // 7: holdfast.v1.ListTokensResponse.tokens:type_name -> holdfast.v1.Token
+	0,  // 8: holdfast.v1.AccessService.WhoAmI:input_type -> holdfast.v1.WhoAmIRequest
+	3,  // 9: holdfast.v1.AccessService.CreateToken:input_type -> holdfast.v1.CreateTokenRequest
+	5,  // 10: holdfast.v1.AccessService.ListTokens:input_type -> holdfast.v1.ListTokensRequest
+	7,  // 11: holdfast.v1.AccessService.RevokeToken:input_type -> holdfast.v1.RevokeTokenRequest
+	1,  // 12: holdfast.v1.AccessService.WhoAmI:output_type -> holdfast.v1.Identity
+	4,  // 13: holdfast.v1.AccessService.CreateToken:output_type -> holdfast.v1.CreateTokenResponse
+	6,  // 14: holdfast.v1.AccessService.ListTokens:output_type -> holdfast.v1.ListTokensResponse
+	2,  // 15: holdfast.v1.AccessService.RevokeToken:output_type -> holdfast.v1.Token
 	12, // [12:16] is the sub-list for method output_type
 	8,  // [8:12] is the sub-list for method input_type
 	8,  // [8:8] is the sub-list for extension type_name
@@ -816,20 +695,21 @@ func file_proto_holdfast_v1_access_proto_init() {
 	if File_proto_holdfast_v1_access_proto != nil {
 		return
 	}
+	file_proto_holdfast_v1_method_proto_init()
+	file_proto_holdfast_v1_role_proto_init()
 	file_proto_holdfast_v1_sensitive_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_access_proto_rawDesc), len(file_proto_holdfast_v1_access_proto_rawDesc)),
-			NumEnums:      1,
-			NumMessages:   9,
+			NumEnums:      0,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_proto_holdfast_v1_access_proto_goTypes,
 		DependencyIndexes: file_proto_holdfast_v1_access_proto_depIdxs,
-		EnumInfos:         file_proto_holdfast_v1_access_proto_enumTypes,
 		MessageInfos:      file_proto_holdfast_v1_access_proto_msgTypes,
 	}.Build()
 	File_proto_holdfast_v1_access_proto = out.File

@@ -153,7 +153,7 @@ var File_proto_holdfast_v1_console_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_console_proto_rawDesc = "" +
 	"\n" +
-	"\x1fproto/holdfast/v1/console.proto\x12\vholdfast.v1\"m\n" +
+	"\x1fproto/holdfast/v1/console.proto\x12\vholdfast.v1\x1a\x1eproto/holdfast/v1/method.proto\"m\n" +
 	"\rAttachRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1b\n" +
 	"\tread_only\x18\x02 \x01(\bR\breadOnly\x12\x12\n" +
@@ -162,9 +162,9 @@ const file_proto_holdfast_v1_console_proto_rawDesc = "" +
 	"\x0eAttachResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x1a\n" +
 	"\battached\x18\x02 \x01(\bR\battached\x12\x12\n" +
-	"\x04peer\x18\x03 \x01(\tR\x04peer2W\n" +
-	"\x0eConsoleService\x12E\n" +
-	"\x06Attach\x12\x1a.holdfast.v1.AttachRequest\x1a\x1b.holdfast.v1.AttachResponse(\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\x04peer\x18\x03 \x01(\tR\x04peer2_\n" +
+	"\x0eConsoleService\x12M\n" +
+	"\x06Attach\x12\x1a.holdfast.v1.AttachRequest\x1a\x1b.holdfast.v1.AttachResponse\"\x06\xfa\xa1\x19\x02\b\x02(\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_console_proto_rawDescOnce sync.Once
@@ -198,6 +198,7 @@ func file_proto_holdfast_v1_console_proto_init() {
 	if File_proto_holdfast_v1_console_proto != nil {
 		return
 	}
+	file_proto_holdfast_v1_method_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

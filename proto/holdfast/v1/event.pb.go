@@ -616,7 +616,7 @@ var File_proto_holdfast_v1_event_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x1dproto/holdfast/v1/event.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\"\xc2\x02\n" +
+	"\x1dproto/holdfast/v1/event.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\"\xc2\x02\n" +
 	"\x05Event\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\x04R\x06cursor\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12*\n" +
@@ -665,16 +665,16 @@ const file_proto_holdfast_v1_event_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"*\n" +
 	"\x14DeleteWebhookRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x17\n" +
-	"\x15DeleteWebhookResponse2Y\n" +
-	"\fEventService\x12I\n" +
-	"\vWatchEvents\x12\x1f.holdfast.v1.WatchEventsRequest\x1a\x12.holdfast.v1.Event\"\x03\x90\x02\x010\x012\xcf\x02\n" +
-	"\x0eWebhookService\x12B\n" +
+	"\x15DeleteWebhookResponse2_\n" +
+	"\fEventService\x12O\n" +
+	"\vWatchEvents\x12\x1f.holdfast.v1.WatchEventsRequest\x1a\x12.holdfast.v1.Event\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x010\x012\xa9\x03\n" +
+	"\x0eWebhookService\x12P\n" +
 	"\n" +
-	"PutWebhook\x12\x1e.holdfast.v1.PutWebhookRequest\x1a\x14.holdfast.v1.Webhook\x12G\n" +
+	"PutWebhook\x12\x1e.holdfast.v1.PutWebhookRequest\x1a\x14.holdfast.v1.Webhook\"\f\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x01\x12M\n" +
 	"\n" +
-	"GetWebhook\x12\x1e.holdfast.v1.GetWebhookRequest\x1a\x14.holdfast.v1.Webhook\"\x03\x90\x02\x01\x12X\n" +
-	"\fListWebhooks\x12 .holdfast.v1.ListWebhooksRequest\x1a!.holdfast.v1.ListWebhooksResponse\"\x03\x90\x02\x01\x12V\n" +
-	"\rDeleteWebhook\x12!.holdfast.v1.DeleteWebhookRequest\x1a\".holdfast.v1.DeleteWebhookResponseBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"GetWebhook\x12\x1e.holdfast.v1.GetWebhookRequest\x1a\x14.holdfast.v1.Webhook\"\t\xfa\xa1\x19\x02\b\x03\x90\x02\x01\x12^\n" +
+	"\fListWebhooks\x12 .holdfast.v1.ListWebhooksRequest\x1a!.holdfast.v1.ListWebhooksResponse\"\t\xfa\xa1\x19\x02\b\x03\x90\x02\x01\x12\x95\x01\n" +
+	"\rDeleteWebhook\x12!.holdfast.v1.DeleteWebhookRequest\x1a\".holdfast.v1.DeleteWebhookResponse\"=\xfa\xa1\x19\x02\b\x03\x82\xa2\x193*1read it back: NOT_FOUND means that it was deletedBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_event_proto_rawDescOnce sync.Once
@@ -739,6 +739,7 @@ func file_proto_holdfast_v1_event_proto_init() {
 		return
 	}
 	file_proto_holdfast_v1_machine_proto_init()
+	file_proto_holdfast_v1_method_proto_init()
 	file_proto_holdfast_v1_pool_proto_init()
 	file_proto_holdfast_v1_registry_proto_init()
 	file_proto_holdfast_v1_run_proto_init()

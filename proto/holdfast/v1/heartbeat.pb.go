@@ -421,7 +421,7 @@ var File_proto_holdfast_v1_heartbeat_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_heartbeat_proto_rawDesc = "" +
 	"\n" +
-	"!proto/holdfast/v1/heartbeat.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\"\xd4\x01\n" +
+	"!proto/holdfast/v1/heartbeat.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\"\xd4\x01\n" +
 	"\x17KeepMachineAliveRequest\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x12#\n" +
@@ -452,11 +452,12 @@ const file_proto_holdfast_v1_heartbeat_proto_rawDesc = "" +
 	"\x12PingServiceRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12/\n" +
 	"\x05state\x18\x02 \x01(\v2\x19.holdfast.v1.ServiceStateR\x05state\"\x15\n" +
-	"\x13PingServiceResponse2\x9d\x02\n" +
-	"\x10HeartbeatService\x12_\n" +
-	"\x10KeepMachineAlive\x12$.holdfast.v1.KeepMachineAliveRequest\x1a%.holdfast.v1.KeepMachineAliveResponse\x12V\n" +
-	"\rHeartbeatPool\x12!.holdfast.v1.HeartbeatPoolRequest\x1a\".holdfast.v1.HeartbeatPoolResponse\x12P\n" +
-	"\vPingService\x12\x1f.holdfast.v1.PingServiceRequest\x1a .holdfast.v1.PingServiceResponseBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\x13PingServiceResponse2\xbd\x02\n" +
+	"\x10HeartbeatService\x12k\n" +
+	"\x10KeepMachineAlive\x12$.holdfast.v1.KeepMachineAliveRequest\x1a%.holdfast.v1.KeepMachineAliveResponse\"\n" +
+	"\xfa\xa1\x19\x06\x12\x02\x04\x058\x01\x12a\n" +
+	"\rHeartbeatPool\x12!.holdfast.v1.HeartbeatPoolRequest\x1a\".holdfast.v1.HeartbeatPoolResponse\"\t\xfa\xa1\x19\x05\x12\x01\x058\x02\x12Y\n" +
+	"\vPingService\x12\x1f.holdfast.v1.PingServiceRequest\x1a .holdfast.v1.PingServiceResponse\"\a\xfa\xa1\x19\x03\x12\x01\x06BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_heartbeat_proto_rawDescOnce sync.Once
@@ -509,6 +510,7 @@ func file_proto_holdfast_v1_heartbeat_proto_init() {
 		return
 	}
 	file_proto_holdfast_v1_machine_proto_init()
+	file_proto_holdfast_v1_method_proto_init()
 	file_proto_holdfast_v1_pool_proto_init()
 	file_proto_holdfast_v1_registry_proto_init()
 	type x struct{}

@@ -889,7 +889,7 @@ var File_proto_holdfast_v1_image_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_image_proto_rawDesc = "" +
 	"\n" +
-	"\x1dproto/holdfast/v1/image.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x88\a\n" +
+	"\x1dproto/holdfast/v1/image.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"\x88\a\n" +
 	"\x05Image\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x12\n" +
@@ -955,15 +955,15 @@ const file_proto_holdfast_v1_image_proto_rawDesc = "" +
 	"\x12UploadFileResponse\x12%\n" +
 	"\x0ereceived_bytes\x18\x01 \x01(\x03R\rreceivedBytes\x12\x14\n" +
 	"\x05peers\x18\x02 \x03(\tR\x05peers\x12\x12\n" +
-	"\x04done\x18\x03 \x01(\bR\x04done2\x88\x03\n" +
-	"\fImageService\x12<\n" +
-	"\bAddImage\x12\x1c.holdfast.v1.AddImageRequest\x1a\x12.holdfast.v1.Image\x12A\n" +
-	"\bGetImage\x12\x1c.holdfast.v1.GetImageRequest\x1a\x12.holdfast.v1.Image\"\x03\x90\x02\x01\x12R\n" +
+	"\x04done\x18\x03 \x01(\bR\x04done2\xf0\x03\n" +
+	"\fImageService\x12L\n" +
+	"\bAddImage\x12\x1c.holdfast.v1.AddImageRequest\x1a\x12.holdfast.v1.Image\"\x0e\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x19\x02\b\x01\x12G\n" +
+	"\bGetImage\x12\x1c.holdfast.v1.GetImageRequest\x1a\x12.holdfast.v1.Image\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12X\n" +
 	"\n" +
-	"ListImages\x12\x1e.holdfast.v1.ListImagesRequest\x1a\x1f.holdfast.v1.ListImagesResponse\"\x03\x90\x02\x01\x12P\n" +
-	"\vDeleteImage\x12\x1f.holdfast.v1.DeleteImageRequest\x1a .holdfast.v1.DeleteImageResponse\x12Q\n" +
+	"ListImages\x12\x1e.holdfast.v1.ListImagesRequest\x1a\x1f.holdfast.v1.ListImagesResponse\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12\x91\x01\n" +
+	"\vDeleteImage\x12\x1f.holdfast.v1.DeleteImageRequest\x1a .holdfast.v1.DeleteImageResponse\"?\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x193*1read it back: NOT_FOUND means that it was deleted\x12[\n" +
 	"\n" +
-	"UploadFile\x12\x1e.holdfast.v1.UploadFileRequest\x1a\x1f.holdfast.v1.UploadFileResponse(\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"UploadFile\x12\x1e.holdfast.v1.UploadFileRequest\x1a\x1f.holdfast.v1.UploadFileResponse\"\b\xfa\xa1\x19\x04\b\x02\x18\x01(\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_image_proto_rawDescOnce sync.Once
@@ -1030,6 +1030,7 @@ func file_proto_holdfast_v1_image_proto_init() {
 	if File_proto_holdfast_v1_image_proto != nil {
 		return
 	}
+	file_proto_holdfast_v1_method_proto_init()
 	file_proto_holdfast_v1_image_proto_msgTypes[7].OneofWrappers = []any{
 		(*UploadFileRequest_Header_)(nil),
 		(*UploadFileRequest_Data)(nil),

@@ -1133,7 +1133,7 @@ var File_proto_holdfast_v1_install_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_install_proto_rawDesc = "" +
 	"\n" +
-	"\x1fproto/holdfast/v1/install.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a!proto/holdfast/v1/sensitive.proto\"\xe9\t\n" +
+	"\x1fproto/holdfast/v1/install.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a!proto/holdfast/v1/sensitive.proto\"\xe9\t\n" +
 	"\aInstall\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x12\x15\n" +
@@ -1248,17 +1248,17 @@ const file_proto_holdfast_v1_install_proto_rawDesc = "" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\".\n" +
 	"\x18AppendInstallLogResponse\x12\x12\n" +
-	"\x04next\x18\x01 \x01(\x03R\x04next2\xd5\x04\n" +
-	"\x0eInstallService\x12G\n" +
+	"\x04next\x18\x01 \x01(\x03R\x04next2\x8f\x05\n" +
+	"\x0eInstallService\x12M\n" +
 	"\n" +
-	"GetInstall\x12\x1e.holdfast.v1.GetInstallRequest\x1a\x14.holdfast.v1.Install\"\x03\x90\x02\x01\x12X\n" +
-	"\fListInstalls\x12 .holdfast.v1.ListInstallsRequest\x1a!.holdfast.v1.ListInstallsResponse\"\x03\x90\x02\x01\x12T\n" +
+	"GetInstall\x12\x1e.holdfast.v1.GetInstallRequest\x1a\x14.holdfast.v1.Install\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12^\n" +
+	"\fListInstalls\x12 .holdfast.v1.ListInstallsRequest\x1a!.holdfast.v1.ListInstallsResponse\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12\\\n" +
 	"\n" +
-	"LookUpBoot\x12\x1f.holdfast.v1.BootMachineRequest\x1a .holdfast.v1.BootMachineResponse\"\x03\x90\x02\x01\x12P\n" +
-	"\vBootMachine\x12\x1f.holdfast.v1.BootMachineRequest\x1a .holdfast.v1.BootMachineResponse\x12M\n" +
-	"\fGetWorkOrder\x12 .holdfast.v1.GetWorkOrderRequest\x1a\x16.holdfast.v1.WorkOrder\"\x03\x90\x02\x01\x12H\n" +
-	"\rReportInstall\x12!.holdfast.v1.ReportInstallRequest\x1a\x14.holdfast.v1.Install\x12_\n" +
-	"\x10AppendInstallLog\x12$.holdfast.v1.AppendInstallLogRequest\x1a%.holdfast.v1.AppendInstallLogResponseBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"LookUpBoot\x12\x1f.holdfast.v1.BootMachineRequest\x1a .holdfast.v1.BootMachineResponse\"\v\xfa\xa1\x19\x04(\x010\x01\x90\x02\x01\x12Z\n" +
+	"\vBootMachine\x12\x1f.holdfast.v1.BootMachineRequest\x1a .holdfast.v1.BootMachineResponse\"\b\xfa\xa1\x19\x04(\x010\x01\x12U\n" +
+	"\fGetWorkOrder\x12 .holdfast.v1.GetWorkOrderRequest\x1a\x16.holdfast.v1.WorkOrder\"\v\xfa\xa1\x19\x04(\x010\x01\x90\x02\x01\x12R\n" +
+	"\rReportInstall\x12!.holdfast.v1.ReportInstallRequest\x1a\x14.holdfast.v1.Install\"\b\xfa\xa1\x19\x04(\x010\x01\x12i\n" +
+	"\x10AppendInstallLog\x12$.holdfast.v1.AppendInstallLogRequest\x1a%.holdfast.v1.AppendInstallLogResponse\"\b\xfa\xa1\x19\x04(\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_install_proto_rawDescOnce sync.Once
@@ -1334,6 +1334,7 @@ func file_proto_holdfast_v1_install_proto_init() {
 		return
 	}
 	file_proto_holdfast_v1_machine_proto_init()
+	file_proto_holdfast_v1_method_proto_init()
 	file_proto_holdfast_v1_sensitive_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -39,6 +39,7 @@ const (
 type NodeServiceClient interface {
 	// Registers a node. ALREADY_EXISTS if its MAC address belongs to a machine.
 	CreateNode(ctx context.Context, in *CreateNodeRequest, opts ...grpc.CallOption) (*Machine, error)
+	// Gets a node.
 	GetNode(ctx context.Context, in *GetNodeRequest, opts ...grpc.CallOption) (*Machine, error)
 	// Sets hostname, workflow, group, tags and so on.
 	UpdateNode(ctx context.Context, in *UpdateNodeRequest, opts ...grpc.CallOption) (*Machine, error)
@@ -128,6 +129,7 @@ func (c *nodeServiceClient) ListStalledNodes(ctx context.Context, in *ListStalle
 type NodeServiceServer interface {
 	// Registers a node. ALREADY_EXISTS if its MAC address belongs to a machine.
 	CreateNode(context.Context, *CreateNodeRequest) (*Machine, error)
+	// Gets a node.
 	GetNode(context.Context, *GetNodeRequest) (*Machine, error)
 	// Sets hostname, workflow, group, tags and so on.
 	UpdateNode(context.Context, *UpdateNodeRequest) (*Machine, error)

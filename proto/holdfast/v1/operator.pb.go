@@ -1171,7 +1171,7 @@ var File_proto_holdfast_v1_operator_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_operator_proto_rawDesc = "" +
 	"\n" +
-	" proto/holdfast/v1/operator.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x15\n" +
+	" proto/holdfast/v1/operator.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"\x15\n" +
 	"\x13SaveSnapshotRequest\"\"\n" +
 	"\fSnapshotData\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"`\n" +
@@ -1246,20 +1246,20 @@ const file_proto_holdfast_v1_operator_proto_rawDesc = "" +
 	"\x03why\x18\x04 \x01(\tR\x03why\x120\n" +
 	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
 	"\x06behind\x18\x06 \x01(\x04R\x06behind\x12?\n" +
-	"\rremoved_after\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fremovedAfter2\xc9\x06\n" +
-	"\x0fOperatorService\x12R\n" +
-	"\fSaveSnapshot\x12 .holdfast.v1.SaveSnapshotRequest\x1a\x19.holdfast.v1.SnapshotData\"\x03\x90\x02\x010\x01\x12S\n" +
-	"\fNoteSnapshot\x12 .holdfast.v1.NoteSnapshotRequest\x1a!.holdfast.v1.NoteSnapshotResponse\x12V\n" +
-	"\rStageSnapshot\x12!.holdfast.v1.StageSnapshotRequest\x1a\".holdfast.v1.StageSnapshotResponse\x12\\\n" +
-	"\x0fRestoreSnapshot\x12#.holdfast.v1.RestoreSnapshotRequest\x1a$.holdfast.v1.RestoreSnapshotResponse\x12e\n" +
-	"\x12TransferLeadership\x12&.holdfast.v1.TransferLeadershipRequest\x1a'.holdfast.v1.TransferLeadershipResponse\x12M\n" +
+	"\rremoved_after\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fremovedAfter2\x81\b\n" +
+	"\x0fOperatorService\x12[\n" +
+	"\fSaveSnapshot\x12 .holdfast.v1.SaveSnapshotRequest\x1a\x19.holdfast.v1.SnapshotData\"\f\xfa\xa1\x19\x05\b\x03\x12\x01\a\x90\x02\x010\x01\x12^\n" +
+	"\fNoteSnapshot\x12 .holdfast.v1.NoteSnapshotRequest\x1a!.holdfast.v1.NoteSnapshotResponse\"\t\xfa\xa1\x19\x05\b\x03\x12\x01\a\x12d\n" +
+	"\rStageSnapshot\x12!.holdfast.v1.StageSnapshotRequest\x1a\".holdfast.v1.StageSnapshotResponse\"\f\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x01\x12\xad\x01\n" +
+	"\x0fRestoreSnapshot\x12#.holdfast.v1.RestoreSnapshotRequest\x1a$.holdfast.v1.RestoreSnapshotResponse\"O\xfa\xa1\x19\x02\b\x03\x82\xa2\x19E*Cit may still be running: check the audit trail before you repeat it\x12m\n" +
+	"\x12TransferLeadership\x12&.holdfast.v1.TransferLeadershipRequest\x1a'.holdfast.v1.TransferLeadershipResponse\"\x06\xfa\xa1\x19\x02\b\x03\x12U\n" +
 	"\n" +
-	"RemovePeer\x12\x1e.holdfast.v1.RemovePeerRequest\x1a\x1f.holdfast.v1.RemovePeerResponse\x12>\n" +
-	"\x05Probe\x12\x19.holdfast.v1.ProbeRequest\x1a\x1a.holdfast.v1.ProbeResponse\x12H\n" +
-	"\fGetAutopilot\x12 .holdfast.v1.GetAutopilotRequest\x1a\x16.holdfast.v1.Autopilot\x12H\n" +
-	"\fSetAutopilot\x12 .holdfast.v1.SetAutopilotRequest\x1a\x16.holdfast.v1.Autopilot\x12M\n" +
+	"RemovePeer\x12\x1e.holdfast.v1.RemovePeerRequest\x1a\x1f.holdfast.v1.RemovePeerResponse\"\x06\xfa\xa1\x19\x02\b\x03\x12F\n" +
+	"\x05Probe\x12\x19.holdfast.v1.ProbeRequest\x1a\x1a.holdfast.v1.ProbeResponse\"\x06\xfa\xa1\x19\x02\b\x03\x12X\n" +
+	"\fGetAutopilot\x12 .holdfast.v1.GetAutopilotRequest\x1a\x16.holdfast.v1.Autopilot\"\x0e\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x04\b\x01\x18\x01\x12V\n" +
+	"\fSetAutopilot\x12 .holdfast.v1.SetAutopilotRequest\x1a\x16.holdfast.v1.Autopilot\"\f\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x01\x12[\n" +
 	"\n" +
-	"ResetClock\x12\x1e.holdfast.v1.ResetClockRequest\x1a\x1f.holdfast.v1.ResetClockResponseBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"ResetClock\x12\x1e.holdfast.v1.ResetClockRequest\x1a\x1f.holdfast.v1.ResetClockResponse\"\f\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_operator_proto_rawDescOnce sync.Once
@@ -1345,6 +1345,7 @@ func file_proto_holdfast_v1_operator_proto_init() {
 	if File_proto_holdfast_v1_operator_proto != nil {
 		return
 	}
+	file_proto_holdfast_v1_method_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

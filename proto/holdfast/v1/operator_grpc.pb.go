@@ -64,6 +64,7 @@ type OperatorServiceClient interface {
 	// Returns the rules by which the leader changes the membership automatically, and their
 	// results for the present peers. The leader answers.
 	GetAutopilot(ctx context.Context, in *GetAutopilotRequest, opts ...grpc.CallOption) (*Autopilot, error)
+	// Replaces the rules.
 	SetAutopilot(ctx context.Context, in *SetAutopilotRequest, opts ...grpc.CallOption) (*Autopilot, error)
 	// Sets the record's clock, even back, after a leader's wrong clock has moved it. Refused if
 	// the leader's clock differs from the given time by more than 5 minutes.
@@ -220,6 +221,7 @@ type OperatorServiceServer interface {
 	// Returns the rules by which the leader changes the membership automatically, and their
 	// results for the present peers. The leader answers.
 	GetAutopilot(context.Context, *GetAutopilotRequest) (*Autopilot, error)
+	// Replaces the rules.
 	SetAutopilot(context.Context, *SetAutopilotRequest) (*Autopilot, error)
 	// Sets the record's clock, even back, after a leader's wrong clock has moved it. Refused if
 	// the leader's clock differs from the given time by more than 5 minutes.

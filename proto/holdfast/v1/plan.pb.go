@@ -2253,7 +2253,7 @@ var File_proto_holdfast_v1_plan_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/holdfast/v1/plan.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xef\x01\n" +
+	"\x1cproto/holdfast/v1/plan.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"\xef\x01\n" +
 	"\x10ProbePlanRequest\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x12\x17\n" +
@@ -2427,16 +2427,16 @@ const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\x05eject\x18\x02 \x01(\bR\x05eject\"\x0f\n" +
 	"\rReadInventory\"2\n" +
 	"\rSerialConsole\x12!\n" +
-	"\fidle_seconds\x18\x01 \x01(\x05R\vidleSeconds2\xbd\x03\n" +
-	"\vPlanService\x12>\n" +
-	"\aGetPlan\x12\x1b.holdfast.v1.GetPlanRequest\x1a\x11.holdfast.v1.Plan\"\x03\x90\x02\x01\x12O\n" +
-	"\tListPlans\x12\x1d.holdfast.v1.ListPlansRequest\x1a\x1e.holdfast.v1.ListPlansResponse\"\x03\x90\x02\x01\x12?\n" +
+	"\fidle_seconds\x18\x01 \x01(\x05R\vidleSeconds2\xb7\x04\n" +
+	"\vPlanService\x12D\n" +
+	"\aGetPlan\x12\x1b.holdfast.v1.GetPlanRequest\x1a\x11.holdfast.v1.Plan\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12U\n" +
+	"\tListPlans\x12\x1d.holdfast.v1.ListPlansRequest\x1a\x1e.holdfast.v1.ListPlansResponse\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12O\n" +
 	"\n" +
-	"CreatePlan\x12\x1e.holdfast.v1.CreatePlanRequest\x1a\x11.holdfast.v1.Plan\x12M\n" +
+	"CreatePlan\x12\x1e.holdfast.v1.CreatePlanRequest\x1a\x11.holdfast.v1.Plan\"\x0e\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x19\x02\b\x01\x12\x8e\x01\n" +
 	"\n" +
-	"DeletePlan\x12\x1e.holdfast.v1.DeletePlanRequest\x1a\x1f.holdfast.v1.DeletePlanResponse\x12A\n" +
-	"\vReleasePlan\x12\x1f.holdfast.v1.ReleasePlanRequest\x1a\x11.holdfast.v1.Plan\x12J\n" +
-	"\tProbePlan\x12\x1d.holdfast.v1.ProbePlanRequest\x1a\x1e.holdfast.v1.ProbePlanResponseBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"DeletePlan\x12\x1e.holdfast.v1.DeletePlanRequest\x1a\x1f.holdfast.v1.DeletePlanResponse\"?\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x193*1read it back: NOT_FOUND means that it was deleted\x12K\n" +
+	"\vReleasePlan\x12\x1f.holdfast.v1.ReleasePlanRequest\x1a\x11.holdfast.v1.Plan\"\b\xfa\xa1\x19\x04\b\x02\x18\x01\x12\\\n" +
+	"\tProbePlan\x12\x1d.holdfast.v1.ProbePlanRequest\x1a\x1e.holdfast.v1.ProbePlanResponse\"\x10\xfa\xa1\x19\x02\b\x02\x82\xa2\x19\x06\b\x01\x18\x01 \x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_plan_proto_rawDescOnce sync.Once
@@ -2550,6 +2550,7 @@ func file_proto_holdfast_v1_plan_proto_init() {
 	if File_proto_holdfast_v1_plan_proto != nil {
 		return
 	}
+	file_proto_holdfast_v1_method_proto_init()
 	file_proto_holdfast_v1_plan_proto_msgTypes[9].OneofWrappers = []any{}
 	file_proto_holdfast_v1_plan_proto_msgTypes[14].OneofWrappers = []any{
 		(*Step_Ssh)(nil),

@@ -1349,7 +1349,7 @@ var File_proto_holdfast_v1_pool_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_pool_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/holdfast/v1/pool.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xf9\b\n" +
+	"\x1cproto/holdfast/v1/pool.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"\xf9\b\n" +
 	"\x04Pool\x12\x17\n" +
 	"\apool_id\x18\x01 \x01(\tR\x06poolId\x12\x1a\n" +
 	"\bdeclared\x18\x02 \x01(\bR\bdeclared\x12\x1a\n" +
@@ -1463,19 +1463,19 @@ const file_proto_holdfast_v1_pool_proto_rawDesc = "" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\"|\n" +
 	"\x15ListProvidersResponse\x12;\n" +
 	"\tproviders\x18\x01 \x03(\v2\x1d.holdfast.v1.PlatformProviderR\tproviders\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xf7\x05\n" +
-	"\vPoolService\x12?\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xd4\a\n" +
+	"\vPoolService\x12O\n" +
 	"\n" +
-	"CreatePool\x12\x1e.holdfast.v1.CreatePoolRequest\x1a\x11.holdfast.v1.Pool\x12>\n" +
-	"\aGetPool\x12\x1b.holdfast.v1.GetPoolRequest\x1a\x11.holdfast.v1.Pool\"\x03\x90\x02\x01\x12O\n" +
-	"\tListPools\x12\x1d.holdfast.v1.ListPoolsRequest\x1a\x1e.holdfast.v1.ListPoolsResponse\"\x03\x90\x02\x01\x12M\n" +
+	"CreatePool\x12\x1e.holdfast.v1.CreatePoolRequest\x1a\x11.holdfast.v1.Pool\"\x0e\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x19\x02\b\x01\x12D\n" +
+	"\aGetPool\x12\x1b.holdfast.v1.GetPoolRequest\x1a\x11.holdfast.v1.Pool\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12U\n" +
+	"\tListPools\x12\x1d.holdfast.v1.ListPoolsRequest\x1a\x1e.holdfast.v1.ListPoolsResponse\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12\x8e\x01\n" +
 	"\n" +
-	"DeletePool\x12\x1e.holdfast.v1.DeletePoolRequest\x1a\x1f.holdfast.v1.DeletePoolResponse\x12S\n" +
-	"\fRegisterPool\x12 .holdfast.v1.RegisterPoolRequest\x1a!.holdfast.v1.RegisterPoolResponse\x12Y\n" +
-	"\x0eDeregisterPool\x12\".holdfast.v1.DeregisterPoolRequest\x1a#.holdfast.v1.DeregisterPoolResponse\x12_\n" +
-	"\x10RegisterProvider\x12$.holdfast.v1.RegisterProviderRequest\x1a%.holdfast.v1.RegisterProviderResponse\x12[\n" +
-	"\rListProviders\x12!.holdfast.v1.ListProvidersRequest\x1a\".holdfast.v1.ListProvidersResponse\"\x03\x90\x02\x01\x12Y\n" +
-	"\x0eDeleteProvider\x12\".holdfast.v1.DeleteProviderRequest\x1a#.holdfast.v1.DeleteProviderResponseBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"DeletePool\x12\x1e.holdfast.v1.DeletePoolRequest\x1a\x1f.holdfast.v1.DeletePoolResponse\"?\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x193*1read it back: NOT_FOUND means that it was deleted\x12d\n" +
+	"\fRegisterPool\x12 .holdfast.v1.RegisterPoolRequest\x1a!.holdfast.v1.RegisterPoolResponse\"\x0f\xfa\xa1\x19\x05\x12\x01\x058\x02\x82\xa2\x19\x02\b\x01\x12l\n" +
+	"\x0eDeregisterPool\x12\".holdfast.v1.DeregisterPoolRequest\x1a#.holdfast.v1.DeregisterPoolResponse\"\x11\xfa\xa1\x19\a\b\x02\x12\x01\x058\x02\x82\xa2\x19\x02\b\x01\x12r\n" +
+	"\x10RegisterProvider\x12$.holdfast.v1.RegisterProviderRequest\x1a%.holdfast.v1.RegisterProviderResponse\"\x11\xfa\xa1\x19\a\b\x02\x12\x01\x05\x18\x01\x82\xa2\x19\x02\b\x01\x12a\n" +
+	"\rListProviders\x12!.holdfast.v1.ListProvidersRequest\x1a\".holdfast.v1.ListProvidersResponse\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12\x9a\x01\n" +
+	"\x0eDeleteProvider\x12\".holdfast.v1.DeleteProviderRequest\x1a#.holdfast.v1.DeleteProviderResponse\"?\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x193*1read it back: NOT_FOUND means that it was deletedBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_pool_proto_rawDescOnce sync.Once
@@ -1563,6 +1563,7 @@ func file_proto_holdfast_v1_pool_proto_init() {
 	if File_proto_holdfast_v1_pool_proto != nil {
 		return
 	}
+	file_proto_holdfast_v1_method_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

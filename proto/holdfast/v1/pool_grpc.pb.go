@@ -41,6 +41,7 @@ const (
 type PoolServiceClient interface {
 	// Declares a pool, or changes its declaration.
 	CreatePool(ctx context.Context, in *CreatePoolRequest, opts ...grpc.CallOption) (*Pool, error)
+	// Gets a pool by id, with its GPUs.
 	GetPool(ctx context.Context, in *GetPoolRequest, opts ...grpc.CallOption) (*Pool, error)
 	// Lists pools by id.
 	ListPools(ctx context.Context, in *ListPoolsRequest, opts ...grpc.CallOption) (*ListPoolsResponse, error)
@@ -52,6 +53,7 @@ type PoolServiceClient interface {
 	DeregisterPool(ctx context.Context, in *DeregisterPoolRequest, opts ...grpc.CallOption) (*DeregisterPoolResponse, error)
 	// Registers a marketplace provider: upsert (POOLREG-18060).
 	RegisterProvider(ctx context.Context, in *RegisterProviderRequest, opts ...grpc.CallOption) (*RegisterProviderResponse, error)
+	// Lists marketplace providers by id.
 	ListProviders(ctx context.Context, in *ListProvidersRequest, opts ...grpc.CallOption) (*ListProvidersResponse, error)
 	// Deletes a marketplace provider. If its manager still runs, it registers again.
 	DeleteProvider(ctx context.Context, in *DeleteProviderRequest, opts ...grpc.CallOption) (*DeleteProviderResponse, error)
@@ -164,6 +166,7 @@ func (c *poolServiceClient) DeleteProvider(ctx context.Context, in *DeleteProvid
 type PoolServiceServer interface {
 	// Declares a pool, or changes its declaration.
 	CreatePool(context.Context, *CreatePoolRequest) (*Pool, error)
+	// Gets a pool by id, with its GPUs.
 	GetPool(context.Context, *GetPoolRequest) (*Pool, error)
 	// Lists pools by id.
 	ListPools(context.Context, *ListPoolsRequest) (*ListPoolsResponse, error)
@@ -175,6 +178,7 @@ type PoolServiceServer interface {
 	DeregisterPool(context.Context, *DeregisterPoolRequest) (*DeregisterPoolResponse, error)
 	// Registers a marketplace provider: upsert (POOLREG-18060).
 	RegisterProvider(context.Context, *RegisterProviderRequest) (*RegisterProviderResponse, error)
+	// Lists marketplace providers by id.
 	ListProviders(context.Context, *ListProvidersRequest) (*ListProvidersResponse, error)
 	// Deletes a marketplace provider. If its manager still runs, it registers again.
 	DeleteProvider(context.Context, *DeleteProviderRequest) (*DeleteProviderResponse, error)

@@ -723,7 +723,7 @@ var File_proto_holdfast_v1_registry_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_registry_proto_rawDesc = "" +
 	"\n" +
-	" proto/holdfast/v1/registry.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xad\x02\n" +
+	" proto/holdfast/v1/registry.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"\xad\x02\n" +
 	"\rServiceTarget\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fservice_name\x18\x02 \x01(\tR\vserviceName\x12\x12\n" +
@@ -773,15 +773,15 @@ const file_proto_holdfast_v1_registry_proto_rawDesc = "" +
 	"\fServiceEvent\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\x04R\x06cursor\x12.\n" +
 	"\aservice\x18\x02 \x01(\v2\x14.holdfast.v1.ServiceR\aservice\x12*\n" +
-	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at2\xfe\x03\n" +
-	"\x0fRegistryService\x12L\n" +
-	"\x0fRegisterService\x12#.holdfast.v1.RegisterServiceRequest\x1a\x14.holdfast.v1.Service\x12R\n" +
-	"\x12UpdateServiceState\x12&.holdfast.v1.UpdateServiceStateRequest\x1a\x14.holdfast.v1.Service\x12P\n" +
-	"\x11DeregisterService\x12%.holdfast.v1.DeregisterServiceRequest\x1a\x14.holdfast.v1.Service\x12G\n" +
+	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at2\xe2\x04\n" +
+	"\x0fRegistryService\x12f\n" +
+	"\x0fRegisterService\x12#.holdfast.v1.RegisterServiceRequest\x1a\x14.holdfast.v1.Service\"\x18\xfa\xa1\x19\x03\x12\x01\x06\x82\xa2\x19\r\b\x01\x12\ttarget.id\x12r\n" +
+	"\x12UpdateServiceState\x12&.holdfast.v1.UpdateServiceStateRequest\x1a\x14.holdfast.v1.Service\"\x1e\xfa\xa1\x19\x03\x12\x01\x06\x82\xa2\x19\x13\b\x02\x12\x0fstate.timestamp\x12_\n" +
+	"\x11DeregisterService\x12%.holdfast.v1.DeregisterServiceRequest\x1a\x14.holdfast.v1.Service\"\r\xfa\xa1\x19\x03\x12\x01\x06\x82\xa2\x19\x02\b\x01\x12P\n" +
 	"\n" +
-	"GetService\x12\x1e.holdfast.v1.GetServiceRequest\x1a\x14.holdfast.v1.Service\"\x03\x90\x02\x01\x12X\n" +
-	"\fListServices\x12 .holdfast.v1.ListServicesRequest\x1a!.holdfast.v1.ListServicesResponse\"\x03\x90\x02\x01\x12T\n" +
-	"\rWatchServices\x12!.holdfast.v1.WatchServicesRequest\x1a\x19.holdfast.v1.ServiceEvent\"\x03\x90\x02\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"GetService\x12\x1e.holdfast.v1.GetServiceRequest\x1a\x14.holdfast.v1.Service\"\f\xfa\xa1\x19\x05\b\x01\x12\x01\x06\x90\x02\x01\x12a\n" +
+	"\fListServices\x12 .holdfast.v1.ListServicesRequest\x1a!.holdfast.v1.ListServicesResponse\"\f\xfa\xa1\x19\x05\b\x01\x12\x01\x06\x90\x02\x01\x12]\n" +
+	"\rWatchServices\x12!.holdfast.v1.WatchServicesRequest\x1a\x19.holdfast.v1.ServiceEvent\"\f\xfa\xa1\x19\x05\b\x01\x12\x01\x06\x90\x02\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_registry_proto_rawDescOnce sync.Once
@@ -847,6 +847,7 @@ func file_proto_holdfast_v1_registry_proto_init() {
 	if File_proto_holdfast_v1_registry_proto != nil {
 		return
 	}
+	file_proto_holdfast_v1_method_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

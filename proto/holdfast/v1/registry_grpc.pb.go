@@ -41,6 +41,7 @@ type RegistryServiceClient interface {
 	UpdateServiceState(ctx context.Context, in *UpdateServiceStateRequest, opts ...grpc.CallOption) (*Service, error)
 	// Deregisters a service. Idempotent; NOT_FOUND if the id was never registered.
 	DeregisterService(ctx context.Context, in *DeregisterServiceRequest, opts ...grpc.CallOption) (*Service, error)
+	// Gets a service by id.
 	GetService(ctx context.Context, in *GetServiceRequest, opts ...grpc.CallOption) (*Service, error)
 	// Lists services by id.
 	ListServices(ctx context.Context, in *ListServicesRequest, opts ...grpc.CallOption) (*ListServicesResponse, error)
@@ -137,6 +138,7 @@ type RegistryServiceServer interface {
 	UpdateServiceState(context.Context, *UpdateServiceStateRequest) (*Service, error)
 	// Deregisters a service. Idempotent; NOT_FOUND if the id was never registered.
 	DeregisterService(context.Context, *DeregisterServiceRequest) (*Service, error)
+	// Gets a service by id.
 	GetService(context.Context, *GetServiceRequest) (*Service, error)
 	// Lists services by id.
 	ListServices(context.Context, *ListServicesRequest) (*ListServicesResponse, error)

@@ -1450,7 +1450,7 @@ var File_proto_holdfast_v1_run_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x1bproto/holdfast/v1/run.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\"\xf9\x01\n" +
+	"\x1bproto/holdfast/v1/run.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1eproto/holdfast/v1/method.proto\"\xf9\x01\n" +
 	"\x0fStartRunRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x1d\n" +
@@ -1612,15 +1612,16 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\x06offset\x182 \x01(\x03R\x06offset\x12\x12\n" +
 	"\x04step\x183 \x01(\tR\x04step\x12\x18\n" +
 	"\aattempt\x184 \x01(\x05R\aattempt\x12\x1c\n" +
-	"\ttruncated\x185 \x01(\bR\ttruncated2\xad\x03\n" +
+	"\ttruncated\x185 \x01(\bR\ttruncated2\xc1\x04\n" +
 	"\n" +
-	"RunService\x12:\n" +
-	"\bStartRun\x12\x1c.holdfast.v1.StartRunRequest\x1a\x10.holdfast.v1.Run\x12;\n" +
-	"\x06GetRun\x12\x1a.holdfast.v1.GetRunRequest\x1a\x10.holdfast.v1.Run\"\x03\x90\x02\x01\x12L\n" +
-	"\bListRuns\x12\x1c.holdfast.v1.ListRunsRequest\x1a\x1d.holdfast.v1.ListRunsResponse\"\x03\x90\x02\x01\x12<\n" +
-	"\tCancelRun\x12\x1d.holdfast.v1.CancelRunRequest\x1a\x10.holdfast.v1.Run\x12H\n" +
-	"\tWatchRuns\x12\x1d.holdfast.v1.WatchRunsRequest\x1a\x15.holdfast.v1.RunEvent\"\x03\x90\x02\x010\x01\x12P\n" +
-	"\rStreamRunLogs\x12!.holdfast.v1.StreamRunLogsRequest\x1a\x15.holdfast.v1.LogChunk\"\x03\x90\x02\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"RunService\x12\xa7\x01\n" +
+	"\bStartRun\x12\x1c.holdfast.v1.StartRunRequest\x1a\x10.holdfast.v1.Run\"k\xfa\xa1\x19\x02\b\x02\x82\xa2\x19a\b\x02\x12\n" +
+	"request_id*Qlist the machine's runs before you start another, and pass a request_id next time\x12A\n" +
+	"\x06GetRun\x12\x1a.holdfast.v1.GetRunRequest\x1a\x10.holdfast.v1.Run\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12R\n" +
+	"\bListRuns\x12\x1c.holdfast.v1.ListRunsRequest\x1a\x1d.holdfast.v1.ListRunsResponse\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12J\n" +
+	"\tCancelRun\x12\x1d.holdfast.v1.CancelRunRequest\x1a\x10.holdfast.v1.Run\"\f\xfa\xa1\x19\x02\b\x02\x82\xa2\x19\x02\b\x02\x12N\n" +
+	"\tWatchRuns\x12\x1d.holdfast.v1.WatchRunsRequest\x1a\x15.holdfast.v1.RunEvent\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x010\x01\x12V\n" +
+	"\rStreamRunLogs\x12!.holdfast.v1.StreamRunLogsRequest\x1a\x15.holdfast.v1.LogChunk\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_run_proto_rawDescOnce sync.Once
@@ -1716,6 +1717,7 @@ func file_proto_holdfast_v1_run_proto_init() {
 		return
 	}
 	file_proto_holdfast_v1_machine_proto_init()
+	file_proto_holdfast_v1_method_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -557,7 +557,7 @@ var File_proto_holdfast_v1_secret_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_secret_proto_rawDesc = "" +
 	"\n" +
-	"\x1eproto/holdfast/v1/secret.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a!proto/holdfast/v1/sensitive.proto\"\xcd\x02\n" +
+	"\x1eproto/holdfast/v1/secret.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a!proto/holdfast/v1/sensitive.proto\"\xcd\x02\n" +
 	"\x06Secret\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x12\n" +
@@ -599,13 +599,13 @@ const file_proto_holdfast_v1_secret_proto_rawDesc = "" +
 	"\x14RotateSecretsRequest\"J\n" +
 	"\x15RotateSecretsResponse\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x1a\n" +
-	"\bresealed\x18\x02 \x01(\x05R\bresealed2\x9a\x03\n" +
-	"\rSecretService\x12?\n" +
-	"\tPutSecret\x12\x1d.holdfast.v1.PutSecretRequest\x1a\x13.holdfast.v1.Secret\x12D\n" +
-	"\tGetSecret\x12\x1d.holdfast.v1.GetSecretRequest\x1a\x13.holdfast.v1.Secret\"\x03\x90\x02\x01\x12U\n" +
-	"\vListSecrets\x12\x1f.holdfast.v1.ListSecretsRequest\x1a .holdfast.v1.ListSecretsResponse\"\x03\x90\x02\x01\x12S\n" +
-	"\fDeleteSecret\x12 .holdfast.v1.DeleteSecretRequest\x1a!.holdfast.v1.DeleteSecretResponse\x12V\n" +
-	"\rRotateSecrets\x12!.holdfast.v1.RotateSecretsRequest\x1a\".holdfast.v1.RotateSecretsResponseBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\bresealed\x18\x02 \x01(\x05R\bresealed2\x82\x04\n" +
+	"\rSecretService\x12M\n" +
+	"\tPutSecret\x12\x1d.holdfast.v1.PutSecretRequest\x1a\x13.holdfast.v1.Secret\"\f\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x01\x12J\n" +
+	"\tGetSecret\x12\x1d.holdfast.v1.GetSecretRequest\x1a\x13.holdfast.v1.Secret\"\t\xfa\xa1\x19\x02\b\x03\x90\x02\x01\x12[\n" +
+	"\vListSecrets\x12\x1f.holdfast.v1.ListSecretsRequest\x1a .holdfast.v1.ListSecretsResponse\"\t\xfa\xa1\x19\x02\b\x03\x90\x02\x01\x12\x92\x01\n" +
+	"\fDeleteSecret\x12 .holdfast.v1.DeleteSecretRequest\x1a!.holdfast.v1.DeleteSecretResponse\"=\xfa\xa1\x19\x02\b\x03\x82\xa2\x193*1read it back: NOT_FOUND means that it was deleted\x12d\n" +
+	"\rRotateSecrets\x12!.holdfast.v1.RotateSecretsRequest\x1a\".holdfast.v1.RotateSecretsResponse\"\f\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_secret_proto_rawDescOnce sync.Once
@@ -660,6 +660,7 @@ func file_proto_holdfast_v1_secret_proto_init() {
 	if File_proto_holdfast_v1_secret_proto != nil {
 		return
 	}
+	file_proto_holdfast_v1_method_proto_init()
 	file_proto_holdfast_v1_sensitive_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
