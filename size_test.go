@@ -34,7 +34,6 @@ func larger() map[string]int {
 		"cluster.Node":          126,
 		"fsm.View":              86,
 		"fsm.tx":                203,
-		"fsm/fsmtest.Generator": 80,
 	}
 }
 

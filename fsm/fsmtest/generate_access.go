@@ -19,28 +19,30 @@ const (
 	secretIDs = 3
 )
 
-func accessChoices() []choice {
+// accessGenerator makes the commands about tokens, secrets, signing keys and denials, and the
+// origin of every command.
+type accessGenerator struct{ draw }
+
+func (g accessGenerator) choices() []choice {
 	return []choice{
-		{4, "create token", (*Generator).createToken},
-		{2, "revoke token", (*Generator).revokeToken},
-		{1, "drop tokens", (*Generator).dropTokens},
-		{3, "put secret", (*Generator).putSecret},
-		{2, "delete secret", (*Generator).deleteSecret},
-		{1, "reseal secrets", (*Generator).resealSecrets},
-		{2, "put signing keys", (*Generator).putSigningKeys},
-		{1, "record denials", (*Generator).recordDenials},
-		{2, "put image", (*Generator).putImage},
-		{1, "delete image", (*Generator).deleteImage},
+		{4, "create token", g.createToken},
+		{2, "revoke token", g.revokeToken},
+		{1, "drop tokens", g.dropTokens},
+		{3, "put secret", g.putSecret},
+		{2, "delete secret", g.deleteSecret},
+		{1, "reseal secrets", g.resealSecrets},
+		{2, "put signing keys", g.putSigningKeys},
+		{1, "record denials", g.recordDenials},
 	}
 }
 
 // origin returns the origin of a command: often the cluster itself, mostly a caller with all
 // rights, and sometimes one with a scope or an invalid token.
-func (g *Generator) origin(v *fsm.View, c *internalv1.Command) *internalv1.Origin {
+func (g accessGenerator) origin(v *fsm.View, c *internalv1.Command) *internalv1.Origin {
 	if internal(c) && !g.rarely("a leader's command that somebody asks for") {
 		return nil
 	}
-	kind := g.Chooser.Choose("asked by", 12)
+	kind := g.Choose("asked by", 12)
 	if kind < 4 {
 		return nil
 	}
@@ -54,7 +56,7 @@ func (g *Generator) origin(v *fsm.View, c *internalv1.Command) *internalv1.Origi
 	switch kind {
 	case 4:
 		o.Role, o.Pools = holdfastv1.Role_OPERATOR, []string{g.id("pool", poolIDs)}
-		if g.Chooser.Choose("two pools", 2) == 1 {
+		if g.Choose("two pools", 2) == 1 {
 			o.Pools = append(o.Pools, g.id("pool", poolIDs))
 		}
 	case 5:
@@ -64,7 +66,7 @@ func (g *Generator) origin(v *fsm.View, c *internalv1.Command) *internalv1.Origi
 		if len(tokens) == 0 {
 			break
 		}
-		tok := oneOf(g, "caller's token", tokens)
+		tok := oneOf(g.draw, "caller's token", tokens)
 		o.TokenId, o.Role, o.Pools, o.MachineId = tok.GetTokenId(), tok.GetRole(), tok.GetPools(), tok.GetMachineId()
 		if g.rarely("an edge that leaves out the scope") {
 			o.Pools, o.MachineId = nil, ""
@@ -95,19 +97,6 @@ func internal(c *internalv1.Command) bool {
 	return false
 }
 
-// place often assigns a pool and secrets to a machine.
-func (g *Generator) place(m *holdfastv1.Machine) {
-	if n := g.Chooser.Choose("in pool", poolIDs+1); n < poolIDs {
-		m.Spec.Pool = poolID(n)
-	}
-	if g.Chooser.Choose("with credentials", 3) == 0 {
-		m.Spec.BmcCredentialsRef = g.id("secret", secretIDs)
-	}
-	if g.rarely("with SSH credentials") {
-		m.Spec.SshCredentialsRef = g.id("secret", secretIDs)
-	}
-}
-
 func poolID(n int) string { return []string{"pool-0", "pool-1", "pool-2"}[n] }
 
 // TokenValue returns the hash of a token's value, as a Generator makes it.
@@ -116,10 +105,10 @@ func TokenValue(id string) []byte {
 	return sum[:]
 }
 
-func (g *Generator) createToken(v *fsm.View) proto.Message {
+func (g accessGenerator) createToken(v *fsm.View) proto.Message {
 	id := g.id("token", tokenIDs)
 	tok := &holdfastv1.Token{TokenId: id, Name: g.id("name", 5), Role: holdfastv1.Role_ADMIN}
-	switch g.Chooser.Choose("token's role", 7) {
+	switch g.Choose("token's role", 7) {
 	case 0:
 		tok.Role, tok.Pools = holdfastv1.Role_OPERATOR, []string{g.id("pool", poolIDs)}
 	case 1:
@@ -128,7 +117,7 @@ func (g *Generator) createToken(v *fsm.View) proto.Message {
 		tok.Role, tok.MachineId = holdfastv1.Role_AGENT, g.id("m", machineIDs)
 	case 3:
 		tok.Role, tok.Pools = holdfastv1.Role_POOL_AGENT, []string{g.id("pool", poolIDs)}
-		if v.Has(fsm.Level2) && g.Chooser.Choose("enrolls only", 2) == 0 {
+		if v.Has(fsm.Level2) && g.Choose("enrolls only", 2) == 0 {
 			tok.Role = holdfastv1.Role_ENROLLER
 		}
 	case 4:
@@ -139,37 +128,37 @@ func (g *Generator) createToken(v *fsm.View) proto.Message {
 	if g.rarely("bad token") {
 		tok.Role = holdfastv1.Role_POOL_AGENT
 	}
-	if g.Chooser.Choose("bootstrap", 4) == 0 {
+	if g.Choose("bootstrap", 4) == 0 {
 		tok.Role, tok.Pools, tok.MachineId, tok.Bootstrap = holdfastv1.Role_ADMIN, nil, "", true
 	}
-	if g.Chooser.Choose("expires", 3) == 0 {
-		life := time.Duration(g.Chooser.Choose("seconds", 60)) * time.Second
+	if g.Choose("expires", 3) == 0 {
+		life := time.Duration(g.Choose("seconds", 60)) * time.Second
 		tok.ExpiresAt = timestamppb.New(v.Meta().GetNow().AsTime().Add(life))
 	}
 	return &internalv1.CreateToken{Token: &internalv1.StoredToken{Token: tok, Sha256: TokenValue(id)}}
 }
 
-func (g *Generator) someToken(v *fsm.View) string {
-	if tok := oneOf(g, "token", slices.Collect(v.Tokens(""))); tok != nil {
+func (g accessGenerator) someToken(v *fsm.View) string {
+	if tok := oneOf(g.draw, "token", slices.Collect(v.Tokens(""))); tok != nil {
 		return tok.GetTokenId()
 	}
 	return g.id("token", tokenIDs)
 }
 
-func (g *Generator) revokeToken(v *fsm.View) proto.Message {
+func (g accessGenerator) revokeToken(v *fsm.View) proto.Message {
 	return &internalv1.RevokeToken{TokenId: g.someToken(v)}
 }
 
-func (g *Generator) dropTokens(v *fsm.View) proto.Message {
+func (g accessGenerator) dropTokens(v *fsm.View) proto.Message {
 	return &internalv1.DropTokens{TokenIds: []string{g.someToken(v), g.someToken(v)}}
 }
 
-func (g *Generator) sealed() *internalv1.Sealed {
+func (g accessGenerator) sealed() *internalv1.Sealed {
 	return &internalv1.Sealed{KeyId: g.id("key", 2), Nonce: []byte("nonce"), Ciphertext: []byte(g.id("sealed", 9))}
 }
 
-func (g *Generator) putSecret(v *fsm.View) proto.Message {
-	name, kind := g.id("secret", secretIDs), oneOf(g, "type", []string{"bmc", "bmc", "bmc", "bmc", "ssh"})
+func (g accessGenerator) putSecret(v *fsm.View) proto.Message {
+	name, kind := g.id("secret", secretIDs), oneOf(g.draw, "type", []string{"bmc", "bmc", "bmc", "bmc", "ssh"})
 	old, _ := v.Secret(name)
 	s := &holdfastv1.Secret{
 		Name:    name,
@@ -181,7 +170,7 @@ func (g *Generator) putSecret(v *fsm.View) proto.Message {
 		s.Version--
 	}
 	c := &internalv1.PutSecret{Secret: &internalv1.StoredSecret{Secret: s, Sealed: g.sealed()}}
-	switch g.Chooser.Choose("secret's pools", 5) {
+	switch g.Choose("secret's pools", 5) {
 	case 0, 1:
 		s.Pools = []string{g.id("pool", poolIDs)}
 	case 2:
@@ -192,11 +181,11 @@ func (g *Generator) putSecret(v *fsm.View) proto.Message {
 	return c
 }
 
-func (g *Generator) deleteSecret(*fsm.View) proto.Message {
+func (g accessGenerator) deleteSecret(*fsm.View) proto.Message {
 	return &internalv1.DeleteSecret{Name: g.id("secret", secretIDs), Force: g.rarely("force")}
 }
 
-func (g *Generator) resealSecrets(v *fsm.View) proto.Message {
+func (g accessGenerator) resealSecrets(v *fsm.View) proto.Message {
 	c := &internalv1.ResealSecrets{}
 	for s := range v.Secrets("") {
 		s.Sealed = g.sealed()
@@ -212,7 +201,7 @@ func (g *Generator) resealSecrets(v *fsm.View) proto.Message {
 	return c
 }
 
-func (g *Generator) putSigningKeys(v *fsm.View) proto.Message {
+func (g accessGenerator) putSigningKeys(v *fsm.View) proto.Message {
 	keys := v.SigningKeys()
 	c := &internalv1.PutSigningKeys{}
 	if n := len(keys); n > 0 {
@@ -233,16 +222,16 @@ func (g *Generator) putSigningKeys(v *fsm.View) proto.Message {
 	return c
 }
 
-func (g *Generator) recordDenials(*fsm.View) proto.Message {
+func (g accessGenerator) recordDenials(*fsm.View) proto.Message {
 	c := &internalv1.RecordDenials{}
-	for range 1 + g.Chooser.Choose("denials", 3) {
+	for range 1 + g.Choose("denials", 3) {
 		c.Events = append(c.Events, &holdfastv1.AuditEvent{
 			Principal: g.id("user", 3),
 			Source:    g.id("10.0.0", 3),
 			Method:    g.id("method", 3),
 			Outcome:   "PERMISSION_DENIED",
 			Reason:    "ROLE",
-			Count:     uint32(g.Chooser.Choose("count", 4)),
+			Count:     uint32(g.Choose("count", 4)),
 		})
 	}
 	if g.rarely("a denial that is none") {

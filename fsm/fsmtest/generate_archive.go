@@ -11,8 +11,8 @@ import (
 )
 
 // archiveRun archives an ended run, or seldom one that is active or has changed.
-func (g *Generator) archiveRun(v *fsm.View) proto.Message {
-	r := oneOf(g, "run that has ended", slices.Collect(v.WholeRuns()))
+func (g runGenerator) archiveRun(v *fsm.View) proto.Message {
+	r := oneOf(g.draw, "run that has ended", slices.Collect(v.WholeRuns()))
 	if r == nil || g.rarely("any run") {
 		r = g.someRun(v)
 	}
@@ -30,8 +30,8 @@ func (g *Generator) archiveRun(v *fsm.View) proto.Message {
 	return c
 }
 
-func (g *Generator) dropArchivedRun(v *fsm.View) proto.Message {
-	r := oneOf(g, "archived run", slices.Collect(v.ArchivedRuns()))
+func (g runGenerator) dropArchivedRun(v *fsm.View) proto.Message {
+	r := oneOf(g.draw, "archived run", slices.Collect(v.ArchivedRuns()))
 	if r == nil || g.rarely("any run") {
 		r = g.someRun(v)
 	}

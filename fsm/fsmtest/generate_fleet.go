@@ -17,64 +17,67 @@ const (
 	leaseTTL   = 30_000 // milliseconds; short, so that leases expire
 )
 
-func fleetChoices() []choice {
+// fleetGenerator makes the commands about leases, agents, nodes, pools, providers and services.
+type fleetGenerator struct{ draw }
+
+func (g fleetGenerator) choices() []choice {
 	return []choice{
-		{5, "checkpoint leases", (*Generator).checkpoint},
-		{4, "expire leases", (*Generator).expire},
-		{2, "create agent machine", (*Generator).createAgentMachine},
-		{4, "register agent", (*Generator).registerAgent},
-		{2, "create node", (*Generator).createNode},
-		{2, "update node", (*Generator).updateNode},
-		{6, "transition node", (*Generator).transitionNode},
-		{10, "report node", (*Generator).reportNode},
-		{4, "create pool", (*Generator).createPool},
-		{1, "delete pool", (*Generator).deletePool},
-		{2, "register pool", (*Generator).registerPool},
-		{1, "deregister pool", (*Generator).deregisterPool},
-		{1, "register provider", (*Generator).registerProvider},
-		{1, "sweep pools", (*Generator).sweepPools},
-		{3, "register service", (*Generator).registerService},
-		{2, "update service", (*Generator).updateService},
-		{1, "deregister service", (*Generator).deregisterService},
+		{5, "checkpoint leases", g.checkpoint},
+		{4, "expire leases", g.expire},
+		{2, "create agent machine", g.createAgentMachine},
+		{4, "register agent", g.registerAgent},
+		{2, "create node", g.createNode},
+		{2, "update node", g.updateNode},
+		{6, "transition node", g.transitionNode},
+		{10, "report node", g.reportNode},
+		{4, "create pool", g.createPool},
+		{1, "delete pool", g.deletePool},
+		{2, "register pool", g.registerPool},
+		{1, "deregister pool", g.deregisterPool},
+		{1, "register provider", g.registerProvider},
+		{1, "sweep pools", g.sweepPools},
+		{3, "register service", g.registerService},
+		{2, "update service", g.updateService},
+		{1, "deregister service", g.deregisterService},
 	}
 }
 
-// leases returns leases of a state and some that it does not have.
-func (g *Generator) someLease(v *fsm.View) *internalv1.LeaseRef {
+// someLease returns a lease of a state, or now and then one that it does not have.
+func (g fleetGenerator) someLease(v *fsm.View) *internalv1.LeaseRef {
 	if all := slices.Collect(v.Leases()); len(all) > 0 && !g.rarely("no such lease") {
-		return oneOf(g, "lease", all).GetRef()
+		return oneOf(g.draw, "lease", all).GetRef()
 	}
 	kinds := []internalv1.LeaseRef_Kind{
 		internalv1.LeaseRef_MACHINE, internalv1.LeaseRef_POOL, internalv1.LeaseRef_SERVICE,
 		internalv1.LeaseRef_PENDING_MACHINE,
 	}
 	return &internalv1.LeaseRef{
-		Kind:       oneOf(g, "kind of lease", kinds),
+		Kind:       oneOf(g.draw, "kind of lease", kinds),
 		Id:         g.id("m", machineIDs),
-		Generation: uint64(g.Chooser.Choose("generation", 2)),
+		Generation: uint64(g.Choose("generation", 2)),
 	}
 }
 
 // tick returns a value of the lease clock: a little later, or sometimes much.
-func (g *Generator) tick(v *fsm.View) int64 {
-	step := int64(g.Chooser.Choose("seconds", 20)) * 1000
+func (g fleetGenerator) tick(v *fsm.View) int64 {
+	step := int64(g.Choose("seconds", 20)) * 1000
 	if g.rarely("a long while") {
 		step += leaseTTL
 	}
 	return v.LeaseClock() + step
 }
 
-func (g *Generator) checkpoint(v *fsm.View) proto.Message {
+func (g fleetGenerator) checkpoint(v *fsm.View) proto.Message {
 	c := &internalv1.CheckpointLeases{ClockMs: g.tick(v)}
-	for range g.Chooser.Choose("heartbeats", 4) {
+	for range g.Choose("heartbeats", 4) {
 		ref := proto.CloneOf(g.someLease(v))
-		if ref.GetKind() == internalv1.LeaseRef_PENDING_MACHINE && g.Chooser.Choose("as a machine", 3) > 0 {
+		if ref.GetKind() == internalv1.LeaseRef_PENDING_MACHINE && g.Choose("as a machine", 3) > 0 {
 			ref.Kind, ref.Generation = internalv1.LeaseRef_MACHINE, 0
 		}
-		if g.Chooser.Choose("the current one", 3) == 0 {
+		if g.Choose("the current one", 3) == 0 {
 			ref.Generation = 0
 		}
-		age := int64(g.Chooser.Choose("age", 40)) * 1000
+		age := int64(g.Choose("age", 40)) * 1000
 		s := &internalv1.SeenLease{
 			AgeMs:   age,
 			SeenMs:  c.GetClockMs() - age,
@@ -82,11 +85,11 @@ func (g *Generator) checkpoint(v *fsm.View) proto.Message {
 		}
 		switch ref.GetKind() {
 		case internalv1.LeaseRef_MACHINE:
-			s.Renewal.Metrics = &holdfastv1.AgentMetrics{FreeGpuCount: int32(g.Chooser.Choose("free", 4))}
+			s.Renewal.Metrics = &holdfastv1.AgentMetrics{FreeGpuCount: int32(g.Choose("free", 4))}
 		case internalv1.LeaseRef_POOL:
 			s.Renewal.Pool = &internalv1.PoolReport{Gpus: g.gpus(), WorkersTotal: 1}
 		case internalv1.LeaseRef_SERVICE:
-			if g.Chooser.Choose("with a state", 2) == 0 {
+			if g.Choose("with a state", 2) == 0 {
 				s.Renewal.State = &holdfastv1.ServiceState{Healthy: true, Reason: g.id("reason", 2)}
 			}
 		}
@@ -95,21 +98,21 @@ func (g *Generator) checkpoint(v *fsm.View) proto.Message {
 	return c
 }
 
-func (g *Generator) expire(v *fsm.View) proto.Message {
+func (g fleetGenerator) expire(v *fsm.View) proto.Message {
 	c := &internalv1.ExpireLeases{ClockMs: g.tick(v)}
-	if g.Chooser.Choose("in good time", 2) == 0 {
+	if g.Choose("in good time", 2) == 0 {
 		c.ClockMs += leaseTTL
 	}
 	if g.rarely("after hours") {
 		c.ClockMs += 3 * 3600_000
 	}
-	for range 1 + g.Chooser.Choose("losses", 4) {
+	for range 1 + g.Choose("losses", 4) {
 		c.Leases = append(c.Leases, g.someLease(v))
 	}
 	return c
 }
 
-func (g *Generator) createAgentMachine(*fsm.View) proto.Message {
+func (g fleetGenerator) createAgentMachine(*fsm.View) proto.Message {
 	c := &internalv1.CreateAgentMachine{
 		MachineId:    g.id("m", machineIDs),
 		Pool:         g.id("pool", poolIDs),
@@ -125,7 +128,7 @@ func (g *Generator) createAgentMachine(*fsm.View) proto.Message {
 	return c
 }
 
-func (g *Generator) registerAgent(v *fsm.View) proto.Message {
+func (g fleetGenerator) registerAgent(v *fsm.View) proto.Message {
 	in := &holdfastv1.RegisterAgentRequest{
 		MachineId: g.id("m", machineIDs),
 		PoolName:  g.id("pool", poolIDs),
@@ -135,12 +138,12 @@ func (g *Generator) registerAgent(v *fsm.View) proto.Message {
 	if m, ok := v.Machine(in.GetMachineId()); ok && m.GetSpec().GetPool() != "" && !g.rarely("another pool") {
 		in.PoolName = m.GetSpec().GetPool()
 	}
-	if g.Chooser.Choose("with hardware", 2) == 0 {
+	if g.Choose("with hardware", 2) == 0 {
 		in.Hardware = &holdfastv1.NodeRecord{Vendor: g.id("vendor", 2), SerialNumber: g.id("serial", macs)}
 		in.MacAddress = g.mac()
 	}
 	c := &internalv1.RegisterAgent{Agent: in, TtlMs: leaseTTL}
-	if v.Has(fsm.Level2) && g.Chooser.Choose("enrolls", 3) == 0 {
+	if v.Has(fsm.Level2) && g.Choose("enrolls", 3) == 0 {
 		id := g.id("own-token", tokenIDs)
 		sum := sha256.Sum256([]byte(id + in.GetMachineId()))
 		c.Token = &internalv1.StoredToken{Token: &holdfastv1.Token{TokenId: id}, Sha256: sum[:]}
@@ -148,50 +151,50 @@ func (g *Generator) registerAgent(v *fsm.View) proto.Message {
 	return c
 }
 
-func (g *Generator) mac() string {
-	return fmt.Sprintf("02:00:00:00:00:0%d", g.Chooser.Choose("mac", macs))
+func (g fleetGenerator) mac() string {
+	return fmt.Sprintf("02:00:00:00:00:0%d", g.Choose("mac", macs))
 }
 
-func (g *Generator) nodeRecord() *holdfastv1.NodeRecord {
+func (g fleetGenerator) nodeRecord() *holdfastv1.NodeRecord {
 	n := &holdfastv1.NodeRecord{Hostname: g.id("host", 3), Arch: "x86_64"}
-	if g.Chooser.Choose("with a workflow", 2) == 0 {
+	if g.Choose("with a workflow", 2) == 0 {
 		n.WorkflowId = g.id("plan", planIDs)
 	}
-	if g.Chooser.Choose("with a tag", 2) == 0 {
+	if g.Choose("with a tag", 2) == 0 {
 		n.Tags = []string{g.id("tag", 3)}
 	}
 	return n
 }
 
-func (g *Generator) createNode(*fsm.View) proto.Message {
+func (g fleetGenerator) createNode(*fsm.View) proto.Message {
 	return &internalv1.CreateNode{MachineId: g.id("m", machineIDs), MacAddress: g.mac(), Node: g.nodeRecord()}
 }
 
 // someNode returns the id of a machine, or one of its MAC addresses.
-func (g *Generator) someNode(v *fsm.View) string {
-	m := oneOf(g, "node", slices.Collect(v.Machines("")))
+func (g fleetGenerator) someNode(v *fsm.View) string {
+	m := oneOf(g.draw, "node", slices.Collect(v.Machines("")))
 	if m == nil || g.rarely("any node") {
 		return g.id("m", machineIDs)
 	}
-	if a := m.GetSpec().GetMacAddresses(); len(a) > 0 && g.Chooser.Choose("by its MAC", 2) == 0 {
+	if a := m.GetSpec().GetMacAddresses(); len(a) > 0 && g.Choose("by its MAC", 2) == 0 {
 		return a[0]
 	}
 	return m.GetMachineId()
 }
 
-func (g *Generator) updateNode(v *fsm.View) proto.Message {
+func (g fleetGenerator) updateNode(v *fsm.View) proto.Message {
 	paths := [][]string{
 		nil, {"hostname"}, {"workflow_id", "group_id"}, {"tags.add"}, {"tags.remove"}, {"install_attempts"},
 	}
-	return &internalv1.UpdateNode{Id: g.someNode(v), Node: g.nodeRecord(), Paths: oneOf(g, "paths", paths)}
+	return &internalv1.UpdateNode{Id: g.someNode(v), Node: g.nodeRecord(), Paths: oneOf(g.draw, "paths", paths)}
 }
 
 // transitionNode mostly makes transitions that the table allows.
-func (g *Generator) transitionNode(v *fsm.View) proto.Message {
+func (g fleetGenerator) transitionNode(v *fsm.View) proto.Message {
 	c := &internalv1.TransitionNode{
 		Id:      g.someNode(v),
 		Comment: g.id("comment", 2),
-		Force:   g.Chooser.Choose("force", 2) == 0,
+		Force:   g.Choose("force", 2) == 0,
 		RunId:   g.id("run", runIDs),
 	}
 	next := map[holdfastv1.Node_State][]holdfastv1.Node_State{
@@ -201,25 +204,25 @@ func (g *Generator) transitionNode(v *fsm.View) proto.Message {
 		holdfastv1.Node_DEPROVISIONING: {8}, holdfastv1.Node_MIGRATING: {6},
 	}
 	m, _ := v.NodeByID(c.GetId())
-	c.State = oneOf(g, "next", next[m.GetStatus().GetNodeState()])
+	c.State = oneOf(g.draw, "next", next[m.GetStatus().GetNodeState()])
 	if c.GetState() == 0 || g.rarely("any state") {
-		c.State = holdfastv1.Node_State(1 + g.Chooser.Choose("state", 10))
+		c.State = holdfastv1.Node_State(1 + g.Choose("state", 10))
 	}
 	return c
 }
 
-func (g *Generator) reportNode(v *fsm.View) proto.Message {
+func (g fleetGenerator) reportNode(v *fsm.View) proto.Message {
 	mac := g.mac()
-	if m := oneOf(g, "node", slices.Collect(v.Machines(""))); len(m.GetSpec().GetMacAddresses()) > 0 &&
+	if m := oneOf(g.draw, "node", slices.Collect(v.Machines(""))); len(m.GetSpec().GetMacAddresses()) > 0 &&
 		!g.rarely("any MAC") {
 		mac = m.GetSpec().GetMacAddresses()[0]
 	}
 	r := &holdfastv1.ReportNodeRequest{MacAddress: mac, Facts: &holdfastv1.NodeRecord{IpAddress: g.id("10.0.0", 3)}}
-	r.InstallationStatus = oneOf(g, "status", []string{
+	r.InstallationStatus = oneOf(g.draw, "status", []string{
 		"started", "started", "progress", "complete", "failed", "failed", "failed", "", "dancing",
 	})
 	if r.GetInstallationStatus() == "progress" {
-		r.HasProgress, r.InstallationProgress = true, int32(g.Chooser.Choose("progress", 102))
+		r.HasProgress, r.InstallationProgress = true, int32(g.Choose("progress", 102))
 	}
 	if r.GetInstallationStatus() == "failed" {
 		r.InstallationError = g.id("error", 2)
@@ -228,76 +231,76 @@ func (g *Generator) reportNode(v *fsm.View) proto.Message {
 		Report:    r,
 		RunId:     g.id("run", runIDs),
 		MachineId: g.id("m", machineIDs),
-		Discover:  g.Chooser.Choose("discover", 3) == 0,
+		Discover:  g.Choose("discover", 3) == 0,
 	}
 }
 
-func (g *Generator) gpus() []*holdfastv1.Gpu {
+func (g fleetGenerator) gpus() []*holdfastv1.Gpu {
 	var gpus []*holdfastv1.Gpu
-	for i := range g.Chooser.Choose("gpus", 3) {
+	for i := range g.Choose("gpus", 3) {
 		gpus = append(gpus, &holdfastv1.Gpu{
-			Id: int32(i), TotalVramGb: 24, AvailableVramGb: float64(g.Chooser.Choose("free", 25)),
+			Id: int32(i), TotalVramGb: 24, AvailableVramGb: float64(g.Choose("free", 25)),
 		})
 	}
 	return gpus
 }
 
-func (g *Generator) createPool(*fsm.View) proto.Message {
+func (g fleetGenerator) createPool(*fsm.View) proto.Message {
 	return &internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: g.id("pool", poolIDs), GpuType: g.id("gpu", 2)}}
 }
 
-func (g *Generator) deletePool(*fsm.View) proto.Message {
+func (g fleetGenerator) deletePool(*fsm.View) proto.Message {
 	if g.rarely("a provider instead") {
 		return &internalv1.DeleteProvider{ProviderId: g.id("provider", 2)}
 	}
 	return &internalv1.DeletePool{PoolId: g.id("pool", poolIDs)}
 }
 
-func (g *Generator) registerPool(*fsm.View) proto.Message {
+func (g fleetGenerator) registerPool(*fsm.View) proto.Message {
 	return &internalv1.RegisterPool{
 		TtlMs: leaseTTL,
 		Pool:  &holdfastv1.Pool{PoolId: g.id("pool", poolIDs), Endpoint: g.id("http", 2), Gpus: g.gpus()},
 	}
 }
 
-func (g *Generator) deregisterPool(*fsm.View) proto.Message {
+func (g fleetGenerator) deregisterPool(*fsm.View) proto.Message {
 	return &internalv1.DeregisterPool{PoolId: g.id("pool", poolIDs), Reason: g.id("reason", 2)}
 }
 
-func (g *Generator) sweepPools(*fsm.View) proto.Message {
+func (g fleetGenerator) sweepPools(*fsm.View) proto.Message {
 	return &internalv1.SweepPools{PoolIds: []string{g.id("pool", poolIDs), g.id("pool", poolIDs)}}
 }
 
-func (g *Generator) registerProvider(*fsm.View) proto.Message {
+func (g fleetGenerator) registerProvider(*fsm.View) proto.Message {
 	p := &holdfastv1.PlatformProvider{ProviderId: g.id("provider", 2), TotalGpus: 8}
-	if g.Chooser.Choose("of a pool", 2) == 0 {
+	if g.Choose("of a pool", 2) == 0 {
 		p.PoolId = g.id("pool", poolIDs)
 	}
 	return &internalv1.RegisterProvider{Provider: p}
 }
 
-func (g *Generator) serviceID() string {
-	return fmt.Sprintf("00000000-0000-4000-8000-00000000000%d", g.Chooser.Choose("service", serviceIDs))
+func (g fleetGenerator) serviceID() string {
+	return fmt.Sprintf("00000000-0000-4000-8000-00000000000%d", g.Choose("service", serviceIDs))
 }
 
-func (g *Generator) registerService(*fsm.View) proto.Message {
+func (g fleetGenerator) registerService(*fsm.View) proto.Message {
 	c := &internalv1.RegisterService{
 		TtlMs:  leaseTTL,
 		Target: &holdfastv1.ServiceTarget{ServiceName: g.id("tool", 2), Host: "10.0.0.1", Port: 9090},
 	}
-	if c.NewId = g.serviceID(); g.Chooser.Choose("with its id", 2) == 0 {
+	if c.NewId = g.serviceID(); g.Choose("with its id", 2) == 0 {
 		c.Target.Id = c.GetNewId()
 	}
 	return c
 }
 
-func (g *Generator) updateService(*fsm.View) proto.Message {
+func (g fleetGenerator) updateService(*fsm.View) proto.Message {
 	return &internalv1.UpdateServiceState{
 		Id:    g.serviceID(),
-		State: &holdfastv1.ServiceState{Healthy: g.Chooser.Choose("healthy", 2) == 0, Reason: g.id("reason", 2)},
+		State: &holdfastv1.ServiceState{Healthy: g.Choose("healthy", 2) == 0, Reason: g.id("reason", 2)},
 	}
 }
 
-func (g *Generator) deregisterService(*fsm.View) proto.Message {
-	return &internalv1.DeregisterService{Id: g.serviceID(), ByServer: g.Chooser.Choose("by the server", 2) == 0}
+func (g fleetGenerator) deregisterService(*fsm.View) proto.Message {
+	return &internalv1.DeregisterService{Id: g.serviceID(), ByServer: g.Choose("by the server", 2) == 0}
 }

@@ -12,11 +12,23 @@ import (
 
 const installTokens = 12
 
+// installGenerator makes the commands about install sessions. Runs come from runs, and the names of
+// images from images.
+type installGenerator struct {
+	draw
+	images imageGenerator
+	runs   runGenerator
+}
+
+func (g installGenerator) choices() []choice {
+	return []choice{{20, "something of an install", g.install}}
+}
+
 // installToken returns the hash of an installer's token.
-func (g *Generator) installToken() []byte { return TokenValue(g.id("install", installTokens)) }
+func (g installGenerator) installToken() []byte { return TokenValue(g.id("install", installTokens)) }
 
 // openInstall opens a session of a run's current attempt.
-func (g *Generator) openInstall(v *fsm.View) proto.Message {
+func (g installGenerator) openInstall(v *fsm.View) proto.Message {
 	r := g.atInstall(v)
 	step, n := r.GetCurrentStep(), int32(1)
 	for _, s := range r.GetSteps() {
@@ -27,14 +39,14 @@ func (g *Generator) openInstall(v *fsm.View) proto.Message {
 	if g.rarely("another attempt") {
 		n++
 	}
-	if g.Chooser.Choose("note", 3) == 0 {
+	if g.Choose("note", 3) == 0 {
 		c := &internalv1.NoteInstall{
 			RunId:        r.GetRunId(),
 			Step:         step,
 			Attempt:      n,
-			DiskBooted:   g.Chooser.Choose("disk booted", 2) == 0,
-			PowerOffSeen: g.Chooser.Choose("off", 2) == 0,
-			PowerOnSeen:  g.Chooser.Choose("on", 2) == 0,
+			DiskBooted:   g.Choose("disk booted", 2) == 0,
+			PowerOffSeen: g.Choose("off", 2) == 0,
+			PowerOnSeen:  g.Choose("on", 2) == 0,
 		}
 		if g.rarely("medium") {
 			c.MediumSha256, c.MediumServer = g.installToken(), "http://10.0.0.1:7404"
@@ -45,13 +57,13 @@ func (g *Generator) openInstall(v *fsm.View) proto.Message {
 		RunId:   r.GetRunId(),
 		Step:    step,
 		Attempt: n,
-		Image:   g.imageName(),
-		Wipe:    g.Chooser.Choose("wipe", 2) == 0,
+		Image:   g.images.imageName(),
+		Wipe:    g.Choose("wipe", 2) == 0,
 	}
 }
 
 // atInstall returns a run at a step that installs, if there is one.
-func (g *Generator) atInstall(v *fsm.View) *holdfastv1.Run {
+func (g installGenerator) atInstall(v *fsm.View) *holdfastv1.Run {
 	var at []*holdfastv1.Run
 	for r := range v.ActiveRuns() {
 		if m, _ := v.Machine(r.GetMachineId()); len(m.GetSpec().GetMacAddresses()) == 0 {
@@ -63,13 +75,13 @@ func (g *Generator) atInstall(v *fsm.View) *holdfastv1.Run {
 			}
 		}
 	}
-	if r := oneOf(g, "installing run", at); r != nil {
+	if r := oneOf(g.draw, "installing run", at); r != nil {
 		return r
 	}
-	return g.someRun(v)
+	return g.runs.someRun(v)
 }
 
-func (g *Generator) bootInstall(v *fsm.View) proto.Message {
+func (g installGenerator) bootInstall(v *fsm.View) proto.Message {
 	c := &internalv1.BootInstall{
 		MachineId: g.id("m", machineIDs), Sha256: g.installToken(), IpAddress: g.id("10.0.0", 3),
 	}
@@ -79,7 +91,7 @@ func (g *Generator) bootInstall(v *fsm.View) proto.Message {
 			open = append(open, m.GetMachineId())
 		}
 	}
-	if id := oneOf(g, "machine that boots", open); id != "" {
+	if id := oneOf(g.draw, "machine that boots", open); id != "" {
 		c.MachineId = id
 	}
 	if g.rarely("no installer") {
@@ -88,15 +100,15 @@ func (g *Generator) bootInstall(v *fsm.View) proto.Message {
 	return c
 }
 
-func (g *Generator) reportInstall(v *fsm.View) proto.Message {
+func (g installGenerator) reportInstall(v *fsm.View) proto.Message {
 	r := &holdfastv1.ReportInstallRequest{
-		Status: oneOf(g, "status", []string{
+		Status: oneOf(g.draw, "status", []string{
 			"started", "progress", "progress", "complete", "complete", "failed", "dancing",
 		}),
 		Detail: g.id("stage", 3),
 	}
 	if r.GetStatus() == "progress" {
-		r.HasProgress, r.Progress = true, int32(g.Chooser.Choose("progress", 102))
+		r.HasProgress, r.Progress = true, int32(g.Choose("progress", 102))
 	}
 	if r.GetStatus() == "complete" {
 		r.HostKeys = []string{"ssh-ed25519 " + g.id("key", 3)}
@@ -107,13 +119,13 @@ func (g *Generator) reportInstall(v *fsm.View) proto.Message {
 	return &internalv1.ReportInstall{Sha256: g.goodInstallToken(v), Report: r}
 }
 
-func (g *Generator) appendInstallLog(v *fsm.View) proto.Message {
+func (g installGenerator) appendInstallLog(v *fsm.View) proto.Message {
 	c := &internalv1.AppendInstallLog{
 		Sha256: g.goodInstallToken(v),
-		Data:   []byte(oneOf(g, "line", []string{"", "x", "über\n", "a longer line\n"})),
+		Data:   []byte(oneOf(g.draw, "line", []string{"", "x", "über\n", "a longer line\n"})),
 	}
 	if i, err := v.InstallByToken(c.GetSha256()); err == nil {
-		c.Offset = max(0, i.GetLogBytes()-int64(g.Chooser.Choose("back", 4)))
+		c.Offset = max(0, i.GetLogBytes()-int64(g.Choose("back", 4)))
 	}
 	if g.rarely("a hole") {
 		c.Offset++
@@ -122,7 +134,7 @@ func (g *Generator) appendInstallLog(v *fsm.View) proto.Message {
 }
 
 // goodInstallToken returns a valid token, if there is one.
-func (g *Generator) goodInstallToken(v *fsm.View) []byte {
+func (g installGenerator) goodInstallToken(v *fsm.View) []byte {
 	var good []int
 	for n := range installTokens {
 		if _, err := v.InstallByToken(TokenValue("install-" + strconv.Itoa(n))); err == nil {
@@ -132,16 +144,12 @@ func (g *Generator) goodInstallToken(v *fsm.View) []byte {
 	if len(good) == 0 || g.rarely("any token") {
 		return g.installToken()
 	}
-	return TokenValue("install-" + strconv.Itoa(good[g.Chooser.Choose("good token", len(good))]))
-}
-
-func installCommands() []choice {
-	return []choice{{20, "something of an install", (*Generator).install}}
+	return TokenValue("install-" + strconv.Itoa(good[g.Choose("good token", len(good))]))
 }
 
 // install continues an install session, or opens one. Attempts are short, so it mostly makes
 // the next command in order.
-func (g *Generator) install(v *fsm.View) proto.Message {
+func (g installGenerator) install(v *fsm.View) proto.Message {
 	next := 0
 	for m := range v.Machines("") {
 		if i, ok := v.Install(m.GetMachineId()); ok && fsm.InstallOpen(i) {
@@ -149,16 +157,16 @@ func (g *Generator) install(v *fsm.View) proto.Message {
 		}
 	}
 	if g.rarely("out of order") {
-		next = g.Chooser.Choose("what", 3)
+		next = g.Choose("what", 3)
 	}
 	switch {
 	case next == 0:
 		return g.openInstall(v)
 	case next == 1:
 		return g.bootInstall(v)
-	case g.Chooser.Choose("log", 4) == 0:
+	case g.Choose("log", 4) == 0:
 		return g.appendInstallLog(v)
-	case g.Chooser.Choose("note", 4) == 0:
+	case g.Choose("note", 4) == 0:
 		return g.openInstall(v)
 	}
 	return g.reportInstall(v)

@@ -11,45 +11,69 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// operatorChoices are the commands of operators of the control plane. Restores are not
-// included: they break invariants of CheckStep on purpose, and have their own tests.
-func operatorChoices() []choice {
+// operatorGenerator makes the commands of the cluster itself, and of operators of the control
+// plane. Restores are not included: they break invariants of CheckStep on purpose, and have their
+// own tests.
+type operatorGenerator struct{ draw }
+
+// choices returns the commands of operators.
+func (g operatorGenerator) choices() []choice {
 	return []choice{
-		{1, "stage a chunk", (*Generator).stageBackup},
-		{1, "set autopilot", (*Generator).setAutopilot},
-		{1, "reset the clock", (*Generator).resetClock},
-		{1, "note a snapshot", (*Generator).noteBackup},
+		{1, "stage a chunk", g.stageBackup},
+		{1, "set autopilot", g.setAutopilot},
+		{1, "reset the clock", g.resetClock},
+		{1, "note a snapshot", g.noteBackup},
 	}
 }
 
-func (g *Generator) stageBackup(*fsm.View) proto.Message {
+func (g operatorGenerator) stageBackup(*fsm.View) proto.Message {
 	return &internalv1.StageBackup{
 		RestoreId: g.id("restore", 2),
-		Sequence:  uint32(g.Chooser.Choose("sequence", 3)),
+		Sequence:  uint32(g.Choose("sequence", 3)),
 		Data:      []byte(g.id("chunk", 2)),
 	}
 }
 
-func (g *Generator) noteBackup(*fsm.View) proto.Message {
+func (g operatorGenerator) noteBackup(*fsm.View) proto.Message {
 	c := &internalv1.NoteBackup{Peer: g.id("p", 3)}
-	if n := g.Chooser.Choose("saved", 3); n > 0 {
+	if n := g.Choose("saved", 3); n > 0 {
 		c.Saved = &timestamppb.Timestamp{Seconds: int64(n) * 3600}
 	}
 	return c
 }
 
-func (g *Generator) setAutopilot(*fsm.View) proto.Message {
+func (g operatorGenerator) setAutopilot(*fsm.View) proto.Message {
 	return &internalv1.SetAutopilot{Config: &internalv1.AutopilotConfig{
-		CleanupDeadServers: g.Chooser.Choose("cleanup", 2) == 1, MinQuorum: uint32(g.Chooser.Choose("quorum", 6)),
-		DeadServerMs: int64(g.Chooser.Choose("dead", 3)) * 60_000}}
+		CleanupDeadServers: g.Choose("cleanup", 2) == 1, MinQuorum: uint32(g.Choose("quorum", 6)),
+		DeadServerMs: int64(g.Choose("dead", 3)) * 60_000}}
 }
 
 // resetClock only sets the clock forward, because CheckStep requires that time never goes
 // back. TestResetClock sets it back.
-func (g *Generator) resetClock(v *fsm.View) proto.Message {
+func (g operatorGenerator) resetClock(v *fsm.View) proto.Message {
 	return &internalv1.ResetClock{
-		To: timestamppb.New(v.Now().Add(time.Duration(g.Chooser.Choose("minutes", 3)) * time.Minute)),
+		To: timestamppb.New(v.Now().Add(time.Duration(g.Choose("minutes", 3)) * time.Minute)),
 	}
+}
+
+func (g operatorGenerator) lead(v *fsm.View) proto.Message {
+	term := v.Meta().GetEpoch() + 1 + uint64(g.Choose("terms", 2))
+	if g.rarely("leader of old") {
+		term = uint64(g.Choose("term", int(term)))
+	}
+	return &internalv1.LeaderEstablished{PeerId: g.id("p", 3), Term: term}
+}
+
+func (g operatorGenerator) cluster(*fsm.View) proto.Message {
+	return oneOf(g.draw, "cluster", []proto.Message{
+		&internalv1.PutPeer{
+			Peer: &internalv1.PeerRecord{Id: g.id("p", 4), Instance: g.id("i", 3), MaxFeatureLevel: fsm.FeatureLevel},
+		},
+		&internalv1.RemovePeer{Id: g.id("p", 4)},
+		&internalv1.InitCluster{ClusterId: g.id("c", 2)},
+		&internalv1.RaiseFeatureLevel{Level: fsm.FeatureLevel},
+		&internalv1.Beat{},
+	})
 }
 
 // Backup returns the snapshot file of a state.

@@ -12,7 +12,15 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-func (g *Generator) startRun(v *fsm.View) proto.Message {
+// runGenerator makes the commands about runs, their logs and their archive. Without a machine to
+// run on it registers one, and it has a node report for a run that is observed.
+type runGenerator struct {
+	draw
+	machines machineGenerator
+	fleet    fleetGenerator
+}
+
+func (g runGenerator) startRun(v *fsm.View) proto.Message {
 	var ids, plans []string
 	for m := range v.Machines("") {
 		if s := m.GetStatus(); s.GetActiveRunId() == "" && s.GetPhase() != holdfastv1.MachineStatus_RETIRED ||
@@ -21,32 +29,32 @@ func (g *Generator) startRun(v *fsm.View) proto.Message {
 		}
 	}
 	if len(ids) == 0 {
-		return g.registerMachine(v)
+		return g.machines.registerMachine(v)
 	}
 	for p := range v.Plans("") {
 		plans = append(plans, p.GetPlanId())
 	}
 	c := &internalv1.StartRun{
 		RunId:                 g.id("run", runIDs),
-		MachineId:             oneOf(g, "machine", ids),
+		MachineId:             oneOf(g.draw, "machine", ids),
 		RequestId:             g.id("request", requestIDs),
 		DefaultTimeoutSeconds: 60,
-		DefaultMaxRetries:     int32(g.Chooser.Choose("default retries", 3)),
+		DefaultMaxRetries:     int32(g.Choose("default retries", 3)),
 	}
 	if m, ok := v.Machine(c.GetMachineId()); ok {
 		c.CheckedProvider = m.GetSpec().GetProvider()
 	}
-	switch g.Chooser.Choose("what to run", 6) {
+	switch g.Choose("what to run", 6) {
 	case 0:
-		c.Type = oneOf(g, "type", []string{"reboot", "REBOOT", "Reboot", "net-reconfig", "typo"})
+		c.Type = oneOf(g.draw, "type", []string{"reboot", "REBOOT", "Reboot", "net-reconfig", "typo"})
 	case 1:
-		c.Type, c.PlanId = "RMA", oneOf(g, "plan", plans)
+		c.Type, c.PlanId = "RMA", oneOf(g.draw, "plan", plans)
 	default:
-		c.PlanId = oneOf(g, "plan", plans)
+		c.PlanId = oneOf(g.draw, "plan", plans)
 	}
 	switch {
-	case g.Chooser.Choose("again", 6) == 0: // a client that lost the response
-		if old := oneOf(g, "old run", runs(v)); old != nil {
+	case g.Choose("again", 6) == 0: // a client that lost the response
+		if old := oneOf(g.draw, "old run", runs(v)); old != nil {
 			c.MachineId, c.RequestId, c.Type, c.PlanId, c.Params = old.GetMachineId(), old.GetRequestId(),
 				old.GetType(), old.GetPlanId(), old.GetParams()
 			if g.rarely("with another body") {
@@ -54,7 +62,7 @@ func (g *Generator) startRun(v *fsm.View) proto.Message {
 			}
 		}
 	case g.rarely("not allowed"):
-		oneOf(g, "fault", []func(){
+		oneOf(g.draw, "fault", []func(){
 			func() { c.RequestId = "" },
 			func() { c.MachineId = "m-none" },
 			func() { c.PlanId = "plan-none" },
@@ -76,31 +84,31 @@ func runs(v *fsm.View) []*holdfastv1.Run {
 }
 
 // someRun returns an active run, or now and then any other.
-func (g *Generator) someRun(v *fsm.View) *holdfastv1.Run {
+func (g runGenerator) someRun(v *fsm.View) *holdfastv1.Run {
 	if active := slices.Collect(v.ActiveRuns()); len(active) > 0 && !g.rarely("any run") {
-		return oneOf(g, "active run", active)
+		return oneOf(g.draw, "active run", active)
 	}
-	if r := oneOf(g, "run", runs(v)); r != nil {
+	if r := oneOf(g.draw, "run", runs(v)); r != nil {
 		return r
 	}
 	return &holdfastv1.Run{RunId: "run-none"}
 }
 
-func (g *Generator) cancelRun(v *fsm.View) proto.Message {
+func (g runGenerator) cancelRun(v *fsm.View) proto.Message {
 	return &internalv1.CancelRun{RunId: g.someRun(v).GetRunId(), Reason: g.id("reason", 2)}
 }
 
 // advance returns the next command of an executor for a run, or of one that has missed a
 // change.
-func (g *Generator) advance(v *fsm.View) proto.Message {
+func (g runGenerator) advance(v *fsm.View) proto.Message {
 	if none := len(slices.Collect(v.ActiveRuns())) == 0; none && v.MachineCount() == 0 {
-		return g.registerMachine(v)
-	} else if none && g.Chooser.Choose("start one", 4) > 0 {
+		return g.machines.registerMachine(v)
+	} else if none && g.Choose("start one", 4) > 0 {
 		return g.startRun(v)
 	}
 	r := g.someRun(v)
 	if r.GetObserved() && !g.rarely("an executor that does not see that it is observed") {
-		return g.reportNode(v)
+		return g.fleet.reportNode(v)
 	}
 	var step *holdfastv1.StepStatus
 	for _, s := range r.GetSteps() {
@@ -114,10 +122,10 @@ func (g *Generator) advance(v *fsm.View) proto.Message {
 		open = step.GetAttempts()[n-1]
 	}
 	if g.rarely("out of step") {
-		n += int32(g.Chooser.Choose("by", 3)) - 1
-		name = oneOf(g, "step", append(Kinds(), name))
+		n += int32(g.Choose("by", 3)) - 1
+		name = oneOf(g.draw, "step", append(Kinds(), name))
 	}
-	if (r.GetCancelRequestedAt() != nil && g.Chooser.Choose("obey", 2) == 0) || g.rarely("abort") {
+	if (r.GetCancelRequestedAt() != nil && g.Choose("obey", 2) == 0) || g.rarely("abort") {
 		return g.abort(r, open, name, n)
 	}
 	switch {
@@ -131,7 +139,7 @@ func (g *Generator) advance(v *fsm.View) proto.Message {
 			Attempt:        n,
 			EvidenceBefore: map[string]string{"boot_id": g.id("boot", 9)},
 		}
-	case g.Chooser.Choose("progress", 3) == 0:
+	case g.Choose("progress", 3) == 0:
 		return &internalv1.NoteProgress{RunId: r.GetRunId(), Step: name, Attempt: n, WaitingFor: g.id("thing", 3),
 			Evidence: map[string]string{g.id("key", 2): g.id("value", 3)}, Log: g.logAppend(r)}
 	}
@@ -148,15 +156,15 @@ func (g *Generator) advance(v *fsm.View) proto.Message {
 			Parts:  []*holdfastv1.HardwarePart{{Kind: "disk", Slot: "1", Serial: g.id("disk", 3)}},
 		}
 	}
-	if g.Chooser.Choose("fails", 3) == 0 {
+	if g.Choose("fails", 3) == 0 {
 		end.Outcome, end.Error, end.ErrorClass = holdfastv1.Attempt_FAILED, g.id("error", 3), "transient"
 		end.Permanent = g.rarely("for good")
 	}
 	return end
 }
 
-func (g *Generator) abort(r *holdfastv1.Run, open *holdfastv1.Attempt, step string, n int32) proto.Message {
-	if open != nil && g.Chooser.Choose("with the attempt", 2) == 0 {
+func (g runGenerator) abort(r *holdfastv1.Run, open *holdfastv1.Attempt, step string, n int32) proto.Message {
+	if open != nil && g.Choose("with the attempt", 2) == 0 {
 		return &internalv1.EndAttempt{
 			RunId:   r.GetRunId(),
 			Step:    step,
@@ -165,7 +173,7 @@ func (g *Generator) abort(r *holdfastv1.Run, open *holdfastv1.Attempt, step stri
 			Error:   "canceled",
 		}
 	}
-	phase := oneOf(g, "aborted as", []holdfastv1.Run_Phase{
+	phase := oneOf(g.draw, "aborted as", []holdfastv1.Run_Phase{
 		holdfastv1.Run_FAILED, holdfastv1.Run_CANCELED, holdfastv1.Run_CANCELED, holdfastv1.Run_SUCCEEDED,
 	})
 	return &internalv1.AbortRun{
@@ -176,44 +184,44 @@ func (g *Generator) abort(r *holdfastv1.Run, open *holdfastv1.Attempt, step stri
 }
 
 // logAppend continues a run's log, repeats a part, or leaves a gap.
-func (g *Generator) logAppend(r *holdfastv1.Run) *internalv1.LogAppend {
+func (g runGenerator) logAppend(r *holdfastv1.Run) *internalv1.LogAppend {
 	a := &internalv1.LogAppend{RunId: r.GetRunId(), Offset: fsm.OwnLogBytes(r)}
-	for range g.Chooser.Choose("chunks", 3) {
+	for range g.Choose("chunks", 3) {
 		a.Chunks = append(a.Chunks, &holdfastv1.LogChunk{
 			Stream:  "stdout",
 			Step:    r.GetCurrentStep(),
 			Attempt: 1,
-			Data:    []byte(oneOf(g, "line", []string{"", "x", "über\n", "a longer line\n"})),
+			Data:    []byte(oneOf(g.draw, "line", []string{"", "x", "über\n", "a longer line\n"})),
 		})
 	}
 	switch {
 	case g.rarely("a hole"):
 		a.Offset++
-	case g.Chooser.Choose("repeat", 4) == 0 && a.GetOffset() > 0:
-		back := min(a.GetOffset(), int64(1+g.Chooser.Choose("back", 8)))
+	case g.Choose("repeat", 4) == 0 && a.GetOffset() > 0:
+		back := min(a.GetOffset(), int64(1+g.Choose("back", 8)))
 		a.Offset -= back
 		a.Chunks = append([]*holdfastv1.LogChunk{{Stream: "stdout", Data: make([]byte, back)}}, a.GetChunks()...)
 	}
 	return a
 }
 
-func (g *Generator) appendLogs(v *fsm.View) proto.Message {
+func (g runGenerator) appendLogs(v *fsm.View) proto.Message {
 	c := &internalv1.AppendRunLogs{}
-	for range 1 + g.Chooser.Choose("runs", 3) {
+	for range 1 + g.Choose("runs", 3) {
 		c.Appends = append(c.Appends, g.logAppend(g.someRun(v)))
 	}
 	return c
 }
 
 // compactLog compresses the log of an ended run, in one block or in two.
-func (g *Generator) compactLog(v *fsm.View) proto.Message {
-	r := oneOf(g, "run with a log", slices.Collect(v.UncompactedRuns()))
+func (g runGenerator) compactLog(v *fsm.View) proto.Message {
+	r := oneOf(g.draw, "run with a log", slices.Collect(v.UncompactedRuns()))
 	if r == nil || g.rarely("any run") {
 		r = g.someRun(v)
 	}
 	blocks := v.LogBlocks(r.GetRunId())
-	if n := len(blocks); n > 1 && g.Chooser.Choose("in part", 3) == 0 {
-		blocks = blocks[:1+g.Chooser.Choose("blocks", n)]
+	if n := len(blocks); n > 1 && g.Choose("in part", 3) == 0 {
+		blocks = blocks[:1+g.Choose("blocks", n)]
 	}
 	c := &internalv1.CompactRunLog{RunId: r.GetRunId(), Block: &internalv1.LogBlock{}}
 	if len(blocks) == 0 || g.rarely("a block of nothing") {

@@ -10,15 +10,18 @@ import (
 
 const webhookIDs = 2
 
-func webhookChoices() []choice {
+// webhookGenerator makes the commands about webhooks.
+type webhookGenerator struct{ draw }
+
+func (g webhookGenerator) choices() []choice {
 	return []choice{
-		{2, "put a webhook", (*Generator).putWebhook},
-		{1, "delete a webhook", (*Generator).deleteWebhook},
-		{2, "note a delivery", (*Generator).noteDelivery},
+		{2, "put a webhook", g.putWebhook},
+		{1, "delete a webhook", g.deleteWebhook},
+		{2, "note a delivery", g.noteDelivery},
 	}
 }
 
-func (g *Generator) putWebhook(*fsm.View) proto.Message {
+func (g webhookGenerator) putWebhook(*fsm.View) proto.Message {
 	w := &holdfastv1.Webhook{
 		Name: g.id("hook", webhookIDs), Url: "https://hooks.example/in", Disabled: g.rarely("disabled"),
 	}
@@ -34,19 +37,19 @@ func (g *Generator) putWebhook(*fsm.View) proto.Message {
 	return &internalv1.PutWebhook{Webhook: w}
 }
 
-func (g *Generator) deleteWebhook(*fsm.View) proto.Message {
+func (g webhookGenerator) deleteWebhook(*fsm.View) proto.Message {
 	return &internalv1.DeleteWebhook{Name: g.id("hook", webhookIDs)}
 }
 
 // noteDelivery advances by some events, or seldom goes back.
-func (g *Generator) noteDelivery(v *fsm.View) proto.Message {
+func (g webhookGenerator) noteDelivery(v *fsm.View) proto.Message {
 	c := &internalv1.NoteDelivery{Name: g.id("hook", webhookIDs)}
 	w, _ := v.Webhook(c.GetName())
-	c.Cursor = w.GetCursor() + uint64(g.Chooser.Choose("events", int(min(w.GetBehind(), 5))+1))
+	c.Cursor = w.GetCursor() + uint64(g.Choose("events", int(min(w.GetBehind(), 5))+1))
 	if g.rarely("back") {
 		c.Cursor = w.GetCursor() / 2
 	}
-	if g.Chooser.Choose("fails", 3) == 0 {
+	if g.Choose("fails", 3) == 0 {
 		c.Failures, c.LastError = w.GetFailures()+1, "503 Service Unavailable"
 	}
 	if v.Has(fsm.Level2) && g.rarely("missed") {
