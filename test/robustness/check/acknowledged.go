@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
@@ -10,11 +11,11 @@ import (
 // in a response is recorded in that state or a later one, each run has ended, and each
 // write of a label has its entry in the machine's history. The check linearizable covers
 // the final values.
-func acknowledged(h *workload.History, f *Final) []error {
+func acknowledged(h *workload.History, f *final.Record) []error {
 	var errs []error
-	final := map[string]workload.RunSeen{}
+	recorded := map[string]workload.RunSeen{}
 	for _, r := range f.Runs {
-		final[r.GetRunId()] = workload.SeenRun(r)
+		recorded[r.GetRunId()] = workload.SeenRun(r)
 		if !workload.SeenRun(r).Ended {
 			errs = append(errs, fmt.Errorf("run %s of %s is %s after everything has settled", r.GetRunId(),
 				r.GetMachineId(), r.GetPhase()))
@@ -23,7 +24,7 @@ func acknowledged(h *workload.History, f *Final) []error {
 	writes := map[string]int{}
 	for _, op := range h.Ops {
 		if op.Got != nil {
-			now, ok := final[op.Got.ID]
+			now, ok := recorded[op.Got.ID]
 			switch {
 			case !ok:
 				errs = append(errs, fmt.Errorf("run %s is lost: %s was answered with it", op.Got.ID, words(op)))

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
@@ -26,13 +27,13 @@ func Truth(ctx context.Context, h *workload.History, t workload.Target, reportDi
 
 // Order is the part of All that needs no final record: no response shows older data than an
 // earlier one.
-func Order(h *workload.History) []error { return order(h, &Final{}) }
+func Order(h *workload.History) []error { return order(h, &final.Record{}) }
 
 func find(ctx context.Context, h *workload.History, t workload.Target, reportDir string, checks []check) []error {
 	if err := os.MkdirAll(reportDir, 0o750); err != nil {
 		return []error{fmt.Errorf("create the report directory: %w", err)}
 	}
-	f, err := gather(ctx, h, t)
+	f, err := final.Read(ctx, h, t)
 	if err != nil {
 		return []error{fmt.Errorf("read the final record: %w", err)}
 	}
@@ -71,13 +72,14 @@ func dump(f *workload.Fleet, dir string) error {
 
 type check struct {
 	name string
-	find func(ctx context.Context, h *workload.History, f *Final, dir string) []error
+	find finder
 }
 
+type finder func(ctx context.Context, h *workload.History, f *final.Record, dir string) []error
+
 func checks() []check {
-	pure := func(find func(*workload.History, *Final) []error) func(context.Context, *workload.History, *Final,
-		string) []error {
-		return func(_ context.Context, h *workload.History, f *Final, _ string) []error { return find(h, f) }
+	pure := func(find func(*workload.History, *final.Record) []error) finder {
+		return func(_ context.Context, h *workload.History, f *final.Record, _ string) []error { return find(h, f) }
 	}
 	return []check{ // traffic is first: see Truth; slow checks are last
 		{"traffic", pure(traffic)},

@@ -4,13 +4,14 @@ import (
 	"fmt"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/site"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
 // atRest checks that each machine behind a BMC is in the state that its last successful
 // attempt left, and that BMCs were used at all.
-func atRest(h *workload.History, f *Final) []error {
+func atRest(h *workload.History, f *final.Record) []error {
 	if h.Real == nil {
 		return nil
 	}
@@ -25,7 +26,7 @@ func atRest(h *workload.History, f *Final) []error {
 		if last.attempt.GetOutcome() != holdfastv1.Attempt_SUCCEEDED {
 			continue // the resulting state is unknown
 		}
-		if want, on := last.action != "off", f.seenOf(i).On[site.System]; on != want {
+		if want, on := last.action != "off", f.SeenOf(i).On[site.System]; on != want {
 			errs = append(errs, fmt.Errorf("machine %s is on: %t; run %s of %s has succeeded last", id, on,
 				last.run.GetRunId(), last.run.GetPlanId()))
 		}
@@ -35,7 +36,7 @@ func atRest(h *workload.History, f *Final) []error {
 
 // sessions checks that no session is left on an unused BMC: neither one of an earlier
 // leader, nor one whose login was never answered.
-func sessions(h *workload.History, f *Final) []error {
+func sessions(h *workload.History, f *final.Record) []error {
 	if h.Real == nil {
 		return nil
 	}
@@ -44,7 +45,7 @@ func sessions(h *workload.History, f *Final) []error {
 		if n > 0 {
 			errs = append(errs,
 				fmt.Errorf("%d sessions are left on the BMC of %s, %s after its last use; it had %d logins",
-					n, h.Real.BMCs[i], sessionsTime, f.seenOf(i).Logins))
+					n, h.Real.BMCs[i], final.SessionsTime, f.SeenOf(i).Logins))
 		}
 	}
 	return few(errs)

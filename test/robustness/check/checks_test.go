@@ -7,6 +7,7 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers/fake"
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
@@ -33,13 +34,13 @@ func TestRequests(t *testing.T) {
 	one := started(0, 10, "q", "r", "PENDING", 1)
 	for name, tt := range map[string]struct {
 		h    *workload.History
-		f    *Final
+		f    *final.Record
 		want string
 	}{
 		"a replay": {of(one, started(20, 30, "q", "r", "RUNNING", 2)), record("q", "r"), ""},
 		"a replay with another run": {of(one, started(20, 30, "q", "r2", "PENDING", 2)), record("q", "r"),
 			"names run r (p), and at"},
-		"another run on record": {of(one), &Final{ByPeer: [][]workload.RunSeen{{*ran("q", "r2", "SUCCEEDED", 3)}}},
+		"another run on record": {of(one), &final.Record{ByPeer: [][]workload.RunSeen{{*ran("q", "r2", "SUCCEEDED", 3)}}},
 			"in the record run r2"},
 		"a conflict": {of(one,
 			func() workload.Op { op := refused(20, 30, "q", "REQUEST_CONFLICT", "r"); op.Plan = "p2"; return op }()),
@@ -57,7 +58,7 @@ func TestRequests(t *testing.T) {
 }
 
 func TestAcknowledged(t *testing.T) {
-	entries := func(tos ...string) *Final {
+	entries := func(tos ...string) *final.Record {
 		f := record("q", "r")
 		for i, to := range tos {
 			f.History[machine] = append(f.History[machine], &holdfastv1.HistoryEntry{Sequence: uint64(i + 1),
@@ -71,7 +72,7 @@ func TestAcknowledged(t *testing.T) {
 	active.Runs[0].Phase = holdfastv1.Run_RUNNING
 	for name, tt := range map[string]struct {
 		h    *workload.History
-		f    *Final
+		f    *final.Record
 		want string
 	}{
 		"all there": {of(started(0, 10, "q", "r", "PENDING", 1), wrote(0, 10, "a", "", 1)), entries("labels"),
@@ -184,7 +185,7 @@ func TestTailsAndOutput(t *testing.T) {
 func TestStates(t *testing.T) {
 	f := record()
 	expect(t, states(of(), f), "no peer")
-	f.Sums = []Sum{{"n1", 5, []byte("x")}, {"n2", 5, []byte("x")}}
+	f.Sums = []final.Sum{{Peer: "n1", Index: 5, Sum: []byte("x")}, {Peer: "n2", Index: 5, Sum: []byte("x")}}
 	expect(t, states(of(), f), "")
 	f.Sums[1].Sum = []byte("y")
 	expect(t, states(of(), f), "different states at index 5")
@@ -235,7 +236,7 @@ func TestOneActive(t *testing.T) {
 		"not at once":   {[]*holdfastv1.Run{run("r1", 1, 0), run("r2", 1, 1), run("r3", 4, 5)}, "has run r3 from"},
 		"at the moment": {[]*holdfastv1.Run{run("r1", 1, 2), run("r2", 1, 2)}, "has run r2 from"},
 	} {
-		t.Run(name, func(t *testing.T) { expect(t, oneActive(of(), &Final{Runs: tt.runs}), tt.want) })
+		t.Run(name, func(t *testing.T) { expect(t, oneActive(of(), &final.Record{Runs: tt.runs}), tt.want) })
 	}
 }
 

@@ -3,13 +3,14 @@ package check
 import (
 	"fmt"
 
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
 // declared checks pools and plans that are created once and deleted once. Acknowledged ones
 // exist, for every read and at the end; deleted ones do not. Writes with an unknown outcome
 // prove nothing.
-func declared(h *workload.History, f *Final) []error {
+func declared(h *workload.History, f *final.Record) []error {
 	added, dropped := map[string]workload.Op{}, map[string]workload.Op{}
 	for _, op := range h.Ops {
 		switch op.Kind {

@@ -6,13 +6,14 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers/fake"
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
 // effects compares the fake hardware's effects with the record. Each one is of a recorded
 // attempt and epoch. An effect that is destructive, or has a token, happens once for an
 // attempt; any other happens at most once for each leader that worked on it.
-func effects(_ *workload.History, f *Final) []error {
+func effects(_ *workload.History, f *final.Record) []error {
 	var errs []error
 	type key struct {
 		run, step, effect, detail string

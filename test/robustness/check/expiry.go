@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
@@ -17,7 +18,7 @@ import (
 // other is never lost, whatever fault runs. Clients without acknowledgements may be lost
 // after their TTL, and come back. The check losses finds losses between two reads, in the
 // record.
-func early(h *workload.History, _ *Final) []error {
+func early(h *workload.History, _ *final.Record) []error {
 	f := h.Fleet
 	if f == nil {
 		return nil
@@ -59,7 +60,7 @@ func early(h *workload.History, _ *Final) []error {
 // (docs/decisions/0012-leases-have-a-clock-of-their-own.md: within TTL + 60 s, not counting
 // faults; a build with short leases has shorter terms). The loss was seen in each gap that
 // was long enough, and at the end no client is up that was stopped long ago.
-func missed(h *workload.History, _ *Final) []error {
+func missed(h *workload.History, _ *final.Record) []error {
 	f := h.Fleet
 	if f == nil {
 		return nil

@@ -7,6 +7,7 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers/fake"
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
@@ -60,8 +61,10 @@ func of(ops ...workload.Op) *workload.History {
 }
 
 // record returns a final record with runs that have succeeded, by request and run in turn.
-func record(ids ...string) *Final {
-	f := &Final{History: map[string][]*holdfastv1.HistoryEntry{}, Logs: map[string][][]byte{}, Stdout: map[string][]byte{}}
+func record(ids ...string) *final.Record {
+	f := &final.Record{
+		History: map[string][]*holdfastv1.HistoryEntry{}, Logs: map[string][][]byte{}, Stdout: map[string][]byte{},
+	}
 	for i := 0; i < len(ids); i += 2 {
 		f.Runs = append(f.Runs, &holdfastv1.Run{RunId: ids[i+1], RequestId: ids[i], MachineId: machine, PlanId: "p",
 			Phase: holdfastv1.Run_SUCCEEDED, Revision: 1000,

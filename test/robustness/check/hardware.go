@@ -4,13 +4,14 @@ import (
 	"fmt"
 
 	"github.com/holdfast-metal/holdfast/providers/fake"
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
 // hardware checks each machine from the hardware's point of view. No leader touched it
 // after a later one had, no run after a later one had begun, and two destructive calls were
 // never in progress at once.
-func hardware(_ *workload.History, f *Final) []error {
+func hardware(_ *workload.History, f *final.Record) []error {
 	var errs []error
 	type machine struct {
 		last fake.Effect

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
@@ -13,7 +14,7 @@ import (
 // if that was acknowledged. The same identity (a machine id, an id file) keeps its id
 // across restarts. Other recorded ids can only come from registrations whose outcome their
 // client does not know.
-func identities(h *workload.History, _ *Final) []error {
+func identities(h *workload.History, _ *final.Record) []error {
 	f := h.Fleet
 	if f == nil {
 		return nil

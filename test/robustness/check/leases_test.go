@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
@@ -199,7 +200,7 @@ func TestIdentities(t *testing.T) {
 }
 
 // agentRecord returns a final record of the agent "a", whose facet has gone through some states.
-func agentRecord(states ...string) *Final {
+func agentRecord(states ...string) *final.Record {
 	f := record()
 	last := ""
 	for i, s := range states {
@@ -217,7 +218,7 @@ func agentRecord(states ...string) *Final {
 }
 
 func TestLosses(t *testing.T) {
-	change := func(f *Final, do func([]*holdfastv1.HistoryEntry, *holdfastv1.Machine)) *Final {
+	change := func(f *final.Record, do func([]*holdfastv1.HistoryEntry, *holdfastv1.Machine)) *final.Record {
 		do(f.History["a"], f.Agents["a"])
 		return f
 	}
@@ -225,7 +226,7 @@ func TestLosses(t *testing.T) {
 	steady := fleetCase{trips: beats(0, 1, 2, 3), last: sight(workload.Up, 4)}
 	for name, tt := range map[string]struct {
 		c    fleetCase
-		f    *Final
+		f    *final.Record
 		want string
 	}{
 		"it was there":              {steady, agentRecord("REGISTERED", "READY"), ""},
@@ -266,12 +267,12 @@ func TestLosses(t *testing.T) {
 func TestLossesOfServices(t *testing.T) {
 	h := fleetCase{trips: append(beats(0, 1), beats(30, 31)...), last: sight(workload.Up, 32)}.history()
 	h.Fleet.Lives[0].Holder = workload.Service
-	with := func(reasons ...string) *Final {
+	with := func(reasons ...string) *final.Record {
 		s := &holdfastv1.Service{Target: &holdfastv1.ServiceTarget{Id: "a"}}
 		for _, r := range reasons {
 			s.States = append(s.States, &holdfastv1.ServiceState{Reason: r})
 		}
-		return &Final{Services: []*holdfastv1.Service{s}}
+		return &final.Record{Services: []*holdfastv1.Service{s}}
 	}
 	const miss = "missing in action"
 	expect(t, losses(h, with("healthy", miss, "healthy")), "")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
@@ -21,7 +22,7 @@ const searchTime = time.Minute
 // linearizable checks that the calls on each machine, and on the plan that is written, have
 // an order in which each response is right, and which respects real time. If not, it writes
 // the picture <dir>/linearizable-<machine>.html.
-func linearizable(ctx context.Context, h *workload.History, f *Final, dir string) []error {
+func linearizable(ctx context.Context, h *workload.History, f *final.Record, dir string) []error {
 	var errs []error
 	for _, id := range append(slices.Clone(h.Machines), h.Register) {
 		if id == "" {
@@ -50,7 +51,7 @@ func linearizable(ctx context.Context, h *workload.History, f *Final, dir string
 }
 
 // history returns the calls on one machine, and the number of runs in them.
-func history(id string, h *workload.History, f *Final) ([]porcupine.Operation, int) {
+func history(id string, h *workload.History, f *final.Record) ([]porcupine.Operation, int) {
 	t := translator{
 		id:       id,
 		runs:     map[string]int{},

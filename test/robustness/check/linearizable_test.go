@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
@@ -17,7 +18,7 @@ func TestLinearizable(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		h     *workload.History
-		final *Final
+		final *final.Record
 		want  string
 	}{
 		{"nothing", of(), record(), ""},

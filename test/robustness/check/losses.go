@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
@@ -10,7 +11,7 @@ import (
 // transitions, all made by the system, and ends in its current state. Machines and services
 // were lost once for each gap: at least as often as they must have been, and at most as
 // often as they can have been.
-func losses(h *workload.History, f *Final) []error {
+func losses(h *workload.History, f *final.Record) []error {
 	if h.Fleet == nil {
 		return nil
 	}
@@ -46,7 +47,7 @@ func losses(h *workload.History, f *Final) []error {
 }
 
 // agentHistory checks the entries of a machine's agent facet, and counts the losses.
-func agentHistory(f *Final, id string) (lost int, err error) {
+func agentHistory(f *final.Record, id string) (lost int, err error) {
 	m := f.Agents[id]
 	if m == nil {
 		return 0, fmt.Errorf("it is not recorded")
@@ -104,7 +105,7 @@ func agentHistory(f *Final, id string) (lost int, err error) {
 
 // missing returns how often a service was missing, and whether its record goes back to its
 // beginning.
-func missing(f *Final, id string) (n int, whole bool) {
+func missing(f *final.Record, id string) (n int, whole bool) {
 	const kept = 10 // states
 	for _, s := range f.Services {
 		if s.GetTarget().GetId() != id {

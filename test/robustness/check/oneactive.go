@@ -9,13 +9,14 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
 // oneActive checks that a machine never had two active runs (docs/reliability.md), by the
 // recorded times: each run was created after the one before it had ended. The times are
 // those of the state machine, whose clock never goes back.
-func oneActive(_ *workload.History, f *Final) []error {
+func oneActive(_ *workload.History, f *final.Record) []error {
 	runs := slices.Clone(f.Runs)
 	slices.SortStableFunc(runs, func(a, b *holdfastv1.Run) int {
 		// That clock stops while the clocks of peers are behind it: then many runs have the

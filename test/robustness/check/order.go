@@ -5,13 +5,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
 // order compares real time with Raft's indexes, which is exact where linearizable has to
 // search. A linearizable response never shows an older state of a machine or run than an
 // earlier response. Its index includes every write that was acknowledged before its call.
-func order(h *workload.History, f *Final) []error {
+func order(h *workload.History, f *final.Record) []error {
 	byKey := map[string][]answer{}
 	add := func(key string, op workload.Op, revision uint64) {
 		byKey[key] = append(byKey[key], answer{op.Call, op.Return, revision, revision, op})

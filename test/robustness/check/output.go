@@ -5,12 +5,13 @@ import (
 	"strings"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
 // output checks that the log of a successful command contains all its output, each byte
 // once, whichever peers led meanwhile.
-func output(_ *workload.History, f *Final) []error {
+func output(_ *workload.History, f *final.Record) []error {
 	var errs []error
 	want := Printed(workload.TalkScript)
 	for _, r := range f.Runs {

@@ -9,6 +9,7 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/test/bmclab/desk"
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
@@ -22,13 +23,13 @@ import (
 //     it had, because the next leader observes the effect of an earlier press.
 //
 // A press that the BMC accepted and ignored counts separately: at most one for each leader.
-func presses(h *workload.History, f *Final) []error {
+func presses(h *workload.History, f *final.Record) []error {
 	if h.Real == nil {
 		return nil
 	}
 	var errs []error
 	for i, id := range h.Real.BMCs {
-		seen, pattern, words := letters(f.seenOf(i)), strings.Builder{}, []string{}
+		seen, pattern, words := letters(f.SeenOf(i)), strings.Builder{}, []string{}
 		quiet := true // no earlier press can take effect late
 		for _, t := range triesOf(f.Runs, id) {
 			p := t.pattern(quiet)

@@ -3,13 +3,14 @@ package check
 import (
 	"fmt"
 
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
 // requests checks that a request id names one run forever (docs/reliability.md), in all
 // responses of all peers and in the record at each peer, and that the run is the requested
 // one.
-func requests(h *workload.History, f *Final) []error {
+func requests(h *workload.History, f *final.Record) []error {
 	type key struct{ machine, request string }
 	runs := map[key]workload.RunSeen{}
 	var errs []error

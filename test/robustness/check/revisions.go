@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
 // revisions checks that a machine has one content at each revision, in all responses,
 // including stale ones: a stale read may be old, but it must show a state that existed.
-func revisions(h *workload.History, f *Final) []error {
+func revisions(h *workload.History, f *final.Record) []error {
 	type key struct {
 		id       string
 		revision uint64

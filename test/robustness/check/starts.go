@@ -6,13 +6,14 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
 // starts compares the commands that began on the host with the record. Each one is of an
 // attempt, none began twice, and the command of a successful attempt began once. Its output
 // is recorded in full, each line once; of a killed command, the beginning is recorded.
-func starts(h *workload.History, f *Final) []error {
+func starts(h *workload.History, f *final.Record) []error {
 	if h.Real == nil || len(h.Real.Hosts) == 0 {
 		return nil
 	}

@@ -6,26 +6,22 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
 // States is the part of All that needs no history: all peers have the same state.
 func States(ctx context.Context, t workload.Target) []error {
-	asPeer, hangUp, err := connect(t.Addrs, t.PeerCreds)
+	all, err := final.Sums(ctx, t)
 	if err != nil {
 		return []error{err}
 	}
-	defer hangUp()
-	all, err := sums(ctx, asPeer)
-	if err != nil {
-		return []error{err}
-	}
-	return states(nil, &Final{Sums: all})
+	return states(nil, &final.Record{Sums: all})
 }
 
 // states checks that all peers have exactly the same state at the same index
 // (docs/reliability.md).
-func states(_ *workload.History, f *Final) []error {
+func states(_ *workload.History, f *final.Record) []error {
 	if len(f.Sums) == 0 {
 		return []error{errors.New("no peer has returned a sum of its state")}
 	}

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
 // tails checks that each log, read in pieces from many peers, is exactly the log that every
 // peer has at the end.
-func tails(h *workload.History, f *Final) []error {
+func tails(h *workload.History, f *final.Record) []error {
 	var errs []error
 	for _, t := range h.Tails {
 		for _, s := range t.Trouble {

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
 // traffic checks that enough calls of each kind were answered for the other checks to be
 // meaningful.
-func traffic(h *workload.History, _ *Final) []error {
+func traffic(h *workload.History, _ *final.Record) []error {
 	var errs []error
 	answered := 0
 	for _, op := range h.Ops {

@@ -3,13 +3,14 @@ package check
 import (
 	"fmt"
 
+	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
 // watches checks each watcher: every cursor once, in order and without gaps, from any peers
 // (docs/concepts.md); the same events as the others; runs that only move forward; and at
 // the end the recorded state.
-func watches(h *workload.History, f *Final) []error {
+func watches(h *workload.History, f *final.Record) []error {
 	var errs []error
 	first := map[uint64]workload.Event{} // by cursor: the event of the first watcher that saw it
 	for _, w := range h.Watches {

@@ -1,4 +1,8 @@
-package check
+// Package final reads the record of a settled cluster over its APIs, and the observations of the
+// hardware, at the end of a workload.
+//
+// It owns those reads. It must not judge them: package check compares them with the history.
+package final
 
 import (
 	"bytes"
@@ -20,8 +24,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// Final is the record at the end, and the observations of the hardware.
-type Final struct {
+// Record is what the cluster has recorded at the end, and the observations of the hardware.
+type Record struct {
 	Runs    []*holdfastv1.Run                     // all, as a linearizable read
 	ByPeer  [][]workload.RunSeen                  // all runs, as each peer lists them
 	Reads   []workload.Op                         // linearizable reads of every machine of the workload at every peer
@@ -50,9 +54,9 @@ type Sum struct {
 	Sum   []byte
 }
 
-// gather reads the record after everything has settled.
-func gather(ctx context.Context, h *workload.History, t workload.Target) (*Final, error) {
-	f := &Final{
+// Read reads the record after everything has settled.
+func Read(ctx context.Context, h *workload.History, t workload.Target) (*Record, error) {
+	f := &Record{
 		History: map[string][]*holdfastv1.HistoryEntry{},
 		Logs:    map[string][][]byte{},
 		Stdout:  map[string][]byte{},
@@ -114,17 +118,12 @@ func gather(ctx context.Context, h *workload.History, t workload.Target) (*Final
 	if err := ask(ctx, t.FakeURL+"/machines", &f.Hardware); err != nil {
 		return nil, err
 	}
-	asPeer, hangUp, err := connect(t.Addrs, t.PeerCreds)
-	if err != nil {
-		return nil, err
-	}
-	defer hangUp()
-	f.Sums, err = sums(ctx, asPeer)
+	f.Sums, err = Sums(ctx, t)
 	return f, err
 }
 
 // logs reads the logs that the checks need, at one peer.
-func (f *Final) logs(ctx context.Context, h *workload.History, c *grpc.ClientConn) error {
+func (f *Record) logs(ctx context.Context, h *workload.History, c *grpc.ClientConn) error {
 	want := map[string]bool{}
 	for _, t := range h.Tails {
 		want[t.Run] = true
@@ -159,7 +158,7 @@ func (f *Final) logs(ctx context.Context, h *workload.History, c *grpc.ClientCon
 	return nil
 }
 
-func (f *Final) histories(ctx context.Context, h *workload.History, c *grpc.ClientConn) error {
+func (f *Record) histories(ctx context.Context, h *workload.History, c *grpc.ClientConn) error {
 	for _, m := range h.Machines {
 		var err error
 		if f.History[m], err = entries(ctx, m, holdfastv1.NewMachineServiceClient(c)); err != nil {
@@ -205,9 +204,14 @@ func connect(
 	return conns, hangUp, nil
 }
 
-// sums requests the sums of all peers at once until they are of the same index, or the time
+// Sums requests the sums of all peers at once until they are of the same index, or the time
 // is up. Raft appends entries even without writes, so this sometimes takes a few tries.
-func sums(ctx context.Context, conns []*grpc.ClientConn) ([]Sum, error) {
+func Sums(ctx context.Context, t workload.Target) ([]Sum, error) {
+	conns, hangUp, err := connect(t.Addrs, t.PeerCreds)
+	if err != nil {
+		return nil, err
+	}
+	defer hangUp()
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	for {

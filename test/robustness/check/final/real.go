@@ -1,4 +1,4 @@
-package check
+package final
 
 import (
 	"context"
@@ -11,12 +11,12 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// sessionsTime bounds the time until an unused session with a BMC is ended. A poll of the
+// SessionsTime bounds the time until an unused session with a BMC is ended. A poll of the
 // machine may come in between.
-const sessionsTime = 8 * site.Idle
+const SessionsTime = 8 * site.Idle
 
 // real reads the observations of BMCs and the host.
-func (f *Final) real(ctx context.Context, r *workload.Real) error {
+func (f *Record) real(ctx context.Context, r *workload.Real) error {
 	if r == nil {
 		return nil
 	}
@@ -26,7 +26,7 @@ func (f *Final) real(ctx context.Context, r *workload.Real) error {
 			return fmt.Errorf("read the observations of BMC %d: %w", i, err)
 		}
 		left := seen.Sessions
-		for end := time.Now().Add(sessionsTime); left > 0 && time.Now().Before(end); {
+		for end := time.Now().Add(SessionsTime); left > 0 && time.Now().Before(end); {
 			select {
 			case <-time.After(20 * time.Millisecond):
 			case <-ctx.Done():
@@ -51,8 +51,8 @@ func (f *Final) real(ctx context.Context, r *workload.Real) error {
 	return nil
 }
 
-// seenOf returns the observations of a machine's BMC.
-func (f *Final) seenOf(i int) desk.Seen {
+// SeenOf returns the observations of a machine's BMC.
+func (f *Record) SeenOf(i int) desk.Seen {
 	if i < len(f.BMCs) {
 		return f.BMCs[i]
 	}

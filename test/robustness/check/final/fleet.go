@@ -1,4 +1,4 @@
-package check
+package final
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 )
 
 // fleet reads the records of the clients of leases, and the existing pools and plans.
-func (f *Final) fleet(ctx context.Context, h *workload.History, c *grpc.ClientConn) error {
+func (f *Record) fleet(ctx context.Context, h *workload.History, c *grpc.ClientConn) error {
 	f.Declared, f.Agents = map[string]bool{}, map[string]*holdfastv1.Machine{}
 	if err := f.declared(ctx, c); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (f *Final) fleet(ctx context.Context, h *workload.History, c *grpc.ClientCo
 }
 
 // agent reads a machine and its history at the same revision. A missing machine is omitted.
-func (f *Final) agent(ctx context.Context, id string, c holdfastv1.MachineServiceClient) error {
+func (f *Record) agent(ctx context.Context, id string, c holdfastv1.MachineServiceClient) error {
 	for {
 		var both [2]*holdfastv1.Machine
 		for i := range both {
@@ -70,7 +70,7 @@ func (f *Final) agent(ctx context.Context, id string, c holdfastv1.MachineServic
 	}
 }
 
-func (f *Final) declared(ctx context.Context, c *grpc.ClientConn) error {
+func (f *Record) declared(ctx context.Context, c *grpc.ClientConn) error {
 	for token := ""; ; {
 		page, err := holdfastv1.NewPoolServiceClient(c).ListPools(ctx,
 			&holdfastv1.ListPoolsRequest{PageSize: 1000, PageToken: token})
