@@ -14,6 +14,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 // reply is an error response of Ironic.
@@ -74,13 +75,7 @@ func faultOf(body []byte) string {
 // maxText bounds text of Ironic in our errors, in bytes.
 const maxText = 300
 
-func clip(s string) string {
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " ")
-	if len(s) > maxText {
-		s = strings.ToValidUTF8(s[:maxText], "") + "…"
-	}
-	return s
-}
+func clip(s string) string { return text.Clip(s, maxText) }
 
 func status(err error) int {
 	if r := replyOf(err); r != nil {

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 // classify adds a class to an error that has none. All effects of this package converge, so it does
@@ -65,17 +66,11 @@ func classOf(err error) providers.Class {
 // maxText bounds foreign text in our errors and messages, in bytes.
 const maxText = 400
 
-func clip(s string) string {
-	s = mask(strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " "))
-	if len(s) > maxText {
-		s = strings.ToValidUTF8(s[:maxText], "") + "…"
-	}
-	return s
-}
+func clip(s string) string { return text.Clip(mask(text.Line(s)), maxText) }
 
 // tail keeps the end of a command's output, which has the reason of a failure.
 func tail(s string) string {
-	s = mask(strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " "))
+	s = mask(text.Line(s))
 	if len(s) > maxText {
 		s = "…" + strings.ToValidUTF8(s[len(s)-maxText:], "")
 	}

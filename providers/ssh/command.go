@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 const (
@@ -26,7 +27,7 @@ const (
 func checkToken(op, token string) error {
 	if !tokenOK.MatchString(token) {
 		return providers.Errorf(providers.Unsupported, op,
-			"token %q: want 1 to 200 letters, digits, dots, dashes, colons", clip(token, 220))
+			"token %q: want 1 to 200 letters, digits, dots, dashes, colons", text.Clip(token, 220))
 	}
 	return nil
 }
@@ -185,5 +186,5 @@ func readFacts(r *bufio.Reader, words []string) (boot, image string, err error) 
 		return "", "", err
 	}
 	b, err := readBytes(r, n)
-	return words[1], clip(string(b), 200), err
+	return words[1], text.Clip(string(b), 200), err
 }

@@ -3,7 +3,6 @@ package sshexec
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/holdfast-metal/holdfast/providers"
 )
@@ -28,12 +27,3 @@ func classify(op string, err error, otherwise providers.Class) error {
 type broken struct{ error }
 
 func (b *broken) Unwrap() error { return b.error }
-
-// clip returns the text of a host as one line of at most n bytes.
-func clip(s string, n int) string {
-	s = strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), "\uFFFD")
-	if len(s) > n {
-		s = strings.ToValidUTF8(s[:n], "") + "…"
-	}
-	return s
-}

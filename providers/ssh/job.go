@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 //go:embed host/supervisor.sh
@@ -34,7 +35,7 @@ func newJob(c providers.Command) (job, error) {
 		j.user = "root"
 	}
 	if !userOK.MatchString(j.user) {
-		return job{}, fmt.Errorf("user %q is not a user name", clip(c.User, 80))
+		return job{}, fmt.Errorf("user %q is not a user name", text.Clip(c.User, 80))
 	}
 	if c.Timeout > 0 {
 		j.timeout = fmt.Sprintf("%.3f", math.Max(c.Timeout.Seconds(), time.Millisecond.Seconds()))
@@ -43,7 +44,7 @@ func newJob(c providers.Command) (job, error) {
 	b.WriteString("cd \"$HOME\" 2>/dev/null || cd /\nexec env")
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
 		if !envOK.MatchString(name) || name == tokenVariable {
-			return job{}, fmt.Errorf("%q is not a name of an environment variable that can be set", clip(name, 80))
+			return job{}, fmt.Errorf("%q is not a name of an environment variable that can be set", text.Clip(name, 80))
 		}
 		if strings.ContainsRune(c.Env[name], 0) {
 			return job{}, fmt.Errorf("environment variable %s contains a NUL byte", name)
@@ -60,7 +61,7 @@ func newJob(c providers.Command) (job, error) {
 	case c.Path == "":
 		return job{}, fmt.Errorf("command has neither a path nor a script")
 	case strings.HasPrefix(c.Path, "-"):
-		return job{}, fmt.Errorf("path %q begins with a dash", clip(c.Path, 80))
+		return job{}, fmt.Errorf("path %q begins with a dash", text.Clip(c.Path, 80))
 	default:
 		if strings.Contains(c.Path, "=") { // env would treat it as a variable
 			b.WriteString(` /bin/sh -c 'exec "$@"' holdfast`)

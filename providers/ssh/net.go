@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 //go:embed host/net.sh
@@ -25,7 +26,7 @@ func (p *Provider) NetworkStatus(ctx context.Context, m providers.Machine) (prov
 	return read(ctx, p, op, m, func(_ context.Context, sh *shell) (s providers.NetworkStatus, err error) {
 		err = sh.ask("hf_net_status\n", func(words []string) error {
 			if len(words) != 4 || words[0] != "net" {
-				return fmt.Errorf("%w: %q", errReply, clip(strings.Join(words, " "), 100))
+				return fmt.Errorf("%w: %q", errReply, text.Clip(strings.Join(words, " "), 100))
 			}
 			n, err := number(words[3], maxText)
 			if err != nil {

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 // netManager is the software that configures the network of a host.
@@ -81,7 +83,7 @@ func parseNet(config string) (netManager, []netFile, error) {
 			return "", nil, fmt.Errorf("network configuration: %q is not a file of netplan "+
 				"(/etc/netplan/*.yaml), systemd-networkd (/etc/systemd/network/*.network, .netdev, .link), "+
 				"ifupdown (/etc/network/interfaces, interfaces.d/*) or NetworkManager "+
-				"(/etc/NetworkManager/system-connections/*.nmconnection)", clip(f.path, 200))
+				"(/etc/NetworkManager/system-connections/*.nmconnection)", text.Clip(f.path, 200))
 		}
 		if all != "" && m != all {
 			return "", nil, fmt.Errorf("network configuration: %s belongs to %s, and the files before it to %s: "+

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 //go:embed host/agent.sh
@@ -130,7 +131,7 @@ func (s *shell) ready(nonce string) error {
 func (s *shell) setClock(uptime string) error {
 	n, err := strconv.ParseInt(uptime, 10, 64)
 	if err != nil {
-		return fmt.Errorf("%w: uptime %q", errReply, clip(uptime, 40))
+		return fmt.Errorf("%w: uptime %q", errReply, text.Clip(uptime, 40))
 	}
 	s.clock, s.at = n, time.Now()
 	return nil
@@ -252,5 +253,5 @@ func (t *tail) Write(b []byte) (int, error) {
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return clip(string(t.buf), 500)
+	return text.Clip(string(t.buf), 500)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 // Limits of a host's answers.
@@ -39,7 +40,7 @@ func readLine(r *bufio.Reader) ([]string, error) {
 func number(s string, most int64) (int64, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 0 || n > most {
-		return 0, fmt.Errorf("%w: %s is not a number from 0 to %d", errReply, strconv.Quote(clip(s, 40)), most)
+		return 0, fmt.Errorf("%w: %s is not a number from 0 to %d", errReply, strconv.Quote(text.Clip(s, 40)), most)
 	}
 	return n, nil
 }
@@ -77,11 +78,11 @@ func readReply(r *bufio.Reader, parse func(words []string) error) error {
 		if err != nil {
 			return err
 		}
-		text, err := readBytes(r, n)
+		b, err := readBytes(r, n)
 		if err != nil {
 			return err
 		}
-		e := &hostError{providers.Transient, clip(string(text), maxText)}
+		e := &hostError{providers.Transient, text.Clip(string(b), maxText)}
 		if c := providers.Class(words[1]); c == providers.Unsupported || c == providers.Timeout {
 			e.class = c
 		}
@@ -109,7 +110,7 @@ func readReply(r *bufio.Reader, parse func(words []string) error) error {
 func only(want string) func([]string) error {
 	return func(words []string) error {
 		if len(words) != 1 || words[0] != want {
-			return fmt.Errorf("%w: %q instead of %q", errReply, clip(strings.Join(words, " "), 100), want)
+			return fmt.Errorf("%w: %q instead of %q", errReply, text.Clip(strings.Join(words, " "), 100), want)
 		}
 		return nil
 	}
@@ -119,15 +120,15 @@ func only(want string) func([]string) error {
 // of pieces, the reason, the pieces.
 func readStatus(r *bufio.Reader, words []string, offset int64) (s providers.CommandStatus, why string, err error) {
 	if len(words) != 5 || words[0] != "status" {
-		return s, "", fmt.Errorf("%w: %q", errReply, clip(strings.Join(words, " "), 100))
+		return s, "", fmt.Errorf("%w: %q", errReply, text.Clip(strings.Join(words, " "), 100))
 	}
 	switch s.State = providers.WorkState(words[1]); s.State {
 	case providers.WorkNone, providers.WorkRunning, providers.WorkDone, providers.WorkFailed:
 	default:
-		return s, "", fmt.Errorf("%w: state %q", errReply, clip(words[1], 40))
+		return s, "", fmt.Errorf("%w: state %q", errReply, text.Clip(words[1], 40))
 	}
 	if s.ExitCode, err = strconv.Atoi(words[2]); err != nil {
-		return s, "", fmt.Errorf("%w: exit code %q", errReply, clip(words[2], 40))
+		return s, "", fmt.Errorf("%w: exit code %q", errReply, text.Clip(words[2], 40))
 	}
 	size, err := number(words[3], maxText)
 	if err != nil {
@@ -148,7 +149,7 @@ func readStatus(r *bufio.Reader, words []string, offset int64) (s providers.Comm
 			return s, "", err
 		}
 		if len(head) != 2 || head[0] != "out" && head[0] != "err" {
-			return s, "", fmt.Errorf("%w: piece %q", errReply, clip(strings.Join(head, " "), 100))
+			return s, "", fmt.Errorf("%w: piece %q", errReply, text.Clip(strings.Join(head, " "), 100))
 		}
 		n, err := number(head[1], maxPiece)
 		if err != nil {
@@ -161,5 +162,5 @@ func readStatus(r *bufio.Reader, words []string, offset int64) (s providers.Comm
 		s.Output = append(s.Output, providers.Output{Stream: "std" + head[0], Data: data})
 		s.Next += n
 	}
-	return s, clip(string(reason), maxText), nil
+	return s, text.Clip(string(reason), maxText), nil
 }
