@@ -53,6 +53,7 @@ func importRules() []importRule {
 		{part: "internal/nearest"},
 		{part: "fsm/...", may: []string{"proto/...", "internal/nearest"}, never: impure},
 		{part: "internal/heap"},
+		{part: "internal/wait"},
 		{part: "internal/tracing"},
 		{part: "internal/archive/...", may: []string{"proto/..."}},
 		{part: "cluster/...", may: []string{"proto/...", "fsm"}},
@@ -61,9 +62,12 @@ func importRules() []importRule {
 		{part: "internal/filter", may: []string{"proto/holdfast/...", "internal/nearest"}},
 		{part: "executor/executortest", may: []string{"proto/...", "fsm", "cluster", "providers", "providers/fake"}},
 		{part: "executor/...", may: []string{
-			"proto/...", "internal/archive", "internal/filter", "internal/secrets", "fsm", "cluster", "providers",
+			"proto/...", "internal/archive", "internal/filter", "internal/secrets", "internal/wait", "fsm", "cluster",
+			"providers",
 		}, tests: []string{"internal/archive/...", "providers/..."}, never: []string{module + "/executor/executortest"}},
-		{part: "internal/images/...", may: []string{"proto/...", "fsm", "cluster", "providers", "server/auth"}},
+		{part: "internal/images/...", may: []string{
+			"proto/...", "internal/wait", "fsm", "cluster", "providers", "server/auth",
+		}},
 		{part: "server/...", may: []string{
 			"proto/...", "internal/nearest", "internal/archive", "internal/filter", "internal/images/...", "internal/secrets",
 			"fsm", "cluster", "cluster/peertls", "cluster/keyfile", "providers",
@@ -80,7 +84,7 @@ func importRules() []importRule {
 		}, tests: []string{"fsm/fsmtest"}},
 		{part: "internal/cli/...", may: []string{
 			"proto/...", "client/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "internal/nearest",
-			"internal/secrets",
+			"internal/secrets", "internal/wait",
 		}, tests: []string{"fsm/fsmtest"}, never: tests},
 		{part: "internal/localcluster", may: []string{
 			"proto/...", "client/...", "internal/cli/pki", "cluster/...", "server/...",
@@ -89,7 +93,7 @@ func importRules() []importRule {
 			"providers/fake"}, tests: []string{"fsm", "providers"}, never: tests},
 		{part: "internal/bench/...", may: []string{
 			"proto/...", "client/...", "fsm", "cluster", "cluster/freeport", "internal/cli/...", "internal/localcluster",
-			"internal/bench/...",
+			"internal/bench/...", "internal/wait",
 			"providers/...", "server/...",
 		}, tests: []string{"cmd/holdfast/serve"}, never: tests},
 		{part: "cmd/holdfast-bench", may: []string{"client", "internal/cli/...", "internal/bench/..."}},

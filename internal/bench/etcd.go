@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/freeport"
 	"github.com/holdfast-metal/holdfast/internal/cli/pki"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 )
 
 const etcdMembers = 3
@@ -121,7 +122,7 @@ func (e *etcd) leader(ctx context.Context) (*etcdMember, error) {
 				return m, nil
 			}
 		}
-		if err := sleep(ctx, 20*time.Millisecond); err != nil {
+		if err := wait.Sleep(ctx, 20*time.Millisecond); err != nil {
 			return nil, fmt.Errorf("wait for a leader of etcd: %w", errors.Join(last, e.ended()))
 		}
 	}

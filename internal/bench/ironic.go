@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster/freeport"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/providers/ironic/ironiclab"
 )
 
@@ -123,7 +124,7 @@ func (i *ironic) wait(ctx context.Context) error {
 			default:
 			}
 		}
-		if late := sleep(ctx, 100*time.Millisecond); late != nil {
+		if late := wait.Sleep(ctx, 100*time.Millisecond); late != nil {
 			return fmt.Errorf("wait for a conductor: %w; the end of its log:\n%s", errors.Join(late, err),
 				i.conductor.LogTail(2000))
 		}

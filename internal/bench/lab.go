@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -156,7 +157,7 @@ func (l *lab) register(ctx context.Context, agents []load.Agent) (float64, error
 			if try == registerTries || ctx.Err() != nil {
 				return fmt.Errorf("register %s: %w", agents[i].ID, load.Wrong(status, body, err))
 			}
-			if err := sleep(ctx, firstBackoff); err != nil { // an election: agents ask again, too
+			if err := wait.Sleep(ctx, firstBackoff); err != nil { // an election: agents ask again, too
 				return err
 			}
 		}

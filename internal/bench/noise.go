@@ -7,6 +7,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+
+	"github.com/holdfast-metal/holdfast/internal/wait"
 )
 
 // noise is load that is not measured itself: clients that write and clients that read, at members
@@ -29,7 +31,7 @@ func (n noise) during(ctx context.Context, do func() error) (err error) {
 			ctx, stop := context.WithTimeout(ctx, witnessTimeout)
 			defer stop()
 			if call(ctx, conn) != nil {
-				_ = sleep(ctx, witnessTimeout/50) // it fails when ctx has ended: so does the next call
+				_ = wait.Sleep(ctx, witnessTimeout/50) // it fails when ctx has ended: so does the next call
 			}
 			return nil
 		}

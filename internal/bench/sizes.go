@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -229,7 +230,7 @@ func (g *growing) everywhere(ctx context.Context, leader *localcluster.Peer) err
 			if now, err := p.Readiness(ctx); err == nil && now.AppliedIndex >= want.AppliedIndex {
 				break
 			}
-			if err := sleep(ctx, 20*time.Millisecond); err != nil {
+			if err := wait.Sleep(ctx, 20*time.Millisecond); err != nil {
 				return fmt.Errorf("wait until %s has index %d: %w", p.ID, want.AppliedIndex, err)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 )
 
 // The goals of docs/performance.md for 100,000 agents at a 60 s beat.
@@ -74,7 +75,7 @@ func (l *lab) watch(ctx context.Context, b *beats) error {
 		return err
 	}
 	l.say("one keepalive each, within %s: after that all are ready", l.beat)
-	if err := sleep(ctx, l.beat+2*time.Second); err != nil { // the last ones are still on their way
+	if err := wait.Sleep(ctx, l.beat+2*time.Second); err != nil { // the last ones are still on their way
 		return err
 	}
 	settle := l.settle
@@ -83,7 +84,7 @@ func (l *lab) watch(ctx context.Context, b *beats) error {
 	}
 	if settle > 0 {
 		l.say("leaving them alone for %s", settle)
-		if err := sleep(ctx, settle); err != nil {
+		if err := wait.Sleep(ctx, settle); err != nil {
 			return err
 		}
 	}
@@ -95,7 +96,7 @@ func (l *lab) watch(ctx context.Context, b *beats) error {
 	if err != nil {
 		return err
 	}
-	if err := sleep(ctx, l.duration); err != nil {
+	if err := wait.Sleep(ctx, l.duration); err != nil {
 		return err
 	}
 	after, err := l.usage(ctx, leader, followers)
@@ -185,15 +186,4 @@ func (l *lab) reportSteady(before, after usage, latencies []time.Duration, conne
 	r.add("fleet.memory_leader", "memory of the leader", after.memory[0], "MiB", nil)
 	r.add("fleet.memory_follower", "memory of a follower", median(after.memory[1:]), "MiB", nil)
 	r.add("fleet.driver_cpu", "load driver, of one core", core(after.driver-before.driver), "%", nil)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -64,7 +65,7 @@ func (s *stock) fill(ctx context.Context, n int) error {
 			if try == registerTries || ctx.Err() != nil {
 				return fmt.Errorf("register machine %s: %w", m.GetMachineId(), err)
 			}
-			if err := sleep(ctx, firstBackoff); err != nil { // an election
+			if err := wait.Sleep(ctx, firstBackoff); err != nil { // an election
 				return err
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -79,7 +80,7 @@ func (l *lab) everybodyDown(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := sleep(ctx, outage); err != nil {
+	if err := wait.Sleep(ctx, outage); err != nil {
 		return err
 	}
 	for _, p := range l.cluster.Peers() {
@@ -195,7 +196,7 @@ func (c *crowd) come(ctx context.Context, window time.Duration) *coming {
 	began := time.Now()
 	for i := range c.agents {
 		g.Go(func() error {
-			if sleep(ctx, chance(window)) != nil {
+			if wait.Sleep(ctx, chance(window)) != nil {
 				return nil
 			}
 			out.renewals[i] = c.insist(ctx, i)
@@ -226,7 +227,7 @@ func (c *crowd) insist(ctx context.Context, i int) renewal {
 		if (try+1)%len(c.peers) != 0 {
 			continue
 		}
-		if sleep(ctx, pause/2+chance(pause/2)) != nil {
+		if wait.Sleep(ctx, pause/2+chance(pause/2)) != nil {
 			return r
 		}
 		pause = min(2*pause, lastBackoff)

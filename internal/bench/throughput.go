@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 )
 
 // The goals of docs/performance.md for keepalives taken by a follower.
@@ -39,7 +40,7 @@ func throughput(ctx context.Context, l *lab) (err error) {
 	if _, err := l.register(ctx, agents); err != nil {
 		return err
 	}
-	if err := sleep(ctx, lookedAt(len(agents))); err != nil { // or that is measured, too
+	if err := wait.Sleep(ctx, lookedAt(len(agents))); err != nil { // or that is measured, too
 		return err
 	}
 	follower := followers[0]

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
+
+	"github.com/holdfast-metal/holdfast/internal/wait"
 )
 
 const (
@@ -68,7 +70,7 @@ func (w *witness) see(ctx context.Context, happen func() (event, error)) (absenc
 		if err := w.until(ctx, time.Now()); err != nil { // somebody answers before it
 			return err
 		}
-		if err := sleep(ctx, calm); err != nil {
+		if err := wait.Sleep(ctx, calm); err != nil {
 			return err
 		}
 		if at, err = happen(); err != nil {
@@ -77,7 +79,7 @@ func (w *witness) see(ctx context.Context, happen func() (event, error)) (absenc
 		if err := w.until(ctx, at.done); err != nil {
 			return err
 		}
-		return sleep(ctx, calm)
+		return wait.Sleep(ctx, calm)
 	}()
 	if err := errors.Join(err, g.Wait()); err != nil {
 		return absence{}, err
@@ -100,7 +102,7 @@ func (w *witness) ask(ctx context.Context, addr string) (err error) {
 		err := w.call(call, conn)
 		stop()
 		if err != nil {
-			_ = sleep(ctx, time.Millisecond) // ctx has ended: so does the loop
+			_ = wait.Sleep(ctx, time.Millisecond) // ctx has ended: so does the loop
 			continue
 		}
 		s.ended = time.Now()
@@ -120,7 +122,7 @@ func (w *witness) until(ctx context.Context, t time.Time) error {
 		if seen {
 			return nil
 		}
-		if err := sleep(ctx, 5*time.Millisecond); err != nil {
+		if err := wait.Sleep(ctx, 5*time.Millisecond); err != nil {
 			return fmt.Errorf("wait for an answer: %w", err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -26,7 +27,7 @@ func (a *app) cluster() *cobra.Command {
 
 func (a *app) clusterStatus() *cobra.Command {
 	var o output
-	var wait waitFlag
+	var until waitFlag
 	cmd := &cobra.Command{
 		Use: "status", Args: exactly(),
 		Short: "Show the peers, the leader and how many peers may fail",
@@ -36,7 +37,7 @@ leader; the exit code is then 7. With --wait it first waits for a leader, for sc
   holdfast cluster status --wait=1m
   holdfast cluster status -o json`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			s, err := leaderStatus(ctx, c, wait)
+			s, err := leaderStatus(ctx, c, until)
 			if err != nil {
 				return failed(err, "get cluster status")
 			}
@@ -52,30 +53,30 @@ leader; the exit code is then 7. With --wait it first waits for a leader, for sc
 		}),
 	}
 	o.register(cmd)
-	wait.register(cmd, "wait until there is a leader, at most so long if a time is given (--wait=1m)")
+	until.register(cmd, "wait until there is a leader, at most so long if a time is given (--wait=1m)")
 	return cmd
 }
 
 // statusPause is the pause between two polls for a leader: elections take about a second.
 const statusPause = 200 * time.Millisecond
 
-// leaderStatus returns the first status that has a leader if wait is set, else the first
+// leaderStatus returns the first status that has a leader if the flag is set, else the first
 // status. After the time limit it returns the last one. It also waits for peers that do not
 // answer yet.
-func leaderStatus(ctx context.Context, c *client.Client, wait waitFlag) (*holdfastv1.ClusterStatus, error) {
+func leaderStatus(ctx context.Context, c *client.Client, flag waitFlag) (*holdfastv1.ClusterStatus, error) {
 	patience := ctx
-	if wait.limit > 0 {
+	if flag.limit > 0 {
 		var cancel context.CancelFunc
-		patience, cancel = context.WithTimeout(ctx, wait.limit)
+		patience, cancel = context.WithTimeout(ctx, flag.limit)
 		defer cancel()
 	}
 	for {
 		s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
 		absent := err == nil && s.GetLeader() == "" || status.Code(err) == codes.Unavailable
-		if !wait.set || !absent || patience.Err() != nil {
+		if !flag.set || !absent || patience.Err() != nil {
 			return s, err
 		}
-		pause(patience, statusPause)
+		_ = wait.Sleep(patience, statusPause)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -85,10 +86,10 @@ func (a *app) drill(ctx context.Context, c *client.Client, to string) error {
 	var wg sync.WaitGroup
 	m := &meter{last: time.Now()}
 	wg.Go(func() { m.run(ctx, c) })
-	pause(ctx, drillBefore)
+	_ = wait.Sleep(ctx, drillBefore)
 	r, err := c.Operator().TransferLeadership(ctx, &holdfastv1.TransferLeadershipRequest{To: to})
 	if err == nil {
-		pause(ctx, drillAfter)
+		_ = wait.Sleep(ctx, drillAfter)
 	}
 	stop()
 	wg.Wait()
@@ -121,15 +122,6 @@ func (m *meter) run(ctx context.Context, c *client.Client) {
 		case ctx.Err() == nil:
 			m.refused++
 		}
-		pause(ctx, probePause)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
+		_ = wait.Sleep(ctx, probePause)
 	}
 }

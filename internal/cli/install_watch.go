@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -61,7 +62,7 @@ func (a *app) watchInstall(ctx context.Context, c *client.Client, o *output, id 
 			i.GetStage() == holdfastv1.Install_FAILED {
 			return installEnded(ctx, c, i)
 		}
-		pause(ctx, every)
+		_ = wait.Sleep(ctx, every)
 		if err := ctx.Err(); err != nil {
 			what, code := "interrupted", ExitError
 			if errors.Is(err, context.DeadlineExceeded) {
@@ -101,7 +102,7 @@ func (a *app) nextInstall(
 			return nil, &codeError{ExitRunFailed, fmt.Sprintf("run %s has ended (%s) and installed nothing", run,
 				r.GetPhase())}
 		}
-		pause(ctx, every)
+		_ = wait.Sleep(ctx, every)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/internal/images/blob"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -62,7 +63,7 @@ func (d *Depot) fetchWithRetry(ctx context.Context, f file, prefer string) error
 		}
 		d.log.Info("image fetch interrupted, will resume",
 			"sha256", f.sum, "received", d.store.Received(f.sum), "error", err)
-		if !sleep(ctx, pause/2+rand.N(pause)) { //nolint:gosec // jitter
+		if wait.Sleep(ctx, pause/2+rand.N(pause)) != nil { //nolint:gosec // jitter
 			return ctx.Err()
 		}
 		pause = min(2*pause, max(maxPause, d.cfg.Pause))
@@ -77,18 +78,6 @@ func (d *Depot) logResult(f file, err error) {
 	case errors.Is(err, errLeft), errors.Is(err, context.Canceled):
 	default:
 		d.log.Warn("image fetch failed", "sha256", f.sum, "error", err)
-	}
-}
-
-// sleep waits for t. It returns false if ctx ends first.
-func sleep(ctx context.Context, t time.Duration) bool {
-	timer := time.NewTimer(t)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

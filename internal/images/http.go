@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
@@ -150,7 +151,7 @@ func (d *Depot) await(ctx context.Context, f *holdfastv1.Image_File) (*os.File, 
 			d.log.Error("cannot open image file", "error", err)
 		}
 		fetching, last := d.status(f.GetSha256())
-		if last != nil && !fetching || !time.Now().Add(pollEvery).Before(end) || !sleep(ctx, pollEvery) {
+		if last != nil && !fetching || !time.Now().Add(pollEvery).Before(end) || wait.Sleep(ctx, pollEvery) != nil {
 			return nil, d.progressError(f, last)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/images/blob"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -176,7 +177,8 @@ func (d *Depot) pull(ctx context.Context, id string, head *holdfastv1.UploadFile
 		if err == nil {
 			_, err = internalv1.NewBlobServiceClient(conn).PullBlob(ctx, req)
 		}
-		if err == nil || status.Code(err) != codes.Unavailable || time.Now().After(end) || !sleep(ctx, d.cfg.Pause) {
+		if err == nil || status.Code(err) != codes.Unavailable || time.Now().After(end) ||
+			wait.Sleep(ctx, d.cfg.Pause) != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -66,6 +67,6 @@ func (l *lab) until(t *testing.T, what string, ok func(*holdfastv1.ClusterStatus
 		if ctx.Err() != nil {
 			t.Fatalf("not seen: %s; the last status: %v, %v", what, s, err)
 		}
-		pause(ctx, 200*time.Millisecond)
+		_ = wait.Sleep(ctx, 200*time.Millisecond)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -57,7 +58,7 @@ func (tr *traffic) write(ctx context.Context) {
 			tr.writes, tr.longest = tr.writes+1, max(tr.longest, time.Since(start))
 			tr.mu.Unlock()
 		}
-		pause(ctx, 20*time.Millisecond)
+		_ = wait.Sleep(ctx, 20*time.Millisecond)
 	}
 }
 
@@ -81,7 +82,7 @@ func (tr *traffic) insist(ctx context.Context, what string, do func(context.Cont
 			tr.mu.Unlock()
 			return false
 		}
-		pause(ctx, 20*time.Millisecond)
+		_ = wait.Sleep(ctx, 20*time.Millisecond)
 	}
 }
 
@@ -132,12 +133,5 @@ func (tr *traffic) end(t *testing.T, during string) {
 	}
 	if tr.longest > 3*time.Second {
 		t.Errorf("%s: a write took %s, more than 3 s", during, tr.longest)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
 	}
 }

@@ -9,6 +9,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-metal/holdfast/internal/wait"
 )
 
 // Config configures the view. All but Now is required.
@@ -97,7 +99,7 @@ func (t *Top) watch(ctx context.Context, f *feed) {
 	for ctx.Err() == nil {
 		f.begin()
 		f.fail(t.source.WatchRuns(ctx, f.add))
-		pause(ctx, retry)
+		_ = wait.Sleep(ctx, retry)
 	}
 }
 
@@ -107,7 +109,7 @@ func (t *Top) count(ctx context.Context, send func(tea.Msg)) {
 		begin := time.Now()
 		fleet, err := t.source.Fleet(ctx)
 		send(fleetMsg{fleet, err})
-		pause(ctx, max(t.cfg.Every, share*time.Since(begin)))
+		_ = wait.Sleep(ctx, max(t.cfg.Every, share*time.Since(begin)))
 	}
 }
 
@@ -121,14 +123,5 @@ func every(ctx context.Context, d time.Duration, f func()) {
 		case <-tick.C:
 		case <-ctx.Done():
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
 	}
 }

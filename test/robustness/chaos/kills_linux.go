@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
@@ -38,7 +39,7 @@ func KillLeaders(ctx context.Context, c *harness.Cluster, n int) ([]Gaps, error)
 	defer l.close()
 	var all []Gaps
 	for i := range n {
-		pause(ctx, breath)
+		_ = wait.Sleep(ctx, breath)
 		g, err := l.kill(ctx)
 		if err != nil {
 			return all, fmt.Errorf("kill %d: %w", i+1, err)
@@ -69,7 +70,7 @@ func (l *load) kill(ctx context.Context) (Gaps, error) {
 	if err != nil {
 		return g, err
 	}
-	pause(ctx, 200*time.Millisecond)
+	_ = wait.Sleep(ctx, 200*time.Millisecond)
 	at := time.Now()
 	if err := leader.Kill(); err != nil {
 		return g, errors.Join(err, stopStale())
@@ -133,7 +134,7 @@ func (l *load) readBack(ctx context.Context, p *localcluster.Peer, at time.Time)
 		if ctx.Err() != nil {
 			return 0, fmt.Errorf("peer %s answered no linearizable read: %w", p.ID, err)
 		}
-		pause(ctx, tick)
+		_ = wait.Sleep(ctx, tick)
 	}
 }
 
@@ -154,7 +155,7 @@ func (l *load) poll(ctx context.Context, cond func() bool) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		pause(ctx, tick)
+		_ = wait.Sleep(ctx, tick)
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
@@ -176,7 +177,7 @@ func (l *load) write(ctx context.Context, machine string) {
 		case ctx.Err() == nil:
 			l.fail(fmt.Errorf("write: %w", err))
 		}
-		pause(ctx, writePace)
+		_ = wait.Sleep(ctx, writePace)
 	}
 }
 
@@ -246,7 +247,7 @@ func (l *load) readStale(ctx context.Context, peers []*localcluster.Peer) ([]*st
 		s := &staleReads{}
 		all = append(all, s)
 		wg.Go(func() {
-			for last := time.Now(); ctx.Err() == nil; pause(ctx, tick) {
+			for last := time.Now(); ctx.Err() == nil; _ = wait.Sleep(ctx, tick) {
 				switch err := l.read(ctx, conn, true); {
 				case err == nil:
 					s.longest, last = max(s.longest, time.Since(last)), time.Now()

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/test/robustness/check"
 	"github.com/holdfast-metal/holdfast/test/robustness/fault"
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
@@ -93,7 +94,7 @@ func (r Round) inject(
 ) ([]Injected, error) {
 	began := time.Now()
 	var injected []Injected
-	pause(ctx, warmUp)
+	_ = wait.Sleep(ctx, warmUp)
 	for ctx.Err() == nil && (len(injected) < r.Count || time.Since(began) < r.For) {
 		over := unrest()
 		one, err := breakAndMend(ctx, c, s.next(), rng)
@@ -103,7 +104,7 @@ func (r Round) inject(
 		if err != nil {
 			return injected, fmt.Errorf("fault %d, %s: %w", len(injected), one.Name, err)
 		}
-		pause(ctx, time.Duration(len(injected))*r.Every-time.Since(began))
+		_ = wait.Sleep(ctx, time.Duration(len(injected))*r.Every-time.Since(began))
 	}
 	return injected, ctx.Err()
 }
@@ -118,7 +119,7 @@ func breakAndMend(ctx context.Context, c *harness.Cluster, f fault.Fault, rng *r
 	if err != nil {
 		return one, fmt.Errorf("inject: %w", err)
 	}
-	pause(ctx, f.Hold(rng))
+	_ = wait.Sleep(ctx, f.Hold(rng))
 	if err := heal(within); err != nil {
 		return one, fmt.Errorf("heal: %w", err)
 	}
@@ -127,16 +128,4 @@ func breakAndMend(ctx context.Context, c *harness.Cluster, f fault.Fault, rng *r
 	err = c.Healthy(ctx, true)
 	one.Well = time.Since(began).Round(time.Millisecond)
 	return one, err
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

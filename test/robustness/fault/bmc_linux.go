@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
@@ -65,7 +66,7 @@ func bmcTroubleKill(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (He
 	if err != nil {
 		return nil, err
 	}
-	if err := sleep(ctx, time.Second+rand1(rng, time.Second)); err != nil {
+	if err := wait.Sleep(ctx, time.Second+rand1(rng, time.Second)); err != nil {
 		return nil, err
 	}
 	start, err := killLeader(ctx, c, rng)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
@@ -100,7 +101,7 @@ func drift(clock *harness.Clock, off time.Duration, forward bool) (stop func() e
 	done := make(chan error, 1)
 	began := time.Now()
 	go func() {
-		for sleep(ctx, 20*time.Millisecond) == nil {
+		for wait.Sleep(ctx, 20*time.Millisecond) == nil {
 			by := 2 * time.Since(began)
 			if !forward {
 				by = -by

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
@@ -76,7 +77,7 @@ func watchGossip(ctx context.Context, c *harness.Cluster) func() error {
 	for i, p := range peers {
 		wg.Go(func() {
 			dead := map[string]time.Time{}
-			for sleep(ctx, 200*time.Millisecond) == nil {
+			for wait.Sleep(ctx, 200*time.Millisecond) == nil {
 				all, err := c.AliveTo(ctx, p)
 				if err != nil {
 					continue // it is busy: the workload checks whether it answers

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
@@ -59,7 +60,7 @@ func quorumLoss(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, 
 		a.wg.Go(func() {
 			for background.Err() == nil {
 				ask(background, k)
-				_ = sleep(background, 10*time.Millisecond)
+				_ = wait.Sleep(background, 10*time.Millisecond)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
@@ -135,7 +136,7 @@ func calmly(ctx context.Context, c *harness.Cluster, do func() error) error {
 		}
 		c.Log.Warn("there was an election meanwhile, will retry", "before", before, "after", after)
 	}
-	if err := sleep(ctx, aloneTime); err != nil {
+	if err := wait.Sleep(ctx, aloneTime); err != nil {
 		return err
 	}
 	now, err := c.Term(ctx)
@@ -184,7 +185,7 @@ func until(ctx context.Context, try func() error) error {
 		if last == nil || ctx.Err() == nil && !timedOut {
 			last = err
 		}
-		if werr := sleep(ctx, 100*time.Millisecond); werr != nil {
+		if werr := wait.Sleep(ctx, 100*time.Millisecond); werr != nil {
 			return fmt.Errorf("it took longer than %s: %w", takeTime, last)
 		}
 	}

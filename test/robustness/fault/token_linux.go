@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
@@ -59,7 +60,7 @@ func watchTokens(ctx context.Context, c *harness.Cluster) (w *tokens, err error)
 				w.wg.Go(func() {
 					for background.Err() == nil {
 						kind(background, k)
-						_ = sleep(background, 10*time.Millisecond)
+						_ = wait.Sleep(background, 10*time.Millisecond)
 					}
 				})
 			}
@@ -84,7 +85,7 @@ func works(ctx context.Context, k *harness.Caller) error {
 			if status.Code(err) == codes.Unauthenticated || status.Code(err) == codes.PermissionDenied {
 				return err
 			}
-			if werr := sleep(ctx, 50*time.Millisecond); werr != nil {
+			if werr := wait.Sleep(ctx, 50*time.Millisecond); werr != nil {
 				return errors.Join(werr, err)
 			}
 		}
@@ -217,7 +218,7 @@ func revokeToken(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal,
 	if err != nil {
 		return nil, err
 	}
-	if err := sleep(ctx, 500*time.Millisecond); err != nil {
+	if err := wait.Sleep(ctx, 500*time.Millisecond); err != nil {
 		return nil, errors.Join(err, w.end())
 	}
 	mend, how, err := w.revoke(ctx, rng)
@@ -281,15 +282,4 @@ func (w *tokens) aftermath(ctx context.Context, kill func() error, start func(co
 		return err
 	}
 	return w.settled(ctx)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

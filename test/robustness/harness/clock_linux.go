@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 )
 
 // Clock is the wall clock of one process, a peer. It can be set like a host's clock by
@@ -85,7 +86,7 @@ func (c *Clock) stopped(ctx context.Context, do func() error) error {
 		if err := errors.Join(err, c.of.Resume()); free || err != nil {
 			return err
 		}
-		if err := wait(ctx, time.Millisecond); err != nil {
+		if err := wait.Sleep(ctx, time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -113,7 +114,7 @@ func (c *Clock) away(ctx context.Context) (bool, error) {
 		if all {
 			return free, nil
 		}
-		if err := wait(ctx, time.Millisecond); err != nil {
+		if err := wait.Sleep(ctx, time.Millisecond); err != nil {
 			return false, err
 		}
 	}
@@ -162,15 +163,4 @@ func (c *Cluster) ClockOf(ctx context.Context, p *localcluster.Peer) (time.Durat
 		return 0, fmt.Errorf("read the time of peer %s: %w", p.ID, err)
 	}
 	return time.Until(at).Round(time.Second), nil
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

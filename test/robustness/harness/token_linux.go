@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -86,7 +87,7 @@ func (k *Caller) Refused(ctx context.Context) error {
 			if status.Code(err) == codes.Unauthenticated {
 				break
 			}
-			if werr := wait(ctx, 50*time.Millisecond); werr != nil {
+			if werr := wait.Sleep(ctx, 50*time.Millisecond); werr != nil {
 				return fmt.Errorf("peer %s neither accepts nor refuses a revoked token: %w", k.Peer.ID, err)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/test/failpoint"
 	"github.com/holdfast-metal/holdfast/test/lab"
 	"github.com/holdfast-metal/holdfast/test/robustness/check"
@@ -71,7 +72,7 @@ func (h *hands) untilLost(ctx context.Context) error {
 		if c, err := h.Look(patience, peer%len(h.Peers()), subject); err == nil && c == workload.Lost {
 			return nil
 		}
-		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+		if err := wait.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -113,7 +114,7 @@ func answeredFromMemory() Scenario {
 				if _, err := h.Beat(ctx, at, subject); err != nil {
 					return nil, err
 				}
-				if err := sleep(ctx, 100*time.Millisecond); err != nil {
+				if err := wait.Sleep(ctx, 100*time.Millisecond); err != nil {
 					return nil, err
 				}
 			}
@@ -155,7 +156,7 @@ func nobodyHears() Scenario {
 				}
 			}
 			heard := h.Deaf()
-			if err := sleep(ctx, h.terms.TTL*5/3); err != nil { // a leader would add half a TTL
+			if err := wait.Sleep(ctx, h.terms.TTL*5/3); err != nil { // a leader would add half a TTL
 				return nil, err
 			}
 			heard()

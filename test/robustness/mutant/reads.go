@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/test/failpoint"
 	"github.com/holdfast-metal/holdfast/test/lab"
 	"github.com/holdfast-metal/holdfast/test/robustness/check"
@@ -127,7 +128,7 @@ func (b *bench) pauseOnce(ctx context.Context, round int, told string) error {
 			}
 		})
 	}
-	if err := sleep(ctx, 100*time.Millisecond); err != nil {
+	if err := wait.Sleep(ctx, 100*time.Millisecond); err != nil {
 		return err
 	}
 	leader, next := b.Peers()[old], b.Peers()[(old+1)%3]
@@ -135,7 +136,7 @@ func (b *bench) pauseOnce(ctx context.Context, round int, told string) error {
 		return err
 	}
 	// Meanwhile the leader's messages are acknowledged. Its lease is 250 ms.
-	if err = sleep(ctx, 30*time.Millisecond); err == nil {
+	if err = wait.Sleep(ctx, 30*time.Millisecond); err == nil {
 		err = os.WriteFile(filepath.Join(told, next.ID), nil, 0o600)
 	}
 	if err == nil {
@@ -155,23 +156,12 @@ func (b *bench) pauseOnce(ctx context.Context, round int, told string) error {
 		for c := range 64 {
 			wg.Go(func() { read(100 + c) })
 		}
-		err = sleep(ctx, 20*time.Millisecond)
+		err = wait.Sleep(ctx, 20*time.Millisecond)
 	}
 	if err := errors.Join(err, leader.Resume()); err != nil {
 		return err
 	}
-	return sleep(ctx, 100*time.Millisecond)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return wait.Sleep(ctx, 100*time.Millisecond)
 }
 
 // readElsewhere writes at the leader and reads at the others right after that.

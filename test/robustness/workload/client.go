@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/internal/wait"
 )
 
 // pace is the mean time between two calls of one client.
@@ -48,7 +50,7 @@ type client struct {
 }
 
 func (c *client) run(ctx context.Context) {
-	for wait(ctx, time.Duration(c.rng.Int64N(int64(2*pace)))) == nil {
+	for wait.Sleep(ctx, time.Duration(c.rng.Int64N(int64(2*pace)))) == nil {
 		c.n++
 		c.next(ctx)
 	}

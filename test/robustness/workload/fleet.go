@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -133,7 +134,7 @@ func (f *fleet) listen(ctx context.Context) {
 		return
 	}
 	since, until := time.Duration(-1), time.Duration(0)
-	for wait(ctx, 10*time.Millisecond) == nil {
+	for wait.Sleep(ctx, 10*time.Millisecond) == nil {
 		// The time between two checks with that result counts: a peer does not come and go
 		// within a moment.
 		now := f.w.rec.Since()
@@ -208,7 +209,7 @@ func (f *fleet) finish(ctx context.Context) error {
 				return nil
 			}
 		}
-		if wait(patience, 200*time.Millisecond) != nil {
+		if wait.Sleep(patience, 200*time.Millisecond) != nil {
 			if f.seen().Last == nil {
 				return fmt.Errorf("read the fleet: %w", errors.Join(err, ctx.Err()))
 			}

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"sync"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/internal/wait"
 )
 
 // holder is one client of a lease. Its process ends and restarts, its identity stays.
@@ -50,10 +52,10 @@ func (h *holder) live(life, traffic context.Context, rng *rand.Rand) {
 	pick := func(from, to float64) time.Duration {
 		return time.Duration((from + (to-from)*rng.Float64()) * float64(h.ttl))
 	}
-	if wait(traffic, pick(0, 0.15)) != nil || !h.begin() {
+	if wait.Sleep(traffic, pick(0, 0.15)) != nil || !h.begin() {
 		return
 	}
-	for !h.steady && wait(traffic, pick(0.4, 2)) == nil {
+	for !h.steady && wait.Sleep(traffic, pick(0.4, 2)) == nil {
 		dice := rng.IntN(10)
 		away := pick(3.5, 5) // it is lost meanwhile
 		switch {
@@ -69,7 +71,7 @@ func (h *holder) live(life, traffic context.Context, rng *rand.Rand) {
 		default:
 			h.end(Killed)
 		}
-		if wait(traffic, away) != nil || !h.begin() {
+		if wait.Sleep(traffic, away) != nil || !h.begin() {
 			break
 		}
 	}
@@ -140,7 +142,7 @@ func (h *holder) frozen(ctx context.Context, d time.Duration) {
 		return
 	}
 	thaw := p.freeze()
-	_ = wait(ctx, d)
+	_ = wait.Sleep(ctx, d)
 	thaw()
 }
 

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/test/robustness/site"
 )
@@ -186,7 +187,7 @@ func (w *Workload) drive(ctx context.Context) {
 		for i, id := range ids {
 			rng := w.rng(salt + i)
 			wg.Go(func() {
-				for n := 0; wait(ctx, time.Duration(100+rng.IntN(300))*time.Millisecond) == nil; n++ {
+				for n := 0; wait.Sleep(ctx, time.Duration(100+rng.IntN(300))*time.Millisecond) == nil; n++ {
 					w.driveOne(ctx, id, plans[rng.IntN(len(plans))], salt+i, n, rng)
 				}
 			})
@@ -214,11 +215,11 @@ func (w *Workload) driveOne(ctx context.Context, id, plan string, client, n int,
 		w.tails.begin(run)
 	}
 	call := Op{Client: client, Machine: id, Run: run}
-	if rng.IntN(10) == 0 && wait(ctx, time.Duration(rng.IntN(1000))*time.Millisecond) == nil {
+	if rng.IntN(10) == 0 && wait.Sleep(ctx, time.Duration(rng.IntN(1000))*time.Millisecond) == nil {
 		call.Peer = rng.IntN(len(w.rec.peers))
 		w.rec.CancelRun(context.WithoutCancel(ctx), call, 3*time.Second)
 	}
-	for wait(ctx, 250*time.Millisecond) == nil {
+	for wait.Sleep(ctx, 250*time.Millisecond) == nil {
 		call.Peer = rng.IntN(len(w.rec.peers))
 		if seen := w.rec.GetRun(context.WithoutCancel(ctx), call, 3*time.Second); seen.Outcome == OK && seen.Got.Ended {
 			return
@@ -238,7 +239,7 @@ func (w *Workload) startReal(ctx context.Context, op Op) string {
 		case NotApplied, Unknown:
 		}
 		op.Peer = (op.Peer + 1) % len(w.rec.peers)
-		_ = wait(ctx, 50*time.Millisecond)
+		_ = wait.Sleep(ctx, 50*time.Millisecond)
 	}
 	return ""
 }
@@ -305,7 +306,7 @@ func (w *Workload) restOne(ctx context.Context, id, plan string) error {
 			}
 			return nil
 		}
-		if werr := wait(ctx, 100*time.Millisecond); werr != nil {
+		if werr := wait.Sleep(ctx, 100*time.Millisecond); werr != nil {
 			return fmt.Errorf("wait for the last run of %s, which waits for %q: %w", id, r.GetWaitingFor(),
 				errors.Join(err, werr))
 		}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -49,7 +50,7 @@ func (s *sights) seen() []Sight {
 
 // look polls all holders, each time at another peer.
 func (f *fleet) look(ctx context.Context, at int) {
-	for ; wait(ctx, lookEvery) == nil; at++ {
+	for ; wait.Sleep(ctx, lookEvery) == nil; at++ {
 		for _, kind := range []Holder{Machine, Pool, Service} {
 			over := f.w.Unrest()
 			began := time.Now()

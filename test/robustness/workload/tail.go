@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -77,7 +78,7 @@ func (t *tails) follow(ctx context.Context, l *tail, session func() time.Duratio
 		}
 		l.mu.Unlock()
 		l.at++
-		_ = wait(ctx, 20*time.Millisecond)
+		_ = wait.Sleep(ctx, 20*time.Millisecond)
 	}
 }
 

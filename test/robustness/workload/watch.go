@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -47,7 +48,7 @@ func (w *watcher) follow(ctx context.Context, enough func() bool) {
 				w.watch.Sessions, w.cursor, w.at%len(w.peers), trouble))
 			w.mu.Unlock()
 		}
-		_ = wait(ctx, 20*time.Millisecond)
+		_ = wait.Sleep(ctx, 20*time.Millisecond)
 	}
 }
 

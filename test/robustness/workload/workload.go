@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/test/robustness/site"
 )
@@ -196,7 +197,7 @@ func (w *Workload) prepare(ctx context.Context) error {
 			if err == nil {
 				break
 			}
-			if errors.Is(err, errForeign) || wait(ctx, 50*time.Millisecond) != nil {
+			if errors.Is(err, errForeign) || wait.Sleep(ctx, 50*time.Millisecond) != nil {
 				return err
 			}
 		}
@@ -269,7 +270,7 @@ func (w *Workload) runsEnded(ctx context.Context) (ids []string, err error) {
 			told = time.Now()
 			w.target.Log.Info("runs are active", "runs", active)
 		}
-		if werr := wait(ctx, 300*time.Millisecond); werr != nil {
+		if werr := wait.Sleep(ctx, 300*time.Millisecond); werr != nil {
 			return nil, fmt.Errorf("wait for all runs to end: %d are active %v: %w", len(active), active,
 				errors.Join(err, werr))
 		}
@@ -314,15 +315,4 @@ func (w *Workload) History() *History {
 	}
 	h.Fleet, h.Real = w.fleet.seen(), w.real
 	return h
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
