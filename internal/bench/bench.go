@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/internal/bench/report"
 )
 
 // benchmark is one subcommand: parts that can be run by themselves.
@@ -35,7 +37,7 @@ type session struct {
 	binary string // holdfast, which runs the peers
 	self   string // this program, which runs the empty handlers
 	dir    string // of this part
-	report *report
+	report *report.Report
 	notes  io.Writer
 }
 

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/holdfast-metal/holdfast/internal/bench/report"
 )
 
 const long = `Measure how fast Holdfast is on this machine, compared with etcd, an empty gRPC
@@ -66,7 +68,7 @@ func goalsCommand(version string) *cobra.Command {
 		Long: "Run all benchmarks, as large as the goals want them, and print goal, measured and verdict. A goal that " +
 			"is missed, and a benchmark that could not be run, is an error.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all := newReport("goals", version, time.Now())
+			all := report.New("goals", version, time.Now())
 			var broken []error
 			for _, b := range benchmarks() {
 				if b.within != "" {
@@ -75,7 +77,7 @@ func goalsCommand(version string) *cobra.Command {
 				r, err := b.run(cmd.Context(), o, version, cmd.ErrOrStderr())
 				if err != nil { // the table has what was found all the same
 					broken = append(broken, err)
-					all.note("%v", err)
+					all.Note("%v", err)
 				}
 				if r == nil {
 					continue
@@ -108,7 +110,7 @@ func take(cmd *cobra.Command, from *pflag.FlagSet, names []string) {
 
 // run runs the parts of a benchmark, one after the other. There may be a report beside an error: of
 // what was found before something broke.
-func (b *benchmark) run(ctx context.Context, o options, version string, notes io.Writer) (r *report, err error) {
+func (b *benchmark) run(ctx context.Context, o options, version string, notes io.Writer) (r *report.Report, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -129,7 +131,7 @@ func (b *benchmark) run(ctx context.Context, o options, version string, notes io
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	r = newReport(b.name, version, time.Now())
+	r = report.New(b.name, version, time.Now())
 	for _, p := range parts {
 		s := &session{options: o, binary: binary, self: self, dir: filepath.Join(dir, p.name), report: r, notes: notes}
 		s.say("%s: %s", p.name, p.about)
@@ -191,16 +193,16 @@ func (o *options) makeDir() (dir string, remove func() error, err error) {
 }
 
 // show writes a report in the form that was asked for.
-func (o *options) show(w io.Writer, r *report) error {
-	write := func() error { return r.writeTable(w, o.judge) }
+func (o *options) show(w io.Writer, r *report.Report) error {
+	write := func() error { return r.WriteTable(w, o.judge) }
 	if o.json || o.output == "json" {
-		write = func() error { return r.writeJSON(w) }
+		write = func() error { return r.WriteJSON(w) }
 	}
 	if err := write(); err != nil {
 		return err
 	}
 	if o.judge {
-		return r.err()
+		return r.Err()
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-metal/holdfast/internal/bench/report"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -149,13 +150,13 @@ func (l *lab) rivalEtcd(ctx context.Context) (*etcd, error) {
 	}
 	program, why := l.findEtcd()
 	if why != "" {
-		l.report.note("nothing was compared with etcd: %s", why)
+		l.report.Note("nothing was compared with etcd: %s", why)
 		return nil, nil //nolint:nilnil // the same
 	}
 	l.say("starting three members of etcd, with TLS, in %s", l.dir)
 	e, err := l.startEtcd(ctx, program)
 	if err == nil {
-		l.report.note("etcd is %s", e.version)
+		l.report.Note("etcd is %s", e.version)
 	}
 	return e, err
 }
@@ -209,7 +210,7 @@ func startRunsBy(ctx context.Context, l *lab, n int, machines *stock, rival *etc
 		return errors.Join(err, errors.New("the leader of etcd has changed while it was measured: run it again, on a "+
 			"machine with less to do"))
 	}
-	l.report.commits(n, out, rival)
+	reportCommits(l.report, n, out, rival)
 	return nil
 }
 
@@ -234,44 +235,44 @@ func etcdStarter(clients int) func(context.Context, grpc.ClientConnInterface) er
 }
 
 // commits puts what was found into the report.
-func (r *report) commits(n int, out map[string]*outcome, rival *etcd) {
+func reportCommits(r *report.Report, n int, out map[string]*outcome, rival *etcd) {
 	us, engine := out["holdfast"], out["engine"]
 	id, with := fmt.Sprintf("commit.%d", n), fmt.Sprintf(", %d clients", n)
-	p99 := func(o *outcome) float64 { return quantile(millis(o.latencies), 0.99) }
+	p99 := func(o *outcome) float64 { return report.Quantile(report.Millis(o.latencies), 0.99) }
 	if rival != nil {
 		them := out[vsEtcd]
-		var rate, cpu, tail *goal
+		var rate, cpu, tail *report.Goal
 		if g, ok := commitGoals()[n]; ok && rival.counts() {
-			rate = atLeast(g)
+			rate = report.AtLeast(g)
 		}
 		if n == engineClients && rival.counts() {
-			cpu = atMost(goalCommitCPU)
+			cpu = report.AtMost(goalCommitCPU)
 		}
 		if n == tailClients && rival.counts() {
-			tail = atMost(goalCommitP99)
+			tail = report.AtMost(goalCommitP99)
 		}
-		r.add(id+".vs_etcd", "StartRun : etcd"+with, ratio(us.rate, them.rate), "x", rate)
-		r.add(id+".cpu_vs_etcd", "processor time of all servers a StartRun : etcd"+with,
-			ratio(us.cpu["servers"], them.cpu["servers"]), "x", cpu)
-		r.add(id+".p99_vs_etcd", "p99 of StartRun : etcd"+with, p99(us)/p99(them), "x", tail)
+		r.Add(id+".vs_etcd", "StartRun : etcd"+with, report.Ratio(us.rate, them.rate), "x", rate)
+		r.Add(id+".cpu_vs_etcd", "processor time of all servers a StartRun : etcd"+with,
+			report.Ratio(us.cpu["servers"], them.cpu["servers"]), "x", cpu)
+		r.Add(id+".p99_vs_etcd", "p99 of StartRun : etcd"+with, p99(us)/p99(them), "x", tail)
 		defer func() {
-			r.add(id+".etcd_rate", "etcd, transactions"+with, median(them.rate), "/s", nil)
-			r.add(id+".etcd_p50", "etcd, p50"+with, quantile(millis(them.latencies), 0.5), "ms", nil)
-			r.add(id+".etcd_p99", "etcd, p99"+with, p99(them), "ms", nil)
-			r.add(id+".etcd_cpu", "processor time of all members a transaction"+with, median(them.cpu["servers"]),
+			r.Add(id+".etcd_rate", "etcd, transactions"+with, report.Median(them.rate), "/s", nil)
+			r.Add(id+".etcd_p50", "etcd, p50"+with, report.Quantile(report.Millis(them.latencies), 0.5), "ms", nil)
+			r.Add(id+".etcd_p99", "etcd, p99"+with, p99(them), "ms", nil)
+			r.Add(id+".etcd_cpu", "processor time of all members a transaction"+with, report.Median(them.cpu["servers"]),
 				"µs", nil)
 		}()
 	}
-	var bare *goal
+	var bare *report.Goal
 	if n == engineClients {
-		bare = atLeast(goalVsEngine)
+		bare = report.AtLeast(goalVsEngine)
 	}
-	r.add(id+".vs_engine", "StartRun : a command that changes nothing"+with, ratio(us.rate, engine.rate), "x", bare)
-	r.add(id+".rate", "runs started"+with, median(us.rate), "/s", nil)
-	r.add(id+".p50", "StartRun, p50"+with, quantile(millis(us.latencies), 0.5), "ms", nil)
-	r.add(id+".p99", "StartRun, p99"+with, p99(us), "ms", nil)
-	r.add(id+".cpu", "processor time of all peers a StartRun"+with, median(us.cpu["servers"]), "µs", nil)
-	r.add(id+".engine_rate", "commands that change nothing"+with, median(engine.rate), "/s", nil)
+	r.Add(id+".vs_engine", "StartRun : a command that changes nothing"+with, report.Ratio(us.rate, engine.rate), "x", bare)
+	r.Add(id+".rate", "runs started"+with, report.Median(us.rate), "/s", nil)
+	r.Add(id+".p50", "StartRun, p50"+with, report.Quantile(report.Millis(us.latencies), 0.5), "ms", nil)
+	r.Add(id+".p99", "StartRun, p99"+with, p99(us), "ms", nil)
+	r.Add(id+".cpu", "processor time of all peers a StartRun"+with, report.Median(us.cpu["servers"]), "µs", nil)
+	r.Add(id+".engine_rate", "commands that change nothing"+with, report.Median(engine.rate), "/s", nil)
 }
 
 // counts reports whether the goals are about this version: they are about 3.6.

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-metal/holdfast/internal/bench/report"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -79,21 +80,21 @@ func kills(ctx context.Context, l *lab) (err error) {
 			theirs = append(theirs, t)
 		}
 	}
-	p50 := func(t []time.Duration) float64 { return quantile(millis(t), 0.5) }
-	most := func(t []time.Duration) float64 { return quantile(millis(t), 1) }
+	p50 := func(t []time.Duration) float64 { return report.Quantile(report.Millis(t), 0.5) }
+	most := func(t []time.Duration) float64 { return report.Quantile(report.Millis(t), 1) }
 	r := l.report
 	if rival != nil {
-		r.add("failover.p50_vs_etcd", "writes back after the leader was killed : etcd, p50", p50(writes)/p50(theirs),
-			"x", atMost(goalBackP50))
-		r.add("failover.max_vs_etcd", "the same, longest", most(writes)/most(theirs), "x", atMost(goalBackMax))
-		r.add("failover.etcd_p50", fmt.Sprintf("writes of etcd back, p50 of %d kills", l.kills), p50(theirs), "ms", nil)
-		r.add("failover.etcd_max", "the same, longest", most(theirs), "ms", nil)
+		r.Add("failover.p50_vs_etcd", "writes back after the leader was killed : etcd, p50", p50(writes)/p50(theirs),
+			"x", report.AtMost(goalBackP50))
+		r.Add("failover.max_vs_etcd", "the same, longest", most(writes)/most(theirs), "x", report.AtMost(goalBackMax))
+		r.Add("failover.etcd_p50", fmt.Sprintf("writes of etcd back, p50 of %d kills", l.kills), p50(theirs), "ms", nil)
+		r.Add("failover.etcd_max", "the same, longest", most(theirs), "ms", nil)
 	}
-	r.add("failover.writes_p50", fmt.Sprintf("writes back after the leader was killed, p50 of %d kills", l.kills),
+	r.Add("failover.writes_p50", fmt.Sprintf("writes back after the leader was killed, p50 of %d kills", l.kills),
 		p50(writes), "ms", nil)
-	r.add("failover.writes_max", "the same, longest", most(writes), "ms", nil)
-	r.add("failover.reads_p50", "linearizable reads back after the leader was killed, p50", p50(reads), "ms", nil)
-	r.add("failover.reads_max", "the same, longest", most(reads), "ms", nil)
+	r.Add("failover.writes_max", "the same, longest", most(writes), "ms", nil)
+	r.Add("failover.reads_p50", "linearizable reads back after the leader was killed, p50", p50(reads), "ms", nil)
+	r.Add("failover.reads_max", "the same, longest", most(reads), "ms", nil)
 	return nil
 }
 
@@ -220,8 +221,8 @@ func stops(ctx context.Context, l *lab) error {
 		}
 		gaps = append(gaps, o.gap)
 	}
-	l.report.add("failover.stop_p50", fmt.Sprintf("no write answered while the leader stops (SIGTERM), p50 of %d",
-		l.kills), quantile(millis(gaps), 0.5), "ms", atMost(goalHandover))
-	l.report.add("failover.stop_max", "the same, longest", quantile(millis(gaps), 1), "ms", nil)
+	l.report.Add("failover.stop_p50", fmt.Sprintf("no write answered while the leader stops (SIGTERM), p50 of %d",
+		l.kills), report.Quantile(report.Millis(gaps), 0.5), "ms", report.AtMost(goalHandover))
+	l.report.Add("failover.stop_max", "the same, longest", report.Quantile(report.Millis(gaps), 1), "ms", nil)
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
+	"github.com/holdfast-metal/holdfast/internal/bench/proc"
+	"github.com/holdfast-metal/holdfast/internal/bench/report"
 )
 
 // goalGrowth is of docs/performance.md: get and a filtered page at 1,000,000 machines against
@@ -52,7 +54,7 @@ func inGrowth(all ...measure) func(context.Context, *session) error {
 				}
 				for _, m := range all {
 					if err := m(ctx, g); err != nil {
-						return fmt.Errorf("at %s machines: %w", thousands(int64(size)), err)
+						return fmt.Errorf("at %s machines: %w", report.Thousands(int64(size)), err)
 					}
 				}
 			}
@@ -64,7 +66,7 @@ func inGrowth(all ...measure) func(context.Context, *session) error {
 // grow registers machines until there are as many. None of them has a run.
 func (g *growing) grow(ctx context.Context, size int) error {
 	more := size - g.size
-	g.say("registering machines up to %s", thousands(int64(size)))
+	g.say("registering machines up to %s", report.Thousands(int64(size)))
 	began := time.Now()
 	if err := g.machines.fill(ctx, g.machines.made-int(g.machines.taken.Load())+size-g.machines.made); err != nil {
 		return err
@@ -75,12 +77,12 @@ func (g *growing) grow(ctx context.Context, size int) error {
 }
 
 // figure notes one value at the size that the fleet has; a goal is for a million machines.
-func (g *growing) figure(id, what string, value float64, unit string, wanted *goal) {
+func (g *growing) figure(id, what string, value float64, unit string, wanted *report.Goal) {
 	if g.size != largeFleet {
 		wanted = nil
 	}
 	g.series[id] = append(g.series[id], value)
-	g.report.add(fmt.Sprintf("growth.%d.%s", g.size, id), fmt.Sprintf("%s machines: %s", thousands(int64(g.size)),
+	g.report.Add(fmt.Sprintf("growth.%d.%s", g.size, id), fmt.Sprintf("%s machines: %s", report.Thousands(int64(g.size)),
 		what), value, unit, wanted)
 }
 
@@ -90,18 +92,18 @@ func (g *growing) compare() {
 	if first == last {
 		return
 	}
-	var wanted *goal
+	var wanted *report.Goal
 	if first == smallFleet && last == largeFleet {
-		wanted = atMost(goalGrowth)
+		wanted = report.AtMost(goalGrowth)
 	} else {
-		g.report.note("the goals of large fleets are for %s machines against %s (--machines)", thousands(largeFleet),
-			thousands(smallFleet))
+		g.report.Note("the goals of large fleets are for %s machines against %s (--machines)", report.Thousands(largeFleet),
+			report.Thousands(smallFleet))
 	}
 	for _, id := range []string{"get", "page"} {
 		if s := g.series[id]; len(s) == len(g.sizes) {
-			g.report.add("growth."+id, fmt.Sprintf("%s, %s machines : %s",
+			g.report.Add("growth."+id, fmt.Sprintf("%s, %s machines : %s",
 				map[string]string{"get": "one machine read", "page": "a filtered page of 100"}[id],
-				thousands(int64(last)), thousands(int64(first))), s[len(s)-1]/s[0], "x", wanted)
+				report.Thousands(int64(last)), report.Thousands(int64(first))), s[len(s)-1]/s[0], "x", wanted)
 		}
 	}
 }
@@ -110,13 +112,13 @@ func (g *growing) compare() {
 func (g *growing) memory() (float64, error) {
 	var all []float64
 	for _, p := range g.cluster.Peers() {
-		m, err := heldMiB(p.PID())
+		m, err := proc.HeldMiB(p.PID())
 		if err != nil {
 			return 0, err
 		}
 		all = append(all, m)
 	}
-	return median(all), nil
+	return report.Median(all), nil
 }
 
 // times does something again and again for a slice, one after the other, and gives how long each

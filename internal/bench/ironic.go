@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/cluster/freeport"
+	"github.com/holdfast-metal/holdfast/internal/bench/proc"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/providers/ironic/ironiclab"
@@ -56,14 +57,14 @@ func (l *lab) rivalIronic(ctx context.Context) (*ironic, error) {
 		return nil, nil //nolint:nilnil // nothing to compare with is no error
 	}
 	if missing := (ironiclab.Config{Programs: l.ironic}).Missing(); missing != "" {
-		l.report.note("nothing was compared with Ironic, so that there are no verdicts about it: there is no %s "+
+		l.report.Note("nothing was compared with Ironic, so that there are no verdicts about it: there is no %s "+
 			"(apt-get install --no-install-recommends ironic-api ironic-conductor)", missing)
 		return nil, nil //nolint:nilnil // the same
 	}
 	l.say("starting Ironic with fake hardware, in %s", l.dir)
 	i, err := l.startIronic(ctx)
 	if err == nil {
-		l.report.note("Ironic is %s: one conductor, %d workers of the API, SQLite", i.version, len(i.workers)-1)
+		l.report.Note("Ironic is %s: one conductor, %d workers of the API, SQLite", i.version, len(i.workers)-1)
 	}
 	return i, err
 }
@@ -104,7 +105,7 @@ func (s *session) startIronic(ctx context.Context) (i *ironic, err error) {
 	if err := i.wait(ctx); err != nil {
 		return i, err
 	}
-	i.workers, err = family(i.api.PID())
+	i.workers, err = proc.Family(i.api.PID())
 	return i, err
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
+	"github.com/holdfast-metal/holdfast/internal/bench/report"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -144,7 +145,7 @@ func (l *lab) register(ctx context.Context, agents []load.Agent) (float64, error
 			p.Close()
 		}
 	}()
-	l.say("registering %s agents", thousands(int64(len(agents))))
+	l.say("registering %s agents", report.Thousands(int64(len(agents))))
 	began := time.Now()
 	var done atomic.Int64
 	err := each(ctx, len(agents), func(ctx context.Context, i int) error {
@@ -162,7 +163,7 @@ func (l *lab) register(ctx context.Context, agents []load.Agent) (float64, error
 			}
 		}
 		if n := done.Add(1); n%20_000 == 0 {
-			l.say("%s are registered", thousands(n))
+			l.say("%s are registered", report.Thousands(n))
 		}
 		return nil
 	})

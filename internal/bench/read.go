@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/bench/report"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -146,9 +147,9 @@ func reads(ctx context.Context, l *lab, id string, writers int) (err error) {
 	if err := l.stillLeads(ctx, leader); err != nil {
 		return err
 	}
-	l.report.reads(id, l.conns, writers, out)
+	reportReads(l.report, id, l.conns, writers, out)
 	if writers > 0 {
-		l.report.add("read.writes.rate", "writes meanwhile", written, "/s", nil)
+		l.report.Add("read.writes.rate", "writes meanwhile", written, "/s", nil)
 	}
 	return nil
 }
@@ -220,33 +221,34 @@ func (e *etcd) fill(ctx context.Context, n int) (*etcdMember, error) {
 }
 
 // reads puts what was found into the report.
-func (r *report) reads(part string, clients, writers int, out map[string]*outcome) {
+func reportReads(r *report.Report, part string, clients, writers int, out map[string]*outcome) {
 	id, with := "read."+part, fmt.Sprintf(", %d clients", clients)
-	fraction, p50 := atLeast(goalRead), (*goal)(nil)
+	fraction, p50 := report.AtLeast(goalRead), (*report.Goal)(nil)
 	if writers > 0 {
-		with, fraction, p50 = with+" and writes", atLeast(goalReadWrites), atMost(goalReadP50)
+		with, fraction, p50 = with+" and writes", report.AtLeast(goalReadWrites), report.AtMost(goalReadP50)
 	}
 	if clients != readers {
 		fraction, p50 = nil, nil
-		r.note("the goals of reads are for %d clients", readers)
+		r.Note("the goals of reads are for %d clients", readers)
 	}
 	us := out["linearizable"]
-	r.add(id+".vs_stale", "reads on a follower, linearizable : stale"+with, ratio(us.rate, out["stale"].rate), "x",
+	r.Add(id+".vs_stale", "reads on a follower, linearizable : stale"+with, report.Ratio(us.rate, out["stale"].rate), "x",
 		fraction)
 	if them := out[vsEtcd]; them != nil {
-		r.add(id+".vs_etcd", "reads on a follower, linearizable : etcd's"+with, ratio(us.rate, them.rate), "x", nil)
-		r.add(id+".cpu_vs_etcd", "processor time of the follower a linearizable read : etcd's"+with,
-			ratio(us.cpu["server"], them.cpu["server"]), "x", nil)
-		r.add(id+".etcd_rate", "reads of etcd on a follower"+with, median(them.rate), "/s", nil)
+		r.Add(id+".vs_etcd", "reads on a follower, linearizable : etcd's"+with, report.Ratio(us.rate, them.rate), "x", nil)
+		r.Add(id+".cpu_vs_etcd", "processor time of the follower a linearizable read : etcd's"+with,
+			report.Ratio(us.cpu["server"], them.cpu["server"]), "x", nil)
+		r.Add(id+".etcd_rate", "reads of etcd on a follower"+with, report.Median(them.rate), "/s", nil)
 	}
 	if them := out[vsGRPC]; them != nil {
-		r.add(id+".stale_vs_grpc", "reads on a follower, stale : gRPC handler that does nothing"+with,
-			ratio(out["stale"].rate, them.rate), "x", nil)
-		r.add(id+".grpc_rate", "gRPC handler that does nothing"+with, median(them.rate), "/s", nil)
+		r.Add(id+".stale_vs_grpc", "reads on a follower, stale : gRPC handler that does nothing"+with,
+			report.Ratio(out["stale"].rate, them.rate), "x", nil)
+		r.Add(id+".grpc_rate", "gRPC handler that does nothing"+with, report.Median(them.rate), "/s", nil)
 	}
-	r.add(id+".p50", "linearizable read on a follower, p50"+with, quantile(millis(us.latencies), 0.5), "ms", p50)
-	r.add(id+".p99", "the same, p99", quantile(millis(us.latencies), 0.99), "ms", nil)
-	r.add(id+".rate", "linearizable reads on a follower"+with, median(us.rate), "/s", nil)
-	r.add(id+".stale_rate", "stale reads on a follower"+with, median(out["stale"].rate), "/s", nil)
-	r.add(id+".cpu", "processor time of the follower a linearizable read"+with, median(us.cpu["server"]), "µs", nil)
+	r.Add(id+".p50", "linearizable read on a follower, p50"+with,
+		report.Quantile(report.Millis(us.latencies), 0.5), "ms", p50)
+	r.Add(id+".p99", "the same, p99", report.Quantile(report.Millis(us.latencies), 0.99), "ms", nil)
+	r.Add(id+".rate", "linearizable reads on a follower"+with, report.Median(us.rate), "/s", nil)
+	r.Add(id+".stale_rate", "stale reads on a follower"+with, report.Median(out["stale"].rate), "/s", nil)
+	r.Add(id+".cpu", "processor time of the follower a linearizable read"+with, report.Median(us.cpu["server"]), "µs", nil)
 }

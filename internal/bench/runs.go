@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/holdfast-metal/holdfast/internal/bench/report"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -134,7 +135,7 @@ func flight(ctx context.Context, l *lab) (err error) {
 		return err
 	}
 	machines := &stock{lab: l}
-	l.say("registering %s machines", thousands(int64(l.runs)))
+	l.say("registering %s machines", report.Thousands(int64(l.runs)))
 	if err := machines.fill(ctx, l.runs); err != nil {
 		return err
 	}
@@ -153,7 +154,7 @@ func flight(ctx context.Context, l *lab) (err error) {
 		for i := range l.runs {
 			all = append(all, e.of(machineID(i)))
 		}
-		l.say("starting %s runs", thousands(int64(l.runs)))
+		l.say("starting %s runs", report.Thousands(int64(l.runs)))
 		var err error
 		if before, err = leader.Readiness(ctx); err != nil {
 			return err
@@ -178,12 +179,12 @@ func flight(ctx context.Context, l *lab) (err error) {
 	if err := l.stillLeads(ctx, leader); err != nil {
 		return err
 	}
-	l.report.flight(done, time.Since(began), after.AppliedIndex-before.AppliedIndex)
+	reportFlight(l.report, done, time.Since(began), after.AppliedIndex-before.AppliedIndex)
 	return nil
 }
 
 // flight puts what was found into the report.
-func (r *report) flight(done []*holdfastv1.Run, took time.Duration, entries uint64) {
+func reportFlight(r *report.Report, done []*holdfastv1.Run, took time.Duration, entries uint64) {
 	var between []time.Duration // steps
 	steps := 0
 	for _, run := range done {
@@ -193,15 +194,15 @@ func (r *report) flight(done []*holdfastv1.Run, took time.Duration, entries uint
 			}
 		}
 	}
-	var transition, perStep *goal
+	var transition, perStep *report.Goal
 	if len(done) == flightRuns {
-		transition, perStep = atMost(goalTransition), atMost(goalStepEntries)
+		transition, perStep = report.AtMost(goalTransition), report.AtMost(goalStepEntries)
 	} else {
-		r.note("the goals of many runs at once are for %s runs", thousands(flightRuns))
+		r.Note("the goals of many runs at once are for %s runs", report.Thousands(flightRuns))
 	}
-	who := fmt.Sprintf("%s runs of %d steps at once: ", thousands(int64(len(done))), steps/max(len(done), 1))
-	r.add("flight.rate", who+"ended well", float64(len(done))/took.Seconds(), "/s", nil)
-	r.add("flight.transition_p99", who+"from the end of a step to the begin of the next, p99",
-		quantile(millis(between), 0.99), "ms", transition)
-	r.add("flight.entries", who+"entries of the Raft log a step", float64(entries)/float64(max(steps, 1)), "", perStep)
+	who := fmt.Sprintf("%s runs of %d steps at once: ", report.Thousands(int64(len(done))), steps/max(len(done), 1))
+	r.Add("flight.rate", who+"ended well", float64(len(done))/took.Seconds(), "/s", nil)
+	r.Add("flight.transition_p99", who+"from the end of a step to the begin of the next, p99",
+		report.Quantile(report.Millis(between), 0.99), "ms", transition)
+	r.Add("flight.entries", who+"entries of the Raft log a step", float64(entries)/float64(max(steps, 1)), "", perStep)
 }

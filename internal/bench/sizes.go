@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
+	"github.com/holdfast-metal/holdfast/internal/bench/report"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -60,7 +61,7 @@ func lists(ctx context.Context, g *growing) error {
 		if err != nil {
 			return err
 		}
-		g.figure("get", "one machine read, p50", quantile(millis(get), 0.5), "ms", nil)
+		g.figure("get", "one machine read, p50", report.Quantile(report.Millis(get), 0.5), "ms", nil)
 		for _, p := range []struct{ id, what, filter string }{
 			{"page", "a page of 100, filter on a label", fmt.Sprintf("labels.rack = %q", "r7")},
 			{"rare", "a page of 100, filter that nothing matches", `labels.rack = "none"`},
@@ -80,7 +81,7 @@ func lists(ctx context.Context, g *growing) error {
 			if err != nil {
 				return err
 			}
-			g.figure(p.id, p.what+", p50", quantile(millis(took), 0.5), "ms", nil)
+			g.figure(p.id, p.what+", p50", report.Quantile(report.Millis(took), 0.5), "ms", nil)
 		}
 		return nil
 	})
@@ -125,7 +126,8 @@ func keepalives(ctx context.Context, g *growing) (err error) {
 	if err != nil {
 		return err
 	}
-	g.figure("keepalive", "a keepalive of an agent, at a follower, p50", quantile(millis(took), 0.5), "ms", nil)
+	g.figure("keepalive", "a keepalive of an agent, at a follower, p50",
+		report.Quantile(report.Millis(took), 0.5), "ms", nil)
 	return g.stillLeads(ctx, leader)
 }
 
@@ -139,7 +141,7 @@ func starts(ctx context.Context, g *growing) error {
 			}
 			return err
 		})
-		g.figure("start", "a run started, p50", quantile(millis(took), 0.5), "ms", nil)
+		g.figure("start", "a run started, p50", report.Quantile(report.Millis(took), 0.5), "ms", nil)
 		return err
 	})
 }
@@ -150,7 +152,7 @@ func memories(_ context.Context, g *growing) error {
 	if err != nil {
 		return err
 	}
-	g.figure("memory", "memory of a peer", now/1024, "GiB", atMost(goalMemory))
+	g.figure("memory", "memory of a peer", now/1024, "GiB", report.AtMost(goalMemory))
 	g.figure("bytes", "memory a machine, without what a peer has with none", (now-g.empty)*(1<<20)/float64(g.size),
 		"B", nil)
 	return nil
@@ -189,9 +191,10 @@ func restores(ctx context.Context, g *growing) error {
 	if err != nil {
 		return fmt.Errorf("look at the snapshot: %w", err)
 	}
-	g.figure("save", "a snapshot saved and checked by holdfast operator", saved.Seconds(), "s", atMost(goalSnapshot))
+	g.figure("save", "a snapshot saved and checked by holdfast operator", saved.Seconds(), "s",
+		report.AtMost(goalSnapshot))
 	g.figure("file", "its size", float64(info.Size())/(1<<20), "MiB", nil)
-	g.figure("stall", "longest write meanwhile", quantile(millis(stall), 1), "ms", atMost(goalStall))
+	g.figure("stall", "longest write meanwhile", report.Quantile(report.Millis(stall), 1), "ms", report.AtMost(goalStall))
 	leader, followers, err := g.roles(ctx)
 	if err != nil {
 		return err
@@ -211,7 +214,7 @@ func restores(ctx context.Context, g *growing) error {
 		return err
 	}
 	g.figure("restore", "the snapshot restored by holdfast operator", time.Since(began).Seconds(), "s",
-		atMost(goalRestore))
+		report.AtMost(goalRestore))
 	if err := errors.Join(g.everywhere(start, leader), g.cluster.WaitReady(start), os.Remove(file)); err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/internal/bench/proc"
 )
 
 // loader puts something under load for a while, and gives how long each operation took.
@@ -68,7 +70,7 @@ func (c *contender) turn(ctx context.Context, slice time.Duration, o *outcome, c
 	}
 	before := map[string]time.Duration{}
 	for name, pids := range procs {
-		t, err := processorTime(pids...)
+		t, err := proc.ProcessorTime(pids...)
 		if err != nil {
 			return err
 		}
@@ -84,7 +86,7 @@ func (c *contender) turn(ctx context.Context, slice time.Duration, o *outcome, c
 		return fmt.Errorf("nothing was answered in %s", took)
 	}
 	for name, pids := range procs {
-		t, err := processorTime(pids...)
+		t, err := proc.ProcessorTime(pids...)
 		if err != nil {
 			return err
 		}

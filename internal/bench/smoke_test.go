@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/serve"
+	"github.com/holdfast-metal/holdfast/internal/bench/report"
 	"github.com/holdfast-metal/holdfast/internal/cli"
 	"github.com/holdfast-metal/holdfast/providers/ironic/ironiclab"
 )
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 }
 
 // bench runs a benchmark as a user does and gives its report.
-func bench(t *testing.T, args ...string) *report {
+func bench(t *testing.T, args ...string) *report.Report {
 	t.Helper()
 	t.Setenv(asHoldfast, "1")
 	cmd := Command("test")
@@ -50,7 +51,7 @@ func bench(t *testing.T, args ...string) *report {
 	if err := cmd.ExecuteContext(t.Context()); err != nil {
 		t.Fatalf("bench %s: %v\n%s", strings.Join(args, " "), err, notes.String())
 	}
-	var r report
+	var r report.Report
 	if err := json.NewDecoder(io.Reader(&out)).Decode(&r); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +88,7 @@ func TestSmoke(t *testing.T) {
 		t.Run(strings.ReplaceAll(tt.args, " ", "_"), func(t *testing.T) {
 			r := bench(t, strings.Fields(tt.args)...)
 			for _, id := range tt.want {
-				f := slices.IndexFunc(r.Figures, func(f figure) bool { return f.ID == id })
+				f := slices.IndexFunc(r.Figures, func(f report.Figure) bool { return f.ID == id })
 				if f < 0 || r.Figures[f].Value <= 0 {
 					t.Errorf("%s: got %+v, want more than 0", id, r.Figures)
 				}

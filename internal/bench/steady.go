@@ -9,6 +9,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
+	"github.com/holdfast-metal/holdfast/internal/bench/proc"
+	"github.com/holdfast-metal/holdfast/internal/bench/report"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 )
@@ -43,8 +45,8 @@ func steady(ctx context.Context, l *lab) error {
 	if err != nil {
 		return err
 	}
-	l.report.add("fleet.registered", fmt.Sprintf("registrations, %s agents, each acknowledged after its commit",
-		thousands(int64(l.agents))), rate, "/s", nil)
+	l.report.Add("fleet.registered", fmt.Sprintf("registrations, %s agents, each acknowledged after its commit",
+		report.Thousands(int64(l.agents))), rate, "/s", nil)
 	b := &beats{agents: agents, period: l.beat}
 	for _, p := range l.cluster.Peers() {
 		b.peers = append(b.peers, &load.Wires{Target: l.target(p)})
@@ -89,7 +91,7 @@ func (l *lab) watch(ctx context.Context, b *beats) error {
 		}
 	}
 	if _, failed, why := b.reset(); failed > 0 {
-		l.report.note("%s of the first keepalives failed, one of them because: %v", thousands(int64(failed)), why)
+		l.report.Note("%s of the first keepalives failed, one of them because: %v", report.Thousands(int64(failed)), why)
 	}
 	l.say("watching them for %s", l.duration)
 	before, err := l.usage(ctx, leader, followers)
@@ -137,21 +139,21 @@ func (l *lab) usage(ctx context.Context, leader *localcluster.Peer, followers []
 	if err != nil {
 		return u, err
 	}
-	if u.leader, err = processorTime(leader.PID()); err != nil {
+	if u.leader, err = proc.ProcessorTime(leader.PID()); err != nil {
 		return u, err
 	}
-	if u.driver, err = processorTime(os.Getpid()); err != nil {
+	if u.driver, err = proc.ProcessorTime(os.Getpid()); err != nil {
 		return u, err
 	}
 	for _, p := range followers {
-		t, err := processorTime(p.PID())
+		t, err := proc.ProcessorTime(p.PID())
 		if err != nil {
 			return u, err
 		}
 		u.followers = append(u.followers, t)
 	}
 	for _, p := range append([]*localcluster.Peer{leader}, followers...) {
-		m, err := heldMiB(p.PID())
+		m, err := proc.HeldMiB(p.PID())
 		if err != nil {
 			return u, err
 		}
@@ -163,27 +165,28 @@ func (l *lab) usage(ctx context.Context, leader *localcluster.Peer, followers []
 func (l *lab) reportSteady(before, after usage, latencies []time.Duration, connections int) {
 	took := after.at.Sub(before.at)
 	core := func(d time.Duration) float64 { return 100 * d.Seconds() / took.Seconds() }
-	entries, cpu := atMost(goalEntries), atMost(goalLeader)
+	entries, cpu := report.AtMost(goalEntries), report.AtMost(goalLeader)
 	if l.agents != fleetAgents || l.beat != fleetBeat {
 		entries, cpu = nil, nil
-		l.report.note("the goals of the fleet are for %s agents that beat once in %s", thousands(fleetAgents),
+		l.report.Note("the goals of the fleet are for %s agents that beat once in %s", report.Thousands(fleetAgents),
 			fleetBeat)
 	}
-	fleet := fmt.Sprintf("%s agents that beat once in %s", thousands(int64(l.agents)), l.beat)
+	fleet := fmt.Sprintf("%s agents that beat once in %s", report.Thousands(int64(l.agents)), l.beat)
 	r := l.report
-	r.add("fleet.entries", fleet+": entries of the Raft log", float64(after.index-before.index)/took.Seconds(), "/s",
+	r.Add("fleet.entries", fleet+": entries of the Raft log", float64(after.index-before.index)/took.Seconds(), "/s",
 		entries)
-	r.add("fleet.leader_cpu", fleet+": leader, of one core", core(after.leader-before.leader), "%", cpu)
+	r.Add("fleet.leader_cpu", fleet+": leader, of one core", core(after.leader-before.leader), "%", cpu)
 	var followers []float64
 	for i := range after.followers {
 		followers = append(followers, core(after.followers[i]-before.followers[i]))
 	}
-	r.add("fleet.follower_cpu", "a follower meanwhile, of one core", median(followers), "%", nil)
-	r.add("fleet.rate", "keepalives taken, over all peers", float64(len(latencies))/took.Seconds(), "/s", nil)
-	r.add("fleet.p50", "keepalive of the fleet, from when it was due, p50", quantile(millis(latencies), 0.5), "ms", nil)
-	r.add("fleet.p99", "the same, p99", quantile(millis(latencies), 0.99), "ms", nil)
-	r.add("fleet.connections", "connections that the agents had to share, all peers", float64(connections), "", nil)
-	r.add("fleet.memory_leader", "memory of the leader", after.memory[0], "MiB", nil)
-	r.add("fleet.memory_follower", "memory of a follower", median(after.memory[1:]), "MiB", nil)
-	r.add("fleet.driver_cpu", "load driver, of one core", core(after.driver-before.driver), "%", nil)
+	r.Add("fleet.follower_cpu", "a follower meanwhile, of one core", report.Median(followers), "%", nil)
+	r.Add("fleet.rate", "keepalives taken, over all peers", float64(len(latencies))/took.Seconds(), "/s", nil)
+	r.Add("fleet.p50", "keepalive of the fleet, from when it was due, p50",
+		report.Quantile(report.Millis(latencies), 0.5), "ms", nil)
+	r.Add("fleet.p99", "the same, p99", report.Quantile(report.Millis(latencies), 0.99), "ms", nil)
+	r.Add("fleet.connections", "connections that the agents had to share, all peers", float64(connections), "", nil)
+	r.Add("fleet.memory_leader", "memory of the leader", after.memory[0], "MiB", nil)
+	r.Add("fleet.memory_follower", "memory of a follower", report.Median(after.memory[1:]), "MiB", nil)
+	r.Add("fleet.driver_cpu", "load driver, of one core", core(after.driver-before.driver), "%", nil)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
+	"github.com/holdfast-metal/holdfast/internal/bench/report"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -51,7 +52,7 @@ func storm(ctx context.Context, l *lab) error {
 		return err
 	}
 	crowd.noticed(crowd.peers...)
-	l.say("%s agents come back within %s", thousands(int64(len(agents))), stormWindow)
+	l.say("%s agents come back within %s", report.Thousands(int64(len(agents))), stormWindow)
 	after := crowd.come(ctx, stormWindow)
 	if err := l.reportStorm(ctx, "storm.all", "all peers killed", after); err != nil {
 		return err
@@ -100,23 +101,24 @@ func (l *lab) reportStorm(ctx context.Context, id, what string, c *coming) error
 		return err
 	}
 	if c.renewed() < n {
-		l.report.note("%s: %s agents were not renewed within %s, one of them because: %v", what,
-			thousands(int64(n-c.renewed())), stormTimeout, c.err())
+		l.report.Note("%s: %s agents were not renewed within %s, one of them because: %v", what,
+			report.Thousands(int64(n-c.renewed())), stormTimeout, c.err())
 	} else if why := c.err(); why != nil {
-		l.report.note("%s: one of the tries that failed did so because: %v", what, why)
+		l.report.Note("%s: one of the tries that failed did so because: %v", what, why)
 	}
 	r := l.report
-	who := fmt.Sprintf("%s agents back within %s, %s: ", thousands(int64(n)), stormWindow, what)
-	r.add(id+".renewed", who+"renewed", float64(c.renewed()), "", atLeast(float64(n)))
-	r.add(id+".expired", who+"expired", float64(expired), "", atMost(0))
-	r.add(id+".done", who+"until the last one was renewed", c.done.Seconds(), "s", nil)
-	r.add(id+".p50", who+"from its first try to its renewal, p50", quantile(millis(c.latencies()), 0.5), "ms", nil)
-	r.add(id+".p99", "the same, p99", quantile(millis(c.latencies()), 0.99), "ms", nil)
-	r.add(id+".errors", "tries that failed and were made again", float64(c.failed()), "", nil)
+	who := fmt.Sprintf("%s agents back within %s, %s: ", report.Thousands(int64(n)), stormWindow, what)
+	r.Add(id+".renewed", who+"renewed", float64(c.renewed()), "", report.AtLeast(float64(n)))
+	r.Add(id+".expired", who+"expired", float64(expired), "", report.AtMost(0))
+	r.Add(id+".done", who+"until the last one was renewed", c.done.Seconds(), "s", nil)
+	r.Add(id+".p50", who+"from its first try to its renewal, p50",
+		report.Quantile(report.Millis(c.latencies()), 0.5), "ms", nil)
+	r.Add(id+".p99", "the same, p99", report.Quantile(report.Millis(c.latencies()), 0.99), "ms", nil)
+	r.Add(id+".errors", "tries that failed and were made again", float64(c.failed()), "", nil)
 	low, high, distinct := c.spread()
-	r.add(id+".interval_min", "interval to the next keepalive, least", low.Seconds(), "s", nil)
-	r.add(id+".interval_max", "interval to the next keepalive, most", high.Seconds(), "s", nil)
-	r.add(id+".intervals", "different intervals handed out", float64(distinct), "", nil)
+	r.Add(id+".interval_min", "interval to the next keepalive, least", low.Seconds(), "s", nil)
+	r.Add(id+".interval_max", "interval to the next keepalive, most", high.Seconds(), "s", nil)
+	r.Add(id+".intervals", "different intervals handed out", float64(distinct), "", nil)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
+	"github.com/holdfast-metal/holdfast/internal/bench/report"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 )
 
@@ -57,7 +58,7 @@ func throughput(ctx context.Context, l *lab) (err error) {
 		rivals = append(rivals, opponent{"redis TLS", gateway,
 			append([]string{"--dir", filepath.Join(l.dir, "redis")}, secure...)})
 	} else {
-		l.report.note("nothing was compared with Redis: %s", why)
+		l.report.Note("nothing was compared with Redis: %s", why)
 	}
 	for _, r := range rivals {
 		t := load.Target{}
@@ -82,7 +83,7 @@ func throughput(ctx context.Context, l *lab) (err error) {
 		c.load = press
 	}
 	l.say("%d rounds of %s each: %s keepalives at a time to a follower, and to what it is compared with", l.rounds,
-		l.slice, thousands(int64(l.conns)))
+		l.slice, report.Thousands(int64(l.conns)))
 	out, err := interleave(ctx, l.rounds, l.slice, all)
 	if err != nil {
 		return err
@@ -109,31 +110,34 @@ func (l *lab) redis() (program, why string) {
 }
 
 // compare puts what the slices have shown into the report.
-func compare(r *report, out map[string]*outcome) {
+func compare(r *report.Report, out map[string]*outcome) {
 	us, vsEmpty := out["follower"], out["empty TLS"]
-	r.add("http.vs_empty", "keepalives through a follower : empty net/http handler, both with TLS",
-		ratio(us.rate, vsEmpty.rate), "x", atLeast(goalVsEmpty))
+	r.Add("http.vs_empty", "keepalives through a follower : empty net/http handler, both with TLS",
+		report.Ratio(us.rate, vsEmpty.rate), "x", report.AtLeast(goalVsEmpty))
 	redis := out["redis TLS"]
 	if redis != nil {
-		r.add("http.vs_redis", "keepalives through a follower : gateway with Redis, both with TLS",
-			ratio(us.rate, redis.rate), "x", atLeast(goalVsRedis))
+		r.Add("http.vs_redis", "keepalives through a follower : gateway with Redis, both with TLS",
+			report.Ratio(us.rate, redis.rate), "x", report.AtLeast(goalVsRedis))
 	}
-	r.add("http.vs_empty_plain", "keepalives through a follower with TLS : empty net/http handler without",
-		ratio(us.rate, out["empty"].rate), "x", nil)
-	r.add("http.rate", "keepalives through a follower, TLS", median(us.rate), "/s", nil)
-	r.add("http.empty_rate", "empty net/http handler, TLS", median(vsEmpty.rate), "/s", nil)
-	r.add("http.empty_plain_rate", "empty net/http handler, no TLS", median(out["empty"].rate), "/s", nil)
+	r.Add("http.vs_empty_plain", "keepalives through a follower with TLS : empty net/http handler without",
+		report.Ratio(us.rate, out["empty"].rate), "x", nil)
+	r.Add("http.rate", "keepalives through a follower, TLS", report.Median(us.rate), "/s", nil)
+	r.Add("http.empty_rate", "empty net/http handler, TLS", report.Median(vsEmpty.rate), "/s", nil)
+	r.Add("http.empty_plain_rate", "empty net/http handler, no TLS", report.Median(out["empty"].rate), "/s", nil)
 	if redis != nil {
-		r.add("http.redis_rate", "gateway with Redis, TLS", median(redis.rate), "/s", nil)
+		r.Add("http.redis_rate", "gateway with Redis, TLS", report.Median(redis.rate), "/s", nil)
 	}
-	r.add("http.p50", "keepalive through a follower, p50", quantile(millis(us.latencies), 0.5), "ms", nil)
-	r.add("http.p99", "keepalive through a follower, p99", quantile(millis(us.latencies), 0.99), "ms", nil)
-	r.add("http.empty_p99", "empty net/http handler, TLS, p99", quantile(millis(vsEmpty.latencies), 0.99), "ms", nil)
-	r.add("http.cpu_follower", "processor time a keepalive, follower", median(us.cpu["follower"]), "µs", nil)
-	r.add("http.cpu_leader", "processor time a keepalive, leader", median(us.cpu["leader"]), "µs", nil)
-	r.add("http.cpu_empty", "processor time a request, empty handler, TLS", median(vsEmpty.cpu["server"]), "µs", nil)
+	r.Add("http.p50", "keepalive through a follower, p50", report.Quantile(report.Millis(us.latencies), 0.5), "ms", nil)
+	r.Add("http.p99", "keepalive through a follower, p99", report.Quantile(report.Millis(us.latencies), 0.99), "ms", nil)
+	r.Add("http.empty_p99", "empty net/http handler, TLS, p99",
+		report.Quantile(report.Millis(vsEmpty.latencies), 0.99), "ms", nil)
+	r.Add("http.cpu_follower", "processor time a keepalive, follower", report.Median(us.cpu["follower"]), "µs", nil)
+	r.Add("http.cpu_leader", "processor time a keepalive, leader", report.Median(us.cpu["leader"]), "µs", nil)
+	r.Add("http.cpu_empty", "processor time a request, empty handler, TLS",
+		report.Median(vsEmpty.cpu["server"]), "µs", nil)
 	if redis != nil {
-		r.add("http.cpu_redis", "processor time a keepalive, gateway and Redis", median(redis.cpu["server"]), "µs", nil)
+		r.Add("http.cpu_redis", "processor time a keepalive, gateway and Redis",
+			report.Median(redis.cpu["server"]), "µs", nil)
 	}
-	r.add("http.cpu_driver", "processor time a keepalive, load driver", median(us.cpu[driverCPU]), "µs", nil)
+	r.Add("http.cpu_driver", "processor time a keepalive, load driver", report.Median(us.cpu[driverCPU]), "µs", nil)
 }

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
+	"github.com/holdfast-metal/holdfast/internal/bench/proc"
+	"github.com/holdfast-metal/holdfast/internal/bench/report"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -94,13 +96,13 @@ func fanOut(ctx context.Context, l *lab) (err error) {
 	c := &crier{}
 	running, stop := context.WithCancel(ctx)
 	defer stop()
-	l.say("opening %s streams to %s", thousands(int64(l.watchers)), followers[0].ID)
+	l.say("opening %s streams to %s", report.Thousands(int64(l.watchers)), followers[0].ID)
 	g, err := l.openWatchers(running, followers[0].GRPCAddr, c)
 	if err != nil {
 		stop()
 		return errors.Join(err, g.Wait())
 	}
-	before, err := processorTime(followers[0].PID())
+	before, err := proc.ProcessorTime(followers[0].PID())
 	if err != nil {
 		return err
 	}
@@ -122,7 +124,7 @@ func fanOut(ctx context.Context, l *lab) (err error) {
 				load.CallTimeout)
 		}
 	}
-	after, err := processorTime(followers[0].PID())
+	after, err := proc.ProcessorTime(followers[0].PID())
 	if err != nil {
 		return err
 	}
@@ -131,16 +133,18 @@ func fanOut(ctx context.Context, l *lab) (err error) {
 		return err
 	}
 	r, events := l.report, float64(watchEvents*l.watchers)
-	var wanted *goal
+	var wanted *report.Goal
 	if l.watchers == watchWatchers {
-		wanted = atMost(goalWatch)
+		wanted = report.AtMost(goalWatch)
 	}
-	who := fmt.Sprintf("%s watchers on one follower: ", thousands(int64(l.watchers)))
-	r.add("watch.all_p99", who+"from StartRun until all have its event, p99", quantile(millis(last), 0.99), "ms",
+	who := fmt.Sprintf("%s watchers on one follower: ", report.Thousands(int64(l.watchers)))
+	r.Add("watch.all_p99", who+"from StartRun until all have its event, p99",
+		report.Quantile(report.Millis(last), 0.99), "ms",
 		wanted)
-	r.add("watch.all_p50", "the same, p50", quantile(millis(last), 0.5), "ms", nil)
-	r.add("watch.each_p50", who+"from StartRun until one has its event, p50", quantile(millis(c.heard), 0.5), "ms", nil)
-	r.add("watch.cpu", "processor time of the follower an event and watcher",
+	r.Add("watch.all_p50", "the same, p50", report.Quantile(report.Millis(last), 0.5), "ms", nil)
+	r.Add("watch.each_p50", who+"from StartRun until one has its event, p50",
+		report.Quantile(report.Millis(c.heard), 0.5), "ms", nil)
+	r.Add("watch.cpu", "processor time of the follower an event and watcher",
 		float64((after-before).Microseconds())/events, "µs", nil)
 	return nil
 }

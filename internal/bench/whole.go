@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+
+	"github.com/holdfast-metal/holdfast/internal/bench/report"
 )
 
 // wholeRuns has clients start runs one after the other, and read machines, in turn with Ironic that
@@ -57,7 +59,7 @@ func wholeRuns(ctx context.Context, l *lab) (err error) {
 		if err := l.stillLeads(ctx, leader); err != nil {
 			return err
 		}
-		l.report.whole(out)
+		reportWhole(l.report, out)
 		return nil
 	})
 }
@@ -95,32 +97,32 @@ func (i *ironic) contenders(slice time.Duration) []*contender {
 
 // whole puts what was found into the report. There is a verdict only against an Ironic that was
 // measured beside it.
-func (r *report) whole(out map[string]*outcome) {
+func reportWhole(r *report.Report, out map[string]*outcome) {
 	runs, gets := out["runs"], out["gets"]
-	took, with := millis(runs.latencies), fmt.Sprintf(", %d clients", wholeClients)
+	took, with := report.Millis(runs.latencies), fmt.Sprintf(", %d clients", wholeClients)
 	deploys, reads := out[ironicDeploys], out[ironicGets]
 	if deploys != nil && reads != nil {
-		r.add("runs.vs_ironic", "whole runs on fake machines : deployments of Ironic"+with,
-			ratio(runs.rate, deploys.rate), "x", atLeast(goalRuns))
-		r.add("runs.gets_vs_ironic", "machines read, linearizably, on the leader : nodes read of Ironic"+with,
-			ratio(gets.rate, reads.rate), "x", atLeast(goalGets))
+		r.Add("runs.vs_ironic", "whole runs on fake machines : deployments of Ironic"+with,
+			report.Ratio(runs.rate, deploys.rate), "x", report.AtLeast(goalRuns))
+		r.Add("runs.gets_vs_ironic", "machines read, linearizably, on the leader : nodes read of Ironic"+with,
+			report.Ratio(gets.rate, reads.rate), "x", report.AtLeast(goalGets))
 	}
-	r.add("runs.rate", "whole runs on fake machines"+with, median(runs.rate), "/s", nil)
-	r.add("runs.p50", "a whole run, p50", quantile(took, 0.5), "ms", nil)
-	r.add("runs.p99", "a whole run, p99", quantile(took, 0.99), "ms", nil)
-	r.add("runs.leader_cpu", "processor time of the leader a run", median(runs.cpu["leader"]), "µs", nil)
-	r.add("runs.gets", "machines read, linearizably, on the leader"+with, median(gets.rate), "/s", nil)
+	r.Add("runs.rate", "whole runs on fake machines"+with, report.Median(runs.rate), "/s", nil)
+	r.Add("runs.p50", "a whole run, p50", report.Quantile(took, 0.5), "ms", nil)
+	r.Add("runs.p99", "a whole run, p99", report.Quantile(took, 0.99), "ms", nil)
+	r.Add("runs.leader_cpu", "processor time of the leader a run", report.Median(runs.cpu["leader"]), "µs", nil)
+	r.Add("runs.gets", "machines read, linearizably, on the leader"+with, report.Median(gets.rate), "/s", nil)
 	if deploys == nil || reads == nil {
 		return
 	}
-	theirs := millis(deploys.latencies)
-	r.add("runs.ironic_rate", "deployments of Ironic"+with, median(deploys.rate), "/s", nil)
-	r.add("runs.ironic_p50", "a deployment of Ironic, p50", quantile(theirs, 0.5), "ms", nil)
-	r.add("runs.ironic_p99", "a deployment of Ironic, p99", quantile(theirs, 0.99), "ms", nil)
-	r.add("runs.ironic_conductor_cpu", "processor time of the conductor a deployment",
-		median(deploys.cpu["conductor"])/1000, "ms", nil)
-	r.add("runs.ironic_api_cpu", "processor time of the API a deployment, with the looks of those who wait",
-		median(deploys.cpu["api"])/1000, "ms", nil)
-	r.add("runs.ironic_gets", "nodes read of Ironic"+with, median(reads.rate), "/s", nil)
-	r.add("runs.ironic_get_cpu", "processor time of the API a node read", median(reads.cpu["api"])/1000, "ms", nil)
+	theirs := report.Millis(deploys.latencies)
+	r.Add("runs.ironic_rate", "deployments of Ironic"+with, report.Median(deploys.rate), "/s", nil)
+	r.Add("runs.ironic_p50", "a deployment of Ironic, p50", report.Quantile(theirs, 0.5), "ms", nil)
+	r.Add("runs.ironic_p99", "a deployment of Ironic, p99", report.Quantile(theirs, 0.99), "ms", nil)
+	r.Add("runs.ironic_conductor_cpu", "processor time of the conductor a deployment",
+		report.Median(deploys.cpu["conductor"])/1000, "ms", nil)
+	r.Add("runs.ironic_api_cpu", "processor time of the API a deployment, with the looks of those who wait",
+		report.Median(deploys.cpu["api"])/1000, "ms", nil)
+	r.Add("runs.ironic_gets", "nodes read of Ironic"+with, report.Median(reads.rate), "/s", nil)
+	r.Add("runs.ironic_get_cpu", "processor time of the API a node read", report.Median(reads.cpu["api"])/1000, "ms", nil)
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-metal/holdfast/internal/bench/report"
 )
 
 // wholeOutcome is what three rounds have shown.
@@ -41,8 +43,8 @@ func TestWhole(t *testing.T) {
 				out[name] = o
 			}
 		}
-		r := newReport("runs", "v", time.Now())
-		r.whole(out)
+		r := report.New("runs", "v", time.Now())
+		reportWhole(r, out)
 		var got []row
 		for _, f := range r.Figures {
 			met := ""

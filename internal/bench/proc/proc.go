@@ -1,4 +1,8 @@
-package bench
+// Package proc reads from the operating system what processes have used: processor time and memory,
+// and which processes belong together. It needs Linux.
+//
+// It owns the reading of /proc. It must not know whose processes they are.
+package proc
 
 import (
 	"bytes"
@@ -13,8 +17,8 @@ import (
 // tick is the unit of processor time in /proc: USER_HZ, which is 100 on all that Go runs on.
 const tick = 10 * time.Millisecond
 
-// processorTime returns what processes have used of the processor so far, in user and system mode.
-func processorTime(pids ...int) (time.Duration, error) {
+// ProcessorTime returns what processes have used of the processor so far, in user and system mode.
+func ProcessorTime(pids ...int) (time.Duration, error) {
 	var sum time.Duration
 	for _, pid := range pids {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -46,9 +50,9 @@ func parseStat(b []byte) (time.Duration, error) {
 	return time.Duration(user+system) * tick, err
 }
 
-// family returns a process and those it has started, in whatever order; what those have started is
+// Family returns a process and those it has started, in whatever order; what those have started is
 // not in it.
-func family(pid int) ([]int, error) {
+func Family(pid int) ([]int, error) {
 	all := []int{pid}
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -72,9 +76,9 @@ func family(pid int) ([]int, error) {
 	return all, nil
 }
 
-// heldMiB returns the memory that a process holds itself, in MiB: its files that are mapped, such
+// HeldMiB returns the memory that a process holds itself, in MiB: its files that are mapped, such
 // as the log that bolt keeps, are the cache of the system, which takes them back when it likes.
-func heldMiB(pid int) (float64, error) {
+func HeldMiB(pid int) (float64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, fmt.Errorf("read the memory of process %d (benchmarks need Linux): %w", pid, err)

@@ -1,4 +1,9 @@
-package bench
+// Package report is the findings of a benchmark: figures, held against the goals of
+// docs/performance.md, and how they are shown to people and programs. It has the statistics of many
+// values, too.
+//
+// It owns numbers and verdicts. It must not measure, nor know what was measured.
+package report
 
 import (
 	"encoding/json"
@@ -13,17 +18,20 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 )
 
-// goal is a bound of docs/performance.md. Exactly one side is set.
-type goal struct {
+// Goal is a bound of docs/performance.md. Exactly one side is set.
+type Goal struct {
 	AtLeast *float64 `json:"at_least,omitempty"`
 	AtMost  *float64 `json:"at_most,omitempty"`
 }
 
-func atLeast(v float64) *goal { return &goal{AtLeast: &v} }
-func atMost(v float64) *goal  { return &goal{AtMost: &v} }
+// AtLeast returns the goal of v or more.
+func AtLeast(v float64) *Goal { return &Goal{AtLeast: &v} }
+
+// AtMost returns the goal of v or less.
+func AtMost(v float64) *Goal { return &Goal{AtMost: &v} }
 
 // met reports whether a value is on the right side. What is no number is not.
-func (g *goal) met(v float64) bool {
+func (g *Goal) met(v float64) bool {
 	switch {
 	case math.IsNaN(v):
 		return false
@@ -33,59 +41,61 @@ func (g *goal) met(v float64) bool {
 	return v <= *g.AtMost
 }
 
-func (g *goal) show(unit string) string {
+func (g *Goal) show(unit string) string {
 	if g.AtLeast != nil {
 		return "≥ " + show(*g.AtLeast, unit)
 	}
 	return "≤ " + show(*g.AtMost, unit)
 }
 
-// figure is one thing that was measured.
-type figure struct {
+// Figure is one thing that was measured.
+type Figure struct {
 	ID    string  `json:"id"` // stable, for programs
 	What  string  `json:"what"`
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"`
-	Goal  *goal   `json:"goal,omitempty"` // only where the run was as large as the goal wants it
+	Goal  *Goal   `json:"goal,omitempty"` // only where the run was as large as the goal wants it
 	Met   *bool   `json:"met,omitempty"`
 }
 
-// report is all that a run has found.
-type report struct {
+// Report is all that a run has found.
+type Report struct {
 	Benchmark string    `json:"benchmark"`
 	Version   string    `json:"version"`
 	System    string    `json:"system"`
 	Began     time.Time `json:"began"`
 	Seconds   float64   `json:"seconds"`
-	Figures   []figure  `json:"figures"`
+	Figures   []Figure  `json:"figures"`
 	Notes     []string  `json:"notes,omitempty"` // what was left out, and why
 }
 
-func newReport(benchmark, version string, now time.Time) *report {
-	return &report{Benchmark: benchmark, Version: version, Began: now.UTC(), Figures: []figure{},
+// New returns a report without findings.
+func New(benchmark, version string, now time.Time) *Report {
+	return &Report{Benchmark: benchmark, Version: version, Began: now.UTC(), Figures: []Figure{},
 		System: fmt.Sprintf("%s/%s, %d CPUs, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())}
 }
 
-// add notes a figure; a goal may be nil.
-func (r *report) add(id, what string, value float64, unit string, g *goal) {
-	f := figure{ID: id, What: what, Value: value, Unit: unit, Goal: g}
+// Add notes a figure; a goal may be nil.
+func (r *Report) Add(id, what string, value float64, unit string, g *Goal) {
+	f := Figure{ID: id, What: what, Value: value, Unit: unit, Goal: g}
 	if g != nil {
 		met := g.met(value)
 		f.Met = &met
 	}
 	if math.IsNaN(value) || math.IsInf(value, 0) { // JSON has no such numbers
 		f.Value = 0
-		r.note("%s could not be measured", what)
+		r.Note("%s could not be measured", what)
 	}
 	r.Figures = append(r.Figures, f)
 }
 
-func (r *report) note(format string, args ...any) {
+// Note adds a remark, such as what was left out and why.
+func (r *Report) Note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
 // missed lists the goals that were not reached.
-func (r *report) missed() []string {
+func (r *Report) missed() []string {
 	var all []string
 	for _, f := range r.Figures {
 		if f.Met != nil && !*f.Met {
@@ -95,23 +105,23 @@ func (r *report) missed() []string {
 	return all
 }
 
-// err is an error when goals were missed.
-func (r *report) err() error {
+// Err returns an error when goals were missed.
+func (r *Report) Err() error {
 	if all := r.missed(); len(all) > 0 {
 		return fmt.Errorf("%d goals were missed: %s", len(all), strings.Join(all, "; "))
 	}
 	return nil
 }
 
-// writeJSON writes the report for programs.
-func (r *report) writeJSON(w io.Writer) error {
+// WriteJSON writes the report for programs.
+func (r *Report) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	return enc.Encode(r)
 }
 
-// writeTable writes the report for people; goalsOnly leaves out what has no goal.
-func (r *report) writeTable(w io.Writer, goalsOnly bool) error {
+// WriteTable writes the report for people; goalsOnly leaves out what has no goal.
+func (r *Report) WriteTable(w io.Writer, goalsOnly bool) error {
 	t := render.NewTable("WHAT", "MEASURED", "GOAL", "VERDICT")
 	for _, f := range r.Figures {
 		wanted, verdict := "", render.T("", render.Plain)
@@ -144,7 +154,7 @@ func show(v float64, unit string) string {
 	var text string
 	switch a := math.Abs(v); {
 	case a >= 1000:
-		text = thousands(int64(math.Round(v)))
+		text = Thousands(int64(math.Round(v)))
 	case a >= 100 || v == math.Trunc(v):
 		text = strconv.FormatFloat(v, 'f', 0, 64)
 	case a >= 10:
@@ -161,8 +171,8 @@ func show(v float64, unit string) string {
 	return text + " " + unit
 }
 
-// thousands groups digits: 100,000.
-func thousands(n int64) string {
+// Thousands groups digits: 100,000.
+func Thousands(n int64) string {
 	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]

@@ -1,4 +1,4 @@
-package bench
+package report
 
 import (
 	"math"
@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// quantile returns the smallest value that a share q of all values does not exceed (nearest rank);
+// Quantile returns the smallest value that a share q of all values does not exceed (nearest rank);
 // NaN for no values.
-func quantile(values []float64, q float64) float64 {
+func Quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
 	}
@@ -17,9 +17,9 @@ func quantile(values []float64, q float64) float64 {
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
-// median returns the middle of all values, between the two middle ones when their number is even;
+// Median returns the middle of all values, between the two middle ones when their number is even;
 // NaN for no values.
-func median(values []float64) float64 {
+func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
 	}
@@ -28,20 +28,20 @@ func median(values []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// ratio returns the median of the ratios of two contenders, round by round: what slows the machine
+// Ratio returns the median of the ratios of two contenders, round by round: what slows the machine
 // down for a while slows both.
-func ratio(of, to []float64) float64 {
+func Ratio(of, to []float64) float64 {
 	var each []float64
 	for i := range min(len(of), len(to)) {
 		if to[i] > 0 {
 			each = append(each, of[i]/to[i])
 		}
 	}
-	return median(each)
+	return Median(each)
 }
 
-// millis returns times in milliseconds.
-func millis(times []time.Duration) []float64 {
+// Millis returns times in milliseconds.
+func Millis(times []time.Duration) []float64 {
 	ms := make([]float64, len(times))
 	for i, t := range times {
 		ms[i] = float64(t) / float64(time.Millisecond)

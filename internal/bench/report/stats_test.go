@@ -1,9 +1,8 @@
-package bench
+package report
 
 import (
 	"math"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -29,7 +28,7 @@ func TestQuantile(t *testing.T) {
 		{"the least", hundred, 0, 1},
 		{"the most", hundred, 1, 100},
 	} {
-		if got := quantile(tt.values, tt.q); !cmp.Equal(got, tt.want, cmpopts.EquateNaNs()) {
+		if got := Quantile(tt.values, tt.q); !cmp.Equal(got, tt.want, cmpopts.EquateNaNs()) {
 			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
 		}
 	}
@@ -45,7 +44,7 @@ func TestMedian(t *testing.T) {
 	}{
 		{nil, math.NaN()}, {[]float64{3}, 3}, {[]float64{9, 1, 4}, 4}, {[]float64{4, 1, 9, 2}, 3},
 	} {
-		if got := median(tt.values); !cmp.Equal(got, tt.want, cmpopts.EquateNaNs()) {
+		if got := Median(tt.values); !cmp.Equal(got, tt.want, cmpopts.EquateNaNs()) {
 			t.Errorf("%v: got %v, want %v", tt.values, got, tt.want)
 		}
 	}
@@ -64,27 +63,8 @@ func TestRatio(t *testing.T) {
 		{"nothing to hold it against", []float64{80}, []float64{0}, math.NaN()},
 		{"no rounds", nil, nil, math.NaN()},
 	} {
-		if got := ratio(tt.of, tt.to); !cmp.Equal(got, tt.want, cmpopts.EquateNaNs()) {
+		if got := Ratio(tt.of, tt.to); !cmp.Equal(got, tt.want, cmpopts.EquateNaNs()) {
 			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
 		}
-	}
-}
-
-func TestParseProc(t *testing.T) {
-	// proc(5): the name may hold spaces and brackets; utime and stime are numbers 14 and 15.
-	const stat = "42 (a (b) c) S 1 42 42 0 -1 4194560 100 0 0 0 250 50 7 8 20 0 9 0 12345 1000 200 18446744073709551615"
-	if got, err := parseStat([]byte(stat)); err != nil || got != 3*time.Second {
-		t.Errorf("got %v, %v, want 3s", got, err)
-	}
-	for _, bad := range []string{"", "42 (x) S 1 2", "42 (x) S 1 42 42 0 -1 4194560 100 0 0 0 a b"} {
-		if got, err := parseStat([]byte(bad)); err == nil {
-			t.Errorf("%q: got %v, want an error", bad, got)
-		}
-	}
-	if got, err := parseHeld("Name:\tx\nVmHWM:\t  9999 kB\nRssAnon:\t   2560 kB\n"); err != nil || got != 2.5 {
-		t.Errorf("got %v, %v, want 2.5", got, err)
-	}
-	if got, err := parseHeld("Name:\tx\n"); err == nil {
-		t.Errorf("got %v, want an error", got)
 	}
 }

@@ -1,4 +1,4 @@
-package bench
+package report
 
 import (
 	"bytes"
@@ -11,13 +11,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func sample() *report {
-	r := newReport("keepalive", "v1", time.Date(2026, 11, 21, 16, 0, 0, 0, time.UTC))
+func sample() *Report {
+	r := New("keepalive", "v1", time.Date(2026, 11, 21, 16, 0, 0, 0, time.UTC))
 	r.System, r.Seconds = "linux/amd64, 2 CPUs", 61.4
-	r.add("a", "us : them", 0.8149, "x", atLeast(0.75))
-	r.add("b", "entries", 1.5, "/s", atMost(1))
-	r.add("c", "keepalives", 12345.6, "/s", nil)
-	r.note("there is no redis-server")
+	r.Add("a", "us : them", 0.8149, "x", AtLeast(0.75))
+	r.Add("b", "entries", 1.5, "/s", AtMost(1))
+	r.Add("c", "keepalives", 12345.6, "/s", nil)
+	r.Note("there is no redis-server")
 	return r
 }
 
@@ -46,7 +46,7 @@ Note: there is no redis-server.
 `},
 	} {
 		var out strings.Builder
-		if err := sample().writeTable(&out, tt.goals); err != nil {
+		if err := sample().WriteTable(&out, tt.goals); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(tt.want, out.String()); diff != "" {
@@ -59,25 +59,25 @@ func TestMissedGoals(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		value float64
-		goal  *goal
+		goal  *Goal
 		want  bool
 	}{
-		{"reached", 1, atLeast(1), true},
-		{"too little", 0.99, atLeast(1), false},
-		{"in bounds", 1, atMost(1), true},
-		{"too much", 1.01, atMost(1), false},
-		{"not measured", math.NaN(), atMost(1), false},
+		{"reached", 1, AtLeast(1), true},
+		{"too little", 0.99, AtLeast(1), false},
+		{"in bounds", 1, AtMost(1), true},
+		{"too much", 1.01, AtMost(1), false},
+		{"not measured", math.NaN(), AtMost(1), false},
 	} {
-		r := newReport("x", "v", time.Now())
-		r.add("id", tt.name, tt.value, "", tt.goal)
-		if got := r.err() == nil; got != tt.want {
-			t.Errorf("%s: got %v (%v), want %v", tt.name, got, r.err(), tt.want)
+		r := New("x", "v", time.Now())
+		r.Add("id", tt.name, tt.value, "", tt.goal)
+		if got := r.Err() == nil; got != tt.want {
+			t.Errorf("%s: got %v (%v), want %v", tt.name, got, r.Err(), tt.want)
 		}
 	}
-	if err := newReport("x", "v", time.Now()).err(); err != nil {
+	if err := New("x", "v", time.Now()).Err(); err != nil {
 		t.Errorf("no goals: got %v", err)
 	}
-	if got, want := sample().err().Error(), "1 goals were missed: entries: 1.50 /s, want ≤ 1 /s"; got != want {
+	if got, want := sample().Err().Error(), "1 goals were missed: entries: 1.50 /s, want ≤ 1 /s"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -85,12 +85,12 @@ func TestMissedGoals(t *testing.T) {
 // TestJSON: programs get every figure, also one that is no number.
 func TestJSON(t *testing.T) {
 	r := sample()
-	r.add("d", "nothing", math.NaN(), "ms", nil)
+	r.Add("d", "nothing", math.NaN(), "ms", nil)
 	var out bytes.Buffer
-	if err := r.writeJSON(&out); err != nil {
+	if err := r.WriteJSON(&out); err != nil {
 		t.Fatal(err)
 	}
-	var got report
+	var got Report
 	if err := json.Unmarshal(out.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
