@@ -1,50 +1,15 @@
 package bench
 
 import (
-	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/holdfast-metal/holdfast/internal/bench/contest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
-
-func TestCalls(t *testing.T) {
-	broken := errors.New("broken")
-	for _, tt := range []struct {
-		name string
-		last error // of the fifth call and those after it
-		want int
-		err  error
-	}{
-		{"nothing is left", errEnough, 4, nil},
-		{"one fails", broken, 0, broken},
-	} {
-		var n atomic.Int64
-		c, err := newCalls(3, insecure.NewCredentials(), []string{"127.0.0.1:1"},
-			func(context.Context, grpc.ClientConnInterface) error {
-				if n.Add(1) > 4 {
-					return tt.last
-				}
-				return nil
-			})
-		if err != nil {
-			t.Fatal(err)
-		}
-		latencies, err := c.run(t.Context(), time.Minute)
-		if len(latencies) != tt.want || !errors.Is(err, tt.err) {
-			t.Errorf("%s: got %d calls, %v, want %d, %v", tt.name, len(latencies), err, tt.want, tt.err)
-		}
-		if err := c.close(); err != nil {
-			t.Error(err)
-		}
-	}
-}
 
 // TestJudge: back is about the first call that was made after the event, gap about all answers.
 func TestJudge(t *testing.T) {
@@ -62,7 +27,7 @@ func TestStockTakes(t *testing.T) {
 	var got []string
 	for range 3 {
 		id, err := s.take()
-		if err != nil && !errors.Is(err, errEnough) {
+		if err != nil && !errors.Is(err, contest.ErrEnough) {
 			t.Fatal(err)
 		}
 		got = append(got, id)

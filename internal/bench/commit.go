@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-metal/holdfast/internal/bench/contest"
 	"github.com/holdfast-metal/holdfast/internal/bench/report"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -90,15 +91,15 @@ func powerCycle() *holdfastv1.Step {
 
 // starter starts a run on a machine of the stock with each call.
 type starter struct {
-	*calls
+	*contest.Calls
 	stock *stock
 	want  int // machines for the next slice
 }
 
-func (s *starter) prepare(ctx context.Context) error { return s.stock.fill(ctx, s.want) }
+func (s *starter) Prepare(ctx context.Context) error { return s.stock.fill(ctx, s.want) }
 
-func (s *starter) run(ctx context.Context, d time.Duration) ([]time.Duration, error) {
-	latencies, err := s.calls.run(ctx, d)
+func (s *starter) Run(ctx context.Context, d time.Duration) ([]time.Duration, error) {
+	latencies, err := s.Calls.Run(ctx, d)
 	s.want = max(s.want, len(latencies)*5/4)
 	return latencies, err
 }
@@ -172,34 +173,34 @@ func startRunsBy(ctx context.Context, l *lab, n int, machines *stock, rival *etc
 		peers = append(peers, p.PID())
 	}
 	addrs, creds := []string{leader.GRPCAddr}, l.cluster.Credentials()
-	ours, err := newCalls(n, creds, addrs, machines.startRun)
+	ours, err := contest.NewCalls(n, creds, addrs, machines.startRun)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, ours.close()) }()
-	engine, err := newCalls(n, creds, addrs, probe)
+	defer func() { err = errors.Join(err, ours.Close()) }()
+	engine, err := contest.NewCalls(n, creds, addrs, probe)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, engine.close()) }()
+	defer func() { err = errors.Join(err, engine.Close()) }()
 	servers := map[string][]int{"servers": peers}
-	all := []*contender{
-		{name: "holdfast", load: &starter{calls: ours, stock: machines, want: min(100*n, 10_000)}, procs: servers},
-		{name: "engine", load: engine, procs: servers},
+	all := []*contest.Contender{
+		{Name: "holdfast", Load: &starter{Calls: ours, stock: machines, want: min(100*n, 10_000)}, Procs: servers},
+		{Name: "engine", Load: engine, Procs: servers},
 	}
 	var lead *etcdMember
 	if rival != nil {
 		if lead, err = rival.leader(ctx); err != nil {
 			return err
 		}
-		theirs, err := newCalls(n, rival.creds, []string{lead.addr}, etcdStarter(n))
+		theirs, err := contest.NewCalls(n, rival.creds, []string{lead.addr}, etcdStarter(n))
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, theirs.close()) }()
-		all = append(all, &contender{name: vsEtcd, load: theirs, procs: map[string][]int{"servers": rival.pids()}})
+		defer func() { err = errors.Join(err, theirs.Close()) }()
+		all = append(all, &contest.Contender{Name: vsEtcd, Load: theirs, Procs: map[string][]int{"servers": rival.pids()}})
 	}
-	out, err := interleave(ctx, l.rounds, l.slice, all)
+	out, err := contest.Interleave(ctx, l.rounds, l.slice, all)
 	if err != nil {
 		return err
 	}
@@ -235,10 +236,10 @@ func etcdStarter(clients int) func(context.Context, grpc.ClientConnInterface) er
 }
 
 // commits puts what was found into the report.
-func reportCommits(r *report.Report, n int, out map[string]*outcome, rival *etcd) {
+func reportCommits(r *report.Report, n int, out map[string]*contest.Outcome, rival *etcd) {
 	us, engine := out["holdfast"], out["engine"]
 	id, with := fmt.Sprintf("commit.%d", n), fmt.Sprintf(", %d clients", n)
-	p99 := func(o *outcome) float64 { return report.Quantile(report.Millis(o.latencies), 0.99) }
+	p99 := func(o *contest.Outcome) float64 { return report.Quantile(report.Millis(o.Latencies), 0.99) }
 	if rival != nil {
 		them := out[vsEtcd]
 		var rate, cpu, tail *report.Goal
@@ -251,15 +252,15 @@ func reportCommits(r *report.Report, n int, out map[string]*outcome, rival *etcd
 		if n == tailClients && rival.counts() {
 			tail = report.AtMost(goalCommitP99)
 		}
-		r.Add(id+".vs_etcd", "StartRun : etcd"+with, report.Ratio(us.rate, them.rate), "x", rate)
+		r.Add(id+".vs_etcd", "StartRun : etcd"+with, report.Ratio(us.Rate, them.Rate), "x", rate)
 		r.Add(id+".cpu_vs_etcd", "processor time of all servers a StartRun : etcd"+with,
-			report.Ratio(us.cpu["servers"], them.cpu["servers"]), "x", cpu)
+			report.Ratio(us.CPU["servers"], them.CPU["servers"]), "x", cpu)
 		r.Add(id+".p99_vs_etcd", "p99 of StartRun : etcd"+with, p99(us)/p99(them), "x", tail)
 		defer func() {
-			r.Add(id+".etcd_rate", "etcd, transactions"+with, report.Median(them.rate), "/s", nil)
-			r.Add(id+".etcd_p50", "etcd, p50"+with, report.Quantile(report.Millis(them.latencies), 0.5), "ms", nil)
+			r.Add(id+".etcd_rate", "etcd, transactions"+with, report.Median(them.Rate), "/s", nil)
+			r.Add(id+".etcd_p50", "etcd, p50"+with, report.Quantile(report.Millis(them.Latencies), 0.5), "ms", nil)
 			r.Add(id+".etcd_p99", "etcd, p99"+with, p99(them), "ms", nil)
-			r.Add(id+".etcd_cpu", "processor time of all members a transaction"+with, report.Median(them.cpu["servers"]),
+			r.Add(id+".etcd_cpu", "processor time of all members a transaction"+with, report.Median(them.CPU["servers"]),
 				"µs", nil)
 		}()
 	}
@@ -267,12 +268,12 @@ func reportCommits(r *report.Report, n int, out map[string]*outcome, rival *etcd
 	if n == engineClients {
 		bare = report.AtLeast(goalVsEngine)
 	}
-	r.Add(id+".vs_engine", "StartRun : a command that changes nothing"+with, report.Ratio(us.rate, engine.rate), "x", bare)
-	r.Add(id+".rate", "runs started"+with, report.Median(us.rate), "/s", nil)
-	r.Add(id+".p50", "StartRun, p50"+with, report.Quantile(report.Millis(us.latencies), 0.5), "ms", nil)
+	r.Add(id+".vs_engine", "StartRun : a command that changes nothing"+with, report.Ratio(us.Rate, engine.Rate), "x", bare)
+	r.Add(id+".rate", "runs started"+with, report.Median(us.Rate), "/s", nil)
+	r.Add(id+".p50", "StartRun, p50"+with, report.Quantile(report.Millis(us.Latencies), 0.5), "ms", nil)
 	r.Add(id+".p99", "StartRun, p99"+with, p99(us), "ms", nil)
-	r.Add(id+".cpu", "processor time of all peers a StartRun"+with, report.Median(us.cpu["servers"]), "µs", nil)
-	r.Add(id+".engine_rate", "commands that change nothing"+with, report.Median(engine.rate), "/s", nil)
+	r.Add(id+".cpu", "processor time of all peers a StartRun"+with, report.Median(us.CPU["servers"]), "µs", nil)
+	r.Add(id+".engine_rate", "commands that change nothing"+with, report.Median(engine.Rate), "/s", nil)
 }
 
 // counts reports whether the goals are about this version: they are about 3.6.

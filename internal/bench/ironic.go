@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/cluster/freeport"
+	"github.com/holdfast-metal/holdfast/internal/bench/contest"
 	"github.com/holdfast-metal/holdfast/internal/bench/proc"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	"github.com/holdfast-metal/holdfast/internal/wait"
@@ -162,10 +163,10 @@ func (i *ironic) fill(ctx context.Context, n int) error {
 	}
 	made := make([]string, missing)
 	var next atomic.Int64
-	_, err := press(ctx, wholeClients, runsTimeout, func(ctx context.Context, _ int) (err error) {
+	_, err := contest.Press(ctx, wholeClients, runsTimeout, func(ctx context.Context, _ int) (err error) {
 		k := int(next.Add(1)) - 1
 		if k >= missing {
-			return errEnough
+			return contest.ErrEnough
 		}
 		made[k], err = i.MakeAvailable(ctx)
 		return err
@@ -174,12 +175,13 @@ func (i *ironic) fill(ctx context.Context, n int) error {
 	return err
 }
 
-// take returns a node that nobody was given before. It fails with errEnough when there is none.
+// take returns a node that nobody was given before. It fails with contest.ErrEnough when there is
+// none.
 func (i *ironic) take() (string, error) {
 	k := int(i.taken.Add(1)) - 1
 	if k >= len(i.nodes) {
 		i.taken.Add(-1)
-		return "", errEnough
+		return "", contest.ErrEnough
 	}
 	return i.nodes[k], nil
 }
@@ -191,10 +193,10 @@ type deployments struct {
 	want int // nodes for the next slice
 }
 
-func (d *deployments) prepare(ctx context.Context) error { return d.fill(ctx, d.want) }
+func (d *deployments) Prepare(ctx context.Context) error { return d.fill(ctx, d.want) }
 
-func (d *deployments) run(ctx context.Context, length time.Duration) ([]time.Duration, error) {
-	latencies, err := press(ctx, wholeClients, length, func(ctx context.Context, _ int) error {
+func (d *deployments) Run(ctx context.Context, length time.Duration) ([]time.Duration, error) {
+	latencies, err := contest.Press(ctx, wholeClients, length, func(ctx context.Context, _ int) error {
 		id, err := d.take()
 		if err != nil {
 			return err
@@ -210,8 +212,8 @@ func (d *deployments) run(ctx context.Context, length time.Duration) ([]time.Dur
 // nodeReads are clients that read any of the nodes, each again as soon as it is answered.
 type nodeReads struct{ *ironic }
 
-func (r nodeReads) run(ctx context.Context, length time.Duration) ([]time.Duration, error) {
-	return press(ctx, wholeClients, length, func(ctx context.Context, _ int) error {
+func (r nodeReads) Run(ctx context.Context, length time.Duration) ([]time.Duration, error) {
+	return contest.Press(ctx, wholeClients, length, func(ctx context.Context, _ int) error {
 		ctx, stop := context.WithTimeout(ctx, ironicTimeout)
 		defer stop()
 		return r.Do(ctx, http.MethodGet, "/v1/nodes/"+r.nodes[rand.IntN(len(r.nodes))], nil, nil) //nolint:gosec // no secret

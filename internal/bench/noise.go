@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/holdfast-metal/holdfast/internal/bench/contest"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 )
 
@@ -26,7 +27,7 @@ func (n noise) during(ctx context.Context, do func() error) (err error) {
 		grpc.ClientConnInterface) error {
 		return func(ctx context.Context, conn grpc.ClientConnInterface) error {
 			if ctx.Err() != nil {
-				return errEnough
+				return contest.ErrEnough
 			}
 			ctx, stop := context.WithTimeout(ctx, witnessTimeout)
 			defer stop()
@@ -36,23 +37,23 @@ func (n noise) during(ctx context.Context, do func() error) (err error) {
 			return nil
 		}
 	}
-	w, err := newCalls(n.writers, n.creds, n.addrs, anyway(n.write))
+	w, err := contest.NewCalls(n.writers, n.creds, n.addrs, anyway(n.write))
 	if err != nil {
 		return err
 	}
-	r, err := newCalls(n.readers, n.creds, n.addrs, anyway(n.read))
+	r, err := contest.NewCalls(n.readers, n.creds, n.addrs, anyway(n.read))
 	if err != nil {
-		return errors.Join(err, w.close())
+		return errors.Join(err, w.Close())
 	}
 	running, stop := context.WithCancel(ctx)
 	var g errgroup.Group
-	for _, c := range []*calls{w, r} {
+	for _, c := range []*contest.Calls{w, r} {
 		g.Go(func() error {
-			_, err := c.run(running, outageTimeout)
+			_, err := c.Run(running, outageTimeout)
 			return err
 		})
 	}
 	err = do()
 	stop()
-	return errors.Join(err, g.Wait(), w.close(), r.close())
+	return errors.Join(err, g.Wait(), w.Close(), r.Close())
 }

@@ -45,7 +45,7 @@ func (l *pressure) close() {
 
 // run sends keepalives for a while and gives how long each took. One that is not answered with 200
 // ends it: a figure with errors in it means nothing.
-func (l *pressure) run(ctx context.Context, d time.Duration) ([]time.Duration, error) {
+func (l *pressure) Run(ctx context.Context, d time.Duration) ([]time.Duration, error) {
 	all := make([][]time.Duration, len(l.wires))
 	g, ctx := errgroup.WithContext(ctx)
 	end := time.Now().Add(d)

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/bench/contest"
 	"github.com/holdfast-metal/holdfast/internal/bench/report"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -82,23 +83,23 @@ func reads(ctx context.Context, l *lab, id string, writers int) (err error) {
 	if err := (&stock{lab: l}).fill(ctx, readFleet); err != nil {
 		return err
 	}
-	var all []*contender
-	add := func(name string, c *calls, err error, pids ...int) error {
+	var all []*contest.Contender
+	add := func(name string, c *contest.Calls, err error, pids ...int) error {
 		if err == nil {
-			all = append(all, &contender{name: name, load: c, procs: map[string][]int{"server": pids}})
+			all = append(all, &contest.Contender{Name: name, Load: c, Procs: map[string][]int{"server": pids}})
 		}
 		return err
 	}
 	defer func() {
 		for _, c := range all {
-			if c, ok := c.load.(*calls); ok {
-				err = errors.Join(err, c.close())
+			if c, ok := c.Load.(*contest.Calls); ok {
+				err = errors.Join(err, c.Close())
 			}
 		}
 	}()
 	at, creds := []string{followers[0].GRPCAddr}, l.cluster.Credentials()
 	for _, name := range []string{"linearizable", "stale"} {
-		c, err := newCalls(l.conns, creds, at, getMachine(name == "stale"))
+		c, err := contest.NewCalls(l.conns, creds, at, getMachine(name == "stale"))
 		if err := add(name, c, err, followers[0].PID()); err != nil {
 			return err
 		}
@@ -115,7 +116,7 @@ func reads(ctx context.Context, l *lab, id string, writers int) (err error) {
 		if err != nil {
 			return err
 		}
-		c, err := newCalls(l.conns, rival.creds, []string{member.addr},
+		c, err := contest.NewCalls(l.conns, rival.creds, []string{member.addr},
 			func(ctx context.Context, conn grpc.ClientConnInterface) error {
 				return etcdGet(ctx, conn, machineID(int(chance(readFleet))))
 			})
@@ -130,15 +131,15 @@ func reads(ctx context.Context, l *lab, id string, writers int) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, p.close()) }()
-		c, err := newCalls(l.conns, creds, []string{p.addr}, getMachine(false))
+		c, err := contest.NewCalls(l.conns, creds, []string{p.addr}, getMachine(false))
 		if err := add(vsGRPC, c, err, p.pids...); err != nil {
 			return err
 		}
 	}
 	l.say("%d rounds of %s each: %d clients that read, %d that write", l.rounds, l.slice, l.conns, writers)
-	var out map[string]*outcome
+	var out map[string]*contest.Outcome
 	written, err := l.meanwhile(ctx, leader, writers, func(ctx context.Context) (err error) {
-		out, err = interleave(ctx, l.rounds, l.slice, all)
+		out, err = contest.Interleave(ctx, l.rounds, l.slice, all)
 		return err
 	})
 	if err != nil {
@@ -162,24 +163,24 @@ func (l *lab) meanwhile(
 	if writers == 0 {
 		return 0, do(ctx)
 	}
-	w, err := newCalls(writers, l.cluster.Credentials(), []string{leader.GRPCAddr}, nil)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, w.close()) }()
 	var done atomic.Int64
 	var over atomic.Bool
-	w.call = func(ctx context.Context, conn grpc.ClientConnInterface) error {
+	write := func(ctx context.Context, conn grpc.ClientConnInterface) error {
 		if over.Load() {
-			return errEnough
+			return contest.ErrEnough
 		}
 		done.Add(1)
 		return relabel(ctx, conn)
 	}
+	w, err := contest.NewCalls(writers, l.cluster.Credentials(), []string{leader.GRPCAddr}, write)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
 	began := time.Now()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
-		_, err := w.run(ctx, time.Hour)
+		_, err := w.Run(ctx, time.Hour)
 		return err
 	})
 	g.Go(func() error {
@@ -198,30 +199,30 @@ func (e *etcd) fill(ctx context.Context, n int) (*etcdMember, error) {
 	}
 	value := []byte(strings.Repeat("x", etcdValue))
 	var next atomic.Int64
-	c, err := newCalls(callConns, e.creds, []string{lead.addr},
+	c, err := contest.NewCalls(contest.MaxConns, e.creds, []string{lead.addr},
 		func(ctx context.Context, conn grpc.ClientConnInterface) error {
 			i := int(next.Add(1)) - 1
 			if i >= n {
-				return errEnough
+				return contest.ErrEnough
 			}
 			return etcdCommit(ctx, conn, etcdIfNew(nil, []string{machineID(i)}, value))
 		})
 	if err != nil {
 		return nil, err
 	}
-	if _, err := c.run(ctx, readyTimeout); err != nil {
-		return nil, errors.Join(err, c.close())
+	if _, err := c.Run(ctx, readyTimeout); err != nil {
+		return nil, errors.Join(err, c.Close())
 	}
 	for _, m := range e.members {
 		if m != lead {
-			return m, c.close()
+			return m, c.Close()
 		}
 	}
-	return lead, c.close()
+	return lead, c.Close()
 }
 
 // reads puts what was found into the report.
-func reportReads(r *report.Report, part string, clients, writers int, out map[string]*outcome) {
+func reportReads(r *report.Report, part string, clients, writers int, out map[string]*contest.Outcome) {
 	id, with := "read."+part, fmt.Sprintf(", %d clients", clients)
 	fraction, p50 := report.AtLeast(goalRead), (*report.Goal)(nil)
 	if writers > 0 {
@@ -232,23 +233,23 @@ func reportReads(r *report.Report, part string, clients, writers int, out map[st
 		r.Note("the goals of reads are for %d clients", readers)
 	}
 	us := out["linearizable"]
-	r.Add(id+".vs_stale", "reads on a follower, linearizable : stale"+with, report.Ratio(us.rate, out["stale"].rate), "x",
+	r.Add(id+".vs_stale", "reads on a follower, linearizable : stale"+with, report.Ratio(us.Rate, out["stale"].Rate), "x",
 		fraction)
 	if them := out[vsEtcd]; them != nil {
-		r.Add(id+".vs_etcd", "reads on a follower, linearizable : etcd's"+with, report.Ratio(us.rate, them.rate), "x", nil)
+		r.Add(id+".vs_etcd", "reads on a follower, linearizable : etcd's"+with, report.Ratio(us.Rate, them.Rate), "x", nil)
 		r.Add(id+".cpu_vs_etcd", "processor time of the follower a linearizable read : etcd's"+with,
-			report.Ratio(us.cpu["server"], them.cpu["server"]), "x", nil)
-		r.Add(id+".etcd_rate", "reads of etcd on a follower"+with, report.Median(them.rate), "/s", nil)
+			report.Ratio(us.CPU["server"], them.CPU["server"]), "x", nil)
+		r.Add(id+".etcd_rate", "reads of etcd on a follower"+with, report.Median(them.Rate), "/s", nil)
 	}
 	if them := out[vsGRPC]; them != nil {
 		r.Add(id+".stale_vs_grpc", "reads on a follower, stale : gRPC handler that does nothing"+with,
-			report.Ratio(out["stale"].rate, them.rate), "x", nil)
-		r.Add(id+".grpc_rate", "gRPC handler that does nothing"+with, report.Median(them.rate), "/s", nil)
+			report.Ratio(out["stale"].Rate, them.Rate), "x", nil)
+		r.Add(id+".grpc_rate", "gRPC handler that does nothing"+with, report.Median(them.Rate), "/s", nil)
 	}
 	r.Add(id+".p50", "linearizable read on a follower, p50"+with,
-		report.Quantile(report.Millis(us.latencies), 0.5), "ms", p50)
-	r.Add(id+".p99", "the same, p99", report.Quantile(report.Millis(us.latencies), 0.99), "ms", nil)
-	r.Add(id+".rate", "linearizable reads on a follower"+with, report.Median(us.rate), "/s", nil)
-	r.Add(id+".stale_rate", "stale reads on a follower"+with, report.Median(out["stale"].rate), "/s", nil)
-	r.Add(id+".cpu", "processor time of the follower a linearizable read"+with, report.Median(us.cpu["server"]), "µs", nil)
+		report.Quantile(report.Millis(us.Latencies), 0.5), "ms", p50)
+	r.Add(id+".p99", "the same, p99", report.Quantile(report.Millis(us.Latencies), 0.99), "ms", nil)
+	r.Add(id+".rate", "linearizable reads on a follower"+with, report.Median(us.Rate), "/s", nil)
+	r.Add(id+".stale_rate", "stale reads on a follower"+with, report.Median(out["stale"].Rate), "/s", nil)
+	r.Add(id+".cpu", "processor time of the follower a linearizable read"+with, report.Median(us.CPU["server"]), "µs", nil)
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/holdfast-metal/holdfast/internal/bench/contest"
 	"github.com/holdfast-metal/holdfast/internal/bench/report"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -139,11 +140,11 @@ func flight(ctx context.Context, l *lab) (err error) {
 	if err := machines.fill(ctx, l.runs); err != nil {
 		return err
 	}
-	c, err := newCalls(readers, l.cluster.Credentials(), []string{leader.GRPCAddr}, machines.startRun)
+	c, err := contest.NewCalls(readers, l.cluster.Credentials(), []string{leader.GRPCAddr}, machines.startRun)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.close()) }()
+	defer func() { err = errors.Join(err, c.Close()) }()
 	ctx, stop := context.WithTimeout(ctx, runsTimeout)
 	defer stop()
 	var done []*holdfastv1.Run
@@ -160,7 +161,7 @@ func flight(ctx context.Context, l *lab) (err error) {
 			return err
 		}
 		began = time.Now()
-		if _, err := c.run(ctx, runsTimeout); err != nil {
+		if _, err := c.Run(ctx, runsTimeout); err != nil {
 			return err
 		}
 		for _, ch := range all {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-metal/holdfast/internal/bench/contest"
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
 	"github.com/holdfast-metal/holdfast/internal/bench/report"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
@@ -136,7 +137,7 @@ func starts(ctx context.Context, g *growing) error {
 	return g.onLeader(ctx, func(conn *grpc.ClientConn, _ *localcluster.Peer) error {
 		took, err := g.times(ctx, func(ctx context.Context) error {
 			err := g.machines.startRun(ctx, conn)
-			if errors.Is(err, errEnough) {
+			if errors.Is(err, contest.ErrEnough) {
 				return errors.New("all machines have a run: choose a larger fleet or shorter slices")
 			}
 			return err

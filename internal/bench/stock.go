@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfast-metal/holdfast/internal/bench/contest"
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -74,12 +75,13 @@ func (s *stock) fill(ctx context.Context, n int) error {
 	return err
 }
 
-// take returns a machine that nobody was given before. It fails with errEnough when there is none.
+// take returns a machine that nobody was given before. It fails with contest.ErrEnough when there is
+// none.
 func (s *stock) take() (string, error) {
 	i := int(s.taken.Add(1)) - 1
 	if i >= s.made {
 		s.taken.Add(-1)
-		return "", errEnough
+		return "", contest.ErrEnough
 	}
 	return machineID(i), nil
 }

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"github.com/holdfast-metal/holdfast/internal/bench/contest"
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
 	"github.com/holdfast-metal/holdfast/internal/bench/report"
 	"github.com/holdfast-metal/holdfast/internal/wait"
@@ -45,7 +46,7 @@ func throughput(ctx context.Context, l *lab) (err error) {
 		return err
 	}
 	follower := followers[0]
-	all := []*contender{{name: "follower", procs: map[string][]int{"follower": {follower.PID()},
+	all := []*contest.Contender{{Name: "follower", Procs: map[string][]int{"follower": {follower.PID()},
 		"leader": {leader.PID()}}}}
 	targets := []load.Target{l.target(follower)}
 	cert, key := l.cluster.Files().Peer(follower.ID)
@@ -72,7 +73,7 @@ func throughput(ctx context.Context, l *lab) (err error) {
 		defer func() { err = errors.Join(err, p.close()) }()
 		t.Addr = p.addr
 		targets = append(targets, t)
-		all = append(all, &contender{name: r.name, procs: map[string][]int{"server": p.pids}})
+		all = append(all, &contest.Contender{Name: r.name, Procs: map[string][]int{"server": p.pids}})
 	}
 	for i, c := range all {
 		press, err := newLoad(ctx, targets[i], l.conns, agents)
@@ -80,11 +81,11 @@ func throughput(ctx context.Context, l *lab) (err error) {
 			return err
 		}
 		defer press.close()
-		c.load = press
+		c.Load = press
 	}
 	l.say("%d rounds of %s each: %s keepalives at a time to a follower, and to what it is compared with", l.rounds,
 		l.slice, report.Thousands(int64(l.conns)))
-	out, err := interleave(ctx, l.rounds, l.slice, all)
+	out, err := contest.Interleave(ctx, l.rounds, l.slice, all)
 	if err != nil {
 		return err
 	}
@@ -110,34 +111,35 @@ func (l *lab) redis() (program, why string) {
 }
 
 // compare puts what the slices have shown into the report.
-func compare(r *report.Report, out map[string]*outcome) {
+func compare(r *report.Report, out map[string]*contest.Outcome) {
 	us, vsEmpty := out["follower"], out["empty TLS"]
 	r.Add("http.vs_empty", "keepalives through a follower : empty net/http handler, both with TLS",
-		report.Ratio(us.rate, vsEmpty.rate), "x", report.AtLeast(goalVsEmpty))
+		report.Ratio(us.Rate, vsEmpty.Rate), "x", report.AtLeast(goalVsEmpty))
 	redis := out["redis TLS"]
 	if redis != nil {
 		r.Add("http.vs_redis", "keepalives through a follower : gateway with Redis, both with TLS",
-			report.Ratio(us.rate, redis.rate), "x", report.AtLeast(goalVsRedis))
+			report.Ratio(us.Rate, redis.Rate), "x", report.AtLeast(goalVsRedis))
 	}
 	r.Add("http.vs_empty_plain", "keepalives through a follower with TLS : empty net/http handler without",
-		report.Ratio(us.rate, out["empty"].rate), "x", nil)
-	r.Add("http.rate", "keepalives through a follower, TLS", report.Median(us.rate), "/s", nil)
-	r.Add("http.empty_rate", "empty net/http handler, TLS", report.Median(vsEmpty.rate), "/s", nil)
-	r.Add("http.empty_plain_rate", "empty net/http handler, no TLS", report.Median(out["empty"].rate), "/s", nil)
+		report.Ratio(us.Rate, out["empty"].Rate), "x", nil)
+	r.Add("http.rate", "keepalives through a follower, TLS", report.Median(us.Rate), "/s", nil)
+	r.Add("http.empty_rate", "empty net/http handler, TLS", report.Median(vsEmpty.Rate), "/s", nil)
+	r.Add("http.empty_plain_rate", "empty net/http handler, no TLS", report.Median(out["empty"].Rate), "/s", nil)
 	if redis != nil {
-		r.Add("http.redis_rate", "gateway with Redis, TLS", report.Median(redis.rate), "/s", nil)
+		r.Add("http.redis_rate", "gateway with Redis, TLS", report.Median(redis.Rate), "/s", nil)
 	}
-	r.Add("http.p50", "keepalive through a follower, p50", report.Quantile(report.Millis(us.latencies), 0.5), "ms", nil)
-	r.Add("http.p99", "keepalive through a follower, p99", report.Quantile(report.Millis(us.latencies), 0.99), "ms", nil)
+	r.Add("http.p50", "keepalive through a follower, p50", report.Quantile(report.Millis(us.Latencies), 0.5), "ms", nil)
+	r.Add("http.p99", "keepalive through a follower, p99", report.Quantile(report.Millis(us.Latencies), 0.99), "ms", nil)
 	r.Add("http.empty_p99", "empty net/http handler, TLS, p99",
-		report.Quantile(report.Millis(vsEmpty.latencies), 0.99), "ms", nil)
-	r.Add("http.cpu_follower", "processor time a keepalive, follower", report.Median(us.cpu["follower"]), "µs", nil)
-	r.Add("http.cpu_leader", "processor time a keepalive, leader", report.Median(us.cpu["leader"]), "µs", nil)
+		report.Quantile(report.Millis(vsEmpty.Latencies), 0.99), "ms", nil)
+	r.Add("http.cpu_follower", "processor time a keepalive, follower", report.Median(us.CPU["follower"]), "µs", nil)
+	r.Add("http.cpu_leader", "processor time a keepalive, leader", report.Median(us.CPU["leader"]), "µs", nil)
 	r.Add("http.cpu_empty", "processor time a request, empty handler, TLS",
-		report.Median(vsEmpty.cpu["server"]), "µs", nil)
+		report.Median(vsEmpty.CPU["server"]), "µs", nil)
 	if redis != nil {
 		r.Add("http.cpu_redis", "processor time a keepalive, gateway and Redis",
-			report.Median(redis.cpu["server"]), "µs", nil)
+			report.Median(redis.CPU["server"]), "µs", nil)
 	}
-	r.Add("http.cpu_driver", "processor time a keepalive, load driver", report.Median(us.cpu[driverCPU]), "µs", nil)
+	r.Add("http.cpu_driver", "processor time a keepalive, load driver",
+		report.Median(us.CPU[contest.DriverCPU]), "µs", nil)
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-metal/holdfast/internal/bench/contest"
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
 	"github.com/holdfast-metal/holdfast/internal/bench/proc"
 	"github.com/holdfast-metal/holdfast/internal/bench/report"
@@ -85,12 +86,12 @@ func fanOut(ctx context.Context, l *lab) (err error) {
 	if err := machines.fill(ctx, watchEvents+1); err != nil {
 		return err
 	}
-	at, err := newCalls(1, l.cluster.Credentials(), []string{leader.GRPCAddr}, machines.startRun)
+	at, err := contest.NewCalls(1, l.cluster.Credentials(), []string{leader.GRPCAddr}, machines.startRun)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, at.close()) }()
-	if err := at.timed(ctx, at.conns[0]); err != nil { // it is at work for ever, so that the others wait in line
+	defer func() { err = errors.Join(err, at.Close()) }()
+	if err := at.Once(ctx); err != nil { // it is at work for ever, so that the others wait in line
 		return err
 	}
 	c := &crier{}
@@ -110,7 +111,7 @@ func fanOut(ctx context.Context, l *lab) (err error) {
 	for range watchEvents {
 		id := machineID(int(machines.taken.Load()))
 		all := c.cry(id, l.watchers)
-		if err := at.timed(ctx, at.conns[0]); err != nil {
+		if err := at.Once(ctx); err != nil {
 			return err
 		}
 		late, stop := context.WithTimeout(ctx, load.CallTimeout)

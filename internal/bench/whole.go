@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-metal/holdfast/internal/bench/contest"
 	"github.com/holdfast-metal/holdfast/internal/bench/report"
 )
 
@@ -31,28 +32,28 @@ func wholeRuns(ctx context.Context, l *lab) (err error) {
 	at, creds, procs := []string{leader.GRPCAddr}, l.cluster.Credentials(), map[string][]int{"leader": {leader.PID()}}
 	machines := &stock{lab: l}
 	return l.watching(ctx, func(ctx context.Context, e *ends) (err error) {
-		whole, err := newCalls(wholeClients, creds, at, machines.wholeRun(e))
+		whole, err := contest.NewCalls(wholeClients, creds, at, machines.wholeRun(e))
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, whole.close()) }()
-		gets, err := newCalls(wholeClients, creds, at, getMachine(false))
+		defer func() { err = errors.Join(err, whole.Close()) }()
+		gets, err := contest.NewCalls(wholeClients, creds, at, getMachine(false))
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, gets.close()) }()
+		defer func() { err = errors.Join(err, gets.Close()) }()
 		if err := machines.fill(ctx, readFleet); err != nil {
 			return err
 		}
-		all := []*contender{
-			{name: "runs", load: &starter{calls: whole, stock: machines, want: readFleet}, procs: procs, clients: wholeClients},
-			{name: "gets", load: gets, procs: procs},
+		all := []*contest.Contender{
+			{Name: "runs", Load: &starter{Calls: whole, stock: machines, want: readFleet}, Procs: procs, Clients: wholeClients},
+			{Name: "gets", Load: gets, Procs: procs},
 		}
 		if rival != nil {
 			all = append(all, rival.contenders(l.slice)...)
 		}
 		l.say("%d rounds of %s each: %d clients", l.rounds, l.slice, wholeClients)
-		out, err := interleave(ctx, l.rounds, l.slice, all)
+		out, err := contest.Interleave(ctx, l.rounds, l.slice, all)
 		if err != nil {
 			return err
 		}
@@ -87,42 +88,42 @@ const (
 )
 
 // contenders are Ironic that deploys, and that is read.
-func (i *ironic) contenders(slice time.Duration) []*contender {
+func (i *ironic) contenders(slice time.Duration) []*contest.Contender {
 	first := wholeClients + int(ironicFirst*slice.Seconds())
-	return []*contender{
-		{name: ironicDeploys, load: &deployments{ironic: i, want: first}, procs: i.procs(), clients: wholeClients},
-		{name: ironicGets, load: nodeReads{i}, procs: i.procs()},
+	return []*contest.Contender{
+		{Name: ironicDeploys, Load: &deployments{ironic: i, want: first}, Procs: i.procs(), Clients: wholeClients},
+		{Name: ironicGets, Load: nodeReads{i}, Procs: i.procs()},
 	}
 }
 
 // whole puts what was found into the report. There is a verdict only against an Ironic that was
 // measured beside it.
-func reportWhole(r *report.Report, out map[string]*outcome) {
+func reportWhole(r *report.Report, out map[string]*contest.Outcome) {
 	runs, gets := out["runs"], out["gets"]
-	took, with := report.Millis(runs.latencies), fmt.Sprintf(", %d clients", wholeClients)
+	took, with := report.Millis(runs.Latencies), fmt.Sprintf(", %d clients", wholeClients)
 	deploys, reads := out[ironicDeploys], out[ironicGets]
 	if deploys != nil && reads != nil {
 		r.Add("runs.vs_ironic", "whole runs on fake machines : deployments of Ironic"+with,
-			report.Ratio(runs.rate, deploys.rate), "x", report.AtLeast(goalRuns))
+			report.Ratio(runs.Rate, deploys.Rate), "x", report.AtLeast(goalRuns))
 		r.Add("runs.gets_vs_ironic", "machines read, linearizably, on the leader : nodes read of Ironic"+with,
-			report.Ratio(gets.rate, reads.rate), "x", report.AtLeast(goalGets))
+			report.Ratio(gets.Rate, reads.Rate), "x", report.AtLeast(goalGets))
 	}
-	r.Add("runs.rate", "whole runs on fake machines"+with, report.Median(runs.rate), "/s", nil)
+	r.Add("runs.rate", "whole runs on fake machines"+with, report.Median(runs.Rate), "/s", nil)
 	r.Add("runs.p50", "a whole run, p50", report.Quantile(took, 0.5), "ms", nil)
 	r.Add("runs.p99", "a whole run, p99", report.Quantile(took, 0.99), "ms", nil)
-	r.Add("runs.leader_cpu", "processor time of the leader a run", report.Median(runs.cpu["leader"]), "µs", nil)
-	r.Add("runs.gets", "machines read, linearizably, on the leader"+with, report.Median(gets.rate), "/s", nil)
+	r.Add("runs.leader_cpu", "processor time of the leader a run", report.Median(runs.CPU["leader"]), "µs", nil)
+	r.Add("runs.gets", "machines read, linearizably, on the leader"+with, report.Median(gets.Rate), "/s", nil)
 	if deploys == nil || reads == nil {
 		return
 	}
-	theirs := report.Millis(deploys.latencies)
-	r.Add("runs.ironic_rate", "deployments of Ironic"+with, report.Median(deploys.rate), "/s", nil)
+	theirs := report.Millis(deploys.Latencies)
+	r.Add("runs.ironic_rate", "deployments of Ironic"+with, report.Median(deploys.Rate), "/s", nil)
 	r.Add("runs.ironic_p50", "a deployment of Ironic, p50", report.Quantile(theirs, 0.5), "ms", nil)
 	r.Add("runs.ironic_p99", "a deployment of Ironic, p99", report.Quantile(theirs, 0.99), "ms", nil)
 	r.Add("runs.ironic_conductor_cpu", "processor time of the conductor a deployment",
-		report.Median(deploys.cpu["conductor"])/1000, "ms", nil)
+		report.Median(deploys.CPU["conductor"])/1000, "ms", nil)
 	r.Add("runs.ironic_api_cpu", "processor time of the API a deployment, with the looks of those who wait",
-		report.Median(deploys.cpu["api"])/1000, "ms", nil)
-	r.Add("runs.ironic_gets", "nodes read of Ironic"+with, report.Median(reads.rate), "/s", nil)
-	r.Add("runs.ironic_get_cpu", "processor time of the API a node read", report.Median(reads.cpu["api"])/1000, "ms", nil)
+		report.Median(deploys.CPU["api"])/1000, "ms", nil)
+	r.Add("runs.ironic_gets", "nodes read of Ironic"+with, report.Median(reads.Rate), "/s", nil)
+	r.Add("runs.ironic_get_cpu", "processor time of the API a node read", report.Median(reads.CPU["api"])/1000, "ms", nil)
 }

@@ -6,13 +6,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/holdfast-metal/holdfast/internal/bench/contest"
 	"github.com/holdfast-metal/holdfast/internal/bench/report"
 )
 
 // wholeOutcome is what three rounds have shown.
-func wholeOutcome(rates ...float64) *outcome {
-	return &outcome{rate: rates, latencies: []time.Duration{time.Millisecond},
-		cpu: map[string][]float64{"leader": {1}, "conductor": {45_000}, "api": {20_000}}}
+func wholeOutcome(rates ...float64) *contest.Outcome {
+	return &contest.Outcome{Rate: rates, Latencies: []time.Duration{time.Millisecond},
+		CPU: map[string][]float64{"leader": {1}, "conductor": {45_000}, "api": {20_000}}}
 }
 
 // TestWhole: verdicts are about ratios to an Ironic that took turns; without one there are none.
@@ -22,23 +23,26 @@ func TestWhole(t *testing.T) {
 		Value float64
 		Met   string
 	}
-	us := map[string]*outcome{"runs": wholeOutcome(400, 300, 900), "gets": wholeOutcome(10_000, 20_000, 30_000)}
+	us := map[string]*contest.Outcome{"runs": wholeOutcome(400, 300, 900), "gets": wholeOutcome(10_000, 20_000, 30_000)}
 	for _, tt := range []struct {
 		name  string
-		rival map[string]*outcome
+		rival map[string]*contest.Outcome
 		want  []row // of the first rows
 	}{
 		{"nobody", nil, []row{{"runs.rate", 400, ""}, {"runs.p50", 1, ""}, {"runs.p99", 1, ""}, {"runs.leader_cpu", 1, ""},
 			{"runs.gets", 20_000, ""}}},
-		{"both met", map[string]*outcome{ironicDeploys: wholeOutcome(8, 6, 10), ironicGets: wholeOutcome(100, 100, 100)},
+		{"both met",
+			map[string]*contest.Outcome{ironicDeploys: wholeOutcome(8, 6, 10), ironicGets: wholeOutcome(100, 100, 100)},
 			[]row{{"runs.vs_ironic", 50, "yes"}, {"runs.gets_vs_ironic", 200, "yes"}, {"runs.rate", 400, ""}}},
-		{"one missed", map[string]*outcome{ironicDeploys: wholeOutcome(8, 6, 10), ironicGets: wholeOutcome(100, 200, 300)},
+		{"one missed",
+			map[string]*contest.Outcome{ironicDeploys: wholeOutcome(8, 6, 10), ironicGets: wholeOutcome(100, 200, 300)},
 			[]row{{"runs.vs_ironic", 50, "yes"}, {"runs.gets_vs_ironic", 100, "no"}}},
-		{"the other one", map[string]*outcome{ironicDeploys: wholeOutcome(10, 10, 10), ironicGets: wholeOutcome(50, 50, 50)},
+		{"the other one",
+			map[string]*contest.Outcome{ironicDeploys: wholeOutcome(10, 10, 10), ironicGets: wholeOutcome(50, 50, 50)},
 			[]row{{"runs.vs_ironic", 40, "no"}, {"runs.gets_vs_ironic", 400, "yes"}}},
 	} {
-		out := map[string]*outcome{}
-		for _, side := range []map[string]*outcome{us, tt.rival} {
+		out := map[string]*contest.Outcome{}
+		for _, side := range []map[string]*contest.Outcome{us, tt.rival} {
 			for name, o := range side {
 				out[name] = o
 			}
@@ -58,22 +62,6 @@ func TestWhole(t *testing.T) {
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: -want +got\n%s", tt.name, diff)
-		}
-	}
-}
-
-// TestContenderRate: where operations are long, clients that are done sooner than others do not
-// count against them.
-func TestContenderRate(t *testing.T) {
-	// Two clients and a slice of 2 s: one is done after 2 s, with two operations, the other after 3
-	// s with one.
-	latencies, took := []time.Duration{time.Second, time.Second, 3 * time.Second}, 3*time.Second
-	for _, tt := range []struct {
-		clients int
-		want    float64
-	}{{0, 1}, {2, 1.2}} {
-		if got := (&contender{clients: tt.clients}).rate(latencies, took); got != tt.want {
-			t.Errorf("%d clients: got %v, want %v", tt.clients, got, tt.want)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/holdfast-metal/holdfast/internal/bench/contest"
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
 )
 
@@ -103,31 +104,32 @@ func TestInterleave(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer srv.Close()
 	agents := []load.Agent{newAgent(0, "a"), newAgent(1, "b"), newAgent(2, "c")}
-	var all []*contender
+	var all []*contest.Contender
 	for _, name := range []string{"a", "b"} {
 		l, err := newLoad(t.Context(), load.Target{Addr: srv.Listener.Addr().String()}, 2, agents)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer l.close()
-		all = append(all, &contender{name: name, load: l})
+		all = append(all, &contest.Contender{Name: name, Load: l})
 	}
-	out, err := interleave(t.Context(), 3, 100*time.Millisecond, all)
+	out, err := contest.Interleave(t.Context(), 3, 100*time.Millisecond, all)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]int{}
 	for name, o := range out {
-		got[name] = len(o.rate)
-		if len(o.cpu[driverCPU]) != 3 || len(o.latencies) == 0 {
-			t.Errorf("%s: got %d figures of the processor and %d latencies", name, len(o.cpu[driverCPU]), len(o.latencies))
+		got[name] = len(o.Rate)
+		if len(o.CPU[contest.DriverCPU]) != 3 || len(o.Latencies) == 0 {
+			t.Errorf("%s: got %d figures of the processor and %d latencies", name,
+				len(o.CPU[contest.DriverCPU]), len(o.Latencies))
 		}
 	}
 	if diff := cmp.Diff(map[string]int{"a": 3, "b": 3}, got); diff != "" {
 		t.Error(diff)
 	}
 	srv.Close()
-	if _, err := interleave(t.Context(), 1, 20*time.Millisecond, all); err == nil {
+	if _, err := contest.Interleave(t.Context(), 1, 20*time.Millisecond, all); err == nil {
 		t.Error("a server that is gone: got no error")
 	}
 }

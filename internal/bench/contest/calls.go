@@ -1,4 +1,4 @@
-package bench
+package contest
 
 import (
 	"context"
@@ -14,36 +14,37 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
 )
 
-// callConns is how many connections the clients of one contender share at most, whatever it is.
-const callConns = 16
+// MaxConns is how many connections the clients of one contender share at most, whatever it is.
+const MaxConns = 16
 
-// errEnough ends a slice before its time: there is nothing left to do.
-var errEnough = errors.New("nothing is left to do")
+// ErrEnough ends a slice before its time: there is nothing left to do.
+var ErrEnough = errors.New("nothing is left to do")
 
-// calls is clients of a gRPC server that ask again as soon as they are answered.
-type calls struct {
+// Calls is clients of a gRPC server that ask again as soon as they are answered.
+type Calls struct {
 	clients int
 	conns   []*grpc.ClientConn
 	call    func(ctx context.Context, conn grpc.ClientConnInterface) error
 }
 
-// newCalls connects clients to one or more servers.
-func newCalls(
+// NewCalls connects clients to one or more servers.
+func NewCalls(
 	clients int, creds credentials.TransportCredentials, addrs []string, call func(context.Context,
 		grpc.ClientConnInterface) error,
-) (*calls, error) {
-	c := &calls{clients: clients, call: call}
-	for i := range min(clients, callConns) {
+) (*Calls, error) {
+	c := &Calls{clients: clients, call: call}
+	for i := range min(clients, MaxConns) {
 		conn, err := grpc.NewClient(addrs[i%len(addrs)], grpc.WithTransportCredentials(creds))
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("connect to %s: %w", addrs[i%len(addrs)], err), c.close())
+			return nil, errors.Join(fmt.Errorf("connect to %s: %w", addrs[i%len(addrs)], err), c.Close())
 		}
 		c.conns = append(c.conns, conn)
 	}
 	return c, nil
 }
 
-func (c *calls) close() error {
+// Close ends the connections.
+func (c *Calls) Close() error {
 	var errs []error
 	for _, conn := range c.conns {
 		errs = append(errs, conn.Close())
@@ -51,18 +52,18 @@ func (c *calls) close() error {
 	return errors.Join(errs...)
 }
 
-// run has all clients ask for a while. A call that fails ends it: a figure with errors in it means
+// Run has all clients ask for a while. A call that fails ends it: a figure with errors in it means
 // nothing.
-func (c *calls) run(ctx context.Context, d time.Duration) ([]time.Duration, error) {
-	return press(ctx, c.clients, d, func(ctx context.Context,
+func (c *Calls) Run(ctx context.Context, d time.Duration) ([]time.Duration, error) {
+	return Press(ctx, c.clients, d, func(ctx context.Context,
 		i int) error {
 		return c.timed(ctx, c.conns[i%len(c.conns)])
 	})
 }
 
-// press has clients do something for a while, each again as soon as it has done it. The first error
-// ends it for all, but for errEnough, which ends it for one.
-func press(
+// Press has clients do something for a while, each again as soon as it has done it. The first error
+// ends it for all, but for ErrEnough, which ends it for one.
+func Press(
 	ctx context.Context, clients int, d time.Duration, do func(ctx context.Context, client int) error,
 ) ([]time.Duration, error) {
 	all := make([][]time.Duration, clients)
@@ -72,7 +73,7 @@ func press(
 		g.Go(func() error {
 			for began := time.Now(); began.Before(end); {
 				err := do(ctx, i)
-				if errors.Is(err, errEnough) {
+				if errors.Is(err, ErrEnough) {
 					return nil
 				}
 				if err != nil {
@@ -91,7 +92,10 @@ func press(
 	return slices.Concat(all...), nil
 }
 
-func (c *calls) timed(ctx context.Context, conn grpc.ClientConnInterface) error {
+// Once makes one call.
+func (c *Calls) Once(ctx context.Context) error { return c.timed(ctx, c.conns[0]) }
+
+func (c *Calls) timed(ctx context.Context, conn grpc.ClientConnInterface) error {
 	ctx, stop := context.WithTimeout(ctx, load.CallTimeout)
 	defer stop()
 	return c.call(ctx, conn)
