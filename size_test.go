@@ -24,15 +24,14 @@ const (
 // file per group of verbs.
 func larger() map[string]int {
 	return map[string]int{
-		"fsm":            81,
-		"cluster":        58,
-		"server":         53,
-		"server/ui":      34,
-		"internal/bench": 27,
-		"server/auth":    29,
-		"cluster.Node":   126,
-		"fsm.View":       86,
-		"fsm.tx":         203,
+		"fsm":          81,
+		"cluster":      58,
+		"server":       53,
+		"server/ui":    34,
+		"server/auth":  29,
+		"cluster.Node": 126,
+		"fsm.View":     86,
+		"fsm.tx":       203,
 	}
 }
 

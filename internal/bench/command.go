@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/holdfast-metal/holdfast/internal/bench/report"
+	"github.com/holdfast-metal/holdfast/internal/bench/rival"
 )
 
 const long = `Measure how fast Holdfast is on this machine, compared with etcd, an empty gRPC
@@ -39,7 +40,7 @@ func Command(version string) *cobra.Command {
 	for _, b := range benchmarks() {
 		cmd.AddCommand(b.command(version))
 	}
-	cmd.AddCommand(goalsCommand(version), targetCommand())
+	cmd.AddCommand(goalsCommand(version), rival.TargetCommand(newMachine(0)))
 	return cmd
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/internal/bench/contest"
 	"github.com/holdfast-metal/holdfast/internal/bench/report"
+	"github.com/holdfast-metal/holdfast/internal/bench/rival"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -127,17 +128,17 @@ func startRuns(ctx context.Context, l *lab) (err error) {
 	if err := l.plan(ctx, powerCycle()); err != nil {
 		return err
 	}
-	rival, err := l.rivalEtcd(ctx)
+	other, err := l.rivalEtcd(ctx)
 	if err != nil {
 		return err
 	}
-	if rival != nil {
-		defer func() { err = errors.Join(err, rival.close()) }()
+	if other != nil {
+		defer func() { err = errors.Join(err, other.Close()) }()
 	}
 	machines := &stock{lab: l}
 	for _, n := range l.clients {
 		l.say("%d rounds of %s each: %d clients", l.rounds, l.slice, n)
-		if err := startRunsBy(ctx, l, n, machines, rival); err != nil {
+		if err := startRunsBy(ctx, l, n, machines, other); err != nil {
 			return err
 		}
 	}
@@ -145,25 +146,28 @@ func startRuns(ctx context.Context, l *lab) (err error) {
 }
 
 // rivalEtcd starts etcd if it is to be compared with; nil if not.
-func (l *lab) rivalEtcd(ctx context.Context) (*etcd, error) {
+func (l *lab) rivalEtcd(ctx context.Context) (*rival.Etcd, error) {
 	if !l.against(vsEtcd) {
 		return nil, nil //nolint:nilnil // nothing to compare with is no error
 	}
-	program, why := l.findEtcd()
+	program, why := l.etcd, ""
+	if program == "" {
+		program, why = rival.FindEtcd(l.binary)
+	}
 	if why != "" {
 		l.report.Note("nothing was compared with etcd: %s", why)
 		return nil, nil //nolint:nilnil // the same
 	}
 	l.say("starting three members of etcd, with TLS, in %s", l.dir)
-	e, err := l.startEtcd(ctx, program)
+	e, err := rival.StartEtcd(ctx, program, l.dir)
 	if err == nil {
-		l.report.Note("etcd is %s", e.version)
+		l.report.Note("etcd is %s", e.Version)
 	}
 	return e, err
 }
 
 // startRunsBy is one number of clients.
-func startRunsBy(ctx context.Context, l *lab, n int, machines *stock, rival *etcd) (err error) {
+func startRunsBy(ctx context.Context, l *lab, n int, machines *stock, other *rival.Etcd) (err error) {
 	leader, followers, err := l.roles(ctx)
 	if err != nil {
 		return err
@@ -188,17 +192,17 @@ func startRunsBy(ctx context.Context, l *lab, n int, machines *stock, rival *etc
 		{Name: "holdfast", Load: &starter{Calls: ours, stock: machines, want: min(100*n, 10_000)}, Procs: servers},
 		{Name: "engine", Load: engine, Procs: servers},
 	}
-	var lead *etcdMember
-	if rival != nil {
-		if lead, err = rival.leader(ctx); err != nil {
+	var lead *rival.Member
+	if other != nil {
+		if lead, err = other.Leader(ctx); err != nil {
 			return err
 		}
-		theirs, err := contest.NewCalls(n, rival.creds, []string{lead.addr}, etcdStarter(n))
+		theirs, err := contest.NewCalls(n, other.Creds, []string{lead.Addr}, etcdStarter(n))
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, theirs.Close()) }()
-		all = append(all, &contest.Contender{Name: vsEtcd, Load: theirs, Procs: map[string][]int{"servers": rival.pids()}})
+		all = append(all, &contest.Contender{Name: vsEtcd, Load: theirs, Procs: map[string][]int{"servers": other.PIDs()}})
 	}
 	out, err := contest.Interleave(ctx, l.rounds, l.slice, all)
 	if err != nil {
@@ -207,20 +211,20 @@ func startRunsBy(ctx context.Context, l *lab, n int, machines *stock, rival *etc
 	if err := l.stillLeads(ctx, leader); err != nil {
 		return err
 	}
-	if now, err := rival.stillLed(ctx, lead); err != nil || !now {
+	if now, err := stillLed(ctx, other, lead); err != nil || !now {
 		return errors.Join(err, errors.New("the leader of etcd has changed while it was measured: run it again, on a "+
 			"machine with less to do"))
 	}
-	reportCommits(l.report, n, out, rival)
+	reportCommits(l.report, n, out, other)
 	return nil
 }
 
 // stillLed reports whether the same member leads. Without etcd it is true.
-func (e *etcd) stillLed(ctx context.Context, m *etcdMember) (bool, error) {
+func stillLed(ctx context.Context, e *rival.Etcd, m *rival.Member) (bool, error) {
 	if e == nil {
 		return true, nil
 	}
-	now, err := e.leader(ctx)
+	now, err := e.Leader(ctx)
 	return now == m, err
 }
 
@@ -231,25 +235,25 @@ func etcdStarter(clients int) func(context.Context, grpc.ClientConnInterface) er
 	return func(ctx context.Context, conn grpc.ClientConnInterface) error {
 		id := fmt.Sprintf("%d-%d", clients, next.Add(1))
 		request, active, run := "req/"+id, "active/"+id, "run/"+id
-		return etcdCommit(ctx, conn, etcdIfNew([]string{request, active}, []string{request, active, run}, value))
+		return rival.EtcdCommit(ctx, conn, rival.EtcdIfNew([]string{request, active}, []string{request, active, run}, value))
 	}
 }
 
 // commits puts what was found into the report.
-func reportCommits(r *report.Report, n int, out map[string]*contest.Outcome, rival *etcd) {
+func reportCommits(r *report.Report, n int, out map[string]*contest.Outcome, other *rival.Etcd) {
 	us, engine := out["holdfast"], out["engine"]
 	id, with := fmt.Sprintf("commit.%d", n), fmt.Sprintf(", %d clients", n)
 	p99 := func(o *contest.Outcome) float64 { return report.Quantile(report.Millis(o.Latencies), 0.99) }
-	if rival != nil {
+	if other != nil {
 		them := out[vsEtcd]
 		var rate, cpu, tail *report.Goal
-		if g, ok := commitGoals()[n]; ok && rival.counts() {
+		if g, ok := commitGoals()[n]; ok && etcdCounts(other) {
 			rate = report.AtLeast(g)
 		}
-		if n == engineClients && rival.counts() {
+		if n == engineClients && etcdCounts(other) {
 			cpu = report.AtMost(goalCommitCPU)
 		}
-		if n == tailClients && rival.counts() {
+		if n == tailClients && etcdCounts(other) {
 			tail = report.AtMost(goalCommitP99)
 		}
 		r.Add(id+".vs_etcd", "StartRun : etcd"+with, report.Ratio(us.Rate, them.Rate), "x", rate)
@@ -276,7 +280,7 @@ func reportCommits(r *report.Report, n int, out map[string]*contest.Outcome, riv
 	r.Add(id+".engine_rate", "commands that change nothing"+with, report.Median(engine.Rate), "/s", nil)
 }
 
-// counts reports whether the goals are about this version: they are about 3.6.
-func (e *etcd) counts() bool {
-	return !strings.HasPrefix(e.version, "3.4.") && !strings.HasPrefix(e.version, "3.5.")
+// etcdCounts reports whether the goals are about this version: they are about 3.6.
+func etcdCounts(e *rival.Etcd) bool {
+	return !strings.HasPrefix(e.Version, "3.4.") && !strings.HasPrefix(e.Version, "3.5.")
 }

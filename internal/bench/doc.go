@@ -3,7 +3,9 @@
 // with TLS, tokens and fsync as they are by default, and holds the figures against the goals of
 // docs/performance.md.
 //
-// It owns benchmarks and how they are counted and shown. It must not reach into a peer: what it
-// measures is what a client sees, and what the operating system says of the processes. A ratio is
-// between slices of one run that were interleaved, never between two runs.
+// It owns the benchmarks. Package load makes the load, contest has contenders take turns, rival
+// starts the systems to compare with, proc counts processor time and memory, and report shows the
+// figures. It must not reach into a peer: what it measures is what a client sees, and what the
+// operating system says of the processes. A ratio is between slices of one run that were
+// interleaved, never between two runs.
 package bench

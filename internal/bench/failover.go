@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-metal/holdfast/internal/bench/report"
+	"github.com/holdfast-metal/holdfast/internal/bench/rival"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -54,13 +55,13 @@ func kills(ctx context.Context, l *lab) (err error) {
 	if err := (&stock{lab: l}).fill(ctx, readFleet); err != nil {
 		return err
 	}
-	rival, err := l.rivalEtcd(ctx)
+	other, err := l.rivalEtcd(ctx)
 	if err != nil {
 		return err
 	}
-	if rival != nil {
-		defer func() { err = errors.Join(err, rival.close()) }()
-		if _, err := rival.fill(ctx, readFleet); err != nil {
+	if other != nil {
+		defer func() { err = errors.Join(err, other.Close()) }()
+		if _, err := fillEtcd(ctx, other, readFleet); err != nil {
 			return err
 		}
 	}
@@ -72,8 +73,8 @@ func kills(ctx context.Context, l *lab) (err error) {
 			return err
 		}
 		writes, reads = append(writes, w), append(reads, r)
-		if rival != nil {
-			t, err := rival.killLeader(ctx)
+		if other != nil {
+			t, err := killEtcdLeader(ctx, other)
 			if err != nil {
 				return err
 			}
@@ -83,7 +84,7 @@ func kills(ctx context.Context, l *lab) (err error) {
 	p50 := func(t []time.Duration) float64 { return report.Quantile(report.Millis(t), 0.5) }
 	most := func(t []time.Duration) float64 { return report.Quantile(report.Millis(t), 1) }
 	r := l.report
-	if rival != nil {
+	if other != nil {
 		r.Add("failover.p50_vs_etcd", "writes back after the leader was killed : etcd, p50", p50(writes)/p50(theirs),
 			"x", report.AtMost(goalBackP50))
 		r.Add("failover.max_vs_etcd", "the same, longest", most(writes)/most(theirs), "x", report.AtMost(goalBackMax))
@@ -152,38 +153,38 @@ func (l *lab) underLoad(ctx context.Context, do func() error) error {
 		readers: failoverReaders, write: relabel, read: getMachine(false)}.during(ctx, do)
 }
 
-// killLeader kills the leader of etcd and says how long writes were away.
-func (e *etcd) killLeader(ctx context.Context) (time.Duration, error) {
-	lead, err := e.leader(ctx)
+// killEtcdLeader kills the leader of etcd and says how long writes were away.
+func killEtcdLeader(ctx context.Context, e *rival.Etcd) (time.Duration, error) {
+	lead, err := e.Leader(ctx)
 	if err != nil {
 		return 0, err
 	}
 	var left, all []string
-	for _, m := range e.members {
-		if all = append(all, m.addr); m != lead {
-			left = append(left, m.addr)
+	for _, m := range e.Members {
+		if all = append(all, m.Addr); m != lead {
+			left = append(left, m.Addr)
 		}
 	}
 	value := []byte(strings.Repeat("x", etcdValue))
 	write := func(ctx context.Context, conn grpc.ClientConnInterface) error {
-		return etcdCommit(ctx, conn, etcdIfNew(nil, []string{machineID(int(chance(readFleet)))}, value))
+		return rival.EtcdCommit(ctx, conn, rival.EtcdIfNew(nil, []string{machineID(int(chance(readFleet)))}, value))
 	}
-	w := &witness{addrs: left, creds: e.creds, call: write}
+	w := &witness{addrs: left, creds: e.Creds, call: write}
 	var o absence
-	err = noise{creds: e.creds, addrs: all, writers: failoverWriters, readers: failoverReaders, write: write,
+	err = noise{creds: e.Creds, addrs: all, writers: failoverWriters, readers: failoverReaders, write: write,
 		read: func(ctx context.Context, conn grpc.ClientConnInterface) error {
-			return etcdGet(ctx, conn, machineID(int(chance(readFleet))))
+			return rival.EtcdGet(ctx, conn, machineID(int(chance(readFleet))))
 		}}.during(ctx, func() (err error) {
-		o, err = w.see(ctx, func() (event, error) { return now(lead.program.Kill) })
+		o, err = w.see(ctx, func() (event, error) { return now(lead.Program.Kill) })
 		return err
 	})
 	if err != nil {
 		return 0, err
 	}
-	if err := lead.start(); err != nil {
+	if err := lead.Start(); err != nil {
 		return 0, err
 	}
-	back := &witness{addrs: []string{lead.addr}, creds: e.creds, call: write} // until it takes part again
+	back := &witness{addrs: []string{lead.Addr}, creds: e.Creds, call: write} // until it takes part again
 	_, err = back.see(ctx, func() (event, error) { return now(func() error { return nil }) })
 	return o.back, err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/bench/contest"
 	"github.com/holdfast-metal/holdfast/internal/bench/report"
+	"github.com/holdfast-metal/holdfast/internal/bench/rival"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -104,35 +105,35 @@ func reads(ctx context.Context, l *lab, id string, writers int) (err error) {
 			return err
 		}
 	}
-	var rival *etcd
+	var other *rival.Etcd
 	if writers == 0 {
-		if rival, err = l.rivalEtcd(ctx); err != nil {
+		if other, err = l.rivalEtcd(ctx); err != nil {
 			return err
 		}
 	}
-	if rival != nil {
-		defer func() { err = errors.Join(err, rival.close()) }()
-		member, err := rival.fill(ctx, readFleet)
+	if other != nil {
+		defer func() { err = errors.Join(err, other.Close()) }()
+		member, err := fillEtcd(ctx, other, readFleet)
 		if err != nil {
 			return err
 		}
-		c, err := contest.NewCalls(l.conns, rival.creds, []string{member.addr},
+		c, err := contest.NewCalls(l.conns, other.Creds, []string{member.Addr},
 			func(ctx context.Context, conn grpc.ClientConnInterface) error {
-				return etcdGet(ctx, conn, machineID(int(chance(readFleet))))
+				return rival.EtcdGet(ctx, conn, machineID(int(chance(readFleet))))
 			})
-		if err := add(vsEtcd, c, err, member.program.PID()); err != nil {
+		if err := add(vsEtcd, c, err, member.Program.PID()); err != nil {
 			return err
 		}
 	}
 	if l.against(vsGRPC) {
 		cert, key := l.cluster.Files().Peer(followers[0].ID)
-		p, err := startRival(l.self, targetVerb, "--grpc", "--cert", cert, "--key", key)
+		p, err := rival.Start(l.self, rival.TargetVerb, "--grpc", "--cert", cert, "--key", key)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, p.close()) }()
-		c, err := contest.NewCalls(l.conns, creds, []string{p.addr}, getMachine(false))
-		if err := add(vsGRPC, c, err, p.pids...); err != nil {
+		defer func() { err = errors.Join(err, p.Close()) }()
+		c, err := contest.NewCalls(l.conns, creds, []string{p.Addr}, getMachine(false))
+		if err := add(vsGRPC, c, err, p.PIDs...); err != nil {
 			return err
 		}
 	}
@@ -191,21 +192,21 @@ func (l *lab) meanwhile(
 	return float64(done.Load()) / time.Since(began).Seconds(), err
 }
 
-// fill writes keys, and gives a member that does not lead.
-func (e *etcd) fill(ctx context.Context, n int) (*etcdMember, error) {
-	lead, err := e.leader(ctx)
+// fillEtcd writes keys, and gives a member that does not lead.
+func fillEtcd(ctx context.Context, e *rival.Etcd, n int) (*rival.Member, error) {
+	lead, err := e.Leader(ctx)
 	if err != nil {
 		return nil, err
 	}
 	value := []byte(strings.Repeat("x", etcdValue))
 	var next atomic.Int64
-	c, err := contest.NewCalls(contest.MaxConns, e.creds, []string{lead.addr},
+	c, err := contest.NewCalls(contest.MaxConns, e.Creds, []string{lead.Addr},
 		func(ctx context.Context, conn grpc.ClientConnInterface) error {
 			i := int(next.Add(1)) - 1
 			if i >= n {
 				return contest.ErrEnough
 			}
-			return etcdCommit(ctx, conn, etcdIfNew(nil, []string{machineID(i)}, value))
+			return rival.EtcdCommit(ctx, conn, rival.EtcdIfNew(nil, []string{machineID(i)}, value))
 		})
 	if err != nil {
 		return nil, err
@@ -213,7 +214,7 @@ func (e *etcd) fill(ctx context.Context, n int) (*etcdMember, error) {
 	if _, err := c.Run(ctx, readyTimeout); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	for _, m := range e.members {
+	for _, m := range e.Members {
 		if m != lead {
 			return m, c.Close()
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/serve"
 	"github.com/holdfast-metal/holdfast/internal/bench/report"
+	"github.com/holdfast-metal/holdfast/internal/bench/rival"
 	"github.com/holdfast-metal/holdfast/internal/cli"
 	"github.com/holdfast-metal/holdfast/providers/ironic/ironiclab"
 )
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asHoldfast) != "" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		code := cli.Main(ctx, cli.OSStreams(), os.Args[1:], serve.Command("test"), serve.FakeHardwareCommand(),
-			targetCommand())
+			rival.TargetCommand(newMachine(0)))
 		stop()
 		os.Exit(code)
 	}

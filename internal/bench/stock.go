@@ -75,8 +75,8 @@ func (s *stock) fill(ctx context.Context, n int) error {
 	return err
 }
 
-// take returns a machine that nobody was given before. It fails with contest.ErrEnough when there is
-// none.
+// take returns a machine that nobody was given before. It fails with contest.ErrEnough when there
+// is none.
 func (s *stock) take() (string, error) {
 	i := int(s.taken.Add(1)) - 1
 	if i >= s.made {

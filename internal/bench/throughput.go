@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/bench/contest"
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
 	"github.com/holdfast-metal/holdfast/internal/bench/report"
+	"github.com/holdfast-metal/holdfast/internal/bench/rival"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 )
 
@@ -52,8 +53,8 @@ func throughput(ctx context.Context, l *lab) (err error) {
 	cert, key := l.cluster.Files().Peer(follower.ID)
 	secure := []string{"--cert", cert, "--key", key}
 	rivals := []opponent{
-		{"empty TLS", l.self, append([]string{targetVerb}, secure...)},
-		{"empty", l.self, []string{targetVerb}},
+		{"empty TLS", l.self, append([]string{rival.TargetVerb}, secure...)},
+		{"empty", l.self, []string{rival.TargetVerb}},
 	}
 	if gateway, why := l.redis(); why == "" {
 		rivals = append(rivals, opponent{"redis TLS", gateway,
@@ -66,14 +67,14 @@ func throughput(ctx context.Context, l *lab) (err error) {
 		if r.name != "empty" {
 			t.TLS = targets[0].TLS
 		}
-		p, err := startRival(r.program, r.args...)
+		p, err := rival.Start(r.program, r.args...)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, p.close()) }()
-		t.Addr = p.addr
+		defer func() { err = errors.Join(err, p.Close()) }()
+		t.Addr = p.Addr
 		targets = append(targets, t)
-		all = append(all, &contest.Contender{Name: r.name, Procs: map[string][]int{"server": p.pids}})
+		all = append(all, &contest.Contender{Name: r.name, Procs: map[string][]int{"server": p.PIDs}})
 	}
 	for i, c := range all {
 		press, err := newLoad(ctx, targets[i], l.conns, agents)

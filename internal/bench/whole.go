@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-metal/holdfast/internal/bench/contest"
 	"github.com/holdfast-metal/holdfast/internal/bench/report"
+	"github.com/holdfast-metal/holdfast/internal/bench/rival"
 )
 
 // wholeRuns has clients start runs one after the other, and read machines, in turn with Ironic that
@@ -22,12 +22,12 @@ func wholeRuns(ctx context.Context, l *lab) (err error) {
 	if err != nil {
 		return err
 	}
-	rival, err := l.rivalIronic(ctx)
+	other, err := l.rivalIronic(ctx)
 	if err != nil {
 		return err
 	}
-	if rival != nil {
-		defer func() { err = errors.Join(err, rival.close()) }()
+	if other != nil {
+		defer func() { err = errors.Join(err, other.Close()) }()
 	}
 	at, creds, procs := []string{leader.GRPCAddr}, l.cluster.Credentials(), map[string][]int{"leader": {leader.PID()}}
 	machines := &stock{lab: l}
@@ -49,8 +49,8 @@ func wholeRuns(ctx context.Context, l *lab) (err error) {
 			{Name: "runs", Load: &starter{Calls: whole, stock: machines, want: readFleet}, Procs: procs, Clients: wholeClients},
 			{Name: "gets", Load: gets, Procs: procs},
 		}
-		if rival != nil {
-			all = append(all, rival.contenders(l.slice)...)
+		if other != nil {
+			all = append(all, other.Contenders(l.slice, wholeClients)...)
 		}
 		l.say("%d rounds of %s each: %d clients", l.rounds, l.slice, wholeClients)
 		out, err := contest.Interleave(ctx, l.rounds, l.slice, all)
@@ -63,6 +63,24 @@ func wholeRuns(ctx context.Context, l *lab) (err error) {
 		reportWhole(l.report, out)
 		return nil
 	})
+}
+
+// rivalIronic starts Ironic if it is to be compared with; nil if not.
+func (l *lab) rivalIronic(ctx context.Context) (*rival.Ironic, error) {
+	if !l.against(vsIronic) {
+		return nil, nil //nolint:nilnil // nothing to compare with is no error
+	}
+	if missing := rival.MissingIronic(l.ironic); missing != "" {
+		l.report.Note("nothing was compared with Ironic, so that there are no verdicts about it: there is no %s "+
+			"(apt-get install --no-install-recommends ironic-api ironic-conductor)", missing)
+		return nil, nil //nolint:nilnil // the same
+	}
+	l.say("starting Ironic with fake hardware, in %s", l.dir)
+	i, err := rival.StartIronic(ctx, l.ironic, l.dir)
+	if err == nil {
+		l.report.Note("Ironic is %s: one conductor, %d workers of the API, SQLite", i.Version, len(i.Workers)-1)
+	}
+	return i, err
 }
 
 // wholeRun starts a run on a machine that had none and waits for its end.
@@ -81,27 +99,12 @@ func (s *stock) wholeRun(e *ends) func(context.Context, grpc.ClientConnInterface
 	}
 }
 
-// The names of what Ironic is measured in.
-const (
-	ironicDeploys = "Ironic's deployments"
-	ironicGets    = "Ironic's reads"
-)
-
-// contenders are Ironic that deploys, and that is read.
-func (i *ironic) contenders(slice time.Duration) []*contest.Contender {
-	first := wholeClients + int(ironicFirst*slice.Seconds())
-	return []*contest.Contender{
-		{Name: ironicDeploys, Load: &deployments{ironic: i, want: first}, Procs: i.procs(), Clients: wholeClients},
-		{Name: ironicGets, Load: nodeReads{i}, Procs: i.procs()},
-	}
-}
-
 // whole puts what was found into the report. There is a verdict only against an Ironic that was
 // measured beside it.
 func reportWhole(r *report.Report, out map[string]*contest.Outcome) {
 	runs, gets := out["runs"], out["gets"]
 	took, with := report.Millis(runs.Latencies), fmt.Sprintf(", %d clients", wholeClients)
-	deploys, reads := out[ironicDeploys], out[ironicGets]
+	deploys, reads := out[rival.IronicDeploys], out[rival.IronicGets]
 	if deploys != nil && reads != nil {
 		r.Add("runs.vs_ironic", "whole runs on fake machines : deployments of Ironic"+with,
 			report.Ratio(runs.Rate, deploys.Rate), "x", report.AtLeast(goalRuns))

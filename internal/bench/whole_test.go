@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/internal/bench/contest"
 	"github.com/holdfast-metal/holdfast/internal/bench/report"
+	"github.com/holdfast-metal/holdfast/internal/bench/rival"
 )
 
 // wholeOutcome is what three rounds have shown.
@@ -32,13 +33,16 @@ func TestWhole(t *testing.T) {
 		{"nobody", nil, []row{{"runs.rate", 400, ""}, {"runs.p50", 1, ""}, {"runs.p99", 1, ""}, {"runs.leader_cpu", 1, ""},
 			{"runs.gets", 20_000, ""}}},
 		{"both met",
-			map[string]*contest.Outcome{ironicDeploys: wholeOutcome(8, 6, 10), ironicGets: wholeOutcome(100, 100, 100)},
+			map[string]*contest.Outcome{rival.IronicDeploys: wholeOutcome(8, 6, 10),
+				rival.IronicGets: wholeOutcome(100, 100, 100)},
 			[]row{{"runs.vs_ironic", 50, "yes"}, {"runs.gets_vs_ironic", 200, "yes"}, {"runs.rate", 400, ""}}},
 		{"one missed",
-			map[string]*contest.Outcome{ironicDeploys: wholeOutcome(8, 6, 10), ironicGets: wholeOutcome(100, 200, 300)},
+			map[string]*contest.Outcome{rival.IronicDeploys: wholeOutcome(8, 6, 10),
+				rival.IronicGets: wholeOutcome(100, 200, 300)},
 			[]row{{"runs.vs_ironic", 50, "yes"}, {"runs.gets_vs_ironic", 100, "no"}}},
 		{"the other one",
-			map[string]*contest.Outcome{ironicDeploys: wholeOutcome(10, 10, 10), ironicGets: wholeOutcome(50, 50, 50)},
+			map[string]*contest.Outcome{rival.IronicDeploys: wholeOutcome(10, 10, 10),
+				rival.IronicGets: wholeOutcome(50, 50, 50)},
 			[]row{{"runs.vs_ironic", 40, "no"}, {"runs.gets_vs_ironic", 400, "yes"}}},
 	} {
 		out := map[string]*contest.Outcome{}
@@ -63,18 +67,5 @@ func TestWhole(t *testing.T) {
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: -want +got\n%s", tt.name, diff)
 		}
-	}
-}
-
-// TestIronicTakes: a node is deployed once.
-func TestIronicTakes(t *testing.T) {
-	i := &ironic{nodes: []string{"a", "b"}}
-	var got []string
-	for range 3 {
-		id, _ := i.take() // the third fails: there is none
-		got = append(got, id)
-	}
-	if diff := cmp.Diff([]string{"a", "b", ""}, got); diff != "" {
-		t.Errorf("-want +got\n%s", diff)
 	}
 }

@@ -1,4 +1,4 @@
-package bench
+package rival
 
 import (
 	"context"
@@ -31,64 +31,52 @@ const (
 	// between two looks of a client that waits. It makes no more deployments with 30 ms or 400
 	ironicPoll    = 200 * time.Millisecond
 	ironicTimeout = time.Minute // of one deployment
-	ironicFirst   = 20          // nodes that are made for the first slice, for each second of it
+	fillTimeout   = 10 * time.Minute
+	ironicFirst   = 20 // nodes that are made for the first slice, for each second of it
 )
 
-// ironic is OpenStack Ironic with fake hardware: one conductor, an API with a worker for each
+// Ironic is OpenStack Ironic with fake hardware: one conductor, an API with a worker for each
 // processor, JSON-RPC between them and SQLite, which syncs each transaction.
 //
 // It is SQLite because that is what it is fastest with here: the conductor is one thread of Python,
 // which is what limits it, and MariaDB took as much of it for a deployment (45 ms) and a process
 // more. SQLite's log is written ahead (ironiclab). The API is ironic-api itself: uWSGI, as Debian's
 // service has it, closes each connection and was no faster.
-type ironic struct {
+type Ironic struct {
 	*ironiclab.Lab
 
-	version        string
+	Version string
+	Workers []int // and their parent: the processes of the API
+
 	conductor, api *localcluster.Program
-	workers        []int // and their parent: the processes of the API
 	ports          *freeport.Block
 	nodes          []string
 	taken          atomic.Int64
 }
 
-// rivalIronic starts Ironic if it is to be compared with; nil if not.
-func (l *lab) rivalIronic(ctx context.Context) (*ironic, error) {
-	if !l.against(vsIronic) {
-		return nil, nil //nolint:nilnil // nothing to compare with is no error
-	}
-	if missing := (ironiclab.Config{Programs: l.ironic}).Missing(); missing != "" {
-		l.report.Note("nothing was compared with Ironic, so that there are no verdicts about it: there is no %s "+
-			"(apt-get install --no-install-recommends ironic-api ironic-conductor)", missing)
-		return nil, nil //nolint:nilnil // the same
-	}
-	l.say("starting Ironic with fake hardware, in %s", l.dir)
-	i, err := l.startIronic(ctx)
-	if err == nil {
-		l.report.Note("Ironic is %s: one conductor, %d workers of the API, SQLite", i.version, len(i.workers)-1)
-	}
-	return i, err
-}
+// MissingIronic returns a program of Ironic that is not there, "" if all are. Programs is their
+// directory; empty: $PATH.
+func MissingIronic(programs string) string { return ironiclab.Config{Programs: programs}.Missing() }
 
-// startIronic starts one and waits until its conductor is there.
-func (s *session) startIronic(ctx context.Context) (i *ironic, err error) {
-	i = &ironic{}
+// StartIronic starts one with its data below a directory, and waits until its conductor is there.
+func StartIronic(ctx context.Context, programs, dir string) (i *Ironic, err error) {
+	i = &Ironic{}
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("start Ironic: %w", err), i.close())
+			err = errors.Join(fmt.Errorf("start Ironic: %w", err), i.Close())
 		}
 	}()
 	if i.ports, err = freeport.Claim(ctx, 2); err != nil {
 		return i, err
 	}
 	cfg := ironiclab.Config{
-		Programs: s.ironic,
-		Dir:      filepath.Join(s.dir, "ironic"),
+		Programs: programs,
+		Dir:      filepath.Join(dir, "ironic"),
 		API:      i.ports.Address("127.0.0.1"),
 		RPC:      i.ports.Address("127.0.0.1"),
 		Workers:  runtime.NumCPU(), Settings: ironicSettings,
 	}
-	if i.version, err = cfg.Version(ctx); err != nil {
+	if i.Version, err = cfg.Version(ctx); err != nil {
 		return i, err
 	}
 	if i.Lab, err = ironiclab.Prepare(ctx, cfg); err != nil {
@@ -106,12 +94,12 @@ func (s *session) startIronic(ctx context.Context) (i *ironic, err error) {
 	if err := i.wait(ctx); err != nil {
 		return i, err
 	}
-	i.workers, err = proc.Family(i.api.PID())
+	i.Workers, err = proc.Family(i.api.PID())
 	return i, err
 }
 
 // wait waits until the API has a conductor.
-func (i *ironic) wait(ctx context.Context) error {
+func (i *Ironic) wait(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, readyTimeout)
 	defer stop()
 	for {
@@ -133,7 +121,8 @@ func (i *ironic) wait(ctx context.Context) error {
 	}
 }
 
-func (i *ironic) close() error {
+// Close kills its processes.
+func (i *Ironic) Close() error {
 	var errs []error
 	for _, p := range []*localcluster.Program{i.api, i.conductor} {
 		if p != nil {
@@ -141,7 +130,7 @@ func (i *ironic) close() error {
 		}
 	}
 	if i.Lab != nil {
-		i.Close()
+		i.Lab.Close()
 	}
 	if i.ports != nil {
 		errs = append(errs, i.ports.Release())
@@ -150,20 +139,20 @@ func (i *ironic) close() error {
 }
 
 // procs are the processes of Ironic, whose processor time is counted.
-func (i *ironic) procs() map[string][]int {
-	return map[string][]int{"conductor": {i.conductor.PID()}, "api": i.workers}
+func (i *Ironic) procs() map[string][]int {
+	return map[string][]int{"conductor": {i.conductor.PID()}, "api": i.Workers}
 }
 
 // fill makes nodes until n are there to be deployed. Nodes are deployed once: to make one costs
 // Ironic less than to bring one back, and is not measured either.
-func (i *ironic) fill(ctx context.Context, n int) error {
+func (i *Ironic) fill(ctx context.Context, n, clients int) error {
 	missing := n - (len(i.nodes) - int(i.taken.Load()))
 	if missing <= 0 {
 		return nil
 	}
 	made := make([]string, missing)
 	var next atomic.Int64
-	_, err := contest.Press(ctx, wholeClients, runsTimeout, func(ctx context.Context, _ int) (err error) {
+	_, err := contest.Press(ctx, clients, fillTimeout, func(ctx context.Context, _ int) (err error) {
 		k := int(next.Add(1)) - 1
 		if k >= missing {
 			return contest.ErrEnough
@@ -177,7 +166,7 @@ func (i *ironic) fill(ctx context.Context, n int) error {
 
 // take returns a node that nobody was given before. It fails with contest.ErrEnough when there is
 // none.
-func (i *ironic) take() (string, error) {
+func (i *Ironic) take() (string, error) {
 	k := int(i.taken.Add(1)) - 1
 	if k >= len(i.nodes) {
 		i.taken.Add(-1)
@@ -189,14 +178,15 @@ func (i *ironic) take() (string, error) {
 // deployments are clients that have nodes deployed: each asks for one, waits until it is active,
 // and asks for the next.
 type deployments struct {
-	*ironic
-	want int // nodes for the next slice
+	*Ironic
+	clients int
+	want    int // nodes for the next slice
 }
 
-func (d *deployments) Prepare(ctx context.Context) error { return d.fill(ctx, d.want) }
+func (d *deployments) Prepare(ctx context.Context) error { return d.fill(ctx, d.want, d.clients) }
 
 func (d *deployments) Run(ctx context.Context, length time.Duration) ([]time.Duration, error) {
-	latencies, err := contest.Press(ctx, wholeClients, length, func(ctx context.Context, _ int) error {
+	latencies, err := contest.Press(ctx, d.clients, length, func(ctx context.Context, _ int) error {
 		id, err := d.take()
 		if err != nil {
 			return err
@@ -210,12 +200,31 @@ func (d *deployments) Run(ctx context.Context, length time.Duration) ([]time.Dur
 }
 
 // nodeReads are clients that read any of the nodes, each again as soon as it is answered.
-type nodeReads struct{ *ironic }
+type nodeReads struct {
+	*Ironic
+	clients int
+}
 
 func (r nodeReads) Run(ctx context.Context, length time.Duration) ([]time.Duration, error) {
-	return contest.Press(ctx, wholeClients, length, func(ctx context.Context, _ int) error {
+	return contest.Press(ctx, r.clients, length, func(ctx context.Context, _ int) error {
 		ctx, stop := context.WithTimeout(ctx, ironicTimeout)
 		defer stop()
 		return r.Do(ctx, http.MethodGet, "/v1/nodes/"+r.nodes[rand.IntN(len(r.nodes))], nil, nil) //nolint:gosec // no secret
 	})
+}
+
+// The names of what Ironic is measured in.
+const (
+	IronicDeploys = "Ironic's deployments"
+	IronicGets    = "Ironic's reads"
+)
+
+// Contenders are Ironic that deploys, and that is read.
+func (i *Ironic) Contenders(slice time.Duration, clients int) []*contest.Contender {
+	first := clients + int(ironicFirst*slice.Seconds())
+	return []*contest.Contender{
+		{Name: IronicDeploys, Load: &deployments{Ironic: i, clients: clients, want: first}, Procs: i.procs(),
+			Clients: clients},
+		{Name: IronicGets, Load: nodeReads{i, clients}, Procs: i.procs()},
+	}
 }

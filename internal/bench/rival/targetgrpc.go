@@ -1,4 +1,4 @@
-package bench
+package rival
 
 import (
 	"context"
@@ -27,7 +27,7 @@ func (s sameMachine) GetMachine(context.Context, *holdfastv1.GetMachineRequest) 
 }
 
 // serveGRPC is serveTarget for gRPC.
-func serveGRPC(ctx context.Context, out io.Writer, cert, key string) error {
+func serveGRPC(ctx context.Context, out io.Writer, cert, key string, machine *holdfastv1.Machine) error {
 	creds, err := credentials.NewServerTLSFromFile(cert, key)
 	if err != nil {
 		return fmt.Errorf("load the certificate: %w", err)
@@ -37,7 +37,7 @@ func serveGRPC(ctx context.Context, out io.Writer, cert, key string) error {
 		return fmt.Errorf("listen: %w", err)
 	}
 	srv := grpc.NewServer(grpc.Creds(creds))
-	holdfastv1.RegisterMachineServiceServer(srv, sameMachine{machine: newMachine(0)})
+	holdfastv1.RegisterMachineServiceServer(srv, sameMachine{machine: machine})
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		<-ctx.Done()

@@ -1,4 +1,4 @@
-package bench
+package rival
 
 import (
 	"bufio"
@@ -20,18 +20,20 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// targetVerb runs the empty handler that peers are compared with, in a process of this program.
-const targetVerb = "target"
+// TargetVerb runs the empty handler that peers are compared with, in a process of this program.
+const TargetVerb = "target"
 
-// targetCommand returns the hidden command that runs the empty handler. It ends with its standard
-// input, so it does not survive a benchmark that is killed.
-func targetCommand() *cobra.Command {
+// TargetCommand returns the hidden command that runs the empty handler. It ends with its standard
+// input, so it does not survive a benchmark that is killed. Over gRPC it always answers the
+// machine.
+func TargetCommand(machine *holdfastv1.Machine) *cobra.Command {
 	var cert, key string
 	var speaksGRPC bool
 	cmd := &cobra.Command{
-		Use: targetVerb, Hidden: true, Args: cobra.NoArgs, Short: "Run what a benchmark compares a peer with",
+		Use: TargetVerb, Hidden: true, Args: cobra.NoArgs, Short: "Run what a benchmark compares a peer with",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := context.WithCancel(cmd.Context())
 			defer stop()
@@ -40,7 +42,7 @@ func targetCommand() *cobra.Command {
 				stop()
 			}()
 			if speaksGRPC {
-				return serveGRPC(ctx, cmd.OutOrStdout(), cert, key)
+				return serveGRPC(ctx, cmd.OutOrStdout(), cert, key, machine)
 			}
 			return serveTarget(ctx, cmd.OutOrStdout(), cert, key,
 				http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -89,17 +91,17 @@ func serveTarget(ctx context.Context, out io.Writer, cert, key string, h http.Ha
 	return g.Wait()
 }
 
-// rival is a process that the product is compared with.
-type rival struct {
-	addr string
-	pids []int
+// Process is a process that the product is compared with.
+type Process struct {
+	Addr string
+	PIDs []int
 	cmd  *exec.Cmd
 	in   io.Closer
 }
 
-// startRival starts one and waits until it serves: it writes its address, and the ids of all its
+// Start starts one and waits until it serves: it writes its address, and the ids of all its
 // processes.
-func startRival(program string, args ...string) (*rival, error) {
+func Start(program string, args ...string) (*Process, error) {
 	kind := filepath.Base(program)
 	cmd := exec.Command(program, args...) //nolint:gosec // our own executables; they end with their standard input
 	in, err := cmd.StdinPipe()
@@ -115,27 +117,27 @@ func startRival(program string, args ...string) (*rival, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", kind, err)
 	}
-	r := &rival{cmd: cmd, in: in}
+	r := &Process{cmd: cmd, in: in}
 	late := time.AfterFunc(load.CallTimeout, func() { _ = in.Close() })
 	defer late.Stop()
 	line, err := bufio.NewReader(out).ReadString('\n')
 	fields := strings.Fields(line)
 	if err != nil || len(fields) < 2 {
-		return nil, fmt.Errorf("start %s: it does not serve: %w: %s", kind, errors.Join(err, r.close()), said.String())
+		return nil, fmt.Errorf("start %s: it does not serve: %w: %s", kind, errors.Join(err, r.Close()), said.String())
 	}
-	r.addr = fields[0]
+	r.Addr = fields[0]
 	for _, f := range fields[1:] {
 		pid, err := strconv.Atoi(f)
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("start %s: read the id of a process: %w", kind, err), r.close())
+			return nil, errors.Join(fmt.Errorf("start %s: read the id of a process: %w", kind, err), r.Close())
 		}
-		r.pids = append(r.pids, pid)
+		r.PIDs = append(r.PIDs, pid)
 	}
 	return r, nil
 }
 
-// close ends the process.
-func (r *rival) close() error {
+// Close ends the process.
+func (r *Process) Close() error {
 	_ = r.in.Close()
 	late := time.AfterFunc(load.CallTimeout, func() { _ = r.cmd.Process.Kill() })
 	defer late.Stop()

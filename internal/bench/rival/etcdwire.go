@@ -1,4 +1,4 @@
-package bench
+package rival
 
 import (
 	"context"
@@ -79,8 +79,8 @@ func etcdBytes(b []byte, num protowire.Number, v []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, num, protowire.BytesType), v)
 }
 
-// etcdIfNew is a transaction that writes keys if none of those in absent is there.
-func etcdIfNew(absent []string, puts []string, value []byte) []byte {
+// EtcdIfNew is a transaction that writes keys if none of those in absent is there.
+func EtcdIfNew(absent []string, puts []string, value []byte) []byte {
 	var txn []byte
 	for _, key := range absent {
 		var c []byte
@@ -95,8 +95,8 @@ func etcdIfNew(absent []string, puts []string, value []byte) []byte {
 	return txn
 }
 
-// etcdCommit makes such a transaction. One that was not carried out is an error.
-func etcdCommit(ctx context.Context, conn grpc.ClientConnInterface, txn []byte) error {
+// EtcdCommit makes such a transaction. One that was not carried out is an error.
+func EtcdCommit(ctx context.Context, conn grpc.ClientConnInterface, txn []byte) error {
 	fields, err := etcdCall(ctx, conn, etcdTxn, txn)
 	if err == nil && fields[2].number != 1 {
 		err = errors.New("etcd: the transaction was not carried out: a key is there already")
@@ -104,8 +104,8 @@ func etcdCommit(ctx context.Context, conn grpc.ClientConnInterface, txn []byte) 
 	return err
 }
 
-// etcdGet reads one key, linearizably.
-func etcdGet(ctx context.Context, conn grpc.ClientConnInterface, key string) error {
+// EtcdGet reads one key, linearizably.
+func EtcdGet(ctx context.Context, conn grpc.ClientConnInterface, key string) error {
 	fields, err := etcdCall(ctx, conn, etcdRange, etcdBytes(nil, 1, []byte(key)))
 	if err == nil && fields[4].number != 1 {
 		err = fmt.Errorf("etcd: key %s is not there", key)

@@ -1,4 +1,4 @@
-package bench
+package rival
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 // TestEtcdTransaction holds the bytes against what protoc makes of the same transaction by etcd's
 // rpc.proto.
 func TestEtcdTransaction(t *testing.T) {
-	got := etcdIfNew([]string{"a"}, []string{"a", "b"}, []byte("v"))
+	got := EtcdIfNew([]string{"a"}, []string{"a", "b"}, []byte("v"))
 	want := []byte{
 		0x0a, 0x07, 0x10, 0x01, 0x1a, 0x01, 'a', 0x28, 0x00, // compare: target CREATE, key a, create_revision 0
 		0x12, 0x08, 0x12, 0x06, 0x0a, 0x01, 'a', 0x12, 0x01, 'v', // success: put a
@@ -36,7 +36,7 @@ func TestEtcdFields(t *testing.T) {
 }
 
 func FuzzEtcdFields(f *testing.F) {
-	f.Add(etcdIfNew([]string{"a"}, []string{"b"}, nil))
+	f.Add(EtcdIfNew([]string{"a"}, []string{"b"}, nil))
 	f.Add([]byte{0x0a, 0xff})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		fields, err := etcdFields(b)

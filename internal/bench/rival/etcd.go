@@ -1,4 +1,9 @@
-package bench
+// Package rival starts the systems that the product is compared with, beside the peers and in the
+// same way: etcd, Ironic with fake hardware, and empty handlers in a process of their own.
+//
+// It owns their processes, their clients, and the choice of settings that are fair to them. It must
+// not know the benchmarks, nor start peers.
+package rival
 
 import (
 	"context"
@@ -20,29 +25,31 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/wait"
 )
 
-const etcdMembers = 3
+const (
+	etcdMembers  = 3
+	readyTimeout = time.Minute // of a system that starts
+)
 
-// etcd is a cluster of etcd: as many members as there are peers, as it is by default, with TLS as
+// Etcd is a cluster of etcd: as many members as there are peers, as it is by default, with TLS as
 // the peers have it, on the same disk.
-type etcd struct {
-	version string
-	members []*etcdMember
-	creds   credentials.TransportCredentials
+type Etcd struct {
+	Version string
+	Members []*Member
+	Creds   credentials.TransportCredentials
 	ports   *freeport.Block
 }
 
-type etcdMember struct {
-	addr    string
-	program *localcluster.Program
-	start   func() error
+// Member is one member of a cluster of etcd.
+type Member struct {
+	Addr    string
+	Program *localcluster.Program
+	Start   func() error // starts it again
 }
 
-// findEtcd returns the program, or why there is none.
-func (s *session) findEtcd() (program, why string) {
-	if s.etcd != "" {
-		return s.etcd, ""
-	}
-	beside := filepath.Join(filepath.Dir(s.binary), "etcd")
+// FindEtcd returns the program of etcd in the directory of another program, else the one of $PATH,
+// or why there is none.
+func FindEtcd(binary string) (program, why string) {
+	beside := filepath.Join(filepath.Dir(binary), "etcd")
 	if _, err := os.Stat(beside); err == nil {
 		return beside, ""
 	}
@@ -52,16 +59,16 @@ func (s *session) findEtcd() (program, why string) {
 	return "", "there is no " + beside + " (make build-etcd), and no etcd in $PATH (apt-get install etcd-server)"
 }
 
-// startEtcd starts one and waits until it has a leader.
-func (s *session) startEtcd(ctx context.Context, program string) (e *etcd, err error) {
-	dir := filepath.Join(s.dir, "etcd")
+// StartEtcd starts one with its data below a directory, and waits until it has a leader.
+func StartEtcd(ctx context.Context, program, dir string) (e *Etcd, err error) {
+	dir = filepath.Join(dir, "etcd")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("start etcd: %w", err)
 	}
-	e = &etcd{}
+	e = &Etcd{}
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("start etcd: %w", err), e.close())
+			err = errors.Join(fmt.Errorf("start etcd: %w", err), e.Close())
 		}
 	}()
 	if e.ports, err = freeport.Claim(ctx, 2*etcdMembers); err != nil {
@@ -70,7 +77,7 @@ func (s *session) startEtcd(ctx context.Context, program string) (e *etcd, err e
 	var names, peers, initial []string
 	for i := range etcdMembers {
 		names = append(names, fmt.Sprintf("e%d", i+1))
-		e.members = append(e.members, &etcdMember{addr: e.ports.Address("127.0.0.1")})
+		e.Members = append(e.Members, &Member{Addr: e.ports.Address("127.0.0.1")})
 		peers = append(peers, "https://"+e.ports.Address("127.0.0.1"))
 		initial = append(initial, names[i]+"="+peers[i])
 	}
@@ -82,10 +89,10 @@ func (s *session) startEtcd(ctx context.Context, program string) (e *etcd, err e
 	if err != nil {
 		return e, err
 	}
-	e.creds = credentials.NewTLS(tls)
-	for i, m := range e.members {
+	e.Creds = credentials.NewTLS(tls)
+	for i, m := range e.Members {
 		cert, key := files.Peer(names[i])
-		public := "https://" + m.addr
+		public := "https://" + m.Addr
 		args := []string{"--name", names[i], "--data-dir", filepath.Join(dir, names[i]), "--logger", "zap",
 			"--log-level", "error",
 			"--listen-client-urls", public, "--advertise-client-urls", public, "--listen-peer-urls", peers[i],
@@ -94,31 +101,31 @@ func (s *session) startEtcd(ctx context.Context, program string) (e *etcd, err e
 				","), "--initial-cluster-state", "new", "--initial-cluster-token", "bench",
 			"--cert-file", cert, "--key-file", key, "--trusted-ca-file", files.CA, "--client-cert-auth",
 			"--peer-cert-file", cert, "--peer-key-file", key, "--peer-trusted-ca-file", files.CA, "--peer-client-cert-auth"}
-		m.start = func() (err error) {
-			m.program, err = localcluster.StartProgram(program, args, nil, filepath.Join(dir, names[i]+".log"))
+		m.Start = func() (err error) {
+			m.Program, err = localcluster.StartProgram(program, args, nil, filepath.Join(dir, names[i]+".log"))
 			return err
 		}
-		if err := m.start(); err != nil {
+		if err := m.Start(); err != nil {
 			return e, err
 		}
 	}
-	_, err = e.leader(ctx)
+	_, err = e.Leader(ctx)
 	return e, err
 }
 
-// leader waits until a member says that it leads, and gives it.
-func (e *etcd) leader(ctx context.Context) (*etcdMember, error) {
+// Leader waits until a member says that it leads, and gives it.
+func (e *Etcd) Leader(ctx context.Context) (*Member, error) {
 	ctx, stop := context.WithTimeout(ctx, readyTimeout)
 	defer stop()
 	for {
 		var last error
-		for _, m := range e.members {
+		for _, m := range e.Members {
 			leads, version, err := e.ask(ctx, m)
 			if err != nil {
 				last = err
 				continue
 			}
-			if e.version = version; leads {
+			if e.Version = version; leads {
 				return m, nil
 			}
 		}
@@ -128,10 +135,10 @@ func (e *etcd) leader(ctx context.Context) (*etcdMember, error) {
 	}
 }
 
-func (e *etcd) ask(ctx context.Context, m *etcdMember) (leads bool, version string, err error) {
+func (e *Etcd) ask(ctx context.Context, m *Member) (leads bool, version string, err error) {
 	ctx, stop := context.WithTimeout(ctx, time.Second)
 	defer stop()
-	conn, err := grpc.NewClient(m.addr, grpc.WithTransportCredentials(e.creds))
+	conn, err := grpc.NewClient(m.Addr, grpc.WithTransportCredentials(e.Creds))
 	if err != nil {
 		return false, "", err
 	}
@@ -140,31 +147,32 @@ func (e *etcd) ask(ctx context.Context, m *etcdMember) (leads bool, version stri
 }
 
 // ended reports which members have ended, and what they said last.
-func (e *etcd) ended() error {
-	for _, m := range e.members {
+func (e *Etcd) ended() error {
+	for _, m := range e.Members {
 		select {
-		case <-m.program.Done():
-			return fmt.Errorf("a member has ended; the end of its log:\n%s", m.program.LogTail(2000))
+		case <-m.Program.Done():
+			return fmt.Errorf("a member has ended; the end of its log:\n%s", m.Program.LogTail(2000))
 		default:
 		}
 	}
 	return nil
 }
 
-// pids returns the processes of all members.
-func (e *etcd) pids() []int {
+// PIDs returns the processes of all members.
+func (e *Etcd) PIDs() []int {
 	var all []int
-	for _, m := range e.members {
-		all = append(all, m.program.PID())
+	for _, m := range e.Members {
+		all = append(all, m.Program.PID())
 	}
 	return all
 }
 
-func (e *etcd) close() error {
+// Close kills all members.
+func (e *Etcd) Close() error {
 	var errs []error
-	for _, m := range e.members {
-		if m.program != nil {
-			errs = append(errs, m.program.Kill())
+	for _, m := range e.Members {
+		if m.Program != nil {
+			errs = append(errs, m.Program.Kill())
 		}
 	}
 	if e.ports != nil {
