@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
@@ -72,7 +73,7 @@ func (n *Node) awaitSuccessor(ctx context.Context, most time.Duration) (id strin
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	for {
-		changed := n.changed.wait()
+		changed := n.changed.Wait()
 		if id, self, ok := n.Leader(); ok && !self {
 			return id, true
 		}
@@ -101,7 +102,7 @@ func (n *Node) transferTo(ctx context.Context, to string) error {
 	if err != nil {
 		return fmt.Errorf("hand the leadership to %s: %w", to, err)
 	}
-	if err := await(ctx, n.raft.LeadershipTransferToServer(s.ID, addr)); err != nil {
+	if err := wait.For(ctx, n.raft.LeadershipTransferToServer(s.ID, addr)); err != nil {
 		return fmt.Errorf("hand the leadership to %s: %w", to, err)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
@@ -174,10 +175,10 @@ func (b *batcher) answer(batch []*proposal, results []fsm.Result, err *OutcomeEr
 func propose(r proposer, data []byte, commands int) results {
 	future := r.Apply(data, enqueueTimeout)
 	return func(ctx context.Context) ([]fsm.Result, *OutcomeError) {
-		if err := await(ctx, future); err != nil {
+		if err := wait.For(ctx, future); err != nil {
 			// The future's index may be read only after it has answered. Until then Raft
 			// writes it.
-			waiting := errors.Is(err, errAwait)
+			waiting := errors.Is(err, wait.ErrStopped)
 			return nil, &OutcomeError{
 				Outcome: raftOutcome(err, waiting || future.Index() > 0),
 				Err:     fmt.Errorf("commit: %w", err),
@@ -188,21 +189,5 @@ func propose(r proposer, data []byte, commands int) results {
 			return nil, &OutcomeError{Outcome: Unknown, Err: errors.New("this peer's state machine has stopped")}
 		}
 		return results, nil
-	}
-}
-
-var errAwait = errors.New("stopped waiting")
-
-// await waits for a Raft future until ctx ends. Futures know no contexts, so one that
-// outlives ctx leaks its goroutine until it answers. It never answers if Raft is shut down
-// before the state machine reaches the entry.
-func await(ctx context.Context, f raft.Future) error {
-	done := make(chan error, 1)
-	go func() { done <- f.Error() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", errAwait, context.Cause(ctx))
 	}
 }

@@ -109,7 +109,7 @@ func (n *Node) bootstrap(ctx context.Context) error {
 	tick := time.NewTicker(n.cfg.scale(100 * time.Millisecond))
 	defer tick.Stop()
 	for !n.hasRaftState() {
-		changed := n.gossip.changed.wait()
+		changed := n.gossip.changed.Wait()
 		fs := n.currentFounders()
 		id := ""
 		if fs != nil {
@@ -263,8 +263,8 @@ func (n *Node) bootstrapRaft(fs []founder) error {
 		return fmt.Errorf("bootstrap raft: %w", err)
 	}
 	// failpoint: raft-bootstrapped
-	n.gossip.changed.fire()
-	n.metaChanged.fire()
+	n.gossip.changed.Fire()
+	n.metaChanged.Fire()
 	return nil
 }
 

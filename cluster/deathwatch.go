@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 )
 
 // The death watch detects that the leader's process has ended. Each follower holds a TCP
@@ -45,7 +47,7 @@ type lostConn struct {
 func (n *Node) deathWatch(ctx context.Context) error {
 	var lost lostConn
 	for ctx.Err() == nil {
-		changed := n.changed.wait()
+		changed := n.changed.Wait()
 		id, self, ok := n.Leader()
 		if ok && !self {
 			n.watchPeer(ctx, id, &lost)
@@ -82,7 +84,7 @@ func (n *Node) watchPeer(ctx context.Context, id string, lost *lostConn) {
 		} else if brief++; brief > redials {
 			pause = watchPause // the peer lives but hangs up, so it may reject this peer
 		}
-		if !sleep(ctx, pause) {
+		if !wait.Sleep(ctx, pause) {
 			return
 		}
 		conn, err = redial(ctx, func() (net.Conn, error) { return n.dialRaft(id) })
@@ -112,7 +114,7 @@ func (n *Node) dialRaft(id string) (net.Conn, error) {
 func redial(ctx context.Context, dial func() (net.Conn, error)) (net.Conn, error) {
 	for try := 1; ; try++ {
 		conn, err := dial()
-		if !connClosed(err) || try == redials || !sleep(ctx, redialPause) {
+		if !connClosed(err) || try == redials || !wait.Sleep(ctx, redialPause) {
 			return conn, err
 		}
 	}
@@ -130,7 +132,7 @@ func (n *Node) holdWhileLeads(ctx context.Context, id string, conn net.Conn) boo
 		<-closed
 	}()
 	for {
-		changed := n.changed.wait()
+		changed := n.changed.Wait()
 		if !n.leads(id) {
 			return false
 		}
@@ -183,7 +185,7 @@ func (n *Node) callElection(ctx context.Context, dead string) {
 			n.metrics.deathWatch.Inc()
 			n.gate.callElection(recall)
 		}
-		if !sleep(ctx, recall+turn) { // turns differ, so two candidates that split the vote do not collide again
+		if !wait.Sleep(ctx, recall+turn) { // turns differ, so two candidates that split the vote do not collide again
 			return
 		}
 	}
@@ -210,7 +212,7 @@ func (n *Node) turn(dead string, others []string) time.Duration {
 func (n *Node) awaitTurn(ctx context.Context, turn time.Duration) bool {
 	term := n.raft.CurrentTerm()
 	for end := time.Now().Add(turn); time.Now().Before(end) && n.gate.refused.Load() <= term; {
-		if !sleep(ctx, min(redialPause, time.Until(end))) {
+		if !wait.Sleep(ctx, min(redialPause, time.Until(end))) {
 			return false
 		}
 	}
@@ -222,7 +224,7 @@ func (n *Node) awaitTurn(ctx context.Context, turn time.Duration) bool {
 // counts until they have closed.
 func (n *Node) goesSilent(ctx context.Context, leader string) bool {
 	for end := time.Now().Add(closing); n.leads(leader) && n.stream.heardFrom(leader, n.cfg.scale(silence)); {
-		if time.Now().After(end) || !sleep(ctx, redialPause) {
+		if time.Now().After(end) || !wait.Sleep(ctx, redialPause) {
 			return false
 		}
 	}
@@ -246,19 +248,4 @@ func (n *Node) votedForAnother() uint64 {
 
 func (n *Node) isSelfVoter(s raft.Server) bool {
 	return string(s.ID) == n.cfg.NodeID && s.Suffrage == raft.Voter
-}
-
-// sleep waits for d. It reports whether the whole time has passed before ctx ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

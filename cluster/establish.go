@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -28,7 +29,7 @@ const (
 // cluster that entry also holds the genesis, the founders and the cluster id, all or none.
 // It returns the index of the entry.
 func (n *Node) establish(ctx context.Context, term uint64) (uint64, error) {
-	if err := await(ctx, n.raft.Barrier(enqueueTimeout)); err != nil {
+	if err := wait.For(ctx, n.raft.Barrier(enqueueTimeout)); err != nil {
 		return 0, fmt.Errorf("wait for earlier commands: %w", err)
 	}
 	cmds := []*internalv1.Command{{
@@ -118,7 +119,7 @@ func (n *Node) transfer(ctx context.Context) error {
 	defer n.handingOver.Store(false)
 	var errs []error
 	for _, s := range candidates {
-		err := await(ctx, n.raft.LeadershipTransferToServer(s.ID, s.Address))
+		err := wait.For(ctx, n.raft.LeadershipTransferToServer(s.ID, s.Address))
 		if err == nil || n.raft.State() != raft.Leader {
 			n.log.Info("leadership handed over", "to", s.ID)
 			return nil

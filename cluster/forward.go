@@ -92,7 +92,7 @@ func (c *call) leader(ctx context.Context, hold time.Time) (string, error) {
 		return c.n.cfg.NodeID, nil
 	}
 	for {
-		changed := c.n.changed.wait()
+		changed := c.n.changed.Wait()
 		if _, ok := c.n.current(); ok {
 			return c.n.cfg.NodeID, nil
 		}
@@ -294,7 +294,7 @@ func (p *pause) wait(ctx context.Context) bool {
 	defer t.Stop()
 	p.next = min(2*p.next, maxPause)
 	select {
-	case <-p.n.changed.wait():
+	case <-p.n.changed.Wait():
 	case <-t.C:
 	case <-ctx.Done():
 	case <-p.n.ended:

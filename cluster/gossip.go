@@ -16,6 +16,8 @@ import (
 	"github.com/hashicorp/memberlist"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/liblog"
+	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -32,7 +34,7 @@ type gossip struct {
 	log     *slog.Logger
 	self    string
 	meta    func() *internalv1.GossipMeta // metadata of this peer
-	changed *signal                       // fired when a member changes
+	changed *wait.Signal                  // fired when a member changes
 	list    *memberlist.Memberlist
 	at      string      // this peer's own gossip address
 	keys    *gossipKeys // nil when gossip is not encrypted
@@ -50,7 +52,7 @@ func openGossip(cfg *Config, meta func() *internalv1.GossipMeta) (*gossip, error
 		return nil, fmt.Errorf("gossip address: %w", err)
 	}
 	g := &gossip{
-		log: cfg.Logger, self: cfg.NodeID, meta: meta, changed: newSignal(),
+		log: cfg.Logger, self: cfg.NodeID, meta: meta, changed: wait.NewSignal(),
 		members: map[string]member{}, foreign: map[string]string{},
 	}
 	if n := len(g.NodeMeta(memberlist.MetaMaxSize)); n == 0 {
@@ -81,7 +83,7 @@ func openGossip(cfg *Config, meta func() *internalv1.GossipMeta) (*gossip, error
 	c.DeadNodeReclaimTime = scale(time.Second) // a peer may return at another address
 	c.MsgpackUseNewTimeFormat = true           // permanent: see newGate
 	c.Delegate, c.Events, c.Alive, c.Merge, c.Conflict = g, g, g, g, g
-	c.Logger = log.New(lineWriter{log: cfg.Logger.With("component", "gossip")}, "", 0)
+	c.Logger = log.New(liblog.Lines(cfg.Logger.With("component", "gossip")), "", 0)
 	if g.list, err = memberlist.Create(c); err != nil {
 		return nil, fmt.Errorf("listen for gossip on %s: %w", cfg.GossipAddr, err)
 	}

@@ -68,7 +68,7 @@ func (g *gossip) set(n *memberlist.Node, alive bool) {
 		g.log.Info("peer seen in gossip", "id", n.Name, "alive", alive, "gossip", now.gossip,
 			"raft", meta.GetRaftAddr(), "version", meta.GetVersion())
 	}
-	g.changed.fire()
+	g.changed.Fire()
 }
 
 // NotifyAlive implements memberlist.AliveDelegate. It rejects peers of another cluster.

@@ -268,7 +268,7 @@ func (n *Node) stepDown(term uint64) {
 		n.leadership.Store(nil)
 	}
 	n.confirmer.end(term + 1)
-	n.changed.fire()
+	n.changed.Fire()
 }
 
 // runTerm does the work of one term.
@@ -279,7 +279,7 @@ func (n *Node) runTerm(ctx context.Context, term uint64, tasks []LeaderTask) err
 		return fmt.Errorf("establish term %d: %w", term, err)
 	}
 	n.leadership.Store(&leadership{term: term, floor: floor})
-	n.changed.fire()
+	n.changed.Fire()
 	n.log.Info("leading", "term", term, "index", floor, "took", time.Since(start))
 
 	// Tasks of an old leader that has not noticed yet must end before ours begin.

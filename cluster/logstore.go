@@ -10,6 +10,8 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	wal "github.com/hashicorp/raft-wal"
+
+	"github.com/holdfast-metal/holdfast/cluster/internal/liblog"
 )
 
 // Stores of the Raft log (Config.LogStore). Raft's term and vote are always in bolt.
@@ -101,7 +103,7 @@ func openWAL(cfg *Config, path string) (*wal.WAL, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make directory of the raft log: %w", err)
 	}
-	segments, err := wal.Open(path, wal.WithLogger(newHCLog(cfg.Logger, "raft-wal")))
+	segments, err := wal.Open(path, wal.WithLogger(liblog.New(cfg.Logger, "raft-wal")))
 	if err != nil {
 		return nil, fmt.Errorf("open raft log %s: %w: %s", path, err, damageAdvice)
 	}

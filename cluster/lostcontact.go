@@ -20,7 +20,7 @@ func (n *Node) whileConnected(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() { // ends with ctx
 		for {
-			changed := n.changed.wait()
+			changed := n.changed.Wait()
 			var expired <-chan time.Time
 			var timer *time.Timer
 			if since := n.leaderless.Load(); since != nil {

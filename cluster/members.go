@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -45,7 +46,7 @@ func (n *Node) reconcileMembers(ctx context.Context, term uint64) error {
 	}
 	n.seen.reset()
 	for {
-		changed := n.gossip.changed.wait()
+		changed := n.gossip.changed.Wait()
 		r.dirty = false
 		r.report(ctx, r.pass(ctx))
 		every := n.cfg.scale(5 * time.Second)
@@ -345,10 +346,10 @@ func (r *reconciler) change(ctx context.Context, f raft.Future) error {
 	r.dirty = true
 	ctx, cancel := context.WithTimeout(ctx, 2*changeTimeout)
 	defer cancel()
-	if err := await(ctx, f); err != nil {
+	if err := wait.For(ctx, f); err != nil {
 		return fmt.Errorf("change the raft configuration: %w", err)
 	}
-	r.n.gossip.changed.fire()
+	r.n.gossip.changed.Fire()
 	return nil
 }
 

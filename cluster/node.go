@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -44,8 +45,8 @@ type Node struct {
 	metrics    *metrics
 
 	pauseRequests chan *pauseRequest        // requests for lead to pause the tasks
-	changed       *signal                   // fires when the leader or its readiness changes
-	metaChanged   *signal                   // fires when gossipMeta changes
+	changed       *wait.Signal              // fires when the leader or its readiness changes
+	metaChanged   *wait.Signal              // fires when gossipMeta changes
 	leaderless    atomic.Pointer[time.Time] // since when no leader has been known
 	watching      atomic.Pointer[string]    // the peer that the death watch is connected to
 
@@ -77,7 +78,7 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 		began: time.Now(),
 		cfg:   cfg, log: cfg.Logger, fsm: f, driver: &raftFSM{fsm: f},
 		notify: make(chan bool, 64), pauseRequests: make(chan *pauseRequest),
-		changed: newSignal(), metaChanged: newSignal(), closing: make(chan struct{}),
+		changed: wait.NewSignal(), metaChanged: wait.NewSignal(), closing: make(chan struct{}),
 	}
 	n.life, n.end = context.WithCancel(context.Background())
 	n.ended = n.life.Done()
@@ -169,7 +170,7 @@ func (n *Node) admit() {
 		n.log.Info("this peer may vote")
 		n.reload(n.cfg.awake)
 	}
-	n.metaChanged.fire()
+	n.metaChanged.Fire()
 }
 
 // servers returns the latest Raft configuration.

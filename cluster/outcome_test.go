@@ -10,6 +10,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 )
 
 func TestRaftOutcome(t *testing.T) {
@@ -27,7 +29,7 @@ func TestRaftOutcome(t *testing.T) {
 		{raft.ErrLeadershipLost, true, Unknown},
 		{raft.ErrLeadershipLost, false, Unknown},
 		{errors.New("write log: no space left on device"), true, Unknown},
-		{errAwait, true, Unknown},
+		{wait.ErrStopped, true, Unknown},
 		{context.DeadlineExceeded, false, Unknown},
 	} {
 		t.Run(fmt.Sprintf("%v/%t", tc.err, tc.dispatched), func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -167,7 +168,7 @@ func (n *Node) remove(ctx context.Context, id string) error {
 	if m, ok := n.gossip.peer(id); ok && m.alive { // it is about to stop; a dead one may come back
 		n.departed.add(id, m.meta.GetInstance())
 	}
-	if err := await(ctx, n.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {
+	if err := wait.For(ctx, n.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {
 		leader, _, _ := n.Leader()
 		return &OutcomeError{Outcome: raftOutcome(err, true), Leader: leader,
 			Err: fmt.Errorf("remove peer %s from the raft configuration: %w", id, err)}

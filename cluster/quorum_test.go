@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 )
 
 // voter answers when the test allows it.
@@ -167,31 +169,31 @@ func TestConfirmVoucherIsGoodForItsCallOnly(t *testing.T) {
 }
 
 func TestConfirmNeedsAMajority(t *testing.T) {
-	refusal := errors.New("term 2")
+	refusal, silent := errors.New("term 2"), wait.ErrStopped
 	for _, tc := range []struct {
 		name    string
 		self    bool
-		answers []error // of the other voters b, c and so on; errAwait means no answer
+		answers []error // of the other voters b, c and so on; silent means no answer
 		want    bool
 		ackedBy string
 	}{
 		{"alone", true, nil, true, ""},
-		{"one of three answers", true, []error{nil, errAwait}, true, ""},
+		{"one of three answers", true, []error{nil, silent}, true, ""},
 		{"one of three refuses, one answers", true, []error{refusal, nil}, true, ""},
 		{"both refuse", true, []error{refusal, refusal}, false, ""},
-		{"nobody answers", true, []error{errAwait, errAwait}, false, ""},
+		{"nobody answers", true, []error{silent, silent}, false, ""},
 		{"two peers, one answers", true, []error{nil}, true, ""},
 		{"two peers, one refuses", true, []error{refusal}, false, ""},
-		{"four peers, one answers", true, []error{nil, errAwait, errAwait}, false, ""},
-		{"four peers, two answer", true, []error{nil, nil, errAwait}, true, ""},
-		{"not a voter itself, one of two answers", false, []error{nil, errAwait}, false, ""},
+		{"four peers, one answers", true, []error{nil, silent, silent}, false, ""},
+		{"four peers, two answer", true, []error{nil, nil, silent}, true, ""},
+		{"not a voter itself, one of two answers", false, []error{nil, silent}, false, ""},
 		{"not a voter itself, both answer", false, []error{nil, nil}, true, ""},
-		{"one of three has acknowledged", true, []error{errAwait, errAwait}, true, "c"},
-		{"a nonvoter has acknowledged", true, []error{errAwait, errAwait}, false, "x"},
-		{"not a voter itself, one of two has acknowledged", false, []error{errAwait, errAwait}, false, "c"},
-		{"four peers, one has acknowledged", true, []error{errAwait, errAwait, errAwait}, false, "c"},
-		{"four peers, one has acknowledged, another answers", true, []error{nil, errAwait, errAwait}, true, "c"},
-		{"four peers, only the one that has acknowledged answers", true, []error{errAwait, nil, errAwait}, false, "c"},
+		{"one of three has acknowledged", true, []error{silent, silent}, true, "c"},
+		{"a nonvoter has acknowledged", true, []error{silent, silent}, false, "x"},
+		{"not a voter itself, one of two has acknowledged", false, []error{silent, silent}, false, "c"},
+		{"four peers, one has acknowledged", true, []error{silent, silent, silent}, false, "c"},
+		{"four peers, one has acknowledged, another answers", true, []error{nil, silent, silent}, true, "c"},
+		{"four peers, only the one that has acknowledged answers", true, []error{silent, nil, silent}, false, "c"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -206,7 +208,7 @@ func TestConfirmNeedsAMajority(t *testing.T) {
 					voters: func() ([]string, bool) { return ids, tc.self },
 					ask: func(ctx context.Context, id string, _ uint64) error {
 						err := tc.answers[id[0]-'b']
-						if errors.Is(err, errAwait) {
+						if errors.Is(err, silent) {
 							<-ctx.Done()
 						}
 						return err

@@ -15,6 +15,8 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
 	bbolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/holdfast-metal/holdfast/cluster/internal/liblog"
 )
 
 const (
@@ -101,7 +103,7 @@ func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *st
 			return nil, err
 		}
 	}
-	snaps, err := raft.NewFileSnapshotStoreWithLogger(cfg.DataDir, 2, newHCLog(cfg.Logger, "raft-snapshot"))
+	snaps, err := raft.NewFileSnapshotStoreWithLogger(cfg.DataDir, 2, liblog.New(cfg.Logger, "raft-snapshot"))
 	if err != nil {
 		return nil, fmt.Errorf("open snapshots in %s: %w", cfg.DataDir, err)
 	}
@@ -207,7 +209,7 @@ func raftConfig(cfg *Config, admitted bool, notify chan<- bool) *raft.Config {
 	c.ShutdownOnRemove = false
 	c.NoLegacyTelemetry = true
 	c.NotifyCh = notify
-	c.Logger = newHCLog(cfg.Logger, "raft")
+	c.Logger = liblog.New(cfg.Logger, "raft")
 	return c
 }
 

@@ -173,7 +173,7 @@ func (n *Node) whileLeads(ctx context.Context, id string) (context.Context, func
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() { // ends with ctx
 		for {
-			changed := n.changed.wait()
+			changed := n.changed.Wait()
 			if now, _, ok := n.Leader(); ok && now != id {
 				break
 			}
@@ -198,7 +198,7 @@ func (n *Node) whileLeads(ctx context.Context, id string) (context.Context, func
 // lead.
 func (n *Node) waitReady(ctx context.Context) error {
 	for {
-		changed := n.changed.wait()
+		changed := n.changed.Wait()
 		if _, ok := n.current(); ok {
 			return nil
 		}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 )
 
 const (
@@ -147,7 +149,7 @@ func (n *Node) leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	for {
-		changed := n.changed.wait()
+		changed := n.changed.Wait()
 		var err error
 		if id, self, ok := n.Leader(); ok && !self {
 			if err = n.askLeave(ctx, id); err == nil {
@@ -186,7 +188,7 @@ func (n *Node) shutdown(ctx context.Context, orderly bool) error {
 	n.stepDown(n.raft.CurrentTerm())
 	n.gossip.close(orderly)
 	n.conns.close()
-	if errors.Is(err, errAwait) {
+	if errors.Is(err, wait.ErrStopped) {
 		return errShutdownHangs
 	}
 	return errors.Join(err, n.stores.close())
@@ -198,10 +200,10 @@ func (n *Node) shutdownRaft(ctx context.Context) error {
 	ending := n.raft.Shutdown()
 	soon, cancel := context.WithTimeout(ctx, hangUpAfter)
 	defer cancel()
-	err := await(soon, ending)
-	if errors.Is(err, errAwait) {
+	err := wait.For(soon, ending)
+	if errors.Is(err, wait.ErrStopped) {
 		n.gate.hangUp()
-		err = await(ctx, ending)
+		err = wait.For(ctx, ending)
 	}
 	return err
 }
@@ -222,7 +224,7 @@ func (n *Node) keepJoined(ctx context.Context) error {
 // peer's metadata.
 func (n *Node) keepIdentity(ctx context.Context) error {
 	for {
-		meta, changed := n.metaChanged.wait(), n.fsm.Changed()
+		meta, changed := n.metaChanged.Wait(), n.fsm.Changed()
 		if err := n.learnCluster(); err != nil {
 			return err
 		}
@@ -285,7 +287,7 @@ func (n *Node) watchLeader(ctx context.Context) error {
 		select {
 		case <-ch:
 			n.noteLeader()
-			n.changed.fire()
+			n.changed.Fire()
 		case <-ctx.Done():
 			return nil
 		}

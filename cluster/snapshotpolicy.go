@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 )
 
 // Raft takes a snapshot after a number of entries and keeps a number of entries behind it.
@@ -89,7 +91,7 @@ func (n *Node) runSnapshotPolicy(ctx context.Context) error {
 		if w.bytes < n.snapshotBytes() {
 			continue
 		}
-		err := await(ctx, n.raft.Snapshot())
+		err := wait.For(ctx, n.raft.Snapshot())
 		benign := errors.Is(err, raft.ErrNothingNewToSnapshot) || errors.Is(err, raft.ErrRaftShutdown)
 		if err != nil && !benign && ctx.Err() == nil {
 			n.log.Warn("snapshot failed, the log keeps growing", "bytes", w.bytes, "error", err)

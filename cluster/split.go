@@ -1,8 +1,6 @@
 package cluster
 
-import (
-	"github.com/hashicorp/raft"
-)
+import "github.com/hashicorp/raft"
 
 const (
 	// maxAppendBytes is the size limit of one AppendEntries call, unless a single entry is

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/holdfast-metal/holdfast/cluster/internal/liblog"
 )
 
 var (
@@ -59,7 +61,7 @@ func newGate(s raft.StreamLayer, addrs raft.ServerAddressProvider, log *slog.Log
 	g := &gate{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			ServerAddressProvider:   addrs,
-			Logger:                  newHCLog(log, "raft-net"),
+			Logger:                  liblog.New(log, "raft-net"),
 			Stream:                  s,
 			MaxPool:                 maxPool,
 			Timeout:                 transportTimeout,

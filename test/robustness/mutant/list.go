@@ -10,7 +10,7 @@ func Mutants() []Mutant {
 			Scenario: pausedLeader(),
 			Patches: []Patch{{"cluster/leader.go",
 				"if err := n.confirmer.confirm(ctx, term, ackedBy); err != nil {",
-				"if err := await(ctx, n.raft.VerifyLeader()); err != nil {"}},
+				"if err := wait.For(ctx, n.raft.VerifyLeader()); err != nil {"}},
 		},
 		{
 			Name: "localreads", Breaks: "a linearizable read on a follower waits for the leader's index",
@@ -168,7 +168,7 @@ func Mutants() []Mutant {
 			Name: "staysvoter", Breaks: "a peer that left is not a voter",
 			Scenario: underFault("membership", `remove peer \S+ \(the leader: \w+\)`),
 			Patches: []Patch{{"cluster/peer.go",
-				"if err := await(ctx, n.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {",
+				"if err := wait.For(ctx, n.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {",
 				"if err := ctx.Err(); err != nil {"}},
 		},
 		{

@@ -1,4 +1,7 @@
-package cluster
+// Package liblog owns the way from the log lines of libraries to slog: those of Raft, its stores
+// and its transport through hclog, and those of memberlist through the standard logger. Lines that
+// repeat are held back. It must not decide what this peer's own packages log.
+package liblog
 
 import (
 	"bytes"
@@ -22,7 +25,8 @@ type hclogger struct {
 
 var _ hclog.Logger = (*hclogger)(nil)
 
-func newHCLog(l *slog.Logger, name string) *hclogger {
+// New returns a logger for the component of that name.
+func New(l *slog.Logger, name string) hclog.Logger {
 	return &hclogger{log: l.With("component", name), name: name, dedup: &logDedup{}}
 }
 
@@ -154,11 +158,13 @@ func (h *hclogger) StandardLogger(opts *hclog.StandardLoggerOptions) *log.Logger
 
 // StandardWriter returns a writer that logs the lines written to it.
 func (h *hclogger) StandardWriter(*hclog.StandardLoggerOptions) io.Writer {
-	return lineWriter{log: h.log}
+	return Lines(h.log)
 }
 
-// lineWriter logs the lines of libraries that know only the standard logger. The lines
-// contain their level in brackets.
+// Lines returns a writer for libraries that know only the standard logger. It logs each line.
+// The lines contain their level in brackets.
+func Lines(l *slog.Logger) io.Writer { return lineWriter{log: l} }
+
 type lineWriter struct{ log *slog.Logger }
 
 // Write implements io.Writer.

@@ -1,4 +1,4 @@
-package cluster
+package liblog
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 func TestRepeatedTroubleIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		l := newHCLog(slog.New(slog.NewTextHandler(&out, nil)), "raft")
+		l := New(slog.New(slog.NewTextHandler(&out, nil)), "raft")
 		began := time.Now()
 		for time.Since(began) < time.Minute+time.Second {
 			for _, peer := range []raft.Server{{ID: "p2"}, {ID: "p3"}} {

@@ -1,4 +1,4 @@
-package cluster
+package liblog
 
 import (
 	"log/slog"
