@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -91,7 +92,7 @@ type Config struct {
 
 	// SnapshotThreshold, SnapshotInterval and TrailingLogs are Raft's. They default to
 	// 8192, 30 s and 10240. If entries are large, snapshots come earlier and fewer entries
-	// are kept: see logBytes.
+	// are kept: see raftstore.LogBytes.
 	SnapshotThreshold uint64
 	SnapshotInterval  time.Duration
 	TrailingLogs      uint64
@@ -105,22 +106,24 @@ type Config struct {
 	// elections.
 	NoDeathWatch bool
 
-	clusterID   string // of the identity in DataDir, for error texts
-	logExpected bool   // DataDir must hold a Raft log: see expectLog
-	readOnly    bool   // nothing in DataDir is removed: for a dry run of Recover
-
 	// For tests.
 	wrapLogs              func(raft.LogStore) raft.LogStore // simulates a failing disk under Raft
 	dialFault             func(addr string) error           // blocks connections to Raft ports, as a firewall does
 	levelsBehind          uint32                            // makes this peer act like an older build
 	keyInterval           time.Duration                     // between two checks of GossipKeyFile; default 5 s
-	snapshotCheckInterval time.Duration                     // see the constant of that name
+	snapshotCheckInterval time.Duration                     // see raftstore.CheckInterval
 	logBytes              int64
 	standDown             time.Duration // see standDownTimeout
 }
 
 // level returns the highest feature level that this peer understands.
 func (c *Config) level() uint32 { return fsm.FeatureLevel - c.levelsBehind }
+
+// Stores of the Raft log (Config.LogStore). Raft's term and vote are always in bolt.
+const (
+	LogStoreBolt = raftstore.LogStoreBolt // together with the term, in raft.db
+	LogStoreWAL  = raftstore.LogStoreWAL  // in segments of a separate directory: one sync per write instead of two
+)
 
 // Timeouts that RaftMultiplier scales.
 const (
@@ -163,8 +166,8 @@ func (c *Config) complete() error {
 	setDefault(&c.BeatInterval, 5*time.Second)
 	setDefault(&c.StallTimeout, 30*time.Second)
 	setDefault(&c.keyInterval, gossipKeyInterval)
-	setDefault(&c.snapshotCheckInterval, snapshotCheckInterval)
-	setDefault(&c.logBytes, logBytes)
+	setDefault(&c.snapshotCheckInterval, raftstore.CheckInterval)
+	setDefault(&c.logBytes, raftstore.LogBytes)
 	setDefault(&c.standDown, standDownTimeout)
 	if c.Logger == nil {
 		c.Logger = slog.Default()

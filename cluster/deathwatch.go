@@ -234,13 +234,13 @@ func (n *Node) goesSilent(ctx context.Context, leader string) bool {
 // votedForAnother returns the current term if this peer has voted for another one in it and
 // no leader is known yet. Otherwise it returns 0.
 func (n *Node) votedForAnother() uint64 {
-	term, err := n.stores.stable.GetUint64(keyLastVoteTerm)
+	term, err := n.stores.VoteTerm()
 	if err != nil || term != n.raft.CurrentTerm() {
 		return 0
 	}
-	candidate, err := n.stores.stable.Get(keyLastVoteCand)
+	candidate, err := n.stores.VoteCandidate()
 	_, leader := n.raft.LeaderWithID() // the dead leader, until a candidate stands in a new term
-	if err != nil || leader != "" || string(candidate) == n.stream.Addr().String() {
+	if err != nil || leader != "" || candidate == n.stream.Addr().String() {
 		return 0
 	}
 	return term

@@ -97,8 +97,8 @@ func (c *Config) Weigh(bytes int64) {
 // LogSince returns the entries and bytes applied since the last snapshot, and how many
 // entries Raft keeps behind the next one.
 func (n *Node) LogSince() (entries, bytes int64, trailing uint64) {
-	w := n.driver.meter.since()
-	return w.entries, w.bytes, n.raft.ReloadableConfig().TrailingLogs
+	w := n.driver.meter.Since()
+	return w.Entries, w.Bytes, n.raft.ReloadableConfig().TrailingLogs
 }
 
 // WaitLongForOldTasks makes a new leader wait much longer than usual for old tasks of other

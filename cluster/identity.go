@@ -10,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/google/uuid"
+
+	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
 )
 
 const identityFile = "identity.json"
@@ -36,6 +38,12 @@ type identityRecord struct {
 	Forming []founder `json:"forming,omitempty"`
 }
 
+// expectLog records in the configuration of the stores whether the data directory must hold
+// a Raft log.
+func (r identityRecord) expectLog(cfg *raftstore.Config) error {
+	return cfg.ExpectLog(r.ClusterID, len(r.Forming) == 0 && (r.Admitted || r.ClusterID != ""))
+}
+
 // founder is a peer of a cluster's first configuration.
 type founder struct {
 	ID       string `json:"id"`
@@ -58,7 +66,7 @@ func openIdentity(dir, nodeID string) (*identity, error) {
 	id := &identity{path: filepath.Join(dir, identityFile)}
 	data, err := os.ReadFile(id.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		for _, name := range []string{raftFile, walDir, "snapshots"} {
+		for _, name := range raftstore.Names() {
 			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 				return nil, fmt.Errorf("data directory %s has raft state (%s) but no %s: "+
 					"restore the file, or move the directory away to join as a new peer",

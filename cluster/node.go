@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -23,7 +24,7 @@ type Node struct {
 	log    *slog.Logger
 	fsm    *fsm.FSM
 	ident  *identity
-	stores *stores
+	stores *raftstore.Stores
 	stream *stream
 	gate   *gate
 	raft   *raft.Raft
@@ -97,14 +98,15 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	if n.ident, err = openIdentity(cfg.DataDir, cfg.NodeID); err != nil {
 		return nil, err
 	}
-	if err := n.cfg.expectLog(n.ident.get()); err != nil {
+	sc := raftstore.Config{Dir: cfg.DataDir, LogStore: cfg.LogStore, Logger: cfg.Logger, Wrap: cfg.wrapLogs}
+	if err := n.ident.get().expectLog(&sc); err != nil {
 		return nil, err
 	}
-	defer faultsPanic()()
-	if n.stores, err = openStores(&n.cfg); err != nil {
+	defer raftstore.FaultsPanic()()
+	if n.stores, err = raftstore.Open(&sc); err != nil {
 		return nil, err
 	}
-	undo = append(undo, func() { _ = n.stores.close() })
+	undo = append(undo, func() { _ = n.stores.Close() })
 	if err := n.checkState(); err != nil {
 		return nil, err
 	}
@@ -124,7 +126,7 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	undo = append(undo, func() { _ = n.raft.Shutdown().Error() })
 	voter := n.voterWithoutLeader
 	n.gate.voter.Store(&voter)
-	first := n.stores.logs.FirstIndex
+	first := n.stores.Logs.FirstIndex
 	n.gate.firstIndex.Store(&first)
 	follows := n.sendsTo
 	n.gate.follows.Store(&follows)
@@ -141,7 +143,7 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 
 // checkState returns an error if the configuration contradicts Raft's state.
 func (n *Node) checkState() error {
-	has, err := n.stores.hasState()
+	has, err := n.stores.HasState()
 	if err != nil {
 		return fmt.Errorf("read raft state: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
@@ -15,7 +16,7 @@ import (
 type raftFSM struct {
 	fsm     *fsm.FSM
 	applied atomic.Uint64 // log entries applied by this process, for the watchdog
-	meter   logMeter
+	meter   raftstore.Meter
 }
 
 var (
@@ -29,7 +30,7 @@ func (r *raftFSM) Apply(l *raft.Log) any {
 	results := r.fsm.Apply(l.Index, l.Term, l.Data)
 	// failpoint: entry-applied
 	r.applied.Add(1)
-	r.meter.add(l.Data)
+	r.meter.Add(l.Data)
 	return results
 }
 
@@ -48,14 +49,14 @@ func (r *raftFSM) Snapshot() (raft.FSMSnapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return raftSnapshot{s, r.meter.mark(), &r.meter}, nil
+	return raftSnapshot{s, r.meter.Mark(), &r.meter}, nil
 }
 
 // Restore implements raft.FSM.
 func (r *raftFSM) Restore(rc io.ReadCloser) error {
 	err := r.fsm.Restore(rc)
 	if err == nil {
-		r.meter.store(r.meter.mark()) // it is on disk
+		r.meter.Store(r.meter.Mark()) // it is on disk
 	}
 	// failpoint: snapshot-restored
 	return errors.Join(err, rc.Close())
@@ -63,8 +64,8 @@ func (r *raftFSM) Restore(rc io.ReadCloser) error {
 
 type raftSnapshot struct {
 	snap  io.WriterTo
-	has   logSize
-	meter *logMeter
+	has   raftstore.LogSize
+	meter *raftstore.Meter
 }
 
 // Persist implements raft.FSMSnapshot.
@@ -76,7 +77,7 @@ func (s raftSnapshot) Persist(sink raft.SnapshotSink) error {
 	err := sink.Close()
 	// failpoint: snapshot-stored
 	if err == nil {
-		s.meter.store(s.has)
+		s.meter.Store(s.has)
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/hashicorp/raft"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
@@ -42,28 +43,29 @@ func Recover(dataDir string, dry bool, log *slog.Logger) (_ *Recovery, err error
 	if err != nil {
 		return nil, err
 	}
-	cfg := &Config{NodeID: ident.rec.NodeID, DataDir: dataDir, Logger: log, readOnly: dry}
+	cfg := &Config{NodeID: ident.rec.NodeID, DataDir: dataDir, Logger: log}
 	setDefault(&cfg.RaftMultiplier, 1)
 	setDefault(&cfg.SnapshotThreshold, 8192)
 	setDefault(&cfg.SnapshotInterval, 30*time.Second)
 	setDefault(&cfg.TrailingLogs, 10240)
-	if err := cfg.expectLog(ident.rec); err != nil {
+	sc := raftstore.Config{Dir: dataDir, Logger: log, ReadOnly: dry}
+	if err := ident.rec.expectLog(&sc); err != nil {
 		return nil, fmt.Errorf("recover from %s: %w", dataDir, err)
 	}
-	defer faultsPanic()()
-	s, err := openStores(cfg)
+	defer raftstore.FaultsPanic()()
+	s, err := raftstore.Open(&sc)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, s.close()) }()
-	if has, err := s.hasState(); err != nil || !has {
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if has, err := s.HasState(); err != nil || !has {
 		return nil, errors.Join(fmt.Errorf("recover from %s: no raft state found", dataDir), err)
 	}
 	if !ident.rec.Admitted {
 		return nil, fmt.Errorf("recover from %s: peer %s lost its data and had not caught up "+
 			"when the others were lost: its state is incomplete: recover from another peer", dataDir, ident.rec.NodeID)
 	}
-	defer damage("recover from "+dataDir, &err)
+	defer raftstore.Damage("recover from "+dataDir, &err)
 	return recoverFrom(cfg, ident, s, dry)
 }
 
@@ -81,12 +83,12 @@ func existingIdentity(dir string) (*identity, error) {
 	return id, nil
 }
 
-func recoverFrom(cfg *Config, ident *identity, s *stores, dry bool) (*Recovery, error) {
+func recoverFrom(cfg *Config, ident *identity, s *raftstore.Stores, dry bool) (*Recovery, error) {
 	r := &Recovery{NodeID: cfg.NodeID, ClusterID: ident.rec.ClusterID}
 	addr, trans := raft.NewInmemTransport("")
 	defer func() { _ = trans.Close() }()
 	conf, err := raft.GetConfiguration(raftConfig(cfg, false, make(chan bool, 1)), &raftFSM{fsm: fsm.New()},
-		s.logs, s.stable, s.snaps, trans)
+		s.Logs, s.Stable, s.Snaps, trans)
 	if err != nil {
 		return nil, fmt.Errorf("read the raft configuration: %w", err)
 	}
@@ -120,15 +122,15 @@ func recoverFrom(cfg *Config, ident *identity, s *stores, dry bool) (*Recovery, 
 	if err != nil {
 		return nil, err
 	}
-	term, err := s.stable.GetUint64(keyCurrentTerm)
+	term, err := s.Term()
 	if err != nil {
 		return nil, fmt.Errorf("read the term: %w", err)
 	}
-	if err := s.stable.SetUint64(keyCurrentTerm, max(term, r.LastTerm)+termsAhead); err != nil {
+	if err := s.SetTerm(max(term, r.LastTerm) + termsAhead); err != nil {
 		return nil, fmt.Errorf("write the term: %w", err)
 	}
 	only := &recoveringFSM{raftFSM: raftFSM{fsm: fsm.New()}, clusterID: r.NewClusterID}
-	err = raft.RecoverCluster(raftConfig(cfg, false, make(chan bool, 1)), only, s.logs, s.stable, s.snaps, trans,
+	err = raft.RecoverCluster(raftConfig(cfg, false, make(chan bool, 1)), only, s.Logs, s.Stable, s.Snaps, trans,
 		raft.Configuration{Servers: []raft.Server{self}})
 	if err != nil {
 		return nil, fmt.Errorf("write the new configuration: %w", err)
@@ -137,14 +139,14 @@ func recoverFrom(cfg *Config, ident *identity, s *stores, dry bool) (*Recovery, 
 }
 
 // replay returns the state after the newest entry.
-func replay(s *stores, r *Recovery) (*fsm.FSM, error) {
+func replay(s *raftstore.Stores, r *Recovery) (*fsm.FSM, error) {
 	state := fsm.New()
-	snaps, err := s.snaps.List()
+	snaps, err := s.Snaps.List()
 	if err != nil {
 		return nil, fmt.Errorf("list snapshots: %w", err)
 	}
 	if len(snaps) > 0 {
-		meta, rc, err := s.snaps.Open(snaps[0].ID)
+		meta, rc, err := s.Snaps.Open(snaps[0].ID)
 		if err != nil {
 			return nil, fmt.Errorf("open snapshot %s: %w", snaps[0].ID, err)
 		}
@@ -153,13 +155,13 @@ func replay(s *stores, r *Recovery) (*fsm.FSM, error) {
 			return nil, err
 		}
 	}
-	last, err := s.logs.LastIndex()
+	last, err := s.Logs.LastIndex()
 	if err != nil {
 		return nil, fmt.Errorf("read the log: %w", err)
 	}
 	for i := r.SnapshotIndex + 1; i <= last; i++ {
 		var l raft.Log
-		if err := s.logs.GetLog(i, &l); err != nil {
+		if err := s.Logs.GetLog(i, &l); err != nil {
 			return nil, fmt.Errorf("read entry %d: %w", i, err)
 		}
 		if l.Type == raft.LogCommand {

@@ -60,10 +60,10 @@ func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 	do(n.keepIdentity)
 	do(n.watchdog)
 	do(n.watchHalt)
-	do(n.runSnapshotPolicy)
-	do(n.stores.guard.watch)
-	if n.stores.measure != nil {
-		do(func(ctx context.Context) error { n.stores.measure(ctx, measureEvery); return nil })
+	do(n.snapshotPolicy().Run)
+	do(n.stores.WatchDisk)
+	if n.stores.Measure != nil {
+		do(func(ctx context.Context) error { n.stores.Measure(ctx, measureEvery); return nil })
 	}
 	if !n.cfg.NoDeathWatch {
 		do(n.deathWatch)
@@ -191,7 +191,7 @@ func (n *Node) shutdown(ctx context.Context, orderly bool) error {
 	if errors.Is(err, wait.ErrStopped) {
 		return errShutdownHangs
 	}
-	return errors.Join(err, n.stores.close())
+	return errors.Join(err, n.stores.Close())
 }
 
 // shutdownRaft waits until Raft has shut down. Raft waits for its calls to other peers, and

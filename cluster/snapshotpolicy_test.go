@@ -7,30 +7,9 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
 	"github.com/holdfast-metal/holdfast/fsm"
 )
-
-func TestTrailing(t *testing.T) {
-	for _, tt := range []struct {
-		name string
-		most uint64
-		w    logSize
-		want uint64
-	}{
-		{"small entries", 10240, logSize{8192, 8192 * 300}, 10240},
-		{"leases of 100,000 agents", 10240, logSize{1000, 200_000 * 1000}, trailingBytes / 200_000},
-		{"as large as they may be", 10240, logSize{300, 300 << 22}, minTrailing},
-		{"fewer are asked for", 32, logSize{300, 300 << 22}, 32},
-		{"none", 10240, logSize{}, 10240},
-		{"without bytes", 10240, logSize{500, 0}, 10240},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := trailing(tt.most, tt.w); got != tt.want {
-				t.Errorf("got %d, want %d", got, tt.want)
-			}
-		})
-	}
-}
 
 // sink stores a snapshot, or fails.
 type sink struct {
@@ -50,7 +29,7 @@ func TestScale(t *testing.T) {
 	apply := func() {
 		index++
 		f.Apply(&raft.Log{Index: index, Term: 1})
-		f.meter.add(make([]byte, 100))
+		f.meter.Add(make([]byte, 100))
 	}
 	take := func() raft.FSMSnapshot {
 		s, err := f.Snapshot()
@@ -59,9 +38,9 @@ func TestScale(t *testing.T) {
 		}
 		return s
 	}
-	want := func(what string, w logSize) {
+	want := func(what string, w raftstore.LogSize) {
 		t.Helper()
-		if got := f.meter.since(); got != w {
+		if got := f.meter.Since(); got != w {
 			t.Errorf("%s: got %+v, want %+v", what, got, w)
 		}
 	}
@@ -74,15 +53,15 @@ func TestScale(t *testing.T) {
 	if err := s.Persist(sink{broken}); !errors.Is(err, broken) {
 		t.Fatalf("got %v, want %v", err, broken)
 	}
-	want("a snapshot that failed", logSize{6, 300})
+	want("a snapshot that failed", raftstore.LogSize{Entries: 6, Bytes: 300})
 	if err := s.Persist(sink{}); err != nil {
 		t.Fatal(err)
 	}
-	want("one that is stored", logSize{2, 100})
+	want("one that is stored", raftstore.LogSize{Entries: 2, Bytes: 100})
 	if err := old.Persist(sink{}); err != nil {
 		t.Fatal(err)
 	}
-	want("an older one after it", logSize{2, 100})
+	want("an older one after it", raftstore.LogSize{Entries: 2, Bytes: 100})
 	r, w := io.Pipe()
 	go func() {
 		snap, err := fsm.New().Snapshot()
@@ -94,5 +73,5 @@ func TestScale(t *testing.T) {
 	if err := f.Restore(r); err != nil {
 		t.Fatal(err)
 	}
-	want("one that came from the leader", logSize{})
+	want("one that came from the leader", raftstore.LogSize{})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -15,6 +16,10 @@ import (
 // its disk hangs. The others cannot replace such a leader, because it still sends
 // heartbeats (hashicorp/raft#503). The process must exit at once.
 var ErrStalled = errors.New("the leader cannot commit")
+
+// ErrDisk is returned by Run if the disk no longer stores the data that Raft depends on, or
+// returns something else than was written. The process must exit at once.
+var ErrDisk = raftstore.ErrDisk
 
 // watchdog commits a beat when the leader is idle. It stops the peer if nothing is
 // committed for StallTimeout. It counts ticks instead of reading the clock, because a

@@ -1,4 +1,4 @@
-package cluster
+package raftstore
 
 import (
 	"errors"
@@ -15,15 +15,15 @@ import (
 // snapshot. If it started, it could vote twice in a term and elect a leader that lacks
 // acknowledged writes. So it refuses to start.
 
-// expectLog records whether the data directory must hold a Raft log: the peer belongs to a
-// cluster, or it has written a snapshot.
-func (c *Config) expectLog(rec identityRecord) error {
-	c.clusterID = rec.ClusterID
-	c.logExpected = len(rec.Forming) == 0 && (rec.Admitted || rec.ClusterID != "")
-	if c.DataDir == "" || c.logExpected {
+// ExpectLog records whether the data directory must hold a Raft log: the peer is a member
+// of a cluster, or it has written a snapshot. The cluster id is for error texts.
+func (c *Config) ExpectLog(clusterID string, member bool) error {
+	c.clusterID = clusterID
+	c.logExpected = member
+	if c.Dir == "" || c.logExpected {
 		return nil
 	}
-	snaps, err := os.ReadDir(filepath.Join(c.DataDir, "snapshots"))
+	snaps, err := os.ReadDir(filepath.Join(c.Dir, "snapshots"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("read snapshots: %w", err)
 	}
@@ -69,5 +69,5 @@ func (c *Config) checkLogState(bolt *raftboltdb.BoltStore) error {
 
 func (c *Config) lostLog(how string) error {
 	return fmt.Errorf("data directory %s has lost its raft log (%s; the peer belongs to cluster %q): restore raft.db, "+
-		"or move the whole directory away to rejoin from the other peers", c.DataDir, how, c.clusterID)
+		"or move the whole directory away to rejoin from the other peers", c.Dir, how, c.clusterID)
 }

@@ -1,4 +1,4 @@
-package cluster
+package raftstore
 
 import (
 	"errors"
@@ -24,7 +24,7 @@ const (
 	walDir = "wal"
 	// walMeta is a file in walDir that exists from the beginning.
 	walMeta = "wal-meta.db"
-	// copyBatch is how many entries are copied at once. Each has up to maxEntry bytes.
+	// copyBatch is how many entries are copied at once. Each has up to the size limit of an entry.
 	copyBatch = 64
 )
 
@@ -37,7 +37,7 @@ var keyLogStore = []byte("HoldfastLogStore")
 // in one of the two stores, and the next start continues.
 func openLog(cfg *Config, bolt *raftboltdb.BoltStore) (raft.LogStore, func() error, error) {
 	nothing := func() error { return nil }
-	path := filepath.Join(cfg.DataDir, walDir)
+	path := filepath.Join(cfg.Dir, walDir)
 	is, err := logStoreOf(bolt)
 	if err != nil {
 		return nil, nothing, err
@@ -47,7 +47,7 @@ func openLog(cfg *Config, bolt *raftboltdb.BoltStore) (raft.LogStore, func() err
 		want = is
 	}
 	if is == LogStoreBolt {
-		if !cfg.readOnly {
+		if !cfg.ReadOnly {
 			if err := removeWAL(path); err != nil { // left by an interrupted move; bolt has the whole log
 				return nil, nothing, err
 			}
@@ -57,9 +57,9 @@ func openLog(cfg *Config, bolt *raftboltdb.BoltStore) (raft.LogStore, func() err
 		}
 	} else {
 		if _, err := os.Stat(filepath.Join(path, walMeta)); err != nil {
-			return nil, nothing, fmt.Errorf("open raft log %s: the log is missing: %w: %s", path, err, damageAdvice)
+			return nil, nothing, fmt.Errorf("open raft log %s: the log is missing: %w: %s", path, err, DamageAdvice)
 		}
-		if !cfg.readOnly {
+		if !cfg.ReadOnly {
 			if err := empty(bolt); err != nil { // finish an interrupted move
 				return nil, nothing, err
 			}
@@ -105,7 +105,7 @@ func openWAL(cfg *Config, path string) (*wal.WAL, error) {
 	}
 	segments, err := wal.Open(path, wal.WithLogger(liblog.New(cfg.Logger, "raft-wal")))
 	if err != nil {
-		return nil, fmt.Errorf("open raft log %s: %w: %s", path, err, damageAdvice)
+		return nil, fmt.Errorf("open raft log %s: %w: %s", path, err, DamageAdvice)
 	}
 	return segments, nil
 }

@@ -1,4 +1,4 @@
-package cluster
+package raftstore
 
 import (
 	"bytes"
@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// ErrDisk is returned by Run if the disk no longer stores the data that Raft depends on, or
+// ErrDisk is returned by WatchDisk if the disk no longer stores the data that Raft depends on, or
 // returns something else than was written. The process must exit at once.
 var ErrDisk = errors.New("the disk has failed")
 

@@ -1,4 +1,4 @@
-package cluster
+package raftstore
 
 import (
 	"errors"
@@ -44,7 +44,7 @@ func openWALLogs(cfg *Config, path string, bolt *raftboltdb.BoltStore, fresh boo
 	}
 	last, err := f.LastIndex()
 	if err == nil && last < f.lowWater {
-		err = fmt.Errorf("it ends with entry %d, but had entry %d: %s", last, f.lowWater, damageAdvice)
+		err = fmt.Errorf("it ends with entry %d, but had entry %d: %s", last, f.lowWater, DamageAdvice)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open raft log %s: %w", path, err), f.WAL.Close())

@@ -1,4 +1,4 @@
-package cluster
+package raftstore
 
 import (
 	"errors"
@@ -15,18 +15,18 @@ import (
 )
 
 func storeConfig(dir, store string) *Config {
-	return &Config{DataDir: dir, LogStore: store, Logger: slog.New(slog.DiscardHandler)}
+	return &Config{Dir: dir, LogStore: store, Logger: slog.New(slog.DiscardHandler)}
 }
 
 // opened runs a function on the stores of a directory, and closes them.
-func opened(t *testing.T, dir, store string, do func(*stores)) {
+func opened(t *testing.T, dir, store string, do func(*Stores)) {
 	t.Helper()
-	s, err := openStores(storeConfig(dir, store))
+	s, err := Open(storeConfig(dir, store))
 	if err != nil {
 		t.Fatalf("open with %q: %v", store, err)
 	}
 	do(s)
-	if err := s.close(); err != nil {
+	if err := s.Close(); err != nil {
 		t.Fatalf("close with %q: %v", store, err)
 	}
 }
@@ -35,12 +35,12 @@ func opened(t *testing.T, dir, store string, do func(*stores)) {
 func filled(t *testing.T, store string, n uint64) string {
 	t.Helper()
 	dir := t.TempDir()
-	opened(t, dir, store, func(s *stores) {
-		if err := s.stable.SetUint64(keyCurrentTerm, 3); err != nil {
+	opened(t, dir, store, func(s *Stores) {
+		if err := s.Stable.SetUint64(keyCurrentTerm, 3); err != nil {
 			t.Fatal(err)
 		}
 		for i := uint64(1); i <= n; i++ {
-			if err := s.logs.StoreLog(&raft.Log{Index: i, Term: 3, Data: fmt.Appendf(nil, "entry %d", i)}); err != nil {
+			if err := s.Logs.StoreLog(&raft.Log{Index: i, Term: 3, Data: fmt.Appendf(nil, "entry %d", i)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -49,18 +49,18 @@ func filled(t *testing.T, store string, n uint64) string {
 }
 
 // contents returns all entries, as "index/term data", and the term.
-func contents(t *testing.T, s *stores) []string {
+func contents(t *testing.T, s *Stores) []string {
 	t.Helper()
-	term, err := s.stable.GetUint64(keyCurrentTerm)
-	first, err1 := s.logs.FirstIndex()
-	last, err2 := s.logs.LastIndex()
+	term, err := s.Stable.GetUint64(keyCurrentTerm)
+	first, err1 := s.Logs.FirstIndex()
+	last, err2 := s.Logs.LastIndex()
 	if err := errors.Join(err, err1, err2); err != nil {
 		t.Fatal(err)
 	}
 	got := []string{fmt.Sprintf("term %d", term)}
 	for i := first; last > 0 && i <= last; i++ {
 		var l raft.Log
-		if err := s.logs.GetLog(i, &l); err != nil {
+		if err := s.Logs.GetLog(i, &l); err != nil {
 			t.Fatal(err)
 		}
 		got = append(got, fmt.Sprintf("%d/%d %s", l.Index, l.Term, l.Data))
@@ -80,11 +80,11 @@ func entriesTo(first, last uint64) []string {
 // them move each time.
 func holds(t *testing.T, dir, store string, want []string) {
 	t.Helper()
-	opened(t, dir, store, func(s *stores) {
+	opened(t, dir, store, func(s *Stores) {
 		if diff := cmp.Diff(want, contents(t, s)); diff != "" {
 			t.Errorf("opened with %q (-want +got):\n%s", store, diff)
 		}
-		m, ok := s.logs.(raft.MonotonicLogStore)
+		m, ok := s.Logs.(raft.MonotonicLogStore)
 		if got := ok && m.IsMonotonic(); got != (store == LogStoreWAL) {
 			t.Errorf("opened with %q: monotonic is %v", store, got)
 		}
@@ -108,8 +108,9 @@ func TestTheLogMovesBothWays(t *testing.T) {
 	}
 	t.Run("on from where it was", func(t *testing.T) {
 		dir := filled(t, LogStoreWAL, 5)
-		opened(t, dir, "", func(s *stores) { // it stays in the same store
-			err := errors.Join(s.logs.DeleteRange(1, 2), s.logs.StoreLog(&raft.Log{Index: 6, Term: 3, Data: []byte("entry 6")}))
+		opened(t, dir, "", func(s *Stores) { // it stays in the same store
+			err := errors.Join(s.Logs.DeleteRange(1, 2),
+				s.Logs.StoreLog(&raft.Log{Index: 6, Term: 3, Data: []byte("entry 6")}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,8 +121,8 @@ func TestTheLogMovesBothWays(t *testing.T) {
 	})
 	t.Run("a hole", func(t *testing.T) { // a snapshot has replaced the entries before it
 		dir := filled(t, LogStoreBolt, 5)
-		opened(t, dir, LogStoreBolt, func(s *stores) {
-			if err := s.logs.StoreLogs([]*raft.Log{{Index: 9, Term: 3, Data: []byte("entry 9")},
+		opened(t, dir, LogStoreBolt, func(s *Stores) {
+			if err := s.Logs.StoreLogs([]*raft.Log{{Index: 9, Term: 3, Data: []byte("entry 9")},
 				{Index: 10, Term: 3, Data: []byte("entry 10")}}); err != nil {
 				t.Fatal(err)
 			}
@@ -217,9 +218,9 @@ func TestSegmentsThatAreLostOrDamagedAreRefused(t *testing.T) {
 			dir := filled(t, LogStoreWAL, 20)
 			tt.damage(t, dir)
 			for _, store := range []string{"", LogStoreWAL, LogStoreBolt} {
-				s, err := openStores(storeConfig(dir, store))
+				s, err := Open(storeConfig(dir, store))
 				if err == nil {
-					_ = s.close()
+					_ = s.Close()
 					t.Fatalf("opened with %q", store)
 				}
 				if !strings.Contains(err.Error(), "move it away") {
@@ -246,23 +247,23 @@ func eachSegment(t *testing.T, dir string, do func(path string) error) {
 // The low-water mark follows the log up and down, and never exceeds its end.
 func TestTheFloorFollowsTheLog(t *testing.T) {
 	dir := filled(t, LogStoreWAL, 20)
-	opened(t, dir, "", func(s *stores) {
+	opened(t, dir, "", func(s *Stores) {
 		for _, r := range [][2]uint64{{1, 5}, {15, 20}, {6, 14}} {
-			if err := s.logs.DeleteRange(r[0], r[1]); err != nil {
+			if err := s.Logs.DeleteRange(r[0], r[1]); err != nil {
 				t.Fatal(err)
 			}
 		}
 	})
 	holds(t, dir, LogStoreWAL, entriesTo(1, 0))
-	opened(t, dir, "", func(s *stores) {
-		if err := s.logs.StoreLog(&raft.Log{Index: 40, Term: 3, Data: []byte("entry 40")}); err != nil {
+	opened(t, dir, "", func(s *Stores) {
+		if err := s.Logs.StoreLog(&raft.Log{Index: 40, Term: 3, Data: []byte("entry 40")}); err != nil {
 			t.Fatal(err)
 		}
 	})
 	holds(t, dir, LogStoreWAL, entriesTo(40, 40))
 	eachSegment(t, dir, os.Remove)
-	if s, err := openStores(storeConfig(dir, "")); err == nil {
-		_ = s.close()
+	if s, err := Open(storeConfig(dir, "")); err == nil {
+		_ = s.Close()
 		t.Error("a log that has lost entry 40 was opened")
 	}
 }

@@ -1,4 +1,4 @@
-package cluster
+package raftstore
 
 import (
 	"context"
@@ -45,28 +45,28 @@ func TestDamagedEntriesAreRefused(t *testing.T) {
 		{"cut", func(b []byte) []byte { return b[:len(b)-3] }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			cfg := &Config{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}
-			s, err := openStores(cfg)
+			cfg := &Config{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}
+			s, err := Open(cfg)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got raft.Log
-			err = errors.Join(s.logs.StoreLogs([]*raft.Log{{Index: 1, Term: 1, Data: []byte("hello")},
+			err = errors.Join(s.Logs.StoreLogs([]*raft.Log{{Index: 1, Term: 1, Data: []byte("hello")},
 				{Index: 4, Term: 1, Data: []byte("after a hole")}}),
-				s.close())
+				s.Close())
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s, err = openStores(cfg); err != nil {
+			if s, err = Open(cfg); err != nil {
 				t.Fatal("whole: ", err)
 			}
-			if err := errors.Join(s.logs.GetLog(1, &got), s.close()); err != nil || string(got.Data) != "hello" ||
+			if err := errors.Join(s.Logs.GetLog(1, &got), s.Close()); err != nil || string(got.Data) != "hello" ||
 				got.Extensions != nil {
 				t.Fatalf("whole: entry 1 = %+v, %v", got, err)
 			}
-			change(t, filepath.Join(cfg.DataDir, raftFile), tc.damage)
-			if s, err = openStores(cfg); err == nil {
-				_ = s.close()
+			change(t, filepath.Join(cfg.Dir, raftFile), tc.damage)
+			if s, err = Open(cfg); err == nil {
+				_ = s.Close()
 				t.Fatal("the damaged log was opened")
 			}
 			for _, want := range []string{"entry 1", "move it away"} {
@@ -74,7 +74,7 @@ func TestDamagedEntriesAreRefused(t *testing.T) {
 					t.Errorf("error lacks %q: %v", want, err)
 				}
 			}
-			if st, err := os.Stat(filepath.Join(cfg.DataDir, raftFile)); err != nil || st.Size() == 0 {
+			if st, err := os.Stat(filepath.Join(cfg.Dir, raftFile)); err != nil || st.Size() == 0 {
 				t.Error("the damaged log was removed: it may be needed")
 			}
 		})

@@ -1,0 +1,67 @@
+package raftstore
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"go.etcd.io/bbolt"
+	bbolterrors "go.etcd.io/bbolt/errors"
+)
+
+func boltError(path string, err error) error {
+	if errors.Is(err, bbolterrors.ErrTimeout) {
+		return fmt.Errorf("data directory %s is in use by another process", filepath.Dir(path))
+	}
+	return fmt.Errorf("open raft log %s: %w", path, err)
+}
+
+// checkBolt walks the pages of a bolt file before it is opened for writing. Bolt does so in
+// its own goroutine, where damage would crash the process without a helpful message.
+func checkBolt(path string) error {
+	st, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && st.Size() == 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("open raft log: %w", err)
+	}
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: time.Second})
+	if err != nil {
+		return boltError(path, err)
+	}
+	err = db.View(func(tx *bbolt.Tx) error {
+		if want := tx.Size(); st.Size() < want {
+			return fmt.Errorf("the file is truncated to %d of %d bytes", st.Size(), want)
+		}
+		return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error {
+			return b.ForEach(func(_, _ []byte) error { return nil })
+		})
+	})
+	if err = errors.Join(err, db.Close()); err != nil {
+		return fmt.Errorf("raft log %s is damaged: %w: %s", path, err, DamageAdvice)
+	}
+	return nil
+}
+
+// DamageAdvice is the remedy in errors about damaged files.
+const DamageAdvice = "restore this peer's data directory, or move it away to rejoin from the other peers"
+
+// Damage converts a panic over damaged files into an error. Bolt maps its file into memory,
+// so even a truncated file causes a fault instead of an error.
+func Damage(what string, err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%s: the files are damaged: %v: %s", what, p, DamageAdvice)
+	}
+}
+
+// FaultsPanic turns memory faults of the calling goroutine into panics until the returned
+// function is called.
+func FaultsPanic() func() {
+	old := debug.SetPanicOnFault(true)
+	return func() { debug.SetPanicOnFault(old) }
+}

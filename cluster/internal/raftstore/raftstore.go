@@ -1,0 +1,197 @@
+// Package raftstore owns what Raft keeps on disk: the log in bolt or in segments, the term and the
+// vote, and the snapshots. It detects files that are lost or damaged, stops the peer when the disk
+// fails, and decides when a snapshot is due. It must not know the entries that it keeps.
+package raftstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"go.etcd.io/bbolt"
+
+	"github.com/holdfast-metal/holdfast/cluster/internal/liblog"
+)
+
+const (
+	raftFile = "raft.db"
+	// logCacheEntries is how many recent entries followers can get without reading the log
+	// store. Each has up to the size limit of an entry.
+	logCacheEntries = 512
+)
+
+// Config configures the stores of a peer.
+type Config struct {
+	// Dir is the data directory. If it is empty, everything is kept in memory.
+	Dir string
+	// LogStore is LogStoreBolt or LogStoreWAL. A log in the other store is moved once. If it is
+	// empty, the log stays where it is.
+	LogStore string
+	// ReadOnly means that nothing in Dir is removed.
+	ReadOnly bool
+	// Logger receives the lines of the libraries.
+	Logger *slog.Logger
+	// Wrap, if set, replaces the log store, to simulate a failing disk under Raft.
+	Wrap func(raft.LogStore) raft.LogStore
+
+	clusterID   string // for error texts
+	logExpected bool   // Dir must hold a Raft log: see ExpectLog
+}
+
+// Stores are Raft's stores, in files or in memory.
+type Stores struct {
+	Logs   raft.LogStore
+	Stable raft.StableStore
+	Snaps  raft.SnapshotStore
+	// Measure exports bolt's statistics at an interval; nil in memory.
+	Measure func(ctx context.Context, every time.Duration)
+
+	closer io.Closer // nil in memory
+	guard  *diskGuard
+}
+
+// Open opens the stores. It returns an error if the directory is in use, or if its files are
+// lost or damaged.
+func Open(cfg *Config) (s *Stores, err error) {
+	defer Damage("open raft log in "+cfg.Dir, &err)
+	guard := newDiskGuard()
+	if cfg.Dir == "" {
+		mem := raft.NewInmemStore()
+		s = &Stores{Logs: mem, Stable: mem, Snaps: raft.NewInmemSnapshotStore(), guard: guard}
+	} else {
+		path := filepath.Join(cfg.Dir, raftFile)
+		if err := errors.Join(cfg.checkLogFile(path), checkBolt(path)); err != nil {
+			return nil, err
+		}
+		bolt, err := raftboltdb.New(raftboltdb.Options{
+			Path: path,
+			BoltOptions: &bbolt.Options{
+				Timeout: time.Second,
+				// A synced free list would be written with every commit, and it grows with
+				// the file.
+				NoFreelistSync: true,
+				FreelistType:   bbolt.FreelistMapType,
+			},
+			MsgpackUseNewTimeFormat: true, // permanent: see package transport
+		})
+		if err != nil {
+			return nil, boltError(path, err)
+		}
+		if err := cfg.checkLogState(bolt); err != nil {
+			return nil, errors.Join(err, bolt.Close())
+		}
+		if s, err = openFiles(cfg, bolt, guard); err != nil {
+			return nil, errors.Join(err, bolt.Close())
+		}
+	}
+	if cfg.Wrap != nil {
+		s.Logs = cfg.Wrap(s.Logs)
+	}
+	return s, nil
+}
+
+// openFiles opens the log, in bolt or in segments, and the snapshots.
+func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *Stores, err error) {
+	store, closeLog, err := openLog(cfg, bolt)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, closeLog())
+		}
+	}()
+	if err != nil {
+		return nil, err
+	}
+	logs := &checksumLogs{LogStore: store, damaged: func(error) {}}
+	if err := logs.check(); err != nil {
+		return nil, fmt.Errorf("open raft log in %s: %w: %s", cfg.Dir, err, DamageAdvice)
+	}
+	logs.damaged = guard.stop
+	cache, err := raft.NewLogCache(logCacheEntries, logs)
+	if err != nil {
+		return nil, fmt.Errorf("make cache of the raft log: %w", err)
+	}
+	if !cfg.ReadOnly {
+		if err := sweepSnapshots(cfg.Dir); err != nil {
+			return nil, err
+		}
+	}
+	snaps, err := raft.NewFileSnapshotStoreWithLogger(cfg.Dir, 2, liblog.New(cfg.Logger, "raft-snapshot"))
+	if err != nil {
+		return nil, fmt.Errorf("open snapshots in %s: %w", cfg.Dir, err)
+	}
+	stable := &termStore{StableStore: &voteStore{StableStore: bolt}, guard: guard}
+	return &Stores{
+		Logs: cache, Stable: stable, Snaps: snaps,
+		Measure: bolt.RunMetrics,
+		closer:  closers{closeLog, bolt.Close},
+		guard:   guard,
+	}, nil
+}
+
+// closers closes all its parts in order.
+type closers []func() error
+
+// Close implements io.Closer.
+func (c closers) Close() error {
+	var err error
+	for _, end := range c {
+		err = errors.Join(err, end())
+	}
+	return err
+}
+
+// sweepSnapshots removes snapshots that were being written when the peer died. Raft neither
+// reads nor removes them, so each would occupy the space of a snapshot forever.
+func sweepSnapshots(dir string) error {
+	left, err := filepath.Glob(filepath.Join(dir, "snapshots", "*.tmp"))
+	for _, path := range left {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	if err != nil {
+		return fmt.Errorf("remove unfinished snapshots in %s: %w", dir, err)
+	}
+	return nil
+}
+
+// Names returns the names of the files and directories in a data directory that hold Raft's
+// state.
+func Names() []string { return []string{raftFile, walDir, "snapshots"} }
+
+// Close closes the files.
+func (s *Stores) Close() error {
+	if s.closer == nil {
+		return nil
+	}
+	if err := s.closer.Close(); err != nil {
+		return fmt.Errorf("close raft log: %w", err)
+	}
+	return nil
+}
+
+// HasState reports whether the peer has ever been part of a cluster.
+func (s *Stores) HasState() (bool, error) { return raft.HasExistingState(s.Logs, s.Stable, s.Snaps) }
+
+// WatchDisk returns ErrDisk when the disk fails, and nil when ctx ends.
+func (s *Stores) WatchDisk(ctx context.Context) error { return s.guard.watch(ctx) }
+
+// Term returns the term that Raft has stored.
+func (s *Stores) Term() (uint64, error) { return s.Stable.GetUint64(keyCurrentTerm) }
+
+// SetTerm replaces the term that Raft has stored. Raft must not run.
+func (s *Stores) SetTerm(term uint64) error { return s.Stable.SetUint64(keyCurrentTerm, term) }
+
+// VoteTerm returns the term of the last vote.
+func (s *Stores) VoteTerm() (uint64, error) { return s.Stable.GetUint64(keyLastVoteTerm) }
+
+// VoteCandidate returns the address of the candidate that got the last vote.
+func (s *Stores) VoteCandidate() (string, error) {
+	candidate, err := s.Stable.Get(keyLastVoteCand)
+	return string(candidate), err
+}
