@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
+	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -156,7 +157,7 @@ func (c *Config) complete() error {
 			return fmt.Errorf("%s address %q: want host:port: %w", a.what, a.addr, err)
 		}
 	}
-	if err := reachable("grpc", c.AdvertiseGRPC); err != nil {
+	if err := transport.CheckReachable("grpc", c.AdvertiseGRPC); err != nil {
 		return err
 	}
 	setDefault(&c.RaftMultiplier, 1)
@@ -186,18 +187,4 @@ func setDefault[T comparable](v *T, d T) {
 // scale returns a duration times the Raft multiplier.
 func (c *Config) scale(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * c.RaftMultiplier)
-}
-
-// reachable returns an error if other peers cannot use an address, such as that of a
-// listener on all interfaces.
-func reachable(what, addr string) error {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return fmt.Errorf("%s address %q: want host:port: %w", what, addr, err)
-	}
-	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
-		return fmt.Errorf("%s address %q is not reachable for other peers: "+
-			"set --advertise-%s to one that is", what, addr, what)
-	}
-	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/stats"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -46,7 +47,7 @@ func newConns(cfg *Config, lookup func(string) (string, bool)) *conns {
 		byID:   map[string]*conn{},
 		opts: append([]grpc.DialOption{
 			grpc.WithNoProxy(),
-			grpc.WithContextDialer(dialPeer),
+			grpc.WithContextDialer(transport.DialPeer),
 			grpc.WithIdleTimeout(0),
 			grpc.WithStatsHandler(sentHandler{}),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 )
 
@@ -114,7 +115,7 @@ func (n *Node) dialRaft(id string) (net.Conn, error) {
 func redial(ctx context.Context, dial func() (net.Conn, error)) (net.Conn, error) {
 	for try := 1; ; try++ {
 		conn, err := dial()
-		if !connClosed(err) || try == redials || !wait.Sleep(ctx, redialPause) {
+		if !transport.Closed(err) || try == redials || !wait.Sleep(ctx, redialPause) {
 			return conn, err
 		}
 	}
@@ -183,7 +184,7 @@ func (n *Node) callElection(ctx context.Context, dead string) {
 				logged = true
 			}
 			n.metrics.deathWatch.Inc()
-			n.gate.callElection(recall)
+			n.gate.CallElection(recall)
 		}
 		if !wait.Sleep(ctx, recall+turn) { // turns differ, so two candidates that split the vote do not collide again
 			return
@@ -211,7 +212,7 @@ func (n *Node) turn(dead string, others []string) time.Duration {
 // candidate before it, because then its own log is longer.
 func (n *Node) awaitTurn(ctx context.Context, turn time.Duration) bool {
 	term := n.raft.CurrentTerm()
-	for end := time.Now().Add(turn); time.Now().Before(end) && n.gate.refused.Load() <= term; {
+	for end := time.Now().Add(turn); time.Now().Before(end) && n.gate.Refused() <= term; {
 		if !wait.Sleep(ctx, min(redialPause, time.Until(end))) {
 			return false
 		}
@@ -223,7 +224,7 @@ func (n *Node) awaitTurn(ctx context.Context, turn time.Duration) bool {
 // ended process close within milliseconds of each other. Data that they delivered before
 // counts until they have closed.
 func (n *Node) goesSilent(ctx context.Context, leader string) bool {
-	for end := time.Now().Add(closing); n.leads(leader) && n.stream.heardFrom(leader, n.cfg.scale(silence)); {
+	for end := time.Now().Add(closing); n.leads(leader) && n.stream.HeardFrom(leader, n.cfg.scale(silence)); {
 		if time.Now().After(end) || !wait.Sleep(ctx, redialPause) {
 			return false
 		}

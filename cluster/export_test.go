@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -21,10 +22,10 @@ func (n *Node) Watching(id string) bool {
 }
 
 // Admitted reports whether the peer may vote.
-func (n *Node) Admitted() bool { return n.gate.admitted.Load() && n.ident.get().Admitted }
+func (n *Node) Admitted() bool { return n.gate.Admitted() && n.ident.get().Admitted }
 
 // Expel revokes the peer's permission to vote, as if it had lost its data.
-func (n *Node) Expel() { n.gate.admitted.Store(false) }
+func (n *Node) Expel() { n.gate.Admit(false) }
 
 // AckingPeer returns the peer whose acknowledgement counts for a read index request with
 // that id and term.
@@ -40,14 +41,6 @@ func (n *Node) Term() uint64 { return n.raft.CurrentTerm() }
 func (n *Node) AskVote(req raft.RequestVoteRequest) bool {
 	granted, _ := n.AskVoteAs(n.cfg.TLS, req)
 	return granted
-}
-
-func mustListen() *stream {
-	s, err := listen("127.0.0.1:0", "", func() string { return "" }, slog.New(slog.DiscardHandler))
-	if err != nil {
-		panic(err)
-	}
-	return s
 }
 
 // SetElectionTimeout changes how long the peer waits for a leader before it stands for election.
@@ -68,7 +61,7 @@ func (c *Config) FailDials(f func(addr string) error) { c.dialFault = f }
 func (c *Config) MakeOld() { c.levelsBehind = 1 }
 
 // CallElection makes the peer stand for election although there is a leader.
-func (n *Node) CallElection() { n.gate.callElection(time.Second) }
+func (n *Node) CallElection() { n.gate.CallElection(time.Second) }
 
 // PendingNotifications returns the number of pending notifications of leadership changes.
 func (n *Node) PendingNotifications() int { return len(n.notify) }
@@ -78,9 +71,14 @@ func (c *Config) FastKeys() { c.keyInterval = 50 * time.Millisecond }
 
 // AskVoteAs is AskVote with the certificate of a store. If store is nil, it uses no TLS.
 func (n *Node) AskVoteAs(store *peertls.Store, req raft.RequestVoteRequest) (granted bool, err error) {
-	req.RPCHeader = header()
-	s := mustListen()
-	s.sec = newStreamTLS(store, func(string) []string { return nil })
+	req.RPCHeader = raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
+	s, err := transport.Listen(transport.StreamConfig{
+		Addr: "127.0.0.1:0", Cluster: func() string { return "" }, TLS: store,
+		PeersAt: func(string) []string { return nil }, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		panic(err)
+	}
 	t := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Stream: s, MaxPool: 1,
 		MsgpackUseNewTimeFormat: true, Timeout: 5 * time.Second})
 	defer func() { _ = t.Close() }()
@@ -117,12 +115,4 @@ func Pauses(lasted ...time.Duration) (all []time.Duration) {
 
 // Mute makes the peer's last received data look old, as on a machine that is busy for a
 // moment.
-func (n *Node) Mute() {
-	n.stream.mu.Lock()
-	defer n.stream.mu.Unlock()
-	for t := range n.stream.conns {
-		if c, ok := t.Conn.(*greetedConn); ok {
-			c.read.Store(0)
-		}
-	}
-}
+func (n *Node) Mute() { n.stream.Mute() }

@@ -81,7 +81,7 @@ func openGossip(cfg *Config, meta func() *internalv1.GossipMeta) (*gossip, error
 	c.PushPullInterval = scale(10 * time.Second) // cheap with a few peers, and lost updates arrive soon
 	c.TCPTimeout = 2 * time.Second
 	c.DeadNodeReclaimTime = scale(time.Second) // a peer may return at another address
-	c.MsgpackUseNewTimeFormat = true           // permanent: see newGate
+	c.MsgpackUseNewTimeFormat = true           // permanent: see package transport
 	c.Delegate, c.Events, c.Alive, c.Merge, c.Conflict = g, g, g, g, g
 	c.Logger = log.New(liblog.Lines(cfg.Logger.With("component", "gossip")), "", 0)
 	if g.list, err = memberlist.Create(c); err != nil {

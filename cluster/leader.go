@@ -242,7 +242,7 @@ func (n *Node) reelect(term uint64) bool {
 		return false // it is being removed and would not win
 	}
 	n.log.Warn("no other peer took the leadership, calling an election to restart the leader's tasks", "term", term)
-	return n.gate.callElection(reelectTimeout)
+	return n.gate.CallElection(reelectTimeout)
 }
 
 func (n *Node) startSession(ctx context.Context, term uint64, tasks []LeaderTask) *session {

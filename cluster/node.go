@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
+	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -25,8 +26,8 @@ type Node struct {
 	fsm    *fsm.FSM
 	ident  *identity
 	stores *raftstore.Stores
-	stream *stream
-	gate   *gate
+	stream *transport.Stream
+	gate   *transport.Gate
 	raft   *raft.Raft
 	driver *raftFSM
 	gossip *gossip
@@ -111,25 +112,25 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 		return nil, err
 	}
 	clusterID := func() string { return n.ident.get().ClusterID }
-	if n.stream, err = listen(cfg.RaftAddr, cfg.AdvertiseRaft, clusterID, n.log); err != nil {
+	n.stream, err = transport.Listen(transport.StreamConfig{
+		Addr: cfg.RaftAddr, Advertise: cfg.AdvertiseRaft, Cluster: clusterID,
+		TLS: cfg.TLS, PeersAt: n.peersAt, Fault: cfg.dialFault, Logger: n.log,
+	})
+	if err != nil {
 		return nil, err
 	}
-	n.stream.sec, n.stream.fault = newStreamTLS(cfg.TLS, n.peersAt), cfg.dialFault
-	n.gate = newGate(n.stream, n, n.log)
+	n.gate = transport.NewGate(n.stream, n, n.log)
 	undo = append(undo, func() { _ = n.gate.Close() })
 	admitted := n.ident.get().Admitted
-	n.gate.admitted.Store(admitted)
+	n.gate.Admit(admitted)
 	rc := raftConfig(&n.cfg, admitted, n.notify)
 	if n.raft, err = startRaft(cfg.DataDir, rc, n.driver, n.stores, n.gate); err != nil {
 		return nil, err
 	}
 	undo = append(undo, func() { _ = n.raft.Shutdown().Error() })
-	voter := n.voterWithoutLeader
-	n.gate.voter.Store(&voter)
-	first := n.stores.Logs.FirstIndex
-	n.gate.firstIndex.Store(&first)
-	follows := n.sendsTo
-	n.gate.follows.Store(&follows)
+	n.gate.Attach(transport.Local{
+		Voter: n.voterWithoutLeader, FirstIndex: n.stores.Logs.FirstIndex, Follows: n.sendsTo,
+	})
 	if n.gossip, err = openGossip(&n.cfg, n.gossipMeta); err != nil {
 		return nil, err
 	}
@@ -168,7 +169,7 @@ func (n *Node) gossipMeta() *internalv1.GossipMeta {
 
 // admit lets this peer vote and stand for election. Its identity already records that.
 func (n *Node) admit() {
-	if !n.gate.admitted.Swap(true) {
+	if !n.gate.Admit(true) {
 		n.log.Info("this peer may vote")
 		n.reload(n.cfg.awake)
 	}
@@ -249,6 +250,25 @@ func (n *Node) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
 	return "", errors.New("no address known: the peer has not been seen in gossip")
 }
 
+// peersAt returns the peers with that Raft address, according to gossip and the state.
+func (n *Node) peersAt(addr string) []string {
+	var ids []string
+	for _, rec := range n.fsm.View().Peers() {
+		if rec.GetRaftAddr() == addr {
+			ids = append(ids, rec.GetId())
+		}
+	}
+	if n.gossip == nil {
+		return ids
+	}
+	for _, m := range n.gossip.peers() {
+		if m.meta.GetRaftAddr() == addr {
+			ids = append(ids, m.meta.GetId())
+		}
+	}
+	return ids
+}
+
 // grpcAddr returns the gRPC address of a peer.
 func (n *Node) grpcAddr(id string) (string, bool) {
 	if m, ok := n.gossip.peer(id); ok && m.meta.GetGrpcAddr() != "" {
@@ -257,6 +277,8 @@ func (n *Node) grpcAddr(id string) (string, bool) {
 	rec, ok := n.fsm.View().Peer(id)
 	return rec.GetGrpcAddr(), ok && rec.GetGrpcAddr() != ""
 }
+
+var errNoVoter = errors.New("peer is not a voter: the leader has not promoted it yet")
 
 // maxBehind is how many entries a restarted peer may still have to apply and count as
 // ready. Applying that many takes some tens of milliseconds.
@@ -267,8 +289,8 @@ const maxBehind = 256
 // caught up. A peer that has just started still applies its log, and if it were elected
 // then, all calls would wait for that.
 func (n *Node) Votes() error {
-	if !n.gate.admitted.Load() {
-		return errNotAdmitted
+	if !n.gate.Admitted() {
+		return transport.ErrNotAdmitted
 	}
 	if _, self := n.voters(); !self {
 		return errNoVoter

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -32,8 +33,8 @@ func (n *Node) RegisterPeerService(s grpc.ServiceRegistrar) {
 // Confirm returns this peer's term. A peer that lost its data has forgotten its votes, so
 // it confirms nothing.
 func (s peerServer) Confirm(context.Context, *internalv1.ConfirmRequest) (*internalv1.ConfirmResponse, error) {
-	if !s.n.gate.admitted.Load() {
-		return nil, status.Error(codes.FailedPrecondition, errNotAdmitted.Error())
+	if !s.n.gate.Admitted() {
+		return nil, status.Error(codes.FailedPrecondition, transport.ErrNotAdmitted.Error())
 	}
 	return &internalv1.ConfirmResponse{Term: s.n.raft.CurrentTerm(), PeerId: s.n.cfg.NodeID}, nil
 }
@@ -118,7 +119,7 @@ func (n *Node) stats() *internalv1.StatsResponse {
 		PeerId: n.cfg.NodeID, Instance: n.ident.get().Instance,
 		AppliedIndex: n.fsm.Applied(), LastIndex: n.raft.LastIndex(), Term: n.raft.CurrentTerm(),
 		LastContactMs: n.lastContact(), State: n.raft.State().String(), Version: n.cfg.Version,
-		MayVote: proto.Bool(n.gate.admitted.Load()), Load: n.load(),
+		MayVote: proto.Bool(n.gate.Admitted()), Load: n.load(),
 	}
 }
 

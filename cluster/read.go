@@ -151,7 +151,7 @@ func (n *Node) askReadIndex(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	req := &internalv1.ReadIndexRequest{PeerId: n.cfg.NodeID}
-	if n.gate.admitted.Load() { // otherwise it has forgotten its votes
+	if n.gate.Admitted() { // otherwise it has forgotten its votes
 		req.Term = n.raft.CurrentTerm()
 	}
 	r, err := c.ReadIndex(ctx, req)

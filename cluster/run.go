@@ -9,13 +9,13 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 )
 
 const (
 	handoverTimeout = 5 * time.Second
 	leaveTimeout    = 5 * time.Second
-	shutdownTimeout = 10 * time.Second
 	hangUpAfter     = time.Second
 	measureEvery    = 10 * time.Second // bolt's statistics
 )
@@ -181,7 +181,7 @@ func (n *Node) shutdown(ctx context.Context, orderly bool) error {
 	if !orderly {
 		_ = n.stream.Close() // as a crash would
 	}
-	ctx, cancel := context.WithTimeout(ctx, shutdownTimeout)
+	ctx, cancel := context.WithTimeout(ctx, transport.ShutdownTimeout)
 	defer cancel()
 	err := n.shutdownRaft(ctx)
 	n.end() // after Raft has answered the pending calls
@@ -202,7 +202,7 @@ func (n *Node) shutdownRaft(ctx context.Context) error {
 	defer cancel()
 	err := wait.For(soon, ending)
 	if errors.Is(err, wait.ErrStopped) {
-		n.gate.hangUp()
+		n.gate.HangUp()
 		err = wait.For(ctx, ending)
 	}
 	return err

@@ -35,7 +35,7 @@ func (n *Node) resetStaleLeader(ctx context.Context) error {
 			since = time.Now()
 		case time.Since(since) > n.cfg.scale(baseHeartbeat):
 			n.log.Warn("candidate still has a stale leader, resetting it", "leader", id)
-			n.gate.callElection(recall)
+			n.gate.CallElection(recall)
 			since = time.Time{}
 		}
 	}

@@ -48,7 +48,7 @@ func TestStrayLeaderIsForgotten(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("the candidate never accepted the entry")
 		}
-		n.gate.callElection(time.Second)
+		n.gate.CallElection(time.Second)
 		// The term in which it stands is written a moment later.
 		for range 100 {
 			deliver(t, n, &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax,
@@ -74,11 +74,7 @@ func TestStrayLeaderIsForgotten(t *testing.T) {
 // deliver passes a request to Raft as the network would.
 func deliver(t *testing.T, n *Node, cmd any) {
 	t.Helper()
-	resp := make(chan raft.RPCResponse, 1)
-	select {
-	case n.gate.rpcs <- raft.RPC{Command: cmd, RespChan: resp}:
-		<-resp
-	case <-time.After(10 * time.Second):
+	if _, ok := n.gate.Deliver(cmd, 10*time.Second); !ok {
 		t.Fatal("raft accepts no request")
 	}
 }

@@ -127,7 +127,7 @@ func Mutants() []Mutant {
 		{
 			Name: "unadmittedvote", Breaks: "a peer that lost its data does not vote before it has caught up",
 			Scenario: wipedVoter(),
-			Patches: []Patch{{"cluster/transport.go",
+			Patches: []Patch{{"cluster/internal/transport/transport.go",
 				"if !g.admitted.Load() && refuse(rpc) {",
 				"if g == nil && refuse(rpc) {"}},
 		},

@@ -26,10 +26,11 @@ import (
 // milliseconds in each direction, as between data centers.
 func pausedLeader() Scenario {
 	return Scenario{Name: "the leader is stopped and resumed", Provoke: []Patch{
-		{"cluster/transport.go", "case rpc := <-in:\n", "case rpc := <-in:\n\t\t\tslow()\n"},
+		{"cluster/internal/transport/transport.go", "case rpc := <-in:\n", "case rpc := <-in:\n\t\t\tslow()\n"},
 		{"cluster/run.go", "do(n.watchLeader)\n", "do(n.watchLeader)\n\tgo n.standWhenTold(bg)\n"},
 		{"cluster/stand_generated.go", "", standWhenTold},
-		{"cluster/transport_retry.go",
+		{"cluster/internal/transport/slow_generated.go", "", slowMessages},
+		{"cluster/internal/transport/retry.go",
 			"\treturn g.NetworkTransport.AppendEntries(id, addr, req, resp)\n",
 			"\terr := g.NetworkTransport.AppendEntries(id, addr, req, resp)\n" +
 				"\ttime.Sleep(4 * time.Millisecond)\n\treturn err\n"},
@@ -62,40 +63,52 @@ func pausedLeader() Scenario {
 	}}
 }
 
-// standWhenTold is code for package cluster: a peer stands for election when a file of its
-// name appears. Heartbeats take 20 ms to arrive and 4 ms back, so the old leader learns of
-// the new one later.
-const standWhenTold = `package cluster
+// slowMessages is code for package transport: heartbeats take 20 ms to arrive and 4 ms back, so the
+// old leader learns of the new one later.
+const slowMessages = `package transport
 
 import (
-	"context"
-	"os"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
 )
 
-var leading atomic.Bool
+var Leading atomic.Bool
 
 func slow() {
-	if leading.Load() {
+	if Leading.Load() {
 		time.Sleep(50 * time.Millisecond)
 		return
 	}
 	time.Sleep(20 * time.Millisecond)
 }
 
-func (g *gate) SetHeartbeatHandler(func(raft.RPC)) {}
+func (g *Gate) SetHeartbeatHandler(func(raft.RPC)) {}
+`
+
+// standWhenTold is code for package cluster: a peer stands for election when a file of its
+// name appears.
+const standWhenTold = `package cluster
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
+)
 
 func (n *Node) standWhenTold(ctx context.Context) {
 	file := filepath.Join(os.Getenv("HOLDFAST_STAND"), n.cfg.NodeID)
 	for ctx.Err() == nil {
 		if os.Remove(file) == nil {
-			n.gate.callElection(time.Second)
+			n.gate.CallElection(time.Second)
 		}
-		leading.Store(n.raft.State() == raft.Leader)
+		transport.Leading.Store(n.raft.State() == raft.Leader)
 		time.Sleep(2 * time.Millisecond)
 	}
 }

@@ -1,4 +1,4 @@
-package cluster
+package transport
 
 import (
 	"sync"
@@ -22,7 +22,7 @@ type pipeline struct {
 }
 
 // AppendEntriesPipeline implements raft.Transport.
-func (g *gate) AppendEntriesPipeline(id raft.ServerID, addr raft.ServerAddress) (raft.AppendPipeline, error) {
+func (g *Gate) AppendEntriesPipeline(id raft.ServerID, addr raft.ServerAddress) (raft.AppendPipeline, error) {
 	inner, err := g.NetworkTransport.AppendEntriesPipeline(id, addr)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package cluster
+package transport
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ const retryPause = 100 * time.Millisecond
 var errHungUp = errors.New("this peer is stopping")
 
 // AppendEntries implements raft.Transport.
-func (g *gate) AppendEntries(
+func (g *Gate) AppendEntries(
 	id raft.ServerID,
 	addr raft.ServerAddress,
 	req *raft.AppendEntriesRequest,
@@ -40,7 +40,7 @@ func (g *gate) AppendEntries(
 
 // compacted reports whether the log now begins after the entries of a request. The peer
 // then needs a snapshot, which Raft sends once the call has failed.
-func (g *gate) compacted(req *raft.AppendEntriesRequest) bool {
+func (g *Gate) compacted(req *raft.AppendEntriesRequest) bool {
 	first := g.firstIndex.Load()
 	if first == nil || len(req.Entries) == 0 {
 		return false
@@ -49,7 +49,7 @@ func (g *gate) compacted(req *raft.AppendEntriesRequest) bool {
 	return err == nil && at > req.Entries[0].Index
 }
 
-func (g *gate) append(
+func (g *Gate) append(
 	id raft.ServerID,
 	addr raft.ServerAddress,
 	req *raft.AppendEntriesRequest,
@@ -66,7 +66,7 @@ func (g *gate) append(
 
 // retryUntilAccepted repeats a call to a follower until it succeeds, this peer no longer
 // leads in the term, or giveUp returns true.
-func (g *gate) retryUntilAccepted(id raft.ServerID, term uint64, giveUp func() bool, call func() error) error {
+func (g *Gate) retryUntilAccepted(id raft.ServerID, term uint64, giveUp func() bool, call func() error) error {
 	err := call()
 	if err == nil || !g.serves(id, term) {
 		return err
@@ -90,7 +90,7 @@ func (g *gate) retryUntilAccepted(id raft.ServerID, term uint64, giveUp func() b
 }
 
 // serves reports whether this peer still leads in a term and replicates to the peer.
-func (g *gate) serves(id raft.ServerID, term uint64) bool {
+func (g *Gate) serves(id raft.ServerID, term uint64) bool {
 	f := g.follows.Load()
 	return f != nil && !g.hungUp.Load() && (*f)(id, term)
 }
@@ -102,7 +102,7 @@ func isHeartbeat(r *raft.AppendEntriesRequest) bool {
 
 // InstallSnapshot implements raft.Transport. The snapshot can be read only once, so the
 // peer must be reachable before it is sent.
-func (g *gate) InstallSnapshot(
+func (g *Gate) InstallSnapshot(
 	id raft.ServerID,
 	addr raft.ServerAddress,
 	req *raft.InstallSnapshotRequest,
@@ -118,7 +118,7 @@ func (g *gate) InstallSnapshot(
 }
 
 // reach returns nil if the peer's Raft port accepts connections.
-func (g *gate) reach(id raft.ServerID, addr raft.ServerAddress) error {
+func (g *Gate) reach(id raft.ServerID, addr raft.ServerAddress) error {
 	if g.hungUp.Load() {
 		return errHungUp
 	}
@@ -132,8 +132,8 @@ func (g *gate) reach(id raft.ServerID, addr raft.ServerAddress) error {
 	return conn.Close()
 }
 
-// hangUp ends all calls to other peers and prevents new ones.
-func (g *gate) hangUp() {
+// HangUp ends all calls to other peers and prevents new ones.
+func (g *Gate) HangUp() {
 	g.hungUp.Store(true)
 	_ = g.layer.Close()
 }

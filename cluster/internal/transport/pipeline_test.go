@@ -1,4 +1,4 @@
-package cluster
+package transport
 
 import (
 	"log/slog"
@@ -11,13 +11,21 @@ import (
 // noAddrs knows no peer, so calls use the address that is passed.
 type noAddrs struct{}
 
-func (noAddrs) ServerAddr(raft.ServerID) (raft.ServerAddress, error) { return "", errNotAdmitted }
+func (noAddrs) ServerAddr(raft.ServerID) (raft.ServerAddress, error) { return "", ErrNotAdmitted }
+
+func mustListen() *Stream {
+	s, err := Listen(StreamConfig{Addr: "127.0.0.1:0", Cluster: func() string { return "" }, Logger: discard()})
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
 
 func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-func testGate(t *testing.T) *gate {
+func testGate(t *testing.T) *Gate {
 	t.Helper()
-	g := newGate(mustListen(), noAddrs{}, discard())
+	g := NewGate(mustListen(), noAddrs{}, discard())
 	t.Cleanup(func() { _ = g.Close() })
 	g.admitted.Store(true)
 	return g

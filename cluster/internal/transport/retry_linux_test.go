@@ -1,4 +1,4 @@
-package cluster
+package transport
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 )
 
 // leads makes the gate treat this peer as the leader until the returned function is called.
-func leads(g *gate) (stop func()) {
+func leads(g *Gate) (stop func()) {
 	var over atomic.Bool
 	f := func(raft.ServerID, uint64) bool { return !over.Load() }
 	g.follows.Store(&f)
@@ -30,11 +30,11 @@ func entries() *raft.AppendEntriesRequest {
 // serveAt answers Raft calls at an address.
 func serveAt(t *testing.T, addr string) {
 	t.Helper()
-	s, err := listen(addr, "", func() string { return "" }, discard())
+	s, err := Listen(StreamConfig{Addr: addr, Cluster: func() string { return "" }, Logger: discard()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := newGate(s, noAddrs{}, discard())
+	g := NewGate(s, noAddrs{}, discard())
 	go func() { // ends with the test
 		for {
 			select {
@@ -68,8 +68,8 @@ func freePort(t *testing.T) string {
 // is away, and succeed when it is back.
 func TestLeaderInsistsUntilThePeerIsBack(t *testing.T) {
 	t.Parallel()
-	for name, call := range map[string]func(*gate, raft.ServerAddress) error{
-		"entries": func(g *gate, addr raft.ServerAddress) error {
+	for name, call := range map[string]func(*Gate, raft.ServerAddress) error{
+		"entries": func(g *Gate, addr raft.ServerAddress) error {
 			var resp raft.AppendEntriesResponse
 			err := g.AppendEntries("p2", addr, entries(), &resp)
 			if err == nil && !resp.Success {
@@ -77,7 +77,7 @@ func TestLeaderInsistsUntilThePeerIsBack(t *testing.T) {
 			}
 			return err
 		},
-		"snapshot": func(g *gate, addr raft.ServerAddress) error {
+		"snapshot": func(g *Gate, addr raft.ServerAddress) error {
 			var resp raft.InstallSnapshotResponse
 			err := g.InstallSnapshot("p2", addr, &raft.InstallSnapshotRequest{RPCHeader: header(), SnapshotVersion: 1, Term: 3,
 				Size: 4}, &resp, strings.NewReader("snap"))
@@ -116,11 +116,11 @@ func TestLeaderInsistsUntilThePeerIsBack(t *testing.T) {
 func TestPatienceEnds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		req *raft.AppendEntriesRequest
-		end func(g *gate, stop func())
+		end func(g *Gate, stop func())
 	}{
-		"leads no more": {entries(), func(_ *gate, stop func()) { stop() }},
-		"hangs up":      {entries(), func(g *gate, _ func()) { g.hangUp() }},
-		"heartbeat":     {&raft.AppendEntriesRequest{RPCHeader: header(), Term: 3}, func(*gate, func()) {}},
+		"leads no more": {entries(), func(_ *Gate, stop func()) { stop() }},
+		"hangs up":      {entries(), func(g *Gate, _ func()) { g.HangUp() }},
+		"heartbeat":     {&raft.AppendEntriesRequest{RPCHeader: header(), Term: 3}, func(*Gate, func()) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := testGate(t)
@@ -159,15 +159,15 @@ func TestCallsToAHostThatIsGoneEndSoon(t *testing.T) {
 		t.Fatalf("the call ended by itself: %v", err)
 	case <-time.After(3 * retryPause): // the call is in progress
 	}
-	g.hangUp()
+	g.HangUp()
 	select {
 	case err := <-ended:
 		if err == nil {
 			t.Error("got no error, want one")
 		}
 		// One attempt may be in progress, which lasts up to connectTimeout.
-		if took := time.Since(began); took > shutdownTimeout/2 {
-			t.Errorf("the call ended after %v: Raft has only %v to shut down", took, shutdownTimeout)
+		if took := time.Since(began); took > ShutdownTimeout/2 {
+			t.Errorf("the call ended after %v: Raft has only %v to shut down", took, ShutdownTimeout)
 		}
 	case <-time.After(2 * transportTimeout):
 		t.Fatal("the call does not end")

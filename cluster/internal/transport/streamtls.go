@@ -1,4 +1,4 @@
-package cluster
+package transport
 
 import (
 	"crypto/tls"
@@ -68,25 +68,6 @@ func (t *streamTLS) refused(log *slog.Logger, from net.Addr, err error) {
 	}
 	say("raft connection refused: want a certificate of a peer of this cluster",
 		"from", from, "cluster", t.store.Cluster(), "error", err)
-}
-
-// peersAt returns the peers with that Raft address, according to gossip and the state.
-func (n *Node) peersAt(addr string) []string {
-	var ids []string
-	for _, rec := range n.fsm.View().Peers() {
-		if rec.GetRaftAddr() == addr {
-			ids = append(ids, rec.GetId())
-		}
-	}
-	if n.gossip == nil {
-		return ids
-	}
-	for _, m := range n.gossip.peers() {
-		if m.meta.GetRaftAddr() == addr {
-			ids = append(ids, m.meta.GetId())
-		}
-	}
-	return ids
 }
 
 // secureConn is a TLS connection that closes like TCP. TLS would send an alert first and

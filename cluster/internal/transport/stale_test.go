@@ -1,27 +1,20 @@
-package cluster
+package transport
 
 import (
-	"fmt"
-	"io"
-	"net"
-	"os"
-	"syscall"
 	"testing"
-	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/raft"
 )
 
 // answering starts a gate at addr that grants everything. It holds back the first n
 // requests until all n have arrived.
-func answering(t *testing.T, addr string, n int) *gate {
+func answering(t *testing.T, addr string, n int) *Gate {
 	t.Helper()
-	s, err := listen(addr, "", func() string { return "" }, discard())
+	s, err := Listen(StreamConfig{Addr: addr, Cluster: func() string { return "" }, Logger: discard()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := newGate(s, noAddrs{}, discard())
+	g := NewGate(s, noAddrs{}, discard())
 	g.admitted.Store(true)
 	t.Cleanup(func() { _ = g.Close() })
 	go func() { // ends with the gate
@@ -58,24 +51,24 @@ func answering(t *testing.T, addr string, n int) *gate {
 func TestCallsAfterRestart(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		call func(*gate, raft.ServerAddress) error
+		call func(*Gate, raft.ServerAddress) error
 	}{
-		{"RequestVote", func(g *gate, to raft.ServerAddress) error {
+		{"RequestVote", func(g *Gate, to raft.ServerAddress) error {
 			return g.RequestVote("p2", to, &raft.RequestVoteRequest{RPCHeader: header(), Term: 7}, &raft.RequestVoteResponse{})
 		}},
-		{"RequestPreVote", func(g *gate, to raft.ServerAddress) error {
+		{"RequestPreVote", func(g *Gate, to raft.ServerAddress) error {
 			return g.RequestPreVote("p2", to, &raft.RequestPreVoteRequest{RPCHeader: header(), Term: 7},
 				&raft.RequestPreVoteResponse{})
 		}},
-		{"AppendEntries", func(g *gate, to raft.ServerAddress) error {
+		{"AppendEntries", func(g *Gate, to raft.ServerAddress) error {
 			return g.AppendEntries("p2", to, &raft.AppendEntriesRequest{RPCHeader: header(), Term: 7, PrevLogEntry: 1},
 				&raft.AppendEntriesResponse{})
 		}},
-		{"heartbeat", func(g *gate, to raft.ServerAddress) error {
+		{"heartbeat", func(g *Gate, to raft.ServerAddress) error {
 			return g.AppendEntries("p2", to, &raft.AppendEntriesRequest{RPCHeader: header(), Term: 7},
 				&raft.AppendEntriesResponse{})
 		}},
-		{"TimeoutNow", func(g *gate, to raft.ServerAddress) error {
+		{"TimeoutNow", func(g *Gate, to raft.ServerAddress) error {
 			return g.TimeoutNow("p2", to, &raft.TimeoutNowRequest{RPCHeader: header()}, &raft.TimeoutNowResponse{})
 		}},
 	} {
@@ -98,40 +91,6 @@ func TestCallsAfterRestart(t *testing.T) {
 			if err := tt.call(here, addr); err != nil {
 				t.Errorf("after the restart: %v, want an answer", err)
 			}
-		})
-	}
-}
-
-// An ending process resets connections before its listener is closed. Only a refused
-// connection proves its end.
-func TestRedial(t *testing.T) {
-	reset := fmt.Errorf("connect to the peer: %w",
-		&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)})
-	refused := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
-	for _, tt := range []struct {
-		name  string
-		tries []error
-		want  error
-		dials int
-	}{
-		{"alive", []error{nil}, nil, 1},
-		{"ended", []error{refused}, refused, 1},
-		{"about to end", []error{reset, syscall.EPIPE, io.EOF, refused}, refused, 4},
-		{"hung up once", []error{reset, nil}, nil, 2},
-		{"hangs up every time", []error{reset}, reset, redials},
-		{"unreachable", []error{syscall.EHOSTUNREACH}, syscall.EHOSTUNREACH, 1},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				dials := 0
-				_, err := redial(t.Context(), func() (net.Conn, error) {
-					dials++
-					return nil, tt.tries[min(dials, len(tt.tries))-1]
-				})
-				if diff := cmp.Diff(fmt.Sprint(tt.want, tt.dials), fmt.Sprint(err, dials)); diff != "" {
-					t.Errorf("error and dials (-want +got):\n%s", diff)
-				}
-			})
 		})
 	}
 }

@@ -1,4 +1,4 @@
-package cluster
+package transport
 
 import (
 	"errors"
@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/holdfast-metal/holdfast/cluster/peertls"
 )
 
-// stream is the layer through which Raft's transport dials and accepts. It uses mutual TLS,
+// Stream is the layer through which Raft's transport dials and accepts. It uses mutual TLS,
 // or plain TCP in a cluster that is configured to be insecure.
 //
 // It tracks its connections and closes them with the listener. The transport would leave
@@ -22,12 +24,12 @@ import (
 // The dialing side sends its cluster id first, and a peer of another cluster closes the
 // connection. Gossip keeps clusters apart too, but it may be behind, and entries of another
 // cluster's log would destroy both.
-type stream struct {
+type Stream struct {
 	net.Listener
 	advertise address
 	cluster   func() string           // empty as long as it is unknown
-	sec       *streamTLS              // nil for plain TCP; set before the stream is used
-	fault     func(addr string) error // for tests: see Config.dialFault
+	sec       *streamTLS              // nil for plain TCP
+	fault     func(addr string) error // for tests; may be nil
 	log       *slog.Logger
 
 	mu     sync.Mutex
@@ -41,33 +43,65 @@ type address string
 func (address) Network() string  { return "tcp" }
 func (a address) String() string { return string(a) }
 
-// listen opens the Raft listener. If advertise is empty, the listen address is advertised.
-func listen(addr, advertise string, cluster func() string, log *slog.Logger) (*stream, error) {
-	l, err := net.Listen("tcp", addr)
+// StreamConfig configures a Stream.
+type StreamConfig struct {
+	// Addr is the listen address.
+	Addr string
+	// Advertise is the address that other peers use. If it is empty, that is the listen address.
+	Advertise string
+	// Cluster returns the id of this peer's cluster, or "" as long as it is unknown.
+	Cluster func() string
+	// TLS holds the certificates. If it is nil, connections are plain TCP.
+	TLS *peertls.Store
+	// PeersAt returns the peers that may be at an address; none if it is unknown.
+	PeersAt func(addr string) []string
+	// Fault makes connections fail, for tests. It may be nil.
+	Fault  func(addr string) error
+	Logger *slog.Logger
+}
+
+// Listen opens the Raft listener.
+func Listen(cfg StreamConfig) (*Stream, error) {
+	l, err := net.Listen("tcp", cfg.Addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen for raft on %s: %w", addr, err)
+		return nil, fmt.Errorf("listen for raft on %s: %w", cfg.Addr, err)
 	}
+	advertise := cfg.Advertise
 	if advertise == "" {
 		advertise = l.Addr().String()
 	}
-	if err := reachable("raft", advertise); err != nil {
+	if err := CheckReachable("raft", advertise); err != nil {
 		_ = l.Close()
 		return nil, err
 	}
-	return &stream{
+	return &Stream{
 		Listener:  l,
 		advertise: address(advertise),
-		cluster:   cluster,
-		log:       log,
+		cluster:   cfg.Cluster,
+		sec:       newStreamTLS(cfg.TLS, cfg.PeersAt),
+		fault:     cfg.Fault,
+		log:       cfg.Logger,
 		conns:     map[*streamConn]struct{}{},
 	}, nil
 }
 
+// Mute makes the last received data look old, as on a machine that is busy for a moment. It is for
+// tests.
+func (s *Stream) Mute() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for t := range s.conns {
+		if c, ok := t.Conn.(*greetedConn); ok {
+			c.read.Store(0)
+		}
+	}
+}
+
 // Addr returns the advertised address, which Raft sends to its peers.
-func (s *stream) Addr() net.Addr { return s.advertise }
+func (s *Stream) Addr() net.Addr { return s.advertise }
 
 // Accept implements net.Listener.
-func (s *stream) Accept() (net.Conn, error) {
+func (s *Stream) Accept() (net.Conn, error) {
 	c, err := s.Listener.Accept()
 	if err != nil {
 		return nil, err
@@ -79,7 +113,7 @@ func (s *stream) Accept() (net.Conn, error) {
 }
 
 // Dial implements raft.StreamLayer.
-func (s *stream) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+func (s *Stream) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	if s.fault != nil {
 		if err := s.fault(string(addr)); err != nil {
 			return nil, err
@@ -115,7 +149,7 @@ func greeting(cluster string) []byte {
 // silent client does not block the listener.
 type greetedConn struct {
 	net.Conn
-	s       *stream
+	s       *Stream
 	greeted bool
 	read    atomic.Int64 // time of the last read, in nanoseconds since 1970
 }
@@ -136,11 +170,11 @@ func (c *greetedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// heardFrom reports whether a peer has an open connection to this one and has sent data on
+// HeardFrom reports whether a peer has an open connection to this one and has sent data on
 // it within the duration. A process that ends closes its connections in both directions, so
 // soon after it is no longer heard from. Without TLS, which is only for loopback,
 // connections carry no identity and all of them count.
-func (s *stream) heardFrom(id string, within time.Duration) bool {
+func (s *Stream) HeardFrom(id string, within time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for t := range s.conns {
@@ -185,7 +219,7 @@ func (c *greetedConn) greet() error {
 	return c.SetDeadline(time.Time{})
 }
 
-func (s *stream) track(c net.Conn) (net.Conn, error) {
+func (s *Stream) track(c net.Conn) (net.Conn, error) {
 	t := &streamConn{Conn: c, s: s}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +232,7 @@ func (s *stream) track(c net.Conn) (net.Conn, error) {
 }
 
 // Close closes the listener and every connection.
-func (s *stream) Close() error {
+func (s *Stream) Close() error {
 	s.mu.Lock()
 	s.closed = true
 	conns := make([]*streamConn, 0, len(s.conns))
@@ -215,7 +249,7 @@ func (s *stream) Close() error {
 
 type streamConn struct {
 	net.Conn
-	s *stream
+	s *Stream
 }
 
 // Close implements net.Conn.

@@ -1,4 +1,7 @@
-package cluster
+// Package transport owns the connections between peers on which Raft talks: the listener with its
+// greeting and TLS, the calls with their retries, and the gate that keeps a peer without its data
+// from voting. It must not know why a peer may vote or who leads: the node tells it.
+package transport
 
 import (
 	"errors"
@@ -14,12 +17,10 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/internal/liblog"
 )
 
-var (
-	errNotAdmitted = errors.New("peer may not vote yet: it is catching up after losing its data")
-	errNoVoter     = errors.New("peer is not a voter: the leader has not promoted it yet")
-)
+// ErrNotAdmitted means that a peer that is not admitted must not do what only a voter does.
+var ErrNotAdmitted = errors.New("peer may not vote yet: it is catching up after losing its data")
 
-// gate sits between Raft and the network. A peer that lost its data must not vote before it
+// Gate sits between Raft and the network. A peer that lost its data must not vote before it
 // has caught up: it has forgotten its acknowledgements, so it could elect a leader that
 // lacks committed entries. The gate refuses such votes itself. It also lets this peer call
 // an election.
@@ -29,7 +30,7 @@ var (
 // steps down before an answer can arrive. The exception needs three faults at once: its
 // main loop waits for the disk longer than a round trip, the newer leader has failed, and
 // the peer was wiped.
-type gate struct {
+type Gate struct {
 	*raft.NetworkTransport
 
 	rpcs     chan raft.RPC
@@ -54,11 +55,43 @@ type gate struct {
 // disk; a call that ends early is only repeated.
 const transportTimeout = 10 * time.Second
 
+// ShutdownTimeout is how long Raft may take to shut down. It waits for the calls of the gate,
+// so those must end much sooner after HangUp.
+const ShutdownTimeout = 10 * time.Second
+
 // maxPool is how many idle connections per peer the library keeps.
 const maxPool = 3
 
-func newGate(s raft.StreamLayer, addrs raft.ServerAddressProvider, log *slog.Logger) *gate {
-	g := &gate{
+// Local is what the gate has to know of this peer's Raft.
+type Local struct {
+	// Voter returns a voter of the latest configuration. ok is false if there is none, or if a
+	// leader is known.
+	Voter func() (id raft.ServerID, ok bool)
+	// FirstIndex returns the first index of this peer's log.
+	FirstIndex func() (uint64, error)
+	// Follows reports whether this peer leads in the term and replicates entries to the peer.
+	Follows func(id raft.ServerID, term uint64) bool
+}
+
+// Attach connects the gate to this peer's Raft, which has been started with it.
+func (g *Gate) Attach(l Local) {
+	g.voter.Store(&l.Voter)
+	g.firstIndex.Store(&l.FirstIndex)
+	g.follows.Store(&l.Follows)
+}
+
+// Admitted reports whether this peer may vote.
+func (g *Gate) Admitted() bool { return g.admitted.Load() }
+
+// Admit allows or forbids this peer to vote. It reports whether the peer might before.
+func (g *Gate) Admit(may bool) (before bool) { return g.admitted.Swap(may) }
+
+// Refused returns the term of the last vote request that this peer refused, or 0.
+func (g *Gate) Refused() uint64 { return g.refused.Load() }
+
+// NewGate returns a gate that uses the connections of a stream. It must be closed.
+func NewGate(s raft.StreamLayer, addrs raft.ServerAddressProvider, log *slog.Logger) *Gate {
+	g := &Gate{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			ServerAddressProvider:   addrs,
 			Logger:                  liblog.New(log, "raft-net"),
@@ -79,9 +112,9 @@ func newGate(s raft.StreamLayer, addrs raft.ServerAddressProvider, log *slog.Log
 }
 
 // Consumer implements raft.Transport.
-func (g *gate) Consumer() <-chan raft.RPC { return g.rpcs }
+func (g *Gate) Consumer() <-chan raft.RPC { return g.rpcs }
 
-func (g *gate) pump() {
+func (g *Gate) pump() {
 	defer close(g.done)
 	in := g.NetworkTransport.Consumer()
 	for {
@@ -105,7 +138,7 @@ func (g *gate) pump() {
 
 // noteRefusal records the term of each vote request that this peer refuses, for the death
 // watch. The caller must answer on the channel of the returned request.
-func (g *gate) noteRefusal(rpc raft.RPC) raft.RPC {
+func (g *Gate) noteRefusal(rpc raft.RPC) raft.RPC {
 	req, ok := rpc.Command.(*raft.RequestVoteRequest)
 	if !ok {
 		return rpc
@@ -133,7 +166,7 @@ func refuse(rpc raft.RPC) bool {
 	case *raft.RequestPreVoteRequest:
 		rpc.Respond(&raft.RequestPreVoteResponse{RPCHeader: header(), Term: req.Term}, nil)
 	case *raft.TimeoutNowRequest:
-		rpc.Respond(&raft.TimeoutNowResponse{RPCHeader: header()}, errNotAdmitted)
+		rpc.Respond(&raft.TimeoutNowResponse{RPCHeader: header()}, ErrNotAdmitted)
 	default:
 		return false
 	}
@@ -146,7 +179,7 @@ func refuse(rpc raft.RPC) bool {
 // voter. If the leader that wrote the entry is lost permanently, the remaining two are a
 // majority and would refuse each other forever. So the request is changed to name a known
 // voter.
-func (g *gate) judgeByLog(rpc raft.RPC) {
+func (g *Gate) judgeByLog(rpc raft.RPC) {
 	voter := g.voter.Load()
 	if voter == nil {
 		return
@@ -167,33 +200,33 @@ func header() raft.RPCHeader { return raft.RPCHeader{ProtocolVersion: raft.Proto
 
 // RequestVote implements raft.Transport. Dormant timeouts keep a peer that is not admitted
 // from standing. This check enforces it.
-func (g *gate) RequestVote(
+func (g *Gate) RequestVote(
 	id raft.ServerID,
 	addr raft.ServerAddress,
 	req *raft.RequestVoteRequest,
 	resp *raft.RequestVoteResponse,
 ) error {
 	if !g.admitted.Load() {
-		return errNotAdmitted
+		return ErrNotAdmitted
 	}
 	return fresh(func() error { return g.NetworkTransport.RequestVote(id, addr, req, resp) })
 }
 
 // RequestPreVote implements raft.WithPreVote.
-func (g *gate) RequestPreVote(
+func (g *Gate) RequestPreVote(
 	id raft.ServerID,
 	addr raft.ServerAddress,
 	req *raft.RequestPreVoteRequest,
 	resp *raft.RequestPreVoteResponse,
 ) error {
 	if !g.admitted.Load() {
-		return errNotAdmitted
+		return ErrNotAdmitted
 	}
 	return fresh(func() error { return g.NetworkTransport.RequestPreVote(id, addr, req, resp) })
 }
 
 // TimeoutNow implements raft.Transport.
-func (g *gate) TimeoutNow(
+func (g *Gate) TimeoutNow(
 	id raft.ServerID,
 	addr raft.ServerAddress,
 	req *raft.TimeoutNowRequest,
@@ -208,49 +241,56 @@ func (g *gate) TimeoutNow(
 // Each call may arrive twice.
 func fresh(call func() error) error {
 	for try := 0; ; try++ {
-		if err := call(); try == maxPool || !connClosed(err) {
+		if err := call(); try == maxPool || !Closed(err) {
 			return err
 		}
 	}
 }
 
-// connClosed reports whether an error means that the other end closed the connection.
-func connClosed(err error) bool {
+// Closed reports whether an error means that the other end closed the connection.
+func Closed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// callElection makes this peer stand for election now, as a transfer of the leadership
+// CallElection makes this peer stand for election now, as a transfer of the leadership
 // would. The others vote although their timers have not expired. It reports whether Raft
 // accepted the request.
-func (g *gate) callElection(timeout time.Duration) bool {
+func (g *Gate) CallElection(timeout time.Duration) bool {
+	r, ok := g.Deliver(&raft.TimeoutNowRequest{RPCHeader: header()}, timeout)
+	return ok && r.Error == nil
+}
+
+// Deliver passes a request to this peer's Raft as the network would, and returns the answer. ok is
+// false if there is none in time.
+func (g *Gate) Deliver(request any, timeout time.Duration) (answer raft.RPCResponse, ok bool) {
 	resp := make(chan raft.RPCResponse, 1)
 	t := time.NewTimer(timeout)
 	defer t.Stop()
 	select {
-	case g.rpcs <- raft.RPC{Command: &raft.TimeoutNowRequest{RPCHeader: header()}, RespChan: resp}:
+	case g.rpcs <- raft.RPC{Command: request, RespChan: resp}:
 	case <-g.stop:
-		return false
+		return raft.RPCResponse{}, false
 	case <-t.C:
-		return false
+		return raft.RPCResponse{}, false
 	}
 	select {
 	case r := <-resp:
-		return r.Error == nil
+		return r, true
 	case <-g.stop:
 	case <-t.C:
 	}
-	return false
+	return raft.RPCResponse{}, false
 }
 
 // Close implements raft.WithClose. Raft calls it after its shutdown.
-func (g *gate) Close() error {
+func (g *Gate) Close() error {
 	g.stopOnce.Do(func() { close(g.stop) })
 	<-g.done
 	return g.NetworkTransport.Close()
 }
 
 var (
-	_ raft.Transport   = (*gate)(nil)
-	_ raft.WithPreVote = (*gate)(nil)
-	_ io.Closer        = (*gate)(nil)
+	_ raft.Transport   = (*Gate)(nil)
+	_ raft.WithPreVote = (*Gate)(nil)
+	_ io.Closer        = (*Gate)(nil)
 )

@@ -1,7 +1,8 @@
-package cluster
+package transport
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"time"
 )
@@ -11,7 +12,7 @@ const (
 	// lost SYN after 1, 3 and 7 s. A new attempt each second connects within a second after
 	// the network is back.
 	connectTimeout = time.Second
-	// helloTimeout bounds the handshake. A suspended process performs none, and Raft's
+	// handshakeTimeout bounds the handshake. A suspended process performs none, and Raft's
 	// shutdown waits for pending attempts.
 	handshakeTimeout = 4 * time.Second
 	// ackTimeout is how long the other host may leave sent data unacknowledged before the
@@ -25,7 +26,21 @@ func dialer(timeout time.Duration) *net.Dialer {
 	return &net.Dialer{Timeout: min(timeout, connectTimeout), Control: giveUpUnacknowledged}
 }
 
-// dialPeer opens a gRPC connection to another peer.
-func dialPeer(ctx context.Context, addr string) (net.Conn, error) {
+// DialPeer opens a gRPC connection to another peer.
+func DialPeer(ctx context.Context, addr string) (net.Conn, error) {
 	return dialer(connectTimeout).DialContext(ctx, "tcp", addr)
+}
+
+// CheckReachable returns an error if other peers cannot use an address, such as that of a
+// listener on all interfaces.
+func CheckReachable(what, addr string) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("%s address %q: want host:port: %w", what, addr, err)
+	}
+	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
+		return fmt.Errorf("%s address %q is not reachable for other peers: "+
+			"set --advertise-%s to one that is", what, addr, what)
+	}
+	return nil
 }

@@ -1,0 +1,182 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+func TestGateRefusesVotes(t *testing.T) {
+	s := mustListen()
+	g := NewGate(s, nil, slog.New(slog.DiscardHandler))
+	defer func() { _ = g.Close() }()
+	passed := make(chan raft.RPC, 10)
+	done := make(chan struct{})
+	defer func() { <-done }()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case rpc := <-g.Consumer():
+				passed <- rpc
+				switch rpc.Command.(type) {
+				case *raft.RequestVoteRequest:
+					rpc.Respond(&raft.RequestVoteResponse{Granted: true}, nil)
+				case *raft.RequestPreVoteRequest:
+					rpc.Respond(&raft.RequestPreVoteResponse{Granted: true}, nil)
+				case *raft.AppendEntriesRequest:
+					rpc.Respond(&raft.AppendEntriesResponse{Success: true}, nil)
+				default:
+					rpc.Respond(&raft.TimeoutNowResponse{}, nil)
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	from := NewGate(mustListen(), nil, slog.New(slog.DiscardHandler))
+	defer func() { _ = from.Close() }()
+	from.admitted.Store(true)
+	to := raft.ServerAddress(s.Addr().String())
+	for _, admitted := range []bool{false, true} {
+		g.admitted.Store(admitted)
+		var vote raft.RequestVoteResponse
+		if err := from.RequestVote("g", to, &raft.RequestVoteRequest{RPCHeader: header(), Term: 5}, &vote); err != nil ||
+			vote.Granted != admitted {
+			t.Errorf("admitted %t: vote granted: %t (%v)", admitted, vote.Granted, err)
+		}
+		var pre raft.RequestPreVoteResponse
+		if err := from.RequestPreVote("g", to, &raft.RequestPreVoteRequest{RPCHeader: header(), Term: 5},
+			&pre); err != nil || pre.Granted != admitted {
+			t.Errorf("admitted %t: pre-vote granted: %t (%v)", admitted, pre.Granted, err)
+		}
+		err := from.TimeoutNow("g", to, &raft.TimeoutNowRequest{RPCHeader: header()}, &raft.TimeoutNowResponse{})
+		if (err == nil) != admitted {
+			t.Errorf("admitted %t: timeout now: %v", admitted, err)
+		}
+		var app raft.AppendEntriesResponse
+		if err := from.AppendEntries("g", to, &raft.AppendEntriesRequest{RPCHeader: header(), Term: 5, PrevLogEntry: 1},
+			&app); err != nil || !app.Success {
+			t.Errorf("admitted %t: entries refused (%v)", admitted, err)
+		}
+		// It does not ask for votes either.
+		if err := g.RequestVote("x", "127.0.0.1:1", &raft.RequestVoteRequest{},
+			&raft.RequestVoteResponse{}); errors.Is(err, ErrNotAdmitted) == admitted {
+			t.Errorf("admitted %t: asking for a vote: %v", admitted, err)
+		}
+		if err := g.RequestPreVote("x", "127.0.0.1:1", &raft.RequestPreVoteRequest{},
+			&raft.RequestPreVoteResponse{}); errors.Is(err, ErrNotAdmitted) == admitted {
+			t.Errorf("admitted %t: asking for a pre-vote: %v", admitted, err)
+		}
+	}
+	if got := len(passed); got != 5 {
+		t.Errorf("%d requests reached raft, want 5", got)
+	}
+	if !g.CallElection(time.Second) {
+		t.Error("an election of its own did not reach raft")
+	}
+}
+
+// While no leader is known, a candidate is presented to Raft under the name of a voter, so
+// that only its log counts.
+func TestGateJudgesByLog(t *testing.T) {
+	s := mustListen()
+	g := NewGate(s, nil, slog.New(slog.DiscardHandler))
+	defer func() { _ = g.Close() }()
+	g.admitted.Store(true)
+	from := NewGate(mustListen(), nil, slog.New(slog.DiscardHandler))
+	defer func() { _ = from.Close() }()
+	from.admitted.Store(true)
+	to := raft.ServerAddress(s.Addr().String())
+	for _, tc := range []struct {
+		voter string // if no leader is known
+		want  string
+	}{{"n2", "n2"}, {"", "n1"}} {
+		voter := func() (raft.ServerID, bool) { return raft.ServerID(tc.voter), tc.voter != "" }
+		g.voter.Store(&voter)
+		got := make(chan string, 2)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for range 2 {
+				switch rpc := <-g.Consumer(); req := rpc.Command.(type) {
+				case *raft.RequestVoteRequest:
+					got <- string(req.ID)
+					rpc.Respond(&raft.RequestVoteResponse{}, nil)
+				case *raft.RequestPreVoteRequest:
+					got <- string(req.ID)
+					rpc.Respond(&raft.RequestPreVoteResponse{}, nil)
+				}
+			}
+		}()
+		candidate := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("n1")}
+		if err := from.RequestVote("g", to, &raft.RequestVoteRequest{RPCHeader: candidate},
+			&raft.RequestVoteResponse{}); err != nil {
+			t.Fatal(err)
+		}
+		if err := from.RequestPreVote("g", to, &raft.RequestPreVoteRequest{RPCHeader: candidate},
+			&raft.RequestPreVoteResponse{}); err != nil {
+			t.Fatal(err)
+		}
+		<-done
+		if vote, pre := <-got, <-got; vote != tc.want || pre != tc.want {
+			t.Errorf("voter %q: raft sees candidates %q and %q, want %q", tc.voter, vote, pre, tc.want)
+		}
+	}
+}
+
+func TestStreamsOfOneClusterOnly(t *testing.T) {
+	for _, tc := range []struct {
+		from, to string
+		want     bool
+	}{
+		{"x", "x", true}, {"", "x", true}, {"x", "", true}, {"x", "y", false},
+	} {
+		to, from := mustListen(), mustListen()
+		to.cluster, from.cluster = func() string { return tc.to }, func() string { return tc.from }
+		c, err := from.Dial(raft.ServerAddress(to.Addr().String()), time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Write([]byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+		accepted, err := to.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		buf := make([]byte, 5)
+		_, err = io.ReadFull(accepted, buf)
+		if got := err == nil && string(buf) == "hello"; got != tc.want {
+			t.Errorf("from cluster %q to cluster %q: got %q (%v), want it to pass: %t", tc.from, tc.to, buf, err, tc.want)
+		}
+		if err := errors.Join(to.Close(), from.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	to := mustListen()
+	defer func() { _ = to.Close() }()
+	stranger, err := net.Dial("tcp", to.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = stranger.Close() }()
+	if _, err := stranger.Write([]byte("GET / HTTP/1.1\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	accepted, err := to.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := accepted.Read(make([]byte, 1)); err == nil {
+		t.Errorf("a stranger was let in with %d bytes", n)
+	}
+}
