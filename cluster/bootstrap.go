@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/hashicorp/raft"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/gossip"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -60,19 +61,19 @@ func (p *promise) kept(id string) ([]founder, bool) {
 
 // founders returns the peers that would form a cluster, sorted by id. It returns nil if it
 // must not or cannot be formed yet.
-func founders(self *internalv1.GossipMeta, members []member) []founder {
+func founders(self *internalv1.GossipMeta, members []gossip.Member) []founder {
 	var fs []founder
 	for _, m := range members {
-		if !m.alive {
+		if !m.Alive {
 			continue
 		}
-		if m.meta.GetBootstrapExpect() != self.GetBootstrapExpect() {
-			if m.meta.GetClusterId() != "" || m.meta.GetBootstrapped() {
+		if m.Meta.GetBootstrapExpect() != self.GetBootstrapExpect() {
+			if m.Meta.GetClusterId() != "" || m.Meta.GetBootstrapped() {
 				return nil // a cluster exists already
 			}
 			continue
 		}
-		fs = append(fs, founder{ID: m.meta.GetId(), Instance: m.meta.GetInstance(), RaftAddr: m.meta.GetRaftAddr()})
+		fs = append(fs, founder{ID: m.Meta.GetId(), Instance: m.Meta.GetInstance(), RaftAddr: m.Meta.GetRaftAddr()})
 	}
 	expect := int(self.GetBootstrapExpect())
 	if expect == 0 || len(fs) < expect {
@@ -82,7 +83,7 @@ func founders(self *internalv1.GossipMeta, members []member) []founder {
 	fs = fs[:expect]
 	id := formingID(fs)
 	for _, m := range members {
-		if c := m.meta.GetClusterId(); m.alive && (c != "" && c != id || c == "" && m.meta.GetBootstrapped()) {
+		if c := m.Meta.GetClusterId(); m.Alive && (c != "" && c != id || c == "" && m.Meta.GetBootstrapped()) {
 			return nil // a cluster exists already
 		}
 	}
@@ -109,7 +110,7 @@ func (n *Node) bootstrap(ctx context.Context) error {
 	tick := time.NewTicker(n.cfg.scale(100 * time.Millisecond))
 	defer tick.Stop()
 	for !n.hasRaftState() {
-		changed := n.gossip.changed.Wait()
+		changed := n.gossip.Changed()
 		fs := n.currentFounders()
 		id := ""
 		if fs != nil {
@@ -135,19 +136,19 @@ func (n *Node) bootstrap(ctx context.Context) error {
 
 // replaced returns the founders of this peer's cluster that lost their data before it was
 // formed.
-func (n *Node) replaced() []string { return replaced(n.ident.get().Forming, n.gossip.peers()) }
+func (n *Node) replaced() []string { return replaced(n.ident.get().Forming, n.gossip.Peers()) }
 
 // replaced returns the founders whose instance differs from the one that the others agreed
 // to, so that the cluster can never form. It returns nil unless all founders are alive and
 // none has a Raft log, because otherwise the cluster may have formed.
-func replaced(fs []founder, members []member) []string {
+func replaced(fs []founder, members []gossip.Member) []string {
 	var lost []string
 	for _, f := range fs {
-		i := slices.IndexFunc(members, func(m member) bool { return m.alive && m.meta.GetId() == f.ID })
-		if i < 0 || members[i].meta.GetBootstrapped() {
+		i := slices.IndexFunc(members, func(m gossip.Member) bool { return m.Alive && m.Meta.GetId() == f.ID })
+		if i < 0 || members[i].Meta.GetBootstrapped() {
 			return nil
 		}
-		if members[i].meta.GetInstance() != f.Instance {
+		if members[i].Meta.GetInstance() != f.Instance {
 			lost = append(lost, f.ID)
 		}
 	}
@@ -168,7 +169,7 @@ func (n *Node) currentFounders() []founder {
 	if rec := n.ident.get(); len(rec.Forming) > 0 {
 		return rec.Forming
 	}
-	return founders(n.gossipMeta(), n.gossip.peers())
+	return founders(n.gossipMeta(), n.gossip.Peers())
 }
 
 // form does this peer's part in forming the cluster.
@@ -191,8 +192,8 @@ func (n *Node) form(ctx context.Context, fs []founder, id string) error {
 		n.log.Info("all founders agree, forming the cluster", "cluster", id, "peers", len(fs))
 		return n.bootstrapRaft(fs)
 	}
-	first, ok := n.gossip.peer(fs[0].ID)
-	if ok && first.meta.GetBootstrapped() && first.meta.GetClusterId() == id && n.ident.get().ClusterID == id {
+	first, ok := n.gossip.Peer(fs[0].ID)
+	if ok && first.Meta.GetBootstrapped() && first.Meta.GetClusterId() == id && n.ident.get().ClusterID == id {
 		return n.bootstrapRaft(fs)
 	}
 	return nil
@@ -263,7 +264,7 @@ func (n *Node) bootstrapRaft(fs []founder) error {
 		return fmt.Errorf("bootstrap raft: %w", err)
 	}
 	// failpoint: raft-bootstrapped
-	n.gossip.changed.Fire()
+	n.gossip.Notify()
 	n.metaChanged.Fire()
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/gossip"
 	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
@@ -166,7 +167,7 @@ func (c *Config) complete() error {
 	setDefault(&c.TrailingLogs, 10240)
 	setDefault(&c.BeatInterval, 5*time.Second)
 	setDefault(&c.StallTimeout, 30*time.Second)
-	setDefault(&c.keyInterval, gossipKeyInterval)
+	setDefault(&c.keyInterval, gossip.KeyInterval)
 	setDefault(&c.snapshotCheckInterval, raftstore.CheckInterval)
 	setDefault(&c.logBytes, raftstore.LogBytes)
 	setDefault(&c.standDown, standDownTimeout)

@@ -72,7 +72,7 @@ func (n *Node) genesis() []*internalv1.Command {
 	}
 	for _, s := range n.servers() {
 		// A peer recorded before the first acknowledged write cannot have lost one.
-		if m, ok := n.gossip.peer(string(s.ID)); ok {
+		if m, ok := n.gossip.Peer(string(s.ID)); ok {
 			cmds = append(cmds, putPeer(record(m)))
 		}
 	}

@@ -97,9 +97,9 @@ func answered(md metadata.MD) metadata.MD {
 // why returns the reason why no leader could be asked.
 func (n *Node) why(leader string) string {
 	var voters, seen []string
-	for _, m := range n.gossip.peers() {
-		if m.alive {
-			seen = append(seen, m.meta.GetId())
+	for _, m := range n.gossip.Peers() {
+		if m.Alive {
+			seen = append(seen, m.Meta.GetId())
 		}
 	}
 	others, self := n.voters()

@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/gossip"
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -46,7 +47,7 @@ func (n *Node) reconcileMembers(ctx context.Context, term uint64) error {
 	}
 	n.seen.reset()
 	for {
-		changed := n.gossip.changed.Wait()
+		changed := n.gossip.Changed()
 		r.dirty = false
 		r.report(ctx, r.pass(ctx))
 		every := n.cfg.scale(5 * time.Second)
@@ -81,13 +82,13 @@ func (r *reconciler) report(ctx context.Context, err error) {
 // pass handles every peer once. A failure with one peer does not delay the others.
 func (r *reconciler) pass(ctx context.Context) error {
 	var errs []error
-	for _, m := range r.n.gossip.peers() {
-		if !m.alive {
-			r.n.departed.forget(m.meta.GetId())
+	for _, m := range r.n.gossip.Peers() {
+		if !m.Alive {
+			r.n.departed.forget(m.Meta.GetId())
 			continue
 		}
 		if err := r.peer(ctx, m); err != nil {
-			errs = append(errs, fmt.Errorf("peer %s: %w", m.meta.GetId(), err))
+			errs = append(errs, fmt.Errorf("peer %s: %w", m.Meta.GetId(), err))
 		}
 	}
 	if err := r.forgetRemoved(ctx); err != nil {
@@ -122,14 +123,14 @@ func (r *reconciler) forgetRemoved(ctx context.Context) error {
 }
 
 // peer performs the next step for one peer.
-func (r *reconciler) peer(ctx context.Context, m member) error {
-	id := m.meta.GetId()
+func (r *reconciler) peer(ctx context.Context, m gossip.Member) error {
+	id := m.Meta.GetId()
 	srv, in := r.n.server(id)
-	if !in && r.n.departed.has(id, m.meta.GetInstance()) {
+	if !in && r.n.departed.has(id, m.Meta.GetInstance()) {
 		return nil // it has left and is about to stop
 	}
 	meta := r.n.fsm.View().Meta()
-	if level := meta.GetFeatureLevel(); m.meta.GetMaxFeatureLevel() < level {
+	if level := meta.GetFeatureLevel(); m.Meta.GetMaxFeatureLevel() < level {
 		r.refuse(m, level)
 		if !in {
 			return nil
@@ -139,26 +140,26 @@ func (r *reconciler) peer(ctx context.Context, m member) error {
 		if err := r.verifyIdentity(ctx, id); err != nil {
 			return err
 		}
-		r.n.log.Info("peer joins", "id", id, "raft", m.meta.GetRaftAddr(), "instance", m.meta.GetInstance())
+		r.n.log.Info("peer joins", "id", id, "raft", m.Meta.GetRaftAddr(), "instance", m.Meta.GetInstance())
 		return r.change(ctx, r.n.raft.AddNonvoter(
 			raft.ServerID(id),
-			raft.ServerAddress(m.meta.GetRaftAddr()),
+			raft.ServerAddress(m.Meta.GetRaftAddr()),
 			0,
 			changeTimeout,
 		))
 	}
 	rec, known := r.n.fsm.View().Peer(id)
-	same := known && rec.GetInstance() == m.meta.GetInstance()
+	same := known && rec.GetInstance() == m.Meta.GetInstance()
 	if id != r.n.cfg.NodeID && srv.Suffrage == raft.Voter && !same {
 		return r.demote(ctx, m, rec)
 	}
-	if string(srv.Address) != m.meta.GetRaftAddr() {
-		r.n.log.Info("peer has moved", "id", id, "from", srv.Address, "to", m.meta.GetRaftAddr())
-		if err := r.move(ctx, srv, raft.ServerAddress(m.meta.GetRaftAddr())); err != nil {
+	if string(srv.Address) != m.Meta.GetRaftAddr() {
+		r.n.log.Info("peer has moved", "id", id, "from", srv.Address, "to", m.Meta.GetRaftAddr())
+		if err := r.move(ctx, srv, raft.ServerAddress(m.Meta.GetRaftAddr())); err != nil {
 			return err
 		}
 	}
-	if want := record(m); !proto.Equal(rec, want) && m.meta.GetMaxFeatureLevel() >= meta.GetFeatureLevel() {
+	if want := record(m); !proto.Equal(rec, want) && m.Meta.GetMaxFeatureLevel() >= meta.GetFeatureLevel() {
 		if err := r.n.commit(ctx, putPeer(want)); err != nil {
 			return fmt.Errorf("record the peer: %w", err)
 		}
@@ -188,13 +189,13 @@ func (r *reconciler) verifyIdentity(ctx context.Context, id string) error {
 }
 
 // refuse logs once that a peer's version is too old.
-func (r *reconciler) refuse(m member, level uint32) {
-	if r.refused[m.meta.GetInstance()] {
+func (r *reconciler) refuse(m gossip.Member, level uint32) {
+	if r.refused[m.Meta.GetInstance()] {
 		return
 	}
-	r.refused[m.meta.GetInstance()] = true
-	r.n.log.Error("peer refused: its version is too old for this cluster; upgrade it", "id", m.meta.GetId(),
-		"version", m.meta.GetVersion(), "understands_level", m.meta.GetMaxFeatureLevel(), "cluster_level", level)
+	r.refused[m.Meta.GetInstance()] = true
+	r.n.log.Error("peer refused: its version is too old for this cluster; upgrade it", "id", m.Meta.GetId(),
+		"version", m.Meta.GetVersion(), "understands_level", m.Meta.GetMaxFeatureLevel(), "cluster_level", level)
 }
 
 func (r *reconciler) move(ctx context.Context, srv raft.Server, to raft.ServerAddress) error {
@@ -207,8 +208,8 @@ func (r *reconciler) move(ctx context.Context, srv raft.Server, to raft.ServerAd
 // demote removes the vote of a peer that has returned without its data or has no record,
 // because its acknowledgements no longer count. The peer keeps its vote as long as the
 // others are no majority without it.
-func (r *reconciler) demote(ctx context.Context, m member, rec *internalv1.PeerRecord) error {
-	id := m.meta.GetId()
+func (r *reconciler) demote(ctx context.Context, m gossip.Member, rec *internalv1.PeerRecord) error {
+	id := m.Meta.GetId()
 	voters, following := r.followed(ctx, id)
 	if following < voters/2+1 {
 		return fmt.Errorf("it has lost its data, but only %d of the %d other voters answer: "+
@@ -216,7 +217,7 @@ func (r *reconciler) demote(ctx context.Context, m member, rec *internalv1.PeerR
 			following, voters)
 	}
 	r.n.log.Warn("peer has lost its data, demoting it until it has caught up", "id", id,
-		"instance", m.meta.GetInstance(), "recorded", rec.GetInstance())
+		"instance", m.Meta.GetInstance(), "recorded", rec.GetInstance())
 	r.dirty = true
 	err := r.change(ctx, r.n.raft.DemoteVoter(raft.ServerID(id), 0, changeTimeout))
 	// failpoint: peer-demoted
@@ -247,8 +248,8 @@ func (r *reconciler) followed(ctx context.Context, but string) (voters, followin
 
 // promote makes a nonvoter a voter once it holds everything that was committed when this
 // leader first saw it.
-func (r *reconciler) promote(ctx context.Context, m member) error {
-	id, instance := m.meta.GetId(), m.meta.GetInstance()
+func (r *reconciler) promote(ctx context.Context, m gossip.Member) error {
+	id, instance := m.Meta.GetId(), m.Meta.GetInstance()
 	r.dirty = true
 	commit := r.n.raft.CommitIndex()
 	if _, ok := r.floor[instance]; !ok {
@@ -274,7 +275,7 @@ func (r *reconciler) promote(ctx context.Context, m member) error {
 	}
 	// failpoint: peer-admitted
 	r.n.log.Info("peer has caught up, promoting it to a voter", "id", id)
-	at := raft.ServerAddress(m.meta.GetRaftAddr())
+	at := raft.ServerAddress(m.Meta.GetRaftAddr())
 	err = r.change(ctx, r.n.raft.AddVoter(raft.ServerID(id), at, 0, changeTimeout))
 	// failpoint: peer-promoted
 	return err
@@ -289,23 +290,23 @@ func mayVote(applied, floor, commit uint64) bool {
 
 // allowVote sends a peer the permission to vote. A peer that already has it ignores the
 // call.
-func (r *reconciler) allowVote(ctx context.Context, m member) error {
-	if r.admitted[m.meta.GetInstance()] {
+func (r *reconciler) allowVote(ctx context.Context, m gossip.Member) error {
+	if r.admitted[m.Meta.GetInstance()] {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	c, err := r.n.conns.peer(m.meta.GetId())
+	c, err := r.n.conns.peer(m.Meta.GetId())
 	if err == nil {
 		_, err = c.Admit(ctx, &internalv1.AdmitRequest{
-			Instance:  m.meta.GetInstance(),
+			Instance:  m.Meta.GetInstance(),
 			ClusterId: r.n.fsm.View().Meta().GetClusterId(),
 		})
 	}
 	if err != nil {
 		return fmt.Errorf("allow it to vote: %w", err)
 	}
-	r.admitted[m.meta.GetInstance()] = true
+	r.admitted[m.Meta.GetInstance()] = true
 	return nil
 }
 
@@ -349,17 +350,17 @@ func (r *reconciler) change(ctx context.Context, f raft.Future) error {
 	if err := wait.For(ctx, f); err != nil {
 		return fmt.Errorf("change the raft configuration: %w", err)
 	}
-	r.n.gossip.changed.Fire()
+	r.n.gossip.Notify()
 	return nil
 }
 
 // record returns the state's record of a peer.
-func record(m member) *internalv1.PeerRecord {
+func record(m gossip.Member) *internalv1.PeerRecord {
 	return &internalv1.PeerRecord{
-		Id: m.meta.GetId(), Instance: m.meta.GetInstance(),
-		RaftAddr: m.meta.GetRaftAddr(), GrpcAddr: m.meta.GetGrpcAddr(),
-		HttpAddr: m.meta.GetHttpAddr(), GossipAddr: m.gossip,
-		MaxFeatureLevel: m.meta.GetMaxFeatureLevel(), Version: m.meta.GetVersion(),
+		Id: m.Meta.GetId(), Instance: m.Meta.GetInstance(),
+		RaftAddr: m.Meta.GetRaftAddr(), GrpcAddr: m.Meta.GetGrpcAddr(),
+		HttpAddr: m.Meta.GetHttpAddr(), GossipAddr: m.Addr,
+		MaxFeatureLevel: m.Meta.GetMaxFeatureLevel(), Version: m.Meta.GetVersion(),
 	}
 }
 

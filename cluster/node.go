@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/gossip"
 	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
@@ -30,8 +31,8 @@ type Node struct {
 	gate   *transport.Gate
 	raft   *raft.Raft
 	driver *raftFSM
-	gossip *gossip
-	book   atomic.Pointer[gossip] // gossip, for ServerAddr, which Raft calls before gossip has started
+	gossip *gossip.Gossip
+	book   atomic.Pointer[gossip.Gossip] // gossip, for ServerAddr, which Raft calls before gossip has started
 	conns  *conns
 
 	notify     chan bool // leadership changes, from Raft
@@ -131,7 +132,11 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	n.gate.Attach(transport.Local{
 		Voter: n.voterWithoutLeader, FirstIndex: n.stores.Logs.FirstIndex, Follows: n.sendsTo,
 	})
-	if n.gossip, err = openGossip(&n.cfg, n.gossipMeta); err != nil {
+	n.gossip, err = gossip.Open(gossip.Config{
+		NodeID: cfg.NodeID, Addr: cfg.GossipAddr, Advertise: cfg.AdvertiseGossip,
+		KeyFile: cfg.GossipKeyFile, KeyInterval: cfg.keyInterval, Multiplier: cfg.RaftMultiplier, Logger: cfg.Logger,
+	}, n.gossipMeta)
+	if err != nil {
 		return nil, err
 	}
 	n.book.Store(n.gossip)
@@ -240,8 +245,8 @@ func (n *Node) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
 		return raft.ServerAddress(n.stream.Addr().String()), nil
 	}
 	if g := n.book.Load(); g != nil {
-		if m, ok := g.peer(string(id)); ok {
-			return raft.ServerAddress(m.meta.GetRaftAddr()), nil
+		if m, ok := g.Peer(string(id)); ok {
+			return raft.ServerAddress(m.Meta.GetRaftAddr()), nil
 		}
 	}
 	if rec, ok := n.fsm.View().Peer(string(id)); ok && rec.GetRaftAddr() != "" {
@@ -261,9 +266,9 @@ func (n *Node) peersAt(addr string) []string {
 	if n.gossip == nil {
 		return ids
 	}
-	for _, m := range n.gossip.peers() {
-		if m.meta.GetRaftAddr() == addr {
-			ids = append(ids, m.meta.GetId())
+	for _, m := range n.gossip.Peers() {
+		if m.Meta.GetRaftAddr() == addr {
+			ids = append(ids, m.Meta.GetId())
 		}
 	}
 	return ids
@@ -271,8 +276,8 @@ func (n *Node) peersAt(addr string) []string {
 
 // grpcAddr returns the gRPC address of a peer.
 func (n *Node) grpcAddr(id string) (string, bool) {
-	if m, ok := n.gossip.peer(id); ok && m.meta.GetGrpcAddr() != "" {
-		return m.meta.GetGrpcAddr(), true
+	if m, ok := n.gossip.Peer(id); ok && m.Meta.GetGrpcAddr() != "" {
+		return m.Meta.GetGrpcAddr(), true
 	}
 	rec, ok := n.fsm.View().Peer(id)
 	return rec.GetGrpcAddr(), ok && rec.GetGrpcAddr() != ""
@@ -318,7 +323,7 @@ func (n *Node) Leader() (id string, self, ok bool) {
 func (n *Node) Role() string { return strings.ToLower(n.raft.State().String()) }
 
 // GossipAddr returns this peer's gossip address, which other peers name in Join.
-func (n *Node) GossipAddr() string { return n.gossip.at }
+func (n *Node) GossipAddr() string { return n.gossip.Addr() }
 
 // RaftAddr returns the Raft address that this peer advertises.
 func (n *Node) RaftAddr() string { return n.stream.Addr().String() }

@@ -166,8 +166,8 @@ func (n *Node) remove(ctx context.Context, id string) error {
 	if _, ok := n.current(); !ok {
 		return ErrNotLeader
 	}
-	if m, ok := n.gossip.peer(id); ok && m.alive { // it is about to stop; a dead one may come back
-		n.departed.add(id, m.meta.GetInstance())
+	if m, ok := n.gossip.Peer(id); ok && m.Alive { // it is about to stop; a dead one may come back
+		n.departed.add(id, m.Meta.GetInstance())
 	}
 	if err := wait.For(ctx, n.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {
 		leader, _, _ := n.Leader()

@@ -53,7 +53,7 @@ func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 	do(n.resetStaleLeader)
 	do(n.bootstrap)
 	do(n.keepJoined)
-	do(n.gossip.keys.run)
+	do(n.gossip.ReloadKeys)
 	if n.cfg.TLS != nil {
 		do(n.cfg.TLS.Run)
 	}
@@ -186,7 +186,7 @@ func (n *Node) shutdown(ctx context.Context, orderly bool) error {
 	err := n.shutdownRaft(ctx)
 	n.end() // after Raft has answered the pending calls
 	n.stepDown(n.raft.CurrentTerm())
-	n.gossip.close(orderly)
+	n.gossip.Close(orderly)
 	n.conns.close()
 	if errors.Is(err, wait.ErrStopped) {
 		return errShutdownHangs
@@ -217,7 +217,7 @@ func (n *Node) keepJoined(ctx context.Context) error {
 		}
 		return m
 	}
-	return n.gossip.keepJoined(ctx, n.cfg.Join, known, n.cfg.scale(5*time.Second))
+	return n.gossip.KeepJoined(ctx, n.cfg.Join, known, n.cfg.scale(5*time.Second))
 }
 
 // keepIdentity stores the cluster id once the state has it, and gossips changes of this
@@ -228,7 +228,7 @@ func (n *Node) keepIdentity(ctx context.Context) error {
 		if err := n.learnCluster(); err != nil {
 			return err
 		}
-		n.gossip.publish()
+		n.gossip.Publish()
 		if m := n.gossipMeta(); m.GetClusterId() != "" && m.GetBootstrapped() && len(n.ident.get().Forming) == 0 {
 			changed = nil // nothing more to learn from the state
 		}

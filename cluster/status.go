@@ -66,19 +66,19 @@ func (n *Node) knownPeers(leader string) []*holdfastv1.Peer {
 		}
 		peers[p.GetId()] = p
 	}
-	for _, m := range n.gossip.peers() {
-		p, ok := peers[m.meta.GetId()]
+	for _, m := range n.gossip.Peers() {
+		p, ok := peers[m.Meta.GetId()]
 		if !ok {
-			if !m.alive {
+			if !m.Alive {
 				continue // it has left
 			}
-			p = &holdfastv1.Peer{Id: m.meta.GetId(), Suffrage: "none"}
+			p = &holdfastv1.Peer{Id: m.Meta.GetId(), Suffrage: "none"}
 			peers[p.GetId()] = p
 		}
-		p.Alive = m.alive
-		p.RaftAddr, p.GrpcAddr = m.meta.GetRaftAddr(), m.meta.GetGrpcAddr()
-		p.HttpAddr, p.GossipAddr = m.meta.GetHttpAddr(), m.gossip
-		p.Version, p.MaxFeatureLevel = m.meta.GetVersion(), m.meta.GetMaxFeatureLevel()
+		p.Alive = m.Alive
+		p.RaftAddr, p.GrpcAddr = m.Meta.GetRaftAddr(), m.Meta.GetGrpcAddr()
+		p.HttpAddr, p.GossipAddr = m.Meta.GetHttpAddr(), m.Addr
+		p.Version, p.MaxFeatureLevel = m.Meta.GetVersion(), m.Meta.GetMaxFeatureLevel()
 	}
 	list := make([]*holdfastv1.Peer, 0, len(peers))
 	for _, p := range peers {

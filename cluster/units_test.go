@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/gossip"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -50,8 +51,8 @@ func TestIdentitySurvives(t *testing.T) {
 	}
 }
 
-func gossiped(id, instance, cluster string, expect uint32, bootstrapped bool) member {
-	return member{alive: true, meta: &internalv1.GossipMeta{
+func gossiped(id, instance, cluster string, expect uint32, bootstrapped bool) gossip.Member {
+	return gossip.Member{Alive: true, Meta: &internalv1.GossipMeta{
 		Id: id, Instance: instance, ClusterId: cluster, BootstrapExpect: expect, Bootstrapped: bootstrapped, RaftAddr: id +
 			":1",
 	}}
@@ -63,19 +64,19 @@ func TestReplacedFounders(t *testing.T) {
 	fs := []founder{{"a", "1", "a:1"}, {"b", "2", "b:1"}}
 	a, b, wiped := gossiped("a", "1", "c", 2, false), gossiped("b", "2", "c", 2, false), gossiped("b", "9", "", 2, false)
 	dead := wiped
-	dead.alive = false
+	dead.Alive = false
 	for _, tc := range []struct {
 		name    string
 		fs      []founder
-		members []member
+		members []gossip.Member
 		want    []string
 	}{
-		{"not agreed", nil, []member{a, wiped}, nil},
-		{"as agreed", fs, []member{a, b}, nil},
-		{"wiped", fs, []member{a, wiped}, []string{"b"}},
-		{"wiped, and dead", fs, []member{a, dead}, nil},
-		{"one is not seen", fs, []member{wiped}, nil},
-		{"wiped, and another one has formed it", fs, []member{gossiped("a", "1", "c", 2, true), wiped}, nil},
+		{"not agreed", nil, []gossip.Member{a, wiped}, nil},
+		{"as agreed", fs, []gossip.Member{a, b}, nil},
+		{"wiped", fs, []gossip.Member{a, wiped}, []string{"b"}},
+		{"wiped, and dead", fs, []gossip.Member{a, dead}, nil},
+		{"one is not seen", fs, []gossip.Member{wiped}, nil},
+		{"wiped, and another one has formed it", fs, []gossip.Member{gossiped("a", "1", "c", 2, true), wiped}, nil},
 	} {
 		if diff := cmp.Diff(tc.want, replaced(tc.fs, tc.members)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
@@ -87,34 +88,34 @@ func TestFounders(t *testing.T) {
 	a, b, c, d := gossiped("a", "1", "", 3, false), gossiped("b", "2", "", 3, false), gossiped("c", "3", "", 3,
 		false), gossiped("d", "4", "", 3, false)
 	dead := d
-	dead.alive = false
+	dead.Alive = false
 	abc := []founder{{"a", "1", "a:1"}, {"b", "2", "b:1"}, {"c", "3", "c:1"}}
 	bound := gossiped("c", "3", formingID(abc), 3, false)
 	first := gossiped("a", "1", formingID(abc), 3, true)
 	for _, tc := range []struct {
 		name    string
-		self    member
-		members []member
+		self    gossip.Member
+		members []gossip.Member
 		want    []founder
 	}{
-		{"three", a, []member{c, a, b}, abc},
-		{"two", a, []member{a, b}, nil},
-		{"the third is dead", a, []member{a, b, dead}, nil},
-		{"four: the first three", b, []member{a, b, c, d}, abc},
-		{"four: the last joins", d, []member{a, b, c, d}, nil},
-		{"another number does not count", a, []member{a, b, gossiped("c", "3", "", 5, false)}, nil},
-		{"one has a cluster", a, []member{a, b, c, gossiped("x", "9", "other", 3, true)}, nil},
-		{"one of them has a cluster", a, []member{a, b, gossiped("c", "3", "other", 3, true)}, nil},
-		{"one has raft state", a, []member{a, b, c, gossiped("x", "9", "", 3, true)}, nil},
-		{"a cluster that expects nothing", a, []member{a, b, c, gossiped("x", "9", "other", 0, true)}, nil},
-		{"one is bound to this one", b, []member{a, b, bound}, abc},
-		{"the first has bootstrapped", b, []member{first, b, bound}, abc},
-		{"one is bound to another instance's", b, []member{gossiped("a", "new", "", 3, false), b, bound}, nil},
-		{"only joins", gossiped("a", "1", "", 0, false), []member{gossiped("a", "1", "", 0, false), b, c}, nil},
-		{"alone", gossiped("a", "1", "", 1, false), []member{gossiped("a", "1", "", 1, false)}, abc[:1]},
+		{"three", a, []gossip.Member{c, a, b}, abc},
+		{"two", a, []gossip.Member{a, b}, nil},
+		{"the third is dead", a, []gossip.Member{a, b, dead}, nil},
+		{"four: the first three", b, []gossip.Member{a, b, c, d}, abc},
+		{"four: the last joins", d, []gossip.Member{a, b, c, d}, nil},
+		{"another number does not count", a, []gossip.Member{a, b, gossiped("c", "3", "", 5, false)}, nil},
+		{"one has a cluster", a, []gossip.Member{a, b, c, gossiped("x", "9", "other", 3, true)}, nil},
+		{"one of them has a cluster", a, []gossip.Member{a, b, gossiped("c", "3", "other", 3, true)}, nil},
+		{"one has raft state", a, []gossip.Member{a, b, c, gossiped("x", "9", "", 3, true)}, nil},
+		{"a cluster that expects nothing", a, []gossip.Member{a, b, c, gossiped("x", "9", "other", 0, true)}, nil},
+		{"one is bound to this one", b, []gossip.Member{a, b, bound}, abc},
+		{"the first has bootstrapped", b, []gossip.Member{first, b, bound}, abc},
+		{"one is bound to another instance's", b, []gossip.Member{gossiped("a", "new", "", 3, false), b, bound}, nil},
+		{"only joins", gossiped("a", "1", "", 0, false), []gossip.Member{gossiped("a", "1", "", 0, false), b, c}, nil},
+		{"alone", gossiped("a", "1", "", 1, false), []gossip.Member{gossiped("a", "1", "", 1, false)}, abc[:1]},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if diff := cmp.Diff(tc.want, founders(tc.self.meta, tc.members)); diff != "" {
+			if diff := cmp.Diff(tc.want, founders(tc.self.Meta, tc.members)); diff != "" {
 				t.Errorf("founders (-want +got):\n%s", diff)
 			}
 		})

@@ -183,7 +183,7 @@ func Mutants() []Mutant {
 		{
 			Name: "oldgossip", Breaks: "a gossip key that was removed from the file is not accepted",
 			Scenario: underFault("rotate-gossip-key", `it understands the old key of gossip`),
-			Patches: []Patch{{"cluster/gossip_keys.go", "if err := k.ring.RemoveKey(key); err != nil {",
+			Patches: []Patch{{"cluster/internal/gossip/keys.go", "if err := k.ring.RemoveKey(key); err != nil {",
 				"if err := error(nil); err != nil {"}},
 		},
 	}

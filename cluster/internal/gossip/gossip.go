@@ -1,4 +1,6 @@
-package cluster
+// Package gossip owns the gossip between peers: memberlist, its keys, and the metadata that each
+// peer spreads. It finds peers and joins them. It must not decide who belongs to the cluster.
+package gossip
 
 import (
 	"cmp"
@@ -21,39 +23,53 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// member is what gossip knows about a peer.
-type member struct {
-	meta   *internalv1.GossipMeta // immutable
-	gossip string                 // host:port
-	alive  bool
+// Member is what gossip knows about a peer.
+type Member struct {
+	Meta  *internalv1.GossipMeta // immutable
+	Addr  string                 // its gossip address, host:port
+	Alive bool
 }
 
-// gossip finds peers and spreads their metadata. It decides nothing: a peer that it
+// Gossip finds peers and spreads their metadata. It decides nothing: a peer that it
 // considers dead may only be unreachable from here.
-type gossip struct {
+type Gossip struct {
 	log     *slog.Logger
 	self    string
 	meta    func() *internalv1.GossipMeta // metadata of this peer
 	changed *wait.Signal                  // fired when a member changes
 	list    *memberlist.Memberlist
-	at      string      // this peer's own gossip address
-	keys    *gossipKeys // nil when gossip is not encrypted
+	at      string   // this peer's own gossip address
+	keys    *keyring // nil when gossip is not encrypted
 
 	mu        sync.Mutex
-	members   map[string]member // by id, including this peer and dead ones
+	members   map[string]Member // by id, including this peer and dead ones
 	foreign   map[string]string // gossip address → why its cluster cannot be joined
 	published *internalv1.GossipMeta
 }
 
-// openGossip opens the gossip port. meta is called again by publish.
-func openGossip(cfg *Config, meta func() *internalv1.GossipMeta) (*gossip, error) {
-	host, port, err := resolve(cfg.GossipAddr)
+// Config configures the gossip of a peer.
+type Config struct {
+	NodeID string
+	// Addr is the listen address. Advertise is the address that other peers use, if it is another.
+	Addr, Advertise string
+	// KeyFile holds the keys, if gossip is encrypted. KeyInterval is the time between two checks of
+	// the file: see the constant of that name.
+	KeyFile     string
+	KeyInterval time.Duration
+	// Multiplier scales the timing if it is below 1.
+	Multiplier float64
+	Logger     *slog.Logger
+}
+
+// Open opens the gossip port. meta returns the metadata of this peer. Publish calls it again.
+func Open(cfg Config, meta func() *internalv1.GossipMeta) (*Gossip, error) {
+	host, port, err := resolve(cfg.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("gossip address: %w", err)
 	}
-	g := &gossip{
+	g := &Gossip{
 		log: cfg.Logger, self: cfg.NodeID, meta: meta, changed: wait.NewSignal(),
-		members: map[string]member{}, foreign: map[string]string{},
+		members: map[string]Member{}, foreign: map[string]string{},
 	}
 	if n := len(g.NodeMeta(memberlist.MetaMaxSize)); n == 0 {
 		return nil, fmt.Errorf("this peer's gossip metadata exceeds %d bytes: "+
@@ -61,20 +77,20 @@ func openGossip(cfg *Config, meta func() *internalv1.GossipMeta) (*gossip, error
 			memberlist.MetaMaxSize)
 	}
 	c := memberlist.DefaultLANConfig()
-	if cfg.GossipKeyFile != "" {
-		if g.keys, err = openGossipKeys(cfg.GossipKeyFile, cfg.keyInterval, cfg.Logger); err != nil {
+	if cfg.KeyFile != "" {
+		if g.keys, err = openKeys(cfg.KeyFile, cfg.KeyInterval, cfg.Logger); err != nil {
 			return nil, err
 		}
 		c.Keyring = g.keys.ring
 	}
 	c.Name, c.Label = cfg.NodeID, "holdfast"
 	c.BindAddr, c.BindPort, c.AdvertisePort = host, port, port
-	if cfg.AdvertiseGossip != "" {
-		if c.AdvertiseAddr, c.AdvertisePort, err = resolve(cfg.AdvertiseGossip); err != nil {
+	if cfg.Advertise != "" {
+		if c.AdvertiseAddr, c.AdvertisePort, err = resolve(cfg.Advertise); err != nil {
 			return nil, fmt.Errorf("advertised gossip address: %w", err)
 		}
 	}
-	m := min(cfg.RaftMultiplier, 1)
+	m := min(cfg.Multiplier, 1)
 	scale := func(d time.Duration) time.Duration { return time.Duration(float64(d) * m) }
 	c.ProbeInterval, c.ProbeTimeout = scale(time.Second), scale(500*time.Millisecond)
 	c.GossipInterval = scale(100 * time.Millisecond)
@@ -85,7 +101,7 @@ func openGossip(cfg *Config, meta func() *internalv1.GossipMeta) (*gossip, error
 	c.Delegate, c.Events, c.Alive, c.Merge, c.Conflict = g, g, g, g, g
 	c.Logger = log.New(liblog.Lines(cfg.Logger.With("component", "gossip")), "", 0)
 	if g.list, err = memberlist.Create(c); err != nil {
-		return nil, fmt.Errorf("listen for gossip on %s: %w", cfg.GossipAddr, err)
+		return nil, fmt.Errorf("listen for gossip on %s: %w", cfg.Addr, err)
 	}
 	g.at = g.list.LocalNode().Address() // read once, because later reads would race with writes
 	return g, nil
@@ -116,8 +132,21 @@ func resolve(addr string) (host string, port int, err error) {
 	return ips[0].String(), port, nil
 }
 
-// publish gossips this peer's metadata if it has changed.
-func (g *gossip) publish() {
+// Addr returns this peer's gossip address, which other peers name to join.
+func (g *Gossip) Addr() string { return g.at }
+
+// Changed returns a channel that is closed when a member changes, or at the next Notify.
+func (g *Gossip) Changed() <-chan struct{} { return g.changed.Wait() }
+
+// Notify wakes all that wait for a change.
+func (g *Gossip) Notify() { g.changed.Fire() }
+
+// ReloadKeys reloads the keys whenever their file has changed, until ctx ends. It returns at once
+// if gossip is not encrypted.
+func (g *Gossip) ReloadKeys(ctx context.Context) error { return g.keys.run(ctx) }
+
+// Publish gossips this peer's metadata if it has changed.
+func (g *Gossip) Publish() {
 	g.mu.Lock()
 	same := proto.Equal(g.published, g.meta())
 	g.mu.Unlock()
@@ -129,20 +158,20 @@ func (g *gossip) publish() {
 	}
 }
 
-// peers returns all members by id.
-func (g *gossip) peers() []member {
+// Peers returns all members by id.
+func (g *Gossip) Peers() []Member {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	ms := make([]member, 0, len(g.members))
+	ms := make([]Member, 0, len(g.members))
 	for _, m := range g.members {
 		ms = append(ms, m)
 	}
-	slices.SortFunc(ms, func(a, b member) int { return cmp.Compare(a.meta.GetId(), b.meta.GetId()) })
+	slices.SortFunc(ms, func(a, b Member) int { return cmp.Compare(a.Meta.GetId(), b.Meta.GetId()) })
 	return ms
 }
 
-// peer returns one member.
-func (g *gossip) peer(id string) (member, bool) {
+// Peer returns one member.
+func (g *Gossip) Peer(id string) (Member, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m, ok := g.members[id]
@@ -151,7 +180,7 @@ func (g *gossip) peer(id string) (member, bool) {
 
 // join tries to join at one address. The error is an errForeign if the address belongs to
 // another cluster.
-func (g *gossip) join(addr string) error {
+func (g *Gossip) join(addr string) error {
 	host, port, err := resolve(addr)
 	if err != nil {
 		return err
@@ -174,10 +203,10 @@ type errForeign string
 
 func (e errForeign) Error() string { return string(e) }
 
-// keepJoined joins the configured peers and rejoins missing ones, because gossip forgets
+// KeepJoined joins the configured peers and rejoins missing ones, because gossip forgets
 // peers that were unreachable for long. known returns gossip addresses by peer id. It
 // returns an error only if the configured peers belong to another cluster.
-func (g *gossip) keepJoined(
+func (g *Gossip) KeepJoined(
 	ctx context.Context,
 	join []string,
 	known func() map[string]string,
@@ -218,12 +247,12 @@ func (g *gossip) keepJoined(
 }
 
 // missing returns the addresses that should be joined but are not.
-func (g *gossip) missing(join []string, known map[string]string) []string {
+func (g *Gossip) missing(join []string, known map[string]string) []string {
 	alive := map[string]bool{g.at: true}
-	for _, m := range g.peers() {
-		if m.alive {
-			alive[m.gossip] = true
-			delete(known, m.meta.GetId())
+	for _, m := range g.Peers() {
+		if m.Alive {
+			alive[m.Addr] = true
+			delete(known, m.Meta.GetId())
 		}
 	}
 	var out []string
@@ -246,13 +275,13 @@ func (g *gossip) missing(join []string, known map[string]string) []string {
 }
 
 // alone reports whether no other peer is known.
-func (g *gossip) alone() bool {
-	return !slices.ContainsFunc(g.peers(), func(m member) bool { return m.meta.GetId() != g.self && m.alive })
+func (g *Gossip) alone() bool {
+	return !slices.ContainsFunc(g.Peers(), func(m Member) bool { return m.Meta.GetId() != g.self && m.Alive })
 }
 
-// close stops gossip. If leaving is set, it notifies the others first, so that they need
+// Close stops gossip. If leaving is set, it notifies the others first, so that they need
 // not detect it.
-func (g *gossip) close(leaving bool) {
+func (g *Gossip) Close(leaving bool) {
 	if leaving {
 		if err := g.list.Leave(500 * time.Millisecond); err != nil {
 			g.log.Debug("leaving gossip failed", "error", err)

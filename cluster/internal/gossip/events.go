@@ -1,4 +1,4 @@
-package cluster
+package gossip
 
 import (
 	"fmt"
@@ -10,16 +10,16 @@ import (
 // memberlist calls the methods below, some with its lock held. They must not call it back.
 
 var (
-	_ memberlist.Delegate         = (*gossip)(nil)
-	_ memberlist.EventDelegate    = (*gossip)(nil)
-	_ memberlist.AliveDelegate    = (*gossip)(nil)
-	_ memberlist.MergeDelegate    = (*gossip)(nil)
-	_ memberlist.ConflictDelegate = (*gossip)(nil)
+	_ memberlist.Delegate         = (*Gossip)(nil)
+	_ memberlist.EventDelegate    = (*Gossip)(nil)
+	_ memberlist.AliveDelegate    = (*Gossip)(nil)
+	_ memberlist.MergeDelegate    = (*Gossip)(nil)
+	_ memberlist.ConflictDelegate = (*Gossip)(nil)
 )
 
 // NodeMeta implements memberlist.Delegate. It returns nothing if the metadata does not fit;
-// openGossip checks that.
-func (g *gossip) NodeMeta(limit int) []byte {
+// Open checks that.
+func (g *Gossip) NodeMeta(limit int) []byte {
 	meta := g.meta()
 	data, err := proto.Marshal(meta)
 	if err != nil || len(data) > limit {
@@ -32,28 +32,28 @@ func (g *gossip) NodeMeta(limit int) []byte {
 }
 
 // NotifyMsg implements memberlist.Delegate. Peers send no messages through gossip.
-func (g *gossip) NotifyMsg([]byte) {}
+func (g *Gossip) NotifyMsg([]byte) {}
 
 // GetBroadcasts implements memberlist.Delegate.
-func (g *gossip) GetBroadcasts(int, int) [][]byte { return nil }
+func (g *Gossip) GetBroadcasts(int, int) [][]byte { return nil }
 
 // LocalState implements memberlist.Delegate.
-func (g *gossip) LocalState(bool) []byte { return nil }
+func (g *Gossip) LocalState(bool) []byte { return nil }
 
 // MergeRemoteState implements memberlist.Delegate.
-func (g *gossip) MergeRemoteState([]byte, bool) {}
+func (g *Gossip) MergeRemoteState([]byte, bool) {}
 
 // NotifyJoin implements memberlist.EventDelegate.
-func (g *gossip) NotifyJoin(n *memberlist.Node) { g.set(n, true) }
+func (g *Gossip) NotifyJoin(n *memberlist.Node) { g.set(n, true) }
 
 // NotifyUpdate implements memberlist.EventDelegate.
-func (g *gossip) NotifyUpdate(n *memberlist.Node) { g.set(n, true) }
+func (g *Gossip) NotifyUpdate(n *memberlist.Node) { g.set(n, true) }
 
 // NotifyLeave implements memberlist.EventDelegate. Memberlist does not distinguish leaving
 // from dying.
-func (g *gossip) NotifyLeave(n *memberlist.Node) { g.set(n, false) }
+func (g *Gossip) NotifyLeave(n *memberlist.Node) { g.set(n, false) }
 
-func (g *gossip) set(n *memberlist.Node, alive bool) {
+func (g *Gossip) set(n *memberlist.Node, alive bool) {
 	meta, err := decodeMeta(n)
 	if err != nil {
 		g.log.Warn("gossip ignored: invalid metadata", "error", err)
@@ -61,32 +61,32 @@ func (g *gossip) set(n *memberlist.Node, alive bool) {
 	}
 	g.mu.Lock()
 	old, known := g.members[n.Name]
-	now := member{meta: meta, gossip: n.Address(), alive: alive}
+	now := Member{Meta: meta, Addr: n.Address(), Alive: alive}
 	g.members[n.Name] = now
 	g.mu.Unlock()
-	if !known || old.alive != alive {
-		g.log.Info("peer seen in gossip", "id", n.Name, "alive", alive, "gossip", now.gossip,
+	if !known || old.Alive != alive {
+		g.log.Info("peer seen in gossip", "id", n.Name, "alive", alive, "gossip", now.Addr,
 			"raft", meta.GetRaftAddr(), "version", meta.GetVersion())
 	}
 	g.changed.Fire()
 }
 
 // NotifyAlive implements memberlist.AliveDelegate. It rejects peers of another cluster.
-func (g *gossip) NotifyAlive(n *memberlist.Node) error {
+func (g *Gossip) NotifyAlive(n *memberlist.Node) error {
 	what := g.mismatch(n)
 	if what == "" {
 		return nil
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if m, ok := g.members[n.Name]; ok && n.Name != g.self && m.gossip == n.Address() {
+	if m, ok := g.members[n.Name]; ok && n.Name != g.self && m.Addr == n.Address() {
 		delete(g.members, n.Name)
 	}
 	return errForeign(what)
 }
 
 // NotifyMerge implements memberlist.MergeDelegate. It rejects the state of another cluster.
-func (g *gossip) NotifyMerge(nodes []*memberlist.Node) error {
+func (g *Gossip) NotifyMerge(nodes []*memberlist.Node) error {
 	var err error
 	for _, n := range nodes {
 		what := g.mismatch(n)
@@ -105,7 +105,7 @@ func (g *gossip) NotifyMerge(nodes []*memberlist.Node) error {
 }
 
 // mismatch returns the reason why a node cannot belong to this cluster, or "" if it can.
-func (g *gossip) mismatch(n *memberlist.Node) string {
+func (g *Gossip) mismatch(n *memberlist.Node) string {
 	meta, err := decodeMeta(n)
 	if err != nil {
 		return err.Error()
@@ -120,7 +120,7 @@ func (g *gossip) mismatch(n *memberlist.Node) string {
 }
 
 // NotifyConflict implements memberlist.ConflictDelegate.
-func (g *gossip) NotifyConflict(existing, other *memberlist.Node) {
+func (g *Gossip) NotifyConflict(existing, other *memberlist.Node) {
 	g.log.Error("two addresses for one peer id: "+
 		"a second peer uses this id, or a peer has moved and its old address has not timed out",
 		"id", existing.Name, "known", existing.Address(), "other", other.Address())

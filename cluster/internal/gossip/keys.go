@@ -1,4 +1,4 @@
-package cluster
+package gossip
 
 import (
 	"bufio"
@@ -17,12 +17,12 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/keyfile"
 )
 
-// gossipKeyInterval is the time between two checks of the key file.
-const gossipKeyInterval = 5 * time.Second
+// KeyInterval is the time between two checks of the key file.
+const KeyInterval = 5 * time.Second
 
-// gossipKeys are the gossip keys of a file, one per line. The first one encrypts; all of
+// keyring are the gossip keys of a file, one per line. The first one encrypts; all of
 // them decrypt.
-type gossipKeys struct {
+type keyring struct {
 	file  string
 	ring  *memberlist.Keyring
 	log   *slog.Logger
@@ -32,13 +32,13 @@ type gossipKeys struct {
 	logged string // the last logged error of the file
 }
 
-// openGossipKeys reads the key file.
-func openGossipKeys(file string, every time.Duration, log *slog.Logger) (*gossipKeys, error) {
+// openKeys reads the key file.
+func openKeys(file string, every time.Duration, log *slog.Logger) (*keyring, error) {
 	data, err := keyfile.ReadPrivate(file)
 	if err != nil {
 		return nil, err
 	}
-	keys, err := parseGossipKeys(data)
+	keys, err := parseKeys(data)
 	if err != nil {
 		return nil, fmt.Errorf("read gossip keys %s: %w", file, err)
 	}
@@ -46,12 +46,12 @@ func openGossipKeys(file string, every time.Duration, log *slog.Logger) (*gossip
 	if err != nil {
 		return nil, fmt.Errorf("read gossip keys %s: %w", file, err)
 	}
-	return &gossipKeys{file: file, ring: ring, log: log, every: every, data: data}, nil
+	return &keyring{file: file, ring: ring, log: log, every: every, data: data}, nil
 }
 
-// parseGossipKeys parses keys in base64, one per line. Empty lines and lines that begin
+// parseKeys parses keys in base64, one per line. Empty lines and lines that begin
 // with # are ignored. No error shows the contents of a line.
-func parseGossipKeys(data []byte) ([][]byte, error) {
+func parseKeys(data []byte) ([][]byte, error) {
 	var keys [][]byte
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	for n := 1; lines.Scan(); n++ {
@@ -82,7 +82,7 @@ func parseGossipKeys(data []byte) ([][]byte, error) {
 }
 
 // run reloads the keys whenever the file has changed, until ctx ends.
-func (k *gossipKeys) run(ctx context.Context) error {
+func (k *keyring) run(ctx context.Context) error {
 	if k == nil {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (k *gossipKeys) run(ctx context.Context) error {
 }
 
 // reload keeps the current keys if the file cannot be used, and logs the error once.
-func (k *gossipKeys) reload() {
+func (k *keyring) reload() {
 	data, err := keyfile.ReadPrivate(k.file)
 	if err == nil && bytes.Equal(data, k.data) {
 		k.logged = ""
@@ -107,7 +107,7 @@ func (k *gossipKeys) reload() {
 	}
 	var keys [][]byte
 	if err == nil {
-		keys, err = parseGossipKeys(data)
+		keys, err = parseKeys(data)
 	}
 	if err == nil {
 		err = k.use(keys)
@@ -125,7 +125,7 @@ func (k *gossipKeys) reload() {
 
 // use replaces the keys of the ring. It adds the new keys before the first of them
 // encrypts, and removes the old keys after that.
-func (k *gossipKeys) use(keys [][]byte) error {
+func (k *keyring) use(keys [][]byte) error {
 	for _, key := range keys {
 		if err := k.ring.AddKey(key); err != nil {
 			return err

@@ -1,4 +1,4 @@
-package cluster
+package gossip
 
 import (
 	"bytes"
@@ -13,10 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func gossipKey(b byte, n int) []byte { return bytes.Repeat([]byte{b}, n) }
+func testKey(b byte, n int) []byte { return bytes.Repeat([]byte{b}, n) }
 
-func gossipLine(b byte, n int) string {
-	return base64.StdEncoding.EncodeToString(gossipKey(b, n)) + "\n"
+func testLine(b byte, n int) string {
+	return base64.StdEncoding.EncodeToString(testKey(b, n)) + "\n"
 }
 
 func TestParseGossipKeys(t *testing.T) {
@@ -25,19 +25,19 @@ func TestParseGossipKeys(t *testing.T) {
 		want       [][]byte
 		err        string
 	}{
-		{"one", gossipLine(1, 32), [][]byte{gossipKey(1, 32)}, ""},
-		{"three sizes, in order", gossipLine(2, 16) + gossipLine(1, 24) + gossipLine(3, 32),
-			[][]byte{gossipKey(2, 16), gossipKey(1, 24), gossipKey(3, 32)}, ""},
-		{"twice the same", gossipLine(1, 32) + gossipLine(1, 32), [][]byte{gossipKey(1, 32)}, ""},
-		{"comments, empty lines, spaces and CR", "# new\n\n  " + strings.TrimSpace(gossipLine(1, 32)) + " \r\n",
-			[][]byte{gossipKey(1, 32)}, ""},
+		{"one", testLine(1, 32), [][]byte{testKey(1, 32)}, ""},
+		{"three sizes, in order", testLine(2, 16) + testLine(1, 24) + testLine(3, 32),
+			[][]byte{testKey(2, 16), testKey(1, 24), testKey(3, 32)}, ""},
+		{"twice the same", testLine(1, 32) + testLine(1, 32), [][]byte{testKey(1, 32)}, ""},
+		{"comments, empty lines, spaces and CR", "# new\n\n  " + strings.TrimSpace(testLine(1, 32)) + " \r\n",
+			[][]byte{testKey(1, 32)}, ""},
 		{"nothing", "", nil, "holdfast gossip keygen"},
 		{"comments only", "# x\n", nil, "contains no key"},
-		{"too short", gossipLine(1, 32) + gossipLine(1, 8), nil, "line 2: the key has 8 bytes, want 16, 24 or 32"},
+		{"too short", testLine(1, 32) + testLine(1, 8), nil, "line 2: the key has 8 bytes, want 16, 24 or 32"},
 		{"not base64", "hunter2!\n", nil, "line 1 is not base64"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, err := parseGossipKeys([]byte(tc.file))
+			got, err := parseKeys([]byte(tc.file))
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("keys (-want +got):\n%s", diff)
 			}
@@ -57,9 +57,9 @@ func TestGossipKeysFollowTheFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write(gossipLine(1, 32))
+	write(testLine(1, 32))
 	var log bytes.Buffer
-	k, err := openGossipKeys(file, 0, slog.New(slog.NewTextHandler(&log, nil)))
+	k, err := openKeys(file, 0, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,12 +79,12 @@ func TestGossipKeysFollowTheFile(t *testing.T) {
 			}
 		}
 	})
-	one, two, three := gossipLine(1, 32), gossipLine(2, 16), gossipLine(3, 32)
+	one, two, three := testLine(1, 32), testLine(2, 16), testLine(3, 32)
 	for range 50 {
 		for _, text := range []string{one + two, two + one, two, three + two + one, three + one, one + three + two, one} {
 			write(text)
 			k.reload()
-			want, err := parseGossipKeys([]byte(text))
+			want, err := parseKeys([]byte(text))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func TestGossipKeysFollowTheFile(t *testing.T) {
 		spoil()
 		k.reload()
 		k.reload()
-		if diff := cmp.Diff([][]byte{gossipKey(1, 32)}, k.ring.GetKeys()); diff != "" {
+		if diff := cmp.Diff([][]byte{testKey(1, 32)}, k.ring.GetKeys()); diff != "" {
 			t.Errorf("a file that cannot be used changed the ring (-want +got):\n%s", diff)
 		}
 	}
@@ -115,10 +115,10 @@ func TestGossipKeysFollowTheFile(t *testing.T) {
 }
 
 func FuzzParseGossipKeys(f *testing.F) {
-	f.Add([]byte(gossipLine(1, 32) + "# x\n" + gossipLine(2, 16)))
+	f.Add([]byte(testLine(1, 32) + "# x\n" + testLine(2, 16)))
 	f.Add([]byte("x"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		keys, err := parseGossipKeys(data)
+		keys, err := parseKeys(data)
 		if (err == nil) != (len(keys) > 0) {
 			t.Errorf("%d keys and error %v", len(keys), err)
 		}
