@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 	"github.com/holdfast-metal/holdfast/fsm"
 )
@@ -32,7 +33,7 @@ func (n *Node) Interlude(ctx context.Context, do func(context.Context) error) er
 	case <-ctx.Done():
 		return n.refusal(fmt.Errorf("wait for the leader's tasks: %w", ctx.Err()))
 	case <-n.ended:
-		return n.refusal(errStopping)
+		return n.refusal(readindex.ErrStopping)
 	}
 	select {
 	case err := <-i.done:

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -56,7 +57,7 @@ func (n *Node) apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, 
 	case <-ctx.Done():
 	case <-n.ended:
 	}
-	why := errStopping
+	why := readindex.ErrStopping
 	if ctx.Err() != nil {
 		why = fmt.Errorf("wait for the commit: %w", ctx.Err())
 	}

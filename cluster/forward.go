@@ -237,7 +237,7 @@ func (c *call) tryRead(ctx context.Context, hold time.Time, atLeast uint64) (any
 		reply, err := c.local(ctx, index)
 		return reply, final, err
 	}
-	index, err := c.n.indexes.get(ctx)
+	index, err := c.n.indexes.Get(ctx)
 	if err != nil {
 		return nil, notApplied, err
 	}

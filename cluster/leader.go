@@ -267,7 +267,7 @@ func (n *Node) stepDown(term uint64) {
 	if r := n.leadership.Load(); r != nil && r.term <= term {
 		n.leadership.Store(nil)
 	}
-	n.confirmer.end(term + 1)
+	n.confirmer.End(term + 1)
 	n.changed.Fire()
 }
 
@@ -313,7 +313,7 @@ func (n *Node) confirmTermWith(ctx context.Context, term uint64, ackedBy string)
 	if r, ok := n.current(); !ok || r.term != term {
 		return fmt.Errorf("%w in term %d any more", ErrNotLeader, term)
 	}
-	if err := n.confirmer.confirm(ctx, term, ackedBy); err != nil {
+	if err := n.confirmer.Confirm(ctx, term, ackedBy); err != nil {
 		return fmt.Errorf("confirm term %d with a quorum: %w", term, err)
 	}
 	if r, ok := n.current(); !ok || r.term != term {

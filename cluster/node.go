@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/gossip"
 	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
+	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -41,9 +42,9 @@ type Node struct {
 	departed   departed
 	seen       conditions // the peers' conditions, as this leader observed them
 	promise    promise
-	confirmer  *confirmer
+	confirmer  *readindex.Confirmer
 	batch      *batcher
-	indexes    *coalescer
+	indexes    *readindex.Coalescer
 	routes     routes
 	metrics    *metrics
 
@@ -141,9 +142,9 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	}
 	n.book.Store(n.gossip)
 	n.conns = newConns(&n.cfg, n.grpcAddr)
-	n.confirmer = &confirmer{ctx: n.life, voters: n.voters, ask: n.askConfirm}
+	n.confirmer = readindex.NewConfirmer(n.life, n.voters, n.askConfirm)
 	n.batch = newBatcher(n.raft, n.notReady, n.metrics.batched)
-	n.indexes = &coalescer{ctx: n.life, do: n.askReadIndex}
+	n.indexes = readindex.NewCoalescer(n.life, n.askReadIndex)
 	return n, nil
 }
 

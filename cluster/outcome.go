@@ -8,6 +8,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
 )
 
 // Outcome is the known outcome of a command that did not succeed.
@@ -54,7 +56,7 @@ var (
 	// ErrNoLeader is in an OutcomeError if no leader is known or reachable.
 	ErrNoLeader = errors.New("no leader")
 	// ErrNotLeader is in an OutcomeError if this peer does not lead, or is not ready to.
-	ErrNotLeader = errors.New("this peer is not the leader")
+	ErrNotLeader = readindex.ErrNotLeader
 	// ErrTooLarge is in an OutcomeError if a command exceeds the limit of a Raft entry (512
 	// KiB).
 	ErrTooLarge = errors.New("command is too large")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -104,7 +103,7 @@ func (n *Node) readIndex(ctx context.Context) (uint64, error) {
 	if id, self, ok := n.Leader(); !ok || self {
 		return 0, fmt.Errorf("%w: %s", ErrNoLeader, n.why(id))
 	}
-	return n.indexes.get(ctx)
+	return n.indexes.Get(ctx)
 }
 
 // leaderReadIndex reads the commit index and then proves that this peer led at that moment.
@@ -214,55 +213,5 @@ func (n *Node) waitReady(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", n.notReady(), ctx.Err())
 		}
 		t.Stop()
-	}
-}
-
-// coalescer shares one call among many callers. Callers that arrive during a call are
-// answered by the next one, which begins after they arrived.
-type coalescer struct {
-	ctx context.Context // the node's
-	do  func(context.Context) (uint64, error)
-
-	mu      sync.Mutex
-	running bool
-	next    []chan indexAnswer
-}
-
-type indexAnswer struct {
-	index uint64
-	err   error
-}
-
-func (c *coalescer) get(ctx context.Context) (uint64, error) {
-	ch := make(chan indexAnswer, 1)
-	c.mu.Lock()
-	c.next = append(c.next, ch)
-	if !c.running {
-		c.running = true
-		go c.run() // ends when no caller waits
-	}
-	c.mu.Unlock()
-	select {
-	case a := <-ch:
-		return a.index, a.err
-	case <-ctx.Done():
-		return 0, fmt.Errorf("wait for a read index: %w", ctx.Err())
-	}
-}
-
-func (c *coalescer) run() {
-	for {
-		c.mu.Lock()
-		batch := c.next
-		c.next = nil
-		c.running = len(batch) > 0
-		c.mu.Unlock()
-		if len(batch) == 0 {
-			return
-		}
-		index, err := c.do(c.ctx)
-		for _, ch := range batch {
-			ch <- indexAnswer{index, err}
-		}
 	}
 }

@@ -9,14 +9,14 @@ func Mutants() []Mutant {
 				"acknowledgements",
 			Scenario: pausedLeader(),
 			Patches: []Patch{{"cluster/leader.go",
-				"if err := n.confirmer.confirm(ctx, term, ackedBy); err != nil {",
+				"if err := n.confirmer.Confirm(ctx, term, ackedBy); err != nil {",
 				"if err := wait.For(ctx, n.raft.VerifyLeader()); err != nil {"}},
 		},
 		{
 			Name: "localreads", Breaks: "a linearizable read on a follower waits for the leader's index",
 			Scenario: readElsewhere(),
 			Patches: []Patch{{"cluster/forward.go",
-				"index, err := c.n.indexes.get(ctx)",
+				"index, err := c.n.indexes.Get(ctx)",
 				"index, err := c.n.fsm.Applied(), error(nil)"}},
 		},
 		{

@@ -1,4 +1,4 @@
-package cluster
+package readindex
 
 import (
 	"context"
@@ -18,14 +18,14 @@ type voter struct {
 	allow chan error
 }
 
-func newConfirmer(t *testing.T, self bool, voters map[string]*voter) *confirmer {
+func newConfirmer(t *testing.T, self bool, voters map[string]*voter) *Confirmer {
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
 	var ids []string
 	for id := range voters {
 		ids = append(ids, id)
 	}
-	return &confirmer{
+	return &Confirmer{
 		ctx:    ctx,
 		voters: func() ([]string, bool) { return ids, self },
 		ask: func(ctx context.Context, id string, _ uint64) error {
@@ -48,9 +48,9 @@ func TestConfirmNeedsAnAnswerToAQuestionAskedAfterTheCall(t *testing.T) {
 		c := newConfirmer(t, true, map[string]*voter{"b": b, "gone": gone})
 		var first, second atomic.Bool
 		var wg sync.WaitGroup
-		wg.Go(func() { first.Store(c.confirm(t.Context(), 1, "") == nil) })
+		wg.Go(func() { first.Store(c.Confirm(t.Context(), 1, "") == nil) })
 		synctest.Wait()
-		wg.Go(func() { second.Store(c.confirm(t.Context(), 1, "") == nil) })
+		wg.Go(func() { second.Store(c.Confirm(t.Context(), 1, "") == nil) })
 		synctest.Wait()
 		b.allow <- nil // the answer to the request of the first call
 		synctest.Wait()
@@ -76,7 +76,7 @@ func TestConfirmShares(t *testing.T) {
 		var wg sync.WaitGroup
 		var ok atomic.Int32
 		one := func() {
-			if err := c.confirm(t.Context(), 1, ""); err == nil {
+			if err := c.Confirm(t.Context(), 1, ""); err == nil {
 				ok.Add(1)
 			}
 		}
@@ -106,7 +106,7 @@ func TestConfirmAsksAsFewAsItCan(t *testing.T) {
 		c := newConfirmer(t, true, map[string]*voter{"b": b, "d": d})
 		confirmed := func() <-chan error {
 			done := make(chan error, 1)
-			go func() { done <- c.confirm(t.Context(), 1, "") }()
+			go func() { done <- c.Confirm(t.Context(), 1, "") }()
 			synctest.Wait()
 			return done
 		}
@@ -148,13 +148,13 @@ func TestConfirmVoucherIsGoodForItsCallOnly(t *testing.T) {
 		var ok atomic.Int32
 		var wg sync.WaitGroup
 		one := func() {
-			if c.confirm(t.Context(), 1, "") == nil {
+			if c.Confirm(t.Context(), 1, "") == nil {
 				ok.Add(1)
 			}
 		}
 		wg.Go(one)
 		synctest.Wait()
-		if err := c.confirm(t.Context(), 1, "b"); err != nil {
+		if err := c.Confirm(t.Context(), 1, "b"); err != nil {
 			t.Fatal(err)
 		}
 		wg.Go(one)
@@ -203,7 +203,7 @@ func TestConfirmNeedsAMajority(t *testing.T) {
 				for i := range tc.answers {
 					ids = append(ids, string(rune('b'+i)))
 				}
-				c := &confirmer{
+				c := &Confirmer{
 					ctx:    ctx,
 					voters: func() ([]string, bool) { return ids, tc.self },
 					ask: func(ctx context.Context, id string, _ uint64) error {
@@ -216,7 +216,7 @@ func TestConfirmNeedsAMajority(t *testing.T) {
 				}
 				call, stop := context.WithTimeout(ctx, 5*time.Second)
 				defer stop()
-				err := c.confirm(call, 1, tc.ackedBy)
+				err := c.Confirm(call, 1, tc.ackedBy)
 				if (err == nil) != tc.want {
 					t.Errorf("got %v, want confirmed: %t", err, tc.want)
 				}
@@ -232,17 +232,17 @@ func TestConfirmEndsWithTheTerm(t *testing.T) {
 		b := newVoter()
 		c := newConfirmer(t, true, map[string]*voter{"b": b})
 		done := make(chan error, 1)
-		go func() { done <- c.confirm(t.Context(), 3, "") }()
+		go func() { done <- c.Confirm(t.Context(), 3, "") }()
 		synctest.Wait()
-		c.end(4)
+		c.End(4)
 		if err := <-done; !errors.Is(err, ErrNotLeader) {
 			t.Errorf("got %v, want %v", err, ErrNotLeader)
 		}
-		if err := c.confirm(t.Context(), 3, ""); !errors.Is(err, ErrNotLeader) {
+		if err := c.Confirm(t.Context(), 3, ""); !errors.Is(err, ErrNotLeader) {
 			t.Errorf("confirm a term that has ended: got %v, want %v", err, ErrNotLeader)
 		}
 		// An answer for the old term does not confirm the new one.
-		go func() { done <- c.confirm(t.Context(), 4, "") }()
+		go func() { done <- c.Confirm(t.Context(), 4, "") }()
 		synctest.Wait()
 		b.allow <- nil
 		synctest.Wait()
@@ -262,14 +262,14 @@ func TestCoalescer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next := make(chan uint64)
 		calls := 0
-		c := &coalescer{ctx: t.Context(), do: func(context.Context) (uint64, error) {
+		c := &Coalescer{ctx: t.Context(), do: func(context.Context) (uint64, error) {
 			calls++
 			return <-next, nil
 		}}
 		var wg sync.WaitGroup
 		var got [11]uint64
 		ask := func(i int) {
-			wg.Go(func() { got[i], _ = c.get(t.Context()) })
+			wg.Go(func() { got[i], _ = c.Get(t.Context()) })
 			synctest.Wait()
 		}
 		ask(0)

@@ -1,4 +1,7 @@
-package cluster
+// Package readindex owns the two parts of a linearizable read that need other peers: the proof
+// that a leader's term has not been replaced, and the call for an index, which many reads share.
+// It must not know Raft: the node says which term it leads in and which peers vote.
+package readindex
 
 import (
 	"context"
@@ -9,7 +12,7 @@ import (
 	"time"
 )
 
-// confirmer proves that a term has not been replaced, because a majority of the voters
+// Confirmer proves that a term has not been replaced, because a majority of the voters
 // still has it, this peer included. A newer leader needs the votes of a majority, and every
 // voter raises its term before it votes.
 //
@@ -18,7 +21,7 @@ import (
 // peer delays no other, and at most one request per peer is in flight. The confirmer asks
 // the most recent responders, as many as a majority needs. It asks the others if those
 // leave a caller waiting.
-type confirmer struct {
+type Confirmer struct {
 	ctx    context.Context // the node's
 	voters func() (others []string, self bool)
 	ask    func(ctx context.Context, peer string, term uint64) error
@@ -38,7 +41,23 @@ type waiter struct {
 	done    chan error // buffered
 }
 
-var errStopping = errors.New("this peer is stopping")
+var (
+	// ErrNotLeader means that this peer does not lead, or not in that term.
+	ErrNotLeader = errors.New("this peer is not the leader")
+	// ErrStopping means that this peer is stopping.
+	ErrStopping = errors.New("this peer is stopping")
+)
+
+// NewConfirmer returns a confirmer that works until ctx ends. voters returns the other voters
+// of the latest configuration, and whether this peer is one. ask returns nil if a peer confirms
+// that it has the term.
+func NewConfirmer(
+	ctx context.Context,
+	voters func() (others []string, self bool),
+	ask func(ctx context.Context, peer string, term uint64) error,
+) *Confirmer {
+	return &Confirmer{ctx: ctx, voters: voters, ask: ask}
+}
 
 const (
 	confirmTimeout = time.Second
@@ -47,10 +66,10 @@ const (
 	confirmHedge = 5 * time.Millisecond
 )
 
-// confirm blocks until a majority has confirmed the term after the call began. It does not
+// Confirm blocks until a majority has confirmed the term after the call began. It does not
 // notice if this peer itself leaves the term: the caller must check that. ackedBy names a
 // voter that has already confirmed the term since the caller's read began. It may be empty.
-func (c *confirmer) confirm(ctx context.Context, term uint64, ackedBy string) error {
+func (c *Confirmer) Confirm(ctx context.Context, term uint64, ackedBy string) error {
 	c.mu.Lock()
 	if term < c.term {
 		c.mu.Unlock()
@@ -78,19 +97,19 @@ func (c *confirmer) confirm(ctx context.Context, term uint64, ackedBy string) er
 		c.forget(w.ticket)
 		return ctx.Err()
 	case <-c.ctx.Done():
-		return errStopping
+		return ErrStopping
 	}
 }
 
 // forget removes a canceled call, so that no peer is asked on its behalf.
-func (c *confirmer) forget(ticket uint64) {
+func (c *Confirmer) forget(ticket uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = slices.DeleteFunc(c.waiting, func(w waiter) bool { return w.ticket == ticket })
 }
 
-// end fails all calls that wait for a term older than this one.
-func (c *confirmer) end(term uint64) {
+// End fails all calls that wait for a term older than this one.
+func (c *Confirmer) End(term uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if term > c.term {
@@ -98,7 +117,7 @@ func (c *confirmer) end(term uint64) {
 	}
 }
 
-func (c *confirmer) reset(term uint64) {
+func (c *Confirmer) reset(term uint64) {
 	for _, w := range c.waiting {
 		w.done <- fmt.Errorf("%w: term %d has ended", ErrNotLeader, c.term)
 	}
@@ -109,7 +128,7 @@ func (c *confirmer) reset(term uint64) {
 }
 
 // serve asks one peer until no call needs its answer.
-func (c *confirmer) serve(id string) {
+func (c *Confirmer) serve(id string) {
 	hedged := uint64(0) // the oldest ticket for which this peer was held back
 	for {
 		c.mu.Lock()
@@ -152,7 +171,7 @@ func (c *confirmer) serve(id string) {
 	}
 }
 
-func (c *confirmer) pause(d time.Duration) {
+func (c *Confirmer) pause(d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -163,7 +182,7 @@ func (c *confirmer) pause(d time.Duration) {
 
 // redundant reports whether a majority is possible without this peer, because enough others
 // responded more recently. The lock must be held.
-func (c *confirmer) redundant(id string, others []string) bool {
+func (c *Confirmer) redundant(id string, others []string) bool {
 	_, self := c.voters()
 	before := 0
 	for _, p := range c.responders {
@@ -179,7 +198,7 @@ func (c *confirmer) redundant(id string, others []string) bool {
 
 // majority reports whether have of the others are a majority, counting this peer if it
 // votes.
-func (c *confirmer) majority(have, others int, self bool) bool {
+func (c *Confirmer) majority(have, others int, self bool) bool {
 	if self {
 		have, others = have+1, others+1
 	}
@@ -187,7 +206,7 @@ func (c *confirmer) majority(have, others int, self bool) bool {
 }
 
 // settle answers the calls whose ticket a majority has confirmed. The lock must be held.
-func (c *confirmer) settle() {
+func (c *Confirmer) settle() {
 	others, self := c.voters()
 	c.waiting = slices.DeleteFunc(c.waiting, func(w waiter) bool {
 		have := 0
