@@ -25,7 +25,6 @@ const (
 func larger() map[string]int {
 	return map[string]int{
 		"fsm":          81,
-		"cluster":      35,
 		"server":       53,
 		"server/ui":    34,
 		"server/auth":  29,

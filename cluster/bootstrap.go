@@ -203,7 +203,7 @@ func (n *Node) form(ctx context.Context, fs []founder, id string) error {
 func (n *Node) askFounders(ctx context.Context, fs []founder, id string, prepare bool) error {
 	var errs []error
 	for _, f := range fs[1:] {
-		c, err := n.conns.peer(f.ID)
+		c, err := n.conns.Peer(f.ID)
 		if err == nil {
 			call, cancel := context.WithTimeout(ctx, time.Second)
 			_, err = c.Admit(call, &internalv1.AdmitRequest{Instance: f.Instance, ClusterId: id, Prepare: prepare})

@@ -97,7 +97,7 @@ func (n *Node) standDownOthers(ctx context.Context, term uint64) {
 			continue
 		}
 		wg.Go(func() {
-			c, err := n.conns.peer(id)
+			c, err := n.conns.Peer(id)
 			if err == nil {
 				_, err = c.StandDown(ctx, &internalv1.StandDownRequest{Term: term})
 			}

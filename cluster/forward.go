@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-metal/holdfast/cluster/internal/peerconn"
 )
 
 // class is the kind of outcome of a try.
@@ -125,13 +127,13 @@ func (c *call) forward(ctx context.Context, id string, md metadata.MD) (any, cla
 }
 
 func (c *call) invoke(ctx context.Context, id string, md metadata.MD) (any, class, error) {
-	cc, err := c.n.conns.get(id)
+	cc, err := c.n.conns.Get(id)
 	if err != nil {
 		return nil, notApplied, c.n.refusal(fmt.Errorf("%w: %w", ErrNoLeader, err))
 	}
 	ctx, stop := c.n.whileLeads(ctx, id)
 	defer stop()
-	ctx, sent := withSent(ctx)
+	ctx, sent := peerconn.WithSent(ctx)
 	md = md.Copy()
 	md.Set(headerHop, c.n.cfg.NodeID)
 	if f := c.n.cfg.ForwardMetadata; f != nil {

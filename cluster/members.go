@@ -296,7 +296,7 @@ func (r *reconciler) allowVote(ctx context.Context, m gossip.Member) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	c, err := r.n.conns.peer(m.Meta.GetId())
+	c, err := r.n.conns.Peer(m.Meta.GetId())
 	if err == nil {
 		_, err = c.Admit(ctx, &internalv1.AdmitRequest{
 			Instance:  m.Meta.GetInstance(),

@@ -7,6 +7,8 @@ import (
 
 	"github.com/hashicorp/raft"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/holdfast-metal/holdfast/cluster/internal/libmetrics"
 )
 
 // metrics are the metrics of this package.
@@ -134,3 +136,8 @@ func (m *metrics) forwarded(what class) {
 }
 
 func resultOf(what class) string { return []string{"answered", "not_applied", "unknown"}[what] }
+
+// BridgeMetrics exports the metrics of raft, memberlist and bolt to a Prometheus
+// registerer, as holdfast_raft_… and so on, with Prometheus names and units. These
+// libraries share one sink per process, so call it once, before New.
+func BridgeMetrics(reg prometheus.Registerer) error { return libmetrics.Bridge(reg) }

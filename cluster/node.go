@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/gossip"
+	"github.com/holdfast-metal/holdfast/cluster/internal/peerconn"
 	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
 	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
@@ -34,7 +35,7 @@ type Node struct {
 	driver *raftFSM
 	gossip *gossip.Gossip
 	book   atomic.Pointer[gossip.Gossip] // gossip, for ServerAddr, which Raft calls before gossip has started
-	conns  *conns
+	conns  *peerconn.Conns
 
 	notify     chan bool // leadership changes, from Raft
 	leadership atomic.Pointer[leadership]
@@ -141,7 +142,7 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 		return nil, err
 	}
 	n.book.Store(n.gossip)
-	n.conns = newConns(&n.cfg, n.grpcAddr)
+	n.conns = peerconn.New(cfg.TLS, cfg.DialOptions, n.grpcAddr)
 	n.confirmer = readindex.NewConfirmer(n.life, n.voters, n.askConfirm)
 	n.batch = newBatcher(n.raft, n.notReady, n.metrics.batched)
 	n.indexes = readindex.NewCoalescer(n.life, n.askReadIndex)

@@ -202,7 +202,7 @@ func (n *Node) refusal(err error) error {
 
 // askConfirm returns nil if a peer confirms that it still has the term.
 func (n *Node) askConfirm(ctx context.Context, id string, term uint64) error {
-	c, err := n.conns.peer(id)
+	c, err := n.conns.Peer(id)
 	if err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (n *Node) peerStats(ctx context.Context, id string) (*internalv1.StatsRespo
 	if id == n.cfg.NodeID {
 		return n.stats(), nil
 	}
-	c, err := n.conns.peer(id)
+	c, err := n.conns.Peer(id)
 	if err != nil {
 		return nil, err
 	}
@@ -228,10 +228,14 @@ func (n *Node) peerStats(ctx context.Context, id string) (*internalv1.StatsRespo
 }
 
 func (n *Node) askLeave(ctx context.Context, leader string) error {
-	c, err := n.conns.peer(leader)
+	c, err := n.conns.Peer(leader)
 	if err != nil {
 		return err
 	}
 	_, err = c.Leave(ctx, &internalv1.LeaveRequest{PeerId: n.cfg.NodeID})
 	return err
 }
+
+// PeerConn returns the connection to another peer, for services between peers. The node
+// owns it: the caller must not close it.
+func (n *Node) PeerConn(id string) (grpc.ClientConnInterface, error) { return n.conns.Get(id) }

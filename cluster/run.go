@@ -187,7 +187,7 @@ func (n *Node) shutdown(ctx context.Context, orderly bool) error {
 	n.end() // after Raft has answered the pending calls
 	n.stepDown(n.raft.CurrentTerm())
 	n.gossip.Close(orderly)
-	n.conns.close()
+	n.conns.Close()
 	if errors.Is(err, wait.ErrStopped) {
 		return errShutdownHangs
 	}

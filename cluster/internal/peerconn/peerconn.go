@@ -1,4 +1,6 @@
-package cluster
+// Package peerconn owns the gRPC connections to the other peers. It must not know what is called on
+// them, apart from the client of the PeerService.
+package peerconn
 
 import (
 	"context"
@@ -15,13 +17,14 @@ import (
 	"google.golang.org/grpc/stats"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
+	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 const maxMessage = 64 << 20 // bytes, between peers
 
-// conns are the gRPC connections to the other peers, one each, created on first use.
-type conns struct {
+// Conns are the gRPC connections to the other peers, one each, created on first use.
+type Conns struct {
 	lookup func(id string) (addr string, ok bool)
 	secure func(id string) credentials.TransportCredentials // verifies that the server is that peer
 	opts   []grpc.DialOption
@@ -36,12 +39,14 @@ type conn struct {
 	*grpc.ClientConn
 }
 
-func newConns(cfg *Config, lookup func(string) (string, bool)) *conns {
+// New returns connections without any. store holds the certificates; if it is nil, connections are
+// not secured. lookup returns the address of a peer.
+func New(store *peertls.Store, opts []grpc.DialOption, lookup func(id string) (addr string, ok bool)) *Conns {
 	secure := func(string) credentials.TransportCredentials { return insecure.NewCredentials() }
-	if cfg.TLS != nil {
-		secure = cfg.TLS.PeerCredentials
+	if store != nil {
+		secure = store.PeerCredentials
 	}
-	return &conns{
+	return &Conns{
 		lookup: lookup,
 		secure: secure,
 		byID:   map[string]*conn{},
@@ -58,12 +63,12 @@ func newConns(cfg *Config, lookup func(string) (string, bool)) *conns {
 				},
 				MinConnectTimeout: time.Second,
 			}),
-		}, cfg.DialOptions...),
+		}, opts...),
 	}
 }
 
-// get returns the connection to a peer at its current address.
-func (c *conns) get(id string) (*grpc.ClientConn, error) {
+// Get returns the connection to a peer at its current address.
+func (c *Conns) Get(id string) (*grpc.ClientConn, error) {
 	addr, ok := c.lookup(id)
 	if !ok {
 		return nil, fmt.Errorf("connect to peer %s: its gRPC address is unknown", id)
@@ -88,16 +93,17 @@ func (c *conns) get(id string) (*grpc.ClientConn, error) {
 	return cc, nil
 }
 
-// peer returns a client of a peer's PeerService.
-func (c *conns) peer(id string) (internalv1.PeerServiceClient, error) {
-	cc, err := c.get(id)
+// Peer returns a client of a peer's PeerService.
+func (c *Conns) Peer(id string) (internalv1.PeerServiceClient, error) {
+	cc, err := c.Get(id)
 	if err != nil {
 		return nil, err
 	}
 	return internalv1.NewPeerServiceClient(cc), nil
 }
 
-func (c *conns) close() {
+// Close closes all connections and allows no new ones.
+func (c *Conns) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true
@@ -108,8 +114,8 @@ func (c *conns) close() {
 
 type sentKey struct{}
 
-// withSent returns a context whose call records whether it was sent to the network.
-func withSent(ctx context.Context) (context.Context, *atomic.Bool) {
+// WithSent returns a context whose call records whether it was sent to the network.
+func WithSent(ctx context.Context) (context.Context, *atomic.Bool) {
 	s := &atomic.Bool{}
 	return context.WithValue(ctx, sentKey{}, s), s
 }

@@ -1,4 +1,6 @@
-package cluster
+// Package libmetrics owns the names and units under which the metrics of the libraries (Raft,
+// memberlist and bolt) are exported to Prometheus. It must not add metrics of this peer's own.
+package libmetrics
 
 import (
 	"fmt"
@@ -11,10 +13,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// BridgeMetrics exports the metrics of raft, memberlist and bolt to a Prometheus
+// Bridge exports the metrics of raft, memberlist and bolt to a Prometheus
 // registerer, as holdfast_raft_… and so on, with Prometheus names and units. These
-// libraries share one sink per process, so call it once, before New.
-func BridgeMetrics(reg prometheus.Registerer) error {
+// libraries share one sink per process, so call it once, before they start.
+func Bridge(reg prometheus.Registerer) error {
 	b := &metricsSink{series: map[string]prometheus.Metric{}}
 	if err := reg.Register(b); err != nil {
 		return fmt.Errorf("export library metrics: %w", err)
