@@ -9,7 +9,6 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
-	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
@@ -29,7 +28,7 @@ type pauseRequest struct {
 func (n *Node) Interlude(ctx context.Context, do func(context.Context) error) error {
 	i := &pauseRequest{ctx: ctx, do: do, done: make(chan error, 1)}
 	select {
-	case n.pauseRequests <- i:
+	case n.terms.pauseRequests <- i:
 	case <-ctx.Done():
 		return n.refusal(fmt.Errorf("wait for the leader's tasks: %w", ctx.Err()))
 	case <-n.ended:
@@ -50,16 +49,16 @@ const newLeaderWait = 3 * time.Second
 // to is empty, it chooses the most up-to-date voter that answers. It works only on the
 // leader.
 func (n *Node) TransferTo(ctx context.Context, to string) (string, error) {
-	if _, ok := n.current(); !ok {
-		return "", n.refusal(n.notReady())
+	if _, ok := n.terms.current(); !ok {
+		return "", n.refusal(n.terms.notReady())
 	}
-	if err := n.transferTo(ctx, to); err != nil {
-		if _, ok := n.current(); ok {
+	if err := n.terms.transferTo(ctx, to); err != nil {
+		if _, ok := n.terms.current(); ok {
 			return "", &fsm.Error{Code: fsm.FailedPrecondition, Reason: "NOT_TRANSFERRED", Message: err.Error()}
 		}
 		return "", &OutcomeError{Outcome: Unknown, Err: err}
 	}
-	if id, ok := n.awaitSuccessor(ctx, newLeaderWait); ok {
+	if id, ok := n.terms.awaitSuccessor(ctx, newLeaderWait); ok {
 		return id, nil
 	}
 	return "", &OutcomeError{
@@ -68,53 +67,12 @@ func (n *Node) TransferTo(ctx context.Context, to string) (string, error) {
 	}
 }
 
-// awaitSuccessor blocks until another peer leads and returns its id. ok is false if most
-// has passed.
-func (n *Node) awaitSuccessor(ctx context.Context, most time.Duration) (id string, ok bool) {
-	ctx, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-	for {
-		changed := n.changed.Wait()
-		if id, self, ok := n.Leader(); ok && !self {
-			return id, true
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return "", false
-		}
-	}
-}
-
-func (n *Node) transferTo(ctx context.Context, to string) error {
-	if to == "" {
-		return n.transfer(ctx)
-	}
-	s, ok := n.server(to)
-	switch {
-	case to == n.cfg.NodeID:
-		return fmt.Errorf("%s already leads", to)
-	case !ok || s.Suffrage != raft.Voter:
-		return fmt.Errorf("%s is not a voter", to)
-	}
-	n.handingOver.Store(true)
-	defer n.handingOver.Store(false)
-	addr, err := n.ServerAddr(s.ID)
-	if err != nil {
-		return fmt.Errorf("hand the leadership to %s: %w", to, err)
-	}
-	if err := wait.For(ctx, n.raft.LeadershipTransferToServer(s.ID, addr)); err != nil {
-		return fmt.Errorf("hand the leadership to %s: %w", to, err)
-	}
-	return nil
-}
-
 // RemovePeer removes a lost peer from the cluster. With force the peer may be alive. It
 // works only on the leader.
 func (n *Node) RemovePeer(ctx context.Context, id string, force bool) error {
-	r, ok := n.current()
+	r, ok := n.terms.current()
 	if !ok {
-		return n.refusal(n.notReady())
+		return n.refusal(n.terms.notReady())
 	}
 	srv, in := n.server(id)
 	no := func(reason, format string, args ...any) error {
@@ -130,7 +88,7 @@ func (n *Node) RemovePeer(ctx context.Context, id string, force bool) error {
 		return no("PEER_LEADS", "peer %q leads: "+
 			"hand the leadership over first (holdfast operator raft transfer-leadership)", id)
 	}
-	if !force && n.answers(ctx, id) {
+	if !force && n.membership.answers(ctx, id) {
 		return no("PEER_ALIVE", "peer %q answers: "+
 			"stop it first, or it joins again (to make a peer leave, stop it with leave_on_stop)", id)
 	}
@@ -141,17 +99,9 @@ func (n *Node) RemovePeer(ctx context.Context, id string, force bool) error {
 				id, rest, following)
 		}
 	}
-	if err := n.remove(ctx, id); err != nil {
+	if err := n.membership.remove(ctx, id); err != nil {
 		return n.refusal(err)
 	}
 	n.log.Warn("peer removed by an operator", "id", id)
 	return nil
-}
-
-// answers reports whether a peer answers a request for its statistics.
-func (n *Node) answers(ctx context.Context, id string) bool {
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	_, err := n.peerStats(ctx, id)
-	return err == nil
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -16,14 +17,23 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
+// committer commits commands: those of callers through the batcher, and the leader's own.
+type committer struct {
+	n *Node
+
+	batch *batcher
+	began time.Time   // the origin of this peer's monotonic clock
+	timed atomic.Bool // commands carry that clock, because the cluster has reached feature level 2
+}
+
 // Apply commits a command and returns its result. On a peer that does not lead or is not
 // ready, the command is not applied. It sets the feature level and the time of the command if they
 // are unset. The error is an *fsm.Error if the state refused the command (also in Result.Err),
 // otherwise an *OutcomeError.
 func (n *Node) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
 	start := time.Now()
-	ctx, done := n.commitSpan(ctx, cmd)
-	res, err := n.apply(ctx, cmd)
+	ctx, done := n.committer.commitSpan(ctx, cmd)
+	res, err := n.committer.apply(ctx, cmd)
 	done(res, err)
 	n.metrics.applied(time.Since(start), err)
 	if err != nil {
@@ -37,11 +47,11 @@ func (n *Node) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, 
 	return res, nil
 }
 
-func (n *Node) apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, *OutcomeError) {
-	if err := n.notReady(); err != nil {
+func (cm *committer) apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, *OutcomeError) {
+	if err := cm.n.terms.notReady(); err != nil {
 		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: err}
 	}
-	n.complete(cmd)
+	cm.complete(cmd)
 	data, err := proto.Marshal(cmd)
 	if err != nil {
 		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: fmt.Errorf("%w: %w", ErrEncoding, err)}
@@ -53,12 +63,12 @@ func (n *Node) apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, 
 	if err := ctx.Err(); err != nil {
 		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: err}
 	}
-	p := n.batch.add(data)
+	p := cm.batch.add(data)
 	select {
 	case a := <-p.done:
 		return a.result, a.err
 	case <-ctx.Done():
-	case <-n.ended:
+	case <-cm.n.ended:
 	}
 	why := readindex.ErrStopping
 	if ctx.Err() != nil {
@@ -77,15 +87,15 @@ func (n *Node) apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, 
 
 // commitAll commits commands as one entry, all or none. It is for the leader's own
 // commands, which do not wait until the leader is ready.
-func (n *Node) commitAll(ctx context.Context, cmds ...*internalv1.Command) ([]fsm.Result, error) {
+func (cm *committer) commitAll(ctx context.Context, cmds ...*internalv1.Command) ([]fsm.Result, error) {
 	for _, c := range cmds {
-		n.complete(c)
+		cm.complete(c)
 	}
 	data, err := proto.Marshal(&internalv1.Entry{Commands: cmds})
 	if err != nil {
 		return nil, fmt.Errorf("encode commands: %w", err)
 	}
-	results, oerr := propose(n.raft, data, len(cmds))(ctx)
+	results, oerr := propose(cm.n.raft, data, len(cmds))(ctx)
 	if oerr != nil {
 		return nil, oerr
 	}
@@ -93,8 +103,8 @@ func (n *Node) commitAll(ctx context.Context, cmds ...*internalv1.Command) ([]fs
 }
 
 // commit commits one of the leader's own commands.
-func (n *Node) commit(ctx context.Context, cmd *internalv1.Command) error {
-	results, err := n.commitAll(ctx, cmd)
+func (cm *committer) commit(ctx context.Context, cmd *internalv1.Command) error {
+	results, err := cm.commitAll(ctx, cmd)
 	if err != nil {
 		return err
 	}
@@ -107,35 +117,35 @@ func (n *Node) commit(ctx context.Context, cmd *internalv1.Command) error {
 // complete sets the feature level and the wall clock of a command that has none, and this peer's
 // monotonic clock in every command. Without that the FSM would follow the wall clock, even a wrong
 // one.
-func (n *Node) complete(c *internalv1.Command) {
+func (cm *committer) complete(c *internalv1.Command) {
 	if c.GetFeatureLevel() == 0 {
-		c.FeatureLevel = n.fsm.LevelOf(c)
+		c.FeatureLevel = cm.n.fsm.LevelOf(c)
 	}
 	if c.GetTime() == nil {
 		c.Time = timestamppb.Now()
 	}
-	c.UptimeMs = n.uptime()
+	c.UptimeMs = cm.uptime()
 }
 
 // uptime returns this process's monotonic clock in milliseconds, for a command. It returns
 // 0 as long as a peer may not know the field.
-func (n *Node) uptime() int64 {
-	if !n.timed.Load() {
-		if !n.fsm.View().Has(fsm.Level2) {
+func (cm *committer) uptime() int64 {
+	if !cm.timed.Load() {
+		if !cm.n.fsm.View().Has(fsm.Level2) {
 			return 0
 		}
-		n.timed.Store(true)
+		cm.timed.Store(true)
 	}
-	return max(1, time.Since(n.began).Milliseconds())
+	return max(1, time.Since(cm.began).Milliseconds())
 }
 
 // commitSpan begins the span of a commit within the caller's trace. It omits the contents
 // of the command, which may be secret.
-func (n *Node) commitSpan(
+func (cm *committer) commitSpan(
 	ctx context.Context,
 	cmd *internalv1.Command,
 ) (context.Context, func(fsm.Result, *OutcomeError)) {
-	if n.cfg.Tracer == nil || !trace.SpanContextFromContext(ctx).IsSampled() {
+	if cm.n.cfg.Tracer == nil || !trace.SpanContextFromContext(ctx).IsSampled() {
 		return ctx, func(fsm.Result, *OutcomeError) {}
 	}
 	kind := "none"
@@ -143,7 +153,7 @@ func (n *Node) commitSpan(
 	if op := m.WhichOneof(m.Descriptor().Oneofs().ByName("op")); op != nil {
 		kind = string(op.Name())
 	}
-	ctx, span := n.cfg.Tracer.Start(ctx, "raft commit",
+	ctx, span := cm.n.cfg.Tracer.Start(ctx, "raft commit",
 		trace.WithAttributes(attribute.String("holdfast.command", kind)))
 	return ctx, func(res fsm.Result, err *OutcomeError) {
 		switch {

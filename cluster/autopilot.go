@@ -95,11 +95,11 @@ func (r *reconciler) removeDead(ctx context.Context) error {
 		if id == r.n.cfg.NodeID {
 			continue
 		}
-		ok := r.n.answers(ctx, id)
+		ok := r.n.membership.answers(ctx, id)
 		if ctx.Err() != nil {
 			return nil
 		}
-		since := r.n.seen.note(id, ok, now)
+		since := r.n.membership.seen.note(id, ok, now)
 		if ok || !rules.cleanup || now.Sub(since) < rules.dead {
 			continue
 		}
@@ -109,7 +109,7 @@ func (r *reconciler) removeDead(ctx context.Context) error {
 			}
 		}
 		r.n.log.Warn("removing dead peer", "id", id, "gone_since", since, "dead_server_threshold", rules.dead)
-		if err := r.n.remove(ctx, id); err != nil {
+		if err := r.n.membership.remove(ctx, id); err != nil {
 			return fmt.Errorf("remove dead peer %s: %w", id, err)
 		}
 		return nil
@@ -129,8 +129,8 @@ func (r *reconciler) stable(instance string) bool {
 // Autopilot returns the rules and the resulting state of the peers. It works only on the
 // leader.
 func (n *Node) Autopilot(ctx context.Context) (*holdfastv1.Autopilot, error) {
-	if _, ok := n.current(); !ok {
-		return nil, n.refusal(n.notReady())
+	if _, ok := n.terms.current(); !ok {
+		return nil, n.refusal(n.terms.notReady())
 	}
 	rules := rulesOf(n.fsm.View().Meta().GetAutopilot())
 	st := n.Status(ctx)
@@ -147,7 +147,7 @@ func (n *Node) Autopilot(ctx context.Context) (*holdfastv1.Autopilot, error) {
 	for _, p := range st.GetPeers() {
 		ap := &holdfastv1.AutopilotPeer{Id: p.GetId(), Suffrage: p.GetSuffrage(), Behind: p.GetBehind(), Why: unwell(p)}
 		ap.Healthy = ap.Why == ""
-		if c, ok := n.seen.get(p.GetId()); ok {
+		if c, ok := n.membership.seen.get(p.GetId()); ok {
 			ap.Since = timestamppb.New(c.since)
 			if !c.ok && rules.cleanup && (p.GetSuffrage() != "voter" || len(others) >= rules.minQuorum) {
 				ap.RemovedAfter = timestamppb.New(c.since.Add(rules.dead))

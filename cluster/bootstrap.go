@@ -33,6 +33,13 @@ const (
 	promiseTime = 5 * time.Second
 )
 
+// founding is this peer's part in forming a cluster, and its permission to vote.
+type founding struct {
+	n *Node
+
+	promise promise
+}
+
 // promise is the cluster id that a founder would agree to.
 type promise struct {
 	mu    sync.Mutex
@@ -104,14 +111,14 @@ func formingID(fs []founder) string {
 }
 
 // bootstrap forms a cluster. It returns when the peer belongs to one.
-func (n *Node) bootstrap(ctx context.Context) error {
+func (fd *founding) bootstrap(ctx context.Context) error {
 	var seen string
 	since := time.Now()
-	tick := time.NewTicker(n.cfg.scale(100 * time.Millisecond))
+	tick := time.NewTicker(fd.n.cfg.scale(100 * time.Millisecond))
 	defer tick.Stop()
-	for !n.hasRaftState() {
-		changed := n.gossip.Changed()
-		fs := n.currentFounders()
+	for !fd.n.hasRaftState() {
+		changed := fd.n.gossip.Changed()
+		fs := fd.currentFounders()
 		id := ""
 		if fs != nil {
 			id = formingID(fs)
@@ -120,8 +127,8 @@ func (n *Node) bootstrap(ctx context.Context) error {
 			seen, since = id, time.Now()
 		}
 		if fs != nil && (len(fs) == 1 || time.Since(since) >= settle) {
-			if err := n.form(ctx, fs, id); err != nil {
-				n.log.Info("cluster not formed yet", "error", err)
+			if err := fd.form(ctx, fs, id); err != nil {
+				fd.n.log.Info("cluster not formed yet", "error", err)
 			}
 		}
 		select {
@@ -136,7 +143,9 @@ func (n *Node) bootstrap(ctx context.Context) error {
 
 // replaced returns the founders of this peer's cluster that lost their data before it was
 // formed.
-func (n *Node) replaced() []string { return replaced(n.ident.get().Forming, n.gossip.Peers()) }
+func (fd *founding) replaced() []string {
+	return replaced(fd.n.ident.get().Forming, fd.n.gossip.Peers())
+}
 
 // replaced returns the founders whose instance differs from the one that the others agreed
 // to, so that the cluster can never form. It returns nil unless all founders are alive and
@@ -165,45 +174,45 @@ func ids(fs []founder) []string {
 
 // currentFounders returns the founders that gossip shows, or those that this peer has
 // agreed to.
-func (n *Node) currentFounders() []founder {
-	if rec := n.ident.get(); len(rec.Forming) > 0 {
+func (fd *founding) currentFounders() []founder {
+	if rec := fd.n.ident.get(); len(rec.Forming) > 0 {
 		return rec.Forming
 	}
-	return founders(n.gossipMeta(), n.gossip.Peers())
+	return founders(fd.n.gossipMeta(), fd.n.gossip.Peers())
 }
 
 // form does this peer's part in forming the cluster.
-func (n *Node) form(ctx context.Context, fs []founder, id string) error {
-	if fs[0].ID == n.cfg.NodeID {
-		if err := n.promised(id); err != nil {
+func (fd *founding) form(ctx context.Context, fs []founder, id string) error {
+	if fs[0].ID == fd.n.cfg.NodeID {
+		if err := fd.promised(id); err != nil {
 			return err
 		}
-		if err := n.askFounders(ctx, fs, id, true); err != nil {
+		if err := fd.askFounders(ctx, fs, id, true); err != nil {
 			return err
 		}
-		if err := n.agree(id); err != nil {
+		if err := fd.agree(id); err != nil {
 			return err
 		}
 		// failpoint: founder-bound
-		if err := n.askFounders(ctx, fs, id, false); err != nil {
+		if err := fd.askFounders(ctx, fs, id, false); err != nil {
 			return err
 		}
 		// failpoint: founders-bound
-		n.log.Info("all founders agree, forming the cluster", "cluster", id, "peers", len(fs))
-		return n.bootstrapRaft(fs)
+		fd.n.log.Info("all founders agree, forming the cluster", "cluster", id, "peers", len(fs))
+		return fd.bootstrapRaft(fs)
 	}
-	first, ok := n.gossip.Peer(fs[0].ID)
-	if ok && first.Meta.GetBootstrapped() && first.Meta.GetClusterId() == id && n.ident.get().ClusterID == id {
-		return n.bootstrapRaft(fs)
+	first, ok := fd.n.gossip.Peer(fs[0].ID)
+	if ok && first.Meta.GetBootstrapped() && first.Meta.GetClusterId() == id && fd.n.ident.get().ClusterID == id {
+		return fd.bootstrapRaft(fs)
 	}
 	return nil
 }
 
 // askFounders asks every other founder whether it would agree, or binds it.
-func (n *Node) askFounders(ctx context.Context, fs []founder, id string, prepare bool) error {
+func (fd *founding) askFounders(ctx context.Context, fs []founder, id string, prepare bool) error {
 	var errs []error
 	for _, f := range fs[1:] {
-		c, err := n.conns.Peer(f.ID)
+		c, err := fd.n.conns.Peer(f.ID)
 		if err == nil {
 			call, cancel := context.WithTimeout(ctx, time.Second)
 			_, err = c.Admit(call, &internalv1.AdmitRequest{Instance: f.Instance, ClusterId: id, Prepare: prepare})
@@ -217,23 +226,23 @@ func (n *Node) askFounders(ctx context.Context, fs []founder, id string, prepare
 }
 
 // promised makes this peer promise a cluster id, which it must have derived itself.
-func (n *Node) promised(id string) error {
-	fs := n.currentFounders()
+func (fd *founding) promised(id string) error {
+	fs := fd.currentFounders()
 	if fs == nil || formingID(fs) != id {
 		return errors.New("this peer does not see the same founders yet")
 	}
-	return n.promise.make(id, fs)
+	return fd.promise.make(id, fs)
 }
 
 // agree permanently makes this empty peer a founder of a cluster.
-func (n *Node) agree(id string) error {
-	fs, ok := n.promise.kept(id)
+func (fd *founding) agree(id string) error {
+	fs, ok := fd.promise.kept(id)
 	if !ok {
-		if fs = n.currentFounders(); fs == nil || formingID(fs) != id {
+		if fs = fd.currentFounders(); fs == nil || formingID(fs) != id {
 			return errors.New("this peer no longer sees the same founders")
 		}
 	}
-	err := n.ident.update(func(r *identityRecord) error {
+	err := fd.n.ident.update(func(r *identityRecord) error {
 		if r.ClusterID != "" && r.ClusterID != id {
 			return fmt.Errorf("this peer has agreed to found cluster %s", r.ClusterID)
 		}
@@ -244,13 +253,13 @@ func (n *Node) agree(id string) error {
 		return err
 	}
 	// failpoint: founder-agreed
-	n.admit()
+	fd.admit()
 	return nil
 }
 
 // bootstrapRaft writes the first configuration. If one exists already, the leader was
 // faster.
-func (n *Node) bootstrapRaft(fs []founder) error {
+func (fd *founding) bootstrapRaft(fs []founder) error {
 	var c raft.Configuration
 	for _, f := range fs {
 		c.Servers = append(c.Servers, raft.Server{
@@ -259,15 +268,47 @@ func (n *Node) bootstrapRaft(fs []founder) error {
 			Address:  raft.ServerAddress(f.RaftAddr),
 		})
 	}
-	err := n.raft.BootstrapCluster(c).Error()
+	err := fd.n.raft.BootstrapCluster(c).Error()
 	if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
 		return fmt.Errorf("bootstrap raft: %w", err)
 	}
 	// failpoint: raft-bootstrapped
-	n.gossip.Notify()
-	n.metaChanged.Fire()
+	fd.n.gossip.Notify()
+	fd.n.metaChanged.Fire()
 	return nil
 }
 
 // hasRaftState reports whether this peer has ever been part of a cluster.
 func (n *Node) hasRaftState() bool { return n.raft.LastIndex() > 0 || n.raft.CurrentTerm() > 0 }
+
+func (fd *founding) admitFor(req *internalv1.AdmitRequest) error {
+	rec := fd.n.ident.get()
+	if req.GetInstance() != rec.Instance {
+		return fmt.Errorf("this is instance %s of peer %s, not %s", rec.Instance, fd.n.cfg.NodeID, req.GetInstance())
+	}
+	if rec.ClusterID != "" && rec.ClusterID != req.GetClusterId() {
+		return fmt.Errorf("this peer belongs to cluster %s, not %s", rec.ClusterID, req.GetClusterId())
+	}
+	if rec.Admitted {
+		return nil
+	}
+	if !fd.n.hasRaftState() {
+		if req.GetPrepare() {
+			return fd.promised(req.GetClusterId())
+		}
+		return fd.agree(req.GetClusterId())
+	}
+	if id := fd.n.fsm.View().Meta().GetClusterId(); id != req.GetClusterId() {
+		return fmt.Errorf("this peer's state belongs to cluster %q, not %s", id, req.GetClusterId())
+	}
+	err := fd.n.ident.update(func(r *identityRecord) error {
+		r.Admitted, r.ClusterID = true, req.GetClusterId()
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	// failpoint: admission-stored
+	fd.admit()
+	return nil
+}

@@ -22,8 +22,8 @@ func TestComplete(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			n := &Node{fsm: fsm.New()}
-			n.complete(tt.cmd)
+			c := &committer{n: &Node{fsm: fsm.New()}}
+			c.complete(tt.cmd)
 			if got := tt.cmd.GetFeatureLevel(); got != tt.want {
 				t.Errorf("got level %d, want %d", got, tt.want)
 			}

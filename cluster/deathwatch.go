@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -44,15 +45,22 @@ type lostConn struct {
 	at time.Time
 }
 
-// deathWatch watches the process of the current leader.
-func (n *Node) deathWatch(ctx context.Context) error {
+// deathWatcher watches the process of the leader.
+type deathWatcher struct {
+	n *Node
+
+	watching atomic.Pointer[string] // the peer that it is connected to
+}
+
+// run watches the process of the current leader.
+func (w *deathWatcher) run(ctx context.Context) error {
 	var lost lostConn
 	for ctx.Err() == nil {
-		changed := n.changed.Wait()
-		id, self, ok := n.Leader()
+		changed := w.n.changed.Wait()
+		id, self, ok := w.n.Leader()
 		if ok && !self {
-			n.watchPeer(ctx, id, &lost)
-			if next, _, ok := n.Leader(); ok && next != id {
+			w.watchPeer(ctx, id, &lost)
+			if next, _, ok := w.n.Leader(); ok && next != id {
 				continue
 			}
 			changed = nil // try again, but not too often
@@ -69,13 +77,13 @@ func (n *Node) deathWatch(ctx context.Context) error {
 }
 
 // watchPeer returns when the peer no longer leads, has died, or cannot be watched.
-func (n *Node) watchPeer(ctx context.Context, id string, lost *lostConn) {
-	conn, err := n.dialRaft(id)
-	defer n.watching.Store(nil)
+func (w *deathWatcher) watchPeer(ctx context.Context, id string, lost *lostConn) {
+	conn, err := w.dialRaft(id)
+	defer w.watching.Store(nil)
 	for brief := 0; err == nil; {
-		n.watching.Store(&id)
+		w.watching.Store(&id)
 		began := time.Now()
-		if !n.holdWhileLeads(ctx, id, conn) {
+		if !w.holdWhileLeads(ctx, id, conn) {
 			return
 		}
 		*lost = lostConn{id: id, at: time.Now()}
@@ -88,26 +96,26 @@ func (n *Node) watchPeer(ctx context.Context, id string, lost *lostConn) {
 		if !wait.Sleep(ctx, pause) {
 			return
 		}
-		conn, err = redial(ctx, func() (net.Conn, error) { return n.dialRaft(id) })
+		conn, err = redial(ctx, func() (net.Conn, error) { return w.dialRaft(id) })
 	}
-	if ctx.Err() != nil || !errors.Is(err, syscall.ECONNREFUSED) || !n.leads(id) {
+	if ctx.Err() != nil || !errors.Is(err, syscall.ECONNREFUSED) || !w.leads(id) {
 		return
 	}
 	// A leader that always refuses may be alive behind a firewall, and a pause in its
 	// messages on a busy machine does not prove that it ended. So a lost connection counts
 	// only for the duration of Raft's own timeout.
-	if lost.id != id || time.Since(lost.at) > n.cfg.scale(baseHeartbeat) {
+	if lost.id != id || time.Since(lost.at) > w.n.cfg.scale(baseHeartbeat) {
 		return
 	}
-	n.callElection(ctx, id)
+	w.callElection(ctx, id)
 }
 
-func (n *Node) dialRaft(id string) (net.Conn, error) {
-	addr, err := n.ServerAddr(raft.ServerID(id))
+func (w *deathWatcher) dialRaft(id string) (net.Conn, error) {
+	addr, err := w.n.ServerAddr(raft.ServerID(id))
 	if err != nil {
 		return nil, err
 	}
-	return n.stream.Dial(addr, dialTimeout)
+	return w.n.stream.Dial(addr, dialTimeout)
 }
 
 // redial returns a new connection, or the error of the last try. A reset connection is
@@ -122,7 +130,7 @@ func redial(ctx context.Context, dial func() (net.Conn, error)) (net.Conn, error
 }
 
 // holdWhileLeads reports whether the connection closed while the peer was the leader.
-func (n *Node) holdWhileLeads(ctx context.Context, id string, conn net.Conn) bool {
+func (w *deathWatcher) holdWhileLeads(ctx context.Context, id string, conn net.Conn) bool {
 	closed := make(chan struct{})
 	go func() { // ends when the connection is closed, at the latest below
 		defer close(closed)
@@ -133,8 +141,8 @@ func (n *Node) holdWhileLeads(ctx context.Context, id string, conn net.Conn) boo
 		<-closed
 	}()
 	for {
-		changed := n.changed.Wait()
-		if !n.leads(id) {
+		changed := w.n.changed.Wait()
+		if !w.leads(id) {
 			return false
 		}
 		select {
@@ -148,43 +156,43 @@ func (n *Node) holdWhileLeads(ctx context.Context, id string, conn net.Conn) boo
 }
 
 // leads reports whether this peer knows id as the leader.
-func (n *Node) leads(id string) bool {
-	l, _, ok := n.Leader()
+func (w *deathWatcher) leads(id string) bool {
+	l, _, ok := w.n.Leader()
 	return ok && l == id
 }
 
 // callElection stands for election until there is another leader. The first follower may
 // lose if another follower's log is longer.
-func (n *Node) callElection(ctx context.Context, dead string) {
-	others, _ := n.voters()
-	if n.Votes() != nil {
+func (w *deathWatcher) callElection(ctx context.Context, dead string) {
+	others, _ := w.n.voters()
+	if w.n.Votes() != nil {
 		return
 	}
-	turn := n.turn(dead, others)
-	if !n.awaitTurn(ctx, turn) {
+	turn := w.turn(dead, others)
+	if !w.awaitTurn(ctx, turn) {
 		return
 	}
 	logged, waitedFor := false, uint64(0)
 	for range recalls {
-		if l, _, ok := n.Leader(); ok && l != dead {
+		if l, _, ok := w.n.Leader(); ok && l != dead {
 			return
 		}
-		if !n.goesSilent(ctx, dead) {
+		if !w.goesSilent(ctx, dead) {
 			return // it is alive; only connections to it are rejected, and Raft does not need those
 		}
-		if conn, err := n.dialRaft(dead); err == nil {
+		if conn, err := w.dialRaft(dead); err == nil {
 			_ = conn.Close() // it is back
 			return
 		}
-		if term := n.votedForAnother(); term > waitedFor {
+		if term := w.votedForAnother(); term > waitedFor {
 			waitedFor = term // an election is in progress, and standing in the next term would end it
-		} else if n.raft.State() == raft.Follower && slices.ContainsFunc(n.servers(), n.isSelfVoter) {
+		} else if w.n.raft.State() == raft.Follower && slices.ContainsFunc(w.n.servers(), w.n.isSelfVoter) {
 			if !logged {
-				n.log.Warn("leader process ended, calling an election", "leader", dead)
+				w.n.log.Warn("leader process ended, calling an election", "leader", dead)
 				logged = true
 			}
-			n.metrics.deathWatch.Inc()
-			n.gate.CallElection(recall)
+			w.n.metrics.deathWatch.Inc()
+			w.n.gate.CallElection(recall)
 		}
 		if !wait.Sleep(ctx, recall+turn) { // turns differ, so two candidates that split the vote do not collide again
 			return
@@ -194,15 +202,15 @@ func (n *Node) callElection(ctx context.Context, dead string) {
 
 // turn returns how long this follower waits before it stands. Followers stand one after
 // another, ordered by id.
-func (n *Node) turn(dead string, others []string) time.Duration {
+func (w *deathWatcher) turn(dead string, others []string) time.Duration {
 	rank := 0
 	for _, id := range others {
-		if id != dead && id < n.cfg.NodeID {
+		if id != dead && id < w.n.cfg.NodeID {
 			rank++
 		}
 	}
 	turn := rankPause
-	if n.cfg.TLS != nil {
+	if w.n.cfg.TLS != nil {
 		turn += tlsPause
 	}
 	return time.Duration(rank) * turn
@@ -210,9 +218,9 @@ func (n *Node) turn(dead string, others []string) time.Duration {
 
 // awaitTurn waits for this follower's turn. The turn comes early if this peer refused a
 // candidate before it, because then its own log is longer.
-func (n *Node) awaitTurn(ctx context.Context, turn time.Duration) bool {
-	term := n.raft.CurrentTerm()
-	for end := time.Now().Add(turn); time.Now().Before(end) && n.gate.Refused() <= term; {
+func (w *deathWatcher) awaitTurn(ctx context.Context, turn time.Duration) bool {
+	term := w.n.raft.CurrentTerm()
+	for end := time.Now().Add(turn); time.Now().Before(end) && w.n.gate.Refused() <= term; {
 		if !wait.Sleep(ctx, min(redialPause, time.Until(end))) {
 			return false
 		}
@@ -223,8 +231,8 @@ func (n *Node) awaitTurn(ctx context.Context, turn time.Duration) bool {
 // goesSilent reports whether nothing arrives from a leader any more. The connections of an
 // ended process close within milliseconds of each other. Data that they delivered before
 // counts until they have closed.
-func (n *Node) goesSilent(ctx context.Context, leader string) bool {
-	for end := time.Now().Add(closing); n.leads(leader) && n.stream.HeardFrom(leader, n.cfg.scale(silence)); {
+func (w *deathWatcher) goesSilent(ctx context.Context, leader string) bool {
+	for end := time.Now().Add(closing); w.leads(leader) && w.n.stream.HeardFrom(leader, w.n.cfg.scale(silence)); {
 		if time.Now().After(end) || !wait.Sleep(ctx, redialPause) {
 			return false
 		}
@@ -234,21 +242,17 @@ func (n *Node) goesSilent(ctx context.Context, leader string) bool {
 
 // votedForAnother returns the current term if this peer has voted for another one in it and
 // no leader is known yet. Otherwise it returns 0.
-func (n *Node) votedForAnother() uint64 {
-	term, err := n.stores.VoteTerm()
-	if err != nil || term != n.raft.CurrentTerm() {
+func (w *deathWatcher) votedForAnother() uint64 {
+	term, err := w.n.stores.VoteTerm()
+	if err != nil || term != w.n.raft.CurrentTerm() {
 		return 0
 	}
-	candidate, err := n.stores.VoteCandidate()
-	_, leader := n.raft.LeaderWithID() // the dead leader, until a candidate stands in a new term
-	if err != nil || leader != "" || candidate == n.stream.Addr().String() {
+	candidate, err := w.n.stores.VoteCandidate()
+	_, leader := w.n.raft.LeaderWithID() // the dead leader, until a candidate stands in a new term
+	if err != nil || leader != "" || candidate == w.n.stream.Addr().String() {
 		return 0
 	}
 	return term
-}
-
-func (n *Node) isSelfVoter(s raft.Server) bool {
-	return string(s.ID) == n.cfg.NodeID && s.Suffrage == raft.Voter
 }
 
 // resetStaleLeader makes Raft forget a leader that it still names while this peer stands
@@ -261,8 +265,8 @@ func (n *Node) isSelfVoter(s raft.Server) bool {
 // log is behind, no peer can ever be elected: this peer refuses the other one because it
 // has a leader, and the other one refuses this peer because of its log. A live leader ends
 // this state with its next heartbeat.
-func (n *Node) resetStaleLeader(ctx context.Context) error {
-	tick := time.NewTicker(n.cfg.scale(baseHeartbeat) / 5)
+func (w *deathWatcher) resetStaleLeader(ctx context.Context) error {
+	tick := time.NewTicker(w.n.cfg.scale(baseHeartbeat) / 5)
 	defer tick.Stop()
 	var since time.Time
 	for {
@@ -271,15 +275,15 @@ func (n *Node) resetStaleLeader(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		id, self, ok := n.Leader()
+		id, self, ok := w.n.Leader()
 		switch {
-		case !ok || self || n.raft.State() != raft.Candidate:
+		case !ok || self || w.n.raft.State() != raft.Candidate:
 			since = time.Time{}
 		case since.IsZero():
 			since = time.Now()
-		case time.Since(since) > n.cfg.scale(baseHeartbeat):
-			n.log.Warn("candidate still has a stale leader, resetting it", "leader", id)
-			n.gate.CallElection(recall)
+		case time.Since(since) > w.n.cfg.scale(baseHeartbeat):
+			w.n.log.Warn("candidate still has a stale leader, resetting it", "leader", id)
+			w.n.gate.CallElection(recall)
 			since = time.Time{}
 		}
 	}

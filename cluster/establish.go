@@ -28,20 +28,20 @@ const (
 // establish brings a new leader's state up to date and commits its first command. In a new
 // cluster that entry also holds the genesis, the founders and the cluster id, all or none.
 // It returns the index of the entry.
-func (n *Node) establish(ctx context.Context, term uint64) (uint64, error) {
-	if err := wait.For(ctx, n.raft.Barrier(enqueueTimeout)); err != nil {
+func (ts *terms) establish(ctx context.Context, term uint64) (uint64, error) {
+	if err := wait.For(ctx, ts.n.raft.Barrier(enqueueTimeout)); err != nil {
 		return 0, fmt.Errorf("wait for earlier commands: %w", err)
 	}
 	cmds := []*internalv1.Command{{
 		Op: &internalv1.Command_LeaderEstablished{
-			LeaderEstablished: &internalv1.LeaderEstablished{PeerId: n.cfg.NodeID, Term: term},
+			LeaderEstablished: &internalv1.LeaderEstablished{PeerId: ts.n.cfg.NodeID, Term: term},
 		},
 	}}
-	newCluster := n.fsm.View().Meta().GetClusterId() == ""
+	newCluster := ts.n.fsm.View().Meta().GetClusterId() == ""
 	if newCluster {
-		cmds = append(cmds, n.genesis()...)
+		cmds = append(cmds, ts.genesis()...)
 	}
-	results, err := n.commitAll(ctx, cmds...)
+	results, err := ts.n.committer.commitAll(ctx, cmds...)
 	if err != nil {
 		return 0, err
 	}
@@ -52,31 +52,31 @@ func (n *Node) establish(ctx context.Context, term uint64) (uint64, error) {
 		case i == 0:
 			return 0, r.Err
 		default:
-			n.log.Error("genesis command refused", "command", i, "error", r.Err)
+			ts.n.log.Error("genesis command refused", "command", i, "error", r.Err)
 		}
 	}
-	if n.raft.CurrentTerm() != term {
+	if ts.n.raft.CurrentTerm() != term {
 		return 0, fmt.Errorf("%w: term %d has ended", ErrNotLeader, term)
 	}
 	if newCluster {
-		n.log.Info("cluster created", "cluster", n.fsm.View().Meta().GetClusterId())
+		ts.n.log.Info("cluster created", "cluster", ts.n.fsm.View().Meta().GetClusterId())
 	}
 	return results[0].Index, nil
 }
 
 // genesis returns the commands that create a cluster.
-func (n *Node) genesis() []*internalv1.Command {
+func (ts *terms) genesis() []*internalv1.Command {
 	var cmds []*internalv1.Command
-	for _, c := range n.cfg.Genesis {
+	for _, c := range ts.n.cfg.Genesis {
 		cmds = append(cmds, proto.CloneOf(c))
 	}
-	for _, s := range n.servers() {
+	for _, s := range ts.n.servers() {
 		// A peer recorded before the first acknowledged write cannot have lost one.
-		if m, ok := n.gossip.Peer(string(s.ID)); ok {
+		if m, ok := ts.n.gossip.Peer(string(s.ID)); ok {
 			cmds = append(cmds, putPeer(record(m)))
 		}
 	}
-	id := n.ident.get().ClusterID
+	id := ts.n.ident.get().ClusterID
 	if id == "" {
 		id = uuid.NewString()
 	}
@@ -87,22 +87,22 @@ func (n *Node) genesis() []*internalv1.Command {
 
 // standDownOthers makes every other peer end the leader tasks of earlier terms. Peers that
 // do not answer are skipped.
-func (n *Node) standDownOthers(ctx context.Context, term uint64) {
-	ctx, cancel := context.WithTimeout(ctx, n.cfg.standDown)
+func (ts *terms) standDownOthers(ctx context.Context, term uint64) {
+	ctx, cancel := context.WithTimeout(ctx, ts.n.cfg.standDown)
 	defer cancel()
 	var wg sync.WaitGroup
-	for _, s := range n.servers() {
+	for _, s := range ts.n.servers() {
 		id := string(s.ID)
-		if id == n.cfg.NodeID {
+		if id == ts.n.cfg.NodeID {
 			continue
 		}
 		wg.Go(func() {
-			c, err := n.conns.Peer(id)
+			c, err := ts.n.conns.Peer(id)
 			if err == nil {
 				_, err = c.StandDown(ctx, &internalv1.StandDownRequest{Term: term})
 			}
 			if err != nil {
-				n.log.Debug("stand-down request failed", "id", id, "error", err)
+				ts.n.log.Debug("stand-down request failed", "id", id, "error", err)
 			}
 		})
 	}
@@ -110,18 +110,18 @@ func (n *Node) standDownOthers(ctx context.Context, term uint64) {
 }
 
 // transfer hands the leadership to the most up-to-date voter that answers.
-func (n *Node) transfer(ctx context.Context) error {
-	candidates := n.successors(ctx)
+func (ts *terms) transfer(ctx context.Context) error {
+	candidates := ts.successors(ctx)
 	if len(candidates) == 0 {
 		return errors.New("no other voter answers")
 	}
-	n.handingOver.Store(true)
-	defer n.handingOver.Store(false)
+	ts.handingOver.Store(true)
+	defer ts.handingOver.Store(false)
 	var errs []error
 	for _, s := range candidates {
-		err := wait.For(ctx, n.raft.LeadershipTransferToServer(s.ID, s.Address))
-		if err == nil || n.raft.State() != raft.Leader {
-			n.log.Info("leadership handed over", "to", s.ID)
+		err := wait.For(ctx, ts.n.raft.LeadershipTransferToServer(s.ID, s.Address))
+		if err == nil || ts.n.raft.State() != raft.Leader {
+			ts.n.log.Info("leadership handed over", "to", s.ID)
 			return nil
 		}
 		errs = append(errs, fmt.Errorf("hand the leadership to %s: %w", s.ID, err))
@@ -130,7 +130,7 @@ func (n *Node) transfer(ctx context.Context) error {
 }
 
 // successors returns the other voters that answer, most up-to-date first.
-func (n *Node) successors(ctx context.Context) []raft.Server {
+func (ts *terms) successors(ctx context.Context) []raft.Server {
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()
 	var (
@@ -139,12 +139,12 @@ func (n *Node) successors(ctx context.Context) []raft.Server {
 		last  = map[raft.ServerID]uint64{}
 		found []raft.Server
 	)
-	for _, s := range n.servers() {
-		if s.Suffrage != raft.Voter || string(s.ID) == n.cfg.NodeID {
+	for _, s := range ts.n.servers() {
+		if s.Suffrage != raft.Voter || string(s.ID) == ts.n.cfg.NodeID {
 			continue
 		}
 		wg.Go(func() {
-			st, err := n.peerStats(ctx, string(s.ID))
+			st, err := ts.n.reporter.peerStats(ctx, string(s.ID))
 			if err != nil {
 				return
 			}
@@ -165,4 +165,45 @@ func (n *Node) successors(ctx context.Context) []raft.Server {
 		return 0
 	})
 	return found
+}
+
+// awaitSuccessor blocks until another peer leads and returns its id. ok is false if most
+// has passed.
+func (ts *terms) awaitSuccessor(ctx context.Context, most time.Duration) (id string, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for {
+		changed := ts.n.changed.Wait()
+		if id, self, ok := ts.n.Leader(); ok && !self {
+			return id, true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return "", false
+		}
+	}
+}
+
+func (ts *terms) transferTo(ctx context.Context, to string) error {
+	if to == "" {
+		return ts.transfer(ctx)
+	}
+	s, ok := ts.n.server(to)
+	switch {
+	case to == ts.n.cfg.NodeID:
+		return fmt.Errorf("%s already leads", to)
+	case !ok || s.Suffrage != raft.Voter:
+		return fmt.Errorf("%s is not a voter", to)
+	}
+	ts.handingOver.Store(true)
+	defer ts.handingOver.Store(false)
+	addr, err := ts.n.ServerAddr(s.ID)
+	if err != nil {
+		return fmt.Errorf("hand the leadership to %s: %w", to, err)
+	}
+	if err := wait.For(ctx, ts.n.raft.LeadershipTransferToServer(s.ID, addr)); err != nil {
+		return fmt.Errorf("hand the leadership to %s: %w", to, err)
+	}
+	return nil
 }

@@ -17,7 +17,7 @@ func (n *Node) CleanUp() { _ = n.shutdown(context.Background(), false) }
 
 // Watching reports whether the death watch holds a connection to a peer.
 func (n *Node) Watching(id string) bool {
-	w := n.watching.Load()
+	w := n.watcher.watching.Load()
 	return w != nil && *w == id
 }
 
@@ -30,7 +30,7 @@ func (n *Node) Expel() { n.gate.Admit(false) }
 // AckingPeer returns the peer whose acknowledgement counts for a read index request with
 // that id and term.
 func (n *Node) AckingPeer(ctx context.Context, id string, term uint64) string {
-	return n.ackingPeer(ctx, &internalv1.ReadIndexRequest{PeerId: id, Term: term})
+	return n.reader.ackingPeer(ctx, &internalv1.ReadIndexRequest{PeerId: id, Term: term})
 }
 
 // Term returns the peer's Raft term.
@@ -64,7 +64,7 @@ func (c *Config) MakeOld() { c.levelsBehind = 1 }
 func (n *Node) CallElection() { n.gate.CallElection(time.Second) }
 
 // PendingNotifications returns the number of pending notifications of leadership changes.
-func (n *Node) PendingNotifications() int { return len(n.notify) }
+func (n *Node) PendingNotifications() int { return len(n.terms.notify) }
 
 // FastKeys makes the peer check its gossip keys often.
 func (c *Config) FastKeys() { c.keyInterval = 50 * time.Millisecond }

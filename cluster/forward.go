@@ -88,14 +88,14 @@ func (c *call) leader(ctx context.Context, hold time.Time) (string, error) {
 	ctx, cancel := context.WithDeadline(ctx, hold)
 	defer cancel()
 	if c.hopped() {
-		if err := c.n.waitReady(ctx); err != nil {
+		if err := c.n.reader.waitReady(ctx); err != nil {
 			return "", c.n.refusal(err)
 		}
 		return c.n.cfg.NodeID, nil
 	}
 	for {
 		changed := c.n.changed.Wait()
-		if _, ok := c.n.current(); ok {
+		if _, ok := c.n.terms.current(); ok {
 			return c.n.cfg.NodeID, nil
 		}
 		id, self, ok := c.n.Leader()
@@ -108,7 +108,7 @@ func (c *call) leader(ctx context.Context, hold time.Time) (string, error) {
 		case <-t.C:
 		case <-ctx.Done():
 			t.Stop()
-			return "", c.n.refusal(fmt.Errorf("%w: %s (%w)", ErrNoLeader, c.n.why(id), errNoMoreTime))
+			return "", c.n.refusal(fmt.Errorf("%w: %s (%w)", ErrNoLeader, c.n.router.why(id), errNoMoreTime))
 		case <-c.n.ended:
 			t.Stop()
 			// This peer learns of no leader any more, so the caller should use another
@@ -131,7 +131,7 @@ func (c *call) invoke(ctx context.Context, id string, md metadata.MD) (any, clas
 	if err != nil {
 		return nil, notApplied, c.n.refusal(fmt.Errorf("%w: %w", ErrNoLeader, err))
 	}
-	ctx, stop := c.n.whileLeads(ctx, id)
+	ctx, stop := c.n.reader.whileLeads(ctx, id)
 	defer stop()
 	ctx, sent := peerconn.WithSent(ctx)
 	md = md.Copy()
@@ -203,7 +203,7 @@ func (c *call) read(ctx context.Context) (any, error) {
 		return nil, err
 	}
 	if want.Stale {
-		if err := c.n.waitApplied(ctx, want.MinIndex); err != nil {
+		if err := c.n.reader.waitApplied(ctx, want.MinIndex); err != nil {
 			return nil, c.n.refusal(err)
 		}
 		c.n.metrics.read("stale")
@@ -215,7 +215,7 @@ func (c *call) read(ctx context.Context) (any, error) {
 		if what == final {
 			return reply, err
 		}
-		if err = c.n.unread(err); c.hopped() || errors.Is(err, errNoMoreTime) || !pause.wait(ctx) {
+		if err = c.n.router.unread(err); c.hopped() || errors.Is(err, errNoMoreTime) || !pause.wait(ctx) {
 			return nil, err
 		}
 	}
@@ -227,10 +227,10 @@ func (c *call) tryRead(ctx context.Context, hold time.Time, atLeast uint64) (any
 		return nil, notApplied, err
 	}
 	if id == c.n.cfg.NodeID {
-		index, err := c.n.leaderReadIndex(ctx, "")
+		index, err := c.n.reader.leaderReadIndex(ctx, "")
 		if err == nil {
 			index = max(index, atLeast)
-			err = c.n.waitApplied(ctx, index)
+			err = c.n.reader.waitApplied(ctx, index)
 		}
 		if err != nil {
 			return nil, notApplied, err
@@ -239,12 +239,12 @@ func (c *call) tryRead(ctx context.Context, hold time.Time, atLeast uint64) (any
 		reply, err := c.local(ctx, index)
 		return reply, final, err
 	}
-	index, err := c.n.indexes.Get(ctx)
+	index, err := c.n.reader.indexes.Get(ctx)
 	if err != nil {
 		return nil, notApplied, err
 	}
 	index = max(index, atLeast)
-	if c.n.caughtUp(ctx, index) {
+	if c.n.router.caughtUp(ctx, index) {
 		c.n.metrics.read("follower")
 		reply, err := c.local(ctx, index)
 		return reply, final, err
@@ -259,8 +259,8 @@ func (c *call) tryRead(ctx context.Context, hold time.Time, atLeast uint64) (any
 
 // unread returns the error of a read that was not served. Its outcome is always NotApplied,
 // because a read changes nothing.
-func (n *Node) unread(err error) error {
-	o, ok := errors.AsType[*OutcomeError](n.refusal(err))
+func (rt *router) unread(err error) error {
+	o, ok := errors.AsType[*OutcomeError](rt.n.refusal(err))
 	if !ok {
 		return err
 	}
@@ -268,13 +268,13 @@ func (n *Node) unread(err error) error {
 }
 
 // caughtUp reports whether the local state includes an index within behindTimeout.
-func (n *Node) caughtUp(ctx context.Context, index uint64) bool {
-	if n.fsm.Applied() >= index {
+func (rt *router) caughtUp(ctx context.Context, index uint64) bool {
+	if rt.n.fsm.Applied() >= index {
 		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, behindTimeout)
 	defer cancel()
-	return n.fsm.WaitApplied(ctx, index) == nil
+	return rt.n.fsm.WaitApplied(ctx, index) == nil
 }
 
 // local runs the handler on the local state, which includes index.

@@ -75,12 +75,12 @@ func consistencyOf(md metadata.MD) (Consistency, error) {
 }
 
 // header returns the headers of an answer.
-func (n *Node) header() metadata.MD {
-	leader, _, _ := n.Leader()
+func (rt *router) header() metadata.MD {
+	leader, _, _ := rt.n.Leader()
 	return metadata.Pairs(
-		HeaderIndex, strconv.FormatUint(n.fsm.Applied(), 10),
+		HeaderIndex, strconv.FormatUint(rt.n.fsm.Applied(), 10),
 		HeaderLeader, leader,
-		HeaderLastContact, strconv.FormatInt(n.lastContact(), 10),
+		HeaderLastContact, strconv.FormatInt(rt.n.reporter.lastContact(), 10),
 	)
 }
 
@@ -98,34 +98,34 @@ func answered(md metadata.MD) metadata.MD {
 }
 
 // why returns the reason why no leader could be asked.
-func (n *Node) why(leader string) string {
+func (rt *router) why(leader string) string {
 	var voters, seen []string
-	for _, m := range n.gossip.Peers() {
+	for _, m := range rt.n.gossip.Peers() {
 		if m.Alive {
 			seen = append(seen, m.Meta.GetId())
 		}
 	}
-	others, self := n.voters()
+	others, self := rt.n.voters()
 	if voters = others; self {
-		voters = append(voters, n.cfg.NodeID)
+		voters = append(voters, rt.n.cfg.NodeID)
 	}
 	switch {
-	case len(voters) == 0 && len(n.replaced()) > 0:
+	case len(voters) == 0 && len(rt.n.founding.replaced()) > 0:
 		return fmt.Sprintf("the cluster cannot form: founders %v have lost their data since they agreed to form it:  "+
 			"stop the founders %v, move their data directories away and start them again",
-			n.replaced(), ids(n.ident.get().Forming))
-	case len(voters) == 0 && n.cfg.BootstrapExpect > 0:
+			rt.n.founding.replaced(), ids(rt.n.ident.get().Forming))
+	case len(voters) == 0 && rt.n.cfg.BootstrapExpect > 0:
 		return fmt.Sprintf("this peer has no cluster yet: one forms when %d peers see each other; peers seen: %v",
-			n.cfg.BootstrapExpect, seen)
+			rt.n.cfg.BootstrapExpect, seen)
 	case len(voters) == 0:
 		return fmt.Sprintf("this peer has no cluster yet; peers seen: %v", seen)
-	case leader == n.cfg.NodeID:
+	case leader == rt.n.cfg.NodeID:
 		return "this peer is taking over the leadership"
 	case leader != "":
 		return fmt.Sprintf("leader %s is unreachable", leader)
 	}
 	since := "none since this peer started"
-	if t := n.leaderless.Load(); t != nil {
+	if t := rt.n.leaderless.Load(); t != nil {
 		since = fmt.Sprintf("none for %v", time.Since(*t).Round(time.Millisecond))
 	}
 	slices.Sort(voters)
@@ -140,36 +140,36 @@ const internalPrefix = "/holdfast.internal."
 
 // callingPeer returns the id of the peer at the other end. ok is false if it is not a peer
 // of this cluster.
-func (n *Node) callingPeer(ctx context.Context) (id string, ok bool) {
-	if n.cfg.TLS == nil {
+func (rt *router) callingPeer(ctx context.Context) (id string, ok bool) {
+	if rt.n.cfg.TLS == nil {
 		return "", true
 	}
 	c, ok := peertls.FromContext(ctx)
-	if !ok || c.Peer == "" || c.Cluster != n.cfg.TLS.Cluster() {
+	if !ok || c.Peer == "" || c.Cluster != rt.n.cfg.TLS.Cluster() {
 		return "", false
 	}
 	return c.Peer, true
 }
 
 // checkPeer returns an error if a caller that is not a peer calls a method for peers.
-func (n *Node) checkPeer(ctx context.Context, method string) error {
+func (rt *router) checkPeer(ctx context.Context, method string) error {
 	if !strings.HasPrefix(method, internalPrefix) {
 		return nil
 	}
-	if _, ok := n.callingPeer(ctx); ok {
+	if _, ok := rt.callingPeer(ctx); ok {
 		return nil
 	}
 	return status.Errorf(codes.PermissionDenied,
 		"%s is only for peers of cluster %s: the caller has no peer certificate",
-		method, n.cfg.TLS.Cluster())
+		method, rt.n.cfg.TLS.Cluster())
 }
 
 // checkSelf returns an error if a peer acts for another peer.
-func (n *Node) checkSelf(ctx context.Context, id string) error {
-	if n.cfg.TLS == nil {
+func (rt *router) checkSelf(ctx context.Context, id string) error {
+	if rt.n.cfg.TLS == nil {
 		return nil
 	}
-	if from, ok := n.callingPeer(ctx); !ok || from != id {
+	if from, ok := rt.callingPeer(ctx); !ok || from != id {
 		return status.Errorf(codes.PermissionDenied, "peer %q cannot act for peer %q", from, id)
 	}
 	return nil
@@ -184,7 +184,7 @@ func (n *Node) ForwardedBy(ctx context.Context) (id string, ok bool) {
 	if len(by) != 1 {
 		return "", false
 	}
-	from, ok := n.callingPeer(ctx)
+	from, ok := n.router.callingPeer(ctx)
 	if !ok || n.cfg.TLS != nil && from != by[0] {
 		return "", false
 	}
@@ -193,12 +193,12 @@ func (n *Node) ForwardedBy(ctx context.Context) (id string, ok bool) {
 
 // trustedMetadata returns the metadata of a call and its context. It drops the forwarding
 // header unless an authenticated peer has sent it.
-func (n *Node) trustedMetadata(ctx context.Context) (context.Context, metadata.MD) {
+func (rt *router) trustedMetadata(ctx context.Context) (context.Context, metadata.MD) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	if len(md.Get(headerHop)) == 0 {
 		return ctx, md
 	}
-	if _, ok := n.ForwardedBy(ctx); ok {
+	if _, ok := rt.n.ForwardedBy(ctx); ok {
 		return ctx, md
 	}
 	md = md.Copy()

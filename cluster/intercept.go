@@ -14,6 +14,13 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
+// router takes calls to the peer that serves them. The interceptors use it.
+type router struct {
+	n *Node
+
+	routes routes
+}
+
 // UnaryInterceptor lets any peer accept any unary call. Calls that change something run on
 // the leader. Reads run on this peer once its state is as new as the call requires
 // (metadata holdfast-consistency and holdfast-min-index), or on the leader if this peer is
@@ -25,14 +32,14 @@ import (
 // ErrorInfo and a text that names the cause.
 func (n *Node) UnaryInterceptor() grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-		if err := n.checkPeer(ctx, info.FullMethod); err != nil {
+		if err := n.router.checkPeer(ctx, info.FullMethod); err != nil {
 			return nil, err
 		}
-		r := n.routes.get(info.FullMethod)
+		r := n.router.routes.get(info.FullMethod)
 		if r == nil {
 			return next(ctx, req)
 		}
-		ctx, md := n.trustedMetadata(ctx)
+		ctx, md := n.router.trustedMetadata(ctx)
 		in, cancel := inTime(ctx)
 		defer cancel()
 		c := &call{n: n, route: r, method: info.FullMethod, req: req, next: next, md: md}
@@ -49,7 +56,7 @@ func (n *Node) UnaryInterceptor() grpc.UnaryServerInterceptor {
 			reply, err = c.write(in)
 		}
 		if c.header == nil {
-			c.header = n.header()
+			c.header = n.router.header()
 		}
 		if herr := errors.Join(grpc.SetHeader(ctx, c.header), grpc.SetTrailer(ctx, c.trailer)); herr != nil {
 			n.log.Debug("set response headers", "error", herr)
@@ -63,15 +70,15 @@ func (n *Node) UnaryInterceptor() grpc.UnaryServerInterceptor {
 // ends with UNAVAILABLE if this peer loses contact with the cluster.
 func (n *Node) StreamInterceptor() grpc.StreamServerInterceptor {
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-		if err := n.checkPeer(ss.Context(), info.FullMethod); err != nil {
+		if err := n.router.checkPeer(ss.Context(), info.FullMethod); err != nil {
 			return err
 		}
-		r := n.routes.get(info.FullMethod)
+		r := n.router.routes.get(info.FullMethod)
 		if r == nil || r.local || !r.read {
 			return next(srv, ss)
 		}
-		index, stale, err := n.beginStream(ss.Context())
-		if herr := ss.SetHeader(n.header()); herr != nil {
+		index, stale, err := n.router.beginStream(ss.Context())
+		if herr := ss.SetHeader(n.router.header()); herr != nil {
 			n.log.Debug("set response headers", "error", herr)
 		}
 		if err != nil {
@@ -80,16 +87,16 @@ func (n *Node) StreamInterceptor() grpc.StreamServerInterceptor {
 		ctx := WithConsistency(ss.Context(), Consistency{Stale: true, MinIndex: index})
 		if !stale {
 			var stop func()
-			ctx, stop = n.whileConnected(ctx)
+			ctx, stop = n.router.whileConnected(ctx)
 			defer stop()
 		}
-		return n.lostContact(ctx, next(srv, readStream{ServerStream: ss, ctx: ctx}))
+		return n.router.lostContact(ctx, next(srv, readStream{ServerStream: ss, ctx: ctx}))
 	}
 }
 
 // beginStream blocks until the local state is as new as the stream requires, and returns
 // its index.
-func (n *Node) beginStream(ctx context.Context) (index uint64, stale bool, err error) {
+func (rt *router) beginStream(ctx context.Context) (index uint64, stale bool, err error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	want, err := consistencyOf(md)
 	if err != nil {
@@ -98,14 +105,14 @@ func (n *Node) beginStream(ctx context.Context) (index uint64, stale bool, err e
 	ctx, cancel := inTime(ctx)
 	defer cancel()
 	if !want.Stale {
-		index, err := n.readIndexHeld(ctx)
+		index, err := rt.n.reader.readIndexHeld(ctx)
 		if err != nil {
 			return 0, false, err
 		}
 		want.MinIndex = max(want.MinIndex, index)
 	}
-	if err := n.waitApplied(ctx, want.MinIndex); err != nil {
-		return 0, false, n.refusal(err)
+	if err := rt.n.reader.waitApplied(ctx, want.MinIndex); err != nil {
+		return 0, false, rt.n.refusal(err)
 	}
 	return want.MinIndex, want.Stale, nil
 }

@@ -6,10 +6,14 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // LeaderTask is work that only the leader does.
@@ -67,6 +71,19 @@ func (p *pauses) next(lasted time.Duration) time.Duration {
 	return p.last
 }
 
+// terms are the leaderships of this peer: it starts and ends the work of a term, proves that a term
+// is current, and hands the leadership over.
+type terms struct {
+	n *Node
+
+	notify        chan bool // leadership changes, from Raft
+	leadership    atomic.Pointer[leadership]
+	sessions      sessions
+	confirmer     *readindex.Confirmer
+	pauseRequests chan *pauseRequest // requests for lead to pause the tasks
+	handingOver   atomic.Bool        // a transfer is running, so sendsTo stops retries that would block it
+}
+
 // leadership is a term that is ready: this peer has applied the term's first command.
 type leadership struct {
 	term  uint64
@@ -74,9 +91,9 @@ type leadership struct {
 }
 
 // current returns the leadership if this peer leads and is ready.
-func (n *Node) current() (leadership, bool) {
-	r := n.leadership.Load()
-	if r == nil || !n.leadsIn(r.term) {
+func (ts *terms) current() (leadership, bool) {
+	r := ts.leadership.Load()
+	if r == nil || !ts.leadsIn(r.term) {
 		return leadership{}, false
 	}
 	return *r, true
@@ -84,22 +101,22 @@ func (n *Node) current() (leadership, bool) {
 
 // leadsIn reports whether this peer still leads in a term that it has led. No peer leads
 // twice in one term.
-func (n *Node) leadsIn(term uint64) bool {
-	return n.raft.State() == raft.Leader && n.raft.CurrentTerm() == term
+func (ts *terms) leadsIn(term uint64) bool {
+	return ts.n.raft.State() == raft.Leader && ts.n.raft.CurrentTerm() == term
 }
 
 // leading returns the term in which this peer leads.
-func (n *Node) leading() (uint64, bool) {
-	term := n.raft.CurrentTerm() // read before and after, because it may lose and stand in another term in between
-	return term, n.raft.State() == raft.Leader && n.raft.CurrentTerm() == term
+func (ts *terms) leading() (uint64, bool) {
+	term := ts.n.raft.CurrentTerm() // read before and after, because it may lose and stand in another term in between
+	return term, ts.n.raft.State() == raft.Leader && ts.n.raft.CurrentTerm() == term
 }
 
 // notReady returns the reason why this peer cannot accept commands, or nil if it can.
-func (n *Node) notReady() error {
-	if _, ok := n.current(); ok {
+func (ts *terms) notReady() error {
+	if _, ok := ts.current(); ok {
 		return nil
 	}
-	if n.raft.State() == raft.Leader {
+	if ts.n.raft.State() == raft.Leader {
 		return fmt.Errorf("%w yet: it is taking over", ErrNotLeader)
 	}
 	return ErrNotLeader
@@ -152,7 +169,7 @@ func (s *sessions) stopBefore(ctx context.Context, term uint64) error {
 // lead follows the leadership until ctx ends. It starts a session when this peer gains the
 // leadership. When it loses it, lead stops the session and waits for its end. Two gains in
 // a row imply a loss between them.
-func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
+func (ts *terms) lead(ctx context.Context, tasks []LeaderTask) {
 	var cur *session
 	var term uint64 // of cur, or of the last session
 	var ended <-chan struct{}
@@ -161,37 +178,37 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 	stop := func(why error) {
 		if cur != nil {
 			cur.stop(why)
-			n.sessions.set(nil)
+			ts.sessions.set(nil)
 			cur, ended = nil, nil
 		}
 	}
 	start := func() {
-		now, ok := n.leading()
+		now, ok := ts.leading()
 		if !ok {
 			return // notify will report it
 		}
 		term = now
-		cur = n.startSession(ctx, term, tasks)
+		cur = ts.startSession(ctx, term, tasks)
 		ended = cur.done
-		n.sessions.set(cur)
+		ts.sessions.set(cur)
 	}
 	renew := func() {
-		if n.leadsIn(term) && !n.reelect(term) {
-			again = time.After(n.cfg.scale(time.Second))
+		if ts.leadsIn(term) && !ts.reelect(term) {
+			again = time.After(ts.n.cfg.scale(time.Second))
 		}
 	}
 	for {
 		select {
-		case gained := <-n.notify:
+		case gained := <-ts.notify:
 			// Notifications queue up while a session is being stopped, and start uses the
 			// current state, so it may be ahead of them. A notification of an earlier
 			// leadership must not end this one, because its term could never be confirmed
 			// again.
-			if n.leadsIn(term) {
+			if ts.leadsIn(term) {
 				continue
 			}
 			again = nil
-			n.stepDown(term) // first, because a task may wait for a confirmation that cannot come
+			ts.stepDown(term) // first, because a task may wait for a confirmation that cannot come
 			stop(errors.New("leadership lost"))
 			if gained {
 				start()
@@ -199,21 +216,21 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 		case <-ended:
 			err, lasted := cur.err, time.Since(cur.began)
 			stop(nil)
-			if err == nil || !n.leadsIn(term) {
+			if err == nil || !ts.leadsIn(term) {
 				continue
 			}
-			n.log.Error("leader task failed, transferring leadership", "error", err)
-			if err := n.transfer(ctx); err != nil {
-				n.log.Warn("leadership transfer failed, will retry", "error", err)
+			ts.n.log.Error("leader task failed, transferring leadership", "error", err)
+			if err := ts.transfer(ctx); err != nil {
+				ts.n.log.Warn("leadership transfer failed, will retry", "error", err)
 			}
-			again = time.After(n.cfg.scale(pause.next(lasted)))
-		case i := <-n.pauseRequests:
+			again = time.After(ts.n.cfg.scale(pause.next(lasted)))
+		case i := <-ts.pauseRequests:
 			if cur == nil {
-				err := n.notReady()
+				err := ts.notReady()
 				if err == nil { // it leads, but its tasks failed and have not restarted
 					err = fmt.Errorf("%w yet", ErrNotLeader)
 				}
-				i.done <- n.refusal(err)
+				i.done <- ts.n.refusal(err)
 				continue
 			}
 			stop(errors.New("the leader's tasks are paused"))
@@ -221,7 +238,7 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 			i.done <- err
 			if err == nil {
 				start()
-			} else if n.leadsIn(term) && n.transfer(ctx) != nil {
+			} else if ts.leadsIn(term) && ts.transfer(ctx) != nil {
 				renew()
 			}
 		case <-again:
@@ -237,23 +254,23 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 // reelect ends a term by standing for the next one, because tasks do not resume in the same
 // term. It calls an election at once, so the peer leads again in a moment, alone or with
 // others that answer. It reports whether Raft accepted the election.
-func (n *Node) reelect(term uint64) bool {
-	if !slices.ContainsFunc(n.servers(), n.isSelfVoter) {
+func (ts *terms) reelect(term uint64) bool {
+	if !slices.ContainsFunc(ts.n.servers(), ts.n.isSelfVoter) {
 		return false // it is being removed and would not win
 	}
-	n.log.Warn("no other peer took the leadership, calling an election to restart the leader's tasks", "term", term)
-	return n.gate.CallElection(reelectTimeout)
+	ts.n.log.Warn("no other peer took the leadership, calling an election to restart the leader's tasks", "term", term)
+	return ts.n.gate.CallElection(reelectTimeout)
 }
 
-func (n *Node) startSession(ctx context.Context, term uint64, tasks []LeaderTask) *session {
+func (ts *terms) startSession(ctx context.Context, term uint64, tasks []LeaderTask) *session {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s := &session{term: term, began: time.Now(), cancel: cancel, done: make(chan struct{})}
 	go func() { // stop waits for it
 		defer close(s.done)
 		defer cancel(nil)
-		err := n.runTerm(ctx, term, tasks)
-		if !n.leadsIn(term) {
-			n.stepDown(term) // otherwise this peer stays ready: a leader that is being stopped still hands over
+		err := ts.runTerm(ctx, term, tasks)
+		if !ts.leadsIn(term) {
+			ts.stepDown(term) // otherwise this peer stays ready: a leader that is being stopped still hands over
 		}
 		if ctx.Err() == nil {
 			s.err = err
@@ -263,35 +280,35 @@ func (n *Node) startSession(ctx context.Context, term uint64, tasks []LeaderTask
 }
 
 // stepDown makes this peer refuse everything that only a ready leader may do.
-func (n *Node) stepDown(term uint64) {
-	if r := n.leadership.Load(); r != nil && r.term <= term {
-		n.leadership.Store(nil)
+func (ts *terms) stepDown(term uint64) {
+	if r := ts.leadership.Load(); r != nil && r.term <= term {
+		ts.leadership.Store(nil)
 	}
-	n.confirmer.End(term + 1)
-	n.changed.Fire()
+	ts.confirmer.End(term + 1)
+	ts.n.changed.Fire()
 }
 
 // runTerm does the work of one term.
-func (n *Node) runTerm(ctx context.Context, term uint64, tasks []LeaderTask) error {
+func (ts *terms) runTerm(ctx context.Context, term uint64, tasks []LeaderTask) error {
 	start := time.Now()
-	floor, err := n.establish(ctx, term)
+	floor, err := ts.establish(ctx, term)
 	if err != nil {
 		return fmt.Errorf("establish term %d: %w", term, err)
 	}
-	n.leadership.Store(&leadership{term: term, floor: floor})
-	n.changed.Fire()
-	n.log.Info("leading", "term", term, "index", floor, "took", time.Since(start))
+	ts.leadership.Store(&leadership{term: term, floor: floor})
+	ts.n.changed.Fire()
+	ts.n.log.Info("leading", "term", term, "index", floor, "took", time.Since(start))
 
 	// Tasks of an old leader that has not noticed yet must end before ours begin.
-	n.standDownOthers(ctx, term)
+	ts.standDownOthers(ctx, term)
 	t := Term{Epoch: term, confirm: func(ctx context.Context) error {
 		// A task that ignores its context must not hold up the next leader.
 		ctx, cancel := context.WithTimeout(ctx, taskConfirmTimeout)
 		defer cancel()
-		return n.confirmTerm(ctx, term)
+		return ts.confirmTerm(ctx, term)
 	}}
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return n.reconcileMembers(gctx, term) })
+	g.Go(func() error { return ts.n.membership.reconcileMembers(gctx, term) })
 	for _, task := range tasks {
 		g.Go(func() error { return task.Run(gctx, t) })
 	}
@@ -303,21 +320,37 @@ func (n *Node) runTerm(ctx context.Context, term uint64, tasks []LeaderTask) err
 }
 
 // confirmTerm implements Term.Confirm.
-func (n *Node) confirmTerm(ctx context.Context, term uint64) error {
-	return n.confirmTermWith(ctx, term, "")
+func (ts *terms) confirmTerm(ctx context.Context, term uint64) error {
+	return ts.confirmTermWith(ctx, term, "")
 }
 
 // confirmTermWith is confirmTerm with an acknowledgement that already exists: the peer
 // ackedBy reported, after the call began, that it has the term. ackedBy may be empty.
-func (n *Node) confirmTermWith(ctx context.Context, term uint64, ackedBy string) error {
-	if r, ok := n.current(); !ok || r.term != term {
+func (ts *terms) confirmTermWith(ctx context.Context, term uint64, ackedBy string) error {
+	if r, ok := ts.current(); !ok || r.term != term {
 		return fmt.Errorf("%w in term %d any more", ErrNotLeader, term)
 	}
-	if err := n.confirmer.Confirm(ctx, term, ackedBy); err != nil {
+	if err := ts.confirmer.Confirm(ctx, term, ackedBy); err != nil {
 		return fmt.Errorf("confirm term %d with a quorum: %w", term, err)
 	}
-	if r, ok := n.current(); !ok || r.term != term {
+	if r, ok := ts.current(); !ok || r.term != term {
 		return fmt.Errorf("%w in term %d any more", ErrNotLeader, term)
+	}
+	return nil
+}
+
+// askConfirm returns nil if a peer confirms that it still has the term.
+func (ts *terms) askConfirm(ctx context.Context, id string, term uint64) error {
+	c, err := ts.n.conns.Peer(id)
+	if err != nil {
+		return err
+	}
+	r, err := c.Confirm(ctx, &internalv1.ConfirmRequest{Term: term})
+	if err != nil {
+		return err
+	}
+	if r.GetPeerId() != id || r.GetTerm() != term {
+		return fmt.Errorf("peer %s has term %d", r.GetPeerId(), r.GetTerm())
 	}
 	return nil
 }

@@ -37,22 +37,22 @@ type reconciler struct {
 }
 
 // reconcileMembers manages the membership in one term.
-func (n *Node) reconcileMembers(ctx context.Context, term uint64) error {
+func (ms *membership) reconcileMembers(ctx context.Context, term uint64) error {
 	r := &reconciler{
-		n: n, term: term,
+		n: ms.n, term: term,
 		floor:       map[string]uint64{},
 		admitted:    map[string]bool{},
 		refused:     map[string]bool{},
 		stableSince: map[string]time.Time{},
 	}
-	n.seen.reset()
+	ms.seen.reset()
 	for {
-		changed := n.gossip.Changed()
+		changed := ms.n.gossip.Changed()
 		r.dirty = false
 		r.report(ctx, r.pass(ctx))
-		every := n.cfg.scale(5 * time.Second)
+		every := ms.n.cfg.scale(5 * time.Second)
 		if r.dirty {
-			every = n.cfg.scale(200 * time.Millisecond)
+			every = ms.n.cfg.scale(200 * time.Millisecond)
 		}
 		t := time.NewTimer(every)
 		select {
@@ -84,7 +84,7 @@ func (r *reconciler) pass(ctx context.Context) error {
 	var errs []error
 	for _, m := range r.n.gossip.Peers() {
 		if !m.Alive {
-			r.n.departed.forget(m.Meta.GetId())
+			r.n.membership.departed.forget(m.Meta.GetId())
 			continue
 		}
 		if err := r.peer(ctx, m); err != nil {
@@ -114,7 +114,7 @@ func (r *reconciler) forgetRemoved(ctx context.Context) error {
 		if slices.ContainsFunc(servers, func(s raft.Server) bool { return string(s.ID) == p.GetId() }) {
 			continue
 		}
-		if err := r.n.forgetPeer(ctx, p.GetId()); err != nil {
+		if err := r.n.membership.forgetPeer(ctx, p.GetId()); err != nil {
 			return fmt.Errorf("delete the record of removed peer %s: %w", p.GetId(), err)
 		}
 		r.n.log.Info("record of removed peer deleted", "id", p.GetId())
@@ -126,7 +126,7 @@ func (r *reconciler) forgetRemoved(ctx context.Context) error {
 func (r *reconciler) peer(ctx context.Context, m gossip.Member) error {
 	id := m.Meta.GetId()
 	srv, in := r.n.server(id)
-	if !in && r.n.departed.has(id, m.Meta.GetInstance()) {
+	if !in && r.n.membership.departed.has(id, m.Meta.GetInstance()) {
 		return nil // it has left and is about to stop
 	}
 	meta := r.n.fsm.View().Meta()
@@ -160,7 +160,7 @@ func (r *reconciler) peer(ctx context.Context, m gossip.Member) error {
 		}
 	}
 	if want := record(m); !proto.Equal(rec, want) && m.Meta.GetMaxFeatureLevel() >= meta.GetFeatureLevel() {
-		if err := r.n.commit(ctx, putPeer(want)); err != nil {
+		if err := r.n.committer.commit(ctx, putPeer(want)); err != nil {
 			return fmt.Errorf("record the peer: %w", err)
 		}
 		// failpoint: peer-recorded
@@ -182,7 +182,7 @@ func (r *reconciler) verifyIdentity(ctx context.Context, id string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	if _, err := r.n.peerStats(ctx, id); err != nil {
+	if _, err := r.n.reporter.peerStats(ctx, id); err != nil {
 		return fmt.Errorf("verify its certificate: %w", err)
 	}
 	return nil
@@ -237,7 +237,7 @@ func (r *reconciler) followed(ctx context.Context, but string) (voters, followin
 		}
 		voters++
 		wg.Go(func() {
-			if st, err := r.n.peerStats(ctx, string(s.ID)); err == nil && st.GetTerm() == r.term {
+			if st, err := r.n.reporter.peerStats(ctx, string(s.ID)); err == nil && st.GetTerm() == r.term {
 				n.Add(1)
 			}
 		})
@@ -255,7 +255,7 @@ func (r *reconciler) promote(ctx context.Context, m gossip.Member) error {
 	if _, ok := r.floor[instance]; !ok {
 		r.floor[instance] = commit
 	}
-	st, err := r.n.peerStats(ctx, id)
+	st, err := r.n.reporter.peerStats(ctx, id)
 	if err != nil {
 		return fmt.Errorf("get its applied index: %w", err)
 	}
@@ -317,7 +317,7 @@ func (r *reconciler) raiseLevel(ctx context.Context) error {
 	if level <= v.Meta().GetFeatureLevel() {
 		return nil
 	}
-	err := r.n.commit(ctx, &internalv1.Command{
+	err := r.n.committer.commit(ctx, &internalv1.Command{
 		Op: &internalv1.Command_RaiseFeatureLevel{
 			RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: level},
 		},
@@ -368,33 +368,31 @@ func putPeer(p *internalv1.PeerRecord) *internalv1.Command {
 	return &internalv1.Command{Op: &internalv1.Command_PutPeer{PutPeer: &internalv1.PutPeer{Peer: p}}}
 }
 
-// departed lists the peers that have left, so that the leader does not add a peer again
-// that is still in gossip. Each leader has its own list in memory. A peer that was removed
-// by force and not stopped joins again under the next leader, as a nonvoter that catches up
-// first. The flag's help text says so.
-type departed struct {
-	mu sync.Mutex
-	m  map[string]string // id → instance
-}
-
-func (d *departed) add(id, instance string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.m == nil {
-		d.m = map[string]string{}
+// remove removes a peer from the Raft configuration and from the state.
+func (ms *membership) remove(ctx context.Context, id string) error {
+	if _, ok := ms.n.terms.current(); !ok {
+		return ErrNotLeader
 	}
-	d.m[id] = instance
+	if m, ok := ms.n.gossip.Peer(id); ok && m.Alive { // it is about to stop; a dead one may come back
+		ms.departed.add(id, m.Meta.GetInstance())
+	}
+	if err := wait.For(ctx, ms.n.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {
+		leader, _, _ := ms.n.Leader()
+		return &OutcomeError{Outcome: raftOutcome(err, true), Leader: leader,
+			Err: fmt.Errorf("remove peer %s from the raft configuration: %w", id, err)}
+	}
+	// failpoint: server-removed
+	if err := ms.forgetPeer(ctx, id); err != nil {
+		// The peer is removed nevertheless, and the leader deletes its record later: see
+		// reconciler.forgetRemoved.
+		ms.n.log.Warn("peer removed, but its record is not deleted yet, will retry", "id", id, "error", err)
+	}
+	return nil
 }
 
-func (d *departed) forget(id string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.m, id)
-}
-
-func (d *departed) has(id, instance string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	have, ok := d.m[id]
-	return ok && have == instance
+// forgetPeer deletes the record of a removed peer.
+func (ms *membership) forgetPeer(ctx context.Context, id string) error {
+	return ms.n.committer.commit(ctx, &internalv1.Command{
+		Op: &internalv1.Command_RemovePeer{RemovePeer: &internalv1.RemovePeer{Id: id}},
+	})
 }

@@ -70,7 +70,7 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 	for _, c := range []prometheus.Collector{
 		m.applySeconds, m.batchSize, m.reads, m.forwards, m.deathWatch,
 		gauge("is_leader", "1 when this peer leads and is ready.", func() float64 {
-			if _, ok := n.current(); ok {
+			if _, ok := n.terms.current(); ok {
 				return 1
 			}
 			return 0
@@ -87,7 +87,7 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 		}),
 		gauge("term", "Raft term.", func() float64 { return float64(n.raft.CurrentTerm()) }),
 		gauge("queue_commands", "Commands that wait for a place in a Raft entry of this leader.", func() float64 {
-			return float64(n.batch.waiting())
+			return float64(n.committer.batch.waiting())
 		}),
 		gauge("voters", "Voters in the Raft configuration.", func() float64 {
 			v := 0
@@ -99,7 +99,7 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 			return float64(v)
 		}),
 		gauge("last_contact_seconds", "Time since the last contact with the leader; 0 on it, -1 for never.", func() float64 {
-			if ms := n.lastContact(); ms >= 0 {
+			if ms := n.reporter.lastContact(); ms >= 0 {
 				return float64(ms) / 1000
 			}
 			return -1

@@ -1,3 +1,13 @@
+// Package cluster owns the distributed parts of a peer: Raft and its stores, gossip,
+// bootstrap, membership changes, leadership, commits, linearizable reads, and the
+// forwarding of calls to the leader.
+//
+// It knows no resources. Machines, plans and runs are opaque to it, and a command is bytes
+// with a result. It must not import executor, server or providers. Its only state is the
+// peer's own identity and Raft's data.
+//
+// New creates a Node and opens its data directory and listeners. Run does the work and
+// blocks.
 package cluster
 
 import (
@@ -37,32 +47,26 @@ type Node struct {
 	book   atomic.Pointer[gossip.Gossip] // gossip, for ServerAddr, which Raft calls before gossip has started
 	conns  *peerconn.Conns
 
-	notify     chan bool // leadership changes, from Raft
-	leadership atomic.Pointer[leadership]
-	sessions   sessions
-	departed   departed
-	seen       conditions // the peers' conditions, as this leader observed them
-	promise    promise
-	confirmer  *readindex.Confirmer
-	batch      *batcher
-	indexes    *readindex.Coalescer
-	routes     routes
+	terms      *terms
+	membership *membership
+	founding   *founding
+	watcher    *deathWatcher
+	router     *router
+	reader     *reader
+	committer  *committer
+	reporter   *reporter
+	watchdog   *watchdog
 	metrics    *metrics
 
-	pauseRequests chan *pauseRequest        // requests for lead to pause the tasks
-	changed       *wait.Signal              // fires when the leader or its readiness changes
-	metaChanged   *wait.Signal              // fires when gossipMeta changes
-	leaderless    atomic.Pointer[time.Time] // since when no leader has been known
-	watching      atomic.Pointer[string]    // the peer that the death watch is connected to
+	changed     *wait.Signal              // fires when the leader or its readiness changes
+	metaChanged *wait.Signal              // fires when gossipMeta changes
+	leaderless  atomic.Pointer[time.Time] // since when no leader has been known
 
-	began time.Time       // the origin of this peer's monotonic clock
-	timed atomic.Bool     // commands carry that clock, because the cluster has reached feature level 2
 	life  context.Context // canceled when the node stops
 	end   context.CancelFunc
 	ended <-chan struct{}
 
-	applied     atomic.Bool // this peer has applied the log that it found when it started
-	handingOver atomic.Bool // a transfer is running, so sendsTo stops retries that would block it
+	applied atomic.Bool // this peer has applied the log that it found when it started
 
 	reloading sync.Mutex // guards changes of Raft's configuration
 
@@ -79,12 +83,15 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	n := &Node{
-		began: time.Now(),
-		cfg:   cfg, log: cfg.Logger, fsm: f, driver: &raftFSM{fsm: f},
-		notify: make(chan bool, 64), pauseRequests: make(chan *pauseRequest),
+		cfg: cfg, log: cfg.Logger, fsm: f, driver: &raftFSM{fsm: f},
 		changed: wait.NewSignal(), metaChanged: wait.NewSignal(), closing: make(chan struct{}),
 	}
+	n.terms = &terms{n: n, notify: make(chan bool, 64), pauseRequests: make(chan *pauseRequest)}
+	n.committer = &committer{n: n, began: began}
+	n.membership, n.founding, n.watcher = &membership{n: n}, &founding{n: n}, &deathWatcher{n: n}
+	n.router, n.reader, n.reporter, n.watchdog = &router{n: n}, &reader{n: n}, &reporter{n: n}, &watchdog{n: n}
 	n.life, n.end = context.WithCancel(context.Background())
 	n.ended = n.life.Done()
 	var undo []func()
@@ -126,7 +133,7 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	undo = append(undo, func() { _ = n.gate.Close() })
 	admitted := n.ident.get().Admitted
 	n.gate.Admit(admitted)
-	rc := raftConfig(&n.cfg, admitted, n.notify)
+	rc := raftConfig(&n.cfg, admitted, n.terms.notify)
 	if n.raft, err = startRaft(cfg.DataDir, rc, n.driver, n.stores, n.gate); err != nil {
 		return nil, err
 	}
@@ -143,9 +150,9 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	}
 	n.book.Store(n.gossip)
 	n.conns = peerconn.New(cfg.TLS, cfg.DialOptions, n.grpcAddr)
-	n.confirmer = readindex.NewConfirmer(n.life, n.voters, n.askConfirm)
-	n.batch = newBatcher(n.raft, n.notReady, n.metrics.batched)
-	n.indexes = readindex.NewCoalescer(n.life, n.askReadIndex)
+	n.terms.confirmer = readindex.NewConfirmer(n.life, n.voters, n.terms.askConfirm)
+	n.committer.batch = newBatcher(n.raft, n.terms.notReady, n.metrics.batched)
+	n.reader.indexes = readindex.NewCoalescer(n.life, n.reader.askReadIndex)
 	return n, nil
 }
 
@@ -175,12 +182,12 @@ func (n *Node) gossipMeta() *internalv1.GossipMeta {
 }
 
 // admit lets this peer vote and stand for election. Its identity already records that.
-func (n *Node) admit() {
-	if !n.gate.Admit(true) {
-		n.log.Info("this peer may vote")
-		n.reload(n.cfg.awake)
+func (fd *founding) admit() {
+	if !fd.n.gate.Admit(true) {
+		fd.n.log.Info("this peer may vote")
+		fd.n.reload(fd.n.cfg.awake)
 	}
-	n.metaChanged.Fire()
+	fd.n.metaChanged.Fire()
 }
 
 // servers returns the latest Raft configuration.
@@ -233,7 +240,7 @@ func (n *Node) voterWithoutLeader() (raft.ServerID, bool) {
 // sendsTo reports whether this peer leads in the term, is not handing over, and replicates
 // entries to the peer id.
 func (n *Node) sendsTo(id raft.ServerID, term uint64) bool {
-	if n.raft.State() != raft.Leader || n.raft.CurrentTerm() != term || n.handingOver.Load() {
+	if n.raft.State() != raft.Leader || n.raft.CurrentTerm() != term || n.terms.handingOver.Load() {
 		return false
 	}
 	_, ok := n.server(string(id))
@@ -285,35 +292,6 @@ func (n *Node) grpcAddr(id string) (string, bool) {
 	return rec.GetGrpcAddr(), ok && rec.GetGrpcAddr() != ""
 }
 
-var errNoVoter = errors.New("peer is not a voter: the leader has not promoted it yet")
-
-// maxBehind is how many entries a restarted peer may still have to apply and count as
-// ready. Applying that many takes some tens of milliseconds.
-const maxBehind = 256
-
-// Votes returns nil if the cluster can rely on this peer after losing another one, or an
-// error with the reason. A peer that is new or lost its data has no vote until it has
-// caught up. A peer that has just started still applies its log, and if it were elected
-// then, all calls would wait for that.
-func (n *Node) Votes() error {
-	if !n.gate.Admitted() {
-		return transport.ErrNotAdmitted
-	}
-	if _, self := n.voters(); !self {
-		return errNoVoter
-	}
-	if n.applied.Load() {
-		return nil
-	}
-	committed, applied := n.raft.CommitIndex(), n.fsm.Applied()
-	if committed == 0 || committed > applied+maxBehind {
-		return fmt.Errorf("peer has just started: %d of %d log entries applied",
-			applied, max(committed, n.raft.LastIndex()))
-	}
-	n.applied.Store(true) // a peer that was there once only has to keep up
-	return nil
-}
-
 // Leader returns the leader that this peer knows, and whether it is this peer. ok is false
 // if no leader is known.
 func (n *Node) Leader() (id string, self, ok bool) {
@@ -341,6 +319,10 @@ func (n *Node) Close() {
 
 // Ready reports whether this peer leads and accepts commands.
 func (n *Node) Ready() bool {
-	_, ok := n.current()
+	_, ok := n.terms.current()
 	return ok
+}
+
+func (n *Node) isSelfVoter(s raft.Server) bool {
+	return string(s.ID) == n.cfg.NodeID && s.Suffrage == raft.Voter
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -41,6 +42,13 @@ const (
 	readIndexTimeout = 2 * time.Second
 )
 
+// reader makes reads linearizable.
+type reader struct {
+	n *Node
+
+	indexes *readindex.Coalescer
+}
+
 // View returns the state with the context's Consistency, which defaults to linearizable.
 // Behind the interceptors that was ensured before the handler, so View only returns the
 // local state. Errors are *OutcomeErrors.
@@ -48,21 +56,21 @@ func (n *Node) View(ctx context.Context) (*fsm.View, error) {
 	c := ConsistencyFrom(ctx)
 	index := c.MinIndex
 	if !c.Stale {
-		i, err := n.readIndexHeld(ctx)
+		i, err := n.reader.readIndexHeld(ctx)
 		if err != nil {
 			return nil, err
 		}
 		index = max(index, i)
 	}
-	if err := n.waitApplied(ctx, index); err != nil {
+	if err := n.reader.waitApplied(ctx, index); err != nil {
 		return nil, n.refusal(err)
 	}
 	return n.fsm.View(), nil
 }
 
 // waitApplied blocks until the local state includes an index, or a timeout passes.
-func (n *Node) waitApplied(ctx context.Context, index uint64) error {
-	if n.fsm.Applied() >= index {
+func (rd *reader) waitApplied(ctx context.Context, index uint64) error {
+	if rd.n.fsm.Applied() >= index {
 		return nil
 	}
 	if _, ok := ctx.Deadline(); !ok {
@@ -70,40 +78,40 @@ func (n *Node) waitApplied(ctx context.Context, index uint64) error {
 		ctx, cancel = context.WithTimeout(ctx, minIndexTimeout)
 		defer cancel()
 	}
-	return n.fsm.WaitApplied(ctx, index)
+	return rd.n.fsm.WaitApplied(ctx, index)
 }
 
 // readIndexHeld returns a read index. It waits for a leader as forwarded calls do. Errors
 // are *OutcomeErrors.
-func (n *Node) readIndexHeld(ctx context.Context) (uint64, error) {
+func (rd *reader) readIndexHeld(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	c := &call{n: n}
-	pause, hold := newPause(n), time.Now().Add(holdTimeout)
+	c := &call{n: rd.n}
+	pause, hold := newPause(rd.n), time.Now().Add(holdTimeout)
 	for {
 		if _, err := c.leader(ctx, hold); err != nil {
 			return 0, err
 		}
-		index, err := n.readIndex(ctx)
+		index, err := rd.readIndex(ctx)
 		if err == nil {
 			return index, nil
 		}
 		if !pause.wait(ctx) {
-			return 0, n.unread(err)
+			return 0, rd.n.router.unread(err)
 		}
 	}
 }
 
 // readIndex returns the index that a linearizable read must wait for if it begins now. It
 // works on any peer.
-func (n *Node) readIndex(ctx context.Context) (uint64, error) {
-	if _, ok := n.current(); ok {
-		return n.leaderReadIndex(ctx, "")
+func (rd *reader) readIndex(ctx context.Context) (uint64, error) {
+	if _, ok := rd.n.terms.current(); ok {
+		return rd.leaderReadIndex(ctx, "")
 	}
-	if id, self, ok := n.Leader(); !ok || self {
-		return 0, fmt.Errorf("%w: %s", ErrNoLeader, n.why(id))
+	if id, self, ok := rd.n.Leader(); !ok || self {
+		return 0, fmt.Errorf("%w: %s", ErrNoLeader, rd.n.router.why(id))
 	}
-	return n.indexes.Get(ctx)
+	return rd.indexes.Get(ctx)
 }
 
 // leaderReadIndex reads the commit index and then proves that this peer led at that moment.
@@ -111,13 +119,13 @@ func (n *Node) readIndex(ctx context.Context) (uint64, error) {
 // this term. From then on only commands and configurations are committed, so the state
 // reaches every index up to it. The asking peer acknowledges the term itself if its request
 // names it: see ackedBy. In a cluster of three no other peer has to be asked then.
-func (n *Node) leaderReadIndex(ctx context.Context, ackedBy string) (uint64, error) {
-	r, ok := n.current()
+func (rd *reader) leaderReadIndex(ctx context.Context, ackedBy string) (uint64, error) {
+	r, ok := rd.n.terms.current()
 	if !ok {
-		return 0, n.notReady()
+		return 0, rd.n.terms.notReady()
 	}
-	index := max(n.raft.CommitIndex(), r.floor)
-	if err := n.confirmTermWith(ctx, r.term, ackedBy); err != nil {
+	index := max(rd.n.raft.CommitIndex(), r.floor)
+	if err := rd.n.terms.confirmTermWith(ctx, r.term, ackedBy); err != nil {
 		return 0, err
 	}
 	return index, nil
@@ -127,8 +135,9 @@ func (n *Node) leaderReadIndex(ctx context.Context, ackedBy string) (uint64, err
 // term and may vote; otherwise "". When it asked, it had voted for no later leader. So an
 // index that is read now covers everything acknowledged before it asked, which was before
 // its reads began.
-func (n *Node) ackingPeer(ctx context.Context, req *internalv1.ReadIndexRequest) string {
-	if r, ok := n.current(); !ok || req.GetTerm() != r.term || n.checkSelf(ctx, req.GetPeerId()) != nil {
+func (rd *reader) ackingPeer(ctx context.Context, req *internalv1.ReadIndexRequest) string {
+	r, ok := rd.n.terms.current()
+	if !ok || req.GetTerm() != r.term || rd.n.router.checkSelf(ctx, req.GetPeerId()) != nil {
 		return ""
 	}
 	return req.GetPeerId()
@@ -136,22 +145,22 @@ func (n *Node) ackingPeer(ctx context.Context, req *internalv1.ReadIndexRequest)
 
 // askReadIndex asks the leader for a read index. All callers that share the answer were
 // waiting before it asked, so the term is read after their reads began.
-func (n *Node) askReadIndex(ctx context.Context) (uint64, error) {
+func (rd *reader) askReadIndex(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, readIndexTimeout)
 	defer cancel()
-	id, self, ok := n.Leader()
+	id, self, ok := rd.n.Leader()
 	if !ok || self {
-		return 0, fmt.Errorf("%w: %s", ErrNoLeader, n.why(id))
+		return 0, fmt.Errorf("%w: %s", ErrNoLeader, rd.n.router.why(id))
 	}
-	ctx, stop := n.whileLeads(ctx, id)
+	ctx, stop := rd.whileLeads(ctx, id)
 	defer stop()
-	c, err := n.conns.Peer(id)
+	c, err := rd.n.conns.Peer(id)
 	if err != nil {
 		return 0, err
 	}
-	req := &internalv1.ReadIndexRequest{PeerId: n.cfg.NodeID}
-	if n.gate.Admitted() { // otherwise it has forgotten its votes
-		req.Term = n.raft.CurrentTerm()
+	req := &internalv1.ReadIndexRequest{PeerId: rd.n.cfg.NodeID}
+	if rd.n.gate.Admitted() { // otherwise it has forgotten its votes
+		req.Term = rd.n.raft.CurrentTerm()
 	}
 	r, err := c.ReadIndex(ctx, req)
 	if err != nil {
@@ -168,12 +177,12 @@ var errReplaced = errors.New("another peer leads now")
 
 // whileLeads returns a context that is canceled soon after another peer has become the
 // leader. A host that vanished does not close its connections, so a call to it would hang.
-func (n *Node) whileLeads(ctx context.Context, id string) (context.Context, func()) {
+func (rd *reader) whileLeads(ctx context.Context, id string) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() { // ends with ctx
 		for {
-			changed := n.changed.Wait()
-			if now, _, ok := n.Leader(); ok && now != id {
+			changed := rd.n.changed.Wait()
+			if now, _, ok := rd.n.Leader(); ok && now != id {
 				break
 			}
 			select {
@@ -195,13 +204,13 @@ func (n *Node) whileLeads(ctx context.Context, id string) (context.Context, func
 
 // waitReady blocks until this peer is ready to lead. It returns ErrNotLeader if it does not
 // lead.
-func (n *Node) waitReady(ctx context.Context) error {
+func (rd *reader) waitReady(ctx context.Context) error {
 	for {
-		changed := n.changed.Wait()
-		if _, ok := n.current(); ok {
+		changed := rd.n.changed.Wait()
+		if _, ok := rd.n.terms.current(); ok {
 			return nil
 		}
-		if n.raft.State() != raft.Leader {
+		if rd.n.raft.State() != raft.Leader {
 			return ErrNotLeader
 		}
 		t := time.NewTimer(pollLeader)
@@ -210,7 +219,7 @@ func (n *Node) waitReady(ctx context.Context) error {
 		case <-t.C:
 		case <-ctx.Done():
 			t.Stop()
-			return fmt.Errorf("%w: %w", n.notReady(), ctx.Err())
+			return fmt.Errorf("%w: %w", rd.n.terms.notReady(), ctx.Err())
 		}
 		t.Stop()
 	}
@@ -225,15 +234,15 @@ var errLostContact = errors.New("this peer has lost contact with the cluster")
 // whileConnected returns a context that is canceled when this peer has known no leader for
 // leaderlessLimit. Otherwise a stream on an isolated peer would stay silent forever,
 // although its client could use another peer.
-func (n *Node) whileConnected(ctx context.Context) (context.Context, func()) {
+func (rt *router) whileConnected(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() { // ends with ctx
 		for {
-			changed := n.changed.Wait()
+			changed := rt.n.changed.Wait()
 			var expired <-chan time.Time
 			var timer *time.Timer
-			if since := n.leaderless.Load(); since != nil {
-				timer = time.NewTimer(time.Until(since.Add(n.cfg.scale(leaderlessLimit))))
+			if since := rt.n.leaderless.Load(); since != nil {
+				timer = time.NewTimer(time.Until(since.Add(rt.n.cfg.scale(leaderlessLimit))))
 				expired = timer.C
 			}
 			select {
@@ -255,9 +264,9 @@ func (n *Node) whileConnected(ctx context.Context) (context.Context, func()) {
 
 // lostContact returns the error of a stream that whileConnected has ended. Other errors are
 // returned unchanged.
-func (n *Node) lostContact(ctx context.Context, err error) error {
+func (rt *router) lostContact(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errLostContact) {
-		return n.refusal(fmt.Errorf("%w: %w: %s", ErrNoLeader, errLostContact, n.why("")))
+		return rt.n.refusal(fmt.Errorf("%w: %w: %s", ErrNoLeader, errLostContact, rt.why("")))
 	}
 	return err
 }

@@ -47,18 +47,18 @@ func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 		})
 	}
 	for range entriesInFlight {
-		do(func(ctx context.Context) error { n.batch.run(ctx); return nil })
+		do(func(ctx context.Context) error { n.committer.batch.run(ctx); return nil })
 	}
 	do(n.watchLeader)
-	do(n.resetStaleLeader)
-	do(n.bootstrap)
+	do(n.watcher.resetStaleLeader)
+	do(n.founding.bootstrap)
 	do(n.keepJoined)
 	do(n.gossip.ReloadKeys)
 	if n.cfg.TLS != nil {
 		do(n.cfg.TLS.Run)
 	}
 	do(n.keepIdentity)
-	do(n.watchdog)
+	do(n.watchdog.run)
 	do(n.watchHalt)
 	do(n.snapshotPolicy().Run)
 	do(n.stores.WatchDisk)
@@ -66,12 +66,12 @@ func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 		do(func(ctx context.Context) error { n.stores.Measure(ctx, measureEvery); return nil })
 	}
 	if !n.cfg.NoDeathWatch {
-		do(n.deathWatch)
+		do(n.watcher.run)
 	}
 	leading := make(chan struct{})
 	go func() { // waited for below
 		defer close(leading)
-		n.lead(leadCtx, tasks)
+		n.terms.lead(leadCtx, tasks)
 	}()
 
 	err := n.wait(ctx, fatal)
@@ -123,17 +123,17 @@ func firstOf(errs ...error) error {
 func (n *Node) handOver(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handoverTimeout)
 	defer cancel()
-	if _, ok := n.current(); ok && n.cfg.BeforeHandover != nil {
+	if _, ok := n.terms.current(); ok && n.cfg.BeforeHandover != nil {
 		n.cfg.BeforeHandover(ctx)
 	}
 	if n.raft.State() == raft.Leader {
 		if others, _ := n.voters(); len(others) > 0 {
-			if err := n.transfer(ctx); err != nil {
+			if err := n.terms.transfer(ctx); err != nil {
 				n.log.Warn("leadership transfer failed", "error", err)
 			} else {
 				// This peer votes for its successor. If its listener closed first, the
 				// death watches of the others would stand against the successor.
-				n.awaitSuccessor(ctx, n.cfg.scale(baseHeartbeat))
+				n.terms.awaitSuccessor(ctx, n.cfg.scale(baseHeartbeat))
 			}
 		}
 	}
@@ -158,7 +158,7 @@ func (n *Node) leave(ctx context.Context) error {
 		} else if self {
 			// The peer was asked to hand over, but its successor may not have won, so it
 			// still leads or leads again.
-			if err = n.transfer(ctx); err != nil {
+			if err = n.terms.transfer(ctx); err != nil {
 				err = fmt.Errorf("hand over the leadership: %w", err)
 			}
 		}
@@ -185,7 +185,7 @@ func (n *Node) shutdown(ctx context.Context, orderly bool) error {
 	defer cancel()
 	err := n.shutdownRaft(ctx)
 	n.end() // after Raft has answered the pending calls
-	n.stepDown(n.raft.CurrentTerm())
+	n.terms.stepDown(n.raft.CurrentTerm())
 	n.gossip.Close(orderly)
 	n.conns.Close()
 	if errors.Is(err, wait.ErrStopped) {

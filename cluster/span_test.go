@@ -18,8 +18,9 @@ func TestAllocsOfCommitSpans(t *testing.T) {
 		cmd := &internalv1.Command{Op: &internalv1.Command_StartRun{StartRun: &internalv1.StartRun{RunId: "run-1"}}}
 		ctx := trace.ContextWithSpanContext(t.Context(),
 			trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}}))
+		c := &committer{n: n}
 		if got := testing.AllocsPerRun(1000, func() {
-			_, done := n.commitSpan(ctx, cmd)
+			_, done := c.commitSpan(ctx, cmd)
 			done(fsm.Result{}, nil)
 		}); got != 0 {
 			t.Errorf("%s: the span of a commit allocates %v times, want none", name, got)
@@ -28,10 +29,10 @@ func TestAllocsOfCommitSpans(t *testing.T) {
 }
 
 func BenchmarkCommitSpanOff(b *testing.B) {
-	n, cmd, ctx := &Node{}, &internalv1.Command{}, b.Context()
+	c, cmd, ctx := &committer{n: &Node{}}, &internalv1.Command{}, b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
-		_, done := n.commitSpan(ctx, cmd)
+		_, done := c.commitSpan(ctx, cmd)
 		done(fsm.Result{}, nil)
 	}
 }

@@ -29,7 +29,7 @@ func TestStrayLeaderIsForgotten(t *testing.T) {
 	if err := n.raft.BootstrapCluster(c).Error(); err != nil {
 		t.Fatal(err)
 	}
-	n.admit()
+	n.founding.admit()
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(ctx) }()

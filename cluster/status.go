@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -11,12 +12,20 @@ import (
 
 	"github.com/hashicorp/raft"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // statusTimeout bounds a request for the status of one peer.
 const statusTimeout = 500 * time.Millisecond
+
+// reporter reports the state of this peer and of the others.
+type reporter struct {
+	n *Node
+}
 
 // Status returns the state of the cluster as this peer sees it. It needs no quorum. Peers
 // that do not answer within half a second are listed with the reason.
@@ -28,11 +37,11 @@ func (n *Node) Status(ctx context.Context) *holdfastv1.ClusterStatus {
 	st := &holdfastv1.ClusterStatus{
 		ClusterId: meta.GetClusterId(), Leader: leader, Term: n.raft.CurrentTerm(),
 		FeatureLevel: meta.GetFeatureLevel(), AnsweredBy: n.cfg.NodeID,
-		Peers: n.knownPeers(leader), LastBackupAt: meta.GetLastBackup(),
+		Peers: n.reporter.knownPeers(leader), LastBackupAt: meta.GetLastBackup(),
 	}
 	var wg sync.WaitGroup
 	for _, p := range st.GetPeers() {
-		wg.Go(func() { n.ask(ctx, p) })
+		wg.Go(func() { n.reporter.ask(ctx, p) })
 	}
 	wg.Wait()
 	committed := n.raft.CommitIndex()
@@ -55,20 +64,20 @@ func (n *Node) Status(ctx context.Context) *holdfastv1.ClusterStatus {
 }
 
 // knownPeers lists the peers of the Raft configuration and of gossip, by id.
-func (n *Node) knownPeers(leader string) []*holdfastv1.Peer {
+func (rp *reporter) knownPeers(leader string) []*holdfastv1.Peer {
 	peers := map[string]*holdfastv1.Peer{}
-	for _, s := range n.servers() {
+	for _, s := range rp.n.servers() {
 		p := &holdfastv1.Peer{Id: string(s.ID), Suffrage: "nonvoter", RaftAddr: string(s.Address)}
 		if s.Suffrage == raft.Voter {
 			p.Suffrage = "voter"
 		}
-		if rec, ok := n.fsm.View().Peer(p.GetId()); ok {
+		if rec, ok := rp.n.fsm.View().Peer(p.GetId()); ok {
 			p.GrpcAddr, p.HttpAddr, p.GossipAddr = rec.GetGrpcAddr(), rec.GetHttpAddr(), rec.GetGossipAddr()
 			p.Version, p.MaxFeatureLevel = rec.GetVersion(), rec.GetMaxFeatureLevel()
 		}
 		peers[p.GetId()] = p
 	}
-	for _, m := range n.gossip.Peers() {
+	for _, m := range rp.n.gossip.Peers() {
 		p, ok := peers[m.Meta.GetId()]
 		if !ok {
 			if !m.Alive {
@@ -93,8 +102,8 @@ func (n *Node) knownPeers(leader string) []*holdfastv1.Peer {
 }
 
 // ask fills in the statistics that the peer itself reports.
-func (n *Node) ask(ctx context.Context, p *holdfastv1.Peer) {
-	st, err := n.peerStats(ctx, p.GetId())
+func (rp *reporter) ask(ctx context.Context, p *holdfastv1.Peer) {
+	st, err := rp.peerStats(ctx, p.GetId())
 	if err != nil {
 		p.Error = status.Convert(err).Message()
 		return
@@ -124,16 +133,16 @@ func commitPlace(d time.Duration) int {
 }
 
 // load returns the work that this peer has done since it started.
-func (n *Node) load() *holdfastv1.PeerLoad {
+func (rp *reporter) load() *holdfastv1.PeerLoad {
 	l := &holdfastv1.PeerLoad{
-		Commands:      n.metrics.commands.Load(),
-		CommitSeconds: time.Duration(n.metrics.commitNanos.Load()).Seconds(),
+		Commands:      rp.n.metrics.commands.Load(),
+		CommitSeconds: time.Duration(rp.n.metrics.commitNanos.Load()).Seconds(),
 	}
-	for i := range n.metrics.commits {
-		l.Commits = append(l.Commits, n.metrics.commits[i].Load())
+	for i := range rp.n.metrics.commits {
+		l.Commits = append(l.Commits, rp.n.metrics.commits[i].Load())
 	}
-	if n.cfg.Leases != nil {
-		live, rate := n.cfg.Leases()
+	if rp.n.cfg.Leases != nil {
+		live, rate := rp.n.cfg.Leases()
 		l.Leases, l.LeaseRate = uint64(max(live, 0)), rate
 	}
 	return l
@@ -147,13 +156,75 @@ func (n *Node) LeaderLoad(ctx context.Context) (leader string, load *holdfastv1.
 	case !ok:
 		return "", nil, ErrNoLeader
 	case self:
-		return leader, n.load(), nil
+		return leader, n.reporter.load(), nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	st, err := n.peerStats(ctx, leader)
+	st, err := n.reporter.peerStats(ctx, leader)
 	if err != nil {
 		return "", nil, fmt.Errorf("get the load of leader %s: %w", leader, err)
 	}
 	return leader, st.GetLoad(), nil
+}
+
+func (rp *reporter) stats() *internalv1.StatsResponse {
+	return &internalv1.StatsResponse{
+		PeerId: rp.n.cfg.NodeID, Instance: rp.n.ident.get().Instance,
+		AppliedIndex: rp.n.fsm.Applied(), LastIndex: rp.n.raft.LastIndex(), Term: rp.n.raft.CurrentTerm(),
+		LastContactMs: rp.lastContact(), State: rp.n.raft.State().String(), Version: rp.n.cfg.Version,
+		MayVote: proto.Bool(rp.n.gate.Admitted()), Load: rp.load(),
+	}
+}
+
+// lastContact returns the milliseconds since the last contact with the leader. It is 0 on
+// the leader and -1 if there was none.
+func (rp *reporter) lastContact() int64 {
+	if rp.n.raft.State() == raft.Leader {
+		return 0
+	}
+	last := rp.n.raft.LastContact()
+	if last.IsZero() {
+		return -1
+	}
+	return time.Since(last).Milliseconds()
+}
+
+func (rp *reporter) peerStats(ctx context.Context, id string) (*internalv1.StatsResponse, error) {
+	if id == rp.n.cfg.NodeID {
+		return rp.stats(), nil
+	}
+	c, err := rp.n.conns.Peer(id)
+	if err != nil {
+		return nil, err
+	}
+	return c.Stats(ctx, &internalv1.StatsRequest{})
+}
+
+var errNoVoter = errors.New("peer is not a voter: the leader has not promoted it yet")
+
+// maxBehind is how many entries a restarted peer may still have to apply and count as
+// ready. Applying that many takes some tens of milliseconds.
+const maxBehind = 256
+
+// Votes returns nil if the cluster can rely on this peer after losing another one, or an
+// error with the reason. A peer that is new or lost its data has no vote until it has
+// caught up. A peer that has just started still applies its log, and if it were elected
+// then, all calls would wait for that.
+func (n *Node) Votes() error {
+	if !n.gate.Admitted() {
+		return transport.ErrNotAdmitted
+	}
+	if _, self := n.voters(); !self {
+		return errNoVoter
+	}
+	if n.applied.Load() {
+		return nil
+	}
+	committed, applied := n.raft.CommitIndex(), n.fsm.Applied()
+	if committed == 0 || committed > applied+maxBehind {
+		return fmt.Errorf("peer has just started: %d of %d log entries applied",
+			applied, max(committed, n.raft.LastIndex()))
+	}
+	n.applied.Store(true) // a peer that was there once only has to keep up
+	return nil
 }

@@ -21,11 +21,16 @@ var ErrStalled = errors.New("the leader cannot commit")
 // returns something else than was written. The process must exit at once.
 var ErrDisk = raftstore.ErrDisk
 
-// watchdog commits a beat when the leader is idle. It stops the peer if nothing is
+// watchdog notices when this peer leads but cannot commit.
+type watchdog struct {
+	n *Node
+}
+
+// run commits a beat when the leader is idle. It stops the peer if nothing is
 // committed for StallTimeout. It counts ticks instead of reading the clock, because a
 // process that was paused has not stalled.
-func (n *Node) watchdog(ctx context.Context) error {
-	every := min(n.cfg.BeatInterval, n.cfg.StallTimeout) / 5
+func (wd *watchdog) run(ctx context.Context) error {
+	every := min(wd.n.cfg.BeatInterval, wd.n.cfg.StallTimeout) / 5
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var (
@@ -39,24 +44,24 @@ func (n *Node) watchdog(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		now := n.driver.applied.Load()
-		if now != seen || n.raft.State() != raft.Leader {
+		now := wd.n.driver.applied.Load()
+		if now != seen || wd.n.raft.State() != raft.Leader {
 			seen, idle = now, 0
 			continue
 		}
 		idle += every
-		if idle >= n.cfg.StallTimeout {
+		if idle >= wd.n.cfg.StallTimeout {
 			return fmt.Errorf("%w: nothing committed for %v as the leader: check the disk under %s",
-				ErrStalled, idle, n.cfg.DataDir)
+				ErrStalled, idle, wd.n.cfg.DataDir)
 		}
-		if _, ok := n.current(); ok && idle >= n.cfg.BeatInterval {
-			n.beat(ctx, beats)
+		if _, ok := wd.n.terms.current(); ok && idle >= wd.n.cfg.BeatInterval {
+			wd.beat(ctx, beats)
 		}
 	}
 }
 
 // beat proposes a command that changes nothing, unless one is pending.
-func (n *Node) beat(ctx context.Context, beats chan struct{}) {
+func (wd *watchdog) beat(ctx context.Context, beats chan struct{}) {
 	select {
 	case beats <- struct{}{}:
 	default:
@@ -64,11 +69,11 @@ func (n *Node) beat(ctx context.Context, beats chan struct{}) {
 	}
 	go func() { // ends with the commit, or with ctx
 		defer func() { <-beats }()
-		err := n.commit(ctx, &internalv1.Command{
+		err := wd.n.committer.commit(ctx, &internalv1.Command{
 			Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}},
 		})
 		if err != nil && ctx.Err() == nil {
-			n.log.Debug("beat not committed", "error", err)
+			wd.n.log.Debug("beat not committed", "error", err)
 		}
 	}()
 }

@@ -9,14 +9,14 @@ func Mutants() []Mutant {
 				"acknowledgements",
 			Scenario: pausedLeader(),
 			Patches: []Patch{{"cluster/leader.go",
-				"if err := n.confirmer.Confirm(ctx, term, ackedBy); err != nil {",
-				"if err := wait.For(ctx, n.raft.VerifyLeader()); err != nil {"}},
+				"if err := ts.confirmer.Confirm(ctx, term, ackedBy); err != nil {",
+				"if err := ts.n.raft.VerifyLeader().Error(); err != nil {"}},
 		},
 		{
 			Name: "localreads", Breaks: "a linearizable read on a follower waits for the leader's index",
 			Scenario: readElsewhere(),
 			Patches: []Patch{{"cluster/forward.go",
-				"index, err := c.n.indexes.Get(ctx)",
+				"index, err := c.n.reader.indexes.Get(ctx)",
 				"index, err := c.n.fsm.Applied(), error(nil)"}},
 		},
 		{
@@ -159,16 +159,16 @@ func Mutants() []Mutant {
 			Scenario: underFault("quorum-loss", `without a majority a linearizable read was answered with OK`),
 			Patches: []Patch{{"cluster/forward.go",
 				"\tid, err := c.leader(ctx, hold)\n\tif err != nil {\n\t\treturn nil, notApplied, err\n\t}\n\tif id == " +
-					"c.n.cfg.NodeID {\n\t\tindex, err := c.n.leaderReadIndex(ctx, \"\")",
+					"c.n.cfg.NodeID {\n\t\tindex, err := c.n.reader.leaderReadIndex(ctx, \"\")",
 				"\tid, err := c.leader(ctx, hold)\n\tif err != nil {\n\t\treply, err := c.local(ctx, atLeast)\n\t\treturn " +
 					"reply, final, err\n\t}\n" +
-					"\tif id == c.n.cfg.NodeID {\n\t\tindex, err := c.n.leaderReadIndex(ctx, \"\")"}},
+					"\tif id == c.n.cfg.NodeID {\n\t\tindex, err := c.n.reader.leaderReadIndex(ctx, \"\")"}},
 		},
 		{
 			Name: "staysvoter", Breaks: "a peer that left is not a voter",
 			Scenario: underFault("membership", `remove peer \S+ \(the leader: \w+\)`),
-			Patches: []Patch{{"cluster/peer.go",
-				"if err := wait.For(ctx, n.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {",
+			Patches: []Patch{{"cluster/members.go",
+				"if err := wait.For(ctx, ms.n.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {",
 				"if err := ctx.Err(); err != nil {"}},
 		},
 		{
