@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -47,7 +48,7 @@ func (t *tx) moveAgent(m *holdfastv1.Machine, to holdfastv1.Agent_State, by, com
 }
 
 func invalidPool(id string) *Error {
-	return refuse(FailedPrecondition, ReasonPoolUnknown, "Invalid pool name").with("pool_id", id)
+	return refuse(FailedPrecondition, ReasonPoolUnknown, "Invalid pool name").With("pool_id", id)
 }
 
 // poolOpen reports whether machines may join a pool.
@@ -64,7 +65,7 @@ func (t *tx) createAgentMachine(c *internalv1.CreateAgentMachine) (*holdfastv1.M
 		return nil, invalidPool(c.GetPool())
 	}
 	id := c.GetMachineId()
-	if !validName(id, 64) {
+	if !lex.ValidName(id, 64) {
 		return nil, invalid("machine_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", id)
 	}
 	m, exists := t.machines.get(id)
@@ -75,7 +76,7 @@ func (t *tx) createAgentMachine(c *internalv1.CreateAgentMachine) (*holdfastv1.M
 		s.GetAgentState() == holdfastv1.Agent_REGISTERED || s.GetAgentState() == holdfastv1.Agent_READY):
 		return nil, refuse(AlreadyExists, "MACHINE_CONFLICT",
 			"machine %q exists and cannot wait for an agent: it is in another pool, retired, or has one", id).
-			with("machine_id", id)
+			With("machine_id", id)
 	case !exists:
 		m = t.newMachineRecord(id, c.GetPool())
 	}
@@ -97,7 +98,7 @@ func (t *tx) createAgentMachine(c *internalv1.CreateAgentMachine) (*holdfastv1.M
 		t.movePhase(m, holdfastv1.MachineStatus_READY, change{by: "operator", comment: "created for an agent"})
 	}
 	t.moveAgent(m, holdfastv1.Agent_PENDING, "operator", "")
-	m.Agent.ProviderName = firstOf(c.GetProviderName(), m.GetAgent().GetProviderName(), pool.GetProvider(),
+	m.Agent.ProviderName = lex.First(c.GetProviderName(), m.GetAgent().GetProviderName(), pool.GetProvider(),
 		genericProvider)
 	t.grantLease(internalv1.LeaseRef_PENDING_MACHINE, id, c.GetPendingTtlMs())
 	t.putMachine(m)
@@ -112,15 +113,6 @@ func (t *tx) newMachineRecord(id, pool string) *holdfastv1.Machine {
 
 // genericProvider is the provider of agents and pools that name none.
 const genericProvider = "generic"
-
-func firstOf(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
-}
 
 // registerAgent sets a machine's agent to registered, from any state. The machine's identity
 // and history stay. A new machine is created on the fly, except for a token of one machine:
@@ -140,9 +132,9 @@ func (t *tx) registerAgent(c *internalv1.RegisterAgent) (*holdfastv1.Machine, *E
 	case exists && m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED:
 		return nil, refuse(FailedPrecondition, "MACHINE_RETIRED",
 			"machine %q is RETIRED: its agent cannot register", m.GetMachineId()).
-			with("machine_id", m.GetMachineId())
+			With("machine_id", m.GetMachineId())
 	case exists && m.GetSpec().GetPool() != "" && m.GetSpec().GetPool() != in.GetPoolName():
-		return nil, invalidPool(in.GetPoolName()).with("machine_id", m.GetMachineId())
+		return nil, invalidPool(in.GetPoolName()).With("machine_id", m.GetMachineId())
 	}
 	own, err := t.enrollment(m, in.GetMachineId(), c.GetToken())
 	if err != nil {
@@ -175,7 +167,7 @@ func (t *tx) registerAgent(c *internalv1.RegisterAgent) (*holdfastv1.Machine, *E
 // checkAgent returns the violations of a registration.
 func checkAgent(in *holdfastv1.RegisterAgentRequest) []FieldViolation {
 	var bad []FieldViolation
-	if !validName(in.GetMachineId(), 64) {
+	if !lex.ValidName(in.GetMachineId(), 64) {
 		bad = append(bad, FieldViolation{
 			Field: "machine_id", Description: "is not 1 to 64 letters, digits, '.', '_', '-' or ':'",
 		})
@@ -193,7 +185,7 @@ func checkAgent(in *holdfastv1.RegisterAgentRequest) []FieldViolation {
 		})
 	}
 	if mac := in.GetMacAddress(); mac != "" {
-		if _, ok := normalizeMAC(mac); !ok {
+		if _, ok := lex.MAC(mac); !ok {
 			bad = append(bad, FieldViolation{
 				Field: "mac_address", Description: "is not a MAC address such as aa:bb:cc:dd:ee:ff",
 			})

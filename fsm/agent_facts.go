@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -26,10 +27,10 @@ func (t *tx) takeFacts(m *holdfastv1.Machine, in *holdfastv1.RegisterAgentReques
 		d.note("agent."+name, strconv.FormatInt(*field, 10), strconv.FormatInt(is, 10))
 		*field = is
 	}
-	text("provider_name", &a.ProviderName, firstOf(in.GetProviderName(), a.GetProviderName(), genericProvider))
+	text("provider_name", &a.ProviderName, lex.First(in.GetProviderName(), a.GetProviderName(), genericProvider))
 	text("hostname", &a.Hostname, in.GetHostname())
 	text("private_ip", &a.PrivateIp, in.GetPrivateIp())
-	if mac, ok := normalizeMAC(in.GetMacAddress()); ok {
+	if mac, ok := lex.MAC(in.GetMacAddress()); ok {
 		text("mac_address", &a.MacAddress, mac)
 	}
 	gpus := int64(a.GetGpuCount())

@@ -2,10 +2,10 @@ package fsm
 
 import (
 	"iter"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -78,12 +78,12 @@ func made(value proto.Message) string {
 // hash covers the previous one. That proves that no event is missing.
 func (t *tx) chainAudit(e *holdfastv1.AuditEvent) {
 	for _, s := range []*string{&e.Source, &e.Peer, &e.Method, &e.RequestId, &e.Outcome, &e.Reason} {
-		*s = clip(*s, maxAuditText)
+		*s = lex.Clip(*s, maxAuditText)
 	}
 	if e.GetTokenId() != "" {
-		e.TokenId = ident(e.GetTokenId())
+		e.TokenId = lex.Ident(e.GetTokenId())
 	}
-	e.Principal, e.Resource = clip(e.GetPrincipal(), maxAuditThing), clip(e.GetResource(), maxAuditThing)
+	e.Principal, e.Resource = lex.Clip(e.GetPrincipal(), maxAuditThing), lex.Clip(e.GetResource(), maxAuditThing)
 	t.meta.LastAudit++
 	e.Sequence, e.Index, e.PreviousHash = t.meta.GetLastAudit(), t.index, t.meta.GetAuditHash()
 	e.Hash = holdfastv1.AuditHash(e)
@@ -95,19 +95,6 @@ func (t *tx) chainAudit(e *holdfastv1.AuditEvent) {
 	for ; t.meta.GetLastAudit()-t.meta.GetFirstAudit() >= maxAudit; t.meta.FirstAudit++ {
 		t.state.audit.delete(ordered(t.meta.GetFirstAudit()))
 	}
-}
-
-// clip truncates a text to at most most bytes, at a rune boundary.
-func clip(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	const dots = "…"
-	cut := most - len(dots)
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + dots
 }
 
 // recordDenials records calls that were refused before they became commands, by policy or

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -132,7 +133,7 @@ func ofBackup(_ *tx, c *internalv1.NoteBackup) subject {
 // nodeID returns the machine that a node's id refers to, which may be a machine id or a MAC
 // address.
 func (t *tx) nodeID(id string) string {
-	if mac, ok := normalizeMAC(id); ok && !t.machines.has(id) {
+	if mac, ok := lex.MAC(id); ok && !t.machines.has(id) {
 		if m, ok := t.machines.lookup(machinesByOwned, "MAC address "+mac); ok {
 			return m.GetMachineId()
 		}

@@ -36,5 +36,5 @@ func (t *tx) consoleFree(machineID string) *Error {
 	}
 	return refuse(FailedPrecondition, ReasonConsoleOpen,
 		"the console of machine %q is open in run %s: attach to it, or cancel it", machineID, run.GetRunId()).
-		with("run_id", run.GetRunId()).with("machine_id", machineID)
+		With("run_id", run.GetRunId()).With("machine_id", machineID)
 }

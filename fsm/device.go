@@ -3,6 +3,7 @@ package fsm
 import (
 	"bytes"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -28,7 +29,7 @@ func hostNote(machine string) string { return "host/" + machine }
 // noteDevice stores or deletes a note. A note marked as first is refused if there is another
 // one.
 func (t *tx) noteDevice(c *internalv1.NoteDevice) *Error {
-	if !printable(c.GetKey(), maxDeviceKey) {
+	if !lex.Printable(c.GetKey(), maxDeviceKey) {
 		return invalid("key", "is not 1 to %d visible characters", maxDeviceKey)
 	}
 	if n := len(c.GetValue()); n > maxDeviceNote {

@@ -21,7 +21,7 @@ func (t *tx) enrollment(
 		if t.cmd.GetOrigin().GetRole() == holdfastv1.Role_ENROLLER {
 			return nil, refuse(PermissionDenied, ReasonPrivilege,
 				"a token of role ENROLLER can register a machine only with a token of its own: send token_sha256").
-				with("machine_id", id)
+				With("machine_id", id)
 		}
 		return nil, t.checkSpeaker(m)
 	}
@@ -35,7 +35,7 @@ func (t *tx) enrollment(
 		}
 		return nil, refuse(PermissionDenied, ReasonMachineEnrolled,
 			"machine %q has a token of its own, %s: use it, or revoke it to enroll the machine again", id, has).
-			with("machine_id", id).with("token_id", has)
+			With("machine_id", id).With("token_id", has)
 	}
 	tok.Token = &holdfastv1.Token{
 		TokenId:   tok.GetToken().GetTokenId(),
@@ -68,7 +68,7 @@ func (t *tx) checkSpeaker(m *holdfastv1.Machine) *Error {
 // MachineEnrolled returns the error for a call for an enrolled machine with its pool's token.
 func MachineEnrolled(id string) *Error {
 	return refuse(PermissionDenied, ReasonMachineEnrolled,
-		"machine %q has a token of its own: the token of its pool is not valid for it", id).with("machine_id", id)
+		"machine %q has a token of its own: the token of its pool is not valid for it", id).With("machine_id", id)
 }
 
 // goodAgentToken returns the id of a valid token of a machine's agent, or "".

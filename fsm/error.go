@@ -1,46 +1,31 @@
 package fsm
 
-import "fmt"
+import "github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+
+// Error is a refusal: a command or query that the state does not allow. It is the same on
+// every peer, and the state is unchanged.
+type Error = refusal.Error
+
+// FieldViolation describes one invalid field of a request.
+type FieldViolation = refusal.FieldViolation
 
 // Code is the class of a refusal. It has a gRPC code of the same name.
-type Code int
+type Code = refusal.Code
 
 // The classes of refusals.
 const (
-	InvalidArgument Code = iota + 1
-	NotFound
-	AlreadyExists
-	FailedPrecondition
-	Aborted // the state has changed since the command was made: retry
-	OutOfRange
+	InvalidArgument    = refusal.InvalidArgument
+	NotFound           = refusal.NotFound
+	AlreadyExists      = refusal.AlreadyExists
+	FailedPrecondition = refusal.FailedPrecondition
+	// The state has changed since the command was made: retry.
+	Aborted    = refusal.Aborted
+	OutOfRange = refusal.OutOfRange
 	// The caller's credentials are unknown or no longer valid.
-	Unauthenticated
+	Unauthenticated = refusal.Unauthenticated
 	// The caller is known and may not do this.
-	PermissionDenied
+	PermissionDenied = refusal.PermissionDenied
 )
-
-// String returns the name of the gRPC code as audit events use it: FAILED_PRECONDITION.
-func (c Code) String() string {
-	switch c {
-	case InvalidArgument:
-		return "INVALID_ARGUMENT"
-	case NotFound:
-		return "NOT_FOUND"
-	case AlreadyExists:
-		return "ALREADY_EXISTS"
-	case FailedPrecondition:
-		return "FAILED_PRECONDITION"
-	case Aborted:
-		return "ABORTED"
-	case OutOfRange:
-		return "OUT_OF_RANGE"
-	case Unauthenticated:
-		return "UNAUTHENTICATED"
-	case PermissionDenied:
-		return "PERMISSION_DENIED"
-	}
-	return "UNKNOWN"
-}
 
 // The reasons that callers decide by. They are stable, because clients receive them too.
 const (
@@ -77,50 +62,13 @@ const (
 	ReasonDeviceNoted = "DEVICE_NOTED"
 )
 
-// Error is a refusal: a command or query that the state does not allow. It is the same on
-// every peer, and the state is unchanged.
-type Error struct {
-	Code    Code
-	Reason  string // UPPER_SNAKE, stable
-	Message string // the problem, the value and the remedy
-	Meta    map[string]string
-	Fields  []FieldViolation // of an InvalidArgument
-}
-
-// FieldViolation describes one invalid field of a request.
-type FieldViolation struct {
-	Field       string // a path, e.g. machine.spec.mac_addresses[0]
-	Description string
-}
-
-// Error returns the message.
-func (e *Error) Error() string { return e.Message }
+// Invalid returns an InvalidArgument error with the violations, or nil if there are none.
+func Invalid(fields []FieldViolation) *Error { return refusal.Invalid(fields) }
 
 func refuse(c Code, reason, format string, args ...any) *Error {
-	return &Error{Code: c, Reason: reason, Message: fmt.Sprintf(format, args...)}
-}
-
-func (e *Error) with(key, value string) *Error {
-	if e.Meta == nil {
-		e.Meta = map[string]string{}
-	}
-	e.Meta[key] = value
-	return e
-}
-
-// Invalid returns an InvalidArgument error with the violations, or nil if there are none.
-func Invalid(fields []FieldViolation) *Error {
-	if len(fields) == 0 {
-		return nil
-	}
-	e := refuse(InvalidArgument, "INVALID_FIELD", "%s: %s", fields[0].Field, fields[0].Description)
-	if n := len(fields) - 1; n > 0 {
-		e.Message += fmt.Sprintf(" (and %d more)", n)
-	}
-	e.Fields = fields
-	return e
+	return refusal.New(c, reason, format, args...)
 }
 
 func invalid(field, format string, args ...any) *Error {
-	return Invalid([]FieldViolation{{Field: field, Description: fmt.Sprintf(format, args...)}})
+	return refusal.InvalidField(field, format, args...)
 }

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -61,7 +62,7 @@ func BoundHardware(in *holdfastv1.HardwareInventory) *holdfastv1.HardwareInvento
 	h := proto.CloneOf(in)
 	text := func(fields ...*string) {
 		for _, f := range fields {
-			*f = clip(strings.ToValidUTF8(*f, "\uFFFD"), maxPartText)
+			*f = lex.Clip(strings.ToValidUTF8(*f, "\uFFFD"), maxPartText)
 		}
 	}
 	text(&h.Manufacturer, &h.Model, &h.Serial, &h.Uuid, &h.BiosVersion, &h.BmcVersion)
@@ -73,7 +74,7 @@ func BoundHardware(in *holdfastv1.HardwareInventory) *holdfastv1.HardwareInvento
 	}
 	h.Missing = h.GetMissing()[:min(len(h.GetMissing()), maxMissing)]
 	for i := range h.GetMissing() {
-		h.Missing[i] = clip(strings.ToValidUTF8(h.Missing[i], "\uFFFD"), 4*maxPartText)
+		h.Missing[i] = lex.Clip(strings.ToValidUTF8(h.Missing[i], "\uFFFD"), 4*maxPartText)
 	}
 	return h
 }
@@ -147,7 +148,7 @@ func without(parts, others []*holdfastv1.HardwarePart) []*holdfastv1.HardwarePar
 
 // partName returns a name that distinguishes a part from others of its kind.
 func partName(p *holdfastv1.HardwarePart) string {
-	return strings.Join(strings.Fields(p.GetSlot()+" "+firstOf(p.GetSerial(), p.GetMac(), p.GetModel())), " ")
+	return strings.Join(strings.Fields(p.GetSlot()+" "+lex.First(p.GetSerial(), p.GetMac(), p.GetModel())), " ")
 }
 
 // Hardware returns the inventory of a machine, or nil if none was read.

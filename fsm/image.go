@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -68,7 +69,7 @@ func ImageFile(i *holdfastv1.Image, part string) *holdfastv1.Image_File {
 }
 
 func imageNotFound(name string) *Error {
-	return refuse(NotFound, "IMAGE_NOT_FOUND", "image %q not found", ident(name)).with("image", ident(name))
+	return refuse(NotFound, "IMAGE_NOT_FOUND", "image %q not found", lex.Ident(name)).With("image", lex.Ident(name))
 }
 
 // putImage stores an image. It does not replace one that an active run installs.
@@ -77,7 +78,7 @@ func (t *tx) putImage(c *internalv1.PutImage) (*holdfastv1.Image, *Error) {
 	if err := Invalid(ValidateImage(in)); err != nil {
 		return nil, err
 	}
-	in.CreatedAt, in.UpdatedAt, in.CreatedBy = t.now, t.now, clip(t.cmd.GetPrincipal(), maxAuditThing)
+	in.CreatedAt, in.UpdatedAt, in.CreatedBy = t.now, t.now, lex.Clip(t.cmd.GetPrincipal(), maxAuditThing)
 	old, exists := t.images.get(in.GetName())
 	switch {
 	case exists && SameImage(old, in):
@@ -104,7 +105,7 @@ func CheckReplaceImage(old *holdfastv1.Image, replace bool) *Error {
 	}
 	return refuse(AlreadyExists, "IMAGE_EXISTS",
 		"image %q exists with other content: use a new name, or replace it", old.GetName()).
-		with("image", old.GetName())
+		With("image", old.GetName())
 }
 
 // NormalImage returns a copy of an image with its defaults, and without the fields that the
@@ -171,13 +172,13 @@ func (t *tx) checkImageUnused(name string) *Error {
 		return refuse(FailedPrecondition, ReasonImageInUse,
 			"image %q is in use by the install sessions of %s%s: wait for the runs, or cancel them", name,
 			strings.Join(open, ", "), more).
-			with("image", name).with("sessions", fmt.Sprint(n))
+			With("image", name).With("sessions", fmt.Sprint(n))
 	}
 	for _, run := range t.runs.scan(runsActive, "", "") {
 		if t.runInstalls(run, name) {
 			return refuse(FailedPrecondition, ReasonImageInUse,
 				"image %q is in use: run %q of machine %q installs it: wait for the run, or cancel it",
-				name, run.GetRunId(), run.GetMachineId()).with("image", name).with("run_id", run.GetRunId())
+				name, run.GetRunId(), run.GetMachineId()).With("image", name).With("run_id", run.GetRunId())
 		}
 	}
 	return nil

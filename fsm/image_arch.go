@@ -65,7 +65,7 @@ func (t *tx) checkImageArch(m *holdfastv1.Machine, plan *holdfastv1.Plan, run *h
 			return refuse(FailedPrecondition, ReasonImageArch,
 				"step %q of plan %q installs image %q, which is for %s, and machine %q is %s: name an image for %s",
 				s.GetName(), plan.GetPlanId(), name, i.GetArch(), m.GetMachineId(), arch, arch).
-				with("image", name).with("machine_id", m.GetMachineId())
+				With("image", name).With("machine_id", m.GetMachineId())
 		}
 	}
 	return nil

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -28,7 +28,7 @@ func ValidateImage(i *holdfastv1.Image) []FieldViolation {
 	add := func(field, format string, args ...any) {
 		bad = append(bad, FieldViolation{Field: "image." + field, Description: fmt.Sprintf(format, args...)})
 	}
-	if name := i.GetName(); !validName(name, maxImageName) || strings.Contains(name, ":") ||
+	if name := i.GetName(); !lex.ValidName(name, maxImageName) || strings.Contains(name, ":") ||
 		strings.Trim(name, ".") == "" || name == "sha256" {
 		// The name is part of paths.
 		add("name", "is not 1 to %d letters, digits, '.', '_' or '-', or it is sha256", maxImageName)
@@ -48,7 +48,7 @@ func ValidateImage(i *holdfastv1.Image) []FieldViolation {
 	if i.GetInitrd() != nil && i.GetKernel() == nil {
 		add("kernel", "is missing: an initrd needs one")
 	}
-	if s := i.GetCmdline(); len(s) > maxImageCmdline || !singleLine(s) {
+	if s := i.GetCmdline(); len(s) > maxImageCmdline || !lex.SingleLine(s) {
 		add("cmdline", "is not one line of at most %d bytes", maxImageCmdline)
 	}
 	if i.GetCmdline() != "" && i.GetKernel() == nil {
@@ -58,12 +58,6 @@ func ValidateImage(i *holdfastv1.Image) []FieldViolation {
 		bad = append(bad, checkImageFile("image."+part, f)...)
 	}
 	return bad
-}
-
-// singleLine reports whether a text has no control characters, so that it can be written into
-// line-based scripts.
-func singleLine(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
 func checkImageFile(field string, f *holdfastv1.Image_File) []FieldViolation {
@@ -91,15 +85,15 @@ func checkImageFile(field string, f *holdfastv1.Image_File) []FieldViolation {
 // checkImageURL returns the violation of an image file's URL. It does not quote the URL,
 // which may contain a password.
 func checkImageURL(s string) string {
-	if len(s) > maxImageURL || !singleLine(s) {
+	if len(s) > maxImageURL || !lex.SingleLine(s) {
 		return fmt.Sprintf("is not one line of at most %d bytes", maxImageURL)
 	}
-	switch u, ok := parseURL(s); {
-	case !ok || !u.isWeb():
+	switch u, ok := lex.ParseURL(s); {
+	case !ok || !u.IsWeb():
 		return "is not an http or https URL (a blank in it is written as %20)"
-	case u.user:
+	case u.User:
 		return "contains a user or a password, which every caller that may list images would see"
-	case u.fragment:
+	case u.Fragment:
 		return "has a fragment (#…), which servers never see"
 	}
 	return ""

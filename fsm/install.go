@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -173,7 +174,7 @@ func (t *tx) stage(s *internalv1.StoredInstall, stage holdfastv1.Install_Stage, 
 		return
 	}
 	run.WaitingFor, run.WaitingSince = InstallStage(i), t.now
-	t.putRun(run, fmt.Sprintf("step %s: %s", i.GetStep(), firstOf(what, "waiting for "+InstallStage(i))))
+	t.putRun(run, fmt.Sprintf("step %s: %s", i.GetStep(), lex.First(what, "waiting for "+InstallStage(i))))
 }
 
 // closeInstall ends the session of a run's attempt. Its tokens become invalid.
@@ -191,16 +192,16 @@ func (t *tx) bootInstall(c *internalv1.BootInstall) (*holdfastv1.Install, *Error
 	i := s.GetInstall()
 	if !ok || !InstallBoots(i) {
 		return nil, refuse(Aborted, ReasonNoInstall, "no install session of machine %q waits for a boot",
-			ident(c.GetMachineId()))
+			lex.Ident(c.GetMachineId()))
 	}
 	if t.has(Level2) && InstallerRuns(i, t.now.AsTime()) {
 		return nil, refuse(Aborted, ReasonNoInstall,
 			"the installer of machine %q is running: a boot script is served again after %s without a report",
-			ident(c.GetMachineId()), InstallerSilence)
+			lex.Ident(c.GetMachineId()), InstallerSilence)
 	}
-	i.LastSeenAt, i.Note = t.now, clip(c.GetNote(), maxNote)
+	i.LastSeenAt, i.Note = t.now, lex.Clip(c.GetNote(), maxNote)
 	if ip := c.GetIpAddress(); ip != "" {
-		i.IpAddress = clip(ip, maxNodeText)
+		i.IpAddress = lex.Clip(ip, maxNodeText)
 	}
 	if len(c.GetSha256()) == 0 {
 		t.installs.put(s)
@@ -275,12 +276,12 @@ func (s *state) admitInstaller(sum []byte) (*internalv1.StoredInstall, *Error) {
 		return nil, refuse(OutOfRange, ReasonInstallOver,
 			"the install session of machine %q for this token has ended: boot the machine again",
 			in.GetInstall().GetMachineId()).
-			with("machine_id", in.GetInstall().GetMachineId())
+			With("machine_id", in.GetInstall().GetMachineId())
 	case len(in.GetBound()) > 0 && !bytes.Equal(in.GetBound(), sum):
 		return nil, refuse(PermissionDenied, ReasonInstallTaken,
 			"another installer reports in the install session of machine %q: "+
 				"boot the machine again if this is the right one",
-			in.GetInstall().GetMachineId()).with("machine_id", in.GetInstall().GetMachineId())
+			in.GetInstall().GetMachineId()).With("machine_id", in.GetInstall().GetMachineId())
 	}
 	return in, nil
 }

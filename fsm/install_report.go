@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -128,7 +129,7 @@ func (t *tx) sessionReported(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequ
 	}
 	switch status := r.GetInstallationStatus(); {
 	case status == "failed":
-		i.Error, i.CompletedAt = firstOf(clip(r.GetInstallationError(), maxNote), "the installer gave no reason"), t.now
+		i.Error, i.CompletedAt = lex.First(lex.Clip(r.GetInstallationError(), maxNote), "the installer gave no reason"), t.now
 		t.stage(s, holdfastv1.Install_FAILED, "the installer has failed: "+i.GetError())
 	case status == "complete":
 		i.Progress, i.CompletedAt = 100, t.now
@@ -194,7 +195,7 @@ func (t *tx) appendInstallLog(c *internalv1.AppendInstallLog) (*holdfastv1.Insta
 	if c.GetOffset() < 0 || c.GetOffset() > i.GetLogBytes() {
 		return nil, refuse(Aborted, ReasonLogGap, "the installer's log has %d bytes: an append at %d would leave a gap",
 			i.GetLogBytes(), c.GetOffset()).
-			with("next", fmt.Sprint(i.GetLogBytes()))
+			With("next", fmt.Sprint(i.GetLogBytes()))
 	}
 	run, ok := t.runs.get(i.GetRunId())
 	if !ok || Ended(run) {

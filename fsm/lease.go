@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -182,7 +183,7 @@ func (t *tx) see(l *internalv1.Lease, seen *internalv1.SeenLease, fresh bool) {
 			l.Metrics = r.GetMetrics()
 		}
 		if v := r.GetAgentVersion(); v != "" {
-			l.AgentVersion = clip(v, maxAgentText)
+			l.AgentVersion = lex.Clip(v, maxAgentText)
 		}
 		if !l.GetReady() {
 			t.agentReady(l.GetRef().GetId())

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -60,7 +61,7 @@ func owned(m *holdfastv1.Machine) []string {
 		keys = append(keys, "MAC address "+mac)
 	}
 	if e := m.GetSpec().GetBmcEndpoint(); e != "" {
-		keys = append(keys, "BMC endpoint "+lower(e))
+		keys = append(keys, "BMC endpoint "+lex.Lower(e))
 	}
 	if s := m.GetSpec().GetSerial(); s != "" {
 		keys = append(keys, "serial "+s)
@@ -96,7 +97,7 @@ func (v *View) ProviderOf(machineID string) (provider string, ok bool) {
 }
 
 func machineNotFound(id string) *Error {
-	return refuse(NotFound, "MACHINE_NOT_FOUND", "machine %q not found", id).with("machine_id", id)
+	return refuse(NotFound, "MACHINE_NOT_FOUND", "machine %q not found", id).With("machine_id", id)
 }
 
 // checkOwned refuses a machine with a key that belongs to another one.
@@ -104,7 +105,7 @@ func (t *tx) checkOwned(m *holdfastv1.Machine) *Error {
 	for _, key := range owned(m) {
 		if other, ok := t.machines.lookup(machinesByOwned, key); ok && other.GetMachineId() != m.GetMachineId() {
 			return refuse(AlreadyExists, "MACHINE_CONFLICT", "%s belongs to machine %q", key, other.GetMachineId()).
-				with("machine_id", other.GetMachineId())
+				With("machine_id", other.GetMachineId())
 		}
 	}
 	return nil
@@ -121,7 +122,7 @@ func checkSteady(old, m *holdfastv1.Machine) *Error {
 		return refuse(FailedPrecondition, ReasonActiveRun,
 			"machine %q has the active run %s: its provider and endpoints cannot change before that ends",
 			m.GetMachineId(), run).
-			with("run_id", run)
+			With("run_id", run)
 	}
 	return nil
 }
@@ -214,7 +215,7 @@ func (t *tx) setMachinePhase(c *internalv1.SetMachinePhase) (*holdfastv1.Machine
 		return nil, refuse(FailedPrecondition, ReasonActiveRun,
 			"machine %q has the active run %s: cancel it or wait for it",
 			m.GetMachineId(), run).
-			with("run_id", run)
+			With("run_id", run)
 	}
 	if from == to {
 		return t.whole(m), nil
@@ -257,7 +258,7 @@ func (t *tx) deleteMachine(c *internalv1.DeleteMachine) *Error {
 	if run != "" {
 		return refuse(FailedPrecondition, ReasonActiveRun, "machine %q has the active run %s: cancel it or wait for it",
 			m.GetMachineId(), run).
-			with("run_id", run)
+			With("run_id", run)
 	}
 	t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "deleted", TriggeredBy: "operator"})
 	t.revokeAgents(m.GetMachineId())

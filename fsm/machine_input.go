@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -19,11 +20,11 @@ func NormalizeMachine(m *holdfastv1.Machine) []FieldViolation {
 	add := func(field, format string, args ...any) {
 		bad = append(bad, FieldViolation{Field: "machine." + field, Description: fmt.Sprintf(format, args...)})
 	}
-	if id := m.GetMachineId(); id != "" && !validName(id, 64) {
+	if id := m.GetMachineId(); id != "" && !lex.ValidName(id, 64) {
 		add("machine_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", id)
 	}
 	for _, k := range slices.Sorted(maps.Keys(m.GetLabels())) {
-		if !validName(strings.ReplaceAll(k, "/", "."), 63) {
+		if !lex.ValidName(strings.ReplaceAll(k, "/", "."), 63) {
 			add("labels", "key %q is not 1 to 63 letters, digits, '.', '_', '-', ':' or '/'", k)
 		}
 		if v := m.GetLabels()[k]; len(v) > 256 {
@@ -36,7 +37,7 @@ func NormalizeMachine(m *holdfastv1.Machine) []FieldViolation {
 	}
 	macs := make([]string, 0, len(s.GetMacAddresses()))
 	for i, in := range s.GetMacAddresses() {
-		mac, ok := normalizeMAC(in)
+		mac, ok := lex.MAC(in)
 		if !ok {
 			add(fmt.Sprintf("spec.mac_addresses[%d]", i), "%q is not a MAC address such as aa:bb:cc:dd:ee:ff", in)
 		} else if !slices.Contains(macs, mac) {
@@ -70,7 +71,7 @@ func NormalizeMachine(m *holdfastv1.Machine) []FieldViolation {
 	if strings.ContainsAny(s.GetBmcEndpoint()+s.GetSshEndpoint(), " \t") {
 		add("spec", "endpoints must not contain blanks")
 	}
-	if p := s.GetPool(); p != "" && !printable(p, maxPoolName) {
+	if p := s.GetPool(); p != "" && !lex.Printable(p, maxPoolName) {
 		add("spec.pool", "%q is not 1 to %d visible characters", p, maxPoolName)
 	}
 	for _, f := range []struct{ name, value string }{
@@ -88,36 +89,6 @@ func NormalizeMachine(m *holdfastv1.Machine) []FieldViolation {
 // accepted as one.
 func hostKeyKind(s string) bool {
 	return strings.HasPrefix(s, "ssh-") || strings.HasPrefix(s, "ecdsa-sha2-") || strings.HasPrefix(s, "sk-")
-}
-
-func validName(s string, most int) bool {
-	if s == "" || len(s) > most {
-		return false
-	}
-	for _, r := range s {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune("._-:", r):
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// normalizeMAC accepts six bytes in hex, separated by colons, dashes, dots or nothing.
-func normalizeMAC(s string) (string, bool) {
-	hex := lower(strings.NewReplacer(":", "", "-", "", ".", "").Replace(strings.TrimSpace(s)))
-	if len(hex) != 12 || strings.Trim(hex, "0123456789abcdef") != "" {
-		return "", false
-	}
-	var b strings.Builder
-	for i := 0; i < 12; i += 2 {
-		if i > 0 {
-			b.WriteByte(':')
-		}
-		b.WriteString(hex[i : i+2])
-	}
-	return b.String(), true
 }
 
 // mergeMachine copies the fields of spec and labels in the mask. An empty mask replaces

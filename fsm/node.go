@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -32,7 +33,7 @@ const (
 )
 
 func nodeNotFound(id string) *Error {
-	return refuse(NotFound, ReasonNodeNotFound, "Node not found").with("node_id", id)
+	return refuse(NotFound, ReasonNodeNotFound, "Node not found").With("node_id", id)
 }
 
 // node returns the machine with an id, which may be a machine id or a MAC address.
@@ -40,7 +41,7 @@ func (s *state) node(id string) (*holdfastv1.Machine, bool) {
 	if m, ok := s.machines.get(id); ok {
 		return m, true
 	}
-	mac, ok := normalizeMAC(id)
+	mac, ok := lex.MAC(id)
 	if !ok {
 		return nil, false
 	}
@@ -100,7 +101,7 @@ func CheckNode(n *holdfastv1.NodeRecord) []FieldViolation {
 		})
 	}
 	for i, tag := range n.GetTags() {
-		tag = lower(strings.TrimSpace(tag))
+		tag = lex.Lower(strings.TrimSpace(tag))
 		n.Tags[i] = tag
 		if tag == "" || len(tag) > maxTag || strings.ContainsAny(tag, "\x00\n\r/") {
 			bad = append(bad, FieldViolation{
@@ -146,13 +147,13 @@ func (t *tx) checkWorkflow(id string) *Error {
 
 // createNode registers a node: a machine that waits for approval.
 func (t *tx) createNode(c *internalv1.CreateNode) (*holdfastv1.Machine, *Error) {
-	mac, ok := normalizeMAC(c.GetMacAddress())
+	mac, ok := lex.MAC(c.GetMacAddress())
 	if !ok {
 		return nil, invalid("mac_address", "%q is not a MAC address such as aa:bb:cc:dd:ee:ff", c.GetMacAddress())
 	}
 	if other, taken := t.byMAC(mac); taken {
 		return nil, refuse(AlreadyExists, "MACHINE_CONFLICT", "Node with MAC %s already exists", mac).
-			with("machine_id", other.GetMachineId())
+			With("machine_id", other.GetMachineId())
 	}
 	if err := Invalid(append(CheckNode(c.GetNode()), t.checkNodeWords(c.GetNode())...)); err != nil {
 		return nil, err
@@ -168,12 +169,12 @@ func (t *tx) createNode(c *internalv1.CreateNode) (*holdfastv1.Machine, *Error) 
 
 func (t *tx) checkNewNode(id string, generated bool) *Error {
 	switch {
-	case !validName(id, 64):
+	case !lex.ValidName(id, 64):
 		return invalid("machine_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", id)
 	case t.machines.has(id) && generated:
 		return refuse(Aborted, ReasonIDTaken, "generated machine id %q is in use", id)
 	case t.machines.has(id):
-		return refuse(AlreadyExists, "MACHINE_CONFLICT", "machine %q exists", id).with("machine_id", id)
+		return refuse(AlreadyExists, "MACHINE_CONFLICT", "machine %q exists", id).With("machine_id", id)
 	}
 	return nil
 }
@@ -293,7 +294,7 @@ func nodeDiff(old, n *holdfastv1.NodeRecord) string {
 // the consequences of its installation status.
 func (t *tx) reportNode(c *internalv1.ReportNode) (*holdfastv1.Machine, *Error) {
 	r := c.GetReport()
-	mac, ok := normalizeMAC(r.GetMacAddress())
+	mac, ok := lex.MAC(r.GetMacAddress())
 	if !ok {
 		return nil, invalid("mac_address", "%q is not a MAC address such as aa:bb:cc:dd:ee:ff", r.GetMacAddress())
 	}
@@ -315,7 +316,7 @@ func (t *tx) reportNode(c *internalv1.ReportNode) (*holdfastv1.Machine, *Error) 
 	m, known := t.byMAC(mac)
 	if !known {
 		if !c.GetDiscover() {
-			return nil, refuse(NotFound, ReasonNodeNotFound, "Node with MAC %s not found", mac).with("node_id", mac)
+			return nil, refuse(NotFound, ReasonNodeNotFound, "Node with MAC %s not found", mac).With("node_id", mac)
 		}
 		if err := t.checkDiscovery(mac, c.GetDiscoverLimit()); err != nil {
 			return nil, err
@@ -360,7 +361,7 @@ func passing(m *holdfastv1.Machine) bool {
 
 // MachineByMAC returns the machine with a MAC address, in any notation.
 func (v *View) MachineByMAC(mac string) (*holdfastv1.Machine, bool) {
-	mac, ok := normalizeMAC(mac)
+	mac, ok := lex.MAC(mac)
 	if !ok {
 		return nil, false
 	}

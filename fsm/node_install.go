@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -27,14 +28,14 @@ func (t *tx) observedRun(m *holdfastv1.Machine) (*holdfastv1.Run, *Error) {
 	if !ok || !run.GetObserved() {
 		return nil, refuse(FailedPrecondition, ReasonActiveRun,
 			"machine %q has the active run %s: cancel it or wait for it", m.GetMachineId(), id).
-			with("run_id", id).with("machine_id", m.GetMachineId())
+			With("run_id", id).With("machine_id", m.GetMachineId())
 	}
 	return run, nil
 }
 
 // checkObservable refuses the id of a new run that is invalid or in use.
 func (t *tx) checkObservable(m *holdfastv1.Machine, runID string) *Error {
-	if !validName(runID, 64) {
+	if !lex.ValidName(runID, 64) {
 		return invalid("run_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", runID)
 	}
 	if _, taken := t.byRequest(m.GetMachineId(), observedRequest(runID)); taken || t.runs.has(runID) {
@@ -239,7 +240,7 @@ func (t *tx) installReported(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequ
 	if r.GetHasProgress() && status == "progress" {
 		n.InstallProgress = r.GetInstallationProgress()
 	}
-	switch why := firstOf(clip(r.GetInstallationError(), maxNote), "the installer gave no reason"); {
+	switch why := lex.First(lex.Clip(r.GetInstallationError(), maxNote), "the installer gave no reason"); {
 	case status == "failed":
 		n.InstallAttempts++
 		n.LastInstallError = why

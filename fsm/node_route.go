@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -30,7 +31,7 @@ func noteFailedInstall(m *holdfastv1.Machine, attempt int32, why string) {
 		m.Node = &holdfastv1.NodeRecord{}
 	}
 	m.Node.InstallAttempts = max(m.GetNode().GetInstallAttempts(), attempt)
-	m.Node.LastInstallError = clip(firstOf(why, m.GetNode().GetLastInstallError()), maxNote)
+	m.Node.LastInstallError = lex.Clip(lex.First(why, m.GetNode().GetLastInstallError()), maxNote)
 }
 
 // ApprovedPlan returns the plan that installs a machine when it boots from the network, or

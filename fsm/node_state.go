@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -51,13 +52,13 @@ func checkNodeTransition(m *holdfastv1.Machine, to holdfastv1.Node_State, force 
 		}
 		return refuse(FailedPrecondition, ReasonNodeTransition,
 			"Invalid state transition from '%s' to '%s'. Valid transitions: [%s]",
-			NodeStateName(from), NodeStateName(to), strings.Join(names, ", ")).with("machine_id", m.GetMachineId())
+			NodeStateName(from), NodeStateName(to), strings.Join(names, ", ")).With("machine_id", m.GetMachineId())
 	}
 	if from == holdfastv1.Node_INSTALL_FAILED && to == holdfastv1.Node_PENDING && !force &&
 		m.GetNode().GetInstallAttempts() >= maxInstallAttempts {
 		return refuse(FailedPrecondition, ReasonInstallAttempts,
 			"Max install attempts (%d) exceeded. Use force=true to reset and retry.", maxInstallAttempts).
-			with("machine_id", m.GetMachineId())
+			With("machine_id", m.GetMachineId())
 	}
 	return nil
 }
@@ -201,18 +202,18 @@ func (t *tx) transitionNode(c *internalv1.TransitionNode) (*holdfastv1.Machine, 
 	if err != nil {
 		return nil, err
 	}
-	comment := clip(c.GetComment(), maxNote)
+	comment := lex.Clip(c.GetComment(), maxNote)
 	switch {
 	case c.GetState() == holdfastv1.Node_INSTALLING:
 		if err := t.checkObservable(m, c.GetRunId()); err != nil {
 			return nil, err
 		}
-		why := firstOf(comment, "an operator says that the install has begun")
+		why := lex.First(comment, "an operator says that the install has begun")
 		return t.whole(t.beginObserved(m, c.GetRunId(), why)), nil
 	case run != nil && c.GetState() == holdfastv1.Node_INSTALLED:
-		m = t.observedDone(m, run, firstOf(comment, "an operator says that the install is complete"))
+		m = t.observedDone(m, run, lex.First(comment, "an operator says that the install is complete"))
 	case run != nil && c.GetState() == holdfastv1.Node_INSTALL_FAILED:
-		m = t.observedFailed(m, run, firstOf(comment, "an operator says that the install has failed"))
+		m = t.observedFailed(m, run, lex.First(comment, "an operator says that the install has failed"))
 	default:
 		if run != nil {
 			m = t.observedCanceled(m, run, fmt.Sprintf("the node was moved to %s", NodeStateName(c.GetState())))

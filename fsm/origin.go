@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -20,7 +21,7 @@ func (t *tx) checkOrigin(about subject) *Error {
 		s, ok := t.tokens.get(o.GetTokenId())
 		if !ok {
 			return refuse(Unauthenticated, ReasonTokenUnknown, "token %q is unknown: ask for another one",
-				ident(o.GetTokenId()))
+				lex.Ident(o.GetTokenId()))
 		}
 		tok := s.GetToken()
 		if err := TokenGood(tok, t.now.AsTime()); err != nil {
@@ -54,7 +55,7 @@ func (t *tx) within(about subject, pools []string, machineID string) *Error {
 		}
 		if p := m.GetSpec().GetPool(); !slices.Contains(pools, p) {
 			return outOfScope("machine %q is in %s, and %s", id, poolName(p), scope).
-				with("machine_id", id).with("pool", p)
+				With("machine_id", id).With("pool", p)
 		}
 	}
 	for _, p := range about.pools {
@@ -62,7 +63,7 @@ func (t *tx) within(about subject, pools []string, machineID string) *Error {
 			if p == "" {
 				return outOfScope("%s would be in no pool, and %s: name the pool", orThis(about.resource), scope)
 			}
-			return outOfScope("%s is about pool %q, and %s", orThis(about.resource), p, scope).with("pool", p)
+			return outOfScope("%s is about pool %q, and %s", orThis(about.resource), p, scope).With("pool", p)
 		}
 	}
 	return t.ownSecrets(about, pools, scope)
@@ -77,7 +78,7 @@ func (t *tx) onlyMachine(about subject, machineID string) *Error {
 		if id != machineID {
 			return outOfScope("machine %q is not machine %q, and this token is valid for that machine only",
 				id, machineID).
-				with("machine_id", id)
+				With("machine_id", id)
 		}
 	}
 	m, ok := t.machines.get(machineID)
@@ -85,7 +86,7 @@ func (t *tx) onlyMachine(about subject, machineID string) *Error {
 		if !ok || m.GetSpec().GetPool() != p { // an agent does not choose its pool
 			return outOfScope("machine %q is in %s, and its agent cannot move it to %s",
 				machineID, poolName(m.GetSpec().GetPool()), poolName(p)).
-				with("machine_id", machineID).with("pool", p)
+				With("machine_id", machineID).With("pool", p)
 		}
 	}
 	return t.ownSecrets(about, nil, "you are its agent") // an agent owns no secrets
@@ -117,23 +118,14 @@ type subject struct {
 	secrets  []string // secrets that the command would newly send somewhere
 }
 
-// ident returns an id if it is valid, or else "?". An invalid id may be anything, even a
-// token in the wrong place, and audit events must not contain it.
-func ident(id string) string {
-	if len(id) <= 64 && validName(strings.ReplaceAll(id, "/", "."), 64) {
-		return id
-	}
-	return "?"
-}
-
-func named(kind, id string) subject { return subject{resource: kind + "/" + ident(id)} }
+func named(kind, id string) subject { return subject{resource: kind + "/" + lex.Ident(id)} }
 
 func machineSubject(id string) subject {
-	return subject{resource: "machines/" + ident(id), machines: []string{id}}
+	return subject{resource: "machines/" + lex.Ident(id), machines: []string{id}}
 }
 
 func poolSubject(id string) subject {
-	return subject{resource: "pools/" + ident(id), pools: []string{id}}
+	return subject{resource: "pools/" + lex.Ident(id), pools: []string{id}}
 }
 
 // runSubject returns the machine of a run as the subject. An unknown run belongs to no
@@ -141,7 +133,7 @@ func poolSubject(id string) subject {
 func (t *tx) runSubject(id string) subject {
 	run, ok := t.runs.get(id)
 	if !ok {
-		return subject{resource: "runs/" + ident(id), machines: []string{""}}
+		return subject{resource: "runs/" + lex.Ident(id), machines: []string{""}}
 	}
 	about := subject{resource: "machines/" + run.GetMachineId() + "/runs/" + run.GetRunId()}
 	if t.machines.has(run.GetMachineId()) { // a deleted one is in no pool

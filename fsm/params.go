@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/internal/nearest"
-
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -104,7 +104,7 @@ func CheckParams(plan *holdfastv1.Plan, params map[string]string) *Error {
 		if guess != "" {
 			guess = ": did you mean " + guess + "?"
 		}
-		return invalid("params."+clip(name, maxAuditThing), "no step of plan %q reads it%s; it reads: %s",
+		return invalid("params."+lex.Clip(name, maxAuditThing), "no step of plan %q reads it%s; it reads: %s",
 			plan.GetPlanId(), guess,
 			cmp.Or(strings.Join(known, ", "), "no parameters"))
 	}

@@ -17,7 +17,7 @@ func planSchema() *schema[*holdfastv1.Plan] {
 }
 
 func planNotFound(id string) *Error {
-	return refuse(NotFound, "PLAN_NOT_FOUND", "plan %q not found", id).with("plan_id", id)
+	return refuse(NotFound, "PLAN_NOT_FOUND", "plan %q not found", id).With("plan_id", id)
 }
 
 // createPlan stores a plan. One that a run refers to never changes.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -23,10 +24,10 @@ const (
 // CheckMediaURL returns an error if the URL of an image for a virtual drive is invalid. It is
 // recorded and visible to viewers, so it must not contain a password.
 func CheckMediaURL(s string) error {
-	switch u, ok := parseURL(s); {
+	switch u, ok := lex.ParseURL(s); {
 	case !ok:
 		return errors.New("is not a URL like https://images.example/rescue.iso")
-	case u.user:
+	case u.User:
 		return errors.New("names a user, and the record is visible to others: " +
 			"use a URL without credentials, or one that expires")
 	case len(s) > maxMediaURL:
@@ -51,7 +52,7 @@ func ValidatePlan(p *holdfastv1.Plan) []FieldViolation {
 	add := func(field, format string, args ...any) {
 		bad = append(bad, FieldViolation{Field: "plan." + field, Description: fmt.Sprintf(format, args...)})
 	}
-	if !validName(strings.ReplaceAll(p.GetPlanId(), "/", "."), maxPlanIDLength) {
+	if !lex.ValidName(strings.ReplaceAll(p.GetPlanId(), "/", "."), maxPlanIDLength) {
 		add("plan_id", "%q is not 1 to %d letters, digits, '.', '_', '-', ':' or '/'", p.GetPlanId(), maxPlanIDLength)
 	}
 	if n := len(p.GetSteps()); n == 0 || n > maxSteps {
@@ -60,7 +61,7 @@ func ValidatePlan(p *holdfastv1.Plan) []FieldViolation {
 	seen := map[string]int{}
 	for i, s := range p.GetSteps() {
 		at := fmt.Sprintf("steps[%d].", i)
-		if !validName(s.GetName(), 64) {
+		if !lex.ValidName(s.GetName(), 64) {
 			add(at+"name", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", s.GetName())
 		} else if first, dup := seen[s.GetName()]; dup {
 			add(at+"name", "%q is the name of steps[%d] too: step names are unique in a plan", s.GetName(), first)
@@ -87,7 +88,7 @@ func ValidatePlan(p *holdfastv1.Plan) []FieldViolation {
 // validParam reports whether the name of a parameter can be part of an environment variable's
 // name.
 func validParam(name string) bool {
-	return validName(name, 64) && !strings.ContainsAny(name, ".-:")
+	return lex.ValidName(name, 64) && !strings.ContainsAny(name, ".-:")
 }
 
 func checkStep(s *holdfastv1.Step) []FieldViolation {

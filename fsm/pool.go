@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -40,7 +41,7 @@ func poolSchema() *schema[*holdfastv1.Pool] {
 }
 
 func poolNotFound(id string) *Error {
-	return refuse(NotFound, ReasonPoolNotFound, "pool %q not found", id).with("pool_id", id)
+	return refuse(NotFound, ReasonPoolNotFound, "pool %q not found", id).With("pool_id", id)
 }
 
 // poolKey returns the prefix of the index keys of a pool's machines. Neither name can contain
@@ -77,7 +78,7 @@ func CheckPool(p *holdfastv1.Pool) []FieldViolation {
 	add := func(field, format string, args ...any) {
 		bad = append(bad, FieldViolation{Field: "pool." + field, Description: fmt.Sprintf(format, args...)})
 	}
-	if !validName(p.GetPoolId(), maxPoolName) {
+	if !lex.ValidName(p.GetPoolId(), maxPoolName) {
 		add("pool_id", "%q is not 1 to %d letters, digits, '.', '_', '-' or ':'", p.GetPoolId(), maxPoolName)
 	}
 	if p == nil {
@@ -174,7 +175,7 @@ func (t *tx) createPool(c *internalv1.CreatePool) (*holdfastv1.Pool, *Error) {
 	if !exists {
 		p = &holdfastv1.Pool{PoolId: in.GetPoolId(), CreatedAt: t.now}
 	}
-	p.Declared, p.Provider = true, firstOf(in.GetProvider(), genericProvider)
+	p.Declared, p.Provider = true, lex.First(in.GetProvider(), genericProvider)
 	p.GpuType, p.Labels = in.GetGpuType(), in.GetLabels()
 	if !managed(p) && in.GetRegion() != "" {
 		p.Region = in.GetRegion()
@@ -204,13 +205,13 @@ func (t *tx) deletePool(c *internalv1.DeletePool) *Error {
 	if n := t.countPool(machinesByPool, p.GetPoolId()); n > 0 {
 		return refuse(FailedPrecondition, ReasonPoolInUse, "pool %q has %d machines: move or delete them first",
 			p.GetPoolId(), n).
-			with("pool_id", p.GetPoolId())
+			With("pool_id", p.GetPoolId())
 	}
 	if managed(p) {
 		if !p.GetDeclared() {
 			return refuse(FailedPrecondition, ReasonPoolInUse,
 				"pool %q was not declared: it is removed after its manager deregisters it", p.GetPoolId()).
-				with("pool_id", p.GetPoolId())
+				With("pool_id", p.GetPoolId())
 		}
 		p.Declared, p.Provider, p.GpuType, p.Labels = false, "", "", nil
 		t.putPool(p)
@@ -232,7 +233,7 @@ func (t *tx) registerPool(c *internalv1.RegisterPool) (*holdfastv1.Pool, *Error)
 		p = &holdfastv1.Pool{PoolId: in.GetPoolId(), CreatedAt: t.now}
 	}
 	p.Endpoint, p.NodeId, p.Version = in.GetEndpoint(), in.GetNodeId(), in.GetVersion()
-	p.Region = firstOf(in.GetRegion(), p.GetRegion())
+	p.Region = lex.First(in.GetRegion(), p.GetRegion())
 	if t.has(Level2) && p.GetStatus() == holdfastv1.Pool_HEALTHY {
 		keepMeasured(p.GetGpus(), in.GetGpus())
 	} else {
@@ -285,7 +286,7 @@ func (t *tx) deregisterPool(c *internalv1.DeregisterPool) *Error {
 	if !managed(p) || p.GetStatus() == holdfastv1.Pool_DRAINING {
 		return nil
 	}
-	t.movePool(p, holdfastv1.Pool_DRAINING, clip(c.GetReason(), maxPoolText))
+	t.movePool(p, holdfastv1.Pool_DRAINING, lex.Clip(c.GetReason(), maxPoolText))
 	t.endLease(internalv1.LeaseRef_POOL, p.GetPoolId())
 	t.putPool(p)
 	return nil
@@ -347,8 +348,8 @@ func mergeGpus(known, seen []*holdfastv1.Gpu) []*holdfastv1.Gpu {
 			continue
 		}
 		delete(reported, k.GetId())
-		k.Model = firstOf(g.GetModel(), k.GetModel())
-		k.ComputeCapability = firstOf(g.GetComputeCapability(), k.GetComputeCapability())
+		k.Model = lex.First(g.GetModel(), k.GetModel())
+		k.ComputeCapability = lex.First(g.GetComputeCapability(), k.GetComputeCapability())
 		if g.GetTotalVramGb() > 0 {
 			k.TotalVramGb = g.GetTotalVramGb()
 		}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"iter"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -49,7 +50,7 @@ func (t *tx) providersOf(pool string) int {
 // the hash of its token is stored.
 func (t *tx) registerProvider(c *internalv1.RegisterProvider) (*holdfastv1.PlatformProvider, *Error) {
 	p := c.GetProvider()
-	if !validName(p.GetProviderId(), maxPoolName) {
+	if !lex.ValidName(p.GetProviderId(), maxPoolName) {
 		return nil, invalid("provider.provider_id", "%q is not 1 to %d letters, digits, '.', '_', '-' or ':'",
 			p.GetProviderId(), maxPoolName)
 	}
@@ -67,18 +68,18 @@ func (t *tx) registerProvider(c *internalv1.RegisterProvider) (*holdfastv1.Platf
 	if len(p.GetGpuModels()) > maxGpus {
 		return nil, invalid("provider.gpu_models", "are %d, at most %d are allowed", len(p.GetGpuModels()), maxGpus)
 	}
-	if pool := p.GetPoolId(); pool != "" && !printable(pool, maxPoolName) {
+	if pool := p.GetPoolId(); pool != "" && !lex.Printable(pool, maxPoolName) {
 		return nil, invalid("provider.pool_id", "%q is not 1 to %d visible characters", pool, maxPoolName)
 	}
 	p.CreatedAt, p.UpdatedAt, p.Status = t.now, t.now, "registered"
 	old, exists := t.providers.get(p.GetProviderId())
 	if exists {
-		p.CreatedAt, p.PoolId = old.GetCreatedAt(), firstOf(p.GetPoolId(), old.GetPoolId())
+		p.CreatedAt, p.PoolId = old.GetCreatedAt(), lex.First(p.GetPoolId(), old.GetPoolId())
 	}
 	if pool := p.GetPoolId(); pool != "" && pool != old.GetPoolId() && t.providersOf(pool) >= maxProviders {
 		return nil, refuse(FailedPrecondition, "PROVIDER_LIMIT",
 			"pool %q already has %d providers, the maximum", pool, maxProviders).
-			with("pool_id", pool)
+			With("pool_id", pool)
 	}
 	t.providers.put(p)
 	return p, nil
@@ -88,7 +89,7 @@ func (t *tx) registerProvider(c *internalv1.RegisterProvider) (*holdfastv1.Platf
 func (t *tx) deleteProvider(c *internalv1.DeleteProvider) *Error {
 	if !t.providers.has(c.GetProviderId()) {
 		return refuse(NotFound, "PROVIDER_NOT_FOUND", "provider %q not found", c.GetProviderId()).
-			with("provider_id", c.GetProviderId())
+			With("provider_id", c.GetProviderId())
 	}
 	t.providers.delete(c.GetProviderId())
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -51,8 +52,8 @@ func serviceSchema() *schema[*holdfastv1.Service] {
 }
 
 func serviceNotFound(id string) *Error {
-	return refuse(NotFound, ReasonServiceNotFound, "service %q was never registered", clip(id, 64)).
-		with("service_id", clip(id, 64))
+	return refuse(NotFound, ReasonServiceNotFound, "service %q was never registered", lex.Clip(id, 64)).
+		With("service_id", lex.Clip(id, 64))
 }
 
 // ValidUUID reports whether a text is a UUID of 36 characters, as the ids of the discovery
@@ -155,7 +156,7 @@ func (t *tx) addState(s *holdfastv1.Service, state *holdfastv1.ServiceState) {
 	if state.GetTimestamp() == nil || !state.GetTimestamp().IsValid() {
 		state.Timestamp = t.now
 	}
-	state.Reason = clip(state.GetReason(), maxStateReason)
+	state.Reason = lex.Clip(state.GetReason(), maxStateReason)
 	s.States = append(s.GetStates(), state)
 	s.States = s.States[max(0, len(s.States)-maxStates):]
 }
@@ -210,7 +211,7 @@ func overtaken(states []*holdfastv1.ServiceState, s *holdfastv1.ServiceState) bo
 // the call changes nothing. A client without an id is found by name, host and port, if they
 // are unique.
 func (t *tx) deregisterService(c *internalv1.DeregisterService) (*holdfastv1.Service, *Error) {
-	id := firstOf(c.GetId(), c.GetTarget().GetId())
+	id := lex.First(c.GetId(), c.GetTarget().GetId())
 	if id == "" {
 		id = t.targetID(c.GetTarget())
 	}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"weak"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -39,7 +40,7 @@ func (t *tx) clearStage() {
 // stageBackup adds a chunk of a snapshot file.
 func (t *tx) stageBackup(c *internalv1.StageBackup) *Error {
 	switch {
-	case !validName(c.GetRestoreId(), 64):
+	case !lex.ValidName(c.GetRestoreId(), 64):
 		return invalid("restore_id", "is not 1 to 64 letters, digits, '.', '_', '-' or ':'")
 	case len(c.GetData()) == 0 || len(c.GetData()) > maxStagedChunk:
 		return invalid("data", "has %d bytes, 1 to %d are allowed", len(c.GetData()), maxStagedChunk)

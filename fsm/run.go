@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -87,7 +88,7 @@ func Ended(r *holdfastv1.Run) bool {
 }
 
 func runNotFound(id string) *Error {
-	return refuse(NotFound, "RUN_NOT_FOUND", "run %q not found", id).with("run_id", id)
+	return refuse(NotFound, "RUN_NOT_FOUND", "run %q not found", id).With("run_id", id)
 }
 
 // CheckStartRun checks the parts of a start that need no state. It sets the canonical type
@@ -157,7 +158,7 @@ func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 	if err := t.startable(m, plan, c, beside); err != nil {
 		return nil, err
 	}
-	if !validName(c.GetRunId(), 64) { // with an empty id the machine would seem free
+	if !lex.ValidName(c.GetRunId(), 64) { // with an empty id the machine would seem free
 		return nil, invalid("run_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", c.GetRunId())
 	}
 	if t.runs.has(c.GetRunId()) {
@@ -200,7 +201,7 @@ func (t *tx) startable(m *holdfastv1.Machine, plan *holdfastv1.Plan, c *internal
 	}
 	if missing := c.GetMissingCapability(); missing != "" {
 		return refuse(FailedPrecondition, "CAPABILITY_MISSING", "step %q of plan %q cannot run on machine %q: %s",
-			c.GetMissingForStep(), plan.GetPlanId(), m.GetMachineId(), missing).with("step", c.GetMissingForStep())
+			c.GetMissingForStep(), plan.GetPlanId(), m.GetMachineId(), missing).With("step", c.GetMissingForStep())
 	}
 	if beside {
 		return t.consoleFree(m.GetMachineId())
@@ -208,7 +209,7 @@ func (t *tx) startable(m *holdfastv1.Machine, plan *holdfastv1.Plan, c *internal
 	if run := m.GetStatus().GetActiveRunId(); run != "" {
 		return refuse(FailedPrecondition, ReasonActiveRun, "machine %q has the active run %s: wait for it or cancel it",
 			m.GetMachineId(), run).
-			with("run_id", run).with("machine_id", m.GetMachineId())
+			With("run_id", run).With("machine_id", m.GetMachineId())
 	}
 	return nil
 }
@@ -231,7 +232,7 @@ func sameRequest(run *holdfastv1.Run, c *internalv1.StartRun) *Error {
 	}
 	return refuse(AlreadyExists, ReasonRequestConflict,
 		"request_id %q of machine %q already started run %s with another request: %s",
-		c.GetRequestId(), c.GetMachineId(), run.GetRunId(), strings.Join(diff, "; ")).with("run_id", run.GetRunId())
+		c.GetRequestId(), c.GetMachineId(), run.GetRunId(), strings.Join(diff, "; ")).With("run_id", run.GetRunId())
 }
 
 // newRun returns a run with all its steps WAITING, with their timeouts and retries.
@@ -279,7 +280,7 @@ func (t *tx) cancelRun(c *internalv1.CancelRun) (*holdfastv1.Run, *Error) {
 	case Ended(run):
 		return nil, refuse(FailedPrecondition, ReasonRunFinished, "run %s has already %s",
 			run.GetRunId(), run.GetPhase()).
-			with("phase", run.GetPhase().String())
+			With("phase", run.GetPhase().String())
 	}
 	run.CancelRequestedAt, run.CancelReason = t.now, c.GetReason()
 	if run.GetObserved() {

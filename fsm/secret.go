@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -32,11 +33,11 @@ func secretSchema() *schema[*internalv1.StoredSecret] {
 }
 
 func secretNotFound(name string) *Error {
-	return refuse(NotFound, "SECRET_NOT_FOUND", "secret %q not found", ident(name)).with("secret", ident(name))
+	return refuse(NotFound, "SECRET_NOT_FOUND", "secret %q not found", lex.Ident(name)).With("secret", lex.Ident(name))
 }
 
 func validSecretName(name string) bool {
-	return validName(strings.ReplaceAll(name, "/", "."), maxSecretName)
+	return lex.ValidName(strings.ReplaceAll(name, "/", "."), maxSecretName)
 }
 
 // credentials returns the secrets that a machine refers to. They need not exist, because
@@ -72,7 +73,7 @@ func ValidateSecret(s *holdfastv1.Secret) []FieldViolation {
 		add("values", "are %d, 1 to %d are allowed", n, maxSecretKeys)
 	}
 	for _, k := range s.GetKeys() {
-		if !validName(k, 64) {
+		if !lex.ValidName(k, 64) {
 			add("values", "have a name that is not 1 to 64 letters, digits, '.', '_', '-' or ':'")
 		}
 	}
@@ -80,7 +81,7 @@ func ValidateSecret(s *holdfastv1.Secret) []FieldViolation {
 		add("pools", "are %d, at most %d are allowed", n, maxPools)
 	}
 	for i, p := range s.GetPools() {
-		if !printable(p, maxPoolName) {
+		if !lex.Printable(p, maxPoolName) {
 			add(fmt.Sprintf("pools[%d]", i), "is not 1 to %d visible characters", maxPoolName)
 		}
 	}
@@ -120,7 +121,7 @@ func (t *tx) putSecret(c *internalv1.PutSecret) (*holdfastv1.Secret, *Error) {
 	if err := t.checkNarrowed(s, old.GetSecret().GetPools(), exists); err != nil {
 		return nil, err
 	}
-	s.CreatedAt, s.UpdatedAt, s.UpdatedBy = t.now, t.now, clip(t.cmd.GetPrincipal(), maxAuditThing)
+	s.CreatedAt, s.UpdatedAt, s.UpdatedBy = t.now, t.now, lex.Clip(t.cmd.GetPrincipal(), maxAuditThing)
 	if exists {
 		s.CreatedAt = old.GetSecret().GetCreatedAt()
 	}
@@ -139,14 +140,14 @@ func (t *tx) deleteSecret(c *internalv1.DeleteSecret) *Error {
 	if used := t.withUses(s.GetSecret()); used.GetUses() > 0 && !c.GetForce() {
 		return refuse(FailedPrecondition, ReasonSecretInUse,
 			"secret %q is in use by %d machines, such as %s: let them refer to another one, or delete it with force",
-			c.GetName(), used.GetUses(), strings.Join(used.GetUsedBy(), ", ")).with("secret", c.GetName())
+			c.GetName(), used.GetUses(), strings.Join(used.GetUsedBy(), ", ")).With("secret", c.GetName())
 	}
 	for w := range t.webhooks.ascend("", "") {
 		if w.GetSecretRef() == c.GetName() && !c.GetForce() {
 			return refuse(FailedPrecondition, ReasonSecretInUse,
 				"secret %q signs the messages of webhook %q: let it refer to another one, or delete it with force",
 				c.GetName(), w.GetName()).
-				with("secret", c.GetName()).with("webhook", w.GetName())
+				With("secret", c.GetName()).With("webhook", w.GetName())
 		}
 	}
 	t.secrets.delete(c.GetName())

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -66,12 +67,12 @@ func (t *tx) ownSecrets(about subject, pools []string, scope string) *Error {
 		if ref, ok := strings.CutPrefix(name, clusterSecret); ok {
 			return outOfScope("cluster %q is not limited to your pools, and %s: "+
 				"register it with holdfast cluster-ref add %s --pool POOL",
-				ident(ref), scope, ident(ref)).with("secret", ident(name))
+				lex.Ident(ref), scope, lex.Ident(ref)).With("secret", lex.Ident(name))
 		}
 		return outOfScope("secret %q is not limited to your pools, and %s: "+
 			"use another secret, and keep the address of machines that refer to this one",
 			name, scope).
-			with("secret", name)
+			With("secret", name)
 	}
 	return nil
 }
@@ -86,7 +87,7 @@ func (t *tx) checkSecretPools(m *holdfastv1.Machine) *Error {
 			return refuse(FailedPrecondition, ReasonSecretPools,
 				"secret %q is for pool %s, and machine %q is in %s: "+
 					"let it refer to another one, or allow its pool in the secret",
-				name, strings.Join(pools, ", "), m.GetMachineId(), poolName(m.GetSpec().GetPool())).with("secret", name)
+				name, strings.Join(pools, ", "), m.GetMachineId(), poolName(m.GetSpec().GetPool())).With("secret", name)
 		}
 	}
 	return nil
@@ -103,7 +104,7 @@ func (t *tx) checkNarrowed(s *holdfastv1.Secret, was []string, exists bool) *Err
 				"machine %q in %s refers to secret %q, which would be for pool %s only: "+
 					"let it refer to another one first",
 				m.GetMachineId(), poolName(p), s.GetName(), strings.Join(s.GetPools(), ", ")).
-				with("secret", s.GetName()).with("machine_id", m.GetMachineId())
+				With("secret", s.GetName()).With("machine_id", m.GetMachineId())
 		}
 	}
 	return nil

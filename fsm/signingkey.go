@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -26,10 +27,10 @@ func (t *tx) putSigningKeys(c *internalv1.PutSigningKeys) *Error {
 	}
 	seen := map[string]bool{}
 	for _, k := range c.GetKeys() {
-		if !validName(k.GetKeyId(), 64) || seen[k.GetKeyId()] {
+		if !lex.ValidName(k.GetKeyId(), 64) || seen[k.GetKeyId()] {
 			return invalid("keys",
 				"key id %q is duplicate, or is not 1 to 64 letters, digits, '.', '_', '-' or ':'",
-				ident(k.GetKeyId()))
+				lex.Ident(k.GetKeyId()))
 		}
 		seen[k.GetKeyId()] = true
 		if len(k.GetSealed().GetCiphertext()) == 0 || len(k.GetPublicJwk()) == 0 || !k.GetCreatedAt().IsValid() {
@@ -42,7 +43,7 @@ func (t *tx) putSigningKeys(c *internalv1.PutSigningKeys) *Error {
 	}
 	if c.GetAfterKeyId() != newest {
 		return refuse(Aborted, ReasonSigningKeyMoved, "keys were made after key %q, but %q is the newest",
-			ident(c.GetAfterKeyId()), newest)
+			lex.Ident(c.GetAfterKeyId()), newest)
 	}
 	for _, k := range t.sortedKeys() {
 		t.signingKeys.delete(k.GetKeyId())

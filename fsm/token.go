@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -49,7 +50,7 @@ func tokenSchema() *schema[*internalv1.StoredToken] {
 func hashKey(sum []byte) string { return string(sum[:min(len(sum), hashPrefix)]) }
 
 func tokenNotFound(id string) *Error {
-	return refuse(NotFound, "TOKEN_NOT_FOUND", "token %q not found", id).with("token_id", id)
+	return refuse(NotFound, "TOKEN_NOT_FOUND", "token %q not found", id).With("token_id", id)
 }
 
 // ValidateToken returns the violations of a requested token, except for its id and its times.
@@ -58,7 +59,7 @@ func ValidateToken(tok *holdfastv1.Token) []FieldViolation {
 	add := func(field, format string, args ...any) {
 		bad = append(bad, FieldViolation{Field: "token." + field, Description: fmt.Sprintf(format, args...)})
 	}
-	if !validName(tok.GetName(), maxTokenName) {
+	if !lex.ValidName(tok.GetName(), maxTokenName) {
 		add("name", "%q is not 1 to %d letters, digits, '.', '_', '-' or ':'", tok.GetName(), maxTokenName)
 	}
 	if n := len(tok.GetComment()); n > maxNote {
@@ -87,32 +88,18 @@ func ValidateToken(tok *holdfastv1.Token) []FieldViolation {
 		add("pools", "must be empty for role AGENT: the machine's pool applies")
 	case role != holdfastv1.Role_AGENT && machine != "":
 		add("machine_id", "must be empty for role %s: only agents are bound to a machine", role)
-	case machine != "" && !validName(machine, 64):
+	case machine != "" && !lex.ValidName(machine, 64):
 		add("machine_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", machine)
 	}
 	if pools > maxTokenPools {
 		add("pools", "are %d, at most %d are allowed", pools, maxTokenPools)
 	}
 	for i, p := range tok.GetPools() {
-		if !printable(p, maxPoolName) {
+		if !lex.Printable(p, maxPoolName) {
 			add(fmt.Sprintf("pools[%d]", i), "%q is not 1 to %d visible characters", p, maxPoolName)
 		}
 	}
 	return bad
-}
-
-// printable reports whether a text has 1 to most bytes of visible ASCII. It must not contain
-// a comma, which separates names in certificates and on command lines.
-func printable(s string, most int) bool {
-	if s == "" || len(s) > most {
-		return false
-	}
-	for _, b := range []byte(s) {
-		if b <= ' ' || b > '~' || b == ',' {
-			return false
-		}
-	}
-	return true
 }
 
 // createToken stores a token. A cluster has only one bootstrap token, the first one.
@@ -146,7 +133,7 @@ func (t *tx) admitToken(s *internalv1.StoredToken) *Error {
 // checkToken is admitToken without the check of the caller's privileges.
 func (t *tx) checkToken(s *internalv1.StoredToken) *Error {
 	tok := s.GetToken()
-	if !validName(tok.GetTokenId(), 64) {
+	if !lex.ValidName(tok.GetTokenId(), 64) {
 		return invalid("token.token_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", tok.GetTokenId())
 	}
 	if len(s.GetSha256()) != sha256.Size {
@@ -199,7 +186,7 @@ func (t *tx) checkPrivilege(tok *holdfastv1.Token) *Error {
 
 func (t *tx) storeToken(s *internalv1.StoredToken) *holdfastv1.Token {
 	s = proto.CloneOf(s)
-	s.Token.CreatedAt, s.Token.RevokedAt, s.Token.CreatedBy = t.now, nil, clip(t.cmd.GetPrincipal(), maxAuditThing)
+	s.Token.CreatedAt, s.Token.RevokedAt, s.Token.CreatedBy = t.now, nil, lex.Clip(t.cmd.GetPrincipal(), maxAuditThing)
 	t.tokens.put(s)
 	return s.GetToken()
 }
@@ -249,12 +236,12 @@ func TokenGood(tok *holdfastv1.Token, now time.Time) *Error {
 	if tok.GetRevokedAt() != nil {
 		return refuse(Unauthenticated, ReasonTokenRevoked, "token %q was revoked: ask for another one",
 			tok.GetTokenId()).
-			with("token_id", tok.GetTokenId())
+			With("token_id", tok.GetTokenId())
 	}
 	if at := tok.GetExpiresAt(); at != nil && !now.Before(at.AsTime()) {
 		return refuse(Unauthenticated, ReasonTokenExpired, "token %q has expired at %s: ask for another one",
 			tok.GetTokenId(), at.AsTime().Format(time.RFC3339)).
-			with("token_id", tok.GetTokenId())
+			With("token_id", tok.GetTokenId())
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -21,7 +22,7 @@ func webhookSchema() *schema[*holdfastv1.Webhook] {
 }
 
 func webhookNotFound(name string) *Error {
-	return refuse(NotFound, "WEBHOOK_NOT_FOUND", "webhook %q not found", ident(name)).with("webhook", ident(name))
+	return refuse(NotFound, "WEBHOOK_NOT_FOUND", "webhook %q not found", lex.Ident(name)).With("webhook", lex.Ident(name))
 }
 
 // ValidateWebhook returns the violations of a requested webhook. The server checks its
@@ -31,13 +32,13 @@ func ValidateWebhook(w *holdfastv1.Webhook) []FieldViolation {
 	add := func(field, what string) {
 		bad = append(bad, FieldViolation{Field: "webhook." + field, Description: what})
 	}
-	if !validName(w.GetName(), 64) {
+	if !lex.ValidName(w.GetName(), 64) {
 		add("name", "has to be 1 to 64 letters, digits, '.', '_', '-'")
 	}
-	switch u, ok := parseURL(w.GetUrl()); {
-	case !ok || len(w.GetUrl()) > maxWebhookURL || !u.isWeb():
+	switch u, ok := lex.ParseURL(w.GetUrl()); {
+	case !ok || len(w.GetUrl()) > maxWebhookURL || !u.IsWeb():
 		add("url", "has to be an http or https URL of at most 2048 bytes")
-	case u.user:
+	case u.User:
 		add("url", "holds credentials: sign the messages with secret_ref instead")
 	}
 	if len(w.GetFilter()) > maxWebhookText {
@@ -57,7 +58,7 @@ func (t *tx) putWebhook(c *internalv1.PutWebhook) (*holdfastv1.Webhook, *Error) 
 	}
 	if ref := in.GetSecretRef(); ref != "" && !t.secrets.has(ref) {
 		return nil, refuse(FailedPrecondition, "SECRET_NOT_FOUND", "signing secret %q not found: store it first", ref).
-			with("secret", ref)
+			With("secret", ref)
 	}
 	w, exists := t.webhooks.get(in.GetName())
 	if !exists {
@@ -70,7 +71,7 @@ func (t *tx) putWebhook(c *internalv1.PutWebhook) (*holdfastv1.Webhook, *Error) 
 			Name:      in.GetName(),
 			Cursor:    t.meta.GetLastNews(),
 			CreatedAt: t.now,
-			CreatedBy: clip(t.cmd.GetPrincipal(), maxAuditThing),
+			CreatedBy: lex.Clip(t.cmd.GetPrincipal(), maxAuditThing),
 		}
 	}
 	had := proto.CloneOf(w)
@@ -105,7 +106,7 @@ func (t *tx) noteDelivery(c *internalv1.NoteDelivery) *Error {
 	if w.GetFailures() != c.GetFailures() {
 		w.TriedAt = t.now
 	}
-	w.Cursor, w.Failures, w.LastError = c.GetCursor(), c.GetFailures(), clip(c.GetLastError(), maxAuditThing)
+	w.Cursor, w.Failures, w.LastError = c.GetCursor(), c.GetFailures(), lex.Clip(c.GetLastError(), maxAuditThing)
 	w.Missed = max(w.GetMissed()+c.GetMissed(), c.GetMissedTotal())
 	t.webhooks.put(w)
 	return nil

@@ -1,4 +1,4 @@
-package fsm
+package lex
 
 import (
 	"net/netip"
@@ -6,36 +6,36 @@ import (
 	"unicode/utf8"
 )
 
-// weburl is the part of a URL that the record checks. Other programs open it.
-type weburl struct {
-	scheme   string // lower case
-	user     bool   // it has a user, and maybe a password
-	fragment bool
+// URL is the part of a URL that the record checks. Other programs open it.
+type URL struct {
+	Scheme   string // lower case
+	User     bool   // it has a user, and maybe a password
+	Fragment bool
 }
 
-// parseURL parses SCHEME://HOST[:PORT] and the rest. Apply does not use net/url, which
+// ParseURL parses SCHEME://HOST[:PORT] and the rest. Apply does not use net/url, which
 // refuses more with each release of Go: peers of two builds must accept the same URLs.
-// net/url accepts all that parseURL does (FuzzURL).
-func parseURL(s string) (weburl, bool) {
+// net/url accepts all that ParseURL does (FuzzURL).
+func ParseURL(s string) (URL, bool) {
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
-		return weburl{}, false
+		return URL{}, false
 	}
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok || !isScheme(scheme) {
-		return weburl{}, false
+		return URL{}, false
 	}
 	rest, fragment, _ := strings.Cut(rest, "#")
 	rest, _, _ = strings.Cut(rest, "?")
 	authority, path, _ := strings.Cut(rest, "/")
 	host := authority[strings.LastIndex(authority, "@")+1:]
 	if !isHostPort(host) || !percentEncoded(path) || !percentEncoded(fragment) {
-		return weburl{}, false
+		return URL{}, false
 	}
-	return weburl{scheme: lower(scheme), user: host != authority, fragment: fragment != ""}, true
+	return URL{Scheme: Lower(scheme), User: host != authority, Fragment: fragment != ""}, true
 }
 
-// isWeb reports whether the scheme is HTTP or HTTPS.
-func (u weburl) isWeb() bool { return u.scheme == "http" || u.scheme == "https" }
+// IsWeb reports whether the scheme is HTTP or HTTPS.
+func (u URL) IsWeb() bool { return u.Scheme == "http" || u.Scheme == "https" }
 
 func isScheme(s string) bool {
 	for i := range len(s) {
@@ -80,9 +80,9 @@ func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// lower converts the letters A to Z to lower case and no others. Which other letters have a
+// Lower converts the letters A to Z to lower case and no others. Which other letters have a
 // lower case depends on the release of Go.
-func lower(s string) string {
+func Lower(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' {
 			r += 'a' - 'A'

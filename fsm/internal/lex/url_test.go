@@ -1,4 +1,4 @@
-package fsm
+package lex
 
 import (
 	"net/url"
@@ -48,32 +48,32 @@ var urls = map[string]bool{
 
 func TestURL(t *testing.T) {
 	for s, want := range urls {
-		if _, got := parseURL(s); got != want {
+		if _, got := ParseURL(s); got != want {
 			t.Errorf("%q: got %v, want %v", s, got, want)
 		}
 	}
-	u, _ := parseURL("HTTPS://joe@e.example#x")
-	if want := (weburl{scheme: "https", user: true, fragment: true}); u != want {
+	u, _ := ParseURL("HTTPS://joe@e.example#x")
+	if want := (URL{Scheme: "https", User: true, Fragment: true}); u != want {
 		t.Errorf("got %+v, want %+v", u, want)
 	}
 }
 
-// FuzzURL compares parseURL with the parsers of programs that open URLs.
+// FuzzURL compares ParseURL with the parsers of programs that open URLs.
 func FuzzURL(f *testing.F) {
 	for s := range urls {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		got, ok := parseURL(s)
-		if !ok || got.user { // URLs with a user are never opened
+		got, ok := ParseURL(s)
+		if !ok || got.User { // URLs with a user are never opened
 			return
 		}
 		u, err := url.Parse(s)
 		switch {
 		case err != nil:
 			t.Fatalf("%q is taken, and nobody can open it: %v", s, err)
-		case u.Scheme != got.scheme || u.Host == "" || u.Hostname() == "" || u.User != nil ||
-			(u.Fragment != "") != got.fragment:
+		case u.Scheme != got.Scheme || u.Host == "" || u.Hostname() == "" || u.User != nil ||
+			(u.Fragment != "") != got.Fragment:
 			t.Fatalf("%q is read as %+v, and by others as %+v", s, got, u)
 		}
 	})
@@ -82,7 +82,7 @@ func FuzzURL(f *testing.F) {
 func TestLower(t *testing.T) {
 	for _, s := range []string{"", "aBc-9", "ÄÖ Z", "\xffA"} {
 		want := strings.NewReplacer("B", "b", "Z", "z", "A", "a").Replace(s)
-		if got := lower(strings.ToValidUTF8(s, "?")); got != strings.ToValidUTF8(want, "?") {
+		if got := Lower(strings.ToValidUTF8(s, "?")); got != strings.ToValidUTF8(want, "?") {
 			t.Errorf("%q: got %q, want %q", s, got, want)
 		}
 	}

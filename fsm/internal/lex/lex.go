@@ -1,0 +1,93 @@
+// Package lex checks and normalizes the texts of commands: names, MAC addresses and URLs. Its
+// results depend on the text alone, and are the same with every release of Go. It must not
+// know a rule of the record.
+package lex
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// First returns the first value that is not empty, or "".
+func First(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// Clip truncates a text to at most most bytes, at a rune boundary.
+func Clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	const dots = "…"
+	cut := most - len(dots)
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + dots
+}
+
+// SingleLine reports whether a text has no control characters, so that it can be written into
+// line-based scripts.
+func SingleLine(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+}
+
+// ValidName reports whether a text is 1 to most letters, digits, '.', '_', '-' or ':'.
+func ValidName(s string, most int) bool {
+	if s == "" || len(s) > most {
+		return false
+	}
+	for _, r := range s {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune("._-:", r):
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// MAC returns a MAC address in lower case and with colons. It accepts six bytes in hex,
+// separated by colons, dashes, dots or nothing.
+func MAC(s string) (string, bool) {
+	hex := Lower(strings.NewReplacer(":", "", "-", "", ".", "").Replace(strings.TrimSpace(s)))
+	if len(hex) != 12 || strings.Trim(hex, "0123456789abcdef") != "" {
+		return "", false
+	}
+	var b strings.Builder
+	for i := 0; i < 12; i += 2 {
+		if i > 0 {
+			b.WriteByte(':')
+		}
+		b.WriteString(hex[i : i+2])
+	}
+	return b.String(), true
+}
+
+// Ident returns an id if it is valid, or else "?". An invalid id may be anything, even a
+// token in the wrong place, and audit events must not contain it.
+func Ident(id string) string {
+	if len(id) <= 64 && ValidName(strings.ReplaceAll(id, "/", "."), 64) {
+		return id
+	}
+	return "?"
+}
+
+// Printable reports whether a text has 1 to most bytes of visible ASCII. It must not contain
+// a comma, which separates names in certificates and on command lines.
+func Printable(s string, most int) bool {
+	if s == "" || len(s) > most {
+		return false
+	}
+	for _, b := range []byte(s) {
+		if b <= ' ' || b > '~' || b == ',' {
+			return false
+		}
+	}
+	return true
+}
