@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -39,11 +40,11 @@ func (t *tx) moveAgent(m *holdfastv1.Machine, to holdfastv1.Agent_State, by, com
 	}
 	switch to {
 	case holdfastv1.Agent_READY:
-		t.setCondition(m, condAgentReady, true, agentKeepalive)
+		t.setCondition(m, lifecycle.AgentReady, true, agentKeepalive)
 	case holdfastv1.Agent_REGISTERED:
-		t.setCondition(m, condAgentReady, false, agentRegistered)
+		t.setCondition(m, lifecycle.AgentReady, false, agentRegistered)
 	case holdfastv1.Agent_EXPIRED:
-		t.observe(m, &holdfastv1.Condition{Type: condAgentReady, Reason: agentExpired})
+		t.observe(m, &holdfastv1.Condition{Type: lifecycle.AgentReady, Reason: agentExpired})
 	}
 }
 
@@ -243,7 +244,7 @@ func (s *state) whole(m *holdfastv1.Machine) *holdfastv1.Machine {
 			a.LastKeepalive = firstTime(lastKeepalive(l), a.GetLastKeepalive())
 		}
 	}
-	return derive(m, s.meta.GetNow())
+	return lifecycle.Derive(m, s.meta.GetNow())
 }
 
 // lastKeepalive returns the time of the last heartbeat, or nil if there was none since the

@@ -7,24 +7,15 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
-)
-
-// The conditions that the FSM sets or reads itself (docs/concepts.md).
-const (
-	condProvisioned       = "Provisioned"
-	condInCluster         = "InCustomerCluster"
-	condDrained           = "Drained"
-	condDegraded          = "Degraded"
-	condNeedsIntervention = "NeedsIntervention"
-	condAgentReady        = "AgentReady" // the agent of the machine sends heartbeats
 )
 
 // setCondition sets a condition as a consequence of a command. It does not add a false
 // condition that was never set.
 func (t *tx) setCondition(m *holdfastv1.Machine, kind string, status bool, reason string) {
-	if c := condition(m, kind); c == nil && !status {
+	if c := lifecycle.Condition(m, kind); c == nil && !status {
 		return // nothing to revoke
 	}
 	t.observe(m, &holdfastv1.Condition{Type: kind, Status: status, Reason: reason, ObservedAt: t.now})
@@ -34,7 +25,7 @@ func (t *tx) setCondition(m *holdfastv1.Machine, kind string, status bool, reaso
 // if the status does. An unknown condition keeps its last known status, so that derived state
 // does not flip because of a failed poll.
 func (t *tx) observe(m *holdfastv1.Machine, seen *holdfastv1.Condition) {
-	c := condition(m, seen.GetType())
+	c := lifecycle.Condition(m, seen.GetType())
 	first := c == nil
 	if first {
 		c = &holdfastv1.Condition{Type: seen.GetType(), LastTransition: t.now}
@@ -54,7 +45,7 @@ func (t *tx) observe(m *holdfastv1.Machine, seen *holdfastv1.Condition) {
 	}
 	if next.GetStatus() != c.GetStatus() || next.GetUnknown() != c.GetUnknown() && !first {
 		t.addHistory(m, &holdfastv1.HistoryEntry{
-			Facet: "condition", From: conditionText(c), To: conditionText(next), TriggeredBy: "system",
+			Facet: "condition", From: lifecycle.ConditionText(c), To: lifecycle.ConditionText(next), TriggeredBy: "system",
 		})
 	}
 	if next.GetUnknown() {
@@ -67,49 +58,6 @@ func (t *tx) observe(m *holdfastv1.Machine, seen *holdfastv1.Condition) {
 	proto.Merge(c, next)
 }
 
-func conditionText(c *holdfastv1.Condition) string {
-	text := c.GetType() + "=" + ConditionStatus(c)
-	if c.GetReason() != "" {
-		text += " (" + c.GetReason() + ")"
-	}
-	return text
-}
-
-// ConditionStatus returns the status of a condition as text: true, false or unknown.
-func ConditionStatus(c *holdfastv1.Condition) string {
-	switch {
-	case c.GetUnknown():
-		return "unknown"
-	case c.GetStatus():
-		return "true"
-	}
-	return "false"
-}
-
-// Stale is the reason of conditions that were not observed in time.
-const Stale = "Stale"
-
-// expireConditions marks conditions as unknown that should have been observed again by now.
-// It uses the record's clock, so every peer computes the same.
-func expireConditions(m *holdfastv1.Machine, now *timestamppb.Timestamp) {
-	for _, c := range m.GetStatus().GetConditions() {
-		if until := c.GetFreshUntil(); !c.GetUnknown() && until != nil && older(until, now) {
-			c.Message = strings.TrimSpace("it was " + ConditionStatus(c) + " (" + c.GetReason() +
-				") when it was last seen")
-			c.Unknown, c.UnknownSince, c.Reason = true, until, Stale
-		}
-	}
-}
-
-func condition(m *holdfastv1.Machine, kind string) *holdfastv1.Condition {
-	for _, c := range m.GetStatus().GetConditions() {
-		if c.GetType() == kind {
-			return c
-		}
-	}
-	return nil
-}
-
 // observeConditions records the observations of the monitor. It skips deleted machines, and
 // observations older than the recorded ones, because a run may have observed more since.
 func (t *tx) observeConditions(c *internalv1.ObserveConditions) *Error {
@@ -120,15 +68,15 @@ func (t *tx) observeConditions(c *internalv1.ObserveConditions) *Error {
 		}
 		changed := false
 		for _, cond := range seen.GetConditions() {
-			if !seenFromOutside(m, cond) {
+			if !lifecycle.Observable(m, cond) {
 				continue
 			}
 			if t.has(Level2) {
 				t.date(cond)
 			}
-			known := condition(m, cond.GetType())
-			if known == nil || t.has(Level2) && older(t.now, known.GetObservedAt()) ||
-				!older(cond.GetObservedAt(), known.GetObservedAt()) {
+			known := lifecycle.Condition(m, cond.GetType())
+			if known == nil || t.has(Level2) && lifecycle.Before(t.now, known.GetObservedAt()) ||
+				!lifecycle.Before(cond.GetObservedAt(), known.GetObservedAt()) {
 				t.observe(m, cond)
 				changed = true
 			}
@@ -157,18 +105,3 @@ func (t *tx) date(c *holdfastv1.Condition) {
 	}
 	c.ObservedAt = timestamppb.New(at)
 }
-
-// seenFromOutside reports whether a poll may set a condition. Runs and operators set
-// NeedsIntervention, leases set AgentReady, and the run that drains sets Drained. During an
-// active run, only the run sets Provisioned.
-func seenFromOutside(m *holdfastv1.Machine, c *holdfastv1.Condition) bool {
-	switch c.GetType() {
-	case "", condNeedsIntervention, condAgentReady, condDrained:
-		return false
-	case condProvisioned:
-		return condition(m, condProvisioned) != nil && m.GetStatus().GetActiveRunId() == ""
-	}
-	return true
-}
-
-func older(a, b *timestamppb.Timestamp) bool { return a.AsTime().Before(b.AsTime()) }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -55,12 +56,12 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 		// The leader started this run, and it did not affect the machine's workload, so the
 		// phase stays. But the machine needs an operator.
 		t.observe(m, &holdfastv1.Condition{
-			Type: condNeedsIntervention, Status: true, Reason: interventionReason(failure),
+			Type: lifecycle.NeedsIntervention, Status: true, Reason: interventionReason(failure),
 		})
 		t.movePhase(m, run.GetMachinePhaseBefore(), c)
 	case phase == holdfastv1.Run_FAILED:
 		t.observe(m, &holdfastv1.Condition{
-			Type: condNeedsIntervention, Status: true, Reason: interventionReason(failure),
+			Type: lifecycle.NeedsIntervention, Status: true, Reason: interventionReason(failure),
 		})
 		if c.node = nodeAfterFailure(m, run); c.node == holdfastv1.Node_INSTALL_FAILED {
 			c.metadata = map[string]string{"error": failure.GetMessage(), "attempt": fmt.Sprint(failure.GetAttempt())}
@@ -72,8 +73,8 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 	default:
 		// An operator canceled it, so no intervention is needed. One that an earlier failure
 		// asked for stays.
-		if !condition(m, condNeedsIntervention).GetStatus() {
-			t.observe(m, &holdfastv1.Condition{Type: condNeedsIntervention, Reason: "Canceled"})
+		if !lifecycle.Condition(m, lifecycle.NeedsIntervention).GetStatus() {
+			t.observe(m, &holdfastv1.Condition{Type: lifecycle.NeedsIntervention, Reason: "Canceled"})
 		}
 		if m.GetStatus().GetNodeState() == holdfastv1.Node_INSTALLING && installed(run) {
 			c.node = holdfastv1.Node_INSTALLED
@@ -95,18 +96,18 @@ func (t *tx) noteProved(m *holdfastv1.Machine, run *holdfastv1.Run) {
 		case Drains(s) && t.has(Level2) && Skipped(s): // at level 1 no step is skipped
 		case Drains(s):
 			t.observe(m, &holdfastv1.Condition{
-				Type: condDrained, Status: true, Reason: "Drained", Message: "by step " + s.GetName(),
+				Type: lifecycle.Drained, Status: true, Reason: "Drained", Message: "by step " + s.GetName(),
 			})
 		case s.GetName() == "uncordon-node":
-			t.setCondition(m, condDrained, false, "Uncordoned")
+			t.setCondition(m, lifecycle.Drained, false, "Uncordoned")
 		case s.GetKind() == "repave":
-			t.setCondition(m, condDrained, false, "Repaved")
-			t.setCondition(m, condInCluster, false, "Repaved")
+			t.setCondition(m, lifecycle.Drained, false, "Repaved")
+			t.setCondition(m, lifecycle.InCluster, false, "Repaved")
 			m.Status.ClusterRef = ""
-			t.observe(m, &holdfastv1.Condition{Type: condProvisioned, Status: true, Reason: "Repaved"})
+			t.observe(m, &holdfastv1.Condition{Type: lifecycle.Provisioned, Status: true, Reason: "Repaved"})
 		case s.GetKind() == "join": // workloads may arrive now, even before the node is verified
-			t.setCondition(m, condDrained, false, "Joined")
-			t.observe(m, &holdfastv1.Condition{Type: condInCluster, Status: true, Reason: "Joined"})
+			t.setCondition(m, lifecycle.Drained, false, "Joined")
+			t.observe(m, &holdfastv1.Condition{Type: lifecycle.InCluster, Status: true, Reason: "Joined"})
 			if t.has(Level2) {
 				m.Status.ClusterRef = t.clusterOf(m, run, s)
 			}
@@ -199,13 +200,13 @@ func (t *tx) runSucceeded(m *holdfastv1.Machine, run *holdfastv1.Run, c change) 
 	}
 	if done["rma"] || run.GetType() == "RMA" {
 		phase = holdfastv1.MachineStatus_RMA
-		t.setCondition(m, condInCluster, false, "RMA")
+		t.setCondition(m, lifecycle.InCluster, false, "RMA")
 		m.Status.ClusterRef = ""
 	}
 	if !t.has(Level2) || m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALL_FAILED || done["repave"] ||
 		phase != holdfastv1.MachineStatus_MAINTENANCE {
 		// The disk of a failed install is unchanged, so the condition stays.
-		t.setCondition(m, condNeedsIntervention, false, "RunSucceeded")
+		t.setCondition(m, lifecycle.NeedsIntervention, false, "RunSucceeded")
 	}
 	t.movePhase(m, phase, c)
 }

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -50,7 +51,7 @@ func (t *tx) heardInstall(run *holdfastv1.Run) {
 	limit, ok := t.lease(internalv1.LeaseRef_INSTALL, limitOf(run.GetRunId()))
 	if !ok {
 		limit = t.grantLease(internalv1.LeaseRef_INSTALL, limitOf(run.GetRunId()),
-			max(installLimit, maxInstallAttempts*quiet).Milliseconds())
+			max(installLimit, lifecycle.MaxInstallAttempts*quiet).Milliseconds())
 	}
 	ends := limit.GetGrantedAt().AsTime().Add(time.Duration(limit.GetTtlMs()) * time.Millisecond)
 	if silent := t.now.AsTime().Add(time.Duration(l.GetTtlMs()) * time.Millisecond); silent.Before(ends) {

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -49,7 +50,7 @@ func indexMachine(m *holdfastv1.Machine, add func(index int, key string)) {
 	if m.GetAgent().GetTokenId() != "" {
 		add(machinesEnrolled, m.GetMachineId())
 	}
-	if passing(m) {
+	if lifecycle.Passing(m) {
 		add(machinesPassing, orderedTime(m.GetNode().GetStateChangedAt(), m.GetMachineId()))
 	}
 }
@@ -220,11 +221,11 @@ func (t *tx) setMachinePhase(c *internalv1.SetMachinePhase) (*holdfastv1.Machine
 	if from == to {
 		return t.whole(m), nil
 	}
-	if err := checkManualPhase(m.GetMachineId(), from, to); err != nil {
+	if err := lifecycle.CheckPhase(m.GetMachineId(), from, to); err != nil {
 		return nil, err
 	}
 	if to == holdfastv1.MachineStatus_READY || to == holdfastv1.MachineStatus_IN_SERVICE {
-		t.setCondition(m, condNeedsIntervention, false, "Cleared")
+		t.setCondition(m, lifecycle.NeedsIntervention, false, "Cleared")
 	}
 	t.movePhase(m, to, change{by: "operator", comment: c.GetComment()})
 	t.putMachine(m)

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -12,8 +13,8 @@ const labelPath = "labels."
 // telling contains the conditions that operators search for, with the status that few
 // machines have. InCustomerCluster decides the effective state.
 var telling = map[string]string{
-	condDegraded: "true", condNeedsIntervention: "true", condInCluster: "true",
-	"Reachable": "false", "BMCReachable": "false", condAgentReady: "false",
+	lifecycle.Degraded: "true", lifecycle.NeedsIntervention: "true", lifecycle.InCluster: "true",
+	"Reachable": "false", "BMCReachable": "false", lifecycle.AgentReady: "false",
 }
 
 // machineFacets visits the facets of a machine: all labels, and those of MachineFacet.

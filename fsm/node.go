@@ -12,14 +12,15 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // The reasons from which the node API derives its errors.
 const (
-	ReasonNodeTransition  = "NODE_TRANSITION"  // not in the table of transitions
-	ReasonInstallAttempts = "INSTALL_ATTEMPTS" // the retry limit is reached; force resets it
+	ReasonNodeTransition  = lifecycle.ReasonTransition      // not in the table of transitions
+	ReasonInstallAttempts = lifecycle.ReasonInstallAttempts // the retry limit is reached; force resets it
 	ReasonNodeNotFound    = "NODE_NOT_FOUND"
 	// The limit of discovered machines that wait for approval is reached.
 	ReasonDiscoveryFull = "DISCOVERY_FULL"
@@ -348,15 +349,6 @@ func (t *tx) reportNode(c *internalv1.ReportNode) (*holdfastv1.Machine, *Error) 
 func (t *tx) beginsInstall(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequest) bool {
 	return r.GetInstallationStatus() == "started" && m.GetStatus().GetNodeState() == holdfastv1.Node_PENDING &&
 		m.GetStatus().GetActiveRunId() == ""
-}
-
-// passing reports whether a machine's node is in a transient state.
-func passing(m *holdfastv1.Machine) bool {
-	switch m.GetStatus().GetNodeState() {
-	case holdfastv1.Node_INSTALLING, holdfastv1.Node_DEPROVISIONING, holdfastv1.Node_MIGRATING:
-		return true
-	}
-	return false
 }
 
 // MachineByMAC returns the machine with a MAC address, in any notation.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -60,7 +61,7 @@ func (t *tx) beginObserved(m *holdfastv1.Machine, runID, why string) *holdfastv1
 				Kind:       "repave",
 				State:      holdfastv1.StepStatus_RUNNING,
 				StartedAt:  t.now,
-				MaxRetries: maxInstallAttempts - 1,
+				MaxRetries: lifecycle.MaxInstallAttempts - 1,
 				Attempts:   []*holdfastv1.Attempt{t.observedAttempt(1)},
 			},
 		},
@@ -140,12 +141,12 @@ func (t *tx) observedStrike(m *holdfastv1.Machine, run *holdfastv1.Run, why stri
 	t.putMachine(m)
 	a.Outcome, a.FinishedAt, a.Error = holdfastv1.Attempt_FAILED, t.now, why
 	step.Message = why
-	msg := fmt.Sprintf("install attempt %d of %d failed: %s", a.GetNumber(), maxInstallAttempts, why)
+	msg := fmt.Sprintf("install attempt %d of %d failed: %s", a.GetNumber(), lifecycle.MaxInstallAttempts, why)
 	t.sayObserved(run, msg)
 	step.Attempts = append(step.GetAttempts(), t.observedAttempt(a.GetNumber()+1))
 	step.RetryCount = a.GetNumber()
 	run.WaitingFor = fmt.Sprintf("the installer to try again: %d of %d attempts failed",
-		a.GetNumber(), maxInstallAttempts)
+		a.GetNumber(), lifecycle.MaxInstallAttempts)
 	run.WaitingSince = t.now
 	t.putRun(run, msg)
 	return t.again(m)

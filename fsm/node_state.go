@@ -2,89 +2,12 @@ package fsm
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
-
-// maxInstallAttempts is the number of consecutive failed installs after which a node needs an
-// operator.
-const maxInstallAttempts = 3
-
-// nodeTransitions returns the states that may follow a state. Any node may be retired, and
-// retired is final.
-func nodeTransitions(from holdfastv1.Node_State) []holdfastv1.Node_State {
-	var next []holdfastv1.Node_State
-	switch from {
-	case holdfastv1.Node_DISCOVERED, holdfastv1.Node_INSTALL_FAILED, holdfastv1.Node_REPROVISION:
-		next = []holdfastv1.Node_State{holdfastv1.Node_PENDING}
-	case holdfastv1.Node_PENDING:
-		next = []holdfastv1.Node_State{holdfastv1.Node_INSTALLING}
-	case holdfastv1.Node_INSTALLING:
-		next = []holdfastv1.Node_State{holdfastv1.Node_INSTALLED, holdfastv1.Node_INSTALL_FAILED}
-	case holdfastv1.Node_INSTALLED, holdfastv1.Node_MIGRATING:
-		next = []holdfastv1.Node_State{holdfastv1.Node_ACTIVE}
-	case holdfastv1.Node_ACTIVE:
-		next = []holdfastv1.Node_State{
-			holdfastv1.Node_REPROVISION, holdfastv1.Node_DEPROVISIONING, holdfastv1.Node_MIGRATING,
-		}
-	case holdfastv1.Node_RETIRED:
-		return nil
-	}
-	return append(next, holdfastv1.Node_RETIRED)
-}
-
-// NodeStateName returns a state in the lower case of the node API.
-func NodeStateName(s holdfastv1.Node_State) string { return strings.ToLower(s.String()) }
-
-// checkNodeTransition refuses transitions that are not in the table. The error texts are
-// specified by the node API.
-func checkNodeTransition(m *holdfastv1.Machine, to holdfastv1.Node_State, force bool) *Error {
-	from := m.GetStatus().GetNodeState()
-	allowed := nodeTransitions(from)
-	if !slices.Contains(allowed, to) {
-		names := make([]string, 0, len(allowed))
-		for _, s := range allowed {
-			names = append(names, "'"+NodeStateName(s)+"'")
-		}
-		return refuse(FailedPrecondition, ReasonNodeTransition,
-			"Invalid state transition from '%s' to '%s'. Valid transitions: [%s]",
-			NodeStateName(from), NodeStateName(to), strings.Join(names, ", ")).With("machine_id", m.GetMachineId())
-	}
-	if from == holdfastv1.Node_INSTALL_FAILED && to == holdfastv1.Node_PENDING && !force &&
-		m.GetNode().GetInstallAttempts() >= maxInstallAttempts {
-		return refuse(FailedPrecondition, ReasonInstallAttempts,
-			"Max install attempts (%d) exceeded. Use force=true to reset and retry.", maxInstallAttempts).
-			With("machine_id", m.GetMachineId())
-	}
-	return nil
-}
-
-// phaseOf returns the phase that goes with a new node state, so that the two cannot
-// contradict each other (docs/concepts.md). It does not handle INSTALLING and INSTALL_FAILED,
-// because runs move machines there.
-func phaseOf(to holdfastv1.Node_State, m *holdfastv1.Machine) holdfastv1.MachineStatus_Phase {
-	from, phase := m.GetStatus().GetNodeState(), m.GetStatus().GetPhase()
-	switch to {
-	case holdfastv1.Node_ACTIVE:
-		return holdfastv1.MachineStatus_IN_SERVICE
-	case holdfastv1.Node_RETIRED:
-		return holdfastv1.MachineStatus_RETIRED
-	case holdfastv1.Node_DEPROVISIONING, holdfastv1.Node_MIGRATING: // operators are working on it
-		return holdfastv1.MachineStatus_MAINTENANCE
-	case holdfastv1.Node_PENDING:
-		if from == holdfastv1.Node_INSTALL_FAILED || phase == holdfastv1.MachineStatus_FACTORY_READY {
-			return holdfastv1.MachineStatus_READY
-		}
-	}
-	if phase == holdfastv1.MachineStatus_IN_SERVICE {
-		return holdfastv1.MachineStatus_READY
-	}
-	return phase
-}
 
 // moveNode moves the node facet, with one history entry. It resets the install counters where
 // the node state machine requires it.
@@ -95,7 +18,7 @@ func (t *tx) moveNode(m *holdfastv1.Machine, to holdfastv1.Node_State, c change)
 		return
 	}
 	if t.has(Level2) {
-		for _, over := range nodeRoute(from, to) {
+		for _, over := range lifecycle.NodeRoute(from, to) {
 			t.moveNode(m, over, routed(c, over))
 		}
 		from = s.GetNodeState()
@@ -195,7 +118,7 @@ func (t *tx) transitionNode(c *internalv1.TransitionNode) (*holdfastv1.Machine, 
 	if !ok {
 		return nil, nodeNotFound(c.GetId())
 	}
-	if err := checkNodeTransition(m, c.GetState(), c.GetForce()); err != nil {
+	if err := lifecycle.CheckNode(m, c.GetState(), c.GetForce()); err != nil {
 		return nil, err
 	}
 	run, err := t.observedRun(m)
@@ -216,12 +139,12 @@ func (t *tx) transitionNode(c *internalv1.TransitionNode) (*holdfastv1.Machine, 
 		m = t.observedFailed(m, run, lex.First(comment, "an operator says that the install has failed"))
 	default:
 		if run != nil {
-			m = t.observedCanceled(m, run, fmt.Sprintf("the node was moved to %s", NodeStateName(c.GetState())))
+			m = t.observedCanceled(m, run, fmt.Sprintf("the node was moved to %s", lifecycle.NodeStateName(c.GetState())))
 		}
-		phase := phaseOf(c.GetState(), m)
+		phase := lifecycle.PhaseOf(c.GetState(), m)
 		if phase != m.GetStatus().GetPhase() &&
 			(phase == holdfastv1.MachineStatus_READY || phase == holdfastv1.MachineStatus_IN_SERVICE) {
-			t.setCondition(m, condNeedsIntervention, false, "Cleared")
+			t.setCondition(m, lifecycle.NeedsIntervention, false, "Cleared")
 		}
 		t.movePhase(m, phase, change{by: byOperator, comment: comment, node: c.GetState()})
 	}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -161,8 +162,8 @@ func FuzzGlance(f *testing.F) {
 	for _, state := range holdfastv1.Node_State_value {
 		raw, err := proto.Marshal(&holdfastv1.Machine{MachineId: "m",
 			Status: &holdfastv1.MachineStatus{NodeState: holdfastv1.Node_State(state), AgentState: holdfastv1.Agent_READY,
-				Conditions: []*holdfastv1.Condition{{Type: condDegraded, Status: true}, {Type: "Reachable"},
-					{Type: condInCluster}}}, Spec: &holdfastv1.MachineSpec{Pool: "p"},
+				Conditions: []*holdfastv1.Condition{{Type: lifecycle.Degraded, Status: true}, {Type: "Reachable"},
+					{Type: lifecycle.InCluster}}}, Spec: &holdfastv1.MachineSpec{Pool: "p"},
 			Node: &holdfastv1.NodeRecord{StateChangedAt: &timestamppb.Timestamp{Seconds: 1e9, Nanos: 5}}})
 		if err != nil {
 			f.Fatal(err)

@@ -1,53 +1,9 @@
 package fsm
 
 import (
-	"slices"
-	"strings"
-
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
-
-// manualPhases returns the phases to which operators may move a machine. Only runs enter and
-// leave PROVISIONING, and RETIRED is final (docs/clients.md, 002 and 004).
-func manualPhases(from holdfastv1.MachineStatus_Phase) []holdfastv1.MachineStatus_Phase {
-	const (
-		ready       = holdfastv1.MachineStatus_READY
-		inService   = holdfastv1.MachineStatus_IN_SERVICE
-		maintenance = holdfastv1.MachineStatus_MAINTENANCE
-		rma         = holdfastv1.MachineStatus_RMA
-		retired     = holdfastv1.MachineStatus_RETIRED
-	)
-	switch from {
-	case holdfastv1.MachineStatus_FACTORY_READY:
-		return []holdfastv1.MachineStatus_Phase{ready, inService, maintenance, rma, retired}
-	case ready:
-		return []holdfastv1.MachineStatus_Phase{inService, maintenance, rma, retired}
-	case inService:
-		return []holdfastv1.MachineStatus_Phase{ready, maintenance, rma, retired}
-	case maintenance:
-		return []holdfastv1.MachineStatus_Phase{ready, inService, rma, retired}
-	case rma:
-		return []holdfastv1.MachineStatus_Phase{ready, maintenance, retired}
-	}
-	return nil
-}
-
-func checkManualPhase(id string, from, to holdfastv1.MachineStatus_Phase) *Error {
-	allowed := manualPhases(from)
-	if slices.Contains(allowed, to) {
-		return nil
-	}
-	names := make([]string, 0, len(allowed))
-	for _, p := range allowed {
-		names = append(names, p.String())
-	}
-	next := "nothing"
-	if len(names) > 0 {
-		next = strings.Join(names, ", ")
-	}
-	return refuse(FailedPrecondition, "PHASE_TRANSITION",
-		"machine %q cannot be moved by hand from %s to %s; from there it can go to: %s", id, from, to, next)
-}
 
 // change is the origin of a transition and the reason.
 type change struct {
@@ -74,33 +30,10 @@ func (t *tx) movePhase(m *holdfastv1.Machine, to holdfastv1.MachineStatus_Phase,
 	}
 	node := c.node
 	if node == holdfastv1.Node_NODE_STATE_UNSPECIFIED {
-		node = nodeAt(to, s.GetNodeState())
-		if t.has(Level2) && to == holdfastv1.MachineStatus_PROVISIONING && stays(s.GetNodeState()) {
+		node = lifecycle.NodeAt(to, s.GetNodeState())
+		if t.has(Level2) && to == holdfastv1.MachineStatus_PROVISIONING && lifecycle.KeepsNode(s.GetNodeState()) {
 			node = s.GetNodeState() // the run installs nothing
 		}
 	}
 	t.moveNode(m, node, c)
-}
-
-// stays reports whether a node keeps its state during a run that installs nothing.
-func stays(node holdfastv1.Node_State) bool {
-	return node == holdfastv1.Node_ACTIVE || node == holdfastv1.Node_INSTALL_FAILED
-}
-
-// nodeAt returns the node state that goes with a phase. Active requires IN_SERVICE, retired
-// RETIRED, installing PROVISIONING and install_failed MAINTENANCE. Other states are
-// unchanged.
-func nodeAt(phase holdfastv1.MachineStatus_Phase, node holdfastv1.Node_State) holdfastv1.Node_State {
-	switch {
-	case phase == holdfastv1.MachineStatus_IN_SERVICE:
-		return holdfastv1.Node_ACTIVE
-	case phase == holdfastv1.MachineStatus_RETIRED:
-		return holdfastv1.Node_RETIRED
-	case node == holdfastv1.Node_ACTIVE:
-		return holdfastv1.Node_INSTALLED
-	case node == holdfastv1.Node_INSTALLING && phase != holdfastv1.MachineStatus_PROVISIONING,
-		node == holdfastv1.Node_INSTALL_FAILED && phase != holdfastv1.MachineStatus_MAINTENANCE:
-		return holdfastv1.Node_PENDING
-	}
-	return node
 }

@@ -7,6 +7,7 @@ import (
 	"weak"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -225,7 +226,7 @@ func (t *tx) abandoned(run *holdfastv1.Run, at string) {
 		})
 	}
 	t.observe(m, &holdfastv1.Condition{
-		Type:   condNeedsIntervention,
+		Type:   lifecycle.NeedsIntervention,
 		Status: true,
 		Reason: fmt.Sprintf("Restored: run %s (%s) was active when the snapshot of %s was restored",
 			run.GetRunId(), run.GetType(), at),

@@ -1,4 +1,4 @@
-package fsm
+package lifecycle
 
 import (
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -6,15 +6,15 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// derive sets the fields that are computed on read (docs/concepts.md), at a time of the
+// Derive sets the fields that are computed on read (docs/concepts.md), at a time of the
 // record's clock.
-func derive(m *holdfastv1.Machine, now *timestamppb.Timestamp) *holdfastv1.Machine {
+func Derive(m *holdfastv1.Machine, now *timestamppb.Timestamp) *holdfastv1.Machine {
 	s := m.GetStatus()
-	expireConditions(m, now)
+	expire(m, now)
 	s.EffectiveState = effectiveState(m)
 	s.Banners = nil
-	for _, kind := range []string{condNeedsIntervention, condDegraded} {
-		if c := condition(m, kind); c.GetStatus() {
+	for _, kind := range []string{NeedsIntervention, Degraded} {
+		if c := Condition(m, kind); c.GetStatus() {
 			s.Banners = append(s.Banners, banner(c))
 		}
 	}
@@ -34,7 +34,7 @@ func effectiveState(m *holdfastv1.Machine) holdfastv1.EffectiveState_Value {
 		return holdfastv1.EffectiveState_RETIRED
 	case s.GetPhase() == holdfastv1.MachineStatus_MAINTENANCE:
 		return holdfastv1.EffectiveState_MAINTENANCE
-	case condition(m, condInCluster).GetStatus():
+	case Condition(m, InCluster).GetStatus():
 		return holdfastv1.EffectiveState_IN_SERVICE
 	case s.GetPhase() == holdfastv1.MachineStatus_FACTORY_READY:
 		return holdfastv1.EffectiveState_FACTORY_READY

@@ -1,4 +1,4 @@
-package fsm
+package lifecycle
 
 import (
 	"fmt"
@@ -37,7 +37,7 @@ func TestEffectiveState(t *testing.T) {
 					default:
 						want = "READY"
 					}
-					got := derive(m, nil).GetStatus()
+					got := Derive(m, nil).GetStatus()
 					if got.GetEffectiveState().String() != want || got.GetBanners() != nil {
 						t.Errorf("phase %s, run %q, in cluster %s: got %s with banners %v, want %s and none", phase, run, inCluster,
 							got.GetEffectiveState(), got.GetBanners(), want)
@@ -73,7 +73,7 @@ func TestBanners(t *testing.T) {
 				if s, ok := text[degraded]; ok {
 					want = append(want, "Degraded"+s)
 				}
-				if diff := cmp.Diff(want, derive(m, nil).GetStatus().GetBanners()); diff != "" {
+				if diff := cmp.Diff(want, Derive(m, nil).GetStatus().GetBanners()); diff != "" {
 					t.Errorf("banners (-want +got):\n%s", diff)
 				}
 			})
@@ -86,7 +86,7 @@ func TestNodeAt(t *testing.T) {
 	for p := range holdfastv1.MachineStatus_Phase_name {
 		for n := range holdfastv1.Node_State_name {
 			phase, node := holdfastv1.MachineStatus_Phase(p), holdfastv1.Node_State(n)
-			got := nodeAt(phase, node)
+			got := NodeAt(phase, node)
 			at := fmt.Sprintf("%s with %s: got %s", phase, node, got)
 			if (phase == holdfastv1.MachineStatus_IN_SERVICE) != (got == holdfastv1.Node_ACTIVE) {
 				t.Errorf("%s: active goes with IN_SERVICE and nothing else", at)
@@ -100,7 +100,7 @@ func TestNodeAt(t *testing.T) {
 			if got == holdfastv1.Node_INSTALL_FAILED && phase != holdfastv1.MachineStatus_MAINTENANCE {
 				t.Errorf("%s: install_failed implies MAINTENANCE", at)
 			}
-			if again := nodeAt(phase, got); again != got {
+			if again := NodeAt(phase, got); again != got {
 				t.Errorf("%s, and then %s: want it to stay", at, again)
 			}
 			quiet := node == holdfastv1.Node_DISCOVERED || node == holdfastv1.Node_PENDING ||

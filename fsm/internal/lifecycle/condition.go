@@ -1,0 +1,83 @@
+// Package lifecycle has the states of a machine: its conditions, phase and node state, which of
+// them go together, and which may follow which. Its functions depend on their arguments alone.
+// It must not know where machines are stored.
+package lifecycle
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// The conditions that the FSM sets or reads itself (docs/concepts.md).
+const (
+	Provisioned       = "Provisioned"
+	InCluster         = "InCustomerCluster"
+	Drained           = "Drained"
+	Degraded          = "Degraded"
+	NeedsIntervention = "NeedsIntervention"
+	AgentReady        = "AgentReady" // the agent of the machine sends heartbeats
+)
+
+// ConditionText returns a condition with its status and reason, as the history shows it.
+func ConditionText(c *holdfastv1.Condition) string {
+	text := c.GetType() + "=" + ConditionStatus(c)
+	if c.GetReason() != "" {
+		text += " (" + c.GetReason() + ")"
+	}
+	return text
+}
+
+// ConditionStatus returns the status of a condition as text: true, false or unknown.
+func ConditionStatus(c *holdfastv1.Condition) string {
+	switch {
+	case c.GetUnknown():
+		return "unknown"
+	case c.GetStatus():
+		return "true"
+	}
+	return "false"
+}
+
+// Stale is the reason of conditions that were not observed in time.
+const Stale = "Stale"
+
+// expire marks conditions as unknown that should have been observed again by now.
+// It uses the record's clock, so every peer computes the same.
+func expire(m *holdfastv1.Machine, now *timestamppb.Timestamp) {
+	for _, c := range m.GetStatus().GetConditions() {
+		if until := c.GetFreshUntil(); !c.GetUnknown() && until != nil && Before(until, now) {
+			c.Message = strings.TrimSpace("it was " + ConditionStatus(c) + " (" + c.GetReason() +
+				") when it was last seen")
+			c.Unknown, c.UnknownSince, c.Reason = true, until, Stale
+		}
+	}
+}
+
+// Condition returns the condition of a kind, or nil.
+func Condition(m *holdfastv1.Machine, kind string) *holdfastv1.Condition {
+	for _, c := range m.GetStatus().GetConditions() {
+		if c.GetType() == kind {
+			return c
+		}
+	}
+	return nil
+}
+
+// Observable reports whether a poll may set a condition. Runs and operators set
+// NeedsIntervention, leases set AgentReady, and the run that drains sets Drained. During an
+// active run, only the run sets Provisioned.
+func Observable(m *holdfastv1.Machine, c *holdfastv1.Condition) bool {
+	switch c.GetType() {
+	case "", NeedsIntervention, AgentReady, Drained:
+		return false
+	case Provisioned:
+		return Condition(m, Provisioned) != nil && m.GetStatus().GetActiveRunId() == ""
+	}
+	return true
+}
+
+// Before reports whether a is an earlier time than b.
+func Before(a, b *timestamppb.Timestamp) bool { return a.AsTime().Before(b.AsTime()) }
