@@ -4,6 +4,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -16,7 +17,7 @@ func (t *tx) archiveRun(c *internalv1.ArchiveRun) *Error {
 	switch {
 	case !ok:
 		return runNotFound(c.GetRunId())
-	case !Ended(run):
+	case !lifecycle.Ended(run):
 		return refuse(FailedPrecondition, ReasonActiveRun,
 			"run %s is %s: only runs that have ended are archived", run.GetRunId(), run.GetPhase())
 	case run.GetArchive() != nil:

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -16,7 +17,7 @@ func (t *tx) activeStep(runID, step string) (*holdfastv1.Run, *holdfastv1.StepSt
 	if !ok {
 		return nil, nil, runNotFound(runID)
 	}
-	if Ended(run) {
+	if lifecycle.Ended(run) {
 		return nil, nil, refuse(FailedPrecondition, ReasonRunFinished, "run %s has already %s", runID, run.GetPhase())
 	}
 	if run.GetObserved() {
@@ -238,7 +239,7 @@ func (t *tx) abortRun(c *internalv1.AbortRun) (*holdfastv1.Run, *Error) {
 	switch {
 	case !ok:
 		return nil, runNotFound(c.GetRunId())
-	case Ended(run):
+	case lifecycle.Ended(run):
 		return nil, refuse(FailedPrecondition, ReasonRunFinished, "run %s has already %s",
 			run.GetRunId(), run.GetPhase())
 	case run.GetObserved() && c.GetPhase() != holdfastv1.Run_CANCELED:

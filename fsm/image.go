@@ -6,8 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
-
+	"github.com/holdfast-metal/holdfast/fsm/internal/images"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -31,7 +30,7 @@ func imageSchema() *schema[*holdfastv1.Image] {
 		indexes: 1,
 		index: func(i *holdfastv1.Image, add func(int, string)) {
 			var sums []string
-			for _, f := range ImageFiles(i) {
+			for _, f := range images.Files(i) {
 				if !slices.Contains(sums, f.GetSha256()) {
 					sums = append(sums, f.GetSha256())
 					add(imagesByFile, f.GetSha256())
@@ -41,50 +40,23 @@ func imageSchema() *schema[*holdfastv1.Image] {
 	}
 }
 
-// ImageFiles returns the files that an image has, with their part: disk, kernel or initrd.
-func ImageFiles(i *holdfastv1.Image) iter.Seq2[string, *holdfastv1.Image_File] {
-	return func(yield func(string, *holdfastv1.Image_File) bool) {
-		for _, part := range ImageParts() {
-			if f := ImageFile(i, part); f != nil && !yield(part, f) {
-				return
-			}
-		}
-	}
-}
-
-// ImageParts returns the parts of images, as used in paths.
-func ImageParts() []string { return []string{"disk", "kernel", "initrd"} }
-
-// ImageFile returns one file of an image, or nil.
-func ImageFile(i *holdfastv1.Image, part string) *holdfastv1.Image_File {
-	switch part {
-	case "disk":
-		return i.GetDisk()
-	case "kernel":
-		return i.GetKernel()
-	case "initrd":
-		return i.GetInitrd()
-	}
-	return nil
-}
-
 func imageNotFound(name string) *Error {
 	return refuse(NotFound, "IMAGE_NOT_FOUND", "image %q not found", lex.Ident(name)).With("image", lex.Ident(name))
 }
 
 // putImage stores an image. It does not replace one that an active run installs.
 func (t *tx) putImage(c *internalv1.PutImage) (*holdfastv1.Image, *Error) {
-	in := NormalImage(c.GetImage())
-	if err := Invalid(ValidateImage(in)); err != nil {
+	in := images.Normal(c.GetImage())
+	if err := Invalid(images.Validate(in)); err != nil {
 		return nil, err
 	}
 	in.CreatedAt, in.UpdatedAt, in.CreatedBy = t.now, t.now, lex.Clip(t.cmd.GetPrincipal(), maxAuditThing)
 	old, exists := t.images.get(in.GetName())
 	switch {
-	case exists && SameImage(old, in):
+	case exists && images.Same(old, in):
 		return old, nil
 	case exists && !c.GetReplace():
-		return nil, CheckReplaceImage(old, false)
+		return nil, images.CheckReplace(old, false)
 	case exists:
 		if err := t.checkImageUnused(in.GetName()); err != nil {
 			return nil, err
@@ -97,42 +69,6 @@ func (t *tx) putImage(c *internalv1.PutImage) (*holdfastv1.Image, *Error) {
 	t.images.put(in)
 	return in, nil
 }
-
-// CheckReplaceImage returns an error if an image may not be replaced.
-func CheckReplaceImage(old *holdfastv1.Image, replace bool) *Error {
-	if replace {
-		return nil
-	}
-	return refuse(AlreadyExists, "IMAGE_EXISTS",
-		"image %q exists with other content: use a new name, or replace it", old.GetName()).
-		With("image", old.GetName())
-}
-
-// NormalImage returns a copy of an image with its defaults, and without the fields that the
-// server sets.
-func NormalImage(i *holdfastv1.Image) *holdfastv1.Image {
-	i = proto.CloneOf(i)
-	if i == nil {
-		i = &holdfastv1.Image{}
-	}
-	if i.GetArch() == "" {
-		i.Arch = "amd64"
-	}
-	if i.GetDisk() != nil && i.GetFormat() == holdfastv1.Image_FORMAT_UNSPECIFIED {
-		i.Format = holdfastv1.Image_RAW
-	}
-	if i.GetDisk() != nil && i.GetCompression() == holdfastv1.Image_COMPRESSION_UNSPECIFIED {
-		i.Compression = holdfastv1.Image_NONE
-	}
-	for _, f := range ImageFiles(i) {
-		f.Copies = nil
-	}
-	i.CreatedAt, i.UpdatedAt, i.CreatedBy = nil, nil, ""
-	return i
-}
-
-// SameImage reports whether two images are equal except for the fields that the server sets.
-func SameImage(a, b *holdfastv1.Image) bool { return proto.Equal(NormalImage(a), NormalImage(b)) }
 
 // deleteImage deletes an image that no active run installs.
 func (t *tx) deleteImage(c *internalv1.DeleteImage) *Error {
@@ -156,7 +92,7 @@ const maxInUse = 5
 func (t *tx) checkImageUnused(name string) *Error {
 	img, _ := t.images.get(name)
 	// An installer that cannot boot may be replaced: open sessions wait for that.
-	boots := (name == installerName || name == ImageName(installerName, img.GetArch())) &&
+	boots := (name == installerName || name == images.Name(installerName, img.GetArch())) &&
 		img.GetKernel() != nil && img.GetInitrd() != nil
 	var open []string
 	for s := range t.installs.ascend("", "") {
@@ -188,19 +124,8 @@ func (t *tx) runInstalls(run *holdfastv1.Run, name string) bool {
 	plan, _ := t.plan(run.GetPlanId())
 	machine, _ := t.machines.get(run.GetMachineId())
 	return slices.ContainsFunc(plan.GetSteps(), func(s *holdfastv1.Step) bool {
-		return s.GetRepave() != nil && ImageOf(s.GetRepave(), run, machine) == name
+		return s.GetRepave() != nil && images.Of(s.GetRepave(), run, machine) == name
 	})
-}
-
-// ImageOf returns the name of the image that a step of a run installs: its own, else the
-// run's parameter, else the machine's label, else "default".
-func ImageOf(s *holdfastv1.RepaveImage, run *holdfastv1.Run, m *holdfastv1.Machine) string {
-	for _, name := range []string{s.GetImage(), run.GetParams()["image"], m.GetLabels()["image"]} {
-		if name != "" {
-			return name
-		}
-	}
-	return "default"
 }
 
 // Image returns an image.
@@ -216,7 +141,7 @@ func (v *View) ImageFileBySum(sum string) (*holdfastv1.Image_File, bool) {
 		return nil, false
 	}
 	var found *holdfastv1.Image_File
-	for _, f := range ImageFiles(image) {
+	for _, f := range images.Files(image) {
 		// If the image has the same bytes twice, prefer the file with a URL.
 		if f.GetSha256() == sum && (found == nil || found.GetUrl() == "") {
 			found = f
@@ -224,3 +149,89 @@ func (v *View) ImageFileBySum(sum string) (*holdfastv1.Image_File, bool) {
 	}
 	return found, found != nil
 }
+
+// ReasonImageArch is the reason for refusing to install an image of another architecture.
+const ReasonImageArch = "IMAGE_ARCH"
+
+// ImageFor returns the variant of an image for an architecture: the one with the architecture
+// in its name, else the one with the plain name if its architecture matches.
+func (s *state) ImageFor(name, arch string) (*holdfastv1.Image, bool) {
+	if i, ok := s.images.get(images.Name(name, arch)); ok && i.GetArch() == arch {
+		return i, true
+	}
+	if i, ok := s.images.get(name); ok && i.GetArch() == arch {
+		return i, true
+	}
+	return nil, false
+}
+
+// checkImageArch refuses a run that would write an image of another architecture to the
+// machine. An unknown architecture is accepted.
+func (t *tx) checkImageArch(m *holdfastv1.Machine, plan *holdfastv1.Plan, run *holdfastv1.Run) *Error {
+	arch := images.ArchOf(m.GetNode().GetArch())
+	if arch == "" || !t.has(Level2) {
+		return nil
+	}
+	for _, s := range plan.GetSteps() {
+		if s.GetRepave() == nil {
+			continue
+		}
+		name := images.Of(s.GetRepave(), run, m)
+		if i, ok := t.images.get(name); ok && i.GetDisk() != nil && i.GetArch() != arch {
+			return refuse(FailedPrecondition, ReasonImageArch,
+				"step %q of plan %q installs image %q, which is for %s, and machine %q is %s: name an image for %s",
+				s.GetName(), plan.GetPlanId(), name, i.GetArch(), m.GetMachineId(), arch, arch).
+				With("image", name).With("machine_id", m.GetMachineId())
+		}
+	}
+	return nil
+}
+
+// ImageFiles returns the files that an image has, with their part: disk, kernel or initrd.
+func ImageFiles(i *holdfastv1.Image) iter.Seq2[string, *holdfastv1.Image_File] {
+	return images.Files(i)
+}
+
+// ImageFile returns one file of an image, or nil.
+func ImageFile(i *holdfastv1.Image, part string) *holdfastv1.Image_File { return images.File(i, part) }
+
+// CheckReplaceImage returns an error if an image may not be replaced.
+func CheckReplaceImage(old *holdfastv1.Image, replace bool) *Error {
+	return images.CheckReplace(old, replace)
+}
+
+// NormalImage returns a copy of an image with its defaults, and without the fields that the
+// server sets.
+func NormalImage(i *holdfastv1.Image) *holdfastv1.Image { return images.Normal(i) }
+
+// SameImage reports whether two images are equal except for the fields that the server sets.
+func SameImage(a, b *holdfastv1.Image) bool { return images.Same(a, b) }
+
+// ImageOf returns the name of the image that a step of a run installs: its own, else the
+// run's parameter, else the machine's label, else "default".
+func ImageOf(s *holdfastv1.RepaveImage, run *holdfastv1.Run, m *holdfastv1.Machine) string {
+	return images.Of(s, run, m)
+}
+
+// ArchOf returns the architecture of a name, as images have it: amd64 or arm64. It returns ""
+// for other names. It accepts the names of agents (uname), of the node API and of iPXE, whose
+// BIOS builds report i386 on every PC.
+func ArchOf(name string) string { return images.ArchOf(name) }
+
+// MachineArch returns the architecture of a machine: from its request for a boot script, else
+// from its node, else amd64.
+func MachineArch(asks string, m *holdfastv1.Machine) string { return images.MachineArch(asks, m) }
+
+// ImageName returns the name of the variant of an image for an architecture, such as
+// installer-arm64. The variant for amd64 has the plain name.
+func ImageName(name, arch string) string { return images.Name(name, arch) }
+
+// MaxImageFile is the maximum size of a file of an image: 1 TiB.
+const MaxImageFile = images.MaxFile
+
+// ValidateImage returns the violations of an image that has its defaults (NormalImage).
+func ValidateImage(i *holdfastv1.Image) []FieldViolation { return images.Validate(i) }
+
+// ValidSum reports whether a text is a SHA-256 as images have it: 64 hexadecimal digits in
+// lower case.
+func ValidSum(s string) bool { return images.ValidSum(s) }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -170,7 +171,7 @@ func (t *tx) stage(s *internalv1.StoredInstall, stage holdfastv1.Install_Stage, 
 	i.Stage, i.StageSince = stage, t.now
 	t.installs.put(s)
 	run, ok := t.runs.get(i.GetRunId())
-	if !ok || Ended(run) {
+	if !ok || lifecycle.Ended(run) {
 		return
 	}
 	run.WaitingFor, run.WaitingSince = InstallStage(i), t.now

@@ -71,7 +71,7 @@ func (t *tx) endInstallLeases(runID string) {
 func (t *tx) installOver(l *internalv1.Lease) {
 	runID, atLimit := strings.CutSuffix(l.GetRef().GetId(), limitOf(""))
 	run, ok := t.runs.get(runID)
-	if !ok || Ended(run) {
+	if !ok || lifecycle.Ended(run) {
 		return
 	}
 	m, ok := t.machines.get(run.GetMachineId())

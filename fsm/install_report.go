@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -198,7 +199,7 @@ func (t *tx) appendInstallLog(c *internalv1.AppendInstallLog) (*holdfastv1.Insta
 			With("next", fmt.Sprint(i.GetLogBytes()))
 	}
 	run, ok := t.runs.get(i.GetRunId())
-	if !ok || Ended(run) {
+	if !ok || lifecycle.Ended(run) {
 		return nil, refuse(OutOfRange, ReasonInstallOver, "run %s of this install has ended", i.GetRunId())
 	}
 	i.LastSeenAt = t.now

@@ -18,3 +18,6 @@ func ApprovedPlan(m *holdfastv1.Machine) string { return lifecycle.ApprovedPlan(
 
 // NodeStateName returns a state in the lower case of the node API.
 func NodeStateName(s holdfastv1.Node_State) string { return lifecycle.NodeStateName(s) }
+
+// Ended reports whether a run is terminal.
+func Ended(r *holdfastv1.Run) bool { return lifecycle.Ended(r) }

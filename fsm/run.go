@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -38,7 +39,7 @@ func runSchema() *schema[*holdfastv1.Run] {
 }
 
 func indexRun(r *holdfastv1.Run, add func(index int, key string)) {
-	created, ended := orderedTime(r.GetCreatedAt(), r.GetRunId()), Ended(r)
+	created, ended := orderedTime(r.GetCreatedAt(), r.GetRunId()), lifecycle.Ended(r)
 	add(runsByRequest, requestKey(r.GetMachineId(), r.GetRequestId()))
 	add(runsByTime, created)
 	add(runsByMachine, r.GetMachineId()+"/"+created)
@@ -76,15 +77,6 @@ func (s *state) byRequest(machineID, requestID string) (*holdfastv1.Run, bool) {
 		return nil, false
 	}
 	return run, true
-}
-
-// Ended reports whether a run is terminal.
-func Ended(r *holdfastv1.Run) bool {
-	switch r.GetPhase() {
-	case holdfastv1.Run_SUCCEEDED, holdfastv1.Run_FAILED, holdfastv1.Run_CANCELED:
-		return true
-	}
-	return false
 }
 
 func runNotFound(id string) *Error {
@@ -275,9 +267,9 @@ func (t *tx) cancelRun(c *internalv1.CancelRun) (*holdfastv1.Run, *Error) {
 	switch {
 	case !ok:
 		return nil, runNotFound(c.GetRunId())
-	case run.GetPhase() == holdfastv1.Run_CANCELED, run.GetCancelRequestedAt() != nil && !Ended(run):
+	case run.GetPhase() == holdfastv1.Run_CANCELED, run.GetCancelRequestedAt() != nil && !lifecycle.Ended(run):
 		return run, nil
-	case Ended(run):
+	case lifecycle.Ended(run):
 		return nil, refuse(FailedPrecondition, ReasonRunFinished, "run %s has already %s",
 			run.GetRunId(), run.GetPhase()).
 			With("phase", run.GetPhase().String())

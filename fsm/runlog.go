@@ -8,6 +8,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -34,7 +35,7 @@ func (t *tx) appendRunLogs(c *internalv1.AppendRunLogs) *Error {
 		run, seen := runs[a.GetRunId()]
 		if !seen {
 			var ok bool
-			if run, ok = t.runs.get(a.GetRunId()); !ok || Ended(run) {
+			if run, ok = t.runs.get(a.GetRunId()); !ok || lifecycle.Ended(run) {
 				continue
 			}
 			runs[a.GetRunId()] = run
@@ -148,7 +149,7 @@ func (t *tx) logBlock(run *holdfastv1.Run, a *internalv1.LogAppend) (*internalv1
 // peers must agree.
 func (t *tx) compactRunLog(c *internalv1.CompactRunLog) *Error {
 	run, ok := t.runs.get(c.GetRunId())
-	if !ok || !Ended(run) || run.GetLogCompacted() || run.GetArchive() != nil {
+	if !ok || !lifecycle.Ended(run) || run.GetLogCompacted() || run.GetArchive() != nil {
 		return nil
 	}
 	b := c.GetBlock()

@@ -1,0 +1,107 @@
+package images
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// Limits of an image.
+const (
+	maxName    = 64
+	maxText    = 1024
+	maxCmdline = 2048 // the limit of kernels on all architectures
+	maxURL     = 2048
+	// MaxFile is the maximum size of a file of an image: 1 TiB.
+	MaxFile = 1 << 40
+)
+
+// Arches returns the architectures of images.
+func Arches() []string { return []string{"amd64", "arm64"} }
+
+// Validate returns the violations of an image that has its defaults (NormalImage).
+func Validate(i *holdfastv1.Image) []refusal.FieldViolation {
+	var bad []refusal.FieldViolation
+	add := func(field, format string, args ...any) {
+		bad = append(bad, refusal.FieldViolation{Field: "image." + field, Description: fmt.Sprintf(format, args...)})
+	}
+	if name := i.GetName(); !lex.ValidName(name, maxName) || strings.Contains(name, ":") ||
+		strings.Trim(name, ".") == "" || name == "sha256" {
+		// The name is part of paths.
+		add("name", "is not 1 to %d letters, digits, '.', '_' or '-', or it is sha256", maxName)
+	}
+	if n := len(i.GetDescription()); n > maxText {
+		add("description", "has %d bytes, at most %d are allowed", n, maxText)
+	}
+	if !slices.Contains(Arches(), i.GetArch()) {
+		add("arch", "is not one of %s", strings.Join(Arches(), ", "))
+	}
+	if i.GetDisk() == nil && (i.GetKernel() == nil || i.GetInitrd() == nil) {
+		add("disk", "is missing: an image has a disk, or a kernel and an initrd, or all three")
+	}
+	if i.GetDisk() == nil && (i.GetFormat() != 0 || i.GetCompression() != 0) {
+		add("format", "is that of a disk, and there is none")
+	}
+	if i.GetInitrd() != nil && i.GetKernel() == nil {
+		add("kernel", "is missing: an initrd needs one")
+	}
+	if s := i.GetCmdline(); len(s) > maxCmdline || !lex.SingleLine(s) {
+		add("cmdline", "is not one line of at most %d bytes", maxCmdline)
+	}
+	if i.GetCmdline() != "" && i.GetKernel() == nil {
+		add("cmdline", "is that of a kernel, and there is none")
+	}
+	for part, f := range Files(i) {
+		bad = append(bad, checkFile("image."+part, f)...)
+	}
+	return bad
+}
+
+func checkFile(field string, f *holdfastv1.Image_File) []refusal.FieldViolation {
+	var bad []refusal.FieldViolation
+	add := func(name, format string, args ...any) {
+		bad = append(bad, refusal.FieldViolation{Field: field + "." + name, Description: fmt.Sprintf(format, args...)})
+	}
+	if !ValidSum(f.GetSha256()) {
+		add("sha256", "is not a SHA-256: 64 hexadecimal digits in lower case (sha256sum FILE)")
+	}
+	switch n := f.GetSizeBytes(); {
+	case n < 0 || n > MaxFile:
+		add("size_bytes", "is %d, at most %d are allowed", n, int64(MaxFile))
+	case n == 0 && f.GetUrl() == "":
+		add("size_bytes", "is 0: a file that was uploaded has some bytes")
+	}
+	if f.GetUrl() != "" {
+		if err := checkURL(f.GetUrl()); err != "" {
+			add("url", "%s", err)
+		}
+	}
+	return bad
+}
+
+// checkURL returns the violation of an image file's URL. It does not quote the URL,
+// which may contain a password.
+func checkURL(s string) string {
+	if len(s) > maxURL || !lex.SingleLine(s) {
+		return fmt.Sprintf("is not one line of at most %d bytes", maxURL)
+	}
+	switch u, ok := lex.ParseURL(s); {
+	case !ok || !u.IsWeb():
+		return "is not an http or https URL (a blank in it is written as %20)"
+	case u.User:
+		return "contains a user or a password, which every caller that may list images would see"
+	case u.Fragment:
+		return "has a fragment (#…), which servers never see"
+	}
+	return ""
+}
+
+// ValidSum reports whether a text is a SHA-256 as images have it: 64 hexadecimal digits in
+// lower case.
+func ValidSum(s string) bool {
+	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
+}
