@@ -54,7 +54,7 @@ func invalidPool(id string) *Error {
 
 // poolOpen reports whether machines may join a pool.
 func (t *tx) poolOpen(id string) (*holdfastv1.Pool, bool) {
-	p, ok := t.pools.get(id)
+	p, ok := t.pools.Get(id)
 	return p, ok && (p.GetDeclared() || p.GetStatus() != holdfastv1.Pool_ARCHIVED)
 }
 
@@ -69,7 +69,7 @@ func (t *tx) createAgentMachine(c *internalv1.CreateAgentMachine) (*holdfastv1.M
 	if !lex.ValidName(id, 64) {
 		return nil, invalid("machine_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", id)
 	}
-	m, exists := t.machines.get(id)
+	m, exists := t.machines.Get(id)
 	switch s := m.GetStatus(); {
 	case exists && c.GetGeneratedId():
 		return nil, refuse(Aborted, ReasonIDTaken, "generated machine id %q is in use", id)
@@ -126,7 +126,7 @@ func (t *tx) registerAgent(c *internalv1.RegisterAgent) (*holdfastv1.Machine, *E
 	if _, ok := t.poolOpen(in.GetPoolName()); !ok {
 		return nil, invalidPool(in.GetPoolName())
 	}
-	m, exists := t.machines.get(in.GetMachineId())
+	m, exists := t.machines.Get(in.GetMachineId())
 	switch {
 	case !exists && t.cmd.GetOrigin().GetRole() == holdfastv1.Role_AGENT:
 		return nil, machineNotFound(in.GetMachineId())
@@ -202,7 +202,7 @@ func checkAgent(in *holdfastv1.RegisterAgentRequest) []FieldViolation {
 // whether it is pending or only in the inventory (docs/clients.md, 000). One whose lease has
 // expired must register again first.
 func (t *tx) reviveMachine(id string) *internalv1.Lease {
-	m, ok := t.machines.get(id)
+	m, ok := t.machines.Get(id)
 	if !ok || m.GetStatus().GetAgentState() == holdfastv1.Agent_EXPIRED {
 		return nil
 	}
@@ -215,7 +215,7 @@ func (t *tx) reviveMachine(id string) *internalv1.Lease {
 
 // agentReady sets the agent of a machine to ready.
 func (t *tx) agentReady(id string) {
-	if m, ok := t.machines.get(id); ok {
+	if m, ok := t.machines.Get(id); ok {
 		t.moveAgent(m, holdfastv1.Agent_READY, "system", "")
 		t.putMachine(m)
 	}
@@ -224,7 +224,7 @@ func (t *tx) agentReady(id string) {
 // agentExpired marks the agent of a machine as expired: it was silent for too long, or never
 // registered. Identity, inventory and history stay.
 func (t *tx) agentExpired(l *internalv1.Lease) {
-	m, ok := t.machines.get(l.GetRef().GetId())
+	m, ok := t.machines.Get(l.GetRef().GetId())
 	if !ok {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -13,7 +14,7 @@ import (
 // are kept permanently, because a request that is repeated years later must still find it. No
 // event is recorded, because the run itself has not changed.
 func (t *tx) archiveRun(c *internalv1.ArchiveRun) *Error {
-	run, ok := t.runs.get(c.GetRunId())
+	run, ok := t.runs.Get(c.GetRunId())
 	switch {
 	case !ok:
 		return runNotFound(c.GetRunId())
@@ -31,19 +32,19 @@ func (t *tx) archiveRun(c *internalv1.ArchiveRun) *Error {
 			c.GetObject(), c.GetSizeBytes(), len(c.GetSha256()))
 	}
 	for _, b := range t.logKeys(run.GetRunId()) {
-		t.logs.delete(b)
+		t.logs.Delete(b)
 	}
 	run.Steps, run.Revision = nil, t.index
 	run.Archive = &holdfastv1.RunArchive{
 		Object: c.GetObject(), SizeBytes: c.GetSizeBytes(), Sha256: c.GetSha256(), ArchivedAt: t.now,
 	}
-	t.runs.put(run)
+	t.runs.Put(run)
 	return nil
 }
 
 // dropArchivedRun records that the archive no longer has the run.
 func (t *tx) dropArchivedRun(c *internalv1.DropArchivedRun) *Error {
-	run, ok := t.runs.get(c.GetRunId())
+	run, ok := t.runs.Get(c.GetRunId())
 	switch {
 	case !ok:
 		return runNotFound(c.GetRunId())
@@ -61,26 +62,26 @@ func (t *tx) dropArchivedRun(c *internalv1.DropArchivedRun) *Error {
 		return nil
 	}
 	run.Archive.DroppedAt, run.Revision = t.now, t.index
-	t.runs.put(run)
+	t.runs.Put(run)
 	return nil
 }
 
 // logKeys returns the keys of a run's log.
 func (t *tx) logKeys(runID string) (keys []string) {
-	for l := range t.logs.ascend(runID+"/", "") {
-		keys = append(keys, logKey(runID, l.GetBlock().GetOffset()))
+	for l := range t.logs.Ascend(runID+"/", "") {
+		keys = append(keys, schema.LogKey(runID, l.GetBlock().GetOffset()))
 	}
 	return keys
 }
 
 // WholeRuns returns the ended runs whose steps and log are not archived, oldest first.
 func (v *View) WholeRuns() iter.Seq[*holdfastv1.Run] {
-	return runSeq(v.runs.scan(runsUnarchived, "", ""))
+	return runSeq(v.runs.Scan(schema.RunsUnarchived, "", ""))
 }
 
 // ArchivedRuns returns the runs whose steps and log are in the archive, oldest first.
 func (v *View) ArchivedRuns() iter.Seq[*holdfastv1.Run] {
-	return runSeq(v.runs.scan(runsArchived, "", ""))
+	return runSeq(v.runs.Scan(schema.RunsArchived, "", ""))
 }
 
 // NewerRuns returns the number of newer runs of the same machine, up to limit.

@@ -13,7 +13,7 @@ import (
 // activeStep returns a run and the step it is at. Executor commands name both, so that a
 // command that was proposed before another change is refused.
 func (t *tx) activeStep(runID, step string) (*holdfastv1.Run, *holdfastv1.StepStatus, *Error) {
-	run, ok := t.runs.get(runID)
+	run, ok := t.runs.Get(runID)
 	if !ok {
 		return nil, nil, runNotFound(runID)
 	}
@@ -173,7 +173,7 @@ func (t *tx) endAttempt(c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) {
 	run.Deadline = nil
 	if step.GetKind() == "repave" {
 		// Whatever the outcome, the next step of this run may have to log in.
-		if m, ok := t.machines.get(run.GetMachineId()); ok && t.hostInstalled(m, run) {
+		if m, ok := t.machines.Get(run.GetMachineId()); ok && t.hostInstalled(m, run) {
 			t.putMachine(m)
 		}
 	}
@@ -198,7 +198,7 @@ func (t *tx) endAttempt(c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) {
 		t.endStep(step, holdfastv1.StepStatus_FAILED)
 		t.finishRun(run, holdfastv1.Run_CANCELED, why)
 	case !c.GetPermanent() && a.GetNumber() <= step.GetMaxRetries():
-		if m, ok := t.machines.get(run.GetMachineId()); ok && t.has(Level2) && step.GetKind() == "repave" {
+		if m, ok := t.machines.Get(run.GetMachineId()); ok && t.has(Level2) && step.GetKind() == "repave" {
 			noteFailedInstall(m, a.GetNumber(), c.GetError())
 			t.putMachine(m)
 		}
@@ -235,7 +235,7 @@ func (t *tx) stepSucceeded(run *holdfastv1.Run, step *holdfastv1.StepStatus) {
 
 // abortRun ends a run between attempts, with a step that an earlier leader left open.
 func (t *tx) abortRun(c *internalv1.AbortRun) (*holdfastv1.Run, *Error) {
-	run, ok := t.runs.get(c.GetRunId())
+	run, ok := t.runs.Get(c.GetRunId())
 	switch {
 	case !ok:
 		return nil, runNotFound(c.GetRunId())

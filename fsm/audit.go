@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -25,17 +26,6 @@ const (
 
 // auditOK is the outcome of a command that was not refused.
 const auditOK = "OK"
-
-func auditSchema() *schema[*holdfastv1.AuditEvent] {
-	return &schema[*holdfastv1.AuditEvent]{
-		kind: internalv1.SnapshotRecord_AUDIT,
-		key:  func(e *holdfastv1.AuditEvent) string { return ordered(e.GetSequence()) },
-		partial: func() func(string) *holdfastv1.AuditEvent {
-			e := &holdfastv1.AuditEvent{}
-			return partialNumber(e, 1, &e.Sequence)
-		},
-	}
-}
 
 // addAudit records a call and its result, once for each command that has an origin. A replay
 // is a call too.
@@ -88,12 +78,12 @@ func (t *tx) chainAudit(e *holdfastv1.AuditEvent) {
 	e.Sequence, e.Index, e.PreviousHash = t.meta.GetLastAudit(), t.index, t.meta.GetAuditHash()
 	e.Hash = holdfastv1.AuditHash(e)
 	t.meta.AuditHash = e.GetHash()
-	t.state.audit.put(e)
+	t.state.audit.Put(e)
 	if t.meta.GetFirstAudit() == 0 {
 		t.meta.FirstAudit = 1
 	}
 	for ; t.meta.GetLastAudit()-t.meta.GetFirstAudit() >= maxAudit; t.meta.FirstAudit++ {
-		t.state.audit.delete(ordered(t.meta.GetFirstAudit()))
+		t.state.audit.Delete(schema.Ordered(t.meta.GetFirstAudit()))
 	}
 }
 
@@ -143,7 +133,7 @@ func (v *View) AuditEvents(before uint64) iter.Seq[*holdfastv1.AuditEvent] {
 	if before == 0 {
 		before = ^uint64(0)
 	}
-	return v.audit.descend("", ordered(before))
+	return v.audit.Descend("", schema.Ordered(before))
 }
 
 // AuditAfter returns at most limit audit events above a sequence number, oldest first. If seq
@@ -157,7 +147,7 @@ func (v *View) AuditAfter(seq uint64, limit int) ([]*holdfastv1.AuditEvent, erro
 			seq, first, last)
 	}
 	var es []*holdfastv1.AuditEvent
-	for e := range v.audit.ascend("", ordered(seq)) {
+	for e := range v.audit.Ascend("", schema.Ordered(seq)) {
 		if len(es) == limit {
 			break
 		}

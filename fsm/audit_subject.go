@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -92,7 +93,7 @@ func ofAgent(t *tx, c *internalv1.RegisterAgent) subject {
 func ofNewNode(t *tx, c *internalv1.CreateNode) subject { return t.newMachine(c.GetMachineId(), "") }
 
 func ofReport(t *tx, c *internalv1.ReportNode) subject {
-	if id := t.nodeID(c.GetReport().GetMacAddress()); t.machines.has(id) {
+	if id := t.nodeID(c.GetReport().GetMacAddress()); t.machines.Has(id) {
 		return machineSubject(id)
 	}
 	return t.newMachine(c.GetMachineId(), "") // the machine is discovered
@@ -133,8 +134,8 @@ func ofBackup(_ *tx, c *internalv1.NoteBackup) subject {
 // nodeID returns the machine that a node's id refers to, which may be a machine id or a MAC
 // address.
 func (t *tx) nodeID(id string) string {
-	if mac, ok := lex.MAC(id); ok && !t.machines.has(id) {
-		if m, ok := t.machines.lookup(machinesByOwned, "MAC address "+mac); ok {
+	if mac, ok := lex.MAC(id); ok && !t.machines.Has(id) {
+		if m, ok := t.machines.Lookup(schema.MachinesByOwned, "MAC address "+mac); ok {
 			return m.GetMachineId()
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protodelim"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -106,7 +107,7 @@ func (f *frameWriter) end() error {
 type Backup struct {
 	Header *internalv1.BackupHeader
 	state  *state
-	tables []TableCount
+	tables []table.Count
 }
 
 // ReadBackup reads a snapshot file. It fails if the file is damaged, truncated or written by
@@ -116,7 +117,7 @@ func ReadBackup(r io.Reader) (*Backup, error) { return readBackup(r, true) }
 // CheckedBackup describes a snapshot file that was read to its end.
 type CheckedBackup struct {
 	Header *internalv1.BackupHeader
-	Tables []TableCount // in the order of the file
+	Tables []table.Count // in the order of the file
 }
 
 // CheckBackup returns an error whenever ReadBackup does, but keeps no records. It takes a
@@ -288,13 +289,10 @@ func (f *frameReader) Read(p []byte) (int, error) {
 }
 
 // TableCount is the number of records in a table.
-type TableCount struct {
-	Table   string
-	Records uint64
-}
+type TableCount = table.Count
 
 // Tables returns the number of records in each table, in the order of the file.
-func (b *Backup) Tables() []TableCount { return b.tables }
+func (b *Backup) Tables() []table.Count { return b.tables }
 
 // View returns the state in the file.
 func (b *Backup) View() *View {
@@ -307,10 +305,10 @@ func (v *View) SealedUnder() []string { return v.sealedUnder() }
 
 func (s *state) sealedUnder() []string {
 	var ids []string
-	for r := range s.secrets.ascend("", "") {
+	for r := range s.secrets.Ascend("", "") {
 		ids = append(ids, r.GetSealed().GetKeyId())
 	}
-	for k := range s.signingKeys.ascend("", "") {
+	for k := range s.signingKeys.Ascend("", "") {
 		ids = append(ids, k.GetSealed().GetKeyId())
 	}
 	slices.Sort(ids)

@@ -20,7 +20,7 @@ const (
 // noteOutcome records the end of a run in its plan, and holds the plan if too many runs
 // failed the same way.
 func (t *tx) noteOutcome(run *holdfastv1.Run) {
-	p, ok := t.plans.get(run.GetPlanId())
+	p, ok := t.plans.Get(run.GetPlanId())
 	if !ok || !braked(p) || run.GetObserved() || run.GetPhase() == holdfastv1.Run_CANCELED ||
 		slices.Contains([]string{reasonRestored, reasonRecovered}, run.GetError().GetReason()) {
 		return // its end is not evidence about the plan
@@ -59,7 +59,7 @@ func (t *tx) noteOutcome(run *holdfastv1.Run) {
 			}
 		}
 	}
-	t.plans.put(p)
+	t.plans.Put(p)
 }
 
 // braked reports whether a plan has a brake. Plans that only inspect or operate one machine
@@ -79,7 +79,7 @@ func braked(p *holdfastv1.Plan) bool {
 
 // releasePlan lets the runs of a plan begin again, and clears the record of recent ones.
 func (t *tx) releasePlan(c *internalv1.ReleasePlan) (*holdfastv1.Plan, *Error) {
-	p, ok := t.plans.get(c.GetPlanId())
+	p, ok := t.plans.Get(c.GetPlanId())
 	if !ok {
 		return nil, planNotFound(c.GetPlanId())
 	}
@@ -91,7 +91,7 @@ func (t *tx) releasePlan(c *internalv1.ReleasePlan) (*holdfastv1.Plan, *Error) {
 		if c.MaxActive != nil {
 			p.MaxActive = c.GetMaxActive()
 		}
-		t.plans.put(p)
+		t.plans.Put(p)
 	}
 	return p, nil
 }

@@ -62,7 +62,7 @@ func (t *tx) observe(m *holdfastv1.Machine, seen *holdfastv1.Condition) {
 // observations older than the recorded ones, because a run may have observed more since.
 func (t *tx) observeConditions(c *internalv1.ObserveConditions) *Error {
 	for _, seen := range c.GetMachines() {
-		m, ok := t.machines.get(seen.GetMachineId())
+		m, ok := t.machines.Get(seen.GetMachineId())
 		if !ok {
 			continue
 		}

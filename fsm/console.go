@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -24,7 +25,7 @@ func nonExclusive(p *holdfastv1.Plan) bool {
 
 // consoleOf returns the run that keeps the console of a machine open.
 func (s *state) consoleOf(machineID string) (*holdfastv1.Run, bool) {
-	return s.runs.lookup(runsNonExclusive, machineID)
+	return s.runs.Lookup(schema.RunsNonExclusive, machineID)
 }
 
 // consoleFree refuses a second console of a machine. The error contains the run that has the

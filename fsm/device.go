@@ -16,13 +16,6 @@ const (
 	maxDeviceNote = 4 << 10 // bytes
 )
 
-func deviceSchema() *schema[*internalv1.DeviceNote] {
-	return &schema[*internalv1.DeviceNote]{
-		kind: internalv1.SnapshotRecord_DEVICE_NOTES,
-		key:  (*internalv1.DeviceNote).GetKey,
-	}
-}
-
 // hostNote returns the key of the note on a machine's host.
 func hostNote(machine string) string { return "host/" + machine }
 
@@ -35,7 +28,7 @@ func (t *tx) noteDevice(c *internalv1.NoteDevice) *Error {
 	if n := len(c.GetValue()); n > maxDeviceNote {
 		return invalid("value", "has %d bytes, at most %d are allowed", n, maxDeviceNote)
 	}
-	old, ok := t.devices.get(c.GetKey())
+	old, ok := t.devices.Get(c.GetKey())
 	switch {
 	case ok && bytes.Equal(old.GetValue(), c.GetValue()):
 		return nil
@@ -43,22 +36,22 @@ func (t *tx) noteDevice(c *internalv1.NoteDevice) *Error {
 		return refuse(AlreadyExists, ReasonDeviceNoted, "another note of %q is kept since %s",
 			c.GetKey(), old.GetUpdatedAt().AsTime().Format("2006-01-02T15:04:05Z"))
 	case len(c.GetValue()) == 0:
-		t.devices.delete(c.GetKey())
+		t.devices.Delete(c.GetKey())
 		return nil
 	}
-	t.devices.put(&internalv1.DeviceNote{Key: c.GetKey(), Value: c.GetValue(), UpdatedAt: t.now})
+	t.devices.Put(&internalv1.DeviceNote{Key: c.GetKey(), Value: c.GetValue(), UpdatedAt: t.now})
 	return nil
 }
 
 // forgetHost deletes the note on a host that was installed again or removed.
 func (t *tx) forgetHost(machine string) {
-	if _, ok := t.devices.get(hostNote(machine)); ok {
-		t.devices.delete(hostNote(machine))
+	if _, ok := t.devices.Get(hostNote(machine)); ok {
+		t.devices.Delete(hostNote(machine))
 	}
 }
 
 // DeviceNote returns the note under a key, or nil.
 func (v *View) DeviceNote(key string) []byte {
-	n, _ := v.devices.get(key)
+	n, _ := v.devices.Get(key)
 	return n.GetValue()
 }

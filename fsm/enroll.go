@@ -3,6 +3,7 @@ package fsm
 import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -73,7 +74,7 @@ func MachineEnrolled(id string) *Error {
 
 // goodAgentToken returns the id of a valid token of a machine's agent, or "".
 func (t *tx) goodAgentToken(machineID string) string {
-	for _, s := range t.tokens.scan(tokensByMachine, machineID+"/", "") {
+	for _, s := range t.tokens.Scan(schema.TokensByMachine, machineID+"/", "") {
 		if TokenGood(s.GetToken(), t.now.AsTime()) == nil {
 			return s.GetToken().GetTokenId()
 		}
@@ -85,13 +86,13 @@ func (t *tx) goodAgentToken(machineID string) string {
 // disk that held it has been overwritten. It reports whether it changed the machine. Tokens
 // made by operators stay: the new system may have one.
 func (t *tx) forgetEnrollment(m *holdfastv1.Machine, before *timestamppb.Timestamp) (changed bool) {
-	s, ok := t.tokens.get(m.GetAgent().GetTokenId())
+	s, ok := t.tokens.Get(m.GetAgent().GetTokenId())
 	switch {
 	case m.GetAgent().GetTokenId() == "", ok && !s.GetToken().GetCreatedAt().AsTime().Before(before.AsTime()):
 		return false
 	case ok && s.GetToken().GetRevokedAt() == nil:
 		s.Token.RevokedAt = t.now
-		t.tokens.put(s)
+		t.tokens.Put(s)
 	}
 	m.Agent.TokenId = ""
 	return true
@@ -110,4 +111,4 @@ func installBegan(run *holdfastv1.Run) *timestamppb.Timestamp {
 
 // Enrolled reports whether a machine's agent has its own token. It does not decode the
 // machine.
-func (v *View) Enrolled(id string) bool { return v.machines.indexed(machinesEnrolled, id, id) }
+func (v *View) Enrolled(id string) bool { return v.machines.Indexed(schema.MachinesEnrolled, id, id) }

@@ -1,37 +1,26 @@
 package fsm
 
 import (
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // maxEvents bounds how far back a watcher can resume. It is a constant because every peer
 // must keep the same events.
 const maxEvents = 1 << 16
 
-func eventSchema() *schema[*holdfastv1.RunEvent] {
-	return &schema[*holdfastv1.RunEvent]{
-		kind: internalv1.SnapshotRecord_EVENTS,
-		key:  func(e *holdfastv1.RunEvent) string { return ordered(e.GetCursor()) },
-		partial: func() func(string) *holdfastv1.RunEvent {
-			e := &holdfastv1.RunEvent{}
-			return partialNumber(e, 50, &e.Cursor)
-		},
-	}
-}
-
 // addEvent records a transition of a run. Cursors count from 1 without a gap, so that a
 // watcher can prove that it has missed nothing.
 func (t *tx) addEvent(run *holdfastv1.Run, message string) {
 	t.meta.LastEvent++
-	t.events.put(&holdfastv1.RunEvent{
+	t.events.Put(&holdfastv1.RunEvent{
 		Ts: t.now, Snapshot: run, Message: message, Cursor: t.meta.GetLastEvent(), Index: t.index,
 	})
 	if t.meta.GetFirstEvent() == 0 {
 		t.meta.FirstEvent = 1
 	}
 	for ; t.meta.GetLastEvent()-t.meta.GetFirstEvent() >= maxEvents; t.meta.FirstEvent++ {
-		t.events.delete(ordered(t.meta.GetFirstEvent()))
+		t.events.Delete(schema.Ordered(t.meta.GetFirstEvent()))
 	}
 }
 
@@ -47,7 +36,7 @@ func (v *View) Events(after uint64, limit int) ([]*holdfastv1.RunEvent, error) {
 			after, first, v.LastEvent())
 	}
 	var es []*holdfastv1.RunEvent
-	for e := range v.events.ascend("", ordered(after)) {
+	for e := range v.events.Ascend("", schema.Ordered(after)) {
 		if len(es) == limit {
 			break
 		}

@@ -3,36 +3,25 @@ package fsm
 import (
 	"strings"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // maxNews bounds how far back a watcher and a webhook can resume. It is a constant because
 // every peer must keep the same events.
 const maxNews = 1 << 16
 
-func newsSchema() *schema[*holdfastv1.Event] {
-	return &schema[*holdfastv1.Event]{
-		kind: internalv1.SnapshotRecord_NEWS,
-		key:  func(e *holdfastv1.Event) string { return ordered(e.GetCursor()) },
-		partial: func() func(string) *holdfastv1.Event {
-			e := &holdfastv1.Event{}
-			return partialNumber(e, 1, &e.Cursor)
-		},
-	}
-}
-
 // addNews records an event for the watchers of all changes. Cursors count from 1 without a
 // gap.
 func (t *tx) addNews(e *holdfastv1.Event) {
 	t.meta.LastNews++
 	e.Cursor, e.Index, e.At = t.meta.GetLastNews(), t.index, t.now
-	t.news.put(e)
+	t.news.Put(e)
 	if t.meta.GetFirstNews() == 0 {
 		t.meta.FirstNews = 1
 	}
 	for ; t.meta.GetLastNews()-t.meta.GetFirstNews() >= maxNews; t.meta.FirstNews++ {
-		t.news.delete(ordered(t.meta.GetFirstNews()))
+		t.news.Delete(schema.Ordered(t.meta.GetFirstNews()))
 	}
 }
 
@@ -96,7 +85,7 @@ func (v *View) News(after uint64, limit int) ([]*holdfastv1.Event, error) {
 			after, first, v.LastNews())
 	}
 	var es []*holdfastv1.Event
-	for e := range v.news.ascend("", ordered(after)) {
+	for e := range v.news.Ascend("", schema.Ordered(after)) {
 		if len(es) == limit {
 			break
 		}

@@ -39,7 +39,7 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 	}
 	t.closeInstall(run)
 
-	m, ok := t.machines.get(run.GetMachineId())
+	m, ok := t.machines.Get(run.GetMachineId())
 	if !ok || m.GetStatus().GetActiveRunId() != run.GetRunId() {
 		return
 	}
@@ -232,7 +232,7 @@ const ProofEndpoint = "ssh_endpoint"
 // moveHost records the new address of a host, together with the outcome of the step that
 // changed its network, because the next step has to reach it.
 func (t *tx) moveHost(machine, endpoint string) {
-	m, ok := t.machines.get(machine)
+	m, ok := t.machines.Get(machine)
 	if !ok || m.GetSpec().GetSshEndpoint() == endpoint {
 		return
 	}

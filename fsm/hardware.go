@@ -26,23 +26,16 @@ const (
 // hardwareFromBMC is the source of an inventory that a step has read.
 const hardwareFromBMC = "bmc"
 
-func hardwareSchema() *schema[*internalv1.MachineHardware] {
-	return &schema[*internalv1.MachineHardware]{
-		kind: internalv1.SnapshotRecord_MACHINE_HARDWARE,
-		key:  (*internalv1.MachineHardware).GetMachineId,
-	}
-}
-
 // keepHardware stores the inventory that a run has read from its machine. All changes are one
 // history entry.
 func (t *tx) keepHardware(run *holdfastv1.Run, in *holdfastv1.HardwareInventory) {
-	m, ok := t.machines.get(run.GetMachineId())
+	m, ok := t.machines.Get(run.GetMachineId())
 	if !ok || in == nil {
 		return
 	}
 	is := BoundHardware(in)
 	is.Source, is.ObservedAt, is.RunId = hardwareFromBMC, t.now, run.GetRunId()
-	if was, ok := t.hardware.get(m.GetMachineId()); ok {
+	if was, ok := t.hardware.Get(m.GetMachineId()); ok {
 		if diff := hardwareDiff(was.GetHardware(), is, t.partKinds()); len(diff) > 0 {
 			t.addHistory(m, &holdfastv1.HistoryEntry{
 				Facet:       "inventory",
@@ -53,7 +46,7 @@ func (t *tx) keepHardware(run *holdfastv1.Run, in *holdfastv1.HardwareInventory)
 			})
 		}
 	}
-	t.hardware.put(&internalv1.MachineHardware{MachineId: m.GetMachineId(), Hardware: is})
+	t.hardware.Put(&internalv1.MachineHardware{MachineId: m.GetMachineId(), Hardware: is})
 }
 
 // BoundHardware returns a truncated copy, because the data of a BMC can have any size. Both
@@ -153,7 +146,7 @@ func partName(p *holdfastv1.HardwarePart) string {
 
 // Hardware returns the inventory of a machine, or nil if none was read.
 func (v *View) Hardware(machineID string) *holdfastv1.HardwareInventory {
-	h, ok := v.hardware.get(machineID)
+	h, ok := v.hardware.Get(machineID)
 	if !ok {
 		return nil
 	}

@@ -8,12 +8,10 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/images"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
-
-// imagesByFile is the index of images by the sums of their files.
-const imagesByFile = 0
 
 // installerName is the image that writes all others. Every open session has booted it or
 // will.
@@ -22,23 +20,6 @@ const installerName = "installer"
 // maxImages bounds the number of images. Every peer stores all of them, and checks for each
 // whether it has its files.
 const maxImages = 10_000
-
-func imageSchema() *schema[*holdfastv1.Image] {
-	return &schema[*holdfastv1.Image]{
-		kind:    internalv1.SnapshotRecord_IMAGES,
-		key:     (*holdfastv1.Image).GetName,
-		indexes: 1,
-		index: func(i *holdfastv1.Image, add func(int, string)) {
-			var sums []string
-			for _, f := range images.Files(i) {
-				if !slices.Contains(sums, f.GetSha256()) {
-					sums = append(sums, f.GetSha256())
-					add(imagesByFile, f.GetSha256())
-				}
-			}
-		},
-	}
-}
 
 func imageNotFound(name string) *Error {
 	return refuse(NotFound, "IMAGE_NOT_FOUND", "image %q not found", lex.Ident(name)).With("image", lex.Ident(name))
@@ -51,7 +32,7 @@ func (t *tx) putImage(c *internalv1.PutImage) (*holdfastv1.Image, *Error) {
 		return nil, err
 	}
 	in.CreatedAt, in.UpdatedAt, in.CreatedBy = t.now, t.now, lex.Clip(t.cmd.GetPrincipal(), maxAuditThing)
-	old, exists := t.images.get(in.GetName())
+	old, exists := t.images.Get(in.GetName())
 	switch {
 	case exists && images.Same(old, in):
 		return old, nil
@@ -62,23 +43,23 @@ func (t *tx) putImage(c *internalv1.PutImage) (*holdfastv1.Image, *Error) {
 			return nil, err
 		}
 		in.CreatedAt = old.GetCreatedAt()
-	case t.images.len() >= maxImages:
+	case t.images.Len() >= maxImages:
 		return nil, refuse(FailedPrecondition, "TOO_MANY_IMAGES",
 			"there are %d images already, the maximum: delete some that no run installs", maxImages)
 	}
-	t.images.put(in)
+	t.images.Put(in)
 	return in, nil
 }
 
 // deleteImage deletes an image that no active run installs.
 func (t *tx) deleteImage(c *internalv1.DeleteImage) *Error {
-	if !t.images.has(c.GetName()) {
+	if !t.images.Has(c.GetName()) {
 		return imageNotFound(c.GetName())
 	}
 	if err := t.checkImageUnused(c.GetName()); err != nil {
 		return err
 	}
-	t.images.delete(c.GetName())
+	t.images.Delete(c.GetName())
 	return nil
 }
 
@@ -90,12 +71,12 @@ const maxInUse = 5
 // opened, since the machine's label may have changed. The check scans all sessions and active
 // runs, which is fine because images change rarely.
 func (t *tx) checkImageUnused(name string) *Error {
-	img, _ := t.images.get(name)
+	img, _ := t.images.Get(name)
 	// An installer that cannot boot may be replaced: open sessions wait for that.
 	boots := (name == installerName || name == images.Name(installerName, img.GetArch())) &&
 		img.GetKernel() != nil && img.GetInitrd() != nil
 	var open []string
-	for s := range t.installs.ascend("", "") {
+	for s := range t.installs.Ascend("", "") {
 		if i := s.GetInstall(); InstallOpen(i) && (i.GetImage() == name || boots) {
 			open = append(open, fmt.Sprintf("%s (run %s, %s)", i.GetMachineId(), i.GetRunId(), StageName(i.GetStage())))
 		}
@@ -110,7 +91,7 @@ func (t *tx) checkImageUnused(name string) *Error {
 			strings.Join(open, ", "), more).
 			With("image", name).With("sessions", fmt.Sprint(n))
 	}
-	for _, run := range t.runs.scan(runsActive, "", "") {
+	for _, run := range t.runs.Scan(schema.RunsActive, "", "") {
 		if t.runInstalls(run, name) {
 			return refuse(FailedPrecondition, ReasonImageInUse,
 				"image %q is in use: run %q of machine %q installs it: wait for the run, or cancel it",
@@ -122,21 +103,21 @@ func (t *tx) checkImageUnused(name string) *Error {
 
 func (t *tx) runInstalls(run *holdfastv1.Run, name string) bool {
 	plan, _ := t.plan(run.GetPlanId())
-	machine, _ := t.machines.get(run.GetMachineId())
+	machine, _ := t.machines.Get(run.GetMachineId())
 	return slices.ContainsFunc(plan.GetSteps(), func(s *holdfastv1.Step) bool {
 		return s.GetRepave() != nil && images.Of(s.GetRepave(), run, machine) == name
 	})
 }
 
 // Image returns an image.
-func (v *View) Image(name string) (*holdfastv1.Image, bool) { return v.images.get(name) }
+func (v *View) Image(name string) (*holdfastv1.Image, bool) { return v.images.Get(name) }
 
 // Images returns the images with a name above after, by name.
-func (v *View) Images(after string) iter.Seq[*holdfastv1.Image] { return v.images.ascend("", after) }
+func (v *View) Images(after string) iter.Seq[*holdfastv1.Image] { return v.images.Ascend("", after) }
 
 // ImageFileBySum returns the file of an image with a SHA-256.
 func (v *View) ImageFileBySum(sum string) (*holdfastv1.Image_File, bool) {
-	image, ok := v.images.lookup(imagesByFile, sum)
+	image, ok := v.images.Lookup(schema.ImagesByFile, sum)
 	if !ok {
 		return nil, false
 	}
@@ -156,10 +137,10 @@ const ReasonImageArch = "IMAGE_ARCH"
 // ImageFor returns the variant of an image for an architecture: the one with the architecture
 // in its name, else the one with the plain name if its architecture matches.
 func (s *state) ImageFor(name, arch string) (*holdfastv1.Image, bool) {
-	if i, ok := s.images.get(images.Name(name, arch)); ok && i.GetArch() == arch {
+	if i, ok := s.images.Get(images.Name(name, arch)); ok && i.GetArch() == arch {
 		return i, true
 	}
-	if i, ok := s.images.get(name); ok && i.GetArch() == arch {
+	if i, ok := s.images.Get(name); ok && i.GetArch() == arch {
 		return i, true
 	}
 	return nil, false
@@ -177,7 +158,7 @@ func (t *tx) checkImageArch(m *holdfastv1.Machine, plan *holdfastv1.Plan, run *h
 			continue
 		}
 		name := images.Of(s.GetRepave(), run, m)
-		if i, ok := t.images.get(name); ok && i.GetDisk() != nil && i.GetArch() != arch {
+		if i, ok := t.images.Get(name); ok && i.GetDisk() != nil && i.GetArch() != arch {
 			return refuse(FailedPrecondition, ReasonImageArch,
 				"step %q of plan %q installs image %q, which is for %s, and machine %q is %s: name an image for %s",
 				s.GetName(), plan.GetPlanId(), name, i.GetArch(), m.GetMachineId(), arch, arch).

@@ -5,12 +5,12 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"iter"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -44,22 +44,6 @@ const (
 	maxHostKeys    = 16
 	maxInstallLog  = 256 << 10 // bytes in one command
 )
-
-// The index of installs.
-const installsByToken = iota
-
-func installSchema() *schema[*internalv1.StoredInstall] {
-	return &schema[*internalv1.StoredInstall]{
-		kind:    internalv1.SnapshotRecord_INSTALLS,
-		key:     func(s *internalv1.StoredInstall) string { return s.GetInstall().GetMachineId() },
-		indexes: 1,
-		index: func(s *internalv1.StoredInstall, add func(int, string)) {
-			for _, sum := range slices.Concat(s.GetGood(), s.GetPast()) {
-				add(installsByToken, hashKey(sum))
-			}
-		},
-	}
-}
 
 // InstallOpen reports whether a session and its attempt have not ended.
 func InstallOpen(i *holdfastv1.Install) bool { return i != nil && i.GetClosedAt() == nil }
@@ -132,7 +116,7 @@ func (t *tx) openInstall(c *internalv1.OpenInstall) (*holdfastv1.Install, *Error
 		return nil, invalid("cloud_init", "has %d bytes, at most %d are allowed, and %d of image and disk",
 			len(c.GetCloudInit()), maxInstallText, maxNodeText)
 	}
-	m, ok := t.machines.get(run.GetMachineId())
+	m, ok := t.machines.Get(run.GetMachineId())
 	if !ok {
 		return nil, machineNotFound(run.GetMachineId())
 	}
@@ -141,7 +125,7 @@ func (t *tx) openInstall(c *internalv1.OpenInstall) (*holdfastv1.Install, *Error
 			"machine %q has no MAC address, so it cannot be recognized when it boots: set spec.mac_addresses",
 			m.GetMachineId())
 	}
-	old, exists := t.installs.get(m.GetMachineId())
+	old, exists := t.installs.Get(m.GetMachineId())
 	if i := old.GetInstall(); exists && i.GetRunId() == c.GetRunId() && i.GetStep() == c.GetStep() &&
 		i.GetAttempt() == c.GetAttempt() {
 		return i, nil
@@ -169,8 +153,8 @@ func lastOf(sums [][]byte, n int) [][]byte { return sums[max(0, len(sums)-n):] }
 func (t *tx) stage(s *internalv1.StoredInstall, stage holdfastv1.Install_Stage, what string) {
 	i := s.GetInstall()
 	i.Stage, i.StageSince = stage, t.now
-	t.installs.put(s)
-	run, ok := t.runs.get(i.GetRunId())
+	t.installs.Put(s)
+	run, ok := t.runs.Get(i.GetRunId())
 	if !ok || lifecycle.Ended(run) {
 		return
 	}
@@ -180,16 +164,16 @@ func (t *tx) stage(s *internalv1.StoredInstall, stage holdfastv1.Install_Stage, 
 
 // closeInstall ends the session of a run's attempt. Its tokens become invalid.
 func (t *tx) closeInstall(run *holdfastv1.Run) {
-	s, ok := t.installs.get(run.GetMachineId())
+	s, ok := t.installs.Get(run.GetMachineId())
 	if i := s.GetInstall(); ok && i.GetRunId() == run.GetRunId() && InstallOpen(i) {
 		i.ClosedAt = t.now
-		t.installs.put(s)
+		t.installs.Put(s)
 	}
 }
 
 // bootInstall records that a machine has requested its boot script, and the token in it.
 func (t *tx) bootInstall(c *internalv1.BootInstall) (*holdfastv1.Install, *Error) {
-	s, ok := t.installs.get(c.GetMachineId())
+	s, ok := t.installs.Get(c.GetMachineId())
 	i := s.GetInstall()
 	if !ok || !InstallBoots(i) {
 		return nil, refuse(Aborted, ReasonNoInstall, "no install session of machine %q waits for a boot",
@@ -205,7 +189,7 @@ func (t *tx) bootInstall(c *internalv1.BootInstall) (*holdfastv1.Install, *Error
 		i.IpAddress = lex.Clip(ip, maxNodeText)
 	}
 	if len(c.GetSha256()) == 0 {
-		t.installs.put(s)
+		t.installs.Put(s)
 		return i, nil
 	}
 	if err := t.letInstall(s, c.GetSha256()); err != nil {
@@ -251,7 +235,7 @@ func (s *state) installByToken(sum []byte) (in *internalv1.StoredInstall, good, 
 	if len(sum) != sha256.Size {
 		return nil, false, false
 	}
-	for _, in := range s.installs.scan(installsByToken, hashKey(sum), "") {
+	for _, in := range s.installs.Scan(schema.InstallsByToken, schema.HashKey(sum), "") {
 		for _, g := range in.GetGood() {
 			if bytes.Equal(g, sum) { // hashes of random values: timing reveals nothing
 				return in, InstallOpen(in.GetInstall()), true
@@ -294,7 +278,7 @@ func (t *tx) noteInstallSession(c *internalv1.NoteInstall) (*holdfastv1.Install,
 	if err != nil {
 		return nil, err
 	}
-	s, ok := t.installs.get(run.GetMachineId())
+	s, ok := t.installs.Get(run.GetMachineId())
 	i := s.GetInstall()
 	if !ok || !InstallOpen(i) || i.GetRunId() != c.GetRunId() || i.GetStep() != c.GetStep() ||
 		i.GetAttempt() != c.GetAttempt() {
@@ -324,13 +308,13 @@ func (t *tx) noteInstallSession(c *internalv1.NoteInstall) (*holdfastv1.Install,
 		t.stage(s, holdfastv1.Install_BOOTED_DISK, "the installed system answers")
 		return i, nil
 	}
-	t.installs.put(s)
+	t.installs.Put(s)
 	return i, nil
 }
 
 // Install returns the open install session of a machine, or the last one.
 func (v *View) Install(machineID string) (*holdfastv1.Install, bool) {
-	s, ok := v.installs.get(machineID)
+	s, ok := v.installs.Get(machineID)
 	return s.GetInstall(), ok
 }
 
@@ -338,7 +322,7 @@ func (v *View) Install(machineID string) (*holdfastv1.Install, bool) {
 // machine.
 func (v *View) Installs(after string) iter.Seq[*holdfastv1.Install] {
 	return func(yield func(*holdfastv1.Install) bool) {
-		for s := range v.installs.ascend("", after) {
+		for s := range v.installs.Ascend("", after) {
 			if !yield(s.GetInstall()) {
 				return
 			}

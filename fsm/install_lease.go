@@ -29,7 +29,7 @@ const InstallTimeout = "InstallTimeout"
 const installLimit = 24 * time.Hour
 
 // limitOf returns the id of the lease that bounds an observed run. No run has such an id: see
-// validName.
+// lex.ValidName.
 func limitOf(runID string) string { return runID + "/limit" }
 
 // quietSeconds returns how long the installer of a run may be silent: the timeout of the
@@ -70,11 +70,11 @@ func (t *tx) endInstallLeases(runID string) {
 // installOver ends an observed run after one of its leases has expired.
 func (t *tx) installOver(l *internalv1.Lease) {
 	runID, atLimit := strings.CutSuffix(l.GetRef().GetId(), limitOf(""))
-	run, ok := t.runs.get(runID)
+	run, ok := t.runs.Get(runID)
 	if !ok || lifecycle.Ended(run) {
 		return
 	}
-	m, ok := t.machines.get(run.GetMachineId())
+	m, ok := t.machines.Get(run.GetMachineId())
 	if !ok || m.GetStatus().GetActiveRunId() != runID {
 		return
 	}

@@ -25,8 +25,8 @@ func (t *tx) reportInstall(c *internalv1.ReportInstall) (*holdfastv1.Install, *E
 	if bad := checkInstallReport(r); len(bad) > 0 {
 		return nil, Invalid(bad)
 	}
-	run, ok := t.runs.get(i.GetRunId())
-	m, there := t.machines.get(i.GetMachineId())
+	run, ok := t.runs.Get(i.GetRunId())
+	m, there := t.machines.Get(i.GetMachineId())
 	if !ok || !there {
 		return nil, refuse(OutOfRange, ReasonInstallOver, "run %s of this install not found", i.GetRunId())
 	}
@@ -60,7 +60,7 @@ func (t *tx) reportInstall(c *internalv1.ReportInstall) (*holdfastv1.Install, *E
 		i.HostKeys = r.GetHostKeys()
 	}
 	i.LastSeenAt = t.now
-	t.installs.put(s)
+	t.installs.Put(s)
 	m = t.installReported(m, &holdfastv1.ReportNodeRequest{
 		MacAddress:           i.GetMacs()[0],
 		InstallationStatus:   r.GetStatus(),
@@ -69,7 +69,7 @@ func (t *tx) reportInstall(c *internalv1.ReportInstall) (*holdfastv1.Install, *E
 		HasProgress:          r.GetHasProgress(),
 	}, "")
 	t.putMachine(m)
-	s, _ = t.installs.get(i.GetMachineId())
+	s, _ = t.installs.Get(i.GetMachineId())
 	return s.GetInstall(), nil
 }
 
@@ -106,20 +106,20 @@ func oneLine(s string) bool { return len(s) <= maxNodeText && !strings.ContainsA
 
 // keepHardwareOfHost stores the inventory from an installer, unless a BMC has reported one.
 func (t *tx) keepHardwareOfHost(run *holdfastv1.Run, in *holdfastv1.HardwareInventory) {
-	if was, ok := t.hardware.get(run.GetMachineId()); in == nil ||
+	if was, ok := t.hardware.Get(run.GetMachineId()); in == nil ||
 		ok && was.GetHardware().GetSource() == hardwareFromBMC {
 		return
 	}
 	is := BoundHardware(in)
 	is.Source, is.ObservedAt, is.RunId = "installer", t.now, run.GetRunId()
-	t.hardware.put(&internalv1.MachineHardware{MachineId: run.GetMachineId(), Hardware: is})
+	t.hardware.Put(&internalv1.MachineHardware{MachineId: run.GetMachineId(), Hardware: is})
 }
 
 // sessionReported advances the open session of a machine by a report, if there is one. It
 // returns whether the report is new: an installer without a response repeats its report, and
 // a second failure of one attempt does not count.
 func (t *tx) sessionReported(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequest) (news bool) {
-	s, ok := t.installs.get(m.GetMachineId())
+	s, ok := t.installs.Get(m.GetMachineId())
 	i := s.GetInstall()
 	if !ok || !InstallBoots(i) { // reports after the end are ignored
 		return !ok || !InstallOpen(i)
@@ -148,7 +148,7 @@ func (t *tx) sessionReported(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequ
 		}
 		t.stage(s, holdfastv1.Install_WRITING, "the installer is at work")
 	default:
-		t.installs.put(s)
+		t.installs.Put(s)
 	}
 	return true
 }
@@ -161,7 +161,7 @@ func (t *tx) pinHost(m *holdfastv1.Machine, i *holdfastv1.Install) (changed bool
 		t.forgetHost(m.GetMachineId())
 		return false
 	}
-	t.devices.put(&internalv1.DeviceNote{Key: hostNote(m.GetMachineId()), Value: []byte(keys), UpdatedAt: t.now})
+	t.devices.Put(&internalv1.DeviceNote{Key: hostNote(m.GetMachineId()), Value: []byte(keys), UpdatedAt: t.now})
 	if had := m.GetSpec().GetSshHostKeys(); len(had) == 0 || slices.Equal(had, i.GetHostKeys()) {
 		return false
 	}
@@ -172,7 +172,7 @@ func (t *tx) pinHost(m *holdfastv1.Machine, i *holdfastv1.Install) (changed bool
 // hostInstalled deletes the note on the old host, and trusts the keys of the installer if it
 // has finished. It reports whether it changed the machine.
 func (t *tx) hostInstalled(m *holdfastv1.Machine, run *holdfastv1.Run) (changed bool) {
-	s, ok := t.installs.get(run.GetMachineId())
+	s, ok := t.installs.Get(run.GetMachineId())
 	if i := s.GetInstall(); ok && i.GetRunId() == run.GetRunId() && i.GetCompletedAt() != nil &&
 		i.GetStage() != holdfastv1.Install_FAILED {
 		forgot := t.forgetEnrollment(m, i.GetCompletedAt())
@@ -198,7 +198,7 @@ func (t *tx) appendInstallLog(c *internalv1.AppendInstallLog) (*holdfastv1.Insta
 			i.GetLogBytes(), c.GetOffset()).
 			With("next", fmt.Sprint(i.GetLogBytes()))
 	}
-	run, ok := t.runs.get(i.GetRunId())
+	run, ok := t.runs.Get(i.GetRunId())
 	if !ok || lifecycle.Ended(run) {
 		return nil, refuse(OutOfRange, ReasonInstallOver, "run %s of this install has ended", i.GetRunId())
 	}
@@ -210,8 +210,8 @@ func (t *tx) appendInstallLog(c *internalv1.AppendInstallLog) (*holdfastv1.Insta
 		})
 		i.LogBytes += int64(len(fresh))
 		run.Revision = t.index
-		t.runs.put(run) // no event: a log tail follows log_bytes
+		t.runs.Put(run) // no event: a log tail follows log_bytes
 	}
-	t.installs.put(s)
+	t.installs.Put(s)
 	return i, nil
 }

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -20,13 +21,6 @@ import (
 // old. Wall clocks play no part: leaders may disagree about the time of day, or step it,
 // without expiring a lease early or keeping one alive. last_seen is wall time (the FSM's,
 // which never goes back) and only for display.
-
-// The indexes of leases.
-const (
-	leasesByRevision = iota // all leases; the engine follows it
-	leasesGone              // leases ended by their owner, by time
-	leaseIndexes            // the number of indexes
-)
 
 // The default duration of leases.
 const (
@@ -44,25 +38,8 @@ const (
 	goneBatch = 64 // deleted by one command, at most
 )
 
-func leaseSchema() *schema[*internalv1.Lease] {
-	return &schema[*internalv1.Lease]{
-		kind:    internalv1.SnapshotRecord_LEASES,
-		key:     func(l *internalv1.Lease) string { return leaseKey(l.GetRef()) },
-		indexes: leaseIndexes,
-		index: func(l *internalv1.Lease, add func(int, string)) {
-			add(leasesByRevision, ordered(l.GetRevision()))
-			if l.GetGone() {
-				add(leasesGone, orderedTime(l.GetExpiredAt(), ""))
-			}
-		},
-		partial: partialLease,
-	}
-}
-
-func leaseKey(r *internalv1.LeaseRef) string { return r.GetKind().String() + "/" + r.GetId() }
-
 func (s *state) lease(kind internalv1.LeaseRef_Kind, id string) (*internalv1.Lease, bool) {
-	return s.leases.get(leaseKey(&internalv1.LeaseRef{Kind: kind, Id: id}))
+	return s.leases.Get(schema.LeaseKey(&internalv1.LeaseRef{Kind: kind, Id: id}))
 }
 
 // grantLease grants a lease, or its next generation. The grant counts as a heartbeat. Without
@@ -82,7 +59,7 @@ func (t *tx) grantLease(kind internalv1.LeaseRef_Kind, id string, ttlMS int64) *
 		l.TtlMs = defaultTTL(kind).Milliseconds()
 	}
 	l.GrantedAt, l.LastSeen, l.SeenMs, l.Revision = t.now, t.now, t.meta.GetLeaseClockMs(), t.index
-	t.leases.put(l)
+	t.leases.Put(l)
 	return l
 }
 
@@ -108,7 +85,7 @@ func (t *tx) endLease(kind internalv1.LeaseRef_Kind, id string) {
 	}
 	l.Gone, l.ExpiredAt, l.Revision = true, t.now, t.index
 	l.Metrics, l.AgentVersion = nil, ""
-	t.leases.put(l)
+	t.leases.Put(l)
 }
 
 // endMachineLeases ends both kinds of lease that a machine can have.
@@ -122,14 +99,14 @@ func (t *tx) endMachineLeases(id string) {
 func (t *tx) advanceLeaseClock(ms int64) {
 	t.meta.LeaseClockMs = max(t.meta.GetLeaseClockMs(), ms)
 	var stale []*internalv1.Lease
-	for _, l := range t.leases.scan(leasesGone, "", "") {
+	for _, l := range t.leases.Scan(schema.LeasesGone, "", "") {
 		if len(stale) == goneBatch || t.now.AsTime().Sub(l.GetExpiredAt().AsTime()) < goneFor {
 			break
 		}
 		stale = append(stale, l)
 	}
 	for _, l := range stale {
-		t.leases.delete(leaseKey(l.GetRef()))
+		t.leases.Delete(schema.LeaseKey(l.GetRef()))
 	}
 }
 
@@ -196,7 +173,7 @@ func (t *tx) see(l *internalv1.Lease, seen *internalv1.SeenLease, fresh bool) {
 		}
 	}
 	l.Ready = true
-	t.leases.put(l)
+	t.leases.Put(l)
 }
 
 // expireLeases expires leases. Each is checked against the recorded state: a lease of another
@@ -210,7 +187,7 @@ func (t *tx) expireLeases(c *internalv1.ExpireLeases) *Error {
 			continue
 		}
 		l.ExpiredAt, l.Revision, l.Ready = t.now, t.index, false
-		t.leases.put(l)
+		t.leases.Put(l)
 		switch ref.GetKind() {
 		case internalv1.LeaseRef_MACHINE, internalv1.LeaseRef_PENDING_MACHINE:
 			t.agentExpired(l)
@@ -234,13 +211,13 @@ func (v *View) Lease(kind internalv1.LeaseRef_Kind, id string) (*internalv1.Leas
 }
 
 // Leases returns all leases, by kind and id.
-func (v *View) Leases() iter.Seq[*internalv1.Lease] { return v.leases.ascend("", "") }
+func (v *View) Leases() iter.Seq[*internalv1.Lease] { return v.leases.Ascend("", "") }
 
 // LeasesChangedSince returns the leases that were granted, expired or ended after a revision,
 // oldest change first.
 func (v *View) LeasesChangedSince(revision uint64) iter.Seq[*internalv1.Lease] {
 	return func(yield func(*internalv1.Lease) bool) {
-		for _, l := range v.leases.scan(leasesByRevision, "", ordered(revision)) {
+		for _, l := range v.leases.Scan(schema.LeasesByRevision, "", schema.Ordered(revision)) {
 			if !yield(l) {
 				return
 			}

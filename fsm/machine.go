@@ -5,70 +5,12 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
-
-// The indexes of machines.
-const (
-	machinesByOwned  = iota // keys that at most one machine may have
-	machinesBySecret        // referenced secrets
-	machinesByPool
-	machinesPoolReady // by pool, machines whose agent is ready
-	machinesPassing   // nodes in a transient state, by the time they entered it
-	machinesEnrolled  // machines whose agent has its own token
-	machineIndexes    // the number of indexes
-)
-
-func machineSchema() *schema[*holdfastv1.Machine] {
-	return &schema[*holdfastv1.Machine]{
-		kind:    internalv1.SnapshotRecord_MACHINES,
-		key:     (*holdfastv1.Machine).GetMachineId,
-		indexes: machineIndexes,
-		index:   indexMachine,
-		facets:  machineFacets,
-		partial: partialMachine,
-	}
-}
-
-func indexMachine(m *holdfastv1.Machine, add func(index int, key string)) {
-	for _, key := range owned(m) {
-		add(machinesByOwned, key)
-	}
-	for _, name := range credentials(m) {
-		add(machinesBySecret, secretKey(name))
-	}
-	if p := m.GetSpec().GetPool(); p != "" {
-		key := poolKey(p) + m.GetMachineId()
-		add(machinesByPool, key)
-		if m.GetStatus().GetAgentState() == holdfastv1.Agent_READY {
-			add(machinesPoolReady, key)
-		}
-	}
-	if m.GetAgent().GetTokenId() != "" {
-		add(machinesEnrolled, m.GetMachineId())
-	}
-	if lifecycle.Passing(m) {
-		add(machinesPassing, orderedTime(m.GetNode().GetStateChangedAt(), m.GetMachineId()))
-	}
-}
-
-// owned returns the keys that no other machine may have (docs/concepts.md).
-func owned(m *holdfastv1.Machine) []string {
-	keys := make([]string, 0, len(m.GetSpec().GetMacAddresses())+2)
-	for _, mac := range m.GetSpec().GetMacAddresses() {
-		keys = append(keys, "MAC address "+mac)
-	}
-	if e := m.GetSpec().GetBmcEndpoint(); e != "" {
-		keys = append(keys, "BMC endpoint "+lex.Lower(e))
-	}
-	if s := m.GetSpec().GetSerial(); s != "" {
-		keys = append(keys, "serial "+s)
-	}
-	return keys
-}
 
 // ProviderOf returns the provider named by a machine, or "" if configuration decides.
 // StartRun.checked_provider is compared with it.
@@ -82,17 +24,12 @@ func ProviderOf(m *holdfastv1.Machine) string {
 // ProviderOf returns the provider named by a machine, and whether the machine exists, without
 // decoding it.
 func (v *View) ProviderOf(machineID string) (provider string, ok bool) {
-	r, ok := v.machines.rows.Get(&record{key: machineID})
+	r, ok := v.machines.Row(machineID)
 	if !ok {
 		return "", false
 	}
-	for _, f := range r.facets {
-		switch f.path {
-		case "spec.provider":
-			return f.value, true
-		case labelPath + "provider":
-			provider = f.value
-		}
+	if provider, ok = r.Facet("spec.provider"); !ok {
+		provider, _ = r.Facet(schema.LabelPath + "provider")
 	}
 	return provider, true
 }
@@ -103,8 +40,8 @@ func machineNotFound(id string) *Error {
 
 // checkOwned refuses a machine with a key that belongs to another one.
 func (t *tx) checkOwned(m *holdfastv1.Machine) *Error {
-	for _, key := range owned(m) {
-		if other, ok := t.machines.lookup(machinesByOwned, key); ok && other.GetMachineId() != m.GetMachineId() {
+	for _, key := range schema.Owned(m) {
+		if other, ok := t.machines.Lookup(schema.MachinesByOwned, key); ok && other.GetMachineId() != m.GetMachineId() {
 			return refuse(AlreadyExists, "MACHINE_CONFLICT", "%s belongs to machine %q", key, other.GetMachineId()).
 				With("machine_id", other.GetMachineId())
 		}
@@ -137,7 +74,7 @@ func (t *tx) registerMachine(c *internalv1.RegisterMachine) (*holdfastv1.Machine
 	if in.GetMachineId() == "" {
 		return nil, invalid("machine.machine_id", "is required")
 	}
-	old, exists := t.machines.get(in.GetMachineId())
+	old, exists := t.machines.Get(in.GetMachineId())
 	if exists {
 		if c.GetGeneratedId() {
 			return nil, refuse(Aborted, ReasonIDTaken, "generated machine id %q is in use", in.GetMachineId())
@@ -174,7 +111,7 @@ func (t *tx) registerMachine(c *internalv1.RegisterMachine) (*holdfastv1.Machine
 // updateMachine replaces spec and labels, or the fields in the mask.
 func (t *tx) updateMachine(c *internalv1.UpdateMachine) (*holdfastv1.Machine, *Error) {
 	in := c.GetMachine()
-	old, ok := t.machines.get(in.GetMachineId())
+	old, ok := t.machines.Get(in.GetMachineId())
 	if !ok {
 		return nil, machineNotFound(in.GetMachineId())
 	}
@@ -207,7 +144,7 @@ func (t *tx) replaceInventory(old, m *holdfastv1.Machine) (*holdfastv1.Machine, 
 
 // setMachinePhase moves a machine by hand, along the transitions allowed to operators.
 func (t *tx) setMachinePhase(c *internalv1.SetMachinePhase) (*holdfastv1.Machine, *Error) {
-	m, ok := t.machines.get(c.GetMachineId())
+	m, ok := t.machines.Get(c.GetMachineId())
 	if !ok {
 		return nil, machineNotFound(c.GetMachineId())
 	}
@@ -235,7 +172,7 @@ func (t *tx) setMachinePhase(c *internalv1.SetMachinePhase) (*holdfastv1.Machine
 // retryBMC allows logins to the machine's BMC again. The provider reads the time from the
 // machine.
 func (t *tx) retryBMC(c *internalv1.RetryBmc) (*holdfastv1.Machine, *Error) {
-	m, ok := t.machines.get(c.GetMachineId())
+	m, ok := t.machines.Get(c.GetMachineId())
 	if !ok {
 		return nil, machineNotFound(c.GetMachineId())
 	}
@@ -248,7 +185,7 @@ func (t *tx) retryBMC(c *internalv1.RetryBmc) (*holdfastv1.Machine, *Error) {
 // deleteMachine deletes a machine. Its runs and its history stay, and its id can be
 // registered again.
 func (t *tx) deleteMachine(c *internalv1.DeleteMachine) *Error {
-	m, ok := t.machines.get(c.GetMachineId())
+	m, ok := t.machines.Get(c.GetMachineId())
 	if !ok {
 		return machineNotFound(c.GetMachineId())
 	}
@@ -265,20 +202,20 @@ func (t *tx) deleteMachine(c *internalv1.DeleteMachine) *Error {
 	t.revokeAgents(m.GetMachineId())
 	t.endMachineLeases(m.GetMachineId())
 	t.forgetHost(m.GetMachineId())
-	t.hardware.delete(m.GetMachineId())
-	t.installs.delete(m.GetMachineId())
-	t.machines.delete(m.GetMachineId())
+	t.hardware.Delete(m.GetMachineId())
+	t.installs.Delete(m.GetMachineId())
+	t.machines.Delete(m.GetMachineId())
 	return nil
 }
 
 func (t *tx) putMachine(m *holdfastv1.Machine) {
 	m.UpdatedAt, m.Revision = t.now, t.index
-	t.machines.put(m)
+	t.machines.Put(m)
 }
 
 // Machine returns a machine with its effective state.
 func (v *View) Machine(id string) (*holdfastv1.Machine, bool) {
-	m, ok := v.machines.get(id)
+	m, ok := v.machines.Get(id)
 	if !ok {
 		return nil, false
 	}
@@ -288,32 +225,57 @@ func (v *View) Machine(id string) (*holdfastv1.Machine, bool) {
 // MachineMark returns a value that changes whenever the record of the machine changes. It
 // reflects neither the lease nor the passage of time. It is nil if there is no such machine.
 func (v *View) MachineMark(id string) any {
-	if r, ok := v.machines.rows.Get(&record{key: id}); ok {
+	if r, ok := v.machines.Row(id); ok {
 		return r
 	}
 	return nil
 }
 
 // MachinesMark returns a value that changes whenever the record of any machine changes.
-func (v *View) MachinesMark() any { return v.machines.mark }
+func (v *View) MachinesMark() any { return v.machines.Mark() }
 
 // MachineRoll returns a value that changes whenever a machine is created or deleted.
-func (v *View) MachineRoll() any { return v.machines.roll }
+func (v *View) MachineRoll() any { return v.machines.Roll() }
 
 // MachineCount returns the number of machines.
-func (v *View) MachineCount() int { return v.machines.len() }
+func (v *View) MachineCount() int { return v.machines.Len() }
 
 // MachineIDs returns the ids of all machines, in order. It decodes no machine, which would be
 // slow for a large fleet.
-func (v *View) MachineIDs() iter.Seq[string] { return v.machines.keys() }
+func (v *View) MachineIDs() iter.Seq[string] { return v.machines.Keys() }
 
 // Machines returns the machines with an id above after, by id.
 func (v *View) Machines(after string) iter.Seq[*holdfastv1.Machine] {
 	return func(yield func(*holdfastv1.Machine) bool) {
-		for m := range v.machines.ascend("", after) {
+		for m := range v.machines.Ascend("", after) {
 			if !yield(v.whole(m)) {
 				return
 			}
 		}
 	}
 }
+
+// FindMachines returns the machines with an id above after that q selects, by id.
+func (v *View) FindMachines(q Query, after string) iter.Seq[*holdfastv1.Machine] {
+	return func(yield func(*holdfastv1.Machine) bool) {
+		for m := range v.machines.Find(q, after) {
+			if !yield(v.whole(m)) {
+				return
+			}
+		}
+	}
+}
+
+// Facets is a set of rows by their facets: rows with one value under a path, rows in all of
+// several sets, or rows in any of them. Exactly one of the three is set. An empty Any has no
+// rows.
+type Facets = table.Facets
+
+// Query narrows down the rows to check. It may include rows that do not match, and never
+// excludes one that does.
+type Query = table.Query
+
+// MachineFacet reports whether path and value are a facet, so that all matching machines can
+// be found by it. Paths are those of filters; the path of a condition is status.conditions
+// and its type.
+func MachineFacet(path, value string) bool { return schema.MachineFacet(path, value) }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -39,7 +41,7 @@ func nodeNotFound(id string) *Error {
 
 // node returns the machine with an id, which may be a machine id or a MAC address.
 func (s *state) node(id string) (*holdfastv1.Machine, bool) {
-	if m, ok := s.machines.get(id); ok {
+	if m, ok := s.machines.Get(id); ok {
 		return m, true
 	}
 	mac, ok := lex.MAC(id)
@@ -50,7 +52,7 @@ func (s *state) node(id string) (*holdfastv1.Machine, bool) {
 }
 
 func (s *state) byMAC(mac string) (*holdfastv1.Machine, bool) {
-	return s.machines.lookup(machinesByOwned, "MAC address "+mac)
+	return s.machines.Lookup(schema.MachinesByOwned, "MAC address "+mac)
 }
 
 // nodeText returns the text fields of a record that clients set, by path.
@@ -140,7 +142,7 @@ func (t *tx) checkNodeWords(n *holdfastv1.NodeRecord) []FieldViolation {
 
 // checkWorkflow refuses a workflow that is not a plan.
 func (t *tx) checkWorkflow(id string) *Error {
-	if id != "" && !t.plans.has(id) {
+	if id != "" && !t.plans.Has(id) {
 		return planNotFound(id)
 	}
 	return nil
@@ -172,9 +174,9 @@ func (t *tx) checkNewNode(id string, generated bool) *Error {
 	switch {
 	case !lex.ValidName(id, 64):
 		return invalid("machine_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", id)
-	case t.machines.has(id) && generated:
+	case t.machines.Has(id) && generated:
 		return refuse(Aborted, ReasonIDTaken, "generated machine id %q is in use", id)
-	case t.machines.has(id):
+	case t.machines.Has(id):
 		return refuse(AlreadyExists, "MACHINE_CONFLICT", "machine %q exists", id).With("machine_id", id)
 	}
 	return nil
@@ -188,8 +190,8 @@ func (t *tx) checkDiscovery(mac string, limit uint32) *Error {
 		return nil
 	}
 	waiting := uint32(0)
-	discovered := &Facets{Path: "status.node_state", Value: holdfastv1.Node_DISCOVERED.String()}
-	for range t.machines.find(Query{Facets: discovered}, "") {
+	discovered := &table.Facets{Path: "status.node_state", Value: holdfastv1.Node_DISCOVERED.String()}
+	for range t.machines.Find(table.Query{Facets: discovered}, "") {
 		if waiting++; waiting >= limit {
 			return refuse(FailedPrecondition, ReasonDiscoveryFull,
 				"discover node %s: %d discovered machines await approval, which is the limit: "+
@@ -377,9 +379,9 @@ func (v *View) NodeByID(id string) (*holdfastv1.Machine, bool) {
 // since before a time. The longest comes first, each with its key for the next page. If after
 // is empty, it starts at the first.
 func (v *View) Stalled(since time.Time, after string) iter.Seq2[string, *holdfastv1.Machine] {
-	end := orderedTime(timestamppb.New(since), "")
+	end := schema.OrderedTime(timestamppb.New(since), "")
 	return func(yield func(string, *holdfastv1.Machine) bool) {
-		for key, m := range v.machines.scan(machinesPassing, "", after) {
+		for key, m := range v.machines.Scan(schema.MachinesPassing, "", after) {
 			if key >= end || !yield(key, v.whole(m)) {
 				return
 			}

@@ -25,7 +25,7 @@ func (t *tx) observedRun(m *holdfastv1.Machine) (*holdfastv1.Run, *Error) {
 	if id == "" {
 		return nil, nil
 	}
-	run, ok := t.runs.get(id)
+	run, ok := t.runs.Get(id)
 	if !ok || !run.GetObserved() {
 		return nil, refuse(FailedPrecondition, ReasonActiveRun,
 			"machine %q has the active run %s: cancel it or wait for it", m.GetMachineId(), id).
@@ -39,7 +39,7 @@ func (t *tx) checkObservable(m *holdfastv1.Machine, runID string) *Error {
 	if !lex.ValidName(runID, 64) {
 		return invalid("run_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", runID)
 	}
-	if _, taken := t.byRequest(m.GetMachineId(), observedRequest(runID)); taken || t.runs.has(runID) {
+	if _, taken := t.byRequest(m.GetMachineId(), observedRequest(runID)); taken || t.runs.Has(runID) {
 		return refuse(Aborted, ReasonIDTaken, "generated run id %q is in use", runID)
 	}
 	return nil
@@ -66,11 +66,11 @@ func (t *tx) beginObserved(m *holdfastv1.Machine, runID, why string) *holdfastv1
 			},
 		},
 	}
-	if plan, ok := t.plans.get(m.GetNode().GetWorkflowId()); ok {
+	if plan, ok := t.plans.Get(m.GetNode().GetWorkflowId()); ok {
 		run.PlanId = plan.GetPlanId()
 		if !plan.GetReferenced() {
 			plan.Referenced = true
-			t.plans.put(plan)
+			t.plans.Put(plan)
 		}
 	}
 	run.Steps[0].TimeoutSeconds = t.quietSeconds(run)
@@ -112,7 +112,7 @@ func (t *tx) sayObserved(run *holdfastv1.Run, line string) {
 func (t *tx) observedProgress(run *holdfastv1.Run, line string) {
 	t.sayObserved(run, line)
 	run.Revision = t.index
-	t.runs.put(run) // no event: a log tail follows log_bytes
+	t.runs.Put(run) // no event: a log tail follows log_bytes
 }
 
 // observedDone ends the run after the installer has finished. It returns the machine as
@@ -203,13 +203,13 @@ func (t *tx) cancelObserved(run *holdfastv1.Run, why string) {
 
 // again returns the stored machine after a run has changed it.
 func (t *tx) again(m *holdfastv1.Machine) *holdfastv1.Machine {
-	stored, _ := t.machines.get(m.GetMachineId())
+	stored, _ := t.machines.Get(m.GetMachineId())
 	return stored
 }
 
 // installRun returns the run of an installation's report: the active one.
 func (t *tx) installRun(m *holdfastv1.Machine) *holdfastv1.Run {
-	run, _ := t.runs.get(m.GetStatus().GetActiveRunId())
+	run, _ := t.runs.Get(m.GetStatus().GetActiveRunId())
 	return run
 }
 
@@ -233,7 +233,7 @@ func (t *tx) installReported(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequ
 	observed := run.GetObserved()
 	if observed {
 		t.heardInstall(run)
-		t.runs.put(run) // no event: the run itself is unchanged
+		t.runs.Put(run) // no event: the run itself is unchanged
 	}
 	if !observed || status != "started" { // a repeated start has no entry in the table
 		t.noteInstall(m, status, run.GetRunId())

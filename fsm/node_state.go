@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -77,7 +78,7 @@ func (t *tx) nodeAfterLook(m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv
 		m.GetStatus().GetNodeState() != holdfastv1.Node_PENDING {
 		return holdfastv1.Node_NODE_STATE_UNSPECIFIED
 	}
-	for e := range t.history.descend(m.GetMachineId()+"/", historyKey(m.GetMachineId(), ^uint64(0))) {
+	for e := range t.history.Descend(m.GetMachineId()+"/", schema.HistoryKey(m.GetMachineId(), ^uint64(0))) {
 		switch {
 		case e.GetAt().AsTime().Before(run.GetCreatedAt().AsTime()):
 			return holdfastv1.Node_NODE_STATE_UNSPECIFIED

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -18,7 +19,7 @@ import (
 func (t *tx) checkOrigin(about subject) *Error {
 	o := t.cmd.GetOrigin()
 	if o.GetTokenId() != "" {
-		s, ok := t.tokens.get(o.GetTokenId())
+		s, ok := t.tokens.Get(o.GetTokenId())
 		if !ok {
 			return refuse(Unauthenticated, ReasonTokenUnknown, "token %q is unknown: ask for another one",
 				lex.Ident(o.GetTokenId()))
@@ -49,7 +50,7 @@ func (t *tx) within(about subject, pools []string, machineID string) *Error {
 		return outOfScope("%s belongs to no pool, and %s", orThis(about.resource), scope)
 	}
 	for _, id := range about.machines {
-		m, ok := t.machines.get(id)
+		m, ok := t.machines.Get(id)
 		if !ok {
 			continue // the command reports it; if it makes the machine, about.pools has the pool
 		}
@@ -81,7 +82,7 @@ func (t *tx) onlyMachine(about subject, machineID string) *Error {
 				With("machine_id", id)
 		}
 	}
-	m, ok := t.machines.get(machineID)
+	m, ok := t.machines.Get(machineID)
 	for _, p := range about.pools {
 		if !ok || m.GetSpec().GetPool() != p { // an agent does not choose its pool
 			return outOfScope("machine %q is in %s, and its agent cannot move it to %s",
@@ -131,12 +132,12 @@ func poolSubject(id string) subject {
 // runSubject returns the machine of a run as the subject. An unknown run belongs to no
 // caller, and the command reports that it is unknown.
 func (t *tx) runSubject(id string) subject {
-	run, ok := t.runs.get(id)
+	run, ok := t.runs.Get(id)
 	if !ok {
 		return subject{resource: "runs/" + lex.Ident(id), machines: []string{""}}
 	}
 	about := subject{resource: "machines/" + run.GetMachineId() + "/runs/" + run.GetRunId()}
-	if t.machines.has(run.GetMachineId()) { // a deleted one is in no pool
+	if t.machines.Has(run.GetMachineId()) { // a deleted one is in no pool
 		about.machines = []string{run.GetMachineId()}
 	}
 	return about
@@ -145,7 +146,7 @@ func (t *tx) runSubject(id string) subject {
 // newMachine returns the subject of a command that finds a machine or makes it in a pool.
 func (t *tx) newMachine(id, pool string) subject {
 	about := machineSubject(id)
-	if pool != "" || !t.machines.has(id) {
+	if pool != "" || !t.machines.Has(id) {
 		about.pools = []string{pool}
 	}
 	return about
@@ -159,7 +160,7 @@ func (t *tx) inventorySubject(in *holdfastv1.Machine, merge func(m *holdfastv1.M
 	if in == nil || !t.scoped() {
 		return about
 	}
-	old, exists := t.machines.get(in.GetMachineId())
+	old, exists := t.machines.Get(in.GetMachineId())
 	m := &holdfastv1.Machine{Spec: &holdfastv1.MachineSpec{}}
 	if exists {
 		m = proto.CloneOf(old)
@@ -185,12 +186,12 @@ func (t *tx) startSubject(c *internalv1.StartRun) subject {
 	if !t.has(Level2) {
 		return about
 	}
-	m, _ := t.machines.get(c.GetMachineId())
+	m, _ := t.machines.Get(c.GetMachineId())
 	if ref := c.GetParams()["cluster_ref"]; ref != "" && ref != m.GetSpec().GetTargetClusterRef() {
 		about.secrets = append(about.secrets, clusterSecret+ref)
 	}
 	if to := c.GetParams()["new_ssh_endpoint"]; to != "" && to != m.GetSpec().GetSshEndpoint() {
-		about.secrets = append(about.secrets, credentials(m)...)
+		about.secrets = append(about.secrets, schema.Credentials(m)...)
 	}
 	return about
 }
@@ -201,6 +202,6 @@ func (t *tx) scoped() bool {
 	if len(o.GetPools()) > 0 || o.GetMachineId() != "" {
 		return true
 	}
-	s, ok := t.tokens.get(o.GetTokenId())
+	s, ok := t.tokens.Get(o.GetTokenId())
 	return ok && (len(s.GetToken().GetPools()) > 0 || s.GetToken().GetMachineId() != "")
 }

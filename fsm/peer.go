@@ -1,15 +1,6 @@
 package fsm
 
-import (
-	"github.com/holdfast-metal/holdfast/proto/internalv1"
-)
-
-func peerSchema() *schema[*internalv1.PeerRecord] {
-	return &schema[*internalv1.PeerRecord]{
-		kind: internalv1.SnapshotRecord_PEERS,
-		key:  (*internalv1.PeerRecord).GetId,
-	}
-}
+import "github.com/holdfast-metal/holdfast/proto/internalv1"
 
 func (t *tx) leaderEstablished(c *internalv1.LeaderEstablished) *Error {
 	if c.GetTerm() < t.meta.GetEpoch() {
@@ -48,23 +39,23 @@ func (t *tx) putPeer(c *internalv1.PutPeer) *Error {
 			"peer %s refused: it understands feature level %d, the cluster uses %d; upgrade it",
 			c.GetPeer().GetId(), have, l)
 	}
-	t.peers.put(c.GetPeer())
+	t.peers.Put(c.GetPeer())
 	return nil
 }
 
 func (t *tx) removePeer(c *internalv1.RemovePeer) *Error {
-	t.peers.delete(c.GetId())
+	t.peers.Delete(c.GetId())
 	return nil
 }
 
 // Peers returns the record of every peer, by id.
 func (v *View) Peers() []*internalv1.PeerRecord {
 	var ps []*internalv1.PeerRecord
-	for p := range v.peers.ascend("", "") {
+	for p := range v.peers.Ascend("", "") {
 		ps = append(ps, p)
 	}
 	return ps
 }
 
 // Peer returns the record of a peer.
-func (v *View) Peer(id string) (*internalv1.PeerRecord, bool) { return v.peers.get(id) }
+func (v *View) Peer(id string) (*internalv1.PeerRecord, bool) { return v.peers.Get(id) }

@@ -9,13 +9,6 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-func planSchema() *schema[*holdfastv1.Plan] {
-	return &schema[*holdfastv1.Plan]{
-		kind: internalv1.SnapshotRecord_PLANS,
-		key:  (*holdfastv1.Plan).GetPlanId,
-	}
-}
-
 func planNotFound(id string) *Error {
 	return refuse(NotFound, "PLAN_NOT_FOUND", "plan %q not found", id).With("plan_id", id)
 }
@@ -28,7 +21,7 @@ func (t *tx) createPlan(c *internalv1.CreatePlan) (*holdfastv1.Plan, *Error) {
 	}
 	p.BuiltIn, p.Referenced, p.CreatedAt, p.Brake, p.Recent = c.GetBuiltIn(), false, t.now, nil, nil
 	p.Ramps, p.MaxActive = nil, 0
-	if old, ok := t.plans.get(p.GetPlanId()); ok {
+	if old, ok := t.plans.Get(p.GetPlanId()); ok {
 		if SamePlan(old, p) {
 			return old, nil
 		}
@@ -36,7 +29,7 @@ func (t *tx) createPlan(c *internalv1.CreatePlan) (*holdfastv1.Plan, *Error) {
 			return nil, err
 		}
 	}
-	t.plans.put(p)
+	t.plans.Put(p)
 	return p, nil
 }
 
@@ -64,7 +57,7 @@ func SamePlan(a, b *holdfastv1.Plan) bool {
 }
 
 func (t *tx) deletePlan(c *internalv1.DeletePlan) *Error {
-	p, ok := t.plans.get(c.GetPlanId())
+	p, ok := t.plans.Get(c.GetPlanId())
 	switch {
 	case !ok:
 		return planNotFound(c.GetPlanId())
@@ -74,12 +67,12 @@ func (t *tx) deletePlan(c *internalv1.DeletePlan) *Error {
 	case p.GetBuiltIn():
 		return refuse(FailedPrecondition, "PLAN_BUILT_IN", "plan %q cannot be deleted: it is built in", p.GetPlanId())
 	}
-	t.plans.delete(p.GetPlanId())
+	t.plans.Delete(p.GetPlanId())
 	return nil
 }
 
 // Plan returns a plan.
-func (v *View) Plan(id string) (*holdfastv1.Plan, bool) { return v.plans.get(id) }
+func (v *View) Plan(id string) (*holdfastv1.Plan, bool) { return v.plans.Get(id) }
 
 // Plans returns the plans with an id above after, by id.
-func (v *View) Plans(after string) iter.Seq[*holdfastv1.Plan] { return v.plans.ascend("", after) }
+func (v *View) Plans(after string) iter.Seq[*holdfastv1.Plan] { return v.plans.Ascend("", after) }

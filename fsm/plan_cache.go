@@ -3,6 +3,7 @@ package fsm
 import (
 	"sync"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -13,21 +14,21 @@ const maxPlanCache = 64
 // plan several times. It is not part of the state. It is safe for concurrent use.
 type planCache struct {
 	mu    sync.Mutex
-	plans map[*record]*holdfastv1.Plan
+	plans map[*table.Record]*holdfastv1.Plan
 }
 
-func newPlanCache() *planCache { return &planCache{plans: map[*record]*holdfastv1.Plan{}} }
+func newPlanCache() *planCache { return &planCache{plans: map[*table.Record]*holdfastv1.Plan{}} }
 
 // get returns a plan of a state. The plan is shared and must not be changed.
 func (c *planCache) get(s *state, id string) (*holdfastv1.Plan, bool) {
-	r, ok := s.plans.rows.Get(&record{key: id})
+	r, ok := s.plans.Row(id)
 	if !ok {
 		return nil, false
 	}
 	if p := c.known(r); p != nil {
 		return p, true
 	}
-	p := s.plans.decode(r) // without the lock: Apply must not wait for a reader
+	p := s.plans.Decode(r) // without the lock: Apply must not wait for a reader
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.plans) >= maxPlanCache { // includes plans that were replaced
@@ -38,7 +39,7 @@ func (c *planCache) get(s *state, id string) (*holdfastv1.Plan, bool) {
 }
 
 // known returns the cached plan of a record, or nil. Records never change.
-func (c *planCache) known(r *record) *holdfastv1.Plan {
+func (c *planCache) known(r *table.Record) *holdfastv1.Plan {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.plans[r]

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -33,30 +34,19 @@ const (
 // 001).
 const drainFor = 5 * time.Minute
 
-func poolSchema() *schema[*holdfastv1.Pool] {
-	return &schema[*holdfastv1.Pool]{
-		kind: internalv1.SnapshotRecord_POOLS,
-		key:  (*holdfastv1.Pool).GetPoolId,
-	}
-}
-
 func poolNotFound(id string) *Error {
 	return refuse(NotFound, ReasonPoolNotFound, "pool %q not found", id).With("pool_id", id)
 }
 
-// poolKey returns the prefix of the index keys of a pool's machines. Neither name can contain
-// the separator.
-func poolKey(id string) string { return id + "\x00" }
-
 // countPool returns the number of a pool's machines in an index. It does not iterate.
 func (s *state) countPool(index int, id string) int {
-	return s.machines.count(index, id+"\x01") - s.machines.count(index, poolKey(id))
+	return s.machines.Count(index, id+"\x01") - s.machines.Count(index, schema.PoolKey(id))
 }
 
 // wholePool sets the fields that are computed on read.
 func (s *state) wholePool(p *holdfastv1.Pool) *holdfastv1.Pool {
-	p.Machines = int32(s.countPool(machinesByPool, p.GetPoolId()))
-	p.MachinesReady = int32(s.countPool(machinesPoolReady, p.GetPoolId()))
+	p.Machines = int32(s.countPool(schema.MachinesByPool, p.GetPoolId()))
+	p.MachinesReady = int32(s.countPool(schema.MachinesPoolReady, p.GetPoolId()))
 	free := 0.0
 	for _, g := range p.GetGpus() {
 		free += g.GetAvailableVramGb()
@@ -171,7 +161,7 @@ func (t *tx) createPool(c *internalv1.CreatePool) (*holdfastv1.Pool, *Error) {
 	if err := Invalid(CheckPool(in)); err != nil {
 		return nil, err
 	}
-	p, exists := t.pools.get(in.GetPoolId())
+	p, exists := t.pools.Get(in.GetPoolId())
 	if !exists {
 		p = &holdfastv1.Pool{PoolId: in.GetPoolId(), CreatedAt: t.now}
 	}
@@ -192,17 +182,17 @@ func managed(p *holdfastv1.Pool) bool {
 func (t *tx) putPool(p *holdfastv1.Pool) {
 	p.UpdatedAt = t.now
 	p.Machines, p.MachinesReady, p.AvailableVramGb, p.LastHeartbeat = 0, 0, 0, nil // computed on read
-	t.pools.put(p)
+	t.pools.Put(p)
 }
 
 // deletePool removes a pool's declaration. The registration by a manager stays until it
 // deregisters.
 func (t *tx) deletePool(c *internalv1.DeletePool) *Error {
-	p, ok := t.pools.get(c.GetPoolId())
+	p, ok := t.pools.Get(c.GetPoolId())
 	if !ok {
 		return poolNotFound(c.GetPoolId())
 	}
-	if n := t.countPool(machinesByPool, p.GetPoolId()); n > 0 {
+	if n := t.countPool(schema.MachinesByPool, p.GetPoolId()); n > 0 {
 		return refuse(FailedPrecondition, ReasonPoolInUse, "pool %q has %d machines: move or delete them first",
 			p.GetPoolId(), n).
 			With("pool_id", p.GetPoolId())
@@ -218,7 +208,7 @@ func (t *tx) deletePool(c *internalv1.DeletePool) *Error {
 		return nil
 	}
 	t.endLease(internalv1.LeaseRef_POOL, p.GetPoolId())
-	t.pools.delete(p.GetPoolId())
+	t.pools.Delete(p.GetPoolId())
 	return nil
 }
 
@@ -228,7 +218,7 @@ func (t *tx) registerPool(c *internalv1.RegisterPool) (*holdfastv1.Pool, *Error)
 	if err := Invalid(CheckPool(in)); err != nil {
 		return nil, err
 	}
-	p, exists := t.pools.get(in.GetPoolId())
+	p, exists := t.pools.Get(in.GetPoolId())
 	if !exists {
 		p = &holdfastv1.Pool{PoolId: in.GetPoolId(), CreatedAt: t.now}
 	}
@@ -279,7 +269,7 @@ func (t *tx) movePool(p *holdfastv1.Pool, to holdfastv1.Pool_Status, reason stri
 
 // deregisterPool removes a pool from placement at once. Repeating it changes nothing.
 func (t *tx) deregisterPool(c *internalv1.DeregisterPool) *Error {
-	p, ok := t.pools.get(c.GetPoolId())
+	p, ok := t.pools.Get(c.GetPoolId())
 	if !ok {
 		return poolNotFound(c.GetPoolId())
 	}
@@ -295,7 +285,7 @@ func (t *tx) deregisterPool(c *internalv1.DeregisterPool) *Error {
 // sweepPools archives pools that were deregistered long enough ago, and skips others.
 func (t *tx) sweepPools(c *internalv1.SweepPools) *Error {
 	for _, id := range c.GetPoolIds() {
-		p, ok := t.pools.get(id)
+		p, ok := t.pools.Get(id)
 		if !ok || p.GetStatus() != holdfastv1.Pool_DRAINING ||
 			t.now.AsTime().Sub(p.GetStatusChangedAt().AsTime()) < drainFor {
 			continue
@@ -311,7 +301,7 @@ func (t *tx) sweepPools(c *internalv1.SweepPools) *Error {
 // revivePool grants a lease to an unavailable pool that sends a heartbeat. One that was
 // deregistered must register again.
 func (t *tx) revivePool(id string) *internalv1.Lease {
-	p, ok := t.pools.get(id)
+	p, ok := t.pools.Get(id)
 	if !ok || !managed(p) || p.GetStatus() == holdfastv1.Pool_DRAINING {
 		return nil
 	}
@@ -321,7 +311,7 @@ func (t *tx) revivePool(id string) *internalv1.Lease {
 // poolSeen applies the report of a heartbeat. An invalid report is ignored, but the heartbeat
 // still counts.
 func (t *tx) poolSeen(id string, r *internalv1.PoolReport) {
-	p, ok := t.pools.get(id)
+	p, ok := t.pools.Get(id)
 	if !ok {
 		return
 	}
@@ -367,7 +357,7 @@ func mergeGpus(known, seen []*holdfastv1.Gpu) []*holdfastv1.Gpu {
 // poolMissing removes a pool that has missed its heartbeats from placement. It is still
 // listed.
 func (t *tx) poolMissing(id string) {
-	if p, ok := t.pools.get(id); ok && managed(p) && p.GetStatus() != holdfastv1.Pool_DRAINING {
+	if p, ok := t.pools.Get(id); ok && managed(p) && p.GetStatus() != holdfastv1.Pool_DRAINING {
 		t.movePool(p, holdfastv1.Pool_UNAVAILABLE, "missed its heartbeats")
 		t.putPool(p)
 	}
@@ -375,7 +365,7 @@ func (t *tx) poolMissing(id string) {
 
 // Pool returns a pool.
 func (v *View) Pool(id string) (*holdfastv1.Pool, bool) {
-	p, ok := v.pools.get(id)
+	p, ok := v.pools.Get(id)
 	if !ok {
 		return nil, false
 	}
@@ -385,7 +375,7 @@ func (v *View) Pool(id string) (*holdfastv1.Pool, bool) {
 // Pools returns the pools with an id above after, by id, including archived ones.
 func (v *View) Pools(after string) iter.Seq[*holdfastv1.Pool] {
 	return func(yield func(*holdfastv1.Pool) bool) {
-		for p := range v.pools.ascend("", after) {
+		for p := range v.pools.Ascend("", after) {
 			if !yield(v.wholePool(p)) {
 				return
 			}
@@ -396,7 +386,7 @@ func (v *View) Pools(after string) iter.Seq[*holdfastv1.Pool] {
 // DrainedPools returns the ids of pools that SweepPools would archive at a time.
 func (v *View) DrainedPools(at time.Time) []string {
 	var ids []string
-	for p := range v.pools.ascend("", "") {
+	for p := range v.pools.Ascend("", "") {
 		if p.GetStatus() == holdfastv1.Pool_DRAINING && at.Sub(p.GetStatusChangedAt().AsTime()) >= drainFor {
 			ids = append(ids, p.GetPoolId())
 		}
@@ -407,10 +397,10 @@ func (v *View) DrainedPools(at time.Time) []string {
 // PoolMachines returns the machines of a pool with an id above after, by id.
 func (v *View) PoolMachines(pool, after string) iter.Seq[*holdfastv1.Machine] {
 	if after != "" {
-		after = poolKey(pool) + after
+		after = schema.PoolKey(pool) + after
 	}
 	return func(yield func(*holdfastv1.Machine) bool) {
-		for _, m := range v.machines.scan(machinesByPool, poolKey(pool), after) {
+		for _, m := range v.machines.Scan(schema.MachinesByPool, schema.PoolKey(pool), after) {
 			if !yield(v.whole(m)) {
 				return
 			}
@@ -420,7 +410,7 @@ func (v *View) PoolMachines(pool, after string) iter.Seq[*holdfastv1.Machine] {
 
 // InPool reports whether a machine is in a pool. It does not decode the machine.
 func (v *View) InPool(id, pool string) bool {
-	return v.machines.indexed(machinesByPool, poolKey(pool)+id, id)
+	return v.machines.Indexed(schema.MachinesByPool, schema.PoolKey(pool)+id, id)
 }
 
 // PoolQuery selects pools for placement. The zero value matches any pool.

@@ -9,13 +9,6 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-func providerSchema() *schema[*holdfastv1.PlatformProvider] {
-	return &schema[*holdfastv1.PlatformProvider]{
-		kind: internalv1.SnapshotRecord_PROVIDERS,
-		key:  (*holdfastv1.PlatformProvider).GetProviderId,
-	}
-}
-
 // maxProviders bounds the providers of one pool.
 const maxProviders = 16
 
@@ -23,7 +16,7 @@ const maxProviders = 16
 // providers of its own pool, and may not replace others.
 func (t *tx) providerSubject(in *holdfastv1.PlatformProvider) subject {
 	about := named("providers", in.GetProviderId())
-	old, exists := t.providers.get(in.GetProviderId())
+	old, exists := t.providers.Get(in.GetProviderId())
 	if exists && old.GetPoolId() == "" {
 		return about // an operator's
 	}
@@ -38,7 +31,7 @@ func (t *tx) providerSubject(in *holdfastv1.PlatformProvider) subject {
 // providersOf returns the number of providers of a pool.
 func (t *tx) providersOf(pool string) int {
 	n := 0
-	for p := range t.providers.ascend("", "") {
+	for p := range t.providers.Ascend("", "") {
 		if p.GetPoolId() == pool {
 			n++
 		}
@@ -72,7 +65,7 @@ func (t *tx) registerProvider(c *internalv1.RegisterProvider) (*holdfastv1.Platf
 		return nil, invalid("provider.pool_id", "%q is not 1 to %d visible characters", pool, maxPoolName)
 	}
 	p.CreatedAt, p.UpdatedAt, p.Status = t.now, t.now, "registered"
-	old, exists := t.providers.get(p.GetProviderId())
+	old, exists := t.providers.Get(p.GetProviderId())
 	if exists {
 		p.CreatedAt, p.PoolId = old.GetCreatedAt(), lex.First(p.GetPoolId(), old.GetPoolId())
 	}
@@ -81,24 +74,24 @@ func (t *tx) registerProvider(c *internalv1.RegisterProvider) (*holdfastv1.Platf
 			"pool %q already has %d providers, the maximum", pool, maxProviders).
 			With("pool_id", pool)
 	}
-	t.providers.put(p)
+	t.providers.Put(p)
 	return p, nil
 }
 
 // deleteProvider deletes a marketplace provider.
 func (t *tx) deleteProvider(c *internalv1.DeleteProvider) *Error {
-	if !t.providers.has(c.GetProviderId()) {
+	if !t.providers.Has(c.GetProviderId()) {
 		return refuse(NotFound, "PROVIDER_NOT_FOUND", "provider %q not found", c.GetProviderId()).
 			With("provider_id", c.GetProviderId())
 	}
-	t.providers.delete(c.GetProviderId())
+	t.providers.Delete(c.GetProviderId())
 	return nil
 }
 
 // Provider returns a marketplace provider.
-func (v *View) Provider(id string) (*holdfastv1.PlatformProvider, bool) { return v.providers.get(id) }
+func (v *View) Provider(id string) (*holdfastv1.PlatformProvider, bool) { return v.providers.Get(id) }
 
 // Providers returns the marketplace providers with an id above after, by id.
 func (v *View) Providers(after string) iter.Seq[*holdfastv1.PlatformProvider] {
-	return v.providers.ascend("", after)
+	return v.providers.Ascend("", after)
 }

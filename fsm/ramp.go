@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -20,20 +21,15 @@ const (
 )
 
 // Cohort identifies the runs that share a ramp. A defect of one of them probably affects all.
-type Cohort struct{ Plan, Image string }
+type Cohort = schema.Cohort
 
 // CohortOf returns the cohort of a run.
-func CohortOf(r *holdfastv1.Run) Cohort {
-	return Cohort{Plan: r.GetPlanId(), Image: r.GetParams()["image"]}
-}
-
-// key is unambiguous, because a plan id has no NUL.
-func (c Cohort) key() string { return c.Plan + "\x00" + c.Image + "\x00" }
+func CohortOf(r *holdfastv1.Run) Cohort { return schema.CohortOf(r) }
 
 // runningCount returns the number of runs of a cohort that have begun and not ended.
-func (s *state) runningCount(c Cohort) int {
-	key := c.key()
-	return s.runs.count(runsRunning, key+"\x01") - s.runs.count(runsRunning, key)
+func (s *state) runningCount(c schema.Cohort) int {
+	key := c.Key()
+	return s.runs.Count(schema.RunsRunning, key+"\x01") - s.runs.Count(schema.RunsRunning, key)
 }
 
 // ramped reports whether a ramp limits the runs of a plan: runs that erase a disk, remove a
@@ -50,7 +46,7 @@ func rampOf(p *holdfastv1.Plan, image string) int {
 
 // limitOf returns the maximum number of concurrent runs of a cohort, or 0 if there is no
 // limit.
-func (s *state) limitOf(p *holdfastv1.Plan, c Cohort) int {
+func (s *state) limitOf(p *holdfastv1.Plan, c schema.Cohort) int {
 	switch i := rampOf(p, c.Image); {
 	case p.GetMaxActive() > 0:
 		return int(p.GetMaxActive())
@@ -68,7 +64,7 @@ func (s *state) heldBy(p *holdfastv1.Plan, run *holdfastv1.Run) string {
 	if p.GetBrake() != nil {
 		return "the release of plan " + p.GetPlanId() + ": " + p.GetBrake().GetFailure()
 	}
-	c := CohortOf(run)
+	c := schema.CohortOf(run)
 	limit := s.limitOf(p, c)
 	if limit == 0 || s.runningCount(c) < limit {
 		return ""
@@ -86,7 +82,7 @@ func (s *state) heldBy(p *holdfastv1.Plan, run *holdfastv1.Run) string {
 // noteRamp updates the ramp after a run has ended, and holds the plan if its runs fail on one
 // machine after another, for any reasons.
 func (t *tx) noteRamp(p *holdfastv1.Plan, run *holdfastv1.Run, o *holdfastv1.PlanOutcome) {
-	r := &holdfastv1.PlanRamp{Image: CohortOf(run).Image, Limit: rampFirst}
+	r := &holdfastv1.PlanRamp{Image: schema.CohortOf(run).Image, Limit: rampFirst}
 	if i := rampOf(p, r.GetImage()); i >= 0 {
 		r = p.GetRamps()[i]
 		p.Ramps = slices.Delete(p.GetRamps(), i, i+1)
@@ -118,19 +114,19 @@ func (t *tx) noteRamp(p *holdfastv1.Plan, run *holdfastv1.Run, o *holdfastv1.Pla
 // for a while: the plan may install something else by now.
 func (t *tx) restartRamp(run *holdfastv1.Run) {
 	shared, _ := t.plan(run.GetPlanId())
-	c := CohortOf(run)
+	c := schema.CohortOf(run)
 	i := rampOf(shared, c.Image)
 	if i < 0 || t.runningCount(c) > 0 || t.now.AsTime().Sub(shared.GetRamps()[i].GetUpdatedAt().AsTime()) < rampIdle {
 		return
 	}
-	if p, ok := t.plans.get(run.GetPlanId()); ok {
+	if p, ok := t.plans.Get(run.GetPlanId()); ok {
 		p.Ramps = slices.Delete(p.GetRamps(), i, i+1)
-		t.plans.put(p)
+		t.plans.Put(p)
 	}
 }
 
 // MayBegin reports whether another run of a cohort may begin while active runs of it are running.
-func (v *View) MayBegin(c Cohort, active int) bool {
+func (v *View) MayBegin(c schema.Cohort, active int) bool {
 	p, ok := v.SharedPlan(c.Plan)
 	if !ok {
 		return true

@@ -6,6 +6,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -45,23 +47,23 @@ const recoverGap = 1 << 32
 func (t *tx) moveCursors() {
 	m := t.meta
 	for e := range collected(t.events) {
-		t.events.delete(ordered(e.GetCursor()))
+		t.events.Delete(schema.Ordered(e.GetCursor()))
 		e.Cursor += recoverGap
-		t.events.put(e)
+		t.events.Put(e)
 	}
 	for e := range collected(t.serviceEvents) {
-		t.serviceEvents.delete(ordered(e.GetCursor()))
+		t.serviceEvents.Delete(schema.Ordered(e.GetCursor()))
 		e.Cursor += recoverGap
-		t.serviceEvents.put(e)
+		t.serviceEvents.Put(e)
 	}
 	for e := range collected(t.news) {
-		t.news.delete(ordered(e.GetCursor()))
+		t.news.Delete(schema.Ordered(e.GetCursor()))
 		e.Cursor += recoverGap
-		t.news.put(e)
+		t.news.Put(e)
 	}
 	for w := range collected(t.webhooks) {
 		w.Cursor += recoverGap
-		t.webhooks.put(w)
+		t.webhooks.Put(w)
 	}
 	m.LastEvent, m.FirstEvent = m.GetLastEvent()+recoverGap, max(1, m.GetFirstEvent())+recoverGap
 	m.LastServiceEvent, m.FirstServiceEvent = m.GetLastServiceEvent()+recoverGap,
@@ -70,6 +72,6 @@ func (t *tx) moveCursors() {
 }
 
 // collected returns the rows of a table, which may be changed during the iteration.
-func collected[P proto.Message](t *table[P]) iter.Seq[P] {
-	return slices.Values(slices.Collect(t.ascend("", "")))
+func collected[P proto.Message](t *table.Table[P]) iter.Seq[P] {
+	return slices.Values(slices.Collect(t.Ascend("", "")))
 }

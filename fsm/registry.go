@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -34,22 +35,6 @@ const (
 	forgetAfter = 30 * 24 * time.Hour
 	forgetBatch = 16 // deleted by one registration, at most
 )
-
-// The index of deregistered services, by time.
-const servicesGone = 0
-
-func serviceSchema() *schema[*holdfastv1.Service] {
-	return &schema[*holdfastv1.Service]{
-		kind:    internalv1.SnapshotRecord_SERVICES,
-		key:     func(s *holdfastv1.Service) string { return s.GetTarget().GetId() },
-		indexes: 1,
-		index: func(s *holdfastv1.Service, add func(int, string)) {
-			if s.GetDeregistered() {
-				add(servicesGone, orderedTime(s.GetUpdatedAt(), ""))
-			}
-		},
-	}
-}
 
 func serviceNotFound(id string) *Error {
 	return refuse(NotFound, ReasonServiceNotFound, "service %q was never registered", lex.Clip(id, 64)).
@@ -117,12 +102,12 @@ func (t *tx) registerService(c *internalv1.RegisterService) (*holdfastv1.Service
 		if !ValidUUID(c.GetNewId()) {
 			return nil, invalid("new_id", "is not a UUID of 36 characters")
 		}
-		if t.services.has(c.GetNewId()) {
+		if t.services.Has(c.GetNewId()) {
 			return nil, refuse(Aborted, ReasonIDTaken, "generated service id %q is in use", c.GetNewId())
 		}
 		target.Id = c.GetNewId()
 	}
-	s, known := t.services.get(target.GetId())
+	s, known := t.services.Get(target.GetId())
 	if !known {
 		s = &holdfastv1.Service{}
 	}
@@ -140,14 +125,14 @@ func (t *tx) registerService(c *internalv1.RegisterService) (*holdfastv1.Service
 // forgetServices deletes services that were deregistered long ago.
 func (t *tx) forgetServices() {
 	var stale []string
-	for _, s := range t.services.scan(servicesGone, "", "") {
+	for _, s := range t.services.Scan(schema.ServicesGone, "", "") {
 		if len(stale) == forgetBatch || t.now.AsTime().Sub(s.GetUpdatedAt().AsTime()) < forgetAfter {
 			break
 		}
 		stale = append(stale, s.GetTarget().GetId())
 	}
 	for _, id := range stale {
-		t.services.delete(id)
+		t.services.Delete(id)
 	}
 }
 
@@ -164,7 +149,7 @@ func (t *tx) addState(s *holdfastv1.Service, state *holdfastv1.ServiceState) {
 // putService stores a service and adds the event of its change.
 func (t *tx) putService(s *holdfastv1.Service) {
 	s.UpdatedAt, s.Revision, s.LastSeen = t.now, t.index, nil
-	t.services.put(s)
+	t.services.Put(s)
 	whole := t.wholeService(proto.CloneOf(s))
 	t.addServiceEvent(whole)
 	t.addNews(serviceNews(whole))
@@ -173,7 +158,7 @@ func (t *tx) putService(s *holdfastv1.Service) {
 // updateServiceState records a state that a service reports. A state with a time can be
 // repeated. The report is a heartbeat: a missing service is active again.
 func (t *tx) updateServiceState(c *internalv1.UpdateServiceState) (*holdfastv1.Service, *Error) {
-	s, ok := t.services.get(c.GetId())
+	s, ok := t.services.Get(c.GetId())
 	if !ok {
 		return nil, serviceNotFound(c.GetId())
 	}
@@ -215,7 +200,7 @@ func (t *tx) deregisterService(c *internalv1.DeregisterService) (*holdfastv1.Ser
 	if id == "" {
 		id = t.targetID(c.GetTarget())
 	}
-	s, ok := t.services.get(id)
+	s, ok := t.services.Get(id)
 	if !ok {
 		return nil, serviceNotFound(id)
 	}
@@ -243,7 +228,7 @@ func (t *tx) targetID(target *holdfastv1.ServiceTarget) string {
 	if target.GetServiceName() == "" {
 		return id
 	}
-	for s := range t.services.ascend("", "") {
+	for s := range t.services.Ascend("", "") {
 		if o := s.GetTarget(); !s.GetDeregistered() && o.GetServiceName() == target.GetServiceName() &&
 			o.GetHost() == target.GetHost() && o.GetPort() == target.GetPort() {
 			if id != "" {
@@ -258,7 +243,7 @@ func (t *tx) targetID(target *holdfastv1.ServiceTarget) string {
 // reviveService grants a lease to a missing service that pings again. One that was
 // deregistered on request must register again.
 func (t *tx) reviveService(id string) *internalv1.Lease {
-	s, ok := t.services.get(id)
+	s, ok := t.services.Get(id)
 	if !ok || s.GetDeregistered() && !t.comesBack(s) {
 		return nil
 	}
@@ -267,7 +252,7 @@ func (t *tx) reviveService(id string) *internalv1.Lease {
 
 // serviceSeen marks a missing service as active, and records the reported state.
 func (t *tx) serviceSeen(id string, state *holdfastv1.ServiceState) {
-	s, ok := t.services.get(id)
+	s, ok := t.services.Get(id)
 	if !ok || s.GetActive() && state == nil {
 		return
 	}
@@ -296,7 +281,7 @@ func (t *tx) comesBack(s *holdfastv1.Service) bool { return t.has(Level2) && Aut
 // MissingServices returns at most most services that have been missing for longer than
 // ServiceMissingFor.
 func (v *View) MissingServices(now time.Time, most int) (ids []string) {
-	for s := range v.services.ascend("", "") {
+	for s := range v.services.Ascend("", "") {
 		if len(ids) == most {
 			break
 		}
@@ -309,7 +294,7 @@ func (v *View) MissingServices(now time.Time, most int) (ids []string) {
 
 // serviceMissing marks a silent service as missing. It stays registered.
 func (t *tx) serviceMissing(id string) {
-	s, ok := t.services.get(id)
+	s, ok := t.services.Get(id)
 	if !ok || s.GetDeregistered() {
 		return
 	}
@@ -328,7 +313,7 @@ func (s *state) wholeService(svc *holdfastv1.Service) *holdfastv1.Service {
 
 // Service returns a service, including deregistered ones until they are deleted.
 func (v *View) Service(id string) (*holdfastv1.Service, bool) {
-	s, ok := v.services.get(id)
+	s, ok := v.services.Get(id)
 	if !ok {
 		return nil, false
 	}
@@ -338,7 +323,7 @@ func (v *View) Service(id string) (*holdfastv1.Service, bool) {
 // Services returns the services with an id above after, by id, including deregistered ones.
 func (v *View) Services(after string) iter.Seq[*holdfastv1.Service] {
 	return func(yield func(*holdfastv1.Service) bool) {
-		for s := range v.services.ascend("", after) {
+		for s := range v.services.Ascend("", after) {
 			if !yield(v.wholeService(s)) {
 				return
 			}

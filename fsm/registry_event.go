@@ -1,31 +1,24 @@
 package fsm
 
 import (
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // maxServiceEvents bounds how far back a watcher can resume. It is a constant because every
 // peer must keep the same events.
 const maxServiceEvents = 1 << 14
 
-func serviceEventSchema() *schema[*holdfastv1.ServiceEvent] {
-	return &schema[*holdfastv1.ServiceEvent]{
-		kind: internalv1.SnapshotRecord_SERVICE_EVENTS,
-		key:  func(e *holdfastv1.ServiceEvent) string { return ordered(e.GetCursor()) },
-	}
-}
-
 // addServiceEvent records a change of a service. Cursors count from 1 without a gap. A ping
 // that changes nothing is not an event.
 func (t *tx) addServiceEvent(s *holdfastv1.Service) {
 	t.meta.LastServiceEvent++
-	t.serviceEvents.put(&holdfastv1.ServiceEvent{Cursor: t.meta.GetLastServiceEvent(), Service: s, At: t.now})
+	t.serviceEvents.Put(&holdfastv1.ServiceEvent{Cursor: t.meta.GetLastServiceEvent(), Service: s, At: t.now})
 	if t.meta.GetFirstServiceEvent() == 0 {
 		t.meta.FirstServiceEvent = 1
 	}
 	for ; t.meta.GetLastServiceEvent()-t.meta.GetFirstServiceEvent() >= maxServiceEvents; t.meta.FirstServiceEvent++ {
-		t.serviceEvents.delete(ordered(t.meta.GetFirstServiceEvent()))
+		t.serviceEvents.Delete(schema.Ordered(t.meta.GetFirstServiceEvent()))
 	}
 }
 
@@ -42,7 +35,7 @@ func (v *View) ServiceEvents(after uint64, limit int) ([]*holdfastv1.ServiceEven
 			after, first, v.LastServiceEvent())
 	}
 	var es []*holdfastv1.ServiceEvent
-	for e := range v.serviceEvents.ascend("", ordered(after)) {
+	for e := range v.serviceEvents.Ascend("", schema.Ordered(after)) {
 		if len(es) == limit {
 			break
 		}

@@ -8,6 +8,8 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -24,17 +26,10 @@ const (
 	reasonRecovered = "Recovered"
 )
 
-func stageSchema() *schema[*internalv1.StagedChunk] {
-	return &schema[*internalv1.StagedChunk]{
-		kind: internalv1.SnapshotRecord_STAGED_BACKUP,
-		key:  func(c *internalv1.StagedChunk) string { return ordered(uint64(c.GetSequence())) },
-	}
-}
-
 // clearStage discards the staged chunks. A new leader and each new restore do so.
 func (t *tx) clearStage() {
-	if t.staged.len() > 0 {
-		t.staged = newTable(stageSchema())
+	if t.staged.Len() > 0 {
+		t.staged = table.New(schema.Staged())
 	}
 }
 
@@ -49,12 +44,13 @@ func (t *tx) stageBackup(c *internalv1.StageBackup) *Error {
 		return invalid("sequence", "is %d: a file has at most %d chunks", c.GetSequence(), maxStagedChunks)
 	}
 	if c.GetSequence() == 0 {
-		if first, ok := t.staged.get(ordered(0)); !ok || first.GetRestoreId() != c.GetRestoreId() {
+		if first, ok := t.staged.Get(schema.Ordered(0)); !ok || first.GetRestoreId() != c.GetRestoreId() {
 			t.clearStage()
 		}
 	}
-	next := uint32(t.staged.len())
-	if first, ok := t.staged.get(ordered(0)); ok && first.GetRestoreId() != c.GetRestoreId() || c.GetSequence() > next {
+	next := uint32(t.staged.Len())
+	if first, ok := t.staged.Get(schema.Ordered(0)); ok && first.GetRestoreId() != c.GetRestoreId() ||
+		c.GetSequence() > next {
 		return refuse(Aborted, ReasonStageGone,
 			"chunk %d of restore %s is out of order: "+
 				"another restore started or the leadership changed; restart the upload",
@@ -63,7 +59,7 @@ func (t *tx) stageBackup(c *internalv1.StageBackup) *Error {
 	if c.GetSequence() < next {
 		return nil // a duplicate
 	}
-	t.staged.put(&internalv1.StagedChunk{RestoreId: c.GetRestoreId(), Sequence: c.GetSequence(), Data: c.GetData()})
+	t.staged.Put(&internalv1.StagedChunk{RestoreId: c.GetRestoreId(), Sequence: c.GetSequence(), Data: c.GetData()})
 	return nil
 }
 
@@ -72,12 +68,12 @@ func (t *tx) stageBackup(c *internalv1.StageBackup) *Error {
 // takes seconds for a large fleet.
 type readStage struct {
 	mu   sync.Mutex
-	mark *mark // of the stage
+	mark *table.Mark // of the stage
 	file weak.Pointer[Backup]
 }
 
 // of returns the file of a stage: the cached one, or the result of read.
-func (r *readStage) of(m *mark, read func() (*Backup, error)) (*Backup, error) {
+func (r *readStage) of(m *table.Mark, read func() (*Backup, error)) (*Backup, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if b := r.file.Value(); b != nil && r.mark == m {
@@ -93,20 +89,20 @@ func (r *readStage) of(m *mark, read func() (*Backup, error)) (*Backup, error) {
 func (s *state) stagedBackup(restoreID string, chunks uint32) (*Backup, *Error) {
 	var file bytes.Buffer
 	n := uint32(0)
-	for c := range s.staged.ascend("", "") {
+	for c := range s.staged.Ascend("", "") {
 		if c.GetRestoreId() != restoreID {
 			break
 		}
 		file.Write(c.GetData())
 		n++
 	}
-	if n == 0 || n != chunks || int(n) != s.staged.len() {
+	if n == 0 || n != chunks || int(n) != s.staged.Len() {
 		return nil, refuse(Aborted, ReasonStageGone,
 			"restore %s has %d of %d chunks staged: "+
 				"another restore started or the leadership changed; restart the upload",
 			restoreID, n, chunks)
 	}
-	b, err := s.read.of(s.staged.mark, func() (*Backup, error) { return ReadBackup(&file) })
+	b, err := s.read.of(s.staged.Mark(), func() (*Backup, error) { return ReadBackup(&file) })
 	if err != nil {
 		return nil, refuse(InvalidArgument, "SNAPSHOT_DAMAGED", "%s", err)
 	}
@@ -115,13 +111,13 @@ func (s *state) stagedBackup(restoreID string, chunks uint32) (*Backup, *Error) 
 
 // Staged returns the id of the staged restore, or an empty string.
 func (v *View) Staged() string {
-	first, _ := v.staged.get(ordered(0))
+	first, _ := v.staged.Get(schema.Ordered(0))
 	return first.GetRestoreId()
 }
 
 // StagedMark returns a value that changes whenever Staged may change. Comparing it is
 // cheaper, because Staged has to decode a chunk.
-func (v *View) StagedMark() any { return v.staged.mark }
+func (v *View) StagedMark() any { return v.staged.Mark() }
 
 // ReadStage reads the staged snapshot. While the caller keeps it, a restore need not read it
 // again.
@@ -144,11 +140,11 @@ func (s *state) restorable(c *internalv1.RestoreBackup) (*Backup, *Error) {
 			l, s.meta.GetFeatureLevel())
 	}
 	if was, is := b.Header.GetClusterId(), s.meta.GetClusterId(); was != is && !c.GetOtherCluster() &&
-		s.machines.len()+s.runs.len() > 0 {
+		s.machines.Len()+s.runs.Len() > 0 {
 		return nil, refuse(FailedPrecondition, ReasonOtherCluster,
 			"the snapshot is of cluster %s, and this is %s with %d machines and %d runs of its own, "+
 				"which would be lost: restore it into a new cluster, or confirm with --other-cluster",
-			was, is, s.machines.len(), s.runs.len())
+			was, is, s.machines.Len(), s.runs.Len())
 	}
 	if active := s.activeRuns(); len(active) > 0 && !c.GetAbandonRuns() {
 		return nil, refuse(FailedPrecondition, ReasonRunsActive,
@@ -161,7 +157,7 @@ func (s *state) restorable(c *internalv1.RestoreBackup) (*Backup, *Error) {
 
 func (s *state) activeRuns() []*holdfastv1.Run {
 	var runs []*holdfastv1.Run
-	for _, r := range s.runs.scan(runsActive, "", "") {
+	for _, r := range s.runs.Scan(schema.RunsActive, "", "") {
 		runs = append(runs, r)
 	}
 	return runs
@@ -191,8 +187,8 @@ func (t *tx) restoreBackup(c *internalv1.RestoreBackup) (*holdfastv1.RestoreSnap
 		Index:      b.Header.GetIndex(),
 		TakenAt:    b.Header.GetTakenAt(),
 		TakenBy:    b.Header.GetPeer(),
-		Machines:   uint64(t.machines.len()),
-		Runs:       uint64(t.runs.len()),
+		Machines:   uint64(t.machines.Len()),
+		Runs:       uint64(t.runs.Len()),
 		RestoredAt: t.index,
 	}
 	for _, run := range t.activeRuns() {
@@ -214,7 +210,7 @@ func (t *tx) restoreBackup(c *internalv1.RestoreBackup) (*holdfastv1.RestoreSnap
 // abandoned marks a machine for inspection: a run was active on it that the restored state
 // does not know.
 func (t *tx) abandoned(run *holdfastv1.Run, at string) {
-	m, ok := t.machines.get(run.GetMachineId())
+	m, ok := t.machines.Get(run.GetMachineId())
 	if !ok || run.GetBeside() || m.GetStatus().GetActiveRunId() != "" {
 		return
 	}

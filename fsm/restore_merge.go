@@ -6,6 +6,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -47,28 +49,28 @@ func (t *tx) merged(b *state, takenAt *timestamppb.Timestamp) *state {
 
 	s := b.copy()
 	s.meta = m
-	s.events, s.serviceEvents, s.staged = newTable(eventSchema()), newTable(serviceEventSchema()),
-		newTable(stageSchema())
-	s.news = newTable(newsSchema())
-	for w := range b.webhooks.ascend("", "") {
+	s.events, s.serviceEvents, s.staged = table.New(schema.RunEvents()), table.New(schema.ServiceEvents()),
+		table.New(schema.Staged())
+	s.news = table.New(schema.News())
+	for w := range b.webhooks.Ascend("", "") {
 		w.Cursor = m.GetLastNews()
-		s.webhooks.put(w)
+		s.webhooks.Put(w)
 	}
-	s.peers = now.peers.copy()
+	s.peers = now.peers.Copy()
 	s.leases = t.restoredLeases(now, b, m.GetLeaseClockMs())
 	own := had.GetClusterId() == b.meta.GetClusterId()
 	if own {
-		s.tokens, s.signingKeys, s.devices = now.tokens.copy(), now.signingKeys.copy(), now.devices.copy()
+		s.tokens, s.signingKeys, s.devices = now.tokens.Copy(), now.signingKeys.Copy(), now.devices.Copy()
 	} else {
-		for tok := range now.tokens.ascend("", "") {
-			s.tokens.put(tok)
+		for tok := range now.tokens.Ascend("", "") {
+			s.tokens.Put(tok)
 		}
-		if s.signingKeys.len() == 0 {
-			s.signingKeys = now.signingKeys.copy()
+		if s.signingKeys.Len() == 0 {
+			s.signingKeys = now.signingKeys.Copy()
 		}
 	}
 	if own && now.continues(b) {
-		s.audit = now.audit.copy()
+		s.audit = now.audit.Copy()
 		m.LastAudit, m.FirstAudit, m.AuditHash = had.GetLastAudit(), had.GetFirstAudit(), had.GetAuditHash()
 	}
 	return s
@@ -81,19 +83,19 @@ func (s *state) continues(earlier *state) bool {
 	if last == 0 || last < s.meta.GetFirstAudit() {
 		return last <= s.meta.GetLastAudit()
 	}
-	e, ok := s.audit.get(ordered(last))
+	e, ok := s.audit.Get(schema.Ordered(last))
 	return ok && string(e.GetHash()) == string(earlier.meta.GetAuditHash())
 }
 
 // restoredLeases returns the snapshot's leases, all renewed at the present lease clock.
-func (t *tx) restoredLeases(now, b *state, clock int64) *table[*internalv1.Lease] {
-	out := newTable(leaseSchema())
-	for l := range b.leases.ascend("", "") {
-		if have, ok := now.leases.get(leaseKey(l.GetRef())); ok {
+func (t *tx) restoredLeases(now, b *state, clock int64) *table.Table[*internalv1.Lease] {
+	out := table.New(schema.Leases())
+	for l := range b.leases.Ascend("", "") {
+		if have, ok := now.leases.Get(schema.LeaseKey(l.GetRef())); ok {
 			l.Ref.Generation = max(l.GetRef().GetGeneration(), have.GetRef().GetGeneration())
 		}
 		l.SeenMs, l.Revision = clock, t.index
-		out.put(l)
+		out.Put(l)
 	}
 	return out
 }

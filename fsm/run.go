@@ -10,68 +10,14 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// The indexes of runs.
-const (
-	runsByRequest    = iota // machine/request: the run of a request id, kept permanently
-	runsByTime              // all
-	runsByMachine           // machine/time
-	runsActive              // PENDING and RUNNING, by time
-	runsPending             // PENDING, by time
-	runsUncompacted         // ended, with an uncompressed log
-	runsNonExclusive        // active besides the machine's exclusive run, by machine
-	runsUnarchived          // ended, with unarchived steps and log, by time
-	runsArchived            // archived, by time
-	runsRunning             // RUNNING and driven by the executor, by plan and image
-	runIndexes              // the number of indexes
-)
-
-func runSchema() *schema[*holdfastv1.Run] {
-	return &schema[*holdfastv1.Run]{
-		kind:    internalv1.SnapshotRecord_RUNS,
-		key:     (*holdfastv1.Run).GetRunId,
-		indexes: runIndexes,
-		index:   indexRun,
-	}
-}
-
-func indexRun(r *holdfastv1.Run, add func(index int, key string)) {
-	created, ended := orderedTime(r.GetCreatedAt(), r.GetRunId()), lifecycle.Ended(r)
-	add(runsByRequest, requestKey(r.GetMachineId(), r.GetRequestId()))
-	add(runsByTime, created)
-	add(runsByMachine, r.GetMachineId()+"/"+created)
-	if r.GetPhase() == holdfastv1.Run_PENDING {
-		add(runsPending, created)
-	}
-	if r.GetPhase() == holdfastv1.Run_RUNNING && !r.GetObserved() {
-		add(runsRunning, CohortOf(r).key())
-	}
-	switch {
-	case !ended:
-		add(runsActive, created)
-		if r.GetBeside() {
-			add(runsNonExclusive, r.GetMachineId())
-		}
-	case r.GetArchive() == nil:
-		add(runsUnarchived, created)
-		if r.GetLogBytes() > 0 && !r.GetLogCompacted() {
-			add(runsUncompacted, created)
-		}
-	}
-	if r.GetArchive() != nil && r.GetArchive().GetDroppedAt() == nil {
-		add(runsArchived, created)
-	}
-}
-
-// requestKey is unambiguous, because the id of a registered machine has no slash.
-func requestKey(machineID, requestID string) string { return machineID + "/" + requestID }
-
 // byRequest returns the run of a request id.
 func (s *state) byRequest(machineID, requestID string) (*holdfastv1.Run, bool) {
-	run, ok := s.runs.lookup(runsByRequest, requestKey(machineID, requestID))
+	run, ok := s.runs.Lookup(schema.RunsByRequest, schema.RequestKey(machineID, requestID))
 	// An id with a slash may match the key of another machine.
 	if !ok || run.GetMachineId() != machineID {
 		return nil, false
@@ -137,7 +83,7 @@ func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 	if run, ok := t.byRequest(c.GetMachineId(), c.GetRequestId()); ok {
 		return t.withQueue(run, t.decoded), sameRequest(run, c)
 	}
-	m, ok := t.machines.get(c.GetMachineId())
+	m, ok := t.machines.Get(c.GetMachineId())
 	if !ok {
 		return nil, machineNotFound(c.GetMachineId())
 	}
@@ -153,7 +99,7 @@ func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 	if !lex.ValidName(c.GetRunId(), 64) { // with an empty id the machine would seem free
 		return nil, invalid("run_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", c.GetRunId())
 	}
-	if t.runs.has(c.GetRunId()) {
+	if t.runs.Has(c.GetRunId()) {
 		return nil, refuse(Aborted, ReasonIDTaken, "generated run id %q is in use", c.GetRunId())
 	}
 	run := newRun(c, plan)
@@ -171,7 +117,7 @@ func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 	if !plan.GetReferenced() {
 		referenced := proto.CloneOf(plan)
 		referenced.Referenced = true
-		t.plans.put(referenced)
+		t.plans.Put(referenced)
 	}
 	t.putRun(run, "run created")
 	return t.withQueue(run, t.decoded), nil
@@ -263,7 +209,7 @@ func installs(s *holdfastv1.Step) bool { return s.GetRepave() != nil || s.GetRma
 
 // cancelRun ends a pending run, or asks the executor to end a running one.
 func (t *tx) cancelRun(c *internalv1.CancelRun) (*holdfastv1.Run, *Error) {
-	run, ok := t.runs.get(c.GetRunId())
+	run, ok := t.runs.Get(c.GetRunId())
 	switch {
 	case !ok:
 		return nil, runNotFound(c.GetRunId())
@@ -299,8 +245,8 @@ func canceledError(run *holdfastv1.Run) *holdfastv1.RunError {
 // putRun stores a run and adds the event of its transition.
 func (t *tx) putRun(run *holdfastv1.Run, message string) {
 	run.Revision, run.QueuePosition = t.index, 0
-	had, _ := t.runs.get(run.GetRunId())
-	t.runs.put(run)
+	had, _ := t.runs.Get(run.GetRunId())
+	t.runs.Put(run)
 	t.addEvent(run, message)
 	if had.GetPhase() != run.GetPhase() {
 		t.addNews(runNews(run))
@@ -313,7 +259,7 @@ func (s *state) withQueue(run *holdfastv1.Run, c *planCache) *holdfastv1.Run {
 		return run
 	}
 	plan, _ := c.get(s, run.GetPlanId())
-	run.QueuePosition = int32(1 + s.runs.count(runsPending, orderedTime(run.GetCreatedAt(), run.GetRunId())))
+	run.QueuePosition = int32(1 + s.runs.Count(schema.RunsPending, schema.OrderedTime(run.GetCreatedAt(), run.GetRunId())))
 	if held := s.heldBy(plan, run); held != "" {
 		run.WaitingFor = held
 	}
@@ -322,7 +268,7 @@ func (s *state) withQueue(run *holdfastv1.Run, c *planCache) *holdfastv1.Run {
 
 // Run returns a run with its position in the queue.
 func (v *View) Run(id string) (*holdfastv1.Run, bool) {
-	run, ok := v.runs.get(id)
+	run, ok := v.runs.Get(id)
 	if !ok {
 		return nil, false
 	}
@@ -337,23 +283,27 @@ func (v *View) RunByRequest(machineID, requestID string) (*holdfastv1.Run, bool)
 // Runs returns all runs, newest first, each with its key for the next page. If before is
 // empty, it starts at the newest. Queue positions are omitted: see Run.
 func (v *View) Runs(before string) iter.Seq2[string, *holdfastv1.Run] {
-	return v.runs.scanBack(runsByTime, "", before)
+	return v.runs.ScanBack(schema.RunsByTime, "", before)
 }
 
 // RunsByAge returns all runs, oldest first, without queue positions.
-func (v *View) RunsByAge() iter.Seq[*holdfastv1.Run] { return runSeq(v.runs.scan(runsByTime, "", "")) }
+func (v *View) RunsByAge() iter.Seq[*holdfastv1.Run] {
+	return runSeq(v.runs.Scan(schema.RunsByTime, "", ""))
+}
 
 // MachineRuns returns the runs of one machine as Runs does.
 func (v *View) MachineRuns(machineID, before string) iter.Seq2[string, *holdfastv1.Run] {
-	return v.runs.scanBack(runsByMachine, machineID+"/", before)
+	return v.runs.ScanBack(schema.RunsByMachine, machineID+"/", before)
 }
 
 // ActiveRuns returns the runs that have not ended, oldest first.
-func (v *View) ActiveRuns() iter.Seq[*holdfastv1.Run] { return runSeq(v.runs.scan(runsActive, "", "")) }
+func (v *View) ActiveRuns() iter.Seq[*holdfastv1.Run] {
+	return runSeq(v.runs.Scan(schema.RunsActive, "", ""))
+}
 
 // UncompactedRuns returns the ended runs whose log is not compressed yet, oldest first.
 func (v *View) UncompactedRuns() iter.Seq[*holdfastv1.Run] {
-	return runSeq(v.runs.scan(runsUncompacted, "", ""))
+	return runSeq(v.runs.Scan(schema.RunsUncompacted, "", ""))
 }
 
 func runSeq(seq iter.Seq2[string, *holdfastv1.Run]) iter.Seq[*holdfastv1.Run] {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -16,15 +17,6 @@ import (
 // MaxRunLog bounds a run's log, in bytes. A log that reaches it ends with a chunk that
 // reports the truncation.
 const MaxRunLog = 1 << 20
-
-func logSchema() *schema[*internalv1.StoredLog] {
-	return &schema[*internalv1.StoredLog]{
-		kind: internalv1.SnapshotRecord_RUN_LOGS,
-		key:  func(l *internalv1.StoredLog) string { return logKey(l.GetRunId(), l.GetBlock().GetOffset()) },
-	}
-}
-
-func logKey(runID string, offset int64) string { return runID + "/" + ordered(uint64(offset)) }
 
 // appendRunLogs appends to the logs of many runs, or to none if one would have a gap. Runs
 // that have ended meanwhile are skipped, so that they do not fail the others.
@@ -35,7 +27,7 @@ func (t *tx) appendRunLogs(c *internalv1.AppendRunLogs) *Error {
 		run, seen := runs[a.GetRunId()]
 		if !seen {
 			var ok bool
-			if run, ok = t.runs.get(a.GetRunId()); !ok || lifecycle.Ended(run) {
+			if run, ok = t.runs.Get(a.GetRunId()); !ok || lifecycle.Ended(run) {
 				continue
 			}
 			runs[a.GetRunId()] = run
@@ -49,10 +41,10 @@ func (t *tx) appendRunLogs(c *internalv1.AppendRunLogs) *Error {
 		}
 	}
 	for _, b := range blocks {
-		t.logs.put(b)
+		t.logs.Put(b)
 		if run := runs[b.GetRunId()]; run != nil {
 			run.Revision = t.index
-			t.runs.put(run) // no event: a log tail follows log_bytes
+			t.runs.Put(run) // no event: a log tail follows log_bytes
 			delete(runs, b.GetRunId())
 		}
 	}
@@ -63,7 +55,7 @@ func (t *tx) appendRunLogs(c *internalv1.AppendRunLogs) *Error {
 func (t *tx) appendLog(run *holdfastv1.Run, a *internalv1.LogAppend) *Error {
 	block, err := t.logBlock(run, a)
 	if block != nil {
-		t.logs.put(block)
+		t.logs.Put(block)
 	}
 	return err
 }
@@ -148,14 +140,14 @@ func (t *tx) logBlock(run *holdfastv1.Run, a *internalv1.LogAppend) (*internalv1
 // The proposer compresses, because the output of compressors differs between versions, and
 // peers must agree.
 func (t *tx) compactRunLog(c *internalv1.CompactRunLog) *Error {
-	run, ok := t.runs.get(c.GetRunId())
+	run, ok := t.runs.Get(c.GetRunId())
 	if !ok || !lifecycle.Ended(run) || run.GetLogCompacted() || run.GetArchive() != nil {
 		return nil
 	}
 	b := c.GetBlock()
 	var old []*internalv1.LogBlock
 	end := b.GetOffset()
-	for l := range t.logs.ascend(run.GetRunId()+"/", "") {
+	for l := range t.logs.Ascend(run.GetRunId()+"/", "") {
 		if o := l.GetBlock().GetOffset(); o >= b.GetOffset() && o == end && end < b.GetOffset()+b.GetSize() {
 			old = append(old, l.GetBlock())
 			end += l.GetBlock().GetSize()
@@ -169,12 +161,12 @@ func (t *tx) compactRunLog(c *internalv1.CompactRunLog) *Error {
 			run.GetRunId(), b.GetOffset())
 	}
 	for _, o := range old {
-		t.logs.delete(logKey(run.GetRunId(), o.GetOffset()))
+		t.logs.Delete(schema.LogKey(run.GetRunId(), o.GetOffset()))
 	}
-	t.logs.put(&internalv1.StoredLog{RunId: run.GetRunId(), Block: b})
+	t.logs.Put(&internalv1.StoredLog{RunId: run.GetRunId(), Block: b})
 	if end == run.GetLogBytes() {
 		run.LogCompacted = true
-		t.runs.put(run)
+		t.runs.Put(run)
 	}
 	return nil
 }
@@ -227,14 +219,14 @@ func (c *logCodec) read(
 func (v *View) blocksFrom(runID string, offset int64) iter.Seq[*internalv1.StoredLog] {
 	return func(yield func(*internalv1.StoredLog) bool) {
 		after := ""
-		for l := range v.logs.descend(runID+"/", logKey(runID, max(0, offset))) {
-			after = logKey(runID, l.GetBlock().GetOffset())
+		for l := range v.logs.Descend(runID+"/", schema.LogKey(runID, max(0, offset))) {
+			after = schema.LogKey(runID, l.GetBlock().GetOffset())
 			if !yield(l) {
 				return
 			}
 			break
 		}
-		for l := range v.logs.ascend(runID+"/", after) {
+		for l := range v.logs.Ascend(runID+"/", after) {
 			if !yield(l) {
 				return
 			}
@@ -245,7 +237,7 @@ func (v *View) blocksFrom(runID string, offset int64) iter.Seq[*internalv1.Store
 // LogBlocks returns the blocks of a run's log as stored, in order.
 func (v *View) LogBlocks(runID string) []*internalv1.LogBlock {
 	var bs []*internalv1.LogBlock
-	for l := range v.logs.ascend(runID+"/", "") {
+	for l := range v.logs.Ascend(runID+"/", "") {
 		bs = append(bs, l.GetBlock())
 	}
 	return bs

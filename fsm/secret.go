@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -25,13 +26,6 @@ const (
 // SecretTypes returns the types of secrets.
 func SecretTypes() []string { return []string{"bmc", "ssh", "join", "token", "opaque"} }
 
-func secretSchema() *schema[*internalv1.StoredSecret] {
-	return &schema[*internalv1.StoredSecret]{
-		kind: internalv1.SnapshotRecord_SECRETS,
-		key:  func(s *internalv1.StoredSecret) string { return s.GetSecret().GetName() },
-	}
-}
-
 func secretNotFound(name string) *Error {
 	return refuse(NotFound, "SECRET_NOT_FOUND", "secret %q not found", lex.Ident(name)).With("secret", lex.Ident(name))
 }
@@ -39,22 +33,6 @@ func secretNotFound(name string) *Error {
 func validSecretName(name string) bool {
 	return lex.ValidName(strings.ReplaceAll(name, "/", "."), maxSecretName)
 }
-
-// credentials returns the secrets that a machine refers to. They need not exist, because
-// inventory is often loaded first; the provider that needs a missing one reports it.
-func credentials(m *holdfastv1.Machine) []string {
-	var names []string
-	for _, name := range []string{m.GetSpec().GetBmcCredentialsRef(), m.GetSpec().GetSshCredentialsRef()} {
-		if name != "" && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// secretKey returns the index key of a secret. It ends with a byte that no name contains, so
-// that no key is a prefix of another.
-func secretKey(name string) string { return name + "\x00" }
 
 // ValidateSecret returns the violations of a secret's public part, except for its version.
 func ValidateSecret(s *holdfastv1.Secret) []FieldViolation {
@@ -100,7 +78,7 @@ func (t *tx) putSecret(c *internalv1.PutSecret) (*holdfastv1.Secret, *Error) {
 		return nil, invalid("sealed", "has %d bytes under key %q: want 1 to %d, and the key's id",
 			n, in.GetSealed().GetKeyId(), maxSealed)
 	}
-	old, exists := t.secrets.get(s.GetName())
+	old, exists := t.secrets.Get(s.GetName())
 	if v := old.GetSecret().GetVersion() + 1; s.GetVersion() != v {
 		return nil, refuse(Aborted, ReasonSecretVersion, "secret %q was sealed as version %d, but version %d is next",
 			s.GetName(), s.GetVersion(), v)
@@ -127,13 +105,13 @@ func (t *tx) putSecret(c *internalv1.PutSecret) (*holdfastv1.Secret, *Error) {
 	}
 	s.KeyId, s.UsedBy, s.Uses = in.GetSealed().GetKeyId(), nil, 0
 	slices.Sort(s.Keys)
-	t.secrets.put(in)
+	t.secrets.Put(in)
 	return t.withUses(s), nil
 }
 
 // deleteSecret deletes a secret that no machine or webhook refers to, or with force any.
 func (t *tx) deleteSecret(c *internalv1.DeleteSecret) *Error {
-	s, ok := t.secrets.get(c.GetName())
+	s, ok := t.secrets.Get(c.GetName())
 	if !ok {
 		return secretNotFound(c.GetName())
 	}
@@ -142,7 +120,7 @@ func (t *tx) deleteSecret(c *internalv1.DeleteSecret) *Error {
 			"secret %q is in use by %d machines, such as %s: let them refer to another one, or delete it with force",
 			c.GetName(), used.GetUses(), strings.Join(used.GetUsedBy(), ", ")).With("secret", c.GetName())
 	}
-	for w := range t.webhooks.ascend("", "") {
+	for w := range t.webhooks.Ascend("", "") {
 		if w.GetSecretRef() == c.GetName() && !c.GetForce() {
 			return refuse(FailedPrecondition, ReasonSecretInUse,
 				"secret %q signs the messages of webhook %q: let it refer to another one, or delete it with force",
@@ -150,7 +128,7 @@ func (t *tx) deleteSecret(c *internalv1.DeleteSecret) *Error {
 				With("secret", c.GetName()).With("webhook", w.GetName())
 		}
 	}
-	t.secrets.delete(c.GetName())
+	t.secrets.Delete(c.GetName())
 	return nil
 }
 
@@ -158,20 +136,20 @@ func (t *tx) deleteSecret(c *internalv1.DeleteSecret) *Error {
 // changed meanwhile is skipped, because it is already sealed under the current key.
 func (t *tx) resealSecrets(c *internalv1.ResealSecrets) *Error {
 	for _, in := range c.GetSecrets() {
-		s, ok := t.secrets.get(in.GetSecret().GetName())
+		s, ok := t.secrets.Get(in.GetSecret().GetName())
 		// A secret that was deleted and created again counts from 1 again, so compare the
 		// creation time too.
 		same := ok && s.GetSecret().GetVersion() == in.GetSecret().GetVersion() &&
 			proto.Equal(s.GetSecret().GetCreatedAt(), in.GetSecret().GetCreatedAt())
 		if same && in.GetSealed().GetKeyId() != "" {
 			s.Sealed, s.Secret.KeyId = in.GetSealed(), in.GetSealed().GetKeyId()
-			t.secrets.put(s)
+			t.secrets.Put(s)
 		}
 	}
 	for _, in := range c.GetKeys() {
-		if k, ok := t.signingKeys.get(in.GetKeyId()); ok && in.GetSealed().GetKeyId() != "" {
+		if k, ok := t.signingKeys.Get(in.GetKeyId()); ok && in.GetSealed().GetKeyId() != "" {
 			k.Sealed = in.GetSealed()
-			t.signingKeys.put(k)
+			t.signingKeys.Put(k)
 		}
 	}
 	return nil
@@ -179,10 +157,11 @@ func (t *tx) resealSecrets(c *internalv1.ResealSecrets) *Error {
 
 // withUses sets the fields that are computed on read.
 func (s *state) withUses(sec *holdfastv1.Secret) *holdfastv1.Secret {
-	key := secretKey(sec.GetName())
-	sec.Uses = int32(s.machines.count(machinesBySecret, key+"\x00") - s.machines.count(machinesBySecret, key))
+	key := schema.SecretKey(sec.GetName())
+	sec.Uses = int32(s.machines.Count(schema.MachinesBySecret, key+"\x00") -
+		s.machines.Count(schema.MachinesBySecret, key))
 	sec.UsedBy = nil
-	for _, m := range s.machines.scan(machinesBySecret, key, "") {
+	for _, m := range s.machines.Scan(schema.MachinesBySecret, key, "") {
 		if len(sec.GetUsedBy()) == shownUses {
 			break
 		}
@@ -193,7 +172,7 @@ func (s *state) withUses(sec *holdfastv1.Secret) *holdfastv1.Secret {
 
 // Secret returns a sealed secret.
 func (v *View) Secret(name string) (*internalv1.StoredSecret, bool) {
-	s, ok := v.secrets.get(name)
+	s, ok := v.secrets.Get(name)
 	if ok {
 		v.withUses(s.GetSecret())
 	}
@@ -203,7 +182,7 @@ func (v *View) Secret(name string) (*internalv1.StoredSecret, bool) {
 // Secrets returns the sealed secrets with a name above after, by name.
 func (v *View) Secrets(after string) iter.Seq[*internalv1.StoredSecret] {
 	return func(yield func(*internalv1.StoredSecret) bool) {
-		for s := range v.secrets.ascend("", after) {
+		for s := range v.secrets.Ascend("", after) {
 			v.withUses(s.GetSecret())
 			if !yield(s) {
 				return

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -36,7 +37,7 @@ func secretWithin(s *holdfastv1.Secret, pools []string) bool {
 // a new machine.
 func sent(old, m *holdfastv1.Machine) []string {
 	if old == nil || movesHardware(old, m) {
-		return credentials(m)
+		return schema.Credentials(m)
 	}
 	var names []string
 	for _, ref := range [][2]string{
@@ -60,7 +61,7 @@ func movesHardware(old, m *holdfastv1.Machine) bool {
 // not reveal whether the secret exists.
 func (t *tx) ownSecrets(about subject, pools []string, scope string) *Error {
 	for _, name := range about.secrets {
-		s, _ := t.secrets.get(name)
+		s, _ := t.secrets.Get(name)
 		if secretWithin(s.GetSecret(), pools) {
 			continue
 		}
@@ -80,8 +81,8 @@ func (t *tx) ownSecrets(about subject, pools []string, scope string) *Error {
 // checkSecretPools refuses a machine that refers to a secret of other pools. It may refer to
 // a secret that does not exist, because inventory is often loaded first.
 func (t *tx) checkSecretPools(m *holdfastv1.Machine) *Error {
-	for _, name := range credentials(m) {
-		s, _ := t.secrets.get(name)
+	for _, name := range schema.Credentials(m) {
+		s, _ := t.secrets.Get(name)
 		pools := s.GetSecret().GetPools()
 		if len(pools) > 0 && !slices.Contains(pools, m.GetSpec().GetPool()) {
 			return refuse(FailedPrecondition, ReasonSecretPools,
@@ -98,7 +99,7 @@ func (t *tx) checkNarrowed(s *holdfastv1.Secret, was []string, exists bool) *Err
 	if len(s.GetPools()) == 0 || exists && len(was) > 0 && secretWithin(&holdfastv1.Secret{Pools: was}, s.GetPools()) {
 		return nil // no machine is excluded, so skip the scan of many machines
 	}
-	for _, m := range t.machines.scan(machinesBySecret, secretKey(s.GetName()), "") {
+	for _, m := range t.machines.Scan(schema.MachinesBySecret, schema.SecretKey(s.GetName()), "") {
 		if p := m.GetSpec().GetPool(); !slices.Contains(s.GetPools(), p) {
 			return refuse(FailedPrecondition, ReasonSecretInUse,
 				"machine %q in %s refers to secret %q, which would be for pool %s only: "+

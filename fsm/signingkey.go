@@ -12,13 +12,6 @@ import (
 // those whose tokens are still valid.
 const maxSigningKeys = 16
 
-func signingKeySchema() *schema[*internalv1.SigningKey] {
-	return &schema[*internalv1.SigningKey]{
-		kind: internalv1.SnapshotRecord_SIGNING_KEYS,
-		key:  (*internalv1.SigningKey).GetKeyId,
-	}
-}
-
 // putSigningKeys replaces the keys of the built-in issuer, unless they have changed
 // meanwhile.
 func (t *tx) putSigningKeys(c *internalv1.PutSigningKeys) *Error {
@@ -46,16 +39,16 @@ func (t *tx) putSigningKeys(c *internalv1.PutSigningKeys) *Error {
 			lex.Ident(c.GetAfterKeyId()), newest)
 	}
 	for _, k := range t.sortedKeys() {
-		t.signingKeys.delete(k.GetKeyId())
+		t.signingKeys.Delete(k.GetKeyId())
 	}
 	for _, k := range c.GetKeys() {
-		t.signingKeys.put(k)
+		t.signingKeys.Put(k)
 	}
 	return nil
 }
 
 func (s *state) sortedKeys() []*internalv1.SigningKey {
-	return slices.SortedStableFunc(s.signingKeys.ascend("", ""), func(a, b *internalv1.SigningKey) int {
+	return slices.SortedStableFunc(s.signingKeys.Ascend("", ""), func(a, b *internalv1.SigningKey) int {
 		return cmp.Or(a.GetCreatedAt().AsTime().Compare(b.GetCreatedAt().AsTime()),
 			cmp.Compare(a.GetKeyId(), b.GetKeyId()))
 	})

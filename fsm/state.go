@@ -3,6 +3,8 @@ package fsm
 import (
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -10,29 +12,29 @@ import (
 // state is the replicated state.
 type state struct {
 	meta          *internalv1.Meta
-	machines      *table[*holdfastv1.Machine]
-	hardware      *table[*internalv1.MachineHardware]
-	devices       *table[*internalv1.DeviceNote]
-	plans         *table[*holdfastv1.Plan]
-	runs          *table[*holdfastv1.Run]
-	history       *table[*holdfastv1.HistoryEntry]
-	events        *table[*holdfastv1.RunEvent]
-	logs          *table[*internalv1.StoredLog]
-	peers         *table[*internalv1.PeerRecord]
-	tokens        *table[*internalv1.StoredToken]
-	secrets       *table[*internalv1.StoredSecret]
-	signingKeys   *table[*internalv1.SigningKey]
-	audit         *table[*holdfastv1.AuditEvent]
-	leases        *table[*internalv1.Lease]
-	pools         *table[*holdfastv1.Pool]
-	providers     *table[*holdfastv1.PlatformProvider]
-	services      *table[*holdfastv1.Service]
-	serviceEvents *table[*holdfastv1.ServiceEvent]
-	staged        *table[*internalv1.StagedChunk]
-	installs      *table[*internalv1.StoredInstall]
-	images        *table[*holdfastv1.Image]
-	news          *table[*holdfastv1.Event]
-	webhooks      *table[*holdfastv1.Webhook]
+	machines      *table.Table[*holdfastv1.Machine]
+	hardware      *table.Table[*internalv1.MachineHardware]
+	devices       *table.Table[*internalv1.DeviceNote]
+	plans         *table.Table[*holdfastv1.Plan]
+	runs          *table.Table[*holdfastv1.Run]
+	history       *table.Table[*holdfastv1.HistoryEntry]
+	events        *table.Table[*holdfastv1.RunEvent]
+	logs          *table.Table[*internalv1.StoredLog]
+	peers         *table.Table[*internalv1.PeerRecord]
+	tokens        *table.Table[*internalv1.StoredToken]
+	secrets       *table.Table[*internalv1.StoredSecret]
+	signingKeys   *table.Table[*internalv1.SigningKey]
+	audit         *table.Table[*holdfastv1.AuditEvent]
+	leases        *table.Table[*internalv1.Lease]
+	pools         *table.Table[*holdfastv1.Pool]
+	providers     *table.Table[*holdfastv1.PlatformProvider]
+	services      *table.Table[*holdfastv1.Service]
+	serviceEvents *table.Table[*holdfastv1.ServiceEvent]
+	staged        *table.Table[*internalv1.StagedChunk]
+	installs      *table.Table[*internalv1.StoredInstall]
+	images        *table.Table[*holdfastv1.Image]
+	news          *table.Table[*holdfastv1.Event]
+	webhooks      *table.Table[*holdfastv1.Webhook]
 	all           []tableDecl // of the tables above
 	read          *readStage  // a cache of the staged file, not replicated
 }
@@ -40,31 +42,43 @@ type state struct {
 // tableList declares the tables of a new state, in the order of a snapshot.
 func tableList() []tableDecl {
 	return []tableDecl{
-		declareTable(newTable(machineSchema()), func(s *state) **table[*holdfastv1.Machine] { return &s.machines }),
-		declareTable(newTable(planSchema()), func(s *state) **table[*holdfastv1.Plan] { return &s.plans }),
-		declareTable(newTable(runSchema()), func(s *state) **table[*holdfastv1.Run] { return &s.runs }),
-		declareTable(newTable(historySchema()), func(s *state) **table[*holdfastv1.HistoryEntry] { return &s.history }),
-		declareTable(newTable(eventSchema()), func(s *state) **table[*holdfastv1.RunEvent] { return &s.events }),
-		declareTable(newTable(logSchema()), func(s *state) **table[*internalv1.StoredLog] { return &s.logs }),
-		declareTable(newTable(peerSchema()), func(s *state) **table[*internalv1.PeerRecord] { return &s.peers }),
-		declareTable(newTable(tokenSchema()), func(s *state) **table[*internalv1.StoredToken] { return &s.tokens }),
-		declareTable(newTable(secretSchema()), func(s *state) **table[*internalv1.StoredSecret] { return &s.secrets }),
-		declareTable(newTable(signingKeySchema()), func(s *state) **table[*internalv1.SigningKey] { return &s.signingKeys }),
-		declareTable(newTable(auditSchema()), func(s *state) **table[*holdfastv1.AuditEvent] { return &s.audit }),
-		declareTable(newTable(leaseSchema()), func(s *state) **table[*internalv1.Lease] { return &s.leases }),
-		declareTable(newTable(installSchema()), func(s *state) **table[*internalv1.StoredInstall] { return &s.installs }),
-		declareTable(newTable(poolSchema()), func(s *state) **table[*holdfastv1.Pool] { return &s.pools }),
-		declareTable(newTable(providerSchema()),
-			func(s *state) **table[*holdfastv1.PlatformProvider] { return &s.providers }),
-		declareTable(newTable(serviceSchema()), func(s *state) **table[*holdfastv1.Service] { return &s.services }),
-		declareTable(newTable(serviceEventSchema()),
-			func(s *state) **table[*holdfastv1.ServiceEvent] { return &s.serviceEvents }),
-		declareTable(newTable(deviceSchema()), func(s *state) **table[*internalv1.DeviceNote] { return &s.devices }),
-		declareTable(newTable(hardwareSchema()), func(s *state) **table[*internalv1.MachineHardware] { return &s.hardware }),
-		declareTable(newTable(imageSchema()), func(s *state) **table[*holdfastv1.Image] { return &s.images }),
-		declareTable(newTable(newsSchema()), func(s *state) **table[*holdfastv1.Event] { return &s.news }),
-		declareTable(newTable(webhookSchema()), func(s *state) **table[*holdfastv1.Webhook] { return &s.webhooks }),
-		declareTable(newTable(stageSchema()), func(s *state) **table[*internalv1.StagedChunk] { return &s.staged }),
+		declareTable(table.New(schema.Machines()),
+			func(s *state) **table.Table[*holdfastv1.Machine] { return &s.machines }),
+		declareTable(table.New(schema.Plans()), func(s *state) **table.Table[*holdfastv1.Plan] { return &s.plans }),
+		declareTable(table.New(schema.Runs()), func(s *state) **table.Table[*holdfastv1.Run] { return &s.runs }),
+		declareTable(table.New(schema.History()),
+			func(s *state) **table.Table[*holdfastv1.HistoryEntry] { return &s.history }),
+		declareTable(table.New(schema.RunEvents()),
+			func(s *state) **table.Table[*holdfastv1.RunEvent] { return &s.events }),
+		declareTable(table.New(schema.RunLogs()), func(s *state) **table.Table[*internalv1.StoredLog] { return &s.logs }),
+		declareTable(table.New(schema.Peers()), func(s *state) **table.Table[*internalv1.PeerRecord] { return &s.peers }),
+		declareTable(table.New(schema.Tokens()),
+			func(s *state) **table.Table[*internalv1.StoredToken] { return &s.tokens }),
+		declareTable(table.New(schema.Secrets()),
+			func(s *state) **table.Table[*internalv1.StoredSecret] { return &s.secrets }),
+		declareTable(table.New(schema.SigningKeys()),
+			func(s *state) **table.Table[*internalv1.SigningKey] { return &s.signingKeys }),
+		declareTable(table.New(schema.Audit()), func(s *state) **table.Table[*holdfastv1.AuditEvent] { return &s.audit }),
+		declareTable(table.New(schema.Leases()), func(s *state) **table.Table[*internalv1.Lease] { return &s.leases }),
+		declareTable(table.New(schema.Installs()),
+			func(s *state) **table.Table[*internalv1.StoredInstall] { return &s.installs }),
+		declareTable(table.New(schema.Pools()), func(s *state) **table.Table[*holdfastv1.Pool] { return &s.pools }),
+		declareTable(table.New(schema.Providers()),
+			func(s *state) **table.Table[*holdfastv1.PlatformProvider] { return &s.providers }),
+		declareTable(table.New(schema.Services()),
+			func(s *state) **table.Table[*holdfastv1.Service] { return &s.services }),
+		declareTable(table.New(schema.ServiceEvents()),
+			func(s *state) **table.Table[*holdfastv1.ServiceEvent] { return &s.serviceEvents }),
+		declareTable(table.New(schema.Devices()),
+			func(s *state) **table.Table[*internalv1.DeviceNote] { return &s.devices }),
+		declareTable(table.New(schema.Hardware()),
+			func(s *state) **table.Table[*internalv1.MachineHardware] { return &s.hardware }),
+		declareTable(table.New(schema.Images()), func(s *state) **table.Table[*holdfastv1.Image] { return &s.images }),
+		declareTable(table.New(schema.News()), func(s *state) **table.Table[*holdfastv1.Event] { return &s.news }),
+		declareTable(table.New(schema.Webhooks()),
+			func(s *state) **table.Table[*holdfastv1.Webhook] { return &s.webhooks }),
+		declareTable(table.New(schema.Staged()),
+			func(s *state) **table.Table[*internalv1.StagedChunk] { return &s.staged }),
 	}
 }
 
@@ -72,14 +86,14 @@ func tableList() []tableDecl {
 type tableDecl struct {
 	attach func(s *state) // the empty table
 	freeze func(to, from, since *state)
-	rows   func(s *state) *rowset
+	rows   func(s *state) *table.Rowset
 }
 
-func declareTable[P proto.Message](empty *table[P], field func(*state) **table[P]) tableDecl {
+func declareTable[P proto.Message](empty *table.Table[P], field func(*state) **table.Table[P]) tableDecl {
 	return tableDecl{
 		attach: func(s *state) { *field(s) = empty },
-		freeze: func(to, from, since *state) { *field(to) = (*field(from)).freeze(*field(since)) },
-		rows:   func(s *state) *rowset { return (*field(s)).rowset },
+		freeze: func(to, from, since *state) { *field(to) = (*field(from)).Freeze(*field(since)) },
+		rows:   func(s *state) *table.Rowset { return (*field(s)).Rowset },
 	}
 }
 
@@ -105,8 +119,8 @@ func (s *state) freeze(since *state) *state {
 }
 
 // tables returns all tables in the order of a snapshot.
-func (s *state) tables() []*rowset {
-	var all []*rowset
+func (s *state) tables() []*table.Rowset {
+	var all []*table.Rowset
 	for _, t := range s.all {
 		all = append(all, t.rows(s))
 	}

@@ -15,7 +15,7 @@ func TestTablesAreDeclared(t *testing.T) {
 		tables := 0
 		for i := range v.NumField() {
 			f := v.Type().Field(i)
-			if !strings.HasPrefix(f.Type.String(), "*fsm.table[") {
+			if !strings.HasPrefix(f.Type.String(), "*table.Table[") {
 				continue
 			}
 			tables++

@@ -10,20 +10,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
-
-// The indexes of tokens.
-const (
-	tokensByHash    = iota // the first bytes of the hash
-	tokensByMachine        // the machine of an agent's token
-	tokenIndexes           // the number of indexes
-)
-
-// hashPrefix is the length of the indexed part of a token's hash, in bytes. The full hash is
-// compared in constant time.
-const hashPrefix = 8
 
 // Limits of a token.
 const (
@@ -32,22 +22,6 @@ const (
 	maxPoolName   = 128
 	maxNote       = 1024 // bytes of a comment
 )
-
-func tokenSchema() *schema[*internalv1.StoredToken] {
-	return &schema[*internalv1.StoredToken]{
-		kind:    internalv1.SnapshotRecord_TOKENS,
-		key:     func(s *internalv1.StoredToken) string { return s.GetToken().GetTokenId() },
-		indexes: tokenIndexes,
-		index: func(s *internalv1.StoredToken, add func(int, string)) {
-			add(tokensByHash, hashKey(s.GetSha256()))
-			if m := s.GetToken().GetMachineId(); m != "" {
-				add(tokensByMachine, m+"/"+s.GetToken().GetTokenId())
-			}
-		},
-	}
-}
-
-func hashKey(sum []byte) string { return string(sum[:min(len(sum), hashPrefix)]) }
 
 func tokenNotFound(id string) *Error {
 	return refuse(NotFound, "TOKEN_NOT_FOUND", "token %q not found", id).With("token_id", id)
@@ -150,7 +124,7 @@ func (t *tx) checkToken(s *internalv1.StoredToken) *Error {
 		return invalid("token.expires_at", "%s is not after the current time %s",
 			at.AsTime().Format(time.RFC3339), t.now.AsTime().Format(time.RFC3339))
 	}
-	if t.tokens.has(tok.GetTokenId()) {
+	if t.tokens.Has(tok.GetTokenId()) {
 		return refuse(Aborted, ReasonIDTaken, "generated token id %q is in use", tok.GetTokenId())
 	}
 	if other, taken := t.tokenByHash(s.GetSha256()); taken {
@@ -168,7 +142,7 @@ func (t *tx) checkPrivilege(tok *holdfastv1.Token) *Error {
 		return nil
 	}
 	role := o.GetRole()
-	if own, ok := t.tokens.get(o.GetTokenId()); ok && own.GetToken().GetRole() != role {
+	if own, ok := t.tokens.Get(o.GetTokenId()); ok && own.GetToken().GetRole() != role {
 		role = holdfastv1.Role_ROLE_UNSPECIFIED // the claimed role is not the token's
 	}
 	agents := tok.GetRole() == holdfastv1.Role_AGENT || tok.GetRole() == holdfastv1.Role_POOL_AGENT ||
@@ -187,19 +161,19 @@ func (t *tx) checkPrivilege(tok *holdfastv1.Token) *Error {
 func (t *tx) storeToken(s *internalv1.StoredToken) *holdfastv1.Token {
 	s = proto.CloneOf(s)
 	s.Token.CreatedAt, s.Token.RevokedAt, s.Token.CreatedBy = t.now, nil, lex.Clip(t.cmd.GetPrincipal(), maxAuditThing)
-	t.tokens.put(s)
+	t.tokens.Put(s)
 	return s.GetToken()
 }
 
 // revokeToken makes a token invalid from this log entry on.
 func (t *tx) revokeToken(c *internalv1.RevokeToken) (*holdfastv1.Token, *Error) {
-	s, ok := t.tokens.get(c.GetTokenId())
+	s, ok := t.tokens.Get(c.GetTokenId())
 	if !ok {
 		return nil, tokenNotFound(c.GetTokenId())
 	}
 	if s.GetToken().GetRevokedAt() == nil {
 		s.Token.RevokedAt = t.now
-		t.tokens.put(s)
+		t.tokens.Put(s)
 	}
 	return s.GetToken(), nil
 }
@@ -208,14 +182,14 @@ func (t *tx) revokeToken(c *internalv1.RevokeToken) (*holdfastv1.Token, *Error) 
 // another machine.
 func (t *tx) revokeAgents(machineID string) {
 	var stale []*internalv1.StoredToken
-	for _, s := range t.tokens.scan(tokensByMachine, machineID+"/", "") {
+	for _, s := range t.tokens.Scan(schema.TokensByMachine, machineID+"/", "") {
 		if s.GetToken().GetRevokedAt() == nil {
 			stale = append(stale, s)
 		}
 	}
 	for _, s := range stale {
 		s.Token.RevokedAt = t.now
-		t.tokens.put(s)
+		t.tokens.Put(s)
 	}
 }
 
@@ -223,8 +197,8 @@ func (t *tx) revokeAgents(machineID string) {
 // proposer named it.
 func (t *tx) dropTokens(c *internalv1.DropTokens) *Error {
 	for _, id := range c.GetTokenIds() {
-		if s, ok := t.tokens.get(id); ok && TokenGood(s.GetToken(), t.now.AsTime()) != nil {
-			t.tokens.delete(id)
+		if s, ok := t.tokens.Get(id); ok && TokenGood(s.GetToken(), t.now.AsTime()) != nil {
+			t.tokens.Delete(id)
 		}
 	}
 	return nil
@@ -250,7 +224,7 @@ func (s *state) tokenByHash(sum []byte) (*holdfastv1.Token, bool) {
 	if len(sum) != sha256.Size {
 		return nil, false
 	}
-	for _, stored := range s.tokens.scan(tokensByHash, hashKey(sum), "") {
+	for _, stored := range s.tokens.Scan(schema.TokensByHash, schema.HashKey(sum), "") {
 		if subtle.ConstantTimeCompare(stored.GetSha256(), sum) == 1 {
 			return stored.GetToken(), true
 		}
@@ -260,7 +234,7 @@ func (s *state) tokenByHash(sum []byte) (*holdfastv1.Token, bool) {
 
 // TokensMark returns a value that changes whenever a token changes. It does not reflect
 // expiry.
-func (v *View) TokensMark() any { return v.tokens.mark }
+func (v *View) TokensMark() any { return v.tokens.Mark() }
 
 // TokenByHash returns the token whose value has this SHA-256. The token may be invalid: see
 // TokenGood.
@@ -268,14 +242,14 @@ func (v *View) TokenByHash(sum []byte) (*holdfastv1.Token, bool) { return v.toke
 
 // Token returns the token with an id.
 func (v *View) Token(id string) (*holdfastv1.Token, bool) {
-	s, ok := v.tokens.get(id)
+	s, ok := v.tokens.Get(id)
 	return s.GetToken(), ok
 }
 
 // Tokens returns the tokens with an id above after, by id.
 func (v *View) Tokens(after string) iter.Seq[*holdfastv1.Token] {
 	return func(yield func(*holdfastv1.Token) bool) {
-		for s := range v.tokens.ascend("", after) {
+		for s := range v.tokens.Ascend("", after) {
 			if !yield(s.GetToken()) {
 				return
 			}

@@ -17,10 +17,6 @@ const (
 	maxWebhookText = 4096 // of a filter
 )
 
-func webhookSchema() *schema[*holdfastv1.Webhook] {
-	return &schema[*holdfastv1.Webhook]{kind: internalv1.SnapshotRecord_WEBHOOKS, key: (*holdfastv1.Webhook).GetName}
-}
-
 func webhookNotFound(name string) *Error {
 	return refuse(NotFound, "WEBHOOK_NOT_FOUND", "webhook %q not found", lex.Ident(name)).With("webhook", lex.Ident(name))
 }
@@ -56,13 +52,13 @@ func (t *tx) putWebhook(c *internalv1.PutWebhook) (*holdfastv1.Webhook, *Error) 
 	if err := Invalid(ValidateWebhook(in)); err != nil {
 		return nil, err
 	}
-	if ref := in.GetSecretRef(); ref != "" && !t.secrets.has(ref) {
+	if ref := in.GetSecretRef(); ref != "" && !t.secrets.Has(ref) {
 		return nil, refuse(FailedPrecondition, "SECRET_NOT_FOUND", "signing secret %q not found: store it first", ref).
 			With("secret", ref)
 	}
-	w, exists := t.webhooks.get(in.GetName())
+	w, exists := t.webhooks.Get(in.GetName())
 	if !exists {
-		if t.webhooks.len() >= maxWebhooks {
+		if t.webhooks.Len() >= maxWebhooks {
 			return nil, refuse(FailedPrecondition, "TOO_MANY_WEBHOOKS",
 				"there are %d webhooks already, the maximum: delete some, or serve several receivers from one",
 				maxWebhooks)
@@ -80,22 +76,22 @@ func (t *tx) putWebhook(c *internalv1.PutWebhook) (*holdfastv1.Webhook, *Error) 
 		return t.withBehind(w), nil
 	}
 	w.UpdatedAt = t.now
-	t.webhooks.put(w)
+	t.webhooks.Put(w)
 	return t.withBehind(w), nil
 }
 
 func (t *tx) deleteWebhook(c *internalv1.DeleteWebhook) *Error {
-	if !t.webhooks.has(c.GetName()) {
+	if !t.webhooks.Has(c.GetName()) {
 		return webhookNotFound(c.GetName())
 	}
-	t.webhooks.delete(c.GetName())
+	t.webhooks.Delete(c.GetName())
 	return nil
 }
 
 // noteDelivery records the progress of a webhook. Its cursor never goes back, nor beyond the
 // newest event.
 func (t *tx) noteDelivery(c *internalv1.NoteDelivery) *Error {
-	w, ok := t.webhooks.get(c.GetName())
+	w, ok := t.webhooks.Get(c.GetName())
 	if !ok {
 		return webhookNotFound(c.GetName())
 	}
@@ -108,7 +104,7 @@ func (t *tx) noteDelivery(c *internalv1.NoteDelivery) *Error {
 	}
 	w.Cursor, w.Failures, w.LastError = c.GetCursor(), c.GetFailures(), lex.Clip(c.GetLastError(), maxAuditThing)
 	w.Missed = max(w.GetMissed()+c.GetMissed(), c.GetMissedTotal())
-	t.webhooks.put(w)
+	t.webhooks.Put(w)
 	return nil
 }
 
@@ -122,7 +118,7 @@ func (s *state) withBehind(w *holdfastv1.Webhook) *holdfastv1.Webhook {
 
 // Webhook returns a webhook and the number of events it is behind.
 func (v *View) Webhook(name string) (*holdfastv1.Webhook, bool) {
-	w, ok := v.webhooks.get(name)
+	w, ok := v.webhooks.Get(name)
 	if !ok {
 		return nil, false
 	}
@@ -132,7 +128,7 @@ func (v *View) Webhook(name string) (*holdfastv1.Webhook, bool) {
 // Webhooks returns the webhooks with a name above after, by name.
 func (v *View) Webhooks(after string) iter.Seq[*holdfastv1.Webhook] {
 	return func(yield func(*holdfastv1.Webhook) bool) {
-		for w := range v.webhooks.ascend("", after) {
+		for w := range v.webhooks.Ascend("", after) {
 			if !yield(v.withBehind(w)) {
 				return
 			}

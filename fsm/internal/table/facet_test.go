@@ -1,4 +1,4 @@
-package fsm
+package table_test
 
 import (
 	"fmt"
@@ -8,13 +8,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // found returns the machines in a set of facets.
-func found(t *table[*holdfastv1.Machine], s *Facets, after string) []string {
+func found(t *table.Table[*holdfastv1.Machine], s *table.Facets, after string) []string {
 	var got []string
-	for m := range t.find(Query{Facets: s}, after) {
+	for m := range t.Find(table.Query{Facets: s}, after) {
 		got = append(got, m.GetMachineId())
 	}
 	return got
@@ -41,34 +43,37 @@ func drawMachine(t *rapid.T) *holdfastv1.Machine {
 }
 
 // drawFacets draws a set, with a function that reports whether a machine is in it.
-func drawFacets(t *rapid.T, depth int) (*Facets, func(*holdfastv1.Machine) bool) {
+func drawFacets(t *rapid.T, depth int) (*table.Facets, func(*holdfastv1.Machine) bool) {
 	kind := rapid.IntRange(0, 2).Draw(t, "kind")
 	if depth == 0 {
 		kind = 0
 	}
 	if kind == 0 {
-		one := &Facets{Path: rapid.SampledFrom([]string{"labels.x", "labels.y", "spec.rack", "spec.pool", "status.phase",
+		one := &table.Facets{Path: rapid.SampledFrom([]string{"labels.x", "labels.y", "spec.rack", "spec.pool",
+			"status.phase",
 			"status.conditions.Reachable",
 			"status.conditions.Degraded"}).Draw(t, "path"), Value: rapid.SampledFrom([]string{"", "a", "READY", "true",
 			"false"}).Draw(t, "value")}
 		return one, func(m *holdfastv1.Machine) bool {
 			has := false
-			machineFacets(m, func(prefix, name, value string) { has = has || prefix+name == one.Path && value == one.Value })
+			schema.MachineFacets(m, func(prefix, name, value string) {
+				has = has || prefix+name == one.Path && value == one.Value
+			})
 			return has
 		}
 	}
-	var sets []Facets
+	var sets []table.Facets
 	var tests []func(*holdfastv1.Machine) bool
 	for range rapid.IntRange(2-kind%2, 3).Draw(t, "sets") {
 		s, test := drawFacets(t, depth-1)
 		sets, tests = append(sets, *s), append(tests, test)
 	}
 	if kind == 1 {
-		return &Facets{All: sets}, func(m *holdfastv1.Machine) bool {
+		return &table.Facets{All: sets}, func(m *holdfastv1.Machine) bool {
 			return !slices.ContainsFunc(tests, func(test func(*holdfastv1.Machine) bool) bool { return !test(m) })
 		}
 	}
-	return &Facets{Any: sets}, func(m *holdfastv1.Machine) bool {
+	return &table.Facets{Any: sets}, func(m *holdfastv1.Machine) bool {
 		return slices.ContainsFunc(tests, func(test func(*holdfastv1.Machine) bool) bool { return test(m) })
 	}
 }
@@ -77,9 +82,9 @@ func drawFacets(t *rapid.T, depth int) (*Facets, func(*holdfastv1.Machine) bool)
 // own.
 func TestFacetsFollowTheRows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		tab := newTable(machineSchema())
+		tab := table.New(schema.Machines())
 		type copied struct {
-			tab  *table[*holdfastv1.Machine]
+			tab  *table.Table[*holdfastv1.Machine]
 			rows map[string]*holdfastv1.Machine
 		}
 		now := copied{tab, map[string]*holdfastv1.Machine{}}
@@ -88,16 +93,16 @@ func TestFacetsFollowTheRows(t *testing.T) {
 			m := drawMachine(t)
 			switch rapid.IntRange(0, 5).Draw(t, "change") {
 			case 0:
-				tab.delete(m.GetMachineId())
+				tab.Delete(m.GetMachineId())
 				delete(now.rows, m.GetMachineId())
 			case 1:
 				rows := map[string]*holdfastv1.Machine{}
 				for id, m := range now.rows {
 					rows[id] = m
 				}
-				copies = append(copies, copied{tab.copy(), rows})
+				copies = append(copies, copied{tab.Copy(), rows})
 			default:
-				tab.put(m)
+				tab.Put(m)
 				now.rows[m.GetMachineId()] = m
 			}
 		}
@@ -115,9 +120,9 @@ func TestFacetsFollowTheRows(t *testing.T) {
 			}
 			members := 0
 			for _, m := range c.rows {
-				machineFacets(m, func(_, _, _ string) { members++ })
+				schema.MachineFacets(m, func(_, _, _ string) { members++ })
 			}
-			if got := c.tab.facets.Len(); got != members {
+			if got := table.Memberships(c.tab); got != members {
 				t.Fatalf("%d memberships are kept, want %d", got, members)
 			}
 		}
@@ -125,40 +130,40 @@ func TestFacetsFollowTheRows(t *testing.T) {
 }
 
 func TestFacetsAreHeldOnce(t *testing.T) {
-	tab := newTable(machineSchema())
+	tab := table.New(schema.Machines())
 	for i := range 3 {
-		tab.put(&holdfastv1.Machine{MachineId: fmt.Sprintf("m-%d", i), Spec: &holdfastv1.MachineSpec{Rack: "r7"}})
+		tab.Put(&holdfastv1.Machine{MachineId: fmt.Sprintf("m-%d", i), Spec: &holdfastv1.MachineSpec{Rack: "r7"}})
 	}
-	one, _ := tab.rows.Get(&record{key: "m-0"})
-	two, _ := tab.rows.Get(&record{key: "m-2"})
-	if one.facets[0] != two.facets[0] {
+	one := table.FacetsAt(tab, "m-0")
+	two := table.FacetsAt(tab, "m-2")
+	if one[0] != two[0] {
 		t.Error("two machines of one rack hold its name twice")
 	}
-	tab.put(&holdfastv1.Machine{MachineId: "m-0", Spec: &holdfastv1.MachineSpec{Rack: "r7", Serial: "new"}})
-	again, _ := tab.rows.Get(&record{key: "m-0"})
-	if &again.facets[0] != &one.facets[0] {
+	tab.Put(&holdfastv1.Machine{MachineId: "m-0", Spec: &holdfastv1.MachineSpec{Rack: "r7", Serial: "new"}})
+	again := table.FacetsAt(tab, "m-0")
+	if &again[0] != &one[0] {
 		t.Error("a change of something else makes the facets anew")
 	}
 }
 
 func TestFindByText(t *testing.T) {
-	tab := newTable(machineSchema())
+	tab := table.New(schema.Machines())
 	for _, serial := range []string{"S-100", "S-200", "X-100"} {
-		tab.put(&holdfastv1.Machine{MachineId: "m-" + serial, Spec: &holdfastv1.MachineSpec{Serial: serial, Rack: "r7"}})
+		tab.Put(&holdfastv1.Machine{MachineId: "m-" + serial, Spec: &holdfastv1.MachineSpec{Serial: serial, Rack: "r7"}})
 	}
 	for _, tt := range []struct {
-		q    Query
+		q    table.Query
 		want int
 	}{
-		{Query{}, 3},
-		{Query{Texts: []string{"S-"}}, 2},
-		{Query{Texts: []string{"100", "X"}}, 1},
-		{Query{Texts: []string{"none"}}, 0},
-		{Query{Texts: []string{"S-"}, Facets: &Facets{Path: "spec.rack", Value: "r7"}}, 2},
-		{Query{Texts: []string{"S-"}, Facets: &Facets{Path: "spec.rack", Value: "r8"}}, 0},
+		{table.Query{}, 3},
+		{table.Query{Texts: []string{"S-"}}, 2},
+		{table.Query{Texts: []string{"100", "X"}}, 1},
+		{table.Query{Texts: []string{"none"}}, 0},
+		{table.Query{Texts: []string{"S-"}, Facets: &table.Facets{Path: "spec.rack", Value: "r7"}}, 2},
+		{table.Query{Texts: []string{"S-"}, Facets: &table.Facets{Path: "spec.rack", Value: "r8"}}, 0},
 	} {
 		got := 0
-		for range tab.find(tt.q, "") {
+		for range tab.Find(tt.q, "") {
 			got++
 		}
 		if got != tt.want {

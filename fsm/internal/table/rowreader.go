@@ -1,4 +1,4 @@
-package fsm
+package table
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ const (
 // rowReader reads the rows of a snapshot into their tables.
 type rowReader struct {
 	in      *summingReader
-	tables  []*rowset
+	tables  []*Rowset
 	loaders map[internalv1.SnapshotRecord_Table]bulkLoader // by table
 
 	keys, values arena // of the rows
@@ -36,10 +36,10 @@ type rowBatch struct {
 	done  chan error // buffered
 }
 
-// newRowReader returns a reader of rows into an empty state. If keep is false, it only checks
+// newRowReader returns a reader of rows into empty tables. If keep is false, it only checks
 // them.
-func newRowReader(in *summingReader, s *state, keep bool) *rowReader {
-	r := &rowReader{in: in, tables: s.tables(), loaders: map[internalv1.SnapshotRecord_Table]bulkLoader{}}
+func newRowReader(in *summingReader, tables []*Rowset, keep bool) *rowReader {
+	r := &rowReader{in: in, tables: tables, loaders: map[internalv1.SnapshotRecord_Table]bulkLoader{}}
 	for _, t := range r.tables {
 		r.loaders[t.rules.kind] = t.newLoader(keep)
 	}
@@ -98,8 +98,8 @@ func (r *rowReader) take(into bulkLoader, key, value []byte) error {
 	if r.batch == nil {
 		r.batch = &rowBatch{into: into, rows: make([]incoming, 0, batchRows), done: make(chan error, 1)}
 	}
-	rec := &record{key: textOf(r.keys.keep(key)), value: r.values.keep(value)}
-	r.batch.rows = append(r.batch.rows, incoming{record: rec})
+	rec := &Record{key: textOf(r.keys.keep(key)), value: r.values.keep(value)}
+	r.batch.rows = append(r.batch.rows, incoming{Record: rec})
 	r.batch.bytes += len(value)
 	return nil
 }
@@ -141,10 +141,10 @@ func (r *rowReader) build() {
 	all.Wait()
 }
 
-func (r *rowReader) counts() []TableCount {
-	var counts []TableCount
+func (r *rowReader) counts() []Count {
+	var counts []Count
 	for _, t := range r.tables {
-		counts = append(counts, TableCount{Table: t.name(), Records: uint64(r.loaders[t.rules.kind].len())})
+		counts = append(counts, Count{Table: t.Name(), Records: uint64(r.loaders[t.rules.kind].len())})
 	}
 	return counts
 }

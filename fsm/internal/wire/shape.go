@@ -1,4 +1,6 @@
-package fsm
+// Package wire checks and reads encoded messages without decoding them. It must not know what
+// they mean.
+package wire
 
 import (
 	"unicode/utf8"
@@ -7,29 +9,29 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// shape checks whether bytes decode as messages of one type, without decoding them. A
+// Shape checks whether bytes decode as messages of one type, without decoding them. A
 // snapshot has millions of rows, and most of the cost of decoding one is garbage collection.
-type shape struct{ fields []*fieldShape } // by field number; nil if there is none
+type Shape struct{ fields []*fieldShape } // by field number; nil if there is none
 
 // fieldShape is the constraint on a field's bytes, besides its encoding.
 type fieldShape struct {
-	sub    *shape         // set for a message or a map entry
+	sub    *Shape         // set for a message or a map entry
 	text   bool           // must be UTF-8
 	packed protowire.Type // of the elements if they may be packed, else BytesType
 }
 
-// shapeOf returns the shape of a message type.
-func shapeOf(md protoreflect.MessageDescriptor) *shape {
-	return shapeWithin(md, map[protoreflect.FullName]*shape{})
+// ShapeOf returns the shape of a message type.
+func ShapeOf(md protoreflect.MessageDescriptor) *Shape {
+	return shapeWithin(md, map[protoreflect.FullName]*Shape{})
 }
 
 // shapeWithin returns the shape of md. known memoizes shapes, including those under
 // construction, so that recursive types terminate.
-func shapeWithin(md protoreflect.MessageDescriptor, known map[protoreflect.FullName]*shape) *shape {
+func shapeWithin(md protoreflect.MessageDescriptor, known map[protoreflect.FullName]*Shape) *Shape {
 	if s := known[md.FullName()]; s != nil {
 		return s
 	}
-	s := &shape{}
+	s := &Shape{}
 	known[md.FullName()] = s
 	for i := range md.Fields().Len() {
 		fd := md.Fields().Get(i)
@@ -61,9 +63,9 @@ func packedType(kind protoreflect.Kind) protowire.Type {
 	}
 }
 
-// fits reports whether proto.Unmarshal accepts the bytes. Like Unmarshal, it treats a field
+// Fits reports whether proto.Unmarshal accepts the bytes. Like Unmarshal, it treats a field
 // of the wrong type as unknown.
-func (s *shape) fits(raw []byte) bool {
+func (s *Shape) Fits(raw []byte) bool {
 	for len(raw) > 0 {
 		number, wire, n := protowire.ConsumeTag(raw)
 		if n < 0 || number > protowire.MaxValidNumber {
@@ -92,7 +94,7 @@ func (f *fieldShape) fits(value []byte) bool {
 	case f == nil:
 		return true
 	case f.sub != nil:
-		return f.sub.fits(value)
+		return f.sub.Fits(value)
 	case f.text:
 		return utf8.Valid(value)
 	case f.packed == protowire.BytesType:

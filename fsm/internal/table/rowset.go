@@ -1,4 +1,4 @@
-package fsm
+package table
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// record is one encoded row. It is immutable once it is in a table.
-type record struct {
+// Record is one encoded row. It is immutable once it is in a table.
+type Record struct {
 	key    string
 	value  []byte
 	index  []indexKey // its keys in the table's indexes
@@ -30,7 +30,7 @@ type indexKey struct {
 // entry is one row of an index. Several records may share an index key.
 type entry struct {
 	key string
-	rec *record
+	rec *Record
 }
 
 // indexing adds the index keys of a row.
@@ -47,26 +47,26 @@ type rules struct {
 	partial func() func(row string) proto.Message
 }
 
-// rowset is a table without the type of its messages. It holds all code that does not need
+// Rowset is a table without the type of its messages. It holds all code that does not need
 // the type: generic code is compiled again for each type, in each package that uses the
 // state.
-type rowset struct {
+type Rowset struct {
 	rules   rules
-	rows    *btree.BTreeG[*record]
+	rows    *btree.BTreeG[*Record]
 	indexes []*btree.BTreeG[entry]
 	facets  *btree.BTreeG[membership]
-	mark    *mark // replaced at every change
-	roll    *mark // replaced when a row is inserted or deleted
+	mark    *Mark // replaced at every change
+	roll    *Mark // replaced when a row is inserted or deleted
 }
 
-// mark identifies the contents of a table: while the pointer is the same, so are the
+// Mark identifies the contents of a table: while the pointer is the same, so are the
 // contents.
-type mark struct{ _ byte } // not empty: all empty values may have the same address
+type Mark struct{ _ byte } // not empty: all empty values may have the same address
 
-func newRowset(r rules) *rowset {
+func newRowset(r rules) *Rowset {
 	opts := btree.Options{NoLocks: true}
-	t := &rowset{rules: r, facets: newFacets(), mark: new(mark), roll: new(mark)}
-	t.rows = btree.NewBTreeGOptions(func(a, b *record) bool { return a.key < b.key }, opts)
+	t := &Rowset{rules: r, facets: newFacets(), mark: new(Mark), roll: new(Mark)}
+	t.rows = btree.NewBTreeGOptions(func(a, b *Record) bool { return a.key < b.key }, opts)
 	for range r.indexes {
 		t.indexes = append(t.indexes, btree.NewBTreeGOptions(func(a, b entry) bool {
 			if a.key != b.key {
@@ -79,27 +79,48 @@ func newRowset(r rules) *rowset {
 }
 
 // copy returns a copy that later writes do not affect.
-func (t *rowset) copy() *rowset {
-	c := &rowset{rules: t.rules, rows: t.rows.Copy(), facets: t.facets.Copy(), mark: t.mark, roll: t.roll}
+func (t *Rowset) copy() *Rowset {
+	c := &Rowset{rules: t.rules, rows: t.rows.Copy(), facets: t.facets.Copy(), mark: t.mark, roll: t.roll}
 	for _, ix := range t.indexes {
 		c.indexes = append(c.indexes, ix.Copy())
 	}
 	return c
 }
 
-// name returns the table's name in lower case.
-func (t *rowset) name() string { return strings.ToLower(t.rules.kind.String()) }
+// Name returns the table's name in lower case.
+func (t *Rowset) Name() string { return strings.ToLower(t.rules.kind.String()) }
 
-func (t *rowset) len() int { return t.rows.Len() }
+// Mark returns a value that changes whenever the table does.
+func (t *Rowset) Mark() *Mark { return t.mark }
 
-func (t *rowset) has(key string) bool {
-	_, ok := t.rows.Get(&record{key: key})
+// Roll returns a value that changes whenever a row is inserted or deleted.
+func (t *Rowset) Roll() *Mark { return t.roll }
+
+// Row returns the encoded row under a key.
+func (t *Rowset) Row(key string) (*Record, bool) { return t.rows.Get(&Record{key: key}) }
+
+// Facet returns the value of a row under the path of a facet.
+func (r *Record) Facet(path string) (value string, ok bool) {
+	for _, f := range r.facets {
+		if f.path == path {
+			return f.value, true
+		}
+	}
+	return "", false
+}
+
+// Len returns the number of rows.
+func (t *Rowset) Len() int { return t.rows.Len() }
+
+// Has reports whether there is a row under a key.
+func (t *Rowset) Has(key string) bool {
+	_, ok := t.rows.Get(&Record{key: key})
 	return ok
 }
 
 // decode panics if the bytes do not decode: only put and the bulk loader write records, and
 // the loader checks them.
-func (t *rowset) decode(r *record) proto.Message {
+func (t *Rowset) decode(r *Record) proto.Message {
 	m := t.rules.fresh()
 	if err := proto.Unmarshal(r.value, m); err != nil {
 		panic(fmt.Sprintf("decode record %q of %v: %v", r.key, t.rules.kind, err))
@@ -108,7 +129,7 @@ func (t *rowset) decode(r *record) proto.Message {
 }
 
 // write inserts or replaces the row of m.
-func (t *rowset) write(m proto.Message) {
+func (t *Rowset) write(m proto.Message) {
 	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil { // only for a string that is not UTF-8, which the edge refuses
 		panic(fmt.Sprintf("encode record of %v: %v", t.rules.kind, err))
@@ -116,15 +137,15 @@ func (t *rowset) write(m proto.Message) {
 	t.insert(t.rules.key(m), value, m)
 }
 
-func (t *rowset) insert(key string, value []byte, m proto.Message) {
-	t.mark = new(mark)
-	r := &record{key: key, value: value, index: t.keysOf(m)}
+func (t *Rowset) insert(key string, value []byte, m proto.Message) {
+	t.mark = new(Mark)
+	r := &Record{key: key, value: value, index: t.keysOf(m)}
 	old, replaced := t.rows.Set(r)
 	if replaced {
 		r.key = old.key // share the string that the indexes hold
 		t.unindex(old, r)
 	} else {
-		t.roll = new(mark)
+		t.roll = new(Mark)
 	}
 	if t.rules.facets != nil {
 		r.facets = t.facetsOf(m, old)
@@ -137,7 +158,7 @@ func (t *rowset) insert(key string, value []byte, m proto.Message) {
 }
 
 // keysOf returns the index keys of a row.
-func (t *rowset) keysOf(m proto.Message) []indexKey {
+func (t *Rowset) keysOf(m proto.Message) []indexKey {
 	if t.rules.index == nil {
 		return nil
 	}
@@ -147,17 +168,18 @@ func (t *rowset) keysOf(m proto.Message) []indexKey {
 	return slices.Clone(keys)
 }
 
-func (t *rowset) delete(key string) {
-	if old, ok := t.rows.Delete(&record{key: key}); ok {
-		t.mark, t.roll = new(mark), new(mark)
-		t.unindex(old, &record{})
-		t.refacet(&record{key: key}, old)
+// Delete removes the row under a key, if there is one.
+func (t *Rowset) Delete(key string) {
+	if old, ok := t.rows.Delete(&Record{key: key}); ok {
+		t.mark, t.roll = new(Mark), new(Mark)
+		t.unindex(old, &Record{})
+		t.refacet(&Record{key: key}, old)
 	}
 }
 
 // unindex removes a record from the indexes, except for keys that the next record has too.
 // Most changes of a record change no index.
-func (t *rowset) unindex(old, next *record) {
+func (t *Rowset) unindex(old, next *Record) {
 	for _, k := range old.index {
 		if !slices.Contains(next.index, k) {
 			t.indexes[k.index].Delete(entry{key: k.key, rec: old})
@@ -166,25 +188,25 @@ func (t *rowset) unindex(old, next *record) {
 }
 
 // each calls f for every encoded row, by key, until f returns an error.
-func (t *rowset) each(f func(kind internalv1.SnapshotRecord_Table, key string, value []byte) error) error {
+func (t *Rowset) each(f func(kind internalv1.SnapshotRecord_Table, key string, value []byte) error) error {
 	var err error
-	t.rows.Scan(func(r *record) bool {
+	t.rows.Scan(func(r *Record) bool {
 		err = f(t.rules.kind, r.key, r.value)
 		return err == nil
 	})
 	return err
 }
 
-// keys returns the keys of all rows, in order.
-func (t *rowset) keys() iter.Seq[string] {
+// Keys returns the keys of all rows, in order.
+func (t *Rowset) Keys() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		t.rows.Scan(func(r *record) bool { return yield(r.key) })
+		t.rows.Scan(func(r *Record) bool { return yield(r.key) })
 	}
 }
 
 // rowsFrom visits the rows with the prefix and a key > after, by key.
-func (t *rowset) rowsFrom(prefix, after string, visit func(*record) bool) {
-	t.rows.Ascend(&record{key: max(prefix, after)}, func(r *record) bool {
+func (t *Rowset) rowsFrom(prefix, after string, visit func(*Record) bool) {
+	t.rows.Ascend(&Record{key: max(prefix, after)}, func(r *Record) bool {
 		if !strings.HasPrefix(r.key, prefix) {
 			return false
 		}
@@ -193,8 +215,8 @@ func (t *rowset) rowsFrom(prefix, after string, visit func(*record) bool) {
 }
 
 // rowsBack visits the rows with the prefix and a key < before, last first.
-func (t *rowset) rowsBack(prefix, before string, visit func(*record) bool) {
-	t.rows.Descend(&record{key: before}, func(r *record) bool {
+func (t *Rowset) rowsBack(prefix, before string, visit func(*Record) bool) {
+	t.rows.Descend(&Record{key: before}, func(r *Record) bool {
 		if r.key >= before {
 			return true
 		}
@@ -203,8 +225,8 @@ func (t *rowset) rowsBack(prefix, before string, visit func(*record) bool) {
 }
 
 // scanRows visits the rows whose index key has the prefix and is above after, by index key.
-func (t *rowset) scanRows(index int, prefix, after string, visit func(string, *record) bool) {
-	t.indexes[index].Ascend(entry{key: max(prefix, after), rec: &record{}}, func(e entry) bool {
+func (t *Rowset) scanRows(index int, prefix, after string, visit func(string, *Record) bool) {
+	t.indexes[index].Ascend(entry{key: max(prefix, after), rec: &Record{}}, func(e entry) bool {
 		if !strings.HasPrefix(e.key, prefix) {
 			return false
 		}
@@ -214,11 +236,11 @@ func (t *rowset) scanRows(index int, prefix, after string, visit func(string, *r
 
 // scanRowsBack visits the rows whose index key has the prefix and is below before, last
 // first. An empty before starts at the end.
-func (t *rowset) scanRowsBack(index int, prefix, before string, visit func(string, *record) bool) {
+func (t *Rowset) scanRowsBack(index int, prefix, before string, visit func(string, *Record) bool) {
 	if before == "" {
 		before = prefix + "\xff"
 	}
-	t.indexes[index].Descend(entry{key: before, rec: &record{}}, func(e entry) bool {
+	t.indexes[index].Descend(entry{key: before, rec: &Record{}}, func(e entry) bool {
 		if e.key >= before {
 			return true
 		}
@@ -226,9 +248,9 @@ func (t *rowset) scanRowsBack(index int, prefix, before string, visit func(strin
 	})
 }
 
-// last returns the highest key that has the prefix and is below before.
-func (t *rowset) last(prefix, before string) (key string, ok bool) {
-	t.rows.Descend(&record{key: before}, func(r *record) bool {
+// Last returns the highest key that has the prefix and is below before.
+func (t *Rowset) Last(prefix, before string) (key string, ok bool) {
+	t.rows.Descend(&Record{key: before}, func(r *Record) bool {
 		if r.key >= before {
 			return true
 		}
@@ -238,15 +260,15 @@ func (t *rowset) last(prefix, before string) (key string, ok bool) {
 	return key, ok
 }
 
-// indexed reports whether a row has a key in an index, without reading the row.
-func (t *rowset) indexed(index int, key, row string) bool {
-	_, ok := t.indexes[index].Get(entry{key: key, rec: &record{key: row}})
+// Indexed reports whether a row has a key in an index, without reading the row.
+func (t *Rowset) Indexed(index int, key, row string) bool {
+	_, ok := t.indexes[index].Get(entry{key: key, rec: &Record{key: row}})
 	return ok
 }
 
-// count returns how many entries of an index have a key below before. It searches and does
+// Count returns how many entries of an index have a key below before. It searches and does
 // not iterate.
-func (t *rowset) count(index int, before string) int {
+func (t *Rowset) Count(index int, before string) int {
 	ix := t.indexes[index]
 	return sort.Search(ix.Len(), func(i int) bool {
 		e, _ := ix.GetAt(i)

@@ -1,4 +1,4 @@
-package fsm
+package table
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ type cursor interface {
 }
 
 // cursor returns a cursor over the keys of a set.
-func (t *rowset) cursor(s Facets) cursor {
+func (t *Rowset) cursor(s Facets) cursor {
 	switch {
 	case s.Path != "":
 		return &having{t.facets, t.intern(&facet{s.Path, s.Value})}
@@ -33,7 +33,7 @@ func (t *rowset) cursor(s Facets) cursor {
 	return anyOf(t.cursors(s.Any))
 }
 
-func (t *rowset) cursors(sets []Facets) []cursor {
+func (t *Rowset) cursors(sets []Facets) []cursor {
 	var all []cursor
 	for _, s := range sets {
 		all = append(all, t.cursor(s))
@@ -98,12 +98,12 @@ type Query struct {
 }
 
 // findRows visits the rows with a key > after that q selects, by key.
-func (t *rowset) findRows(q Query, after string, visit func(*record) bool) {
+func (t *Rowset) findRows(q Query, after string, visit func(*Record) bool) {
 	texts := make([][]byte, len(q.Texts))
 	for i, text := range q.Texts {
 		texts[i] = []byte(text)
 	}
-	see := func(r *record) bool {
+	see := func(r *Record) bool {
 		return slices.ContainsFunc(texts, func(text []byte) bool { return !bytes.Contains(r.value, text) }) || visit(r)
 	}
 	if q.Facets == nil {
@@ -113,14 +113,14 @@ func (t *rowset) findRows(q Query, after string, visit func(*record) bool) {
 	t.having(t.cursor(*q.Facets), after, see)
 }
 
-func (t *rowset) having(c cursor, after string, visit func(*record) bool) {
+func (t *Rowset) having(c cursor, after string, visit func(*Record) bool) {
 	for {
 		key, ok := c.seek(after + "\x00") // the smallest key above after
 		if !ok {
 			return
 		}
 		after = key
-		if r, ok := t.rows.Get(&record{key: key}); !ok || !visit(r) {
+		if r, ok := t.rows.Get(&Record{key: key}); !ok || !visit(r) {
 			return
 		}
 	}

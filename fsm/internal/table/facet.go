@@ -1,4 +1,4 @@
-package fsm
+package table
 
 import (
 	"cmp"
@@ -50,7 +50,7 @@ func newFacets() *btree.BTreeG[membership] {
 
 // facetsOf returns the facets of a row that replaces old, which may be nil. It reuses the
 // facets of old.
-func (t *rowset) facetsOf(m proto.Message, old *record) []*facet {
+func (t *Rowset) facetsOf(m proto.Message, old *Record) []*facet {
 	if old != nil && t.sameFacets(m, old.facets) {
 		return old.facets
 	}
@@ -71,7 +71,7 @@ func (t *rowset) facetsOf(m proto.Message, old *record) []*facet {
 
 // sameFacets reports whether a row has exactly the facets in had. Most changes of a row
 // change none.
-func (t *rowset) sameFacets(m proto.Message, had []*facet) bool {
+func (t *Rowset) sameFacets(m proto.Message, had []*facet) bool {
 	n, same := 0, true
 	t.rules.facets(m, func(prefix, name, value string) {
 		n++
@@ -81,7 +81,7 @@ func (t *rowset) sameFacets(m proto.Message, had []*facet) bool {
 }
 
 // intern returns the equal facet that other rows use, or f if there is none.
-func (t *rowset) intern(f *facet) *facet {
+func (t *Rowset) intern(f *facet) *facet {
 	known := f
 	t.facets.Ascend(membership{facet: f}, func(m membership) bool {
 		if m.facet.compare(f) == 0 {
@@ -93,7 +93,7 @@ func (t *rowset) intern(f *facet) *facet {
 }
 
 // refacet updates the memberships of a row. old may be nil.
-func (t *rowset) refacet(r, old *record) {
+func (t *Rowset) refacet(r, old *Record) {
 	var had []*facet
 	if old != nil {
 		had = old.facets

@@ -1,4 +1,4 @@
-package fsm
+package table
 
 import (
 	"fmt"
@@ -9,6 +9,8 @@ import (
 
 	"github.com/tidwall/btree"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/fsm/internal/wire"
 )
 
 // The rows of a snapshot arrive table by table, in key order. Several goroutines decode them,
@@ -17,14 +19,14 @@ import (
 
 // incoming is a row to be loaded into a table.
 type incoming struct {
-	*record
+	*Record
 	shared []*facetRows // one for each of its facets
 }
 
 // facetRows is a facet and the rows that have it.
 type facetRows struct {
 	facet *facet
-	rows  []*record
+	rows  []*Record
 }
 
 // bulkLoader loads or checks the rows of a table.
@@ -45,10 +47,10 @@ type keyOrder struct {
 	last string
 }
 
-func (f *keyOrder) next(t *rowset, rows []incoming) error {
+func (f *keyOrder) next(t *Rowset, rows []incoming) error {
 	for _, r := range rows {
 		if f.any && r.key <= f.last {
-			return fmt.Errorf("snapshot is damaged: record %q of %s comes after %q", r.key, t.name(), f.last)
+			return fmt.Errorf("snapshot is damaged: record %q of %s comes after %q", r.key, t.Name(), f.last)
 		}
 		f.any, f.last = true, r.key
 	}
@@ -59,7 +61,7 @@ func (f *keyOrder) next(t *rowset, rows []incoming) error {
 type tableLoader struct {
 	rowCheck
 	order keyOrder
-	rows  []*record
+	rows  []*Record
 
 	mu     sync.RWMutex
 	known  map[[3]string]*facetRows // by both parts of the path and the value
@@ -68,8 +70,8 @@ type tableLoader struct {
 
 // newLoader returns the loader of an empty table. If keep is false, rows are only checked and
 // counted.
-func (t *rowset) newLoader(keep bool) bulkLoader {
-	c := rowCheck{rowset: t, shape: shapeOf(t.rules.fresh().ProtoReflect().Descriptor())}
+func (t *Rowset) newLoader(keep bool) bulkLoader {
+	c := rowCheck{Rowset: t, shape: wire.ShapeOf(t.rules.fresh().ProtoReflect().Descriptor())}
 	if !keep {
 		return &verifier{rowCheck: c}
 	}
@@ -129,14 +131,14 @@ func (in *tableLoader) share(key [3]string) *facetRows {
 }
 
 func (in *tableLoader) add(rows []incoming) error {
-	if err := in.order.next(in.rowset, rows); err != nil {
+	if err := in.order.next(in.Rowset, rows); err != nil {
 		return err
 	}
 	for _, r := range rows {
-		in.rows = append(in.rows, r.record)
+		in.rows = append(in.rows, r.Record)
 		for _, s := range r.shared {
-			if n := len(s.rows); n == 0 || s.rows[n-1] != r.record { // a facet may be visited twice
-				s.rows = append(s.rows, r.record)
+			if n := len(s.rows); n == 0 || s.rows[n-1] != r.Record { // a facet may be visited twice
+				s.rows = append(s.rows, r.Record)
 			}
 		}
 	}
@@ -146,11 +148,11 @@ func (in *tableLoader) add(rows []incoming) error {
 func (in *tableLoader) trees() []func() {
 	all := []func(){func() {
 		for _, r := range in.rows {
-			in.rowset.rows.Load(r)
+			in.Rowset.rows.Load(r)
 		}
-		in.rowset.rows = packed(in.rowset.rows)
+		in.Rowset.rows = packed(in.Rowset.rows)
 	}}
-	for i := range in.rowset.indexes {
+	for i := range in.Rowset.indexes {
 		all = append(all, func() { in.fillIndex(i) })
 	}
 	if in.rules.facets != nil {
@@ -183,20 +185,20 @@ func (in *tableLoader) fillIndex(i int) {
 		return strings.Compare(a.rec.key, b.rec.key)
 	})
 	for _, e := range entries {
-		in.rowset.indexes[i].Load(e)
+		in.Rowset.indexes[i].Load(e)
 	}
-	in.rowset.indexes[i] = packed(in.rowset.indexes[i])
+	in.Rowset.indexes[i] = packed(in.Rowset.indexes[i])
 }
 
 func (in *tableLoader) fillFacets() {
 	slices.SortFunc(in.shared, func(a, b *facetRows) int { return a.facet.compare(b.facet) })
 	for _, s := range in.shared {
 		for _, r := range s.rows {
-			in.rowset.facets.Load(membership{s.facet, r.key})
+			in.Rowset.facets.Load(membership{s.facet, r.key})
 		}
 		s.rows = nil // frees memory
 	}
-	in.rowset.facets = packed(in.rowset.facets)
+	in.Rowset.facets = packed(in.Rowset.facets)
 }
 
 // packed returns a tree without spare capacity. Loading a tree in order leaves its nodes half
@@ -213,8 +215,8 @@ func packed[T any](tree *btree.BTreeG[T]) *btree.BTreeG[T] {
 // rowCheck is the part that all loaders share: it refuses a row that does not decode or whose
 // key is wrong.
 type rowCheck struct {
-	*rowset
-	shape *shape
+	*Rowset
+	shape *wire.Shape
 }
 
 // each checks rows and passes each message to see. The message is valid until the next one.
@@ -225,7 +227,7 @@ func (in *rowCheck) each(rows []incoming, see func(proto.Message)) error {
 			runtime.Gosched()
 		}
 		r := &rows[i]
-		m, err := read(r.record)
+		m, err := read(r.Record)
 		if err != nil {
 			return fmt.Errorf("decode record %q of %v: %w", r.key, in.rules.kind, err)
 		}
@@ -239,8 +241,8 @@ func (in *rowCheck) each(rows []incoming, see func(proto.Message)) error {
 
 // reader returns the function that reads a row: the table's partial decoder if it has one,
 // and the row decodes.
-func (in *rowCheck) reader() func(*record) (proto.Message, error) {
-	decode := func(r *record) (proto.Message, error) {
+func (in *rowCheck) reader() func(*Record) (proto.Message, error) {
+	decode := func(r *Record) (proto.Message, error) {
 		m := in.rules.fresh()
 		return m, proto.Unmarshal(r.value, m)
 	}
@@ -248,8 +250,8 @@ func (in *rowCheck) reader() func(*record) (proto.Message, error) {
 		return decode
 	}
 	partial := in.rules.partial()
-	return func(r *record) (proto.Message, error) {
-		if !in.shape.fits(r.value) {
+	return func(r *Record) (proto.Message, error) {
+		if !in.shape.Fits(r.value) {
 			return decode(r) // returns the error
 		}
 		return partial(textOf(r.value)), nil
@@ -271,7 +273,7 @@ func (in *verifier) prepare(rows []incoming) error {
 
 func (in *verifier) add(rows []incoming) error {
 	in.n += len(rows)
-	return in.order.next(in.rowset, rows)
+	return in.order.next(in.Rowset, rows)
 }
 
 func (in *verifier) trees() []func() { return nil }

@@ -1,0 +1,156 @@
+package schema
+
+import (
+	"slices"
+
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// The indexes of machines.
+const (
+	MachinesByOwned  = iota // keys that at most one machine may have
+	MachinesBySecret        // referenced secrets
+	MachinesByPool
+	MachinesPoolReady // by pool, machines whose agent is ready
+	MachinesPassing   // nodes in a transient state, by the time they entered it
+	MachinesEnrolled  // machines whose agent has its own token
+	machineIndexes    // the number of indexes
+)
+
+// Machines returns the schema of machines.
+func Machines() *table.Schema[*holdfastv1.Machine] {
+	return &table.Schema[*holdfastv1.Machine]{
+		Kind:    internalv1.SnapshotRecord_MACHINES,
+		Key:     (*holdfastv1.Machine).GetMachineId,
+		Indexes: machineIndexes,
+		Index:   indexMachine,
+		Facets:  MachineFacets,
+		Partial: partialMachine,
+	}
+}
+
+func indexMachine(m *holdfastv1.Machine, add func(index int, key string)) {
+	for _, key := range Owned(m) {
+		add(MachinesByOwned, key)
+	}
+	for _, name := range Credentials(m) {
+		add(MachinesBySecret, SecretKey(name))
+	}
+	if p := m.GetSpec().GetPool(); p != "" {
+		key := PoolKey(p) + m.GetMachineId()
+		add(MachinesByPool, key)
+		if m.GetStatus().GetAgentState() == holdfastv1.Agent_READY {
+			add(MachinesPoolReady, key)
+		}
+	}
+	if m.GetAgent().GetTokenId() != "" {
+		add(MachinesEnrolled, m.GetMachineId())
+	}
+	if lifecycle.Passing(m) {
+		add(MachinesPassing, OrderedTime(m.GetNode().GetStateChangedAt(), m.GetMachineId()))
+	}
+}
+
+// Owned returns the keys that no other machine may have (docs/concepts.md).
+func Owned(m *holdfastv1.Machine) []string {
+	keys := make([]string, 0, len(m.GetSpec().GetMacAddresses())+2)
+	for _, mac := range m.GetSpec().GetMacAddresses() {
+		keys = append(keys, "MAC address "+mac)
+	}
+	if e := m.GetSpec().GetBmcEndpoint(); e != "" {
+		keys = append(keys, "BMC endpoint "+lex.Lower(e))
+	}
+	if s := m.GetSpec().GetSerial(); s != "" {
+		keys = append(keys, "serial "+s)
+	}
+	return keys
+}
+
+// LabelPath is the first part of the paths of labels.
+const LabelPath = "labels."
+
+// telling contains the conditions that operators search for, with the status that few
+// machines have. InCustomerCluster decides the effective state.
+var telling = map[string]string{
+	lifecycle.Degraded: "true", lifecycle.NeedsIntervention: "true", lifecycle.InCluster: "true",
+	"Reachable": "false", "BMCReachable": "false", lifecycle.AgentReady: "false",
+}
+
+// MachineFacets visits the facets of a machine: all labels, and those of MachineFacet.
+func MachineFacets(m *holdfastv1.Machine, visit func(prefix, name, value string)) {
+	for key, value := range m.GetLabels() { // the order does not matter
+		visit(LabelPath, key, value)
+	}
+	spec, status := m.GetSpec(), m.GetStatus()
+	for _, f := range [...]struct{ name, value string }{
+		{"pool", spec.GetPool()}, {"rack", spec.GetRack()},
+		{"location", spec.GetLocation()}, {"provider", spec.GetProvider()},
+		{"customer_id", spec.GetCustomerId()}, {"target_cluster_ref", spec.GetTargetClusterRef()},
+	} {
+		if f.value != "" {
+			visit("spec.", f.name, f.value)
+		}
+	}
+	for _, f := range [...]struct {
+		name  string
+		value int32
+		names map[int32]string
+	}{
+		{"phase", int32(status.GetPhase()), holdfastv1.MachineStatus_Phase_name},
+		{"node_state", int32(status.GetNodeState()), holdfastv1.Node_State_name},
+		{"agent_state", int32(status.GetAgentState()), holdfastv1.Agent_State_name},
+	} {
+		if name := f.names[f.value]; f.value != 0 && name != "" {
+			visit("status.", f.name, name)
+		}
+	}
+	for _, c := range status.GetConditions() {
+		if want := telling[c.GetType()]; want != "" && c.GetStatus() == (want == "true") {
+			visit("status.conditions.", c.GetType(), want)
+		}
+	}
+}
+
+// MachineFacet reports whether path and value are a facet, so that all matching machines can
+// be found by it. Paths are those of filters; the path of a condition is status.conditions
+// and its type.
+func MachineFacet(path, value string) bool {
+	if len(path) > len(LabelPath) && path[:len(LabelPath)] == LabelPath {
+		return true
+	}
+	if value == "" {
+		return false
+	}
+	const conditions = "status.conditions."
+	if len(path) > len(conditions) && path[:len(conditions)] == conditions {
+		return telling[path[len(conditions):]] == value
+	}
+	return slices.Contains([]string{
+		"spec.pool", "spec.rack", "spec.location", "spec.provider", "spec.customer_id", "spec.target_cluster_ref",
+		"status.phase", "status.node_state", "status.agent_state",
+	}, path)
+}
+
+// PoolKey returns the prefix of the index keys of a pool's machines. Neither name can contain
+// the separator.
+func PoolKey(id string) string { return id + "\x00" }
+
+// Credentials returns the secrets that a machine refers to. They need not exist, because
+// inventory is often loaded first; the provider that needs a missing one reports it.
+func Credentials(m *holdfastv1.Machine) []string {
+	var names []string
+	for _, name := range []string{m.GetSpec().GetBmcCredentialsRef(), m.GetSpec().GetSshCredentialsRef()} {
+		if name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// SecretKey returns the index key of a secret. It ends with a byte that no name contains, so
+// that no key is a prefix of another.
+func SecretKey(name string) string { return name + "\x00" }

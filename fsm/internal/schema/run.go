@@ -1,0 +1,132 @@
+package schema
+
+import (
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
+	"github.com/holdfast-metal/holdfast/fsm/internal/wire"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// RunEvents returns the schema of the events of runs.
+func RunEvents() *table.Schema[*holdfastv1.RunEvent] {
+	return &table.Schema[*holdfastv1.RunEvent]{
+		Kind: internalv1.SnapshotRecord_EVENTS,
+		Key:  func(e *holdfastv1.RunEvent) string { return Ordered(e.GetCursor()) },
+		Partial: func() func(string) *holdfastv1.RunEvent {
+			e := &holdfastv1.RunEvent{}
+			return wire.PartialNumber(e, 50, &e.Cursor)
+		},
+	}
+}
+
+// History returns the schema of history entries.
+func History() *table.Schema[*holdfastv1.HistoryEntry] {
+	return &table.Schema[*holdfastv1.HistoryEntry]{
+		Kind: internalv1.SnapshotRecord_HISTORY,
+		Key:  func(e *holdfastv1.HistoryEntry) string { return HistoryKey(e.GetMachineId(), e.GetSequence()) },
+
+		Partial: partialHistory,
+	}
+}
+
+// HistoryKey sorts by machine, then by sequence. A machine id has no slash.
+func HistoryKey(machineID string, seq uint64) string {
+	key := make([]byte, 0, 96) // enough for most ids; stays on the stack
+	return string(appendOrdered(append(append(key, machineID...), '/'), seq))
+}
+
+// partialHistory returns a partial decoder of history entries.
+func partialHistory() func(row string) *holdfastv1.HistoryEntry {
+	e := &holdfastv1.HistoryEntry{}
+	return func(row string) *holdfastv1.HistoryEntry {
+		e.MachineId, e.Sequence = "", 0
+		for f := range wire.FieldsOf(row) {
+			switch {
+			case f.IsText(1):
+				e.MachineId = f.Text
+			case f.IsVarint(2):
+				e.Sequence = f.Value
+			}
+		}
+		return e
+	}
+}
+
+// Cohort identifies the runs that share a ramp. A defect of one of them probably affects all.
+type Cohort struct{ Plan, Image string }
+
+// CohortOf returns the cohort of a run.
+func CohortOf(r *holdfastv1.Run) Cohort {
+	return Cohort{Plan: r.GetPlanId(), Image: r.GetParams()["image"]}
+}
+
+// Key is unambiguous, because a plan id has no NUL.
+func (c Cohort) Key() string { return c.Plan + "\x00" + c.Image + "\x00" }
+
+// The indexes of runs.
+const (
+	RunsByRequest    = iota // machine/request: the run of a request id, kept permanently
+	RunsByTime              // all
+	RunsByMachine           // machine/time
+	RunsActive              // PENDING and RUNNING, by time
+	RunsPending             // PENDING, by time
+	RunsUncompacted         // ended, with an uncompressed log
+	RunsNonExclusive        // active besides the machine's exclusive run, by machine
+	RunsUnarchived          // ended, with unarchived steps and log, by time
+	RunsArchived            // archived, by time
+	RunsRunning             // RUNNING and driven by the executor, by plan and image
+	runIndexes              // the number of indexes
+)
+
+// Runs returns the schema of runs.
+func Runs() *table.Schema[*holdfastv1.Run] {
+	return &table.Schema[*holdfastv1.Run]{
+		Kind:    internalv1.SnapshotRecord_RUNS,
+		Key:     (*holdfastv1.Run).GetRunId,
+		Indexes: runIndexes,
+		Index:   indexRun,
+	}
+}
+
+func indexRun(r *holdfastv1.Run, add func(index int, key string)) {
+	created, ended := OrderedTime(r.GetCreatedAt(), r.GetRunId()), lifecycle.Ended(r)
+	add(RunsByRequest, RequestKey(r.GetMachineId(), r.GetRequestId()))
+	add(RunsByTime, created)
+	add(RunsByMachine, r.GetMachineId()+"/"+created)
+	if r.GetPhase() == holdfastv1.Run_PENDING {
+		add(RunsPending, created)
+	}
+	if r.GetPhase() == holdfastv1.Run_RUNNING && !r.GetObserved() {
+		add(RunsRunning, CohortOf(r).Key())
+	}
+	switch {
+	case !ended:
+		add(RunsActive, created)
+		if r.GetBeside() {
+			add(RunsNonExclusive, r.GetMachineId())
+		}
+	case r.GetArchive() == nil:
+		add(RunsUnarchived, created)
+		if r.GetLogBytes() > 0 && !r.GetLogCompacted() {
+			add(RunsUncompacted, created)
+		}
+	}
+	if r.GetArchive() != nil && r.GetArchive().GetDroppedAt() == nil {
+		add(RunsArchived, created)
+	}
+}
+
+// RequestKey is unambiguous, because the id of a registered machine has no slash.
+func RequestKey(machineID, requestID string) string { return machineID + "/" + requestID }
+
+// RunLogs returns the schema of the blocks of run logs.
+func RunLogs() *table.Schema[*internalv1.StoredLog] {
+	return &table.Schema[*internalv1.StoredLog]{
+		Kind: internalv1.SnapshotRecord_RUN_LOGS,
+		Key:  func(l *internalv1.StoredLog) string { return LogKey(l.GetRunId(), l.GetBlock().GetOffset()) },
+	}
+}
+
+// LogKey returns the key of the block of a run's log that begins at an offset.
+func LogKey(runID string, offset int64) string { return runID + "/" + Ordered(uint64(offset)) }

@@ -1,0 +1,206 @@
+// Package schema has the keys, indexes and facets of every table, and the partial decoders that
+// read them from an encoded record. It must not know how a record changes.
+package schema
+
+import (
+	"slices"
+
+	"github.com/holdfast-metal/holdfast/fsm/internal/images"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
+	"github.com/holdfast-metal/holdfast/fsm/internal/wire"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// Audit returns the schema of audit events.
+func Audit() *table.Schema[*holdfastv1.AuditEvent] {
+	return &table.Schema[*holdfastv1.AuditEvent]{
+		Kind: internalv1.SnapshotRecord_AUDIT,
+		Key:  func(e *holdfastv1.AuditEvent) string { return Ordered(e.GetSequence()) },
+		Partial: func() func(string) *holdfastv1.AuditEvent {
+			e := &holdfastv1.AuditEvent{}
+			return wire.PartialNumber(e, 1, &e.Sequence)
+		},
+	}
+}
+
+// Devices returns the schema of notes on BMCs and hosts.
+func Devices() *table.Schema[*internalv1.DeviceNote] {
+	return &table.Schema[*internalv1.DeviceNote]{
+		Kind: internalv1.SnapshotRecord_DEVICE_NOTES,
+		Key:  (*internalv1.DeviceNote).GetKey,
+	}
+}
+
+// News returns the schema of the event log.
+func News() *table.Schema[*holdfastv1.Event] {
+	return &table.Schema[*holdfastv1.Event]{
+		Kind: internalv1.SnapshotRecord_NEWS,
+		Key:  func(e *holdfastv1.Event) string { return Ordered(e.GetCursor()) },
+		Partial: func() func(string) *holdfastv1.Event {
+			e := &holdfastv1.Event{}
+			return wire.PartialNumber(e, 1, &e.Cursor)
+		},
+	}
+}
+
+// Hardware returns the schema of inventories.
+func Hardware() *table.Schema[*internalv1.MachineHardware] {
+	return &table.Schema[*internalv1.MachineHardware]{
+		Kind: internalv1.SnapshotRecord_MACHINE_HARDWARE,
+		Key:  (*internalv1.MachineHardware).GetMachineId,
+	}
+}
+
+// ImagesByFile is the index of images by the sums of their files.
+const ImagesByFile = 0
+
+// Images returns the schema of images.
+func Images() *table.Schema[*holdfastv1.Image] {
+	return &table.Schema[*holdfastv1.Image]{
+		Kind:    internalv1.SnapshotRecord_IMAGES,
+		Key:     (*holdfastv1.Image).GetName,
+		Indexes: 1,
+		Index: func(i *holdfastv1.Image, add func(int, string)) {
+			var sums []string
+			for _, f := range images.Files(i) {
+				if !slices.Contains(sums, f.GetSha256()) {
+					sums = append(sums, f.GetSha256())
+					add(ImagesByFile, f.GetSha256())
+				}
+			}
+		},
+	}
+}
+
+// The index of installs.
+const InstallsByToken = iota
+
+// Installs returns the schema of install sessions.
+func Installs() *table.Schema[*internalv1.StoredInstall] {
+	return &table.Schema[*internalv1.StoredInstall]{
+		Kind:    internalv1.SnapshotRecord_INSTALLS,
+		Key:     func(s *internalv1.StoredInstall) string { return s.GetInstall().GetMachineId() },
+		Indexes: 1,
+		Index: func(s *internalv1.StoredInstall, add func(int, string)) {
+			for _, sum := range slices.Concat(s.GetGood(), s.GetPast()) {
+				add(InstallsByToken, HashKey(sum))
+			}
+		},
+	}
+}
+
+// Peers returns the schema of peers.
+func Peers() *table.Schema[*internalv1.PeerRecord] {
+	return &table.Schema[*internalv1.PeerRecord]{
+		Kind: internalv1.SnapshotRecord_PEERS,
+		Key:  (*internalv1.PeerRecord).GetId,
+	}
+}
+
+// Plans returns the schema of plans.
+func Plans() *table.Schema[*holdfastv1.Plan] {
+	return &table.Schema[*holdfastv1.Plan]{
+		Kind: internalv1.SnapshotRecord_PLANS,
+		Key:  (*holdfastv1.Plan).GetPlanId,
+	}
+}
+
+// Pools returns the schema of pools.
+func Pools() *table.Schema[*holdfastv1.Pool] {
+	return &table.Schema[*holdfastv1.Pool]{
+		Kind: internalv1.SnapshotRecord_POOLS,
+		Key:  (*holdfastv1.Pool).GetPoolId,
+	}
+}
+
+// Providers returns the schema of platform providers.
+func Providers() *table.Schema[*holdfastv1.PlatformProvider] {
+	return &table.Schema[*holdfastv1.PlatformProvider]{
+		Kind: internalv1.SnapshotRecord_PROVIDERS,
+		Key:  (*holdfastv1.PlatformProvider).GetProviderId,
+	}
+}
+
+// The index of deregistered services, by time.
+const ServicesGone = 0
+
+// Services returns the schema of services.
+func Services() *table.Schema[*holdfastv1.Service] {
+	return &table.Schema[*holdfastv1.Service]{
+		Kind:    internalv1.SnapshotRecord_SERVICES,
+		Key:     func(s *holdfastv1.Service) string { return s.GetTarget().GetId() },
+		Indexes: 1,
+		Index: func(s *holdfastv1.Service, add func(int, string)) {
+			if s.GetDeregistered() {
+				add(ServicesGone, OrderedTime(s.GetUpdatedAt(), ""))
+			}
+		},
+	}
+}
+
+// ServiceEvents returns the schema of the events of services.
+func ServiceEvents() *table.Schema[*holdfastv1.ServiceEvent] {
+	return &table.Schema[*holdfastv1.ServiceEvent]{
+		Kind: internalv1.SnapshotRecord_SERVICE_EVENTS,
+		Key:  func(e *holdfastv1.ServiceEvent) string { return Ordered(e.GetCursor()) },
+	}
+}
+
+// Staged returns the schema of staged chunks of a snapshot file.
+func Staged() *table.Schema[*internalv1.StagedChunk] {
+	return &table.Schema[*internalv1.StagedChunk]{
+		Kind: internalv1.SnapshotRecord_STAGED_BACKUP,
+		Key:  func(c *internalv1.StagedChunk) string { return Ordered(uint64(c.GetSequence())) },
+	}
+}
+
+// Secrets returns the schema of secrets.
+func Secrets() *table.Schema[*internalv1.StoredSecret] {
+	return &table.Schema[*internalv1.StoredSecret]{
+		Kind: internalv1.SnapshotRecord_SECRETS,
+		Key:  func(s *internalv1.StoredSecret) string { return s.GetSecret().GetName() },
+	}
+}
+
+// SigningKeys returns the schema of signing keys.
+func SigningKeys() *table.Schema[*internalv1.SigningKey] {
+	return &table.Schema[*internalv1.SigningKey]{
+		Kind: internalv1.SnapshotRecord_SIGNING_KEYS,
+		Key:  (*internalv1.SigningKey).GetKeyId,
+	}
+}
+
+// The indexes of tokens.
+const (
+	TokensByHash    = iota // the first bytes of the hash
+	TokensByMachine        // the machine of an agent's token
+	tokenIndexes           // the number of indexes
+)
+
+// hashPrefix is the length of the indexed part of a token's hash, in bytes. The full hash is
+// compared in constant time.
+const hashPrefix = 8
+
+// Tokens returns the schema of tokens.
+func Tokens() *table.Schema[*internalv1.StoredToken] {
+	return &table.Schema[*internalv1.StoredToken]{
+		Kind:    internalv1.SnapshotRecord_TOKENS,
+		Key:     func(s *internalv1.StoredToken) string { return s.GetToken().GetTokenId() },
+		Indexes: tokenIndexes,
+		Index: func(s *internalv1.StoredToken, add func(int, string)) {
+			add(TokensByHash, HashKey(s.GetSha256()))
+			if m := s.GetToken().GetMachineId(); m != "" {
+				add(TokensByMachine, m+"/"+s.GetToken().GetTokenId())
+			}
+		},
+	}
+}
+
+// HashKey returns the index key of the hash of a token.
+func HashKey(sum []byte) string { return string(sum[:min(len(sum), hashPrefix)]) }
+
+// Webhooks returns the schema of webhooks.
+func Webhooks() *table.Schema[*holdfastv1.Webhook] {
+	return &table.Schema[*holdfastv1.Webhook]{Kind: internalv1.SnapshotRecord_WEBHOOKS, Key: (*holdfastv1.Webhook).GetName}
+}

@@ -1,0 +1,75 @@
+package table
+
+import (
+	"fmt"
+
+	"github.com/tidwall/btree"
+	"google.golang.org/protobuf/proto"
+)
+
+// The tests of tables are in an external package, because schemas import this one.
+const (
+	BatchRows      = batchRows
+	SnapshotFormat = snapshotFormat
+)
+
+// IndexLen returns the number of entries of an index.
+func IndexLen[P proto.Message](t *Table[P], index int) int { return t.indexes[index].Len() }
+
+// Memberships returns the number of pairs of a row and its facet.
+func Memberships[P proto.Message](t *Table[P]) int { return t.facets.Len() }
+
+// FacetsAt returns the facets of a row as they are held.
+func FacetsAt[P proto.Message](t *Table[P], key string) []*facet {
+	r, _ := t.Row(key)
+	return r.facets
+}
+
+// Loader loads rows as the reader of a snapshot does.
+type Loader struct {
+	rows []incoming
+	in   bulkLoader
+}
+
+// NewLoader returns the loader of an empty table with some rows.
+func NewLoader[P proto.Message](t *Table[P], keep bool, keys []string, values [][]byte) *Loader {
+	l := &Loader{in: t.newLoader(keep)}
+	for i, k := range keys {
+		l.rows = append(l.rows, incoming{Record: &Record{key: k, value: values[i]}})
+	}
+	return l
+}
+
+// Prepare decodes and checks the rows.
+func (l *Loader) Prepare() error { return l.in.prepare(l.rows) }
+
+// Add adds the rows.
+func (l *Loader) Add() error { return l.in.add(l.rows) }
+
+// Trees returns the contents of a table's trees, in order.
+func Trees[P proto.Message](t *Table[P]) []string {
+	var all []string
+	t.rows.Scan(func(r *Record) bool {
+		all = append(all, fmt.Sprintf("%s %x %v", r.key, r.value, r.index))
+		return true
+	})
+	for i, ix := range t.indexes {
+		ix.Scan(func(e entry) bool {
+			all = append(all, fmt.Sprintf("index %d: %s %s", i, e.key, e.rec.key))
+			return true
+		})
+		if n := count(ix); n != ix.Len() {
+			all = append(all, fmt.Sprintf("index %d says that it has %d, and has %d", i, ix.Len(), n))
+		}
+	}
+	t.facets.Scan(func(m membership) bool {
+		all = append(all, fmt.Sprintf("facet %s=%s: %s", m.facet.path, m.facet.value, m.row))
+		return true
+	})
+	return all
+}
+
+func count[T any](tree *btree.BTreeG[T]) (n int) {
+	tree.Scan(func(T) bool { n++; return true })
+	return n
+}

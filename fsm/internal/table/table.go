@@ -1,0 +1,130 @@
+// Package table stores encoded records in copy-on-write B-trees, with their indexes and facets,
+// and reads and writes them as a snapshot. A schema tells it the key, the index keys and the
+// facets of a message. It must not know what the records mean, nor read a clock: what it
+// stores and writes depends on the rows alone.
+package table
+
+import (
+	"iter"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// Schema defines the key, the indexes and the facets of a table's rows.
+type Schema[P proto.Message] struct {
+	Kind    internalv1.SnapshotRecord_Table
+	Key     func(P) string
+	Indexes int
+	Index   indexing[P] // nil if there are no indexes
+	Facets  faceting[P] // may be nil
+
+	// partial returns a partial decoder: it reads the fields that key, index and facets use,
+	// into the same message each time. If nil, rows are decoded in full.
+	Partial func() func(row string) P
+}
+
+// rules returns the untyped schema. Its functions panic on messages of another type.
+func (s *Schema[P]) rules() rules {
+	var none P
+	kind := none.ProtoReflect().Type()
+	r := rules{
+		kind: s.Kind, indexes: s.Indexes, fresh: func() proto.Message { return kind.New().Interface() },
+		key: func(m proto.Message) string { return s.Key(m.(P)) },
+	}
+	if s.Index != nil {
+		r.index = func(m proto.Message, add func(int, string)) { s.Index(m.(P), add) }
+	}
+	if s.Facets != nil {
+		r.facets = func(m proto.Message, visit func(string, string, string)) { s.Facets(m.(P), visit) }
+	}
+	if s.Partial != nil {
+		r.partial = func() func(string) proto.Message {
+			partial := s.Partial()
+			return func(row string) proto.Message { return partial(row) }
+		}
+	}
+	return r
+}
+
+// Table is a rowset with the type of its messages, and an O(1) copy. Reads decode, so the
+// caller owns the message.
+type Table[P proto.Message] struct{ *Rowset }
+
+// New returns an empty table.
+func New[P proto.Message](s *Schema[P]) *Table[P] { return &Table[P]{newRowset(s.rules())} }
+
+// Freeze returns since if nothing has changed since that copy, or else a new copy. The result
+// is read-only.
+func (t *Table[P]) Freeze(since *Table[P]) *Table[P] {
+	if since != nil && since.mark == t.mark {
+		return since
+	}
+	return t.Copy()
+}
+
+// Copy returns a copy that later writes do not affect.
+func (t *Table[P]) Copy() *Table[P] { return &Table[P]{t.Rowset.copy()} }
+
+// Decode returns the message of a row.
+func (t *Table[P]) Decode(r *Record) P { return t.Rowset.decode(r).(P) }
+
+// Get returns the row under a key.
+func (t *Table[P]) Get(key string) (m P, ok bool) {
+	r, ok := t.rows.Get(&Record{key: key})
+	if ok {
+		m = t.Decode(r)
+	}
+	return m, ok
+}
+
+// Put inserts or replaces the row of m.
+func (t *Table[P]) Put(m P) { t.write(m) }
+
+// Lookup returns the row with exactly this key in an index.
+func (t *Table[P]) Lookup(index int, key string) (m P, ok bool) {
+	t.scanRows(index, key, "", func(k string, r *Record) bool {
+		if ok = k == key; ok { // the scan may return a longer key
+			m = t.Decode(r)
+		}
+		return false
+	})
+	return m, ok
+}
+
+// Ascend returns the rows with the prefix and a key > after, by key.
+func (t *Table[P]) Ascend(prefix, after string) iter.Seq[P] {
+	return func(yield func(P) bool) {
+		t.rowsFrom(prefix, after, func(r *Record) bool { return yield(t.Decode(r)) })
+	}
+}
+
+// Descend returns the rows with the prefix and a key < before, last first.
+func (t *Table[P]) Descend(prefix, before string) iter.Seq[P] {
+	return func(yield func(P) bool) {
+		t.rowsBack(prefix, before, func(r *Record) bool { return yield(t.Decode(r)) })
+	}
+}
+
+// Find returns the rows with a key > after that q selects, by key.
+func (t *Table[P]) Find(q Query, after string) iter.Seq[P] {
+	return func(yield func(P) bool) {
+		t.findRows(q, after, func(r *Record) bool { return yield(t.Decode(r)) })
+	}
+}
+
+// Scan returns the rows whose index key has the prefix and is above after, by index key.
+func (t *Table[P]) Scan(index int, prefix, after string) iter.Seq2[string, P] {
+	return func(yield func(string, P) bool) {
+		t.scanRows(index, prefix, after, func(key string, r *Record) bool { return yield(key, t.Decode(r)) })
+	}
+}
+
+// ScanBack returns the rows whose index key has the prefix and is below before, last first.
+// An empty before starts at the end.
+func (t *Table[P]) ScanBack(index int, prefix, before string) iter.Seq2[string, P] {
+	return func(yield func(string, P) bool) {
+		t.scanRowsBack(index, prefix, before, func(key string, r *Record) bool { return yield(key, t.Decode(r)) })
+	}
+}
