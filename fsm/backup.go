@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protodelim"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -296,7 +297,7 @@ func (b *Backup) Tables() []table.Count { return b.tables }
 
 // View returns the state in the file.
 func (b *Backup) View() *View {
-	return &View{state: b.state, codec: newLogCodec(), decoded: newPlanCache()}
+	return &View{state: b.state, codec: runlog.NewCodec(), decoded: newPlanCache()}
 }
 
 // SealedUnder returns the ids of the keys that seal secrets and the issuer's signing keys,

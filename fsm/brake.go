@@ -3,6 +3,7 @@ package fsm
 import (
 	"slices"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -21,7 +22,7 @@ const (
 // failed the same way.
 func (t *tx) noteOutcome(run *holdfastv1.Run) {
 	p, ok := t.plans.Get(run.GetPlanId())
-	if !ok || !braked(p) || run.GetObserved() || run.GetPhase() == holdfastv1.Run_CANCELED ||
+	if !ok || !plans.Braked(p) || run.GetObserved() || run.GetPhase() == holdfastv1.Run_CANCELED ||
 		slices.Contains([]string{reasonRestored, reasonRecovered}, run.GetError().GetReason()) {
 		return // its end is not evidence about the plan
 	}
@@ -39,7 +40,7 @@ func (t *tx) noteOutcome(run *holdfastv1.Run) {
 	if n := len(p.GetRecent()) - brakeWindow; n > 0 {
 		p.Recent = slices.Clone(p.GetRecent()[n:])
 	}
-	if t.has(Level2) && ramped(p) {
+	if t.has(Level2) && plans.Ramped(p) {
 		t.noteRamp(p, run, o)
 	}
 	if p.GetBrake() == nil && o.GetFailure() != "" {
@@ -60,21 +61,6 @@ func (t *tx) noteOutcome(run *holdfastv1.Run) {
 		}
 	}
 	t.plans.Put(p)
-}
-
-// braked reports whether a plan has a brake. Plans that only inspect or operate one machine
-// have none.
-func braked(p *holdfastv1.Plan) bool {
-	return slices.ContainsFunc(p.GetSteps(), func(s *holdfastv1.Step) bool {
-		switch s.GetKind().(type) {
-		case *holdfastv1.Step_Inspect, *holdfastv1.Step_Power, *holdfastv1.Step_Netboot,
-			*holdfastv1.Step_Identify, *holdfastv1.Step_EventLog,
-			*holdfastv1.Step_ClearEventLog, *holdfastv1.Step_ResetBmc, *holdfastv1.Step_Media,
-			*holdfastv1.Step_Inventory, *holdfastv1.Step_Console:
-			return false
-		}
-		return true
-	})
 }
 
 // releasePlan lets the runs of a plan begin again, and clears the record of recent ones.

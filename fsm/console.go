@@ -12,17 +12,6 @@ import (
 // kindConsole is the kind of a console's step.
 const kindConsole = "console"
 
-// nonExclusive reports whether runs of a plan may run besides the active run of their
-// machine.
-func nonExclusive(p *holdfastv1.Plan) bool {
-	for _, s := range p.GetSteps() {
-		if s.GetConsole() == nil {
-			return false
-		}
-	}
-	return len(p.GetSteps()) > 0
-}
-
 // consoleOf returns the run that keeps the console of a machine open.
 func (s *state) consoleOf(machineID string) (*holdfastv1.Run, bool) {
 	return s.runs.Lookup(schema.RunsNonExclusive, machineID)

@@ -10,17 +10,6 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// nodeDuring returns the node state during a run of a plan, or unspecified if the plan does
-// not determine it.
-func nodeDuring(p *holdfastv1.Plan) holdfastv1.Node_State {
-	for _, s := range p.GetSteps() {
-		if s.GetRepave() != nil {
-			return holdfastv1.Node_INSTALLING
-		}
-	}
-	return holdfastv1.Node_NODE_STATE_UNSPECIFIED
-}
-
 // finishRun ends a run and frees its machine. From here on only the storage of its log
 // changes.
 func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure *holdfastv1.RunError) {

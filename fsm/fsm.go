@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -29,9 +30,9 @@ type FSM struct {
 	applied atomic.Uint64
 
 	halted   chan struct{}
-	haltErr  error     // set before halted is closed
-	codec    *logCodec // for Views
-	own      *logCodec // for Apply, which must not wait for readers
+	haltErr  error         // set before halted is closed
+	codec    *runlog.Codec // for Views
+	own      *runlog.Codec // for Apply, which must not wait for readers
 	decoded  *planCache
 	commands *commandSet
 }
@@ -41,8 +42,8 @@ func New() *FSM {
 	f := &FSM{
 		state:    newState(),
 		halted:   make(chan struct{}),
-		codec:    newLogCodec(),
-		own:      newLogCodec(),
+		codec:    runlog.NewCodec(),
+		own:      runlog.NewCodec(),
 		decoded:  newPlanCache(),
 		commands: newCommandSet(),
 	}

@@ -14,6 +14,3 @@ func noteFailedInstall(m *holdfastv1.Machine, attempt int32, why string) {
 	m.Node.InstallAttempts = max(m.GetNode().GetInstallAttempts(), attempt)
 	m.Node.LastInstallError = lex.Clip(lex.First(why, m.GetNode().GetLastInstallError()), maxNote)
 }
-
-// Installs reports whether a plan writes an image to the disk.
-func Installs(p *holdfastv1.Plan) bool { return nodeDuring(p) == holdfastv1.Node_INSTALLING }

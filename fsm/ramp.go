@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -32,25 +33,13 @@ func (s *state) runningCount(c schema.Cohort) int {
 	return s.runs.Count(schema.RunsRunning, key+"\x01") - s.runs.Count(schema.RunsRunning, key)
 }
 
-// ramped reports whether a ramp limits the runs of a plan: runs that erase a disk, remove a
-// machine, or may disconnect it from the network.
-func ramped(p *holdfastv1.Plan) bool {
-	return slices.ContainsFunc(p.GetSteps(), func(s *holdfastv1.Step) bool {
-		return s.GetRepave() != nil || s.GetRma() != nil || s.GetNet() != nil
-	})
-}
-
-func rampOf(p *holdfastv1.Plan, image string) int {
-	return slices.IndexFunc(p.GetRamps(), func(r *holdfastv1.PlanRamp) bool { return r.GetImage() == image })
-}
-
 // limitOf returns the maximum number of concurrent runs of a cohort, or 0 if there is no
 // limit.
 func (s *state) limitOf(p *holdfastv1.Plan, c schema.Cohort) int {
-	switch i := rampOf(p, c.Image); {
+	switch i := plans.RampOf(p, c.Image); {
 	case p.GetMaxActive() > 0:
 		return int(p.GetMaxActive())
-	case s.meta.GetFeatureLevel() < Level2 || !ramped(p):
+	case s.meta.GetFeatureLevel() < Level2 || !plans.Ramped(p):
 		return 0
 	case i >= 0:
 		return int(p.GetRamps()[i].GetLimit())
@@ -83,7 +72,7 @@ func (s *state) heldBy(p *holdfastv1.Plan, run *holdfastv1.Run) string {
 // machine after another, for any reasons.
 func (t *tx) noteRamp(p *holdfastv1.Plan, run *holdfastv1.Run, o *holdfastv1.PlanOutcome) {
 	r := &holdfastv1.PlanRamp{Image: schema.CohortOf(run).Image, Limit: rampFirst}
-	if i := rampOf(p, r.GetImage()); i >= 0 {
+	if i := plans.RampOf(p, r.GetImage()); i >= 0 {
 		r = p.GetRamps()[i]
 		p.Ramps = slices.Delete(p.GetRamps(), i, i+1)
 	}
@@ -115,7 +104,7 @@ func (t *tx) noteRamp(p *holdfastv1.Plan, run *holdfastv1.Run, o *holdfastv1.Pla
 func (t *tx) restartRamp(run *holdfastv1.Run) {
 	shared, _ := t.plan(run.GetPlanId())
 	c := schema.CohortOf(run)
-	i := rampOf(shared, c.Image)
+	i := plans.RampOf(shared, c.Image)
 	if i < 0 || t.runningCount(c) > 0 || t.now.AsTime().Sub(shared.GetRamps()[i].GetUpdatedAt().AsTime()) < rampIdle {
 		return
 	}

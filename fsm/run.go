@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -43,28 +44,28 @@ func CheckStartRun(c *internalv1.StartRun) *Error {
 			"type and plan_id are both empty: name one of REPAVE, RMA, REBOOT, UPGRADE, NET_RECONFIG, or a plan")
 	}
 	if c.GetType() != "" {
-		canonical, ok := CanonicalType(c.GetType())
+		canonical, ok := plans.CanonicalType(c.GetType())
 		if !ok {
 			return invalid("type", "%q is not one of REPAVE, RMA, REBOOT, UPGRADE, NET_RECONFIG", c.GetType())
 		}
 		c.Type = canonical
 	}
 	if c.GetPlanId() == "" {
-		c.PlanId = DefaultPlanID(c.GetType())
+		c.PlanId = plans.DefaultID(c.GetType())
 	}
 	if c.GetMachineId() == "" {
 		return invalid("machine_id", "is required")
 	}
-	if v := c.GetParams()["version"]; c.GetPlanId() == DefaultPlanID("UPGRADE") && v != "" &&
-		!versionOK.MatchString(v) {
+	if v := c.GetParams()["version"]; c.GetPlanId() == plans.DefaultID("UPGRADE") && v != "" &&
+		!plans.VersionOK.MatchString(v) {
 		return invalid("params.version", "%q is not a version of Kubernetes: want one like 1.31.2", v)
 	}
 	size := 0
 	for k, v := range c.GetParams() {
 		size += len(k) + len(v)
 	}
-	if size > maxStepPayload {
-		return invalid("params", "have %d bytes, at most %d are allowed", size, maxStepPayload)
+	if size > plans.MaxStepPayload {
+		return invalid("params", "have %d bytes, at most %d are allowed", size, plans.MaxStepPayload)
 	}
 	return nil
 }
@@ -88,11 +89,11 @@ func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 		return nil, machineNotFound(c.GetMachineId())
 	}
 	if t.has(Level2) {
-		if err := CheckParams(plan, c.GetParams()); err != nil {
+		if err := plans.CheckParams(plan, c.GetParams()); err != nil {
 			return nil, err
 		}
 	}
-	beside := nonExclusive(plan)
+	beside := plans.NonExclusive(plan)
 	if err := t.startable(m, plan, c, beside); err != nil {
 		return nil, err
 	}
@@ -111,7 +112,7 @@ func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 	if !beside {
 		m.Status.ActiveRunId = run.GetRunId()
 		t.movePhase(m, holdfastv1.MachineStatus_PROVISIONING,
-			change{by: "run", run: run.GetRunId(), comment: "run started", node: nodeDuring(plan)})
+			change{by: "run", run: run.GetRunId(), comment: "run started", node: plans.NodeState(plan)})
 		t.putMachine(m)
 	}
 	if !plan.GetReferenced() {
@@ -133,7 +134,7 @@ func (t *tx) startable(m *holdfastv1.Machine, plan *holdfastv1.Plan, c *internal
 			"provider of machine %q changed to %q while the run was being started",
 			m.GetMachineId(), p)
 	}
-	if p := c.GetCheckedPlan(); p != nil && !plan.GetReferenced() && !SamePlan(p, plan) {
+	if p := c.GetCheckedPlan(); p != nil && !plan.GetReferenced() && !plans.Same(p, plan) {
 		return refuse(Aborted, ReasonPlanChanged, "plan %q was replaced while the run was being started",
 			plan.GetPlanId())
 	}
@@ -186,7 +187,7 @@ func newRun(c *internalv1.StartRun, plan *holdfastv1.Plan) *holdfastv1.Run {
 		WaitingFor: "the executor",
 	}
 	for _, s := range plan.GetSteps() {
-		st := &holdfastv1.StepStatus{Name: s.GetName(), State: holdfastv1.StepStatus_WAITING, Kind: KindOf(s),
+		st := &holdfastv1.StepStatus{Name: s.GetName(), State: holdfastv1.StepStatus_WAITING, Kind: plans.KindOf(s),
 			TimeoutSeconds: s.GetTimeoutSeconds(), MaxRetries: c.GetDefaultMaxRetries()}
 		if st.TimeoutSeconds == 0 {
 			st.TimeoutSeconds = c.GetDefaultTimeoutSeconds()

@@ -1,22 +1,17 @@
 package fsm
 
 import (
-	"bytes"
 	"fmt"
 	"iter"
 
-	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
-
-// MaxRunLog bounds a run's log, in bytes. A log that reaches it ends with a chunk that
-// reports the truncation.
-const MaxRunLog = 1 << 20
 
 // appendRunLogs appends to the logs of many runs, or to none if one would have a gap. Runs
 // that have ended meanwhile are skipped, so that they do not fail the others.
@@ -95,7 +90,7 @@ func (t *tx) logBlock(run *holdfastv1.Run, a *internalv1.LogAppend) (*internalv1
 			continue
 		}
 		data := c.GetData()[max(0, end-from):]
-		if room := MaxRunLog - end; int64(len(data)) > room {
+		if room := runlog.Max - end; int64(len(data)) > room {
 			data = data[:room]
 			run.LogTruncated = true
 		}
@@ -110,7 +105,7 @@ func (t *tx) logBlock(run *holdfastv1.Run, a *internalv1.LogAppend) (*internalv1
 			end += int64(len(data))
 		}
 		if run.GetLogTruncated() {
-			note := fmt.Appendf(nil, "\n[log truncated: it has reached its cap of %d bytes]\n", MaxRunLog)
+			note := fmt.Appendf(nil, "\n[log truncated: it has reached its cap of %d bytes]\n", runlog.Max)
 			fresh = append(fresh, &holdfastv1.LogChunk{
 				Ts:        t.now,
 				Stream:    "stderr",
@@ -156,7 +151,7 @@ func (t *tx) compactRunLog(c *internalv1.CompactRunLog) *Error {
 	if end != b.GetOffset()+b.GetSize() || len(old) == 0 {
 		return refuse(Aborted, ReasonLogGap, "compressed log of run %s does not fit its blocks", run.GetRunId())
 	}
-	if !t.codec.sameText([]*internalv1.LogBlock{b}, old) {
+	if !t.codec.SameText([]*internalv1.LogBlock{b}, old) {
 		return refuse(InvalidArgument, "LOG_MISMATCH", "compressed log of run %s at %d differs from the run's log",
 			run.GetRunId(), b.GetOffset())
 	}
@@ -175,42 +170,13 @@ func (t *tx) compactRunLog(c *internalv1.CompactRunLog) *Error {
 // there.
 func (v *View) RunLog(runID string, offset int64) iter.Seq[*holdfastv1.LogChunk] {
 	return func(yield func(*holdfastv1.LogChunk) bool) {
-		v.codec.read(runID, func(yield func(*internalv1.LogBlock) bool) {
+		v.codec.Read(runID, func(yield func(*internalv1.LogBlock) bool) {
 			for l := range v.blocksFrom(runID, offset) {
 				if !yield(l.GetBlock()) {
 					return
 				}
 			}
 		}, offset)(yield)
-	}
-}
-
-// ReadLog returns the log in blocks of a run, as RunLog does.
-func ReadLog(runID string, blocks iter.Seq[*internalv1.LogBlock], offset int64) iter.Seq[*holdfastv1.LogChunk] {
-	return newLogCodec().read(runID, blocks, offset)
-}
-
-func (c *logCodec) read(
-	runID string, blocks iter.Seq[*internalv1.LogBlock], offset int64,
-) iter.Seq[*holdfastv1.LogChunk] {
-	return func(yield func(*holdfastv1.LogChunk) bool) {
-		for b := range blocks {
-			at := b.GetOffset()
-			for _, c := range c.decode(b).GetChunks() {
-				from := at
-				at += int64(len(c.GetData()))
-				if at <= offset {
-					continue
-				}
-				if from < offset {
-					c.Data, from = c.GetData()[offset-from:], offset
-				}
-				c.RunId, c.Offset = runID, from
-				if !yield(c) {
-					return
-				}
-			}
-		}
 	}
 }
 
@@ -243,62 +209,11 @@ func (v *View) LogBlocks(runID string) []*internalv1.LogBlock {
 	return bs
 }
 
-// maxLogPayload bounds a decompressed block: a chunk of one byte has up to a hundred bytes of
-// overhead.
-const maxLogPayload = 64 * MaxRunLog
+// MaxRunLog bounds a run's log, in bytes. A log that reaches it ends with a chunk that
+// reports the truncation.
+const MaxRunLog = runlog.Max
 
-// logCodec decompresses blocks.
-type logCodec struct{ zstd *zstd.Decoder }
-
-func newLogCodec() *logCodec {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxLogPayload))
-	if err != nil {
-		panic(fmt.Sprintf("make zstd decoder: %v", err)) // its options are constants
-	}
-	return &logCodec{zstd: d}
-}
-
-// open returns the chunks of a block.
-func (c *logCodec) open(b *internalv1.LogBlock) (*internalv1.LogChunks, error) {
-	payload := b.GetPayload()
-	if b.GetCodec() == internalv1.LogBlock_ZSTD {
-		var err error
-		if payload, err = c.zstd.DecodeAll(payload, nil); err != nil {
-			return nil, err
-		}
-	}
-	var chunks internalv1.LogChunks
-	return &chunks, proto.Unmarshal(payload, &chunks)
-}
-
-// decode returns the chunks of a block. A damaged block becomes a chunk with the error.
-func (c *logCodec) decode(b *internalv1.LogBlock) *internalv1.LogChunks {
-	chunks, err := c.open(b)
-	if err != nil {
-		return &internalv1.LogChunks{
-			Chunks: []*holdfastv1.LogChunk{
-				{Stream: "stderr", Data: fmt.Appendf(nil, "[log block at %d is damaged: %v]\n", b.GetOffset(), err)},
-			},
-		}
-	}
-	return chunks
-}
-
-// sameText reports whether two series of blocks have the same bytes of log.
-func (c *logCodec) sameText(a, b []*internalv1.LogBlock) bool {
-	text := func(blocks []*internalv1.LogBlock) (data []byte, ok bool) {
-		for _, block := range blocks {
-			chunks, err := c.open(block)
-			if err != nil {
-				return nil, false
-			}
-			for _, chunk := range chunks.GetChunks() {
-				data = append(data, chunk.GetData()...)
-			}
-		}
-		return data, true
-	}
-	x, ok := text(a)
-	y, also := text(b)
-	return ok && also && bytes.Equal(x, y)
+// ReadLog returns the log in blocks of a run, as RunLog does.
+func ReadLog(runID string, blocks iter.Seq[*internalv1.LogBlock], offset int64) iter.Seq[*holdfastv1.LogChunk] {
+	return runlog.Read(runID, blocks, offset)
 }

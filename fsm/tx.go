@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -11,7 +12,7 @@ import (
 // changed nothing.
 type tx struct {
 	*state
-	codec    *logCodec
+	codec    *runlog.Codec
 	decoded  *planCache
 	commands *commandSet
 	index    uint64

@@ -3,6 +3,7 @@ package fsm
 import (
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -10,7 +11,7 @@ import (
 // returns. Its queries are in the file of their resource, next to the commands.
 type View struct {
 	*state
-	codec   *logCodec
+	codec   *runlog.Codec
 	decoded *planCache
 }
 

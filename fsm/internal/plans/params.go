@@ -1,4 +1,4 @@
-package fsm
+package plans
 
 import (
 	"cmp"
@@ -8,9 +8,13 @@ import (
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/internal/nearest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
+
+// maxParamShown bounds the name of a parameter in an error, in bytes.
+const maxParamShown = 256
 
 // paramVariable matches the environment variable of a run parameter in a command or script.
 var paramVariable = regexp.MustCompile(`HOLDFAST_PARAM_([A-Z0-9_]+)`)
@@ -61,13 +65,13 @@ func bootModes() []string { return []string{"keep", "uefi", "bios"} }
 
 // checkBootMode returns an error if the parameter boot_mode is invalid or contradicts a step:
 // only UEFI boots by HTTP.
-func checkBootMode(plan *holdfastv1.Plan, mode string) *Error {
+func checkBootMode(plan *holdfastv1.Plan, mode string) *refusal.Error {
 	if mode != "" && !slices.Contains(bootModes(), mode) {
-		return invalid("params.boot_mode", "%q is not one of %s", mode, strings.Join(bootModes(), ", "))
+		return refusal.InvalidField("params.boot_mode", "%q is not one of %s", mode, strings.Join(bootModes(), ", "))
 	}
 	for _, s := range plan.GetSteps() {
 		if s.GetNetboot().GetMode() == "HTTP" && mode == "bios" && s.GetNetboot().GetBootMode() == "" {
-			return invalid("params.boot_mode",
+			return refusal.InvalidField("params.boot_mode",
 				"is bios, and step %q of plan %q boots by HTTP, which requires UEFI", s.GetName(), plan.GetPlanId())
 		}
 	}
@@ -77,7 +81,7 @@ func checkBootMode(plan *holdfastv1.Plan, mode string) *Error {
 // CheckParams returns an error if a plan does not read one of a run's parameters, or requires
 // one that is missing. With a mistyped name, the plan would otherwise run with a default,
 // such as another image.
-func CheckParams(plan *holdfastv1.Plan, params map[string]string) *Error {
+func CheckParams(plan *holdfastv1.Plan, params map[string]string) *refusal.Error {
 	reads := map[string]bool{}
 	for _, s := range plan.GetSteps() {
 		read, needed := paramsOf(s)
@@ -86,7 +90,7 @@ func CheckParams(plan *holdfastv1.Plan, params map[string]string) *Error {
 		}
 		for _, name := range needed {
 			if params[name] == "" {
-				return invalid("params."+name,
+				return refusal.InvalidField("params."+name,
 					"is required: step %q of plan %q has no value: set the parameter", s.GetName(),
 					plan.GetPlanId())
 			}
@@ -104,7 +108,7 @@ func CheckParams(plan *holdfastv1.Plan, params map[string]string) *Error {
 		if guess != "" {
 			guess = ": did you mean " + guess + "?"
 		}
-		return invalid("params."+lex.Clip(name, maxAuditThing), "no step of plan %q reads it%s; it reads: %s",
+		return refusal.InvalidField("params."+lex.Clip(name, maxParamShown), "no step of plan %q reads it%s; it reads: %s",
 			plan.GetPlanId(), guess,
 			cmp.Or(strings.Join(known, ", "), "no parameters"))
 	}

@@ -1,4 +1,4 @@
-package fsm
+package plans
 
 import (
 	"strings"
@@ -12,11 +12,11 @@ import (
 // (docs/clients.md, 002).
 func CanonicalType(s string) (string, bool) {
 	c := strings.ToUpper(strings.ReplaceAll(s, "-", "_"))
-	return c, DefaultPlanID(c) != ""
+	return c, DefaultID(c) != ""
 }
 
-// DefaultPlanID returns the plan of a canonical run type for requests that name none.
-func DefaultPlanID(canonicalType string) string {
+// DefaultID returns the plan of a canonical run type for requests that name none.
+func DefaultID(canonicalType string) string {
 	switch canonicalType {
 	case "REPAVE":
 		return "plan/repave-join"
@@ -32,10 +32,10 @@ func DefaultPlanID(canonicalType string) string {
 	return ""
 }
 
-// DefaultPlans returns the built-in plans: one per run type (docs/clients.md, 002), and one
+// Defaults returns the built-in plans: one per run type (docs/clients.md, 002), and one
 // for each operation on a single machine. The first leader stores them, so that all peers
 // have the same plans, whatever their versions.
-func DefaultPlans() []*holdfastv1.Plan { return append(typePlans(), verbPlans()...) }
+func Defaults() []*holdfastv1.Plan { return append(typePlans(), verbPlans()...) }
 
 // verbPlans returns the plans behind `holdfast machine power`, `boot-device`, `inspect` and
 // other commands on one machine.
@@ -122,7 +122,7 @@ func typePlans() []*holdfastv1.Plan {
 				Kind:           &holdfastv1.Step_Verify{Verify: &holdfastv1.VerifyInCluster{}},
 			},
 		}},
-		rmaPlan(ssh, DefaultPlanID("RMA"), "Take out for return or replacement", 600, &holdfastv1.RmaAction{}),
+		rmaPlan(ssh, DefaultID("RMA"), "Take out for return or replacement", 600, &holdfastv1.RmaAction{}),
 		rmaPlan(ssh, "plan/rma-wipe", "Erase all disks, and take out for return or replacement", 24*3600,
 			&holdfastv1.RmaAction{Wipe: true}),
 		{PlanId: "plan/reboot", DisplayName: "Reboot", Steps: []*holdfastv1.Step{

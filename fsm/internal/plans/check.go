@@ -1,4 +1,4 @@
-package fsm
+package plans
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -15,7 +16,7 @@ const (
 	maxSteps        = 100
 	maxStepTimeout  = 7 * 24 * 3600 // seconds
 	maxStepRetries  = 100
-	maxStepPayload  = 128 << 10 // bytes of script, cloud-init or network configuration
+	MaxStepPayload  = 128 << 10 // bytes of script, cloud-init or network configuration
 	maxPlanIDLength = 128
 	maxLight        = 3600 // seconds
 	maxMediaURL     = 2048 // bytes
@@ -45,12 +46,12 @@ func KindOf(s *holdfastv1.Step) string {
 	return fd.TextName()
 }
 
-// ValidatePlan returns the violations of a plan, and sets the canonical case of its words.
+// Validate returns the violations of a plan, and sets the canonical case of its words.
 // Unknown kinds and duplicate names are violations.
-func ValidatePlan(p *holdfastv1.Plan) []FieldViolation {
-	var bad []FieldViolation
+func Validate(p *holdfastv1.Plan) []refusal.FieldViolation {
+	var bad []refusal.FieldViolation
 	add := func(field, format string, args ...any) {
-		bad = append(bad, FieldViolation{Field: "plan." + field, Description: fmt.Sprintf(format, args...)})
+		bad = append(bad, refusal.FieldViolation{Field: "plan." + field, Description: fmt.Sprintf(format, args...)})
 	}
 	if !lex.ValidName(strings.ReplaceAll(p.GetPlanId(), "/", "."), maxPlanIDLength) {
 		add("plan_id", "%q is not 1 to %d letters, digits, '.', '_', '-', ':' or '/'", p.GetPlanId(), maxPlanIDLength)
@@ -91,10 +92,10 @@ func validParam(name string) bool {
 	return lex.ValidName(name, 64) && !strings.ContainsAny(name, ".-:")
 }
 
-func checkStep(s *holdfastv1.Step) []FieldViolation {
-	var bad []FieldViolation
+func checkStep(s *holdfastv1.Step) []refusal.FieldViolation {
+	var bad []refusal.FieldViolation
 	add := func(field, format string, args ...any) {
-		bad = append(bad, FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
+		bad = append(bad, refusal.FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
 	}
 	oneOf := func(field string, v *string, fold func(string) string, allowed ...string) {
 		*v = fold(*v)
@@ -108,8 +109,8 @@ func checkStep(s *holdfastv1.Step) []FieldViolation {
 		}
 	}
 	short := func(field, v string) {
-		if len(v) > maxStepPayload {
-			add(field, "has %d bytes, at most %d are allowed", len(v), maxStepPayload)
+		if len(v) > MaxStepPayload {
+			add(field, "has %d bytes, at most %d are allowed", len(v), MaxStepPayload)
 		}
 	}
 	switch k := s.GetKind().(type) {

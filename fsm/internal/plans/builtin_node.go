@@ -1,4 +1,4 @@
-package fsm
+package plans
 
 import (
 	"regexp"
@@ -67,9 +67,9 @@ version="${version#v}"
 [ -z "$version" ] || [ "$has" = "Kubernetes v${version%%-*}" ] || complain "the kubelet is $has, not $version"
 `
 
-// versionOK matches a version of Kubernetes, with or without a package revision: 1.31.2,
+// VersionOK matches a version of Kubernetes, with or without a package revision: 1.31.2,
 // v1.31.2, 1.31.2-1.1.
-var versionOK = regexp.MustCompile(`^v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}(-[0-9A-Za-z.+~]{1,40})?$`)
+var VersionOK = regexp.MustCompile(`^v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}(-[0-9A-Za-z.+~]{1,40})?$`)
 
 func upgradePlan(
 	ssh func(name string, seconds int32, script string) *holdfastv1.Step, verify *holdfastv1.Step,
@@ -82,5 +82,5 @@ func upgradePlan(
 		ssh("uncordon-node", 300, onNode+needsKubectl+"kubectl uncordon \"$node\"\n"),
 		verify,
 	}
-	return &holdfastv1.Plan{PlanId: DefaultPlanID("UPGRADE"), DisplayName: "Upgrade the kubelet", Steps: steps}
+	return &holdfastv1.Plan{PlanId: DefaultID("UPGRADE"), DisplayName: "Upgrade the kubelet", Steps: steps}
 }

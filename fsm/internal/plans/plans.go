@@ -1,0 +1,89 @@
+// Package plans has the rules of plans that depend on a plan alone: the built-in ones, whether one
+// is valid, the parameters that its steps read, and which limits apply to its runs. It must not
+// know which plans are stored or running.
+package plans
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// Braked reports whether a plan has a brake. Plans that only inspect or operate one machine
+// have none.
+func Braked(p *holdfastv1.Plan) bool {
+	return slices.ContainsFunc(p.GetSteps(), func(s *holdfastv1.Step) bool {
+		switch s.GetKind().(type) {
+		case *holdfastv1.Step_Inspect, *holdfastv1.Step_Power, *holdfastv1.Step_Netboot,
+			*holdfastv1.Step_Identify, *holdfastv1.Step_EventLog,
+			*holdfastv1.Step_ClearEventLog, *holdfastv1.Step_ResetBmc, *holdfastv1.Step_Media,
+			*holdfastv1.Step_Inventory, *holdfastv1.Step_Console:
+			return false
+		}
+		return true
+	})
+}
+
+// NonExclusive reports whether runs of a plan may run besides the active run of their
+// machine.
+func NonExclusive(p *holdfastv1.Plan) bool {
+	for _, s := range p.GetSteps() {
+		if s.GetConsole() == nil {
+			return false
+		}
+	}
+	return len(p.GetSteps()) > 0
+}
+
+// NodeState returns the node state during a run of a plan, or unspecified if the plan does
+// not determine it.
+func NodeState(p *holdfastv1.Plan) holdfastv1.Node_State {
+	for _, s := range p.GetSteps() {
+		if s.GetRepave() != nil {
+			return holdfastv1.Node_INSTALLING
+		}
+	}
+	return holdfastv1.Node_NODE_STATE_UNSPECIFIED
+}
+
+// Installs reports whether a plan writes an image to the disk.
+func Installs(p *holdfastv1.Plan) bool { return NodeState(p) == holdfastv1.Node_INSTALLING }
+
+// CheckReplace returns an error if a plan may not be replaced.
+func CheckReplace(old *holdfastv1.Plan, replace bool) *refusal.Error {
+	switch id := old.GetPlanId(); {
+	case !replace:
+		return refusal.New(refusal.AlreadyExists, "PLAN_EXISTS",
+			"plan %q exists with other content: use a new plan_id, or replace it while no run refers to it", id)
+	case old.GetReferenced():
+		return refusal.New(refusal.FailedPrecondition, "PLAN_REFERENCED",
+			"plan %q is immutable since a run refers to it: use a new plan_id", id)
+	case old.GetBuiltIn():
+		return refusal.New(refusal.FailedPrecondition, "PLAN_BUILT_IN", "plan %q is built in: use a new plan_id", id)
+	}
+	return nil
+}
+
+// Same reports whether two plans have the same id, display name and steps.
+func Same(a, b *holdfastv1.Plan) bool {
+	bare := func(p *holdfastv1.Plan) *holdfastv1.Plan {
+		return &holdfastv1.Plan{PlanId: p.GetPlanId(), DisplayName: p.GetDisplayName(), Steps: p.GetSteps()}
+	}
+	return proto.Equal(bare(a), bare(b))
+}
+
+// Ramped reports whether a ramp limits the runs of a plan: runs that erase a disk, remove a
+// machine, or may disconnect it from the network.
+func Ramped(p *holdfastv1.Plan) bool {
+	return slices.ContainsFunc(p.GetSteps(), func(s *holdfastv1.Step) bool {
+		return s.GetRepave() != nil || s.GetRma() != nil || s.GetNet() != nil
+	})
+}
+
+// RampOf returns the position of the ramp of an image in a plan, or -1.
+func RampOf(p *holdfastv1.Plan, image string) int {
+	return slices.IndexFunc(p.GetRamps(), func(r *holdfastv1.PlanRamp) bool { return r.GetImage() == image })
+}
