@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -261,4 +262,85 @@ func firstTime(a, b *timestamppb.Timestamp) *timestamppb.Timestamp {
 		return a
 	}
 	return b
+}
+
+// hardwarePaths returns the fields of the node facet that an agent may set: those read from
+// the hardware. Host name and address have fields of their own in the registration.
+func hardwarePaths() []string {
+	return []string{"vendor", "model", "serial_number", "system_uuid", "arch", "boot_mode"}
+}
+
+// takeFacts copies the facts in an agent's registration to its machine. All changes are one
+// history entry. Facts claim no unique keys: only the inventory's MAC addresses and serial
+// numbers do.
+func (t *tx) takeFacts(m *holdfastv1.Machine, in *holdfastv1.RegisterAgentRequest) {
+	a, d := m.GetAgent(), factDiff{again: m.GetAgent().GetRegisteredAt() != nil}
+	text := func(name string, field *string, is string) {
+		d.note("agent."+name, *field, is)
+		*field = is
+	}
+	count := func(name string, field *int64, is int64) {
+		d.note("agent."+name, strconv.FormatInt(*field, 10), strconv.FormatInt(is, 10))
+		*field = is
+	}
+	text("provider_name", &a.ProviderName, lex.First(in.GetProviderName(), a.GetProviderName(), genericProvider))
+	text("hostname", &a.Hostname, in.GetHostname())
+	text("private_ip", &a.PrivateIp, in.GetPrivateIp())
+	if mac, ok := lex.MAC(in.GetMacAddress()); ok {
+		text("mac_address", &a.MacAddress, mac)
+	}
+	gpus := int64(a.GetGpuCount())
+	count("cpu_millicores", &a.CpuMillicores, in.GetCpuMillicores())
+	count("memory_mib", &a.MemoryMib, in.GetMemoryMib())
+	count("gpu_count", &gpus, int64(in.GetGpuCount()))
+	a.GpuCount = in.GetGpuCount()
+	t.takeHardware(m, in.GetHardware(), &d)
+	if len(d.names) > 0 {
+		t.addHistory(m, &holdfastv1.HistoryEntry{
+			Facet: "inventory", To: strings.Join(d.names, ", "), TriggeredBy: "agent", Metadata: d.values,
+		})
+	}
+}
+
+func (t *tx) takeHardware(m *holdfastv1.Machine, in *holdfastv1.NodeRecord, d *factDiff) {
+	if in == nil {
+		return
+	}
+	reported := nodeText(in)
+	for _, p := range hardwarePaths() {
+		is := *reported[p]
+		if is == "" {
+			continue
+		}
+		if m.Node == nil {
+			m.Node = &holdfastv1.NodeRecord{}
+		}
+		field := nodeText(m.Node)[p]
+		d.noteOver("node."+p, *field, is)
+		*field = is
+	}
+}
+
+// factDiff collects changed facts.
+type factDiff struct {
+	again  bool // the agent has registered before; otherwise its facts are new and not changes
+	names  []string
+	values map[string]string
+}
+
+func (d *factDiff) note(name, was, is string) {
+	if d.again {
+		d.noteOver(name, was, is)
+	}
+}
+
+// noteOver records a change of a field that others than the agent may have set.
+func (d *factDiff) noteOver(name, was, is string) {
+	if was == is || was == "" && !d.again {
+		return
+	}
+	if d.values == nil {
+		d.values = map[string]string{}
+	}
+	d.names, d.values[name] = append(d.names, name), was+" -> "+is
 }

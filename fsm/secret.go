@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -190,3 +191,52 @@ func (v *View) Secrets(after string) iter.Seq[*internalv1.StoredSecret] {
 		}
 	}
 }
+
+// maxSigningKeys bounds the keys of the built-in issuer: the signing key, the next one, and
+// those whose tokens are still valid.
+const maxSigningKeys = 16
+
+// putSigningKeys replaces the keys of the built-in issuer, unless they have changed
+// meanwhile.
+func (t *tx) putSigningKeys(c *internalv1.PutSigningKeys) *Error {
+	if n := len(c.GetKeys()); n == 0 || n > maxSigningKeys {
+		return invalid("keys", "are %d, 1 to %d are allowed", n, maxSigningKeys)
+	}
+	seen := map[string]bool{}
+	for _, k := range c.GetKeys() {
+		if !lex.ValidName(k.GetKeyId(), 64) || seen[k.GetKeyId()] {
+			return invalid("keys",
+				"key id %q is duplicate, or is not 1 to 64 letters, digits, '.', '_', '-' or ':'",
+				lex.Ident(k.GetKeyId()))
+		}
+		seen[k.GetKeyId()] = true
+		if len(k.GetSealed().GetCiphertext()) == 0 || len(k.GetPublicJwk()) == 0 || !k.GetCreatedAt().IsValid() {
+			return invalid("keys", "key %q has no sealed private key, no public key or no time", k.GetKeyId())
+		}
+	}
+	newest := ""
+	if old := t.sortedKeys(); len(old) > 0 {
+		newest = old[len(old)-1].GetKeyId()
+	}
+	if c.GetAfterKeyId() != newest {
+		return refuse(Aborted, ReasonSigningKeyMoved, "keys were made after key %q, but %q is the newest",
+			lex.Ident(c.GetAfterKeyId()), newest)
+	}
+	for _, k := range t.sortedKeys() {
+		t.signingKeys.Delete(k.GetKeyId())
+	}
+	for _, k := range c.GetKeys() {
+		t.signingKeys.Put(k)
+	}
+	return nil
+}
+
+func (s *state) sortedKeys() []*internalv1.SigningKey {
+	return slices.SortedStableFunc(s.signingKeys.Ascend("", ""), func(a, b *internalv1.SigningKey) int {
+		return cmp.Or(a.GetCreatedAt().AsTime().Compare(b.GetCreatedAt().AsTime()),
+			cmp.Compare(a.GetKeyId(), b.GetKeyId()))
+	})
+}
+
+// SigningKeys returns the keys of the built-in issuer, newest last.
+func (v *View) SigningKeys() []*internalv1.SigningKey { return v.sortedKeys() }

@@ -12,6 +12,39 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
+// change is the origin of a transition and the reason.
+type change struct {
+	by       string // operator, run, system, node_report
+	run      string
+	comment  string
+	node     holdfastv1.Node_State // the new node state, if the phase does not imply it
+	metadata map[string]string     // of the node facet's history entry
+}
+
+// movePhase moves the phase of a machine, and the node facet with it, so that the two cannot
+// contradict each other (docs/concepts.md). Each change of a facet adds one history entry.
+func (t *tx) movePhase(m *holdfastv1.Machine, to holdfastv1.MachineStatus_Phase, c change) {
+	s := m.GetStatus()
+	if from := s.GetPhase(); from != to {
+		e := &holdfastv1.HistoryEntry{
+			Facet: "phase", From: from.String(), To: to.String(), TriggeredBy: c.by, RunId: c.run, Comment: c.comment,
+		}
+		if from == holdfastv1.MachineStatus_PHASE_UNSPECIFIED {
+			e.From = ""
+		}
+		t.addHistory(m, e)
+		s.Phase, s.PhaseChangedAt = to, t.now
+	}
+	node := c.node
+	if node == holdfastv1.Node_NODE_STATE_UNSPECIFIED {
+		node = lifecycle.NodeAt(to, s.GetNodeState())
+		if t.has(Level2) && to == holdfastv1.MachineStatus_PROVISIONING && lifecycle.KeepsNode(s.GetNodeState()) {
+			node = s.GetNodeState() // the run installs nothing
+		}
+	}
+	t.moveNode(m, node, c)
+}
+
 // setCondition sets a condition as a consequence of a command. It does not add a false
 // condition that was never set.
 func (t *tx) setCondition(m *holdfastv1.Machine, kind string, status bool, reason string) {
@@ -105,3 +138,20 @@ func (t *tx) date(c *holdfastv1.Condition) {
 	}
 	c.ObservedAt = timestamppb.New(at)
 }
+
+// ConditionStatus returns the status of a condition as text: true, false or unknown.
+func ConditionStatus(c *holdfastv1.Condition) string { return lifecycle.ConditionStatus(c) }
+
+// Stale is the reason of conditions that were not observed in time.
+const Stale = lifecycle.Stale
+
+// ApprovedPlan returns the plan that installs a machine when it boots from the network, or
+// "". It requires that an admin has moved the node to pending, and that it has a workflow.
+// Nodes that were pending before feature level 2 are not installed this way.
+func ApprovedPlan(m *holdfastv1.Machine) string { return lifecycle.ApprovedPlan(m) }
+
+// NodeStateName returns a state in the lower case of the node API.
+func NodeStateName(s holdfastv1.Node_State) string { return lifecycle.NodeStateName(s) }
+
+// Ended reports whether a run is terminal.
+func Ended(r *holdfastv1.Run) bool { return lifecycle.Ended(r) }
