@@ -73,7 +73,7 @@ func Images() *table.Schema[*holdfastv1.Image] {
 	}
 }
 
-// The index of installs.
+// InstallsByToken is the index of installs.
 const InstallsByToken = iota
 
 // Installs returns the schema of install sessions.
@@ -122,7 +122,7 @@ func Providers() *table.Schema[*holdfastv1.PlatformProvider] {
 	}
 }
 
-// The index of deregistered services, by time.
+// ServicesGone is the index of deregistered services, by time.
 const ServicesGone = 0
 
 // Services returns the schema of services.
