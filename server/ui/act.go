@@ -65,7 +65,3 @@ func (b actBody) typed() error {
 func (v *visit) theMachine() (*holdfastv1.Machine, error) {
 	return v.read.machines.GetMachine(v.ctx, &holdfastv1.GetMachineRequest{MachineId: v.r.PathValue("id")})
 }
-
-func machinePath(id string) string { return "/ui/machines/" + url.PathEscape(id) }
-func runPath(id string) string     { return "/ui/runs/" + url.PathEscape(id) }
-func planPath(id string) string    { return (&url.URL{Path: "/ui/plans/" + id}).EscapedPath() }

@@ -148,13 +148,3 @@ func readParams(text string) (map[string]string, error) {
 	}
 	return params, nil
 }
-
-// retryLink returns a link to the page that starts a run with the same plan and parameters.
-func retryLink(r *holdfastv1.Run) string {
-	var lines []string
-	for k, v := range r.GetParams() {
-		lines = append(lines, k+"="+v)
-	}
-	slices.Sort(lines)
-	return link(machinePath(r.GetMachineId())+"/run", "plan", r.GetPlanId(), "params", strings.Join(lines, "\n"))
-}

@@ -242,28 +242,3 @@ func rowsOf(samples []history.Sample, now time.Time) []hourRow {
 	}
 	return slices.Clip(all)
 }
-
-// perSecond formats a rate.
-func perSecond(v float64) string {
-	switch {
-	case v == 0:
-		return "0"
-	case v < 10:
-		return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0")
-	}
-	return count(int(v + .5))
-}
-
-// inTime formats a short duration. 0 is "-".
-func inTime(d time.Duration) string {
-	ms := float64(d) / float64(time.Millisecond)
-	switch {
-	case d == 0:
-		return "-"
-	case ms < 10:
-		return strings.TrimSuffix(fmt.Sprintf("%.1f", ms), ".0") + " ms"
-	case ms < 1000:
-		return fmt.Sprintf("%.0f ms", ms)
-	}
-	return strings.TrimSuffix(fmt.Sprintf("%.1f", ms/1000), ".0") + " s"
-}

@@ -47,34 +47,6 @@ type cell struct {
 // mostAttention bounds the machines in Attention.
 const mostAttention = 12
 
-// pageSize is the maximum page size of lists.
-const pageSize = 1000
-
-// everyMachine calls f for all machines that match, until it returns false.
-func everyMachine(
-	ctx context.Context,
-	c holdfastv1.MachineServiceClient,
-	filter string,
-	f func(*holdfastv1.Machine) bool,
-) error {
-	r := &holdfastv1.ListMachinesRequest{Filter: filter, PageSize: pageSize}
-	for {
-		page, err := c.ListMachines(ctx, r)
-		if err != nil {
-			return err
-		}
-		for _, m := range page.GetMachines() {
-			if !f(m) {
-				return nil
-			}
-		}
-		if page.GetNextPageToken() == "" {
-			return nil
-		}
-		r = &holdfastv1.ListMachinesRequest{Filter: filter, PageSize: pageSize, PageToken: page.GetNextPageToken()}
-	}
-}
-
 // countFleet counts all machines.
 func countFleet(ctx context.Context, c holdfastv1.MachineServiceClient) (*fleet, error) {
 	f := &fleet{}
@@ -137,23 +109,6 @@ func urgency(m *holdfastv1.Machine) int {
 // byName sorts r2 before r10, and groups without a name last.
 func byName(a, b group) int {
 	return cmp.Or(natural(a.Location, b.Location), natural(a.Name, b.Name))
-}
-
-func natural(a, b string) int {
-	if (a == "") != (b == "") {
-		return cmp.Compare(len(b), len(a))
-	}
-	headA, headB := strings.TrimRight(a, "0123456789"), strings.TrimRight(b, "0123456789")
-	if headA == headB && len(a) != len(b) {
-		return cmp.Compare(len(a), len(b))
-	}
-	return cmp.Compare(a, b)
-}
-
-// equals returns a filter that compares a field with a value. An empty value matches an
-// unset field.
-func equals(field, value string) string {
-	return field + ` = "` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `*`, `\*`).Replace(value) + `"`
 }
 
 // fleets caches counts, because their cost grows with the number of machines, and many

@@ -171,3 +171,30 @@ func (g *group) title() string {
 	}
 	return text
 }
+
+// slice is a part of a bar, in thousandths of its width.
+type slice struct {
+	Class, Title string
+	X, Width     int
+}
+
+// bar returns the parts of a bar that shows the states of a group.
+func bar(g *group) []slice {
+	var all []slice
+	before := 0
+	for s, n := range g.States {
+		if n == 0 {
+			continue
+		}
+		state := holdfastv1.EffectiveState_Value(s)
+		x, end := before*1000/g.Total, (before+n)*1000/g.Total
+		all = append(all, slice{
+			Class: cell{state: state}.class(),
+			Title: count(n) + " " + label(state),
+			X:     x,
+			Width: end - x,
+		})
+		before += n
+	}
+	return all
+}

@@ -1,13 +1,7 @@
 package ui
 
 import (
-	"fmt"
-	"maps"
 	"slices"
-	"strconv"
-	"strings"
-
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -23,11 +17,6 @@ type machineBody struct {
 	OlderHistory                string
 	Facts                       []fact
 	MayRun, MayMove, MayApprove bool
-}
-
-type fact struct {
-	Name, Value string
-	At          *timestamppb.Timestamp
 }
 
 func (d *dashboard) machine(v *visit) error {
@@ -69,71 +58,4 @@ func (d *dashboard) machine(v *visit) error {
 	b.MayApprove = m.GetStatus().GetNodeState() == holdfastv1.Node_DISCOVERED &&
 		v.rules.may(v.who, "NodeService/TransitionNode")
 	return v.page("machine", id, "machines", b, nil)
-}
-
-// facts returns the known facts of a machine, in the order of `machine get`: those declared
-// by operators, then those reported by its agent and installer.
-func facts(m *holdfastv1.Machine) []fact {
-	var all []fact
-	row := func(name, value string) {
-		if value != "" {
-			all = append(all, fact{Name: name, Value: value})
-		}
-	}
-	when := func(name string, at *timestamppb.Timestamp) {
-		if at != nil {
-			all = append(all, fact{Name: name, At: at})
-		}
-	}
-	s, n, a := m.GetSpec(), m.GetNode(), m.GetAgent()
-	row("provider", first(s.GetProvider(), m.GetLabels()["provider"]))
-	row("pool", s.GetPool())
-	row("location", s.GetLocation())
-	row("rack", s.GetRack())
-	row("serial", s.GetSerial())
-	row("customer", s.GetCustomerId())
-	row("cluster", s.GetTargetClusterRef())
-	row("mac addresses", strings.Join(s.GetMacAddresses(), ", "))
-	row("ssh", s.GetSshEndpoint())
-	row("ssh credentials", s.GetSshCredentialsRef())
-	row("ssh host keys", strings.Join(s.GetSshHostKeys(), "\n"))
-	row("bmc", s.GetBmcEndpoint())
-	row("bmc credentials", s.GetBmcCredentialsRef())
-	for _, k := range slices.Sorted(maps.Keys(m.GetLabels())) {
-		row("label "+k, m.GetLabels()[k])
-	}
-	row("hostname", first(a.GetHostname(), n.GetHostname()))
-	row("address", first(a.GetPrivateIp(), n.GetIpAddress()))
-	row("mac address", a.GetMacAddress())
-	row("vendor", n.GetVendor())
-	row("model", n.GetModel())
-	row("serial number", n.GetSerialNumber())
-	row("system uuid", n.GetSystemUuid())
-	row("arch", n.GetArch())
-	row("boot mode", n.GetBootMode())
-	row("workflow", n.GetWorkflowId())
-	row("install error", n.GetLastInstallError())
-	if a.GetRegisteredAt() != nil {
-		row("cpu", cores(a.GetCpuMillicores()))
-		row("memory", size(a.GetMemoryMib()<<20))
-		row("gpus", strconv.Itoa(int(a.GetGpuCount())))
-		when("registered", a.GetRegisteredAt())
-	}
-	when("last keepalive", a.GetLastKeepalive())
-	row("agent version", a.GetAgentVersion())
-	if x := a.GetMetrics(); x != nil {
-		row("in use", fmt.Sprintf("cpu %.0f%%, memory %.0f%%, free gpus %d",
-			x.GetCpuUtilizationPct(), x.GetMemoryUtilizationPct(), x.GetFreeGpuCount()))
-	}
-	row("tags", strings.Join(n.GetTags(), ", "))
-	when("last seen", n.GetLastSeenAt())
-	when("created", m.GetCreatedAt())
-	return all
-}
-
-func cores(millis int64) string {
-	if millis%1000 == 0 {
-		return fmt.Sprintf("%d cores", millis/1000)
-	}
-	return fmt.Sprintf("%dm", millis)
 }

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,18 +103,4 @@ func (b *machinesBody) sorted(v *visit, order func(x, y *holdfastv1.Machine) int
 		b.First = b.link("sort", b.Sort)
 	}
 	return nil
-}
-
-// link returns a URL with a query. Empty values are omitted.
-func link(path string, pairs ...string) string {
-	q := url.Values{}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			q.Set(pairs[i], pairs[i+1])
-		}
-	}
-	if len(q) == 0 {
-		return path
-	}
-	return path + "?" + q.Encode()
 }

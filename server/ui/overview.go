@@ -28,12 +28,6 @@ type poolRow struct {
 	Bar []slice
 }
 
-// slice is a part of a bar, in thousandths of its width.
-type slice struct {
-	Class, Title string
-	X, Width     int
-}
-
 // mostRuns bounds the active and the recent runs in the overview.
 const mostRuns = 12
 
@@ -76,25 +70,4 @@ func (d *dashboard) overview(v *visit) error {
 		}
 	}
 	return v.page("overview", "Overview", "overview", b, nil)
-}
-
-// bar returns the parts of a bar that shows the states of a group.
-func bar(g *group) []slice {
-	var all []slice
-	before := 0
-	for s, n := range g.States {
-		if n == 0 {
-			continue
-		}
-		state := holdfastv1.EffectiveState_Value(s)
-		x, end := before*1000/g.Total, (before+n)*1000/g.Total
-		all = append(all, slice{
-			Class: cell{state: state}.class(),
-			Title: count(n) + " " + label(state),
-			X:     x,
-			Width: end - x,
-		})
-		before += n
-	}
-	return all
 }

@@ -31,17 +31,6 @@ const (
 	plotRuns  = 300
 )
 
-// plotRunsOf returns charts of the latest runs that match a filter, or nil if there are
-// none.
-func plotRunsOf(v *visit, filter string) (*plots, error) {
-	req := &holdfastv1.ListRunsRequest{Filter: filter, PageSize: plotRuns}
-	resp, err := v.read.runs.ListRuns(v.ctx, req)
-	if err != nil || len(resp.GetRuns()) == 0 {
-		return nil, err
-	}
-	return plot(resp.GetRuns()), nil
-}
-
 // plot draws the durations of steps and the causes of failed attempts.
 func plot(runs []*holdfastv1.Run) *plots {
 	took, failed := map[string][]time.Duration{}, map[string]int{}

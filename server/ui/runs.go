@@ -44,3 +44,14 @@ func (d *dashboard) runs(v *visit) error {
 	}
 	return v.page("runs", "Runs", "runs", b, err)
 }
+
+// plotRunsOf returns charts of the latest runs that match a filter, or nil if there are
+// none.
+func plotRunsOf(v *visit, filter string) (*plots, error) {
+	req := &holdfastv1.ListRunsRequest{Filter: filter, PageSize: plotRuns}
+	resp, err := v.read.runs.ListRuns(v.ctx, req)
+	if err != nil || len(resp.GetRuns()) == 0 {
+		return nil, err
+	}
+	return plot(resp.GetRuns()), nil
+}

@@ -5,8 +5,6 @@ import (
 	"net/url"
 	"strings"
 	"time"
-
-	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // cookieName is the session cookie. It contains the token, sealed with keys that all peers
@@ -97,13 +95,4 @@ func printable(s string) bool {
 		}
 	}
 	return true
-}
-
-// scope describes the role and pools of a user, for the page header.
-func scope(id *holdfastv1.Identity) string {
-	role := strings.ToLower(id.GetRole().String())
-	if len(id.GetPools()) == 0 {
-		return role
-	}
-	return role + " of " + strings.Join(id.GetPools(), ", ")
 }
