@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
 
 // phaseQuestion returns the confirmation page for setting a machine's phase. It does not
@@ -19,7 +20,7 @@ func (v *visit) phaseQuestion(form url.Values) (actBody, error) {
 		return b, err
 	}
 	id, from := b.Machine.GetMachineId(), b.Machine.GetStatus().GetPhase()
-	b.Back = machinePath(id)
+	b.Back = display.MachinePath(id)
 	for p := holdfastv1.MachineStatus_READY; p <= holdfastv1.MachineStatus_RETIRED; p++ {
 		if p != from && p != holdfastv1.MachineStatus_PROVISIONING { // set by runs only
 			b.Phases = append(b.Phases, p)
@@ -92,7 +93,7 @@ func (v *visit) approveQuestion(form url.Values) (actBody, error) {
 	if b.Machine, err = v.theMachine(); err != nil {
 		return b, err
 	}
-	b.Back = machinePath(b.Machine.GetMachineId())
+	b.Back = display.MachinePath(b.Machine.GetMachineId())
 	b.Happens = []string{"The node becomes pending: when it boots from the network, its installation can start."}
 	plans, err := v.read.plans.ListPlans(v.ctx, &holdfastv1.ListPlansRequest{PageSize: pageSize})
 	b.Plans = plans.GetPlans()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
 
 // runQuestion returns the confirmation page for a run: the choice of a plan, then the
@@ -22,7 +23,7 @@ func (v *visit) runQuestion(form url.Values) (actBody, error) {
 		return b, err
 	}
 	id := b.Machine.GetMachineId()
-	b.Back = machinePath(id)
+	b.Back = display.MachinePath(id)
 	plans, err := v.read.plans.ListPlans(v.ctx, &holdfastv1.ListPlansRequest{PageSize: pageSize})
 	if err != nil {
 		return b, err
@@ -33,7 +34,7 @@ func (v *visit) runQuestion(form url.Values) (actBody, error) {
 	if i < 0 {
 		return b, nil
 	}
-	b.Plan, b.Steps, b.Submit = b.Plans[i], planSteps(b.Plans[i]), "Start the run"
+	b.Plan, b.Steps, b.Submit = b.Plans[i], display.PlanSteps(b.Plans[i]), "Start the run"
 	if b.Request == "" {
 		b.Request = "ui-" + uuid.NewString()
 	}
@@ -125,7 +126,7 @@ func (d *dashboard) startRun(v *visit) error {
 	if err != nil {
 		return v.ask(title, "machines", b, err)
 	}
-	return v.done(runPath(run.GetRunId()))
+	return v.done(display.RunPath(run.GetRunId()))
 }
 
 // readParams parses one key=value per line.

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
 
 // clusterBody is the cluster page.
 type clusterBody struct {
 	Status   *holdfastv1.ClusterStatus
 	Newest   uint64 // the highest applied index of all peers
-	Hour     *lastHour
+	Hour     *display.LastHour
 	MayDrill bool
 }
 
@@ -19,7 +20,7 @@ func (d *dashboard) cluster(v *visit) error {
 	st, err := v.read.cluster.GetClusterStatus(v.ctx, &holdfastv1.GetClusterStatusRequest{})
 	b := clusterBody{
 		Status:   st,
-		Hour:     hourOf(d.hour.Samples(), v.now()),
+		Hour:     display.HourOf(d.hour.Samples(), v.now()),
 		MayDrill: v.rules.may(v.who, "OperatorService/TransferLeadership"),
 	}
 	for _, p := range st.GetPeers() {

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
 
 // column is the header of a shown column.
@@ -44,7 +45,7 @@ type columnKind struct {
 func columnKinds() []columnKind {
 	text := func(key, name string, usual bool, f func(*holdfastv1.Machine) string) columnKind {
 		return columnKind{key, name, usual, func(m *holdfastv1.Machine) cellText { return cellText{Text: f(m)} },
-			func(a, b *holdfastv1.Machine) int { return natural(f(a), f(b)) }}
+			func(a, b *holdfastv1.Machine) int { return display.Natural(f(a), f(b)) }}
 	}
 	when := func(key, name string, usual bool, f func(*holdfastv1.Machine) *timestamppb.Timestamp) columnKind {
 		return columnKind{key, name, usual, func(m *holdfastv1.Machine) cellText { return cellText{At: f(m)} },
@@ -54,7 +55,7 @@ func columnKinds() []columnKind {
 		{
 			"machine", "Machine", true,
 			func(m *holdfastv1.Machine) cellText { return cellText{Machine: m.GetMachineId()} },
-			func(a, b *holdfastv1.Machine) int { return natural(a.GetMachineId(), b.GetMachineId()) },
+			func(a, b *holdfastv1.Machine) int { return display.Natural(a.GetMachineId(), b.GetMachineId()) },
 		},
 		{
 			"state", "State", true,
@@ -65,28 +66,30 @@ func columnKinds() []columnKind {
 			"run", "Run", true,
 			func(m *holdfastv1.Machine) cellText { return cellText{Run: m.GetStatus().GetActiveRunId()} },
 			func(a, b *holdfastv1.Machine) int {
-				return natural(a.GetStatus().GetActiveRunId(), b.GetStatus().GetActiveRunId())
+				return display.Natural(a.GetStatus().GetActiveRunId(), b.GetStatus().GetActiveRunId())
 			},
 		},
 		text("pool", "Pool", true, func(m *holdfastv1.Machine) string { return m.GetSpec().GetPool() }),
 		text("location", "Location", true, func(m *holdfastv1.Machine) string { return m.GetSpec().GetLocation() }),
 		text("rack", "Rack", true, func(m *holdfastv1.Machine) string { return m.GetSpec().GetRack() }),
-		text("phase", "Phase", false, func(m *holdfastv1.Machine) string { return label(m.GetStatus().GetPhase()) }),
-		text("node", "Node", false, func(m *holdfastv1.Machine) string { return label(m.GetStatus().GetNodeState()) }),
+		text("phase", "Phase", false, func(m *holdfastv1.Machine) string { return display.Label(m.GetStatus().GetPhase()) }),
+		text("node", "Node", false, func(m *holdfastv1.Machine) string {
+			return display.Label(m.GetStatus().GetNodeState())
+		}),
 		text("agent", "Agent", false, func(m *holdfastv1.Machine) string {
-			return label(m.GetStatus().GetAgentState())
+			return display.Label(m.GetStatus().GetAgentState())
 		}),
 		text("provider", "Provider", false, func(m *holdfastv1.Machine) string {
-			return first(m.GetSpec().GetProvider(), m.GetLabels()["provider"])
+			return display.First(m.GetSpec().GetProvider(), m.GetLabels()["provider"])
 		}),
 		text("hostname", "Hostname", false, func(m *holdfastv1.Machine) string {
-			return first(m.GetAgent().GetHostname(), m.GetNode().GetHostname())
+			return display.First(m.GetAgent().GetHostname(), m.GetNode().GetHostname())
 		}),
 		text("address", "Address", false, func(m *holdfastv1.Machine) string {
-			return first(m.GetAgent().GetPrivateIp(), m.GetNode().GetIpAddress())
+			return display.First(m.GetAgent().GetPrivateIp(), m.GetNode().GetIpAddress())
 		}),
 		text("serial", "Serial", false, func(m *holdfastv1.Machine) string {
-			return first(m.GetSpec().GetSerial(), m.GetNode().GetSerialNumber())
+			return display.First(m.GetSpec().GetSerial(), m.GetNode().GetSerialNumber())
 		}),
 		text("model", "Model", false, func(m *holdfastv1.Machine) string {
 			return strings.TrimSpace(m.GetNode().GetVendor() + " " + m.GetNode().GetModel())
@@ -177,5 +180,5 @@ func (b *machinesBody) fill(shown []columnKind) {
 
 // link returns a link to this list with additional parameters.
 func (b *machinesBody) link(pairs ...string) string {
-	return link("/ui/machines", append([]string{"filter", b.Filter, "columns", b.Chosen}, pairs...)...)
+	return display.Link("/ui/machines", append([]string{"filter", b.Filter, "columns", b.Chosen}, pairs...)...)
 }

@@ -8,13 +8,14 @@ import (
 	"google.golang.org/grpc/status"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
 
 // compareBody is the comparison of two plans.
 type compareBody struct {
 	Plans []*holdfastv1.Plan // the plans to choose from
 	A, B  string
-	Lines []diffLine
+	Lines []display.DiffLine
 	Same  bool
 }
 
@@ -31,9 +32,9 @@ func (d *dashboard) compare(v *visit) error {
 		if err != nil {
 			return v.page("compare", "Compare plans", "plans", b, err)
 		}
-		texts = append(texts, planText(p))
+		texts = append(texts, display.PlanText(p))
 	}
-	b.Lines, err = diffTexts(texts[0], texts[1])
+	b.Lines, err = display.DiffTexts(texts[0], texts[1])
 	b.Same = err == nil && texts[0] == texts[1]
 	return v.page("compare", "Compare plans", "plans", b, err)
 }
@@ -42,9 +43,9 @@ func (d *dashboard) compare(v *visit) error {
 type checkBody struct {
 	Text    string
 	Plan    *holdfastv1.Plan // as it would be stored; nil if there is no valid plan
-	Steps   []planStep
-	Stored  *holdfastv1.Plan // the stored plan with the same id
-	Lines   []diffLine       // the difference from the stored plan
+	Steps   []display.PlanStep
+	Stored  *holdfastv1.Plan   // the stored plan with the same id
+	Lines   []display.DiffLine // the difference from the stored plan
 	Changed bool
 	Fields  []string // errors by field
 }
@@ -59,7 +60,7 @@ func (d *dashboard) askCheck(v *visit) error {
 		if err != nil {
 			return err
 		}
-		b.Text = planText(p)
+		b.Text = display.PlanText(p)
 	}
 	return v.page("check", "Check a plan", "plans", b, nil)
 }
@@ -72,7 +73,7 @@ func (d *dashboard) check(v *visit) error {
 		return err
 	}
 	b := checkBody{Text: strings.ReplaceAll(form.Get("plan"), "\r\n", "\n")}
-	p, err := readPlan(b.Text)
+	p, err := display.ReadPlan(b.Text)
 	switch {
 	case len(b.Text) > longestPlan:
 		err = status.Errorf(codes.InvalidArgument,
@@ -92,7 +93,7 @@ func (b *checkBody) check(v *visit, p *holdfastv1.Plan) error {
 	if err != nil {
 		return err
 	}
-	b.Plan, b.Steps = p, planSteps(p)
+	b.Plan, b.Steps = p, display.PlanSteps(p)
 	stored, err := v.read.plans.GetPlan(v.ctx, &holdfastv1.GetPlanRequest{PlanId: p.GetPlanId()})
 	if status.Code(err) == codes.NotFound {
 		return nil
@@ -101,8 +102,8 @@ func (b *checkBody) check(v *visit, p *holdfastv1.Plan) error {
 		return err
 	}
 	b.Stored = stored
-	was, now := planText(stored), planText(p)
+	was, now := display.PlanText(stored), display.PlanText(p)
 	b.Changed = was != now
-	b.Lines, err = diffTexts(was, now)
+	b.Lines, err = display.DiffTexts(was, now)
 	return err
 }

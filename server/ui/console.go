@@ -2,6 +2,7 @@ package ui
 
 import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
 
 // planConsole is the plan that keeps a serial console open.
@@ -24,14 +25,14 @@ func (d *dashboard) console(v *visit) error {
 		return err
 	}
 	b := consoleBody{Machine: m, MayOpen: v.rules.may(v.who, "RunService/StartRun")}
-	filter := equals("machine_id", m.GetMachineId()) + " AND " + equals("plan_id", planConsole)
+	filter := display.Equals("machine_id", m.GetMachineId()) + " AND " + display.Equals("plan_id", planConsole)
 	runs, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{Filter: filter, PageSize: 20})
 	if err != nil {
 		return err
 	}
 	if all := runs.GetRuns(); len(all) > 0 {
 		b.Run, b.Before = all[0], all[1:]
-		b.MayOpen = b.MayOpen && ended(b.Run)
+		b.MayOpen = b.MayOpen && display.Ended(b.Run)
 		if b.Log, err = d.theLog(v, b.Run, "console"); err != nil {
 			return err
 		}

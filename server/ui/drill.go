@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
 
 // drillBody is the page for a deliberate transfer of the leadership, with its measured
@@ -97,7 +98,7 @@ func (b *drillBody) measure(ctx context.Context, c holdfastv1.OperatorServiceCli
 	if err != nil {
 		return err
 	}
-	b.From, b.Led, b.Took, b.Away = r.GetFrom(), r.GetTo(), inTime(r.GetTook().AsDuration()), inTime(away)
+	b.From, b.Led, b.Took, b.Away = r.GetFrom(), r.GetTo(), display.InTime(r.GetTook().AsDuration()), display.InTime(away)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
 
 // fleet contains the counts of all machines that a user may see.
@@ -68,11 +69,12 @@ func countFleet(ctx context.Context, c holdfastv1.MachineServiceClient) (*fleet,
 	slices.SortStableFunc(f.Attention, byUrgency)
 	f.Attention = slices.Clip(f.Attention[:min(len(f.Attention), mostAttention)])
 	for name, g := range pools {
-		g.Name, g.Filter = name, equals("spec.pool", name)
+		g.Name, g.Filter = name, display.Equals("spec.pool", name)
 		f.Pools = append(f.Pools, *g)
 	}
 	for key, g := range racks {
-		g.Location, g.Name, g.Filter = key[0], key[1], equals("location", key[0])+" AND "+equals("rack", key[1])
+		g.Location, g.Name = key[0], key[1]
+		g.Filter = display.Equals("location", key[0]) + " AND " + display.Equals("rack", key[1])
 		f.Racks = append(f.Racks, *g)
 	}
 	slices.SortFunc(f.Pools, byName)
@@ -108,7 +110,7 @@ func urgency(m *holdfastv1.Machine) int {
 
 // byName sorts r2 before r10, and groups without a name last.
 func byName(a, b group) int {
-	return cmp.Or(natural(a.Location, b.Location), natural(a.Name, b.Name))
+	return cmp.Or(display.Natural(a.Location, b.Location), display.Natural(a.Name, b.Name))
 }
 
 // fleets caches counts, because their cost grows with the number of machines, and many

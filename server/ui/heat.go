@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
 
 // heat is the heat map: a block for each rack with a cell for each machine.
@@ -73,7 +74,7 @@ func together(racks []group) []group {
 	var all []group
 	for _, r := range racks {
 		if n := len(all); n == 0 || all[n-1].Location != r.Location {
-			all = append(all, group{Location: r.Location, Name: r.Location, Filter: equals("location", r.Location)})
+			all = append(all, group{Location: r.Location, Name: r.Location, Filter: display.Equals("location", r.Location)})
 		}
 		g := &all[len(all)-1]
 		g.Total, g.Troubled = g.Total+r.Total, g.Troubled+r.Troubled
@@ -107,7 +108,7 @@ func drawBlock(g group, side int, single bool) block {
 	for i, x := range g.cells {
 		class, left, top := x.class(), i%columns*side, i/columns*side
 		if single {
-			title := x.id + ": " + label(x.state) + x.trouble()
+			title := x.id + ": " + display.Label(x.state) + x.trouble()
 			b.Cells = append(b.Cells, drawn{ID: x.id, Class: class, X: left, Y: top, Title: title})
 			continue
 		}
@@ -157,17 +158,17 @@ func cellClasses() []string {
 // title describes a group: "r7: 40 machines, 38 in service, 2 in maintenance, 1 in need of
 // attention".
 func (g *group) title() string {
-	text := cmp.Or(g.Name, "no rack") + ": " + count(g.Total) + " machines"
+	text := cmp.Or(g.Name, "no rack") + ": " + display.Count(g.Total) + " machines"
 	if g.Total == 1 {
 		text = cmp.Or(g.Name, "no rack") + ": 1 machine"
 	}
 	for s, n := range g.States {
 		if n > 0 {
-			text += fmt.Sprintf(", %s %s", count(n), label(holdfastv1.EffectiveState_Value(s)))
+			text += fmt.Sprintf(", %s %s", display.Count(n), display.Label(holdfastv1.EffectiveState_Value(s)))
 		}
 	}
 	if g.Troubled > 0 {
-		text += fmt.Sprintf(", %s in need of attention", count(g.Troubled))
+		text += fmt.Sprintf(", %s in need of attention", display.Count(g.Troubled))
 	}
 	return text
 }
@@ -190,7 +191,7 @@ func bar(g *group) []slice {
 		x, end := before*1000/g.Total, (before+n)*1000/g.Total
 		all = append(all, slice{
 			Class: cell{state: state}.class(),
-			Title: count(n) + " " + label(state),
+			Title: display.Count(n) + " " + display.Label(state),
 			X:     x,
 			Width: end - x,
 		})

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
 
 // fleetOf returns n machines in racks of 40 in two locations; one in a hundred needs
@@ -81,14 +82,14 @@ func TestOverviewOfMany(t *testing.T) {
 
 func TestNatural(t *testing.T) {
 	got := []string{"", "r10", "r2", "r1", "a", "r"}
-	slices.SortFunc(got, natural)
+	slices.SortFunc(got, display.Natural)
 	if want := "a r r1 r2 r10 "; strings.Join(got, " ") != want {
 		t.Errorf("got %q, want %q", strings.Join(got, " "), want)
 	}
 }
 
 func TestEquals(t *testing.T) {
-	if got, want := equals("rack", `a"b\c*`), `rack = "a\"b\\c\*"`; got != want {
+	if got, want := display.Equals("rack", `a"b\c*`), `rack = "a\"b\\c\*"`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
@@ -119,7 +120,7 @@ func TestTimeline(t *testing.T) {
 		{Name: "b", Attempts: []*holdfastv1.Attempt{{StartedAt: at(50)}}}, {Name: "c"},
 	}}
 	var got []string
-	for _, s := range timeline(run, at(100)) {
+	for _, s := range display.Timeline(run, at(100)) {
 		for _, b := range s.Bars {
 			got = append(got, fmt.Sprintf("%s %d+%d %s", s.GetName(), b.X, b.Width, b.Class))
 		}
@@ -127,7 +128,7 @@ func TestTimeline(t *testing.T) {
 	if want := "a 0+100 t-bad, a 200+300 t-good, b 500+500 t-open"; strings.Join(got, ", ") != want {
 		t.Errorf("got %s, want %s", strings.Join(got, ", "), want)
 	}
-	p := plot([]*holdfastv1.Run{run})
+	p := display.Plot([]*holdfastv1.Run{run})
 	if len(p.Took) != 1 || p.Took[0].Label != "30s / 30s" || len(p.Failed) != 1 || p.Failed[0].Name != "a: transient" ||
 		p.Failed[0].Label != "1" {
 		t.Errorf("plots are %+v", p)

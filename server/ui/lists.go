@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
 
 // poolsBody is the page of pools and marketplace providers.
@@ -21,7 +22,7 @@ func (d *dashboard) pools(v *visit) error {
 	}
 	b := poolsBody{Pools: resp.GetPools()}
 	if t := resp.GetNextPageToken(); t != "" {
-		b.Next = link("/ui/pools", "page", t)
+		b.Next = display.Link("/ui/pools", "page", t)
 	}
 	providers, err := v.read.pools.ListProviders(v.ctx, &holdfastv1.ListProvidersRequest{PageSize: rows})
 	b.Providers = providers.GetProviders()
@@ -46,11 +47,11 @@ func (d *dashboard) services(v *visit) error {
 	})
 	b.Items, b.FilterInvalid = resp.GetServices(), err != nil && b.Filter != ""
 	if t := resp.GetNextPageToken(); t != "" {
-		b.Next = link("/ui/services", "filter", b.Filter, "page", t)
+		b.Next = display.Link("/ui/services", "filter", b.Filter, "page", t)
 	}
 	b.Hints = []hint{
-		{"active", link("/ui/services", "filter", "active = true")},
-		{"inactive", link("/ui/services", "filter", "active = false")},
+		{"active", display.Link("/ui/services", "filter", "active = true")},
+		{"inactive", display.Link("/ui/services", "filter", "active = false")},
 	}
 	return v.page("services", "Services", "services", b, err)
 }
@@ -65,11 +66,11 @@ func (d *dashboard) audit(v *visit) error {
 	})
 	b.Items, b.FilterInvalid = resp.GetEvents(), err != nil && b.Filter != ""
 	if t := resp.GetNextPageToken(); t != "" {
-		b.Next = link("/ui/audit", "filter", b.Filter, "page", t)
+		b.Next = display.Link("/ui/audit", "filter", b.Filter, "page", t)
 	}
 	b.Hints = []hint{
-		{"refused", link("/ui/audit", "filter", "outcome != OK")},
-		{"runs started", link("/ui/audit", "filter", `method = "*StartRun"`)},
+		{"refused", display.Link("/ui/audit", "filter", "outcome != OK")},
+		{"runs started", display.Link("/ui/audit", "filter", `method = "*StartRun"`)},
 	}
 	return v.page("audit", "Audit", "audit", b, err)
 }

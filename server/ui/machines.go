@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
 
 // machinesBody is the machine list.
@@ -44,7 +45,7 @@ func (d *dashboard) machines(v *visit) error {
 	}
 	b.fill(shown)
 	b.FilterInvalid = err != nil && b.Filter != ""
-	filtered := func(text, filter string) hint { return hint{text, link("/ui/machines", "filter", filter)} }
+	filtered := func(text, filter string) hint { return hint{text, display.Link("/ui/machines", "filter", filter)} }
 	b.Hints = []hint{
 		filtered("needs attention", "conditions.NeedsIntervention = true OR conditions.Degraded = true"),
 		filtered("not reachable", "conditions.Reachable = false OR conditions.BMCReachable = false"),
@@ -103,4 +104,58 @@ func (b *machinesBody) sorted(v *visit, order func(x, y *holdfastv1.Machine) int
 		b.First = b.link("sort", b.Sort)
 	}
 	return nil
+}
+
+// machineBody is the page of one machine.
+type machineBody struct {
+	Machine                     *holdfastv1.Machine
+	Why                         *holdfastv1.MachineExplanation
+	Active                      *holdfastv1.Run // nil if no run is active
+	Runs                        []*holdfastv1.Run
+	MoreRuns                    string
+	History                     []*holdfastv1.HistoryEntry
+	OlderHistory                string
+	Facts                       []display.Fact
+	MayRun, MayMove, MayApprove bool
+}
+
+func (d *dashboard) machine(v *visit) error {
+	id := v.r.PathValue("id")
+	m, err := v.read.machines.GetMachine(v.ctx, &holdfastv1.GetMachineRequest{MachineId: id})
+	if err != nil {
+		return err
+	}
+	b := machineBody{Machine: m, Facts: display.Facts(m)}
+	b.Why, err = v.read.machines.ExplainMachine(v.ctx, &holdfastv1.ExplainMachineRequest{MachineId: id})
+	if err != nil {
+		return err
+	}
+	req := &holdfastv1.ListRunsRequest{Filter: display.Equals("machine_id", id), PageSize: 20}
+	runs, err := v.read.runs.ListRuns(v.ctx, req)
+	if err != nil {
+		return err
+	}
+	if b.Runs = runs.GetRuns(); runs.GetNextPageToken() != "" {
+		b.MoreRuns = display.Link("/ui/runs", "filter", display.Equals("machine_id", id))
+	}
+	isActive := func(r *holdfastv1.Run) bool { return r.GetRunId() == m.GetStatus().GetActiveRunId() }
+	if i := slices.IndexFunc(b.Runs, isActive); i >= 0 {
+		b.Active = b.Runs[i]
+	}
+	h, err := v.read.machines.ListMachineHistory(v.ctx, &holdfastv1.ListMachineHistoryRequest{
+		MachineId: id,
+		PageSize:  50,
+		PageToken: v.r.URL.Query().Get("history"),
+	})
+	if err != nil {
+		return err
+	}
+	if b.History = h.GetEntries(); h.GetNextPageToken() != "" {
+		b.OlderHistory = display.Link("/ui/machines/"+id, "history", h.GetNextPageToken()) + "#history"
+	}
+	b.MayRun = v.rules.may(v.who, "RunService/StartRun")
+	b.MayMove = v.rules.may(v.who, "MachineService/SetMachinePhase")
+	b.MayApprove = m.GetStatus().GetNodeState() == holdfastv1.Node_DISCOVERED &&
+		v.rules.may(v.who, "NodeService/TransitionNode")
+	return v.page("machine", id, "machines", b, nil)
 }

@@ -2,6 +2,7 @@ package ui
 
 import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
 
 type plansBody struct {
@@ -15,7 +16,7 @@ func (d *dashboard) plans(v *visit) error {
 	resp, err := v.read.plans.ListPlans(v.ctx, &holdfastv1.ListPlansRequest{PageSize: rows, PageToken: q.Get("page")})
 	b := plansBody{Plans: resp.GetPlans(), MayCheck: v.rules.may(v.who, "PlanService/CreatePlan")}
 	if t := resp.GetNextPageToken(); t != "" {
-		b.Next = link("/ui/plans", "page", t)
+		b.Next = display.Link("/ui/plans", "page", t)
 	}
 	return v.page("plans", "Plans", "plans", b, err)
 }
@@ -23,7 +24,7 @@ func (d *dashboard) plans(v *visit) error {
 // planBody is the page of one plan.
 type planBody struct {
 	Plan       *holdfastv1.Plan
-	Steps      []planStep
+	Steps      []display.PlanStep
 	Runs       []*holdfastv1.Run
 	MayRelease bool
 	MayTry     bool
@@ -36,10 +37,10 @@ func (d *dashboard) plan(v *visit) error {
 	if err != nil {
 		return err
 	}
-	req := &holdfastv1.ListRunsRequest{Filter: equals("plan_id", id), PageSize: 20}
+	req := &holdfastv1.ListRunsRequest{Filter: display.Equals("plan_id", id), PageSize: 20}
 	runs, err := v.read.runs.ListRuns(v.ctx, req)
-	b := planBody{Plan: p, Steps: planSteps(p), Runs: runs.GetRuns()}
+	b := planBody{Plan: p, Steps: display.PlanSteps(p), Runs: runs.GetRuns()}
 	b.MayRelease = p.GetBrake() != nil && v.rules.may(v.who, "PlanService/ReleasePlan")
 	b.MayTry, b.MayCheck = v.rules.may(v.who, "PlanService/ProbePlan"), v.rules.may(v.who, "PlanService/CreatePlan")
-	return v.page("plan", first(p.GetDisplayName(), id), "plans", b, err)
+	return v.page("plan", display.First(p.GetDisplayName(), id), "plans", b, err)
 }

@@ -1,3 +1,13 @@
+// Package ui is the dashboard at /ui/. Pages are rendered by the peer that receives the
+// request, from its own state.
+//
+// It owns the pages and the confirmations of actions. It makes no access decisions: every
+// page and action calls the services of this process as the signed-in user. Reads use this
+// peer's own state, so pages work without a quorum; writes go to the leader. Pages work
+// without JavaScript; JavaScript keeps them up to date.
+//
+// It must not import the cluster's internals, read the state other than through the
+// services, contact other hosts, or keep state that other peers lack.
 package ui
 
 import (
@@ -10,7 +20,11 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
+
+// Histories is this peer's history of the last hour (*history.History).
+type Histories = display.Histories
 
 // Feed streams changes to pages (*server.Server). Its errors are statuses. send is called
 // in the goroutine of the caller.
@@ -26,7 +40,7 @@ type Feed interface {
 type dashboard struct {
 	rpc      grpc.ClientConnInterface
 	feed     Feed
-	hour     Histories
+	hour     display.Histories
 	sessions Sessions
 	log      *slog.Logger
 	assets   *assets
@@ -42,7 +56,7 @@ func Register(
 	m *auth.Mux,
 	rpc grpc.ClientConnInterface,
 	feed Feed,
-	hour Histories,
+	hour display.Histories,
 	sessions Sessions,
 	log *slog.Logger,
 ) {

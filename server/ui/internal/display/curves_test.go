@@ -1,4 +1,4 @@
-package ui
+package display
 
 import (
 	"fmt"
@@ -28,7 +28,7 @@ func TestHour(t *testing.T) {
 		}
 		samples = append(samples, s)
 	}
-	h := hourOf(samples, now)
+	h := HourOf(samples, now)
 	var got []string
 	bytes := 0
 	for _, c := range h.Curves {
@@ -62,10 +62,10 @@ func TestHour(t *testing.T) {
 	}, rows); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
-	if hourOf(nil, now) != nil {
+	if HourOf(nil, now) != nil {
 		t.Error("no samples result in a chart")
 	}
-	if one := hourOf(samples[:1], samples[0].At); len(one.Rows) != 1 || !strings.HasPrefix(one.Curves[0].Lines[0].D, "M") {
+	if one := HourOf(samples[:1], samples[0].At); len(one.Rows) != 1 || !strings.HasPrefix(one.Curves[0].Lines[0].D, "M") {
 		t.Errorf("one sample is %+v", one)
 	}
 }

@@ -1,4 +1,4 @@
-package ui
+package display
 
 import (
 	"slices"
@@ -13,8 +13,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// planText returns a plan as YAML, without the fields that the cluster adds.
-func planText(p *holdfastv1.Plan) string {
+// PlanText returns a plan as YAML, without the fields that the cluster adds.
+func PlanText(p *holdfastv1.Plan) string {
 	p = proto.CloneOf(p)
 	p.BuiltIn, p.Referenced, p.CreatedAt, p.Brake, p.Recent = false, false, nil, nil, nil
 	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(p)
@@ -28,9 +28,9 @@ func planText(p *holdfastv1.Plan) string {
 	return string(text)
 }
 
-// readPlan parses a plan in YAML or JSON with the field names of the API. Unknown fields
+// ReadPlan parses a plan in YAML or JSON with the field names of the API. Unknown fields
 // are an error.
-func readPlan(text string) (*holdfastv1.Plan, error) {
+func ReadPlan(text string) (*holdfastv1.Plan, error) {
 	raw, err := yaml.YAMLToJSONStrict([]byte(text))
 	if err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "parse plan: %v", err)
@@ -43,15 +43,15 @@ func readPlan(text string) (*holdfastv1.Plan, error) {
 	return p, nil
 }
 
-// diffLine is a line of a comparison: of one text, or common to both.
-type diffLine struct{ Class, Mark, Text string }
+// DiffLine is a line of a comparison: of one text, or common to both.
+type DiffLine struct{ Class, Mark, Text string }
 
 // mostLines bounds the number of compared lines. The cost is the product of both.
 const mostLines = 1500
 
-// diffTexts returns the lines of a and b with a longest common subsequence marked as
+// DiffTexts returns the lines of a and b with a longest common subsequence marked as
 // common.
-func diffTexts(a, b string) ([]diffLine, error) {
+func DiffTexts(a, b string) ([]DiffLine, error) {
 	x, y := strings.Split(strings.TrimSuffix(a, "\n"), "\n"), strings.Split(strings.TrimSuffix(b, "\n"), "\n")
 	if len(x) > mostLines || len(y) > mostLines {
 		return nil, status.Errorf(codes.InvalidArgument,
@@ -72,18 +72,18 @@ func diffTexts(a, b string) ([]diffLine, error) {
 			common[i][j] = max(common[i+1][j], common[i][j+1])
 		}
 	}
-	var all []diffLine
+	var all []DiffLine
 	i, j := 0, 0
 	for i < len(x) || j < len(y) {
 		switch {
 		case i < len(x) && j < len(y) && x[i] == y[j]:
-			all = append(all, diffLine{"d-both", " ", x[i]})
+			all = append(all, DiffLine{"d-both", " ", x[i]})
 			i, j = i+1, j+1
 		case j == len(y) || i < len(x) && common[i+1][j] >= common[i][j+1]:
-			all = append(all, diffLine{"d-out", "−", x[i]})
+			all = append(all, DiffLine{"d-out", "−", x[i]})
 			i++
 		default:
-			all = append(all, diffLine{"d-in", "+", y[j]})
+			all = append(all, DiffLine{"d-in", "+", y[j]})
 			j++
 		}
 	}

@@ -1,4 +1,4 @@
-package ui
+package display
 
 import (
 	"fmt"
@@ -6,8 +6,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// ended reports whether a run has ended.
-func ended(r *holdfastv1.Run) bool { return r.GetPhase() >= holdfastv1.Run_SUCCEEDED }
+// Ended reports whether a run has ended.
+func Ended(r *holdfastv1.Run) bool { return r.GetPhase() >= holdfastv1.Run_SUCCEEDED }
 
 // attempts returns the number of attempts made and allowed, such as "2/3", or "" if the
 // step has not started.
@@ -38,7 +38,7 @@ func why(r *holdfastv1.Run) string {
 		return r.GetError().GetMessage()
 	case r.GetError().GetReason() != "":
 		return r.GetError().GetReason()
-	case ended(r):
+	case Ended(r):
 		return ""
 	case r.GetQueuePosition() > 0:
 		return fmt.Sprintf("position %d in the queue", r.GetQueuePosition())

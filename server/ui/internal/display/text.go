@@ -1,4 +1,4 @@
-package ui
+package display
 
 import (
 	"fmt"
@@ -11,28 +11,28 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// functions returns the functions for templates.
-func functions(a *assets) template.FuncMap {
+// Functions returns the functions for templates.
+func Functions(asset func(string) string) template.FuncMap {
 	return template.FuncMap{
-		"asset":      a.url,
+		"asset":      asset,
 		"stamp":      stamp,
 		"span":       span,
 		"enum":       enum,
 		"lower":      strings.ToLower,
 		"scope":      scope,
-		"label":      label,
+		"label":      Label,
 		"attempts":   attempts,
 		"done":       stepsDone,
 		"why":        why,
-		"count":      count,
-		"first":      first,
+		"count":      Count,
+		"first":      First,
 		"condition":  conditionText,
 		"poolStatus": poolStatus,
 		"dict":       dict,
 		"retry":      retryLink,
 		"used":       usedVRAM,
 		"lastState":  lastState,
-		"ended":      ended,
+		"ended":      Ended,
 		"join":       strings.Join,
 		"bytes":      size,
 	}
@@ -129,10 +129,11 @@ func enum(v fmt.Stringer) string {
 	return ""
 }
 
-// label returns the readable name of a value, such as "in service".
-func label(v fmt.Stringer) string { return strings.ToLower(strings.ReplaceAll(enum(v), "_", " ")) }
+// Label returns the readable name of a value, such as "in service".
+func Label(v fmt.Stringer) string { return strings.ToLower(strings.ReplaceAll(enum(v), "_", " ")) }
 
-func first(all ...string) string {
+// First returns the first text that is not empty.
+func First(all ...string) string {
 	for _, s := range all {
 		if s != "" {
 			return s
@@ -141,8 +142,8 @@ func first(all ...string) string {
 	return ""
 }
 
-// count formats a number with separated thousands.
-func count(n int) string {
+// Count formats a number with separated thousands.
+func Count(n int) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + " " + s[i:]
@@ -176,7 +177,7 @@ func conditionText(c *holdfastv1.Condition) string {
 	return "false"
 }
 
-func poolStatus(p *holdfastv1.Pool) string { return first(label(p.GetStatus()), "declared") }
+func poolStatus(p *holdfastv1.Pool) string { return First(Label(p.GetStatus()), "declared") }
 
 // usedVRAM returns the used memory of a GPU in gigabytes.
 func usedVRAM(g *holdfastv1.Gpu) float64 { return max(g.GetTotalVramGb()-g.GetAvailableVramGb(), 0) }
@@ -197,11 +198,11 @@ func perSecond(v float64) string {
 	case v < 10:
 		return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0")
 	}
-	return count(int(v + .5))
+	return Count(int(v + .5))
 }
 
-// inTime formats a short duration. 0 is "-".
-func inTime(d time.Duration) string {
+// InTime formats a short duration. 0 is "-".
+func InTime(d time.Duration) string {
 	ms := float64(d) / float64(time.Millisecond)
 	switch {
 	case d == 0:

@@ -1,4 +1,4 @@
-package ui
+package display
 
 import (
 	"cmp"
@@ -9,17 +9,17 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// machinePath returns the path of the page of a machine.
-func machinePath(id string) string { return "/ui/machines/" + url.PathEscape(id) }
+// MachinePath returns the path of the page of a machine.
+func MachinePath(id string) string { return "/ui/machines/" + url.PathEscape(id) }
 
-// runPath returns the path of the page of a run.
-func runPath(id string) string { return "/ui/runs/" + url.PathEscape(id) }
+// RunPath returns the path of the page of a run.
+func RunPath(id string) string { return "/ui/runs/" + url.PathEscape(id) }
 
-// planPath returns the path of the page of a plan.
-func planPath(id string) string { return (&url.URL{Path: "/ui/plans/" + id}).EscapedPath() }
+// PlanPath returns the path of the page of a plan.
+func PlanPath(id string) string { return (&url.URL{Path: "/ui/plans/" + id}).EscapedPath() }
 
-// link returns a URL with a query. Empty values are omitted.
-func link(path string, pairs ...string) string {
+// Link returns a URL with a query. Empty values are omitted.
+func Link(path string, pairs ...string) string {
 	q := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
@@ -39,17 +39,17 @@ func retryLink(r *holdfastv1.Run) string {
 		lines = append(lines, k+"="+v)
 	}
 	slices.Sort(lines)
-	return link(machinePath(r.GetMachineId())+"/run", "plan", r.GetPlanId(), "params", strings.Join(lines, "\n"))
+	return Link(MachinePath(r.GetMachineId())+"/run", "plan", r.GetPlanId(), "params", strings.Join(lines, "\n"))
 }
 
-// equals returns a filter that compares a field with a value. An empty value matches an
+// Equals returns a filter that compares a field with a value. An empty value matches an
 // unset field.
-func equals(field, value string) string {
+func Equals(field, value string) string {
 	return field + ` = "` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `*`, `\*`).Replace(value) + `"`
 }
 
-// natural compares names with numbers at the end: r2 comes before r10, and an empty name last.
-func natural(a, b string) int {
+// Natural compares names with numbers at the end: r2 comes before r10, and an empty name last.
+func Natural(a, b string) int {
 	if (a == "") != (b == "") {
 		return cmp.Compare(len(b), len(a))
 	}

@@ -1,4 +1,4 @@
-package ui
+package display
 
 import (
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -6,8 +6,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// stepRow is a step with its position on the run's timeline, in thousandths.
-type stepRow struct {
+// StepRow is a step with its position on the run's timeline, in thousandths.
+type StepRow struct {
 	*holdfastv1.StepStatus
 	Current bool
 	Bars    []timeBar
@@ -19,8 +19,8 @@ type timeBar struct {
 	X, Width     int
 }
 
-// timeline places the attempts of each step on the timeline of the run.
-func timeline(run *holdfastv1.Run, now *timestamppb.Timestamp) []stepRow {
+// Timeline places the attempts of each step on the timeline of the run.
+func Timeline(run *holdfastv1.Run, now *timestamppb.Timestamp) []StepRow {
 	begin, end := run.GetStartedAt(), run.GetFinishedAt()
 	if end == nil {
 		end = now
@@ -29,9 +29,9 @@ func timeline(run *holdfastv1.Run, now *timestamppb.Timestamp) []stepRow {
 	at := func(t *timestamppb.Timestamp) int {
 		return int(min(max(t.AsTime().Sub(begin.AsTime())*1000/whole, 0), 1000))
 	}
-	var all []stepRow
+	var all []StepRow
 	for _, s := range run.GetSteps() {
-		row := stepRow{StepStatus: s, Current: !ended(run) && s.GetName() == run.GetCurrentStep()}
+		row := StepRow{StepStatus: s, Current: !Ended(run) && s.GetName() == run.GetCurrentStep()}
 		for _, a := range s.GetAttempts() {
 			if begin == nil || a.GetStartedAt() == nil {
 				continue

@@ -1,4 +1,4 @@
-package ui
+package display
 
 import (
 	"fmt"
@@ -18,8 +18,8 @@ type Histories interface {
 	Taken() uint64
 }
 
-// lastHour is the cluster's load in the last hour, as charts and as a table.
-type lastHour struct {
+// LastHour is the cluster's load in the last hour, as charts and as a table.
+type LastHour struct {
 	Curves []curve
 	Rows   []hourRow // one per period, newest first
 }
@@ -72,8 +72,8 @@ type point struct {
 	n, rated                       float64
 }
 
-// hourOf returns the charts for samples, or nil if there are none.
-func hourOf(samples []history.Sample, now time.Time) *lastHour {
+// HourOf returns the charts for samples, or nil if there are none.
+func HourOf(samples []history.Sample, now time.Time) *LastHour {
 	if len(samples) == 0 {
 		return nil
 	}
@@ -84,7 +84,7 @@ func hourOf(samples []history.Sample, now time.Time) *lastHour {
 			points[i].add(s)
 		}
 	}
-	h := &lastHour{Rows: rowsOf(samples, now)}
+	h := &LastHour{Rows: rowsOf(samples, now)}
 	marks := changes(points)
 	last := samples[len(samples)-1]
 	draw := func(id, title, now string, word func(float64) string, lines ...drawnLine) {
@@ -97,11 +97,11 @@ func hourOf(samples []history.Sample, now time.Time) *lastHour {
 		}})
 	draw("commands", "Commands/s", perSecond(last.Commands), perSecond,
 		drawnLine{"p-half", "commands", func(p point) (float64, bool) { return p.commands / max(p.rated, 1), p.known }})
-	draw("commits", "Commit latency p50 / p99", inTime(last.Half)+" / "+inTime(last.Most), func(v float64) string {
+	draw("commits", "Commit latency p50 / p99", InTime(last.Half)+" / "+InTime(last.Most), func(v float64) string {
 		if v == 0 {
 			return "0"
 		}
-		return inTime(time.Duration(v))
+		return InTime(time.Duration(v))
 	},
 		drawnLine{"p-most", "p99", func(p point) (float64, bool) { return p.p99, p.p99 > 0 }},
 		drawnLine{"p-half", "p50", func(p point) (float64, bool) { return p.p50, p.p50 > 0 }})
@@ -229,14 +229,14 @@ func rowsOf(samples []history.Sample, now time.Time) []hourRow {
 		begin, end := int(now.Sub(from)/time.Minute), int((now.Sub(from)-hourPart)/time.Minute)
 		r := hourRow{
 			From:    fmt.Sprintf("%d to %d min ago", begin, end),
-			Leaders: first(strings.Join(leaders, ", then "), "none"),
+			Leaders: First(strings.Join(leaders, ", then "), "none"),
 		}
 		if p.n > 0 {
 			r.Heartbeats = perSecond(p.heartbeats / p.n)
 		}
 		if p.known {
 			r.Commands = perSecond(p.commands / p.rated)
-			r.P50, r.P99 = inTime(time.Duration(p.p50)), inTime(time.Duration(p.p99))
+			r.P50, r.P99 = InTime(time.Duration(p.p50)), InTime(time.Duration(p.p99))
 		}
 		all = append(all, r)
 	}

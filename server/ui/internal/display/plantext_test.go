@@ -1,4 +1,4 @@
-package ui
+package display
 
 import (
 	"strings"
@@ -20,7 +20,7 @@ func TestDiffTexts(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := text.Draw(t, "a"), text.Draw(t, "b")
-		lines, err := diffTexts(a, b)
+		lines, err := DiffTexts(a, b)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestDiffTexts(t *testing.T) {
 			t.Fatalf("%q is different from itself", a)
 		}
 	})
-	if _, err := diffTexts(strings.Repeat("x\n", mostLines+1), "y"); err == nil {
+	if _, err := DiffTexts(strings.Repeat("x\n", mostLines+1), "y"); err == nil {
 		t.Error("texts of any length are compared")
 	}
 }
@@ -58,7 +58,7 @@ func TestPlanText(t *testing.T) {
 	for _, p := range fsm.DefaultPlans() {
 		p = proto.CloneOf(p)
 		p.BuiltIn, p.Referenced, p.Brake = true, true, &holdfastv1.PlanBrake{Failure: "x"}
-		got, err := readPlan(planText(p))
+		got, err := ReadPlan(PlanText(p))
 		p.BuiltIn, p.Referenced, p.Brake = false, false, nil
 		if err != nil || !proto.Equal(got, p) {
 			t.Errorf("%s became %v (%v)", p.GetPlanId(), got, err)
@@ -73,7 +73,7 @@ func FuzzReadPlan(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		p, err := readPlan(s)
+		p, err := ReadPlan(s)
 		if (p == nil) == (err == nil) {
 			t.Errorf("%q: %v, %v", s, p, err)
 		}

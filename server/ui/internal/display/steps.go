@@ -1,4 +1,4 @@
-package ui
+package display
 
 import (
 	"fmt"
@@ -11,21 +11,21 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// planStep is a step, formatted.
-type planStep struct {
+// PlanStep is a step, formatted.
+type PlanStep struct {
 	Number                       int
 	Name, Kind, Timeout, Retries string
 	Effect                       string // the effect on the machine
 	Destroys                     bool   // it destroys data
 	Interrupts                   bool   // it interrupts workloads
-	Params                       []fact
+	Params                       []Fact
 }
 
-// planSteps formats the steps of a plan.
-func planSteps(p *holdfastv1.Plan) []planStep {
-	var all []planStep
+// PlanSteps formats the steps of a plan.
+func PlanSteps(p *holdfastv1.Plan) []PlanStep {
+	var all []PlanStep
 	for i, s := range p.GetSteps() {
-		row := planStep{Number: i + 1, Name: s.GetName(), Timeout: "default", Retries: "default"}
+		row := PlanStep{Number: i + 1, Name: s.GetName(), Timeout: "default", Retries: "default"}
 		if s.GetTimeoutSeconds() > 0 {
 			row.Timeout = duration(time.Duration(s.GetTimeoutSeconds()) * time.Second)
 		}
@@ -79,7 +79,7 @@ func effect(s *holdfastv1.Step) (text string, interrupts, destroys bool) {
 }
 
 // stepKind returns the name of a step's kind and its parameters.
-func stepKind(s *holdfastv1.Step) (kind string, params []fact) {
+func stepKind(s *holdfastv1.Step) (kind string, params []Fact) {
 	m := s.ProtoReflect()
 	fd := m.WhichOneof(m.Descriptor().Oneofs().ByName("kind"))
 	if fd == nil {
@@ -89,7 +89,7 @@ func stepKind(s *holdfastv1.Step) (kind string, params []fact) {
 	fields := payload.Descriptor().Fields()
 	for i := range fields.Len() {
 		if f := fields.Get(i); payload.Has(f) {
-			params = append(params, fact{Name: string(f.Name()), Value: value(f, payload.Get(f))})
+			params = append(params, Fact{Name: string(f.Name()), Value: value(f, payload.Get(f))})
 		}
 	}
 	return string(fd.Name()), params

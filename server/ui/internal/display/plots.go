@@ -1,4 +1,4 @@
-package ui
+package display
 
 import (
 	"cmp"
@@ -9,8 +9,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// plots are charts of the durations and failures of recent runs.
-type plots struct {
+// Plots are charts of the durations and failures of recent runs.
+type Plots struct {
 	Runs                     int
 	Took, Failed             []plotRow
 	TookHeight, FailedHeight int
@@ -28,11 +28,11 @@ const (
 	plotBars  = 340
 	plotLine  = 24
 	plotMost  = 10 // rows
-	plotRuns  = 300
+	PlotRuns  = 300
 )
 
-// plot draws the durations of steps and the causes of failed attempts.
-func plot(runs []*holdfastv1.Run) *plots {
+// Plot draws the durations of steps and the causes of failed attempts.
+func Plot(runs []*holdfastv1.Run) *Plots {
 	took, failed := map[string][]time.Duration{}, map[string]int{}
 	for _, r := range runs {
 		for _, s := range r.GetSteps() {
@@ -47,13 +47,13 @@ func plot(runs []*holdfastv1.Run) *plots {
 			}
 		}
 	}
-	p := &plots{Runs: len(runs)}
+	p := &Plots{Runs: len(runs)}
 	p.drawTook(took)
 	p.drawFailed(failed)
 	return p
 }
 
-func (p *plots) drawTook(took map[string][]time.Duration) {
+func (p *Plots) drawTook(took map[string][]time.Duration) {
 	type row struct {
 		name         string
 		half, nearly time.Duration
@@ -80,7 +80,7 @@ func (p *plots) drawTook(took map[string][]time.Duration) {
 	p.TookHeight = len(p.Took)*plotLine + 4
 }
 
-func (p *plots) drawFailed(failed map[string]int) {
+func (p *Plots) drawFailed(failed map[string]int) {
 	names, most := make([]string, 0, len(failed)), 1
 	for name, n := range failed {
 		names, most = append(names, name), max(most, n)
@@ -91,7 +91,7 @@ func (p *plots) drawFailed(failed map[string]int) {
 	for i, name := range names[:min(len(names), plotMost)] {
 		b := newPlotRow(i, name)
 		b.Width = failed[name]*plotBars/most + 1
-		b.After, b.Label = b.X+b.Width+6, count(failed[name])
+		b.After, b.Label = b.X+b.Width+6, Count(failed[name])
 		b.Title = fmt.Sprintf("%s: %d attempts", name, failed[name])
 		p.Failed = append(p.Failed, b)
 	}

@@ -1,4 +1,4 @@
-package ui
+package display
 
 import (
 	"fmt"
@@ -12,28 +12,28 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// fact is a named value of a machine or a step: a text or a time.
-type fact struct {
+// Fact is a named value of a machine or a step: a text or a time.
+type Fact struct {
 	Name, Value string
 	At          *timestamppb.Timestamp
 }
 
-// facts returns the known facts of a machine, in the order of `machine get`: those declared
+// Facts returns the known facts of a machine, in the order of `machine get`: those declared
 // by operators, then those reported by its agent and installer.
-func facts(m *holdfastv1.Machine) []fact {
-	var all []fact
+func Facts(m *holdfastv1.Machine) []Fact {
+	var all []Fact
 	row := func(name, value string) {
 		if value != "" {
-			all = append(all, fact{Name: name, Value: value})
+			all = append(all, Fact{Name: name, Value: value})
 		}
 	}
 	when := func(name string, at *timestamppb.Timestamp) {
 		if at != nil {
-			all = append(all, fact{Name: name, At: at})
+			all = append(all, Fact{Name: name, At: at})
 		}
 	}
 	s, n, a := m.GetSpec(), m.GetNode(), m.GetAgent()
-	row("provider", first(s.GetProvider(), m.GetLabels()["provider"]))
+	row("provider", First(s.GetProvider(), m.GetLabels()["provider"]))
 	row("pool", s.GetPool())
 	row("location", s.GetLocation())
 	row("rack", s.GetRack())
@@ -49,8 +49,8 @@ func facts(m *holdfastv1.Machine) []fact {
 	for _, k := range slices.Sorted(maps.Keys(m.GetLabels())) {
 		row("label "+k, m.GetLabels()[k])
 	}
-	row("hostname", first(a.GetHostname(), n.GetHostname()))
-	row("address", first(a.GetPrivateIp(), n.GetIpAddress()))
+	row("hostname", First(a.GetHostname(), n.GetHostname()))
+	row("address", First(a.GetPrivateIp(), n.GetIpAddress()))
 	row("mac address", a.GetMacAddress())
 	row("vendor", n.GetVendor())
 	row("model", n.GetModel())
