@@ -7,6 +7,7 @@
 //   - notes stores facts about devices, and install sessions
 //   - nodelog logs the changes of nodes, agents and pools
 //   - webhook posts events
+//   - bootstrap creates the first token of a cluster
 //
 // A task begins with a term and ends with it. It has no durable state of its own: everything is
 // rebuilt from a View when a term begins. A task must not decide how a command changes the state

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/filter"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -70,7 +71,7 @@ func (s *accessService) CreateToken(
 		return nil, err
 	}
 	return retryAborted(func() (*holdfastv1.CreateTokenResponse, error) {
-		secret, hash := auth.NewSecret()
+		secret, hash := secrets.NewToken()
 		tok.TokenId = "tok-" + randomHex(6)
 		if ttl := tokenTTL(r); ttl > 0 {
 			tok.ExpiresAt = timestamppb.New(time.Now().Add(ttl).Truncate(time.Second))

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -43,7 +44,7 @@ func (s *agentService) CreateAgentMachine(
 		if generate {
 			id = randomHex(4)
 		}
-		secret, hash := auth.NewSecret()
+		secret, hash := secrets.NewToken()
 		tok := &holdfastv1.Token{TokenId: "tok-" + randomHex(6), Name: "agent-" + id}
 		if ttl := r.GetTtlSeconds(); ttl > 0 {
 			tok.ExpiresAt = timestamppb.New(time.Now().Add(time.Duration(ttl) * time.Second).Truncate(time.Second))

@@ -1,13 +1,8 @@
 package server
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"io"
 	"net"
-	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -190,54 +185,12 @@ func TestRevokedWhileSending(t *testing.T) {
 	wantError(t, <-took, codes.Unauthenticated, auth.ReasonTokenRevoked)
 }
 
-// TestBootstrapToken checks that the token is created once, printed once, and an admin's.
-func TestBootstrapToken(t *testing.T) {
-	p := secure(t, auth.Config{})
-	var out bytes.Buffer
-	lost := errors.New("the leader is gone") // an outcome that nobody knows
-	var tries int
-	p.before = func(*internalv1.Command) error {
-		if tries++; tries == 1 {
-			return lost
-		}
-		return nil
-	}
-	for range 3 { // of three leaders
-		if err := auth.NewBootstrap(p, &out).Run(testCtx(t), cluster.Term{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	first, rest, _ := strings.Cut(out.String(), "\n")
-	secret, ok := strings.CutPrefix(first, "bootstrap token: ")
-	if !ok || len(secret) != 86 || strings.Contains(rest, secret) || strings.Contains(rest, "bootstrap token") ||
-		strings.Count(rest, "\n") != 1 {
-		t.Fatalf("got %q", out.String())
-	}
-	c := p.connect(t, kind{})
-	c.token = secret
-	id, err := holdfastv1.NewAccessServiceClient(c.conn).WhoAmI(c.ctx(t), &holdfastv1.WhoAmIRequest{})
-	if err != nil || id.GetRole() != holdfastv1.Role_ADMIN || id.GetPrincipal() != "token:bootstrap" {
-		t.Errorf("got %v, %v", id, err)
-	}
-	// The same token over HTTP.
-	req := must[*http.Request](t)(http.NewRequestWithContext(testCtx(t), "GET", "https://"+p.http+"/metrics", nil))
-	req.Header.Set("Authorization", "Bearer "+secret)
-	resp, err := c.web.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if b, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != 200 || bytes.Contains(b, []byte(secret)) {
-		t.Errorf("got %d, %v", resp.StatusCode, err)
-	}
-}
-
 // BenchmarkAuthenticated compares calls with a token to anonymous calls, over a
 // connection without TLS.
 func BenchmarkAuthenticated(b *testing.B) {
 	n := newNode()
 	n.machine(b, "m-1")
-	secret, hash := auth.NewSecret()
+	secret, hash := secrets.NewToken()
 	n.do(b, &internalv1.CreateToken{Token: &internalv1.StoredToken{Sha256: hash,
 		Token: &holdfastv1.Token{TokenId: "t1", Name: "bench", Role: holdfastv1.Role_OPERATOR}}})
 	closed, _, err := auth.ForNode(auth.Config{PeerID: "p1", RatePerSecond: -1}, &secured{fakeNode: n}, n.peer)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -243,7 +244,7 @@ func (s *installService) BootMachine(
 		case answer.GetAction() == holdfastv1.BootMachineResponse_WAIT && answer.GetRunId() == "":
 			return s.startApproved(ctx, v, answer)
 		case answer.GetAction() == holdfastv1.BootMachineResponse_INSTALL:
-			secret, hash := auth.NewSecret()
+			secret, hash := secrets.NewToken()
 			answer.Token = secret
 			c.Op = &internalv1.Command_BootInstall{BootInstall: &internalv1.BootInstall{
 				MachineId: answer.GetMachineId(), Sha256: hash, IpAddress: r.GetIpAddress(),

@@ -29,6 +29,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -238,7 +239,7 @@ func (p *secured) issue(t *testing.T, tok *holdfastv1.Token) string {
 	t.Helper()
 	tok = proto.CloneOf(tok)
 	tok.TokenId = "tok-" + tok.GetName()
-	secret, hash := auth.NewSecret()
+	secret, hash := secrets.NewToken()
 	dead := tok.GetExpiresAt()
 	revoke := tok.GetRevokedAt() != nil
 	tok.ExpiresAt, tok.RevokedAt = nil, nil

@@ -1,9 +1,10 @@
-package auth
+// Package bootstrap is the leader task that creates the first token of a cluster, for an admin, and
+// prints it once. The token must not reach a log.
+package bootstrap
 
 import (
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -14,49 +15,38 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// secretBytes is the length of a token before base64url encoding (docs/clients.md, 000).
-const secretBytes = 64
-
-// NewSecret returns a new token value and its hash. Only the hash is stored.
-func NewSecret() (secret string, hash []byte) {
-	b := make([]byte, secretBytes)
-	_, _ = rand.Read(b) // never fails: see crypto/rand
-	secret = base64.RawURLEncoding.EncodeToString(b)
-	return secret, sum(secret)
-}
-
-// Proposer commits commands and serves reads (*cluster.Node).
-type Proposer interface {
+// Node commits commands and serves reads (*cluster.Node).
+type Node interface {
 	Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error)
 	View(ctx context.Context) (*fsm.View, error)
 }
 
-// Bootstrap is the leader task that creates the first token of a cluster, for an admin,
-// and prints it once. It runs only if authentication is on.
-type Bootstrap struct {
-	node Proposer
+// Task creates the first token. It runs only if authentication is on.
+type Task struct {
+	node Node
 	out  io.Writer
 }
 
-// NewBootstrap returns the task. It prints the token to out, which must not be a log.
-func NewBootstrap(node Proposer, out io.Writer) *Bootstrap { return &Bootstrap{node: node, out: out} }
+// New returns the task. It prints the token to out, which must not be a log.
+func New(node Node, out io.Writer) *Task { return &Task{node: node, out: out} }
 
-var _ cluster.LeaderTask = (*Bootstrap)(nil)
+var _ cluster.LeaderTask = (*Task)(nil)
 
-// bootstrapTTL is how long the first token is valid. If it expires unused, an admin can
+// ttl is how long the first token is valid. If it expires unused, an admin can
 // still use a client certificate.
-const bootstrapTTL = 7 * 24 * time.Hour
+const ttl = 7 * 24 * time.Hour
 
-// bootstrapPause is the time between two attempts.
-const bootstrapPause = time.Second
+// pause is the time between two attempts.
+const pause = time.Second
 
 // Run implements cluster.LeaderTask.
-func (b *Bootstrap) Run(ctx context.Context, _ cluster.Term) error {
-	secret, hash := NewSecret() // shared by all attempts: one with an unknown outcome may still commit
+func (b *Task) Run(ctx context.Context, _ cluster.Term) error {
+	secret, hash := secrets.NewToken() // shared by all attempts: one with an unknown outcome may still commit
 	for {
 		done, err := b.try(ctx, secret, hash)
 		if done {
@@ -65,7 +55,7 @@ func (b *Bootstrap) Run(ctx context.Context, _ cluster.Term) error {
 		if err != nil && ctx.Err() == nil && !retryable(err) {
 			return fmt.Errorf("create the bootstrap token: %w", err)
 		}
-		t := time.NewTimer(bootstrapPause)
+		t := time.NewTimer(pause)
 		select {
 		case <-t.C:
 		case <-ctx.Done():
@@ -82,7 +72,7 @@ func retryable(err error) bool {
 }
 
 // try creates the token unless the cluster has one, and prints it after the commit.
-func (b *Bootstrap) try(ctx context.Context, secret string, hash []byte) (done bool, err error) {
+func (b *Task) try(ctx context.Context, secret string, hash []byte) (done bool, err error) {
 	v, err := b.node.View(ctx)
 	if err != nil {
 		return false, err
@@ -105,7 +95,7 @@ func (b *Bootstrap) try(ctx context.Context, secret string, hash []byte) (done b
 				Bootstrap: true,
 				CreatedBy: "system",
 				Comment:   "the first token of the cluster",
-				ExpiresAt: timestamppb.New(now.AsTime().Add(bootstrapTTL).Truncate(time.Second)),
+				ExpiresAt: timestamppb.New(now.AsTime().Add(ttl).Truncate(time.Second)),
 			},
 		}}},
 	})
@@ -115,7 +105,7 @@ func (b *Bootstrap) try(ctx context.Context, secret string, hash []byte) (done b
 	return true, b.show(secret)
 }
 
-func (b *Bootstrap) show(secret string) error {
+func (b *Task) show(secret string) error {
 	_, err := fmt.Fprintf(b.out, "bootstrap token: %s\nThis is shown once and expires in 7 days. "+
 		"Set HOLDFAST_TOKEN to it, create tokens for users with `holdfast token create`, "+
 		"then revoke it with `holdfast token revoke`.\n", secret)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -155,8 +156,8 @@ func TestSecondLook(t *testing.T) {
 // TestSecrets checks the format of tokens: 64 random bytes in base64url (docs/clients.md,
 // 000).
 func TestSecrets(t *testing.T) {
-	a, hash := NewSecret()
-	b, _ := NewSecret()
+	a, hash := secrets.NewToken()
+	b, _ := secrets.NewToken()
 	if len(a) != 86 || a == b || !bytes.Equal(hash, sum(a)) || isJWT(a) {
 		t.Errorf("got %d characters", len(a))
 	}

@@ -1,3 +1,15 @@
+// Package auth is the gate of a peer: it authenticates callers, authorizes their calls,
+// and limits their rates (docs/security.md).
+//
+// It owns the credentials: client certificates, tokens, OIDC access tokens, and
+// identities that peers forward. It also owns the access rules of all methods and HTTP
+// routes, the rate limits, and the refusals that are not yet in the audit trail. A call
+// is authenticated on the peer where it arrives, and authorized on the peer that serves
+// it.
+//
+// It must not know resources. The FSM checks conditions that must hold at the time of a
+// change: the token is valid, and the machine is in the caller's pools. The package
+// stores no secret, and none of its errors and log lines contains one.
 package auth
 
 import (
@@ -144,4 +156,27 @@ func Open() *Gate {
 		panic(err) // impossible: no issuer is configured
 	}
 	return g
+}
+
+// metrics counts the refusals of the gate. No label contains a value sent by a caller.
+type metrics struct {
+	refused *prometheus.CounterVec
+	merged  prometheus.Counter
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	m := &metrics{
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "holdfast_auth_refused_total",
+			Help: "Calls refused by this peer, by reason: credentials, roles, and limits.",
+		}, []string{"reason"}),
+		merged: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "holdfast_auth_denials_merged_total",
+			Help: "Refused calls that the audit trail counts without details, because there were too many.",
+		}),
+	}
+	if r != nil {
+		r.MustRegister(m.refused, m.merged)
+	}
+	return m
 }

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -56,7 +57,7 @@ func (r records) TokensMark() any { return new(int) }
 
 // issue stores a token and returns its value.
 func (f *fakeRecords) issue(tok *holdfastv1.Token) string {
-	secret, hash := NewSecret()
+	secret, hash := secrets.NewToken()
 	stored := &internalv1.StoredToken{Token: tok, Sha256: hash}
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -165,7 +166,7 @@ func TestNobodyCameIn(t *testing.T) {
 }
 
 func TestResourceOf(t *testing.T) {
-	secret, _ := NewSecret()
+	secret, _ := secrets.NewToken()
 	for _, tt := range []struct {
 		req       proto.Message
 		want, rid string

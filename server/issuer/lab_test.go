@@ -98,7 +98,7 @@ func (l *lab) must(c *internalv1.Command) {
 // client creates a token and returns its id and value.
 func (l *lab) client(id string, role holdfastv1.Role_Value) (string, string) {
 	l.t.Helper()
-	secret, _ := auth.NewSecret()
+	secret, _ := secrets.NewToken()
 	sum := sha256.Sum256([]byte(secret))
 	l.must(&internalv1.Command{
 		Op: &internalv1.Command_CreateToken{CreateToken: &internalv1.CreateToken{Token: &internalv1.StoredToken{

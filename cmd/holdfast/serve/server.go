@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/executor"
+	"github.com/holdfast-metal/holdfast/executor/bootstrap"
 	"github.com/holdfast-metal/holdfast/executor/lease"
 	"github.com/holdfast-metal/holdfast/executor/monitor"
 	"github.com/holdfast-metal/holdfast/executor/runs"
@@ -266,7 +267,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	g.Go(func() error { return newPulse(peerLog, func() string { return p.line(state) }).run(gctx) })
 	others := append([]cluster.LeaderTask{hw}, vault.tasks...)
 	if !cfg.Insecure {
-		others = append(others, auth.NewBootstrap(p.node, os.Stdout))
+		others = append(others, bootstrap.New(p.node, os.Stdout))
 	}
 	g.Go(func() error {
 		// The API stays up while the node hands over its leadership: calls in the meantime are

@@ -22,6 +22,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -99,14 +100,14 @@ func open(
 		"expired":   {Role: holdfastv1.Role_OPERATOR, ExpiresAt: past},
 		"revoked":   {Role: holdfastv1.Role_OPERATOR},
 	} {
-		secret, hash := auth.NewSecret()
+		secret, hash := secrets.NewToken()
 		tok.TokenId, tok.Name = "tok-"+name, name
 		l.Do(&internalv1.CreateToken{Token: &internalv1.StoredToken{Token: tok, Sha256: hash}})
 		l.tokens[name] = secret
 	}
 	l.Do(&internalv1.RevokeToken{TokenId: "tok-revoked"})
 	l.now = begin.Add(-time.Second)
-	secret, hash := auth.NewSecret()
+	secret, hash := secrets.NewToken()
 	l.Do(&internalv1.CreateAgentMachine{
 		MachineId:    "1165a9b6",
 		Pool:         "gpu",
@@ -176,7 +177,7 @@ func (l *Lab) Do(op proto.Message) {
 // NewToken creates a token and returns its value.
 func (l *Lab) NewToken(tok *holdfastv1.Token) string {
 	l.Helper()
-	secret, hash := auth.NewSecret()
+	secret, hash := secrets.NewToken()
 	tok.TokenId = fmt.Sprintf("tok-new-%d", len(l.tokens))
 	tok.Name = tok.GetTokenId()
 	l.Do(&internalv1.CreateToken{Token: &internalv1.StoredToken{Token: tok, Sha256: hash}})

@@ -1,0 +1,88 @@
+package bootstrap
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/executor/executortest"
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+)
+
+// node is the cluster of a Lab. The outcome of its first command is unknown.
+type node struct {
+	*executortest.Lab
+	lost  error
+	tries int
+	taken bool // the command with an unknown outcome was committed
+}
+
+func (n *node) View(context.Context) (*fsm.View, error) { return n.FSM.View(), nil }
+
+func (n *node) Apply(ctx context.Context, c *internalv1.Command) (fsm.Result, error) {
+	if n.tries++; n.tries > 1 {
+		return n.Lab.Apply(ctx, c)
+	}
+	if n.taken {
+		n.Must(c)
+	}
+	return fsm.Result{}, n.lost
+}
+
+// The token is created once, printed once, and an admin's for a week, whichever leader creates it
+// and whatever became of a command with an unknown outcome.
+func TestFirstToken(t *testing.T) {
+	for _, taken := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			n := &node{Lab: executortest.New(t, fake.Config{}), lost: errors.New("leader was killed"), taken: taken}
+			var out bytes.Buffer
+			for range 3 { // of three leaders
+				if err := New(n, &out).Run(t.Context(), cluster.Term{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			first, rest, _ := strings.Cut(out.String(), "\n")
+			secret, ok := strings.CutPrefix(first, "bootstrap token: ")
+			if !ok || len(secret) != 86 || strings.Contains(rest, "bootstrap token") || strings.Contains(rest, secret) ||
+				strings.Count(rest, "\n") != 1 {
+				t.Fatalf("got %q, want the token once", out.String())
+			}
+			hash := sha256.Sum256([]byte(secret))
+			stored, ok := n.FSM.View().TokenByHash(hash[:])
+			if !ok {
+				t.Fatal("the printed token is not in the state")
+			}
+			if stored.GetRole() != holdfastv1.Role_ADMIN || !stored.GetBootstrap() {
+				t.Errorf("got %v, want an admin's bootstrap token", stored)
+			}
+			if got := stored.GetExpiresAt().AsTime().Sub(stored.GetCreatedAt().AsTime()).Round(time.Minute); got != ttl {
+				t.Errorf("the token is valid for %s, want %s", got, ttl)
+			}
+			all := 0
+			for range n.FSM.View().Tokens("") {
+				all++
+			}
+			if all != 1 {
+				t.Errorf("got %d tokens, want 1", all)
+			}
+		})
+	}
+}
+
+// A command that the state refuses is an error, which ends the term.
+func TestRefusedToken(t *testing.T) {
+	n := &node{Lab: executortest.New(t, fake.Config{}), lost: &fsm.Error{Code: fsm.FailedPrecondition, Reason: "X"}}
+	var out bytes.Buffer
+	if err := New(n, &out).Run(t.Context(), cluster.Term{}); !errors.Is(err, n.lost) || out.Len() > 0 {
+		t.Errorf("got %v and %q, want %v and nothing", err, out.String(), n.lost)
+	}
+}
