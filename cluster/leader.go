@@ -301,6 +301,9 @@ func (ts *terms) runTerm(ctx context.Context, term uint64, tasks []LeaderTask) e
 
 	// Tasks of an old leader that has not noticed yet must end before ours begin.
 	ts.standDownOthers(ctx, term)
+	if err := ctx.Err(); err != nil {
+		return err // it has not waited for them, so that no task of this term may begin
+	}
 	t := Term{Epoch: term, confirm: func(ctx context.Context) error {
 		// A task that ignores its context must not hold up the next leader.
 		ctx, cancel := context.WithTimeout(ctx, taskConfirmTimeout)
