@@ -3,6 +3,7 @@ package auth
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -74,7 +75,7 @@ func goodName(name string) bool {
 
 func clip(s string) string {
 	if len(s) > maxName {
-		return s[:maxName] + "…"
+		return strings.ToValidUTF8(s[:maxName], "") + "…" // the cut may be in a character
 	}
 	return s
 }

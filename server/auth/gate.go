@@ -111,7 +111,7 @@ func New(cfg Config, deps Deps) (*Gate, error) {
 		g.rules["/"+name] = methodRule{Rule: r, name: name, read: readOnly(name)}
 	}
 	var err error
-	g.oidc, err = newIssuers(cfg.Issuers)
+	g.oidc, err = newIssuers(cfg.Issuers, cfg.Logger)
 	return g, err
 }
 

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -79,7 +81,7 @@ func loopback(host string) bool {
 // issuers contains the configured issuers by URL.
 type issuers struct{ by map[string]*issuer }
 
-func newIssuers(cfgs []Issuer) (*issuers, error) {
+func newIssuers(cfgs []Issuer, log *slog.Logger) (*issuers, error) {
 	s := &issuers{by: map[string]*issuer{}}
 	for _, cfg := range cfgs {
 		if err := cfg.check(); err != nil {
@@ -88,7 +90,7 @@ func newIssuers(cfgs []Issuer) (*issuers, error) {
 		if s.by[cfg.URL] != nil {
 			return nil, fmt.Errorf("read oidc_issuers: issuer %q is listed twice", cfg.URL)
 		}
-		s.by[cfg.URL] = newIssuer(cfg)
+		s.by[cfg.URL] = newIssuer(cfg, log)
 	}
 	return s, nil
 }
@@ -99,6 +101,8 @@ type issuer struct {
 	cfg    Issuer
 	host   string
 	client *http.Client
+	log    *slog.Logger
+	logged atomic.Pointer[string] // the failure that was logged last; nil once it is over
 
 	mu       sync.Mutex
 	verifier *oidc.IDTokenVerifier
@@ -107,21 +111,40 @@ type issuer struct {
 	running  chan struct{} // closed when the current fetch has ended; nil if there is none
 }
 
-func newIssuer(cfg Issuer) *issuer {
+func newIssuer(cfg Issuer, log *slog.Logger) *issuer {
 	u, _ := url.Parse(cfg.URL) // checked
-	return &issuer{cfg: cfg, host: u.Host, client: &http.Client{
+	i := &issuer{cfg: cfg, host: u.Host, log: log}
+	i.client = &http.Client{
 		Timeout: issuerTimeout,
 		// Do not follow redirects: they could lead to any address.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport:     &slowTransport{next: http.DefaultTransport, pace: rate.NewLimiter(rate.Every(issuerPause), 4)},
-	}}
+		Transport: &slowTransport{next: http.DefaultTransport, pace: rate.NewLimiter(rate.Every(issuerPause), 4),
+			failed: i.note},
+	}
+	return i
+}
+
+// note logs a failure of the issuer once, until its cause changes or it is over. Callers only learn
+// that the issuer cannot be reached, because its address and network are not theirs to see.
+func (i *issuer) note(err error) {
+	if err == nil {
+		if i.logged.Load() != nil && i.logged.Swap(nil) != nil {
+			i.log.Info("identity provider works again", "issuer", i.cfg.URL)
+		}
+		return
+	}
+	text := err.Error()
+	if was := i.logged.Swap(&text); was == nil || *was != text {
+		i.log.Warn("cannot use the identity provider, its tokens are refused", "issuer", i.cfg.URL, "error", err)
+	}
 }
 
 // slowTransport limits the rate of requests to an issuer, which tokens with made-up key
 // ids would cause otherwise, and the size of its responses.
 type slowTransport struct {
-	next http.RoundTripper
-	pace *rate.Limiter
+	next   http.RoundTripper
+	pace   *rate.Limiter
+	failed func(error) // is called with the failure of each request
 }
 
 var errAskedJustNow = errors.New("request rate limit reached")
@@ -133,7 +156,11 @@ func (t *slowTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp, err := t.next.RoundTrip(r)
 	if err != nil {
+		t.failed(err)
 		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		t.failed(fmt.Errorf("get %s: it answered %s", r.URL.Redacted(), resp.Status))
 	}
 	resp.Body = struct {
 		io.Reader
@@ -175,8 +202,11 @@ func (i *issuer) fetch(done chan struct{}) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.running, i.tried, i.failed = nil, time.Now(), err
-	if err == nil {
+	switch {
+	case err == nil:
 		i.verifier = p.Verifier(&oidc.Config{ClientID: i.cfg.Audience, SupportedSigningAlgs: asymmetric()})
+	case i.logged.Load() == nil && !errors.Is(err, errAskedJustNow): // the transport logs its own failures
+		i.note(err)
 	}
 }
 
@@ -210,6 +240,7 @@ func (i *issuer) verify(ctx context.Context, token string) (*holdfastv1.Identity
 			"invalid access token of %s: want a signature of the issuer, an expiry, and the audience %q",
 			i.cfg.URL, i.cfg.Audience)
 	}
+	i.note(nil)
 	var claims map[string]any
 	if err := t.Claims(&claims); err != nil {
 		return nil, unauthenticated(ReasonTokenInvalid, "cannot parse the claims of the access token of %s", i.cfg.URL)

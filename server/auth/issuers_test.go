@@ -1,8 +1,11 @@
 package auth
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -213,13 +216,13 @@ func TestIssuerConfig(t *testing.T) {
 		{Issuer{URL: "https://sso.example"}, "set audience"},
 		{Issuer{URL: "https://sso.example", Audience: "x", Roles: map[string]string{"a": "root"}}, "want viewer"},
 	} {
-		_, err := newIssuers([]Issuer{tt.cfg})
+		_, err := newIssuers([]Issuer{tt.cfg}, slog.New(slog.DiscardHandler))
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%+v: got %v, want %q", tt.cfg, err, tt.want)
 		}
 	}
 	twice := Issuer{URL: "https://sso.example", Audience: "x"}
-	if _, err := newIssuers([]Issuer{twice, twice}); err == nil {
+	if _, err := newIssuers([]Issuer{twice, twice}, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("the same issuer twice")
 	}
 }
@@ -253,7 +256,7 @@ func FuzzDiscovery(f *testing.F) {
 		if err := cfg.check(); err != nil {
 			t.Fatal(err)
 		}
-		i := newIssuer(cfg)
+		i := newIssuer(cfg, slog.New(slog.DiscardHandler))
 		i.client.Timeout = time.Second
 		for _, token := range []string{good, forged} {
 			id, err := i.verify(context.Background(), token)
@@ -262,4 +265,25 @@ func FuzzDiscovery(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The cause of an unreachable identity provider is logged once, and so is its end.
+func TestIssuerFailuresAreLogged(t *testing.T) {
+	var out bytes.Buffer
+	i := newIssuer(Issuer{URL: "https://id.example"}, slog.New(slog.NewTextHandler(&out, nil)))
+	refused, proxy := errors.New("dial tcp: connection refused"), errors.New("it answered 502 Bad Gateway")
+	for _, err := range []error{nil, refused, refused, proxy, proxy, nil, nil, refused} {
+		i.note(err)
+	}
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		for _, word := range []string{"connection refused", "502", "works again"} {
+			if strings.Contains(line, word) {
+				got = append(got, word)
+			}
+		}
+	}
+	if diff := cmp.Diff([]string{"connection refused", "502", "works again", "connection refused"}, got); diff != "" {
+		t.Errorf("logged (-want +got):\n%s\n%s", diff, out.String())
+	}
 }
