@@ -54,10 +54,12 @@ func scan(source string) map[string]string {
 			if strings.HasSuffix(code, "{") {
 				path = append(path, scope{m[1], name})
 			}
-		case code == "}":
+		case code == "}", code == "};":
 			path = path[:len(path)-1]
+		case strings.HasSuffix(code, "{"): // an extension, or an option of several lines
+			path = append(path, scope{"option", here.name})
 		default:
-			if m := value.FindStringSubmatch(code); m != nil && here.kind != "package" {
+			if m := value.FindStringSubmatch(code); m != nil && here.kind != "package" && here.kind != "option" {
 				name := here.name + "." + m[1]
 				if here.kind == "enum" {
 					name = here.name[:strings.LastIndex(here.name, ".")] + "." + m[1] // values lie beside their enum

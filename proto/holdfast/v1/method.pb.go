@@ -221,11 +221,11 @@ func (x *MethodAccess) GetOwn() MethodAccess_Own {
 // MethodRetry says how often a client may send a request.
 type MethodRetry struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Rule          MethodRetry_Rule       `protobuf:"varint,1,opt,name=rule,proto3,enum=holdfast.v1.MethodRetry_Rule" json:"rule,omitempty"`
-	Needs         string                 `protobuf:"bytes,2,opt,name=needs,proto3" json:"needs,omitempty"`   // the field, as a path, that identifies a repetition; without a value the rule is ONCE
-	Reads         bool                   `protobuf:"varint,3,opt,name=reads,proto3" json:"reads,omitempty"`  // it changes nothing, although only the leader can answer
-	Slow          bool                   `protobuf:"varint,4,opt,name=slow,proto3" json:"slow,omitempty"`    // a healthy peer may need longer than a client waits before it asks another one
-	Remedy        string                 `protobuf:"bytes,5,opt,name=remedy,proto3" json:"remedy,omitempty"` // what to do if the outcome is unknown
+	Rule          MethodRetry_Rule       `protobuf:"varint,1,opt,name=rule,proto3,enum=holdfast.v1.MethodRetry_Rule" json:"rule,omitempty"` // the number of times
+	Needs         string                 `protobuf:"bytes,2,opt,name=needs,proto3" json:"needs,omitempty"`                                  // the field, as a path, that identifies a repetition; without a value the rule is ONCE
+	Reads         bool                   `protobuf:"varint,3,opt,name=reads,proto3" json:"reads,omitempty"`                                 // it changes nothing, although only the leader can answer
+	Slow          bool                   `protobuf:"varint,4,opt,name=slow,proto3" json:"slow,omitempty"`                                   // a healthy peer may need longer than a client waits before it asks another one
+	Remedy        string                 `protobuf:"bytes,5,opt,name=remedy,proto3" json:"remedy,omitempty"`                                // what to do if the outcome is unknown
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
