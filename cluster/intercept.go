@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// router takes calls to the peer that serves them. The interceptors use it.
+// router forwards calls to the peer that serves them. The interceptors use it.
 type router struct {
 	n *Node
 

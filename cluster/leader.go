@@ -190,7 +190,6 @@ func (ts *terms) lead(ctx context.Context, tasks []LeaderTask) {
 		term = now
 		cur = ts.startSession(ctx, term, tasks)
 		ended = cur.done
-		ts.sessions.set(cur)
 	}
 	renew := func() {
 		if ts.leadsIn(term) && !ts.reelect(term) {
@@ -265,7 +264,8 @@ func (ts *terms) reelect(term uint64) bool {
 func (ts *terms) startSession(ctx context.Context, term uint64, tasks []LeaderTask) *session {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s := &session{term: term, began: time.Now(), cancel: cancel, done: make(chan struct{})}
-	go func() { // stop waits for it
+	ts.sessions.set(s) // first, or the next leader finds no session to stop and starts its tasks beside ours
+	go func() {        // stop waits for it
 		defer close(s.done)
 		defer cancel(nil)
 		err := ts.runTerm(ctx, term, tasks)

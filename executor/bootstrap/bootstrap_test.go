@@ -38,8 +38,8 @@ func (n *node) Apply(ctx context.Context, c *internalv1.Command) (fsm.Result, er
 	return fsm.Result{}, n.lost
 }
 
-// The token is created once, printed once, and an admin's for a week, whichever leader creates it
-// and whatever became of a command with an unknown outcome.
+// The token is created once, printed once, and an admin's for a week. That holds for each leader,
+// and if the outcome of a command is unknown.
 func TestFirstToken(t *testing.T) {
 	for _, taken := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -34,9 +34,9 @@ type Lab struct {
 	dead  map[uint64]bool // by epoch
 	epoch uint64
 
-	Commit func(*internalv1.Command)            // delays a commit, if it is set
-	Refuse func(*internalv1.Command) *fsm.Error // what the FSM is made to refuse, if it is set
-	Huge   func(*internalv1.Command) bool       // what no entry of the log has room for, if it is set
+	Commit func(*internalv1.Command)            // if set, is called before each commit
+	Refuse func(*internalv1.Command) *fsm.Error // if set, returns the refusal of a command
+	Huge   func(*internalv1.Command) bool       // if set, reports whether a command is too large
 }
 
 // New returns a Lab with the built-in plans.

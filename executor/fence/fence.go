@@ -63,8 +63,8 @@ type Effect struct {
 	// Do sends the request soon after the confirmation, or not at all: see providers.InTime.
 	Do func(ctx context.Context) error
 
-	Confirmed func()                     // called once, before the first Do
-	Late      func(times int, err error) // called after a Do that sent nothing because it was too late
+	Confirmed func()                     // called once, before the first Do; required
+	Late      func(times int, err error) // called after each Do that was too late and sent nothing; required
 
 	Pause, MaxPause time.Duration // between tries
 }

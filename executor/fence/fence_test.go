@@ -98,7 +98,7 @@ func TestDo(t *testing.T) {
 	}
 }
 
-// A leader that is not confirmed does nothing, and gives up with its context.
+// Without a majority, Do does not start the effect, and returns when its context ends.
 func TestDoNothingWithoutAMajority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)

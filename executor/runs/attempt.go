@@ -313,5 +313,5 @@ func (a *attempt) Commit(ctx context.Context) error {
 	return err
 }
 
-// advance takes over the run after a commit.
+// advance stores the run that a commit has returned.
 func (a *attempt) advance(run *holdfastv1.Run) { a.runner.run, a.Attempt.Run = run, run }

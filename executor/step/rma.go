@@ -20,13 +20,13 @@ const (
 	proofLight     = "locator_light"
 )
 
-// rmaStep takes a machine out.
+// rmaStep prepares a machine for its return.
 type rmaStep struct{ *Attempt }
 
-// rma takes a machine out. It checks that the machine has no workloads, erases the disks
-// if requested, powers the machine off, and switches its locator light on for the
-// technician. It is idempotent: parts that are done are skipped, and facts that cannot be
-// read after power off are recorded before.
+// rma prepares a machine for its return. It checks that the machine has no workloads, erases the
+// disks if requested, powers the machine off, and switches its locator light on for the technician.
+// It is idempotent: parts that are done are skipped, and facts that cannot be read after power off
+// are recorded before.
 func (a rmaStep) rma(power providers.PowerController, s *holdfastv1.RmaAction) Action {
 	wipe := a.flag(s.GetWipe(), "wipe")
 	return Action{

@@ -156,7 +156,9 @@ func (t *slowTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp, err := t.next.RoundTrip(r)
 	if err != nil {
-		t.failed(err)
+		if !errors.Is(err, context.Canceled) { // by the caller, not by the issuer
+			t.failed(err)
+		}
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {

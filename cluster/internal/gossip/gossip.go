@@ -1,5 +1,5 @@
-// Package gossip owns the gossip between peers: memberlist, its keys, and the metadata that each
-// peer spreads. It finds peers and joins them. It must not decide who belongs to the cluster.
+// Package gossip owns the gossip between peers: memberlist, its keys, and the metadata of each
+// peer. It finds peers and joins them. It must not decide which peers belong to the cluster.
 package gossip
 
 import (

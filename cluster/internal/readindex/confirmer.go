@@ -1,6 +1,6 @@
 // Package readindex owns the two parts of a linearizable read that need other peers: the proof
 // that a leader's term has not been replaced, and the call for an index, which many reads share.
-// It must not know Raft: the node says which term it leads in and which peers vote.
+// It must not know Raft: the node passes in the term that it leads and the voters.
 package readindex
 
 import (

@@ -1,5 +1,5 @@
 // Package table stores encoded records in copy-on-write B-trees, with their indexes and facets,
-// and reads and writes them as a snapshot. A schema tells it the key, the index keys and the
+// and reads and writes them as a snapshot. A schema defines the key, the index keys and the
 // facets of a message. It must not know what the records mean, nor read a clock: what it
 // stores and writes depends on the rows alone.
 package table
