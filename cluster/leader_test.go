@@ -27,22 +27,28 @@ func (s slowToEnd) Run(ctx context.Context, t cluster.Term) error {
 	return nil
 }
 
-// elected makes a peer stand for election until Raft has it lead, ready or not. The peer
-// stands only once it has the leader's entries: without the last one it would lose, and the
-// cluster would have no leader for a while.
+// elected makes a peer win an election, and returns when it leads in a new term, ready or not. The
+// peer stands only once it has the leader's entries: without the last one it would lose, and the
+// cluster would have no leader for a while. It stands only as a follower: a leader that is told to
+// stand loses its term.
 func elected(t *testing.T, c *clustertest.Cluster, p *clustertest.Peer) {
 	t.Helper()
+	var before uint64
+	for _, other := range c.Peers {
+		before = max(before, other.Node.Term())
+	}
 	clustertest.Eventually(t, time.Minute, p.ID+" leads", func() error {
-		if p.Node.Role() == "leader" {
+		term, role := p.Node.Term(), p.Node.Role()
+		if role == "leader" && term > before {
 			return nil
 		}
 		id, _, ok := p.Node.Leader()
 		for _, l := range c.Peers {
-			if ok && l.ID == id && p.FSM.Applied() >= l.FSM.Applied() {
+			if role == "follower" && ok && l.ID == id && p.FSM.Applied() >= l.FSM.Applied() {
 				p.Node.CallElection()
 			}
 		}
-		return errors.New(p.Node.Role())
+		return fmt.Errorf("%s in term %d, was in %d", role, term, before)
 	})
 }
 
