@@ -44,7 +44,7 @@ type Node struct {
 	raft   *raft.Raft
 	driver *raftFSM
 	gossip *gossip.Gossip
-	book   atomic.Pointer[gossip.Gossip] // gossip, for ServerAddr, which Raft calls before gossip has started
+	book   atomic.Pointer[gossip.Gossip] // gossip, for Raft, which asks for addresses before gossip has started
 	conns  *peerconn.Conns
 
 	terms      *terms
@@ -272,10 +272,11 @@ func (n *Node) peersAt(addr string) []string {
 			ids = append(ids, rec.GetId())
 		}
 	}
-	if n.gossip == nil {
+	g := n.book.Load()
+	if g == nil {
 		return ids
 	}
-	for _, m := range n.gossip.Peers() {
+	for _, m := range g.Peers() {
 		if m.Meta.GetRaftAddr() == addr {
 			ids = append(ids, m.Meta.GetId())
 		}
