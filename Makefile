@@ -77,10 +77,11 @@ golden-data: ## Write the data directory of a release to test/golden/testdata/VE
 release-check: ## Build two releases; install, upgrade, remove and purge them on a systemd host in a container (3 minutes)
 	tools/release-check.sh
 
-# Most parallel tests wait for a cluster, a process or a BMC, so two run per processor.
+# Most parallel tests wait for a cluster, a process or a BMC, so two run per processor, and one package
+# more than there are processors. `make lint` runs go vet on all code, so this does not run it again.
 .PHONY: test
 test: ## Run the tests in their short form (needs only Go, gcc, git and make)
-	go test $(SHORT) $(TEST_FLAGS) -parallel $$((2 * $$(nproc))) -timeout $(TEST_TIMEOUT) ./...
+	go test $(SHORT) $(TEST_FLAGS) -vet=off -p $$(($$(nproc) + 1)) -parallel $$((2 * $$(nproc))) -timeout $(TEST_TIMEOUT) ./...
 
 .PHONY: test-long
 test-long: ## Run all tests, also each boundary of each step where a leader can die
