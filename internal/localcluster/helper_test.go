@@ -70,6 +70,8 @@ func actAsPeer(args []string) error {
 	if id == "n1" {
 		role = "leader"
 	}
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM) // first: the test stops a peer as soon as it is ready
 	l, err := net.Listen("tcp", *vals["http-addr"])
 	if err != nil {
 		return err
@@ -78,8 +80,6 @@ func actAsPeer(args []string) error {
 		_ = json.NewEncoder(w).Encode(map[string]any{"role": role, "leader": "n1", "applied_index": 7, "more": true})
 	})
 	go func() { _ = http.Serve(l, nil) }()
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM)
 	<-stop
 	return nil
 }
