@@ -13,6 +13,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/page"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
 // maxTokenTTL is the maximum time to live of a token that expires, in seconds: ten years.
@@ -55,10 +58,10 @@ func (s *accessService) CreateToken(
 	ctx context.Context, r *holdfastv1.CreateTokenRequest,
 ) (*holdfastv1.CreateTokenResponse, error) {
 	if ttl := r.GetTtlSeconds(); ttl < 0 || ttl > maxTokenTTL {
-		return nil, invalid("ttl_seconds", fmt.Sprintf("%d is not 0 (the default of the role) to %d", ttl, maxTokenTTL))
+		return nil, request.Invalid("ttl_seconds", fmt.Sprintf("%d is not 0 (the default of the role) to %d", ttl, maxTokenTTL))
 	}
 	if r.GetNeverExpires() && r.GetTtlSeconds() > 0 {
-		return nil, invalid("never_expires", "is set, and so is ttl_seconds: set only one of them")
+		return nil, request.Invalid("never_expires", "is set, and so is ttl_seconds: set only one of them")
 	}
 	tok := &holdfastv1.Token{
 		Name:      r.GetName(),
@@ -67,20 +70,20 @@ func (s *accessService) CreateToken(
 		MachineId: r.GetMachineId(),
 		Comment:   r.GetComment(),
 	}
-	if err := violations(fsm.ValidateToken(tok)); err != nil {
+	if err := request.Violations(fsm.ValidateToken(tok)); err != nil {
 		return nil, err
 	}
-	return retryAborted(func() (*holdfastv1.CreateTokenResponse, error) {
+	return edge.RetryAborted(func() (*holdfastv1.CreateTokenResponse, error) {
 		secret, hash := secrets.NewToken()
-		tok.TokenId = "tok-" + randomHex(6)
+		tok.TokenId = "tok-" + edge.RandomHex(6)
 		if ttl := tokenTTL(r); ttl > 0 {
 			tok.ExpiresAt = timestamppb.New(time.Now().Add(ttl).Truncate(time.Second))
 		}
-		c := s.command(ctx)
+		c := auth.Command(ctx)
 		c.Op = &internalv1.Command_CreateToken{CreateToken: &internalv1.CreateToken{
 			Token: &internalv1.StoredToken{Token: tok, Sha256: hash},
 		}}
-		made, err := apply[*holdfastv1.Token](ctx, s.node, c)
+		made, err := edge.Apply[*holdfastv1.Token](ctx, s.Node, c)
 		if err != nil {
 			return nil, err
 		}
@@ -92,22 +95,22 @@ func (s *accessService) CreateToken(
 func (s *accessService) ListTokens(
 	ctx context.Context, r *holdfastv1.ListTokensRequest,
 ) (*holdfastv1.ListTokensResponse, error) {
-	f, err := compile(tokenFilter, r.GetFilter())
+	f, err := request.Filter(tokenFilter, r.GetFilter())
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "tokens", r.GetFilter())
+	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "tokens", r.GetFilter())
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
 	now := time.Now()
-	rows := keyed(v.Tokens(p.after), (*holdfastv1.Token).GetTokenId)
+	rows := page.Keyed(v.Tokens(p.After), (*holdfastv1.Token).GetTokenId)
 	resp := &holdfastv1.ListTokensResponse{}
-	resp.Tokens, resp.NextPageToken, err = collect(ctx, p, rows, func(t *holdfastv1.Token) bool {
+	resp.Tokens, resp.NextPageToken, err = page.Collect(ctx, p, rows, func(t *holdfastv1.Token) bool {
 		return f.Match(withState(t, now))
 	})
 	return resp, err
@@ -115,15 +118,15 @@ func (s *accessService) ListTokens(
 
 // RevokeToken revokes a token.
 func (s *accessService) RevokeToken(ctx context.Context, r *holdfastv1.RevokeTokenRequest) (*holdfastv1.Token, error) {
-	if err := required("token_id", r.GetTokenId()); err != nil {
+	if err := request.Required("token_id", r.GetTokenId()); err != nil {
 		return nil, err
 	}
 	if len(r.GetTokenId()) > 64 { // perhaps the token's value: do not repeat it
-		return nil, invalid("token_id", "is too long for the id of a token: list the ids with ListTokens")
+		return nil, request.Invalid("token_id", "is too long for the id of a token: list the ids with ListTokens")
 	}
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_RevokeToken{RevokeToken: &internalv1.RevokeToken{TokenId: r.GetTokenId()}}
-	tok, err := apply[*holdfastv1.Token](ctx, s.node, c)
+	tok, err := edge.Apply[*holdfastv1.Token](ctx, s.Node, c)
 	if err != nil {
 		return nil, err
 	}

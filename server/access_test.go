@@ -12,16 +12,17 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
-func accessClient(t *testing.T, n *fakeNode) holdfastv1.AccessServiceClient {
+func accessClient(t *testing.T, n *nodetest.Node) holdfastv1.AccessServiceClient {
 	t.Helper()
 	_, c := serve(t, n, Config{})
 	return holdfastv1.NewAccessServiceClient(c.conn)
 }
 
 func TestCreateToken(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	c, ctx := accessClient(t, n), testCtx(t)
 	before := time.Now()
 	r, err := c.CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: "ci", Role: holdfastv1.Role_OPERATOR,
@@ -43,10 +44,10 @@ func TestCreateToken(t *testing.T) {
 		t.Errorf("it expires at %v, want an hour after %v", at, before)
 	}
 	sum := sha256.Sum256([]byte(r.GetSecret()))
-	if tok, ok := n.peer.View().TokenByHash(sum[:]); !ok || tok.GetTokenId() != r.GetToken().GetTokenId() {
+	if tok, ok := n.Peer.View().TokenByHash(sum[:]); !ok || tok.GetTokenId() != r.GetToken().GetTokenId() {
 		t.Errorf("its value opens %v", tok)
 	}
-	snap, err := n.peer.Snapshot()
+	snap, err := n.Peer.Snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func TestCreateToken(t *testing.T) {
 }
 
 func TestTokensExpireByDefault(t *testing.T) {
-	c, ctx := accessClient(t, newNode()), testCtx(t)
+	c, ctx := accessClient(t, nodetest.New()), testCtx(t)
 	const days = 24 * time.Hour
 	for _, tt := range []struct {
 		req  *holdfastv1.CreateTokenRequest
@@ -91,7 +92,7 @@ func TestTokensExpireByDefault(t *testing.T) {
 }
 
 func TestCreateTokenRefuses(t *testing.T) {
-	c, ctx := accessClient(t, newNode()), testCtx(t)
+	c, ctx := accessClient(t, nodetest.New()), testCtx(t)
 	for _, r := range []*holdfastv1.CreateTokenRequest{
 		{}, {Name: "ci"}, {Role: holdfastv1.Role_ADMIN}, {Name: "ci", Role: holdfastv1.Role_ADMIN, Pools: []string{"a"}},
 		{Name: "ci", Role: holdfastv1.Role_AGENT}, {Name: "ci", Role: holdfastv1.Role_POOL_AGENT}, {Name: "ci",
@@ -106,7 +107,7 @@ func TestCreateTokenRefuses(t *testing.T) {
 }
 
 func TestListAndRevokeTokens(t *testing.T) {
-	c, ctx := accessClient(t, newNode()), testCtx(t)
+	c, ctx := accessClient(t, nodetest.New()), testCtx(t)
 	var ids []string
 	for _, r := range []*holdfastv1.CreateTokenRequest{
 		{Name: "ops", Role: holdfastv1.Role_OPERATOR, Pools: []string{"a", "b"}}, {Name: "ci", Role: holdfastv1.Role_VIEWER},
@@ -155,7 +156,7 @@ func TestListAndRevokeTokens(t *testing.T) {
 }
 
 func TestWhoAmI(t *testing.T) {
-	c := accessClient(t, newNode())
+	c := accessClient(t, nodetest.New())
 	id, err := c.WhoAmI(testCtx(t), &holdfastv1.WhoAmIRequest{})
 	if err != nil || id.GetPrincipal() != "anonymous" || id.GetRole() != holdfastv1.Role_ADMIN ||
 		id.GetMethod() != "insecure" {

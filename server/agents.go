@@ -14,6 +14,10 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/page"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
+	"github.com/holdfast-metal/holdfast/server/internal/scope"
 )
 
 // How long a machine stays in its state without a heartbeat (docs/clients.md, 000).
@@ -33,23 +37,23 @@ type agentService struct {
 func (s *agentService) CreateAgentMachine(
 	ctx context.Context, r *holdfastv1.CreateAgentMachineRequest,
 ) (*holdfastv1.CreateAgentMachineResponse, error) {
-	if err := required("pool", r.GetPool()); err != nil {
+	if err := request.Required("pool", r.GetPool()); err != nil {
 		return nil, err
 	}
 	if ttl := r.GetTtlSeconds(); ttl < 0 || ttl > maxTokenTTL {
-		return nil, invalid("ttl_seconds", fmt.Sprintf("%d is not 0 (never expires) to %d", ttl, maxTokenTTL))
+		return nil, request.Invalid("ttl_seconds", fmt.Sprintf("%d is not 0 (never expires) to %d", ttl, maxTokenTTL))
 	}
 	id, generate := r.GetMachineId(), r.GetMachineId() == ""
-	return retryAborted(func() (*holdfastv1.CreateAgentMachineResponse, error) {
+	return edge.RetryAborted(func() (*holdfastv1.CreateAgentMachineResponse, error) {
 		if generate {
-			id = randomHex(4)
+			id = edge.RandomHex(4)
 		}
 		secret, hash := secrets.NewToken()
-		tok := &holdfastv1.Token{TokenId: "tok-" + randomHex(6), Name: "agent-" + id}
+		tok := &holdfastv1.Token{TokenId: "tok-" + edge.RandomHex(6), Name: "agent-" + id}
 		if ttl := r.GetTtlSeconds(); ttl > 0 {
 			tok.ExpiresAt = timestamppb.New(time.Now().Add(time.Duration(ttl) * time.Second).Truncate(time.Second))
 		}
-		c := s.command(ctx)
+		c := auth.Command(ctx)
 		c.Op = &internalv1.Command_CreateAgentMachine{CreateAgentMachine: &internalv1.CreateAgentMachine{
 			MachineId:    id,
 			GeneratedId:  generate,
@@ -58,7 +62,7 @@ func (s *agentService) CreateAgentMachine(
 			PendingTtlMs: pendingTTL.Milliseconds(),
 			Token:        &internalv1.StoredToken{Token: tok, Sha256: hash},
 		}}
-		m, err := apply[*holdfastv1.Machine](ctx, s.node, c)
+		m, err := edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
 		if err != nil {
 			return nil, err
 		}
@@ -72,28 +76,28 @@ func (s *agentService) RegisterAgent(
 	ctx context.Context, r *holdfastv1.RegisterAgentRequest,
 ) (*holdfastv1.Machine, error) {
 	for _, f := range []struct{ name, value string }{{"machine_id", r.GetMachineId()}, {"pool_name", r.GetPoolName()}} {
-		if err := required(f.name, f.value); err != nil {
+		if err := request.Required(f.name, f.value); err != nil {
 			return nil, err
 		}
 	}
 	sum := r.GetTokenSha256()
 	if n := len(sum); n != 0 && n != sha256.Size {
-		return nil, invalid("token_sha256", fmt.Sprintf("has %d bytes, not %d", n, sha256.Size))
+		return nil, request.Invalid("token_sha256", fmt.Sprintf("has %d bytes, not %d", n, sha256.Size))
 	}
-	in := proto.CloneOf(withoutUnknown(r))
+	in := proto.CloneOf(request.WithoutUnknown(r))
 	in.TokenSha256 = nil
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return retryAborted(func() (*holdfastv1.Machine, error) {
-		c := s.command(ctx)
+	return edge.RetryAborted(func() (*holdfastv1.Machine, error) {
+		c := auth.Command(ctx)
 		op := &internalv1.RegisterAgent{Agent: in, TtlMs: machineTTL.Milliseconds()}
 		if len(sum) > 0 && v.Has(fsm.Level2) {
-			op.Token = &internalv1.StoredToken{Token: &holdfastv1.Token{TokenId: "tok-" + randomHex(6)}, Sha256: sum}
+			op.Token = &internalv1.StoredToken{Token: &holdfastv1.Token{TokenId: "tok-" + edge.RandomHex(6)}, Sha256: sum}
 		}
 		c.Op = &internalv1.Command_RegisterAgent{RegisterAgent: op}
-		return apply[*holdfastv1.Machine](ctx, s.node, c)
+		return edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
 	})
 }
 
@@ -102,25 +106,25 @@ func (s *agentService) RegisterAgent(
 func (s *agentService) ListAgentMachines(
 	ctx context.Context, r *holdfastv1.ListAgentMachinesRequest,
 ) (*holdfastv1.ListAgentMachinesResponse, error) {
-	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "agent machines", r.GetPoolName(), r.GetProviderName())
+	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "agent machines", r.GetPoolName(), r.GetProviderName())
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
 	who := auth.From(ctx)
-	rows := keyed(v.Machines(p.after), (*holdfastv1.Machine).GetMachineId)
+	rows := page.Keyed(v.Machines(p.After), (*holdfastv1.Machine).GetMachineId)
 	switch own := who.GetMachineId(); {
 	case own != "":
-		rows = single(p, own, v.Machine)
+		rows = page.Single(p, own, v.Machine)
 	case r.GetPoolName() != "":
-		rows = keyed(v.PoolMachines(r.GetPoolName(), p.after), (*holdfastv1.Machine).GetMachineId)
+		rows = page.Keyed(v.PoolMachines(r.GetPoolName(), p.After), (*holdfastv1.Machine).GetMachineId)
 	}
 	resp := &holdfastv1.ListAgentMachinesResponse{}
-	resp.Machines, resp.NextPageToken, err = collect(ctx, p, rows, func(m *holdfastv1.Machine) bool {
-		return m.GetStatus().GetAgentState() == holdfastv1.Agent_READY && visible(who, m) &&
+	resp.Machines, resp.NextPageToken, err = page.Collect(ctx, p, rows, func(m *holdfastv1.Machine) bool {
+		return m.GetStatus().GetAgentState() == holdfastv1.Agent_READY && scope.Visible(who, m) &&
 			(r.GetPoolName() == "" || m.GetSpec().GetPool() == r.GetPoolName()) &&
 			(r.GetProviderName() == "" || m.GetAgent().GetProviderName() == r.GetProviderName())
 	})

@@ -46,7 +46,7 @@ func (s *Server) withSteps(ctx context.Context, run *holdfastv1.Run) *holdfastv1
 	run = proto.CloneOf(run)
 	old, err := s.archived(ctx, run)
 	if err != nil {
-		s.log.Warn("reading the steps of an archived run failed", "run", run.GetRunId(), "error", err)
+		s.Log.Warn("reading the steps of an archived run failed", "run", run.GetRunId(), "error", err)
 		run.Archive.Note = "cannot read steps and log: " + err.Error()
 		return run
 	}

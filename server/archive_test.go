@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/archive"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
 // shelf is an in-memory archive.
@@ -25,15 +26,15 @@ func (s shelf) Get(_ context.Context, name string) ([]byte, error) {
 // TestArchivedRun checks that an archived run reads as before, from any offset of its
 // log, and that a lost or damaged archive object is reported.
 func TestArchivedRun(t *testing.T) {
-	n, books := newNode(), shelf{}
+	n, books := nodetest.New(), shelf{}
 	_, c := serve(t, n, Config{Archive: books})
 	_, bare := serve(t, n, Config{})
-	n.machine(t, "m-1")
-	n.start(t, "m-1", "run-1", "")
-	n.begin(t, "run-1", 1)
-	n.log(t, "run-1", "power off\n")
-	n.log(t, "run-1", "power on\n")
-	n.end(t, "run-1", 1, holdfastv1.Attempt_SUCCEEDED)
+	n.Machine(t, "m-1")
+	n.Start(t, "m-1", "run-1", "")
+	n.Begin(t, "run-1", 1)
+	n.Log(t, "run-1", "power off\n")
+	n.Log(t, "run-1", "power on\n")
+	n.End(t, "run-1", 1, holdfastv1.Attempt_SUCCEEDED)
 	get := func(c *clients) *holdfastv1.Run {
 		t.Helper()
 		r, err := c.GetRun(testCtx(t), &holdfastv1.GetRunRequest{RunId: "run-1"})
@@ -54,7 +55,7 @@ func TestArchivedRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	books[o.Name] = o.Data
-	n.do(t, &internalv1.ArchiveRun{RunId: "run-1", Revision: before.GetRevision(), Object: o.Name,
+	n.Do(t, &internalv1.ArchiveRun{RunId: "run-1", Revision: before.GetRevision(), Object: o.Name,
 		SizeBytes: int64(len(o.Data)), Sha256: o.SHA256})
 
 	if r := get(c); len(r.GetSteps()) != len(before.GetSteps()) || r.GetArchive().GetNote() != "" ||
@@ -80,6 +81,6 @@ func TestArchivedRun(t *testing.T) {
 	missing(c, "SHA-256")
 	delete(books, o.Name)
 	missing(c, "no such object")
-	n.do(t, &internalv1.DropArchivedRun{RunId: "run-1"})
+	n.Do(t, &internalv1.DropArchivedRun{RunId: "run-1"})
 	missing(c, "archive.keep")
 }

@@ -10,6 +10,9 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/page"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
 // exportBatch is how many events an export reads from the state at once.
@@ -26,30 +29,29 @@ type auditService struct {
 func (s *auditService) ListAuditEvents(
 	ctx context.Context, r *holdfastv1.ListAuditEventsRequest,
 ) (*holdfastv1.ListAuditEventsResponse, error) {
-	f, err := compile(auditFilter, r.GetFilter())
+	f, err := request.Filter(auditFilter, r.GetFilter())
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "audit", r.GetFilter())
+	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "audit", r.GetFilter())
 	if err != nil {
 		return nil, err
 	}
-	var before uint64
-	if p.after != "" {
-		if before, err = strconv.ParseUint(p.after, 10, 64); err != nil {
-			return nil, invalid("page_token", "is damaged: start again without one")
-		}
-	}
-	v, err := s.node.View(ctx)
+	before, err := p.Sequence()
 	if err != nil {
 		return nil, err
 	}
-	rows := keyed(v.AuditEvents(before), func(e *holdfastv1.AuditEvent) string {
+	v, err := s.Node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows := page.Keyed(v.AuditEvents(before), func(e *holdfastv1.AuditEvent) string {
 		return strconv.FormatUint(e.GetSequence(), 10)
 	})
 	resp := &holdfastv1.ListAuditEventsResponse{}
-	match := func(e *holdfastv1.AuditEvent) bool { return f.Match(e) }
-	resp.Events, resp.NextPageToken, err = collect(ctx, p, rows, match)
+	resp.Events, resp.NextPageToken, err = page.Collect(ctx, p, rows, func(e *holdfastv1.AuditEvent) bool {
+		return f.Match(e)
+	})
 	return resp, err
 }
 
@@ -60,7 +62,7 @@ func (s *auditService) ExportAuditEvents(
 	r *holdfastv1.ExportAuditEventsRequest, stream grpc.ServerStreamingServer[holdfastv1.AuditEvent],
 ) error {
 	ctx := stream.Context()
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return err
 	}
@@ -75,7 +77,7 @@ func (s *auditService) ExportAuditEvents(
 		}
 	}
 	for at := max(from, first, 1) - 1; at < last; {
-		if err := ended(ctx, s.draining); err != nil {
+		if err := edge.Ended(ctx, s.Draining); err != nil {
 			return err
 		}
 		events, err := v.AuditAfter(at, exportBatch)

@@ -12,14 +12,15 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
 // audited returns clients of a server with n events in its audit trail.
-func audited(t *testing.T, n *fakeNode, events int) (*Server, holdfastv1.AuditServiceClient) {
+func audited(t *testing.T, n *nodetest.Node, events int) (*Server, holdfastv1.AuditServiceClient) {
 	t.Helper()
 	s, c := serve(t, n, Config{})
 	for i := range events {
-		n.do(t, &internalv1.RecordDenials{Events: []*holdfastv1.AuditEvent{{Principal: fmt.Sprintf("user:%d", i%3),
+		n.Do(t, &internalv1.RecordDenials{Events: []*holdfastv1.AuditEvent{{Principal: fmt.Sprintf("user:%d", i%3),
 			Method: "/m", Outcome: "PERMISSION_DENIED"}}})
 	}
 	return s, holdfastv1.NewAuditServiceClient(c.conn)
@@ -46,7 +47,7 @@ func export(ctx context.Context, c holdfastv1.AuditServiceClient, from uint64) (
 // TestEveryWriteIsAudited calls each service once, allowed and refused. Each call is one
 // event.
 func TestEveryWriteIsAudited(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
 	ctx := testCtx(t)
 	_, _ = c.RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: "m-1"}})
@@ -58,7 +59,7 @@ func TestEveryWriteIsAudited(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run, _ := n.peer.View().RunByRequest("m-1", "r-1")
+	run, _ := n.Peer.View().RunByRequest("m-1", "r-1")
 	want := []string{
 		"3 holdfast.v1.RunService/StartRun machines/m-1/runs/" + run.GetRunId() + " r-1 OK",
 		"2 holdfast.v1.PlanService/DeletePlan plans/plan/none  NOT_FOUND",
@@ -76,7 +77,7 @@ func TestEveryWriteIsAudited(t *testing.T) {
 }
 
 func TestListAuditEvents(t *testing.T) {
-	_, c := audited(t, newNode(), 7)
+	_, c := audited(t, nodetest.New(), 7)
 	ctx := testCtx(t)
 	var got []uint64
 	token := ""
@@ -110,7 +111,7 @@ func TestListAuditEvents(t *testing.T) {
 
 func TestExportAuditEvents(t *testing.T) {
 	const events = 2*exportBatch + 3
-	n := newNode()
+	n := nodetest.New()
 	_, c := audited(t, n, events)
 	ctx := testCtx(t)
 	for from, want := range map[uint64]int{0: events, 1: events, 2: events - 1, events: 1, events + 1: 0} {
@@ -127,14 +128,14 @@ func TestExportAuditEvents(t *testing.T) {
 	}
 	_, err := export(ctx, c, events+2)
 	wantError(t, err, codes.OutOfRange, "CURSOR_GONE")
-	_, none := audited(t, newNode(), 0)
+	_, none := audited(t, nodetest.New(), 0)
 	if got, err := export(ctx, none, 0); err != nil || len(got) != 0 {
 		t.Errorf("of nothing: got %v, %v", got, err)
 	}
 }
 
 func TestExportEndsWithThePeer(t *testing.T) {
-	s, c := audited(t, newNode(), 3)
+	s, c := audited(t, nodetest.New(), 3)
 	s.Drain()
 	ctx, cancel := context.WithTimeout(testCtx(t), 10*time.Second)
 	defer cancel()

@@ -18,10 +18,11 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
 func trail(p *secured) []*holdfastv1.AuditEvent {
-	es, err := p.peer.View().AuditAfter(0, 1000)
+	es, err := p.Peer.View().AuditAfter(0, 1000)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -128,8 +129,8 @@ func TestRevokedWhileWatching(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p.do(t, &internalv1.RevokeToken{TokenId: "tok-v"})
-	p.end(t, "run-00a", 1, holdfastv1.Attempt_SUCCEEDED)
+	p.Do(t, &internalv1.RevokeToken{TokenId: "tok-v"})
+	p.End(t, "run-00a", 1, holdfastv1.Attempt_SUCCEEDED)
 	e, err := w.Recv()
 	wantError(t, err, codes.Unauthenticated, auth.ReasonTokenRevoked)
 	if e != nil {
@@ -180,7 +181,7 @@ func TestRevokedWhileSending(t *testing.T) {
 	if err := <-took; err != nil {
 		t.Fatal(err)
 	}
-	p.do(t, &internalv1.RevokeToken{TokenId: "tok-o"})
+	p.Do(t, &internalv1.RevokeToken{TokenId: "tok-o"})
 	ss.come <- struct{}{}
 	wantError(t, <-took, codes.Unauthenticated, auth.ReasonTokenRevoked)
 }
@@ -188,17 +189,17 @@ func TestRevokedWhileSending(t *testing.T) {
 // BenchmarkAuthenticated compares calls with a token to anonymous calls, over a
 // connection without TLS.
 func BenchmarkAuthenticated(b *testing.B) {
-	n := newNode()
-	n.machine(b, "m-1")
+	n := nodetest.New()
+	n.Machine(b, "m-1")
 	secret, hash := secrets.NewToken()
-	n.do(b, &internalv1.CreateToken{Token: &internalv1.StoredToken{Sha256: hash,
+	n.Do(b, &internalv1.CreateToken{Token: &internalv1.StoredToken{Sha256: hash,
 		Token: &holdfastv1.Token{TokenId: "t1", Name: "bench", Role: holdfastv1.Role_OPERATOR}}})
-	closed, _, err := auth.ForNode(auth.Config{PeerID: "p1", RatePerSecond: -1}, &secured{fakeNode: n}, n.peer)
+	closed, _, err := auth.ForNode(auth.Config{PeerID: "p1", RatePerSecond: -1}, &secured{Node: n}, n.Peer)
 	if err != nil {
 		b.Fatal(err)
 	}
 	for name, gate := range map[string]*auth.Gate{"open": auth.Open(), "token": closed} {
-		s := New(Config{Gate: gate}, n, n.peer, testProviders())
+		s := New(Config{Gate: gate}, n, n.Peer, testProviders())
 		c := holdfastv1.NewMachineServiceClient(s.InProcess())
 		ctx := metadata.AppendToOutgoingContext(context.Background(), "authorization", "Bearer "+secret)
 		b.Run("GetMachine/"+name, func(b *testing.B) {

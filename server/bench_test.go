@@ -10,26 +10,28 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
 // BenchmarkEvent measures the time until 5,000 watchers have an event
 // (docs/performance.md), without the network. Most of it is spent in gRPC.
 func BenchmarkEvent(b *testing.B) {
 	const watchers = 5000
-	n := newNode()
-	n.machine(b, "m-1")
-	n.start(b, "m-1", "run-1", "")
-	n.begin(b, "run-1", 1)
+	n := nodetest.New()
+	n.Machine(b, "m-1")
+	n.Start(b, "m-1", "run-1", "")
+	n.Begin(b, "run-1", 1)
 	draining := make(chan struct{})
-	tl := newEventHub(n.peer, draining)
-	f, err := compile(runFilter, "phase = RUNNING")
+	tl := newEventHub(n.Peer, draining)
+	f, err := request.Filter(runFilter, "phase = RUNNING")
 	if err != nil {
 		b.Fatal(err)
 	}
 	var got, running sync.WaitGroup
 	for range watchers {
 		running.Add(1)
-		w := &runWatch{filter: f, cursor: n.peer.View().LastEvent(), matched: map[string]bool{},
+		w := &runWatch{filter: f, cursor: n.Peer.View().LastEvent(), matched: map[string]bool{},
 			send: func(*holdfastv1.RunEvent) error {
 				got.Done()
 				return nil
@@ -41,7 +43,7 @@ func BenchmarkEvent(b *testing.B) {
 	}
 	for b.Loop() {
 		got.Add(watchers)
-		n.do(b, &internalv1.NoteProgress{RunId: "run-1", Step: "one", Attempt: 1, WaitingFor: "x"})
+		n.Do(b, &internalv1.NoteProgress{RunId: "run-1", Step: "one", Attempt: 1, WaitingFor: "x"})
 		got.Wait()
 	}
 	close(draining)
@@ -52,13 +54,13 @@ func BenchmarkEvent(b *testing.B) {
 // filter must not grow with the fleet if an index or the text of a record can decide it.
 func BenchmarkListMachines(b *testing.B) {
 	for _, size := range []int{10_000, 100_000} {
-		n := newNode()
+		n := nodetest.New()
 		for i := range size {
-			n.do(b, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("m-%06d", i),
+			n.Do(b, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("m-%06d", i),
 				Labels: map[string]string{"env": "prod"},
 				Spec:   &holdfastv1.MachineSpec{Rack: fmt.Sprintf("r%d", i%20), Serial: fmt.Sprintf("S%08d", i)}}})
 		}
-		s := &machineService{Server: New(Config{}, n, n.peer, testProviders())}
+		s := &machineService{Server: New(Config{}, n, n.Peer, testProviders())}
 		for _, tt := range []struct {
 			name, filter string
 			want         int
@@ -84,13 +86,13 @@ func BenchmarkListMachines(b *testing.B) {
 
 // BenchmarkScrape measures a scrape of the metrics with 10,000 runs in flight.
 func BenchmarkScrape(b *testing.B) {
-	n := newNode()
+	n := nodetest.New()
 	for i := range 10_000 {
 		id := fmt.Sprintf("m-%05d", i)
-		n.machine(b, id)
-		n.start(b, id, "run-"+id, "plan/reboot")
+		n.Machine(b, id)
+		n.Start(b, id, "run-"+id, "plan/reboot")
 	}
-	h := New(Config{}, n, n.peer, testProviders()).HTTPHandler()
+	h := New(Config{}, n, n.Peer, testProviders()).HTTPHandler()
 	for b.Loop() {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "http://localhost/metrics", nil))
@@ -102,9 +104,9 @@ func BenchmarkScrape(b *testing.B) {
 
 // BenchmarkStartRun measures the cost of StartRun on the peer, without consensus.
 func BenchmarkStartRun(b *testing.B) {
-	n := newNode()
-	n.machine(b, "m-1")
-	s := &runService{Server: New(Config{}, n, n.peer, testProviders())}
+	n := nodetest.New()
+	n.Machine(b, "m-1")
+	s := &runService{Server: New(Config{}, n, n.Peer, testProviders())}
 	for i := 0; b.Loop(); i++ {
 		run, err := s.StartRun(context.Background(), &holdfastv1.StartRunRequest{RequestId: fmt.Sprint(i), MachineId: "m-1",
 			Type: "REBOOT"})
@@ -112,7 +114,7 @@ func BenchmarkStartRun(b *testing.B) {
 			b.Fatal(err)
 		}
 		b.StopTimer()
-		n.do(b, &internalv1.CancelRun{RunId: run.GetRunId()})
+		n.Do(b, &internalv1.CancelRun{RunId: run.GetRunId()})
 		b.StartTimer()
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
 )
 
 // approved returns the boot answer for a machine that an admin has approved. BootMachine
@@ -42,7 +43,7 @@ func (s *installService) startApproved(
 		return answer, nil
 	}
 	start := &internalv1.StartRun{
-		RunId:                        "run-" + randomHex(6),
+		RunId:                        "run-" + edge.RandomHex(6),
 		MachineId:                    m.GetMachineId(),
 		RequestId:                    fmt.Sprintf("approved-%d", m.GetNode().GetApprovedAt().AsTime().UnixNano()),
 		Type:                         "REPAVE",
@@ -62,7 +63,7 @@ func (s *installService) startApproved(
 		Principal:    "netboot",
 		Op:           &internalv1.Command_StartRun{StartRun: start},
 	}
-	run, err := apply[*holdfastv1.Run](ctx, s.node, c)
+	run, err := edge.Apply[*holdfastv1.Run](ctx, s.Node, c)
 	if refused, ok := errors.AsType[*fsm.Error](err); ok && refused.Code != fsm.Aborted {
 		answer.Action = holdfastv1.BootMachineResponse_DISK
 		answer.Reason = "its workflow " + id + " cannot start: " + refused.Message

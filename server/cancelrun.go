@@ -7,21 +7,24 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
 // CancelRun cancels a run and waits briefly for it to end. It returns the run as
 // CANCELED, or as RUNNING with cancel_requested_at if the current attempt takes longer to
 // stop.
 func (s *runService) CancelRun(ctx context.Context, r *holdfastv1.CancelRunRequest) (*holdfastv1.Run, error) {
-	if err := required("run_id", r.GetRunId()); err != nil {
+	if err := request.Required("run_id", r.GetRunId()); err != nil {
 		return nil, err
 	}
-	if err := checkComment("reason", r.GetReason()); err != nil {
+	if err := request.Comment("reason", r.GetReason()); err != nil {
 		return nil, err
 	}
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_CancelRun{CancelRun: &internalv1.CancelRun{RunId: r.GetRunId(), Reason: r.GetReason()}}
-	run, err := apply[*holdfastv1.Run](ctx, s.node, c)
+	run, err := edge.Apply[*holdfastv1.Run](ctx, s.Node, c)
 	if err != nil {
 		return nil, err
 	}
@@ -33,8 +36,8 @@ func (s *runService) awaitEnd(ctx context.Context, run *holdfastv1.Run) *holdfas
 	timeout := time.NewTimer(s.cfg.CancelWait)
 	defer timeout.Stop()
 	for !fsm.Ended(run) {
-		changed := s.state.Changed()
-		if now, ok := s.state.View().Run(run.GetRunId()); ok && now.GetRevision() > run.GetRevision() {
+		changed := s.State.Changed()
+		if now, ok := s.State.View().Run(run.GetRunId()); ok && now.GetRevision() > run.GetRevision() {
 			run = now
 			continue
 		}
@@ -44,7 +47,7 @@ func (s *runService) awaitEnd(ctx context.Context, run *holdfastv1.Run) *holdfas
 			return run
 		case <-ctx.Done(): // the cancellation is committed: return it
 			return run
-		case <-s.draining:
+		case <-s.Draining:
 			return run
 		}
 	}

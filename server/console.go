@@ -15,6 +15,9 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
+	"github.com/holdfast-metal/holdfast/server/internal/scope"
 )
 
 // Consoles is the set of consoles that are open on this peer while it leads
@@ -57,15 +60,15 @@ func (s *consoleService) Attach(stream consoleStream) error {
 	if err != nil {
 		return err
 	}
-	if err := required("run_id", first.GetRunId()); err != nil {
+	if err := request.Required("run_id", first.GetRunId()); err != nil {
 		return err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return err
 	}
-	if _, ok := runFor(ctx, v, first.GetRunId()); !ok {
-		return notFound("RUN_NOT_FOUND", "run", first.GetRunId())
+	if _, ok := scope.Run(ctx, v, first.GetRunId()); !ok {
+		return request.NotFound("RUN_NOT_FOUND", "run", first.GetRunId())
 	}
 	id, self, ok := s.node.Leader()
 	switch {
@@ -110,7 +113,7 @@ func firstOf(ctx context.Context, stream consoleStream) (*holdfastv1.AttachReque
 	case g := <-first:
 		return g.r, g.err
 	case <-t.C:
-		return nil, invalid("run_id", fmt.Sprintf("was not sent within %s: send it in the first message", firstMessage))
+		return nil, request.Invalid("run_id", fmt.Sprintf("was not sent within %s: send it in the first message", firstMessage))
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -165,11 +168,11 @@ func (s *consoleService) console(
 			err = nil
 		}
 		return err // which also ends typeConsole
-	case <-s.draining:
-		stop(errDraining)
+	case <-s.Draining:
+		stop(edge.ErrDraining)
 		_ = c.Close()
 		<-shown //nolint:errcheck // the cause is already known
-		return errDraining
+		return edge.ErrDraining
 	}
 }
 
@@ -200,7 +203,7 @@ func (s *consoleService) typeConsole(
 		case r.GetLeave():
 			return errLeft
 		case len(r.GetData()) > maxTyped:
-			return invalid("data", fmt.Sprintf("has %d bytes: at most %d are allowed", len(r.GetData()), maxTyped))
+			return request.Invalid("data", fmt.Sprintf("has %d bytes: at most %d are allowed", len(r.GetData()), maxTyped))
 		case len(r.GetData()) > 0 && !write:
 			return &fsm.Error{
 				Code: fsm.FailedPrecondition, Reason: "CONSOLE_READ_ONLY",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
 // echo is a console that returns its input.
@@ -91,10 +92,10 @@ func TestConsoleIsRefused(t *testing.T) {
 		{"no leader", "", false, &holdfastv1.AttachRequest{RunId: "run-1"}, codes.Unavailable, "NO_LEADER"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			n := newNode()
-			n.machine(t, "m-1")
-			n.start(t, "m-1", "run-1", "")
-			n.setLeader(tt.leader)
+			n := nodetest.New()
+			n.Machine(t, "m-1")
+			n.Start(t, "m-1", "run-1", "")
+			n.SetLeader(tt.leader)
 			_, c := serve(t, n, Config{Consoles: &echo{taken: tt.taken}})
 			s := console(t, c, tt.first)
 			var err error
@@ -108,16 +109,16 @@ func TestConsoleIsRefused(t *testing.T) {
 
 // The test attaches through a follower, types, and leaves.
 func TestConsoleThroughAFollower(t *testing.T) {
-	n := newNode()
-	n.machine(t, "m-1")
-	n.start(t, "m-1", "run-1", "")
-	n.setLeader("p1")
+	n := nodetest.New()
+	n.Machine(t, "m-1")
+	n.Start(t, "m-1", "run-1", "")
+	n.SetLeader("p1")
 	e := &echo{}
 	_, leader := serve(t, n, Config{Consoles: e, PeerID: "p1"})
-	f := newNode()
-	f.machine(t, "m-1")
-	f.start(t, "m-1", "run-1", "")
-	f.setLeader("p2")
+	f := nodetest.New()
+	f.Machine(t, "m-1")
+	f.Start(t, "m-1", "run-1", "")
+	f.SetLeader("p2")
 	_, follower := serve(t, f, Config{Consoles: &echo{}, Peers: onePeer{"p2", leader.conn}, PeerID: "p1"})
 	for _, c := range []*clients{leader, follower} {
 		before := len(e.gone())

@@ -16,12 +16,12 @@ func (s *Server) RunEvents(
 	ctx = stale(ctx)
 	r := &holdfastv1.WatchRunsRequest{Filter: filter, Cursor: cursor, Bookmarks: true}
 	if cursor == 0 {
-		r.Cursor = s.state.View().LastEvent()
+		r.Cursor = s.State.View().LastEvent()
 		if err := send(&holdfastv1.RunEvent{Cursor: r.GetCursor()}); err != nil {
 			return err
 		}
 	}
-	return s.toStatus(ctx, holdfastv1.RunService_WatchRuns_FullMethodName, s.watchRuns(ctx, r, send))
+	return s.Status(ctx, holdfastv1.RunService_WatchRuns_FullMethodName, s.watchRuns(ctx, r, send))
 }
 
 // RunLog is StreamRunLogs for the dashboard, from this peer's state. Errors are gRPC
@@ -30,7 +30,7 @@ func (s *Server) RunLog(
 	ctx context.Context, r *holdfastv1.StreamRunLogsRequest, send func(*holdfastv1.LogChunk) error,
 ) error {
 	ctx = stale(ctx)
-	return s.toStatus(ctx, holdfastv1.RunService_StreamRunLogs_FullMethodName, s.streamRunLogs(ctx, r, send))
+	return s.Status(ctx, holdfastv1.RunService_StreamRunLogs_FullMethodName, s.streamRunLogs(ctx, r, send))
 }
 
 // stale returns a context for reads of this peer's state, which may be stale.

@@ -19,6 +19,8 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
 const (
@@ -34,7 +36,7 @@ func (s *clusterService) CollectDebug(
 ) error {
 	ctx := stream.Context()
 	if n := r.GetCpuSeconds(); n < 0 || n > maxCPUSeconds {
-		return invalid("cpu_seconds", fmt.Sprintf("is %d: want 0 to %d", n, maxCPUSeconds))
+		return request.Invalid("cpu_seconds", fmt.Sprintf("is %d: want 0 to %d", n, maxCPUSeconds))
 	}
 	files := []struct {
 		name  string
@@ -65,8 +67,8 @@ func (s *clusterService) CollectDebug(
 			select {
 			case <-t.C:
 				return nil
-			case <-s.draining:
-				return errDraining
+			case <-s.Draining:
+				return edge.ErrDraining
 			case <-ctx.Done():
 				return ctx.Err()
 			}
@@ -98,7 +100,7 @@ func (s *Server) about(w io.Writer) error {
 		note = s.cfg.Note()
 	}
 	_, err := fmt.Fprintf(w, "peer %s\nversion %s\nrole %s\nleader %s\nready %s\nnote %s\nindex %d\n",
-		s.cfg.PeerID, s.cfg.Version, s.node.Role(), leader, ready, note, s.state.View().Index())
+		s.cfg.PeerID, s.cfg.Version, s.node.Role(), leader, ready, note, s.State.View().Index())
 	if err != nil {
 		return err
 	}

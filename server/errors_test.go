@@ -2,83 +2,23 @@ package server
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
-	"github.com/holdfast-metal/holdfast/cluster"
-	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
-func TestToStatus(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		err    error
-		code   codes.Code
-		reason string
-		retry  bool
-	}{
-		{"no leader", &cluster.OutcomeError{Outcome: cluster.NotApplied,
-			Err: fmt.Errorf("%w: waiting", cluster.ErrNoLeader)}, codes.Unavailable, "NO_LEADER", true},
-		{"not applied", &cluster.OutcomeError{Outcome: cluster.NotApplied, Leader: "p2", Err: cluster.ErrNotLeader},
-			codes.Unavailable, "NOT_APPLIED", true},
-		{"unknown", &cluster.OutcomeError{Outcome: cluster.Unknown, Err: context.DeadlineExceeded}, codes.Unavailable,
-			"OUTCOME_UNKNOWN", true},
-		{"too large", &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrTooLarge}, codes.InvalidArgument,
-			"COMMAND_TOO_LARGE", false},
-		{"not encodable", &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrEncoding},
-			codes.InvalidArgument, "COMMAND_NOT_ENCODABLE", false},
-		{"wrapped outcome", fmt.Errorf("start run: %w", &cluster.OutcomeError{Outcome: cluster.Unknown,
-			Err: errors.New("x")}), codes.Unavailable, "OUTCOME_UNKNOWN", true},
-		{"draining", errDraining, codes.Unavailable, "SHUTTING_DOWN", true},
-		{"canceled", fmt.Errorf("wait: %w", context.Canceled), codes.Canceled, "", false},
-		{"deadline", fmt.Errorf("wait: %w", context.DeadlineExceeded), codes.DeadlineExceeded, "", false},
-		{"status of another peer", status.Error(codes.ResourceExhausted, "slow down"), codes.ResourceExhausted, "", false},
-		{"out of range", &fsm.Error{Code: fsm.OutOfRange, Reason: "CURSOR_GONE"}, codes.OutOfRange, "CURSOR_GONE", false},
-		{"aborted", &fsm.Error{Code: fsm.Aborted, Reason: "ID_TAKEN"}, codes.Aborted, "ID_TAKEN", false},
-		{"already exists", &fsm.Error{Code: fsm.AlreadyExists, Reason: "PLAN_EXISTS"}, codes.AlreadyExists, "PLAN_EXISTS",
-			false},
-		{"anything else", errors.New("disk /secret/path is full"), codes.Internal, "INTERNAL", false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			var log logBuffer
-			s := New(Config{Logger: log.logger()}, newNode(), fsm.New(), testProviders())
-			err := s.toStatus(context.Background(), "/x/Y", tt.err)
-			wantError(t, err, tt.code, tt.reason)
-			if got := detail[*errdetails.RetryInfo](err).GetRetryDelay().AsDuration() > 0; got != tt.retry {
-				t.Errorf("retry info: got %v, want %v", got, tt.retry)
-			}
-			if tt.code != codes.Internal {
-				return
-			}
-			id := detail[*errdetails.ErrorInfo](err).GetMetadata()["error_id"]
-			if strings.Contains(err.Error(), "secret") || id == "" || !strings.Contains(err.Error(), id) {
-				t.Errorf("the client is told %q, want an id and nothing else", err)
-			}
-			if !strings.Contains(log.String(), id) || !strings.Contains(log.String(), "/secret/path") ||
-				!strings.Contains(log.String(), "/x/Y") {
-				t.Errorf("logged %q, want the id, the method and the error", log.String())
-			}
-		})
-	}
-	if err := New(Config{}, newNode(), fsm.New(), testProviders()).toStatus(context.Background(), "", nil); err != nil {
-		t.Errorf("no error became %v", err)
-	}
-}
-
 func TestErrorDetails(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
 	ctx := testCtx(t)
-	n.machine(t, "m-1")
-	n.start(t, "m-1", "run-active", "")
+	n.Machine(t, "m-1")
+	n.Start(t, "m-1", "run-active", "")
 
 	_, err := c.RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{
 		MachineId: "not a name", Spec: &holdfastv1.MachineSpec{MacAddresses: []string{"aa:bb:cc:dd:ee:ff", "nonsense"}},
@@ -106,18 +46,18 @@ func TestErrorDetails(t *testing.T) {
 
 // TestErrorTable checks the status of every kind of error.
 func TestErrorTable(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
 	ctx := testCtx(t)
 	for _, id := range []string{"idle", "busy", "retired"} {
-		n.machine(t, id)
+		n.Machine(t, id)
 	}
-	n.start(t, "busy", "run-busy", "")
-	n.do(t, &internalv1.SetMachinePhase{MachineId: "retired", Phase: holdfastv1.MachineStatus_RETIRED})
-	n.machine(t, "done")
-	n.start(t, "done", "run-done", "")
-	n.finish(t, "run-done", holdfastv1.Attempt_SUCCEEDED)
-	n.do(t, &internalv1.CreatePlan{Plan: onePlan("unused")})
+	n.Start(t, "busy", "run-busy", "")
+	n.Do(t, &internalv1.SetMachinePhase{MachineId: "retired", Phase: holdfastv1.MachineStatus_RETIRED})
+	n.Machine(t, "done")
+	n.Start(t, "done", "run-done", "")
+	n.Finish(t, "run-done", holdfastv1.Attempt_SUCCEEDED)
+	n.Do(t, &internalv1.CreatePlan{Plan: nodetest.OnePlan("unused")})
 
 	for _, tt := range []struct {
 		name   string
@@ -211,11 +151,11 @@ func setPhase(ctx context.Context, c *clients, id string, p holdfastv1.MachineSt
 
 // TestPanic checks that a panic of a handler ends one call, not the peer.
 func TestPanic(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	var log logBuffer
 	_, c := serve(t, n, Config{Logger: log.logger()})
 	ctx := testCtx(t)
-	n.viewed = func(context.Context) error { panic("boom") }
+	n.Viewed = func(context.Context) error { panic("boom") }
 	_, err := c.GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "m-1"})
 	wantError(t, err, codes.Internal, "INTERNAL")
 	if strings.Contains(err.Error(), "boom") {

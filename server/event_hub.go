@@ -6,10 +6,10 @@ import (
 	"time"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
 )
 
 const (
-	eventBatch = 256  // events per read
 	eventCache = 2048 // newest events kept decoded
 	// hubPause is the minimum time between two reads of the state, however often it
 	// changes.
@@ -19,7 +19,7 @@ const (
 // eventHub is the end of the event log, shared by all watchers of a peer. An event is decoded
 // once for all of them, and a change of the state wakes one of them instead of thousands.
 type eventHub struct {
-	state    State
+	state    edge.State
 	draining <-chan struct{}
 	poller   chan struct{} // held by the watcher that polls the state for all of them
 
@@ -29,7 +29,7 @@ type eventHub struct {
 	events []*holdfastv1.RunEvent
 }
 
-func newEventHub(state State, draining <-chan struct{}) *eventHub {
+func newEventHub(state edge.State, draining <-chan struct{}) *eventHub {
 	return &eventHub{state: state, draining: draining, poller: make(chan struct{}, 1), grown: make(chan struct{})}
 }
 
@@ -43,14 +43,14 @@ func (t *eventHub) after(cursor uint64) ([]*holdfastv1.RunEvent, error) {
 		if cursor+1 < first { // read without the lock, so that a slow watcher does not block the others
 			t.mu.Unlock()
 			defer t.mu.Lock()
-			return t.state.View().Events(cursor, eventBatch)
+			return t.state.View().Events(cursor, edge.EventBatch)
 		}
 		from := int(cursor + 1 - first) // cursors are consecutive
-		return t.events[from:min(n, from+eventBatch)], nil
+		return t.events[from:min(n, from+edge.EventBatch)], nil
 	}
 	v := t.state.View()
 	t.advance(v.LastEvent())
-	fresh, err := v.Events(cursor, eventBatch)
+	fresh, err := v.Events(cursor, edge.EventBatch)
 	if err != nil || len(fresh) == 0 {
 		return nil, err
 	}
@@ -92,7 +92,7 @@ func (t *eventHub) wait(ctx context.Context, cursor uint64) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-t.draining:
-			return errDraining
+			return edge.ErrDraining
 		}
 	}
 }
@@ -108,29 +108,8 @@ func (t *eventHub) follow(ctx context.Context, cursor uint64) error {
 		if last > cursor {
 			return nil
 		}
-		if err := pause(ctx, t.draining, hubPause, changed); err != nil {
+		if err := edge.Pause(ctx, t.draining, hubPause, changed); err != nil {
 			return err
 		}
 	}
-}
-
-// pause waits for a change of the state, and for at least the minimum time.
-func pause(ctx context.Context, draining <-chan struct{}, least time.Duration, changed <-chan struct{}) error {
-	timer := time.NewTimer(least)
-	defer timer.Stop()
-	select {
-	case <-changed:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-draining:
-		return errDraining
-	}
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-draining:
-		return errDraining
-	}
-	return nil
 }

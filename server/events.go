@@ -11,6 +11,9 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
+	"github.com/holdfast-metal/holdfast/server/internal/scope"
 )
 
 // eventPause is the minimum time between two reads of the state for a watcher.
@@ -30,17 +33,17 @@ func (s *eventService) WatchEvents(
 	r *holdfastv1.WatchEventsRequest, stream grpc.ServerStreamingServer[holdfastv1.Event],
 ) error {
 	ctx := stream.Context()
-	f, err := compile(filter.EventSchema, r.GetFilter())
+	f, err := request.Filter(filter.EventSchema, r.GetFilter())
 	if err != nil {
 		return err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return err
 	}
 	w := &eventWatch{
 		filter: f,
-		sees:   seesEvents(auth.From(ctx), s.state.View),
+		sees:   seesEvents(auth.From(ctx), s.State.View),
 		send:   stream.Send,
 		cursor: r.GetCursor(),
 		sent:   r.GetCursor(),
@@ -55,7 +58,7 @@ func (s *eventService) WatchEvents(
 	case w.cursor > v.LastNews():
 		// A stale view may be older than the view of the peer that returned the cursor. A
 		// linearizable one cannot be.
-		if v, err = s.node.View(cluster.WithConsistency(ctx, cluster.Consistency{})); err != nil {
+		if v, err = s.Node.View(cluster.WithConsistency(ctx, cluster.Consistency{})); err != nil {
 			return err
 		}
 		if _, err := v.News(w.cursor, 1); err != nil {
@@ -67,11 +70,11 @@ func (s *eventService) WatchEvents(
 
 func (s *Server) followEvents(ctx context.Context, w *eventWatch) error {
 	for {
-		changed := s.state.Changed()
-		if err := w.follow(s.state.View()); err != nil {
+		changed := s.State.Changed()
+		if err := w.follow(s.State.View()); err != nil {
 			return err
 		}
-		if err := pause(ctx, s.draining, eventPause, changed); err != nil {
+		if err := edge.Pause(ctx, s.Draining, eventPause, changed); err != nil {
 			return err
 		}
 	}
@@ -91,7 +94,7 @@ type eventWatch struct {
 // none.
 func (w *eventWatch) follow(v *fsm.View) error {
 	for w.cursor < v.LastNews() {
-		events, err := v.News(w.cursor, eventBatch)
+		events, err := v.News(w.cursor, edge.EventBatch)
 		if err != nil {
 			return err
 		}
@@ -105,7 +108,7 @@ func (w *eventWatch) follow(v *fsm.View) error {
 			}
 			w.sent, w.sentAt = w.cursor, time.Now()
 		}
-		if w.cursor-w.sent >= bookmarkEvents || w.cursor > w.sent && time.Since(w.sentAt) >= bookmarkPause {
+		if w.cursor-w.sent >= edge.BookmarkEvents || w.cursor > w.sent && time.Since(w.sentAt) >= edge.BookmarkPause {
 			if err := w.bookmark(); err != nil {
 				return err
 			}
@@ -135,6 +138,6 @@ func seesEvents(id *holdfastv1.Identity, view func() *fsm.View) func(*holdfastv1
 			return true
 		}
 		m, ok := view().Machine(e.GetMachineId())
-		return ok && visible(id, m)
+		return ok && scope.Visible(id, m)
 	}
 }

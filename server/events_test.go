@@ -8,6 +8,8 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
 func watchEvents(t *testing.T, c *clients, filter string, cursor uint64) grpc.ServerStreamingClient[holdfastv1.Event] {
@@ -21,19 +23,19 @@ func watchEvents(t *testing.T, c *clients, filter string, cursor uint64) grpc.Se
 }
 
 func TestWatchEvents(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
-	n.machine(t, "m-1")
-	before := n.peer.View().LastNews()
+	n.Machine(t, "m-1")
+	before := n.Peer.View().LastNews()
 
 	now := watchEvents(t, c, "", 0)
 	bookmark, err := now.Recv()
 	if err != nil || bookmark.GetType() != "" || bookmark.GetCursor() != before {
 		t.Fatalf("got %v, %v; want a bookmark at %d", bookmark, err, before)
 	}
-	n.start(t, "m-1", "run-1", "")
-	n.finish(t, "run-1", holdfastv1.Attempt_SUCCEEDED)
-	want := n.peer.View().LastNews()
+	n.Start(t, "m-1", "run-1", "")
+	n.Finish(t, "run-1", holdfastv1.Attempt_SUCCEEDED)
+	want := n.Peer.View().LastNews()
 	for cursor := before + 1; cursor <= want; cursor++ {
 		e, err := now.Recv()
 		if err != nil || e.GetCursor() != cursor || e.GetType() == "" || e.GetMachineId() != "m-1" {
@@ -56,9 +58,9 @@ func TestWatchEvents(t *testing.T) {
 
 // A stream without matching events still sends its cursor, so that its client can resume.
 func TestWatchEventsBookmarks(t *testing.T) {
-	n := newNode()
-	n.machine(t, "m-1")
-	n.machine(t, "m-2")
+	n := nodetest.New()
+	n.Machine(t, "m-1")
+	n.Machine(t, "m-2")
 	var got []*holdfastv1.Event
 	w := &eventWatch{sees: func(*holdfastv1.Event) bool { return false }, cursor: 1, sent: 1,
 		send: func(e *holdfastv1.Event) error {
@@ -66,22 +68,22 @@ func TestWatchEventsBookmarks(t *testing.T) {
 			return nil
 		}}
 	var err error
-	if w.filter, err = compile(runFilter, ""); err != nil {
+	if w.filter, err = request.Filter(runFilter, ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.follow(n.peer.View()); err != nil { // toldAt is long ago
+	if err := w.follow(n.Peer.View()); err != nil { // toldAt is long ago
 		t.Fatal(err)
 	}
-	if last := n.peer.View().LastNews(); len(got) != 1 || got[0].GetCursor() != last || got[0].GetType() != "" {
+	if last := n.Peer.View().LastNews(); len(got) != 1 || got[0].GetCursor() != last || got[0].GetType() != "" {
 		t.Errorf("got %v, want one bookmark at %d", got, last)
 	}
 }
 
 func TestEventsOfPools(t *testing.T) {
-	n := newNode()
-	n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-a",
+	n := nodetest.New()
+	n.Do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-a",
 		Spec: &holdfastv1.MachineSpec{Pool: "a"}}})
-	n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-b",
+	n.Do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-b",
 		Spec: &holdfastv1.MachineSpec{Pool: "b"}}})
 	a := &holdfastv1.Identity{Principal: "ann", Role: holdfastv1.Role_VIEWER, Pools: []string{"a"}}
 	for _, tt := range []struct {
@@ -96,14 +98,14 @@ func TestEventsOfPools(t *testing.T) {
 		{"of a service", a, &holdfastv1.Event{Service: &holdfastv1.Service{}}, true},
 		{"to who sees all", &holdfastv1.Identity{Role: holdfastv1.Role_VIEWER}, &holdfastv1.Event{MachineId: "m-c"}, true},
 	} {
-		if got := seesEvents(tt.who, n.peer.View)(tt.e); got != tt.want {
+		if got := seesEvents(tt.who, n.Peer.View)(tt.e); got != tt.want {
 			t.Errorf("%s: got %t, want %t", tt.name, got, tt.want)
 		}
 	}
 }
 
 func TestWebhooks(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, conns := serve(t, n, Config{})
 	c, ctx := holdfastv1.NewWebhookServiceClient(conns.conn), testCtx(t)
 	put := func(w *holdfastv1.Webhook) error {
@@ -122,7 +124,7 @@ func TestWebhooks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	n.machine(t, "m-1")
+	n.Machine(t, "m-1")
 	r, err := c.ListWebhooks(ctx, &holdfastv1.ListWebhooksRequest{PageSize: 1})
 	if err != nil || len(r.GetWebhooks()) != 1 || r.GetWebhooks()[0].GetName() != "a" || r.GetNextPageToken() == "" {
 		t.Fatalf("got %v, %v; want a and more", r, err)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
+	"github.com/holdfast-metal/holdfast/server/internal/scope"
 )
 
 // ExplainMachine explains a machine's state: why it is there, what it waits for, and what
@@ -17,16 +19,16 @@ import (
 func (s *machineService) ExplainMachine(
 	ctx context.Context, r *holdfastv1.ExplainMachineRequest,
 ) (*holdfastv1.MachineExplanation, error) {
-	if err := required("machine_id", r.GetMachineId()); err != nil {
+	if err := request.Required("machine_id", r.GetMachineId()); err != nil {
 		return nil, err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
-	m, ok := machineFor(ctx, v, r.GetMachineId())
+	m, ok := scope.Machine(ctx, v, r.GetMachineId())
 	if !ok {
-		return nil, notFound("MACHINE_NOT_FOUND", "machine", r.GetMachineId())
+		return nil, request.NotFound("MACHINE_NOT_FOUND", "machine", r.GetMachineId())
 	}
 	e := &holdfastv1.MachineExplanation{
 		MachineId:      m.GetMachineId(),

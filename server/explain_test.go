@@ -12,57 +12,58 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
 func TestExplainMachine(t *testing.T) {
-	setPhase := func(p holdfastv1.MachineStatus_Phase) func(*testing.T, *fakeNode) {
-		return func(t *testing.T, n *fakeNode) { n.do(t, &internalv1.SetMachinePhase{MachineId: "m-1", Phase: p}) }
+	setPhase := func(p holdfastv1.MachineStatus_Phase) func(*testing.T, *nodetest.Node) {
+		return func(t *testing.T, n *nodetest.Node) { n.Do(t, &internalv1.SetMachinePhase{MachineId: "m-1", Phase: p}) }
 	}
 	for _, tt := range []struct {
 		name        string
-		story       func(*testing.T, *fakeNode)
+		story       func(*testing.T, *nodetest.Node)
 		summary     string
 		waiting     string
 		lastError   string
 		suggestions []string
 	}{
 		{
-			"idle", func(*testing.T, *fakeNode) {}, "nothing is to be waited for: no run is active", "", "",
+			"idle", func(*testing.T, *nodetest.Node) {}, "nothing is to be waited for: no run is active", "", "",
 			[]string{"holdfast machine history m-1"},
 		},
 		{
-			"queued", func(t *testing.T, n *fakeNode) { n.start(t, "m-1", "run-1", "") },
+			"queued", func(t *testing.T, n *nodetest.Node) { n.Start(t, "m-1", "run-1", "") },
 			"run run-1 (one) has not started, it is number 1 in the queue, and waits for the executor", "the executor", "",
 			[]string{"holdfast run logs run-1 -f", "holdfast run cancel run-1"},
 		},
 		{
-			"running", func(t *testing.T, n *fakeNode) { n.start(t, "m-1", "run-1", ""); n.begin(t, "run-1", 1) },
+			"running", func(t *testing.T, n *nodetest.Node) { n.Start(t, "m-1", "run-1", ""); n.Begin(t, "run-1", 1) },
 			"run run-1 (one) is at step one, attempt 1 of 3, and waits for the host", "the host", "",
 			[]string{"holdfast run logs run-1 -f", "holdfast run cancel run-1"},
 		},
 		{
-			"second attempt", func(t *testing.T, n *fakeNode) {
-				n.start(t, "m-1", "run-1", "")
-				n.begin(t, "run-1", 1)
-				n.do(t, &internalv1.EndAttempt{RunId: "run-1", Step: "one", Attempt: 1, Outcome: holdfastv1.Attempt_FAILED,
+			"second attempt", func(t *testing.T, n *nodetest.Node) {
+				n.Start(t, "m-1", "run-1", "")
+				n.Begin(t, "run-1", 1)
+				n.Do(t, &internalv1.EndAttempt{RunId: "run-1", Step: "one", Attempt: 1, Outcome: holdfastv1.Attempt_FAILED,
 					Error: "no route to host"})
-				n.begin(t, "run-1", 2)
+				n.Begin(t, "run-1", 2)
 			}, "run run-1 (one) is at step one, attempt 2 of 3, and waits for the host", "the host", "no route to host",
 			[]string{"holdfast run logs run-1 -f", "holdfast run cancel run-1"},
 		},
 		{
-			"being canceled", func(t *testing.T, n *fakeNode) {
-				n.start(t, "m-1", "run-1", "")
-				n.begin(t, "run-1", 1)
-				n.do(t, &internalv1.CancelRun{RunId: "run-1"})
+			"being canceled", func(t *testing.T, n *nodetest.Node) {
+				n.Start(t, "m-1", "run-1", "")
+				n.Begin(t, "run-1", 1)
+				n.Do(t, &internalv1.CancelRun{RunId: "run-1"})
 			}, "run run-1 (one) is at step one, attempt 1 of 3, is being canceled and waits for the current attempt to stop",
 			"the current attempt to stop", "",
 			[]string{"holdfast run logs run-1 -f"},
 		},
 		{
-			"failed", func(t *testing.T, n *fakeNode) {
-				n.start(t, "m-1", "run-1", "")
-				n.finish(t, "run-1", holdfastv1.Attempt_FAILED)
+			"failed", func(t *testing.T, n *nodetest.Node) {
+				n.Start(t, "m-1", "run-1", "")
+				n.Finish(t, "run-1", holdfastv1.Attempt_FAILED)
 			},
 			"needs attention (NeedsIntervention: StepFailed: one: exit status 3); it stays out of service until an " +
 				"operator moves it or a run succeeds; " +
@@ -72,9 +73,9 @@ func TestExplainMachine(t *testing.T) {
 				"holdfast machine history m-1"},
 		},
 		{
-			"canceled", func(t *testing.T, n *fakeNode) {
-				n.start(t, "m-1", "run-1", "")
-				n.do(t, &internalv1.CancelRun{RunId: "run-1"})
+			"canceled", func(t *testing.T, n *nodetest.Node) {
+				n.Start(t, "m-1", "run-1", "")
+				n.Do(t, &internalv1.CancelRun{RunId: "run-1"})
 			},
 			"it stays out of service until an operator moves it or a run succeeds; no run is active; its last one, run " +
 				"run-1 (one), was canceled", "an operator", "canceled",
@@ -98,9 +99,9 @@ func TestExplainMachine(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			n := newNode()
+			n := nodetest.New()
 			_, c := serve(t, n, Config{})
-			n.machine(t, "m-1")
+			n.Machine(t, "m-1")
 			tt.story(t, n)
 			e, err := c.ExplainMachine(testCtx(t), &holdfastv1.ExplainMachineRequest{MachineId: "m-1"})
 			if err != nil {

@@ -1,23 +1,12 @@
 package server
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
-
-// compile parses the filter of a request.
-func compile(schema func() *filter.Schema, text string) (*filter.Filter, error) {
-	f, err := filter.Compile(schema(), text)
-	var bad *filter.Error
-	if errors.As(err, &bad) {
-		return nil, invalid("filter", bad.Error())
-	}
-	return f, err
-}
 
 // machineFilter returns the fields that machine filters can use, with aliases for common
 // ones.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
 func TestFilters(t *testing.T) {
@@ -56,12 +57,12 @@ func TestFilters(t *testing.T) {
 		}},
 	} {
 		for _, text := range tt.all {
-			f, err := compile(tt.schema, text)
+			f, err := request.Filter(tt.schema, text)
 			if err != nil {
 				t.Errorf("%s: %v", text, err)
 				continue
 			}
-			not, err := compile(tt.schema, "NOT ("+text+")")
+			not, err := request.Filter(tt.schema, "NOT ("+text+")")
 			if err != nil || !f.Match(tt.m) || not.Match(tt.m) {
 				t.Errorf("%s does not match, or its negation does (%v)", text, err)
 			}
@@ -74,7 +75,7 @@ func TestFilterNames(t *testing.T) {
 	for _, schema := range []func() *filter.Schema{machineFilter, runFilter} {
 		for _, name := range schema().Names() {
 			name = strings.ReplaceAll(strings.TrimSuffix(name, ".<key>"), "<type>", "Reachable")
-			if _, err := compile(schema, name+":*"); err != nil {
+			if _, err := request.Filter(schema, name+":*"); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}

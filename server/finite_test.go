@@ -13,12 +13,13 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
 // TestNumbersAreFinite checks that numbers are refused that JSON cannot represent,
 // because lists that contain them could not be encoded.
 func TestNumbersAreFinite(t *testing.T) {
-	_, c := serve(t, newNode(), Config{})
+	_, c := serve(t, nodetest.New(), Config{})
 	pools := holdfastv1.NewPoolServiceClient(c.conn)
 	for want, call := range map[string]func(context.Context) error{
 		"pool.gpus[0].temperature_celsius: is NaN": func(ctx context.Context) error {
@@ -52,8 +53,8 @@ func (h *heard) Renew(_ context.Context, r *internalv1.Renewal) (*internalv1.Ren
 // TestSignsOfLifeAreFinite checks that a broken sensor does not cost a heartbeat, over
 // gRPC and over HTTP.
 func TestSignsOfLifeAreFinite(t *testing.T) {
-	n, leases := newNode(), &heard{}
-	n.machine(t, "m-1")
+	n, leases := nodetest.New(), &heard{}
+	n.Machine(t, "m-1")
 	s, c := serve(t, n, Config{Leases: leases})
 	beats, direct := holdfastv1.NewHeartbeatServiceClient(c.conn), s.Heartbeats()
 	as := auth.NewContext(testCtx(t),
@@ -88,7 +89,7 @@ func TestSignsOfLifeAreFinite(t *testing.T) {
 // TestImpossibleHeartbeats checks that an impossible memory size is refused with its
 // field, and that nothing reaches the leader.
 func TestImpossibleHeartbeats(t *testing.T) {
-	n, leases := newNode(), &heard{}
+	n, leases := nodetest.New(), &heard{}
 	_, c := serve(t, n, Config{Leases: leases})
 	beats := holdfastv1.NewHeartbeatServiceClient(c.conn)
 	for want, g := range map[string]*holdfastv1.Gpu{

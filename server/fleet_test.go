@@ -10,12 +10,13 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
 // TestAgentService checks that a machine is created with its own token, registers, and is
 // listed once it is ready.
 func TestAgentService(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
 	ctx := testCtx(t)
 	agents, pools := holdfastv1.NewAgentServiceClient(c.conn), holdfastv1.NewPoolServiceClient(c.conn)
@@ -45,7 +46,7 @@ func TestAgentService(t *testing.T) {
 		m.GetAgent().GetProviderName() != "generic" {
 		t.Fatalf("registered: %v, %v", m, err)
 	}
-	n.do(t, &internalv1.CheckpointLeases{ClockMs: 1000,
+	n.Do(t, &internalv1.CheckpointLeases{ClockMs: 1000,
 		Leases: []*internalv1.SeenLease{{SeenMs: 1000, Renewal: &internalv1.Renewal{
 			Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_MACHINE,
 				Id: id}, Metrics: &holdfastv1.AgentMetrics{FreeGpuCount: 3}}}}})
@@ -65,7 +66,7 @@ func TestAgentService(t *testing.T) {
 }
 
 func TestNodeService(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
 	ctx := testCtx(t)
 	nodes := holdfastv1.NewNodeServiceClient(c.conn)
@@ -109,7 +110,7 @@ func TestNodeService(t *testing.T) {
 	if err != nil || len(got.GetMachines()) != 1 {
 		t.Errorf("stalled: %v, %v", got, err)
 	}
-	long := int64(time.Since(n.peer.Now).Seconds()) + 3600
+	long := int64(time.Since(n.Peer.Now).Seconds()) + 3600
 	if got, err := nodes.ListStalledNodes(ctx,
 		&holdfastv1.ListStalledNodesRequest{OlderThanSeconds: long}); err != nil || len(got.GetMachines()) != 0 {
 		t.Errorf("stalled for longer than it is there: %v, %v", got, err)
@@ -125,7 +126,7 @@ func TestNodeService(t *testing.T) {
 }
 
 func TestNodesAreDiscoveredWhereThatIsOn(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{AutoDiscover: true})
 	m, err := holdfastv1.NewNodeServiceClient(c.conn).ReportNode(testCtx(t),
 		&holdfastv1.ReportNodeRequest{MacAddress: "02:00:00:00:00:99", InstallationStatus: "started"})
@@ -135,7 +136,7 @@ func TestNodesAreDiscoveredWhereThatIsOn(t *testing.T) {
 }
 
 func TestPoolService(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{PlatformMarginPercent: 12.5})
 	ctx := testCtx(t)
 	pools := holdfastv1.NewPoolServiceClient(c.conn)
@@ -150,7 +151,7 @@ func TestPoolService(t *testing.T) {
 			t.Errorf("registered: %v, %v", got, err)
 		}
 	}
-	n.do(t, &internalv1.CheckpointLeases{ClockMs: 1000,
+	n.Do(t, &internalv1.CheckpointLeases{ClockMs: 1000,
 		Leases: []*internalv1.SeenLease{{SeenMs: 1000, Renewal: &internalv1.Renewal{
 			Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_POOL,
 				Id: "p-1"}, Pool: &internalv1.PoolReport{Gpus: []*holdfastv1.Gpu{{AvailableVramGb: 8}}}}}}})
@@ -199,7 +200,7 @@ func TestPoolService(t *testing.T) {
 	if err != nil || len(all.GetProviders()) != 1 || all.GetProviders()[0].GetAuthTokenSha256() != nil {
 		t.Errorf("providers: %v, %v, want one without the hash of its token", all, err)
 	}
-	if p, _ := n.peer.View().Provider("acme"); len(p.GetAuthTokenSha256()) != 32 {
+	if p, _ := n.Peer.View().Provider("acme"); len(p.GetAuthTokenSha256()) != 32 {
 		t.Errorf("on record: %v, want the hash of its token", p)
 	}
 }
@@ -207,7 +208,7 @@ func TestPoolService(t *testing.T) {
 // TestWatchServices checks that the stream has the current state, then each change once
 // and in order, including the one with which a service stops matching.
 func TestWatchServices(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
 	ctx := testCtx(t)
 	registry := holdfastv1.NewRegistryServiceClient(c.conn)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"strconv"
 	"time"
 
 	"google.golang.org/grpc"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
 )
 
 // healthPause is the time between two checks of a health watch.
@@ -48,7 +50,7 @@ func (s *healthService) Check(
 	st := s.status(r.GetService())
 	if st == grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN {
 		return nil, &fsm.Error{
-			Code: fsm.NotFound, Reason: "SERVICE_UNKNOWN", Message: "unknown service " + quote(r.GetService()),
+			Code: fsm.NotFound, Reason: "SERVICE_UNKNOWN", Message: "unknown service " + strconv.Quote(r.GetService()),
 		}
 	}
 	return &grpc_health_v1.HealthCheckResponse{Status: st}, nil
@@ -72,7 +74,7 @@ func (s *healthService) Watch(
 	tick := time.NewTicker(healthPause)
 	defer tick.Stop()
 	for sent := grpc_health_v1.HealthCheckResponse_UNKNOWN; ; {
-		end := ended(stream.Context(), s.draining) // checked before the status, so NOT_SERVING is sent first
+		end := edge.Ended(stream.Context(), s.Draining) // checked before the status, so NOT_SERVING is sent first
 		if now := s.status(r.GetService()); now != sent {
 			sent = now
 			if err := stream.Send(&grpc_health_v1.HealthCheckResponse{Status: now}); err != nil {
@@ -84,7 +86,7 @@ func (s *healthService) Watch(
 		}
 		select {
 		case <-tick.C:
-		case <-s.draining:
+		case <-s.Draining:
 		case <-stream.Context().Done():
 		}
 	}

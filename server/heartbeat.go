@@ -3,9 +3,8 @@ package server
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -13,6 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
 // Leases renews leases at the leader (lease.Gateway). An answer means that the leader has
@@ -36,7 +36,7 @@ type heartbeatService struct {
 func (s *heartbeatService) KeepMachineAlive(
 	ctx context.Context, r *holdfastv1.KeepMachineAliveRequest,
 ) (*holdfastv1.KeepMachineAliveResponse, error) {
-	withoutUnknown(r.GetMetrics())
+	request.WithoutUnknown(r.GetMetrics())
 	return s.keepMachineAlive(ctx, r)
 }
 
@@ -45,7 +45,7 @@ func (s *heartbeatService) keepMachineAlive(
 	ctx context.Context, r *holdfastv1.KeepMachineAliveRequest,
 ) (*holdfastv1.KeepMachineAliveResponse, error) {
 	id := r.GetMachineId()
-	if err := required("machine_id", id); err != nil {
+	if err := request.Required("machine_id", id); err != nil {
 		return nil, err
 	}
 	m := r.GetMetrics()
@@ -67,7 +67,7 @@ func (s *heartbeatService) keepMachineAlive(
 	}
 	pool := a.GetPoolName()
 	if pool == "" { // the leader is of an older version
-		m, _ := s.state.View().Machine(id)
+		m, _ := s.State.View().Machine(id)
 		pool = m.GetSpec().GetPool()
 	}
 	return &holdfastv1.KeepMachineAliveResponse{
@@ -88,7 +88,7 @@ func (s *heartbeatService) ownPoolsMachine(ctx context.Context, id string) error
 	if !auth.Scoped(who) || who.GetMachineId() != "" {
 		return nil
 	}
-	v := s.state.View()
+	v := s.State.View()
 	if v.Enrolled(id) {
 		return fsm.MachineEnrolled(id)
 	}
@@ -99,7 +99,7 @@ func (s *heartbeatService) ownPoolsMachine(ctx context.Context, id string) error
 	}
 	m, ok := v.Machine(id)
 	if !ok { // another peer may have just registered it
-		fresh, err := s.node.View(cluster.WithConsistency(ctx, cluster.Consistency{}))
+		fresh, err := s.Node.View(cluster.WithConsistency(ctx, cluster.Consistency{}))
 		if err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func (s *heartbeatService) ownPoolsMachine(ctx context.Context, id string) error
 	if ok && !auth.InScope(who, m.GetSpec().GetPool()) {
 		return &fsm.Error{
 			Code: fsm.PermissionDenied, Reason: "OUT_OF_SCOPE",
-			Message: "machine " + quote(id) + " is not in a pool of " + who.GetPrincipal(),
+			Message: "machine " + strconv.Quote(id) + " is not in a pool of " + who.GetPrincipal(),
 			Meta:    map[string]string{"machine_id": id},
 		}
 	}
@@ -119,7 +119,7 @@ func (s *heartbeatService) ownPoolsMachine(ctx context.Context, id string) error
 func (s *heartbeatService) HeartbeatPool(
 	ctx context.Context, r *holdfastv1.HeartbeatPoolRequest,
 ) (*holdfastv1.HeartbeatPoolResponse, error) {
-	if err := required("pool_id", r.GetPoolId()); err != nil {
+	if err := request.Required("pool_id", r.GetPoolId()); err != nil {
 		return nil, err
 	}
 	report := &internalv1.PoolReport{
@@ -132,12 +132,12 @@ func (s *heartbeatService) HeartbeatPool(
 		// Do not refuse a heartbeat because of a broken thermometer. Memory sizes decide
 		// about placement, so those must be finite.
 		g.TemperatureCelsius = httpjson.Finite(g.GetTemperatureCelsius())
-		report.Gpus = append(report.Gpus, withoutUnknown(g))
+		report.Gpus = append(report.Gpus, request.WithoutUnknown(g))
 	}
 	if err := finiteGpus("gpus", report.GetGpus()); err != nil {
 		return nil, err
 	}
-	if err := violations(fsm.CheckPoolReport(report)); err != nil {
+	if err := request.Violations(fsm.CheckPoolReport(report)); err != nil {
 		return nil, err
 	}
 	a, err := s.renew(ctx, internalv1.LeaseRef_POOL, r.GetPoolId(), &internalv1.Renewal{Pool: report})
@@ -151,10 +151,10 @@ func (s *heartbeatService) HeartbeatPool(
 func (s *heartbeatService) PingService(
 	ctx context.Context, r *holdfastv1.PingServiceRequest,
 ) (*holdfastv1.PingServiceResponse, error) {
-	if err := required("id", r.GetId()); err != nil {
+	if err := request.Required("id", r.GetId()); err != nil {
 		return nil, err
 	}
-	renewal := &internalv1.Renewal{State: withoutUnknown(r.GetState())}
+	renewal := &internalv1.Renewal{State: request.WithoutUnknown(r.GetState())}
 	if _, err := s.renew(ctx, internalv1.LeaseRef_SERVICE, r.GetId(), renewal); err != nil {
 		return nil, err
 	}
@@ -189,17 +189,11 @@ func (s *heartbeatService) renew(
 		}
 		return nil, &fsm.Error{
 			Code: fsm.NotFound, Reason: "LEASE_EXPIRED",
-			Message: "the lease of " + what + " " + quote(id) + " has expired without a heartbeat: register it again",
+			Message: "the lease of " + what + " " + strconv.Quote(id) + " has expired without a heartbeat: register it again",
 			Meta:    map[string]string{what + "_id": id},
 		}
 	}
-	return nil, notFound(reason, what, id)
-}
-
-// withoutUnknown removes unknown fields from a client's message that becomes part of a command.
-func withoutUnknown[M proto.Message](m M) M {
-	dropUnknown(m.ProtoReflect())
-	return m
+	return nil, request.NotFound(reason, what, id)
 }
 
 // maxName is the maximum length of versions and names in heartbeats, in bytes.

@@ -59,7 +59,7 @@ func serveLocal[Q proto.Message, A any](
 			err = panicked(p)
 		}
 		if err != nil {
-			err = s.toStatus(ctx, method, err)
+			err = s.Status(ctx, method, err)
 		}
 		s.observed(ctx, method, time.Since(start), err)
 	}()

@@ -59,8 +59,8 @@ func newWay(t *testing.T, direct bool) *way {
 	w := &way{reg: prometheus.NewRegistry()}
 	n, _ := twoPools(t)
 	gate, err := auth.New(auth.Config{PeerID: "p1", Registerer: w.reg}, auth.Deps{
-		Records: func() auth.Records { return n.peer.View() },
-		Fresh:   func(context.Context) (auth.Records, error) { return n.peer.View(), nil },
+		Records: func() auth.Records { return n.Peer.View() },
+		Fresh:   func(context.Context) (auth.Records, error) { return n.Peer.View(), nil },
 		Report: func(_ context.Context, d *internalv1.RecordDenials) error {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -84,7 +84,7 @@ func newWay(t *testing.T, direct bool) *way {
 		cancel()
 		<-done
 	})
-	s := New(Config{Gate: gate, Leases: oddLeases{}, Registerer: w.reg, Gatherer: w.reg}, n, n.peer, testProviders())
+	s := New(Config{Gate: gate, Leases: oddLeases{}, Registerer: w.reg, Gatherer: w.reg}, n, n.Peer, testProviders())
 	if direct {
 		h := s.Heartbeats()
 		w.alive = func(ctx context.Context, r *holdfastv1.KeepMachineAliveRequest) (proto.Message, error) {

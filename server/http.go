@@ -49,7 +49,7 @@ func (s *Server) HTTPServer(h http.Handler) *http.Server {
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
 	}
 }
 
@@ -65,7 +65,7 @@ func (s *Server) operations(mux *auth.Mux) {
 	})
 	s.profiles(mux)
 	metrics := promhttp.HandlerFor(s.cfg.Gatherer, promhttp.HandlerOpts{
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
+		ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
 	})
 	mux.Handle("GET /metrics", auth.Least(holdfastv1.Role_VIEWER), nil, metrics)
 }
@@ -84,7 +84,7 @@ type readiness struct {
 // halted.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	leader, _, _ := s.node.Leader()
-	r := readiness{Role: s.node.Role(), Leader: leader, AppliedIndex: s.state.View().Index()}
+	r := readiness{Role: s.node.Role(), Leader: leader, AppliedIndex: s.State.View().Index()}
 	code := http.StatusOK
 	if err := s.ready(); err != nil {
 		code, r.Error = http.StatusServiceUnavailable, err.Error()
@@ -101,6 +101,6 @@ func (s *Server) answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
 	if err := json.NewEncoder(w).Encode(body); err != nil {
-		s.log.Debug("write answer", "error", err)
+		s.Log.Debug("write answer", "error", err)
 	}
 }

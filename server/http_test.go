@@ -23,6 +23,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 	"github.com/holdfast-metal/holdfast/server/poolapi"
 )
 
@@ -38,8 +40,8 @@ func get(t *testing.T, s *Server, method, path string) (int, string) {
 }
 
 func TestHTTP(t *testing.T) {
-	n := newNode()
-	s := New(Config{Version: "1.2.3"}, n, n.peer, testProviders())
+	n := nodetest.New()
+	s := New(Config{Version: "1.2.3"}, n, n.Peer, testProviders())
 	for _, tt := range []struct {
 		method, path string
 		code         int
@@ -62,26 +64,26 @@ func TestHTTP(t *testing.T) {
 func TestReadiness(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		make func(*Server, *fakeNode)
+		make func(*Server, *nodetest.Node)
 		code int
 		want readiness
 	}{
-		{"leader", func(*Server, *fakeNode) {}, 200, readiness{Role: "leader", Leader: "p1"}},
-		{"follower", func(_ *Server, n *fakeNode) { n.setLeader("p2") }, 200, readiness{Role: "follower", Leader: "p2"}},
-		{"no leader", func(_ *Server, n *fakeNode) { n.setLeader("") }, 503,
+		{"leader", func(*Server, *nodetest.Node) {}, 200, readiness{Role: "leader", Leader: "p1"}},
+		{"follower", func(_ *Server, n *nodetest.Node) { n.SetLeader("p2") }, 200, readiness{Role: "follower", Leader: "p2"}},
+		{"no leader", func(_ *Server, n *nodetest.Node) { n.SetLeader("") }, 503,
 			readiness{Role: "candidate", Error: "no leader is known"}},
-		{"no vote", func(_ *Server, n *fakeNode) { n.setLeader("p2"); n.votes = errors.New("it catches up") }, 503,
+		{"no vote", func(_ *Server, n *nodetest.Node) { n.SetLeader("p2"); n.NoVote = errors.New("it catches up") }, 503,
 			readiness{Role: "follower", Leader: "p2", Error: "it catches up"}},
-		{"draining", func(s *Server, _ *fakeNode) { s.Drain() }, 503,
-			readiness{Role: "leader", Leader: "p1", Error: errDraining.Error()}},
-		{"halted", func(_ *Server, n *fakeNode) {
-			c := command(&internalv1.Beat{})
+		{"draining", func(s *Server, _ *nodetest.Node) { s.Drain() }, 503,
+			readiness{Role: "leader", Leader: "p1", Error: edge.ErrDraining.Error()}},
+		{"halted", func(_ *Server, n *nodetest.Node) {
+			c := nodetest.Command(&internalv1.Beat{})
 			c.FeatureLevel = 99
-			n.peer.Propose(c)
+			n.Peer.Propose(c)
 		}, 503, readiness{Role: "leader", Leader: "p1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			n := newNode()
+			n := nodetest.New()
 			s, c := serve(t, n, Config{})
 			tt.make(s, n)
 			code, body := get(t, s, "GET", "/readyz")
@@ -89,11 +91,11 @@ func TestReadiness(t *testing.T) {
 			if err := json.Unmarshal([]byte(body), &got); err != nil {
 				t.Fatal(err)
 			}
-			if got.AppliedIndex != n.peer.View().Index() || got.AppliedIndex == 0 {
+			if got.AppliedIndex != n.Peer.View().Index() || got.AppliedIndex == 0 {
 				t.Errorf("applied index is %d", got.AppliedIndex)
 			}
 			if tt.name == "halted" {
-				tt.want.Error = n.peer.HaltError().Error()
+				tt.want.Error = n.Peer.HaltError().Error()
 			}
 			got.AppliedIndex = 0
 			if code != tt.code || got != tt.want {
@@ -109,7 +111,7 @@ func TestReadiness(t *testing.T) {
 }
 
 func TestHealth(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	s, c := serve(t, n, Config{})
 	h := grpc_health_v1.NewHealthClient(c.conn)
 	ctx := testCtx(t)
@@ -129,8 +131,8 @@ func TestHealth(t *testing.T) {
 		want grpc_health_v1.HealthCheckResponse_ServingStatus
 	}{
 		{func() {}, grpc_health_v1.HealthCheckResponse_SERVING},
-		{func() { n.setLeader("") }, grpc_health_v1.HealthCheckResponse_NOT_SERVING},
-		{func() { n.setLeader("p2") }, grpc_health_v1.HealthCheckResponse_SERVING},
+		{func() { n.SetLeader("") }, grpc_health_v1.HealthCheckResponse_NOT_SERVING},
+		{func() { n.SetLeader("p2") }, grpc_health_v1.HealthCheckResponse_SERVING},
 		{s.Drain, grpc_health_v1.HealthCheckResponse_NOT_SERVING},
 	} {
 		step.make()
@@ -144,7 +146,7 @@ func TestHealth(t *testing.T) {
 }
 
 func TestReflection(t *testing.T) {
-	_, c := serve(t, newNode(), Config{})
+	_, c := serve(t, nodetest.New(), Config{})
 	s, err := grpc_reflection_v1.NewServerReflectionClient(c.conn).ServerReflectionInfo(testCtx(t))
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +174,7 @@ func TestReflection(t *testing.T) {
 
 // TestHTTPLimits checks that an idle connection is closed.
 func TestHTTPLimits(t *testing.T) {
-	s := New(Config{}, newNode(), newNode().peer, testProviders())
+	s := New(Config{}, nodetest.New(), nodetest.New().Peer, testProviders())
 	srv := s.HTTPServer(http.NotFoundHandler())
 	if srv.ReadHeaderTimeout <= 0 || srv.IdleTimeout <= 0 || srv.MaxHeaderBytes <= 0 || srv.Handler == nil {
 		t.Errorf("got %+v", srv)
@@ -180,7 +182,7 @@ func TestHTTPLimits(t *testing.T) {
 }
 
 func TestClusterStatus(t *testing.T) {
-	_, c := serve(t, newNode(), Config{})
+	_, c := serve(t, nodetest.New(), Config{})
 	st, err := c.GetClusterStatus(testCtx(t), &holdfastv1.GetClusterStatusRequest{})
 	if err != nil || st.GetLeader() != "p1" || st.GetAnsweredBy() != "p1" {
 		t.Errorf("got %v, %v", st, err)
@@ -189,8 +191,8 @@ func TestClusterStatus(t *testing.T) {
 
 // TestCallTimeout checks that a call without a deadline gets one.
 func TestCallTimeout(t *testing.T) {
-	n := newNode()
-	n.viewed = func(ctx context.Context) error {
+	n := nodetest.New()
+	n.Viewed = func(ctx context.Context) error {
 		<-ctx.Done()
 		return ctx.Err()
 	}
@@ -223,8 +225,8 @@ func (*sayer) StreamInterceptor() grpc.StreamServerInterceptor {
 // TestHTTPConsistency checks that the HTTP APIs pass on the requested consistency and
 // return the freshness of their answers (docs/concepts.md).
 func TestHTTPConsistency(t *testing.T) {
-	n, f := newNode(), &sayer{}
-	s := New(Config{Forwarder: f}, n, n.peer, testProviders())
+	n, f := nodetest.New(), &sayer{}
+	s := New(Config{Forwarder: f}, n, n.Peer, testProviders())
 	h := s.HTTPHandler(func(m *auth.Mux, rpc grpc.ClientConnInterface) { poolapi.Register(m, rpc, s.Heartbeats()) })
 	for path, want := range map[string]string{"/v2/pools?consistency=stale": "stale", "/v2/pools": ""} {
 		w := httptest.NewRecorder()

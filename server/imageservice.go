@@ -10,6 +10,10 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/page"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
 // Files stores the files of images on the peers (*images.Depot).
@@ -33,8 +37,8 @@ type imageService struct {
 // AddImage adds an image.
 func (s *imageService) AddImage(ctx context.Context, r *holdfastv1.AddImageRequest) (*holdfastv1.Image, error) {
 	in := fsm.NormalImage(r.GetImage())
-	dropUnknown(in.ProtoReflect())
-	if err := violations(fsm.ValidateImage(in)); err != nil {
+	request.WithoutUnknown(in)
+	if err := request.Violations(fsm.ValidateImage(in)); err != nil {
 		return nil, err
 	}
 	for _, f := range fsm.ImageFiles(in) {
@@ -46,7 +50,7 @@ func (s *imageService) AddImage(ctx context.Context, r *holdfastv1.AddImageReque
 		}
 	}
 	if r.GetValidateOnly() {
-		v, err := s.node.View(ctx)
+		v, err := s.Node.View(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -57,23 +61,23 @@ func (s *imageService) AddImage(ctx context.Context, r *holdfastv1.AddImageReque
 		}
 		return in, nil
 	}
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_PutImage{PutImage: &internalv1.PutImage{Image: in, Replace: r.GetReplace()}}
-	return apply[*holdfastv1.Image](ctx, s.node, c)
+	return edge.Apply[*holdfastv1.Image](ctx, s.Node, c)
 }
 
 // GetImage returns an image with the state of its files on each peer.
 func (s *imageService) GetImage(ctx context.Context, r *holdfastv1.GetImageRequest) (*holdfastv1.Image, error) {
-	if err := required("name", r.GetName()); err != nil {
+	if err := request.Required("name", r.GetName()); err != nil {
 		return nil, err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
 	image, ok := v.Image(r.GetName())
 	if !ok {
-		return nil, notFound("IMAGE_NOT_FOUND", "image", r.GetName())
+		return nil, request.NotFound("IMAGE_NOT_FOUND", "image", r.GetName())
 	}
 	if s.cfg.Files != nil {
 		for _, f := range fsm.ImageFiles(image) {
@@ -87,23 +91,17 @@ func (s *imageService) GetImage(ctx context.Context, r *holdfastv1.GetImageReque
 func (s *imageService) ListImages(
 	ctx context.Context, r *holdfastv1.ListImagesRequest,
 ) (*holdfastv1.ListImagesResponse, error) {
-	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "images")
+	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "images")
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rows := func(yield func(string, *holdfastv1.Image) bool) {
-		for image := range v.Images(p.after) {
-			if !yield(image.GetName(), image) {
-				return
-			}
-		}
-	}
+	rows := page.Keyed(v.Images(p.After), (*holdfastv1.Image).GetName)
 	resp := &holdfastv1.ListImagesResponse{}
-	resp.Images, resp.NextPageToken, err = collect(ctx, p, rows, func(*holdfastv1.Image) bool { return true })
+	resp.Images, resp.NextPageToken, err = page.Collect(ctx, p, rows, nil)
 	return resp, err
 }
 
@@ -111,12 +109,12 @@ func (s *imageService) ListImages(
 func (s *imageService) DeleteImage(
 	ctx context.Context, r *holdfastv1.DeleteImageRequest,
 ) (*holdfastv1.DeleteImageResponse, error) {
-	if err := required("name", r.GetName()); err != nil {
+	if err := request.Required("name", r.GetName()); err != nil {
 		return nil, err
 	}
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_DeleteImage{DeleteImage: &internalv1.DeleteImage{Name: r.GetName()}}
-	if _, err := s.node.Apply(ctx, c); err != nil {
+	if _, err := s.Node.Apply(ctx, c); err != nil {
 		return nil, err
 	}
 	return &holdfastv1.DeleteImageResponse{}, nil

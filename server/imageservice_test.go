@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
 // heldFiles are the files that a majority of voters has. Copies on the peers are tested
@@ -37,7 +38,7 @@ func (f heldFiles) Copies(_ context.Context, sum string) []*holdfastv1.Image_Cop
 
 func TestImageService(t *testing.T) {
 	sum := func(digit string) string { return strings.Repeat(digit, 64) }
-	_, conn := serve(t, newNode(), Config{Files: heldFiles{sum("a"): true}})
+	_, conn := serve(t, nodetest.New(), Config{Files: heldFiles{sum("a"): true}})
 	c := holdfastv1.NewImageServiceClient(conn.conn)
 	ctx := testCtx(t)
 	uploaded := &holdfastv1.Image{Name: "debian", Disk: &holdfastv1.Image_File{Sha256: sum("a"), SizeBytes: 10}}

@@ -18,6 +18,10 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/page"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
+	"github.com/holdfast-metal/holdfast/server/internal/scope"
 )
 
 // The names of images that machines boot from the network.
@@ -38,17 +42,17 @@ type installService struct {
 
 // GetInstall gets the install session of a machine.
 func (s *installService) GetInstall(ctx context.Context, r *holdfastv1.GetInstallRequest) (*holdfastv1.Install, error) {
-	if err := required("machine_id", r.GetMachineId()); err != nil {
+	if err := request.Required("machine_id", r.GetMachineId()); err != nil {
 		return nil, err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
 	i, ok := v.Install(r.GetMachineId())
 	m, known := v.Machine(r.GetMachineId())
-	if !ok || !known || !visible(auth.From(ctx), m) {
-		return nil, notFound(fsm.ReasonNoInstall, "install", r.GetMachineId())
+	if !ok || !known || !scope.Visible(auth.From(ctx), m) {
+		return nil, request.NotFound(fsm.ReasonNoInstall, "install", r.GetMachineId())
 	}
 	return i, nil
 }
@@ -57,19 +61,19 @@ func (s *installService) GetInstall(ctx context.Context, r *holdfastv1.GetInstal
 func (s *installService) ListInstalls(
 	ctx context.Context, r *holdfastv1.ListInstallsRequest,
 ) (*holdfastv1.ListInstallsResponse, error) {
-	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "installs", strconv.FormatBool(r.GetAll()))
+	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "installs", strconv.FormatBool(r.GetAll()))
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
 	caller, resp := auth.From(ctx), &holdfastv1.ListInstallsResponse{}
-	installs := keyed(v.Installs(p.after), (*holdfastv1.Install).GetMachineId)
-	resp.Installs, resp.NextPageToken, err = collect(ctx, p, installs, func(i *holdfastv1.Install) bool {
+	installs := page.Keyed(v.Installs(p.After), (*holdfastv1.Install).GetMachineId)
+	resp.Installs, resp.NextPageToken, err = page.Collect(ctx, p, installs, func(i *holdfastv1.Install) bool {
 		m, known := v.Machine(i.GetMachineId())
-		return (r.GetAll() || fsm.InstallOpen(i)) && known && visible(caller, m)
+		return (r.GetAll() || fsm.InstallOpen(i)) && known && scope.Visible(caller, m)
 	})
 	return resp, err
 }
@@ -83,17 +87,17 @@ const bootTime = 2 * time.Second
 func (s *installService) LookUpBoot(
 	ctx context.Context, r *holdfastv1.BootMachineRequest,
 ) (*holdfastv1.BootMachineResponse, error) {
-	if err := required("mac", r.GetMac()); err != nil {
+	if err := request.Required("mac", r.GetMac()); err != nil {
 		return nil, err
 	}
 	// This peer serves the call itself. It must detect here that there is no leader,
 	// because firmware does not wait for long.
 	asks, cancel := context.WithTimeout(cluster.WithConsistency(ctx, cluster.Consistency{}), bootTime)
 	defer cancel()
-	if v, err := s.node.View(asks); err == nil {
+	if v, err := s.Node.View(asks); err == nil {
 		return s.bootAnswer(v, r), nil
 	}
-	answer := s.bootAnswer(s.state.View(), r)
+	answer := s.bootAnswer(s.State.View(), r)
 	if answer.GetAction() != holdfastv1.BootMachineResponse_DISK {
 		peers := answer.GetHttpAddrs()
 		answer = waitAnswer(answer.GetMachineId(), answer.GetRunId(), "the cluster has no leader now")
@@ -226,11 +230,11 @@ func bootable(v *fsm.View, name, arch string) (img *holdfastv1.Image, why string
 func (s *installService) BootMachine(
 	ctx context.Context, r *holdfastv1.BootMachineRequest,
 ) (*holdfastv1.BootMachineResponse, error) {
-	if err := required("mac", r.GetMac()); err != nil {
+	if err := request.Required("mac", r.GetMac()); err != nil {
 		return nil, err
 	}
-	return retryAborted(func() (*holdfastv1.BootMachineResponse, error) {
-		v, err := s.node.View(ctx)
+	return edge.RetryAborted(func() (*holdfastv1.BootMachineResponse, error) {
+		v, err := s.Node.View(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -256,7 +260,7 @@ func (s *installService) BootMachine(
 		default:
 			return answer, nil
 		}
-		_, err = apply[*holdfastv1.Install](ctx, s.node, c)
+		_, err = edge.Apply[*holdfastv1.Install](ctx, s.Node, c)
 		refused, ok := errors.AsType[*fsm.Error](err)
 		if ok && refused.Reason == fsm.ReasonNoInstall && v.Has(fsm.Level2) {
 			peers := answer.GetHttpAddrs()
@@ -291,7 +295,7 @@ func takenOver(v *fsm.View, answer *holdfastv1.BootMachineResponse, r *holdfastv
 func (s *installService) refuseTakeover(
 	ctx context.Context, answer *holdfastv1.BootMachineResponse, r *holdfastv1.BootMachineRequest,
 ) *holdfastv1.BootMachineResponse {
-	s.log.Warn("refused a boot script: the caller has another MAC address than the machine it names",
+	s.Log.Warn("refused a boot script: the caller has another MAC address than the machine it names",
 		"machine", answer.GetMachineId(), "mac", r.GetMac(),
 		"address", r.GetIpAddress(), "link_address", r.GetLinkAddress())
 	resource := "nodes/" + r.GetMac()
@@ -323,13 +327,13 @@ func (s *installService) discover(
 	c := &internalv1.Command{Principal: "netboot", Op: &internalv1.Command_ReportNode{
 		ReportNode: &internalv1.ReportNode{
 			Report:        &holdfastv1.ReportNodeRequest{MacAddress: r.GetMac(), Facts: facts},
-			RunId:         "run-" + randomHex(6),
-			MachineId:     randomHex(4),
+			RunId:         "run-" + edge.RandomHex(6),
+			MachineId:     edge.RandomHex(4),
 			Discover:      true,
 			DiscoverLimit: s.discoverLimit(),
 		},
 	}}
-	m, err := apply[*holdfastv1.Machine](ctx, s.node, c)
+	m, err := edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
 	if err != nil {
 		return nil, err
 	}
@@ -350,7 +354,7 @@ func (s *installService) discover(
 func (s *installService) GetWorkOrder(
 	ctx context.Context, r *holdfastv1.GetWorkOrderRequest,
 ) (*holdfastv1.WorkOrder, error) {
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -378,15 +382,15 @@ func (s *installService) GetWorkOrder(
 	if ok && arch != "" && img.GetArch() != arch { // the run started before the architecture was known
 		return nil, &fsm.Error{
 			Code: fsm.FailedPrecondition, Reason: fsm.ReasonImageArch,
-			Message: "image " + quote(i.GetImage()) + " is for " + img.GetArch() +
-				", and machine " + quote(m.GetMachineId()) +
+			Message: "image " + strconv.Quote(i.GetImage()) + " is for " + img.GetArch() +
+				", and machine " + strconv.Quote(m.GetMachineId()) +
 				" is " + arch + ": cancel the run, and name an image for " + arch,
 		}
 	}
 	if !ok || img.GetDisk() == nil {
 		return nil, &fsm.Error{
 			Code: fsm.FailedPrecondition, Reason: "IMAGE_MISSING",
-			Message: "there is no image " + quote(i.GetImage()) + " with a disk: " +
+			Message: "there is no image " + strconv.Quote(i.GetImage()) + " with a disk: " +
 				"add it (holdfast image add), and the install continues",
 		}
 	}
@@ -404,7 +408,7 @@ func tokenSum(token string) []byte {
 // checkInstallToken checks the token of an installer before a command is proposed. Installers with
 // old tokens are common.
 func (s *installService) checkInstallToken(ctx context.Context, token string) ([]byte, error) {
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -412,7 +416,7 @@ func (s *installService) checkInstallToken(ctx context.Context, token string) ([
 	if _, refusal := v.InstallByToken(sum); refusal != nil {
 		if refusal.Reason == fsm.ReasonInstallTaken {
 			machine := refusal.Meta["machine_id"]
-			s.log.Warn("refused a second installer in an install session: check which host got the boot script",
+			s.Log.Warn("refused a second installer in an install session: check which host got the boot script",
 				"machine", machine, "address", auth.AddressFrom(ctx))
 			s.cfg.Gate.Deny(ctx, "holdfast.v1.InstallService/ReportInstall", "machines/"+machine,
 				&auth.Error{Code: codes.PermissionDenied, Reason: refusal.Reason, Message: refusal.Message})
@@ -430,9 +434,9 @@ func (s *installService) ReportInstall(
 	if err != nil {
 		return nil, err
 	}
-	report := withoutUnknown(r)
+	report := request.WithoutUnknown(r)
 	report.Token = ""
-	return apply[*holdfastv1.Install](ctx, s.node, &internalv1.Command{Principal: "installer",
+	return edge.Apply[*holdfastv1.Install](ctx, s.Node, &internalv1.Command{Principal: "installer",
 		Op: &internalv1.Command_ReportInstall{ReportInstall: &internalv1.ReportInstall{Sha256: sum, Report: report}}})
 }
 
@@ -445,7 +449,7 @@ func (s *installService) AppendInstallLog(
 		return nil, err
 	}
 	data := r.GetData()[:min(len(r.GetData()), maxLogPart)]
-	i, err := apply[*holdfastv1.Install](ctx, s.node, &internalv1.Command{
+	i, err := edge.Apply[*holdfastv1.Install](ctx, s.Node, &internalv1.Command{
 		Principal: "installer",
 		Op: &internalv1.Command_AppendInstallLog{
 			AppendInstallLog: &internalv1.AppendInstallLog{Sha256: sum, Offset: r.GetOffset(), Data: data},

@@ -55,9 +55,9 @@ func (s *Server) UnaryInterceptors() []grpc.UnaryServerInterceptor {
 		s.boundUnary,
 		func(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			resp, err := next(ctx, req)
-			return resp, s.toStatus(ctx, call.FullMethod, err)
+			return resp, s.Status(ctx, call.FullMethod, err)
 		},
-		recovery.UnaryServerInterceptor(), // a panic becomes an error that toStatus maps to INTERNAL
+		recovery.UnaryServerInterceptor(), // a panic becomes an error that Status maps to INTERNAL
 		s.cfg.Gate.EdgeUnary,
 	}
 	if s.cfg.Forwarder != nil {
@@ -71,7 +71,7 @@ func (s *Server) StreamInterceptors() []grpc.StreamServerInterceptor {
 	all := []grpc.StreamServerInterceptor{
 		s.observeStream,
 		func(srv any, stream grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-			return s.toStatus(stream.Context(), call.FullMethod, next(srv, stream))
+			return s.Status(stream.Context(), call.FullMethod, next(srv, stream))
 		},
 		recovery.StreamServerInterceptor(),
 		s.cfg.Gate.EdgeStream,
@@ -127,7 +127,7 @@ func (s *Server) observed(ctx context.Context, method string, took time.Duration
 	code := status.Code(err)
 	s.metrics.handled.WithLabelValues(method, code.String()).Inc()
 	s.metrics.seconds.WithLabelValues(method).Observe(took.Seconds())
-	if !s.log.Enabled(ctx, slog.LevelDebug) {
+	if !s.Log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
 	attrs := []slog.Attr{
@@ -136,5 +136,5 @@ func (s *Server) observed(ctx context.Context, method string, took time.Duration
 	if err != nil {
 		attrs = append(attrs, slog.String("error", status.Convert(err).Message()))
 	}
-	s.log.LogAttrs(ctx, slog.LevelDebug, "call", attrs...)
+	s.Log.LogAttrs(ctx, slog.LevelDebug, "call", attrs...)
 }

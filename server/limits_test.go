@@ -23,6 +23,7 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
 // listen serves gRPC or HTTP on a real socket until the test ends, and returns its
@@ -63,8 +64,8 @@ func dial(t *testing.T, addr string) net.Conn {
 // TestSlowLorisHTTP checks that clients that send headers byte by byte are disconnected,
 // and that others are served meanwhile.
 func TestSlowLorisHTTP(t *testing.T) {
-	n := newNode()
-	s := New(Config{}, n, n.peer, testProviders())
+	n := nodetest.New()
+	s := New(Config{}, n, n.Peer, testProviders())
 	srv := s.HTTPServer(s.HTTPHandler())
 	// TestHTTPLimits checks the default. Here, other callers must succeed on a busy machine.
 	srv.ReadHeaderTimeout = 3 * time.Second
@@ -93,8 +94,8 @@ func TestSlowLorisHTTP(t *testing.T) {
 }
 
 func TestOversizedHTTPHeader(t *testing.T) {
-	n := newNode()
-	s := New(Config{}, n, n.peer, testProviders())
+	n := nodetest.New()
+	s := New(Config{}, n, n.Peer, testProviders())
 	srv := s.HTTPServer(s.HTTPHandler())
 	addr := listen(t, srv.Serve, func() { _ = srv.Close() })
 	c := dial(t, addr)
@@ -115,8 +116,8 @@ func TestOversizedHTTPHeader(t *testing.T) {
 // plainGRPC serves the public API without TLS.
 func plainGRPC(t *testing.T, cfg Config, more ...grpc.ServerOption) (string, *clients) {
 	t.Helper()
-	n := newNode()
-	s := New(cfg, n, n.peer, testProviders())
+	n := nodetest.New()
+	s := New(cfg, n, n.Peer, testProviders())
 	g := grpc.NewServer(append(append(GRPCOptions(), grpc.ChainUnaryInterceptor(s.UnaryInterceptors()...),
 		grpc.ChainStreamInterceptor(s.StreamInterceptors()...)), more...)...)
 	s.Register(g)

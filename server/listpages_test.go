@@ -14,6 +14,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
 func wantField(t *testing.T, err error, field string) {
@@ -58,23 +59,23 @@ func TestEveryListHasPages(t *testing.T) {
 
 // manyAgents returns machines m-00 to m-29, alternately in the pools a and b. All of them
 // are ready except every seventh.
-func manyAgents(t *testing.T) (*fakeNode, *agentService) {
+func manyAgents(t *testing.T) (*nodetest.Node, *agentService) {
 	t.Helper()
-	n := newNode()
+	n := nodetest.New()
 	for _, pool := range []string{"a", "b"} {
-		n.do(t, &internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: pool}})
+		n.Do(t, &internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: pool}})
 	}
 	for i := range 30 {
 		id, pool := fmt.Sprintf("m-%02d", i), []string{"a", "b"}[i%2]
-		n.do(t, &internalv1.RegisterAgent{TtlMs: 60_000, Agent: &holdfastv1.RegisterAgentRequest{MachineId: id,
+		n.Do(t, &internalv1.RegisterAgent{TtlMs: 60_000, Agent: &holdfastv1.RegisterAgentRequest{MachineId: id,
 			PoolName: pool, ProviderName: []string{"x", "y", "z"}[i%3]}})
 		if i%7 == 0 {
 			continue
 		}
-		n.do(t, &internalv1.CheckpointLeases{ClockMs: 1000, Leases: []*internalv1.SeenLease{{SeenMs: 1000,
+		n.Do(t, &internalv1.CheckpointLeases{ClockMs: 1000, Leases: []*internalv1.SeenLease{{SeenMs: 1000,
 			Renewal: &internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_MACHINE, Id: id}}}}})
 	}
-	return n, &agentService{Server: New(Config{}, n, n.peer, testProviders())}
+	return n, &agentService{Server: New(Config{}, n, n.Peer, testProviders())}
 }
 
 func TestAgentMachinePages(t *testing.T) {

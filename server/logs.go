@@ -10,6 +10,9 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
+	"github.com/holdfast-metal/holdfast/server/internal/scope"
 )
 
 const (
@@ -30,17 +33,17 @@ func (s *runService) StreamRunLogs(
 func (s *Server) streamRunLogs(
 	ctx context.Context, r *holdfastv1.StreamRunLogsRequest, send func(*holdfastv1.LogChunk) error,
 ) error {
-	if err := required("run_id", r.GetRunId()); err != nil {
+	if err := request.Required("run_id", r.GetRunId()); err != nil {
 		return err
 	}
 	if r.GetOffset() < 0 {
-		return invalid("offset", fmt.Sprintf("is %d: want 0 or more", r.GetOffset()))
+		return request.Invalid("offset", fmt.Sprintf("is %d: want 0 or more", r.GetOffset()))
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return err
 	}
-	if run, ok := runFor(ctx, v, r.GetRunId()); ok && r.GetOffset() > run.GetLogBytes() {
+	if run, ok := scope.Run(ctx, v, r.GetRunId()); ok && r.GetOffset() > run.GetLogBytes() {
 		return &fsm.Error{
 			Code: fsm.OutOfRange, Reason: "OFFSET_BEYOND_END",
 			Meta: map[string]string{"run_id": run.GetRunId(), "log_bytes": fmt.Sprint(run.GetLogBytes())},
@@ -49,11 +52,11 @@ func (s *Server) streamRunLogs(
 		}
 	}
 	for offset := r.GetOffset(); ; {
-		changed := s.state.Changed()
-		v := s.state.View() // at least as recent as the first view
-		run, ok := runFor(ctx, v, r.GetRunId())
+		changed := s.State.Changed()
+		v := s.State.View() // at least as recent as the first view
+		run, ok := scope.Run(ctx, v, r.GetRunId())
 		if !ok {
-			return notFound("RUN_NOT_FOUND", "run", r.GetRunId())
+			return request.NotFound("RUN_NOT_FOUND", "run", r.GetRunId())
 		}
 		if run.GetArchive() != nil && offset < run.GetLogBytes() {
 			return s.sendArchivedLog(ctx, run, offset, send)
@@ -64,7 +67,7 @@ func (s *Server) streamRunLogs(
 		if fsm.Ended(run) || r.GetNoFollow() {
 			return nil
 		}
-		if err := pause(ctx, s.draining, logPause, changed); err != nil {
+		if err := edge.Pause(ctx, s.Draining, logPause, changed); err != nil {
 			return err
 		}
 	}

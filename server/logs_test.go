@@ -12,6 +12,7 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
 func logs(
@@ -47,13 +48,13 @@ func readLog(t *testing.T, s grpc.ServerStreamingClient[holdfastv1.LogChunk], of
 }
 
 func TestStreamRunLogs(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
-	n.machine(t, "m-1")
-	n.start(t, "m-1", "run-1", "")
-	n.begin(t, "run-1", 1)
-	n.log(t, "run-1", "power off\n")
-	n.log(t, "run-1", "power on\n")
+	n.Machine(t, "m-1")
+	n.Start(t, "m-1", "run-1", "")
+	n.Begin(t, "run-1", 1)
+	n.Log(t, "run-1", "power off\n")
+	n.Log(t, "run-1", "power on\n")
 
 	follow := logs(t, c, &holdfastv1.StreamRunLogsRequest{RunId: "run-1"})
 	if got := readLog(t, follow, 0, 19); got != "power off\npower on\n" {
@@ -67,7 +68,7 @@ func TestStreamRunLogs(t *testing.T) {
 		-1); got != "" {
 		t.Errorf("at the end: got %q", got)
 	}
-	n.log(t, "run-1", "pinged\n")
+	n.Log(t, "run-1", "pinged\n")
 	if got := readLog(t, follow, 19, 7); got != "pinged\n" {
 		t.Errorf("followed: got %q", got)
 	}
@@ -75,7 +76,7 @@ func TestStreamRunLogs(t *testing.T) {
 	if got := readLog(t, resumed, 6, 20); got != "off\npower on\npinged\n" {
 		t.Errorf("resumed: got %q", got)
 	}
-	n.do(t, &internalv1.EndAttempt{
+	n.Do(t, &internalv1.EndAttempt{
 		RunId: "run-1", Step: "one", Attempt: 1, Outcome: holdfastv1.Attempt_SUCCEEDED,
 		Log: &internalv1.LogAppend{RunId: "run-1", Offset: 26,
 			Chunks: []*holdfastv1.LogChunk{{Data: []byte("done\n"), Stream: "stdout"}}},
@@ -89,10 +90,10 @@ func TestStreamRunLogs(t *testing.T) {
 }
 
 func TestStreamRunLogsRefusals(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
-	n.machine(t, "m-1")
-	n.start(t, "m-1", "run-1", "")
+	n.Machine(t, "m-1")
+	n.Start(t, "m-1", "run-1", "")
 	for _, tt := range []struct {
 		req    *holdfastv1.StreamRunLogsRequest
 		code   codes.Code
@@ -111,18 +112,18 @@ func TestStreamRunLogsRefusals(t *testing.T) {
 // TestStreamRunLogsLarge checks that large chunks are split, and that a stream can resume
 // at every offset.
 func TestStreamRunLogsLarge(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
-	n.machine(t, "m-1")
-	n.start(t, "m-1", "run-1", "")
-	n.begin(t, "run-1", 1)
+	n.Machine(t, "m-1")
+	n.Start(t, "m-1", "run-1", "")
+	n.Begin(t, "run-1", 1)
 	var want strings.Builder
 	for i := range 3 {
 		piece := strings.Repeat(fmt.Sprint(i), 150<<10)
 		want.WriteString(piece)
-		n.log(t, "run-1", piece)
+		n.Log(t, "run-1", piece)
 	}
-	n.end(t, "run-1", 1, holdfastv1.Attempt_SUCCEEDED)
+	n.End(t, "run-1", 1, holdfastv1.Attempt_SUCCEEDED)
 	for _, offset := range []int64{0, 1, 64 << 10, 150<<10 - 1, 150 << 10, 449<<10 + 5, 450 << 10} {
 		got := readLog(t, logs(t, c, &holdfastv1.StreamRunLogsRequest{RunId: "run-1", Offset: offset}), offset, -1)
 		if got != want.String()[offset:] {

@@ -12,13 +12,16 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
+	"github.com/holdfast-metal/holdfast/server/internal/scope"
 )
 
 // foundFleet returns machines that differ in every field that can be looked up.
-func foundFleet(t *testing.T) *fakeNode {
-	n := newNode()
+func foundFleet(t *testing.T) *nodetest.Node {
+	n := nodetest.New()
 	for _, pool := range []string{"a", "b"} {
-		n.do(t, &internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: pool}})
+		n.Do(t, &internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: pool}})
 	}
 	for i := range 40 {
 		m := &holdfastv1.Machine{MachineId: fmt.Sprintf("m-%02d", i),
@@ -28,12 +31,12 @@ func foundFleet(t *testing.T) *fakeNode {
 		if i%5 == 0 {
 			m.Labels["slot"] = fmt.Sprint(i)
 		}
-		n.do(t, &internalv1.RegisterMachine{Machine: m})
+		n.Do(t, &internalv1.RegisterMachine{Machine: m})
 		if i%6 == 0 {
-			n.do(t, &internalv1.SetMachinePhase{MachineId: m.GetMachineId(), Phase: holdfastv1.MachineStatus_MAINTENANCE})
+			n.Do(t, &internalv1.SetMachinePhase{MachineId: m.GetMachineId(), Phase: holdfastv1.MachineStatus_MAINTENANCE})
 		}
 	}
-	n.start(t, "m-01", "run-1", "plan/reboot")
+	n.Start(t, "m-01", "run-1", "plan/reboot")
 	return n
 }
 
@@ -41,7 +44,7 @@ func foundFleet(t *testing.T) *fakeNode {
 // every caller and every kind of lookup.
 func TestListsFindWhatAScanFinds(t *testing.T) {
 	n := foundFleet(t)
-	s := &machineService{Server: New(Config{}, n, n.peer, testProviders())}
+	s := &machineService{Server: New(Config{}, n, n.Peer, testProviders())}
 	for _, id := range []*holdfastv1.Identity{
 		{Role: holdfastv1.Role_ADMIN},
 		{Role: holdfastv1.Role_OPERATOR, Pools: []string{"a"}},
@@ -63,13 +66,13 @@ func TestListsFindWhatAScanFinds(t *testing.T) {
 			"(rack=r1 OR phase=MAINTENANCE) AND labels.env=prod",
 			"revision<9", "active_run_id=run-1", "active_run_id:*",
 		} {
-			f, err := compile(machineFilter, text)
+			f, err := request.Filter(machineFilter, text)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var want, got []string
-			for m := range n.peer.View().Machines("") {
-				if f.Match(m) && visible(id, m) {
+			for m := range n.Peer.View().Machines("") {
+				if f.Match(m) && scope.Visible(id, m) {
 					want = append(want, m.GetMachineId())
 				}
 			}
@@ -101,12 +104,12 @@ func TestListsDoNotDecodeTheFleet(t *testing.T) {
 		"rack=r1": 10, "rack=none": 0, "labels.env=prod AND phase=RMA": 0, "serial=*none*": 0, "effective_state=RMA": 0,
 		"rack=r1 AND labels.env=prod": 0, "": 40,
 	} {
-		f, err := compile(machineFilter, text)
+		f, err := request.Filter(machineFilter, text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		looked := 0
-		for range n.peer.View().FindMachines(machineQuery(f, &holdfastv1.Identity{Role: holdfastv1.Role_ADMIN}), "") {
+		for range n.Peer.View().FindMachines(machineQuery(f, &holdfastv1.Identity{Role: holdfastv1.Role_ADMIN}), "") {
 			looked++
 		}
 		if looked != want {
@@ -119,7 +122,7 @@ func TestListsDoNotDecodeTheFleet(t *testing.T) {
 func TestFacetsAreFieldsOfTheFilter(t *testing.T) {
 	for _, path := range []string{"spec.pool", "spec.rack", "spec.location", "spec.provider", "spec.customer_id",
 		"spec.target_cluster_ref"} {
-		f, err := compile(machineFilter, strings.TrimPrefix(path, "spec.")+"=x")
+		f, err := request.Filter(machineFilter, strings.TrimPrefix(path, "spec.")+"=x")
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
 			continue

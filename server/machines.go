@@ -9,6 +9,10 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/page"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
+	"github.com/holdfast-metal/holdfast/server/internal/scope"
 )
 
 // machineService implements MachineService.
@@ -22,48 +26,48 @@ func (s *machineService) RegisterMachine(
 	ctx context.Context, r *holdfastv1.RegisterMachineRequest,
 ) (*holdfastv1.Machine, error) {
 	if r.GetMachine() == nil {
-		return nil, invalid("machine", "is required")
+		return nil, request.Invalid("machine", "is required")
 	}
 	m := inventory(r.GetMachine())
 	switch p := r.GetMachine().GetStatus().GetPhase(); p {
 	case holdfastv1.MachineStatus_FACTORY_READY, holdfastv1.MachineStatus_READY: // clients can set only these
 		m.Status = &holdfastv1.MachineStatus{Phase: p}
 	}
-	if err := violations(fsm.NormalizeMachine(m)); err != nil {
+	if err := request.Violations(fsm.NormalizeMachine(m)); err != nil {
 		return nil, err
 	}
 	generate := m.GetMachineId() == ""
-	return retryAborted(func() (*holdfastv1.Machine, error) {
+	return edge.RetryAborted(func() (*holdfastv1.Machine, error) {
 		if generate {
-			m.MachineId = randomHex(4)
+			m.MachineId = edge.RandomHex(4)
 		}
-		c := s.command(ctx)
+		c := auth.Command(ctx)
 		c.Op = &internalv1.Command_RegisterMachine{
 			RegisterMachine: &internalv1.RegisterMachine{Machine: m, GeneratedId: generate},
 		}
-		return apply[*holdfastv1.Machine](ctx, s.node, c)
+		return edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
 	})
 }
 
 // inventory returns the parts of a machine that clients may set.
 func inventory(in *holdfastv1.Machine) *holdfastv1.Machine {
 	m := &holdfastv1.Machine{MachineId: in.GetMachineId(), Labels: in.GetLabels(), Spec: in.GetSpec()}
-	dropUnknown(m.ProtoReflect())
+	request.WithoutUnknown(m)
 	return m
 }
 
 // GetMachine gets a machine.
 func (s *machineService) GetMachine(ctx context.Context, r *holdfastv1.GetMachineRequest) (*holdfastv1.Machine, error) {
-	if err := required("machine_id", r.GetMachineId()); err != nil {
+	if err := request.Required("machine_id", r.GetMachineId()); err != nil {
 		return nil, err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
-	m, ok := machineFor(ctx, v, r.GetMachineId())
+	m, ok := scope.Machine(ctx, v, r.GetMachineId())
 	if !ok {
-		return nil, notFound("MACHINE_NOT_FOUND", "machine", r.GetMachineId())
+		return nil, request.NotFound("MACHINE_NOT_FOUND", "machine", r.GetMachineId())
 	}
 	m.Hardware = v.Hardware(m.GetMachineId())
 	return m, nil
@@ -73,26 +77,26 @@ func (s *machineService) GetMachine(ctx context.Context, r *holdfastv1.GetMachin
 func (s *machineService) ListMachines(
 	ctx context.Context, r *holdfastv1.ListMachinesRequest,
 ) (*holdfastv1.ListMachinesResponse, error) {
-	f, err := compile(machineFilter, r.GetFilter())
+	f, err := request.Filter(machineFilter, r.GetFilter())
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "machines", r.GetFilter())
+	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "machines", r.GetFilter())
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
 	id := auth.From(ctx)
-	rows := keyed(v.FindMachines(machineQuery(f, id), p.after), (*holdfastv1.Machine).GetMachineId)
+	rows := page.Keyed(v.FindMachines(machineQuery(f, id), p.After), (*holdfastv1.Machine).GetMachineId)
 	if pinned, ok := f.Pinned("machine_id"); ok {
-		rows = single(p, pinned, v.Machine)
+		rows = page.Single(p, pinned, v.Machine)
 	}
 	resp := &holdfastv1.ListMachinesResponse{}
-	resp.Machines, resp.NextPageToken, err = collect(ctx, p, rows, func(m *holdfastv1.Machine) bool {
-		return f.Match(m) && visible(id, m)
+	resp.Machines, resp.NextPageToken, err = page.Collect(ctx, p, rows, func(m *holdfastv1.Machine) bool {
+		return f.Match(m) && scope.Visible(id, m)
 	})
 	return resp, err
 }
@@ -101,7 +105,7 @@ func (s *machineService) ListMachines(
 func (s *machineService) UpdateMachine(
 	ctx context.Context, r *holdfastv1.UpdateMachineRequest,
 ) (*holdfastv1.Machine, error) {
-	if err := required("machine.machine_id", r.GetMachine().GetMachineId()); err != nil {
+	if err := request.Required("machine.machine_id", r.GetMachine().GetMachineId()); err != nil {
 		return nil, err
 	}
 	m, paths := inventory(r.GetMachine()), r.GetUpdateMask().GetPaths()
@@ -109,61 +113,61 @@ func (s *machineService) UpdateMachine(
 		paths = []string{"spec", "labels"}
 	}
 	if len(paths) == 0 || r.GetMachine().GetSpec() != nil && slices.Contains(paths, "spec") {
-		if err := violations(fsm.NormalizeMachine(m)); err != nil {
+		if err := request.Violations(fsm.NormalizeMachine(m)); err != nil {
 			return nil, err
 		}
 	}
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_UpdateMachine{UpdateMachine: &internalv1.UpdateMachine{Machine: m, Paths: paths}}
-	return apply[*holdfastv1.Machine](ctx, s.node, c)
+	return edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
 }
 
 // SetMachinePhase moves a machine to a phase on behalf of an operator.
 func (s *machineService) SetMachinePhase(
 	ctx context.Context, r *holdfastv1.SetMachinePhaseRequest,
 ) (*holdfastv1.Machine, error) {
-	if err := required("machine_id", r.GetMachineId()); err != nil {
+	if err := request.Required("machine_id", r.GetMachineId()); err != nil {
 		return nil, err
 	}
 	phase := r.GetPhase()
 	_, known := holdfastv1.MachineStatus_Phase_name[int32(phase)]
 	if !known || phase == holdfastv1.MachineStatus_PHASE_UNSPECIFIED {
-		return nil, invalid("phase", quote(phase.String())+
+		return nil, request.Invalid("phase", strconv.Quote(phase.String())+
 			" is not a phase that an operator can set: want READY, IN_SERVICE, MAINTENANCE, RMA or RETIRED")
 	}
-	if err := checkComment("comment", r.GetComment()); err != nil {
+	if err := request.Comment("comment", r.GetComment()); err != nil {
 		return nil, err
 	}
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_SetMachinePhase{SetMachinePhase: &internalv1.SetMachinePhase{
 		MachineId: r.GetMachineId(), Phase: phase, Comment: r.GetComment(),
 	}}
-	return apply[*holdfastv1.Machine](ctx, s.node, c)
+	return edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
 }
 
 // RetryBmc lets the provider log in to a machine's BMC again.
 func (s *machineService) RetryBmc(ctx context.Context, r *holdfastv1.RetryBmcRequest) (*holdfastv1.Machine, error) {
-	if err := required("machine_id", r.GetMachineId()); err != nil {
+	if err := request.Required("machine_id", r.GetMachineId()); err != nil {
 		return nil, err
 	}
-	if err := s.needs(ctx, fsm.Level2, "retry the BMC"); err != nil {
+	if err := s.Needs(ctx, fsm.Level2, "retry the BMC"); err != nil {
 		return nil, err
 	}
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_RetryBmc{RetryBmc: &internalv1.RetryBmc{MachineId: r.GetMachineId()}}
-	return apply[*holdfastv1.Machine](ctx, s.node, c)
+	return edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
 }
 
 // DeleteMachine deletes a machine that has no active run.
 func (s *machineService) DeleteMachine(
 	ctx context.Context, r *holdfastv1.DeleteMachineRequest,
 ) (*holdfastv1.DeleteMachineResponse, error) {
-	if err := required("machine_id", r.GetMachineId()); err != nil {
+	if err := request.Required("machine_id", r.GetMachineId()); err != nil {
 		return nil, err
 	}
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_DeleteMachine{DeleteMachine: &internalv1.DeleteMachine{MachineId: r.GetMachineId()}}
-	if _, err := s.node.Apply(ctx, c); err != nil {
+	if _, err := s.Node.Apply(ctx, c); err != nil {
 		return nil, err
 	}
 	return &holdfastv1.DeleteMachineResponse{}, nil
@@ -175,37 +179,35 @@ func (s *machineService) ListMachineHistory(
 	ctx context.Context, r *holdfastv1.ListMachineHistoryRequest,
 ) (*holdfastv1.ListMachineHistoryResponse, error) {
 	id := r.GetMachineId()
-	if err := required("machine_id", id); err != nil {
+	if err := request.Required("machine_id", id); err != nil {
 		return nil, err
 	}
-	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "history", id)
+	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "history", id)
 	if err != nil {
 		return nil, err
 	}
-	var before uint64
-	if p.after != "" {
-		if before, err = strconv.ParseUint(p.after, 10, 64); err != nil {
-			return nil, invalid("page_token", "is damaged: start again without one")
-		}
-	}
-	v, err := s.node.View(ctx)
+	before, err := p.Sequence()
 	if err != nil {
 		return nil, err
 	}
-	_, exists := machineFor(ctx, v, id)
+	v, err := s.Node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, exists := scope.Machine(ctx, v, id)
 	if !exists && auth.Scoped(auth.From(ctx)) {
-		return nil, notFound("MACHINE_NOT_FOUND", "machine", id)
+		return nil, request.NotFound("MACHINE_NOT_FOUND", "machine", id)
 	}
-	rows := keyed(v.History(id, before), func(e *holdfastv1.HistoryEntry) string {
+	rows := page.Keyed(v.History(id, before), func(e *holdfastv1.HistoryEntry) string {
 		return strconv.FormatUint(e.GetSequence(), 10)
 	})
 	resp := &holdfastv1.ListMachineHistoryResponse{}
-	resp.Entries, resp.NextPageToken, err = collect(ctx, p, rows, func(*holdfastv1.HistoryEntry) bool { return true })
+	resp.Entries, resp.NextPageToken, err = page.Collect(ctx, p, rows, nil)
 	if err != nil {
 		return nil, err
 	}
-	if !exists && len(resp.GetEntries()) == 0 && p.after == "" {
-		return nil, notFound("MACHINE_NOT_FOUND", "machine", id)
+	if !exists && len(resp.GetEntries()) == 0 && p.After == "" {
+		return nil, request.NotFound("MACHINE_NOT_FOUND", "machine", id)
 	}
 	return resp, nil
 }

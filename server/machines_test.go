@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
 // sampleMachine returns a complete machine.
@@ -36,7 +37,7 @@ const sampleMachine = `{
 }`
 
 func TestRegisterMachine(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
 	ctx := testCtx(t)
 
@@ -80,10 +81,10 @@ func TestRegisterMachine(t *testing.T) {
 }
 
 func TestRegisterMachineTakesAnotherID(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
 	ids := map[string]bool{}
-	n.before = func(cmd *internalv1.Command) error {
+	n.Before = func(cmd *internalv1.Command) error {
 		if r := cmd.GetRegisterMachine(); !r.GetGeneratedId() {
 			t.Error("the FSM is not told that the id was generated")
 		} else if ids[r.GetMachine().GetMachineId()] = true; len(ids) == 1 {
@@ -120,9 +121,9 @@ func TestUpdateMachine(t *testing.T) {
 		{"unknown", []string{"spec.colour"}, nil, codes.InvalidArgument},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			n := newNode()
+			n := nodetest.New()
 			_, c := serve(t, n, Config{})
-			n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{
+			n.Do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{
 				MachineId: "m-1", Labels: map[string]string{"env": "prod"}, Spec: &holdfastv1.MachineSpec{Rack: "r7", Serial: "s"},
 			}})
 			got, err := c.UpdateMachine(testCtx(t), &holdfastv1.UpdateMachineRequest{
@@ -153,7 +154,7 @@ func TestUpdateMachine(t *testing.T) {
 // TestUnknownFields checks that unknown fields of a newer client never reach the log,
 // where they would stop every peer.
 func TestUnknownFields(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
 	ctx := testCtx(t)
 	future := protowire.AppendString(protowire.AppendTag(nil, 4242, protowire.BytesType), "from the future")
@@ -168,28 +169,28 @@ func TestUnknownFields(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	plan := onePlan("p")
+	plan := nodetest.OnePlan("p")
 	plan.GetSteps()[0].GetSsh().ProtoReflect().SetUnknown(future)
 	_, err := c.CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: plan})
 	wantError(t, err, codes.InvalidArgument, "INVALID_FIELD")
 
 	// A step of an unknown kind has no kind here.
-	plan = onePlan("p")
+	plan = nodetest.OnePlan("p")
 	plan.Steps[0].Kind = nil
 	plan.Steps[0].ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, 18, protowire.BytesType), nil))
 	_, err = c.CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: plan})
 	wantError(t, err, codes.InvalidArgument, "INVALID_FIELD")
 
-	if err := n.peer.HaltError(); err != nil {
+	if err := n.Peer.HaltError(); err != nil {
 		t.Errorf("the state has halted: %v", err)
 	}
 }
 
 func TestMachineLife(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
 	ctx := testCtx(t)
-	n.machine(t, "m-1")
+	n.Machine(t, "m-1")
 	m, err := c.SetMachinePhase(ctx, &holdfastv1.SetMachinePhaseRequest{MachineId: "m-1",
 		Phase: holdfastv1.MachineStatus_MAINTENANCE, Comment: "fan 3 is loud"})
 	if err != nil || m.GetStatus().GetPhase() != holdfastv1.MachineStatus_MAINTENANCE {

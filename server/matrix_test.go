@@ -33,11 +33,12 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
 // secured is a peer with real listeners, TLS and authentication, over a real state.
 type secured struct {
-	*fakeNode
+	*nodetest.Node
 	t       *testing.T
 	s       *Server
 	ca      *issue.CA
@@ -73,8 +74,8 @@ func secure(t *testing.T, cfg auth.Config) *secured {
 func secureWith(t *testing.T, cfg auth.Config, change func(*Config)) *secured {
 	t.Helper()
 	n, _ := twoPools(t)
-	n.do(t, &internalv1.RaiseFeatureLevel{Level: fsm.FeatureLevel})
-	p := &secured{fakeNode: n, t: t, ca: must[*issue.CA](t)(issue.NewCA("dc1", time.Now().Add(time.Hour)))}
+	n.Do(t, &internalv1.RaiseFeatureLevel{Level: fsm.FeatureLevel})
+	p := &secured{Node: n, t: t, ca: must[*issue.CA](t)(issue.NewCA("dc1", time.Now().Add(time.Hour)))}
 	dir := t.TempDir()
 	pair := must[issue.Pair](t)(p.ca.Peer("dc1", "p1", nil, time.Now().Add(time.Hour)))
 	write := func(name string, b []byte) string {
@@ -89,13 +90,13 @@ func secureWith(t *testing.T, cfg auth.Config, change func(*Config)) *secured {
 			pair.Key), PeerID: "p1",
 	}))
 	cfg.PeerID, cfg.Cluster = "p1", "dc1"
-	gate, relay, err := auth.ForNode(cfg, p, n.peer)
+	gate, relay, err := auth.ForNode(cfg, p, n.Peer)
 	if err != nil {
 		t.Fatal(err)
 	}
 	conf := Config{Gate: gate}
 	change(&conf)
-	p.s = New(conf, n, n.peer, testProviders())
+	p.s = New(conf, n, n.Peer, testProviders())
 	g := grpc.NewServer(append(GRPCOptions(), grpc.Creds(credentials.NewTLS(store.API())),
 		grpc.ChainUnaryInterceptor(p.s.UnaryInterceptors()...), grpc.ChainStreamInterceptor(p.s.StreamInterceptors()...))...)
 	p.s.Register(g)
@@ -188,7 +189,7 @@ func (p *secured) kinds() []kind {
 		return func() issue.Pair { return must[issue.Pair](p.t)(f()) }
 	}
 	other := must[*issue.CA](p.t)(issue.NewCA("dc1", hour))
-	past := timestamppb.New(p.peer.Now.Add(-time.Hour))
+	past := timestamppb.New(p.Peer.Now.Add(-time.Hour))
 	return []kind{
 		{name: "no credentials", code: codes.Unauthenticated},
 		{name: "wrong CA", code: codes.Unavailable,
@@ -244,11 +245,11 @@ func (p *secured) issue(t *testing.T, tok *holdfastv1.Token) string {
 	revoke := tok.GetRevokedAt() != nil
 	tok.ExpiresAt, tok.RevokedAt = nil, nil
 	if dead != nil { // the state's clock is far behind ours
-		tok.ExpiresAt = timestamppb.New(p.peer.Now.Add(time.Minute))
+		tok.ExpiresAt = timestamppb.New(p.Peer.Now.Add(time.Minute))
 	}
-	p.do(t, &internalv1.CreateToken{Token: &internalv1.StoredToken{Token: tok, Sha256: hash}})
+	p.Do(t, &internalv1.CreateToken{Token: &internalv1.StoredToken{Token: tok, Sha256: hash}})
 	if revoke {
-		p.do(t, &internalv1.RevokeToken{TokenId: tok.GetTokenId()})
+		p.Do(t, &internalv1.RevokeToken{TokenId: tok.GetTokenId()})
 	}
 	return secret
 }

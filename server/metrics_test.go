@@ -8,24 +8,25 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
 // TestMetrics scrapes the metrics like Prometheus.
 func TestMetrics(t *testing.T) {
-	n := newNode()
-	n.machine(t, "old")
-	n.start(t, "old", "run-old", "")
+	n := nodetest.New()
+	n.Machine(t, "old")
+	n.Start(t, "old", "run-old", "")
 	s, c := serve(t, n, Config{})
-	n.finish(t, "run-old", holdfastv1.Attempt_SUCCEEDED) // long ago, by the clock of its command
-	n.peer.Now = time.Now()
+	n.Finish(t, "run-old", holdfastv1.Attempt_SUCCEEDED) // long ago, by the clock of its command
+	n.Peer.Now = time.Now()
 	for _, m := range []string{"m-1", "m-2", "m-3", "m-4"} {
-		n.machine(t, m)
-		n.start(t, m, "run-"+m, "")
+		n.Machine(t, m)
+		n.Start(t, m, "run-"+m, "")
 	}
-	n.finish(t, "run-m-1", holdfastv1.Attempt_SUCCEEDED)
-	n.finish(t, "run-m-2", holdfastv1.Attempt_FAILED)
-	n.begin(t, "run-m-3", 1)
-	n.do(t, &internalv1.ObserveConditions{Machines: []*internalv1.MachineConditions{
+	n.Finish(t, "run-m-1", holdfastv1.Attempt_SUCCEEDED)
+	n.Finish(t, "run-m-2", holdfastv1.Attempt_FAILED)
+	n.Begin(t, "run-m-3", 1)
+	n.Do(t, &internalv1.ObserveConditions{Machines: []*internalv1.MachineConditions{
 		{MachineId: "m-3", Conditions: []*holdfastv1.Condition{{Type: "Reachable", Status: true}}},
 		{MachineId: "m-4", Conditions: []*holdfastv1.Condition{{Type: "Reachable", Unknown: true, Reason: "NoProvider"}}}}})
 	if _, err := c.GetMachine(testCtx(t), &holdfastv1.GetMachineRequest{MachineId: "m-1"}); err != nil {
@@ -70,19 +71,19 @@ func TestMetrics(t *testing.T) {
 // A webhook whose receiver refuses events reports how far it is behind. A disabled one
 // reports 0.
 func TestWebhookMetrics(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	for _, name := range []string{"fails", "off"} {
-		n.do(t, &internalv1.PutWebhook{Webhook: &holdfastv1.Webhook{Name: name, Url: "http://127.0.0.1:1/"}})
+		n.Do(t, &internalv1.PutWebhook{Webhook: &holdfastv1.Webhook{Name: name, Url: "http://127.0.0.1:1/"}})
 	}
 	s, _ := serve(t, n, Config{})
-	n.machine(t, "m-1")
-	n.machine(t, "m-2")
+	n.Machine(t, "m-1")
+	n.Machine(t, "m-2")
 	for _, name := range []string{"fails", "off"} {
-		w, _ := n.peer.FSM.View().Webhook(name)
-		n.do(t, &internalv1.NoteDelivery{Name: name, Cursor: w.GetCursor(), Failures: 3, LastError: "500", Missed: 1})
+		w, _ := n.Peer.FSM.View().Webhook(name)
+		n.Do(t, &internalv1.NoteDelivery{Name: name, Cursor: w.GetCursor(), Failures: 3, LastError: "500", Missed: 1})
 	}
-	n.do(t, &internalv1.PutWebhook{Webhook: &holdfastv1.Webhook{Name: "off", Url: "http://127.0.0.1:1/", Disabled: true}})
-	w, _ := n.peer.FSM.View().Webhook("fails")
+	n.Do(t, &internalv1.PutWebhook{Webhook: &holdfastv1.Webhook{Name: "off", Url: "http://127.0.0.1:1/", Disabled: true}})
+	w, _ := n.Peer.FSM.View().Webhook("fails")
 	if w.GetBehind() == 0 {
 		t.Fatal("the webhook is not behind: this proves nothing")
 	}

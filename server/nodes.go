@@ -3,12 +3,17 @@ package server
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/page"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
+	"github.com/holdfast-metal/holdfast/server/internal/scope"
 )
 
 // stalledAfter is how long a node may be between two stable states before it counts as
@@ -23,105 +28,105 @@ type nodeService struct {
 
 // CreateNode registers a node under its MAC address.
 func (s *nodeService) CreateNode(ctx context.Context, r *holdfastv1.CreateNodeRequest) (*holdfastv1.Machine, error) {
-	if err := required("mac_address", r.GetMacAddress()); err != nil {
+	if err := request.Required("mac_address", r.GetMacAddress()); err != nil {
 		return nil, err
 	}
 	id, generate := r.GetMachineId(), r.GetMachineId() == ""
-	return retryAborted(func() (*holdfastv1.Machine, error) {
+	return edge.RetryAborted(func() (*holdfastv1.Machine, error) {
 		if generate {
-			id = randomHex(4)
+			id = edge.RandomHex(4)
 		}
-		c := s.command(ctx)
+		c := auth.Command(ctx)
 		c.Op = &internalv1.Command_CreateNode{CreateNode: &internalv1.CreateNode{
-			MachineId: id, GeneratedId: generate, MacAddress: r.GetMacAddress(), Node: withoutUnknown(r.GetNode()),
+			MachineId: id, GeneratedId: generate, MacAddress: r.GetMacAddress(), Node: request.WithoutUnknown(r.GetNode()),
 		}}
-		return apply[*holdfastv1.Machine](ctx, s.node, c)
+		return edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
 	})
 }
 
 // GetNode returns a node by the id of its machine or by a MAC address.
 func (s *nodeService) GetNode(ctx context.Context, r *holdfastv1.GetNodeRequest) (*holdfastv1.Machine, error) {
-	if err := required("id", r.GetId()); err != nil {
+	if err := request.Required("id", r.GetId()); err != nil {
 		return nil, err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
 	m, ok := v.NodeByID(r.GetId())
-	if !ok || !visible(auth.From(ctx), m) {
-		return nil, notFound(fsm.ReasonNodeNotFound, "node", r.GetId())
+	if !ok || !scope.Visible(auth.From(ctx), m) {
+		return nil, request.NotFound(fsm.ReasonNodeNotFound, "node", r.GetId())
 	}
 	return m, nil
 }
 
 // UpdateNode sets the fields in the paths.
 func (s *nodeService) UpdateNode(ctx context.Context, r *holdfastv1.UpdateNodeRequest) (*holdfastv1.Machine, error) {
-	if err := required("id", r.GetId()); err != nil {
+	if err := request.Required("id", r.GetId()); err != nil {
 		return nil, err
 	}
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_UpdateNode{UpdateNode: &internalv1.UpdateNode{
-		Id: r.GetId(), Node: withoutUnknown(r.GetNode()), Paths: r.GetPaths(),
+		Id: r.GetId(), Node: request.WithoutUnknown(r.GetNode()), Paths: r.GetPaths(),
 	}}
-	return apply[*holdfastv1.Machine](ctx, s.node, c)
+	return edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
 }
 
 // TransitionNode moves a node to a state on behalf of an operator.
 func (s *nodeService) TransitionNode(
 	ctx context.Context, r *holdfastv1.TransitionNodeRequest,
 ) (*holdfastv1.Machine, error) {
-	if err := required("id", r.GetId()); err != nil {
+	if err := request.Required("id", r.GetId()); err != nil {
 		return nil, err
 	}
 	_, ok := holdfastv1.Node_State_name[int32(r.GetState())]
 	if !ok || r.GetState() == holdfastv1.Node_NODE_STATE_UNSPECIFIED {
-		return nil, invalid("state", quote(r.GetState().String())+" is not a state of a node")
+		return nil, request.Invalid("state", strconv.Quote(r.GetState().String())+" is not a state of a node")
 	}
-	if err := checkComment("comment", r.GetComment()); err != nil {
+	if err := request.Comment("comment", r.GetComment()); err != nil {
 		return nil, err
 	}
-	return retryAborted(func() (*holdfastv1.Machine, error) {
-		c := s.command(ctx)
+	return edge.RetryAborted(func() (*holdfastv1.Machine, error) {
+		c := auth.Command(ctx)
 		c.Op = &internalv1.Command_TransitionNode{TransitionNode: &internalv1.TransitionNode{
 			Id:      r.GetId(),
 			State:   r.GetState(),
 			Comment: r.GetComment(),
 			Force:   r.GetForce(),
-			RunId:   "run-" + randomHex(6),
+			RunId:   "run-" + edge.RandomHex(6),
 		}}
-		return apply[*holdfastv1.Machine](ctx, s.node, c)
+		return edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
 	})
 }
 
 // ReportNode records a report of an installer or a node.
 func (s *nodeService) ReportNode(ctx context.Context, r *holdfastv1.ReportNodeRequest) (*holdfastv1.Machine, error) {
-	if err := required("mac_address", r.GetMacAddress()); err != nil {
+	if err := request.Required("mac_address", r.GetMacAddress()); err != nil {
 		return nil, err
 	}
 	switch status := r.GetInstallationStatus(); status {
 	case "", "started", "progress", "complete", "failed":
 	default:
-		return nil, invalid("installation_status",
+		return nil, request.Invalid("installation_status",
 			fmt.Sprintf("%q is not a status: send started, progress, complete or failed", status))
 	}
-	return retryAborted(func() (*holdfastv1.Machine, error) {
-		c := s.command(ctx)
+	return edge.RetryAborted(func() (*holdfastv1.Machine, error) {
+		c := auth.Command(ctx)
 		c.Op = &internalv1.Command_ReportNode{ReportNode: &internalv1.ReportNode{
-			Report:        withoutUnknown(r),
-			RunId:         "run-" + randomHex(6),
-			MachineId:     randomHex(4),
+			Report:        request.WithoutUnknown(r),
+			RunId:         "run-" + edge.RandomHex(6),
+			MachineId:     edge.RandomHex(4),
 			Discover:      s.cfg.AutoDiscover,
 			DiscoverLimit: s.discoverLimit(),
 		}}
-		return apply[*holdfastv1.Machine](ctx, s.node, c)
+		return edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
 	})
 }
 
 // discoverLimit returns how many discovered machines may await approval. It is 0 while a
 // peer is too old to know the limit.
 func (s *Server) discoverLimit() uint32 {
-	if !s.state.View().Has(fsm.Level2) {
+	if !s.State.View().Has(fsm.Level2) {
 		return 0
 	}
 	return s.cfg.AutoDiscoverLimit
@@ -132,26 +137,26 @@ func (s *Server) discoverLimit() uint32 {
 func (s *nodeService) ListStalledNodes(
 	ctx context.Context, r *holdfastv1.ListStalledNodesRequest,
 ) (*holdfastv1.ListStalledNodesResponse, error) {
-	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "stalled", fmt.Sprint(r.GetOlderThanSeconds()))
+	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "stalled", fmt.Sprint(r.GetOlderThanSeconds()))
 	if err != nil {
 		return nil, err
 	}
 	after := time.Duration(r.GetOlderThanSeconds()) * time.Second
 	switch {
 	case after < 0:
-		return nil, invalid("older_than_seconds", "is negative")
+		return nil, request.Invalid("older_than_seconds", "is negative")
 	case after == 0:
 		after = stalledAfter
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
 	who := auth.From(ctx)
 	resp := &holdfastv1.ListStalledNodesResponse{}
-	rows := v.Stalled(time.Now().Add(-after), p.after)
-	resp.Machines, resp.NextPageToken, err = collect(ctx, p, rows, func(m *holdfastv1.Machine) bool {
-		return visible(who, m)
+	rows := v.Stalled(time.Now().Add(-after), p.After)
+	resp.Machines, resp.NextPageToken, err = page.Collect(ctx, p, rows, func(m *holdfastv1.Machine) bool {
+		return scope.Visible(who, m)
 	})
 	return resp, err
 }

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
-
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
 // Keeper administers the cluster (*cluster.Node). All of it runs on the leader.
@@ -66,9 +67,9 @@ func (s *operatorService) TransferLeadership(
 // recordAudit records a call about a peer, or about none in particular, in the audit trail. It
 // changes nothing else in the state.
 func (s *operatorService) recordAudit(ctx context.Context, member string) error {
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_NoteBackup{NoteBackup: &internalv1.NoteBackup{Members: true, Member: member}}
-	_, err := s.node.Apply(ctx, c)
+	_, err := s.Node.Apply(ctx, c)
 	return err
 }
 
@@ -76,7 +77,7 @@ func (s *operatorService) recordAudit(ctx context.Context, member string) error 
 func (s *operatorService) RemovePeer(
 	ctx context.Context, r *holdfastv1.RemovePeerRequest,
 ) (*holdfastv1.RemovePeerResponse, error) {
-	if err := required("id", r.GetId()); err != nil {
+	if err := request.Required("id", r.GetId()); err != nil {
 		return nil, err
 	}
 	k, err := s.keeper()
@@ -94,7 +95,7 @@ func (s *operatorService) RemovePeer(
 
 // Probe commits a command that changes nothing and writes no audit event.
 func (s *operatorService) Probe(ctx context.Context, _ *holdfastv1.ProbeRequest) (*holdfastv1.ProbeResponse, error) {
-	res, err := s.node.Apply(ctx, &internalv1.Command{
+	res, err := s.Node.Apply(ctx, &internalv1.Command{
 		Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}},
 	})
 	if err != nil {
@@ -124,14 +125,14 @@ func (s *operatorService) SetAutopilot(
 		return nil, err
 	}
 	in := r.GetConfig()
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_SetAutopilot{SetAutopilot: &internalv1.SetAutopilot{Config: &internalv1.AutopilotConfig{
 		CleanupDeadServers: in.GetCleanupDeadServers(),
 		DeadServerMs:       in.GetDeadServerThreshold().AsDuration().Milliseconds(),
 		MinQuorum:          in.GetMinQuorum(),
 		StabilizationMs:    in.GetStabilizationTime().AsDuration().Milliseconds(),
 	}}}
-	if _, err := s.node.Apply(ctx, c); err != nil {
+	if _, err := s.Node.Apply(ctx, c); err != nil {
 		return nil, err
 	}
 	a, err := k.Autopilot(ctx)
@@ -151,7 +152,7 @@ const maxClockDifference = 5 * time.Minute
 func (s *operatorService) ResetClock(
 	ctx context.Context, r *holdfastv1.ResetClockRequest,
 ) (*holdfastv1.ResetClockResponse, error) {
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +161,7 @@ func (s *operatorService) ResetClock(
 	if r.GetDryRun() {
 		return out, nil
 	}
-	if err := s.needs(ctx, fsm.Level2, "reset the clock"); err != nil {
+	if err := s.Needs(ctx, fsm.Level2, "reset the clock"); err != nil {
 		return nil, err
 	}
 	if d := now.Sub(r.GetTime().AsTime()).Abs(); r.GetTime() == nil || d > maxClockDifference {
@@ -169,9 +170,9 @@ func (s *operatorService) ResetClock(
 				"correct the clock of this machine or the leader first",
 			now.UTC().Format(time.RFC3339), r.GetTime().AsTime().Format(time.RFC3339))}
 	}
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_ResetClock{ResetClock: &internalv1.ResetClock{To: r.GetTime()}}
-	if _, err := s.node.Apply(ctx, c); err != nil {
+	if _, err := s.Node.Apply(ctx, c); err != nil {
 		return nil, err
 	}
 	return out, nil

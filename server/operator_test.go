@@ -13,6 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
 // lostKeeper is a Keeper that has just lost the leadership.
@@ -25,14 +27,14 @@ func (lostKeeper) Autopilot(context.Context) (*holdfastv1.Autopilot, error) {
 // TestSetAutopilotOutcome checks that the answer is not NOT_APPLIED if the configuration
 // is stored and the leadership is lost right after.
 func TestSetAutopilotOutcome(t *testing.T) {
-	n := newNode()
-	s := &operatorService{Server: &Server{node: n, cfg: Config{Keeper: lostKeeper{}}}}
+	n := nodetest.New()
+	s := &operatorService{Server: &Server{Peer: &edge.Peer{Node: n}, cfg: Config{Keeper: lostKeeper{}}}}
 	_, err := s.SetAutopilot(t.Context(), &holdfastv1.SetAutopilotRequest{Config: &holdfastv1.AutopilotConfig{
 		CleanupDeadServers: true, DeadServerThreshold: durationpb.New(time.Hour), MinQuorum: 3}})
 	if o, ok := errors.AsType[*cluster.OutcomeError](err); !ok || o.Outcome != cluster.Unknown {
 		t.Errorf("got %v, want an outcome that is unknown", err)
 	}
-	if c := n.peer.View().Meta().GetAutopilot(); !c.GetCleanupDeadServers() {
+	if c := n.Peer.View().Meta().GetAutopilot(); !c.GetCleanupDeadServers() {
 		t.Errorf("the rules on record are %v, want those that were set", c)
 	}
 }
@@ -40,9 +42,9 @@ func TestSetAutopilotOutcome(t *testing.T) {
 // TestResetClock checks that a dry run changes nothing, and that the clock is only set to
 // a time that the leader's clock confirms.
 func TestResetClock(t *testing.T) {
-	n := newNode()
-	n.do(t, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
-	s := &operatorService{Server: New(Config{}, n, n.peer, testProviders())}
+	n := nodetest.New()
+	n.Do(t, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
+	s := &operatorService{Server: New(Config{}, n, n.Peer, testProviders())}
 	at := func(off time.Duration) *timestamppb.Timestamp { return timestamppb.New(time.Now().Add(off)) }
 	for _, tt := range []struct {
 		name   string
@@ -55,7 +57,7 @@ func TestResetClock(t *testing.T) {
 		{"a wrong clock at the caller", &holdfastv1.ResetClockRequest{Time: at(-6 * time.Minute)}, "CLOCKS_DIFFER", false},
 		{"a clock that is a little off", &holdfastv1.ResetClockRequest{Time: at(4 * time.Minute)}, "", true},
 	} {
-		before := n.peer.View().Now()
+		before := n.Peer.View().Now()
 		got, err := s.ResetClock(t.Context(), tt.req)
 		if e, _ := errors.AsType[*fsm.Error](err); (tt.reason == "") != (err == nil) || err != nil &&
 			(e == nil || e.Reason != tt.reason) {
@@ -66,7 +68,7 @@ func TestResetClock(t *testing.T) {
 			time.Since(got.GetLeader().AsTime()).Abs() > time.Minute) {
 			t.Errorf("%s: shows %v, want the record's clock %s and the leader's", tt.name, got, before)
 		}
-		if now := n.peer.View().Now(); now.Equal(tt.req.GetTime().AsTime()) != tt.set {
+		if now := n.Peer.View().Now(); now.Equal(tt.req.GetTime().AsTime()) != tt.set {
 			t.Errorf("%s: the record's clock is %s, set %t", tt.name, now, !tt.set)
 		}
 	}

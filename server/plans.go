@@ -10,6 +10,10 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/page"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
 // planService implements PlanService.
@@ -20,16 +24,16 @@ type planService struct {
 
 // GetPlan gets a plan.
 func (s *planService) GetPlan(ctx context.Context, r *holdfastv1.GetPlanRequest) (*holdfastv1.Plan, error) {
-	if err := required("plan_id", r.GetPlanId()); err != nil {
+	if err := request.Required("plan_id", r.GetPlanId()); err != nil {
 		return nil, err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
 	p, ok := v.Plan(r.GetPlanId())
 	if !ok {
-		return nil, notFound("PLAN_NOT_FOUND", "plan", r.GetPlanId())
+		return nil, request.NotFound("PLAN_NOT_FOUND", "plan", r.GetPlanId())
 	}
 	return p, nil
 }
@@ -38,17 +42,17 @@ func (s *planService) GetPlan(ctx context.Context, r *holdfastv1.GetPlanRequest)
 func (s *planService) ListPlans(
 	ctx context.Context, r *holdfastv1.ListPlansRequest,
 ) (*holdfastv1.ListPlansResponse, error) {
-	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "plans")
+	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "plans")
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
 	resp := &holdfastv1.ListPlansResponse{}
-	rows := keyed(v.Plans(p.after), (*holdfastv1.Plan).GetPlanId)
-	resp.Plans, resp.NextPageToken, err = collect(ctx, p, rows, func(*holdfastv1.Plan) bool { return true })
+	rows := page.Keyed(v.Plans(p.After), (*holdfastv1.Plan).GetPlanId)
+	resp.Plans, resp.NextPageToken, err = page.Collect(ctx, p, rows, nil)
 	return resp, err
 }
 
@@ -56,7 +60,7 @@ func (s *planService) ListPlans(
 // store.
 func (s *planService) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanRequest) (*holdfastv1.Plan, error) {
 	if r.GetPlan() == nil {
-		return nil, invalid("plan", "is required")
+		return nil, request.Invalid("plan", "is required")
 	}
 	plan := &holdfastv1.Plan{
 		PlanId: r.GetPlan().GetPlanId(), DisplayName: r.GetPlan().GetDisplayName(), Steps: r.GetPlan().GetSteps(),
@@ -65,8 +69,8 @@ func (s *planService) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanRe
 		return nil, err
 	}
 	// Do not guess the meaning of a field from a newer client: plans act on hardware.
-	if name, found := hasUnknown(plan.ProtoReflect()); found {
-		return nil, invalid("plan",
+	if name, found := request.HasUnknown(plan.ProtoReflect()); found {
+		return nil, request.Invalid("plan",
 			"has a field in "+name+" that is unknown to this server: is the client newer than the server?")
 	}
 	if r.GetValidateOnly() {
@@ -76,13 +80,13 @@ func (s *planService) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanRe
 		return len(st.GetSsh().GetParams()) > 0 || st.GetNetboot().GetBootMode() != ""
 	}
 	if slices.ContainsFunc(plan.GetSteps(), newer) {
-		if err := s.needs(ctx, fsm.Level2, "create a plan with ssh.params or netboot.boot_mode"); err != nil {
+		if err := s.Needs(ctx, fsm.Level2, "create a plan with ssh.params or netboot.boot_mode"); err != nil {
 			return nil, err
 		}
 	}
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_CreatePlan{CreatePlan: &internalv1.CreatePlan{Plan: plan, Replace: r.GetReplace()}}
-	return apply[*holdfastv1.Plan](ctx, s.node, c)
+	return edge.Apply[*holdfastv1.Plan](ctx, s.Node, c)
 }
 
 // checkPlan validates a plan before it is stored. It also checks disk rules, which
@@ -100,12 +104,12 @@ func (s *Server) checkPlan(plan *holdfastv1.Plan) error {
 			bad = append(bad, fsm.FieldViolation{Field: field, Description: err.Error()})
 		}
 	}
-	return violations(bad)
+	return request.Violations(bad)
 }
 
 // dryRun returns the answer that the FSM would return now, without a change.
 func (s *planService) dryRun(ctx context.Context, plan *holdfastv1.Plan, replace bool) (*holdfastv1.Plan, error) {
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -126,12 +130,12 @@ func (s *planService) dryRun(ctx context.Context, plan *holdfastv1.Plan, replace
 func (s *planService) DeletePlan(
 	ctx context.Context, r *holdfastv1.DeletePlanRequest,
 ) (*holdfastv1.DeletePlanResponse, error) {
-	if err := required("plan_id", r.GetPlanId()); err != nil {
+	if err := request.Required("plan_id", r.GetPlanId()); err != nil {
 		return nil, err
 	}
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_DeletePlan{DeletePlan: &internalv1.DeletePlan{PlanId: r.GetPlanId()}}
-	if _, err := s.node.Apply(ctx, c); err != nil {
+	if _, err := s.Node.Apply(ctx, c); err != nil {
 		return nil, err
 	}
 	return &holdfastv1.DeletePlanResponse{}, nil
@@ -139,15 +143,15 @@ func (s *planService) DeletePlan(
 
 // ReleasePlan releases the brake of a plan.
 func (s *planService) ReleasePlan(ctx context.Context, r *holdfastv1.ReleasePlanRequest) (*holdfastv1.Plan, error) {
-	if err := required("plan_id", r.GetPlanId()); err != nil {
+	if err := request.Required("plan_id", r.GetPlanId()); err != nil {
 		return nil, err
 	}
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	if r.MaxActive != nil {
 		c.FeatureLevel = fsm.Level2
 	}
 	c.Op = &internalv1.Command_ReleasePlan{
 		ReleasePlan: &internalv1.ReleasePlan{PlanId: r.GetPlanId(), MaxActive: r.MaxActive},
 	}
-	return apply[*holdfastv1.Plan](ctx, s.node, c)
+	return edge.Apply[*holdfastv1.Plan](ctx, s.Node, c)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
 // samplePlan returns a complete plan.
@@ -31,7 +32,7 @@ const samplePlan = `{
 }`
 
 func TestCreatePlan(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
 	ctx := testCtx(t)
 	sample := &holdfastv1.Plan{}
@@ -63,7 +64,7 @@ func TestCreatePlan(t *testing.T) {
 // TestCreatePlanConflicts checks that validate_only returns the answer of the real call.
 func TestCreatePlanConflicts(t *testing.T) {
 	other := func(id string) *holdfastv1.Plan {
-		p := onePlan(id)
+		p := nodetest.OnePlan(id)
 		p.DisplayName = "another one"
 		return p
 	}
@@ -75,23 +76,23 @@ func TestCreatePlanConflicts(t *testing.T) {
 		code    codes.Code
 		reason  string
 	}{
-		{"the same again", onePlan("free"), false, codes.OK, ""},
-		{"the same again, of a run", onePlan("one"), true, codes.OK, ""},
+		{"the same again", nodetest.OnePlan("free"), false, codes.OK, ""},
+		{"the same again, of a run", nodetest.OnePlan("one"), true, codes.OK, ""},
 		{"the same again, built in", builtIn, false, codes.OK, ""},
 		{"other content", other("free"), false, codes.AlreadyExists, "PLAN_EXISTS"},
 		{"replaced", other("free"), true, codes.OK, ""},
 		{"of a run", other("one"), true, codes.FailedPrecondition, "PLAN_REFERENCED"},
 		{"built in", other(builtIn.GetPlanId()), true, codes.FailedPrecondition, "PLAN_BUILT_IN"},
-		{"twice the same name", &holdfastv1.Plan{PlanId: "p", Steps: append(onePlan("p").GetSteps(),
-			onePlan("p").GetSteps()...)}, false, codes.InvalidArgument, "INVALID_FIELD"},
+		{"twice the same name", &holdfastv1.Plan{PlanId: "p", Steps: append(nodetest.OnePlan("p").GetSteps(),
+			nodetest.OnePlan("p").GetSteps()...)}, false, codes.InvalidArgument, "INVALID_FIELD"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			n := newNode()
+			n := nodetest.New()
 			_, c := serve(t, n, Config{})
 			ctx := testCtx(t)
-			n.machine(t, "m-1")
-			n.start(t, "m-1", "run-1", "")
-			if _, err := c.CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: onePlan("free")}); err != nil {
+			n.Machine(t, "m-1")
+			n.Start(t, "m-1", "run-1", "")
+			if _, err := c.CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: nodetest.OnePlan("free")}); err != nil {
 				t.Fatal(err)
 			}
 			dry, err := c.CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: tt.plan, Replace: tt.replace, ValidateOnly: true})
@@ -114,7 +115,7 @@ func TestPlansHaveRulesThatCanBeRead(t *testing.T) {
 		}
 		return "", rule == "by=first", errors.New("by is " + rule)
 	}
-	_, c := serve(t, newNode(), Config{ChooseDisk: choose})
+	_, c := serve(t, nodetest.New(), Config{ChooseDisk: choose})
 	for rule, code := range map[string]codes.Code{"": codes.OK, "by=smallest": codes.OK,
 		"by=first": codes.InvalidArgument} {
 		for _, dry := range []bool{true, false} {
@@ -131,10 +132,10 @@ func TestPlansHaveRulesThatCanBeRead(t *testing.T) {
 }
 
 func TestDeletePlan(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
 	ctx := testCtx(t)
-	if _, err := c.CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: onePlan("p")}); err != nil {
+	if _, err := c.CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: nodetest.OnePlan("p")}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.DeletePlan(ctx, &holdfastv1.DeletePlanRequest{PlanId: "p"}); err != nil {

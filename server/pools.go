@@ -13,6 +13,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/page"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
 const (
@@ -34,31 +37,31 @@ type poolService struct {
 func (s *poolService) CreatePool(ctx context.Context, r *holdfastv1.CreatePoolRequest) (*holdfastv1.Pool, error) {
 	in := r.GetPool()
 	if in == nil {
-		return nil, invalid("pool", "is required")
+		return nil, request.Invalid("pool", "is required")
 	}
 	p := &holdfastv1.Pool{
 		PoolId: in.GetPoolId(), Provider: in.GetProvider(), GpuType: in.GetGpuType(), Labels: in.GetLabels(),
 	}
-	if err := violations(fsm.CheckPool(p)); err != nil {
+	if err := request.Violations(fsm.CheckPool(p)); err != nil {
 		return nil, err
 	}
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_CreatePool{CreatePool: &internalv1.CreatePool{Pool: p}}
-	return apply[*holdfastv1.Pool](ctx, s.node, c)
+	return edge.Apply[*holdfastv1.Pool](ctx, s.Node, c)
 }
 
 // GetPool gets a pool.
 func (s *poolService) GetPool(ctx context.Context, r *holdfastv1.GetPoolRequest) (*holdfastv1.Pool, error) {
-	if err := required("pool_id", r.GetPoolId()); err != nil {
+	if err := request.Required("pool_id", r.GetPoolId()); err != nil {
 		return nil, err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
 	p, ok := v.Pool(r.GetPoolId())
 	if !ok || !auth.InScope(auth.From(ctx), p.GetPoolId()) {
-		return nil, notFound(fsm.ReasonPoolNotFound, "pool", r.GetPoolId())
+		return nil, request.NotFound(fsm.ReasonPoolNotFound, "pool", r.GetPoolId())
 	}
 	return p, nil
 }
@@ -67,27 +70,27 @@ func (s *poolService) GetPool(ctx context.Context, r *holdfastv1.GetPoolRequest)
 func (s *poolService) ListPools(
 	ctx context.Context, r *holdfastv1.ListPoolsRequest,
 ) (*holdfastv1.ListPoolsResponse, error) {
-	f, err := compile(poolFilter, r.GetFilter())
+	f, err := request.Filter(poolFilter, r.GetFilter())
 	if err != nil {
 		return nil, err
 	}
 	if r.GetMinAvailableVramGb() < 0 {
-		return nil, invalid("min_available_vram_gb", "is negative")
+		return nil, request.Invalid("min_available_vram_gb", "is negative")
 	}
-	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "pools",
+	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "pools",
 		r.GetFilter(), r.GetGpuModel(), r.GetRegion(), fmt.Sprint(r.GetMinAvailableVramGb()))
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
 	q := fsm.PoolQuery{MinFreeVRAM: r.GetMinAvailableVramGb(), GPUModel: r.GetGpuModel(), Region: r.GetRegion()}
 	who := auth.From(ctx)
 	resp := &holdfastv1.ListPoolsResponse{}
-	rows := keyed(v.Pools(p.after), (*holdfastv1.Pool).GetPoolId)
-	resp.Pools, resp.NextPageToken, err = collect(ctx, p, rows, func(p *holdfastv1.Pool) bool {
+	rows := page.Keyed(v.Pools(p.After), (*holdfastv1.Pool).GetPoolId)
+	resp.Pools, resp.NextPageToken, err = page.Collect(ctx, p, rows, func(p *holdfastv1.Pool) bool {
 		return auth.InScope(who, p.GetPoolId()) && q.Match(p) && f.Match(p)
 	})
 	return resp, err
@@ -97,12 +100,12 @@ func (s *poolService) ListPools(
 func (s *poolService) DeletePool(
 	ctx context.Context, r *holdfastv1.DeletePoolRequest,
 ) (*holdfastv1.DeletePoolResponse, error) {
-	if err := required("pool_id", r.GetPoolId()); err != nil {
+	if err := request.Required("pool_id", r.GetPoolId()); err != nil {
 		return nil, err
 	}
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_DeletePool{DeletePool: &internalv1.DeletePool{PoolId: r.GetPoolId()}}
-	if _, err := s.node.Apply(ctx, c); err != nil {
+	if _, err := s.Node.Apply(ctx, c); err != nil {
 		return nil, err
 	}
 	return &holdfastv1.DeletePoolResponse{}, nil
@@ -114,7 +117,7 @@ func (s *poolService) RegisterPool(
 	ctx context.Context, r *holdfastv1.RegisterPoolRequest,
 ) (*holdfastv1.RegisterPoolResponse, error) {
 	in := r.GetPool()
-	if err := required("pool_id", in.GetPoolId()); err != nil {
+	if err := request.Required("pool_id", in.GetPoolId()); err != nil {
 		return nil, err
 	}
 	if err := finiteGpus("pool.gpus", in.GetGpus()); err != nil {
@@ -132,16 +135,16 @@ func (s *poolService) RegisterPool(
 		UptimeSeconds: in.GetUptimeSeconds(),
 	}
 	for _, g := range in.GetGpus() {
-		p.Gpus = append(p.Gpus, withoutUnknown(g))
+		p.Gpus = append(p.Gpus, request.WithoutUnknown(g))
 	}
-	if err := violations(fsm.CheckPool(p)); err != nil {
+	if err := request.Violations(fsm.CheckPool(p)); err != nil {
 		return nil, err
 	}
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_RegisterPool{
 		RegisterPool: &internalv1.RegisterPool{Pool: p, TtlMs: poolTTL.Milliseconds()},
 	}
-	p, err := apply[*holdfastv1.Pool](ctx, s.node, c)
+	p, err := edge.Apply[*holdfastv1.Pool](ctx, s.Node, c)
 	if err != nil {
 		return nil, err
 	}
@@ -152,14 +155,14 @@ func (s *poolService) RegisterPool(
 func (s *poolService) DeregisterPool(
 	ctx context.Context, r *holdfastv1.DeregisterPoolRequest,
 ) (*holdfastv1.DeregisterPoolResponse, error) {
-	if err := required("pool_id", r.GetPoolId()); err != nil {
+	if err := request.Required("pool_id", r.GetPoolId()); err != nil {
 		return nil, err
 	}
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_DeregisterPool{DeregisterPool: &internalv1.DeregisterPool{
-		PoolId: r.GetPoolId(), Reason: clip(r.GetReason(), maxComment),
+		PoolId: r.GetPoolId(), Reason: clip(r.GetReason(), request.MaxComment),
 	}}
-	if _, err := s.node.Apply(ctx, c); err != nil {
+	if _, err := s.Node.Apply(ctx, c); err != nil {
 		return nil, err
 	}
 	return &holdfastv1.DeregisterPoolResponse{}, nil
@@ -170,10 +173,10 @@ func (s *poolService) DeregisterPool(
 func (s *poolService) RegisterProvider(
 	ctx context.Context, r *holdfastv1.RegisterProviderRequest,
 ) (*holdfastv1.RegisterProviderResponse, error) {
-	if err := required("provider_id", r.GetProvider().GetProviderId()); err != nil {
+	if err := request.Required("provider_id", r.GetProvider().GetProviderId()); err != nil {
 		return nil, err
 	}
-	p := withoutUnknown(r.GetProvider())
+	p := request.WithoutUnknown(r.GetProvider())
 	err := finite(
 		measured{"provider.price_per_token", p.GetPricePerToken()},
 		measured{"provider.price_per_hour", p.GetPricePerHour()},
@@ -189,11 +192,11 @@ func (s *poolService) RegisterProvider(
 		p.PoolId = who.GetPools()[0]
 	}
 	if n := len(p.GetAuthTokenSha256()); n != 0 && n != sha256.Size {
-		return nil, invalid("auth_token_sha256", "is not a SHA-256 sum")
+		return nil, request.Invalid("auth_token_sha256", "is not a SHA-256 sum")
 	}
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_RegisterProvider{RegisterProvider: &internalv1.RegisterProvider{Provider: p}}
-	p, err = apply[*holdfastv1.PlatformProvider](ctx, s.node, c)
+	p, err = edge.Apply[*holdfastv1.PlatformProvider](ctx, s.Node, c)
 	if err != nil {
 		return nil, err
 	}
@@ -206,15 +209,15 @@ func (s *poolService) RegisterProvider(
 func (s *poolService) DeleteProvider(
 	ctx context.Context, r *holdfastv1.DeleteProviderRequest,
 ) (*holdfastv1.DeleteProviderResponse, error) {
-	if err := required("provider_id", r.GetProviderId()); err != nil {
+	if err := request.Required("provider_id", r.GetProviderId()); err != nil {
 		return nil, err
 	}
-	if err := s.needs(ctx, fsm.Level2, "delete a provider"); err != nil {
+	if err := s.Needs(ctx, fsm.Level2, "delete a provider"); err != nil {
 		return nil, err
 	}
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_DeleteProvider{DeleteProvider: &internalv1.DeleteProvider{ProviderId: r.GetProviderId()}}
-	if _, err := s.node.Apply(ctx, c); err != nil {
+	if _, err := s.Node.Apply(ctx, c); err != nil {
 		return nil, err
 	}
 	return &holdfastv1.DeleteProviderResponse{}, nil
@@ -226,17 +229,17 @@ func (s *poolService) DeleteProvider(
 func (s *poolService) ListProviders(
 	ctx context.Context, r *holdfastv1.ListProvidersRequest,
 ) (*holdfastv1.ListProvidersResponse, error) {
-	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "providers")
+	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "providers")
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
 	who, resp := auth.From(ctx), &holdfastv1.ListProvidersResponse{}
-	rows := keyed(v.Providers(p.after), (*holdfastv1.PlatformProvider).GetProviderId)
-	resp.Providers, resp.NextPageToken, err = collect(ctx, p, rows, func(p *holdfastv1.PlatformProvider) bool {
+	rows := page.Keyed(v.Providers(p.After), (*holdfastv1.PlatformProvider).GetProviderId)
+	resp.Providers, resp.NextPageToken, err = page.Collect(ctx, p, rows, func(p *holdfastv1.PlatformProvider) bool {
 		return auth.InScope(who, p.GetPoolId())
 	})
 	for i, p := range resp.GetProviders() {

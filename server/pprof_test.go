@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
 // contendedForTest holds a lock while other goroutines wait for it.
@@ -21,8 +23,8 @@ func contendedForTest(mu *sync.Mutex) {
 // TestContention checks that a profile contains contention during the request, and that
 // sampling is off afterwards.
 func TestContention(t *testing.T) {
-	n := newNode()
-	s := New(Config{}, n, n.peer, testProviders())
+	n := nodetest.New()
+	s := New(Config{}, n, n.Peer, testProviders())
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	done := make(chan struct{})

@@ -10,6 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
+	"github.com/holdfast-metal/holdfast/server/internal/scope"
 )
 
 // probeTime is the time limit for all reads of a ProbePlan together. They run
@@ -21,28 +23,28 @@ const probeTime = 25 * time.Second
 func (s *planService) ProbePlan(
 	ctx context.Context, r *holdfastv1.ProbePlanRequest,
 ) (*holdfastv1.ProbePlanResponse, error) {
-	if err := required("machine_id", r.GetMachineId()); err != nil {
+	if err := request.Required("machine_id", r.GetMachineId()); err != nil {
 		return nil, err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
-	m, ok := machineFor(ctx, v, r.GetMachineId())
+	m, ok := scope.Machine(ctx, v, r.GetMachineId())
 	if !ok {
-		return nil, notFound("MACHINE_NOT_FOUND", "machine", r.GetMachineId())
+		return nil, request.NotFound("MACHINE_NOT_FOUND", "machine", r.GetMachineId())
 	}
 	plan := r.GetPlan()
 	switch {
 	case plan != nil && r.GetPlanId() != "":
-		return nil, invalid("plan_id", "is set, and so is plan: set only one of them")
+		return nil, request.Invalid("plan_id", "is set, and so is plan: set only one of them")
 	case plan != nil:
-		if err := violations(fsm.ValidatePlan(plan)); err != nil {
+		if err := request.Violations(fsm.ValidatePlan(plan)); err != nil {
 			return nil, err
 		}
 	default:
 		if plan, ok = v.Plan(r.GetPlanId()); !ok {
-			return nil, notFound("PLAN_NOT_FOUND", "plan", r.GetPlanId())
+			return nil, request.NotFound("PLAN_NOT_FOUND", "plan", r.GetPlanId())
 		}
 	}
 	p := &prober{

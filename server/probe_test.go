@@ -13,6 +13,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
 // looked is a provider that can only be read. Any change panics.
@@ -87,21 +88,21 @@ func TestProbePlan(t *testing.T) {
 			image: "debian", want: "join/cluster=FAILS prod: connection refused\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := newNode()
+			n := nodetest.New()
 			choose := func(rule string, _ *holdfastv1.HardwareInventory) (string, bool, error) {
 				return "vda", tt.sure, tt.disk
 			}
-			s := New(Config{Files: heldFiles{sum("a"): true}, ChooseDisk: choose}, n, n.peer,
+			s := New(Config{Files: heldFiles{sum("a"): true}, ChooseDisk: choose}, n, n.Peer,
 				providers.SetOf(map[string]providers.Provider{"fake": tt.provider}))
-			n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
+			n.Do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
 				Spec: &holdfastv1.MachineSpec{Provider: "fake", TargetClusterRef: "prod",
 					MacAddresses: []string{"52:54:00:12:34:56"}}}})
 			for _, i := range []*holdfastv1.Image{{Name: "installer", Kernel: file("a"), Initrd: file("a")},
 				{Name: "debian", Disk: file("a")}, {Name: "empty", Disk: file("b")},
 				{Name: "tar", Disk: file("a"), Format: holdfastv1.Image_TAR}} {
-				n.do(t, &internalv1.PutImage{Image: i})
+				n.Do(t, &internalv1.PutImage{Image: i})
 			}
-			before := n.peer.View().Meta().GetAppliedIndex()
+			before := n.Peer.View().Meta().GetAppliedIndex()
 			resp, err := (&planService{Server: s}).ProbePlan(testCtx(t),
 				&holdfastv1.ProbePlanRequest{MachineId: "m-1", Plan: plan, Params: map[string]string{"image": tt.image}})
 			if err != nil {
@@ -135,7 +136,7 @@ func TestProbePlan(t *testing.T) {
 				strings.Count(got, "\n") != strings.Count(tt.want, "\n") {
 				t.Errorf("got\n%s\nwant\n%s", got, tt.want)
 			}
-			if after := n.peer.View().Meta().GetAppliedIndex(); after != before {
+			if after := n.Peer.View().Meta().GetAppliedIndex(); after != before {
 				t.Errorf("it has changed the state: %d, was %d", after, before)
 			}
 		})
@@ -143,9 +144,9 @@ func TestProbePlan(t *testing.T) {
 }
 
 func TestProbePlanRefuses(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
-	n.machine(t, "m-1")
+	n.Machine(t, "m-1")
 	for _, tt := range []struct {
 		r      *holdfastv1.ProbePlanRequest
 		code   codes.Code
@@ -156,7 +157,7 @@ func TestProbePlanRefuses(t *testing.T) {
 		{&holdfastv1.ProbePlanRequest{MachineId: "m-1", PlanId: "none"}, codes.NotFound, "PLAN_NOT_FOUND"},
 		{&holdfastv1.ProbePlanRequest{MachineId: "m-1", Plan: &holdfastv1.Plan{PlanId: "p"}}, codes.InvalidArgument,
 			"INVALID_FIELD"},
-		{&holdfastv1.ProbePlanRequest{MachineId: "m-1", PlanId: "plan/reboot", Plan: onePlan("p")}, codes.InvalidArgument,
+		{&holdfastv1.ProbePlanRequest{MachineId: "m-1", PlanId: "plan/reboot", Plan: nodetest.OnePlan("p")}, codes.InvalidArgument,
 			"INVALID_FIELD"},
 	} {
 		_, err := c.ProbePlan(testCtx(t), tt.r)

@@ -14,6 +14,10 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/page"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
 // serviceTTL is how long a service stays active without a ping. Clients ping every 5 to
@@ -32,17 +36,17 @@ func (s *registryService) RegisterService(
 ) (*holdfastv1.Service, error) {
 	t := r.GetTarget()
 	if t == nil {
-		return nil, invalid("target", "is required")
+		return nil, request.Invalid("target", "is required")
 	}
-	if err := violations(append(fsm.CheckTarget(withoutUnknown(t)), unreachable(t)...)); err != nil {
+	if err := request.Violations(append(fsm.CheckTarget(request.WithoutUnknown(t)), unreachable(t)...)); err != nil {
 		return nil, err
 	}
-	return retryAborted(func() (*holdfastv1.Service, error) {
-		c := s.command(ctx)
+	return edge.RetryAborted(func() (*holdfastv1.Service, error) {
+		c := auth.Command(ctx)
 		c.Op = &internalv1.Command_RegisterService{RegisterService: &internalv1.RegisterService{
 			Target: t, NewId: uuid.NewString(), TtlMs: serviceTTL.Milliseconds(),
 		}}
-		return apply[*holdfastv1.Service](ctx, s.node, c)
+		return edge.Apply[*holdfastv1.Service](ctx, s.Node, c)
 	})
 }
 
@@ -65,19 +69,19 @@ func unreachable(t *holdfastv1.ServiceTarget) []fsm.FieldViolation {
 func (s *registryService) UpdateServiceState(
 	ctx context.Context, r *holdfastv1.UpdateServiceStateRequest,
 ) (*holdfastv1.Service, error) {
-	if err := required("id", r.GetId()); err != nil {
+	if err := request.Required("id", r.GetId()); err != nil {
 		return nil, err
 	}
 	if r.GetState() == nil {
-		return nil, invalid("state", "is required")
+		return nil, request.Invalid("state", "is required")
 	}
-	state := withoutUnknown(r.GetState())
-	state.Reason = clip(state.GetReason(), maxComment)
-	c := s.command(ctx)
+	state := request.WithoutUnknown(r.GetState())
+	state.Reason = clip(state.GetReason(), request.MaxComment)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_UpdateServiceState{
 		UpdateServiceState: &internalv1.UpdateServiceState{Id: r.GetId(), State: state},
 	}
-	return apply[*holdfastv1.Service](ctx, s.node, c)
+	return edge.Apply[*holdfastv1.Service](ctx, s.Node, c)
 }
 
 // DeregisterService deregisters a service.
@@ -87,13 +91,13 @@ func (s *registryService) DeregisterService(
 	t := r.GetTarget()
 	nameless := r.GetId() == "" && t.GetId() == ""
 	if nameless && t.GetServiceName() == "" {
-		return nil, invalid("id", "is required")
+		return nil, request.Invalid("id", "is required")
 	}
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_DeregisterService{
-		DeregisterService: &internalv1.DeregisterService{Id: r.GetId(), Target: withoutUnknown(t)},
+		DeregisterService: &internalv1.DeregisterService{Id: r.GetId(), Target: request.WithoutUnknown(t)},
 	}
-	svc, err := apply[*holdfastv1.Service](ctx, s.node, c)
+	svc, err := edge.Apply[*holdfastv1.Service](ctx, s.Node, c)
 	var refusal *fsm.Error
 	if nameless && errors.As(err, &refusal) && refusal.Reason == fsm.ReasonServiceNotFound {
 		return s.deregistered(ctx, t)
@@ -106,7 +110,7 @@ func (s *registryService) DeregisterService(
 // that got no answer retries. The command ran first, so a service that registers
 // meanwhile is not affected.
 func (s *registryService) deregistered(ctx context.Context, t *holdfastv1.ServiceTarget) (*holdfastv1.Service, error) {
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -122,10 +126,10 @@ func (s *registryService) deregistered(ctx context.Context, t *holdfastv1.Servic
 			last = svc
 		}
 	}
-	at := quote(t.GetServiceName()) + " at " + net.JoinHostPort(t.GetHost(), strconv.Itoa(int(t.GetPort())))
+	at := strconv.Quote(t.GetServiceName()) + " at " + net.JoinHostPort(t.GetHost(), strconv.Itoa(int(t.GetPort())))
 	switch {
 	case active > 1:
-		return nil, invalid("id", fmt.Sprintf("is required: %d services are %s", active, at))
+		return nil, request.Invalid("id", fmt.Sprintf("is required: %d services are %s", active, at))
 	case last != nil:
 		return last, nil
 	}
@@ -138,16 +142,16 @@ func (s *registryService) deregistered(ctx context.Context, t *holdfastv1.Servic
 func (s *registryService) GetService(
 	ctx context.Context, r *holdfastv1.GetServiceRequest,
 ) (*holdfastv1.Service, error) {
-	if err := required("id", r.GetId()); err != nil {
+	if err := request.Required("id", r.GetId()); err != nil {
 		return nil, err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
 	svc, ok := v.Service(r.GetId())
 	if !ok {
-		return nil, notFound(fsm.ReasonServiceNotFound, "service", r.GetId())
+		return nil, request.NotFound(fsm.ReasonServiceNotFound, "service", r.GetId())
 	}
 	return svc, nil
 }
@@ -156,21 +160,21 @@ func (s *registryService) GetService(
 func (s *registryService) ListServices(
 	ctx context.Context, r *holdfastv1.ListServicesRequest,
 ) (*holdfastv1.ListServicesResponse, error) {
-	f, err := compile(serviceFilter, r.GetFilter())
+	f, err := request.Filter(serviceFilter, r.GetFilter())
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "services", r.GetFilter())
+	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "services", r.GetFilter())
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rows := keyed(v.Services(p.after), func(s *holdfastv1.Service) string { return s.GetTarget().GetId() })
+	rows := page.Keyed(v.Services(p.After), func(s *holdfastv1.Service) string { return s.GetTarget().GetId() })
 	resp := &holdfastv1.ListServicesResponse{}
-	resp.Services, resp.NextPageToken, err = collect(ctx, p, rows, func(s *holdfastv1.Service) bool {
+	resp.Services, resp.NextPageToken, err = page.Collect(ctx, p, rows, func(s *holdfastv1.Service) bool {
 		return f.Match(s)
 	})
 	return resp, err

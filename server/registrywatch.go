@@ -10,6 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
 // servicePause is the minimum time between two reads of the state for a watcher.
@@ -32,17 +34,17 @@ func (s *Server) Services(
 	ctx context.Context, text string, cursor uint64, send func(*holdfastv1.ServiceEvent) error,
 ) error {
 	const method = holdfastv1.RegistryService_WatchServices_FullMethodName
-	return s.toStatus(ctx, method, s.watchServices(ctx, text, cursor, send))
+	return s.Status(ctx, method, s.watchServices(ctx, text, cursor, send))
 }
 
 func (s *Server) watchServices(
 	ctx context.Context, text string, cursor uint64, send func(*holdfastv1.ServiceEvent) error,
 ) error {
-	f, err := compile(serviceFilter, text)
+	f, err := request.Filter(serviceFilter, text)
 	if err != nil {
 		return err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return err
 	}
@@ -55,7 +57,7 @@ func (s *Server) watchServices(
 	case cursor > v.LastServiceEvent():
 		// A stale view may be older than the view of the peer that returned the cursor. A
 		// linearizable one cannot be.
-		if v, err = s.node.View(cluster.WithConsistency(ctx, cluster.Consistency{})); err != nil {
+		if v, err = s.Node.View(cluster.WithConsistency(ctx, cluster.Consistency{})); err != nil {
 			return err
 		}
 		if _, err := v.ServiceEvents(cursor, 1); err != nil {
@@ -63,11 +65,11 @@ func (s *Server) watchServices(
 		}
 	}
 	for {
-		changed := s.state.Changed()
-		if err := w.follow(s.state.View()); err != nil {
+		changed := s.State.Changed()
+		if err := w.follow(s.State.View()); err != nil {
 			return err
 		}
-		if err := pause(ctx, s.draining, servicePause, changed); err != nil {
+		if err := edge.Pause(ctx, s.Draining, servicePause, changed); err != nil {
 			return err
 		}
 	}
@@ -109,7 +111,7 @@ func (w *serviceWatch) current(v *fsm.View) error {
 // none.
 func (w *serviceWatch) follow(v *fsm.View) error {
 	for w.cursor < v.LastServiceEvent() {
-		events, err := v.ServiceEvents(w.cursor, eventBatch)
+		events, err := v.ServiceEvents(w.cursor, edge.EventBatch)
 		if err != nil {
 			return err
 		}

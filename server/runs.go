@@ -9,6 +9,9 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/page"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
+	"github.com/holdfast-metal/holdfast/server/internal/scope"
 )
 
 // runService implements RunService.
@@ -19,16 +22,16 @@ type runService struct {
 
 // GetRun gets a run.
 func (s *runService) GetRun(ctx context.Context, r *holdfastv1.GetRunRequest) (*holdfastv1.Run, error) {
-	if err := required("run_id", r.GetRunId()); err != nil {
+	if err := request.Required("run_id", r.GetRunId()); err != nil {
 		return nil, err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
-	run, ok := runFor(ctx, v, r.GetRunId())
+	run, ok := scope.Run(ctx, v, r.GetRunId())
 	if !ok {
-		return nil, notFound("RUN_NOT_FOUND", "run", r.GetRunId())
+		return nil, request.NotFound("RUN_NOT_FOUND", "run", r.GetRunId())
 	}
 	return s.withSteps(ctx, run), nil
 }
@@ -37,27 +40,27 @@ func (s *runService) GetRun(ctx context.Context, r *holdfastv1.GetRunRequest) (*
 func (s *runService) ListRuns(
 	ctx context.Context, r *holdfastv1.ListRunsRequest,
 ) (*holdfastv1.ListRunsResponse, error) {
-	f, err := compile(runFilter, r.GetFilter())
+	f, err := request.Filter(runFilter, r.GetFilter())
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "runs", r.GetFilter())
+	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "runs", r.GetFilter())
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rows := v.Runs(p.after)
+	rows := v.Runs(p.After)
 	if id, ok := f.Pinned("run_id"); ok {
-		rows = single(p, id, v.Run)
+		rows = page.Single(p, id, v.Run)
 	} else if id, ok := f.Pinned("machine_id"); ok {
-		rows = v.MachineRuns(id, p.after)
+		rows = v.MachineRuns(id, p.After)
 	}
-	sees := seesRuns(auth.From(ctx), func() *fsm.View { return v })
+	sees := scope.SeesRuns(auth.From(ctx), func() *fsm.View { return v })
 	resp := &holdfastv1.ListRunsResponse{}
-	resp.Runs, resp.NextPageToken, err = collect(ctx, p, rows, func(run *holdfastv1.Run) bool {
+	resp.Runs, resp.NextPageToken, err = page.Collect(ctx, p, rows, func(run *holdfastv1.Run) bool {
 		return f.Match(run) && sees(run)
 	})
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
 // scopedTo returns the context of a caller that is scoped to pools.
@@ -47,17 +48,17 @@ const macA = "aa:aa:aa:aa:aa:aa"
 
 // twoPools returns a state with m-a in pool a and m-b in pool b, each with a run and a
 // log.
-func twoPools(t *testing.T) (*fakeNode, *Server) {
+func twoPools(t *testing.T) (*nodetest.Node, *Server) {
 	t.Helper()
-	n := newNode()
+	n := nodetest.New()
 	for pool, mac := range map[string]string{"a": macA, "b": "bb:bb:bb:bb:bb:bb"} {
-		n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-" + pool,
+		n.Do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-" + pool,
 			Spec: &holdfastv1.MachineSpec{Pool: pool, MacAddresses: []string{mac}}}})
-		n.start(t, "m-"+pool, "run-00"+pool, "plan/reboot")
-		n.begin(t, "run-00"+pool, 1)
-		n.log(t, "run-00"+pool, "secret of "+pool)
+		n.Start(t, "m-"+pool, "run-00"+pool, "plan/reboot")
+		n.Begin(t, "run-00"+pool, 1)
+		n.Log(t, "run-00"+pool, "secret of "+pool)
 	}
-	return n, New(Config{}, n, n.peer, testProviders())
+	return n, New(Config{}, n, n.Peer, testProviders())
 }
 
 // TestScopedReads checks that a caller scoped to a pool finds no resource of another
@@ -133,10 +134,10 @@ func TestScopedLists(t *testing.T) {
 	wctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	w := &kept[holdfastv1.RunEvent]{ctx: wctx, enough: 1, cancel: cancel}
-	done, cursor := make(chan error), n.peer.View().LastEvent()
+	done, cursor := make(chan error), n.Peer.View().LastEvent()
 	go func() { done <- rs.WatchRuns(&holdfastv1.WatchRunsRequest{Cursor: cursor}, w) }()
-	n.end(t, "run-00b", 1, holdfastv1.Attempt_SUCCEEDED)
-	n.end(t, "run-00a", 1, holdfastv1.Attempt_SUCCEEDED)
+	n.End(t, "run-00b", 1, holdfastv1.Attempt_SUCCEEDED)
+	n.End(t, "run-00a", 1, holdfastv1.Attempt_SUCCEEDED)
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
@@ -152,7 +153,7 @@ func TestScopedLists(t *testing.T) {
 func TestScopedProviders(t *testing.T) {
 	n, s := twoPools(t)
 	for id, pool := range map[string]string{"p-1": "b", "p-2": "a", "p-3": "", "p-4": "b", "p-5": "a"} {
-		n.do(t, &internalv1.RegisterProvider{Provider: &holdfastv1.PlatformProvider{ProviderId: id, PoolId: pool}})
+		n.Do(t, &internalv1.RegisterProvider{Provider: &holdfastv1.PlatformProvider{ProviderId: id, PoolId: pool}})
 	}
 	ps := &poolService{Server: s}
 	for _, tt := range []struct {

@@ -29,7 +29,7 @@ func TestOperatorsOfAPoolAreNotSentTheSecretsOfOthers(t *testing.T) {
 			t.Fatalf("%v, %v", s, err)
 		}
 	}
-	p.end(t, "run-00a", 1, holdfastv1.Attempt_FAILED) // addresses stay as they are while a run is at work
+	p.End(t, "run-00a", 1, holdfastv1.Attempt_FAILED) // addresses stay as they are while a run is at work
 	update := func(c *caller, spec *holdfastv1.MachineSpec, paths ...string) error {
 		_, err := holdfastv1.NewMachineServiceClient(c.conn).UpdateMachine(c.ctx(t), &holdfastv1.UpdateMachineRequest{
 			Machine: &holdfastv1.Machine{MachineId: "m-a", Spec: spec}, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}})
@@ -74,14 +74,14 @@ func TestOperatorsOfAPoolAreNotSentTheSecretsOfOthers(t *testing.T) {
 	}
 	wantError(t, update(thief, &holdfastv1.MachineSpec{BmcCredentialsRef: "bmc/b"}, ref), codes.PermissionDenied,
 		fsm.ReasonOutOfScope)
-	got, err := secrets.NewResolver(p.peer, keys).Resolve(t.Context(), "bmc/b")
-	if s, _ := p.peer.View().Secret("bmc/b"); err != nil || got.Values["password"].Reveal() != "q" ||
+	got, err := secrets.NewResolver(p.Peer, keys).Resolve(t.Context(), "bmc/b")
+	if s, _ := p.Peer.View().Secret("bmc/b"); err != nil || got.Values["password"].Reveal() != "q" ||
 		len(s.GetSecret().GetPools()) != 1 {
 		t.Errorf("got %v, %v", got, err)
 	}
 }
 
 func getSpec(p *secured, id string) *holdfastv1.MachineSpec {
-	m, _ := p.peer.View().Machine(id)
+	m, _ := p.Peer.View().Machine(id)
 	return m.GetSpec()
 }

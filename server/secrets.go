@@ -10,6 +10,10 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/page"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
 // resealBatch is how many secrets one command re-encrypts.
@@ -24,14 +28,14 @@ type secretService struct {
 
 // PutSecret stores a secret, or a new version of it.
 func (s *secretService) PutSecret(ctx context.Context, r *holdfastv1.PutSecretRequest) (*holdfastv1.Secret, error) {
-	if err := violations(checkSecret(r)); err != nil {
+	if err := request.Violations(checkSecret(r)); err != nil {
 		return nil, err
 	}
 	if _, ok := s.cfg.Keys.Primary(); !ok {
 		return nil, keyMissing(secrets.ErrNoKey)
 	}
-	return retryAborted(func() (*holdfastv1.Secret, error) {
-		v, err := s.node.View(ctx)
+	return edge.RetryAborted(func() (*holdfastv1.Secret, error) {
+		v, err := s.Node.View(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -43,26 +47,26 @@ func (s *secretService) PutSecret(ctx context.Context, r *holdfastv1.PutSecretRe
 		if err != nil {
 			return nil, keyMissing(err)
 		}
-		c := s.command(ctx)
+		c := auth.Command(ctx)
 		c.Op = &internalv1.Command_PutSecret{
 			PutSecret: &internalv1.PutSecret{Secret: sealed, AllPools: r.GetAllPools()},
 		}
-		return apply[*holdfastv1.Secret](ctx, s.node, c)
+		return edge.Apply[*holdfastv1.Secret](ctx, s.Node, c)
 	})
 }
 
 // GetSecret returns the record of a secret without its values.
 func (s *secretService) GetSecret(ctx context.Context, r *holdfastv1.GetSecretRequest) (*holdfastv1.Secret, error) {
-	if err := required("name", r.GetName()); err != nil {
+	if err := request.Required("name", r.GetName()); err != nil {
 		return nil, err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
 	stored, ok := v.Secret(r.GetName())
 	if !ok {
-		return nil, notFound("SECRET_NOT_FOUND", "secret", r.GetName())
+		return nil, request.NotFound("SECRET_NOT_FOUND", "secret", r.GetName())
 	}
 	return stored.GetSecret(), nil
 }
@@ -71,24 +75,23 @@ func (s *secretService) GetSecret(ctx context.Context, r *holdfastv1.GetSecretRe
 func (s *secretService) ListSecrets(
 	ctx context.Context, r *holdfastv1.ListSecretsRequest,
 ) (*holdfastv1.ListSecretsResponse, error) {
-	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "secrets")
+	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "secrets")
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
 	rows := func(yield func(string, *holdfastv1.Secret) bool) {
-		for stored := range v.Secrets(p.after) {
+		for stored := range v.Secrets(p.After) {
 			if !yield(stored.GetSecret().GetName(), stored.GetSecret()) {
 				return
 			}
 		}
 	}
 	resp := &holdfastv1.ListSecretsResponse{}
-	all := func(*holdfastv1.Secret) bool { return true }
-	resp.Secrets, resp.NextPageToken, err = collect(ctx, p, rows, all)
+	resp.Secrets, resp.NextPageToken, err = page.Collect(ctx, p, rows, nil)
 	return resp, err
 }
 
@@ -96,14 +99,14 @@ func (s *secretService) ListSecrets(
 func (s *secretService) DeleteSecret(
 	ctx context.Context, r *holdfastv1.DeleteSecretRequest,
 ) (*holdfastv1.DeleteSecretResponse, error) {
-	if err := required("name", r.GetName()); err != nil {
+	if err := request.Required("name", r.GetName()); err != nil {
 		return nil, err
 	}
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_DeleteSecret{
 		DeleteSecret: &internalv1.DeleteSecret{Name: r.GetName(), Force: r.GetForce()},
 	}
-	if _, err := s.node.Apply(ctx, c); err != nil {
+	if _, err := s.Node.Apply(ctx, c); err != nil {
 		return nil, err
 	}
 	return &holdfastv1.DeleteSecretResponse{}, nil
@@ -121,14 +124,14 @@ func (s *secretService) RotateSecrets(
 		return nil, keyMissing(secrets.ErrNoKey)
 	}
 	resp := &holdfastv1.RotateSecretsResponse{KeyId: primary}
-	for range maxTries {
+	for range edge.MaxTries {
 		done, err := s.reseal(ctx, primary)
 		resp.Resealed += done
 		if err != nil {
 			return nil, err
 		}
 		if done == 0 {
-			s.log.InfoContext(ctx, "secrets resealed", "key", primary, "resealed", resp.GetResealed())
+			s.Log.InfoContext(ctx, "secrets resealed", "key", primary, "resealed", resp.GetResealed())
 			return resp, nil
 		}
 	}
@@ -142,7 +145,7 @@ func (s *secretService) RotateSecrets(
 // reseal does one pass over all secrets and signing keys. Those that cannot be decrypted
 // are reported at the end, after all others are done.
 func (s *secretService) reseal(ctx context.Context, primary string) (done int32, err error) {
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -152,9 +155,9 @@ func (s *secretService) reseal(ctx context.Context, primary string) (done int32,
 		if n == 0 {
 			return nil
 		}
-		c := s.command(ctx)
+		c := auth.Command(ctx)
 		c.Op = &internalv1.Command_ResealSecrets{ResealSecrets: batch}
-		if _, err := s.node.Apply(ctx, c); err != nil {
+		if _, err := s.Node.Apply(ctx, c); err != nil {
 			return err
 		}
 		batch = &internalv1.ResealSecrets{}

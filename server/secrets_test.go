@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
 // keyring returns a keyring with new keys of these ids; the first one encrypts.
@@ -50,14 +51,14 @@ func ring(t *testing.T, lines ...string) *secrets.Keyring {
 	return k
 }
 
-func secretClient(t *testing.T, n *fakeNode, k *secrets.Keyring) holdfastv1.SecretServiceClient {
+func secretClient(t *testing.T, n *nodetest.Node, k *secrets.Keyring) holdfastv1.SecretServiceClient {
 	t.Helper()
 	_, c := serve(t, n, Config{Keys: k})
 	return holdfastv1.NewSecretServiceClient(c.conn)
 }
 
 func TestSecretsLife(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	k, _ := keyring(t, "k1")
 	c := secretClient(t, n, k)
 	ctx := testCtx(t)
@@ -77,12 +78,12 @@ func TestSecretsLife(t *testing.T) {
 		Values: values}); err != nil || s.GetVersion() != 2 {
 		t.Errorf("second version: %v, %v", s, err)
 	}
-	got, err := secrets.NewResolver(n.peer, k).Resolve(ctx, "bmc/r7")
+	got, err := secrets.NewResolver(n.Peer, k).Resolve(ctx, "bmc/r7")
 	if err != nil || got.Values["password"].Reveal() != "battery-staple" {
 		t.Errorf("resolved %v, %v", got, err)
 	}
 
-	n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
+	n.Do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
 		Spec: &holdfastv1.MachineSpec{BmcCredentialsRef: "bmc/r7"}}})
 	want.Version, want.UsedBy, want.Uses = 2, []string{"m-1"}, 1
 	one, err := c.GetSecret(ctx, &holdfastv1.GetSecretRequest{Name: "bmc/r7"})
@@ -110,7 +111,7 @@ func TestSecretsLife(t *testing.T) {
 // If another call has stored the same version meanwhile, the secret is encrypted as the
 // next one.
 func TestPutSecretAtTheSameTime(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	k, _ := keyring(t, "k1")
 	c := secretClient(t, n, k)
 	other, err := k.Put(&holdfastv1.Secret{Name: "a", Type: "opaque", Version: 1}, map[string]string{"x": "1"})
@@ -118,10 +119,10 @@ func TestPutSecretAtTheSameTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	raced := false
-	n.before = func(cmd *internalv1.Command) error {
+	n.Before = func(cmd *internalv1.Command) error {
 		if cmd.GetPutSecret() != nil && !raced {
 			raced = true
-			n.do(t, &internalv1.PutSecret{Secret: other})
+			n.Do(t, &internalv1.PutSecret{Secret: other})
 		}
 		return nil
 	}
@@ -130,7 +131,7 @@ func TestPutSecretAtTheSameTime(t *testing.T) {
 	if err != nil || s.GetVersion() != 2 {
 		t.Fatalf("got %v, %v; want version 2", s, err)
 	}
-	got, err := secrets.NewResolver(n.peer, k).Resolve(t.Context(), "a")
+	got, err := secrets.NewResolver(n.Peer, k).Resolve(t.Context(), "a")
 	if err != nil || got.Values["x"].Reveal() != "2" {
 		t.Errorf("resolved %v, %v", got, err)
 	}
@@ -150,7 +151,7 @@ func TestPutSecretRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	k, _ := keyring(t, "k1")
-	c := secretClient(t, newNode(), k)
+	c := secretClient(t, nodetest.New(), k)
 	const secret = "hunter2-hunter2"
 	for _, tc := range []struct {
 		name, secret, typ string
@@ -247,7 +248,7 @@ func sshFixture(t *testing.T) (key, cert, other string) {
 }
 
 func TestSecretsWithoutAKey(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	old, lines := keyring(t, "k1")
 	if _, err := secretClient(t, n, old).PutSecret(testCtx(t), &holdfastv1.PutSecretRequest{Name: "a", Type: "token",
 		Values: map[string]string{"token": "x"}}); err != nil {
@@ -284,7 +285,7 @@ func TestSecretsWithoutAKey(t *testing.T) {
 // Rotation re-encrypts everything, continues after an interruption, and finds nothing to
 // do afterwards.
 func TestRotateSecrets(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	old, lines := keyring(t, "k1")
 	ctx := testCtx(t)
 	const many = 2*resealBatch + 10
@@ -299,14 +300,14 @@ func TestRotateSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.do(t, &internalv1.PutSigningKeys{Keys: []*internalv1.SigningKey{{KeyId: "kid", Sealed: sealed,
-		PublicJwk: []byte("{}"), CreatedAt: n.peer.View().Meta().GetNow()}}})
+	n.Do(t, &internalv1.PutSigningKeys{Keys: []*internalv1.SigningKey{{KeyId: "kid", Sealed: sealed,
+		PublicJwk: []byte("{}"), CreatedAt: n.Peer.View().Meta().GetNow()}}})
 
 	_, next := keyring(t, "k2")
 	both := ring(t, next[0], lines[0])
 	c = secretClient(t, n, both)
 	batches := 0
-	n.before = func(cmd *internalv1.Command) error {
+	n.Before = func(cmd *internalv1.Command) error {
 		if cmd.GetResealSecrets() != nil {
 			if batches++; batches == 2 {
 				return context.DeadlineExceeded
@@ -326,21 +327,21 @@ func TestRotateSecrets(t *testing.T) {
 	}
 	only := ring(t, next[0])
 	for i := range many {
-		s, err := secrets.NewResolver(n.peer, only).Resolve(ctx, fmt.Sprintf("s-%03d", i))
+		s, err := secrets.NewResolver(n.Peer, only).Resolve(ctx, fmt.Sprintf("s-%03d", i))
 		if err != nil || s.Version != 1 || s.Values["token"].Reveal() != fmt.Sprint(i) {
 			t.Fatalf("after rotation: %v, %v", s, err)
 		}
 	}
-	if plain, err := only.Open(secrets.SigningKeys, "kid", 0, n.peer.View().SigningKeys()[0].GetSealed()); err != nil ||
+	if plain, err := only.Open(secrets.SigningKeys, "kid", 0, n.Peer.View().SigningKeys()[0].GetSealed()); err != nil ||
 		string(plain) != "pkcs8" {
 		t.Errorf("signing key: %q, %v", plain, err)
 	}
 }
 
 func TestReadinessHasTheNote(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	for note, want := range map[string]string{"": "", "a key is missing": "a key is missing"} {
-		s := New(Config{Note: func() string { return note }}, n, n.peer, testProviders())
+		s := New(Config{Note: func() string { return note }}, n, n.Peer, testProviders())
 		code, body := get(t, s, "GET", "/readyz")
 		var r readiness
 		if err := json.Unmarshal([]byte(body), &r); err != nil || code != 200 || r.Note != want {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -11,13 +12,13 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/reflection"
 
-	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/inproc"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
 )
 
 // Config configures a Server. The zero value works.
@@ -95,18 +96,8 @@ type Forwarder interface {
 
 // Node is the peer of a server: it commits commands and serves consistent reads.
 type Node interface {
-	Proposer
+	edge.Node
 	Membership
-}
-
-// Proposer commits commands and serves reads (*cluster.Node).
-type Proposer interface {
-	// Apply commits a command. The error is an *fsm.Error if the state refused the
-	// command, or a *cluster.OutcomeError.
-	Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error)
-	// View returns a state that is as fresh as the context requires; the default is
-	// linearizable.
-	View(ctx context.Context) (*fsm.View, error)
 }
 
 // Membership is the status of the peer and its cluster. Its methods must not wait for a
@@ -120,15 +111,16 @@ type Membership interface {
 
 // State is this peer's own copy of the replicated state (*fsm.FSM).
 type State interface {
-	View() *fsm.View
-	Changed() <-chan struct{} // closed at the next change
-	HaltError() error         // not nil once the state machine has halted permanently
+	edge.State
+	HaltError() error // not nil once the state machine has halted permanently
 }
+
+var errNoLeader = errors.New("no leader is known")
 
 // Server serves the public API on one peer.
 type Server struct {
+	*edge.Peer
 	cfg       Config
-	log       *slog.Logger
 	node      Node
 	state     State
 	providers *providers.Set
@@ -161,9 +153,10 @@ func New(cfg Config, node Node, state State, set *providers.Set) *Server {
 		cfg.Gate = auth.Open()
 	}
 	s := &Server{
-		cfg: cfg, log: cfg.Logger, node: node, state: state, providers: set,
+		cfg: cfg, node: node, state: state, providers: set,
 		metrics: newCallMetrics(cfg.Registerer), draining: make(chan struct{}),
 	}
+	s.Peer = &edge.Peer{Node: node, State: state, Log: cfg.Logger, Draining: s.draining}
 	s.hub = newEventHub(state, s.draining)
 	s.local = inproc.New(s.UnaryInterceptors()...)
 	s.Register(s.local)
@@ -216,8 +209,8 @@ func (s *Server) Drain() { s.drain.Do(func() { close(s.draining) }) }
 // ready returns why the peer cannot serve, or nil if it can.
 func (s *Server) ready() error {
 	select {
-	case <-s.draining:
-		return errDraining
+	case <-s.Draining:
+		return edge.ErrDraining
 	default:
 	}
 	if err := s.state.HaltError(); err != nil {
@@ -233,8 +226,3 @@ func (s *Server) ready() error {
 // InProcess returns the in-process server of the HTTP APIs. A service with an HTTP API
 // must be registered both with it and with the gRPC server.
 func (s *Server) InProcess() *inproc.Server { return s.local }
-
-// command returns a new command on behalf of the caller.
-func (s *Server) command(ctx context.Context) *internalv1.Command {
-	return auth.Command(ctx)
-}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
 )
 
 // Each peer has to read a snapshot file before it can replace its state. The leader reads
@@ -40,7 +41,7 @@ func (s *stageService) ReadStage(
 	r *internalv1.ReadStageRequest, stream grpc.ServerStreamingServer[internalv1.ReadStageResponse],
 ) error {
 	ctx := stream.Context()
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return err
 	}
@@ -54,8 +55,8 @@ func (s *stageService) ReadStage(
 		return err
 	}
 	for mark := any(nil); ; {
-		changed := s.state.Changed()
-		if v := s.state.View(); v.StagedMark() != mark { // rare: most entries do not change the stage
+		changed := s.State.Changed()
+		if v := s.State.View(); v.StagedMark() != mark { // rare: most entries do not change the stage
 			if v.Staged() != r.GetRestoreId() {
 				return nil
 			}
@@ -65,8 +66,8 @@ func (s *stageService) ReadStage(
 		case <-changed:
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-s.draining:
-			return errDraining
+		case <-s.Draining:
+			return edge.ErrDraining
 		}
 	}
 }
@@ -102,7 +103,7 @@ func (s *operatorService) readElsewhere(ctx context.Context, c *internalv1.Resto
 		rs.each = append(rs.each, r)
 		all.Go(func() {
 			if err := s.readAt(ctx, p.GetId(), c, r); err != nil && ctx.Err() == nil {
-				s.log.InfoContext(ctx, "a peer could not read the snapshot ahead: it will when it applies the restore",
+				s.Log.InfoContext(ctx, "a peer could not read the snapshot ahead: it will when it applies the restore",
 					"peer", p.GetId(), "error", err)
 			}
 		})

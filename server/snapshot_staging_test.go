@@ -11,10 +11,11 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
 // oneOfTwo is the node of a peer in a cluster of two.
-type oneOfTwo struct{ *fakeNode }
+type oneOfTwo struct{ *nodetest.Node }
 
 func (n oneOfTwo) Status(context.Context) *holdfastv1.ClusterStatus {
 	return &holdfastv1.ClusterStatus{Peers: []*holdfastv1.Peer{{Id: "p1"}, {Id: "p2"}, {Id: "p3", Error: "gone"}}}
@@ -24,11 +25,11 @@ func (n oneOfTwo) Status(context.Context) *holdfastv1.ClusterStatus {
 // that the leader learns when they have read and restored it. It does not wait for a peer
 // that cannot.
 func TestReadElsewhere(t *testing.T) {
-	from := newNode()
-	from.machine(t, "m-1")
+	from := nodetest.New()
+	from.Machine(t, "m-1")
 	var file bytes.Buffer
-	if err := from.peer.View().Snapshot().WriteBackup(&file,
-		fsm.BackupInfo{TakenAt: from.peer.View().Meta().GetNow()}); err != nil {
+	if err := from.Peer.View().Snapshot().WriteBackup(&file,
+		fsm.BackupInfo{TakenAt: from.Peer.View().Meta().GetNow()}); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -40,11 +41,11 @@ func TestReadElsewhere(t *testing.T) {
 		{"has something else staged", "r-2", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			other := newNode()
-			other.do(t, &internalv1.StageBackup{RestoreId: tt.staged, Data: file.Bytes()})
+			other := nodetest.New()
+			other.Do(t, &internalv1.StageBackup{RestoreId: tt.staged, Data: file.Bytes()})
 			_, c := serve(t, other, Config{PeerID: "p2"})
-			leader := newNode()
-			s := New(Config{PeerID: "p1", Peers: onePeer{"p2", c.conn}}, oneOfTwo{leader}, leader.peer, testProviders())
+			leader := nodetest.New()
+			s := New(Config{PeerID: "p1", Peers: onePeer{"p2", c.conn}}, oneOfTwo{leader}, leader.Peer, testProviders())
 			cmd := &internalv1.RestoreBackup{RestoreId: "r-1", Chunks: 1, OtherCluster: true}
 			ctx := testCtx(t)
 			rs := (&operatorService{Server: s}).readElsewhere(ctx, cmd)
@@ -62,7 +63,7 @@ func TestReadElsewhere(t *testing.T) {
 				if !tt.reads {
 					t.Fatal("a peer that cannot read is waited for")
 				}
-				other.do(t, cmd)
+				other.Do(t, cmd)
 			}
 			rs.haveRestored(ctx)
 			select {
@@ -89,7 +90,7 @@ func TestReadersAreNotWaitedForTooLong(t *testing.T) {
 // TestRestoreHasTime checks that a restore may take longer than other calls, even if a
 // peer forwards it and the caller has set no deadline.
 func TestRestoreHasTime(t *testing.T) {
-	s := New(Config{CallTimeout: time.Minute}, newNode(), newNode().peer, testProviders())
+	s := New(Config{CallTimeout: time.Minute}, nodetest.New(), nodetest.New().Peer, testProviders())
 	soon, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	for _, tt := range []struct {

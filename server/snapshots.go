@@ -16,6 +16,8 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
 )
 
 const (
@@ -37,16 +39,16 @@ func (s *operatorService) SaveSnapshot(
 ) error {
 	ctx := stream.Context()
 	if stale := allowsStale(ctx); stale {
-		s.log.WarnContext(ctx, "streaming a snapshot of this peer's own state: it is not in the audit trail",
+		s.Log.WarnContext(ctx, "streaming a snapshot of this peer's own state: it is not in the audit trail",
 			"peer", s.cfg.PeerID)
 	} else if err := s.noteSaving(ctx); err != nil {
 		return err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return err
 	}
-	w := &snapshotWriter{ctx: ctx, stream: stream, draining: s.draining}
+	w := &snapshotWriter{ctx: ctx, stream: stream, draining: s.Draining}
 	info := fsm.BackupInfo{TakenAt: timestamppb.Now(), Peer: s.cfg.PeerID, Version: s.cfg.Version}
 	if err := v.Snapshot().WriteBackup(w, info); err != nil {
 		return err
@@ -78,7 +80,7 @@ type snapshotWriter struct {
 func (w *snapshotWriter) Write(p []byte) (int, error) {
 	w.buf = append(w.buf, p...)
 	for len(w.buf) >= saveChunk {
-		if err := ended(w.ctx, w.draining); err != nil {
+		if err := edge.Ended(w.ctx, w.draining); err != nil {
 			return 0, err
 		}
 		if err := w.stream.Send(&holdfastv1.SnapshotData{Data: w.buf[:saveChunk]}); err != nil {
@@ -101,9 +103,9 @@ func (w *snapshotWriter) flush() error {
 func (s *operatorService) NoteSnapshot(
 	ctx context.Context, r *holdfastv1.NoteSnapshotRequest,
 ) (*holdfastv1.NoteSnapshotResponse, error) {
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_NoteBackup{NoteBackup: &internalv1.NoteBackup{Peer: r.GetPeer(), Saved: r.GetSavedAt()}}
-	if _, err := s.node.Apply(ctx, c); err != nil {
+	if _, err := s.Node.Apply(ctx, c); err != nil {
 		return nil, err
 	}
 	return &holdfastv1.NoteSnapshotResponse{}, nil
@@ -115,10 +117,10 @@ func (s *operatorService) StageSnapshot(
 ) (*holdfastv1.StageSnapshotResponse, error) {
 	stage := &internalv1.StageBackup{RestoreId: r.GetRestoreId(), Sequence: r.GetSequence(), Data: r.GetData()}
 	c := &internalv1.Command{
-		Principal: s.command(ctx).GetPrincipal(),
+		Principal: auth.Command(ctx).GetPrincipal(),
 		Op:        &internalv1.Command_StageBackup{StageBackup: stage},
 	}
-	if _, err := s.node.Apply(ctx, c); err != nil {
+	if _, err := s.Node.Apply(ctx, c); err != nil {
 		return nil, err
 	}
 	return &holdfastv1.StageSnapshotResponse{}, nil
@@ -134,7 +136,7 @@ func (s *operatorService) RestoreSnapshot(
 	if err != nil {
 		return nil, err
 	}
-	c := s.command(ctx)
+	c := auth.Command(ctx)
 	cmd := &internalv1.RestoreBackup{
 		RestoreId:    r.GetRestoreId(),
 		Chunks:       r.GetChunks(),
@@ -142,7 +144,7 @@ func (s *operatorService) RestoreSnapshot(
 		OtherCluster: r.GetOtherCluster(),
 	}
 	c.Op = &internalv1.Command_RestoreBackup{RestoreBackup: cmd}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +180,7 @@ func (s *operatorService) RestoreSnapshot(
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		out, err := apply[*holdfastv1.RestoreSnapshotResponse](ctx, s.node, c)
+		out, err := edge.Apply[*holdfastv1.RestoreSnapshotResponse](ctx, s.Node, c)
 		done <- out
 		return err
 	})
@@ -188,7 +190,7 @@ func (s *operatorService) RestoreSnapshot(
 	out := <-done
 	// failpoint: restore-committed
 	others.haveRestored(work)
-	s.log.WarnContext(ctx, "a snapshot was restored",
+	s.Log.WarnContext(ctx, "a snapshot was restored",
 		"of_cluster", out.GetClusterId(), "index", out.GetIndex(), "taken_at", out.GetTakenAt().AsTime(),
 		"ended_runs", len(out.GetEndedRuns()), "abandoned_runs", len(out.GetAbandonedRuns()))
 	return out, nil

@@ -9,15 +9,17 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
 )
 
 // StartRun starts a run, or returns the existing run with the same machine_id and
 // request_id. It runs on the leader. The FSM decides which refusal has precedence
 // (docs/clients.md, 002).
 func (s *runService) StartRun(ctx context.Context, r *holdfastv1.StartRunRequest) (*holdfastv1.Run, error) {
-	return retryAborted(func() (*holdfastv1.Run, error) {
+	return edge.RetryAborted(func() (*holdfastv1.Run, error) {
 		start := &internalv1.StartRun{
-			RunId:                        "run-" + randomHex(6),
+			RunId:                        "run-" + edge.RandomHex(6),
 			MachineId:                    r.GetMachineId(),
 			RequestId:                    r.GetRequestId(),
 			Type:                         r.GetType(),
@@ -33,23 +35,23 @@ func (s *runService) StartRun(ctx context.Context, r *holdfastv1.StartRunRequest
 		if err := s.checkCapabilities(ctx, start); err != nil {
 			return nil, err
 		}
-		c := s.command(ctx)
+		c := auth.Command(ctx)
 		if c.GetOrigin() != nil {
 			c.Origin.RequestId = r.GetRequestId()
 		}
 		c.Op = &internalv1.Command_StartRun{StartRun: start}
-		return apply[*holdfastv1.Run](ctx, s.node, c)
+		return edge.Apply[*holdfastv1.Run](ctx, s.Node, c)
 	})
 }
 
 // checkCapabilities adds to the command what the machine's provider lacks for the plan.
 // The FSM cannot check it, because it depends on the configuration of the peer.
 func (s *Server) checkCapabilities(ctx context.Context, start *internalv1.StartRun) error {
-	v := s.state.View()
+	v := s.State.View()
 	m, plan, found := parts(v, start)
 	if !found { // the leader's own state is up to date, except right after its election
 		var err error
-		if v, err = s.node.View(ctx); err != nil {
+		if v, err = s.Node.View(ctx); err != nil {
 			return err
 		}
 		m, plan, found = parts(v, start)

@@ -14,14 +14,15 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
 func TestStartRun(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{DefaultStepTimeout: 7 * time.Minute, DefaultMaxRetries: 4})
 	ctx := testCtx(t)
-	n.machine(t, "m-1")
-	n.do(t, &internalv1.CreatePlan{Plan: onePlan("one")})
+	n.Machine(t, "m-1")
+	n.Do(t, &internalv1.CreatePlan{Plan: nodetest.OnePlan("one")})
 
 	req := &holdfastv1.StartRunRequest{RequestId: "req-1", MachineId: "m-1", Type: "net-reconfig", PlanId: "one",
 		Params: map[string]string{"image": "x"}}
@@ -42,7 +43,7 @@ func TestStartRun(t *testing.T) {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
 
-	n.begin(t, run.GetRunId(), 1)
+	n.Begin(t, run.GetRunId(), 1)
 	replay, err := c.StartRun(ctx, req)
 	if err != nil {
 		t.Fatal(err)
@@ -59,18 +60,18 @@ func TestStartRun(t *testing.T) {
 // TestStartRunOrder tests the checks in the order of docs/clients.md. Each request also
 // has the faults of all later checks.
 func TestStartRunOrder(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
-	n.machine(t, "busy")
-	n.machine(t, "retired")
-	n.do(t, &internalv1.SetMachinePhase{MachineId: "retired", Phase: holdfastv1.MachineStatus_RETIRED})
-	n.machine(t, "idle")
-	n.start(t, "busy", "run-busy", "plan/reboot") // under request id req-run-busy
-	n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{
+	n.Machine(t, "busy")
+	n.Machine(t, "retired")
+	n.Do(t, &internalv1.SetMachinePhase{MachineId: "retired", Phase: holdfastv1.MachineStatus_RETIRED})
+	n.Machine(t, "idle")
+	n.Start(t, "busy", "run-busy", "plan/reboot") // under request id req-run-busy
+	n.Do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{
 		MachineId: "weak", Labels: map[string]string{"provider": "button"}, Spec: &holdfastv1.MachineSpec{},
 	}})
-	n.start(t, "weak", "run-weak", "plan/reboot")
-	n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "lost",
+	n.Start(t, "weak", "run-weak", "plan/reboot")
+	n.Do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "lost",
 		Spec: &holdfastv1.MachineSpec{Provider: "elsewhere"}}})
 
 	for _, tt := range []struct {
@@ -125,21 +126,21 @@ func TestStartRunOrder(t *testing.T) {
 func TestStartRunOfChangedPlan(t *testing.T) {
 	for _, name := range []string{"replaced", "created"} {
 		t.Run(name, func(t *testing.T) {
-			n := newNode()
+			n := nodetest.New()
 			_, c := serve(t, n, Config{})
-			n.do(t, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
-			n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{
+			n.Do(t, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
+			n.Do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{
 				MachineId: "weak", Labels: map[string]string{"provider": "button"}, Spec: &holdfastv1.MachineSpec{},
 			}})
 			plan := func(s *holdfastv1.Step) {
 				s.Name = "s"
-				n.do(t, &internalv1.CreatePlan{Replace: true, Plan: &holdfastv1.Plan{PlanId: "p", Steps: []*holdfastv1.Step{s}}})
+				n.Do(t, &internalv1.CreatePlan{Replace: true, Plan: &holdfastv1.Plan{PlanId: "p", Steps: []*holdfastv1.Step{s}}})
 			}
 			if name == "replaced" {
 				plan(&holdfastv1.Step{Kind: &holdfastv1.Step_Power{Power: &holdfastv1.Power{Action: "on"}}})
 			}
 			tries := 0
-			n.before = func(cmd *internalv1.Command) error {
+			n.Before = func(cmd *internalv1.Command) error {
 				if cmd.GetStartRun() != nil {
 					if tries++; tries == 1 {
 						plan(&holdfastv1.Step{Kind: &holdfastv1.Step_Netboot{Netboot: &holdfastv1.SetNetboot{Mode: "PXE"}}})
@@ -159,17 +160,17 @@ func TestStartRunOfChangedPlan(t *testing.T) {
 // TestStartRunAgain checks that a change between the check and the commit causes another
 // check.
 func TestStartRunAgain(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
 	ctx := testCtx(t)
-	n.machine(t, "m-1")
+	n.Machine(t, "m-1")
 	tries := 0
-	n.before = func(cmd *internalv1.Command) error {
+	n.Before = func(cmd *internalv1.Command) error {
 		if cmd.GetStartRun() == nil {
 			return nil
 		}
 		if tries++; tries == 1 {
-			n.do(t, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
+			n.Do(t, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
 				Spec: &holdfastv1.MachineSpec{Provider: "button"}}})
 		}
 		return nil
@@ -181,7 +182,7 @@ func TestStartRunAgain(t *testing.T) {
 	}
 
 	ids := map[string]bool{}
-	n.before = func(cmd *internalv1.Command) error {
+	n.Before = func(cmd *internalv1.Command) error {
 		id := cmd.GetStartRun().GetRunId()
 		if ids[id] {
 			t.Errorf("run id %s was generated twice", id)
@@ -196,7 +197,7 @@ func TestStartRunAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	n.before = func(*internalv1.Command) error {
+	n.Before = func(*internalv1.Command) error {
 		return &fsm.Error{Code: fsm.Aborted, Reason: fsm.ReasonProviderChanged, Message: "changed"}
 	}
 	_, err = c.StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "r2", Type: "REBOOT", MachineId: "m-1"})
@@ -206,11 +207,11 @@ func TestStartRunAgain(t *testing.T) {
 // TestStartRunOnNewLeader checks that a leader whose state lags behind reads a consistent
 // state.
 func TestStartRunOnNewLeader(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	behind := fsm.New() // never applies anything
 	s := New(Config{}, n, behind, testProviders())
-	n.machine(t, "m-1")
-	n.do(t, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
+	n.Machine(t, "m-1")
+	n.Do(t, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
 		Spec: &holdfastv1.MachineSpec{Provider: "button"}}})
 	_, err := (&runService{Server: s}).StartRun(testCtx(t), &holdfastv1.StartRunRequest{RequestId: "r", Type: "REPAVE",
 		MachineId: "m-1"})
@@ -221,12 +222,12 @@ func TestStartRunOnNewLeader(t *testing.T) {
 }
 
 func TestCancelRun(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{CancelWait: 5 * time.Second})
 	ctx := testCtx(t)
 	for _, id := range []string{"pending", "quick"} {
-		n.machine(t, id)
-		n.start(t, id, "run-"+id, "")
+		n.Machine(t, id)
+		n.Start(t, id, "run-"+id, "")
 	}
 
 	run, err := c.CancelRun(ctx, &holdfastv1.CancelRunRequest{RunId: "run-pending", Reason: "not today"})
@@ -238,14 +239,14 @@ func TestCancelRun(t *testing.T) {
 		t.Errorf("again: got %v, %v", run, err)
 	}
 
-	n.begin(t, "run-quick", 1)
+	n.Begin(t, "run-quick", 1)
 	stopped := make(chan struct{})
 	go func() { // the executor
 		defer close(stopped)
 		for {
-			changed := n.peer.Changed()
-			if run, _ := n.peer.View().Run("run-quick"); run.GetCancelRequestedAt() != nil {
-				n.end(t, "run-quick", 1, holdfastv1.Attempt_CANCELED)
+			changed := n.Peer.Changed()
+			if run, _ := n.Peer.View().Run("run-quick"); run.GetCancelRequestedAt() != nil {
+				n.End(t, "run-quick", 1, holdfastv1.Attempt_CANCELED)
 				return
 			}
 			<-changed
@@ -264,11 +265,11 @@ func TestCancelRunThatTakesLong(t *testing.T) {
 		wait time.Duration
 	}{{"waits", 20 * time.Millisecond}, {"does not wait", -1}} {
 		t.Run(tt.name, func(t *testing.T) {
-			n := newNode()
+			n := nodetest.New()
 			_, c := serve(t, n, Config{CancelWait: tt.wait})
-			n.machine(t, "slow")
-			n.start(t, "slow", "run-slow", "")
-			n.begin(t, "run-slow", 1)
+			n.Machine(t, "slow")
+			n.Start(t, "slow", "run-slow", "")
+			n.Begin(t, "run-slow", 1)
 			run, err := c.CancelRun(testCtx(t), &holdfastv1.CancelRunRequest{RunId: "run-slow"})
 			if err != nil || run.GetPhase() != holdfastv1.Run_RUNNING || run.GetCancelRequestedAt() == nil {
 				t.Errorf("got %v, %v, want it RUNNING with cancel_requested_at", run, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
 )
 
 // countPause is how long a count of all machines is cached, as a multiple of its
@@ -142,7 +143,7 @@ func (c *stateCollector) collectMachines(ch chan<- prometheus.Metric, v *fsm.Vie
 // ended before this process started, because a peer replays the log at its start.
 func (c *stateCollector) readEvents(v *fsm.View) {
 	for c.cursor < v.LastEvent() {
-		events, err := v.Events(c.cursor, eventBatch)
+		events, err := v.Events(c.cursor, edge.EventBatch)
 		if err != nil || len(events) == 0 { // some events since the last scrape are no longer kept
 			c.cursor = v.LastEvent()
 			return

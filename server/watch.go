@@ -11,6 +11,9 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
+	"github.com/holdfast-metal/holdfast/server/internal/scope"
 )
 
 // WatchRuns streams the current state of the matching runs, oldest first, and then every
@@ -42,17 +45,17 @@ func (s *runService) WatchRuns(
 func (s *Server) watchRuns(
 	ctx context.Context, r *holdfastv1.WatchRunsRequest, send func(*holdfastv1.RunEvent) error,
 ) error {
-	f, err := compile(runFilter, r.GetFilter())
+	f, err := request.Filter(runFilter, r.GetFilter())
 	if err != nil {
 		return err
 	}
-	v, err := s.node.View(ctx)
+	v, err := s.Node.View(ctx)
 	if err != nil {
 		return err
 	}
 	w := &runWatch{
 		filter:    f,
-		sees:      seesRuns(auth.From(ctx), s.state.View),
+		sees:      scope.SeesRuns(auth.From(ctx), s.State.View),
 		send:      send,
 		cursor:    r.GetCursor(),
 		matched:   map[string]bool{},
@@ -69,7 +72,7 @@ func (s *Server) watchRuns(
 	case w.cursor > v.LastEvent():
 		// A stale view may be older than the view of the peer that returned the cursor. A
 		// linearizable one cannot be.
-		if v, err = s.node.View(cluster.WithConsistency(ctx, cluster.Consistency{})); err != nil {
+		if v, err = s.Node.View(cluster.WithConsistency(ctx, cluster.Consistency{})); err != nil {
 			return err
 		}
 		if _, err := v.Events(w.cursor, 1); err != nil {
@@ -92,13 +95,6 @@ type runWatch struct {
 	sent      uint64 // the last cursor sent to the client
 	sentAt    time.Time
 }
-
-// A bookmark is due after so many events, or after such a time. Many more events are kept
-// (65,536).
-const (
-	bookmarkEvents = 4096
-	bookmarkPause  = 5 * time.Second
-)
 
 // current sends the state of a view.
 func (w *runWatch) current(v *fsm.View) error {
@@ -142,7 +138,7 @@ func (w *runWatch) follow(ctx context.Context, t *eventHub) error {
 			return err
 		}
 		if sent {
-			err = ended(ctx, t.draining)
+			err = edge.Ended(ctx, t.draining)
 		} else {
 			err = t.wait(ctx, w.cursor)
 		}
@@ -164,7 +160,7 @@ func (w *runWatch) next(t *eventHub) (bool, error) {
 		}
 		w.cursor = e.GetCursor()
 	}
-	if err == nil && (w.cursor-w.sent >= bookmarkEvents || time.Since(w.sentAt) >= bookmarkPause) {
+	if err == nil && (w.cursor-w.sent >= edge.BookmarkEvents || time.Since(w.sentAt) >= edge.BookmarkPause) {
 		err = w.bookmark()
 	}
 	return len(events) > 0, err
@@ -199,15 +195,5 @@ func (w *runWatch) note(run *holdfastv1.Run, matches bool) {
 		delete(w.matched, run.GetRunId())
 	default:
 		w.matched[run.GetRunId()] = matches
-	}
-}
-
-// ended returns why a stream must end now, or nil.
-func ended(ctx context.Context, draining <-chan struct{}) error {
-	select {
-	case <-draining:
-		return errDraining
-	default:
-		return ctx.Err()
 	}
 }

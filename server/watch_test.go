@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -19,6 +18,9 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
 type eventStream = grpc.ServerStreamingClient[holdfastv1.RunEvent]
@@ -51,13 +53,13 @@ func receive(t *testing.T, s eventStream, want ...string) {
 }
 
 func TestWatchRuns(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
 	for _, id := range []string{"m-1", "m-2", "m-3"} {
-		n.machine(t, id)
-		n.start(t, id, "run-"+id, "") // cursors 1, 2, 3
+		n.Machine(t, id)
+		n.Start(t, id, "run-"+id, "") // cursors 1, 2, 3
 	}
-	n.finish(t, "run-m-1", holdfastv1.Attempt_SUCCEEDED) // 4, 5
+	n.Finish(t, "run-m-1", holdfastv1.Attempt_SUCCEEDED) // 4, 5
 
 	all := watch(t, c, "", 0)
 	receive(t, all, "run-m-1 SUCCEEDED 0", "run-m-2 PENDING 0", "run-m-3 PENDING 5")
@@ -65,12 +67,12 @@ func TestWatchRuns(t *testing.T) {
 	receive(t, one, "run-m-2 PENDING 5")
 	resumed := watch(t, c, "", 3)
 	receive(t, resumed, "run-m-1 RUNNING 4", "run-m-1 SUCCEEDED 5")
-	n.begin(t, "run-m-2", 1) // 6
+	n.Begin(t, "run-m-2", 1) // 6
 	running := watch(t, c, "phase=RUNNING", 0)
 	receive(t, running, "run-m-2 RUNNING 6")
-	n.end(t, "run-m-2", 1, holdfastv1.Attempt_FAILED) // 7
-	n.do(t, &internalv1.CancelRun{RunId: "run-m-3"})  // 8
-	n.start(t, "m-1", "run-late", "")                 // 9
+	n.End(t, "run-m-2", 1, holdfastv1.Attempt_FAILED) // 7
+	n.Do(t, &internalv1.CancelRun{RunId: "run-m-3"})  // 8
+	n.Start(t, "m-1", "run-late", "")                 // 9
 
 	want := []string{"run-m-2 RUNNING 6", "run-m-2 FAILED 7", "run-m-3 CANCELED 8", "run-late PENDING 9"}
 	receive(t, all, want...)
@@ -85,11 +87,11 @@ func TestWatchRuns(t *testing.T) {
 
 // TestWatchCurrentOfNothing checks that the stream waits if there are no runs.
 func TestWatchCurrentOfNothing(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
-	n.machine(t, "m-1")
+	n.Machine(t, "m-1")
 	s := watch(t, c, "", 0)
-	n.start(t, "m-1", "run-1", "")
+	n.Start(t, "m-1", "run-1", "")
 	e, err := s.Recv()
 	if err != nil || e.GetSnapshot().GetRunId() != "run-1" || e.GetCursor() != 1 {
 		t.Errorf("got %v, %v", e, err)
@@ -97,18 +99,18 @@ func TestWatchCurrentOfNothing(t *testing.T) {
 }
 
 func TestWatchCursorGone(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
-	n.machine(t, "m-1")
-	n.start(t, "m-1", "run-1", "")
+	n.Machine(t, "m-1")
+	n.Start(t, "m-1", "run-1", "")
 	_, err := watch(t, c, "", 99).Recv() // never given out
 	wantError(t, err, codes.OutOfRange, "CURSOR_GONE")
 
-	n.begin(t, "run-1", 1)
+	n.Begin(t, "run-1", 1)
 	slow := &runWatch{filter: &filter.Filter{}, cursor: 1}
 	outgrow(t, n, "run-1")
-	_, err = slow.next(newEventHub(n.peer, nil)) // a stream that was open all the time, and read too slowly
-	wantError(t, (&Server{}).toStatus(context.Background(), "", err), codes.OutOfRange, "CURSOR_GONE")
+	_, err = slow.next(newEventHub(n.Peer, nil)) // a stream that was open all the time, and read too slowly
+	wantError(t, (&edge.Peer{}).Status(context.Background(), "", err), codes.OutOfRange, "CURSOR_GONE")
 	_, err = watch(t, c, "", 1).Recv() // not kept any more
 	wantError(t, err, codes.OutOfRange, "CURSOR_GONE")
 }
@@ -116,11 +118,11 @@ func TestWatchCursorGone(t *testing.T) {
 // A watch without matching runs gets bookmarks, so that it can resume even if more events
 // have passed than are kept.
 func TestWatchBookmarks(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
-	n.machine(t, "m-1")
-	n.start(t, "m-1", "run-1", "")
-	n.begin(t, "run-1", 1)                                         // cursor 2
+	n.Machine(t, "m-1")
+	n.Start(t, "m-1", "run-1", "")
+	n.Begin(t, "run-1", 1)                                         // cursor 2
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // to outgrow the log takes its time
 	defer cancel()
 	stream := func(cursor uint64) eventStream {
@@ -148,16 +150,16 @@ func TestWatchBookmarks(t *testing.T) {
 		t.Errorf("the bookmark after an empty state: got cursor %d, want 2", last)
 	}
 	outgrow(t, n, "run-1")
-	want := n.peer.View().LastEvent()
-	for last+bookmarkEvents <= want {
+	want := n.Peer.View().LastEvent()
+	for last+edge.BookmarkEvents <= want {
 		next()
 	}
 	// Without the bookmarks the client would have to resume after cursor 2.
 	_, err := stream(2).Recv()
 	wantError(t, err, codes.OutOfRange, "CURSOR_GONE")
 	s = stream(last)
-	for range bookmarkEvents {
-		n.do(t, &internalv1.NoteProgress{RunId: "run-1", Step: "one", Attempt: 1, WaitingFor: "y"})
+	for range edge.BookmarkEvents {
+		n.Do(t, &internalv1.NoteProgress{RunId: "run-1", Step: "one", Attempt: 1, WaitingFor: "y"})
 	}
 	next()
 }
@@ -165,10 +167,10 @@ func TestWatchBookmarks(t *testing.T) {
 // A stream that did not ask for bookmarks gets none. Time also makes them due.
 func TestWatchBookmarksAreDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := newNode()
-		n.machine(t, "m-1")
-		n.start(t, "m-1", "run-1", "")
-		f, err := compile(runFilter, "machine_id=m-none")
+		n := nodetest.New()
+		n.Machine(t, "m-1")
+		n.Start(t, "m-1", "run-1", "")
+		f, err := request.Filter(runFilter, "machine_id=m-none")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,12 +180,12 @@ func TestWatchBookmarksAreDue(t *testing.T) {
 				got = append(got, e.GetCursor())
 				return nil
 			}}
-			tl := newEventHub(n.peer, nil)
+			tl := newEventHub(n.Peer, nil)
 			for range 5 {
 				if _, err := w.next(tl); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(bookmarkPause - time.Second) // sleep: of synctest
+				time.Sleep(edge.BookmarkPause - time.Second) // sleep: of synctest
 			}
 			var want []uint64
 			if bookmarks {
@@ -197,48 +199,48 @@ func TestWatchBookmarksAreDue(t *testing.T) {
 }
 
 // outgrow creates more events than are kept.
-func outgrow(t *testing.T, n *fakeNode, runID string) {
+func outgrow(t *testing.T, n *nodetest.Node, runID string) {
 	t.Helper()
 	for i := 0; ; i++ {
-		if _, err := n.peer.View().Events(1, 1); err != nil {
+		if _, err := n.Peer.View().Events(1, 1); err != nil {
 			return
 		}
 		var cmds []*internalv1.Command
 		for range 2000 {
-			cmds = append(cmds, command(&internalv1.NoteProgress{RunId: runID, Step: "one", Attempt: 1, WaitingFor: "x"}))
+			cmds = append(cmds, nodetest.Command(&internalv1.NoteProgress{RunId: runID, Step: "one", Attempt: 1, WaitingFor: "x"}))
 		}
-		n.peer.Propose(cmds...)
+		n.Peer.Propose(cmds...)
 	}
 }
 
 // TestWatchAheadOfStaleView checks that a cursor that this peer does not have yet is
 // accepted.
 func TestWatchAheadOfStaleView(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
-	n.machine(t, "m-1")
-	n.start(t, "m-1", "run-1", "")
+	n.Machine(t, "m-1")
+	n.Start(t, "m-1", "run-1", "")
 	calls := 0
-	n.viewed = func(ctx context.Context) error {
+	n.Viewed = func(ctx context.Context) error {
 		if calls++; calls == 2 {
 			if cluster.ConsistencyFrom(ctx) != (cluster.Consistency{}) {
 				t.Error("asked for a stale view again")
 			}
-			n.begin(t, "run-1", 1) // it arrives while the linearizable view is waited for
+			n.Begin(t, "run-1", 1) // it arrives while the linearizable view is waited for
 		}
 		return nil
 	}
 	s := watch(t, c, "", 2)
-	eventually(t, "the stream has caught up", func() bool { return n.peer.View().LastEvent() == 2 })
-	n.end(t, "run-1", 1, holdfastv1.Attempt_SUCCEEDED)
+	eventually(t, "the stream has caught up", func() bool { return n.Peer.View().LastEvent() == 2 })
+	n.End(t, "run-1", 1, holdfastv1.Attempt_SUCCEEDED)
 	receive(t, s, "run-1 SUCCEEDED 3")
 }
 
 func TestWatchDrains(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	srv, c := serve(t, n, Config{})
-	n.machine(t, "m-1")
-	n.start(t, "m-1", "run-1", "")
+	n.Machine(t, "m-1")
+	n.Start(t, "m-1", "run-1", "")
 	s := watch(t, c, "", 0)
 	receive(t, s, "run-1 PENDING 1")
 	logs, err := c.StreamRunLogs(testCtx(t), &holdfastv1.StreamRunLogsRequest{RunId: "run-1"})
@@ -255,16 +257,16 @@ func TestWatchDrains(t *testing.T) {
 
 // TestWatchSlow checks that a slow client blocks no other client, and misses no event.
 func TestWatchSlow(t *testing.T) {
-	n := newNode()
+	n := nodetest.New()
 	_, c := serve(t, n, Config{})
-	n.machine(t, "m-1")
+	n.Machine(t, "m-1")
 	slow, fast := watch(t, c, "", 0), watch(t, c, "", 0)
 	const runs = 1200 // more than the buffers of a connection hold, and than the tail keeps
 	go func() {
 		for i := range runs {
 			id := fmt.Sprintf("run-%d", i)
-			n.start(t, "m-1", id, "")
-			n.do(t, &internalv1.CancelRun{RunId: id, Reason: strings.Repeat("x", 500)})
+			n.Start(t, "m-1", id, "")
+			n.Do(t, &internalv1.CancelRun{RunId: id, Reason: strings.Repeat("x", 500)})
 		}
 	}()
 	for _, s := range []eventStream{fast, slow} {
@@ -285,10 +287,10 @@ func TestWatchSlow(t *testing.T) {
 // TestWatchManyTails checks that a change wakes all waiting streams, even if the one that
 // polls for all of them ends.
 func TestWatchManyTails(t *testing.T) {
-	n := newNode()
-	n.machine(t, "m-1")
-	n.start(t, "m-1", "run-1", "")
-	tl := newEventHub(n.peer, make(chan struct{}))
+	n := nodetest.New()
+	n.Machine(t, "m-1")
+	n.Start(t, "m-1", "run-1", "")
+	tl := newEventHub(n.Peer, make(chan struct{}))
 	first, leave := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- tl.wait(first, 1) }()
@@ -302,7 +304,7 @@ func TestWatchManyTails(t *testing.T) {
 	if err := <-done; status.Code(status.FromContextError(err).Err()) != codes.Canceled {
 		t.Errorf("the one who left got %v", err)
 	}
-	n.begin(t, "run-1", 1)
+	n.Begin(t, "run-1", 1)
 	for range others {
 		select {
 		case err := <-woken:

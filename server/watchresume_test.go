@@ -10,6 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
 // model computes the events that a watcher must get, by checking every event.
@@ -29,27 +31,27 @@ func (m *model) wants(e *holdfastv1.RunEvent) bool {
 }
 
 // randomChange makes a transition of some run, or starts one.
-func randomChange(t *testing.T, rt *rapid.T, n *fakeNode) {
+func randomChange(t *testing.T, rt *rapid.T, n *nodetest.Node) {
 	machine := fmt.Sprintf("m-%d", rapid.IntRange(0, 3).Draw(rt, "machine"))
-	m, _ := n.peer.View().Machine(machine)
+	m, _ := n.Peer.View().Machine(machine)
 	id := m.GetStatus().GetActiveRunId()
 	if id == "" {
-		n.start(t, machine, fmt.Sprintf("run-%03d", n.peer.Index), "")
+		n.Start(t, machine, fmt.Sprintf("run-%03d", n.Peer.Index), "")
 		return
 	}
-	run, _ := n.peer.View().Run(id)
+	run, _ := n.Peer.View().Run(id)
 	switch kind := rapid.IntRange(0, 3).Draw(rt, "change"); {
 	case kind == 0:
-		n.do(t, &internalv1.CancelRun{RunId: id})
+		n.Do(t, &internalv1.CancelRun{RunId: id})
 	case run.GetPhase() == holdfastv1.Run_PENDING:
-		n.begin(t, id, 1)
+		n.Begin(t, id, 1)
 	case kind == 1:
-		n.do(t, &internalv1.NoteProgress{RunId: id, Step: run.GetCurrentStep(), Attempt: 1,
-			WaitingFor: fmt.Sprint(n.peer.Index)})
+		n.Do(t, &internalv1.NoteProgress{RunId: id, Step: run.GetCurrentStep(), Attempt: 1,
+			WaitingFor: fmt.Sprint(n.Peer.Index)})
 	case kind == 2:
-		n.end(t, id, 1, holdfastv1.Attempt_SUCCEEDED)
+		n.End(t, id, 1, holdfastv1.Attempt_SUCCEEDED)
 	default:
-		n.end(t, id, 1, holdfastv1.Attempt_FAILED)
+		n.End(t, id, 1, holdfastv1.Attempt_FAILED)
 	}
 }
 
@@ -59,15 +61,15 @@ func randomChange(t *testing.T, rt *rapid.T, n *fakeNode) {
 // run: one with which the run could have stopped matching.
 func TestWatchResume(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		n := newNode()
+		n := nodetest.New()
 		for i := range 4 {
-			n.machine(t, fmt.Sprintf("m-%d", i))
+			n.Machine(t, fmt.Sprintf("m-%d", i))
 		}
 		text := rapid.SampledFrom([]string{
 			"", "machine_id=m-1", "phase=RUNNING", "NOT phase=RUNNING", "machine_id=m-1 AND phase=PENDING",
 			"phase=FAILED OR machine_id=m-2", "finished_at:*", "run_id=run-010",
 		}).Draw(rt, "filter")
-		f, err := compile(runFilter, text)
+		f, err := request.Filter(runFilter, text)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -79,7 +81,7 @@ func TestWatchResume(t *testing.T) {
 
 		// The first stream: current state, then some batches of events.
 		change("before")
-		v := n.peer.View()
+		v := n.Peer.View()
 		mod := newModel(f)
 		for _, e := range events(t, v) {
 			mod.wants(e)
@@ -94,7 +96,7 @@ func TestWatchResume(t *testing.T) {
 		}
 		checkCurrent(rt, v, f, got)
 		got = nil
-		tl := newEventHub(n.peer, nil)
+		tl := newEventHub(n.Peer, nil)
 		change("followed")
 		cut := v.LastEvent()
 		for rapid.Bool().Draw(rt, "read on") {
@@ -115,7 +117,7 @@ func TestWatchResume(t *testing.T) {
 		extra := map[string]bool{}
 		broken := len(got)
 		w = &runWatch{filter: f, matched: map[string]bool{}, send: w.send, cursor: known, resumed: true}
-		tl = newEventHub(n.peer, nil)
+		tl = newEventHub(n.Peer, nil)
 		for more := true; more; {
 			if more, err = w.next(tl); err != nil {
 				rt.Fatal(err)
@@ -127,7 +129,7 @@ func TestWatchResume(t *testing.T) {
 		}
 
 		at, seen := 0, map[string]bool{}
-		for _, e := range events(t, n.peer.View())[v.LastEvent():] {
+		for _, e := range events(t, n.Peer.View())[v.LastEvent():] {
 			wanted := mod.wants(e)
 			sent := at < len(got) && got[at].GetCursor() == e.GetCursor()
 			id := e.GetSnapshot().GetRunId()

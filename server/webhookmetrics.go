@@ -1,8 +1,6 @@
 package server
 
-import (
-	"github.com/prometheus/client_golang/prometheus"
-)
+import "github.com/prometheus/client_golang/prometheus"
 
 // webhookCollector collects the progress of webhooks at each scrape. Like those of
 // stateCollector, the values are the same on all peers.

@@ -1,4 +1,4 @@
-package server
+package edge
 
 import (
 	"context"
@@ -24,15 +24,9 @@ const errorDomain = cluster.ErrorDomain
 // noticed.
 const retryAfter = 250 * time.Millisecond
 
-var (
-	errNoLeader = errors.New("no leader is known")
-	errDraining = errors.New("this peer is shutting down: use another one")
-)
-
-// toStatus is the only place that converts errors to gRPC statuses. An error of an
-// unknown kind becomes INTERNAL: the client gets an id, and the error is logged with that
-// id.
-func (s *Server) toStatus(ctx context.Context, method string, err error) error {
+// Status returns the gRPC status for the error of a method, or nil. An error of an unknown
+// kind becomes INTERNAL: the client gets an id, and the error is logged with that id.
+func (p *Peer) Status(ctx context.Context, method string, err error) error {
 	var refusal *fsm.Error
 	var outcome *cluster.OutcomeError
 	var already interface{ GRPCStatus() *status.Status }
@@ -47,7 +41,7 @@ func (s *Server) toStatus(ctx context.Context, method string, err error) error {
 			return with(st, &errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)})
 		}
 		return st.Err()
-	case errors.Is(err, errDraining):
+	case errors.Is(err, ErrDraining):
 		return with(status.New(codes.Unavailable, err.Error()), info("SHUTTING_DOWN", nil),
 			&errdetails.RetryInfo{RetryDelay: durationpb.New(retryAfter)})
 	case errors.As(err, &already):
@@ -57,8 +51,8 @@ func (s *Server) toStatus(ctx context.Context, method string, err error) error {
 	case errors.Is(err, context.DeadlineExceeded):
 		return status.Error(codes.DeadlineExceeded, err.Error())
 	}
-	id := randomHex(4)
-	s.log.ErrorContext(ctx, "call failed", "method", method, "error_id", id, "error", err)
+	id := RandomHex(4)
+	p.Log.ErrorContext(ctx, "call failed", "method", method, "error_id", id, "error", err)
 	return with(status.Newf(codes.Internal, "internal error %s: see the log of the peer that served the call", id),
 		info("INTERNAL", map[string]string{"error_id": id}))
 }
@@ -84,6 +78,7 @@ func refused(e *fsm.Error) error {
 	return with(status.New(code(e.Code), e.Message), details...)
 }
 
+// code returns the gRPC code of a refusal.
 func code(c fsm.Code) codes.Code {
 	switch c {
 	case fsm.InvalidArgument:
@@ -118,6 +113,7 @@ func subject(meta map[string]string) string {
 	return ""
 }
 
+// info returns the reason of an error for programs.
 func info(reason string, meta map[string]string) *errdetails.ErrorInfo {
 	return &errdetails.ErrorInfo{Reason: reason, Domain: errorDomain, Metadata: meta}
 }
@@ -131,20 +127,8 @@ func with(st *status.Status, details ...protoadapt.MessageV1) error {
 	return st.Err()
 }
 
-// invalid returns the refusal of one field, in the format of the FSM.
-func invalid(field, description string) error {
-	return fsm.Invalid([]fsm.FieldViolation{{Field: field, Description: description}})
-}
-
-func notFound(reason, kind, id string) error {
-	return &fsm.Error{
-		Code: fsm.NotFound, Reason: reason, Message: kind + " " + quote(id) + " not found",
-		Meta: map[string]string{kind + "_id": id},
-	}
-}
-
-// randomHex returns 2n hex characters.
-func randomHex(n int) string {
+// RandomHex returns 2n random hex characters, for a new id.
+func RandomHex(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails: see crypto/rand
 	return hex.EncodeToString(b)

@@ -1,4 +1,4 @@
-package server
+package nodetest
 
 import (
 	"fmt"
@@ -12,16 +12,16 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// peer applies entries to a real FSM as Raft would, with one second between two entries.
-type peer struct {
+// Peer applies entries to a real FSM as Raft would, with one second between two entries.
+type Peer struct {
 	*fsm.FSM
 	Index uint64    // of the last entry
 	Now   time.Time // the proposer's clock
 }
 
-// newPeer returns a peer whose leader is established and has stored the built-in plans.
-func newPeer() *peer {
-	p := &peer{FSM: fsm.New(), Now: time.Date(2026, 1, 29, 15, 10, 0, 0, time.UTC)}
+// NewPeer returns a peer whose leader is established and has stored the built-in plans.
+func NewPeer() *Peer {
+	p := &Peer{FSM: fsm.New(), Now: time.Date(2026, 1, 29, 15, 10, 0, 0, time.UTC)}
 	p.Do(&internalv1.LeaderEstablished{PeerId: "p1", Term: 1})
 	for _, plan := range fsm.DefaultPlans() {
 		p.Do(&internalv1.CreatePlan{Plan: plan, BuiltIn: true})
@@ -30,10 +30,10 @@ func newPeer() *peer {
 }
 
 // Do applies one operation as one entry.
-func (p *peer) Do(op proto.Message) fsm.Result { return p.Propose(command(op))[0] }
+func (p *Peer) Do(op proto.Message) fsm.Result { return p.Propose(Command(op))[0] }
 
 // Propose applies commands as one entry. It sets the fields that they leave empty.
-func (p *peer) Propose(cmds ...*internalv1.Command) []fsm.Result {
+func (p *Peer) Propose(cmds ...*internalv1.Command) []fsm.Result {
 	p.Now = p.Now.Add(time.Second)
 	for _, c := range cmds {
 		if c.GetTime() == nil {
@@ -52,8 +52,8 @@ func (p *peer) Propose(cmds ...*internalv1.Command) []fsm.Result {
 	return p.Apply(p.Index, 1, data)
 }
 
-// command returns a command with an operation.
-func command(op proto.Message) *internalv1.Command {
+// Command returns a command with an operation.
+func Command(op proto.Message) *internalv1.Command {
 	c := &internalv1.Command{}
 	fields := c.ProtoReflect().Descriptor().Oneofs().ByName("op").Fields()
 	for i := range fields.Len() {

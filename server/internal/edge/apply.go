@@ -1,0 +1,57 @@
+package edge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// MaxTries is how often a command is retried because the state changed while it was
+// prepared.
+const MaxTries = 5
+
+// Apply commits a command and returns its result.
+func Apply[M proto.Message](ctx context.Context, node Node, c *internalv1.Command) (M, error) {
+	var none M
+	res, err := node.Apply(ctx, c)
+	if err != nil {
+		return none, err
+	}
+	m, ok := res.Value.(M)
+	if !ok {
+		return none, fmt.Errorf("apply %T: got result %T, want %T", c.GetOp(), res.Value, none)
+	}
+	return m, nil
+}
+
+// RetryAborted calls try again if the state refused the command only because it changed
+// meanwhile. Examples are a generated id that is in use, and a machine whose provider
+// changed after its capabilities were checked.
+func RetryAborted[M any](try func() (M, error)) (M, error) {
+	for n := 1; ; n++ {
+		m, err := try()
+		var refusal *fsm.Error
+		if !errors.As(err, &refusal) || refusal.Code != fsm.Aborted || n == MaxTries {
+			return m, err
+		}
+	}
+}
+
+// Needs returns an error if the cluster's feature level is below level, because a peer is
+// older. Action names the refused action in the message.
+func (p *Peer) Needs(ctx context.Context, level uint32, action string) error {
+	v, err := p.Node.View(ctx)
+	if err != nil {
+		return err
+	}
+	if !v.Has(level) {
+		return &fsm.Error{Code: fsm.FailedPrecondition, Reason: "FEATURE_LEVEL",
+			Message: fmt.Sprintf("%s: the cluster has a feature level below %d: upgrade all peers first", action, level)}
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+package edge
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// Node commits commands and serves reads (*cluster.Node).
+type Node interface {
+	// Apply commits a command. The error is an *fsm.Error if the state refused the
+	// command, or a *cluster.OutcomeError.
+	Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error)
+	// View returns a state that is as fresh as the context requires; the default is
+	// linearizable.
+	View(ctx context.Context) (*fsm.View, error)
+}
+
+// State is this peer's own copy of the replicated state (*fsm.FSM).
+type State interface {
+	View() *fsm.View
+	Changed() <-chan struct{} // closed at the next change
+}
+
+// Peer is the peer that a service runs on.
+type Peer struct {
+	Node     Node
+	State    State
+	Log      *slog.Logger
+	Draining <-chan struct{} // closed when the peer shuts down
+}
