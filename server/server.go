@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/inproc"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/statemetrics"
 )
 
 // Config configures a Server. The zero value works.
@@ -160,7 +161,7 @@ func New(cfg Config, node Node, state State, set *providers.Set) *Server {
 	s.hub = newEventHub(state, s.draining)
 	s.local = inproc.New(s.UnaryInterceptors()...)
 	s.Register(s.local)
-	cfg.Registerer.MustRegister(newStateCollector(state), newWebhookCollector(state))
+	cfg.Registerer.MustRegister(statemetrics.Collectors(state)...)
 	return s
 }
 

@@ -1,9 +1,8 @@
-package server
+package statemetrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// webhookCollector collects the progress of webhooks at each scrape. Like those of
-// stateCollector, the values are the same on all peers.
+// webhookCollector collects the progress of webhooks at each scrape.
 type webhookCollector struct {
 	state                    State
 	behind, failures, missed *prometheus.Desc

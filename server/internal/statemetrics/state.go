@@ -1,4 +1,4 @@
-package server
+package statemetrics
 
 import (
 	"sync"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/server/internal/edge"
 )
 
 // countPause is how long a count of all machines is cached, as a multiple of its
@@ -16,8 +15,10 @@ import (
 // scrapes.
 const countPause = 20
 
-// stateCollector collects metrics from the state at each scrape. All peers report the
-// same values, as far as they have applied the log: aggregate with max, never with sum.
+// eventBatch is the maximum number of events that are read from the state at once.
+const eventBatch = 256
+
+// stateCollector collects metrics from the state at each scrape.
 type stateCollector struct {
 	state                     State
 	machines, held, lastEvent *prometheus.Desc
@@ -38,6 +39,7 @@ type stateCollector struct {
 // condStatus is a type of condition and its status.
 type condStatus struct{ kind, status string }
 
+// newStateCollector returns a collector that ignores runs that have ended before.
 func newStateCollector(state State) *stateCollector {
 	return &stateCollector{
 		state: state,
@@ -101,6 +103,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
+// collectMachines collects the metrics of machines, from a cached count if it is recent.
 func (c *stateCollector) collectMachines(ch chan<- prometheus.Metric, v *fsm.View) {
 	if now := time.Now(); !now.Before(c.again) {
 		c.counts, c.conds = map[holdfastv1.EffectiveState_Value]int{}, map[condStatus]int{}
@@ -143,7 +146,7 @@ func (c *stateCollector) collectMachines(ch chan<- prometheus.Metric, v *fsm.Vie
 // ended before this process started, because a peer replays the log at its start.
 func (c *stateCollector) readEvents(v *fsm.View) {
 	for c.cursor < v.LastEvent() {
-		events, err := v.Events(c.cursor, edge.EventBatch)
+		events, err := v.Events(c.cursor, eventBatch)
 		if err != nil || len(events) == 0 { // some events since the last scrape are no longer kept
 			c.cursor = v.LastEvent()
 			return
