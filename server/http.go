@@ -13,6 +13,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson"
+	"github.com/holdfast-metal/holdfast/server/internal/diagnose"
 )
 
 // The limits of the HTTP listener (docs/security.md).
@@ -63,7 +64,7 @@ func (s *Server) operations(mux *auth.Mux) {
 	mux.HandleFunc("GET /version", auth.Health(), nil, func(w http.ResponseWriter, _ *http.Request) {
 		s.answer(w, http.StatusOK, map[string]any{"version": s.cfg.Version, "go": runtime.Version()})
 	})
-	s.profiles(mux)
+	diagnose.Profiles(mux)
 	metrics := promhttp.HandlerFor(s.cfg.Gatherer, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
 	})
@@ -84,13 +85,10 @@ type readiness struct {
 // halted.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	leader, _, _ := s.node.Leader()
-	r := readiness{Role: s.node.Role(), Leader: leader, AppliedIndex: s.State.View().Index()}
+	r := readiness{Role: s.node.Role(), Leader: leader, AppliedIndex: s.State.View().Index(), Note: s.cfg.Note()}
 	code := http.StatusOK
 	if err := s.ready(); err != nil {
 		code, r.Error = http.StatusServiceUnavailable, err.Error()
-	}
-	if s.cfg.Note != nil {
-		r.Note = s.cfg.Note()
 	}
 	s.answer(w, code, r)
 }

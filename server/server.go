@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/inproc"
+	"github.com/holdfast-metal/holdfast/server/internal/diagnose"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/statemetrics"
 )
@@ -150,6 +151,9 @@ func New(cfg Config, node Node, state State, set *providers.Set) *Server {
 	cfg.DefaultMaxRetries = max(0, orDefault(cfg.DefaultMaxRetries, 2))
 	cfg.CancelWait = max(0, orDefault(cfg.CancelWait, 2*time.Second))
 	cfg.CallTimeout = orDefault(cfg.CallTimeout, 30*time.Second)
+	if cfg.Note == nil {
+		cfg.Note = func() string { return "" }
+	}
 	if cfg.Gate == nil {
 		cfg.Gate = auth.Open()
 	}
@@ -181,7 +185,10 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterPlanServiceServer(r, &planService{Server: s})
 	holdfastv1.RegisterRunServiceServer(r, &runService{Server: s})
 	holdfastv1.RegisterConsoleServiceServer(r, &consoleService{Server: s})
-	holdfastv1.RegisterClusterServiceServer(r, &clusterService{Server: s})
+	holdfastv1.RegisterClusterServiceServer(r, diagnose.NewCluster(s.Peer, diagnose.Config{
+		PeerID: s.cfg.PeerID, Version: s.cfg.Version, Settings: s.cfg.Settings, Gatherer: s.cfg.Gatherer,
+		Ready: s.ready, Note: s.cfg.Note,
+	}, s.node))
 	holdfastv1.RegisterOperatorServiceServer(r, &operatorService{Server: s})
 	holdfastv1.RegisterAccessServiceServer(r, &accessService{Server: s})
 	holdfastv1.RegisterAuditServiceServer(r, &auditService{Server: s})

@@ -1,11 +1,9 @@
-package server
+package diagnose
 
 import (
 	"bytes"
 	"fmt"
 	"io"
-	"net/http"
-	httppprof "net/http/pprof"
 	"runtime"
 	"runtime/debug"
 	"runtime/pprof"
@@ -18,7 +16,6 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
@@ -31,7 +28,7 @@ const (
 
 // CollectDebug streams files that help to debug this peer. They contain no secret: the
 // configuration contains the names of key files, not their contents.
-func (s *clusterService) CollectDebug(
+func (s *Cluster) CollectDebug(
 	r *holdfastv1.CollectDebugRequest, stream grpc.ServerStreamingServer[holdfastv1.DebugFile],
 ) error {
 	ctx := stream.Context()
@@ -45,7 +42,7 @@ func (s *clusterService) CollectDebug(
 		{"about.txt", s.about},
 		{"settings.txt", func(w io.Writer) error { _, err := io.WriteString(w, s.cfg.Settings); return err }},
 		{"status.json", func(w io.Writer) error {
-			raw, err := protojson.MarshalOptions{Multiline: true}.Marshal(s.node.Status(ctx))
+			raw, err := protojson.MarshalOptions{Multiline: true}.Marshal(s.members.Status(ctx))
 			if err == nil {
 				_, err = w.Write(raw)
 			}
@@ -89,18 +86,14 @@ func (s *clusterService) CollectDebug(
 }
 
 // about writes the version and the state of this peer.
-func (s *Server) about(w io.Writer) error {
-	leader, _, _ := s.node.Leader()
+func (s *Cluster) about(w io.Writer) error {
+	leader, _, _ := s.members.Leader()
 	ready := "yes"
-	if err := s.ready(); err != nil {
+	if err := s.cfg.Ready(); err != nil {
 		ready = err.Error()
 	}
-	note := ""
-	if s.cfg.Note != nil {
-		note = s.cfg.Note()
-	}
 	_, err := fmt.Fprintf(w, "peer %s\nversion %s\nrole %s\nleader %s\nready %s\nnote %s\nindex %d\n",
-		s.cfg.PeerID, s.cfg.Version, s.node.Role(), leader, ready, note, s.State.View().Index())
+		s.cfg.PeerID, s.cfg.Version, s.members.Role(), leader, ready, s.cfg.Note(), s.State.View().Index())
 	if err != nil {
 		return err
 	}
@@ -112,7 +105,8 @@ func (s *Server) about(w io.Writer) error {
 	return err
 }
 
-func (s *Server) writeMetrics(w io.Writer) error {
+// writeMetrics writes all metrics in the text format of Prometheus.
+func (s *Cluster) writeMetrics(w io.Writer) error {
 	families, err := s.cfg.Gatherer.Gather()
 	if err != nil && len(families) == 0 {
 		return fmt.Errorf("gather metrics: %w", err)
@@ -124,27 +118,4 @@ func (s *Server) writeMetrics(w io.Writer) error {
 		}
 	}
 	return nil
-}
-
-// profiles adds the routes of net/http/pprof. They are for admins, because a profile
-// shows what the process does and slows it down.
-func (s *Server) profiles(mux *auth.Mux) {
-	admin := auth.Least(holdfastv1.Role_ADMIN)
-	waits := new(contention)
-	mux.HandleFunc("GET /debug/pprof/{profile...}", admin, nil, func(w http.ResponseWriter, r *http.Request) {
-		switch name := r.PathValue("profile"); name {
-		case "profile":
-			httppprof.Profile(w, r)
-		case "trace":
-			httppprof.Trace(w, r)
-		case "symbol":
-			httppprof.Symbol(w, r)
-		case "mutex", "block":
-			waits.serve(w, r, name)
-		case "cmdline":
-			http.NotFound(w, r) // settings are for CollectDebug
-		default:
-			httppprof.Index(w, r)
-		}
-	})
 }

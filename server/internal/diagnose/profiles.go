@@ -1,12 +1,15 @@
-package server
+package diagnose
 
 import (
 	"fmt"
 	"net/http"
-	httppprof "net/http/pprof"
+	"net/http/pprof"
 	"runtime"
 	"strconv"
 	"sync"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
 const (
@@ -17,6 +20,29 @@ const (
 	blockRate         = 10_000
 	maxContentionSecs = 60
 )
+
+// Profiles adds the routes of net/http/pprof. They are for admins, because a profile
+// shows what the process does and slows it down.
+func Profiles(mux *auth.Mux) {
+	admin := auth.Least(holdfastv1.Role_ADMIN)
+	waits := new(contention)
+	mux.HandleFunc("GET /debug/pprof/{profile...}", admin, nil, func(w http.ResponseWriter, r *http.Request) {
+		switch name := r.PathValue("profile"); name {
+		case "profile":
+			pprof.Profile(w, r)
+		case "trace":
+			pprof.Trace(w, r)
+		case "symbol":
+			pprof.Symbol(w, r)
+		case "mutex", "block":
+			waits.serve(w, r, name)
+		case "cmdline":
+			http.NotFound(w, r) // settings are for CollectDebug
+		default:
+			pprof.Index(w, r)
+		}
+	})
+}
 
 // contention serves the mutex and block profiles. Sampling is on only while a request
 // wants a profile, because it slows every lock of the process. Without a request the
@@ -34,7 +60,7 @@ func (c *contention) serve(w http.ResponseWriter, r *http.Request, profile strin
 		return
 	}
 	defer c.sample(profile)()
-	httppprof.Handler(profile).ServeHTTP(w, r)
+	pprof.Handler(profile).ServeHTTP(w, r)
 }
 
 // sample turns sampling on until all requests for the profile have called end.
@@ -43,6 +69,7 @@ func (c *contention) sample(profile string) (end func()) {
 	return func() { c.add(profile, -1) }
 }
 
+// add changes the number of running requests for a profile, and with it the sampling.
 func (c *contention) add(profile string, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
