@@ -14,6 +14,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/access"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/page"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
@@ -40,8 +41,8 @@ func (s *agentService) CreateAgentMachine(
 	if err := request.Required("pool", r.GetPool()); err != nil {
 		return nil, err
 	}
-	if ttl := r.GetTtlSeconds(); ttl < 0 || ttl > maxTokenTTL {
-		return nil, request.Invalid("ttl_seconds", fmt.Sprintf("%d is not 0 (never expires) to %d", ttl, maxTokenTTL))
+	if ttl := r.GetTtlSeconds(); ttl < 0 || ttl > access.MaxTokenTTL {
+		return nil, request.Invalid("ttl_seconds", fmt.Sprintf("%d is not 0 (never expires) to %d", ttl, access.MaxTokenTTL))
 	}
 	id, generate := r.GetMachineId(), r.GetMachineId() == ""
 	return edge.RetryAborted(func() (*holdfastv1.CreateAgentMachineResponse, error) {

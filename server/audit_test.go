@@ -110,7 +110,7 @@ func TestListAuditEvents(t *testing.T) {
 }
 
 func TestExportAuditEvents(t *testing.T) {
-	const events = 2*exportBatch + 3
+	const events = 2*256 + 3 // more than two batches
 	n := nodetest.New()
 	_, c := audited(t, n, events)
 	ctx := testCtx(t)

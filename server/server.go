@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/inproc"
+	"github.com/holdfast-metal/holdfast/server/internal/access"
 	"github.com/holdfast-metal/holdfast/server/internal/diagnose"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/statemetrics"
@@ -190,9 +191,9 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 		Ready: s.ready, Note: s.cfg.Note,
 	}, s.node))
 	holdfastv1.RegisterOperatorServiceServer(r, &operatorService{Server: s})
-	holdfastv1.RegisterAccessServiceServer(r, &accessService{Server: s})
-	holdfastv1.RegisterAuditServiceServer(r, &auditService{Server: s})
-	holdfastv1.RegisterSecretServiceServer(r, &secretService{Server: s})
+	holdfastv1.RegisterAccessServiceServer(r, access.NewTokens(s.Peer))
+	holdfastv1.RegisterAuditServiceServer(r, access.NewAudit(s.Peer))
+	holdfastv1.RegisterSecretServiceServer(r, access.NewSecrets(s.Peer, s.cfg.Keys))
 	holdfastv1.RegisterImageServiceServer(r, &imageService{Server: s})
 	holdfastv1.RegisterHeartbeatServiceServer(r, &heartbeatService{Server: s})
 	holdfastv1.RegisterAgentServiceServer(r, &agentService{Server: s})

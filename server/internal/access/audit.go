@@ -1,4 +1,4 @@
-package server
+package access
 
 import (
 	"context"
@@ -18,15 +18,18 @@ import (
 // exportBatch is how many events an export reads from the state at once.
 const exportBatch = 256
 
-// auditService implements AuditService (docs/security.md). It only reads the audit trail;
+// Audit implements AuditService (docs/security.md). It only reads the audit trail;
 // fsm writes it when it applies commands.
-type auditService struct {
+type Audit struct {
 	holdfastv1.UnimplementedAuditServiceServer
-	*Server
+	*edge.Peer
 }
 
+// NewAudit returns the service of a peer.
+func NewAudit(peer *edge.Peer) *Audit { return &Audit{Peer: peer} }
+
 // ListAuditEvents lists events, newest first.
-func (s *auditService) ListAuditEvents(
+func (s *Audit) ListAuditEvents(
 	ctx context.Context, r *holdfastv1.ListAuditEventsRequest,
 ) (*holdfastv1.ListAuditEventsResponse, error) {
 	f, err := request.Filter(auditFilter, r.GetFilter())
@@ -58,7 +61,7 @@ func (s *auditService) ListAuditEvents(
 // ExportAuditEvents streams the audit events of one state, oldest first. It ends with the
 // newest event at the start of the call. A start that is no longer kept is refused,
 // because a gap would look like a broken hash chain.
-func (s *auditService) ExportAuditEvents(
+func (s *Audit) ExportAuditEvents(
 	r *holdfastv1.ExportAuditEventsRequest, stream grpc.ServerStreamingServer[holdfastv1.AuditEvent],
 ) error {
 	ctx := stream.Context()

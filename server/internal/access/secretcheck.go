@@ -1,4 +1,4 @@
-package server
+package access
 
 import (
 	"errors"
@@ -36,7 +36,7 @@ func shapes() map[string]secretShape {
 	}
 }
 
-// checkSecret validates a secret. Its violations contain no value of the secret.
+// checkSecret returns the violations of a secret. They contain no value of the secret.
 func checkSecret(r *holdfastv1.PutSecretRequest) []fsm.FieldViolation {
 	keys := make([]string, 0, len(r.GetValues()))
 	size := 0
@@ -86,7 +86,7 @@ func checkSecret(r *holdfastv1.PutSecretRequest) []fsm.FieldViolation {
 	return bad
 }
 
-// checkSSH refuses credentials that no SSH client can use.
+// checkSSH returns violations for credentials that no SSH client can use.
 func checkSSH(values map[string]string) []fsm.FieldViolation {
 	var bad []fsm.FieldViolation
 	add := func(key, description string) {

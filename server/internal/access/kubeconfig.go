@@ -1,4 +1,4 @@
-package server
+package access
 
 import (
 	"sigs.k8s.io/yaml"
@@ -30,8 +30,8 @@ type kubeconfigFile struct {
 	} `json:"users"`
 }
 
-// checkKubeconfig refuses a kubeconfig that a peer cannot use, or that refers to files or
-// programs.
+// checkKubeconfig returns violations if a peer cannot use a kubeconfig, or if it refers to
+// files or programs.
 func checkKubeconfig(text string) []fsm.FieldViolation {
 	bad := func(description string) []fsm.FieldViolation {
 		return []fsm.FieldViolation{{Field: "values[kubeconfig]", Description: description}}

@@ -1,4 +1,4 @@
-package server
+package access
 
 import (
 	"context"
@@ -18,18 +18,21 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
-// maxTokenTTL is the maximum time to live of a token that expires, in seconds: ten years.
-const maxTokenTTL = 10 * 365 * 24 * 3600
+// MaxTokenTTL is the maximum time to live of a token that expires, in seconds: ten years.
+const MaxTokenTTL = 10 * 365 * 24 * 3600
 
-// accessService implements AccessService (docs/security.md). The gate has already
+// Tokens implements AccessService (docs/security.md). The gate has already
 // authorized the caller; the FSM checks the properties of a token.
-type accessService struct {
+type Tokens struct {
 	holdfastv1.UnimplementedAccessServiceServer
-	*Server
+	*edge.Peer
 }
 
+// NewTokens returns the service of a peer.
+func NewTokens(peer *edge.Peer) *Tokens { return &Tokens{Peer: peer} }
+
 // WhoAmI returns the identity of the caller.
-func (s *accessService) WhoAmI(ctx context.Context, _ *holdfastv1.WhoAmIRequest) (*holdfastv1.Identity, error) {
+func (s *Tokens) WhoAmI(ctx context.Context, _ *holdfastv1.WhoAmIRequest) (*holdfastv1.Identity, error) {
 	if id := auth.From(ctx); id != nil {
 		return id, nil
 	}
@@ -54,11 +57,12 @@ func tokenTTL(r *holdfastv1.CreateTokenRequest) time.Duration {
 
 // CreateToken creates a token and returns its value, which is never shown again. It runs
 // on the leader, and the value never enters the log.
-func (s *accessService) CreateToken(
+func (s *Tokens) CreateToken(
 	ctx context.Context, r *holdfastv1.CreateTokenRequest,
 ) (*holdfastv1.CreateTokenResponse, error) {
-	if ttl := r.GetTtlSeconds(); ttl < 0 || ttl > maxTokenTTL {
-		return nil, request.Invalid("ttl_seconds", fmt.Sprintf("%d is not 0 (the default of the role) to %d", ttl, maxTokenTTL))
+	if ttl := r.GetTtlSeconds(); ttl < 0 || ttl > MaxTokenTTL {
+		return nil, request.Invalid("ttl_seconds",
+			fmt.Sprintf("%d is not 0 (the default of the role) to %d", ttl, MaxTokenTTL))
 	}
 	if r.GetNeverExpires() && r.GetTtlSeconds() > 0 {
 		return nil, request.Invalid("never_expires", "is set, and so is ttl_seconds: set only one of them")
@@ -92,7 +96,7 @@ func (s *accessService) CreateToken(
 }
 
 // ListTokens lists tokens by id.
-func (s *accessService) ListTokens(
+func (s *Tokens) ListTokens(
 	ctx context.Context, r *holdfastv1.ListTokensRequest,
 ) (*holdfastv1.ListTokensResponse, error) {
 	f, err := request.Filter(tokenFilter, r.GetFilter())
@@ -117,7 +121,7 @@ func (s *accessService) ListTokens(
 }
 
 // RevokeToken revokes a token.
-func (s *accessService) RevokeToken(ctx context.Context, r *holdfastv1.RevokeTokenRequest) (*holdfastv1.Token, error) {
+func (s *Tokens) RevokeToken(ctx context.Context, r *holdfastv1.RevokeTokenRequest) (*holdfastv1.Token, error) {
 	if err := request.Required("token_id", r.GetTokenId()); err != nil {
 		return nil, err
 	}

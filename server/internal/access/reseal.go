@@ -1,0 +1,119 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+)
+
+// resealBatch is how many secrets one command re-encrypts.
+const resealBatch = 64
+
+// RotateSecrets re-encrypts all secrets and signing keys that are not encrypted with the
+// primary key. It works in batches, so after a failure the rest can be done by another
+// call. It repeats until a pass finds nothing to do, because secrets may be stored with
+// the old key meanwhile.
+func (s *Secrets) RotateSecrets(
+	ctx context.Context, _ *holdfastv1.RotateSecretsRequest,
+) (*holdfastv1.RotateSecretsResponse, error) {
+	primary, ok := s.keys.Primary()
+	if !ok {
+		return nil, keyMissing(secrets.ErrNoKey)
+	}
+	resp := &holdfastv1.RotateSecretsResponse{KeyId: primary}
+	for range edge.MaxTries {
+		done, err := s.reseal(ctx, primary)
+		resp.Resealed += done
+		if err != nil {
+			return nil, err
+		}
+		if done == 0 {
+			s.Log.InfoContext(ctx, "secrets resealed", "key", primary, "resealed", resp.GetResealed())
+			return resp, nil
+		}
+	}
+	return nil, &fsm.Error{
+		Code: fsm.Aborted, Reason: "SECRETS_CHANGE",
+		Message: "rotate secrets: peers keep storing secrets under other keys: " +
+			"give all peers the same primary key, then retry",
+	}
+}
+
+// reseal does one pass over all secrets and signing keys. Those that cannot be decrypted
+// are reported at the end, after all others are done.
+func (s *Secrets) reseal(ctx context.Context, primary string) (done int32, err error) {
+	v, err := s.Node.View(ctx)
+	if err != nil {
+		return 0, err
+	}
+	batch := &internalv1.ResealSecrets{}
+	flush := func() error {
+		n := len(batch.GetSecrets()) + len(batch.GetKeys())
+		if n == 0 {
+			return nil
+		}
+		c := auth.Command(ctx)
+		c.Op = &internalv1.Command_ResealSecrets{ResealSecrets: batch}
+		if _, err := s.Node.Apply(ctx, c); err != nil {
+			return err
+		}
+		batch = &internalv1.ResealSecrets{}
+		done += int32(n)
+		return nil
+	}
+	var failed []error
+	for stored := range v.Secrets("") {
+		if stored.GetSealed().GetKeyId() == primary {
+			continue
+		}
+		sealed, err := s.keys.Reseal(stored)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		if batch.Secrets = append(batch.Secrets, sealed); len(batch.GetSecrets()) == resealBatch {
+			if err := flush(); err != nil {
+				return done, err
+			}
+		}
+	}
+	for _, key := range v.SigningKeys() {
+		if key.GetSealed().GetKeyId() == primary {
+			continue
+		}
+		sealed, err := s.keys.ResealKey(key)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		batch.Keys = append(batch.Keys, sealed)
+	}
+	if err := flush(); err != nil {
+		return done, err
+	}
+	return done, cannotOpen(failed)
+}
+
+// cannotOpen returns an error with the first three failures, or nil if there are none.
+func cannotOpen(failed []error) error {
+	if len(failed) == 0 {
+		return nil
+	}
+	more := ""
+	if n := len(failed) - 3; n > 0 {
+		more, failed = fmt.Sprintf("; and %d more", n), failed[:3]
+	}
+	causes := strings.ReplaceAll(errors.Join(failed...).Error(), "\n", "; ")
+	return &fsm.Error{
+		Code: fsm.FailedPrecondition, Reason: "SECRETS_KEY_MISSING",
+		Message: "rotate secrets: some could not be re-encrypted, all others were: " + causes + more,
+	}
+}
