@@ -7,9 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
-	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
 func watchEvents(t *testing.T, c *clients, filter string, cursor uint64) grpc.ServerStreamingClient[holdfastv1.Event] {
@@ -54,54 +52,6 @@ func TestWatchEvents(t *testing.T) {
 	wantError(t, err, codes.OutOfRange, "CURSOR_GONE")
 	_, err = watchEvents(t, c, "colour = red", 0).Recv()
 	wantError(t, err, codes.InvalidArgument, "INVALID_FIELD")
-}
-
-// A stream without matching events still sends its cursor, so that its client can resume.
-func TestWatchEventsBookmarks(t *testing.T) {
-	n := nodetest.New()
-	n.Machine(t, "m-1")
-	n.Machine(t, "m-2")
-	var got []*holdfastv1.Event
-	w := &eventWatch{sees: func(*holdfastv1.Event) bool { return false }, cursor: 1, sent: 1,
-		send: func(e *holdfastv1.Event) error {
-			got = append(got, e)
-			return nil
-		}}
-	var err error
-	if w.filter, err = request.Filter(runFilter, ""); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.follow(n.Peer.View()); err != nil { // toldAt is long ago
-		t.Fatal(err)
-	}
-	if last := n.Peer.View().LastNews(); len(got) != 1 || got[0].GetCursor() != last || got[0].GetType() != "" {
-		t.Errorf("got %v, want one bookmark at %d", got, last)
-	}
-}
-
-func TestEventsOfPools(t *testing.T) {
-	n := nodetest.New()
-	n.Do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-a",
-		Spec: &holdfastv1.MachineSpec{Pool: "a"}}})
-	n.Do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-b",
-		Spec: &holdfastv1.MachineSpec{Pool: "b"}}})
-	a := &holdfastv1.Identity{Principal: "ann", Role: holdfastv1.Role_VIEWER, Pools: []string{"a"}}
-	for _, tt := range []struct {
-		name string
-		who  *holdfastv1.Identity
-		e    *holdfastv1.Event
-		want bool
-	}{
-		{"of the pool", a, &holdfastv1.Event{MachineId: "m-a"}, true},
-		{"of another pool", a, &holdfastv1.Event{MachineId: "m-b"}, false},
-		{"of a machine that is gone", a, &holdfastv1.Event{MachineId: "m-c"}, false},
-		{"of a service", a, &holdfastv1.Event{Service: &holdfastv1.Service{}}, true},
-		{"to who sees all", &holdfastv1.Identity{Role: holdfastv1.Role_VIEWER}, &holdfastv1.Event{MachineId: "m-c"}, true},
-	} {
-		if got := seesEvents(tt.who, n.Peer.View)(tt.e); got != tt.want {
-			t.Errorf("%s: got %t, want %t", tt.name, got, tt.want)
-		}
-	}
 }
 
 func TestWebhooks(t *testing.T) {

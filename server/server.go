@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/access"
 	"github.com/holdfast-metal/holdfast/server/internal/diagnose"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/events"
 	"github.com/holdfast-metal/holdfast/server/internal/statemetrics"
 )
 
@@ -201,8 +202,8 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterInstallServiceServer(r, &installService{Server: s})
 	holdfastv1.RegisterPoolServiceServer(r, &poolService{Server: s})
 	holdfastv1.RegisterRegistryServiceServer(r, &registryService{Server: s})
-	holdfastv1.RegisterEventServiceServer(r, &eventService{Server: s})
-	holdfastv1.RegisterWebhookServiceServer(r, &webhookService{Server: s})
+	holdfastv1.RegisterEventServiceServer(r, events.New(s.Peer))
+	holdfastv1.RegisterWebhookServiceServer(r, events.NewWebhooks(s.Peer))
 	internalv1.RegisterStageServiceServer(r, &stageService{Server: s})
 	grpc_health_v1.RegisterHealthServer(r, &healthService{Server: s})
 	if rs, ok := r.(reflection.GRPCServer); ok {

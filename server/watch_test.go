@@ -317,8 +317,8 @@ func TestWatchManyTails(t *testing.T) {
 	}
 }
 
-// events returns all events there are.
-func events(t testing.TB, v *fsm.View) []*holdfastv1.RunEvent {
+// allEvents returns all events of runs.
+func allEvents(t testing.TB, v *fsm.View) []*holdfastv1.RunEvent {
 	t.Helper()
 	es, err := v.Events(0, 1<<20)
 	if err != nil {

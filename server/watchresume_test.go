@@ -83,7 +83,7 @@ func TestWatchResume(t *testing.T) {
 		change("before")
 		v := n.Peer.View()
 		mod := newModel(f)
-		for _, e := range events(t, v) {
+		for _, e := range allEvents(t, v) {
 			mod.wants(e)
 		}
 		var got []*holdfastv1.RunEvent
@@ -129,7 +129,7 @@ func TestWatchResume(t *testing.T) {
 		}
 
 		at, seen := 0, map[string]bool{}
-		for _, e := range events(t, n.Peer.View())[v.LastEvent():] {
+		for _, e := range allEvents(t, n.Peer.View())[v.LastEvent():] {
 			wanted := mod.wants(e)
 			sent := at < len(got) && got[at].GetCursor() == e.GetCursor()
 			id := e.GetSnapshot().GetRunId()

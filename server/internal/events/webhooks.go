@@ -1,4 +1,4 @@
-package server
+package events
 
 import (
 	"context"
@@ -15,14 +15,17 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
-// webhookService implements WebhookService.
-type webhookService struct {
+// Webhooks implements WebhookService.
+type Webhooks struct {
 	holdfastv1.UnimplementedWebhookServiceServer
-	*Server
+	*edge.Peer
 }
 
+// NewWebhooks returns the service of a peer.
+func NewWebhooks(peer *edge.Peer) *Webhooks { return &Webhooks{Peer: peer} }
+
 // PutWebhook creates or replaces a webhook.
-func (s *webhookService) PutWebhook(ctx context.Context, r *holdfastv1.PutWebhookRequest) (*holdfastv1.Webhook, error) {
+func (s *Webhooks) PutWebhook(ctx context.Context, r *holdfastv1.PutWebhookRequest) (*holdfastv1.Webhook, error) {
 	if r.GetWebhook() == nil {
 		return nil, request.Invalid("webhook", "is required")
 	}
@@ -39,7 +42,7 @@ func (s *webhookService) PutWebhook(ctx context.Context, r *holdfastv1.PutWebhoo
 }
 
 // GetWebhook returns a webhook with its progress.
-func (s *webhookService) GetWebhook(ctx context.Context, r *holdfastv1.GetWebhookRequest) (*holdfastv1.Webhook, error) {
+func (s *Webhooks) GetWebhook(ctx context.Context, r *holdfastv1.GetWebhookRequest) (*holdfastv1.Webhook, error) {
 	if err := request.Required("name", r.GetName()); err != nil {
 		return nil, err
 	}
@@ -55,7 +58,7 @@ func (s *webhookService) GetWebhook(ctx context.Context, r *holdfastv1.GetWebhoo
 }
 
 // ListWebhooks lists webhooks by name.
-func (s *webhookService) ListWebhooks(
+func (s *Webhooks) ListWebhooks(
 	ctx context.Context, r *holdfastv1.ListWebhooksRequest,
 ) (*holdfastv1.ListWebhooksResponse, error) {
 	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "webhooks")
@@ -73,7 +76,7 @@ func (s *webhookService) ListWebhooks(
 }
 
 // DeleteWebhook deletes a webhook.
-func (s *webhookService) DeleteWebhook(
+func (s *Webhooks) DeleteWebhook(
 	ctx context.Context, r *holdfastv1.DeleteWebhookRequest,
 ) (*holdfastv1.DeleteWebhookResponse, error) {
 	if err := request.Required("name", r.GetName()); err != nil {

@@ -1,4 +1,4 @@
-package server
+package events
 
 import (
 	"context"
@@ -19,17 +19,20 @@ import (
 // eventPause is the minimum time between two reads of the state for a watcher.
 const eventPause = 20 * time.Millisecond
 
-// eventService implements EventService.
-type eventService struct {
+// Service implements EventService.
+type Service struct {
 	holdfastv1.UnimplementedEventServiceServer
-	*Server
+	*edge.Peer
 }
+
+// New returns the service of a peer.
+func New(peer *edge.Peer) *Service { return &Service{Peer: peer} }
 
 // WatchEvents streams events in order, each exactly once. If it has sent nothing for a
 // while, or has skipped many events, it sends a bookmark, so that an interrupted client
 // can still resume. The start is as fresh as the call requires; from there on the stream
 // follows this peer's state.
-func (s *eventService) WatchEvents(
+func (s *Service) WatchEvents(
 	r *holdfastv1.WatchEventsRequest, stream grpc.ServerStreamingServer[holdfastv1.Event],
 ) error {
 	ctx := stream.Context()
@@ -65,10 +68,11 @@ func (s *eventService) WatchEvents(
 			return err
 		}
 	}
-	return s.followEvents(ctx, w)
+	return s.follow(ctx, w)
 }
 
-func (s *Server) followEvents(ctx context.Context, w *eventWatch) error {
+// follow sends the events after the cursor until the stream ends.
+func (s *Service) follow(ctx context.Context, w *eventWatch) error {
 	for {
 		changed := s.State.Changed()
 		if err := w.follow(s.State.View()); err != nil {
