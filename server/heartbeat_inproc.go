@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/internal/registry"
 )
 
 // Heartbeats serves heartbeats that arrive over the HTTP APIs of this process. They are
@@ -19,17 +20,20 @@ import (
 //
 // auth.Mux has admitted the caller. The caller owns the messages, and they contain no
 // field that is unknown to this build.
-type Heartbeats struct{ service *heartbeatService }
+type Heartbeats struct {
+	server  *Server
+	service *registry.Heartbeats
+}
 
 // Heartbeats returns the handler of heartbeats for the HTTP APIs.
-func (s *Server) Heartbeats() *Heartbeats { return &Heartbeats{&heartbeatService{Server: s}} }
+func (s *Server) Heartbeats() *Heartbeats { return &Heartbeats{server: s, service: s.heartbeats} }
 
 // KeepMachineAlive renews the lease of a machine. Errors are gRPC statuses.
 func (h *Heartbeats) KeepMachineAlive(
 	ctx context.Context, r *holdfastv1.KeepMachineAliveRequest,
 ) (*holdfastv1.KeepMachineAliveResponse, error) {
 	const method = holdfastv1.HeartbeatService_KeepMachineAlive_FullMethodName
-	return serveLocal(ctx, h.service.Server, method, r, h.service.keepMachineAlive)
+	return serveLocal(ctx, h.server, method, r, h.service.KeepKnownAlive)
 }
 
 // HeartbeatPool renews the lease of a pool. Errors are gRPC statuses.
@@ -37,7 +41,7 @@ func (h *Heartbeats) HeartbeatPool(
 	ctx context.Context, r *holdfastv1.HeartbeatPoolRequest,
 ) (*holdfastv1.HeartbeatPoolResponse, error) {
 	const method = holdfastv1.HeartbeatService_HeartbeatPool_FullMethodName
-	return serveLocal(ctx, h.service.Server, method, r, h.service.HeartbeatPool)
+	return serveLocal(ctx, h.server, method, r, h.service.HeartbeatPool)
 }
 
 // PingService renews the lease of a service. Errors are gRPC statuses.
@@ -45,7 +49,7 @@ func (h *Heartbeats) PingService(
 	ctx context.Context, r *holdfastv1.PingServiceRequest,
 ) (*holdfastv1.PingServiceResponse, error) {
 	const method = holdfastv1.HeartbeatService_PingService_FullMethodName
-	return serveLocal(ctx, h.service.Server, method, r, h.service.PingService)
+	return serveLocal(ctx, h.server, method, r, h.service.PingService)
 }
 
 // serveLocal does the work of UnaryInterceptors for an in-process call that any peer can

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
+	"github.com/holdfast-metal/holdfast/server/internal/registry"
 )
 
 func wantField(t *testing.T, err error, field string) {
@@ -59,7 +60,7 @@ func TestEveryListHasPages(t *testing.T) {
 
 // manyAgents returns machines m-00 to m-29, alternately in the pools a and b. All of them
 // are ready except every seventh.
-func manyAgents(t *testing.T) (*nodetest.Node, *agentService) {
+func manyAgents(t *testing.T) (*nodetest.Node, *registry.Agents) {
 	t.Helper()
 	n := nodetest.New()
 	for _, pool := range []string{"a", "b"} {
@@ -75,7 +76,7 @@ func manyAgents(t *testing.T) (*nodetest.Node, *agentService) {
 		n.Do(t, &internalv1.CheckpointLeases{ClockMs: 1000, Leases: []*internalv1.SeenLease{{SeenMs: 1000,
 			Renewal: &internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_MACHINE, Id: id}}}}})
 	}
-	return n, &agentService{Server: New(Config{}, n, n.Peer, testProviders())}
+	return n, registry.NewAgents(New(Config{}, n, n.Peer, testProviders()).Peer)
 }
 
 func TestAgentMachinePages(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
+	"github.com/holdfast-metal/holdfast/server/internal/registry"
 )
 
 // scopedTo returns the context of a caller that is scoped to pools.
@@ -155,7 +156,7 @@ func TestScopedProviders(t *testing.T) {
 	for id, pool := range map[string]string{"p-1": "b", "p-2": "a", "p-3": "", "p-4": "b", "p-5": "a"} {
 		n.Do(t, &internalv1.RegisterProvider{Provider: &holdfastv1.PlatformProvider{ProviderId: id, PoolId: pool}})
 	}
-	ps := &poolService{Server: s}
+	ps := registry.NewPools(s.Peer, 0)
 	for _, tt := range []struct {
 		pools []string
 		want  []string

@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/diagnose"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/events"
+	"github.com/holdfast-metal/holdfast/server/internal/registry"
 	"github.com/holdfast-metal/holdfast/server/internal/statemetrics"
 )
 
@@ -59,7 +60,7 @@ type Config struct {
 	// PlatformMarginPercent is returned to marketplace providers that register.
 	PlatformMarginPercent float64
 	// Leases renews leases; without it heartbeats are UNAVAILABLE.
-	Leases Leases
+	Leases registry.Leases
 	// Forwarder sends calls to the leader that only the leader can serve. By default
 	// there is none, as in a cluster of one peer.
 	Forwarder Forwarder
@@ -124,15 +125,17 @@ var errNoLeader = errors.New("no leader is known")
 // Server serves the public API on one peer.
 type Server struct {
 	*edge.Peer
-	cfg       Config
-	node      Node
-	state     State
-	providers *providers.Set
-	hub       *eventHub
-	local     *inproc.Server // serves the HTTP APIs
-	metrics   *callMetrics
-	draining  chan struct{}
-	drain     sync.Once
+	cfg        Config
+	node       Node
+	state      State
+	providers  *providers.Set
+	hub        *eventHub
+	local      *inproc.Server // serves the HTTP APIs
+	services   *registry.Services
+	heartbeats *registry.Heartbeats
+	metrics    *callMetrics
+	draining   chan struct{}
+	drain      sync.Once
 }
 
 // New returns a server. It starts nothing: Register it with a gRPC server that uses its
@@ -164,6 +167,7 @@ func New(cfg Config, node Node, state State, set *providers.Set) *Server {
 		metrics: newCallMetrics(cfg.Registerer), draining: make(chan struct{}),
 	}
 	s.Peer = &edge.Peer{Node: node, State: state, Log: cfg.Logger, Draining: s.draining}
+	s.services, s.heartbeats = registry.NewServices(s.Peer), registry.NewHeartbeats(s.Peer, cfg.Leases)
 	s.hub = newEventHub(state, s.draining)
 	s.local = inproc.New(s.UnaryInterceptors()...)
 	s.Register(s.local)
@@ -196,12 +200,12 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterAuditServiceServer(r, access.NewAudit(s.Peer))
 	holdfastv1.RegisterSecretServiceServer(r, access.NewSecrets(s.Peer, s.cfg.Keys))
 	holdfastv1.RegisterImageServiceServer(r, &imageService{Server: s})
-	holdfastv1.RegisterHeartbeatServiceServer(r, &heartbeatService{Server: s})
-	holdfastv1.RegisterAgentServiceServer(r, &agentService{Server: s})
+	holdfastv1.RegisterHeartbeatServiceServer(r, s.heartbeats)
+	holdfastv1.RegisterAgentServiceServer(r, registry.NewAgents(s.Peer))
 	holdfastv1.RegisterNodeServiceServer(r, &nodeService{Server: s})
 	holdfastv1.RegisterInstallServiceServer(r, &installService{Server: s})
-	holdfastv1.RegisterPoolServiceServer(r, &poolService{Server: s})
-	holdfastv1.RegisterRegistryServiceServer(r, &registryService{Server: s})
+	holdfastv1.RegisterPoolServiceServer(r, registry.NewPools(s.Peer, s.cfg.PlatformMarginPercent))
+	holdfastv1.RegisterRegistryServiceServer(r, s.services)
 	holdfastv1.RegisterEventServiceServer(r, events.New(s.Peer))
 	holdfastv1.RegisterWebhookServiceServer(r, events.NewWebhooks(s.Peer))
 	internalv1.RegisterStageServiceServer(r, &stageService{Server: s})

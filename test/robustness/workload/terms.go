@@ -50,10 +50,10 @@ type Edit struct{ File, Before, After string }
 // the product has no switch for them.
 func ShortLeaseEdits() []Edit {
 	return []Edit{
-		{"server/agents.go", "machineTTL = 5 * time.Minute", "machineTTL = 6 * time.Second"},
+		{"server/internal/registry/agents.go", "machineTTL = 5 * time.Minute", "machineTTL = 6 * time.Second"},
 		{"server/machineapi/register.go", "const ttlSeconds = 300", "const ttlSeconds = 6"},
-		{"server/registry.go", "const serviceTTL = 90 * time.Second", "const serviceTTL = 6 * time.Second"},
-		{"server/pools.go", "poolTTL = 15 * time.Second", "poolTTL = 4 * time.Second"},
+		{"server/internal/registry/services.go", "const serviceTTL = 90 * time.Second", "const serviceTTL = 6 * time.Second"},
+		{"server/internal/registry/pools.go", "poolTTL = 15 * time.Second", "poolTTL = 4 * time.Second"},
 		{"executor/lease/interval.go", "poolNormal = 10 * time.Second", "poolNormal = 2 * time.Second"},
 		{"executor/lease/interval.go", "poolHigh   = 5 * time.Second", "poolHigh   = 2 * time.Second"},
 		{"executor/lease/interval.go", "poolQuiet  = 30 * time.Second", "poolQuiet  = 3 * time.Second"},

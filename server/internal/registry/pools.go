@@ -1,12 +1,9 @@
-package server
+package registry
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"time"
-
-	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/filter"
@@ -27,14 +24,19 @@ const (
 	poolInterval = 10 * time.Second
 )
 
-// poolService implements PoolService.
-type poolService struct {
+// Pools implements PoolService.
+type Pools struct {
 	holdfastv1.UnimplementedPoolServiceServer
-	*Server
+	*edge.Peer
+	margin float64
 }
 
+// NewPools returns the service of a peer. The margin is returned to marketplace
+// providers that register, in percent.
+func NewPools(peer *edge.Peer, margin float64) *Pools { return &Pools{Peer: peer, margin: margin} }
+
 // CreatePool declares a pool, or changes its declaration.
-func (s *poolService) CreatePool(ctx context.Context, r *holdfastv1.CreatePoolRequest) (*holdfastv1.Pool, error) {
+func (s *Pools) CreatePool(ctx context.Context, r *holdfastv1.CreatePoolRequest) (*holdfastv1.Pool, error) {
 	in := r.GetPool()
 	if in == nil {
 		return nil, request.Invalid("pool", "is required")
@@ -51,7 +53,7 @@ func (s *poolService) CreatePool(ctx context.Context, r *holdfastv1.CreatePoolRe
 }
 
 // GetPool gets a pool.
-func (s *poolService) GetPool(ctx context.Context, r *holdfastv1.GetPoolRequest) (*holdfastv1.Pool, error) {
+func (s *Pools) GetPool(ctx context.Context, r *holdfastv1.GetPoolRequest) (*holdfastv1.Pool, error) {
 	if err := request.Required("pool_id", r.GetPoolId()); err != nil {
 		return nil, err
 	}
@@ -67,7 +69,7 @@ func (s *poolService) GetPool(ctx context.Context, r *holdfastv1.GetPoolRequest)
 }
 
 // ListPools lists pools by id. It can select the pools on which a workload can be placed.
-func (s *poolService) ListPools(
+func (s *Pools) ListPools(
 	ctx context.Context, r *holdfastv1.ListPoolsRequest,
 ) (*holdfastv1.ListPoolsResponse, error) {
 	f, err := request.Filter(poolFilter, r.GetFilter())
@@ -97,7 +99,7 @@ func (s *poolService) ListPools(
 }
 
 // DeletePool deletes a declared pool that contains no machine.
-func (s *poolService) DeletePool(
+func (s *Pools) DeletePool(
 	ctx context.Context, r *holdfastv1.DeletePoolRequest,
 ) (*holdfastv1.DeletePoolResponse, error) {
 	if err := request.Required("pool_id", r.GetPoolId()); err != nil {
@@ -113,7 +115,7 @@ func (s *poolService) DeletePool(
 
 // RegisterPool registers the pool of a pool manager. The manager may call it any number
 // of times.
-func (s *poolService) RegisterPool(
+func (s *Pools) RegisterPool(
 	ctx context.Context, r *holdfastv1.RegisterPoolRequest,
 ) (*holdfastv1.RegisterPoolResponse, error) {
 	in := r.GetPool()
@@ -152,7 +154,7 @@ func (s *poolService) RegisterPool(
 }
 
 // DeregisterPool removes a pool from placement.
-func (s *poolService) DeregisterPool(
+func (s *Pools) DeregisterPool(
 	ctx context.Context, r *holdfastv1.DeregisterPoolRequest,
 ) (*holdfastv1.DeregisterPoolResponse, error) {
 	if err := request.Required("pool_id", r.GetPoolId()); err != nil {
@@ -166,94 +168,6 @@ func (s *poolService) DeregisterPool(
 		return nil, err
 	}
 	return &holdfastv1.DeregisterPoolResponse{}, nil
-}
-
-// RegisterProvider registers a marketplace provider (POOLREG-18060). If the caller is the
-// manager of a pool, the provider belongs to that pool.
-func (s *poolService) RegisterProvider(
-	ctx context.Context, r *holdfastv1.RegisterProviderRequest,
-) (*holdfastv1.RegisterProviderResponse, error) {
-	if err := request.Required("provider_id", r.GetProvider().GetProviderId()); err != nil {
-		return nil, err
-	}
-	p := request.WithoutUnknown(r.GetProvider())
-	err := finite(
-		measured{"provider.price_per_token", p.GetPricePerToken()},
-		measured{"provider.price_per_hour", p.GetPricePerHour()},
-		measured{"provider.total_vram_gb", p.GetTotalVramGb()},
-		measured{"provider.uptime_guarantee", p.GetUptimeGuarantee()},
-		measured{"provider.max_latency_ms", p.GetMaxLatencyMs()},
-	)
-	if err != nil {
-		return nil, err
-	}
-	p.Status, p.CreatedAt, p.UpdatedAt = "", nil, nil
-	if who := auth.From(ctx); who.GetRole() == holdfastv1.Role_POOL_AGENT && len(who.GetPools()) == 1 {
-		p.PoolId = who.GetPools()[0]
-	}
-	if n := len(p.GetAuthTokenSha256()); n != 0 && n != sha256.Size {
-		return nil, request.Invalid("auth_token_sha256", "is not a SHA-256 sum")
-	}
-	c := auth.Command(ctx)
-	c.Op = &internalv1.Command_RegisterProvider{RegisterProvider: &internalv1.RegisterProvider{Provider: p}}
-	p, err = edge.Apply[*holdfastv1.PlatformProvider](ctx, s.Node, c)
-	if err != nil {
-		return nil, err
-	}
-	return &holdfastv1.RegisterProviderResponse{
-		Provider: withoutToken(p), PlatformMarginPercent: s.cfg.PlatformMarginPercent,
-	}, nil
-}
-
-// DeleteProvider deletes a marketplace provider.
-func (s *poolService) DeleteProvider(
-	ctx context.Context, r *holdfastv1.DeleteProviderRequest,
-) (*holdfastv1.DeleteProviderResponse, error) {
-	if err := request.Required("provider_id", r.GetProviderId()); err != nil {
-		return nil, err
-	}
-	if err := s.Needs(ctx, fsm.Level2, "delete a provider"); err != nil {
-		return nil, err
-	}
-	c := auth.Command(ctx)
-	c.Op = &internalv1.Command_DeleteProvider{DeleteProvider: &internalv1.DeleteProvider{ProviderId: r.GetProviderId()}}
-	if _, err := s.Node.Apply(ctx, c); err != nil {
-		return nil, err
-	}
-	return &holdfastv1.DeleteProviderResponse{}, nil
-}
-
-// ListProviders lists marketplace providers by id. A caller that is scoped to pools sees
-// only the providers of those pools. A provider that an operator registered belongs to no
-// pool.
-func (s *poolService) ListProviders(
-	ctx context.Context, r *holdfastv1.ListProvidersRequest,
-) (*holdfastv1.ListProvidersResponse, error) {
-	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "providers")
-	if err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
-	if err != nil {
-		return nil, err
-	}
-	who, resp := auth.From(ctx), &holdfastv1.ListProvidersResponse{}
-	rows := page.Keyed(v.Providers(p.After), (*holdfastv1.PlatformProvider).GetProviderId)
-	resp.Providers, resp.NextPageToken, err = page.Collect(ctx, p, rows, func(p *holdfastv1.PlatformProvider) bool {
-		return auth.InScope(who, p.GetPoolId())
-	})
-	for i, p := range resp.GetProviders() {
-		resp.Providers[i] = withoutToken(p)
-	}
-	return resp, err
-}
-
-// withoutToken returns a provider without the hash of its token. The provider has chosen
-// the token, and the hash has no salt, so a reader of the hash could guess the token.
-func withoutToken(p *holdfastv1.PlatformProvider) *holdfastv1.PlatformProvider {
-	p = proto.CloneOf(p)
-	p.AuthTokenSha256 = nil
-	return p
 }
 
 // poolFilter returns the fields that pool filters can use.

@@ -1,4 +1,4 @@
-package server
+package registry
 
 import (
 	"context"
@@ -27,15 +27,18 @@ const (
 	machineTTL = 5 * time.Minute
 )
 
-// agentService implements AgentService, which machines call to register themselves.
-type agentService struct {
+// Agents implements AgentService, which machines call to register themselves.
+type Agents struct {
 	holdfastv1.UnimplementedAgentServiceServer
-	*Server
+	*edge.Peer
 }
+
+// NewAgents returns the service of a peer.
+func NewAgents(peer *edge.Peer) *Agents { return &Agents{Peer: peer} }
 
 // CreateAgentMachine creates a machine for an agent that will register later. It returns
 // the agent's token, which is never shown again.
-func (s *agentService) CreateAgentMachine(
+func (s *Agents) CreateAgentMachine(
 	ctx context.Context, r *holdfastv1.CreateAgentMachineRequest,
 ) (*holdfastv1.CreateAgentMachineResponse, error) {
 	if err := request.Required("pool", r.GetPool()); err != nil {
@@ -73,7 +76,7 @@ func (s *agentService) CreateAgentMachine(
 
 // RegisterAgent registers a machine; its first heartbeat makes it ready. The hash of the
 // agent's token is stored only if all peers support feature level 2.
-func (s *agentService) RegisterAgent(
+func (s *Agents) RegisterAgent(
 	ctx context.Context, r *holdfastv1.RegisterAgentRequest,
 ) (*holdfastv1.Machine, error) {
 	for _, f := range []struct{ name, value string }{{"machine_id", r.GetMachineId()}, {"pool_name", r.GetPoolName()}} {
@@ -104,7 +107,7 @@ func (s *agentService) RegisterAgent(
 
 // ListAgentMachines lists the machines that are ready, by id. A machine's agent sees only
 // its own machine.
-func (s *agentService) ListAgentMachines(
+func (s *Agents) ListAgentMachines(
 	ctx context.Context, r *holdfastv1.ListAgentMachinesRequest,
 ) (*holdfastv1.ListAgentMachinesResponse, error) {
 	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "agent machines", r.GetPoolName(), r.GetProviderName())

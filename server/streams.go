@@ -33,6 +33,15 @@ func (s *Server) RunLog(
 	return s.Status(ctx, holdfastv1.RunService_StreamRunLogs_FullMethodName, s.streamRunLogs(ctx, r, send))
 }
 
+// Services is WatchServices for the HTTP API, for a caller that is already authorized.
+// Errors are gRPC statuses.
+func (s *Server) Services(
+	ctx context.Context, filter string, cursor uint64, send func(*holdfastv1.ServiceEvent) error,
+) error {
+	const method = holdfastv1.RegistryService_WatchServices_FullMethodName
+	return s.Status(ctx, method, s.services.Watch(ctx, filter, cursor, send))
+}
+
 // stale returns a context for reads of this peer's state, which may be stale.
 func stale(ctx context.Context) context.Context {
 	return cluster.WithConsistency(ctx, cluster.Consistency{Stale: true})

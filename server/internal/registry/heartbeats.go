@@ -1,4 +1,4 @@
-package server
+package registry
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
@@ -24,24 +25,31 @@ type Leases interface {
 
 var errNoLeases = errors.New("this peer accepts no heartbeats: use another one")
 
-// heartbeatService implements HeartbeatService. Every peer serves it, and sends the
+// Heartbeats implements HeartbeatService. Every peer serves it, and sends the
 // heartbeats to the leader in batches
 // (docs/decisions/0012-leases-have-a-clock-of-their-own.md).
-type heartbeatService struct {
+type Heartbeats struct {
 	holdfastv1.UnimplementedHeartbeatServiceServer
-	*Server
+	*edge.Peer
+	leases Leases
+}
+
+// NewHeartbeats returns the service of a peer. Without leases
+// heartbeats are UNAVAILABLE.
+func NewHeartbeats(peer *edge.Peer, leases Leases) *Heartbeats {
+	return &Heartbeats{Peer: peer, leases: leases}
 }
 
 // KeepMachineAlive renews the lease of a machine.
-func (s *heartbeatService) KeepMachineAlive(
+func (s *Heartbeats) KeepMachineAlive(
 	ctx context.Context, r *holdfastv1.KeepMachineAliveRequest,
 ) (*holdfastv1.KeepMachineAliveResponse, error) {
 	request.WithoutUnknown(r.GetMetrics())
-	return s.keepMachineAlive(ctx, r)
+	return s.KeepKnownAlive(ctx, r)
 }
 
-// keepMachineAlive is KeepMachineAlive for a message without unknown fields.
-func (s *heartbeatService) keepMachineAlive(
+// KeepKnownAlive is KeepMachineAlive for a message without unknown fields.
+func (s *Heartbeats) KeepKnownAlive(
 	ctx context.Context, r *holdfastv1.KeepMachineAliveRequest,
 ) (*holdfastv1.KeepMachineAliveResponse, error) {
 	id := r.GetMachineId()
@@ -83,7 +91,7 @@ func (s *heartbeatService) keepMachineAlive(
 
 // ownPoolsMachine returns an error if a pool's agent renews the lease of a machine in
 // another pool. Agents of a single machine have been checked before.
-func (s *heartbeatService) ownPoolsMachine(ctx context.Context, id string) error {
+func (s *Heartbeats) ownPoolsMachine(ctx context.Context, id string) error {
 	who := auth.From(ctx)
 	if !auth.Scoped(who) || who.GetMachineId() != "" {
 		return nil
@@ -116,7 +124,7 @@ func (s *heartbeatService) ownPoolsMachine(ctx context.Context, id string) error
 }
 
 // HeartbeatPool renews the lease of a pool (POOLREG-18020).
-func (s *heartbeatService) HeartbeatPool(
+func (s *Heartbeats) HeartbeatPool(
 	ctx context.Context, r *holdfastv1.HeartbeatPoolRequest,
 ) (*holdfastv1.HeartbeatPoolResponse, error) {
 	if err := request.Required("pool_id", r.GetPoolId()); err != nil {
@@ -148,7 +156,7 @@ func (s *heartbeatService) HeartbeatPool(
 }
 
 // PingService renews the lease of a service. A deregistered service stays deregistered.
-func (s *heartbeatService) PingService(
+func (s *Heartbeats) PingService(
 	ctx context.Context, r *holdfastv1.PingServiceRequest,
 ) (*holdfastv1.PingServiceResponse, error) {
 	if err := request.Required("id", r.GetId()); err != nil {
@@ -162,14 +170,14 @@ func (s *heartbeatService) PingService(
 }
 
 // renew renews a lease at the leader, and returns its answer or an error.
-func (s *heartbeatService) renew(
+func (s *Heartbeats) renew(
 	ctx context.Context, kind internalv1.LeaseRef_Kind, id string, r *internalv1.Renewal,
 ) (*internalv1.RenewalAnswer, error) {
 	r.Lease = &internalv1.LeaseRef{Kind: kind, Id: id}
-	if s.cfg.Leases == nil {
+	if s.leases == nil {
 		return nil, &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: errNoLeases}
 	}
-	a, err := s.cfg.Leases.Renew(ctx, r)
+	a, err := s.leases.Renew(ctx, r)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package server
+package registry
 
 import (
 	"context"
@@ -22,22 +22,14 @@ const servicePause = 20 * time.Millisecond
 // state has the cursor to resume from, and no service if none matches. The other events
 // of the current state have no cursor. The change with which a service stops matching is
 // sent too, as in WatchRuns.
-func (s *registryService) WatchServices(
+func (s *Services) WatchServices(
 	r *holdfastv1.WatchServicesRequest, stream grpc.ServerStreamingServer[holdfastv1.ServiceEvent],
 ) error {
-	return s.watchServices(stream.Context(), r.GetFilter(), r.GetCursor(), stream.Send)
+	return s.Watch(stream.Context(), r.GetFilter(), r.GetCursor(), stream.Send)
 }
 
-// Services is WatchServices for the HTTP API, for a caller that is already authorized.
-// Errors are gRPC statuses.
-func (s *Server) Services(
-	ctx context.Context, text string, cursor uint64, send func(*holdfastv1.ServiceEvent) error,
-) error {
-	const method = holdfastv1.RegistryService_WatchServices_FullMethodName
-	return s.Status(ctx, method, s.watchServices(ctx, text, cursor, send))
-}
-
-func (s *Server) watchServices(
+// Watch is WatchServices for a caller in this process.
+func (s *Services) Watch(
 	ctx context.Context, text string, cursor uint64, send func(*holdfastv1.ServiceEvent) error,
 ) error {
 	f, err := request.Filter(serviceFilter, text)

@@ -1,4 +1,4 @@
-package server
+package registry
 
 import (
 	"context"
@@ -24,14 +24,17 @@ import (
 // 30 s.
 const serviceTTL = 90 * time.Second
 
-// registryService implements RegistryService, the discovery API.
-type registryService struct {
+// Services implements RegistryService, the discovery API.
+type Services struct {
 	holdfastv1.UnimplementedRegistryServiceServer
-	*Server
+	*edge.Peer
 }
 
+// NewServices returns the service of a peer.
+func NewServices(peer *edge.Peer) *Services { return &Services{Peer: peer} }
+
 // RegisterService registers a service under its own id, or under a new one.
-func (s *registryService) RegisterService(
+func (s *Services) RegisterService(
 	ctx context.Context, r *holdfastv1.RegisterServiceRequest,
 ) (*holdfastv1.Service, error) {
 	t := r.GetTarget()
@@ -66,7 +69,7 @@ func unreachable(t *holdfastv1.ServiceTarget) []fsm.FieldViolation {
 }
 
 // UpdateServiceState records the state of a service.
-func (s *registryService) UpdateServiceState(
+func (s *Services) UpdateServiceState(
 	ctx context.Context, r *holdfastv1.UpdateServiceStateRequest,
 ) (*holdfastv1.Service, error) {
 	if err := request.Required("id", r.GetId()); err != nil {
@@ -85,7 +88,7 @@ func (s *registryService) UpdateServiceState(
 }
 
 // DeregisterService deregisters a service.
-func (s *registryService) DeregisterService(
+func (s *Services) DeregisterService(
 	ctx context.Context, r *holdfastv1.DeregisterServiceRequest,
 ) (*holdfastv1.Service, error) {
 	t := r.GetTarget()
@@ -109,7 +112,7 @@ func (s *registryService) DeregisterService(
 // service. If the service was deregistered before, it is returned again, because a client
 // that got no answer retries. The command ran first, so a service that registers
 // meanwhile is not affected.
-func (s *registryService) deregistered(ctx context.Context, t *holdfastv1.ServiceTarget) (*holdfastv1.Service, error) {
+func (s *Services) deregistered(ctx context.Context, t *holdfastv1.ServiceTarget) (*holdfastv1.Service, error) {
 	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
@@ -139,7 +142,7 @@ func (s *registryService) deregistered(ctx context.Context, t *holdfastv1.Servic
 }
 
 // GetService returns a service with its activity.
-func (s *registryService) GetService(
+func (s *Services) GetService(
 	ctx context.Context, r *holdfastv1.GetServiceRequest,
 ) (*holdfastv1.Service, error) {
 	if err := request.Required("id", r.GetId()); err != nil {
@@ -157,7 +160,7 @@ func (s *registryService) GetService(
 }
 
 // ListServices lists services by id. Deregistered ones are included while they are kept.
-func (s *registryService) ListServices(
+func (s *Services) ListServices(
 	ctx context.Context, r *holdfastv1.ListServicesRequest,
 ) (*holdfastv1.ListServicesResponse, error) {
 	f, err := request.Filter(serviceFilter, r.GetFilter())
