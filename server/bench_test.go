@@ -10,6 +10,7 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/internal/fleet"
 	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
@@ -60,7 +61,7 @@ func BenchmarkListMachines(b *testing.B) {
 				Labels: map[string]string{"env": "prod"},
 				Spec:   &holdfastv1.MachineSpec{Rack: fmt.Sprintf("r%d", i%20), Serial: fmt.Sprintf("S%08d", i)}}})
 		}
-		s := &machineService{Server: New(Config{}, n, n.Peer, testProviders())}
+		s := fleet.NewMachines(New(Config{}, n, n.Peer, testProviders()).Peer)
 		for _, tt := range []struct {
 			name, filter string
 			want         int

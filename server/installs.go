@@ -128,7 +128,7 @@ func (s *installService) machineAnswer(v *fsm.View, r *holdfastv1.BootMachineReq
 		return &holdfastv1.BootMachineResponse{
 			Action:  holdfastv1.BootMachineResponse_DISK,
 			Reason:  "the machine is unknown",
-			Unknown: s.cfg.AutoDiscover,
+			Unknown: s.discovery().On,
 		}
 	}
 	disk := &holdfastv1.BootMachineResponse{
@@ -330,7 +330,7 @@ func (s *installService) discover(
 			RunId:         "run-" + edge.RandomHex(6),
 			MachineId:     edge.RandomHex(4),
 			Discover:      true,
-			DiscoverLimit: s.discoverLimit(),
+			DiscoverLimit: s.discovery().LimitIn(s.State.View()),
 		},
 	}}
 	m, err := edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/internal/fleet"
 	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
@@ -47,7 +48,7 @@ func checkPages(t *rapid.T, got, before []string, sorted func([]string) bool) {
 func TestMachinePages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := nodetest.New()
-		s := &machineService{Server: New(Config{}, n, n.Peer, testProviders())}
+		s := fleet.NewMachines(New(Config{}, n, n.Peer, testProviders()).Peer)
 		size := rapid.Int32Range(1, 7).Draw(t, "page size")
 		filter := rapid.SampledFrom([]string{"", "rack = r1", "NOT rack = r1", "machine_id = m-05"}).Draw(t, "filter")
 		add := func() {

@@ -13,6 +13,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/fleet"
 	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 	"github.com/holdfast-metal/holdfast/server/internal/registry"
 )
@@ -66,7 +67,7 @@ func twoPools(t *testing.T) (*nodetest.Node, *Server) {
 // pool, by any method.
 func TestScopedReads(t *testing.T) {
 	_, s := twoPools(t)
-	ms, rs := &machineService{Server: s}, &runService{Server: s}
+	ms, rs := fleet.NewMachines(s.Peer), &runService{Server: s}
 	logs := func(ctx context.Context, run string) error {
 		return rs.StreamRunLogs(&holdfastv1.StreamRunLogsRequest{RunId: run, NoFollow: true},
 			&kept[holdfastv1.LogChunk]{ctx: ctx})
@@ -111,7 +112,7 @@ func TestScopedReads(t *testing.T) {
 
 func TestScopedLists(t *testing.T) {
 	n, s := twoPools(t)
-	ms, rs := &machineService{Server: s}, &runService{Server: s}
+	ms, rs := fleet.NewMachines(s.Peer), &runService{Server: s}
 	ctx := scopedTo("a")
 	for _, filter := range []string{"", `machine_id = "m-b"`} {
 		machines, err := ms.ListMachines(ctx, &holdfastv1.ListMachinesRequest{Filter: filter})

@@ -22,6 +22,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/diagnose"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/events"
+	"github.com/holdfast-metal/holdfast/server/internal/fleet"
 	"github.com/holdfast-metal/holdfast/server/internal/registry"
 	"github.com/holdfast-metal/holdfast/server/internal/statemetrics"
 )
@@ -187,7 +188,7 @@ func orDefault[T comparable](v, otherwise T) T {
 // supports it, reflection. The gRPC server must use UnaryInterceptors and
 // StreamInterceptors, which convert errors to statuses.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
-	holdfastv1.RegisterMachineServiceServer(r, &machineService{Server: s})
+	holdfastv1.RegisterMachineServiceServer(r, fleet.NewMachines(s.Peer))
 	holdfastv1.RegisterPlanServiceServer(r, &planService{Server: s})
 	holdfastv1.RegisterRunServiceServer(r, &runService{Server: s})
 	holdfastv1.RegisterConsoleServiceServer(r, &consoleService{Server: s})
@@ -202,7 +203,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterImageServiceServer(r, &imageService{Server: s})
 	holdfastv1.RegisterHeartbeatServiceServer(r, s.heartbeats)
 	holdfastv1.RegisterAgentServiceServer(r, registry.NewAgents(s.Peer))
-	holdfastv1.RegisterNodeServiceServer(r, &nodeService{Server: s})
+	holdfastv1.RegisterNodeServiceServer(r, fleet.NewNodes(s.Peer, s.discovery()))
 	holdfastv1.RegisterInstallServiceServer(r, &installService{Server: s})
 	holdfastv1.RegisterPoolServiceServer(r, registry.NewPools(s.Peer, s.cfg.PlatformMarginPercent))
 	holdfastv1.RegisterRegistryServiceServer(r, s.services)
@@ -240,3 +241,8 @@ func (s *Server) ready() error {
 // InProcess returns the in-process server of the HTTP APIs. A service with an HTTP API
 // must be registered both with it and with the gRPC server.
 func (s *Server) InProcess() *inproc.Server { return s.local }
+
+// discovery returns the configuration of the discovery of machines.
+func (s *Server) discovery() fleet.Discovery {
+	return fleet.Discovery{On: s.cfg.AutoDiscover, Limit: s.cfg.AutoDiscoverLimit}
+}

@@ -1,4 +1,4 @@
-package server
+package fleet
 
 import (
 	"context"
@@ -15,14 +15,17 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/scope"
 )
 
-// machineService implements MachineService.
-type machineService struct {
+// Machines implements MachineService.
+type Machines struct {
 	holdfastv1.UnimplementedMachineServiceServer
-	*Server
+	*edge.Peer
 }
 
+// NewMachines returns the service of a peer.
+func NewMachines(peer *edge.Peer) *Machines { return &Machines{Peer: peer} }
+
 // RegisterMachine registers a new machine or updates a known one.
-func (s *machineService) RegisterMachine(
+func (s *Machines) RegisterMachine(
 	ctx context.Context, r *holdfastv1.RegisterMachineRequest,
 ) (*holdfastv1.Machine, error) {
 	if r.GetMachine() == nil {
@@ -57,7 +60,7 @@ func inventory(in *holdfastv1.Machine) *holdfastv1.Machine {
 }
 
 // GetMachine gets a machine.
-func (s *machineService) GetMachine(ctx context.Context, r *holdfastv1.GetMachineRequest) (*holdfastv1.Machine, error) {
+func (s *Machines) GetMachine(ctx context.Context, r *holdfastv1.GetMachineRequest) (*holdfastv1.Machine, error) {
 	if err := request.Required("machine_id", r.GetMachineId()); err != nil {
 		return nil, err
 	}
@@ -74,7 +77,7 @@ func (s *machineService) GetMachine(ctx context.Context, r *holdfastv1.GetMachin
 }
 
 // ListMachines lists machines by id.
-func (s *machineService) ListMachines(
+func (s *Machines) ListMachines(
 	ctx context.Context, r *holdfastv1.ListMachinesRequest,
 ) (*holdfastv1.ListMachinesResponse, error) {
 	f, err := request.Filter(machineFilter, r.GetFilter())
@@ -102,7 +105,7 @@ func (s *machineService) ListMachines(
 }
 
 // UpdateMachine updates spec and labels, or only the fields of the field mask.
-func (s *machineService) UpdateMachine(
+func (s *Machines) UpdateMachine(
 	ctx context.Context, r *holdfastv1.UpdateMachineRequest,
 ) (*holdfastv1.Machine, error) {
 	if err := request.Required("machine.machine_id", r.GetMachine().GetMachineId()); err != nil {
@@ -123,7 +126,7 @@ func (s *machineService) UpdateMachine(
 }
 
 // SetMachinePhase moves a machine to a phase on behalf of an operator.
-func (s *machineService) SetMachinePhase(
+func (s *Machines) SetMachinePhase(
 	ctx context.Context, r *holdfastv1.SetMachinePhaseRequest,
 ) (*holdfastv1.Machine, error) {
 	if err := request.Required("machine_id", r.GetMachineId()); err != nil {
@@ -146,7 +149,7 @@ func (s *machineService) SetMachinePhase(
 }
 
 // RetryBmc lets the provider log in to a machine's BMC again.
-func (s *machineService) RetryBmc(ctx context.Context, r *holdfastv1.RetryBmcRequest) (*holdfastv1.Machine, error) {
+func (s *Machines) RetryBmc(ctx context.Context, r *holdfastv1.RetryBmcRequest) (*holdfastv1.Machine, error) {
 	if err := request.Required("machine_id", r.GetMachineId()); err != nil {
 		return nil, err
 	}
@@ -159,7 +162,7 @@ func (s *machineService) RetryBmc(ctx context.Context, r *holdfastv1.RetryBmcReq
 }
 
 // DeleteMachine deletes a machine that has no active run.
-func (s *machineService) DeleteMachine(
+func (s *Machines) DeleteMachine(
 	ctx context.Context, r *holdfastv1.DeleteMachineRequest,
 ) (*holdfastv1.DeleteMachineResponse, error) {
 	if err := request.Required("machine_id", r.GetMachineId()); err != nil {
@@ -175,7 +178,7 @@ func (s *machineService) DeleteMachine(
 
 // ListMachineHistory lists the history of a machine, newest first. The history is kept
 // after the machine is deleted.
-func (s *machineService) ListMachineHistory(
+func (s *Machines) ListMachineHistory(
 	ctx context.Context, r *holdfastv1.ListMachineHistoryRequest,
 ) (*holdfastv1.ListMachineHistoryResponse, error) {
 	id := r.GetMachineId()

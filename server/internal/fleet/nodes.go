@@ -1,4 +1,4 @@
-package server
+package fleet
 
 import (
 	"context"
@@ -20,14 +20,18 @@ import (
 // stalled, if the request sets no time.
 const stalledAfter = time.Hour
 
-// nodeService implements NodeService. A node is a machine.
-type nodeService struct {
+// Nodes implements NodeService. A node is a machine.
+type Nodes struct {
 	holdfastv1.UnimplementedNodeServiceServer
-	*Server
+	*edge.Peer
+	discovery Discovery
 }
 
+// NewNodes returns the service of a peer.
+func NewNodes(peer *edge.Peer, d Discovery) *Nodes { return &Nodes{Peer: peer, discovery: d} }
+
 // CreateNode registers a node under its MAC address.
-func (s *nodeService) CreateNode(ctx context.Context, r *holdfastv1.CreateNodeRequest) (*holdfastv1.Machine, error) {
+func (s *Nodes) CreateNode(ctx context.Context, r *holdfastv1.CreateNodeRequest) (*holdfastv1.Machine, error) {
 	if err := request.Required("mac_address", r.GetMacAddress()); err != nil {
 		return nil, err
 	}
@@ -45,7 +49,7 @@ func (s *nodeService) CreateNode(ctx context.Context, r *holdfastv1.CreateNodeRe
 }
 
 // GetNode returns a node by the id of its machine or by a MAC address.
-func (s *nodeService) GetNode(ctx context.Context, r *holdfastv1.GetNodeRequest) (*holdfastv1.Machine, error) {
+func (s *Nodes) GetNode(ctx context.Context, r *holdfastv1.GetNodeRequest) (*holdfastv1.Machine, error) {
 	if err := request.Required("id", r.GetId()); err != nil {
 		return nil, err
 	}
@@ -61,7 +65,7 @@ func (s *nodeService) GetNode(ctx context.Context, r *holdfastv1.GetNodeRequest)
 }
 
 // UpdateNode sets the fields in the paths.
-func (s *nodeService) UpdateNode(ctx context.Context, r *holdfastv1.UpdateNodeRequest) (*holdfastv1.Machine, error) {
+func (s *Nodes) UpdateNode(ctx context.Context, r *holdfastv1.UpdateNodeRequest) (*holdfastv1.Machine, error) {
 	if err := request.Required("id", r.GetId()); err != nil {
 		return nil, err
 	}
@@ -73,7 +77,7 @@ func (s *nodeService) UpdateNode(ctx context.Context, r *holdfastv1.UpdateNodeRe
 }
 
 // TransitionNode moves a node to a state on behalf of an operator.
-func (s *nodeService) TransitionNode(
+func (s *Nodes) TransitionNode(
 	ctx context.Context, r *holdfastv1.TransitionNodeRequest,
 ) (*holdfastv1.Machine, error) {
 	if err := request.Required("id", r.GetId()); err != nil {
@@ -100,7 +104,7 @@ func (s *nodeService) TransitionNode(
 }
 
 // ReportNode records a report of an installer or a node.
-func (s *nodeService) ReportNode(ctx context.Context, r *holdfastv1.ReportNodeRequest) (*holdfastv1.Machine, error) {
+func (s *Nodes) ReportNode(ctx context.Context, r *holdfastv1.ReportNodeRequest) (*holdfastv1.Machine, error) {
 	if err := request.Required("mac_address", r.GetMacAddress()); err != nil {
 		return nil, err
 	}
@@ -116,25 +120,16 @@ func (s *nodeService) ReportNode(ctx context.Context, r *holdfastv1.ReportNodeRe
 			Report:        request.WithoutUnknown(r),
 			RunId:         "run-" + edge.RandomHex(6),
 			MachineId:     edge.RandomHex(4),
-			Discover:      s.cfg.AutoDiscover,
-			DiscoverLimit: s.discoverLimit(),
+			Discover:      s.discovery.On,
+			DiscoverLimit: s.discovery.LimitIn(s.State.View()),
 		}}
 		return edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
 	})
 }
 
-// discoverLimit returns how many discovered machines may await approval. It is 0 while a
-// peer is too old to know the limit.
-func (s *Server) discoverLimit() uint32 {
-	if !s.State.View().Has(fsm.Level2) {
-		return 0
-	}
-	return s.cfg.AutoDiscoverLimit
-}
-
 // ListStalledNodes lists the nodes that have been in a transitional state for too long,
 // longest first.
-func (s *nodeService) ListStalledNodes(
+func (s *Nodes) ListStalledNodes(
 	ctx context.Context, r *holdfastv1.ListStalledNodesRequest,
 ) (*holdfastv1.ListStalledNodesResponse, error) {
 	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "stalled", fmt.Sprint(r.GetOlderThanSeconds()))

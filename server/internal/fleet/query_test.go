@@ -1,4 +1,4 @@
-package server
+package fleet
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 	"github.com/holdfast-metal/holdfast/server/internal/scope"
@@ -44,7 +45,7 @@ func foundFleet(t *testing.T) *nodetest.Node {
 // every caller and every kind of lookup.
 func TestListsFindWhatAScanFinds(t *testing.T) {
 	n := foundFleet(t)
-	s := &machineService{Server: New(Config{}, n, n.Peer, testProviders())}
+	s := NewMachines(&edge.Peer{Node: n, State: n.Peer})
 	for _, id := range []*holdfastv1.Identity{
 		{Role: holdfastv1.Role_ADMIN},
 		{Role: holdfastv1.Role_OPERATOR, Pools: []string{"a"}},

@@ -1,0 +1,123 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
+	"github.com/holdfast-metal/holdfast/server/internal/scope"
+)
+
+// ExplainMachine explains a machine's state: why it is there, what it waits for, and what
+// an operator can do.
+func (s *Machines) ExplainMachine(
+	ctx context.Context, r *holdfastv1.ExplainMachineRequest,
+) (*holdfastv1.MachineExplanation, error) {
+	if err := request.Required("machine_id", r.GetMachineId()); err != nil {
+		return nil, err
+	}
+	v, err := s.Node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := scope.Machine(ctx, v, r.GetMachineId())
+	if !ok {
+		return nil, request.NotFound("MACHINE_NOT_FOUND", "machine", r.GetMachineId())
+	}
+	e := &holdfastv1.MachineExplanation{
+		MachineId:      m.GetMachineId(),
+		EffectiveState: m.GetStatus().GetEffectiveState(),
+		Banners:        m.GetStatus().GetBanners(),
+		Since:          m.GetStatus().GetPhaseChangedAt(),
+		Conditions:     m.GetStatus().GetConditions(),
+	}
+	run := runToExplain(v, m)
+	switch {
+	case run == nil:
+		explainIdle(e, m, nil)
+	case fsm.Ended(run):
+		explainRun(e, run)
+		explainIdle(e, m, run)
+	default:
+		explainRun(e, run)
+		explainActive(e, run)
+	}
+	return e, nil
+}
+
+// runToExplain returns the active run of a machine, or its last one.
+func runToExplain(v *fsm.View, m *holdfastv1.Machine) *holdfastv1.Run {
+	if id := m.GetStatus().GetActiveRunId(); id != "" {
+		if run, ok := v.Run(id); ok {
+			return run
+		}
+	}
+	for _, run := range v.MachineRuns(m.GetMachineId(), "") {
+		if !run.GetBeside() { // a console does not affect the machine's state
+			return run
+		}
+	}
+	return nil
+}
+
+// explainRun copies the current step and the last error of a run into the explanation.
+func explainRun(e *holdfastv1.MachineExplanation, run *holdfastv1.Run) {
+	e.RunId, e.Step = run.GetRunId(), run.GetCurrentStep()
+	for _, st := range run.GetSteps() {
+		if n := len(st.GetAttempts()); st.GetName() == run.GetCurrentStep() && n > 0 {
+			last := st.GetAttempts()[n-1]
+			e.Attempt, e.LastError = last.GetNumber(), last.GetError()
+			if e.GetLastError() == "" && n > 1 { // this attempt is running, so the previous one failed
+				e.LastError = st.GetAttempts()[n-2].GetError()
+			}
+		}
+	}
+	if msg := run.GetError().GetMessage(); msg != "" {
+		e.LastError = msg
+	}
+}
+
+// runLabel returns the name of a run for use in a sentence.
+func runLabel(run *holdfastv1.Run) string {
+	what := run.GetType()
+	if what == "" {
+		what = run.GetPlanId()
+	}
+	return fmt.Sprintf("run %s (%s)", run.GetRunId(), what)
+}
+
+func explainActive(e *holdfastv1.MachineExplanation, run *holdfastv1.Run) {
+	e.WaitingFor, e.Since = run.GetWaitingFor(), run.GetWaitingSince()
+	e.Deadline, e.NextActionAt = run.GetDeadline(), run.GetNextActionAt()
+	e.QueuePosition = run.GetQueuePosition()
+	where := fmt.Sprintf("%s is at step %s", runLabel(run), run.GetCurrentStep())
+	switch {
+	case run.GetPhase() == holdfastv1.Run_PENDING:
+		where = fmt.Sprintf("%s has not started, it is number %d in the queue,", runLabel(run), run.GetQueuePosition())
+	case e.GetAttempt() > 0:
+		where += fmt.Sprintf(", attempt %d of %d,", e.GetAttempt(), attempts(run))
+	}
+	if run.GetCancelRequestedAt() != nil {
+		where += " is being canceled"
+	}
+	e.Summary = where
+	if w := run.GetWaitingFor(); w != "" {
+		e.Summary += " and waits for " + w
+	}
+	e.Suggestions = append(e.Suggestions, fmt.Sprintf("holdfast run logs %s -f", run.GetRunId()))
+	if run.GetCancelRequestedAt() == nil {
+		e.Suggestions = append(e.Suggestions, "holdfast run cancel "+run.GetRunId())
+	}
+}
+
+// attempts returns the maximum number of attempts of the current step.
+func attempts(run *holdfastv1.Run) int32 {
+	for _, st := range run.GetSteps() {
+		if st.GetName() == run.GetCurrentStep() {
+			return st.GetMaxRetries() + 1
+		}
+	}
+	return 1
+}

@@ -1,0 +1,42 @@
+package fleet
+
+import (
+	"strings"
+
+	"github.com/holdfast-metal/holdfast/internal/filter"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// machineFilter returns the fields that machine filters can use, with aliases for common
+// ones.
+func machineFilter() *filter.Schema {
+	s := &filter.Schema{
+		Message: (*holdfastv1.Machine)(nil).ProtoReflect().Descriptor(),
+		Aliases: map[string]string{"conditions": "status.conditions"},
+		Keyed: map[string]filter.Keyed{"status.conditions": {
+			Key:     "type",
+			Value:   "status",
+			Unknown: "unknown",
+			Names: []string{
+				"Reachable", "BMCReachable", "Provisioned", "InCustomerCluster", "Drained", "Degraded",
+				"NeedsIntervention", "AgentReady",
+			},
+		}},
+		Fixed: []string{"machine_id", "created_at"},
+		Canonical: map[string]func(string) string{"spec.mac_addresses": func(s string) string {
+			return strings.ToLower(strings.ReplaceAll(s, "-", ":"))
+		}},
+	}
+	for _, name := range []string{
+		"ssh_endpoint", "bmc_endpoint", "target_cluster_ref", "mac_addresses",
+		"provider", "pool", "location", "rack", "serial", "customer_id",
+	} {
+		s.Aliases[name] = "spec." + name
+	}
+	for _, name := range []string{
+		"phase", "active_run_id", "effective_state", "node_state", "agent_state", "phase_changed_at", "banners",
+	} {
+		s.Aliases[name] = "status." + name
+	}
+	return s
+}
