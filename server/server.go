@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/events"
 	"github.com/holdfast-metal/holdfast/server/internal/fleet"
+	"github.com/holdfast-metal/holdfast/server/internal/images"
 	"github.com/holdfast-metal/holdfast/server/internal/registry"
 	"github.com/holdfast-metal/holdfast/server/internal/statemetrics"
 )
@@ -85,7 +86,7 @@ type Config struct {
 	// Keys encrypt secrets; without them no secret can be stored.
 	Keys *secrets.Keyring
 	// Files stores the files of images; without it no file can be uploaded.
-	Files Files
+	Files images.Files
 	// Archive contains the steps and logs of old runs; without it this peer cannot read
 	// them.
 	Archive Archive
@@ -200,7 +201,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterAccessServiceServer(r, access.NewTokens(s.Peer))
 	holdfastv1.RegisterAuditServiceServer(r, access.NewAudit(s.Peer))
 	holdfastv1.RegisterSecretServiceServer(r, access.NewSecrets(s.Peer, s.cfg.Keys))
-	holdfastv1.RegisterImageServiceServer(r, &imageService{Server: s})
+	holdfastv1.RegisterImageServiceServer(r, images.New(s.Peer, s.cfg.Files))
 	holdfastv1.RegisterHeartbeatServiceServer(r, s.heartbeats)
 	holdfastv1.RegisterAgentServiceServer(r, registry.NewAgents(s.Peer))
 	holdfastv1.RegisterNodeServiceServer(r, fleet.NewNodes(s.Peer, s.discovery()))

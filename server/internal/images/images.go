@@ -1,4 +1,4 @@
-package server
+package images
 
 import (
 	"context"
@@ -27,25 +27,29 @@ type Files interface {
 	Copies(ctx context.Context, sum string) []*holdfastv1.Image_Copy
 }
 
-// imageService implements ImageService. Uploads are served by the peer that receives the
+// Service implements ImageService. Uploads are served by the peer that receives the
 // call.
-type imageService struct {
+type Service struct {
 	holdfastv1.UnimplementedImageServiceServer
-	*Server
+	*edge.Peer
+	files Files
 }
 
+// New returns the service of a peer. Files may be nil: then no file can be uploaded.
+func New(peer *edge.Peer, files Files) *Service { return &Service{Peer: peer, files: files} }
+
 // AddImage adds an image.
-func (s *imageService) AddImage(ctx context.Context, r *holdfastv1.AddImageRequest) (*holdfastv1.Image, error) {
+func (s *Service) AddImage(ctx context.Context, r *holdfastv1.AddImageRequest) (*holdfastv1.Image, error) {
 	in := fsm.NormalImage(r.GetImage())
 	request.WithoutUnknown(in)
 	if err := request.Violations(fsm.ValidateImage(in)); err != nil {
 		return nil, err
 	}
 	for _, f := range fsm.ImageFiles(in) {
-		if f.GetUrl() != "" || s.cfg.Files == nil {
+		if f.GetUrl() != "" || s.files == nil {
 			continue
 		}
-		if err := s.cfg.Files.Held(ctx, f.GetSha256()); err != nil {
+		if err := s.files.Held(ctx, f.GetSha256()); err != nil {
 			return nil, err
 		}
 	}
@@ -67,7 +71,7 @@ func (s *imageService) AddImage(ctx context.Context, r *holdfastv1.AddImageReque
 }
 
 // GetImage returns an image with the state of its files on each peer.
-func (s *imageService) GetImage(ctx context.Context, r *holdfastv1.GetImageRequest) (*holdfastv1.Image, error) {
+func (s *Service) GetImage(ctx context.Context, r *holdfastv1.GetImageRequest) (*holdfastv1.Image, error) {
 	if err := request.Required("name", r.GetName()); err != nil {
 		return nil, err
 	}
@@ -79,16 +83,16 @@ func (s *imageService) GetImage(ctx context.Context, r *holdfastv1.GetImageReque
 	if !ok {
 		return nil, request.NotFound("IMAGE_NOT_FOUND", "image", r.GetName())
 	}
-	if s.cfg.Files != nil {
+	if s.files != nil {
 		for _, f := range fsm.ImageFiles(image) {
-			f.Copies = s.cfg.Files.Copies(ctx, f.GetSha256())
+			f.Copies = s.files.Copies(ctx, f.GetSha256())
 		}
 	}
 	return image, nil
 }
 
 // ListImages lists images by name.
-func (s *imageService) ListImages(
+func (s *Service) ListImages(
 	ctx context.Context, r *holdfastv1.ListImagesRequest,
 ) (*holdfastv1.ListImagesResponse, error) {
 	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "images")
@@ -106,7 +110,7 @@ func (s *imageService) ListImages(
 }
 
 // DeleteImage deletes an image that no active run installs.
-func (s *imageService) DeleteImage(
+func (s *Service) DeleteImage(
 	ctx context.Context, r *holdfastv1.DeleteImageRequest,
 ) (*holdfastv1.DeleteImageResponse, error) {
 	if err := request.Required("name", r.GetName()); err != nil {
@@ -121,11 +125,11 @@ func (s *imageService) DeleteImage(
 }
 
 // UploadFile stores a file of an image.
-func (s *imageService) UploadFile(
+func (s *Service) UploadFile(
 	stream grpc.BidiStreamingServer[holdfastv1.UploadFileRequest, holdfastv1.UploadFileResponse],
 ) error {
-	if s.cfg.Files == nil {
+	if s.files == nil {
 		return status.Error(codes.Unimplemented, "this peer stores no image files")
 	}
-	return s.cfg.Files.Upload(stream)
+	return s.files.Upload(stream)
 }
