@@ -43,19 +43,12 @@ func (s *installService) startApproved(
 		return answer, nil
 	}
 	start := &internalv1.StartRun{
-		RunId:                        "run-" + edge.RandomHex(6),
-		MachineId:                    m.GetMachineId(),
-		RequestId:                    fmt.Sprintf("approved-%d", m.GetNode().GetApprovedAt().AsTime().UnixNano()),
-		Type:                         "REPAVE",
-		PlanId:                       id,
-		DefaultTimeoutSeconds:        int32(s.cfg.DefaultStepTimeout.Seconds()),
-		DefaultMaxRetries:            s.cfg.DefaultMaxRetries,
-		DefaultInstallTimeoutSeconds: int32(s.cfg.DefaultInstallTimeout.Seconds()),
+		MachineId: m.GetMachineId(),
+		RequestId: fmt.Sprintf("approved-%d", m.GetNode().GetApprovedAt().AsTime().UnixNano()),
+		Type:      "REPAVE",
+		PlanId:    id,
 	}
-	if err := fsm.CheckStartRun(start); err != nil {
-		return nil, err
-	}
-	if err := s.checkCapabilities(ctx, start); err != nil {
+	if err := s.starts.Prepare(ctx, start); err != nil {
 		return nil, err
 	}
 	c := &internalv1.Command{

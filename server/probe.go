@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 	"github.com/holdfast-metal/holdfast/server/internal/scope"
+	"github.com/holdfast-metal/holdfast/server/internal/startrun"
 )
 
 // probeTime is the time limit for all reads of a ProbePlan together. They run
@@ -56,7 +57,7 @@ func (s *planService) ProbePlan(
 	}
 	p.checkStart(plan)
 	if p.provider, err = s.providers.Of(m); err != nil {
-		p.add(nil, "provider", holdfastv1.Probe_FAILS, "%s", why(err))
+		p.add(nil, "provider", holdfastv1.Probe_FAILS, "%s", startrun.Cause(err))
 		return p.resp, nil
 	}
 	p.read(ctx, plan)

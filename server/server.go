@@ -25,6 +25,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/fleet"
 	"github.com/holdfast-metal/holdfast/server/internal/images"
 	"github.com/holdfast-metal/holdfast/server/internal/registry"
+	"github.com/holdfast-metal/holdfast/server/internal/startrun"
 	"github.com/holdfast-metal/holdfast/server/internal/statemetrics"
 )
 
@@ -131,6 +132,7 @@ type Server struct {
 	node       Node
 	state      State
 	providers  *providers.Set
+	starts     *startrun.Preparer
 	hub        *eventHub
 	local      *inproc.Server // serves the HTTP APIs
 	services   *registry.Services
@@ -170,6 +172,9 @@ func New(cfg Config, node Node, state State, set *providers.Set) *Server {
 	}
 	s.Peer = &edge.Peer{Node: node, State: state, Log: cfg.Logger, Draining: s.draining}
 	s.services, s.heartbeats = registry.NewServices(s.Peer), registry.NewHeartbeats(s.Peer, cfg.Leases)
+	s.starts = startrun.New(s.Peer, startrun.Config{
+		StepTimeout: cfg.DefaultStepTimeout, InstallTimeout: cfg.DefaultInstallTimeout, MaxRetries: cfg.DefaultMaxRetries,
+	}, set)
 	s.hub = newEventHub(state, s.draining)
 	s.local = inproc.New(s.UnaryInterceptors()...)
 	s.Register(s.local)
