@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/server/internal/installs"
 )
 
 // step probes one step with the results of the reads.
@@ -97,7 +98,7 @@ func (p *prober) repave(ctx context.Context, s *holdfastv1.Step, k *holdfastv1.R
 	default:
 		p.bytes(ctx, s, "image", img)
 	}
-	if img, missing := bootable(p.v, installerImage, arch); missing != "" {
+	if img, missing := installs.Bootable(p.v, installs.InstallerImage, arch); missing != "" {
 		p.add(s, "installer", holdfastv1.Probe_FAILS, "%s", missing)
 	} else {
 		p.bytes(ctx, s, "installer", img)

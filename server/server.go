@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/events"
 	"github.com/holdfast-metal/holdfast/server/internal/fleet"
 	"github.com/holdfast-metal/holdfast/server/internal/images"
+	"github.com/holdfast-metal/holdfast/server/internal/installs"
 	"github.com/holdfast-metal/holdfast/server/internal/registry"
 	"github.com/holdfast-metal/holdfast/server/internal/startrun"
 	"github.com/holdfast-metal/holdfast/server/internal/statemetrics"
@@ -210,7 +211,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterHeartbeatServiceServer(r, s.heartbeats)
 	holdfastv1.RegisterAgentServiceServer(r, registry.NewAgents(s.Peer))
 	holdfastv1.RegisterNodeServiceServer(r, fleet.NewNodes(s.Peer, s.discovery()))
-	holdfastv1.RegisterInstallServiceServer(r, &installService{Server: s})
+	holdfastv1.RegisterInstallServiceServer(r, installs.New(s.Peer, s.discovery(), s.starts, s.cfg.Gate))
 	holdfastv1.RegisterPoolServiceServer(r, registry.NewPools(s.Peer, s.cfg.PlatformMarginPercent))
 	holdfastv1.RegisterRegistryServiceServer(r, s.services)
 	holdfastv1.RegisterEventServiceServer(r, events.New(s.Peer))

@@ -1,4 +1,4 @@
-package server
+package installs
 
 import (
 	"context"
@@ -34,7 +34,7 @@ func approved(v *fsm.View, m *holdfastv1.Machine) *holdfastv1.BootMachineRespons
 
 // startApproved starts the workflow of an approved machine when it boots from the
 // network, once per approval. If the workflow cannot start, the machine boots its disk.
-func (s *installService) startApproved(
+func (s *Service) startApproved(
 	ctx context.Context, v *fsm.View, answer *holdfastv1.BootMachineResponse,
 ) (*holdfastv1.BootMachineResponse, error) {
 	m, ok := v.Machine(answer.GetMachineId())

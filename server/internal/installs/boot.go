@@ -1,0 +1,141 @@
+package installs
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
+)
+
+// BootMachine returns what a machine should boot, with a token for its install session.
+func (s *Service) BootMachine(
+	ctx context.Context, r *holdfastv1.BootMachineRequest,
+) (*holdfastv1.BootMachineResponse, error) {
+	if err := request.Required("mac", r.GetMac()); err != nil {
+		return nil, err
+	}
+	return edge.RetryAborted(func() (*holdfastv1.BootMachineResponse, error) {
+		v, err := s.Node.View(ctx)
+		if err != nil {
+			return nil, err
+		}
+		answer := s.bootAnswer(v, r)
+		c := &internalv1.Command{Principal: "netboot"}
+		switch {
+		case takenOver(v, answer, r):
+			return s.refuseTakeover(ctx, answer, r), nil
+		case answer.GetUnknown():
+			return s.discover(ctx, v, r)
+		case answer.GetAction() == holdfastv1.BootMachineResponse_WAIT && answer.GetRunId() == "":
+			return s.startApproved(ctx, v, answer)
+		case answer.GetAction() == holdfastv1.BootMachineResponse_INSTALL:
+			secret, hash := secrets.NewToken()
+			answer.Token = secret
+			c.Op = &internalv1.Command_BootInstall{BootInstall: &internalv1.BootInstall{
+				MachineId: answer.GetMachineId(), Sha256: hash, IpAddress: r.GetIpAddress(),
+			}}
+		case s.lacksInstaller(v, answer, r.GetArch()):
+			c.Op = &internalv1.Command_BootInstall{BootInstall: &internalv1.BootInstall{
+				MachineId: answer.GetMachineId(), Note: answer.GetReason(),
+			}}
+		default:
+			return answer, nil
+		}
+		_, err = edge.Apply[*holdfastv1.Install](ctx, s.Node, c)
+		refused, ok := errors.AsType[*fsm.Error](err)
+		if ok && refused.Reason == fsm.ReasonNoInstall && v.Has(fsm.Level2) {
+			peers := answer.GetHttpAddrs()
+			answer = waitAnswer(answer.GetMachineId(), answer.GetRunId(), refused.Message)
+			answer.HttpAddrs, err = peers, nil
+		}
+		return answer, err
+	})
+}
+
+// reasonBootTakeover is the reason in the audit trail if another machine asked for a boot
+// script.
+const reasonBootTakeover = "BOOT_TAKEOVER"
+
+// takenOver reports whether the caller's own MAC address is not one of the machine it
+// names. It matters only if the answer would contain an install token or create a
+// machine.
+func takenOver(v *fsm.View, answer *holdfastv1.BootMachineResponse, r *holdfastv1.BootMachineRequest) bool {
+	switch {
+	case r.GetLinkAddress() == "" || answer.GetAction() == holdfastv1.BootMachineResponse_DISK && !answer.GetUnknown():
+		return false
+	case answer.GetUnknown():
+		named, err := net.ParseMAC(r.GetMac())
+		return err != nil || named.String() != r.GetLinkAddress()
+	}
+	caller, _ := v.MachineByMAC(r.GetLinkAddress())
+	return caller.GetMachineId() != answer.GetMachineId()
+}
+
+// refuseTakeover records that another machine asked for a boot script. The caller has to
+// wait, like a machine whose install is not ready.
+func (s *Service) refuseTakeover(
+	ctx context.Context, answer *holdfastv1.BootMachineResponse, r *holdfastv1.BootMachineRequest,
+) *holdfastv1.BootMachineResponse {
+	s.Log.Warn("refused a boot script: the caller has another MAC address than the machine it names",
+		"machine", answer.GetMachineId(), "mac", r.GetMac(),
+		"address", r.GetIpAddress(), "link_address", r.GetLinkAddress())
+	resource := "nodes/" + r.GetMac()
+	if id := answer.GetMachineId(); id != "" {
+		resource = "machines/" + id
+	}
+	s.denials.Deny(ctx, "holdfast.v1.InstallService/BootMachine", resource,
+		&auth.Error{Code: codes.PermissionDenied, Reason: reasonBootTakeover, Message: "the caller is another machine"})
+	return waitAnswer(answer.GetMachineId(), answer.GetRunId(),
+		"the boot script is for the machine with MAC address "+r.GetMac()+" only")
+}
+
+// lacksInstaller reports whether a machine waits for a bootable installer image, and its
+// session does not contain that note yet.
+func (s *Service) lacksInstaller(v *fsm.View, answer *holdfastv1.BootMachineResponse, arch string) bool {
+	i, ok := v.Install(answer.GetMachineId())
+	m, _ := v.Machine(answer.GetMachineId())
+	_, why := Bootable(v, InstallerImage, fsm.MachineArch(arch, m))
+	return ok && fsm.InstallBoots(i) && answer.GetAction() == holdfastv1.BootMachineResponse_WAIT &&
+		why == answer.GetReason() && i.GetNote() != answer.GetReason()
+}
+
+// discover creates a machine for an unknown MAC address. The machine awaits approval,
+// and boots the inventory image if there is one.
+func (s *Service) discover(
+	ctx context.Context, v *fsm.View, r *holdfastv1.BootMachineRequest,
+) (*holdfastv1.BootMachineResponse, error) {
+	facts := &holdfastv1.NodeRecord{IpAddress: r.GetIpAddress(), Arch: r.GetArch()}
+	c := &internalv1.Command{Principal: "netboot", Op: &internalv1.Command_ReportNode{
+		ReportNode: &internalv1.ReportNode{
+			Report:        &holdfastv1.ReportNodeRequest{MacAddress: r.GetMac(), Facts: facts},
+			RunId:         "run-" + edge.RandomHex(6),
+			MachineId:     edge.RandomHex(4),
+			Discover:      true,
+			DiscoverLimit: s.discovery.LimitIn(s.State.View()),
+		},
+	}}
+	m, err := edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
+	if err != nil {
+		return nil, err
+	}
+	answer := &holdfastv1.BootMachineResponse{
+		Action:    holdfastv1.BootMachineResponse_DISK,
+		MachineId: m.GetMachineId(),
+		Reason:    "it was discovered now and awaits approval",
+		HttpAddrs: httpAddrs(v),
+	}
+	if img, why := Bootable(v, inventoryImage, fsm.MachineArch(r.GetArch(), m)); why == "" {
+		answer.Action = holdfastv1.BootMachineResponse_INVENTORY
+		answer.Image, answer.Cmdline = img.GetName(), img.GetCmdline()
+	}
+	return answer, nil
+}
