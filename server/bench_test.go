@@ -5,51 +5,13 @@ import (
 	"fmt"
 	"io"
 	"net/http/httptest"
-	"sync"
 	"testing"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/internal/fleet"
 	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
-	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
-
-// BenchmarkEvent measures the time until 5,000 watchers have an event
-// (docs/performance.md), without the network. Most of it is spent in gRPC.
-func BenchmarkEvent(b *testing.B) {
-	const watchers = 5000
-	n := nodetest.New()
-	n.Machine(b, "m-1")
-	n.Start(b, "m-1", "run-1", "")
-	n.Begin(b, "run-1", 1)
-	draining := make(chan struct{})
-	tl := newEventHub(n.Peer, draining)
-	f, err := request.Filter(runFilter, "phase = RUNNING")
-	if err != nil {
-		b.Fatal(err)
-	}
-	var got, running sync.WaitGroup
-	for range watchers {
-		running.Add(1)
-		w := &runWatch{filter: f, cursor: n.Peer.View().LastEvent(), matched: map[string]bool{},
-			send: func(*holdfastv1.RunEvent) error {
-				got.Done()
-				return nil
-			}}
-		go func() {
-			defer running.Done()
-			_ = w.follow(context.Background(), tl)
-		}()
-	}
-	for b.Loop() {
-		got.Add(watchers)
-		n.Do(b, &internalv1.NoteProgress{RunId: "run-1", Step: "one", Attempt: 1, WaitingFor: "x"})
-		got.Wait()
-	}
-	close(draining)
-	running.Wait()
-}
 
 // BenchmarkListMachines measures pages of 100 in fleets of different sizes. The cost of a
 // filter must not grow with the fleet if an index or the text of a record can decide it.
@@ -107,7 +69,7 @@ func BenchmarkScrape(b *testing.B) {
 func BenchmarkStartRun(b *testing.B) {
 	n := nodetest.New()
 	n.Machine(b, "m-1")
-	s := &runService{Server: New(Config{}, n, n.Peer, testProviders())}
+	s := New(Config{}, n, n.Peer, testProviders()).runs
 	for i := 0; b.Loop(); i++ {
 		run, err := s.StartRun(context.Background(), &holdfastv1.StartRunRequest{RequestId: fmt.Sprint(i), MachineId: "m-1",
 			Type: "REBOOT"})

@@ -83,7 +83,7 @@ func TestMachinePages(t *testing.T) {
 func TestRunPages(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := nodetest.New()
-		s := &runService{Server: New(Config{}, n, n.Peer, testProviders())}
+		s := New(Config{}, n, n.Peer, testProviders()).runs
 		size := rapid.Int32Range(1, 7).Draw(rt, "page size")
 		filter := rapid.SampledFrom([]string{"", "machine_id=m-1", "phase = CANCELED",
 			"plan_id=one AND NOT machine_id=m-0"}).Draw(rt, "filter")

@@ -26,6 +26,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/images"
 	"github.com/holdfast-metal/holdfast/server/internal/installs"
 	"github.com/holdfast-metal/holdfast/server/internal/registry"
+	"github.com/holdfast-metal/holdfast/server/internal/runs"
 	"github.com/holdfast-metal/holdfast/server/internal/startrun"
 	"github.com/holdfast-metal/holdfast/server/internal/statemetrics"
 )
@@ -91,7 +92,7 @@ type Config struct {
 	Files images.Files
 	// Archive contains the steps and logs of old runs; without it this peer cannot read
 	// them.
-	Archive Archive
+	Archive runs.Archive
 	// Note returns a remark about this peer for its status. It may be nil, or return "".
 	Note func() string
 }
@@ -134,7 +135,7 @@ type Server struct {
 	state      State
 	providers  *providers.Set
 	starts     *startrun.Preparer
-	hub        *eventHub
+	runs       *runs.Service
 	local      *inproc.Server // serves the HTTP APIs
 	services   *registry.Services
 	heartbeats *registry.Heartbeats
@@ -176,7 +177,7 @@ func New(cfg Config, node Node, state State, set *providers.Set) *Server {
 	s.starts = startrun.New(s.Peer, startrun.Config{
 		StepTimeout: cfg.DefaultStepTimeout, InstallTimeout: cfg.DefaultInstallTimeout, MaxRetries: cfg.DefaultMaxRetries,
 	}, set)
-	s.hub = newEventHub(state, s.draining)
+	s.runs = runs.New(s.Peer, runs.Config{CancelWait: cfg.CancelWait, Archive: cfg.Archive}, s.starts)
 	s.local = inproc.New(s.UnaryInterceptors()...)
 	s.Register(s.local)
 	cfg.Registerer.MustRegister(statemetrics.Collectors(state)...)
@@ -197,7 +198,7 @@ func orDefault[T comparable](v, otherwise T) T {
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterMachineServiceServer(r, fleet.NewMachines(s.Peer))
 	holdfastv1.RegisterPlanServiceServer(r, &planService{Server: s})
-	holdfastv1.RegisterRunServiceServer(r, &runService{Server: s})
+	holdfastv1.RegisterRunServiceServer(r, s.runs)
 	holdfastv1.RegisterConsoleServiceServer(r, &consoleService{Server: s})
 	holdfastv1.RegisterClusterServiceServer(r, diagnose.NewCluster(s.Peer, diagnose.Config{
 		PeerID: s.cfg.PeerID, Version: s.cfg.Version, Settings: s.cfg.Settings, Gatherer: s.cfg.Gatherer,

@@ -213,7 +213,7 @@ func TestStartRunOnNewLeader(t *testing.T) {
 	n.Machine(t, "m-1")
 	n.Do(t, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
 		Spec: &holdfastv1.MachineSpec{Provider: "button"}}})
-	_, err := (&runService{Server: s}).StartRun(testCtx(t), &holdfastv1.StartRunRequest{RequestId: "r", Type: "REPAVE",
+	_, err := s.runs.StartRun(testCtx(t), &holdfastv1.StartRunRequest{RequestId: "r", Type: "REPAVE",
 		MachineId: "m-1"})
 	var refusal *fsm.Error
 	if !errors.As(err, &refusal) || refusal.Reason != "CAPABILITY_MISSING" {

@@ -21,7 +21,7 @@ func (s *Server) RunEvents(
 			return err
 		}
 	}
-	return s.Status(ctx, holdfastv1.RunService_WatchRuns_FullMethodName, s.watchRuns(ctx, r, send))
+	return s.Status(ctx, holdfastv1.RunService_WatchRuns_FullMethodName, s.runs.Watch(ctx, r, send))
 }
 
 // RunLog is StreamRunLogs for the dashboard, from this peer's state. Errors are gRPC
@@ -30,7 +30,7 @@ func (s *Server) RunLog(
 	ctx context.Context, r *holdfastv1.StreamRunLogsRequest, send func(*holdfastv1.LogChunk) error,
 ) error {
 	ctx = stale(ctx)
-	return s.Status(ctx, holdfastv1.RunService_StreamRunLogs_FullMethodName, s.streamRunLogs(ctx, r, send))
+	return s.Status(ctx, holdfastv1.RunService_StreamRunLogs_FullMethodName, s.runs.ReadLog(ctx, r, send))
 }
 
 // Services is WatchServices for the HTTP API, for a caller that is already authorized.

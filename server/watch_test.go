@@ -5,22 +5,16 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/cluster"
-	"github.com/holdfast-metal/holdfast/fsm"
-	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
-	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
 type eventStream = grpc.ServerStreamingClient[holdfastv1.RunEvent]
@@ -107,10 +101,7 @@ func TestWatchCursorGone(t *testing.T) {
 	wantError(t, err, codes.OutOfRange, "CURSOR_GONE")
 
 	n.Begin(t, "run-1", 1)
-	slow := &runWatch{filter: &filter.Filter{}, cursor: 1}
-	outgrow(t, n, "run-1")
-	_, err = slow.next(newEventHub(n.Peer, nil)) // a stream that was open all the time, and read too slowly
-	wantError(t, (&edge.Peer{}).Status(context.Background(), "", err), codes.OutOfRange, "CURSOR_GONE")
+	n.Outgrow("run-1")
 	_, err = watch(t, c, "", 1).Recv() // not kept any more
 	wantError(t, err, codes.OutOfRange, "CURSOR_GONE")
 }
@@ -149,7 +140,7 @@ func TestWatchBookmarks(t *testing.T) {
 	if last != 2 {
 		t.Errorf("the bookmark after an empty state: got cursor %d, want 2", last)
 	}
-	outgrow(t, n, "run-1")
+	n.Outgrow("run-1")
 	want := n.Peer.View().LastEvent()
 	for last+edge.BookmarkEvents <= want {
 		next()
@@ -162,55 +153,6 @@ func TestWatchBookmarks(t *testing.T) {
 		n.Do(t, &internalv1.NoteProgress{RunId: "run-1", Step: "one", Attempt: 1, WaitingFor: "y"})
 	}
 	next()
-}
-
-// A stream that did not ask for bookmarks gets none. Time also makes them due.
-func TestWatchBookmarksAreDue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := nodetest.New()
-		n.Machine(t, "m-1")
-		n.Start(t, "m-1", "run-1", "")
-		f, err := request.Filter(runFilter, "machine_id=m-none")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, bookmarks := range []bool{false, true} {
-			var got []uint64
-			w := &runWatch{filter: f, bookmarks: bookmarks, sentAt: time.Now(), send: func(e *holdfastv1.RunEvent) error {
-				got = append(got, e.GetCursor())
-				return nil
-			}}
-			tl := newEventHub(n.Peer, nil)
-			for range 5 {
-				if _, err := w.next(tl); err != nil {
-					t.Fatal(err)
-				}
-				time.Sleep(edge.BookmarkPause - time.Second) // sleep: of synctest
-			}
-			var want []uint64
-			if bookmarks {
-				want = []uint64{1} // nothing has happened since
-			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("bookmarks=%v (-want +got):\n%s", bookmarks, diff)
-			}
-		}
-	})
-}
-
-// outgrow creates more events than are kept.
-func outgrow(t *testing.T, n *nodetest.Node, runID string) {
-	t.Helper()
-	for i := 0; ; i++ {
-		if _, err := n.Peer.View().Events(1, 1); err != nil {
-			return
-		}
-		var cmds []*internalv1.Command
-		for range 2000 {
-			cmds = append(cmds, nodetest.Command(&internalv1.NoteProgress{RunId: runID, Step: "one", Attempt: 1, WaitingFor: "x"}))
-		}
-		n.Peer.Propose(cmds...)
-	}
 }
 
 // TestWatchAheadOfStaleView checks that a cursor that this peer does not have yet is
@@ -282,47 +224,4 @@ func TestWatchSlow(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestWatchManyTails checks that a change wakes all waiting streams, even if the one that
-// polls for all of them ends.
-func TestWatchManyTails(t *testing.T) {
-	n := nodetest.New()
-	n.Machine(t, "m-1")
-	n.Start(t, "m-1", "run-1", "")
-	tl := newEventHub(n.Peer, make(chan struct{}))
-	first, leave := context.WithCancel(context.Background())
-	done := make(chan error)
-	go func() { done <- tl.wait(first, 1) }()
-	eventually(t, "the first one looks", func() bool { return len(tl.poller) == 1 })
-	const others = 20
-	woken := make(chan error, others)
-	for range others {
-		go func() { woken <- tl.wait(context.Background(), 1) }()
-	}
-	leave()
-	if err := <-done; status.Code(status.FromContextError(err).Err()) != codes.Canceled {
-		t.Errorf("the one who left got %v", err)
-	}
-	n.Begin(t, "run-1", 1)
-	for range others {
-		select {
-		case err := <-woken:
-			if err != nil {
-				t.Error(err)
-			}
-		case <-time.After(10 * time.Second):
-			t.Fatal("nobody looks any more")
-		}
-	}
-}
-
-// allEvents returns all events of runs.
-func allEvents(t testing.TB, v *fsm.View) []*holdfastv1.RunEvent {
-	t.Helper()
-	es, err := v.Events(0, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return es
 }

@@ -169,6 +169,20 @@ func (n *Node) Log(t testing.TB, runID string, data string) {
 	}}})
 }
 
+// Outgrow creates so many events of a run that the oldest ones are no longer kept.
+func (n *Node) Outgrow(runID string) {
+	for {
+		if _, err := n.Peer.View().Events(1, 1); err != nil {
+			return
+		}
+		var cmds []*internalv1.Command
+		for range 2000 {
+			cmds = append(cmds, Command(&internalv1.NoteProgress{RunId: runID, Step: "one", Attempt: 1, WaitingFor: "x"}))
+		}
+		n.Peer.Propose(cmds...)
+	}
+}
+
 // OnePlan returns a plan with one step "one".
 func OnePlan(id string) *holdfastv1.Plan {
 	ssh := &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Command: "true"}}

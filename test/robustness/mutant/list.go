@@ -36,14 +36,14 @@ func Mutants() []Mutant {
 						"ReasonActiveRun, \"machine %q has the active run %s: wait",
 					"if run := m.GetStatus().GetActiveRunId(); run == \"never\" {\n\t\treturn refuse(FailedPrecondition, " +
 						"ReasonActiveRun, \"machine %q has the active run %s: wait"},
-				{"server/startrun.go",
-					"\tc := s.command(ctx)\n\t\tif c.GetOrigin() != nil {",
-					"\tif m, ok := s.state.View().Machine(start.GetMachineId()); ok && m.GetStatus().GetActiveRunId() != \"\" {\n" +
-						"\t\t\tif _, known := s.state.View().RunByRequest(start.GetMachineId(), start.GetRequestId()); !known {\n" +
-						"\t\t\t\treturn nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: \"ACTIVE_RUN\", Message: \"busy\", " +
+				{"server/internal/startrun/prepare.go",
+					"\treturn s.checkCapabilities(ctx, start)",
+					"\tif m, ok := s.State.View().Machine(start.GetMachineId()); ok && m.GetStatus().GetActiveRunId() != \"\" {\n" +
+						"\t\tif _, known := s.State.View().RunByRequest(start.GetMachineId(), start.GetRequestId()); !known {\n" +
+						"\t\t\treturn &fsm.Error{Code: fsm.FailedPrecondition, Reason: \"ACTIVE_RUN\", Message: \"busy\", " +
 						"Meta: map[string]string{\"run_id\": m.GetStatus().GetActiveRunId()}}\n" +
-						"\t\t\t}\n\t\t}\n" +
-						"\t\tc := s.command(ctx)\n\t\tif c.GetOrigin() != nil {"},
+						"\t\t}\n\t}\n" +
+						"\treturn s.checkCapabilities(ctx, start)"},
 			},
 		},
 		{

@@ -1,4 +1,4 @@
-package server
+package runs
 
 import (
 	"context"
@@ -21,7 +21,7 @@ type Archive interface {
 }
 
 // archived returns the steps and the log of a run that has been moved to the archive.
-func (s *Server) archived(ctx context.Context, run *holdfastv1.Run) (*internalv1.ArchivedRun, error) {
+func (s *Service) archived(ctx context.Context, run *holdfastv1.Run) (*internalv1.ArchivedRun, error) {
 	at := run.GetArchive()
 	if at.GetDroppedAt() != nil {
 		return nil, fmt.Errorf("deleted from the archive on %s because of its retention (archive.keep)",
@@ -39,7 +39,7 @@ func (s *Server) archived(ctx context.Context, run *holdfastv1.Run) (*internalv1
 
 // withSteps returns a run with its steps, from the state or from the archive. If the archive
 // cannot be read, it returns the run without steps, and with a note about the error.
-func (s *Server) withSteps(ctx context.Context, run *holdfastv1.Run) *holdfastv1.Run {
+func (s *Service) withSteps(ctx context.Context, run *holdfastv1.Run) *holdfastv1.Run {
 	if run.GetArchive() == nil {
 		return run
 	}
@@ -55,7 +55,7 @@ func (s *Server) withSteps(ctx context.Context, run *holdfastv1.Run) *holdfastv1
 }
 
 // archivedLog returns the log of an archived run from an offset.
-func (s *Server) archivedLog(
+func (s *Service) archivedLog(
 	ctx context.Context, run *holdfastv1.Run, offset int64,
 ) (iter.Seq[*holdfastv1.LogChunk], error) {
 	old, err := s.archived(ctx, run)

@@ -1,4 +1,4 @@
-package server
+package runs
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 // StartRun starts a run, or returns the existing run with the same machine_id and
 // request_id. It runs on the leader. The FSM decides which refusal has precedence
 // (docs/clients.md, 002).
-func (s *runService) StartRun(ctx context.Context, r *holdfastv1.StartRunRequest) (*holdfastv1.Run, error) {
+func (s *Service) StartRun(ctx context.Context, r *holdfastv1.StartRunRequest) (*holdfastv1.Run, error) {
 	return edge.RetryAborted(func() (*holdfastv1.Run, error) {
 		start := &internalv1.StartRun{
 			MachineId: r.GetMachineId(),

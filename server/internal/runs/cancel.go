@@ -1,4 +1,4 @@
-package server
+package runs
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // CancelRun cancels a run and waits briefly for it to end. It returns the run as
 // CANCELED, or as RUNNING with cancel_requested_at if the current attempt takes longer to
 // stop.
-func (s *runService) CancelRun(ctx context.Context, r *holdfastv1.CancelRunRequest) (*holdfastv1.Run, error) {
+func (s *Service) CancelRun(ctx context.Context, r *holdfastv1.CancelRunRequest) (*holdfastv1.Run, error) {
 	if err := request.Required("run_id", r.GetRunId()); err != nil {
 		return nil, err
 	}
@@ -32,7 +32,7 @@ func (s *runService) CancelRun(ctx context.Context, r *holdfastv1.CancelRunReque
 }
 
 // awaitEnd waits for a run to end, for at most CancelWait, and returns its latest state.
-func (s *runService) awaitEnd(ctx context.Context, run *holdfastv1.Run) *holdfastv1.Run {
+func (s *Service) awaitEnd(ctx context.Context, run *holdfastv1.Run) *holdfastv1.Run {
 	timeout := time.NewTimer(s.cfg.CancelWait)
 	defer timeout.Stop()
 	for !fsm.Ended(run) {

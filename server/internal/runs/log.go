@@ -1,4 +1,4 @@
-package server
+package runs
 
 import (
 	"context"
@@ -24,13 +24,14 @@ const (
 
 // StreamRunLogs streams a run's log from a byte offset. It follows the log until the run
 // has ended and everything is sent.
-func (s *runService) StreamRunLogs(
+func (s *Service) StreamRunLogs(
 	r *holdfastv1.StreamRunLogsRequest, stream grpc.ServerStreamingServer[holdfastv1.LogChunk],
 ) error {
-	return s.streamRunLogs(stream.Context(), r, stream.Send)
+	return s.ReadLog(stream.Context(), r, stream.Send)
 }
 
-func (s *Server) streamRunLogs(
+// ReadLog is StreamRunLogs for a caller in this process.
+func (s *Service) ReadLog(
 	ctx context.Context, r *holdfastv1.StreamRunLogsRequest, send func(*holdfastv1.LogChunk) error,
 ) error {
 	if err := request.Required("run_id", r.GetRunId()); err != nil {
@@ -81,7 +82,8 @@ func sendLog(v *fsm.View, run *holdfastv1.Run, offset int64, send func(*holdfast
 	return sendChunks(v.RunLog(run.GetRunId(), offset), offset, send)
 }
 
-func (s *Server) sendArchivedLog(
+// sendArchivedLog sends the log of an archived run from an offset.
+func (s *Service) sendArchivedLog(
 	ctx context.Context, run *holdfastv1.Run, offset int64, send func(*holdfastv1.LogChunk) error,
 ) error {
 	log, err := s.archivedLog(ctx, run, offset)
@@ -91,6 +93,7 @@ func (s *Server) sendArchivedLog(
 	return err
 }
 
+// sendChunks sends chunks of a log, and returns the offset after the last one.
 func sendChunks(
 	log iter.Seq[*holdfastv1.LogChunk], offset int64, send func(*holdfastv1.LogChunk) error,
 ) (int64, error) {

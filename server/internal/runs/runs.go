@@ -1,27 +1,52 @@
-package server
+package runs
 
 import (
 	"context"
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/page"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 	"github.com/holdfast-metal/holdfast/server/internal/scope"
 )
 
-// runService implements RunService.
-type runService struct {
+// Config configures a Service.
+type Config struct {
+	// CancelWait is how long CancelRun waits for the run to end.
+	CancelWait time.Duration
+	// Archive contains the steps and logs of old runs. It may be nil.
+	Archive Archive
+}
+
+// Starts prepares commands that start runs (*startrun.Preparer).
+type Starts interface {
+	Prepare(ctx context.Context, start *internalv1.StartRun) error
+}
+
+// Service implements RunService.
+type Service struct {
 	holdfastv1.UnimplementedRunServiceServer
-	*Server
+	*edge.Peer
+	cfg    Config
+	starts Starts
+	hub    *eventHub
+}
+
+// New returns the service of a peer. All streams of the peer must use the same one, because
+// they share the latest events.
+func New(peer *edge.Peer, cfg Config, starts Starts) *Service {
+	return &Service{Peer: peer, cfg: cfg, starts: starts, hub: newEventHub(peer.State, peer.Draining)}
 }
 
 // GetRun gets a run.
-func (s *runService) GetRun(ctx context.Context, r *holdfastv1.GetRunRequest) (*holdfastv1.Run, error) {
+func (s *Service) GetRun(ctx context.Context, r *holdfastv1.GetRunRequest) (*holdfastv1.Run, error) {
 	if err := request.Required("run_id", r.GetRunId()); err != nil {
 		return nil, err
 	}
@@ -37,7 +62,7 @@ func (s *runService) GetRun(ctx context.Context, r *holdfastv1.GetRunRequest) (*
 }
 
 // ListRuns lists runs, newest first.
-func (s *runService) ListRuns(
+func (s *Service) ListRuns(
 	ctx context.Context, r *holdfastv1.ListRunsRequest,
 ) (*holdfastv1.ListRunsResponse, error) {
 	f, err := request.Filter(runFilter, r.GetFilter())

@@ -1,4 +1,4 @@
-package server
+package runs
 
 import (
 	"context"
@@ -36,13 +36,14 @@ import (
 // The start of the stream is as fresh as the call requires (linearizable by default);
 // from there on it follows this peer's state. A client that reads too slowly gets
 // OUT_OF_RANGE once its next event is no longer kept, never a gap.
-func (s *runService) WatchRuns(
+func (s *Service) WatchRuns(
 	r *holdfastv1.WatchRunsRequest, stream grpc.ServerStreamingServer[holdfastv1.RunEvent],
 ) error {
-	return s.watchRuns(stream.Context(), r, stream.Send)
+	return s.Watch(stream.Context(), r, stream.Send)
 }
 
-func (s *Server) watchRuns(
+// Watch is WatchRuns for a caller in this process.
+func (s *Service) Watch(
 	ctx context.Context, r *holdfastv1.WatchRunsRequest, send func(*holdfastv1.RunEvent) error,
 ) error {
 	f, err := request.Filter(runFilter, r.GetFilter())

@@ -1,4 +1,4 @@
-package server
+package runs
 
 import (
 	"github.com/holdfast-metal/holdfast/fsm"
