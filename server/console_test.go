@@ -59,7 +59,7 @@ type onePeer struct {
 func (p onePeer) Leader() (string, bool, bool)                      { return p.id, false, true }
 func (p onePeer) PeerConn(string) (grpc.ClientConnInterface, error) { return p.conn, nil }
 
-func console(
+func attached(
 	t *testing.T, c *clients, first *holdfastv1.AttachRequest,
 ) grpc.BidiStreamingClient[holdfastv1.AttachRequest, holdfastv1.AttachResponse] {
 	t.Helper()
@@ -87,7 +87,7 @@ func TestConsoleIsRefused(t *testing.T) {
 		{"taken", "p1", true, &holdfastv1.AttachRequest{RunId: "run-1"}, codes.FailedPrecondition, "CONSOLE_TAKEN"},
 		{"types while looking on", "p1", true, &holdfastv1.AttachRequest{RunId: "run-1", ReadOnly: true, Data: []byte("x")},
 			codes.FailedPrecondition, "CONSOLE_READ_ONLY"},
-		{"too much at once", "p1", false, &holdfastv1.AttachRequest{RunId: "run-1", Data: make([]byte, maxTyped+1)},
+		{"too much at once", "p1", false, &holdfastv1.AttachRequest{RunId: "run-1", Data: make([]byte, 4096+1)},
 			codes.InvalidArgument, "INVALID_FIELD"},
 		{"no leader", "", false, &holdfastv1.AttachRequest{RunId: "run-1"}, codes.Unavailable, "NO_LEADER"},
 	} {
@@ -97,7 +97,7 @@ func TestConsoleIsRefused(t *testing.T) {
 			n.Start(t, "m-1", "run-1", "")
 			n.SetLeader(tt.leader)
 			_, c := serve(t, n, Config{Consoles: &echo{taken: tt.taken}})
-			s := console(t, c, tt.first)
+			s := attached(t, c, tt.first)
 			var err error
 			for err == nil {
 				_, err = s.Recv()
@@ -122,7 +122,7 @@ func TestConsoleThroughAFollower(t *testing.T) {
 	_, follower := serve(t, f, Config{Consoles: &echo{}, Peers: onePeer{"p2", leader.conn}, PeerID: "p1"})
 	for _, c := range []*clients{leader, follower} {
 		before := len(e.gone())
-		s := console(t, c, &holdfastv1.AttachRequest{RunId: "run-1"})
+		s := attached(t, c, &holdfastv1.AttachRequest{RunId: "run-1"})
 		first, err := s.Recv()
 		if err != nil || !first.GetAttached() || first.GetPeer() != "p1" {
 			t.Fatalf("first message is %v, %v", first, err)

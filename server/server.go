@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/inproc"
 	"github.com/holdfast-metal/holdfast/server/internal/access"
+	"github.com/holdfast-metal/holdfast/server/internal/console"
 	"github.com/holdfast-metal/holdfast/server/internal/diagnose"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/events"
@@ -72,8 +73,8 @@ type Config struct {
 	// Consoles is the set of consoles that are open while this peer leads, and Peers
 	// connects to the leader; without them no console can be attached. PeerID is this
 	// peer's id.
-	Consoles Consoles
-	Peers    Peers
+	Consoles console.Consoles
+	Peers    console.Peers
 	PeerID   string
 	// Settings is this peer's configuration without secrets, for debugging.
 	Settings string
@@ -199,7 +200,9 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterMachineServiceServer(r, fleet.NewMachines(s.Peer))
 	holdfastv1.RegisterPlanServiceServer(r, &planService{Server: s})
 	holdfastv1.RegisterRunServiceServer(r, s.runs)
-	holdfastv1.RegisterConsoleServiceServer(r, &consoleService{Server: s})
+	holdfastv1.RegisterConsoleServiceServer(r, console.New(s.Peer, console.Config{
+		PeerID: s.cfg.PeerID, Leader: s.node.Leader, Consoles: s.cfg.Consoles, Peers: s.cfg.Peers,
+	}))
 	holdfastv1.RegisterClusterServiceServer(r, diagnose.NewCluster(s.Peer, diagnose.Config{
 		PeerID: s.cfg.PeerID, Version: s.cfg.Version, Settings: s.cfg.Settings, Gatherer: s.cfg.Gatherer,
 		Ready: s.ready, Note: s.cfg.Note,

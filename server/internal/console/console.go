@@ -1,4 +1,4 @@
-package server
+package console
 
 import (
 	"context"
@@ -8,13 +8,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/protobuf/proto"
 
-	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 	"github.com/holdfast-metal/holdfast/server/internal/scope"
@@ -29,9 +25,8 @@ type Consoles interface {
 	Leave(run string)
 }
 
-// Peers is the connection of a peer to the leader (*cluster.Node).
+// Peers connects to the other peers (*cluster.Node).
 type Peers interface {
-	Leader() (id string, self, ok bool)
 	PeerConn(id string) (grpc.ClientConnInterface, error)
 }
 
@@ -44,16 +39,28 @@ const (
 	consoleMessage = 16 << 10 // maximum output in one message, in bytes
 )
 
-// consoleService implements ConsoleService. A follower forwards the stream to the leader.
-type consoleService struct {
-	holdfastv1.UnimplementedConsoleServiceServer
-	*Server
+// Config configures a Service. Without Consoles or Peers no console can be attached there.
+type Config struct {
+	PeerID   string
+	Leader   func() (id string, self, ok bool)
+	Consoles Consoles
+	Peers    Peers
 }
+
+// Service implements ConsoleService.
+type Service struct {
+	holdfastv1.UnimplementedConsoleServiceServer
+	*edge.Peer
+	cfg Config
+}
+
+// New returns the service of a peer.
+func New(peer *edge.Peer, cfg Config) *Service { return &Service{Peer: peer, cfg: cfg} }
 
 type consoleStream = grpc.BidiStreamingServer[holdfastv1.AttachRequest, holdfastv1.AttachResponse]
 
 // Attach attaches to the console that a run keeps open.
-func (s *consoleService) Attach(stream consoleStream) error {
+func (s *Service) Attach(stream consoleStream) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
 	first, err := firstOf(ctx, stream)
@@ -70,7 +77,7 @@ func (s *consoleService) Attach(stream consoleStream) error {
 	if _, ok := scope.Run(ctx, v, first.GetRunId()); !ok {
 		return request.NotFound("RUN_NOT_FOUND", "run", first.GetRunId())
 	}
-	id, self, ok := s.node.Leader()
+	id, self, ok := s.cfg.Leader()
 	switch {
 	case ok && self && s.cfg.Consoles != nil:
 		return s.console(ctx, stream, first)
@@ -78,21 +85,6 @@ func (s *consoleService) Attach(stream consoleStream) error {
 		return s.relay(ctx, stream, first, id)
 	}
 	return noLeaderFor("a console")
-}
-
-// noLeaderFor returns UNAVAILABLE: nothing was done, so the call may be retried.
-func noLeaderFor(what string) error {
-	return &cluster.OutcomeError{
-		Outcome: cluster.NotApplied,
-		Err:     fmt.Errorf("%w: no leader is known to serve %s", cluster.ErrNoLeader, what),
-	}
-}
-
-// forwarded reports whether another peer has forwarded the stream. It is not forwarded
-// again.
-func forwarded(ctx context.Context) bool {
-	md, _ := metadata.FromIncomingContext(ctx)
-	return len(md.Get(headerByPeer)) > 0
 }
 
 // firstOf returns the first message of a stream, or an error if it does not arrive in
@@ -113,14 +105,15 @@ func firstOf(ctx context.Context, stream consoleStream) (*holdfastv1.AttachReque
 	case g := <-first:
 		return g.r, g.err
 	case <-t.C:
-		return nil, request.Invalid("run_id", fmt.Sprintf("was not sent within %s: send it in the first message", firstMessage))
+		return nil, request.Invalid("run_id",
+			fmt.Sprintf("was not sent within %s: send it in the first message", firstMessage))
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
 // console serves a stream on the peer that has the console.
-func (s *consoleService) console(
+func (s *Service) console(
 	ctx context.Context, stream consoleStream, first *holdfastv1.AttachRequest,
 ) error {
 	run := first.GetRunId()
@@ -145,7 +138,7 @@ func (s *consoleService) console(
 			s.cfg.Consoles.Leave(run)
 		}
 	}()
-	id, _, _ := s.node.Leader()
+	id, _, _ := s.cfg.Leader()
 	if err := stream.Send(&holdfastv1.AttachResponse{Attached: true, Peer: id}); err != nil {
 		return err
 	}
@@ -195,7 +188,7 @@ func showConsole(stream consoleStream, c io.Reader) error {
 
 // typeConsole writes the caller's input to the console, starting with that of the first
 // message.
-func (s *consoleService) typeConsole(
+func (s *Service) typeConsole(
 	ctx context.Context, stream consoleStream, c io.Writer, write bool, r *holdfastv1.AttachRequest,
 ) error {
 	for {
@@ -220,55 +213,6 @@ func (s *consoleService) typeConsole(
 				<-ctx.Done() // the caller has no more input, but still reads the output
 				return ctx.Err()
 			}
-			return err
-		}
-	}
-}
-
-// relay forwards the stream to the leader.
-func (s *consoleService) relay(
-	ctx context.Context, stream consoleStream, first *holdfastv1.AttachRequest, leader string,
-) error {
-	conn, err := s.cfg.Peers.PeerConn(leader)
-	if err != nil {
-		return &cluster.OutcomeError{
-			Outcome: cluster.NotApplied, Leader: leader, Err: fmt.Errorf("%w: %w", cluster.ErrNoLeader, err),
-		}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	md := metadata.MD{}
-	md.Set(headerByPeer, s.cfg.PeerID)
-	auth.Forward(ctx, md)
-	up, err := holdfastv1.NewConsoleServiceClient(conn).Attach(metadata.NewOutgoingContext(ctx, md))
-	if err != nil {
-		return err
-	}
-	if err := up.Send(first); err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	go func() {
-		for {
-			r, err := stream.Recv()
-			if errors.Is(err, io.EOF) {
-				_ = up.CloseSend()
-				return
-			}
-			if err != nil || up.Send(proto.CloneOf(r)) != nil {
-				cancel() // the caller disconnected, or up.Recv returns the cause
-				return
-			}
-		}
-	}()
-	for {
-		r, err := up.Recv()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := stream.Send(r); err != nil {
 			return err
 		}
 	}
