@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/internal/operator"
 )
 
 // The limits of the gRPC listener (docs/security.md).
@@ -93,7 +94,7 @@ func (s *Server) boundUnary(
 	}
 	most := s.cfg.CallTimeout
 	if call.FullMethod == holdfastv1.OperatorService_RestoreSnapshot_FullMethodName {
-		most = max(most, restoreCallTimeout)
+		most = max(most, operator.RestoreTimeout)
 	}
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()

@@ -26,6 +26,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/fleet"
 	"github.com/holdfast-metal/holdfast/server/internal/images"
 	"github.com/holdfast-metal/holdfast/server/internal/installs"
+	"github.com/holdfast-metal/holdfast/server/internal/operator"
 	"github.com/holdfast-metal/holdfast/server/internal/registry"
 	"github.com/holdfast-metal/holdfast/server/internal/runs"
 	"github.com/holdfast-metal/holdfast/server/internal/startrun"
@@ -80,7 +81,7 @@ type Config struct {
 	Settings string
 	// Keeper administers the cluster: snapshots, membership, leadership. Without one
 	// those calls fail.
-	Keeper Keeper
+	Keeper operator.Keeper
 	// ChooseDisk returns the disk that a rule of RepaveImage selects, according to the
 	// inventory of a machine. If sure is true, the installer would fail with the same
 	// error; otherwise the inventory is not sufficient. With a nil inventory only the
@@ -207,7 +208,10 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 		PeerID: s.cfg.PeerID, Version: s.cfg.Version, Settings: s.cfg.Settings, Gatherer: s.cfg.Gatherer,
 		Ready: s.ready, Note: s.cfg.Note,
 	}, s.node))
-	holdfastv1.RegisterOperatorServiceServer(r, &operatorService{Server: s})
+	holdfastv1.RegisterOperatorServiceServer(r, operator.New(s.Peer, operator.Config{
+		PeerID: s.cfg.PeerID, Version: s.cfg.Version, Keeper: s.cfg.Keeper, Peers: s.cfg.Peers, Keys: s.cfg.Keys,
+		Notes: holdfastv1.NewOperatorServiceClient(s.local), Status: s.node.Status,
+	}))
 	holdfastv1.RegisterAccessServiceServer(r, access.NewTokens(s.Peer))
 	holdfastv1.RegisterAuditServiceServer(r, access.NewAudit(s.Peer))
 	holdfastv1.RegisterSecretServiceServer(r, access.NewSecrets(s.Peer, s.cfg.Keys))
@@ -220,7 +224,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterRegistryServiceServer(r, s.services)
 	holdfastv1.RegisterEventServiceServer(r, events.New(s.Peer))
 	holdfastv1.RegisterWebhookServiceServer(r, events.NewWebhooks(s.Peer))
-	internalv1.RegisterStageServiceServer(r, &stageService{Server: s})
+	internalv1.RegisterStageServiceServer(r, operator.NewStage(s.Peer))
 	grpc_health_v1.RegisterHealthServer(r, &healthService{Server: s})
 	if rs, ok := r.(reflection.GRPCServer); ok {
 		reflection.Register(rs)

@@ -98,7 +98,7 @@ func build(t *testing.T) string {
 	}
 	// A leader that the test wants to die while another peer reads does not go on without that one
 	// before.
-	if err := o.Patch("server/snapshot_staging.go", "readGrace = time.Second",
+	if err := o.Patch("server/internal/operator/readers.go", "readGrace = time.Second",
 		"readGrace = 30 * time.Second"); err != nil {
 		t.Fatal(err)
 	}

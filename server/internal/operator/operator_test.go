@@ -1,4 +1,4 @@
-package server
+package operator
 
 import (
 	"context"
@@ -28,14 +28,14 @@ func (lostKeeper) Autopilot(context.Context) (*holdfastv1.Autopilot, error) {
 // is stored and the leadership is lost right after.
 func TestSetAutopilotOutcome(t *testing.T) {
 	n := nodetest.New()
-	s := &operatorService{Server: &Server{Peer: &edge.Peer{Node: n}, cfg: Config{Keeper: lostKeeper{}}}}
+	s := New(&edge.Peer{Node: n}, Config{Keeper: lostKeeper{}})
 	_, err := s.SetAutopilot(t.Context(), &holdfastv1.SetAutopilotRequest{Config: &holdfastv1.AutopilotConfig{
 		CleanupDeadServers: true, DeadServerThreshold: durationpb.New(time.Hour), MinQuorum: 3}})
 	if o, ok := errors.AsType[*cluster.OutcomeError](err); !ok || o.Outcome != cluster.Unknown {
-		t.Errorf("got %v, want an outcome that is unknown", err)
+		t.Errorf("got %v, want an unknown outcome", err)
 	}
 	if c := n.Peer.View().Meta().GetAutopilot(); !c.GetCleanupDeadServers() {
-		t.Errorf("the rules on record are %v, want those that were set", c)
+		t.Errorf("the stored configuration is %v, want the one of the request", c)
 	}
 }
 
@@ -44,7 +44,7 @@ func TestSetAutopilotOutcome(t *testing.T) {
 func TestResetClock(t *testing.T) {
 	n := nodetest.New()
 	n.Do(t, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
-	s := &operatorService{Server: New(Config{}, n, n.Peer, testProviders())}
+	s := New(&edge.Peer{Node: n, State: n.Peer}, Config{})
 	at := func(off time.Duration) *timestamppb.Timestamp { return timestamppb.New(time.Now().Add(off)) }
 	for _, tt := range []struct {
 		name   string
@@ -66,10 +66,10 @@ func TestResetClock(t *testing.T) {
 		}
 		if err == nil && (!got.GetBefore().AsTime().Equal(before) ||
 			time.Since(got.GetLeader().AsTime()).Abs() > time.Minute) {
-			t.Errorf("%s: shows %v, want the record's clock %s and the leader's", tt.name, got, before)
+			t.Errorf("%s: shows %v, want the clock of the state, %s, and the leader's", tt.name, got, before)
 		}
 		if now := n.Peer.View().Now(); now.Equal(tt.req.GetTime().AsTime()) != tt.set {
-			t.Errorf("%s: the record's clock is %s, set %t", tt.name, now, !tt.set)
+			t.Errorf("%s: the clock of the state is %s, set %t", tt.name, now, !tt.set)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package operator
 
 import (
 	"context"
@@ -8,11 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/protobuf/types/known/timestamppb"
-
-	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -21,98 +16,18 @@ import (
 )
 
 const (
-	// saveChunk is the size of a message of a snapshot file, in bytes.
-	saveChunk = 64 << 10
 	// quiet is the pause before a restore, in which no request is sent to hardware, so
 	// that none is in flight during the restore (decision 0004: V + D, and a margin).
 	quiet = 1100 * time.Millisecond
 	// restoreTimeout is the time limit of a restore after the whole file has been read.
 	restoreTimeout = 2 * time.Minute
-	// restoreCallTimeout is the time limit of the call if its caller sets none.
-	restoreCallTimeout = 30 * time.Minute
+	// RestoreTimeout is the time limit of a call of RestoreSnapshot without a deadline. The
+	// call has to read a whole snapshot.
+	RestoreTimeout = 30 * time.Minute
 )
 
-// SaveSnapshot streams a snapshot file of this peer's state. The interceptors have
-// forwarded the call to a peer with the requested consistency.
-func (s *operatorService) SaveSnapshot(
-	_ *holdfastv1.SaveSnapshotRequest, stream grpc.ServerStreamingServer[holdfastv1.SnapshotData],
-) error {
-	ctx := stream.Context()
-	if stale := allowsStale(ctx); stale {
-		s.Log.WarnContext(ctx, "streaming a snapshot of this peer's own state: it is not in the audit trail",
-			"peer", s.cfg.PeerID)
-	} else if err := s.noteSaving(ctx); err != nil {
-		return err
-	}
-	v, err := s.Node.View(ctx)
-	if err != nil {
-		return err
-	}
-	w := &snapshotWriter{ctx: ctx, stream: stream, draining: s.Draining}
-	info := fsm.BackupInfo{TakenAt: timestamppb.Now(), Peer: s.cfg.PeerID, Version: s.cfg.Version}
-	if err := v.Snapshot().WriteBackup(w, info); err != nil {
-		return err
-	}
-	return w.flush()
-}
-
-// noteSaving records in the audit trail that this peer streams a snapshot.
-func (s *operatorService) noteSaving(ctx context.Context) error {
-	operator := holdfastv1.NewOperatorServiceClient(s.local)
-	_, err := operator.NoteSnapshot(ctx, &holdfastv1.NoteSnapshotRequest{Peer: s.cfg.PeerID})
-	return err
-}
-
-// allowsStale reports whether the caller accepts this peer's own state, which may be
-// stale.
-func allowsStale(ctx context.Context) bool {
-	return slices.Contains(metadata.ValueFromIncomingContext(ctx, cluster.HeaderConsistency), "stale")
-}
-
-// snapshotWriter is an io.Writer that sends to a stream.
-type snapshotWriter struct {
-	ctx      context.Context //nolint:containedctx // of the stream
-	stream   grpc.ServerStreamingServer[holdfastv1.SnapshotData]
-	draining <-chan struct{}
-	buf      []byte
-}
-
-func (w *snapshotWriter) Write(p []byte) (int, error) {
-	w.buf = append(w.buf, p...)
-	for len(w.buf) >= saveChunk {
-		if err := edge.Ended(w.ctx, w.draining); err != nil {
-			return 0, err
-		}
-		if err := w.stream.Send(&holdfastv1.SnapshotData{Data: w.buf[:saveChunk]}); err != nil {
-			return 0, err
-		}
-		w.buf = slices.Clone(w.buf[saveChunk:])
-	}
-	return len(p), nil
-}
-
-func (w *snapshotWriter) flush() error {
-	if len(w.buf) == 0 {
-		return nil
-	}
-	return w.stream.Send(&holdfastv1.SnapshotData{Data: w.buf})
-}
-
-// NoteSnapshot records which peer streams a snapshot, or that a snapshot was saved
-// completely.
-func (s *operatorService) NoteSnapshot(
-	ctx context.Context, r *holdfastv1.NoteSnapshotRequest,
-) (*holdfastv1.NoteSnapshotResponse, error) {
-	c := auth.Command(ctx)
-	c.Op = &internalv1.Command_NoteBackup{NoteBackup: &internalv1.NoteBackup{Peer: r.GetPeer(), Saved: r.GetSavedAt()}}
-	if _, err := s.Node.Apply(ctx, c); err != nil {
-		return nil, err
-	}
-	return &holdfastv1.NoteSnapshotResponse{}, nil
-}
-
 // StageSnapshot stores one chunk. It writes no audit event; RestoreSnapshot does.
-func (s *operatorService) StageSnapshot(
+func (s *Service) StageSnapshot(
 	ctx context.Context, r *holdfastv1.StageSnapshotRequest,
 ) (*holdfastv1.StageSnapshotResponse, error) {
 	stage := &internalv1.StageBackup{RestoreId: r.GetRestoreId(), Sequence: r.GetSequence(), Data: r.GetData()}
@@ -129,7 +44,7 @@ func (s *operatorService) StageSnapshot(
 // RestoreSnapshot replaces the state with the staged snapshot while the leader's tasks
 // are paused. It validates as much as possible before, so that a refused restore does not
 // pause them.
-func (s *operatorService) RestoreSnapshot(
+func (s *Service) RestoreSnapshot(
 	ctx context.Context, r *holdfastv1.RestoreSnapshotRequest,
 ) (*holdfastv1.RestoreSnapshotResponse, error) {
 	k, err := s.keeper()
@@ -196,7 +111,8 @@ func (s *operatorService) RestoreSnapshot(
 	return out, nil
 }
 
-func (s *operatorService) missingKeys(b *fsm.Backup) []string {
+// missingKeys returns the keys of a snapshot that this peer does not have.
+func (s *Service) missingKeys(b *fsm.Backup) []string {
 	return slices.DeleteFunc(b.View().SealedUnder(), func(id string) bool {
 		return s.cfg.Keys != nil && s.cfg.Keys.Has(id)
 	})

@@ -1,19 +1,15 @@
-package server
+package operator
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
-	"github.com/holdfast-metal/holdfast/server/internal/edge"
 )
 
 // Each peer has to read a snapshot file before it can replace its state. The leader reads
@@ -29,49 +25,6 @@ const (
 	restoredWait = 3 * time.Second
 )
 
-// stageService implements StageService.
-type stageService struct {
-	internalv1.UnimplementedStageServiceServer
-	*Server
-}
-
-// ReadStage reads the staged snapshot, and keeps it in memory until it is restored or the
-// leader ends the call.
-func (s *stageService) ReadStage(
-	r *internalv1.ReadStageRequest, stream grpc.ServerStreamingServer[internalv1.ReadStageResponse],
-) error {
-	ctx := stream.Context()
-	v, err := s.Node.View(ctx)
-	if err != nil {
-		return err
-	}
-	// failpoint: stage-to-read
-	b, refusal := v.ReadStage(r.GetRestoreId(), r.GetChunks())
-	if refusal != nil {
-		return refusal
-	}
-	defer runtime.KeepAlive(b)
-	if err := stream.Send(&internalv1.ReadStageResponse{}); err != nil {
-		return err
-	}
-	for mark := any(nil); ; {
-		changed := s.State.Changed()
-		if v := s.State.View(); v.StagedMark() != mark { // rare: most entries do not change the stage
-			if v.Staged() != r.GetRestoreId() {
-				return nil
-			}
-			mark = v.StagedMark()
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-s.Draining:
-			return edge.ErrDraining
-		}
-	}
-}
-
 // readers are the other peers that read the staged snapshot.
 type readers struct {
 	stop func() // cancels the calls and waits for them to end
@@ -85,7 +38,7 @@ type reader struct {
 
 // readElsewhere makes the other peers read the staged snapshot. A peer that fails reads
 // it when it applies the restore.
-func (s *operatorService) readElsewhere(ctx context.Context, c *internalv1.RestoreBackup) *readers {
+func (s *Service) readElsewhere(ctx context.Context, c *internalv1.RestoreBackup) *readers {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	rs := &readers{stop: func() {
@@ -95,7 +48,7 @@ func (s *operatorService) readElsewhere(ctx context.Context, c *internalv1.Resto
 	if s.cfg.Peers == nil {
 		return rs
 	}
-	for _, p := range s.node.Status(ctx).GetPeers() {
+	for _, p := range s.cfg.Status(ctx).GetPeers() {
 		if p.GetId() == s.cfg.PeerID || p.GetError() != "" {
 			continue
 		}
@@ -111,7 +64,7 @@ func (s *operatorService) readElsewhere(ctx context.Context, c *internalv1.Resto
 	return rs
 }
 
-func (s *operatorService) readAt(ctx context.Context, id string, c *internalv1.RestoreBackup, r reader) error {
+func (s *Service) readAt(ctx context.Context, id string, c *internalv1.RestoreBackup, r reader) error {
 	read := sync.OnceFunc(func() { close(r.read) })
 	defer read()
 	defer close(r.restored)

@@ -1,24 +1,56 @@
-package server
+package operator
 
 import (
 	"bytes"
 	"context"
+	"log/slog"
+	"net"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
-// oneOfTwo is the node of a peer in a cluster of two.
-type oneOfTwo struct{ *nodetest.Node }
-
-func (n oneOfTwo) Status(context.Context) *holdfastv1.ClusterStatus {
+// oneOfThree returns the status of a cluster in which p1 can reach only p2.
+func oneOfThree(context.Context) *holdfastv1.ClusterStatus {
 	return &holdfastv1.ClusterStatus{Peers: []*holdfastv1.Peer{{Id: "p1"}, {Id: "p2"}, {Id: "p3", Error: "gone"}}}
+}
+
+// onePeer connects to a single peer.
+type onePeer struct{ grpc.ClientConnInterface }
+
+func (p onePeer) PeerConn(string) (grpc.ClientConnInterface, error) { return p, nil }
+
+// stageOf serves the StageService of a peer.
+func stageOf(t *testing.T, n *nodetest.Node) grpc.ClientConnInterface {
+	t.Helper()
+	g := grpc.NewServer()
+	internalv1.RegisterStageServiceServer(g, NewStage(&edge.Peer{Node: n, State: n.Peer}))
+	lis := bufconn.Listen(1 << 20)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = g.Serve(lis)
+	}()
+	conn, err := grpc.NewClient("passthrough:///bufconn", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = conn.Close()
+		g.Stop()
+		<-done
+	})
+	return conn
 }
 
 // TestReadElsewhere checks that the other peers read the snapshot before a restore, and
@@ -43,12 +75,13 @@ func TestReadElsewhere(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			other := nodetest.New()
 			other.Do(t, &internalv1.StageBackup{RestoreId: tt.staged, Data: file.Bytes()})
-			_, c := serve(t, other, Config{PeerID: "p2"})
 			leader := nodetest.New()
-			s := New(Config{PeerID: "p1", Peers: onePeer{"p2", c.conn}}, oneOfTwo{leader}, leader.Peer, testProviders())
+			s := New(&edge.Peer{Node: leader, State: leader.Peer, Log: slog.New(slog.DiscardHandler)},
+				Config{PeerID: "p1", Peers: onePeer{stageOf(t, other)}, Status: oneOfThree})
 			cmd := &internalv1.RestoreBackup{RestoreId: "r-1", Chunks: 1, OtherCluster: true}
-			ctx := testCtx(t)
-			rs := (&operatorService{Server: s}).readElsewhere(ctx, cmd)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			rs := s.readElsewhere(ctx, cmd)
 			defer rs.stop()
 			rs.haveRead(ctx, 20*time.Second)
 			if len(rs.each) != 1 {
@@ -80,42 +113,9 @@ func TestReadElsewhere(t *testing.T) {
 func TestReadersAreNotWaitedForTooLong(t *testing.T) {
 	silent := make(chan struct{})
 	rs := &readers{stop: func() {}, each: []reader{{read: silent, restored: silent}}}
-	rs.haveRead(testCtx(t), time.Millisecond)
-	rs.haveRestored(testCtx(t))
+	rs.haveRead(t.Context(), time.Millisecond)
+	rs.haveRestored(t.Context())
 	if len(rs.each) != 0 {
 		t.Errorf("got %d peers that are waited for, want none", len(rs.each))
-	}
-}
-
-// TestRestoreHasTime checks that a restore may take longer than other calls, even if a
-// peer forwards it and the caller has set no deadline.
-func TestRestoreHasTime(t *testing.T) {
-	s := New(Config{CallTimeout: time.Minute}, nodetest.New(), nodetest.New().Peer, testProviders())
-	soon, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	for _, tt := range []struct {
-		name, method string
-		ctx          context.Context
-		least, most  time.Duration
-	}{
-		{"another call", holdfastv1.OperatorService_Probe_FullMethodName, context.Background(), 0, time.Minute},
-		{"a restore", holdfastv1.OperatorService_RestoreSnapshot_FullMethodName, context.Background(), 20 * time.Minute,
-			restoreCallTimeout},
-		{"a restore whose caller waits a second", holdfastv1.OperatorService_RestoreSnapshot_FullMethodName, soon, 0,
-			time.Second},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			_, err := s.boundUnary(tt.ctx, nil, &grpc.UnaryServerInfo{FullMethod: tt.method},
-				func(ctx context.Context, _ any) (any, error) {
-					deadline, ok := ctx.Deadline()
-					if left := time.Until(deadline); !ok || left > tt.most || left < tt.least {
-						t.Errorf("got %v left (a deadline: %v), want %v to %v", left, ok, tt.least, tt.most)
-					}
-					return nil, nil
-				})
-			if err != nil {
-				t.Error(err)
-			}
-		})
 	}
 }

@@ -1,0 +1,46 @@
+package server
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
+	"github.com/holdfast-metal/holdfast/server/internal/operator"
+)
+
+// TestRestoreHasTime checks that a restore may take longer than other calls, even if a
+// peer forwards it and the caller has set no deadline.
+func TestRestoreHasTime(t *testing.T) {
+	s := New(Config{CallTimeout: time.Minute}, nodetest.New(), nodetest.New().Peer, testProviders())
+	soon, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	for _, tt := range []struct {
+		name, method string
+		ctx          context.Context
+		least, most  time.Duration
+	}{
+		{"another call", holdfastv1.OperatorService_Probe_FullMethodName, context.Background(), 0, time.Minute},
+		{"a restore", holdfastv1.OperatorService_RestoreSnapshot_FullMethodName, context.Background(), 20 * time.Minute,
+			operator.RestoreTimeout},
+		{"a restore whose caller waits a second", holdfastv1.OperatorService_RestoreSnapshot_FullMethodName, soon, 0,
+			time.Second},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := s.boundUnary(tt.ctx, nil, &grpc.UnaryServerInfo{FullMethod: tt.method},
+				func(ctx context.Context, _ any) (any, error) {
+					deadline, ok := ctx.Deadline()
+					if left := time.Until(deadline); !ok || left > tt.most || left < tt.least {
+						t.Errorf("got %v left (a deadline: %v), want %v to %v", left, ok, tt.least, tt.most)
+					}
+					return nil, nil
+				})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}

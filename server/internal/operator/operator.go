@@ -1,0 +1,132 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/holdfast-metal/holdfast/internal/secrets"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
+)
+
+// Keeper administers the cluster (*cluster.Node). All of it runs on the leader.
+type Keeper interface {
+	// Interlude stops the leader's tasks, calls do, which may commit, and starts the
+	// tasks again.
+	Interlude(ctx context.Context, do func(context.Context) error) error
+	// TransferTo transfers the leadership and returns the new leader.
+	TransferTo(ctx context.Context, to string) (string, error)
+	RemovePeer(ctx context.Context, id string, force bool) error
+	Autopilot(ctx context.Context) (*holdfastv1.Autopilot, error)
+}
+
+// Peers connects to the other peers (*cluster.Node).
+type Peers interface {
+	PeerConn(id string) (grpc.ClientConnInterface, error)
+}
+
+// Notes records in the audit trail that a peer streams a snapshot
+// (holdfastv1.OperatorServiceClient).
+type Notes interface {
+	NoteSnapshot(
+		ctx context.Context, r *holdfastv1.NoteSnapshotRequest, opts ...grpc.CallOption,
+	) (*holdfastv1.NoteSnapshotResponse, error)
+}
+
+// Config configures a Service.
+type Config struct {
+	PeerID  string
+	Version string
+	Keeper  Keeper           // without one the cluster cannot be administered
+	Peers   Peers            // without them no other peer reads a snapshot ahead
+	Keys    *secrets.Keyring // of the secrets in a snapshot; may be nil
+	Notes   Notes
+	Status  func(ctx context.Context) *holdfastv1.ClusterStatus
+}
+
+// Service implements OperatorService.
+type Service struct {
+	holdfastv1.UnimplementedOperatorServiceServer
+	*edge.Peer
+	cfg Config
+}
+
+// New returns the service of a peer.
+func New(peer *edge.Peer, cfg Config) *Service { return &Service{Peer: peer, cfg: cfg} }
+
+var errNoKeeper = errors.New("cluster administration is not available on this peer")
+
+func (s *Service) keeper() (Keeper, error) {
+	if s.cfg.Keeper == nil {
+		return nil, errNoKeeper
+	}
+	return s.cfg.Keeper, nil
+}
+
+// TransferLeadership transfers the leadership to another peer.
+func (s *Service) TransferLeadership(
+	ctx context.Context, r *holdfastv1.TransferLeadershipRequest,
+) (*holdfastv1.TransferLeadershipResponse, error) {
+	k, err := s.keeper()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.recordAudit(ctx, r.GetTo()); err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	to, err := k.TransferTo(ctx, r.GetTo())
+	if err != nil {
+		return nil, err
+	}
+	return &holdfastv1.TransferLeadershipResponse{
+		From: s.cfg.PeerID, To: to, Took: durationpb.New(time.Since(start)),
+	}, nil
+}
+
+// recordAudit records a call about a peer, or about none in particular, in the audit trail. It
+// changes nothing else in the state.
+func (s *Service) recordAudit(ctx context.Context, member string) error {
+	c := auth.Command(ctx)
+	c.Op = &internalv1.Command_NoteBackup{NoteBackup: &internalv1.NoteBackup{Members: true, Member: member}}
+	_, err := s.Node.Apply(ctx, c)
+	return err
+}
+
+// RemovePeer removes a lost peer from the cluster.
+func (s *Service) RemovePeer(
+	ctx context.Context, r *holdfastv1.RemovePeerRequest,
+) (*holdfastv1.RemovePeerResponse, error) {
+	if err := request.Required("id", r.GetId()); err != nil {
+		return nil, err
+	}
+	k, err := s.keeper()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.recordAudit(ctx, r.GetId()); err != nil {
+		return nil, err
+	}
+	if err := k.RemovePeer(ctx, r.GetId(), r.GetForce()); err != nil {
+		return nil, err
+	}
+	return &holdfastv1.RemovePeerResponse{}, nil
+}
+
+// Probe commits a command that changes nothing and writes no audit event.
+func (s *Service) Probe(ctx context.Context, _ *holdfastv1.ProbeRequest) (*holdfastv1.ProbeResponse, error) {
+	res, err := s.Node.Apply(ctx, &internalv1.Command{
+		Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &holdfastv1.ProbeResponse{Index: res.Index, Leader: s.cfg.PeerID}, nil
+}
