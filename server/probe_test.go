@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
+	"github.com/holdfast-metal/holdfast/server/internal/plans"
 )
 
 // looked is a provider that can only be read. Any change panics.
@@ -103,7 +104,7 @@ func TestProbePlan(t *testing.T) {
 				n.Do(t, &internalv1.PutImage{Image: i})
 			}
 			before := n.Peer.View().Meta().GetAppliedIndex()
-			resp, err := (&planService{Server: s}).ProbePlan(testCtx(t),
+			resp, err := plans.New(s.Peer, plans.Config{Providers: s.providers, ChooseDisk: s.cfg.ChooseDisk, Files: s.cfg.Files}).ProbePlan(testCtx(t),
 				&holdfastv1.ProbePlanRequest{MachineId: "m-1", Plan: plan, Params: map[string]string{"image": tt.image}})
 			if err != nil {
 				t.Fatal(err)

@@ -27,6 +27,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/images"
 	"github.com/holdfast-metal/holdfast/server/internal/installs"
 	"github.com/holdfast-metal/holdfast/server/internal/operator"
+	"github.com/holdfast-metal/holdfast/server/internal/plans"
 	"github.com/holdfast-metal/holdfast/server/internal/registry"
 	"github.com/holdfast-metal/holdfast/server/internal/runs"
 	"github.com/holdfast-metal/holdfast/server/internal/startrun"
@@ -199,7 +200,9 @@ func orDefault[T comparable](v, otherwise T) T {
 // StreamInterceptors, which convert errors to statuses.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterMachineServiceServer(r, fleet.NewMachines(s.Peer))
-	holdfastv1.RegisterPlanServiceServer(r, &planService{Server: s})
+	holdfastv1.RegisterPlanServiceServer(r, plans.New(s.Peer, plans.Config{
+		Providers: s.providers, ChooseDisk: s.cfg.ChooseDisk, Files: s.cfg.Files,
+	}))
 	holdfastv1.RegisterRunServiceServer(r, s.runs)
 	holdfastv1.RegisterConsoleServiceServer(r, console.New(s.Peer, console.Config{
 		PeerID: s.cfg.PeerID, Leader: s.node.Leader, Consoles: s.cfg.Consoles, Peers: s.cfg.Peers,

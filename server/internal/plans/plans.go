@@ -1,4 +1,4 @@
-package server
+package plans
 
 import (
 	"context"
@@ -10,20 +10,40 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/page"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
-// planService implements PlanService.
-type planService struct {
-	holdfastv1.UnimplementedPlanServiceServer
-	*Server
+// Config configures a Service.
+type Config struct {
+	Providers *providers.Set
+	// ChooseDisk returns the disk that a rule selects: see server.Config. It may be nil.
+	ChooseDisk func(rule string, h *holdfastv1.HardwareInventory) (disk string, sure bool, err error)
+	// Files has the files of images. It may be nil.
+	Files Files
 }
 
+// Files has the files of images on the peers (*images.Depot).
+type Files interface {
+	// Copies returns the copy of a file on each peer, complete or not.
+	Copies(ctx context.Context, sum string) []*holdfastv1.Image_Copy
+}
+
+// Service implements PlanService.
+type Service struct {
+	holdfastv1.UnimplementedPlanServiceServer
+	*edge.Peer
+	cfg Config
+}
+
+// New returns the service of a peer.
+func New(peer *edge.Peer, cfg Config) *Service { return &Service{Peer: peer, cfg: cfg} }
+
 // GetPlan gets a plan.
-func (s *planService) GetPlan(ctx context.Context, r *holdfastv1.GetPlanRequest) (*holdfastv1.Plan, error) {
+func (s *Service) GetPlan(ctx context.Context, r *holdfastv1.GetPlanRequest) (*holdfastv1.Plan, error) {
 	if err := request.Required("plan_id", r.GetPlanId()); err != nil {
 		return nil, err
 	}
@@ -39,7 +59,7 @@ func (s *planService) GetPlan(ctx context.Context, r *holdfastv1.GetPlanRequest)
 }
 
 // ListPlans lists plans by id.
-func (s *planService) ListPlans(
+func (s *Service) ListPlans(
 	ctx context.Context, r *holdfastv1.ListPlansRequest,
 ) (*holdfastv1.ListPlansResponse, error) {
 	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "plans")
@@ -58,7 +78,7 @@ func (s *planService) ListPlans(
 
 // CreatePlan stores a plan. With validate_only it only returns the plan that it would
 // store.
-func (s *planService) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanRequest) (*holdfastv1.Plan, error) {
+func (s *Service) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanRequest) (*holdfastv1.Plan, error) {
 	if r.GetPlan() == nil {
 		return nil, request.Invalid("plan", "is required")
 	}
@@ -91,7 +111,7 @@ func (s *planService) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanRe
 
 // checkPlan validates a plan before it is stored. It also checks disk rules, which
 // otherwise only the installer would refuse, on the machine.
-func (s *Server) checkPlan(plan *holdfastv1.Plan) error {
+func (s *Service) checkPlan(plan *holdfastv1.Plan) error {
 	bad := fsm.ValidatePlan(plan)
 	for i, st := range plan.GetSteps() {
 		rule := st.GetRepave().GetDisk()
@@ -108,7 +128,7 @@ func (s *Server) checkPlan(plan *holdfastv1.Plan) error {
 }
 
 // dryRun returns the answer that the FSM would return now, without a change.
-func (s *planService) dryRun(ctx context.Context, plan *holdfastv1.Plan, replace bool) (*holdfastv1.Plan, error) {
+func (s *Service) dryRun(ctx context.Context, plan *holdfastv1.Plan, replace bool) (*holdfastv1.Plan, error) {
 	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
@@ -127,7 +147,7 @@ func (s *planService) dryRun(ctx context.Context, plan *holdfastv1.Plan, replace
 }
 
 // DeletePlan deletes a plan that no run refers to.
-func (s *planService) DeletePlan(
+func (s *Service) DeletePlan(
 	ctx context.Context, r *holdfastv1.DeletePlanRequest,
 ) (*holdfastv1.DeletePlanResponse, error) {
 	if err := request.Required("plan_id", r.GetPlanId()); err != nil {
@@ -142,7 +162,7 @@ func (s *planService) DeletePlan(
 }
 
 // ReleasePlan releases the brake of a plan.
-func (s *planService) ReleasePlan(ctx context.Context, r *holdfastv1.ReleasePlanRequest) (*holdfastv1.Plan, error) {
+func (s *Service) ReleasePlan(ctx context.Context, r *holdfastv1.ReleasePlanRequest) (*holdfastv1.Plan, error) {
 	if err := request.Required("plan_id", r.GetPlanId()); err != nil {
 		return nil, err
 	}

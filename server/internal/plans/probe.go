@@ -1,11 +1,9 @@
-package server
+package plans
 
 import (
 	"context"
 	"fmt"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -21,7 +19,7 @@ const probeTime = 25 * time.Second
 
 // ProbePlan checks whether the steps of a plan would succeed on a machine. It only reads,
 // and has no effect on hardware.
-func (s *planService) ProbePlan(
+func (s *Service) ProbePlan(
 	ctx context.Context, r *holdfastv1.ProbePlanRequest,
 ) (*holdfastv1.ProbePlanResponse, error) {
 	if err := request.Required("machine_id", r.GetMachineId()); err != nil {
@@ -49,14 +47,14 @@ func (s *planService) ProbePlan(
 		}
 	}
 	p := &prober{
-		Server: s.Server,
-		v:      v,
-		m:      m,
-		run:    &holdfastv1.Run{Params: r.GetParams()},
-		resp:   &holdfastv1.ProbePlanResponse{},
+		cfg:  s.cfg,
+		v:    v,
+		m:    m,
+		run:  &holdfastv1.Run{Params: r.GetParams()},
+		resp: &holdfastv1.ProbePlanResponse{},
 	}
 	p.checkStart(plan)
-	if p.provider, err = s.providers.Of(m); err != nil {
+	if p.provider, err = s.cfg.Providers.Of(m); err != nil {
 		p.add(nil, "provider", holdfastv1.Probe_FAILS, "%s", startrun.Cause(err))
 		return p.resp, nil
 	}
@@ -69,7 +67,7 @@ func (s *planService) ProbePlan(
 
 // prober probes one plan on one machine.
 type prober struct {
-	*Server
+	cfg      Config
 	v        *fsm.View
 	m        *holdfastv1.Machine
 	run      *holdfastv1.Run // the run that would start
@@ -115,86 +113,6 @@ func (p *prober) checkStart(plan *holdfastv1.Plan) {
 			"it is held, because its runs failed with %s on %d machines: holdfast plan release %s",
 			b.GetFailure(), b.GetMachines(), plan.GetPlanId())
 	}
-}
-
-// read reads everything that the steps need, each item once and all of them concurrently.
-func (p *prober) read(ctx context.Context, plan *holdfastv1.Plan) {
-	ctx, stop := context.WithTimeout(ctx, probeTime)
-	defer stop()
-	var g errgroup.Group
-	into := func(l *reading, read func() (string, error)) {
-		g.Go(func() error {
-			l.text, l.err = read()
-			return nil
-		})
-	}
-	if b, ok := p.provider.(providers.PowerController); ok {
-		into(&p.power, func() (string, error) {
-			state, err := b.PowerState(ctx, p.m)
-			return "the BMC answers: power is " + string(state), err
-		})
-	}
-	if b, ok := p.provider.(providers.BootController); ok && wants(plan, "netboot") {
-		into(&p.boot, func() (string, error) {
-			d, err := b.BootDevice(ctx, p.m)
-			return "the boot device can be read: " + d.Mode, err
-		})
-	}
-	if b, ok := p.provider.(providers.MediaController); ok && wants(plan, "media") {
-		into(&p.media, func() (string, error) {
-			_, err := b.Media(ctx, p.m)
-			return "the virtual drive can be read", err
-		})
-	}
-	if h, ok := p.provider.(providers.Inspector); ok {
-		g.Go(func() error {
-			p.host = hostReading(h.Inspect(ctx, p.m))
-			return nil
-		})
-	}
-	p.clusters = map[string]reading{}
-	found := map[string]*reading{}
-	if j, ok := p.provider.(providers.ClusterJoiner); ok {
-		for _, s := range plan.GetSteps() {
-			ref := p.clusterOf(s)
-			if ref == "" || found[ref] != nil {
-				continue
-			}
-			found[ref] = &reading{}
-			into(found[ref], func() (string, error) {
-				n, err := j.NodeStatus(ctx, p.m, ref)
-				if n.Registered {
-					return fmt.Sprintf("cluster %s answers; node %s is in it (%s)", ref, n.Node, n.Reason), err
-				}
-				return fmt.Sprintf("cluster %s answers; the machine has no node (%s)", ref, n.Reason), err
-			})
-		}
-	}
-	_ = g.Wait() // each read has its own error
-	for ref, l := range found {
-		p.clusters[ref] = *l
-	}
-}
-
-func hostReading(f providers.Facts, err error) reading {
-	switch {
-	case err != nil:
-		return reading{err: err}
-	case f.ReachableUnknown:
-		return reading{text: "it is unknown whether the host answers: " + f.ReachableReason, unknown: true}
-	case !f.Reachable:
-		return reading{err: fmt.Errorf("the host does not answer: %s", f.ReachableReason)}
-	}
-	return reading{text: "the host answers: " + f.ReachableReason}
-}
-
-func wants(plan *holdfastv1.Plan, kind string) bool {
-	for _, s := range plan.GetSteps() {
-		if fsm.KindOf(s) == kind {
-			return true
-		}
-	}
-	return false
 }
 
 // clusterOf returns the cluster of a step, or "" if the step has none.

@@ -1,4 +1,4 @@
-package server
+package plans
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 // step probes one step with the results of the reads.
 func (p *prober) step(ctx context.Context, s *holdfastv1.Step) {
 	if c, _ := providers.Missing(p.provider, &holdfastv1.Plan{Steps: []*holdfastv1.Step{s}}); c != "" {
-		p.add(s, "provider", holdfastv1.Probe_FAILS, "provider %q lacks %s", p.providers.NameOf(p.m), c)
+		p.add(s, "provider", holdfastv1.Probe_FAILS, "provider %q lacks %s", p.cfg.Providers.NameOf(p.m), c)
 		return
 	}
 	switch k := s.GetKind().(type) {
@@ -78,7 +78,7 @@ func (p *prober) repave(ctx context.Context, s *holdfastv1.Step, k *holdfastv1.R
 	own := ok && b.BootsInstaller()
 	if !own {
 		p.add(s, "image", holdfastv1.Probe_UNKNOWN,
-			"provider %q installs %q itself: it checks the image only then", p.providers.NameOf(p.m), name)
+			"provider %q installs %q itself: it checks the image only then", p.cfg.Providers.NameOf(p.m), name)
 		return
 	}
 	if len(p.m.GetSpec().GetMacAddresses()) == 0 {
