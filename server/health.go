@@ -74,7 +74,7 @@ func (s *healthService) Watch(
 	tick := time.NewTicker(healthPause)
 	defer tick.Stop()
 	for sent := grpc_health_v1.HealthCheckResponse_UNKNOWN; ; {
-		end := edge.Ended(stream.Context(), s.Draining) // checked before the status, so NOT_SERVING is sent first
+		end := edge.Ended(stream.Context(), s.draining) // checked before the status, so NOT_SERVING is sent first
 		if now := s.status(r.GetService()); now != sent {
 			sent = now
 			if err := stream.Send(&grpc_health_v1.HealthCheckResponse{Status: now}); err != nil {
@@ -86,7 +86,7 @@ func (s *healthService) Watch(
 		}
 		select {
 		case <-tick.C:
-		case <-s.Draining:
+		case <-s.draining:
 		case <-stream.Context().Done():
 		}
 	}

@@ -63,7 +63,7 @@ func serveLocal[Q proto.Message, A any](
 			err = panicked(p)
 		}
 		if err != nil {
-			err = s.Status(ctx, method, err)
+			err = s.peer.Status(ctx, method, err)
 		}
 		s.observed(ctx, method, time.Since(start), err)
 	}()

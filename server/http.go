@@ -50,7 +50,7 @@ func (s *Server) HTTPServer(h http.Handler) *http.Server {
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn),
+		ErrorLog:          slog.NewLogLogger(s.peer.Log.Handler(), slog.LevelWarn),
 	}
 }
 
@@ -66,7 +66,7 @@ func (s *Server) operations(mux *auth.Mux) {
 	})
 	diagnose.Profiles(mux)
 	metrics := promhttp.HandlerFor(s.cfg.Gatherer, promhttp.HandlerOpts{
-		ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
+		ErrorLog: slog.NewLogLogger(s.peer.Log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
 	})
 	mux.Handle("GET /metrics", auth.Least(holdfastv1.Role_VIEWER), nil, metrics)
 }
@@ -85,7 +85,7 @@ type readiness struct {
 // halted.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	leader, _, _ := s.node.Leader()
-	r := readiness{Role: s.node.Role(), Leader: leader, AppliedIndex: s.State.View().Index(), Note: s.cfg.Note()}
+	r := readiness{Role: s.node.Role(), Leader: leader, AppliedIndex: s.peer.State.View().Index(), Note: s.cfg.Note()}
 	code := http.StatusOK
 	if err := s.ready(); err != nil {
 		code, r.Error = http.StatusServiceUnavailable, err.Error()
@@ -99,6 +99,6 @@ func (s *Server) answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
 	if err := json.NewEncoder(w).Encode(body); err != nil {
-		s.Log.Debug("write answer", "error", err)
+		s.peer.Log.Debug("write answer", "error", err)
 	}
 }

@@ -56,7 +56,7 @@ func (s *Server) UnaryInterceptors() []grpc.UnaryServerInterceptor {
 		s.boundUnary,
 		func(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 			resp, err := next(ctx, req)
-			return resp, s.Status(ctx, call.FullMethod, err)
+			return resp, s.peer.Status(ctx, call.FullMethod, err)
 		},
 		recovery.UnaryServerInterceptor(), // a panic becomes an error that Status maps to INTERNAL
 		s.cfg.Gate.EdgeUnary,
@@ -72,7 +72,7 @@ func (s *Server) StreamInterceptors() []grpc.StreamServerInterceptor {
 	all := []grpc.StreamServerInterceptor{
 		s.observeStream,
 		func(srv any, stream grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-			return s.Status(stream.Context(), call.FullMethod, next(srv, stream))
+			return s.peer.Status(stream.Context(), call.FullMethod, next(srv, stream))
 		},
 		recovery.StreamServerInterceptor(),
 		s.cfg.Gate.EdgeStream,
@@ -128,7 +128,7 @@ func (s *Server) observed(ctx context.Context, method string, took time.Duration
 	code := status.Code(err)
 	s.metrics.handled.WithLabelValues(method, code.String()).Inc()
 	s.metrics.seconds.WithLabelValues(method).Observe(took.Seconds())
-	if !s.Log.Enabled(ctx, slog.LevelDebug) {
+	if !s.peer.Log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
 	attrs := []slog.Attr{
@@ -137,5 +137,5 @@ func (s *Server) observed(ctx context.Context, method string, took time.Duration
 	if err != nil {
 		attrs = append(attrs, slog.String("error", status.Convert(err).Message()))
 	}
-	s.Log.LogAttrs(ctx, slog.LevelDebug, "call", attrs...)
+	s.peer.Log.LogAttrs(ctx, slog.LevelDebug, "call", attrs...)
 }

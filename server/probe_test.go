@@ -13,6 +13,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 	"github.com/holdfast-metal/holdfast/server/internal/plans"
 )
@@ -93,8 +94,10 @@ func TestProbePlan(t *testing.T) {
 			choose := func(rule string, _ *holdfastv1.HardwareInventory) (string, bool, error) {
 				return "vda", tt.sure, tt.disk
 			}
-			s := New(Config{Files: heldFiles{sum("a"): true}, ChooseDisk: choose}, n, n.Peer,
-				providers.SetOf(map[string]providers.Provider{"fake": tt.provider}))
+			s := plans.New(&edge.Peer{Node: n, State: n.Peer}, plans.Config{
+				Providers:  providers.SetOf(map[string]providers.Provider{"fake": tt.provider}),
+				ChooseDisk: choose, Files: heldFiles{sum("a"): true},
+			})
 			n.Do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
 				Spec: &holdfastv1.MachineSpec{Provider: "fake", TargetClusterRef: "prod",
 					MacAddresses: []string{"52:54:00:12:34:56"}}}})
@@ -104,7 +107,7 @@ func TestProbePlan(t *testing.T) {
 				n.Do(t, &internalv1.PutImage{Image: i})
 			}
 			before := n.Peer.View().Meta().GetAppliedIndex()
-			resp, err := plans.New(s.Peer, plans.Config{Providers: s.providers, ChooseDisk: s.cfg.ChooseDisk, Files: s.cfg.Files}).ProbePlan(testCtx(t),
+			resp, err := s.ProbePlan(testCtx(t),
 				&holdfastv1.ProbePlanRequest{MachineId: "m-1", Plan: plan, Params: map[string]string{"image": tt.image}})
 			if err != nil {
 				t.Fatal(err)
@@ -158,8 +161,8 @@ func TestProbePlanRefuses(t *testing.T) {
 		{&holdfastv1.ProbePlanRequest{MachineId: "m-1", PlanId: "none"}, codes.NotFound, "PLAN_NOT_FOUND"},
 		{&holdfastv1.ProbePlanRequest{MachineId: "m-1", Plan: &holdfastv1.Plan{PlanId: "p"}}, codes.InvalidArgument,
 			"INVALID_FIELD"},
-		{&holdfastv1.ProbePlanRequest{MachineId: "m-1", PlanId: "plan/reboot", Plan: nodetest.OnePlan("p")}, codes.InvalidArgument,
-			"INVALID_FIELD"},
+		{&holdfastv1.ProbePlanRequest{MachineId: "m-1", PlanId: "plan/reboot", Plan: nodetest.OnePlan("p")},
+			codes.InvalidArgument, "INVALID_FIELD"},
 	} {
 		_, err := c.ProbePlan(testCtx(t), tt.r)
 		wantError(t, err, tt.code, tt.reason)

@@ -67,7 +67,7 @@ func twoPools(t *testing.T) (*nodetest.Node, *Server) {
 // pool, by any method.
 func TestScopedReads(t *testing.T) {
 	_, s := twoPools(t)
-	ms, rs := fleet.NewMachines(s.Peer), s.runs
+	ms, rs := fleet.NewMachines(s.peer), s.runs
 	logs := func(ctx context.Context, run string) error {
 		return rs.StreamRunLogs(&holdfastv1.StreamRunLogsRequest{RunId: run, NoFollow: true},
 			&kept[holdfastv1.LogChunk]{ctx: ctx})
@@ -112,7 +112,7 @@ func TestScopedReads(t *testing.T) {
 
 func TestScopedLists(t *testing.T) {
 	n, s := twoPools(t)
-	ms, rs := fleet.NewMachines(s.Peer), s.runs
+	ms, rs := fleet.NewMachines(s.peer), s.runs
 	ctx := scopedTo("a")
 	for _, filter := range []string{"", `machine_id = "m-b"`} {
 		machines, err := ms.ListMachines(ctx, &holdfastv1.ListMachinesRequest{Filter: filter})
@@ -157,7 +157,7 @@ func TestScopedProviders(t *testing.T) {
 	for id, pool := range map[string]string{"p-1": "b", "p-2": "a", "p-3": "", "p-4": "b", "p-5": "a"} {
 		n.Do(t, &internalv1.RegisterProvider{Provider: &holdfastv1.PlatformProvider{ProviderId: id, PoolId: pool}})
 	}
-	ps := registry.NewPools(s.Peer, 0)
+	ps := registry.NewPools(s.peer, 0)
 	for _, tt := range []struct {
 		pools []string
 		want  []string

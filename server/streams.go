@@ -16,12 +16,12 @@ func (s *Server) RunEvents(
 	ctx = stale(ctx)
 	r := &holdfastv1.WatchRunsRequest{Filter: filter, Cursor: cursor, Bookmarks: true}
 	if cursor == 0 {
-		r.Cursor = s.State.View().LastEvent()
+		r.Cursor = s.peer.State.View().LastEvent()
 		if err := send(&holdfastv1.RunEvent{Cursor: r.GetCursor()}); err != nil {
 			return err
 		}
 	}
-	return s.Status(ctx, holdfastv1.RunService_WatchRuns_FullMethodName, s.runs.Watch(ctx, r, send))
+	return s.peer.Status(ctx, holdfastv1.RunService_WatchRuns_FullMethodName, s.runs.Watch(ctx, r, send))
 }
 
 // RunLog is StreamRunLogs for the dashboard, from this peer's state. Errors are gRPC
@@ -30,7 +30,7 @@ func (s *Server) RunLog(
 	ctx context.Context, r *holdfastv1.StreamRunLogsRequest, send func(*holdfastv1.LogChunk) error,
 ) error {
 	ctx = stale(ctx)
-	return s.Status(ctx, holdfastv1.RunService_StreamRunLogs_FullMethodName, s.runs.ReadLog(ctx, r, send))
+	return s.peer.Status(ctx, holdfastv1.RunService_StreamRunLogs_FullMethodName, s.runs.ReadLog(ctx, r, send))
 }
 
 // Services is WatchServices for the HTTP API, for a caller that is already authorized.
@@ -39,7 +39,7 @@ func (s *Server) Services(
 	ctx context.Context, filter string, cursor uint64, send func(*holdfastv1.ServiceEvent) error,
 ) error {
 	const method = holdfastv1.RegistryService_WatchServices_FullMethodName
-	return s.Status(ctx, method, s.services.Watch(ctx, filter, cursor, send))
+	return s.peer.Status(ctx, method, s.services.Watch(ctx, filter, cursor, send))
 }
 
 // stale returns a context for reads of this peer's state, which may be stale.
