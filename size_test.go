@@ -25,7 +25,6 @@ const (
 func larger() map[string]int {
 	return map[string]int{
 		"fsm":      44,
-		"server":   53,
 		"fsm.View": 86,
 		"fsm.tx":   203,
 	}
