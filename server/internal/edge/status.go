@@ -27,12 +27,13 @@ const retryAfter = 250 * time.Millisecond
 // Status returns the gRPC status for the error of a method, or nil. An error of an unknown
 // kind becomes INTERNAL: the client gets an id, and the error is logged with that id.
 func (p *Peer) Status(ctx context.Context, method string, err error) error {
+	if err == nil { // most calls; the variables below would be on the heap
+		return nil
+	}
 	var refusal *fsm.Error
 	var outcome *cluster.OutcomeError
 	var already interface{ GRPCStatus() *status.Status }
 	switch {
-	case err == nil:
-		return nil
 	case errors.As(err, &refusal):
 		return refused(refusal)
 	case errors.As(err, &outcome):
