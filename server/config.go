@@ -34,8 +34,8 @@ type Config struct {
 	// DefaultInstallTimeout is the default timeout of steps that install; default an
 	// hour.
 	DefaultInstallTimeout time.Duration
-	// CancelWait is how long CancelRun waits for the run to end, so that it usually
-	// returns the run as CANCELED. Default 2 s; negative: do not wait.
+	// CancelWait is the maximum time for which CancelRun waits for the run to end, so that
+	// it usually returns the run as CANCELED. Default 2 s; negative: do not wait.
 	CancelWait time.Duration
 	// CallTimeout is the deadline of unary calls without one; default 30 s.
 	CallTimeout time.Duration
@@ -45,8 +45,8 @@ type Config struct {
 	// AutoDiscover creates machines for reports from unknown MAC addresses. They await
 	// approval.
 	AutoDiscover bool
-	// AutoDiscoverLimit is how many machines may await approval before no more are
-	// created; 0: no limit.
+	// AutoDiscoverLimit is the maximum number of machines that await approval; 0: no
+	// limit.
 	AutoDiscoverLimit uint32
 	// PlatformMarginPercent is returned to marketplace providers that register.
 	PlatformMarginPercent float64

@@ -159,7 +159,7 @@ func TestPanic(t *testing.T) {
 	_, err := c.GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "m-1"})
 	wantError(t, err, codes.Internal, "INTERNAL")
 	if strings.Contains(err.Error(), "boom") {
-		t.Errorf("the client is told %q", err)
+		t.Errorf("the client gets %q", err)
 	}
 	stream, err := c.WatchRuns(ctx, &holdfastv1.WatchRunsRequest{})
 	if err != nil {

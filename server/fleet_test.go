@@ -201,7 +201,7 @@ func TestPoolService(t *testing.T) {
 		t.Errorf("providers: %v, %v, want one without the hash of its token", all, err)
 	}
 	if p, _ := n.Peer.View().Provider("acme"); len(p.GetAuthTokenSha256()) != 32 {
-		t.Errorf("on record: %v, want the hash of its token", p)
+		t.Errorf("stored: %v, want the hash of its token", p)
 	}
 }
 

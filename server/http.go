@@ -76,7 +76,7 @@ type readiness struct {
 	Role         string `json:"role"` // leader, follower, candidate
 	Leader       string `json:"leader"`
 	AppliedIndex uint64 `json:"applied_index"`
-	Error        string `json:"error,omitempty"` // why the peer is not ready
+	Error        string `json:"error,omitempty"` // the reason if the peer is not ready
 	Note         string `json:"note,omitempty"`  // a further remark for operators
 }
 

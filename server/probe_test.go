@@ -84,7 +84,7 @@ func TestProbePlan(t *testing.T) {
 		"a root file system": {provider: well, image: "tar"},
 		"no disk qualifies": {provider: well, image: "debian", disk: errors.New("no disk qualifies"), sure: true,
 			want: "install/disk=FAILS no disk qualifies\n"},
-		"no disk is on record": {provider: well, image: "debian", disk: errors.New("no disk of this machine"),
+		"no disk is recorded": {provider: well, image: "debian", disk: errors.New("no disk of this machine"),
 			want: "install/disk=UNKNOWN no disk of this machine\n"},
 		"the cluster is not up": {provider: looked{facts: well.facts, node: errors.New("connection refused")},
 			image: "debian", want: "join/cluster=FAILS prod: connection refused\n"},

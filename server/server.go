@@ -26,7 +26,7 @@ type Node interface {
 type Membership interface {
 	Leader() (id string, self, ok bool)
 	Role() string // leader, follower, candidate
-	Votes() error // why the peer does not count toward a quorum yet, or nil
+	Votes() error // the reason if the peer does not count toward a quorum yet, or nil
 	Status(ctx context.Context) *holdfastv1.ClusterStatus
 }
 
@@ -82,7 +82,7 @@ func New(cfg Config, node Node, state State, set *providers.Set) *Server {
 // for streams.
 func (s *Server) Drain() { s.drain.Do(func() { close(s.draining) }) }
 
-// ready returns why the peer cannot serve, or nil if it can.
+// ready returns the reason if the peer cannot serve, or nil.
 func (s *Server) ready() error {
 	select {
 	case <-s.draining:

@@ -15,10 +15,10 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
-// exportBatch is how many events an export reads from the state at once.
+// exportBatch is the maximum number of events that an export reads from the state at once.
 const exportBatch = 256
 
-// Audit implements AuditService (docs/security.md). It only reads the audit trail;
+// Audit implements AuditService (docs/security.md). It only reads the audit trail; package
 // fsm writes it when it applies commands.
 type Audit struct {
 	holdfastv1.UnimplementedAuditServiceServer

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 )
 
-// resealBatch is how many secrets one command re-encrypts.
+// resealBatch is the maximum number of secrets that one command re-encrypts.
 const resealBatch = 64
 
 // RotateSecrets re-encrypts all secrets and signing keys that are not encrypted with the

@@ -21,8 +21,8 @@ import (
 // MaxTokenTTL is the maximum time to live of a token that expires, in seconds: ten years.
 const MaxTokenTTL = 10 * 365 * 24 * 3600
 
-// Tokens implements AccessService (docs/security.md). The gate has already
-// authorized the caller; the FSM checks the properties of a token.
+// Tokens implements AccessService (docs/security.md). The gate has already authorized the
+// caller; the FSM checks the properties of a token.
 type Tokens struct {
 	holdfastv1.UnimplementedAccessServiceServer
 	*edge.Peer

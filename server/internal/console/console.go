@@ -39,7 +39,8 @@ const (
 	consoleMessage = 16 << 10 // maximum output in one message, in bytes
 )
 
-// Config configures a Service. Without Consoles or Peers no console can be attached there.
+// Config configures a Service. Without Consoles the leader can attach no console, and without
+// Peers the other peers cannot.
 type Config struct {
 	PeerID   string
 	Leader   func() (id string, self, ok bool)
@@ -57,6 +58,7 @@ type Service struct {
 // New returns the service of a peer.
 func New(peer *edge.Peer, cfg Config) *Service { return &Service{Peer: peer, cfg: cfg} }
 
+// consoleStream is a stream of Attach.
 type consoleStream = grpc.BidiStreamingServer[holdfastv1.AttachRequest, holdfastv1.AttachResponse]
 
 // Attach attaches to the console that a run keeps open.

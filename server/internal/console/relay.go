@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// noLeaderFor returns UNAVAILABLE: nothing was done, so the call may be retried.
+// noLeaderFor returns UNAVAILABLE: the call had no effect, so it may be retried.
 func noLeaderFor(what string) error {
 	return &cluster.OutcomeError{
 		Outcome: cluster.NotApplied,

@@ -22,7 +22,7 @@ const (
 )
 
 // Profiles adds the routes of net/http/pprof. They are for admins, because a profile
-// shows what the process does and slows it down.
+// exposes data of the process and slows it down.
 func Profiles(mux *auth.Mux) {
 	admin := auth.Least(holdfastv1.Role_ADMIN)
 	waits := new(contention)

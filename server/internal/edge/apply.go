@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// MaxTries is how often a command is retried because the state changed while it was
-// prepared.
+// MaxTries is the maximum number of attempts to commit a command that the state refuses
+// because it changed meanwhile.
 const MaxTries = 5
 
 // Apply commits a command and returns its result.

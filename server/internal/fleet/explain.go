@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/scope"
 )
 
-// ExplainMachine explains a machine's state: why it is there, what it waits for, and what
-// an operator can do.
+// ExplainMachine explains a machine's state: its cause, the event that the machine waits for,
+// and the next actions of an operator.
 func (s *Machines) ExplainMachine(
 	ctx context.Context, r *holdfastv1.ExplainMachineRequest,
 ) (*holdfastv1.MachineExplanation, error) {
@@ -88,6 +88,7 @@ func runLabel(run *holdfastv1.Run) string {
 	return fmt.Sprintf("run %s (%s)", run.GetRunId(), what)
 }
 
+// explainActive explains a machine with an active run.
 func explainActive(e *holdfastv1.MachineExplanation, run *holdfastv1.Run) {
 	e.WaitingFor, e.Since = run.GetWaitingFor(), run.GetWaitingSince()
 	e.Deadline, e.NextActionAt = run.GetDeadline(), run.GetNextActionAt()

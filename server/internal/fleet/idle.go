@@ -61,7 +61,7 @@ func explainIdle(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *
 	e.Suggestions = append(e.Suggestions, "holdfast machine history "+id)
 }
 
-// ending returns how a run ended, and why.
+// ending returns the outcome of a run and its cause, for use in a sentence.
 func ending(run *holdfastv1.Run) string {
 	text := "has " + strings.ToLower(run.GetPhase().String())
 	switch run.GetPhase() {

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/scope"
 )
 
-// stalledAfter is how long a node may be between two stable states before it counts as
-// stalled, if the request sets no time.
+// stalledAfter is the time after which a node between two stable states counts as stalled, if
+// the request sets no time.
 const stalledAfter = time.Hour
 
 // Nodes implements NodeService. A node is a machine.

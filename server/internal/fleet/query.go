@@ -38,6 +38,7 @@ func machineTerm(path, value string) bool {
 	return ok || fsm.MachineFacet(path, value)
 }
 
+// machineFacets returns the facets of machines that match the terms of a filter.
 func machineFacets(t filter.Terms) fsm.Facets {
 	if s, ok := stateFacet(t.Path, t.Value); ok {
 		return s

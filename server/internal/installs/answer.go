@@ -17,11 +17,11 @@ const (
 	inventoryImage = "inventory" // reports the hardware of a machine that was unknown
 )
 
-// bootTime is how long a peer tries to read the current state for a boot, before it
-// answers from its own copy.
+// bootTime is the time limit of reading the current state for a boot. After it a peer answers
+// from its own copy.
 const bootTime = 2 * time.Second
 
-// LookUpBoot returns what a machine should boot. Without a leader no install starts: the
+// LookUpBoot returns the boot decision for a machine. Without a leader no install starts: the
 // machine waits if it may be about to install, otherwise it boots its disk.
 func (s *Service) LookUpBoot(
 	ctx context.Context, r *holdfastv1.BootMachineRequest,
@@ -46,14 +46,15 @@ func (s *Service) LookUpBoot(
 	return answer, nil
 }
 
-// bootAnswer returns what a machine should boot according to a view, and the addresses of all
-// peers.
+// bootAnswer returns the boot decision for a machine according to a view, and the addresses
+// of all peers.
 func (s *Service) bootAnswer(v *fsm.View, r *holdfastv1.BootMachineRequest) *holdfastv1.BootMachineResponse {
 	answer := s.machineAnswer(v, r)
 	answer.HttpAddrs = httpAddrs(v)
 	return answer
 }
 
+// httpAddrs returns the HTTP addresses of all peers.
 func httpAddrs(v *fsm.View) (all []string) {
 	for _, p := range v.Peers() {
 		all = append(all, p.GetHttpAddr())
@@ -61,6 +62,7 @@ func httpAddrs(v *fsm.View) (all []string) {
 	return all
 }
 
+// machineAnswer is bootAnswer without the addresses.
 func (s *Service) machineAnswer(v *fsm.View, r *holdfastv1.BootMachineRequest) *holdfastv1.BootMachineResponse {
 	m, ok := v.MachineByMAC(r.GetMac())
 	if !ok {
@@ -105,6 +107,7 @@ func (s *Service) machineAnswer(v *fsm.View, r *holdfastv1.BootMachineRequest) *
 	return disk
 }
 
+// waitAnswer returns the decision that a machine waits and asks again.
 func waitAnswer(machine, run, why string) *holdfastv1.BootMachineResponse {
 	return &holdfastv1.BootMachineResponse{
 		Action:    holdfastv1.BootMachineResponse_WAIT,
@@ -131,6 +134,8 @@ func willInstall(run *holdfastv1.Run) bool {
 	return false
 }
 
+// installAnswer returns the decision that a machine boots the installer, or waits for its
+// image.
 func (s *Service) installAnswer(
 	v *fsm.View, m *holdfastv1.Machine, run *holdfastv1.Run, arch string,
 ) *holdfastv1.BootMachineResponse {

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
-// BootMachine returns what a machine should boot, with a token for its install session.
+// BootMachine returns the boot decision for a machine, with a token for its install session.
 func (s *Service) BootMachine(
 	ctx context.Context, r *holdfastv1.BootMachineRequest,
 ) (*holdfastv1.BootMachineResponse, error) {

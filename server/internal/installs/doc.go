@@ -1,7 +1,7 @@
 // Package installs serves machines that boot from the network, and their installers
-// (docs/netboot.md, docs/installer.md). It decides which image a machine boots according to
-// its run.
+// (docs/netboot.md, docs/installer.md). It selects the image that a machine boots, according
+// to the machine's run.
 //
-// It must not authenticate machines other than by the MAC address and the token of an
-// install session, and it must not drive runs.
+// It must not drive runs: package executor does that. The routes that firmware calls are in
+// package netbootapi.
 package installs

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
-// maxLogPart is how many bytes of an installer's log one command appends.
+// maxLogPart is the maximum number of bytes that one command appends to an installer's log.
 const maxLogPart = 256 << 10
 
 // GetWorkOrder returns the work order of an installer.
@@ -74,8 +74,8 @@ func tokenSum(token string) []byte {
 	return sum[:]
 }
 
-// checkInstallToken checks the token of an installer before a command is proposed. Installers with
-// old tokens are common.
+// checkInstallToken returns the hash of an installer's token if it is valid. It is checked
+// before a command is proposed, because installers with old tokens are common.
 func (s *Service) checkInstallToken(ctx context.Context, token string) ([]byte, error) {
 	v, err := s.Node.View(ctx)
 	if err != nil {

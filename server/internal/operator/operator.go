@@ -63,6 +63,7 @@ func New(peer *edge.Peer, cfg Config) *Service { return &Service{Peer: peer, cfg
 
 var errNoKeeper = errors.New("cluster administration is not available on this peer")
 
+// keeper returns the keeper, or an error if there is none.
 func (s *Service) keeper() (Keeper, error) {
 	if s.cfg.Keeper == nil {
 		return nil, errNoKeeper

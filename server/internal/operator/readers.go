@@ -18,10 +18,10 @@ import (
 // version, reads it when it applies the restore. Until it is done, it serves nothing.
 
 const (
-	// readGrace is how much longer than itself the leader waits for the other peers to
-	// read.
+	// readGrace is the additional time that the other peers have to read the file, after the
+	// time that the leader took.
 	readGrace = time.Second
-	// restoredWait is how long the leader waits for the other peers to apply the restore.
+	// restoredWait is the time limit for the other peers to apply the restore.
 	restoredWait = 3 * time.Second
 )
 
@@ -31,6 +31,7 @@ type readers struct {
 	each []reader
 }
 
+// reader is one of them.
 type reader struct {
 	read     chan struct{} // closed when the peer has read the snapshot, or has failed to
 	restored chan struct{} // closed when the peer has applied the restore, or its call has ended
@@ -64,6 +65,7 @@ func (s *Service) readElsewhere(ctx context.Context, c *internalv1.RestoreBackup
 	return rs
 }
 
+// readAt makes one peer read the staged snapshot, and blocks until it has restored it.
 func (s *Service) readAt(ctx context.Context, id string, c *internalv1.RestoreBackup, r reader) error {
 	read := sync.OnceFunc(func() { close(r.read) })
 	defer read()

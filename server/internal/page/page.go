@@ -53,6 +53,7 @@ func Parse(size int32, token string, list ...string) (*Position, error) {
 	return p, nil
 }
 
+// hashOf returns the hash of a list.
 func hashOf(list []string) uint64 {
 	h := xxhash.New()
 	for _, w := range list {

@@ -20,7 +20,7 @@ import (
 // Config configures a Service.
 type Config struct {
 	Providers *providers.Set
-	// ChooseDisk returns the disk that a rule selects: see server.Config. It may be nil.
+	// ChooseDisk returns the disk that a rule selects (see server.Config). It may be nil.
 	ChooseDisk func(rule string, h *holdfastv1.HardwareInventory) (disk string, sure bool, err error)
 	// Files has the files of images. It may be nil.
 	Files Files

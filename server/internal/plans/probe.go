@@ -86,6 +86,7 @@ type reading struct {
 	unknown bool
 }
 
+// add adds a result to the response.
 func (p *prober) add(s *holdfastv1.Step, what string, v holdfastv1.Probe_Verdict, format string, args ...any) {
 	probe := &holdfastv1.Probe{Step: s.GetName(), What: what, Verdict: v, Message: fmt.Sprintf(format, args...)}
 	if s != nil {
@@ -94,7 +95,7 @@ func (p *prober) add(s *holdfastv1.Step, what string, v holdfastv1.Probe_Verdict
 	p.resp.Probes = append(p.resp.Probes, probe)
 }
 
-// checkStart checks what StartRun would check.
+// checkStart makes the checks of StartRun.
 func (p *prober) checkStart(plan *holdfastv1.Plan) {
 	switch st := p.m.GetStatus(); {
 	case st.GetPhase() == holdfastv1.MachineStatus_RETIRED:

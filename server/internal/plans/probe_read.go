@@ -70,6 +70,7 @@ func (p *prober) read(ctx context.Context, plan *holdfastv1.Plan) {
 	}
 }
 
+// hostReading returns the reading for the facts of a host.
 func hostReading(f providers.Facts, err error) reading {
 	switch {
 	case err != nil:
@@ -82,6 +83,7 @@ func hostReading(f providers.Facts, err error) reading {
 	return reading{text: "the host answers: " + f.ReachableReason}
 }
 
+// wants reports whether a plan has a step of a kind.
 func wants(plan *holdfastv1.Plan, kind string) bool {
 	for _, s := range plan.GetSteps() {
 		if fsm.KindOf(s) == kind {

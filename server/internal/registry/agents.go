@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/scope"
 )
 
-// How long a machine stays in its state without a heartbeat (docs/clients.md, 000).
+// The time for which a machine stays in its state without a heartbeat (docs/clients.md, 000).
 const (
 	pendingTTL = time.Hour
 	machineTTL = 5 * time.Minute

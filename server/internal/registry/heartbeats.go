@@ -25,17 +25,15 @@ type Leases interface {
 
 var errNoLeases = errors.New("this peer accepts no heartbeats: use another one")
 
-// Heartbeats implements HeartbeatService. Every peer serves it, and sends the
-// heartbeats to the leader in batches
-// (docs/decisions/0012-leases-have-a-clock-of-their-own.md).
+// Heartbeats implements HeartbeatService. Every peer serves it, and sends the heartbeats to
+// the leader in batches (docs/decisions/0012-leases-have-a-clock-of-their-own.md).
 type Heartbeats struct {
 	holdfastv1.UnimplementedHeartbeatServiceServer
 	*edge.Peer
 	leases Leases
 }
 
-// NewHeartbeats returns the service of a peer. Without leases
-// heartbeats are UNAVAILABLE.
+// NewHeartbeats returns the service of a peer. Without leases, heartbeats are UNAVAILABLE.
 func NewHeartbeats(peer *edge.Peer, leases Leases) *Heartbeats {
 	return &Heartbeats{Peer: peer, leases: leases}
 }
@@ -48,7 +46,7 @@ func (s *Heartbeats) KeepMachineAlive(
 	return s.KeepKnownAlive(ctx, r)
 }
 
-// KeepKnownAlive is KeepMachineAlive for a message without unknown fields.
+// KeepKnownAlive is KeepMachineAlive for a message that has no field unknown to this build.
 func (s *Heartbeats) KeepKnownAlive(
 	ctx context.Context, r *holdfastv1.KeepMachineAliveRequest,
 ) (*holdfastv1.KeepMachineAliveResponse, error) {

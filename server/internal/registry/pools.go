@@ -31,8 +31,8 @@ type Pools struct {
 	margin float64
 }
 
-// NewPools returns the service of a peer. The margin is returned to marketplace
-// providers that register, in percent.
+// NewPools returns the service of a peer. The margin, in percent, is returned to marketplace
+// providers that register.
 func NewPools(peer *edge.Peer, margin float64) *Pools { return &Pools{Peer: peer, margin: margin} }
 
 // CreatePool declares a pool, or changes its declaration.

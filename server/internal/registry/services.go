@@ -20,8 +20,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
-// serviceTTL is how long a service stays active without a ping. Clients ping every 5 to
-// 30 s.
+// serviceTTL is the time for which a service stays active without a ping. Clients ping every
+// 5 to 30 s.
 const serviceTTL = 90 * time.Second
 
 // Services implements RegistryService, the discovery API.

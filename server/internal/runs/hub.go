@@ -29,6 +29,7 @@ type eventHub struct {
 	events []*holdfastv1.RunEvent
 }
 
+// newEventHub returns the hub of a peer.
 func newEventHub(state edge.State, draining <-chan struct{}) *eventHub {
 	return &eventHub{state: state, draining: draining, poller: make(chan struct{}, 1), grown: make(chan struct{})}
 }
@@ -64,6 +65,7 @@ func (t *eventHub) after(cursor uint64) ([]*holdfastv1.RunEvent, error) {
 	return fresh, nil
 }
 
+// advance wakes all watchers if there are new events. The caller holds the lock.
 func (t *eventHub) advance(last uint64) {
 	if last > t.last {
 		t.last = last

@@ -19,7 +19,7 @@ import (
 
 // Config configures a Service.
 type Config struct {
-	// CancelWait is how long CancelRun waits for the run to end.
+	// CancelWait is the maximum time for which CancelRun waits for the run to end.
 	CancelWait time.Duration
 	// Archive contains the steps and logs of old runs. It may be nil.
 	Archive Archive

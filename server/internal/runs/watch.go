@@ -186,6 +186,7 @@ func (w *runWatch) wants(e *holdfastv1.RunEvent) bool {
 	return matches || before
 }
 
+// hides reports whether the caller must not see a run.
 func (w *runWatch) hides(run *holdfastv1.Run) bool { return w.sees != nil && !w.sees(run) }
 
 // note records whether a run matches, until the run ends.

@@ -2,8 +2,7 @@
 // webhooks. All peers export the same values, as far as they have applied the log: aggregate
 // with max, never with sum.
 //
-// It must not measure what a peer does: package server does that for calls, and other
-// packages for their own work.
+// It must not measure the work of a peer: the packages that do the work measure it.
 package statemetrics
 
 import (

@@ -10,7 +10,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// longWait is how long a run may be queued before it counts as overdue.
+// longWait is the time after which a queued run counts as overdue.
 const longWait = 10 * time.Minute
 
 // runCollector collects the metrics of runs. Those of active runs come from the state,

@@ -10,7 +10,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// countPause is how long a count of all machines is cached, as a multiple of its
+// countPause is the time for which a count of all machines is cached, as a multiple of its
 // duration. So counting costs at most 5 % of a core, for any number of machines and
 // scrapes.
 const countPause = 20
