@@ -13,7 +13,6 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
-	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
@@ -142,14 +141,14 @@ func TestWatchBookmarks(t *testing.T) {
 	}
 	n.Outgrow("run-1")
 	want := n.Peer.View().LastEvent()
-	for last+edge.BookmarkEvents <= want {
+	for last+4096 <= want {
 		next()
 	}
 	// Without the bookmarks the client would have to resume after cursor 2.
 	_, err := stream(2).Recv()
 	wantError(t, err, codes.OutOfRange, "CURSOR_GONE")
 	s = stream(last)
-	for range edge.BookmarkEvents {
+	for range 4096 {
 		n.Do(t, &internalv1.NoteProgress{RunId: "run-1", Step: "one", Attempt: 1, WaitingFor: "y"})
 	}
 	next()

@@ -9,16 +9,6 @@ import (
 // ErrDraining ends the streams of a peer that shuts down.
 var ErrDraining = errors.New("this peer is shutting down: use another one")
 
-// EventBatch is the maximum number of events that a stream reads from the state at once.
-const EventBatch = 256
-
-// A bookmark is due after so many events, or after such a time. Many more events are kept
-// (65,536).
-const (
-	BookmarkEvents = 4096
-	BookmarkPause  = 5 * time.Second
-)
-
 // Ended returns the reason why a stream must end now, or nil.
 func Ended(ctx context.Context, draining <-chan struct{}) error {
 	select {

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 	"github.com/holdfast-metal/holdfast/server/internal/scope"
+	"github.com/holdfast-metal/holdfast/server/internal/watch"
 )
 
 // eventPause is the minimum time between two reads of the state for a watcher.
@@ -49,9 +50,8 @@ func (s *Service) WatchEvents(
 		sees:   seesEvents(auth.From(ctx), s.State.View),
 		send:   stream.Send,
 		cursor: r.GetCursor(),
-		sent:   r.GetCursor(),
-		sentAt: time.Now(),
 	}
+	w.sent.Sent(w.cursor)
 	switch {
 	case w.cursor == 0:
 		w.cursor = v.LastNews()
@@ -90,15 +90,14 @@ type eventWatch struct {
 	sees   func(*holdfastv1.Event) bool // whether the caller may see an event
 	send   func(*holdfastv1.Event) error
 	cursor uint64
-	sent   uint64 // the last cursor sent to the client
-	sentAt time.Time
+	sent   watch.Bookmarks
 }
 
 // follow sends the events of a view after the cursor. A view older than the cursor has
 // none.
 func (w *eventWatch) follow(v *fsm.View) error {
 	for w.cursor < v.LastNews() {
-		events, err := v.News(w.cursor, edge.EventBatch)
+		events, err := v.News(w.cursor, watch.Batch)
 		if err != nil {
 			return err
 		}
@@ -110,9 +109,9 @@ func (w *eventWatch) follow(v *fsm.View) error {
 			if err := w.send(e); err != nil {
 				return err
 			}
-			w.sent, w.sentAt = w.cursor, time.Now()
+			w.sent.Sent(w.cursor)
 		}
-		if w.cursor-w.sent >= edge.BookmarkEvents || w.cursor > w.sent && time.Since(w.sentAt) >= edge.BookmarkPause {
+		if w.sent.Due(w.cursor) {
 			if err := w.bookmark(); err != nil {
 				return err
 			}
@@ -123,7 +122,7 @@ func (w *eventWatch) follow(v *fsm.View) error {
 
 // bookmark sends the current cursor to the client.
 func (w *eventWatch) bookmark() error {
-	w.sent, w.sentAt = w.cursor, time.Now()
+	w.sent.Sent(w.cursor)
 	return w.send(&holdfastv1.Event{Cursor: w.cursor})
 }
 

@@ -16,7 +16,7 @@ func TestWatchEventsBookmarks(t *testing.T) {
 	n.Machine(t, "m-1")
 	n.Machine(t, "m-2")
 	var got []*holdfastv1.Event
-	w := &eventWatch{sees: func(*holdfastv1.Event) bool { return false }, cursor: 1, sent: 1,
+	w := &eventWatch{sees: func(*holdfastv1.Event) bool { return false }, cursor: 1,
 		send: func(e *holdfastv1.Event) error {
 			got = append(got, e)
 			return nil
@@ -25,7 +25,7 @@ func TestWatchEventsBookmarks(t *testing.T) {
 	if w.filter, err = request.Filter(filter.EventSchema, ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.follow(n.Peer.View()); err != nil { // sentAt is long ago
+	if err := w.follow(n.Peer.View()); err != nil { // no cursor was ever sent
 		t.Fatal(err)
 	}
 	if last := n.Peer.View().LastNews(); len(got) != 1 || got[0].GetCursor() != last || got[0].GetType() != "" {

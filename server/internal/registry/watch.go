@@ -8,10 +8,10 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
-	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
+	"github.com/holdfast-metal/holdfast/server/internal/watch"
 )
 
 // servicePause is the minimum time between two reads of the state for a watcher.
@@ -40,7 +40,7 @@ func (s *Services) Watch(
 	if err != nil {
 		return err
 	}
-	w := &serviceWatch{filter: f, send: send, cursor: cursor, resumed: cursor != 0, matched: map[string]bool{}}
+	w := &serviceWatch{matches: watch.NewMatches(f, cursor != 0), send: send, cursor: cursor}
 	switch {
 	case cursor == 0:
 		if err := w.current(v); err != nil {
@@ -69,21 +69,18 @@ func (s *Services) Watch(
 
 // serviceWatch is one stream of changes.
 type serviceWatch struct {
-	filter  *filter.Filter
+	matches *watch.Matches
 	send    func(*holdfastv1.ServiceEvent) error
 	cursor  uint64
-	resumed bool            // services that are not in matched may have matched before
-	matched map[string]bool // services seen by this stream, if their match can change
 }
 
 // current sends the state of a view.
 func (w *serviceWatch) current(v *fsm.View) error {
 	last := &holdfastv1.ServiceEvent{}
 	for svc := range v.Services("") {
-		if svc.GetDeregistered() || !w.filter.Match(svc) {
+		if svc.GetDeregistered() || !w.matches.Current(svc.GetTarget().GetId(), svc, false) {
 			continue
 		}
-		w.note(svc, true)
 		if last.GetService() != nil {
 			if err := w.send(last); err != nil {
 				return err
@@ -103,12 +100,13 @@ func (w *serviceWatch) current(v *fsm.View) error {
 // none.
 func (w *serviceWatch) follow(v *fsm.View) error {
 	for w.cursor < v.LastServiceEvent() {
-		events, err := v.ServiceEvents(w.cursor, edge.EventBatch)
+		events, err := v.ServiceEvents(w.cursor, watch.Batch)
 		if err != nil {
 			return err
 		}
 		for _, e := range events {
-			if w.wants(e.GetService()) {
+			svc := e.GetService()
+			if w.matches.Selects(svc.GetTarget().GetId(), svc, false, svc.GetDeregistered()) {
 				if err := w.send(e); err != nil {
 					return err
 				}
@@ -117,30 +115,4 @@ func (w *serviceWatch) follow(v *fsm.View) error {
 		}
 	}
 	return nil
-}
-
-// wants reports whether a change must be sent: the service matches after it, or did
-// before it.
-func (w *serviceWatch) wants(svc *holdfastv1.Service) bool {
-	matches := w.filter.Match(svc)
-	if w.filter.Fixed() {
-		return matches
-	}
-	before, known := w.matched[svc.GetTarget().GetId()]
-	if !known && w.resumed {
-		before = w.filter.Possible(svc)
-	}
-	w.note(svc, matches)
-	return matches || before
-}
-
-// note records whether a service matches, until it is deregistered.
-func (w *serviceWatch) note(svc *holdfastv1.Service, matches bool) {
-	switch {
-	case w.filter.Fixed():
-	case svc.GetDeregistered():
-		delete(w.matched, svc.GetTarget().GetId())
-	default:
-		w.matched[svc.GetTarget().GetId()] = matches
-	}
 }

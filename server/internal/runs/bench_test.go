@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
+	"github.com/holdfast-metal/holdfast/server/internal/watch"
 )
 
 // BenchmarkEvent measures the time until 5,000 watchers have an event
@@ -28,7 +29,7 @@ func BenchmarkEvent(b *testing.B) {
 	var got, running sync.WaitGroup
 	for range watchers {
 		running.Add(1)
-		w := &runWatch{filter: f, cursor: n.Peer.View().LastEvent(), matched: map[string]bool{},
+		w := &runWatch{filter: f, cursor: n.Peer.View().LastEvent(), matches: watch.NewMatches(f, false),
 			send: func(*holdfastv1.RunEvent) error {
 				got.Done()
 				return nil

@@ -7,6 +7,7 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/watch"
 )
 
 const (
@@ -44,14 +45,14 @@ func (t *eventHub) after(cursor uint64) ([]*holdfastv1.RunEvent, error) {
 		if cursor+1 < first { // read without the lock, so that a slow watcher does not block the others
 			t.mu.Unlock()
 			defer t.mu.Lock()
-			return t.state.View().Events(cursor, edge.EventBatch)
+			return t.state.View().Events(cursor, watch.Batch)
 		}
 		from := int(cursor + 1 - first) // cursors are consecutive
-		return t.events[from:min(n, from+edge.EventBatch)], nil
+		return t.events[from:min(n, from+watch.Batch)], nil
 	}
 	v := t.state.View()
 	t.advance(v.LastEvent())
-	fresh, err := v.Events(cursor, edge.EventBatch)
+	fresh, err := v.Events(cursor, watch.Batch)
 	if err != nil || len(fresh) == 0 {
 		return nil, err
 	}

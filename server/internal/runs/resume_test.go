@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
+	"github.com/holdfast-metal/holdfast/server/internal/watch"
 )
 
 // model computes the events that a watcher must get, by checking every event.
@@ -87,7 +88,7 @@ func TestWatchResume(t *testing.T) {
 			mod.wants(e)
 		}
 		var got []*holdfastv1.RunEvent
-		w := &runWatch{filter: f, matched: map[string]bool{}, send: func(e *holdfastv1.RunEvent) error {
+		w := &runWatch{filter: f, matches: watch.NewMatches(f, false), send: func(e *holdfastv1.RunEvent) error {
 			got = append(got, e)
 			return nil
 		}}
@@ -116,7 +117,7 @@ func TestWatchResume(t *testing.T) {
 		// The second stream, on another peer, resumes from there.
 		extra := map[string]bool{}
 		broken := len(got)
-		w = &runWatch{filter: f, matched: map[string]bool{}, send: w.send, cursor: known, resumed: true}
+		w = &runWatch{filter: f, matches: watch.NewMatches(f, true), send: w.send, cursor: known}
 		tl = newEventHub(n.Peer, nil)
 		for more := true; more; {
 			if more, err = w.next(tl); err != nil {

@@ -2,7 +2,6 @@ package runs
 
 import (
 	"context"
-	"time"
 
 	"google.golang.org/grpc"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 	"github.com/holdfast-metal/holdfast/server/internal/scope"
+	"github.com/holdfast-metal/holdfast/server/internal/watch"
 )
 
 // WatchRuns streams the current state of the matching runs, oldest first, and then every
@@ -56,15 +56,13 @@ func (s *Service) Watch(
 	}
 	w := &runWatch{
 		filter:    f,
+		matches:   watch.NewMatches(f, r.GetCursor() != 0),
 		sees:      scope.SeesRuns(auth.From(ctx), s.State.View),
 		send:      send,
 		cursor:    r.GetCursor(),
-		matched:   map[string]bool{},
-		resumed:   r.GetCursor() != 0,
 		bookmarks: r.GetBookmarks(),
-		sent:      r.GetCursor(),
-		sentAt:    time.Now(),
 	}
+	w.sent.Sent(w.cursor)
 	switch {
 	case w.cursor == 0:
 		if err := w.current(v); err != nil {
@@ -85,16 +83,13 @@ func (s *Service) Watch(
 
 // runWatch is one stream of events.
 type runWatch struct {
-	filter  *filter.Filter
-	sees    func(*holdfastv1.Run) bool // whether the caller may see a run; nil: all of them
-	send    func(*holdfastv1.RunEvent) error
-	cursor  uint64
-	resumed bool            // runs that are not in matched may have matched before
-	matched map[string]bool // active runs seen by this stream, if their match can change
-
-	bookmarks bool
-	sent      uint64 // the last cursor sent to the client
-	sentAt    time.Time
+	filter    *filter.Filter
+	matches   *watch.Matches
+	sees      func(*holdfastv1.Run) bool // whether the caller may see a run; nil: all of them
+	send      func(*holdfastv1.RunEvent) error
+	cursor    uint64
+	bookmarks bool // the client wants them
+	sent      watch.Bookmarks
 }
 
 // current sends the state of a view.
@@ -102,10 +97,9 @@ func (w *runWatch) current(v *fsm.View) error {
 	var held *holdfastv1.RunEvent
 	now := v.Meta().GetNow()
 	for run := range runsByAge(v, w.filter) {
-		if !w.filter.Match(run) || w.hides(run) {
+		if w.hides(run) || !w.matches.Current(run.GetRunId(), run, fsm.Ended(run)) {
 			continue
 		}
-		w.note(run, true)
 		if held != nil {
 			if err := w.send(held); err != nil {
 				return err
@@ -118,16 +112,16 @@ func (w *runWatch) current(v *fsm.View) error {
 		return w.bookmark()
 	}
 	held.Cursor = w.cursor
-	w.sent, w.sentAt = w.cursor, time.Now()
+	w.sent.Sent(w.cursor)
 	return w.send(held)
 }
 
 // bookmark sends the current cursor to the client, if the client wants bookmarks.
 func (w *runWatch) bookmark() error {
-	if !w.bookmarks || w.cursor == w.sent {
+	if !w.bookmarks || w.cursor == 0 {
 		return nil
 	}
-	w.sent, w.sentAt = w.cursor, time.Now()
+	w.sent.Sent(w.cursor)
 	return w.send(&holdfastv1.RunEvent{Cursor: w.cursor})
 }
 
@@ -157,45 +151,22 @@ func (w *runWatch) next(t *eventHub) (bool, error) {
 			if err := w.send(e); err != nil {
 				return true, err
 			}
-			w.sent, w.sentAt = e.GetCursor(), time.Now()
+			w.sent.Sent(e.GetCursor())
 		}
 		w.cursor = e.GetCursor()
 	}
-	if err == nil && (w.cursor-w.sent >= edge.BookmarkEvents || time.Since(w.sentAt) >= edge.BookmarkPause) {
+	if err == nil && w.sent.Due(w.cursor) {
 		err = w.bookmark()
 	}
 	return len(events) > 0, err
 }
 
-// wants reports whether a transition must be sent: the run matches after it, or did
-// before it.
+// wants reports whether a transition must be sent. New runs are PENDING.
 func (w *runWatch) wants(e *holdfastv1.RunEvent) bool {
 	run := e.GetSnapshot()
-	if w.hides(run) {
-		return false
-	}
-	matches := w.filter.Match(run)
-	if w.filter.Fixed() {
-		return matches
-	}
-	before, known := w.matched[run.GetRunId()]
-	if !known && w.resumed && run.GetPhase() != holdfastv1.Run_PENDING { // new runs are PENDING
-		before = w.filter.Possible(run)
-	}
-	w.note(run, matches)
-	return matches || before
+	return !w.hides(run) &&
+		w.matches.Selects(run.GetRunId(), run, run.GetPhase() == holdfastv1.Run_PENDING, fsm.Ended(run))
 }
 
 // hides reports whether the caller must not see a run.
 func (w *runWatch) hides(run *holdfastv1.Run) bool { return w.sees != nil && !w.sees(run) }
-
-// note records whether a run matches, until the run ends.
-func (w *runWatch) note(run *holdfastv1.Run, matches bool) {
-	switch {
-	case w.filter.Fixed():
-	case fsm.Ended(run):
-		delete(w.matched, run.GetRunId())
-	default:
-		w.matched[run.GetRunId()] = matches
-	}
-}

@@ -12,11 +12,10 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/fsm"
-	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
+	"github.com/holdfast-metal/holdfast/server/internal/watch"
 )
 
 // A stream that did not ask for bookmarks gets none. Time also makes them due.
@@ -31,16 +30,18 @@ func TestWatchBookmarksAreDue(t *testing.T) {
 		}
 		for _, bookmarks := range []bool{false, true} {
 			var got []uint64
-			w := &runWatch{filter: f, bookmarks: bookmarks, sentAt: time.Now(), send: func(e *holdfastv1.RunEvent) error {
+			w := &runWatch{matches: watch.NewMatches(f, false), bookmarks: bookmarks}
+			w.send = func(e *holdfastv1.RunEvent) error {
 				got = append(got, e.GetCursor())
 				return nil
-			}}
+			}
+			w.sent.Sent(0)
 			tl := newEventHub(n.Peer, nil)
 			for range 5 {
 				if _, err := w.next(tl); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(edge.BookmarkPause - time.Second) // sleep: of synctest
+				time.Sleep(4 * time.Second) // sleep: of synctest
 			}
 			var want []uint64
 			if bookmarks {
@@ -60,7 +61,7 @@ func TestWatchTooSlow(t *testing.T) {
 	n.Machine(t, "m-1")
 	n.Start(t, "m-1", "run-1", "")
 	n.Begin(t, "run-1", 1)
-	slow := &runWatch{filter: &filter.Filter{}, cursor: 1}
+	slow := &runWatch{cursor: 1}
 	n.Outgrow("run-1")
 	_, err := slow.next(newEventHub(n.Peer, nil))
 	if e, ok := errors.AsType[*fsm.Error](err); !ok || e.Reason != fsm.ReasonCursorGone {
