@@ -68,10 +68,16 @@ func importRules() []importRule {
 		{part: "internal/images/...", may: []string{
 			"proto/...", "internal/wait", "fsm", "cluster", "providers", "server/auth",
 		}},
+		{part: "server/internal/edge", may: []string{"proto/...", "fsm", "cluster"}},
+		{part: "server/internal/request", may: []string{"fsm", "internal/filter"}, tests: []string{"proto/..."}},
+		{part: "server/internal/page", may: []string{"server/internal/request"}, tests: []string{"proto/..."}},
+		{part: "server/internal/watch", may: []string{"internal/filter"}, tests: []string{"proto/..."}},
+		{part: "server/internal/scope", may: []string{"proto/...", "fsm", "server/auth"},
+			tests: []string{"server/internal/nodetest"}},
 		{part: "server/...", may: []string{
 			"proto/...", "internal/nearest", "internal/archive", "internal/filter", "internal/images/...", "internal/secrets",
 			"fsm", "cluster", "cluster/peertls", "cluster/keyfile", "providers",
-		}, tests: []string{"providers/...", "cluster/peertls/issue"}},
+		}, tests: []string{"providers/...", "cluster/peertls/issue"}, never: []string{module + "/server/internal/nodetest"}},
 		{part: "client/...", may: []string{"proto/holdfast/..."}, link: heavy},
 		{part: "internal/facts/...", link: heavy},
 		{part: "internal/installer/...", may: []string{"proto/holdfast/...", "client/...", "internal/facts/..."},
