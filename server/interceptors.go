@@ -88,7 +88,7 @@ func (s *Server) boundUnary(
 	}
 	most := s.cfg.CallTimeout
 	if call.FullMethod == holdfastv1.OperatorService_RestoreSnapshot_FullMethodName {
-		most = max(most, operator.RestoreTimeout)
+		most = max(most, operator.RestoreCallTimeout)
 	}
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()

@@ -25,7 +25,7 @@ func TestRestoreHasTime(t *testing.T) {
 	}{
 		{"another call", holdfastv1.OperatorService_Probe_FullMethodName, context.Background(), 0, time.Minute},
 		{"a restore", holdfastv1.OperatorService_RestoreSnapshot_FullMethodName, context.Background(), 20 * time.Minute,
-			operator.RestoreTimeout},
+			operator.RestoreCallTimeout},
 		{"a restore whose caller waits a second", holdfastv1.OperatorService_RestoreSnapshot_FullMethodName, soon, 0,
 			time.Second},
 	} {

@@ -21,9 +21,9 @@ const (
 	quiet = 1100 * time.Millisecond
 	// restoreTimeout is the time limit of a restore after the whole file has been read.
 	restoreTimeout = 2 * time.Minute
-	// RestoreTimeout is the time limit of a call of RestoreSnapshot without a deadline. The
+	// RestoreCallTimeout is the time limit of a call of RestoreSnapshot without a deadline. The
 	// call has to read a whole snapshot.
-	RestoreTimeout = 30 * time.Minute
+	RestoreCallTimeout = 30 * time.Minute
 )
 
 // StageSnapshot stores one chunk. It writes no audit event; RestoreSnapshot does.
