@@ -36,28 +36,16 @@ func (t *tx) activeStep(runID, step string) (*holdfastv1.Run, *holdfastv1.StepSt
 	return nil, nil, refuse(Aborted, ReasonAttemptMismatch, "run %s has no step %q", runID, step)
 }
 
-func lastAttempt(s *holdfastv1.StepStatus) *holdfastv1.Attempt {
-	if n := len(s.GetAttempts()); n > 0 {
-		return s.GetAttempts()[n-1]
-	}
-	return nil
-}
-
-// Open reports whether an attempt has begun and not ended.
-func Open(a *holdfastv1.Attempt) bool {
-	return a != nil && a.GetOutcome() == holdfastv1.Attempt_OUTCOME_UNSPECIFIED
-}
-
 // beginAttempt records the intent. An open attempt can only be adopted by a later leader.
 func (t *tx) beginAttempt(c *internalv1.BeginAttempt) (*holdfastv1.Run, *Error) {
 	run, step, err := t.activeStep(c.GetRunId(), c.GetStep())
 	if err != nil {
 		return nil, err
 	}
-	last, msg := lastAttempt(step), ""
+	last, msg := lifecycle.LastAttempt(step), ""
 	// A later leader may adopt an open attempt of a canceled run, because it must be recorded
 	// which leader cleans up on the host.
-	if run.GetCancelRequestedAt() != nil && !Open(last) {
+	if run.GetCancelRequestedAt() != nil && !lifecycle.Open(last) {
 		return nil, refuse(FailedPrecondition, ReasonCancelRequested,
 			"run %s is being canceled: no attempt begins", run.GetRunId())
 	}
@@ -68,12 +56,12 @@ func (t *tx) beginAttempt(c *internalv1.BeginAttempt) (*holdfastv1.Run, *Error) 
 		return nil, refuse(FailedPrecondition, ReasonPlanHeld, "run %s waits for %s", run.GetRunId(), held)
 	}
 	switch {
-	case Open(last) && c.GetAttempt() == last.GetNumber() &&
+	case lifecycle.Open(last) && c.GetAttempt() == last.GetNumber() &&
 		last.GetEpochs()[len(last.GetEpochs())-1] < t.cmd.GetEpoch():
 		last.Epochs = append(last.Epochs, t.cmd.GetEpoch())
 		msg = fmt.Sprintf("step %s: attempt %d taken over by the leader of term %d",
 			step.GetName(), last.GetNumber(), t.cmd.GetEpoch())
-	case !Open(last) && c.GetAttempt() == last.GetNumber()+1:
+	case !lifecycle.Open(last) && c.GetAttempt() == last.GetNumber()+1:
 		step.Attempts = append(step.Attempts, &holdfastv1.Attempt{
 			Number:         c.GetAttempt(),
 			Epochs:         []uint64{t.cmd.GetEpoch()},
@@ -109,8 +97,8 @@ func (t *tx) openAttempt(
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	a := lastAttempt(step)
-	if !Open(a) || a.GetNumber() != number || a.GetEpochs()[len(a.GetEpochs())-1] != t.cmd.GetEpoch() {
+	a := lifecycle.LastAttempt(step)
+	if !lifecycle.Open(a) || a.GetNumber() != number || a.GetEpochs()[len(a.GetEpochs())-1] != t.cmd.GetEpoch() {
 		return nil, nil, nil, refuse(Aborted, ReasonAttemptMismatch,
 			"attempt %d of step %q of run %s is not open in epoch %d",
 			number, stepName, runID, t.cmd.GetEpoch())
@@ -265,7 +253,7 @@ func (t *tx) closeSteps(run *holdfastv1.Run, why string) {
 		if s.GetState() != holdfastv1.StepStatus_RUNNING {
 			continue
 		}
-		if a := lastAttempt(s); Open(a) {
+		if a := lifecycle.LastAttempt(s); lifecycle.Open(a) {
 			a.Outcome, a.FinishedAt, a.Error = holdfastv1.Attempt_CANCELED, t.now, why
 		}
 		s.Message = why

@@ -18,18 +18,16 @@ const maxAudit = 1 << 18
 // MaxDenials is the maximum number of events in one RecordDenials.
 const MaxDenials = 1000
 
-// The maximum length of an event's texts, in bytes. Callers choose most of them.
-const (
-	maxAuditText  = 128
-	maxAuditThing = 256 // principal and resource
-)
+// maxAuditText bounds the texts of an event besides principal and resource, in bytes. Callers
+// choose most of them.
+const maxAuditText = 128
 
 // auditOK is the outcome of a command that was not refused.
 const auditOK = "OK"
 
 // addAudit records a call and its result, once for each command that has an origin. A replay
 // is a call too.
-func (t *tx) addAudit(about subject, value proto.Message, err *Error) {
+func (t *tx) addAudit(resource string, value proto.Message, err *Error) {
 	o := t.cmd.GetOrigin()
 	e := &holdfastv1.AuditEvent{
 		At:        t.now,
@@ -37,7 +35,7 @@ func (t *tx) addAudit(about subject, value proto.Message, err *Error) {
 		Source:    o.GetSource(),
 		Peer:      o.GetPeer(),
 		Method:    o.GetMethod(),
-		Resource:  about.resource,
+		Resource:  resource,
 		RequestId: o.GetRequestId(),
 		TokenId:   o.GetTokenId(),
 		Outcome:   auditOK,

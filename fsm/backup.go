@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"bufio"
 	"bytes"
 	"crypto/sha256"
@@ -297,7 +298,7 @@ func (b *Backup) Tables() []table.Count { return b.tables }
 
 // View returns the state in the file.
 func (b *Backup) View() *View {
-	return &View{state: b.state, codec: runlog.NewCodec(), decoded: newPlanCache()}
+	return &View{state: b.state, codec: runlog.NewCodec(), decoded: plans.NewCache(), stage: &readStage{}}
 }
 
 // SealedUnder returns the ids of the keys that seal secrets and the issuer's signing keys,

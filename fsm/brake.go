@@ -70,7 +70,7 @@ func (t *tx) noteOutcome(run *holdfastv1.Run) {
 func (t *tx) releasePlan(c *internalv1.ReleasePlan) (*holdfastv1.Plan, *Error) {
 	p, ok := t.plans.Get(c.GetPlanId())
 	if !ok {
-		return nil, planNotFound(c.GetPlanId())
+		return nil, plans.NotFound(c.GetPlanId())
 	}
 	if c.MaxActive != nil && (c.GetMaxActive() < 0 || c.GetMaxActive() > maxPlanActive) {
 		return nil, invalid("max_active", "%d is not 0 to %d", c.GetMaxActive(), maxPlanActive)
@@ -108,9 +108,9 @@ func (s *state) runningCount(c schema.Cohort) int {
 	return s.runs.Count(schema.RunsRunning, key+"\x01") - s.runs.Count(schema.RunsRunning, key)
 }
 
-// limitOf returns the maximum number of concurrent runs of a cohort, or 0 if there is no
+// rampLimit returns the maximum number of concurrent runs of a cohort, or 0 if there is no
 // limit.
-func (s *state) limitOf(p *holdfastv1.Plan, c schema.Cohort) int {
+func (s *state) rampLimit(p *holdfastv1.Plan, c schema.Cohort) int {
 	switch i := plans.RampOf(p, c.Image); {
 	case p.GetMaxActive() > 0:
 		return int(p.GetMaxActive())
@@ -129,7 +129,7 @@ func (s *state) heldBy(p *holdfastv1.Plan, run *holdfastv1.Run) string {
 		return "the release of plan " + p.GetPlanId() + ": " + p.GetBrake().GetFailure()
 	}
 	c := schema.CohortOf(run)
-	limit := s.limitOf(p, c)
+	limit := s.rampLimit(p, c)
 	if limit == 0 || s.runningCount(c) < limit {
 		return ""
 	}
@@ -195,6 +195,6 @@ func (v *View) MayBegin(c schema.Cohort, active int) bool {
 	if !ok {
 		return true
 	}
-	limit := v.limitOf(p, c)
+	limit := v.rampLimit(p, c)
 	return p.GetBrake() == nil && (limit == 0 || active < limit)
 }

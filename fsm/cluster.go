@@ -105,7 +105,8 @@ func (f *FSM) Recover(clusterID, why string) ([]*holdfastv1.Run, error) {
 	if f.haltErr != nil {
 		return nil, f.haltErr
 	}
-	t := newTx(f, f.state.meta.GetAppliedIndex(), &internalv1.Command{Time: f.state.meta.GetNow(), Principal: "system"})
+	t := newTx(f.state, f.own, f.decoded, f.state.meta.GetAppliedIndex(),
+		&internalv1.Command{Time: f.state.meta.GetNow(), Principal: "system"})
 	t.moveCursors()
 	ended := t.activeRuns()
 	for _, run := range ended {

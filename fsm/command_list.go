@@ -4,13 +4,14 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // commandList declares every command of the Raft log, in the order of command.proto: its message,
 // the rule that applies it, and its subject. A fenced command is refused unless it carries the
 // epoch of the present leader (docs/reliability.md).
-func commandList() []command {
+func commandList(stage *readStage) []command {
 	return []command{
 		changes((*internalv1.Command).GetLeaderEstablished, (*tx).leaderEstablished, ofCluster),
 		changes((*internalv1.Command).GetInitCluster, (*tx).initCluster, ofCluster),
@@ -93,7 +94,10 @@ func commandList() []command {
 		changes((*internalv1.Command).GetDeleteImage, (*tx).deleteImage, byName("images", (*internalv1.DeleteImage).GetName)),
 
 		changes((*internalv1.Command).GetStageBackup, (*tx).stageBackup, ofRestore),
-		answers((*internalv1.Command).GetRestoreBackup, (*tx).restoreBackup, ofRestore),
+		answers((*internalv1.Command).GetRestoreBackup,
+			func(t *tx, c *internalv1.RestoreBackup) (*holdfastv1.RestoreSnapshotResponse, *Error) {
+				return t.restoreBackup(stage, c)
+			}, ofRestore),
 		changes((*internalv1.Command).GetNoteBackup, (*tx).noteBackup, ofBackup),
 		changes((*internalv1.Command).GetSetAutopilot, (*tx).setAutopilot, whole[*internalv1.SetAutopilot]("autopilot")),
 
@@ -165,9 +169,9 @@ type commandSet struct {
 	byNum map[protoreflect.FieldNumber]command
 }
 
-func newCommandSet() *commandSet {
+func newCommandSet(stage *readStage) *commandSet {
 	byMessage := map[protoreflect.FullName]command{}
-	for _, c := range commandList() {
+	for _, c := range commandList(stage) {
 		byMessage[c.message] = c
 	}
 	op := (&internalv1.Command{}).ProtoReflect().Descriptor().Oneofs().ByName("op")

@@ -13,11 +13,11 @@ import (
 // Each operation of the log has one declaration.
 func TestCommandsAreDeclared(t *testing.T) {
 	var want, got []string
-	set := newCommandSet()
+	set := newCommandSet(&readStage{})
 	for i := range set.op.Fields().Len() {
 		want = append(want, string(set.op.Fields().Get(i).Message().FullName()))
 	}
-	for _, c := range commandList() {
+	for _, c := range commandList(&readStage{}) {
 		got = append(got, string(c.message))
 	}
 	slices.Sort(want)
@@ -36,7 +36,7 @@ func TestDeclarations(t *testing.T) {
 	}
 	wantLevel2 := []string{"DeleteProvider", "ResetClock", "RetryBmc"}
 	var fenced, level2 []string
-	for _, c := range commandList() {
+	for _, c := range commandList(&readStage{}) {
 		if c.needsEpoch {
 			fenced = append(fenced, string(c.message.Name()))
 		}
@@ -79,7 +79,7 @@ func TestLevelOf(t *testing.T) {
 // Every fenced command refuses another epoch before it reads anything else, and no other command
 // asks for an epoch.
 func TestEpochs(t *testing.T) {
-	set := newCommandSet()
+	set := newCommandSet(&readStage{})
 	for i := range set.op.Fields().Len() {
 		field := set.op.Fields().Get(i)
 		c := &internalv1.Command{Epoch: 7, FeatureLevel: FeatureLevel}

@@ -3,6 +3,7 @@ package fsm
 import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -102,7 +103,7 @@ func (t *tx) forgetEnrollment(m *holdfastv1.Machine, before *timestamppb.Timesta
 func installBegan(run *holdfastv1.Run) *timestamppb.Timestamp {
 	at := run.GetCreatedAt()
 	for _, s := range run.GetSteps() {
-		if a := lastAttempt(s); s.GetKind() == "repave" && a != nil {
+		if a := lifecycle.LastAttempt(s); s.GetKind() == "repave" && a != nil {
 			at = a.GetStartedAt()
 		}
 	}

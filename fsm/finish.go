@@ -212,7 +212,7 @@ const ProofSkipped = "skipped"
 
 // Skipped reports whether a step succeeded because it was skipped.
 func Skipped(s *holdfastv1.StepStatus) bool {
-	return lastAttempt(s).GetEvidenceAfter()[ProofSkipped] != ""
+	return lifecycle.LastAttempt(s).GetEvidenceAfter()[ProofSkipped] != ""
 }
 
 // ProofEndpoint is the evidence key of a step net for the new address of the host.

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"context"
 	"fmt"
 	"sync"
@@ -33,19 +34,22 @@ type FSM struct {
 	haltErr  error         // set before halted is closed
 	codec    *runlog.Codec // for Views
 	own      *runlog.Codec // for Apply, which must not wait for readers
-	decoded  *planCache
+	decoded  *plans.Cache
+	stage    *readStage
 	commands *commandSet
 }
 
 // New returns an FSM with an empty state.
 func New() *FSM {
+	stage := &readStage{}
 	f := &FSM{
 		state:    newState(),
 		halted:   make(chan struct{}),
 		codec:    runlog.NewCodec(),
 		own:      runlog.NewCodec(),
-		decoded:  newPlanCache(),
-		commands: newCommandSet(),
+		decoded:  plans.NewCache(),
+		stage:    stage,
+		commands: newCommandSet(stage),
 	}
 	f.changed.Store(new(make(chan struct{})))
 	return f
@@ -95,11 +99,11 @@ func (f *FSM) Apply(index, term uint64, data []byte) []Result {
 
 func (f *FSM) apply(index uint64, c *internalv1.Command, skip bool) Result {
 	// Even a skipped command moves the clock, because other peers may understand it.
-	t := newTx(f, index, c)
+	t := newTx(f.state, f.own, f.decoded, index, c)
 	if skip {
 		return Result{Index: index}
 	}
-	value, err := t.perform()
+	value, err := f.perform(t)
 	return Result{Index: index, Value: value, Err: err}
 }
 
@@ -130,7 +134,7 @@ func (f *FSM) publish() {
 }
 
 func (f *FSM) newView(since *state) *View {
-	return &View{state: f.state.freeze(since), codec: f.codec, decoded: f.decoded}
+	return &View{state: f.state.freeze(since), codec: f.codec, decoded: f.decoded, stage: f.stage}
 }
 
 // halt freezes the state. A command that was not understood must be neither skipped nor

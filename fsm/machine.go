@@ -256,7 +256,7 @@ func (v *View) Machines(after string) iter.Seq[*holdfastv1.Machine] {
 }
 
 // FindMachines returns the machines with an id above after that q selects, by id.
-func (v *View) FindMachines(q Query, after string) iter.Seq[*holdfastv1.Machine] {
+func (v *View) FindMachines(q table.Query, after string) iter.Seq[*holdfastv1.Machine] {
 	return func(yield func(*holdfastv1.Machine) bool) {
 		for m := range v.machines.Find(q, after) {
 			if !yield(v.whole(m)) {

@@ -155,3 +155,6 @@ func NodeStateName(s holdfastv1.Node_State) string { return lifecycle.NodeStateN
 
 // Ended reports whether a run is terminal.
 func Ended(r *holdfastv1.Run) bool { return lifecycle.Ended(r) }
+
+// Open reports whether an attempt has begun and not ended.
+func Open(a *holdfastv1.Attempt) bool { return lifecycle.Open(a) }

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"fmt"
 	"iter"
 	"slices"
@@ -143,7 +144,7 @@ func (t *tx) checkNodeWords(n *holdfastv1.NodeRecord) []FieldViolation {
 // checkWorkflow refuses a workflow that is not a plan.
 func (t *tx) checkWorkflow(id string) *Error {
 	if id != "" && !t.plans.Has(id) {
-		return planNotFound(id)
+		return plans.NotFound(id)
 	}
 	return nil
 }

@@ -122,7 +122,7 @@ func (t *tx) observedDone(m *holdfastv1.Machine, run *holdfastv1.Run, why string
 	t.noteInstall(m, "complete", run.GetRunId())
 	t.putMachine(m)
 	step := run.GetSteps()[0]
-	a := lastAttempt(step)
+	a := lifecycle.LastAttempt(step)
 	a.Outcome, a.FinishedAt = holdfastv1.Attempt_SUCCEEDED, t.now
 	step.Message = why
 	t.sayObserved(run, why)
@@ -134,7 +134,7 @@ func (t *tx) observedDone(m *holdfastv1.Machine, run *holdfastv1.Run, why string
 // and the installer retries.
 func (t *tx) observedStrike(m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
 	step := run.GetSteps()[0]
-	a := lastAttempt(step)
+	a := lifecycle.LastAttempt(step)
 	if a.GetNumber() > step.GetMaxRetries() {
 		return t.observedFailed(m, run, why)
 	}
@@ -167,7 +167,7 @@ func (t *tx) failObserved(
 	t.noteInstall(m, "failed", run.GetRunId())
 	t.putMachine(m)
 	step := run.GetSteps()[0]
-	a := lastAttempt(step)
+	a := lifecycle.LastAttempt(step)
 	a.Outcome, a.FinishedAt, a.Error, a.ErrorClass = holdfastv1.Attempt_FAILED, t.now, why, failure.GetErrorClass()
 	step.Message = why
 	t.sayObserved(run, fmt.Sprintf("install attempt %d failed: %s", a.GetNumber(), why))
@@ -192,7 +192,7 @@ func (t *tx) cancelObserved(run *holdfastv1.Run, why string) {
 	}
 	failure := canceledError(run)
 	step := run.GetSteps()[0]
-	if a := lastAttempt(step); Open(a) {
+	if a := lifecycle.LastAttempt(step); lifecycle.Open(a) {
 		a.Outcome, a.FinishedAt, a.Error = holdfastv1.Attempt_CANCELED, t.now, failure.GetMessage()
 	}
 	step.Message = failure.GetMessage()

@@ -2,19 +2,13 @@ package fsm
 
 import (
 	"iter"
-	"sync"
 
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
-	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
-
-func planNotFound(id string) *Error {
-	return refuse(NotFound, "PLAN_NOT_FOUND", "plan %q not found", id).With("plan_id", id)
-}
 
 // createPlan stores a plan. One that a run refers to never changes.
 func (t *tx) createPlan(c *internalv1.CreatePlan) (*holdfastv1.Plan, *Error) {
@@ -40,7 +34,7 @@ func (t *tx) deletePlan(c *internalv1.DeletePlan) *Error {
 	p, ok := t.plans.Get(c.GetPlanId())
 	switch {
 	case !ok:
-		return planNotFound(c.GetPlanId())
+		return plans.NotFound(c.GetPlanId())
 	case p.GetReferenced():
 		return refuse(FailedPrecondition, "PLAN_REFERENCED", "plan %q cannot be deleted: a run refers to it",
 			p.GetPlanId())
@@ -98,46 +92,8 @@ func KindOf(s *holdfastv1.Step) string { return plans.KindOf(s) }
 // Unknown kinds and duplicate names are violations.
 func ValidatePlan(p *holdfastv1.Plan) []FieldViolation { return plans.Validate(p) }
 
-// maxPlanCache bounds the number of decoded plans.
-const maxPlanCache = 64
-
-// planCache caches decoded plans, because few plans begin most runs, and each run reads its
-// plan several times. It is not part of the state. It is safe for concurrent use.
-type planCache struct {
-	mu    sync.Mutex
-	plans map[*table.Record]*holdfastv1.Plan
-}
-
-func newPlanCache() *planCache { return &planCache{plans: map[*table.Record]*holdfastv1.Plan{}} }
-
-// get returns a plan of a state. The plan is shared and must not be changed.
-func (c *planCache) get(s *state, id string) (*holdfastv1.Plan, bool) {
-	r, ok := s.plans.Row(id)
-	if !ok {
-		return nil, false
-	}
-	if p := c.known(r); p != nil {
-		return p, true
-	}
-	p := s.plans.Decode(r) // without the lock: Apply must not wait for a reader
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.plans) >= maxPlanCache { // includes plans that were replaced
-		clear(c.plans)
-	}
-	c.plans[r] = p
-	return p, true
-}
-
-// known returns the cached plan of a record, or nil. Records never change.
-func (c *planCache) known(r *table.Record) *holdfastv1.Plan {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.plans[r]
-}
-
 // plan returns a shared plan, which must not be changed.
-func (t *tx) plan(id string) (*holdfastv1.Plan, bool) { return t.decoded.get(t.state, id) }
+func (t *tx) plan(id string) (*holdfastv1.Plan, bool) { return t.decoded.Get(t.plans, id) }
 
 // SharedPlan returns a plan that is shared, unlike the one of Plan, and must not be changed.
-func (v *View) SharedPlan(id string) (*holdfastv1.Plan, bool) { return v.decoded.get(v.state, id) }
+func (v *View) SharedPlan(id string) (*holdfastv1.Plan, bool) { return v.decoded.Get(v.plans, id) }

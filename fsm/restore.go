@@ -20,10 +20,12 @@ const (
 	maxStagedChunk = 256 << 10
 	// maxStagedChunks bounds a snapshot file: 1 GiB.
 	maxStagedChunks = 4096
-	// reasonRestored is the reason of runs that a restore has ended.
-	reasonRestored = "Restored"
-	// reasonRecovered is the reason of runs that ended when their cluster was recovered.
-	reasonRecovered = "Recovered"
+)
+
+// The reasons of runs that ended because of an operator's intervention in the cluster.
+const (
+	reasonRestored  = "Restored"  // a restore has ended them
+	reasonRecovered = "Recovered" // their cluster was recovered
 )
 
 // clearStage discards the staged chunks. A new leader and each new restore do so.
@@ -86,7 +88,7 @@ func (r *readStage) of(m *table.Mark, read func() (*Backup, error)) (*Backup, er
 	return b, err
 }
 
-func (s *state) stagedBackup(restoreID string, chunks uint32) (*Backup, *Error) {
+func (s *state) stagedBackup(cache *readStage, restoreID string, chunks uint32) (*Backup, *Error) {
 	var file bytes.Buffer
 	n := uint32(0)
 	for c := range s.staged.Ascend("", "") {
@@ -102,7 +104,7 @@ func (s *state) stagedBackup(restoreID string, chunks uint32) (*Backup, *Error) 
 				"another restore started or the leadership changed; restart the upload",
 			restoreID, n, chunks)
 	}
-	b, err := s.read.of(s.staged.Mark(), func() (*Backup, error) { return ReadBackup(&file) })
+	b, err := cache.of(s.staged.Mark(), func() (*Backup, error) { return ReadBackup(&file) })
 	if err != nil {
 		return nil, refuse(InvalidArgument, "SNAPSHOT_DAMAGED", "%s", err)
 	}
@@ -122,15 +124,15 @@ func (v *View) StagedMark() any { return v.staged.Mark() }
 // ReadStage reads the staged snapshot. While the caller keeps it, a restore need not read it
 // again.
 func (v *View) ReadStage(restoreID string, chunks uint32) (*Backup, *Error) {
-	return v.stagedBackup(restoreID, chunks)
+	return v.stagedBackup(v.stage, restoreID, chunks)
 }
 
 // CheckRestore returns the staged snapshot, or the reason why it cannot be restored now.
 // While the caller keeps it, a restore need not read it again.
-func (v *View) CheckRestore(c *internalv1.RestoreBackup) (*Backup, *Error) { return v.restorable(c) }
+func (v *View) CheckRestore(c *internalv1.RestoreBackup) (*Backup, *Error) { return v.restorable(v.stage, c) }
 
-func (s *state) restorable(c *internalv1.RestoreBackup) (*Backup, *Error) {
-	b, err := s.stagedBackup(c.GetRestoreId(), c.GetChunks())
+func (s *state) restorable(cache *readStage, c *internalv1.RestoreBackup) (*Backup, *Error) {
+	b, err := s.stagedBackup(cache, c.GetRestoreId(), c.GetChunks())
 	if err != nil {
 		return nil, err
 	}
@@ -166,8 +168,10 @@ func (s *state) activeRuns() []*holdfastv1.Run {
 // restoreBackup replaces the state with the staged one, except for the parts that must not go
 // back: see merged. Runs that were active when the snapshot was taken fail, because their
 // progress since then is unknown. Their power actions are not repeated.
-func (t *tx) restoreBackup(c *internalv1.RestoreBackup) (*holdfastv1.RestoreSnapshotResponse, *Error) {
-	b, err := t.restorable(c)
+func (t *tx) restoreBackup(
+	cache *readStage, c *internalv1.RestoreBackup,
+) (*holdfastv1.RestoreSnapshotResponse, *Error) {
+	b, err := t.restorable(cache, c)
 	if err != nil {
 		return nil, err
 	}

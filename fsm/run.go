@@ -79,7 +79,7 @@ func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 	}
 	plan, ok := t.plan(c.GetPlanId())
 	if !ok {
-		return nil, planNotFound(c.GetPlanId())
+		return nil, plans.NotFound(c.GetPlanId())
 	}
 	if run, ok := t.byRequest(c.GetMachineId(), c.GetRequestId()); ok {
 		return t.withQueue(run, t.decoded), sameRequest(run, c)
@@ -255,11 +255,11 @@ func (t *tx) putRun(run *holdfastv1.Run, message string) {
 }
 
 // withQueue sets the fields that are computed on read.
-func (s *state) withQueue(run *holdfastv1.Run, c *planCache) *holdfastv1.Run {
+func (s *state) withQueue(run *holdfastv1.Run, c *plans.Cache) *holdfastv1.Run {
 	if run.GetPhase() != holdfastv1.Run_PENDING {
 		return run
 	}
-	plan, _ := c.get(s, run.GetPlanId())
+	plan, _ := c.Get(s.plans, run.GetPlanId())
 	run.QueuePosition = int32(1 + s.runs.Count(schema.RunsPending, schema.OrderedTime(run.GetCreatedAt(), run.GetRunId())))
 	if held := s.heldBy(plan, run); held != "" {
 		run.WaitingFor = held

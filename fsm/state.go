@@ -36,7 +36,6 @@ type state struct {
 	news          *table.Table[*holdfastv1.Event]
 	webhooks      *table.Table[*holdfastv1.Webhook]
 	all           []tableDecl // of the tables above
-	read          *readStage  // a cache of the staged file, not replicated
 }
 
 // tableList declares the tables of a new state, in the order of a snapshot.
@@ -98,7 +97,7 @@ func declareTable[P proto.Message](empty *table.Table[P], field func(*state) **t
 }
 
 func newState() *state {
-	s := &state{meta: &internalv1.Meta{FeatureLevel: 1}, all: tableList(), read: &readStage{}}
+	s := &state{meta: &internalv1.Meta{FeatureLevel: 1}, all: tableList()}
 	for _, t := range s.all {
 		t.attach(s)
 	}
@@ -111,7 +110,7 @@ func (s *state) copy() *state { return s.freeze(&state{}) }
 // freeze returns a read-only copy that later writes to s do not affect. It shares the tables
 // of since, an earlier copy, that have not changed.
 func (s *state) freeze(since *state) *state {
-	frozen := &state{meta: proto.CloneOf(s.meta), all: s.all, read: s.read}
+	frozen := &state{meta: proto.CloneOf(s.meta), all: s.all}
 	for _, t := range s.all {
 		t.freeze(frozen, s, since)
 	}

@@ -19,8 +19,6 @@ import (
 const (
 	maxTokenName  = 64
 	maxTokenPools = 64
-	maxPoolName   = 128
-	maxNote       = 1024 // bytes of a comment
 )
 
 func tokenNotFound(id string) *Error {

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
@@ -12,7 +13,8 @@ import (
 type View struct {
 	*state
 	codec   *runlog.Codec
-	decoded *planCache
+	decoded *plans.Cache
+	stage   *readStage
 }
 
 // Index returns the index of the last entry that the view includes.

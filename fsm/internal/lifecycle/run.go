@@ -10,3 +10,16 @@ func Ended(r *holdfastv1.Run) bool {
 	}
 	return false
 }
+
+// LastAttempt returns the last attempt of a step, or nil.
+func LastAttempt(s *holdfastv1.StepStatus) *holdfastv1.Attempt {
+	if n := len(s.GetAttempts()); n > 0 {
+		return s.GetAttempts()[n-1]
+	}
+	return nil
+}
+
+// Open reports whether an attempt has begun and not ended.
+func Open(a *holdfastv1.Attempt) bool {
+	return a != nil && a.GetOutcome() == holdfastv1.Attempt_OUTCOME_UNSPECIFIED
+}
