@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -17,17 +18,17 @@ const maxAgentText = 255
 
 // The reasons of the condition AgentReady.
 const (
-	agentRegistered = "AgentRegistered"
-	agentKeepalive  = "AgentKeepalive"
-	agentExpired    = "AgentExpired"
+	reasonAgentRegistered = "AgentRegistered"
+	reasonAgentKeepalive  = "AgentKeepalive"
+	reasonAgentExpired    = "AgentExpired"
 )
 
 // moveAgent changes the agent facet, with one history entry, and sets the condition
 // AgentReady.
-func (t *tx) moveAgent(m *holdfastv1.Machine, to holdfastv1.Agent_State, by, comment string) {
+func moveAgent(t *core.Tx, m *holdfastv1.Machine, to holdfastv1.Agent_State, by, comment string) {
 	s := m.GetStatus()
 	if m.Agent == nil {
-		m.Agent = &holdfastv1.AgentRecord{CreatedAt: t.now}
+		m.Agent = &holdfastv1.AgentRecord{CreatedAt: t.Now}
 	}
 	if from := s.GetAgentState(); from != to {
 		e := &holdfastv1.HistoryEntry{
@@ -36,16 +37,16 @@ func (t *tx) moveAgent(m *holdfastv1.Machine, to holdfastv1.Agent_State, by, com
 		if from == holdfastv1.Agent_AGENT_STATE_UNSPECIFIED {
 			e.From = ""
 		}
-		t.addHistory(m, e)
-		s.AgentState, m.Agent.StateChangedAt = to, t.now
+		addHistory(t, m, e)
+		s.AgentState, m.Agent.StateChangedAt = to, t.Now
 	}
 	switch to {
 	case holdfastv1.Agent_READY:
-		t.setCondition(m, lifecycle.AgentReady, true, agentKeepalive)
+		setCondition(t, m, lifecycle.AgentReady, true, reasonAgentKeepalive)
 	case holdfastv1.Agent_REGISTERED:
-		t.setCondition(m, lifecycle.AgentReady, false, agentRegistered)
+		setCondition(t, m, lifecycle.AgentReady, false, reasonAgentRegistered)
 	case holdfastv1.Agent_EXPIRED:
-		t.observe(m, &holdfastv1.Condition{Type: lifecycle.AgentReady, Reason: agentExpired})
+		observe(t, m, &holdfastv1.Condition{Type: lifecycle.AgentReady, Reason: reasonAgentExpired})
 	}
 }
 
@@ -54,15 +55,15 @@ func invalidPool(id string) *Error {
 }
 
 // poolOpen reports whether machines may join a pool.
-func (t *tx) poolOpen(id string) (*holdfastv1.Pool, bool) {
-	p, ok := t.pools.Get(id)
+func poolOpen(t *core.Tx, id string) (*holdfastv1.Pool, bool) {
+	p, ok := t.Pools.Get(id)
 	return p, ok && (p.GetDeclared() || p.GetStatus() != holdfastv1.Pool_ARCHIVED)
 }
 
 // createAgentMachine creates a machine that waits for its agent, with the agent's token. An
 // existing machine of the pool without an agent may wait again, with another token.
-func (t *tx) createAgentMachine(c *internalv1.CreateAgentMachine) (*holdfastv1.Machine, *Error) {
-	pool, ok := t.poolOpen(c.GetPool())
+func createAgentMachine(t *core.Tx, c *internalv1.CreateAgentMachine) (*holdfastv1.Machine, *Error) {
+	pool, ok := poolOpen(t, c.GetPool())
 	if !ok {
 		return nil, invalidPool(c.GetPool())
 	}
@@ -70,7 +71,7 @@ func (t *tx) createAgentMachine(c *internalv1.CreateAgentMachine) (*holdfastv1.M
 	if !lex.ValidName(id, 64) {
 		return nil, invalid("machine_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", id)
 	}
-	m, exists := t.machines.Get(id)
+	m, exists := t.Machines.Get(id)
 	switch s := m.GetStatus(); {
 	case exists && c.GetGeneratedId():
 		return nil, refuse(Aborted, ReasonIDTaken, "generated machine id %q is in use", id)
@@ -80,36 +81,36 @@ func (t *tx) createAgentMachine(c *internalv1.CreateAgentMachine) (*holdfastv1.M
 			"machine %q exists and cannot wait for an agent: it is in another pool, retired, or has one", id).
 			With("machine_id", id)
 	case !exists:
-		m = t.newMachineRecord(id, c.GetPool())
+		m = newMachineRecord(t, id, c.GetPool())
 	}
 	if tok := c.GetToken(); tok != nil {
 		if tok.Token == nil {
 			tok.Token = &holdfastv1.Token{}
 		}
 		tok.Token.Role, tok.Token.MachineId, tok.Token.Pools = holdfastv1.Role_AGENT, id, nil
-		if err := t.admitToken(tok); err != nil {
+		if err := admitToken(t, tok); err != nil {
 			return nil, err
 		}
-		t.revokeAgents(id)
-		t.storeToken(tok)
+		revokeAgents(t, id)
+		storeToken(t, tok)
 		if m.GetAgent().GetTokenId() != "" {
 			m.Agent.TokenId = ""
 		}
 	}
 	if !exists {
-		t.movePhase(m, holdfastv1.MachineStatus_READY, change{by: "operator", comment: "created for an agent"})
+		movePhase(t, m, holdfastv1.MachineStatus_READY, change{by: "operator", comment: "created for an agent"})
 	}
-	t.moveAgent(m, holdfastv1.Agent_PENDING, "operator", "")
+	moveAgent(t, m, holdfastv1.Agent_PENDING, "operator", "")
 	m.Agent.ProviderName = lex.First(c.GetProviderName(), m.GetAgent().GetProviderName(), pool.GetProvider(),
 		genericProvider)
-	t.grantLease(internalv1.LeaseRef_PENDING_MACHINE, id, c.GetPendingTtlMs())
-	t.putMachine(m)
-	return t.whole(m), nil
+	t.GrantLease(internalv1.LeaseRef_PENDING_MACHINE, id, c.GetPendingTtlMs())
+	putMachine(t, m)
+	return whole(t.State, m), nil
 }
 
 // newMachineRecord returns the record of a machine without inventory.
-func (t *tx) newMachineRecord(id, pool string) *holdfastv1.Machine {
-	return &holdfastv1.Machine{MachineId: id, CreatedAt: t.now, Spec: &holdfastv1.MachineSpec{Pool: pool},
+func newMachineRecord(t *core.Tx, id, pool string) *holdfastv1.Machine {
+	return &holdfastv1.Machine{MachineId: id, CreatedAt: t.Now, Spec: &holdfastv1.MachineSpec{Pool: pool},
 		Status: &holdfastv1.MachineStatus{NodeState: holdfastv1.Node_PENDING}}
 }
 
@@ -119,17 +120,17 @@ const genericProvider = "generic"
 // registerAgent sets a machine's agent to registered, from any state. The machine's identity
 // and history stay. A new machine is created on the fly, except for a token of one machine:
 // that machine was deleted.
-func (t *tx) registerAgent(c *internalv1.RegisterAgent) (*holdfastv1.Machine, *Error) {
+func registerAgent(t *core.Tx, c *internalv1.RegisterAgent) (*holdfastv1.Machine, *Error) {
 	in := c.GetAgent()
 	if err := Invalid(checkAgent(in)); err != nil {
 		return nil, err
 	}
-	if _, ok := t.poolOpen(in.GetPoolName()); !ok {
+	if _, ok := poolOpen(t, in.GetPoolName()); !ok {
 		return nil, invalidPool(in.GetPoolName())
 	}
-	m, exists := t.machines.Get(in.GetMachineId())
+	m, exists := t.Machines.Get(in.GetMachineId())
 	switch {
-	case !exists && t.cmd.GetOrigin().GetRole() == holdfastv1.Role_AGENT:
+	case !exists && t.Command.GetOrigin().GetRole() == holdfastv1.Role_AGENT:
 		return nil, machineNotFound(in.GetMachineId())
 	case exists && m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED:
 		return nil, refuse(FailedPrecondition, "MACHINE_RETIRED",
@@ -138,32 +139,32 @@ func (t *tx) registerAgent(c *internalv1.RegisterAgent) (*holdfastv1.Machine, *E
 	case exists && m.GetSpec().GetPool() != "" && m.GetSpec().GetPool() != in.GetPoolName():
 		return nil, invalidPool(in.GetPoolName()).With("machine_id", m.GetMachineId())
 	}
-	own, err := t.enrollment(m, in.GetMachineId(), c.GetToken())
+	own, err := enrollment(t, m, in.GetMachineId(), c.GetToken())
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case !exists:
-		m = t.newMachineRecord(in.GetMachineId(), in.GetPoolName())
-		t.movePhase(m, holdfastv1.MachineStatus_READY, change{by: "system", comment: "registered by its agent"})
+		m = newMachineRecord(t, in.GetMachineId(), in.GetPoolName())
+		movePhase(t, m, holdfastv1.MachineStatus_READY, change{by: "system", comment: "registered by its agent"})
 	case m.GetSpec().GetPool() == "":
 		m.Spec.Pool = in.GetPoolName()
-		t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "spec.pool", TriggeredBy: "system"})
+		addHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "spec.pool", TriggeredBy: "system"})
 	}
-	t.moveAgent(m, holdfastv1.Agent_REGISTERED, "system", "")
-	t.takeFacts(m, in)
+	moveAgent(t, m, holdfastv1.Agent_REGISTERED, "system", "")
+	takeFacts(t, m, in)
 	if own != nil {
-		t.enroll(m, own)
+		enroll(t, m, own)
 	}
 	a := m.GetAgent()
-	a.RegisteredAt = t.now
-	if l, ok := t.lease(internalv1.LeaseRef_MACHINE, m.GetMachineId()); ok {
+	a.RegisteredAt = t.Now
+	if l, ok := t.Lease(internalv1.LeaseRef_MACHINE, m.GetMachineId()); ok {
 		a.LastKeepalive = firstTime(lastKeepalive(l), a.GetLastKeepalive())
 	}
-	t.endLease(internalv1.LeaseRef_PENDING_MACHINE, m.GetMachineId())
-	t.grantLease(internalv1.LeaseRef_MACHINE, m.GetMachineId(), c.GetTtlMs())
-	t.putMachine(m)
-	return t.whole(m), nil
+	t.EndLease(internalv1.LeaseRef_PENDING_MACHINE, m.GetMachineId())
+	t.GrantLease(internalv1.LeaseRef_MACHINE, m.GetMachineId(), c.GetTtlMs())
+	putMachine(t, m)
+	return whole(t.State, m), nil
 }
 
 // checkAgent returns the violations of a registration.
@@ -202,30 +203,30 @@ func checkAgent(in *holdfastv1.RegisterAgentRequest) []FieldViolation {
 // reviveMachine grants a lease to a known machine that sends a heartbeat without having one,
 // whether it is pending or only in the inventory (docs/clients.md, 000). One whose lease has
 // expired must register again first.
-func (t *tx) reviveMachine(id string) *internalv1.Lease {
-	m, ok := t.machines.Get(id)
+func reviveMachine(t *core.Tx, id string) *internalv1.Lease {
+	m, ok := t.Machines.Get(id)
 	if !ok || m.GetStatus().GetAgentState() == holdfastv1.Agent_EXPIRED {
 		return nil
 	}
-	if l, ok := t.lease(internalv1.LeaseRef_MACHINE, id); ok && l.GetExpiredAt() == nil {
+	if l, ok := t.Lease(internalv1.LeaseRef_MACHINE, id); ok && l.GetExpiredAt() == nil {
 		return l
 	}
-	t.endLease(internalv1.LeaseRef_PENDING_MACHINE, id)
-	return t.grantLease(internalv1.LeaseRef_MACHINE, id, 0)
+	t.EndLease(internalv1.LeaseRef_PENDING_MACHINE, id)
+	return t.GrantLease(internalv1.LeaseRef_MACHINE, id, 0)
 }
 
 // agentReady sets the agent of a machine to ready.
-func (t *tx) agentReady(id string) {
-	if m, ok := t.machines.Get(id); ok {
-		t.moveAgent(m, holdfastv1.Agent_READY, "system", "")
-		t.putMachine(m)
+func agentReady(t *core.Tx, id string) {
+	if m, ok := t.Machines.Get(id); ok {
+		moveAgent(t, m, holdfastv1.Agent_READY, "system", "")
+		putMachine(t, m)
 	}
 }
 
 // agentExpired marks the agent of a machine as expired: it was silent for too long, or never
 // registered. Identity, inventory and history stay.
-func (t *tx) agentExpired(l *internalv1.Lease) {
-	m, ok := t.machines.Get(l.GetRef().GetId())
+func agentExpired(t *core.Tx, l *internalv1.Lease) {
+	m, ok := t.Machines.Get(l.GetRef().GetId())
 	if !ok {
 		return
 	}
@@ -233,19 +234,19 @@ func (t *tx) agentExpired(l *internalv1.Lease) {
 	if l.GetRef().GetKind() == internalv1.LeaseRef_PENDING_MACHINE {
 		comment = "its agent has not registered"
 	}
-	t.moveAgent(m, holdfastv1.Agent_EXPIRED, "system", comment)
-	t.putMachine(m)
+	moveAgent(t, m, holdfastv1.Agent_EXPIRED, "system", comment)
+	putMachine(t, m)
 }
 
 // whole returns a machine with its computed fields and the data from its agent's lease.
-func (s *state) whole(m *holdfastv1.Machine) *holdfastv1.Machine {
+func whole(s *core.State, m *holdfastv1.Machine) *holdfastv1.Machine {
 	if a := m.GetAgent(); a != nil {
-		if l, ok := s.lease(internalv1.LeaseRef_MACHINE, m.GetMachineId()); ok && !l.GetGone() {
+		if l, ok := s.Lease(internalv1.LeaseRef_MACHINE, m.GetMachineId()); ok && !l.GetGone() {
 			a.Metrics, a.AgentVersion = l.GetMetrics(), l.GetAgentVersion()
 			a.LastKeepalive = firstTime(lastKeepalive(l), a.GetLastKeepalive())
 		}
 	}
-	return lifecycle.Derive(m, s.meta.GetNow())
+	return lifecycle.Derive(m, s.Meta.GetNow())
 }
 
 // lastKeepalive returns the time of the last heartbeat, or nil if there was none since the
@@ -273,7 +274,7 @@ func hardwarePaths() []string {
 // takeFacts copies the facts in an agent's registration to its machine. All changes are one
 // history entry. Facts claim no unique keys: only the inventory's MAC addresses and serial
 // numbers do.
-func (t *tx) takeFacts(m *holdfastv1.Machine, in *holdfastv1.RegisterAgentRequest) {
+func takeFacts(t *core.Tx, m *holdfastv1.Machine, in *holdfastv1.RegisterAgentRequest) {
 	a, d := m.GetAgent(), factDiff{again: m.GetAgent().GetRegisteredAt() != nil}
 	text := func(name string, field *string, is string) {
 		d.note("agent."+name, *field, is)
@@ -294,15 +295,15 @@ func (t *tx) takeFacts(m *holdfastv1.Machine, in *holdfastv1.RegisterAgentReques
 	count("memory_mib", &a.MemoryMib, in.GetMemoryMib())
 	count("gpu_count", &gpus, int64(in.GetGpuCount()))
 	a.GpuCount = in.GetGpuCount()
-	t.takeHardware(m, in.GetHardware(), &d)
+	takeHardware(t, m, in.GetHardware(), &d)
 	if len(d.names) > 0 {
-		t.addHistory(m, &holdfastv1.HistoryEntry{
+		addHistory(t, m, &holdfastv1.HistoryEntry{
 			Facet: "inventory", To: strings.Join(d.names, ", "), TriggeredBy: "agent", Metadata: d.values,
 		})
 	}
 }
 
-func (t *tx) takeHardware(m *holdfastv1.Machine, in *holdfastv1.NodeRecord, d *factDiff) {
+func takeHardware(t *core.Tx, m *holdfastv1.Machine, in *holdfastv1.NodeRecord, d *factDiff) {
 	if in == nil {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -13,8 +14,8 @@ import (
 // archiveRun removes the steps and the log of an ended run. Its names, outcome and request id
 // are kept permanently, because a request that is repeated years later must still find it. No
 // event is recorded, because the run itself has not changed.
-func (t *tx) archiveRun(c *internalv1.ArchiveRun) *Error {
-	run, ok := t.runs.Get(c.GetRunId())
+func archiveRun(t *core.Tx, c *internalv1.ArchiveRun) *Error {
+	run, ok := t.Runs.Get(c.GetRunId())
 	switch {
 	case !ok:
 		return runNotFound(c.GetRunId())
@@ -31,20 +32,20 @@ func (t *tx) archiveRun(c *internalv1.ArchiveRun) *Error {
 			"an object of the archive has a name, a size and a SHA-256: got %q, %d bytes, a sum of %d bytes",
 			c.GetObject(), c.GetSizeBytes(), len(c.GetSha256()))
 	}
-	for _, b := range t.logKeys(run.GetRunId()) {
-		t.logs.Delete(b)
+	for _, b := range logKeys(t, run.GetRunId()) {
+		t.Logs.Delete(b)
 	}
-	run.Steps, run.Revision = nil, t.index
+	run.Steps, run.Revision = nil, t.Index
 	run.Archive = &holdfastv1.RunArchive{
-		Object: c.GetObject(), SizeBytes: c.GetSizeBytes(), Sha256: c.GetSha256(), ArchivedAt: t.now,
+		Object: c.GetObject(), SizeBytes: c.GetSizeBytes(), Sha256: c.GetSha256(), ArchivedAt: t.Now,
 	}
-	t.runs.Put(run)
+	t.Runs.Put(run)
 	return nil
 }
 
 // dropArchivedRun records that the archive no longer has the run.
-func (t *tx) dropArchivedRun(c *internalv1.DropArchivedRun) *Error {
-	run, ok := t.runs.Get(c.GetRunId())
+func dropArchivedRun(t *core.Tx, c *internalv1.DropArchivedRun) *Error {
+	run, ok := t.Runs.Get(c.GetRunId())
 	switch {
 	case !ok:
 		return runNotFound(c.GetRunId())
@@ -55,20 +56,20 @@ func (t *tx) dropArchivedRun(c *internalv1.DropArchivedRun) *Error {
 		return nil
 	}
 	if keep := time.Duration(c.GetKeepMs()) * time.Millisecond; keep > 0 {
-		if age := t.now.AsTime().Sub(run.GetFinishedAt().AsTime()); age < keep {
+		if age := t.Now.AsTime().Sub(run.GetFinishedAt().AsTime()); age < keep {
 			return refuse(FailedPrecondition, "NOT_DUE",
 				"run %s ended %v ago, and is kept for %v: check the leader's clock", run.GetRunId(), age, keep)
 		}
 		return nil
 	}
-	run.Archive.DroppedAt, run.Revision = t.now, t.index
-	t.runs.Put(run)
+	run.Archive.DroppedAt, run.Revision = t.Now, t.Index
+	t.Runs.Put(run)
 	return nil
 }
 
 // logKeys returns the keys of a run's log.
-func (t *tx) logKeys(runID string) (keys []string) {
-	for l := range t.logs.Ascend(runID+"/", "") {
+func logKeys(t *core.Tx, runID string) (keys []string) {
+	for l := range t.Logs.Ascend(runID+"/", "") {
 		keys = append(keys, schema.LogKey(runID, l.GetBlock().GetOffset()))
 	}
 	return keys
@@ -76,12 +77,12 @@ func (t *tx) logKeys(runID string) (keys []string) {
 
 // WholeRuns returns the ended runs whose steps and log are not archived, oldest first.
 func (v *View) WholeRuns() iter.Seq[*holdfastv1.Run] {
-	return runSeq(v.runs.Scan(schema.RunsUnarchived, "", ""))
+	return runSeq(v.state.Runs.Scan(schema.RunsUnarchived, "", ""))
 }
 
 // ArchivedRuns returns the runs whose steps and log are in the archive, oldest first.
 func (v *View) ArchivedRuns() iter.Seq[*holdfastv1.Run] {
-	return runSeq(v.runs.Scan(schema.RunsArchived, "", ""))
+	return runSeq(v.state.Runs.Scan(schema.RunsArchived, "", ""))
 }
 
 // NewerRuns returns the number of newer runs of the same machine, up to limit.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strings"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -12,8 +13,8 @@ import (
 
 // activeStep returns a run and the step it is at. Executor commands name both, so that a
 // command that was proposed before another change is refused.
-func (t *tx) activeStep(runID, step string) (*holdfastv1.Run, *holdfastv1.StepStatus, *Error) {
-	run, ok := t.runs.Get(runID)
+func activeStep(t *core.Tx, runID, step string) (*holdfastv1.Run, *holdfastv1.StepStatus, *Error) {
+	run, ok := t.Runs.Get(runID)
 	if !ok {
 		return nil, nil, runNotFound(runID)
 	}
@@ -37,8 +38,8 @@ func (t *tx) activeStep(runID, step string) (*holdfastv1.Run, *holdfastv1.StepSt
 }
 
 // beginAttempt records the intent. An open attempt can only be adopted by a later leader.
-func (t *tx) beginAttempt(c *internalv1.BeginAttempt) (*holdfastv1.Run, *Error) {
-	run, step, err := t.activeStep(c.GetRunId(), c.GetStep())
+func beginAttempt(t *core.Tx, c *internalv1.BeginAttempt) (*holdfastv1.Run, *Error) {
+	run, step, err := activeStep(t, c.GetRunId(), c.GetStep())
 	if err != nil {
 		return nil, err
 	}
@@ -51,21 +52,21 @@ func (t *tx) beginAttempt(c *internalv1.BeginAttempt) (*holdfastv1.Run, *Error) 
 	}
 	// A held plan does not stop runs that have begun, because they may be in the middle of an
 	// effect.
-	plan, _ := t.plan(run.GetPlanId())
-	if held := t.heldBy(plan, run); held != "" && run.GetPhase() == holdfastv1.Run_PENDING {
+	plan, _ := t.Plan(run.GetPlanId())
+	if held := heldBy(t.State, plan, run); held != "" && run.GetPhase() == holdfastv1.Run_PENDING {
 		return nil, refuse(FailedPrecondition, ReasonPlanHeld, "run %s waits for %s", run.GetRunId(), held)
 	}
 	switch {
 	case lifecycle.Open(last) && c.GetAttempt() == last.GetNumber() &&
-		last.GetEpochs()[len(last.GetEpochs())-1] < t.cmd.GetEpoch():
-		last.Epochs = append(last.Epochs, t.cmd.GetEpoch())
+		last.GetEpochs()[len(last.GetEpochs())-1] < t.Command.GetEpoch():
+		last.Epochs = append(last.Epochs, t.Command.GetEpoch())
 		msg = fmt.Sprintf("step %s: attempt %d taken over by the leader of term %d",
-			step.GetName(), last.GetNumber(), t.cmd.GetEpoch())
+			step.GetName(), last.GetNumber(), t.Command.GetEpoch())
 	case !lifecycle.Open(last) && c.GetAttempt() == last.GetNumber()+1:
 		step.Attempts = append(step.Attempts, &holdfastv1.Attempt{
 			Number:         c.GetAttempt(),
-			Epochs:         []uint64{t.cmd.GetEpoch()},
-			StartedAt:      t.now,
+			Epochs:         []uint64{t.Command.GetEpoch()},
+			StartedAt:      t.Now,
 			EvidenceBefore: c.GetEvidenceBefore(),
 		})
 		step.RetryCount = c.GetAttempt() - 1
@@ -76,53 +77,53 @@ func (t *tx) beginAttempt(c *internalv1.BeginAttempt) (*holdfastv1.Run, *Error) 
 			c.GetAttempt(), step.GetName(), run.GetRunId(), last.GetNumber(), last.GetOutcome())
 	}
 	if run.GetPhase() == holdfastv1.Run_PENDING {
-		t.restartRamp(run)
-		run.Phase, run.StartedAt = holdfastv1.Run_RUNNING, t.now
+		restartRamp(t, run)
+		run.Phase, run.StartedAt = holdfastv1.Run_RUNNING, t.Now
 	}
 	if step.GetState() == holdfastv1.StepStatus_WAITING {
-		step.State, step.StartedAt = holdfastv1.StepStatus_RUNNING, t.now
+		step.State, step.StartedAt = holdfastv1.StepStatus_RUNNING, t.Now
 	}
-	run.WaitingFor, run.WaitingSince = c.GetWaitingFor(), t.now
+	run.WaitingFor, run.WaitingSince = c.GetWaitingFor(), t.Now
 	run.Deadline, run.NextActionAt = c.GetDeadline(), c.GetNextActionAt()
-	t.putRun(run, msg)
+	putRun(t, run, msg)
 	return run, nil
 }
 
 // openAttempt returns the run, step and attempt of a progress note or an outcome. Only the
 // leader that last began or adopted the attempt may report them.
-func (t *tx) openAttempt(
-	runID, stepName string, number int32,
+func openAttempt(
+	t *core.Tx, runID, stepName string, number int32,
 ) (*holdfastv1.Run, *holdfastv1.StepStatus, *holdfastv1.Attempt, *Error) {
-	run, step, err := t.activeStep(runID, stepName)
+	run, step, err := activeStep(t, runID, stepName)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	a := lifecycle.LastAttempt(step)
-	if !lifecycle.Open(a) || a.GetNumber() != number || a.GetEpochs()[len(a.GetEpochs())-1] != t.cmd.GetEpoch() {
+	if !lifecycle.Open(a) || a.GetNumber() != number || a.GetEpochs()[len(a.GetEpochs())-1] != t.Command.GetEpoch() {
 		return nil, nil, nil, refuse(Aborted, ReasonAttemptMismatch,
 			"attempt %d of step %q of run %s is not open in epoch %d",
-			number, stepName, runID, t.cmd.GetEpoch())
+			number, stepName, runID, t.Command.GetEpoch())
 	}
 	return run, step, a, nil
 }
 
-func (t *tx) noteProgress(c *internalv1.NoteProgress) (*holdfastv1.Run, *Error) {
-	run, step, a, err := t.openAttempt(c.GetRunId(), c.GetStep(), c.GetAttempt())
+func noteProgress(t *core.Tx, c *internalv1.NoteProgress) (*holdfastv1.Run, *Error) {
+	run, step, a, err := openAttempt(t, c.GetRunId(), c.GetStep(), c.GetAttempt())
 	if err != nil {
 		return nil, err
 	}
-	if err := t.appendLog(run, c.GetLog()); err != nil {
+	if err := appendLog(t, run, c.GetLog()); err != nil {
 		return nil, err
 	}
 	mergeEvidence(a, c.GetEvidence())
 	if c.GetWaitingFor() != "" && run.GetWaitingFor() != c.GetWaitingFor() {
-		if !t.has(Level2) || !sameWait(run.GetWaitingFor(), c.GetWaitingFor()) {
-			run.WaitingSince = t.now
+		if !t.Has(core.Level2) || !sameWait(run.GetWaitingFor(), c.GetWaitingFor()) {
+			run.WaitingSince = t.Now
 		}
 		run.WaitingFor = c.GetWaitingFor()
 	}
 	run.NextActionAt = c.GetNextActionAt()
-	t.putRun(run, fmt.Sprintf("step %s: waiting for %s", step.GetName(), run.GetWaitingFor()))
+	putRun(t, run, fmt.Sprintf("step %s: waiting for %s", step.GetName(), run.GetWaitingFor()))
 	return run, nil
 }
 
@@ -145,30 +146,30 @@ func mergeEvidence(a *holdfastv1.Attempt, seen map[string]string) {
 
 // endAttempt records the outcome of an attempt and derives the new state of the step, the run
 // and the machine (docs/concepts.md).
-func (t *tx) endAttempt(c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) {
+func endAttempt(t *core.Tx, c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) {
 	if c.GetOutcome() == holdfastv1.Attempt_OUTCOME_UNSPECIFIED {
 		return nil, invalid("outcome", "is required")
 	}
-	run, step, a, err := t.openAttempt(c.GetRunId(), c.GetStep(), c.GetAttempt())
+	run, step, a, err := openAttempt(t, c.GetRunId(), c.GetStep(), c.GetAttempt())
 	if err != nil {
 		return nil, err
 	}
-	if err := t.appendLog(run, c.GetLog()); err != nil {
+	if err := appendLog(t, run, c.GetLog()); err != nil {
 		return nil, err
 	}
 	mergeEvidence(a, c.GetEvidenceAfter())
-	a.Outcome, a.FinishedAt, a.Error, a.ErrorClass = c.GetOutcome(), t.now, c.GetError(), c.GetErrorClass()
+	a.Outcome, a.FinishedAt, a.Error, a.ErrorClass = c.GetOutcome(), t.Now, c.GetError(), c.GetErrorClass()
 	run.Deadline = nil
 	if step.GetKind() == "repave" {
 		// Whatever the outcome, the next step of this run may have to log in.
-		if m, ok := t.machines.Get(run.GetMachineId()); ok && t.hostInstalled(m, run) {
-			t.putMachine(m)
+		if m, ok := t.Machines.Get(run.GetMachineId()); ok && hostInstalled(t, m, run) {
+			putMachine(t, m)
 		}
 	}
-	t.closeInstall(run)
+	closeInstall(t, run)
 	moved := step.GetKind() == "net" && c.GetOutcome() == holdfastv1.Attempt_SUCCEEDED
 	if to := a.GetEvidenceAfter()[ProofEndpoint]; to != "" && moved {
-		t.moveHost(run.GetMachineId(), to)
+		moveHost(t, run.GetMachineId(), to)
 	}
 	step.Message = c.GetMessage()
 	if step.Message == "" {
@@ -176,54 +177,54 @@ func (t *tx) endAttempt(c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) {
 	}
 	switch {
 	case c.GetOutcome() == holdfastv1.Attempt_SUCCEEDED:
-		t.keepHardware(run, c.GetInventory())
-		t.stepSucceeded(run, step)
+		keepHardware(t, run, c.GetInventory())
+		stepSucceeded(t, run, step)
 	case c.GetOutcome() == holdfastv1.Attempt_CANCELED:
 		why := canceledError(run)
 		if step.Message == "" {
 			step.Message = why.GetMessage()
 		}
-		t.endStep(step, holdfastv1.StepStatus_FAILED)
-		t.finishRun(run, holdfastv1.Run_CANCELED, why)
+		endStep(t, step, holdfastv1.StepStatus_FAILED)
+		finishRun(t, run, holdfastv1.Run_CANCELED, why)
 	case !c.GetPermanent() && a.GetNumber() <= step.GetMaxRetries():
-		if m, ok := t.machines.Get(run.GetMachineId()); ok && t.has(Level2) && step.GetKind() == "repave" {
+		if m, ok := t.Machines.Get(run.GetMachineId()); ok && t.Has(core.Level2) && step.GetKind() == "repave" {
 			noteFailedInstall(m, a.GetNumber(), c.GetError())
-			t.putMachine(m)
+			putMachine(t, m)
 		}
 		run.WaitingFor = fmt.Sprintf("retry %d of step %s", a.GetNumber(), step.GetName())
-		run.WaitingSince, run.NextActionAt = t.now, c.GetRetryAt()
-		t.putRun(run, fmt.Sprintf("step %s: attempt %d failed: %s", step.GetName(), a.GetNumber(), c.GetError()))
+		run.WaitingSince, run.NextActionAt = t.Now, c.GetRetryAt()
+		putRun(t, run, fmt.Sprintf("step %s: attempt %d failed: %s", step.GetName(), a.GetNumber(), c.GetError()))
 	default:
-		t.endStep(step, holdfastv1.StepStatus_FAILED)
-		t.finishRun(run, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: "StepFailed", Message: c.GetError(),
+		endStep(t, step, holdfastv1.StepStatus_FAILED)
+		finishRun(t, run, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: "StepFailed", Message: c.GetError(),
 			Step: step.GetName(), Attempt: a.GetNumber(), ErrorClass: c.GetErrorClass()})
 	}
 	return run, nil
 }
 
-func (t *tx) endStep(s *holdfastv1.StepStatus, state holdfastv1.StepStatus_State) {
-	s.State, s.FinishedAt = state, t.now
+func endStep(t *core.Tx, s *holdfastv1.StepStatus, state holdfastv1.StepStatus_State) {
+	s.State, s.FinishedAt = state, t.Now
 	if s.GetStartedAt() == nil {
-		s.StartedAt = t.now
+		s.StartedAt = t.Now
 	}
 }
 
-func (t *tx) stepSucceeded(run *holdfastv1.Run, step *holdfastv1.StepStatus) {
-	t.endStep(step, holdfastv1.StepStatus_SUCCEEDED)
+func stepSucceeded(t *core.Tx, run *holdfastv1.Run, step *holdfastv1.StepStatus) {
+	endStep(t, step, holdfastv1.StepStatus_SUCCEEDED)
 	for _, next := range run.GetSteps() {
 		if next.GetState() == holdfastv1.StepStatus_WAITING {
 			run.CurrentStep = next.GetName()
-			run.WaitingFor, run.WaitingSince, run.NextActionAt = "the executor", t.now, t.now
-			t.putRun(run, fmt.Sprintf("step %s succeeded", step.GetName()))
+			run.WaitingFor, run.WaitingSince, run.NextActionAt = "the executor", t.Now, t.Now
+			putRun(t, run, fmt.Sprintf("step %s succeeded", step.GetName()))
 			return
 		}
 	}
-	t.finishRun(run, holdfastv1.Run_SUCCEEDED, nil)
+	finishRun(t, run, holdfastv1.Run_SUCCEEDED, nil)
 }
 
 // abortRun ends a run between attempts, with a step that an earlier leader left open.
-func (t *tx) abortRun(c *internalv1.AbortRun) (*holdfastv1.Run, *Error) {
-	run, ok := t.runs.Get(c.GetRunId())
+func abortRun(t *core.Tx, c *internalv1.AbortRun) (*holdfastv1.Run, *Error) {
+	run, ok := t.Runs.Get(c.GetRunId())
 	switch {
 	case !ok:
 		return nil, runNotFound(c.GetRunId())
@@ -242,21 +243,21 @@ func (t *tx) abortRun(c *internalv1.AbortRun) (*holdfastv1.Run, *Error) {
 	if failure == nil {
 		failure = canceledError(run)
 	}
-	t.closeSteps(run, failure.GetMessage())
-	t.finishRun(run, c.GetPhase(), failure)
+	closeSteps(t, run, failure.GetMessage())
+	finishRun(t, run, c.GetPhase(), failure)
 	return run, nil
 }
 
 // closeSteps ends the open steps of a run that ends between attempts.
-func (t *tx) closeSteps(run *holdfastv1.Run, why string) {
+func closeSteps(t *core.Tx, run *holdfastv1.Run, why string) {
 	for _, s := range run.GetSteps() {
 		if s.GetState() != holdfastv1.StepStatus_RUNNING {
 			continue
 		}
 		if a := lifecycle.LastAttempt(s); lifecycle.Open(a) {
-			a.Outcome, a.FinishedAt, a.Error = holdfastv1.Attempt_CANCELED, t.now, why
+			a.Outcome, a.FinishedAt, a.Error = holdfastv1.Attempt_CANCELED, t.Now, why
 		}
 		s.Message = why
-		t.endStep(s, holdfastv1.StepStatus_FAILED)
+		endStep(t, s, holdfastv1.StepStatus_FAILED)
 	}
 }

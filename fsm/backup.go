@@ -1,7 +1,6 @@
 package fsm
 
 import (
-	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"bufio"
 	"bytes"
 	"crypto/sha256"
@@ -17,6 +16,8 @@ import (
 	"google.golang.org/protobuf/encoding/protodelim"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -42,7 +43,7 @@ type BackupInfo struct {
 
 // WriteBackup writes a snapshot file.
 func (s *Snapshot) WriteBackup(w io.Writer, info BackupInfo) error {
-	meta := s.state.meta
+	meta := s.state.Meta
 	sum := sha256.New()
 	out := io.MultiWriter(w, sum)
 	if _, err := io.WriteString(out, backupMagic); err != nil {
@@ -57,7 +58,7 @@ func (s *Snapshot) WriteBackup(w io.Writer, info BackupInfo) error {
 		TakenAt:      info.TakenAt,
 		Peer:         info.Peer,
 		Version:      info.Version,
-		SecretsKeys:  s.state.sealedUnder(),
+		SecretsKeys:  sealedUnder(s.state),
 	}
 	if _, err := protodelim.MarshalTo(out, h); err != nil {
 		return fmt.Errorf("write header of snapshot file: %w", err)
@@ -108,7 +109,7 @@ func (f *frameWriter) end() error {
 // in it decodes.
 type Backup struct {
 	Header *internalv1.BackupHeader
-	state  *state
+	state  *core.State
 	tables []table.Count
 }
 
@@ -163,7 +164,7 @@ func readBackup(r io.Reader, keep bool) (*Backup, error) {
 		return nil, fmt.Errorf("read snapshot file: format %d is not %d, the one this build reads",
 			h.GetFormat(), backupFormat)
 	}
-	if err := known(h.ProtoReflect()); err != nil {
+	if err := core.Known(h.ProtoReflect()); err != nil {
 		return nil, fmt.Errorf("read header of snapshot file: %w: a newer build has written it", err)
 	}
 	frames := &frameReader{in: in}
@@ -172,7 +173,7 @@ func readBackup(r io.Reader, keep bool) (*Backup, error) {
 		return nil, fmt.Errorf("read snapshot file: %w", cutOff(err))
 	}
 	defer z.Close()
-	s, tables, err := readSnapshot(z, keep)
+	s, tables, err := core.ReadSnapshot(z, keep)
 	if frames.err != nil {
 		err = frames.err // the cause of the decoder's error
 	}
@@ -185,7 +186,7 @@ func readBackup(r io.Reader, keep bool) (*Backup, error) {
 	if err := in.checkSum(); err != nil {
 		return nil, fmt.Errorf("read snapshot file: %w", err)
 	}
-	if h.GetClusterId() != s.meta.GetClusterId() || h.GetIndex() != s.meta.GetAppliedIndex() {
+	if h.GetClusterId() != s.Meta.GetClusterId() || h.GetIndex() != s.Meta.GetAppliedIndex() {
 		return nil, errors.New("read snapshot file: it is damaged: its header is of another state than the one in it")
 	}
 	return &Backup{Header: h, state: s, tables: tables}, nil
@@ -303,16 +304,28 @@ func (b *Backup) View() *View {
 
 // SealedUnder returns the ids of the keys that seal secrets and the issuer's signing keys,
 // sorted.
-func (v *View) SealedUnder() []string { return v.sealedUnder() }
+func (v *View) SealedUnder() []string { return sealedUnder(v.state) }
 
-func (s *state) sealedUnder() []string {
+func sealedUnder(s *core.State) []string {
 	var ids []string
-	for r := range s.secrets.Ascend("", "") {
+	for r := range s.Secrets.Ascend("", "") {
 		ids = append(ids, r.GetSealed().GetKeyId())
 	}
-	for k := range s.signingKeys.Ascend("", "") {
+	for k := range s.SigningKeys.Ascend("", "") {
 		ids = append(ids, k.GetSealed().GetKeyId())
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
+}
+
+// ReadStage reads the staged snapshot. While the caller keeps it, a restore need not read it
+// again.
+func (v *View) ReadStage(restoreID string, chunks uint32) (*Backup, *Error) {
+	return stagedBackup(v.state, v.stage, restoreID, chunks)
+}
+
+// CheckRestore returns the staged snapshot, or the reason why it cannot be restored now.
+// While the caller keeps it, a restore need not read it again.
+func (v *View) CheckRestore(c *internalv1.RestoreBackup) (*Backup, *Error) {
+	return restorable(v.state, v.stage, c)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -23,8 +24,8 @@ const (
 
 // noteOutcome records the end of a run in its plan, and holds the plan if too many runs
 // failed the same way.
-func (t *tx) noteOutcome(run *holdfastv1.Run) {
-	p, ok := t.plans.Get(run.GetPlanId())
+func noteOutcome(t *core.Tx, run *holdfastv1.Run) {
+	p, ok := t.Plans.Get(run.GetPlanId())
 	if !ok || !plans.Braked(p) || run.GetObserved() || run.GetPhase() == holdfastv1.Run_CANCELED ||
 		slices.Contains([]string{reasonRestored, reasonRecovered}, run.GetError().GetReason()) {
 		return // its end is not evidence about the plan
@@ -43,8 +44,8 @@ func (t *tx) noteOutcome(run *holdfastv1.Run) {
 	if n := len(p.GetRecent()) - brakeWindow; n > 0 {
 		p.Recent = slices.Clone(p.GetRecent()[n:])
 	}
-	if t.has(Level2) && plans.Ramped(p) {
-		t.noteRamp(p, run, o)
+	if t.Has(core.Level2) && plans.Ramped(p) {
+		noteRamp(t, p, run, o)
 	}
 	if p.GetBrake() == nil && o.GetFailure() != "" {
 		machines := map[string]bool{}
@@ -59,16 +60,16 @@ func (t *tx) noteOutcome(run *holdfastv1.Run) {
 				Machines:  int32(n),
 				Runs:      int32(len(p.GetRecent())),
 				LastError: run.GetError().GetMessage(),
-				Since:     t.now,
+				Since:     t.Now,
 			}
 		}
 	}
-	t.plans.Put(p)
+	t.Plans.Put(p)
 }
 
 // releasePlan lets the runs of a plan begin again, and clears the record of recent ones.
-func (t *tx) releasePlan(c *internalv1.ReleasePlan) (*holdfastv1.Plan, *Error) {
-	p, ok := t.plans.Get(c.GetPlanId())
+func releasePlan(t *core.Tx, c *internalv1.ReleasePlan) (*holdfastv1.Plan, *Error) {
+	p, ok := t.Plans.Get(c.GetPlanId())
 	if !ok {
 		return nil, plans.NotFound(c.GetPlanId())
 	}
@@ -80,7 +81,7 @@ func (t *tx) releasePlan(c *internalv1.ReleasePlan) (*holdfastv1.Plan, *Error) {
 		if c.MaxActive != nil {
 			p.MaxActive = c.GetMaxActive()
 		}
-		t.plans.Put(p)
+		t.Plans.Put(p)
 	}
 	return p, nil
 }
@@ -96,25 +97,19 @@ const (
 	maxPlanActive = 1_000_000 // bound of an operator's limit
 )
 
-// Cohort identifies the runs that share a ramp. A defect of one of them probably affects all.
-type Cohort = schema.Cohort
-
-// CohortOf returns the cohort of a run.
-func CohortOf(r *holdfastv1.Run) Cohort { return schema.CohortOf(r) }
-
 // runningCount returns the number of runs of a cohort that have begun and not ended.
-func (s *state) runningCount(c schema.Cohort) int {
+func runningCount(s *core.State, c schema.Cohort) int {
 	key := c.Key()
-	return s.runs.Count(schema.RunsRunning, key+"\x01") - s.runs.Count(schema.RunsRunning, key)
+	return s.Runs.Count(schema.RunsRunning, key+"\x01") - s.Runs.Count(schema.RunsRunning, key)
 }
 
 // rampLimit returns the maximum number of concurrent runs of a cohort, or 0 if there is no
 // limit.
-func (s *state) rampLimit(p *holdfastv1.Plan, c schema.Cohort) int {
+func rampLimit(s *core.State, p *holdfastv1.Plan, c schema.Cohort) int {
 	switch i := plans.RampOf(p, c.Image); {
 	case p.GetMaxActive() > 0:
 		return int(p.GetMaxActive())
-	case s.meta.GetFeatureLevel() < Level2 || !plans.Ramped(p):
+	case s.Meta.GetFeatureLevel() < core.Level2 || !plans.Ramped(p):
 		return 0
 	case i >= 0:
 		return int(p.GetRamps()[i].GetLimit())
@@ -124,13 +119,13 @@ func (s *state) rampLimit(p *holdfastv1.Plan, c schema.Cohort) int {
 
 // heldBy returns the reason why a pending run must wait: the release of its plan, or a place
 // in the ramp. It returns "" if the run may begin. The plan may be nil.
-func (s *state) heldBy(p *holdfastv1.Plan, run *holdfastv1.Run) string {
+func heldBy(s *core.State, p *holdfastv1.Plan, run *holdfastv1.Run) string {
 	if p.GetBrake() != nil {
 		return "the release of plan " + p.GetPlanId() + ": " + p.GetBrake().GetFailure()
 	}
 	c := schema.CohortOf(run)
-	limit := s.rampLimit(p, c)
-	if limit == 0 || s.runningCount(c) < limit {
+	limit := rampLimit(s, p, c)
+	if limit == 0 || runningCount(s, c) < limit {
 		return ""
 	}
 	what := "plan " + c.Plan
@@ -145,7 +140,7 @@ func (s *state) heldBy(p *holdfastv1.Plan, run *holdfastv1.Run) string {
 
 // noteRamp updates the ramp after a run has ended, and holds the plan if its runs fail on one
 // machine after another, for any reasons.
-func (t *tx) noteRamp(p *holdfastv1.Plan, run *holdfastv1.Run, o *holdfastv1.PlanOutcome) {
+func noteRamp(t *core.Tx, p *holdfastv1.Plan, run *holdfastv1.Run, o *holdfastv1.PlanOutcome) {
 	r := &holdfastv1.PlanRamp{Image: schema.CohortOf(run).Image, Limit: rampFirst}
 	if i := plans.RampOf(p, r.GetImage()); i >= 0 {
 		r = p.GetRamps()[i]
@@ -155,7 +150,7 @@ func (t *tx) noteRamp(p *holdfastv1.Plan, run *holdfastv1.Run, o *holdfastv1.Pla
 	if n := len(p.GetRamps()) - maxRamps; n > 0 {
 		p.Ramps = slices.Clone(p.GetRamps()[n:])
 	}
-	r.UpdatedAt = t.now
+	r.UpdatedAt = t.Now
 	if o.GetFailure() == "" {
 		r.Limit = min(r.GetLimit()+1, maxPlanActive)
 		if len(r.GetFailed()) > 0 {
@@ -169,23 +164,24 @@ func (t *tx) noteRamp(p *holdfastv1.Plan, run *holdfastv1.Run, o *holdfastv1.Pla
 	}
 	if n := len(r.GetFailed()); n >= brakeMachines && p.GetBrake() == nil {
 		p.Brake = &holdfastv1.PlanBrake{Failure: o.GetFailure(), Machines: int32(n), Runs: int32(len(p.GetRecent())),
-			LastError: run.GetError().GetMessage(), Since: t.now}
+			LastError: run.GetError().GetMessage(), Since: t.Now}
 		r.Failed = nil
 	}
 }
 
 // restartRamp resets the ramp of a run's cohort if no run of it is active and none has ended
 // for a while: the plan may install something else by now.
-func (t *tx) restartRamp(run *holdfastv1.Run) {
-	shared, _ := t.plan(run.GetPlanId())
+func restartRamp(t *core.Tx, run *holdfastv1.Run) {
+	shared, _ := t.Plan(run.GetPlanId())
 	c := schema.CohortOf(run)
 	i := plans.RampOf(shared, c.Image)
-	if i < 0 || t.runningCount(c) > 0 || t.now.AsTime().Sub(shared.GetRamps()[i].GetUpdatedAt().AsTime()) < rampIdle {
+	if i < 0 ||
+		runningCount(t.State, c) > 0 || t.Now.AsTime().Sub(shared.GetRamps()[i].GetUpdatedAt().AsTime()) < rampIdle {
 		return
 	}
-	if p, ok := t.plans.Get(run.GetPlanId()); ok {
+	if p, ok := t.Plans.Get(run.GetPlanId()); ok {
 		p.Ramps = slices.Delete(p.GetRamps(), i, i+1)
-		t.plans.Put(p)
+		t.Plans.Put(p)
 	}
 }
 
@@ -195,6 +191,6 @@ func (v *View) MayBegin(c schema.Cohort, active int) bool {
 	if !ok {
 		return true
 	}
-	limit := v.rampLimit(p, c)
+	limit := rampLimit(v.state, p, c)
 	return p.GetBrake() == nil && (limit == 0 || active < limit)
 }

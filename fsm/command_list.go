@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -13,99 +14,101 @@ import (
 // epoch of the present leader (docs/reliability.md).
 func commandList(stage *readStage) []command {
 	return []command{
-		changes((*internalv1.Command).GetLeaderEstablished, (*tx).leaderEstablished, ofCluster),
-		changes((*internalv1.Command).GetInitCluster, (*tx).initCluster, ofCluster),
-		changes((*internalv1.Command).GetRaiseFeatureLevel, (*tx).raiseFeatureLevel, ofCluster),
-		changes((*internalv1.Command).GetPutPeer, (*tx).putPeer,
+		changes((*internalv1.Command).GetLeaderEstablished, leaderEstablished, ofCluster),
+		changes((*internalv1.Command).GetInitCluster, initCluster, ofCluster),
+		changes((*internalv1.Command).GetRaiseFeatureLevel, raiseFeatureLevel, ofCluster),
+		changes((*internalv1.Command).GetPutPeer, putPeer,
 			byName("peers", func(c *internalv1.PutPeer) string { return c.GetPeer().GetId() })),
-		changes((*internalv1.Command).GetRemovePeer, (*tx).removePeer, byName("peers", (*internalv1.RemovePeer).GetId)),
-		changes((*internalv1.Command).GetBeat, func(*tx, *internalv1.Beat) *Error { return nil }, ofCluster),
-		changes((*internalv1.Command).GetResetClock, (*tx).resetClock, whole[*internalv1.ResetClock]("clock")).since(Level2),
+		changes((*internalv1.Command).GetRemovePeer, removePeer, byName("peers", (*internalv1.RemovePeer).GetId)),
+		changes((*internalv1.Command).GetBeat, func(*core.Tx, *internalv1.Beat) *Error { return nil }, ofCluster),
+		changes((*internalv1.Command).GetResetClock, resetClock,
+			everything[*internalv1.ResetClock]("clock")).since(core.Level2),
 
-		answers((*internalv1.Command).GetRegisterMachine, (*tx).registerMachine, ofRegistration),
-		answers((*internalv1.Command).GetUpdateMachine, (*tx).updateMachine, ofUpdate),
-		answers((*internalv1.Command).GetSetMachinePhase, (*tx).setMachinePhase, ofMachine),
-		changes((*internalv1.Command).GetDeleteMachine, (*tx).deleteMachine, ofMachine),
-		changes((*internalv1.Command).GetObserveConditions, (*tx).observeConditions, ofCluster).fenced(),
-		changes((*internalv1.Command).GetNoteDevice, (*tx).noteDevice, ofCluster).fenced(),
-		answers((*internalv1.Command).GetRetryBmc, (*tx).retryBMC, ofMachine).since(Level2),
+		answers((*internalv1.Command).GetRegisterMachine, registerMachine, ofRegistration),
+		answers((*internalv1.Command).GetUpdateMachine, updateMachine, ofUpdate),
+		answers((*internalv1.Command).GetSetMachinePhase, setMachinePhase, ofMachine),
+		changes((*internalv1.Command).GetDeleteMachine, deleteMachine, ofMachine),
+		changes((*internalv1.Command).GetObserveConditions, observeConditions, ofCluster).fenced(),
+		changes((*internalv1.Command).GetNoteDevice, noteDevice, ofCluster).fenced(),
+		answers((*internalv1.Command).GetRetryBmc, retryBMC, ofMachine).since(core.Level2),
 
-		answers((*internalv1.Command).GetCreatePlan, (*tx).createPlan,
+		answers((*internalv1.Command).GetCreatePlan, createPlan,
 			byName("plans", func(c *internalv1.CreatePlan) string { return c.GetPlan().GetPlanId() })),
-		changes((*internalv1.Command).GetDeletePlan, (*tx).deletePlan, ofPlan),
-		answers((*internalv1.Command).GetReleasePlan, (*tx).releasePlan, ofPlan),
+		changes((*internalv1.Command).GetDeletePlan, deletePlan, ofPlan),
+		answers((*internalv1.Command).GetReleasePlan, releasePlan, ofPlan),
 
-		answers((*internalv1.Command).GetStartRun, (*tx).startRun, (*tx).startSubject),
-		answers((*internalv1.Command).GetCancelRun, (*tx).cancelRun, ofRunsMachine),
-		answers((*internalv1.Command).GetBeginAttempt, (*tx).beginAttempt, ofRun).fenced(),
-		answers((*internalv1.Command).GetNoteProgress, (*tx).noteProgress, ofRun).fenced(),
-		answers((*internalv1.Command).GetEndAttempt, (*tx).endAttempt, ofRun).fenced(),
-		answers((*internalv1.Command).GetAbortRun, (*tx).abortRun, ofRun).fenced(),
-		changes((*internalv1.Command).GetAppendRunLogs, (*tx).appendRunLogs, ofCluster).fenced(),
-		changes((*internalv1.Command).GetCompactRunLog, (*tx).compactRunLog, ofRun).fenced(),
-		changes((*internalv1.Command).GetArchiveRun, (*tx).archiveRun, ofRun).fenced(),
-		changes((*internalv1.Command).GetDropArchivedRun, (*tx).dropArchivedRun, ofRun).fenced(),
+		answers((*internalv1.Command).GetStartRun, startRun, startSubject),
+		answers((*internalv1.Command).GetCancelRun, cancelRun, ofRunsMachine),
+		answers((*internalv1.Command).GetBeginAttempt, beginAttempt, ofRun).fenced(),
+		answers((*internalv1.Command).GetNoteProgress, noteProgress, ofRun).fenced(),
+		answers((*internalv1.Command).GetEndAttempt, endAttempt, ofRun).fenced(),
+		answers((*internalv1.Command).GetAbortRun, abortRun, ofRun).fenced(),
+		changes((*internalv1.Command).GetAppendRunLogs, appendRunLogs, ofCluster).fenced(),
+		changes((*internalv1.Command).GetCompactRunLog, compactRunLog, ofRun).fenced(),
+		changes((*internalv1.Command).GetArchiveRun, archiveRun, ofRun).fenced(),
+		changes((*internalv1.Command).GetDropArchivedRun, dropArchivedRun, ofRun).fenced(),
 
-		answers((*internalv1.Command).GetCreateToken, (*tx).createToken,
+		answers((*internalv1.Command).GetCreateToken, createToken,
 			byName("tokens", func(c *internalv1.CreateToken) string { return c.GetToken().GetToken().GetTokenId() })),
-		answers((*internalv1.Command).GetRevokeToken, (*tx).revokeToken,
+		answers((*internalv1.Command).GetRevokeToken, revokeToken,
 			byName("tokens", (*internalv1.RevokeToken).GetTokenId)),
-		changes((*internalv1.Command).GetDropTokens, (*tx).dropTokens, ofCluster).fenced(),
-		answers((*internalv1.Command).GetPutSecret, (*tx).putSecret,
+		changes((*internalv1.Command).GetDropTokens, dropTokens, ofCluster).fenced(),
+		answers((*internalv1.Command).GetPutSecret, putSecret,
 			byName("secrets", func(c *internalv1.PutSecret) string { return c.GetSecret().GetSecret().GetName() })),
-		changes((*internalv1.Command).GetDeleteSecret, (*tx).deleteSecret,
+		changes((*internalv1.Command).GetDeleteSecret, deleteSecret,
 			byName("secrets", (*internalv1.DeleteSecret).GetName)),
-		changes((*internalv1.Command).GetResealSecrets, (*tx).resealSecrets, whole[*internalv1.ResealSecrets]("secrets")),
-		changes((*internalv1.Command).GetPutSigningKeys, (*tx).putSigningKeys, ofCluster).fenced(),
-		changes((*internalv1.Command).GetRecordDenials, (*tx).recordDenials, whole[*internalv1.RecordDenials]("audit")),
+		changes((*internalv1.Command).GetResealSecrets, resealSecrets,
+			everything[*internalv1.ResealSecrets]("secrets")),
+		changes((*internalv1.Command).GetPutSigningKeys, putSigningKeys, ofCluster).fenced(),
+		changes((*internalv1.Command).GetRecordDenials, recordDenials, everything[*internalv1.RecordDenials]("audit")),
 
-		changes((*internalv1.Command).GetCheckpointLeases, (*tx).checkpointLeases, ofCluster).fenced(),
-		changes((*internalv1.Command).GetExpireLeases, (*tx).expireLeases, ofCluster).fenced(),
+		changes((*internalv1.Command).GetCheckpointLeases, checkpointLeases, ofCluster).fenced(),
+		changes((*internalv1.Command).GetExpireLeases, expireLeases, ofCluster).fenced(),
 
-		answers((*internalv1.Command).GetCreateAgentMachine, (*tx).createAgentMachine, ofAgentMachine),
-		answers((*internalv1.Command).GetRegisterAgent, (*tx).registerAgent, ofAgent),
+		answers((*internalv1.Command).GetCreateAgentMachine, createAgentMachine, ofAgentMachine),
+		answers((*internalv1.Command).GetRegisterAgent, registerAgent, ofAgent),
 
-		answers((*internalv1.Command).GetCreateNode, (*tx).createNode, ofNewNode),
-		answers((*internalv1.Command).GetUpdateNode, (*tx).updateNode, ofNode),
-		answers((*internalv1.Command).GetTransitionNode, (*tx).transitionNode, ofNode),
-		answers((*internalv1.Command).GetReportNode, (*tx).reportNode, ofReport),
+		answers((*internalv1.Command).GetCreateNode, createNode, ofNewNode),
+		answers((*internalv1.Command).GetUpdateNode, updateNode, ofNode),
+		answers((*internalv1.Command).GetTransitionNode, transitionNode, ofNode),
+		answers((*internalv1.Command).GetReportNode, reportNode, ofReport),
 
-		answers((*internalv1.Command).GetCreatePool, (*tx).createPool, ofNewPool),
-		changes((*internalv1.Command).GetDeletePool, (*tx).deletePool, ofPool),
-		answers((*internalv1.Command).GetRegisterPool, (*tx).registerPool, ofNewPool),
-		changes((*internalv1.Command).GetDeregisterPool, (*tx).deregisterPool, ofPool),
-		answers((*internalv1.Command).GetRegisterProvider, (*tx).registerProvider, ofProvider),
-		changes((*internalv1.Command).GetSweepPools, (*tx).sweepPools, ofCluster).fenced(),
-		changes((*internalv1.Command).GetDeleteProvider, (*tx).deleteProvider, ofDeletedProvider).since(Level2),
+		answers((*internalv1.Command).GetCreatePool, createPool, ofNewPool),
+		changes((*internalv1.Command).GetDeletePool, deletePool, ofPool),
+		answers((*internalv1.Command).GetRegisterPool, registerPool, ofNewPool),
+		changes((*internalv1.Command).GetDeregisterPool, deregisterPool, ofPool),
+		answers((*internalv1.Command).GetRegisterProvider, registerProvider, ofProvider),
+		changes((*internalv1.Command).GetSweepPools, sweepPools, ofCluster).fenced(),
+		changes((*internalv1.Command).GetDeleteProvider, deleteProvider, ofDeletedProvider).since(core.Level2),
 
-		answers((*internalv1.Command).GetRegisterService, (*tx).registerService, ofService),
-		answers((*internalv1.Command).GetUpdateServiceState, (*tx).updateServiceState,
+		answers((*internalv1.Command).GetRegisterService, registerService, ofService),
+		answers((*internalv1.Command).GetUpdateServiceState, updateServiceState,
 			byName("services", (*internalv1.UpdateServiceState).GetId)),
-		answers((*internalv1.Command).GetDeregisterService, (*tx).deregisterService, ofDeregistered),
+		answers((*internalv1.Command).GetDeregisterService, deregisterService, ofDeregistered),
 
-		answers((*internalv1.Command).GetOpenInstall, (*tx).openInstall, ofRun).fenced(),
-		answers((*internalv1.Command).GetBootInstall, (*tx).bootInstall, ofMachine),
-		answers((*internalv1.Command).GetReportInstall, (*tx).reportInstall, ofInstaller),
-		answers((*internalv1.Command).GetAppendInstallLog, (*tx).appendInstallLog, ofInstaller),
-		answers((*internalv1.Command).GetNoteInstall, (*tx).noteInstallSession, ofRun).fenced(),
+		answers((*internalv1.Command).GetOpenInstall, openInstall, ofRun).fenced(),
+		answers((*internalv1.Command).GetBootInstall, bootInstall, ofMachine),
+		answers((*internalv1.Command).GetReportInstall, reportInstall, ofInstaller),
+		answers((*internalv1.Command).GetAppendInstallLog, appendInstallLog, ofInstaller),
+		answers((*internalv1.Command).GetNoteInstall, noteInstallSession, ofRun).fenced(),
 
-		answers((*internalv1.Command).GetPutImage, (*tx).putImage,
+		answers((*internalv1.Command).GetPutImage, putImage,
 			byName("images", func(c *internalv1.PutImage) string { return c.GetImage().GetName() })),
-		changes((*internalv1.Command).GetDeleteImage, (*tx).deleteImage, byName("images", (*internalv1.DeleteImage).GetName)),
+		changes((*internalv1.Command).GetDeleteImage, deleteImage, byName("images", (*internalv1.DeleteImage).GetName)),
 
-		changes((*internalv1.Command).GetStageBackup, (*tx).stageBackup, ofRestore),
+		changes((*internalv1.Command).GetStageBackup, stageBackup, ofRestore),
 		answers((*internalv1.Command).GetRestoreBackup,
-			func(t *tx, c *internalv1.RestoreBackup) (*holdfastv1.RestoreSnapshotResponse, *Error) {
-				return t.restoreBackup(stage, c)
+			func(t *core.Tx, c *internalv1.RestoreBackup) (*holdfastv1.RestoreSnapshotResponse, *Error) {
+				return restoreBackup(t, stage, c)
 			}, ofRestore),
-		changes((*internalv1.Command).GetNoteBackup, (*tx).noteBackup, ofBackup),
-		changes((*internalv1.Command).GetSetAutopilot, (*tx).setAutopilot, whole[*internalv1.SetAutopilot]("autopilot")),
+		changes((*internalv1.Command).GetNoteBackup, noteBackup, ofBackup),
+		changes((*internalv1.Command).GetSetAutopilot, setAutopilot, everything[*internalv1.SetAutopilot]("autopilot")),
 
-		answers((*internalv1.Command).GetPutWebhook, (*tx).putWebhook,
+		answers((*internalv1.Command).GetPutWebhook, putWebhook,
 			byName("webhooks", func(c *internalv1.PutWebhook) string { return c.GetWebhook().GetName() })),
-		changes((*internalv1.Command).GetDeleteWebhook, (*tx).deleteWebhook,
+		changes((*internalv1.Command).GetDeleteWebhook, deleteWebhook,
 			byName("webhooks", (*internalv1.DeleteWebhook).GetName)),
-		changes((*internalv1.Command).GetNoteDelivery, (*tx).noteDelivery,
+		changes((*internalv1.Command).GetNoteDelivery, noteDelivery,
 			byName("webhooks", (*internalv1.NoteDelivery).GetName)).fenced(),
 	}
 }
@@ -113,24 +116,24 @@ func commandList(stage *readStage) []command {
 // command declares one command of the Raft log.
 type command struct {
 	message    protoreflect.FullName // of the operation
-	apply      func(*tx, *internalv1.Command) (proto.Message, *Error)
-	subject    func(*tx, *internalv1.Command) subject // read before the command changes anything
-	needsEpoch bool                                   // only the present leader's tasks may propose it
-	level      uint32                                 // the feature level that introduced it
+	apply      func(*core.Tx, *internalv1.Command) (proto.Message, *Error)
+	subject    func(*core.Tx, *internalv1.Command) subject // read before the command changes anything
+	needsEpoch bool                                        // only the present leader's tasks may propose it
+	level      uint32                                      // the feature level that introduced it
 }
 
 // changes declares a command whose result is only success or an error.
 func changes[C proto.Message](
-	get func(*internalv1.Command) C, apply func(*tx, C) *Error, about func(*tx, C) subject,
+	get func(*internalv1.Command) C, apply func(*core.Tx, C) *Error, about func(*core.Tx, C) subject,
 ) command {
-	return declare(get, func(t *tx, c C) (proto.Message, *Error) { return nil, apply(t, c) }, about)
+	return declare(get, func(t *core.Tx, c C) (proto.Message, *Error) { return nil, apply(t, c) }, about)
 }
 
 // answers declares a command whose result has a value.
 func answers[C, R proto.Message](
-	get func(*internalv1.Command) C, apply func(*tx, C) (R, *Error), about func(*tx, C) subject,
+	get func(*internalv1.Command) C, apply func(*core.Tx, C) (R, *Error), about func(*core.Tx, C) subject,
 ) command {
-	return declare(get, func(t *tx, c C) (proto.Message, *Error) {
+	return declare(get, func(t *core.Tx, c C) (proto.Message, *Error) {
 		value, err := apply(t, c)
 		if err != nil {
 			return nil, err // without a value, not even a typed nil
@@ -140,14 +143,14 @@ func answers[C, R proto.Message](
 }
 
 func declare[C proto.Message](
-	get func(*internalv1.Command) C, apply func(*tx, C) (proto.Message, *Error), about func(*tx, C) subject,
+	get func(*internalv1.Command) C, apply func(*core.Tx, C) (proto.Message, *Error), about func(*core.Tx, C) subject,
 ) command {
 	var message C
 	return command{
 		message: message.ProtoReflect().Descriptor().FullName(),
-		apply:   func(t *tx, c *internalv1.Command) (proto.Message, *Error) { return apply(t, get(c)) },
-		subject: func(t *tx, c *internalv1.Command) subject { return about(t, get(c)) },
-		level:   Level1,
+		apply:   func(t *core.Tx, c *internalv1.Command) (proto.Message, *Error) { return apply(t, get(c)) },
+		subject: func(t *core.Tx, c *internalv1.Command) subject { return about(t, get(c)) },
+		level:   core.Level1,
 	}
 }
 

@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -13,14 +14,14 @@ import (
 const kindConsole = "console"
 
 // consoleOf returns the run that keeps the console of a machine open.
-func (s *state) consoleOf(machineID string) (*holdfastv1.Run, bool) {
-	return s.runs.Lookup(schema.RunsNonExclusive, machineID)
+func consoleOf(s *core.State, machineID string) (*holdfastv1.Run, bool) {
+	return s.Runs.Lookup(schema.RunsNonExclusive, machineID)
 }
 
 // consoleFree refuses a second console of a machine. The error contains the run that has the
 // console, so that the caller can attach to it.
-func (t *tx) consoleFree(machineID string) *Error {
-	run, ok := t.consoleOf(machineID)
+func consoleFree(t *core.Tx, machineID string) *Error {
+	run, ok := consoleOf(t.State, machineID)
 	if !ok {
 		return nil
 	}

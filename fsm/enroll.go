@@ -3,6 +3,7 @@ package fsm
 import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -16,23 +17,23 @@ const ReasonMachineEnrolled = "MACHINE_ENROLLED"
 // enrollment returns the token with which a registration enrolls its machine, or nil if it
 // does not. Every machine of a pool has the pool's token, so a caller with that one must not
 // replace a machine's own token.
-func (t *tx) enrollment(
-	m *holdfastv1.Machine, id string, tok *internalv1.StoredToken,
+func enrollment(
+	t *core.Tx, m *holdfastv1.Machine, id string, tok *internalv1.StoredToken,
 ) (*internalv1.StoredToken, *Error) {
-	if tok == nil || t.cmd.GetOrigin().GetRole() == holdfastv1.Role_AGENT {
-		if t.cmd.GetOrigin().GetRole() == holdfastv1.Role_ENROLLER {
+	if tok == nil || t.Command.GetOrigin().GetRole() == holdfastv1.Role_AGENT {
+		if t.Command.GetOrigin().GetRole() == holdfastv1.Role_ENROLLER {
 			return nil, refuse(PermissionDenied, ReasonPrivilege,
 				"a token of role ENROLLER can register a machine only with a token of its own: send token_sha256").
 				With("machine_id", id)
 		}
-		return nil, t.checkSpeaker(m)
+		return nil, checkSpeaker(t, m)
 	}
-	if same, ok := t.tokenByHash(tok.GetSha256()); ok && same.GetTokenId() == m.GetAgent().GetTokenId() &&
-		TokenGood(same, t.now.AsTime()) == nil {
+	if same, ok := tokenByHash(t.State, tok.GetSha256()); ok && same.GetTokenId() == m.GetAgent().GetTokenId() &&
+		TokenGood(same, t.Now.AsTime()) == nil {
 		return nil, nil // a retry after a lost response
 	}
-	if has := t.goodAgentToken(id); has != "" {
-		if m.GetAgent().GetTokenId() == "" && t.cmd.GetOrigin().GetRole() == holdfastv1.Role_POOL_AGENT {
+	if has := goodAgentToken(t, id); has != "" {
+		if m.GetAgent().GetTokenId() == "" && t.Command.GetOrigin().GetRole() == holdfastv1.Role_POOL_AGENT {
 			return nil, nil // an operator made that token; the agent uses its pool's
 		}
 		return nil, refuse(PermissionDenied, ReasonMachineEnrolled,
@@ -45,22 +46,22 @@ func (t *tx) enrollment(
 		Role:      holdfastv1.Role_AGENT,
 		MachineId: id,
 	}
-	if err := t.checkToken(tok); err != nil {
+	if err := checkToken(t, tok); err != nil {
 		return nil, err
 	}
 	return tok, nil
 }
 
 // enroll stores the token of a machine's agent.
-func (t *tx) enroll(m *holdfastv1.Machine, tok *internalv1.StoredToken) {
-	m.Agent.TokenId = t.storeToken(tok).GetTokenId()
-	t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "agent.token_id", TriggeredBy: "agent",
+func enroll(t *core.Tx, m *holdfastv1.Machine, tok *internalv1.StoredToken) {
+	m.Agent.TokenId = storeToken(t, tok).GetTokenId()
+	addHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "agent.token_id", TriggeredBy: "agent",
 		Comment: "enrolled with a token of its own, " + m.GetAgent().GetTokenId()})
 }
 
 // checkSpeaker refuses a pool's token for an enrolled machine.
-func (t *tx) checkSpeaker(m *holdfastv1.Machine) *Error {
-	role, own := t.cmd.GetOrigin().GetRole(), m.GetAgent().GetTokenId()
+func checkSpeaker(t *core.Tx, m *holdfastv1.Machine) *Error {
+	role, own := t.Command.GetOrigin().GetRole(), m.GetAgent().GetTokenId()
 	if own == "" || role != holdfastv1.Role_POOL_AGENT && role != holdfastv1.Role_ENROLLER {
 		return nil
 	}
@@ -74,9 +75,9 @@ func MachineEnrolled(id string) *Error {
 }
 
 // goodAgentToken returns the id of a valid token of a machine's agent, or "".
-func (t *tx) goodAgentToken(machineID string) string {
-	for _, s := range t.tokens.Scan(schema.TokensByMachine, machineID+"/", "") {
-		if TokenGood(s.GetToken(), t.now.AsTime()) == nil {
+func goodAgentToken(t *core.Tx, machineID string) string {
+	for _, s := range t.Tokens.Scan(schema.TokensByMachine, machineID+"/", "") {
+		if TokenGood(s.GetToken(), t.Now.AsTime()) == nil {
 			return s.GetToken().GetTokenId()
 		}
 	}
@@ -86,14 +87,14 @@ func (t *tx) goodAgentToken(machineID string) string {
 // forgetEnrollment revokes the token that a machine enrolled with before a time, because the
 // disk that held it has been overwritten. It reports whether it changed the machine. Tokens
 // made by operators stay: the new system may have one.
-func (t *tx) forgetEnrollment(m *holdfastv1.Machine, before *timestamppb.Timestamp) (changed bool) {
-	s, ok := t.tokens.Get(m.GetAgent().GetTokenId())
+func forgetEnrollment(t *core.Tx, m *holdfastv1.Machine, before *timestamppb.Timestamp) (changed bool) {
+	s, ok := t.Tokens.Get(m.GetAgent().GetTokenId())
 	switch {
 	case m.GetAgent().GetTokenId() == "", ok && !s.GetToken().GetCreatedAt().AsTime().Before(before.AsTime()):
 		return false
 	case ok && s.GetToken().GetRevokedAt() == nil:
-		s.Token.RevokedAt = t.now
-		t.tokens.Put(s)
+		s.Token.RevokedAt = t.Now
+		t.Tokens.Put(s)
 	}
 	m.Agent.TokenId = ""
 	return true
@@ -112,4 +113,6 @@ func installBegan(run *holdfastv1.Run) *timestamppb.Timestamp {
 
 // Enrolled reports whether a machine's agent has its own token. It does not decode the
 // machine.
-func (v *View) Enrolled(id string) bool { return v.machines.Indexed(schema.MachinesEnrolled, id, id) }
+func (v *View) Enrolled(id string) bool {
+	return v.state.Machines.Indexed(schema.MachinesEnrolled, id, id)
+}

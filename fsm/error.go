@@ -1,6 +1,8 @@
 package fsm
 
-import "github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+import (
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+)
 
 // Error is a refusal: a command or query that the state does not allow. It is the same on
 // every peer, and the state is unchanged.
@@ -29,34 +31,34 @@ const (
 
 // The reasons that callers decide by. They are stable, because clients receive them too.
 const (
-	ReasonStaleEpoch = refusal.ReasonStaleEpoch
-	ReasonRunFinished = refusal.ReasonRunFinished
+	ReasonStaleEpoch      = refusal.ReasonStaleEpoch
+	ReasonRunFinished     = refusal.ReasonRunFinished
 	ReasonCancelRequested = refusal.ReasonCancelRequested
 	ReasonAttemptMismatch = refusal.ReasonAttemptMismatch
-	ReasonPlanHeld = refusal.ReasonPlanHeld
-	ReasonLogGap = refusal.ReasonLogGap
+	ReasonPlanHeld        = refusal.ReasonPlanHeld
+	ReasonLogGap          = refusal.ReasonLogGap
 	ReasonProviderChanged = refusal.ReasonProviderChanged
-	ReasonPlanChanged = refusal.ReasonPlanChanged
-	ReasonIDTaken = refusal.ReasonIDTaken
-	ReasonConsoleOpen = refusal.ReasonConsoleOpen
-	ReasonActiveRun = refusal.ReasonActiveRun
+	ReasonPlanChanged     = refusal.ReasonPlanChanged
+	ReasonIDTaken         = refusal.ReasonIDTaken
+	ReasonConsoleOpen     = refusal.ReasonConsoleOpen
+	ReasonActiveRun       = refusal.ReasonActiveRun
 	ReasonRequestConflict = refusal.ReasonRequestConflict
-	ReasonCursorGone = refusal.ReasonCursorGone
-	ReasonStageGone = refusal.ReasonStageGone
-	ReasonRunsActive = refusal.ReasonRunsActive
-	ReasonOtherCluster = refusal.ReasonOtherCluster
-	ReasonTokenUnknown = refusal.ReasonTokenUnknown
-	ReasonTokenRevoked = refusal.ReasonTokenRevoked
-	ReasonTokenExpired = refusal.ReasonTokenExpired
-	ReasonOutOfScope = refusal.ReasonOutOfScope
-	ReasonPrivilege = refusal.ReasonPrivilege
-	ReasonBootstrapped = refusal.ReasonBootstrapped
-	ReasonSecretVersion = refusal.ReasonSecretVersion
-	ReasonSecretInUse = refusal.ReasonSecretInUse
-	ReasonSecretPools = refusal.ReasonSecretPools
+	ReasonCursorGone      = refusal.ReasonCursorGone
+	ReasonStageGone       = refusal.ReasonStageGone
+	ReasonRunsActive      = refusal.ReasonRunsActive
+	ReasonOtherCluster    = refusal.ReasonOtherCluster
+	ReasonTokenUnknown    = refusal.ReasonTokenUnknown
+	ReasonTokenRevoked    = refusal.ReasonTokenRevoked
+	ReasonTokenExpired    = refusal.ReasonTokenExpired
+	ReasonOutOfScope      = refusal.ReasonOutOfScope
+	ReasonPrivilege       = refusal.ReasonPrivilege
+	ReasonBootstrapped    = refusal.ReasonBootstrapped
+	ReasonSecretVersion   = refusal.ReasonSecretVersion
+	ReasonSecretInUse     = refusal.ReasonSecretInUse
+	ReasonSecretPools     = refusal.ReasonSecretPools
 	ReasonSigningKeyMoved = refusal.ReasonSigningKeyMoved
-	ReasonImageInUse = refusal.ReasonImageInUse
-	ReasonDeviceNoted = refusal.ReasonDeviceNoted
+	ReasonImageInUse      = refusal.ReasonImageInUse
+	ReasonDeviceNoted     = refusal.ReasonDeviceNoted
 )
 
 // Invalid returns an InvalidArgument error with the violations, or nil if there are none.

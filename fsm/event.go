@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -16,32 +17,32 @@ const maxEvents = 1 << 16
 
 // addEvent records a transition of a run. Cursors count from 1 without a gap, so that a
 // watcher can prove that it has missed nothing.
-func (t *tx) addEvent(run *holdfastv1.Run, message string) {
-	t.meta.LastEvent++
-	t.events.Put(&holdfastv1.RunEvent{
-		Ts: t.now, Snapshot: run, Message: message, Cursor: t.meta.GetLastEvent(), Index: t.index,
+func addEvent(t *core.Tx, run *holdfastv1.Run, message string) {
+	t.Meta.LastEvent++
+	t.Events.Put(&holdfastv1.RunEvent{
+		Ts: t.Now, Snapshot: run, Message: message, Cursor: t.Meta.GetLastEvent(), Index: t.Index,
 	})
-	if t.meta.GetFirstEvent() == 0 {
-		t.meta.FirstEvent = 1
+	if t.Meta.GetFirstEvent() == 0 {
+		t.Meta.FirstEvent = 1
 	}
-	for ; t.meta.GetLastEvent()-t.meta.GetFirstEvent() >= maxEvents; t.meta.FirstEvent++ {
-		t.events.Delete(schema.Ordered(t.meta.GetFirstEvent()))
+	for ; t.Meta.GetLastEvent()-t.Meta.GetFirstEvent() >= maxEvents; t.Meta.FirstEvent++ {
+		t.Events.Delete(schema.Ordered(t.Meta.GetFirstEvent()))
 	}
 }
 
 // LastEvent returns the cursor of the newest event, or zero if there is none.
-func (v *View) LastEvent() uint64 { return v.meta.GetLastEvent() }
+func (v *View) LastEvent() uint64 { return v.state.Meta.GetLastEvent() }
 
 // Events returns at most limit events with a cursor above after, oldest first. A cursor that
 // is too old to resume from, or that this cluster never issued, is OutOfRange.
 func (v *View) Events(after uint64, limit int) ([]*holdfastv1.RunEvent, error) {
-	if first := v.meta.GetFirstEvent(); after+1 < first || after > v.LastEvent() {
+	if first := v.state.Meta.GetFirstEvent(); after+1 < first || after > v.LastEvent() {
 		return nil, refuse(OutOfRange, ReasonCursorGone,
 			"cursor %d is not kept: events %d to %d are; watch again without a cursor to start from the current state",
 			after, first, v.LastEvent())
 	}
 	var es []*holdfastv1.RunEvent
-	for e := range v.events.Ascend("", schema.Ordered(after)) {
+	for e := range v.state.Events.Ascend("", schema.Ordered(after)) {
 		if len(es) == limit {
 			break
 		}
@@ -56,15 +57,15 @@ const maxNews = 1 << 16
 
 // addNews records an event for the watchers of all changes. Cursors count from 1 without a
 // gap.
-func (t *tx) addNews(e *holdfastv1.Event) {
-	t.meta.LastNews++
-	e.Cursor, e.Index, e.At = t.meta.GetLastNews(), t.index, t.now
-	t.news.Put(e)
-	if t.meta.GetFirstNews() == 0 {
-		t.meta.FirstNews = 1
+func addNews(t *core.Tx, e *holdfastv1.Event) {
+	t.Meta.LastNews++
+	e.Cursor, e.Index, e.At = t.Meta.GetLastNews(), t.Index, t.Now
+	t.News.Put(e)
+	if t.Meta.GetFirstNews() == 0 {
+		t.Meta.FirstNews = 1
 	}
-	for ; t.meta.GetLastNews()-t.meta.GetFirstNews() >= maxNews; t.meta.FirstNews++ {
-		t.news.Delete(schema.Ordered(t.meta.GetFirstNews()))
+	for ; t.Meta.GetLastNews()-t.Meta.GetFirstNews() >= maxNews; t.Meta.FirstNews++ {
+		t.News.Delete(schema.Ordered(t.Meta.GetFirstNews()))
 	}
 }
 
@@ -114,10 +115,10 @@ func poolNews(p *holdfastv1.Pool, reason string) *holdfastv1.Event {
 }
 
 // LastNews returns the cursor of the newest event, or zero if there is none.
-func (v *View) LastNews() uint64 { return v.meta.GetLastNews() }
+func (v *View) LastNews() uint64 { return v.state.Meta.GetLastNews() }
 
 // FirstNews returns the cursor of the oldest event kept, or zero if there is none.
-func (v *View) FirstNews() uint64 { return v.meta.GetFirstNews() }
+func (v *View) FirstNews() uint64 { return v.state.Meta.GetFirstNews() }
 
 // News returns at most limit events with a cursor above after, oldest first. It returns the
 // errors of Events.
@@ -128,7 +129,7 @@ func (v *View) News(after uint64, limit int) ([]*holdfastv1.Event, error) {
 			after, first, v.LastNews())
 	}
 	var es []*holdfastv1.Event
-	for e := range v.news.Ascend("", schema.Ordered(after)) {
+	for e := range v.state.News.Ascend("", schema.Ordered(after)) {
 		if len(es) == limit {
 			break
 		}
@@ -139,8 +140,8 @@ func (v *View) News(after uint64, limit int) ([]*holdfastv1.Event, error) {
 
 // lastHistory returns the sequence of the newest entry in a machine's history, or zero if
 // there is none.
-func (s *state) lastHistory(machineID string) uint64 {
-	key, ok := s.history.Last(machineID+"/", schema.HistoryKey(machineID, ^uint64(0)))
+func lastHistory(s *core.State, machineID string) uint64 {
+	key, ok := s.History.Last(machineID+"/", schema.HistoryKey(machineID, ^uint64(0)))
 	if !ok {
 		return 0
 	}
@@ -153,13 +154,13 @@ func (s *state) lastHistory(machineID string) uint64 {
 
 // addHistory adds an entry to a machine's history. If a deleted id is registered again, the
 // sequence continues.
-func (t *tx) addHistory(m *holdfastv1.Machine, e *holdfastv1.HistoryEntry) {
-	e.MachineId, e.At, e.Sequence = m.GetMachineId(), t.now, t.lastHistory(m.GetMachineId())+1
+func addHistory(t *core.Tx, m *holdfastv1.Machine, e *holdfastv1.HistoryEntry) {
+	e.MachineId, e.At, e.Sequence = m.GetMachineId(), t.Now, lastHistory(t.State, m.GetMachineId())+1
 	if e.Principal == "" {
-		e.Principal = t.cmd.GetPrincipal()
+		e.Principal = t.Command.GetPrincipal()
 	}
-	t.history.Put(e)
-	t.addNews(&holdfastv1.Event{Type: "machine." + e.GetFacet(), MachineId: e.GetMachineId(), Change: e})
+	t.History.Put(e)
+	addNews(t, &holdfastv1.Event{Type: "machine." + e.GetFacet(), MachineId: e.GetMachineId(), Change: e})
 }
 
 // History returns the entries of a machine's history below a sequence number, newest first.
@@ -168,7 +169,7 @@ func (v *View) History(machineID string, before uint64) iter.Seq[*holdfastv1.His
 	if before == 0 {
 		before = ^uint64(0)
 	}
-	return v.history.Descend(machineID+"/", schema.HistoryKey(machineID, before))
+	return v.state.History.Descend(machineID+"/", schema.HistoryKey(machineID, before))
 }
 
 // maxServiceEvents bounds how far back a watcher can resume. It is a constant because every
@@ -177,31 +178,31 @@ const maxServiceEvents = 1 << 14
 
 // addServiceEvent records a change of a service. Cursors count from 1 without a gap. A ping
 // that changes nothing is not an event.
-func (t *tx) addServiceEvent(s *holdfastv1.Service) {
-	t.meta.LastServiceEvent++
-	t.serviceEvents.Put(&holdfastv1.ServiceEvent{Cursor: t.meta.GetLastServiceEvent(), Service: s, At: t.now})
-	if t.meta.GetFirstServiceEvent() == 0 {
-		t.meta.FirstServiceEvent = 1
+func addServiceEvent(t *core.Tx, s *holdfastv1.Service) {
+	t.Meta.LastServiceEvent++
+	t.ServiceEvents.Put(&holdfastv1.ServiceEvent{Cursor: t.Meta.GetLastServiceEvent(), Service: s, At: t.Now})
+	if t.Meta.GetFirstServiceEvent() == 0 {
+		t.Meta.FirstServiceEvent = 1
 	}
-	for ; t.meta.GetLastServiceEvent()-t.meta.GetFirstServiceEvent() >= maxServiceEvents; t.meta.FirstServiceEvent++ {
-		t.serviceEvents.Delete(schema.Ordered(t.meta.GetFirstServiceEvent()))
+	for ; t.Meta.GetLastServiceEvent()-t.Meta.GetFirstServiceEvent() >= maxServiceEvents; t.Meta.FirstServiceEvent++ {
+		t.ServiceEvents.Delete(schema.Ordered(t.Meta.GetFirstServiceEvent()))
 	}
 }
 
 // LastServiceEvent returns the cursor of the newest event of services, or zero if there is
 // none.
-func (v *View) LastServiceEvent() uint64 { return v.meta.GetLastServiceEvent() }
+func (v *View) LastServiceEvent() uint64 { return v.state.Meta.GetLastServiceEvent() }
 
 // ServiceEvents returns at most limit events of services with a cursor above after, oldest
 // first. It returns the errors of Events.
 func (v *View) ServiceEvents(after uint64, limit int) ([]*holdfastv1.ServiceEvent, error) {
-	if first := v.meta.GetFirstServiceEvent(); after+1 < first || after > v.LastServiceEvent() {
+	if first := v.state.Meta.GetFirstServiceEvent(); after+1 < first || after > v.LastServiceEvent() {
 		return nil, refuse(OutOfRange, ReasonCursorGone,
 			"cursor %d is not kept: events %d to %d are; watch again without a cursor to start from the current state",
 			after, first, v.LastServiceEvent())
 	}
 	var es []*holdfastv1.ServiceEvent
-	for e := range v.serviceEvents.Ascend("", schema.Ordered(after)) {
+	for e := range v.state.ServiceEvents.Ascend("", schema.Ordered(after)) {
 		if len(es) == limit {
 			break
 		}

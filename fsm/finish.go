@@ -6,14 +6,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // finishRun ends a run and frees its machine. From here on only the storage of its log
 // changes.
-func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure *holdfastv1.RunError) {
-	run.Phase, run.FinishedAt, run.Error = phase, t.now, failure
+func finishRun(t *core.Tx, run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure *holdfastv1.RunError) {
+	run.Phase, run.FinishedAt, run.Error = phase, t.Now, failure
 	run.WaitingFor, run.WaitingSince, run.Deadline, run.NextActionAt = "", nil, nil, nil
 	msg := "run " + strings.ToLower(phase.String())
 	if failure != nil {
@@ -21,84 +22,84 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 	} else {
 		run.CurrentStep = ""
 	}
-	t.putRun(run, msg)
-	t.noteOutcome(run)
+	putRun(t, run, msg)
+	noteOutcome(t, run)
 	if run.GetObserved() {
-		t.endInstallLeases(run.GetRunId())
+		endInstallLeases(t, run.GetRunId())
 	}
-	t.closeInstall(run)
+	closeInstall(t, run)
 
-	m, ok := t.machines.Get(run.GetMachineId())
+	m, ok := t.Machines.Get(run.GetMachineId())
 	if !ok || m.GetStatus().GetActiveRunId() != run.GetRunId() {
 		return
 	}
 	m.Status.ActiveRunId = ""
-	c := change{by: t.runTrigger(), run: run.GetRunId(), comment: msg}
-	t.noteProved(m, run)
+	c := change{by: runTrigger(t), run: run.GetRunId(), comment: msg}
+	noteProved(t, m, run)
 	switch {
 	case leavesAlone(run):
-		c.node = t.nodeAfterLook(m, run)
-		t.movePhase(m, run.GetMachinePhaseBefore(), c)
+		c.node = nodeAfterLook(t, m, run)
+		movePhase(t, m, run.GetMachinePhaseBefore(), c)
 	case phase == holdfastv1.Run_SUCCEEDED:
-		t.runSucceeded(m, run, c)
+		runSucceeded(t, m, run, c)
 	case phase == holdfastv1.Run_FAILED && run.GetPrincipal() == recoverer:
 		// The leader started this run, and it did not affect the machine's workload, so the
 		// phase stays. But the machine needs an operator.
-		t.observe(m, &holdfastv1.Condition{
+		observe(t, m, &holdfastv1.Condition{
 			Type: lifecycle.NeedsIntervention, Status: true, Reason: interventionReason(failure),
 		})
-		t.movePhase(m, run.GetMachinePhaseBefore(), c)
+		movePhase(t, m, run.GetMachinePhaseBefore(), c)
 	case phase == holdfastv1.Run_FAILED:
-		t.observe(m, &holdfastv1.Condition{
+		observe(t, m, &holdfastv1.Condition{
 			Type: lifecycle.NeedsIntervention, Status: true, Reason: interventionReason(failure),
 		})
 		if c.node = nodeAfterFailure(m, run); c.node == holdfastv1.Node_INSTALL_FAILED {
 			c.metadata = map[string]string{"error": failure.GetMessage(), "attempt": fmt.Sprint(failure.GetAttempt())}
-			if t.has(Level2) {
+			if t.Has(core.Level2) {
 				noteFailedInstall(m, failure.GetAttempt(), failure.GetMessage())
 			}
 		}
-		t.movePhase(m, holdfastv1.MachineStatus_MAINTENANCE, c)
+		movePhase(t, m, holdfastv1.MachineStatus_MAINTENANCE, c)
 	default:
 		// An operator canceled it, so no intervention is needed. One that an earlier failure
 		// asked for stays.
 		if !lifecycle.Condition(m, lifecycle.NeedsIntervention).GetStatus() {
-			t.observe(m, &holdfastv1.Condition{Type: lifecycle.NeedsIntervention, Reason: "Canceled"})
+			observe(t, m, &holdfastv1.Condition{Type: lifecycle.NeedsIntervention, Reason: "Canceled"})
 		}
 		if m.GetStatus().GetNodeState() == holdfastv1.Node_INSTALLING && installed(run) {
 			c.node = holdfastv1.Node_INSTALLED
 		}
-		t.movePhase(m, holdfastv1.MachineStatus_MAINTENANCE, c)
+		movePhase(t, m, holdfastv1.MachineStatus_MAINTENANCE, c)
 	}
-	t.putMachine(m)
+	putMachine(t, m)
 }
 
 // noteProved records what the succeeded steps have proved of the machine, whatever the run's
 // outcome. A drained node stays drained. A written disk has the new image and is not in a
 // cluster, even if the next step fails.
-func (t *tx) noteProved(m *holdfastv1.Machine, run *holdfastv1.Run) {
+func noteProved(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run) {
 	for _, s := range run.GetSteps() {
 		if s.GetState() != holdfastv1.StepStatus_SUCCEEDED {
 			continue
 		}
 		switch {
-		case Drains(s) && t.has(Level2) && Skipped(s): // at level 1 no step is skipped
+		case Drains(s) && t.Has(core.Level2) && Skipped(s): // at level 1 no step is skipped
 		case Drains(s):
-			t.observe(m, &holdfastv1.Condition{
+			observe(t, m, &holdfastv1.Condition{
 				Type: lifecycle.Drained, Status: true, Reason: "Drained", Message: "by step " + s.GetName(),
 			})
 		case s.GetName() == "uncordon-node":
-			t.setCondition(m, lifecycle.Drained, false, "Uncordoned")
+			setCondition(t, m, lifecycle.Drained, false, "Uncordoned")
 		case s.GetKind() == "repave":
-			t.setCondition(m, lifecycle.Drained, false, "Repaved")
-			t.setCondition(m, lifecycle.InCluster, false, "Repaved")
+			setCondition(t, m, lifecycle.Drained, false, "Repaved")
+			setCondition(t, m, lifecycle.InCluster, false, "Repaved")
 			m.Status.ClusterRef = ""
-			t.observe(m, &holdfastv1.Condition{Type: lifecycle.Provisioned, Status: true, Reason: "Repaved"})
+			observe(t, m, &holdfastv1.Condition{Type: lifecycle.Provisioned, Status: true, Reason: "Repaved"})
 		case s.GetKind() == "join": // workloads may arrive now, even before the node is verified
-			t.setCondition(m, lifecycle.Drained, false, "Joined")
-			t.observe(m, &holdfastv1.Condition{Type: lifecycle.InCluster, Status: true, Reason: "Joined"})
-			if t.has(Level2) {
-				m.Status.ClusterRef = t.clusterOf(m, run, s)
+			setCondition(t, m, lifecycle.Drained, false, "Joined")
+			observe(t, m, &holdfastv1.Condition{Type: lifecycle.InCluster, Status: true, Reason: "Joined"})
+			if t.Has(core.Level2) {
+				m.Status.ClusterRef = clusterOf(t, m, run, s)
 			}
 		}
 	}
@@ -106,8 +107,8 @@ func (t *tx) noteProved(m *holdfastv1.Machine, run *holdfastv1.Run) {
 
 // clusterOf returns the cluster that a step of a run has joined: the step's, else the run's,
 // else the machine's.
-func (t *tx) clusterOf(m *holdfastv1.Machine, run *holdfastv1.Run, step *holdfastv1.StepStatus) string {
-	plan, _ := t.plan(run.GetPlanId())
+func clusterOf(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, step *holdfastv1.StepStatus) string {
+	plan, _ := t.Plan(run.GetPlanId())
 	for _, s := range plan.GetSteps() {
 		if s.GetName() == step.GetName() {
 			return ClusterRef(m, s.GetJoin().GetClusterRef(), run.GetParams())
@@ -174,7 +175,7 @@ func installed(run *holdfastv1.Run) bool {
 
 // runSucceeded moves the machine to the phase its steps have reached (docs/clients.md, 002:
 // "Phase after success").
-func (t *tx) runSucceeded(m *holdfastv1.Machine, run *holdfastv1.Run, c change) {
+func runSucceeded(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, c change) {
 	done := map[string]bool{}
 	for _, s := range run.GetSteps() {
 		done[s.GetKind()] = true
@@ -182,22 +183,22 @@ func (t *tx) runSucceeded(m *holdfastv1.Machine, run *holdfastv1.Run, c change) 
 	phase := run.GetMachinePhaseBefore()
 	if done["repave"] {
 		phase, c.node = holdfastv1.MachineStatus_READY, holdfastv1.Node_INSTALLED
-		t.hostInstalled(m, run) // needed if an installer reported it, without an attempt
+		hostInstalled(t, m, run) // needed if an installer reported it, without an attempt
 	}
 	if done["join"] { // all steps have succeeded, including any verification
 		phase, c.node = holdfastv1.MachineStatus_IN_SERVICE, holdfastv1.Node_NODE_STATE_UNSPECIFIED
 	}
 	if done["rma"] || run.GetType() == "RMA" {
 		phase = holdfastv1.MachineStatus_RMA
-		t.setCondition(m, lifecycle.InCluster, false, "RMA")
+		setCondition(t, m, lifecycle.InCluster, false, "RMA")
 		m.Status.ClusterRef = ""
 	}
-	if !t.has(Level2) || m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALL_FAILED || done["repave"] ||
+	if !t.Has(core.Level2) || m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALL_FAILED || done["repave"] ||
 		phase != holdfastv1.MachineStatus_MAINTENANCE {
 		// The disk of a failed install is unchanged, so the condition stays.
-		t.setCondition(m, lifecycle.NeedsIntervention, false, "RunSucceeded")
+		setCondition(t, m, lifecycle.NeedsIntervention, false, "RunSucceeded")
 	}
-	t.movePhase(m, phase, c)
+	movePhase(t, m, phase, c)
 }
 
 // Drains reports whether the success of a step means that the machine's node is drained. Such
@@ -220,8 +221,8 @@ const ProofEndpoint = "ssh_endpoint"
 
 // moveHost records the new address of a host, together with the outcome of the step that
 // changed its network, because the next step has to reach it.
-func (t *tx) moveHost(machine, endpoint string) {
-	m, ok := t.machines.Get(machine)
+func moveHost(t *core.Tx, machine, endpoint string) {
+	m, ok := t.Machines.Get(machine)
 	if !ok || m.GetSpec().GetSshEndpoint() == endpoint {
 		return
 	}
@@ -229,5 +230,5 @@ func (t *tx) moveHost(machine, endpoint string) {
 		m.Spec = &holdfastv1.MachineSpec{}
 	}
 	m.Spec.SshEndpoint = endpoint
-	t.putMachine(m)
+	putMachine(t, m)
 }

@@ -1,7 +1,6 @@
 package fsm
 
 import (
-	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"context"
 	"fmt"
 	"sync"
@@ -9,6 +8,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -24,7 +25,7 @@ type Result struct {
 // Restore, one at a time. The other methods are safe for concurrent use.
 type FSM struct {
 	mu      sync.Mutex // guards state
-	state   *state
+	state   *core.State
 	view    atomic.Pointer[View]          // nil if no reader asked for the previous one
 	asked   atomic.Bool                   // whether a reader asked since view was made
 	changed atomic.Pointer[chan struct{}] // closed at the next change
@@ -43,7 +44,7 @@ type FSM struct {
 func New() *FSM {
 	stage := &readStage{}
 	f := &FSM{
-		state:    newState(),
+		state:    core.NewState(),
 		halted:   make(chan struct{}),
 		codec:    runlog.NewCodec(),
 		own:      runlog.NewCodec(),
@@ -99,7 +100,7 @@ func (f *FSM) Apply(index, term uint64, data []byte) []Result {
 
 func (f *FSM) apply(index uint64, c *internalv1.Command, skip bool) Result {
 	// Even a skipped command moves the clock, because other peers may understand it.
-	t := newTx(f.state, f.own, f.decoded, index, c)
+	t := core.NewTx(f.state, f.own, f.decoded, index, c)
 	if skip {
 		return Result{Index: index}
 	}
@@ -117,7 +118,7 @@ func (f *FSM) Observe(index, term uint64) {
 }
 
 func (f *FSM) advance(index, term uint64) {
-	f.state.meta.AppliedIndex, f.state.meta.AppliedTerm = index, term
+	f.state.Meta.AppliedIndex, f.state.Meta.AppliedTerm = index, term
 	f.publish()
 }
 
@@ -129,12 +130,12 @@ func (f *FSM) publish() {
 	} else {
 		f.view.Store(nil)
 	}
-	f.applied.Store(f.state.meta.GetAppliedIndex())
+	f.applied.Store(f.state.Meta.GetAppliedIndex())
 	close(*f.changed.Swap(new(make(chan struct{}))))
 }
 
-func (f *FSM) newView(since *state) *View {
-	return &View{state: f.state.freeze(since), codec: f.codec, decoded: f.decoded, stage: f.stage}
+func (f *FSM) newView(since *core.State) *View {
+	return &View{state: f.state.Freeze(since), codec: f.codec, decoded: f.decoded, stage: f.stage}
 }
 
 // halt freezes the state. A command that was not understood must be neither skipped nor
@@ -197,7 +198,7 @@ func (f *FSM) View() *View {
 	defer f.mu.Unlock()
 	v := f.view.Load()
 	if v == nil {
-		v = f.newView(&state{})
+		v = f.newView(&core.State{})
 		f.view.Store(v)
 	}
 	return v

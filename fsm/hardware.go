@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -29,25 +30,25 @@ const hardwareFromBMC = "bmc"
 
 // keepHardware stores the inventory that a run has read from its machine. All changes are one
 // history entry.
-func (t *tx) keepHardware(run *holdfastv1.Run, in *holdfastv1.HardwareInventory) {
-	m, ok := t.machines.Get(run.GetMachineId())
+func keepHardware(t *core.Tx, run *holdfastv1.Run, in *holdfastv1.HardwareInventory) {
+	m, ok := t.Machines.Get(run.GetMachineId())
 	if !ok || in == nil {
 		return
 	}
 	is := BoundHardware(in)
-	is.Source, is.ObservedAt, is.RunId = hardwareFromBMC, t.now, run.GetRunId()
-	if was, ok := t.hardware.Get(m.GetMachineId()); ok {
-		if diff := hardwareDiff(was.GetHardware(), is, t.partKinds()); len(diff) > 0 {
-			t.addHistory(m, &holdfastv1.HistoryEntry{
+	is.Source, is.ObservedAt, is.RunId = hardwareFromBMC, t.Now, run.GetRunId()
+	if was, ok := t.Hardware.Get(m.GetMachineId()); ok {
+		if diff := hardwareDiff(was.GetHardware(), is, partKinds(t)); len(diff) > 0 {
+			addHistory(t, m, &holdfastv1.HistoryEntry{
 				Facet:       "inventory",
 				To:          "hardware: " + strings.Join(diff, ", "),
-				TriggeredBy: t.runTrigger(),
+				TriggeredBy: runTrigger(t),
 				RunId:       run.GetRunId(),
 				Comment:     "as the BMC tells",
 			})
 		}
 	}
-	t.hardware.Put(&internalv1.MachineHardware{MachineId: m.GetMachineId(), Hardware: is})
+	t.Hardware.Put(&internalv1.MachineHardware{MachineId: m.GetMachineId(), Hardware: is})
 }
 
 // BoundHardware returns a truncated copy, because the data of a BMC can have any size. Both
@@ -74,9 +75,9 @@ func BoundHardware(in *holdfastv1.HardwareInventory) *holdfastv1.HardwareInvento
 }
 
 // partKinds returns the kinds of parts that are compared with the previous inventory.
-func (t *tx) partKinds() []string {
+func partKinds(t *core.Tx) []string {
 	kinds := []string{"cpu", "memory", "disk", "nic"}
-	if t.has(Level2) {
+	if t.Has(core.Level2) {
 		kinds = append(kinds, "gpu", "pcie")
 	}
 	return kinds
@@ -147,7 +148,7 @@ func partName(p *holdfastv1.HardwarePart) string {
 
 // Hardware returns the inventory of a machine, or nil if none was read.
 func (v *View) Hardware(machineID string) *holdfastv1.HardwareInventory {
-	h, ok := v.hardware.Get(machineID)
+	h, ok := v.state.Hardware.Get(machineID)
 	if !ok {
 		return nil
 	}
@@ -168,14 +169,14 @@ func hostNote(machine string) string { return "host/" + machine }
 
 // noteDevice stores or deletes a note. A note marked as first is refused if there is another
 // one.
-func (t *tx) noteDevice(c *internalv1.NoteDevice) *Error {
+func noteDevice(t *core.Tx, c *internalv1.NoteDevice) *Error {
 	if !lex.Printable(c.GetKey(), maxDeviceKey) {
 		return invalid("key", "is not 1 to %d visible characters", maxDeviceKey)
 	}
 	if n := len(c.GetValue()); n > maxDeviceNote {
 		return invalid("value", "has %d bytes, at most %d are allowed", n, maxDeviceNote)
 	}
-	old, ok := t.devices.Get(c.GetKey())
+	old, ok := t.Devices.Get(c.GetKey())
 	switch {
 	case ok && bytes.Equal(old.GetValue(), c.GetValue()):
 		return nil
@@ -183,22 +184,22 @@ func (t *tx) noteDevice(c *internalv1.NoteDevice) *Error {
 		return refuse(AlreadyExists, ReasonDeviceNoted, "another note of %q is kept since %s",
 			c.GetKey(), old.GetUpdatedAt().AsTime().Format("2006-01-02T15:04:05Z"))
 	case len(c.GetValue()) == 0:
-		t.devices.Delete(c.GetKey())
+		t.Devices.Delete(c.GetKey())
 		return nil
 	}
-	t.devices.Put(&internalv1.DeviceNote{Key: c.GetKey(), Value: c.GetValue(), UpdatedAt: t.now})
+	t.Devices.Put(&internalv1.DeviceNote{Key: c.GetKey(), Value: c.GetValue(), UpdatedAt: t.Now})
 	return nil
 }
 
 // forgetHost deletes the note on a host that was installed again or removed.
-func (t *tx) forgetHost(machine string) {
-	if _, ok := t.devices.Get(hostNote(machine)); ok {
-		t.devices.Delete(hostNote(machine))
+func forgetHost(t *core.Tx, machine string) {
+	if _, ok := t.Devices.Get(hostNote(machine)); ok {
+		t.Devices.Delete(hostNote(machine))
 	}
 }
 
 // DeviceNote returns the note under a key, or nil.
 func (v *View) DeviceNote(key string) []byte {
-	n, _ := v.devices.Get(key)
+	n, _ := v.state.Devices.Get(key)
 	return n.GetValue()
 }

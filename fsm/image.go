@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/images"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
@@ -26,40 +27,40 @@ func imageNotFound(name string) *Error {
 }
 
 // putImage stores an image. It does not replace one that an active run installs.
-func (t *tx) putImage(c *internalv1.PutImage) (*holdfastv1.Image, *Error) {
+func putImage(t *core.Tx, c *internalv1.PutImage) (*holdfastv1.Image, *Error) {
 	in := images.Normal(c.GetImage())
 	if err := Invalid(images.Validate(in)); err != nil {
 		return nil, err
 	}
-	in.CreatedAt, in.UpdatedAt, in.CreatedBy = t.now, t.now, lex.Clip(t.cmd.GetPrincipal(), maxAuditThing)
-	old, exists := t.images.Get(in.GetName())
+	in.CreatedAt, in.UpdatedAt, in.CreatedBy = t.Now, t.Now, lex.Clip(t.Command.GetPrincipal(), core.MaxAuditThing)
+	old, exists := t.Images.Get(in.GetName())
 	switch {
 	case exists && images.Same(old, in):
 		return old, nil
 	case exists && !c.GetReplace():
 		return nil, images.CheckReplace(old, false)
 	case exists:
-		if err := t.checkImageUnused(in.GetName()); err != nil {
+		if err := checkImageUnused(t, in.GetName()); err != nil {
 			return nil, err
 		}
 		in.CreatedAt = old.GetCreatedAt()
-	case t.images.Len() >= maxImages:
+	case t.Images.Len() >= maxImages:
 		return nil, refuse(FailedPrecondition, "TOO_MANY_IMAGES",
 			"there are %d images already, the maximum: delete some that no run installs", maxImages)
 	}
-	t.images.Put(in)
+	t.Images.Put(in)
 	return in, nil
 }
 
 // deleteImage deletes an image that no active run installs.
-func (t *tx) deleteImage(c *internalv1.DeleteImage) *Error {
-	if !t.images.Has(c.GetName()) {
+func deleteImage(t *core.Tx, c *internalv1.DeleteImage) *Error {
+	if !t.Images.Has(c.GetName()) {
 		return imageNotFound(c.GetName())
 	}
-	if err := t.checkImageUnused(c.GetName()); err != nil {
+	if err := checkImageUnused(t, c.GetName()); err != nil {
 		return err
 	}
-	t.images.Delete(c.GetName())
+	t.Images.Delete(c.GetName())
 	return nil
 }
 
@@ -70,13 +71,13 @@ const maxInUse = 5
 // run has a step that installs it. A session keeps the name of the image from when it was
 // opened, since the machine's label may have changed. The check scans all sessions and active
 // runs, which is fine because images change rarely.
-func (t *tx) checkImageUnused(name string) *Error {
-	img, _ := t.images.Get(name)
+func checkImageUnused(t *core.Tx, name string) *Error {
+	img, _ := t.Images.Get(name)
 	// An installer that cannot boot may be replaced: open sessions wait for that.
 	boots := (name == installerName || name == images.Name(installerName, img.GetArch())) &&
 		img.GetKernel() != nil && img.GetInitrd() != nil
 	var open []string
-	for s := range t.installs.Ascend("", "") {
+	for s := range t.Installs.Ascend("", "") {
 		if i := s.GetInstall(); InstallOpen(i) && (i.GetImage() == name || boots) {
 			open = append(open, fmt.Sprintf("%s (run %s, %s)", i.GetMachineId(), i.GetRunId(), StageName(i.GetStage())))
 		}
@@ -91,8 +92,8 @@ func (t *tx) checkImageUnused(name string) *Error {
 			strings.Join(open, ", "), more).
 			With("image", name).With("sessions", fmt.Sprint(n))
 	}
-	for _, run := range t.runs.Scan(schema.RunsActive, "", "") {
-		if t.runInstalls(run, name) {
+	for _, run := range t.Runs.Scan(schema.RunsActive, "", "") {
+		if runInstalls(t, run, name) {
 			return refuse(FailedPrecondition, ReasonImageInUse,
 				"image %q is in use: run %q of machine %q installs it: wait for the run, or cancel it",
 				name, run.GetRunId(), run.GetMachineId()).With("image", name).With("run_id", run.GetRunId())
@@ -101,23 +102,25 @@ func (t *tx) checkImageUnused(name string) *Error {
 	return nil
 }
 
-func (t *tx) runInstalls(run *holdfastv1.Run, name string) bool {
-	plan, _ := t.plan(run.GetPlanId())
-	machine, _ := t.machines.Get(run.GetMachineId())
+func runInstalls(t *core.Tx, run *holdfastv1.Run, name string) bool {
+	plan, _ := t.Plan(run.GetPlanId())
+	machine, _ := t.Machines.Get(run.GetMachineId())
 	return slices.ContainsFunc(plan.GetSteps(), func(s *holdfastv1.Step) bool {
 		return s.GetRepave() != nil && images.Of(s.GetRepave(), run, machine) == name
 	})
 }
 
 // Image returns an image.
-func (v *View) Image(name string) (*holdfastv1.Image, bool) { return v.images.Get(name) }
+func (v *View) Image(name string) (*holdfastv1.Image, bool) { return v.state.Images.Get(name) }
 
 // Images returns the images with a name above after, by name.
-func (v *View) Images(after string) iter.Seq[*holdfastv1.Image] { return v.images.Ascend("", after) }
+func (v *View) Images(after string) iter.Seq[*holdfastv1.Image] {
+	return v.state.Images.Ascend("", after)
+}
 
 // ImageFileBySum returns the file of an image with a SHA-256.
 func (v *View) ImageFileBySum(sum string) (*holdfastv1.Image_File, bool) {
-	image, ok := v.images.Lookup(schema.ImagesByFile, sum)
+	image, ok := v.state.Images.Lookup(schema.ImagesByFile, sum)
 	if !ok {
 		return nil, false
 	}
@@ -136,11 +139,11 @@ const ReasonImageArch = "IMAGE_ARCH"
 
 // ImageFor returns the variant of an image for an architecture: the one with the architecture
 // in its name, else the one with the plain name if its architecture matches.
-func (s *state) ImageFor(name, arch string) (*holdfastv1.Image, bool) {
-	if i, ok := s.images.Get(images.Name(name, arch)); ok && i.GetArch() == arch {
+func (v *View) ImageFor(name, arch string) (*holdfastv1.Image, bool) {
+	if i, ok := v.state.Images.Get(images.Name(name, arch)); ok && i.GetArch() == arch {
 		return i, true
 	}
-	if i, ok := s.images.Get(name); ok && i.GetArch() == arch {
+	if i, ok := v.state.Images.Get(name); ok && i.GetArch() == arch {
 		return i, true
 	}
 	return nil, false
@@ -148,9 +151,9 @@ func (s *state) ImageFor(name, arch string) (*holdfastv1.Image, bool) {
 
 // checkImageArch refuses a run that would write an image of another architecture to the
 // machine. An unknown architecture is accepted.
-func (t *tx) checkImageArch(m *holdfastv1.Machine, plan *holdfastv1.Plan, run *holdfastv1.Run) *Error {
+func checkImageArch(t *core.Tx, m *holdfastv1.Machine, plan *holdfastv1.Plan, run *holdfastv1.Run) *Error {
 	arch := images.ArchOf(m.GetNode().GetArch())
-	if arch == "" || !t.has(Level2) {
+	if arch == "" || !t.Has(core.Level2) {
 		return nil
 	}
 	for _, s := range plan.GetSteps() {
@@ -158,7 +161,7 @@ func (t *tx) checkImageArch(m *holdfastv1.Machine, plan *holdfastv1.Plan, run *h
 			continue
 		}
 		name := images.Of(s.GetRepave(), run, m)
-		if i, ok := t.images.Get(name); ok && i.GetDisk() != nil && i.GetArch() != arch {
+		if i, ok := t.Images.Get(name); ok && i.GetDisk() != nil && i.GetArch() != arch {
 			return refuse(FailedPrecondition, ReasonImageArch,
 				"step %q of plan %q installs image %q, which is for %s, and machine %q is %s: name an image for %s",
 				s.GetName(), plan.GetPlanId(), name, i.GetArch(), m.GetMachineId(), arch, arch).
@@ -167,52 +170,3 @@ func (t *tx) checkImageArch(m *holdfastv1.Machine, plan *holdfastv1.Plan, run *h
 	}
 	return nil
 }
-
-// ImageFiles returns the files that an image has, with their part: disk, kernel or initrd.
-func ImageFiles(i *holdfastv1.Image) iter.Seq2[string, *holdfastv1.Image_File] {
-	return images.Files(i)
-}
-
-// ImageFile returns one file of an image, or nil.
-func ImageFile(i *holdfastv1.Image, part string) *holdfastv1.Image_File { return images.File(i, part) }
-
-// CheckReplaceImage returns an error if an image may not be replaced.
-func CheckReplaceImage(old *holdfastv1.Image, replace bool) *Error {
-	return images.CheckReplace(old, replace)
-}
-
-// NormalImage returns a copy of an image with its defaults, and without the fields that the
-// server sets.
-func NormalImage(i *holdfastv1.Image) *holdfastv1.Image { return images.Normal(i) }
-
-// SameImage reports whether two images are equal except for the fields that the server sets.
-func SameImage(a, b *holdfastv1.Image) bool { return images.Same(a, b) }
-
-// ImageOf returns the name of the image that a step of a run installs: its own, else the
-// run's parameter, else the machine's label, else "default".
-func ImageOf(s *holdfastv1.RepaveImage, run *holdfastv1.Run, m *holdfastv1.Machine) string {
-	return images.Of(s, run, m)
-}
-
-// ArchOf returns the architecture of a name, as images have it: amd64 or arm64. It returns ""
-// for other names. It accepts the names of agents (uname), of the node API and of iPXE, whose
-// BIOS builds report i386 on every PC.
-func ArchOf(name string) string { return images.ArchOf(name) }
-
-// MachineArch returns the architecture of a machine: from its request for a boot script, else
-// from its node, else amd64.
-func MachineArch(asks string, m *holdfastv1.Machine) string { return images.MachineArch(asks, m) }
-
-// ImageName returns the name of the variant of an image for an architecture, such as
-// installer-arm64. The variant for amd64 has the plain name.
-func ImageName(name, arch string) string { return images.Name(name, arch) }
-
-// MaxImageFile is the maximum size of a file of an image: 1 TiB.
-const MaxImageFile = images.MaxFile
-
-// ValidateImage returns the violations of an image that has its defaults (NormalImage).
-func ValidateImage(i *holdfastv1.Image) []FieldViolation { return images.Validate(i) }
-
-// ValidSum reports whether a text is a SHA-256 as images have it: 64 hexadecimal digits in
-// lower case.
-func ValidSum(s string) bool { return images.ValidSum(s) }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
@@ -104,8 +105,8 @@ func StageName(s holdfastv1.Install_Stage) string {
 
 // openInstall opens the session of an open attempt. If the attempt has one already, it
 // returns that.
-func (t *tx) openInstall(c *internalv1.OpenInstall) (*holdfastv1.Install, *Error) {
-	run, step, _, err := t.openAttempt(c.GetRunId(), c.GetStep(), c.GetAttempt())
+func openInstall(t *core.Tx, c *internalv1.OpenInstall) (*holdfastv1.Install, *Error) {
+	run, step, _, err := openAttempt(t, c.GetRunId(), c.GetStep(), c.GetAttempt())
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +117,7 @@ func (t *tx) openInstall(c *internalv1.OpenInstall) (*holdfastv1.Install, *Error
 		return nil, invalid("cloud_init", "has %d bytes, at most %d are allowed, and %d of image and disk",
 			len(c.GetCloudInit()), maxInstallText, maxNodeText)
 	}
-	m, ok := t.machines.Get(run.GetMachineId())
+	m, ok := t.Machines.Get(run.GetMachineId())
 	if !ok {
 		return nil, machineNotFound(run.GetMachineId())
 	}
@@ -125,7 +126,7 @@ func (t *tx) openInstall(c *internalv1.OpenInstall) (*holdfastv1.Install, *Error
 			"machine %q has no MAC address, so it cannot be recognized when it boots: set spec.mac_addresses",
 			m.GetMachineId())
 	}
-	old, exists := t.installs.Get(m.GetMachineId())
+	old, exists := t.Installs.Get(m.GetMachineId())
 	if i := old.GetInstall(); exists && i.GetRunId() == c.GetRunId() && i.GetStep() == c.GetStep() &&
 		i.GetAttempt() == c.GetAttempt() {
 		return i, nil
@@ -140,64 +141,64 @@ func (t *tx) openInstall(c *internalv1.OpenInstall) (*holdfastv1.Install, *Error
 		Wipe:      c.GetWipe(),
 		CloudInit: c.GetCloudInit(),
 		Macs:      m.GetSpec().GetMacAddresses(),
-		OpenedAt:  t.now,
+		OpenedAt:  t.Now,
 	}
 	s := &internalv1.StoredInstall{Install: i, Past: lastOf(append(old.GetPast(), old.GetGood()...), pastTokens)}
-	t.stage(s, holdfastv1.Install_WAITING_FOR_PXE, "")
+	stage(t, s, holdfastv1.Install_WAITING_FOR_PXE, "")
 	return i, nil
 }
 
 func lastOf(sums [][]byte, n int) [][]byte { return sums[max(0, len(sums)-n):] }
 
 // stage moves a session to a stage, stores it and updates the run's waiting_for.
-func (t *tx) stage(s *internalv1.StoredInstall, stage holdfastv1.Install_Stage, what string) {
+func stage(t *core.Tx, s *internalv1.StoredInstall, stage holdfastv1.Install_Stage, what string) {
 	i := s.GetInstall()
-	i.Stage, i.StageSince = stage, t.now
-	t.installs.Put(s)
-	run, ok := t.runs.Get(i.GetRunId())
+	i.Stage, i.StageSince = stage, t.Now
+	t.Installs.Put(s)
+	run, ok := t.Runs.Get(i.GetRunId())
 	if !ok || lifecycle.Ended(run) {
 		return
 	}
-	run.WaitingFor, run.WaitingSince = InstallStage(i), t.now
-	t.putRun(run, fmt.Sprintf("step %s: %s", i.GetStep(), lex.First(what, "waiting for "+InstallStage(i))))
+	run.WaitingFor, run.WaitingSince = InstallStage(i), t.Now
+	putRun(t, run, fmt.Sprintf("step %s: %s", i.GetStep(), lex.First(what, "waiting for "+InstallStage(i))))
 }
 
 // closeInstall ends the session of a run's attempt. Its tokens become invalid.
-func (t *tx) closeInstall(run *holdfastv1.Run) {
-	s, ok := t.installs.Get(run.GetMachineId())
+func closeInstall(t *core.Tx, run *holdfastv1.Run) {
+	s, ok := t.Installs.Get(run.GetMachineId())
 	if i := s.GetInstall(); ok && i.GetRunId() == run.GetRunId() && InstallOpen(i) {
-		i.ClosedAt = t.now
-		t.installs.Put(s)
+		i.ClosedAt = t.Now
+		t.Installs.Put(s)
 	}
 }
 
 // bootInstall records that a machine has requested its boot script, and the token in it.
-func (t *tx) bootInstall(c *internalv1.BootInstall) (*holdfastv1.Install, *Error) {
-	s, ok := t.installs.Get(c.GetMachineId())
+func bootInstall(t *core.Tx, c *internalv1.BootInstall) (*holdfastv1.Install, *Error) {
+	s, ok := t.Installs.Get(c.GetMachineId())
 	i := s.GetInstall()
 	if !ok || !InstallBoots(i) {
 		return nil, refuse(Aborted, ReasonNoInstall, "no install session of machine %q waits for a boot",
 			lex.Ident(c.GetMachineId()))
 	}
-	if t.has(Level2) && InstallerRuns(i, t.now.AsTime()) {
+	if t.Has(core.Level2) && InstallerRuns(i, t.Now.AsTime()) {
 		return nil, refuse(Aborted, ReasonNoInstall,
 			"the installer of machine %q is running: a boot script is served again after %s without a report",
 			lex.Ident(c.GetMachineId()), InstallerSilence)
 	}
-	i.LastSeenAt, i.Note = t.now, lex.Clip(c.GetNote(), maxNote)
+	i.LastSeenAt, i.Note = t.Now, lex.Clip(c.GetNote(), core.MaxNote)
 	if ip := c.GetIpAddress(); ip != "" {
 		i.IpAddress = lex.Clip(ip, maxNodeText)
 	}
 	if len(c.GetSha256()) == 0 {
-		t.installs.Put(s)
+		t.Installs.Put(s)
 		return i, nil
 	}
-	if err := t.letInstall(s, c.GetSha256()); err != nil {
+	if err := letInstall(t, s, c.GetSha256()); err != nil {
 		return nil, err
 	}
 	i.Boots++
 	if i.GetBootedAt() == nil {
-		i.BootedAt = t.now
+		i.BootedAt = t.Now
 	}
 	i.Progress, i.Detail = 0, ""
 	// A restarted installer begins its log at 0, and its output is new.
@@ -206,21 +207,21 @@ func (t *tx) bootInstall(c *internalv1.BootInstall) (*holdfastv1.Install, *Error
 	if i.GetBoots() > 1 {
 		what = fmt.Sprintf("the machine has its boot script again (%d times now)", i.GetBoots())
 	}
-	t.stage(s, holdfastv1.Install_BOOTED_IPXE, what)
+	stage(t, s, holdfastv1.Install_BOOTED_IPXE, what)
 	return i, nil
 }
 
 // letInstall adds a valid token to a session. The caller stores the session.
-func (t *tx) letInstall(s *internalv1.StoredInstall, sum []byte) *Error {
+func letInstall(t *core.Tx, s *internalv1.StoredInstall, sum []byte) *Error {
 	if len(sum) != sha256.Size {
 		return invalid("sha256", "has %d bytes, want %d", len(sum), sha256.Size)
 	}
-	if _, _, taken := t.installByToken(sum); taken {
+	if _, _, taken := installByToken(t.State, sum); taken {
 		return refuse(Aborted, ReasonIDTaken, "the generated token is in use")
 	}
 	s.Good, s.Bound = append(s.GetGood(), sum), nil
 	most := goodTokens
-	if t.has(Level2) {
+	if t.Has(core.Level2) {
 		most = moreGoodTokens
 	}
 	if over := len(s.GetGood()) - most; over > 0 {
@@ -231,11 +232,11 @@ func (t *tx) letInstall(s *internalv1.StoredInstall, sum []byte) *Error {
 
 // installByToken returns the session of a token, and whether the token is valid and whether
 // it is known.
-func (s *state) installByToken(sum []byte) (in *internalv1.StoredInstall, good, known bool) {
+func installByToken(s *core.State, sum []byte) (in *internalv1.StoredInstall, good, known bool) {
 	if len(sum) != sha256.Size {
 		return nil, false, false
 	}
-	for _, in := range s.installs.Scan(schema.InstallsByToken, schema.HashKey(sum), "") {
+	for _, in := range s.Installs.Scan(schema.InstallsByToken, schema.HashKey(sum), "") {
 		for _, g := range in.GetGood() {
 			if bytes.Equal(g, sum) { // hashes of random values: timing reveals nothing
 				return in, InstallOpen(in.GetInstall()), true
@@ -251,8 +252,8 @@ func (s *state) installByToken(sum []byte) (in *internalv1.StoredInstall, good, 
 }
 
 // admitInstaller returns the open session of a valid token.
-func (s *state) admitInstaller(sum []byte) (*internalv1.StoredInstall, *Error) {
-	in, good, known := s.installByToken(sum)
+func admitInstaller(s *core.State, sum []byte) (*internalv1.StoredInstall, *Error) {
+	in, good, known := installByToken(s, sum)
 	switch {
 	case !known:
 		return nil, refuse(Unauthenticated, ReasonInstallToken,
@@ -273,12 +274,12 @@ func (s *state) admitInstaller(sum []byte) (*internalv1.StoredInstall, *Error) {
 
 // noteInstallSession records the leader's observations of the machine. It refuses those of
 // another attempt.
-func (t *tx) noteInstallSession(c *internalv1.NoteInstall) (*holdfastv1.Install, *Error) {
-	run, _, _, err := t.openAttempt(c.GetRunId(), c.GetStep(), c.GetAttempt())
+func noteInstallSession(t *core.Tx, c *internalv1.NoteInstall) (*holdfastv1.Install, *Error) {
+	run, _, _, err := openAttempt(t, c.GetRunId(), c.GetStep(), c.GetAttempt())
 	if err != nil {
 		return nil, err
 	}
-	s, ok := t.installs.Get(run.GetMachineId())
+	s, ok := t.Installs.Get(run.GetMachineId())
 	i := s.GetInstall()
 	if !ok || !InstallOpen(i) || i.GetRunId() != c.GetRunId() || i.GetStep() != c.GetStep() ||
 		i.GetAttempt() != c.GetAttempt() {
@@ -295,26 +296,26 @@ func (t *tx) noteInstallSession(c *internalv1.NoteInstall) (*holdfastv1.Install,
 			return nil, refuse(Aborted, ReasonNoInstall,
 				"the install session of machine %q does not wait for a boot", i.GetMachineId())
 		}
-		if err := t.letInstall(s, sum); err != nil {
+		if err := letInstall(t, s, sum); err != nil {
 			return nil, err
 		}
 		i.MediumSha256, i.MediumServer = sum, c.GetMediumServer()
-		t.stage(s, holdfastv1.Install_WAITING_FOR_PXE, "a boot medium is made")
+		stage(t, s, holdfastv1.Install_WAITING_FOR_PXE, "a boot medium is made")
 	}
 	i.PowerOffSeen = i.GetPowerOffSeen() || c.GetPowerOffSeen()
 	i.PowerOnSeen = i.GetPowerOnSeen() || c.GetPowerOnSeen()
 	if c.GetDiskBooted() && i.GetStage() == holdfastv1.Install_COMPLETE {
-		i.DiskBootedAt = t.now
-		t.stage(s, holdfastv1.Install_BOOTED_DISK, "the installed system answers")
+		i.DiskBootedAt = t.Now
+		stage(t, s, holdfastv1.Install_BOOTED_DISK, "the installed system answers")
 		return i, nil
 	}
-	t.installs.Put(s)
+	t.Installs.Put(s)
 	return i, nil
 }
 
 // Install returns the open install session of a machine, or the last one.
 func (v *View) Install(machineID string) (*holdfastv1.Install, bool) {
-	s, ok := v.installs.Get(machineID)
+	s, ok := v.state.Installs.Get(machineID)
 	return s.GetInstall(), ok
 }
 
@@ -322,7 +323,7 @@ func (v *View) Install(machineID string) (*holdfastv1.Install, bool) {
 // machine.
 func (v *View) Installs(after string) iter.Seq[*holdfastv1.Install] {
 	return func(yield func(*holdfastv1.Install) bool) {
-		for s := range v.installs.Ascend("", after) {
+		for s := range v.state.Installs.Ascend("", after) {
 			if !yield(s.GetInstall()) {
 				return
 			}
@@ -332,6 +333,6 @@ func (v *View) Installs(after string) iter.Seq[*holdfastv1.Install] {
 
 // InstallByToken returns the open session of the valid token with this SHA-256.
 func (v *View) InstallByToken(sum []byte) (*holdfastv1.Install, *Error) {
-	s, err := v.admitInstaller(sum)
+	s, err := admitInstaller(v.state, sum)
 	return s.GetInstall(), err
 }

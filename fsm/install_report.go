@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -19,8 +20,8 @@ import (
 // MAC addresses only.
 
 // reportInstall applies a report that came with a token.
-func (t *tx) reportInstall(c *internalv1.ReportInstall) (*holdfastv1.Install, *Error) {
-	s, err := t.admitInstaller(c.GetSha256())
+func reportInstall(t *core.Tx, c *internalv1.ReportInstall) (*holdfastv1.Install, *Error) {
+	s, err := admitInstaller(t.State, c.GetSha256())
 	if err != nil {
 		return nil, err
 	}
@@ -28,12 +29,12 @@ func (t *tx) reportInstall(c *internalv1.ReportInstall) (*holdfastv1.Install, *E
 	if bad := checkInstallReport(r); len(bad) > 0 {
 		return nil, Invalid(bad)
 	}
-	run, ok := t.runs.Get(i.GetRunId())
-	m, there := t.machines.Get(i.GetMachineId())
+	run, ok := t.Runs.Get(i.GetRunId())
+	m, there := t.Machines.Get(i.GetMachineId())
 	if !ok || !there {
 		return nil, refuse(OutOfRange, ReasonInstallOver, "run %s of this install not found", i.GetRunId())
 	}
-	if t.has(Level2) { // a caller with another script of this session cannot report in its name
+	if t.Has(core.Level2) { // a caller with another script of this session cannot report in its name
 		s.Bound = c.GetSha256()
 	}
 	if m.Node == nil {
@@ -51,8 +52,8 @@ func (t *tx) reportInstall(c *internalv1.ReportInstall) (*holdfastv1.Install, *E
 	if r.GetIpAddress() != "" {
 		m.Node.IpAddress = r.GetIpAddress()
 	}
-	m.Node.LastSeenAt = t.now
-	t.keepHardwareOfHost(run, r.GetInventory())
+	m.Node.LastSeenAt = t.Now
+	keepHardwareOfHost(t, run, r.GetInventory())
 	if r.GetIpAddress() != "" {
 		i.IpAddress = r.GetIpAddress()
 	}
@@ -62,17 +63,17 @@ func (t *tx) reportInstall(c *internalv1.ReportInstall) (*holdfastv1.Install, *E
 	if len(r.GetHostKeys()) > 0 {
 		i.HostKeys = r.GetHostKeys()
 	}
-	i.LastSeenAt = t.now
-	t.installs.Put(s)
-	m = t.installReported(m, &holdfastv1.ReportNodeRequest{
+	i.LastSeenAt = t.Now
+	t.Installs.Put(s)
+	m = installReported(t, m, &holdfastv1.ReportNodeRequest{
 		MacAddress:           i.GetMacs()[0],
 		InstallationStatus:   r.GetStatus(),
 		InstallationError:    r.GetError(),
 		InstallationProgress: r.GetProgress(),
 		HasProgress:          r.GetHasProgress(),
 	}, "")
-	t.putMachine(m)
-	s, _ = t.installs.Get(i.GetMachineId())
+	putMachine(t, m)
+	s, _ = t.Installs.Get(i.GetMachineId())
 	return s.GetInstall(), nil
 }
 
@@ -108,63 +109,64 @@ func checkInstallReport(r *holdfastv1.ReportInstallRequest) []FieldViolation {
 func oneLine(s string) bool { return len(s) <= maxNodeText && !strings.ContainsAny(s, "\x00\n\r") }
 
 // keepHardwareOfHost stores the inventory from an installer, unless a BMC has reported one.
-func (t *tx) keepHardwareOfHost(run *holdfastv1.Run, in *holdfastv1.HardwareInventory) {
-	if was, ok := t.hardware.Get(run.GetMachineId()); in == nil ||
+func keepHardwareOfHost(t *core.Tx, run *holdfastv1.Run, in *holdfastv1.HardwareInventory) {
+	if was, ok := t.Hardware.Get(run.GetMachineId()); in == nil ||
 		ok && was.GetHardware().GetSource() == hardwareFromBMC {
 		return
 	}
 	is := BoundHardware(in)
-	is.Source, is.ObservedAt, is.RunId = "installer", t.now, run.GetRunId()
-	t.hardware.Put(&internalv1.MachineHardware{MachineId: run.GetMachineId(), Hardware: is})
+	is.Source, is.ObservedAt, is.RunId = "installer", t.Now, run.GetRunId()
+	t.Hardware.Put(&internalv1.MachineHardware{MachineId: run.GetMachineId(), Hardware: is})
 }
 
 // sessionReported advances the open session of a machine by a report, if there is one. It
 // returns whether the report is new: an installer without a response repeats its report, and
 // a second failure of one attempt does not count.
-func (t *tx) sessionReported(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequest) (news bool) {
-	s, ok := t.installs.Get(m.GetMachineId())
+func sessionReported(t *core.Tx, m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequest) (news bool) {
+	s, ok := t.Installs.Get(m.GetMachineId())
 	i := s.GetInstall()
 	if !ok || !InstallBoots(i) { // reports after the end are ignored
 		return !ok || !InstallOpen(i)
 	}
-	i.LastSeenAt = t.now
+	i.LastSeenAt = t.Now
 	if r.GetHasProgress() && r.GetInstallationStatus() == "progress" {
 		i.Progress = r.GetInstallationProgress()
 	}
 	switch status := r.GetInstallationStatus(); {
 	case status == "failed":
-		i.Error, i.CompletedAt = lex.First(lex.Clip(r.GetInstallationError(), maxNote), "the installer gave no reason"), t.now
-		t.stage(s, holdfastv1.Install_FAILED, "the installer has failed: "+i.GetError())
+		i.Error, i.CompletedAt = lex.First(lex.Clip(r.GetInstallationError(), core.MaxNote),
+			"the installer gave no reason"), t.Now
+		stage(t, s, holdfastv1.Install_FAILED, "the installer has failed: "+i.GetError())
 	case status == "complete":
-		i.Progress, i.CompletedAt = 100, t.now
-		t.pinHost(m, i)
-		t.forgetEnrollment(m, i.GetCompletedAt())
-		t.stage(s, holdfastv1.Install_COMPLETE, "the installer is done")
+		i.Progress, i.CompletedAt = 100, t.Now
+		pinHost(t, m, i)
+		forgetEnrollment(t, m, i.GetCompletedAt())
+		stage(t, s, holdfastv1.Install_COMPLETE, "the installer is done")
 	case status == "started" && i.GetStage() < holdfastv1.Install_INSTALLER_STARTED:
 		if i.GetStartedAt() == nil {
-			i.StartedAt = t.now
+			i.StartedAt = t.Now
 		}
-		t.stage(s, holdfastv1.Install_INSTALLER_STARTED, "the installer has started")
+		stage(t, s, holdfastv1.Install_INSTALLER_STARTED, "the installer has started")
 	case status == "progress" && i.GetStage() < holdfastv1.Install_WRITING:
 		if i.GetStartedAt() == nil {
-			i.StartedAt = t.now
+			i.StartedAt = t.Now
 		}
-		t.stage(s, holdfastv1.Install_WRITING, "the installer is at work")
+		stage(t, s, holdfastv1.Install_WRITING, "the installer is at work")
 	default:
-		t.installs.Put(s)
+		t.Installs.Put(s)
 	}
 	return true
 }
 
 // pinHost trusts the host keys generated by the installer, and replaces those in the
 // inventory. It reports whether it changed the machine.
-func (t *tx) pinHost(m *holdfastv1.Machine, i *holdfastv1.Install) (changed bool) {
+func pinHost(t *core.Tx, m *holdfastv1.Machine, i *holdfastv1.Install) (changed bool) {
 	keys := strings.Join(i.GetHostKeys(), "\n")
 	if keys == "" || len(keys) > maxDeviceNote {
-		t.forgetHost(m.GetMachineId())
+		forgetHost(t, m.GetMachineId())
 		return false
 	}
-	t.devices.Put(&internalv1.DeviceNote{Key: hostNote(m.GetMachineId()), Value: []byte(keys), UpdatedAt: t.now})
+	t.Devices.Put(&internalv1.DeviceNote{Key: hostNote(m.GetMachineId()), Value: []byte(keys), UpdatedAt: t.Now})
 	if had := m.GetSpec().GetSshHostKeys(); len(had) == 0 || slices.Equal(had, i.GetHostKeys()) {
 		return false
 	}
@@ -174,21 +176,21 @@ func (t *tx) pinHost(m *holdfastv1.Machine, i *holdfastv1.Install) (changed bool
 
 // hostInstalled deletes the note on the old host, and trusts the keys of the installer if it
 // has finished. It reports whether it changed the machine.
-func (t *tx) hostInstalled(m *holdfastv1.Machine, run *holdfastv1.Run) (changed bool) {
-	s, ok := t.installs.Get(run.GetMachineId())
+func hostInstalled(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run) (changed bool) {
+	s, ok := t.Installs.Get(run.GetMachineId())
 	if i := s.GetInstall(); ok && i.GetRunId() == run.GetRunId() && i.GetCompletedAt() != nil &&
 		i.GetStage() != holdfastv1.Install_FAILED {
-		forgot := t.forgetEnrollment(m, i.GetCompletedAt())
-		return t.pinHost(m, i) || forgot
+		forgot := forgetEnrollment(t, m, i.GetCompletedAt())
+		return pinHost(t, m, i) || forgot
 	}
-	t.forgetHost(run.GetMachineId())
-	return t.forgetEnrollment(m, installBegan(run))
+	forgetHost(t, run.GetMachineId())
+	return forgetEnrollment(t, m, installBegan(run))
 }
 
 // appendInstallLog appends to the installer's log. It skips bytes that are already stored and
 // refuses gaps.
-func (t *tx) appendInstallLog(c *internalv1.AppendInstallLog) (*holdfastv1.Install, *Error) {
-	s, err := t.admitInstaller(c.GetSha256())
+func appendInstallLog(t *core.Tx, c *internalv1.AppendInstallLog) (*holdfastv1.Install, *Error) {
+	s, err := admitInstaller(t.State, c.GetSha256())
 	if err != nil {
 		return nil, err
 	}
@@ -201,21 +203,21 @@ func (t *tx) appendInstallLog(c *internalv1.AppendInstallLog) (*holdfastv1.Insta
 			i.GetLogBytes(), c.GetOffset()).
 			With("next", fmt.Sprint(i.GetLogBytes()))
 	}
-	run, ok := t.runs.Get(i.GetRunId())
+	run, ok := t.Runs.Get(i.GetRunId())
 	if !ok || lifecycle.Ended(run) {
 		return nil, refuse(OutOfRange, ReasonInstallOver, "run %s of this install has ended", i.GetRunId())
 	}
-	i.LastSeenAt = t.now
+	i.LastSeenAt = t.Now
 	if skip := i.GetLogBytes() - c.GetOffset(); skip < int64(len(c.GetData())) {
 		fresh := c.GetData()[skip:]
-		t.appendBeside(run, &holdfastv1.LogChunk{
-			Ts: t.now, Stream: "installer", Step: i.GetStep(), Attempt: i.GetAttempt(), Data: fresh,
+		appendBeside(t, run, &holdfastv1.LogChunk{
+			Ts: t.Now, Stream: "installer", Step: i.GetStep(), Attempt: i.GetAttempt(), Data: fresh,
 		})
 		i.LogBytes += int64(len(fresh))
-		run.Revision = t.index
-		t.runs.Put(run) // no event: a log tail follows log_bytes
+		run.Revision = t.Index
+		t.Runs.Put(run) // no event: a log tail follows log_bytes
 	}
-	t.installs.Put(s)
+	t.Installs.Put(s)
 	return i, nil
 }
 
@@ -241,47 +243,47 @@ func limitOf(runID string) string { return runID + "/limit" }
 
 // quietSeconds returns how long the installer of a run may be silent: the timeout of the
 // workflow's install step, or two hours.
-func (t *tx) quietSeconds(run *holdfastv1.Run) int32 {
-	plan, _ := t.plan(run.GetPlanId())
+func quietSeconds(t *core.Tx, run *holdfastv1.Run) int32 {
+	plan, _ := t.Plan(run.GetPlanId())
 	for _, s := range plan.GetSteps() {
 		if s.GetRepave() != nil && s.GetTimeoutSeconds() > 0 {
 			return s.GetTimeoutSeconds()
 		}
 	}
-	return int32(installTTL / time.Second)
+	return int32(core.InstallTTL / time.Second)
 }
 
 // heardInstall records a report about an observed run. The caller stores the run.
-func (t *tx) heardInstall(run *holdfastv1.Run) {
+func heardInstall(t *core.Tx, run *holdfastv1.Run) {
 	quiet := time.Duration(run.GetSteps()[0].GetTimeoutSeconds()) * time.Second
-	l := t.grantLease(internalv1.LeaseRef_INSTALL, run.GetRunId(), quiet.Milliseconds())
-	limit, ok := t.lease(internalv1.LeaseRef_INSTALL, limitOf(run.GetRunId()))
+	l := t.GrantLease(internalv1.LeaseRef_INSTALL, run.GetRunId(), quiet.Milliseconds())
+	limit, ok := t.Lease(internalv1.LeaseRef_INSTALL, limitOf(run.GetRunId()))
 	if !ok {
-		limit = t.grantLease(internalv1.LeaseRef_INSTALL, limitOf(run.GetRunId()),
+		limit = t.GrantLease(internalv1.LeaseRef_INSTALL, limitOf(run.GetRunId()),
 			max(installLimit, lifecycle.MaxInstallAttempts*quiet).Milliseconds())
 	}
 	ends := limit.GetGrantedAt().AsTime().Add(time.Duration(limit.GetTtlMs()) * time.Millisecond)
-	if silent := t.now.AsTime().Add(time.Duration(l.GetTtlMs()) * time.Millisecond); silent.Before(ends) {
+	if silent := t.Now.AsTime().Add(time.Duration(l.GetTtlMs()) * time.Millisecond); silent.Before(ends) {
 		ends = silent
 	}
 	run.Deadline = timestamppb.New(ends)
-	run.NextActionAt, run.Revision = run.Deadline, t.index
+	run.NextActionAt, run.Revision = run.Deadline, t.Index
 }
 
 // endInstallLeases ends both leases of an observed run.
-func (t *tx) endInstallLeases(runID string) {
-	t.endLease(internalv1.LeaseRef_INSTALL, runID)
-	t.endLease(internalv1.LeaseRef_INSTALL, limitOf(runID))
+func endInstallLeases(t *core.Tx, runID string) {
+	t.EndLease(internalv1.LeaseRef_INSTALL, runID)
+	t.EndLease(internalv1.LeaseRef_INSTALL, limitOf(runID))
 }
 
 // installOver ends an observed run after one of its leases has expired.
-func (t *tx) installOver(l *internalv1.Lease) {
+func installOver(t *core.Tx, l *internalv1.Lease) {
 	runID, atLimit := strings.CutSuffix(l.GetRef().GetId(), limitOf(""))
-	run, ok := t.runs.Get(runID)
+	run, ok := t.Runs.Get(runID)
 	if !ok || lifecycle.Ended(run) {
 		return
 	}
-	m, ok := t.machines.Get(run.GetMachineId())
+	m, ok := t.Machines.Get(run.GetMachineId())
 	if !ok || m.GetStatus().GetActiveRunId() != runID {
 		return
 	}
@@ -289,7 +291,7 @@ func (t *tx) installOver(l *internalv1.Lease) {
 	if atLimit {
 		what = "finished in"
 	}
-	t.failObserved(m, run, &holdfastv1.RunError{
+	failObserved(t, m, run, &holdfastv1.RunError{
 		Reason:     InstallTimeout,
 		ErrorClass: "timeout",
 		Message: fmt.Sprintf("its installer has not %s %s: look at the console of the machine, "+

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
@@ -24,7 +25,7 @@ func ProviderOf(m *holdfastv1.Machine) string {
 // ProviderOf returns the provider named by a machine, and whether the machine exists, without
 // decoding it.
 func (v *View) ProviderOf(machineID string) (provider string, ok bool) {
-	r, ok := v.machines.Row(machineID)
+	r, ok := v.state.Machines.Row(machineID)
 	if !ok {
 		return "", false
 	}
@@ -39,9 +40,9 @@ func machineNotFound(id string) *Error {
 }
 
 // checkOwned refuses a machine with a key that belongs to another one.
-func (t *tx) checkOwned(m *holdfastv1.Machine) *Error {
+func checkOwned(t *core.Tx, m *holdfastv1.Machine) *Error {
 	for _, key := range schema.Owned(m) {
-		if other, ok := t.machines.Lookup(schema.MachinesByOwned, key); ok && other.GetMachineId() != m.GetMachineId() {
+		if other, ok := t.Machines.Lookup(schema.MachinesByOwned, key); ok && other.GetMachineId() != m.GetMachineId() {
 			return refuse(AlreadyExists, "MACHINE_CONFLICT", "%s belongs to machine %q", key, other.GetMachineId()).
 				With("machine_id", other.GetMachineId())
 		}
@@ -66,7 +67,7 @@ func checkSteady(old, m *holdfastv1.Machine) *Error {
 }
 
 // registerMachine creates a machine, or replaces its spec or labels if the request has them.
-func (t *tx) registerMachine(c *internalv1.RegisterMachine) (*holdfastv1.Machine, *Error) {
+func registerMachine(t *core.Tx, c *internalv1.RegisterMachine) (*holdfastv1.Machine, *Error) {
 	in := c.GetMachine()
 	if err := Invalid(NormalizeMachine(in)); err != nil {
 		return nil, err
@@ -74,7 +75,7 @@ func (t *tx) registerMachine(c *internalv1.RegisterMachine) (*holdfastv1.Machine
 	if in.GetMachineId() == "" {
 		return nil, invalid("machine.machine_id", "is required")
 	}
-	old, exists := t.machines.Get(in.GetMachineId())
+	old, exists := t.Machines.Get(in.GetMachineId())
 	if exists {
 		if c.GetGeneratedId() {
 			return nil, refuse(Aborted, ReasonIDTaken, "generated machine id %q is in use", in.GetMachineId())
@@ -86,65 +87,65 @@ func (t *tx) registerMachine(c *internalv1.RegisterMachine) (*holdfastv1.Machine
 		if len(in.GetLabels()) > 0 {
 			m.Labels = in.GetLabels()
 		}
-		return t.replaceInventory(old, m)
+		return replaceInventory(t, old, m)
 	}
-	m := &holdfastv1.Machine{MachineId: in.GetMachineId(), Labels: in.GetLabels(), Spec: in.GetSpec(), CreatedAt: t.now,
+	m := &holdfastv1.Machine{MachineId: in.GetMachineId(), Labels: in.GetLabels(), Spec: in.GetSpec(), CreatedAt: t.Now,
 		Status: &holdfastv1.MachineStatus{NodeState: holdfastv1.Node_PENDING}}
 	if m.Spec == nil {
 		m.Spec = &holdfastv1.MachineSpec{}
 	}
-	if err := t.checkOwned(m); err != nil {
+	if err := checkOwned(t, m); err != nil {
 		return nil, err
 	}
-	if err := t.checkSecretPools(m); err != nil {
+	if err := checkSecretPools(t, m); err != nil {
 		return nil, err
 	}
 	phase := holdfastv1.MachineStatus_READY
 	if in.GetStatus().GetPhase() == holdfastv1.MachineStatus_FACTORY_READY {
 		phase = holdfastv1.MachineStatus_FACTORY_READY
 	}
-	t.movePhase(m, phase, change{by: "operator", comment: "registered"})
-	t.putMachine(m)
-	return t.whole(m), nil
+	movePhase(t, m, phase, change{by: "operator", comment: "registered"})
+	putMachine(t, m)
+	return whole(t.State, m), nil
 }
 
 // updateMachine replaces spec and labels, or the fields in the mask.
-func (t *tx) updateMachine(c *internalv1.UpdateMachine) (*holdfastv1.Machine, *Error) {
+func updateMachine(t *core.Tx, c *internalv1.UpdateMachine) (*holdfastv1.Machine, *Error) {
 	in := c.GetMachine()
-	old, ok := t.machines.Get(in.GetMachineId())
+	old, ok := t.Machines.Get(in.GetMachineId())
 	if !ok {
 		return nil, machineNotFound(in.GetMachineId())
 	}
 	m := proto.CloneOf(old)
-	if err := t.mergeMachine(m, in, c.GetPaths()); err != nil {
+	if err := mergeMachine(t, m, in, c.GetPaths()); err != nil {
 		return nil, err
 	}
 	if err := Invalid(NormalizeMachine(m)); err != nil {
 		return nil, err
 	}
-	return t.replaceInventory(old, m)
+	return replaceInventory(t, old, m)
 }
 
-func (t *tx) replaceInventory(old, m *holdfastv1.Machine) (*holdfastv1.Machine, *Error) {
-	if err := t.checkOwned(m); err != nil {
+func replaceInventory(t *core.Tx, old, m *holdfastv1.Machine) (*holdfastv1.Machine, *Error) {
+	if err := checkOwned(t, m); err != nil {
 		return nil, err
 	}
 	if err := checkSteady(old, m); err != nil {
 		return nil, err
 	}
-	if err := t.checkSecretPools(m); err != nil {
+	if err := checkSecretPools(t, m); err != nil {
 		return nil, err
 	}
 	if changed := inventoryDiff(old, m); changed != "" {
-		t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "inventory", To: changed, TriggeredBy: "operator"})
-		t.putMachine(m)
+		addHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: changed, TriggeredBy: "operator"})
+		putMachine(t, m)
 	}
-	return t.whole(m), nil
+	return whole(t.State, m), nil
 }
 
 // setMachinePhase moves a machine by hand, along the transitions allowed to operators.
-func (t *tx) setMachinePhase(c *internalv1.SetMachinePhase) (*holdfastv1.Machine, *Error) {
-	m, ok := t.machines.Get(c.GetMachineId())
+func setMachinePhase(t *core.Tx, c *internalv1.SetMachinePhase) (*holdfastv1.Machine, *Error) {
+	m, ok := t.Machines.Get(c.GetMachineId())
 	if !ok {
 		return nil, machineNotFound(c.GetMachineId())
 	}
@@ -156,41 +157,41 @@ func (t *tx) setMachinePhase(c *internalv1.SetMachinePhase) (*holdfastv1.Machine
 			With("run_id", run)
 	}
 	if from == to {
-		return t.whole(m), nil
+		return whole(t.State, m), nil
 	}
 	if err := lifecycle.CheckPhase(m.GetMachineId(), from, to); err != nil {
 		return nil, err
 	}
 	if to == holdfastv1.MachineStatus_READY || to == holdfastv1.MachineStatus_IN_SERVICE {
-		t.setCondition(m, lifecycle.NeedsIntervention, false, "Cleared")
+		setCondition(t, m, lifecycle.NeedsIntervention, false, "Cleared")
 	}
-	t.movePhase(m, to, change{by: "operator", comment: c.GetComment()})
-	t.putMachine(m)
-	return t.whole(m), nil
+	movePhase(t, m, to, change{by: "operator", comment: c.GetComment()})
+	putMachine(t, m)
+	return whole(t.State, m), nil
 }
 
 // retryBMC allows logins to the machine's BMC again. The provider reads the time from the
 // machine.
-func (t *tx) retryBMC(c *internalv1.RetryBmc) (*holdfastv1.Machine, *Error) {
-	m, ok := t.machines.Get(c.GetMachineId())
+func retryBMC(t *core.Tx, c *internalv1.RetryBmc) (*holdfastv1.Machine, *Error) {
+	m, ok := t.Machines.Get(c.GetMachineId())
 	if !ok {
 		return nil, machineNotFound(c.GetMachineId())
 	}
-	m.Status.BmcRetryAt = t.now
-	t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "bmc", To: "logins allowed", TriggeredBy: "operator"})
-	t.putMachine(m)
-	return t.whole(m), nil
+	m.Status.BmcRetryAt = t.Now
+	addHistory(t, m, &holdfastv1.HistoryEntry{Facet: "bmc", To: "logins allowed", TriggeredBy: "operator"})
+	putMachine(t, m)
+	return whole(t.State, m), nil
 }
 
 // deleteMachine deletes a machine. Its runs and its history stay, and its id can be
 // registered again.
-func (t *tx) deleteMachine(c *internalv1.DeleteMachine) *Error {
-	m, ok := t.machines.Get(c.GetMachineId())
+func deleteMachine(t *core.Tx, c *internalv1.DeleteMachine) *Error {
+	m, ok := t.Machines.Get(c.GetMachineId())
 	if !ok {
 		return machineNotFound(c.GetMachineId())
 	}
 	run := m.GetStatus().GetActiveRunId()
-	if console, ok := t.consoleOf(m.GetMachineId()); ok && run == "" {
+	if console, ok := consoleOf(t.State, m.GetMachineId()); ok && run == "" {
 		run = console.GetRunId()
 	}
 	if run != "" {
@@ -198,57 +199,57 @@ func (t *tx) deleteMachine(c *internalv1.DeleteMachine) *Error {
 			m.GetMachineId(), run).
 			With("run_id", run)
 	}
-	t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "deleted", TriggeredBy: "operator"})
-	t.revokeAgents(m.GetMachineId())
-	t.endMachineLeases(m.GetMachineId())
-	t.forgetHost(m.GetMachineId())
-	t.hardware.Delete(m.GetMachineId())
-	t.installs.Delete(m.GetMachineId())
-	t.machines.Delete(m.GetMachineId())
+	addHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "deleted", TriggeredBy: "operator"})
+	revokeAgents(t, m.GetMachineId())
+	endMachineLeases(t, m.GetMachineId())
+	forgetHost(t, m.GetMachineId())
+	t.Hardware.Delete(m.GetMachineId())
+	t.Installs.Delete(m.GetMachineId())
+	t.Machines.Delete(m.GetMachineId())
 	return nil
 }
 
-func (t *tx) putMachine(m *holdfastv1.Machine) {
-	m.UpdatedAt, m.Revision = t.now, t.index
-	t.machines.Put(m)
+func putMachine(t *core.Tx, m *holdfastv1.Machine) {
+	m.UpdatedAt, m.Revision = t.Now, t.Index
+	t.Machines.Put(m)
 }
 
 // Machine returns a machine with its effective state.
 func (v *View) Machine(id string) (*holdfastv1.Machine, bool) {
-	m, ok := v.machines.Get(id)
+	m, ok := v.state.Machines.Get(id)
 	if !ok {
 		return nil, false
 	}
-	return v.whole(m), true
+	return whole(v.state, m), true
 }
 
 // MachineMark returns a value that changes whenever the record of the machine changes. It
 // reflects neither the lease nor the passage of time. It is nil if there is no such machine.
 func (v *View) MachineMark(id string) any {
-	if r, ok := v.machines.Row(id); ok {
+	if r, ok := v.state.Machines.Row(id); ok {
 		return r
 	}
 	return nil
 }
 
 // MachinesMark returns a value that changes whenever the record of any machine changes.
-func (v *View) MachinesMark() any { return v.machines.Mark() }
+func (v *View) MachinesMark() any { return v.state.Machines.Mark() }
 
 // MachineRoll returns a value that changes whenever a machine is created or deleted.
-func (v *View) MachineRoll() any { return v.machines.Roll() }
+func (v *View) MachineRoll() any { return v.state.Machines.Roll() }
 
 // MachineCount returns the number of machines.
-func (v *View) MachineCount() int { return v.machines.Len() }
+func (v *View) MachineCount() int { return v.state.Machines.Len() }
 
 // MachineIDs returns the ids of all machines, in order. It decodes no machine, which would be
 // slow for a large fleet.
-func (v *View) MachineIDs() iter.Seq[string] { return v.machines.Keys() }
+func (v *View) MachineIDs() iter.Seq[string] { return v.state.Machines.Keys() }
 
 // Machines returns the machines with an id above after, by id.
 func (v *View) Machines(after string) iter.Seq[*holdfastv1.Machine] {
 	return func(yield func(*holdfastv1.Machine) bool) {
-		for m := range v.machines.Ascend("", after) {
-			if !yield(v.whole(m)) {
+		for m := range v.state.Machines.Ascend("", after) {
+			if !yield(whole(v.state, m)) {
 				return
 			}
 		}
@@ -258,24 +259,10 @@ func (v *View) Machines(after string) iter.Seq[*holdfastv1.Machine] {
 // FindMachines returns the machines with an id above after that q selects, by id.
 func (v *View) FindMachines(q table.Query, after string) iter.Seq[*holdfastv1.Machine] {
 	return func(yield func(*holdfastv1.Machine) bool) {
-		for m := range v.machines.Find(q, after) {
-			if !yield(v.whole(m)) {
+		for m := range v.state.Machines.Find(q, after) {
+			if !yield(whole(v.state, m)) {
 				return
 			}
 		}
 	}
 }
-
-// Facets is a set of rows by their facets: rows with one value under a path, rows in all of
-// several sets, or rows in any of them. Exactly one of the three is set. An empty Any has no
-// rows.
-type Facets = table.Facets
-
-// Query narrows down the rows to check. It may include rows that do not match, and never
-// excludes one that does.
-type Query = table.Query
-
-// MachineFacet reports whether path and value are a facet, so that all matching machines can
-// be found by it. Paths are those of filters; the path of a condition is status.conditions
-// and its type.
-func MachineFacet(path, value string) bool { return schema.MachineFacet(path, value) }

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -71,8 +72,8 @@ func NormalizeMachine(m *holdfastv1.Machine) []FieldViolation {
 	if strings.ContainsAny(s.GetBmcEndpoint()+s.GetSshEndpoint(), " \t") {
 		add("spec", "endpoints must not contain blanks")
 	}
-	if p := s.GetPool(); p != "" && !lex.Printable(p, maxPoolName) {
-		add("spec.pool", "%q is not 1 to %d visible characters", p, maxPoolName)
+	if p := s.GetPool(); p != "" && !lex.Printable(p, core.MaxPoolName) {
+		add("spec.pool", "%q is not 1 to %d visible characters", p, core.MaxPoolName)
 	}
 	for _, f := range []struct{ name, value string }{
 		{"bmc_credentials_ref", s.GetBmcCredentialsRef()},
@@ -93,9 +94,9 @@ func hostKeyKind(s string) bool {
 
 // mergeMachine copies the fields of spec and labels in the mask. An empty mask replaces
 // whichever of the two is set; before feature level 2 it replaced both.
-func (t *tx) mergeMachine(m, in *holdfastv1.Machine, paths []string) *Error {
+func mergeMachine(t *core.Tx, m, in *holdfastv1.Machine, paths []string) *Error {
 	in = proto.CloneOf(in)
-	if len(paths) == 0 && t.has(Level2) {
+	if len(paths) == 0 && t.Has(core.Level2) {
 		if in.GetSpec() != nil {
 			m.Spec = in.GetSpec()
 		}

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -23,7 +24,7 @@ type change struct {
 
 // movePhase moves the phase of a machine, and the node facet with it, so that the two cannot
 // contradict each other (docs/concepts.md). Each change of a facet adds one history entry.
-func (t *tx) movePhase(m *holdfastv1.Machine, to holdfastv1.MachineStatus_Phase, c change) {
+func movePhase(t *core.Tx, m *holdfastv1.Machine, to holdfastv1.MachineStatus_Phase, c change) {
 	s := m.GetStatus()
 	if from := s.GetPhase(); from != to {
 		e := &holdfastv1.HistoryEntry{
@@ -32,36 +33,36 @@ func (t *tx) movePhase(m *holdfastv1.Machine, to holdfastv1.MachineStatus_Phase,
 		if from == holdfastv1.MachineStatus_PHASE_UNSPECIFIED {
 			e.From = ""
 		}
-		t.addHistory(m, e)
-		s.Phase, s.PhaseChangedAt = to, t.now
+		addHistory(t, m, e)
+		s.Phase, s.PhaseChangedAt = to, t.Now
 	}
 	node := c.node
 	if node == holdfastv1.Node_NODE_STATE_UNSPECIFIED {
 		node = lifecycle.NodeAt(to, s.GetNodeState())
-		if t.has(Level2) && to == holdfastv1.MachineStatus_PROVISIONING && lifecycle.KeepsNode(s.GetNodeState()) {
+		if t.Has(core.Level2) && to == holdfastv1.MachineStatus_PROVISIONING && lifecycle.KeepsNode(s.GetNodeState()) {
 			node = s.GetNodeState() // the run installs nothing
 		}
 	}
-	t.moveNode(m, node, c)
+	moveNode(t, m, node, c)
 }
 
 // setCondition sets a condition as a consequence of a command. It does not add a false
 // condition that was never set.
-func (t *tx) setCondition(m *holdfastv1.Machine, kind string, status bool, reason string) {
+func setCondition(t *core.Tx, m *holdfastv1.Machine, kind string, status bool, reason string) {
 	if c := lifecycle.Condition(m, kind); c == nil && !status {
 		return // nothing to revoke
 	}
-	t.observe(m, &holdfastv1.Condition{Type: kind, Status: status, Reason: reason, ObservedAt: t.now})
+	observe(t, m, &holdfastv1.Condition{Type: kind, Status: status, Reason: reason, ObservedAt: t.Now})
 }
 
 // observe merges an observation into a machine. The time of the last transition changes only
 // if the status does. An unknown condition keeps its last known status, so that derived state
 // does not flip because of a failed poll.
-func (t *tx) observe(m *holdfastv1.Machine, seen *holdfastv1.Condition) {
+func observe(t *core.Tx, m *holdfastv1.Machine, seen *holdfastv1.Condition) {
 	c := lifecycle.Condition(m, seen.GetType())
 	first := c == nil
 	if first {
-		c = &holdfastv1.Condition{Type: seen.GetType(), LastTransition: t.now}
+		c = &holdfastv1.Condition{Type: seen.GetType(), LastTransition: t.Now}
 		s := m.GetStatus()
 		s.Conditions = append(s.Conditions, c)
 		slices.SortFunc(s.Conditions, func(a, b *holdfastv1.Condition) int {
@@ -74,18 +75,18 @@ func (t *tx) observe(m *holdfastv1.Machine, seen *holdfastv1.Condition) {
 	}
 	next.LastTransition, next.UnknownSince = c.GetLastTransition(), nil
 	if next.GetStatus() != c.GetStatus() {
-		next.LastTransition = t.now
+		next.LastTransition = t.Now
 	}
 	if next.GetStatus() != c.GetStatus() || next.GetUnknown() != c.GetUnknown() && !first {
-		t.addHistory(m, &holdfastv1.HistoryEntry{
+		addHistory(t, m, &holdfastv1.HistoryEntry{
 			Facet: "condition", From: lifecycle.ConditionText(c), To: lifecycle.ConditionText(next), TriggeredBy: "system",
 		})
 	}
 	if next.GetUnknown() {
-		next.UnknownSince = firstTime(c.GetUnknownSince(), firstTime(seen.GetUnknownSince(), t.now))
+		next.UnknownSince = firstTime(c.GetUnknownSince(), firstTime(seen.GetUnknownSince(), t.Now))
 	}
 	if next.GetObservedAt() == nil {
-		next.ObservedAt = t.now
+		next.ObservedAt = t.Now
 	}
 	proto.Reset(c)
 	proto.Merge(c, next)
@@ -93,9 +94,9 @@ func (t *tx) observe(m *holdfastv1.Machine, seen *holdfastv1.Condition) {
 
 // observeConditions records the observations of the monitor. It skips deleted machines, and
 // observations older than the recorded ones, because a run may have observed more since.
-func (t *tx) observeConditions(c *internalv1.ObserveConditions) *Error {
+func observeConditions(t *core.Tx, c *internalv1.ObserveConditions) *Error {
 	for _, seen := range c.GetMachines() {
-		m, ok := t.machines.Get(seen.GetMachineId())
+		m, ok := t.Machines.Get(seen.GetMachineId())
 		if !ok {
 			continue
 		}
@@ -104,18 +105,18 @@ func (t *tx) observeConditions(c *internalv1.ObserveConditions) *Error {
 			if !lifecycle.Observable(m, cond) {
 				continue
 			}
-			if t.has(Level2) {
-				t.date(cond)
+			if t.Has(core.Level2) {
+				date(t, cond)
 			}
 			known := lifecycle.Condition(m, cond.GetType())
-			if known == nil || t.has(Level2) && lifecycle.Before(t.now, known.GetObservedAt()) ||
+			if known == nil || t.Has(core.Level2) && lifecycle.Before(t.Now, known.GetObservedAt()) ||
 				!lifecycle.Before(cond.GetObservedAt(), known.GetObservedAt()) {
-				t.observe(m, cond)
+				observe(t, m, cond)
 				changed = true
 			}
 		}
 		if changed {
-			t.putMachine(m)
+			putMachine(t, m)
 		}
 	}
 	return nil
@@ -123,38 +124,18 @@ func (t *tx) observeConditions(c *internalv1.ObserveConditions) *Error {
 
 // date converts the times of an observation from the leader's clock to the record's. Its age
 // and its validity stay the same.
-func (t *tx) date(c *holdfastv1.Condition) {
+func date(t *core.Tx, c *holdfastv1.Condition) {
 	if c.GetObservedAt() == nil {
 		return
 	}
-	seen, proposed := c.GetObservedAt().AsTime(), t.cmd.GetTime().AsTime()
+	seen, proposed := c.GetObservedAt().AsTime(), t.Command.GetTime().AsTime()
 	age := max(0, proposed.Sub(seen))
-	if age > maxAhead { // no poll takes that long: the leader's clock was stepped
+	if age > core.MaxAhead { // no poll takes that long: the leader's clock was stepped
 		age = 0
 	}
-	at := t.now.AsTime().Add(-age)
+	at := t.Now.AsTime().Add(-age)
 	if until := c.GetFreshUntil(); until != nil {
 		c.FreshUntil = timestamppb.New(at.Add(until.AsTime().Sub(seen)))
 	}
 	c.ObservedAt = timestamppb.New(at)
 }
-
-// ConditionStatus returns the status of a condition as text: true, false or unknown.
-func ConditionStatus(c *holdfastv1.Condition) string { return lifecycle.ConditionStatus(c) }
-
-// Stale is the reason of conditions that were not observed in time.
-const Stale = lifecycle.Stale
-
-// ApprovedPlan returns the plan that installs a machine when it boots from the network, or
-// "". It requires that an admin has moved the node to pending, and that it has a workflow.
-// Nodes that were pending before feature level 2 are not installed this way.
-func ApprovedPlan(m *holdfastv1.Machine) string { return lifecycle.ApprovedPlan(m) }
-
-// NodeStateName returns a state in the lower case of the node API.
-func NodeStateName(s holdfastv1.Node_State) string { return lifecycle.NodeStateName(s) }
-
-// Ended reports whether a run is terminal.
-func Ended(r *holdfastv1.Run) bool { return lifecycle.Ended(r) }
-
-// Open reports whether an attempt has begun and not ended.
-func Open(a *holdfastv1.Attempt) bool { return lifecycle.Open(a) }

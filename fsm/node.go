@@ -1,7 +1,6 @@
 package fsm
 
 import (
-	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"fmt"
 	"iter"
 	"slices"
@@ -12,8 +11,10 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -41,19 +42,19 @@ func nodeNotFound(id string) *Error {
 }
 
 // node returns the machine with an id, which may be a machine id or a MAC address.
-func (s *state) node(id string) (*holdfastv1.Machine, bool) {
-	if m, ok := s.machines.Get(id); ok {
+func node(s *core.State, id string) (*holdfastv1.Machine, bool) {
+	if m, ok := s.Machines.Get(id); ok {
 		return m, true
 	}
 	mac, ok := lex.MAC(id)
 	if !ok {
 		return nil, false
 	}
-	return s.byMAC(mac)
+	return byMAC(s, mac)
 }
 
-func (s *state) byMAC(mac string) (*holdfastv1.Machine, bool) {
-	return s.machines.Lookup(schema.MachinesByOwned, "MAC address "+mac)
+func byMAC(s *core.State, mac string) (*holdfastv1.Machine, bool) {
+	return s.Machines.Lookup(schema.MachinesByOwned, "MAC address "+mac)
 }
 
 // nodeText returns the text fields of a record that clients set, by path.
@@ -124,8 +125,8 @@ func nodeWords() map[string][]string {
 
 // checkNodeWords returns the violations of enumerated fields set by an operator. Values
 // reported by a machine are not checked.
-func (t *tx) checkNodeWords(n *holdfastv1.NodeRecord) []FieldViolation {
-	if n == nil || !t.has(Level2) {
+func checkNodeWords(t *core.Tx, n *holdfastv1.NodeRecord) []FieldViolation {
+	if n == nil || !t.Has(core.Level2) {
 		return nil
 	}
 	var bad []FieldViolation
@@ -142,42 +143,43 @@ func (t *tx) checkNodeWords(n *holdfastv1.NodeRecord) []FieldViolation {
 }
 
 // checkWorkflow refuses a workflow that is not a plan.
-func (t *tx) checkWorkflow(id string) *Error {
-	if id != "" && !t.plans.Has(id) {
+func checkWorkflow(t *core.Tx, id string) *Error {
+	if id != "" && !t.Plans.Has(id) {
 		return plans.NotFound(id)
 	}
 	return nil
 }
 
 // createNode registers a node: a machine that waits for approval.
-func (t *tx) createNode(c *internalv1.CreateNode) (*holdfastv1.Machine, *Error) {
+func createNode(t *core.Tx, c *internalv1.CreateNode) (*holdfastv1.Machine, *Error) {
 	mac, ok := lex.MAC(c.GetMacAddress())
 	if !ok {
 		return nil, invalid("mac_address", "%q is not a MAC address such as aa:bb:cc:dd:ee:ff", c.GetMacAddress())
 	}
-	if other, taken := t.byMAC(mac); taken {
+	if other, taken := byMAC(t.State, mac); taken {
 		return nil, refuse(AlreadyExists, "MACHINE_CONFLICT", "Node with MAC %s already exists", mac).
 			With("machine_id", other.GetMachineId())
 	}
-	if err := Invalid(append(CheckNode(c.GetNode()), t.checkNodeWords(c.GetNode())...)); err != nil {
+	if err := Invalid(append(CheckNode(c.GetNode()), checkNodeWords(t, c.GetNode())...)); err != nil {
 		return nil, err
 	}
-	if err := t.checkWorkflow(c.GetNode().GetWorkflowId()); err != nil {
+	if err := checkWorkflow(t, c.GetNode().GetWorkflowId()); err != nil {
 		return nil, err
 	}
-	if err := t.checkNewNode(c.GetMachineId(), c.GetGeneratedId()); err != nil {
+	if err := checkNewNode(t, c.GetMachineId(), c.GetGeneratedId()); err != nil {
 		return nil, err
 	}
-	return t.whole(t.discover(c.GetMachineId(), mac, c.GetNode(), change{by: byOperator, comment: "registered"})), nil
+	return whole(t.State,
+		discover(t, c.GetMachineId(), mac, c.GetNode(), change{by: byOperator, comment: "registered"})), nil
 }
 
-func (t *tx) checkNewNode(id string, generated bool) *Error {
+func checkNewNode(t *core.Tx, id string, generated bool) *Error {
 	switch {
 	case !lex.ValidName(id, 64):
 		return invalid("machine_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", id)
-	case t.machines.Has(id) && generated:
+	case t.Machines.Has(id) && generated:
 		return refuse(Aborted, ReasonIDTaken, "generated machine id %q is in use", id)
-	case t.machines.Has(id):
+	case t.Machines.Has(id):
 		return refuse(AlreadyExists, "MACHINE_CONFLICT", "machine %q exists", id).With("machine_id", id)
 	}
 	return nil
@@ -186,13 +188,13 @@ func (t *tx) checkNewNode(id string, generated bool) *Error {
 // checkDiscovery refuses another discovered machine if limit of them already wait for
 // approval. Otherwise any host on the boot network could create machines without end. A limit
 // of 0 means no limit.
-func (t *tx) checkDiscovery(mac string, limit uint32) *Error {
+func checkDiscovery(t *core.Tx, mac string, limit uint32) *Error {
 	if limit == 0 {
 		return nil
 	}
 	waiting := uint32(0)
 	discovered := &table.Facets{Path: "status.node_state", Value: holdfastv1.Node_DISCOVERED.String()}
-	for range t.machines.Find(table.Query{Facets: discovered}, "") {
+	for range t.Machines.Find(table.Query{Facets: discovered}, "") {
 		if waiting++; waiting >= limit {
 			return refuse(FailedPrecondition, ReasonDiscoveryFull,
 				"discover node %s: %d discovered machines await approval, which is the limit: "+
@@ -204,14 +206,14 @@ func (t *tx) checkDiscovery(mac string, limit uint32) *Error {
 }
 
 // discover creates the machine of an unknown node.
-func (t *tx) discover(id, mac string, in *holdfastv1.NodeRecord, c change) *holdfastv1.Machine {
-	m := t.newMachineRecord(id, "")
+func discover(t *core.Tx, id, mac string, in *holdfastv1.NodeRecord, c change) *holdfastv1.Machine {
+	m := newMachineRecord(t, id, "")
 	m.Spec.MacAddresses, m.Node = []string{mac}, &holdfastv1.NodeRecord{}
 	m.Status.NodeState = holdfastv1.Node_NODE_STATE_UNSPECIFIED
 	mergeNode(m.GetNode(), in, nodePaths())
 	c.node = holdfastv1.Node_DISCOVERED
-	t.movePhase(m, holdfastv1.MachineStatus_FACTORY_READY, c)
-	t.putMachine(m)
+	movePhase(t, m, holdfastv1.MachineStatus_FACTORY_READY, c)
+	putMachine(t, m)
 	return m
 }
 
@@ -242,8 +244,8 @@ func mergeNode(n, in *holdfastv1.NodeRecord, paths []string) {
 
 // updateNode sets the fields of a node that operators maintain. They do not include its
 // state.
-func (t *tx) updateNode(c *internalv1.UpdateNode) (*holdfastv1.Machine, *Error) {
-	m, ok := t.node(c.GetId())
+func updateNode(t *core.Tx, c *internalv1.UpdateNode) (*holdfastv1.Machine, *Error) {
+	m, ok := node(t.State, c.GetId())
 	if !ok {
 		return nil, nodeNotFound(c.GetId())
 	}
@@ -257,7 +259,7 @@ func (t *tx) updateNode(c *internalv1.UpdateNode) (*holdfastv1.Machine, *Error) 
 				p, strings.Join(nodePaths(), ", "))
 		}
 	}
-	if err := Invalid(append(CheckNode(c.GetNode()), t.checkNodeWords(c.GetNode())...)); err != nil {
+	if err := Invalid(append(CheckNode(c.GetNode()), checkNodeWords(t, c.GetNode())...)); err != nil {
 		return nil, err
 	}
 	old := &holdfastv1.NodeRecord{}
@@ -271,15 +273,15 @@ func (t *tx) updateNode(c *internalv1.UpdateNode) (*holdfastv1.Machine, *Error) 
 		return nil, invalid("tags", "would be %d, at most %d are allowed", len(m.Node.GetTags()), maxTags)
 	}
 	if m.Node.GetWorkflowId() != old.GetWorkflowId() {
-		if err := t.checkWorkflow(m.Node.GetWorkflowId()); err != nil {
+		if err := checkWorkflow(t, m.Node.GetWorkflowId()); err != nil {
 			return nil, err
 		}
 	}
 	if changed := nodeDiff(old, m.GetNode()); changed != "" {
-		t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "inventory", To: changed, TriggeredBy: byOperator})
-		t.putMachine(m)
+		addHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: changed, TriggeredBy: byOperator})
+		putMachine(t, m)
 	}
-	return t.whole(m), nil
+	return whole(t.State, m), nil
 }
 
 // nodeDiff returns the names of the fields that differ, or "".
@@ -296,7 +298,7 @@ func nodeDiff(old, n *holdfastv1.NodeRecord) string {
 
 // reportNode applies the report of an installer or a booted node: its facts, the time, and
 // the consequences of its installation status.
-func (t *tx) reportNode(c *internalv1.ReportNode) (*holdfastv1.Machine, *Error) {
+func reportNode(t *core.Tx, c *internalv1.ReportNode) (*holdfastv1.Machine, *Error) {
 	r := c.GetReport()
 	mac, ok := lex.MAC(r.GetMacAddress())
 	if !ok {
@@ -317,24 +319,24 @@ func (t *tx) reportNode(c *internalv1.ReportNode) (*holdfastv1.Machine, *Error) 
 			}
 		}
 	}
-	m, known := t.byMAC(mac)
+	m, known := byMAC(t.State, mac)
 	if !known {
 		if !c.GetDiscover() {
 			return nil, refuse(NotFound, ReasonNodeNotFound, "Node with MAC %s not found", mac).With("node_id", mac)
 		}
-		if err := t.checkDiscovery(mac, c.GetDiscoverLimit()); err != nil {
+		if err := checkDiscovery(t, mac, c.GetDiscoverLimit()); err != nil {
 			return nil, err
 		}
-		if err := t.checkNewNode(c.GetMachineId(), true); err != nil {
+		if err := checkNewNode(t, c.GetMachineId(), true); err != nil {
 			return nil, err
 		}
-		m = t.discover(c.GetMachineId(), mac, nil, change{by: byReport, comment: "discovered by its report"})
+		m = discover(t, c.GetMachineId(), mac, nil, change{by: byReport, comment: "discovered by its report"})
 	}
-	if err := t.checkSpeaker(m); err != nil {
+	if err := checkSpeaker(t, m); err != nil {
 		return nil, err
 	}
-	if t.beginsInstall(m, r) {
-		if err := t.checkObservable(m, c.GetRunId()); err != nil {
+	if beginsInstall(t, m, r) {
+		if err := checkObservable(t, m, c.GetRunId()); err != nil {
 			return nil, err
 		}
 	}
@@ -342,14 +344,14 @@ func (t *tx) reportNode(c *internalv1.ReportNode) (*holdfastv1.Machine, *Error) 
 		m.Node = &holdfastv1.NodeRecord{}
 	}
 	mergeNode(m.Node, r.GetFacts(), facts)
-	m.Node.LastSeenAt = t.now
-	m = t.installReported(m, r, c.GetRunId())
-	t.putMachine(m)
-	return t.whole(m), nil
+	m.Node.LastSeenAt = t.Now
+	m = installReported(t, m, r, c.GetRunId())
+	putMachine(t, m)
+	return whole(t.State, m), nil
 }
 
 // beginsInstall reports whether a report begins a run.
-func (t *tx) beginsInstall(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequest) bool {
+func beginsInstall(t *core.Tx, m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequest) bool {
 	return r.GetInstallationStatus() == "started" && m.GetStatus().GetNodeState() == holdfastv1.Node_PENDING &&
 		m.GetStatus().GetActiveRunId() == ""
 }
@@ -360,20 +362,20 @@ func (v *View) MachineByMAC(mac string) (*holdfastv1.Machine, bool) {
 	if !ok {
 		return nil, false
 	}
-	m, ok := v.byMAC(mac)
+	m, ok := byMAC(v.state, mac)
 	if !ok {
 		return nil, false
 	}
-	return v.whole(m), true
+	return whole(v.state, m), true
 }
 
 // NodeByID returns the machine with a machine id or a MAC address.
 func (v *View) NodeByID(id string) (*holdfastv1.Machine, bool) {
-	m, ok := v.node(id)
+	m, ok := node(v.state, id)
 	if !ok {
 		return nil, false
 	}
-	return v.whole(m), true
+	return whole(v.state, m), true
 }
 
 // Stalled returns the machines whose node has been installing, deprovisioning or migrating
@@ -382,8 +384,8 @@ func (v *View) NodeByID(id string) (*holdfastv1.Machine, bool) {
 func (v *View) Stalled(since time.Time, after string) iter.Seq2[string, *holdfastv1.Machine] {
 	end := schema.OrderedTime(timestamppb.New(since), "")
 	return func(yield func(string, *holdfastv1.Machine) bool) {
-		for key, m := range v.machines.Scan(schema.MachinesPassing, "", after) {
-			if key >= end || !yield(key, v.whole(m)) {
+		for key, m := range v.state.Machines.Scan(schema.MachinesPassing, "", after) {
+			if key >= end || !yield(key, whole(v.state, m)) {
 				return
 			}
 		}

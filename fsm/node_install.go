@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -20,12 +21,12 @@ const observedStep = "install"
 
 // observedRun returns the active observed run of a machine, or nil. It returns an error if
 // the executor drives the active run.
-func (t *tx) observedRun(m *holdfastv1.Machine) (*holdfastv1.Run, *Error) {
+func observedRun(t *core.Tx, m *holdfastv1.Machine) (*holdfastv1.Run, *Error) {
 	id := m.GetStatus().GetActiveRunId()
 	if id == "" {
 		return nil, nil
 	}
-	run, ok := t.runs.Get(id)
+	run, ok := t.Runs.Get(id)
 	if !ok || !run.GetObserved() {
 		return nil, refuse(FailedPrecondition, ReasonActiveRun,
 			"machine %q has the active run %s: cancel it or wait for it", m.GetMachineId(), id).
@@ -35,11 +36,11 @@ func (t *tx) observedRun(m *holdfastv1.Machine) (*holdfastv1.Run, *Error) {
 }
 
 // checkObservable refuses the id of a new run that is invalid or in use.
-func (t *tx) checkObservable(m *holdfastv1.Machine, runID string) *Error {
+func checkObservable(t *core.Tx, m *holdfastv1.Machine, runID string) *Error {
 	if !lex.ValidName(runID, 64) {
 		return invalid("run_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", runID)
 	}
-	if _, taken := t.byRequest(m.GetMachineId(), observedRequest(runID)); taken || t.runs.Has(runID) {
+	if _, taken := byRequest(t.State, m.GetMachineId(), observedRequest(runID)); taken || t.Runs.Has(runID) {
 		return refuse(Aborted, ReasonIDTaken, "generated run id %q is in use", runID)
 	}
 	return nil
@@ -49,167 +50,167 @@ func (t *tx) checkObservable(m *holdfastv1.Machine, runID string) *Error {
 func observedRequest(runID string) string { return "report:" + runID }
 
 // beginObserved begins the run of a reported install. It returns the machine as stored.
-func (t *tx) beginObserved(m *holdfastv1.Machine, runID, why string) *holdfastv1.Machine {
+func beginObserved(t *core.Tx, m *holdfastv1.Machine, runID, why string) *holdfastv1.Machine {
 	run := &holdfastv1.Run{
 		RunId: runID, MachineId: m.GetMachineId(), RequestId: observedRequest(runID), Type: "REPAVE",
 		Observed: true, Phase: holdfastv1.Run_RUNNING,
-		CurrentStep: observedStep, CreatedAt: t.now, StartedAt: t.now, Principal: t.cmd.GetPrincipal(),
-		WaitingFor: "the installer's reports", WaitingSince: t.now, MachinePhaseBefore: m.GetStatus().GetPhase(),
+		CurrentStep: observedStep, CreatedAt: t.Now, StartedAt: t.Now, Principal: t.Command.GetPrincipal(),
+		WaitingFor: "the installer's reports", WaitingSince: t.Now, MachinePhaseBefore: m.GetStatus().GetPhase(),
 		Steps: []*holdfastv1.StepStatus{
 			{
 				Name:       observedStep,
 				Kind:       "repave",
 				State:      holdfastv1.StepStatus_RUNNING,
-				StartedAt:  t.now,
+				StartedAt:  t.Now,
 				MaxRetries: lifecycle.MaxInstallAttempts - 1,
-				Attempts:   []*holdfastv1.Attempt{t.observedAttempt(1)},
+				Attempts:   []*holdfastv1.Attempt{observedAttempt(t, 1)},
 			},
 		},
 	}
-	if plan, ok := t.plans.Get(m.GetNode().GetWorkflowId()); ok {
+	if plan, ok := t.Plans.Get(m.GetNode().GetWorkflowId()); ok {
 		run.PlanId = plan.GetPlanId()
 		if !plan.GetReferenced() {
 			plan.Referenced = true
-			t.plans.Put(plan)
+			t.Plans.Put(plan)
 		}
 	}
-	run.Steps[0].TimeoutSeconds = t.quietSeconds(run)
-	t.heardInstall(run)
+	run.Steps[0].TimeoutSeconds = quietSeconds(t, run)
+	heardInstall(t, run)
 	m.Status.ActiveRunId = runID
-	t.movePhase(m, holdfastv1.MachineStatus_PROVISIONING, change{
-		by: t.runTrigger(), run: runID, comment: why, node: holdfastv1.Node_INSTALLING,
+	movePhase(t, m, holdfastv1.MachineStatus_PROVISIONING, change{
+		by: runTrigger(t), run: runID, comment: why, node: holdfastv1.Node_INSTALLING,
 	})
-	t.noteInstall(m, "started", runID)
-	t.putMachine(m)
-	t.sayObserved(run, why)
-	t.putRun(run, why)
+	noteInstall(t, m, "started", runID)
+	putMachine(t, m)
+	sayObserved(t, run, why)
+	putRun(t, run, why)
 	return m
 }
 
-func (t *tx) observedAttempt(number int32) *holdfastv1.Attempt {
-	return &holdfastv1.Attempt{Number: number, StartedAt: t.now, Epochs: []uint64{t.meta.GetEpoch()}}
+func observedAttempt(t *core.Tx, number int32) *holdfastv1.Attempt {
+	return &holdfastv1.Attempt{Number: number, StartedAt: t.Now, Epochs: []uint64{t.Meta.GetEpoch()}}
 }
 
 // noteInstall records the last reported status of an installation. A step that installs waits
 // for it.
-func (t *tx) noteInstall(m *holdfastv1.Machine, status, runID string) {
+func noteInstall(t *core.Tx, m *holdfastv1.Machine, status, runID string) {
 	n := m.GetNode()
-	n.InstallStatus, n.InstallStatusAt, n.InstallRunId = status, t.now, runID
+	n.InstallStatus, n.InstallStatusAt, n.InstallRunId = status, t.Now, runID
 }
 
 // sayObserved appends a line to the run's log. The caller stores the run.
-func (t *tx) sayObserved(run *holdfastv1.Run, line string) {
+func sayObserved(t *core.Tx, run *holdfastv1.Run, line string) {
 	chunk := &holdfastv1.LogChunk{
-		Ts: t.now, Stream: "system", Step: observedStep, Attempt: int32(len(run.GetSteps()[0].GetAttempts())),
+		Ts: t.Now, Stream: "system", Step: observedStep, Attempt: int32(len(run.GetSteps()[0].GetAttempts())),
 		Data: []byte(line + "\n"),
 	}
-	_ = t.appendLog(run, &internalv1.LogAppend{
+	_ = appendLog(t, run, &internalv1.LogAppend{
 		RunId: run.GetRunId(), Offset: OwnLogBytes(run), Chunks: []*holdfastv1.LogChunk{chunk},
 	})
 }
 
 // observedProgress records a stage of the install in the run's log.
-func (t *tx) observedProgress(run *holdfastv1.Run, line string) {
-	t.sayObserved(run, line)
-	run.Revision = t.index
-	t.runs.Put(run) // no event: a log tail follows log_bytes
+func observedProgress(t *core.Tx, run *holdfastv1.Run, line string) {
+	sayObserved(t, run, line)
+	run.Revision = t.Index
+	t.Runs.Put(run) // no event: a log tail follows log_bytes
 }
 
 // observedDone ends the run after the installer has finished. It returns the machine as
 // stored.
-func (t *tx) observedDone(m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
+func observedDone(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
 	m.GetNode().InstallProgress = 100
-	t.noteInstall(m, "complete", run.GetRunId())
-	t.putMachine(m)
+	noteInstall(t, m, "complete", run.GetRunId())
+	putMachine(t, m)
 	step := run.GetSteps()[0]
 	a := lifecycle.LastAttempt(step)
-	a.Outcome, a.FinishedAt = holdfastv1.Attempt_SUCCEEDED, t.now
+	a.Outcome, a.FinishedAt = holdfastv1.Attempt_SUCCEEDED, t.Now
 	step.Message = why
-	t.sayObserved(run, why)
-	t.stepSucceeded(run, step)
-	return t.again(m)
+	sayObserved(t, run, why)
+	stepSucceeded(t, run, step)
+	return again(t, m)
 }
 
 // observedStrike counts a failed install. After the first failures the node stays installing,
 // and the installer retries.
-func (t *tx) observedStrike(m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
+func observedStrike(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
 	step := run.GetSteps()[0]
 	a := lifecycle.LastAttempt(step)
 	if a.GetNumber() > step.GetMaxRetries() {
-		return t.observedFailed(m, run, why)
+		return observedFailed(t, m, run, why)
 	}
-	t.putMachine(m)
-	a.Outcome, a.FinishedAt, a.Error = holdfastv1.Attempt_FAILED, t.now, why
+	putMachine(t, m)
+	a.Outcome, a.FinishedAt, a.Error = holdfastv1.Attempt_FAILED, t.Now, why
 	step.Message = why
 	msg := fmt.Sprintf("install attempt %d of %d failed: %s", a.GetNumber(), lifecycle.MaxInstallAttempts, why)
-	t.sayObserved(run, msg)
-	step.Attempts = append(step.GetAttempts(), t.observedAttempt(a.GetNumber()+1))
+	sayObserved(t, run, msg)
+	step.Attempts = append(step.GetAttempts(), observedAttempt(t, a.GetNumber()+1))
 	step.RetryCount = a.GetNumber()
 	run.WaitingFor = fmt.Sprintf("the installer to try again: %d of %d attempts failed",
 		a.GetNumber(), lifecycle.MaxInstallAttempts)
-	run.WaitingSince = t.now
-	t.putRun(run, msg)
-	return t.again(m)
+	run.WaitingSince = t.Now
+	putRun(t, run, msg)
+	return again(t, m)
 }
 
 // observedFailed ends the run because the installer or an operator reports a failure. It
 // returns the machine as stored.
-func (t *tx) observedFailed(m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
-	return t.failObserved(m, run, &holdfastv1.RunError{Reason: "InstallFailed", Message: why})
+func observedFailed(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
+	return failObserved(t, m, run, &holdfastv1.RunError{Reason: "InstallFailed", Message: why})
 }
 
 // failObserved ends the run as failed. It returns the machine as stored.
-func (t *tx) failObserved(
-	m *holdfastv1.Machine, run *holdfastv1.Run, failure *holdfastv1.RunError,
+func failObserved(
+	t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, failure *holdfastv1.RunError,
 ) *holdfastv1.Machine {
 	why := failure.GetMessage()
 	m.GetNode().LastInstallError = why
-	t.noteInstall(m, "failed", run.GetRunId())
-	t.putMachine(m)
+	noteInstall(t, m, "failed", run.GetRunId())
+	putMachine(t, m)
 	step := run.GetSteps()[0]
 	a := lifecycle.LastAttempt(step)
-	a.Outcome, a.FinishedAt, a.Error, a.ErrorClass = holdfastv1.Attempt_FAILED, t.now, why, failure.GetErrorClass()
+	a.Outcome, a.FinishedAt, a.Error, a.ErrorClass = holdfastv1.Attempt_FAILED, t.Now, why, failure.GetErrorClass()
 	step.Message = why
-	t.sayObserved(run, fmt.Sprintf("install attempt %d failed: %s", a.GetNumber(), why))
-	t.endStep(step, holdfastv1.StepStatus_FAILED)
+	sayObserved(t, run, fmt.Sprintf("install attempt %d failed: %s", a.GetNumber(), why))
+	endStep(t, step, holdfastv1.StepStatus_FAILED)
 	failure.Step, failure.Attempt = observedStep, a.GetNumber()
-	t.finishRun(run, holdfastv1.Run_FAILED, failure)
-	return t.again(m)
+	finishRun(t, run, holdfastv1.Run_FAILED, failure)
+	return again(t, m)
 }
 
 // observedCanceled ends the run because its node was moved elsewhere. It returns the machine
 // as stored.
-func (t *tx) observedCanceled(m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
-	t.putMachine(m)
-	t.cancelObserved(run, why)
-	return t.again(m)
+func observedCanceled(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
+	putMachine(t, m)
+	cancelObserved(t, run, why)
+	return again(t, m)
 }
 
 // cancelObserved cancels an observed run directly, because no executor drives it.
-func (t *tx) cancelObserved(run *holdfastv1.Run, why string) {
+func cancelObserved(t *core.Tx, run *holdfastv1.Run, why string) {
 	if run.GetCancelRequestedAt() == nil {
-		run.CancelRequestedAt, run.CancelReason = t.now, why
+		run.CancelRequestedAt, run.CancelReason = t.Now, why
 	}
 	failure := canceledError(run)
 	step := run.GetSteps()[0]
 	if a := lifecycle.LastAttempt(step); lifecycle.Open(a) {
-		a.Outcome, a.FinishedAt, a.Error = holdfastv1.Attempt_CANCELED, t.now, failure.GetMessage()
+		a.Outcome, a.FinishedAt, a.Error = holdfastv1.Attempt_CANCELED, t.Now, failure.GetMessage()
 	}
 	step.Message = failure.GetMessage()
-	t.sayObserved(run, failure.GetMessage())
-	t.endStep(step, holdfastv1.StepStatus_FAILED)
-	t.finishRun(run, holdfastv1.Run_CANCELED, failure)
+	sayObserved(t, run, failure.GetMessage())
+	endStep(t, step, holdfastv1.StepStatus_FAILED)
+	finishRun(t, run, holdfastv1.Run_CANCELED, failure)
 }
 
 // again returns the stored machine after a run has changed it.
-func (t *tx) again(m *holdfastv1.Machine) *holdfastv1.Machine {
-	stored, _ := t.machines.Get(m.GetMachineId())
+func again(t *core.Tx, m *holdfastv1.Machine) *holdfastv1.Machine {
+	stored, _ := t.Machines.Get(m.GetMachineId())
 	return stored
 }
 
 // installRun returns the run of an installation's report: the active one.
-func (t *tx) installRun(m *holdfastv1.Machine) *holdfastv1.Run {
-	run, _ := t.runs.Get(m.GetStatus().GetActiveRunId())
+func installRun(t *core.Tx, m *holdfastv1.Machine) *holdfastv1.Run {
+	run, _ := t.Runs.Get(m.GetStatus().GetActiveRunId())
 	return run
 }
 
@@ -217,14 +218,16 @@ func (t *tx) installRun(m *holdfastv1.Machine) *holdfastv1.Run {
 // node state machine (docs/concepts.md). A status without an entry for the node's state
 // changes nothing. If the executor drives the run, the report is evidence for its step, which
 // decides.
-func (t *tx) installReported(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequest, runID string) *holdfastv1.Machine {
+func installReported(
+	t *core.Tx, m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequest, runID string,
+) *holdfastv1.Machine {
 	n, status := m.GetNode(), r.GetInstallationStatus()
-	if !t.sessionReported(m, r) {
+	if !sessionReported(t, m, r) {
 		return m
 	}
-	run := t.installRun(m)
+	run := installRun(t, m)
 	if status == "started" && m.GetStatus().GetNodeState() == holdfastv1.Node_PENDING && run == nil {
-		return t.beginObserved(m, runID, "the installer has started")
+		return beginObserved(t, m, runID, "the installer has started")
 	}
 	if m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLING ||
 		!slices.Contains([]string{"started", "progress", "complete", "failed"}, status) {
@@ -232,28 +235,28 @@ func (t *tx) installReported(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequ
 	}
 	observed := run.GetObserved()
 	if observed {
-		t.heardInstall(run)
-		t.runs.Put(run) // no event: the run itself is unchanged
+		heardInstall(t, run)
+		t.Runs.Put(run) // no event: the run itself is unchanged
 	}
 	if !observed || status != "started" { // a repeated start has no entry in the table
-		t.noteInstall(m, status, run.GetRunId())
+		noteInstall(t, m, status, run.GetRunId())
 	}
 	if r.GetHasProgress() && status == "progress" {
 		n.InstallProgress = r.GetInstallationProgress()
 	}
-	switch why := lex.First(lex.Clip(r.GetInstallationError(), maxNote), "the installer gave no reason"); {
+	switch why := lex.First(lex.Clip(r.GetInstallationError(), core.MaxNote), "the installer gave no reason"); {
 	case status == "failed":
 		n.InstallAttempts++
 		n.LastInstallError = why
 		if observed {
-			return t.observedStrike(m, run, why)
+			return observedStrike(t, m, run, why)
 		}
 	case status == "complete" && observed:
-		return t.observedDone(m, run, "the installer is done")
+		return observedDone(t, m, run, "the installer is done")
 	case status == "complete":
 		n.InstallAttempts, n.LastInstallError, n.InstallProgress = 0, "", 100
 	case status == "progress" && observed && r.GetHasProgress():
-		t.observedProgress(run, fmt.Sprintf("install: %d %%", r.GetInstallationProgress()))
+		observedProgress(t, run, fmt.Sprintf("install: %d %%", r.GetInstallationProgress()))
 	}
 	return m
 }
@@ -265,5 +268,5 @@ func noteFailedInstall(m *holdfastv1.Machine, attempt int32, why string) {
 		m.Node = &holdfastv1.NodeRecord{}
 	}
 	m.Node.InstallAttempts = max(m.GetNode().GetInstallAttempts(), attempt)
-	m.Node.LastInstallError = lex.Clip(lex.First(why, m.GetNode().GetLastInstallError()), maxNote)
+	m.Node.LastInstallError = lex.Clip(lex.First(why, m.GetNode().GetLastInstallError()), core.MaxNote)
 }

@@ -3,6 +3,7 @@ package fsm
 import (
 	"fmt"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
@@ -12,15 +13,15 @@ import (
 
 // moveNode moves the node facet, with one history entry. It resets the install counters where
 // the node state machine requires it.
-func (t *tx) moveNode(m *holdfastv1.Machine, to holdfastv1.Node_State, c change) {
+func moveNode(t *core.Tx, m *holdfastv1.Machine, to holdfastv1.Node_State, c change) {
 	s := m.GetStatus()
 	from := s.GetNodeState()
 	if from == to {
 		return
 	}
-	if t.has(Level2) {
+	if t.Has(core.Level2) {
 		for _, over := range lifecycle.NodeRoute(from, to) {
-			t.moveNode(m, over, routed(c, over))
+			moveNode(t, m, over, routed(c, over))
 		}
 		from = s.GetNodeState()
 	}
@@ -28,12 +29,12 @@ func (t *tx) moveNode(m *holdfastv1.Machine, to holdfastv1.Node_State, c change)
 		m.Node = &holdfastv1.NodeRecord{}
 	}
 	n := m.GetNode()
-	n.StateChangedAt = t.now
+	n.StateChangedAt = t.Now
 	if n.GetApprovedAt() != nil {
 		n.ApprovedAt = nil
 	}
 	// An operator has handled the failures, so they are counted from zero again.
-	if t.has(Level2) && from == holdfastv1.Node_INSTALL_FAILED {
+	if t.Has(core.Level2) && from == holdfastv1.Node_INSTALL_FAILED {
 		n.InstallAttempts, n.LastInstallError = 0, ""
 	}
 	switch to {
@@ -54,7 +55,7 @@ func (t *tx) moveNode(m *holdfastv1.Machine, to holdfastv1.Node_State, c change)
 		// Only operators comment. The report is in the metadata, and the run has the rest.
 		e.Comment = ""
 	}
-	t.addHistory(m, e)
+	addHistory(t, m, e)
 	s.NodeState = to
 }
 
@@ -73,12 +74,12 @@ func routed(c change, over holdfastv1.Node_State) change {
 // nodeAfterLook returns the node state to restore after a run that leaves its machine
 // unchanged. A failed install still waits for an operator after an inspection. For all other
 // nodes the phase decides.
-func (t *tx) nodeAfterLook(m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv1.Node_State {
+func nodeAfterLook(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv1.Node_State {
 	if run.GetMachinePhaseBefore() != holdfastv1.MachineStatus_MAINTENANCE ||
 		m.GetStatus().GetNodeState() != holdfastv1.Node_PENDING {
 		return holdfastv1.Node_NODE_STATE_UNSPECIFIED
 	}
-	for e := range t.history.Descend(m.GetMachineId()+"/", schema.HistoryKey(m.GetMachineId(), ^uint64(0))) {
+	for e := range t.History.Descend(m.GetMachineId()+"/", schema.HistoryKey(m.GetMachineId(), ^uint64(0))) {
 		switch {
 		case e.GetAt().AsTime().Before(run.GetCreatedAt().AsTime()):
 			return holdfastv1.Node_NODE_STATE_UNSPECIFIED
@@ -95,8 +96,8 @@ const ReasonRunObserved = "RUN_OBSERVED"
 
 // runTrigger returns the trigger of a machine's transition when a run begins or ends: the
 // run, unless a report or an operator caused it.
-func (t *tx) runTrigger() string {
-	switch t.cmd.GetOp().(type) {
+func runTrigger(t *core.Tx) string {
+	switch t.Command.GetOp().(type) {
 	case *internalv1.Command_ReportNode:
 		return byReport
 	case *internalv1.Command_TransitionNode:
@@ -114,47 +115,48 @@ const (
 
 // transitionNode moves a node by hand. It refuses a node with an executed run. An observed
 // run ends with the transition.
-func (t *tx) transitionNode(c *internalv1.TransitionNode) (*holdfastv1.Machine, *Error) {
-	m, ok := t.node(c.GetId())
+func transitionNode(t *core.Tx, c *internalv1.TransitionNode) (*holdfastv1.Machine, *Error) {
+	m, ok := node(t.State, c.GetId())
 	if !ok {
 		return nil, nodeNotFound(c.GetId())
 	}
 	if err := lifecycle.CheckNode(m, c.GetState(), c.GetForce()); err != nil {
 		return nil, err
 	}
-	run, err := t.observedRun(m)
+	run, err := observedRun(t, m)
 	if err != nil {
 		return nil, err
 	}
-	comment := lex.Clip(c.GetComment(), maxNote)
+	comment := lex.Clip(c.GetComment(), core.MaxNote)
 	switch {
 	case c.GetState() == holdfastv1.Node_INSTALLING:
-		if err := t.checkObservable(m, c.GetRunId()); err != nil {
+		if err := checkObservable(t, m, c.GetRunId()); err != nil {
 			return nil, err
 		}
 		why := lex.First(comment, "an operator says that the install has begun")
-		return t.whole(t.beginObserved(m, c.GetRunId(), why)), nil
+		return whole(t.State, beginObserved(t, m, c.GetRunId(), why)), nil
 	case run != nil && c.GetState() == holdfastv1.Node_INSTALLED:
-		m = t.observedDone(m, run, lex.First(comment, "an operator says that the install is complete"))
+		m = observedDone(t, m, run, lex.First(comment, "an operator says that the install is complete"))
 	case run != nil && c.GetState() == holdfastv1.Node_INSTALL_FAILED:
-		m = t.observedFailed(m, run, lex.First(comment, "an operator says that the install has failed"))
+		m = observedFailed(t, m, run, lex.First(comment, "an operator says that the install has failed"))
 	default:
 		if run != nil {
-			m = t.observedCanceled(m, run, fmt.Sprintf("the node was moved to %s", lifecycle.NodeStateName(c.GetState())))
+			m = observedCanceled(t, m, run,
+				fmt.Sprintf("the node was moved to %s", lifecycle.NodeStateName(c.GetState())))
 		}
 		phase := lifecycle.PhaseOf(c.GetState(), m)
 		if phase != m.GetStatus().GetPhase() &&
 			(phase == holdfastv1.MachineStatus_READY || phase == holdfastv1.MachineStatus_IN_SERVICE) {
-			t.setCondition(m, lifecycle.NeedsIntervention, false, "Cleared")
+			setCondition(t, m, lifecycle.NeedsIntervention, false, "Cleared")
 		}
-		t.movePhase(m, phase, change{by: byOperator, comment: comment, node: c.GetState()})
+		movePhase(t, m, phase, change{by: byOperator, comment: comment, node: c.GetState()})
 	}
-	if t.has(Level2) && c.GetState() == holdfastv1.Node_PENDING {
-		m.Node.ApprovedAt = t.now
+	if t.Has(core.Level2) && c.GetState() == holdfastv1.Node_PENDING {
+		m.Node.ApprovedAt = t.Now
 	}
 	if c.GetForce() {
 		m.Node.InstallAttempts, m.Node.LastInstallError = 0, ""
 	}
-	t.putMachine(m)
-	return t.whole(m), nil
+	putMachine(t, m)
+	return whole(t.State, m), nil
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -39,14 +40,14 @@ func poolNotFound(id string) *Error {
 }
 
 // countPool returns the number of a pool's machines in an index. It does not iterate.
-func (s *state) countPool(index int, id string) int {
-	return s.machines.Count(index, id+"\x01") - s.machines.Count(index, schema.PoolKey(id))
+func countPool(s *core.State, index int, id string) int {
+	return s.Machines.Count(index, id+"\x01") - s.Machines.Count(index, schema.PoolKey(id))
 }
 
 // wholePool sets the fields that are computed on read.
-func (s *state) wholePool(p *holdfastv1.Pool) *holdfastv1.Pool {
-	p.Machines = int32(s.countPool(schema.MachinesByPool, p.GetPoolId()))
-	p.MachinesReady = int32(s.countPool(schema.MachinesPoolReady, p.GetPoolId()))
+func wholePool(s *core.State, p *holdfastv1.Pool) *holdfastv1.Pool {
+	p.Machines = int32(countPool(s, schema.MachinesByPool, p.GetPoolId()))
+	p.MachinesReady = int32(countPool(s, schema.MachinesPoolReady, p.GetPoolId()))
 	free := 0.0
 	for _, g := range p.GetGpus() {
 		free += g.GetAvailableVramGb()
@@ -55,7 +56,7 @@ func (s *state) wholePool(p *holdfastv1.Pool) *holdfastv1.Pool {
 	if p.GetStatus() == holdfastv1.Pool_HEALTHY {
 		p.AvailableVramGb = int64(free)
 	}
-	if l, ok := s.lease(internalv1.LeaseRef_POOL, p.GetPoolId()); ok &&
+	if l, ok := s.Lease(internalv1.LeaseRef_POOL, p.GetPoolId()); ok &&
 		l.GetLastSeen().AsTime().After(p.GetRegisteredAt().AsTime()) {
 		p.LastHeartbeat = l.GetLastSeen()
 	}
@@ -68,8 +69,8 @@ func CheckPool(p *holdfastv1.Pool) []FieldViolation {
 	add := func(field, format string, args ...any) {
 		bad = append(bad, FieldViolation{Field: "pool." + field, Description: fmt.Sprintf(format, args...)})
 	}
-	if !lex.ValidName(p.GetPoolId(), maxPoolName) {
-		add("pool_id", "%q is not 1 to %d letters, digits, '.', '_', '-' or ':'", p.GetPoolId(), maxPoolName)
+	if !lex.ValidName(p.GetPoolId(), core.MaxPoolName) {
+		add("pool_id", "%q is not 1 to %d letters, digits, '.', '_', '-' or ':'", p.GetPoolId(), core.MaxPoolName)
 	}
 	if p == nil {
 		return bad
@@ -156,22 +157,22 @@ func checkGpus(gpus []*holdfastv1.Gpu) []FieldViolation {
 }
 
 // createPool declares a pool, or changes its declaration.
-func (t *tx) createPool(c *internalv1.CreatePool) (*holdfastv1.Pool, *Error) {
+func createPool(t *core.Tx, c *internalv1.CreatePool) (*holdfastv1.Pool, *Error) {
 	in := c.GetPool()
 	if err := Invalid(CheckPool(in)); err != nil {
 		return nil, err
 	}
-	p, exists := t.pools.Get(in.GetPoolId())
+	p, exists := t.Pools.Get(in.GetPoolId())
 	if !exists {
-		p = &holdfastv1.Pool{PoolId: in.GetPoolId(), CreatedAt: t.now}
+		p = &holdfastv1.Pool{PoolId: in.GetPoolId(), CreatedAt: t.Now}
 	}
 	p.Declared, p.Provider = true, lex.First(in.GetProvider(), genericProvider)
 	p.GpuType, p.Labels = in.GetGpuType(), in.GetLabels()
 	if !managed(p) && in.GetRegion() != "" {
 		p.Region = in.GetRegion()
 	}
-	t.putPool(p)
-	return t.wholePool(p), nil
+	putPool(t, p)
+	return wholePool(t.State, p), nil
 }
 
 // managed reports whether a pool has a manager that is registered or may return.
@@ -179,20 +180,20 @@ func managed(p *holdfastv1.Pool) bool {
 	return p.GetStatus() != holdfastv1.Pool_STATUS_UNSPECIFIED && p.GetStatus() != holdfastv1.Pool_ARCHIVED
 }
 
-func (t *tx) putPool(p *holdfastv1.Pool) {
-	p.UpdatedAt = t.now
+func putPool(t *core.Tx, p *holdfastv1.Pool) {
+	p.UpdatedAt = t.Now
 	p.Machines, p.MachinesReady, p.AvailableVramGb, p.LastHeartbeat = 0, 0, 0, nil // computed on read
-	t.pools.Put(p)
+	t.Pools.Put(p)
 }
 
 // deletePool removes a pool's declaration. The registration by a manager stays until it
 // deregisters.
-func (t *tx) deletePool(c *internalv1.DeletePool) *Error {
-	p, ok := t.pools.Get(c.GetPoolId())
+func deletePool(t *core.Tx, c *internalv1.DeletePool) *Error {
+	p, ok := t.Pools.Get(c.GetPoolId())
 	if !ok {
 		return poolNotFound(c.GetPoolId())
 	}
-	if n := t.countPool(schema.MachinesByPool, p.GetPoolId()); n > 0 {
+	if n := countPool(t.State, schema.MachinesByPool, p.GetPoolId()); n > 0 {
 		return refuse(FailedPrecondition, ReasonPoolInUse, "pool %q has %d machines: move or delete them first",
 			p.GetPoolId(), n).
 			With("pool_id", p.GetPoolId())
@@ -204,38 +205,38 @@ func (t *tx) deletePool(c *internalv1.DeletePool) *Error {
 				With("pool_id", p.GetPoolId())
 		}
 		p.Declared, p.Provider, p.GpuType, p.Labels = false, "", "", nil
-		t.putPool(p)
+		putPool(t, p)
 		return nil
 	}
-	t.endLease(internalv1.LeaseRef_POOL, p.GetPoolId())
-	t.pools.Delete(p.GetPoolId())
+	t.EndLease(internalv1.LeaseRef_POOL, p.GetPoolId())
+	t.Pools.Delete(p.GetPoolId())
 	return nil
 }
 
 // registerPool replaces the registration of a pool. A draining or archived pool returns.
-func (t *tx) registerPool(c *internalv1.RegisterPool) (*holdfastv1.Pool, *Error) {
+func registerPool(t *core.Tx, c *internalv1.RegisterPool) (*holdfastv1.Pool, *Error) {
 	in := c.GetPool()
 	if err := Invalid(CheckPool(in)); err != nil {
 		return nil, err
 	}
-	p, exists := t.pools.Get(in.GetPoolId())
+	p, exists := t.Pools.Get(in.GetPoolId())
 	if !exists {
-		p = &holdfastv1.Pool{PoolId: in.GetPoolId(), CreatedAt: t.now}
+		p = &holdfastv1.Pool{PoolId: in.GetPoolId(), CreatedAt: t.Now}
 	}
 	p.Endpoint, p.NodeId, p.Version = in.GetEndpoint(), in.GetNodeId(), in.GetVersion()
 	p.Region = lex.First(in.GetRegion(), p.GetRegion())
-	if t.has(Level2) && p.GetStatus() == holdfastv1.Pool_HEALTHY {
+	if t.Has(core.Level2) && p.GetStatus() == holdfastv1.Pool_HEALTHY {
 		keepMeasured(p.GetGpus(), in.GetGpus())
 	} else {
-		t.movePool(p, holdfastv1.Pool_REGISTERED, "")
+		movePool(t, p, holdfastv1.Pool_REGISTERED, "")
 	}
 	p.Gpus = in.GetGpus()
 	p.WorkersTotal, p.WorkersReady, p.WorkersBusy = in.GetWorkersTotal(), in.GetWorkersReady(), in.GetWorkersBusy()
 	p.UptimeSeconds = in.GetUptimeSeconds()
-	p.RegisteredAt = t.now
-	t.grantLease(internalv1.LeaseRef_POOL, p.GetPoolId(), c.GetTtlMs())
-	t.putPool(p)
-	return t.wholePool(p), nil
+	p.RegisteredAt = t.Now
+	t.GrantLease(internalv1.LeaseRef_POOL, p.GetPoolId(), c.GetTtlMs())
+	putPool(t, p)
+	return wholePool(t.State, p), nil
 }
 
 // keepMeasured copies the measurements of the last heartbeat to a registration, which has
@@ -257,71 +258,71 @@ func keepMeasured(old, registered []*holdfastv1.Gpu) {
 	}
 }
 
-func (t *tx) movePool(p *holdfastv1.Pool, to holdfastv1.Pool_Status, reason string) {
+func movePool(t *core.Tx, p *holdfastv1.Pool, to holdfastv1.Pool_Status, reason string) {
 	if p.GetStatus() != to {
-		p.Status, p.StatusChangedAt = to, t.now
-		if t.has(Level2) {
-			t.addNews(poolNews(p, reason))
+		p.Status, p.StatusChangedAt = to, t.Now
+		if t.Has(core.Level2) {
+			addNews(t, poolNews(p, reason))
 		}
 	}
 	p.StatusReason = reason
 }
 
 // deregisterPool removes a pool from placement at once. Repeating it changes nothing.
-func (t *tx) deregisterPool(c *internalv1.DeregisterPool) *Error {
-	p, ok := t.pools.Get(c.GetPoolId())
+func deregisterPool(t *core.Tx, c *internalv1.DeregisterPool) *Error {
+	p, ok := t.Pools.Get(c.GetPoolId())
 	if !ok {
 		return poolNotFound(c.GetPoolId())
 	}
 	if !managed(p) || p.GetStatus() == holdfastv1.Pool_DRAINING {
 		return nil
 	}
-	t.movePool(p, holdfastv1.Pool_DRAINING, lex.Clip(c.GetReason(), maxPoolText))
-	t.endLease(internalv1.LeaseRef_POOL, p.GetPoolId())
-	t.putPool(p)
+	movePool(t, p, holdfastv1.Pool_DRAINING, lex.Clip(c.GetReason(), maxPoolText))
+	t.EndLease(internalv1.LeaseRef_POOL, p.GetPoolId())
+	putPool(t, p)
 	return nil
 }
 
 // sweepPools archives pools that were deregistered long enough ago, and skips others.
-func (t *tx) sweepPools(c *internalv1.SweepPools) *Error {
+func sweepPools(t *core.Tx, c *internalv1.SweepPools) *Error {
 	for _, id := range c.GetPoolIds() {
-		p, ok := t.pools.Get(id)
+		p, ok := t.Pools.Get(id)
 		if !ok || p.GetStatus() != holdfastv1.Pool_DRAINING ||
-			t.now.AsTime().Sub(p.GetStatusChangedAt().AsTime()) < drainFor {
+			t.Now.AsTime().Sub(p.GetStatusChangedAt().AsTime()) < drainFor {
 			continue
 		}
-		t.movePool(p, holdfastv1.Pool_ARCHIVED, p.GetStatusReason())
+		movePool(t, p, holdfastv1.Pool_ARCHIVED, p.GetStatusReason())
 		p.Gpus = nil
 		p.WorkersTotal, p.WorkersReady, p.WorkersBusy, p.UptimeSeconds = 0, 0, 0, 0
-		t.putPool(p)
+		putPool(t, p)
 	}
 	return nil
 }
 
 // revivePool grants a lease to an unavailable pool that sends a heartbeat. One that was
 // deregistered must register again.
-func (t *tx) revivePool(id string) *internalv1.Lease {
-	p, ok := t.pools.Get(id)
+func revivePool(t *core.Tx, id string) *internalv1.Lease {
+	p, ok := t.Pools.Get(id)
 	if !ok || !managed(p) || p.GetStatus() == holdfastv1.Pool_DRAINING {
 		return nil
 	}
-	return t.grantLease(internalv1.LeaseRef_POOL, id, 0)
+	return t.GrantLease(internalv1.LeaseRef_POOL, id, 0)
 }
 
 // poolSeen applies the report of a heartbeat. An invalid report is ignored, but the heartbeat
 // still counts.
-func (t *tx) poolSeen(id string, r *internalv1.PoolReport) {
-	p, ok := t.pools.Get(id)
+func poolSeen(t *core.Tx, id string, r *internalv1.PoolReport) {
+	p, ok := t.Pools.Get(id)
 	if !ok {
 		return
 	}
-	t.movePool(p, holdfastv1.Pool_HEALTHY, "")
+	movePool(t, p, holdfastv1.Pool_HEALTHY, "")
 	if r != nil && checkGpus(r.GetGpus()) == nil {
 		p.Gpus = mergeGpus(p.GetGpus(), r.GetGpus())
 		p.WorkersTotal, p.WorkersReady, p.WorkersBusy = r.GetWorkersTotal(), r.GetWorkersReady(), r.GetWorkersBusy()
 		p.UptimeSeconds = r.GetUptimeSeconds()
 	}
-	t.putPool(p)
+	putPool(t, p)
 }
 
 // mergeGpus updates registered GPUs with reported ones. Heartbeats have no models. A GPU
@@ -356,27 +357,27 @@ func mergeGpus(known, seen []*holdfastv1.Gpu) []*holdfastv1.Gpu {
 
 // poolMissing removes a pool that has missed its heartbeats from placement. It is still
 // listed.
-func (t *tx) poolMissing(id string) {
-	if p, ok := t.pools.Get(id); ok && managed(p) && p.GetStatus() != holdfastv1.Pool_DRAINING {
-		t.movePool(p, holdfastv1.Pool_UNAVAILABLE, "missed its heartbeats")
-		t.putPool(p)
+func poolMissing(t *core.Tx, id string) {
+	if p, ok := t.Pools.Get(id); ok && managed(p) && p.GetStatus() != holdfastv1.Pool_DRAINING {
+		movePool(t, p, holdfastv1.Pool_UNAVAILABLE, "missed its heartbeats")
+		putPool(t, p)
 	}
 }
 
 // Pool returns a pool.
 func (v *View) Pool(id string) (*holdfastv1.Pool, bool) {
-	p, ok := v.pools.Get(id)
+	p, ok := v.state.Pools.Get(id)
 	if !ok {
 		return nil, false
 	}
-	return v.wholePool(p), true
+	return wholePool(v.state, p), true
 }
 
 // Pools returns the pools with an id above after, by id, including archived ones.
 func (v *View) Pools(after string) iter.Seq[*holdfastv1.Pool] {
 	return func(yield func(*holdfastv1.Pool) bool) {
-		for p := range v.pools.Ascend("", after) {
-			if !yield(v.wholePool(p)) {
+		for p := range v.state.Pools.Ascend("", after) {
+			if !yield(wholePool(v.state, p)) {
 				return
 			}
 		}
@@ -386,7 +387,7 @@ func (v *View) Pools(after string) iter.Seq[*holdfastv1.Pool] {
 // DrainedPools returns the ids of pools that SweepPools would archive at a time.
 func (v *View) DrainedPools(at time.Time) []string {
 	var ids []string
-	for p := range v.pools.Ascend("", "") {
+	for p := range v.state.Pools.Ascend("", "") {
 		if p.GetStatus() == holdfastv1.Pool_DRAINING && at.Sub(p.GetStatusChangedAt().AsTime()) >= drainFor {
 			ids = append(ids, p.GetPoolId())
 		}
@@ -400,8 +401,8 @@ func (v *View) PoolMachines(pool, after string) iter.Seq[*holdfastv1.Machine] {
 		after = schema.PoolKey(pool) + after
 	}
 	return func(yield func(*holdfastv1.Machine) bool) {
-		for _, m := range v.machines.Scan(schema.MachinesByPool, schema.PoolKey(pool), after) {
-			if !yield(v.whole(m)) {
+		for _, m := range v.state.Machines.Scan(schema.MachinesByPool, schema.PoolKey(pool), after) {
+			if !yield(whole(v.state, m)) {
 				return
 			}
 		}
@@ -410,7 +411,7 @@ func (v *View) PoolMachines(pool, after string) iter.Seq[*holdfastv1.Machine] {
 
 // InPool reports whether a machine is in a pool. It does not decode the machine.
 func (v *View) InPool(id, pool string) bool {
-	return v.machines.Indexed(schema.MachinesByPool, schema.PoolKey(pool)+id, id)
+	return v.state.Machines.Indexed(schema.MachinesByPool, schema.PoolKey(pool)+id, id)
 }
 
 // PoolQuery selects pools for placement. The zero value matches any pool.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"iter"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -12,26 +13,10 @@ import (
 // maxProviders bounds the providers of one pool.
 const maxProviders = 16
 
-// providerSubject returns the pool of a provider as the subject: a manager may register
-// providers of its own pool, and may not replace others.
-func (t *tx) providerSubject(in *holdfastv1.PlatformProvider) subject {
-	about := named("providers", in.GetProviderId())
-	old, exists := t.providers.Get(in.GetProviderId())
-	if exists && old.GetPoolId() == "" {
-		return about // an operator's
-	}
-	for _, pool := range []string{old.GetPoolId(), in.GetPoolId()} {
-		if pool != "" {
-			about.pools = append(about.pools, pool)
-		}
-	}
-	return about
-}
-
 // providersOf returns the number of providers of a pool.
-func (t *tx) providersOf(pool string) int {
+func providersOf(t *core.Tx, pool string) int {
 	n := 0
-	for p := range t.providers.Ascend("", "") {
+	for p := range t.Providers.Ascend("", "") {
 		if p.GetPoolId() == pool {
 			n++
 		}
@@ -41,11 +26,11 @@ func (t *tx) providersOf(pool string) int {
 
 // registerProvider replaces the registration of a marketplace provider (POOLREG-18060). Only
 // the hash of its token is stored.
-func (t *tx) registerProvider(c *internalv1.RegisterProvider) (*holdfastv1.PlatformProvider, *Error) {
+func registerProvider(t *core.Tx, c *internalv1.RegisterProvider) (*holdfastv1.PlatformProvider, *Error) {
 	p := c.GetProvider()
-	if !lex.ValidName(p.GetProviderId(), maxPoolName) {
+	if !lex.ValidName(p.GetProviderId(), core.MaxPoolName) {
 		return nil, invalid("provider.provider_id", "%q is not 1 to %d letters, digits, '.', '_', '-' or ':'",
-			p.GetProviderId(), maxPoolName)
+			p.GetProviderId(), core.MaxPoolName)
 	}
 	if n := len(p.GetAuthTokenSha256()); n != 0 && n != sha256.Size {
 		return nil, invalid("provider.auth_token_sha256", "has %d bytes, want %d", n, sha256.Size)
@@ -61,37 +46,39 @@ func (t *tx) registerProvider(c *internalv1.RegisterProvider) (*holdfastv1.Platf
 	if len(p.GetGpuModels()) > maxGpus {
 		return nil, invalid("provider.gpu_models", "are %d, at most %d are allowed", len(p.GetGpuModels()), maxGpus)
 	}
-	if pool := p.GetPoolId(); pool != "" && !lex.Printable(pool, maxPoolName) {
-		return nil, invalid("provider.pool_id", "%q is not 1 to %d visible characters", pool, maxPoolName)
+	if pool := p.GetPoolId(); pool != "" && !lex.Printable(pool, core.MaxPoolName) {
+		return nil, invalid("provider.pool_id", "%q is not 1 to %d visible characters", pool, core.MaxPoolName)
 	}
-	p.CreatedAt, p.UpdatedAt, p.Status = t.now, t.now, "registered"
-	old, exists := t.providers.Get(p.GetProviderId())
+	p.CreatedAt, p.UpdatedAt, p.Status = t.Now, t.Now, "registered"
+	old, exists := t.Providers.Get(p.GetProviderId())
 	if exists {
 		p.CreatedAt, p.PoolId = old.GetCreatedAt(), lex.First(p.GetPoolId(), old.GetPoolId())
 	}
-	if pool := p.GetPoolId(); pool != "" && pool != old.GetPoolId() && t.providersOf(pool) >= maxProviders {
+	if pool := p.GetPoolId(); pool != "" && pool != old.GetPoolId() && providersOf(t, pool) >= maxProviders {
 		return nil, refuse(FailedPrecondition, "PROVIDER_LIMIT",
 			"pool %q already has %d providers, the maximum", pool, maxProviders).
 			With("pool_id", pool)
 	}
-	t.providers.Put(p)
+	t.Providers.Put(p)
 	return p, nil
 }
 
 // deleteProvider deletes a marketplace provider.
-func (t *tx) deleteProvider(c *internalv1.DeleteProvider) *Error {
-	if !t.providers.Has(c.GetProviderId()) {
+func deleteProvider(t *core.Tx, c *internalv1.DeleteProvider) *Error {
+	if !t.Providers.Has(c.GetProviderId()) {
 		return refuse(NotFound, "PROVIDER_NOT_FOUND", "provider %q not found", c.GetProviderId()).
 			With("provider_id", c.GetProviderId())
 	}
-	t.providers.Delete(c.GetProviderId())
+	t.Providers.Delete(c.GetProviderId())
 	return nil
 }
 
 // Provider returns a marketplace provider.
-func (v *View) Provider(id string) (*holdfastv1.PlatformProvider, bool) { return v.providers.Get(id) }
+func (v *View) Provider(id string) (*holdfastv1.PlatformProvider, bool) {
+	return v.state.Providers.Get(id)
+}
 
 // Providers returns the marketplace providers with an id above after, by id.
 func (v *View) Providers(after string) iter.Seq[*holdfastv1.PlatformProvider] {
-	return v.providers.Ascend("", after)
+	return v.state.Providers.Ascend("", after)
 }

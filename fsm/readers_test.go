@@ -41,10 +41,10 @@ func TestViewsShareWhatHasNotChanged(t *testing.T) {
 	was := f.View().state
 	f.Observe(1, 1)
 	now := f.View().state
-	if now.machines != was.machines || now.webhooks != was.webhooks {
+	if now.Machines != was.Machines || now.Webhooks != was.Webhooks {
 		t.Error("tables that have not changed were copied")
 	}
-	if c := f.state.copy(); c.machines == now.machines || c.machines == f.state.machines {
+	if c := f.state.Copy(); c.Machines == now.Machines || c.Machines == f.state.Machines {
 		t.Error("a copy that may be written to is shared")
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -90,7 +91,7 @@ func CheckTarget(s *holdfastv1.ServiceTarget) []FieldViolation {
 
 // registerService registers a service. A client may register again under the id it has
 // stored, even if it is no longer recorded.
-func (t *tx) registerService(c *internalv1.RegisterService) (*holdfastv1.Service, *Error) {
+func registerService(t *core.Tx, c *internalv1.RegisterService) (*holdfastv1.Service, *Error) {
 	target := c.GetTarget()
 	if target == nil {
 		return nil, invalid("target", "is required")
@@ -102,44 +103,44 @@ func (t *tx) registerService(c *internalv1.RegisterService) (*holdfastv1.Service
 		if !ValidUUID(c.GetNewId()) {
 			return nil, invalid("new_id", "is not a UUID of 36 characters")
 		}
-		if t.services.Has(c.GetNewId()) {
+		if t.Services.Has(c.GetNewId()) {
 			return nil, refuse(Aborted, ReasonIDTaken, "generated service id %q is in use", c.GetNewId())
 		}
 		target.Id = c.GetNewId()
 	}
-	s, known := t.services.Get(target.GetId())
+	s, known := t.Services.Get(target.GetId())
 	if !known {
 		s = &holdfastv1.Service{}
 	}
-	s.Target, s.Active, s.Deregistered, s.RegisteredAt, s.Principal = target, true, false, t.now, t.cmd.GetPrincipal()
+	s.Target, s.Active, s.Deregistered, s.RegisteredAt, s.Principal = target, true, false, t.Now, t.Command.GetPrincipal()
 	// From level 2 on, the record has only reported states.
-	if !t.has(Level2) {
-		t.addState(s, &holdfastv1.ServiceState{Timestamp: t.now, Healthy: true, Reason: StateHealthy})
+	if !t.Has(core.Level2) {
+		addState(t, s, &holdfastv1.ServiceState{Timestamp: t.Now, Healthy: true, Reason: StateHealthy})
 	}
-	t.grantLease(internalv1.LeaseRef_SERVICE, target.GetId(), c.GetTtlMs())
-	t.putService(s)
-	t.forgetServices()
-	return t.wholeService(s), nil
+	t.GrantLease(internalv1.LeaseRef_SERVICE, target.GetId(), c.GetTtlMs())
+	putService(t, s)
+	forgetServices(t)
+	return wholeService(t.State, s), nil
 }
 
 // forgetServices deletes services that were deregistered long ago.
-func (t *tx) forgetServices() {
+func forgetServices(t *core.Tx) {
 	var stale []string
-	for _, s := range t.services.Scan(schema.ServicesGone, "", "") {
-		if len(stale) == forgetBatch || t.now.AsTime().Sub(s.GetUpdatedAt().AsTime()) < forgetAfter {
+	for _, s := range t.Services.Scan(schema.ServicesGone, "", "") {
+		if len(stale) == forgetBatch || t.Now.AsTime().Sub(s.GetUpdatedAt().AsTime()) < forgetAfter {
 			break
 		}
 		stale = append(stale, s.GetTarget().GetId())
 	}
 	for _, id := range stale {
-		t.services.Delete(id)
+		t.Services.Delete(id)
 	}
 }
 
 // addState appends a state to the activity record.
-func (t *tx) addState(s *holdfastv1.Service, state *holdfastv1.ServiceState) {
+func addState(t *core.Tx, s *holdfastv1.Service, state *holdfastv1.ServiceState) {
 	if state.GetTimestamp() == nil || !state.GetTimestamp().IsValid() {
-		state.Timestamp = t.now
+		state.Timestamp = t.Now
 	}
 	state.Reason = lex.Clip(state.GetReason(), maxStateReason)
 	s.States = append(s.GetStates(), state)
@@ -147,38 +148,38 @@ func (t *tx) addState(s *holdfastv1.Service, state *holdfastv1.ServiceState) {
 }
 
 // putService stores a service and adds the event of its change.
-func (t *tx) putService(s *holdfastv1.Service) {
-	s.UpdatedAt, s.Revision, s.LastSeen = t.now, t.index, nil
-	t.services.Put(s)
-	whole := t.wholeService(proto.CloneOf(s))
-	t.addServiceEvent(whole)
-	t.addNews(serviceNews(whole))
+func putService(t *core.Tx, s *holdfastv1.Service) {
+	s.UpdatedAt, s.Revision, s.LastSeen = t.Now, t.Index, nil
+	t.Services.Put(s)
+	whole := wholeService(t.State, proto.CloneOf(s))
+	addServiceEvent(t, whole)
+	addNews(t, serviceNews(whole))
 }
 
 // updateServiceState records a state that a service reports. A state with a time can be
 // repeated. The report is a heartbeat: a missing service is active again.
-func (t *tx) updateServiceState(c *internalv1.UpdateServiceState) (*holdfastv1.Service, *Error) {
-	s, ok := t.services.Get(c.GetId())
+func updateServiceState(t *core.Tx, c *internalv1.UpdateServiceState) (*holdfastv1.Service, *Error) {
+	s, ok := t.Services.Get(c.GetId())
 	if !ok {
 		return nil, serviceNotFound(c.GetId())
 	}
 	if c.GetState() == nil {
 		return nil, invalid("state", "is required")
 	}
-	if s.GetDeregistered() && !t.comesBack(s) { // a late report after the end of the registration
-		return t.wholeService(s), nil
+	if s.GetDeregistered() && !comesBack(t, s) { // a late report after the end of the registration
+		return wholeService(t.State, s), nil
 	}
-	if t.has(Level2) && overtaken(s.GetStates(), c.GetState()) {
-		return t.wholeService(s), nil
+	if t.Has(core.Level2) && overtaken(s.GetStates(), c.GetState()) {
+		return wholeService(t.State, s), nil
 	}
 	// A repeated state is recorded once.
 	if n := len(s.GetStates()); n == 0 || !proto.Equal(s.GetStates()[n-1], c.GetState()) {
-		t.addState(s, c.GetState())
+		addState(t, s, c.GetState())
 	}
 	s.Active, s.Deregistered = true, false
-	t.grantLease(internalv1.LeaseRef_SERVICE, c.GetId(), 0)
-	t.putService(s)
-	return t.wholeService(s), nil
+	t.GrantLease(internalv1.LeaseRef_SERVICE, c.GetId(), 0)
+	putService(t, s)
+	return wholeService(t.State, s), nil
 }
 
 // overtaken reports whether a state is a late duplicate: it was recorded before, and a newer
@@ -195,40 +196,40 @@ func overtaken(states []*holdfastv1.ServiceState, s *holdfastv1.ServiceState) bo
 // deregisterService deregisters a service. Its id stays known for a while, so that repeating
 // the call changes nothing. A client without an id is found by name, host and port, if they
 // are unique.
-func (t *tx) deregisterService(c *internalv1.DeregisterService) (*holdfastv1.Service, *Error) {
+func deregisterService(t *core.Tx, c *internalv1.DeregisterService) (*holdfastv1.Service, *Error) {
 	id := lex.First(c.GetId(), c.GetTarget().GetId())
 	if id == "" {
-		id = t.targetID(c.GetTarget())
+		id = targetID(t, c.GetTarget())
 	}
-	s, ok := t.services.Get(id)
+	s, ok := t.Services.Get(id)
 	if !ok {
 		return nil, serviceNotFound(id)
 	}
 	if s.GetDeregistered() {
-		return t.wholeService(s), nil
+		return wholeService(t.State, s), nil
 	}
 	reason := stateDeregistered
-	if c.GetByServer() && s.GetActive() && t.has(Level2) { // the service has returned
-		return t.wholeService(s), nil
+	if c.GetByServer() && s.GetActive() && t.Has(core.Level2) { // the service has returned
+		return wholeService(t.State, s), nil
 	}
 	if c.GetByServer() {
 		reason = StateAutoDeregistered
 	}
 	s.Active, s.Deregistered = false, true
-	t.addState(s, &holdfastv1.ServiceState{Timestamp: t.now, Reason: reason})
-	t.endLease(internalv1.LeaseRef_SERVICE, id)
-	t.putService(s)
-	return t.wholeService(s), nil
+	addState(t, s, &holdfastv1.ServiceState{Timestamp: t.Now, Reason: reason})
+	t.EndLease(internalv1.LeaseRef_SERVICE, id)
+	putService(t, s)
+	return wholeService(t.State, s), nil
 }
 
 // targetID returns the id of the registered service with the name, host and port of a target,
 // or "" if there is not exactly one.
-func (t *tx) targetID(target *holdfastv1.ServiceTarget) string {
+func targetID(t *core.Tx, target *holdfastv1.ServiceTarget) string {
 	id := ""
 	if target.GetServiceName() == "" {
 		return id
 	}
-	for s := range t.services.Ascend("", "") {
+	for s := range t.Services.Ascend("", "") {
 		if o := s.GetTarget(); !s.GetDeregistered() && o.GetServiceName() == target.GetServiceName() &&
 			o.GetHost() == target.GetHost() && o.GetPort() == target.GetPort() {
 			if id != "" {
@@ -242,26 +243,26 @@ func (t *tx) targetID(target *holdfastv1.ServiceTarget) string {
 
 // reviveService grants a lease to a missing service that pings again. One that was
 // deregistered on request must register again.
-func (t *tx) reviveService(id string) *internalv1.Lease {
-	s, ok := t.services.Get(id)
-	if !ok || s.GetDeregistered() && !t.comesBack(s) {
+func reviveService(t *core.Tx, id string) *internalv1.Lease {
+	s, ok := t.Services.Get(id)
+	if !ok || s.GetDeregistered() && !comesBack(t, s) {
 		return nil
 	}
-	return t.grantLease(internalv1.LeaseRef_SERVICE, id, 0)
+	return t.GrantLease(internalv1.LeaseRef_SERVICE, id, 0)
 }
 
 // serviceSeen marks a missing service as active, and records the reported state.
-func (t *tx) serviceSeen(id string, state *holdfastv1.ServiceState) {
-	s, ok := t.services.Get(id)
+func serviceSeen(t *core.Tx, id string, state *holdfastv1.ServiceState) {
+	s, ok := t.Services.Get(id)
 	if !ok || s.GetActive() && state == nil {
 		return
 	}
 	if state == nil {
-		state = &holdfastv1.ServiceState{Timestamp: t.now, Healthy: true, Reason: StateHealthy}
+		state = &holdfastv1.ServiceState{Timestamp: t.Now, Healthy: true, Reason: StateHealthy}
 	}
-	t.addState(s, state)
+	addState(t, s, state)
 	s.Active, s.Deregistered = true, false
-	t.putService(s)
+	putService(t, s)
 }
 
 // ServiceMissingFor is how long a service is listed as missing before the server deregisters
@@ -276,12 +277,14 @@ func AutoDeregistered(s *holdfastv1.Service) bool {
 	return s.GetDeregistered() && n > 0 && s.GetStates()[n-1].GetReason() == StateAutoDeregistered
 }
 
-func (t *tx) comesBack(s *holdfastv1.Service) bool { return t.has(Level2) && AutoDeregistered(s) }
+func comesBack(t *core.Tx, s *holdfastv1.Service) bool {
+	return t.Has(core.Level2) && AutoDeregistered(s)
+}
 
 // MissingServices returns at most most services that have been missing for longer than
 // ServiceMissingFor.
 func (v *View) MissingServices(now time.Time, most int) (ids []string) {
-	for s := range v.services.Ascend("", "") {
+	for s := range v.state.Services.Ascend("", "") {
 		if len(ids) == most {
 			break
 		}
@@ -293,19 +296,19 @@ func (v *View) MissingServices(now time.Time, most int) (ids []string) {
 }
 
 // serviceMissing marks a silent service as missing. It stays registered.
-func (t *tx) serviceMissing(id string) {
-	s, ok := t.services.Get(id)
+func serviceMissing(t *core.Tx, id string) {
+	s, ok := t.Services.Get(id)
 	if !ok || s.GetDeregistered() {
 		return
 	}
 	s.Active = false
-	t.addState(s, &holdfastv1.ServiceState{Timestamp: t.now, Reason: StateMissing})
-	t.putService(s)
+	addState(t, s, &holdfastv1.ServiceState{Timestamp: t.Now, Reason: StateMissing})
+	putService(t, s)
 }
 
 // wholeService sets the fields that come from the lease.
-func (s *state) wholeService(svc *holdfastv1.Service) *holdfastv1.Service {
-	if l, ok := s.lease(internalv1.LeaseRef_SERVICE, svc.GetTarget().GetId()); ok {
+func wholeService(s *core.State, svc *holdfastv1.Service) *holdfastv1.Service {
+	if l, ok := s.Lease(internalv1.LeaseRef_SERVICE, svc.GetTarget().GetId()); ok {
 		svc.LastSeen = l.GetLastSeen()
 	}
 	return svc
@@ -313,18 +316,18 @@ func (s *state) wholeService(svc *holdfastv1.Service) *holdfastv1.Service {
 
 // Service returns a service, including deregistered ones until they are deleted.
 func (v *View) Service(id string) (*holdfastv1.Service, bool) {
-	s, ok := v.services.Get(id)
+	s, ok := v.state.Services.Get(id)
 	if !ok {
 		return nil, false
 	}
-	return v.wholeService(s), true
+	return wholeService(v.state, s), true
 }
 
 // Services returns the services with an id above after, by id, including deregistered ones.
 func (v *View) Services(after string) iter.Seq[*holdfastv1.Service] {
 	return func(yield func(*holdfastv1.Service) bool) {
-		for s := range v.services.Ascend("", after) {
-			if !yield(v.wholeService(s)) {
+		for s := range v.state.Services.Ascend("", after) {
+			if !yield(wholeService(v.state, s)) {
 				return
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"weak"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
@@ -29,14 +30,14 @@ const (
 )
 
 // clearStage discards the staged chunks. A new leader and each new restore do so.
-func (t *tx) clearStage() {
-	if t.staged.Len() > 0 {
-		t.staged = table.New(schema.Staged())
+func clearStage(t *core.Tx) {
+	if t.Staged.Len() > 0 {
+		t.Staged = table.New(schema.Staged())
 	}
 }
 
 // stageBackup adds a chunk of a snapshot file.
-func (t *tx) stageBackup(c *internalv1.StageBackup) *Error {
+func stageBackup(t *core.Tx, c *internalv1.StageBackup) *Error {
 	switch {
 	case !lex.ValidName(c.GetRestoreId(), 64):
 		return invalid("restore_id", "is not 1 to 64 letters, digits, '.', '_', '-' or ':'")
@@ -46,12 +47,12 @@ func (t *tx) stageBackup(c *internalv1.StageBackup) *Error {
 		return invalid("sequence", "is %d: a file has at most %d chunks", c.GetSequence(), maxStagedChunks)
 	}
 	if c.GetSequence() == 0 {
-		if first, ok := t.staged.Get(schema.Ordered(0)); !ok || first.GetRestoreId() != c.GetRestoreId() {
-			t.clearStage()
+		if first, ok := t.Staged.Get(schema.Ordered(0)); !ok || first.GetRestoreId() != c.GetRestoreId() {
+			clearStage(t)
 		}
 	}
-	next := uint32(t.staged.Len())
-	if first, ok := t.staged.Get(schema.Ordered(0)); ok && first.GetRestoreId() != c.GetRestoreId() ||
+	next := uint32(t.Staged.Len())
+	if first, ok := t.Staged.Get(schema.Ordered(0)); ok && first.GetRestoreId() != c.GetRestoreId() ||
 		c.GetSequence() > next {
 		return refuse(Aborted, ReasonStageGone,
 			"chunk %d of restore %s is out of order: "+
@@ -61,7 +62,7 @@ func (t *tx) stageBackup(c *internalv1.StageBackup) *Error {
 	if c.GetSequence() < next {
 		return nil // a duplicate
 	}
-	t.staged.Put(&internalv1.StagedChunk{RestoreId: c.GetRestoreId(), Sequence: c.GetSequence(), Data: c.GetData()})
+	t.Staged.Put(&internalv1.StagedChunk{RestoreId: c.GetRestoreId(), Sequence: c.GetSequence(), Data: c.GetData()})
 	return nil
 }
 
@@ -88,23 +89,23 @@ func (r *readStage) of(m *table.Mark, read func() (*Backup, error)) (*Backup, er
 	return b, err
 }
 
-func (s *state) stagedBackup(cache *readStage, restoreID string, chunks uint32) (*Backup, *Error) {
+func stagedBackup(s *core.State, cache *readStage, restoreID string, chunks uint32) (*Backup, *Error) {
 	var file bytes.Buffer
 	n := uint32(0)
-	for c := range s.staged.Ascend("", "") {
+	for c := range s.Staged.Ascend("", "") {
 		if c.GetRestoreId() != restoreID {
 			break
 		}
 		file.Write(c.GetData())
 		n++
 	}
-	if n == 0 || n != chunks || int(n) != s.staged.Len() {
+	if n == 0 || n != chunks || int(n) != s.Staged.Len() {
 		return nil, refuse(Aborted, ReasonStageGone,
 			"restore %s has %d of %d chunks staged: "+
 				"another restore started or the leadership changed; restart the upload",
 			restoreID, n, chunks)
 	}
-	b, err := cache.of(s.staged.Mark(), func() (*Backup, error) { return ReadBackup(&file) })
+	b, err := cache.of(s.Staged.Mark(), func() (*Backup, error) { return ReadBackup(&file) })
 	if err != nil {
 		return nil, refuse(InvalidArgument, "SNAPSHOT_DAMAGED", "%s", err)
 	}
@@ -113,42 +114,32 @@ func (s *state) stagedBackup(cache *readStage, restoreID string, chunks uint32) 
 
 // Staged returns the id of the staged restore, or an empty string.
 func (v *View) Staged() string {
-	first, _ := v.staged.Get(schema.Ordered(0))
+	first, _ := v.state.Staged.Get(schema.Ordered(0))
 	return first.GetRestoreId()
 }
 
 // StagedMark returns a value that changes whenever Staged may change. Comparing it is
 // cheaper, because Staged has to decode a chunk.
-func (v *View) StagedMark() any { return v.staged.Mark() }
+func (v *View) StagedMark() any { return v.state.Staged.Mark() }
 
-// ReadStage reads the staged snapshot. While the caller keeps it, a restore need not read it
-// again.
-func (v *View) ReadStage(restoreID string, chunks uint32) (*Backup, *Error) {
-	return v.stagedBackup(v.stage, restoreID, chunks)
-}
-
-// CheckRestore returns the staged snapshot, or the reason why it cannot be restored now.
-// While the caller keeps it, a restore need not read it again.
-func (v *View) CheckRestore(c *internalv1.RestoreBackup) (*Backup, *Error) { return v.restorable(v.stage, c) }
-
-func (s *state) restorable(cache *readStage, c *internalv1.RestoreBackup) (*Backup, *Error) {
-	b, err := s.stagedBackup(cache, c.GetRestoreId(), c.GetChunks())
+func restorable(s *core.State, cache *readStage, c *internalv1.RestoreBackup) (*Backup, *Error) {
+	b, err := stagedBackup(s, cache, c.GetRestoreId(), c.GetChunks())
 	if err != nil {
 		return nil, err
 	}
-	if l := b.state.meta.GetFeatureLevel(); l > s.meta.GetFeatureLevel() {
+	if l := b.state.Meta.GetFeatureLevel(); l > s.Meta.GetFeatureLevel() {
 		return nil, refuse(FailedPrecondition, "SNAPSHOT_TOO_NEW",
 			"the snapshot has feature level %d, the cluster %d: upgrade all peers first",
-			l, s.meta.GetFeatureLevel())
+			l, s.Meta.GetFeatureLevel())
 	}
-	if was, is := b.Header.GetClusterId(), s.meta.GetClusterId(); was != is && !c.GetOtherCluster() &&
-		s.machines.Len()+s.runs.Len() > 0 {
+	if was, is := b.Header.GetClusterId(), s.Meta.GetClusterId(); was != is && !c.GetOtherCluster() &&
+		s.Machines.Len()+s.Runs.Len() > 0 {
 		return nil, refuse(FailedPrecondition, ReasonOtherCluster,
 			"the snapshot is of cluster %s, and this is %s with %d machines and %d runs of its own, "+
 				"which would be lost: restore it into a new cluster, or confirm with --other-cluster",
-			was, is, s.machines.Len(), s.runs.Len())
+			was, is, s.Machines.Len(), s.Runs.Len())
 	}
-	if active := s.activeRuns(); len(active) > 0 && !c.GetAbandonRuns() {
+	if active := activeRuns(s); len(active) > 0 && !c.GetAbandonRuns() {
 		return nil, refuse(FailedPrecondition, ReasonRunsActive,
 			"a restore would abandon active runs (%d, such as %s on machine %s): "+
 				"cancel them, wait, or pass --abandon-runs",
@@ -157,9 +148,9 @@ func (s *state) restorable(cache *readStage, c *internalv1.RestoreBackup) (*Back
 	return b, nil
 }
 
-func (s *state) activeRuns() []*holdfastv1.Run {
+func activeRuns(s *core.State) []*holdfastv1.Run {
 	var runs []*holdfastv1.Run
-	for _, r := range s.runs.Scan(schema.RunsActive, "", "") {
+	for _, r := range s.Runs.Scan(schema.RunsActive, "", "") {
 		runs = append(runs, r)
 	}
 	return runs
@@ -168,68 +159,68 @@ func (s *state) activeRuns() []*holdfastv1.Run {
 // restoreBackup replaces the state with the staged one, except for the parts that must not go
 // back: see merged. Runs that were active when the snapshot was taken fail, because their
 // progress since then is unknown. Their power actions are not repeated.
-func (t *tx) restoreBackup(
-	cache *readStage, c *internalv1.RestoreBackup,
+func restoreBackup(
+	t *core.Tx, cache *readStage, c *internalv1.RestoreBackup,
 ) (*holdfastv1.RestoreSnapshotResponse, *Error) {
-	b, err := t.restorable(cache, c)
+	b, err := restorable(t.State, cache, c)
 	if err != nil {
 		return nil, err
 	}
-	abandoned := t.activeRuns()
+	abandoned := activeRuns(t.State)
 	at := b.Header.GetTakenAt().AsTime().UTC().Format("2006-01-02 15:04:05 MST")
-	had := t.meta
-	*t.state = *t.merged(b.state, b.Header.GetTakenAt())
-	if now := t.meta.GetNow(); now.AsTime().After(t.now.AsTime()) {
-		t.now = now
+	had := t.Meta
+	*t.State = *merged(t, b.state, b.Header.GetTakenAt())
+	if now := t.Meta.GetNow(); now.AsTime().After(t.Now.AsTime()) {
+		t.Now = now
 	}
 	if had.GetLastAudit() > 0 &&
-		(t.meta.GetLastAudit() != had.GetLastAudit() || string(t.meta.GetAuditHash()) != string(had.GetAuditHash())) {
-		t.noteReplacedTrail(had)
+		(t.Meta.GetLastAudit() != had.GetLastAudit() || string(t.Meta.GetAuditHash()) != string(had.GetAuditHash())) {
+		noteReplacedTrail(t, had)
 	}
 	out := &holdfastv1.RestoreSnapshotResponse{
 		ClusterId:  b.Header.GetClusterId(),
 		Index:      b.Header.GetIndex(),
 		TakenAt:    b.Header.GetTakenAt(),
 		TakenBy:    b.Header.GetPeer(),
-		Machines:   uint64(t.machines.Len()),
-		Runs:       uint64(t.runs.Len()),
-		RestoredAt: t.index,
+		Machines:   uint64(t.Machines.Len()),
+		Runs:       uint64(t.Runs.Len()),
+		RestoredAt: t.Index,
 	}
-	for _, run := range t.activeRuns() {
+	for _, run := range activeRuns(t.State) {
 		why := fmt.Sprintf("it was active when the snapshot of %s was taken, which has been restored: "+
 			"what became of it since is not on record; look at the machine before anything else",
 			at)
-		t.closeSteps(run, why)
-		t.finishRun(run, holdfastv1.Run_FAILED,
+		closeSteps(t, run, why)
+		finishRun(t, run, holdfastv1.Run_FAILED,
 			&holdfastv1.RunError{Reason: reasonRestored, Message: why, Step: run.GetCurrentStep()})
 		out.EndedRuns = append(out.EndedRuns, run.GetRunId())
 	}
 	for _, run := range abandoned {
 		out.AbandonedRuns = append(out.AbandonedRuns, run.GetRunId())
-		t.abandoned(run, at)
+		markAbandoned(t, run, at)
 	}
 	return out, nil
 }
 
-// abandoned marks a machine for inspection: a run was active on it that the restored state
+// markAbandoned marks a machine for inspection: a run was active on it that the restored state
 // does not know.
-func (t *tx) abandoned(run *holdfastv1.Run, at string) {
-	m, ok := t.machines.Get(run.GetMachineId())
+func markAbandoned(t *core.Tx, run *holdfastv1.Run, at string) {
+	m, ok := t.Machines.Get(run.GetMachineId())
 	if !ok || run.GetBeside() || m.GetStatus().GetActiveRunId() != "" {
 		return
 	}
 	switch m.GetStatus().GetPhase() {
 	case holdfastv1.MachineStatus_RETIRED, holdfastv1.MachineStatus_MAINTENANCE, holdfastv1.MachineStatus_PROVISIONING:
 	default:
-		t.movePhase(m, holdfastv1.MachineStatus_MAINTENANCE, change{
+		movePhase(t, m, holdfastv1.MachineStatus_MAINTENANCE, change{
 			by: "restore", comment: "run " + run.GetRunId() + " was active when a snapshot was restored",
 		})
 	}
-	t.observe(m, &holdfastv1.Condition{
+	observe(t, m, &holdfastv1.Condition{
 		Type:   lifecycle.NeedsIntervention,
 		Status: true,
 		Reason: fmt.Sprintf("Restored: run %s (%s) was active when the snapshot of %s was restored",
 			run.GetRunId(), run.GetType(), at),
 	})
-	t.putMachine(m)
+	putMachine(t, m)
 }

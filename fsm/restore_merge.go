@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -27,9 +28,9 @@ import (
 //   - Notes on BMCs and hosts are kept if the snapshot is of this cluster, because they are newer.
 //   - The audit trail is kept if the snapshot's is its beginning, so that a restore cannot erase
 //     it. Otherwise the snapshot's is used, and the end of the present one is noted in it.
-func (t *tx) merged(b *state, takenAt *timestamppb.Timestamp) *state {
-	now, had := t.state, t.meta
-	m := proto.CloneOf(b.meta)
+func merged(t *core.Tx, b *core.State, takenAt *timestamppb.Timestamp) *core.State {
+	now, had := t.State, t.Meta
+	m := proto.CloneOf(b.Meta)
 	m.AppliedIndex, m.AppliedTerm = had.GetAppliedIndex(), had.GetAppliedTerm()
 	m.ClusterId, m.FeatureLevel, m.Epoch, m.Leader, m.Autopilot = had.GetClusterId(), had.GetFeatureLevel(),
 		had.GetEpoch(), had.GetLeader(), had.GetAutopilot()
@@ -47,54 +48,54 @@ func (t *tx) merged(b *state, takenAt *timestamppb.Timestamp) *state {
 	m.LastNews = max(had.GetLastNews(), m.GetLastNews()) + 1
 	m.FirstNews = m.GetLastNews() + 1
 
-	s := b.copy()
-	s.meta = m
-	s.events, s.serviceEvents, s.staged = table.New(schema.RunEvents()), table.New(schema.ServiceEvents()),
+	s := b.Copy()
+	s.Meta = m
+	s.Events, s.ServiceEvents, s.Staged = table.New(schema.RunEvents()), table.New(schema.ServiceEvents()),
 		table.New(schema.Staged())
-	s.news = table.New(schema.News())
-	for w := range b.webhooks.Ascend("", "") {
+	s.News = table.New(schema.News())
+	for w := range b.Webhooks.Ascend("", "") {
 		w.Cursor = m.GetLastNews()
-		s.webhooks.Put(w)
+		s.Webhooks.Put(w)
 	}
-	s.peers = now.peers.Copy()
-	s.leases = t.restoredLeases(now, b, m.GetLeaseClockMs())
-	own := had.GetClusterId() == b.meta.GetClusterId()
+	s.Peers = now.Peers.Copy()
+	s.Leases = restoredLeases(t, now, b, m.GetLeaseClockMs())
+	own := had.GetClusterId() == b.Meta.GetClusterId()
 	if own {
-		s.tokens, s.signingKeys, s.devices = now.tokens.Copy(), now.signingKeys.Copy(), now.devices.Copy()
+		s.Tokens, s.SigningKeys, s.Devices = now.Tokens.Copy(), now.SigningKeys.Copy(), now.Devices.Copy()
 	} else {
-		for tok := range now.tokens.Ascend("", "") {
-			s.tokens.Put(tok)
+		for tok := range now.Tokens.Ascend("", "") {
+			s.Tokens.Put(tok)
 		}
-		if s.signingKeys.Len() == 0 {
-			s.signingKeys = now.signingKeys.Copy()
+		if s.SigningKeys.Len() == 0 {
+			s.SigningKeys = now.SigningKeys.Copy()
 		}
 	}
-	if own && now.continues(b) {
-		s.audit = now.audit.Copy()
+	if own && continues(now, b) {
+		s.Audit = now.Audit.Copy()
 		m.LastAudit, m.FirstAudit, m.AuditHash = had.GetLastAudit(), had.GetFirstAudit(), had.GetAuditHash()
 	}
 	return s
 }
 
 // continues reports whether the audit trail continues that of an earlier state.
-func (s *state) continues(earlier *state) bool {
-	last := earlier.meta.GetLastAudit()
+func continues(s *core.State, earlier *core.State) bool {
+	last := earlier.Meta.GetLastAudit()
 	// The earlier trail is empty, or its newest event is no longer kept.
-	if last == 0 || last < s.meta.GetFirstAudit() {
-		return last <= s.meta.GetLastAudit()
+	if last == 0 || last < s.Meta.GetFirstAudit() {
+		return last <= s.Meta.GetLastAudit()
 	}
-	e, ok := s.audit.Get(schema.Ordered(last))
-	return ok && string(e.GetHash()) == string(earlier.meta.GetAuditHash())
+	e, ok := s.Audit.Get(schema.Ordered(last))
+	return ok && string(e.GetHash()) == string(earlier.Meta.GetAuditHash())
 }
 
 // restoredLeases returns the snapshot's leases, all renewed at the present lease clock.
-func (t *tx) restoredLeases(now, b *state, clock int64) *table.Table[*internalv1.Lease] {
+func restoredLeases(t *core.Tx, now, b *core.State, clock int64) *table.Table[*internalv1.Lease] {
 	out := table.New(schema.Leases())
-	for l := range b.leases.Ascend("", "") {
-		if have, ok := now.leases.Get(schema.LeaseKey(l.GetRef())); ok {
+	for l := range b.Leases.Ascend("", "") {
+		if have, ok := now.Leases.Get(schema.LeaseKey(l.GetRef())); ok {
 			l.Ref.Generation = max(l.GetRef().GetGeneration(), have.GetRef().GetGeneration())
 		}
-		l.SeenMs, l.Revision = clock, t.index
+		l.SeenMs, l.Revision = clock, t.Index
 		out.Put(l)
 	}
 	return out
@@ -102,9 +103,9 @@ func (t *tx) restoredLeases(now, b *state, clock int64) *table.Table[*internalv1
 
 // noteReplacedTrail records the end of the audit trail that a restore has replaced in the
 // trail that replaces it.
-func (t *tx) noteReplacedTrail(had *internalv1.Meta) {
-	t.chainAudit(&holdfastv1.AuditEvent{
-		At:        t.now,
+func noteReplacedTrail(t *core.Tx, had *internalv1.Meta) {
+	chainAudit(t, &holdfastv1.AuditEvent{
+		At:        t.Now,
 		Principal: "system",
 		Method:    "holdfast.v1.OperatorService/RestoreSnapshot",
 		Resource:  fmt.Sprintf("audit/%d/%x", had.GetLastAudit(), had.GetAuditHash()),

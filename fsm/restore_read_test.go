@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -18,21 +19,21 @@ import (
 // while the caller keeps it. It is read again otherwise, or if another file was staged.
 func TestRestoreReadsOnce(t *testing.T) {
 	stage := func(f *FSM, id string) *internalv1.RestoreBackup {
-		from := newState()
-		from.machines.Put(&holdfastv1.Machine{MachineId: id})
+		from := core.NewState()
+		from.Machines.Put(&holdfastv1.Machine{MachineId: id})
 		var file bytes.Buffer
 		if err := (&Snapshot{state: from}).WriteBackup(&file,
 			BackupInfo{TakenAt: timestamppb.New(timestamppb.Now().AsTime())}); err != nil {
 			t.Fatal(err)
 		}
-		f.state.staged = table.New(schema.Staged())
-		f.state.staged.Put(&internalv1.StagedChunk{RestoreId: "r", Data: file.Bytes()})
+		f.state.Staged = table.New(schema.Staged())
+		f.state.Staged.Put(&internalv1.StagedChunk{RestoreId: "r", Data: file.Bytes()})
 		f.publish()
 		return &internalv1.RestoreBackup{RestoreId: "r", Chunks: 1, OtherCluster: true}
 	}
-	first := func(s *state) (string, *table.Record) {
-		for key := range s.machines.Keys() {
-			r, _ := s.machines.Row(key)
+	first := func(s *core.State) (string, *table.Record) {
+		for key := range s.Machines.Keys() {
+			r, _ := s.Machines.Row(key)
 			return key, r
 		}
 		return "", nil

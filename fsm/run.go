@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
@@ -17,8 +18,8 @@ import (
 )
 
 // byRequest returns the run of a request id.
-func (s *state) byRequest(machineID, requestID string) (*holdfastv1.Run, bool) {
-	run, ok := s.runs.Lookup(schema.RunsByRequest, schema.RequestKey(machineID, requestID))
+func byRequest(s *core.State, machineID, requestID string) (*holdfastv1.Run, bool) {
+	run, ok := s.Runs.Lookup(schema.RunsByRequest, schema.RequestKey(machineID, requestID))
 	// An id with a slash may match the key of another machine.
 	if !ok || run.GetMachineId() != machineID {
 		return nil, false
@@ -73,58 +74,58 @@ func CheckStartRun(c *internalv1.StartRun) *Error {
 // startRun creates a run, or returns the existing run of the request id. The order of the
 // checks is part of the contract (docs/clients.md, 002): a replay succeeds even if the
 // machine is busy.
-func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
+func startRun(t *core.Tx, c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 	if err := CheckStartRun(c); err != nil {
 		return nil, err
 	}
-	plan, ok := t.plan(c.GetPlanId())
+	plan, ok := t.Plan(c.GetPlanId())
 	if !ok {
 		return nil, plans.NotFound(c.GetPlanId())
 	}
-	if run, ok := t.byRequest(c.GetMachineId(), c.GetRequestId()); ok {
-		return t.withQueue(run, t.decoded), sameRequest(run, c)
+	if run, ok := byRequest(t.State, c.GetMachineId(), c.GetRequestId()); ok {
+		return withQueue(t.State, run, t.Decoded), sameRequest(run, c)
 	}
-	m, ok := t.machines.Get(c.GetMachineId())
+	m, ok := t.Machines.Get(c.GetMachineId())
 	if !ok {
 		return nil, machineNotFound(c.GetMachineId())
 	}
-	if t.has(Level2) {
+	if t.Has(core.Level2) {
 		if err := plans.CheckParams(plan, c.GetParams()); err != nil {
 			return nil, err
 		}
 	}
 	beside := plans.NonExclusive(plan)
-	if err := t.startable(m, plan, c, beside); err != nil {
+	if err := startable(t, m, plan, c, beside); err != nil {
 		return nil, err
 	}
 	if !lex.ValidName(c.GetRunId(), 64) { // with an empty id the machine would seem free
 		return nil, invalid("run_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", c.GetRunId())
 	}
-	if t.runs.Has(c.GetRunId()) {
+	if t.Runs.Has(c.GetRunId()) {
 		return nil, refuse(Aborted, ReasonIDTaken, "generated run id %q is in use", c.GetRunId())
 	}
 	run := newRun(c, plan)
-	if err := t.checkImageArch(m, plan, run); err != nil {
+	if err := checkImageArch(t, m, plan, run); err != nil {
 		return nil, err
 	}
-	run.CreatedAt, run.WaitingSince, run.Principal = t.now, t.now, t.cmd.GetPrincipal()
+	run.CreatedAt, run.WaitingSince, run.Principal = t.Now, t.Now, t.Command.GetPrincipal()
 	run.MachinePhaseBefore, run.Beside = m.GetStatus().GetPhase(), beside
 	if !beside {
 		m.Status.ActiveRunId = run.GetRunId()
-		t.movePhase(m, holdfastv1.MachineStatus_PROVISIONING,
+		movePhase(t, m, holdfastv1.MachineStatus_PROVISIONING,
 			change{by: "run", run: run.GetRunId(), comment: "run started", node: plans.NodeState(plan)})
-		t.putMachine(m)
+		putMachine(t, m)
 	}
 	if !plan.GetReferenced() {
 		referenced := proto.CloneOf(plan)
 		referenced.Referenced = true
-		t.plans.Put(referenced)
+		t.Plans.Put(referenced)
 	}
-	t.putRun(run, "run created")
-	return t.withQueue(run, t.decoded), nil
+	putRun(t, run, "run created")
+	return withQueue(t.State, run, t.Decoded), nil
 }
 
-func (t *tx) startable(m *holdfastv1.Machine, plan *holdfastv1.Plan, c *internalv1.StartRun, beside bool) *Error {
+func startable(t *core.Tx, m *holdfastv1.Machine, plan *holdfastv1.Plan, c *internalv1.StartRun, beside bool) *Error {
 	if m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED {
 		return refuse(FailedPrecondition, "MACHINE_RETIRED", "machine %q is RETIRED: no operations are allowed",
 			m.GetMachineId())
@@ -143,7 +144,7 @@ func (t *tx) startable(m *holdfastv1.Machine, plan *holdfastv1.Plan, c *internal
 			c.GetMissingForStep(), plan.GetPlanId(), m.GetMachineId(), missing).With("step", c.GetMissingForStep())
 	}
 	if beside {
-		return t.consoleFree(m.GetMachineId())
+		return consoleFree(t, m.GetMachineId())
 	}
 	if run := m.GetStatus().GetActiveRunId(); run != "" {
 		return refuse(FailedPrecondition, ReasonActiveRun, "machine %q has the active run %s: wait for it or cancel it",
@@ -209,8 +210,8 @@ func newRun(c *internalv1.StartRun, plan *holdfastv1.Plan) *holdfastv1.Run {
 func installs(s *holdfastv1.Step) bool { return s.GetRepave() != nil || s.GetRma().GetWipe() }
 
 // cancelRun ends a pending run, or asks the executor to end a running one.
-func (t *tx) cancelRun(c *internalv1.CancelRun) (*holdfastv1.Run, *Error) {
-	run, ok := t.runs.Get(c.GetRunId())
+func cancelRun(t *core.Tx, c *internalv1.CancelRun) (*holdfastv1.Run, *Error) {
+	run, ok := t.Runs.Get(c.GetRunId())
 	switch {
 	case !ok:
 		return nil, runNotFound(c.GetRunId())
@@ -221,17 +222,17 @@ func (t *tx) cancelRun(c *internalv1.CancelRun) (*holdfastv1.Run, *Error) {
 			run.GetRunId(), run.GetPhase()).
 			With("phase", run.GetPhase().String())
 	}
-	run.CancelRequestedAt, run.CancelReason = t.now, c.GetReason()
+	run.CancelRequestedAt, run.CancelReason = t.Now, c.GetReason()
 	if run.GetObserved() {
-		t.cancelObserved(run, c.GetReason())
+		cancelObserved(t, run, c.GetReason())
 		return run, nil
 	}
 	if run.GetPhase() == holdfastv1.Run_PENDING {
-		t.finishRun(run, holdfastv1.Run_CANCELED, canceledError(run))
+		finishRun(t, run, holdfastv1.Run_CANCELED, canceledError(run))
 		return run, nil
 	}
-	run.WaitingFor, run.WaitingSince, run.NextActionAt = "the current attempt to stop", t.now, t.now
-	t.putRun(run, "cancel requested")
+	run.WaitingFor, run.WaitingSince, run.NextActionAt = "the current attempt to stop", t.Now, t.Now
+	putRun(t, run, "cancel requested")
 	return run, nil
 }
 
@@ -244,24 +245,25 @@ func canceledError(run *holdfastv1.Run) *holdfastv1.RunError {
 }
 
 // putRun stores a run and adds the event of its transition.
-func (t *tx) putRun(run *holdfastv1.Run, message string) {
-	run.Revision, run.QueuePosition = t.index, 0
-	had, _ := t.runs.Get(run.GetRunId())
-	t.runs.Put(run)
-	t.addEvent(run, message)
+func putRun(t *core.Tx, run *holdfastv1.Run, message string) {
+	run.Revision, run.QueuePosition = t.Index, 0
+	had, _ := t.Runs.Get(run.GetRunId())
+	t.Runs.Put(run)
+	addEvent(t, run, message)
 	if had.GetPhase() != run.GetPhase() {
-		t.addNews(runNews(run))
+		addNews(t, runNews(run))
 	}
 }
 
 // withQueue sets the fields that are computed on read.
-func (s *state) withQueue(run *holdfastv1.Run, c *plans.Cache) *holdfastv1.Run {
+func withQueue(s *core.State, run *holdfastv1.Run, c *plans.Cache) *holdfastv1.Run {
 	if run.GetPhase() != holdfastv1.Run_PENDING {
 		return run
 	}
-	plan, _ := c.Get(s.plans, run.GetPlanId())
-	run.QueuePosition = int32(1 + s.runs.Count(schema.RunsPending, schema.OrderedTime(run.GetCreatedAt(), run.GetRunId())))
-	if held := s.heldBy(plan, run); held != "" {
+	plan, _ := c.Get(s.Plans, run.GetPlanId())
+	run.QueuePosition = int32(1 + s.Runs.Count(schema.RunsPending,
+		schema.OrderedTime(run.GetCreatedAt(), run.GetRunId())))
+	if held := heldBy(s, plan, run); held != "" {
 		run.WaitingFor = held
 	}
 	return run
@@ -269,42 +271,42 @@ func (s *state) withQueue(run *holdfastv1.Run, c *plans.Cache) *holdfastv1.Run {
 
 // Run returns a run with its position in the queue.
 func (v *View) Run(id string) (*holdfastv1.Run, bool) {
-	run, ok := v.runs.Get(id)
+	run, ok := v.state.Runs.Get(id)
 	if !ok {
 		return nil, false
 	}
-	return v.withQueue(run, v.decoded), true
+	return withQueue(v.state, run, v.decoded), true
 }
 
 // RunByRequest returns the run of a request id.
 func (v *View) RunByRequest(machineID, requestID string) (*holdfastv1.Run, bool) {
-	return v.byRequest(machineID, requestID)
+	return byRequest(v.state, machineID, requestID)
 }
 
 // Runs returns all runs, newest first, each with its key for the next page. If before is
 // empty, it starts at the newest. Queue positions are omitted: see Run.
 func (v *View) Runs(before string) iter.Seq2[string, *holdfastv1.Run] {
-	return v.runs.ScanBack(schema.RunsByTime, "", before)
+	return v.state.Runs.ScanBack(schema.RunsByTime, "", before)
 }
 
 // RunsByAge returns all runs, oldest first, without queue positions.
 func (v *View) RunsByAge() iter.Seq[*holdfastv1.Run] {
-	return runSeq(v.runs.Scan(schema.RunsByTime, "", ""))
+	return runSeq(v.state.Runs.Scan(schema.RunsByTime, "", ""))
 }
 
 // MachineRuns returns the runs of one machine as Runs does.
 func (v *View) MachineRuns(machineID, before string) iter.Seq2[string, *holdfastv1.Run] {
-	return v.runs.ScanBack(schema.RunsByMachine, machineID+"/", before)
+	return v.state.Runs.ScanBack(schema.RunsByMachine, machineID+"/", before)
 }
 
 // ActiveRuns returns the runs that have not ended, oldest first.
 func (v *View) ActiveRuns() iter.Seq[*holdfastv1.Run] {
-	return runSeq(v.runs.Scan(schema.RunsActive, "", ""))
+	return runSeq(v.state.Runs.Scan(schema.RunsActive, "", ""))
 }
 
 // UncompactedRuns returns the ended runs whose log is not compressed yet, oldest first.
 func (v *View) UncompactedRuns() iter.Seq[*holdfastv1.Run] {
-	return runSeq(v.runs.Scan(schema.RunsUncompacted, "", ""))
+	return runSeq(v.state.Runs.Scan(schema.RunsUncompacted, "", ""))
 }
 
 func runSeq(seq iter.Seq2[string, *holdfastv1.Run]) iter.Seq[*holdfastv1.Run] {

@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
@@ -15,19 +16,19 @@ import (
 
 // appendRunLogs appends to the logs of many runs, or to none if one would have a gap. Runs
 // that have ended meanwhile are skipped, so that they do not fail the others.
-func (t *tx) appendRunLogs(c *internalv1.AppendRunLogs) *Error {
+func appendRunLogs(t *core.Tx, c *internalv1.AppendRunLogs) *Error {
 	runs := map[string]*holdfastv1.Run{} // after the append
 	var blocks []*internalv1.StoredLog
 	for _, a := range c.GetAppends() {
 		run, seen := runs[a.GetRunId()]
 		if !seen {
 			var ok bool
-			if run, ok = t.runs.Get(a.GetRunId()); !ok || lifecycle.Ended(run) {
+			if run, ok = t.Runs.Get(a.GetRunId()); !ok || lifecycle.Ended(run) {
 				continue
 			}
 			runs[a.GetRunId()] = run
 		}
-		block, err := t.logBlock(run, a)
+		block, err := logBlock(t, run, a)
 		if err != nil {
 			return err
 		}
@@ -36,10 +37,10 @@ func (t *tx) appendRunLogs(c *internalv1.AppendRunLogs) *Error {
 		}
 	}
 	for _, b := range blocks {
-		t.logs.Put(b)
+		t.Logs.Put(b)
 		if run := runs[b.GetRunId()]; run != nil {
-			run.Revision = t.index
-			t.runs.Put(run) // no event: a log tail follows log_bytes
+			run.Revision = t.Index
+			t.Runs.Put(run) // no event: a log tail follows log_bytes
 			delete(runs, b.GetRunId())
 		}
 	}
@@ -47,20 +48,20 @@ func (t *tx) appendRunLogs(c *internalv1.AppendRunLogs) *Error {
 }
 
 // appendLog appends to a run's log. The caller stores the run.
-func (t *tx) appendLog(run *holdfastv1.Run, a *internalv1.LogAppend) *Error {
-	block, err := t.logBlock(run, a)
+func appendLog(t *core.Tx, run *holdfastv1.Run, a *internalv1.LogAppend) *Error {
+	block, err := logBlock(t, run, a)
 	if block != nil {
-		t.logs.Put(block)
+		t.Logs.Put(block)
 	}
 	return err
 }
 
 // appendBeside appends to a run's log on behalf of others than the executor. The executor's
 // offsets do not count these bytes. The caller stores the run.
-func (t *tx) appendBeside(run *holdfastv1.Run, c *holdfastv1.LogChunk) {
+func appendBeside(t *core.Tx, run *holdfastv1.Run, c *holdfastv1.LogChunk) {
 	before := run.GetLogBytes()
 	own := &internalv1.LogAppend{RunId: run.GetRunId(), Offset: OwnLogBytes(run), Chunks: []*holdfastv1.LogChunk{c}}
-	_ = t.appendLog(run, own) // it leaves no gap
+	_ = appendLog(t, run, own) // it leaves no gap
 	run.LogBesideBytes += run.GetLogBytes() - before
 }
 
@@ -71,7 +72,7 @@ func OwnLogBytes(run *holdfastv1.Run) int64 { return run.GetLogBytes() - run.Get
 // logBlock returns the next block of a run's log, or nil, and counts it in the run. The
 // caller stores both. The offset is the proposer's: bytes that are already stored are
 // skipped, so that an append with an unknown outcome can be proposed again. A gap is refused.
-func (t *tx) logBlock(run *holdfastv1.Run, a *internalv1.LogAppend) (*internalv1.StoredLog, *Error) {
+func logBlock(t *core.Tx, run *holdfastv1.Run, a *internalv1.LogAppend) (*internalv1.StoredLog, *Error) {
 	if a == nil || run.GetLogTruncated() {
 		return nil, nil
 	}
@@ -107,7 +108,7 @@ func (t *tx) logBlock(run *holdfastv1.Run, a *internalv1.LogAppend) (*internalv1
 		if run.GetLogTruncated() {
 			note := fmt.Appendf(nil, "\n[log truncated: it has reached its cap of %d bytes]\n", runlog.Max)
 			fresh = append(fresh, &holdfastv1.LogChunk{
-				Ts:        t.now,
+				Ts:        t.Now,
 				Stream:    "stderr",
 				Step:      c.GetStep(),
 				Attempt:   c.GetAttempt(),
@@ -134,15 +135,15 @@ func (t *tx) logBlock(run *holdfastv1.Run, a *internalv1.LogAppend) (*internalv1
 // compactRunLog replaces blocks of a log with one compressed block, if it has the same bytes.
 // The proposer compresses, because the output of compressors differs between versions, and
 // peers must agree.
-func (t *tx) compactRunLog(c *internalv1.CompactRunLog) *Error {
-	run, ok := t.runs.Get(c.GetRunId())
+func compactRunLog(t *core.Tx, c *internalv1.CompactRunLog) *Error {
+	run, ok := t.Runs.Get(c.GetRunId())
 	if !ok || !lifecycle.Ended(run) || run.GetLogCompacted() || run.GetArchive() != nil {
 		return nil
 	}
 	b := c.GetBlock()
 	var old []*internalv1.LogBlock
 	end := b.GetOffset()
-	for l := range t.logs.Ascend(run.GetRunId()+"/", "") {
+	for l := range t.Logs.Ascend(run.GetRunId()+"/", "") {
 		if o := l.GetBlock().GetOffset(); o >= b.GetOffset() && o == end && end < b.GetOffset()+b.GetSize() {
 			old = append(old, l.GetBlock())
 			end += l.GetBlock().GetSize()
@@ -151,17 +152,17 @@ func (t *tx) compactRunLog(c *internalv1.CompactRunLog) *Error {
 	if end != b.GetOffset()+b.GetSize() || len(old) == 0 {
 		return refuse(Aborted, ReasonLogGap, "compressed log of run %s does not fit its blocks", run.GetRunId())
 	}
-	if !t.codec.SameText([]*internalv1.LogBlock{b}, old) {
+	if !t.Codec.SameText([]*internalv1.LogBlock{b}, old) {
 		return refuse(InvalidArgument, "LOG_MISMATCH", "compressed log of run %s at %d differs from the run's log",
 			run.GetRunId(), b.GetOffset())
 	}
 	for _, o := range old {
-		t.logs.Delete(schema.LogKey(run.GetRunId(), o.GetOffset()))
+		t.Logs.Delete(schema.LogKey(run.GetRunId(), o.GetOffset()))
 	}
-	t.logs.Put(&internalv1.StoredLog{RunId: run.GetRunId(), Block: b})
+	t.Logs.Put(&internalv1.StoredLog{RunId: run.GetRunId(), Block: b})
 	if end == run.GetLogBytes() {
 		run.LogCompacted = true
-		t.runs.Put(run)
+		t.Runs.Put(run)
 	}
 	return nil
 }
@@ -185,14 +186,14 @@ func (v *View) RunLog(runID string, offset int64) iter.Seq[*holdfastv1.LogChunk]
 func (v *View) blocksFrom(runID string, offset int64) iter.Seq[*internalv1.StoredLog] {
 	return func(yield func(*internalv1.StoredLog) bool) {
 		after := ""
-		for l := range v.logs.Descend(runID+"/", schema.LogKey(runID, max(0, offset))) {
+		for l := range v.state.Logs.Descend(runID+"/", schema.LogKey(runID, max(0, offset))) {
 			after = schema.LogKey(runID, l.GetBlock().GetOffset())
 			if !yield(l) {
 				return
 			}
 			break
 		}
-		for l := range v.logs.Ascend(runID+"/", after) {
+		for l := range v.state.Logs.Ascend(runID+"/", after) {
 			if !yield(l) {
 				return
 			}
@@ -203,17 +204,8 @@ func (v *View) blocksFrom(runID string, offset int64) iter.Seq[*internalv1.Store
 // LogBlocks returns the blocks of a run's log as stored, in order.
 func (v *View) LogBlocks(runID string) []*internalv1.LogBlock {
 	var bs []*internalv1.LogBlock
-	for l := range v.logs.Ascend(runID+"/", "") {
+	for l := range v.state.Logs.Ascend(runID+"/", "") {
 		bs = append(bs, l.GetBlock())
 	}
 	return bs
-}
-
-// MaxRunLog bounds a run's log, in bytes. A log that reaches it ends with a chunk that
-// reports the truncation.
-const MaxRunLog = runlog.Max
-
-// ReadLog returns the log in blocks of a run, as RunLog does.
-func ReadLog(runID string, blocks iter.Seq[*internalv1.LogBlock], offset int64) iter.Seq[*holdfastv1.LogChunk] {
-	return runlog.Read(runID, blocks, offset)
 }

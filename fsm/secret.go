@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -60,8 +61,8 @@ func ValidateSecret(s *holdfastv1.Secret) []FieldViolation {
 		add("pools", "are %d, at most %d are allowed", n, maxPools)
 	}
 	for i, p := range s.GetPools() {
-		if !lex.Printable(p, maxPoolName) {
-			add(fmt.Sprintf("pools[%d]", i), "is not 1 to %d visible characters", maxPoolName)
+		if !lex.Printable(p, core.MaxPoolName) {
+			add(fmt.Sprintf("pools[%d]", i), "is not 1 to %d visible characters", core.MaxPoolName)
 		}
 	}
 	return bad
@@ -69,7 +70,7 @@ func ValidateSecret(s *holdfastv1.Secret) []FieldViolation {
 
 // putSecret stores a version of a secret. Its ciphertext is bound to that version, so it must
 // be the next one.
-func (t *tx) putSecret(c *internalv1.PutSecret) (*holdfastv1.Secret, *Error) {
+func putSecret(t *core.Tx, c *internalv1.PutSecret) (*holdfastv1.Secret, *Error) {
 	in := proto.CloneOf(c.GetSecret())
 	s := in.GetSecret()
 	if err := Invalid(ValidateSecret(s)); err != nil {
@@ -79,7 +80,7 @@ func (t *tx) putSecret(c *internalv1.PutSecret) (*holdfastv1.Secret, *Error) {
 		return nil, invalid("sealed", "has %d bytes under key %q: want 1 to %d, and the key's id",
 			n, in.GetSealed().GetKeyId(), maxSealed)
 	}
-	old, exists := t.secrets.Get(s.GetName())
+	old, exists := t.Secrets.Get(s.GetName())
 	if v := old.GetSecret().GetVersion() + 1; s.GetVersion() != v {
 		return nil, refuse(Aborted, ReasonSecretVersion, "secret %q was sealed as version %d, but version %d is next",
 			s.GetName(), s.GetVersion(), v)
@@ -97,31 +98,31 @@ func (t *tx) putSecret(c *internalv1.PutSecret) (*holdfastv1.Secret, *Error) {
 	}
 	slices.Sort(s.Pools)
 	s.Pools = slices.Compact(s.Pools)
-	if err := t.checkNarrowed(s, old.GetSecret().GetPools(), exists); err != nil {
+	if err := checkNarrowed(t, s, old.GetSecret().GetPools(), exists); err != nil {
 		return nil, err
 	}
-	s.CreatedAt, s.UpdatedAt, s.UpdatedBy = t.now, t.now, lex.Clip(t.cmd.GetPrincipal(), maxAuditThing)
+	s.CreatedAt, s.UpdatedAt, s.UpdatedBy = t.Now, t.Now, lex.Clip(t.Command.GetPrincipal(), core.MaxAuditThing)
 	if exists {
 		s.CreatedAt = old.GetSecret().GetCreatedAt()
 	}
 	s.KeyId, s.UsedBy, s.Uses = in.GetSealed().GetKeyId(), nil, 0
 	slices.Sort(s.Keys)
-	t.secrets.Put(in)
-	return t.withUses(s), nil
+	t.Secrets.Put(in)
+	return withUses(t.State, s), nil
 }
 
 // deleteSecret deletes a secret that no machine or webhook refers to, or with force any.
-func (t *tx) deleteSecret(c *internalv1.DeleteSecret) *Error {
-	s, ok := t.secrets.Get(c.GetName())
+func deleteSecret(t *core.Tx, c *internalv1.DeleteSecret) *Error {
+	s, ok := t.Secrets.Get(c.GetName())
 	if !ok {
 		return secretNotFound(c.GetName())
 	}
-	if used := t.withUses(s.GetSecret()); used.GetUses() > 0 && !c.GetForce() {
+	if used := withUses(t.State, s.GetSecret()); used.GetUses() > 0 && !c.GetForce() {
 		return refuse(FailedPrecondition, ReasonSecretInUse,
 			"secret %q is in use by %d machines, such as %s: let them refer to another one, or delete it with force",
 			c.GetName(), used.GetUses(), strings.Join(used.GetUsedBy(), ", ")).With("secret", c.GetName())
 	}
-	for w := range t.webhooks.Ascend("", "") {
+	for w := range t.Webhooks.Ascend("", "") {
 		if w.GetSecretRef() == c.GetName() && !c.GetForce() {
 			return refuse(FailedPrecondition, ReasonSecretInUse,
 				"secret %q signs the messages of webhook %q: let it refer to another one, or delete it with force",
@@ -129,40 +130,40 @@ func (t *tx) deleteSecret(c *internalv1.DeleteSecret) *Error {
 				With("secret", c.GetName()).With("webhook", w.GetName())
 		}
 	}
-	t.secrets.Delete(c.GetName())
+	t.Secrets.Delete(c.GetName())
 	return nil
 }
 
 // resealSecrets replaces ciphertexts with ones under another key. A secret or key that has
 // changed meanwhile is skipped, because it is already sealed under the current key.
-func (t *tx) resealSecrets(c *internalv1.ResealSecrets) *Error {
+func resealSecrets(t *core.Tx, c *internalv1.ResealSecrets) *Error {
 	for _, in := range c.GetSecrets() {
-		s, ok := t.secrets.Get(in.GetSecret().GetName())
+		s, ok := t.Secrets.Get(in.GetSecret().GetName())
 		// A secret that was deleted and created again counts from 1 again, so compare the
 		// creation time too.
 		same := ok && s.GetSecret().GetVersion() == in.GetSecret().GetVersion() &&
 			proto.Equal(s.GetSecret().GetCreatedAt(), in.GetSecret().GetCreatedAt())
 		if same && in.GetSealed().GetKeyId() != "" {
 			s.Sealed, s.Secret.KeyId = in.GetSealed(), in.GetSealed().GetKeyId()
-			t.secrets.Put(s)
+			t.Secrets.Put(s)
 		}
 	}
 	for _, in := range c.GetKeys() {
-		if k, ok := t.signingKeys.Get(in.GetKeyId()); ok && in.GetSealed().GetKeyId() != "" {
+		if k, ok := t.SigningKeys.Get(in.GetKeyId()); ok && in.GetSealed().GetKeyId() != "" {
 			k.Sealed = in.GetSealed()
-			t.signingKeys.Put(k)
+			t.SigningKeys.Put(k)
 		}
 	}
 	return nil
 }
 
 // withUses sets the fields that are computed on read.
-func (s *state) withUses(sec *holdfastv1.Secret) *holdfastv1.Secret {
+func withUses(s *core.State, sec *holdfastv1.Secret) *holdfastv1.Secret {
 	key := schema.SecretKey(sec.GetName())
-	sec.Uses = int32(s.machines.Count(schema.MachinesBySecret, key+"\x00") -
-		s.machines.Count(schema.MachinesBySecret, key))
+	sec.Uses = int32(s.Machines.Count(schema.MachinesBySecret, key+"\x00") -
+		s.Machines.Count(schema.MachinesBySecret, key))
 	sec.UsedBy = nil
-	for _, m := range s.machines.Scan(schema.MachinesBySecret, key, "") {
+	for _, m := range s.Machines.Scan(schema.MachinesBySecret, key, "") {
 		if len(sec.GetUsedBy()) == shownUses {
 			break
 		}
@@ -173,9 +174,9 @@ func (s *state) withUses(sec *holdfastv1.Secret) *holdfastv1.Secret {
 
 // Secret returns a sealed secret.
 func (v *View) Secret(name string) (*internalv1.StoredSecret, bool) {
-	s, ok := v.secrets.Get(name)
+	s, ok := v.state.Secrets.Get(name)
 	if ok {
-		v.withUses(s.GetSecret())
+		withUses(v.state, s.GetSecret())
 	}
 	return s, ok
 }
@@ -183,8 +184,8 @@ func (v *View) Secret(name string) (*internalv1.StoredSecret, bool) {
 // Secrets returns the sealed secrets with a name above after, by name.
 func (v *View) Secrets(after string) iter.Seq[*internalv1.StoredSecret] {
 	return func(yield func(*internalv1.StoredSecret) bool) {
-		for s := range v.secrets.Ascend("", after) {
-			v.withUses(s.GetSecret())
+		for s := range v.state.Secrets.Ascend("", after) {
+			withUses(v.state, s.GetSecret())
 			if !yield(s) {
 				return
 			}
@@ -198,7 +199,7 @@ const maxSigningKeys = 16
 
 // putSigningKeys replaces the keys of the built-in issuer, unless they have changed
 // meanwhile.
-func (t *tx) putSigningKeys(c *internalv1.PutSigningKeys) *Error {
+func putSigningKeys(t *core.Tx, c *internalv1.PutSigningKeys) *Error {
 	if n := len(c.GetKeys()); n == 0 || n > maxSigningKeys {
 		return invalid("keys", "are %d, 1 to %d are allowed", n, maxSigningKeys)
 	}
@@ -215,28 +216,28 @@ func (t *tx) putSigningKeys(c *internalv1.PutSigningKeys) *Error {
 		}
 	}
 	newest := ""
-	if old := t.sortedKeys(); len(old) > 0 {
+	if old := sortedKeys(t.State); len(old) > 0 {
 		newest = old[len(old)-1].GetKeyId()
 	}
 	if c.GetAfterKeyId() != newest {
 		return refuse(Aborted, ReasonSigningKeyMoved, "keys were made after key %q, but %q is the newest",
 			lex.Ident(c.GetAfterKeyId()), newest)
 	}
-	for _, k := range t.sortedKeys() {
-		t.signingKeys.Delete(k.GetKeyId())
+	for _, k := range sortedKeys(t.State) {
+		t.SigningKeys.Delete(k.GetKeyId())
 	}
 	for _, k := range c.GetKeys() {
-		t.signingKeys.Put(k)
+		t.SigningKeys.Put(k)
 	}
 	return nil
 }
 
-func (s *state) sortedKeys() []*internalv1.SigningKey {
-	return slices.SortedStableFunc(s.signingKeys.Ascend("", ""), func(a, b *internalv1.SigningKey) int {
+func sortedKeys(s *core.State) []*internalv1.SigningKey {
+	return slices.SortedStableFunc(s.SigningKeys.Ascend("", ""), func(a, b *internalv1.SigningKey) int {
 		return cmp.Or(a.GetCreatedAt().AsTime().Compare(b.GetCreatedAt().AsTime()),
 			cmp.Compare(a.GetKeyId(), b.GetKeyId()))
 	})
 }
 
 // SigningKeys returns the keys of the built-in issuer, newest last.
-func (v *View) SigningKeys() []*internalv1.SigningKey { return v.sortedKeys() }
+func (v *View) SigningKeys() []*internalv1.SigningKey { return sortedKeys(v.state) }

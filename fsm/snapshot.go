@@ -1,15 +1,15 @@
 package fsm
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 )
 
 // Snapshot is the state at one index. It can be written while the FSM continues.
-type Snapshot struct{ state *state }
+type Snapshot struct{ state *core.State }
 
 // Snapshot takes a snapshot in constant time. It fails once the FSM has halted, because the
 // snapshot would cover a command that was not understood.
@@ -24,18 +24,18 @@ func (f *FSM) Snapshot() (*Snapshot, error) {
 func (v *View) Snapshot() *Snapshot { return &Snapshot{state: v.state} }
 
 // Index returns the index of the last entry in the snapshot.
-func (s *Snapshot) Index() uint64 { return s.state.meta.GetAppliedIndex() }
+func (s *Snapshot) Index() uint64 { return s.state.Meta.GetAppliedIndex() }
 
 // WriteTo streams the snapshot: a header with the applied index, every record as it is
 // stored, and a trailer with the count and checksum.
 func (s *Snapshot) WriteTo(w io.Writer) (int64, error) {
-	return table.Write(w, s.state.meta, s.state.tables())
+	return table.Write(w, s.state.Meta, s.state.Tables())
 }
 
 // Restore replaces the state with a snapshot. It fails and changes nothing if the snapshot is
 // damaged or newer than this build, or if the FSM has halted.
 func (f *FSM) Restore(r io.Reader) error {
-	s, _, err := readSnapshot(r, true)
+	s, _, err := core.ReadSnapshot(r, true)
 	if err != nil {
 		return fmt.Errorf("restore snapshot: %w", err)
 	}
@@ -47,30 +47,4 @@ func (f *FSM) Restore(r io.Reader) error {
 	f.state = s
 	f.publish()
 	return nil
-}
-
-// readSnapshot reads a snapshot and returns the number of records in each table. If keep is
-// false, it checks the records and returns a state without them.
-func readSnapshot(r io.Reader, keep bool) (*state, []table.Count, error) {
-	in, header, err := table.Open(r)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := known(header.ProtoReflect()); err != nil {
-		return nil, nil, fmt.Errorf("read header: %w: the snapshot is of a newer build", err)
-	}
-	if l := header.GetMeta().GetFeatureLevel(); l > FeatureLevel {
-		return nil, nil, fmt.Errorf("snapshot has feature level %d, this build understands %d: upgrade it",
-			l, FeatureLevel)
-	}
-	if header.GetMeta() == nil {
-		return nil, nil, errors.New("snapshot is damaged: its header has no state")
-	}
-	s := newState()
-	s.meta = header.GetMeta()
-	counts, err := in.Load(s.tables(), keep)
-	if err != nil {
-		return nil, nil, err
-	}
-	return s, counts, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -34,8 +35,8 @@ func ValidateToken(tok *holdfastv1.Token) []FieldViolation {
 	if !lex.ValidName(tok.GetName(), maxTokenName) {
 		add("name", "%q is not 1 to %d letters, digits, '.', '_', '-' or ':'", tok.GetName(), maxTokenName)
 	}
-	if n := len(tok.GetComment()); n > maxNote {
-		add("comment", "has %d bytes, at most %d are allowed", n, maxNote)
+	if n := len(tok.GetComment()); n > core.MaxNote {
+		add("comment", "has %d bytes, at most %d are allowed", n, core.MaxNote)
 	}
 	pools, machine := len(tok.GetPools()), tok.GetMachineId()
 	switch role := tok.GetRole(); role {
@@ -67,43 +68,43 @@ func ValidateToken(tok *holdfastv1.Token) []FieldViolation {
 		add("pools", "are %d, at most %d are allowed", pools, maxTokenPools)
 	}
 	for i, p := range tok.GetPools() {
-		if !lex.Printable(p, maxPoolName) {
-			add(fmt.Sprintf("pools[%d]", i), "%q is not 1 to %d visible characters", p, maxPoolName)
+		if !lex.Printable(p, core.MaxPoolName) {
+			add(fmt.Sprintf("pools[%d]", i), "%q is not 1 to %d visible characters", p, core.MaxPoolName)
 		}
 	}
 	return bad
 }
 
 // createToken stores a token. A cluster has only one bootstrap token, the first one.
-func (t *tx) createToken(c *internalv1.CreateToken) (*holdfastv1.Token, *Error) {
+func createToken(t *core.Tx, c *internalv1.CreateToken) (*holdfastv1.Token, *Error) {
 	tok := proto.CloneOf(c.GetToken().GetToken())
-	if err := t.admitToken(c.GetToken()); err != nil {
+	if err := admitToken(t, c.GetToken()); err != nil {
 		return nil, err
 	}
 	if tok.GetBootstrap() {
-		if t.meta.GetBootstrapped() {
+		if t.Meta.GetBootstrapped() {
 			return nil, refuse(FailedPrecondition, ReasonBootstrapped,
 				"this cluster already has a bootstrap token: create tokens with it")
 		}
 		if tok.GetRole() != holdfastv1.Role_ADMIN {
 			return nil, invalid("token.role", "of the bootstrap token must be ADMIN")
 		}
-		t.meta.Bootstrapped = true
+		t.Meta.Bootstrapped = true
 	}
-	return t.storeToken(c.GetToken()), nil
+	return storeToken(t, c.GetToken()), nil
 }
 
 // admitToken refuses a token that cannot be stored. Other commands that carry a token call it
 // too, before they write.
-func (t *tx) admitToken(s *internalv1.StoredToken) *Error {
-	if err := t.checkToken(s); err != nil {
+func admitToken(t *core.Tx, s *internalv1.StoredToken) *Error {
+	if err := checkToken(t, s); err != nil {
 		return err
 	}
-	return t.checkPrivilege(s.GetToken())
+	return checkPrivilege(t, s.GetToken())
 }
 
 // checkToken is admitToken without the check of the caller's privileges.
-func (t *tx) checkToken(s *internalv1.StoredToken) *Error {
+func checkToken(t *core.Tx, s *internalv1.StoredToken) *Error {
 	tok := s.GetToken()
 	if !lex.ValidName(tok.GetTokenId(), 64) {
 		return invalid("token.token_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", tok.GetTokenId())
@@ -114,18 +115,18 @@ func (t *tx) checkToken(s *internalv1.StoredToken) *Error {
 	if err := Invalid(ValidateToken(tok)); err != nil {
 		return err
 	}
-	if tok.GetRole() == holdfastv1.Role_ENROLLER && !t.has(Level2) {
+	if tok.GetRole() == holdfastv1.Role_ENROLLER && !t.Has(core.Level2) {
 		return invalid("token.role", "%q needs feature level %d: upgrade all peers first",
-			tok.GetRole().String(), Level2)
+			tok.GetRole().String(), core.Level2)
 	}
-	if at := tok.GetExpiresAt(); at != nil && (!at.IsValid() || !at.AsTime().After(t.now.AsTime())) {
+	if at := tok.GetExpiresAt(); at != nil && (!at.IsValid() || !at.AsTime().After(t.Now.AsTime())) {
 		return invalid("token.expires_at", "%s is not after the current time %s",
-			at.AsTime().Format(time.RFC3339), t.now.AsTime().Format(time.RFC3339))
+			at.AsTime().Format(time.RFC3339), t.Now.AsTime().Format(time.RFC3339))
 	}
-	if t.tokens.Has(tok.GetTokenId()) {
+	if t.Tokens.Has(tok.GetTokenId()) {
 		return refuse(Aborted, ReasonIDTaken, "generated token id %q is in use", tok.GetTokenId())
 	}
-	if other, taken := t.tokenByHash(s.GetSha256()); taken {
+	if other, taken := tokenByHash(t.State, s.GetSha256()); taken {
 		return refuse(AlreadyExists, "TOKEN_TAKEN", "the value of the token is that of token %q: generate another one",
 			other.GetTokenId())
 	}
@@ -134,13 +135,13 @@ func (t *tx) checkToken(s *internalv1.StoredToken) *Error {
 
 // checkPrivilege refuses a token with more rights than its caller has. The scope check covers
 // its pools.
-func (t *tx) checkPrivilege(tok *holdfastv1.Token) *Error {
-	o := t.cmd.GetOrigin()
+func checkPrivilege(t *core.Tx, tok *holdfastv1.Token) *Error {
+	o := t.Command.GetOrigin()
 	if o == nil { // the cluster itself
 		return nil
 	}
 	role := o.GetRole()
-	if own, ok := t.tokens.Get(o.GetTokenId()); ok && own.GetToken().GetRole() != role {
+	if own, ok := t.Tokens.Get(o.GetTokenId()); ok && own.GetToken().GetRole() != role {
 		role = holdfastv1.Role_ROLE_UNSPECIFIED // the claimed role is not the token's
 	}
 	agents := tok.GetRole() == holdfastv1.Role_AGENT || tok.GetRole() == holdfastv1.Role_POOL_AGENT ||
@@ -156,47 +157,48 @@ func (t *tx) checkPrivilege(tok *holdfastv1.Token) *Error {
 		role, tok.GetRole())
 }
 
-func (t *tx) storeToken(s *internalv1.StoredToken) *holdfastv1.Token {
+func storeToken(t *core.Tx, s *internalv1.StoredToken) *holdfastv1.Token {
 	s = proto.CloneOf(s)
-	s.Token.CreatedAt, s.Token.RevokedAt, s.Token.CreatedBy = t.now, nil, lex.Clip(t.cmd.GetPrincipal(), maxAuditThing)
-	t.tokens.Put(s)
+	s.Token.CreatedAt, s.Token.RevokedAt, s.Token.CreatedBy = t.Now, nil, lex.Clip(t.Command.GetPrincipal(),
+		core.MaxAuditThing)
+	t.Tokens.Put(s)
 	return s.GetToken()
 }
 
 // revokeToken makes a token invalid from this log entry on.
-func (t *tx) revokeToken(c *internalv1.RevokeToken) (*holdfastv1.Token, *Error) {
-	s, ok := t.tokens.Get(c.GetTokenId())
+func revokeToken(t *core.Tx, c *internalv1.RevokeToken) (*holdfastv1.Token, *Error) {
+	s, ok := t.Tokens.Get(c.GetTokenId())
 	if !ok {
 		return nil, tokenNotFound(c.GetTokenId())
 	}
 	if s.GetToken().GetRevokedAt() == nil {
-		s.Token.RevokedAt = t.now
-		t.tokens.Put(s)
+		s.Token.RevokedAt = t.Now
+		t.Tokens.Put(s)
 	}
 	return s.GetToken(), nil
 }
 
 // revokeAgents revokes the tokens of a machine's agent. If the id is registered again, it is
 // another machine.
-func (t *tx) revokeAgents(machineID string) {
+func revokeAgents(t *core.Tx, machineID string) {
 	var stale []*internalv1.StoredToken
-	for _, s := range t.tokens.Scan(schema.TokensByMachine, machineID+"/", "") {
+	for _, s := range t.Tokens.Scan(schema.TokensByMachine, machineID+"/", "") {
 		if s.GetToken().GetRevokedAt() == nil {
 			stale = append(stale, s)
 		}
 	}
 	for _, s := range stale {
-		s.Token.RevokedAt = t.now
-		t.tokens.Put(s)
+		s.Token.RevokedAt = t.Now
+		t.Tokens.Put(s)
 	}
 }
 
 // dropTokens deletes tokens that are no longer valid. It keeps a valid one, even if the
 // proposer named it.
-func (t *tx) dropTokens(c *internalv1.DropTokens) *Error {
+func dropTokens(t *core.Tx, c *internalv1.DropTokens) *Error {
 	for _, id := range c.GetTokenIds() {
-		if s, ok := t.tokens.Get(id); ok && TokenGood(s.GetToken(), t.now.AsTime()) != nil {
-			t.tokens.Delete(id)
+		if s, ok := t.Tokens.Get(id); ok && TokenGood(s.GetToken(), t.Now.AsTime()) != nil {
+			t.Tokens.Delete(id)
 		}
 	}
 	return nil
@@ -218,11 +220,11 @@ func TokenGood(tok *holdfastv1.Token, now time.Time) *Error {
 	return nil
 }
 
-func (s *state) tokenByHash(sum []byte) (*holdfastv1.Token, bool) {
+func tokenByHash(s *core.State, sum []byte) (*holdfastv1.Token, bool) {
 	if len(sum) != sha256.Size {
 		return nil, false
 	}
-	for _, stored := range s.tokens.Scan(schema.TokensByHash, schema.HashKey(sum), "") {
+	for _, stored := range s.Tokens.Scan(schema.TokensByHash, schema.HashKey(sum), "") {
 		if subtle.ConstantTimeCompare(stored.GetSha256(), sum) == 1 {
 			return stored.GetToken(), true
 		}
@@ -232,22 +234,22 @@ func (s *state) tokenByHash(sum []byte) (*holdfastv1.Token, bool) {
 
 // TokensMark returns a value that changes whenever a token changes. It does not reflect
 // expiry.
-func (v *View) TokensMark() any { return v.tokens.Mark() }
+func (v *View) TokensMark() any { return v.state.Tokens.Mark() }
 
 // TokenByHash returns the token whose value has this SHA-256. The token may be invalid: see
 // TokenGood.
-func (v *View) TokenByHash(sum []byte) (*holdfastv1.Token, bool) { return v.tokenByHash(sum) }
+func (v *View) TokenByHash(sum []byte) (*holdfastv1.Token, bool) { return tokenByHash(v.state, sum) }
 
 // Token returns the token with an id.
 func (v *View) Token(id string) (*holdfastv1.Token, bool) {
-	s, ok := v.tokens.Get(id)
+	s, ok := v.state.Tokens.Get(id)
 	return s.GetToken(), ok
 }
 
 // Tokens returns the tokens with an id above after, by id.
 func (v *View) Tokens(after string) iter.Seq[*holdfastv1.Token] {
 	return func(yield func(*holdfastv1.Token) bool) {
-		for s := range v.tokens.Ascend("", after) {
+		for s := range v.state.Tokens.Ascend("", after) {
 			if !yield(s.GetToken()) {
 				return
 			}

@@ -1,9 +1,12 @@
 package fsm
 
 import (
-	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
+	"time"
+
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -11,23 +14,48 @@ import (
 // View is the state at one index. It never changes, and the caller owns every message it
 // returns. Its queries are in the file of their resource, next to the commands.
 type View struct {
-	*state
+	state   *core.State
 	codec   *runlog.Codec
 	decoded *plans.Cache
 	stage   *readStage
 }
 
 // Index returns the index of the last entry that the view includes.
-func (v *View) Index() uint64 { return v.meta.GetAppliedIndex() }
+func (v *View) Index() uint64 { return v.state.Meta.GetAppliedIndex() }
 
 // Meta returns the state outside the tables: epoch, leader, cluster id, feature level.
-func (v *View) Meta() *internalv1.Meta { return proto.CloneOf(v.meta) }
+func (v *View) Meta() *internalv1.Meta { return proto.CloneOf(v.state.Meta) }
 
 // Sizes returns the number of records in each table, by table name.
 func (v *View) Sizes() map[string]int {
 	sizes := map[string]int{}
-	for _, t := range v.tables() {
+	for _, t := range v.state.Tables() {
 		sizes[t.Name()] = t.Len()
 	}
 	return sizes
 }
+
+// Peers returns the record of every peer, by id.
+func (v *View) Peers() []*internalv1.PeerRecord {
+	var ps []*internalv1.PeerRecord
+	for p := range v.state.Peers.Ascend("", "") {
+		ps = append(ps, p)
+	}
+	return ps
+}
+
+// Peer returns the record of a peer.
+func (v *View) Peer(id string) (*internalv1.PeerRecord, bool) { return v.state.Peers.Get(id) }
+
+// Now returns the record's clock.
+func (v *View) Now() time.Time { return v.state.Meta.GetNow().AsTime() }
+
+// ClockAhead returns how far the leader's wall clock is ahead of the record's if it is not
+// followed, else 0.
+func (v *View) ClockAhead() time.Duration {
+	return time.Duration(v.state.Meta.GetClock().GetAheadMs()) * time.Millisecond
+}
+
+// Has reports whether the cluster has reached a feature level. From then on, commands and
+// fields of the level may be proposed.
+func (v *View) Has(level uint32) bool { return v.state.Meta.GetFeatureLevel() >= level }

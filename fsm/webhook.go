@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -18,7 +19,8 @@ const (
 )
 
 func webhookNotFound(name string) *Error {
-	return refuse(NotFound, "WEBHOOK_NOT_FOUND", "webhook %q not found", lex.Ident(name)).With("webhook", lex.Ident(name))
+	return refuse(NotFound, "WEBHOOK_NOT_FOUND", "webhook %q not found", lex.Ident(name)).With("webhook",
+		lex.Ident(name))
 }
 
 // ValidateWebhook returns the violations of a requested webhook. The server checks its
@@ -47,70 +49,70 @@ func ValidateWebhook(w *holdfastv1.Webhook) []FieldViolation {
 }
 
 // putWebhook creates or changes a webhook. A new one receives the events after its creation.
-func (t *tx) putWebhook(c *internalv1.PutWebhook) (*holdfastv1.Webhook, *Error) {
+func putWebhook(t *core.Tx, c *internalv1.PutWebhook) (*holdfastv1.Webhook, *Error) {
 	in := c.GetWebhook()
 	if err := Invalid(ValidateWebhook(in)); err != nil {
 		return nil, err
 	}
-	if ref := in.GetSecretRef(); ref != "" && !t.secrets.Has(ref) {
+	if ref := in.GetSecretRef(); ref != "" && !t.Secrets.Has(ref) {
 		return nil, refuse(FailedPrecondition, "SECRET_NOT_FOUND", "signing secret %q not found: store it first", ref).
 			With("secret", ref)
 	}
-	w, exists := t.webhooks.Get(in.GetName())
+	w, exists := t.Webhooks.Get(in.GetName())
 	if !exists {
-		if t.webhooks.Len() >= maxWebhooks {
+		if t.Webhooks.Len() >= maxWebhooks {
 			return nil, refuse(FailedPrecondition, "TOO_MANY_WEBHOOKS",
 				"there are %d webhooks already, the maximum: delete some, or serve several receivers from one",
 				maxWebhooks)
 		}
 		w = &holdfastv1.Webhook{
 			Name:      in.GetName(),
-			Cursor:    t.meta.GetLastNews(),
-			CreatedAt: t.now,
-			CreatedBy: lex.Clip(t.cmd.GetPrincipal(), maxAuditThing),
+			Cursor:    t.Meta.GetLastNews(),
+			CreatedAt: t.Now,
+			CreatedBy: lex.Clip(t.Command.GetPrincipal(), core.MaxAuditThing),
 		}
 	}
 	had := proto.CloneOf(w)
 	w.Url, w.Filter, w.SecretRef, w.Disabled = in.GetUrl(), in.GetFilter(), in.GetSecretRef(), in.GetDisabled()
 	if exists && proto.Equal(had, w) {
-		return t.withBehind(w), nil
+		return withBehind(t.State, w), nil
 	}
-	w.UpdatedAt = t.now
-	t.webhooks.Put(w)
-	return t.withBehind(w), nil
+	w.UpdatedAt = t.Now
+	t.Webhooks.Put(w)
+	return withBehind(t.State, w), nil
 }
 
-func (t *tx) deleteWebhook(c *internalv1.DeleteWebhook) *Error {
-	if !t.webhooks.Has(c.GetName()) {
+func deleteWebhook(t *core.Tx, c *internalv1.DeleteWebhook) *Error {
+	if !t.Webhooks.Has(c.GetName()) {
 		return webhookNotFound(c.GetName())
 	}
-	t.webhooks.Delete(c.GetName())
+	t.Webhooks.Delete(c.GetName())
 	return nil
 }
 
 // noteDelivery records the progress of a webhook. Its cursor never goes back, nor beyond the
 // newest event.
-func (t *tx) noteDelivery(c *internalv1.NoteDelivery) *Error {
-	w, ok := t.webhooks.Get(c.GetName())
+func noteDelivery(t *core.Tx, c *internalv1.NoteDelivery) *Error {
+	w, ok := t.Webhooks.Get(c.GetName())
 	if !ok {
 		return webhookNotFound(c.GetName())
 	}
-	if c.GetCursor() < w.GetCursor() || c.GetCursor() > t.meta.GetLastNews() {
+	if c.GetCursor() < w.GetCursor() || c.GetCursor() > t.Meta.GetLastNews() {
 		return refuse(FailedPrecondition, "CURSOR_MISMATCH", "webhook %q is at event %d of %d: %d is not after it",
-			w.GetName(), w.GetCursor(), t.meta.GetLastNews(), c.GetCursor())
+			w.GetName(), w.GetCursor(), t.Meta.GetLastNews(), c.GetCursor())
 	}
 	if w.GetFailures() != c.GetFailures() {
-		w.TriedAt = t.now
+		w.TriedAt = t.Now
 	}
-	w.Cursor, w.Failures, w.LastError = c.GetCursor(), c.GetFailures(), lex.Clip(c.GetLastError(), maxAuditThing)
+	w.Cursor, w.Failures, w.LastError = c.GetCursor(), c.GetFailures(), lex.Clip(c.GetLastError(), core.MaxAuditThing)
 	w.Missed = max(w.GetMissed()+c.GetMissed(), c.GetMissedTotal())
-	t.webhooks.Put(w)
+	t.Webhooks.Put(w)
 	return nil
 }
 
 // withBehind sets the fields that are computed on read.
-func (s *state) withBehind(w *holdfastv1.Webhook) *holdfastv1.Webhook {
-	if last := s.meta.GetLastNews(); last > w.GetCursor() {
+func withBehind(s *core.State, w *holdfastv1.Webhook) *holdfastv1.Webhook {
+	if last := s.Meta.GetLastNews(); last > w.GetCursor() {
 		w.Behind = last - w.GetCursor()
 	}
 	return w
@@ -118,18 +120,18 @@ func (s *state) withBehind(w *holdfastv1.Webhook) *holdfastv1.Webhook {
 
 // Webhook returns a webhook and the number of events it is behind.
 func (v *View) Webhook(name string) (*holdfastv1.Webhook, bool) {
-	w, ok := v.webhooks.Get(name)
+	w, ok := v.state.Webhooks.Get(name)
 	if !ok {
 		return nil, false
 	}
-	return v.withBehind(w), true
+	return withBehind(v.state, w), true
 }
 
 // Webhooks returns the webhooks with a name above after, by name.
 func (v *View) Webhooks(after string) iter.Seq[*holdfastv1.Webhook] {
 	return func(yield func(*holdfastv1.Webhook) bool) {
-		for w := range v.webhooks.Ascend("", after) {
-			if !yield(v.withBehind(w)) {
+		for w := range v.state.Webhooks.Ascend("", after) {
+			if !yield(withBehind(v.state, w)) {
 				return
 			}
 		}

@@ -1,4 +1,4 @@
-package fsm
+package core
 
 import (
 	"reflect"
@@ -8,9 +8,9 @@ import (
 
 // Each field of state that is a table is declared, in a new state and in a frozen one.
 func TestTablesAreDeclared(t *testing.T) {
-	s := newState()
+	s := NewState()
 	for name, v := range map[string]reflect.Value{
-		"new": reflect.ValueOf(s).Elem(), "frozen": reflect.ValueOf(s.freeze(&state{})).Elem(),
+		"new": reflect.ValueOf(s).Elem(), "frozen": reflect.ValueOf(s.Freeze(&State{})).Elem(),
 	} {
 		tables := 0
 		for i := range v.NumField() {
@@ -23,7 +23,7 @@ func TestTablesAreDeclared(t *testing.T) {
 				t.Errorf("%s state: table %s is not declared in tableList", name, f.Name)
 			}
 		}
-		if got := len(s.tables()); got != tables {
+		if got := len(s.Tables()); got != tables {
 			t.Errorf("%s state: %d tables are declared, want %d", name, got, tables)
 		}
 	}

@@ -1,4 +1,4 @@
-package fsm
+package core
 
 // Feature levels. A new command, field or rule of Apply takes effect when the cluster reaches
 // the level that introduced it. Until the last peer is upgraded, peers of two builds then
@@ -12,10 +12,3 @@ const (
 
 // FeatureLevel is the highest level that this build understands.
 const FeatureLevel = Level2
-
-// Has reports whether the cluster has reached a feature level. From then on, commands and
-// fields of the level may be proposed.
-func (v *View) Has(level uint32) bool { return v.meta.GetFeatureLevel() >= level }
-
-// has reports whether the rules of a feature level apply.
-func (t *tx) has(level uint32) bool { return t.meta.GetFeatureLevel() >= level }

@@ -1,0 +1,131 @@
+package core
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// State is the replicated state.
+type State struct {
+	Meta          *internalv1.Meta
+	Machines      *table.Table[*holdfastv1.Machine]
+	Hardware      *table.Table[*internalv1.MachineHardware]
+	Devices       *table.Table[*internalv1.DeviceNote]
+	Plans         *table.Table[*holdfastv1.Plan]
+	Runs          *table.Table[*holdfastv1.Run]
+	History       *table.Table[*holdfastv1.HistoryEntry]
+	Events        *table.Table[*holdfastv1.RunEvent]
+	Logs          *table.Table[*internalv1.StoredLog]
+	Peers         *table.Table[*internalv1.PeerRecord]
+	Tokens        *table.Table[*internalv1.StoredToken]
+	Secrets       *table.Table[*internalv1.StoredSecret]
+	SigningKeys   *table.Table[*internalv1.SigningKey]
+	Audit         *table.Table[*holdfastv1.AuditEvent]
+	Leases        *table.Table[*internalv1.Lease]
+	Pools         *table.Table[*holdfastv1.Pool]
+	Providers     *table.Table[*holdfastv1.PlatformProvider]
+	Services      *table.Table[*holdfastv1.Service]
+	ServiceEvents *table.Table[*holdfastv1.ServiceEvent]
+	Staged        *table.Table[*internalv1.StagedChunk]
+	Installs      *table.Table[*internalv1.StoredInstall]
+	Images        *table.Table[*holdfastv1.Image]
+	News          *table.Table[*holdfastv1.Event]
+	Webhooks      *table.Table[*holdfastv1.Webhook]
+	all           []tableDecl // of the tables above
+}
+
+// tableList declares the tables of a new state, in the order of a snapshot.
+func tableList() []tableDecl {
+	return []tableDecl{
+		declareTable(table.New(schema.Machines()),
+			func(s *State) **table.Table[*holdfastv1.Machine] { return &s.Machines }),
+		declareTable(table.New(schema.Plans()), func(s *State) **table.Table[*holdfastv1.Plan] { return &s.Plans }),
+		declareTable(table.New(schema.Runs()), func(s *State) **table.Table[*holdfastv1.Run] { return &s.Runs }),
+		declareTable(table.New(schema.History()),
+			func(s *State) **table.Table[*holdfastv1.HistoryEntry] { return &s.History }),
+		declareTable(table.New(schema.RunEvents()),
+			func(s *State) **table.Table[*holdfastv1.RunEvent] { return &s.Events }),
+		declareTable(table.New(schema.RunLogs()),
+			func(s *State) **table.Table[*internalv1.StoredLog] { return &s.Logs }),
+		declareTable(table.New(schema.Peers()),
+			func(s *State) **table.Table[*internalv1.PeerRecord] { return &s.Peers }),
+		declareTable(table.New(schema.Tokens()),
+			func(s *State) **table.Table[*internalv1.StoredToken] { return &s.Tokens }),
+		declareTable(table.New(schema.Secrets()),
+			func(s *State) **table.Table[*internalv1.StoredSecret] { return &s.Secrets }),
+		declareTable(table.New(schema.SigningKeys()),
+			func(s *State) **table.Table[*internalv1.SigningKey] { return &s.SigningKeys }),
+		declareTable(table.New(schema.Audit()),
+			func(s *State) **table.Table[*holdfastv1.AuditEvent] { return &s.Audit }),
+		declareTable(table.New(schema.Leases()), func(s *State) **table.Table[*internalv1.Lease] { return &s.Leases }),
+		declareTable(table.New(schema.Installs()),
+			func(s *State) **table.Table[*internalv1.StoredInstall] { return &s.Installs }),
+		declareTable(table.New(schema.Pools()), func(s *State) **table.Table[*holdfastv1.Pool] { return &s.Pools }),
+		declareTable(table.New(schema.Providers()),
+			func(s *State) **table.Table[*holdfastv1.PlatformProvider] { return &s.Providers }),
+		declareTable(table.New(schema.Services()),
+			func(s *State) **table.Table[*holdfastv1.Service] { return &s.Services }),
+		declareTable(table.New(schema.ServiceEvents()),
+			func(s *State) **table.Table[*holdfastv1.ServiceEvent] { return &s.ServiceEvents }),
+		declareTable(table.New(schema.Devices()),
+			func(s *State) **table.Table[*internalv1.DeviceNote] { return &s.Devices }),
+		declareTable(table.New(schema.Hardware()),
+			func(s *State) **table.Table[*internalv1.MachineHardware] { return &s.Hardware }),
+		declareTable(table.New(schema.Images()), func(s *State) **table.Table[*holdfastv1.Image] { return &s.Images }),
+		declareTable(table.New(schema.News()), func(s *State) **table.Table[*holdfastv1.Event] { return &s.News }),
+		declareTable(table.New(schema.Webhooks()),
+			func(s *State) **table.Table[*holdfastv1.Webhook] { return &s.Webhooks }),
+		declareTable(table.New(schema.Staged()),
+			func(s *State) **table.Table[*internalv1.StagedChunk] { return &s.Staged }),
+	}
+}
+
+// tableDecl declares one table.
+type tableDecl struct {
+	attach func(s *State) // the empty table
+	freeze func(to, from, since *State)
+	rows   func(s *State) *table.Rowset
+}
+
+func declareTable[P proto.Message](empty *table.Table[P], field func(*State) **table.Table[P]) tableDecl {
+	return tableDecl{
+		attach: func(s *State) { *field(s) = empty },
+		freeze: func(to, from, since *State) { *field(to) = (*field(from)).Freeze(*field(since)) },
+		rows:   func(s *State) *table.Rowset { return (*field(s)).Rowset },
+	}
+}
+
+// NewState returns an empty state.
+func NewState() *State {
+	s := &State{Meta: &internalv1.Meta{FeatureLevel: 1}, all: tableList()}
+	for _, t := range s.all {
+		t.attach(s)
+	}
+	return s
+}
+
+// Copy returns a writable copy that later writes to s do not affect.
+func (s *State) Copy() *State { return s.Freeze(&State{}) }
+
+// Freeze returns a read-only copy that later writes to s do not affect. It shares the tables
+// of since, an earlier copy, that have not changed.
+func (s *State) Freeze(since *State) *State {
+	frozen := &State{Meta: proto.CloneOf(s.Meta), all: s.all}
+	for _, t := range s.all {
+		t.freeze(frozen, s, since)
+	}
+	return frozen
+}
+
+// Tables returns all tables in the order of a snapshot.
+func (s *State) Tables() []*table.Rowset {
+	var all []*table.Rowset
+	for _, t := range s.all {
+		all = append(all, t.rows(s))
+	}
+	return all
+}

@@ -1,0 +1,36 @@
+package fsm
+
+import (
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// Facets is a set of rows by their facets: rows with one value under a path, rows in all of
+// several sets, or rows in any of them. Exactly one of the three is set. An empty Any has no
+// rows.
+type Facets = table.Facets
+
+// Query narrows down the rows to check. It may include rows that do not match, and never
+// excludes one that does.
+type Query = table.Query
+
+// MachineFacet reports whether path and value are a facet, so that all matching machines can
+// be found by it. Paths are those of filters; the path of a condition is status.conditions
+// and its type.
+func MachineFacet(path, value string) bool { return schema.MachineFacet(path, value) }
+
+// ConditionStatus returns the status of a condition as text: true, false or unknown.
+func ConditionStatus(c *holdfastv1.Condition) string { return lifecycle.ConditionStatus(c) }
+
+// Stale is the reason of conditions that were not observed in time.
+const Stale = lifecycle.Stale
+
+// ApprovedPlan returns the plan that installs a machine when it boots from the network, or
+// "". It requires that an admin has moved the node to pending, and that it has a workflow.
+// Nodes that were pending before feature level 2 are not installed this way.
+func ApprovedPlan(m *holdfastv1.Machine) string { return lifecycle.ApprovedPlan(m) }
+
+// NodeStateName returns a state in the lower case of the node API.
+func NodeStateName(s holdfastv1.Node_State) string { return lifecycle.NodeStateName(s) }

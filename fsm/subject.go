@@ -1,0 +1,156 @@
+package fsm
+
+import (
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// These functions return the subjects of commands. A command without machines and pools (plans,
+// tokens, secrets, services, the cluster) is refused to callers that are limited to pools.
+
+// byName returns a function for commands about one record that they name.
+func byName[C any](kind string, name func(C) string) func(*core.Tx, C) subject {
+	return func(_ *core.Tx, c C) subject { return named(kind, name(c)) }
+}
+
+// everything returns a function for commands about everything of a kind.
+func everything[C any](kind string) func(*core.Tx, C) subject {
+	return func(*core.Tx, C) subject { return subject{resource: kind} }
+}
+
+func ofCluster[C any](*core.Tx, C) subject { return subject{resource: "cluster"} }
+
+func ofMachine[C interface{ GetMachineId() string }](_ *core.Tx, c C) subject {
+	return machineSubject(c.GetMachineId())
+}
+
+func ofNode[C interface{ GetId() string }](t *core.Tx, c C) subject {
+	return machineSubject(nodeID(t, c.GetId()))
+}
+
+func ofRun[C interface{ GetRunId() string }](_ *core.Tx, c C) subject {
+	return named("runs", c.GetRunId())
+}
+
+func ofRunsMachine[C interface{ GetRunId() string }](t *core.Tx, c C) subject {
+	return runSubject(t, c.GetRunId())
+}
+
+func ofPlan[C interface{ GetPlanId() string }](_ *core.Tx, c C) subject {
+	return named("plans", c.GetPlanId())
+}
+
+func ofPool[C interface{ GetPoolId() string }](_ *core.Tx, c C) subject {
+	return poolSubject(c.GetPoolId())
+}
+
+func ofNewPool[C interface{ GetPool() *holdfastv1.Pool }](_ *core.Tx, c C) subject {
+	return poolSubject(c.GetPool().GetPoolId())
+}
+
+func ofRestore[C interface{ GetRestoreId() string }](_ *core.Tx, c C) subject {
+	return named("snapshots", c.GetRestoreId())
+}
+
+// ofInstaller returns the machine of the installer's token.
+func ofInstaller[C interface{ GetSha256() []byte }](t *core.Tx, c C) subject {
+	if s, _, ok := installByToken(t.State, c.GetSha256()); ok {
+		return machineSubject(s.GetInstall().GetMachineId())
+	}
+	return named("installs", "?")
+}
+
+func ofRegistration(t *core.Tx, c *internalv1.RegisterMachine) subject {
+	in := c.GetMachine()
+	return inventorySubject(t, in, func(m *holdfastv1.Machine) *Error {
+		if in.GetSpec() != nil {
+			m.Spec = in.GetSpec()
+		}
+		if len(in.GetLabels()) > 0 {
+			m.Labels = in.GetLabels() // they may contain the provider
+		}
+		return nil
+	})
+}
+
+func ofUpdate(t *core.Tx, c *internalv1.UpdateMachine) subject {
+	in := c.GetMachine()
+	return inventorySubject(t, in, func(m *holdfastv1.Machine) *Error {
+		return mergeMachine(t, m, in, c.GetPaths())
+	})
+}
+
+func ofAgentMachine(t *core.Tx, c *internalv1.CreateAgentMachine) subject {
+	return newMachine(t, c.GetMachineId(), c.GetPool())
+}
+
+func ofAgent(t *core.Tx, c *internalv1.RegisterAgent) subject {
+	in := c.GetAgent()
+	if _, ok := poolOpen(t, in.GetPoolName()); !ok { // the command has the right error
+		return machineSubject(in.GetMachineId())
+	}
+	return newMachine(t, in.GetMachineId(), in.GetPoolName())
+}
+
+func ofNewNode(t *core.Tx, c *internalv1.CreateNode) subject {
+	return newMachine(t, c.GetMachineId(), "")
+}
+
+func ofReport(t *core.Tx, c *internalv1.ReportNode) subject {
+	if id := nodeID(t, c.GetReport().GetMacAddress()); t.Machines.Has(id) {
+		return machineSubject(id)
+	}
+	return newMachine(t, c.GetMachineId(), "") // the machine is discovered
+}
+
+func ofProvider(t *core.Tx, c *internalv1.RegisterProvider) subject {
+	return providerSubject(t, c.GetProvider())
+}
+
+func ofDeletedProvider(t *core.Tx, c *internalv1.DeleteProvider) subject {
+	return providerSubject(t, &holdfastv1.PlatformProvider{ProviderId: c.GetProviderId()})
+}
+
+func ofService(_ *core.Tx, c *internalv1.RegisterService) subject {
+	if id := c.GetTarget().GetId(); id != "" {
+		return named("services", id)
+	}
+	return named("services", c.GetNewId())
+}
+
+func ofDeregistered(_ *core.Tx, c *internalv1.DeregisterService) subject {
+	if id := c.GetId(); id != "" {
+		return named("services", id)
+	}
+	return named("services", c.GetTarget().GetId())
+}
+
+func ofBackup(_ *core.Tx, c *internalv1.NoteBackup) subject {
+	if member := c.GetMember(); member != "" {
+		return named("peers", member)
+	}
+	if c.GetMembers() {
+		return subject{resource: "peers"}
+	}
+	return subject{resource: "snapshots"}
+}
+
+// subject is the subject of a command, as it is before the command changes anything.
+type subject struct {
+	resource string   // for the audit trail; contains only ids, so that no secret leaks
+	machines []string // ids; those that exist must be in the caller's pools
+	pools    []string // pools of new or moved machines; "" is no pool
+	secrets  []string // secrets that the command would newly send somewhere
+}
+
+func named(kind, id string) subject { return subject{resource: kind + "/" + lex.Ident(id)} }
+
+func machineSubject(id string) subject {
+	return subject{resource: "machines/" + lex.Ident(id), machines: []string{id}}
+}
+
+func poolSubject(id string) subject {
+	return subject{resource: "pools/" + lex.Ident(id), pools: []string{id}}
+}
