@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -37,7 +38,7 @@ func moveAgent(t *core.Tx, m *holdfastv1.Machine, to holdfastv1.Agent_State, by,
 		if from == holdfastv1.Agent_AGENT_STATE_UNSPECIFIED {
 			e.From = ""
 		}
-		addHistory(t, m, e)
+		events.AddHistory(t, m, e)
 		s.AgentState, m.Agent.StateChangedAt = to, t.Now
 	}
 	switch to {
@@ -149,7 +150,7 @@ func registerAgent(t *core.Tx, c *internalv1.RegisterAgent) (*holdfastv1.Machine
 		movePhase(t, m, holdfastv1.MachineStatus_READY, change{by: "system", comment: "registered by its agent"})
 	case m.GetSpec().GetPool() == "":
 		m.Spec.Pool = in.GetPoolName()
-		addHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "spec.pool", TriggeredBy: "system"})
+		events.AddHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "spec.pool", TriggeredBy: "system"})
 	}
 	moveAgent(t, m, holdfastv1.Agent_REGISTERED, "system", "")
 	takeFacts(t, m, in)
@@ -297,7 +298,7 @@ func takeFacts(t *core.Tx, m *holdfastv1.Machine, in *holdfastv1.RegisterAgentRe
 	a.GpuCount = in.GetGpuCount()
 	takeHardware(t, m, in.GetHardware(), &d)
 	if len(d.names) > 0 {
-		addHistory(t, m, &holdfastv1.HistoryEntry{
+		events.AddHistory(t, m, &holdfastv1.HistoryEntry{
 			Facet: "inventory", To: strings.Join(d.names, ", "), TriggeredBy: "agent", Metadata: d.values,
 		})
 	}

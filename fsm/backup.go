@@ -299,7 +299,7 @@ func (b *Backup) Tables() []table.Count { return b.tables }
 
 // View returns the state in the file.
 func (b *Backup) View() *View {
-	return &View{state: b.state, codec: runlog.NewCodec(), decoded: plans.NewCache(), stage: &readStage{}}
+	return newView(b.state, runlog.NewCodec(), plans.NewCache(), &readStage{})
 }
 
 // SealedUnder returns the ids of the keys that seal secrets and the issuer's signing keys,

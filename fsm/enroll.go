@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -55,7 +56,7 @@ func enrollment(
 // enroll stores the token of a machine's agent.
 func enroll(t *core.Tx, m *holdfastv1.Machine, tok *internalv1.StoredToken) {
 	m.Agent.TokenId = storeToken(t, tok).GetTokenId()
-	addHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "agent.token_id", TriggeredBy: "agent",
+	events.AddHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "agent.token_id", TriggeredBy: "agent",
 		Comment: "enrolled with a token of its own, " + m.GetAgent().GetTokenId()})
 }
 

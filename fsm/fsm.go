@@ -135,7 +135,7 @@ func (f *FSM) publish() {
 }
 
 func (f *FSM) newView(since *core.State) *View {
-	return &View{state: f.state.Freeze(since), codec: f.codec, decoded: f.decoded, stage: f.stage}
+	return newView(f.state.Freeze(since), f.codec, f.decoded, f.stage)
 }
 
 // halt freezes the state. A command that was not understood must be neither skipped nor

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -39,7 +40,7 @@ func keepHardware(t *core.Tx, run *holdfastv1.Run, in *holdfastv1.HardwareInvent
 	is.Source, is.ObservedAt, is.RunId = hardwareFromBMC, t.Now, run.GetRunId()
 	if was, ok := t.Hardware.Get(m.GetMachineId()); ok {
 		if diff := hardwareDiff(was.GetHardware(), is, partKinds(t)); len(diff) > 0 {
-			addHistory(t, m, &holdfastv1.HistoryEntry{
+			events.AddHistory(t, m, &holdfastv1.HistoryEntry{
 				Facet:       "inventory",
 				To:          "hardware: " + strings.Join(diff, ", "),
 				TriggeredBy: runTrigger(t),

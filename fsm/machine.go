@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
@@ -137,7 +138,7 @@ func replaceInventory(t *core.Tx, old, m *holdfastv1.Machine) (*holdfastv1.Machi
 		return nil, err
 	}
 	if changed := inventoryDiff(old, m); changed != "" {
-		addHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: changed, TriggeredBy: "operator"})
+		events.AddHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: changed, TriggeredBy: "operator"})
 		putMachine(t, m)
 	}
 	return whole(t.State, m), nil
@@ -178,7 +179,7 @@ func retryBMC(t *core.Tx, c *internalv1.RetryBmc) (*holdfastv1.Machine, *Error) 
 		return nil, machineNotFound(c.GetMachineId())
 	}
 	m.Status.BmcRetryAt = t.Now
-	addHistory(t, m, &holdfastv1.HistoryEntry{Facet: "bmc", To: "logins allowed", TriggeredBy: "operator"})
+	events.AddHistory(t, m, &holdfastv1.HistoryEntry{Facet: "bmc", To: "logins allowed", TriggeredBy: "operator"})
 	putMachine(t, m)
 	return whole(t.State, m), nil
 }
@@ -199,7 +200,7 @@ func deleteMachine(t *core.Tx, c *internalv1.DeleteMachine) *Error {
 			m.GetMachineId(), run).
 			With("run_id", run)
 	}
-	addHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "deleted", TriggeredBy: "operator"})
+	events.AddHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "deleted", TriggeredBy: "operator"})
 	revokeAgents(t, m.GetMachineId())
 	endMachineLeases(t, m.GetMachineId())
 	forgetHost(t, m.GetMachineId())

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -33,7 +34,7 @@ func movePhase(t *core.Tx, m *holdfastv1.Machine, to holdfastv1.MachineStatus_Ph
 		if from == holdfastv1.MachineStatus_PHASE_UNSPECIFIED {
 			e.From = ""
 		}
-		addHistory(t, m, e)
+		events.AddHistory(t, m, e)
 		s.Phase, s.PhaseChangedAt = to, t.Now
 	}
 	node := c.node
@@ -78,7 +79,7 @@ func observe(t *core.Tx, m *holdfastv1.Machine, seen *holdfastv1.Condition) {
 		next.LastTransition = t.Now
 	}
 	if next.GetStatus() != c.GetStatus() || next.GetUnknown() != c.GetUnknown() && !first {
-		addHistory(t, m, &holdfastv1.HistoryEntry{
+		events.AddHistory(t, m, &holdfastv1.HistoryEntry{
 			Facet: "condition", From: lifecycle.ConditionText(c), To: lifecycle.ConditionText(next), TriggeredBy: "system",
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
@@ -278,7 +279,7 @@ func updateNode(t *core.Tx, c *internalv1.UpdateNode) (*holdfastv1.Machine, *Err
 		}
 	}
 	if changed := nodeDiff(old, m.GetNode()); changed != "" {
-		addHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: changed, TriggeredBy: byOperator})
+		events.AddHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: changed, TriggeredBy: byOperator})
 		putMachine(t, m)
 	}
 	return whole(t.State, m), nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
@@ -55,7 +56,7 @@ func moveNode(t *core.Tx, m *holdfastv1.Machine, to holdfastv1.Node_State, c cha
 		// Only operators comment. The report is in the metadata, and the run has the rest.
 		e.Comment = ""
 	}
-	addHistory(t, m, e)
+	events.AddHistory(t, m, e)
 	s.NodeState = to
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -262,7 +263,7 @@ func movePool(t *core.Tx, p *holdfastv1.Pool, to holdfastv1.Pool_Status, reason 
 	if p.GetStatus() != to {
 		p.Status, p.StatusChangedAt = to, t.Now
 		if t.Has(core.Level2) {
-			addNews(t, poolNews(p, reason))
+			events.AddNews(t, poolNews(p, reason))
 		}
 	}
 	p.StatusReason = reason

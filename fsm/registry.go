@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -152,8 +153,8 @@ func putService(t *core.Tx, s *holdfastv1.Service) {
 	s.UpdatedAt, s.Revision, s.LastSeen = t.Now, t.Index, nil
 	t.Services.Put(s)
 	whole := wholeService(t.State, proto.CloneOf(s))
-	addServiceEvent(t, whole)
-	addNews(t, serviceNews(whole))
+	events.AddServiceEvent(t, whole)
+	events.AddNews(t, serviceNews(whole))
 }
 
 // updateServiceState records a state that a service reports. A state with a time can be

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
@@ -249,9 +250,9 @@ func putRun(t *core.Tx, run *holdfastv1.Run, message string) {
 	run.Revision, run.QueuePosition = t.Index, 0
 	had, _ := t.Runs.Get(run.GetRunId())
 	t.Runs.Put(run)
-	addEvent(t, run, message)
+	events.AddEvent(t, run, message)
 	if had.GetPhase() != run.GetPhase() {
-		addNews(t, runNews(run))
+		events.AddNews(t, runNews(run))
 	}
 }
 

@@ -6,18 +6,36 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // View is the state at one index. It never changes, and the caller owns every message it
-// returns. Its queries are in the file of their resource, next to the commands.
+// returns. Most queries are those of the rule packages.
 type View struct {
+	eventsView
+
 	state   *core.State
 	codec   *runlog.Codec
 	decoded *plans.Cache
 	stage   *readStage
+}
+
+// The queries of the rule packages.
+type (
+	eventsView = events.View
+)
+
+func newView(s *core.State, codec *runlog.Codec, decoded *plans.Cache, stage *readStage) *View {
+	return &View{
+		eventsView: events.NewView(s),
+		state:      s,
+		codec:      codec,
+		decoded:    decoded,
+		stage:      stage,
+	}
 }
 
 // Index returns the index of the last entry that the view includes.

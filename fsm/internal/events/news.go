@@ -1,0 +1,50 @@
+package events
+
+import (
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// maxNews bounds how far back a watcher and a webhook can resume. It is a constant because
+// every peer must keep the same events.
+const maxNews = 1 << 16
+
+// AddNews records an event for the watchers of all changes. Cursors count from 1 without a
+// gap.
+func AddNews(t *core.Tx, e *holdfastv1.Event) {
+	t.Meta.LastNews++
+	e.Cursor, e.Index, e.At = t.Meta.GetLastNews(), t.Index, t.Now
+	t.News.Put(e)
+	if t.Meta.GetFirstNews() == 0 {
+		t.Meta.FirstNews = 1
+	}
+	for ; t.Meta.GetLastNews()-t.Meta.GetFirstNews() >= maxNews; t.Meta.FirstNews++ {
+		t.News.Delete(schema.Ordered(t.Meta.GetFirstNews()))
+	}
+}
+
+// LastNews returns the cursor of the newest event, or zero if there is none.
+func (v *View) LastNews() uint64 { return v.s.Meta.GetLastNews() }
+
+// FirstNews returns the cursor of the oldest event kept, or zero if there is none.
+func (v *View) FirstNews() uint64 { return v.s.Meta.GetFirstNews() }
+
+// News returns at most limit events with a cursor above after, oldest first. It returns the
+// errors of Events.
+func (v *View) News(after uint64, limit int) ([]*holdfastv1.Event, error) {
+	if first := v.FirstNews(); after+1 < first || after > v.LastNews() {
+		return nil, refusal.New(refusal.OutOfRange, refusal.ReasonCursorGone,
+			"cursor %d is not kept: events %d to %d are; watch again without a cursor to go on from now",
+			after, first, v.LastNews())
+	}
+	var es []*holdfastv1.Event
+	for e := range v.s.News.Ascend("", schema.Ordered(after)) {
+		if len(es) == limit {
+			break
+		}
+		es = append(es, e)
+	}
+	return es, nil
+}

@@ -1,0 +1,48 @@
+package events
+
+import (
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// maxEvents bounds how far back a watcher can resume. It is a constant because every peer
+// must keep the same events.
+const maxEvents = 1 << 16
+
+// AddEvent records a transition of a run. Cursors count from 1 without a gap, so that a
+// watcher can prove that it has missed nothing.
+func AddEvent(t *core.Tx, run *holdfastv1.Run, message string) {
+	t.Meta.LastEvent++
+	t.Events.Put(&holdfastv1.RunEvent{
+		Ts: t.Now, Snapshot: run, Message: message, Cursor: t.Meta.GetLastEvent(), Index: t.Index,
+	})
+	if t.Meta.GetFirstEvent() == 0 {
+		t.Meta.FirstEvent = 1
+	}
+	for ; t.Meta.GetLastEvent()-t.Meta.GetFirstEvent() >= maxEvents; t.Meta.FirstEvent++ {
+		t.Events.Delete(schema.Ordered(t.Meta.GetFirstEvent()))
+	}
+}
+
+// LastEvent returns the cursor of the newest event, or zero if there is none.
+func (v *View) LastEvent() uint64 { return v.s.Meta.GetLastEvent() }
+
+// Events returns at most limit events with a cursor above after, oldest first. A cursor that
+// is too old to resume from, or that this cluster never issued, is OutOfRange.
+func (v *View) Events(after uint64, limit int) ([]*holdfastv1.RunEvent, error) {
+	if first := v.s.Meta.GetFirstEvent(); after+1 < first || after > v.LastEvent() {
+		return nil, refusal.New(refusal.OutOfRange, refusal.ReasonCursorGone,
+			"cursor %d is not kept: events %d to %d are; watch again without a cursor to start from the current state",
+			after, first, v.LastEvent())
+	}
+	var es []*holdfastv1.RunEvent
+	for e := range v.s.Events.Ascend("", schema.Ordered(after)) {
+		if len(es) == limit {
+			break
+		}
+		es = append(es, e)
+	}
+	return es, nil
+}
