@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
@@ -89,11 +90,11 @@ func createAgentMachine(t *core.Tx, c *internalv1.CreateAgentMachine) (*holdfast
 			tok.Token = &holdfastv1.Token{}
 		}
 		tok.Token.Role, tok.Token.MachineId, tok.Token.Pools = holdfastv1.Role_AGENT, id, nil
-		if err := admitToken(t, tok); err != nil {
+		if err := access.AdmitToken(t, tok); err != nil {
 			return nil, err
 		}
-		revokeAgents(t, id)
-		storeToken(t, tok)
+		access.RevokeAgents(t, id)
+		access.StoreToken(t, tok)
 		if m.GetAgent().GetTokenId() != "" {
 			m.Agent.TokenId = ""
 		}

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protodelim"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
@@ -58,7 +59,7 @@ func (s *Snapshot) WriteBackup(w io.Writer, info BackupInfo) error {
 		TakenAt:      info.TakenAt,
 		Peer:         info.Peer,
 		Version:      info.Version,
-		SecretsKeys:  sealedUnder(s.state),
+		SecretsKeys:  access.SealedUnder(s.state),
 	}
 	if _, err := protodelim.MarshalTo(out, h); err != nil {
 		return fmt.Errorf("write header of snapshot file: %w", err)
@@ -300,22 +301,6 @@ func (b *Backup) Tables() []table.Count { return b.tables }
 // View returns the state in the file.
 func (b *Backup) View() *View {
 	return newView(b.state, runlog.NewCodec(), plans.NewCache(), &readStage{})
-}
-
-// SealedUnder returns the ids of the keys that seal secrets and the issuer's signing keys,
-// sorted.
-func (v *View) SealedUnder() []string { return sealedUnder(v.state) }
-
-func sealedUnder(s *core.State) []string {
-	var ids []string
-	for r := range s.Secrets.Ascend("", "") {
-		ids = append(ids, r.GetSealed().GetKeyId())
-	}
-	for k := range s.SigningKeys.Ascend("", "") {
-		ids = append(ids, k.GetSealed().GetKeyId())
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
 }
 
 // ReadStage reads the staged snapshot. While the caller keeps it, a restore need not read it

@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -48,18 +49,18 @@ func commandList(stage *readStage) []command {
 		changes((*internalv1.Command).GetArchiveRun, archiveRun, ofRun).fenced(),
 		changes((*internalv1.Command).GetDropArchivedRun, dropArchivedRun, ofRun).fenced(),
 
-		answers((*internalv1.Command).GetCreateToken, createToken,
+		answers((*internalv1.Command).GetCreateToken, access.CreateToken,
 			byName("tokens", func(c *internalv1.CreateToken) string { return c.GetToken().GetToken().GetTokenId() })),
-		answers((*internalv1.Command).GetRevokeToken, revokeToken,
+		answers((*internalv1.Command).GetRevokeToken, access.RevokeToken,
 			byName("tokens", (*internalv1.RevokeToken).GetTokenId)),
-		changes((*internalv1.Command).GetDropTokens, dropTokens, ofCluster).fenced(),
-		answers((*internalv1.Command).GetPutSecret, putSecret,
+		changes((*internalv1.Command).GetDropTokens, access.DropTokens, ofCluster).fenced(),
+		answers((*internalv1.Command).GetPutSecret, access.PutSecret,
 			byName("secrets", func(c *internalv1.PutSecret) string { return c.GetSecret().GetSecret().GetName() })),
-		changes((*internalv1.Command).GetDeleteSecret, deleteSecret,
+		changes((*internalv1.Command).GetDeleteSecret, access.DeleteSecret,
 			byName("secrets", (*internalv1.DeleteSecret).GetName)),
-		changes((*internalv1.Command).GetResealSecrets, resealSecrets,
+		changes((*internalv1.Command).GetResealSecrets, access.ResealSecrets,
 			everything[*internalv1.ResealSecrets]("secrets")),
-		changes((*internalv1.Command).GetPutSigningKeys, putSigningKeys, ofCluster).fenced(),
+		changes((*internalv1.Command).GetPutSigningKeys, access.PutSigningKeys, ofCluster).fenced(),
 		changes((*internalv1.Command).GetRecordDenials, recordDenials, everything[*internalv1.RecordDenials]("audit")),
 
 		changes((*internalv1.Command).GetCheckpointLeases, checkpointLeases, ofCluster).fenced(),
@@ -104,11 +105,11 @@ func commandList(stage *readStage) []command {
 		changes((*internalv1.Command).GetNoteBackup, noteBackup, ofBackup),
 		changes((*internalv1.Command).GetSetAutopilot, setAutopilot, everything[*internalv1.SetAutopilot]("autopilot")),
 
-		answers((*internalv1.Command).GetPutWebhook, putWebhook,
+		answers((*internalv1.Command).GetPutWebhook, access.PutWebhook,
 			byName("webhooks", func(c *internalv1.PutWebhook) string { return c.GetWebhook().GetName() })),
-		changes((*internalv1.Command).GetDeleteWebhook, deleteWebhook,
+		changes((*internalv1.Command).GetDeleteWebhook, access.DeleteWebhook,
 			byName("webhooks", (*internalv1.DeleteWebhook).GetName)),
-		changes((*internalv1.Command).GetNoteDelivery, noteDelivery,
+		changes((*internalv1.Command).GetNoteDelivery, access.NoteDelivery,
 			byName("webhooks", (*internalv1.NoteDelivery).GetName)).fenced(),
 	}
 }

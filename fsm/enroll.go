@@ -3,6 +3,7 @@ package fsm
 import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
@@ -29,8 +30,8 @@ func enrollment(
 		}
 		return nil, checkSpeaker(t, m)
 	}
-	if same, ok := tokenByHash(t.State, tok.GetSha256()); ok && same.GetTokenId() == m.GetAgent().GetTokenId() &&
-		TokenGood(same, t.Now.AsTime()) == nil {
+	if same, ok := access.TokenByHash(t.State, tok.GetSha256()); ok && same.GetTokenId() == m.GetAgent().GetTokenId() &&
+		access.TokenGood(same, t.Now.AsTime()) == nil {
 		return nil, nil // a retry after a lost response
 	}
 	if has := goodAgentToken(t, id); has != "" {
@@ -47,7 +48,7 @@ func enrollment(
 		Role:      holdfastv1.Role_AGENT,
 		MachineId: id,
 	}
-	if err := checkToken(t, tok); err != nil {
+	if err := access.CheckToken(t, tok); err != nil {
 		return nil, err
 	}
 	return tok, nil
@@ -55,7 +56,7 @@ func enrollment(
 
 // enroll stores the token of a machine's agent.
 func enroll(t *core.Tx, m *holdfastv1.Machine, tok *internalv1.StoredToken) {
-	m.Agent.TokenId = storeToken(t, tok).GetTokenId()
+	m.Agent.TokenId = access.StoreToken(t, tok).GetTokenId()
 	events.AddHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "agent.token_id", TriggeredBy: "agent",
 		Comment: "enrolled with a token of its own, " + m.GetAgent().GetTokenId()})
 }
@@ -78,7 +79,7 @@ func MachineEnrolled(id string) *Error {
 // goodAgentToken returns the id of a valid token of a machine's agent, or "".
 func goodAgentToken(t *core.Tx, machineID string) string {
 	for _, s := range t.Tokens.Scan(schema.TokensByMachine, machineID+"/", "") {
-		if TokenGood(s.GetToken(), t.Now.AsTime()) == nil {
+		if access.TokenGood(s.GetToken(), t.Now.AsTime()) == nil {
 			return s.GetToken().GetTokenId()
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
@@ -98,7 +99,7 @@ func registerMachine(t *core.Tx, c *internalv1.RegisterMachine) (*holdfastv1.Mac
 	if err := checkOwned(t, m); err != nil {
 		return nil, err
 	}
-	if err := checkSecretPools(t, m); err != nil {
+	if err := access.CheckSecretPools(t, m); err != nil {
 		return nil, err
 	}
 	phase := holdfastv1.MachineStatus_READY
@@ -134,7 +135,7 @@ func replaceInventory(t *core.Tx, old, m *holdfastv1.Machine) (*holdfastv1.Machi
 	if err := checkSteady(old, m); err != nil {
 		return nil, err
 	}
-	if err := checkSecretPools(t, m); err != nil {
+	if err := access.CheckSecretPools(t, m); err != nil {
 		return nil, err
 	}
 	if changed := inventoryDiff(old, m); changed != "" {
@@ -201,7 +202,7 @@ func deleteMachine(t *core.Tx, c *internalv1.DeleteMachine) *Error {
 			With("run_id", run)
 	}
 	events.AddHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "deleted", TriggeredBy: "operator"})
-	revokeAgents(t, m.GetMachineId())
+	access.RevokeAgents(t, m.GetMachineId())
 	endMachineLeases(t, m.GetMachineId())
 	forgetHost(t, m.GetMachineId())
 	t.Hardware.Delete(m.GetMachineId())

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -79,7 +80,7 @@ func NormalizeMachine(m *holdfastv1.Machine) []FieldViolation {
 		{"bmc_credentials_ref", s.GetBmcCredentialsRef()},
 		{"ssh_credentials_ref", s.GetSshCredentialsRef()},
 	} {
-		if f.value != "" && !validSecretName(f.value) {
+		if f.value != "" && !access.ValidSecretName(f.value) {
 			add("spec."+f.name, "is not the name of a secret") // it may be a secret value
 		}
 	}

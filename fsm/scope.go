@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -22,7 +23,7 @@ func checkOrigin(t *core.Tx, about subject) *Error {
 				lex.Ident(o.GetTokenId()))
 		}
 		tok := s.GetToken()
-		if err := TokenGood(tok, t.Now.AsTime()); err != nil {
+		if err := access.TokenGood(tok, t.Now.AsTime()); err != nil {
 			return err
 		}
 		// The token's own scope counts too: an edge that omits it must not widen it.
@@ -52,7 +53,7 @@ func within(t *core.Tx, about subject, pools []string, machineID string) *Error 
 			continue // the command reports it; if it makes the machine, about.pools has the pool
 		}
 		if p := m.GetSpec().GetPool(); !slices.Contains(pools, p) {
-			return outOfScope("machine %q is in %s, and %s", id, poolName(p), scope).
+			return outOfScope("machine %q is in %s, and %s", id, access.PoolName(p), scope).
 				With("machine_id", id).With("pool", p)
 		}
 	}
@@ -83,7 +84,7 @@ func onlyMachine(t *core.Tx, about subject, machineID string) *Error {
 	for _, p := range about.pools {
 		if !ok || m.GetSpec().GetPool() != p { // an agent does not choose its pool
 			return outOfScope("machine %q is in %s, and its agent cannot move it to %s",
-				machineID, poolName(m.GetSpec().GetPool()), poolName(p)).
+				machineID, access.PoolName(m.GetSpec().GetPool()), access.PoolName(p)).
 				With("machine_id", machineID).With("pool", p)
 		}
 	}
@@ -132,7 +133,7 @@ func movesHardware(old, m *holdfastv1.Machine) bool {
 func ownSecrets(t *core.Tx, about subject, pools []string, scope string) *Error {
 	for _, name := range about.secrets {
 		s, _ := t.Secrets.Get(name)
-		if secretWithin(s.GetSecret(), pools) {
+		if access.SecretWithin(s.GetSecret(), pools) {
 			continue
 		}
 		if ref, ok := strings.CutPrefix(name, clusterSecret); ok {

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
@@ -15,6 +16,7 @@ import (
 // View is the state at one index. It never changes, and the caller owns every message it
 // returns. Most queries are those of the rule packages.
 type View struct {
+	accessView
 	eventsView
 
 	state   *core.State
@@ -25,11 +27,13 @@ type View struct {
 
 // The queries of the rule packages.
 type (
+	accessView = access.View
 	eventsView = events.View
 )
 
 func newView(s *core.State, codec *runlog.Codec, decoded *plans.Cache, stage *readStage) *View {
 	return &View{
+		accessView: access.NewView(s),
 		eventsView: events.NewView(s),
 		state:      s,
 		codec:      codec,

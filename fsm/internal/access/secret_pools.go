@@ -1,4 +1,4 @@
-package fsm
+package access
 
 import (
 	"fmt"
@@ -6,19 +6,20 @@ import (
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func poolName(p string) string {
+func PoolName(p string) string {
 	if p == "" {
 		return "no pool"
 	}
 	return fmt.Sprintf("pool %q", p)
 }
 
-// secretWithin reports whether a secret is limited to some of these pools.
-func secretWithin(s *holdfastv1.Secret, pools []string) bool {
+// SecretWithin reports whether a secret is limited to some of these pools.
+func SecretWithin(s *holdfastv1.Secret, pools []string) bool {
 	if len(s.GetPools()) == 0 {
 		return false
 	}
@@ -30,33 +31,33 @@ func secretWithin(s *holdfastv1.Secret, pools []string) bool {
 	return true
 }
 
-// checkSecretPools refuses a machine that refers to a secret of other pools. It may refer to
+// CheckSecretPools refuses a machine that refers to a secret of other pools. It may refer to
 // a secret that does not exist, because inventory is often loaded first.
-func checkSecretPools(t *core.Tx, m *holdfastv1.Machine) *Error {
+func CheckSecretPools(t *core.Tx, m *holdfastv1.Machine) *refusal.Error {
 	for _, name := range schema.Credentials(m) {
 		s, _ := t.Secrets.Get(name)
 		pools := s.GetSecret().GetPools()
 		if len(pools) > 0 && !slices.Contains(pools, m.GetSpec().GetPool()) {
-			return refuse(FailedPrecondition, ReasonSecretPools,
+			return refusal.New(refusal.FailedPrecondition, refusal.ReasonSecretPools,
 				"secret %q is for pool %s, and machine %q is in %s: "+
 					"let it refer to another one, or allow its pool in the secret",
-				name, strings.Join(pools, ", "), m.GetMachineId(), poolName(m.GetSpec().GetPool())).With("secret", name)
+				name, strings.Join(pools, ", "), m.GetMachineId(), PoolName(m.GetSpec().GetPool())).With("secret", name)
 		}
 	}
 	return nil
 }
 
 // checkNarrowed refuses to limit a secret to some pools while machines of others refer to it.
-func checkNarrowed(t *core.Tx, s *holdfastv1.Secret, was []string, exists bool) *Error {
-	if len(s.GetPools()) == 0 || exists && len(was) > 0 && secretWithin(&holdfastv1.Secret{Pools: was}, s.GetPools()) {
+func checkNarrowed(t *core.Tx, s *holdfastv1.Secret, was []string, exists bool) *refusal.Error {
+	if len(s.GetPools()) == 0 || exists && len(was) > 0 && SecretWithin(&holdfastv1.Secret{Pools: was}, s.GetPools()) {
 		return nil // no machine is excluded, so skip the scan of many machines
 	}
 	for _, m := range t.Machines.Scan(schema.MachinesBySecret, schema.SecretKey(s.GetName()), "") {
 		if p := m.GetSpec().GetPool(); !slices.Contains(s.GetPools(), p) {
-			return refuse(FailedPrecondition, ReasonSecretInUse,
+			return refusal.New(refusal.FailedPrecondition, refusal.ReasonSecretInUse,
 				"machine %q in %s refers to secret %q, which would be for pool %s only: "+
 					"let it refer to another one first",
-				m.GetMachineId(), poolName(p), s.GetName(), strings.Join(s.GetPools(), ", ")).
+				m.GetMachineId(), PoolName(p), s.GetName(), strings.Join(s.GetPools(), ", ")).
 				With("secret", s.GetName()).With("machine_id", m.GetMachineId())
 		}
 	}

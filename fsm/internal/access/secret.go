@@ -1,7 +1,6 @@
-package fsm
+package access
 
 import (
-	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -11,10 +10,27 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
+
+// SealedUnder returns the ids of the keys that seal secrets and the issuer's signing keys,
+// sorted.
+func (v *View) SealedUnder() []string { return SealedUnder(v.s) }
+
+func SealedUnder(s *core.State) []string {
+	var ids []string
+	for r := range s.Secrets.Ascend("", "") {
+		ids = append(ids, r.GetSealed().GetKeyId())
+	}
+	for k := range s.SigningKeys.Ascend("", "") {
+		ids = append(ids, k.GetSealed().GetKeyId())
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
 
 // Limits of a secret.
 const (
@@ -28,21 +44,22 @@ const (
 // SecretTypes returns the types of secrets.
 func SecretTypes() []string { return []string{"bmc", "ssh", "join", "token", "opaque"} }
 
-func secretNotFound(name string) *Error {
-	return refuse(NotFound, "SECRET_NOT_FOUND", "secret %q not found", lex.Ident(name)).With("secret", lex.Ident(name))
+func secretNotFound(name string) *refusal.Error {
+	return refusal.New(refusal.NotFound, "SECRET_NOT_FOUND", "secret %q not found", lex.Ident(name)).With("secret",
+		lex.Ident(name))
 }
 
-func validSecretName(name string) bool {
+func ValidSecretName(name string) bool {
 	return lex.ValidName(strings.ReplaceAll(name, "/", "."), maxSecretName)
 }
 
 // ValidateSecret returns the violations of a secret's public part, except for its version.
-func ValidateSecret(s *holdfastv1.Secret) []FieldViolation {
-	var bad []FieldViolation
+func ValidateSecret(s *holdfastv1.Secret) []refusal.FieldViolation {
+	var bad []refusal.FieldViolation
 	add := func(field, format string, args ...any) {
-		bad = append(bad, FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
+		bad = append(bad, refusal.FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
 	}
-	if !validSecretName(s.GetName()) {
+	if !ValidSecretName(s.GetName()) {
 		// The message omits the name, because it may be a secret value.
 		add("name", "is not 1 to %d letters, digits, '.', '_', '-', ':' or '/'", maxSecretName)
 	}
@@ -68,30 +85,31 @@ func ValidateSecret(s *holdfastv1.Secret) []FieldViolation {
 	return bad
 }
 
-// putSecret stores a version of a secret. Its ciphertext is bound to that version, so it must
+// PutSecret stores a version of a secret. Its ciphertext is bound to that version, so it must
 // be the next one.
-func putSecret(t *core.Tx, c *internalv1.PutSecret) (*holdfastv1.Secret, *Error) {
+func PutSecret(t *core.Tx, c *internalv1.PutSecret) (*holdfastv1.Secret, *refusal.Error) {
 	in := proto.CloneOf(c.GetSecret())
 	s := in.GetSecret()
-	if err := Invalid(ValidateSecret(s)); err != nil {
+	if err := refusal.Invalid(ValidateSecret(s)); err != nil {
 		return nil, err
 	}
 	if n := len(in.GetSealed().GetCiphertext()); in.GetSealed().GetKeyId() == "" || n == 0 || n > maxSealed {
-		return nil, invalid("sealed", "has %d bytes under key %q: want 1 to %d, and the key's id",
+		return nil, refusal.InvalidField("sealed", "has %d bytes under key %q: want 1 to %d, and the key's id",
 			n, in.GetSealed().GetKeyId(), maxSealed)
 	}
 	old, exists := t.Secrets.Get(s.GetName())
 	if v := old.GetSecret().GetVersion() + 1; s.GetVersion() != v {
-		return nil, refuse(Aborted, ReasonSecretVersion, "secret %q was sealed as version %d, but version %d is next",
+		return nil, refusal.New(refusal.Aborted, refusal.ReasonSecretVersion,
+			"secret %q was sealed as version %d, but version %d is next",
 			s.GetName(), s.GetVersion(), v)
 	}
 	if exists && old.GetSecret().GetType() != s.GetType() {
-		return nil, refuse(FailedPrecondition, "SECRET_TYPE",
+		return nil, refusal.New(refusal.FailedPrecondition, "SECRET_TYPE",
 			"secret %q has type %s, not %s: delete it first, or use another name",
 			s.GetName(), old.GetSecret().GetType(), s.GetType())
 	}
 	if c.GetAllPools() && len(s.GetPools()) > 0 {
-		return nil, invalid("pools", "must be empty for a secret of all pools")
+		return nil, refusal.InvalidField("pools", "must be empty for a secret of all pools")
 	}
 	if len(s.GetPools()) == 0 && !c.GetAllPools() {
 		s.Pools = old.GetSecret().GetPools() // another password does not change the scope
@@ -111,20 +129,20 @@ func putSecret(t *core.Tx, c *internalv1.PutSecret) (*holdfastv1.Secret, *Error)
 	return withUses(t.State, s), nil
 }
 
-// deleteSecret deletes a secret that no machine or webhook refers to, or with force any.
-func deleteSecret(t *core.Tx, c *internalv1.DeleteSecret) *Error {
+// DeleteSecret deletes a secret that no machine or webhook refers to, or with force any.
+func DeleteSecret(t *core.Tx, c *internalv1.DeleteSecret) *refusal.Error {
 	s, ok := t.Secrets.Get(c.GetName())
 	if !ok {
 		return secretNotFound(c.GetName())
 	}
 	if used := withUses(t.State, s.GetSecret()); used.GetUses() > 0 && !c.GetForce() {
-		return refuse(FailedPrecondition, ReasonSecretInUse,
+		return refusal.New(refusal.FailedPrecondition, refusal.ReasonSecretInUse,
 			"secret %q is in use by %d machines, such as %s: let them refer to another one, or delete it with force",
 			c.GetName(), used.GetUses(), strings.Join(used.GetUsedBy(), ", ")).With("secret", c.GetName())
 	}
 	for w := range t.Webhooks.Ascend("", "") {
 		if w.GetSecretRef() == c.GetName() && !c.GetForce() {
-			return refuse(FailedPrecondition, ReasonSecretInUse,
+			return refusal.New(refusal.FailedPrecondition, refusal.ReasonSecretInUse,
 				"secret %q signs the messages of webhook %q: let it refer to another one, or delete it with force",
 				c.GetName(), w.GetName()).
 				With("secret", c.GetName()).With("webhook", w.GetName())
@@ -134,9 +152,9 @@ func deleteSecret(t *core.Tx, c *internalv1.DeleteSecret) *Error {
 	return nil
 }
 
-// resealSecrets replaces ciphertexts with ones under another key. A secret or key that has
+// ResealSecrets replaces ciphertexts with ones under another key. A secret or key that has
 // changed meanwhile is skipped, because it is already sealed under the current key.
-func resealSecrets(t *core.Tx, c *internalv1.ResealSecrets) *Error {
+func ResealSecrets(t *core.Tx, c *internalv1.ResealSecrets) *refusal.Error {
 	for _, in := range c.GetSecrets() {
 		s, ok := t.Secrets.Get(in.GetSecret().GetName())
 		// A secret that was deleted and created again counts from 1 again, so compare the
@@ -174,9 +192,9 @@ func withUses(s *core.State, sec *holdfastv1.Secret) *holdfastv1.Secret {
 
 // Secret returns a sealed secret.
 func (v *View) Secret(name string) (*internalv1.StoredSecret, bool) {
-	s, ok := v.state.Secrets.Get(name)
+	s, ok := v.s.Secrets.Get(name)
 	if ok {
-		withUses(v.state, s.GetSecret())
+		withUses(v.s, s.GetSecret())
 	}
 	return s, ok
 }
@@ -184,60 +202,11 @@ func (v *View) Secret(name string) (*internalv1.StoredSecret, bool) {
 // Secrets returns the sealed secrets with a name above after, by name.
 func (v *View) Secrets(after string) iter.Seq[*internalv1.StoredSecret] {
 	return func(yield func(*internalv1.StoredSecret) bool) {
-		for s := range v.state.Secrets.Ascend("", after) {
-			withUses(v.state, s.GetSecret())
+		for s := range v.s.Secrets.Ascend("", after) {
+			withUses(v.s, s.GetSecret())
 			if !yield(s) {
 				return
 			}
 		}
 	}
 }
-
-// maxSigningKeys bounds the keys of the built-in issuer: the signing key, the next one, and
-// those whose tokens are still valid.
-const maxSigningKeys = 16
-
-// putSigningKeys replaces the keys of the built-in issuer, unless they have changed
-// meanwhile.
-func putSigningKeys(t *core.Tx, c *internalv1.PutSigningKeys) *Error {
-	if n := len(c.GetKeys()); n == 0 || n > maxSigningKeys {
-		return invalid("keys", "are %d, 1 to %d are allowed", n, maxSigningKeys)
-	}
-	seen := map[string]bool{}
-	for _, k := range c.GetKeys() {
-		if !lex.ValidName(k.GetKeyId(), 64) || seen[k.GetKeyId()] {
-			return invalid("keys",
-				"key id %q is duplicate, or is not 1 to 64 letters, digits, '.', '_', '-' or ':'",
-				lex.Ident(k.GetKeyId()))
-		}
-		seen[k.GetKeyId()] = true
-		if len(k.GetSealed().GetCiphertext()) == 0 || len(k.GetPublicJwk()) == 0 || !k.GetCreatedAt().IsValid() {
-			return invalid("keys", "key %q has no sealed private key, no public key or no time", k.GetKeyId())
-		}
-	}
-	newest := ""
-	if old := sortedKeys(t.State); len(old) > 0 {
-		newest = old[len(old)-1].GetKeyId()
-	}
-	if c.GetAfterKeyId() != newest {
-		return refuse(Aborted, ReasonSigningKeyMoved, "keys were made after key %q, but %q is the newest",
-			lex.Ident(c.GetAfterKeyId()), newest)
-	}
-	for _, k := range sortedKeys(t.State) {
-		t.SigningKeys.Delete(k.GetKeyId())
-	}
-	for _, k := range c.GetKeys() {
-		t.SigningKeys.Put(k)
-	}
-	return nil
-}
-
-func sortedKeys(s *core.State) []*internalv1.SigningKey {
-	return slices.SortedStableFunc(s.SigningKeys.Ascend("", ""), func(a, b *internalv1.SigningKey) int {
-		return cmp.Or(a.GetCreatedAt().AsTime().Compare(b.GetCreatedAt().AsTime()),
-			cmp.Compare(a.GetKeyId(), b.GetKeyId()))
-	})
-}
-
-// SigningKeys returns the keys of the built-in issuer, newest last.
-func (v *View) SigningKeys() []*internalv1.SigningKey { return sortedKeys(v.state) }

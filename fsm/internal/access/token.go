@@ -1,4 +1,4 @@
-package fsm
+package access
 
 import (
 	"crypto/sha256"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -22,15 +23,15 @@ const (
 	maxTokenPools = 64
 )
 
-func tokenNotFound(id string) *Error {
-	return refuse(NotFound, "TOKEN_NOT_FOUND", "token %q not found", id).With("token_id", id)
+func tokenNotFound(id string) *refusal.Error {
+	return refusal.New(refusal.NotFound, "TOKEN_NOT_FOUND", "token %q not found", id).With("token_id", id)
 }
 
 // ValidateToken returns the violations of a requested token, except for its id and its times.
-func ValidateToken(tok *holdfastv1.Token) []FieldViolation {
-	var bad []FieldViolation
+func ValidateToken(tok *holdfastv1.Token) []refusal.FieldViolation {
+	var bad []refusal.FieldViolation
 	add := func(field, format string, args ...any) {
-		bad = append(bad, FieldViolation{Field: "token." + field, Description: fmt.Sprintf(format, args...)})
+		bad = append(bad, refusal.FieldViolation{Field: "token." + field, Description: fmt.Sprintf(format, args...)})
 	}
 	if !lex.ValidName(tok.GetName(), maxTokenName) {
 		add("name", "%q is not 1 to %d letters, digits, '.', '_', '-' or ':'", tok.GetName(), maxTokenName)
@@ -75,59 +76,61 @@ func ValidateToken(tok *holdfastv1.Token) []FieldViolation {
 	return bad
 }
 
-// createToken stores a token. A cluster has only one bootstrap token, the first one.
-func createToken(t *core.Tx, c *internalv1.CreateToken) (*holdfastv1.Token, *Error) {
+// CreateToken stores a token. A cluster has only one bootstrap token, the first one.
+func CreateToken(t *core.Tx, c *internalv1.CreateToken) (*holdfastv1.Token, *refusal.Error) {
 	tok := proto.CloneOf(c.GetToken().GetToken())
-	if err := admitToken(t, c.GetToken()); err != nil {
+	if err := AdmitToken(t, c.GetToken()); err != nil {
 		return nil, err
 	}
 	if tok.GetBootstrap() {
 		if t.Meta.GetBootstrapped() {
-			return nil, refuse(FailedPrecondition, ReasonBootstrapped,
+			return nil, refusal.New(refusal.FailedPrecondition, refusal.ReasonBootstrapped,
 				"this cluster already has a bootstrap token: create tokens with it")
 		}
 		if tok.GetRole() != holdfastv1.Role_ADMIN {
-			return nil, invalid("token.role", "of the bootstrap token must be ADMIN")
+			return nil, refusal.InvalidField("token.role", "of the bootstrap token must be ADMIN")
 		}
 		t.Meta.Bootstrapped = true
 	}
-	return storeToken(t, c.GetToken()), nil
+	return StoreToken(t, c.GetToken()), nil
 }
 
-// admitToken refuses a token that cannot be stored. Other commands that carry a token call it
+// AdmitToken refuses a token that cannot be stored. Other commands that carry a token call it
 // too, before they write.
-func admitToken(t *core.Tx, s *internalv1.StoredToken) *Error {
-	if err := checkToken(t, s); err != nil {
+func AdmitToken(t *core.Tx, s *internalv1.StoredToken) *refusal.Error {
+	if err := CheckToken(t, s); err != nil {
 		return err
 	}
 	return checkPrivilege(t, s.GetToken())
 }
 
-// checkToken is admitToken without the check of the caller's privileges.
-func checkToken(t *core.Tx, s *internalv1.StoredToken) *Error {
+// CheckToken is admitToken without the check of the caller's privileges.
+func CheckToken(t *core.Tx, s *internalv1.StoredToken) *refusal.Error {
 	tok := s.GetToken()
 	if !lex.ValidName(tok.GetTokenId(), 64) {
-		return invalid("token.token_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", tok.GetTokenId())
+		return refusal.InvalidField("token.token_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'",
+			tok.GetTokenId())
 	}
 	if len(s.GetSha256()) != sha256.Size {
-		return invalid("sha256", "has %d bytes, want %d", len(s.GetSha256()), sha256.Size)
+		return refusal.InvalidField("sha256", "has %d bytes, want %d", len(s.GetSha256()), sha256.Size)
 	}
-	if err := Invalid(ValidateToken(tok)); err != nil {
+	if err := refusal.Invalid(ValidateToken(tok)); err != nil {
 		return err
 	}
 	if tok.GetRole() == holdfastv1.Role_ENROLLER && !t.Has(core.Level2) {
-		return invalid("token.role", "%q needs feature level %d: upgrade all peers first",
+		return refusal.InvalidField("token.role", "%q needs feature level %d: upgrade all peers first",
 			tok.GetRole().String(), core.Level2)
 	}
 	if at := tok.GetExpiresAt(); at != nil && (!at.IsValid() || !at.AsTime().After(t.Now.AsTime())) {
-		return invalid("token.expires_at", "%s is not after the current time %s",
+		return refusal.InvalidField("token.expires_at", "%s is not after the current time %s",
 			at.AsTime().Format(time.RFC3339), t.Now.AsTime().Format(time.RFC3339))
 	}
 	if t.Tokens.Has(tok.GetTokenId()) {
-		return refuse(Aborted, ReasonIDTaken, "generated token id %q is in use", tok.GetTokenId())
+		return refusal.New(refusal.Aborted, refusal.ReasonIDTaken, "generated token id %q is in use", tok.GetTokenId())
 	}
-	if other, taken := tokenByHash(t.State, s.GetSha256()); taken {
-		return refuse(AlreadyExists, "TOKEN_TAKEN", "the value of the token is that of token %q: generate another one",
+	if other, taken := TokenByHash(t.State, s.GetSha256()); taken {
+		return refusal.New(refusal.AlreadyExists, "TOKEN_TAKEN",
+			"the value of the token is that of token %q: generate another one",
 			other.GetTokenId())
 	}
 	return nil
@@ -135,7 +138,7 @@ func checkToken(t *core.Tx, s *internalv1.StoredToken) *Error {
 
 // checkPrivilege refuses a token with more rights than its caller has. The scope check covers
 // its pools.
-func checkPrivilege(t *core.Tx, tok *holdfastv1.Token) *Error {
+func checkPrivilege(t *core.Tx, tok *holdfastv1.Token) *refusal.Error {
 	o := t.Command.GetOrigin()
 	if o == nil { // the cluster itself
 		return nil
@@ -153,11 +156,12 @@ func checkPrivilege(t *core.Tx, tok *holdfastv1.Token) *Error {
 	case role == holdfastv1.Role_OPERATOR && agents:
 		return nil
 	}
-	return refuse(PermissionDenied, ReasonPrivilege, "role %s cannot create a token of role %s: ask an admin",
+	return refusal.New(refusal.PermissionDenied, refusal.ReasonPrivilege,
+		"role %s cannot create a token of role %s: ask an admin",
 		role, tok.GetRole())
 }
 
-func storeToken(t *core.Tx, s *internalv1.StoredToken) *holdfastv1.Token {
+func StoreToken(t *core.Tx, s *internalv1.StoredToken) *holdfastv1.Token {
 	s = proto.CloneOf(s)
 	s.Token.CreatedAt, s.Token.RevokedAt, s.Token.CreatedBy = t.Now, nil, lex.Clip(t.Command.GetPrincipal(),
 		core.MaxAuditThing)
@@ -165,8 +169,8 @@ func storeToken(t *core.Tx, s *internalv1.StoredToken) *holdfastv1.Token {
 	return s.GetToken()
 }
 
-// revokeToken makes a token invalid from this log entry on.
-func revokeToken(t *core.Tx, c *internalv1.RevokeToken) (*holdfastv1.Token, *Error) {
+// RevokeToken makes a token invalid from this log entry on.
+func RevokeToken(t *core.Tx, c *internalv1.RevokeToken) (*holdfastv1.Token, *refusal.Error) {
 	s, ok := t.Tokens.Get(c.GetTokenId())
 	if !ok {
 		return nil, tokenNotFound(c.GetTokenId())
@@ -178,9 +182,9 @@ func revokeToken(t *core.Tx, c *internalv1.RevokeToken) (*holdfastv1.Token, *Err
 	return s.GetToken(), nil
 }
 
-// revokeAgents revokes the tokens of a machine's agent. If the id is registered again, it is
+// RevokeAgents revokes the tokens of a machine's agent. If the id is registered again, it is
 // another machine.
-func revokeAgents(t *core.Tx, machineID string) {
+func RevokeAgents(t *core.Tx, machineID string) {
 	var stale []*internalv1.StoredToken
 	for _, s := range t.Tokens.Scan(schema.TokensByMachine, machineID+"/", "") {
 		if s.GetToken().GetRevokedAt() == nil {
@@ -193,9 +197,9 @@ func revokeAgents(t *core.Tx, machineID string) {
 	}
 }
 
-// dropTokens deletes tokens that are no longer valid. It keeps a valid one, even if the
+// DropTokens deletes tokens that are no longer valid. It keeps a valid one, even if the
 // proposer named it.
-func dropTokens(t *core.Tx, c *internalv1.DropTokens) *Error {
+func DropTokens(t *core.Tx, c *internalv1.DropTokens) *refusal.Error {
 	for _, id := range c.GetTokenIds() {
 		if s, ok := t.Tokens.Get(id); ok && TokenGood(s.GetToken(), t.Now.AsTime()) != nil {
 			t.Tokens.Delete(id)
@@ -206,21 +210,23 @@ func dropTokens(t *core.Tx, c *internalv1.DropTokens) *Error {
 
 // TokenGood returns an error if a token is revoked or has expired. Inside the FSM, now is the
 // cluster's clock (Meta.now); at the edge it may be the peer's own.
-func TokenGood(tok *holdfastv1.Token, now time.Time) *Error {
+func TokenGood(tok *holdfastv1.Token, now time.Time) *refusal.Error {
 	if tok.GetRevokedAt() != nil {
-		return refuse(Unauthenticated, ReasonTokenRevoked, "token %q was revoked: ask for another one",
+		return refusal.New(refusal.Unauthenticated, refusal.ReasonTokenRevoked,
+			"token %q was revoked: ask for another one",
 			tok.GetTokenId()).
 			With("token_id", tok.GetTokenId())
 	}
 	if at := tok.GetExpiresAt(); at != nil && !now.Before(at.AsTime()) {
-		return refuse(Unauthenticated, ReasonTokenExpired, "token %q has expired at %s: ask for another one",
+		return refusal.New(refusal.Unauthenticated, refusal.ReasonTokenExpired,
+			"token %q has expired at %s: ask for another one",
 			tok.GetTokenId(), at.AsTime().Format(time.RFC3339)).
 			With("token_id", tok.GetTokenId())
 	}
 	return nil
 }
 
-func tokenByHash(s *core.State, sum []byte) (*holdfastv1.Token, bool) {
+func TokenByHash(s *core.State, sum []byte) (*holdfastv1.Token, bool) {
 	if len(sum) != sha256.Size {
 		return nil, false
 	}
@@ -234,22 +240,22 @@ func tokenByHash(s *core.State, sum []byte) (*holdfastv1.Token, bool) {
 
 // TokensMark returns a value that changes whenever a token changes. It does not reflect
 // expiry.
-func (v *View) TokensMark() any { return v.state.Tokens.Mark() }
+func (v *View) TokensMark() any { return v.s.Tokens.Mark() }
 
 // TokenByHash returns the token whose value has this SHA-256. The token may be invalid: see
 // TokenGood.
-func (v *View) TokenByHash(sum []byte) (*holdfastv1.Token, bool) { return tokenByHash(v.state, sum) }
+func (v *View) TokenByHash(sum []byte) (*holdfastv1.Token, bool) { return TokenByHash(v.s, sum) }
 
 // Token returns the token with an id.
 func (v *View) Token(id string) (*holdfastv1.Token, bool) {
-	s, ok := v.state.Tokens.Get(id)
+	s, ok := v.s.Tokens.Get(id)
 	return s.GetToken(), ok
 }
 
 // Tokens returns the tokens with an id above after, by id.
 func (v *View) Tokens(after string) iter.Seq[*holdfastv1.Token] {
 	return func(yield func(*holdfastv1.Token) bool) {
-		for s := range v.state.Tokens.Ascend("", after) {
+		for s := range v.s.Tokens.Ascend("", after) {
 			if !yield(s.GetToken()) {
 				return
 			}

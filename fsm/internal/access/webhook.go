@@ -1,4 +1,4 @@
-package fsm
+package access
 
 import (
 	"iter"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -18,17 +19,17 @@ const (
 	maxWebhookText = 4096 // of a filter
 )
 
-func webhookNotFound(name string) *Error {
-	return refuse(NotFound, "WEBHOOK_NOT_FOUND", "webhook %q not found", lex.Ident(name)).With("webhook",
+func webhookNotFound(name string) *refusal.Error {
+	return refusal.New(refusal.NotFound, "WEBHOOK_NOT_FOUND", "webhook %q not found", lex.Ident(name)).With("webhook",
 		lex.Ident(name))
 }
 
 // ValidateWebhook returns the violations of a requested webhook. The server checks its
 // filter.
-func ValidateWebhook(w *holdfastv1.Webhook) []FieldViolation {
-	var bad []FieldViolation
+func ValidateWebhook(w *holdfastv1.Webhook) []refusal.FieldViolation {
+	var bad []refusal.FieldViolation
 	add := func(field, what string) {
-		bad = append(bad, FieldViolation{Field: "webhook." + field, Description: what})
+		bad = append(bad, refusal.FieldViolation{Field: "webhook." + field, Description: what})
 	}
 	if !lex.ValidName(w.GetName(), 64) {
 		add("name", "has to be 1 to 64 letters, digits, '.', '_', '-'")
@@ -42,26 +43,27 @@ func ValidateWebhook(w *holdfastv1.Webhook) []FieldViolation {
 	if len(w.GetFilter()) > maxWebhookText {
 		add("filter", "is longer than 4096 bytes")
 	}
-	if w.GetSecretRef() != "" && !validSecretName(w.GetSecretRef()) {
+	if w.GetSecretRef() != "" && !ValidSecretName(w.GetSecretRef()) {
 		add("secret_ref", "is not the name of a secret")
 	}
 	return bad
 }
 
-// putWebhook creates or changes a webhook. A new one receives the events after its creation.
-func putWebhook(t *core.Tx, c *internalv1.PutWebhook) (*holdfastv1.Webhook, *Error) {
+// PutWebhook creates or changes a webhook. A new one receives the events after its creation.
+func PutWebhook(t *core.Tx, c *internalv1.PutWebhook) (*holdfastv1.Webhook, *refusal.Error) {
 	in := c.GetWebhook()
-	if err := Invalid(ValidateWebhook(in)); err != nil {
+	if err := refusal.Invalid(ValidateWebhook(in)); err != nil {
 		return nil, err
 	}
 	if ref := in.GetSecretRef(); ref != "" && !t.Secrets.Has(ref) {
-		return nil, refuse(FailedPrecondition, "SECRET_NOT_FOUND", "signing secret %q not found: store it first", ref).
+		return nil, refusal.New(refusal.FailedPrecondition, "SECRET_NOT_FOUND",
+			"signing secret %q not found: store it first", ref).
 			With("secret", ref)
 	}
 	w, exists := t.Webhooks.Get(in.GetName())
 	if !exists {
 		if t.Webhooks.Len() >= maxWebhooks {
-			return nil, refuse(FailedPrecondition, "TOO_MANY_WEBHOOKS",
+			return nil, refusal.New(refusal.FailedPrecondition, "TOO_MANY_WEBHOOKS",
 				"there are %d webhooks already, the maximum: delete some, or serve several receivers from one",
 				maxWebhooks)
 		}
@@ -82,7 +84,7 @@ func putWebhook(t *core.Tx, c *internalv1.PutWebhook) (*holdfastv1.Webhook, *Err
 	return withBehind(t.State, w), nil
 }
 
-func deleteWebhook(t *core.Tx, c *internalv1.DeleteWebhook) *Error {
+func DeleteWebhook(t *core.Tx, c *internalv1.DeleteWebhook) *refusal.Error {
 	if !t.Webhooks.Has(c.GetName()) {
 		return webhookNotFound(c.GetName())
 	}
@@ -90,15 +92,16 @@ func deleteWebhook(t *core.Tx, c *internalv1.DeleteWebhook) *Error {
 	return nil
 }
 
-// noteDelivery records the progress of a webhook. Its cursor never goes back, nor beyond the
+// NoteDelivery records the progress of a webhook. Its cursor never goes back, nor beyond the
 // newest event.
-func noteDelivery(t *core.Tx, c *internalv1.NoteDelivery) *Error {
+func NoteDelivery(t *core.Tx, c *internalv1.NoteDelivery) *refusal.Error {
 	w, ok := t.Webhooks.Get(c.GetName())
 	if !ok {
 		return webhookNotFound(c.GetName())
 	}
 	if c.GetCursor() < w.GetCursor() || c.GetCursor() > t.Meta.GetLastNews() {
-		return refuse(FailedPrecondition, "CURSOR_MISMATCH", "webhook %q is at event %d of %d: %d is not after it",
+		return refusal.New(refusal.FailedPrecondition, "CURSOR_MISMATCH",
+			"webhook %q is at event %d of %d: %d is not after it",
 			w.GetName(), w.GetCursor(), t.Meta.GetLastNews(), c.GetCursor())
 	}
 	if w.GetFailures() != c.GetFailures() {
@@ -120,18 +123,18 @@ func withBehind(s *core.State, w *holdfastv1.Webhook) *holdfastv1.Webhook {
 
 // Webhook returns a webhook and the number of events it is behind.
 func (v *View) Webhook(name string) (*holdfastv1.Webhook, bool) {
-	w, ok := v.state.Webhooks.Get(name)
+	w, ok := v.s.Webhooks.Get(name)
 	if !ok {
 		return nil, false
 	}
-	return withBehind(v.state, w), true
+	return withBehind(v.s, w), true
 }
 
 // Webhooks returns the webhooks with a name above after, by name.
 func (v *View) Webhooks(after string) iter.Seq[*holdfastv1.Webhook] {
 	return func(yield func(*holdfastv1.Webhook) bool) {
-		for w := range v.state.Webhooks.Ascend("", after) {
-			if !yield(withBehind(v.state, w)) {
+		for w := range v.s.Webhooks.Ascend("", after) {
+			if !yield(withBehind(v.s, w)) {
 				return
 			}
 		}
