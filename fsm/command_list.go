@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/trail"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -61,7 +62,8 @@ func commandList(stage *readStage) []command {
 		changes((*internalv1.Command).GetResealSecrets, access.ResealSecrets,
 			everything[*internalv1.ResealSecrets]("secrets")),
 		changes((*internalv1.Command).GetPutSigningKeys, access.PutSigningKeys, ofCluster).fenced(),
-		changes((*internalv1.Command).GetRecordDenials, recordDenials, everything[*internalv1.RecordDenials]("audit")),
+		changes((*internalv1.Command).GetRecordDenials, trail.RecordDenials,
+			everything[*internalv1.RecordDenials]("audit")),
 
 		changes((*internalv1.Command).GetCheckpointLeases, checkpointLeases, ofCluster).fenced(),
 		changes((*internalv1.Command).GetExpireLeases, expireLeases, ofCluster).fenced(),

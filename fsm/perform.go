@@ -4,6 +4,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/trail"
 )
 
 // perform applies the command of a transaction. If the command has an origin, its caller's
@@ -21,7 +22,7 @@ func (f *FSM) perform(t *core.Tx) (proto.Message, *Error) {
 	if err == nil {
 		value, err = c.run(t)
 	}
-	addAudit(t, about.resource, value, err)
+	trail.AddAudit(t, about.resource, value, err)
 	return value, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
+	"github.com/holdfast-metal/holdfast/fsm/internal/trail"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -104,13 +105,13 @@ func restoredLeases(t *core.Tx, now, b *core.State, clock int64) *table.Table[*i
 // noteReplacedTrail records the end of the audit trail that a restore has replaced in the
 // trail that replaces it.
 func noteReplacedTrail(t *core.Tx, had *internalv1.Meta) {
-	chainAudit(t, &holdfastv1.AuditEvent{
+	trail.ChainAudit(t, &holdfastv1.AuditEvent{
 		At:        t.Now,
 		Principal: "system",
 		Method:    "holdfast.v1.OperatorService/RestoreSnapshot",
 		Resource:  fmt.Sprintf("audit/%d/%x", had.GetLastAudit(), had.GetAuditHash()),
 		Reason:    "REPLACED_TRAIL",
-		Outcome:   auditOK,
+		Outcome:   trail.AuditOK,
 		Count:     1,
 	})
 }

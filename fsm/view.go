@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
+	"github.com/holdfast-metal/holdfast/fsm/internal/trail"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -18,6 +19,7 @@ import (
 type View struct {
 	accessView
 	eventsView
+	trailView
 
 	state   *core.State
 	codec   *runlog.Codec
@@ -29,12 +31,14 @@ type View struct {
 type (
 	accessView = access.View
 	eventsView = events.View
+	trailView  = trail.View
 )
 
 func newView(s *core.State, codec *runlog.Codec, decoded *plans.Cache, stage *readStage) *View {
 	return &View{
 		accessView: access.NewView(s),
 		eventsView: events.NewView(s),
+		trailView:  trail.NewView(s),
 		state:      s,
 		codec:      codec,
 		decoded:    decoded,

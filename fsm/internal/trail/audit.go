@@ -1,4 +1,4 @@
-package fsm
+package trail
 
 import (
 	"iter"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -23,12 +24,12 @@ const MaxDenials = 1000
 // choose most of them.
 const maxAuditText = 128
 
-// auditOK is the outcome of a command that was not refused.
-const auditOK = "OK"
+// AuditOK is the outcome of a command that was not refused.
+const AuditOK = "OK"
 
-// addAudit records a call and its result, once for each command that has an origin. A replay
+// AddAudit records a call and its result, once for each command that has an origin. A replay
 // is a call too.
-func addAudit(t *core.Tx, resource string, value proto.Message, err *Error) {
+func AddAudit(t *core.Tx, resource string, value proto.Message, err *refusal.Error) {
 	o := t.Command.GetOrigin()
 	e := &holdfastv1.AuditEvent{
 		At:        t.Now,
@@ -39,7 +40,7 @@ func addAudit(t *core.Tx, resource string, value proto.Message, err *Error) {
 		Resource:  resource,
 		RequestId: o.GetRequestId(),
 		TokenId:   o.GetTokenId(),
-		Outcome:   auditOK,
+		Outcome:   AuditOK,
 		Count:     1,
 	}
 	if err != nil {
@@ -51,7 +52,7 @@ func addAudit(t *core.Tx, resource string, value proto.Message, err *Error) {
 	if e.GetRequestId() == "" {
 		e.RequestId = t.Command.GetStartRun().GetRequestId()
 	}
-	chainAudit(t, e)
+	ChainAudit(t, e)
 }
 
 // made returns the resource that a command has made, if the command does not determine its
@@ -63,9 +64,9 @@ func made(value proto.Message) string {
 	return ""
 }
 
-// chainAudit appends an event to the chain. Sequences count from 1 without a gap, and each
+// ChainAudit appends an event to the chain. Sequences count from 1 without a gap, and each
 // hash covers the previous one. That proves that no event is missing.
-func chainAudit(t *core.Tx, e *holdfastv1.AuditEvent) {
+func ChainAudit(t *core.Tx, e *holdfastv1.AuditEvent) {
 	for _, s := range []*string{&e.Source, &e.Peer, &e.Method, &e.RequestId, &e.Outcome, &e.Reason} {
 		*s = lex.Clip(*s, maxAuditText)
 	}
@@ -87,16 +88,17 @@ func chainAudit(t *core.Tx, e *holdfastv1.AuditEvent) {
 	}
 }
 
-// recordDenials records calls that were refused before they became commands, by policy or
+// RecordDenials records calls that were refused before they became commands, by policy or
 // because the caller is unknown. Their outcome cannot be OK, so they cannot claim that
 // something was done.
-func recordDenials(t *core.Tx, c *internalv1.RecordDenials) *Error {
+func RecordDenials(t *core.Tx, c *internalv1.RecordDenials) *refusal.Error {
 	if n := len(c.GetEvents()); n > MaxDenials {
-		return invalid("events", "are %d, at most %d are allowed", n, MaxDenials)
+		return refusal.InvalidField("events", "are %d, at most %d are allowed", n, MaxDenials)
 	}
 	for i, e := range c.GetEvents() {
-		if o := e.GetOutcome(); o == "" || o == auditOK {
-			return invalid("events", "event %d has outcome %q: a denial names the code of the refusal", i, o)
+		if o := e.GetOutcome(); o == "" || o == AuditOK {
+			return refusal.InvalidField("events", "event %d has outcome %q: a denial names the code of the refusal",
+				i, o)
 		}
 	}
 	for _, e := range c.GetEvents() {
@@ -104,7 +106,7 @@ func recordDenials(t *core.Tx, c *internalv1.RecordDenials) *Error {
 		if !at.IsValid() || at.AsTime().After(t.Now.AsTime()) {
 			at = t.Now
 		}
-		chainAudit(t, &holdfastv1.AuditEvent{
+		ChainAudit(t, &holdfastv1.AuditEvent{
 			At:        at,
 			Principal: e.GetPrincipal(),
 			Source:    e.GetSource(),
@@ -124,8 +126,8 @@ func recordDenials(t *core.Tx, c *internalv1.RecordDenials) *Error {
 // Audit returns the sequences of the oldest and the newest audit event kept, and the hash of
 // the newest. All are zero if there is none.
 func (v *View) Audit() (first, last uint64, hash []byte) {
-	return v.state.Meta.GetFirstAudit(), v.state.Meta.GetLastAudit(), append([]byte(nil),
-		v.state.Meta.GetAuditHash()...)
+	return v.s.Meta.GetFirstAudit(), v.s.Meta.GetLastAudit(), append([]byte(nil),
+		v.s.Meta.GetAuditHash()...)
 }
 
 // AuditEvents returns the audit events below a sequence number, newest first. If before is
@@ -134,21 +136,21 @@ func (v *View) AuditEvents(before uint64) iter.Seq[*holdfastv1.AuditEvent] {
 	if before == 0 {
 		before = ^uint64(0)
 	}
-	return v.state.Audit.Descend("", schema.Ordered(before))
+	return v.s.Audit.Descend("", schema.Ordered(before))
 }
 
 // AuditAfter returns at most limit audit events above a sequence number, oldest first. If seq
 // is zero, it starts at the oldest event kept. A number that is too old to resume from, or
 // that was never issued, is OutOfRange: a gap would be mistaken for a broken chain.
 func (v *View) AuditAfter(seq uint64, limit int) ([]*holdfastv1.AuditEvent, error) {
-	first, last := v.state.Meta.GetFirstAudit(), v.state.Meta.GetLastAudit()
+	first, last := v.s.Meta.GetFirstAudit(), v.s.Meta.GetLastAudit()
 	if seq > 0 && (seq+1 < first || seq > last) {
-		return nil, refuse(OutOfRange, ReasonCursorGone,
+		return nil, refusal.New(refusal.OutOfRange, refusal.ReasonCursorGone,
 			"audit event %d is not kept: events %d to %d are; start without a number to read all of them",
 			seq, first, last)
 	}
 	var es []*holdfastv1.AuditEvent
-	for e := range v.state.Audit.Ascend("", schema.Ordered(seq)) {
+	for e := range v.s.Audit.Ascend("", schema.Ordered(seq)) {
 		if len(es) == limit {
 			break
 		}
