@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -163,7 +164,7 @@ func endAttempt(t *core.Tx, c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) 
 	if step.GetKind() == "repave" {
 		// Whatever the outcome, the next step of this run may have to log in.
 		if m, ok := t.Machines.Get(run.GetMachineId()); ok && hostInstalled(t, m, run) {
-			putMachine(t, m)
+			fleet.PutMachine(t, m)
 		}
 	}
 	closeInstall(t, run)
@@ -177,7 +178,7 @@ func endAttempt(t *core.Tx, c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) 
 	}
 	switch {
 	case c.GetOutcome() == holdfastv1.Attempt_SUCCEEDED:
-		keepHardware(t, run, c.GetInventory())
+		fleet.KeepHardware(t, run, c.GetInventory())
 		stepSucceeded(t, run, step)
 	case c.GetOutcome() == holdfastv1.Attempt_CANCELED:
 		why := canceledError(run)
@@ -188,8 +189,8 @@ func endAttempt(t *core.Tx, c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) 
 		finishRun(t, run, holdfastv1.Run_CANCELED, why)
 	case !c.GetPermanent() && a.GetNumber() <= step.GetMaxRetries():
 		if m, ok := t.Machines.Get(run.GetMachineId()); ok && t.Has(core.Level2) && step.GetKind() == "repave" {
-			noteFailedInstall(m, a.GetNumber(), c.GetError())
-			putMachine(t, m)
+			fleet.NoteFailedInstall(m, a.GetNumber(), c.GetError())
+			fleet.PutMachine(t, m)
 		}
 		run.WaitingFor = fmt.Sprintf("retry %d of step %s", a.GetNumber(), step.GetName())
 		run.WaitingSince, run.NextActionAt = t.Now, c.GetRetryAt()

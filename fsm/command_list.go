@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/trail"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -26,13 +27,13 @@ func commandList(stage *readStage) []command {
 		changes((*internalv1.Command).GetResetClock, resetClock,
 			everything[*internalv1.ResetClock]("clock")).since(core.Level2),
 
-		answers((*internalv1.Command).GetRegisterMachine, registerMachine, ofRegistration),
-		answers((*internalv1.Command).GetUpdateMachine, updateMachine, ofUpdate),
-		answers((*internalv1.Command).GetSetMachinePhase, setMachinePhase, ofMachine),
-		changes((*internalv1.Command).GetDeleteMachine, deleteMachine, ofMachine),
-		changes((*internalv1.Command).GetObserveConditions, observeConditions, ofCluster).fenced(),
-		changes((*internalv1.Command).GetNoteDevice, noteDevice, ofCluster).fenced(),
-		answers((*internalv1.Command).GetRetryBmc, retryBMC, ofMachine).since(core.Level2),
+		answers((*internalv1.Command).GetRegisterMachine, fleet.RegisterMachine, ofRegistration),
+		answers((*internalv1.Command).GetUpdateMachine, fleet.UpdateMachine, ofUpdate),
+		answers((*internalv1.Command).GetSetMachinePhase, fleet.SetMachinePhase, ofMachine),
+		changes((*internalv1.Command).GetDeleteMachine, fleet.DeleteMachine, ofMachine),
+		changes((*internalv1.Command).GetObserveConditions, fleet.ObserveConditions, ofCluster).fenced(),
+		changes((*internalv1.Command).GetNoteDevice, fleet.NoteDevice, ofCluster).fenced(),
+		answers((*internalv1.Command).GetRetryBmc, fleet.RetryBMC, ofMachine).since(core.Level2),
 
 		answers((*internalv1.Command).GetCreatePlan, createPlan,
 			byName("plans", func(c *internalv1.CreatePlan) string { return c.GetPlan().GetPlanId() })),
@@ -68,11 +69,11 @@ func commandList(stage *readStage) []command {
 		changes((*internalv1.Command).GetCheckpointLeases, checkpointLeases, ofCluster).fenced(),
 		changes((*internalv1.Command).GetExpireLeases, expireLeases, ofCluster).fenced(),
 
-		answers((*internalv1.Command).GetCreateAgentMachine, createAgentMachine, ofAgentMachine),
-		answers((*internalv1.Command).GetRegisterAgent, registerAgent, ofAgent),
+		answers((*internalv1.Command).GetCreateAgentMachine, fleet.CreateAgentMachine, ofAgentMachine),
+		answers((*internalv1.Command).GetRegisterAgent, fleet.RegisterAgent, ofAgent),
 
-		answers((*internalv1.Command).GetCreateNode, createNode, ofNewNode),
-		answers((*internalv1.Command).GetUpdateNode, updateNode, ofNode),
+		answers((*internalv1.Command).GetCreateNode, fleet.CreateNode, ofNewNode),
+		answers((*internalv1.Command).GetUpdateNode, fleet.UpdateNode, ofNode),
 		answers((*internalv1.Command).GetTransitionNode, transitionNode, ofNode),
 		answers((*internalv1.Command).GetReportNode, reportNode, ofReport),
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -34,44 +35,44 @@ func finishRun(t *core.Tx, run *holdfastv1.Run, phase holdfastv1.Run_Phase, fail
 		return
 	}
 	m.Status.ActiveRunId = ""
-	c := change{by: runTrigger(t), run: run.GetRunId(), comment: msg}
+	c := fleet.Change{By: fleet.RunTrigger(t), Run: run.GetRunId(), Comment: msg}
 	noteProved(t, m, run)
 	switch {
 	case leavesAlone(run):
-		c.node = nodeAfterLook(t, m, run)
-		movePhase(t, m, run.GetMachinePhaseBefore(), c)
+		c.Node = nodeAfterLook(t, m, run)
+		fleet.MovePhase(t, m, run.GetMachinePhaseBefore(), c)
 	case phase == holdfastv1.Run_SUCCEEDED:
 		runSucceeded(t, m, run, c)
 	case phase == holdfastv1.Run_FAILED && run.GetPrincipal() == recoverer:
 		// The leader started this run, and it did not affect the machine's workload, so the
 		// phase stays. But the machine needs an operator.
-		observe(t, m, &holdfastv1.Condition{
+		fleet.Observe(t, m, &holdfastv1.Condition{
 			Type: lifecycle.NeedsIntervention, Status: true, Reason: interventionReason(failure),
 		})
-		movePhase(t, m, run.GetMachinePhaseBefore(), c)
+		fleet.MovePhase(t, m, run.GetMachinePhaseBefore(), c)
 	case phase == holdfastv1.Run_FAILED:
-		observe(t, m, &holdfastv1.Condition{
+		fleet.Observe(t, m, &holdfastv1.Condition{
 			Type: lifecycle.NeedsIntervention, Status: true, Reason: interventionReason(failure),
 		})
-		if c.node = nodeAfterFailure(m, run); c.node == holdfastv1.Node_INSTALL_FAILED {
-			c.metadata = map[string]string{"error": failure.GetMessage(), "attempt": fmt.Sprint(failure.GetAttempt())}
+		if c.Node = nodeAfterFailure(m, run); c.Node == holdfastv1.Node_INSTALL_FAILED {
+			c.Metadata = map[string]string{"error": failure.GetMessage(), "attempt": fmt.Sprint(failure.GetAttempt())}
 			if t.Has(core.Level2) {
-				noteFailedInstall(m, failure.GetAttempt(), failure.GetMessage())
+				fleet.NoteFailedInstall(m, failure.GetAttempt(), failure.GetMessage())
 			}
 		}
-		movePhase(t, m, holdfastv1.MachineStatus_MAINTENANCE, c)
+		fleet.MovePhase(t, m, holdfastv1.MachineStatus_MAINTENANCE, c)
 	default:
 		// An operator canceled it, so no intervention is needed. One that an earlier failure
 		// asked for stays.
 		if !lifecycle.Condition(m, lifecycle.NeedsIntervention).GetStatus() {
-			observe(t, m, &holdfastv1.Condition{Type: lifecycle.NeedsIntervention, Reason: "Canceled"})
+			fleet.Observe(t, m, &holdfastv1.Condition{Type: lifecycle.NeedsIntervention, Reason: "Canceled"})
 		}
 		if m.GetStatus().GetNodeState() == holdfastv1.Node_INSTALLING && installed(run) {
-			c.node = holdfastv1.Node_INSTALLED
+			c.Node = holdfastv1.Node_INSTALLED
 		}
-		movePhase(t, m, holdfastv1.MachineStatus_MAINTENANCE, c)
+		fleet.MovePhase(t, m, holdfastv1.MachineStatus_MAINTENANCE, c)
 	}
-	putMachine(t, m)
+	fleet.PutMachine(t, m)
 }
 
 // noteProved records what the succeeded steps have proved of the machine, whatever the run's
@@ -85,19 +86,19 @@ func noteProved(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run) {
 		switch {
 		case Drains(s) && t.Has(core.Level2) && Skipped(s): // at level 1 no step is skipped
 		case Drains(s):
-			observe(t, m, &holdfastv1.Condition{
+			fleet.Observe(t, m, &holdfastv1.Condition{
 				Type: lifecycle.Drained, Status: true, Reason: "Drained", Message: "by step " + s.GetName(),
 			})
 		case s.GetName() == "uncordon-node":
-			setCondition(t, m, lifecycle.Drained, false, "Uncordoned")
+			fleet.SetCondition(t, m, lifecycle.Drained, false, "Uncordoned")
 		case s.GetKind() == "repave":
-			setCondition(t, m, lifecycle.Drained, false, "Repaved")
-			setCondition(t, m, lifecycle.InCluster, false, "Repaved")
+			fleet.SetCondition(t, m, lifecycle.Drained, false, "Repaved")
+			fleet.SetCondition(t, m, lifecycle.InCluster, false, "Repaved")
 			m.Status.ClusterRef = ""
-			observe(t, m, &holdfastv1.Condition{Type: lifecycle.Provisioned, Status: true, Reason: "Repaved"})
+			fleet.Observe(t, m, &holdfastv1.Condition{Type: lifecycle.Provisioned, Status: true, Reason: "Repaved"})
 		case s.GetKind() == "join": // workloads may arrive now, even before the node is verified
-			setCondition(t, m, lifecycle.Drained, false, "Joined")
-			observe(t, m, &holdfastv1.Condition{Type: lifecycle.InCluster, Status: true, Reason: "Joined"})
+			fleet.SetCondition(t, m, lifecycle.Drained, false, "Joined")
+			fleet.Observe(t, m, &holdfastv1.Condition{Type: lifecycle.InCluster, Status: true, Reason: "Joined"})
 			if t.Has(core.Level2) {
 				m.Status.ClusterRef = clusterOf(t, m, run, s)
 			}
@@ -175,30 +176,30 @@ func installed(run *holdfastv1.Run) bool {
 
 // runSucceeded moves the machine to the phase its steps have reached (docs/clients.md, 002:
 // "Phase after success").
-func runSucceeded(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, c change) {
+func runSucceeded(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, c fleet.Change) {
 	done := map[string]bool{}
 	for _, s := range run.GetSteps() {
 		done[s.GetKind()] = true
 	}
 	phase := run.GetMachinePhaseBefore()
 	if done["repave"] {
-		phase, c.node = holdfastv1.MachineStatus_READY, holdfastv1.Node_INSTALLED
+		phase, c.Node = holdfastv1.MachineStatus_READY, holdfastv1.Node_INSTALLED
 		hostInstalled(t, m, run) // needed if an installer reported it, without an attempt
 	}
 	if done["join"] { // all steps have succeeded, including any verification
-		phase, c.node = holdfastv1.MachineStatus_IN_SERVICE, holdfastv1.Node_NODE_STATE_UNSPECIFIED
+		phase, c.Node = holdfastv1.MachineStatus_IN_SERVICE, holdfastv1.Node_NODE_STATE_UNSPECIFIED
 	}
 	if done["rma"] || run.GetType() == "RMA" {
 		phase = holdfastv1.MachineStatus_RMA
-		setCondition(t, m, lifecycle.InCluster, false, "RMA")
+		fleet.SetCondition(t, m, lifecycle.InCluster, false, "RMA")
 		m.Status.ClusterRef = ""
 	}
 	if !t.Has(core.Level2) || m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALL_FAILED || done["repave"] ||
 		phase != holdfastv1.MachineStatus_MAINTENANCE {
 		// The disk of a failed install is unchanged, so the condition stays.
-		setCondition(t, m, lifecycle.NeedsIntervention, false, "RunSucceeded")
+		fleet.SetCondition(t, m, lifecycle.NeedsIntervention, false, "RunSucceeded")
 	}
-	movePhase(t, m, phase, c)
+	fleet.MovePhase(t, m, phase, c)
 }
 
 // Drains reports whether the success of a step means that the machine's node is drained. Such
@@ -230,5 +231,5 @@ func moveHost(t *core.Tx, machine, endpoint string) {
 		m.Spec = &holdfastv1.MachineSpec{}
 	}
 	m.Spec.SshEndpoint = endpoint
-	putMachine(t, m)
+	fleet.PutMachine(t, m)
 }

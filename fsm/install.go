@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
@@ -113,13 +114,14 @@ func openInstall(t *core.Tx, c *internalv1.OpenInstall) (*holdfastv1.Install, *E
 	if k := step.GetKind(); k != "repave" && k != "rma" {
 		return nil, invalid("step", "%q is of kind %s, which installs nothing", step.GetName(), k)
 	}
-	if len(c.GetCloudInit()) > maxInstallText || len(c.GetDisk()) > maxNodeText || len(c.GetImage()) > maxNodeText {
+	if len(c.GetCloudInit()) > maxInstallText ||
+		len(c.GetDisk()) > fleet.MaxNodeText || len(c.GetImage()) > fleet.MaxNodeText {
 		return nil, invalid("cloud_init", "has %d bytes, at most %d are allowed, and %d of image and disk",
-			len(c.GetCloudInit()), maxInstallText, maxNodeText)
+			len(c.GetCloudInit()), maxInstallText, fleet.MaxNodeText)
 	}
 	m, ok := t.Machines.Get(run.GetMachineId())
 	if !ok {
-		return nil, machineNotFound(run.GetMachineId())
+		return nil, fleet.MachineNotFound(run.GetMachineId())
 	}
 	if len(m.GetSpec().GetMacAddresses()) == 0 {
 		return nil, refuse(FailedPrecondition, "NO_MAC_ADDRESS",
@@ -187,7 +189,7 @@ func bootInstall(t *core.Tx, c *internalv1.BootInstall) (*holdfastv1.Install, *E
 	}
 	i.LastSeenAt, i.Note = t.Now, lex.Clip(c.GetNote(), core.MaxNote)
 	if ip := c.GetIpAddress(); ip != "" {
-		i.IpAddress = lex.Clip(ip, maxNodeText)
+		i.IpAddress = lex.Clip(ip, fleet.MaxNodeText)
 	}
 	if len(c.GetSha256()) == 0 {
 		t.Installs.Put(s)
@@ -288,9 +290,9 @@ func noteInstallSession(t *core.Tx, c *internalv1.NoteInstall) (*holdfastv1.Inst
 			c.GetAttempt(), c.GetStep(), c.GetRunId())
 	}
 	if sum := c.GetMediumSha256(); len(sum) > 0 {
-		if len(c.GetMediumServer()) > maxNodeText {
+		if len(c.GetMediumServer()) > fleet.MaxNodeText {
 			return nil, invalid("medium_server", "has %d bytes, at most %d are allowed",
-				len(c.GetMediumServer()), maxNodeText)
+				len(c.GetMediumServer()), fleet.MaxNodeText)
 		}
 		if !InstallBoots(i) {
 			return nil, refuse(Aborted, ReasonNoInstall,

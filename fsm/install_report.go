@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -42,12 +43,12 @@ func reportInstall(t *core.Tx, c *internalv1.ReportInstall) (*holdfastv1.Install
 	}
 	var facts []string
 	if in := r.GetFacts(); in != nil {
-		for _, p := range factPaths() {
-			if *nodeText(in)[p] != "" {
+		for _, p := range fleet.FactPaths() {
+			if *fleet.NodeText(in)[p] != "" {
 				facts = append(facts, p)
 			}
 		}
-		mergeNode(m.Node, in, facts)
+		fleet.MergeNode(m.Node, in, facts)
 	}
 	if r.GetIpAddress() != "" {
 		m.Node.IpAddress = r.GetIpAddress()
@@ -72,14 +73,14 @@ func reportInstall(t *core.Tx, c *internalv1.ReportInstall) (*holdfastv1.Install
 		InstallationProgress: r.GetProgress(),
 		HasProgress:          r.GetHasProgress(),
 	}, "")
-	putMachine(t, m)
+	fleet.PutMachine(t, m)
 	s, _ = t.Installs.Get(i.GetMachineId())
 	return s.GetInstall(), nil
 }
 
 // checkInstallReport returns the violations of a report.
 func checkInstallReport(r *holdfastv1.ReportInstallRequest) []FieldViolation {
-	bad := CheckNode(r.GetFacts())
+	bad := fleet.CheckNode(r.GetFacts())
 	add := func(field, format string, args ...any) {
 		bad = append(bad, FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
 	}
@@ -90,10 +91,10 @@ func checkInstallReport(r *holdfastv1.ReportInstallRequest) []FieldViolation {
 		add("progress", "%d is not 0 to 100", p)
 	}
 	if !oneLine(r.GetDetail()) {
-		add("stage", "must be one line of at most %d bytes", maxNodeText)
+		add("stage", "must be one line of at most %d bytes", fleet.MaxNodeText)
 	}
 	if !oneLine(r.GetIpAddress()) {
-		add("ip_address", "must be one line of at most %d bytes", maxNodeText)
+		add("ip_address", "must be one line of at most %d bytes", fleet.MaxNodeText)
 	}
 	if n := len(r.GetHostKeys()); n > maxHostKeys {
 		add("host_keys", "are %d, at most %d are allowed", n, maxHostKeys)
@@ -106,15 +107,17 @@ func checkInstallReport(r *holdfastv1.ReportInstallRequest) []FieldViolation {
 	return bad
 }
 
-func oneLine(s string) bool { return len(s) <= maxNodeText && !strings.ContainsAny(s, "\x00\n\r") }
+func oneLine(s string) bool {
+	return len(s) <= fleet.MaxNodeText && !strings.ContainsAny(s, "\x00\n\r")
+}
 
 // keepHardwareOfHost stores the inventory from an installer, unless a BMC has reported one.
 func keepHardwareOfHost(t *core.Tx, run *holdfastv1.Run, in *holdfastv1.HardwareInventory) {
 	if was, ok := t.Hardware.Get(run.GetMachineId()); in == nil ||
-		ok && was.GetHardware().GetSource() == hardwareFromBMC {
+		ok && was.GetHardware().GetSource() == fleet.HardwareFromBMC {
 		return
 	}
-	is := BoundHardware(in)
+	is := fleet.BoundHardware(in)
 	is.Source, is.ObservedAt, is.RunId = "installer", t.Now, run.GetRunId()
 	t.Hardware.Put(&internalv1.MachineHardware{MachineId: run.GetMachineId(), Hardware: is})
 }
@@ -140,7 +143,7 @@ func sessionReported(t *core.Tx, m *holdfastv1.Machine, r *holdfastv1.ReportNode
 	case status == "complete":
 		i.Progress, i.CompletedAt = 100, t.Now
 		pinHost(t, m, i)
-		forgetEnrollment(t, m, i.GetCompletedAt())
+		fleet.ForgetEnrollment(t, m, i.GetCompletedAt())
 		stage(t, s, holdfastv1.Install_COMPLETE, "the installer is done")
 	case status == "started" && i.GetStage() < holdfastv1.Install_INSTALLER_STARTED:
 		if i.GetStartedAt() == nil {
@@ -162,11 +165,11 @@ func sessionReported(t *core.Tx, m *holdfastv1.Machine, r *holdfastv1.ReportNode
 // inventory. It reports whether it changed the machine.
 func pinHost(t *core.Tx, m *holdfastv1.Machine, i *holdfastv1.Install) (changed bool) {
 	keys := strings.Join(i.GetHostKeys(), "\n")
-	if keys == "" || len(keys) > maxDeviceNote {
-		forgetHost(t, m.GetMachineId())
+	if keys == "" || len(keys) > fleet.MaxDeviceNote {
+		fleet.ForgetHost(t, m.GetMachineId())
 		return false
 	}
-	t.Devices.Put(&internalv1.DeviceNote{Key: hostNote(m.GetMachineId()), Value: []byte(keys), UpdatedAt: t.Now})
+	t.Devices.Put(&internalv1.DeviceNote{Key: fleet.HostNote(m.GetMachineId()), Value: []byte(keys), UpdatedAt: t.Now})
 	if had := m.GetSpec().GetSshHostKeys(); len(had) == 0 || slices.Equal(had, i.GetHostKeys()) {
 		return false
 	}
@@ -180,11 +183,11 @@ func hostInstalled(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run) (chan
 	s, ok := t.Installs.Get(run.GetMachineId())
 	if i := s.GetInstall(); ok && i.GetRunId() == run.GetRunId() && i.GetCompletedAt() != nil &&
 		i.GetStage() != holdfastv1.Install_FAILED {
-		forgot := forgetEnrollment(t, m, i.GetCompletedAt())
+		forgot := fleet.ForgetEnrollment(t, m, i.GetCompletedAt())
 		return pinHost(t, m, i) || forgot
 	}
-	forgetHost(t, run.GetMachineId())
-	return forgetEnrollment(t, m, installBegan(run))
+	fleet.ForgetHost(t, run.GetMachineId())
+	return fleet.ForgetEnrollment(t, m, fleet.InstallBegan(run))
 }
 
 // appendInstallLog appends to the installer's log. It skips bytes that are already stored and

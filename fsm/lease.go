@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -18,12 +19,6 @@ const (
 	goneFor   = time.Hour
 	goneBatch = 64 // deleted by one command, at most
 )
-
-// endMachineLeases ends both kinds of lease that a machine can have.
-func endMachineLeases(t *core.Tx, id string) {
-	t.EndLease(internalv1.LeaseRef_MACHINE, id)
-	t.EndLease(internalv1.LeaseRef_PENDING_MACHINE, id)
-}
 
 // advanceLeaseClock advances the lease clock, never back, and deletes leases that were ended
 // long ago.
@@ -68,7 +63,7 @@ func aliveLease(t *core.Tx, r *internalv1.Renewal) (l *internalv1.Lease, fresh b
 	}
 	switch ref.GetKind() {
 	case internalv1.LeaseRef_MACHINE, internalv1.LeaseRef_PENDING_MACHINE:
-		return reviveMachine(t, ref.GetId()), true
+		return fleet.ReviveMachine(t, ref.GetId()), true
 	case internalv1.LeaseRef_POOL:
 		return revivePool(t, ref.GetId()), true
 	case internalv1.LeaseRef_SERVICE:
@@ -91,10 +86,10 @@ func see(t *core.Tx, l *internalv1.Lease, seen *internalv1.SeenLease, fresh bool
 			l.Metrics = r.GetMetrics()
 		}
 		if v := r.GetAgentVersion(); v != "" {
-			l.AgentVersion = lex.Clip(v, maxAgentText)
+			l.AgentVersion = lex.Clip(v, fleet.MaxAgentText)
 		}
 		if !l.GetReady() {
-			agentReady(t, l.GetRef().GetId())
+			fleet.AgentReady(t, l.GetRef().GetId())
 		}
 	case internalv1.LeaseRef_POOL:
 		poolSeen(t, l.GetRef().GetId(), r.GetPool())
@@ -121,7 +116,7 @@ func expireLeases(t *core.Tx, c *internalv1.ExpireLeases) *Error {
 		t.Leases.Put(l)
 		switch ref.GetKind() {
 		case internalv1.LeaseRef_MACHINE, internalv1.LeaseRef_PENDING_MACHINE:
-			agentExpired(t, l)
+			fleet.AgentExpired(t, l)
 		case internalv1.LeaseRef_POOL:
 			poolMissing(t, ref.GetId())
 		case internalv1.LeaseRef_SERVICE:

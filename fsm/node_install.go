@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -77,11 +78,11 @@ func beginObserved(t *core.Tx, m *holdfastv1.Machine, runID, why string) *holdfa
 	run.Steps[0].TimeoutSeconds = quietSeconds(t, run)
 	heardInstall(t, run)
 	m.Status.ActiveRunId = runID
-	movePhase(t, m, holdfastv1.MachineStatus_PROVISIONING, change{
-		by: runTrigger(t), run: runID, comment: why, node: holdfastv1.Node_INSTALLING,
+	fleet.MovePhase(t, m, holdfastv1.MachineStatus_PROVISIONING, fleet.Change{
+		By: fleet.RunTrigger(t), Run: runID, Comment: why, Node: holdfastv1.Node_INSTALLING,
 	})
 	noteInstall(t, m, "started", runID)
-	putMachine(t, m)
+	fleet.PutMachine(t, m)
 	sayObserved(t, run, why)
 	putRun(t, run, why)
 	return m
@@ -121,7 +122,7 @@ func observedProgress(t *core.Tx, run *holdfastv1.Run, line string) {
 func observedDone(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
 	m.GetNode().InstallProgress = 100
 	noteInstall(t, m, "complete", run.GetRunId())
-	putMachine(t, m)
+	fleet.PutMachine(t, m)
 	step := run.GetSteps()[0]
 	a := lifecycle.LastAttempt(step)
 	a.Outcome, a.FinishedAt = holdfastv1.Attempt_SUCCEEDED, t.Now
@@ -139,7 +140,7 @@ func observedStrike(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, why 
 	if a.GetNumber() > step.GetMaxRetries() {
 		return observedFailed(t, m, run, why)
 	}
-	putMachine(t, m)
+	fleet.PutMachine(t, m)
 	a.Outcome, a.FinishedAt, a.Error = holdfastv1.Attempt_FAILED, t.Now, why
 	step.Message = why
 	msg := fmt.Sprintf("install attempt %d of %d failed: %s", a.GetNumber(), lifecycle.MaxInstallAttempts, why)
@@ -166,7 +167,7 @@ func failObserved(
 	why := failure.GetMessage()
 	m.GetNode().LastInstallError = why
 	noteInstall(t, m, "failed", run.GetRunId())
-	putMachine(t, m)
+	fleet.PutMachine(t, m)
 	step := run.GetSteps()[0]
 	a := lifecycle.LastAttempt(step)
 	a.Outcome, a.FinishedAt, a.Error, a.ErrorClass = holdfastv1.Attempt_FAILED, t.Now, why, failure.GetErrorClass()
@@ -181,7 +182,7 @@ func failObserved(
 // observedCanceled ends the run because its node was moved elsewhere. It returns the machine
 // as stored.
 func observedCanceled(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
-	putMachine(t, m)
+	fleet.PutMachine(t, m)
 	cancelObserved(t, run, why)
 	return again(t, m)
 }
@@ -259,14 +260,4 @@ func installReported(
 		observedProgress(t, run, fmt.Sprintf("install: %d %%", r.GetInstallationProgress()))
 	}
 	return m
-}
-
-// noteFailedInstall records a failed install in the node's record, as reports of an installer
-// do. The caller stores the machine.
-func noteFailedInstall(m *holdfastv1.Machine, attempt int32, why string) {
-	if m.Node == nil {
-		m.Node = &holdfastv1.NodeRecord{}
-	}
-	m.Node.InstallAttempts = max(m.GetNode().GetInstallAttempts(), attempt)
-	m.Node.LastInstallError = lex.Clip(lex.First(why, m.GetNode().GetLastInstallError()), core.MaxNote)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
+	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -20,7 +21,6 @@ import (
 
 // The reasons that other packages decide by.
 const (
-	ReasonPoolUnknown  = "POOL_UNKNOWN"   // machines cannot join it
 	ReasonPoolNotFound = "POOL_NOT_FOUND" // its manager must register again
 	ReasonPoolInUse    = "POOL_IN_USE"
 )
@@ -89,7 +89,7 @@ func CheckPool(p *holdfastv1.Pool) []FieldViolation {
 		}
 	}
 	labels := &holdfastv1.Machine{Labels: p.GetLabels()}
-	for _, v := range NormalizeMachine(labels) {
+	for _, v := range fleet.NormalizeMachine(labels) {
 		add(strings.TrimPrefix(v.Field, "machine."), "%s", v.Description)
 	}
 	return append(bad, checkGpus(p.GetGpus())...)
@@ -167,7 +167,7 @@ func createPool(t *core.Tx, c *internalv1.CreatePool) (*holdfastv1.Pool, *Error)
 	if !exists {
 		p = &holdfastv1.Pool{PoolId: in.GetPoolId(), CreatedAt: t.Now}
 	}
-	p.Declared, p.Provider = true, lex.First(in.GetProvider(), genericProvider)
+	p.Declared, p.Provider = true, lex.First(in.GetProvider(), fleet.GenericProvider)
 	p.GpuType, p.Labels = in.GetGpuType(), in.GetLabels()
 	if !managed(p) && in.GetRegion() != "" {
 		p.Region = in.GetRegion()
@@ -394,25 +394,6 @@ func (v *View) DrainedPools(at time.Time) []string {
 		}
 	}
 	return ids
-}
-
-// PoolMachines returns the machines of a pool with an id above after, by id.
-func (v *View) PoolMachines(pool, after string) iter.Seq[*holdfastv1.Machine] {
-	if after != "" {
-		after = schema.PoolKey(pool) + after
-	}
-	return func(yield func(*holdfastv1.Machine) bool) {
-		for _, m := range v.state.Machines.Scan(schema.MachinesByPool, schema.PoolKey(pool), after) {
-			if !yield(whole(v.state, m)) {
-				return
-			}
-		}
-	}
-}
-
-// InPool reports whether a machine is in a pool. It does not decode the machine.
-func (v *View) InPool(id, pool string) bool {
-	return v.state.Machines.Indexed(schema.MachinesByPool, schema.PoolKey(pool)+id, id)
 }
 
 // PoolQuery selects pools for placement. The zero value matches any pool.

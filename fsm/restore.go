@@ -7,6 +7,7 @@ import (
 	"weak"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
@@ -212,15 +213,15 @@ func markAbandoned(t *core.Tx, run *holdfastv1.Run, at string) {
 	switch m.GetStatus().GetPhase() {
 	case holdfastv1.MachineStatus_RETIRED, holdfastv1.MachineStatus_MAINTENANCE, holdfastv1.MachineStatus_PROVISIONING:
 	default:
-		movePhase(t, m, holdfastv1.MachineStatus_MAINTENANCE, change{
-			by: "restore", comment: "run " + run.GetRunId() + " was active when a snapshot was restored",
+		fleet.MovePhase(t, m, holdfastv1.MachineStatus_MAINTENANCE, fleet.Change{
+			By: "restore", Comment: "run " + run.GetRunId() + " was active when a snapshot was restored",
 		})
 	}
-	observe(t, m, &holdfastv1.Condition{
+	fleet.Observe(t, m, &holdfastv1.Condition{
 		Type:   lifecycle.NeedsIntervention,
 		Status: true,
 		Reason: fmt.Sprintf("Restored: run %s (%s) was active when the snapshot of %s was restored",
 			run.GetRunId(), run.GetType(), at),
 	})
-	putMachine(t, m)
+	fleet.PutMachine(t, m)
 }

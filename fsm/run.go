@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
+	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
@@ -88,7 +89,7 @@ func startRun(t *core.Tx, c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 	}
 	m, ok := t.Machines.Get(c.GetMachineId())
 	if !ok {
-		return nil, machineNotFound(c.GetMachineId())
+		return nil, fleet.MachineNotFound(c.GetMachineId())
 	}
 	if t.Has(core.Level2) {
 		if err := plans.CheckParams(plan, c.GetParams()); err != nil {
@@ -113,9 +114,9 @@ func startRun(t *core.Tx, c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 	run.MachinePhaseBefore, run.Beside = m.GetStatus().GetPhase(), beside
 	if !beside {
 		m.Status.ActiveRunId = run.GetRunId()
-		movePhase(t, m, holdfastv1.MachineStatus_PROVISIONING,
-			change{by: "run", run: run.GetRunId(), comment: "run started", node: plans.NodeState(plan)})
-		putMachine(t, m)
+		fleet.MovePhase(t, m, holdfastv1.MachineStatus_PROVISIONING,
+			fleet.Change{By: "run", Run: run.GetRunId(), Comment: "run started", Node: plans.NodeState(plan)})
+		fleet.PutMachine(t, m)
 	}
 	if !plan.GetReferenced() {
 		referenced := proto.CloneOf(plan)
@@ -131,7 +132,7 @@ func startable(t *core.Tx, m *holdfastv1.Machine, plan *holdfastv1.Plan, c *inte
 		return refuse(FailedPrecondition, "MACHINE_RETIRED", "machine %q is RETIRED: no operations are allowed",
 			m.GetMachineId())
 	}
-	if p := ProviderOf(m); p != c.GetCheckedProvider() {
+	if p := fleet.ProviderOf(m); p != c.GetCheckedProvider() {
 		return refuse(Aborted, ReasonProviderChanged,
 			"provider of machine %q changed to %q while the run was being started",
 			m.GetMachineId(), p)

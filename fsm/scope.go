@@ -8,7 +8,6 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
-	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // checkOrigin refuses a command that its caller may not give: the token is no longer valid,
@@ -121,12 +120,6 @@ func scoped(t *core.Tx) bool {
 // clusterSecret is the prefix of secrets with the credentials of registered clusters:
 // cluster/REF.
 const clusterSecret = "cluster/"
-
-// movesHardware reports whether a change makes a machine refer to other hardware.
-func movesHardware(old, m *holdfastv1.Machine) bool {
-	return ProviderOf(old) != ProviderOf(m) || old.GetSpec().GetBmcEndpoint() != m.GetSpec().GetBmcEndpoint() ||
-		old.GetSpec().GetSshEndpoint() != m.GetSpec().GetSshEndpoint()
-}
 
 // ownSecrets refuses a command that sends a secret its caller does not own. The error does
 // not reveal whether the secret exists.

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -78,7 +79,7 @@ func ofRegistration(t *core.Tx, c *internalv1.RegisterMachine) subject {
 func ofUpdate(t *core.Tx, c *internalv1.UpdateMachine) subject {
 	in := c.GetMachine()
 	return inventorySubject(t, in, func(m *holdfastv1.Machine) *Error {
-		return mergeMachine(t, m, in, c.GetPaths())
+		return fleet.MergeMachine(t, m, in, c.GetPaths())
 	})
 }
 
@@ -88,7 +89,7 @@ func ofAgentMachine(t *core.Tx, c *internalv1.CreateAgentMachine) subject {
 
 func ofAgent(t *core.Tx, c *internalv1.RegisterAgent) subject {
 	in := c.GetAgent()
-	if _, ok := poolOpen(t, in.GetPoolName()); !ok { // the command has the right error
+	if _, ok := fleet.PoolOpen(t, in.GetPoolName()); !ok { // the command has the right error
 		return machineSubject(in.GetMachineId())
 	}
 	return newMachine(t, in.GetMachineId(), in.GetPoolName())

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -62,7 +63,7 @@ func inventorySubject(t *core.Tx, in *holdfastv1.Machine, merge func(m *holdfast
 	if merge(m) != nil {
 		return about // the command is refused for the same reason
 	}
-	NormalizeMachine(m)
+	fleet.NormalizeMachine(m)
 	about.pools, about.secrets = []string{m.GetSpec().GetPool()}, sent(old, m)
 	if ref := m.GetSpec().GetTargetClusterRef(); t.Has(core.Level2) && ref != "" &&
 		ref != old.GetSpec().GetTargetClusterRef() {
@@ -94,7 +95,7 @@ func startSubject(t *core.Tx, c *internalv1.StartRun) subject {
 // it newly refers to, and all of them if its provider or an endpoint changes. old is nil for
 // a new machine.
 func sent(old, m *holdfastv1.Machine) []string {
-	if old == nil || movesHardware(old, m) {
+	if old == nil || fleet.MovesHardware(old, m) {
 		return schema.Credentials(m)
 	}
 	var names []string

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
+	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
 	"github.com/holdfast-metal/holdfast/fsm/internal/trail"
@@ -20,6 +21,7 @@ type View struct {
 	accessView
 	eventsView
 	trailView
+	fleetView
 
 	state   *core.State
 	codec   *runlog.Codec
@@ -32,6 +34,7 @@ type (
 	accessView = access.View
 	eventsView = events.View
 	trailView  = trail.View
+	fleetView  = fleet.View
 )
 
 func newView(s *core.State, codec *runlog.Codec, decoded *plans.Cache, stage *readStage) *View {
@@ -39,6 +42,7 @@ func newView(s *core.State, codec *runlog.Codec, decoded *plans.Cache, stage *re
 		accessView: access.NewView(s),
 		eventsView: events.NewView(s),
 		trailView:  trail.NewView(s),
+		fleetView:  fleet.NewView(s),
 		state:      s,
 		codec:      codec,
 		decoded:    decoded,

@@ -1,4 +1,4 @@
-package fsm
+package fleet
 
 import (
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -21,14 +22,14 @@ const ReasonMachineEnrolled = "MACHINE_ENROLLED"
 // replace a machine's own token.
 func enrollment(
 	t *core.Tx, m *holdfastv1.Machine, id string, tok *internalv1.StoredToken,
-) (*internalv1.StoredToken, *Error) {
+) (*internalv1.StoredToken, *refusal.Error) {
 	if tok == nil || t.Command.GetOrigin().GetRole() == holdfastv1.Role_AGENT {
 		if t.Command.GetOrigin().GetRole() == holdfastv1.Role_ENROLLER {
-			return nil, refuse(PermissionDenied, ReasonPrivilege,
+			return nil, refusal.New(refusal.PermissionDenied, refusal.ReasonPrivilege,
 				"a token of role ENROLLER can register a machine only with a token of its own: send token_sha256").
 				With("machine_id", id)
 		}
-		return nil, checkSpeaker(t, m)
+		return nil, CheckSpeaker(t, m)
 	}
 	if same, ok := access.TokenByHash(t.State, tok.GetSha256()); ok && same.GetTokenId() == m.GetAgent().GetTokenId() &&
 		access.TokenGood(same, t.Now.AsTime()) == nil {
@@ -38,7 +39,7 @@ func enrollment(
 		if m.GetAgent().GetTokenId() == "" && t.Command.GetOrigin().GetRole() == holdfastv1.Role_POOL_AGENT {
 			return nil, nil // an operator made that token; the agent uses its pool's
 		}
-		return nil, refuse(PermissionDenied, ReasonMachineEnrolled,
+		return nil, refusal.New(refusal.PermissionDenied, ReasonMachineEnrolled,
 			"machine %q has a token of its own, %s: use it, or revoke it to enroll the machine again", id, has).
 			With("machine_id", id).With("token_id", has)
 	}
@@ -61,8 +62,8 @@ func enroll(t *core.Tx, m *holdfastv1.Machine, tok *internalv1.StoredToken) {
 		Comment: "enrolled with a token of its own, " + m.GetAgent().GetTokenId()})
 }
 
-// checkSpeaker refuses a pool's token for an enrolled machine.
-func checkSpeaker(t *core.Tx, m *holdfastv1.Machine) *Error {
+// CheckSpeaker refuses a pool's token for an enrolled machine.
+func CheckSpeaker(t *core.Tx, m *holdfastv1.Machine) *refusal.Error {
 	role, own := t.Command.GetOrigin().GetRole(), m.GetAgent().GetTokenId()
 	if own == "" || role != holdfastv1.Role_POOL_AGENT && role != holdfastv1.Role_ENROLLER {
 		return nil
@@ -71,8 +72,8 @@ func checkSpeaker(t *core.Tx, m *holdfastv1.Machine) *Error {
 }
 
 // MachineEnrolled returns the error for a call for an enrolled machine with its pool's token.
-func MachineEnrolled(id string) *Error {
-	return refuse(PermissionDenied, ReasonMachineEnrolled,
+func MachineEnrolled(id string) *refusal.Error {
+	return refusal.New(refusal.PermissionDenied, ReasonMachineEnrolled,
 		"machine %q has a token of its own: the token of its pool is not valid for it", id).With("machine_id", id)
 }
 
@@ -86,10 +87,10 @@ func goodAgentToken(t *core.Tx, machineID string) string {
 	return ""
 }
 
-// forgetEnrollment revokes the token that a machine enrolled with before a time, because the
+// ForgetEnrollment revokes the token that a machine enrolled with before a time, because the
 // disk that held it has been overwritten. It reports whether it changed the machine. Tokens
 // made by operators stay: the new system may have one.
-func forgetEnrollment(t *core.Tx, m *holdfastv1.Machine, before *timestamppb.Timestamp) (changed bool) {
+func ForgetEnrollment(t *core.Tx, m *holdfastv1.Machine, before *timestamppb.Timestamp) (changed bool) {
 	s, ok := t.Tokens.Get(m.GetAgent().GetTokenId())
 	switch {
 	case m.GetAgent().GetTokenId() == "", ok && !s.GetToken().GetCreatedAt().AsTime().Before(before.AsTime()):
@@ -102,8 +103,8 @@ func forgetEnrollment(t *core.Tx, m *holdfastv1.Machine, before *timestamppb.Tim
 	return true
 }
 
-// installBegan returns the start of the last attempt to write the disk of a run's machine.
-func installBegan(run *holdfastv1.Run) *timestamppb.Timestamp {
+// InstallBegan returns the start of the last attempt to write the disk of a run's machine.
+func InstallBegan(run *holdfastv1.Run) *timestamppb.Timestamp {
 	at := run.GetCreatedAt()
 	for _, s := range run.GetSteps() {
 		if a := lifecycle.LastAttempt(s); s.GetKind() == "repave" && a != nil {
@@ -116,5 +117,5 @@ func installBegan(run *holdfastv1.Run) *timestamppb.Timestamp {
 // Enrolled reports whether a machine's agent has its own token. It does not decode the
 // machine.
 func (v *View) Enrolled(id string) bool {
-	return v.state.Machines.Indexed(schema.MachinesEnrolled, id, id)
+	return v.s.Machines.Indexed(schema.MachinesEnrolled, id, id)
 }

@@ -1,7 +1,6 @@
-package fsm
+package fleet
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 
@@ -26,24 +25,24 @@ const (
 	maxDiff     = 20 // changes in one history entry
 )
 
-// hardwareFromBMC is the source of an inventory that a step has read.
-const hardwareFromBMC = "bmc"
+// HardwareFromBMC is the source of an inventory that a step has read.
+const HardwareFromBMC = "bmc"
 
-// keepHardware stores the inventory that a run has read from its machine. All changes are one
+// KeepHardware stores the inventory that a run has read from its machine. All changes are one
 // history entry.
-func keepHardware(t *core.Tx, run *holdfastv1.Run, in *holdfastv1.HardwareInventory) {
+func KeepHardware(t *core.Tx, run *holdfastv1.Run, in *holdfastv1.HardwareInventory) {
 	m, ok := t.Machines.Get(run.GetMachineId())
 	if !ok || in == nil {
 		return
 	}
 	is := BoundHardware(in)
-	is.Source, is.ObservedAt, is.RunId = hardwareFromBMC, t.Now, run.GetRunId()
+	is.Source, is.ObservedAt, is.RunId = HardwareFromBMC, t.Now, run.GetRunId()
 	if was, ok := t.Hardware.Get(m.GetMachineId()); ok {
 		if diff := hardwareDiff(was.GetHardware(), is, partKinds(t)); len(diff) > 0 {
 			events.AddHistory(t, m, &holdfastv1.HistoryEntry{
 				Facet:       "inventory",
 				To:          "hardware: " + strings.Join(diff, ", "),
-				TriggeredBy: runTrigger(t),
+				TriggeredBy: RunTrigger(t),
 				RunId:       run.GetRunId(),
 				Comment:     "as the BMC tells",
 			})
@@ -149,58 +148,9 @@ func partName(p *holdfastv1.HardwarePart) string {
 
 // Hardware returns the inventory of a machine, or nil if none was read.
 func (v *View) Hardware(machineID string) *holdfastv1.HardwareInventory {
-	h, ok := v.state.Hardware.Get(machineID)
+	h, ok := v.s.Hardware.Get(machineID)
 	if !ok {
 		return nil
 	}
 	return h.GetHardware()
-}
-
-// Notes of providers on BMCs and hosts: the driver that worked, the open session, refused
-// logins, the host key first seen. They must survive a change of the leader. Otherwise the
-// next leader would overload the BMCs, and trust any host key.
-
-const (
-	maxDeviceKey  = 320
-	maxDeviceNote = 4 << 10 // bytes
-)
-
-// hostNote returns the key of the note on a machine's host.
-func hostNote(machine string) string { return "host/" + machine }
-
-// noteDevice stores or deletes a note. A note marked as first is refused if there is another
-// one.
-func noteDevice(t *core.Tx, c *internalv1.NoteDevice) *Error {
-	if !lex.Printable(c.GetKey(), maxDeviceKey) {
-		return invalid("key", "is not 1 to %d visible characters", maxDeviceKey)
-	}
-	if n := len(c.GetValue()); n > maxDeviceNote {
-		return invalid("value", "has %d bytes, at most %d are allowed", n, maxDeviceNote)
-	}
-	old, ok := t.Devices.Get(c.GetKey())
-	switch {
-	case ok && bytes.Equal(old.GetValue(), c.GetValue()):
-		return nil
-	case ok && c.GetFirst():
-		return refuse(AlreadyExists, ReasonDeviceNoted, "another note of %q is kept since %s",
-			c.GetKey(), old.GetUpdatedAt().AsTime().Format("2006-01-02T15:04:05Z"))
-	case len(c.GetValue()) == 0:
-		t.Devices.Delete(c.GetKey())
-		return nil
-	}
-	t.Devices.Put(&internalv1.DeviceNote{Key: c.GetKey(), Value: c.GetValue(), UpdatedAt: t.Now})
-	return nil
-}
-
-// forgetHost deletes the note on a host that was installed again or removed.
-func forgetHost(t *core.Tx, machine string) {
-	if _, ok := t.Devices.Get(hostNote(machine)); ok {
-		t.Devices.Delete(hostNote(machine))
-	}
-}
-
-// DeviceNote returns the note under a key, or nil.
-func (v *View) DeviceNote(key string) []byte {
-	n, _ := v.state.Devices.Get(key)
-	return n.GetValue()
 }

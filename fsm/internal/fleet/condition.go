@@ -1,4 +1,4 @@
-package fsm
+package fleet
 
 import (
 	"slices"
@@ -10,56 +10,24 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// change is the origin of a transition and the reason.
-type change struct {
-	by       string // operator, run, system, node_report
-	run      string
-	comment  string
-	node     holdfastv1.Node_State // the new node state, if the phase does not imply it
-	metadata map[string]string     // of the node facet's history entry
-}
-
-// movePhase moves the phase of a machine, and the node facet with it, so that the two cannot
-// contradict each other (docs/concepts.md). Each change of a facet adds one history entry.
-func movePhase(t *core.Tx, m *holdfastv1.Machine, to holdfastv1.MachineStatus_Phase, c change) {
-	s := m.GetStatus()
-	if from := s.GetPhase(); from != to {
-		e := &holdfastv1.HistoryEntry{
-			Facet: "phase", From: from.String(), To: to.String(), TriggeredBy: c.by, RunId: c.run, Comment: c.comment,
-		}
-		if from == holdfastv1.MachineStatus_PHASE_UNSPECIFIED {
-			e.From = ""
-		}
-		events.AddHistory(t, m, e)
-		s.Phase, s.PhaseChangedAt = to, t.Now
-	}
-	node := c.node
-	if node == holdfastv1.Node_NODE_STATE_UNSPECIFIED {
-		node = lifecycle.NodeAt(to, s.GetNodeState())
-		if t.Has(core.Level2) && to == holdfastv1.MachineStatus_PROVISIONING && lifecycle.KeepsNode(s.GetNodeState()) {
-			node = s.GetNodeState() // the run installs nothing
-		}
-	}
-	moveNode(t, m, node, c)
-}
-
-// setCondition sets a condition as a consequence of a command. It does not add a false
+// SetCondition sets a condition as a consequence of a command. It does not add a false
 // condition that was never set.
-func setCondition(t *core.Tx, m *holdfastv1.Machine, kind string, status bool, reason string) {
+func SetCondition(t *core.Tx, m *holdfastv1.Machine, kind string, status bool, reason string) {
 	if c := lifecycle.Condition(m, kind); c == nil && !status {
 		return // nothing to revoke
 	}
-	observe(t, m, &holdfastv1.Condition{Type: kind, Status: status, Reason: reason, ObservedAt: t.Now})
+	Observe(t, m, &holdfastv1.Condition{Type: kind, Status: status, Reason: reason, ObservedAt: t.Now})
 }
 
-// observe merges an observation into a machine. The time of the last transition changes only
+// Observe merges an observation into a machine. The time of the last transition changes only
 // if the status does. An unknown condition keeps its last known status, so that derived state
 // does not flip because of a failed poll.
-func observe(t *core.Tx, m *holdfastv1.Machine, seen *holdfastv1.Condition) {
+func Observe(t *core.Tx, m *holdfastv1.Machine, seen *holdfastv1.Condition) {
 	c := lifecycle.Condition(m, seen.GetType())
 	first := c == nil
 	if first {
@@ -93,9 +61,9 @@ func observe(t *core.Tx, m *holdfastv1.Machine, seen *holdfastv1.Condition) {
 	proto.Merge(c, next)
 }
 
-// observeConditions records the observations of the monitor. It skips deleted machines, and
+// ObserveConditions records the observations of the monitor. It skips deleted machines, and
 // observations older than the recorded ones, because a run may have observed more since.
-func observeConditions(t *core.Tx, c *internalv1.ObserveConditions) *Error {
+func ObserveConditions(t *core.Tx, c *internalv1.ObserveConditions) *refusal.Error {
 	for _, seen := range c.GetMachines() {
 		m, ok := t.Machines.Get(seen.GetMachineId())
 		if !ok {
@@ -112,12 +80,12 @@ func observeConditions(t *core.Tx, c *internalv1.ObserveConditions) *Error {
 			known := lifecycle.Condition(m, cond.GetType())
 			if known == nil || t.Has(core.Level2) && lifecycle.Before(t.Now, known.GetObservedAt()) ||
 				!lifecycle.Before(cond.GetObservedAt(), known.GetObservedAt()) {
-				observe(t, m, cond)
+				Observe(t, m, cond)
 				changed = true
 			}
 		}
 		if changed {
-			putMachine(t, m)
+			PutMachine(t, m)
 		}
 	}
 	return nil

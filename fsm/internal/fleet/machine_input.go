@@ -1,4 +1,4 @@
-package fsm
+package fleet
 
 import (
 	"fmt"
@@ -11,16 +11,17 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // NormalizeMachine converts spec and labels of a request to their stored form, and returns
 // the violations. MAC addresses get lower case, colons and no duplicates; endpoints are
 // trimmed.
-func NormalizeMachine(m *holdfastv1.Machine) []FieldViolation {
-	var bad []FieldViolation
+func NormalizeMachine(m *holdfastv1.Machine) []refusal.FieldViolation {
+	var bad []refusal.FieldViolation
 	add := func(field, format string, args ...any) {
-		bad = append(bad, FieldViolation{Field: "machine." + field, Description: fmt.Sprintf(format, args...)})
+		bad = append(bad, refusal.FieldViolation{Field: "machine." + field, Description: fmt.Sprintf(format, args...)})
 	}
 	if id := m.GetMachineId(); id != "" && !lex.ValidName(id, 64) {
 		add("machine_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", id)
@@ -93,9 +94,9 @@ func hostKeyKind(s string) bool {
 	return strings.HasPrefix(s, "ssh-") || strings.HasPrefix(s, "ecdsa-sha2-") || strings.HasPrefix(s, "sk-")
 }
 
-// mergeMachine copies the fields of spec and labels in the mask. An empty mask replaces
+// MergeMachine copies the fields of spec and labels in the mask. An empty mask replaces
 // whichever of the two is set; before feature level 2 it replaced both.
-func mergeMachine(t *core.Tx, m, in *holdfastv1.Machine, paths []string) *Error {
+func MergeMachine(t *core.Tx, m, in *holdfastv1.Machine, paths []string) *refusal.Error {
 	in = proto.CloneOf(in)
 	if len(paths) == 0 && t.Has(core.Level2) {
 		if in.GetSpec() != nil {
@@ -133,7 +134,7 @@ func mergeMachine(t *core.Tx, m, in *holdfastv1.Machine, paths []string) *Error 
 			src, dst := in.GetSpec().ProtoReflect(), m.GetSpec().ProtoReflect()
 			fd := src.Descriptor().Fields().ByTextName(rest)
 			if fd == nil {
-				return invalid("update_mask", "spec has no field %q", rest)
+				return refusal.InvalidField("update_mask", "spec has no field %q", rest)
 			}
 			if src.Has(fd) {
 				dst.Set(fd, src.Get(fd))
@@ -141,7 +142,8 @@ func mergeMachine(t *core.Tx, m, in *holdfastv1.Machine, paths []string) *Error 
 				dst.Clear(fd)
 			}
 		default:
-			return invalid("update_mask", "%q is not a path of spec or labels: status is managed by the server", p)
+			return refusal.InvalidField("update_mask",
+				"%q is not a path of spec or labels: status is managed by the server", p)
 		}
 	}
 	return nil

@@ -1,0 +1,130 @@
+package fleet
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/events"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// MaxAgentText bounds a text field of an agent, in bytes.
+const MaxAgentText = 255
+
+// checkAgent returns the violations of a registration.
+func checkAgent(in *holdfastv1.RegisterAgentRequest) []refusal.FieldViolation {
+	var bad []refusal.FieldViolation
+	if !lex.ValidName(in.GetMachineId(), 64) {
+		bad = append(bad, refusal.FieldViolation{
+			Field: "machine_id", Description: "is not 1 to 64 letters, digits, '.', '_', '-' or ':'",
+		})
+	}
+	for _, f := range []struct{ name, value string }{
+		{"hostname", in.GetHostname()}, {"provider_name", in.GetProviderName()}, {"private_ip", in.GetPrivateIp()},
+	} {
+		if len(f.value) > MaxAgentText || strings.ContainsAny(f.value, "\x00\n\r") {
+			bad = append(bad,
+				refusal.FieldViolation{Field: f.name, Description: "must be one line of at most 255 bytes"})
+		}
+	}
+	if in.GetCpuMillicores() < 0 || in.GetMemoryMib() < 0 || in.GetGpuCount() < 0 {
+		bad = append(bad, refusal.FieldViolation{
+			Field: "cpu_millicores", Description: "cpu, memory and GPU count must not be below zero",
+		})
+	}
+	if mac := in.GetMacAddress(); mac != "" {
+		if _, ok := lex.MAC(mac); !ok {
+			bad = append(bad, refusal.FieldViolation{
+				Field: "mac_address", Description: "is not a MAC address such as aa:bb:cc:dd:ee:ff",
+			})
+		}
+	}
+	for _, v := range CheckNode(in.GetHardware()) {
+		bad = append(bad, refusal.FieldViolation{Field: "hardware." + v.Field, Description: v.Description})
+	}
+	return bad
+}
+
+// hardwarePaths returns the fields of the node facet that an agent may set: those read from
+// the hardware. Host name and address have fields of their own in the registration.
+func hardwarePaths() []string {
+	return []string{"vendor", "model", "serial_number", "system_uuid", "arch", "boot_mode"}
+}
+
+// takeFacts copies the facts in an agent's registration to its machine. All changes are one
+// history entry. Facts claim no unique keys: only the inventory's MAC addresses and serial
+// numbers do.
+func takeFacts(t *core.Tx, m *holdfastv1.Machine, in *holdfastv1.RegisterAgentRequest) {
+	a, d := m.GetAgent(), factDiff{again: m.GetAgent().GetRegisteredAt() != nil}
+	text := func(name string, field *string, is string) {
+		d.note("agent."+name, *field, is)
+		*field = is
+	}
+	count := func(name string, field *int64, is int64) {
+		d.note("agent."+name, strconv.FormatInt(*field, 10), strconv.FormatInt(is, 10))
+		*field = is
+	}
+	text("provider_name", &a.ProviderName, lex.First(in.GetProviderName(), a.GetProviderName(), GenericProvider))
+	text("hostname", &a.Hostname, in.GetHostname())
+	text("private_ip", &a.PrivateIp, in.GetPrivateIp())
+	if mac, ok := lex.MAC(in.GetMacAddress()); ok {
+		text("mac_address", &a.MacAddress, mac)
+	}
+	gpus := int64(a.GetGpuCount())
+	count("cpu_millicores", &a.CpuMillicores, in.GetCpuMillicores())
+	count("memory_mib", &a.MemoryMib, in.GetMemoryMib())
+	count("gpu_count", &gpus, int64(in.GetGpuCount()))
+	a.GpuCount = in.GetGpuCount()
+	takeHardware(t, m, in.GetHardware(), &d)
+	if len(d.names) > 0 {
+		events.AddHistory(t, m, &holdfastv1.HistoryEntry{
+			Facet: "inventory", To: strings.Join(d.names, ", "), TriggeredBy: "agent", Metadata: d.values,
+		})
+	}
+}
+
+func takeHardware(t *core.Tx, m *holdfastv1.Machine, in *holdfastv1.NodeRecord, d *factDiff) {
+	if in == nil {
+		return
+	}
+	reported := NodeText(in)
+	for _, p := range hardwarePaths() {
+		is := *reported[p]
+		if is == "" {
+			continue
+		}
+		if m.Node == nil {
+			m.Node = &holdfastv1.NodeRecord{}
+		}
+		field := NodeText(m.Node)[p]
+		d.noteOver("node."+p, *field, is)
+		*field = is
+	}
+}
+
+// factDiff collects changed facts.
+type factDiff struct {
+	again  bool // the agent has registered before; otherwise its facts are new and not changes
+	names  []string
+	values map[string]string
+}
+
+func (d *factDiff) note(name, was, is string) {
+	if d.again {
+		d.noteOver(name, was, is)
+	}
+}
+
+// noteOver records a change of a field that others than the agent may have set.
+func (d *factDiff) noteOver(name, was, is string) {
+	if was == is || was == "" && !d.again {
+		return
+	}
+	if d.values == nil {
+		d.values = map[string]string{}
+	}
+	d.names, d.values[name] = append(d.names, name), was+" -> "+is
+}
