@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
+	"github.com/holdfast-metal/holdfast/fsm/internal/registry"
 	"github.com/holdfast-metal/holdfast/fsm/internal/trail"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -77,18 +78,18 @@ func commandList(stage *readStage) []command {
 		answers((*internalv1.Command).GetTransitionNode, transitionNode, ofNode),
 		answers((*internalv1.Command).GetReportNode, reportNode, ofReport),
 
-		answers((*internalv1.Command).GetCreatePool, createPool, ofNewPool),
-		changes((*internalv1.Command).GetDeletePool, deletePool, ofPool),
-		answers((*internalv1.Command).GetRegisterPool, registerPool, ofNewPool),
-		changes((*internalv1.Command).GetDeregisterPool, deregisterPool, ofPool),
-		answers((*internalv1.Command).GetRegisterProvider, registerProvider, ofProvider),
-		changes((*internalv1.Command).GetSweepPools, sweepPools, ofCluster).fenced(),
-		changes((*internalv1.Command).GetDeleteProvider, deleteProvider, ofDeletedProvider).since(core.Level2),
+		answers((*internalv1.Command).GetCreatePool, registry.CreatePool, ofNewPool),
+		changes((*internalv1.Command).GetDeletePool, registry.DeletePool, ofPool),
+		answers((*internalv1.Command).GetRegisterPool, registry.RegisterPool, ofNewPool),
+		changes((*internalv1.Command).GetDeregisterPool, registry.DeregisterPool, ofPool),
+		answers((*internalv1.Command).GetRegisterProvider, registry.RegisterProvider, ofProvider),
+		changes((*internalv1.Command).GetSweepPools, registry.SweepPools, ofCluster).fenced(),
+		changes((*internalv1.Command).GetDeleteProvider, registry.DeleteProvider, ofDeletedProvider).since(core.Level2),
 
-		answers((*internalv1.Command).GetRegisterService, registerService, ofService),
-		answers((*internalv1.Command).GetUpdateServiceState, updateServiceState,
+		answers((*internalv1.Command).GetRegisterService, registry.RegisterService, ofService),
+		answers((*internalv1.Command).GetUpdateServiceState, registry.UpdateServiceState,
 			byName("services", (*internalv1.UpdateServiceState).GetId)),
-		answers((*internalv1.Command).GetDeregisterService, deregisterService, ofDeregistered),
+		answers((*internalv1.Command).GetDeregisterService, registry.DeregisterService, ofDeregistered),
 
 		answers((*internalv1.Command).GetOpenInstall, openInstall, ofRun).fenced(),
 		answers((*internalv1.Command).GetBootInstall, bootInstall, ofMachine),

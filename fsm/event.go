@@ -29,24 +29,3 @@ func runNews(r *holdfastv1.Run) *holdfastv1.Event {
 		},
 	}
 }
-
-// serviceNews returns the event of a changed service.
-func serviceNews(s *holdfastv1.Service) *holdfastv1.Event {
-	e := &holdfastv1.Event{Type: "service.inactive", Service: s}
-	switch {
-	case s.GetDeregistered():
-		e.Type = "service.deregistered"
-	case s.GetActive():
-		e.Type = "service.active"
-	}
-	return e
-}
-
-// poolNews returns the event of a pool that has entered its status.
-func poolNews(p *holdfastv1.Pool, reason string) *holdfastv1.Event {
-	return &holdfastv1.Event{Type: "pool." + strings.ToLower(p.GetStatus().String()), Pool: &holdfastv1.Pool{
-		PoolId: p.GetPoolId(), Provider: p.GetProvider(), Status: p.GetStatus(), StatusReason: reason,
-		StatusChangedAt: p.GetStatusChangedAt(),
-		Region:          p.GetRegion(), Endpoint: p.GetEndpoint(), NodeId: p.GetNodeId(),
-	}}
-}

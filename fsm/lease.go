@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/registry"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -65,9 +66,9 @@ func aliveLease(t *core.Tx, r *internalv1.Renewal) (l *internalv1.Lease, fresh b
 	case internalv1.LeaseRef_MACHINE, internalv1.LeaseRef_PENDING_MACHINE:
 		return fleet.ReviveMachine(t, ref.GetId()), true
 	case internalv1.LeaseRef_POOL:
-		return revivePool(t, ref.GetId()), true
+		return registry.RevivePool(t, ref.GetId()), true
 	case internalv1.LeaseRef_SERVICE:
-		return reviveService(t, ref.GetId()), true
+		return registry.ReviveService(t, ref.GetId()), true
 	}
 	return nil, false
 }
@@ -92,10 +93,10 @@ func see(t *core.Tx, l *internalv1.Lease, seen *internalv1.SeenLease, fresh bool
 			fleet.AgentReady(t, l.GetRef().GetId())
 		}
 	case internalv1.LeaseRef_POOL:
-		poolSeen(t, l.GetRef().GetId(), r.GetPool())
+		registry.PoolSeen(t, l.GetRef().GetId(), r.GetPool())
 	case internalv1.LeaseRef_SERVICE:
 		if !l.GetReady() || r.GetState() != nil {
-			serviceSeen(t, l.GetRef().GetId(), r.GetState())
+			registry.ServiceSeen(t, l.GetRef().GetId(), r.GetState())
 		}
 	}
 	l.Ready = true
@@ -118,9 +119,9 @@ func expireLeases(t *core.Tx, c *internalv1.ExpireLeases) *Error {
 		case internalv1.LeaseRef_MACHINE, internalv1.LeaseRef_PENDING_MACHINE:
 			fleet.AgentExpired(t, l)
 		case internalv1.LeaseRef_POOL:
-			poolMissing(t, ref.GetId())
+			registry.PoolMissing(t, ref.GetId())
 		case internalv1.LeaseRef_SERVICE:
-			serviceMissing(t, ref.GetId())
+			registry.ServiceMissing(t, ref.GetId())
 		case internalv1.LeaseRef_INSTALL:
 			installOver(t, l)
 		}

@@ -1,336 +1,39 @@
 package fsm
 
 import (
-	"fmt"
-	"iter"
-	"strings"
-	"time"
-
-	"google.golang.org/protobuf/proto"
-
-	"github.com/holdfast-metal/holdfast/fsm/internal/core"
-	"github.com/holdfast-metal/holdfast/fsm/internal/events"
-	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
-	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/registry"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// The reasons of states that the server sets (discovery API, standard reasons).
+// The reasons that other packages decide by.
 const (
-	StateHealthy          = "healthy"
-	StateMissing          = "missing in action"
-	StateAutoDeregistered = "inactive due to service auto-deregistration"
-	stateDeregistered     = "deregistered"
+	ReasonPoolNotFound = registry.ReasonPoolNotFound // its manager must register again
+	ReasonPoolInUse    = registry.ReasonPoolInUse
 )
+
+// CheckPool returns the violations of a declared or registered pool, and trims its texts.
+func CheckPool(p *holdfastv1.Pool) []FieldViolation { return registry.CheckPool(p) }
+
+// CheckPoolReport returns the violations of a heartbeat's numbers. Impossible measurements
+// are refused by field, so that the author of the manager can find the cause.
+func CheckPoolReport(r *internalv1.PoolReport) []FieldViolation { return registry.CheckPoolReport(r) }
+
+// PoolQuery selects pools for placement. The zero value matches any pool.
+type PoolQuery = registry.PoolQuery
 
 // ReasonServiceNotFound is the reason for ids that were never registered.
-const ReasonServiceNotFound = "SERVICE_NOT_FOUND"
-
-const (
-	maxStates      = 10 // states kept of a service
-	maxServiceText = 255
-	maxStateReason = 1024
-	// forgetAfter is how long a deregistered service stays recorded, so that late pings are
-	// recognized. After that its id counts as never registered. A client that has stored the
-	// id can register again under it.
-	forgetAfter = 30 * 24 * time.Hour
-	forgetBatch = 16 // deleted by one registration, at most
-)
-
-func serviceNotFound(id string) *Error {
-	return refuse(NotFound, ReasonServiceNotFound, "service %q was never registered", lex.Clip(id, 64)).
-		With("service_id", lex.Clip(id, 64))
-}
-
-// ValidUUID reports whether a text is a UUID of 36 characters, as the ids of the discovery
-// API are.
-func ValidUUID(s string) bool {
-	if len(s) != 36 {
-		return false
-	}
-	for i, r := range []byte(s) {
-		if i == 8 || i == 13 || i == 18 || i == 23 {
-			if r != '-' {
-				return false
-			}
-		} else if !strings.ContainsRune("0123456789abcdefABCDEF", rune(r)) {
-			return false
-		}
-	}
-	return true
-}
+const ReasonServiceNotFound = registry.ReasonServiceNotFound
 
 // CheckTarget returns the violations of a target. An empty id is valid: the server generates
 // one.
-func CheckTarget(s *holdfastv1.ServiceTarget) []FieldViolation {
-	var bad []FieldViolation
-	add := func(field, format string, args ...any) {
-		bad = append(bad, FieldViolation{Field: "target." + field, Description: fmt.Sprintf(format, args...)})
-	}
-	if s.GetId() != "" && !ValidUUID(s.GetId()) {
-		add("id", "is not a UUID of 36 characters")
-	}
-	if s.GetServiceName() == "" {
-		add("service_name", "is required")
-	}
-	if s.GetPort() < 0 || s.GetPort() > 65535 {
-		add("port", "%d is not 0 to 65535", s.GetPort())
-	}
-	for _, f := range []struct{ name, value string }{
-		{"service_name", s.GetServiceName()}, {"host", s.GetHost()},
-		{"service_type", s.GetServiceType()}, {"service_sub_type", s.GetServiceSubType()},
-		{"language_name", s.GetLanguageName()}, {"language_type", s.GetLanguageType()},
-		{"language_sub_type", s.GetLanguageSubType()},
-	} {
-		if len(f.value) > maxServiceText || strings.ContainsAny(f.value, "\x00\n\r") {
-			add(f.name, "must be one line of at most %d bytes", maxServiceText)
-		}
-	}
-	return bad
-}
-
-// registerService registers a service. A client may register again under the id it has
-// stored, even if it is no longer recorded.
-func registerService(t *core.Tx, c *internalv1.RegisterService) (*holdfastv1.Service, *Error) {
-	target := c.GetTarget()
-	if target == nil {
-		return nil, invalid("target", "is required")
-	}
-	if err := Invalid(CheckTarget(target)); err != nil {
-		return nil, err
-	}
-	if target.GetId() == "" {
-		if !ValidUUID(c.GetNewId()) {
-			return nil, invalid("new_id", "is not a UUID of 36 characters")
-		}
-		if t.Services.Has(c.GetNewId()) {
-			return nil, refuse(Aborted, ReasonIDTaken, "generated service id %q is in use", c.GetNewId())
-		}
-		target.Id = c.GetNewId()
-	}
-	s, known := t.Services.Get(target.GetId())
-	if !known {
-		s = &holdfastv1.Service{}
-	}
-	s.Target, s.Active, s.Deregistered, s.RegisteredAt, s.Principal = target, true, false, t.Now, t.Command.GetPrincipal()
-	// From level 2 on, the record has only reported states.
-	if !t.Has(core.Level2) {
-		addState(t, s, &holdfastv1.ServiceState{Timestamp: t.Now, Healthy: true, Reason: StateHealthy})
-	}
-	t.GrantLease(internalv1.LeaseRef_SERVICE, target.GetId(), c.GetTtlMs())
-	putService(t, s)
-	forgetServices(t)
-	return wholeService(t.State, s), nil
-}
-
-// forgetServices deletes services that were deregistered long ago.
-func forgetServices(t *core.Tx) {
-	var stale []string
-	for _, s := range t.Services.Scan(schema.ServicesGone, "", "") {
-		if len(stale) == forgetBatch || t.Now.AsTime().Sub(s.GetUpdatedAt().AsTime()) < forgetAfter {
-			break
-		}
-		stale = append(stale, s.GetTarget().GetId())
-	}
-	for _, id := range stale {
-		t.Services.Delete(id)
-	}
-}
-
-// addState appends a state to the activity record.
-func addState(t *core.Tx, s *holdfastv1.Service, state *holdfastv1.ServiceState) {
-	if state.GetTimestamp() == nil || !state.GetTimestamp().IsValid() {
-		state.Timestamp = t.Now
-	}
-	state.Reason = lex.Clip(state.GetReason(), maxStateReason)
-	s.States = append(s.GetStates(), state)
-	s.States = s.States[max(0, len(s.States)-maxStates):]
-}
-
-// putService stores a service and adds the event of its change.
-func putService(t *core.Tx, s *holdfastv1.Service) {
-	s.UpdatedAt, s.Revision, s.LastSeen = t.Now, t.Index, nil
-	t.Services.Put(s)
-	whole := wholeService(t.State, proto.CloneOf(s))
-	events.AddServiceEvent(t, whole)
-	events.AddNews(t, serviceNews(whole))
-}
-
-// updateServiceState records a state that a service reports. A state with a time can be
-// repeated. The report is a heartbeat: a missing service is active again.
-func updateServiceState(t *core.Tx, c *internalv1.UpdateServiceState) (*holdfastv1.Service, *Error) {
-	s, ok := t.Services.Get(c.GetId())
-	if !ok {
-		return nil, serviceNotFound(c.GetId())
-	}
-	if c.GetState() == nil {
-		return nil, invalid("state", "is required")
-	}
-	if s.GetDeregistered() && !comesBack(t, s) { // a late report after the end of the registration
-		return wholeService(t.State, s), nil
-	}
-	if t.Has(core.Level2) && overtaken(s.GetStates(), c.GetState()) {
-		return wholeService(t.State, s), nil
-	}
-	// A repeated state is recorded once.
-	if n := len(s.GetStates()); n == 0 || !proto.Equal(s.GetStates()[n-1], c.GetState()) {
-		addState(t, s, c.GetState())
-	}
-	s.Active, s.Deregistered = true, false
-	t.GrantLease(internalv1.LeaseRef_SERVICE, c.GetId(), 0)
-	putService(t, s)
-	return wholeService(t.State, s), nil
-}
-
-// overtaken reports whether a state is a late duplicate: it was recorded before, and a newer
-// one followed.
-func overtaken(states []*holdfastv1.ServiceState, s *holdfastv1.ServiceState) bool {
-	for i := range max(0, len(states)-1) {
-		if proto.Equal(states[i], s) {
-			return true
-		}
-	}
-	return false
-}
-
-// deregisterService deregisters a service. Its id stays known for a while, so that repeating
-// the call changes nothing. A client without an id is found by name, host and port, if they
-// are unique.
-func deregisterService(t *core.Tx, c *internalv1.DeregisterService) (*holdfastv1.Service, *Error) {
-	id := lex.First(c.GetId(), c.GetTarget().GetId())
-	if id == "" {
-		id = targetID(t, c.GetTarget())
-	}
-	s, ok := t.Services.Get(id)
-	if !ok {
-		return nil, serviceNotFound(id)
-	}
-	if s.GetDeregistered() {
-		return wholeService(t.State, s), nil
-	}
-	reason := stateDeregistered
-	if c.GetByServer() && s.GetActive() && t.Has(core.Level2) { // the service has returned
-		return wholeService(t.State, s), nil
-	}
-	if c.GetByServer() {
-		reason = StateAutoDeregistered
-	}
-	s.Active, s.Deregistered = false, true
-	addState(t, s, &holdfastv1.ServiceState{Timestamp: t.Now, Reason: reason})
-	t.EndLease(internalv1.LeaseRef_SERVICE, id)
-	putService(t, s)
-	return wholeService(t.State, s), nil
-}
-
-// targetID returns the id of the registered service with the name, host and port of a target,
-// or "" if there is not exactly one.
-func targetID(t *core.Tx, target *holdfastv1.ServiceTarget) string {
-	id := ""
-	if target.GetServiceName() == "" {
-		return id
-	}
-	for s := range t.Services.Ascend("", "") {
-		if o := s.GetTarget(); !s.GetDeregistered() && o.GetServiceName() == target.GetServiceName() &&
-			o.GetHost() == target.GetHost() && o.GetPort() == target.GetPort() {
-			if id != "" {
-				return ""
-			}
-			id = o.GetId()
-		}
-	}
-	return id
-}
-
-// reviveService grants a lease to a missing service that pings again. One that was
-// deregistered on request must register again.
-func reviveService(t *core.Tx, id string) *internalv1.Lease {
-	s, ok := t.Services.Get(id)
-	if !ok || s.GetDeregistered() && !comesBack(t, s) {
-		return nil
-	}
-	return t.GrantLease(internalv1.LeaseRef_SERVICE, id, 0)
-}
-
-// serviceSeen marks a missing service as active, and records the reported state.
-func serviceSeen(t *core.Tx, id string, state *holdfastv1.ServiceState) {
-	s, ok := t.Services.Get(id)
-	if !ok || s.GetActive() && state == nil {
-		return
-	}
-	if state == nil {
-		state = &holdfastv1.ServiceState{Timestamp: t.Now, Healthy: true, Reason: StateHealthy}
-	}
-	addState(t, s, state)
-	s.Active, s.Deregistered = true, false
-	putService(t, s)
-}
+func CheckTarget(s *holdfastv1.ServiceTarget) []FieldViolation { return registry.CheckTarget(s) }
 
 // ServiceMissingFor is how long a service is listed as missing before the server deregisters
 // it.
-const ServiceMissingFor = 24 * time.Hour
+const ServiceMissingFor = registry.ServiceMissingFor
 
 // AutoDeregistered reports whether the server has deregistered a service because it was
 // missing for too long. Such a service returns with its next ping, because no one asked for
 // the deregistration.
-func AutoDeregistered(s *holdfastv1.Service) bool {
-	n := len(s.GetStates())
-	return s.GetDeregistered() && n > 0 && s.GetStates()[n-1].GetReason() == StateAutoDeregistered
-}
-
-func comesBack(t *core.Tx, s *holdfastv1.Service) bool {
-	return t.Has(core.Level2) && AutoDeregistered(s)
-}
-
-// MissingServices returns at most most services that have been missing for longer than
-// ServiceMissingFor.
-func (v *View) MissingServices(now time.Time, most int) (ids []string) {
-	for s := range v.state.Services.Ascend("", "") {
-		if len(ids) == most {
-			break
-		}
-		if !s.GetActive() && !s.GetDeregistered() && now.Sub(s.GetUpdatedAt().AsTime()) > ServiceMissingFor {
-			ids = append(ids, s.GetTarget().GetId())
-		}
-	}
-	return ids
-}
-
-// serviceMissing marks a silent service as missing. It stays registered.
-func serviceMissing(t *core.Tx, id string) {
-	s, ok := t.Services.Get(id)
-	if !ok || s.GetDeregistered() {
-		return
-	}
-	s.Active = false
-	addState(t, s, &holdfastv1.ServiceState{Timestamp: t.Now, Reason: StateMissing})
-	putService(t, s)
-}
-
-// wholeService sets the fields that come from the lease.
-func wholeService(s *core.State, svc *holdfastv1.Service) *holdfastv1.Service {
-	if l, ok := s.Lease(internalv1.LeaseRef_SERVICE, svc.GetTarget().GetId()); ok {
-		svc.LastSeen = l.GetLastSeen()
-	}
-	return svc
-}
-
-// Service returns a service, including deregistered ones until they are deleted.
-func (v *View) Service(id string) (*holdfastv1.Service, bool) {
-	s, ok := v.state.Services.Get(id)
-	if !ok {
-		return nil, false
-	}
-	return wholeService(v.state, s), true
-}
-
-// Services returns the services with an id above after, by id, including deregistered ones.
-func (v *View) Services(after string) iter.Seq[*holdfastv1.Service] {
-	return func(yield func(*holdfastv1.Service) bool) {
-		for s := range v.state.Services.Ascend("", after) {
-			if !yield(wholeService(v.state, s)) {
-				return
-			}
-		}
-	}
-}
+func AutoDeregistered(s *holdfastv1.Service) bool { return registry.AutoDeregistered(s) }

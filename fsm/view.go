@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
+	"github.com/holdfast-metal/holdfast/fsm/internal/registry"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
 	"github.com/holdfast-metal/holdfast/fsm/internal/trail"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -22,6 +23,7 @@ type View struct {
 	eventsView
 	trailView
 	fleetView
+	registryView
 
 	state   *core.State
 	codec   *runlog.Codec
@@ -31,22 +33,24 @@ type View struct {
 
 // The queries of the rule packages.
 type (
-	accessView = access.View
-	eventsView = events.View
-	trailView  = trail.View
-	fleetView  = fleet.View
+	accessView   = access.View
+	eventsView   = events.View
+	trailView    = trail.View
+	fleetView    = fleet.View
+	registryView = registry.View
 )
 
 func newView(s *core.State, codec *runlog.Codec, decoded *plans.Cache, stage *readStage) *View {
 	return &View{
-		accessView: access.NewView(s),
-		eventsView: events.NewView(s),
-		trailView:  trail.NewView(s),
-		fleetView:  fleet.NewView(s),
-		state:      s,
-		codec:      codec,
-		decoded:    decoded,
-		stage:      stage,
+		accessView:   access.NewView(s),
+		eventsView:   events.NewView(s),
+		trailView:    trail.NewView(s),
+		fleetView:    fleet.NewView(s),
+		registryView: registry.NewView(s),
+		state:        s,
+		codec:        codec,
+		decoded:      decoded,
+		stage:        stage,
 	}
 }
 

@@ -1,4 +1,4 @@
-package fsm
+package registry
 
 import (
 	"crypto/sha256"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -24,30 +25,34 @@ func providersOf(t *core.Tx, pool string) int {
 	return n
 }
 
-// registerProvider replaces the registration of a marketplace provider (POOLREG-18060). Only
+// RegisterProvider replaces the registration of a marketplace provider (POOLREG-18060). Only
 // the hash of its token is stored.
-func registerProvider(t *core.Tx, c *internalv1.RegisterProvider) (*holdfastv1.PlatformProvider, *Error) {
+func RegisterProvider(t *core.Tx, c *internalv1.RegisterProvider) (*holdfastv1.PlatformProvider, *refusal.Error) {
 	p := c.GetProvider()
 	if !lex.ValidName(p.GetProviderId(), core.MaxPoolName) {
-		return nil, invalid("provider.provider_id", "%q is not 1 to %d letters, digits, '.', '_', '-' or ':'",
+		return nil, refusal.InvalidField("provider.provider_id",
+			"%q is not 1 to %d letters, digits, '.', '_', '-' or ':'",
 			p.GetProviderId(), core.MaxPoolName)
 	}
 	if n := len(p.GetAuthTokenSha256()); n != 0 && n != sha256.Size {
-		return nil, invalid("provider.auth_token_sha256", "has %d bytes, want %d", n, sha256.Size)
+		return nil, refusal.InvalidField("provider.auth_token_sha256", "has %d bytes, want %d", n, sha256.Size)
 	}
 	for _, f := range []struct{ name, value string }{
 		{"endpoint", p.GetEndpoint()}, {"currency", p.GetCurrency()},
 		{"country", p.GetCountry()}, {"region", p.GetRegion()},
 	} {
 		if len(f.value) > maxPoolText {
-			return nil, invalid("provider."+f.name, "has %d bytes, at most %d are allowed", len(f.value), maxPoolText)
+			return nil, refusal.InvalidField("provider."+f.name, "has %d bytes, at most %d are allowed", len(f.value),
+				maxPoolText)
 		}
 	}
 	if len(p.GetGpuModels()) > maxGpus {
-		return nil, invalid("provider.gpu_models", "are %d, at most %d are allowed", len(p.GetGpuModels()), maxGpus)
+		return nil, refusal.InvalidField("provider.gpu_models", "are %d, at most %d are allowed",
+			len(p.GetGpuModels()), maxGpus)
 	}
 	if pool := p.GetPoolId(); pool != "" && !lex.Printable(pool, core.MaxPoolName) {
-		return nil, invalid("provider.pool_id", "%q is not 1 to %d visible characters", pool, core.MaxPoolName)
+		return nil, refusal.InvalidField("provider.pool_id", "%q is not 1 to %d visible characters", pool,
+			core.MaxPoolName)
 	}
 	p.CreatedAt, p.UpdatedAt, p.Status = t.Now, t.Now, "registered"
 	old, exists := t.Providers.Get(p.GetProviderId())
@@ -55,7 +60,7 @@ func registerProvider(t *core.Tx, c *internalv1.RegisterProvider) (*holdfastv1.P
 		p.CreatedAt, p.PoolId = old.GetCreatedAt(), lex.First(p.GetPoolId(), old.GetPoolId())
 	}
 	if pool := p.GetPoolId(); pool != "" && pool != old.GetPoolId() && providersOf(t, pool) >= maxProviders {
-		return nil, refuse(FailedPrecondition, "PROVIDER_LIMIT",
+		return nil, refusal.New(refusal.FailedPrecondition, "PROVIDER_LIMIT",
 			"pool %q already has %d providers, the maximum", pool, maxProviders).
 			With("pool_id", pool)
 	}
@@ -63,10 +68,10 @@ func registerProvider(t *core.Tx, c *internalv1.RegisterProvider) (*holdfastv1.P
 	return p, nil
 }
 
-// deleteProvider deletes a marketplace provider.
-func deleteProvider(t *core.Tx, c *internalv1.DeleteProvider) *Error {
+// DeleteProvider deletes a marketplace provider.
+func DeleteProvider(t *core.Tx, c *internalv1.DeleteProvider) *refusal.Error {
 	if !t.Providers.Has(c.GetProviderId()) {
-		return refuse(NotFound, "PROVIDER_NOT_FOUND", "provider %q not found", c.GetProviderId()).
+		return refusal.New(refusal.NotFound, "PROVIDER_NOT_FOUND", "provider %q not found", c.GetProviderId()).
 			With("provider_id", c.GetProviderId())
 	}
 	t.Providers.Delete(c.GetProviderId())
@@ -75,10 +80,10 @@ func deleteProvider(t *core.Tx, c *internalv1.DeleteProvider) *Error {
 
 // Provider returns a marketplace provider.
 func (v *View) Provider(id string) (*holdfastv1.PlatformProvider, bool) {
-	return v.state.Providers.Get(id)
+	return v.s.Providers.Get(id)
 }
 
 // Providers returns the marketplace providers with an id above after, by id.
 func (v *View) Providers(after string) iter.Seq[*holdfastv1.PlatformProvider] {
-	return v.state.Providers.Ascend("", after)
+	return v.s.Providers.Ascend("", after)
 }

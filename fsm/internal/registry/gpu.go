@@ -1,0 +1,92 @@
+package registry
+
+import (
+	"fmt"
+
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// Limits of a pool.
+const (
+	maxGpus     = 1024
+	maxPoolText = 255 // bytes a field
+	maxWorkers  = 256 // of one GPU
+)
+
+func checkGpus(gpus []*holdfastv1.Gpu) []refusal.FieldViolation {
+	if len(gpus) > maxGpus {
+		return []refusal.FieldViolation{
+			{Field: "pool.gpus", Description: fmt.Sprintf("are %d, at most %d are allowed", len(gpus), maxGpus)},
+		}
+	}
+	seen := map[int32]bool{}
+	var bad []refusal.FieldViolation
+	for i, g := range gpus {
+		at := fmt.Sprintf("pool.gpus[%d]", i)
+		switch {
+		case seen[g.GetId()]:
+			bad = append(bad,
+				refusal.FieldViolation{Field: at + ".id", Description: fmt.Sprintf("%d is duplicate", g.GetId())})
+		// NaN fails these comparisons too.
+		case !(g.GetTotalVramGb() >= 0) || !(g.GetAvailableVramGb() >= 0) || g.GetTotalVramGb() > 1e6 ||
+			g.GetAvailableVramGb() > 1e6:
+			bad = append(bad, refusal.FieldViolation{Field: at, Description: "VRAM is not a number of gigabytes"})
+		case len(g.GetModel()) > maxPoolText || len(g.GetComputeCapability()) > maxPoolText ||
+			len(g.GetWorkers()) > maxWorkers:
+			bad = append(bad, refusal.FieldViolation{Field: at, Description: "is too long"})
+		}
+		seen[g.GetId()] = true
+	}
+	return bad
+}
+
+// keepMeasured copies the measurements of the last heartbeat to a registration, which has
+// none, so that a healthy pool that registers again stays in placement.
+func keepMeasured(old, registered []*holdfastv1.Gpu) {
+	last := map[int32]*holdfastv1.Gpu{}
+	for _, g := range old {
+		last[g.GetId()] = g
+	}
+	for _, g := range registered {
+		k := last[g.GetId()]
+		if k == nil || g.GetAvailableVramGb() > 0 || len(g.GetWorkers()) > 0 {
+			continue
+		}
+		g.AvailableVramGb, g.Workers = min(k.GetAvailableVramGb(), g.GetTotalVramGb()), k.GetWorkers()
+		if g.GetTemperatureCelsius() == 0 {
+			g.TemperatureCelsius = k.GetTemperatureCelsius()
+		}
+	}
+}
+
+// mergeGpus updates registered GPUs with reported ones. Heartbeats have no models. A GPU
+// missing from the report has no free memory.
+func mergeGpus(known, seen []*holdfastv1.Gpu) []*holdfastv1.Gpu {
+	reported := map[int32]*holdfastv1.Gpu{}
+	for _, g := range seen {
+		reported[g.GetId()] = g
+	}
+	for _, k := range known {
+		g, ok := reported[k.GetId()]
+		if !ok {
+			k.AvailableVramGb, k.Workers, k.TemperatureCelsius = 0, nil, 0
+			continue
+		}
+		delete(reported, k.GetId())
+		k.Model = lex.First(g.GetModel(), k.GetModel())
+		k.ComputeCapability = lex.First(g.GetComputeCapability(), k.GetComputeCapability())
+		if g.GetTotalVramGb() > 0 {
+			k.TotalVramGb = g.GetTotalVramGb()
+		}
+		k.AvailableVramGb, k.Workers = g.GetAvailableVramGb(), g.GetWorkers()
+		k.TemperatureCelsius = g.GetTemperatureCelsius()
+	}
+	for _, g := range seen {
+		if reported[g.GetId()] != nil {
+			known = append(known, g)
+		}
+	}
+	return known
+}

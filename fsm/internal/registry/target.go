@@ -1,0 +1,56 @@
+package registry
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// ValidUUID reports whether a text is a UUID of 36 characters, as the ids of the discovery
+// API are.
+func ValidUUID(s string) bool {
+	if len(s) != 36 {
+		return false
+	}
+	for i, r := range []byte(s) {
+		if i == 8 || i == 13 || i == 18 || i == 23 {
+			if r != '-' {
+				return false
+			}
+		} else if !strings.ContainsRune("0123456789abcdefABCDEF", rune(r)) {
+			return false
+		}
+	}
+	return true
+}
+
+// CheckTarget returns the violations of a target. An empty id is valid: the server generates
+// one.
+func CheckTarget(s *holdfastv1.ServiceTarget) []refusal.FieldViolation {
+	var bad []refusal.FieldViolation
+	add := func(field, format string, args ...any) {
+		bad = append(bad, refusal.FieldViolation{Field: "target." + field, Description: fmt.Sprintf(format, args...)})
+	}
+	if s.GetId() != "" && !ValidUUID(s.GetId()) {
+		add("id", "is not a UUID of 36 characters")
+	}
+	if s.GetServiceName() == "" {
+		add("service_name", "is required")
+	}
+	if s.GetPort() < 0 || s.GetPort() > 65535 {
+		add("port", "%d is not 0 to 65535", s.GetPort())
+	}
+	for _, f := range []struct{ name, value string }{
+		{"service_name", s.GetServiceName()}, {"host", s.GetHost()},
+		{"service_type", s.GetServiceType()}, {"service_sub_type", s.GetServiceSubType()},
+		{"language_name", s.GetLanguageName()}, {"language_type", s.GetLanguageType()},
+		{"language_sub_type", s.GetLanguageSubType()},
+	} {
+		if len(f.value) > maxServiceText || strings.ContainsAny(f.value, "\x00\n\r") {
+			add(f.name, "must be one line of at most %d bytes", maxServiceText)
+		}
+	}
+	return bad
+}
