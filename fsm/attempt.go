@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -163,11 +164,11 @@ func endAttempt(t *core.Tx, c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) 
 	run.Deadline = nil
 	if step.GetKind() == "repave" {
 		// Whatever the outcome, the next step of this run may have to log in.
-		if m, ok := t.Machines.Get(run.GetMachineId()); ok && hostInstalled(t, m, run) {
+		if m, ok := t.Machines.Get(run.GetMachineId()); ok && sessions.HostInstalled(t, m, run) {
 			fleet.PutMachine(t, m)
 		}
 	}
-	closeInstall(t, run)
+	sessions.CloseInstall(t, run)
 	moved := step.GetKind() == "net" && c.GetOutcome() == holdfastv1.Attempt_SUCCEEDED
 	if to := a.GetEvidenceAfter()[ProofEndpoint]; to != "" && moved {
 		moveHost(t, run.GetMachineId(), to)

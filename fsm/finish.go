@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -26,9 +27,9 @@ func finishRun(t *core.Tx, run *holdfastv1.Run, phase holdfastv1.Run_Phase, fail
 	putRun(t, run, msg)
 	noteOutcome(t, run)
 	if run.GetObserved() {
-		endInstallLeases(t, run.GetRunId())
+		sessions.EndInstallLeases(t, run.GetRunId())
 	}
-	closeInstall(t, run)
+	sessions.CloseInstall(t, run)
 
 	m, ok := t.Machines.Get(run.GetMachineId())
 	if !ok || m.GetStatus().GetActiveRunId() != run.GetRunId() {
@@ -184,7 +185,7 @@ func runSucceeded(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, c flee
 	phase := run.GetMachinePhaseBefore()
 	if done["repave"] {
 		phase, c.Node = holdfastv1.MachineStatus_READY, holdfastv1.Node_INSTALLED
-		hostInstalled(t, m, run) // needed if an installer reported it, without an attempt
+		sessions.HostInstalled(t, m, run) // needed if an installer reported it, without an attempt
 	}
 	if done["join"] { // all steps have succeeded, including any verification
 		phase, c.Node = holdfastv1.MachineStatus_IN_SERVICE, holdfastv1.Node_NODE_STATE_UNSPECIFIED

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/images"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -78,8 +79,9 @@ func checkImageUnused(t *core.Tx, name string) *Error {
 		img.GetKernel() != nil && img.GetInitrd() != nil
 	var open []string
 	for s := range t.Installs.Ascend("", "") {
-		if i := s.GetInstall(); InstallOpen(i) && (i.GetImage() == name || boots) {
-			open = append(open, fmt.Sprintf("%s (run %s, %s)", i.GetMachineId(), i.GetRunId(), StageName(i.GetStage())))
+		if i := s.GetInstall(); sessions.InstallOpen(i) && (i.GetImage() == name || boots) {
+			open = append(open,
+				fmt.Sprintf("%s (run %s, %s)", i.GetMachineId(), i.GetRunId(), sessions.StageName(i.GetStage())))
 		}
 	}
 	if n := len(open); n > 0 {

@@ -4,6 +4,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -57,7 +58,7 @@ func ofRestore[C interface{ GetRestoreId() string }](_ *core.Tx, c C) subject {
 
 // ofInstaller returns the machine of the installer's token.
 func ofInstaller[C interface{ GetSha256() []byte }](t *core.Tx, c C) subject {
-	if s, _, ok := installByToken(t.State, c.GetSha256()); ok {
+	if s, _, ok := sessions.InstallByToken(t.State, c.GetSha256()); ok {
 		return machineSubject(s.GetInstall().GetMachineId())
 	}
 	return named("installs", "?")

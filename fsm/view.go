@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/registry"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
+	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
 	"github.com/holdfast-metal/holdfast/fsm/internal/trail"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -24,6 +25,7 @@ type View struct {
 	trailView
 	fleetView
 	registryView
+	sessionsView
 
 	state   *core.State
 	codec   *runlog.Codec
@@ -38,6 +40,7 @@ type (
 	trailView    = trail.View
 	fleetView    = fleet.View
 	registryView = registry.View
+	sessionsView = sessions.View
 )
 
 func newView(s *core.State, codec *runlog.Codec, decoded *plans.Cache, stage *readStage) *View {
@@ -47,6 +50,7 @@ func newView(s *core.State, codec *runlog.Codec, decoded *plans.Cache, stage *re
 		trailView:    trail.NewView(s),
 		fleetView:    fleet.NewView(s),
 		registryView: registry.NewView(s),
+		sessionsView: sessions.NewView(s),
 		state:        s,
 		codec:        codec,
 		decoded:      decoded,
