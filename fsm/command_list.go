@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/registry"
+	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
 	"github.com/holdfast-metal/holdfast/fsm/internal/trail"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -36,21 +37,21 @@ func commandList(stage *readStage) []command {
 		changes((*internalv1.Command).GetNoteDevice, fleet.NoteDevice, ofCluster).fenced(),
 		answers((*internalv1.Command).GetRetryBmc, fleet.RetryBMC, ofMachine).since(core.Level2),
 
-		answers((*internalv1.Command).GetCreatePlan, createPlan,
+		answers((*internalv1.Command).GetCreatePlan, runs.CreatePlan,
 			byName("plans", func(c *internalv1.CreatePlan) string { return c.GetPlan().GetPlanId() })),
-		changes((*internalv1.Command).GetDeletePlan, deletePlan, ofPlan),
-		answers((*internalv1.Command).GetReleasePlan, releasePlan, ofPlan),
+		changes((*internalv1.Command).GetDeletePlan, runs.DeletePlan, ofPlan),
+		answers((*internalv1.Command).GetReleasePlan, runs.ReleasePlan, ofPlan),
 
-		answers((*internalv1.Command).GetStartRun, startRun, startSubject),
-		answers((*internalv1.Command).GetCancelRun, cancelRun, ofRunsMachine),
-		answers((*internalv1.Command).GetBeginAttempt, beginAttempt, ofRun).fenced(),
-		answers((*internalv1.Command).GetNoteProgress, noteProgress, ofRun).fenced(),
-		answers((*internalv1.Command).GetEndAttempt, endAttempt, ofRun).fenced(),
-		answers((*internalv1.Command).GetAbortRun, abortRun, ofRun).fenced(),
-		changes((*internalv1.Command).GetAppendRunLogs, appendRunLogs, ofCluster).fenced(),
-		changes((*internalv1.Command).GetCompactRunLog, compactRunLog, ofRun).fenced(),
-		changes((*internalv1.Command).GetArchiveRun, archiveRun, ofRun).fenced(),
-		changes((*internalv1.Command).GetDropArchivedRun, dropArchivedRun, ofRun).fenced(),
+		answers((*internalv1.Command).GetStartRun, runs.StartRun, startSubject),
+		answers((*internalv1.Command).GetCancelRun, runs.CancelRun, ofRunsMachine),
+		answers((*internalv1.Command).GetBeginAttempt, runs.BeginAttempt, ofRun).fenced(),
+		answers((*internalv1.Command).GetNoteProgress, runs.NoteProgress, ofRun).fenced(),
+		answers((*internalv1.Command).GetEndAttempt, runs.EndAttempt, ofRun).fenced(),
+		answers((*internalv1.Command).GetAbortRun, runs.AbortRun, ofRun).fenced(),
+		changes((*internalv1.Command).GetAppendRunLogs, runs.AppendRunLogs, ofCluster).fenced(),
+		changes((*internalv1.Command).GetCompactRunLog, runs.CompactRunLog, ofRun).fenced(),
+		changes((*internalv1.Command).GetArchiveRun, runs.ArchiveRun, ofRun).fenced(),
+		changes((*internalv1.Command).GetDropArchivedRun, runs.DropArchivedRun, ofRun).fenced(),
 
 		answers((*internalv1.Command).GetCreateToken, access.CreateToken,
 			byName("tokens", func(c *internalv1.CreateToken) string { return c.GetToken().GetToken().GetTokenId() })),
@@ -97,9 +98,10 @@ func commandList(stage *readStage) []command {
 		answers((*internalv1.Command).GetAppendInstallLog, appendInstallLog, ofInstaller),
 		answers((*internalv1.Command).GetNoteInstall, noteInstallSession, ofRun).fenced(),
 
-		answers((*internalv1.Command).GetPutImage, putImage,
+		answers((*internalv1.Command).GetPutImage, runs.PutImage,
 			byName("images", func(c *internalv1.PutImage) string { return c.GetImage().GetName() })),
-		changes((*internalv1.Command).GetDeleteImage, deleteImage, byName("images", (*internalv1.DeleteImage).GetName)),
+		changes((*internalv1.Command).GetDeleteImage, runs.DeleteImage,
+			byName("images", (*internalv1.DeleteImage).GetName)),
 
 		changes((*internalv1.Command).GetStageBackup, stageBackup, ofRestore),
 		answers((*internalv1.Command).GetRestoreBackup,

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
 	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -28,7 +29,7 @@ const (
 // openInstall opens the session of an open attempt. If the attempt has one already, it
 // returns that.
 func openInstall(t *core.Tx, c *internalv1.OpenInstall) (*holdfastv1.Install, *Error) {
-	run, step, _, err := openAttempt(t, c.GetRunId(), c.GetStep(), c.GetAttempt())
+	run, step, _, err := runs.OpenAttempt(t, c.GetRunId(), c.GetStep(), c.GetAttempt())
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +84,8 @@ func stage(t *core.Tx, s *internalv1.StoredInstall, stage holdfastv1.Install_Sta
 		return
 	}
 	run.WaitingFor, run.WaitingSince = sessions.InstallStage(i), t.Now
-	putRun(t, run, fmt.Sprintf("step %s: %s", i.GetStep(), lex.First(what, "waiting for "+sessions.InstallStage(i))))
+	runs.PutRun(t, run,
+		fmt.Sprintf("step %s: %s", i.GetStep(), lex.First(what, "waiting for "+sessions.InstallStage(i))))
 }
 
 // bootInstall records that a machine has requested its boot script, and the token in it.
@@ -147,7 +149,7 @@ func letInstall(t *core.Tx, s *internalv1.StoredInstall, sum []byte) *Error {
 // noteInstallSession records the leader's observations of the machine. It refuses those of
 // another attempt.
 func noteInstallSession(t *core.Tx, c *internalv1.NoteInstall) (*holdfastv1.Install, *Error) {
-	run, _, _, err := openAttempt(t, c.GetRunId(), c.GetStep(), c.GetAttempt())
+	run, _, _, err := runs.OpenAttempt(t, c.GetRunId(), c.GetStep(), c.GetAttempt())
 	if err != nil {
 		return nil, err
 	}

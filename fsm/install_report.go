@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
 	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -185,7 +186,7 @@ func appendInstallLog(t *core.Tx, c *internalv1.AppendInstallLog) (*holdfastv1.I
 	i.LastSeenAt = t.Now
 	if skip := i.GetLogBytes() - c.GetOffset(); skip < int64(len(c.GetData())) {
 		fresh := c.GetData()[skip:]
-		appendBeside(t, run, &holdfastv1.LogChunk{
+		runs.AppendBeside(t, run, &holdfastv1.LogChunk{
 			Ts: t.Now, Stream: "installer", Step: i.GetStep(), Attempt: i.GetAttempt(), Data: fresh,
 		})
 		i.LogBytes += int64(len(fresh))

@@ -8,17 +8,9 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
-
-// An installer that Holdfast has not started may report too. Its install is a run like any
-// other, so that PROVISIONING has a run, a log and a reason: type REPAVE, with one step that
-// is observed and not executed. Reports open and close its attempts. The executor ignores the
-// run, and the executor's commands for it are refused.
-
-// observedStep is the step of an observed run.
-const observedStep = "install"
 
 // observedRun returns the active observed run of a machine, or nil. It returns an error if
 // the executor drives the active run.
@@ -41,7 +33,7 @@ func checkObservable(t *core.Tx, m *holdfastv1.Machine, runID string) *Error {
 	if !lex.ValidName(runID, 64) {
 		return invalid("run_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", runID)
 	}
-	if _, taken := byRequest(t.State, m.GetMachineId(), observedRequest(runID)); taken || t.Runs.Has(runID) {
+	if _, taken := runs.ByRequest(t.State, m.GetMachineId(), observedRequest(runID)); taken || t.Runs.Has(runID) {
 		return refuse(Aborted, ReasonIDTaken, "generated run id %q is in use", runID)
 	}
 	return nil
@@ -55,11 +47,11 @@ func beginObserved(t *core.Tx, m *holdfastv1.Machine, runID, why string) *holdfa
 	run := &holdfastv1.Run{
 		RunId: runID, MachineId: m.GetMachineId(), RequestId: observedRequest(runID), Type: "REPAVE",
 		Observed: true, Phase: holdfastv1.Run_RUNNING,
-		CurrentStep: observedStep, CreatedAt: t.Now, StartedAt: t.Now, Principal: t.Command.GetPrincipal(),
+		CurrentStep: runs.ObservedStep, CreatedAt: t.Now, StartedAt: t.Now, Principal: t.Command.GetPrincipal(),
 		WaitingFor: "the installer's reports", WaitingSince: t.Now, MachinePhaseBefore: m.GetStatus().GetPhase(),
 		Steps: []*holdfastv1.StepStatus{
 			{
-				Name:       observedStep,
+				Name:       runs.ObservedStep,
 				Kind:       "repave",
 				State:      holdfastv1.StepStatus_RUNNING,
 				StartedAt:  t.Now,
@@ -83,8 +75,8 @@ func beginObserved(t *core.Tx, m *holdfastv1.Machine, runID, why string) *holdfa
 	})
 	noteInstall(t, m, "started", runID)
 	fleet.PutMachine(t, m)
-	sayObserved(t, run, why)
-	putRun(t, run, why)
+	runs.SayObserved(t, run, why)
+	runs.PutRun(t, run, why)
 	return m
 }
 
@@ -99,20 +91,9 @@ func noteInstall(t *core.Tx, m *holdfastv1.Machine, status, runID string) {
 	n.InstallStatus, n.InstallStatusAt, n.InstallRunId = status, t.Now, runID
 }
 
-// sayObserved appends a line to the run's log. The caller stores the run.
-func sayObserved(t *core.Tx, run *holdfastv1.Run, line string) {
-	chunk := &holdfastv1.LogChunk{
-		Ts: t.Now, Stream: "system", Step: observedStep, Attempt: int32(len(run.GetSteps()[0].GetAttempts())),
-		Data: []byte(line + "\n"),
-	}
-	_ = appendLog(t, run, &internalv1.LogAppend{
-		RunId: run.GetRunId(), Offset: OwnLogBytes(run), Chunks: []*holdfastv1.LogChunk{chunk},
-	})
-}
-
 // observedProgress records a stage of the install in the run's log.
 func observedProgress(t *core.Tx, run *holdfastv1.Run, line string) {
-	sayObserved(t, run, line)
+	runs.SayObserved(t, run, line)
 	run.Revision = t.Index
 	t.Runs.Put(run) // no event: a log tail follows log_bytes
 }
@@ -127,8 +108,8 @@ func observedDone(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, why st
 	a := lifecycle.LastAttempt(step)
 	a.Outcome, a.FinishedAt = holdfastv1.Attempt_SUCCEEDED, t.Now
 	step.Message = why
-	sayObserved(t, run, why)
-	stepSucceeded(t, run, step)
+	runs.SayObserved(t, run, why)
+	runs.StepSucceeded(t, run, step)
 	return again(t, m)
 }
 
@@ -144,13 +125,13 @@ func observedStrike(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, why 
 	a.Outcome, a.FinishedAt, a.Error = holdfastv1.Attempt_FAILED, t.Now, why
 	step.Message = why
 	msg := fmt.Sprintf("install attempt %d of %d failed: %s", a.GetNumber(), lifecycle.MaxInstallAttempts, why)
-	sayObserved(t, run, msg)
+	runs.SayObserved(t, run, msg)
 	step.Attempts = append(step.GetAttempts(), observedAttempt(t, a.GetNumber()+1))
 	step.RetryCount = a.GetNumber()
 	run.WaitingFor = fmt.Sprintf("the installer to try again: %d of %d attempts failed",
 		a.GetNumber(), lifecycle.MaxInstallAttempts)
 	run.WaitingSince = t.Now
-	putRun(t, run, msg)
+	runs.PutRun(t, run, msg)
 	return again(t, m)
 }
 
@@ -172,10 +153,10 @@ func failObserved(
 	a := lifecycle.LastAttempt(step)
 	a.Outcome, a.FinishedAt, a.Error, a.ErrorClass = holdfastv1.Attempt_FAILED, t.Now, why, failure.GetErrorClass()
 	step.Message = why
-	sayObserved(t, run, fmt.Sprintf("install attempt %d failed: %s", a.GetNumber(), why))
-	endStep(t, step, holdfastv1.StepStatus_FAILED)
-	failure.Step, failure.Attempt = observedStep, a.GetNumber()
-	finishRun(t, run, holdfastv1.Run_FAILED, failure)
+	runs.SayObserved(t, run, fmt.Sprintf("install attempt %d failed: %s", a.GetNumber(), why))
+	runs.EndStep(t, step, holdfastv1.StepStatus_FAILED)
+	failure.Step, failure.Attempt = runs.ObservedStep, a.GetNumber()
+	runs.FinishRun(t, run, holdfastv1.Run_FAILED, failure)
 	return again(t, m)
 }
 
@@ -183,24 +164,8 @@ func failObserved(
 // as stored.
 func observedCanceled(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
 	fleet.PutMachine(t, m)
-	cancelObserved(t, run, why)
+	runs.CancelObserved(t, run, why)
 	return again(t, m)
-}
-
-// cancelObserved cancels an observed run directly, because no executor drives it.
-func cancelObserved(t *core.Tx, run *holdfastv1.Run, why string) {
-	if run.GetCancelRequestedAt() == nil {
-		run.CancelRequestedAt, run.CancelReason = t.Now, why
-	}
-	failure := canceledError(run)
-	step := run.GetSteps()[0]
-	if a := lifecycle.LastAttempt(step); lifecycle.Open(a) {
-		a.Outcome, a.FinishedAt, a.Error = holdfastv1.Attempt_CANCELED, t.Now, failure.GetMessage()
-	}
-	step.Message = failure.GetMessage()
-	sayObserved(t, run, failure.GetMessage())
-	endStep(t, step, holdfastv1.StepStatus_FAILED)
-	finishRun(t, run, holdfastv1.Run_CANCELED, failure)
 }
 
 // again returns the stored machine after a run has changed it.

@@ -7,33 +7,9 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
-	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
-
-// nodeAfterLook returns the node state to restore after a run that leaves its machine
-// unchanged. A failed install still waits for an operator after an inspection. For all other
-// nodes the phase decides.
-func nodeAfterLook(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv1.Node_State {
-	if run.GetMachinePhaseBefore() != holdfastv1.MachineStatus_MAINTENANCE ||
-		m.GetStatus().GetNodeState() != holdfastv1.Node_PENDING {
-		return holdfastv1.Node_NODE_STATE_UNSPECIFIED
-	}
-	for e := range t.History.Descend(m.GetMachineId()+"/", schema.HistoryKey(m.GetMachineId(), ^uint64(0))) {
-		switch {
-		case e.GetAt().AsTime().Before(run.GetCreatedAt().AsTime()):
-			return holdfastv1.Node_NODE_STATE_UNSPECIFIED
-		case e.GetFacet() == "node" && e.GetRunId() == run.GetRunId() &&
-			e.GetFrom() == holdfastv1.Node_INSTALL_FAILED.String():
-			return holdfastv1.Node_INSTALL_FAILED
-		}
-	}
-	return holdfastv1.Node_NODE_STATE_UNSPECIFIED
-}
-
-// ReasonRunObserved is the reason for refusing executor commands for an observed run.
-const ReasonRunObserved = "RUN_OBSERVED"
 
 // transitionNode moves a node by hand. It refuses a node with an executed run. An observed
 // run ends with the transition.

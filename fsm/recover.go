@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -27,11 +28,11 @@ func (f *FSM) Recover(clusterID, why string) ([]*holdfastv1.Run, error) {
 	t := core.NewTx(f.state, f.own, f.decoded, f.state.Meta.GetAppliedIndex(),
 		&internalv1.Command{Time: f.state.Meta.GetNow(), Principal: "system"})
 	moveCursors(t)
-	ended := activeRuns(t.State)
+	ended := runs.ActiveRuns(t.State)
 	for _, run := range ended {
-		closeSteps(t, run, why)
-		finishRun(t, run, holdfastv1.Run_FAILED,
-			&holdfastv1.RunError{Reason: reasonRecovered, Message: why, Step: run.GetCurrentStep()})
+		runs.CloseSteps(t, run, why)
+		runs.FinishRun(t, run, holdfastv1.Run_FAILED,
+			&holdfastv1.RunError{Reason: runs.ReasonRecovered, Message: why, Step: run.GetCurrentStep()})
 	}
 	clearStage(t)
 	t.Meta.ClusterId = clusterID

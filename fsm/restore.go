@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -22,12 +23,6 @@ const (
 	maxStagedChunk = 256 << 10
 	// maxStagedChunks bounds a snapshot file: 1 GiB.
 	maxStagedChunks = 4096
-)
-
-// The reasons of runs that ended because of an operator's intervention in the cluster.
-const (
-	reasonRestored  = "Restored"  // a restore has ended them
-	reasonRecovered = "Recovered" // their cluster was recovered
 )
 
 // clearStage discards the staged chunks. A new leader and each new restore do so.
@@ -140,21 +135,13 @@ func restorable(s *core.State, cache *readStage, c *internalv1.RestoreBackup) (*
 				"which would be lost: restore it into a new cluster, or confirm with --other-cluster",
 			was, is, s.Machines.Len(), s.Runs.Len())
 	}
-	if active := activeRuns(s); len(active) > 0 && !c.GetAbandonRuns() {
+	if active := runs.ActiveRuns(s); len(active) > 0 && !c.GetAbandonRuns() {
 		return nil, refuse(FailedPrecondition, ReasonRunsActive,
 			"a restore would abandon active runs (%d, such as %s on machine %s): "+
 				"cancel them, wait, or pass --abandon-runs",
 			len(active), active[0].GetRunId(), active[0].GetMachineId())
 	}
 	return b, nil
-}
-
-func activeRuns(s *core.State) []*holdfastv1.Run {
-	var runs []*holdfastv1.Run
-	for _, r := range s.Runs.Scan(schema.RunsActive, "", "") {
-		runs = append(runs, r)
-	}
-	return runs
 }
 
 // restoreBackup replaces the state with the staged one, except for the parts that must not go
@@ -167,7 +154,7 @@ func restoreBackup(
 	if err != nil {
 		return nil, err
 	}
-	abandoned := activeRuns(t.State)
+	abandoned := runs.ActiveRuns(t.State)
 	at := b.Header.GetTakenAt().AsTime().UTC().Format("2006-01-02 15:04:05 MST")
 	had := t.Meta
 	*t.State = *merged(t, b.state, b.Header.GetTakenAt())
@@ -187,13 +174,13 @@ func restoreBackup(
 		Runs:       uint64(t.Runs.Len()),
 		RestoredAt: t.Index,
 	}
-	for _, run := range activeRuns(t.State) {
+	for _, run := range runs.ActiveRuns(t.State) {
 		why := fmt.Sprintf("it was active when the snapshot of %s was taken, which has been restored: "+
 			"what became of it since is not on record; look at the machine before anything else",
 			at)
-		closeSteps(t, run, why)
-		finishRun(t, run, holdfastv1.Run_FAILED,
-			&holdfastv1.RunError{Reason: reasonRestored, Message: why, Step: run.GetCurrentStep()})
+		runs.CloseSteps(t, run, why)
+		runs.FinishRun(t, run, holdfastv1.Run_FAILED,
+			&holdfastv1.RunError{Reason: runs.ReasonRestored, Message: why, Step: run.GetCurrentStep()})
 		out.EndedRuns = append(out.EndedRuns, run.GetRunId())
 	}
 	for _, run := range abandoned {

@@ -5,10 +5,48 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
+	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
+
+// ButCause separates the wait and its last error in waiting_for.
+const ButCause = runs.ButCause
+
+// ClusterRef returns the cluster of a step: its own, else the parameter cluster_ref, else the
+// machine's, else "default".
+func ClusterRef(m *holdfastv1.Machine, own string, params map[string]string) string {
+	return runs.ClusterRef(m, own, params)
+}
+
+// Drains reports whether the success of a step means that the machine's node is drained. Such
+// steps are scripts, recognized by name.
+func Drains(s *holdfastv1.StepStatus) bool { return runs.Drains(s) }
+
+// ProofSkipped is the evidence key for a step that was skipped because its host is dead. Its
+// value is the reason.
+const ProofSkipped = runs.ProofSkipped
+
+// Skipped reports whether a step succeeded because it was skipped.
+func Skipped(s *holdfastv1.StepStatus) bool { return runs.Skipped(s) }
+
+// ProofEndpoint is the evidence key of a step net for the new address of the host.
+const ProofEndpoint = runs.ProofEndpoint
+
+// ReasonImageArch is the reason for refusing to install an image of another architecture.
+const ReasonImageArch = runs.ReasonImageArch
+
+// ReasonRunObserved is the reason for refusing executor commands for an observed run.
+const ReasonRunObserved = runs.ReasonRunObserved
+
+// CheckStartRun checks the parts of a start that need no state. It sets the canonical type
+// and the default plan.
+func CheckStartRun(c *internalv1.StartRun) *Error { return runs.CheckStartRun(c) }
+
+// OwnLogBytes returns the length of a run's log without the bytes of others than the
+// executor. It is the offset of the executor's next append.
+func OwnLogBytes(run *holdfastv1.Run) int64 { return runs.OwnLogBytes(run) }
 
 // Cohort identifies the runs that share a ramp. A defect of one of them probably affects all.
 type Cohort = schema.Cohort

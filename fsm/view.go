@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/registry"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
+	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
 	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
 	"github.com/holdfast-metal/holdfast/fsm/internal/trail"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -26,11 +27,10 @@ type View struct {
 	fleetView
 	registryView
 	sessionsView
+	runsView
 
-	state   *core.State
-	codec   *runlog.Codec
-	decoded *plans.Cache
-	stage   *readStage
+	state *core.State
+	stage *readStage
 }
 
 // The queries of the rule packages.
@@ -41,6 +41,7 @@ type (
 	fleetView    = fleet.View
 	registryView = registry.View
 	sessionsView = sessions.View
+	runsView     = runs.View
 )
 
 func newView(s *core.State, codec *runlog.Codec, decoded *plans.Cache, stage *readStage) *View {
@@ -51,9 +52,8 @@ func newView(s *core.State, codec *runlog.Codec, decoded *plans.Cache, stage *re
 		fleetView:    fleet.NewView(s),
 		registryView: registry.NewView(s),
 		sessionsView: sessions.NewView(s),
+		runsView:     runs.NewView(s, codec, decoded),
 		state:        s,
-		codec:        codec,
-		decoded:      decoded,
 		stage:        stage,
 	}
 }

@@ -1,4 +1,4 @@
-package fsm
+package runs
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/images"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -23,14 +24,15 @@ const installerName = "installer"
 // whether it has its files.
 const maxImages = 10_000
 
-func imageNotFound(name string) *Error {
-	return refuse(NotFound, "IMAGE_NOT_FOUND", "image %q not found", lex.Ident(name)).With("image", lex.Ident(name))
+func imageNotFound(name string) *refusal.Error {
+	return refusal.New(refusal.NotFound, "IMAGE_NOT_FOUND", "image %q not found", lex.Ident(name)).With("image",
+		lex.Ident(name))
 }
 
-// putImage stores an image. It does not replace one that an active run installs.
-func putImage(t *core.Tx, c *internalv1.PutImage) (*holdfastv1.Image, *Error) {
+// PutImage stores an image. It does not replace one that an active run installs.
+func PutImage(t *core.Tx, c *internalv1.PutImage) (*holdfastv1.Image, *refusal.Error) {
 	in := images.Normal(c.GetImage())
-	if err := Invalid(images.Validate(in)); err != nil {
+	if err := refusal.Invalid(images.Validate(in)); err != nil {
 		return nil, err
 	}
 	in.CreatedAt, in.UpdatedAt, in.CreatedBy = t.Now, t.Now, lex.Clip(t.Command.GetPrincipal(), core.MaxAuditThing)
@@ -46,15 +48,15 @@ func putImage(t *core.Tx, c *internalv1.PutImage) (*holdfastv1.Image, *Error) {
 		}
 		in.CreatedAt = old.GetCreatedAt()
 	case t.Images.Len() >= maxImages:
-		return nil, refuse(FailedPrecondition, "TOO_MANY_IMAGES",
+		return nil, refusal.New(refusal.FailedPrecondition, "TOO_MANY_IMAGES",
 			"there are %d images already, the maximum: delete some that no run installs", maxImages)
 	}
 	t.Images.Put(in)
 	return in, nil
 }
 
-// deleteImage deletes an image that no active run installs.
-func deleteImage(t *core.Tx, c *internalv1.DeleteImage) *Error {
+// DeleteImage deletes an image that no active run installs.
+func DeleteImage(t *core.Tx, c *internalv1.DeleteImage) *refusal.Error {
 	if !t.Images.Has(c.GetName()) {
 		return imageNotFound(c.GetName())
 	}
@@ -72,7 +74,7 @@ const maxInUse = 5
 // run has a step that installs it. A session keeps the name of the image from when it was
 // opened, since the machine's label may have changed. The check scans all sessions and active
 // runs, which is fine because images change rarely.
-func checkImageUnused(t *core.Tx, name string) *Error {
+func checkImageUnused(t *core.Tx, name string) *refusal.Error {
 	img, _ := t.Images.Get(name)
 	// An installer that cannot boot may be replaced: open sessions wait for that.
 	boots := (name == installerName || name == images.Name(installerName, img.GetArch())) &&
@@ -89,14 +91,14 @@ func checkImageUnused(t *core.Tx, name string) *Error {
 		if n > maxInUse {
 			open, more = open[:maxInUse], fmt.Sprintf(" and %d more", n-maxInUse)
 		}
-		return refuse(FailedPrecondition, ReasonImageInUse,
+		return refusal.New(refusal.FailedPrecondition, refusal.ReasonImageInUse,
 			"image %q is in use by the install sessions of %s%s: wait for the runs, or cancel them", name,
 			strings.Join(open, ", "), more).
 			With("image", name).With("sessions", fmt.Sprint(n))
 	}
 	for _, run := range t.Runs.Scan(schema.RunsActive, "", "") {
 		if runInstalls(t, run, name) {
-			return refuse(FailedPrecondition, ReasonImageInUse,
+			return refusal.New(refusal.FailedPrecondition, refusal.ReasonImageInUse,
 				"image %q is in use: run %q of machine %q installs it: wait for the run, or cancel it",
 				name, run.GetRunId(), run.GetMachineId()).With("image", name).With("run_id", run.GetRunId())
 		}
@@ -113,16 +115,16 @@ func runInstalls(t *core.Tx, run *holdfastv1.Run, name string) bool {
 }
 
 // Image returns an image.
-func (v *View) Image(name string) (*holdfastv1.Image, bool) { return v.state.Images.Get(name) }
+func (v *View) Image(name string) (*holdfastv1.Image, bool) { return v.s.Images.Get(name) }
 
 // Images returns the images with a name above after, by name.
 func (v *View) Images(after string) iter.Seq[*holdfastv1.Image] {
-	return v.state.Images.Ascend("", after)
+	return v.s.Images.Ascend("", after)
 }
 
 // ImageFileBySum returns the file of an image with a SHA-256.
 func (v *View) ImageFileBySum(sum string) (*holdfastv1.Image_File, bool) {
-	image, ok := v.state.Images.Lookup(schema.ImagesByFile, sum)
+	image, ok := v.s.Images.Lookup(schema.ImagesByFile, sum)
 	if !ok {
 		return nil, false
 	}
@@ -142,10 +144,10 @@ const ReasonImageArch = "IMAGE_ARCH"
 // ImageFor returns the variant of an image for an architecture: the one with the architecture
 // in its name, else the one with the plain name if its architecture matches.
 func (v *View) ImageFor(name, arch string) (*holdfastv1.Image, bool) {
-	if i, ok := v.state.Images.Get(images.Name(name, arch)); ok && i.GetArch() == arch {
+	if i, ok := v.s.Images.Get(images.Name(name, arch)); ok && i.GetArch() == arch {
 		return i, true
 	}
-	if i, ok := v.state.Images.Get(name); ok && i.GetArch() == arch {
+	if i, ok := v.s.Images.Get(name); ok && i.GetArch() == arch {
 		return i, true
 	}
 	return nil, false
@@ -153,7 +155,7 @@ func (v *View) ImageFor(name, arch string) (*holdfastv1.Image, bool) {
 
 // checkImageArch refuses a run that would write an image of another architecture to the
 // machine. An unknown architecture is accepted.
-func checkImageArch(t *core.Tx, m *holdfastv1.Machine, plan *holdfastv1.Plan, run *holdfastv1.Run) *Error {
+func checkImageArch(t *core.Tx, m *holdfastv1.Machine, plan *holdfastv1.Plan, run *holdfastv1.Run) *refusal.Error {
 	arch := images.ArchOf(m.GetNode().GetArch())
 	if arch == "" || !t.Has(core.Level2) {
 		return nil
@@ -164,7 +166,7 @@ func checkImageArch(t *core.Tx, m *holdfastv1.Machine, plan *holdfastv1.Plan, ru
 		}
 		name := images.Of(s.GetRepave(), run, m)
 		if i, ok := t.Images.Get(name); ok && i.GetDisk() != nil && i.GetArch() != arch {
-			return refuse(FailedPrecondition, ReasonImageArch,
+			return refusal.New(refusal.FailedPrecondition, ReasonImageArch,
 				"step %q of plan %q installs image %q, which is for %s, and machine %q is %s: name an image for %s",
 				s.GetName(), plan.GetPlanId(), name, i.GetArch(), m.GetMachineId(), arch, arch).
 				With("image", name).With("machine_id", m.GetMachineId())

@@ -1,4 +1,4 @@
-package fsm
+package runs
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -15,20 +16,21 @@ import (
 
 // activeStep returns a run and the step it is at. Executor commands name both, so that a
 // command that was proposed before another change is refused.
-func activeStep(t *core.Tx, runID, step string) (*holdfastv1.Run, *holdfastv1.StepStatus, *Error) {
+func activeStep(t *core.Tx, runID, step string) (*holdfastv1.Run, *holdfastv1.StepStatus, *refusal.Error) {
 	run, ok := t.Runs.Get(runID)
 	if !ok {
 		return nil, nil, runNotFound(runID)
 	}
 	if lifecycle.Ended(run) {
-		return nil, nil, refuse(FailedPrecondition, ReasonRunFinished, "run %s has already %s", runID, run.GetPhase())
+		return nil, nil, refusal.New(refusal.FailedPrecondition, refusal.ReasonRunFinished, "run %s has already %s",
+			runID, run.GetPhase())
 	}
 	if run.GetObserved() {
-		return nil, nil, refuse(FailedPrecondition, ReasonRunObserved,
+		return nil, nil, refusal.New(refusal.FailedPrecondition, ReasonRunObserved,
 			"run %s is observed: its installer's reports advance it, not the executor", runID)
 	}
 	if run.GetCurrentStep() != step {
-		return nil, nil, refuse(Aborted, ReasonAttemptMismatch, "run %s is at step %q, not %q",
+		return nil, nil, refusal.New(refusal.Aborted, refusal.ReasonAttemptMismatch, "run %s is at step %q, not %q",
 			runID, run.GetCurrentStep(), step)
 	}
 	for _, s := range run.GetSteps() {
@@ -36,11 +38,11 @@ func activeStep(t *core.Tx, runID, step string) (*holdfastv1.Run, *holdfastv1.St
 			return run, s, nil
 		}
 	}
-	return nil, nil, refuse(Aborted, ReasonAttemptMismatch, "run %s has no step %q", runID, step)
+	return nil, nil, refusal.New(refusal.Aborted, refusal.ReasonAttemptMismatch, "run %s has no step %q", runID, step)
 }
 
-// beginAttempt records the intent. An open attempt can only be adopted by a later leader.
-func beginAttempt(t *core.Tx, c *internalv1.BeginAttempt) (*holdfastv1.Run, *Error) {
+// BeginAttempt records the intent. An open attempt can only be adopted by a later leader.
+func BeginAttempt(t *core.Tx, c *internalv1.BeginAttempt) (*holdfastv1.Run, *refusal.Error) {
 	run, step, err := activeStep(t, c.GetRunId(), c.GetStep())
 	if err != nil {
 		return nil, err
@@ -49,14 +51,15 @@ func beginAttempt(t *core.Tx, c *internalv1.BeginAttempt) (*holdfastv1.Run, *Err
 	// A later leader may adopt an open attempt of a canceled run, because it must be recorded
 	// which leader cleans up on the host.
 	if run.GetCancelRequestedAt() != nil && !lifecycle.Open(last) {
-		return nil, refuse(FailedPrecondition, ReasonCancelRequested,
+		return nil, refusal.New(refusal.FailedPrecondition, refusal.ReasonCancelRequested,
 			"run %s is being canceled: no attempt begins", run.GetRunId())
 	}
 	// A held plan does not stop runs that have begun, because they may be in the middle of an
 	// effect.
 	plan, _ := t.Plan(run.GetPlanId())
 	if held := heldBy(t.State, plan, run); held != "" && run.GetPhase() == holdfastv1.Run_PENDING {
-		return nil, refuse(FailedPrecondition, ReasonPlanHeld, "run %s waits for %s", run.GetRunId(), held)
+		return nil, refusal.New(refusal.FailedPrecondition, refusal.ReasonPlanHeld, "run %s waits for %s",
+			run.GetRunId(), held)
 	}
 	switch {
 	case lifecycle.Open(last) && c.GetAttempt() == last.GetNumber() &&
@@ -74,7 +77,7 @@ func beginAttempt(t *core.Tx, c *internalv1.BeginAttempt) (*holdfastv1.Run, *Err
 		step.RetryCount = c.GetAttempt() - 1
 		msg = fmt.Sprintf("step %s: attempt %d begins", step.GetName(), c.GetAttempt())
 	default:
-		return nil, refuse(Aborted, ReasonAttemptMismatch,
+		return nil, refusal.New(refusal.Aborted, refusal.ReasonAttemptMismatch,
 			"attempt %d of step %q of run %s cannot begin: the last one is %d (%s)",
 			c.GetAttempt(), step.GetName(), run.GetRunId(), last.GetNumber(), last.GetOutcome())
 	}
@@ -87,30 +90,30 @@ func beginAttempt(t *core.Tx, c *internalv1.BeginAttempt) (*holdfastv1.Run, *Err
 	}
 	run.WaitingFor, run.WaitingSince = c.GetWaitingFor(), t.Now
 	run.Deadline, run.NextActionAt = c.GetDeadline(), c.GetNextActionAt()
-	putRun(t, run, msg)
+	PutRun(t, run, msg)
 	return run, nil
 }
 
-// openAttempt returns the run, step and attempt of a progress note or an outcome. Only the
+// OpenAttempt returns the run, step and attempt of a progress note or an outcome. Only the
 // leader that last began or adopted the attempt may report them.
-func openAttempt(
+func OpenAttempt(
 	t *core.Tx, runID, stepName string, number int32,
-) (*holdfastv1.Run, *holdfastv1.StepStatus, *holdfastv1.Attempt, *Error) {
+) (*holdfastv1.Run, *holdfastv1.StepStatus, *holdfastv1.Attempt, *refusal.Error) {
 	run, step, err := activeStep(t, runID, stepName)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	a := lifecycle.LastAttempt(step)
 	if !lifecycle.Open(a) || a.GetNumber() != number || a.GetEpochs()[len(a.GetEpochs())-1] != t.Command.GetEpoch() {
-		return nil, nil, nil, refuse(Aborted, ReasonAttemptMismatch,
+		return nil, nil, nil, refusal.New(refusal.Aborted, refusal.ReasonAttemptMismatch,
 			"attempt %d of step %q of run %s is not open in epoch %d",
 			number, stepName, runID, t.Command.GetEpoch())
 	}
 	return run, step, a, nil
 }
 
-func noteProgress(t *core.Tx, c *internalv1.NoteProgress) (*holdfastv1.Run, *Error) {
-	run, step, a, err := openAttempt(t, c.GetRunId(), c.GetStep(), c.GetAttempt())
+func NoteProgress(t *core.Tx, c *internalv1.NoteProgress) (*holdfastv1.Run, *refusal.Error) {
+	run, step, a, err := OpenAttempt(t, c.GetRunId(), c.GetStep(), c.GetAttempt())
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +128,7 @@ func noteProgress(t *core.Tx, c *internalv1.NoteProgress) (*holdfastv1.Run, *Err
 		run.WaitingFor = c.GetWaitingFor()
 	}
 	run.NextActionAt = c.GetNextActionAt()
-	putRun(t, run, fmt.Sprintf("step %s: waiting for %s", step.GetName(), run.GetWaitingFor()))
+	PutRun(t, run, fmt.Sprintf("step %s: waiting for %s", step.GetName(), run.GetWaitingFor()))
 	return run, nil
 }
 
@@ -146,13 +149,13 @@ func mergeEvidence(a *holdfastv1.Attempt, seen map[string]string) {
 	maps.Copy(a.EvidenceAfter, seen)
 }
 
-// endAttempt records the outcome of an attempt and derives the new state of the step, the run
+// EndAttempt records the outcome of an attempt and derives the new state of the step, the run
 // and the machine (docs/concepts.md).
-func endAttempt(t *core.Tx, c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) {
+func EndAttempt(t *core.Tx, c *internalv1.EndAttempt) (*holdfastv1.Run, *refusal.Error) {
 	if c.GetOutcome() == holdfastv1.Attempt_OUTCOME_UNSPECIFIED {
-		return nil, invalid("outcome", "is required")
+		return nil, refusal.InvalidField("outcome", "is required")
 	}
-	run, step, a, err := openAttempt(t, c.GetRunId(), c.GetStep(), c.GetAttempt())
+	run, step, a, err := OpenAttempt(t, c.GetRunId(), c.GetStep(), c.GetAttempt())
 	if err != nil {
 		return nil, err
 	}
@@ -180,14 +183,14 @@ func endAttempt(t *core.Tx, c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) 
 	switch {
 	case c.GetOutcome() == holdfastv1.Attempt_SUCCEEDED:
 		fleet.KeepHardware(t, run, c.GetInventory())
-		stepSucceeded(t, run, step)
+		StepSucceeded(t, run, step)
 	case c.GetOutcome() == holdfastv1.Attempt_CANCELED:
 		why := canceledError(run)
 		if step.Message == "" {
 			step.Message = why.GetMessage()
 		}
-		endStep(t, step, holdfastv1.StepStatus_FAILED)
-		finishRun(t, run, holdfastv1.Run_CANCELED, why)
+		EndStep(t, step, holdfastv1.StepStatus_FAILED)
+		FinishRun(t, run, holdfastv1.Run_CANCELED, why)
 	case !c.GetPermanent() && a.GetNumber() <= step.GetMaxRetries():
 		if m, ok := t.Machines.Get(run.GetMachineId()); ok && t.Has(core.Level2) && step.GetKind() == "repave" {
 			fleet.NoteFailedInstall(m, a.GetNumber(), c.GetError())
@@ -195,63 +198,63 @@ func endAttempt(t *core.Tx, c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) 
 		}
 		run.WaitingFor = fmt.Sprintf("retry %d of step %s", a.GetNumber(), step.GetName())
 		run.WaitingSince, run.NextActionAt = t.Now, c.GetRetryAt()
-		putRun(t, run, fmt.Sprintf("step %s: attempt %d failed: %s", step.GetName(), a.GetNumber(), c.GetError()))
+		PutRun(t, run, fmt.Sprintf("step %s: attempt %d failed: %s", step.GetName(), a.GetNumber(), c.GetError()))
 	default:
-		endStep(t, step, holdfastv1.StepStatus_FAILED)
-		finishRun(t, run, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: "StepFailed", Message: c.GetError(),
+		EndStep(t, step, holdfastv1.StepStatus_FAILED)
+		FinishRun(t, run, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: "StepFailed", Message: c.GetError(),
 			Step: step.GetName(), Attempt: a.GetNumber(), ErrorClass: c.GetErrorClass()})
 	}
 	return run, nil
 }
 
-func endStep(t *core.Tx, s *holdfastv1.StepStatus, state holdfastv1.StepStatus_State) {
+func EndStep(t *core.Tx, s *holdfastv1.StepStatus, state holdfastv1.StepStatus_State) {
 	s.State, s.FinishedAt = state, t.Now
 	if s.GetStartedAt() == nil {
 		s.StartedAt = t.Now
 	}
 }
 
-func stepSucceeded(t *core.Tx, run *holdfastv1.Run, step *holdfastv1.StepStatus) {
-	endStep(t, step, holdfastv1.StepStatus_SUCCEEDED)
+func StepSucceeded(t *core.Tx, run *holdfastv1.Run, step *holdfastv1.StepStatus) {
+	EndStep(t, step, holdfastv1.StepStatus_SUCCEEDED)
 	for _, next := range run.GetSteps() {
 		if next.GetState() == holdfastv1.StepStatus_WAITING {
 			run.CurrentStep = next.GetName()
 			run.WaitingFor, run.WaitingSince, run.NextActionAt = "the executor", t.Now, t.Now
-			putRun(t, run, fmt.Sprintf("step %s succeeded", step.GetName()))
+			PutRun(t, run, fmt.Sprintf("step %s succeeded", step.GetName()))
 			return
 		}
 	}
-	finishRun(t, run, holdfastv1.Run_SUCCEEDED, nil)
+	FinishRun(t, run, holdfastv1.Run_SUCCEEDED, nil)
 }
 
-// abortRun ends a run between attempts, with a step that an earlier leader left open.
-func abortRun(t *core.Tx, c *internalv1.AbortRun) (*holdfastv1.Run, *Error) {
+// AbortRun ends a run between attempts, with a step that an earlier leader left open.
+func AbortRun(t *core.Tx, c *internalv1.AbortRun) (*holdfastv1.Run, *refusal.Error) {
 	run, ok := t.Runs.Get(c.GetRunId())
 	switch {
 	case !ok:
 		return nil, runNotFound(c.GetRunId())
 	case lifecycle.Ended(run):
-		return nil, refuse(FailedPrecondition, ReasonRunFinished, "run %s has already %s",
+		return nil, refusal.New(refusal.FailedPrecondition, refusal.ReasonRunFinished, "run %s has already %s",
 			run.GetRunId(), run.GetPhase())
 	case run.GetObserved() && c.GetPhase() != holdfastv1.Run_CANCELED:
-		return nil, refuse(FailedPrecondition, ReasonRunObserved,
+		return nil, refusal.New(refusal.FailedPrecondition, ReasonRunObserved,
 			"run %s is observed: its installer's reports decide whether it fails", run.GetRunId())
 	case c.GetPhase() != holdfastv1.Run_FAILED && c.GetPhase() != holdfastv1.Run_CANCELED:
-		return nil, invalid("phase", "%s does not abort a run", c.GetPhase())
+		return nil, refusal.InvalidField("phase", "%s does not abort a run", c.GetPhase())
 	case c.GetPhase() == holdfastv1.Run_FAILED && c.GetError() == nil:
-		return nil, invalid("error", "is required: a run does not fail without a reason")
+		return nil, refusal.InvalidField("error", "is required: a run does not fail without a reason")
 	}
 	failure := c.GetError()
 	if failure == nil {
 		failure = canceledError(run)
 	}
-	closeSteps(t, run, failure.GetMessage())
-	finishRun(t, run, c.GetPhase(), failure)
+	CloseSteps(t, run, failure.GetMessage())
+	FinishRun(t, run, c.GetPhase(), failure)
 	return run, nil
 }
 
-// closeSteps ends the open steps of a run that ends between attempts.
-func closeSteps(t *core.Tx, run *holdfastv1.Run, why string) {
+// CloseSteps ends the open steps of a run that ends between attempts.
+func CloseSteps(t *core.Tx, run *holdfastv1.Run, why string) {
 	for _, s := range run.GetSteps() {
 		if s.GetState() != holdfastv1.StepStatus_RUNNING {
 			continue
@@ -260,6 +263,9 @@ func closeSteps(t *core.Tx, run *holdfastv1.Run, why string) {
 			a.Outcome, a.FinishedAt, a.Error = holdfastv1.Attempt_CANCELED, t.Now, why
 		}
 		s.Message = why
-		endStep(t, s, holdfastv1.StepStatus_FAILED)
+		EndStep(t, s, holdfastv1.StepStatus_FAILED)
 	}
 }
+
+// ReasonRunObserved is the reason for refusing executor commands for an observed run.
+const ReasonRunObserved = "RUN_OBSERVED"

@@ -1,4 +1,4 @@
-package fsm
+package runs
 
 import (
 	"iter"
@@ -6,29 +6,30 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// archiveRun removes the steps and the log of an ended run. Its names, outcome and request id
+// ArchiveRun removes the steps and the log of an ended run. Its names, outcome and request id
 // are kept permanently, because a request that is repeated years later must still find it. No
 // event is recorded, because the run itself has not changed.
-func archiveRun(t *core.Tx, c *internalv1.ArchiveRun) *Error {
+func ArchiveRun(t *core.Tx, c *internalv1.ArchiveRun) *refusal.Error {
 	run, ok := t.Runs.Get(c.GetRunId())
 	switch {
 	case !ok:
 		return runNotFound(c.GetRunId())
 	case !lifecycle.Ended(run):
-		return refuse(FailedPrecondition, ReasonActiveRun,
+		return refusal.New(refusal.FailedPrecondition, refusal.ReasonActiveRun,
 			"run %s is %s: only runs that have ended are archived", run.GetRunId(), run.GetPhase())
 	case run.GetArchive() != nil:
 		return nil
 	case run.GetRevision() != c.GetRevision():
-		return refuse(Aborted, "RUN_CHANGED", "run %s has revision %d, the archived one is %d",
+		return refusal.New(refusal.Aborted, "RUN_CHANGED", "run %s has revision %d, the archived one is %d",
 			run.GetRunId(), run.GetRevision(), c.GetRevision())
 	case c.GetObject() == "" || len(c.GetSha256()) != 32 || c.GetSizeBytes() <= 0:
-		return invalid("object",
+		return refusal.InvalidField("object",
 			"an object of the archive has a name, a size and a SHA-256: got %q, %d bytes, a sum of %d bytes",
 			c.GetObject(), c.GetSizeBytes(), len(c.GetSha256()))
 	}
@@ -43,21 +44,22 @@ func archiveRun(t *core.Tx, c *internalv1.ArchiveRun) *Error {
 	return nil
 }
 
-// dropArchivedRun records that the archive no longer has the run.
-func dropArchivedRun(t *core.Tx, c *internalv1.DropArchivedRun) *Error {
+// DropArchivedRun records that the archive no longer has the run.
+func DropArchivedRun(t *core.Tx, c *internalv1.DropArchivedRun) *refusal.Error {
 	run, ok := t.Runs.Get(c.GetRunId())
 	switch {
 	case !ok:
 		return runNotFound(c.GetRunId())
 	case run.GetArchive() == nil:
-		return refuse(FailedPrecondition, "NOT_ARCHIVED", "run %s was not archived: its steps and log are here",
+		return refusal.New(refusal.FailedPrecondition, "NOT_ARCHIVED",
+			"run %s was not archived: its steps and log are here",
 			run.GetRunId())
 	case run.GetArchive().GetDroppedAt() != nil:
 		return nil
 	}
 	if keep := time.Duration(c.GetKeepMs()) * time.Millisecond; keep > 0 {
 		if age := t.Now.AsTime().Sub(run.GetFinishedAt().AsTime()); age < keep {
-			return refuse(FailedPrecondition, "NOT_DUE",
+			return refusal.New(refusal.FailedPrecondition, "NOT_DUE",
 				"run %s ended %v ago, and is kept for %v: check the leader's clock", run.GetRunId(), age, keep)
 		}
 		return nil
@@ -77,12 +79,12 @@ func logKeys(t *core.Tx, runID string) (keys []string) {
 
 // WholeRuns returns the ended runs whose steps and log are not archived, oldest first.
 func (v *View) WholeRuns() iter.Seq[*holdfastv1.Run] {
-	return runSeq(v.state.Runs.Scan(schema.RunsUnarchived, "", ""))
+	return runSeq(v.s.Runs.Scan(schema.RunsUnarchived, "", ""))
 }
 
 // ArchivedRuns returns the runs whose steps and log are in the archive, oldest first.
 func (v *View) ArchivedRuns() iter.Seq[*holdfastv1.Run] {
-	return runSeq(v.state.Runs.Scan(schema.RunsArchived, "", ""))
+	return runSeq(v.s.Runs.Scan(schema.RunsArchived, "", ""))
 }
 
 // NewerRuns returns the number of newer runs of the same machine, up to limit.

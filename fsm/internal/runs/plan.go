@@ -1,4 +1,4 @@
-package fsm
+package runs
 
 import (
 	"iter"
@@ -7,14 +7,15 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// createPlan stores a plan. One that a run refers to never changes.
-func createPlan(t *core.Tx, c *internalv1.CreatePlan) (*holdfastv1.Plan, *Error) {
+// CreatePlan stores a plan. One that a run refers to never changes.
+func CreatePlan(t *core.Tx, c *internalv1.CreatePlan) (*holdfastv1.Plan, *refusal.Error) {
 	p := proto.CloneOf(c.GetPlan())
-	if err := Invalid(plans.Validate(p)); err != nil {
+	if err := refusal.Invalid(plans.Validate(p)); err != nil {
 		return nil, err
 	}
 	p.BuiltIn, p.Referenced, p.CreatedAt, p.Brake, p.Recent = c.GetBuiltIn(), false, t.Now, nil, nil
@@ -31,28 +32,30 @@ func createPlan(t *core.Tx, c *internalv1.CreatePlan) (*holdfastv1.Plan, *Error)
 	return p, nil
 }
 
-func deletePlan(t *core.Tx, c *internalv1.DeletePlan) *Error {
+func DeletePlan(t *core.Tx, c *internalv1.DeletePlan) *refusal.Error {
 	p, ok := t.Plans.Get(c.GetPlanId())
 	switch {
 	case !ok:
 		return plans.NotFound(c.GetPlanId())
 	case p.GetReferenced():
-		return refuse(FailedPrecondition, "PLAN_REFERENCED", "plan %q cannot be deleted: a run refers to it",
+		return refusal.New(refusal.FailedPrecondition, "PLAN_REFERENCED",
+			"plan %q cannot be deleted: a run refers to it",
 			p.GetPlanId())
 	case p.GetBuiltIn():
-		return refuse(FailedPrecondition, "PLAN_BUILT_IN", "plan %q cannot be deleted: it is built in", p.GetPlanId())
+		return refusal.New(refusal.FailedPrecondition, "PLAN_BUILT_IN", "plan %q cannot be deleted: it is built in",
+			p.GetPlanId())
 	}
 	t.Plans.Delete(p.GetPlanId())
 	return nil
 }
 
 // Plan returns a plan.
-func (v *View) Plan(id string) (*holdfastv1.Plan, bool) { return v.state.Plans.Get(id) }
+func (v *View) Plan(id string) (*holdfastv1.Plan, bool) { return v.s.Plans.Get(id) }
 
 // Plans returns the plans with an id above after, by id.
-func (v *View) Plans(after string) iter.Seq[*holdfastv1.Plan] { return v.state.Plans.Ascend("", after) }
+func (v *View) Plans(after string) iter.Seq[*holdfastv1.Plan] { return v.s.Plans.Ascend("", after) }
 
 // SharedPlan returns a plan that is shared, unlike the one of Plan, and must not be changed.
 func (v *View) SharedPlan(id string) (*holdfastv1.Plan, bool) {
-	return v.decoded.Get(v.state.Plans, id)
+	return v.decoded.Get(v.s.Plans, id)
 }

@@ -1,4 +1,4 @@
-package fsm
+package runs
 
 import (
 	"cmp"
@@ -9,72 +9,10 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
-
-// finishRun ends a run and frees its machine. From here on only the storage of its log
-// changes.
-func finishRun(t *core.Tx, run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure *holdfastv1.RunError) {
-	run.Phase, run.FinishedAt, run.Error = phase, t.Now, failure
-	run.WaitingFor, run.WaitingSince, run.Deadline, run.NextActionAt = "", nil, nil, nil
-	msg := "run " + strings.ToLower(phase.String())
-	if failure != nil {
-		msg += ": " + failure.GetMessage()
-	} else {
-		run.CurrentStep = ""
-	}
-	putRun(t, run, msg)
-	noteOutcome(t, run)
-	if run.GetObserved() {
-		sessions.EndInstallLeases(t, run.GetRunId())
-	}
-	sessions.CloseInstall(t, run)
-
-	m, ok := t.Machines.Get(run.GetMachineId())
-	if !ok || m.GetStatus().GetActiveRunId() != run.GetRunId() {
-		return
-	}
-	m.Status.ActiveRunId = ""
-	c := fleet.Change{By: fleet.RunTrigger(t), Run: run.GetRunId(), Comment: msg}
-	noteProved(t, m, run)
-	switch {
-	case leavesAlone(run):
-		c.Node = nodeAfterLook(t, m, run)
-		fleet.MovePhase(t, m, run.GetMachinePhaseBefore(), c)
-	case phase == holdfastv1.Run_SUCCEEDED:
-		runSucceeded(t, m, run, c)
-	case phase == holdfastv1.Run_FAILED && run.GetPrincipal() == recoverer:
-		// The leader started this run, and it did not affect the machine's workload, so the
-		// phase stays. But the machine needs an operator.
-		fleet.Observe(t, m, &holdfastv1.Condition{
-			Type: lifecycle.NeedsIntervention, Status: true, Reason: interventionReason(failure),
-		})
-		fleet.MovePhase(t, m, run.GetMachinePhaseBefore(), c)
-	case phase == holdfastv1.Run_FAILED:
-		fleet.Observe(t, m, &holdfastv1.Condition{
-			Type: lifecycle.NeedsIntervention, Status: true, Reason: interventionReason(failure),
-		})
-		if c.Node = nodeAfterFailure(m, run); c.Node == holdfastv1.Node_INSTALL_FAILED {
-			c.Metadata = map[string]string{"error": failure.GetMessage(), "attempt": fmt.Sprint(failure.GetAttempt())}
-			if t.Has(core.Level2) {
-				fleet.NoteFailedInstall(m, failure.GetAttempt(), failure.GetMessage())
-			}
-		}
-		fleet.MovePhase(t, m, holdfastv1.MachineStatus_MAINTENANCE, c)
-	default:
-		// An operator canceled it, so no intervention is needed. One that an earlier failure
-		// asked for stays.
-		if !lifecycle.Condition(m, lifecycle.NeedsIntervention).GetStatus() {
-			fleet.Observe(t, m, &holdfastv1.Condition{Type: lifecycle.NeedsIntervention, Reason: "Canceled"})
-		}
-		if m.GetStatus().GetNodeState() == holdfastv1.Node_INSTALLING && installed(run) {
-			c.Node = holdfastv1.Node_INSTALLED
-		}
-		fleet.MovePhase(t, m, holdfastv1.MachineStatus_MAINTENANCE, c)
-	}
-	fleet.PutMachine(t, m)
-}
 
 // noteProved records what the succeeded steps have proved of the machine, whatever the run's
 // outcome. A drained node stays drained. A written disk has the new image and is not in a
@@ -124,9 +62,6 @@ func clusterOf(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, step *hol
 func ClusterRef(m *holdfastv1.Machine, own string, params map[string]string) string {
 	return cmp.Or(own, params["cluster_ref"], m.GetSpec().GetTargetClusterRef(), "default")
 }
-
-// recoverer is the principal of runs that the leader starts by itself.
-const recoverer = "recovery"
 
 // leavesAlone reports whether a run leaves the machine's state unchanged, even if it fails.
 // Such a run reads, or changes something outside of the host: a light, a log, a virtual
@@ -233,4 +168,24 @@ func moveHost(t *core.Tx, machine, endpoint string) {
 	}
 	m.Spec.SshEndpoint = endpoint
 	fleet.PutMachine(t, m)
+}
+
+// nodeAfterLook returns the node state to restore after a run that leaves its machine
+// unchanged. A failed install still waits for an operator after an inspection. For all other
+// nodes the phase decides.
+func nodeAfterLook(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv1.Node_State {
+	if run.GetMachinePhaseBefore() != holdfastv1.MachineStatus_MAINTENANCE ||
+		m.GetStatus().GetNodeState() != holdfastv1.Node_PENDING {
+		return holdfastv1.Node_NODE_STATE_UNSPECIFIED
+	}
+	for e := range t.History.Descend(m.GetMachineId()+"/", schema.HistoryKey(m.GetMachineId(), ^uint64(0))) {
+		switch {
+		case e.GetAt().AsTime().Before(run.GetCreatedAt().AsTime()):
+			return holdfastv1.Node_NODE_STATE_UNSPECIFIED
+		case e.GetFacet() == "node" && e.GetRunId() == run.GetRunId() &&
+			e.GetFrom() == holdfastv1.Node_INSTALL_FAILED.String():
+			return holdfastv1.Node_INSTALL_FAILED
+		}
+	}
+	return holdfastv1.Node_NODE_STATE_UNSPECIFIED
 }

@@ -1,4 +1,4 @@
-package fsm
+package runs
 
 import (
 	"fmt"
@@ -8,15 +8,16 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// appendRunLogs appends to the logs of many runs, or to none if one would have a gap. Runs
+// AppendRunLogs appends to the logs of many runs, or to none if one would have a gap. Runs
 // that have ended meanwhile are skipped, so that they do not fail the others.
-func appendRunLogs(t *core.Tx, c *internalv1.AppendRunLogs) *Error {
+func AppendRunLogs(t *core.Tx, c *internalv1.AppendRunLogs) *refusal.Error {
 	runs := map[string]*holdfastv1.Run{} // after the append
 	var blocks []*internalv1.StoredLog
 	for _, a := range c.GetAppends() {
@@ -48,7 +49,7 @@ func appendRunLogs(t *core.Tx, c *internalv1.AppendRunLogs) *Error {
 }
 
 // appendLog appends to a run's log. The caller stores the run.
-func appendLog(t *core.Tx, run *holdfastv1.Run, a *internalv1.LogAppend) *Error {
+func appendLog(t *core.Tx, run *holdfastv1.Run, a *internalv1.LogAppend) *refusal.Error {
 	block, err := logBlock(t, run, a)
 	if block != nil {
 		t.Logs.Put(block)
@@ -56,9 +57,9 @@ func appendLog(t *core.Tx, run *holdfastv1.Run, a *internalv1.LogAppend) *Error 
 	return err
 }
 
-// appendBeside appends to a run's log on behalf of others than the executor. The executor's
+// AppendBeside appends to a run's log on behalf of others than the executor. The executor's
 // offsets do not count these bytes. The caller stores the run.
-func appendBeside(t *core.Tx, run *holdfastv1.Run, c *holdfastv1.LogChunk) {
+func AppendBeside(t *core.Tx, run *holdfastv1.Run, c *holdfastv1.LogChunk) {
 	before := run.GetLogBytes()
 	own := &internalv1.LogAppend{RunId: run.GetRunId(), Offset: OwnLogBytes(run), Chunks: []*holdfastv1.LogChunk{c}}
 	_ = appendLog(t, run, own) // it leaves no gap
@@ -72,13 +73,14 @@ func OwnLogBytes(run *holdfastv1.Run) int64 { return run.GetLogBytes() - run.Get
 // logBlock returns the next block of a run's log, or nil, and counts it in the run. The
 // caller stores both. The offset is the proposer's: bytes that are already stored are
 // skipped, so that an append with an unknown outcome can be proposed again. A gap is refused.
-func logBlock(t *core.Tx, run *holdfastv1.Run, a *internalv1.LogAppend) (*internalv1.StoredLog, *Error) {
+func logBlock(t *core.Tx, run *holdfastv1.Run, a *internalv1.LogAppend) (*internalv1.StoredLog, *refusal.Error) {
 	if a == nil || run.GetLogTruncated() {
 		return nil, nil
 	}
 	at := a.GetOffset()
 	if at > OwnLogBytes(run) {
-		return nil, refuse(Aborted, ReasonLogGap, "log of run %s has %d bytes: an append at %d would leave a gap",
+		return nil, refusal.New(refusal.Aborted, refusal.ReasonLogGap,
+			"log of run %s has %d bytes: an append at %d would leave a gap",
 			run.GetRunId(), OwnLogBytes(run), at)
 	}
 	var fresh []*holdfastv1.LogChunk
@@ -124,7 +126,8 @@ func logBlock(t *core.Tx, run *holdfastv1.Run, a *internalv1.LogAppend) (*intern
 	}
 	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(&internalv1.LogChunks{Chunks: fresh})
 	if err != nil {
-		return nil, refuse(InvalidArgument, "LOG_ENCODING", "encode log of run %s: %v", run.GetRunId(), err)
+		return nil, refusal.New(refusal.InvalidArgument, "LOG_ENCODING", "encode log of run %s: %v", run.GetRunId(),
+			err)
 	}
 	block := &internalv1.StoredLog{RunId: run.GetRunId(), Block: &internalv1.LogBlock{
 		Offset: run.GetLogBytes(), Size: end - run.GetLogBytes(), Payload: payload}}
@@ -132,10 +135,10 @@ func logBlock(t *core.Tx, run *holdfastv1.Run, a *internalv1.LogAppend) (*intern
 	return block, nil
 }
 
-// compactRunLog replaces blocks of a log with one compressed block, if it has the same bytes.
+// CompactRunLog replaces blocks of a log with one compressed block, if it has the same bytes.
 // The proposer compresses, because the output of compressors differs between versions, and
 // peers must agree.
-func compactRunLog(t *core.Tx, c *internalv1.CompactRunLog) *Error {
+func CompactRunLog(t *core.Tx, c *internalv1.CompactRunLog) *refusal.Error {
 	run, ok := t.Runs.Get(c.GetRunId())
 	if !ok || !lifecycle.Ended(run) || run.GetLogCompacted() || run.GetArchive() != nil {
 		return nil
@@ -150,10 +153,12 @@ func compactRunLog(t *core.Tx, c *internalv1.CompactRunLog) *Error {
 		}
 	}
 	if end != b.GetOffset()+b.GetSize() || len(old) == 0 {
-		return refuse(Aborted, ReasonLogGap, "compressed log of run %s does not fit its blocks", run.GetRunId())
+		return refusal.New(refusal.Aborted, refusal.ReasonLogGap, "compressed log of run %s does not fit its blocks",
+			run.GetRunId())
 	}
 	if !t.Codec.SameText([]*internalv1.LogBlock{b}, old) {
-		return refuse(InvalidArgument, "LOG_MISMATCH", "compressed log of run %s at %d differs from the run's log",
+		return refusal.New(refusal.InvalidArgument, "LOG_MISMATCH",
+			"compressed log of run %s at %d differs from the run's log",
 			run.GetRunId(), b.GetOffset())
 	}
 	for _, o := range old {
@@ -186,14 +191,14 @@ func (v *View) RunLog(runID string, offset int64) iter.Seq[*holdfastv1.LogChunk]
 func (v *View) blocksFrom(runID string, offset int64) iter.Seq[*internalv1.StoredLog] {
 	return func(yield func(*internalv1.StoredLog) bool) {
 		after := ""
-		for l := range v.state.Logs.Descend(runID+"/", schema.LogKey(runID, max(0, offset))) {
+		for l := range v.s.Logs.Descend(runID+"/", schema.LogKey(runID, max(0, offset))) {
 			after = schema.LogKey(runID, l.GetBlock().GetOffset())
 			if !yield(l) {
 				return
 			}
 			break
 		}
-		for l := range v.state.Logs.Ascend(runID+"/", after) {
+		for l := range v.s.Logs.Ascend(runID+"/", after) {
 			if !yield(l) {
 				return
 			}
@@ -204,7 +209,7 @@ func (v *View) blocksFrom(runID string, offset int64) iter.Seq[*internalv1.Store
 // LogBlocks returns the blocks of a run's log as stored, in order.
 func (v *View) LogBlocks(runID string) []*internalv1.LogBlock {
 	var bs []*internalv1.LogBlock
-	for l := range v.state.Logs.Ascend(runID+"/", "") {
+	for l := range v.s.Logs.Ascend(runID+"/", "") {
 		bs = append(bs, l.GetBlock())
 	}
 	return bs

@@ -1,4 +1,4 @@
-package fsm
+package runs
 
 import (
 	"fmt"
@@ -9,82 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
-
-// A wrong plan fails on every machine. If recent runs of a plan fail the same way on several
-// machines, and on most of them, its further runs wait until an operator has intervened
-// (docs/concepts.md, the fleet brake).
-const (
-	brakeWindow = 20 // recent runs that count
-	// At least so many machines must fail. One bad machine that is retried often is not the
-	// plan's fault.
-	brakeMachines = 5
-)
-
-// noteOutcome records the end of a run in its plan, and holds the plan if too many runs
-// failed the same way.
-func noteOutcome(t *core.Tx, run *holdfastv1.Run) {
-	p, ok := t.Plans.Get(run.GetPlanId())
-	if !ok || !plans.Braked(p) || run.GetObserved() || run.GetPhase() == holdfastv1.Run_CANCELED ||
-		slices.Contains([]string{reasonRestored, reasonRecovered}, run.GetError().GetReason()) {
-		return // its end is not evidence about the plan
-	}
-	o := &holdfastv1.PlanOutcome{RunId: run.GetRunId(), MachineId: run.GetMachineId()}
-	if f := run.GetError(); f != nil {
-		o.Failure = f.GetReason()
-		if f.GetErrorClass() != "" {
-			o.Failure += " (" + f.GetErrorClass() + ")"
-		}
-		if f.GetStep() != "" {
-			o.Failure += " at step " + f.GetStep()
-		}
-	}
-	p.Recent = append(p.GetRecent(), o)
-	if n := len(p.GetRecent()) - brakeWindow; n > 0 {
-		p.Recent = slices.Clone(p.GetRecent()[n:])
-	}
-	if t.Has(core.Level2) && plans.Ramped(p) {
-		noteRamp(t, p, run, o)
-	}
-	if p.GetBrake() == nil && o.GetFailure() != "" {
-		machines := map[string]bool{}
-		for _, r := range p.GetRecent() {
-			if r.GetFailure() == o.GetFailure() {
-				machines[r.GetMachineId()] = true
-			}
-		}
-		if n := len(machines); n >= brakeMachines && 2*n >= len(p.GetRecent()) {
-			p.Brake = &holdfastv1.PlanBrake{
-				Failure:   o.GetFailure(),
-				Machines:  int32(n),
-				Runs:      int32(len(p.GetRecent())),
-				LastError: run.GetError().GetMessage(),
-				Since:     t.Now,
-			}
-		}
-	}
-	t.Plans.Put(p)
-}
-
-// releasePlan lets the runs of a plan begin again, and clears the record of recent ones.
-func releasePlan(t *core.Tx, c *internalv1.ReleasePlan) (*holdfastv1.Plan, *Error) {
-	p, ok := t.Plans.Get(c.GetPlanId())
-	if !ok {
-		return nil, plans.NotFound(c.GetPlanId())
-	}
-	if c.MaxActive != nil && (c.GetMaxActive() < 0 || c.GetMaxActive() > maxPlanActive) {
-		return nil, invalid("max_active", "%d is not 0 to %d", c.GetMaxActive(), maxPlanActive)
-	}
-	if p.GetBrake() != nil || len(p.GetRecent()) > 0 || len(p.GetRamps()) > 0 || c.MaxActive != nil {
-		p.Brake, p.Recent, p.Ramps = nil, nil, nil
-		if c.MaxActive != nil {
-			p.MaxActive = c.GetMaxActive()
-		}
-		t.Plans.Put(p)
-	}
-	return p, nil
-}
 
 // A destructive plan starts with few machines and reaches more as its runs succeed, so that a
 // bad image costs a few disks and not a fleet. The ramp is part of the replicated state, so a
@@ -191,6 +116,6 @@ func (v *View) MayBegin(c schema.Cohort, active int) bool {
 	if !ok {
 		return true
 	}
-	limit := rampLimit(v.state, p, c)
+	limit := rampLimit(v.s, p, c)
 	return p.GetBrake() == nil && (limit == 0 || active < limit)
 }

@@ -1,0 +1,203 @@
+package runs
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// CheckStartRun checks the parts of a start that need no state. It sets the canonical type
+// and the default plan.
+func CheckStartRun(c *internalv1.StartRun) *refusal.Error {
+	if c.GetRequestId() == "" {
+		return refusal.InvalidField("request_id", "is required: it makes a retry safe")
+	}
+	if len(c.GetRequestId()) > 128 {
+		return refusal.InvalidField("request_id", "has %d bytes, at most 128 are allowed", len(c.GetRequestId()))
+	}
+	if c.GetType() == "" && c.GetPlanId() == "" {
+		return refusal.InvalidField("type",
+			"type and plan_id are both empty: name one of REPAVE, RMA, REBOOT, UPGRADE, NET_RECONFIG, or a plan")
+	}
+	if c.GetType() != "" {
+		canonical, ok := plans.CanonicalType(c.GetType())
+		if !ok {
+			return refusal.InvalidField("type", "%q is not one of REPAVE, RMA, REBOOT, UPGRADE, NET_RECONFIG",
+				c.GetType())
+		}
+		c.Type = canonical
+	}
+	if c.GetPlanId() == "" {
+		c.PlanId = plans.DefaultID(c.GetType())
+	}
+	if c.GetMachineId() == "" {
+		return refusal.InvalidField("machine_id", "is required")
+	}
+	if v := c.GetParams()["version"]; c.GetPlanId() == plans.DefaultID("UPGRADE") && v != "" &&
+		!plans.VersionOK.MatchString(v) {
+		return refusal.InvalidField("params.version", "%q is not a version of Kubernetes: want one like 1.31.2", v)
+	}
+	size := 0
+	for k, v := range c.GetParams() {
+		size += len(k) + len(v)
+	}
+	if size > plans.MaxStepPayload {
+		return refusal.InvalidField("params", "have %d bytes, at most %d are allowed", size, plans.MaxStepPayload)
+	}
+	return nil
+}
+
+// StartRun creates a run, or returns the existing run of the request id. The order of the
+// checks is part of the contract (docs/clients.md, 002): a replay succeeds even if the
+// machine is busy.
+func StartRun(t *core.Tx, c *internalv1.StartRun) (*holdfastv1.Run, *refusal.Error) {
+	if err := CheckStartRun(c); err != nil {
+		return nil, err
+	}
+	plan, ok := t.Plan(c.GetPlanId())
+	if !ok {
+		return nil, plans.NotFound(c.GetPlanId())
+	}
+	if run, ok := ByRequest(t.State, c.GetMachineId(), c.GetRequestId()); ok {
+		return withQueue(t.State, run, t.Decoded), sameRequest(run, c)
+	}
+	m, ok := t.Machines.Get(c.GetMachineId())
+	if !ok {
+		return nil, fleet.MachineNotFound(c.GetMachineId())
+	}
+	if t.Has(core.Level2) {
+		if err := plans.CheckParams(plan, c.GetParams()); err != nil {
+			return nil, err
+		}
+	}
+	beside := plans.NonExclusive(plan)
+	if err := startable(t, m, plan, c, beside); err != nil {
+		return nil, err
+	}
+	if !lex.ValidName(c.GetRunId(), 64) { // with an empty id the machine would seem free
+		return nil, refusal.InvalidField("run_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'",
+			c.GetRunId())
+	}
+	if t.Runs.Has(c.GetRunId()) {
+		return nil, refusal.New(refusal.Aborted, refusal.ReasonIDTaken, "generated run id %q is in use", c.GetRunId())
+	}
+	run := newRun(c, plan)
+	if err := checkImageArch(t, m, plan, run); err != nil {
+		return nil, err
+	}
+	run.CreatedAt, run.WaitingSince, run.Principal = t.Now, t.Now, t.Command.GetPrincipal()
+	run.MachinePhaseBefore, run.Beside = m.GetStatus().GetPhase(), beside
+	if !beside {
+		m.Status.ActiveRunId = run.GetRunId()
+		fleet.MovePhase(t, m, holdfastv1.MachineStatus_PROVISIONING,
+			fleet.Change{By: "run", Run: run.GetRunId(), Comment: "run started", Node: plans.NodeState(plan)})
+		fleet.PutMachine(t, m)
+	}
+	if !plan.GetReferenced() {
+		referenced := proto.CloneOf(plan)
+		referenced.Referenced = true
+		t.Plans.Put(referenced)
+	}
+	PutRun(t, run, "run created")
+	return withQueue(t.State, run, t.Decoded), nil
+}
+
+func startable(
+	t *core.Tx, m *holdfastv1.Machine, plan *holdfastv1.Plan, c *internalv1.StartRun, beside bool,
+) *refusal.Error {
+	if m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED {
+		return refusal.New(refusal.FailedPrecondition, "MACHINE_RETIRED",
+			"machine %q is RETIRED: no operations are allowed",
+			m.GetMachineId())
+	}
+	if p := fleet.ProviderOf(m); p != c.GetCheckedProvider() {
+		return refusal.New(refusal.Aborted, refusal.ReasonProviderChanged,
+			"provider of machine %q changed to %q while the run was being started",
+			m.GetMachineId(), p)
+	}
+	if p := c.GetCheckedPlan(); p != nil && !plan.GetReferenced() && !plans.Same(p, plan) {
+		return refusal.New(refusal.Aborted, refusal.ReasonPlanChanged,
+			"plan %q was replaced while the run was being started",
+			plan.GetPlanId())
+	}
+	if missing := c.GetMissingCapability(); missing != "" {
+		return refusal.New(refusal.FailedPrecondition, "CAPABILITY_MISSING",
+			"step %q of plan %q cannot run on machine %q: %s",
+			c.GetMissingForStep(), plan.GetPlanId(), m.GetMachineId(), missing).With("step", c.GetMissingForStep())
+	}
+	if beside {
+		return consoleFree(t, m.GetMachineId())
+	}
+	if run := m.GetStatus().GetActiveRunId(); run != "" {
+		return refusal.New(refusal.FailedPrecondition, refusal.ReasonActiveRun,
+			"machine %q has the active run %s: wait for it or cancel it",
+			m.GetMachineId(), run).
+			With("run_id", run).With("machine_id", m.GetMachineId())
+	}
+	return nil
+}
+
+// sameRequest returns an error with the differences if a request id is used again with
+// another body.
+func sameRequest(run *holdfastv1.Run, c *internalv1.StartRun) *refusal.Error {
+	var diff []string
+	if run.GetType() != c.GetType() {
+		diff = append(diff, fmt.Sprintf("type is %q, was %q", c.GetType(), run.GetType()))
+	}
+	if run.GetPlanId() != c.GetPlanId() {
+		diff = append(diff, fmt.Sprintf("plan_id is %q, was %q", c.GetPlanId(), run.GetPlanId()))
+	}
+	if !maps.Equal(run.GetParams(), c.GetParams()) {
+		diff = append(diff, "params differ")
+	}
+	if len(diff) == 0 {
+		return nil
+	}
+	return refusal.New(refusal.AlreadyExists, refusal.ReasonRequestConflict,
+		"request_id %q of machine %q already started run %s with another request: %s",
+		c.GetRequestId(), c.GetMachineId(), run.GetRunId(), strings.Join(diff, "; ")).With("run_id", run.GetRunId())
+}
+
+// newRun returns a run with all its steps WAITING, with their timeouts and retries.
+func newRun(c *internalv1.StartRun, plan *holdfastv1.Plan) *holdfastv1.Run {
+	run := &holdfastv1.Run{
+		RunId:      c.GetRunId(),
+		MachineId:  c.GetMachineId(),
+		RequestId:  c.GetRequestId(),
+		Type:       c.GetType(),
+		PlanId:     plan.GetPlanId(),
+		Phase:      holdfastv1.Run_PENDING,
+		Params:     c.GetParams(),
+		WaitingFor: "the executor",
+	}
+	for _, s := range plan.GetSteps() {
+		st := &holdfastv1.StepStatus{Name: s.GetName(), State: holdfastv1.StepStatus_WAITING, Kind: plans.KindOf(s),
+			TimeoutSeconds: s.GetTimeoutSeconds(), MaxRetries: c.GetDefaultMaxRetries()}
+		if st.TimeoutSeconds == 0 {
+			st.TimeoutSeconds = c.GetDefaultTimeoutSeconds()
+			if d := c.GetDefaultInstallTimeoutSeconds(); d > 0 && stepInstalls(s) {
+				st.TimeoutSeconds = d
+			}
+		}
+		if s.MaxRetries != nil {
+			st.MaxRetries = s.GetMaxRetries()
+		}
+		run.Steps = append(run.Steps, st)
+	}
+	run.CurrentStep = run.GetSteps()[0].GetName()
+	return run
+}
+
+// stepInstalls reports whether a step boots an installer and waits for it. Servers take minutes
+// to boot, and each stage of the installer may take as long.
+func stepInstalls(s *holdfastv1.Step) bool { return s.GetRepave() != nil || s.GetRma().GetWipe() }
