@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
+	"github.com/holdfast-metal/holdfast/fsm/internal/installs"
 	"github.com/holdfast-metal/holdfast/fsm/internal/registry"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
 	"github.com/holdfast-metal/holdfast/fsm/internal/trail"
@@ -76,8 +77,8 @@ func commandList(stage *readStage) []command {
 
 		answers((*internalv1.Command).GetCreateNode, fleet.CreateNode, ofNewNode),
 		answers((*internalv1.Command).GetUpdateNode, fleet.UpdateNode, ofNode),
-		answers((*internalv1.Command).GetTransitionNode, transitionNode, ofNode),
-		answers((*internalv1.Command).GetReportNode, reportNode, ofReport),
+		answers((*internalv1.Command).GetTransitionNode, installs.TransitionNode, ofNode),
+		answers((*internalv1.Command).GetReportNode, installs.ReportNode, ofReport),
 
 		answers((*internalv1.Command).GetCreatePool, registry.CreatePool, ofNewPool),
 		changes((*internalv1.Command).GetDeletePool, registry.DeletePool, ofPool),
@@ -92,11 +93,11 @@ func commandList(stage *readStage) []command {
 			byName("services", (*internalv1.UpdateServiceState).GetId)),
 		answers((*internalv1.Command).GetDeregisterService, registry.DeregisterService, ofDeregistered),
 
-		answers((*internalv1.Command).GetOpenInstall, openInstall, ofRun).fenced(),
-		answers((*internalv1.Command).GetBootInstall, bootInstall, ofMachine),
-		answers((*internalv1.Command).GetReportInstall, reportInstall, ofInstaller),
-		answers((*internalv1.Command).GetAppendInstallLog, appendInstallLog, ofInstaller),
-		answers((*internalv1.Command).GetNoteInstall, noteInstallSession, ofRun).fenced(),
+		answers((*internalv1.Command).GetOpenInstall, installs.OpenInstall, ofRun).fenced(),
+		answers((*internalv1.Command).GetBootInstall, installs.BootInstall, ofMachine),
+		answers((*internalv1.Command).GetReportInstall, installs.ReportInstall, ofInstaller),
+		answers((*internalv1.Command).GetAppendInstallLog, installs.AppendInstallLog, ofInstaller),
+		answers((*internalv1.Command).GetNoteInstall, installs.NoteInstallSession, ofRun).fenced(),
 
 		answers((*internalv1.Command).GetPutImage, runs.PutImage,
 			byName("images", func(c *internalv1.PutImage) string { return c.GetImage().GetName() })),

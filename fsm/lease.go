@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
+	"github.com/holdfast-metal/holdfast/fsm/internal/installs"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/registry"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
@@ -123,7 +124,7 @@ func expireLeases(t *core.Tx, c *internalv1.ExpireLeases) *Error {
 		case internalv1.LeaseRef_SERVICE:
 			registry.ServiceMissing(t, ref.GetId())
 		case internalv1.LeaseRef_INSTALL:
-			installOver(t, l)
+			installs.InstallOver(t, l)
 		}
 	}
 	return nil

@@ -1,27 +1,27 @@
-package fsm
+package installs
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // observedRun returns the active observed run of a machine, or nil. It returns an error if
 // the executor drives the active run.
-func observedRun(t *core.Tx, m *holdfastv1.Machine) (*holdfastv1.Run, *Error) {
+func observedRun(t *core.Tx, m *holdfastv1.Machine) (*holdfastv1.Run, *refusal.Error) {
 	id := m.GetStatus().GetActiveRunId()
 	if id == "" {
 		return nil, nil
 	}
 	run, ok := t.Runs.Get(id)
 	if !ok || !run.GetObserved() {
-		return nil, refuse(FailedPrecondition, ReasonActiveRun,
+		return nil, refusal.New(refusal.FailedPrecondition, refusal.ReasonActiveRun,
 			"machine %q has the active run %s: cancel it or wait for it", m.GetMachineId(), id).
 			With("run_id", id).With("machine_id", m.GetMachineId())
 	}
@@ -29,12 +29,12 @@ func observedRun(t *core.Tx, m *holdfastv1.Machine) (*holdfastv1.Run, *Error) {
 }
 
 // checkObservable refuses the id of a new run that is invalid or in use.
-func checkObservable(t *core.Tx, m *holdfastv1.Machine, runID string) *Error {
+func checkObservable(t *core.Tx, m *holdfastv1.Machine, runID string) *refusal.Error {
 	if !lex.ValidName(runID, 64) {
-		return invalid("run_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", runID)
+		return refusal.InvalidField("run_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", runID)
 	}
 	if _, taken := runs.ByRequest(t.State, m.GetMachineId(), observedRequest(runID)); taken || t.Runs.Has(runID) {
-		return refuse(Aborted, ReasonIDTaken, "generated run id %q is in use", runID)
+		return refusal.New(refusal.Aborted, refusal.ReasonIDTaken, "generated run id %q is in use", runID)
 	}
 	return nil
 }
@@ -172,57 +172,4 @@ func observedCanceled(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, wh
 func again(t *core.Tx, m *holdfastv1.Machine) *holdfastv1.Machine {
 	stored, _ := t.Machines.Get(m.GetMachineId())
 	return stored
-}
-
-// installRun returns the run of an installation's report: the active one.
-func installRun(t *core.Tx, m *holdfastv1.Machine) *holdfastv1.Run {
-	run, _ := t.Runs.Get(m.GetStatus().GetActiveRunId())
-	return run
-}
-
-// installReported applies an installation status to the node, according to the table of the
-// node state machine (docs/concepts.md). A status without an entry for the node's state
-// changes nothing. If the executor drives the run, the report is evidence for its step, which
-// decides.
-func installReported(
-	t *core.Tx, m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequest, runID string,
-) *holdfastv1.Machine {
-	n, status := m.GetNode(), r.GetInstallationStatus()
-	if !sessionReported(t, m, r) {
-		return m
-	}
-	run := installRun(t, m)
-	if status == "started" && m.GetStatus().GetNodeState() == holdfastv1.Node_PENDING && run == nil {
-		return beginObserved(t, m, runID, "the installer has started")
-	}
-	if m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLING ||
-		!slices.Contains([]string{"started", "progress", "complete", "failed"}, status) {
-		return m
-	}
-	observed := run.GetObserved()
-	if observed {
-		heardInstall(t, run)
-		t.Runs.Put(run) // no event: the run itself is unchanged
-	}
-	if !observed || status != "started" { // a repeated start has no entry in the table
-		noteInstall(t, m, status, run.GetRunId())
-	}
-	if r.GetHasProgress() && status == "progress" {
-		n.InstallProgress = r.GetInstallationProgress()
-	}
-	switch why := lex.First(lex.Clip(r.GetInstallationError(), core.MaxNote), "the installer gave no reason"); {
-	case status == "failed":
-		n.InstallAttempts++
-		n.LastInstallError = why
-		if observed {
-			return observedStrike(t, m, run, why)
-		}
-	case status == "complete" && observed:
-		return observedDone(t, m, run, "the installer is done")
-	case status == "complete":
-		n.InstallAttempts, n.LastInstallError, n.InstallProgress = 0, "", 100
-	case status == "progress" && observed && r.GetHasProgress():
-		observedProgress(t, run, fmt.Sprintf("install: %d %%", r.GetInstallationProgress()))
-	}
-	return m
 }

@@ -1,4 +1,4 @@
-package fsm
+package installs
 
 import (
 	"fmt"
@@ -7,13 +7,14 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// transitionNode moves a node by hand. It refuses a node with an executed run. An observed
+// TransitionNode moves a node by hand. It refuses a node with an executed run. An observed
 // run ends with the transition.
-func transitionNode(t *core.Tx, c *internalv1.TransitionNode) (*holdfastv1.Machine, *Error) {
+func TransitionNode(t *core.Tx, c *internalv1.TransitionNode) (*holdfastv1.Machine, *refusal.Error) {
 	m, ok := fleet.Node(t.State, c.GetId())
 	if !ok {
 		return nil, fleet.NodeNotFound(c.GetId())

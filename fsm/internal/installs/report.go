@@ -1,18 +1,14 @@
-package fsm
+package installs
 
 import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
-
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
-	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
-	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -22,20 +18,21 @@ import (
 // machine. It may come with a session's token, or through the node API, whose installers know
 // MAC addresses only.
 
-// reportInstall applies a report that came with a token.
-func reportInstall(t *core.Tx, c *internalv1.ReportInstall) (*holdfastv1.Install, *Error) {
+// ReportInstall applies a report that came with a token.
+func ReportInstall(t *core.Tx, c *internalv1.ReportInstall) (*holdfastv1.Install, *refusal.Error) {
 	s, err := sessions.AdmitInstaller(t.State, c.GetSha256())
 	if err != nil {
 		return nil, err
 	}
 	r, i := c.GetReport(), s.GetInstall()
 	if bad := checkInstallReport(r); len(bad) > 0 {
-		return nil, Invalid(bad)
+		return nil, refusal.Invalid(bad)
 	}
 	run, ok := t.Runs.Get(i.GetRunId())
 	m, there := t.Machines.Get(i.GetMachineId())
 	if !ok || !there {
-		return nil, refuse(OutOfRange, sessions.ReasonInstallOver, "run %s of this install not found", i.GetRunId())
+		return nil, refusal.New(refusal.OutOfRange, sessions.ReasonInstallOver, "run %s of this install not found",
+			i.GetRunId())
 	}
 	if t.Has(core.Level2) { // a caller with another script of this session cannot report in its name
 		s.Bound = c.GetSha256()
@@ -81,10 +78,10 @@ func reportInstall(t *core.Tx, c *internalv1.ReportInstall) (*holdfastv1.Install
 }
 
 // checkInstallReport returns the violations of a report.
-func checkInstallReport(r *holdfastv1.ReportInstallRequest) []FieldViolation {
+func checkInstallReport(r *holdfastv1.ReportInstallRequest) []refusal.FieldViolation {
 	bad := fleet.CheckNode(r.GetFacts())
 	add := func(field, format string, args ...any) {
-		bad = append(bad, FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
+		bad = append(bad, refusal.FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
 	}
 	if s := r.GetStatus(); !slices.Contains([]string{"started", "progress", "complete", "failed"}, s) {
 		add("status", "%.40q is not started, progress, complete or failed", s)
@@ -161,106 +158,4 @@ func sessionReported(t *core.Tx, m *holdfastv1.Machine, r *holdfastv1.ReportNode
 		t.Installs.Put(s)
 	}
 	return true
-}
-
-// appendInstallLog appends to the installer's log. It skips bytes that are already stored and
-// refuses gaps.
-func appendInstallLog(t *core.Tx, c *internalv1.AppendInstallLog) (*holdfastv1.Install, *Error) {
-	s, err := sessions.AdmitInstaller(t.State, c.GetSha256())
-	if err != nil {
-		return nil, err
-	}
-	i := s.GetInstall()
-	if len(c.GetData()) > maxInstallLog {
-		return nil, invalid("data", "has %d bytes, at most %d are allowed", len(c.GetData()), maxInstallLog)
-	}
-	if c.GetOffset() < 0 || c.GetOffset() > i.GetLogBytes() {
-		return nil, refuse(Aborted, ReasonLogGap, "the installer's log has %d bytes: an append at %d would leave a gap",
-			i.GetLogBytes(), c.GetOffset()).
-			With("next", fmt.Sprint(i.GetLogBytes()))
-	}
-	run, ok := t.Runs.Get(i.GetRunId())
-	if !ok || lifecycle.Ended(run) {
-		return nil, refuse(OutOfRange, sessions.ReasonInstallOver, "run %s of this install has ended", i.GetRunId())
-	}
-	i.LastSeenAt = t.Now
-	if skip := i.GetLogBytes() - c.GetOffset(); skip < int64(len(c.GetData())) {
-		fresh := c.GetData()[skip:]
-		runs.AppendBeside(t, run, &holdfastv1.LogChunk{
-			Ts: t.Now, Stream: "installer", Step: i.GetStep(), Attempt: i.GetAttempt(), Data: fresh,
-		})
-		i.LogBytes += int64(len(fresh))
-		run.Revision = t.Index
-		t.Runs.Put(run) // no event: a log tail follows log_bytes
-	}
-	t.Installs.Put(s)
-	return i, nil
-}
-
-// The executor does not drive an observed install, so only its installer's reports could end
-// the run, and an installer may lose its network or power permanently. Reports therefore
-// renew a lease, which ends the run when they stop. A lease outlives leaders and does not
-// depend on their clocks (docs/decisions/0012).
-
-// A second lease, which is never renewed, ends the run of an installer that reports without
-// ever finishing.
-
-// InstallTimeout is the failure reason of a run whose installer was silent for too long or
-// has not finished in time.
-const InstallTimeout = "InstallTimeout"
-
-// installLimit bounds all attempts of an observed install together, whatever it reports. If
-// three times the timeout of the workflow's install step is longer, that applies.
-const installLimit = 24 * time.Hour
-
-// quietSeconds returns how long the installer of a run may be silent: the timeout of the
-// workflow's install step, or two hours.
-func quietSeconds(t *core.Tx, run *holdfastv1.Run) int32 {
-	plan, _ := t.Plan(run.GetPlanId())
-	for _, s := range plan.GetSteps() {
-		if s.GetRepave() != nil && s.GetTimeoutSeconds() > 0 {
-			return s.GetTimeoutSeconds()
-		}
-	}
-	return int32(core.InstallTTL / time.Second)
-}
-
-// heardInstall records a report about an observed run. The caller stores the run.
-func heardInstall(t *core.Tx, run *holdfastv1.Run) {
-	quiet := time.Duration(run.GetSteps()[0].GetTimeoutSeconds()) * time.Second
-	l := t.GrantLease(internalv1.LeaseRef_INSTALL, run.GetRunId(), quiet.Milliseconds())
-	limit, ok := t.Lease(internalv1.LeaseRef_INSTALL, sessions.LimitOf(run.GetRunId()))
-	if !ok {
-		limit = t.GrantLease(internalv1.LeaseRef_INSTALL, sessions.LimitOf(run.GetRunId()),
-			max(installLimit, lifecycle.MaxInstallAttempts*quiet).Milliseconds())
-	}
-	ends := limit.GetGrantedAt().AsTime().Add(time.Duration(limit.GetTtlMs()) * time.Millisecond)
-	if silent := t.Now.AsTime().Add(time.Duration(l.GetTtlMs()) * time.Millisecond); silent.Before(ends) {
-		ends = silent
-	}
-	run.Deadline = timestamppb.New(ends)
-	run.NextActionAt, run.Revision = run.Deadline, t.Index
-}
-
-// installOver ends an observed run after one of its leases has expired.
-func installOver(t *core.Tx, l *internalv1.Lease) {
-	runID, atLimit := strings.CutSuffix(l.GetRef().GetId(), sessions.LimitOf(""))
-	run, ok := t.Runs.Get(runID)
-	if !ok || lifecycle.Ended(run) {
-		return
-	}
-	m, ok := t.Machines.Get(run.GetMachineId())
-	if !ok || m.GetStatus().GetActiveRunId() != runID {
-		return
-	}
-	what, ttl := "reported for", time.Duration(l.GetTtlMs())*time.Millisecond
-	if atLimit {
-		what = "finished in"
-	}
-	failObserved(t, m, run, &holdfastv1.RunError{
-		Reason:     InstallTimeout,
-		ErrorClass: "timeout",
-		Message: fmt.Sprintf("its installer has not %s %s: look at the console of the machine, "+
-			"and move the node to pending to install it again", what, ttl),
-	})
 }

@@ -1,4 +1,4 @@
-package fsm
+package installs
 
 import (
 	"crypto/sha256"
@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
 	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -26,19 +27,19 @@ const (
 	maxInstallLog  = 256 << 10 // bytes in one command
 )
 
-// openInstall opens the session of an open attempt. If the attempt has one already, it
+// OpenInstall opens the session of an open attempt. If the attempt has one already, it
 // returns that.
-func openInstall(t *core.Tx, c *internalv1.OpenInstall) (*holdfastv1.Install, *Error) {
+func OpenInstall(t *core.Tx, c *internalv1.OpenInstall) (*holdfastv1.Install, *refusal.Error) {
 	run, step, _, err := runs.OpenAttempt(t, c.GetRunId(), c.GetStep(), c.GetAttempt())
 	if err != nil {
 		return nil, err
 	}
 	if k := step.GetKind(); k != "repave" && k != "rma" {
-		return nil, invalid("step", "%q is of kind %s, which installs nothing", step.GetName(), k)
+		return nil, refusal.InvalidField("step", "%q is of kind %s, which installs nothing", step.GetName(), k)
 	}
 	if len(c.GetCloudInit()) > maxInstallText ||
 		len(c.GetDisk()) > fleet.MaxNodeText || len(c.GetImage()) > fleet.MaxNodeText {
-		return nil, invalid("cloud_init", "has %d bytes, at most %d are allowed, and %d of image and disk",
+		return nil, refusal.InvalidField("cloud_init", "has %d bytes, at most %d are allowed, and %d of image and disk",
 			len(c.GetCloudInit()), maxInstallText, fleet.MaxNodeText)
 	}
 	m, ok := t.Machines.Get(run.GetMachineId())
@@ -46,7 +47,7 @@ func openInstall(t *core.Tx, c *internalv1.OpenInstall) (*holdfastv1.Install, *E
 		return nil, fleet.MachineNotFound(run.GetMachineId())
 	}
 	if len(m.GetSpec().GetMacAddresses()) == 0 {
-		return nil, refuse(FailedPrecondition, "NO_MAC_ADDRESS",
+		return nil, refusal.New(refusal.FailedPrecondition, "NO_MAC_ADDRESS",
 			"machine %q has no MAC address, so it cannot be recognized when it boots: set spec.mac_addresses",
 			m.GetMachineId())
 	}
@@ -88,16 +89,17 @@ func stage(t *core.Tx, s *internalv1.StoredInstall, stage holdfastv1.Install_Sta
 		fmt.Sprintf("step %s: %s", i.GetStep(), lex.First(what, "waiting for "+sessions.InstallStage(i))))
 }
 
-// bootInstall records that a machine has requested its boot script, and the token in it.
-func bootInstall(t *core.Tx, c *internalv1.BootInstall) (*holdfastv1.Install, *Error) {
+// BootInstall records that a machine has requested its boot script, and the token in it.
+func BootInstall(t *core.Tx, c *internalv1.BootInstall) (*holdfastv1.Install, *refusal.Error) {
 	s, ok := t.Installs.Get(c.GetMachineId())
 	i := s.GetInstall()
 	if !ok || !sessions.InstallBoots(i) {
-		return nil, refuse(Aborted, sessions.ReasonNoInstall, "no install session of machine %q waits for a boot",
+		return nil, refusal.New(refusal.Aborted, sessions.ReasonNoInstall,
+			"no install session of machine %q waits for a boot",
 			lex.Ident(c.GetMachineId()))
 	}
 	if t.Has(core.Level2) && sessions.InstallerRuns(i, t.Now.AsTime()) {
-		return nil, refuse(Aborted, sessions.ReasonNoInstall,
+		return nil, refusal.New(refusal.Aborted, sessions.ReasonNoInstall,
 			"the installer of machine %q is running: a boot script is served again after %s without a report",
 			lex.Ident(c.GetMachineId()), sessions.InstallerSilence)
 	}
@@ -128,12 +130,12 @@ func bootInstall(t *core.Tx, c *internalv1.BootInstall) (*holdfastv1.Install, *E
 }
 
 // letInstall adds a valid token to a session. The caller stores the session.
-func letInstall(t *core.Tx, s *internalv1.StoredInstall, sum []byte) *Error {
+func letInstall(t *core.Tx, s *internalv1.StoredInstall, sum []byte) *refusal.Error {
 	if len(sum) != sha256.Size {
-		return invalid("sha256", "has %d bytes, want %d", len(sum), sha256.Size)
+		return refusal.InvalidField("sha256", "has %d bytes, want %d", len(sum), sha256.Size)
 	}
 	if _, _, taken := sessions.InstallByToken(t.State, sum); taken {
-		return refuse(Aborted, ReasonIDTaken, "the generated token is in use")
+		return refusal.New(refusal.Aborted, refusal.ReasonIDTaken, "the generated token is in use")
 	}
 	s.Good, s.Bound = append(s.GetGood(), sum), nil
 	most := goodTokens
@@ -146,9 +148,9 @@ func letInstall(t *core.Tx, s *internalv1.StoredInstall, sum []byte) *Error {
 	return nil
 }
 
-// noteInstallSession records the leader's observations of the machine. It refuses those of
+// NoteInstallSession records the leader's observations of the machine. It refuses those of
 // another attempt.
-func noteInstallSession(t *core.Tx, c *internalv1.NoteInstall) (*holdfastv1.Install, *Error) {
+func NoteInstallSession(t *core.Tx, c *internalv1.NoteInstall) (*holdfastv1.Install, *refusal.Error) {
 	run, _, _, err := runs.OpenAttempt(t, c.GetRunId(), c.GetStep(), c.GetAttempt())
 	if err != nil {
 		return nil, err
@@ -157,17 +159,17 @@ func noteInstallSession(t *core.Tx, c *internalv1.NoteInstall) (*holdfastv1.Inst
 	i := s.GetInstall()
 	if !ok || !sessions.InstallOpen(i) || i.GetRunId() != c.GetRunId() || i.GetStep() != c.GetStep() ||
 		i.GetAttempt() != c.GetAttempt() {
-		return nil, refuse(FailedPrecondition, sessions.ReasonNoInstall,
+		return nil, refusal.New(refusal.FailedPrecondition, sessions.ReasonNoInstall,
 			"attempt %d of step %q of run %s has no install session",
 			c.GetAttempt(), c.GetStep(), c.GetRunId())
 	}
 	if sum := c.GetMediumSha256(); len(sum) > 0 {
 		if len(c.GetMediumServer()) > fleet.MaxNodeText {
-			return nil, invalid("medium_server", "has %d bytes, at most %d are allowed",
+			return nil, refusal.InvalidField("medium_server", "has %d bytes, at most %d are allowed",
 				len(c.GetMediumServer()), fleet.MaxNodeText)
 		}
 		if !sessions.InstallBoots(i) {
-			return nil, refuse(Aborted, sessions.ReasonNoInstall,
+			return nil, refusal.New(refusal.Aborted, sessions.ReasonNoInstall,
 				"the install session of machine %q does not wait for a boot", i.GetMachineId())
 		}
 		if err := letInstall(t, s, sum); err != nil {

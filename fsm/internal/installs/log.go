@@ -1,0 +1,50 @@
+package installs
+
+import (
+	"fmt"
+
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
+	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// AppendInstallLog appends to the installer's log. It skips bytes that are already stored and
+// refuses gaps.
+func AppendInstallLog(t *core.Tx, c *internalv1.AppendInstallLog) (*holdfastv1.Install, *refusal.Error) {
+	s, err := sessions.AdmitInstaller(t.State, c.GetSha256())
+	if err != nil {
+		return nil, err
+	}
+	i := s.GetInstall()
+	if len(c.GetData()) > maxInstallLog {
+		return nil, refusal.InvalidField("data", "has %d bytes, at most %d are allowed", len(c.GetData()),
+			maxInstallLog)
+	}
+	if c.GetOffset() < 0 || c.GetOffset() > i.GetLogBytes() {
+		return nil, refusal.New(refusal.Aborted, refusal.ReasonLogGap,
+			"the installer's log has %d bytes: an append at %d would leave a gap",
+			i.GetLogBytes(), c.GetOffset()).
+			With("next", fmt.Sprint(i.GetLogBytes()))
+	}
+	run, ok := t.Runs.Get(i.GetRunId())
+	if !ok || lifecycle.Ended(run) {
+		return nil, refusal.New(refusal.OutOfRange, sessions.ReasonInstallOver, "run %s of this install has ended",
+			i.GetRunId())
+	}
+	i.LastSeenAt = t.Now
+	if skip := i.GetLogBytes() - c.GetOffset(); skip < int64(len(c.GetData())) {
+		fresh := c.GetData()[skip:]
+		runs.AppendBeside(t, run, &holdfastv1.LogChunk{
+			Ts: t.Now, Stream: "installer", Step: i.GetStep(), Attempt: i.GetAttempt(), Data: fresh,
+		})
+		i.LogBytes += int64(len(fresh))
+		run.Revision = t.Index
+		t.Runs.Put(run) // no event: a log tail follows log_bytes
+	}
+	t.Installs.Put(s)
+	return i, nil
+}

@@ -1,0 +1,130 @@
+package installs
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// ReportNode applies the report of an installer or a booted node: its facts, the time, and
+// the consequences of its installation status.
+func ReportNode(t *core.Tx, c *internalv1.ReportNode) (*holdfastv1.Machine, *refusal.Error) {
+	r := c.GetReport()
+	mac, ok := lex.MAC(r.GetMacAddress())
+	if !ok {
+		return nil, refusal.InvalidField("mac_address", "%q is not a MAC address such as aa:bb:cc:dd:ee:ff",
+			r.GetMacAddress())
+	}
+	if err := refusal.Invalid(fleet.CheckNode(r.GetFacts())); err != nil {
+		return nil, err
+	}
+	if p := r.GetInstallationProgress(); p < 0 || p > 100 {
+		return nil, refusal.InvalidField("installation_progress", "%d is not 0 to 100", p)
+	}
+	facts := make([]string, 0, len(fleet.FactPaths()))
+	if in := r.GetFacts(); in != nil {
+		texts := fleet.NodeText(in)
+		for _, p := range fleet.FactPaths() {
+			if *texts[p] != "" {
+				facts = append(facts, p)
+			}
+		}
+	}
+	m, known := fleet.ByMAC(t.State, mac)
+	if !known {
+		if !c.GetDiscover() {
+			return nil, refusal.New(refusal.NotFound, fleet.ReasonNodeNotFound, "Node with MAC %s not found",
+				mac).With("node_id",
+				mac)
+		}
+		if err := fleet.CheckDiscovery(t, mac, c.GetDiscoverLimit()); err != nil {
+			return nil, err
+		}
+		if err := fleet.CheckNewNode(t, c.GetMachineId(), true); err != nil {
+			return nil, err
+		}
+		m = fleet.Discover(t, c.GetMachineId(), mac, nil,
+			fleet.Change{By: fleet.ByReport, Comment: "discovered by its report"})
+	}
+	if err := fleet.CheckSpeaker(t, m); err != nil {
+		return nil, err
+	}
+	if beginsInstall(t, m, r) {
+		if err := checkObservable(t, m, c.GetRunId()); err != nil {
+			return nil, err
+		}
+	}
+	if m.Node == nil {
+		m.Node = &holdfastv1.NodeRecord{}
+	}
+	fleet.MergeNode(m.Node, r.GetFacts(), facts)
+	m.Node.LastSeenAt = t.Now
+	m = installReported(t, m, r, c.GetRunId())
+	fleet.PutMachine(t, m)
+	return fleet.Whole(t.State, m), nil
+}
+
+// beginsInstall reports whether a report begins a run.
+func beginsInstall(t *core.Tx, m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequest) bool {
+	return r.GetInstallationStatus() == "started" && m.GetStatus().GetNodeState() == holdfastv1.Node_PENDING &&
+		m.GetStatus().GetActiveRunId() == ""
+}
+
+// installRun returns the run of an installation's report: the active one.
+func installRun(t *core.Tx, m *holdfastv1.Machine) *holdfastv1.Run {
+	run, _ := t.Runs.Get(m.GetStatus().GetActiveRunId())
+	return run
+}
+
+// installReported applies an installation status to the node, according to the table of the
+// node state machine (docs/concepts.md). A status without an entry for the node's state
+// changes nothing. If the executor drives the run, the report is evidence for its step, which
+// decides.
+func installReported(
+	t *core.Tx, m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequest, runID string,
+) *holdfastv1.Machine {
+	n, status := m.GetNode(), r.GetInstallationStatus()
+	if !sessionReported(t, m, r) {
+		return m
+	}
+	run := installRun(t, m)
+	if status == "started" && m.GetStatus().GetNodeState() == holdfastv1.Node_PENDING && run == nil {
+		return beginObserved(t, m, runID, "the installer has started")
+	}
+	if m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLING ||
+		!slices.Contains([]string{"started", "progress", "complete", "failed"}, status) {
+		return m
+	}
+	observed := run.GetObserved()
+	if observed {
+		heardInstall(t, run)
+		t.Runs.Put(run) // no event: the run itself is unchanged
+	}
+	if !observed || status != "started" { // a repeated start has no entry in the table
+		noteInstall(t, m, status, run.GetRunId())
+	}
+	if r.GetHasProgress() && status == "progress" {
+		n.InstallProgress = r.GetInstallationProgress()
+	}
+	switch why := lex.First(lex.Clip(r.GetInstallationError(), core.MaxNote), "the installer gave no reason"); {
+	case status == "failed":
+		n.InstallAttempts++
+		n.LastInstallError = why
+		if observed {
+			return observedStrike(t, m, run, why)
+		}
+	case status == "complete" && observed:
+		return observedDone(t, m, run, "the installer is done")
+	case status == "complete":
+		n.InstallAttempts, n.LastInstallError, n.InstallProgress = 0, "", 100
+	case status == "progress" && observed && r.GetHasProgress():
+		observedProgress(t, run, fmt.Sprintf("install: %d %%", r.GetInstallationProgress()))
+	}
+	return m
+}
