@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/installs"
+	"github.com/holdfast-metal/holdfast/fsm/internal/leases"
 	"github.com/holdfast-metal/holdfast/fsm/internal/registry"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
 	"github.com/holdfast-metal/holdfast/fsm/internal/trail"
@@ -69,8 +70,8 @@ func commandList(stage *readStage) []command {
 		changes((*internalv1.Command).GetRecordDenials, trail.RecordDenials,
 			everything[*internalv1.RecordDenials]("audit")),
 
-		changes((*internalv1.Command).GetCheckpointLeases, checkpointLeases, ofCluster).fenced(),
-		changes((*internalv1.Command).GetExpireLeases, expireLeases, ofCluster).fenced(),
+		changes((*internalv1.Command).GetCheckpointLeases, leases.CheckpointLeases, ofCluster).fenced(),
+		changes((*internalv1.Command).GetExpireLeases, leases.ExpireLeases, ofCluster).fenced(),
 
 		answers((*internalv1.Command).GetCreateAgentMachine, fleet.CreateAgentMachine, ofAgentMachine),
 		answers((*internalv1.Command).GetRegisterAgent, fleet.RegisterAgent, ofAgent),

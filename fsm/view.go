@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
+	"github.com/holdfast-metal/holdfast/fsm/internal/leases"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/registry"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
@@ -28,6 +29,7 @@ type View struct {
 	registryView
 	sessionsView
 	runsView
+	leasesView
 
 	state *core.State
 	stage *readStage
@@ -42,6 +44,7 @@ type (
 	registryView = registry.View
 	sessionsView = sessions.View
 	runsView     = runs.View
+	leasesView   = leases.View
 )
 
 func newView(s *core.State, codec *runlog.Codec, decoded *plans.Cache, stage *readStage) *View {
@@ -53,6 +56,7 @@ func newView(s *core.State, codec *runlog.Codec, decoded *plans.Cache, stage *re
 		registryView: registry.NewView(s),
 		sessionsView: sessions.NewView(s),
 		runsView:     runs.NewView(s, codec, decoded),
+		leasesView:   leases.NewView(s),
 		state:        s,
 		stage:        stage,
 	}

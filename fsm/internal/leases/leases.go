@@ -1,4 +1,4 @@
-package fsm
+package leases
 
 import (
 	"iter"
@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/installs"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/registry"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -38,10 +39,10 @@ func advanceLeaseClock(t *core.Tx, ms int64) {
 	}
 }
 
-// checkpointLeases records heartbeats. The owner of a lease becomes ready with its first one.
+// CheckpointLeases records heartbeats. The owner of a lease becomes ready with its first one.
 // Heartbeats of ended leases and of older generations are skipped, so that they do not fail
 // the others.
-func checkpointLeases(t *core.Tx, c *internalv1.CheckpointLeases) *Error {
+func CheckpointLeases(t *core.Tx, c *internalv1.CheckpointLeases) *refusal.Error {
 	advanceLeaseClock(t, c.GetClockMs())
 	for _, seen := range c.GetLeases() {
 		if l, fresh := aliveLease(t, seen.GetRenewal()); l != nil {
@@ -104,9 +105,9 @@ func see(t *core.Tx, l *internalv1.Lease, seen *internalv1.SeenLease, fresh bool
 	t.Leases.Put(l)
 }
 
-// expireLeases expires leases. Each is checked against the recorded state: a lease of another
+// ExpireLeases expires leases. Each is checked against the recorded state: a lease of another
 // generation, one that has ended and one whose TTL has not passed are skipped.
-func expireLeases(t *core.Tx, c *internalv1.ExpireLeases) *Error {
+func ExpireLeases(t *core.Tx, c *internalv1.ExpireLeases) *refusal.Error {
 	advanceLeaseClock(t, c.GetClockMs())
 	for _, ref := range c.GetLeases() {
 		l, ok := t.Lease(ref.GetKind(), ref.GetId())
@@ -131,21 +132,21 @@ func expireLeases(t *core.Tx, c *internalv1.ExpireLeases) *Error {
 }
 
 // LeaseClock returns the recorded lease clock, in milliseconds.
-func (v *View) LeaseClock() int64 { return v.state.Meta.GetLeaseClockMs() }
+func (v *View) LeaseClock() int64 { return v.s.Meta.GetLeaseClockMs() }
 
 // Lease returns a recorded lease, alive or not.
 func (v *View) Lease(kind internalv1.LeaseRef_Kind, id string) (*internalv1.Lease, bool) {
-	return v.state.Lease(kind, id)
+	return v.s.Lease(kind, id)
 }
 
 // Leases returns all leases, by kind and id.
-func (v *View) Leases() iter.Seq[*internalv1.Lease] { return v.state.Leases.Ascend("", "") }
+func (v *View) Leases() iter.Seq[*internalv1.Lease] { return v.s.Leases.Ascend("", "") }
 
 // LeasesChangedSince returns the leases that were granted, expired or ended after a revision,
 // oldest change first.
 func (v *View) LeasesChangedSince(revision uint64) iter.Seq[*internalv1.Lease] {
 	return func(yield func(*internalv1.Lease) bool) {
-		for _, l := range v.state.Leases.Scan(schema.LeasesByRevision, "", schema.Ordered(revision)) {
+		for _, l := range v.s.Leases.Scan(schema.LeasesByRevision, "", schema.Ordered(revision)) {
 			if !yield(l) {
 				return
 			}
