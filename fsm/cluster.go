@@ -2,8 +2,8 @@ package fsm
 
 import (
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/backup"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -14,7 +14,7 @@ func leaderEstablished(t *core.Tx, c *internalv1.LeaderEstablished) *Error {
 			c.GetTerm(), t.Meta.GetEpoch())
 	}
 	t.Meta.Epoch, t.Meta.Leader = c.GetTerm(), c.GetPeerId()
-	clearStage(t)
+	backup.ClearStage(t)
 	return nil
 }
 
@@ -74,30 +74,6 @@ func setAutopilot(t *core.Tx, c *internalv1.SetAutopilot) *Error {
 	}
 	t.Meta.Autopilot = a
 	return nil
-}
-
-// noteBackup records the time of a saved snapshot. The newest one counts, but never a time in
-// the future: one wrong clock would otherwise suppress the alert on missing backups for
-// years.
-func noteBackup(t *core.Tx, c *internalv1.NoteBackup) *Error {
-	if c.GetSaved() == nil {
-		return nil
-	}
-	if err := c.GetSaved().CheckValid(); err != nil {
-		return invalid("saved_at", "%s", err)
-	}
-	if at := earlier(c.GetSaved(), t.Now); at.AsTime().After(t.Meta.GetLastBackup().AsTime()) {
-		t.Meta.LastBackup = at
-	}
-	return nil
-}
-
-// earlier returns a copy of the earlier time.
-func earlier(a, b *timestamppb.Timestamp) *timestamppb.Timestamp {
-	if b.AsTime().Before(a.AsTime()) {
-		a = b
-	}
-	return proto.CloneOf(a)
 }
 
 // resetClock sets the record's clock to the right time. No other command may set it back.

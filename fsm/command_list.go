@@ -5,6 +5,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/access"
+	"github.com/holdfast-metal/holdfast/fsm/internal/backup"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/installs"
@@ -19,7 +20,7 @@ import (
 // commandList declares every command of the Raft log, in the order of command.proto: its message,
 // the rule that applies it, and its subject. A fenced command is refused unless it carries the
 // epoch of the present leader (docs/reliability.md).
-func commandList(stage *readStage) []command {
+func commandList(stage *backup.Cache) []command {
 	return []command{
 		changes((*internalv1.Command).GetLeaderEstablished, leaderEstablished, ofCluster),
 		changes((*internalv1.Command).GetInitCluster, initCluster, ofCluster),
@@ -105,12 +106,12 @@ func commandList(stage *readStage) []command {
 		changes((*internalv1.Command).GetDeleteImage, runs.DeleteImage,
 			byName("images", (*internalv1.DeleteImage).GetName)),
 
-		changes((*internalv1.Command).GetStageBackup, stageBackup, ofRestore),
+		changes((*internalv1.Command).GetStageBackup, backup.Stage, ofRestore),
 		answers((*internalv1.Command).GetRestoreBackup,
 			func(t *core.Tx, c *internalv1.RestoreBackup) (*holdfastv1.RestoreSnapshotResponse, *Error) {
-				return restoreBackup(t, stage, c)
+				return backup.Restore(t, stage, c)
 			}, ofRestore),
-		changes((*internalv1.Command).GetNoteBackup, noteBackup, ofBackup),
+		changes((*internalv1.Command).GetNoteBackup, backup.Note, ofBackup),
 		changes((*internalv1.Command).GetSetAutopilot, setAutopilot, everything[*internalv1.SetAutopilot]("autopilot")),
 
 		answers((*internalv1.Command).GetPutWebhook, access.PutWebhook,
@@ -181,7 +182,7 @@ type commandSet struct {
 	byNum map[protoreflect.FieldNumber]command
 }
 
-func newCommandSet(stage *readStage) *commandSet {
+func newCommandSet(stage *backup.Cache) *commandSet {
 	byMessage := map[protoreflect.FullName]command{}
 	for _, c := range commandList(stage) {
 		byMessage[c.message] = c

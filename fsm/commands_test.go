@@ -7,17 +7,18 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/backup"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // Each operation of the log has one declaration.
 func TestCommandsAreDeclared(t *testing.T) {
 	var want, got []string
-	set := newCommandSet(&readStage{})
+	set := newCommandSet(&backup.Cache{})
 	for i := range set.op.Fields().Len() {
 		want = append(want, string(set.op.Fields().Get(i).Message().FullName()))
 	}
-	for _, c := range commandList(&readStage{}) {
+	for _, c := range commandList(&backup.Cache{}) {
 		got = append(got, string(c.message))
 	}
 	slices.Sort(want)
@@ -36,7 +37,7 @@ func TestDeclarations(t *testing.T) {
 	}
 	wantLevel2 := []string{"DeleteProvider", "ResetClock", "RetryBmc"}
 	var fenced, level2 []string
-	for _, c := range commandList(&readStage{}) {
+	for _, c := range commandList(&backup.Cache{}) {
 		if c.needsEpoch {
 			fenced = append(fenced, string(c.message.Name()))
 		}
@@ -79,7 +80,7 @@ func TestLevelOf(t *testing.T) {
 // Every fenced command refuses another epoch before it reads anything else, and no other command
 // asks for an epoch.
 func TestEpochs(t *testing.T) {
-	set := newCommandSet(&readStage{})
+	set := newCommandSet(&backup.Cache{})
 	for i := range set.op.Fields().Len() {
 		field := set.op.Fields().Get(i)
 		c := &internalv1.Command{Epoch: 7, FeatureLevel: FeatureLevel}

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/backup"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
@@ -36,13 +37,13 @@ type FSM struct {
 	codec    *runlog.Codec // for Views
 	own      *runlog.Codec // for Apply, which must not wait for readers
 	decoded  *plans.Cache
-	stage    *readStage
+	stage    *backup.Cache
 	commands *commandSet
 }
 
 // New returns an FSM with an empty state.
 func New() *FSM {
-	stage := &readStage{}
+	stage := &backup.Cache{}
 	f := &FSM{
 		state:    core.NewState(),
 		halted:   make(chan struct{}),

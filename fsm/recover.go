@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/backup"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
@@ -34,7 +35,7 @@ func (f *FSM) Recover(clusterID, why string) ([]*holdfastv1.Run, error) {
 		runs.FinishRun(t, run, holdfastv1.Run_FAILED,
 			&holdfastv1.RunError{Reason: runs.ReasonRecovered, Message: why, Step: run.GetCurrentStep()})
 	}
-	clearStage(t)
+	backup.ClearStage(t)
 	t.Meta.ClusterId = clusterID
 	f.publish()
 	return ended, nil

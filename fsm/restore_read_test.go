@@ -68,7 +68,7 @@ func TestRestoreReadsOnce(t *testing.T) {
 			if refusal != nil {
 				t.Fatal(refusal)
 			}
-			_, had := first(b.state)
+			_, had := first(b.file.State)
 			want := "m-1"
 			if tt.then != "" {
 				want = tt.then

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/access"
+	"github.com/holdfast-metal/holdfast/fsm/internal/backup"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
@@ -30,9 +31,10 @@ type View struct {
 	sessionsView
 	runsView
 	leasesView
+	backupView
 
 	state *core.State
-	stage *readStage
+	stage *backup.Cache
 }
 
 // The queries of the rule packages.
@@ -45,9 +47,10 @@ type (
 	sessionsView = sessions.View
 	runsView     = runs.View
 	leasesView   = leases.View
+	backupView   = backup.View
 )
 
-func newView(s *core.State, codec *runlog.Codec, decoded *plans.Cache, stage *readStage) *View {
+func newView(s *core.State, codec *runlog.Codec, decoded *plans.Cache, stage *backup.Cache) *View {
 	return &View{
 		accessView:   access.NewView(s),
 		eventsView:   events.NewView(s),
@@ -57,6 +60,7 @@ func newView(s *core.State, codec *runlog.Codec, decoded *plans.Cache, stage *re
 		sessionsView: sessions.NewView(s),
 		runsView:     runs.NewView(s, codec, decoded),
 		leasesView:   leases.NewView(s),
+		backupView:   backup.NewView(s),
 		state:        s,
 		stage:        stage,
 	}

@@ -1,4 +1,4 @@
-package fsm
+package backup
 
 import (
 	"fmt"

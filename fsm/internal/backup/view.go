@@ -1,0 +1,9 @@
+package backup
+
+import "github.com/holdfast-metal/holdfast/fsm/internal/core"
+
+// View has the queries of this package.
+type View struct{ s *core.State }
+
+// NewView returns the queries of a frozen state.
+func NewView(s *core.State) View { return View{s} }
