@@ -13,8 +13,8 @@ import (
 // BackupInfo is the part of a snapshot file's description that the state does not know.
 type BackupInfo = backup.Info
 
-// SumBackup checks only the checksum of a snapshot file. It is fast, and tells whether the
-// file is intact.
+// SumBackup returns an error if the checksum of a snapshot file is wrong. It decodes nothing, so
+// it is fast.
 func SumBackup(file []byte) error { return backup.CheckSum(file) }
 
 // WriteBackup writes a snapshot file.

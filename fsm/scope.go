@@ -33,8 +33,8 @@ func checkOrigin(t *core.Tx, about subject) *Error {
 	return within(t, about, o.GetPools(), o.GetMachineId())
 }
 
-// within refuses a command that subject anything outside some pools (none: all pools are
-// allowed) or outside one machine (empty: any machine is allowed).
+// within refuses a command about anything outside some pools (none: all pools are allowed) or
+// outside one machine (empty: any machine is allowed).
 func within(t *core.Tx, about subject, pools []string, machineID string) *Error {
 	if machineID != "" {
 		return onlyMachine(t, about, machineID)

@@ -13,17 +13,6 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// nodeID returns the machine that a node's id refers to, which may be a machine id or a MAC
-// address.
-func nodeID(t *core.Tx, id string) string {
-	if mac, ok := lex.MAC(id); ok && !t.Machines.Has(id) {
-		if m, ok := t.Machines.Lookup(schema.MachinesByOwned, "MAC address "+mac); ok {
-			return m.GetMachineId()
-		}
-	}
-	return id
-}
-
 // runSubject returns the machine of a run as the subject. An unknown run belongs to no
 // caller, and the command reports that it is unknown.
 func runSubject(t *core.Tx, id string) subject {
@@ -124,4 +113,15 @@ func providerSubject(t *core.Tx, in *holdfastv1.PlatformProvider) subject {
 		}
 	}
 	return about
+}
+
+// nodeID returns the machine that a node's id refers to, which may be a machine id or a MAC
+// address.
+func nodeID(t *core.Tx, id string) string {
+	if mac, ok := lex.MAC(id); ok && !t.Machines.Has(id) {
+		if m, ok := t.Machines.Lookup(schema.MachinesByOwned, "MAC address "+mac); ok {
+			return m.GetMachineId()
+		}
+	}
+	return id
 }

@@ -1,4 +1,4 @@
-// Backups: the header of a snapshot file (fsm/backup.go), and the commands that restore one.
+// Backups: the header of a snapshot file (fsm/internal/backup), and the commands that restore one.
 //
 // A restore consists of commands in the log, and does not use Raft's user snapshots (decision
 // 0015). The file arrives in chunks, which are staged in the state, and one command replaces
@@ -350,7 +350,7 @@ func (x *StagedChunk) GetData() []byte {
 }
 
 // RestoreBackup replaces the state with the staged file, and clears the stage.
-// fsm/restore_merge.go lists the parts of the present state that are kept.
+// fsm/internal/backup/merge.go lists the parts of the present state that are kept.
 type RestoreBackup struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RestoreId     string                 `protobuf:"bytes,1,opt,name=restore_id,json=restoreId,proto3" json:"restore_id,omitempty"`

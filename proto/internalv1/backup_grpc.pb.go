@@ -1,4 +1,4 @@
-// Backups: the header of a snapshot file (fsm/backup.go), and the commands that restore one.
+// Backups: the header of a snapshot file (fsm/internal/backup), and the commands that restore one.
 //
 // A restore consists of commands in the log, and does not use Raft's user snapshots (decision
 // 0015). The file arrives in chunks, which are staged in the state, and one command replaces

@@ -16,22 +16,6 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// SealedUnder returns the ids of the keys that seal secrets and the issuer's signing keys,
-// sorted.
-func (v *View) SealedUnder() []string { return SealedUnder(v.s) }
-
-func SealedUnder(s *core.State) []string {
-	var ids []string
-	for r := range s.Secrets.Ascend("", "") {
-		ids = append(ids, r.GetSealed().GetKeyId())
-	}
-	for k := range s.SigningKeys.Ascend("", "") {
-		ids = append(ids, k.GetSealed().GetKeyId())
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
-}
-
 // Limits of a secret.
 const (
 	maxSecretName = 128
@@ -41,14 +25,15 @@ const (
 	shownUses     = 10        // machines that Secret.used_by lists
 )
 
-// SecretTypes returns the types of secrets.
-func SecretTypes() []string { return []string{"bmc", "ssh", "join", "token", "opaque"} }
+// secretTypes returns the types of secrets.
+func secretTypes() []string { return []string{"bmc", "ssh", "join", "token", "opaque"} }
 
 func secretNotFound(name string) *refusal.Error {
-	return refusal.New(refusal.NotFound, "SECRET_NOT_FOUND", "secret %q not found", lex.Ident(name)).With("secret",
-		lex.Ident(name))
+	return refusal.New(refusal.NotFound, "SECRET_NOT_FOUND", "secret %q not found", lex.Ident(name)).
+		With("secret", lex.Ident(name))
 }
 
+// ValidSecretName reports whether a name may be that of a secret.
 func ValidSecretName(name string) bool {
 	return lex.ValidName(strings.ReplaceAll(name, "/", "."), maxSecretName)
 }
@@ -63,8 +48,8 @@ func ValidateSecret(s *holdfastv1.Secret) []refusal.FieldViolation {
 		// The message omits the name, because it may be a secret value.
 		add("name", "is not 1 to %d letters, digits, '.', '_', '-', ':' or '/'", maxSecretName)
 	}
-	if !slices.Contains(SecretTypes(), s.GetType()) {
-		add("type", "is not one of %s", strings.Join(SecretTypes(), ", "))
+	if !slices.Contains(secretTypes(), s.GetType()) {
+		add("type", "is not one of %s", strings.Join(secretTypes(), ", "))
 	}
 	if n := len(s.GetKeys()); n == 0 || n > maxSecretKeys {
 		add("values", "are %d, 1 to %d are allowed", n, maxSecretKeys)
@@ -210,3 +195,20 @@ func (v *View) Secrets(after string) iter.Seq[*internalv1.StoredSecret] {
 		}
 	}
 }
+
+// SealedUnder returns the ids of the keys that seal secrets and signing keys, sorted.
+func SealedUnder(s *core.State) []string {
+	var ids []string
+	for r := range s.Secrets.Ascend("", "") {
+		ids = append(ids, r.GetSealed().GetKeyId())
+	}
+	for k := range s.SigningKeys.Ascend("", "") {
+		ids = append(ids, k.GetSealed().GetKeyId())
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// SealedUnder returns the ids of the keys that seal secrets and the issuer's signing keys,
+// sorted.
+func (v *View) SealedUnder() []string { return SealedUnder(v.s) }

@@ -11,6 +11,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
+// PoolName returns the text for a pool in a refusal.
 func PoolName(p string) string {
 	if p == "" {
 		return "no pool"

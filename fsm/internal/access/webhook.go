@@ -20,8 +20,8 @@ const (
 )
 
 func webhookNotFound(name string) *refusal.Error {
-	return refusal.New(refusal.NotFound, "WEBHOOK_NOT_FOUND", "webhook %q not found", lex.Ident(name)).With("webhook",
-		lex.Ident(name))
+	return refusal.New(refusal.NotFound, "WEBHOOK_NOT_FOUND", "webhook %q not found", lex.Ident(name)).
+		With("webhook", lex.Ident(name))
 }
 
 // ValidateWebhook returns the violations of a requested webhook. The server checks its
@@ -84,6 +84,7 @@ func PutWebhook(t *core.Tx, c *internalv1.PutWebhook) (*holdfastv1.Webhook, *ref
 	return withBehind(t.State, w), nil
 }
 
+// DeleteWebhook deletes a webhook.
 func DeleteWebhook(t *core.Tx, c *internalv1.DeleteWebhook) *refusal.Error {
 	if !t.Webhooks.Has(c.GetName()) {
 		return webhookNotFound(c.GetName())

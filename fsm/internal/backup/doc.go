@@ -1,3 +1,3 @@
 // Package backup has the format of snapshot files, and the commands that stage and restore one. It
-// must not decide when a restore is due, nor hold a cluster back while one is staged.
+// must not read or write a file itself: the caller has the reader or writer.
 package backup

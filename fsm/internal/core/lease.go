@@ -27,6 +27,7 @@ const (
 	InstallTTL = 2 * time.Hour
 )
 
+// Lease returns a recorded lease, alive or not.
 func (s *State) Lease(kind internalv1.LeaseRef_Kind, id string) (*internalv1.Lease, bool) {
 	return s.Leases.Get(schema.LeaseKey(&internalv1.LeaseRef{Kind: kind, Id: id}))
 }

@@ -10,17 +10,6 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// ConsoleOf returns the run that keeps the console of a machine open.
-func ConsoleOf(s *core.State, machineID string) (*holdfastv1.Run, bool) {
-	return s.Runs.Lookup(schema.RunsNonExclusive, machineID)
-}
-
-// endMachineLeases ends both kinds of lease that a machine can have.
-func endMachineLeases(t *core.Tx, id string) {
-	t.EndLease(internalv1.LeaseRef_MACHINE, id)
-	t.EndLease(internalv1.LeaseRef_PENDING_MACHINE, id)
-}
-
 // DeleteMachine deletes a machine. Its runs and its history stay, and its id can be
 // registered again.
 func DeleteMachine(t *core.Tx, c *internalv1.DeleteMachine) *refusal.Error {
@@ -46,4 +35,15 @@ func DeleteMachine(t *core.Tx, c *internalv1.DeleteMachine) *refusal.Error {
 	t.Installs.Delete(m.GetMachineId())
 	t.Machines.Delete(m.GetMachineId())
 	return nil
+}
+
+// ConsoleOf returns the run that keeps the console of a machine open.
+func ConsoleOf(s *core.State, machineID string) (*holdfastv1.Run, bool) {
+	return s.Runs.Lookup(schema.RunsNonExclusive, machineID)
+}
+
+// endMachineLeases ends both kinds of lease that a machine can have.
+func endMachineLeases(t *core.Tx, id string) {
+	t.EndLease(internalv1.LeaseRef_MACHINE, id)
+	t.EndLease(internalv1.LeaseRef_PENDING_MACHINE, id)
 }

@@ -1,135 +1,17 @@
 package fleet
 
 import (
-	"google.golang.org/protobuf/proto"
-
-	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
-	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// ProviderOf returns the provider named by a machine, or "" if configuration decides.
-// StartRun.checked_provider is compared with it.
-func ProviderOf(m *holdfastv1.Machine) string {
-	if p := m.GetSpec().GetProvider(); p != "" {
-		return p
-	}
-	return m.GetLabels()["provider"]
-}
-
+// MachineNotFound returns the refusal of a command that names an unknown machine.
 func MachineNotFound(id string) *refusal.Error {
 	return refusal.New(refusal.NotFound, "MACHINE_NOT_FOUND", "machine %q not found", id).With("machine_id", id)
-}
-
-// checkOwned refuses a machine with a key that belongs to another one.
-func checkOwned(t *core.Tx, m *holdfastv1.Machine) *refusal.Error {
-	for _, key := range schema.Owned(m) {
-		if other, ok := t.Machines.Lookup(schema.MachinesByOwned, key); ok && other.GetMachineId() != m.GetMachineId() {
-			return refusal.New(refusal.AlreadyExists, "MACHINE_CONFLICT", "%s belongs to machine %q", key,
-				other.GetMachineId()).
-				With("machine_id", other.GetMachineId())
-		}
-	}
-	return nil
-}
-
-// checkSteady refuses to change the hardware of a machine during an active run, because the
-// run would operate other hardware.
-func checkSteady(old, m *holdfastv1.Machine) *refusal.Error {
-	run := old.GetStatus().GetActiveRunId()
-	if run == "" {
-		return nil
-	}
-	if MovesHardware(old, m) {
-		return refusal.New(refusal.FailedPrecondition, refusal.ReasonActiveRun,
-			"machine %q has the active run %s: its provider and endpoints cannot change before that ends",
-			m.GetMachineId(), run).
-			With("run_id", run)
-	}
-	return nil
-}
-
-// RegisterMachine creates a machine, or replaces its spec or labels if the request has them.
-func RegisterMachine(t *core.Tx, c *internalv1.RegisterMachine) (*holdfastv1.Machine, *refusal.Error) {
-	in := c.GetMachine()
-	if err := refusal.Invalid(NormalizeMachine(in)); err != nil {
-		return nil, err
-	}
-	if in.GetMachineId() == "" {
-		return nil, refusal.InvalidField("machine.machine_id", "is required")
-	}
-	old, exists := t.Machines.Get(in.GetMachineId())
-	if exists {
-		if c.GetGeneratedId() {
-			return nil, refusal.New(refusal.Aborted, refusal.ReasonIDTaken, "generated machine id %q is in use",
-				in.GetMachineId())
-		}
-		m := proto.CloneOf(old)
-		if in.GetSpec() != nil {
-			m.Spec = in.GetSpec()
-		}
-		if len(in.GetLabels()) > 0 {
-			m.Labels = in.GetLabels()
-		}
-		return replaceInventory(t, old, m)
-	}
-	m := &holdfastv1.Machine{MachineId: in.GetMachineId(), Labels: in.GetLabels(), Spec: in.GetSpec(), CreatedAt: t.Now,
-		Status: &holdfastv1.MachineStatus{NodeState: holdfastv1.Node_PENDING}}
-	if m.Spec == nil {
-		m.Spec = &holdfastv1.MachineSpec{}
-	}
-	if err := checkOwned(t, m); err != nil {
-		return nil, err
-	}
-	if err := access.CheckSecretPools(t, m); err != nil {
-		return nil, err
-	}
-	phase := holdfastv1.MachineStatus_READY
-	if in.GetStatus().GetPhase() == holdfastv1.MachineStatus_FACTORY_READY {
-		phase = holdfastv1.MachineStatus_FACTORY_READY
-	}
-	MovePhase(t, m, phase, Change{By: "operator", Comment: "registered"})
-	PutMachine(t, m)
-	return Whole(t.State, m), nil
-}
-
-// UpdateMachine replaces spec and labels, or the fields in the mask.
-func UpdateMachine(t *core.Tx, c *internalv1.UpdateMachine) (*holdfastv1.Machine, *refusal.Error) {
-	in := c.GetMachine()
-	old, ok := t.Machines.Get(in.GetMachineId())
-	if !ok {
-		return nil, MachineNotFound(in.GetMachineId())
-	}
-	m := proto.CloneOf(old)
-	if err := MergeMachine(t, m, in, c.GetPaths()); err != nil {
-		return nil, err
-	}
-	if err := refusal.Invalid(NormalizeMachine(m)); err != nil {
-		return nil, err
-	}
-	return replaceInventory(t, old, m)
-}
-
-func replaceInventory(t *core.Tx, old, m *holdfastv1.Machine) (*holdfastv1.Machine, *refusal.Error) {
-	if err := checkOwned(t, m); err != nil {
-		return nil, err
-	}
-	if err := checkSteady(old, m); err != nil {
-		return nil, err
-	}
-	if err := access.CheckSecretPools(t, m); err != nil {
-		return nil, err
-	}
-	if changed := inventoryDiff(old, m); changed != "" {
-		events.AddHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: changed, TriggeredBy: "operator"})
-		PutMachine(t, m)
-	}
-	return Whole(t.State, m), nil
 }
 
 // SetMachinePhase moves a machine by hand, along the transitions allowed to operators.
@@ -172,13 +54,8 @@ func RetryBMC(t *core.Tx, c *internalv1.RetryBmc) (*holdfastv1.Machine, *refusal
 	return Whole(t.State, m), nil
 }
 
+// PutMachine stores a changed machine with its new revision.
 func PutMachine(t *core.Tx, m *holdfastv1.Machine) {
 	m.UpdatedAt, m.Revision = t.Now, t.Index
 	t.Machines.Put(m)
-}
-
-// MovesHardware reports whether a change makes a machine refer to other hardware.
-func MovesHardware(old, m *holdfastv1.Machine) bool {
-	return ProviderOf(old) != ProviderOf(m) || old.GetSpec().GetBmcEndpoint() != m.GetSpec().GetBmcEndpoint() ||
-		old.GetSpec().GetSshEndpoint() != m.GetSpec().GetSshEndpoint()
 }

@@ -26,6 +26,7 @@ const (
 	ReasonDiscoveryFull = "DISCOVERY_FULL"
 )
 
+// NodeNotFound returns the refusal of a command that names an unknown node.
 func NodeNotFound(id string) *refusal.Error {
 	return refusal.New(refusal.NotFound, ReasonNodeNotFound, "Node not found").With("node_id", id)
 }
@@ -58,10 +59,11 @@ func CreateNode(t *core.Tx, c *internalv1.CreateNode) (*holdfastv1.Machine, *ref
 	if err := CheckNewNode(t, c.GetMachineId(), c.GetGeneratedId()); err != nil {
 		return nil, err
 	}
-	return Whole(t.State,
-		Discover(t, c.GetMachineId(), mac, c.GetNode(), Change{By: ByOperator, Comment: "registered"})), nil
+	m := Discover(t, c.GetMachineId(), mac, c.GetNode(), Change{By: ByOperator, Comment: "registered"})
+	return Whole(t.State, m), nil
 }
 
+// CheckNewNode refuses an id of a new node that is invalid or in use.
 func CheckNewNode(t *core.Tx, id string, generated bool) *refusal.Error {
 	switch {
 	case !lex.ValidName(id, 64):

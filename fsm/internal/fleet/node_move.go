@@ -8,6 +8,13 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
+// The triggers in a history.
+const (
+	ByOperator = "operator"
+	bySystem   = "system"
+	ByReport   = "node_report"
+)
+
 // moveNode moves the node facet, with one history entry. It resets the install counters where
 // the node state machine requires it.
 func moveNode(t *core.Tx, m *holdfastv1.Machine, to holdfastv1.Node_State, c Change) {
@@ -79,10 +86,3 @@ func RunTrigger(t *core.Tx) string {
 	}
 	return "run"
 }
-
-// The triggers in a history.
-const (
-	ByOperator = "operator"
-	bySystem   = "system"
-	ByReport   = "node_report"
-)

@@ -91,6 +91,7 @@ func Node(s *core.State, id string) (*holdfastv1.Machine, bool) {
 	return ByMAC(s, mac)
 }
 
+// ByMAC returns the machine with a MAC address in canonical form.
 func ByMAC(s *core.State, mac string) (*holdfastv1.Machine, bool) {
 	return s.Machines.Lookup(schema.MachinesByOwned, "MAC address "+mac)
 }

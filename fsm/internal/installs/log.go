@@ -21,8 +21,8 @@ func AppendInstallLog(t *core.Tx, c *internalv1.AppendInstallLog) (*holdfastv1.I
 	}
 	i := s.GetInstall()
 	if len(c.GetData()) > maxInstallLog {
-		return nil, refusal.InvalidField("data", "has %d bytes, at most %d are allowed", len(c.GetData()),
-			maxInstallLog)
+		return nil, refusal.InvalidField("data", "has %d bytes, at most %d are allowed",
+			len(c.GetData()), maxInstallLog)
 	}
 	if c.GetOffset() < 0 || c.GetOffset() > i.GetLogBytes() {
 		return nil, refusal.New(refusal.Aborted, refusal.ReasonLogGap,

@@ -37,8 +37,8 @@ func OpenInstall(t *core.Tx, c *internalv1.OpenInstall) (*holdfastv1.Install, *r
 	if k := step.GetKind(); k != "repave" && k != "rma" {
 		return nil, refusal.InvalidField("step", "%q is of kind %s, which installs nothing", step.GetName(), k)
 	}
-	if len(c.GetCloudInit()) > maxInstallText ||
-		len(c.GetDisk()) > fleet.MaxNodeText || len(c.GetImage()) > fleet.MaxNodeText {
+	if len(c.GetCloudInit()) > maxInstallText || len(c.GetDisk()) > fleet.MaxNodeText ||
+		len(c.GetImage()) > fleet.MaxNodeText {
 		return nil, refusal.InvalidField("cloud_init", "has %d bytes, at most %d are allowed, and %d of image and disk",
 			len(c.GetCloudInit()), maxInstallText, fleet.MaxNodeText)
 	}

@@ -1,3 +1,3 @@
-// Package leases has the heartbeats and the expiry of leases. It must not know the effect of either
-// on the owner of a lease: each owner's package has it.
+// Package leases has the heartbeats and the expiry of leases. It must not change the owner of a
+// lease itself: the owner's package does.
 package leases

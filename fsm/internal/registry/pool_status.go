@@ -12,6 +12,25 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
+// drainFor is the time from the deregistration of a pool to its archival (docs/clients.md,
+// 001).
+const drainFor = 5 * time.Minute
+
+// managed reports whether a pool has a manager that is registered or may return.
+func managed(p *holdfastv1.Pool) bool {
+	return p.GetStatus() != holdfastv1.Pool_STATUS_UNSPECIFIED && p.GetStatus() != holdfastv1.Pool_ARCHIVED
+}
+
+func movePool(t *core.Tx, p *holdfastv1.Pool, to holdfastv1.Pool_Status, reason string) {
+	if p.GetStatus() != to {
+		p.Status, p.StatusChangedAt = to, t.Now
+		if t.Has(core.Level2) {
+			events.AddNews(t, poolNews(p, reason))
+		}
+	}
+	p.StatusReason = reason
+}
+
 // poolNews returns the event of a pool that has entered its status.
 func poolNews(p *holdfastv1.Pool, reason string) *holdfastv1.Event {
 	return &holdfastv1.Event{Type: "pool." + strings.ToLower(p.GetStatus().String()), Pool: &holdfastv1.Pool{
@@ -21,13 +40,10 @@ func poolNews(p *holdfastv1.Pool, reason string) *holdfastv1.Event {
 	}}
 }
 
-// drainFor is the time from the deregistration of a pool to its archival (docs/clients.md,
-// 001).
-const drainFor = 5 * time.Minute
-
-// countPool returns the number of a pool's machines in an index. It does not iterate.
-func countPool(s *core.State, index int, id string) int {
-	return s.Machines.Count(index, id+"\x01") - s.Machines.Count(index, schema.PoolKey(id))
+func putPool(t *core.Tx, p *holdfastv1.Pool) {
+	p.UpdatedAt = t.Now
+	p.Machines, p.MachinesReady, p.AvailableVramGb, p.LastHeartbeat = 0, 0, 0, nil // computed on read
+	t.Pools.Put(p)
 }
 
 // wholePool sets the fields that are computed on read.
@@ -49,25 +65,9 @@ func wholePool(s *core.State, p *holdfastv1.Pool) *holdfastv1.Pool {
 	return p
 }
 
-// managed reports whether a pool has a manager that is registered or may return.
-func managed(p *holdfastv1.Pool) bool {
-	return p.GetStatus() != holdfastv1.Pool_STATUS_UNSPECIFIED && p.GetStatus() != holdfastv1.Pool_ARCHIVED
-}
-
-func putPool(t *core.Tx, p *holdfastv1.Pool) {
-	p.UpdatedAt = t.Now
-	p.Machines, p.MachinesReady, p.AvailableVramGb, p.LastHeartbeat = 0, 0, 0, nil // computed on read
-	t.Pools.Put(p)
-}
-
-func movePool(t *core.Tx, p *holdfastv1.Pool, to holdfastv1.Pool_Status, reason string) {
-	if p.GetStatus() != to {
-		p.Status, p.StatusChangedAt = to, t.Now
-		if t.Has(core.Level2) {
-			events.AddNews(t, poolNews(p, reason))
-		}
-	}
-	p.StatusReason = reason
+// countPool returns the number of a pool's machines in an index. It does not iterate.
+func countPool(s *core.State, index int, id string) int {
+	return s.Machines.Count(index, id+"\x01") - s.Machines.Count(index, schema.PoolKey(id))
 }
 
 // SweepPools archives pools that were deregistered long enough ago, and skips others.

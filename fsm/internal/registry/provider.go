@@ -42,8 +42,8 @@ func RegisterProvider(t *core.Tx, c *internalv1.RegisterProvider) (*holdfastv1.P
 		{"country", p.GetCountry()}, {"region", p.GetRegion()},
 	} {
 		if len(f.value) > maxPoolText {
-			return nil, refusal.InvalidField("provider."+f.name, "has %d bytes, at most %d are allowed", len(f.value),
-				maxPoolText)
+			return nil, refusal.InvalidField("provider."+f.name, "has %d bytes, at most %d are allowed",
+				len(f.value), maxPoolText)
 		}
 	}
 	if len(p.GetGpuModels()) > maxGpus {
@@ -51,8 +51,8 @@ func RegisterProvider(t *core.Tx, c *internalv1.RegisterProvider) (*holdfastv1.P
 			len(p.GetGpuModels()), maxGpus)
 	}
 	if pool := p.GetPoolId(); pool != "" && !lex.Printable(pool, core.MaxPoolName) {
-		return nil, refusal.InvalidField("provider.pool_id", "%q is not 1 to %d visible characters", pool,
-			core.MaxPoolName)
+		return nil, refusal.InvalidField("provider.pool_id", "%q is not 1 to %d visible characters",
+			pool, core.MaxPoolName)
 	}
 	p.CreatedAt, p.UpdatedAt, p.Status = t.Now, t.Now, "registered"
 	old, exists := t.Providers.Get(p.GetProviderId())

@@ -14,9 +14,9 @@ import (
 
 // The reasons of states that the server sets (discovery API, standard reasons).
 const (
-	StateHealthy          = "healthy"
-	StateMissing          = "missing in action"
-	StateAutoDeregistered = "inactive due to service auto-deregistration"
+	stateHealthy          = "healthy"
+	stateMissing          = "missing in action"
+	stateAutoDeregistered = "inactive due to service auto-deregistration"
 	stateDeregistered     = "deregistered"
 )
 
@@ -50,7 +50,7 @@ func RegisterService(t *core.Tx, c *internalv1.RegisterService) (*holdfastv1.Ser
 		return nil, err
 	}
 	if target.GetId() == "" {
-		if !ValidUUID(c.GetNewId()) {
+		if !validUUID(c.GetNewId()) {
 			return nil, refusal.InvalidField("new_id", "is not a UUID of 36 characters")
 		}
 		if t.Services.Has(c.GetNewId()) {
@@ -63,10 +63,11 @@ func RegisterService(t *core.Tx, c *internalv1.RegisterService) (*holdfastv1.Ser
 	if !known {
 		s = &holdfastv1.Service{}
 	}
-	s.Target, s.Active, s.Deregistered, s.RegisteredAt, s.Principal = target, true, false, t.Now, t.Command.GetPrincipal()
+	s.Target, s.Active, s.Deregistered = target, true, false
+	s.RegisteredAt, s.Principal = t.Now, t.Command.GetPrincipal()
 	// From level 2 on, the record has only reported states.
 	if !t.Has(core.Level2) {
-		addState(t, s, &holdfastv1.ServiceState{Timestamp: t.Now, Healthy: true, Reason: StateHealthy})
+		addState(t, s, &holdfastv1.ServiceState{Timestamp: t.Now, Healthy: true, Reason: stateHealthy})
 	}
 	t.GrantLease(internalv1.LeaseRef_SERVICE, target.GetId(), c.GetTtlMs())
 	putService(t, s)
@@ -131,7 +132,7 @@ func DeregisterService(t *core.Tx, c *internalv1.DeregisterService) (*holdfastv1
 		return wholeService(t.State, s), nil
 	}
 	if c.GetByServer() {
-		reason = StateAutoDeregistered
+		reason = stateAutoDeregistered
 	}
 	s.Active, s.Deregistered = false, true
 	addState(t, s, &holdfastv1.ServiceState{Timestamp: t.Now, Reason: reason})
@@ -176,7 +177,7 @@ func ServiceSeen(t *core.Tx, id string, state *holdfastv1.ServiceState) {
 		return
 	}
 	if state == nil {
-		state = &holdfastv1.ServiceState{Timestamp: t.Now, Healthy: true, Reason: StateHealthy}
+		state = &holdfastv1.ServiceState{Timestamp: t.Now, Healthy: true, Reason: stateHealthy}
 	}
 	addState(t, s, state)
 	s.Active, s.Deregistered = true, false
@@ -192,7 +193,7 @@ const ServiceMissingFor = 24 * time.Hour
 // the deregistration.
 func AutoDeregistered(s *holdfastv1.Service) bool {
 	n := len(s.GetStates())
-	return s.GetDeregistered() && n > 0 && s.GetStates()[n-1].GetReason() == StateAutoDeregistered
+	return s.GetDeregistered() && n > 0 && s.GetStates()[n-1].GetReason() == stateAutoDeregistered
 }
 
 func comesBack(t *core.Tx, s *holdfastv1.Service) bool {
@@ -206,6 +207,6 @@ func ServiceMissing(t *core.Tx, id string) {
 		return
 	}
 	s.Active = false
-	addState(t, s, &holdfastv1.ServiceState{Timestamp: t.Now, Reason: StateMissing})
+	addState(t, s, &holdfastv1.ServiceState{Timestamp: t.Now, Reason: stateMissing})
 	putService(t, s)
 }

@@ -14,6 +14,25 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
+// putService stores a service and adds the event of its change.
+func putService(t *core.Tx, s *holdfastv1.Service) {
+	s.UpdatedAt, s.Revision, s.LastSeen = t.Now, t.Index, nil
+	t.Services.Put(s)
+	whole := wholeService(t.State, proto.CloneOf(s))
+	events.AddServiceEvent(t, whole)
+	events.AddNews(t, serviceNews(whole))
+}
+
+// addState appends a state to the activity record.
+func addState(t *core.Tx, s *holdfastv1.Service, state *holdfastv1.ServiceState) {
+	if state.GetTimestamp() == nil || !state.GetTimestamp().IsValid() {
+		state.Timestamp = t.Now
+	}
+	state.Reason = lex.Clip(state.GetReason(), maxStateReason)
+	s.States = append(s.GetStates(), state)
+	s.States = s.States[max(0, len(s.States)-maxStates):]
+}
+
 // serviceNews returns the event of a changed service.
 func serviceNews(s *holdfastv1.Service) *holdfastv1.Event {
 	e := &holdfastv1.Event{Type: "service.inactive", Service: s}
@@ -38,25 +57,6 @@ func forgetServices(t *core.Tx) {
 	for _, id := range stale {
 		t.Services.Delete(id)
 	}
-}
-
-// addState appends a state to the activity record.
-func addState(t *core.Tx, s *holdfastv1.Service, state *holdfastv1.ServiceState) {
-	if state.GetTimestamp() == nil || !state.GetTimestamp().IsValid() {
-		state.Timestamp = t.Now
-	}
-	state.Reason = lex.Clip(state.GetReason(), maxStateReason)
-	s.States = append(s.GetStates(), state)
-	s.States = s.States[max(0, len(s.States)-maxStates):]
-}
-
-// putService stores a service and adds the event of its change.
-func putService(t *core.Tx, s *holdfastv1.Service) {
-	s.UpdatedAt, s.Revision, s.LastSeen = t.Now, t.Index, nil
-	t.Services.Put(s)
-	whole := wholeService(t.State, proto.CloneOf(s))
-	events.AddServiceEvent(t, whole)
-	events.AddNews(t, serviceNews(whole))
 }
 
 // MissingServices returns at most most services that have been missing for longer than

@@ -8,9 +8,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// ValidUUID reports whether a text is a UUID of 36 characters, as the ids of the discovery
+// validUUID reports whether a text is a UUID of 36 characters, as the ids of the discovery
 // API are.
-func ValidUUID(s string) bool {
+func validUUID(s string) bool {
 	if len(s) != 36 {
 		return false
 	}
@@ -33,7 +33,7 @@ func CheckTarget(s *holdfastv1.ServiceTarget) []refusal.FieldViolation {
 	add := func(field, format string, args ...any) {
 		bad = append(bad, refusal.FieldViolation{Field: "target." + field, Description: fmt.Sprintf(format, args...)})
 	}
-	if s.GetId() != "" && !ValidUUID(s.GetId()) {
+	if s.GetId() != "" && !validUUID(s.GetId()) {
 		add("id", "is not a UUID of 36 characters")
 	}
 	if s.GetServiceName() == "" {

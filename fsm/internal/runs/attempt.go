@@ -14,6 +14,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
+// ReasonRunObserved is the reason for refusing executor commands for an observed run.
+const ReasonRunObserved = "RUN_OBSERVED"
+
 // activeStep returns a run and the step it is at. Executor commands name both, so that a
 // command that was proposed before another change is refused.
 func activeStep(t *core.Tx, runID, step string) (*holdfastv1.Run, *holdfastv1.StepStatus, *refusal.Error) {
@@ -112,6 +115,7 @@ func OpenAttempt(
 	return run, step, a, nil
 }
 
+// NoteProgress records the evidence and the wait of an open attempt.
 func NoteProgress(t *core.Tx, c *internalv1.NoteProgress) (*holdfastv1.Run, *refusal.Error) {
 	run, step, a, err := OpenAttempt(t, c.GetRunId(), c.GetStep(), c.GetAttempt())
 	if err != nil {
@@ -207,6 +211,7 @@ func EndAttempt(t *core.Tx, c *internalv1.EndAttempt) (*holdfastv1.Run, *refusal
 	return run, nil
 }
 
+// EndStep moves a step to a terminal state. The caller stores the run.
 func EndStep(t *core.Tx, s *holdfastv1.StepStatus, state holdfastv1.StepStatus_State) {
 	s.State, s.FinishedAt = state, t.Now
 	if s.GetStartedAt() == nil {
@@ -214,6 +219,7 @@ func EndStep(t *core.Tx, s *holdfastv1.StepStatus, state holdfastv1.StepStatus_S
 	}
 }
 
+// StepSucceeded ends a step, and begins the next one or ends the run.
 func StepSucceeded(t *core.Tx, run *holdfastv1.Run, step *holdfastv1.StepStatus) {
 	EndStep(t, step, holdfastv1.StepStatus_SUCCEEDED)
 	for _, next := range run.GetSteps() {
@@ -226,46 +232,3 @@ func StepSucceeded(t *core.Tx, run *holdfastv1.Run, step *holdfastv1.StepStatus)
 	}
 	FinishRun(t, run, holdfastv1.Run_SUCCEEDED, nil)
 }
-
-// AbortRun ends a run between attempts, with a step that an earlier leader left open.
-func AbortRun(t *core.Tx, c *internalv1.AbortRun) (*holdfastv1.Run, *refusal.Error) {
-	run, ok := t.Runs.Get(c.GetRunId())
-	switch {
-	case !ok:
-		return nil, runNotFound(c.GetRunId())
-	case lifecycle.Ended(run):
-		return nil, refusal.New(refusal.FailedPrecondition, refusal.ReasonRunFinished, "run %s has already %s",
-			run.GetRunId(), run.GetPhase())
-	case run.GetObserved() && c.GetPhase() != holdfastv1.Run_CANCELED:
-		return nil, refusal.New(refusal.FailedPrecondition, ReasonRunObserved,
-			"run %s is observed: its installer's reports decide whether it fails", run.GetRunId())
-	case c.GetPhase() != holdfastv1.Run_FAILED && c.GetPhase() != holdfastv1.Run_CANCELED:
-		return nil, refusal.InvalidField("phase", "%s does not abort a run", c.GetPhase())
-	case c.GetPhase() == holdfastv1.Run_FAILED && c.GetError() == nil:
-		return nil, refusal.InvalidField("error", "is required: a run does not fail without a reason")
-	}
-	failure := c.GetError()
-	if failure == nil {
-		failure = canceledError(run)
-	}
-	CloseSteps(t, run, failure.GetMessage())
-	FinishRun(t, run, c.GetPhase(), failure)
-	return run, nil
-}
-
-// CloseSteps ends the open steps of a run that ends between attempts.
-func CloseSteps(t *core.Tx, run *holdfastv1.Run, why string) {
-	for _, s := range run.GetSteps() {
-		if s.GetState() != holdfastv1.StepStatus_RUNNING {
-			continue
-		}
-		if a := lifecycle.LastAttempt(s); lifecycle.Open(a) {
-			a.Outcome, a.FinishedAt, a.Error = holdfastv1.Attempt_CANCELED, t.Now, why
-		}
-		s.Message = why
-		EndStep(t, s, holdfastv1.StepStatus_FAILED)
-	}
-}
-
-// ReasonRunObserved is the reason for refusing executor commands for an observed run.
-const ReasonRunObserved = "RUN_OBSERVED"

@@ -10,6 +10,12 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
+// The reasons of runs that ended because of an operator's intervention in the cluster.
+const (
+	ReasonRestored  = "Restored"  // a restore has ended them
+	ReasonRecovered = "Recovered" // their cluster was recovered
+)
+
 // A wrong plan fails on every machine. If recent runs of a plan fail the same way on several
 // machines, and on most of them, its further runs wait until an operator has intervened
 // (docs/concepts.md, the fleet brake).
@@ -83,9 +89,3 @@ func ReleasePlan(t *core.Tx, c *internalv1.ReleasePlan) (*holdfastv1.Plan, *refu
 	}
 	return p, nil
 }
-
-// The reasons of runs that ended because of an operator's intervention in the cluster.
-const (
-	ReasonRestored  = "Restored"  // a restore has ended them
-	ReasonRecovered = "Recovered" // their cluster was recovered
-)

@@ -77,6 +77,26 @@ func leavesAlone(run *holdfastv1.Run) bool {
 	return len(run.GetSteps()) > 0
 }
 
+// nodeAfterLook returns the node state to restore after a run that leaves its machine
+// unchanged. A failed install still waits for an operator after an inspection. For all other
+// nodes the phase decides.
+func nodeAfterLook(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv1.Node_State {
+	if run.GetMachinePhaseBefore() != holdfastv1.MachineStatus_MAINTENANCE ||
+		m.GetStatus().GetNodeState() != holdfastv1.Node_PENDING {
+		return holdfastv1.Node_NODE_STATE_UNSPECIFIED
+	}
+	for e := range t.History.Descend(m.GetMachineId()+"/", schema.HistoryKey(m.GetMachineId(), ^uint64(0))) {
+		switch {
+		case e.GetAt().AsTime().Before(run.GetCreatedAt().AsTime()):
+			return holdfastv1.Node_NODE_STATE_UNSPECIFIED
+		case e.GetFacet() == "node" && e.GetRunId() == run.GetRunId() &&
+			e.GetFrom() == holdfastv1.Node_INSTALL_FAILED.String():
+			return holdfastv1.Node_INSTALL_FAILED
+		}
+	}
+	return holdfastv1.Node_NODE_STATE_UNSPECIFIED
+}
+
 func interventionReason(failure *holdfastv1.RunError) string {
 	reason := failure.GetReason()
 	if failure.GetErrorClass() == "auth" {
@@ -91,8 +111,8 @@ func interventionReason(failure *holdfastv1.RunError) string {
 	return strings.ToValidUTF8(reason, "")
 }
 
-// nodeAfterFailure returns the node state after a failed run: a failed install if the install
-// was what failed.
+// nodeAfterFailure returns the node state after a failed run: a failed install, unless the run
+// has written the disk.
 func nodeAfterFailure(m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv1.Node_State {
 	if m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLING {
 		return holdfastv1.Node_NODE_STATE_UNSPECIFIED
@@ -168,24 +188,4 @@ func moveHost(t *core.Tx, machine, endpoint string) {
 	}
 	m.Spec.SshEndpoint = endpoint
 	fleet.PutMachine(t, m)
-}
-
-// nodeAfterLook returns the node state to restore after a run that leaves its machine
-// unchanged. A failed install still waits for an operator after an inspection. For all other
-// nodes the phase decides.
-func nodeAfterLook(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv1.Node_State {
-	if run.GetMachinePhaseBefore() != holdfastv1.MachineStatus_MAINTENANCE ||
-		m.GetStatus().GetNodeState() != holdfastv1.Node_PENDING {
-		return holdfastv1.Node_NODE_STATE_UNSPECIFIED
-	}
-	for e := range t.History.Descend(m.GetMachineId()+"/", schema.HistoryKey(m.GetMachineId(), ^uint64(0))) {
-		switch {
-		case e.GetAt().AsTime().Before(run.GetCreatedAt().AsTime()):
-			return holdfastv1.Node_NODE_STATE_UNSPECIFIED
-		case e.GetFacet() == "node" && e.GetRunId() == run.GetRunId() &&
-			e.GetFrom() == holdfastv1.Node_INSTALL_FAILED.String():
-			return holdfastv1.Node_INSTALL_FAILED
-		}
-	}
-	return holdfastv1.Node_NODE_STATE_UNSPECIFIED
 }

@@ -25,8 +25,8 @@ const installerName = "installer"
 const maxImages = 10_000
 
 func imageNotFound(name string) *refusal.Error {
-	return refusal.New(refusal.NotFound, "IMAGE_NOT_FOUND", "image %q not found", lex.Ident(name)).With("image",
-		lex.Ident(name))
+	return refusal.New(refusal.NotFound, "IMAGE_NOT_FOUND", "image %q not found", lex.Ident(name)).
+		With("image", lex.Ident(name))
 }
 
 // PutImage stores an image. It does not replace one that an active run installs.

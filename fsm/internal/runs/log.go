@@ -126,8 +126,8 @@ func logBlock(t *core.Tx, run *holdfastv1.Run, a *internalv1.LogAppend) (*intern
 	}
 	payload, err := proto.MarshalOptions{Deterministic: true}.Marshal(&internalv1.LogChunks{Chunks: fresh})
 	if err != nil {
-		return nil, refusal.New(refusal.InvalidArgument, "LOG_ENCODING", "encode log of run %s: %v", run.GetRunId(),
-			err)
+		return nil, refusal.New(refusal.InvalidArgument, "LOG_ENCODING",
+			"encode log of run %s: %v", run.GetRunId(), err)
 	}
 	block := &internalv1.StoredLog{RunId: run.GetRunId(), Block: &internalv1.LogBlock{
 		Offset: run.GetLogBytes(), Size: end - run.GetLogBytes(), Payload: payload}}

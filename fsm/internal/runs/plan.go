@@ -32,6 +32,7 @@ func CreatePlan(t *core.Tx, c *internalv1.CreatePlan) (*holdfastv1.Plan, *refusa
 	return p, nil
 }
 
+// DeletePlan deletes a plan that no run refers to.
 func DeletePlan(t *core.Tx, c *internalv1.DeletePlan) *refusal.Error {
 	p, ok := t.Plans.Get(c.GetPlanId())
 	switch {

@@ -100,8 +100,8 @@ func restartRamp(t *core.Tx, run *holdfastv1.Run) {
 	shared, _ := t.Plan(run.GetPlanId())
 	c := schema.CohortOf(run)
 	i := plans.RampOf(shared, c.Image)
-	if i < 0 ||
-		runningCount(t.State, c) > 0 || t.Now.AsTime().Sub(shared.GetRamps()[i].GetUpdatedAt().AsTime()) < rampIdle {
+	if i < 0 || runningCount(t.State, c) > 0 ||
+		t.Now.AsTime().Sub(shared.GetRamps()[i].GetUpdatedAt().AsTime()) < rampIdle {
 		return
 	}
 	if p, ok := t.Plans.Get(run.GetPlanId()); ok {

@@ -10,6 +10,21 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
+func runNotFound(id string) *refusal.Error {
+	return refusal.New(refusal.NotFound, "RUN_NOT_FOUND", "run %q not found", id).With("run_id", id)
+}
+
+// PutRun stores a run and adds the event of its transition.
+func PutRun(t *core.Tx, run *holdfastv1.Run, message string) {
+	run.Revision, run.QueuePosition = t.Index, 0
+	had, _ := t.Runs.Get(run.GetRunId())
+	t.Runs.Put(run)
+	events.AddEvent(t, run, message)
+	if had.GetPhase() != run.GetPhase() {
+		events.AddNews(t, runNews(run))
+	}
+}
+
 // runNews returns the event of a run that has entered its phase, without the run's steps.
 func runNews(r *holdfastv1.Run) *holdfastv1.Event {
 	return &holdfastv1.Event{
@@ -34,25 +49,11 @@ func runNews(r *holdfastv1.Run) *holdfastv1.Event {
 	}
 }
 
+// ActiveRuns returns all runs that have not ended.
 func ActiveRuns(s *core.State) []*holdfastv1.Run {
 	var runs []*holdfastv1.Run
 	for _, r := range s.Runs.Scan(schema.RunsActive, "", "") {
 		runs = append(runs, r)
 	}
 	return runs
-}
-
-func runNotFound(id string) *refusal.Error {
-	return refusal.New(refusal.NotFound, "RUN_NOT_FOUND", "run %q not found", id).With("run_id", id)
-}
-
-// PutRun stores a run and adds the event of its transition.
-func PutRun(t *core.Tx, run *holdfastv1.Run, message string) {
-	run.Revision, run.QueuePosition = t.Index, 0
-	had, _ := t.Runs.Get(run.GetRunId())
-	t.Runs.Put(run)
-	events.AddEvent(t, run, message)
-	if had.GetPhase() != run.GetPhase() {
-		events.AddNews(t, runNews(run))
-	}
 }

@@ -60,7 +60,7 @@ func InstallerRuns(i *holdfastv1.Install, now time.Time) bool {
 	return false
 }
 
-// InstallStage returns what a session waits for next, as text.
+// InstallStage returns the text for the next event that a session waits for.
 func InstallStage(i *holdfastv1.Install) string {
 	switch i.GetStage() {
 	case holdfastv1.Install_WAITING_FOR_PXE:

@@ -73,8 +73,8 @@ func ChainAudit(t *core.Tx, e *holdfastv1.AuditEvent) {
 	if e.GetTokenId() != "" {
 		e.TokenId = lex.Ident(e.GetTokenId())
 	}
-	e.Principal, e.Resource = lex.Clip(e.GetPrincipal(), core.MaxAuditThing), lex.Clip(e.GetResource(),
-		core.MaxAuditThing)
+	e.Principal = lex.Clip(e.GetPrincipal(), core.MaxAuditThing)
+	e.Resource = lex.Clip(e.GetResource(), core.MaxAuditThing)
 	t.Meta.LastAudit++
 	e.Sequence, e.Index, e.PreviousHash = t.Meta.GetLastAudit(), t.Index, t.Meta.GetAuditHash()
 	e.Hash = holdfastv1.AuditHash(e)
@@ -126,8 +126,8 @@ func RecordDenials(t *core.Tx, c *internalv1.RecordDenials) *refusal.Error {
 // Audit returns the sequences of the oldest and the newest audit event kept, and the hash of
 // the newest. All are zero if there is none.
 func (v *View) Audit() (first, last uint64, hash []byte) {
-	return v.s.Meta.GetFirstAudit(), v.s.Meta.GetLastAudit(), append([]byte(nil),
-		v.s.Meta.GetAuditHash()...)
+	m := v.s.Meta
+	return m.GetFirstAudit(), m.GetLastAudit(), append([]byte(nil), m.GetAuditHash()...)
 }
 
 // AuditEvents returns the audit events below a sequence number, newest first. If before is

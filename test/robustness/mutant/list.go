@@ -22,20 +22,22 @@ func Mutants() []Mutant {
 		{
 			Name: "nodedup", Breaks: "a request id names one run permanently",
 			Scenario: replay(),
-			Patches: []Patch{{"fsm/run.go",
-				"if run, ok := t.byRequest(c.GetMachineId(), c.GetRequestId()); ok {",
-				"if run, ok := t.byRequest(c.GetMachineId(), c.GetRequestId()); ok && !Ended(run) {"}},
+			Patches: []Patch{{"fsm/internal/runs/start.go",
+				"if run, ok := ByRequest(t.State, c.GetMachineId(), c.GetRequestId()); ok {",
+				"if run, ok := ByRequest(t.State, c.GetMachineId(), c.GetRequestId()); ok && run.GetFinishedAt() == nil {"}},
 		},
 		{
 			Name:     "checkthenact",
 			Breaks:   "one active run per machine is a compare-and-set in the state, not a check in a handler",
 			Scenario: burst(),
 			Patches: []Patch{
-				{"fsm/run.go",
-					"if run := m.GetStatus().GetActiveRunId(); run != \"\" {\n\t\treturn refuse(FailedPrecondition, " +
-						"ReasonActiveRun, \"machine %q has the active run %s: wait",
-					"if run := m.GetStatus().GetActiveRunId(); run == \"never\" {\n\t\treturn refuse(FailedPrecondition, " +
-						"ReasonActiveRun, \"machine %q has the active run %s: wait"},
+				{"fsm/internal/runs/start.go",
+					"if run := m.GetStatus().GetActiveRunId(); run != \"\" {\n" +
+						"\t\treturn refusal.New(refusal.FailedPrecondition, refusal.ReasonActiveRun,\n" +
+						"\t\t\t\"machine %q has the active run %s: wait",
+					"if run := m.GetStatus().GetActiveRunId(); run == \"never\" {\n" +
+						"\t\treturn refusal.New(refusal.FailedPrecondition, refusal.ReasonActiveRun,\n" +
+						"\t\t\t\"machine %q has the active run %s: wait"},
 				{"server/internal/startrun/prepare.go",
 					"\treturn s.checkCapabilities(ctx, start)",
 					"\tif m, ok := s.State.View().Machine(start.GetMachineId()); ok && m.GetStatus().GetActiveRunId() != \"\" {\n" +
@@ -49,7 +51,7 @@ func Mutants() []Mutant {
 		{
 			Name: "noepoch", Breaks: "the state refuses commands of a former leader",
 			Scenario: staleCommands(),
-			Patches: []Patch{{"fsm/tx.go",
+			Patches: []Patch{{"fsm/command.go",
 				"c.needsEpoch && e != now {",
 				"c.needsEpoch && e > now {"}},
 		},

@@ -1,8 +1,0 @@
-package fsm
-
-import (
-	"github.com/holdfast-metal/holdfast/fsm/internal/trail"
-)
-
-// MaxDenials is the maximum number of events in one RecordDenials.
-const MaxDenials = trail.MaxDenials
