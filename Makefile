@@ -153,7 +153,7 @@ e2e-ui: ## Test the dashboard in a browser, with three peers of which one dies (
 	E2E_UI=1 go -C test/e2e/ui test -count=1 -timeout 15m -v .
 
 # A git reference. Default: the newest tag, or the last build before the present feature level.
-PREVIOUS ?= $(or $(shell git describe --tags --abbrev=0 2>/dev/null),$(shell git log -1 --format=%H^ -- fsm/level.go 2>/dev/null))
+PREVIOUS ?= $(or $(shell git describe --tags --abbrev=0 2>/dev/null),$(shell git log -1 --format=%H^ -G'^const FeatureLevel = Level' -- fsm 2>/dev/null))
 .PHONY: e2e-previous
 e2e-previous: ## Upgrade three peers from an earlier build, in each mixture, and downgrade one (PREVIOUS=v1.2.2; 3 minutes)
 	E2E_PREVIOUS='$(PREVIOUS)' go test -count=1 -timeout 30m -v -run '^TestPreviousBuild$$' ./test/mixed
