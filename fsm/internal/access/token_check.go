@@ -61,7 +61,7 @@ func ValidateToken(tok *holdfastv1.Token) []refusal.FieldViolation {
 	return bad
 }
 
-// CheckToken is admitToken without the check of the caller's privileges.
+// CheckToken is AdmitToken without the check of the caller's privileges.
 func CheckToken(t *core.Tx, s *internalv1.StoredToken) *refusal.Error {
 	tok := s.GetToken()
 	if !lex.ValidName(tok.GetTokenId(), 64) {

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// A snapshot file is a snapshot of the state with a description. It consists of backupMagic,
+// A snapshot file is a snapshot of the state with a description. It consists of fileMagic,
 // an internalv1.BackupHeader (length-delimited), the compressed stream, and the SHA-256 of
 // everything before it. The stream is the output of Snapshot.WriteTo, compressed with zstd
 // and cut into frames: a varint with the length, then the bytes; a length of zero ends them.
