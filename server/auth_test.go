@@ -98,7 +98,7 @@ func TestForgedForwarding(t *testing.T) {
 		return holdfastv1.NewAccessServiceClient(c.conn).WhoAmI(ctx, &holdfastv1.WhoAmIRequest{})
 	}
 	if id, err := who(kind{}); status.Code(err) != codes.Unauthenticated {
-		t.Errorf("nobody became %v, %v", id, err)
+		t.Errorf("a caller without credentials: got %v, %v", id, err)
 	}
 	for _, k := range []kind{
 		{token: &holdfastv1.Token{Name: "v", Role: holdfastv1.Role_VIEWER}},

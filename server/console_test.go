@@ -143,6 +143,6 @@ func TestConsoleThroughAFollower(t *testing.T) {
 		if !errors.Is(err, io.EOF) {
 			t.Errorf("left with %v, want the end", err)
 		}
-		eventually(t, "it is known that he has left", func() bool { return len(e.gone()) > before })
+		eventually(t, "the leader knows that the caller has left", func() bool { return len(e.gone()) > before })
 	}
 }

@@ -191,7 +191,7 @@ func TestHeartbeatsAreCalls(t *testing.T) {
 	direct.sameTrail(t, overGRPC)
 	if _, err := direct.alive(t.Context(),
 		&holdfastv1.KeepMachineAliveRequest{MachineId: "m-a"}); status.Code(err) != codes.Unauthenticated {
-		t.Errorf("of nobody: got %v, want that he is not known", err)
+		t.Errorf("without a caller: got %v, want Unauthenticated", err)
 	}
 }
 

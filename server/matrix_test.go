@@ -447,7 +447,7 @@ func TestMatrix(t *testing.T) {
 	methods, routes := documented(t, "| method | who |"), documented(t, "| route | who |")
 	for _, md := range p.methods {
 		if name := string(md.Parent().FullName()) + "/" + string(md.Name()); methods[name] == nil {
-			t.Errorf("docs/security.md does not say who may call %s", name)
+			t.Errorf("docs/security.md does not list the callers of %s", name)
 		}
 	}
 	if len(methods) != len(p.methods) {

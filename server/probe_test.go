@@ -79,7 +79,7 @@ func TestProbePlan(t *testing.T) {
 		"the host is away": {provider: looked{facts: providers.Facts{ReachableReason: "NoAnswer"}}, image: "debian",
 			want: "look/host=FAILS the host does not answer: NoAnswer\n"},
 		"there is no image": {provider: well, image: "none", want: "install/image=FAILS there is no image \"none\"\n"},
-		"nobody has its bytes": {provider: well, image: "empty",
+		"no peer has its bytes": {provider: well, image: "empty",
 			want: "install/image=FAILS no peer has the disk of image \"empty\" yet\n"},
 		"a root file system": {provider: well, image: "tar"},
 		"no disk qualifies": {provider: well, image: "debian", disk: errors.New("no disk qualifies"), sure: true,

@@ -49,7 +49,7 @@ func TestOperatorsOfAPoolAreNotSentTheSecretsOfOthers(t *testing.T) {
 		wantError(t, err, codes.PermissionDenied, fsm.ReasonOutOfScope)
 	}
 	if err := update(thief, &holdfastv1.MachineSpec{BmcCredentialsRef: "bmc/a"}, ref); err != nil {
-		t.Errorf("his own: %v", err)
+		t.Errorf("the secret of the own pool: %v", err)
 	}
 	if err := update(admin, &holdfastv1.MachineSpec{BmcCredentialsRef: "bmc/all", BmcEndpoint: "https://10.0.0.1"}, ref,
 		addr); err != nil {

@@ -220,7 +220,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	apiLn, creds := secured(store, grpcLn)
 	api := grpc.NewServer(append(slices.Concat(server.GRPCOptions(), creds, traces.Served()),
 		grpc.ChainUnaryInterceptor(srv.UnaryInterceptors()...),
-		grpc.ChainStreamInterceptor(srv.StreamInterceptors()...))...) //nolint:contextcheck // streams bring their own
+		grpc.ChainStreamInterceptor(srv.StreamInterceptors()...))...)
 	srv.Register(api)
 	relay.Register(api)
 	tasks.Leases.Register(api)
