@@ -71,16 +71,13 @@ version="${version#v}"
 // v1.31.2, 1.31.2-1.1.
 var VersionOK = regexp.MustCompile(`^v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}(-[0-9A-Za-z.+~]{1,40})?$`)
 
-func upgradePlan(
-	ssh func(name string, seconds int32, script string) *holdfastv1.Step, verify *holdfastv1.Step,
-) *holdfastv1.Plan {
-	steps := []*holdfastv1.Step{
-		ssh("cordon-node", 300, onNode+needsKubectl+"kubectl cordon \"$node\"\n"),
-		ssh("drain-node", 1800, onNode+needsKubectl+drainNode+"1500s\n"),
-		ssh("upgrade-kubelet", 1800, upgradeKubelet),
-		ssh("restart-kubelet", 300, restartKubelet),
-		ssh("uncordon-node", 300, onNode+needsKubectl+"kubectl uncordon \"$node\"\n"),
-		verify,
-	}
-	return &holdfastv1.Plan{PlanId: DefaultID("UPGRADE"), DisplayName: "Upgrade the kubelet", Steps: steps}
+func upgradePlan() *holdfastv1.Plan {
+	return &holdfastv1.Plan{PlanId: DefaultID("UPGRADE"), DisplayName: "Upgrade the kubelet", Steps: []*holdfastv1.Step{
+		sshStep("cordon-node", 300, onNode+needsKubectl+"kubectl cordon \"$node\"\n"),
+		sshStep("drain-node", 1800, onNode+needsKubectl+drainNode+"1500s\n"),
+		sshStep("upgrade-kubelet", 1800, upgradeKubelet),
+		sshStep("restart-kubelet", 300, restartKubelet),
+		sshStep("uncordon-node", 300, onNode+needsKubectl+"kubectl uncordon \"$node\"\n"),
+		stepOf("verify-upgrade", 1, &holdfastv1.VerifyInCluster{}),
+	}}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/internal/nearest"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -20,44 +21,36 @@ const maxParamShown = 256
 var paramVariable = regexp.MustCompile(`HOLDFAST_PARAM_([A-Z0-9_]+)`)
 
 // paramsOf returns the run parameters that a step reads, and the parameters that a run must
-// have because neither the step nor its plan has the value. Commands read parameters as
-// environment variables: those that the step declares, and those that the command or script
-// mentions.
+// have because neither the step nor its plan has the value.
 func paramsOf(s *holdfastv1.Step) (read, needed []string) {
 	switch k := s.GetKind().(type) {
-	case *holdfastv1.Step_Ssh:
-		read = k.Ssh.GetParams()
-		if slices.Contains([]string{"cordon-node", "uncordon-node", "drain-node", "drain-check"}, s.GetName()) {
-			read = append(slices.Clone(read), "cluster_ref", "force")
-		}
-		text := strings.Join(append([]string{k.Ssh.GetScript(), k.Ssh.GetCommand()}, k.Ssh.GetArgs()...), "\n")
-		for _, m := range paramVariable.FindAllStringSubmatch(text, -1) {
-			read = append(slices.Clone(read), strings.ToLower(m[1]))
-		}
-	case *holdfastv1.Step_Reboot, *holdfastv1.Step_Power:
-		read = []string{"force", "shutdown_seconds"}
-	case *holdfastv1.Step_Netboot:
-		read = []string{"persistent", "uefi", "boot_mode"}
-	case *holdfastv1.Step_Repave:
-		read = []string{"image", "authorized_keys"}
-	case *holdfastv1.Step_Join, *holdfastv1.Step_Verify:
-		read = []string{"cluster_ref"}
 	case *holdfastv1.Step_Net:
-		read = []string{"net_config", "new_ssh_endpoint"}
 		if k.Net.GetConfig() == "" {
 			needed = []string{"net_config"}
 		}
-	case *holdfastv1.Step_Identify:
-		read = []string{"for"}
 	case *holdfastv1.Step_Media:
-		read = []string{"url"}
 		if !k.Media.GetEject() && k.Media.GetUrl() == "" {
 			needed = []string{"url"}
 		}
-	case *holdfastv1.Step_Rma:
-		read = []string{"force", "reason", "shutdown_seconds", "ticket", "wipe"}
 	}
-	return read, needed
+	if s.GetSsh() != nil {
+		return commandParams(s), nil
+	}
+	return stepkind.Of(s).GetParams(), needed
+}
+
+// commandParams returns the run parameters that the command of a step reads, as environment
+// variables: those that the step declares, and those that the command or script mentions.
+func commandParams(s *holdfastv1.Step) []string {
+	read := slices.Clone(s.GetSsh().GetParams())
+	if slices.Contains([]string{"cordon-node", "uncordon-node", "drain-node", "drain-check"}, s.GetName()) {
+		read = append(read, "cluster_ref", "force")
+	}
+	text := strings.Join(append([]string{s.GetSsh().GetScript(), s.GetSsh().GetCommand()}, s.GetSsh().GetArgs()...), "\n")
+	for _, m := range paramVariable.FindAllStringSubmatch(text, -1) {
+		read = append(read, strings.ToLower(m[1]))
+	}
+	return read
 }
 
 // bootModes returns the boot modes of a netboot step.

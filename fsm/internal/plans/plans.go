@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -16,14 +17,7 @@ import (
 // have none.
 func Braked(p *holdfastv1.Plan) bool {
 	return slices.ContainsFunc(p.GetSteps(), func(s *holdfastv1.Step) bool {
-		switch s.GetKind().(type) {
-		case *holdfastv1.Step_Inspect, *holdfastv1.Step_Power, *holdfastv1.Step_Netboot,
-			*holdfastv1.Step_Identify, *holdfastv1.Step_EventLog,
-			*holdfastv1.Step_ClearEventLog, *holdfastv1.Step_ResetBmc, *holdfastv1.Step_Media,
-			*holdfastv1.Step_Inventory, *holdfastv1.Step_Console:
-			return false
-		}
-		return true
+		return !stepkind.Of(s).GetUnbraked()
 	})
 }
 
@@ -31,7 +25,7 @@ func Braked(p *holdfastv1.Plan) bool {
 // machine.
 func NonExclusive(p *holdfastv1.Plan) bool {
 	for _, s := range p.GetSteps() {
-		if s.GetConsole() == nil {
+		if !stepkind.Of(s).GetConcurrent() {
 			return false
 		}
 	}
@@ -79,7 +73,7 @@ func Same(a, b *holdfastv1.Plan) bool {
 // machine, or may disconnect it from the network.
 func Ramped(p *holdfastv1.Plan) bool {
 	return slices.ContainsFunc(p.GetSteps(), func(s *holdfastv1.Step) bool {
-		return s.GetRepave() != nil || s.GetRma() != nil || s.GetNet() != nil
+		return stepkind.Of(s).GetRamped()
 	})
 }
 
