@@ -3,6 +3,7 @@ package providers
 import (
 	"slices"
 
+	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -30,85 +31,52 @@ const (
 
 // Capabilities returns the capabilities that p implements.
 func Capabilities(p Provider) []Capability {
-	var cs []Capability
-	add := func(c Capability, ok bool) {
-		if ok {
-			cs = append(cs, c)
+	var have []Capability
+	for _, c := range []struct {
+		name Capability
+		of   func(Provider) bool
+	}{
+		{CanInspect, is[Inspector]},
+		{CanPower, is[PowerController]},
+		{CanBoot, is[BootController]},
+		{CanMedia, is[MediaController]},
+		{CanImage, is[Imager]},
+		{CanExec, is[RemoteExecutor]},
+		{CanJoin, is[ClusterJoiner]},
+		{CanNet, is[NetConfigurator]},
+		{CanConsole, is[Console]},
+		{CanHealth, is[HealthReader]},
+		{CanIdentify, is[Identifier]},
+		{CanEvents, is[EventLog]},
+		{CanReset, is[BMCResetter]},
+		{CanInventory, is[InventoryReader]},
+	} {
+		if c.of(p) {
+			have = append(have, c.name)
 		}
 	}
-	_, ok := p.(Inspector)
-	add(CanInspect, ok)
-	_, ok = p.(PowerController)
-	add(CanPower, ok)
-	_, ok = p.(BootController)
-	add(CanBoot, ok)
-	_, ok = p.(MediaController)
-	add(CanMedia, ok)
-	_, ok = p.(Imager)
-	add(CanImage, ok)
-	_, ok = p.(RemoteExecutor)
-	add(CanExec, ok)
-	_, ok = p.(ClusterJoiner)
-	add(CanJoin, ok)
-	_, ok = p.(NetConfigurator)
-	add(CanNet, ok)
-	_, ok = p.(Console)
-	add(CanConsole, ok)
-	_, ok = p.(HealthReader)
-	add(CanHealth, ok)
-	_, ok = p.(Identifier)
-	add(CanIdentify, ok)
-	_, ok = p.(EventLog)
-	add(CanEvents, ok)
-	_, ok = p.(BMCResetter)
-	add(CanReset, ok)
-	_, ok = p.(InventoryReader)
-	add(CanInventory, ok)
-	return cs
+	return have
 }
 
-// Needs returns the capabilities that a step needs. A reboot in band needs no power button. A
-// reboot through the BMC, or in the default mode, does.
+func is[C any](p Provider) bool {
+	_, ok := p.(C)
+	return ok
+}
+
+// Needs returns the capabilities that a step needs: those that its kind declares, except that a
+// reboot in band needs no power button, and that a wipe also needs an installer.
 func Needs(s *holdfastv1.Step) []Capability {
-	switch k := s.GetKind().(type) {
-	case *holdfastv1.Step_Ssh:
-		return []Capability{CanExec}
-	case *holdfastv1.Step_Reboot:
-		if k.Reboot.GetMode() == "inband" {
-			return []Capability{CanInspect, CanExec}
-		}
-		return []Capability{CanInspect, CanPower}
-	case *holdfastv1.Step_Netboot:
-		return []Capability{CanBoot}
-	case *holdfastv1.Step_Repave:
-		return []Capability{CanImage}
-	case *holdfastv1.Step_Join, *holdfastv1.Step_Verify:
-		return []Capability{CanJoin}
-	case *holdfastv1.Step_Net:
-		return []Capability{CanNet}
-	case *holdfastv1.Step_Power:
-		return []Capability{CanPower}
-	case *holdfastv1.Step_Inspect:
-		return []Capability{CanInspect}
-	case *holdfastv1.Step_Identify:
-		return []Capability{CanIdentify}
-	case *holdfastv1.Step_EventLog, *holdfastv1.Step_ClearEventLog:
-		return []Capability{CanEvents}
-	case *holdfastv1.Step_ResetBmc:
-		return []Capability{CanReset, CanInspect}
-	case *holdfastv1.Step_Media:
-		return []Capability{CanMedia}
-	case *holdfastv1.Step_Inventory:
-		return []Capability{CanInventory}
-	case *holdfastv1.Step_Console:
-		return []Capability{CanConsole}
-	case *holdfastv1.Step_Rma:
-		if k.Rma.GetWipe() {
-			return []Capability{CanPower, CanImage}
-		}
-		return []Capability{CanPower}
+	var needs []Capability
+	for _, name := range stepkind.Of(s).GetNeeds() {
+		needs = append(needs, Capability(name))
 	}
-	return nil
+	switch {
+	case s.GetReboot().GetMode() == "inband":
+		return []Capability{CanInspect, CanExec}
+	case s.GetRma().GetWipe():
+		return append(needs, CanImage)
+	}
+	return needs
 }
 
 // Missing returns the first capability that the plan needs and the provider lacks, and the name
