@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -278,46 +279,9 @@ func (l *Lab) Destructive(run string) map[string]int {
 	return seen
 }
 
-// Step returns a step of a kind, with a timeout of 10 s.
-func Step(name string, kind any) *holdfastv1.Step {
-	s := &holdfastv1.Step{Name: name, TimeoutSeconds: 10}
-	switch k := kind.(type) {
-	case *holdfastv1.SshCommand:
-		s.Kind = &holdfastv1.Step_Ssh{Ssh: k}
-	case *holdfastv1.Reboot:
-		s.Kind = &holdfastv1.Step_Reboot{Reboot: k}
-	case *holdfastv1.SetNetboot:
-		s.Kind = &holdfastv1.Step_Netboot{Netboot: k}
-	case *holdfastv1.RepaveImage:
-		s.Kind = &holdfastv1.Step_Repave{Repave: k}
-	case *holdfastv1.KubeadmJoin:
-		s.Kind = &holdfastv1.Step_Join{Join: k}
-	case *holdfastv1.VerifyInCluster:
-		s.Kind = &holdfastv1.Step_Verify{Verify: k}
-	case *holdfastv1.NetReconfig:
-		s.Kind = &holdfastv1.Step_Net{Net: k}
-	case *holdfastv1.RmaAction:
-		s.Kind = &holdfastv1.Step_Rma{Rma: k}
-	case *holdfastv1.Power:
-		s.Kind = &holdfastv1.Step_Power{Power: k}
-	case *holdfastv1.Inspect:
-		s.Kind = &holdfastv1.Step_Inspect{Inspect: k}
-	case *holdfastv1.Identify:
-		s.Kind = &holdfastv1.Step_Identify{Identify: k}
-	case *holdfastv1.ReadEventLog:
-		s.Kind = &holdfastv1.Step_EventLog{EventLog: k}
-	case *holdfastv1.ClearEventLog:
-		s.Kind = &holdfastv1.Step_ClearEventLog{ClearEventLog: k}
-	case *holdfastv1.ResetBmc:
-		s.Kind = &holdfastv1.Step_ResetBmc{ResetBmc: k}
-	case *holdfastv1.Media:
-		s.Kind = &holdfastv1.Step_Media{Media: k}
-	case *holdfastv1.ReadInventory:
-		s.Kind = &holdfastv1.Step_Inventory{Inventory: k}
-	case *holdfastv1.SerialConsole:
-		s.Kind = &holdfastv1.Step_Console{Console: k}
-	default:
-		panic("no such kind")
-	}
+// Step returns a step of the kind that a message configures, with a timeout of 10 s.
+func Step(name string, settings proto.Message) *holdfastv1.Step {
+	s := stepkind.With(settings)
+	s.Name, s.TimeoutSeconds = name, 10
 	return s
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/holdfast-metal/holdfast/executor/executortest"
 	"github.com/holdfast-metal/holdfast/executor/runs"
 	"github.com/holdfast-metal/holdfast/executor/step"
@@ -34,4 +36,4 @@ func quick() runs.Config {
 	}
 }
 
-func stepOf(name string, kind any) *holdfastv1.Step { return executortest.Step(name, kind) }
+func stepOf(name string, kind proto.Message) *holdfastv1.Step { return executortest.Step(name, kind) }

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -253,7 +254,7 @@ func (tongueless) CommandStatus(context.Context, providers.Machine, string, int6
 // A leader that adopts a canceled run waits until the press of the earlier leader has
 // taken effect.
 func TestPressOfBeforeShowsFirst(t *testing.T) {
-	for name, kind := range map[string]any{"power": &holdfastv1.Power{Action: "off", Force: true},
+	for name, kind := range map[string]proto.Message{"power": &holdfastv1.Power{Action: "off", Force: true},
 		"reboot": &holdfastv1.Reboot{Mode: "bmc", Force: true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -56,7 +56,7 @@ func TestDefaultPlansSucceed(t *testing.T) {
 func TestTakeOverAtEveryBoundary(t *testing.T) {
 	for _, k := range []struct {
 		name string
-		kind any
+		kind proto.Message
 		want map[string]int // destructive effects
 	}{
 		{"ssh", &holdfastv1.SshCommand{Script: "echo one\nsleep 0.05\necho two\n"}, map[string]int{}},
@@ -208,7 +208,7 @@ func TestCancel(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		fleet fake.Config
-		kind  any
+		kind  proto.Message
 		when  func(*holdfastv1.Run) bool
 	}{
 		{"while a command runs", fake.Config{}, &holdfastv1.SshCommand{Script: "sleep 60"},

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/holdfast-metal/holdfast/executor/executortest"
 	"github.com/holdfast-metal/holdfast/executor/step"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -40,4 +42,4 @@ func (l *lab) lead(cfg Config) *leader {
 	return &leader{Executor: e, Leader: l.Lead(e.Run)}
 }
 
-func stepOf(name string, kind any) *holdfastv1.Step { return executortest.Step(name, kind) }
+func stepOf(name string, kind proto.Message) *holdfastv1.Step { return executortest.Step(name, kind) }

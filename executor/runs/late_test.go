@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/executor/fence"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -106,7 +107,7 @@ func effects(l *lab, run string) map[string]int {
 func TestStoppedBetweenConfirmAndSend(t *testing.T) {
 	for _, tc := range []struct {
 		at   string
-		kind any
+		kind proto.Message
 		want map[string]int
 	}{
 		// It is unknown whether the soft off was sent, so the next leader repeats it
@@ -231,7 +232,7 @@ func TestSlowPreparation(t *testing.T) {
 func TestSentAtTheLastMoment(t *testing.T) {
 	for _, tc := range []struct {
 		at   string
-		kind any
+		kind proto.Message
 		want map[string]int
 	}{
 		{"soft-off", &holdfastv1.Reboot{Mode: "bmc"}, map[string]int{"power_off soft-off": 1, "power_on ": 1}},

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/executor/task"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -45,7 +46,7 @@ func TestWhatHardwareSaysIsNoObstacle(t *testing.T) {
 		"no UTF-8": func(s string) string { return "\xff\xfe" + s },
 		"too long": func(s string) string { return s + strings.Repeat("x", 1<<20) },
 	} {
-		for kind, s := range map[string]any{
+		for kind, s := range map[string]proto.Message{
 			"reboot":    &holdfastv1.Reboot{Mode: "bmc"},
 			"in band":   &holdfastv1.Reboot{Mode: "inband"},
 			"inspect":   &holdfastv1.Inspect{},

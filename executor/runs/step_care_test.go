@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -31,12 +32,12 @@ const iso = "https://images.example/rescue.iso?sig=hush"
 // must see.
 func careCases() []struct {
 	name string
-	kind any
+	kind proto.Message
 	want []string
 } {
 	return []struct {
 		name string
-		kind any
+		kind proto.Message
 		want []string
 	}{
 		{"identify", &holdfastv1.Identify{}, []string{"identify true"}},
@@ -172,7 +173,7 @@ func TestInventoryIsKept(t *testing.T) {
 func TestCareStepsFail(t *testing.T) {
 	for _, k := range []struct {
 		name   string
-		kind   any
+		kind   proto.Message
 		params map[string]string
 		fault  fake.Faults
 		want   string

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers/fake"
@@ -31,7 +32,7 @@ func (l *lab) presses(run string) []string {
 func TestSoftOffIsAskedForOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
-		kind     any
+		kind     proto.Message
 		shutdown time.Duration // that the operating system takes; the step allows 40 s
 		die      []time.Duration
 		want     []string

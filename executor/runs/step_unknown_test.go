@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -42,7 +43,7 @@ func TestAPressWithoutAnAnswer(t *testing.T) {
 	cycle, reboot := &holdfastv1.Power{Action: "cycle", Force: true}, &holdfastv1.Reboot{Mode: "bmc", Force: true}
 	for _, tc := range []struct {
 		name     string
-		kind     any
+		kind     proto.Message
 		ignores  int
 		attempts int
 		want     []string

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -18,7 +19,7 @@ import (
 func TestTakeOverWhileHostBoots(t *testing.T) {
 	for _, k := range []struct {
 		name string
-		kind any
+		kind proto.Message
 		want map[string]int // destructive effects
 	}{
 		{"bmc", &holdfastv1.Reboot{Mode: "bmc"}, map[string]int{"s/1/power_off": 1}},

@@ -238,7 +238,15 @@ const (
 
 // resetBMC restarts the BMC, observes that it goes away and waits until it answers again.
 // The provider knows the time of the last reset, so a new leader does not reset it again.
-func (a *Attempt) resetBMC(p providers.BMCResetter, look providers.Inspector) Action {
+func (a *Attempt) resetBMC() (Action, error) {
+	look, ok := a.Provider.(providers.Inspector)
+	if !ok {
+		return Action{}, lacks(a, providers.CanInspect)
+	}
+	p, ok := a.Provider.(providers.BMCResetter)
+	if !ok {
+		return Action{}, lacks(a, providers.CanReset)
+	}
 	lastReset := func(ctx context.Context) (string, error) {
 		at, err := p.BMCResetAt(ctx, a.Machine)
 		if err != nil || at.IsZero() {
@@ -276,7 +284,7 @@ func (a *Attempt) resetBMC(p providers.BMCResetter, look providers.Inspector) Ac
 			}
 			return a.bmcComesBack(ctx, look)
 		},
-	}
+	}, nil
 }
 
 // bmcComesBack blocks until the BMC has gone away and answers again. A new leader may be

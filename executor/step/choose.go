@@ -1,72 +1,73 @@
 package step
 
 import (
+	"reflect"
+
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/providers"
-
-	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Choose returns the action of the step. Each kind of step has its own file.
+// Choose returns the action of the step.
 func (a *Attempt) Choose() (Action, error) {
-	switch k := a.Step.GetKind().(type) {
-	case *holdfastv1.Step_Netboot:
-		return with(a, providers.CanBoot, func(p providers.BootController) Action { return a.netboot(p, k.Netboot) })
-	case *holdfastv1.Step_Reboot:
-		return a.reboot(k.Reboot)
-	case *holdfastv1.Step_Repave:
-		return with(a, providers.CanImage, func(p providers.Imager) Action { return installStep{a}.repave(p, k.Repave) })
-	case *holdfastv1.Step_Ssh:
-		return with(a, providers.CanExec, func(p providers.RemoteExecutor) Action {
-			return a.unlessDead(drainStep{a}.setAside(a.ssh(p, k.Ssh)))
-		})
-	case *holdfastv1.Step_Join:
-		return with(a, providers.CanJoin, func(p providers.ClusterJoiner) Action { return joinStep{a}.join(p, k.Join) })
-	case *holdfastv1.Step_Verify:
-		return with(a, providers.CanJoin, func(p providers.ClusterJoiner) Action { return joinStep{a}.verify(p, k.Verify) })
-	case *holdfastv1.Step_Net:
-		return with(a, providers.CanNet, func(p providers.NetConfigurator) Action { return a.net(p, k.Net) })
-	case *holdfastv1.Step_Power:
-		return with(a, providers.CanPower, func(p providers.PowerController) Action { return a.power(p, k.Power) })
-	case *holdfastv1.Step_Identify:
-		return with(a, providers.CanIdentify, func(p providers.Identifier) Action {
-			return lightStep{a}.identify(p, k.Identify)
-		})
-	case *holdfastv1.Step_EventLog:
-		return with(a, providers.CanEvents, eventStep{a}.readEvents)
-	case *holdfastv1.Step_ClearEventLog:
-		return with(a, providers.CanEvents, eventStep{a}.clearEvents)
-	case *holdfastv1.Step_ResetBmc:
-		look, ok := a.Provider.(providers.Inspector)
-		if !ok {
-			return Action{}, providers.Errorf(providers.Unsupported, "do step "+a.Step.GetName(),
-				"provider %s lacks %s", a.Provider.Kind(), providers.CanInspect)
-		}
-		return with(a, providers.CanReset, func(p providers.BMCResetter) Action { return a.resetBMC(p, look) })
-	case *holdfastv1.Step_Media:
-		return with(a, providers.CanMedia, func(p providers.MediaController) Action { return a.media(p, k.Media) })
-	case *holdfastv1.Step_Inventory:
-		return with(a, providers.CanInventory, a.readInventory)
-	case *holdfastv1.Step_Console:
-		return with(a, providers.CanConsole, func(p providers.Console) Action { return consoleStep{a}.console(p, k.Console) })
-	case *holdfastv1.Step_Inspect:
-		return with(a, providers.CanInspect, a.inspect)
-	case *holdfastv1.Step_Rma:
-		return with(a, providers.CanPower, func(p providers.PowerController) Action { return rmaStep{a}.rma(p, k.Rma) })
+	if choose := actions()[a.Kind]; choose != nil {
+		return choose(a)
 	}
 	return Action{}, providers.Errorf(providers.Unsupported, "do step "+a.Step.GetName(),
 		"this build does not know its kind")
 }
 
-// with calls how with the provider as the capability that a step needs. StartRun has
-// checked that it has the capability, but the configuration may have changed since.
-func with[C any](a *Attempt, c providers.Capability, how func(C) Action) (Action, error) {
-	p, ok := a.Provider.(C)
-	if !ok {
-		return Action{}, providers.Errorf(providers.Unsupported, "do step "+a.Step.GetName(),
-			"provider %s lacks %s", a.Provider.Kind(), c)
+// choose returns the action of an attempt.
+type choose func(*Attempt) (Action, error)
+
+// actions returns the implementation of each kind of step. Each kind has its own file.
+func actions() map[string]choose {
+	return map[string]choose{
+		"ssh": with(func(a *Attempt, p providers.RemoteExecutor) Action {
+			return a.unlessDead(drainStep{a}.setAside(a.ssh(p, a.Step.GetSsh())))
+		}),
+		"reboot":  func(a *Attempt) (Action, error) { return a.reboot(a.Step.GetReboot()) },
+		"netboot": with(func(a *Attempt, p providers.BootController) Action { return a.netboot(p, a.Step.GetNetboot()) }),
+		"repave":  with(func(a *Attempt, p providers.Imager) Action { return installStep{a}.repave(p, a.Step.GetRepave()) }),
+		"join":    with(func(a *Attempt, p providers.ClusterJoiner) Action { return joinStep{a}.join(p, a.Step.GetJoin()) }),
+		"verify": with(func(a *Attempt, p providers.ClusterJoiner) Action {
+			return joinStep{a}.verify(p, a.Step.GetVerify())
+		}),
+		"net":     with(func(a *Attempt, p providers.NetConfigurator) Action { return a.net(p, a.Step.GetNet()) }),
+		"rma":     with(func(a *Attempt, p providers.PowerController) Action { return rmaStep{a}.rma(p, a.Step.GetRma()) }),
+		"power":   with(func(a *Attempt, p providers.PowerController) Action { return a.power(p, a.Step.GetPower()) }),
+		"inspect": with((*Attempt).inspect),
+		"identify": with(func(a *Attempt, p providers.Identifier) Action {
+			return lightStep{a}.identify(p, a.Step.GetIdentify())
+		}),
+		"event_log":       with(func(a *Attempt, p providers.EventLog) Action { return eventStep{a}.readEvents(p) }),
+		"clear_event_log": with(func(a *Attempt, p providers.EventLog) Action { return eventStep{a}.clearEvents(p) }),
+		"reset_bmc":       (*Attempt).resetBMC,
+		"media": with(func(a *Attempt, p providers.MediaController) Action {
+			return a.media(p, a.Step.GetMedia())
+		}),
+		"inventory": with((*Attempt).readInventory),
+		"console": with(func(a *Attempt, p providers.Console) Action {
+			return consoleStep{a}.console(p, a.Step.GetConsole())
+		}),
 	}
-	return how(p), nil
+}
+
+// with returns the choice of an action that needs a capability of the provider. StartRun has
+// checked that it has the capability, but the configuration may have changed since.
+func with[C any](how func(*Attempt, C) Action) choose {
+	return func(a *Attempt) (Action, error) {
+		p, ok := a.Provider.(C)
+		if !ok {
+			return Action{}, lacks(a, providers.Capability(reflect.TypeFor[C]().Name()))
+		}
+		return how(a, p), nil
+	}
+}
+
+// lacks returns the error of a step whose provider does not have a capability.
+func lacks(a *Attempt, c providers.Capability) error {
+	return providers.Errorf(providers.Unsupported, "do step "+a.Step.GetName(),
+		"provider %s lacks %s", a.Provider.Kind(), c)
 }
 
 // param returns the first value that is not empty: the step's own, the run's parameter,

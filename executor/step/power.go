@@ -34,10 +34,9 @@ func (a *Attempt) reboot(s *holdfastv1.Reboot) (Action, error) {
 			"provider %s lacks %s", a.Provider.Kind(), providers.CanInspect)
 	}
 	if s.GetMode() == "inband" || (s.GetMode() != "bmc" && (power == nil || a.noBMC())) {
-		return with(a, providers.CanExec, func(p providers.RemoteExecutor) Action {
-			return inbandStep{a}.rebootInband(p,
-				inspector)
-		})
+		return with(func(a *Attempt, p providers.RemoteExecutor) Action {
+			return inbandStep{a}.rebootInband(p, inspector)
+		})(a)
 	}
 	if power == nil {
 		return Action{}, providers.Errorf(providers.Unsupported, "reboot",

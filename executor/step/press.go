@@ -2,10 +2,10 @@ package step
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
@@ -67,7 +67,7 @@ type InFlight struct {
 
 // Presses reports whether a step of this kind presses a power button.
 func Presses(kind string) bool {
-	return slices.Contains([]string{"power", "reboot", "repave", "rma"}, kind)
+	return stepkind.Named(kind).GetPresses()
 }
 
 // AwaitSettle blocks until the press in flight has taken effect or cannot any more. It is

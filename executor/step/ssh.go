@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/executor/fence"
 	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	"github.com/holdfast-metal/holdfast/providers"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -179,8 +180,7 @@ func (a *Attempt) cleanupCommand(ctx context.Context) error {
 		joinStep{a}.endJoin(joiner, joinStep{a}.joinSpec(a.Step.GetJoin())) //nolint:contextcheck // the run's context has ended, the term's has not
 		return nil
 	}
-	installs := a.Step.GetRepave() != nil || a.Step.GetRma() != nil
-	if ender, ok := a.Provider.(providers.InstallEnder); ok && installs {
+	if ender, ok := a.Provider.(providers.InstallEnder); ok && stepkind.Of(a.Step).GetInstalls() {
 		if err := a.Adopt(ctx, endInstallTime); err != nil {
 			return err
 		}

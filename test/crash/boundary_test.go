@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/executor/runs"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -19,9 +20,9 @@ import (
 type crashCase struct {
 	name  string
 	kind  string
-	step  any
+	step  proto.Message
 	want  map[string]int // effects, exactly
-	first any            // a step before it, which brings the machine to where it has to be
+	first proto.Message  // a step before it, which brings the machine to where it has to be
 }
 
 // plan makes the plan of the case.

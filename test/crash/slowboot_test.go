@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -33,7 +34,7 @@ func TestKillLeaderWhileHostBoots(t *testing.T) {
 	}
 	for _, k := range []struct {
 		name string
-		step any
+		step proto.Message
 		when func(c *harness.Cluster, run string) (bool, any) // the leader dies
 		want map[string]int
 	}{

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/executor/runs"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 )
 
 // Failpoints are the places where a peer can be made to kill or stop itself: each boundary
@@ -25,9 +26,7 @@ type Failpoint struct {
 
 func allFailpoints() []Failpoint {
 	var all []Failpoint
-	for _, kind := range []string{"ssh", "reboot", "netboot", "repave", "join", "verify", "net", "rma", "power",
-		"inspect",
-		"identify", "event_log", "clear_event_log", "reset_bmc", "media", "inventory", "console"} {
+	for _, kind := range stepkind.Names() {
 		for _, b := range runs.Boundaries() {
 			all = append(all, Failpoint{b, kind, false}, Failpoint{b, kind, true})
 		}
