@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -42,57 +43,27 @@ func PlanSteps(p *holdfastv1.Plan) []PlanStep {
 // effect describes the effect of a step on a machine, and reports whether it interrupts
 // workloads or destroys data.
 func effect(s *holdfastv1.Step) (text string, interrupts, destroys bool) {
-	switch k := s.GetKind().(type) {
-	case *holdfastv1.Step_Repave:
-		return "erases the disk and installs an image", true, true
-	case *holdfastv1.Step_Rma:
-		return "prepares the machine for return: optional wipe, power off", true, true
-	case *holdfastv1.Step_Reboot:
-		return "restarts the machine", true, false
-	case *holdfastv1.Step_Power:
-		if strings.EqualFold(k.Power.GetAction(), "on") {
-			return "turns the power on", false, false
-		}
-		return "turns the power " + k.Power.GetAction(), true, false
-	case *holdfastv1.Step_Netboot:
-		return "sets the next boot device", false, false
-	case *holdfastv1.Step_Ssh:
-		return "runs a command on the host", true, false
-	case *holdfastv1.Step_Join:
-		return "joins the host to a cluster", false, false
-	case *holdfastv1.Step_Verify:
-		return "waits until its node is ready", false, false
-	case *holdfastv1.Step_Net:
-		return "applies a network configuration, rolled back unless confirmed", true, false
-	case *holdfastv1.Step_ClearEventLog:
-		return "reads and then clears the BMC's event log", false, true
-	case *holdfastv1.Step_ResetBmc:
-		return "restarts the BMC; the host keeps running", false, false
-	case *holdfastv1.Step_Media:
-		return "inserts or ejects virtual media", false, false
-	case *holdfastv1.Step_Identify:
-		return "switches the locator light", false, false
-	case *holdfastv1.Step_Console:
-		return "keeps the serial console open", false, false
+	k := stepkind.Of(s)
+	if s.GetPower() == nil {
+		return k.GetEffect(), k.GetInterrupts(), k.GetDestroys()
 	}
-	return "reads only, changes nothing", false, false
+	action := strings.ToLower(s.GetPower().GetAction())
+	return "turns the power " + action, action != "on", k.GetDestroys()
 }
 
 // stepKind returns the name of a step's kind and its parameters.
 func stepKind(s *holdfastv1.Step) (kind string, params []Fact) {
-	m := s.ProtoReflect()
-	fd := m.WhichOneof(m.Descriptor().Oneofs().ByName("kind"))
-	if fd == nil {
+	settings := stepkind.Settings(s)
+	if settings == nil {
 		return "", nil
 	}
-	payload := m.Get(fd).Message()
-	fields := payload.Descriptor().Fields()
+	fields := settings.Descriptor().Fields()
 	for i := range fields.Len() {
-		if f := fields.Get(i); payload.Has(f) {
-			params = append(params, Fact{Name: string(f.Name()), Value: value(f, payload.Get(f))})
+		if f := fields.Get(i); settings.Has(f) {
+			params = append(params, Fact{Name: string(f.Name()), Value: value(f, settings.Get(f))})
 		}
 	}
-	return string(fd.Name()), params
+	return stepkind.Name(s), params
 }
 
 func value(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
