@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -40,7 +41,7 @@ func SamePlan(a, b *holdfastv1.Plan) bool { return plans.Same(a, b) }
 func CheckMediaURL(s string) error { return plans.CheckMediaURL(s) }
 
 // KindOf returns the name of a step's kind, as run status and filters show it, or "".
-func KindOf(s *holdfastv1.Step) string { return plans.KindOf(s) }
+func KindOf(s *holdfastv1.Step) string { return stepkind.Name(s) }
 
 // ValidatePlan returns the violations of a plan, and sets the canonical case of its words.
 // Unknown kinds and duplicate names are violations.

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
 	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -34,7 +35,7 @@ func OpenInstall(t *core.Tx, c *internalv1.OpenInstall) (*holdfastv1.Install, *r
 	if err != nil {
 		return nil, err
 	}
-	if k := step.GetKind(); k != "repave" && k != "rma" {
+	if k := step.GetKind(); !stepkind.Named(k).GetInstalls() {
 		return nil, refusal.InvalidField("step", "%q is of kind %s, which installs nothing", step.GetName(), k)
 	}
 	if len(c.GetCloudInit()) > maxInstallText || len(c.GetDisk()) > fleet.MaxNodeText ||

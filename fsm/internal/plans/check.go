@@ -7,7 +7,6 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
-	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -19,9 +18,6 @@ const (
 	MaxStepPayload  = 128 << 10 // bytes of script, cloud-init or network configuration
 	maxPlanIDLength = 128
 )
-
-// KindOf returns the name of a step's kind, as run status and filters show it, or "".
-func KindOf(s *holdfastv1.Step) string { return stepkind.Name(s) }
 
 // Validate returns the violations of a plan, and sets the canonical case of its words.
 // Unknown kinds and duplicate names are violations.

@@ -10,9 +10,6 @@ import (
 // need it most during another run. It therefore runs besides the active run and does not
 // block others (docs/decisions/0014).
 
-// kindConsole is the kind of a console's step.
-const kindConsole = "console"
-
 // consoleFree refuses a second console of a machine. The error contains the run that has the
 // console, so that the caller can attach to it.
 func consoleFree(t *core.Tx, machineID string) *refusal.Error {

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -68,9 +69,7 @@ func ClusterRef(m *holdfastv1.Machine, own string, params map[string]string) str
 // drive.
 func leavesAlone(run *holdfastv1.Run) bool {
 	for _, s := range run.GetSteps() {
-		switch s.GetKind() {
-		case "inspect", "inventory", "event_log", "clear_event_log", "identify", "media", kindConsole:
-		default:
+		if !stepkind.Named(s.GetKind()).GetKeepsPhase() {
 			return false
 		}
 	}
