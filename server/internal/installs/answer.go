@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
@@ -127,7 +128,7 @@ func willInstall(run *holdfastv1.Run) bool {
 		case !at:
 		case s.GetKind() == "repave":
 			return true
-		case s.GetKind() != "netboot" && s.GetKind() != "reboot" && s.GetKind() != "power":
+		case !stepkind.Named(s.GetKind()).GetBoots():
 			return false
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -102,6 +103,13 @@ func (s *Service) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanReques
 	if slices.ContainsFunc(plan.GetSteps(), newer) {
 		if err := s.Needs(ctx, fsm.Level2, "create a plan with ssh.params or netboot.boot_mode"); err != nil {
 			return nil, err
+		}
+	}
+	for _, st := range plan.GetSteps() {
+		if since := stepkind.Of(st).GetSince(); since > fsm.Level1 {
+			if err := s.Needs(ctx, since, "create a plan with a step of kind "+stepkind.Name(st)); err != nil {
+				return nil, err
+			}
 		}
 	}
 	c := auth.Command(ctx)

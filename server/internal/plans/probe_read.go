@@ -3,10 +3,11 @@ package plans
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
 )
@@ -28,13 +29,13 @@ func (p *prober) read(ctx context.Context, plan *holdfastv1.Plan) {
 			return "the BMC answers: power is " + string(state), err
 		})
 	}
-	if b, ok := p.provider.(providers.BootController); ok && wants(plan, "netboot") {
+	if b, ok := p.provider.(providers.BootController); ok && wants(plan, holdfastv1.StepKind_BOOT_DEVICE) {
 		into(&p.boot, func() (string, error) {
 			d, err := b.BootDevice(ctx, p.m)
 			return "the boot device can be read: " + d.Mode, err
 		})
 	}
-	if b, ok := p.provider.(providers.MediaController); ok && wants(plan, "media") {
+	if b, ok := p.provider.(providers.MediaController); ok && wants(plan, holdfastv1.StepKind_VIRTUAL_DRIVE) {
 		into(&p.media, func() (string, error) {
 			_, err := b.Media(ctx, p.m)
 			return "the virtual drive can be read", err
@@ -83,12 +84,9 @@ func hostReading(f providers.Facts, err error) reading {
 	return reading{text: "the host answers: " + f.ReachableReason}
 }
 
-// wants reports whether a plan has a step of a kind.
-func wants(plan *holdfastv1.Plan, kind string) bool {
-	for _, s := range plan.GetSteps() {
-		if fsm.KindOf(s) == kind {
-			return true
-		}
-	}
-	return false
+// wants reports whether a step of a plan declares a check.
+func wants(plan *holdfastv1.Plan, c holdfastv1.StepKind_Check) bool {
+	return slices.ContainsFunc(plan.GetSteps(), func(s *holdfastv1.Step) bool {
+		return slices.Contains(stepkind.Of(s).GetChecks(), c)
+	})
 }

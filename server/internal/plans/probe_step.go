@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/server/internal/installs"
@@ -17,31 +18,33 @@ func (p *prober) step(ctx context.Context, s *holdfastv1.Step) {
 		p.add(s, "provider", holdfastv1.Probe_FAILS, "provider %q lacks %s", p.cfg.Providers.NameOf(p.m), c)
 		return
 	}
-	switch k := s.GetKind().(type) {
-	case *holdfastv1.Step_Netboot:
-		p.report(s, "bmc", p.boot)
-	case *holdfastv1.Step_Media:
-		p.report(s, "bmc", p.media)
-	case *holdfastv1.Step_Ssh, *holdfastv1.Step_Net:
-		p.reportHost(s)
-	case *holdfastv1.Step_Reboot:
-		if k.Reboot.GetMode() == "inband" {
-			p.reportHost(s)
-			return
-		}
-		p.report(s, "bmc", p.power)
-	case *holdfastv1.Step_Repave:
-		p.repave(ctx, s, k.Repave)
-		p.installs = true
-	case *holdfastv1.Step_Join:
-		p.reportHost(s)
-		p.report(s, "cluster", p.clusters[p.clusterOf(s)])
-	case *holdfastv1.Step_Verify:
-		p.report(s, "cluster", p.clusters[p.clusterOf(s)])
-	case *holdfastv1.Step_Inspect:
+	checks := stepkind.Of(s).GetChecks()
+	if s.GetReboot().GetMode() == "inband" {
+		checks = []holdfastv1.StepKind_Check{holdfastv1.StepKind_HOST}
+	}
+	for _, c := range checks {
+		p.check(ctx, s, c)
+	}
+}
+
+// check adds the result of one check of a step.
+func (p *prober) check(ctx context.Context, s *holdfastv1.Step, c holdfastv1.StepKind_Check) {
+	switch c {
+	case holdfastv1.StepKind_NOTHING:
 		p.add(s, "host", holdfastv1.Probe_OK, "it only reads, and accepts any result")
-	default:
+	case holdfastv1.StepKind_POWER:
 		p.report(s, "bmc", p.power)
+	case holdfastv1.StepKind_BOOT_DEVICE:
+		p.report(s, "bmc", p.boot)
+	case holdfastv1.StepKind_VIRTUAL_DRIVE:
+		p.report(s, "bmc", p.media)
+	case holdfastv1.StepKind_HOST:
+		p.reportHost(s)
+	case holdfastv1.StepKind_CLUSTER:
+		p.report(s, "cluster", p.clusters[p.clusterOf(s)])
+	case holdfastv1.StepKind_IMAGE:
+		p.repave(ctx, s, s.GetRepave())
+		p.installs = true
 	}
 }
 
