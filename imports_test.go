@@ -47,7 +47,7 @@ func importRules() []importRule {
 	// Packages that belong in tests only.
 	tests := []string{module + "/providers/providertest", "testing/..."}
 	return []importRule{
-		{part: "."}, // these tests
+		{part: ".", tests: []string{"proto/holdfast/..."}}, // these tests
 		{part: "proto/holdfast/..."},
 		{part: "proto/internalv1", may: []string{"proto/holdfast/..."}},
 		{part: "internal/nearest"},
