@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -62,21 +63,18 @@ func planSteps(p *holdfastv1.Plan) *render.Table {
 
 // stepKind returns the kind of a step and its settings.
 func stepKind(s *holdfastv1.Step) (kind, params string) {
-	m := s.ProtoReflect()
-	fd := m.WhichOneof(m.Descriptor().Oneofs().ByName("kind"))
-	if fd == nil {
+	settings := stepkind.Settings(s)
+	if settings == nil {
 		return "", ""
 	}
 	var parts []string
-	payload := m.Get(fd).Message()
-	fields := payload.Descriptor().Fields()
+	fields := settings.Descriptor().Fields()
 	for i := range fields.Len() {
-		f := fields.Get(i)
-		if payload.Has(f) {
-			parts = append(parts, fmt.Sprintf("%s=%s", f.Name(), shorten(value(f, payload.Get(f)))))
+		if f := fields.Get(i); settings.Has(f) {
+			parts = append(parts, fmt.Sprintf("%s=%s", f.Name(), shorten(value(f, settings.Get(f)))))
 		}
 	}
-	return string(fd.Name()), strings.Join(parts, " ")
+	return stepkind.Name(s), strings.Join(parts, " ")
 }
 
 func value(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
