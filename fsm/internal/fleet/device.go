@@ -13,9 +13,10 @@ import (
 // logins, the host key first seen. They must survive a change of the leader. Otherwise the
 // next leader would overload the BMCs, and trust any host key.
 
+// Limits of a note, in bytes.
 const (
 	maxDeviceKey  = 320
-	MaxDeviceNote = 4 << 10 // bytes
+	MaxDeviceNote = 4 << 10
 )
 
 // HostNote returns the key of the note on a machine's host.

@@ -11,7 +11,6 @@ import (
 // The triggers in a history.
 const (
 	ByOperator = "operator"
-	bySystem   = "system"
 	ByReport   = "node_report"
 )
 

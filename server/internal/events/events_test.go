@@ -50,7 +50,8 @@ func TestEventsOfPools(t *testing.T) {
 		{"of another pool", a, &holdfastv1.Event{MachineId: "m-b"}, false},
 		{"of a machine that is gone", a, &holdfastv1.Event{MachineId: "m-c"}, false},
 		{"of a service", a, &holdfastv1.Event{Service: &holdfastv1.Service{}}, true},
-		{"to a caller without a scope", &holdfastv1.Identity{Role: holdfastv1.Role_VIEWER}, &holdfastv1.Event{MachineId: "m-c"}, true},
+		{"to a caller without a scope", &holdfastv1.Identity{Role: holdfastv1.Role_VIEWER},
+			&holdfastv1.Event{MachineId: "m-c"}, true},
 	} {
 		if got := seesEvents(tt.who, n.Peer.View)(tt.e); got != tt.want {
 			t.Errorf("%s: got %t, want %t", tt.name, got, tt.want)
