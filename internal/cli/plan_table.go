@@ -9,7 +9,6 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
-	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -63,18 +62,21 @@ func planSteps(p *holdfastv1.Plan) *render.Table {
 
 // stepKind returns the kind of a step and its settings.
 func stepKind(s *holdfastv1.Step) (kind, params string) {
-	settings := stepkind.Settings(s)
-	if settings == nil {
+	m := s.ProtoReflect()
+	fd := m.WhichOneof(m.Descriptor().Oneofs().ByName("kind"))
+	if fd == nil {
 		return "", ""
 	}
 	var parts []string
-	fields := settings.Descriptor().Fields()
+	payload := m.Get(fd).Message()
+	fields := payload.Descriptor().Fields()
 	for i := range fields.Len() {
-		if f := fields.Get(i); settings.Has(f) {
-			parts = append(parts, fmt.Sprintf("%s=%s", f.Name(), shorten(value(f, settings.Get(f)))))
+		f := fields.Get(i)
+		if payload.Has(f) {
+			parts = append(parts, fmt.Sprintf("%s=%s", f.Name(), shorten(value(f, payload.Get(f)))))
 		}
 	}
-	return stepkind.Name(s), strings.Join(parts, " ")
+	return string(fd.Name()), strings.Join(parts, " ")
 }
 
 func value(f protoreflect.FieldDescriptor, v protoreflect.Value) string {

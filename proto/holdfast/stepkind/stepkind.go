@@ -33,14 +33,6 @@ func Names() []string {
 	return names
 }
 
-// Settings returns the message that configures a step, or nil if the step has no kind.
-func Settings(s *holdfastv1.Step) protoreflect.Message {
-	if f := chosen(s); f != nil {
-		return s.ProtoReflect().Get(f).Message()
-	}
-	return nil
-}
-
 // New returns a step of a kind by its name, without settings, or nil if there is no such kind.
 func New(name string) *holdfastv1.Step {
 	f := kinds().ByName(protoreflect.Name(name))

@@ -53,17 +53,19 @@ func effect(s *holdfastv1.Step) (text string, interrupts, destroys bool) {
 
 // stepKind returns the name of a step's kind and its parameters.
 func stepKind(s *holdfastv1.Step) (kind string, params []Fact) {
-	settings := stepkind.Settings(s)
-	if settings == nil {
+	m := s.ProtoReflect()
+	fd := m.WhichOneof(m.Descriptor().Oneofs().ByName("kind"))
+	if fd == nil {
 		return "", nil
 	}
-	fields := settings.Descriptor().Fields()
+	payload := m.Get(fd).Message()
+	fields := payload.Descriptor().Fields()
 	for i := range fields.Len() {
-		if f := fields.Get(i); settings.Has(f) {
-			params = append(params, Fact{Name: string(f.Name()), Value: value(f, settings.Get(f))})
+		if f := fields.Get(i); payload.Has(f) {
+			params = append(params, Fact{Name: string(f.Name()), Value: value(f, payload.Get(f))})
 		}
 	}
-	return stepkind.Name(s), params
+	return string(fd.Name()), params
 }
 
 func value(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
