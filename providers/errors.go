@@ -20,6 +20,22 @@ const (
 	Late        Class = "late"        // not-after time passed: not sent, or refused by the hardware
 )
 
+// Reason returns the reason of a condition after an error of this class. It is otherwise if the class
+// does not tell the cause.
+func (c Class) Reason(otherwise string) string {
+	switch c {
+	case Auth:
+		return "AuthFailed"
+	case Timeout:
+		return "Timeout"
+	case Unsupported:
+		return "Unsupported"
+	case Gone:
+		return "Gone"
+	}
+	return otherwise
+}
+
 // Error is an error of a provider with its class.
 type Error struct {
 	Class Class

@@ -1,25 +1,22 @@
 package bmc
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/ipmi"
 	"github.com/holdfast-metal/holdfast/providers/guard"
+	"github.com/holdfast-metal/holdfast/providers/internal/settings"
 )
 
 // Config is the configuration of the BMC part of a provider. In JSON, durations are strings such as
@@ -47,42 +44,23 @@ type Config struct {
 const CipherLabel = ipmi.CipherLabel
 
 func (c Config) withDefaults() (Config, error) {
-	def := func(d *time.Duration, v time.Duration) {
-		if *d <= 0 {
-			*d = v
-		}
-	}
-	def(&c.Timeout, time.Minute)
-	def(&c.RequestTime, 30*time.Second)
-	def(&c.Idle, 5*time.Minute)
-	def(&c.Settle, 15*time.Second)
-	def(&c.OpenTime, 30*time.Second)
-	def(&c.CommandTime, 15*time.Second)
-	if c.Protocol == "" {
-		c.Protocol = Auto
-	}
-	if c.CipherSuite == "" {
-		c.CipherSuite = "17"
-	}
-	if c.IPMIPort == "" {
-		c.IPMIPort = "623"
-	}
-	if c.Ipmitool == "" {
-		c.Ipmitool = "ipmitool"
-	}
-	switch c.TLS {
-	case "":
-		c.TLS = "verify"
-	case "verify", "insecure":
-	default:
-		return c, fmt.Errorf("tls is %q: it is verify or insecure", c.TLS)
+	settings.Default(&c.Timeout, time.Minute)
+	settings.Default(&c.RequestTime, 30*time.Second)
+	settings.Default(&c.Idle, 5*time.Minute)
+	settings.Default(&c.Settle, 15*time.Second)
+	settings.Default(&c.OpenTime, 30*time.Second)
+	settings.Default(&c.CommandTime, 15*time.Second)
+	c.Protocol = cmp.Or(c.Protocol, Auto)
+	c.CipherSuite = cmp.Or(c.CipherSuite, "17")
+	c.IPMIPort = cmp.Or(c.IPMIPort, "623")
+	c.Ipmitool = cmp.Or(c.Ipmitool, "ipmitool")
+	c.TLS = cmp.Or(c.TLS, "verify")
+	if err := settings.CheckTLS(c.TLS, c.CAFile); err != nil {
+		return c, err
 	}
 	if c.RPCURL != "" && !c.validRPC() {
 		return c, fmt.Errorf("rpc_url %q is not an https:// URL (nor an http:// one with allow_http)",
 			access.Clip(c.RPCURL, 100))
-	}
-	if c.TLS == "insecure" && c.CAFile != "" {
-		return c, errors.New("ca_file has no effect with tls: insecure: remove one of them")
 	}
 	return c, c.Protocol.check()
 }
@@ -112,15 +90,8 @@ func ParseConfig(raw []byte) (Config, error) {
 		AutoReset   bool     `json:"auto_reset"`
 		RPCURL      string   `json:"rpc_url"`
 	}
-	if len(bytes.TrimSpace(raw)) > 0 {
-		d := json.NewDecoder(bytes.NewReader(raw))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&f); err != nil {
-			return Config{}, fmt.Errorf("read configuration: %w", err)
-		}
-		if _, err := d.Token(); !errors.Is(err, io.EOF) {
-			return Config{}, errors.New("read configuration: unexpected data after the JSON object")
-		}
+	if err := settings.Read(raw, &f); err != nil {
+		return Config{}, fmt.Errorf("read configuration: %w", err)
 	}
 	return Config{
 		Protocol:    f.Protocol,
@@ -157,25 +128,6 @@ func (d *duration) UnmarshalJSON(b []byte) error {
 	}
 	*d = duration(v)
 	return nil
-}
-
-// tls returns the TLS configuration for connections to BMCs.
-func (c Config) tls() (*tls.Config, error) {
-	t := &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: c.TLS == "insecure", //nolint:gosec // the operator configured it explicitly
-	}
-	if c.CAFile != "" {
-		pem, err := os.ReadFile(c.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("read ca_file: %w", err)
-		}
-		t.RootCAs = x509.NewCertPool()
-		if !t.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("read ca_file: %s has no PEM certificate", c.CAFile)
-		}
-	}
-	return t, nil
 }
 
 // newHTTP returns the HTTP client for one BMC. It uses few connections and enforces the not-after

@@ -68,17 +68,7 @@ func reasonOf(err error) string {
 	if AdviceOf(err) != "" {
 		return "LeftAlone"
 	}
-	switch providers.ClassOf(err) {
-	case providers.Auth:
-		return "AuthFailed"
-	case providers.Timeout:
-		return "Timeout"
-	case providers.Unsupported:
-		return "Unsupported"
-	case providers.Gone:
-		return "Gone"
-	}
-	return "Unreachable"
+	return providers.ClassOf(err).Reason("Unreachable")
 }
 
 // Inventory reads the parts of the machine.

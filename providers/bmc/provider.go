@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/internal/settings"
 )
 
 // Provider drives machines through their BMCs. It is safe for concurrent use. Run ends unused
@@ -52,7 +53,7 @@ func New(c Config, d Deps) (*Provider, error) {
 	if d.Credentials == nil {
 		return nil, errors.New("create provider bmc: no Credentials")
 	}
-	verify, err := c.tls()
+	verify, err := settings.TLS(c.TLS, c.CAFile)
 	if err != nil {
 		return nil, err
 	}

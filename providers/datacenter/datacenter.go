@@ -163,15 +163,5 @@ func reason(err error) string {
 	if why := providers.WhyNotAsked(err); why != "" {
 		return why
 	}
-	switch providers.ClassOf(err) {
-	case providers.Auth:
-		return "AuthFailed"
-	case providers.Timeout:
-		return "Timeout"
-	case providers.Unsupported:
-		return "Unsupported"
-	case providers.Gone:
-		return "Gone"
-	}
-	return "Failed"
+	return providers.ClassOf(err).Reason("Failed")
 }

@@ -1,9 +1,7 @@
 package ironic
 
 import (
-	"bytes"
-	"crypto/tls"
-	"crypto/x509"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,12 +10,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers/guard"
+	"github.com/holdfast-metal/holdfast/providers/internal/settings"
 )
 
 // Config is the configuration of a provider. In JSON, durations are strings like "30s".
@@ -69,21 +67,7 @@ type CleanStep struct {
 }
 
 // Duration is a time.Duration that is written as a string in JSON, e.g. "15s".
-type Duration time.Duration
-
-// UnmarshalJSON parses "15s". It refuses durations that are not positive.
-func (d *Duration) UnmarshalJSON(b []byte) error {
-	var s string
-	if err := json.Unmarshal(b, &s); err != nil {
-		return fmt.Errorf(`read duration %s: write it as text with a unit, e.g. "15s"`, b)
-	}
-	v, err := time.ParseDuration(s)
-	if err != nil || v <= 0 {
-		return fmt.Errorf(`read duration %q: write a number above zero and a unit, e.g. "15s"`, s)
-	}
-	*d = Duration(v)
-	return nil
-}
+type Duration = settings.Duration
 
 // The kinds of authentication.
 const (
@@ -95,15 +79,8 @@ const (
 // ParseConfig parses a configuration. The error for an unknown key names the key.
 func ParseConfig(raw json.RawMessage) (Config, error) {
 	var c Config
-	if len(bytes.TrimSpace(raw)) > 0 {
-		d := json.NewDecoder(bytes.NewReader(raw))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&c); err != nil {
-			return Config{}, fmt.Errorf("read ironic configuration: %w", err)
-		}
-		if _, err := d.Token(); !errors.Is(err, io.EOF) {
-			return Config{}, errors.New("read ironic configuration: more than one JSON value")
-		}
+	if err := settings.Read(raw, &c); err != nil {
+		return Config{}, fmt.Errorf("read ironic configuration: %w", err)
 	}
 	return c, c.Validate()
 }
@@ -148,13 +125,8 @@ func (c Config) Validate() error {
 	default:
 		return fmt.Errorf("interface is %q: it is public, internal or admin", c.Interface)
 	}
-	switch c.TLS {
-	case "", "verify", "insecure":
-	default:
-		return fmt.Errorf("tls is %q: it is verify or insecure", c.TLS)
-	}
-	if c.TLS == "insecure" && c.CAFile != "" {
-		return errors.New("ca_file has no effect with tls: insecure: remove one of them")
+	if err := settings.CheckTLS(c.TLS, c.CAFile); err != nil {
+		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Images)) {
 		if c.Images[name].Source == "" {
@@ -171,25 +143,15 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	text := func(s *string, v string) {
-		if *s == "" {
-			*s = v
-		}
-	}
-	span := func(d *Duration, v time.Duration) {
-		if *d <= 0 {
-			*d = Duration(v)
-		}
-	}
-	text(&c.Auth, AuthNone)
-	text(&c.UserDomain, "Default")
-	text(&c.ProjectDomain, "Default")
-	text(&c.Interface, "public")
-	span(&c.Timeout, time.Minute)
-	span(&c.RequestTime, 30*time.Second)
-	span(&c.LockTime, 20*time.Second)
-	span(&c.SoftOffTime, 50*time.Second)
-	span(&c.SettleTime, 15*time.Second)
+	c.Auth = cmp.Or(c.Auth, AuthNone)
+	c.UserDomain = cmp.Or(c.UserDomain, "Default")
+	c.ProjectDomain = cmp.Or(c.ProjectDomain, "Default")
+	c.Interface = cmp.Or(c.Interface, "public")
+	settings.Default(&c.Timeout, time.Minute)
+	settings.Default(&c.RequestTime, 30*time.Second)
+	settings.Default(&c.LockTime, 20*time.Second)
+	settings.Default(&c.SoftOffTime, 50*time.Second)
+	settings.Default(&c.SettleTime, 15*time.Second)
 	if len(c.CleanSteps) == 0 {
 		c.CleanSteps = []CleanStep{{Interface: "deploy", Step: "erase_devices"}}
 	}
@@ -214,19 +176,9 @@ const maxBody = 8 << 20
 
 // http returns the HTTP client for requests. It enforces the not-after time.
 func (c Config) http() (*http.Client, error) {
-	verify := &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: c.TLS == "insecure", //nolint:gosec // the operator configured it explicitly
-	}
-	if c.CAFile != "" {
-		pem, err := os.ReadFile(c.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("read ca_file: %w", err)
-		}
-		verify.RootCAs = x509.NewCertPool()
-		if !verify.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("read ca_file: %s has no PEM certificate", c.CAFile)
-		}
+	verify, err := settings.TLS(c.TLS, c.CAFile)
+	if err != nil {
+		return nil, err
 	}
 	return &http.Client{
 		Timeout: time.Duration(c.RequestTime),

@@ -1,19 +1,16 @@
 package ironic
 
 import (
-	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/guard"
 	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
@@ -137,25 +134,10 @@ func classify(op string, err error, effect bool) error {
 	if errors.As(err, &classed) {
 		return err
 	}
-	class := providers.Transient
-	var dial *net.OpError
-	var nerr net.Error
-	var cert *tls.CertificateVerificationError
-	var unknown x509.UnknownAuthorityError
-	r := replyOf(err)
-	switch {
-	case r != nil:
-		class, err = r.class(effect), r
-	case errors.As(err, &cert), errors.As(err, &unknown):
-		class = providers.Unsupported
-		err = fmt.Errorf("%w: set ca_file to the certificate of its CA, or tls to insecure", err)
-	case errors.Is(err, context.Canceled):
-	case errors.Is(err, context.DeadlineExceeded):
-		class = providers.Timeout
-	case errors.As(err, &dial) && dial.Op == "dial" && !dial.Timeout():
-	case errors.As(err, &nerr) && nerr.Timeout(), effect:
-		class = providers.Timeout
+	if r := replyOf(err); r != nil {
+		return providers.Errorf(r.class(effect), op, "%w", r)
 	}
+	class, err := guard.Classify(err, effect)
 	return providers.Errorf(class, op, "%w", err)
 }
 

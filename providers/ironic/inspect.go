@@ -40,21 +40,6 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	if errors.Is(err, context.Canceled) {
 		return providers.Facts{}, err
 	}
-	f.BMCReachable, f.BMCReason = false, reasonOf(err)
+	f.BMCReachable, f.BMCReason = false, providers.ClassOf(err).Reason("Unreachable")
 	return f, nil
-}
-
-// reasonOf returns the reason of a condition for err.
-func reasonOf(err error) string {
-	switch providers.ClassOf(err) {
-	case providers.Auth:
-		return "AuthFailed"
-	case providers.Timeout:
-		return "Timeout"
-	case providers.Unsupported:
-		return "Unsupported"
-	case providers.Gone:
-		return "Gone"
-	}
-	return "Unreachable"
 }

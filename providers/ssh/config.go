@@ -1,32 +1,19 @@
 package sshexec
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"golang.org/x/crypto/ssh"
+
+	"github.com/holdfast-metal/holdfast/providers/internal/settings"
 )
 
 // Duration is a time.Duration that is written as a string in JSON, e.g. "15s".
-type Duration time.Duration
-
-// UnmarshalJSON parses "15s". It refuses durations that are not positive.
-func (d *Duration) UnmarshalJSON(b []byte) error {
-	var s string
-	if err := json.Unmarshal(b, &s); err != nil {
-		return fmt.Errorf(`read duration %s: write it as text with a unit, e.g. "15s"`, b)
-	}
-	v, err := time.ParseDuration(s)
-	if err != nil || v <= 0 {
-		return fmt.Errorf(`read duration %q: write a number above zero and a unit, e.g. "15s"`, s)
-	}
-	*d = Duration(v)
-	return nil
-}
+type Duration = settings.Duration
 
 // Jump is a jump host for connections.
 type Jump struct {
@@ -71,15 +58,8 @@ const (
 // ParseConfig parses a configuration. The error for an unknown key names the key.
 func ParseConfig(raw json.RawMessage) (Config, error) {
 	var c Config
-	if len(raw) > 0 {
-		d := json.NewDecoder(bytes.NewReader(raw))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&c); err != nil {
-			return Config{}, fmt.Errorf("read ssh configuration: %w", err)
-		}
-		if _, err := d.Token(); !errors.Is(err, io.EOF) {
-			return Config{}, errors.New("read ssh configuration: more than one JSON value")
-		}
+	if err := settings.Read(raw, &c); err != nil {
+		return Config{}, fmt.Errorf("read ssh configuration: %w", err)
 	}
 	return c, c.Validate()
 }
@@ -112,28 +92,15 @@ func (c Config) Validate() error {
 }
 
 func (c Config) withDefaults() Config {
-	set := func(d *Duration, def time.Duration) {
-		if *d == 0 {
-			*d = Duration(def)
-		}
-	}
-	set(&c.KeepAlive, 5*time.Second)
-	set(&c.DeadAfter, 15*time.Second)
-	set(&c.Idle, time.Minute)
-	set(&c.MaxAge, 15*time.Minute)
-	set(&c.CallTimeout, 30*time.Second)
-	set(&c.KillGrace, 5*time.Second)
-	if c.HostKeys == "" {
-		c.HostKeys = FirstSight
-	}
-	if c.StateDir == "" {
-		c.StateDir = "/var/lib/holdfast/ssh"
-	}
-	if c.KeepDays == 0 {
-		c.KeepDays = 7
-	}
-	if c.OutputCap == 0 {
-		c.OutputCap = 1<<20 + 64<<10
-	}
+	settings.Default(&c.KeepAlive, 5*time.Second)
+	settings.Default(&c.DeadAfter, 15*time.Second)
+	settings.Default(&c.Idle, time.Minute)
+	settings.Default(&c.MaxAge, 15*time.Minute)
+	settings.Default(&c.CallTimeout, 30*time.Second)
+	settings.Default(&c.KillGrace, 5*time.Second)
+	c.HostKeys = cmp.Or(c.HostKeys, FirstSight)
+	c.StateDir = cmp.Or(c.StateDir, "/var/lib/holdfast/ssh")
+	c.KeepDays = cmp.Or(c.KeepDays, 7)
+	c.OutputCap = cmp.Or(c.OutputCap, 1<<20+64<<10)
 	return c
 }

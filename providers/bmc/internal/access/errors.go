@@ -2,13 +2,11 @@ package access
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/guard"
 )
 
 // ErrClosed is the error of operations after the provider was closed.
@@ -31,26 +29,14 @@ func Classify(op string, err error, effect bool) error {
 	if errors.As(err, &classed) {
 		return err
 	}
-	class := providers.Transient
 	var r reply
-	var dial *net.OpError
-	var nerr net.Error
-	var cert *tls.CertificateVerificationError
-	var unknown x509.UnknownAuthorityError
+	if errors.As(err, &r) {
+		return providers.Errorf(r.Class(), op, "%w", err)
+	}
+	class, err := guard.Classify(err, effect)
 	var said *answered
-	switch {
-	case errors.As(err, &r):
-		class = r.Class()
-	case errors.As(err, &cert), errors.As(err, &unknown):
-		class = providers.Unsupported
-		err = fmt.Errorf("%w: set ca_file to the certificate of its CA, or tls to insecure", err)
-	case errors.Is(err, context.Canceled):
-	case errors.Is(err, context.DeadlineExceeded):
-		class = providers.Timeout
-	case errors.As(err, &said):
-	case errors.As(err, &dial) && dial.Op == "dial" && !dial.Timeout():
-	case errors.As(err, &nerr) && nerr.Timeout(), effect:
-		class = providers.Timeout
+	if class == providers.Timeout && errors.As(err, &said) && !errors.Is(err, context.DeadlineExceeded) {
+		class = providers.Transient // the answer arrived, so the outcome is known
 	}
 	return providers.Errorf(class, op, "%w", err)
 }

@@ -1,0 +1,90 @@
+// Package settings reads the parts of a configuration that several kinds of providers share: strict
+// JSON, durations as text, and the verification of TLS servers. It owns their form and their
+// errors. It must not know the keys of a kind.
+package settings
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// Read decodes one JSON value. An empty text leaves v unchanged. The error for an unknown key names
+// the key.
+func Read(raw []byte, v any) error {
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("more than one JSON value")
+	}
+	return nil
+}
+
+// Duration is a time.Duration that is written as a string in JSON, e.g. "15s".
+type Duration time.Duration
+
+// UnmarshalJSON parses "15s". It refuses durations that are not positive.
+func (d *Duration) UnmarshalJSON(b []byte) error {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return fmt.Errorf(`read duration %s: write it as text with a unit, e.g. "15s"`, b)
+	}
+	v, err := time.ParseDuration(s)
+	if err != nil || v <= 0 {
+		return fmt.Errorf(`read duration %q: write a number above zero and a unit, e.g. "15s"`, s)
+	}
+	*d = Duration(v)
+	return nil
+}
+
+// Default sets a value that is not configured.
+func Default[T ~int64](value *T, to time.Duration) {
+	if *value <= 0 {
+		*value = T(to)
+	}
+}
+
+// CheckTLS returns an error if tls and ca_file exclude each other or are unknown.
+func CheckTLS(mode, caFile string) error {
+	switch mode {
+	case "", "verify", "insecure":
+	default:
+		return fmt.Errorf("tls is %q: it is verify or insecure", mode)
+	}
+	if mode == "insecure" && caFile != "" {
+		return errors.New("ca_file has no effect with tls: insecure: remove one of them")
+	}
+	return nil
+}
+
+// TLS returns the configuration of connections to servers whose certificates are verified as tls
+// and ca_file say.
+func TLS(mode, caFile string) (*tls.Config, error) {
+	c := &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: mode == "insecure", //nolint:gosec // the operator configured it explicitly
+	}
+	if caFile != "" {
+		pem, err := os.ReadFile(caFile)
+		if err != nil {
+			return nil, fmt.Errorf("read ca_file: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("read ca_file: %s has no PEM certificate", caFile)
+		}
+	}
+	return c, nil
+}
