@@ -15,6 +15,7 @@ import (
 // be undone, the text to type.
 type actBody struct {
 	Kind    string // run, phase, approve, cancel, release
+	Subject string // of the title: a machine, a run or a plan
 	Machine *holdfastv1.Machine
 	Run     *holdfastv1.Run
 	Plan    *holdfastv1.Plan
@@ -35,9 +36,47 @@ type actBody struct {
 // Value returns the submitted value of a field.
 func (b actBody) Value(name string) string { return b.Form.Get(name) }
 
-// ask shows the confirmation page, with the error of the last submission if there was one.
-func (v *visit) ask(title, nav string, b actBody, wrong error) error {
-	return v.page("act", title, nav, b, wrong)
+// action is an action with a confirmation page.
+type action struct {
+	title, nav string // title is followed by the subject
+	// question returns the confirmation page for a form. If it returns no subject, its error is shown
+	// on a page of its own.
+	question func(v *visit, form url.Values) (actBody, error)
+	// do performs the action and returns the path of the next page.
+	do func(v *visit, b actBody) (next string, err error)
+}
+
+// ask shows the confirmation page.
+func (a action) ask(v *visit) error {
+	b, err := a.question(v, v.r.URL.Query())
+	return a.show(v, b, err)
+}
+
+// submit performs the action, or shows the confirmation page again with the error.
+func (a action) submit(v *visit) error {
+	form, err := v.form()
+	if err != nil {
+		return err
+	}
+	b, err := a.question(v, form)
+	if err == nil {
+		err = b.typed()
+	}
+	next := ""
+	if err == nil {
+		next, err = a.do(v, b)
+	}
+	if err != nil {
+		return a.show(v, b, err)
+	}
+	return v.done(next)
+}
+
+func (a action) show(v *visit, b actBody, err error) error {
+	if b.Subject == "" {
+		return err
+	}
+	return v.page("act", a.title+" "+b.Subject, a.nav, b, err)
 }
 
 // form parses the submitted form.
@@ -68,13 +107,13 @@ func (v *visit) theMachine() (*holdfastv1.Machine, error) {
 }
 
 // cancelQuestion returns the confirmation page for canceling a run.
-func (v *visit) cancelQuestion(form url.Values) (actBody, error) {
+func cancelQuestion(v *visit, form url.Values) (actBody, error) {
 	b := actBody{Kind: "cancel", Form: form, Submit: "Cancel the run"}
 	var err error
 	if b.Run, err = v.read.runs.GetRun(v.ctx, &holdfastv1.GetRunRequest{RunId: v.r.PathValue("id")}); err != nil {
 		return b, err
 	}
-	b.Back = display.RunPath(b.Run.GetRunId())
+	b.Subject, b.Back = b.Run.GetRunId(), display.RunPath(b.Run.GetRunId())
 	b.Happens = []string{"The run ends once its current step has stopped. Completed steps are not rolled back."}
 	if s := b.Run.GetCurrentStep(); s != "" {
 		b.Happens = append(b.Happens, b.Run.GetMachineId()+" is at step "+s+
@@ -83,58 +122,25 @@ func (v *visit) cancelQuestion(form url.Values) (actBody, error) {
 	return b, nil
 }
 
-func (d *dashboard) askCancel(v *visit) error {
-	b, err := v.cancelQuestion(v.r.URL.Query())
-	if err != nil {
-		return err
-	}
-	return v.ask("Cancel "+b.Run.GetRunId(), "runs", b, nil)
-}
-
-func (d *dashboard) cancelRun(v *visit) error {
-	form, err := v.form()
-	if err != nil {
-		return err
-	}
-	b, err := v.cancelQuestion(form)
-	if err != nil {
-		return err
-	}
-	req := &holdfastv1.CancelRunRequest{RunId: b.Run.GetRunId(), Reason: form.Get("comment")}
-	if _, err := v.write.runs.CancelRun(v.ctx, req); err != nil {
-		return v.ask("Cancel "+b.Run.GetRunId(), "runs", b, err)
-	}
-	return v.done(b.Back)
+func cancelRun(v *visit, b actBody) (string, error) {
+	req := &holdfastv1.CancelRunRequest{RunId: b.Run.GetRunId(), Reason: b.Value("comment")}
+	_, err := v.write.runs.CancelRun(v.ctx, req)
+	return b.Back, err
 }
 
 // releaseQuestion returns the confirmation page for releasing a plan's brake.
-func (v *visit) releaseQuestion() (actBody, error) {
-	b := actBody{Kind: "release", Submit: "Release the brake"}
+func releaseQuestion(v *visit, form url.Values) (actBody, error) {
+	b := actBody{Kind: "release", Form: form, Submit: "Release the brake"}
 	var err error
 	if b.Plan, err = v.read.plans.GetPlan(v.ctx, &holdfastv1.GetPlanRequest{PlanId: v.r.PathValue("id")}); err != nil {
 		return b, err
 	}
-	b.Back = display.PlanPath(b.Plan.GetPlanId())
+	b.Subject, b.Back = b.Plan.GetPlanId(), display.PlanPath(b.Plan.GetPlanId())
 	b.Happens = []string{"Runs that wait for this plan start. Earlier failures no longer count."}
 	return b, nil
 }
 
-func (d *dashboard) askRelease(v *visit) error {
-	b, err := v.releaseQuestion()
-	if err != nil {
-		return err
-	}
-	return v.ask("Release "+b.Plan.GetPlanId(), "plans", b, nil)
-}
-
-func (d *dashboard) release(v *visit) error {
-	b, err := v.releaseQuestion()
-	if err != nil {
-		return err
-	}
-	req := &holdfastv1.ReleasePlanRequest{PlanId: b.Plan.GetPlanId()}
-	if _, err := v.write.plans.ReleasePlan(v.ctx, req); err != nil {
-		return v.ask("Release "+b.Plan.GetPlanId(), "plans", b, err)
-	}
-	return v.done(b.Back)
+func release(v *visit, b actBody) (string, error) {
+	_, err := v.write.plans.ReleasePlan(v.ctx, &holdfastv1.ReleasePlanRequest{PlanId: b.Plan.GetPlanId()})
+	return b.Back, err
 }

@@ -13,14 +13,14 @@ import (
 
 // phaseQuestion returns the confirmation page for setting a machine's phase. It does not
 // check the transition; the API refuses invalid ones.
-func (v *visit) phaseQuestion(form url.Values) (actBody, error) {
+func phaseQuestion(v *visit, form url.Values) (actBody, error) {
 	b := actBody{Kind: "phase", Form: form}
 	var err error
 	if b.Machine, err = v.theMachine(); err != nil {
 		return b, err
 	}
 	id, from := b.Machine.GetMachineId(), b.Machine.GetStatus().GetPhase()
-	b.Back = display.MachinePath(id)
+	b.Subject, b.Back = id, display.MachinePath(id)
 	for p := holdfastv1.MachineStatus_READY; p <= holdfastv1.MachineStatus_RETIRED; p++ {
 		if p != from && p != holdfastv1.MachineStatus_PROVISIONING { // set by runs only
 			b.Phases = append(b.Phases, p)
@@ -52,90 +52,53 @@ func (v *visit) phaseQuestion(form url.Values) (actBody, error) {
 	return b, nil
 }
 
-func (d *dashboard) askPhase(v *visit) error {
-	b, err := v.phaseQuestion(v.r.URL.Query())
-	if err != nil {
-		return err
+func setPhase(v *visit, b actBody) (string, error) {
+	if b.Submit == "" {
+		return "", status.Errorf(codes.InvalidArgument, "phase: %q is not a phase", b.Value("phase"))
 	}
-	return v.ask("Set the phase of "+b.Machine.GetMachineId(), "machines", b, nil)
-}
-
-func (d *dashboard) setPhase(v *visit) error {
-	form, err := v.form()
-	if err != nil {
-		return err
-	}
-	b, err := v.phaseQuestion(form)
-	if err != nil {
-		return err
-	}
-	if err = b.typed(); err == nil && b.Submit == "" {
-		err = status.Errorf(codes.InvalidArgument, "phase: %q is not a phase", form.Get("phase"))
-	}
-	if err == nil {
-		phase := holdfastv1.MachineStatus_Phase(holdfastv1.MachineStatus_Phase_value[form.Get("phase")])
-		_, err = v.write.machines.SetMachinePhase(v.ctx, &holdfastv1.SetMachinePhaseRequest{
-			MachineId: b.Machine.GetMachineId(),
-			Phase:     phase,
-			Comment:   form.Get("comment"),
-		})
-	}
-	if err != nil {
-		return v.ask("Set the phase of "+b.Machine.GetMachineId(), "machines", b, err)
-	}
-	return v.done(b.Back)
+	_, err := v.write.machines.SetMachinePhase(v.ctx, &holdfastv1.SetMachinePhaseRequest{
+		MachineId: b.Machine.GetMachineId(),
+		Phase:     holdfastv1.MachineStatus_Phase(holdfastv1.MachineStatus_Phase_value[b.Value("phase")]),
+		Comment:   b.Value("comment"),
+	})
+	return b.Back, err
 }
 
 // approveQuestion returns the confirmation page for approving a discovered node.
-func (v *visit) approveQuestion(form url.Values) (actBody, error) {
+func approveQuestion(v *visit, form url.Values) (actBody, error) {
 	b := actBody{Kind: "approve", Form: form, Submit: "Approve"}
 	var err error
 	if b.Machine, err = v.theMachine(); err != nil {
 		return b, err
 	}
-	b.Back = display.MachinePath(b.Machine.GetMachineId())
+	id := b.Machine.GetMachineId()
+	b.Back = display.MachinePath(id)
 	b.Happens = []string{"The node becomes pending: when it boots from the network, its installation can start."}
 	plans, err := v.read.plans.ListPlans(v.ctx, &holdfastv1.ListPlansRequest{PageSize: pageSize})
-	b.Plans = plans.GetPlans()
-	return b, err
-}
-
-func (d *dashboard) askApprove(v *visit) error {
-	b, err := v.approveQuestion(v.r.URL.Query())
 	if err != nil {
-		return err
+		return b, err
 	}
-	return v.ask("Approve "+b.Machine.GetMachineId(), "machines", b, nil)
+	b.Subject, b.Plans = id, plans.GetPlans()
+	return b, nil
 }
 
 // approve sets the workflow before it approves the node, because a pending node can be
 // installed at once.
-func (d *dashboard) approve(v *visit) error {
-	form, err := v.form()
-	if err != nil {
-		return err
-	}
-	b, err := v.approveQuestion(form)
-	if err != nil {
-		return err
-	}
+func approve(v *visit, b actBody) (string, error) {
 	id := b.Machine.GetMachineId()
-	if w := form.Get("workflow"); w != "" {
-		_, err = v.write.nodes.UpdateNode(v.ctx, &holdfastv1.UpdateNodeRequest{
+	if w := b.Value("workflow"); w != "" {
+		if _, err := v.write.nodes.UpdateNode(v.ctx, &holdfastv1.UpdateNodeRequest{
 			Id:    id,
 			Node:  &holdfastv1.NodeRecord{WorkflowId: w},
 			Paths: []string{"workflow_id"},
-		})
+		}); err != nil {
+			return "", err
+		}
 	}
-	if err == nil {
-		_, err = v.write.nodes.TransitionNode(v.ctx, &holdfastv1.TransitionNodeRequest{
-			Id:      id,
-			State:   holdfastv1.Node_PENDING,
-			Comment: form.Get("comment"),
-		})
-	}
-	if err != nil {
-		return v.ask("Approve "+id, "machines", b, err)
-	}
-	return v.done(b.Back)
+	_, err := v.write.nodes.TransitionNode(v.ctx, &holdfastv1.TransitionNodeRequest{
+		Id:      id,
+		State:   holdfastv1.Node_PENDING,
+		Comment: b.Value("comment"),
+	})
+	return b.Back, err
 }

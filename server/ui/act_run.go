@@ -16,14 +16,14 @@ import (
 
 // runQuestion returns the confirmation page for a run: the choice of a plan, then the
 // effects of its steps.
-func (v *visit) runQuestion(form url.Values) (actBody, error) {
+func runQuestion(v *visit, form url.Values) (actBody, error) {
 	b := actBody{Kind: "run", Form: form, Request: form.Get("request")}
 	var err error
 	if b.Machine, err = v.theMachine(); err != nil {
 		return b, err
 	}
 	id := b.Machine.GetMachineId()
-	b.Back = display.MachinePath(id)
+	b.Subject, b.Back = id, display.MachinePath(id)
 	plans, err := v.read.plans.ListPlans(v.ctx, &holdfastv1.ListPlansRequest{PageSize: pageSize})
 	if err != nil {
 		return b, err
@@ -85,36 +85,13 @@ func typeOf(plan string) string {
 	return ""
 }
 
-func (d *dashboard) askRun(v *visit) error {
-	b, err := v.runQuestion(v.r.URL.Query())
-	if b.Machine == nil {
-		return err
+func startRun(v *visit, b actBody) (string, error) {
+	if b.Plan == nil {
+		return "", status.Errorf(codes.InvalidArgument, "there is no plan %q: choose one", b.Value("plan"))
 	}
-	return v.ask("Start a run on "+b.Machine.GetMachineId(), "machines", b, err)
-}
-
-func (d *dashboard) startRun(v *visit) error {
-	form, err := v.form()
+	params, err := readParams(b.Value("params"))
 	if err != nil {
-		return err
-	}
-	b, err := v.runQuestion(form)
-	if b.Machine == nil {
-		return err
-	}
-	title := "Start a run on " + b.Machine.GetMachineId()
-	if err == nil && b.Plan == nil {
-		err = status.Errorf(codes.InvalidArgument, "there is no plan %q: choose one", form.Get("plan"))
-	}
-	if err == nil {
-		err = b.typed()
-	}
-	var params map[string]string
-	if err == nil {
-		params, err = readParams(form.Get("params"))
-	}
-	if err != nil {
-		return v.ask(title, "machines", b, err)
+		return "", err
 	}
 	run, err := v.write.runs.StartRun(v.ctx, &holdfastv1.StartRunRequest{
 		RequestId: b.Request,
@@ -123,10 +100,7 @@ func (d *dashboard) startRun(v *visit) error {
 		PlanId:    b.Plan.GetPlanId(),
 		Params:    params,
 	})
-	if err != nil {
-		return v.ask(title, "machines", b, err)
-	}
-	return v.done(display.RunPath(run.GetRunId()))
+	return display.RunPath(run.GetRunId()), err
 }
 
 // readParams parses one key=value per line.

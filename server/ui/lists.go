@@ -38,39 +38,36 @@ type searchBody[T any] struct {
 }
 
 func (d *dashboard) services(v *visit) error {
-	q := v.r.URL.Query()
-	b := searchBody[*holdfastv1.Service]{Filter: strings.TrimSpace(q.Get("filter"))}
-	resp, err := v.read.registry.ListServices(v.ctx, &holdfastv1.ListServicesRequest{
-		Filter:    b.Filter,
-		PageSize:  rows,
-		PageToken: q.Get("page"),
-	})
-	b.Items, b.FilterInvalid = resp.GetServices(), err != nil && b.Filter != ""
-	if t := resp.GetNextPageToken(); t != "" {
-		b.Next = display.Link("/ui/services", "filter", b.Filter, "page", t)
-	}
-	b.Hints = []hint{
-		{"active", display.Link("/ui/services", "filter", "active = true")},
-		{"inactive", display.Link("/ui/services", "filter", "active = false")},
-	}
-	return v.page("services", "Services", "services", b, err)
+	return search(v, "services", "Services", func(filter, page string) ([]*holdfastv1.Service, string, error) {
+		resp, err := v.read.registry.ListServices(v.ctx, &holdfastv1.ListServicesRequest{
+			Filter: filter, PageSize: rows, PageToken: page,
+		})
+		return resp.GetServices(), resp.GetNextPageToken(), err
+	}, "active", "active = true", "inactive", "active = false")
 }
 
 func (d *dashboard) audit(v *visit) error {
-	q := v.r.URL.Query()
-	b := searchBody[*holdfastv1.AuditEvent]{Filter: strings.TrimSpace(q.Get("filter"))}
-	resp, err := v.read.audit.ListAuditEvents(v.ctx, &holdfastv1.ListAuditEventsRequest{
-		Filter:    b.Filter,
-		PageSize:  rows,
-		PageToken: q.Get("page"),
-	})
-	b.Items, b.FilterInvalid = resp.GetEvents(), err != nil && b.Filter != ""
-	if t := resp.GetNextPageToken(); t != "" {
-		b.Next = display.Link("/ui/audit", "filter", b.Filter, "page", t)
+	return search(v, "audit", "Audit", func(filter, page string) ([]*holdfastv1.AuditEvent, string, error) {
+		resp, err := v.read.audit.ListAuditEvents(v.ctx, &holdfastv1.ListAuditEventsRequest{
+			Filter: filter, PageSize: rows, PageToken: page,
+		})
+		return resp.GetEvents(), resp.GetNextPageToken(), err
+	}, "refused", "outcome != OK", "runs started", `method = "*StartRun"`)
+}
+
+// search shows a page of a list with a filter. hints are the names and filters of links.
+func search[T any](v *visit, name, title string,
+	list func(filter, page string) (items []T, next string, err error), hints ...string,
+) error {
+	q, path := v.r.URL.Query(), "/ui/"+name
+	b := searchBody[T]{Filter: strings.TrimSpace(q.Get("filter"))}
+	items, next, err := list(b.Filter, q.Get("page"))
+	b.Items, b.FilterInvalid = items, err != nil && b.Filter != ""
+	if next != "" {
+		b.Next = display.Link(path, "filter", b.Filter, "page", next)
 	}
-	b.Hints = []hint{
-		{"refused", display.Link("/ui/audit", "filter", "outcome != OK")},
-		{"runs started", display.Link("/ui/audit", "filter", `method = "*StartRun"`)},
+	for i := 0; i < len(hints); i += 2 {
+		b.Hints = append(b.Hints, hint{hints[i], display.Link(path, "filter", hints[i+1])})
 	}
-	return v.page("audit", "Audit", "audit", b, err)
+	return v.page(name, title, name, b, err)
 }

@@ -111,11 +111,15 @@ func (d *dashboard) routes(m *auth.Mux) {
 	page("GET /ui/audit", auth.SameAs("holdfast.v1.AuditService/ListAuditEvents"), d.audit)
 	page("GET /ui/cluster", viewer, d.cluster)
 
-	act("/ui/machines/{id}/run", "RunService/StartRun", d.askRun, d.startRun)
-	act("/ui/machines/{id}/phase", "MachineService/SetMachinePhase", d.askPhase, d.setPhase)
-	act("/ui/machines/{id}/approve", "NodeService/TransitionNode", d.askApprove, d.approve)
-	act("/ui/runs/{id}/cancel", "RunService/CancelRun", d.askCancel, d.cancelRun)
-	act("/ui/release/{id...}", "PlanService/ReleasePlan", d.askRelease, d.release)
+	confirm := func(path, rpc string, a action) { act(path, rpc, a.ask, a.submit) }
+	confirm("/ui/machines/{id}/run", "RunService/StartRun",
+		action{"Start a run on", "machines", runQuestion, startRun})
+	confirm("/ui/machines/{id}/phase", "MachineService/SetMachinePhase",
+		action{"Set the phase of", "machines", phaseQuestion, setPhase})
+	confirm("/ui/machines/{id}/approve", "NodeService/TransitionNode",
+		action{"Approve", "machines", approveQuestion, approve})
+	confirm("/ui/runs/{id}/cancel", "RunService/CancelRun", action{"Cancel", "runs", cancelQuestion, cancelRun})
+	confirm("/ui/release/{id...}", "PlanService/ReleasePlan", action{"Release", "plans", releaseQuestion, release})
 	act("/ui/check", "PlanService/CreatePlan", d.askCheck, d.check)
 	act("/ui/try/{id...}", "PlanService/ProbePlan", d.askTry, d.try)
 	act("/ui/drill", "OperatorService/TransferLeadership", d.askDrill, d.drill)
