@@ -54,6 +54,7 @@ func importRules() []importRule {
 		{part: "fsm/...", may: []string{"proto/...", "internal/nearest"}, never: impure},
 		{part: "internal/heap"},
 		{part: "internal/wait"},
+		{part: "internal/describe", may: []string{"proto/holdfast/..."}},
 		{part: "internal/tracing"},
 		{part: "internal/archive/...", may: []string{"proto/..."}},
 		{part: "cluster/...", may: []string{"proto/...", "fsm"}},
@@ -75,7 +76,7 @@ func importRules() []importRule {
 		{part: "server/internal/scope", may: []string{"proto/...", "fsm", "server/auth"},
 			tests: []string{"server/internal/nodetest"}},
 		{part: "server/...", may: []string{
-			"proto/...", "internal/nearest", "internal/archive", "internal/filter", "internal/images/...", "internal/secrets",
+			"proto/...", "internal/nearest", "internal/archive", "internal/describe", "internal/filter", "internal/images/...", "internal/secrets",
 			"fsm", "cluster", "cluster/peertls", "cluster/keyfile", "providers",
 		}, tests: []string{"providers/...", "cluster/peertls/issue"}, never: []string{module + "/server/internal/nodetest"}},
 		{part: "client/...", may: []string{"proto/holdfast/..."}, link: heavy},
@@ -89,8 +90,8 @@ func importRules() []importRule {
 			"proto/...", "fsm", "cluster", "executor", "server/...", "providers/...", "internal/images/...", "internal/secrets",
 		}, tests: []string{"fsm/fsmtest"}},
 		{part: "internal/cli/...", may: []string{
-			"proto/...", "client/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "internal/nearest",
-			"internal/secrets", "internal/wait",
+			"proto/...", "client/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "internal/describe",
+			"internal/nearest", "internal/secrets", "internal/wait",
 		}, tests: []string{"fsm/fsmtest"}, never: tests},
 		{part: "internal/localcluster", may: []string{
 			"proto/...", "client/...", "internal/cli/pki", "cluster/...", "server/...",

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -47,7 +48,7 @@ func fixtureTrail() []*holdfastv1.AuditEvent {
 	var last []byte
 	for i, e := range events {
 		e.Sequence, e.At, e.Index, e.PreviousHash = uint64(i+1), ago(time.Duration(10-i)*time.Minute), uint64(100+i), last
-		e.Source, e.Peer, e.Outcome, e.Count = first(e.GetSource(), "10.0.0.9"), "peer-1", first(e.GetOutcome(),
+		e.Source, e.Peer, e.Outcome, e.Count = cmp.Or(e.GetSource(), "10.0.0.9"), "peer-1", cmp.Or(e.GetOutcome(),
 			"OK"), max(1, e.GetCount())
 		e.Hash = holdfastv1.AuditHash(e)
 		last = e.GetHash()

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"strings"
@@ -40,8 +41,8 @@ func poolApplier() applier[*holdfastv1.Pool] {
 		},
 		plan: func(_ context.Context, _ *client.Client, t *target[*holdfastv1.Pool]) (*holdfastv1.Pool, error) {
 			return &holdfastv1.Pool{
-				PoolId: t.doc.GetPoolId(), Declared: true, Provider: first(t.doc.GetProvider(), t.live.GetProvider()),
-				GpuType: first(t.doc.GetGpuType(), t.live.GetGpuType()),
+				PoolId: t.doc.GetPoolId(), Declared: true, Provider: cmp.Or(t.doc.GetProvider(), t.live.GetProvider()),
+				GpuType: cmp.Or(t.doc.GetGpuType(), t.live.GetGpuType()),
 				Labels:  labels(t.live.GetLabels(), t.doc.GetLabels()),
 			}, nil
 		},

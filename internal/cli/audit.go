@@ -34,11 +34,6 @@ func (a *app) auditList() *cobra.Command {
   holdfast audit list --filter 'resource = "machines/m-123*"'
   holdfast audit list --filter 'outcome = PERMISSION_DENIED' -o wide`,
 		kind: auditKind(), plural: "audit events", filter: "outcome != OK",
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.AuditEvent, string, error) {
-			r, err := c.Audit().ListAuditEvents(ctx, &holdfastv1.ListAuditEventsRequest{Filter: q.filter,
-				PageSize: q.size, PageToken: q.token})
-			return r.GetEvents(), r.GetNextPageToken(), err
-		},
 	})
 	limit := cmd.Flags().Lookup("limit")
 	limit.DefValue = auditLimit
@@ -84,22 +79,22 @@ func auditKind() kind[*holdfastv1.AuditEvent] {
 		name:   func(e *holdfastv1.AuditEvent) string { return number(e.GetSequence()) },
 		header: []string{"SEQUENCE", "AT", "PRINCIPAL", "METHOD", "RESOURCE", "OUTCOME", "REASON"},
 		wide:   []string{"SOURCE", "PEER", "REQUEST", "TOKEN", "COUNT", "INDEX"},
-		row: func(e *holdfastv1.AuditEvent, _ time.Time, wide bool) []render.Text {
+		row: func(e *holdfastv1.AuditEvent, _ time.Time) []any {
 			outcome := render.T(e.GetOutcome(), render.Green)
 			if e.GetOutcome() != "OK" {
 				outcome = render.T(e.GetOutcome(), render.Red)
 			}
-			row := []render.Text{
-				plain(number(e.GetSequence())), plain(stamp(at(e.GetAt()))), plain(e.GetPrincipal()), plain(e.GetMethod()),
-				plain(e.GetResource()),
-				outcome, plain(e.GetReason()),
+			return []any{
+				number(e.GetSequence()), stamp(e.GetAt()), e.GetPrincipal(), e.GetMethod(), e.GetResource(),
+				outcome, e.GetReason(),
+				e.GetSource(), e.GetPeer(), e.GetRequestId(), e.GetTokenId(), number(e.GetCount()),
+				number(e.GetIndex()),
 			}
-			if wide {
-				row = append(row, plain(e.GetSource()), plain(e.GetPeer()), plain(e.GetRequestId()),
-					plain(e.GetTokenId()),
-					plain(number(uint64(e.GetCount()))), plain(number(e.GetIndex())))
-			}
-			return row
+		},
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.AuditEvent, string, error) {
+			r, err := c.Audit().ListAuditEvents(ctx, &holdfastv1.ListAuditEventsRequest{Filter: q.filter,
+				PageSize: q.size, PageToken: q.token})
+			return r.GetEvents(), r.GetNextPageToken(), err
 		},
 	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -132,7 +133,7 @@ func (a *app) verifyFile(name string, v *verification) (err error) {
 		defer func() { err = errors.Join(err, f.Close()) }()
 		in = f
 	}
-	return verifyLines(in, first(map[string]string{"-": "standard input"}[name], name), v)
+	return verifyLines(in, cmp.Or(map[string]string{"-": "standard input"}[name], name), v)
 }
 
 func verifyLines(in io.Reader, name string, v *verification) error {
@@ -214,7 +215,7 @@ func (a *app) printVerdict(o *output, d verdict) error {
 	if !d.Whole {
 		whole = render.T("no", render.Red)
 	}
-	t.Row(whole, plain(number(d.First)), plain(number(d.Last)), plain(number(d.Count)), plain(d.End))
+	t.Row(whole, number(d.First), number(d.Last), number(d.Count), d.End)
 	if d.After != "" {
 		a.note("note: the events before %d were not looked at; event %d follows an event with hash %s", d.First,
 			d.First, d.After)

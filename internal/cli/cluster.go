@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -47,7 +48,7 @@ leader; the exit code is then 7. With --wait it first waits for a leader, for sc
 			if s.GetLeader() == "" {
 				return &codeError{ExitUnavailable,
 					fmt.Sprintf("cluster status: there is no leader, says %s: writes wait until most voters reach each other",
-						first(s.GetAnsweredBy(), "the peer asked"))}
+						cmp.Or(s.GetAnsweredBy(), "the peer asked"))}
 			}
 			return nil
 		}),
@@ -89,22 +90,14 @@ func (a *app) printStatus(o *output, s *holdfastv1.ClusterStatus) error {
 	}
 	_, err := fmt.Fprintf(a.Out,
 		"cluster %s: leader %s, term %d, feature level %d, %d may fail (says %s)\nnewest backup: %s\n\n",
-		first(render.Clean(s.GetClusterId()), "-"), first(render.Clean(s.GetLeader()),
+		cmp.Or(render.Clean(s.GetClusterId()), "-"), cmp.Or(render.Clean(s.GetLeader()),
 			"none"), s.GetTerm(), s.GetFeatureLevel(),
-		s.GetFailureTolerance(), first(render.Clean(s.GetAnsweredBy()), "-"),
-		first(backupAge(a.Now(), s), "none; make one with holdfast operator snapshot save FILE"))
+		s.GetFailureTolerance(), cmp.Or(render.Clean(s.GetAnsweredBy()), "-"),
+		cmp.Or(age(a.Now(), s.GetLastBackupAt()), "none; make one with holdfast operator snapshot save FILE"))
 	if err != nil {
 		return err
 	}
 	return printList(a, o, peerKind(s), s.GetPeers())
-}
-
-// backupAge returns the age of the newest backup, or "" if there is none.
-func backupAge(now time.Time, s *holdfastv1.ClusterStatus) string {
-	if s.GetLastBackupAt() == nil {
-		return ""
-	}
-	return agoIfAny(now, s.GetLastBackupAt().AsTime())
 }
 
 func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {
@@ -113,7 +106,7 @@ func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {
 		name:   (*holdfastv1.Peer).GetId,
 		header: []string{"PEER", "ROLE", "ALIVE", "VERSION", "APPLIED", "LAST CONTACT", "GRPC", "ERROR"},
 		wide:   []string{"TERM", "BEHIND", "LAST INDEX", "LEVEL", "HTTP", "RAFT", "GOSSIP"},
-		row: func(p *holdfastv1.Peer, _ time.Time, wide bool) []render.Text {
+		row: func(p *holdfastv1.Peer, _ time.Time) []any {
 			role := p.GetSuffrage()
 			if p.GetLeader() || p.GetId() != "" && p.GetId() == s.GetLeader() {
 				role = "leader"
@@ -122,17 +115,12 @@ func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {
 			if !p.GetAlive() {
 				alive = render.T("no", render.Red)
 			}
-			row := []render.Text{
-				plain(p.GetId()), render.State(role), alive, plain(p.GetVersion()),
-				plain(number(p.GetAppliedIndex())), plain(lastContact(p, role)), plain(p.GetGrpcAddr()),
-				render.T(trouble(s, p), render.Red),
+			return []any{
+				p.GetId(), render.State(role), alive, p.GetVersion(), number(p.GetAppliedIndex()),
+				lastContact(p, role), p.GetGrpcAddr(), render.T(trouble(s, p), render.Red),
+				number(p.GetTerm()), number(p.GetBehind()), number(p.GetLastIndex()),
+				number(p.GetMaxFeatureLevel()), p.GetHttpAddr(), p.GetRaftAddr(), p.GetGossipAddr(),
 			}
-			if wide {
-				row = append(row, plain(number(p.GetTerm())), plain(number(p.GetBehind())),
-					plain(number(p.GetLastIndex())), plain(number(uint64(p.GetMaxFeatureLevel()))),
-					plain(p.GetHttpAddr()), plain(p.GetRaftAddr()), plain(p.GetGossipAddr()))
-			}
-			return row
 		},
 	}
 }
@@ -158,7 +146,7 @@ func lastContact(p *holdfastv1.Peer, role string) string {
 func (a *app) versionTable(o *output, s *holdfastv1.ClusterStatus) error {
 	t := render.NewTable("PEER", "VERSION", "LEVEL", "ERROR")
 	for _, p := range s.GetPeers() {
-		t.Row(plain(p.GetId()), plain(p.GetVersion()), plain(number(uint64(p.GetMaxFeatureLevel()))),
+		t.Row(p.GetId(), p.GetVersion(), number(p.GetMaxFeatureLevel()),
 			render.T(p.GetError(), render.Red))
 	}
 	_, err := io.WriteString(a.Out, "\n"+t.Format(a.colour(a.Out), !o.noHeaders))

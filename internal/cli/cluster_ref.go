@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
-	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -51,20 +50,20 @@ func clusterRefKind() kind[*holdfastv1.Secret] {
 		name:   clusterRefName,
 		header: []string{"CLUSTER", "CONTROL PLANES", "POOLS", "VERSION", "UPDATED"},
 		wide:   []string{"BY", "CREATED", "KEY"},
-		row: func(s *holdfastv1.Secret, now time.Time, wide bool) []render.Text {
+		row: func(s *holdfastv1.Secret, now time.Time) []any {
 			planes := "no"
 			if slices.Contains(s.GetKeys(), certKeyKey) {
 				planes = "yes"
 			}
-			row := []render.Text{
-				plain(clusterRefName(s)), plain(planes), plain(strings.Join(s.GetPools(),
-					",")), plain(fmt.Sprint(s.GetVersion())), plain(render.Ago(now, at(s.GetUpdatedAt()))),
+			return []any{
+				clusterRefName(s), planes, strings.Join(s.GetPools(), ","), s.GetVersion(),
+				age(now, s.GetUpdatedAt()),
+				s.GetUpdatedBy(), age(now, s.GetCreatedAt()), s.GetKeyId(),
 			}
-			if wide {
-				row = append(row, plain(s.GetUpdatedBy()), plain(render.Ago(now, at(s.GetCreatedAt()))),
-					plain(s.GetKeyId()))
-			}
-			return row
+		},
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Secret, string, error) {
+			items, next, err := secretKind().page(ctx, c, q)
+			return slices.DeleteFunc(items, func(s *holdfastv1.Secret) bool { return !isClusterRef(s) }), next, err
 		},
 	}
 }
@@ -140,17 +139,13 @@ func (a *app) clusterRefList() *cobra.Command {
 		short:   "List the clusters that are registered",
 		example: "  holdfast cluster-ref list\n  holdfast cluster-ref list -o wide",
 		kind:    clusterRefKind(), plural: "clusters",
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Secret, string, error) {
-			items, next, err := pageOfSecrets(ctx, c, q)
-			return slices.DeleteFunc(items, func(s *holdfastv1.Secret) bool { return !isClusterRef(s) }), next, err
-		},
 	})
 }
 
 func (a *app) clusterRefGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Secret]{
 		short: "Show what is on record of a cluster", example: "  holdfast cluster-ref get prod",
-		arg: "NAME", kind: clusterRefKind(), ids: clusterRefNames,
+		arg: "NAME", kind: clusterRefKind(),
 		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Secret, error) {
 			return c.Secrets().GetSecret(ctx, &holdfastv1.GetSecretRequest{Name: clusterPrefix + id})
 		},
@@ -159,7 +154,7 @@ func (a *app) clusterRefGet() *cobra.Command {
 
 func (a *app) clusterRefDelete() *cobra.Command {
 	return eachCommand(a, each{
-		verb: "delete", done: "deleted", arg: "NAME", noun: "cluster", plural: "clusters", ids: clusterRefNames,
+		verb: "delete", done: "deleted", arg: "NAME", noun: "cluster", plural: "clusters", ids: clusterRefKind().names,
 		short:   "Forget clusters: whether machines are in them is not known any more",
 		example: "  holdfast cluster-ref delete prod",
 		do: func(ctx context.Context, c *client.Client, id string) error {
@@ -167,13 +162,4 @@ func (a *app) clusterRefDelete() *cobra.Command {
 			return err
 		},
 	})
-}
-
-func clusterRefNames(ctx context.Context, c *client.Client) []string {
-	r, err := c.Secrets().ListSecrets(ctx, &holdfastv1.ListSecretsRequest{PageSize: pageSize})
-	if err != nil {
-		return nil
-	}
-	return ids(slices.DeleteFunc(r.GetSecrets(), func(s *holdfastv1.Secret) bool { return !isClusterRef(s) }),
-		clusterRefName)
 }

@@ -45,12 +45,20 @@ func (a *app) completeAll(all completer) cobra.CompletionFunc {
 	}
 }
 
-func machineIDs(ctx context.Context, c *client.Client) []string {
-	r, err := c.Machines().ListMachines(ctx, &holdfastv1.ListMachinesRequest{PageSize: pageSize})
-	if err != nil {
-		return nil
-	}
-	return ids(r.GetMachines(), (*holdfastv1.Machine).GetMachineId)
+// completeFlag completes the value of a flag.
+func (a *app) completeFlag(cmd *cobra.Command, flag string, values completer) {
+	one := a.complete(values)
+	// It fails only for a flag that does not exist.
+	_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, part string,
+	) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return one(cmd, nil, part)
+	})
+}
+
+// choices completes the value of a flag with fixed words.
+func choices(cmd *cobra.Command, flag string, words ...string) {
+	// It fails only for a flag that does not exist.
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
 func peerIDs(ctx context.Context, c *client.Client) []string {
@@ -59,22 +67,6 @@ func peerIDs(ctx context.Context, c *client.Client) []string {
 		return nil
 	}
 	return ids(r.GetPeers(), (*holdfastv1.Peer).GetId)
-}
-
-func planIDs(ctx context.Context, c *client.Client) []string {
-	r, err := c.Plans().ListPlans(ctx, &holdfastv1.ListPlansRequest{PageSize: pageSize})
-	if err != nil {
-		return nil
-	}
-	return ids(r.GetPlans(), (*holdfastv1.Plan).GetPlanId)
-}
-
-func runIDs(ctx context.Context, c *client.Client) []string {
-	r, err := c.Runs().ListRuns(ctx, &holdfastv1.ListRunsRequest{PageSize: pageSize})
-	if err != nil {
-		return nil
-	}
-	return ids(r.GetRuns(), (*holdfastv1.Run).GetRunId)
 }
 
 func ids[M any](items []M, id func(M) string) []string {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -71,7 +72,7 @@ func (a *app) contextList() *cobra.Command {
 				if c.Token != "" {
 					token = "set" // never the token itself
 				}
-				t.Row(plain(star), plain(name), plain(strings.Join(c.Addrs, ",")), plain(token), plain(c.CA))
+				t.Row(star, name, strings.Join(c.Addrs, ","), token, c.CA)
 			}
 			return a.table(&output{}, t)
 		},
@@ -140,7 +141,7 @@ func (a *app) contextSet() *cobra.Command {
 					f.Contexts = map[string]profile.Context{}
 				}
 				f.Contexts[args[0]] = c
-				f.Current = first(f.Current, args[0])
+				f.Current = cmp.Or(f.Current, args[0])
 				return nil
 			})
 		},

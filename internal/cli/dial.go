@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"log/slog"
@@ -104,8 +105,8 @@ func (a *app) target() (profile.Context, error) {
 	if g.context != "" {
 		env = func(string) string { return "" }
 	}
-	name := first(g.context, env("HOLDFAST_CONTEXT"))
-	addr := first(g.addr, env("HOLDFAST_ADDR"))
+	name := cmp.Or(g.context, env("HOLDFAST_CONTEXT"))
+	addr := cmp.Or(g.addr, env("HOLDFAST_ADDR"))
 	var c profile.Context
 	if addr == "" || name != "" {
 		path, err := profile.Path(a.Getenv)
@@ -128,10 +129,10 @@ func (a *app) target() (profile.Context, error) {
 	if len(c.Addrs) == 0 {
 		c.Addrs = []string{defaultAddr}
 	}
-	c.Token = first(g.token, env("HOLDFAST_TOKEN"), c.Token)
-	c.CA = first(g.ca, env("HOLDFAST_CA"), c.CA)
-	c.Cert = first(g.cert, env("HOLDFAST_CERT"), c.Cert)
-	c.Key = first(g.key, env("HOLDFAST_KEY"), c.Key)
+	c.Token = cmp.Or(g.token, env("HOLDFAST_TOKEN"), c.Token)
+	c.CA = cmp.Or(g.ca, env("HOLDFAST_CA"), c.CA)
+	c.Cert = cmp.Or(g.cert, env("HOLDFAST_CERT"), c.Cert)
+	c.Key = cmp.Or(g.key, env("HOLDFAST_KEY"), c.Key)
 	return c, nil
 }
 
@@ -150,15 +151,6 @@ func loadTLS(c profile.Context) (*tls.Config, error) {
 
 func splitAddrs(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
-}
-
-func first(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
 }
 
 // online returns a command function for f, which needs a client.

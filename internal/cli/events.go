@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -68,7 +69,7 @@ func (a *app) printEvent(o *output, e *holdfastv1.Event) error {
 
 // eventLine returns an event as text: time, type, subject and change.
 func eventLine(e *holdfastv1.Event) string {
-	words := []string{stamp(at(e.GetAt())), e.GetType()}
+	words := []string{stamp(e.GetAt()), e.GetType()}
 	add := func(s ...string) {
 		for _, w := range s {
 			if w != "" {
@@ -85,7 +86,7 @@ func eventLine(e *holdfastv1.Event) string {
 		add(e.GetMachineId(), to)
 		if c.GetRunId() != "" {
 			add("by run " + c.GetRunId())
-		} else if by := first(c.GetPrincipal(), c.GetTriggeredBy()); by != "" {
+		} else if by := cmp.Or(c.GetPrincipal(), c.GetTriggeredBy()); by != "" {
 			add("by " + by)
 		}
 		if c.GetComment() != "" {

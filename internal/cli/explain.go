@@ -118,7 +118,7 @@ func commentOf(md protoreflect.MessageDescriptor, said string) string {
 func valueTable(values []protoreflect.EnumValueDescriptor) *render.Table {
 	t := render.NewTable("VALUE", "MEANING")
 	for _, v := range values {
-		t.Row(render.State(string(v.Name())), plain(explain.Comment(v)))
+		t.Row(render.State(string(v.Name())), explain.Comment(v))
 	}
 	return t
 }
@@ -130,7 +130,7 @@ func fieldTable(md protoreflect.MessageDescriptor) *render.Table {
 	}
 	for i := range md.Fields().Len() {
 		fd := md.Fields().Get(i)
-		t.Row(plain(string(fd.Name())), render.T(explain.Type(fd), render.Cyan), plain(explain.Comment(fd)))
+		t.Row(string(fd.Name()), render.T(explain.Type(fd), render.Cyan), explain.Comment(fd))
 	}
 	return t
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	stdcmp "cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -166,7 +167,7 @@ func (f *fakeCluster) DeregisterService(
 func (f *fakeCluster) CreateAgentMachine(
 	_ context.Context, r *holdfastv1.CreateAgentMachineRequest,
 ) (*holdfastv1.CreateAgentMachineResponse, error) {
-	return &holdfastv1.CreateAgentMachineResponse{Machine: &holdfastv1.Machine{MachineId: first(r.GetMachineId(),
+	return &holdfastv1.CreateAgentMachineResponse{Machine: &holdfastv1.Machine{MachineId: stdcmp.Or(r.GetMachineId(),
 		"0a1b2c3d")}, Token: "the-token", TokenId: "tok-9"}, nil
 }
 

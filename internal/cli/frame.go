@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -20,8 +21,7 @@ type lister[M proto.Message] struct {
 	filter               string // an example; empty where the API has no filter
 	args                 []string
 	ids                  completer // of the arguments, where there are any
-	// page requests one page, with the filter and the arguments of the command line.
-	page func(ctx context.Context, c *client.Client, q query) (items []M, next string, err error)
+	page                 pager[M]  // nil: that of the kind
 	// order is the order of the list unless --sort-by is set; nil: the order of the API.
 	order func(x, y M) int
 	empty string // what to note when there is none; empty for nothing
@@ -41,8 +41,11 @@ type query struct {
 func listCommand[M proto.Message](a *app, v lister[M]) *cobra.Command {
 	var l listing
 	watch := false
+	if v.page == nil {
+		v.page = v.kind.page
+	}
 	cmd := &cobra.Command{
-		Use: first(v.use, "list"), Args: exactly(v.args...), Short: v.short, Long: v.long, Example: v.example,
+		Use: cmp.Or(v.use, "list"), Args: exactly(v.args...), Short: v.short, Long: v.long, Example: v.example,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			order, err := sortOrder[M](l.sortBy)
 			switch {
@@ -113,7 +116,6 @@ type getter[M proto.Message] struct {
 	short, long, example string
 	arg                  string // in the usage line: IMAGE
 	kind                 kind[M]
-	ids                  completer
 	get                  func(ctx context.Context, c *client.Client, id string) (M, error)
 	more                 func(M) []*render.Table // what a table shows below; nil for nothing
 	watch                func(ctx context.Context, c *client.Client, o *output, id string) error
@@ -125,7 +127,7 @@ func getCommand[M proto.Message](a *app, v getter[M]) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "get " + v.arg,
 		Args:              exactly(v.arg),
-		ValidArgsFunction: a.complete(v.ids),
+		ValidArgsFunction: a.complete(v.kind.names),
 		Short:             v.short,
 		Long:              v.long,
 		Example:           v.example,

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -34,20 +35,22 @@ func imageKind() kind[*holdfastv1.Image] {
 		name:   (*holdfastv1.Image).GetName,
 		header: []string{"IMAGE", "ARCH", "FORMAT", "FILES", "SIZE", "UPDATED"},
 		wide:   []string{"BY", "CMDLINE", "DESCRIPTION"},
-		row: func(i *holdfastv1.Image, now time.Time, wide bool) []render.Text {
+		row: func(i *holdfastv1.Image, now time.Time) []any {
 			var parts []string
 			var size int64
 			for part, f := range imageFiles(i) {
 				parts = append(parts, part)
 				size += f.GetSizeBytes()
 			}
-			row := []render.Text{plain(i.GetName()), plain(i.GetArch()), plain(imageFormat(i)),
-				plain(strings.Join(parts, ",")), plain(byteSize(size)),
-				plain(render.Ago(now, at(i.GetUpdatedAt())))}
-			if wide {
-				row = append(row, plain(i.GetCreatedBy()), plain(i.GetCmdline()), plain(i.GetDescription()))
+			return []any{
+				i.GetName(), i.GetArch(), imageFormat(i), strings.Join(parts, ","), byteSize(size),
+				age(now, i.GetUpdatedAt()),
+				i.GetCreatedBy(), i.GetCmdline(), i.GetDescription(),
 			}
-			return row
+		},
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Image, string, error) {
+			r, err := c.Images().ListImages(ctx, &holdfastv1.ListImagesRequest{PageSize: q.size, PageToken: q.token})
+			return r.GetImages(), r.GetNextPageToken(), err
 		},
 	}
 }
@@ -99,7 +102,7 @@ func copiesOf(i *holdfastv1.Image) *render.Table {
 			switch {
 			case c.GetPresent():
 			case c.GetReceivedBytes() > 0 || c.GetError() == "":
-				has = first(byteSize(c.GetReceivedBytes()), "nothing yet")
+				has = cmp.Or(byteSize(c.GetReceivedBytes()), "nothing yet")
 				if f.GetSizeBytes() > 0 {
 					has += " of " + byteSize(f.GetSizeBytes())
 				}
@@ -109,7 +112,7 @@ func copiesOf(i *holdfastv1.Image) *render.Table {
 			if c.GetError() != "" && !c.GetPresent() {
 				has += ": " + c.GetError()
 			}
-			t.Row(plain(part), plain(sum[:min(12, len(sum))]), plain(c.GetPeerId()), plain(has))
+			t.Row(part, sum[:min(12, len(sum))], c.GetPeerId(), has)
 			part, sum = "", ""
 		}
 	}
@@ -120,10 +123,6 @@ func (a *app) imageList() *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Image]{
 		short: "List images by name", example: "  holdfast image list\n  holdfast image list -o wide",
 		kind: imageKind(), plural: "images",
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Image, string, error) {
-			r, err := c.Images().ListImages(ctx, &holdfastv1.ListImagesRequest{PageSize: q.size, PageToken: q.token})
-			return r.GetImages(), r.GetNextPageToken(), err
-		},
 	})
 }
 
@@ -131,7 +130,7 @@ func (a *app) imageGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Image]{
 		short:   "Show an image, and which peers have its files",
 		example: "  holdfast image get debian-13\n  holdfast image get debian-13 -o yaml",
-		arg:     "IMAGE", kind: imageKind(), ids: imageNames,
+		arg:     "IMAGE", kind: imageKind(),
 		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Image, error) {
 			return c.Images().GetImage(ctx, &holdfastv1.GetImageRequest{Name: id})
 		},
@@ -141,7 +140,7 @@ func (a *app) imageGet() *cobra.Command {
 
 func (a *app) imageDelete() *cobra.Command {
 	return eachCommand(a, each{
-		verb: "delete", done: "deleted", arg: "IMAGE", noun: "image", plural: "images", ids: imageNames,
+		verb: "delete", done: "deleted", arg: "IMAGE", noun: "image", plural: "images", ids: imageKind().names,
 		short: "Delete images that no active run installs", example: "  holdfast image delete debian-12",
 		long: "Delete images that no active run installs. Their files go a day later, unless another image has them too.",
 		do: func(ctx context.Context, c *client.Client, id string) error {
@@ -149,12 +148,4 @@ func (a *app) imageDelete() *cobra.Command {
 			return err
 		},
 	})
-}
-
-func imageNames(ctx context.Context, c *client.Client) []string {
-	r, err := c.Images().ListImages(ctx, &holdfastv1.ListImagesRequest{PageSize: pageSize})
-	if err != nil {
-		return nil
-	}
-	return ids(r.GetImages(), (*holdfastv1.Image).GetName)
 }

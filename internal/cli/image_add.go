@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -71,12 +72,9 @@ its first bytes. The installer writes raw and qcow2 images, and unpacks tar imag
 	f.StringVar(&in.image.Description, "description", "", "description of the image")
 	f.BoolVar(&in.replace, "replace", false, "replace another image of this name")
 	f.BoolVar(&in.dryRun, "dry-run", false, "upload the files and check the image, but do not store it")
-	_ = cmd.RegisterFlagCompletionFunc("arch", cobra.FixedCompletions([]string{"amd64", "arm64"},
-		cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"raw", "qcow2", "tar"},
-		cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("compression", cobra.FixedCompletions([]string{"none", "gzip", "zstd"},
-		cobra.ShellCompDirectiveNoFileComp))
+	choices(cmd, "arch", "amd64", "arm64")
+	choices(cmd, "format", "raw", "qcow2", "tar")
+	choices(cmd, "compression", "none", "gzip", "zstd")
 	return cmd
 }
 
@@ -105,7 +103,7 @@ URLs with their SHA-256, or were uploaded before (holdfast image add).`,
 				for n, i := range images {
 					done[n], errs[n] = c.Images().AddImage(ctx,
 						&holdfastv1.AddImageRequest{Image: i, Replace: replace, ValidateOnly: dryRun})
-					errs[n] = failed(errs[n], "apply image %s", first(i.GetName(), "without name"))
+					errs[n] = failed(errs[n], "apply image %s", cmp.Or(i.GetName(), "without name"))
 				}
 				return printDone(a, &o, imageKind(), done, errs, "apply images")
 			})(cmd, args)
@@ -285,7 +283,7 @@ func (a *app) upload(
 			return
 		}
 		said = time.Now()
-		a.note("uploading %s: %s of %s (%d %%)", path, first(byteSize(sent), "0 B"), byteSize(size), sent*100/size)
+		a.note("uploading %s: %s of %s (%d %%)", path, cmp.Or(byteSize(sent), "0 B"), byteSize(size), sent*100/size)
 	}})
 	if err != nil {
 		return nil, nil, failed(err, "upload %s", path)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -32,16 +33,16 @@ func installKind() kind[*holdfastv1.Install] {
 		name:   (*holdfastv1.Install).GetMachineId,
 		header: []string{"MACHINE", "STAGE", "DONE", "IMAGE", "RUN", "ATTEMPT", "SINCE", "SEEN"},
 		wide:   []string{"DISK", "ADDRESS", "BOOTS", "DETAIL"},
-		row: func(i *holdfastv1.Install, now time.Time, wide bool) []render.Text {
-			row := []render.Text{plain(i.GetMachineId()), installStage(i), plain(fmt.Sprintf("%d %%",
-				i.GetProgress())), plain(first(i.GetImage(), "(wipe only)")), plain(i.GetRunId()),
-				plain(fmt.Sprint(i.GetAttempt())), plain(render.Ago(now,
-					at(i.GetStageSince()))), plain(render.Ago(now, at(i.GetLastSeenAt())))}
-			if wide {
-				row = append(row, plain(i.GetDisk()), plain(i.GetIpAddress()), plain(fmt.Sprint(i.GetBoots())),
-					plain(first(i.GetError(), i.GetNote(), i.GetDetail())))
+		row: func(i *holdfastv1.Install, now time.Time) []any {
+			return []any{
+				i.GetMachineId(), installStage(i), fmt.Sprintf("%d %%", i.GetProgress()),
+				cmp.Or(i.GetImage(), "(wipe only)"), i.GetRunId(), i.GetAttempt(),
+				age(now, i.GetStageSince()), age(now, i.GetLastSeenAt()),
+				i.GetDisk(), i.GetIpAddress(), i.GetBoots(), cmp.Or(i.GetError(), i.GetNote(), i.GetDetail()),
 			}
-			return row
+		},
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Install, string, error) {
+			return pageOfInstalls(ctx, c, q, true)
 		},
 	}
 }
@@ -63,27 +64,34 @@ func installStage(i *holdfastv1.Install) render.Text {
 
 func (a *app) installList() *cobra.Command {
 	all := false
+	k := installKind()
+	k.page = func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Install, string, error) {
+		return pageOfInstalls(ctx, c, q, all)
+	}
 	cmd := listCommand(a, lister[*holdfastv1.Install]{
 		short: "List install sessions that are open, by machine",
 		example: "  holdfast install list\n  holdfast install list --all --sort-by -opened_at\n" +
 			"  holdfast install list -o wide",
-		kind: installKind(), plural: "installs",
+		kind: k, plural: "installs",
 		empty: "note: nothing is being installed: --all lists sessions that are over, too",
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Install, string, error) {
-			r, err := c.Installs().ListInstalls(ctx, &holdfastv1.ListInstallsRequest{PageSize: q.size,
-				PageToken: q.token, All: all})
-			return r.GetInstalls(), r.GetNextPageToken(), err
-		},
 	})
 	cmd.Flags().BoolVar(&all, "all", false, "also ended sessions: the last one of each machine")
 	return cmd
+}
+
+func pageOfInstalls(
+	ctx context.Context, c *client.Client, q query, all bool,
+) ([]*holdfastv1.Install, string, error) {
+	r, err := c.Installs().ListInstalls(ctx, &holdfastv1.ListInstallsRequest{PageSize: q.size, PageToken: q.token,
+		All: all})
+	return r.GetInstalls(), r.GetNextPageToken(), err
 }
 
 func (a *app) installGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Install]{
 		short:   "Show a machine's install session, the last one when none is open",
 		example: "  holdfast install get m-123\n  holdfast install get m-123 -o jsonpath=host_keys",
-		arg:     "MACHINE", kind: installKind(), ids: installMachines, get: getInstall,
+		arg:     "MACHINE", kind: installKind(), get: getInstall,
 		more: func(i *holdfastv1.Install) []*render.Table { return []*render.Table{stagesOf(i)} },
 	})
 }
@@ -113,16 +121,8 @@ func stagesOf(i *holdfastv1.Install) *render.Table {
 		if !before.IsZero() {
 			after = s.at.Sub(before).Round(100 * time.Millisecond).String()
 		}
-		t.Row(plain(s.name), plain(s.at.UTC().Format(time.RFC3339)), plain(after))
+		t.Row(s.name, s.at.UTC().Format(time.RFC3339), after)
 		before = s.at
 	}
 	return t
-}
-
-func installMachines(ctx context.Context, c *client.Client) []string {
-	r, err := c.Installs().ListInstalls(ctx, &holdfastv1.ListInstallsRequest{PageSize: pageSize, All: true})
-	if err != nil {
-		return nil
-	}
-	return ids(r.GetInstalls(), (*holdfastv1.Install).GetMachineId)
 }

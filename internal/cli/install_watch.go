@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,7 @@ func (a *app) installWatch() *cobra.Command {
 	var o output
 	every := watchInterval
 	cmd := &cobra.Command{
-		Use: "watch MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(installMachines),
+		Use: "watch MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(installKind().names),
 		Short: "Follow a machine's install session until it ends",
 		Long: `Follow a machine's install session until it ends: one line per stage and per observed percent, polled every --interval. If an
 active run has not opened its session yet, it waits for that; without such a run it shows how the last install ended. The exit
@@ -126,7 +127,7 @@ func installEnded(ctx context.Context, c *client.Client, i *holdfastv1.Install) 
 		}
 		why = attempt.GetError()
 	}
-	return &codeError{ExitRunFailed, "install of " + i.GetMachineId() + ": " + render.Clean(first(why,
+	return &codeError{ExitRunFailed, "install of " + i.GetMachineId() + ": " + render.Clean(cmp.Or(why,
 		"it was over at "+installStage(i).Value))}
 }
 
@@ -150,6 +151,6 @@ func (a *app) printInstall(o *output, i *holdfastv1.Install) error {
 		return printStream(a, o, i)
 	}
 	_, err := fmt.Fprintf(a.Out, "%s  %s  %d %%  %s\n", i.GetMachineId(), installStage(i).Value, i.GetProgress(),
-		render.Clean(first(i.GetError(), i.GetNote(), i.GetDetail())))
+		render.Clean(cmp.Or(i.GetError(), i.GetNote(), i.GetDetail())))
 	return err
 }

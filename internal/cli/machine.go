@@ -36,7 +36,7 @@ func (a *app) machineList() *cobra.Command {
   holdfast machine list --sort-by -updated_at --limit 20
   holdfast machine list -o jsonpath='{range .machines[*]}{.machine_id} {.spec.bmc_endpoint}{"\n"}{end}'
   holdfast machine list -w`,
-		kind: machineKind(), plural: "machines", filter: "phase = IN_SERVICE", page: pageOfMachines,
+		kind: machineKind(), plural: "machines", filter: "phase = IN_SERVICE",
 		watch: func(ctx context.Context, c *client.Client, l *listing) error {
 			return a.watchMachines(ctx, &l.output, watchInterval, func() ([]*holdfastv1.Machine, error) {
 				return listMachines(ctx, c, l)
@@ -45,16 +45,8 @@ func (a *app) machineList() *cobra.Command {
 	})
 }
 
-func pageOfMachines(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Machine, string, error) {
-	r, err := c.Machines().ListMachines(ctx, &holdfastv1.ListMachinesRequest{Filter: q.filter, PageSize: q.size,
-		PageToken: q.token})
-	return r.GetMachines(), r.GetNextPageToken(), err
-}
-
 func listMachines(ctx context.Context, c *client.Client, l *listing) ([]*holdfastv1.Machine, error) {
-	items, _, err := collect(l.limit, func(size int32, token string) ([]*holdfastv1.Machine, string, error) {
-		return pageOfMachines(ctx, c, query{filter: l.filter, size: size, token: token})
-	})
+	items, err := machineKind().all(ctx, c, l.filter, l.limit)
 	return items, failed(err, "list machines")
 }
 
@@ -65,7 +57,7 @@ func (a *app) machineGet() *cobra.Command {
   holdfast machine get m-123 -o yaml
   holdfast machine get m-123 -o jsonpath=status.phase
   holdfast machine get m-123 -w`,
-		arg: "MACHINE", kind: machineKind(), ids: machineIDs,
+		arg: "MACHINE", kind: machineKind(),
 		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Machine, error) {
 			return c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id})
 		},

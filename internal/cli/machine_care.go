@@ -13,7 +13,7 @@ import (
 // careVerb returns a command that runs a plan on a machine. plan may read the flags and the
 // arguments after MACHINE.
 func (a *app) careVerb(d *deed, cmd *cobra.Command, plan func(args []string) (string, error)) *cobra.Command {
-	cmd.ValidArgsFunction = a.complete(machineIDs)
+	cmd.ValidArgsFunction = a.complete(machineKind().names)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		id, err := plan(args)
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 func (a *app) machineConsole() *cobra.Command {
 	var readOnly bool
 	cmd := &cobra.Command{
-		Use: "console MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineIDs),
+		Use: "console MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineKind().names),
 		Short: "Attach to a machine's serial console",
 		Long: `Attach to a machine's serial console (serial over LAN) through its BMC. Type ~. at the beginning of a line to leave, ~~ for a tilde.
 

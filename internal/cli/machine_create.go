@@ -52,9 +52,6 @@ output: the cluster stores only its hash. The agent must register within an hour
 	f.StringVar(&r.MachineId, "id", "", "machine id (default: generated)")
 	f.StringVar(&r.ProviderName, "provider", "", "provider (default: the pool's)")
 	f.Var(&life, "ttl", "lifetime of the token, such as 90d (default: until it is revoked)")
-	_ = cmd.RegisterFlagCompletionFunc("pool", func(cmd *cobra.Command, args []string, s string) ([]string,
-		cobra.ShellCompDirective) {
-		return a.complete(poolIDs)(cmd, nil, s)
-	})
+	a.completeFlag(cmd, "pool", poolKind().names)
 	return cmd
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -64,7 +65,7 @@ func (d *deed) run(a *app, cmd *cobra.Command, machine, plan string) error {
 		a.note("request-id: %s", req.RequestId)
 	}
 	return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-		return a.startAnd(ctx, c, &d.output, req, waitFlag{set: !d.detach}, d.show)
+		return a.start(ctx, c, &d.output, req, waitFlag{set: !d.detach}, d.show)
 	})(cmd, []string{machine})
 }
 
@@ -74,7 +75,7 @@ func (a *app) machinePower() *cobra.Command {
 		cmd := &cobra.Command{
 			Use:               name + " MACHINE",
 			Args:              exactly("MACHINE"),
-			ValidArgsFunction: a.complete(machineIDs),
+			ValidArgsFunction: a.complete(machineKind().names),
 			Short:             short,
 			Long:              long,
 			Example:           "  holdfast machine power " + name + " m-123",
@@ -113,7 +114,7 @@ func (a *app) machineBootDevice() *cobra.Command {
 	var d deed
 	cmd := &cobra.Command{
 		Use: "boot-device MACHINE DEVICE", Args: exactly("MACHINE", "DEVICE"),
-		ValidArgsFunction: a.complete(machineIDs, func(context.Context, *client.Client) []string { return devices }),
+		ValidArgsFunction: a.complete(machineKind().names, func(context.Context, *client.Client) []string { return devices }),
 		Short:             "Set the device that a machine boots from next",
 		Long: `Set the device that a machine boots from next: pxe, http, disk or virtual-media. It is read back. The machine does not reboot,
 and the boot mode (UEFI or BIOS) stays as it is.`,
@@ -121,12 +122,10 @@ and the boot mode (UEFI or BIOS) stays as it is.`,
   holdfast machine boot-device m-123 disk --persistent --uefi`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			device := strings.ToLower(strings.ReplaceAll(args[1], "_", "-"))
-			for _, known := range devices {
-				if known == device {
-					return d.run(a, cmd, args[0], "plan/boot-"+device)
-				}
+			if !slices.Contains(devices, device) {
+				return usagef("DEVICE is %q: give one of %s", args[1], strings.Join(devices, ", "))
 			}
-			return usagef("DEVICE is %q: give one of %s", args[1], strings.Join(devices, ", "))
+			return d.run(a, cmd, args[0], "plan/boot-"+device)
 		},
 	}
 	d.register(cmd)
@@ -138,7 +137,7 @@ and the boot mode (UEFI or BIOS) stays as it is.`,
 func (a *app) machineInspect() *cobra.Command {
 	var d deed
 	cmd := &cobra.Command{
-		Use: "inspect MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineIDs),
+		Use: "inspect MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineKind().names),
 		Short: "Inspect a machine through its BMC and its host",
 		Long: `Inspect a machine through its BMC and its host, and store the result as evidence of the run (-o yaml shows it). The machine's
 phase does not change, even if the inspection fails.`,

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -16,28 +17,21 @@ func hardwareTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 	if h == nil {
 		return t
 	}
-	row := func(cells ...string) {
-		out := make([]render.Text, len(cells))
-		for i, c := range cells {
-			out[i] = plain(c)
-		}
-		t.Row(out...)
-	}
-	row("system", "", strings.TrimSpace(h.GetManufacturer()+" "+h.GetModel()), h.GetSerial(),
-		"read "+render.Ago(now, at(h.GetObservedAt()))+" from the "+h.GetSource())
+	t.Row("system", "", strings.TrimSpace(h.GetManufacturer()+" "+h.GetModel()), h.GetSerial(),
+		"read "+age(now, h.GetObservedAt())+" from the "+h.GetSource())
 	for _, f := range [][2]string{{"bios", h.GetBiosVersion()}, {"bmc", h.GetBmcVersion()}} {
 		if f[1] != "" {
-			row(f[0], "", f[1], "", "")
+			t.Row(f[0], "", f[1], "", "")
 		}
 	}
 	for _, p := range h.GetParts() {
-		row(p.GetKind(), p.GetSlot(), partWords(p), first(p.GetSerial(), p.GetMac()), p.GetState())
+		t.Row(p.GetKind(), p.GetSlot(), partWords(p), cmp.Or(p.GetSerial(), p.GetMac()), p.GetState())
 	}
 	for _, missing := range h.GetMissing() {
-		row("missing", "", missing, "", "")
+		t.Row("missing", "", missing, "", "")
 	}
 	if n := h.GetLeftOut(); n > 0 {
-		row("left out", "", fmt.Sprintf("%d more parts", n), "", "")
+		t.Row("left out", "", fmt.Sprintf("%d more parts", n), "", "")
 	}
 	return t
 }

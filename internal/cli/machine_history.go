@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
@@ -13,7 +14,7 @@ import (
 
 func (a *app) machineHistory() *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.HistoryEntry]{
-		use: "history MACHINE", args: []string{"MACHINE"}, ids: machineIDs,
+		use: "history MACHINE", args: []string{"MACHINE"}, ids: machineKind().names,
 		short:   "List what happened to a machine, newest first",
 		example: "  holdfast machine history m-123 --limit 20\n  holdfast machine history m-123 -o json",
 		kind:    historyKind(), plural: "the history of a machine",
@@ -28,32 +29,27 @@ func (a *app) machineHistory() *cobra.Command {
 func historyKind() kind[*holdfastv1.HistoryEntry] {
 	return kind[*holdfastv1.HistoryEntry]{
 		list:   "entries",
-		name:   func(e *holdfastv1.HistoryEntry) string { return stamp(at(e.GetAt())) },
+		name:   func(e *holdfastv1.HistoryEntry) string { return stamp(e.GetAt()) },
 		header: []string{"AT", "FACET", "FROM", "TO", "BY", "RUN", "COMMENT"},
 		wide:   []string{"SEQUENCE", "PRINCIPAL", "METADATA"},
-		row: func(e *holdfastv1.HistoryEntry, _ time.Time, wide bool) []render.Text {
-			row := []render.Text{
-				plain(stamp(at(e.GetAt()))),
-				plain(e.GetFacet()),
-				render.State(e.GetFrom()),
-				render.State(e.GetTo()),
-				plain(e.GetTriggeredBy()),
-				plain(e.GetRunId()),
-				plain(e.GetComment()),
+		row: func(e *holdfastv1.HistoryEntry, _ time.Time) []any {
+			return []any{
+				stamp(e.GetAt()), e.GetFacet(), render.State(e.GetFrom()), render.State(e.GetTo()),
+				e.GetTriggeredBy(), e.GetRunId(), e.GetComment(),
+				number(e.GetSequence()), e.GetPrincipal(), joined(e.GetMetadata()),
 			}
-			if wide {
-				row = append(row, plain(number(e.GetSequence())), plain(e.GetPrincipal()), joined(e.GetMetadata()))
-			}
-			return row
 		},
 	}
 }
 
+// age returns the age of a time, or "" if it is not set.
+func age(now time.Time, ts *timestamppb.Timestamp) string { return render.Ago(now, at(ts)) }
+
 // stamp formats a time to the second, in UTC, so that histories of several places can be
 // compared.
-func stamp(t time.Time) string {
-	if t.IsZero() {
+func stamp(ts *timestamppb.Timestamp) string {
+	if ts == nil {
 		return ""
 	}
-	return t.UTC().Format(time.RFC3339)
+	return ts.AsTime().Format(time.RFC3339)
 }

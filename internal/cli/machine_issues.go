@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/fields"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -65,7 +66,7 @@ func issuesOf(m *holdfastv1.Machine) []issue {
 		}
 		for _, c := range status.GetConditions() {
 			if !c.GetUnknown() && conditionUrgency(c, serving) == u {
-				all = append(all, issue{u, issueName(c) + because(first(c.GetReason(), c.GetMessage())),
+				all = append(all, issue{u, issueName(c) + because(cmp.Or(c.GetReason(), c.GetMessage())),
 					at(c.GetLastTransition())})
 			}
 		}
@@ -126,22 +127,19 @@ func issueKind() kind[*holdfastv1.Machine] {
 		noun: "machine", list: "machines", name: (*holdfastv1.Machine).GetMachineId,
 		header: []string{"MACHINE", "URGENCY", "SINCE", "STATE", "RACK", "ISSUES"},
 		wide:   []string{"LOCATION", "POOL", "PROVIDER", "BMC", "RUN"},
-		row: func(m *holdfastv1.Machine, now time.Time, wide bool) []render.Text {
+		row: func(m *holdfastv1.Machine, now time.Time) []any {
 			u, since := worst(m)
 			var texts []string
 			for _, i := range issuesOf(m) {
 				texts = append(texts, i.text)
 			}
 			spec := m.GetSpec()
-			row := []render.Text{plain(m.GetMachineId()), u.text(), plain(render.Ago(now, since)),
-				render.State(enum(m.GetStatus().GetEffectiveState())),
-				plain(spec.GetRack()), plain(strings.Join(texts, ", "))}
-			if wide {
-				row = append(row, plain(spec.GetLocation()), plain(spec.GetPool()),
-					plain(first(spec.GetProvider(), m.GetLabels()["provider"])),
-					plain(spec.GetBmcEndpoint()), plain(m.GetStatus().GetActiveRunId()))
+			return []any{
+				m.GetMachineId(), u.text(), render.Ago(now, since),
+				render.State(describe.Enum(m.GetStatus().GetEffectiveState())), spec.GetRack(), strings.Join(texts, ", "),
+				spec.GetLocation(), spec.GetPool(), cmp.Or(spec.GetProvider(), m.GetLabels()["provider"]),
+				spec.GetBmcEndpoint(), m.GetStatus().GetActiveRunId(),
 			}
-			return row
 		},
 	}
 }
@@ -163,7 +161,7 @@ rest.`,
 				q.filter = "(" + q.filter + ") AND "
 			}
 			q.filter += troubled
-			items, next, err := pageOfMachines(ctx, c, q)
+			items, next, err := machineKind().page(ctx, c, q)
 			var with []*holdfastv1.Machine
 			for _, m := range items {
 				if u, _ := worst(m); u != none {

@@ -15,7 +15,7 @@ func (a *app) machineSetPhase() *cobra.Command {
 	var comment string
 	cmd := &cobra.Command{
 		Use: "set-phase MACHINE PHASE", Args: exactly("MACHINE", "PHASE"),
-		ValidArgsFunction: a.complete(machineIDs, phaseNames),
+		ValidArgsFunction: a.complete(machineKind().names, phaseNames),
 		Short:             "Move a machine to another phase by hand",
 		Long: `Move a machine to another phase by hand, e.g. into MAINTENANCE and back into IN_SERVICE, to RMA or RETIRED.
 The current phase decides which moves are allowed; only runs move a machine to PROVISIONING.`,
@@ -44,7 +44,7 @@ The current phase decides which moves are allowed; only runs move a machine to P
 func (a *app) machineBMCRetry() *cobra.Command {
 	return eachCommand(a, each{
 		verb: "bmc-retry", done: "allowed logins to the BMC of", arg: "MACHINE", noun: "machine", plural: "machines",
-		ids:   machineIDs,
+		ids:   machineKind().names,
 		short: "Log in again to BMCs that refused the account",
 		long: `Log in again to the BMCs of machines that refused their account. After two refused logins an account is left alone,
 because another one might lock it, and one login is tried every 30 minutes. Use this when the account works again.`,
@@ -59,7 +59,7 @@ because another one might lock it, and one login is tried every 30 minutes. Use 
 
 func (a *app) machineDelete() *cobra.Command {
 	return eachCommand(a, each{
-		verb: "delete", done: "deleted", arg: "MACHINE", noun: "machine", plural: "machines", ids: machineIDs,
+		verb: "delete", done: "deleted", arg: "MACHINE", noun: "machine", plural: "machines", ids: machineKind().names,
 		short: "Delete machines that have no active run",
 		long:  "Delete machines that have no active run. Their runs and history stay.",
 		example: `  holdfast machine delete m-123

@@ -1,10 +1,16 @@
 package cli
 
 import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -18,41 +24,27 @@ func machineKind() kind[*holdfastv1.Machine] {
 			"SERIAL",
 			"CLUSTER", "CUSTOMER", "LABELS"},
 		row: machineRow,
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Machine, string, error) {
+			r, err := c.Machines().ListMachines(ctx, &holdfastv1.ListMachinesRequest{Filter: q.filter, PageSize: q.size,
+				PageToken: q.token})
+			return r.GetMachines(), r.GetNextPageToken(), err
+		},
 	}
 }
 
-func machineRow(m *holdfastv1.Machine, now time.Time, wide bool) []render.Text {
+func machineRow(m *holdfastv1.Machine, now time.Time) []any {
 	spec, status := m.GetSpec(), m.GetStatus()
-	row := []render.Text{
-		plain(m.GetMachineId()),
-		render.State(enum(status.GetEffectiveState())),
-		plain(spec.GetPool()),
-		render.State(enum(status.GetAgentState())),
-		plain(agoIfAny(now, at(m.GetAgent().GetLastKeepalive()))),
-		plain(status.GetActiveRunId()),
-		plain(first(spec.GetProvider(), m.GetLabels()["provider"])),
-		plain(spec.GetLocation()),
-		plain(spec.GetRack()),
-		plain(render.Ago(now, at(m.GetUpdatedAt()))),
+	return []any{
+		m.GetMachineId(), render.State(describe.Enum(status.GetEffectiveState())), spec.GetPool(),
+		render.State(describe.Enum(status.GetAgentState())), age(now, m.GetAgent().GetLastKeepalive()),
+		status.GetActiveRunId(), cmp.Or(spec.GetProvider(), m.GetLabels()["provider"]), spec.GetLocation(),
+		spec.GetRack(), age(now, m.GetUpdatedAt()),
+		render.State(describe.Enum(status.GetPhase())), describe.Enum(status.GetNodeState()), m.GetAgent().GetAgentVersion(),
+		describe.InUse(m.GetAgent().GetMetrics()), conditions(status.GetConditions()),
+		render.T(strings.Join(status.GetBanners(), "; "), render.Red), spec.GetSshEndpoint(), spec.GetBmcEndpoint(),
+		strings.Join(spec.GetMacAddresses(), ","), spec.GetSerial(), spec.GetTargetClusterRef(),
+		spec.GetCustomerId(), joined(m.GetLabels()),
 	}
-	if !wide {
-		return row
-	}
-	return append(row,
-		render.State(enum(status.GetPhase())),
-		plain(enum(status.GetNodeState())),
-		plain(m.GetAgent().GetAgentVersion()),
-		plain(inUse(m.GetAgent().GetMetrics())),
-		plain(conditions(status.GetConditions())),
-		render.T(strings.Join(status.GetBanners(), "; "), render.Red),
-		plain(spec.GetSshEndpoint()),
-		plain(spec.GetBmcEndpoint()),
-		plain(strings.Join(spec.GetMacAddresses(), ",")),
-		plain(spec.GetSerial()),
-		plain(spec.GetTargetClusterRef()),
-		plain(spec.GetCustomerId()),
-		joined(m.GetLabels()),
-	)
 }
 
 // conditions formats the conditions on one line, with a reason only for unusual ones.
@@ -69,11 +61,10 @@ func conditions(all []*holdfastv1.Condition) string {
 }
 
 func conditionTable(m *holdfastv1.Machine, now time.Time) *render.Table {
-	header, told := []string{"CONDITION", "STATUS", "REASON", "SINCE", "OBSERVED"}, false
-	for _, c := range m.GetStatus().GetConditions() {
-		told = told || c.GetMessage() != ""
-	}
-	if told {
+	header := []string{"CONDITION", "STATUS", "REASON", "SINCE", "OBSERVED"}
+	if slices.ContainsFunc(m.GetStatus().GetConditions(), func(c *holdfastv1.Condition) bool {
+		return c.GetMessage() != ""
+	}) {
 		header = append(header, "MESSAGE")
 	}
 	t := render.NewTable(header...)
@@ -82,12 +73,8 @@ func conditionTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 		if c.GetUnknown() {
 			since = c.GetUnknownSince()
 		}
-		row := []render.Text{plain(c.GetType()), conditionStatus(c), plain(c.GetReason()),
-			plain(render.Ago(now, at(since))), plain(render.Ago(now, at(c.GetObservedAt())))}
-		if told {
-			row = append(row, plain(c.GetMessage()))
-		}
-		t.Row(row...)
+		t.Row(c.GetType(), conditionStatus(c), c.GetReason(), age(now, since), age(now, c.GetObservedAt()),
+			c.GetMessage())
 	}
 	return t
 }
@@ -97,20 +84,5 @@ func conditionStatus(c *holdfastv1.Condition) render.Text {
 	if c.GetUnknown() {
 		return render.T("Unknown", render.Yellow)
 	}
-	return plain(truth(c.GetStatus()))
-}
-
-func truth(b bool) string {
-	if b {
-		return "true"
-	}
-	return "false"
-}
-
-// enum returns the name of a value; "" if it is unspecified.
-func enum(v interface{ String() string }) string {
-	if s := v.String(); !strings.HasSuffix(s, "_UNSPECIFIED") {
-		return s
-	}
-	return ""
+	return plain(strconv.FormatBool(c.GetStatus()))
 }

@@ -20,7 +20,7 @@ func (a *app) machineUpdate() *cobra.Command {
 		Use:                   "update (MACHINE [flags] | -f FILE)",
 		DisableFlagsInUseLine: true,
 		Args:                  between(0, 1, "MACHINE"),
-		ValidArgsFunction:     a.complete(machineIDs),
+		ValidArgsFunction:     a.complete(machineKind().names),
 		Short:                 "Update spec and labels of a machine",
 		Long: `Update spec and labels of a registered machine.
 

@@ -18,7 +18,7 @@ func (a *app) machineWatch() *cobra.Command {
 	var l listing
 	var every time.Duration
 	cmd := &cobra.Command{
-		Use: "watch [MACHINE]", Args: between(0, 1, "MACHINE"), ValidArgsFunction: a.complete(machineIDs),
+		Use: "watch [MACHINE]", Args: between(0, 1, "MACHINE"), ValidArgsFunction: a.complete(machineKind().names),
 		Short: "Follow changes of machines",
 		Long: `Print machines, and print each one again when it changes, until Ctrl-C. It polls every --interval and shows
 the last of several changes in between. 'run watch' shows every step of every run.`,

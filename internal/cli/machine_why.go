@@ -11,13 +11,14 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 func (a *app) machineWhy() *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
-		Use: "why MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineIDs),
+		Use: "why MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineKind().names),
 		Short:   "Explain a machine's current state and the next steps",
 		Example: "  holdfast machine why m-123",
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
@@ -43,7 +44,7 @@ func (a *app) machineWhy() *cobra.Command {
 // explanation formats the answer as lines: first the sentence, then its parts.
 func explanation(e *holdfastv1.MachineExplanation, now time.Time) []render.Line {
 	lines := []render.Line{{
-		render.T(e.GetMachineId(), render.Bold), plain(" is "), render.State(enum(e.GetEffectiveState())),
+		render.T(e.GetMachineId(), render.Bold), plain(" is "), render.State(describe.Enum(e.GetEffectiveState())),
 		plain(": " + e.GetSummary()),
 	}}
 	add := func(name string, text render.Text) {
@@ -68,7 +69,7 @@ func explanation(e *holdfastv1.MachineExplanation, now time.Time) []render.Line 
 		add("in the queue", plain(fmt.Sprintf("position %d", e.GetQueuePosition())))
 	}
 	waiting := e.GetWaitingFor()
-	if since := render.Ago(now, at(e.GetSince())); waiting != "" && since != "" {
+	if since := age(now, e.GetSince()); waiting != "" && since != "" {
 		waiting += " (since " + since + ")"
 	}
 	add("waiting for", plain(waiting))
@@ -97,10 +98,10 @@ func conditionDetail(c *holdfastv1.Condition, now time.Time) string {
 	if c.GetUnknown() {
 		since = c.GetUnknownSince()
 	}
-	if ago := render.Ago(now, at(since)); ago != "" {
+	if ago := age(now, since); ago != "" {
 		text += ", since " + ago
 	}
-	if ago := render.Ago(now, at(c.GetObservedAt())); ago != "" {
+	if ago := age(now, c.GetObservedAt()); ago != "" {
 		text += ", looked at " + ago
 	}
 	if c.GetMessage() != "" {

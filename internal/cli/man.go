@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -67,7 +68,7 @@ func manPage(cmd *cobra.Command) string {
 		use = cmd.CommandPath() + " COMMAND"
 	}
 	section("SYNOPSIS", `\fB`+roff(use)+`\fP`)
-	section("DESCRIPTION", paragraphs(first(cmd.Long, cmd.Short+".")))
+	section("DESCRIPTION", paragraphs(cmp.Or(cmd.Long, cmd.Short+".")))
 	section("OPTIONS", options(cmd.NonInheritedFlags()))
 	section("GLOBAL OPTIONS", options(cmd.InheritedFlags()))
 	if cmd.Example != "" {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"time"
 
@@ -31,24 +30,20 @@ func nodeKind() kind[*holdfastv1.Machine] {
 		name:   (*holdfastv1.Machine).GetMachineId,
 		header: []string{"NODE", "MAC", "HOSTNAME", "STATE", "SINCE", "WORKFLOW", "ATTEMPTS", "LAST SEEN"},
 		wide:   []string{"IP", "VENDOR", "MODEL", "SERIAL", "GROUP", "TAGS", "ERROR"},
-		row: func(m *holdfastv1.Machine, now time.Time, wide bool) []render.Text {
+		row: func(m *holdfastv1.Machine, now time.Time) []any {
 			n, mac := m.GetNode(), ""
 			if macs := m.GetSpec().GetMacAddresses(); len(macs) > 0 {
 				mac = macs[0]
 			}
-			row := []render.Text{
-				plain(m.GetMachineId()), plain(mac), plain(n.GetHostname()), nodeStateText(m.GetStatus().GetNodeState()),
-				plain(render.Ago(now, at(n.GetStateChangedAt()))),
-				plain(n.GetWorkflowId()), plain(strconv.Itoa(int(n.GetInstallAttempts()))), plain(render.Ago(now,
-					at(n.GetLastSeenAt()))),
+			return []any{
+				m.GetMachineId(), mac, n.GetHostname(), nodeStateText(m.GetStatus().GetNodeState()),
+				age(now, n.GetStateChangedAt()), n.GetWorkflowId(), n.GetInstallAttempts(),
+				age(now, n.GetLastSeenAt()),
+				n.GetIpAddress(), n.GetVendor(), n.GetModel(), n.GetSerialNumber(), n.GetGroupId(),
+				strings.Join(n.GetTags(), ","), n.GetLastInstallError(),
 			}
-			if wide {
-				row = append(row, plain(n.GetIpAddress()), plain(n.GetVendor()), plain(n.GetModel()),
-					plain(n.GetSerialNumber()), plain(n.GetGroupId()),
-					plain(strings.Join(n.GetTags(), ",")), plain(n.GetLastInstallError()))
-			}
-			return row
 		},
+		page: machineKind().page,
 	}
 }
 
@@ -66,7 +61,7 @@ func nodeStateText(s holdfastv1.Node_State) render.Text {
 func (a *app) nodeList() *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Machine]{
 		short: "List nodes", example: "  holdfast node list --filter 'node_state = DISCOVERED'\n  holdfast node list -w",
-		kind: nodeKind(), plural: "nodes", filter: "node_state = INSTALL_FAILED", page: pageOfMachines,
+		kind: nodeKind(), plural: "nodes", filter: "node_state = INSTALL_FAILED",
 		watch: func(ctx context.Context, c *client.Client, l *listing) error {
 			return watchPolled(ctx, a, &l.output, nodeKind(), watchInterval, significant,
 				func() ([]*holdfastv1.Machine, error) { return listMachines(ctx, c, l) })
@@ -77,7 +72,7 @@ func (a *app) nodeList() *cobra.Command {
 func (a *app) nodeGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Machine]{
 		short: "Show a node", example: "  holdfast node get aa:bb:cc:dd:ee:ff -o yaml",
-		arg: "NODE", kind: nodeKind(), ids: machineIDs,
+		arg: "NODE", kind: nodeKind(),
 		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Machine, error) {
 			return c.Nodes().GetNode(ctx, &holdfastv1.GetNodeRequest{Id: id})
 		},
@@ -88,7 +83,7 @@ func (a *app) nodeApprove() *cobra.Command {
 	var o output
 	var workflow, comment string
 	cmd := &cobra.Command{
-		Use: "approve NODE", Args: exactly("NODE"), ValidArgsFunction: a.complete(machineIDs),
+		Use: "approve NODE", Args: exactly("NODE"), ValidArgsFunction: a.complete(machineKind().names),
 		Short: "Approve a discovered node; with a workflow, its next network boot installs it",
 		Example: `  holdfast node approve aa:bb:cc:dd:ee:ff --workflow plan/repave-join
   holdfast node approve 0a1b2c3d --comment "rack r7, as ordered"`,
@@ -114,7 +109,7 @@ func (a *app) nodeState() *cobra.Command {
 	var o output
 	r := &holdfastv1.TransitionNodeRequest{}
 	cmd := &cobra.Command{
-		Use: "state NODE STATE", Args: exactly("NODE", "STATE"), ValidArgsFunction: a.complete(machineIDs, nodeStates),
+		Use: "state NODE STATE", Args: exactly("NODE", "STATE"), ValidArgsFunction: a.complete(machineKind().names, nodeStates),
 		Short: "Move a node to another state",
 		Long:  `Move a node to another state, along the transitions of the node state machine. --force only bypasses the limit of failed installs.`,
 		Example: `  holdfast node state m-123 active --comment "burn-in passed"

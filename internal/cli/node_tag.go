@@ -14,7 +14,7 @@ func (a *app) nodeTag() *cobra.Command {
 	var o output
 	var remove bool
 	cmd := &cobra.Command{
-		Use: "tag NODE TAG...", Args: between(2, 64, "NODE", "TAG..."), ValidArgsFunction: a.complete(machineIDs),
+		Use: "tag NODE TAG...", Args: between(2, 64, "NODE", "TAG..."), ValidArgsFunction: a.complete(machineKind().names),
 		Short: "Add tags to a node, or remove them",
 		Example: `  holdfast node tag m-123 gpu rack-7
   holdfast node tag aa:bb:cc:dd:ee:ff rack-7 --remove`,
@@ -38,7 +38,7 @@ func (a *app) nodeTag() *cobra.Command {
 
 func (a *app) nodeHistory() *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.HistoryEntry]{
-		use: "history NODE", args: []string{"NODE"}, ids: machineIDs,
+		use: "history NODE", args: []string{"NODE"}, ids: machineKind().names,
 		short:   "List what happened to a node, newest first",
 		example: "  holdfast node history aa:bb:cc:dd:ee:ff\n  holdfast node history m-123 -o wide",
 		kind:    historyKind(), plural: "the history of a node",

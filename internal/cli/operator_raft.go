@@ -124,7 +124,7 @@ func autopilotKind() kind[*holdfastv1.AutopilotPeer] {
 	return kind[*holdfastv1.AutopilotPeer]{
 		list: "peers", name: (*holdfastv1.AutopilotPeer).GetId,
 		header: []string{"PEER", "SUFFRAGE", "WELL", "SINCE", "BEHIND", "REMOVED AFTER", "WHY"},
-		row: func(p *holdfastv1.AutopilotPeer, now time.Time, _ bool) []render.Text {
+		row: func(p *holdfastv1.AutopilotPeer, now time.Time) []any {
 			well := render.T("yes", render.Green)
 			if !p.GetHealthy() {
 				well = render.T("no", render.Red)
@@ -136,8 +136,9 @@ func autopilotKind() kind[*holdfastv1.AutopilotPeer] {
 			if p.GetRemovedAfter() != nil {
 				removed = p.GetRemovedAfter().AsTime().UTC().Format(time.RFC3339)
 			}
-			return []render.Text{plain(p.GetId()), plain(p.GetSuffrage()), well, plain(since),
-				plain(number(p.GetBehind())), plain(removed), plain(p.GetWhy())}
+			return []any{
+				p.GetId(), p.GetSuffrage(), well, since, number(p.GetBehind()), removed, p.GetWhy(),
+			}
 		},
 	}
 }

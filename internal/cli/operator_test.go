@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	stdcmp "cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -100,7 +101,7 @@ func (f *fakeOperator) RestoreSnapshot(
 func (f *fakeOperator) TransferLeadership(
 	_ context.Context, r *holdfastv1.TransferLeadershipRequest,
 ) (*holdfastv1.TransferLeadershipResponse, error) {
-	return &holdfastv1.TransferLeadershipResponse{From: "p1", To: first(r.GetTo(), "p2"),
+	return &holdfastv1.TransferLeadershipResponse{From: "p1", To: stdcmp.Or(r.GetTo(), "p2"),
 		Took: durationpb.New(12 * time.Millisecond)}, nil
 }
 

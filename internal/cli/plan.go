@@ -24,10 +24,6 @@ func (a *app) planList() *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Plan]{
 		short: "List plans by id", example: "  holdfast plan list\n  holdfast plan list -o wide",
 		kind: planKind(), plural: "plans",
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Plan, string, error) {
-			r, err := c.Plans().ListPlans(ctx, &holdfastv1.ListPlansRequest{PageSize: q.size, PageToken: q.token})
-			return r.GetPlans(), r.GetNextPageToken(), err
-		},
 	})
 }
 
@@ -35,7 +31,7 @@ func (a *app) planGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Plan]{
 		short:   "Show a plan and its steps",
 		example: "  holdfast plan get plan/repave-join\n  holdfast plan get plan/repave-join -o yaml > plan.yaml",
-		arg:     "PLAN", kind: planKind(), ids: planIDs,
+		arg:     "PLAN", kind: planKind(),
 		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Plan, error) {
 			p, err := c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: id})
 			if b := p.GetBrake(); b != nil {
@@ -52,7 +48,7 @@ func (a *app) planRelease() *cobra.Command {
 	var o output
 	var most int32
 	cmd := &cobra.Command{
-		Use: "release PLAN", Args: exactly("PLAN"), ValidArgsFunction: a.complete(planIDs),
+		Use: "release PLAN", Args: exactly("PLAN"), ValidArgsFunction: a.complete(planKind().names),
 		Short: "Release a held plan, so that its runs start again",
 		Long: `Release a held plan, so that its runs start again. A plan is held if its last runs failed the same way on at least five
 machines, and on at least half of its machines: further runs wait, so that a bad image or script does not reach the whole
@@ -81,7 +77,7 @@ for each run that succeeds. --max-active replaces that ramp by a fixed limit; 0 
 
 func (a *app) planDelete() *cobra.Command {
 	return eachCommand(a, each{
-		verb: "delete", done: "deleted", arg: "PLAN", noun: "plan", plural: "plans", ids: planIDs,
+		verb: "delete", done: "deleted", arg: "PLAN", noun: "plan", plural: "plans", ids: planKind().names,
 		short:   "Delete plans that no run refers to and that are not built in",
 		example: "  holdfast plan delete plan-repave-ubuntu-2204-v1",
 		do: func(ctx context.Context, c *client.Client, id string) error {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/spf13/cobra"
@@ -93,8 +94,8 @@ earlier step, or cannot be checked from here, are unknown. --plan checks a store
 		"check which steps would pass on this `machine`, without running any")
 	cmd.Flags().StringVar(&stored, "plan", "", "stored `plan` to check instead of FILE (with --dry-run)")
 	cmd.Flags().StringArrayVar(&values, "param", nil, "parameter key=value of the run (with --dry-run); repeatable")
-	_ = cmd.RegisterFlagCompletionFunc("dry-run", a.complete(machineIDs)) // it fails for flags that are not there only
-	_ = cmd.RegisterFlagCompletionFunc("plan", a.complete(planIDs))
+	a.completeFlag(cmd, "dry-run", machineKind().names)
+	a.completeFlag(cmd, "plan", planKind().names)
 	return cmd
 }
 
@@ -116,7 +117,7 @@ func (a *app) storePlans(
 			for i, p := range plans {
 				done[i], errs[i] = c.Plans().CreatePlan(ctx,
 					&holdfastv1.CreatePlanRequest{Plan: p, Replace: replace, ValidateOnly: validateOnly})
-				errs[i] = failed(errs[i], "%s plan %s", verb, first(p.GetPlanId(), "without plan_id"))
+				errs[i] = failed(errs[i], "%s plan %s", verb, cmp.Or(p.GetPlanId(), "without plan_id"))
 				if errs[i] == nil && validateOnly {
 					a.note("plan %s is valid; nothing was stored", done[i].GetPlanId())
 				}

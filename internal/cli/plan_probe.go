@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -13,7 +14,7 @@ import (
 // probePlan prints whether each step of a plan would pass on a machine. The exit code is 4 if
 // one would fail.
 func (a *app) probePlan(ctx context.Context, c *client.Client, o *output, r *holdfastv1.ProbePlanRequest) error {
-	name := first(r.GetPlanId(), r.GetPlan().GetPlanId())
+	name := cmp.Or(r.GetPlanId(), r.GetPlan().GetPlanId())
 	resp, err := c.Plans().ProbePlan(ctx, r)
 	if err != nil {
 		return failed(err, "probe plan %s on %s", name, r.GetMachineId())
@@ -30,7 +31,7 @@ func (a *app) probePlan(ctx context.Context, c *client.Client, o *output, r *hol
 			open++
 			verdict = render.T("unknown", render.Yellow)
 		}
-		t.Row(plain(p.GetStep()), plain(p.GetKind()), plain(p.GetWhat()), verdict, plain(render.Clean(p.GetMessage())))
+		t.Row(p.GetStep(), p.GetKind(), p.GetWhat(), verdict, render.Clean(p.GetMessage()))
 	}
 	if o.table() {
 		if err := a.table(o, t); err != nil {

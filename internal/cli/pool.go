@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -31,23 +30,18 @@ func poolKind() kind[*holdfastv1.Pool] {
 		name:   (*holdfastv1.Pool).GetPoolId,
 		header: []string{"POOL", "STATUS", "MACHINES", "READY", "GPUS", "FREE VRAM", "WORKERS", "REGION", "HEARTBEAT"},
 		wide:   []string{"PROVIDER", "GPU TYPE", "ENDPOINT", "VERSION", "REASON"},
-		row: func(p *holdfastv1.Pool, now time.Time, wide bool) []render.Text {
-			row := []render.Text{
-				plain(p.GetPoolId()), poolStatus(p.GetStatus()), count(int(p.GetMachines())), count(int(p.GetMachinesReady())),
-				count(len(p.GetGpus())),
-				plain(vram(p)), plain(workers(p)), plain(p.GetRegion()), plain(render.Ago(now,
-					at(p.GetLastHeartbeat()))),
+		row: func(p *holdfastv1.Pool, now time.Time) []any {
+			return []any{
+				p.GetPoolId(), poolStatus(p.GetStatus()), p.GetMachines(), p.GetMachinesReady(), len(p.GetGpus()),
+				vram(p), workers(p), p.GetRegion(), age(now, p.GetLastHeartbeat()),
+				p.GetProvider(), p.GetGpuType(), p.GetEndpoint(), p.GetVersion(), p.GetStatusReason(),
 			}
-			if wide {
-				row = append(row, plain(p.GetProvider()), plain(p.GetGpuType()), plain(p.GetEndpoint()),
-					plain(p.GetVersion()), plain(p.GetStatusReason()))
-			}
-			return row
+		},
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Pool, string, error) {
+			return pageOfPools(ctx, c, q, &holdfastv1.ListPoolsRequest{})
 		},
 	}
 }
-
-func count(n int) render.Text { return plain(strconv.Itoa(n)) }
 
 func vram(p *holdfastv1.Pool) string {
 	if len(p.GetGpus()) == 0 {
@@ -103,10 +97,9 @@ func (a *app) poolCreate() *cobra.Command {
 
 func (a *app) poolList() *cobra.Command {
 	r := &holdfastv1.ListPoolsRequest{}
-	page := func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Pool, string, error) {
-		r.Filter, r.PageSize, r.PageToken = q.filter, q.size, q.token
-		resp, err := c.Pools().ListPools(ctx, r)
-		return resp.GetPools(), resp.GetNextPageToken(), err
+	k := poolKind()
+	k.page = func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Pool, string, error) {
+		return pageOfPools(ctx, c, q, r)
 	}
 	cmd := listCommand(a, lister[*holdfastv1.Pool]{
 		short: "List pools",
@@ -114,15 +107,12 @@ func (a *app) poolList() *cobra.Command {
   holdfast pool list --free-vram 24 --gpu-model "RTX 4090"
   holdfast pool list --filter 'status = UNAVAILABLE' -o wide
   holdfast pool list -w`,
-		kind: poolKind(), plural: "pools", filter: "status = HEALTHY", page: page,
+		kind: k, plural: "pools", filter: "status = HEALTHY",
 		watch: func(ctx context.Context, c *client.Client, l *listing) error {
-			return watchPolled(ctx, a, &l.output, poolKind(), watchInterval, steadyPool,
-				func() ([]*holdfastv1.Pool, error) {
-					items, _, err := collect(l.limit, func(size int32, token string) ([]*holdfastv1.Pool, string, error) {
-						return page(ctx, c, query{filter: l.filter, size: size, token: token})
-					})
-					return items, failed(err, "list pools")
-				})
+			return watchPolled(ctx, a, &l.output, k, watchInterval, steadyPool, func() ([]*holdfastv1.Pool, error) {
+				items, err := k.all(ctx, c, l.filter, l.limit)
+				return items, failed(err, "list pools")
+			})
 		},
 	})
 	f := cmd.Flags()
@@ -130,6 +120,15 @@ func (a *app) poolList() *cobra.Command {
 	f.StringVar(&r.GpuModel, "gpu-model", "", "only pools with this GPU")
 	f.StringVar(&r.Region, "region", "", "only pools of this region")
 	return cmd
+}
+
+// pageOfPools requests a page of the pools that r selects.
+func pageOfPools(
+	ctx context.Context, c *client.Client, q query, r *holdfastv1.ListPoolsRequest,
+) ([]*holdfastv1.Pool, string, error) {
+	r.Filter, r.PageSize, r.PageToken = q.filter, q.size, q.token
+	resp, err := c.Pools().ListPools(ctx, r)
+	return resp.GetPools(), resp.GetNextPageToken(), err
 }
 
 // steadyPool returns a pool without the fields that each heartbeat changes.
@@ -145,7 +144,7 @@ func steadyPool(p *holdfastv1.Pool) *holdfastv1.Pool {
 func (a *app) poolGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Pool]{
 		short: "Show a pool and its GPUs", example: "  holdfast pool get gpu\n  holdfast pool get gpu -o yaml",
-		arg: "POOL", kind: poolKind(), ids: poolIDs,
+		arg: "POOL", kind: poolKind(),
 		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Pool, error) {
 			return c.Pools().GetPool(ctx, &holdfastv1.GetPoolRequest{PoolId: id})
 		},
@@ -156,16 +155,16 @@ func (a *app) poolGet() *cobra.Command {
 func gpus(p *holdfastv1.Pool) *render.Table {
 	t := render.NewTable("GPU", "MODEL", "VRAM", "FREE", "TEMPERATURE", "WORKERS")
 	for _, g := range p.GetGpus() {
-		t.Row(count(int(g.GetId())), plain(g.GetModel()), plain(fmt.Sprintf("%g GB", g.GetTotalVramGb())),
-			plain(fmt.Sprintf("%g GB", g.GetAvailableVramGb())),
-			plain(fmt.Sprintf("%g °C", g.GetTemperatureCelsius())), plain(strings.Join(g.GetWorkers(), ", ")))
+		t.Row(g.GetId(), g.GetModel(), fmt.Sprintf("%g GB", g.GetTotalVramGb()),
+			fmt.Sprintf("%g GB", g.GetAvailableVramGb()), fmt.Sprintf("%g °C", g.GetTemperatureCelsius()),
+			strings.Join(g.GetWorkers(), ", "))
 	}
 	return t
 }
 
 func (a *app) poolDelete() *cobra.Command {
 	return eachCommand(a, each{
-		verb: "delete", done: "deleted", arg: "POOL", noun: "pool", plural: "pools", ids: poolIDs,
+		verb: "delete", done: "deleted", arg: "POOL", noun: "pool", plural: "pools", ids: poolKind().names,
 		short: "Delete declared pools that no machine is in", example: "  holdfast pool delete gpu",
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Pools().DeletePool(ctx, &holdfastv1.DeletePoolRequest{PoolId: id})
@@ -179,12 +178,17 @@ func providerKind() kind[*holdfastv1.PlatformProvider] {
 		noun: "provider", list: "providers",
 		name:   (*holdfastv1.PlatformProvider).GetProviderId,
 		header: []string{"PROVIDER", "POOL", "GPUS", "VRAM", "PRICE/HOUR", "REGION", "ENDPOINT", "UPDATED"},
-		row: func(p *holdfastv1.PlatformProvider, now time.Time, _ bool) []render.Text {
+		row: func(p *holdfastv1.PlatformProvider, now time.Time) []any {
 			price := strings.TrimSpace(fmt.Sprintf("%g %s", p.GetPricePerHour(), p.GetCurrency()))
-			return []render.Text{plain(p.GetProviderId()), plain(p.GetPoolId()), count(int(p.GetTotalGpus())),
-				plain(fmt.Sprintf("%g GB", p.GetTotalVramGb())),
-				plain(price), plain(p.GetRegion()), plain(p.GetEndpoint()), plain(render.Ago(now,
-					at(p.GetUpdatedAt())))}
+			return []any{
+				p.GetProviderId(), p.GetPoolId(), p.GetTotalGpus(), fmt.Sprintf("%g GB", p.GetTotalVramGb()), price,
+				p.GetRegion(), p.GetEndpoint(), age(now, p.GetUpdatedAt()),
+			}
+		},
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.PlatformProvider, string, error) {
+			r, err := c.Pools().ListProviders(ctx, &holdfastv1.ListProvidersRequest{PageSize: q.size,
+				PageToken: q.token})
+			return r.GetProviders(), r.GetNextPageToken(), err
 		},
 	}
 }
@@ -194,11 +198,6 @@ func (a *app) poolProviders() *cobra.Command {
 		short:   "List the marketplace providers that pool managers and operators registered",
 		example: "  holdfast pool providers",
 		kind:    providerKind(), plural: "providers",
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.PlatformProvider, string, error) {
-			r, err := c.Pools().ListProviders(ctx, &holdfastv1.ListProvidersRequest{PageSize: q.size,
-				PageToken: q.token})
-			return r.GetProviders(), r.GetNextPageToken(), err
-		},
 	})
 	cmd.Use, cmd.Aliases = "providers", nil
 	return cmd
@@ -206,7 +205,7 @@ func (a *app) poolProviders() *cobra.Command {
 
 func (a *app) poolDeleteProvider() *cobra.Command {
 	cmd := eachCommand(a, each{
-		verb: "delete", done: "deleted", arg: "PROVIDER", noun: "provider", plural: "providers", ids: providerIDs,
+		verb: "delete", done: "deleted", arg: "PROVIDER", noun: "provider", plural: "providers", ids: providerKind().names,
 		short:   "Delete marketplace providers; one whose manager still runs registers again",
 		example: "  holdfast pool delete-provider acme",
 		do: func(ctx context.Context, c *client.Client, id string) error {
@@ -216,20 +215,4 @@ func (a *app) poolDeleteProvider() *cobra.Command {
 	})
 	cmd.Use = strings.Replace(cmd.Use, "delete", "delete-provider", 1)
 	return cmd
-}
-
-func providerIDs(ctx context.Context, c *client.Client) []string {
-	r, err := c.Pools().ListProviders(ctx, &holdfastv1.ListProvidersRequest{PageSize: pageSize})
-	if err != nil {
-		return nil
-	}
-	return ids(r.GetProviders(), (*holdfastv1.PlatformProvider).GetProviderId)
-}
-
-func poolIDs(ctx context.Context, c *client.Client) []string {
-	r, err := c.Pools().ListPools(ctx, &holdfastv1.ListPoolsRequest{PageSize: pageSize})
-	if err != nil {
-		return nil
-	}
-	return ids(r.GetPools(), (*holdfastv1.Pool).GetPoolId)
 }

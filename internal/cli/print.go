@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
@@ -18,9 +20,31 @@ type kind[M proto.Message] struct {
 	list   string // the key of a list of them
 	name   func(M) string
 	header []string
-	wide   []string // more columns for -o wide
-	row    func(m M, now time.Time, wide bool) []render.Text
-	reveal bool // it is there to show a secret, this once
+	wide   []string                       // more columns for -o wide
+	row    func(m M, now time.Time) []any // the cells of all columns, as for render.Table
+	reveal bool                           // it is there to show a secret, this once
+	page   pager[M]
+	offer  string // filter of the names that a shell completes; empty: all
+}
+
+// pager requests one page of a list, with the filter and the arguments of the command line.
+type pager[M proto.Message] func(ctx context.Context, c *client.Client, q query) (items []M, next string, err error)
+
+// all reads the resources that match a filter, at most limit of them; 0: all.
+func (k kind[M]) all(ctx context.Context, c *client.Client, filter string, limit int) ([]M, error) {
+	items, _, err := collect(limit, func(size int32, token string) ([]M, string, error) {
+		return k.page(ctx, c, query{filter: filter, size: size, token: token})
+	})
+	return items, err
+}
+
+// names completes the names of resources, from the first page.
+func (k kind[M]) names(ctx context.Context, c *client.Client) []string {
+	items, _, err := k.page(ctx, c, query{filter: k.offer, size: pageSize})
+	if err != nil {
+		return nil
+	}
+	return ids(items, k.name)
 }
 
 // shown returns a message without fields that hold a secret.
@@ -57,7 +81,7 @@ func printList[M proto.Message](a *app, o *output, k kind[M], items []M) error {
 	t := k.newTable(o)
 	now := a.Now()
 	for _, m := range items {
-		t.Row(k.row(m, now, o.wide())...)
+		t.Row(k.row(m, now)...)
 	}
 	return a.table(o, t)
 }

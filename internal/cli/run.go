@@ -27,23 +27,17 @@ func (a *app) runList() *cobra.Command {
 		example: `  holdfast run list --limit 20
   holdfast run list --filter 'machine_id = m-123'
   holdfast run list --filter 'phase = FAILED' -o wide`,
-		kind: runKind(), plural: "runs", filter: "machine_id = m-123", page: pageOfRuns,
+		kind: runKind(), plural: "runs", filter: "machine_id = m-123",
 		watch: func(ctx context.Context, c *client.Client, l *listing) error {
 			return a.watchRuns(ctx, c, &l.output, l.filter, 0)
 		},
 	})
 }
 
-func pageOfRuns(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Run, string, error) {
-	r, err := c.Runs().ListRuns(ctx, &holdfastv1.ListRunsRequest{Filter: q.filter, PageSize: q.size,
-		PageToken: q.token})
-	return r.GetRuns(), r.GetNextPageToken(), err
-}
-
 func (a *app) runGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Run]{
 		short: "Show a run and its steps", example: "  holdfast run get run-789\n  holdfast run get run-789 -o json",
-		arg: "RUN", kind: runKind(), ids: runIDs,
+		arg: "RUN", kind: runKind(),
 		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Run, error) {
 			r, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: id})
 			if why := r.GetArchive().GetNote(); why != "" {
@@ -61,7 +55,7 @@ func (a *app) runCancel() *cobra.Command {
 	var why string
 	var wait waitFlag
 	cmd := &cobra.Command{
-		Use: "cancel RUN", Args: exactly("RUN"), ValidArgsFunction: a.complete(runIDs),
+		Use: "cancel RUN", Args: exactly("RUN"), ValidArgsFunction: a.complete(runKind().names),
 		Short: "Cancel an active run",
 		Long: `Cancel an active run. A waiting run ends at once; a running one ends when its step can be stopped. The
 machine goes to MAINTENANCE. Canceling a canceled run is no error.`,
@@ -73,12 +67,11 @@ machine goes to MAINTENANCE. Canceling a canceled run is no error.`,
 			}
 			if wait.set {
 				r, err = a.await(ctx, c, r.GetRunId(), wait.limit)
-				var ended *runError
-				if err = unlessRunError(err, &ended); err != nil {
+				if err != nil && !isRunError(err) {
 					return err
 				}
 			}
-			if err := printOne(a, &o, runKind(), r, runSteps(r, a.Now())); err != nil {
+			if err := a.printRun(&o, r); err != nil {
 				return err
 			}
 			if wait.set && r.GetPhase() != holdfastv1.Run_CANCELED {

@@ -14,7 +14,7 @@ func (a *app) runLogs() *cobra.Command {
 	var follow bool
 	var offset int64
 	cmd := &cobra.Command{
-		Use: "logs RUN", Aliases: []string{"log"}, Args: exactly("RUN"), ValidArgsFunction: a.complete(runIDs),
+		Use: "logs RUN", Aliases: []string{"log"}, Args: exactly("RUN"), ValidArgsFunction: a.complete(runKind().names),
 		Short: "Print the log of a run",
 		Long: `Print the log of a run, byte for byte; with -f follow it until the run ends. If a peer fails, the log
 continues from another one without lost or repeated bytes. -o json prints each chunk as JSON on a line,

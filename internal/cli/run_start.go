@@ -22,7 +22,7 @@ func (a *app) runStart() *cobra.Command {
 		Use:                   "start (MACHINE | --selector FILTER) (--type TYPE | --plan PLAN)",
 		DisableFlagsInUseLine: true,
 		Args:                  between(0, 1, "MACHINE"),
-		ValidArgsFunction:     a.complete(machineIDs),
+		ValidArgsFunction:     a.complete(machineKind().names),
 		Short:                 "Start a run on a machine, or a wave of runs on many",
 		Long: `Start a run on a machine: a type with its default plan, or a plan.
 
@@ -62,7 +62,7 @@ exit code is 5 unless all runs succeeded.`,
 				a.note("request-id: %s", req.RequestId)
 			}
 			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-				return a.start(ctx, c, &o, &req, wait)
+				return a.start(ctx, c, &o, &req, wait, nil)
 			})(cmd, args)
 		},
 	}
@@ -76,48 +76,27 @@ exit code is 5 unless all runs succeeded.`,
 		"parameter key=value for the plan's steps (image, cluster_ref, net_config, reason, ticket); repeatable")
 	f.StringVar(&req.RequestId, "request-id", "",
 		"request id that makes a repeated start safe (default: generated and printed)")
-	// They fail only for flags that do not exist.
-	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"REPAVE", "REBOOT", "RMA", "UPGRADE",
-		"NET_RECONFIG"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("plan", func(cmd *cobra.Command, _ []string, part string) ([]cobra.Completion,
-		cobra.ShellCompDirective) {
-		return a.complete(planIDs)(cmd, nil, part)
-	})
+	choices(cmd, "type", "REPAVE", "REBOOT", "RMA", "UPGRADE", "NET_RECONFIG")
+	a.completeFlag(cmd, "plan", planKind().names)
 	return cmd
 }
 
-func (a *app) start(
-	ctx context.Context, c *client.Client, o *output, req *holdfastv1.StartRunRequest, wait waitFlag,
-) error {
-	return a.startAnd(ctx, c, o, req, wait, nil)
-}
-
-// startAnd starts a run. After a success, show prints the result for people.
-func (a *app) startAnd(ctx context.Context, c *client.Client, o *output, req *holdfastv1.StartRunRequest, wait waitFlag,
+// start starts a run. After a success, show prints the result for people; nil prints the run.
+func (a *app) start(ctx context.Context, c *client.Client, o *output, req *holdfastv1.StartRunRequest, wait waitFlag,
 	show func(context.Context, *client.Client, *holdfastv1.Run) error) error {
 	r, err := c.Runs().StartRun(ctx, req)
 	if err != nil {
 		return failed(err, "start run on machine %s", req.GetMachineId())
 	}
 	if !wait.set {
-		return printOne(a, o, runKind(), r, runSteps(r, a.Now()))
+		return a.printRun(o, r)
 	}
 	if r.GetRunId() != "" {
 		a.note("run: %s", r.GetRunId())
 	}
 	r, err = a.await(ctx, c, r.GetRunId(), wait.limit)
-	var ended *runError
-	if err := unlessRunError(err, &ended); err != nil {
-		return err
-	}
-	if show != nil && ended == nil && o.table() {
+	if show != nil && err == nil && o.table() {
 		return show(ctx, c, r)
 	}
-	if err := printOne(a, o, runKind(), r, runSteps(r, a.Now())); err != nil {
-		return err
-	}
-	if ended != nil {
-		return ended
-	}
-	return nil
+	return a.printAwaited(o, r, err)
 }

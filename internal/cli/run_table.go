@@ -1,12 +1,16 @@
 package cli
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"strconv"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/progress"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -16,23 +20,19 @@ func runKind() kind[*holdfastv1.Run] {
 		name:   (*holdfastv1.Run).GetRunId,
 		header: []string{"RUN", "MACHINE", "TYPE", "PHASE", "STEP", "DONE", "TOOK", "CREATED"},
 		wide:   []string{"PLAN", "REQUEST", "QUEUE", "STARTED BY", "WHY"},
-		row: func(r *holdfastv1.Run, now time.Time, wide bool) []render.Text {
-			row := []render.Text{
-				plain(r.GetRunId()),
-				plain(r.GetMachineId()),
-				plain(r.GetType()),
-				render.State(enum(r.GetPhase())),
-				plain(r.GetCurrentStep()),
-				plain(progress.Done(r)),
-				plain(progress.Took(now, r.GetStartedAt(), r.GetFinishedAt())),
-				plain(render.Ago(now, at(r.GetCreatedAt()))),
+		row: func(r *holdfastv1.Run, now time.Time) []any {
+			return []any{
+				r.GetRunId(), r.GetMachineId(), r.GetType(), render.State(describe.Enum(r.GetPhase())), r.GetCurrentStep(),
+				describe.Done(r), progress.Took(now, r.GetStartedAt(), r.GetFinishedAt()),
+				age(now, r.GetCreatedAt()),
+				r.GetPlanId(), r.GetRequestId(), number(max(r.GetQueuePosition(), 0)), r.GetPrincipal(),
+				progress.Why(r, now),
 			}
-			if wide {
-				row = append(row, plain(r.GetPlanId()), plain(r.GetRequestId()),
-					plain(number(uint64(max(r.GetQueuePosition(), 0)))),
-					plain(r.GetPrincipal()), plain(progress.Why(r, now)))
-			}
-			return row
+		},
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Run, string, error) {
+			r, err := c.Runs().ListRuns(ctx, &holdfastv1.ListRunsRequest{Filter: q.filter, PageSize: q.size,
+				PageToken: q.token})
+			return r.GetRuns(), r.GetNextPageToken(), err
 		},
 	}
 }
@@ -42,20 +42,20 @@ func runSteps(r *holdfastv1.Run, now time.Time) *render.Table {
 	for _, s := range r.GetSteps() {
 		message := s.GetMessage()
 		if s.GetName() == r.GetCurrentStep() {
-			message = first(progress.Why(r, now), message)
+			message = cmp.Or(progress.Why(r, now), message)
 		}
-		t.Row(plain(s.GetName()), plain(s.GetKind()), render.State(enum(s.GetState())), plain(progress.Attempts(s)),
-			plain(progress.Took(now, s.GetStartedAt(), s.GetFinishedAt())), plain(message))
+		t.Row(s.GetName(), s.GetKind(), render.State(describe.Enum(s.GetState())), describe.Attempts(s),
+			progress.Took(now, s.GetStartedAt(), s.GetFinishedAt()), message)
 	}
 	return t
 }
 
 // number formats a count; 0 returns "".
-func number(n uint64) string {
+func number[N int32 | uint32 | uint64](n N) string {
 	if n == 0 {
 		return ""
 	}
-	return strconv.FormatUint(n, 10)
+	return strconv.FormatUint(uint64(n), 10)
 }
 
 // params parses --param, which is repeatable.

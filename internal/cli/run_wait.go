@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +58,7 @@ func (w *waitFlag) register(cmd *cobra.Command, usage string) {
 func (a *app) runWait() *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
-		Use: "wait RUN", Args: exactly("RUN"), ValidArgsFunction: a.complete(runIDs),
+		Use: "wait RUN", Args: exactly("RUN"), ValidArgsFunction: a.complete(runKind().names),
 		Short: "Wait until a run ends",
 		Long: `Wait until a run ends and print it. The exit code is 0 if it succeeded, 5 if it failed or was canceled, and
 6 if --timeout was set and passed. The run continues whatever happens to this command.`,
@@ -65,17 +66,7 @@ func (a *app) runWait() *cobra.Command {
   holdfast run wait run-789 --timeout 30m -o json`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
 			r, err := a.await(ctx, c, args[0], 0)
-			var ended *runError
-			if err := unlessRunError(err, &ended); err != nil {
-				return err
-			}
-			if err := printOne(a, &o, runKind(), r, runSteps(r, a.Now())); err != nil {
-				return err
-			}
-			if ended != nil {
-				return ended
-			}
-			return nil
+			return a.printAwaited(&o, r, err)
 		}),
 	}
 	o.register(cmd)
@@ -135,10 +126,21 @@ func (a *app) waited(id string, run *holdfastv1.Run, limit time.Duration, err er
 	return failed(err, "wait for run %s", id)
 }
 
-// unlessRunError separates a *runError, so that the run can be printed first.
-func unlessRunError(err error, ended **runError) error {
-	if errors.As(err, ended) {
-		return nil
+// printAwaited prints the run that await returned, unless the wait was cut off, and returns the
+// error of the wait.
+func (a *app) printAwaited(o *output, r *holdfastv1.Run, err error) error {
+	if err != nil && !isRunError(err) {
+		return err
 	}
-	return err
+	return cmp.Or(a.printRun(o, r), err)
+}
+
+// isRunError reports whether a run ended without success, in contrast to a failed wait.
+func isRunError(err error) bool {
+	ended := (*runError)(nil)
+	return errors.As(err, &ended)
+}
+
+func (a *app) printRun(o *output, r *holdfastv1.Run) error {
+	return printOne(a, o, runKind(), r, runSteps(r, a.Now()))
 }

@@ -16,7 +16,7 @@ func (a *app) runWatch() *cobra.Command {
 	var filter string
 	var cursor uint64
 	cmd := &cobra.Command{
-		Use: "watch [RUN | --filter FILTER]", Args: between(0, 1, "RUN"), ValidArgsFunction: a.complete(runIDs),
+		Use: "watch [RUN | --filter FILTER]", Args: between(0, 1, "RUN"), ValidArgsFunction: a.complete(runKind().names),
 		Short: "Follow runs live",
 		Long: `Follow a run until it ends (exit code 5 if it failed or was canceled), or all matching runs until Ctrl-C.
 

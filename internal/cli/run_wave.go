@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,9 +83,7 @@ func (w *waveCluster) Watch(ctx context.Context, f func(*holdfastv1.Run) error) 
 
 // runs lists the runs of the wave.
 func (w *waveCluster) runs(ctx context.Context) ([]*holdfastv1.Run, error) {
-	all, _, err := collect(0, func(size int32, token string) ([]*holdfastv1.Run, string, error) {
-		return pageOfRuns(ctx, w.c, query{filter: w.filter(), size: size, token: token})
-	})
+	all, err := runKind().all(ctx, w.c, w.filter(), 0)
 	return all, failed(err, "list the runs of wave %s", w.req.GetRequestId())
 }
 
@@ -97,7 +96,7 @@ func (a *app) startWave(
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
-	req.RequestId = first(flags.id, "wave-"+uuid.NewString())
+	req.RequestId = cmp.Or(flags.id, "wave-"+uuid.NewString())
 	cluster := &waveCluster{c: c, req: req, call: a.globals.timeout}
 	known, err := cluster.runs(ctx)
 	if err != nil {

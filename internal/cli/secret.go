@@ -32,17 +32,16 @@ func secretKind() kind[*holdfastv1.Secret] {
 		name:   (*holdfastv1.Secret).GetName,
 		header: []string{"SECRET", "TYPE", "VALUES", "POOLS", "VERSION", "KEY", "USES", "UPDATED"},
 		wide:   []string{"BY", "CREATED", "USED BY"},
-		row: func(s *holdfastv1.Secret, now time.Time, wide bool) []render.Text {
-			row := []render.Text{
-				plain(s.GetName()), plain(s.GetType()), plain(strings.Join(s.GetKeys(),
-					",")), plain(strings.Join(s.GetPools(), ",")), plain(fmt.Sprint(s.GetVersion())),
-				plain(s.GetKeyId()), plain(fmt.Sprint(s.GetUses())), plain(render.Ago(now, at(s.GetUpdatedAt()))),
+		row: func(s *holdfastv1.Secret, now time.Time) []any {
+			return []any{
+				s.GetName(), s.GetType(), strings.Join(s.GetKeys(), ","), strings.Join(s.GetPools(), ","),
+				s.GetVersion(), s.GetKeyId(), s.GetUses(), age(now, s.GetUpdatedAt()),
+				s.GetUpdatedBy(), age(now, s.GetCreatedAt()), strings.Join(s.GetUsedBy(), ","),
 			}
-			if wide {
-				row = append(row, plain(s.GetUpdatedBy()), plain(render.Ago(now, at(s.GetCreatedAt()))),
-					plain(strings.Join(s.GetUsedBy(), ",")))
-			}
-			return row
+		},
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Secret, string, error) {
+			r, err := c.Secrets().ListSecrets(ctx, &holdfastv1.ListSecretsRequest{PageSize: q.size, PageToken: q.token})
+			return r.GetSecrets(), r.GetNextPageToken(), err
 		},
 	}
 }
@@ -51,10 +50,10 @@ func secretKind() kind[*holdfastv1.Secret] {
 func usedBy(s *holdfastv1.Secret) *render.Table {
 	t := render.NewTable("USED BY")
 	for _, m := range s.GetUsedBy() {
-		t.Row(plain(m))
+		t.Row(m)
 	}
 	if more := int(s.GetUses()) - len(s.GetUsedBy()); more > 0 {
-		t.Row(plain(fmt.Sprintf("and %d more", more)))
+		t.Row(fmt.Sprintf("and %d more", more))
 	}
 	return t
 }
@@ -63,19 +62,14 @@ func (a *app) secretList() *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Secret]{
 		short:   "List secrets by name, without their values",
 		example: "  holdfast secret list\n  holdfast secret list -o wide",
-		kind:    secretKind(), plural: "secrets", page: pageOfSecrets,
+		kind:    secretKind(), plural: "secrets",
 	})
-}
-
-func pageOfSecrets(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Secret, string, error) {
-	r, err := c.Secrets().ListSecrets(ctx, &holdfastv1.ListSecretsRequest{PageSize: q.size, PageToken: q.token})
-	return r.GetSecrets(), r.GetNextPageToken(), err
 }
 
 func (a *app) secretGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Secret]{
 		short: "Show what is on record of a secret, and which machines refer to it", example: "  holdfast secret get bmc/r7",
-		arg: "SECRET", kind: secretKind(), ids: secretNames,
+		arg: "SECRET", kind: secretKind(),
 		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Secret, error) {
 			return c.Secrets().GetSecret(ctx, &holdfastv1.GetSecretRequest{Name: id})
 		},
@@ -86,7 +80,7 @@ func (a *app) secretGet() *cobra.Command {
 func (a *app) secretDelete() *cobra.Command {
 	var force bool
 	cmd := eachCommand(a, each{
-		verb: "delete", done: "deleted", arg: "SECRET", noun: "secret", plural: "secrets", ids: secretNames,
+		verb: "delete", done: "deleted", arg: "SECRET", noun: "secret", plural: "secrets", ids: secretKind().names,
 		short:   "Delete secrets that no machine refers to",
 		example: "  holdfast secret delete bmc/r7\n  holdfast secret delete bmc/r7 --force",
 		do: func(ctx context.Context, c *client.Client, id string) error {
@@ -115,12 +109,4 @@ It is safe to repeat.`,
 			return nil
 		}),
 	}
-}
-
-func secretNames(ctx context.Context, c *client.Client) []string {
-	r, err := c.Secrets().ListSecrets(ctx, &holdfastv1.ListSecretsRequest{PageSize: pageSize})
-	if err != nil {
-		return nil
-	}
-	return ids(r.GetSecrets(), (*holdfastv1.Secret).GetName)
 }

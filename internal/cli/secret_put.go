@@ -82,8 +82,7 @@ restricted to their pools. A new version without --pool keeps the pools; --all-p
 	f.StringVar(&in.stdin, "from-stdin", "", "`KEY` of the value on standard input")
 	f.StringSliceVar(&in.pools, "pool", nil, "restrict it to machines of these pools, comma-separated")
 	f.BoolVar(&in.allPools, "all-pools", false, "allow it for machines of any pool again")
-	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"bmc", "ssh", "join", "token",
-		"opaque"}, cobra.ShellCompDirectiveNoFileComp))
+	choices(cmd, "type", "bmc", "ssh", "join", "token", "opaque")
 	return cmd
 }
 

@@ -30,20 +30,22 @@ func serviceKind() kind[*holdfastv1.Service] {
 		name:   serviceID,
 		header: []string{"SERVICE", "NAME", "TYPE", "ADDRESS", "STATE", "REASON", "LAST SEEN"},
 		wide:   []string{"REGISTERED", "BY"},
-		row: func(s *holdfastv1.Service, now time.Time, wide bool) []render.Text {
+		row: func(s *holdfastv1.Service, now time.Time) []any {
 			t, reason := s.GetTarget(), ""
 			if states := s.GetStates(); len(states) > 0 {
 				reason = states[len(states)-1].GetReason()
 			}
-			row := []render.Text{
-				plain(t.GetId()), plain(t.GetServiceName()), plain(t.GetServiceType()), plain(t.GetHost() + ":" +
-					strconv.Itoa(int(t.GetPort()))),
-				serviceState(s), plain(reason), plain(render.Ago(now, at(s.GetLastSeen()))),
+			return []any{
+				t.GetId(), t.GetServiceName(), t.GetServiceType(),
+				t.GetHost() + ":" + strconv.Itoa(int(t.GetPort())), serviceState(s), reason,
+				age(now, s.GetLastSeen()),
+				stamp(s.GetRegisteredAt()), s.GetPrincipal(),
 			}
-			if wide {
-				row = append(row, plain(stamp(at(s.GetRegisteredAt()))), plain(s.GetPrincipal()))
-			}
-			return row
+		},
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Service, string, error) {
+			r, err := c.Registry().ListServices(ctx, &holdfastv1.ListServicesRequest{Filter: q.filter,
+				PageSize: q.size, PageToken: q.token})
+			return r.GetServices(), r.GetNextPageToken(), err
 		},
 	}
 }
@@ -65,26 +67,20 @@ func (a *app) serviceList() *cobra.Command {
   holdfast service list --filter 'service_type = "tool-invoker" AND active = true'
   holdfast service list -w`,
 		kind: serviceKind(), plural: "services", filter: "active = true", watch: a.watchServices,
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Service, string, error) {
-			r, err := c.Registry().ListServices(ctx, &holdfastv1.ListServicesRequest{Filter: q.filter,
-				PageSize: q.size, PageToken: q.token})
-			return r.GetServices(), r.GetNextPageToken(), err
-		},
 	})
 }
 
 func (a *app) serviceGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Service]{
 		short: "Show a service and its last states", example: "  holdfast service get 550e8400-e29b-41d4-a716-446655440000",
-		arg: "SERVICE", kind: serviceKind(), ids: serviceIDs,
+		arg: "SERVICE", kind: serviceKind(),
 		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Service, error) {
 			return c.Registry().GetService(ctx, &holdfastv1.GetServiceRequest{Id: id})
 		},
 		more: func(s *holdfastv1.Service) []*render.Table {
 			states := render.NewTable("AT", "HEALTHY", "REASON")
 			for _, st := range s.GetStates() {
-				states.Row(plain(stamp(at(st.GetTimestamp()))), plain(strconv.FormatBool(st.GetHealthy())),
-					plain(st.GetReason()))
+				states.Row(stamp(st.GetTimestamp()), strconv.FormatBool(st.GetHealthy()), st.GetReason())
 			}
 			return []*render.Table{states}
 		},
@@ -93,7 +89,7 @@ func (a *app) serviceGet() *cobra.Command {
 
 func (a *app) serviceDeregister() *cobra.Command {
 	return eachCommand(a, each{
-		verb: "deregister", done: "deregistered", arg: "SERVICE", noun: "service", plural: "services", ids: serviceIDs,
+		verb: "deregister", done: "deregistered", arg: "SERVICE", noun: "service", plural: "services", ids: serviceKind().names,
 		short:   "Take services out, as they would themselves",
 		example: "  holdfast service deregister 550e8400-e29b-41d4-a716-446655440000",
 		do: func(ctx context.Context, c *client.Client, id string) error {
@@ -101,12 +97,4 @@ func (a *app) serviceDeregister() *cobra.Command {
 			return err
 		},
 	})
-}
-
-func serviceIDs(ctx context.Context, c *client.Client) []string {
-	r, err := c.Registry().ListServices(ctx, &holdfastv1.ListServicesRequest{PageSize: pageSize})
-	if err != nil {
-		return nil
-	}
-	return ids(r.GetServices(), serviceID)
 }

@@ -76,9 +76,7 @@ themselves. A pool without a role means pool-agent; a machine without a role mea
 	f.StringVar(&r.MachineId, "machine", "", "machine of the agent")
 	f.Var(&life, "ttl", "time until it expires, such as 90d, 12h or never (default 90d; agents and services: never)")
 	f.StringVar(&r.Comment, "comment", "", "comment, kept with the token")
-	_ = cmd.RegisterFlagCompletionFunc("role",
-		cobra.FixedCompletions(strings.Split("viewer operator admin agent pool-agent enroller service", " "),
-			cobra.ShellCompDirectiveNoFileComp))
+	choices(cmd, "role", "viewer", "operator", "admin", "agent", "pool-agent", "enroller", "service")
 	return cmd
 }
 
@@ -146,17 +144,12 @@ func (a *app) tokenList() *cobra.Command {
   holdfast token list --filter 'state = active AND role = ADMIN'
   holdfast token list --filter 'pool:gpu' -o wide`,
 		kind: tokenKind(), plural: "tokens", filter: "state = active",
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Token, string, error) {
-			r, err := c.Access().ListTokens(ctx, &holdfastv1.ListTokensRequest{Filter: q.filter, PageSize: q.size,
-				PageToken: q.token})
-			return r.GetTokens(), r.GetNextPageToken(), err
-		},
 	})
 }
 
 func (a *app) tokenRevoke() *cobra.Command {
 	return eachCommand(a, each{
-		verb: "revoke", done: "revoked", arg: "TOKEN", noun: "token", plural: "tokens", ids: tokenIDs,
+		verb: "revoke", done: "revoked", arg: "TOKEN", noun: "token", plural: "tokens", ids: tokenKind().names,
 		short: "Make tokens worth nothing, at once and on every peer",
 		long: `Make tokens worth nothing, by their ids (not by their values). When the command is done, no peer takes them any more; revoking
 again is fine.`,

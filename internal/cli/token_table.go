@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -16,21 +17,20 @@ func tokenKind() kind[*holdfastv1.Token] {
 		name:   (*holdfastv1.Token).GetTokenId,
 		header: []string{"TOKEN", "NAME", "ROLE", "FOR", "STATE", "EXPIRES", "CREATED"},
 		wide:   []string{"BY", "REVOKED", "COMMENT"},
-		row: func(t *holdfastv1.Token, now time.Time, wide bool) []render.Text {
-			row := []render.Text{
-				plain(t.GetTokenId()),
-				plain(t.GetName()),
-				plain(roleName(t.GetRole())),
-				plain(scope(t.GetPools(), t.GetMachineId())),
-				tokenState(t.GetState()),
-				plain(first(stamp(at(t.GetExpiresAt())), "never")),
-				plain(render.Ago(now, at(t.GetCreatedAt()))),
+		row: func(t *holdfastv1.Token, now time.Time) []any {
+			return []any{
+				t.GetTokenId(), t.GetName(), roleName(t.GetRole()), scope(t.GetPools(), t.GetMachineId()),
+				tokenState(t.GetState()), cmp.Or(stamp(t.GetExpiresAt()), "never"),
+				age(now, t.GetCreatedAt()),
+				t.GetCreatedBy(), stamp(t.GetRevokedAt()), t.GetComment(),
 			}
-			if wide {
-				row = append(row, plain(t.GetCreatedBy()), plain(stamp(at(t.GetRevokedAt()))), plain(t.GetComment()))
-			}
-			return row
 		},
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Token, string, error) {
+			r, err := c.Access().ListTokens(ctx, &holdfastv1.ListTokensRequest{Filter: q.filter, PageSize: q.size,
+				PageToken: q.token})
+			return r.GetTokens(), r.GetNextPageToken(), err
+		},
+		offer: "state = active",
 	}
 }
 
@@ -49,10 +49,10 @@ func identityKind() kind[*holdfastv1.Identity] {
 		list:   "identities",
 		name:   (*holdfastv1.Identity).GetPrincipal,
 		header: []string{"PRINCIPAL", "ROLE", "FOR", "BY", "TOKEN"},
-		row: func(id *holdfastv1.Identity, _ time.Time, _ bool) []render.Text {
-			return []render.Text{
-				plain(id.GetPrincipal()), plain(roleName(id.GetRole())), plain(scope(id.GetPools(), id.GetMachineId())),
-				plain(id.GetMethod()), plain(id.GetTokenId()),
+		row: func(id *holdfastv1.Identity, _ time.Time) []any {
+			return []any{
+				id.GetPrincipal(), roleName(id.GetRole()), scope(id.GetPools(), id.GetMachineId()), id.GetMethod(),
+				id.GetTokenId(),
 			}
 		},
 	}
@@ -90,13 +90,5 @@ func until(t *holdfastv1.Token) string {
 	if t.GetExpiresAt() == nil {
 		return "good until it is revoked"
 	}
-	return "good until " + stamp(at(t.GetExpiresAt()))
-}
-
-func tokenIDs(ctx context.Context, c *client.Client) []string {
-	r, err := c.Access().ListTokens(ctx, &holdfastv1.ListTokensRequest{PageSize: pageSize, Filter: "state = active"})
-	if err != nil {
-		return nil
-	}
-	return ids(r.GetTokens(), (*holdfastv1.Token).GetTokenId)
+	return "good until " + stamp(t.GetExpiresAt())
 }

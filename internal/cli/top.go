@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"time"
@@ -105,7 +106,7 @@ func topIssue(m *holdfastv1.Machine) (top.Issue, bool) {
 	i := top.Issue{
 		Machine: m.GetMachineId(), Urgency: all[0].urgency.text(), Rank: int(all[0].urgency), Since: all[0].since,
 		State: m.GetStatus().GetEffectiveState(),
-		Where: first(m.GetSpec().GetRack(), m.GetSpec().GetPool()),
+		Where: cmp.Or(m.GetSpec().GetRack(), m.GetSpec().GetPool()),
 		Run:   m.GetStatus().GetActiveRunId(),
 	}
 	for _, one := range all {

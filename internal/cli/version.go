@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -23,12 +24,12 @@ type build struct {
 
 // thisBuild returns the build of a version, with the data stamped by the Go tool.
 func thisBuild(version string) build {
-	b := build{Version: first(version, "unknown"), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := build{Version: cmp.Or(version, "unknown"), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
 	}
-	b.Version = first(version, info.Main.Version, b.Version)
+	b.Version = cmp.Or(version, info.Main.Version, b.Version)
 	for _, s := range info.Settings {
 		if s.Key == "vcs.revision" {
 			b.Revision = s.Value

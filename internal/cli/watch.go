@@ -72,7 +72,7 @@ func printChanged[M proto.Message](a *app, o *output, k kind[M], t *render.Table
 		return nil
 	}
 	for _, m := range items {
-		t.Row(k.row(m, a.Now(), o.wide())...)
+		t.Row(k.row(m, a.Now())...)
 	}
 	defer t.Clear()
 	return a.table(&output{format: o.format, noHeaders: o.noHeaders || !header}, t)

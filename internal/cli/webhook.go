@@ -27,16 +27,18 @@ func webhookKind() kind[*holdfastv1.Webhook] {
 		name:   (*holdfastv1.Webhook).GetName,
 		header: []string{"WEBHOOK", "STATE", "BEHIND", "FAILURES", "FILTER", "ERROR"},
 		wide:   []string{"URL", "SECRET", "MISSED", "AT", "TRIED"},
-		row: func(w *holdfastv1.Webhook, now time.Time, wide bool) []render.Text {
-			row := []render.Text{
-				plain(w.GetName()), webhookState(w), plain(number(w.GetBehind())), plain(number(uint64(w.GetFailures()))),
-				plain(w.GetFilter()), plain(w.GetLastError()),
+		row: func(w *holdfastv1.Webhook, now time.Time) []any {
+			return []any{
+				w.GetName(), webhookState(w), number(w.GetBehind()), number(w.GetFailures()), w.GetFilter(),
+				w.GetLastError(),
+				w.GetUrl(), w.GetSecretRef(), number(w.GetMissed()), strconv.FormatUint(w.GetCursor(), 10),
+				age(now, w.GetTriedAt()),
 			}
-			if wide {
-				row = append(row, plain(w.GetUrl()), plain(w.GetSecretRef()), plain(number(w.GetMissed())),
-					plain(strconv.FormatUint(w.GetCursor(), 10)), plain(render.Ago(now, at(w.GetTriedAt()))))
-			}
-			return row
+		},
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Webhook, string, error) {
+			r, err := c.Webhooks().ListWebhooks(ctx, &holdfastv1.ListWebhooksRequest{PageSize: q.size,
+				PageToken: q.token})
+			return r.GetWebhooks(), r.GetNextPageToken(), err
 		},
 	}
 }
@@ -58,7 +60,7 @@ func (a *app) webhookPut() *cobra.Command {
 		Use:                   "put WEBHOOK --url URL",
 		DisableFlagsInUseLine: true,
 		Args:                  exactly("WEBHOOK"),
-		ValidArgsFunction:     a.complete(webhookNames),
+		ValidArgsFunction:     a.complete(webhookKind().names),
 		Short:                 "Create a webhook, or change one",
 		Long: `Create a webhook, or change one; omitted flags get their default. The leader posts each matching event as a CloudEvent, in
 order and at least once. With --secret each message is signed with the key "token" of a secret. A new webhook receives
@@ -89,11 +91,6 @@ func (a *app) webhookList() *cobra.Command {
 		short:   "List webhooks, with how far each is",
 		example: "  holdfast webhook list -o wide",
 		kind:    webhookKind(), plural: "webhooks",
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Webhook, string, error) {
-			r, err := c.Webhooks().ListWebhooks(ctx, &holdfastv1.ListWebhooksRequest{PageSize: q.size,
-				PageToken: q.token})
-			return r.GetWebhooks(), r.GetNextPageToken(), err
-		},
 	})
 }
 
@@ -101,7 +98,7 @@ func (a *app) webhookGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Webhook]{
 		short:   "Show a webhook, how far it is and what its receiver said last",
 		example: "  holdfast webhook get chat -o wide",
-		arg:     "WEBHOOK", kind: webhookKind(), ids: webhookNames,
+		arg:     "WEBHOOK", kind: webhookKind(),
 		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Webhook, error) {
 			return c.Webhooks().GetWebhook(ctx, &holdfastv1.GetWebhookRequest{Name: id})
 		},
@@ -110,19 +107,11 @@ func (a *app) webhookGet() *cobra.Command {
 
 func (a *app) webhookDelete() *cobra.Command {
 	return eachCommand(a, each{
-		verb: "delete", done: "deleted", arg: "WEBHOOK", noun: "webhook", plural: "webhooks", ids: webhookNames,
+		verb: "delete", done: "deleted", arg: "WEBHOOK", noun: "webhook", plural: "webhooks", ids: webhookKind().names,
 		short: "Delete webhooks; what they were not told yet, they are not told", example: "  holdfast webhook delete chat",
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Webhooks().DeleteWebhook(ctx, &holdfastv1.DeleteWebhookRequest{Name: id})
 			return err
 		},
 	})
-}
-
-func webhookNames(ctx context.Context, c *client.Client) []string {
-	r, err := c.Webhooks().ListWebhooks(ctx, &holdfastv1.ListWebhooksRequest{PageSize: pageSize})
-	if err != nil {
-		return nil
-	}
-	return ids(r.GetWebhooks(), (*holdfastv1.Webhook).GetName)
 }

@@ -80,16 +80,16 @@ func columnKinds() []columnKind {
 			return display.Label(m.GetStatus().GetAgentState())
 		}),
 		text("provider", "Provider", false, func(m *holdfastv1.Machine) string {
-			return display.First(m.GetSpec().GetProvider(), m.GetLabels()["provider"])
+			return cmp.Or(m.GetSpec().GetProvider(), m.GetLabels()["provider"])
 		}),
 		text("hostname", "Hostname", false, func(m *holdfastv1.Machine) string {
-			return display.First(m.GetAgent().GetHostname(), m.GetNode().GetHostname())
+			return cmp.Or(m.GetAgent().GetHostname(), m.GetNode().GetHostname())
 		}),
 		text("address", "Address", false, func(m *holdfastv1.Machine) string {
-			return display.First(m.GetAgent().GetPrivateIp(), m.GetNode().GetIpAddress())
+			return cmp.Or(m.GetAgent().GetPrivateIp(), m.GetNode().GetIpAddress())
 		}),
 		text("serial", "Serial", false, func(m *holdfastv1.Machine) string {
-			return display.First(m.GetSpec().GetSerial(), m.GetNode().GetSerialNumber())
+			return cmp.Or(m.GetSpec().GetSerial(), m.GetNode().GetSerialNumber())
 		}),
 		text("model", "Model", false, func(m *holdfastv1.Machine) string {
 			return strings.TrimSpace(m.GetNode().GetVendor() + " " + m.GetNode().GetModel())

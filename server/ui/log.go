@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -11,7 +12,6 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/httpjson"
-	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
 
 // logPiece is the output of one attempt to one stream.
@@ -60,7 +60,7 @@ func (d *dashboard) runLog(w http.ResponseWriter, r *http.Request) {
 		d.wholeLog(w, r, id)
 		return
 	}
-	offset, err := strconv.ParseInt(orZero(display.First(r.Header.Get("Last-Event-ID"), q.Get("offset"))), 10, 64)
+	offset, err := strconv.ParseInt(orZero(cmp.Or(r.Header.Get("Last-Event-ID"), q.Get("offset"))), 10, 64)
 	if err != nil || offset < 0 {
 		http.Error(w, "offset is invalid: want a byte offset in the log", http.StatusBadRequest)
 		return

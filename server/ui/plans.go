@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
@@ -42,5 +43,5 @@ func (d *dashboard) plan(v *visit) error {
 	b := planBody{Plan: p, Steps: display.PlanSteps(p), Runs: runs.GetRuns()}
 	b.MayRelease = p.GetBrake() != nil && v.rules.may(v.who, "PlanService/ReleasePlan")
 	b.MayTry, b.MayCheck = v.rules.may(v.who, "PlanService/ProbePlan"), v.rules.may(v.who, "PlanService/CreatePlan")
-	return v.page("plan", display.First(p.GetDisplayName(), id), "plans", b, err)
+	return v.page("plan", cmp.Or(p.GetDisplayName(), id), "plans", b, err)
 }

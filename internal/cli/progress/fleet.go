@@ -48,7 +48,7 @@ func (f *fleet) add(r *holdfastv1.Run, now time.Time) bool {
 	if r.GetPhase() != holdfastv1.Run_FAILED {
 		return true
 	}
-	what := first(r.GetError().GetReason(), "failed")
+	what := cmp.Or(r.GetError().GetReason(), "failed")
 	if step := r.GetError().GetStep(); step != "" {
 		what = step + ": " + what
 	}

@@ -1,12 +1,14 @@
 package progress
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -35,7 +37,7 @@ func One(r *holdfastv1.Run, now time.Time) []render.Line {
 		}
 		var rest render.Line
 		if s.GetRetryCount() > 0 || len(s.GetAttempts()) > 1 {
-			rest = append(rest, text("  attempt "+Attempts(s)))
+			rest = append(rest, text("  attempt "+describe.Attempts(s)))
 		}
 		if why := stepWhy(r, s, now); why != "" {
 			rest = append(rest, render.T("  "+why, render.Faint))
@@ -56,7 +58,7 @@ func One(r *holdfastv1.Run, now time.Time) []render.Line {
 func head(r *holdfastv1.Run, now time.Time) render.Line {
 	line := render.Line{
 		render.T(r.GetRunId(), render.Bold), text("  " + r.GetMachineId() + "  " + r.GetType() + "  "),
-		render.State(r.GetPhase().String()), text("  " + Done(r)),
+		render.State(r.GetPhase().String()), text("  " + describe.Done(r)),
 	}
 	if took := Took(now, r.GetStartedAt(), r.GetFinishedAt()); took != "" {
 		line = append(line, text("  "+took))
@@ -75,7 +77,7 @@ func stepWhy(r *holdfastv1.Run, s *holdfastv1.StepStatus, now time.Time) string 
 		if n := len(s.GetAttempts()); why == "" && n > 0 {
 			why = s.GetAttempts()[n-1].GetError()
 		}
-		return first(why, s.GetMessage())
+		return cmp.Or(why, s.GetMessage())
 	}
 	return s.GetMessage()
 }
@@ -86,14 +88,14 @@ func Short(r *holdfastv1.Run, now time.Time) render.Line {
 	line := render.Line{
 		render.T(pad(r.GetRunId(), 12), render.Bold), text("  " + pad(r.GetMachineId(), 12) + "  " + pad(r.GetType(),
 			8) + "  "),
-		render.T(pad(state.Value, 9), state.Style), text("  " + pad(Done(r),
+		render.T(pad(state.Value, 9), state.Style), text("  " + pad(describe.Done(r),
 			5) + "  " + pad(Took(now, r.GetStartedAt(), r.GetFinishedAt()), 6)),
 	}
 	parts := []string{}
 	if s := current(r); s != nil && !client.Finished(r) {
 		parts = append(parts, s.GetName())
 		if s.GetRetryCount() > 0 {
-			parts = append(parts, "attempt "+Attempts(s))
+			parts = append(parts, "attempt "+describe.Attempts(s))
 		}
 	}
 	if why := Why(r, now); why != "" {
@@ -109,15 +111,15 @@ func Event(e *holdfastv1.RunEvent) string {
 	if e.GetTs() != nil {
 		ts = e.GetTs().AsTime().UTC().Format(time.RFC3339)
 	}
-	line := fmt.Sprintf("%s %s %s %s %s %s", first(ts, "-"), r.GetRunId(), r.GetMachineId(), first(r.GetType(), "-"),
-		r.GetPhase(), Done(r))
+	line := fmt.Sprintf("%s %s %s %s %s %s", cmp.Or(ts, "-"), r.GetRunId(), r.GetMachineId(), cmp.Or(r.GetType(), "-"),
+		r.GetPhase(), describe.Done(r))
 	if s := current(r); s != nil {
 		line += fmt.Sprintf(" %s %s", s.GetName(), s.GetState())
 		if s.GetRetryCount() > 0 {
-			line += " attempt " + Attempts(s)
+			line += " attempt " + describe.Attempts(s)
 		}
 	}
-	if why := first(e.GetMessage(), Why(r, at(e))); why != "" {
+	if why := cmp.Or(e.GetMessage(), Why(r, at(e))); why != "" {
 		line += ": " + why
 	}
 	return render.Clean(line)
@@ -132,13 +134,4 @@ func at(e *holdfastv1.RunEvent) time.Time {
 
 func pad(s string, n int) string {
 	return s + strings.Repeat(" ", max(n-len([]rune(s)), 0))
-}
-
-func first(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-metal/holdfast/internal/describe"
 )
 
 func TestTable(t *testing.T) {
@@ -48,7 +50,7 @@ func TestTimes(t *testing.T) {
 		if got := Until(now, now.Add(-tt.ago)); got != tt.wantUntil {
 			t.Errorf("Until(%v) = %q, want %q", tt.ago, got, tt.wantUntil)
 		}
-		if got := Duration(tt.ago); got != tt.wantLength {
+		if got := describe.Duration(tt.ago); got != tt.wantLength {
 			t.Errorf("Duration(%v) = %q, want %q", tt.ago, got, tt.wantLength)
 		}
 	}

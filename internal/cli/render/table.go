@@ -1,6 +1,7 @@
 package render
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 )
@@ -24,10 +25,15 @@ func NewTable(header ...string) *Table {
 	return t
 }
 
-// Row adds a row. An empty cell is shown as "-", so that scripts can cut columns.
-func (t *Table) Row(cells ...Text) {
-	row := make([]Text, len(cells))
-	for i, c := range cells {
+// Row adds a row. A cell is a Text, or a value that is printed without a style. Cells beyond the
+// last column are left out. An empty cell is shown as "-", so that scripts can cut columns.
+func (t *Table) Row(cells ...any) {
+	row := make([]Text, min(len(cells), len(t.header)))
+	for i := range row {
+		c, ok := cells[i].(Text)
+		if !ok {
+			c.Value = fmt.Sprint(cells[i])
+		}
 		c.Value = strings.TrimSpace(Clean(c.Value))
 		if c.Value == "" {
 			c = Text{"-", Faint}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -66,7 +67,7 @@ func (m *model) trouble() []render.Line {
 	for _, p := range m.status.GetPeers() {
 		if p.GetId() == m.status.GetAnsweredBy() && p.GetLastContactMs() > silent {
 			say("%s has not heard a leader for %s: what it says may be as old", p.GetId(),
-				render.Duration(time.Duration(p.GetLastContactMs())*time.Millisecond))
+				describe.Duration(time.Duration(p.GetLastContactMs())*time.Millisecond))
 		}
 	}
 	return lines

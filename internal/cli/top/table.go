@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/progress"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -109,7 +110,7 @@ func doneShare(r *holdfastv1.Run) float64 {
 func bar(r *holdfastv1.Run) string {
 	const cells = 4
 	n := int(doneShare(r) * cells)
-	return strings.Repeat("█", n) + strings.Repeat("░", cells-n) + " " + progress.Done(r)
+	return strings.Repeat("█", n) + strings.Repeat("░", cells-n) + " " + describe.Done(r)
 }
 
 // doing returns the step of a run and the condition that it waits for, or its outcome.
@@ -118,7 +119,7 @@ func doing(r *holdfastv1.Run, now time.Time) string {
 	if s := current(r); s != nil && !client.Finished(r) {
 		name := s.GetName()
 		if s.GetRetryCount() > 0 {
-			name += " (attempt " + progress.Attempts(s) + ")"
+			name += " (attempt " + describe.Attempts(s) + ")"
 		}
 		parts = append(parts, name)
 	}

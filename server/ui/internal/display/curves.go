@@ -1,6 +1,7 @@
 package display
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -229,7 +230,7 @@ func rowsOf(samples []history.Sample, now time.Time) []hourRow {
 		begin, end := int(now.Sub(from)/time.Minute), int((now.Sub(from)-hourPart)/time.Minute)
 		r := hourRow{
 			From:    fmt.Sprintf("%d to %d min ago", begin, end),
-			Leaders: First(strings.Join(leaders, ", then "), "none"),
+			Leaders: cmp.Or(strings.Join(leaders, ", then "), "none"),
 		}
 		if p.n > 0 {
 			r.Heartbeats = perSecond(p.heartbeats / p.n)

@@ -1,7 +1,7 @@
 package display
 
 import (
-	"fmt"
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -33,7 +34,7 @@ func Facts(m *holdfastv1.Machine) []Fact {
 		}
 	}
 	s, n, a := m.GetSpec(), m.GetNode(), m.GetAgent()
-	row("provider", First(s.GetProvider(), m.GetLabels()["provider"]))
+	row("provider", cmp.Or(s.GetProvider(), m.GetLabels()["provider"]))
 	row("pool", s.GetPool())
 	row("location", s.GetLocation())
 	row("rack", s.GetRack())
@@ -49,38 +50,22 @@ func Facts(m *holdfastv1.Machine) []Fact {
 	for _, k := range slices.Sorted(maps.Keys(m.GetLabels())) {
 		row("label "+k, m.GetLabels()[k])
 	}
-	row("hostname", First(a.GetHostname(), n.GetHostname()))
-	row("address", First(a.GetPrivateIp(), n.GetIpAddress()))
-	row("mac address", a.GetMacAddress())
-	row("vendor", n.GetVendor())
-	row("model", n.GetModel())
-	row("serial number", n.GetSerialNumber())
-	row("system uuid", n.GetSystemUuid())
-	row("arch", n.GetArch())
-	row("boot mode", n.GetBootMode())
+	for _, f := range describe.Host(m) {
+		row(f.Name, f.Value)
+	}
 	row("workflow", n.GetWorkflowId())
 	row("install error", n.GetLastInstallError())
 	if a.GetRegisteredAt() != nil {
-		row("cpu", cores(a.GetCpuMillicores()))
+		row("cpu", describe.Cores(a.GetCpuMillicores()))
 		row("memory", size(a.GetMemoryMib()<<20))
 		row("gpus", strconv.Itoa(int(a.GetGpuCount())))
 		when("registered", a.GetRegisteredAt())
 	}
 	when("last keepalive", a.GetLastKeepalive())
 	row("agent version", a.GetAgentVersion())
-	if x := a.GetMetrics(); x != nil {
-		row("in use", fmt.Sprintf("cpu %.0f%%, memory %.0f%%, free gpus %d",
-			x.GetCpuUtilizationPct(), x.GetMemoryUtilizationPct(), x.GetFreeGpuCount()))
-	}
+	row("in use", describe.InUse(a.GetMetrics()))
 	row("tags", strings.Join(n.GetTags(), ", "))
 	when("last seen", n.GetLastSeenAt())
 	when("created", m.GetCreatedAt())
 	return all
-}
-
-func cores(millis int64) string {
-	if millis%1000 == 0 {
-		return fmt.Sprintf("%d cores", millis/1000)
-	}
-	return fmt.Sprintf("%dm", millis)
 }

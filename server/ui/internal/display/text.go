@@ -1,6 +1,7 @@
 package display
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -17,15 +19,15 @@ func Functions(asset func(string) string) template.FuncMap {
 		"asset":      asset,
 		"stamp":      stamp,
 		"span":       span,
-		"enum":       enum,
+		"enum":       describe.Enum,
 		"lower":      strings.ToLower,
 		"scope":      scope,
 		"label":      Label,
-		"attempts":   attempts,
-		"done":       stepsDone,
+		"attempts":   describe.Attempts,
+		"done":       describe.Done,
 		"why":        why,
 		"count":      Count,
-		"first":      First,
+		"first":      cmp.Or[string],
 		"condition":  conditionText,
 		"poolStatus": poolStatus,
 		"dict":       dict,
@@ -69,22 +71,9 @@ func relative(d time.Duration) string {
 	case d > -time.Second && d < time.Second:
 		return "now"
 	case d < 0:
-		return "in " + largest(-d)
+		return "in " + describe.Age(-d)
 	}
-	return largest(d) + " ago"
-}
-
-func largest(d time.Duration) string {
-	s := int64(d / time.Second)
-	switch {
-	case s < 60:
-		return fmt.Sprintf("%ds", s)
-	case s < 3600:
-		return fmt.Sprintf("%dm", s/60)
-	case s < 48*3600:
-		return fmt.Sprintf("%dh", s/3600)
-	}
-	return fmt.Sprintf("%dd", s/86400)
+	return describe.Age(d) + " ago"
 }
 
 // stretch is a duration, completed or still running.
@@ -106,40 +95,15 @@ func span(from, to *timestamppb.Timestamp) *stretch {
 // duration formats a duration with its one or two largest units, or tenths of a second if
 // it is short.
 func duration(d time.Duration) string {
-	d = max(d, 0)
-	s := int64(d / time.Second)
-	switch {
-	case d < 10*time.Second:
+	if d = max(d, 0); d < 10*time.Second {
 		return fmt.Sprintf("%.1fs", d.Seconds())
-	case s < 60:
-		return fmt.Sprintf("%ds", s)
-	case s < 3600:
-		return fmt.Sprintf("%dm%02ds", s/60, s%60)
-	case s < 24*3600:
-		return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
 	}
-	return fmt.Sprintf("%dd%dh", s/86400, s/3600%24)
-}
-
-// enum returns the name of a value, or "" if it is unspecified.
-func enum(v fmt.Stringer) string {
-	if s := v.String(); !strings.HasSuffix(s, "_UNSPECIFIED") {
-		return s
-	}
-	return ""
+	return describe.Duration(d)
 }
 
 // Label returns the readable name of a value, such as "in service".
-func Label(v fmt.Stringer) string { return strings.ToLower(strings.ReplaceAll(enum(v), "_", " ")) }
-
-// First returns the first text that is not empty.
-func First(all ...string) string {
-	for _, s := range all {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
+func Label(v fmt.Stringer) string {
+	return strings.ToLower(strings.ReplaceAll(describe.Enum(v), "_", " "))
 }
 
 // Count formats a number with separated thousands.
@@ -177,7 +141,7 @@ func conditionText(c *holdfastv1.Condition) string {
 	return "false"
 }
 
-func poolStatus(p *holdfastv1.Pool) string { return First(Label(p.GetStatus()), "declared") }
+func poolStatus(p *holdfastv1.Pool) string { return cmp.Or(Label(p.GetStatus()), "declared") }
 
 // usedVRAM returns the used memory of a GPU in gigabytes.
 func usedVRAM(g *holdfastv1.Gpu) float64 { return max(g.GetTotalVramGb()-g.GetAvailableVramGb(), 0) }

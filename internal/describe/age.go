@@ -1,0 +1,34 @@
+package describe
+
+import (
+	"fmt"
+	"time"
+)
+
+// Age formats a duration in its largest unit: 4s, 3m, 47h, 2d.
+func Age(d time.Duration) string {
+	s := int64(d / time.Second)
+	switch {
+	case s < 60:
+		return fmt.Sprintf("%ds", s)
+	case s < 3600:
+		return fmt.Sprintf("%dm", s/60)
+	case s < 48*3600:
+		return fmt.Sprintf("%dh", s/3600)
+	}
+	return fmt.Sprintf("%dd", s/86400)
+}
+
+// Duration formats a duration in its one or two largest units: 4s, 1m02s, 3h05m, 2d4h.
+func Duration(d time.Duration) string {
+	s := int64(max(d, 0) / time.Second)
+	switch {
+	case s < 60:
+		return fmt.Sprintf("%ds", s)
+	case s < 3600:
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
+	case s < 24*3600:
+		return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
+	}
+	return fmt.Sprintf("%dd%dh", s/86400, s/3600%24)
+}
