@@ -48,39 +48,18 @@ func Register(m *auth.Mux, rpc grpc.ClientConnInterface, beats Beats, watch Watc
 	}
 	m.Otherwise(base+"/", refused)
 	m.Otherwise("/api/v1/capabilities/", refused)
+	route := httpjson.NewRoute
 	httpjson.Add(m, refused,
-		httpjson.Route{
-			Pattern: "POST " + base + "/register",
-			RPC:     "RegistryService/RegisterService",
-			Handler: a.register,
-		},
-		httpjson.Route{
-			Pattern: "POST " + base + "/deregister",
-			RPC:     "RegistryService/DeregisterService",
-			Handler: a.deregister,
-		},
-		httpjson.Route{
-			Pattern: "POST " + base + "/update/{id}",
-			RPC:     "RegistryService/UpdateServiceState",
-			Handler: a.update,
-		},
-		httpjson.Route{Pattern: "POST " + base + "/ping", RPC: "HeartbeatService/PingService", Handler: a.ping},
-		httpjson.Route{Pattern: "GET /api/v1/capabilities", RPC: "RegistryService/ListServices", Handler: a.list},
-		httpjson.Route{
-			Pattern: "GET /api/v1/capabilities/tools/state",
-			RPC:     "RegistryService/ListServices",
-			Handler: a.states("tool-invoker", "multi-capability"),
-		},
-		httpjson.Route{
-			Pattern: "GET /api/v1/capabilities/resources/state",
-			RPC:     "RegistryService/ListServices",
-			Handler: a.states("resource-provider", "multi-capability"),
-		},
-		httpjson.Route{
-			Pattern: "GET /api/v1/capabilities/notifications",
-			RPC:     "RegistryService/WatchServices",
-			Handler: a.notifications,
-		},
+		route("POST "+base+"/register", "RegistryService/RegisterService", a.register),
+		route("POST "+base+"/deregister", "RegistryService/DeregisterService", a.deregister),
+		route("POST "+base+"/update/{id}", "RegistryService/UpdateServiceState", a.update),
+		route("POST "+base+"/ping", "HeartbeatService/PingService", a.ping),
+		route("GET /api/v1/capabilities", "RegistryService/ListServices", a.list),
+		route("GET /api/v1/capabilities/tools/state", "RegistryService/ListServices",
+			a.states("tool-invoker", "multi-capability")),
+		route("GET /api/v1/capabilities/resources/state", "RegistryService/ListServices",
+			a.states("resource-provider", "multi-capability")),
+		route("GET /api/v1/capabilities/notifications", "RegistryService/WatchServices", a.notifications),
 	)
 }
 

@@ -6,13 +6,13 @@ package httpjson
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net/http"
-	"slices"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -39,13 +39,10 @@ func (b *Bad) Status() int {
 const small = 16 << 10
 
 // Body reads the body. Bad is nil if it was read completely.
-func Body(r *http.Request) ([]byte, *Bad) { return bodyIn(r, nil) }
-
-// bodyIn reads the body. It uses buf if the Content-Length is known and small.
-func bodyIn(r *http.Request, buf []byte) (b []byte, bad *Bad) {
+func Body(r *http.Request) (b []byte, bad *Bad) {
 	var err error
 	if n := r.ContentLength; n > 0 && n <= small { // the server enforces Content-Length
-		b = slices.Grow(buf[:0], int(n))[:n]
+		b = make([]byte, n)
 		_, err = io.ReadFull(r.Body, b)
 	} else {
 		b, err = io.ReadAll(r.Body)
@@ -62,21 +59,11 @@ func bodyIn(r *http.Request, buf []byte) (b []byte, bad *Bad) {
 // Read decodes the body as JSON into v. Unknown members and the content type are ignored,
 // because clients in the field differ.
 func Read(r *http.Request, v any) *Bad {
-	_, bad := ReadIn(r, v, nil)
-	return bad
-}
-
-// ReadIn is Read with a buffer from an earlier request. It returns the buffer for the next
-// one, which may have grown. v must keep only copies of the body.
-func ReadIn(r *http.Request, v any, buf []byte) ([]byte, *Bad) {
-	b, bad := bodyIn(r, buf)
-	if bad == nil {
-		bad = decode(b, v)
+	b, bad := Body(r)
+	if bad != nil {
+		return bad
 	}
-	if b == nil || cap(b) > 2*small { // a huge buffer is not kept
-		return buf, bad
-	}
-	return b, bad
+	return decode(b, v)
 }
 
 // ReadAny is Read for an optional body. If the body is empty, v is unchanged.
@@ -88,17 +75,7 @@ func ReadAny(r *http.Request, v any) *Bad {
 	return decode(b, v)
 }
 
-// Quick is a body with its own decoder for the form that nearly all clients send. For any
-// other input, including errors, it returns false and stays empty. encoding/json then
-// decodes it.
-type Quick interface {
-	ReadQuick(b []byte) bool
-}
-
 func decode(b []byte, v any) *Bad {
-	if q, ok := v.(Quick); ok && q.ReadQuick(b) {
-		return nil
-	}
 	err := json.Unmarshal(b, v)
 	var wrong *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
@@ -109,19 +86,12 @@ func decode(b []byte, v any) *Bad {
 		want := kind(wrong.Type.Kind().String())
 		return &Bad{
 			Field:   wrong.Field,
-			Message: fmt.Sprintf("%s: want %s, not %s", orBody(wrong.Field), want, wrong.Value),
+			Message: fmt.Sprintf("%s: want %s, not %s", cmp.Or(wrong.Field, "body"), want, wrong.Value),
 		}
 	case errors.As(err, &syntax):
 		return &Bad{Message: "body is not JSON: " + err.Error()}
 	}
 	return &Bad{Message: strings.TrimPrefix(err.Error(), "json: ")} // from a member's UnmarshalJSON
-}
-
-func orBody(field string) string {
-	if field == "" {
-		return "body"
-	}
-	return field
 }
 
 // kind returns a readable name for a Go kind.
@@ -141,24 +111,20 @@ func kind(k string) string {
 	return "a " + k
 }
 
-// Appender is a response that encodes itself, byte for byte as encoding/json would.
-type Appender interface {
-	AppendJSON(b []byte) []byte
-}
-
 // Write writes a JSON response. A retryable status gets a Retry-After header. If the body
 // cannot be encoded, it responds with an internal error.
 func Write(w http.ResponseWriter, code int, body any) {
-	if a, ok := body.(Appender); ok {
-		WriteIn(w, code, a, make([]byte, 0, 256))
-		return
-	}
 	var b bytes.Buffer
 	if err := json.NewEncoder(&b).Encode(body); err != nil {
 		writeEncodingError(w, err)
 		return
 	}
-	writeHeader(w, code)
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	if (code == http.StatusServiceUnavailable || code == http.StatusTooManyRequests) && h.Get("Retry-After") == "" {
+		h.Set("Retry-After", "1")
+	}
+	w.WriteHeader(code)
 	_, _ = w.Write(b.Bytes()) // the client has disconnected
 }
 
@@ -179,24 +145,6 @@ func Finite(f float64) float64 {
 		return 0
 	}
 	return f
-}
-
-// WriteIn is Write with a buffer from an earlier response. It returns the buffer for the
-// next one.
-func WriteIn(w http.ResponseWriter, code int, body Appender, buf []byte) []byte {
-	writeHeader(w, code)
-	buf = append(body.AppendJSON(buf[:0]), '\n')
-	_, _ = w.Write(buf) // as above
-	return buf
-}
-
-func writeHeader(w http.ResponseWriter, code int) {
-	h := w.Header()
-	h.Set("Content-Type", "application/json")
-	if (code == http.StatusServiceUnavailable || code == http.StatusTooManyRequests) && h.Get("Retry-After") == "" {
-		h.Set("Retry-After", "1")
-	}
-	w.WriteHeader(code)
 }
 
 // OrNull returns nil for an empty string, so that the member is null.

@@ -17,6 +17,9 @@ type Route struct {
 	Handler http.HandlerFunc
 }
 
+// NewRoute returns a route.
+func NewRoute(pattern, rpc string, h http.HandlerFunc) Route { return Route{pattern, rpc, h} }
+
 // writer is the ResponseWriter of a route. It knows the error form of its API.
 type writer struct {
 	http.ResponseWriter

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
@@ -24,35 +23,22 @@ type Beats interface {
 
 // api serves the routes.
 type api struct {
-	agents  holdfastv1.AgentServiceClient
-	beats   Beats
-	log     *slog.Logger
-	buffers sync.Pool // of *buffers
+	agents holdfastv1.AgentServiceClient
+	beats  Beats
+	log    *slog.Logger
 }
 
 // Register adds the routes to a mux, each with and without a trailing slash. Calls to the
 // services use rpc; keepalives go to beats.
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface, beats Beats, log *slog.Logger) {
-	a := &api{
-		agents:  holdfastv1.NewAgentServiceClient(rpc),
-		beats:   beats,
-		log:     log,
-		buffers: sync.Pool{New: func() any { return &buffers{} }},
-	}
+	a := &api{agents: holdfastv1.NewAgentServiceClient(rpc), beats: beats, log: log}
 	m.Otherwise("/api/v1/machine/", refused)
+	route := httpjson.NewRoute
 	httpjson.Add(m, refused,
-		httpjson.Route{
-			Pattern: "POST /api/v1/machine/register",
-			RPC:     "AgentService/RegisterAgent",
-			Handler: a.register,
-		},
-		httpjson.Route{
-			Pattern: "POST /api/v1/machine/keepalive",
-			RPC:     "HeartbeatService/KeepMachineAlive",
-			Handler: a.keepalive,
-		},
-		httpjson.Route{Pattern: "GET /api/v1/machine/list", RPC: "AgentService/ListAgentMachines", Handler: a.list},
-		httpjson.Route{Pattern: "GET /api/v1/machine/config", RPC: "AgentService/ListAgentMachines", Handler: a.config},
+		route("POST /api/v1/machine/register", "AgentService/RegisterAgent", a.register),
+		route("POST /api/v1/machine/keepalive", "HeartbeatService/KeepMachineAlive", a.keepalive),
+		route("GET /api/v1/machine/list", "AgentService/ListAgentMachines", a.list),
+		route("GET /api/v1/machine/config", "AgentService/ListAgentMachines", a.config),
 	)
 }
 
@@ -93,12 +79,7 @@ func agentOnly(w http.ResponseWriter, r *http.Request) bool {
 
 // read decodes the body. If it is invalid, it writes the error and returns false.
 func read(w http.ResponseWriter, r *http.Request, into any) bool {
-	return good(w, httpjson.Read(r, into))
-}
-
-// good reports whether bad is nil. Otherwise it writes the error.
-func good(w http.ResponseWriter, bad *httpjson.Bad) bool {
-	switch {
+	switch bad := httpjson.Read(r, into); {
 	case bad == nil:
 		return true
 	case bad.TooLarge:

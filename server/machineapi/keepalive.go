@@ -8,7 +8,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
 // keepalive is the body of POST keepalive. Metrics are optional.
@@ -35,26 +34,14 @@ type alive struct {
 	NextKeepaliveMS int64        `json:"next_keepalive_ms,omitempty"`
 }
 
-// buffers holds the buffers of one keepalive, which later ones reuse. Keepalives are nearly
-// all of the requests.
-type buffers struct {
-	text []byte // the body, then the response
-	in   keepalive
-	out  alive
-}
-
 func (a *api) keepalive(w http.ResponseWriter, r *http.Request) {
 	if !agentOnly(w, r) {
 		return
 	}
-	k := a.buffers.Get().(*buffers)
-	defer a.buffers.Put(k)
-	k.in = keepalive{}
-	var bad *httpjson.Bad
-	if k.text, bad = httpjson.ReadIn(r, &k.in, k.text); !good(w, bad) {
+	var in keepalive
+	if !read(w, r, &in) {
 		return
 	}
-	in := &k.in
 	if in.MachineID == "" || in.PoolName == "" {
 		answer(w, http.StatusBadRequest, failure{Message: "machine_id and pool_name are required"})
 		return
@@ -87,15 +74,14 @@ func (a *api) keepalive(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, err, other)
 		return
 	}
-	k.out = alive{Status: "ok", NextKeepaliveMS: resp.GetNextKeepaliveMs(), MachineState: machineState{
+	answer(w, http.StatusOK, alive{Status: "ok", NextKeepaliveMS: resp.GetNextKeepaliveMs(), MachineState: machineState{
 		MachineID:     resp.GetMachineId(),
 		Status:        "ready",
 		PoolName:      resp.GetPoolName(),
 		LastKeepalive: unix(resp.GetLastKeepalive().GetSeconds()),
 		TTLSeconds:    ttlSeconds,
 		AgentVersion:  resp.GetAgentVersion(),
-	}}
-	k.text = httpjson.WriteIn(w, http.StatusOK, &k.out, k.text)
+	}})
 }
 
 // unix returns seconds as text, as agents expect them, or "" for 0.

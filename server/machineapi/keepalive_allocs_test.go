@@ -86,8 +86,9 @@ func hotHandler(tb testing.TB) http.Handler {
 
 // allocsBudget is the number of allocations of a keepalive between its connection and the
 // forwarding to the leader, the hot path of a large fleet. It was 101 when it went through
-// gRPC and parsed texts twice. Now it is 25, including three of this test.
-const allocsBudget = 29
+// gRPC and parsed texts twice. Now it is 46, including three of this test; encoding/json makes
+// 19 of them.
+const allocsBudget = 50
 
 // TestKeepaliveAllocs detects new allocations on the hot path.
 func TestKeepaliveAllocs(t *testing.T) {

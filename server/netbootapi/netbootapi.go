@@ -56,23 +56,13 @@ type api struct {
 // InstallService use rpc.
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface, cfg Config, log *slog.Logger) {
 	a := &api{cfg: cfg, rpc: holdfastv1.NewInstallServiceClient(rpc), log: log}
-	boots := func(pattern string, h http.HandlerFunc) httpjson.Route {
-		return httpjson.Route{Pattern: pattern, RPC: "InstallService/BootMachine", Handler: h}
-	}
-	httpjson.Add(m, bootRefused, boots("GET /api/v1/boot", a.boot))
+	route := httpjson.NewRoute
+	httpjson.Add(m, bootRefused, route("GET /api/v1/boot", "InstallService/BootMachine", a.boot))
 	httpjson.Add(m, refused,
-		httpjson.Route{Pattern: "GET /api/v1/install", RPC: "InstallService/GetWorkOrder", Handler: a.order},
-		httpjson.Route{
-			Pattern: "POST /api/v1/install/report",
-			RPC:     "InstallService/ReportInstall",
-			Handler: a.report,
-		},
-		httpjson.Route{
-			Pattern: "POST /api/v1/install/log",
-			RPC:     "InstallService/AppendInstallLog",
-			Handler: a.logPart,
-		},
-		boots("GET /netboot/{file}", a.program),
+		route("GET /api/v1/install", "InstallService/GetWorkOrder", a.order),
+		route("POST /api/v1/install/report", "InstallService/ReportInstall", a.report),
+		route("POST /api/v1/install/log", "InstallService/AppendInstallLog", a.logPart),
+		route("GET /netboot/{file}", "InstallService/BootMachine", a.program),
 	)
 }
 

@@ -39,9 +39,7 @@ func Register(m *auth.Mux, rpc grpc.ClientConnInterface, log *slog.Logger) {
 	}
 	m.Otherwise(base+"/", refused)
 	m.Otherwise("/api/v1/report/", refused)
-	route := func(pattern, rpc string, h http.HandlerFunc) httpjson.Route {
-		return httpjson.Route{Pattern: pattern, RPC: rpc, Handler: h}
-	}
+	route := httpjson.NewRoute
 	httpjson.Add(m, refused,
 		route("GET "+base, "MachineService/ListMachines", a.list),
 		route("POST "+base, "NodeService/CreateNode", a.create),

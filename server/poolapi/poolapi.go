@@ -36,9 +36,7 @@ type api struct {
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface, beats Beats) {
 	a := &api{pools: holdfastv1.NewPoolServiceClient(rpc), beats: beats}
 	m.Otherwise("/v2/", lost)
-	route := func(pattern, rpc string, h http.HandlerFunc) httpjson.Route {
-		return httpjson.Route{Pattern: pattern, RPC: rpc, Handler: h}
-	}
+	route := httpjson.NewRoute
 	httpjson.Add(m, refused,
 		route("POST /v2/pools/register", "PoolService/RegisterPool", a.register),
 		route("POST /v2/pools/{id}/heartbeat", "HeartbeatService/HeartbeatPool", a.heartbeat),
