@@ -104,8 +104,7 @@ func (s peerServer) Leave(ctx context.Context, req *internalv1.LeaveRequest) (*i
 
 // refusal returns the error of a call that has changed nothing.
 func (n *Node) refusal(err error) error {
-	var o *OutcomeError
-	if errors.As(err, &o) {
+	if o, ok := errors.AsType[*OutcomeError](err); ok {
 		return o
 	}
 	leader, _, _ := n.Leader()

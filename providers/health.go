@@ -75,8 +75,7 @@ func (e *NotAsked) Unwrap() error { return e.Err }
 
 // WhyNotAsked returns the reason of the NotAsked in err, or "" if the hardware was contacted.
 func WhyNotAsked(err error) string {
-	var n *NotAsked
-	if errors.As(err, &n) {
+	if n, ok := errors.AsType[*NotAsked](err); ok {
 		return n.Reason
 	}
 	return ""

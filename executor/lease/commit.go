@@ -120,8 +120,7 @@ func (i item) answer(a *internalv1.RenewalAnswer) {
 
 // ended returns the error of a command if it means that another peer leads now.
 func ended(err error) error {
-	var refused *fsm.Error
-	if errors.As(err, &refused) && refused.Reason == fsm.ReasonStaleEpoch {
+	if refused, ok := errors.AsType[*fsm.Error](err); ok && refused.Reason == fsm.ReasonStaleEpoch {
 		return err
 	}
 	return nil

@@ -48,8 +48,7 @@ func (n *Installs) Open(ctx context.Context, op providers.Op, image, disk, cloud
 		}},
 	}
 	_, err := n.proposer.Apply(ctx, cmd)
-	var refused *fsm.Error
-	if errors.As(err, &refused) && refused.Code != fsm.Aborted {
+	if refused, ok := errors.AsType[*fsm.Error](err); ok && refused.Code != fsm.Aborted {
 		return providers.Errorf(providers.Unsupported, "open the install session", "%w", err)
 	}
 	if err != nil {

@@ -61,8 +61,7 @@ func (g *GC) Run(ctx context.Context, t cluster.Term) error {
 		for _, cmd := range g.due(time.Now()) {
 			cmd.Epoch = t.Epoch
 			_, err := g.proposer.Apply(ctx, cmd)
-			var refused *fsm.Error
-			if errors.As(err, &refused) && refused.Reason == fsm.ReasonStaleEpoch {
+			if refused, ok := errors.AsType[*fsm.Error](err); ok && refused.Reason == fsm.ReasonStaleEpoch {
 				return fmt.Errorf("collect garbage: %w", err)
 			}
 			if err != nil && ctx.Err() == nil {

@@ -26,8 +26,7 @@ func (t *term) propose(ctx context.Context, cmd *internalv1.Command) (fsm.Result
 // step.ErrCanceled and errPlanHeld are the refusals that a runner expects.
 func (t *term) proposeRun(ctx context.Context, cmd *internalv1.Command) (*holdfastv1.Run, error) {
 	res, err := t.propose(ctx, cmd)
-	var refused *fsm.Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*fsm.Error](err); ok {
 		switch refused.Reason {
 		case fsm.ReasonRunFinished:
 			return nil, errRunOver

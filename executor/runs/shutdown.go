@@ -86,7 +86,7 @@ func toCancel(v *fsm.View) iter.Seq[*holdfastv1.Run] {
 
 // unlessRefused returns err unless the FSM refused the command: then the run has already ended.
 func unlessRefused(err error) error {
-	if refused := (*fsm.Error)(nil); errors.As(err, &refused) {
+	if _, ok := errors.AsType[*fsm.Error](err); ok {
 		return nil
 	}
 	return err

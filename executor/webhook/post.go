@@ -223,8 +223,7 @@ func (p *post) try(e *holdfastv1.Event) (after time.Duration, err error) {
 	}
 	resp, err := p.client.Do(req)
 	if err != nil {
-		var u *url.Error
-		if errors.As(err, &u) {
+		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err
 		}
 		return 0, fmt.Errorf("post: %w", err)

@@ -41,8 +41,7 @@ func (e *opError) Unwrap() error { return e.err }
 
 // reason returns the server's message without gRPC's prefix.
 func reason(err error) string {
-	var call *client.CallError
-	if errors.As(err, &call) {
+	if call, ok := errors.AsType[*client.CallError](err); ok {
 		// The operation is already in the message.
 		_, why, _ := strings.Cut(call.Error(), ": ")
 		return why
@@ -63,8 +62,7 @@ func hint(err error) string {
 	if !ok {
 		return ""
 	}
-	var call *client.CallError
-	if errors.As(err, &call) && call.OutcomeUnknown {
+	if call, ok := errors.AsType[*client.CallError](err); ok && call.OutcomeUnknown {
 		return "" // it says so itself
 	}
 	switch s.Code() {
@@ -115,7 +113,7 @@ func printError(s Streams, err error) {
 		}
 	}
 	b.WriteString("error: ")
-	if several := (*severalError)(nil); errors.As(err, &several) {
+	if several, ok := errors.AsType[*severalError](err); ok {
 		b.WriteString(several.msg + "\n")
 		for _, one := range several.errs {
 			b.WriteString("  ")

@@ -68,10 +68,10 @@ func ExitCode(err error) int {
 	if errors.As(err, &coded) {
 		return coded.ExitCode()
 	}
-	if usage := (*usageError)(nil); errors.As(err, &usage) {
+	if _, ok := errors.AsType[*usageError](err); ok {
 		return ExitUsage
 	}
-	if run := (*runError)(nil); errors.As(err, &run) {
+	if _, ok := errors.AsType[*runError](err); ok {
 		return ExitRunFailed
 	}
 	if s, ok := status.FromError(err); ok {

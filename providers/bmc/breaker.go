@@ -48,8 +48,7 @@ func (s *Stuck) Error() string {
 
 // AdviceOf returns the advice of the Stuck in err, or "" if there is none.
 func AdviceOf(err error) Advice {
-	var s *Stuck
-	if errors.As(err, &s) {
+	if s, ok := errors.AsType[*Stuck](err); ok {
 		return s.Next
 	}
 	return ""

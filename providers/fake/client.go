@@ -62,8 +62,7 @@ func (p *Provider) call(
 		if errors.As(err, &u) {
 			err = u.Err
 		}
-		var late *providers.Error
-		if errors.As(err, &late) && late.Class == providers.Late {
+		if late, ok := errors.AsType[*providers.Error](err); ok && late.Class == providers.Late {
 			return &providers.Error{Class: providers.Late, Op: what, Err: late.Err}
 		}
 		return providers.Errorf(lost(err), what, "%w", err)
@@ -89,8 +88,7 @@ func (p *Provider) call(
 // lost returns the class of a call that got no answer. If the connection failed, nothing was done;
 // otherwise the outcome is unknown.
 func lost(err error) providers.Class {
-	var o *net.OpError
-	if errors.As(err, &o) && o.Op == "dial" {
+	if o, ok := errors.AsType[*net.OpError](err); ok && o.Op == "dial" {
 		return providers.Transient
 	}
 	return providers.Timeout

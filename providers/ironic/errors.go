@@ -31,8 +31,7 @@ func (r *reply) Error() string {
 // replyOf returns the response in gophercloud's error, which contains the whole body and the
 // address.
 func replyOf(err error) *reply {
-	var r *reply
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*reply](err); ok {
 		return r
 	}
 	var u gophercloud.ErrUnexpectedResponseCode
@@ -130,8 +129,7 @@ func classify(op string, err error, effect bool) error {
 	if err == nil {
 		return nil
 	}
-	var classed *providers.Error
-	if errors.As(err, &classed) {
+	if _, ok := errors.AsType[*providers.Error](err); ok {
 		return err
 	}
 	if r := replyOf(err); r != nil {

@@ -22,8 +22,7 @@ func classify(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var classed *providers.Error
-	if errors.As(err, &classed) {
+	if _, ok := errors.AsType[*providers.Error](err); ok {
 		return err
 	}
 	class := providers.Transient

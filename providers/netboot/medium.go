@@ -150,8 +150,7 @@ func hide(err error) error {
 	if text == err.Error() {
 		return err
 	}
-	var classed *providers.Error
-	if errors.As(err, &classed) {
+	if classed, ok := errors.AsType[*providers.Error](err); ok {
 		return providers.Errorf(classed.Class, "use the boot medium", "%s", text)
 	}
 	return errors.New(text)

@@ -32,8 +32,7 @@ func read[T any](
 	do func(context.Context, *shell) (T, error),
 ) (T, error) {
 	v, err := withShell(ctx, p, op, m, time.Duration(p.cfg.CallTimeout), do)
-	var b *broken
-	if errors.As(err, &b) && ctx.Err() == nil {
+	if _, ok := errors.AsType[*broken](err); ok && ctx.Err() == nil {
 		v, err = withShell(ctx, p, op, m, time.Duration(p.cfg.CallTimeout), do)
 	}
 	return v, err
@@ -85,13 +84,11 @@ func withShell[T any](
 			return none, err
 		}
 		v, err := use(ctx, p, l, do)
-		var b *broken
-		if errors.As(err, &b) {
+		if _, ok := errors.AsType[*broken](err); ok {
 			l.retire()
 		}
 		l.release()
-		var stale *staleError
-		if errors.As(err, &stale) && !fresh && !again {
+		if _, ok := errors.AsType[*staleError](err); ok && !fresh && !again {
 			continue // a kept connection has died since the last call: nothing was sent
 		}
 		return v, p.translate(ctx, op, err)

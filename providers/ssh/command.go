@@ -49,8 +49,7 @@ func (p *Provider) StartCommand(
 	err = p.effect(ctx, op, m, startTime, func(ctx context.Context, sh *shell) error {
 		return p.launch(ctx, sh, op, token, j)
 	})
-	var lost *lostError
-	if errors.As(err, &lost) && ctx.Err() == nil {
+	if lost, ok := errors.AsType[*lostError](err); ok && ctx.Err() == nil {
 		return p.findOut(ctx, op, m, token, lost)
 	}
 	return err
@@ -71,8 +70,7 @@ func (p *Provider) launch(ctx context.Context, sh *shell, op, token string, j jo
 	latest := until + latestStart
 	request := line("hf_start", token, nonce, until, latest, j.user, j.timeout, p.blocks(), p.grace())
 	err = sh.ask(request, only("ok"))
-	var b *broken
-	if errors.As(err, &b) {
+	if _, ok := errors.AsType[*broken](err); ok {
 		return &lostError{err, sh.boot, latest}
 	}
 	return err

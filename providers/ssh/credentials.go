@@ -60,8 +60,7 @@ func (l Login) methods(now time.Time, common bool) ([]ssh.AuthMethod, error) {
 	password := l.Password
 	if len(l.PrivateKey) > 0 {
 		key, err := ssh.ParsePrivateKey(l.PrivateKey)
-		var locked *ssh.PassphraseMissingError
-		if errors.As(err, &locked) && password != "" {
+		if _, ok := errors.AsType[*ssh.PassphraseMissingError](err); ok && password != "" {
 			key, err = ssh.ParsePrivateKeyWithPassphrase(l.PrivateKey, []byte(password))
 			password = "" // it was for the key
 		}

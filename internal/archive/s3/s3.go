@@ -88,8 +88,7 @@ func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(o, maxObject))
 	if err := errors.Join(err, o.Close()); err != nil {
-		var answer minio.ErrorResponse
-		if errors.As(err, &answer) && answer.Code == minio.NoSuchKey {
+		if answer, ok := errors.AsType[minio.ErrorResponse](err); ok && answer.Code == minio.NoSuchKey {
 			err = archive.ErrNotFound
 		}
 		return nil, fmt.Errorf("read %s in bucket %s: %w", key, s.cfg.Bucket, err)

@@ -91,8 +91,7 @@ func decodeOne(n *yaml.Node, m proto.Message) error {
 // locate converts any error to an *Error: YAML's "yaml: line 3: …", protojson's "proto: (line
 // 3:4): …" (its lines are those of the document, see writer), and our own.
 func locate(file string, err error) error {
-	var own *Error
-	if errors.As(err, &own) {
+	if own, ok := errors.AsType[*Error](err); ok {
 		own.File = file
 		return own
 	}

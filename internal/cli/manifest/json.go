@@ -51,8 +51,7 @@ func (p *jsonParser) here() int {
 }
 
 func (p *jsonParser) failed(err error) error {
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		line := 1 + bytes.Count(p.data[:min(int(syntax.Offset), len(p.data))], []byte("\n"))
 		return &Error{Line: line, Msg: "invalid JSON: " + syntax.Error()}
 	}

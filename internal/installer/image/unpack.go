@@ -58,7 +58,7 @@ func (j Job) Unpack(
 	}
 	all := &counted{Reader: in, then: func() { j.report(100*src.Received(), src.Size()) }}
 	if err := into(ctx, all); err != nil {
-		if content := (*ContentError)(nil); errors.As(err, &content) {
+		if _, ok := errors.AsType[*ContentError](err); ok {
 			closeIt()
 			return Result{}, j.explain(ctx, src, err)
 		}

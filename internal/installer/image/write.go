@@ -190,7 +190,7 @@ func (j Job) explain(ctx context.Context, src Source, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("write image %s: %w", j.Name, context.Cause(ctx))
 	}
-	if small := (*TooSmallError)(nil); errors.As(err, &small) {
+	if _, ok := errors.AsType[*TooSmallError](err); ok {
 		return err
 	}
 	if _, lost := io.Copy(io.Discard, src); lost != nil {

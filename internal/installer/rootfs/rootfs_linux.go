@@ -90,7 +90,7 @@ func blame(name string, err error) error {
 			return fmt.Errorf("unpack %q: %w", name, err)
 		}
 	}
-	if content := (*image.ContentError)(nil); errors.As(err, &content) {
+	if _, ok := errors.AsType[*image.ContentError](err); ok {
 		return err
 	}
 	return &image.ContentError{What: fmt.Sprintf("entry %q", name), Err: err}

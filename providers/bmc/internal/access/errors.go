@@ -25,12 +25,10 @@ func Classify(op string, err error, effect bool) error {
 	if err == nil {
 		return nil
 	}
-	var classed *providers.Error
-	if errors.As(err, &classed) {
+	if _, ok := errors.AsType[*providers.Error](err); ok {
 		return err
 	}
-	var r reply
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[reply](err); ok {
 		return providers.Errorf(r.Class(), op, "%w", err)
 	}
 	class, err := guard.Classify(err, effect)
@@ -47,8 +45,7 @@ func Silent(err error) bool {
 	if err == nil || errors.As(err, new(reply)) {
 		return false
 	}
-	var said *answered
-	if errors.As(err, &said) {
+	if _, ok := errors.AsType[*answered](err); ok {
 		return false
 	}
 	switch providers.ClassOf(err) {

@@ -238,8 +238,7 @@ func ToolError(ctx context.Context, what string, err error, out string) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%s: killed: %w", what, ctx.Err())
 	}
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && (exit.ExitCode() == -1 || exit.ExitCode() == 137) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && (exit.ExitCode() == -1 || exit.ExitCode() == 137) {
 		return providers.Errorf(providers.Timeout, what, "killed: %w", err)
 	}
 	has := func(words ...string) bool {

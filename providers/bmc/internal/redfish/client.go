@@ -282,8 +282,7 @@ func (c *Client) service(ctx context.Context) (*serviceRoot, error) {
 // readRoot reads the service root. Some web servers redirect unknown paths to an HTML page.
 func (c *Client) readRoot(ctx context.Context) (*serviceRoot, error) {
 	a, err := c.send(ctx, request{method: http.MethodGet, path: "/redfish/v1/"})
-	var r *reply
-	if errors.As(err, &r) && (r.Status/100 == 3 || r.Class() == providers.Unsupported) {
+	if r, ok := errors.AsType[*reply](err); ok && (r.Status/100 == 3 || r.Class() == providers.Unsupported) {
 		return nil, access.Answered(fmt.Errorf("%w: %s", ErrNoService, r.Error()))
 	}
 	if err != nil {

@@ -95,8 +95,7 @@ func (r *reply) names(parameter string) bool {
 // notYet marks a 404 for a resource that every service has, or that this one has shown before. A
 // starting BMC returns it until its data is loaded.
 func notYet(err error) error {
-	var r *reply
-	if errors.As(err, &r) && r.Status == http.StatusNotFound {
+	if r, ok := errors.AsType[*reply](err); ok && r.Status == http.StatusNotFound {
 		r.NotYet = true
 	}
 	return err
@@ -104,8 +103,7 @@ func notYet(err error) error {
 
 // statusOf returns the HTTP status of the reply in err, or 0 if there is none.
 func statusOf(err error) int {
-	var r *reply
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*reply](err); ok {
 		return r.Status
 	}
 	return 0
