@@ -2,8 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
-	"io"
 
 	"google.golang.org/grpc"
 
@@ -37,23 +35,13 @@ func (c *Client) ExportAudit(
 
 // auditPart reads from one peer and advances req.FromSequence past each delivered event.
 func auditPart(ctx context.Context, cc grpc.ClientConnInterface, req *holdfastv1.ExportAuditEventsRequest,
-	f func(*holdfastv1.AuditEvent) error) (received bool, err error) {
+	f func(*holdfastv1.AuditEvent) error) (bool, error) {
 	stream, err := holdfastv1.NewAuditServiceClient(cc).ExportAuditEvents(ctx, req)
-	if err != nil {
-		return false, err
-	}
-	for {
-		e, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return received, errEnded
-		}
-		if err != nil {
-			return received, err
-		}
-		received = true
+	return finite(receive(stream, err, func(e *holdfastv1.AuditEvent) error {
 		if err := f(e); err != nil {
-			return true, callerError{err}
+			return err
 		}
 		req.FromSequence = e.GetSequence() + 1
-	}
+		return nil
+	}))
 }

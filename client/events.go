@@ -23,26 +23,19 @@ func (c *Client) Webhooks() holdfastv1.WebhookServiceClient {
 // starts at the next event begins with one. If the events after the cursor are no longer
 // kept, WatchEvents returns OUT_OF_RANGE: the caller has missed events.
 func (c *Client) WatchEvents(ctx context.Context, filter string, cursor uint64, f func(*holdfastv1.Event) error) error {
-	part := func(ctx context.Context, cc grpc.ClientConnInterface) (received bool, err error) {
+	part := func(ctx context.Context, cc grpc.ClientConnInterface) (bool, error) {
 		req := &holdfastv1.WatchEventsRequest{Filter: filter, Cursor: cursor}
 		stream, err := holdfastv1.NewEventServiceClient(cc).WatchEvents(ctx, req)
-		if err != nil {
-			return false, err
-		}
-		for {
-			e, err := stream.Recv()
-			if err != nil {
-				return received, err
-			}
-			received = true
+		return receive(stream, err, func(e *holdfastv1.Event) error {
 			if e.GetCursor() <= cursor && cursor != 0 {
-				continue
+				return nil
 			}
 			if err := f(e); err != nil {
-				return true, callerError{err}
+				return err
 			}
 			cursor = e.GetCursor()
-		}
+			return nil
+		})
 	}
 	return c.peers.follow(ctx, holdfastv1.EventService_WatchEvents_FullMethodName, part)
 }

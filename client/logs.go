@@ -2,8 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
-	"io"
 
 	"google.golang.org/grpc"
 
@@ -35,28 +33,18 @@ func (c *Client) logs(
 
 // logPart reads from one peer and advances req.Offset past each delivered chunk.
 func logPart(ctx context.Context, cc grpc.ClientConnInterface, req *holdfastv1.StreamRunLogsRequest,
-	f func(*holdfastv1.LogChunk) error) (received bool, err error) {
+	f func(*holdfastv1.LogChunk) error) (bool, error) {
 	stream, err := holdfastv1.NewRunServiceClient(cc).StreamRunLogs(ctx, req)
-	if err != nil {
-		return false, err
-	}
-	for {
-		chunk, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			return received, errEnded
-		}
-		if err != nil {
-			return received, err
-		}
-		received = true
+	return finite(receive(stream, err, func(chunk *holdfastv1.LogChunk) error {
 		if !cut(chunk, req.GetOffset()) {
-			continue
+			return nil
 		}
 		if err := f(chunk); err != nil {
-			return true, callerError{err}
+			return err
 		}
 		req.Offset = chunk.GetOffset() + int64(len(chunk.GetData()))
-	}
+		return nil
+	}))
 }
 
 // cut removes the part of the chunk before the offset and reports whether anything is left.

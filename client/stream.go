@@ -25,6 +25,32 @@ type callerError struct{ err error }
 func (e callerError) Error() string { return e.err.Error() }
 func (e callerError) Unwrap() error { return e.err }
 
+// receive calls f for each message of a stream, until the stream breaks or ends with io.EOF. It
+// returns the results of a part. err is the error of the call that opened the stream.
+func receive[M any](stream grpc.ServerStreamingClient[M], err error, f func(*M) error) (received bool, _ error) {
+	if err != nil {
+		return false, err
+	}
+	for {
+		m, err := stream.Recv()
+		if err != nil {
+			return received, err
+		}
+		received = true
+		if err := f(m); err != nil {
+			return true, callerError{err}
+		}
+	}
+}
+
+// finite returns the results of a part whose stream has a normal end.
+func finite(received bool, err error) (bool, error) {
+	if errors.Is(err, io.EOF) {
+		return received, errEnded
+	}
+	return received, err
+}
+
 // follow runs a stream across peers: if a part breaks, the next peer serves the next part.
 func (p *peers) follow(ctx context.Context, method string, next part) error {
 	alone := time.Now() // since when there is no peer

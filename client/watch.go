@@ -38,24 +38,17 @@ func (c *Client) WatchRuns(
 }
 
 func watchPart(ctx context.Context, cc grpc.ClientConnInterface, req *holdfastv1.WatchRunsRequest,
-	pos *position, f func(*holdfastv1.RunEvent) error) (received bool, err error) {
+	pos *position, f func(*holdfastv1.RunEvent) error) (bool, error) {
 	stream, err := holdfastv1.NewRunServiceClient(cc).WatchRuns(ctx, req)
-	if err != nil {
-		return false, err
-	}
-	for {
-		event, err := stream.Recv()
-		if err != nil {
-			return received, err
-		}
-		received = true
+	return receive(stream, err, func(event *holdfastv1.RunEvent) error {
 		if !pos.fresh(event) {
-			continue
+			return nil
 		}
 		if err := f(event); err != nil {
-			return true, callerError{err}
+			return err
 		}
 		// Not earlier: an event that f refused counts as not seen.
 		pos.seen(event)
-	}
+		return nil
+	})
 }

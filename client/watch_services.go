@@ -48,27 +48,20 @@ type servicePosition struct {
 
 func (p *servicePosition) part(
 	ctx context.Context, cc grpc.ClientConnInterface, filter string, f func(*holdfastv1.ServiceEvent) error,
-) (received bool, err error) {
+) (bool, error) {
 	req := &holdfastv1.WatchServicesRequest{Filter: filter, Cursor: p.cursor}
 	stream, err := holdfastv1.NewRegistryServiceClient(cc).WatchServices(ctx, req)
-	if err != nil {
-		return false, err
-	}
-	for {
-		e, err := stream.Recv()
-		if err != nil {
-			return received, err
-		}
-		received = true
+	return receive(stream, err, func(e *holdfastv1.ServiceEvent) error {
 		id := e.GetService().GetTarget().GetId()
 		again := p.cursor == 0 && proto.Equal(e.GetService(), p.known[id]) ||
 			p.cursor != 0 && e.GetCursor() != 0 && e.GetCursor() <= p.cursor
 		if e.GetService() != nil && !again {
 			if err := f(e); err != nil {
-				return true, callerError{err}
+				return err
 			}
 			p.known[id] = e.GetService()
 		}
 		p.cursor = max(p.cursor, e.GetCursor())
-	}
+		return nil
+	})
 }

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -79,17 +80,11 @@ func (c Config) withDefaults() (Config, error) {
 	case c.MaxRetries < 0:
 		c.MaxRetries = 0
 	}
-	if c.RetryWait == 0 {
-		c.RetryWait = DefaultRetryWait
-	}
-	if c.Period == 0 {
-		c.Period = DefaultPeriod
-	}
+	c.RetryWait = cmp.Or(c.RetryWait, DefaultRetryWait)
+	c.Period = cmp.Or(c.Period, DefaultPeriod)
 	if c.Timeout <= 0 {
 		c.Timeout = rest.DefaultTimeout
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c, nil
 }

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -71,12 +72,8 @@ func (c Config) withDefaults() (Config, error) {
 	case c.Token != "" && c.TokenFile != "":
 		return c, errors.New("set up the agent: set a token or a token file, not both")
 	}
-	if c.Provider == "" {
-		c.Provider = DefaultProvider
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Provider = cmp.Or(c.Provider, DefaultProvider)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c, nil
 }
 

@@ -1,6 +1,7 @@
 package poolreg
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -93,12 +94,8 @@ func (c Config) withDefaults() (Config, error) {
 			return c, fmt.Errorf("endpoint %q is not a URL: use the form http://192.168.1.100:9200", c.Pool.Endpoint)
 		}
 	}
-	if c.HeartbeatInterval == 0 {
-		c.HeartbeatInterval = DefaultHeartbeatInterval
-	}
-	if c.RetryBackoffBase == 0 {
-		c.RetryBackoffBase = DefaultRetryBackoffBase
-	}
+	c.HeartbeatInterval = cmp.Or(c.HeartbeatInterval, DefaultHeartbeatInterval)
+	c.RetryBackoffBase = cmp.Or(c.RetryBackoffBase, DefaultRetryBackoffBase)
 	if c.RetryBackoffMax == 0 {
 		c.RetryBackoffMax = max(DefaultRetryBackoffMax, c.RetryBackoffBase)
 	}
@@ -106,9 +103,7 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("the longest backoff (%s) is shorter than the first (%s)",
 			c.RetryBackoffMax, c.RetryBackoffBase)
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	return c, nil
 }
 

@@ -1,6 +1,7 @@
 package poolreg
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,9 +72,7 @@ func newPlatform(cfg Config, source Source) (*platform, error) {
 	if p.ProviderID == "" {
 		return nil, errors.New("no provider id")
 	}
-	if p.Endpoint == "" {
-		p.Endpoint = cfg.Pool.Endpoint
-	}
+	p.Endpoint = cmp.Or(p.Endpoint, cfg.Pool.Endpoint)
 	if p.Refresh <= 0 {
 		p.Refresh = DefaultPlatformRefresh
 	}

@@ -1,6 +1,8 @@
 package client
 
-import holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+import (
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
 
 // Agents returns the service that creates machines with agents, and lists those that are
 // ready.
@@ -21,4 +23,14 @@ func (c *Client) Pools() holdfastv1.PoolServiceClient {
 // Registry returns the service registry.
 func (c *Client) Registry() holdfastv1.RegistryServiceClient {
 	return holdfastv1.NewRegistryServiceClient(c.peers)
+}
+
+// Installs returns the service that reports the progress of install sessions.
+func (c *Client) Installs() holdfastv1.InstallServiceClient {
+	return holdfastv1.NewInstallServiceClient(c.peers)
+}
+
+// Secrets returns the service that stores secrets. Their values cannot be read back.
+func (c *Client) Secrets() holdfastv1.SecretServiceClient {
+	return holdfastv1.NewSecretServiceClient(c.peers)
 }
