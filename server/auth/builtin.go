@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -110,9 +111,7 @@ func (b *builtIn) verify(k *internalv1.SigningKey, token string, now time.Time) 
 		b.parsed.Add(string(k.GetPublicJwk()), jwk)
 	}
 	alg := jose.SignatureAlgorithm(jwk.Algorithm)
-	if alg == "" {
-		alg = jose.ES256
-	}
+	alg = cmp.Or(alg, jose.ES256)
 	t, err := jwt.ParseSigned(token, []jose.SignatureAlgorithm{alg})
 	var c AccessClaims
 	if err == nil {

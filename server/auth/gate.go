@@ -13,6 +13,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strings"
@@ -92,12 +93,8 @@ type methodRule struct {
 
 // New returns a gate. The caller must run its Denials.
 func New(cfg Config, deps Deps) (*Gate, error) {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
-	if cfg.RatePerSecond == 0 {
-		cfg.RatePerSecond = defaultRate
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
+	cfg.RatePerSecond = cmp.Or(cfg.RatePerSecond, defaultRate)
 	g := &Gate{
 		cfg: cfg, deps: deps, log: cfg.Logger, rules: map[string]methodRule{}, lookups: newLookups(),
 		limits:  newLimits(cfg.RatePerSecond),

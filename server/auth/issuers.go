@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,12 +66,8 @@ func (i *Issuer) check() error {
 				i.URL, from, to)
 		}
 	}
-	if i.UserClaim == "" {
-		i.UserClaim = "sub"
-	}
-	if i.RolesClaim == "" {
-		i.RolesClaim = "roles"
-	}
+	i.UserClaim = cmp.Or(i.UserClaim, "sub")
+	i.RolesClaim = cmp.Or(i.RolesClaim, "roles")
 	return nil
 }
 

@@ -214,17 +214,29 @@ func refuse(w http.ResponseWriter, r *http.Request, words Words, e *Error) {
 	words(w, r, status, e)
 }
 
-// StatusOf returns the HTTP status of a refusal.
+// StatusOf returns the default HTTP status of a code. An API may specify another one.
 func StatusOf(c codes.Code) int {
 	switch c {
+	case codes.OK:
+		return http.StatusOK
+	case codes.InvalidArgument:
+		return http.StatusBadRequest
 	case codes.Unauthenticated:
 		return http.StatusUnauthorized
+	case codes.PermissionDenied:
+		return http.StatusForbidden
+	case codes.NotFound:
+		return http.StatusNotFound
+	case codes.AlreadyExists, codes.FailedPrecondition, codes.Aborted:
+		return http.StatusConflict
+	case codes.OutOfRange:
+		return http.StatusGone
 	case codes.ResourceExhausted:
 		return http.StatusTooManyRequests
-	case codes.Unavailable:
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
 		return http.StatusServiceUnavailable
 	}
-	return http.StatusForbidden
+	return http.StatusInternalServerError
 }
 
 func plainWords(w http.ResponseWriter, _ *http.Request, status int, err *Error) {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
 const (
@@ -18,8 +18,6 @@ const (
 	// firstSign is the delay of the first one.
 	keepStream = 15 * time.Second
 	firstSign  = 200 * time.Millisecond
-	// slowest is how long a write may block on a slow client.
-	slowest = 30 * time.Second
 )
 
 // notification is one server-sent event.
@@ -59,8 +57,8 @@ func (a *api) notifications(w http.ResponseWriter, r *http.Request) {
 		cancel()
 		<-done
 	}()
-	out := &stream{w: w, c: http.NewResponseController(w)}
-	defer out.end()
+	out := httpjson.NewEvents(w)
+	defer out.End()
 	alive := time.NewTimer(firstSign)
 	defer alive.Stop()
 	for {
@@ -71,7 +69,7 @@ func (a *api) notifications(w http.ResponseWriter, r *http.Request) {
 		case <-alive.C:
 			alive.Reset(keepStream)
 		case <-done:
-			if !out.begun {
+			if !out.Begun() {
 				fail(w, end)
 			}
 			return
@@ -80,8 +78,8 @@ func (a *api) notifications(w http.ResponseWriter, r *http.Request) {
 		}
 		_, err := a.access.WhoAmI(ctx, &holdfastv1.WhoAmIRequest{})
 		if err == nil {
-			err = out.write(text)
-		} else if !out.begun {
+			err = out.Write(text)
+		} else if !out.Begun() {
 			fail(w, err)
 		}
 		if err != nil {
@@ -89,30 +87,6 @@ func (a *api) notifications(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 }
-
-// stream is a response that is written event by event.
-type stream struct {
-	w     http.ResponseWriter
-	c     *http.ResponseController
-	begun bool
-}
-
-func (s *stream) write(text string) error {
-	if !s.begun {
-		s.begun = true
-		s.w.Header().Set("Content-Type", "text/event-stream")
-		s.w.Header().Set("Cache-Control", "no-store")
-		s.w.WriteHeader(http.StatusOK)
-	}
-	_ = s.c.SetWriteDeadline(time.Now().Add(slowest)) // recorders in tests do not support deadlines
-	if _, err := io.WriteString(s.w, text); err != nil {
-		return err
-	}
-	return s.c.Flush()
-}
-
-// end clears the write deadline, because the connection may serve further requests.
-func (s *stream) end() { _ = s.c.SetWriteDeadline(time.Time{}) }
 
 // event formats a change as a server-sent event. A change without a service only moves the
 // cursor.

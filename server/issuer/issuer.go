@@ -1,6 +1,7 @@
 package issuer
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -69,9 +70,7 @@ func New(cfg Config, state secrets.State, keys *secrets.Keyring, clients Clients
 	if cfg.TTL <= 0 {
 		cfg.TTL = DefaultTTL
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	i := &Issuer{cfg: cfg, state: state, keys: keys, clients: clients, log: cfg.Logger, now: time.Now}
 	if cfg.URL == "" {
 		return i, nil

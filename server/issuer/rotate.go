@@ -1,6 +1,7 @@
 package issuer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,9 +44,7 @@ func NewRotator(
 	if period <= 0 {
 		period = DefaultRotation
 	}
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	s := schedule{period: period, ahead: min(24*time.Hour, period/4), overlap: min(24*time.Hour, period/4)}
 	s.overlap = max(s.overlap, DefaultTTL+skew) // outlive the tokens that the key has signed
 	return &Rotator{schedule: s, node: node, state: state, keys: keys, log: log}

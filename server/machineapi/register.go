@@ -1,6 +1,7 @@
 package machineapi
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"net"
@@ -117,9 +118,7 @@ func (a *api) register(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	provider := string(in.ProviderName)
-	if provider == "" {
-		provider = "generic"
-	}
+	provider = cmp.Or(provider, "generic")
 	sum, err := hex.DecodeString(string(in.TokenSHA256))
 	if err != nil || len(sum) != sha256.Size {
 		sum = nil

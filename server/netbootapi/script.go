@@ -1,6 +1,7 @@
 package netbootapi
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -42,7 +43,7 @@ func quiet(s string) string {
 // are dropped.
 func words(s string) string {
 	var ok []string
-	for _, word := range strings.Fields(s) {
+	for word := range strings.FieldsSeq(s) {
 		if word == quiet(word) {
 			ok = append(ok, word)
 		}
@@ -52,12 +53,12 @@ func words(s string) string {
 
 // disk writes a script that boots the disk.
 func (s *script) disk(w http.ResponseWriter, machine, why string) {
-	write(w, "echo Holdfast: "+quiet(firstOf(machine, s.mac))+" boots its disk: "+quiet(why), "exit")
+	write(w, "echo Holdfast: "+quiet(cmp.Or(machine, s.mac))+" boots its disk: "+quiet(why), "exit")
 }
 
 // again writes a script that waits and retries.
 func (s *script) again(w http.ResponseWriter, machine, why string) {
-	begin := "echo Holdfast: " + quiet(firstOf(machine, s.mac)) + " waits: " + quiet(why)
+	begin := "echo Holdfast: " + quiet(cmp.Or(machine, s.mac)) + " waits: " + quiet(why)
 	write(w, append([]string{begin, ":again"}, s.retry()...)...)
 }
 
@@ -111,13 +112,4 @@ func (s *script) image(w http.ResponseWriter, a *holdfastv1.BootMachineResponse)
 		"imgfree",
 	}
 	write(w, append(lines, s.retry()...)...)
-}
-
-func firstOf(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
 }

@@ -1,6 +1,7 @@
 package prometheusapi
 
 import (
+	"cmp"
 	"net"
 	"net/url"
 	"strconv"
@@ -28,16 +29,7 @@ func addresses() map[string]func(*holdfastv1.Machine) string {
 // hostAddress returns the address of a machine's host. It prefers the address reported by
 // the agent, then that of the installer, then the configured SSH endpoint.
 func hostAddress(m *holdfastv1.Machine) string {
-	for _, s := range []string{
-		m.GetAgent().GetPrivateIp(),
-		m.GetNode().GetIpAddress(),
-		hostOf(m.GetSpec().GetSshEndpoint()),
-	} {
-		if s != "" {
-			return s
-		}
-	}
-	return ""
+	return cmp.Or(m.GetAgent().GetPrivateIp(), m.GetNode().GetIpAddress(), hostOf(m.GetSpec().GetSshEndpoint()))
 }
 
 func bmcAddress(m *holdfastv1.Machine) string { return hostOf(m.GetSpec().GetBmcEndpoint()) }
@@ -71,7 +63,7 @@ func groupOf(m *holdfastv1.Machine, host string, port int) group {
 		prefix + "location":        m.GetSpec().GetLocation(),
 		prefix + "provider":        m.GetSpec().GetProvider(),
 		prefix + "cluster":         m.GetSpec().GetTargetClusterRef(),
-		prefix + "hostname":        hostname(m),
+		prefix + "hostname":        cmp.Or(m.GetAgent().GetHostname(), m.GetNode().GetHostname()),
 		prefix + "phase":           m.GetStatus().GetPhase().String(),
 		prefix + "effective_state": m.GetStatus().GetEffectiveState().String(),
 		prefix + "node_state":      facet(m.GetStatus().GetNodeState().String(), "NODE_STATE_UNSPECIFIED"),
@@ -81,13 +73,6 @@ func groupOf(m *holdfastv1.Machine, host string, port int) group {
 		labels[prefix+"label_"+labelName(name)] = value
 	}
 	return group{[]string{net.JoinHostPort(host, strconv.Itoa(port))}, labels}
-}
-
-func hostname(m *holdfastv1.Machine) string {
-	if h := m.GetAgent().GetHostname(); h != "" {
-		return h
-	}
-	return m.GetNode().GetHostname()
 }
 
 func facet(state, none string) string {

@@ -9,6 +9,7 @@
 package pxe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,8 +82,6 @@ func New(cfg Config, boots Boots) (*Server, error) {
 		return nil, fmt.Errorf("answer firmware: find the boot programs: %w "+
 			"(netboot_dir; Debian's package ipxe installs them in /usr/lib/ipxe)", errors.Join(err, os.ErrNotExist))
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Server{cfg: cfg, boots: boots, log: cfg.Logger}, nil
 }

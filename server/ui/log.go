@@ -60,7 +60,7 @@ func (d *dashboard) runLog(w http.ResponseWriter, r *http.Request) {
 		d.wholeLog(w, r, id)
 		return
 	}
-	offset, err := strconv.ParseInt(orZero(cmp.Or(r.Header.Get("Last-Event-ID"), q.Get("offset"))), 10, 64)
+	offset, err := strconv.ParseInt(cmp.Or(r.Header.Get("Last-Event-ID"), q.Get("offset"), "0"), 10, 64)
 	if err != nil || offset < 0 {
 		http.Error(w, "offset is invalid: want a byte offset in the log", http.StatusBadRequest)
 		return
@@ -94,11 +94,4 @@ func (d *dashboard) wholeLog(w http.ResponseWriter, r *http.Request, id string) 
 	if err != nil {
 		http.Error(w, httpjson.Message(err), httpjson.Status(err))
 	}
-}
-
-func orZero(s string) string {
-	if s == "" {
-		return "0"
-	}
-	return s
 }

@@ -2,29 +2,22 @@ package ui
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-const (
-	// keepStream is the interval of pulses, and of checks whether the reader is still
-	// authorized.
-	keepStream = 3 * time.Second
-	// slowest is how long a write may block on a slow browser.
-	slowest = 30 * time.Second
-)
+// keepStream is the interval of pulses, and of checks whether the reader is still authorized.
+const keepStream = 3 * time.Second
 
 // stream is a response of server-sent events. It ends with the request, when the peer
 // stops, and when the reader's token is revoked.
 type stream struct {
 	d     *dashboard
 	w     http.ResponseWriter
-	c     *http.ResponseController
+	out   *httpjson.Events
 	ctx   context.Context //nolint:containedctx // the context of the request
-	begun bool
 	conn  *conn
 	pulse func(at position) string // returns the text to send if there are no events
 }
@@ -33,7 +26,7 @@ func (d *dashboard) stream(w http.ResponseWriter, r *http.Request) *stream {
 	return &stream{
 		d:     d,
 		w:     w,
-		c:     http.NewResponseController(w),
+		out:   httpjson.NewEvents(w),
 		ctx:   r.Context(),
 		conn:  &conn{rpc: d.rpc, reads: true},
 		pulse: func(position) string { return ": alive\n\n" },
@@ -61,7 +54,7 @@ func (s *stream) run(follow func(send func(text string) error) error) {
 	defer func() {
 		cancel()
 		<-done
-		_ = s.c.SetWriteDeadline(time.Time{}) // the connection may serve further requests
+		s.out.End()
 	}()
 	read := newClients(s.conn)
 	alive := time.NewTicker(keepStream)
@@ -76,28 +69,15 @@ func (s *stream) run(follow func(send func(text string) error) error) {
 			}
 			text = s.pulse(s.conn.position())
 		case <-done:
-			if !s.begun {
+			if !s.out.Begun() {
 				http.Error(s.w, httpjson.Message(end), httpjson.Status(end))
 			}
 			return
 		case <-ctx.Done():
 			return
 		}
-		if s.write(text) != nil {
+		if s.out.Write(text) != nil {
 			return
 		}
 	}
-}
-
-func (s *stream) write(text string) error {
-	if !s.begun {
-		s.begun = true
-		s.w.Header().Set("Content-Type", "text/event-stream")
-		s.w.WriteHeader(http.StatusOK)
-	}
-	_ = s.c.SetWriteDeadline(time.Now().Add(slowest)) // recorders in tests do not support deadlines
-	if _, err := io.WriteString(s.w, text); err != nil {
-		return err
-	}
-	return s.c.Flush()
 }
