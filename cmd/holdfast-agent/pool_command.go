@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/holdfast-metal/holdfast/client/poolreg"
-	"github.com/holdfast-metal/holdfast/client/sdnotify"
 	"github.com/holdfast-metal/holdfast/internal/facts"
 	"github.com/holdfast-metal/holdfast/internal/facts/smi"
 )
@@ -104,9 +104,7 @@ func poolConfig(s system, f poolFile) (poolreg.Config, error) {
 		}
 		settings.Endpoint = "http://" + net.JoinHostPort(ip, "9200")
 	}
-	if settings.Version == "" {
-		settings.Version = s.version
-	}
+	settings.Version = cmp.Or(settings.Version, s.version)
 	return settings.Config()
 }
 
@@ -136,16 +134,7 @@ func runPool(ctx context.Context, s system, f poolFile, log *slog.Logger) error 
 		}
 	}
 	group.Go(func() error { return client.Run(ctx) })
-	if source.gpus != nil {
-		group.Go(func() error { return source.gpus.Run(ctx) })
-	}
-	w := watch{
-		notify: sdnotify.New(s.getenv, s.pid),
-		log:    log,
-		report: func() report { return poolReport(cfg, client) },
-	}
-	group.Go(func() error { return w.run(ctx) })
-	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+	if err := s.watched(ctx, group, source.gpus, log, func() report { return poolReport(cfg, client) }); err != nil {
 		return err
 	}
 	log.Info("pool manager stopped")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,7 +12,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-metal/holdfast/client/machine"
-	"github.com/holdfast-metal/holdfast/client/sdnotify"
 	"github.com/holdfast-metal/holdfast/internal/facts/smi"
 )
 
@@ -123,16 +121,12 @@ func runAgent(ctx context.Context, s system, f runFlags, log *slog.Logger) error
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return agent.Run(ctx) })
-	if h.gpus != nil {
-		group.Go(func() error { return h.gpus.Run(ctx) })
-	}
-	w := watch{notify: sdnotify.New(s.getenv, s.pid), log: log, report: func() report {
+	err = s.watched(ctx, group, h.gpus, log, func() report {
 		st := agent.Status()
 		patience := 2*st.Interval + time.Duration(len(f.servers))*tryTimeout + time.Minute
 		return report{line: machineLine(id, st), progress: st.Progress, patience: patience}
-	}}
-	group.Go(func() error { return w.run(ctx) })
-	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+	})
+	if err != nil {
 		return err
 	}
 	log.Info("agent stopped")

@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/holdfast-metal/holdfast/client/sdnotify"
+	"github.com/holdfast-metal/holdfast/internal/facts/smi"
 )
 
 const (
@@ -28,6 +32,22 @@ type watch struct {
 	notify sdnotify.Notifier
 	log    *slog.Logger
 	report func() report
+}
+
+// watched runs a watch and the monitor of the GPUs, if there is one, in a group, and blocks until all
+// of the group has ended.
+func (s system) watched(
+	ctx context.Context, group *errgroup.Group, gpus *smi.Monitor, log *slog.Logger, report func() report,
+) error {
+	if gpus != nil {
+		group.Go(func() error { return gpus.Run(ctx) })
+	}
+	w := watch{notify: sdnotify.New(s.getenv, s.pid), log: log, report: report}
+	group.Go(func() error { return w.run(ctx) })
+	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
 }
 
 func (w watch) run(ctx context.Context) error {

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -139,8 +140,8 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		RaftAddr:      cfg.RaftAddr,
 		GossipAddr:    cfg.GossipAddr,
 		AdvertiseRaft: cfg.AdvertiseRaft, AdvertiseGossip: cfg.AdvertiseGossip,
-		AdvertiseGRPC: orElse(cfg.AdvertiseGRPC, grpcLn.Addr().String()),
-		AdvertiseHTTP: orElse(cfg.AdvertiseHTTP, httpLn.Addr().String()),
+		AdvertiseGRPC: cmp.Or(cfg.AdvertiseGRPC, grpcLn.Addr().String()),
+		AdvertiseHTTP: cmp.Or(cfg.AdvertiseHTTP, httpLn.Addr().String()),
 		TLS:           store, GossipKeyFile: cfg.GossipKeyFile,
 		Join: cfg.Join, BootstrapExpect: cfg.BootstrapExpect, RaftMultiplier: cfg.RaftMultiplier, Genesis: genesis(),
 		Version:           version,
@@ -401,11 +402,4 @@ func genesis() []*internalv1.Command {
 				CreatePlan: &internalv1.CreatePlan{Plan: p, BuiltIn: true}}})
 	}
 	return cmds
-}
-
-func orElse(s, other string) string {
-	if s != "" {
-		return s
-	}
-	return other
 }
