@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -42,4 +43,51 @@ func mebibytes(n int64) string {
 		return fmt.Sprintf("%d GiB", n/1024)
 	}
 	return fmt.Sprintf("%d MiB", n)
+}
+
+// hardwareTable lists the hardware inventory that the BMC reported.
+func hardwareTable(m *holdfastv1.Machine, now time.Time) *render.Table {
+	t := render.NewTable("PART", "SLOT", "WHAT", "SERIAL", "STATE")
+	h := m.GetHardware()
+	if h == nil {
+		return t
+	}
+	t.Row("system", "", strings.TrimSpace(h.GetManufacturer()+" "+h.GetModel()), h.GetSerial(),
+		"read "+age(now, h.GetObservedAt())+" from the "+h.GetSource())
+	for _, f := range [][2]string{{"bios", h.GetBiosVersion()}, {"bmc", h.GetBmcVersion()}} {
+		if f[1] != "" {
+			t.Row(f[0], "", f[1], "", "")
+		}
+	}
+	for _, p := range h.GetParts() {
+		t.Row(p.GetKind(), p.GetSlot(), partWords(p), cmp.Or(p.GetSerial(), p.GetMac()), p.GetState())
+	}
+	for _, missing := range h.GetMissing() {
+		t.Row("missing", "", missing, "", "")
+	}
+	if n := h.GetLeftOut(); n > 0 {
+		t.Row("left out", "", fmt.Sprintf("%d more parts", n), "", "")
+	}
+	return t
+}
+
+// partWords describes a part.
+func partWords(p *holdfastv1.HardwarePart) string {
+	var words []string
+	add := func(is bool, format string, args ...any) {
+		if is {
+			words = append(words, fmt.Sprintf(format, args...))
+		}
+	}
+	switch p.GetKind() {
+	case "memory":
+		add(p.GetBytes() > 0, "%d GiB", p.GetBytes()>>30)
+	case "disk":
+		add(p.GetBytes() > 0, "%d GB", p.GetBytes()/1e9)
+	}
+	add(p.GetModel() != "", "%s", p.GetModel())
+	add(p.GetFirmware() != "", "firmware %s", p.GetFirmware())
+	add(p.GetCores() > 0, "%d cores, %d threads", p.GetCores(), p.GetThreads())
+	add(p.GetMbps() > 0, "%d Mb/s", p.GetMbps())
+	return strings.Join(words, ", ")
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/spf13/cobra"
@@ -67,9 +68,7 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 		a.root.AddCommand(cmd)
 	}
 	for _, cmd := range more {
-		if cmd.GroupID == "" {
-			cmd.GroupID = groupServe
-		}
+		cmd.GroupID = cmp.Or(cmd.GroupID, groupServe)
 		cmd.SetUsageTemplate(usageTemplate(false))
 		a.root.AddCommand(cmd)
 	}

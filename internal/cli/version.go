@@ -38,7 +38,7 @@ func thisBuild(version string) build {
 	return b
 }
 
-// peerVersion is what one peer runs.
+// peerVersion is the version of one peer.
 type peerVersion struct {
 	Peer    string `json:"peer"`
 	Version string `json:"version"`

@@ -12,8 +12,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// watchPolled prints what read returns, and again what differs in what is significant, until the
-// context ends.
+// watchPolled prints the resources that read returns, and again each one of which the significant
+// part has changed, until the context ends.
 func watchPolled[M proto.Message](
 	ctx context.Context, a *app, o *output, k kind[M], every time.Duration, significant func(M) M, read func() ([]M,
 		error),
@@ -78,8 +78,8 @@ func printChanged[M proto.Message](a *app, o *output, k kind[M], t *render.Table
 	return a.table(&output{format: o.format, noHeaders: o.noHeaders || !header}, t)
 }
 
-// watchServices prints the services that match, and each again when it changes, by the stream of
-// changes: none is left out.
+// watchServices prints the services that match, and each again when it changes. It follows the stream
+// of changes, so none is missed.
 func (a *app) watchServices(ctx context.Context, c *client.Client, l *listing) error {
 	ctx, cancel := a.patience(ctx)
 	defer cancel()
@@ -95,8 +95,8 @@ func (a *app) watchServices(ctx context.Context, c *client.Client, l *listing) e
 	return failed(err, "watch services")
 }
 
-// ended is what a watch without an end returns when its context ends: nothing if the user stopped
-// it, which is how it ends. What has an end of its own was cut off then, and must say so.
+// ended returns the error of a watch without an end: nil if the user stopped it. A watch with an end
+// of its own does not use it, because it was cut off.
 func ended(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil

@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -131,9 +132,7 @@ func (f *certFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if f.caDir == "" {
-		f.caDir = f.out
-	}
+	f.caDir = cmp.Or(f.caDir, f.out)
 	ca, err := loadCA(f.caDir)
 	if err != nil {
 		return err

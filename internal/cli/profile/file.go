@@ -2,6 +2,7 @@ package profile
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -84,9 +85,7 @@ func Save(path string, f File) error {
 // Context returns the context of that name, or the current one if the name is empty; the zero
 // Context if there is neither.
 func (f File) Context(name string) (Context, error) {
-	if name == "" {
-		name = f.Current
-	}
+	name = cmp.Or(name, f.Current)
 	if name == "" {
 		return Context{}, nil
 	}

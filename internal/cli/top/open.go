@@ -1,6 +1,7 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -68,9 +69,7 @@ func (f *Fleet) issues() []Issue {
 }
 
 func pair(name, value string) render.Line {
-	if value == "" {
-		value = "-"
-	}
+	value = cmp.Or(value, "-")
 	return render.Line{render.T("  "+name+strings.Repeat(" ", max(12-len(name), 1)), render.Faint), plain(value)}
 }
 

@@ -38,7 +38,7 @@ func runColumns() []column[*holdfastv1.Run] {
 			by((*holdfastv1.Run).GetPhase)},
 		{"DONE", 9, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(bar(r)) }, by(doneShare)},
 		{"AGE", 6, true, func(r *holdfastv1.Run, now time.Time) render.Text {
-			return plain(progress.Took(now, first(r.GetStartedAt(), r.GetCreatedAt()), r.GetFinishedAt()))
+			return plain(progress.Took(now, cmp.Or(r.GetStartedAt(), r.GetCreatedAt()), r.GetFinishedAt()))
 		}, func(a, b *holdfastv1.Run) int { return a.GetCreatedAt().AsTime().Compare(b.GetCreatedAt().AsTime()) }},
 		{"AT STEP", 8, false, func(r *holdfastv1.Run, now time.Time) render.Text {
 			s := current(r)
@@ -72,13 +72,6 @@ func by[T any, K cmp.Ordered](f func(T) K) func(a, b T) int {
 	return func(a, b T) int { return cmp.Compare(f(a), f(b)) }
 }
 
-func first[T any](x, y *T) *T {
-	if x != nil {
-		return x
-	}
-	return y
-}
-
 func current(r *holdfastv1.Run) *holdfastv1.StepStatus {
 	i := slices.IndexFunc(r.GetSteps(), func(s *holdfastv1.StepStatus) bool { return s.GetName() == r.GetCurrentStep() })
 	if i < 0 {
@@ -90,7 +83,7 @@ func current(r *holdfastv1.Run) *holdfastv1.StepStatus {
 // atStep returns the time since which a run has been at its step. Runs that have not started
 // sort last.
 func atStep(r *holdfastv1.Run) time.Time {
-	if at := first(current(r).GetStartedAt(), r.GetStartedAt()); at != nil {
+	if at := cmp.Or(current(r).GetStartedAt(), r.GetStartedAt()); at != nil {
 		return at.AsTime()
 	}
 	return r.GetCreatedAt().AsTime().AddDate(100, 0, 0)
