@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,7 +62,7 @@ func (c *call) write(ctx context.Context) (any, error) {
 			return nil, err
 		}
 		if errors.Is(err, errNoMoreTime) || !pause.wait(ctx) {
-			return nil, firstOf(lost, err)
+			return nil, cmp.Or(lost, err)
 		}
 	}
 }

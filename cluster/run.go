@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,7 +76,7 @@ func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 	}()
 
 	err := n.wait(ctx, fatal)
-	stopLeading(firstOf(err, context.Cause(ctx)))
+	stopLeading(cmp.Or(err, context.Cause(ctx)))
 	if errors.Is(err, ErrStalled) || errors.Is(err, ErrDisk) {
 		return err // everything that touches the disk would hang
 	}
@@ -109,15 +110,6 @@ func (n *Node) wait(ctx context.Context, fatal <-chan error) error {
 }
 
 // firstOf returns the first error that is not nil.
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // handOver transfers the leadership, and ends the membership if LeaveOnStop is set. The
 // leader's tasks have stopped.
 func (n *Node) handOver(ctx context.Context) {

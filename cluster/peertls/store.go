@@ -1,6 +1,7 @@
 package peertls
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,9 +61,7 @@ func Open(cfg Config) (*Store, error) {
 	if cfg.Interval <= 0 {
 		cfg.Interval = defaultInterval
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if err := CheckName("peer id", cfg.PeerID); err != nil {
 		return nil, fmt.Errorf("open certificates: %w", err)
 	}

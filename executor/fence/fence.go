@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
@@ -42,7 +42,7 @@ type Fence struct {
 // Await blocks until no effect of an earlier leader can arrive any more. Observations after that
 // stay true until this leader acts.
 func (f Fence) Await(ctx context.Context) error {
-	return task.Sleep(ctx, time.Until(f.Began.Add(Age)))
+	return wait.Sleep(ctx, time.Until(f.Began.Add(Age)))
 }
 
 // Lease asks a majority to confirm the term. It returns the time after which no effect may be sent
@@ -73,7 +73,7 @@ type Effect struct {
 // a process that was suspended and resumes must not repeat an effect of the next leader. If Do was
 // too late, nothing was done, and the term is confirmed again.
 func (f Fence) Do(ctx context.Context, e Effect) error {
-	announced, late, wait := false, 0, e.Pause
+	announced, late, pause := false, 0, e.Pause
 	for {
 		// failpoint: effect-due
 		notAfter, err := f.Lease(ctx)
@@ -91,9 +91,9 @@ func (f Fence) Do(ctx context.Context, e Effect) error {
 			// late again and again, something else is wrong, such as a clock.
 			late++
 			e.Late(late, err)
-			wait = min(2*wait, e.MaxPause)
+			pause = min(2*pause, e.MaxPause)
 		}
-		if err := task.Sleep(ctx, wait); err != nil {
+		if err := wait.Sleep(ctx, pause); err != nil {
 			return err
 		}
 	}

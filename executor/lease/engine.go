@@ -1,9 +1,9 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"iter"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -34,14 +34,6 @@ type State interface {
 	View() *fsm.View
 }
 
-// records are the parts of the state that the engine reads (*fsm.View).
-type records interface {
-	LeaseClock() int64
-	Lease(kind internalv1.LeaseRef_Kind, id string) (*internalv1.Lease, bool)
-	Leases() iter.Seq[*internalv1.Lease]
-	LeasesChangedSince(revision uint64) iter.Seq[*internalv1.Lease]
-}
-
 // Engine is the leader task that tracks the leases and expires them.
 type Engine struct {
 	cfg      Config
@@ -53,15 +45,9 @@ type Engine struct {
 
 // NewEngine returns an Engine; Run it in each term.
 func NewEngine(cfg Config, p Proposer, s State) *Engine {
-	if cfg.Sweep == 0 {
-		cfg.Sweep = 250 * time.Millisecond
-	}
-	if cfg.ClockEvery == 0 {
-		cfg.ClockEvery = 2 * time.Second
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Sweep = cmp.Or(cfg.Sweep, 250*time.Millisecond)
+	cfg.ClockEvery = cmp.Or(cfg.ClockEvery, 2*time.Second)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	e := &Engine{cfg: cfg, proposer: p, state: s}
 	e.metrics = newMetrics(cfg.Registerer, e)
 	return e

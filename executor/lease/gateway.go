@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,9 +61,7 @@ func newWaiter() any {
 
 // NewGateway returns a Gateway. It sends nothing to other peers until Run is called.
 func NewGateway(engine *Engine, peers Leadership, log *slog.Logger) *Gateway {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return &Gateway{
 		engine:  engine,
 		peers:   peers,

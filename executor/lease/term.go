@@ -38,7 +38,7 @@ type termState struct {
 // newTermState returns the state of a new term, loaded from the replicated leases. The
 // clock continues from its committed value.
 func newTermState(e *Engine, t cluster.Term) *termState {
-	var view records = e.state.View()
+	view := e.state.View()
 	began := time.Duration(view.LeaseClock()) * time.Millisecond
 	ts := &termState{
 		Engine:   e,
@@ -104,7 +104,7 @@ func (ts *termState) follow() {
 	}
 	ts.followed = view
 	ts.recorded = max(ts.recorded, time.Duration(view.LeaseClock())*time.Millisecond) // expiries carry it too
-	for l := range records(view).LeasesChangedSince(ts.revision) {
+	for l := range view.LeasesChangedSince(ts.revision) {
 		ts.revision = max(ts.revision, l.GetRevision())
 		ts.put(l)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 )
 
 // limiter limits the rate of calls to one provider, and of all providers together. The gap
@@ -49,12 +49,12 @@ func (l *limiter) wait(ctx context.Context) error {
 	l.mu.Lock()
 	next := l.next
 	l.mu.Unlock()
-	if err := task.Sleep(ctx, time.Until(next)); err != nil {
+	if err := wait.Sleep(ctx, time.Until(next)); err != nil {
 		return err
 	}
 	if l.all != nil {
 		r := l.all.Reserve()
-		if err := task.Sleep(ctx, r.Delay()); err != nil {
+		if err := wait.Sleep(ctx, r.Delay()); err != nil {
 			r.Cancel()
 			return err
 		}

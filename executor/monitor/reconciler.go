@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
 )
@@ -55,12 +57,8 @@ func New(cfg Config, p task.Proposer, s task.State, set *providers.Set) *Monitor
 	if cfg.Calls <= 0 {
 		cfg.Calls = 500
 	}
-	if cfg.Parallel == 0 {
-		cfg.Parallel = 64
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Parallel = cmp.Or(cfg.Parallel, 64)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Monitor{cfg: cfg, proposer: p, state: s, providers: set, metrics: newPollMetrics(cfg.Registerer)}
 }
 
@@ -104,7 +102,7 @@ func (mon *term) follow(ctx context.Context) error {
 		}
 		mon.observe()
 		// A walk over many machines is slow: spend at most 2 % of the time on it.
-		if task.Sleep(ctx, max(scanEvery, 50*time.Since(began))) != nil {
+		if wait.Sleep(ctx, max(scanEvery, 50*time.Since(began))) != nil {
 			return nil
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -44,7 +45,7 @@ func (l *Log) Run(ctx context.Context, _ cluster.Term) error {
 		case <-ctx.Done():
 			return nil
 		}
-		if task.Sleep(ctx, minPause) != nil {
+		if wait.Sleep(ctx, minPause) != nil {
 			return nil
 		}
 	}

@@ -2,6 +2,7 @@ package retention
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/archive"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -50,21 +52,11 @@ type Archiver struct {
 
 // NewArchiver returns an Archiver; Run it in each term.
 func NewArchiver(cfg ArchiverConfig, p task.Proposer, s task.State, a Archive) *Archiver {
-	if cfg.After == 0 {
-		cfg.After = 30 * 24 * time.Hour
-	}
-	if cfg.KeepRuns == 0 {
-		cfg.KeepRuns = 3
-	}
-	if cfg.Interval == 0 {
-		cfg.Interval = time.Minute
-	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = time.Minute
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.After = cmp.Or(cfg.After, 30*24*time.Hour)
+	cfg.KeepRuns = cmp.Or(cfg.KeepRuns, 3)
+	cfg.Interval = cmp.Or(cfg.Interval, time.Minute)
+	cfg.Timeout = cmp.Or(cfg.Timeout, time.Minute)
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	v := &Archiver{cfg: cfg, proposer: p, state: s, archive: a, moved: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "holdfast_archive_runs_total",
 		Help: "Runs that this peer moved to the archive (archived) or removed from it (dropped), and failed tries (failed).",
@@ -84,7 +76,7 @@ func (v *Archiver) Run(ctx context.Context, t cluster.Term) error {
 		if err := v.look(ctx, t.Epoch, time.Now()); err != nil {
 			return err
 		}
-		if task.Sleep(ctx, v.cfg.Interval) != nil {
+		if wait.Sleep(ctx, v.cfg.Interval) != nil {
 			return nil
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -45,7 +46,7 @@ func NewGC(p task.Proposer, s task.State, log *slog.Logger) *GC {
 // until the term ends.
 func (g *GC) Run(ctx context.Context, t cluster.Term) error {
 	beat := time.Now()
-	for ok := true; ok; ok = task.Sleep(ctx, gcPause) == nil {
+	for ok := true; ok; ok = wait.Sleep(ctx, gcPause) == nil {
 		if g.state.View().Has(fsm.Level2) && time.Since(beat) >= beatEvery {
 			beat = time.Now()
 			_, err := g.proposer.Apply(ctx, &internalv1.Command{

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -53,7 +53,7 @@ func (t *term) compact(ctx context.Context) error {
 		}
 		// Do not scan after each change: runs that end within a LogFlush share a scan and
 		// their Raft entries.
-		if err := task.Sleep(ctx, t.cfg.LogFlush); err != nil {
+		if err := wait.Sleep(ctx, t.cfg.LogFlush); err != nil {
 			return err
 		}
 	}

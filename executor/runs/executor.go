@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -50,12 +51,8 @@ func (c Config) withDefaults() Config {
 	def(&c.RetryMax, time.Minute)
 	def(&c.NoteAfter, time.Second)
 	def(&c.LogFlush, 200*time.Millisecond)
-	if c.MaxActive == 0 {
-		c.MaxActive = 10_000
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.MaxActive = cmp.Or(c.MaxActive, 10_000)
+	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Boundary == nil {
 		c.Boundary = func(Boundary, string) {}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
 
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -236,7 +237,7 @@ func (r *runner) waitForRetry(s *holdfastv1.StepStatus) error {
 	if len(s.GetAttempts()) > 0 && !fsm.Open(s.GetAttempts()[len(s.GetAttempts())-1]) {
 		if at := r.run.GetNextActionAt(); at != nil {
 			// The wall clock may have jumped, so wait at most as long as a retry can be delayed.
-			if err := task.Sleep(r.live, min(time.Until(at.AsTime()), r.cfg.RetryMax)); err != nil {
+			if err := wait.Sleep(r.live, min(time.Until(at.AsTime()), r.cfg.RetryMax)); err != nil {
 				return r.whyEnded(err)
 			}
 		}

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/executor/console"
-	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/providers"
 
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -129,7 +129,7 @@ func (a consoleStep) whileConsole(ctx context.Context, o *console.Console, idle 
 		}
 		select {
 		case <-use.Changed:
-			_ = task.Sleep(ctx, consoleCheck) // output signals a change, too
+			_ = wait.Sleep(ctx, consoleCheck) // output signals a change, too
 		case <-tick.C:
 		case err := <-ended:
 			ended <- err // console receives it again

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
@@ -34,7 +35,7 @@ func (a *Attempt) Poll(ctx context.Context, what string, cond func(context.Conte
 		if err := a.Note(ctx); err != nil {
 			return err
 		}
-		if err := task.Sleep(ctx, p.interval()); err != nil {
+		if err := wait.Sleep(ctx, p.interval()); err != nil {
 			if last != nil {
 				return last
 			}

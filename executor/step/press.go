@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	"github.com/holdfast-metal/holdfast/providers"
 )
@@ -86,7 +87,7 @@ func (a *Attempt) AwaitSettle() {
 				return
 			}
 		}
-		_ = task.Sleep(ctx, a.Config.PollMax)
+		_ = wait.Sleep(ctx, a.Config.PollMax)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/providers"
 
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -150,7 +151,7 @@ func (a installStep) endInstall(ender providers.InstallEnder) {
 			return
 		case a.Term.Err() != nil || a.Broken != nil:
 			return
-		case !passing(err) || task.Sleep(ctx, a.Config.PollMax) != nil:
+		case !passing(err) || wait.Sleep(ctx, a.Config.PollMax) != nil:
 			a.Prove(map[string]string{proofMedium: "not known to be ejected, but no longer served"})
 			a.Say("cannot eject the boot medium; it is no longer served, as its install has ended: %v", err)
 			return

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -26,14 +27,14 @@ type State interface {
 // has to be read again to learn the outcome.
 func Propose(ctx context.Context, p Proposer, epoch uint64, cmd *internalv1.Command) (fsm.Result, error) {
 	cmd.Epoch = epoch
-	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 250*time.Millisecond) {
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 250*time.Millisecond) {
 		cmd.Time = nil // each proposal gets its own time
 		res, err := p.Apply(ctx, cmd)
 		var out *cluster.OutcomeError
 		if !errors.As(err, &out) || out.Outcome != cluster.NotApplied || NeverTaken(err) {
 			return res, err
 		}
-		if err := Sleep(ctx, wait); err != nil {
+		if err := wait.Sleep(ctx, pause); err != nil {
 			return res, err
 		}
 	}
@@ -43,19 +44,4 @@ func Propose(ctx context.Context, p Proposer, epoch uint64, cmd *internalv1.Comm
 // reject it too.
 func NeverTaken(err error) bool {
 	return errors.Is(err, cluster.ErrTooLarge) || errors.Is(err, cluster.ErrEncoding)
-}
-
-// Sleep blocks for d. If ctx ends first it returns the error of ctx.
-func Sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -56,9 +57,7 @@ func NewSender(cfg Config, node task.Proposer, state task.State, secrets Secrets
 			*d = otherwise
 		}
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	tries := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "holdfast_webhook_tries_total",
 		Help: "Messages that this peer posted to webhooks, by outcome (delivered, failed).",

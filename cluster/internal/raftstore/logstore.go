@@ -1,6 +1,7 @@
 package raftstore
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -43,9 +44,7 @@ func openLog(cfg *Config, bolt *raftboltdb.BoltStore) (raft.LogStore, func() err
 		return nil, nothing, err
 	}
 	want := cfg.LogStore
-	if want == "" {
-		want = is
-	}
+	want = cmp.Or(want, is)
 	if is == LogStoreBolt {
 		if !cfg.ReadOnly {
 			if err := removeWAL(path); err != nil { // left by an interrupted move; bolt has the whole log
