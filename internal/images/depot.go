@@ -1,6 +1,7 @@
 package images
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -111,9 +112,7 @@ type trouble struct {
 
 // New returns a Depot over a store. It fetches nothing until Run is called.
 func New(cfg Config, store *blob.Store, cluster Cluster, state State) *Depot {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	if cfg.Client == nil {
 		t := cfg.Transport
 		if t == nil {

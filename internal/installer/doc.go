@@ -8,6 +8,7 @@
 package installer
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -91,8 +92,6 @@ func New(cfg Config, m Machine) *Installer {
 	if cfg.Log == nil {
 		cfg.Log = &peers.Log{}
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Installer{Config: cfg, machine: m}
 }

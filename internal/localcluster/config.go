@@ -1,6 +1,7 @@
 package localcluster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -54,9 +55,7 @@ const maxPeers = freeport.Size / 4
 const localhost = "127.0.0.1"
 
 func (c Config) withDefaults() (Config, error) {
-	if c.Peers == 0 {
-		c.Peers = 3
-	}
+	c.Peers = cmp.Or(c.Peers, 3)
 	if c.Peers < 1 || c.Peers > maxPeers || c.Peers%2 == 0 {
 		return c, fmt.Errorf("start a local cluster of %d peers: want 1, 3, 5 or %d", c.Peers, maxPeers)
 	}

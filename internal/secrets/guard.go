@@ -1,6 +1,7 @@
 package secrets
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -45,9 +46,7 @@ type Guard struct {
 
 // NewGuard returns a Guard. log may be nil.
 func NewGuard(state State, keys *Keyring, log *slog.Logger) *Guard {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return &Guard{state: state, keys: keys, log: log}
 }
 

@@ -1,6 +1,7 @@
 package secrets
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -36,9 +37,7 @@ type Keyring struct {
 // Open fails if other users can read the file or if it is malformed. If file is empty, the
 // keyring has no keys. Reloads are logged to log, which may be nil.
 func Open(file string, log *slog.Logger) (*Keyring, error) {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	k := &Keyring{file: file, log: log, changed: make(chan struct{})}
 	if file == "" {
 		return k, nil

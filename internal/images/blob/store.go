@@ -1,6 +1,7 @@
 package blob
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -56,9 +57,7 @@ type Store struct {
 
 // Open opens the directory, and creates it if needed.
 func Open(cfg Config) (*Store, error) {
-	if cfg.MaxFile == 0 {
-		cfg.MaxFile = 1 << 40
-	}
+	cfg.MaxFile = cmp.Or(cfg.MaxFile, 1<<40)
 	if cfg.Free == nil {
 		cfg.Free = freeSpace
 	}

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -67,9 +68,7 @@ func NewDownload(ctx context.Context, cfg DownloadConfig) *Download {
 	if cfg.GiveUp <= 0 {
 		cfg.GiveUp = DefaultGiveUp
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	d := &Download{DownloadConfig: cfg, ctx: ctx, sum: sha256.New(), last: time.Now()}
 	d.total.Store(cfg.Size)
 	return d

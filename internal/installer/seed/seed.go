@@ -7,6 +7,7 @@ package seed
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/pem"
@@ -64,7 +65,7 @@ func Plant(root *os.Root, o peers.Order) (hostKeys []string, err error) {
 			text: public + "\n", mode: 0o644, like: "etc/ssh/ssh_host_*_key.pub",
 		},
 		{name: dir + "/meta-data", text: metaData(o), mode: 0o600},
-		{name: dir + "/user-data", text: orElse(o.CloudInit.UserData, "#cloud-config\n{}\n"), mode: 0o600},
+		{name: dir + "/user-data", text: cmp.Or(o.CloudInit.UserData, "#cloud-config\n{}\n"), mode: 0o600},
 	}
 	if o.CloudInit.NetworkConfig != "" {
 		files = append(files, file{name: dir + "/network-config", text: o.CloudInit.NetworkConfig, mode: 0o600})
@@ -208,11 +209,4 @@ func metaData(o peers.Order) string {
 		text += "local-hostname: " + strconv.Quote(o.Hostname) + "\n"
 	}
 	return text
-}
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
 }
