@@ -20,8 +20,8 @@ const (
 	Late        Class = "late"        // not-after time passed: not sent, or refused by the hardware
 )
 
-// Reason returns the reason of a condition after an error of this class. It is otherwise if the class
-// does not tell the cause.
+// Reason returns the reason of a condition after an error of this class, or otherwise if the class
+// does not imply one.
 func (c Class) Reason(otherwise string) string {
 	switch c {
 	case Auth:

@@ -38,15 +38,11 @@ func (p *Provider) ResetBMC(ctx context.Context, _ providers.Op, m providers.Mac
 	if err := providers.InTime(ctx, what); err != nil {
 		return err
 	}
-	e, err := parseEndpoint(m.GetSpec().GetBmcEndpoint(), p.cfg.AllowHTTP)
-	if err != nil {
-		return providers.Errorf(providers.Unsupported, what, "%w", err)
-	}
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
 	defer cancel()
-	c, err := p.controllerOf(ctx, m, e)
+	e, c, err := p.find(ctx, m, what)
 	if err != nil {
-		return access.Classify(what, err, false)
+		return err
 	}
 	defer p.panicking(ctx, c)
 	leave, err := c.exclusive(ctx)
@@ -97,13 +93,9 @@ func (c *controller) resetAt(at time.Time) (before time.Time) {
 // BMCResetAt returns the time of the last reset of the BMC, sent by any leader.
 func (p *Provider) BMCResetAt(ctx context.Context, m providers.Machine) (time.Time, error) {
 	what := "look up the last reset of the BMC of " + m.GetMachineId()
-	e, err := parseEndpoint(m.GetSpec().GetBmcEndpoint(), p.cfg.AllowHTTP)
+	_, c, err := p.find(ctx, m, what)
 	if err != nil {
-		return time.Time{}, providers.Errorf(providers.Unsupported, what, "%w", err)
-	}
-	c, err := p.controllerOf(ctx, m, e)
-	if err != nil {
-		return time.Time{}, access.Classify(what, err, false)
+		return time.Time{}, err
 	}
 	memo, err := p.memory.Recall(ctx, c.key) // another peer may have led in the meantime
 	if err != nil {

@@ -1,6 +1,7 @@
 package bmc
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -29,9 +30,7 @@ func (m Memo) with(own Memo) Memo {
 	if own.ResetAt.After(m.ResetAt) {
 		m.ResetAt = own.ResetAt
 	}
-	if m.Driver == "" {
-		m.Driver = own.Driver
-	}
+	m.Driver = cmp.Or(m.Driver, own.Driver)
 	return m
 }
 

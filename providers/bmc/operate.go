@@ -26,15 +26,11 @@ func (p *Provider) operate(
 			return err
 		}
 	}
-	e, err := parseEndpoint(m.GetSpec().GetBmcEndpoint(), p.cfg.AllowHTTP)
-	if err != nil {
-		return providers.Errorf(providers.Unsupported, what, "%w", err)
-	}
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Timeout)
 	defer cancel()
-	c, err := p.controllerOf(ctx, m, e)
+	e, c, err := p.find(ctx, m, what)
 	if err != nil {
-		return access.Classify(what, err, false)
+		return err
 	}
 	defer p.panicking(ctx, c)
 	began, by := time.Now(), Protocol("")
@@ -61,6 +57,16 @@ func (p *Provider) operate(
 	})
 	p.count(c, by, began, err)
 	return err
+}
+
+// find returns the endpoint of a machine's BMC and its controller.
+func (p *Provider) find(ctx context.Context, m providers.Machine, what string) (endpoint, *controller, error) {
+	e, err := parseEndpoint(m.GetSpec().GetBmcEndpoint(), p.cfg.AllowHTTP)
+	if err != nil {
+		return e, nil, providers.Errorf(providers.Unsupported, what, "%w", err)
+	}
+	c, err := p.controllerOf(ctx, m, e)
+	return e, c, access.Classify(what, err, false)
 }
 
 // panicking ends the session with a BMC if an operation on it panics. The process is about to end

@@ -1,6 +1,7 @@
 package bmc
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -60,9 +61,7 @@ func New(c Config, d Deps) (*Provider, error) {
 	if d.Memory == nil {
 		d.Memory = NewInMemory()
 	}
-	if d.Log == nil {
-		d.Log = slog.New(slog.DiscardHandler)
-	}
+	d.Log = cmp.Or(d.Log, slog.New(slog.DiscardHandler))
 	return &Provider{
 		cfg:         c,
 		credentials: d.Credentials,

@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -26,9 +27,7 @@ func (c *call) startCommand(a commandArgs) (any, error) {
 		return nil, fmt.Errorf("command has neither a path nor a script")
 	}
 	user := a.Command.User
-	if user == "" {
-		user = "root"
-	}
+	user = cmp.Or(user, "root")
 	h := host{
 		name:   c.id,
 		user:   user,

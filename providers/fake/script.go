@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -173,9 +174,7 @@ func (r *runner) quit(code int) { r.ended, r.status = true, code&0xff }
 
 // restart ends the host after the command.
 func (r *runner) restart(what string) {
-	if r.power == "" {
-		r.power = what
-	}
+	r.power = cmp.Or(r.power, what)
 }
 
 func (r *runner) service(stream, name string, words []string) {

@@ -1,6 +1,7 @@
 package ironic
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,9 +63,7 @@ func faultOf(body []byte) string {
 	if json.Unmarshal(inner, &fault) != nil {
 		return clip(text)
 	}
-	if fault.Fault == "" {
-		fault.Fault = fault.Description
-	}
+	fault.Fault = cmp.Or(fault.Fault, fault.Description)
 	return clip(fault.Fault)
 }
 

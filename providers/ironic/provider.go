@@ -1,6 +1,7 @@
 package ironic
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -49,9 +50,7 @@ func New(c Config, d Deps) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.Log == nil {
-		d.Log = slog.New(slog.DiscardHandler)
-	}
+	d.Log = cmp.Or(d.Log, slog.New(slog.DiscardHandler))
 	return &Provider{
 		cfg:     c,
 		log:     d.Log,

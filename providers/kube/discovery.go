@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/x509"
@@ -66,9 +67,7 @@ func address(server string) (string, error) {
 		return "", url.InvalidHostError(server)
 	}
 	port := u.Port()
-	if port == "" {
-		port = "443"
-	}
+	port = cmp.Or(port, "443")
 	return net.JoinHostPort(u.Hostname(), port), nil
 }
 

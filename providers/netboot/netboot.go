@@ -192,7 +192,7 @@ func (p *Imager) InstallStatus(
 			return fail("the installer has not reported in %s after the machine got its boot script (%d times, "+
 				"last seen %s at %s): check on its console whether the kernel has a driver for its network card, "+
 				"and whether it reaches the peers over HTTP",
-				over, i.GetBoots(), clock(i), orUnknown(i.GetIpAddress()))
+				over, i.GetBoots(), clock(i), cmp.Or(i.GetIpAddress(), unknownPlace))
 		}
 	case holdfastv1.Install_INSTALLER_STARTED, holdfastv1.Install_WRITING:
 		st.Stage = "the installer to finish"
@@ -203,11 +203,11 @@ func (p *Imager) InstallStatus(
 		switch over := l.over(now); {
 		case over != "" && l.ofStep:
 			return fail("the installer was not done in %s: last seen %s at %s, %d %% done, at %s",
-				over, clock(i), orUnknown(i.GetIpAddress()), i.GetProgress(), orUnknown(i.GetDetail()))
+				over, clock(i), cmp.Or(i.GetIpAddress(), unknownPlace), i.GetProgress(), cmp.Or(i.GetDetail(), unknownPlace))
 		case over != "":
 			return fail("no report of the installer for %s: last seen %s at %s, %d %% done, at %s: check its "+
 				"console, its network and its power",
-				over, clock(i), orUnknown(i.GetIpAddress()), i.GetProgress(), orUnknown(i.GetDetail()))
+				over, clock(i), cmp.Or(i.GetIpAddress(), unknownPlace), i.GetProgress(), cmp.Or(i.GetDetail(), unknownPlace))
 		}
 	case holdfastv1.Install_COMPLETE:
 		return p.booted(ctx, m, i, st)
@@ -264,9 +264,5 @@ func clock(i *holdfastv1.Install) string {
 	return i.GetLastSeenAt().AsTime().UTC().Format("15:04:05Z")
 }
 
-func orUnknown(s string) string {
-	if s == "" {
-		return "an unknown place"
-	}
-	return s
-}
+// unknownPlace stands for an address or a detail that was not reported.
+const unknownPlace = "an unknown place"

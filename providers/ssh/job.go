@@ -1,6 +1,7 @@
 package sshexec
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"maps"
@@ -31,9 +32,7 @@ type job struct {
 // newJob validates a command and converts it for the host.
 func newJob(c providers.Command) (job, error) {
 	j := job{user: c.User, script: c.Script}
-	if j.user == "" {
-		j.user = "root"
-	}
+	j.user = cmp.Or(j.user, "root")
 	if !userOK.MatchString(j.user) {
 		return job{}, fmt.Errorf("user %q is not a user name", text.Clip(c.User, 80))
 	}

@@ -1,6 +1,7 @@
 package sshexec
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -284,9 +285,7 @@ func (p *Provider) dialVia(ctx context.Context, to place, jumps []Jump) (*link, 
 		return nil, providers.Errorf(providers.Unsupported, "connect to "+to.host, "jump host: %w", err)
 	}
 	ref := last.CredentialsRef
-	if ref == "" {
-		ref = p.cfg.CredentialsRef
-	}
+	ref = cmp.Or(ref, p.cfg.CredentialsRef)
 	via, _, err := p.link(ctx, place{host: jumpHost(address), address: address, ref: ref}, jumps[:len(jumps)-1])
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package vendor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,10 +72,7 @@ type (
 func New(name string, c Config) (Driver, error) {
 	log := logr.Discard() // the drivers log requests with their headers
 	port := func(own string) string {
-		if c.Port != "" {
-			return c.Port
-		}
-		return own
+		return cmp.Or(c.Port, own)
 	}
 	switch name {
 	case RPC:

@@ -1,6 +1,7 @@
 package redfish
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -131,9 +132,7 @@ func (h *Host) keep(s *computerSystem, etag, path string) {
 	if etag != "" {
 		s.ETag = etag
 	}
-	if s.ODataID == "" {
-		s.ODataID = path
-	}
+	s.ODataID = cmp.Or(s.ODataID, path)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.found, h.readAt = s, time.Now()
