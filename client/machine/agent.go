@@ -65,7 +65,7 @@ func New(cfg Config, source Source) (*Agent, error) {
 	if none { // nothing to enroll with
 		cfg.OwnTokenFile = ""
 	}
-	tokens, err := newCredentials(cfg.OwnTokenFile, cfg.MachineID, cfg.tokens())
+	tokens, err := newCredentials(cfg.OwnTokenFile, cfg.MachineID, rest.NewTokens(cfg.TokenFile, cfg.Token))
 	if err != nil {
 		return nil, err
 	}

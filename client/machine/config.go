@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"time"
-
-	"github.com/holdfast-metal/holdfast/client/internal/rest"
 )
 
 const (
@@ -77,9 +75,3 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-func (c Config) tokens() rest.Tokens {
-	if c.TokenFile != "" {
-		return rest.NewFileToken(c.TokenFile)
-	}
-	return rest.StaticToken(c.Token)
-}

@@ -72,13 +72,6 @@ type Server struct {
 	TokenFile string
 }
 
-func (s Server) tokens() rest.Tokens {
-	if s.TokenFile != "" {
-		return rest.NewFileToken(s.TokenFile)
-	}
-	return rest.StaticToken(s.Token)
-}
-
 func (c Config) withDefaults() (Config, error) {
 	switch {
 	case c.Orchestrator == nil && c.Platform == nil:
@@ -109,7 +102,7 @@ func (c Config) withDefaults() (Config, error) {
 
 func (c Config) peers(s Server) (*rest.Peers, error) {
 	return rest.New(rest.Config{
-		URLs: s.URLs, Tokens: s.tokens(), AllowPlaintext: c.AllowPlaintext, TLS: c.TLS,
+		URLs: s.URLs, Tokens: rest.NewTokens(s.TokenFile, s.Token), AllowPlaintext: c.AllowPlaintext, TLS: c.TLS,
 		Transport: c.Transport, Timeout: c.Timeout, UserAgent: "holdfast-poolreg/" + c.Pool.Version,
 	})
 }

@@ -18,6 +18,14 @@ type Tokens interface {
 	Refused(token string) bool
 }
 
+// NewTokens returns the token of a file if there is one, else a token that never changes.
+func NewTokens(file, token string) Tokens {
+	if file != "" {
+		return NewFileToken(file)
+	}
+	return StaticToken(token)
+}
+
 // StaticToken is a token that never changes.
 type StaticToken string
 
