@@ -8,6 +8,7 @@
 package poolapi
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"net/http"
@@ -54,26 +55,17 @@ type failure struct {
 }
 
 func refuse(w http.ResponseWriter, code int, message string) {
-	name := "internal"
-	switch code {
-	case http.StatusBadRequest:
-		name = "invalid_request"
-	case http.StatusUnauthorized:
-		name = "unauthorized"
-	case http.StatusForbidden:
-		name = "forbidden"
-	case http.StatusNotFound:
-		name = "pool_not_found"
-	case http.StatusConflict:
-		name = "conflict"
-	case http.StatusRequestEntityTooLarge:
-		name = "payload_too_large"
-	case http.StatusTooManyRequests:
-		name = "rate_limited"
-	case http.StatusServiceUnavailable:
-		name = "unavailable"
-	}
-	httpjson.Write(w, code, failure{name, message})
+	name := map[int]string{
+		http.StatusBadRequest:            "invalid_request",
+		http.StatusUnauthorized:          "unauthorized",
+		http.StatusForbidden:             "forbidden",
+		http.StatusNotFound:              "pool_not_found",
+		http.StatusConflict:              "conflict",
+		http.StatusRequestEntityTooLarge: "payload_too_large",
+		http.StatusTooManyRequests:       "rate_limited",
+		http.StatusServiceUnavailable:    "unavailable",
+	}[code]
+	httpjson.Write(w, code, failure{cmp.Or(name, "internal"), message})
 }
 
 func refused(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
