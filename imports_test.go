@@ -76,7 +76,8 @@ func importRules() []importRule {
 		{part: "server/internal/scope", may: []string{"proto/...", "fsm", "server/auth"},
 			tests: []string{"server/internal/nodetest"}},
 		{part: "server/...", may: []string{
-			"proto/...", "internal/nearest", "internal/archive", "internal/describe", "internal/filter", "internal/images/...", "internal/secrets",
+			"proto/...", "internal/nearest", "internal/archive", "internal/describe", "internal/filter",
+			"internal/images/...", "internal/secrets",
 			"fsm", "cluster", "cluster/peertls", "cluster/keyfile", "providers",
 		}, tests: []string{"providers/...", "cluster/peertls/issue"}, never: []string{module + "/server/internal/nodetest"}},
 		{part: "client/...", may: []string{"proto/holdfast/..."}, link: heavy},

@@ -34,8 +34,8 @@ type watch struct {
 	report func() report
 }
 
-// watched runs a watch and the monitor of the GPUs, if there is one, in a group, and blocks until all
-// of the group has ended.
+// watched runs a watch and the monitor of the GPUs, if there is one, in a group, and blocks until
+// all of the group has ended.
 func (s system) watched(
 	ctx context.Context, group *errgroup.Group, gpus *smi.Monitor, log *slog.Logger, report func() report,
 ) error {

@@ -109,9 +109,10 @@ func (a *app) nodeState() *cobra.Command {
 	var o output
 	r := &holdfastv1.TransitionNodeRequest{}
 	cmd := &cobra.Command{
-		Use: "state NODE STATE", Args: exactly("NODE", "STATE"), ValidArgsFunction: a.complete(machineKind().names, nodeStates),
-		Short: "Move a node to another state",
-		Long:  `Move a node to another state, along the transitions of the node state machine. --force only bypasses the limit of failed installs.`,
+		Use: "state NODE STATE", Args: exactly("NODE", "STATE"),
+		ValidArgsFunction: a.complete(machineKind().names, nodeStates),
+		Short:             "Move a node to another state",
+		Long:              `Move a node to another state, along the transitions of the node state machine. --force only bypasses the limit of failed installs.`,
 		Example: `  holdfast node state m-123 active --comment "burn-in passed"
   holdfast node state m-123 pending --force`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -89,7 +89,8 @@ func (a *app) serviceGet() *cobra.Command {
 
 func (a *app) serviceDeregister() *cobra.Command {
 	return eachCommand(a, each{
-		verb: "deregister", done: "deregistered", arg: "SERVICE", noun: "service", plural: "services", ids: serviceKind().names,
+		verb: "deregister", done: "deregistered", arg: "SERVICE", noun: "service", plural: "services",
+		ids:     serviceKind().names,
 		short:   "Take services out, as they would themselves",
 		example: "  holdfast service deregister 550e8400-e29b-41d4-a716-446655440000",
 		do: func(ctx context.Context, c *client.Client, id string) error {

@@ -78,8 +78,8 @@ func printChanged[M proto.Message](a *app, o *output, k kind[M], t *render.Table
 	return a.table(&output{format: o.format, noHeaders: o.noHeaders || !header}, t)
 }
 
-// watchServices prints the services that match, and each again when it changes. It follows the stream
-// of changes, so none is missed.
+// watchServices prints the services that match, and each again when it changes. It follows the
+// stream of changes, so none is missed.
 func (a *app) watchServices(ctx context.Context, c *client.Client, l *listing) error {
 	ctx, cancel := a.patience(ctx)
 	defer cancel()
@@ -95,8 +95,8 @@ func (a *app) watchServices(ctx context.Context, c *client.Client, l *listing) e
 	return failed(err, "watch services")
 }
 
-// ended returns the error of a watch without an end: nil if the user stopped it. A watch with an end
-// of its own does not use it, because it was cut off.
+// ended returns the error of a watch without an end: nil if the user stopped it. A watch with an
+// end of its own does not use it, because it was cut off.
 func ended(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil

@@ -60,7 +60,8 @@ func Enum(v fmt.Stringer) string {
 	return ""
 }
 
-// Step returns the name of a step's kind and its parameters. The items of a list are joined with sep.
+// Step returns the name of a step's kind and its parameters. The items of a list are joined with
+// sep.
 func Step(s *holdfastv1.Step, sep string) (kind string, params []Fact) {
 	m := s.ProtoReflect()
 	fd := m.WhichOneof(m.Descriptor().Oneofs().ByName("kind"))

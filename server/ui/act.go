@@ -39,8 +39,8 @@ func (b actBody) Value(name string) string { return b.Form.Get(name) }
 // action is an action with a confirmation page.
 type action struct {
 	title, nav string // title is followed by the subject
-	// question returns the confirmation page for a form. If it returns no subject, its error is shown
-	// on a page of its own.
+	// question returns the confirmation page for a form. If it returns no subject, its error is
+	// shown on a page of its own.
 	question func(v *visit, form url.Values) (actBody, error)
 	// do performs the action and returns the path of the next page.
 	do func(v *visit, b actBody) (next string, err error)

@@ -69,8 +69,8 @@ func CheckTLS(mode, caFile string) error {
 	return nil
 }
 
-// TLS returns the configuration of connections to servers. mode and caFile are the values of tls and
-// ca_file.
+// TLS returns the configuration of connections to servers. mode and caFile are the values of tls
+// and ca_file.
 func TLS(mode, caFile string) (*tls.Config, error) {
 	c := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
