@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -61,12 +62,9 @@ func ClusterOf(ca *x509.Certificate) (string, bool) {
 // claimsPeer reports whether a certificate names anything in our trust domain. Such a
 // certificate must be a peer's.
 func claimsPeer(cert *x509.Certificate) bool {
-	for _, u := range cert.URIs {
-		if strings.EqualFold(u.Scheme, "spiffe") && strings.EqualFold(u.Hostname(), trustDomain) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(cert.URIs, func(u *url.URL) bool {
+		return strings.EqualFold(u.Scheme, "spiffe") && strings.EqualFold(u.Hostname(), trustDomain)
+	})
 }
 
 // spiffePath returns the path segments of a URI in our trust domain. It accepts only the

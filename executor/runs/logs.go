@@ -2,6 +2,8 @@ package runs
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,11 +45,7 @@ func (s *logSet) remove(run string) {
 func (s *logSet) all() []*runLog {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]*runLog, 0, len(s.logs))
-	for _, l := range s.logs {
-		all = append(all, l)
-	}
-	return all
+	return slices.Collect(maps.Values(s.logs))
 }
 
 // runLog is the part of a run's log that is not committed yet.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -269,10 +270,8 @@ func (r *runner) awaitFence(ctx context.Context) error {
 
 // inAttempt reports whether an attempt of the run is open.
 func inAttempt(run *holdfastv1.Run) bool {
-	for _, s := range run.GetSteps() {
-		if n := len(s.GetAttempts()); n > 0 && fsm.Open(s.GetAttempts()[n-1]) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(run.GetSteps(), func(s *holdfastv1.StepStatus) bool {
+		n := len(s.GetAttempts())
+		return n > 0 && fsm.Open(s.GetAttempts()[n-1])
+	})
 }

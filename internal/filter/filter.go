@@ -1,6 +1,7 @@
 package filter
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -117,10 +118,5 @@ func (n not) eval(m protoreflect.Message, later bool) truth { return yes - n.nod
 func (n not) pinned(string) (string, bool) { return "", false }
 
 func allFixed(nodes []node) bool {
-	for _, n := range nodes {
-		if !n.fixed() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(nodes, func(n node) bool { return !n.fixed() })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -203,7 +204,7 @@ func (w *work) choose(ctx context.Context) (diskrule.Disk, error) {
 		if err != nil {
 			return diskrule.Disk{}, err
 		}
-		if !same(disks, last) {
+		if !slices.Equal(disks, last) {
 			last, changed = disks, time.Now()
 		}
 		chosen, err := w.rule.Choose(disks)
@@ -220,18 +221,6 @@ func (w *work) choose(ctx context.Context) (diskrule.Disk, error) {
 		case <-time.After(poll):
 		}
 	}
-}
-
-func same(a, b []diskrule.Disk) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // erase erases the disk. If that was ordered and fails, nothing is installed on it.

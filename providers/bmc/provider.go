@@ -160,10 +160,7 @@ const maxConcurrent = 64
 // each calls f for every BMC, many concurrently.
 func (p *Provider) each(f func(*controller)) {
 	p.mu.Lock()
-	all := make([]*controller, 0, len(p.bmcs))
-	for _, c := range p.bmcs {
-		all = append(all, c)
-	}
+	all := slices.Collect(maps.Values(p.bmcs))
 	p.mu.Unlock()
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, maxConcurrent)

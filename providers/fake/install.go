@@ -2,6 +2,7 @@ package fake
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,12 +91,7 @@ func (i *install) fail(m *machine, why string) {
 
 // pressed reports whether a power press is still pending.
 func (m *machine) pressed() bool {
-	for _, e := range m.pending {
-		if e.press {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.pending, func(e event) bool { return e.press })
 }
 
 func (c *call) installStatus(a tokenArgs) (any, error) {

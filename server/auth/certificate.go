@@ -62,15 +62,8 @@ func fromSubject(cert *x509.Certificate) (*holdfastv1.Identity, *Error) {
 
 // goodName reports whether a name is fit for the audit trail.
 func goodName(name string) bool {
-	if name == "" || len(name) > maxName || !utf8.ValidString(name) {
-		return false
-	}
-	for _, r := range name {
-		if !unicode.IsPrint(r) {
-			return false
-		}
-	}
-	return true
+	return name != "" && len(name) <= maxName && utf8.ValidString(name) &&
+		!strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 func clip(s string) string {

@@ -89,10 +89,7 @@ func localPath(next string) string {
 
 // printable reports whether a token can be stored in a cookie unencoded.
 func printable(s string) bool {
-	for _, c := range []byte(s) {
-		if c <= ' ' || c >= 0x7f || strings.ContainsRune("\"\\,;", rune(c)) {
-			return false
-		}
-	}
-	return true
+	return !strings.ContainsFunc(s, func(c rune) bool {
+		return c <= ' ' || c >= 0x7f || strings.ContainsRune("\"\\,;", c)
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -162,12 +163,9 @@ func (g *Gossip) Publish() {
 func (g *Gossip) Peers() []Member {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	ms := make([]Member, 0, len(g.members))
-	for _, m := range g.members {
-		ms = append(ms, m)
-	}
-	slices.SortFunc(ms, func(a, b Member) int { return cmp.Compare(a.Meta.GetId(), b.Meta.GetId()) })
-	return ms
+	return slices.SortedFunc(maps.Values(g.members), func(a, b Member) int {
+		return cmp.Compare(a.Meta.GetId(), b.Meta.GetId())
+	})
 }
 
 // Peer returns one member.

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -235,10 +237,7 @@ func (s *Stream) track(c net.Conn) (net.Conn, error) {
 func (s *Stream) Close() error {
 	s.mu.Lock()
 	s.closed = true
-	conns := make([]*streamConn, 0, len(s.conns))
-	for c := range s.conns {
-		conns = append(conns, c)
-	}
+	conns := slices.Collect(maps.Keys(s.conns))
 	s.mu.Unlock()
 	err := s.Listener.Close()
 	for _, c := range conns {

@@ -2,6 +2,7 @@ package ipmi
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -218,13 +219,6 @@ func logged(out string, now time.Time) []providers.Problem {
 func critical(event string) bool {
 	e := strings.ToLower(event)
 	goesCritical := strings.Contains(e, "critical going") && !strings.Contains(e, "non-critical")
-	if goesCritical || strings.Contains(e, "non-recoverable") {
-		return true
-	}
-	for _, f := range faults() {
-		if strings.Contains(e, f[0]) {
-			return true
-		}
-	}
-	return false
+	return goesCritical || strings.Contains(e, "non-recoverable") ||
+		slices.ContainsFunc(faults(), func(f [2]string) bool { return strings.Contains(e, f[0]) })
 }

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -242,12 +243,7 @@ func ToolError(ctx context.Context, what string, err error, out string) error {
 		return providers.Errorf(providers.Timeout, what, "killed: %w", err)
 	}
 	has := func(words ...string) bool {
-		for _, w := range words {
-			if strings.Contains(strings.ToLower(out), w) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(strings.ToLower(out), w) })
 	}
 	said := access.Answered(errors.New(access.Clip(out, access.MaxText)))
 	switch {
