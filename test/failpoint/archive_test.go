@@ -14,25 +14,25 @@ import (
 	"github.com/holdfast-metal/holdfast/test/lab"
 )
 
-// talk is what the runs that leave do, and lines is what their logs must have, wherever they are.
+// planTalk is the plan of the runs to archive. Each prints this number of lines.
 const (
 	planTalk = "fp-talk"
 	lines    = 200
 )
 
-// left is a cluster whose runs leave it, and what was started on it.
-type left struct {
+// archiving is a cluster that archives its runs.
+type archiving struct {
 	*lab.Lab
 	s    Switches
 	dir  string            // of the archive
-	runs map[string]string // run by request id
+	runs map[string]string // run id by machine
 }
 
-// crashArchive kills the leader at one point after the other between an archive and the state. No
-// run is lost, and none is there twice: each is to be read as a whole, by its id and by its
-// request, until the archive's own retention has ended.
+// crashArchive kills the leader at each point between an archive and the state. Each run must
+// remain readable as a whole, by its id and by its request, and be listed once, until its retention
+// in the archive ends.
 func crashArchive(t *testing.T, binary string, points []string) {
-	a := &left{dir: filepath.Join(t.TempDir(), "archive"), runs: map[string]string{}}
+	a := &archiving{dir: filepath.Join(t.TempDir(), "archive"), runs: map[string]string{}}
 	a.Lab, a.s = open(t, binary, []string{"--archive-url", "file://" + a.dir, "--archive-after", "1s",
 		"--archive-keep-runs", "0"}, points...)
 	ctx, stop := context.WithTimeout(t.Context(), patience)
@@ -43,7 +43,7 @@ func crashArchive(t *testing.T, binary string, points []string) {
 	if err := a.Plan(ctx, planTalk, lab.Script("talk", script(lines))); err != nil {
 		t.Fatal(err)
 	}
-	// From the first one that is provoked on the archive keeps runs for a moment only.
+	// The provoked points come last: from then on, the archive keeps runs only for a moment.
 	slices.SortStableFunc(points, func(p, q string) int {
 		return cmp.Compare(btoi(scenarios()[p].provoke != nil), btoi(scenarios()[q].provoke != nil))
 	})
@@ -59,7 +59,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// script returns a script that prints so many lines.
+// script returns a script that prints n lines.
 func script(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -68,9 +68,9 @@ func script(n int) string {
 	return b.String()
 }
 
-// crash kills the leader at a point, and looks at every run that there has been.
-func (a *left) crash(t *testing.T, point string) {
-	ctx, stop := context.WithTimeout(t.Context(), 2*patience) // some peers are started again before anything dies
+// crash kills the leader at a point, and checks every run that was started so far.
+func (a *archiving) crash(t *testing.T, point string) {
+	ctx, stop := context.WithTimeout(t.Context(), 2*patience) // some scenarios first restart peers
 	defer stop()
 	provoke := scenarios()[point].provoke
 	if provoke != nil {
@@ -100,13 +100,13 @@ func (a *left) crash(t *testing.T, point string) {
 	}
 	err := lab.Until(ctx, "a peer to die at "+point, func() bool { return a.s.Fired(point) && a.Deaths() > before })
 	if fired, derr := a.s.Disarm(point); err != nil || derr != nil || !fired {
-		t.Fatalf("died = %v: %v, %v", fired, err, derr)
+		t.Fatalf("die at %s: got %v, %v, %v", point, fired, err, derr)
 	}
 	if err := a.Steady(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if n := a.Deaths() - before; n != 1 {
-		t.Errorf("%d peers have died, want one", n)
+		t.Errorf("got %d dead peers, want 1", n)
 	}
 	if provoke == nil {
 		a.archived(ctx, t)
@@ -116,14 +116,14 @@ func (a *left) crash(t *testing.T, point string) {
 	a.once(ctx, t)
 }
 
-// start starts the run of a machine, or asks for it once more.
-func (a *left) start(ctx context.Context, machine string) (*holdfastv1.Run, error) {
+// start starts the run of a machine. It is idempotent.
+func (a *archiving) start(ctx context.Context, machine string) (*holdfastv1.Run, error) {
 	return a.Client.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "left-" + machine, MachineId: machine,
 		PlanId: planTalk})
 }
 
-// wait waits until a run is where it should be, and gives it.
-func (a *left) wait(
+// wait blocks until a run satisfies cond, and returns it.
+func (a *archiving) wait(
 	ctx context.Context, t *testing.T, id, what string, cond func(*holdfastv1.Run) bool,
 ) *holdfastv1.Run {
 	t.Helper()
@@ -133,19 +133,19 @@ func (a *left) wait(
 		run = got
 		return err == nil && cond(got)
 	}); err != nil {
-		t.Fatalf("%v; it is %v", err, run)
+		t.Fatalf("%v; got %v", err, run)
 	}
 	return run
 }
 
-// archived waits until all runs are in the archive, and reads each of them there.
-func (a *left) archived(ctx context.Context, t *testing.T) {
+// archived waits until all runs are archived, and reads each of them.
+func (a *archiving) archived(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, id := range a.runs {
 		run := a.wait(ctx, t, id, "archived", func(r *holdfastv1.Run) bool { return r.GetArchive() != nil })
 		if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()) != 1 ||
 			len(run.GetSteps()[0].GetAttempts()) != 1 || run.GetArchive().GetNote() != "" {
-			t.Errorf("run %s is not whole in the archive: %v", id, run)
+			t.Errorf("archived run %s is incomplete: %v", id, run)
 		}
 		var text strings.Builder
 		if err := a.Client.ReadLogs(ctx, id, 0, func(c *holdfastv1.LogChunk) error {
@@ -156,48 +156,48 @@ func (a *left) archived(ctx context.Context, t *testing.T) {
 		}
 		for i := range lines {
 			if n := strings.Count(text.String(), fmt.Sprintf("line %d\n", i+1)); n != 1 {
-				t.Fatalf("the log of run %s has line %d %d times, want once:\n%s", id, i+1, n, text.String())
+				t.Fatalf("log of run %s: got line %d %d times, want once:\n%s", id, i+1, n, text.String())
 			}
 		}
 		if _, err := os.Stat(filepath.Join(a.dir, run.GetArchive().GetObject())); err != nil {
-			t.Errorf("the object of run %s: %v", id, err)
+			t.Errorf("stat the object of run %s: %v", id, err)
 		}
 	}
 	a.folders(t, len(a.runs))
 }
 
-// dropped waits until the retention of all runs has ended, and sees that nothing is left but their
-// names.
-func (a *left) dropped(ctx context.Context, t *testing.T) {
+// dropped waits until the retention of all runs has ended, and checks that only their names are
+// left.
+func (a *archiving) dropped(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, id := range a.runs {
 		run := a.wait(ctx, t, id, "dropped", func(r *holdfastv1.Run) bool { return r.GetArchive().GetDroppedAt() != nil })
 		if run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-			t.Errorf("run %s: %v", id, run)
+			t.Errorf("dropped run %s: got %v, want SUCCEEDED", id, run)
 		}
 	}
 	a.folders(t, 0)
 }
 
-// folders holds the archive to one folder for each run that it should have.
-func (a *left) folders(t *testing.T, want int) {
+// folders checks the number of folders in the archive, one per run.
+func (a *archiving) folders(t *testing.T, want int) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Join(a.dir, "runs"))
 	if err != nil || len(entries) != want {
-		t.Errorf("the archive has %d folders, %v, want %d", len(entries), err, want)
+		t.Errorf("folders in the archive: got %d, %v, want %d", len(entries), err, want)
 	}
 }
 
-// once sees that each run is listed once, and that its request still names it.
-func (a *left) once(ctx context.Context, t *testing.T) {
+// once checks that each run is listed once and that its request still returns it.
+func (a *archiving) once(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for machine, id := range a.runs {
 		runs, err := a.Client.Runs().ListRuns(ctx, &holdfastv1.ListRunsRequest{Filter: "machine_id=" + machine})
 		if err != nil || len(runs.GetRuns()) != 1 || runs.GetRuns()[0].GetRunId() != id {
-			t.Errorf("runs of %s: got %v, %v, want %s alone", machine, runs.GetRuns(), err, id)
+			t.Errorf("runs of %s: got %v, %v, want only %s", machine, runs.GetRuns(), err, id)
 		}
 		if run, err := a.start(ctx, machine); err != nil || run.GetRunId() != id {
-			t.Errorf("the request of %s, asked once more: got %s, %v, want %s", machine, run.GetRunId(), err, id)
+			t.Errorf("repeat StartRun for %s: got %s, %v, want %s", machine, run.GetRunId(), err, id)
 		}
 	}
 }

@@ -18,18 +18,18 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// patience is how long one crash may take, all in all, on a busy machine.
+// patience is the time limit of one crash on a busy machine.
 const patience = 2 * time.Minute
 
-// A peer is killed at each line that stands between two durable effects, under traffic, and started
-// again: all that was acknowledged is there, every run ends, nothing is done to a machine twice,
-// and all peers have the same state. Without CRASH=1 it is done for a few lines of each kind.
+// TestCrash kills a peer under traffic at each line between two durable effects, and restarts it.
+// No acknowledged write may be lost, every run must end, no effect may happen twice, and all peers
+// must have the same state. Without CRASH=1, it crashes only the quick points.
 func TestCrash(t *testing.T) {
 	if testing.Short() {
 		t.Skip("crashes clusters of processes")
 	}
 	binary := build(t)
-	var forming, steady, archive, hands, restore []string
+	var forming, steady, archive, bmc, restore []string
 	for _, name := range slices.Sorted(maps.Keys(scenarios())) {
 		switch s := scenarios()[name]; {
 		case os.Getenv("CRASH") == "" && !s.quick:
@@ -37,8 +37,8 @@ func TestCrash(t *testing.T) {
 			forming = append(forming, name)
 		case s.archive:
 			archive = append(archive, name)
-		case s.hands:
-			hands = append(hands, name)
+		case s.bmc:
+			bmc = append(bmc, name)
 		case s.restore:
 			restore = append(restore, name)
 		default:
@@ -63,18 +63,17 @@ func TestCrash(t *testing.T) {
 		t.Parallel()
 		crashRestore(t, binary, restore)
 	})
-	t.Run("hands", func(t *testing.T) {
+	t.Run("bmc", func(t *testing.T) {
 		t.Parallel()
-		if len(hands) == 0 {
-			t.Skip("wants CRASH=1")
+		if len(bmc) == 0 {
+			t.Skip("needs CRASH=1")
 		}
-		t.Run("points", func(t *testing.T) { crashHands(t, binary, hands) })
+		t.Run("points", func(t *testing.T) { crashBMC(t, binary, bmc) })
 		t.Run("stuck", func(t *testing.T) { crashStuck(t, binary) })
 	})
 }
 
-// build builds the product with its failpoints, the race detector, and snapshots that come all the
-// time.
+// build builds the product with its failpoints, the race detector and frequent snapshots.
 func build(t *testing.T) string {
 	t.Helper()
 	root, err := overlay.Root(".")
@@ -88,16 +87,15 @@ func build(t *testing.T) string {
 	for before, after := range map[string]string{
 		"setDefault(&c.SnapshotThreshold, 8192)":          "setDefault(&c.SnapshotThreshold, 64)",
 		"setDefault(&c.SnapshotInterval, 30*time.Second)": "setDefault(&c.SnapshotInterval, time.Second)",
-		// Some seconds of this traffic: with less, a peer that comes back is behind again each time
-		// that it has restored a snapshot.
+		// A few seconds of this traffic. With less, a peer that has restored a snapshot already
+		// needs the next one.
 		"setDefault(&c.TrailingLogs, 10240)": "setDefault(&c.TrailingLogs, 512)",
 	} {
 		if err := o.Patch("cluster/config.go", before, after); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// A leader that the test wants to die while another peer reads does not go on without that one
-	// before.
+	// The leader must not continue without a peer that is stopped while it reads.
 	if err := o.Patch("server/internal/operator/readers.go", "readGrace = time.Second",
 		"readGrace = 30 * time.Second"); err != nil {
 		t.Fatal(err)
@@ -113,8 +111,8 @@ func build(t *testing.T) string {
 	return binary
 }
 
-// open starts a cluster whose points can be armed, and keeps starting what dies. args are more
-// arguments of peers. Its directory stays if the test fails.
+// open starts a cluster whose points can be armed, and restarts peers that die. Peers get args as
+// further arguments. The directory is kept if the test fails.
 func open(t *testing.T, binary string, args []string, points ...string) (*lab.Lab, Switches) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "holdfast-crash-")
@@ -167,7 +165,7 @@ func open(t *testing.T, binary string, args []string, points ...string) (*lab.La
 	return l, s
 }
 
-// environment is that of peers which die at some points and stop at others.
+// environment returns the environment variable of peers that die at some points and stop at others.
 func environment(s Switches, points []string) string {
 	var die, stop []string
 	for _, p := range points {
@@ -190,8 +188,7 @@ func crashForming(t *testing.T, binary, point string) {
 	defer stop()
 	l, s := open(t, binary, nil, point)
 	if err := lab.Until(ctx, "a peer to die at "+point, func() bool {
-		return s.Fired(point) &&
-			l.Deaths() > 0
+		return s.Fired(point) && l.Deaths() > 0
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +196,7 @@ func crashForming(t *testing.T, binary, point string) {
 		t.Fatal(err)
 	}
 	if n := l.Deaths(); n != 1 {
-		t.Errorf("%d peers have died, want one", n)
+		t.Errorf("got %d dead peers, want 1", n)
 	}
 	w := workload.New(workload.Config{Seed: 1, MinOps: 50, Clients: 4, Lasts: 2 * time.Second}, l.Target())
 	if err := w.Run(ctx); err != nil {
@@ -213,8 +210,7 @@ func crashForming(t *testing.T, binary, point string) {
 	}
 }
 
-// crashSteady kills a peer of one cluster at one point after the other, under traffic that never
-// ends.
+// crashSteady kills a peer of one cluster at each point in turn, under constant traffic.
 func crashSteady(t *testing.T, binary string, points []string) {
 	l, s := open(t, binary, nil, points...)
 	start, stop := context.WithTimeout(t.Context(), patience)
@@ -264,7 +260,7 @@ func crashSteady(t *testing.T, binary string, points []string) {
 	}
 }
 
-// crashOnce kills a peer at a point while a run is in flight that must succeed.
+// crashOnce kills a peer at a point during a run that must succeed.
 func crashOnce(t *testing.T, l *lab.Lab, s Switches, point string) {
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
@@ -289,7 +285,7 @@ func crashOnce(t *testing.T, l *lab.Lab, s Switches, point string) {
 	err = lab.Until(ctx, "a peer to die at "+point, func() bool { return s.Fired(point) && l.Deaths() > before })
 	fired, derr := s.Disarm(point)
 	if err != nil || derr != nil || !fired {
-		t.Fatalf("died = %v: %v, %v", fired, err, derr)
+		t.Fatalf("die at %s: got %v, %v, %v", point, fired, err, derr)
 	}
 	died := time.Since(began)
 	if err := l.Ended(ctx, run.GetRunId(), holdfastv1.Run_SUCCEEDED); err != nil {
@@ -299,7 +295,7 @@ func crashOnce(t *testing.T, l *lab.Lab, s Switches, point string) {
 		t.Fatal(err)
 	}
 	if n := l.Deaths() - before; n != 1 {
-		t.Errorf("%d peers have died, want one", n)
+		t.Errorf("got %d dead peers, want 1", n)
 	}
-	t.Logf("died after %s, steady again after %s", died.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+	t.Logf("died after %s, steady after %s", died.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 }

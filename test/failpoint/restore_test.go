@@ -16,26 +16,26 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/check"
 )
 
-// restored is a cluster to which an operator gives back a snapshot, again and again.
+// restored is a cluster to which an operator restores the same snapshot repeatedly.
 type restored struct {
 	*lab.Lab
 	s            Switches
 	binary, file string
 }
 
-// What machines there are: those of the snapshot, and those who came after it.
+// Machines registered before and after the snapshot was saved.
 var (
 	kept = []string{"kept-1", "kept-2", "kept-3"}
 	late = []string{"late-1", "late-2"}
 )
 
-// death is who dies in the middle of a restore, and what must come of it.
+// death describes how a peer dies during a restore, and the expected result.
 type death struct {
 	name, point string
-	// nil: who comes to the point dies by himself
+	// kill is nil if the peer that reaches the point kills itself.
 	kill     func(ctx context.Context, r *restored, at *localcluster.Peer) error
 	want     []string // the machines after it
-	succeeds bool     // the operator hears that it is done
+	succeeds bool     // the command reports success
 }
 
 func deaths() []death {
@@ -56,9 +56,9 @@ func deaths() []death {
 	}
 }
 
-// crashRestore kills a peer in the middle of a restore. Whoever it is, the state is the old one or
-// the new one as a whole, the same on all peers; the operator is told that it is done, or what to
-// do; and when he does it the restore comes to its end.
+// crashRestore kills a peer during a restore. All peers must then have either the old or the new
+// state, and never a mixture. The command must report success or the next action, and a repetition
+// of it must succeed.
 func crashRestore(t *testing.T, binary string, points []string) {
 	r := &restored{binary: binary, file: filepath.Join(t.TempDir(), "a.snap")}
 	r.Lab, r.s = open(t, binary, nil, points...)
@@ -79,11 +79,11 @@ func crashRestore(t *testing.T, binary string, points []string) {
 		}
 	}
 	if out, err := r.operator(t.Context(), "audit", "verify"); err != nil {
-		t.Errorf("the audit trail: %v\n%s", err, out)
+		t.Errorf("verify the audit trail: %v\n%s", err, out)
 	}
 }
 
-// crash lets one die.
+// crash runs a restore during which one peer dies.
 func (r *restored) crash(t *testing.T, d death) {
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
@@ -98,9 +98,9 @@ func (r *restored) crash(t *testing.T, d death) {
 		out string
 		err error
 	}
-	said := make(chan answer, 1)
+	answers := make(chan answer, 1)
 	args := []string{"operator", "snapshot", "restore", r.file}
-	if d.succeeds { // he asks the one who does not die: with any other peer that he asks his answer could die, too
+	if d.succeeds { // ask the leader, which survives: the answer of another peer could be lost with it
 		leader, err := r.Leader(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -109,48 +109,47 @@ func (r *restored) crash(t *testing.T, d death) {
 	}
 	go func() {
 		out, err := r.operator(ctx, args...)
-		said <- answer{out, err}
+		answers <- answer{out, err}
 	}()
-	if err := lab.Until(ctx, "a peer to come to "+d.point,
+	if err := lab.Until(ctx, "a peer to reach "+d.point,
 		func() bool { _, ok := r.s.PID(d.point); return ok }); err != nil {
 		t.Fatal(err)
 	}
 	if d.kill != nil {
-		r.killed(ctx, t, d)
+		r.killAt(ctx, t, d)
 	}
 	err := lab.Until(ctx, "a peer to die at "+d.point, func() bool { return r.Deaths() > before })
 	if _, derr := r.s.Disarm(d.point); err != nil || derr != nil {
 		t.Fatal(errors.Join(err, derr))
 	}
-	a := <-said
+	a := <-answers
 	if err := r.Steady(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if n := r.Deaths() - before; n != 1 {
-		t.Errorf("%d peers have died, want one", n)
+		t.Errorf("got %d dead peers, want 1", n)
 	}
-	r.told(t, d, a.out, a.err)
+	r.checkAnswer(t, d, a.out, a.err)
+	want := d.want
 	if a.err == nil {
-		// The command sends the file again when the leader dies before the restore begins.
-		r.same(ctx, t, kept)
-	} else {
-		r.same(ctx, t, d.want)
+		want = kept // the command sends the file again if the leader dies before the restore begins
 	}
+	r.same(ctx, t, want)
 	r.again(ctx, t)
 	r.same(ctx, t, kept)
 }
 
-// killed kills whom the test wants dead while a peer stands still, and lets that one go on.
-func (r *restored) killed(ctx context.Context, t *testing.T, d death) {
+// killAt kills a peer while the peer at the point is stopped, and resumes that one.
+func (r *restored) killAt(ctx context.Context, t *testing.T, d death) {
 	t.Helper()
 	pid, _ := r.s.PID(d.point)
 	i := slices.IndexFunc(r.Peers(), func(p *localcluster.Peer) bool { return p.PID() == pid })
 	if i < 0 {
-		t.Fatalf("process %d came to %s, and is no peer's", pid, d.point)
+		t.Fatalf("process %d reached %s, but belongs to no peer", pid, d.point)
 	}
 	at := r.Peers()[i]
 	if leader, err := r.Leader(ctx); err != nil || leader == at {
-		t.Fatalf("peer %s reads what is staged: it leads, or %v", at.ID, err)
+		t.Fatalf("peer %s reads the staged snapshot: want a follower, got the leader, or error %v", at.ID, err)
 	}
 	if err := d.kill(ctx, r, at); err != nil {
 		t.Fatal(err)
@@ -160,26 +159,25 @@ func (r *restored) killed(ctx context.Context, t *testing.T, d death) {
 	}
 }
 
-// told holds what the operator has heard against what became of it.
-func (r *restored) told(t *testing.T, d death, out string, err error) {
+// checkAnswer checks the exit status and output of the restore.
+func (r *restored) checkAnswer(t *testing.T, d death, out string, err error) {
 	t.Helper()
 	switch {
 	case err != nil && d.succeeds:
-		t.Errorf("the restore has failed: %v\n%s", err, out)
+		t.Errorf("restore: %v\n%s", err, out)
 	case err != nil && !strings.Contains(out, "restart the upload") && !strings.Contains(out, "before you repeat it"):
-		t.Errorf("the restore has failed without saying what to do: %v\n%s", err, out)
+		t.Errorf("restore: the error names no remedy: %v\n%s", err, out)
 	}
-	t.Logf("the operator was told (%v):\n%s", err, out)
+	t.Logf("output of the restore (%v):\n%s", err, out)
 }
 
-// same makes sure that these machines are there, and no others, on each peer, and that all that
-// peers have is the same.
+// same checks that every peer lists exactly these machines and that all states are equal.
 func (r *restored) same(ctx context.Context, t *testing.T, want []string) {
 	t.Helper()
 	for _, p := range r.Peers() {
 		out, err := r.operator(ctx, "--addr", p.GRPCAddr, "machine", "list", "-o", "name")
 		if got := strings.Fields(strings.ReplaceAll(out, "machine/", "")); err != nil || !slices.Equal(got, want) {
-			t.Errorf("peer %s has %v, %v, want %v", p.ID, got, err, want)
+			t.Errorf("machines of peer %s: got %v, %v, want %v", p.ID, got, err, want)
 		}
 	}
 	for _, err := range check.States(ctx, r.Target()) {
@@ -190,15 +188,15 @@ func (r *restored) same(ctx context.Context, t *testing.T, want []string) {
 // outcomeUnknown is the exit code of a command whose effect is unknown.
 const outcomeUnknown = 7
 
-// again runs the same command again, as its message advised, and repeats it while its outcome is
-// unknown: on a busy machine the leadership may change once more.
+// again repeats the command, as its message advised, while its outcome is unknown: on a busy
+// machine the leader may change again.
 func (r *restored) again(ctx context.Context, t *testing.T) {
 	t.Helper()
 	err := lab.Until(ctx, "the restore to succeed", func() bool {
 		out, err := r.operator(ctx, "operator", "snapshot", "restore", r.file)
 		var exit *exec.ExitError
 		if errors.As(err, &exit) && exit.ExitCode() == outcomeUnknown && ctx.Err() == nil {
-			t.Logf("restored again (%v):\n%s", err, out)
+			t.Logf("outcome of the repeated restore is unknown (%v):\n%s", err, out)
 			return false
 		}
 		if err != nil {
@@ -211,7 +209,7 @@ func (r *restored) again(ctx context.Context, t *testing.T) {
 	}
 }
 
-// operator runs a command of his.
+// operator runs the holdfast command.
 func (r *restored) operator(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, r.binary, args...)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "HOLDFAST_") })

@@ -22,7 +22,7 @@ import (
 type scenario struct {
 	forming bool // reached only while a cluster forms: the point is armed from the start
 	archive bool // reached only in a cluster that archives its runs, which the other scenarios cannot use
-	hands   bool // reached only in a cluster that has a BMC and installs a machine
+	bmc     bool // reached only in a cluster that has a BMC and installs a machine
 	restore bool // reached only in a cluster that restores a snapshot, which removes what others need
 	stops   bool // the peer stops there instead of dying, and the test kills another one
 	quick   bool // part of the subset that every test run crashes
@@ -78,11 +78,11 @@ func scenarios() map[string]scenario {
 		"archive-object-verified": {archive: true, quick: true},
 		"archive-object-removed":  {archive: true, provoke: dropRuns, quick: true},
 
-		"login-begun":    {hands: true},
-		"session-made":   {hands: true},
-		"session-noted":  {hands: true},
-		"medium-leaving": {hands: true},
-		"medium-out":     {hands: true},
+		"login-begun":    {bmc: true},
+		"session-made":   {bmc: true},
+		"session-noted":  {bmc: true},
+		"medium-leaving": {bmc: true},
+		"medium-out":     {bmc: true},
 
 		"stage-to-read":     {restore: true, stops: true, quick: true},
 		"stage-read":        {restore: true},

@@ -18,8 +18,8 @@ import (
 
 const stuckMachine = "m-stuck"
 
-// stuckConfig has machines looked at every second. A restart that the new leader does not see costs
-// it a minute.
+// stuckConfig polls machines every second. The leader then needs a minute for a reset that it does
+// not notice.
 const stuckConfig = `reconcile_interval_seconds: 1
 providers:
   far:
@@ -32,9 +32,9 @@ providers:
     settle: 1s
 `
 
-// crashStuck lets a BMC fall silent about its machine. The leader restarts it by a run of its own
-// and is killed with the restart sent and no answer to it: the next one goes on with that run, sees
-// the BMC answer again, and neither restarts it once more nor starts a second run.
+// crashStuck makes a BMC hang. The leader resets it with a recovery run and is killed after the
+// reset was sent and before the answer. The next leader must continue that run without a second
+// reset or run.
 func crashStuck(t *testing.T, binary string) {
 	board := redfishtest.New(redfishtest.Config{ResetTime: 3 * time.Second})
 	ctx, stop := context.WithTimeout(t.Context(), 2*patience)
@@ -57,7 +57,7 @@ func crashStuck(t *testing.T, binary string) {
 					t.Errorf("kill the leader: %v", err)
 				}
 			})
-			panic(http.ErrAbortHandler) // there is nobody to answer
+			panic(http.ErrAbortHandler) // the caller is dead
 		}
 	}))
 	t.Cleanup(func() { board.Close(); web.Close() })
@@ -76,7 +76,7 @@ func crashStuck(t *testing.T, binary string) {
 	before := bmcSeen(ctx, t, l)
 	board.Set(func(q *redfishtest.Quirks) { q.HangSystems = true })
 	var runs []*holdfastv1.Run
-	if err := lab.Until(ctx, "a run that nobody has asked for", func() bool {
+	if err := lab.Until(ctx, "a recovery run", func() bool {
 		runs = runsOf(ctx, l, stuckMachine)
 		return len(runs) > 0
 	}); err != nil {
@@ -90,27 +90,27 @@ func crashStuck(t *testing.T, binary string) {
 	}
 	attempts := run.GetSteps()[0].GetAttempts()
 	if len(attempts) != 1 || len(attempts[0].GetEpochs()) < 2 {
-		t.Errorf("attempts are %v, want one, of two leaders", attempts)
+		t.Errorf("attempts: got %v, want one, of two leaders", attempts)
 	}
 	if err := l.Steady(ctx); err != nil {
 		t.Fatal(err)
 	}
 	after := bmcSeen(ctx, t, l)
 	if was, is := before.GetStatus().GetPhase(), after.GetStatus().GetPhase(); was != is {
-		t.Errorf("the machine was %s and is %s: its BMC is no reason", was, is)
+		t.Errorf("phase of the machine: got %s before and %s after, want no change", was, is)
 	}
 	if n, resets := len(runsOf(ctx, l, stuckMachine)), board.Effects("bmc_reset"); n != 1 || len(resets) != 1 {
-		t.Errorf("%d runs, and the BMC has seen %v; want one run and one restart", n, resets)
+		t.Errorf("got %d runs and resets %v, want one of each", n, resets)
 	}
 	if n := l.Deaths(); n != 1 {
-		t.Errorf("%d peers have died, want one", n)
+		t.Errorf("got %d dead peers, want 1", n)
 	}
 }
 
-// bmcSeen waits until the machine's BMC is known to answer.
+// bmcSeen waits until the machine's BMC is reachable, and returns the machine.
 func bmcSeen(ctx context.Context, t *testing.T, l *lab.Lab) (m *holdfastv1.Machine) {
 	t.Helper()
-	if err := lab.Until(ctx, "the BMC to be seen", func() bool {
+	if err := lab.Until(ctx, "the BMC to be reachable", func() bool {
 		var err error
 		if m, err = l.Client.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: stuckMachine}); err != nil {
 			return false
@@ -122,7 +122,7 @@ func bmcSeen(ctx context.Context, t *testing.T, l *lab.Lab) (m *holdfastv1.Machi
 		}
 		return false
 	}); err != nil {
-		t.Fatalf("%v; conditions are %v", err, m.GetStatus().GetConditions())
+		t.Fatalf("%v; got conditions %v", err, m.GetStatus().GetConditions())
 	}
 	return m
 }

@@ -20,35 +20,35 @@ import (
 )
 
 const (
-	handsMachine = "m-hands"
-	handsServer  = "http://192.0.2.1:7404" // as the BMC is told; nobody goes there
+	bmcMachine = "m-bmc"
+	bmcServer  = "http://192.0.2.1:7404" // the address that the BMC gets; nothing connects to it
 )
 
-// handsConfig has sessions end a second after they were used, so that each run makes one.
-const handsConfig = `providers:
+// bmcConfig ends idle sessions after a second, so that each run creates one.
+const bmcConfig = `providers:
   far:
     kind: cloudbmc
     allow_http: true
     protocol: redfish
     idle: 1s
-    media: {servers: ["` + handsServer + `"]}
+    media: {servers: ["` + bmcServer + `"]}
 `
 
-// hands is a cluster with a BMC that speaks Redfish.
-type hands struct {
+// bmcCluster is a cluster with a BMC that speaks Redfish.
+type bmcCluster struct {
 	*lab.Lab
 	s     Switches
 	board *redfishtest.Service
 	run   int
 }
 
-// crashHands kills the leader at one point after the other between a BMC and the state: where a
-// session was made and is not noted, and where an install is complete and its medium still in the
-// drive. What leaders have left there, the next one takes away; a session of somebody else stays.
-func crashHands(t *testing.T, binary string, points []string) {
+// crashBMC kills the leader at each point between a BMC and the state: after a session was
+// created and before it is recorded, and after an install is complete and before its medium is
+// ejected. The next leader must clean up after it, without touching the sessions of others.
+func crashBMC(t *testing.T, binary string, points []string) {
 	disc := strings.Repeat("x", 3000) + "@HOLDFAST-BOOT-PARAMETERS@" + strings.Repeat("@", 1024-26) +
 		strings.Repeat("y", 3000)
-	h := &hands{board: redfishtest.New(redfishtest.Config{})}
+	h := &bmcCluster{board: redfishtest.New(redfishtest.Config{})}
 	h.board.OpenSession("operator")
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/disc" {
@@ -59,7 +59,7 @@ func crashHands(t *testing.T, binary string, points []string) {
 	}))
 	t.Cleanup(func() { h.board.Close(); web.Close() })
 	config := filepath.Join(t.TempDir(), "peer.yaml")
-	if err := os.WriteFile(config, []byte(handsConfig), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(bmcConfig), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	h.Lab, h.s = open(t, binary, []string{"--config", config}, points...)
@@ -76,14 +76,14 @@ func crashHands(t *testing.T, binary string, points []string) {
 	}
 }
 
-// prepare puts a machine, its account and what it is installed with on record.
-func (h *hands) prepare(ctx context.Context, url, disc string) error {
+// prepare creates a machine, its credentials, and its images and plan.
+func (h *bmcCluster) prepare(ctx context.Context, url, disc string) error {
 	if _, err := h.Client.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: "bmc", Type: "bmc",
 		Values: map[string]string{"username": "admin", "password": "secret"}}); err != nil {
 		return err
 	}
 	if _, err := h.Client.Machines().RegisterMachine(ctx,
-		&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: handsMachine,
+		&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: bmcMachine,
 			Spec: &holdfastv1.MachineSpec{Provider: "far", BmcEndpoint: url, BmcCredentialsRef: "bmc",
 				MacAddresses: []string{"52:54:00:12:34:56"}}}}); err != nil {
 		return err
@@ -103,8 +103,8 @@ func (h *hands) prepare(ctx context.Context, url, disc string) error {
 	return h.Plan(ctx, "fp-install", lab.Step("repave", &holdfastv1.RepaveImage{Image: "debian"}))
 }
 
-// crash kills the leader at a point, and looks at what is left on the BMC.
-func (h *hands) crash(t *testing.T, point string) {
+// crash kills the leader at a point, and checks what is left on the BMC.
+func (h *bmcCluster) crash(t *testing.T, point string) {
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	before := h.Deaths()
@@ -116,7 +116,7 @@ func (h *hands) crash(t *testing.T, point string) {
 	}
 	err := lab.Until(ctx, "a peer to die at "+point, func() bool { return h.s.Fired(point) && h.Deaths() > before })
 	if fired, derr := h.s.Disarm(point); err != nil || derr != nil || !fired {
-		t.Fatalf("died = %v: %v, %v", fired, err, derr)
+		t.Fatalf("die at %s: got %v, %v, %v", point, fired, err, derr)
 	}
 	if err := h.Ended(ctx, run, holdfastv1.Run_SUCCEEDED); err != nil {
 		t.Error(err)
@@ -125,29 +125,29 @@ func (h *hands) crash(t *testing.T, point string) {
 		t.Fatal(err)
 	}
 	if n := h.Deaths() - before; n != 1 {
-		t.Errorf("%d peers have died, want one", n)
+		t.Errorf("got %d dead peers, want 1", n)
 	}
 	if err := lab.Until(ctx, "the operator's session to be the only one on the BMC",
 		func() bool { return h.board.Sessions() == 1 }); err != nil {
-		t.Errorf("%v; there are %d", err, h.board.Sessions())
+		t.Errorf("%v; got %d sessions", err, h.board.Sessions())
 	}
 }
 
-// start starts a run of a plan that has not been started before.
-func (h *hands) start(ctx context.Context, t *testing.T, plan string) string {
+// start starts a run, each with a new request id.
+func (h *bmcCluster) start(ctx context.Context, t *testing.T, plan string) string {
 	t.Helper()
 	h.run++
-	run, err := h.Client.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: fmt.Sprint("hands-", h.run),
-		MachineId: handsMachine, PlanId: plan})
+	run, err := h.Client.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: fmt.Sprint("bmc-", h.run),
+		MachineId: bmcMachine, PlanId: plan})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return run.GetRunId()
 }
 
-// logIn looks at the machine until somebody dies on the way, and gives the run that did. It begins
-// when no session of ours is open, so that each run has to log in.
-func (h *hands) logIn(ctx context.Context, t *testing.T, point string, before int) (run string) {
+// logIn inspects the machine until a peer dies meanwhile, and returns the run. It waits until our
+// sessions have ended, so that each run must log in.
+func (h *bmcCluster) logIn(ctx context.Context, t *testing.T, point string, before int) (run string) {
 	t.Helper()
 	if err := lab.Until(ctx, "our session to end", func() bool { return h.board.Sessions() == 1 }); err != nil {
 		t.Fatal(err)
@@ -162,8 +162,8 @@ func (h *hands) logIn(ctx context.Context, t *testing.T, point string, before in
 		if err := h.Ended(ctx, run, holdfastv1.Run_SUCCEEDED); err != nil {
 			t.Fatal(err)
 		}
-		// A look may have logged in just before: then there is a session, and no need of another
-		// one until it has ended.
+		// A poll may have logged in just before the run. Then no login follows until its session
+		// has ended.
 		if err := lab.Until(ctx, "our session to end", func() bool {
 			return h.s.Fired(point) ||
 				h.board.Sessions() == 1
@@ -174,9 +174,9 @@ func (h *hands) logIn(ctx context.Context, t *testing.T, point string, before in
 	return run
 }
 
-// install installs the machine: this test plays its part, and says that it is complete while the
-// medium is in the drive.
-func (h *hands) install(ctx context.Context, t *testing.T, point string) string {
+// install installs the machine. The test acts as the installer, and reports that it is complete
+// while the medium is inserted.
+func (h *bmcCluster) install(ctx context.Context, t *testing.T, point string) string {
 	t.Helper()
 	ins, outs, presses := len(h.board.Effects("media_insert")), len(h.board.Effects("media_eject")),
 		len(h.board.Effects("reset"))
@@ -194,7 +194,7 @@ func (h *hands) install(ctx context.Context, t *testing.T, point string) string 
 		t.Fatal(err)
 	}
 	token := regexp.MustCompile(`holdfast\.token=(\S+)`).FindStringSubmatch(h.call(ctx, t, http.MethodGet,
-		strings.TrimPrefix(medium, handsServer), "", ""))
+		strings.TrimPrefix(medium, bmcServer), "", ""))
 	if token == nil {
 		t.Fatal("the medium has no token")
 	}
@@ -208,18 +208,18 @@ func (h *hands) install(ctx context.Context, t *testing.T, point string) string 
 	in, out, pressed := h.board.Effects("media_insert")[ins:], h.board.Effects("media_eject")[outs:],
 		h.board.Effects("reset")[presses:]
 	if len(in) != 1 || len(out) != 1 || out[0].At.Before(in[0].At) || len(pressed) != 2 {
-		t.Errorf("inserted %v, ejected %v, pressed %v; want in and out once, and off and on", in, out, pressed)
+		t.Errorf("effects: got inserts %v, ejects %v, presses %v, want one insert, one eject, off and on", in, out, pressed)
 	}
 	return run
 }
 
-// call asks one peer after the other until one answers, as machines do.
-func (h *hands) call(ctx context.Context, t *testing.T, method, path, token, body string) (answer string) {
+// call sends a request to one peer after the other until one answers, as machines do.
+func (h *bmcCluster) call(ctx context.Context, t *testing.T, method, path, token, body string) (answer string) {
 	t.Helper()
-	asked := 0
+	tries := 0
 	if err := lab.Until(ctx, method+" "+path+" to be answered", func() bool {
-		asked++
-		req, err := http.NewRequestWithContext(ctx, method, h.Peers()[asked%3].URL(path), strings.NewReader(body))
+		tries++
+		req, err := http.NewRequestWithContext(ctx, method, h.Peers()[tries%3].URL(path), strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -235,7 +235,7 @@ func (h *hands) call(ctx context.Context, t *testing.T, method, path, token, bod
 		answer = string(b)
 		return err == nil && resp.StatusCode == http.StatusOK
 	}); err != nil {
-		t.Fatalf("%v; last: %s", err, answer)
+		t.Fatalf("%v; last answer: %s", err, answer)
 	}
 	return answer
 }
