@@ -1,6 +1,5 @@
-// Package robustness breaks clusters of real processes under traffic, in the manner of Jepsen and
-// of etcd's robustness tests, and has every promise checked that Holdfast makes. README.md says
-// how; docs/reliability.md has the figures.
+// Package robustness breaks clusters of real processes under traffic, like Jepsen and etcd's
+// robustness tests, and checks the promises of docs/reliability.md. See README.md.
 package robustness
 
 import (
@@ -23,20 +22,20 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// The environment that the tests below read:
+// The environment of the tests:
 //
-//	HOLDFAST_TEST_BINARY=path   what to test instead of a new build, which has short leases: what is given has the ordinary ones
-//	HOLDFAST_TEST_AGENT=path    the holdfast-agent to test; without, and with a binary given, no agent is a process
-//	HOLDFAST_TEST_FRONT=path    the BMCs (test/bmclab/front); without, they are built
+//	HOLDFAST_TEST_BINARY=path   holdfast with ordinary leases; default: new, short leases
+//	HOLDFAST_TEST_AGENT=path    holdfast-agent; without it and with a binary, no agent is a process
+//	HOLDFAST_TEST_FRONT=path    the BMCs (test/bmclab/front); default: a new build
 //	CHAOS=1            run TestChaos, which takes about two minutes for each of its two seeds
-//	CHAOS_SEED=n       run TestChaos once, with this seed and all faults; a failure prints the line to use
-//	CHAOS_FAULTS=a,b   only these faults
-//	CHAOS_COUNT=n      so many faults
-//	SOAK_MINUTES=n     run TestSoak for so long
-//	SOAK_RACE=1        run it with the race detector, which wants a machine for itself after some minutes
-//	CHAOS_DIR=path     where reports go; default is the directory for temporary files
+//	CHAOS_SEED=n       run TestChaos once, with this seed and all faults
+//	CHAOS_FAULTS=a,b   inject only these faults
+//	CHAOS_COUNT=n      inject n faults
+//	SOAK_MINUTES=n     run TestSoak for n minutes
+//	SOAK_RACE=1        use the race detector in TestSoak, which then needs an otherwise idle machine
+//	CHAOS_DIR=path     directory of reports; default: the directory for temporary files
 
-// fixedSeed is the one that every run has in common.
+// fixedSeed is the seed of half of the faults in every run.
 const fixedSeed = 1
 
 func env(t *testing.T, name string, def int64) int64 {
@@ -52,11 +51,11 @@ func env(t *testing.T, name string, def int64) int64 {
 	return n
 }
 
-// A cluster under traffic that is broken in every way we have, one after the other, keeps every
-// promise.
+// TestChaos injects every fault, one after the other, into a cluster under traffic, and checks
+// every promise.
 func TestChaos(t *testing.T) {
 	if os.Getenv("CHAOS") == "" {
-		t.Skip("it takes minutes: run make chaos, or set CHAOS=1")
+		t.Skip("takes minutes: run make chaos, or set CHAOS=1")
 	}
 	faults, err := chaos.Named(os.Getenv("CHAOS_FAULTS"))
 	if err != nil {
@@ -69,7 +68,7 @@ func TestChaos(t *testing.T) {
 		round(t, chaos.Round{Seed: seed, Faults: faults, Count: int(env(t, "CHAOS_COUNT", int64(len(faults))))})
 		return
 	}
-	// Half of the faults with a seed that never changes, the other half with a new one.
+	// One half of the faults with the fixed seed, the other half with a new one.
 	var halves [2][]fault.Fault
 	for i, f := range faults {
 		halves[i%2] = append(halves[i%2], f)
@@ -81,10 +80,10 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// The same, short: that it works at all.
+// TestChaosSmoke is a short TestChaos.
 func TestChaosSmoke(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes half a minute: run without -short")
+		t.Skip("takes half a minute: run without -short")
 	}
 	if !inPrivate(t, true) {
 		return
@@ -96,23 +95,23 @@ func TestChaosSmoke(t *testing.T) {
 	round(t, chaos.Round{Seed: fixedSeed, Faults: faults, Count: 2, MinOps: 100})
 }
 
-// The environment that a private process gets its executables by.
+// The environment variables that give a private process its executables.
 const (
 	binaryVar = "HOLDFAST_TEST_BINARY"
 	agentVar  = "HOLDFAST_TEST_AGENT"
 	frontVar  = "HOLDFAST_TEST_FRONT"
-	shortVar  = "HOLDFAST_TEST_SHORT_LEASES" // set: the binary was built with them
+	shortVar  = "HOLDFAST_TEST_SHORT_LEASES" // set if the binary has short leases
 )
 
-// executables are what is tested.
+// executables are the executables under test.
 type executables struct {
 	holdfast, agent string
 	front           string // of BMCs
 	leases          workload.Leases
 }
 
-// build returns what is tested: what the environment names, or new executables, of which holdfast
-// has short leases.
+// build returns the executables that the environment names, or new ones. A new holdfast has short
+// leases.
 func build(t *testing.T, race bool) executables {
 	t.Helper()
 	front := os.Getenv(frontVar)
@@ -150,8 +149,8 @@ func build(t *testing.T, race bool) executables {
 	return e
 }
 
-// inPrivate reports whether the test is to go on in this process: a private one, or the only one
-// where there can be none.
+// inPrivate reports whether the test continues in this process: in a private one, or if no private
+// one is possible.
 func inPrivate(t *testing.T, race bool) bool {
 	t.Helper()
 	if private.Missing() != "" || private.Inside() {
@@ -165,8 +164,8 @@ func inPrivate(t *testing.T, race bool) bool {
 	return private.Again(t, binaryVar+"="+e.holdfast, agentVar+"="+e.agent, frontVar+"="+e.front, shortVar+"="+short)
 }
 
-// cluster starts one for chaos. The multiplier is of Raft's timeouts, the arguments are for each
-// peer. When the test has failed its report is kept, and its path printed.
+// cluster starts a cluster. multiplier is that of Raft's timeouts, and args are for each peer. If
+// the test fails, the report is kept and its path printed.
 func cluster(t *testing.T, e executables, seed int64, multiplier float64, args []string) *harness.Cluster {
 	t.Helper()
 	reports := os.Getenv("CHAOS_DIR")
@@ -197,8 +196,8 @@ func cluster(t *testing.T, e executables, seed int64, multiplier float64, args [
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the report is in %s", dir)
-			t.Logf("to run it again: make chaos SEED=%d", seed)
+			t.Logf("report: %s", dir)
+			t.Logf("repeat with: make chaos SEED=%d", seed)
 		}
 		if err := c.Close(t.Failed()); err != nil {
 			t.Error(err)
@@ -208,7 +207,7 @@ func cluster(t *testing.T, e executables, seed int64, multiplier float64, args [
 	return c
 }
 
-// output2 is two places for one log.
+// output2 copies one log to two files.
 type output2 [2]*os.File
 
 func (o output2) Write(b []byte) (int, error) {
@@ -228,7 +227,7 @@ func round(t *testing.T, r chaos.Round) {
 	c.Log.Info("round", "seed", r.Seed, "faults", r.Count)
 	injected, err := r.Run(t.Context(), c)
 	for _, f := range injected {
-		t.Logf("%8s  %-24s mended after %s, all well %s later", f.After, f.Name, f.Broke, f.Well)
+		t.Logf("%8s  %-24s repaired after %s, healthy %s later", f.After, f.Name, f.Broke, f.Well)
 	}
 	if err != nil {
 		t.Errorf("seed %d: %v", r.Seed, err)

@@ -14,15 +14,15 @@ func TestFlat(t *testing.T) {
 		then harness.Size
 		want string
 	}{
-		"the same":            {first, ""},
-		"the state has grown": {harness.Size{Goroutines: 120, Heap: 200 * mib, State: 20 * mib, Driver: 60}, ""},
-		"the heap alone grew": {harness.Size{Goroutines: 100, Heap: 200 * mib, State: 2 * mib, Driver: 60}, "heap grows"},
+		"unchanged":   {first, ""},
+		"grown state": {harness.Size{Goroutines: 120, Heap: 200 * mib, State: 20 * mib, Driver: 60}, ""},
+		"grown heap":  {harness.Size{Goroutines: 100, Heap: 200 * mib, State: 2 * mib, Driver: 60}, "heap grows"},
 		"a peer's goroutines": {harness.Size{Goroutines: 300, Heap: 40 * mib, State: 2 * mib, Driver: 60},
 			"goroutines leak"},
-		"the driver's goroutines": {harness.Size{Goroutines: 100, Heap: 40 * mib, State: 2 * mib, Driver: 600},
+		"grown driver": {harness.Size{Goroutines: 100, Heap: 40 * mib, State: 2 * mib, Driver: 600},
 			"driver leak"},
 	} {
-		// It must be seen in the middle, too: the peer may have been killed since.
+		// A peer may have been killed since, so growth counts in the middle too.
 		err := flat([]harness.Size{first, tt.then, first})
 		if got := err != nil && tt.want != "" && strings.Contains(err.Error(), tt.want); got != (tt.want != "") ||
 			tt.want == "" && err != nil {

@@ -18,32 +18,31 @@ import (
 )
 
 const (
-	faultEvery = 15 * time.Second // issue B
-	// of one piece of traffic; then everything is checked, and the next begins on the same cluster
+	faultEvery = 15 * time.Second // see docs/reliability.md
+	// until all checks; then the next round begins on the same cluster
 	roundTime = 5 * time.Minute
-	// soakMultiplier gives the soak the timeouts that users have. With the shorter ones of chaos a
-	// machine that does other things at the same time shows how slow it is, and nothing else.
+	// soakMultiplier selects the default timeouts. With those of chaos, a busy machine would cause
+	// elections without a fault.
 	soakMultiplier = 1
-	soakClients    = 5 // half as many as in chaos: what they make stays recorded
+	soakClients    = 5 // half as many as in chaos, because their runs stay recorded
 )
 
-// soak is what is known of a cluster that is broken for hours.
+// soak is the state of a soak test.
 type soak struct {
 	sizes  []harness.Size
-	faults map[string][]time.Duration // until all was well
+	faults map[string][]time.Duration // time until the cluster was healthy
 	ended  map[string]string          // phase of each run that has ended, by id
 }
 
-// Faults for as long as one wants, a fault every 15 seconds. What is checked at the end of chaos is
-// checked here every five minutes; runs that ended in earlier rounds stay as they were; and peers
-// neither grow nor collect goroutines.
+// TestSoak injects a fault every 15 seconds. Every five minutes it makes the checks that chaos
+// makes at the end. Runs that ended in earlier rounds must not change, and peers must not leak
+// memory or goroutines.
 func TestSoak(t *testing.T) {
 	minutes := env(t, "SOAK_MINUTES", 0)
 	if minutes == 0 {
-		t.Skip("it takes as long as it is told to: run make soak MINUTES=60, or set SOAK_MINUTES")
+		t.Skip("takes long: run make soak MINUTES=60, or set SOAK_MINUTES")
 	}
-	// An hour of runs stays recorded, and with the race detector a peer takes ten times as long to
-	// read it when it starts.
+	// With the race detector, a peer takes ten times as long to load an hour of runs.
 	if !inPrivate(t, os.Getenv("SOAK_RACE") != "") {
 		return
 	}
@@ -63,10 +62,10 @@ func TestSoak(t *testing.T) {
 			For: min(roundTime, time.Duration(minutes)*time.Minute-time.Since(began))}.Run(t.Context(), c)
 		for _, f := range injected {
 			s.faults[f.Name] = append(s.faults[f.Name], f.Well)
-			t.Logf("round %2d %8s  %-24s mended after %s, all well %s later", n+1, f.After, f.Name, f.Broke, f.Well)
+			t.Logf("round %2d %8s  %-24s repaired after %s, healthy %s later", n+1, f.After, f.Name, f.Broke, f.Well)
 		}
 		if err != nil {
-			t.Fatalf("soak of seed %d, round %d (make chaos SEED=%d is like it): %v", seed, n+1, seed+n, err)
+			t.Fatalf("soak of seed %d, round %d (similar: make chaos SEED=%d): %v", seed, n+1, seed+n, err)
 		}
 		if err := s.keep(t.Context(), c); err != nil {
 			t.Fatalf("soak of seed %d, after round %d: %v", seed, n+1, err)
@@ -84,8 +83,7 @@ func TestSoak(t *testing.T) {
 	s.report(t, time.Since(began))
 }
 
-// keep holds the runs that are there now against those that had ended before: none is lost, none is
-// different.
+// keep checks that runs that ended in earlier rounds are neither lost nor changed.
 func (s *soak) keep(ctx context.Context, c *harness.Cluster) error {
 	conn, err := grpc.NewClient("passthrough:///"+c.Addrs()[0], grpc.WithTransportCredentials(c.Credentials()))
 	if err != nil {
@@ -102,14 +100,14 @@ func (s *soak) keep(ctx context.Context, c *harness.Cluster) error {
 	}
 	for id, phase := range s.ended {
 		if now[id] != phase {
-			return fmt.Errorf("run %s had ended with %s in an earlier round, and is %q now", id, phase, now[id])
+			return fmt.Errorf("run %s ended with %s in an earlier round, now got %q", id, phase, now[id])
 		}
 	}
-	s.ended = now // all have ended: the round has waited for it
+	s.ended = now // all have ended, as the round waited for them
 	return nil
 }
 
-// report prints what docs/reliability.md tells.
+// report prints the figures of docs/reliability.md.
 func (s *soak) report(t *testing.T, took time.Duration) {
 	t.Helper()
 	var all []time.Duration
@@ -117,18 +115,18 @@ func (s *soak) report(t *testing.T, took time.Duration) {
 		well := s.faults[name]
 		slices.Sort(well)
 		all = append(all, well...)
-		t.Logf("%-24s %3d times, all well p50 %8s  max %8s later", name, len(well), round3(well[len(well)/2]),
+		t.Logf("%-24s %3d times, healthy after p50 %8s  max %8s", name, len(well), round3(well[len(well)/2]),
 			round3(well[len(well)-1]))
 	}
 	slices.Sort(all)
-	t.Logf("%s: %d faults, all well p50 %s p90 %s max %s later; %d runs; 0 effects lost, 0 made twice",
+	t.Logf("%s: %d faults, healthy after p50 %s p90 %s max %s; %d runs; 0 effects lost, 0 made twice",
 		took.Round(time.Second), len(all), round3(all[len(all)/2]), round3(all[len(all)*9/10]), round3(all[len(all)-1]),
 		len(s.ended))
 }
 
-// flat holds the largest peer of each round against the first one's. Runs stay recorded, so that
-// the state grows, and the heap with it: several times, because it is there as messages, as a
-// snapshot that is written, and as garbage.
+// flat compares the largest peer of each round with that of the first one. Recorded runs make the
+// state grow. The heap grows by a multiple of that, because it holds the state as messages, in a
+// snapshot being written, and as garbage.
 func flat(sizes []harness.Size) error {
 	first := sizes[0]
 	for i, s := range sizes {

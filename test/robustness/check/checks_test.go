@@ -40,12 +40,12 @@ func TestRequests(t *testing.T) {
 		"a replay": {of(one, started(20, 30, "q", "r", "RUNNING", 2)), record("q", "r"), ""},
 		"a replay with another run": {of(one, started(20, 30, "q", "r2", "PENDING", 2)), record("q", "r"),
 			"names run r (p), and at"},
-		"another run on record": {of(one), &final.Record{ByPeer: [][]workload.RunSeen{{*ran("q", "r2", "SUCCEEDED", 3)}}},
+		"another run in the record": {of(one), &final.Record{ByPeer: [][]workload.RunSeen{{*ran("q", "r2", "SUCCEEDED", 3)}}},
 			"in the record run r2"},
 		"a conflict": {of(one,
 			func() workload.Op { op := refused(20, 30, "q", "REQUEST_CONFLICT", "r"); op.Plan = "p2"; return op }()),
 			record("q", "r"), ""},
-		"a conflict with no other": {of(one, refused(20, 30, "q", "REQUEST_CONFLICT", "r")), record("q", "r"),
+		"conflict without another run": {of(one, refused(20, 30, "q", "REQUEST_CONFLICT", "r")), record("q", "r"),
 			"was refused for run"},
 		"an answer of another plan": {of(func() workload.Op { op := one; op.Plan = "p2"; return op }()), record("q", "r"),
 			"was answered with"},
@@ -75,16 +75,16 @@ func TestAcknowledged(t *testing.T) {
 		f    *final.Record
 		want string
 	}{
-		"all there": {of(started(0, 10, "q", "r", "PENDING", 1), wrote(0, 10, "a", "", 1)), entries("labels"),
+		"complete": {of(started(0, 10, "q", "r", "PENDING", 1), wrote(0, 10, "a", "", 1)), entries("labels"),
 			""},
-		"a run is lost":       {of(started(0, 10, "q", "r", "PENDING", 1)), record(), "run r is lost"},
-		"a run went back":     {of(started(0, 10, "q", "r", "PENDING", 1001)), record("q", "r"), "at revision 1000"},
-		"an end that changed": {of(got(0, 10, "q", "r", "FAILED", 1)), record("q", "r"), "has SUCCEEDED"},
-		"a run goes on":       {of(), active, "is RUNNING after everything has settled"},
-		"a write is lost": {of(wrote(0, 10, "a", "", 1), wrote(0, 10, "b", "", 1)), entries("labels"),
+		"lost run":                  {of(started(0, 10, "q", "r", "PENDING", 1)), record(), "run r is lost"},
+		"run with a lower revision": {of(started(0, 10, "q", "r", "PENDING", 1001)), record("q", "r"), "at revision 1000"},
+		"changed outcome":           {of(got(0, 10, "q", "r", "FAILED", 1)), record("q", "r"), "has SUCCEEDED"},
+		"active run":                {of(), active, "is RUNNING after everything has settled"},
+		"lost write": {of(wrote(0, 10, "a", "", 1), wrote(0, 10, "b", "", 1)), entries("labels"),
 			"has 1 writes of labels, 2 were acknowledged"},
-		"a gap in the history":  {of(), gap, "has 2 entries and ends with number 3"},
-		"an entry of something": {of(wrote(0, 10, "a", "", 1)), entries("spec.rack"), "has 0 writes"},
+		"gap in the history":     {of(), gap, "has 2 entries and ends with number 3"},
+		"entry of another field": {of(wrote(0, 10, "a", "", 1)), entries("spec.rack"), "has 0 writes"},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, acknowledged(tt.h, tt.f), tt.want) })
 	}
@@ -100,13 +100,13 @@ func TestEffectsAndHardware(t *testing.T) {
 			effect("r", "power_on", 3, false)}, 0, "", ""},
 		"destructive twice": {[]fake.Effect{effect("r", "power_off", 2, true), effect("r", "power_off", 3, true)}, 0,
 			"more than 1 times", ""},
-		"a token twice": {[]fake.Effect{effect("r", "install", 2, false), effect("r", "install", 3, false)}, 0,
+		"token twice": {[]fake.Effect{effect("r", "install", 2, false), effect("r", "install", 3, false)}, 0,
 			"more than 1 times", ""},
-		"more often than leaders": {[]fake.Effect{effect("r", "boot_device", 2, false),
+		"more effects than leaders": {[]fake.Effect{effect("r", "boot_device", 2, false),
 			effect("r", "boot_device", 2, false), effect("r", "boot_device", 2, false)}, 0, "more than 2 times", ""},
 		"no intent":  {[]fake.Effect{effect("r", "power_off", 4, true)}, 0, "recorded are the epochs [2 3]", ""},
 		"no attempt": {[]fake.Effect{effect("r9", "power_off", 2, true)}, 0, "no recorded attempt", ""},
-		"an older leader": {[]fake.Effect{effect("r", "power_on", 3, false), effect("r", "boot_device", 2, false)}, 0, "",
+		"older leader": {[]fake.Effect{effect("r", "power_on", 3, false), effect("r", "boot_device", 2, false)}, 0, "",
 			"comes after one of epoch 3"},
 		"runs overlap": {[]fake.Effect{effect("r", "power_on", 2, false), effect("r2", "power_on", 2, false),
 			effect("r", "boot_device", 2, false)}, 0, "", "two runs overlap"},
@@ -137,18 +137,18 @@ func TestWatches(t *testing.T) {
 		want    string
 	}{
 		"whole": {[]workload.Watch{{Events: whole}, {Events: whole}}, ""},
-		"from the state on": {[]workload.Watch{{Events: []workload.Event{current(0, "r0", "SUCCEEDED"),
+		"from the current state": {[]workload.Watch{{Events: []workload.Event{current(0, "r0", "SUCCEEDED"),
 			current(2, "r", "RUNNING"), whole[2]}}}, ""},
-		"a gap":     {[]workload.Watch{{Events: []workload.Event{whole[0], whole[2]}}}, "cursor 3 after 1"},
-		"one twice": {[]workload.Watch{{Events: []workload.Event{whole[0], whole[0]}}}, "cursor 1 after 1"},
-		"the state again": {[]workload.Watch{{Events: []workload.Event{whole[0], current(2, "r", "RUNNING")}}},
+		"gap":         {[]workload.Watch{{Events: []workload.Event{whole[0], whole[2]}}}, "cursor 3 after 1"},
+		"event twice": {[]workload.Watch{{Events: []workload.Event{whole[0], whole[0]}}}, "cursor 1 after 1"},
+		"current state twice": {[]workload.Watch{{Events: []workload.Event{whole[0], current(2, "r", "RUNNING")}}},
 			"current state again"},
-		"others see others": {[]workload.Watch{{Events: whole}, {Events: other}}, "another watcher"},
+		"different events": {[]workload.Watch{{Events: whole}, {Events: other}}, "another watcher"},
 		"back": {[]workload.Watch{{Events: []workload.Event{event(1, "r", "RUNNING"),
 			event(2, "r", "PENDING")}}}, "from RUNNING"},
-		"after the end":      {[]workload.Watch{{Events: append(whole[:3:3], event(4, "r", "SUCCEEDED"))}}, "from SUCCEEDED"},
-		"the end is missing": {[]workload.Watch{{Events: whole[:2]}}, "last saw run r RUNNING"},
-		"trouble":            {[]workload.Watch{{Events: whole, Trouble: []string{"OUT_OF_RANGE"}}}, "OUT_OF_RANGE"},
+		"event after end": {[]workload.Watch{{Events: append(whole[:3:3], event(4, "r", "SUCCEEDED"))}}, "from SUCCEEDED"},
+		"missing end":     {[]workload.Watch{{Events: whole[:2]}}, "last saw run r RUNNING"},
+		"trouble":         {[]workload.Watch{{Events: whole, Trouble: []string{"OUT_OF_RANGE"}}}, "OUT_OF_RANGE"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := of()
@@ -228,13 +228,13 @@ func TestOneActive(t *testing.T) {
 		runs []*holdfastv1.Run
 		want string
 	}{
-		"in turn":       {[]*holdfastv1.Run{run("r2", 5, 8), other, run("r1", 1, 5)}, ""},
-		"overlap":       {[]*holdfastv1.Run{run("r2", 4, 8), run("r1", 1, 5)}, "has run r2 from"},
-		"one in one":    {[]*holdfastv1.Run{run("r1", 1, 9), run("r2", 2, 3), run("r4", 8, 10)}, "has run r4 from"},
-		"one goes on":   {[]*holdfastv1.Run{run("r1", 1, 0), run("r2", 2, 3)}, "has run r2 from"},
-		"clock stood":   {[]*holdfastv1.Run{run("r1", 1, 4), run("r2", 1, 1), run("r3", 1, 1)}, ""},
-		"not at once":   {[]*holdfastv1.Run{run("r1", 1, 0), run("r2", 1, 1), run("r3", 4, 5)}, "has run r3 from"},
-		"at the moment": {[]*holdfastv1.Run{run("r1", 1, 2), run("r2", 1, 2)}, "has run r2 from"},
+		"in turn":            {[]*holdfastv1.Run{run("r2", 5, 8), other, run("r1", 1, 5)}, ""},
+		"overlap":            {[]*holdfastv1.Run{run("r2", 4, 8), run("r1", 1, 5)}, "has run r2 from"},
+		"within another":     {[]*holdfastv1.Run{run("r1", 1, 9), run("r2", 2, 3), run("r4", 8, 10)}, "has run r4 from"},
+		"still active":       {[]*holdfastv1.Run{run("r1", 1, 0), run("r2", 2, 3)}, "has run r2 from"},
+		"clock stood still":  {[]*holdfastv1.Run{run("r1", 1, 4), run("r2", 1, 1), run("r3", 1, 1)}, ""},
+		"long afterwards":    {[]*holdfastv1.Run{run("r1", 1, 0), run("r2", 1, 1), run("r3", 4, 5)}, "has run r3 from"},
+		"in the same second": {[]*holdfastv1.Run{run("r1", 1, 2), run("r2", 1, 2)}, "has run r2 from"},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, oneActive(of(), &final.Record{Runs: tt.runs}), tt.want) })
 	}
@@ -246,6 +246,6 @@ func TestFew(t *testing.T) {
 		many = append(many, t.Context().Err())
 	}
 	if got := few(many); len(got) != 11 {
-		t.Errorf("got %d errors, want 10 and a word on the others", len(got))
+		t.Errorf("got %d errors, want 10 and a summary of the rest", len(got))
 	}
 }

@@ -28,7 +28,7 @@ func effects(_ *workload.History, f *final.Record) []error {
 		run := runs[e.RunID]
 		a := attemptOf(run, e)
 		if a == nil || run.GetMachineId() != e.MachineID {
-			errs = append(errs, fmt.Errorf("%s is of no recorded attempt", effectWords(e)))
+			errs = append(errs, fmt.Errorf("%s belongs to no recorded attempt", effectWords(e)))
 			continue
 		}
 		if !slices.Contains(a.GetEpochs(), e.Epoch) {

@@ -13,7 +13,7 @@ import (
 
 const machine = "m-1"
 
-// at returns a call that takes from a millisecond to another.
+// at returns a call between two times in milliseconds.
 func at(from, to int, op workload.Op) workload.Op {
 	op.Call, op.Return = time.Duration(from)*time.Millisecond, time.Duration(to)*time.Millisecond
 	if op.Outcome == "" {
@@ -60,7 +60,7 @@ func of(ops ...workload.Op) *workload.History {
 	return &workload.History{Machines: []string{machine}, Register: "reg", Ops: ops}
 }
 
-// record returns a final record with runs that have succeeded, by request and run in turn.
+// record returns a final record with succeeded runs. The ids are request and run in turn.
 func record(ids ...string) *final.Record {
 	f := &final.Record{
 		History: map[string][]*holdfastv1.HistoryEntry{}, Logs: map[string][][]byte{}, Stdout: map[string][]byte{},
@@ -73,18 +73,18 @@ func record(ids ...string) *final.Record {
 	return f
 }
 
-func effect(run, what string, epoch uint64, destructive bool) fake.Effect {
-	return fake.Effect{MachineID: machine, RunID: run, Step: "s", Attempt: 1, Epoch: epoch, Effect: what,
+func effect(run, kind string, epoch uint64, destructive bool) fake.Effect {
+	return fake.Effect{MachineID: machine, RunID: run, Step: "s", Attempt: 1, Epoch: epoch, Effect: kind,
 		Destructive: destructive}
 }
 
-// expect compares what a check found with what it should have found: nothing, or something with a
-// word in it.
+// expect checks the findings of a check: none if want is empty, otherwise at least one that
+// contains want.
 func expect(t *testing.T, found []error, want string) {
 	t.Helper()
 	if want == "" {
 		for _, err := range found {
-			t.Errorf("found %v in what is right", err)
+			t.Errorf("got finding %v, want none", err)
 		}
 		return
 	}
@@ -93,5 +93,5 @@ func expect(t *testing.T, found []error, want string) {
 			return
 		}
 	}
-	t.Errorf("found %v, want %q", found, want)
+	t.Errorf("got findings %v, want %q", found, want)
 }

@@ -20,7 +20,7 @@ import (
 //     lasted longer.
 //   - Time in which fewer than a majority of the peers had a process does not count against a
 //     lease, because no leader could accept heartbeats.
-//   - A look is a linearizable read: it shows the state at some moment between its call and its
+//   - A sight is a linearizable read: it shows the state at some moment between its call and its
 //     return.
 
 // held bounds how long a peer works on a request after its client is gone.
@@ -113,7 +113,7 @@ func atMost(f *workload.Fleet, l workload.Life, id string) int {
 	return n
 }
 
-// lookAt returns the last look at an id.
+// lookAt returns the last sight of an id.
 func lookAt(f *workload.Fleet, id string) (workload.Sight, bool) {
 	i := slices.IndexFunc(f.Last, func(s workload.Sight) bool { return s.ID == id })
 	if i < 0 {

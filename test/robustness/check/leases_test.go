@@ -37,7 +37,7 @@ func sight(state workload.Condition, call float64) workload.Sight {
 		Return: sec(call + 0.1)}
 }
 
-// alone returns a fleet of one agent, with the last look at it.
+// alone returns a fleet of one agent, with its last observation.
 func alone(last workload.Sight, trips ...workload.Trip) *workload.Fleet {
 	return &workload.Fleet{Terms: workload.ShortLeases(), Last: []workload.Sight{last},
 		Lives: []workload.Life{{Holder: workload.Machine, Name: "a", Trips: trips}}}
@@ -65,22 +65,22 @@ func TestEarly(t *testing.T) {
 		"lost in time": {beats(0, 1, 2), []workload.Sight{sight(workload.Lost, 8.1)}, up, nil, nil, ""},
 		"lost early": {beats(0, 1, 2), []workload.Sight{sight(workload.Lost, 7.8)}, up, nil, nil,
 			"lost at most 5.900s after"},
-		"lost early in the end": {beats(0, 1, 2), nil, sight(workload.Lost, 5), nil, nil, "lost at most 3.100s after"},
+		"lost early at the end": {beats(0, 1, 2), nil, sight(workload.Lost, 5), nil, nil, "lost at most 3.100s after"},
 		"a registration counts": {beats(2), []workload.Sight{sight(workload.Lost, 7)}, up, nil, nil, "lost at most"},
-		"no answer, no claim": {append(beats(0), unsure(workload.Beat, 2, 3)),
+		"heartbeat without an answer": {append(beats(0), unsure(workload.Beat, 2, 3)),
 			[]workload.Sight{sight(workload.Lost, 7)}, up, nil, nil, ""},
-		"refused, no claim": {append(beats(0), trip(workload.Beat, 2, 3, workload.Refused)),
+		"refused heartbeat": {append(beats(0), trip(workload.Beat, 2, 3, workload.Refused)),
 			[]workload.Sight{sight(workload.Lost, 7)}, up, nil, nil, ""},
-		"back at the time of a look": {beats(0, 7.15), []workload.Sight{sight(workload.Lost, 7.1)}, up, nil, nil, ""},
-		"back before a look": {beats(0, 7), []workload.Sight{sight(workload.Lost, 7.2)}, up, nil, nil,
+		"back during a read": {beats(0, 7.15), []workload.Sight{sight(workload.Lost, 7.1)}, up, nil, nil, ""},
+		"back before a read": {beats(0, 7), []workload.Sight{sight(workload.Lost, 7.2)}, up, nil, nil,
 			"lost at most 0.300s after"},
-		"nobody could hear": {beats(0, 1, 2), []workload.Sight{sight(workload.Lost, 10)}, up,
+		"without a leader": {beats(0, 1, 2), []workload.Sight{sight(workload.Lost, 10)}, up,
 			[]workload.Span{{From: sec(3), To: sec(6)}}, nil, "lost at most 5.100s after"},
-		"somebody could hear in time": {beats(0, 1, 2), []workload.Sight{sight(workload.Lost, 11)}, up,
+		"with a leader for long enough": {beats(0, 1, 2), []workload.Sight{sight(workload.Lost, 11)}, up,
 			[]workload.Span{{From: sec(3), To: sec(6)}}, nil, ""},
 		"a fault is no excuse": {beats(0, 1, 2), []workload.Sight{sight(workload.Lost, 7)}, up, nil,
 			[]workload.Span{{From: sec(1), To: sec(7)}}, "lost at most"},
-		"nobody was registered": {[]workload.Trip{unsure(workload.Register, 0, 1)},
+		"registration without an answer": {[]workload.Trip{unsure(workload.Register, 0, 1)},
 			[]workload.Sight{sight(workload.Lost, 2)}, up, nil, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, early(tt.history(), record()), tt.want) })
@@ -89,7 +89,7 @@ func TestEarly(t *testing.T) {
 
 func TestMissed(t *testing.T) {
 	for name, tt := range map[string]fleetCase{
-		"it beats on": {beats(0, 1, 2), nil, sight(workload.Up, 20), nil, nil, ""},
+		"steady heartbeats": {beats(0, 1, 2), nil, sight(workload.Up, 20), nil, nil, ""},
 		"stopped and lost": {beats(0, 1), []workload.Sight{sight(workload.Lost, 15)}, sight(workload.Lost, 30),
 			nil, nil, ""},
 		"lost late": {beats(0, 1), []workload.Sight{sight(workload.Lost, 25)}, sight(workload.Lost, 30),
@@ -99,23 +99,23 @@ func TestMissed(t *testing.T) {
 		"stopped and up": {beats(0, 1), nil, sight(workload.Up, 30), nil, nil,
 			"sent no heartbeat from 1.100s to 30.000s"},
 		"not yet due": {beats(0, 1), nil, sight(workload.Up, 20), nil, nil, ""},
-		"a fault is an excuse": {beats(0, 1), nil, sight(workload.Up, 30), nil,
+		"during a fault": {beats(0, 1), nil, sight(workload.Up, 30), nil,
 			[]workload.Span{{From: sec(5), To: sec(12)}}, ""},
-		"a short one is none": {beats(0, 1), nil, sight(workload.Up, 30), nil,
+		"during a short fault": {beats(0, 1), nil, sight(workload.Up, 30), nil,
 			[]workload.Span{{From: sec(5), To: sec(8)}}, "was not declared lost"},
-		"it may have been heard": {append(beats(0, 1), unsure(workload.Beat, 2, 3)), nil, sight(workload.Up, 30), nil,
+		"unknown heartbeat": {append(beats(0, 1), unsure(workload.Beat, 2, 3)), nil, sight(workload.Up, 30), nil,
 			nil, ""},
-		"too long for that too": {append(beats(0, 1), unsure(workload.Beat, 2, 3)), nil, sight(workload.Up, 33), nil,
+		"long after an unknown one": {append(beats(0, 1), unsure(workload.Beat, 2, 3)), nil, sight(workload.Up, 33), nil,
 			nil, "from 13.000s"},
-		"it had never left": {append(beats(0, 1), trip(workload.Beat, 2, 3, workload.NotApplied)), nil,
+		"heartbeat never sent": {append(beats(0, 1), trip(workload.Beat, 2, 3, workload.NotApplied)), nil,
 			sight(workload.Up, 30), nil, nil, "from 1.100s"},
-		"it said farewell": {append(beats(0, 1), unsure(workload.Farewell, 2, 3)), nil, sight(workload.Up, 30),
+		"deregistered": {append(beats(0, 1), unsure(workload.Farewell, 2, 3)), nil, sight(workload.Up, 30),
 			nil, nil, ""},
 		"lost and back": {append(beats(0, 1), beats(30, 31)...), []workload.Sight{sight(workload.Lost, 12)},
 			sight(workload.Up, 32), nil, nil, ""},
-		"back, and nobody noticed": {append(beats(0, 1), beats(30, 31)...), nil, sight(workload.Up, 32), nil, nil,
+		"back without a recorded loss": {append(beats(0, 1), beats(30, 31)...), nil, sight(workload.Up, 32), nil, nil,
 			"from 1.100s to 30.000s"},
-		"lost, but at another time": {append(beats(0, 1), beats(30, 31)...),
+		"lost at another time": {append(beats(0, 1), beats(30, 31)...),
 			[]workload.Sight{sight(workload.Lost, 0.5), sight(workload.Lost, 31)}, sight(workload.Up,
 				32), nil, nil, "from 1.100s to 30.000s"},
 	} {
@@ -149,21 +149,23 @@ func TestIdentities(t *testing.T) {
 		"one id": {one, []workload.Sight{at("x", "s", workload.Up)}, ""},
 		"another id after a restart": {append(one[:1:1], register("y", 10, workload.OK, true)),
 			[]workload.Sight{at("x", "s", workload.Lost), at("y", "s", workload.Up)}, "several ids: [x y]"},
-		"the id is lost": {one, nil, "x (s) is not recorded"},
-		"nobody registered that": {one, []workload.Sight{at("x", "s", workload.Up), at("y", "s", workload.Up)},
+		"lost id": {one, nil, "x (s) is not recorded"},
+		"id that was never registered": {one, []workload.Sight{at("x", "s", workload.Up), at("y", "s", workload.Up)},
 			"was never registered"},
-		"one without an answer": {append(one[:2:2], register("", 5, workload.Unknown, true)),
+		"registration without an answer": {append(one[:2:2], register("", 5, workload.Unknown, true)),
 			[]workload.Sight{at("x", "s", workload.Up), at("y", "s", workload.Lost)}, ""},
-		"two of it": {append(one[:2:2], register("", 5, workload.Unknown, true)),
+		"two ids for one unanswered registration": {append(one[:2:2], register("", 5, workload.Unknown, true)),
 			[]workload.Sight{at("x", "s", workload.Up), at("y", "s", workload.Lost),
 				at("z", "s", workload.Lost)}, "was never registered"},
-		"it has left": {append(one[:2:2], bye(workload.OK)), []workload.Sight{at("x", "s", workload.Gone)}, ""},
-		"it has not left": {append(one[:2:2], bye(workload.OK)), []workload.Sight{at("x", "s", workload.Lost)},
+		"deregistered": {append(one[:2:2], bye(workload.OK)), []workload.Sight{at("x", "s", workload.Gone)}, ""},
+		"deregistered but listed": {append(one[:2:2], bye(workload.OK)), []workload.Sight{at("x", "s", workload.Lost)},
 			"its deregistration was acknowledged"},
-		"it may have left":   {append(one[:2:2], bye(workload.Unknown)), []workload.Sight{at("x", "s", workload.Gone)}, ""},
-		"it may have stayed": {append(one[:2:2], bye(workload.Unknown)), []workload.Sight{at("x", "s", workload.Lost)}, ""},
-		"it never said so":   {one, []workload.Sight{at("x", "s", workload.Gone)}, "but never deregistered"},
-		"it is back": {append(one[:2:2], bye(workload.OK), register("x", 40, workload.OK, false)),
+		"perhaps left, gone": {append(one[:2:2], bye(workload.Unknown)),
+			[]workload.Sight{at("x", "s", workload.Gone)}, ""},
+		"perhaps left, lost": {append(one[:2:2], bye(workload.Unknown)),
+			[]workload.Sight{at("x", "s", workload.Lost)}, ""},
+		"gone without deregistration": {one, []workload.Sight{at("x", "s", workload.Gone)}, "but never deregistered"},
+		"gone after a new registration": {append(one[:2:2], bye(workload.OK), register("x", 40, workload.OK, false)),
 			[]workload.Sight{at("x", "s", workload.Gone)}, "but never deregistered"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -199,7 +201,7 @@ func TestIdentities(t *testing.T) {
 	expect(t, identities(h, record()), "has the id of s")
 }
 
-// agentRecord returns a final record of the agent "a", whose facet has gone through some states.
+// agentRecord returns a final record of the agent "a", whose facet went through some states.
 func agentRecord(states ...string) *final.Record {
 	f := record()
 	last := ""
@@ -229,36 +231,36 @@ func TestLosses(t *testing.T) {
 		f    *final.Record
 		want string
 	}{
-		"it was there":              {steady, agentRecord("REGISTERED", "READY"), ""},
-		"it was lost after the end": {steady, agentRecord("REGISTERED", "READY", "EXPIRED"), ""},
-		"lost once and back":        {stopped, agentRecord("REGISTERED", "READY", "EXPIRED", "REGISTERED", "READY"), ""},
-		"lost and never noticed": {stopped, agentRecord("REGISTERED", "READY", "REGISTERED", "READY"),
+		"never lost":         {steady, agentRecord("REGISTERED", "READY"), ""},
+		"lost after the end": {steady, agentRecord("REGISTERED", "READY", "EXPIRED"), ""},
+		"lost once and back": {stopped, agentRecord("REGISTERED", "READY", "EXPIRED", "REGISTERED", "READY"), ""},
+		"loss not recorded": {stopped, agentRecord("REGISTERED", "READY", "REGISTERED", "READY"),
 			"was lost 0 times in the record, and had at least 1"},
-		"lost without being gone": {steady, agentRecord("REGISTERED", "READY", "EXPIRED", "REGISTERED", "READY", "EXPIRED"),
+		"lost without an absence": {steady, agentRecord("REGISTERED", "READY", "EXPIRED", "REGISTERED", "READY", "EXPIRED"),
 			"was lost 2 times in the record, and had at least 0 and at most 1"},
-		"no registration between": {stopped, agentRecord("REGISTERED", "READY", "EXPIRED", "READY"),
+		"no registration in between": {stopped, agentRecord("REGISTERED", "READY", "EXPIRED", "READY"),
 			`went from "EXPIRED" to "READY"`},
-		"an entry twice": {stopped, agentRecord("REGISTERED", "READY", "EXPIRED", "EXPIRED"),
+		"entry twice": {stopped, agentRecord("REGISTERED", "READY", "EXPIRED", "EXPIRED"),
 			`went from "EXPIRED" to "EXPIRED"`},
-		"an entry is missing": {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"),
+		"missing entry": {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"),
 			func(e []*holdfastv1.HistoryEntry, _ *holdfastv1.Machine) { e[0].Sequence = 4 }), "has the number 4"},
 		"out of order": {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"),
 			func(e []*holdfastv1.HistoryEntry, _ *holdfastv1.Machine) { e[0].At.Seconds = 0 }), "is older than"},
-		"an operator did it": {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"),
+		"changed by an operator": {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"),
 			func(e []*holdfastv1.HistoryEntry, _ *holdfastv1.Machine) { e[0].TriggeredBy = "operator" }),
 			`by "operator", want the system`},
 		"a break": {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"),
 			func(e []*holdfastv1.HistoryEntry, _ *holdfastv1.Machine) { e[0].From = "REGISTERED" }),
 			`its agent was "READY", and went from "REGISTERED"`},
-		"the state is another": {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"),
+		"different state": {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"),
 			func(_ []*holdfastv1.HistoryEntry, m *holdfastv1.Machine) {
 				m.Status.AgentState = holdfastv1.Agent_READY
 			}), "its agent is READY, and the history ends"},
-		"the condition says another": {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"),
+		"different condition": {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"),
 			func(_ []*holdfastv1.HistoryEntry, m *holdfastv1.Machine) {
 				m.Status.Conditions[0].Reason = "AgentKeepalive"
 			}), "the condition says AgentKeepalive"},
-		"the machine is lost": {steady, record(), "it is not recorded"},
+		"lost machine": {steady, record(), "it is not recorded"},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, losses(tt.c.history(), tt.f), tt.want) })
 	}
@@ -281,7 +283,7 @@ func TestLossesOfServices(t *testing.T) {
 	expect(t, losses(h, with("h", "h", "h", "h", "h", "h", "h", "h", "h", "h")), "") // the older ones are forgotten
 }
 
-// How often somebody can have been lost takes every sign of unknown outcome as it makes most
+// TestAtMost checks that heartbeats with an unknown outcome count as those that allow the most
 // losses.
 func TestAtMost(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -289,15 +291,15 @@ func TestAtMost(t *testing.T) {
 		deaf  []workload.Span
 		want  int
 	}{
-		"never heard of":     {nil, nil, 0},
-		"only after the end": {beats(0, 5, 10), nil, 1},
-		"once between":       {beats(0, 5, 12), nil, 2},
-		"nobody could hear":  {beats(0, 5, 12), []workload.Span{{From: sec(6), To: sec(8)}}, 1},
-		"never taken": {append(beats(0), append([]workload.Trip{unsure(workload.Beat, 3, 4)},
+		"no heartbeats":        {nil, nil, 0},
+		"only after the end":   {beats(0, 5, 10), nil, 1},
+		"one gap":              {beats(0, 5, 12), nil, 2},
+		"gap without a leader": {beats(0, 5, 12), []workload.Span{{From: sec(6), To: sec(8)}}, 1},
+		"unknown heartbeats": {append(beats(0), append([]workload.Trip{unsure(workload.Beat, 3, 4)},
 			beats(7)...)...), nil, 2},
-		"taken, and lost twice": {append(beats(0), append([]workload.Trip{unsure(workload.Register, 7, 8)},
+		"unknown registration, lost twice": {append(beats(0), append([]workload.Trip{unsure(workload.Register, 7, 8)},
 			beats(15)...)...), nil, 3},
-		"one with no answer at once": {[]workload.Trip{unsure(workload.Register, 0, 1)}, nil, 1},
+		"only an unknown registration": {[]workload.Trip{unsure(workload.Register, 0, 1)}, nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := alone(workload.Sight{}, tt.trips...)
@@ -325,22 +327,23 @@ func TestDeclared(t *testing.T) {
 		there bool
 		want  string
 	}{
-		"made":              {[]workload.Op{add, see}, true, ""},
-		"made and lost":     {[]workload.Op{add}, false, "p is lost"},
-		"made and not seen": {[]workload.Op{add, unseen}, true, "p was not there"},
-		"made and deleted":  {[]workload.Op{add, see, drop}, false, ""},
-		"deleted and there": {[]workload.Op{add, drop}, true, "p is there again"},
+		"made":                 {[]workload.Op{add, see}, true, ""},
+		"created and lost":     {[]workload.Op{add}, false, "p is lost"},
+		"created and not seen": {[]workload.Op{add, unseen}, true, "p was not there"},
+		"created and deleted":  {[]workload.Op{add, see, drop}, false, ""},
+		"deleted and listed":   {[]workload.Op{add, drop}, true, "p is there again"},
 		"deleted and seen": {[]workload.Op{add, drop, pool(60, 70, workload.SeePool, workload.OK, "")}, false,
 			"p was there again"},
-		"lost before deleted":    {[]workload.Op{add, as(drop, workload.Refused, "NotFound")}, false, "p was lost before"},
-		"perhaps deleted":        {[]workload.Op{add, as(drop, workload.Unknown, "")}, false, ""},
-		"perhaps not deleted":    {[]workload.Op{add, as(drop, workload.Unknown, "")}, true, ""},
-		"not deleted, and lost":  {[]workload.Op{add, as(drop, workload.NotApplied, "")}, false, "p is lost"},
-		"perhaps made":           {[]workload.Op{as(add, workload.Unknown, "")}, true, ""},
-		"perhaps not made":       {[]workload.Op{as(add, workload.Unknown, "")}, false, ""},
-		"not made, and there":    {[]workload.Op{as(add, workload.NotApplied, "")}, true, "p is there"},
-		"refused":                {[]workload.Op{as(add, workload.Refused, "InvalidArgument")}, false, "refused"},
-		"seen while it was made": {[]workload.Op{add, pool(5, 30, workload.SeePool, workload.Refused, "NotFound")}, true, ""},
+		"lost before deleted":     {[]workload.Op{add, as(drop, workload.Refused, "NotFound")}, false, "p was lost before"},
+		"perhaps deleted":         {[]workload.Op{add, as(drop, workload.Unknown, "")}, false, ""},
+		"perhaps not deleted":     {[]workload.Op{add, as(drop, workload.Unknown, "")}, true, ""},
+		"not deleted, and lost":   {[]workload.Op{add, as(drop, workload.NotApplied, "")}, false, "p is lost"},
+		"perhaps created":         {[]workload.Op{as(add, workload.Unknown, "")}, true, ""},
+		"perhaps not created":     {[]workload.Op{as(add, workload.Unknown, "")}, false, ""},
+		"not created, but listed": {[]workload.Op{as(add, workload.NotApplied, "")}, true, "p is there"},
+		"refused":                 {[]workload.Op{as(add, workload.Refused, "InvalidArgument")}, false, "refused"},
+		"read while added": {[]workload.Op{add, pool(5, 30, workload.SeePool, workload.Refused, "NotFound")},
+			true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := record()

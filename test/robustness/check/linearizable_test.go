@@ -22,56 +22,56 @@ func TestLinearizable(t *testing.T) {
 		want  string
 	}{
 		{"nothing", of(), record(), ""},
-		{"a write is read", of(wrote(0, 10, "a", "", 1), read(20, 30, "a", "", 1)), record(), ""},
-		{"a write is not read", of(wrote(0, 10, "a", "", 1), read(20, 30, "", "", 1)), record(), wrong},
-		{"a write that is under way is read or not", of(wrote(0, 100, "a", "", 1), read(20, 30, "", "", 0),
+		{"read of a write", of(wrote(0, 10, "a", "", 1), read(20, 30, "a", "", 1)), record(), ""},
+		{"read without a write", of(wrote(0, 10, "a", "", 1), read(20, 30, "", "", 1)), record(), wrong},
+		{"reads during a write", of(wrote(0, 100, "a", "", 1), read(20, 30, "", "", 0),
 			read(40, 50, "a", "", 1)), record(), ""},
-		{"a write is read and then not", of(wrote(0, 100, "a", "", 1), read(20, 30, "a", "", 1), read(40, 50, "", "", 0)),
+		{"write read and then not", of(wrote(0, 100, "a", "", 1), read(20, 30, "a", "", 1), read(40, 50, "", "", 0)),
 			record(), wrong},
-		{"a write that is unknown shows late", of(unknown(wrote(0, 10, "a", "", 1)), read(20, 30, "", "", 0),
+		{"unknown write that appears late", of(unknown(wrote(0, 10, "a", "", 1)), read(20, 30, "", "", 0),
 			read(40, 50, "a", "", 1)), record(), ""},
-		{"a write that is unknown shows and goes", of(unknown(wrote(0, 10, "a", "", 1)), read(20, 30, "a", "", 0),
+		{"unknown write that appears and disappears", of(unknown(wrote(0, 10, "a", "", 1)), read(20, 30, "a", "", 0),
 			read(40, 50, "", "", 1)), record(), wrong},
-		{"a run begins and ends", of(started(0, 10, "q", "r", "PENDING", 1), read(20, 30, "", "r", 1),
+		{"run begins and ends", of(started(0, 10, "q", "r", "PENDING", 1), read(20, 30, "", "r", 1),
 			read(40, 50, "", "", 2)), record("q", "r"), ""},
-		{"a run is active again", of(started(0, 10, "q", "r", "PENDING", 1), read(20, 30, "", "", 2),
+		{"run active again", of(started(0, 10, "q", "r", "PENDING", 1), read(20, 30, "", "", 2),
 			read(40, 50, "", "r", 1)), record("q", "r"), wrong},
-		{"a run is active before it is made", of(read(0, 5, "", "r", 1), started(10, 20, "q", "r", "PENDING", 1)),
+		{"run active before its creation", of(read(0, 5, "", "r", 1), started(10, 20, "q", "r", "PENDING", 1)),
 			record("q", "r"), wrong},
-		{"another run begins and the first one is active", of(started(0, 10, "q", "r", "PENDING", 1),
+		{"first run active after another began", of(started(0, 10, "q", "r", "PENDING", 1),
 			started(20, 30, "q2", "r2", "PENDING", 2), read(40, 50, "", "r", 1)), record("q", "r", "q2", "r2"), wrong},
-		{"two runs begin and are active in turn", of(started(0, 10, "q", "r", "PENDING", 1),
+		{"two runs active in turn", of(started(0, 10, "q", "r", "PENDING", 1),
 			started(0, 10, "q2", "r2", "PENDING", 2), got(20, 30, "q", "r", "RUNNING", 3), got(40, 50, "q2", "r2", "RUNNING",
 				3)), record("q", "r", "q2", "r2"), wrong},
-		{"a run of an unknown start", of(unknown(started(0, 10, "q", "r", "PENDING", 1)), read(20, 30, "", "r", 1)),
+		{"run of an unknown start", of(unknown(started(0, 10, "q", "r", "PENDING", 1)), read(20, 30, "", "r", 1)),
 			record("q", "r"), ""},
-		{"an unknown start that was never applied", of(unknown(started(0, 10, "q", "r", "PENDING", 1)),
+		{"unknown start never applied", of(unknown(started(0, 10, "q", "r", "PENDING", 1)),
 			started(20, 30, "q2", "r2", "PENDING", 1), read(40, 50, "", "r2", 1)), record("q2", "r2"), ""},
-		{"an unknown start that was applied after another run", of(unknown(started(0, 10, "q", "r", "PENDING", 1)),
+		{"unknown start applied after another run", of(unknown(started(0, 10, "q", "r", "PENDING", 1)),
 			started(20, 30, "q2", "r2", "PENDING", 1), read(40, 50, "", "r", 1)), record("q", "r", "q2", "r2"), ""},
-		{"a refusal names the active run",
+		{"refusal with the active run",
 			of(started(0, 10, "q", "r", "PENDING", 1), refused(20, 30, "q2", "ACTIVE_RUN", "r")), record("q", "r"), ""},
-		{"a refusal names a run that has ended", of(started(0, 10, "q", "r", "PENDING", 1), read(20, 30, "", "", 2),
+		{"refusal with an ended run", of(started(0, 10, "q", "r", "PENDING", 1), read(20, 30, "", "", 2),
 			refused(40, 50, "q2", "ACTIVE_RUN", "r")), record("q", "r"), wrong},
-		{"a replay is refused as busy", of(started(0, 10, "q", "r", "PENDING", 1), refused(20, 30, "q", "ACTIVE_RUN", "r")),
+		{"replay refused as busy", of(started(0, 10, "q", "r", "PENDING", 1), refused(20, 30, "q", "ACTIVE_RUN", "r")),
 			record("q", "r"), wrong},
-		{"a replay of what has ended", of(started(0, 10, "q", "r", "PENDING", 1), read(20, 30, "", "", 2),
+		{"replay of an ended run", of(started(0, 10, "q", "r", "PENDING", 1), read(20, 30, "", "", 2),
 			started(40, 50, "q", "r", "SUCCEEDED", 2)), record("q", "r"), ""},
-		{"a replay shows a run active that has ended", of(started(0, 10, "q", "r", "PENDING", 1), read(20, 30, "", "", 2),
+		{"replay with an ended run as active", of(started(0, 10, "q", "r", "PENDING", 1), read(20, 30, "", "", 2),
 			started(40, 50, "q", "r", "RUNNING", 1)), record("q", "r"), wrong},
-		{"a run that was made is not found", of(started(0, 10, "q", "r", "PENDING", 1),
+		{"created run not found", of(started(0, 10, "q", "r", "PENDING", 1),
 			at(20, 30, workload.Op{Kind: workload.GetRun, Machine: machine, Run: "r", Outcome: workload.Refused,
 				Reason: "RUN_NOT_FOUND"})), record("q", "r"), wrong},
-		{"a cancel comes late", of(started(0, 10, "q", "r", "PENDING", 1),
+		{"late cancel", of(started(0, 10, "q", "r", "PENDING", 1),
 			at(20, 30, workload.Op{Kind: workload.CancelRun, Machine: machine, Run: "r", Outcome: workload.Refused,
 				Reason: "RUN_FINISHED"}),
 			got(40, 50, "q", "r", "RUNNING", 1)), record("q", "r"), wrong},
-		{"a plan is read as it was",
+		{"old content of a plan",
 			of(at(0, 10, workload.Op{Kind: workload.CreatePlan, Plan: "reg", Value: "a",
 				Machines: []workload.MachineSeen{{ID: "reg", Value: "a"}}}),
 				at(20, 30, workload.Op{Kind: workload.GetPlan, Plan: "reg", Machines: []workload.MachineSeen{{ID: "reg"}}})),
 			record(), wrong},
-		{"a stale read", of(wrote(0, 10, "a", "", 1),
+		{"stale read", of(wrote(0, 10, "a", "", 1),
 			func() workload.Op { op := read(20, 30, "", "", 0); op.Stale = true; return op }()), record(), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestLinearizable(t *testing.T) {
 			expect(t, linearizable(t.Context(), tt.h, tt.final, dir), tt.want)
 			pictures, err := filepath.Glob(filepath.Join(dir, "*.html"))
 			if err != nil || (len(pictures) > 0) != (tt.want != "") {
-				t.Errorf("pictures = %v, %v", pictures, err)
+				t.Errorf("got pictures %v, %v", pictures, err)
 			}
 			for _, p := range pictures {
 				if st, err := os.Stat(p); err != nil || st.Size() < 1000 {
@@ -90,8 +90,8 @@ func TestLinearizable(t *testing.T) {
 	}
 }
 
-// The last reads of the record are part of the history: what was acknowledged last is what is
-// there.
+// TestLinearizableEnd checks that the final reads are part of the history, so that a lost last
+// write is found.
 func TestLinearizableEnd(t *testing.T) {
 	f := record()
 	f.Reads = []workload.Op{read(100, 110, "a", "", 1)}

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// A cluster whose leader is killed under load passes all checks. What happens to clusters besides
-// is package chaos's matter: here the checks are checked.
+// TestAllOnACluster checks that a correct cluster, whose leader is killed under load, passes all
+// checks. Other faults are tested with package chaos.
 func TestAllOnACluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster of processes")
@@ -46,7 +46,7 @@ func TestAllOnACluster(t *testing.T) {
 	go func() { done <- w.Run(traffic) }()
 	select {
 	case err := <-done:
-		t.Fatalf("the workload has ended: %v", err)
+		t.Fatalf("workload ended: %v", err)
 	case <-time.After(3 * time.Second):
 	}
 	leader, err := c.Leader(ctx)
@@ -58,7 +58,7 @@ func TestAllOnACluster(t *testing.T) {
 	}
 	select {
 	case err := <-done:
-		t.Fatalf("the workload has ended: %v", err)
+		t.Fatalf("workload ended: %v", err)
 	case <-time.After(2 * time.Second):
 	}
 	if err := leader.Start(ctx); err != nil {

@@ -13,7 +13,7 @@ import (
 
 const behind = "rb-bmc-0"
 
-// pressed is what a BMC saw: a letter for each press.
+// pressed returns the observations of a BMC: a letter for each press.
 func pressed(presses string) desk.Seen {
 	seen := desk.Seen{Logins: 7, On: map[string]bool{site.System: true}}
 	for _, l := range presses {
@@ -24,14 +24,14 @@ func pressed(presses string) desk.Seen {
 	return seen
 }
 
-// powered is a run of one attempt at a plan.
+// powered returns a run of a plan with one attempt.
 func powered(n int, plan, before string, outcome holdfastv1.Attempt_Outcome, leaders int) *holdfastv1.Run {
 	a := &holdfastv1.Attempt{Number: 1, Outcome: outcome, EvidenceBefore: map[string]string{"power": before}}
 	for i := range leaders {
 		a.Epochs = append(a.Epochs, uint64(i+1))
 	}
 	r := &holdfastv1.Run{RunId: fmt.Sprint("r", n), MachineId: behind, PlanId: plan, Revision: uint64(n)}
-	if plan == "rb-power-boot" { // its first step presses nothing
+	if plan == "rb-power-boot" { // its first step presses no button
 		r.Steps = []*holdfastv1.StepStatus{{Name: "boot", Attempts: []*holdfastv1.Attempt{{Number: 1}}}}
 	}
 	r.Steps = append(r.Steps, &holdfastv1.StepStatus{Name: "restart", Attempts: []*holdfastv1.Attempt{a}})
@@ -55,21 +55,21 @@ func TestPresses(t *testing.T) {
 		runs []*holdfastv1.Run
 		want string
 	}{
-		"a cycle":                     {"FN", []*holdfastv1.Run{cycle(1, ok, 1)}, ""},
-		"a cycle of one that was off": {"N", []*holdfastv1.Run{powered(1, "rb-power-cycle", "off", ok, 1)}, ""},
+		"a cycle":         {"FN", []*holdfastv1.Run{cycle(1, ok, 1)}, ""},
+		"cycle while off": {"N", []*holdfastv1.Run{powered(1, "rb-power-cycle", "off", ok, 1)}, ""},
 		"in order of the runs": {"FNF", []*holdfastv1.Run{powered(3, "rb-power-off", "on", ok, 1),
 			cycle(1, ok, 1), powered(2, "rb-power-on", "on", ok, 1)}, ""},
-		"a reboot":                         {"FN", []*holdfastv1.Run{powered(1, "rb-power-boot", "on", ok, 1)}, ""},
-		"off twice":                        {"FFN", []*holdfastv1.Run{cycle(1, ok, 1)}, wrong},
-		"off twice under two leaders":      {"FFN", []*holdfastv1.Run{cycle(1, ok, 2)}, wrong},
-		"on twice under two leaders":       {"FNN", []*holdfastv1.Run{cycle(1, ok, 2)}, wrong},
-		"ignored under the first leader":   {"fFN", []*holdfastv1.Run{cycle(1, ok, 2)}, ""},
-		"ignored more often than leaders":  {"ffFN", []*holdfastv1.Run{cycle(1, ok, 2)}, wrong},
-		"ignored, by the record a success": {"fN", []*holdfastv1.Run{cycle(1, ok, 1)}, wrong},
-		"ignored, a failure":               {"fFN", []*holdfastv1.Run{cycle(1, failed, 1), cycle(2, ok, 1)}, ""},
-		"a press that nobody has made":     {"N", []*holdfastv1.Run{powered(1, "rb-power-on", "on", ok, 1)}, wrong},
-		"a press that was lost":            {"", []*holdfastv1.Run{cycle(1, ok, 1)}, wrong},
-		"a failure shows late": {"F", []*holdfastv1.Run{powered(1, "rb-power-off", "on", failed, 1),
+		"a reboot":                                   {"FN", []*holdfastv1.Run{powered(1, "rb-power-boot", "on", ok, 1)}, ""},
+		"off twice":                                  {"FFN", []*holdfastv1.Run{cycle(1, ok, 1)}, wrong},
+		"off twice under two leaders":                {"FFN", []*holdfastv1.Run{cycle(1, ok, 2)}, wrong},
+		"on twice under two leaders":                 {"FNN", []*holdfastv1.Run{cycle(1, ok, 2)}, wrong},
+		"ignored under the first leader":             {"fFN", []*holdfastv1.Run{cycle(1, ok, 2)}, ""},
+		"ignored more often than there were leaders": {"ffFN", []*holdfastv1.Run{cycle(1, ok, 2)}, wrong},
+		"ignored, recorded as a success":             {"fN", []*holdfastv1.Run{cycle(1, ok, 1)}, wrong},
+		"ignored, a failure":                         {"fFN", []*holdfastv1.Run{cycle(1, failed, 1), cycle(2, ok, 1)}, ""},
+		"unrecorded press":                           {"N", []*holdfastv1.Run{powered(1, "rb-power-on", "on", ok, 1)}, wrong},
+		"lost press":                                 {"", []*holdfastv1.Run{cycle(1, ok, 1)}, wrong},
+		"late effect of a failed attempt": {"F", []*holdfastv1.Run{powered(1, "rb-power-off", "on", failed, 1),
 			powered(2, "rb-power-off", "on", ok, 1)}, ""},
 		"another button": {"FNR", []*holdfastv1.Run{cycle(1, ok, 1)}, wrong},
 		"no run at all":  {"F", nil, wrong},
@@ -106,11 +106,11 @@ func TestStarts(t *testing.T) {
 	stdout, stderr := workload.HostOutput()
 	f.Stdout["r"], f.Stderr = []byte(stdout), map[string][]byte{"r": []byte(stderr)}
 	for name, tt := range map[string]struct{ starts, want string }{
-		"once":          {"r-s-1;\n", ""},
-		"twice":         {"r-s-1;\nr-s-1;\n", "was started 2 times on the host"},
-		"never":         {"", "was started 0 times on the host"},
-		"nothing":       {"", "no command was started"},
-		"not on record": {"r-s-1;\nr-s-2;\n", `as "r-s-2", which is no recorded attempt`},
+		"once":         {"r-s-1;\n", ""},
+		"twice":        {"r-s-1;\nr-s-1;\n", "was started 2 times on the host"},
+		"never":        {"", "was started 0 times on the host"},
+		"nothing":      {"", "no command was started"},
+		"not recorded": {"r-s-1;\nr-s-2;\n", `as "r-s-2", which is no recorded attempt`},
 	} {
 		f.Starts = tt.starts
 		t.Run(name, func(t *testing.T) { expect(t, starts(h, f), tt.want) })

@@ -12,7 +12,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// What is said of a log's last entry is where it stands, whatever the log is kept in.
+// TestReadLog checks that the position of the last entry is found in any store.
 func TestReadLog(t *testing.T) {
 	want := bytes.Repeat([]byte("the last entry "), 20)
 	for _, tt := range []struct {
@@ -61,25 +61,26 @@ func TestReadLog(t *testing.T) {
 			}
 			for _, at := range l.last {
 				if got := all[at : at+int64(l.size)]; !bytes.Contains(got, want) {
-					t.Errorf("at %d stands %q, want %q", at, got, want)
+					t.Errorf("at %d: got %q, want %q", at, got, want)
 				}
 			}
 			if l.used <= l.last[0] || l.used > int64(len(all)) {
-				t.Errorf("the log uses %d of %d bytes; the last entry is at %d", l.used, len(all), l.last[0])
+				t.Errorf("got %d of %d bytes used, last entry at %d", l.used, len(all), l.last[0])
 			}
 			if l.unseen != tt.unseen {
-				t.Errorf("the entry whose loss is not seen is %d, want %d", l.unseen, tt.unseen)
+				t.Errorf("unseen: got %d, want %d", l.unseen, tt.unseen)
 			}
 		})
 	}
 }
 
-// A fault that is listed twice, or cannot hold, would show only while a cluster breaks.
+// TestAll checks that names are unique and that faults with random durations have valid bounds,
+// because an error would appear only during a long test.
 func TestAll(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range All() {
 		if f.Name() == "" || seen[f.Name()] {
-			t.Errorf("fault %q is listed twice, or has no name", f.Name())
+			t.Errorf("fault %q is listed twice or has no name", f.Name())
 		}
 		seen[f.Name()] = true
 	}

@@ -13,19 +13,19 @@ import (
 	"time"
 )
 
-// clockVar makes the test binary a process that says what time it is.
+// clockVar makes the test binary a process that prints its time.
 const clockVar = "HOLDFAST_TEST_CLOCK"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(clockVar) != "" {
-		tellTime()
+		serveTime()
 	}
 	os.Exit(m.Run())
 }
 
-// tellTime answers each line with the wall clock and how long it has lived, while all its threads
-// read clocks.
-func tellTime() {
+// serveTime answers each line with the wall clock and the process's age, while all its threads read
+// clocks.
+func serveTime() {
 	began := time.Now()
 	for range 2 * runtime.NumCPU() {
 		go func() {
@@ -53,11 +53,11 @@ func (c child) Running() bool { return true }
 func (c child) Pause() error  { return c.Process.Signal(syscall.SIGSTOP) }
 func (c child) Resume() error { return c.Process.Signal(syscall.SIGCONT) }
 
-// answer is what the child says, and between which of our times it said that.
+// answer is an answer of the child, with the times around it.
 type answer struct {
-	wall         time.Time
-	lived        time.Duration // as the child believes
-	asked, heard time.Time
+	wall       time.Time
+	lived      time.Duration // by the child's clock
+	asked, got time.Time
 }
 
 func (c child) answer(t *testing.T) answer {
@@ -72,14 +72,14 @@ func (c child) answer(t *testing.T) answer {
 		_, err = fmt.Sscan(line, &wall, &a.lived)
 	}
 	if err != nil {
-		t.Fatalf("read what the child says: %q: %v", line, err)
+		t.Fatalf("read the answer of the child %q: %v", line, err)
 	}
-	a.wall, a.heard = time.Unix(0, wall), time.Now()
+	a.wall, a.got = time.Unix(0, wall), time.Now()
 	return a
 }
 
-// A process's wall clock is set forward, back, and in steps, again and again while it reads it; its
-// durations stay what they are.
+// TestClock sets the wall clock of a process forward, back and in steps while the process reads it.
+// Its durations must not change.
 func TestClock(t *testing.T) {
 	if m := ClocksMissing(); m != "" {
 		t.Skip(m)
@@ -107,14 +107,14 @@ func TestClock(t *testing.T) {
 	first := c.answer(t)
 	check := func(want time.Duration) {
 		t.Helper()
-		const slack = time.Second // two clocks that nobody reads at once; how long the answer takes is no part of it
+		const slack = time.Second // two clocks cannot be read at once; does not include the time to answer
 		a := c.answer(t)
-		if least, most := a.wall.Sub(a.heard), a.wall.Sub(a.asked); want < least-slack || want > most+slack {
-			t.Errorf("the child's clock is off by %s to %s, want %s", least, most, want)
+		if least, most := a.wall.Sub(a.got), a.wall.Sub(a.asked); want < least-slack || want > most+slack {
+			t.Errorf("offset of the child's clock: got %s to %s, want %s", least, most, want)
 		}
-		least, most := first.lived+a.asked.Sub(first.heard), first.lived+a.heard.Sub(first.asked)
+		least, most := first.lived+a.asked.Sub(first.got), first.lived+a.got.Sub(first.asked)
 		if a.lived < least-slack || a.lived > most+slack {
-			t.Errorf("the child believes to have lived %s, it has lived %s to %s", a.lived, least, most)
+			t.Errorf("age of the child: got %s, want %s to %s", a.lived, least, most)
 		}
 	}
 	check(0)
@@ -137,11 +137,11 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// What we put there is what its comments say.
+// TestWallClockCode disassembles the code and compares it with its comments.
 func TestWallClockCode(t *testing.T) {
 	objdump, err := exec.LookPath("objdump")
 	if err != nil || runtime.GOARCH != "amd64" {
-		t.Skip("there is no objdump, or this is not amd64")
+		t.Skip("needs objdump and amd64")
 	}
 	name := t.TempDir() + "/code"
 	if err := os.WriteFile(name, wallClock, 0o600); err != nil {
@@ -157,10 +157,10 @@ func TestWallClockCode(t *testing.T) {
 		"add    rcx,QWORD PTR [rip+0x1b]        # 0x38", "cqo", "idiv   rcx", "mov    QWORD PTR [rsi],rax",
 		"mov    QWORD PTR [rsi+0x8],rdx", "33:\tret"} {
 		if !strings.Contains(string(b), want) {
-			t.Errorf("it has no %q:\n%s", want, b)
+			t.Errorf("got no %q in:\n%s", want, b)
 		}
 	}
 	if len(wallClock) != 0x38 {
-		t.Errorf("the offset lies at %#x, the code reads it at 0x38", len(wallClock))
+		t.Errorf("position of the offset: got %#x, want 0x38", len(wallClock))
 	}
 }

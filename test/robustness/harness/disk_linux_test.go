@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/private"
 )
 
-// A disk fills up, breaks and hangs as real ones do, and is itself again afterwards.
+// TestDisk checks that a disk fills up, breaks and hangs like a real one, and works afterwards.
 func TestDisk(t *testing.T) {
 	if !private.Again(t) {
 		return
@@ -31,20 +31,20 @@ func TestDisk(t *testing.T) {
 		_, err = f.Write(make([]byte, 64<<10))
 		return errors.Join(err, f.Sync(), f.Close())
 	}
-	must := func(what string, err error) {
+	must := func(doing string, err error) {
 		t.Helper()
 		if err != nil {
-			t.Fatalf("%s: %v", what, err)
+			t.Fatalf("%s: %v", doing, err)
 		}
 	}
-	must("keep a file", errors.Join(os.WriteFile(kept, []byte("content"), 0o600), d.sync()))
+	must("write a file", errors.Join(os.WriteFile(kept, []byte("content"), 0o600), d.sync()))
 
 	must("fill", d.Fill())
 	if err := write(); !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("a write to a full disk: %v, want no space left", err)
+		t.Errorf("write to a full disk: got %v, want no space left", err)
 	}
 	must("empty", d.Empty())
-	must("a write with room again", write())
+	must("write after Empty", write())
 
 	must("freeze", d.Freeze())
 	done := make(chan error, 1)
@@ -53,28 +53,28 @@ func TestDisk(t *testing.T) {
 	defer timer.Stop()
 	select {
 	case err := <-done:
-		t.Errorf("a write to a disk that hangs: %v", err)
+		t.Errorf("write to a hanging disk: got %v, want no answer", err)
 		done <- nil
 	case <-timer.C:
 	}
 	must("thaw", d.Thaw())
-	must("the write that hung", <-done)
+	must("end the hanging write", <-done)
 
 	must("break", d.Break())
 	if err := write(); !errors.Is(err, syscall.EROFS) {
-		t.Errorf("a write to a broken disk: %v, want read-only file system", err)
+		t.Errorf("write to a broken disk: got %v, want read-only file system", err)
 	}
 	must("repair", d.Repair())
-	must("a write after the repair", write())
+	must("write after the repair", write())
 	if b, err := os.ReadFile(kept); string(b) != "content" || err != nil {
-		t.Errorf("after the repair a file that was synced has %q, %v", b, err)
+		t.Errorf("synced file after the repair: got %q, %v", b, err)
 	}
 
-	// A disk in use is unmounted as soon as it is released, and otherwise the error says by what.
+	// A disk in use is unmounted as soon as it is released. Otherwise the error names its user.
 	f, err := os.Open(kept)
 	must("open", err)
 	if err := d.unmount(); !errors.Is(err, syscall.EBUSY) || !strings.Contains(err.Error(), kept) {
-		t.Errorf("unmount with an open file: %v, want busy and %s", err, kept)
+		t.Errorf("unmount with an open file: got %v, want busy and %s", err, kept)
 	}
 	time.AfterFunc(100*time.Millisecond, func() { _ = f.Close() })
 	must("remove", d.remove(false))

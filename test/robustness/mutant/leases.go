@@ -136,8 +136,8 @@ func answeredFromMemory() Scenario {
 		}}
 }
 
-// nobodyHears kills all peers for longer than a lease lasts.
-func nobodyHears() Scenario {
+// allDead kills all peers for longer than a lease lasts.
+func allDead() Scenario {
 	return Scenario{Name: "all peers are dead for longer than a TTL", Provoke: shortLeases(),
 		Run: func(ctx context.Context, e Env) ([]error, error) {
 			h, err := e.hands(ctx)
@@ -155,11 +155,11 @@ func nobodyHears() Scenario {
 					return nil, err
 				}
 			}
-			heard := h.Deaf()
+			heal := h.Deaf()
 			if err := wait.Sleep(ctx, h.terms.TTL*5/3); err != nil { // a leader would add half a TTL
 				return nil, err
 			}
-			heard()
+			heal()
 			for _, p := range h.Peers() {
 				if err := p.Start(ctx); err != nil {
 					return nil, err

@@ -141,7 +141,7 @@ func Mutants() []Mutant {
 		},
 		{
 			Name: "deafclock", Breaks: "the lease clock stops while there is no leader",
-			Scenario: nobodyHears(),
+			Scenario: allDead(),
 			Patches: []Patch{{"executor/lease/term.go",
 				"\tbegan := time.Duration(view.LeaseClock()) * time.Millisecond\n",
 				"\tbegan := time.Duration(view.LeaseClock()) * time.Millisecond\n\tvar newest time.Time\n\tfor l := range " +

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/program"
 )
 
-// Every patch still fits the product. That the mutants are caught is shown by `make mutants`.
+// TestPatchesFit checks that every patch matches the product. `make mutants` runs the mutants.
 func TestPatchesFit(t *testing.T) {
 	root, err := overlay.Root(".")
 	if err != nil {
@@ -23,7 +23,7 @@ func TestPatchesFit(t *testing.T) {
 	names := map[string]bool{}
 	for _, m := range Mutants() {
 		if names[m.Name] {
-			t.Errorf("two mutants are called %s", m.Name)
+			t.Errorf("two mutants have the name %s", m.Name)
 		}
 		names[m.Name] = true
 		if _, err := source(root, slices.Concat(m.Patches, m.Scenario.Provoke)...); err != nil {
@@ -32,11 +32,11 @@ func TestPatchesFit(t *testing.T) {
 	}
 }
 
-// patience is how long a scenario may take, with the build before it.
+// patience bounds a scenario and the build before it.
 const patience = 3 * time.Minute
 
-// TestMutants shows that each mutant is caught by its scenario, and that the product is not.
-// MUTANTS names some of them, with commas between, or "all".
+// TestMutants checks that each mutant is caught by its scenario, and that the product passes it.
+// MUTANTS has the names of some of them, separated by commas, or "all".
 func TestMutants(t *testing.T) {
 	asked := os.Getenv("MUTANTS")
 	if asked == "" {
@@ -68,7 +68,7 @@ func TestMutants(t *testing.T) {
 				}
 				found, took := run(t, m.Scenario, whole)
 				for _, err := range found {
-					t.Errorf("the product itself: %v", err)
+					t.Errorf("scenario with the product: %v", err)
 				}
 				held[name] = took
 			}
@@ -104,7 +104,7 @@ func build(t *testing.T, root string, patches ...Patch) (Env, error) {
 	return Env{Source: o, Binary: binary, Dir: dir}, err
 }
 
-// run runs a scenario in a directory of its own, and gives what it found.
+// run runs a scenario in its own directory, and returns its findings.
 func run(t *testing.T, s Scenario, e Env) ([]error, time.Duration) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), patience)

@@ -27,19 +27,19 @@ import (
 func pausedLeader() Scenario {
 	return Scenario{Name: "the leader is stopped and resumed", Provoke: []Patch{
 		{"cluster/internal/transport/transport.go", "case rpc := <-in:\n", "case rpc := <-in:\n\t\t\tslow()\n"},
-		{"cluster/run.go", "do(n.watchLeader)\n", "do(n.watchLeader)\n\tgo n.standWhenTold(bg)\n"},
-		{"cluster/stand_generated.go", "", standWhenTold},
+		{"cluster/run.go", "do(n.watchLeader)\n", "do(n.watchLeader)\n\tgo n.standOnRequest(bg)\n"},
+		{"cluster/stand_generated.go", "", standOnRequest},
 		{"cluster/internal/transport/slow_generated.go", "", slowMessages},
 		{"cluster/internal/transport/retry.go",
 			"\treturn g.NetworkTransport.AppendEntries(id, addr, req, resp)\n",
 			"\terr := g.NetworkTransport.AppendEntries(id, addr, req, resp)\n" +
 				"\ttime.Sleep(4 * time.Millisecond)\n\treturn err\n"},
 	}, Run: func(ctx context.Context, e Env) ([]error, error) {
-		told := filepath.Join(e.Dir, "stand")
-		if err := os.MkdirAll(told, 0o750); err != nil {
+		orders := filepath.Join(e.Dir, "stand")
+		if err := os.MkdirAll(orders, 0o750); err != nil {
 			return nil, err
 		}
-		b, err := e.openWith(ctx, failpoint.Switches{}, lab.Config{Env: []string{"HOLDFAST_STAND=" + told}, Slow: true})
+		b, err := e.openWith(ctx, failpoint.Switches{}, lab.Config{Env: []string{"HOLDFAST_STAND=" + orders}, Slow: true})
 		if err != nil {
 			return nil, err
 		}
@@ -49,7 +49,7 @@ func pausedLeader() Scenario {
 		const rounds, mostVoid = 80, 8
 		void := 0
 		for round := range rounds {
-			switch err := b.pauseOnce(ctx, round, told); {
+			switch err := b.pauseOnce(ctx, round, orders); {
 			case errors.Is(err, errVoid) && void < mostVoid:
 				void++
 			case err != nil:
@@ -87,9 +87,9 @@ func slow() {
 func (g *Gate) SetHeartbeatHandler(func(raft.RPC)) {}
 `
 
-// standWhenTold is code for package cluster: a peer stands for election when a file of its
+// standOnRequest is code for package cluster: a peer stands for election when a file of its
 // name appears.
-const standWhenTold = `package cluster
+const standOnRequest = `package cluster
 
 import (
 	"context"
@@ -102,7 +102,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
 )
 
-func (n *Node) standWhenTold(ctx context.Context) {
+func (n *Node) standOnRequest(ctx context.Context) {
 	file := filepath.Join(os.Getenv("HOLDFAST_STAND"), n.cfg.NodeID)
 	for ctx.Err() == nil {
 		if os.Remove(file) == nil {
@@ -117,7 +117,7 @@ func (n *Node) standWhenTold(ctx context.Context) {
 // errVoid is the error of a round in which the next leader did not keep its leadership.
 var errVoid = errors.New("write at the next leader")
 
-func (b *bench) pauseOnce(ctx context.Context, round int, told string) error {
+func (b *bench) pauseOnce(ctx context.Context, round int, orders string) error {
 	if err := b.Steady(ctx); err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (b *bench) pauseOnce(ctx context.Context, round int, told string) error {
 	}
 	// Meanwhile the leader's messages are acknowledged. Its lease is 250 ms.
 	if err = wait.Sleep(ctx, 30*time.Millisecond); err == nil {
-		err = os.WriteFile(filepath.Join(told, next.ID), nil, 0o600)
+		err = os.WriteFile(filepath.Join(orders, next.ID), nil, 0o600)
 	}
 	if err == nil {
 		soon, cancel := context.WithTimeout(ctx, 5*time.Second)

@@ -13,8 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/wire"
 )
 
-// Each direction of each link can be cut alone, for open connections too, and what a host has
-// opened itself is no exception.
+// TestSwitch cuts each direction of each link alone, for open connections too.
 func TestSwitch(t *testing.T) {
 	if !private.Again(t) {
 		return
@@ -33,7 +32,7 @@ func TestSwitch(t *testing.T) {
 		}
 	}()
 	conns := [2]*net.UDPConn{bind(t, s, 0), bind(t, s, 1)}
-	// trip sends a packet and waits until it has come, or is lost for certain.
+	// trip sends a packet and waits until it has arrived or is certainly lost.
 	trip := func(from, to int) (time.Duration, bool) {
 		lost, began := s.Lost(), time.Now()
 		if _, err := conns[from].WriteTo([]byte{1}, conns[to].LocalAddr()); err != nil {
@@ -45,7 +44,7 @@ func TestSwitch(t *testing.T) {
 				return time.Since(began), true
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("a packet from %d to %d has neither come nor was it lost", from, to)
+				t.Fatalf("a packet from %d to %d neither arrived nor was lost", from, to)
 			}
 		}
 		_ = conns[to].SetReadDeadline(time.Now().Add(50 * time.Millisecond))
@@ -58,8 +57,8 @@ func TestSwitch(t *testing.T) {
 		wantT, wantB bool
 	}{
 		{"perfect", wire.Link{}, wire.Link{}, true, true},
-		{"one way", wire.Link{Cut: true}, wire.Link{}, false, true},
-		{"the other way", wire.Link{}, wire.Link{Cut: true}, true, false},
+		{"one direction", wire.Link{Cut: true}, wire.Link{}, false, true},
+		{"other direction", wire.Link{}, wire.Link{Cut: true}, true, false},
 		{"isolated", wire.Link{Cut: true}, wire.Link{Loss: 1}, false, false},
 		{"healed", wire.Link{}, wire.Link{Delay: 100 * time.Millisecond}, true, true},
 	} {
@@ -68,25 +67,24 @@ func TestSwitch(t *testing.T) {
 		_, there := trip(0, 1)
 		took, back := trip(1, 0)
 		if there != tc.wantT || back != tc.wantB {
-			t.Errorf("%s: arrived there %v, back %v; want %v, %v", tc.name, there, back, tc.wantT, tc.wantB)
+			t.Errorf("%s: got arrival %v and return %v, want %v and %v", tc.name, there, back, tc.wantT, tc.wantB)
 		}
 		if back && took < tc.back.Delay {
-			t.Errorf("%s: a packet took %s, want at least %s", tc.name, took, tc.back.Delay)
+			t.Errorf("%s: got a delay of %s, want at least %s", tc.name, took, tc.back.Delay)
 		}
 	}
 	s.Set(1, 0, wire.Link{Rate: 1000})
 	if took, ok := trip(1, 0); !ok || took < 29*time.Millisecond { // 20 bytes of IP, 8 of UDP, 1 of ours
-		t.Errorf("a packet of 29 bytes took %s on a link of 1000 bytes a second, arrived: %v", took, ok)
+		t.Errorf("packet of 29 bytes on a link of 1000 bytes per second: got %s, %v, want 29ms or more", took, ok)
 	}
 	s.Clear()
 	rejects(t, s)
 	if s.Lost() != 5 {
-		t.Errorf("%d packets were lost or refused, want 5", s.Lost())
+		t.Errorf("got %d lost or refused packets, want 5", s.Lost())
 	}
 }
 
-// rejects checks that a link refuses new connections in its direction alone, and lets open ones go
-// on.
+// rejects checks that a link refuses new connections in its direction only, and keeps open ones.
 func rejects(t *testing.T, s *wire.Switch) {
 	t.Helper()
 	listeners := make([]net.Listener, 2)
@@ -111,7 +109,7 @@ func rejects(t *testing.T, s *wire.Switch) {
 	defer func() { _ = open.Close() }()
 	s.Set(0, 1, wire.Link{Reject: true})
 	if conn, err := dial(0, 1); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("dial over a link that rejects: got %v, %v, want that it is refused", conn, err)
+		t.Errorf("dial over a rejecting link: got %v, %v, want a refusal", conn, err)
 	}
 	back, err := dial(1, 0)
 	if err != nil {
@@ -129,11 +127,11 @@ func rejects(t *testing.T, s *wire.Switch) {
 	}
 	_ = peer.SetReadDeadline(time.Now().Add(10 * time.Second))
 	if _, err := peer.Read(make([]byte, 1)); err != nil {
-		t.Errorf("an open connection over a link that rejects: %v", err)
+		t.Errorf("use an open connection over a rejecting link: %v", err)
 	}
 }
 
-// inside calls f on a thread in the namespace of a host.
+// inside calls f on a thread in a host's namespace.
 func inside(t *testing.T, s *wire.Switch, host int, f func() error) {
 	t.Helper()
 	done := make(chan error)

@@ -24,19 +24,19 @@ func TestClassify(t *testing.T) {
 		sent bool
 		want Outcome
 	}{
-		"fine":                        {nil, true, OK},
-		"busy":                        {with(codes.FailedPrecondition, "ACTIVE_RUN", "r"), true, Refused},
-		"refused by whom":             {status.Error(codes.FailedPrecondition, "no"), true, Unknown},
-		"not applied":                 {with(codes.Unavailable, "NOT_APPLIED", ""), true, NotApplied},
-		"no leader":                   {with(codes.Unavailable, "NO_LEADER", ""), true, NotApplied},
-		"unknown":                     {with(codes.Unavailable, "OUTCOME_UNKNOWN", ""), true, Unknown},
-		"shutting down":               {with(codes.Unavailable, "SHUTTING_DOWN", ""), true, Unknown},
-		"never sent":                  {status.Error(codes.Unavailable, "connection refused"), false, NotApplied},
-		"broken":                      {status.Error(codes.Unavailable, "EOF"), true, Unknown},
-		"out of time":                 {status.FromContextError(context.DeadlineExceeded).Err(), true, Unknown},
-		"out of time before the call": {status.FromContextError(context.DeadlineExceeded).Err(), false, NotApplied},
-		"internal":                    {with(codes.Internal, "INTERNAL", ""), true, Unknown},
-		"no status":                   {errors.New("?"), true, Unknown},
+		"fine":                              {nil, true, OK},
+		"busy":                              {with(codes.FailedPrecondition, "ACTIVE_RUN", "r"), true, Refused},
+		"refusal without a reason":          {status.Error(codes.FailedPrecondition, "no"), true, Unknown},
+		"not applied":                       {with(codes.Unavailable, "NOT_APPLIED", ""), true, NotApplied},
+		"no leader":                         {with(codes.Unavailable, "NO_LEADER", ""), true, NotApplied},
+		"unknown":                           {with(codes.Unavailable, "OUTCOME_UNKNOWN", ""), true, Unknown},
+		"shutting down":                     {with(codes.Unavailable, "SHUTTING_DOWN", ""), true, Unknown},
+		"never sent":                        {status.Error(codes.Unavailable, "connection refused"), false, NotApplied},
+		"broken":                            {status.Error(codes.Unavailable, "EOF"), true, Unknown},
+		"deadline exceeded":                 {status.FromContextError(context.DeadlineExceeded).Err(), true, Unknown},
+		"deadline exceeded before the call": {status.FromContextError(context.DeadlineExceeded).Err(), false, NotApplied},
+		"internal":                          {with(codes.Internal, "INTERNAL", ""), true, Unknown},
+		"error without a status":            {errors.New("?"), true, Unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, _, named := classify(tt.err, tt.sent)

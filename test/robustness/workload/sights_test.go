@@ -9,7 +9,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// emptyFleet answers that there is nobody.
+// emptyFleet returns empty lists.
 type emptyFleet struct {
 	holdfastv1.MachineServiceClient
 	holdfastv1.PoolServiceClient
@@ -34,11 +34,11 @@ func (emptyFleet) ListServices(
 	return &holdfastv1.ListServicesResponse{}, nil
 }
 
-// The checks tell a look at an empty fleet from no look.
-func TestSightOfNobodyIsALook(t *testing.T) {
+// TestSightsOfAnEmptyFleet checks that a read of an empty fleet differs from no read.
+func TestSightsOfAnEmptyFleet(t *testing.T) {
 	r := &Recorder{peers: []peer{{machines: emptyFleet{}, pools: emptyFleet{}, services: emptyFleet{}}}}
 	got, err := r.sightAll(t.Context(), names{})
 	if err != nil || got == nil || len(got) != 0 {
-		t.Errorf("got %#v (%v), want a list of nobody that is not nil", got, err)
+		t.Errorf("got %#v (%v), want an empty list that is not nil", got, err)
 	}
 }

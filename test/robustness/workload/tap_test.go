@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// wired returns a tap to a server that answers one thing.
+// wired returns a tap, and the URL of a server that always answers the same.
 func wired(t *testing.T, code int, answer string) (*tap, string) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -41,7 +41,7 @@ func (t *tap) ask(ctx context.Context, url, body string) (int, string, error) {
 	return resp.StatusCode, string(b), err
 }
 
-// The three APIs say in different places what they are about, and say no in different ways.
+// TestTapReads covers the three APIs, which have ids in different places and different refusals.
 func TestTapReads(t *testing.T) {
 	const services = "/api/v1/management/discovery"
 	for name, tt := range map[string]struct {
@@ -70,17 +70,17 @@ func TestTapReads(t *testing.T) {
 			Trip{Kind: Register, ID: "x", New: true, Outcome: OK}},
 		"known service": {services + "/register", `{"id":"x"}`, 503, ``,
 			Trip{Kind: Register, ID: "x", Outcome: Unknown}},
-		"ping":                 {services + "/ping/", `x`, 200, ``, Trip{Kind: Beat, ID: "x", Outcome: OK}},
-		"report":               {services + "/update/x", `{"healthy":true}`, 200, ``, Trip{Kind: Beat, ID: "x", Outcome: OK}},
-		"service's farewell":   {services + "/deregister", `{"id":"x"}`, 200, ``, Trip{Kind: Farewell, ID: "x", Outcome: OK}},
-		"token":                {"/oidc/token", `grant_type=client_credentials`, 200, `{}`, Trip{Kind: Token, Outcome: OK}},
-		"nothing that matters": {"/oidc/.well-known/openid-configuration", ``, 200, `{}`, Trip{}},
+		"ping":               {services + "/ping/", `x`, 200, ``, Trip{Kind: Beat, ID: "x", Outcome: OK}},
+		"report":             {services + "/update/x", `{"healthy":true}`, 200, ``, Trip{Kind: Beat, ID: "x", Outcome: OK}},
+		"service's farewell": {services + "/deregister", `{"id":"x"}`, 200, ``, Trip{Kind: Farewell, ID: "x", Outcome: OK}},
+		"token":              {"/oidc/token", `grant_type=client_credentials`, 200, `{}`, Trip{Kind: Token, Outcome: OK}},
+		"irrelevant request": {"/oidc/.well-known/openid-configuration", ``, 200, `{}`, Trip{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, url := wired(t, tt.code, tt.answer)
 			code, answer, err := w.ask(t.Context(), url+tt.path, tt.body)
 			if code != tt.code || answer != tt.answer || err != nil {
-				t.Errorf("got %d %q, %v: want what the server said", code, answer, err)
+				t.Errorf("got %d %q, %v: want the answer of the server", code, answer, err)
 			}
 			var want []Trip
 			if tt.want.Kind != "" {
@@ -94,12 +94,12 @@ func TestTapReads(t *testing.T) {
 	}
 }
 
-// A process that was killed sends nothing any more, and what was on its way is not known; one that
-// cannot connect has sent nothing.
+// TestTapCut checks that a killed process sends nothing more and that the outcome of its request in
+// flight is unknown. A process that cannot connect has sent nothing.
 func TestTapCut(t *testing.T) {
 	asked, release := make(chan struct{}), make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		close(asked) // twice is a panic: only one request comes
+		close(asked) // a second request would panic
 		<-release
 	}))
 	defer s.Close()
@@ -113,7 +113,7 @@ func TestTapCut(t *testing.T) {
 	w := newTap(Target{URLs: []string{s.URL, closed}}, &Recorder{base: time.Now()})
 	cut := w.begin()
 	if _, _, err := w.ask(t.Context(), closed+"/api/v1/machine/keepalive", `{}`); err == nil {
-		t.Error("a request to nobody was answered")
+		t.Error("request to a closed port: got an answer")
 	}
 	done := make(chan error)
 	go func() {
@@ -123,10 +123,10 @@ func TestTapCut(t *testing.T) {
 	<-asked
 	cut()
 	if err := <-done; err == nil {
-		t.Error("a request of a process that was killed was answered")
+		t.Error("request of a killed process: got an answer")
 	}
 	if code, _, err := w.ask(t.Context(), s.URL+"/api/v1/machine/keepalive", `{}`); code != http.StatusGone || err != nil {
-		t.Errorf("after that: got %d, %v", code, err)
+		t.Errorf("next incarnation: got %d, %v", code, err)
 	}
 	var got []Outcome
 	for _, trip := range w.seen() {
@@ -137,7 +137,7 @@ func TestTapCut(t *testing.T) {
 	}
 }
 
-// A process that is frozen sends nothing until it goes on.
+// TestTapFreeze checks that a frozen process receives answers only after it continues.
 func TestTapFreeze(t *testing.T) {
 	w, url := wired(t, 200, `{}`)
 	w.begin()
@@ -145,11 +145,11 @@ func TestTapFreeze(t *testing.T) {
 	short, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
 	if _, _, err := w.ask(short, url+"/api/v1/machine/keepalive", `{}`); err == nil {
-		t.Error("a frozen process got an answer")
+		t.Error("frozen process: got an answer")
 	}
 	thaw()
 	if code, _, err := w.ask(t.Context(), url+"/api/v1/machine/keepalive", `{}`); code != 200 || err != nil {
-		t.Errorf("after that: got %d, %v", code, err)
+		t.Errorf("after the freeze: got %d, %v", code, err)
 	}
 }
 

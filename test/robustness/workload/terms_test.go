@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/overlay"
 )
 
-// The edits that make leases short still fit the product.
+// TestShortLeaseEdits checks that the edits match the product.
 func TestShortLeaseEdits(t *testing.T) {
 	root, err := overlay.Root(".")
 	if err != nil {

@@ -249,7 +249,7 @@ func (w *Workload) settle(ctx context.Context) error {
 // runsEnded blocks until no run is active, twice in a row, and returns all runs.
 func (w *Workload) runsEnded(ctx context.Context) (ids []string, err error) {
 	var before []string
-	for try, told := 0, time.Now(); ; try++ {
+	for try, logged := 0, time.Now(); ; try++ {
 		runs, err := ListRuns(ctx, w.rec.peers[try%len(w.rec.peers)].runs)
 		ids, active := []string{}, []string{}
 		for _, r := range runs {
@@ -266,8 +266,8 @@ func (w *Workload) runsEnded(ctx context.Context) (ids []string, err error) {
 		default:
 			before = ids
 		}
-		if time.Since(told) > 10*time.Second {
-			told = time.Now()
+		if time.Since(logged) > 10*time.Second {
+			logged = time.Now()
 			w.target.Log.Info("runs are active", "runs", active)
 		}
 		if werr := wait.Sleep(ctx, 300*time.Millisecond); werr != nil {
