@@ -37,7 +37,7 @@ func alone(t *testing.T) *localcluster.Cluster {
 	return c
 }
 
-// stoppedPeer returns a peer that had a cluster of its own and was stopped in order.
+// stoppedPeer returns a peer of a cluster of one that was stopped gracefully.
 func stoppedPeer(t *testing.T) *localcluster.Peer {
 	t.Helper()
 	c := alone(t)
@@ -47,21 +47,21 @@ func stoppedPeer(t *testing.T) *localcluster.Peer {
 	return c.Peers()[0]
 }
 
-// arguments are a start that would succeed, with the data and the addresses of a peer.
+// arguments returns the arguments of a valid start with the data and addresses of a peer.
 func arguments(p *localcluster.Peer, more ...string) []string {
 	return append([]string{"server", "--insecure", "--node-id", p.ID, "--data-dir", p.DataDir, "--bootstrap-expect", "1",
 		"--grpc-addr", p.GRPCAddr, "--http-addr", p.HTTPAddr, "--raft-addr", p.RaftAddr, "--gossip-addr", p.GossipAddr},
 		more...)
 }
 
-// refusedStart checks that a start ends with an exit code and one clear line, and has changed
-// nothing in the data directory.
+// refusedStart checks that a start fails with one error line that contains the wanted texts, and
+// does not change the data directory.
 func refusedStart(t *testing.T, p *localcluster.Peer, args []string, want ...string) {
 	t.Helper()
 	before := harness.Hash(t, p.DataDir)
 	code, stderr := bench.Run(t, args...)
 	if code == 0 {
-		t.Errorf("exit code 0, stderr:\n%s", stderr)
+		t.Errorf("got exit code 0, want a failure; stderr:\n%s", stderr)
 	}
 	var lines []string
 	for line := range strings.Lines(stderr) {
@@ -70,20 +70,20 @@ func refusedStart(t *testing.T, p *localcluster.Peer, args []string, want ...str
 		}
 	}
 	if len(lines) != 1 || !strings.HasSuffix(stderr, lines[0]) {
-		t.Fatalf("stderr does not end with the one line that begins with error: \n%s", stderr)
+		t.Fatalf("stderr: got no single final error line:\n%s", stderr)
 	}
 	for _, w := range want {
 		if !strings.Contains(lines[0], w) {
-			t.Errorf("the error lacks %q: %s", w, lines[0])
+			t.Errorf("got error without %q: %s", w, lines[0])
 		}
 	}
 	if diff := cmp.Diff(before, harness.Hash(t, p.DataDir)); diff != "" {
-		t.Errorf("the data directory has changed:\n%s", diff)
+		t.Errorf("data directory (-before +after):\n%s", diff)
 	}
 	t.Log(lines[0])
 }
 
-// Starts that must not succeed say why in one line, and leave what is there alone.
+// TestBadStarts checks that invalid starts fail with one error line and change nothing.
 func TestBadStarts(t *testing.T) {
 	t.Parallel()
 	p := stoppedPeer(t)
@@ -108,7 +108,7 @@ func TestBadStarts(t *testing.T) {
 		}
 		refusedStart(t, p, arguments(p, "--config", file), file, "line 3", `"raft_adr"`)
 	})
-	t.Run("insecure where others can reach it", func(t *testing.T) {
+	t.Run("insecure on a public address", func(t *testing.T) {
 		for _, kind := range []string{"grpc", "http", "raft", "gossip"} {
 			refusedStart(t, p, arguments(p, "--"+kind+"-addr", "0.0.0.0:0"), "--insecure", "--"+kind+"-addr", "0.0.0.0:0",
 				"loopback")
@@ -121,10 +121,10 @@ func TestBadStarts(t *testing.T) {
 		free.DataDir = running.DataDir
 		code, stderr := bench.Run(t, arguments(free)...)
 		if code == 0 || !strings.Contains(stderr, "in use by another process") {
-			t.Errorf("exit code %d, stderr:\n%s", code, stderr)
+			t.Errorf("got exit code %d; stderr:\n%s", code, stderr)
 		}
 	})
-	t.Run("what was refused before", func(t *testing.T) {
+	t.Run("valid start afterwards", func(t *testing.T) {
 		if err := p.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -135,13 +135,13 @@ func TestBadStarts(t *testing.T) {
 	})
 }
 
-// A peer with the data of one cluster that is told to join another stays out of it.
+// TestPeerOfAnotherCluster checks that a peer with data of one cluster does not join another one.
 func TestPeerOfAnotherCluster(t *testing.T) {
 	t.Parallel()
-	c := bench.Cluster(t, harness.Options{Insecure: true}) // with TLS they would not hear each other at all
+	c := bench.Cluster(t, harness.Options{Insecure: true}) // with TLS, they could not communicate at all
 	c.Register("m-1")
 	p := stoppedPeer(t)
-	// It is called n1, as one of the peers there.
+	// Its name n1 is also that of a peer in the other cluster.
 	var join []string
 	for _, o := range c.Peers() {
 		join = append(join, o.GossipAddr)
@@ -154,25 +154,24 @@ func TestPeerOfAnotherCluster(t *testing.T) {
 		return st
 	}
 	st := status(c.Client.Cluster())
-	// Not with refusedStart: it may well go on with its own cluster's log before it meets the
-	// others.
+	// Not with refusedStart: the peer may continue with its own log before it meets the others.
 	code, stderr := bench.Run(t, arguments(p, "--bootstrap-expect", "0", "--join", strings.Join(join, ","))...)
-	said := slices.ContainsFunc(strings.Split(stderr, "\n"), func(line string) bool { // Raft may have a last word after it
+	refused := slices.ContainsFunc(strings.Split(stderr, "\n"), func(line string) bool { // Raft may log after it
 		return strings.HasPrefix(line, "error: ") && strings.Contains(line, "belongs to cluster "+st.GetClusterId())
 	})
-	if code == 0 || !said {
-		t.Errorf("exit code %d, want another one and an error that names cluster %s:\n%s", code, st.GetClusterId(), stderr)
+	if code == 0 || !refused {
+		t.Errorf("got exit code %d, want a failure that names cluster %s:\n%s", code, st.GetClusterId(), stderr)
 	}
 	if st = status(c.Client.Cluster()); len(st.GetPeers()) != 3 || st.GetFailureTolerance() != 1 {
-		t.Errorf("status of the cluster that was not joined: %v", st)
+		t.Errorf("status of the other cluster: got %v", st)
 	}
 	for _, peer := range st.GetPeers() {
 		if peer.GetGrpcAddr() == p.GRPCAddr || peer.GetSuffrage() != "voter" {
-			t.Errorf("the foreign peer has got in: %v", peer)
+			t.Errorf("got the foreign peer %v in the cluster", peer)
 		}
 	}
 	c.Register("m-2")
-	if err := p.Start(t.Context()); err != nil { // its own cluster is as it was
+	if err := p.Start(t.Context()); err != nil { // its own cluster is unchanged
 		t.Fatal(err)
 	}
 	harness.Until(t, "the peer to lead its own cluster", func() (bool, any) {
@@ -181,12 +180,12 @@ func TestPeerOfAnotherCluster(t *testing.T) {
 	})
 }
 
-// A snapshot that is damaged is not started from, and not written over.
+// TestDamagedSnapshot checks that a damaged snapshot is neither loaded nor overwritten.
 func TestDamagedSnapshot(t *testing.T) {
 	t.Parallel()
 	p := stoppedPeer(t)
 	file := snapshot(t, p)
-	if err := p.Start(t.Context()); err != nil { // the snapshot is good so far
+	if err := p.Start(t.Context()); err != nil { // the snapshot is still good
 		t.Fatal(err)
 	}
 	harness.Until(t, "the peer to lead from its snapshot", func() (bool, any) {
@@ -207,8 +206,8 @@ func TestDamagedSnapshot(t *testing.T) {
 	refusedStart(t, p, arguments(p), "snapshot", p.DataDir)
 }
 
-// snapshot makes the first snapshot of a peer's data: of a state that is empty still, at the index
-// of the configuration.
+// snapshot writes the first snapshot of a peer, of an empty state at the index of the
+// configuration.
 func snapshot(t *testing.T, p *localcluster.Peer) (file string) {
 	t.Helper()
 	store, err := raft.NewFileSnapshotStore(p.DataDir, 2, os.Stderr)

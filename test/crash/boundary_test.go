@@ -16,16 +16,16 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// crashCase is a step that a leader dies in, and what the hardware must have seen in the end.
+// crashCase is a step during which a leader dies, and its expected effects.
 type crashCase struct {
 	name  string
 	kind  string
 	step  proto.Message
-	want  map[string]int // effects, exactly
-	first proto.Message  // a step before it, which brings the machine to where it has to be
+	want  map[string]int // exact effects
+	first proto.Message  // a step that prepares the machine
 }
 
-// plan makes the plan of the case.
+// plan creates the plan of the case.
 func (k crashCase) plan(c *harness.Cluster) {
 	steps := []*holdfastv1.Step{step("s", k.step)}
 	if k.first != nil {
@@ -34,8 +34,8 @@ func (k crashCase) plan(c *harness.Cluster) {
 	c.Plan("crash-"+k.name, steps...)
 }
 
-// check compares what the hardware has seen of a run that has ended with the record, and with what
-// the step is for. It expects one attempt, of at least so many leaders.
+// check compares the effects of an ended run with the record and with the case. It expects one
+// attempt with at least this number of leaders.
 func (k crashCase) check(t *testing.T, c *harness.Cluster, run *holdfastv1.Run, leaders int) {
 	t.Helper()
 	got := map[string]int{}
@@ -47,11 +47,11 @@ func (k crashCase) check(t *testing.T, c *harness.Cluster, run *holdfastv1.Run, 
 	}
 	last := run.GetSteps()[len(run.GetSteps())-1]
 	if n := len(last.GetAttempts()); n != 1 {
-		t.Errorf("step %s took %d attempts: the open one is to be taken over", last.GetName(), n)
+		t.Errorf("step %s: got %d attempts, want 1, which the next leader adopts", last.GetName(), n)
 	}
-	// On a busy machine the leader may change once more.
+	// On a busy machine the leader may change again.
 	if got := last.GetAttempts()[0].GetEpochs(); len(got) < leaders {
-		t.Errorf("attempt 1 is of epochs %v, want %d of them", got, leaders)
+		t.Errorf("epochs of attempt 1: got %v, want at least %d", got, leaders)
 	}
 	if k.kind == "ssh" {
 		checkOutput(t, c.Log(run.GetRunId(), "stdout"), k.step.(*holdfastv1.SshCommand).GetScript())
@@ -63,12 +63,11 @@ func (k crashCase) check(t *testing.T, c *harness.Cluster, run *holdfastv1.Run, 
 
 const joined = "prod" // the cluster that machines join
 
-// shutdown is how many seconds an operating system has. If a leader dies between the record of a
-// soft off and the button, it is asked after that.
+// shutdown is the time for a soft power-off, in seconds. If a leader dies after the intent and
+// before the press, the next leader presses after this time.
 const shutdown = 4
 
-// crashCases are all kinds of steps. Two of one kind do not follow each other: see
-// TestStopLeaderAtBoundaries.
+// crashCases returns all kinds of steps, no kind twice in a row: see TestStopLeaderAtBoundaries.
 func crashCases() []crashCase {
 	return []crashCase{
 		{"ssh", "ssh", &holdfastv1.SshCommand{Script: "seq 20\nsleep 0.6\nseq 20\n"}, map[string]int{"command": 1}, nil},
@@ -94,8 +93,8 @@ func crashCases() []crashCase {
 	}
 }
 
-// A leader that is killed between any two durable effects of any step leaves a run that the next
-// leader brings to its end, and nothing is done to the machine twice.
+// TestKillLeaderAtEveryBoundary kills the leader between any two durable effects of every kind of
+// step. The next leader must complete the run, and no effect may happen twice.
 func TestKillLeaderAtEveryBoundary(t *testing.T) {
 	t.Parallel()
 	all := crashCases()
@@ -116,7 +115,7 @@ func TestKillLeaderAtEveryBoundary(t *testing.T) {
 						continue
 					}
 					if !t.Run(k.name+"/"+string(b), func(t *testing.T) { crash.at(t, k, b) }) {
-						return // its cluster is not what the next case needs
+						return // the cluster is unusable for the next case
 					}
 				}
 			}
@@ -124,7 +123,7 @@ func TestKillLeaderAtEveryBoundary(t *testing.T) {
 			t.Logf("from SIGKILL to the next acknowledged write, %d kills: median %s, longest %s", len(crash.gaps),
 				crash.gaps[len(crash.gaps)/2], crash.gaps[len(crash.gaps)-1])
 			if _, longest := w.Stop(); longest > 10*time.Second {
-				t.Errorf("no write was acknowledged for %s: losing a peer must not be seen for longer than 10 s", longest)
+				t.Errorf("got %s without an acknowledged write, want at most 10s", longest)
 			}
 		})
 	}
@@ -132,7 +131,7 @@ func TestKillLeaderAtEveryBoundary(t *testing.T) {
 
 const bystanderScript = "seq 100\nsleep 0.8\nseq 100\n"
 
-// crasher kills leaders of one cluster, one after the other.
+// crasher kills leaders of one cluster in turn.
 type crasher struct {
 	cluster *harness.Cluster
 	writer  *harness.Writer
@@ -142,7 +141,7 @@ type crasher struct {
 func (r *crasher) at(t *testing.T, k crashCase, b runs.Boundary) {
 	c := r.cluster.In(t)
 	machine := "m-" + k.name + "-" + string(b)
-	// A run of steps of other kinds is in the middle of something when the leader dies.
+	// A run of another kind is in progress when the leader dies.
 	bystander := "bystander-ssh"
 	if k.kind == "ssh" {
 		bystander = "bystander-boot"
@@ -159,11 +158,11 @@ func (r *crasher) at(t *testing.T, k crashCase, b runs.Boundary) {
 	defer stop()
 	acked, err := r.writer.Next(ctx)
 	if err != nil {
-		t.Fatalf("no write after the leader was killed: %v", err)
+		t.Fatalf("write after the leader was killed: %v", err)
 	}
 	r.gaps = append(r.gaps, acked.Sub(killed))
 	if died, err := c.Points.Disarm(point); err != nil || !died {
-		t.Fatalf("the leader has died, but not at %s: %v", b, err)
+		t.Fatalf("the leader did not die at %s: %v", b, err)
 	}
 
 	k.check(t, c, c.Ended(id), leaders(b))
@@ -175,7 +174,7 @@ func (r *crasher) at(t *testing.T, k crashCase, b runs.Boundary) {
 	c.Restart(leader)
 }
 
-// leaders is how many leaders an attempt has had when the first one died at a boundary.
+// leaders returns the number of leaders of an attempt whose first leader died at a boundary.
 func leaders(b runs.Boundary) int {
 	if b == runs.BeforeIntent {
 		return 1 // nothing of it was recorded
@@ -183,11 +182,11 @@ func leaders(b runs.Boundary) int {
 	return 2
 }
 
-// checkOutput compares a log with what a script of seq and sleep prints.
+// checkOutput compares a log with the output of a script of seq and sleep.
 func checkOutput(t *testing.T, got, script string) {
 	t.Helper()
 	if want := output(script); got != want {
-		t.Errorf("output has %d bytes, want %d, each once and in order:\n%s", len(got), len(want), cmp.Diff(want, got))
+		t.Errorf("output: got %d bytes, want %d (-want +got):\n%s", len(got), len(want), cmp.Diff(want, got))
 	}
 }
 

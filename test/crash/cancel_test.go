@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// A cancel that was acknowledged is carried out although the leader dies at the same moment: the
-// run ends as canceled, and its command does not run on.
-func TestCancelOutlivesTheLeader(t *testing.T) {
+// TestCancelSurvivesLeaderCrash checks that an acknowledged cancel takes effect although the leader
+// dies at once: the run is canceled, and its command is killed.
+func TestCancelSurvivesLeaderCrash(t *testing.T) {
 	long(t)
 	t.Parallel()
 	c := bench.Cluster(t, harness.Options{})
@@ -34,19 +34,19 @@ func TestCancelOutlivesTheLeader(t *testing.T) {
 		}
 		run := c.Ended(id)
 		if run.GetPhase() != holdfastv1.Run_CANCELED || run.GetCancelReason() != "test" {
-			t.Errorf("run is %s (%v), want CANCELED", run.GetPhase(), run.GetError())
+			t.Errorf("run: got %s (%v), want CANCELED", run.GetPhase(), run.GetError())
 		}
 		effects := c.Effects(machine, "")
 		for _, problem := range append(harness.Judge(run, effects), harness.JudgeMachine(c.Hardware(machine), effects)...) {
 			t.Error(problem)
 		}
 		if harness.Count(effects, "command") != 1 || harness.Count(effects, "kill") != 1 || len(effects) != 2 {
-			t.Errorf("effects = %+v, want one command and one kill", effects)
+			t.Errorf("effects: got %+v, want one command and one kill", effects)
 		}
 		m, err := c.Client.Machines().GetMachine(t.Context(), &holdfastv1.GetMachineRequest{MachineId: machine})
 		if err != nil || m.GetStatus().GetActiveRunId() != "" ||
 			m.GetStatus().GetPhase() != holdfastv1.MachineStatus_MAINTENANCE {
-			t.Errorf("machine = %v (%v), want MAINTENANCE without an active run", m.GetStatus(), err)
+			t.Errorf("machine: got %v (%v), want MAINTENANCE without an active run", m.GetStatus(), err)
 		}
 		c.Restart(leader)
 	}

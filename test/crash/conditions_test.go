@@ -9,9 +9,10 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// Looks at real peers and a fleet in a process of its own: what is broken shows, budgets hold over
-// the leader's death, and when the fleet's API is gone nobody claims to know.
-func TestConditionsOverTheLeadersDeath(t *testing.T) {
+// TestConditionsSurviveLeaderCrash checks the conditions of a fleet in a process of its own. A
+// fault is shown, call budgets hold over a failover, and conditions become unknown when the fleet's
+// API is gone.
+func TestConditionsSurviveLeaderCrash(t *testing.T) {
 	t.Parallel()
 	const machines, budget = 40, 60
 	c := bench.Cluster(t, harness.Options{
@@ -50,7 +51,7 @@ func TestConditionsOverTheLeadersDeath(t *testing.T) {
 	}
 	if want := "Degraded: DiskFailed: disk 2 failed"; len(m.GetStatus().GetBanners()) != 1 ||
 		m.GetStatus().GetBanners()[0] != want {
-		t.Errorf("banners %q, want %q", m.GetStatus().GetBanners(), want)
+		t.Errorf("banners: got %q, want %q", m.GetStatus().GetBanners(), want)
 	}
 
 	leader := c.TheLeader()
@@ -70,14 +71,14 @@ func TestConditionsOverTheLeadersDeath(t *testing.T) {
 	}
 	_, before := seen()
 	c.TheLeader()
-	harness.Until(t, "every machine to be looked at by the next leader", func() (bool, any) {
+	harness.Until(t, "the next leader to poll every machine", func() (bool, any) {
 		_, n := seen()
 		return n >= before+2, n
 	})
 	calls, _ := seen()
-	// Each leader's first call is one more than its time allows.
+	// Each leader's first call is one more than the budget allows.
 	if most := int(time.Since(began).Seconds()*budget) + 2; calls > most {
-		t.Errorf("%d calls in %v, want %d at most", calls, time.Since(began), most)
+		t.Errorf("got %d calls in %v, want at most %d", calls, time.Since(began), most)
 	}
 
 	if err := c.Fake.Close(); err != nil {
@@ -87,6 +88,6 @@ func TestConditionsOverTheLeadersDeath(t *testing.T) {
 	until("conditions.Reachable = unknown AND conditions.BMCReachable = unknown AND conditions.Degraded = unknown",
 		machines)
 	if n := found("conditions.Reachable = true OR conditions.Reachable = false"); n != 0 {
-		t.Errorf("%d machines are said to be reachable or not, and nobody can know", n)
+		t.Errorf("got %d machines with a known reachability, want 0", n)
 	}
 }

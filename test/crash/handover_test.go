@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// A leader that is asked to stop hands its runs over: none fails, no attempt is made again, and
-// writers hardly notice.
+// TestHandover checks that a leader that is stopped gracefully hands over its runs: none fails or
+// needs another attempt, and writes pause only briefly.
 func TestHandover(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -27,7 +27,7 @@ func TestHandover(t *testing.T) {
 			c.Register(machine)
 			runs = append(runs, c.Start(machine, "work").GetRunId())
 		}
-		// At another moment of the runs in each round.
+		// Each round stops the leader at a different moment of the runs.
 		wanted := []string{"command", "boot_device", "power_off"}[round]
 		harness.Until(t, "runs in flight", func() (bool, any) {
 			n := harness.Count(c.Effects("", runs[0]), wanted)
@@ -37,7 +37,7 @@ func TestHandover(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
 		asked := time.Now()
 		if err := leader.Stop(ctx); err != nil {
-			t.Errorf("a graceful stop: %v", err)
+			t.Errorf("stop the leader: %v", err)
 		}
 		stop()
 		stopped := time.Since(asked)
@@ -47,21 +47,22 @@ func TestHandover(t *testing.T) {
 			checkOutput(t, c.Log(id, "stdout"), bystanderScript)
 			for _, s := range run.GetSteps() {
 				if n := len(s.GetAttempts()); n != 1 {
-					t.Errorf("step %s of run %s took %d attempts", s.GetName(), id, n)
+					t.Errorf("step %s of run %s: got %d attempts, want 1", s.GetName(), id, n)
 				}
 			}
 		}
 		acked, longest := w.Stop()
-		t.Logf("round %d: %d writes, the longest time without an acknowledged write was %s; the peer had stopped after %s",
+		t.Logf("round %d: %d writes, at most %s without an acknowledged one; the peer stopped after %s",
 			round, acked, longest.Round(time.Millisecond), stopped.Round(time.Millisecond))
-		// Tens of milliseconds here. A caller that is kept until the old leader's server is cut off
-		// waits for 3 s, and so does the stop then; where that was quicker the machine is busy.
+		// Normally tens of milliseconds. A call that waits for the end of the old leader's server
+		// takes 3 s, and so does the stop then. After a quicker stop, a longer gap only means a
+		// busy machine.
 		limit := 10 * time.Second
 		if stopped >= 3*time.Second {
 			limit = 2 * time.Second
 		}
 		if longest > limit {
-			t.Errorf("no write was acknowledged for %s while the leader was handed over", longest)
+			t.Errorf("got %s without an acknowledged write during the handover", longest)
 		}
 		c.Restart(leader)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// A follower that hangs (its connections are open, nothing answers) keeps neither writes nor an
-// orderly stop of the others from their end.
+// TestStopWhileAPeerHangs checks that a hanging follower, whose connections stay open, delays
+// neither writes nor a graceful stop of the others for long.
 func TestStopWhileAPeerHangs(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -27,27 +27,27 @@ func TestStopWhileAPeerHangs(t *testing.T) {
 	defer stop()
 	began := time.Now()
 	if err := leader.Stop(ctx); err != nil {
-		t.Errorf("an orderly stop of the leader after %s: %v\n%s", time.Since(began), err, leader.LogTail(500))
+		t.Errorf("stop the leader (%s): %v\n%s", time.Since(began), err, leader.LogTail(500))
 	}
 	took := time.Since(began)
 	t.Logf("the leader stopped in %s", took.Round(time.Millisecond))
-	if took > 20*time.Second { // the hung peer costs it some waits of seconds
-		t.Errorf("it took %s", took)
+	if took > 20*time.Second { // some calls to the hanging peer time out
+		t.Errorf("the stop took %s, want at most 20s", took)
 	}
 	if err := hung.Resume(); err != nil {
 		t.Fatal(err)
 	}
 	c.Register("m-afterwards")
 	_, longest := w.Stop()
-	t.Logf("the longest time without an acknowledged write was %s", longest.Round(time.Millisecond))
+	t.Logf("at most %s without an acknowledged write", longest.Round(time.Millisecond))
 	c.Restart(leader)
 }
 
-// A follower that was stopped for a while finds the last words of its leader in its sockets when it
-// goes on, also those of a term that it has not heard of. If that leader has died meanwhile, the
-// follower and the third peer have to agree on one all the same: its log is behind, so that only
-// the other can be elected, and only with its vote.
-func TestFollowerGoesOnWhenItsLeaderHasDied(t *testing.T) {
+// TestFollowerResumesAfterItsLeaderDied resumes a stopped follower, which then receives the last
+// messages of its leader, possibly of a term that is new to it. If the leader has died meanwhile,
+// the follower and the third peer must still elect a leader. The follower's log is behind, so only
+// the third peer can win, and it needs the follower's vote.
+func TestFollowerResumesAfterItsLeaderDied(t *testing.T) {
 	long(t)
 	t.Parallel()
 	c := bench.Cluster(t, harness.Options{})
@@ -58,8 +58,8 @@ func TestFollowerGoesOnWhenItsLeaderHasDied(t *testing.T) {
 		if err := behind.Pause(); err != nil {
 			t.Fatal(err)
 		}
-		// The leader loses its majority for a moment, and leads in a new term, or the third peer
-		// does.
+		// The leader briefly loses its majority. Then it leads in a new term, or the third peer
+		// leads.
 		if err := third.Pause(); err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestFollowerGoesOnWhenItsLeaderHasDied(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := c.Dial(leader.GRPCAddr, third.GRPCAddr)
-		for n := range 20 { // writes that the paused peer does not get
+		for n := range 20 { // writes that the paused peer does not receive
 			registerAt(t, w, fmt.Sprintf("m-%d-%d", round, n))
 		}
 		leader = c.TheLeader()
@@ -88,8 +88,8 @@ func TestFollowerGoesOnWhenItsLeaderHasDied(t *testing.T) {
 		t.Logf("round %d: a write was acknowledged %s after the leader was killed", round, took.Round(time.Millisecond))
 		c.Restart(leader)
 	}
-	if longest > 30*time.Second { // they would never agree, and a write waits for a minute
-		t.Errorf("no write was acknowledged for %s, with two of three peers up", longest)
+	if longest > 30*time.Second { // without an election, a write waits for a minute
+		t.Errorf("got %s without an acknowledged write, with two of three peers up", longest)
 	}
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// What a leader has sent happens although the leader has died: slow hardware does it a moment
-// later. The next leader must wait for it to show, and not send it again.
+// TestKillLeaderWithEffectInFlight kills a leader whose call has reached slow hardware, which acts
+// a moment later. The next leader must wait for the effect and not repeat the call.
 func TestKillLeaderWithEffectInFlight(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -27,7 +27,7 @@ func TestKillLeaderWithEffectInFlight(t *testing.T) {
 			c.Register(machine)
 			leader := c.TheLeader()
 			id := c.Start(machine, "crash-"+k.name).GetRunId()
-			harness.Until(t, "the call to be on its way", func() (bool, any) {
+			harness.Until(t, "the call to be sent", func() (bool, any) {
 				m, ok := c.KnownHardware(machine)
 				return ok && m.Calls[call] > 0, m.Calls
 			})
@@ -36,7 +36,7 @@ func TestKillLeaderWithEffectInFlight(t *testing.T) {
 				t.Fatal(err)
 			}
 			if early > 0 {
-				t.Logf("the effect was there when the leader died: this case proves little today")
+				t.Logf("the effect had happened before the leader died: this run proves little")
 			}
 			k.check(t, c, c.Ended(id), 2)
 			c.Restart(leader)

@@ -14,22 +14,21 @@ import (
 	"github.com/holdfast-metal/holdfast/test/program"
 )
 
-// lateRounds is how often a leader is stopped at each place.
+// lateRounds is the number of stops at each failpoint.
 const lateRounds = 14
 
-// A leader is stopped in the very line between one check and the next on the way of an effect to
-// the hardware, and goes on when the next leader has done the work. Whoever is the first to check
-// after that stops the effect: the majority that confirms terms, the provider, or the hardware
-// itself.
-func TestStopLeaderOnTheWayToTheHardware(t *testing.T) {
+// TestStopLeaderBeforeEffect stops a leader between two checks on the path of an effect, and
+// resumes it after the next leader has done the work. The next check must stop the effect: the
+// confirmation of the term, the provider, or the hardware itself.
+func TestStopLeaderBeforeEffect(t *testing.T) {
 	long(t)
 	t.Parallel()
 	binary := lateBinary(t)
 	for _, tc := range []struct {
 		point  string
-		caught string // by whom
-		logged int    // effects that the leader finds too late, itself or from the hardware
-		late   int    // those that the hardware refuses
+		caught string // what stops the effect
+		logged int    // late effects that the leader logs, by its own check or the hardware's
+		late   int    // late effects that the hardware refuses
 	}{
 		{"effect-due", "the majority", 0, 0},
 		{"term-confirmed", "the provider", 1, 0},
@@ -60,15 +59,14 @@ func TestStopLeaderOnTheWayToTheHardware(t *testing.T) {
 				}
 				stops++
 			}
-			t.Logf("%d leaders were stopped at %s and went on: no effect was done twice, each was caught by %s", stops,
+			t.Logf("stopped and resumed %d leaders at %s: no effect happened twice, each was stopped by %s", stops,
 				tc.point, tc.caught)
 		})
 	}
 }
 
-// lateBinary builds the product with failpoints. Its attempts do not notice that their term is
-// over: that usually keeps a leader that goes on from sending anything, by luck, and nothing may
-// hang on it.
+// lateBinary builds the product with failpoints. Its attempts do not notice the end of their term.
+// That usually stops a resumed leader too, but only by luck.
 func lateBinary(t *testing.T) string {
 	t.Helper()
 	root, err := overlay.Root(".")
@@ -99,7 +97,7 @@ func lateOnce(
 	}
 	id := c.Start(machine, "crash-"+k.name).GetRunId()
 	leader := c.StoppedAt(point, func() (int, bool) { return s.PID(point) })
-	if err := leader.Pause(); err != nil { // so that it is not asked any more
+	if err := leader.Pause(); err != nil { // so that it gets no more calls
 		t.Fatal(err)
 	}
 	others := c.Through(c.TheLeader())
@@ -110,28 +108,28 @@ func lateOnce(
 	if err := leader.Resume(); err != nil {
 		t.Fatal(err)
 	}
-	harness.Until(t, "the peer that was stopped to follow", func() (bool, any) {
+	harness.Until(t, "the stopped peer to follow", func() (bool, any) {
 		r, err := leader.Readiness(t.Context())
 		return err == nil && r.Role == "follower" && r.Leader != leader.ID, r
 	})
-	harness.Until(t, "it to find that it is too late", func() (bool, any) {
+	harness.Until(t, "it to log a late effect", func() (bool, any) {
 		n := tooLate(t, leader) - before
 		return n >= logged, n
 	})
 	k.check(t, c, c.Ended(id), 2)
 	if n := len(c.Effects(machine, "")); n != seen {
-		t.Errorf("the leader that was stopped did %d things more when it went on", n-seen)
+		t.Errorf("the resumed leader caused %d effects, want 0", n-seen)
 	}
 	if n := tooLate(t, leader) - before; n != logged {
-		t.Errorf("the leader that was stopped found %d effects too late, want %d", n, logged)
+		t.Errorf("late effects in the log of the resumed leader: got %d, want %d", n, logged)
 	}
 	if n := c.Hardware(machine).Late; n != late {
-		t.Errorf("the hardware refused %d effects that came too late, want %d", n, late)
+		t.Errorf("late effects refused by the hardware: got %d, want %d", n, late)
 	}
 	c.Ready()
 }
 
-// tooLate counts the effects that a peer has found to be too late.
+// tooLate counts the late effects in a peer's log.
 func tooLate(t *testing.T, p *localcluster.Peer) int {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Clean(p.LogFile))

@@ -1,8 +1,6 @@
-// Package crash runs real clusters, three processes each, and does to them what happens to
-// clusters: peers are killed at the worst moment, stopped and resumed, wiped, cut to a minority,
-// started wrongly.
-//
-// Each test says what must hold all the same. What the fake hardware has seen is compared with the
+// Package crash runs real clusters of three processes, and kills, stops, resumes, wipes and
+// isolates peers at the worst moments, or starts them with errors. Each test states what must still
+// hold. After each run, the effects at the fake hardware are compared with the record.
 // record after each run.
 package crash
 
@@ -16,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// bench is set by TestMain, once, before any test.
+// bench is set once by TestMain, before any test.
 var bench *harness.Bench
 
 func TestMain(m *testing.M) {
@@ -38,6 +36,6 @@ func run(m *testing.M) int {
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("it takes long: run without -short")
+		t.Skip("takes long: run without -short")
 	}
 }

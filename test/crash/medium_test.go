@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// drive waits until the machine runs and boots a medium, and gives its URL.
+// drive waits until the machine boots a medium, and returns its URL.
 func drive(t *testing.T, board *redfishtest.Service, after int) (u string) {
 	t.Helper()
 	harness.Until(t, "the machine to boot the medium", func() (bool, any) {
@@ -34,10 +34,10 @@ func drive(t *testing.T, board *redfishtest.Service, after int) (u string) {
 	return u
 }
 
-// TestMediumSurvivesItsLeaders: a machine is installed by virtual media, its leader killed with the
-// medium in the drive, and when the installer has started. Then an installer fails: the retry boots
-// another medium, and neither drive nor record has anything left of the first.
-func TestMediumSurvivesItsLeaders(t *testing.T) {
+// TestMediumSurvivesLeaderCrashes installs a machine by virtual media, and kills the leader while
+// the medium is inserted and after the installer has started. Then an installer fails: the retry
+// boots another medium, and nothing of the first one remains in the drive or in the record.
+func TestMediumSurvivesLeaderCrashes(t *testing.T) {
 	long(t)
 	t.Parallel()
 	blank := "@HOLDFAST-BOOT-PARAMETERS@"
@@ -94,7 +94,7 @@ func TestMediumSurvivesItsLeaders(t *testing.T) {
 	c.Plan("install", &holdfastv1.Step{Name: "repave", TimeoutSeconds: 300, MaxRetries: proto.Int32(2),
 		Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: "debian"}}})
 
-	// boot reads the medium from a peer, as the BMC would, and takes the token from it.
+	// boot reads the medium from a peer, as the BMC does, and takes the token from it.
 	boot := func(u string) {
 		t.Helper()
 		m.token = ""
@@ -103,7 +103,7 @@ func TestMediumSurvivesItsLeaders(t *testing.T) {
 			`^x+holdfast\.url=http://192\.0\.2\.9:7404 holdfast\.token=(\S+) quiet *y+$`).FindStringSubmatch(
 			m.must(http.MethodGet, path, ""))
 		if !ok || found == nil {
-			t.Fatalf("the medium at %s has no room filled in", u)
+			t.Fatalf("medium at %s: got no command line in its reserved space", u)
 		}
 		m.token = found[1]
 	}
@@ -112,33 +112,33 @@ func TestMediumSurvivesItsLeaders(t *testing.T) {
 	m.lose()
 	boot(first)
 	m.must(http.MethodPost, "/api/v1/install/report", `{"status":"started"}`)
-	harness.Until(t, "the medium to be taken out",
+	harness.Until(t, "the medium to be ejected",
 		func() (bool, any) { n := len(board.Effects("media_eject")); return n == 1, n })
 	m.lose()
 	m.must(http.MethodPost, "/api/v1/install/report", `{"status":"failed","error":"two disks match"}`)
 	second := drive(t, board, 1)
 	if first == second {
-		t.Error("the retry has the medium of the first attempt")
+		t.Error("got the medium of the first attempt for the retry, want another one")
 	}
 	if status, answer := m.call(http.MethodGet, strings.TrimPrefix(first, "http://192.0.2.1:7404"),
 		""); status != http.StatusNotFound {
-		t.Errorf("the medium of an attempt that is over: got %d with %d bytes, want 404", status, len(answer))
+		t.Errorf("medium of an ended attempt: got %d with %d bytes, want 404", status, len(answer))
 	}
 	boot(second)
 	m.must(http.MethodPost, "/api/v1/install/report", `{"status":"complete"}`)
 	r := c.Ended(run)
 	if r.GetPhase() != holdfastv1.Run_SUCCEEDED || len(r.GetSteps()[0].GetAttempts()) != 2 {
-		t.Errorf("the run has %s: %v\n%s", r.GetPhase(), r.GetSteps(), c.Log(run))
+		t.Errorf("run: got %s, want SUCCEEDED: %v\n%s", r.GetPhase(), r.GetSteps(), c.Log(run))
 	}
 	in, out := board.Effects("media_insert"), board.Effects("media_eject")
 	if len(in) != 2 || len(out) != 2 || out[1].At.Before(in[1].At) {
-		t.Errorf("inserted %v, ejected %v, want each of two once", in, out)
+		t.Errorf("got inserts %v and ejects %v, want two media, each once", in, out)
 	}
-	if n := len(board.Effects("reset")); n > 5 { // the one that a leader had in hand as it died may be made again
-		t.Errorf("the BMC has seen %d presses, want off and on twice: %v", n, board.Effects("reset"))
+	if n := len(board.Effects("reset")); n > 5 { // the press in progress when a leader died may be repeated
+		t.Errorf("got %d presses, want off and on twice: %v", n, board.Effects("reset"))
 	}
 
-	// A canceled run leaves nothing in the drive.
+	// A canceled run leaves the drive empty.
 	again, err := c.Client.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "again", MachineId: "m-1",
 		PlanId: "install"})
 	if err != nil {
@@ -149,18 +149,18 @@ func TestMediumSurvivesItsLeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := c.Ended(again.GetRunId()); r.GetPhase() != holdfastv1.Run_CANCELED || len(board.Effects("media_eject")) != 3 {
-		t.Errorf("after cancel the run is %s, and the drive was emptied %d times, want 3", r.GetPhase(),
+		t.Errorf("after cancel: got a run in %s and %d ejects, want 3", r.GetPhase(),
 			len(board.Effects("media_eject")))
 	}
 	log := c.Log(run) + c.Log(again.GetRunId()) + r.String()
 	for _, u := range []string{first, second, third} {
 		secret := strings.Split(strings.TrimPrefix(u, "http://192.0.2.1:7404/"), "/")[2]
 		if strings.Contains(log, secret) {
-			t.Errorf("the log or the record has the secret of %s", u)
+			t.Errorf("got the secret of %s in the log or the record", u)
 		}
 	}
 	if strings.Contains(log, m.token) {
-		t.Error("the log or the record has a token")
+		t.Error("got a token in the log or the record")
 	}
 }
 

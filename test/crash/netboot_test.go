@@ -23,7 +23,7 @@ import (
 
 const bootMAC = "52:54:00:12:34:56"
 
-// installing is a machine that this test plays, through a cluster's peers in turn.
+// installing is a machine that the test plays, using a cluster's peers in turn.
 type installing struct {
 	*harness.Cluster
 	t     *testing.T
@@ -31,7 +31,7 @@ type installing struct {
 	token string
 }
 
-// call asks a peer, the next one each time, and goes on with another while nobody answers.
+// call sends a request to the next peer, and to others until one answers.
 func (m *installing) call(method, path, body string) (status int, answer string) {
 	m.t.Helper()
 	ctx, stop := context.WithTimeout(m.t.Context(), harness.Patience)
@@ -62,21 +62,21 @@ func (m *installing) call(method, path, body string) (status int, answer string)
 		}
 		last = errors.Join(err, fmt.Errorf("%s: %s", resp.Status, b))
 	}
-	m.t.Fatalf("%s %s: nobody has answered: %v", method, path, last)
+	m.t.Fatalf("%s %s: no peer answered: %v", method, path, last)
 	return 0, ""
 }
 
 func (m *installing) boot() string {
 	_, script := m.call(http.MethodGet, "/api/v1/boot?mac="+bootMAC, "")
 	if !strings.HasPrefix(script, "#!ipxe\n") {
-		m.t.Fatalf("not a boot script: %s", script)
+		m.t.Fatalf("got no boot script: %s", script)
 	}
 	return script
 }
 
-// installer boots until the machine gets the installer, and takes its token.
+// installer boots until the machine gets the installer, and stores its token.
 func (m *installing) installer() {
-	harness.Until(m.t, "the machine gets the installer", func() (bool, any) {
+	harness.Until(m.t, "the machine to get the installer", func() (bool, any) {
 		script := m.boot()
 		found := regexp.MustCompile(`holdfast\.token=(\S+)`).FindStringSubmatch(script)
 		if found == nil {
@@ -96,7 +96,7 @@ func (m *installing) must(method, path, body string) string {
 	return answer
 }
 
-// lose kills the leader and lets it come back, so that the next stage is another leader's.
+// lose kills and restarts the leader, so that another one leads the next stage.
 func (m *installing) lose() {
 	p := m.TheLeader()
 	if err := p.Kill(); err != nil {
@@ -105,9 +105,10 @@ func (m *installing) lose() {
 	m.Restart(p)
 }
 
-// TestInstallSurvivesItsLeaders: a machine of a BMC is installed, its leader killed at each stage;
-// every button is pressed once. Then an installer fails, and the retry boots the machine again.
-func TestInstallSurvivesItsLeaders(t *testing.T) {
+// TestInstallSurvivesLeaderCrashes installs a machine behind a BMC and kills the leader at each
+// stage; each button is pressed once. Then an installer fails, and the retry boots the machine
+// again.
+func TestInstallSurvivesLeaderCrashes(t *testing.T) {
 	long(t)
 	t.Parallel()
 	board := redfishtest.New(redfishtest.Config{})
@@ -160,18 +161,18 @@ func TestInstallSurvivesItsLeaders(t *testing.T) {
 			Disk: "by=smallest", CloudInit: "#cloud-config\n"}}}))
 
 	if script := m.boot(); !strings.Contains(script, "\nexit\n") {
-		t.Errorf("a machine that nobody installs does not boot its disk:\n%s", script)
+		t.Errorf("machine without an install: got a script that does not boot its disk:\n%s", script)
 	}
 	run := c.Start("m-1", "install").GetRunId()
 	m.installer()
 	if script := m.boot(); strings.Contains(script, "evil") || strings.Contains(script, "|| shell") ||
 		!strings.Contains(script, " quiet") {
-		t.Errorf("the command line of an image is more than words:\n%s", script)
+		t.Errorf("command line of an image: got unescaped text:\n%s", script)
 	}
 	m.lose()
 	if order := m.must(http.MethodGet, "/api/v1/install", ""); !strings.Contains(order, `"disk":"by=smallest"`) ||
 		!strings.Contains(order, strings.Repeat("c", 64)) || strings.Count(order, "https://") < 3 {
-		t.Errorf("work order: %s", order)
+		t.Errorf("got work order %s", order)
 	}
 	m.must(http.MethodPost, "/api/v1/install/report", `{"status":"started"}`)
 	m.lose()
@@ -182,20 +183,20 @@ func TestInstallSurvivesItsLeaders(t *testing.T) {
 	m.must(http.MethodPost, "/api/v1/install/report",
 		`{"status":"complete","progress":100,"host_keys":["ssh-ed25519 AAAA"]}`)
 	if r := c.Ended(run); r.GetPhase() != holdfastv1.Run_SUCCEEDED {
-		t.Fatalf("the run has %s: %v\n%s", r.GetPhase(), r.GetError(), c.Log(run))
+		t.Fatalf("run: got %s, want SUCCEEDED: %v\n%s", r.GetPhase(), r.GetError(), c.Log(run))
 	}
 	if got := c.Log(run, "installer"); got != "hello\nworld\n" {
-		t.Errorf("the installer's log is %q", got)
+		t.Errorf("log of the installer: got %q", got)
 	}
 	if status, _ := m.call(http.MethodPost, "/api/v1/install/report", `{"status":"started"}`); status != http.StatusGone {
-		t.Errorf("a report after the end: got %d, want 410", status)
+		t.Errorf("report after the end: got %d, want 410", status)
 	}
 	if script := m.boot(); !strings.Contains(script, "\nexit\n") {
-		t.Errorf("an installed machine does not boot its disk:\n%s", script)
+		t.Errorf("installed machine: got a script that does not boot its disk:\n%s", script)
 	}
 	resets := len(board.Effects("reset"))
 	if resets > 2 {
-		t.Errorf("the BMC has seen %d presses, want off and on at most: %v", resets, board.Effects("reset"))
+		t.Errorf("got %d presses, want at most off and on: %v", resets, board.Effects("reset"))
 	}
 
 	old := m.token
@@ -209,7 +210,7 @@ func TestInstallSurvivesItsLeaders(t *testing.T) {
 	m.must(http.MethodPost, "/api/v1/install/report", `{"status":"failed","error":"two disks match"}`)
 	m.lose()
 	failed := m.token
-	harness.Until(t, "the machine to go off and on for the retry", func() (bool, any) {
+	harness.Until(t, "the power cycle of the retry", func() (bool, any) {
 		presses := len(board.Effects("reset")) - resets
 		return presses >= 4, presses
 	})
@@ -218,7 +219,7 @@ func TestInstallSurvivesItsLeaders(t *testing.T) {
 		fresh := m.token
 		m.token = tok
 		if status, answer := m.call(http.MethodGet, "/api/v1/install", ""); status != http.StatusGone {
-			t.Errorf("the token of an attempt that is over: got %d %s, want 410", status, answer)
+			t.Errorf("token of an ended attempt: got %d %s, want 410", status, answer)
 		}
 		m.token = fresh
 	}
@@ -226,10 +227,10 @@ func TestInstallSurvivesItsLeaders(t *testing.T) {
 	if r := c.Ended(again.GetRunId()); r.GetPhase() != holdfastv1.Run_SUCCEEDED ||
 		len(r.GetSteps()[2].GetAttempts()) != 2 || !strings.Contains(r.GetSteps()[2].GetAttempts()[0].GetError(),
 		"two disks match") {
-		t.Errorf("the run has %s: %v\n%s", r.GetPhase(), r.GetSteps(), c.Log(again.GetRunId()))
+		t.Errorf("run: got %s: %v\n%s", r.GetPhase(), r.GetSteps(), c.Log(again.GetRunId()))
 	}
-	// the one that the leader had in hand as it died may be made again
+	// The press in progress when the leader died may be repeated.
 	if presses := len(board.Effects("reset")) - resets; presses > 5 {
-		t.Errorf("the BMC has seen %d more presses, want off and on twice: %v", presses, board.Effects("reset"))
+		t.Errorf("got %d more presses, want off and on twice: %v", presses, board.Effects("reset"))
 	}
 }

@@ -20,11 +20,11 @@ import (
 const (
 	pauseTime   = 5 * time.Second // far longer than any election
 	pauseRounds = 3
-	lateReads   = 16 // reads that wait in the socket of a stopped process
+	lateReads   = 16 // reads waiting in the socket of the stopped process
 )
 
-// A leader that is stopped and goes on as if no time had passed neither answers with what it
-// remembers, nor does what the next leader has done already.
+// TestPausedLeader checks that a leader that is stopped and resumed neither answers reads from its
+// old state nor repeats the work of the next leader.
 func TestPausedLeader(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -38,14 +38,14 @@ func TestPausedLeader(t *testing.T) {
 	for round := range pauseRounds {
 		pauseOnce(t, c, reads, round)
 	}
-	t.Logf("linearizable reads at the peer that was paused: %d answered, %d refused; none may be older than what "+
-		"was acknowledged before it", reads.answered.Load(), reads.refused.Load())
+	t.Logf("linearizable reads at the paused peer: %d answered, none stale; %d refused",
+		reads.answered.Load(), reads.refused.Load())
 	if reads.answered.Load() == 0 {
-		t.Error("no read was answered: the test proves nothing")
+		t.Error("got no answered read: the test proves nothing")
 	}
 }
 
-// readings counts reads, and holds each against what was acknowledged before it was made.
+// readings compares each read with the writes acknowledged before it began.
 type readings struct {
 	acked             atomic.Int64
 	answered, refused atomic.Int64
@@ -63,11 +63,11 @@ func (r *readings) read(ctx context.Context, t *testing.T, conn grpc.ClientConnI
 	r.answered.Add(1)
 	got, err := strconv.ParseInt(m.GetLabels()["n"], 10, 64)
 	if err != nil && before > 0 || got < before {
-		t.Errorf("a linearizable read gave %q, but %d had been acknowledged before it", m.GetLabels()["n"], before)
+		t.Errorf("linearizable read: got %q, want at least %d, which was acknowledged before", m.GetLabels()["n"], before)
 	}
 }
 
-// write writes the next number, and remembers it once it is acknowledged.
+// write writes the next number, and records it once it is acknowledged.
 func (r *readings) write(t *testing.T, cl *client.Client) {
 	t.Helper()
 	n := r.acked.Load() + 1
@@ -103,7 +103,7 @@ func pauseOnce(t *testing.T, c *harness.Cluster, reads *readings, round int) {
 			runs = append(runs, c.Start(machine, plan).GetRunId())
 		}
 	}
-	harness.Until(t, "the hardware to be touched", func() (bool, any) {
+	harness.Until(t, "an effect", func() (bool, any) {
 		n := len(c.Effects("", runs[len(runs)-1]))
 		return n > 0, n
 	})
@@ -112,16 +112,16 @@ func pauseOnce(t *testing.T, c *harness.Cluster, reads *readings, round int) {
 	if err := leader.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	next := c.TheLeader() // a paused peer is not asked
+	next := c.TheLeader() // the paused peer gets no calls
 	others := c.Dial(next.GRPCAddr)
 	reads.write(t, others)
-	t.Logf("round %d: the next leader acknowledged a write %s after the pause began", round,
+	t.Logf("round %d: the next leader acknowledged a write %s after the pause", round,
 		time.Since(began).Round(time.Millisecond))
 	for range lateReads {
 		wg.Go(func() { reads.read(t.Context(), t, conn) })
 	}
 	for wait := time.NewTimer(pauseTime - time.Since(began)); ; {
-		select { // the others go on meanwhile
+		select { // the others continue meanwhile
 		case <-wait.C:
 		default:
 			reads.write(t, others)
@@ -132,7 +132,7 @@ func pauseOnce(t *testing.T, c *harness.Cluster, reads *readings, round int) {
 	if err := leader.Resume(); err != nil {
 		t.Fatal(err)
 	}
-	harness.Until(t, "reads at the peer that goes on", func() (bool, any) {
+	harness.Until(t, "reads at the resumed peer", func() (bool, any) {
 		before := reads.answered.Load()
 		reads.write(t, others)
 		reads.read(t.Context(), t, conn)

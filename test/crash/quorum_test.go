@@ -18,14 +18,14 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// What a caller allows a call, and what it may take more on a busy machine.
+// The deadline of a call, and the extra time for a busy machine.
 const (
 	callTime  = 1500 * time.Millisecond
 	callSlack = 2 * time.Second
 )
 
-// The last peer of three, whether it led or followed, refuses in time what it cannot do, and still
-// says what it knows.
+// TestNoQuorum checks the last peer of three, which led or followed. It must refuse in time the
+// calls that need a majority, and answer the others.
 func TestNoQuorum(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -52,10 +52,10 @@ func refusals(t *testing.T, c *harness.Cluster, last *localcluster.Peer, dead []
 	}
 	conn := c.Conn(last)
 	began := time.Now()
-	// At once, while the peer may still believe that it leads, and later, when it knows.
+	// At once, while the peer may still believe that it leads, and after it has noticed.
 	for _, at := range []string{"at once", "later"} {
 		if at == "later" {
-			harness.Until(t, "the peer to see that there is no leader", func() (bool, any) {
+			harness.Until(t, "the peer to notice that there is no leader", func() (bool, any) {
 				r, err := last.Readiness(t.Context())
 				return err == nil && !r.Ready && r.Role != "leader", r
 			})
@@ -76,7 +76,7 @@ func refusals(t *testing.T, c *harness.Cluster, last *localcluster.Peer, dead []
 			&holdfastv1.GetClusterStatusRequest{}); err != nil {
 			t.Errorf("%s: status: %v", at, err)
 		} else if at == "later" && (st.GetLeader() != "" || st.GetAnsweredBy() != last.ID) {
-			t.Errorf("%s: status = %v, want one from %s without a leader", at, st, last.ID)
+			t.Errorf("%s: status: got %v, want one from %s without a leader", at, st, last.ID)
 		}
 		stop()
 	}
@@ -91,13 +91,13 @@ func refusals(t *testing.T, c *harness.Cluster, last *localcluster.Peer, dead []
 	ctx, stop := context.WithTimeout(t.Context(), harness.Patience)
 	defer stop()
 	if err := label(ctx, conn, "back"); err != nil {
-		t.Fatalf("write with a quorum again: %v", err)
+		t.Fatalf("write after the quorum is back: %v", err)
 	}
 	m, err := get(ctx, conn)
 	if err != nil || m.GetLabels()["n"] != "back" {
-		t.Errorf("read with a quorum again: %v, %v", m.GetLabels(), err)
+		t.Errorf("read after the quorum is back: %v, %v", m.GetLabels(), err)
 	}
-	for _, id := range activeRuns(t, c) { // those of unknown outcome
+	for _, id := range activeRuns(t, c) { // those whose start had an unknown outcome
 		c.Verdict(c.Ended(id))
 	}
 }
@@ -113,9 +113,9 @@ func label(ctx context.Context, conn grpc.ClientConnInterface, value string) err
 	return err
 }
 
-// refused checks that a call is refused as UNAVAILABLE with a reason, before its deadline. A
-// machine that is too busy to answer in time gets another try.
-func refused(t *testing.T, what string, call func(context.Context) error) {
+// refused checks that a call fails as UNAVAILABLE with a reason, before its deadline. On a busy
+// machine it is tried again.
+func refused(t *testing.T, name string, call func(context.Context) error) {
 	t.Helper()
 	var err error
 	var took time.Duration
@@ -130,12 +130,12 @@ func refused(t *testing.T, what string, call func(context.Context) error) {
 		}
 	}
 	if status.Code(err) != codes.Unavailable || client.Reason(err) == "" {
-		t.Errorf("%s: error = %v (reason %q) after %s, want UNAVAILABLE with a reason", what, err, client.Reason(err), took)
+		t.Errorf("%s: got error %v (reason %q) after %s, want UNAVAILABLE with a reason", name, err, client.Reason(err), took)
 	}
 	if took > callTime+callSlack {
-		t.Errorf("%s: took %s, the caller has allowed %s", what, took, callTime)
+		t.Errorf("%s: took %s, want at most %s", name, took, callTime)
 	}
-	t.Logf("%s: %s %s after %s: %v", what, status.Code(err), client.Reason(err), took.Round(time.Millisecond), err)
+	t.Logf("%s: %s %s after %s: %v", name, status.Code(err), client.Reason(err), took.Round(time.Millisecond), err)
 }
 
 func activeRuns(t *testing.T, c *harness.Cluster) []string {

@@ -19,8 +19,8 @@ import (
 
 const callers = 200
 
-// Many callers at once, through all peers, while the leader lives or dies: a request id names one
-// run, and a machine has one active run.
+// TestConcurrentStartRun starts runs from many clients at once through all peers, while the leader
+// lives or dies. A request id must name one run, and a machine must have one active run.
 func TestConcurrentStartRun(t *testing.T) {
 	t.Parallel()
 	c := bench.Cluster(t, harness.Options{})
@@ -29,7 +29,7 @@ func TestConcurrentStartRun(t *testing.T) {
 		for _, same := range []bool{true, false} {
 			t.Run(fmt.Sprintf("same-id=%v/leader-dies=%v", same, kill), func(t *testing.T) {
 				if testing.Short() && kill {
-					t.Skip("it takes long: run without -short")
+					t.Skip("takes long: run without -short")
 				}
 				startTogether(t, c.In(t), fmt.Sprintf("m-%v-%v", same, kill), same, kill)
 			})
@@ -66,11 +66,11 @@ func startTogether(t *testing.T, c *harness.Cluster, machine string, same, kill 
 		t.Fatal(err)
 	}
 	if len(runs) != 1 || len(list.GetRuns()) != 1 || runs[list.GetRuns()[0].GetRunId()] == 0 {
-		t.Fatalf("answers name %v, the machine has %d runs: want one (refusals: %v)", runs, len(list.GetRuns()), refused)
+		t.Fatalf("runs: got %v in answers and %d of the machine, want one (refusals: %v)", runs, len(list.GetRuns()), refused)
 	}
 	id := list.GetRuns()[0].GetRunId()
 	if want := callers - runs[id]; len(refused) != want || same && want != 0 || !same && runs[id] != 1 {
-		t.Errorf("%d answers name the run, %d are refusals; same request id = %v", runs[id], len(refused), same)
+		t.Errorf("got %d answers with the run and %d refusals, same request id = %v", runs[id], len(refused), same)
 	}
 	for _, err := range refused {
 		if e := busy(err, id); e != nil {
@@ -82,15 +82,15 @@ func startTogether(t *testing.T, c *harness.Cluster, machine string, same, kill 
 		t.Fatal(err)
 	}
 	if run := c.Ended(id); run.GetPhase() != holdfastv1.Run_CANCELED {
-		t.Errorf("the run that was canceled is %s: %v", run.GetPhase(), run.GetError())
+		t.Errorf("canceled run: got %s: %v", run.GetPhase(), run.GetError())
 	}
 	if n := harness.Count(c.Effects(machine, ""), "command"); n > 1 {
-		t.Errorf("the command was started %d times", n)
+		t.Errorf("command: got %d starts, want at most 1", n)
 	}
 }
 
-// call makes all calls at once, each through another peer first, and kills the leader when some
-// were answered if that is asked for.
+// call makes all calls at once, each through another peer first. With kill, it kills the leader
+// when some were answered.
 func call(
 	t *testing.T, c *harness.Cluster, kill bool, start func(*client.Client, int) (*holdfastv1.Run, error),
 ) []answer {
@@ -123,12 +123,12 @@ func call(
 	return answers
 }
 
-// busy reports what is wrong with the refusal of a second run on a machine.
+// busy returns an error if the refusal of a second run on a machine is wrong.
 func busy(err error, active string) error {
 	st := status.Convert(err)
 	if st.Code() != codes.FailedPrecondition || client.Reason(err) != "ACTIVE_RUN" ||
 		!strings.Contains(st.Message(), active) {
-		return fmt.Errorf("refusal = %w (reason %q), want FAILED_PRECONDITION, ACTIVE_RUN, and the name of %s", err,
+		return fmt.Errorf("refusal: got %w (reason %q), want FAILED_PRECONDITION, ACTIVE_RUN, and run %s", err,
 			client.Reason(err), active)
 	}
 	for _, d := range st.Details() {
@@ -136,11 +136,11 @@ func busy(err error, active string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("details of the refusal do not name run %s: %v", active, st.Details())
+	return fmt.Errorf("details of the refusal: want run %s, got %v", active, st.Details())
 }
 
-// A request id that comes back with another body is refused, and says what differs, also on another
-// peer.
+// TestRequestConflict checks that a request id with another body is refused on every peer, with the
+// difference.
 func TestRequestConflict(t *testing.T) {
 	t.Parallel()
 	c := bench.Cluster(t, harness.Options{})
@@ -157,7 +157,7 @@ func TestRequestConflict(t *testing.T) {
 		c.Verdict(c.Ended(run.GetRunId()))
 		_, err = cl.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "r", MachineId: "m-1", PlanId: "two"})
 		if status.Code(err) != codes.AlreadyExists || !strings.Contains(err.Error(), `plan_id is "two", was "one"`) {
-			t.Errorf("peer %d: error = %v, want ALREADY_EXISTS and what differs", i+1, err)
+			t.Errorf("peer %d: got error %v, want ALREADY_EXISTS and the difference", i+1, err)
 		}
 	}
 }

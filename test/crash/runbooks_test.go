@@ -22,27 +22,27 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// quoted holds a text that the program has printed against what a runbook quotes of it, in code.
-// "…" stands for what differs.
-func quoted(t *testing.T, page, quote, said string) {
+// quoted compares the output of the program with its quote in a runbook. "…" matches anything.
+func quoted(t *testing.T, page, quote, output string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "runbooks", page))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(text), "`"+quote) {
-		t.Errorf("runbook %s does not quote %q", page, quote)
+		t.Errorf("runbook %s: got no quote %q", page, quote)
 	}
 	parts := strings.Split(quote, "…")
 	for i := range parts {
 		parts[i] = regexp.QuoteMeta(strings.TrimSpace(parts[i]))
 	}
-	if !regexp.MustCompile(strings.Join(parts, ".*")).MatchString(said) {
-		t.Errorf("runbook %s quotes %q; the program says:\n%s", page, quote, said)
+	if !regexp.MustCompile(strings.Join(parts, ".*")).MatchString(output) {
+		t.Errorf("runbook %s: want %q in the output, got:\n%s", page, quote, output)
 	}
 }
 
-// Each trouble that has a runbook is made, and says what the runbook quotes.
+// TestRunbookQuotes provokes each failure that has a runbook, and compares the messages with the
+// quotes.
 func TestRunbookQuotes(t *testing.T) {
 	t.Parallel()
 	t.Run("log tail", func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestRunbookQuotes(t *testing.T) {
 		damage(t, filepath.Join(p.DataDir, "raft.db"), "m-last")
 		code, stderr := bench.Run(t, arguments(p)...)
 		if code == 0 {
-			t.Error("exit code 0")
+			t.Error("got exit code 0, want a failure")
 		}
 		quoted(t, "disk.md", "raft log is damaged: read entry …: checksum mismatch: restore this peer's data "+
 			"directory, or move it away to rejoin from the other peers", stderr)
@@ -95,7 +95,7 @@ func TestRunbookQuotes(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		harness.Until(t, "the last peer to say that the majority is lost", func() (bool, any) {
+		harness.Until(t, "the last peer to report the lost majority", func() (bool, any) {
 			err := try(t, last, "m-1")
 			return err != nil && strings.Contains(err.Error(), "no leader: none for"), err
 		})
@@ -120,7 +120,7 @@ func try(t *testing.T, p *localcluster.Peer, id string) error {
 	return err
 }
 
-// write registers a machine with a peer that is on its way.
+// write registers a machine with a peer that is starting.
 func write(t *testing.T, p *localcluster.Peer, id string) {
 	t.Helper()
 	harness.Until(t, "a machine to be registered", func() (bool, any) {
@@ -129,8 +129,7 @@ func write(t *testing.T, p *localcluster.Peer, id string) {
 	})
 }
 
-// damage flips a bit of each place where a text stands in a file: bolt may have left old pages with
-// it.
+// damage flips a bit at each position of a text in a file: bolt may have old pages with it.
 func damage(t *testing.T, file, text string) {
 	t.Helper()
 	b, err := os.ReadFile(file)
@@ -139,18 +138,18 @@ func damage(t *testing.T, file, text string) {
 	}
 	changed := bytes.ReplaceAll(b, []byte(text), append([]byte{text[0] ^ 1}, text[1:]...))
 	if bytes.Equal(changed, b) {
-		t.Fatalf("%s does not hold %q", file, text)
+		t.Fatalf("%s: got no text %q", file, text)
 	}
 	if err := os.WriteFile(file, changed, 0o600); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// fullDisk fills the disk of a peer, and gives it room again: it goes on by itself.
+// fullDisk fills the disk of a peer and frees it again. The peer must continue by itself.
 func fullDisk(t *testing.T) {
 	p := stoppedPeer(t)
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", p.DataDir).CombinedOutput(); err != nil {
-		t.Skipf("NOT TESTED: no disk of its own for a peer: %v: %s", err, out)
+		t.Skipf("NOT TESTED: cannot mount a disk for a peer: %v: %s", err, out)
 	}
 	t.Cleanup(func() {
 		_ = p.Kill()
@@ -158,15 +157,15 @@ func fullDisk(t *testing.T) {
 			t.Errorf("umount: %v: %s", err, out)
 		}
 	})
-	if err := p.Start(t.Context()); err != nil { // with an empty disk it founds another cluster
+	if err := p.Start(t.Context()); err != nil { // on an empty disk it bootstraps another cluster
 		t.Fatal(err)
 	}
 	write(t, p, "m-0")
 	filler := filepath.Join(p.DataDir, "filler")
-	_ = os.WriteFile(filler, make([]byte, 4<<20), 0o600) // as far as it goes
+	_ = os.WriteFile(filler, make([]byte, 4<<20), 0o600) // fails when the disk is full
 	const message = "failed to commit logs … no space left on device"
 	n := 0
-	harness.Until(t, "the peer to say that its disk is full", func() (bool, any) {
+	harness.Until(t, "the peer to log that its disk is full", func() (bool, any) {
 		n++
 		err := try(t, p, fmt.Sprintf("m-%d", n))
 		return regexp.MustCompile("failed to commit logs.*no space left on device").MatchString(p.LogTail(1 << 20)), err
@@ -178,7 +177,7 @@ func fullDisk(t *testing.T) {
 	write(t, p, "m-after")
 }
 
-// expired starts a peer whose certificate has ended.
+// expired starts a peer with an expired certificate.
 func expired(t *testing.T) {
 	p := stoppedPeer(t)
 	dir := t.TempDir()
@@ -204,7 +203,7 @@ func expired(t *testing.T) {
 		"not yet valid: … make a new one with: holdfast tls cert create", stderr)
 }
 
-// lostKey starts a peer without the key that its secrets are sealed under.
+// lostKey starts a peer without the key of its secrets.
 func lostKey(t *testing.T) {
 	p := stoppedPeer(t)
 	keys := func(id string) string {
@@ -238,9 +237,9 @@ func lostKey(t *testing.T) {
 	if err := p.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	harness.Until(t, "the peer to say that it leads without the key", func() (bool, any) {
-		said := p.LogTail(1 << 20)
-		return strings.Contains(said, "leading without a secrets key"), said
+	harness.Until(t, "the peer to log that it leads without the key", func() (bool, any) {
+		output := p.LogTail(1 << 20)
+		return strings.Contains(output, "leading without a secrets key"), output
 	})
 	quoted(t, "keys.md", "leading without a secrets key: no recent leader has it; runs that need such a secret fail "+
 		"until the key is back", p.LogTail(1<<20))

@@ -15,18 +15,17 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// What a client may wait for an answer when the peer that it asks hangs. Two seconds are the
-// client's, and the rest is for a machine that is busy; without asking another peer as well it
-// would be eight and more. A stream has five seconds, and would have fifteen.
+// The limits for an answer when one peer hangs. The client waits two seconds before it tries
+// another peer, and the rest is for a busy machine. Without a second peer, a call would take more
+// than eight seconds. A stream moves after five seconds, instead of fifteen.
 const (
 	hungAnswer = 7500 * time.Millisecond
 	hungStream = 14 * time.Second
 )
 
-// A peer that is stopped, and whose connections stay open, costs nobody more than a few seconds:
-// neither those who connect to it anew, as the command line does, nor those who are connected, nor
-// agents, whether it leads or not.
-func TestHungPeerCostsClientsLittle(t *testing.T) {
+// TestHungPeerDelaysClientsLittle stops a peer whose connections stay open, a leader or a follower.
+// It must delay new connections, existing ones and agents by a few seconds at most.
+func TestHungPeerDelaysClientsLittle(t *testing.T) {
 	long(t)
 	t.Parallel()
 	c := bench.Cluster(t, harness.Options{})
@@ -39,8 +38,8 @@ func TestHungPeerCostsClientsLittle(t *testing.T) {
 		}
 		others := others(c, hung)
 		old := c.Dial(hung.GRPCAddr, others[0].GRPCAddr, others[1].GRPCAddr)
-		for _, what := range []string{"read", "start", "write", "agent"} {
-			c.Register(fmt.Sprintf("m-%s-%s", role, what))
+		for _, call := range []string{"read", "start", "write", "agent"} {
+			c.Register(fmt.Sprintf("m-%s-%s", role, call))
 		}
 		seen := watchOf(t, c, old, "m-"+role+"-agent")
 		agents := startAgents(t, c, token, "agent-"+role)
@@ -49,22 +48,22 @@ func TestHungPeerCostsClientsLittle(t *testing.T) {
 		}
 		paused := time.Now()
 		var all sync.WaitGroup
-		within := func(what string, limit time.Duration, f func(ctx context.Context) error) {
+		within := func(name string, limit time.Duration, f func(ctx context.Context) error) {
 			all.Go(func() {
 				ctx, stop := context.WithTimeout(t.Context(), harness.Patience)
 				defer stop()
 				began := time.Now()
 				err := f(ctx)
 				took := time.Since(began).Round(time.Millisecond)
-				t.Logf("%s hangs: %s: answered after %v", role, what, took)
+				t.Logf("%s hangs: %s: answered after %v", role, name, took)
 				if err != nil || took > limit {
-					t.Errorf("%s hangs: %s: answered after %v with %v, want it within %v", role, what, took, err, limit)
+					t.Errorf("%s hangs: %s: got an answer after %v with %v, want it within %v", role, name, took, err, limit)
 				}
 			})
 		}
 		fresh := func() *client.Client { return c.Dial(hung.GRPCAddr, others[0].GRPCAddr, others[1].GRPCAddr) }
-		for name, cl := range map[string]*client.Client{"a client that is connected": old, "a new client": fresh()} {
-			within("a read of "+name, hungAnswer, func(ctx context.Context) error {
+		for name, cl := range map[string]*client.Client{"a connected client": old, "a new client": fresh()} {
+			within("read of "+name, hungAnswer, func(ctx context.Context) error {
 				_, err := cl.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "m-" + role + "-read"})
 				return err
 			})
@@ -75,14 +74,14 @@ func TestHungPeerCostsClientsLittle(t *testing.T) {
 			})
 		}
 		write := fresh()
-		within("a write that is not sent to two at once", hungStream, func(ctx context.Context) error {
+		within("write that is sent to one peer", hungStream, func(ctx context.Context) error {
 			_, err := write.Machines().UpdateMachine(ctx,
 				&holdfastv1.UpdateMachineRequest{Machine: &holdfastv1.Machine{MachineId: "m-" + role + "-write",
 					Labels: map[string]string{"a": "b"}}})
 			return err
 		})
-		// they send one a second
-		within("a keepalive of each of twelve agents", hungAnswer+time.Second, func(ctx context.Context) error {
+		// Each sends one per second.
+		within("keepalive of each of twelve agents", hungAnswer+time.Second, func(ctx context.Context) error {
 			return poll(ctx, func() bool {
 				return !slices.ContainsFunc(agents,
 					func(a *machine.Agent) bool { return !a.Status().LastKeepalive.After(paused.Add(time.Second)) })
@@ -99,7 +98,7 @@ func TestHungPeerCostsClientsLittle(t *testing.T) {
 		all.Wait()
 		for _, a := range agents {
 			if s := a.Status(); s.Failures > 0 {
-				t.Errorf("%s hangs: an agent's keepalive failed: %v", role, s.Err)
+				t.Errorf("%s hangs: keepalive of an agent: %v", role, s.Err)
 			}
 		}
 		if err := hung.Resume(); err != nil {
@@ -131,7 +130,7 @@ func poll(ctx context.Context, ok func() bool) error {
 	return nil
 }
 
-// agentsPool makes a pool for agents, and gives its token.
+// agentsPool creates a pool for agents, and returns its token.
 func agentsPool(t *testing.T, c *harness.Cluster) string {
 	t.Helper()
 	if _, err := c.Client.Pools().CreatePool(t.Context(),
@@ -146,7 +145,7 @@ func agentsPool(t *testing.T, c *harness.Cluster) string {
 	return token.GetSecret()
 }
 
-// hardware is what the agents of the test have to tell.
+// hardware supplies the facts of the agents.
 type hardware struct{}
 
 func (hardware) Specs(context.Context) (machine.Specs, error) {
@@ -154,8 +153,8 @@ func (hardware) Specs(context.Context) (machine.Specs, error) {
 }
 func (hardware) Metrics(context.Context) (machine.Metrics, error) { return machine.Metrics{}, nil }
 
-// startAgents starts agents that send a keepalive a second, until the test ends, one of them at
-// least by way of each peer: each begins with any.
+// startAgents starts agents that send a keepalive per second until the test ends. Each begins at
+// any peer, and there are enough for every peer to get one.
 func startAgents(t *testing.T, c *harness.Cluster, token, name string) []*machine.Agent {
 	t.Helper()
 	var urls []string
@@ -186,13 +185,13 @@ func startAgents(t *testing.T, c *harness.Cluster, token, name string) []*machin
 	return all
 }
 
-// watched is a watch of one machine's runs.
+// watched is a watch of the runs of one machine.
 type watched struct {
 	mu   sync.Mutex
 	runs map[string]bool
 }
 
-// watchOf watches the runs of a machine until the test ends, and waits until the watch is there.
+// watchOf watches the runs of a machine until the test ends, and blocks until it receives events.
 func watchOf(t *testing.T, c *harness.Cluster, cl *client.Client, machineID string) *watched {
 	t.Helper()
 	w := &watched{runs: map[string]bool{}}
@@ -211,11 +210,11 @@ func watchOf(t *testing.T, c *harness.Cluster, cl *client.Client, machineID stri
 			return nil
 		})
 		if err != nil && ctx.Err() == nil {
-			t.Errorf("the watch ended: %v", err)
+			t.Errorf("watch: %v", err)
 		}
 	}()
 	first := c.Start(machineID, "nothing").GetRunId()
-	harness.Until(t, "a watch to be there", func() (bool, any) { return w.saw(first), first })
+	harness.Until(t, "the watch to begin", func() (bool, any) { return w.saw(first), first })
 	c.Ended(first)
 	return w
 }

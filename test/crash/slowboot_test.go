@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// Real machines take minutes to boot. A leader that dies meanwhile leaves a host that is on and
-// does not answer: the next one must not take that for a host that nobody has touched.
+// TestKillLeaderWhileHostBoots kills the leader while a machine boots, which takes minutes on real
+// hardware. The next leader finds a host that is on and does not answer, and must not reboot it.
 func TestKillLeaderWhileHostBoots(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -20,7 +20,7 @@ func TestKillLeaderWhileHostBoots(t *testing.T) {
 	booting := func(id string) func(*harness.Cluster, string) (bool, any) {
 		return func(c *harness.Cluster, run string) (bool, any) {
 			if len(c.Effects("", run)) == 0 {
-				return false, "nothing was done"
+				return false, "no effect"
 			}
 			m := c.Hardware(id)
 			return m.Power == providers.PowerOn && !m.Reachable, m
@@ -35,7 +35,7 @@ func TestKillLeaderWhileHostBoots(t *testing.T) {
 	for _, k := range []struct {
 		name string
 		step proto.Message
-		when func(c *harness.Cluster, run string) (bool, any) // the leader dies
+		when func(c *harness.Cluster, run string) (bool, any) // when the leader is killed
 		want map[string]int
 	}{
 		{"off", &holdfastv1.Reboot{Mode: "bmc"}, after("power_off"), map[string]int{"power_off": 1, "power_on": 1}},

@@ -8,10 +8,10 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// An operating system takes longer to power off than effects take to show. The leader that has
-// asked it dies; the next one does not ask again, and does not cut the power either: it waits for
-// the rest of the time.
-func TestSlowShutdownIsAskedForOnce(t *testing.T) {
+// TestSlowShutdownIsRequestedOnce kills the leader after it has requested a shutdown, which takes
+// longer than other effects. The next leader must neither request it again nor cut the power, but
+// wait for the remaining time.
+func TestSlowShutdownIsRequestedOnce(t *testing.T) {
 	long(t)
 	t.Parallel()
 	const enough = 60 // seconds, of which the hardware needs 5
@@ -37,13 +37,13 @@ func TestSlowShutdownIsAskedForOnce(t *testing.T) {
 			id := c.Start(machine, "crash-"+k.name).GetRunId()
 			dead, _ := c.Killed()
 			if died, err := c.Points.Disarm(point); err != nil || !died {
-				t.Fatalf("the leader has died, but not at %s: %v", point.Boundary, err)
+				t.Fatalf("the leader did not die at %s: %v", point.Boundary, err)
 			}
 			run := c.Ended(id)
 			k.check(t, c, run, 2)
 			for _, e := range c.Effects(machine, id) {
 				if e.Effect == "power_off" && e.Detail != "soft-off" {
-					t.Errorf("the power was cut: %+v", e)
+					t.Errorf("got a power cut, want none: %+v", e)
 				}
 			}
 			c.Restart(dead)

@@ -18,8 +18,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/sshd"
 )
 
-// startHost starts a server on loopback, and stops it with the test. It skips the test where there
-// is none to start.
+// startHost starts an sshd on loopback for the test, which is skipped if that is not possible.
 func startHost(t *testing.T) *sshd.Server {
 	t.Helper()
 	if m := sshd.Missing(); m != "" {
@@ -38,9 +37,9 @@ func startHost(t *testing.T) *sshd.Server {
 	return s
 }
 
-// A command on a real host survives the leader that started it, and the one that took over from
-// that: it is one process from start to end, and what it prints is recorded in full, each line
-// once. HOLDFAST_SLEEP=60s makes it last as long as you like.
+// TestCommandOnARealHostSurvivesTwoLeaders kills the leader that started a command, and the one
+// that adopted it. The command must be one process from start to end, and its output must be
+// recorded in full, each line once. HOLDFAST_SLEEP=60s makes it last longer.
 func TestCommandOnARealHostSurvivesTwoLeaders(t *testing.T) {
 	long(t)
 	lasts := 20 * time.Second
@@ -87,9 +86,9 @@ func TestCommandOnARealHostSurvivesTwoLeaders(t *testing.T) {
 	c.Plan("sleep", sleep)
 	began := time.Now()
 	id := c.Start("m-real", "sleep").GetRunId()
-	said := func() int { return strings.Count(c.Log(id, "stdout"), "\n") }
+	printed := func() int { return strings.Count(c.Log(id, "stdout"), "\n") }
 	for kill := 1; kill <= 2; kill++ {
-		harness.Until(t, "the command to get on", func() (bool, any) { n := said(); return n >= kill*lines/4, n })
+		harness.Until(t, "the command to continue", func() (bool, any) { n := printed(); return n >= kill*lines/4, n })
 		leader := c.TheLeader()
 		if err := leader.Kill(); err != nil {
 			t.Fatal(err)
@@ -98,23 +97,23 @@ func TestCommandOnARealHostSurvivesTwoLeaders(t *testing.T) {
 	}
 	run := c.Ended(id)
 	if took := time.Since(began); run.GetPhase() != holdfastv1.Run_SUCCEEDED || took < lasts {
-		t.Errorf("the run is %s after %s: %v", run.GetPhase(), took, run.GetError())
+		t.Errorf("run: got %s after %s: %v", run.GetPhase(), took, run.GetError())
 	}
 	attempts := run.GetSteps()[0].GetAttempts()
 	if len(attempts) != 1 || len(attempts[0].GetEpochs()) < 3 || attempts[0].GetEvidenceAfter()["exit_code"] != "0" {
-		t.Errorf("attempts %v, want one, of three leaders, that exited with 0", attempts)
+		t.Errorf("attempts: got %v, want one, of three leaders, that exited with 0", attempts)
 	}
 	if b, err := os.ReadFile(starts); err != nil || strings.Count(string(b), "\n") != 1 {
-		t.Errorf("the host has started it as %q (%v), want one process", b, err)
+		t.Errorf("processes on the host: got %q (%v), want one", b, err)
 	}
 	var want strings.Builder
 	for i := range lines {
 		want.WriteString("line " + strconv.Itoa(i+1) + "\n")
 	}
 	if diff := cmp.Diff(want.String(), c.Log(id, "stdout")); diff != "" {
-		t.Errorf("stdout, each line once (-want +got):\n%s", diff)
+		t.Errorf("stdout (-want +got):\n%s", diff)
 	}
 	if got := c.Log(id, "stderr"); got != "over\n" {
-		t.Errorf("stderr is %q", got)
+		t.Errorf("stderr: got %q", got)
 	}
 }

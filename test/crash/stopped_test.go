@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// A leader that is stopped at a boundary and goes on when another one has done the work must do
-// nothing more: it asks a majority right before each effect, and its outcome is refused
-// (docs/reliability.md).
+// TestStopLeaderAtBoundaries stops a leader at a boundary, and resumes it after another one has
+// done the work. It must cause no further effect: it confirms its term with a majority right before
+// each effect, and its outcome is refused (docs/reliability.md).
 func TestStopLeaderAtBoundaries(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -17,8 +17,8 @@ func TestStopLeaderAtBoundaries(t *testing.T) {
 	for _, k := range crashCases() {
 		k.plan(c)
 	}
-	// By boundary first: a leader that went on may be in the case before still, and is not to meet
-	// the failpoint of the next one.
+	// The boundary is the outer loop: a resumed leader may still be in the case before, and must
+	// not reach the failpoint of the next one.
 	for _, b := range runs.Boundaries() {
 		for _, k := range crashCases() {
 			destructive := k.kind == "reboot" || k.kind == "rma" || k.kind == "repave" || k.kind == "power"
@@ -41,7 +41,7 @@ func stopAt(t *testing.T, c *harness.Cluster, k crashCase, b runs.Boundary) {
 	}
 	id := c.Start(machine, "crash-"+k.name).GetRunId()
 	leader := c.Stopped(point)
-	if err := leader.Pause(); err != nil { // so that it is not asked any more
+	if err := leader.Pause(); err != nil { // so that it gets no more calls
 		t.Fatal(err)
 	}
 	c = c.Through(c.TheLeader())
@@ -51,15 +51,14 @@ func stopAt(t *testing.T, c *harness.Cluster, k crashCase, b runs.Boundary) {
 	if err := leader.Resume(); err != nil {
 		t.Fatal(err)
 	}
-	harness.Until(t, "the peer that was stopped to follow", func() (bool, any) {
+	harness.Until(t, "the stopped peer to follow", func() (bool, any) {
 		r, err := leader.Readiness(t.Context())
 		return err == nil && r.Role == "follower" && r.Leader != leader.ID, r
 	})
-	// What it was about to do it would have done by now: its tasks end before it says that it
-	// follows.
+	// Any effect would have happened by now: its tasks end before it reports that it follows.
 	k.check(t, c, c.Ended(id), leaders(b))
 	if n := len(c.Effects(machine, "")); n != seen {
-		t.Errorf("the leader that was stopped did %d things more when it went on", n-seen)
+		t.Errorf("the resumed leader caused %d effects, want 0", n-seen)
 	}
 	c.Ready()
 }

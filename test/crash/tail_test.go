@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// tailed is a log as somebody saw it who followed it from its beginning.
+// tailed is a log as one reader received it from the beginning.
 type tailed struct {
 	run, name string
 	done      chan error
@@ -24,7 +24,7 @@ type tailed struct {
 	gaps []string
 }
 
-// take notes a chunk, which has to begin where the last one ended.
+// take adds a chunk, which must begin where the last one ended.
 func (l *tailed) take(c *holdfastv1.LogChunk) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,7 +52,7 @@ func follow(ctx context.Context, cl *client.Client, run string) *tailed {
 	return l
 }
 
-// followBare tails a log without the SDK, beginning at a peer.
+// followBare tails a log without the SDK, beginning at one peer.
 func followBare(ctx context.Context, t *testing.T, c *harness.Cluster, run string, at int) *tailed {
 	l := &tailed{run: run, name: "bare", done: make(chan error, 1)}
 	go func() {
@@ -73,7 +73,7 @@ func followBare(ctx context.Context, t *testing.T, c *harness.Cluster, run strin
 	return l
 }
 
-// check compares the tail with the log as every peer has it in the end.
+// check compares the tail with the final log of every peer.
 func (l *tailed) check(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	select {
@@ -82,7 +82,7 @@ func (l *tailed) check(t *testing.T, c *harness.Cluster) {
 			t.Errorf("tail of %s (%s): %v", l.run, l.name, err)
 		}
 	case <-t.Context().Done():
-		t.Fatal("the test is over")
+		t.Fatal("the test has ended")
 	}
 	for _, gap := range l.gaps {
 		t.Errorf("tail of %s (%s): %s", l.run, l.name, gap)
@@ -97,7 +97,7 @@ func (l *tailed) check(t *testing.T, c *harness.Cluster) {
 			t.Errorf("read the log of %s at %s: %v", l.run, p.ID, err)
 		}
 		if !bytes.Equal(whole.Bytes(), l.bytes()) {
-			t.Errorf("tail of %s (%s) has %d bytes, the log at %s %d: they differ", l.run, l.name, len(l.bytes()), p.ID,
+			t.Errorf("tail of %s (%s): got %d bytes that differ from the log at %s (%d)", l.run, l.name, len(l.bytes()), p.ID,
 				whole.Len())
 		}
 	}

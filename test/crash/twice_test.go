@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// A leader dies, and the one that takes its attempt over dies as well, later in the same attempt.
-// The third ends it.
+// TestKillTwoLeadersInOneAttempt kills a leader, and later in the same attempt the one that adopted
+// it. The third one completes it.
 func TestKillTwoLeadersInOneAttempt(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -33,13 +33,13 @@ func TestKillTwoLeadersInOneAttempt(t *testing.T) {
 			id := c.Start(machine, "crash-"+k.name).GetRunId()
 			for range points {
 				dead, _ := c.Killed()
-				if err := dead.Start(t.Context()); err != nil { // as systemd would: two of three are needed for a leader
+				if err := dead.Start(t.Context()); err != nil { // as systemd would: a leader needs two of three
 					t.Fatal(err)
 				}
 			}
 			for _, p := range points {
 				if reached, err := c.Points.Disarm(p); err != nil || !reached {
-					t.Errorf("nobody has died at %s: %v", p.Boundary, err)
+					t.Errorf("no peer died at %s: %v", p.Boundary, err)
 				}
 			}
 			k.check(t, c, c.Ended(id), 3)

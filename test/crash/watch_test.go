@@ -16,9 +16,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// Watchers and log tails that lose their peer go on with another one where they were: each
-// transition once and in order, each byte once.
-func TestStreamsOverKills(t *testing.T) {
+// TestStreamsSurviveKills checks that watchers and log tails that lose their peer continue at
+// another one: each transition once and in order, each byte once.
+func TestStreamsSurviveKills(t *testing.T) {
 	long(t)
 	t.Parallel()
 	c := bench.Cluster(t, harness.Options{})
@@ -44,7 +44,7 @@ func TestStreamsOverKills(t *testing.T) {
 		ids[id] = plan
 		return id
 	}
-	// Three deaths: of the leader, of a follower with watchers on it, and of the next leader.
+	// Three peers die in turn: the leader, a follower with watchers, and the next leader.
 	for round := range 3 {
 		for i := range 4 {
 			start(fmt.Sprintf("m-work-%d-%d", round, i), "work")
@@ -54,7 +54,7 @@ func TestStreamsOverKills(t *testing.T) {
 			tails = append(tails, follow(ctx, cl, id), followBare(ctx, t, c, id, i))
 		}
 		tails = append(tails, follow(ctx, c.Client, start(fmt.Sprintf("m-flood-%d", round), "flood")))
-		harness.Until(t, "logs to come in", func() (bool, any) {
+		harness.Until(t, "logs", func() (bool, any) {
 			n := len(tails[len(tails)-2].bytes())
 			return n > 300, n
 		})
@@ -86,10 +86,10 @@ func TestStreamsOverKills(t *testing.T) {
 
 const (
 	talkScript  = "seq 100\nsleep 0.4\nseq 100\nsleep 0.4\nseq 100\nsleep 0.4\nseq 100\nsleep 0.4\nseq 100\n"
-	floodScript = "seq 10000\nsleep 0.5\nseq 10000\nsleep 0.5\nseq 10000\n" // more than one batch of log each
+	floodScript = "seq 10000\nsleep 0.5\nseq 10000\nsleep 0.5\nseq 10000\n" // each more than one batch of the log
 )
 
-// watcher remembers every event.
+// watcher collects events.
 type watcher struct {
 	name string
 	mu   sync.Mutex
@@ -110,7 +110,7 @@ func (w *watcher) events() []*holdfastv1.RunEvent {
 	return w.all[:len(w.all):len(w.all)]
 }
 
-// watchAll watches with the SDK and without it, beginning at each peer, before there is any run.
+// watchAll starts watches with and without the SDK, beginning at each peer, before any run exists.
 func watchAll(ctx context.Context, t *testing.T, c *harness.Cluster) []*watcher {
 	var all []*watcher
 	begin := func(name string, watch func(*watcher) error) {
@@ -125,8 +125,8 @@ func watchAll(ctx context.Context, t *testing.T, c *harness.Cluster) []*watcher 
 	return all
 }
 
-// watchBare does what the SDK does, in the plainest way: at every error it asks the next peer for
-// what comes after its last cursor.
+// watchBare watches as the SDK does, but simply: after each error it continues at the next peer
+// after its last cursor.
 func watchBare(ctx context.Context, t *testing.T, c *harness.Cluster, at int, w *watcher) error {
 	cursor := uint64(0)
 	return overPeers(ctx, t, c, at, func(rpc holdfastv1.RunServiceClient) error {
@@ -142,8 +142,8 @@ func watchBare(ctx context.Context, t *testing.T, c *harness.Cluster, at int, w 
 	})
 }
 
-// overPeers makes a call at one peer after the other for as long as it ends with what a peer that
-// dies or stops says.
+// overPeers makes a call at one peer after the other while it fails with an error of a peer that
+// dies or stops.
 func overPeers(
 	ctx context.Context, t *testing.T, c *harness.Cluster, at int, call func(holdfastv1.RunServiceClient) error,
 ) error {
@@ -168,7 +168,7 @@ func overPeers(
 
 func checkWatchers(t *testing.T, c *harness.Cluster, watchers []*watcher) {
 	t.Helper()
-	// The last event of all: a machine's next run, which is canceled.
+	// The last event is of a run that is canceled at once.
 	c.Register("m-last")
 	c.Plan("last", step("wait", &holdfastv1.SshCommand{Script: "sleep 600\n"}))
 	last := c.Start("m-last", "last").GetRunId()
@@ -186,7 +186,7 @@ func checkWatchers(t *testing.T, c *harness.Cluster, watchers []*watcher) {
 			return e.GetSnapshot().GetRunId() == last && client.Finished(e.GetSnapshot()), len(es)
 		})
 	}
-	// A watcher that came late began with the state of its time: what is compared comes after that.
+	// A late watcher began with the current state: compare the events after that.
 	begin := uint64(0)
 	for _, w := range watchers {
 		for i, e := range w.events() {
@@ -196,7 +196,7 @@ func checkWatchers(t *testing.T, c *harness.Cluster, watchers []*watcher) {
 			}
 			if before := w.events()[max(i-1, 0)].GetCursor(); i > 0 && e.GetCursor() != before+1 || i == 0 &&
 				e.GetCursor() != 1 {
-				t.Fatalf("%s: event %d has cursor %d after %d: cursors follow each other from 1", w.name, i+1, e.GetCursor(),
+				t.Fatalf("%s: event %d: got cursor %d after %d, want consecutive ones from 1", w.name, i+1, e.GetCursor(),
 					before)
 			}
 		}
@@ -204,16 +204,16 @@ func checkWatchers(t *testing.T, c *harness.Cluster, watchers []*watcher) {
 	first := words(watchers[0].events(), begin)
 	for _, w := range watchers {
 		if diff := cmp.Diff(first, words(w.events(), begin)); diff != "" {
-			t.Errorf("%s and %s saw different events:\n%s", watchers[0].name, w.name, diff)
+			t.Errorf("events of %s and %s differ:\n%s", watchers[0].name, w.name, diff)
 		}
 	}
 	checkTransitions(t, watchers[0].events())
-	t.Logf("%d watchers saw %d events each", len(watchers), len(first))
+	t.Logf("%d watchers with %d events each", len(watchers), len(first))
 }
 
-const currentState = "current state" // the message of the events that a watch begins with
+const currentState = "current state" // the message of the first events of a watch
 
-// words returns the events after a cursor as what has to be the same wherever they come from.
+// words returns the parts of the events after a cursor that must be equal at all peers.
 func words(es []*holdfastv1.RunEvent, after uint64) []string {
 	var all []string
 	for _, e := range es {
@@ -234,14 +234,14 @@ func checkTransitions(t *testing.T, es []*holdfastv1.RunEvent) {
 	for _, e := range es {
 		run, before := e.GetSnapshot(), last[e.GetSnapshot().GetRunId()]
 		if client.Finished(before) {
-			t.Errorf("run %s has an event after it was %s: %s", run.GetRunId(), before.GetPhase(), e.GetMessage())
+			t.Errorf("run %s: got an event after %s: %s", run.GetRunId(), before.GetPhase(), e.GetMessage())
 		}
 		if before.GetPhase() > run.GetPhase() {
-			t.Errorf("run %s went from %s to %s", run.GetRunId(), before.GetPhase(), run.GetPhase())
+			t.Errorf("run %s: got transition %s to %s", run.GetRunId(), before.GetPhase(), run.GetPhase())
 		}
 		for i, s := range before.GetSteps() {
 			if now := run.GetSteps()[i]; s.GetState() > now.GetState() || len(s.GetAttempts()) > len(now.GetAttempts()) {
-				t.Errorf("step %s of run %s went from %s to %s", s.GetName(), run.GetRunId(), s.GetState(), now.GetState())
+				t.Errorf("step %s of run %s: got transition %s to %s", s.GetName(), run.GetRunId(), s.GetState(), now.GetState())
 			}
 		}
 		last[run.GetRunId()] = run

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// A peer that has lost its disk joins again and votes again, so that another one may fail. And
-// three peers that die at once lose nothing that was acknowledged.
+// TestWipedPeerAndColdStart checks that a peer that lost its disk joins and votes again, so that
+// another one may fail, and that three peers that die at once lose no acknowledged write.
 func TestWipedPeerAndColdStart(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -30,16 +30,16 @@ func TestWipedPeerAndColdStart(t *testing.T) {
 
 	victim := c.Followers()[0]
 	wipe(t, c, victim)
-	t.Run("another peer dies", func(t *testing.T) {
+	t.Run("death of another peer", func(t *testing.T) {
 		c := c.In(t)
 		leader := c.TheLeader()
 		if err := leader.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		c.Register("m-with-the-wiped-peer") // needs the vote of the one that was wiped
+		c.Register("m-with-the-wiped-peer") // needs the vote of the wiped peer
 		c.Restart(leader)
 	})
-	t.Run("a wiped leader", func(t *testing.T) {
+	t.Run("wiped leader", func(t *testing.T) {
 		c := c.In(t)
 		wipe(t, c, c.TheLeader())
 	})
@@ -65,9 +65,9 @@ func TestWipedPeerAndColdStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A write that was on its way when the writer stopped may be there too.
+	// A write in flight when the writer stopped may have been applied.
 	if got := m.GetLabels()["n"]; got != fmt.Sprint(acked) && got != fmt.Sprint(acked+1) {
-		t.Errorf("the last write is %s after the cold start, %d was acknowledged", got, acked)
+		t.Errorf("last write after the cold start: got %s, want %d or one more", got, acked)
 	}
 	for _, id := range runs {
 		run := c.Ended(id)
@@ -87,26 +87,25 @@ func someRuns(c *harness.Cluster, name string) []string {
 	return ids
 }
 
-// wipe kills a peer, takes its disk away and waits until it votes again with all that the others
-// have.
+// wipe kills a peer, deletes its data, and waits until it votes again with the data of the others.
 func wipe(t *testing.T, c *harness.Cluster, p *localcluster.Peer) {
 	t.Helper()
 	if err := p.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	c.Register("m-while-" + p.ID + "-is-away") // before the peer may vote again it has to have this
+	c.Register("m-while-" + p.ID + "-is-away") // the peer must receive this before it may vote
 	if err := p.Wipe(); err != nil {
 		t.Fatal(err)
 	}
 	c.Restart(p)
 	harness.Until(t, "the wiped peer to be admitted", func() (bool, any) {
-		// What the status shows of it is the configuration, in which it never ceased to be a voter.
+		// The status shows the configuration, in which it remained a voter.
 		b, err := os.ReadFile(filepath.Join(p.DataDir, "identity.json"))
 		var identity struct{ Admitted bool }
 		return err == nil && json.Unmarshal(b, &identity) == nil && identity.Admitted, string(b)
 	})
 	conn := c.Conn(c.TheLeader())
-	harness.Until(t, "the status to show it", func() (bool, any) {
+	harness.Until(t, "the status to show the peer", func() (bool, any) {
 		st, err := holdfastv1.NewClusterServiceClient(conn).GetClusterStatus(t.Context(),
 			&holdfastv1.GetClusterStatusRequest{})
 		if err != nil {
@@ -121,7 +120,7 @@ func wipe(t *testing.T, c *harness.Cluster, p *localcluster.Peer) {
 	})
 }
 
-// sameEverywhere compares all machines and runs as every peer has them.
+// sameEverywhere compares the machines and runs at all peers.
 func sameEverywhere(t *testing.T, c *harness.Cluster) {
 	t.Helper()
 	type state struct {
@@ -137,7 +136,7 @@ func sameEverywhere(t *testing.T, c *harness.Cluster) {
 		if err != nil {
 			t.Fatalf("list machines at %s: %v", p.ID, err)
 		}
-		// Both lists at one state: runs have ended, nobody writes any more.
+		// Both lists are of one state: runs have ended, and there are no writes.
 		runs, err := cl.Runs().ListRuns(client.WithConsistency(ctx, client.Consistency{Stale: true}),
 			&holdfastv1.ListRunsRequest{PageSize: 1000})
 		if err != nil {
@@ -147,15 +146,14 @@ func sameEverywhere(t *testing.T, c *harness.Cluster) {
 		if first == nil {
 			first = got
 		}
-		// The reconciler goes on looking at machines: what it saw when may differ, and with it the
-		// revision.
+		// Polls continue, so the time of an observation may differ, and with it the revision.
 		ignore := []cmp.Option{protocmp.Transform(), protocmp.IgnoreFields(&holdfastv1.Machine{}, "revision", "updated_at"),
 			protocmp.IgnoreFields(&holdfastv1.Condition{}, "observed_at", "last_transition", "status", "reason", "message",
 				"unknown", "unknown_since", "fresh_until"),
 			protocmp.IgnoreFields(&holdfastv1.MachineStatus{}, "effective_state", "banners", "conditions"),
 			protocmp.IgnoreFields(&holdfastv1.Run{}, "log_compacted", "revision")}
 		if diff := cmp.Diff(first, got, ignore...); diff != "" {
-			t.Errorf("%s and %s differ:\n%s", c.Peers()[0].ID, p.ID, diff)
+			t.Errorf("machines and runs of %s and %s differ:\n%s", c.Peers()[0].ID, p.ID, diff)
 		}
 	}
 }
