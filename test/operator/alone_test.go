@@ -17,10 +17,10 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// failsWhenTold is a leader task beside the executor.
-type failsWhenTold chan error
+// failsOnRequest is a leader task beside the executor.
+type failsOnRequest chan error
 
-func (f failsWhenTold) Run(ctx context.Context, _ cluster.Term) error {
+func (f failsOnRequest) Run(ctx context.Context, _ cluster.Term) error {
 	select {
 	case err := <-f:
 		return err
@@ -29,16 +29,16 @@ func (f failsWhenTold) Run(ctx context.Context, _ cluster.Term) error {
 	}
 }
 
-// TestOpenAttemptGoesOnInAClusterOfOne: nobody else is there to take it over when the leader's work
-// has stopped in the middle of it.
-func TestOpenAttemptGoesOnInAClusterOfOne(t *testing.T) {
-	why := errors.New("it could not be done")
+// TestOpenAttemptContinuesOnSinglePeer stops the leader's tasks in the middle of an attempt. No
+// other peer can adopt it, so the same one must.
+func TestOpenAttemptContinuesOnSinglePeer(t *testing.T) {
+	why := errors.New("task failed")
 	for _, tc := range []struct {
 		name string
-		stop func(*cluster.Node, failsWhenTold) error
+		stop func(*cluster.Node, failsOnRequest) error
 	}{
-		{"a task fails", func(_ *cluster.Node, f failsWhenTold) error { f <- why; return nil }},
-		{"an interlude fails", func(n *cluster.Node, _ failsWhenTold) error {
+		{"failed task", func(_ *cluster.Node, f failsOnRequest) error { f <- why; return nil }},
+		{"failed interlude", func(n *cluster.Node, _ failsOnRequest) error {
 			if err := n.Interlude(t.Context(), func(context.Context) error { return why }); !errors.Is(err, why) {
 				return fmt.Errorf("interlude: got %w, want %w", err, why)
 			}
@@ -49,12 +49,12 @@ func TestOpenAttemptGoesOnInAClusterOfOne(t *testing.T) {
 			fleet := fake.NewFleet(fake.Config{PowerTime: fake.Duration(2 * time.Second)})
 			set := providers.SetOf(map[string]providers.Provider{"fake": fake.New(fleet)})
 			var self *clustertest.Peer
-			fails := make(failsWhenTold)
+			fails := make(failsOnRequest)
 			clustertest.Start(t, clustertest.Options{Peers: 1, Register: func(_ int, p *clustertest.Peer) { self = p },
 				Tasks: func(int) []cluster.LeaderTask {
 					return []cluster.LeaderTask{runs.New(runs.Config{}, self.Node, self.FSM, set), fails}
 				}})
-			clustertest.Eventually(t, 30*time.Second, "it leads", func() error {
+			clustertest.Eventually(t, 30*time.Second, "the peer to lead", func() error {
 				if !self.Node.Ready() {
 					return errors.New(self.Node.Role())
 				}
@@ -87,14 +87,14 @@ func TestOpenAttemptGoesOnInAClusterOfOne(t *testing.T) {
 			if err := tc.stop(self.Node, fails); err != nil {
 				t.Fatal(err)
 			}
-			clustertest.Eventually(t, 30*time.Second, "the run's end", func() error {
+			clustertest.Eventually(t, 30*time.Second, "the end of the run", func() error {
 				if run, _ := self.FSM.View().Run("run-1"); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-					return fmt.Errorf("it is %s: %s", run.GetPhase(), run.GetWaitingFor())
+					return fmt.Errorf("run is %s: %s", run.GetPhase(), run.GetWaitingFor())
 				}
 				return nil
 			})
 			if all := attempts(); len(all) != 1 || len(all[0].GetEpochs()) != 2 {
-				t.Errorf("got attempts %v, want one, of two epochs", all)
+				t.Errorf("attempts: got %v, want one, of two epochs", all)
 			}
 		})
 	}

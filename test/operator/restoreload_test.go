@@ -25,13 +25,13 @@ const (
 	enough  = 150 // acknowledged writes in each part of the test
 )
 
-// write is one machine that was registered, or was not.
+// write is the registration of a machine, acknowledged or not.
 type write struct {
 	id           string
 	began, ended time.Time
 }
 
-// traffic registers machines all the time, and starts a run on each.
+// traffic registers machines continuously, and starts a run on each.
 type traffic struct {
 	t       *testing.T
 	c       *client.Client
@@ -40,7 +40,7 @@ type traffic struct {
 	started []*holdfastv1.Run
 }
 
-// run is one writer. What fails is tried no more: a restore may end a call in any way.
+// run is one writer. It does not retry, because a restore may end a call in any way.
 func (tr *traffic) run(ctx context.Context, name string) {
 	pace := time.NewTicker(10 * time.Millisecond)
 	defer pace.Stop()
@@ -68,7 +68,7 @@ func (tr *traffic) run(ctx context.Context, name string) {
 	}
 }
 
-// wait waits until so many writes more have been acknowledged.
+// wait blocks until this number of further writes has been acknowledged.
 func (tr *traffic) wait(ctx context.Context, more int) {
 	tr.t.Helper()
 	count := func() int {
@@ -79,14 +79,15 @@ func (tr *traffic) wait(ctx context.Context, more int) {
 	for want := count() + more; count() < want; {
 		select {
 		case <-ctx.Done():
-			tr.t.Fatalf("%d writes were acknowledged, want %d: %v", count(), want, ctx.Err())
+			tr.t.Fatalf("got %d acknowledged writes, want %d: %v", count(), want, ctx.Err())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// TestRestoreUnderLoad: a restore while everybody goes on working gives back exactly what the file
-// has, and what is acknowledged after it stays. Nothing is pressed for runs of the time before.
+// TestRestoreUnderLoad restores a snapshot under traffic. The state must be exactly that of the
+// file, writes acknowledged after the restore must stay, and no effect may happen for runs from
+// before it.
 func TestRestoreUnderLoad(t *testing.T) {
 	s := open(t)
 	ctx, stop := context.WithTimeout(t.Context(), patience)
@@ -130,15 +131,15 @@ func TestRestoreUnderLoad(t *testing.T) {
 		switch {
 		case w.ended.Before(saving):
 			if before++; !there[w.id] {
-				t.Errorf("%s was acknowledged before the snapshot was saved, and is not there", w.id)
+				t.Errorf("machine %s, acknowledged before the snapshot: got none, want it restored", w.id)
 			}
 		case w.began.After(saved) && w.ended.Before(restoring):
 			if gone++; there[w.id] {
-				t.Errorf("%s was registered after the snapshot was saved and before the restore, and is there", w.id)
+				t.Errorf("machine %s, registered between snapshot and restore: got it, want none", w.id)
 			}
 		case w.began.After(restored):
 			if after++; !there[w.id] {
-				t.Errorf("%s was acknowledged after the restore, and is not there", w.id)
+				t.Errorf("machine %s, acknowledged after the restore: got none", w.id)
 			}
 		}
 		if d := w.ended.Sub(last); !last.IsZero() && d > away {
@@ -147,27 +148,25 @@ func TestRestoreUnderLoad(t *testing.T) {
 		last = w.ended
 	}
 	if before == 0 || gone == 0 || after == 0 {
-		t.Errorf("%d writes before, %d that are gone, %d after: want some of each", before, gone, after)
+		t.Errorf("got %d writes kept, %d lost and %d after it, want some of each", before, gone, after)
 	}
 	for _, addr := range s.Addrs() {
 		if out, code := s.run(t, true, "--addr", addr, "--stale", "cluster", "status"); code != 0 {
-			t.Errorf("%s after the restore: exit code %d\n%s", addr, code, out)
+			t.Errorf("%s after the restore: got exit code %d\n%s", addr, code, out)
 		}
 	}
-	t.Logf("%d writes kept, %d gone, %d after it; the longest time without an answered write was %s, at %s of a "+
-		"restore of %s",
+	t.Logf("%d writes kept, %d lost, %d after it; at most %s without an answered write, at %s of a restore of %s",
 		before, gone, after, away.Round(time.Millisecond), longest.Sub(restoring).Round(time.Millisecond),
 		restored.Sub(restoring).Round(time.Millisecond))
 	if away > 10*time.Second {
-		t.Errorf("no write was answered for %s, want at most 10s", away)
+		t.Errorf("got %s without an answered write, want at most 10s", away)
 	}
 	tr.judge(ctx, s, restored, pressed)
 	s.must(t, "audit", "verify")
 }
 
-// judge holds the runs against what the hardware has seen: those of the time before the restore are
-// gone or have failed, and nobody presses for them any more; those that were started after it end,
-// each effect once.
+// judge compares the runs with the effects. Runs from before the restore are gone or failed, and
+// have no further effects. Runs started after it end, with each effect once.
 func (tr *traffic) judge(ctx context.Context, s *site, restored time.Time, pressed []fake.Effect) {
 	tr.t.Helper()
 	were := map[string]int{}
@@ -179,7 +178,7 @@ func (tr *traffic) judge(ctx context.Context, s *site, restored time.Time, press
 		got, err := tr.c.WaitRun(ctx, r.GetRunId())
 		if status.Code(err) == codes.NotFound {
 			if r.GetCreatedAt().AsTime().After(restored) {
-				tr.t.Errorf("run %s was started after the restore, and is not there", r.GetRunId())
+				tr.t.Errorf("run %s, started after the restore: got none", r.GetRunId())
 			}
 			continue
 		}
@@ -189,7 +188,7 @@ func (tr *traffic) judge(ctx context.Context, s *site, restored time.Time, press
 		of := s.effects(ctx, tr.t, r.GetRunId())
 		if got.GetError().GetReason() == "Restored" {
 			if len(of) != were[r.GetRunId()] {
-				tr.t.Errorf("run %s was ended by the restore, and %d effects came after it", r.GetRunId(),
+				tr.t.Errorf("run %s, ended by the restore: got %d later effects, want 0", r.GetRunId(),
 					len(of)-were[r.GetRunId()])
 			}
 			continue
@@ -200,11 +199,11 @@ func (tr *traffic) judge(ctx context.Context, s *site, restored time.Time, press
 		}
 	}
 	if ended == 0 {
-		tr.t.Error("no run ended by itself, want some")
+		tr.t.Error("got no run that ended by itself, want some")
 	}
 }
 
-// effects lists what the hardware has seen of a run; of all when it has no name.
+// effects lists the effects of a run, or of all runs if run is empty.
 func (s *site) effects(ctx context.Context, t *testing.T, run string) []fake.Effect {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.hardware.Endpoint+"/effects?run_id="+run, http.NoBody)

@@ -18,17 +18,16 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// between is a peer that gives a snapshot of another one, and leaves who comes to tell that he has
-// it without an answer.
-type between struct {
+// proxy forwards the snapshot of a peer, and never answers the note that the client has saved it.
+type proxy struct {
 	holdfastv1.UnimplementedOperatorServiceServer
 
-	peer holdfastv1.OperatorServiceClient
-	told chan struct{}
+	peer  holdfastv1.OperatorServiceClient
+	noted chan struct{}
 }
 
-// SaveSnapshot hands on what the peer sends.
-func (b *between) SaveSnapshot(
+// SaveSnapshot forwards the snapshot.
+func (b *proxy) SaveSnapshot(
 	r *holdfastv1.SaveSnapshotRequest, to grpc.ServerStreamingServer[holdfastv1.SnapshotData],
 ) error {
 	from, err := b.peer.SaveSnapshot(to.Context(), r)
@@ -49,18 +48,18 @@ func (b *between) SaveSnapshot(
 	}
 }
 
-// NoteSnapshot reports that there is a note, which goes no further.
-func (b *between) NoteSnapshot(
+// NoteSnapshot signals the note and drops it.
+func (b *proxy) NoteSnapshot(
 	ctx context.Context, _ *holdfastv1.NoteSnapshotRequest,
 ) (*holdfastv1.NoteSnapshotResponse, error) {
-	b.told <- struct{}{}
+	b.noted <- struct{}{}
 	<-ctx.Done()
 	return nil, ctx.Err()
 }
 
-// savesAndDies kills the command that saves a snapshot when the file is in its place, and the
-// cluster does not know of it: the file is whole, it is not on record, and the next save is noted.
-func (s *site) savesAndDies(t *testing.T) {
+// saveIsKilled kills a save proxy the rename of its file and the note to the cluster. The file
+// must be complete and not recorded, and the next save must be recorded.
+func (s *site) saveIsKilled(t *testing.T) {
 	conn, err := grpc.NewClient(s.Addrs()[0], grpc.WithTransportCredentials(s.Credentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +77,7 @@ func (s *site) savesAndDies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &between{peer: holdfastv1.NewOperatorServiceClient(conn), told: make(chan struct{}, 1)}
+	b := &proxy{peer: holdfastv1.NewOperatorServiceClient(conn), noted: make(chan struct{}, 1)}
 	srv := grpc.NewServer()
 	holdfastv1.RegisterOperatorServiceServer(srv, b)
 	ended := make(chan error, 1)
@@ -100,41 +99,41 @@ func (s *site) savesAndDies(t *testing.T) {
 	cmd := s.command(ctx, false, "--addr", ln.Addr().String(), "operator", "snapshot", "save", file)
 	for i, kv := range cmd.Env {
 		if strings.HasPrefix(kv, "HOLDFAST_CA=") {
-			cmd.Env[i] = "HOLDFAST_CA=" // it speaks to a peer without TLS
+			cmd.Env[i] = "HOLDFAST_CA=" // the proxy has no TLS
 		}
 	}
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var output strings.Builder
+	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	select {
-	case <-b.told:
+	case <-b.noted:
 		_ = cmd.Process.Kill()
 	case <-ctx.Done():
 	}
 	_ = cmd.Wait() // it was killed
 	if ctx.Err() != nil {
-		t.Fatalf("the command did not come to its note:\n%s", said.String())
+		t.Fatalf("the command sent no note:\n%s", output.String())
 	}
 
 	s.must(t, "operator", "snapshot", "verify", file)
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
-		t.Errorf("beside the file there are %v, %v, want nothing", left, err)
+		t.Errorf("files besides the snapshot: got %v, %v, want none", left, err)
 	}
-	if untold := takenAt(t, file); known() == untold {
-		t.Errorf("the backup of %d is on record: nobody has told of it", untold)
+	if lost := takenAt(t, file); known() == lost {
+		t.Errorf("recorded backup: got %d, want an older one, because its note was lost", lost)
 	}
 	s.must(t, "operator", "snapshot", "save", file)
 	want := takenAt(t, file)
-	// Peers answer out of what they have: this one may not have heard of it yet.
-	harness.Until(t, "the newest backup on record to be the second one", func() (bool, any) {
+	// Peers answer from their own state, so this one may not have it yet.
+	harness.Until(t, "the second backup to be recorded", func() (bool, any) {
 		got := known()
 		return got == want, got
 	})
 }
 
-// takenAt is when a snapshot file was taken, as it says itself.
+// takenAt returns the time at which a snapshot file was taken, as recorded in it.
 func takenAt(t *testing.T, file string) int64 {
 	t.Helper()
 	data, err := os.ReadFile(file)

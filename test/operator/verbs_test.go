@@ -51,7 +51,7 @@ func open(t *testing.T) *site {
 	return &site{Cluster: c, hardware: hw, binary: binary, dir: dir}
 }
 
-// command is one of the operator's: with his certificate, or with the CA alone.
+// command returns a command of the operator, with the admin's certificate or only with the CA.
 func (s *site) command(ctx context.Context, admin bool, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, s.binary, args...)
 	for _, kv := range os.Environ() {
@@ -66,7 +66,7 @@ func (s *site) command(ctx context.Context, admin bool, args ...string) *exec.Cm
 	return cmd
 }
 
-// run runs one to its end.
+// run runs a command to its end.
 func (s *site) run(t *testing.T, admin bool, args ...string) (out string, code int) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), patience)
@@ -80,18 +80,17 @@ func (s *site) run(t *testing.T, admin bool, args ...string) (out string, code i
 	return string(text), cmd.ProcessState.ExitCode()
 }
 
-// must is run that has to succeed.
+// must is like run but fails the test if the command fails.
 func (s *site) must(t *testing.T, args ...string) string {
 	t.Helper()
 	out, code := s.run(t, true, args...)
 	if code != 0 {
-		t.Fatalf("holdfast %s: exit code %d\n%s", strings.Join(args, " "), code, out)
+		t.Fatalf("holdfast %s: got exit code %d\n%s", strings.Join(args, " "), code, out)
 	}
 	return out
 }
 
-// TestVerbs: what docs/operating.md promises of each verb, by an operator and by nobody in
-// particular.
+// TestVerbs checks the verbs of docs/operating.md, with and without an admin's certificate.
 func TestVerbs(t *testing.T) {
 	s := open(t)
 	s.must(t, "machine", "register", "--id", "m-1")
@@ -115,26 +114,26 @@ func TestVerbs(t *testing.T) {
 	} {
 		out, code := s.run(t, true, strings.Fields(tt.args)...)
 		if code != 0 || !strings.Contains(out, tt.want) {
-			t.Errorf("holdfast %s: exit code %d, want 0 and %q:\n%s", tt.args, code, tt.want, out)
+			t.Errorf("holdfast %s: got exit code %d, want 0 and %q:\n%s", tt.args, code, tt.want, out)
 		}
 		if out, code := s.run(t, false, strings.Fields(tt.args)...); code == 0 {
-			t.Errorf("holdfast %s without a certificate: exit code 0:\n%s", tt.args, out)
+			t.Errorf("holdfast %s without a certificate: got exit code 0, want a failure:\n%s", tt.args, out)
 		}
 	}
-	// which need no peer
+	// These need no peer.
 	for _, args := range []string{"operator snapshot verify " + file, "operator snapshot inspect " + file} {
 		if out, code := s.run(t, false, strings.Fields(args)...); code != 0 {
-			t.Errorf("holdfast %s: exit code %d\n%s", args, code, out)
+			t.Errorf("holdfast %s: got exit code %d\n%s", args, code, out)
 		}
 	}
-	s.savesAndDies(t)
+	s.saveIsKilled(t)
 }
 
-// TestRestoreIsKilled: whenever the command that restores is killed, the state is the old one or
-// the new one as a whole, on all peers, and the same command works when it is run again.
+// TestRestoreIsKilled kills a restore at different times. All peers must then have the old or the
+// new state, and the same command must succeed when it is repeated.
 func TestRestoreIsKilled(t *testing.T) {
 	if os.Getenv("CRASH") == "" {
-		t.Skip("a part of make crash: it waits for many restores")
+		t.Skip("takes long: run make crash")
 	}
 	s := open(t)
 	for _, id := range []string{"old-1", "old-2", "old-3"} {
@@ -142,7 +141,8 @@ func TestRestoreIsKilled(t *testing.T) {
 	}
 	file := filepath.Join(s.dir, "a.snap")
 	s.must(t, "operator", "snapshot", "save", file)
-	// It stages first, then the leader lets its tasks rest for 1.1 s, then all is replaced at once.
+	// The command stages the snapshot, then the leader pauses its tasks for 1.1 s, then the state
+	// is replaced at once.
 	restored := 0
 	for _, after := range []time.Duration{0, 50 * time.Millisecond, 200 * time.Millisecond, 700 * time.Millisecond,
 		1300 * time.Millisecond} {
@@ -156,7 +156,7 @@ func TestRestoreIsKilled(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			_ = cmd.Wait() // it was killed, or was quicker
+			_ = cmd.Wait() // killed, unless it was faster
 		}()
 		select {
 		case <-done:
@@ -164,30 +164,30 @@ func TestRestoreIsKilled(t *testing.T) {
 			_ = cmd.Process.Signal(syscall.SIGKILL)
 			<-done
 		}
-		// Either is right; half of it is not. What the leader has begun it brings to its end
+		// Both states are correct, but no mixture. The leader completes a restore that it has begun
 		// without the caller.
 		if got := s.machines(t); got != "old-1 old-2 old-3" && got != "new-1 new-2 old-1 old-2 old-3" {
-			t.Errorf("killed after %s: machines are %s", after, got)
+			t.Errorf("killed after %s: got machines %s", after, got)
 		} else if got == "old-1 old-2 old-3" {
 			restored++
 		}
 		s.restore(t, file)
 		if got := s.machines(t); got != "old-1 old-2 old-3" {
-			t.Errorf("killed after %s, and restored again: machines are %s", after, got)
+			t.Errorf("killed after %s and repeated: got machines %s", after, got)
 		}
 		for i, addr := range s.Addrs() {
 			if out, code := s.run(t, true, "--addr", addr, "machine", "list", "-o", "name"); code != 0 ||
 				strings.Contains(out, "new-") {
-				t.Errorf("peer %d after the restore: exit code %d\n%s", i+1, code, out)
+				t.Errorf("peer %d after the restore: got exit code %d\n%s", i+1, code, out)
 			}
 		}
 	}
-	t.Logf("%d of 5 that were killed had restored at once", restored)
+	t.Logf("%d of 5 killed commands had already restored", restored)
 	s.must(t, "audit", "verify")
 }
 
-// restore restores to the end. What the command before has left on its way may come in between
-// once: the command says so, and that it is to be run again.
+// restore restores to the end. An effect of the killed command may interrupt it once. Then the
+// command's error asks to repeat it.
 func (s *site) restore(t *testing.T, file string) {
 	t.Helper()
 	for range 3 {
@@ -196,13 +196,13 @@ func (s *site) restore(t *testing.T, file string) {
 			return
 		}
 		if !strings.Contains(out, "restart the upload") {
-			t.Fatalf("restore: exit code %d\n%s", code, out)
+			t.Fatalf("restore: got exit code %d\n%s", code, out)
 		}
 	}
 	t.Fatal("restore: three attempts asked to restart the upload")
 }
 
-// machines lists the ids of machines.
+// machines returns the ids of all machines.
 func (s *site) machines(t *testing.T) string {
 	t.Helper()
 	return strings.ReplaceAll(strings.Join(strings.Fields(s.must(t, "machine", "list", "-o", "name")), " "), "machine/",
