@@ -34,7 +34,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/program"
 )
 
-// site is a cluster with secrets planted in it, and all that it has said.
+// site is a cluster with planted secrets, and all its answers.
 type site struct {
 	*localcluster.Cluster
 	t       *testing.T
@@ -44,7 +44,7 @@ type site struct {
 	needles Needles
 
 	mu   sync.Mutex
-	said bytes.Buffer // answers and errors
+	seen bytes.Buffer // answers and errors
 }
 
 func random(what string) string {
@@ -58,13 +58,13 @@ func (s *site) plant(what, secret string) string {
 	return secret
 }
 
-// heard keeps what somebody was told.
-func (s *site) heard(what string, it any) {
+// record stores an answer for the search.
+func (s *site) record(name string, it any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, _ = fmt.Fprintf(&s.said, "%s: %v\n", what, it)
+	_, _ = fmt.Fprintf(&s.seen, "%s: %v\n", name, it)
 	if err, ok := it.(error); ok {
-		_, _ = fmt.Fprintf(&s.said, "%+v %v\n", err, status.Convert(err).Details())
+		_, _ = fmt.Fprintf(&s.seen, "%+v %v\n", err, status.Convert(err).Details())
 	}
 }
 
@@ -80,7 +80,7 @@ func newKey(t *testing.T, id string) string {
 func open(t *testing.T) *site {
 	t.Helper()
 	s := &site{t: t, dir: t.TempDir(), needles: Needles{}}
-	s.keyFile = filepath.Join(t.TempDir(), "secrets.keys") // not where we look: it is the one place that has it
+	s.keyFile = filepath.Join(t.TempDir(), "secrets.keys") // not searched: it may have it
 	s.keys(newKey(t, "k1"))
 	bin := program.Holdfast(t)
 	hw, err := localcluster.StartFakeHardware(t.Context(), bin, s.dir)
@@ -105,7 +105,7 @@ func open(t *testing.T) *site {
 	return s
 }
 
-// keys writes the file of secrets keys: each key is planted too.
+// keys writes the file of secrets keys, and plants each key.
 func (s *site) keys(lines ...string) {
 	s.t.Helper()
 	for _, l := range lines {
@@ -124,14 +124,14 @@ func (s *site) keys(lines ...string) {
 func (s *site) put(name, kind string, values map[string]string) error {
 	r, err := s.client.Secrets().PutSecret(s.t.Context(), &holdfastv1.PutSecretRequest{Name: name, Type: kind,
 		Values: values})
-	s.heard("put", r) // a name may be a secret in the wrong place
+	s.record("put", r) // the name may be a misplaced secret
 	if err != nil {
-		s.heard("put", err)
+		s.record("put", err)
 	}
 	return err
 }
 
-// do makes a request to a peer's HTTP and keeps the answer.
+// do makes an HTTP request to a peer, and records the answer.
 func (s *site) do(p *localcluster.Peer, method, path, body string, header map[string]string) int {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), method, p.URL(path), strings.NewReader(body))
@@ -150,12 +150,12 @@ func (s *site) do(p *localcluster.Peer, method, path, body string, header map[st
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.heard(fmt.Sprint(p.ID, " ", method, " ", resp.StatusCode), string(b))
-	s.heard("headers", fmt.Sprint(resp.Header))
+	s.record(fmt.Sprint(p.ID, " ", method, " ", resp.StatusCode), string(b))
+	s.record("headers", fmt.Sprint(resp.Header))
 	return resp.StatusCode
 }
 
-// accessToken gets an access token from a peer as a real client does.
+// accessToken gets an access token from a peer as a client does.
 func (s *site) accessToken(p *localcluster.Peer, id, secret string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.WithValue(s.t.Context(), oauth2.HTTPClient, s.HTTP()), 20*time.Second)
 	defer cancel()
@@ -175,7 +175,7 @@ func (s *site) accessToken(p *localcluster.Peer, id, secret string) (string, err
 	return tok.AccessToken, nil
 }
 
-func until(t *testing.T, what string, d time.Duration, cond func() error) {
+func until(t *testing.T, name string, d time.Duration, cond func() error) {
 	t.Helper()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -185,17 +185,17 @@ func until(t *testing.T, what string, d time.Duration, cond func() error) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("gave up waiting for %s: %v", what, err)
+			t.Fatalf("wait for %s: %v", name, err)
 		}
 	}
 }
 
-// TestPlantedSecretsStayInside: what is planted in a cluster is found nowhere but sealed or as a
-// hash: not in data, snapshots, logs, metrics, answers, errors, or the audit trail. On the way,
-// clients of the built-in issuer go on over the death of the leader and a rotation of all keys.
+// TestPlantedSecretsStayInside plants secrets in a cluster, and finds them only sealed or hashed:
+// not in data, snapshots, logs, metrics, answers, errors or the audit trail. Meanwhile, clients of
+// the built-in issuer must work through the death of the leader and a rotation of all keys.
 func TestPlantedSecretsStayInside(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes half a minute: run without -short")
+		t.Skip("takes half a minute: run without -short")
 	}
 	s := open(t)
 	ctx := t.Context()
@@ -204,7 +204,7 @@ func TestPlantedSecretsStayInside(t *testing.T) {
 	clientID, clientSecret := s.plantTokens()
 	s.provoke(clientID, clientSecret)
 
-	// Any peer issues, and any peer takes what another one has issued.
+	// Every peer issues tokens, and accepts those of the others.
 	issued := map[string]string{}
 	for _, p := range s.Peers() {
 		until(t, "an access token of "+p.ID, 30*time.Second, func() error {
@@ -238,12 +238,12 @@ func TestPlantedSecretsStayInside(t *testing.T) {
 		if p == leader {
 			continue
 		}
-		until(t, "an access token without the leader", 20*time.Second, func() error {
+		until(t, "an access token while a peer is dead", 20*time.Second, func() error {
 			_, err := s.accessToken(p, clientID, clientSecret)
 			return err
 		})
 	}
-	check("when the leader is dead")
+	check("with a dead leader")
 	if err := leader.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -254,29 +254,29 @@ func TestPlantedSecretsStayInside(t *testing.T) {
 	}
 
 	s.rotate()
-	check("when all was sealed again")
+	check("after the secrets were sealed again")
 	until(t, "a new signing key", 90*time.Second, func() error {
 		tok, err := s.accessToken(s.Peers()[1], clientID, clientSecret)
 		if err == nil && strings.SplitN(tok, ".", 2)[0] == strings.SplitN(issued["n1"], ".", 2)[0] {
-			err = errors.New("it is signed with the same key")
+			err = errors.New("token is signed with the old key")
 		}
 		return err
 	})
-	check("when another key signs")
+	check("with a new signing key")
 
-	// Revoked, it is out everywhere, at once.
+	// A revoked client is refused everywhere at once.
 	if _, err := s.client.Access().RevokeToken(ctx, &holdfastv1.RevokeTokenRequest{TokenId: clientID}); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range s.Peers() {
-		until(t, "the end of a revoked client on "+p.ID, 30*time.Second, func() error {
+		until(t, "the revocation at "+p.ID, 30*time.Second, func() error {
 			if err := s.whoAmI(p, issued["n1"]); err == nil || !strings.Contains(err.Error(), "401") {
-				return fmt.Errorf("it is not answered 401: %w", err)
+				return fmt.Errorf("got %w, want 401", err)
 			}
 			return nil
 		})
 		if _, err := s.accessToken(p, clientID, clientSecret); err == nil {
-			t.Errorf("%s gives a revoked client a token", p.ID)
+			t.Errorf("%s: got a token for a revoked client", p.ID)
 		}
 	}
 	s.snapshot()
@@ -294,7 +294,7 @@ func (s *site) plantSecrets() {
 		s.t.Fatal(err)
 	}
 	text := string(pem.EncodeToMemory(block))
-	s.plant("SSH key", strings.Split(text, "\n")[3]) // a line that is all key
+	s.plant("SSH key", strings.Split(text, "\n")[3]) // a line of the key
 	for _, p := range []struct {
 		name, kind string
 		values     map[string]string
@@ -317,12 +317,12 @@ func (s *site) plantSecrets() {
 	}
 	list, err := s.client.Secrets().ListSecrets(s.t.Context(), &holdfastv1.ListSecretsRequest{})
 	if err != nil || len(list.GetSecrets()) != 4 {
-		s.t.Fatalf("secrets: %v, %v", list, err)
+		s.t.Fatalf("list secrets: got %v, %v", list, err)
 	}
-	s.heard("list", list)
+	s.record("list", list)
 }
 
-// plantTokens makes tokens of several roles, and gives a client of the issuer.
+// plantTokens creates tokens of several roles, and a client of the issuer, which it returns.
 func (s *site) plantTokens() (id, secret string) {
 	s.t.Helper()
 	for _, r := range []*holdfastv1.CreateTokenRequest{
@@ -339,7 +339,7 @@ func (s *site) plantTokens() (id, secret string) {
 	return id, secret
 }
 
-// provoke makes mistakes with secrets in hand, at every door.
+// provoke makes failing requests that contain secrets, on every API.
 func (s *site) provoke(clientID, clientSecret string) {
 	s.t.Helper()
 	wrong := func(what string) string { return s.plant(what, random("wrong")) }
@@ -347,18 +347,18 @@ func (s *site) provoke(clientID, clientSecret string) {
 		name, kind string
 		values     map[string]string
 	}{
-		{"x", "ssh", map[string]string{"username": "root", "private_key": wrong("what is no SSH key")}},
+		{"x", "ssh", map[string]string{"username": "root", "private_key": wrong("an invalid SSH key")}},
 		{"x", wrong("a value for a type"), map[string]string{"a": "b"}},
 		{"x", "opaque", map[string]string{wrong("a value for a key") + "!": "x"}},
 		{wrong("a value for a name") + " ", "opaque", map[string]string{"a": "b"}},
-		{"x", "bmc", map[string]string{"username": "root", "password": wrong("a password beside rubbish"), "rubbish": "x"}},
+		{"x", "bmc", map[string]string{"username": "root", "password": wrong("a password beside junk"), "rubbish": "x"}},
 	} {
 		if err := s.put(bad.name, bad.kind, bad.values); status.Code(err) != codes.InvalidArgument {
-			s.t.Errorf("put %s of type %s: %v", bad.name, bad.kind, err)
+			s.t.Errorf("put secret %s of type %s: got %v", bad.name, bad.kind, err)
 		}
 	}
 	for _, p := range s.Peers() {
-		bearer := map[string]string{"Authorization": "Bearer " + wrong("a bearer nobody knows "+p.ID)}
+		bearer := map[string]string{"Authorization": "Bearer " + wrong("an unknown bearer token "+p.ID)}
 		form := map[string]string{"Content-Type": "application/x-www-form-urlencoded"}
 		s.do(p, "GET", "/metrics", "", bearer)
 		s.do(p, "POST", "/oidc/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {clientID},
@@ -370,7 +370,7 @@ func (s *site) provoke(clientID, clientSecret string) {
 	}
 	stranger := s.TLS()
 	stranger.Certificates, stranger.GetClientCertificate = nil, nil
-	c, err := client.Dial(client.Config{Addrs: s.Addrs(), TLS: stranger, Token: wrong("a token nobody knows"),
+	c, err := client.Dial(client.Config{Addrs: s.Addrs(), TLS: stranger, Token: wrong("an unknown token"),
 		Timeout: 10 * time.Second})
 	if err != nil {
 		s.t.Fatal(err)
@@ -378,13 +378,12 @@ func (s *site) provoke(clientID, clientSecret string) {
 	defer func() { _ = c.Close() }()
 	_, err = c.Secrets().ListSecrets(s.t.Context(), &holdfastv1.ListSecretsRequest{})
 	if status.Code(err) != codes.Unauthenticated {
-		s.t.Errorf("a token that nobody knows: %v", err)
+		s.t.Errorf("unknown token: got %v", err)
 	}
-	s.heard("unknown token", err)
+	s.record("unknown token", err)
 }
 
-// whoAmI asks a peer's HTTP with a token; the rule of /metrics says no to services, with 403, when
-// it knows them.
+// whoAmI sends a token to /metrics of a peer, which answers 403 to services that it knows.
 func (s *site) whoAmI(p *localcluster.Peer, token string) error {
 	tls := s.TLS()
 	tls.Certificates, tls.GetClientCertificate = nil, nil
@@ -403,14 +402,14 @@ func (s *site) whoAmI(p *localcluster.Peer, token string) error {
 	if err != nil {
 		return err
 	}
-	s.heard(p.ID+" to an access token", string(b))
+	s.record(p.ID+" to an access token", string(b))
 	if resp.StatusCode != http.StatusForbidden || !bytes.Contains(b, []byte("service:tools")) {
 		return fmt.Errorf("%d %s", resp.StatusCode, b)
 	}
 	return nil
 }
 
-// rotate takes a new secrets key into use, seals everything again, and removes the old key.
+// rotate introduces a new secrets key, seals all secrets again, and removes the old key.
 func (s *site) rotate() {
 	s.t.Helper()
 	old, err := os.ReadFile(s.keyFile)
@@ -422,7 +421,7 @@ func (s *site) rotate() {
 	until(s.t, "the new key in use", 30*time.Second, func() error {
 		r, err := s.client.Secrets().RotateSecrets(s.t.Context(), &holdfastv1.RotateSecretsRequest{})
 		if err == nil && r.GetKeyId() != "k2" {
-			err = fmt.Errorf("the primary key is %s", r.GetKeyId())
+			err = fmt.Errorf("primary key is %s", r.GetKeyId())
 		}
 		return err
 	})
@@ -432,13 +431,13 @@ func (s *site) rotate() {
 	}
 	for _, secret := range list.GetSecrets() {
 		if secret.GetKeyId() != "k2" {
-			s.t.Errorf("%s is sealed under %s", secret.GetName(), secret.GetKeyId())
+			s.t.Errorf("secret %s: got key %s, want the new one", secret.GetName(), secret.GetKeyId())
 		}
 	}
 	s.keys(next)
 }
 
-// snapshot writes until each peer has a snapshot.
+// snapshot makes writes until each peer has a snapshot.
 func (s *site) snapshot() {
 	s.t.Helper()
 	n := 0
@@ -456,7 +455,7 @@ func (s *site) snapshot() {
 			if states, err := filepath.Glob(filepath.Join(p.DataDir, "*", "*", "*", "state.bin")); err != nil ||
 				len(states) == 0 {
 				if more, err := filepath.Glob(filepath.Join(p.DataDir, "*", "*", "state.bin")); err != nil || len(more) == 0 {
-					return fmt.Errorf("%s has none", p.ID)
+					return fmt.Errorf("peer %s has none", p.ID)
 				}
 			}
 		}
@@ -471,11 +470,10 @@ func (s *site) snapshot() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.heard("run", ended)
+	s.record("run", ended)
 }
 
-// debugFiles takes what `operator debug` makes an archive of: it is sent to others, so it is looked
-// through like an answer.
+// debugFiles records the files that `operator debug` archives, because they are sent to others.
 func (s *site) debugFiles() {
 	s.t.Helper()
 	stream, err := s.client.Cluster().CollectDebug(s.t.Context(), &holdfastv1.CollectDebugRequest{})
@@ -492,20 +490,20 @@ func (s *site) debugFiles() {
 			s.t.Fatal(err)
 		}
 		names[part.GetName()] = true
-		s.said.Write(part.GetData())
+		s.seen.Write(part.GetData())
 	}
 	if !names["settings.txt"] || !names["goroutines.txt"] {
-		s.t.Errorf("the debug files are %v: what a peer was told is not among them", names)
+		s.t.Errorf("debug files: got %v, want the peer's configuration among them", names)
 	}
 }
 
-// search looks everywhere.
+// search searches all data and answers for the secrets.
 func (s *site) search() {
 	t := s.t
 	t.Helper()
 	for _, p := range s.Peers() {
 		if code := s.do(p, "GET", "/metrics", "", nil); code != 200 {
-			t.Errorf("metrics of %s: %d", p.ID, code)
+			t.Errorf("metrics of %s: got status %d", p.ID, code)
 		}
 		s.do(p, "GET", "/readyz", "", nil)
 		s.do(p, "GET", "/oidc/jwks", "", nil)
@@ -514,10 +512,10 @@ func (s *site) search() {
 	events := 0
 	if err := s.client.ExportAudit(t.Context(), 0, func(e *holdfastv1.AuditEvent) error {
 		events++
-		s.heard("audit", e)
+		s.record("audit", e)
 		return nil
 	}); err != nil || events < 20 {
-		t.Errorf("the audit trail has %d events, %v", events, err)
+		t.Errorf("audit trail: got %d events, %v", events, err)
 	}
 	var files []string
 	var bytesSeen int64
@@ -538,21 +536,21 @@ func (s *site) search() {
 			t.Fatal(err)
 		}
 		if !bytes.Contains(b, []byte("level=DEBUG")) {
-			t.Errorf("%s has no debug lines: nothing was to be found there", name)
+			t.Errorf("%s: got no debug lines, so the search proves nothing", name)
 		}
 		for _, f := range s.needles.Text(name, b) {
 			i := max(0, bytes.Index(b, spellings(s.needles[f.What])[f.Spelling])-120)
 			t.Errorf("found %s: …%s", f, b[i:min(len(b), i+200)])
 		}
-		// The same search over the same log, with one line too much in it, must not pass.
+		// The same search must find a secret that is added to the log.
 		leak := append(slices.Clone(b), []byte("level=DEBUG msg=oops password="+s.needles["BMC password"]+"\n")...)
 		if len(s.needles.Text(name, leak)) == 0 {
-			t.Errorf("a secret that was put into %s is not found", name)
+			t.Errorf("search of %s: an added secret was not found", name)
 		}
 	}
-	for _, f := range s.needles.Text("answers and errors", s.said.Bytes()) {
+	for _, f := range s.needles.Text("answers and errors", s.seen.Bytes()) {
 		t.Errorf("found %s", f)
 	}
-	t.Logf("looked for %d secrets in %d bytes of data, %d logs, %d bytes of answers, %d audit events", len(s.needles),
-		bytesSeen, len(files), s.said.Len(), events)
+	t.Logf("searched for %d secrets in %d bytes of data, %d logs, %d bytes of answers, %d audit events", len(s.needles),
+		bytesSeen, len(files), s.seen.Len(), events)
 }

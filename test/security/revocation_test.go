@@ -24,11 +24,11 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// settled is how long a cluster may take to answer again after all of it was down.
+// settled bounds the wait for a cluster that was down completely.
 const settled = time.Minute
 
-// guarded is a cluster of three peers on disk in this process, each with the real server and gate
-// before it.
+// guarded is a cluster of three peers on disk in this process, each with the real server and
+// authorization.
 type guarded struct {
 	*clustertest.Cluster
 	t     *testing.T
@@ -61,7 +61,7 @@ func guard(t *testing.T) *guarded {
 	return g
 }
 
-// serve puts the API of a peer before it, as package serve does.
+// serve serves the API of a peer, as package serve does.
 func (g *guarded) serve(i int, p *clustertest.Peer) {
 	g.t.Helper()
 	store, err := g.Store(p)
@@ -87,7 +87,7 @@ func (g *guarded) serve(i int, p *clustertest.Peer) {
 	go func() { _ = s.Serve(peertls.Listen(l)) }() // ends with s.Stop
 }
 
-// kill ends a peer as a crash would.
+// kill ends a peer like a crash.
 func (g *guarded) kill(i int) {
 	g.Kill(g.Peers[i])
 	g.apis[i].Stop()
@@ -101,8 +101,8 @@ func (g *guarded) startAll() {
 	}
 }
 
-// who asks a peer who he is, over a connection of its own.
-func (g *guarded) who(i int, creds credentials.TransportCredentials, token string) (*holdfastv1.Identity, error) {
+// whoAmI calls WhoAmI at a peer, over a new connection.
+func (g *guarded) whoAmI(i int, creds credentials.TransportCredentials, token string) (*holdfastv1.Identity, error) {
 	ctx, cancel := context.WithTimeout(g.t.Context(), 5*time.Second)
 	defer cancel()
 	if token != "" {
@@ -116,19 +116,19 @@ func (g *guarded) who(i int, creds credentials.TransportCredentials, token strin
 	return holdfastv1.NewAccessServiceClient(conn).WhoAmI(ctx, &holdfastv1.WhoAmIRequest{})
 }
 
-// wantGood waits until all peers know somebody.
-func (g *guarded) wantGood(what string, creds credentials.TransportCredentials, token string) {
+// wantGood waits until all peers accept the credentials.
+func (g *guarded) wantGood(name string, creds credentials.TransportCredentials, token string) {
 	g.t.Helper()
 	for i := range g.Peers {
-		clustertest.Eventually(g.t, settled, what+" at "+g.Peers[i].ID, func() error {
-			_, err := g.who(i, creds, token)
+		clustertest.Eventually(g.t, settled, name+" at "+g.Peers[i].ID, func() error {
+			_, err := g.whoAmI(i, creds, token)
 			return err
 		})
 	}
 }
 
-// wantRevoked holds that no peer that runs takes a token, from the first answer on: not having one
-// yet is no answer.
+// wantRevoked checks that every running peer refuses a token from its first answer on. Errors
+// without an answer are retried.
 func (g *guarded) wantRevoked(when, token string) {
 	g.t.Helper()
 	for i, p := range g.Peers {
@@ -136,10 +136,10 @@ func (g *guarded) wantRevoked(when, token string) {
 			continue
 		}
 		clustertest.Eventually(g.t, settled, when+": an answer of "+p.ID, func() error {
-			id, err := g.who(i, g.ClientCredentials(issue.Pair{}), token)
+			id, err := g.whoAmI(i, g.ClientCredentials(issue.Pair{}), token)
 			switch status.Code(err) {
 			case codes.OK:
-				g.t.Fatalf("%s: %s takes the revoked token for %v", when, p.ID, id)
+				g.t.Fatalf("%s: %s accepts the revoked token as %v", when, p.ID, id)
 			case codes.Unauthenticated:
 				return nil
 			}
@@ -157,7 +157,7 @@ func (g *guarded) client(ca *issue.CA) credentials.TransportCredentials {
 	return g.ClientCredentials(pair)
 }
 
-// token has a token made.
+// token creates a token.
 func (g *guarded) token(admin credentials.TransportCredentials, name string) *holdfastv1.CreateTokenResponse {
 	g.t.Helper()
 	var made *holdfastv1.CreateTokenResponse
@@ -184,8 +184,8 @@ func (g *guarded) call(
 	}
 }
 
-// TestRevokedForGood: a token that was revoked is worth nothing on any peer, right after, after a
-// failover, and after every peer was killed and came back from its disk; one that was not goes on.
+// TestRevokedForGood checks that all peers refuse a revoked token at once, after a failover, and
+// after all were killed and restarted from disk, and accept another one throughout.
 func TestRevokedForGood(t *testing.T) {
 	g := guard(t)
 	admin, nobody := g.client(g.CA), g.ClientCredentials(issue.Pair{})
@@ -197,7 +197,7 @@ func TestRevokedForGood(t *testing.T) {
 		_, err := a.RevokeToken(ctx, &holdfastv1.RevokeTokenRequest{TokenId: bad.GetToken().GetTokenId()})
 		return err
 	})
-	g.wantRevoked("right after", bad.GetSecret())
+	g.wantRevoked("right after the revocation", bad.GetSecret())
 
 	leader := g.Leader()
 	for i, p := range g.Peers {
@@ -219,9 +219,9 @@ func TestRevokedForGood(t *testing.T) {
 	g.wantRevoked("at the end", bad.GetSecret())
 }
 
-// TestCertificatesOfACAThatIsGone: once the peers trust another CA alone, an admin's certificate of
-// the old one opens nothing, also after all peers were killed and came back.
-func TestCertificatesOfACAThatIsGone(t *testing.T) {
+// TestRemovedCAIsRefused checks that an admin's certificate of a CA that the peers no longer trust
+// is refused, also after all peers were killed and restarted.
+func TestRemovedCAIsRefused(t *testing.T) {
 	g := guard(t)
 	old := g.client(g.CA)
 	g.wantGood("the admin of the old CA", old, "")
@@ -242,9 +242,9 @@ func TestCertificatesOfACAThatIsGone(t *testing.T) {
 		t.Helper()
 		g.wantGood("the admin of the new CA "+when, admin, "")
 		for i, p := range g.Peers {
-			clustertest.Eventually(t, settled, when+": the old CA is gone from "+p.ID, func() error {
-				if id, err := g.who(i, old, ""); err == nil {
-					return fmt.Errorf("it is let in as %v", id)
+			clustertest.Eventually(t, settled, when+": the old CA to be refused by "+p.ID, func() error {
+				if id, err := g.whoAmI(i, old, ""); err == nil {
+					return fmt.Errorf("accepted as %v", id)
 				}
 				return nil
 			})
@@ -255,9 +255,9 @@ func TestCertificatesOfACAThatIsGone(t *testing.T) {
 		g.kill(i)
 	}
 	g.startAll()
-	for i, p := range g.Peers { // from the first moment on
-		if id, err := g.who(i, old, ""); err == nil {
-			t.Errorf("%s lets the old CA's admin in again, as %v", p.ID, id)
+	for i, p := range g.Peers { // from the start
+		if id, err := g.whoAmI(i, old, ""); err == nil {
+			t.Errorf("%s accepts the old CA's admin again, as %v", p.ID, id)
 		}
 	}
 	refused("after all were killed")

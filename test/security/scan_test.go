@@ -12,13 +12,14 @@ import (
 	"testing"
 )
 
-// The search finds what is there, however it is written; else a clean result would mean nothing.
-func TestTheSearchFinds(t *testing.T) {
+// TestSearchFinds checks that the search finds secrets in every spelling. Otherwise an empty result
+// would prove nothing.
+func TestSearchFinds(t *testing.T) {
 	const secret = "correct-horse-battery-staple"
 	n := Needles{"the password": secret}
 	for name, text := range map[string]string{
-		"a line of a log":      `level=INFO msg="dialing" password=` + secret + "\n",
-		"bytes that are shown": fmt.Sprintf("body=%v", []byte(secret)),
+		"log line":             `level=INFO msg="dialing" password=` + secret + "\n",
+		"printed bytes":        fmt.Sprintf("body=%v", []byte(secret)),
 		"hex":                  "x" + hex.EncodeToString([]byte(secret)),
 		"base64":               base64.StdEncoding.EncodeToString([]byte(secret)),
 		"Basic":                base64.StdEncoding.EncodeToString([]byte("id:" + secret)),
@@ -38,11 +39,11 @@ func TestTheSearchFinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		if found, size, err := n.Files(dir); err != nil || len(found) == 0 || size != int64(5000+len(text)) {
-			t.Errorf("%s: %v of %d bytes, %v", name, found, size, err)
+			t.Errorf("%s: got %v in %d bytes, %v", name, found, size, err)
 		}
 	}
 	if found := n.Text("there", []byte("password=[redacted] staple-battery correct-horse")); len(found) != 0 {
-		t.Errorf("found what is not there: %v", found)
+		t.Errorf("got findings %v, want none", found)
 	}
 }
 
@@ -61,9 +62,9 @@ func (r renaming) Open(name string) (fs.File, error) {
 	return r.FS.Open(name)
 }
 
-// A peer renames its files while they are searched: one that was listed under a name it has no more
-// is found under its new one.
-func TestTheSearchFollowsRenames(t *testing.T) {
+// TestSearchFollowsRenames checks that a file that is renamed during the search is found under its
+// new name.
+func TestSearchFollowsRenames(t *testing.T) {
 	const secret = "correct-horse-battery-staple"
 	dir := t.TempDir()
 	from := filepath.Join(dir, "3-47.tmp")
@@ -73,9 +74,9 @@ func TestTheSearchFollowsRenames(t *testing.T) {
 	tree := renaming{FS: os.DirFS(dir), from: from, to: filepath.Join(dir, "3-47")}
 	found, size, err := Needles{"the password": secret}.tree(tree, dir)
 	if err != nil || len(found) != 1 || size != int64(len(secret)) {
-		t.Errorf("got %v of %d bytes, %v; want the secret once", found, size, err)
+		t.Errorf("got %v in %d bytes, %v, want the secret once", found, size, err)
 	}
 	if _, _, err := (Needles{}).Files(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got %v; want that there is no such directory", err)
+		t.Errorf("got %v, want an error for a missing directory", err)
 	}
 }
