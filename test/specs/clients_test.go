@@ -15,7 +15,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// hardware is what the agents of the test have to tell.
+// hardware supplies the facts of the agents.
 type hardware struct{}
 
 func (hardware) Specs(context.Context) (machine.Specs, error) {
@@ -23,7 +23,7 @@ func (hardware) Specs(context.Context) (machine.Specs, error) {
 }
 func (hardware) Metrics(context.Context) (machine.Metrics, error) { return machine.Metrics{}, nil }
 
-// gpus is what the pool manager has to tell.
+// gpus supplies the state of the pool manager.
 type gpus struct{}
 
 func (gpus) State(context.Context) (poolreg.State, error) {
@@ -31,13 +31,13 @@ func (gpus) State(context.Context) (poolreg.State, error) {
 		WorkersTotal: 1}, nil
 }
 
-// calls notes what a service hears.
+// calls records the callbacks of a service.
 type calls struct {
 	mu            sync.Mutex
 	ids           map[string]bool
 	registrations int
-	ping          time.Time // the last one that was answered
-	refused       []int     // pings that were not answered with 200
+	ping          time.Time // the last successful one
+	refused       []int     // statuses of pings other than 200
 }
 
 func (c *calls) OnRegistration(_ *discovery.Manager, t discovery.Target) {
@@ -68,10 +68,10 @@ func (c *calls) OnDeregistration(*discovery.Manager, discovery.Target, int) {}
 
 const agents = 4
 
-// Agents, a pool manager and a service go on while the leader is killed five times and a peer
-// hangs: none is expired, none loses its id, and none has to register again. One that is really
-// gone is declared lost, in its window.
-func TestClientsThroughFailovers(t *testing.T) {
+// TestClientsSurviveFailovers runs agents, a pool manager and a service while the leader is killed
+// five times and a peer hangs. None of them may expire, change its id or register again. One that
+// is really gone must be declared lost in time.
+func TestClientsSurviveFailovers(t *testing.T) {
 	w := start(t, 1)
 	urls := make([]string, 0, 3)
 	for _, p := range w.Peers() {
@@ -81,10 +81,10 @@ func TestClientsThroughFailovers(t *testing.T) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stop()
-	run := func(what string, f func(context.Context) error) {
+	run := func(name string, f func(context.Context) error) {
 		running.Go(func() {
 			if err := f(ctx); err != nil && ctx.Err() == nil {
-				t.Errorf("%s ended: %v", what, err)
+				t.Errorf("%s ended: %v", name, err)
 			}
 		})
 	}
@@ -122,11 +122,11 @@ func TestClientsThroughFailovers(t *testing.T) {
 		t.Fatal(err)
 	}
 	run("pool manager", p.Run)
-	heard := &calls{ids: map[string]bool{}}
+	seen := &calls{ids: map[string]bool{}}
 	s, err := discovery.New(discovery.Config{BaseURLs: urls, ClientID: w.tokens["service-id"],
 		Secret: w.tokens["service"], TokenEndpoints: issuers(urls),
 		DataDir: filepath.Join(t.TempDir(),
-			"id"), Period: time.Second, TLS: w.agentTLS(), Callbacks: []discovery.Callback{heard}},
+			"id"), Period: time.Second, TLS: w.agentTLS(), Callbacks: []discovery.Callback{seen}},
 		discovery.Target{ServiceName: "tool", Host: "10.0.0.1", Port: 9090, ServiceType: "tool-invoker"})
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestClientsThroughFailovers(t *testing.T) {
 			return fmt.Errorf("pool manager is not connected: %w", s.Err)
 		}
 		return nil
-	}, heard.pinged)
+	}, seen.pinged)
 	w.waitAll(t)
 
 	for range 5 {
@@ -145,7 +145,7 @@ func TestClientsThroughFailovers(t *testing.T) {
 		if err := leader.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		w.waitAll(t) // while one is away
+		w.waitAll(t) // while one peer is down
 		if err := leader.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -166,12 +166,12 @@ func TestClientsThroughFailovers(t *testing.T) {
 	for i := range agents {
 		w.wantHistory(t, fmt.Sprintf("agent-%d", i), "REGISTERED", "READY")
 	}
-	heard.mu.Lock()
-	if len(heard.ids) != 1 || heard.registrations != 1 || len(heard.refused) > 0 {
-		t.Errorf("the service has had the ids %v in %d registrations, and pings refused with %v: want one registration "+
-			"and no refusal", heard.ids, heard.registrations, heard.refused)
+	seen.mu.Lock()
+	if len(seen.ids) != 1 || seen.registrations != 1 || len(seen.refused) > 0 {
+		t.Errorf("service: got ids %v, %d registrations and refused pings %v, want one registration and no refusal",
+			seen.ids, seen.registrations, seen.refused)
 	}
-	heard.mu.Unlock()
+	seen.mu.Unlock()
 
 	w.losePool(t, wire)
 	w.loseAgent(t, "agent-0", stop0, lastOf0)
@@ -185,7 +185,7 @@ func issuers(urls []string) []string {
 	return all
 }
 
-// until polls a condition; it may fail while the cluster looks for a leader.
+// until polls a condition, which may fail during an election.
 func until(t *testing.T, what string, ok func(ctx context.Context) error) {
 	t.Helper()
 	deadline := time.Now().Add(60 * time.Second)
@@ -228,7 +228,7 @@ func (w *world) waitLeaderOtherThan(t *testing.T, p *localcluster.Peer) {
 				return nil
 			}
 		}
-		return fmt.Errorf("%s leads still", p.ID)
+		return fmt.Errorf("%s still leads", p.ID)
 	})
 }
 
@@ -237,15 +237,15 @@ func (w *world) waitReady(t *testing.T) {
 	until(t, "wait for all peers", w.WaitReady)
 }
 
-// waitAll waits until every client has been heard anew, and is where it should be, as a peer that
-// runs says.
+// waitAll waits until every client has sent a new heartbeat and is healthy in the state of a
+// running peer.
 func (w *world) waitAll(t *testing.T) {
 	t.Helper()
 	since := time.Now()
 	for _, sign := range w.signs {
-		until(t, "clients are heard", func(context.Context) error { return sign(since) })
+		until(t, "new heartbeats of all clients", func(context.Context) error { return sign(since) })
 	}
-	until(t, "clients are well", func(ctx context.Context) error {
+	until(t, "healthy clients", func(ctx context.Context) error {
 		var errs error
 		for _, p := range w.Peers() {
 			if errs = w.wellAt(ctx, p); errs == nil {
@@ -257,7 +257,7 @@ func (w *world) waitAll(t *testing.T) {
 }
 
 func (w *world) wellAt(ctx context.Context, p *localcluster.Peer) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second) // it may hang
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second) // the peer may hang
 	defer cancel()
 	conn := w.conns[p.ID]
 	for i := range agents {
@@ -287,7 +287,7 @@ func (w *world) wellAt(ctx context.Context, p *localcluster.Peer) error {
 	return nil
 }
 
-// wantHistory checks the agent facet's way.
+// wantHistory checks the states of the agent facet.
 func (w *world) wantHistory(t *testing.T, id string, want ...string) {
 	t.Helper()
 	until(t, "read the history", func(ctx context.Context) error {
@@ -303,7 +303,7 @@ func (w *world) wantHistory(t *testing.T, id string, want ...string) {
 			}
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("agent facet of %s went through %v, want %v", id, got, want)
+			t.Errorf("states of the agent facet of %s: got %v, want %v", id, got, want)
 		}
 		return nil
 	})

@@ -14,18 +14,17 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 )
 
-// fenced is a command of a document with the answer that it promises, if any: "..." stands for
-// whatever there is.
+// fenced matches a command of a document, and its answer if there is one, in which "..." matches
+// anything.
 var fenced = regexp.MustCompile("(?s)```bash\n(.*?)```")
 
-// curl runs the commands of a document letter by letter, each against the next peer. What a
-// document takes for granted is put there: the address and the token of specs/000 are replaced,
-// those of ours come as variables.
+// curl runs the commands of a document as they are, each against the next peer. It replaces the
+// address and the token of specs/000, and sets the variables of our documents.
 func (w *world) curl(t *testing.T, file string) {
 	t.Helper()
 	program, err := exec.LookPath("curl")
 	if err != nil {
-		t.Skip("there is no curl on this machine: ", err)
+		t.Skip("NOT TESTED: curl not found: ", err)
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -33,7 +32,7 @@ func (w *world) curl(t *testing.T, file string) {
 	}
 	blocks := fenced.FindAllStringSubmatch(string(text), -1)
 	if len(blocks) == 0 {
-		t.Fatalf("%s has no commands", file)
+		t.Fatalf("%s: got no commands", file)
 	}
 	dir := t.TempDir()
 	w.writeCurlFiles(t, dir)
@@ -43,15 +42,15 @@ func (w *world) curl(t *testing.T, file string) {
 		w.next++
 		status, body := w.shell(t, program, dir, p, command)
 		if status < 200 || status > 299 {
-			t.Errorf("command %d of %s answers %d %s:\n%s", i+1, file, status, body, command)
+			t.Errorf("command %d of %s: got %d %s:\n%s", i+1, file, status, body, command)
 		} else if !promised(strings.TrimSpace(want), body) {
 			t.Errorf("command %d of %s:\n got %s\nwant %s", i+1, file, body, want)
 		}
 	}
 }
 
-// writeCurlFiles writes ca.pem where the commands look for it, and makes curl trust it without
-// being told, and print the status last.
+// writeCurlFiles writes ca.pem for the commands, and a .curlrc that trusts it and prints the status
+// at the end.
 func (w *world) writeCurlFiles(t *testing.T, dir string) {
 	t.Helper()
 	ca, err := os.ReadFile(w.Files().CA)
@@ -69,7 +68,7 @@ func (w *world) writeCurlFiles(t *testing.T, dir string) {
 	}
 }
 
-// shell runs one command, and gives the status and the body of the answer.
+// shell runs one command, and returns the status and the body of the answer.
 func (w *world) shell(t *testing.T, curl, dir string, p *localcluster.Peer, command string) (status int, body string) {
 	t.Helper()
 	command = strings.NewReplacer("http://localhost:1994", p.URL(""), "abc123...", w.tokens["machine"]).Replace(command)
@@ -87,13 +86,13 @@ func (w *world) shell(t *testing.T, curl, dir string, p *localcluster.Peer, comm
 		t.Fatalf("%v: %s\n%s", err, out, command)
 	}
 	if _, err := fmt.Sscan(string(out[at+1:]), &status); err != nil {
-		t.Fatalf("the last line is no status: %s", out)
+		t.Fatalf("got no status in the last line: %s", out)
 	}
 	return status, strings.TrimSpace(string(out[:at]))
 }
 
-// promised reports whether a body is what a document shows: all that is between the dots, in that
-// order, from its beginning to its end.
+// promised reports whether a body matches the answer in a document: the parts between the dots, in
+// order, from beginning to end.
 func promised(want, body string) bool {
 	parts := strings.Split(want, "...")
 	rest, ok := strings.CutPrefix(body, parts[0])

@@ -15,10 +15,10 @@ func discoveryAPI(t *testing.T, w *world) {
 		{"token of another kind", "machine", "POST", base + "/register", `{}`, 403, "*"},
 		{"malformed", "service", "POST", base + "/register", `[`, 400, "*"},
 		{"no name", "service", "POST", base + "/register", `{"host":"h","port":1,"serviceType":"tool-invoker"}`, 400, "*"},
-		{"ping of nobody", "service", "POST", base + "/ping/", never, 404, "*"},
-		{"update of nobody", "service", "POST", base + "/update/" + never,
+		{"ping of an unknown service", "service", "POST", base + "/ping/", never, 404, "*"},
+		{"update of an unknown service", "service", "POST", base + "/update/" + never,
 			`{"healthy":true,"reason":"healthy","timestamp":1736937000.5}`, 404, "*"},
-		{"bring an id", "service", "POST", base + "/register", `{
+		{"register with an id", "service", "POST", base + "/register", `{
   "id": "550e8400-e29b-41d4-a716-446655440000",
   "serviceName": "my-tool",
   "host": "192.168.1.100",
@@ -56,7 +56,7 @@ func discoveryAPI(t *testing.T, w *world) {
 		{"ping with a slash", "service", "POST", base + "/ping/", id, 200, ""},
 		{"deregister", "service", "POST", base + "/deregister", again, 200, ""},
 		{"deregister again", "service", "POST", base + "/deregister", again, 200, ""},
-		{"ping after that", "service", "POST", base + "/ping", id, 200, ""},
+		{"ping after deregistration", "service", "POST", base + "/ping", id, 200, ""},
 		{"not listed", "viewer", "GET", "/api/v1/capabilities/resources/state", "", 200, `{"error":null,"data":{}}`},
 	})
 	code, body = w.do(t, "service", "POST", base+"/register", again)

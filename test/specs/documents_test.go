@@ -2,11 +2,10 @@ package specs_test
 
 import "testing"
 
-// Every example of the documents, and every refusal that docs/clients.md words, answered by
-// whichever peer is asked.
+// TestDocuments sends every example of the documents, and every request of docs/clients.md that is
+// refused, to any peer.
 func TestDocuments(t *testing.T) {
-	// Timeouts are four times as long: an election on a busy machine could answer with an unknown
-	// outcome, which no document has.
+	// Longer timeouts avoid elections on a busy machine, whose unknown outcomes are in no document.
 	w := start(t, 4)
 	t.Run("machine registration", func(t *testing.T) { machineAPI(t, w) })
 	t.Run("pools", func(t *testing.T) { poolAPI(t, w) })

@@ -13,19 +13,19 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// late is how long after its TTL a loss may be declared
-// (docs/decisions/0012-leases-have-a-clock-of-their-own.md), and early how much the clocks of this
-// test may be off: an answer is noted when it has come.
+// late bounds the time from the TTL until a loss is declared
+// (docs/decisions/0012-leases-have-a-clock-of-their-own.md). early allows for the time between an
+// answer and its record in this test.
 const (
 	late  = time.Minute
 	early = time.Second
 )
 
-// line is the network of a client, which can be cut for good.
+// line is the network of a client, which can be cut permanently.
 type line struct {
 	http.RoundTripper
 	cut  atomic.Bool
-	last atomic.Pointer[time.Time] // when something was answered last
+	last atomic.Pointer[time.Time] // time of the last answer
 }
 
 func newLine(w *world) *line {
@@ -34,7 +34,7 @@ func newLine(w *world) *line {
 
 func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	if l.cut.Load() {
-		return nil, errors.New("the line is cut")
+		return nil, errors.New("network is cut")
 	}
 	resp, err := l.RoundTripper.RoundTrip(r)
 	if now := time.Now(); err == nil && resp.StatusCode == http.StatusOK {
@@ -43,10 +43,10 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// wantLoss waits until a loss is declared, and checks that this happens within the window after the
-// last heartbeat. The TTL is one of those between least and most.
+// wantLoss waits until a loss is declared, and checks that this happens in time after the last
+// heartbeat, for a TTL between least and most.
 func wantLoss(
-	t *testing.T, what string, last time.Time, least, most time.Duration, declared func(ctx context.Context) (bool, error),
+	t *testing.T, name string, last time.Time, least, most time.Duration, declared func(ctx context.Context) (bool, error),
 ) {
 	t.Helper()
 	var err error
@@ -56,9 +56,9 @@ func wantLoss(
 		lost, err = declared(ctx)
 		cancel()
 		if after := time.Since(last); lost {
-			t.Logf("%s was declared lost %v after its last heartbeat", what, after.Round(time.Millisecond))
+			t.Logf("%s was declared lost %v after its last heartbeat", name, after.Round(time.Millisecond))
 			if after < least-early || after > most+late {
-				t.Errorf("%s was declared lost after %v, want %v to %v", what, after, least, most+late)
+				t.Errorf("%s: got a loss after %v, want %v to %v", name, after, least, most+late)
 			}
 			return
 		}
@@ -68,26 +68,26 @@ func wantLoss(
 			return
 		}
 	}
-	t.Errorf("%s was not declared lost within %v: %v", what, most+late, err)
+	t.Errorf("%s: got no loss within %v: %v", name, most+late, err)
 }
 
-// losePool cuts the line of the pool manager, which cannot say farewell then. Three missed beats
-// are its end, and it was asked for one every 10 s, or every 30 s when little goes on.
+// losePool cuts the network of the pool manager, so that it cannot deregister. It is lost after
+// three intervals, which are 10 s, or 30 s while there is little activity.
 func (w *world) losePool(t *testing.T, l *line) {
 	t.Helper()
 	l.cut.Store(true)
 	wantLoss(t, "the pool", *l.last.Load(), 30*time.Second, 90*time.Second, func(ctx context.Context) (bool, error) {
 		p, err := holdfastv1.NewPoolServiceClient(w.conn).GetPool(ctx, &holdfastv1.GetPoolRequest{PoolId: "pool-1"})
 		if p.GetStatus() == holdfastv1.Pool_UNAVAILABLE && p.GetStatusReason() != "missed its heartbeats" {
-			t.Errorf("the pool is unavailable because it %q", p.GetStatusReason())
+			t.Errorf("reason of the unavailable pool: got %q", p.GetStatusReason())
 		}
 		return p.GetStatus() == holdfastv1.Pool_UNAVAILABLE, err
 	})
 }
 
-// loseAgent waits for an agent that was stopped to expire: it leaves a history and a condition.
-// That takes more than five minutes, so only E2E_EXPIRY=1 asks for it; the lease engine's own tests
-// do it in made-up time.
+// loseAgent waits for a stopped agent to expire, with a history entry and a condition. This takes
+// more than five minutes and is done only with E2E_EXPIRY=1. The tests of the lease engine use
+// simulated time.
 func (w *world) loseAgent(t *testing.T, id string, stop func(), last func() time.Time) {
 	t.Helper()
 	if os.Getenv("E2E_EXPIRY") == "" {
@@ -110,6 +110,6 @@ func (w *world) loseAgent(t *testing.T, id string, stop func(), last func() time
 				return nil
 			}
 		}
-		return fmt.Errorf("no condition says that the agent has expired: %v", m.GetStatus().GetConditions())
+		return fmt.Errorf("no condition of an expired agent: %v", m.GetStatus().GetConditions())
 	})
 }

@@ -19,7 +19,7 @@ const registration = `{
 
 func with(body, old, replacement string) string { return strings.Replace(body, old, replacement, 1) }
 
-// machineAPI is the machine registration document (spec 000), example by example.
+// machineAPI is the machine registration document (spec 000).
 func machineAPI(t *testing.T, w *world) {
 	const register, keepalive = "/api/v1/machine/register", "/api/v1/machine/keepalive"
 	const expired = `{"message":"Machine state expired","error_code":"machine_not_found","suggestion":"Register the machine again: POST /api/v1/machine/register"}`
@@ -46,8 +46,8 @@ func machineAPI(t *testing.T, w *world) {
 
 		{"registered", "machine", "POST", register, registration, 200,
 			`{"config":null,"machine_state":{"machine_id":"1165a9b6","status":"registered","pool_name":"gpu","ttl_seconds":300}}`},
-		{"nobody is ready", "gpu", "GET", "/api/v1/machine/list", "", 200, `[]`},
-		{"keepalive of nobody", "machine", "POST", keepalive, `{"agent_version":"0.1.0"}`, 400,
+		{"no ready machine", "gpu", "GET", "/api/v1/machine/list", "", 200, `[]`},
+		{"keepalive without a machine", "machine", "POST", keepalive, `{"agent_version":"0.1.0"}`, 400,
 			`{"message":"machine_id and pool_name are required"}`},
 		{"first keepalive", "machine", "POST", keepalive, `{
     "machine_id": "1165a9b6",
@@ -75,7 +75,7 @@ func machineAPI(t *testing.T, w *world) {
 			expired},
 		{"config", "machine", "GET", "/api/v1/machine/config", "", 200, `{"config":null}`},
 
-		{"a pool's token brings a new machine", "gpu", "POST", register, with(registration, "1165a9b6", "3365a9b6"), 200,
+		{"new machine with the token of a pool", "gpu", "POST", register, with(registration, "1165a9b6", "3365a9b6"), 200,
 			`{"config":null,"machine_state":{"machine_id":"3365a9b6","status":"registered","pool_name":"gpu","ttl_seconds":300}}`},
 		{"numbers for strings", "gpu", "POST", register, `{"token":"","machine_id":"4465a9b6","hostname":"h","pool_name":"gpu","cpu":8,"memory":2048,"gpu_count":0,"private_ip":"10.0.0.1","x":1}`, 200, "*"},
 		{"an agent sees itself", "machine", "GET", "/api/v1/machine/list?pool_name=gpu", "", 200, "*"},

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// nodeAPI is the node state machine document (spec 004): a node's way through it, with its
-// refusals.
+// nodeAPI is the node state machine document (spec 004): the life of a node, with refusals.
 func nodeAPI(t *testing.T, w *world) {
 	const report = "/api/v1/report"
 	const mac = "aa:bb:cc:dd:ee:01"
@@ -28,43 +27,43 @@ func nodeAPI(t *testing.T, w *world) {
 	}
 	w.run(t, []example{
 		{"no token", "", "GET", "/api/v1/nodes", "", 401, "*"},
-		{"viewers look only", "viewer", "PATCH", node + "/state", `{"state":"pending"}`, 403, "*"},
-		{"twice", "operator", "POST", "/api/v1/nodes", `{"mac_address":"` + mac + `"}`, 409,
+		{"change by a viewer", "viewer", "PATCH", node + "/state", `{"state":"pending"}`, 403, "*"},
+		{"duplicate MAC", "operator", "POST", "/api/v1/nodes", `{"mac_address":"` + mac + `"}`, 409,
 			`{"detail":"Node with MAC aa:bb:cc:dd:ee:01 already exists"}`},
 		{"no MAC", "operator", "POST", "/api/v1/nodes", `{}`, 422,
 			`{"detail":[{"loc":["body","mac_address"],"msg":"Field required","type":"missing"}]}`},
-		{"nobody", "operator", "GET", "/api/v1/nodes/nobody", "", 404, `{"detail":"Node not found"}`},
+		{"unknown node", "operator", "GET", "/api/v1/nodes/nobody", "", 404, `{"detail":"Node not found"}`},
 		{"by MAC", "viewer", "GET", "/api/v1/nodes/" + mac, "", 200, "*"},
 		{"bad transition", "operator", "PATCH", node + "/state", `{"state":"active"}`, 400,
 			`{"detail":"Invalid state transition from 'discovered' to 'active'. Valid transitions: ['pending', 'retired']"}`},
 		{"unknown state", "operator", "PATCH", node + "/state", `{"state":"lost"}`, 422, "*"},
 		{"approved", "operator", "PATCH", node + "/state", `{"state":"pending","comment":"welcome"}`, 200, "*"},
 		{"workflow", "operator", "PATCH", node, `{"workflow_id":"plan/repave-join"}`, 200, "*"},
-		{"a report that does not fit", "operator", "POST", report, says("complete"), 200, "*"},
-		{"a report of a stranger", "operator", "POST", report, `{"mac_address":"aa:bb:cc:dd:ee:99"}`, 404, "*"},
-		{"a status that is not documented", "operator", "POST", report, says("completed"), 422, "*"},
+		{"report in a wrong state", "operator", "POST", report, says("complete"), 200, "*"},
+		{"report of an unknown node", "operator", "POST", report, `{"mac_address":"aa:bb:cc:dd:ee:99"}`, 404, "*"},
+		{"undocumented status", "operator", "POST", report, says("completed"), 422, "*"},
 		{"started", "operator", "POST", report, says("started"), 200, "*"},
-		{"first strike", "operator", "POST", report, says("failed"), 200, "*"},
-		{"second strike", "operator", "POST", report, says("failed"), 200, "*"},
+		{"first failure", "operator", "POST", report, says("failed"), 200, "*"},
+		{"second failure", "operator", "POST", report, says("failed"), 200, "*"},
 	})
 	w.wantState(t, node, "installing")
-	w.run(t, []example{{"third strike", "operator", "POST", report, says("failed"), 200, "*"}})
+	w.run(t, []example{{"third failure", "operator", "POST", report, says("failed"), 200, "*"}})
 	w.wantState(t, node, "install_failed")
 	w.run(t, []example{
-		{"the last transition", "viewer", "GET", node + "/history?limit=1", "", 200, `{"data":[{"id":"<uuid>","from_state":"installing","to_state":"install_failed","triggered_by":"node_report",
+		{"last transition", "viewer", "GET", node + "/history?limit=1", "", 200, `{"data":[{"id":"<uuid>","from_state":"installing","to_state":"install_failed","triggered_by":"node_report",
 			"user_id":null,"comment":null,"metadata":{"error":"Disk not found","attempt":3},"created_at":"<time>"}],"total":3}`},
-		{"no way back without force", "operator", "PATCH", node + "/state", `{"state":"pending"}`, 400, "*"},
+		{"pending without force", "operator", "PATCH", node + "/state", `{"state":"pending"}`, 400, "*"},
 		{"force", "operator", "PATCH", node + "/state", `{"state":"pending","force":true}`, 200, "*"},
-		{"started again", "operator", "POST", report, says("started"), 200, "*"},
+		{"restart", "operator", "POST", report, says("started"), 200, "*"},
 		{"complete", "operator", "POST", report, says("complete"), 200, "*"},
 		{"verified", "operator", "PATCH", node + "/state", `{"state":"active"}`, 200, "*"},
 		{"tag", "operator", "POST", node + "/tags", `{"tag":"Rack-7"}`, 200, "*"},
 		{"by tag", "viewer", "GET", "/api/v1/nodes?state=active&tag=rack-7", "", 200, "*"},
-		{"history has bounds", "viewer", "GET", node + "/history?limit=201", "", 422, "*"},
-		{"nothing is stalled", "viewer", "GET", "/api/v1/nodes/stalled", "", 200,
+		{"history beyond its limit", "viewer", "GET", node + "/history?limit=201", "", 422, "*"},
+		{"no stalled node", "viewer", "GET", "/api/v1/nodes/stalled", "", 200,
 			`{"success":true,"data":[],"message":"","total":0}`},
 		{"retired", "operator", "DELETE", node, "", 200, "*"},
-		{"retired is the end", "operator", "PATCH", node + "/state", `{"state":"pending","force":true}`, 400, "*"},
+		{"retired is final", "operator", "PATCH", node + "/state", `{"state":"pending","force":true}`, 400, "*"},
 	})
 }
 

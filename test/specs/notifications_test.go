@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 )
 
-// notified reads events of a peer's stream, from one on where there is one, until the service named
-// last has come. It gives their kinds and names, and the last id.
+// notified reads events from a peer's stream, after an id if one is given, until the service named
+// last appears. It returns their kinds and names, and the last id.
 func (w *world) notified(t *testing.T, p *localcluster.Peer, from, last string) (events []string, id string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -56,12 +56,12 @@ func (w *world) notified(t *testing.T, p *localcluster.Peer, from, last string) 
 			}
 		}
 	}
-	t.Fatalf("notifications of %s from %q have ended before %s came: %v", p.ID, from, last, events)
+	t.Fatalf("notifications of %s from %q: ended before %s: %v", p.ID, from, last, events)
 	return nil, ""
 }
 
-// notifications holds the discovery API's stream against its word: who goes on at another peer with
-// the last id that he has seen misses none and sees none twice.
+// notifications checks that a client that continues the stream of the discovery API at another
+// peer, with the last id, gets each event once.
 func notifications(t *testing.T, w *world) {
 	register := func(n int) string {
 		name := fmt.Sprintf("watched-%d", n)

@@ -2,7 +2,7 @@ package specs_test
 
 import "testing"
 
-// poolAPI is the pool registration document (spec 001), example by example.
+// poolAPI is the pool registration document (spec 001).
 func poolAPI(t *testing.T, w *world) {
 	const beat = `{
   "pool_id": "pool-1",
@@ -45,16 +45,16 @@ func poolAPI(t *testing.T, w *world) {
 		{"heartbeat", "pool", "POST", "/v2/pools/pool-1/heartbeat", beat, 200,
 			`{"status":"healthy","next_heartbeat_ms":10000}`},
 		{"room", "viewer", "GET", "/v2/pools?min_available_vram_gb=8&gpu_model=RTX%204090&region=EU", "", 200, "*"},
-		{"no room", "viewer", "GET", "/v2/pools?min_available_vram_gb=9", "", 200, `{"pools":[],"total":0}`},
+		{"not enough memory", "viewer", "GET", "/v2/pools?min_available_vram_gb=9", "", 200, `{"pools":[],"total":0}`},
 		{"bad query", "viewer", "GET", "/v2/pools?min_available_vram_gb=lots", "", 400, "*"},
 		{"leave", "pool", "POST", "/v2/pools/pool-1/deregister", `{
   "pool_id": "pool-1",
   "reason": "graceful_shutdown"
 }`, 200, `{"pool_id":"pool-1","status":"deregistered"}`},
-		{"leave again", "pool", "POST", "/v2/pools/pool-1/deregister", ``, 200, "*"},
-		{"out of placement at once", "viewer", "GET", "/v2/pools?min_available_vram_gb=1", "", 200, `{"pools":[],"total":0}`},
-		{"heartbeat after that", "pool", "POST", "/v2/pools/pool-1/heartbeat", beat, 404, "*"},
-		{"come back", "pool", "POST", "/v2/pools/register", registration, 200, "*"},
+		{"deregister again", "pool", "POST", "/v2/pools/pool-1/deregister", ``, 200, "*"},
+		{"deregistered pool in placement", "viewer", "GET", "/v2/pools?min_available_vram_gb=1", "", 200, `{"pools":[],"total":0}`},
+		{"heartbeat after deregistration", "pool", "POST", "/v2/pools/pool-1/heartbeat", beat, 404, "*"},
+		{"register again", "pool", "POST", "/v2/pools/register", registration, 200, "*"},
 		{"a provider", "operator", "POST", "/v2/platform/providers/register", `{"provider_id":"p-1","endpoint":"https://p","auth_token":"hidden","pricing":{"per_token":0.1,"per_hour":2,"currency":"EUR"},
 			"capacity":{"total_gpus":8,"total_vram_gb":192,"gpu_models":["RTX 4090"]},"sla":{"uptime_guarantee":99.9,"max_latency_ms":50},"geo":{"country":"DE","region":"EU"}}`, 200,
 			`{"provider_id":"p-1","status":"registered","platform_margin_percent":12.5}`},

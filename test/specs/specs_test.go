@@ -25,22 +25,22 @@ import (
 	"github.com/holdfast-metal/holdfast/test/program"
 )
 
-// world is a cluster of real processes with what the APIs' clients need.
+// world is a cluster of processes, and all that clients of its APIs need.
 type world struct {
 	*localcluster.Cluster
 	conn    *grpc.ClientConn              // to the first peer
 	conns   map[string]*grpc.ClientConn   // by peer
-	next    int                           // peer that takes the next request: all take their turn
+	next    int                           // the next request goes to this peer, in turn
 	tokens  map[string]string             // by name
-	signs   []func(since time.Time) error // of clients that run: whether they were heard since then
-	machine string                        // that awaits its agent
+	signs   []func(since time.Time) error // of running clients: an error if there was no heartbeat since then
+	machine string                        // a machine whose agent is to register
 }
 
 func start(t *testing.T, multiplier float64) *world {
 	t.Helper()
 	dir := t.TempDir()
 	binary := program.Holdfast(t)
-	// without the build, which takes as long as the machine is busy
+	// Without the build, which may take long on a busy machine.
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	key := make([]byte, 32)
@@ -77,11 +77,10 @@ func start(t *testing.T, multiplier float64) *world {
 	return w
 }
 
-// prepare does what an operator does before agents come: a pool, a machine with its token, tokens
-// for the others.
+// prepare makes an operator's preparations: a pool, a machine with a token, and other tokens.
 func (w *world) prepare(ctx context.Context, t *testing.T) {
 	t.Helper()
-	// a busy machine may elect another leader meanwhile
+	// An election may happen meanwhile on a busy machine.
 	cl, err := client.Dial(client.Config{Addrs: w.Addrs(), TLS: w.TLS(), Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
@@ -114,14 +113,14 @@ func (w *world) prepare(ctx context.Context, t *testing.T) {
 	}
 }
 
-// agentTLS is for clients that have a token and no certificate.
+// agentTLS returns the TLS configuration of clients that have a token and no certificate.
 func (w *world) agentTLS() *tls.Config {
 	c := w.TLS().Clone()
 	c.Certificates, c.GetClientCertificate = nil, nil
 	return c
 }
 
-// do makes a request of one peer, each in its turn.
+// do sends a request to the next peer.
 func (w *world) do(t *testing.T, token, method, path, body string) (int, []byte) {
 	t.Helper()
 	p := w.Peers()[w.next%len(w.Peers())]
@@ -151,9 +150,9 @@ func (w *world) do(t *testing.T, token, method, path, body string) (int, []byte)
 	return resp.StatusCode, bytes.TrimSpace(b)
 }
 
-// scrub makes what changes from run to run the same: times and generated ids.
+// scrub replaces times and generated ids by placeholders.
 func scrub(b []byte) string {
-	for _, r := range []struct{ what, with string }{
+	for _, r := range []struct{ pattern, with string }{
 		{`"\d{4}-\d\d-\d\dT[0-9:.]+Z"`, `"<time>"`},
 		{`"last_keepalive":"\d+"`, `"last_keepalive":"<unix>"`}, {`"next_keepalive_ms":(5[4-9]|6[0-5])\d{3}\b`,
 			`"next_keepalive_ms":"<about a minute>"`}, {`"created":"\d+"`, `"created":"<unix>"`},
@@ -161,16 +160,16 @@ func scrub(b []byte) string {
 		{`"id":"[0-9a-f]{8}"`, `"id":"<id>"`},
 		{`run-[0-9a-f]{12}`, `<run>`},
 	} {
-		b = regexp.MustCompile(r.what).ReplaceAll(b, []byte(r.with))
+		b = regexp.MustCompile(r.pattern).ReplaceAll(b, []byte(r.with))
 	}
 	return string(b)
 }
 
-// example is one request of a document, or of docs/clients.md, with what has to be answered.
+// example is one request of a document or of docs/clients.md, and its expected answer.
 type example struct {
 	name, token, method, path, body string
 	status                          int
-	want                            string // JSON, or the whole text where it is none; "*": what lies in testdata/bodies
+	want                            string // JSON or another text; "*": the content of testdata/bodies
 }
 
 func (w *world) run(t *testing.T, examples []example) {
@@ -191,7 +190,7 @@ func (w *world) run(t *testing.T, examples []example) {
 	}
 }
 
-// golden compares an answer with the file that holds it, or writes that when UPDATE_GOLDEN is set.
+// golden compares an answer with its file, or writes the file if UPDATE_GOLDEN is set.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	slug := regexp.MustCompile(`[^A-Za-z0-9]+`)
