@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/bmclab/chassis"
 )
 
-// What is set as the boot device is what the firmware boots, once or from then on.
+// TestBootDevices checks that the firmware boots the device that was set, once or permanently.
 func TestBootDevices(t *testing.T) {
 	t.Parallel()
 	l := open(t)
@@ -21,10 +21,10 @@ func TestBootDevices(t *testing.T) {
 			m := l.Machine("boots-" + f.name)
 			remote := remote("m", f.start(l, m).Endpoint)
 			p := provider(t, nil)
-			ok := func(what string, err error) {
+			ok := func(name string, err error) {
 				t.Helper()
 				if err != nil {
-					t.Fatalf("%s: %v", what, err)
+					t.Fatalf("%s: %v", name, err)
 				}
 			}
 			boots := func(want string) {
@@ -44,7 +44,7 @@ func TestBootDevices(t *testing.T) {
 			set(providers.BootDevice{Mode: "PXE"})
 			boots("net")
 			boots("disk")
-			if f.name == "ipmi" { // the simulator keeps no persistent flag, and IPMI has no virtual media
+			if f.name == "ipmi" { // the simulator does not store the persistent flag, and IPMI has no virtual media
 				return
 			}
 			set(providers.BootDevice{Mode: "VIRTUAL_MEDIA", Persistent: true})
@@ -58,7 +58,7 @@ func TestBootDevices(t *testing.T) {
 	}
 }
 
-// A soft off asks the operating system, which listens only once it is up.
+// TestSoftOff waits until the operating system is up, because only then it handles a soft off.
 func TestSoftOff(t *testing.T) {
 	t.Parallel()
 	l := open(t)
@@ -71,6 +71,6 @@ func TestSoftOff(t *testing.T) {
 	m.Is("off", func(st chassis.State) bool { return !st.On })
 	done := m.Done()
 	if n := len(done); n != 2 || done[0].What != "soft" || done[1].What != "down" {
-		t.Errorf("the machine has seen %+v, want that it was asked, and went down by itself", done)
+		t.Errorf("effects: got %+v, want a soft off and a shutdown by the guest", done)
 	}
 }

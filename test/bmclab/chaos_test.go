@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/bmclab/chassis"
 )
 
-// front is a kind of BMC, and a plan that cycles the power through it: a BMC over IPMI cannot tell
-// whether the host is up, so that a reboot would wait for it.
+// front is a kind of BMC, and a plan that cycles the power through it. With IPMI, a reboot would
+// wait for the host, which cannot be observed.
 type front struct {
 	name, plan string
 	start      func(*Lab, *Machine) *BMC
@@ -27,8 +27,8 @@ func fronts() []front {
 	}
 }
 
-// first calls f at the first press that turns, or is to turn, the machine off, before the BMC hears
-// of it.
+// first calls f at the first press that turns the machine off, or is ignored, before the BMC gets
+// the response.
 func first(m *Machine, f func()) {
 	var once sync.Once
 	m.OnEffect(func(e chassis.Effect) {
@@ -47,8 +47,7 @@ func TestChaos(t *testing.T) {
 			t.Parallel()
 			s := s.in(t)
 
-			// The BMC reboots while it has a press in hand: the answer never comes, and sessions
-			// are lost.
+			// The BMC reboots during a press: the answer is lost, and so are its sessions.
 			t.Run("RebootsMidCall", func(t *testing.T) {
 				t.Parallel()
 				s := s.in(t)
@@ -63,10 +62,10 @@ func TestChaos(t *testing.T) {
 				run := s.ended(s.start(m.Name(), f.plan, map[string]string{"force": "true"}))
 				done.Wait()
 				s.cycledOnce(m, run)
-				s.tells(run, "attempt 1", "outcome is unknown|continues under")
+				s.logged(run, "attempt 1", "outcome is unknown|continues under")
 			})
 
-			// The BMC takes the press and says nothing for a while.
+			// The BMC accepts the press and does not answer for a while.
 			t.Run("Hangs", func(t *testing.T) {
 				t.Parallel()
 				s := s.in(t)
@@ -84,10 +83,10 @@ func TestChaos(t *testing.T) {
 				run := s.ended(s.start(m.Name(), f.plan, map[string]string{"force": "true"}))
 				done.Wait()
 				s.cycledOnce(m, run)
-				s.tells(run, "attempt 1", "outcome is unknown|continues under")
+				s.logged(run, "attempt 1", "outcome is unknown|continues under")
 			})
 
-			// The BMC takes one press, and nothing happens.
+			// The BMC accepts one press without an effect.
 			t.Run("LiesOnce", func(t *testing.T) {
 				t.Parallel()
 				s := s.in(t)
@@ -96,11 +95,10 @@ func TestChaos(t *testing.T) {
 				m.Lie(1)
 				run := s.ended(s.start(m.Name(), "hasty-cycle", nil))
 				s.cycledOnce(m, run)
-				s.tells(run, "gave up after|continues under", "attempt 2|continues under")
+				s.logged(run, "gave up after|continues under", "attempt 2|continues under")
 			})
 
-			// The BMC takes every press, and nothing happens: that is no success, and nothing is
-			// made up.
+			// The BMC accepts every press without an effect. That must not be reported as success.
 			t.Run("LiesAlways", func(t *testing.T) {
 				t.Parallel()
 				s := s.in(t)
@@ -109,22 +107,22 @@ func TestChaos(t *testing.T) {
 				m.Lie(-1)
 				run := s.ended(s.start(m.Name(), "hasty-cycle", nil))
 				if got := changes(m.Done()); run.GetPhase() != holdfastv1.Run_FAILED || got != nil || !m.State().On {
-					t.Errorf("run is %s, power went %v, want FAILED and a machine that was on all the time", run.GetPhase(), got)
+					t.Errorf("got a run in %s and power changes %v, want FAILED and none", run.GetPhase(), got)
 				}
-				s.tells(run, "gave up after", "waiting for the power to be off|continues under")
-				t.Logf("the run says: %v", run.GetError())
+				s.logged(run, "gave up after", "waiting for the power to be off|continues under")
+				t.Logf("error of the run: %v", run.GetError())
 			})
 		})
 	}
 }
 
-// A leader that dies between power-off and power-on: at the three moments that matter, as the
-// machine sees them.
+// TestLeaderDies kills the leader between power-off and power-on, at three moments as observed by
+// the machine.
 func TestLeaderDies(t *testing.T) {
 	t.Parallel()
 	l := open(t)
 	s := openSite(t)
-	bmcs := map[string]*BMC{} // those that count sessions, by machine
+	bmcs := map[string]*BMC{} // BMCs that count sessions, by machine
 	for _, f := range fronts() {
 		for _, k := range []struct {
 			name string
@@ -164,29 +162,29 @@ func TestLeaderDies(t *testing.T) {
 				})
 				run := s.ended(s.start(m.Name(), f.plan, nil))
 				s.cycledOnce(m, run)
-				s.tells(run, "attempt 1", "continues under the leader of term")
+				s.logged(run, "attempt 1", "continues under the leader of term")
 				attempts := run.GetSteps()[0].GetAttempts()
 				if len(attempts) != 1 || len(attempts[0].GetEpochs()) < 2 {
-					t.Errorf("%d attempts, the first by %v, want one by two leaders", len(attempts), attempts[0].GetEpochs())
+					t.Errorf("got %d attempts, first epochs %v, want one of two leaders", len(attempts), attempts[0].GetEpochs())
 				}
 				if n := chassis.Presses(m.Done(), chassis.On); n != 1 {
-					t.Errorf("on was pressed %d times, want once", n)
+					t.Errorf("got %d presses of on, want 1", n)
 				}
 				if n := chassis.Presses(m.Done(), chassis.Off) + chassis.Presses(m.Done(), chassis.Soft); n != 1 {
-					t.Errorf("off was pressed %d times, want once", n)
+					t.Errorf("got %d presses of off, want 1", n)
 				}
 				if leader.Running() {
-					t.Error("the leader lives: nothing was tested")
+					t.Error("the leader is alive: nothing was tested")
 				}
 				s.restart(leader)
 			})
 		}
 	}
-	// Whoever leads in the end speaks with each BMC, and ends what dead leaders have left there.
-	// When all have stopped, no session is left.
+	// The last leader uses each BMC, and ends the sessions that dead leaders have left. When all
+	// peers have stopped, no session may be left.
 	for id := range bmcs {
 		if run := s.ended(s.start(id, "plan/inspect", nil)); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-			t.Errorf("look at %s: %s %v", id, run.GetPhase(), run.GetError())
+			t.Errorf("inspect %s: got %s %v", id, run.GetPhase(), run.GetError())
 		}
 	}
 	if err := s.Close(); err != nil {
@@ -194,20 +192,20 @@ func TestLeaderDies(t *testing.T) {
 	}
 	for _, b := range bmcs {
 		if seen, err := b.Seen(t.Context()); err != nil || seen.Sessions != 0 {
-			t.Errorf("BMC %s: %d sessions are left (%v), want none; %d logins", b.Endpoint, seen.Sessions, err, seen.Logins)
+			t.Errorf("sessions left on BMC %s: got %d (%v), want 0; %d logins", b.Endpoint, seen.Sessions, err, seen.Logins)
 		}
 	}
 }
 
-// tells checks that the log of a run says what happened: all of the words, of which some have
-// alternatives (a busy machine may elect).
-func (s *site) tells(run *holdfastv1.Run, words ...string) {
+// logged checks that the log of a run matches all of the words. Some have alternatives, because a
+// busy machine may elect another leader.
+func (s *site) logged(run *holdfastv1.Run, words ...string) {
 	s.t.Helper()
-	said := s.log(run.GetRunId())
+	text := s.log(run.GetRunId())
 	for _, w := range words {
-		if !slices.ContainsFunc(strings.Split(w, "|"), func(w string) bool { return strings.Contains(said, w) }) {
-			s.t.Errorf("the log does not say %q:\n%s", w, said)
+		if !slices.ContainsFunc(strings.Split(w, "|"), func(w string) bool { return strings.Contains(text, w) }) {
+			s.t.Errorf("log of the run: got no %q:\n%s", w, text)
 		}
 	}
-	s.t.Logf("the log:\n%s", said)
+	s.t.Logf("log of the run:\n%s", text)
 }

@@ -16,20 +16,20 @@ import (
 	"github.com/holdfast-metal/holdfast/test/bmclab/chassis"
 )
 
-// account is that of the lab's BMCs.
+// account returns the account of the lab's BMCs.
 type account struct{ is bmc.Account }
 
 func (a account) Account(context.Context, providers.Machine) (bmc.Account, error) {
 	return a.is, nil
 }
 
-// remote is a machine as a provider knows it.
+// remote returns a machine as a provider sees it.
 func remote(id, endpoint string) providers.Machine {
 	return &holdfastv1.Machine{MachineId: id, Labels: map[string]string{bmc.CipherLabel: "3"},
 		Spec: &holdfastv1.MachineSpec{BmcEndpoint: endpoint}}
 }
 
-// provider makes a provider for the lab's BMCs.
+// provider returns a provider for the lab's BMCs.
 func provider(t *testing.T, change func(*bmc.Config)) *bmc.Provider {
 	t.Helper()
 	c := bmc.Config{AllowHTTP: true, Settle: 500 * time.Millisecond, OpenTime: 200 * time.Millisecond,
@@ -50,7 +50,7 @@ func provider(t *testing.T, change func(*bmc.Config)) *bmc.Provider {
 	return p
 }
 
-// withHost adds to a BMC over IPMI what somebody who speaks with the host would know.
+// withHost adds the facts that a provider with access to the host would have.
 type withHost struct {
 	providers.Inspector
 	m *Machine
@@ -66,7 +66,7 @@ func (w withHost) Inspect(ctx context.Context, m providers.Machine) (providers.F
 	return f, err
 }
 
-// overIPMI and overRedfish are what the BMCs can be held to.
+// overIPMI and overRedfish are the capabilities that the BMCs are tested with.
 type (
 	overIPMI struct {
 		providers.Provider
@@ -96,14 +96,14 @@ func TestConformanceOverIPMI(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = silent.Close() }()
-	missing := remote("missing", b.Endpoint) // it refuses us: that is not a suite it speaks
+	missing := remote("missing", b.Endpoint) // it refuses this cipher suite
 	missing.Labels[bmc.CipherLabel] = "17"
 	s := providertest.Setup{Provider: overIPMI{p, p, p, withHost{p, m}, p}, Machine: remote("m", b.Endpoint),
 		Wait: patience, Poll: 20 * time.Millisecond,
 		Silent: remote("silent", "ipmi://"+silent.LocalAddr().String()), Missing: missing}
 	providertest.Run(t, func(*testing.T) providertest.Setup { return s })
 	if done := m.Done(); chassis.Presses(done, chassis.Off) == 0 || chassis.Presses(done, chassis.Soft) == 0 {
-		t.Errorf("the machine has seen %+v, want presses", done)
+		t.Errorf("effects: got %+v, want presses", done)
 	}
 }
 
@@ -124,6 +124,6 @@ func TestConformanceOverRedfish(t *testing.T) {
 			"http://127.0.0.1:1"), MediaURL: l.Files()}
 	providertest.Run(t, func(*testing.T) providertest.Setup { return s })
 	if done := m.Done(); chassis.Presses(done, chassis.Off) == 0 || chassis.Presses(done, chassis.Soft) == 0 {
-		t.Errorf("the machine has seen %+v, want presses", done)
+		t.Errorf("effects: got %+v, want presses", done)
 	}
 }

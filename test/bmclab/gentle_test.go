@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 )
 
-// crowd lets many callers read and press at once.
+// crowd makes many callers read and press at once.
 func crowd(t *testing.T, p *bmc.Provider, m providers.Machine, callers, calls int) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -32,8 +32,8 @@ func crowd(t *testing.T, p *bmc.Provider, m providers.Machine, callers, calls in
 	wg.Wait()
 }
 
-// What a BMC over IPMI sees of a crowd: the pause between commands that it needs, or at most two
-// readers and one writer.
+// TestGentleOverIPMI checks the load on a BMC with IPMI: a pause between commands if it needs one,
+// or at most two readers and one writer.
 func TestGentleOverIPMI(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -45,25 +45,26 @@ func TestGentleOverIPMI(t *testing.T) {
 			t.Parallel()
 			l := open(t)
 			tap := l.Tap(l.IPMI(l.Machine("gentle")))
-			tap.Delay(40 * time.Millisecond) // so that a command takes longer than the pause
+			tap.Delay(40 * time.Millisecond) // a command takes longer than the pause
 			p := provider(t, func(cfg *bmc.Config) { cfg.IPMIGap, cfg.Protocol = c.gap, bmc.IPMI })
 			crowd(t, p, remote("m", tap.Endpoint), 6, 1)
 			commands, most, gap := tap.Seen()
-			t.Logf("%d commands, at most %d at once, %v apart at least", commands, most, gap)
+			t.Logf("%d commands, at most %d at once, at least %v apart", commands, most, gap)
 			if commands < 7 || most > c.most {
-				t.Errorf("%d commands, %d at once, want 7 and at most %d", commands, most, c.most)
+				t.Errorf("got %d commands, %d at once, want 7 and at most %d", commands, most, c.most)
 			}
 			if c.gap > 0 && gap < c.gap {
-				t.Errorf("two commands were %v apart, want %v", gap, c.gap)
+				t.Errorf("got a pause of %v, want at least %v", gap, c.gap)
 			}
 			if c.gap == 0 && most < 2 {
-				t.Errorf("at most %d at once: nothing was tested", most)
+				t.Errorf("got at most %d at once: nothing was tested", most)
 			}
 		})
 	}
 }
 
-// The same over Redfish, whose BMC counts for itself; and it sees one login.
+// TestGentleOverRedfish is the same with Redfish, whose BMC counts requests itself, and gets one
+// login.
 func TestGentleOverRedfish(t *testing.T) {
 	t.Parallel()
 	l := open(t)
@@ -79,7 +80,7 @@ func TestGentleOverRedfish(t *testing.T) {
 	}
 	if seen.Reads != 2 || seen.Writes != 1 || seen.Logins != 1 || seen.Sessions != 1 || seen.Served < 300 {
 		t.Errorf(
-			"the BMC has served %d requests, %d reads and %d writes at once, %d logins, %d sessions; want 300, 2, 1, 1, 1",
+			"got %d requests, %d reads and %d writes at once, %d logins, %d sessions, want 300, 2, 1, 1, 1",
 			seen.Served, seen.Reads, seen.Writes, seen.Logins, seen.Sessions)
 	}
 }

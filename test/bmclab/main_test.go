@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// bench is set by TestMain, once, before any test; why says why there is none.
+// bench is set once by TestMain, before any test. why is the reason if there is none.
 var (
 	bench *Bench
 	why   string
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) int {
 	if os.Getenv("E2E_BMC") == "" {
-		why = "it needs Debian packages: run make e2e-bmc"
+		why = "needs Debian packages: run make e2e-bmc"
 		return m.Run()
 	}
 	b, err := Open(context.Background())
@@ -36,7 +36,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// open returns a test its lab, or skips it and says why.
+// open returns a lab for the test, or skips the test with the reason.
 func open(t *testing.T) *Lab {
 	t.Helper()
 	if bench == nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/bmclab/chassis"
 )
 
-// quirky is a machine behind a BMC that misbehaves, and a provider that has not met it before.
+// quirky is a machine behind a BMC that misbehaves, with a new provider.
 type quirky struct {
 	*testing.T
 	m      *Machine
@@ -46,18 +46,18 @@ func (q *quirky) press(a providers.PowerAction) error {
 func (q *quirky) read(want providers.PowerState) {
 	q.Helper()
 	if got, err := q.p.PowerState(q.Context(), q.remote); err != nil || got != want {
-		q.Errorf("power is %s (%v), want %s", got, err, want)
+		q.Errorf("power: got %s (%v), want %s", got, err, want)
 	}
 }
 
-func (q *quirky) class(what string, err error, want providers.Class) {
+func (q *quirky) class(name string, err error, want providers.Class) {
 	q.Helper()
 	if err == nil || providers.ClassOf(err) != want {
-		q.Errorf("%s: got %v (class %s), want class %s", what, err, providers.ClassOf(err), want)
+		q.Errorf("%s: got %v (class %s), want class %s", name, err, providers.ClassOf(err), want)
 	}
 }
 
-// Each way to misbehave, with what has to come of it: for the caller, and for the machine.
+// TestQuirks checks the effect of each quirk on the caller and on the machine.
 func TestQuirks(t *testing.T) {
 	t.Parallel()
 	l := open(t)
@@ -67,7 +67,7 @@ func TestQuirks(t *testing.T) {
 		name   string
 		quirks redfishtest.Quirks
 		check  func(q *quirky)
-		want   []string // what became of the power
+		want   []string // changes of the power
 	}{
 		{"EightSessionsOfWhichSomeAreOurs", redfishtest.Quirks{SessionLimit: 8}, func(q *quirky) {
 			for i := range 8 {
@@ -81,21 +81,21 @@ func TestQuirks(t *testing.T) {
 			}
 			q.read(providers.PowerOn)
 			if n := q.sessions(); n != 4 {
-				q.Errorf("%d sessions, want ours and the three of somebody else", n)
+				q.Errorf("got %d sessions, want ours and three of another client", n)
 			}
 		}, nil},
 		{"EightSessionsOfOthers", redfishtest.Quirks{SessionLimit: 8}, func(q *quirky) {
-			for range 5 { // three are there
+			for range 5 { // three exist
 				if err := q.b.OpenSession(q.Context(), "somebody"); err != nil {
 					q.Fatal(err)
 				}
 			}
 			_, err := q.p.PowerState(q.Context(), q.remote)
-			q.class("no room", err, providers.Transient)
+			q.class("no free session", err, providers.Transient)
 			if n := q.sessions(); n != 8 {
-				q.Errorf("%d sessions, want those of others untouched", n)
+				q.Errorf("got %d sessions, want those of others unchanged", n)
 			}
-			q.b.Kill() // and with them they are gone
+			q.b.Kill() // which ends the sessions
 			q.b.Start()
 		}, nil},
 		{"InPOST", redfishtest.Quirks{InPOST: true}, func(q *quirky) {
@@ -105,20 +105,20 @@ func TestQuirks(t *testing.T) {
 					q.Fatalf("press %s: %v", a, err)
 				}
 			}
-			q.class("a press in POST", q.press(providers.ActionHardOff), providers.Transient)
+			q.class("press during POST", q.press(providers.ActionHardOff), providers.Transient)
 			q.m.Is("up", func(st chassis.State) bool { return st.Up })
 			if err := q.p.SetBootDevice(q.Context(), providers.Op{}, q.remote, providers.BootDevice{Mode: "DISK"}); err != nil {
-				q.Errorf("after POST: %v", err)
+				q.Errorf("press after POST: %v", err)
 			}
 		}, []string{"off", "on"}},
 		{"AcceptedAndNothingHappens", redfishtest.Quirks{Ignore: []string{"reset", "boot", "media"}}, func(q *quirky) {
 			if err := q.press(providers.ActionHardOff); err != nil {
-				q.Errorf("a press that is accepted: %v", err)
+				q.Errorf("accepted press: %v", err)
 			}
-			q.read(providers.PowerOn) // who asks is told the truth
-			q.class("the boot device reads back", q.p.SetBootDevice(q.Context(), providers.Op{}, q.remote,
+			q.read(providers.PowerOn) // a read returns the real state
+			q.class("read the boot device back", q.p.SetBootDevice(q.Context(), providers.Op{}, q.remote,
 				providers.BootDevice{Mode: "PXE"}), providers.Transient)
-			q.class("the media read back", q.p.InsertMedia(q.Context(), providers.Op{}, q.remote, "http://192.0.2.1/x.iso"),
+			q.class("read the media back", q.p.InsertMedia(q.Context(), providers.Op{}, q.remote, "http://192.0.2.1/x.iso"),
 				providers.Transient)
 		}, nil},
 		{"HangsAfterThree", redfishtest.Quirks{HangAfter: 3}, func(q *quirky) {
@@ -130,13 +130,13 @@ func TestQuirks(t *testing.T) {
 					break
 				}
 				if time.Now().After(end) {
-					q.Fatalf("it is not left alone: %v", err)
+					q.Fatalf("read during the backoff: got %v", err)
 				}
 			}
-			q.class("a press while it is left alone", q.press(providers.ActionHardOff), providers.Transient)
+			q.class("press during the backoff", q.press(providers.ActionHardOff), providers.Transient)
 			q.set(redfishtest.Quirks{})
 			l := q.m.l
-			l.Until("it is used again", func() bool {
+			l.Until("the end of the backoff", func() bool {
 				_, err := q.p.PowerState(q.Context(), q.remote)
 				return err == nil
 			})
@@ -149,20 +149,20 @@ func TestQuirks(t *testing.T) {
 			}
 			for range 10 {
 				_, err := bad.PowerState(q.Context(), q.remote)
-				q.class("a wrong password", err, providers.Auth)
+				q.class("wrong password", err, providers.Auth)
 			}
-			q.read(providers.PowerOn) // the account is not locked
+			q.read(providers.PowerOn) // the account must not be locked
 		}, nil},
 		{"DropsTheConnection", redfishtest.Quirks{}, func(q *quirky) {
 			q.read(providers.PowerOn)
 			q.set(redfishtest.Quirks{Drop: 1})
-			q.class("an answer that is lost", q.press(providers.ActionHardOff), providers.Timeout)
+			q.class("lost answer", q.press(providers.ActionHardOff), providers.Timeout)
 			q.set(redfishtest.Quirks{})
-			q.read(providers.PowerOff) // it was done, and once
+			q.read(providers.PowerOff) // the press took effect, once
 		}, []string{"off"}},
 		{"DropsLogins", redfishtest.Quirks{DropLogins: 2}, func(q *quirky) {
 			l := q.m.l
-			l.Until("it is logged in", func() bool {
+			l.Until("a login", func() bool {
 				_, err := q.p.PowerState(q.Context(), q.remote)
 				return err == nil
 			})
@@ -181,13 +181,13 @@ func TestQuirks(t *testing.T) {
 			c.check(q)
 			q.set(redfishtest.Quirks{})
 			if got := changes(m.Done()[before:]); !slices.Equal(got, c.want) {
-				t.Errorf("power went %v, want %v", got, c.want)
+				t.Errorf("power changes: got %v, want %v", got, c.want)
 			}
 			if err := q.p.Close(t.Context()); err != nil {
 				t.Errorf("close: %v", err)
 			}
 			if c.name != "EightSessionsOfWhichSomeAreOurs" && q.sessions() > had {
-				t.Errorf("%d sessions are left, want at most the %d from before", q.sessions(), had)
+				t.Errorf("got %d sessions, want at most the earlier %d", q.sessions(), had)
 			}
 		})
 	}

@@ -11,11 +11,12 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 )
 
-// After 1,000 operations on a BMC by three peers, a leader that is killed in the middle, and the
-// end of all of them in order, no session is left on it; and in all that time it was asked gently.
+// TestNoSessionIsLeft makes 1,000 operations on a BMC with three peers, kills a leader meanwhile,
+// and stops all peers gracefully. No session may be left, and the load on the BMC must be limited
+// throughout.
 func TestNoSessionIsLeft(t *testing.T) {
 	t.Parallel()
-	const systems, rounds = 8, 63 // each run looks twice: at the facts, and at the power
+	const systems, rounds = 8, 63 // each run reads twice: the facts, and the power
 	l := open(t)
 	var ids []string
 	for i := range systems {
@@ -48,7 +49,7 @@ func TestNoSessionIsLeft(t *testing.T) {
 					run, err = s.client.WaitRun(t.Context(), run.GetRunId())
 				}
 				if err != nil || run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-					t.Errorf("look %d at %s: %s, %v %v", round, id, run.GetPhase(), run.GetError(), err)
+					t.Errorf("run %d on %s: got %s, %v %v", round, id, run.GetPhase(), run.GetError(), err)
 					return
 				}
 			}
@@ -72,14 +73,14 @@ func TestNoSessionIsLeft(t *testing.T) {
 	t.Logf("%d requests, %d logins; %d sessions while peers run, %d when they have stopped", after.Served, after.Logins,
 		during.Sessions, after.Sessions)
 	if during.Sessions > 1 || after.Sessions != 0 {
-		t.Errorf("%d sessions while peers run and %d when they have stopped, want at most 1 and none", during.Sessions,
+		t.Errorf("got %d sessions while peers run and %d after they have stopped, want at most 1 and 0", during.Sessions,
 			after.Sessions)
 	}
 	if after.Served < 1000 || after.Logins > 20 {
-		t.Errorf("%d requests and %d logins, want 1,000 at least, and a login for each leader and not many more",
+		t.Errorf("got %d requests and %d logins, want at least 1,000, and a login for each leader and few more",
 			after.Served, after.Logins)
 	}
-	if after.Reads > 2+1 || after.Writes > 1+1 { // one that a dead leader has sent may still be served
-		t.Errorf("at most %d reads and %d writes at once, want 2 and 1", after.Reads, after.Writes)
+	if after.Reads > 2+1 || after.Writes > 1+1 { // a request of a dead leader may still be in progress
+		t.Errorf("got %d reads and %d writes at once, want at most 2 and 1", after.Reads, after.Writes)
 	}
 }

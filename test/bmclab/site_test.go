@@ -24,8 +24,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/lab"
 )
 
-// configuration is that of the peers: a provider for machines of which the BMC alone is reached.
-// Its times are short, for a lab.
+// configuration has a provider for machines that are reached through their BMC only, with short
+// times.
 const configuration = `providers:
   lab:
     kind: cloudbmc
@@ -45,8 +45,7 @@ type site struct {
 	client *client.Client
 }
 
-// openSite starts a cluster of the built binary, with the account of the lab's BMCs as a sealed
-// secret.
+// openSite starts a cluster, with the account of the lab's BMCs as a secret.
 func openSite(t *testing.T) *site {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "bmcsite-")
@@ -140,19 +139,19 @@ func (s *site) start(id, plan string, params map[string]string) string {
 	return run.GetRunId()
 }
 
-// ended waits until a run has ended.
+// ended blocks until a run has ended, and returns it.
 func (s *site) ended(id string) *holdfastv1.Run {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 3*patience)
 	defer cancel()
 	run, err := s.client.WaitRun(ctx, id)
 	if err != nil {
-		s.t.Fatalf("wait for run %s: %v; last seen:\n%s\n%s", id, err, prototext.Format(run), s.log(id))
+		s.t.Fatalf("wait for run %s: %v; last state:\n%s\n%s", id, err, prototext.Format(run), s.log(id))
 	}
 	return run
 }
 
-// log returns what a run said.
+// log returns the log of a run.
 func (s *site) log(id string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -178,7 +177,7 @@ func (s *site) leader() *localcluster.Peer {
 	return p
 }
 
-// restart starts a peer that was killed, and waits until all are ready.
+// restart starts a killed peer, and blocks until all are ready.
 func (s *site) restart(p *localcluster.Peer) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
@@ -191,7 +190,7 @@ func (s *site) restart(p *localcluster.Peer) {
 	}
 }
 
-// changes returns what became of the machine's power, in order: off and on, each once for a machine
+// changes returns the changes of the machine's power, in order. They are off and on for a machine
 // that was cycled once.
 func changes(effects []chassis.Effect) (all []string) {
 	for _, e := range effects {
@@ -213,7 +212,7 @@ func (s *site) cycledOnce(m *Machine, run *holdfastv1.Run) {
 	s.t.Helper()
 	m.Is("the machine is up", func(st chassis.State) bool { return st.Up })
 	if got := changes(m.Done()); run.GetPhase() != holdfastv1.Run_SUCCEEDED || !slices.Equal(got, []string{"off", "on"}) {
-		s.t.Errorf("run is %s (%v), power went %v, want SUCCEEDED and off, on; the chassis has seen %+v\n%s",
+		s.t.Errorf("got a run in %s (%v) and power changes %v, want SUCCEEDED and off, on; effects: %+v\n%s",
 			run.GetPhase(), run.GetError(), got, m.Done(), s.log(run.GetRunId()))
 	}
 }

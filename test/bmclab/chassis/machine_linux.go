@@ -72,10 +72,10 @@ func (m *Machine) onlyUEFI() bool { return m.cfg.Box != nil && m.cfg.Box.UEFI[0]
 
 func (m *Machine) path(file string) string { return filepath.Join(m.cfg.Dir, m.cfg.Name+"-"+file) }
 
-func (m *Machine) listen(what string) (*net.UnixListener, error) {
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: m.path(what + ".sock"), Net: "unix"})
+func (m *Machine) listen(name string) (*net.UnixListener, error) {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: m.path(name + ".sock"), Net: "unix"})
 	if err != nil {
-		return nil, fmt.Errorf("listen for the %s of %s: %w", what, m.cfg.Name, err)
+		return nil, fmt.Errorf("listen for the %s of %s: %w", name, m.cfg.Name, err)
 	}
 	return l, nil
 }
@@ -133,10 +133,10 @@ func (m *Machine) note(e Effect) {
 	e.At = time.Now()
 	m.mu.Lock()
 	m.effects = append(m.effects, e)
-	told := m.onEffect
+	onEffect := m.onEffect
 	m.mu.Unlock()
-	if told != nil {
-		told(e)
+	if onEffect != nil {
+		onEffect(e)
 	}
 }
 
