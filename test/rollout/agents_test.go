@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/program"
 )
 
-// enrolls: agents on two hosts. One is not known and enrolls with a token of its pool; of the other
-// the inventory says which machine it is.
+// enrolls installs agents on two hosts. One is unknown and enrolls with a token of its pool; the
+// inventory maps the other one to a machine.
 func (l *lab) enrolls(t *testing.T) {
 	agent, err := (program.Build{Package: "cmd/holdfast-agent", Version: "v0.0.2"}).Into(t.Context(),
 		filepath.Join(l.dir, "agent"))
@@ -40,7 +40,7 @@ func (l *lab) enrolls(t *testing.T) {
 	ready := map[string]*holdfastv1.Machine{}                                              // by host
 	for deadline := time.Now().Add(time.Minute); len(ready) < 2; time.Sleep(time.Second) { // sleep: between polls
 		if time.Now().After(deadline) {
-			t.Fatalf("ready: %v, want two agents", ready)
+			t.Fatalf("ready agents: got %v, want two", ready)
 		}
 		list, err := holdfastv1.NewAgentServiceClient(c.Conn()).ListAgentMachines(t.Context(),
 			&holdfastv1.ListAgentMachinesRequest{PoolName: "hosts"})
@@ -52,15 +52,15 @@ func (l *lab) enrolls(t *testing.T) {
 		}
 	}
 	if id := ready["n2"].GetAgent().GetTokenId(); id == "" {
-		t.Errorf("the agent of n2 is %v, want it enrolled", ready["n2"])
+		t.Errorf("agent of n2: got %v, want it enrolled", ready["n2"])
 	}
 	if id := ready["n3"].GetMachineId(); id != "m-known" {
-		t.Errorf("the agent of n3 is of machine %q, want m-known", id)
+		t.Errorf("machine of the agent of n3: got %q, want m-known", id)
 	}
 	if n := play(1); n != 0 {
-		t.Errorf("the second run of agents.yml changed %d things, want none", n)
+		t.Errorf("second run of agents.yml: got %d changes, want 0", n)
 	}
-	// A file with another token is nothing to an agent that has enrolled.
+	// An enrolled agent ignores another token in the file.
 	l.ssh(t, 1, "echo nothing > /etc/holdfast-agent/token && systemctl restart holdfast-agent")
 	status := "systemctl show -p StatusText --value holdfast-agent"
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Second) { // sleep: between polls
@@ -69,10 +69,10 @@ func (l *lab) enrolls(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("the agent of n2 says %q, want it ready with its own token", got)
+			t.Fatalf("status of the agent of n2: got %q, want it ready with its own token", got)
 		}
 	}
-	for _, host := range []int{1, 2} { // the teardown of the peers is no teardown of the agents
+	for _, host := range []int{1, 2} { // the teardown of the peers keeps the agents
 		l.ssh(t, host, "systemctl disable --now holdfast-agent; rm -rf /etc/holdfast-agent "+
 			"/etc/systemd/system/holdfast-agent.service /usr/local/bin/holdfast-agent /var/lib/private/holdfast-agent")
 	}

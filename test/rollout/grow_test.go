@@ -9,8 +9,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// grows: with two more hosts in the inventory, site.yml makes five peers of three, and then two may
-// lose their power at once, the leader among them.
+// grows adds two hosts to the inventory. site.yml must make five peers of three, and then two may
+// fail at once, the leader among them.
 func (l *lab) grows(t *testing.T) {
 	more := []string{"n4", "n5"}
 	l.hosts = append(l.hosts, more...)
@@ -20,7 +20,7 @@ func (l *lab) grows(t *testing.T) {
 	l.mustPlay(t, "site.yml", "-e", "holdfast_binary="+l.next)
 	tr.end(t, "the growth from three hosts to five")
 	if n := l.mustPlay(t, "site.yml", "-e", "holdfast_binary="+l.next); n != 0 {
-		t.Errorf("the second run on five hosts changed %d things, want none", n)
+		t.Errorf("second run on five hosts: got %d changes, want 0", n)
 	}
 	l.runs(t, "v0.0.2")
 
@@ -33,13 +33,13 @@ func (l *lab) grows(t *testing.T) {
 	for _, name := range lost {
 		run(t, l.script(), "kill", l.disks(), name)
 	}
-	l.until(t, "the three that are left lead, and none of them may fail", func(s *holdfastv1.ClusterStatus) bool {
+	l.until(t, "a leader of the three remaining peers, and no failure tolerance", func(s *holdfastv1.ClusterStatus) bool {
 		return s.GetLeader() != "" && s.GetLeader() != leader && s.GetFailureTolerance() == 0
 	})
 	for _, name := range lost {
 		run(t, l.script(), "boot", l.disks(), name)
 	}
-	l.until(t, "two may fail again", func(s *holdfastv1.ClusterStatus) bool { return s.GetFailureTolerance() == 2 })
+	l.until(t, "tolerance of two", func(s *holdfastv1.ClusterStatus) bool { return s.GetFailureTolerance() == 2 })
 	tr.end(t, "the loss of two hosts of five, the leader's among them")
 	l.runs(t, "v0.0.2")
 }
@@ -53,8 +53,8 @@ func (l *lab) status(t *testing.T) *holdfastv1.ClusterStatus {
 	return s
 }
 
-// until waits until the cluster's status is as wanted.
-func (l *lab) until(t *testing.T, what string, ok func(*holdfastv1.ClusterStatus) bool) {
+// until blocks until the status of the cluster satisfies ok.
+func (l *lab) until(t *testing.T, name string, ok func(*holdfastv1.ClusterStatus) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -65,7 +65,7 @@ func (l *lab) until(t *testing.T, what string, ok func(*holdfastv1.ClusterStatus
 			return
 		}
 		if ctx.Err() != nil {
-			t.Fatalf("not seen: %s; the last status: %v, %v", what, s, err)
+			t.Fatalf("wait for %s: last status %v, %v", name, s, err)
 		}
 		_ = wait.Sleep(ctx, 200*time.Millisecond)
 	}

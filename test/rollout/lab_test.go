@@ -1,8 +1,8 @@
 // Package rollout runs the playbooks of deploy/ansible on Debian hosts with systemd
-// (test/lab/hosts), under traffic: a cluster is made, upgraded, loses a host, gets new keys, and is
-// taken down.
+// (test/lab/hosts), under traffic: it creates a cluster, upgrades it, replaces a host, rotates
+// keys, and removes the cluster.
 //
-// It owns what the plays promise (docs/rollout.md). It must not do by hand what a play is for.
+// It checks the promises of docs/rollout.md. It must not do by hand what a play does.
 package rollout
 
 import (
@@ -30,7 +30,7 @@ type lab struct {
 	hosts          []string
 }
 
-// run runs a command and gives its output; it fails the test when the command fails.
+// run runs a command and returns its output. It fails the test if the command fails.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
@@ -42,7 +42,7 @@ func run(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// open boots the hosts, and takes them down with the test.
+// open boots the hosts, and removes them with the test.
 func open(t *testing.T) *lab {
 	t.Helper()
 	if os.Getenv("E2E_ANSIBLE") == "" {
@@ -76,7 +76,7 @@ func open(t *testing.T) *lab {
 	return l
 }
 
-// writeInventory tells the plays of all hosts.
+// writeInventory writes the inventory of all hosts.
 func (l *lab) writeInventory(t *testing.T) {
 	t.Helper()
 	var inv strings.Builder
@@ -104,7 +104,7 @@ func (l *lab) disks() string        { return filepath.Join(l.dir, "hosts") }
 func (l *lab) pki() string          { return filepath.Join(l.dir, "pki") }
 func (l *lab) address(i int) string { return fmt.Sprintf("%s.%d", l.net, 11+i) }
 
-// startFake starts the fleet on the controller.
+// startFake starts the fake hardware on the controller.
 func (l *lab) startFake(t *testing.T) {
 	t.Helper()
 	l.fake = "http://" + l.net + ".1:7450"
@@ -115,7 +115,7 @@ func (l *lab) startFake(t *testing.T) {
 	}
 	t.Cleanup(func() {
 		stop()
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // killed
 	})
 }
 
@@ -127,9 +127,9 @@ func (l *lab) ssh(t *testing.T, host int, command string) string {
 		"root@"+l.address(host), command))
 }
 
-// play runs a playbook, prints how long it took, and gives how much it changed on all hosts and
-// what it said.
-func (l *lab) play(t *testing.T, book string, more ...string) (changed int, said string, err error) {
+// play runs a playbook, logs its duration, and returns the number of changes on all hosts and the
+// output.
+func (l *lab) play(t *testing.T, book string, more ...string) (changed int, output string, err error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "ansible-playbook",
 		append([]string{"-i", filepath.Join(l.dir, "inventory.yml"), "playbooks/" + book}, more...)...)
@@ -145,17 +145,17 @@ func (l *lab) play(t *testing.T, book string, more ...string) (changed int, said
 	return changed, string(out), err
 }
 
-// mustPlay is play that has to succeed.
+// mustPlay is like play but fails the test if the playbook fails.
 func (l *lab) mustPlay(t *testing.T, book string, more ...string) (changed int) {
 	t.Helper()
-	changed, said, err := l.play(t, book, more...)
+	changed, output, err := l.play(t, book, more...)
 	if err != nil {
-		t.Fatalf("%s: %v\n%s", book, err, said[max(0, len(said)-6000):])
+		t.Fatalf("%s: %v\n%s", book, err, output[max(0, len(output)-6000):])
 	}
 	return changed
 }
 
-// client is one of the cluster, with the certificate of the plays.
+// client returns a client of the cluster, with the certificate of the plays.
 func (l *lab) client(t *testing.T) *client.Client {
 	t.Helper()
 	tls, err := client.LoadTLS(l.pki()+"/ca.pem", l.pki()+"/clients/ansible.pem", l.pki()+"/clients/ansible-key.pem")

@@ -11,8 +11,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// netboots: peers that are told so boot machines from the network, and no longer when they are told
-// to leave it.
+// netboots configures peers to boot machines from the network, and then not to.
 func (l *lab) netboots(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"vmlinuz", "installer.cpio.gz"} {
@@ -24,16 +23,16 @@ func (l *lab) netboots(t *testing.T) {
 		"holdfast_netboot_interface=host0", "-e", "holdfast_netboot_installer=" + dir}
 	l.mustPlay(t, "site.yml", with...)
 	if n := l.mustPlay(t, "site.yml", with...); n != 0 {
-		t.Errorf("the second run with netboot changed %d things, want none", n)
+		t.Errorf("second run with netboot: got %d changes, want 0", n)
 	}
 	l.hardened(t)
 	for i, h := range l.hosts {
 		if got := l.bootScript(t, i); !strings.HasPrefix(got, "#!ipxe") || !strings.Contains(got, "exit") {
-			t.Errorf("boot script of %s for a machine that nobody knows: %q, want one that boots its disk", h, got)
+			t.Errorf("boot script of %s for an unknown machine: got %q, want one that boots its disk", h, got)
 		}
 		if got := l.ssh(t, i,
 			"ss -Hlun | awk '{ n = split($4, a, \":\"); print a[n] }' | grep -cE '^(67|69|4011)$'"); got != "3" {
-			t.Errorf("%s listens on %s of the ports 67, 69 and 4011, want all", h, got)
+			t.Errorf("listening ports of %s: got %s of 67, 69 and 4011, want all", h, got)
 		}
 	}
 	im, err := l.client(t).Images().GetImage(t.Context(), &holdfastv1.GetImageRequest{Name: "installer"})
@@ -42,16 +41,16 @@ func (l *lab) netboots(t *testing.T) {
 	}
 	if k, i := im.GetKernel().GetSizeBytes(), im.GetInitrd().GetSizeBytes(); k != int64(len("vmlinuz")) ||
 		i != int64(len("installer.cpio.gz")) {
-		t.Errorf("the installer has %d and %d bytes, want those of the files", k, i)
+		t.Errorf("installer: got %d and %d bytes, want those of the files", k, i)
 	}
 
 	l.mustPlay(t, "site.yml", "-e", "holdfast_binary="+l.old)
 	if got := l.ssh(t, 0, "ss -Hltun | grep -cE ':(67|69|4011|7404) ' || true"); got != "0" {
-		t.Errorf("%s of the ports are still listened on", got)
+		t.Errorf("got %s listening ports, want 0", got)
 	}
 }
 
-// bootScript asks a host what a machine that nobody knows shall boot.
+// bootScript requests the boot script of an unknown machine from a host.
 func (l *lab) bootScript(t *testing.T, host int) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.address(host)+

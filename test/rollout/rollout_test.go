@@ -11,25 +11,26 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// broken is a release that says its version and cannot run a peer.
+// broken is a release that prints its version and cannot run a peer.
 const broken = `#!/bin/sh
 case $1 in server) echo "a build that cannot run" >&2; exit 1 ;; *) echo v0.0.3 ;; esac
 `
 
-// TestRollout is the life of a cluster, play by play, up to its first lost host, and then of five.
+// TestRollout runs the plays of a cluster in order, up to the loss of a host and the growth to five
+// peers.
 func TestRollout(t *testing.T) {
 	l := open(t)
 	l.mustPlay(t, "site.yml", "--check", "-e", "holdfast_binary="+l.old)
 	if _, err := os.Stat(l.pki() + "/ca.pem"); err == nil {
-		t.Error("--check has made a CA")
+		t.Error("--check: got a new CA, want no change")
 	}
 	l.mustPlay(t, "site.yml", "-e", "holdfast_binary="+l.old)
 	if n := l.mustPlay(t, "site.yml", "-e", "holdfast_binary="+l.old); n != 0 {
-		t.Errorf("the second run changed %d things, want none", n)
+		t.Errorf("second run: got %d changes, want 0", n)
 	}
 	l.hardened(t)
 	l.runs(t, "v0.0.1")
-	l.restartsWhatHangs(t)
+	l.restartsHungPeer(t)
 	l.netboots(t)
 
 	tr := l.traffic(t, "up")
@@ -43,8 +44,8 @@ func TestRollout(t *testing.T) {
 	l.grows(t)
 }
 
-// TestRecovery is the other half of that life: watched, saved, lost as a whole, restored, under new
-// keys, and taken down.
+// TestRecovery monitors and backs up a cluster, restores it after the loss of all hosts, rotates
+// its keys, and removes it.
 func TestRecovery(t *testing.T) {
 	l := open(t)
 	l.mustPlay(t, "site.yml", "-e", "holdfast_binary="+l.next)
@@ -58,42 +59,42 @@ func TestRecovery(t *testing.T) {
 	l.runs(t, "v0.0.2")
 	l.changesCA(t)
 
-	if _, said, err := l.play(t, "teardown.yml"); err == nil || !strings.Contains(said, "-e holdfast_teardown=lab") {
-		t.Errorf("teardown without the name of the cluster: %v", err)
+	if _, output, err := l.play(t, "teardown.yml"); err == nil || !strings.Contains(output, "-e holdfast_teardown=lab") {
+		t.Errorf("teardown without the name of the cluster: got %v", err)
 	}
 	l.mustPlay(t, "teardown.yml", "-e", "holdfast_teardown=lab")
 	for i := range l.hosts {
 		if got := l.ssh(t, i, "ls -d /etc/holdfast /var/lib/holdfast /usr/local/bin/holdfast /usr/local/lib/holdfast "+
 			"2>/dev/null; pgrep holdfast; nft list tables; getent passwd holdfast; true"); got != "" {
-			t.Errorf("left on %s: %s", l.hosts[i], got)
+			t.Errorf("left on %s: got %s, want nothing", l.hosts[i], got)
 		}
 	}
 }
 
-// hardened holds the service to the exposure level that is promised, as the running system sees it.
+// hardened compares the exposure level of the running service with the promise.
 func (l *lab) hardened(t *testing.T) {
-	said := l.ssh(t, 0, "systemd-analyze security holdfast.service --no-pager | tail -n1")
-	m := regexp.MustCompile(`: ([0-9.]+) `).FindStringSubmatch(said)
+	output := l.ssh(t, 0, "systemd-analyze security holdfast.service --no-pager | tail -n1")
+	m := regexp.MustCompile(`: ([0-9.]+) `).FindStringSubmatch(output)
 	if len(m) < 2 {
-		t.Fatalf("systemd-analyze security says %q", said)
+		t.Fatalf("systemd-analyze security: got %q", output)
 	}
 	if level, err := strconv.ParseFloat(m[1], 64); err != nil || level > 2.5 {
-		t.Errorf("exposure level %s, want at most 2.5", m[1])
+		t.Errorf("exposure level: got %s, want at most 2.5", m[1])
 	}
 	if got := l.ssh(t, 0, "journalctl -u holdfast -o cat | grep -c 'bootstrap token' || true"); got != "0" {
-		t.Error("the journal holds the bootstrap token")
+		t.Error("got the bootstrap token in the journal")
 	}
 }
 
-// restartsWhatHangs: the watchdog ends a peer that does not go on.
-func (l *lab) restartsWhatHangs(t *testing.T) {
+// restartsHungPeer checks that the watchdog restarts a hanging peer.
+func (l *lab) restartsHungPeer(t *testing.T) {
 	l.ssh(t, 0, "pid=$(systemctl show -p MainPID --value holdfast); kill -STOP $pid; for i in $(seq 90); do sleep "+
 		"1; now=$(systemctl show -p MainPID --value holdfast); [ $now != 0 ] && [ $now != $pid ] && exit 0; done; echo "+
 		"still $pid; exit 1")
-	l.mustPlay(t, "site.yml", "-e", "holdfast_binary="+l.old) // which waits until all are well
+	l.mustPlay(t, "site.yml", "-e", "holdfast_binary="+l.old) // which waits until all peers are healthy
 }
 
-// runs holds the cluster to one version, and all peers to be well.
+// runs checks that all peers run one version and are healthy.
 func (l *lab) runs(t *testing.T, version string) {
 	t.Helper()
 	s, err := l.client(t).Cluster().GetClusterStatus(t.Context(), &holdfastv1.GetClusterStatusRequest{})
@@ -101,35 +102,35 @@ func (l *lab) runs(t *testing.T, version string) {
 		t.Fatal(err)
 	}
 	if n := len(l.hosts); int(s.GetFailureTolerance()) != (n-1)/2 || len(s.GetPeers()) != n {
-		t.Errorf("%d peers, %d may fail, want %d and %d", len(s.GetPeers()), s.GetFailureTolerance(), n, (n-1)/2)
+		t.Errorf("got %d peers, tolerance %d, want %d and %d", len(s.GetPeers()), s.GetFailureTolerance(), n, (n-1)/2)
 	}
 	for _, p := range s.GetPeers() {
 		if p.GetVersion() != version || !p.GetMayVote() {
-			t.Errorf("%s runs %s, votes %v, want %s", p.GetId(), p.GetVersion(), p.GetMayVote(), version)
+			t.Errorf("peer %s: got version %s and voter %v, want %s", p.GetId(), p.GetVersion(), p.GetMayVote(), version)
 		}
 	}
 }
 
-// goesBack: a release that cannot run is taken back, on the first peer that got it.
+// goesBack upgrades to a release that cannot run, which is rolled back on the first peer.
 func (l *lab) goesBack(t *testing.T) {
 	file := filepath.Join(l.dir, "broken")
 	if err := os.WriteFile(file, []byte(broken), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	tr := l.traffic(t, "back")
-	_, said, err := l.play(t, "upgrade.yml", "-e", "holdfast_binary="+file)
+	_, output, err := l.play(t, "upgrade.yml", "-e", "holdfast_binary="+file)
 	tr.end(t, "an upgrade to a broken release")
-	if err == nil || !strings.Contains(said, "was rolled back; it serves again") {
-		t.Errorf("upgrade to a broken release: %v\n%s", err, said[max(0, len(said)-3000):])
+	if err == nil || !strings.Contains(output, "was rolled back; it serves again") {
+		t.Errorf("upgrade to a broken release: got %v\n%s", err, output[max(0, len(output)-3000):])
 	}
 	l.runs(t, "v0.0.2")
 }
 
-// replaces: a host dies with its disk, an empty one takes its place.
+// replaces removes a host with its disk, and puts an empty one in its place.
 func (l *lab) replaces(t *testing.T) {
-	if _, said, err := l.play(t, "replace_peer.yml", "-e", "holdfast_replace=n2", "-e", "holdfast_binary="+
-		l.next); err == nil || !strings.Contains(said, "there is nothing to replace") {
-		t.Errorf("replace a peer that lives: %v", err)
+	if _, output, err := l.play(t, "replace_peer.yml", "-e", "holdfast_replace=n2", "-e", "holdfast_binary="+
+		l.next); err == nil || !strings.Contains(output, "there is nothing to replace") {
+		t.Errorf("replace a live peer: got %v", err)
 	}
 	tr := l.traffic(t, "rep")
 	run(t, l.script(), "kill", l.disks(), "n2")
@@ -140,13 +141,13 @@ func (l *lab) replaces(t *testing.T) {
 	l.runs(t, "v0.0.2")
 }
 
-// watched: a Prometheus on one of the hosts sees all peers, and has the alerts.
+// watched checks that a Prometheus on one host scrapes all peers and has the alerts.
 func (l *lab) watched(t *testing.T) {
 	l.mustPlay(t, "monitoring.yml", "-e", "holdfast_monitoring_group=n3", "-e", "holdfast_monitoring_interval=2s", "-e",
 		"holdfast_binary="+l.next)
 	if n := l.mustPlay(t, "monitoring.yml", "-e", "holdfast_monitoring_group=n3", "-e",
 		"holdfast_monitoring_interval=2s", "-e", "holdfast_binary="+l.next); n != 0 {
-		t.Errorf("the second run of monitoring.yml changed %d things, want none", n)
+		t.Errorf("second run of monitoring.yml: got %d changes, want 0", n)
 	}
 	const ask = `python3 -c 'import json, urllib.request as u, time
 def get(what): return json.load(u.urlopen("http://127.0.0.1:9090/api/v1/" + what))["data"]
@@ -157,40 +158,42 @@ for _ in range(60):
 alerts = sum(len(g["rules"]) for g in get("rules?type=alert")["groups"])
 print(",".join(health), alerts > 20)'`
 	if got, want := l.ssh(t, 2, ask), "up,up,up True"; got != want {
-		t.Errorf("Prometheus says %q, want %q", got, want)
+		t.Errorf("Prometheus: got %q, want %q", got, want)
 	}
 }
 
-// changesCA: whoever trusts both is served all the time; in the end the old one certifies nobody.
+// changesCA replaces the CA. Clients that trust both CAs work throughout, and the old CA is not
+// trusted at the end.
 func (l *lab) changesCA(t *testing.T) {
 	old, err := os.ReadFile(l.pki() + "/ca.pem")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, said, err := l.play(t, "rotate_ca.yml", "-e", `{"holdfast_ca_steps": ["use"]}`); err == nil ||
-		!strings.Contains(said, "begin with -e") {
-		t.Errorf("use a CA that was not begun: %v", err)
+	if _, output, err := l.play(t, "rotate_ca.yml", "-e", `{"holdfast_ca_steps": ["use"]}`); err == nil ||
+		!strings.Contains(output, "begin with -e") {
+		t.Errorf("use a CA that was not begun: got %v", err)
 	}
 	l.mustPlay(t, "rotate_ca.yml", "-e", `{"holdfast_ca_steps": ["begin"]}`)
-	if _, said, err := l.play(t, "rotate_ca.yml", "-e", `{"holdfast_ca_steps": ["end"]}`); err == nil ||
-		!strings.Contains(said, "signs still") {
-		t.Errorf("end with a CA that does not sign yet: %v", err)
+	if _, output, err := l.play(t, "rotate_ca.yml", "-e", `{"holdfast_ca_steps": ["end"]}`); err == nil ||
+		!strings.Contains(output, "signs still") {
+		t.Errorf("end with a CA that does not sign yet: got %v", err)
 	}
-	tr := l.traffic(t, "ca") // its client has read both
+	tr := l.traffic(t, "ca") // its client trusts both
 	l.mustPlay(t, "rotate_ca.yml", "-e", `{"holdfast_ca_steps": ["use", "end"]}`)
 	tr.end(t, "the change of the CA")
 	l.runs(t, "v0.0.2")
 	now, err := os.ReadFile(l.pki() + "/ca.pem")
 	if err != nil || strings.Count(string(now), "BEGIN CERTIFICATE") != 1 ||
 		strings.Contains(string(now), strings.TrimSpace(string(old))) {
-		t.Errorf("the CA in the end: %v\n%s", err, now)
+		t.Errorf("CA at the end: got %v\n%s", err, now)
 	}
 	if got := l.ssh(t, 0, "grep -c BEGIN /etc/holdfast/ca.pem"); got != "1" {
-		t.Errorf("a peer trusts %s CAs, want one", got)
+		t.Errorf("trusted CAs of a peer: got %s, want 1", got)
 	}
 }
 
-// restores: the state is saved, all hosts go, and a new cluster of the same name has it back.
+// restores backs up the state, removes all hosts, and restores the state in a new cluster of the
+// same name.
 func (l *lab) restores(t *testing.T) {
 	ctx := t.Context()
 	kept := &holdfastv1.Machine{MachineId: "kept", Labels: map[string]string{"rack": "r7"}}
@@ -201,7 +204,7 @@ func (l *lab) restores(t *testing.T) {
 	l.mustPlay(t, "backup.yml", "-e", "holdfast_controller_binary="+l.old)
 	files, err := filepath.Glob(filepath.Join(l.dir, "backups", "holdfast-*.snap"))
 	if err != nil || len(files) != 1 {
-		t.Fatalf("backups on the controller: %v, %v, want one", files, err)
+		t.Fatalf("backups on the controller: got %v, %v, want one", files, err)
 	}
 	l.ssh(t, 0, "systemctl is-active holdfast-backup.timer && systemctl start holdfast-backup.service")
 	if got := l.ssh(t, 0, "holdfast operator snapshot verify /var/backups/holdfast/holdfast-*.snap >/dev/null && "+
@@ -213,7 +216,7 @@ func (l *lab) restores(t *testing.T) {
 	l.mustPlay(t, "restore.yml", "-e", "holdfast_restore="+files[0])
 	m, err := l.client(t).Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "kept"})
 	if err != nil || m.GetLabels()["rack"] != "r7" {
-		t.Errorf("after the restore: machine kept is %v, %v", m, err)
+		t.Errorf("machine kept after the restore: got %v, %v", m, err)
 	}
 	l.runs(t, "v0.0.2")
 }

@@ -15,7 +15,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// traffic writes all the time and keeps runs in flight, and counts what goes wrong.
+// traffic writes continuously, keeps runs in progress, and counts failures.
 type traffic struct {
 	c       *client.Client
 	prefix  string
@@ -28,7 +28,7 @@ type traffic struct {
 	failed  []string
 }
 
-// machines is how many runs are in flight.
+// machines is the number of runs in progress.
 const machines = 8
 
 func (l *lab) traffic(t *testing.T, prefix string) *traffic {
@@ -43,7 +43,7 @@ func (l *lab) traffic(t *testing.T, prefix string) *traffic {
 	return tr
 }
 
-// write makes one write after the other, until each of them has succeeded.
+// write makes one write after the other, and retries each until it succeeds.
 func (tr *traffic) write(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
 		start := time.Now()
@@ -62,12 +62,12 @@ func (tr *traffic) write(ctx context.Context) {
 	}
 }
 
-// patience is how long a call is asked again that fails.
+// patience bounds the retries of a call.
 const patience = 30 * time.Second
 
-// insist asks until it is done, or for long enough; a write whose outcome was unknown may turn out
-// to be there.
-func (tr *traffic) insist(ctx context.Context, what string, do func(context.Context) error) bool {
+// insist retries a call until it succeeds or patience is over. A write with an unknown outcome may
+// turn out to be applied.
+func (tr *traffic) insist(ctx context.Context, name string, do func(context.Context) error) bool {
 	for deadline := time.Now().Add(patience); ; {
 		err := do(ctx)
 		if err == nil || status.Code(err) == codes.AlreadyExists {
@@ -78,7 +78,7 @@ func (tr *traffic) insist(ctx context.Context, what string, do func(context.Cont
 		}
 		if time.Now().After(deadline) {
 			tr.mu.Lock()
-			tr.failed = append(tr.failed, fmt.Sprintf("%s: %v", what, err))
+			tr.failed = append(tr.failed, fmt.Sprintf("%s: %v", name, err))
 			tr.mu.Unlock()
 			return false
 		}
@@ -86,8 +86,8 @@ func (tr *traffic) insist(ctx context.Context, what string, do func(context.Cont
 	}
 }
 
-// repave starts one run after the other on a machine, and sees each end. The last one is seen to
-// its end after the stop.
+// repave starts one run after the other on a machine, and waits for each end, also for that of the
+// last one after stopped.
 func (tr *traffic) repave(stopped context.Context, id string) {
 	ctx := context.WithoutCancel(stopped)
 	registered := tr.insist(ctx, "register "+id, func(ctx context.Context) error {
@@ -118,7 +118,8 @@ func (tr *traffic) repave(stopped context.Context, id string) {
 	}
 }
 
-// end stops it, and holds it to what is promised: no run failed, no write took longer than 3 s.
+// end stops the traffic, and checks the promises: no run has failed, and no write took longer than
+// 3 s.
 func (tr *traffic) end(t *testing.T, during string) {
 	t.Helper()
 	tr.stop()
@@ -126,12 +127,12 @@ func (tr *traffic) end(t *testing.T, during string) {
 	t.Logf("during %s: %d writes, the longest took %s; %d runs, %d failed", during, tr.writes,
 		tr.longest.Round(time.Millisecond), tr.runs, len(tr.failed))
 	if tr.writes == 0 || tr.runs == 0 {
-		t.Errorf("%s: there was no traffic", during)
+		t.Errorf("%s: got no traffic", during)
 	}
 	if len(tr.failed) > 0 {
-		t.Errorf("%s: runs failed: %v", during, tr.failed)
+		t.Errorf("%s: got failed runs %v", during, tr.failed)
 	}
 	if tr.longest > 3*time.Second {
-		t.Errorf("%s: a write took %s, more than 3 s", during, tr.longest)
+		t.Errorf("%s: got a write of %s, want at most 3 s", during, tr.longest)
 	}
 }
