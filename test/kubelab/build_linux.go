@@ -55,8 +55,8 @@ func Build(ctx context.Context) (string, error) {
 			strings.Join(flags, " "), "-o", out+".part", "k8s.io/kubernetes/cmd/"+p)
 		cmd.Dir, cmd.Env = filepath.Join(root(), "tools", "kube"), append(os.Environ(), "CGO_ENABLED=0",
 			"GOFLAGS=-buildvcs=false")
-		if said, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("build %s: %w: %s", p, err, said)
+		if output, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("build %s: %w: %s", p, err, output)
 		}
 		if err := os.Rename(out+".part", out); err != nil {
 			return "", fmt.Errorf("build %s: %w", p, err)
@@ -69,8 +69,8 @@ func Build(ctx context.Context) (string, error) {
 func own(ctx context.Context, out, pkg string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", out, pkg)
 	cmd.Dir, cmd.Env = root(), append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w: %s", pkg, err, said)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w: %s", pkg, err, output)
 	}
 	return nil
 }
@@ -82,8 +82,8 @@ func etcd(ctx context.Context) error {
 	}
 	cmd := exec.CommandContext(ctx, "apt-get", "install", "-y", "-q", "--no-install-recommends", "etcd-server")
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("install etcd: %w: %s", err, said)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("install etcd: %w: %s", err, output)
 	}
 	return nil
 }

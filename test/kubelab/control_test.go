@@ -18,19 +18,20 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// certs are what control planes share.
+// certs returns the names of the files that control planes share.
 func certs() []string {
 	return []string{"ca.crt", "ca.key", "sa.pub", "sa.key", "front-proxy-ca.crt", "front-proxy-ca.key"}
 }
 
-// A host becomes a control plane with the certificate key that the cluster was registered with:
-// kubeadm opens the uploaded certificates by it, makes the host's own of them, and its manifests.
-// Without a key, without certificates, and with another key it says so, and leaves no token behind.
+// TestControlPlaneJoins joins a host as a control plane, with the certificate key of the registered
+// cluster. kubeadm decrypts the uploaded certificates, and writes the host's own certificates and
+// manifests. Without a key, without certificates, or with another key, the run must fail with the
+// reason and leave no token.
 func TestControlPlaneJoins(t *testing.T) {
 	bin, dir := prepared(t)
 	began := time.Now()
-	at := func(what string) {
-		t.Logf("%6.1f s  %s", time.Since(began).Seconds(), what)
+	at := func(name string) {
+		t.Logf("%6.1f s  %s", time.Since(began).Seconds(), name)
 	}
 	plane := StartPlane(t, bin, filepath.Join(dir, "plane"))
 	host := StartHost(t, bin, filepath.Join(dir, "host"), hostUUID)
@@ -60,7 +61,7 @@ func TestControlPlaneJoins(t *testing.T) {
 		name   string
 		key    []string
 		upload bool
-		joins  bool // kubeadm is asked to
+		joins  bool // kubeadm is called
 		want   string
 	}{
 		{"no key", nil, false, false, "was registered without a certificate key"},
@@ -74,23 +75,23 @@ func TestControlPlaneJoins(t *testing.T) {
 			s.cli(append([]string{"cluster-ref", "add", "prod", "--kubeconfig", account}, tt.key...)...)
 			r := s.ended(s.start("m-1", "join", nil), holdfastv1.Run_FAILED)
 			if got := r.GetError().GetMessage(); !strings.Contains(got, tt.want) || strings.Contains(got, wrong) {
-				t.Errorf("got %q, want %q", got, tt.want)
+				t.Errorf("error of the run: got %q, want %q", got, tt.want)
 			}
 			if n := host.Joins(); n > 0 != tt.joins {
-				t.Errorf("kubeadm was asked %d times to join, want that it is: %v", n, tt.joins)
+				t.Errorf("got %d calls of kubeadm join, want one: %v", n, tt.joins)
 			}
 			noTokens(t, plane)
 		})
 	}
-	at("three ways to fail")
+	at("three failures")
 
 	s.cli(append([]string{"cluster-ref", "add", "prod", "--kubeconfig", account}, key(right)...)...)
 	host.Ready()
 	before, letGo := host.Joins(), host.Hold()
 	run := s.start("m-1", "join", nil)
-	plane.Until("kubeadm is asked to join", func() error {
+	plane.Until("kubeadm join is called", func() error {
 		if host.Joins() == before {
-			return fmt.Errorf("it was not; run %s:\n%s", run, s.log(run))
+			return fmt.Errorf("no call; run %s:\n%s", run, s.log(run))
 		}
 		return nil
 	})
@@ -98,17 +99,17 @@ func TestControlPlaneJoins(t *testing.T) {
 	letGo()
 	r := s.ended(run, holdfastv1.Run_SUCCEEDED)
 	if as := r.GetSteps()[0].GetAttempts(); len(as) != 1 || as[0].GetEvidenceAfter()["join_token"] != "revoked" {
-		t.Errorf("attempts to join: %v, want one with its token revoked", as)
+		t.Errorf("attempts to join: got %v, want one with its token revoked", as)
 	}
 	if host.Joins() != before+1 {
-		t.Errorf("kubeadm was asked %d times to join, want once", host.Joins()-before)
+		t.Errorf("got %d calls of kubeadm join, want 1", host.Joins()-before)
 	}
 	at("joined as a control plane, and verified")
 	noTokens(t, plane)
-	plane.Until("the token opens nothing any more", func() error { // the API remembers for some seconds whom it has let in
+	plane.Until("the token is refused", func() error { // the API caches authentications for some seconds
 		_, err := plane.As(token, http.MethodGet, "/api/v1/namespaces/kube-system/configmaps/kubeadm-config", nil)
 		if err == nil {
-			return errors.New("it opens the API")
+			return errors.New("the token is accepted")
 		}
 		if !strings.Contains(err.Error(), " 401 ") {
 			return err
@@ -123,36 +124,36 @@ func TestControlPlaneJoins(t *testing.T) {
 		}
 		if ours, err := os.ReadFile(filepath.Join(pki, name)); err != nil ||
 			!bytes.Equal(bytes.TrimSpace(ours), bytes.TrimSpace(theirs)) {
-			t.Errorf("the host's %s is not that of the cluster (%v)", name, err)
+			t.Errorf("%s of the host: got another one than the cluster's (%v)", name, err)
 		}
 	}
 	manifest, err := os.ReadFile(filepath.Join(filepath.Dir(pki), "manifests", "kube-apiserver.yaml"))
 	if want := "--etcd-servers=" + plane.etcd[0]; err != nil || !strings.Contains(string(manifest), want) {
-		t.Errorf("the manifest of the API server lacks %q: %v\n%s", want, err, manifest)
+		t.Errorf("manifest of the API server: got no %q: %v\n%s", want, err, manifest)
 	}
 	var node corev1.Node
 	plane.Must(http.MethodGet, "/api/v1/nodes/m-1", "", nil, &node)
 	if node.Spec.ProviderID != "holdfast://m-1" {
-		t.Errorf("the node has the provider id %q", node.Spec.ProviderID)
+		t.Errorf("provider id of the node: got %q", node.Spec.ProviderID)
 	}
-	for what, secret := range map[string]string{"certificate key": right, "token": token[7:]} {
+	for name, secret := range map[string]string{"certificate key": right, "token": token[7:]} {
 		if found := s.holds(secret); len(found) > 0 {
-			t.Errorf("the %s is in %v", what, found)
+			t.Errorf("got the %s in %v", name, found)
 		}
 		if strings.Contains(s.log(run), secret) {
-			t.Errorf("the run's log has the %s", what)
+			t.Errorf("got the %s in the log of the run", name)
 		}
 	}
 }
 
-// noTokens sees that no attempt has left a token.
+// noTokens checks that no attempt has left a token.
 func noTokens(t *testing.T, plane *Plane) {
 	t.Helper()
 	var secrets corev1.SecretList
 	plane.Must(http.MethodGet, "/api/v1/namespaces/kube-system/secrets", "", nil, &secrets)
 	for _, one := range secrets.Items {
 		if one.Annotations["holdfast.dev/attempt"] != "" {
-			t.Errorf("token %s is still there", one.Name)
+			t.Errorf("got token %s, want none", one.Name)
 		}
 	}
 }

@@ -22,14 +22,14 @@ import (
 
 const hostUUID = "4c4c4544-0042-3510-8051-b4c04f4d3232"
 
-// A machine joins a real cluster while the leader dies, is verified, upgraded behind a disruption
-// budget, missed while the API is away, and gone in the end. What it was let in with works while it
-// joins, and not a moment longer.
+// TestMachineInACluster joins a machine to a real cluster while the leader dies, verifies it,
+// upgrades it under a disruption budget, makes the API unavailable, and deletes the node. The token
+// of the join must be valid only while it is needed.
 func TestMachineInACluster(t *testing.T) {
 	bin, dir := prepared(t)
 	began := time.Now()
-	at := func(what string) {
-		t.Logf("%6.1f s  %s", time.Since(began).Seconds(), what)
+	at := func(name string) {
+		t.Logf("%6.1f s  %s", time.Since(began).Seconds(), name)
 	}
 	plane := StartPlane(t, bin, filepath.Join(dir, "plane"))
 	at("the API server is up")
@@ -57,23 +57,23 @@ func TestMachineInACluster(t *testing.T) {
 	}
 	s.inCluster("m-1", "false", "NodeNotFound")
 
-	t.Run("somebody else's node", func(t *testing.T) {
+	t.Run("node of another machine", func(t *testing.T) {
 		plane.Must(http.MethodPost, "/api/v1/nodes", "", corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m-2"},
 			Spec: corev1.NodeSpec{ProviderID: "holdfast://m-9"}}, nil)
 		r := s.ended(s.start("m-2", "join", nil), holdfastv1.Run_FAILED)
 		if want := "node m-2 belongs to machine m-9"; !strings.Contains(r.GetError().GetMessage(), want) {
-			t.Errorf("got %q, want %q", r.GetError().GetMessage(), want)
+			t.Errorf("error of the run: got %q, want %q", r.GetError().GetMessage(), want)
 		}
 		if n := host.Joins(); n != 0 {
-			t.Errorf("kubeadm was asked %d times to join", n)
+			t.Errorf("got %d calls of kubeadm join, want 0", n)
 		}
 	})
 
 	letGo := host.Hold()
 	run := s.start("m-1", "join", nil)
-	plane.Until("kubeadm is asked to join", func() error {
+	plane.Until("kubeadm join is called", func() error {
 		if host.Joins() == 0 {
-			return fmt.Errorf("it was not; run %s:\n%s", run, s.log(run))
+			return fmt.Errorf("no call; run %s:\n%s", run, s.log(run))
 		}
 		return nil
 	})
@@ -84,14 +84,14 @@ func TestMachineInACluster(t *testing.T) {
 	asked := map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 	if b, err := plane.As(token, http.MethodPost, review, asked); err != nil ||
 		!strings.Contains(string(b), "system:bootstrappers:kubeadm:default-node-token") {
-		t.Errorf("the token lets in: %v, %s", err, b)
+		t.Errorf("read cluster-info with the token: %v, %s", err, b)
 	}
 	if b, err := plane.As("", http.MethodGet, info, nil); err != nil ||
 		!strings.Contains(string(b), "jws-kubeconfig-"+token[:6]) {
-		t.Errorf("cluster-info is not signed with the token: %v", err)
+		t.Errorf("verify the signature of cluster-info: %v", err)
 	}
 	if b, err := plane.As(token, http.MethodGet, "/api/v1/namespaces/kube-system/secrets", nil); err == nil {
-		t.Errorf("the token reads secrets: %s", b)
+		t.Errorf("read secrets with the token: got %s, want a refusal", b)
 	}
 	leader, err := s.Leader(t.Context())
 	if err != nil {
@@ -101,12 +101,12 @@ func TestMachineInACluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	letGo()
-	at("the leader is dead, kubeadm goes on")
+	at("the leader is dead, kubeadm continues")
 	s.waits(run, "node m-1: Ready is False (KubeletNotReady): cni plugin not initialized")
 	at("the node is registered, and not Ready")
-	plane.Until("the token lets in nobody any more", func() error { // the API server hears of it a moment later
+	plane.Until("the token is refused", func() error { // the API server notices it a moment later
 		if _, err := plane.As(token, http.MethodPost, review, asked); err == nil || !strings.Contains(err.Error(), " 401 ") {
-			return fmt.Errorf("it lets in: %w", err)
+			return fmt.Errorf("token is accepted: %w", err)
 		}
 		return nil
 	})
@@ -114,7 +114,7 @@ func TestMachineInACluster(t *testing.T) {
 	plane.Must(http.MethodGet, "/api/v1/namespaces/kube-system/secrets", "", nil, &secrets)
 	for _, one := range secrets.Items {
 		if one.Annotations["holdfast.dev/attempt"] != "" {
-			t.Errorf("token %s is still there", one.Name)
+			t.Errorf("got token %s, want none", one.Name)
 		}
 	}
 	if err := leader.Start(t.Context()); err != nil {
@@ -127,21 +127,21 @@ func TestMachineInACluster(t *testing.T) {
 	r := s.ended(run, holdfastv1.Run_SUCCEEDED)
 	if as := r.GetSteps()[0].GetAttempts(); len(as) != 1 || as[0].GetEvidenceAfter()["join_token"] != "revoked" ||
 		as[0].GetEvidenceAfter()["node"] != "m-1" {
-		t.Errorf("attempts to join: %v, want one with its token revoked", as)
+		t.Errorf("attempts to join: got %v, want one with its token revoked", as)
 	}
 	at("joined and verified")
 	var node corev1.Node
 	plane.Must(http.MethodGet, "/api/v1/nodes/m-1", "", nil, &node)
 	if node.Spec.ProviderID != "holdfast://m-1" || node.Status.NodeInfo.SystemUUID != hostUUID {
-		t.Errorf("the node has provider id %q and system UUID %q", node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID)
+		t.Errorf("node: got provider id %q and system UUID %q", node.Spec.ProviderID, node.Status.NodeInfo.SystemUUID)
 	}
 	s.inCluster("m-1", "true", "KubeletReady")
 
 	s.ended(s.start("m-1", "join", nil), holdfastv1.Run_SUCCEEDED)
 	if n := host.Joins(); n != 1 {
-		t.Errorf("kubeadm was asked %d times to join, want once", n)
+		t.Errorf("got %d calls of kubeadm join, want 1", n)
 	}
-	at("joined again: nothing was done")
+	at("joined again: no effect")
 
 	drained(t, plane, s)
 	at("upgraded: drained behind a disruption budget")
@@ -150,22 +150,22 @@ func TestMachineInACluster(t *testing.T) {
 	s.inCluster("m-1", "unknown", "Provider")
 	plane.StartAPI()
 	s.inCluster("m-1", "true", "KubeletReady")
-	at("the API was away, and is back")
+	at("the API is back")
 	plane.Must(http.MethodDelete, "/api/v1/nodes/m-1", "", nil, nil)
 	s.inCluster("m-1", "false", "NodeNotFound")
 	at("the node is gone")
 	secret := token[7:]
 	if found := s.holds(secret); len(found) > 0 {
-		t.Errorf("the secret half of the token is in %v", found)
+		t.Errorf("got the secret half of the token in %v", found)
 	}
 	if strings.Contains(s.log(run), secret) {
-		t.Error("the run's log has the token")
+		t.Error("got the token in the log of the run")
 	}
 	s.cli("cluster-ref", "delete", "prod")
 	s.inCluster("m-1", "unknown", "ClusterNotRegistered")
 }
 
-// tokenOfJoin finds the one token that was made for an attempt.
+// tokenOfJoin returns the only token that was created for a join.
 func tokenOfJoin(t *testing.T, plane *Plane) string {
 	t.Helper()
 	var secrets corev1.SecretList
@@ -177,25 +177,25 @@ func tokenOfJoin(t *testing.T, plane *Plane) string {
 		}
 	}
 	if len(tokens) != 1 {
-		t.Fatalf("%d tokens were made for joins, want 1", len(tokens))
+		t.Fatalf("got %d tokens of joins, want 1", len(tokens))
 	}
-	plane.Until("cluster-info is signed with the token", func() error { // by a controller, which kubeadm waits for, too
+	plane.Until("cluster-info is signed with the token", func() error { // by a controller
 		var info corev1.ConfigMap
 		plane.Must(http.MethodGet, "/api/v1/namespaces/kube-public/configmaps/cluster-info", "", nil, &info)
 		if info.Data["jws-kubeconfig-"+tokens[0][:6]] == "" {
-			return fmt.Errorf("it is not")
+			return fmt.Errorf("no signature")
 		}
 		return nil
 	})
 	return tokens[0]
 }
 
-// drained upgrades the machine with the built-in plan: there is no kubectl on the host, so all of
-// it goes through the API.
+// drained upgrades the machine with the built-in plan. The host has no kubectl, so everything uses
+// the API.
 func drained(t *testing.T, plane *Plane, s *site) {
 	t.Helper()
 	const pods = "/api/v1/namespaces/default/pods"
-	plane.Until("pods can be made", func() error {
+	plane.Until("pods can be created", func() error {
 		_, err := plane.Do(http.MethodGet, "/api/v1/namespaces/default/serviceaccounts/default", "", nil)
 		return err
 	})
@@ -217,11 +217,11 @@ func drained(t *testing.T, plane *Plane, s *site) {
 	plane.Must(http.MethodPost, budgets, "", policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "keep-web"},
 		Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: &one,
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}, nil)
-	plane.Until("the budget is looked after", func() error {
+	plane.Until("the budget is observed", func() error {
 		var b policyv1.PodDisruptionBudget
 		plane.Must(http.MethodGet, budgets+"/keep-web", "", nil, &b)
 		if b.Status.ObservedGeneration == 0 || b.Status.CurrentHealthy != 1 {
-			return fmt.Errorf("its status is %+v", b.Status)
+			return fmt.Errorf("status is %+v", b.Status)
 		}
 		return nil
 	})
@@ -230,37 +230,37 @@ func drained(t *testing.T, plane *Plane, s *site) {
 	var node corev1.Node
 	plane.Must(http.MethodGet, "/api/v1/nodes/m-1", "", nil, &node)
 	if !node.Spec.Unschedulable {
-		t.Error("the node is not cordoned while it is drained")
+		t.Error("node during the drain: want it cordoned")
 	}
 	plane.Must(http.MethodDelete, budgets+"/keep-web", "", nil, nil)
 	r := s.ended(run, holdfastv1.Run_SUCCEEDED)
 	for _, st := range r.GetSteps() {
 		if strings.HasPrefix(st.GetName(), "drain") && st.GetState() != holdfastv1.StepStatus_SUCCEEDED {
-			t.Errorf("step %s is %s", st.GetName(), st.GetState())
+			t.Errorf("step %s: got %s", st.GetName(), st.GetState())
 		}
 	}
 	var after corev1.Node
 	plane.Must(http.MethodGet, "/api/v1/nodes/m-1", "", nil, &after)
 	if after.Spec.Unschedulable {
-		t.Error("the node is cordoned after the upgrade")
+		t.Error("node after the upgrade: want it uncordoned")
 	}
 	if _, err := plane.Do(http.MethodGet, pods+"/web", "", nil); err == nil {
-		t.Error("pod web is still there")
+		t.Error("got pod web, want it evicted")
 	}
 	if _, err := plane.Do(http.MethodGet, pods+"/log", "", nil); err != nil {
-		t.Errorf("the pod of a daemon set was evicted: %v", err)
+		t.Errorf("pod of a daemon set: want it kept, got %v", err)
 	}
 }
 
-// prepared skips a test unless it was asked for, fails it when that was for nothing, and gives the
-// programs of a control plane and a directory for a plane and a host.
+// prepared skips a test unless it was requested, and fails it if it cannot run. It returns the
+// programs of a control plane, and a directory for a plane and a host.
 func prepared(t *testing.T) (bin, dir string) {
 	t.Helper()
 	if os.Getenv("E2E_KUBE") == "" {
 		t.Skip("NOT TESTED against a real Kubernetes API: run make e2e-kube")
 	}
 	if m := sshd.Missing(); m != "" || os.Geteuid() != 0 {
-		t.Fatal("NOT TESTED against a real Kubernetes API: it needs root, and sshd: " + m)
+		t.Fatal("NOT TESTED against a real Kubernetes API: needs root and sshd: " + m)
 	}
 	bin, err := Build(t.Context())
 	if err != nil {
@@ -282,13 +282,13 @@ func prepared(t *testing.T) (bin, dir string) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { // sshd wants to pass
+	if err := os.Chmod(dir, 0o755); err != nil { // sshd requires it
 		t.Fatal(err)
 	}
 	return bin, dir
 }
 
-// register makes machines known that are all of one host.
+// register registers machines that are all the same host.
 func (s *site) register(host *Host, ids ...string) {
 	s.t.Helper()
 	if _, err := s.client.Secrets().PutSecret(s.t.Context(), &holdfastv1.PutSecretRequest{Name: "ssh", Type: "ssh",

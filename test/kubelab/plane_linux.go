@@ -248,9 +248,9 @@ func (p *Plane) start(name, program string, args ...string) *proc.Process {
 
 func (p *Plane) kubeadm(args ...string) {
 	p.t.Helper()
-	if said, err := exec.CommandContext(p.t.Context(), filepath.Join(p.bin, "kubeadm"),
+	if output, err := exec.CommandContext(p.t.Context(), filepath.Join(p.bin, "kubeadm"),
 		args...).CombinedOutput(); err != nil {
-		p.t.Fatalf("kubeadm %v: %v: %s", args, err, said)
+		p.t.Fatalf("kubeadm %v: %v: %s", args, err, output)
 	}
 }
 

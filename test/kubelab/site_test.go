@@ -75,24 +75,24 @@ func openSite(t *testing.T, dir string) *site {
 	return s
 }
 
-// cli runs the command line, as an administrator.
+// cli runs the command line as an administrator.
 func (s *site) cli(args ...string) string {
 	s.t.Helper()
 	f := s.Files()
 	cmd := exec.CommandContext(s.t.Context(), s.binary, append(args, "--addr", strings.Join(s.Addrs(), ","), "--ca",
 		f.CA, "--cert", f.AdminCert, "--key", f.AdminKey)...)
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var output bytes.Buffer
+	cmd.Stderr = &output
 	out, err := cmd.Output()
 	if err != nil {
-		s.t.Fatalf("holdfast %v: %v: %s", args, err, said.Bytes())
+		s.t.Fatalf("holdfast %v: %v: %s", args, err, output.Bytes())
 	}
 	return string(out)
 }
 
-func (s *site) until(what string, cond func() error) {
+func (s *site) until(name string, cond func() error) {
 	s.t.Helper()
-	(&Plane{t: s.t, dir: s.dir}).Until(what, cond)
+	(&Plane{t: s.t, dir: s.dir}).Until(name, cond)
 }
 
 func (s *site) machine(id string) *holdfastv1.Machine {
@@ -104,7 +104,8 @@ func (s *site) machine(id string) *holdfastv1.Machine {
 	return m
 }
 
-// inCluster waits until the condition InCustomerCluster says so: true, false or unknown, and why.
+// inCluster blocks until the condition InCustomerCluster has a status (true, false or unknown) and
+// a reason.
 func (s *site) inCluster(id, status, reason string) {
 	s.t.Helper()
 	s.until("InCustomerCluster of "+id+" is "+status+" ("+reason+")", func() error {
@@ -117,11 +118,11 @@ func (s *site) inCluster(id, status, reason string) {
 				is = "unknown"
 			}
 			if is != status || !strings.Contains(c.GetReason(), reason) {
-				return fmt.Errorf("it is %s (%s): %s", is, c.GetReason(), c.GetMessage())
+				return fmt.Errorf("condition is %s (%s): %s", is, c.GetReason(), c.GetMessage())
 			}
 			return nil
 		}
-		return fmt.Errorf("there is none")
+		return fmt.Errorf("no condition")
 	})
 }
 
@@ -145,14 +146,14 @@ func (s *site) run(id string) *holdfastv1.Run {
 	return r
 }
 
-// waits waits until a run says that it waits for something.
+// waits blocks until a run waits for something that contains the words.
 func (s *site) waits(id string, words ...string) {
 	s.t.Helper()
 	s.until(fmt.Sprint("run ", id, " waits for ", words), func() error {
 		r := s.run(id)
 		for _, w := range words {
 			if !strings.Contains(r.GetWaitingFor(), w) {
-				return fmt.Errorf("it is %s and waits for %q\n%s", r.GetPhase(), r.GetWaitingFor(), s.log(id))
+				return fmt.Errorf("run is %s and waits for %q\n%s", r.GetPhase(), r.GetWaitingFor(), s.log(id))
 			}
 		}
 		return nil
@@ -171,7 +172,7 @@ func (s *site) ended(id string, want holdfastv1.Run_Phase) *holdfastv1.Run {
 	return r
 }
 
-// log returns what a run said.
+// log returns the log of a run.
 func (s *site) log(id string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -185,7 +186,7 @@ func (s *site) log(id string) string {
 	return b.String()
 }
 
-// holds lists the files of the peers that have a text in them: logs, and what is replicated.
+// holds lists the files of the peers that contain a text: logs and replicated data.
 func (s *site) holds(text string) []string {
 	var found []string
 	_ = filepath.WalkDir(filepath.Join(s.dir, "peers"), func(path string, d os.DirEntry, err error) error {

@@ -18,7 +18,8 @@ import (
 	"github.com/insomniacslk/dhcp/iana"
 )
 
-// snippet returns the indented lines of docs/netboot.md behind the paragraph that begins like this.
+// snippet returns the indented lines of docs/netboot.md after the paragraph that begins with a
+// text.
 func snippet(t *testing.T, begins string) string {
 	t.Helper()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "netboot.md"))
@@ -40,18 +41,18 @@ func snippet(t *testing.T, begins string) string {
 	return b.String()
 }
 
-// beside is a DHCP server whose configuration docs/netboot.md has.
-type beside struct {
+// dhcpServer is a DHCP server with a configuration in docs/netboot.md.
+type dhcpServer struct {
 	name, program string
 	config        func(t *testing.T) string
-	test          []string // arguments that let it judge its configuration; the name of the file follows
-	run           []string // that let it run
-	proxy         bool     // it gives out no addresses: firmware asks on port 4011 for the file
+	test          []string // arguments to check the configuration file, whose name follows
+	run           []string // arguments to run it
+	proxy         bool     // it assigns no addresses: firmware requests the file on port 4011
 	files         map[string]string
 }
 
-func besides() []beside {
-	return []beside{
+func dhcpServers() []dhcpServer {
+	return []dhcpServer{
 		{"dnsmasq", "dnsmasq", func(t *testing.T) string { return snippet(t, "Without `--netboot`, dnsmasq") },
 			[]string{"--test", "-C"}, []string{"--keep-in-foreground", "--user=root", "--pid-file=", "--interface=dhcp0",
 				"-C"}, true,
@@ -66,17 +67,17 @@ func besides() []beside {
 	}
 }
 
-// TestDHCPSnippets: the servers take what docs/netboot.md gives for them and, where a network can
-// be made, answer firmware as that page says.
+// TestDHCPSnippets checks that each server accepts its configuration in docs/netboot.md and, if a
+// network can be created, answers firmware as the page describes.
 func TestDHCPSnippets(t *testing.T) {
-	for _, s := range besides() {
+	for _, s := range dhcpServers() {
 		t.Run(s.name, func(t *testing.T) {
 			program, err := exec.LookPath(s.program)
 			if err != nil {
 				program = filepath.Join("/usr/sbin", s.program)
 			}
 			if _, err := os.Stat(program); err != nil {
-				t.Skipf("NOT TESTED: there is no %s", s.program)
+				t.Skipf("NOT TESTED: %s not found", s.program)
 			}
 			config := s.config(t)
 			file := filepath.Join(t.TempDir(), "conf")
@@ -85,14 +86,14 @@ func TestDHCPSnippets(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			write(strings.ReplaceAll(config, `"dhcp0"`, `"lo"`)) // the interface is not there yet
+			write(strings.ReplaceAll(config, `"dhcp0"`, `"lo"`)) // the interface does not exist yet
 			judge := exec.CommandContext(t.Context(), program, append(s.test, file)...)
 			judge.Env = ownPlaces(t)
 			if out, err := judge.CombinedOutput(); err != nil {
-				t.Fatalf("%s does not take it: %v\n%s\n%s", s.program, err, out, config)
+				t.Fatalf("check the configuration with %s: %v\n%s\n%s", s.program, err, out, config)
 			}
 			if os.Getenv(inside) == "" {
-				t.Log("what it answers is not tested: run make e2e-dhcp")
+				t.Log("the answers are not tested: run make e2e-dhcp")
 				return
 			}
 			write(config)
@@ -101,18 +102,18 @@ func TestDHCPSnippets(t *testing.T) {
 	}
 }
 
-// ownPlaces keeps Kea from the directories of the one that the host may run.
+// ownPlaces gives Kea its own directories.
 func ownPlaces(t *testing.T) []string {
 	t.Helper()
 	return append(os.Environ(), "KEA_PIDFILE_DIR="+t.TempDir(), "KEA_LOCKFILE_DIR=none", "KEA_LOGGER_DESTINATION=stderr")
 }
 
-// serverNet is what the server runs in: a network namespace of its own, with one end of a cable.
-// The test moves that there.
+// serverNet runs the server in its own network namespace, with one end of a cable that the test
+// moves there.
 const serverNet = `until ip link show dhcp0 >/dev/null 2>&1; do sleep 0.1; done; ip link set lo up; ip addr add 10.0.0.1/24 dev dhcp0; ip link set dhcp0 up; exec "$@"`
 
-// answers runs the server on one end of a cable, and asks it at the other.
-func answers(t *testing.T, s beside, program, file string) {
+// answers runs the server at one end of a cable, and sends requests from the other.
+func answers(t *testing.T, s dhcpServer, program, file string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cmd := exec.CommandContext(ctx, "unshare", append([]string{"-n", "sh", "-c", serverNet, "sh", program},
 		append(s.run, file)...)...)
@@ -129,7 +130,7 @@ func answers(t *testing.T, s beside, program, file string) {
 		cancel()
 		_ = cmd.Wait()
 		_ = said.Close()
-		// it may have gone with the other end
+		// It may be gone with the other end.
 		_ = exec.CommandContext(context.WithoutCancel(t.Context()), "ip", "link", "del", "dhcp1").Run()
 		if text, err := os.ReadFile(said.Name()); err == nil && t.Failed() {
 			t.Logf("%s", text)
@@ -162,26 +163,26 @@ func answers(t *testing.T, s beside, program, file string) {
 		}
 		offer, err := ask(ctx, f.class, f.arch, f.ipxe)
 		if err != nil {
-			t.Errorf("%s is not answered: %v", f.name, err)
+			t.Errorf("%s: %v", f.name, err)
 			continue
 		}
-		if s.proxy && !f.ipxe { // the offer sends it on, to ask for the file
+		if s.proxy && !f.ipxe { // the offer sends firmware to port 4011
 			if offer, err = second(ctx, f.class, f.arch); err != nil {
-				t.Errorf("%s is not told what to boot: %v", f.name, err)
+				t.Errorf("%s: request the boot file: %v", f.name, err)
 				continue
 			}
 		}
-		if got := told(offer); got != want {
-			t.Errorf("%s is told to boot %q, want %q\n%s", f.name, got, want, offer.Summary())
+		if got := bootFile(offer); got != want {
+			t.Errorf("%s: got boot file %q, want %q\n%s", f.name, got, want, offer.Summary())
 		}
 		if class := string(offer.Options.Get(dhcpv4.OptionClassIdentifier)); strings.HasPrefix(f.class, "HTTPClient") &&
 			class != "HTTPClient" {
-			t.Errorf("%s: the answer is of class %q, want HTTPClient: firmware ignores it", f.name, class)
+			t.Errorf("%s: got an answer of class %q, want HTTPClient, because firmware ignores others", f.name, class)
 		}
 	}
 }
 
-// namespaced waits until a process that was started has left this network namespace.
+// namespaced waits until a started process has left this network namespace.
 func namespaced(t *testing.T, pid int) {
 	t.Helper()
 	own, err := os.Readlink("/proc/self/ns/net")
@@ -194,7 +195,7 @@ func namespaced(t *testing.T, pid int) {
 			return
 		}
 		if time.Now().After(end) {
-			t.Fatalf("the server got no network namespace of its own: %v", err)
+			t.Fatalf("wait for the network namespace of the server: %v", err)
 		}
 		select {
 		case <-t.Context().Done():
@@ -204,8 +205,8 @@ func namespaced(t *testing.T, pid int) {
 	}
 }
 
-// second is what firmware asks next: the boot server, on port 4011, for the only item of its menu
-// (PXE Specification 2.1, 2.2.3).
+// second sends firmware's second request: to the boot server on port 4011, for the only item of its
+// menu (PXE Specification 2.1, 2.2.3).
 func second(ctx context.Context, class string, arch iana.Arch) (*dhcpv4.DHCPv4, error) {
 	link, err := net.InterfaceByName("dhcp1")
 	if err != nil {
@@ -242,15 +243,16 @@ func second(ctx context.Context, class string, arch iana.Arch) (*dhcpv4.DHCPv4, 
 	return dhcpv4.FromBytes(b[:n])
 }
 
-// told is what an answer names to be booted.
-func told(p *dhcpv4.DHCPv4) string {
+// bootFile returns the boot file in an answer.
+func bootFile(p *dhcpv4.DHCPv4) string {
 	if p.BootFileName != "" {
 		return p.BootFileName
 	}
 	return p.BootFileNameOption()
 }
 
-// ask asks as firmware does, until there is an answer: the server may not be up yet.
+// ask sends requests as firmware does, until there is an answer, because the server may still be
+// starting.
 func ask(ctx context.Context, class string, arch iana.Arch, ipxe bool) (*dhcpv4.DHCPv4, error) {
 	link, err := net.InterfaceByName("dhcp1")
 	if err != nil {

@@ -17,21 +17,20 @@ import (
 	"github.com/holdfast-metal/holdfast/test/bmclab/chassis"
 )
 
-// impatient are deadlines that end soon what this test lets fail. TCG needs a fifth of them.
+// impatient has short deadlines. Installing in TCG needs a fifth of them.
 const impatient = `    netboot: {boot_seconds: 40, start_seconds: 60, silence_seconds: 40, disk_seconds: 600}
 `
 
-// failure is one way in which an attempt of the installation ends.
+// failure is a failure of an attempt of the installation.
 type failure struct {
 	name  string
-	when  func(*holdfastv1.Install) bool // what the session is like when it happens; nil: before the attempt begins
-	power bool                           // the power goes, else the network
-	want  []string                       // words of the reason
+	when  func(*holdfastv1.Install) bool // state of the session at the failure; nil: before the attempt
+	power bool                           // of the power, otherwise of the network
+	want  []string                       // texts in the error
 }
 
-// TestRepaveFails: one box and one run. Each attempt of its installation meets another failure, and
-// ends in its time with a reason; the next one boots the box again, whatever state the failure has
-// left it in. The last one works.
+// TestRepaveFails lets each attempt of one installation fail differently. Each must end in time
+// with a reason, and the next one must boot the box in whatever state it is. The last one succeeds.
 func TestRepaveFails(t *testing.T) {
 	if why != "" {
 		t.Skip("NOT TESTED: " + why)
@@ -56,15 +55,15 @@ func TestRepaveFails(t *testing.T) {
 		return i.GetStage() == holdfastv1.Install_WRITING && i.GetProgress() >= 50
 	}
 	failures := []failure{
-		{"DHCP never answers", nil, false, []string{"the machine has not booted from the network in 40s",
+		{"no answer to DHCP", nil, false, []string{"the machine has not booted from the network in 40s",
 			"whether the DHCP server answers it", boxMAC(0)}},
-		{"the installer never starts",
+		{"installer that does not start",
 			func(i *holdfastv1.Install) bool { return i.GetStage() == holdfastv1.Install_BOOTED_IPXE }, false,
 			[]string{"the installer has not reported in 1m0s after the machine got its boot script",
 				"whether it reaches the peers over HTTP"}},
-		{"the network is lost at half of the image", half, false, []string{"no report of the installer for 40s", boxHost(0),
+		{"network lost at half of the image", half, false, []string{"no report of the installer for 40s", boxHost(0),
 			"% done, at writing", "its network"}},
-		{"the power is lost at half of the image", half, true, []string{"no report of the installer for 40s",
+		{"power lost at half of the image", half, true, []string{"no report of the installer for 40s",
 			"% done, at writing", "its power"}},
 	}
 	s.link(false)
@@ -91,23 +90,23 @@ func TestRepaveFails(t *testing.T) {
 			time.Since(since).Seconds(), reason)
 		for _, w := range f.want {
 			if !strings.Contains(reason, w) {
-				t.Errorf("%s: the reason lacks %q: %s", f.name, w, reason)
+				t.Errorf("%s: want %q in the reason, got %s", f.name, w, reason)
 			}
 		}
 		s.link(true)
 	}
 	s.succeeded(ctx, b)
-	t.Logf("%6.1f s: attempt %d has succeeded", time.Since(began).Seconds(), len(failures)+1)
+	t.Logf("%6.1f s: attempt %d succeeded", time.Since(began).Seconds(), len(failures)+1)
 	if i := s.install(b); i.GetStage() != holdfastv1.Install_BOOTED_DISK || i.GetAttempt() != int32(len(failures)+1) {
-		t.Errorf("the session is %v, want that of the last attempt, at booted-disk", i)
+		t.Errorf("session: got %v, want that of the last attempt, at booted-disk", i)
 	}
-	// The box was off; each retry takes it off and on, but for the one that finds it without power.
+	// The box was off. Each retry turns it off and on, except the one that finds it without power.
 	if got, want := pressed(b), []string{"on", "off", "on", "off", "on", "off", "on", "on"}; !slices.Equal(got, want) {
-		t.Errorf("its power went %v, want %v\n%+v", got, want, b.Done())
+		t.Errorf("power changes: got %v, want %v\n%+v", got, want, b.Done())
 	}
 }
 
-// link takes the first box off the network, or puts it back.
+// link disconnects or connects the network of the first box.
 func (s *site) link(up bool) {
 	s.t.Helper()
 	word := "down"
@@ -119,7 +118,7 @@ func (s *site) link(up bool) {
 	}
 }
 
-// reason waits until an attempt of the installation has failed, and gives its error.
+// reason blocks until an attempt of the installation has failed, and returns its error.
 func (s *site) reason(ctx context.Context, b *box, n int) string {
 	s.t.Helper()
 	for {
@@ -131,13 +130,13 @@ func (s *site) reason(ctx context.Context, b *box, n int) string {
 		}
 		select {
 		case <-ctx.Done():
-			s.t.Fatalf("attempt %d has not ended: %v\n%v\n%s\n%s", n+1, err, s.install(b), s.log(b.run), s.console(b))
+			s.t.Fatalf("wait for the end of attempt %d: %v\n%v\n%s\n%s", n+1, err, s.install(b), s.log(b.run), s.console(b))
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }
 
-// bootsNothing looks at the disk of a box that lost its power.
+// bootsNothing checks that the disk of a box that lost its power cannot boot.
 func (s *site) bootsNothing(b *box) {
 	s.t.Helper()
 	f, err := os.Open(b.disk)
@@ -150,11 +149,11 @@ func (s *site) bootsNothing(b *box) {
 		s.t.Fatal(err)
 	}
 	if !bytes.Equal(start, make([]byte, len(start))) {
-		s.t.Errorf("the disk of %s could boot half of an image", b.id)
+		s.t.Errorf("disk of %s: got a bootable half of an image", b.id)
 	}
 }
 
-// pressed returns what its BMC did to the power of a box, in order.
+// pressed returns the presses of a box's BMC, in order.
 func pressed(b *box) []string {
 	return presses(slices.DeleteFunc(slices.Clone(b.Done()), func(e chassis.Effect) bool { return e.By == "the lab" }))
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/bmclab"
 )
 
-// TestHTTPBoot: a box whose UEFI boots from the network by HTTP alone finds its way to the
-// installer by what the peers answer: dnsmasq gives it an address and nothing else.
+// TestHTTPBoot checks that a box whose UEFI supports only HTTP boot reaches the installer with the
+// answers of the peers. dnsmasq assigns only its address.
 func TestHTTPBoot(t *testing.T) {
 	if why != "" {
 		t.Skip("NOT TESTED: " + why)
@@ -40,7 +40,7 @@ func TestHTTPBoot(t *testing.T) {
 	b.run = b.run[strings.LastIndex(b.run, "/")+1:]
 	for _, stage := range []holdfastv1.Install_Stage{holdfastv1.Install_BOOTED_IPXE,
 		holdfastv1.Install_INSTALLER_STARTED} {
-		s.until(ctx, "the box is at "+stage.String(), boxes,
+		s.until(ctx, "the box to reach "+stage.String(), boxes,
 			func(i *holdfastv1.Install) bool { return i.GetStage() >= stage })
 		t.Logf("%6.1f s: %s", time.Since(began).Seconds(), stage)
 	}
@@ -50,9 +50,9 @@ func TestHTTPBoot(t *testing.T) {
 	}
 	if !strings.Contains(string(log), "vendor class: HTTPClient:Arch:00016") ||
 		strings.Contains(string(log), "vendor class: PXEClient:Arch:00007:UNDI:003001") {
-		t.Errorf("the firmware has not asked for HTTP boot alone:\n%s", log)
+		t.Errorf("requests of the firmware: want only HTTP boot, got:\n%s", log)
 	}
 	if text := s.console(b); !strings.Contains(text, "URI: http://") || !strings.Contains(text, "/netboot/ipxe.efi") {
-		t.Errorf("the firmware does not say that it has fetched iPXE by HTTP:\n%s", text)
+		t.Errorf("console: got no download of iPXE by HTTP:\n%s", text)
 	}
 }

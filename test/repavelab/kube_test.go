@@ -19,9 +19,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/kubelab"
 )
 
-// installer is what a step of the plan runs on a box that is installed: kubeadm, and the stand-in
-// for the kubelet as a service of systemd. The checks that kubeadm makes before a join are of
-// containers, which the stand-in runs none of.
+// installer is run by a step of the plan on an installed box. It installs kubeadm, and the stand-in
+// for the kubelet as a systemd service. It skips kubeadm's preflight checks of containers, because
+// the stand-in runs none.
 const installer = `import os, subprocess, urllib.request as u
 os.makedirs("/opt/lab", exist_ok=True)
 def put(name, text):
@@ -53,7 +53,7 @@ func cluster(t *testing.T, l *bmclab.Lab) *kubelab.Plane {
 	return kubelab.StartPlane(t, bin, dir)
 }
 
-// packages serves what boxes install, and gives its URL.
+// packages serves the files that boxes install, and returns the URL.
 func packages(t *testing.T, l *bmclab.Lab) string {
 	t.Helper()
 	bin, err := kubelab.Build(t.Context())
@@ -80,12 +80,12 @@ func packages(t *testing.T, l *bmclab.Lab) string {
 		t.Fatal(err)
 	}
 	server := &http.Server{Handler: http.FileServer(http.Dir(dir)), ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = server.Serve(listener) }() // it ends with the test
+	go func() { _ = server.Serve(listener) }() // ends with the test
 	t.Cleanup(func() { _ = server.Close() })
 	return url
 }
 
-// joins waits until a box is at work on its join.
+// joins blocks until a box is joining.
 func (s *site) joins(ctx context.Context, boxes []*box) {
 	s.t.Helper()
 	for {
@@ -108,7 +108,7 @@ func (s *site) joins(ctx context.Context, boxes []*box) {
 			for _, b := range boxes {
 				s.t.Errorf("%s: %v\n%s\n%s", b.id, s.install(b), s.log(b.run), s.console(b))
 			}
-			s.t.Fatal("a box joins: not seen")
+			s.t.Fatal("wait for a box to join: timed out")
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
@@ -124,13 +124,13 @@ func (s *site) checkNode(plane *kubelab.Plane, b *box) {
 		ready = ready || c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 	}
 	if !ready || node.Spec.ProviderID != "holdfast://"+b.id {
-		s.t.Errorf("the node of %s has provider id %q and is Ready: %v", b.id, node.Spec.ProviderID, ready)
+		s.t.Errorf("node of %s: got provider id %q, Ready %v", b.id, node.Spec.ProviderID, ready)
 	}
 	var secrets corev1.SecretList
 	plane.Must(http.MethodGet, "/api/v1/namespaces/kube-system/secrets", "", nil, &secrets)
 	for _, one := range secrets.Items {
 		if one.Annotations["holdfast.dev/attempt"] != "" {
-			s.t.Errorf("token %s, which a box joined with, is still there", one.Name)
+			s.t.Errorf("got token %s of a join, want it revoked", one.Name)
 		}
 	}
 	r, err := s.client.Runs().GetRun(s.t.Context(), &holdfastv1.GetRunRequest{RunId: b.run})

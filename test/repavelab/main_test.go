@@ -17,10 +17,10 @@ import (
 	"github.com/holdfast-metal/holdfast/test/kubelab"
 )
 
-// inside says in the environment that this process is in the network namespace of the lab.
+// inside is the environment variable that is set in the lab's network namespace.
 const inside = "REPAVELAB_INSIDE"
 
-// why says why nothing is tested. TestMain sets it, once, before any test.
+// why is the reason why nothing is tested. TestMain sets it once, before any test.
 var why string
 
 func TestMain(m *testing.M) {
@@ -31,12 +31,12 @@ func TestMain(m *testing.M) {
 func run(m *testing.M) int {
 	switch {
 	case os.Getenv("E2E_DHCP") != "" && os.Getenv(inside) == "":
-		why = "it was not asked for"
-		return enter(dhcpServers)
+		why = "not requested"
+		return enter(installDHCPServers)
 	case os.Getenv("E2E_REPAVE") == "":
-		why = "it boots machines in QEMU: run make e2e-repave"
+		why = "boots machines in QEMU: run make e2e-repave"
 	case os.Geteuid() != 0:
-		fmt.Fprintln(os.Stderr, "NOT TESTED: it makes network interfaces and a root file system, and that takes root")
+		fmt.Fprintln(os.Stderr, "NOT TESTED: creates network interfaces and a root file system, which requires root")
 		return 1
 	case os.Getenv(inside) == "":
 		return enter(prepare)
@@ -44,15 +44,15 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// enter installs what is missing, makes the image if need be, and runs this program again in a
-// network namespace that nothing leads out of.
+// enter installs missing programs, builds the image if needed, and runs this program again in an
+// isolated network namespace.
 func enter(ready func(context.Context) error) int {
 	ctx := context.Background()
 	if err := ready(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	runtime.LockOSThread() // the death of the thread would be that of the child
+	runtime.LockOSThread() // the child would die with the thread
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", os.Args[1:]...)
 	cmd.Env = append(os.Environ(), inside+"=1")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -64,7 +64,7 @@ func enter(ready func(context.Context) error) int {
 	return 0
 }
 
-// cacheDir is where the image of the machines is kept: E2E_REPAVE_CACHE, else
+// cacheDir returns the directory of the machines' image: E2E_REPAVE_CACHE, or
 // /var/cache/holdfast/repave.
 func cacheDir() string {
 	if dir := os.Getenv("E2E_REPAVE_CACHE"); dir != "" {
@@ -75,17 +75,17 @@ func cacheDir() string {
 
 func diskImage() string { return filepath.Join(cacheDir(), "disk.raw.zst") }
 
-// netbootDir has the kernel and the initramfs that make netboot builds.
+// netbootDir returns the directory of the kernel and initramfs of `make netboot`.
 func netbootDir() string { return filepath.Join("..", "..", "bin", "netboot") }
 
-// programs are what this lab needs beyond that of the BMCs, with the Debian package of each. What
-// its image takes to make, image.sh installs.
+// programs returns the programs that this lab needs in addition to those of bmclab, with their
+// Debian packages. image.sh installs its own.
 func programs() map[string]string {
 	return map[string]string{"/usr/sbin/dnsmasq": "dnsmasq-base", "/usr/share/OVMF/OVMF_CODE.fd": "ovmf",
 		"/usr/lib/ipxe/ipxe.efi": "ipxe"}
 }
 
-// install installs the packages of programs that are not there. Their services are not started.
+// install installs the packages of missing programs, without starting their services.
 func install(ctx context.Context, programs map[string]string) error {
 	args := []string{"RUNLEVEL=1", "apt-get", "-q", "-o", "DPkg::Lock::Timeout=300", "install", "-y",
 		"--no-install-recommends"}
@@ -101,8 +101,8 @@ func install(ctx context.Context, programs map[string]string) error {
 	return do(ctx, "env", args...)
 }
 
-// dhcpServers installs those that docs/netboot.md has configurations for.
-func dhcpServers(ctx context.Context) error {
+// installDHCPServers installs the servers with configurations in docs/netboot.md.
+func installDHCPServers(ctx context.Context) error {
 	return install(ctx, map[string]string{"/usr/sbin/dnsmasq": "dnsmasq-base", "/usr/sbin/kea-dhcp4": "kea-dhcp4-server"})
 }
 
@@ -116,7 +116,7 @@ func prepare(ctx context.Context) error {
 	if _, err := os.Stat(filepath.Join(netbootDir(), "installer.cpio.gz")); err != nil {
 		return fmt.Errorf("find the installer: %w: run make netboot", err)
 	}
-	if _, err := kubelab.Build(ctx); err != nil { // nothing leads out of the namespace
+	if _, err := kubelab.Build(ctx); err != nil { // the namespace has no access to the Internet
 		return err
 	}
 	if _, err := os.Stat(diskImage()); err == nil {
@@ -125,7 +125,7 @@ func prepare(ctx context.Context) error {
 	return do(ctx, "./image.sh", cacheDir())
 }
 
-// do runs a program, and shows what it writes when it fails.
+// do runs a program, and prints its output if it fails.
 func do(ctx context.Context, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/bmclab"
 )
 
-// The network of the lab: a bridge, on which this machine and the peers have addresses, and a tap
-// for each box.
+// The network of the lab is a bridge with addresses of this machine and the peers, and a tap for
+// each box.
 const (
 	bridge     = "br0"
 	gateway    = "10.77.0.1"
@@ -26,7 +26,7 @@ func boxHost(i int) string  { return fmt.Sprintf("10.77.0.%d", 21+i) }
 func boxMAC(i int) string   { return fmt.Sprintf("52:54:00:77:00:%02x", 1+i) }
 func tapName(i int) string  { return fmt.Sprintf("tap%d", i) }
 
-// network makes it. It goes with the namespace.
+// network creates the network, which ends with the namespace.
 func network(t *testing.T, boxes int) {
 	t.Helper()
 	lines := []string{
@@ -46,11 +46,11 @@ func network(t *testing.T, boxes int) {
 	}
 }
 
-// ownDHCP reports whether the peers answer firmware themselves; else dnsmasq does.
+// ownDHCP reports whether the peers answer firmware themselves, without dnsmasq.
 func ownDHCP() bool { return os.Getenv("E2E_REPAVE_DHCP") != "dnsmasq" }
 
-// addresses starts dnsmasq, which gives the boxes their addresses. What they boot is for it to say
-// only when the peers do not: then as docs/netboot.md has it.
+// addresses starts dnsmasq, which assigns addresses to the boxes. It also names their boot files,
+// as in docs/netboot.md, if the peers do not.
 func addresses(l *bmclab.Lab, t *testing.T, boxes int) {
 	t.Helper()
 	config := []string{

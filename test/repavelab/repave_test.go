@@ -22,12 +22,12 @@ import (
 	"github.com/holdfast-metal/holdfast/test/kubelab"
 )
 
-// limit is for all of it, on a machine with two cores and no KVM. The test itself is given 20
-// minutes, and says what it has seen when this one is over.
+// limit bounds the test on a machine with two cores and no KVM. It is shorter than the limit of `go
+// test`, so that the test can report what happened.
 const limit = 14*time.Minute + 30*time.Second
 
-// installs is a plan that installs. The installed system has answered, and shown the key that its
-// installer has made, when it is done.
+// installs returns a plan that installs a machine. It succeeds when the installed system answers
+// with the host key of its installer.
 func installs(retries int) string {
 	return fmt.Sprintf(`plan_id: lab-repave
 steps:
@@ -50,7 +50,7 @@ steps:
 `, retries)
 }
 
-// joins is the rest of the way to a node that is Ready.
+// joins has the steps from the installed system to a node that is Ready.
 const joins = `- {name: packages, timeout_seconds: 300, max_retries: 4, ssh: {command: python3, args: ["-c", "import urllib.request as u; exec(u.urlopen('@PACKAGES@/install.py').read())"]}}
 - {name: join-cluster, timeout_seconds: 300, max_retries: 1, join: {cluster_ref: lab}}
 - {name: verify-in-cluster, timeout_seconds: 180, verify: {cluster_ref: lab}}
@@ -66,10 +66,10 @@ type box struct {
 	run  string
 }
 
-// TestRepave: boxes with empty disks that are off are installed by their BMCs, over the network
-// that they boot from, and join a real Kubernetes cluster: from a box that is off to a node that is
-// Ready, in one run. The leader is killed while the first one boots from the network, again while
-// one is written, and again while one joins. E2E_REPAVE_BOXES says how many, 3 by default.
+// TestRepave installs boxes that are off and have empty disks, through their BMCs and over the
+// network, and joins them to a real Kubernetes cluster, in one run each. The leader is killed while
+// a box boots from the network, while a disk is written, and while a box joins. E2E_REPAVE_BOXES is
+// the number of boxes, 3 by default.
 func TestRepave(t *testing.T) {
 	if why != "" {
 		t.Skip("NOT TESTED: " + why)
@@ -107,10 +107,10 @@ func TestRepave(t *testing.T) {
 		b.run = b.run[strings.LastIndex(b.run, "/")+1:]
 	}
 	t.Logf("%6.1f s: runs started", time.Since(began).Seconds())
-	s.until(ctx, "a box gets its boot script", boxes,
+	s.until(ctx, "a box to get its boot script", boxes,
 		func(i *holdfastv1.Install) bool { return i.GetStage() >= holdfastv1.Install_BOOTED_IPXE })
 	t.Logf("%6.1f s: in netboot: killed the leader, %s", time.Since(began).Seconds(), s.lose())
-	s.until(ctx, "a disk is written", boxes, func(i *holdfastv1.Install) bool {
+	s.until(ctx, "a disk to be written", boxes, func(i *holdfastv1.Install) bool {
 		return i.GetStage() == holdfastv1.Install_WRITING && i.GetProgress() > 0
 	})
 	t.Logf("%6.1f s: while writing: killed the leader, %s", time.Since(began).Seconds(), s.lose())
@@ -118,17 +118,17 @@ func TestRepave(t *testing.T) {
 	t.Logf("%6.1f s: while joining: killed the leader, %s", time.Since(began).Seconds(), s.lose())
 	for _, b := range boxes {
 		s.succeeded(ctx, b)
-		t.Logf("%6.1f s: run of %s has succeeded", time.Since(began).Seconds(), b.id)
+		t.Logf("%6.1f s: run of %s succeeded", time.Since(began).Seconds(), b.id)
 	}
 	for _, b := range boxes {
 		s.check(b)
 		s.checkNode(plane, b)
 	}
-	t.Logf("%6.1f s: all", time.Since(began).Seconds())
+	t.Logf("%6.1f s: done", time.Since(began).Seconds())
 }
 
-// boxes makes machines: the first and the third with BIOS, the second with UEFI, or all with UEFI
-// that boots by HTTP alone; the first one's BMC speaks IPMI, that of the others Redfish.
+// boxes creates machines: the first and the third with BIOS, the second with UEFI, or all with UEFI
+// that supports only HTTP boot. The first BMC has IPMI, the others have Redfish.
 func (s *site) boxes(l *bmclab.Lab, n int, http bool) (all []*box) {
 	s.t.Helper()
 	for i := range n {
@@ -174,12 +174,12 @@ func (s *site) boxes(l *bmclab.Lab, n int, http bool) (all []*box) {
 		if i == 0 {
 			args = append(args, "--label", "bmc-cipher-suite=3")
 		}
-		b.run = strings.Join(args, "\x00") // registered when the secrets are there
+		b.run = strings.Join(args, "\x00") // registered after the secrets
 	}
 	return all
 }
 
-// prepare does what an operator does once.
+// prepare makes an operator's preparations.
 func (s *site) prepare(boxes []*box, plan string) {
 	s.t.Helper()
 	s.write("plan.yaml", strings.NewReplacer("@KEY@", s.files["authorized"], "@PACKAGES@",
@@ -201,13 +201,13 @@ func (s *site) install(b *box) *holdfastv1.Install {
 	defer cancel()
 	i, err := s.client.Installs().GetInstall(ctx, &holdfastv1.GetInstallRequest{MachineId: b.id})
 	if err != nil {
-		return nil // there is none yet, or no leader
+		return nil // no session yet, or no leader
 	}
 	return i
 }
 
-// until waits until the session of a box is as wanted.
-func (s *site) until(ctx context.Context, what string, boxes []*box, ok func(*holdfastv1.Install) bool) {
+// until blocks until the session of a box satisfies ok.
+func (s *site) until(ctx context.Context, name string, boxes []*box, ok func(*holdfastv1.Install) bool) {
 	s.t.Helper()
 	for {
 		for _, b := range boxes {
@@ -220,13 +220,13 @@ func (s *site) until(ctx context.Context, what string, boxes []*box, ok func(*ho
 			for _, b := range boxes {
 				s.t.Errorf("%s: %v\n%s\n%s", b.id, s.install(b), s.log(b.run), s.console(b))
 			}
-			s.t.Fatalf("%s: not seen", what)
+			s.t.Fatalf("wait for %s: timed out", name)
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
 }
 
-// console returns the end of what a box has said on its serial line.
+// console returns the end of a box's serial output.
 func (s *site) console(b *box) string {
 	text, err := os.ReadFile(filepath.Join(s.dir, b.id+"-serial.log"))
 	if err != nil {
@@ -244,7 +244,7 @@ func (s *site) succeeded(ctx context.Context, b *box) {
 	}
 }
 
-// check compares a box with what is recorded of it.
+// check compares a box with its record.
 func (s *site) check(b *box) {
 	s.t.Helper()
 	i := s.install(b)
@@ -255,32 +255,32 @@ func (s *site) check(b *box) {
 		at(i.GetOpenedAt(), i.GetBootedAt()), at(i.GetBootedAt(), i.GetStartedAt()),
 		at(i.GetStartedAt(), i.GetCompletedAt()), at(i.GetCompletedAt(), i.GetDiskBootedAt()), i.GetBoots())
 	if i.GetStage() != holdfastv1.Install_BOOTED_DISK || len(i.GetHostKeys()) == 0 {
-		s.t.Errorf("%s: the session is %v, want booted-disk and host keys", b.id, i)
+		s.t.Errorf("session of %s: got %v, want booted-disk and host keys", b.id, i)
 	}
 	if out, err := s.on(b.host, "ops", i.GetHostKeys(),
 		"uname -n; cat /etc/lab; echo; cloud-init status --wait | tail -1; "+
 			"lsblk -bno SIZE,MOUNTPOINTS /dev/vda2"); err != nil ||
 		!strings.HasPrefix(out, b.id+"\nfrom cloud-init\n") || !strings.Contains(out, "status: done") {
-		s.t.Errorf("%s: over SSH, as the user that cloud-init made: %v\n%s\n%s", b.id, err, out, s.console(b))
+		s.t.Errorf("%s: SSH as the user of cloud-init: %v\n%s\n%s", b.id, err, out, s.console(b))
 	}
 	if b.uefi {
 		s.checkBootEntry(b)
 	}
 	if got := presses(b.Done()); !slices.Equal(got, []string{"on"}) {
-		s.t.Errorf("%s was off and its power went %v, want on, once; the chassis has seen %+v\n%s", b.id, got, b.Done(),
+		s.t.Errorf("power changes of %s: got %v, want one on; effects: %+v\n%s", b.id, got, b.Done(),
 			s.log(b.run))
 	}
 	m := s.machine(b.id)
 	if m.GetStatus().GetPhase() != holdfastv1.MachineStatus_IN_SERVICE ||
 		m.GetStatus().GetNodeState() != holdfastv1.Node_ACTIVE {
-		s.t.Errorf("%s is %s, %s, want IN_SERVICE, ACTIVE", b.id, m.GetStatus().GetPhase(), m.GetStatus().GetNodeState())
+		s.t.Errorf("%s: got %s, %s, want IN_SERVICE, ACTIVE", b.id, m.GetStatus().GetPhase(), m.GetStatus().GetNodeState())
 	}
 }
 
-// bootTitle is what the installer calls its boot entry.
+// bootTitle is the name of the installer's boot entry.
 const bootTitle = "Holdfast"
 
-// titles prints what the firmware calls each of its boot entries, and which it has booted.
+// titles prints the names of the firmware's boot entries, and marks the booted one.
 const titles = `python3 -c '
 import glob
 d = lambda n: open(n, "rb").read()[4:]
@@ -291,18 +291,17 @@ for f in sorted(glob.glob(v + "[0-9A-F][0-9A-F][0-9A-F][0-9A-F]-*")):
     print(d(f)[6:].decode("utf-16-le", "replace").split(chr(0))[0], "(booted)" if n == now else "")
 '`
 
-// checkBootEntry looks for the entry that the installer makes where the firmware is UEFI, on the
-// system that was booted afterwards.
+// checkBootEntry checks the installer's boot entry on a booted system with UEFI.
 func (s *site) checkBootEntry(b *box) {
 	s.t.Helper()
 	out, err := s.on(b.host, "ops", s.install(b).GetHostKeys(), titles)
 	if err != nil || !strings.Contains("\n"+out, "\n"+bootTitle+" ") {
-		s.t.Errorf("the boot entries of %s, of which one is to be %s: %v\n%s", b.id, bootTitle, err, out)
+		s.t.Errorf("boot entries of %s: want one named %s, got error %v\n%s", b.id, bootTitle, err, out)
 	}
 	s.t.Logf("%s: boot entries: %s", b.id, strings.Join(strings.Split(out, "\n"), ", "))
 }
 
-// presses returns what became of the power, in order.
+// presses returns the changes of the power, in order.
 func presses(effects []chassis.Effect) (all []string) {
 	for _, e := range effects {
 		switch e.What {

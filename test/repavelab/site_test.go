@@ -27,8 +27,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/lab"
 )
 
-// configuration is that of the peers. A host is known by what its installer has reported, and by
-// nothing else.
+// configuration is that of the peers. Hosts are known only by the keys that their installers
+// reported.
 const configuration = `providers:
   dc:
     kind: datacenter
@@ -37,7 +37,7 @@ const configuration = `providers:
 %sreconcile_interval_seconds: 5
 `
 
-// patient are deadlines for boxes that run beside others without KVM.
+// patient has deadlines for several boxes without KVM.
 const patient = `    netboot: {boot_seconds: 240, start_seconds: 240, silence_seconds: 180, disk_seconds: 600}
 `
 
@@ -48,7 +48,7 @@ type site struct {
 	dir    string
 	binary string
 	client *client.Client
-	key    ssh.Signer // of the operator, whom the machines let in
+	key    ssh.Signer // of the operator, which the machines accept
 	files  map[string]string
 }
 
@@ -124,22 +124,22 @@ func (s *site) write(name, text string) {
 	}
 }
 
-// cli runs the command line, as an administrator.
+// cli runs the command line as an administrator.
 func (s *site) cli(args ...string) string {
 	s.t.Helper()
 	f := s.Files()
 	cmd := exec.CommandContext(s.t.Context(), s.binary, append(args, "--addr", strings.Join(s.Addrs(), ","), "--ca",
 		f.CA, "--cert", f.AdminCert, "--key", f.AdminKey, "--timeout", "2m")...)
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var output bytes.Buffer
+	cmd.Stderr = &output
 	out, err := cmd.Output()
 	if err != nil {
-		s.t.Fatalf("holdfast %v: %v: %s", args, err, said.Bytes())
+		s.t.Fatalf("holdfast %v: %v: %s", args, err, output.Bytes())
 	}
 	return strings.TrimSpace(string(out))
 }
 
-// lose kills the leader, and starts it again: the next stage is another leader's.
+// lose kills and restarts the leader, so that another one leads the next stage.
 func (s *site) lose() string {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
@@ -151,7 +151,7 @@ func (s *site) lose() string {
 	if err := p.Kill(); err != nil {
 		s.t.Fatal(err)
 	}
-	if _, err := s.Leader(ctx); err != nil { // the others go on without it
+	if _, err := s.Leader(ctx); err != nil { // the others continue without it
 		s.t.Fatal(err)
 	}
 	if err := p.Start(ctx); err != nil {
@@ -169,7 +169,7 @@ func (s *site) machine(id string) *holdfastv1.Machine {
 	return m
 }
 
-// log returns what a run said.
+// log returns the log of a run.
 func (s *site) log(id string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -183,8 +183,8 @@ func (s *site) log(id string) string {
 	return b.String()
 }
 
-// on runs a command on an installed machine, as a user of it, if the host shows one of the keys
-// that its installer has reported.
+// on runs a command as a user on an installed machine, if the host presents one of the keys that
+// its installer reported.
 func (s *site) on(host, user string, keys []string, command string) (string, error) {
 	config := &ssh.ClientConfig{User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(s.key)}, Timeout: 20 * time.Second,
 		HostKeyAlgorithms: []string{ssh.KeyAlgoED25519},
@@ -195,7 +195,7 @@ func (s *site) on(host, user string, keys []string, command string) (string, err
 					return nil
 				}
 			}
-			return fmt.Errorf("it shows the key %s, its installer has reported %q", ssh.FingerprintSHA256(shown), keys)
+			return fmt.Errorf("got host key %s, want one of %q", ssh.FingerprintSHA256(shown), keys)
 		}}
 	c, err := ssh.Dial("tcp", net.JoinHostPort(host, "22"), config)
 	if err != nil {

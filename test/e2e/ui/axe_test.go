@@ -19,16 +19,16 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// axe-core (MPL-2.0) is a tool of this test: it comes from npm's registry, at this version and with
-// this sum, and is in no binary.
+// axe-core (MPL-2.0) is a tool of this test, and part of no binary. It comes from npm's registry,
+// with this version and checksum.
 const (
 	axeVersion = "4.14.1"
 	axeFile    = "package/axe.min.js"
 	axeSum     = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 )
 
-// axeSource fetches axe-core; "" when npm or its registry is not there. A sum that is wrong is an
-// error.
+// axeSource downloads axe-core. It returns "" if npm or its registry is unavailable, and fails the
+// test if the checksum is wrong.
 func axeSource(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -50,7 +50,7 @@ func axeSource(t *testing.T) string {
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			t.Fatalf("there is no %s in axe-core", axeFile)
+			t.Fatalf("axe-core: got no file %s", axeFile)
 		} else if err != nil {
 			t.Fatal(err)
 		}
@@ -62,13 +62,13 @@ func axeSource(t *testing.T) string {
 			t.Fatal(err)
 		}
 		if sum := sha256.Sum256(source); hex.EncodeToString(sum[:]) != axeSum {
-			t.Fatalf("%s of axe-core %s has the sum %x, want %s", axeFile, axeVersion, sum, axeSum)
+			t.Fatalf("checksum of %s of axe-core %s: got %x, want %s", axeFile, axeVersion, sum, axeSum)
 		}
 		return string(source)
 	}
 }
 
-// axe holds the page to all rules of axe-core: WCAG 2.2 A and AA, and best practice.
+// axe checks the page against all rules of axe-core: WCAG 2.2 A and AA, and best practice.
 func (b *browser) axe(source string) []string {
 	b.Helper()
 	var found []string

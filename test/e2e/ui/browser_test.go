@@ -16,8 +16,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// browser is a Chromium with one window. It notes what a page must not do: errors of scripts, what
-// the content security policy had to stop, and requests to anybody but the peers.
+// browser is a Chromium with one window. It records errors of scripts, violations of the content
+// security policy, and requests to other hosts than the peers.
 type browser struct {
 	*testing.T
 	ctx context.Context
@@ -54,13 +54,13 @@ func newBrowser(t *testing.T) *browser {
 	return b
 }
 
-func (b *browser) note(what string) {
+func (b *browser) note(problem string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.troubles = append(b.troubles, what)
+	b.troubles = append(b.troubles, problem)
 }
 
-// calm fails when a page has done what it must not do.
+// calm fails the test if a problem was recorded.
 func (b *browser) calm() {
 	b.Helper()
 	b.mu.Lock()
@@ -83,7 +83,7 @@ func (b *browser) do(actions ...chromedp.Action) {
 }
 
 func (b *browser) try(a chromedp.Action) error {
-	// The first context that is run with owns the browser: it is not one that ends early.
+	// The first context of a call owns the browser, so it must not end early.
 	if chromedp.FromContext(b.ctx).Target == nil {
 		return chromedp.Run(b.ctx, a)
 	}
@@ -92,7 +92,7 @@ func (b *browser) try(a chromedp.Action) error {
 	return chromedp.Run(ctx, a)
 }
 
-// eval returns what an expression is.
+// eval returns the value of an expression.
 func eval[T any](b *browser, expression string) T {
 	b.Helper()
 	var v T
@@ -100,8 +100,8 @@ func eval[T any](b *browser, expression string) T {
 	return v
 }
 
-// sees waits until an expression is true.
-func (b *browser) sees(what, expression string) {
+// sees blocks until an expression is true.
+func (b *browser) sees(name, expression string) {
 	b.Helper()
 	for deadline := time.Now().Add(45 * time.Second); ; {
 		var ok bool
@@ -111,20 +111,20 @@ func (b *browser) sees(what, expression string) {
 		}
 		if time.Now().After(deadline) {
 			b.picture("failed")
-			b.Fatalf("%s: not seen within 45 s (%v); the page says:\n%s", what, err, eval[string](b, "document.body.innerText"))
+			b.Fatalf("wait for %s: not within 45 s (%v); page:\n%s", name, err, eval[string](b, "document.body.innerText"))
 		}
-		time.Sleep(50 * time.Millisecond) // sleep: between two looks at another process
+		time.Sleep(50 * time.Millisecond) // sleep: between polls of another process
 	}
 }
 
-// size sets the window, and whether it is light or dark.
+// size sets the size of the window, and a light or dark color scheme.
 func (b *browser) size(width, height int64, scheme string) {
 	b.Helper()
 	b.do(emulation.SetDeviceMetricsOverride(width, height, 1, width < 500),
 		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
 }
 
-// picture keeps what the window shows in out/.
+// picture writes a picture of the window to out/.
 func (b *browser) picture(name string) {
 	b.Helper()
 	var png []byte

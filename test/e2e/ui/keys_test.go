@@ -9,16 +9,16 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// stop is where the tab key leads: what it is, and whether one sees that it is there.
+// stop is an element that the tab key reaches.
 type stop struct {
 	What    string
-	Index   int  // among what can be reached, in the order of the page; -1: it is none of that
-	Outline bool // it is marked
-	Inside  bool // it lies in the window, and nothing lies over it
+	Index   int  // among the reachable elements, in the order of the page; -1: not reachable
+	Outline bool // the focus is visible
+	Inside  bool // inside the window and not covered
 }
 
-// reachable are the elements that the tab key has to reach, in the order of the page; the browser
-// decides whether they are shown.
+// reachable lists the elements that the tab key must reach, in the order of the page. The browser
+// decides whether they are visible.
 const reachable = `[...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")].filter((el) =>
 	el.tabIndex >= 0 && !el.disabled && el.type !== "hidden" && el.checkVisibility())`
 
@@ -50,27 +50,27 @@ func (b *browser) tabs() []stop {
 	return all
 }
 
-// keysReach holds a page to what keyboards need: each element once, in the order of the page,
-// marked and in sight.
+// keysReach checks that the tab key reaches each element once, in the order of the page, with a
+// visible focus inside the window.
 func keysReach(t *testing.T, b *browser, name string) {
 	t.Helper()
 	stops := b.tabs()
 	for i, s := range stops {
 		if s.Index != i {
-			t.Errorf("%s: the tab key leads to number %d of the page after %d: %s", name, s.Index, i-1, s.What)
+			t.Errorf("%s: got element %d of the page after %d tabs: %s", name, s.Index, i-1, s.What)
 			return
 		}
 		if !s.Outline {
-			t.Errorf("%s: the focus cannot be seen: %s", name, s.What)
+			t.Errorf("%s: got an invisible focus: %s", name, s.What)
 		}
 		if !s.Inside {
-			t.Errorf("%s: what has the focus is out of sight: %s", name, s.What)
+			t.Errorf("%s: got a focus outside the window: %s", name, s.What)
 		}
 	}
 }
 
-// tabTo presses the tab key until what has the focus is what an expression of el says.
-func (b *browser) tabTo(what, expression string) {
+// tabTo presses the tab key until the focused element el satisfies an expression.
+func (b *browser) tabTo(name, expression string) {
 	b.Helper()
 	for range 120 {
 		b.do(chromedp.KeyEvent(kb.Tab))
@@ -79,15 +79,15 @@ func (b *browser) tabTo(what, expression string) {
 		}
 	}
 	b.picture("failed")
-	b.Fatalf("the tab key does not lead to %s", what)
+	b.Fatalf("tab to %s: not reached", name)
 }
 
-// testKeys goes through the dashboard without a mouse.
+// testKeys uses the dashboard without a mouse.
 func testKeys(t *testing.T, b *browser, l *lab, home *peer, pages map[string]string) {
 	open := func(path string) {
 		t.Helper()
 		b.do(chromedp.Navigate(home.url()+path), chromedp.WaitVisible("#main"))
-		b.sees("the page is live", `document.querySelector("#live.on")`)
+		b.sees("the live page", `document.querySelector("#live.on")`)
 	}
 	for _, width := range []int64{1280, 360} {
 		b.size(width, 800, "light")
@@ -101,27 +101,27 @@ func testKeys(t *testing.T, b *browser, l *lab, home *peer, pages map[string]str
 	open("/ui/machines")
 	b.do(chromedp.KeyEvent(kb.Tab))
 	if !eval[bool](b, `document.activeElement.matches(".skip") && document.activeElement.getBoundingClientRect().left >= 0`) {
-		t.Error("the first thing that the tab key leads to is not the link past the navigation, or it is not seen")
+		t.Error("first tab: want the visible link past the navigation")
 	}
 	b.picture("skip-1280-light")
 	b.do(chromedp.KeyEvent(kb.Enter))
-	b.sees("the content has the focus", `document.activeElement.id === "main"`)
+	b.sees("the focus in the content", `document.activeElement.id === "main"`)
 	b.do(chromedp.KeyEvent(kb.Tab))
 	if !eval[bool](b, `document.getElementById("main").contains(document.activeElement)`) {
-		t.Error("after the link past the navigation the tab key leads to the navigation")
+		t.Error("tab after the link past the navigation: got the navigation")
 	}
 	b.do(chromedp.Evaluate(`document.activeElement.blur()`, nil),
 		input.DispatchKeyEvent(input.KeyDown).WithKey("/").WithCode("Slash").WithText("/"),
 		input.DispatchKeyEvent(input.KeyUp).WithKey("/").WithCode("Slash"))
-	b.sees("the filter has the focus", `document.activeElement.id === "filter"`)
+	b.sees("the focus in the filter", `document.activeElement.id === "filter"`)
 	b.do(chromedp.KeyEvent(`rack = "r2"` + kb.Enter))
-	b.sees("what was searched", `document.querySelectorAll("tbody tr").length === 8`)
+	b.sees("the search result", `document.querySelectorAll("tbody tr").length === 8`)
 
-	// A machine is moved by keys alone.
+	// Move a machine with keys only.
 	open("/ui/machines/m-06")
 	b.tabTo("the action", `el.textContent === "Set phase"`)
 	b.do(chromedp.KeyEvent(kb.Enter))
-	b.sees("the question", `document.getElementById("phase")`)
+	b.sees("the form", `document.getElementById("phase")`)
 	b.tabTo("the phases", `el.id === "phase"`)
 	for range 8 {
 		if eval[string](b, `document.getElementById("phase").value`) == "MAINTENANCE" {
@@ -130,19 +130,19 @@ func testKeys(t *testing.T, b *browser, l *lab, home *peer, pages map[string]str
 		b.do(chromedp.KeyEvent(kb.ArrowDown))
 	}
 	b.do(chromedp.KeyEvent(kb.Tab), chromedp.KeyEvent(kb.Enter))
-	b.sees("what will happen", `document.getElementById("comment")`)
+	b.sees("the confirmation", `document.getElementById("comment")`)
 	b.tabTo("the comment", `el.id === "comment"`)
 	b.do(chromedp.KeyEvent("by keys"), chromedp.KeyEvent(kb.Escape))
-	b.sees("Escape leaves the field, and the question stays",
+	b.sees("the form without focus after Escape",
 		`document.activeElement === document.body && document.getElementById("comment").value === "by keys"`)
 	b.tabTo("the button", `el.matches(".primary")`)
 	b.do(chromedp.KeyEvent(" "))
-	b.sees("it was done", `location.pathname === "/ui/machines/m-06" && document.querySelector("h1 .s-maintenance") && document.body.innerText.includes("by keys")`)
+	b.sees("the changed phase", `location.pathname === "/ui/machines/m-06" && document.querySelector("h1 .s-maintenance") && document.body.innerText.includes("by keys")`)
 
-	// Escape goes back from a question, and nothing was done.
+	// Escape leaves a form without a change.
 	open("/ui/machines/m-06/phase?phase=RETIRED")
 	b.do(chromedp.KeyEvent(kb.Escape))
-	b.sees("the machine as it was",
+	b.sees("the unchanged machine",
 		`location.pathname === "/ui/machines/m-06" && document.querySelector("h1 .s-maintenance")`)
 	b.calm()
 }

@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// lab is three peers with TLS and a fleet of fake machines, each a process.
+// lab is three processes with TLS, and a fleet of fake machines in another one.
 type lab struct {
-	*testing.T  // of the scene that is played
+	*testing.T  // of the current scene
 	whole       *testing.T
 	dir, binary string
 	peers       []*peer
@@ -59,12 +59,12 @@ func newLab(t *testing.T) *lab {
 		l.path("admin.pem"), "HOLDFAST_KEY=" + l.path("admin-key.pem")}
 	l.web = l.client()
 	for _, p := range l.peers {
-		l.until("peer "+p.id+" is ready", func() bool { return l.ready(p) })
+		l.until("peer "+p.id+" to be ready", func() bool { return l.ready(p) })
 	}
 	return l
 }
 
-// run starts a peer, or starts it again.
+// run starts or restarts a peer.
 func (l *lab) run(p *peer, join string) {
 	at := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
 	p.cmd = l.start(p.id, "server", "--config", "peer.yaml", "--node-id", p.id, "--data-dir", p.id, "--grpc-addr",
@@ -81,13 +81,13 @@ func (l *lab) join() string {
 	return strings.Join(all, ",")
 }
 
-// kill ends a peer as a power cut does.
+// kill kills a peer.
 func (l *lab) kill(p *peer) {
 	l.Helper()
 	if err := p.cmd.Process.Kill(); err != nil {
 		l.Fatal(err)
 	}
-	_ = p.cmd.Wait() // it was killed
+	_ = p.cmd.Wait() // killed
 }
 
 func (l *lab) ready(p *peer) bool {
@@ -110,14 +110,14 @@ func (l *lab) client() *http.Client {
 		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
 }
 
-// until polls a condition.
-func (l *lab) until(what string, ok func() bool) {
+// until polls until ok returns true.
+func (l *lab) until(name string, ok func() bool) {
 	l.Helper()
 	for deadline := time.Now().Add(90 * time.Second); !ok(); {
 		if time.Now().After(deadline) {
-			l.Fatalf("%s: not within 90 s", what)
+			l.Fatalf("wait for %s: timed out after 90 s", name)
 		}
-		time.Sleep(100 * time.Millisecond) // sleep: between two looks at another process
+		time.Sleep(100 * time.Millisecond) // sleep: between polls of another process
 	}
 }
 
@@ -130,7 +130,7 @@ func (l *lab) write(name, text string) {
 	}
 }
 
-// start starts the binary; it ends with the test.
+// start starts the binary, which ends with the test.
 func (l *lab) start(name string, args ...string) *exec.Cmd {
 	l.Helper()
 	log, err := os.OpenFile(l.path(name+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -147,13 +147,13 @@ func (l *lab) start(name string, args ...string) *exec.Cmd {
 		_ = cmd.Wait()
 		_ = log.Close()
 		if text, err := os.ReadFile(l.path(name + ".log")); err == nil && l.whole.Failed() {
-			l.whole.Logf("the end of the log of %s:\n%s", name, text[max(0, len(text)-1500):])
+			l.whole.Logf("end of the log of %s:\n%s", name, text[max(0, len(text)-1500):])
 		}
 	})
 	return cmd
 }
 
-// holdfast runs a command and gives what it prints.
+// holdfast runs a command and returns its output.
 func (l *lab) holdfast(args ...string) string {
 	l.Helper()
 	return l.command(l.binary, args...)
@@ -176,11 +176,11 @@ func (l *lab) command(name string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// leader returns the peer that leads.
+// leader returns the leader.
 func (l *lab) leader() *peer {
 	l.Helper()
 	var st struct{ Leader string }
-	l.until("somebody leads", func() bool {
+	l.until("a leader", func() bool {
 		return json.Unmarshal([]byte(l.holdfast("cluster", "status", "-o", "json")), &st) == nil && st.Leader != ""
 	})
 	for _, p := range l.peers {
@@ -188,7 +188,7 @@ func (l *lab) leader() *peer {
 			return p
 		}
 	}
-	l.Fatalf("peer %q leads", st.Leader)
+	l.Fatalf("got unknown leader %q", st.Leader)
 	return nil
 }
 

@@ -9,8 +9,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// shifts notes by how much a page moves under the eyes of who reads it, as browsers measure it: 0.1
-// is what people do not mind.
+// shifts measures the layout shift of a page, as browsers do. People tolerate 0.1.
 const shifts = `window.moved = 0; window.movers = []; new PerformanceObserver((list) => {
 	for (const e of list.getEntries()) if (!e.hadRecentInput) {
 		window.moved += e.value;
@@ -18,7 +17,7 @@ const shifts = `window.moved = 0; window.movers = []; new PerformanceObserver((l
 	}
 }).observe({type: "layout-shift", buffered: true})`
 
-// testStill: what is open does not move while it is kept up to date, from before it is drawn first.
+// testStill checks that open pages do not move while they are updated, from the first drawing on.
 func testStill(t *testing.T, b *browser, l *lab, home *peer) {
 	for _, tt := range []struct {
 		path  string
@@ -45,11 +44,11 @@ func testStill(t *testing.T, b *browser, l *lab, home *peer) {
 			if width == 1440 {
 				tt.act()
 			}
-			b.sees("what has changed", tt.after)
+			b.sees("the change", tt.after)
 			moved := eval[float64](b, "window.moved")
-			t.Logf("%s at %d px has moved by %.4f", tt.path, width, moved)
+			t.Logf("%s at %d px: shift %.4f", tt.path, width, moved)
 			if moved > tt.most {
-				t.Errorf("%s at %d px has moved by %.3f, want at most %.2f:\n%s", tt.path, width, moved, tt.most,
+				t.Errorf("%s at %d px: got a shift of %.3f, want at most %.2f:\n%s", tt.path, width, moved, tt.most,
 					strings.Join(eval[[]string](b, "window.movers"), "\n"))
 			}
 		}
@@ -57,8 +56,8 @@ func testStill(t *testing.T, b *browser, l *lab, home *peer) {
 	b.calm()
 }
 
-// testMany looks at a fleet of 10,000 machines: the map is there at once, small enough to be sent,
-// and fits every window.
+// testMany opens a map of 10,000 machines, which must appear at once, be small, and fit every
+// window.
 func testMany(t *testing.T, b *browser, l *lab, home *peer) {
 	const machines = 10_000
 	var all strings.Builder
@@ -69,22 +68,22 @@ func testMany(t *testing.T, b *browser, l *lab, home *peer) {
 	l.write("many.yaml", all.String())
 	begin := time.Now()
 	l.holdfast("machine", "register", "-f", "many.yaml", "-o", "name")
-	t.Logf("%d machines were registered in %s", machines-24, time.Since(begin).Round(time.Second))
+	t.Logf("registered %d machines in %s", machines-24, time.Since(begin).Round(time.Second))
 	for _, size := range [][2]int64{{1440, 900}, {360, 740}, {3840, 2160}} {
 		for _, scheme := range []string{"light", "dark"} {
 			b.size(size[0], size[1], scheme)
 			b.do(chromedp.Navigate(home.url() + "/ui/"))
-			b.sees("all of them", `document.querySelector(".tile b").textContent.replaceAll(/\D/g, "") === "10000"`)
+			b.sees("all machines", `document.querySelector(".tile b").textContent.replaceAll(/\D/g, "") === "10000"`)
 			b.sees("the stream", `document.querySelector("#live.on")`)
 			const nav = `performance.getEntriesByType("navigation")[0]`
-			t.Logf("10,000 machines at %d px: %.0f KB, there after %.0f ms, complete after %.0f ms", size[0],
+			t.Logf("10,000 machines at %d px: %.0f KB, visible after %.0f ms, complete after %.0f ms", size[0],
 				eval[float64](b, nav+".decodedBodySize / 1024"), eval[float64](b, nav+".responseEnd"), eval[float64](b, nav+
 					".loadEventEnd"))
 			if kb := eval[float64](b, nav+".decodedBodySize / 1024"); kb > 500 {
-				t.Errorf("the page has %.0f KB, want at most 500", kb)
+				t.Errorf("page: got %.0f KB, want at most 500", kb)
 			}
 			if over := eval[int](b, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); over > 0 {
-				t.Errorf("10,000 machines at %d px: %d px wider than the window", size[0], over)
+				t.Errorf("10,000 machines at %d px: got %d px more than the window", size[0], over)
 			}
 			b.picture(fmt.Sprintf("many-%d-%s", size[0], scheme))
 		}

@@ -9,12 +9,11 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestDashboard goes through the dashboard as people do, in a real browser: signing in, every page
-// in every size, a run from its button to its end, what a viewer is denied, and the death of the
-// peer that serves the page.
+// TestDashboard uses the dashboard in a real browser: login, every page in every size, a run from
+// start to end, the limits of a viewer, and the death of the peer that serves the page.
 func TestDashboard(t *testing.T) {
 	if os.Getenv("E2E_UI") == "" {
-		t.Skip("set E2E_UI=1 (make e2e-ui): it needs Chromium")
+		t.Skip("needs Chromium: run make e2e-ui, or set E2E_UI=1")
 	}
 	l := newLab(t)
 	l.holdfast("pool", "create", "gpu")
@@ -39,7 +38,7 @@ func TestDashboard(t *testing.T) {
 		b.sees("the overview", `document.querySelector("#live.on")`)
 	}
 
-	// One scene that fails does not end the others.
+	// A failed scene does not end the others.
 	scene := func(name string, f func(t *testing.T)) {
 		t.Run(name, func(t *testing.T) {
 			outer := b.T
@@ -53,39 +52,39 @@ func TestDashboard(t *testing.T) {
 		b.sees("the form", `document.querySelector("#token") && !document.querySelector("nav")`)
 		b.picture("signin-1280-light")
 		b.do(chromedp.SendKeys("#token", "not-a-token\n"))
-		b.sees("why it is refused", `document.querySelector(".error")?.textContent.includes("unknown token")`)
+		b.sees("the reason of the refusal", `document.querySelector(".error")?.textContent.includes("unknown token")`)
 		b.do(chromedp.SendKeys("#token", operator+"\n"))
 		b.sees("the page asked for first",
 			`location.pathname === "/ui/machines" && document.body.innerText.includes("token:olga")`)
 		if cookie := eval[string](b, "document.cookie"); cookie != "" {
-			t.Errorf("a script can read the cookie: %q", cookie)
+			t.Errorf("cookie in a script: got %q, want none", cookie)
 		}
 		b.calm()
 	})
 
-	scene("a run is started and watched", func(t *testing.T) {
+	scene("start and watch a run", func(t *testing.T) {
 		b.do(chromedp.Navigate(home.url()+"/ui/machines/m-01"), chromedp.Click(`//a[text()="Start a run"]`,
 			chromedp.BySearch), chromedp.WaitVisible("#plan"),
 			chromedp.SetValue("#plan", "plan/repave-join"), chromedp.Click(".row button"), chromedp.WaitVisible("#typed"))
 		if !eval[bool](b, `document.querySelector("form.grave .actions button").disabled`) {
-			t.Error("the button is there before the machine's id was typed")
+			t.Error("button before the machine's id is typed: want it disabled")
 		}
 		b.picture("confirm-1280-light")
 		b.do(chromedp.SendKeys("#typed", "m-01"), chromedp.Click("form.grave .actions button"))
 		b.sees("the run", `location.pathname.startsWith("/ui/runs/run-")`)
 		b.sees("a step that runs", `document.querySelector("tr.current .s-running")`)
-		b.do(chromedp.Evaluate(`window.kept = true`, nil)) // gone if the page was loaded anew
+		b.do(chromedp.Evaluate(`window.kept = true`, nil)) // lost if the page is reloaded
 		b.sees("its log", `document.querySelector(".log").textContent.includes("set-netboot")`)
 		b.picture("run-live-1280-light")
 		b.sees("the end", `document.querySelector("h1 .s-succeeded") && document.querySelectorAll("tr .s-succeeded").length >= 5`)
 		b.sees("the end of its log", `document.querySelector(".log").textContent.includes("verify-in-cluster succeeded")`)
 		if !eval[bool](b, "window.kept === true") {
-			t.Error("the page was loaded anew: it was not live")
+			t.Error("got a reload of the page, want a live update")
 		}
 		b.calm()
 	})
 
-	scene("another window hears of it", func(t *testing.T) {
+	scene("update of another window", func(t *testing.T) {
 		b.do(chromedp.Navigate(home.url() + "/ui/machines/m-02"))
 		b.sees("the stream", `document.querySelector("#live.on")`)
 		b.do(chromedp.Evaluate(`window.kept = true`, nil))
@@ -94,12 +93,12 @@ func TestDashboard(t *testing.T) {
 		b.calm()
 	})
 
-	scene("a viewer is denied", func(t *testing.T) {
+	scene("limits of a viewer", func(t *testing.T) {
 		signIn(home, viewer)
 		b.do(chromedp.Navigate(home.url() + "/ui/machines/m-03"))
 		b.sees("the page", `document.querySelector("h1")?.textContent.includes("m-03")`)
 		if eval[bool](b, `document.querySelector("main form, main .button:not([href$='/console'])") !== null`) {
-			t.Error("a viewer is offered something to do")
+			t.Error("page of a viewer: got actions, want none")
 		}
 		b.do(chromedp.Navigate(home.url() + "/ui/machines/m-03/phase?phase=RETIRED"))
 		b.sees("the refusal", `document.querySelector(".error")?.textContent.includes("has the role viewer")`)
@@ -113,7 +112,7 @@ func TestDashboard(t *testing.T) {
 	scene("console", func(t *testing.T) { testConsole(t, b, l, home) })
 	scene("cluster", func(t *testing.T) { testCluster(t, b, home) })
 	scene("keys", func(t *testing.T) { testKeys(t, b, l, home, pages(first)) })
-	scene("nothing moves", func(t *testing.T) { testStill(t, b, l, home) })
+	scene("stable layout", func(t *testing.T) { testStill(t, b, l, home) })
 	b.size(1280, 900, "light")
 	scene("every page in every size", func(t *testing.T) {
 		axe := axeSource(t)
@@ -124,7 +123,7 @@ func TestDashboard(t *testing.T) {
 					b.do(chromedp.Navigate(home.url()+path), chromedp.WaitVisible("#main"))
 					b.sees(name+" is live", `document.querySelector("#live.on")`)
 					checkPage(t, b, fmt.Sprintf("%s at %d px, %s", name, size[0], scheme))
-					if axe != "" && size[0] < 1400 { // wider ones have the elements and colours of 1280
+					if axe != "" && size[0] < 1400 { // wider ones have the elements and colors of 1280
 						for _, v := range b.axe(axe) {
 							t.Errorf("%s at %d px, %s: %s", name, size[0], scheme, v)
 						}
@@ -137,24 +136,24 @@ func TestDashboard(t *testing.T) {
 	})
 
 	b.size(1280, 900, "light")
-	scene("the peer that serves the page dies and comes back", func(t *testing.T) {
+	scene("restart of the serving peer", func(t *testing.T) {
 		p := l.leader()
 		signIn(p, admin)
 		b.do(chromedp.Navigate(p.url() + "/ui/machines/m-04"))
 		b.sees("the stream", `document.querySelector("#live.on")`)
 		b.do(chromedp.Evaluate(`window.kept = true`, nil))
 		l.kill(p)
-		b.sees("that it is stale", `document.querySelector("#live.stale")?.textContent.includes("Stale since")`)
+		b.sees("the stale mark", `document.querySelector("#live.stale")?.textContent.includes("Stale since")`)
 		if n := eval[int](b, `document.querySelectorAll("#live a").length`); n != 2 {
-			t.Errorf("%d other peers are offered, want 2", n)
+			t.Errorf("links to other peers: got %d, want 2", n)
 		}
 		b.picture("stale-1280-light")
-		l.until("another one leads", func() bool { return l.ready(l.other(p)) })
+		l.until("another leader", func() bool { return l.ready(l.other(p)) })
 		l.holdfast("machine", "set-phase", "m-04", "MAINTENANCE", "--comment", "meanwhile")
 		l.run(p, l.join())
-		b.sees("that it is live again, with what has happened",
+		b.sees("the live page with the missed change",
 			`document.querySelector("#live.on") && document.body.innerText.includes("meanwhile") && window.kept`)
-		// The session is good on any other peer.
+		// The session is valid on any peer.
 		b.do(chromedp.Navigate(l.other(p).url() + "/ui/machines/m-04"))
 		b.sees("the same page from another peer", `document.querySelector("h1 .s-maintenance")`)
 	})
@@ -172,7 +171,7 @@ func TestDashboard(t *testing.T) {
 	})
 }
 
-// other returns a peer that is another one.
+// other returns another peer.
 func (l *lab) other(than *peer) *peer {
 	for _, p := range l.peers {
 		if p != than {
@@ -197,12 +196,12 @@ func pages(run string) map[string]string {
 	}
 }
 
-// checkPage holds a page to what all of them owe: it fits the window, what can be clicked has a
-// name, fields have labels, and there is one heading, one main part and a language.
+// checkPage checks that a page fits the window, that clickable elements have names and fields have
+// labels, and that there is one heading, one main part and a language.
 func checkPage(t *testing.T, b *browser, name string) {
 	t.Helper()
 	if over := eval[int](b, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); over > 0 {
-		t.Errorf("%s: is %d px wider than the window", name, over)
+		t.Errorf("%s: got %d px more than the window", name, over)
 	}
 	wrong := eval[[]string](b, `(() => {
 		const bad = [];
