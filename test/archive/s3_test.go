@@ -24,7 +24,7 @@ const (
 	bucket   = "runs-of-prod"
 )
 
-// lab is a cluster and the S3 server that it archives to.
+// lab is a cluster and its S3 server.
 type lab struct {
 	cluster *localcluster.Cluster
 	root    string // the server's files
@@ -35,7 +35,7 @@ type lab struct {
 
 func TestArchiveToS3(t *testing.T) {
 	if os.Getenv("E2E_S3") == "" {
-		t.Skip("NOT TESTED: it needs an S3 server, which make e2e-s3 builds")
+		t.Skip("NOT TESTED: needs an S3 server: run make e2e-s3")
 	}
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
@@ -58,30 +58,29 @@ func TestArchiveToS3(t *testing.T) {
 	}
 	for _, p := range l.cluster.Peers() {
 		if log := l.log(ctx, t, l.dial(t, p), first); !strings.Contains(log, "attempt 1 of ") {
-			t.Errorf("the log of the run, read through %s: got %q, want its attempts", p.ID, log)
+			t.Errorf("log of the run through %s: got %q, want its attempts", p.ID, log)
 		}
 	}
 
-	// Without the server runs go on, and stay; what is in the bucket is said to be away.
+	// Without the server, runs succeed and are kept, and archived logs are unavailable.
 	if err := l.server.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	second := l.run(ctx, t, api, "second")
 	if _, err := read(ctx, api, first); err == nil || !strings.Contains(err.Error(), "archive") {
-		t.Errorf("the log that lies in a bucket whose server is away: got %v, want that it is in the archive", err)
+		t.Errorf("archived log without the server: got %v, want an error that names the archive", err)
 	}
 	if log := l.log(ctx, t, api, second); !strings.Contains(log, "attempt 1 of ") {
-		t.Errorf("the log of a run that is not archived: got %q", log)
+		t.Errorf("log of a run that is not archived: got %q", log)
 	}
 	l.serve(ctx, t)
 	l.archived(ctx, t, api, second)
 	if log := l.log(ctx, t, api, first); !strings.Contains(log, "attempt 1 of ") {
-		t.Errorf("the log after the server is back: got %q", log)
+		t.Errorf("log after the restart of the server: got %q", log)
 	}
 }
 
-// start runs the S3 server, fake hardware and three peers that archive runs as soon as they have
-// ended.
+// start starts the S3 server, fake hardware and three peers that archive ended runs at once.
 func start(ctx context.Context, t *testing.T) *lab {
 	t.Helper()
 	l := &lab{dir: t.TempDir()}
@@ -128,7 +127,7 @@ func start(ctx context.Context, t *testing.T) *lab {
 	return l
 }
 
-// serve starts the S3 server and waits until it listens. The bucket is a directory of it.
+// serve starts the S3 server and waits until it listens. A bucket is a directory.
 func (l *lab) serve(ctx context.Context, t *testing.T) {
 	t.Helper()
 	var err error
@@ -141,7 +140,7 @@ func (l *lab) serve(ctx context.Context, t *testing.T) {
 	}
 	server := l.server
 	t.Cleanup(func() { _ = server.Kill() })
-	until(ctx, t, "the S3 server listens", func() (bool, error) {
+	until(ctx, t, "the S3 server to listen", func() (bool, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", l.address)
 		if err != nil {
 			return false, nil // not yet
@@ -150,7 +149,7 @@ func (l *lab) serve(ctx context.Context, t *testing.T) {
 	})
 }
 
-// dial returns a client of one peer alone.
+// dial returns a client of one peer.
 func (l *lab) dial(t *testing.T, p *localcluster.Peer) *client.Client {
 	t.Helper()
 	api, err := client.Dial(client.Config{Addrs: []string{p.GRPCAddr}, TLS: l.cluster.TLS(), Timeout: time.Minute})
@@ -161,7 +160,7 @@ func (l *lab) dial(t *testing.T, p *localcluster.Peer) *client.Client {
 	return api
 }
 
-// run reboots the machine and gives the run's id.
+// run reboots the machine and returns the id of the run.
 func (l *lab) run(ctx context.Context, t *testing.T, api *client.Client, request string) string {
 	t.Helper()
 	run, err := api.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{MachineId: "m-1", RequestId: request, Type: "REBOOT"})
@@ -174,10 +173,10 @@ func (l *lab) run(ctx context.Context, t *testing.T, api *client.Client, request
 	return run.GetRunId()
 }
 
-// archived waits until the run has left the cluster.
+// archived blocks until the run was archived.
 func (l *lab) archived(ctx context.Context, t *testing.T, api *client.Client, id string) {
 	t.Helper()
-	until(ctx, t, "run "+id+" is archived", func() (bool, error) {
+	until(ctx, t, "run "+id+" to be archived", func() (bool, error) {
 		run, err := api.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: id})
 		return run.GetArchive().GetArchivedAt() != nil, err
 	})
@@ -192,7 +191,7 @@ func (l *lab) log(ctx context.Context, t *testing.T, api *client.Client, id stri
 	return log
 }
 
-// read returns the log of a run that has ended.
+// read returns the log of an ended run.
 func read(ctx context.Context, api *client.Client, id string) (string, error) {
 	ctx, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
@@ -213,15 +212,15 @@ func read(ctx context.Context, api *client.Client, id string) (string, error) {
 	}
 }
 
-// until polls until something holds.
-func until(ctx context.Context, t *testing.T, what string, holds func() (bool, error)) {
+// until polls until the condition holds.
+func until(ctx context.Context, t *testing.T, name string, holds func() (bool, error)) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		ok, err := holds()
 		if err != nil {
-			t.Fatalf("%s: %v", what, err)
+			t.Fatalf("wait for %s: %v", name, err)
 		}
 		if ok {
 			return
@@ -229,7 +228,7 @@ func until(ctx context.Context, t *testing.T, what string, holds func() (bool, e
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("it never came to this: %s", what)
+			t.Fatalf("wait for %s: timed out", name)
 		}
 	}
 }

@@ -22,7 +22,7 @@ import (
 
 const patience = 5 * time.Minute
 
-// message is what a receiver looks at.
+// message is a received message.
 type message struct {
 	ID       string `json:"id"`
 	Type     string `json:"type"`
@@ -30,7 +30,7 @@ type message struct {
 	Sequence string `json:"sequence"`
 }
 
-// receiver takes messages, but for each fifteenth: that one it must be told again.
+// receiver accepts messages, but refuses every fifteenth, which must be sent again.
 type receiver struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -58,8 +58,8 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// heard returns the messages as who knows their ids sees them: each once, as they first came.
-func (r *receiver) heard() []message {
+// received returns the messages without repetitions, in the order of first arrival.
+func (r *receiver) received() []message {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	seen := map[string]bool{}
@@ -73,7 +73,7 @@ func (r *receiver) heard() []message {
 	return all
 }
 
-func TestEventsThroughALostLeader(t *testing.T) {
+func TestEventsSurviveLeaderCrash(t *testing.T) {
 	dir := t.TempDir()
 	binary := program.Holdfast(t)
 	ctx, stop := context.WithTimeout(t.Context(), patience)
@@ -123,7 +123,7 @@ func TestEventsThroughALostLeader(t *testing.T) {
 	select {
 	case <-begun:
 	case <-ctx.Done():
-		t.Fatal("the watch has not begun")
+		t.Fatal("wait for the watch to begin: timed out")
 	}
 
 	const machines = 40
@@ -152,37 +152,37 @@ func TestEventsThroughALostLeader(t *testing.T) {
 		case e := <-events:
 			watched = append(watched, e.GetMachineId())
 		case <-ctx.Done():
-			t.Fatalf("the watch got %v, want %d machines", watched, machines)
+			t.Fatalf("watch: got %v, want %d machines", watched, machines)
 		}
 	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) && err != nil {
-		t.Errorf("the watch ended with %v", err)
+		t.Errorf("watch: %v", err)
 	}
 	if !slices.Equal(watched, want) {
-		t.Errorf("the watch got %v, want each once and in order", watched)
+		t.Errorf("watch: got %v, want each machine once and in order", watched)
 	}
 
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for len(hook.heard()) < machines {
+	for len(hook.received()) < machines {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("the webhook was told of %d machines, want %d", len(hook.heard()), machines)
+			t.Fatalf("webhook: got %d machines, want %d", len(hook.received()), machines)
 		}
 	}
-	var told []string
+	var got []string
 	last := ""
-	for _, m := range hook.heard() {
-		told = append(told, m.Subject[len("machines/"):])
+	for _, m := range hook.received() {
+		got = append(got, m.Subject[len("machines/"):])
 		if m.Sequence <= last {
-			t.Errorf("%s comes after %s", m.Sequence, last)
+			t.Errorf("webhook: got sequence %s after %s", m.Sequence, last)
 		}
 		last = m.Sequence
 	}
-	if !slices.Equal(told, want) {
-		t.Errorf("the webhook was told of %v, want each and in order", told)
+	if !slices.Equal(got, want) {
+		t.Errorf("webhook: got %v, want each machine in order", got)
 	}
 	t.Logf("%d messages for %d events", len(hook.took), machines)
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// pack writes a directory into a file, without owners and times.
+// pack writes a directory into an archive, without owners and times.
 func pack(t *testing.T, dir, file string) {
 	t.Helper()
 	var out bytes.Buffer
@@ -46,7 +46,7 @@ func pack(t *testing.T, dir, file string) {
 	}
 }
 
-// unpack is the other way.
+// unpack extracts an archive into a directory.
 func unpack(t *testing.T, file, dir string) {
 	t.Helper()
 	f, err := os.Open(file)
@@ -68,7 +68,7 @@ func unpack(t *testing.T, file, dir string) {
 			t.Fatal(err)
 		}
 		if !filepath.IsLocal(h.Name) {
-			t.Fatalf("%s holds %q", file, h.Name)
+			t.Fatalf("unpack %s: got %q", file, h.Name)
 		}
 		name := filepath.Join(dir, h.Name)
 		data, err := io.ReadAll(io.LimitReader(r, 64<<20))

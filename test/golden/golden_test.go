@@ -25,13 +25,13 @@ import (
 // patience bounds a test, without the build of the binary.
 const patience = 3 * time.Minute
 
-// keyLine seals the secrets of all directories here. It is no secret: nothing else is sealed under
-// it.
+// keyLine returns the key that seals the secrets of all directories. It is public, and used only
+// here.
 func keyLine() string {
 	return "golden:" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("golden--"), 4)) + "\n"
 }
 
-// alone makes a cluster of one peer, and starts nothing.
+// alone returns a cluster of one peer that is not started.
 func alone(ctx context.Context, t *testing.T, cfg localcluster.Config) *localcluster.Cluster {
 	t.Helper()
 	keys := filepath.Join(t.TempDir(), "secrets.keys")
@@ -52,7 +52,7 @@ func alone(ctx context.Context, t *testing.T, cfg localcluster.Config) *localclu
 	return c
 }
 
-// serve starts the peer, and gives a client of it.
+// serve starts the peer, and returns a client for it.
 func serve(ctx context.Context, t *testing.T, c *localcluster.Cluster) *client.Client {
 	t.Helper()
 	if err := c.Peers()[0].Start(ctx); err != nil {
@@ -69,12 +69,12 @@ func serve(ctx context.Context, t *testing.T, c *localcluster.Cluster) *client.C
 	return cl
 }
 
-// TestGolden: this build opens the data of every release, shows what that release showed, takes a
-// write, and starts again.
+// TestGolden opens the data of every release with this build, compares its responses with those of
+// the release, writes, and restarts.
 func TestGolden(t *testing.T) {
 	archives, err := filepath.Glob("testdata/*/data.tar.gz")
 	if err != nil || len(archives) == 0 {
-		t.Fatalf("directories of releases: %v, %v, want at least one", archives, err)
+		t.Fatalf("directories of releases: got %v, %v, want at least one", archives, err)
 	}
 	binary := program.Holdfast(t)
 	for _, archive := range archives {
@@ -94,8 +94,8 @@ func TestGolden(t *testing.T) {
 			}
 			prune(want)
 			got := look(ctx, t, cl)
-			for what := range want {
-				for _, diff := range lacks(what, want[what], got[what]) {
+			for name := range want {
+				for _, diff := range lacks(name, want[name], got[name]) {
 					t.Error(diff)
 				}
 			}
@@ -108,14 +108,14 @@ func TestGolden(t *testing.T) {
 			}
 			cl = serve(ctx, t, c)
 			if _, err := cl.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "written-by-head"}); err != nil {
-				t.Errorf("after another start: %v", err)
+				t.Errorf("read after a restart: %v", err)
 			}
 			whole(ctx, t, cl)
 		})
 	}
 }
 
-// whole reads every record of the state, as a snapshot file.
+// whole reads the whole state as a snapshot.
 func whole(ctx context.Context, t *testing.T, cl *client.Client) {
 	t.Helper()
 	stream, err := cl.Operator().SaveSnapshot(ctx, &holdfastv1.SaveSnapshotRequest{})
@@ -138,7 +138,7 @@ func whole(ctx context.Context, t *testing.T, cl *client.Client) {
 	}
 }
 
-// lacks lists what an answer of before had and the one of now has not. What is new is fine.
+// lacks lists the parts of an earlier answer that a new answer lacks. Additions are allowed.
 func lacks(at string, want, got any) (found []string) {
 	switch w := want.(type) {
 	case map[string]any:
@@ -151,9 +151,9 @@ func lacks(at string, want, got any) (found []string) {
 		}
 	case []any:
 		g, _ := got.([]any)
-		for _, item := range w { // in whatever order: what a leader does when it starts may come in between
+		for _, item := range w { // in any order, because a new leader may add items
 			if !slices.ContainsFunc(g, func(have any) bool { return len(lacks(at, item, have)) == 0 }) {
-				found = append(found, fmt.Sprintf("%s: got %v, want %v in it", at, got, item))
+				found = append(found, fmt.Sprintf("%s: got %v, want it to contain %v", at, got, item))
 			}
 		}
 	default:
@@ -169,13 +169,13 @@ func TestLacks(t *testing.T) {
 		want, got string
 		n         int
 	}{
-		"the same":       {`{"a":[1,{"b":"c"}]}`, `{"a":[1,{"b":"c"}]}`, 0},
-		"more is fine":   {`{"a":[1,{"b":"c"}]}`, `{"a":[0,{"b":"c","d":2},1],"e":1}`, 0},
-		"another value":  {`{"a":1}`, `{"a":2}`, 1},
-		"a field less":   {`{"a":1,"b":2}`, `{"a":1}`, 1},
-		"an item less":   {`{"a":[1,2]}`, `{"a":[1]}`, 1},
-		"another type":   {`{"a":{"b":1}}`, `{"a":[1]}`, 1},
-		"nothing at all": {`{"a":{"b":1}}`, `{}`, 1},
+		"equal":           {`{"a":[1,{"b":"c"}]}`, `{"a":[1,{"b":"c"}]}`, 0},
+		"additions":       {`{"a":[1,{"b":"c"}]}`, `{"a":[0,{"b":"c","d":2},1],"e":1}`, 0},
+		"different value": {`{"a":1}`, `{"a":2}`, 1},
+		"missing field":   {`{"a":1,"b":2}`, `{"a":1}`, 1},
+		"missing item":    {`{"a":[1,2]}`, `{"a":[1]}`, 1},
+		"different type":  {`{"a":{"b":1}}`, `{"a":[1]}`, 1},
+		"empty":           {`{"a":{"b":1}}`, `{}`, 1},
 	} {
 		var want, got any
 		if err := errors.Join(json.NewDecoder(strings.NewReader(tt.want)).Decode(&want),
@@ -183,7 +183,7 @@ func TestLacks(t *testing.T) {
 			t.Fatal(err)
 		}
 		if found := lacks("x", want, got); len(found) != tt.n {
-			t.Errorf("%s: got %q, want %d", name, found, tt.n)
+			t.Errorf("%s: got %q, want %d findings", name, found, tt.n)
 		}
 	}
 }

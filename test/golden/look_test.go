@@ -14,22 +14,21 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// passing lists the fields of answers that are computed when they are read, or that change as time
-// passes.
+// passing lists the fields of answers that are computed on each read or change over time.
 func passing() []string {
 	return []string{"active", "updatedAt", "stateChangedAt", "lastSeen", "revision", "conditions", "effectiveState",
 		"effective_state", "state", "status", "missed", "behind", "triedAt", "failures", "lastError", "cursor", "keys",
 		"nextPageToken", "lastUsedAt", "note"}
 }
 
-// look reads all kinds of resources, as plain JSON without what passes.
+// look reads all kinds of resources, as plain JSON without the passing fields.
 func look(ctx context.Context, t *testing.T, c *client.Client) map[string]any {
 	t.Helper()
 	seen := map[string]any{}
-	note := func(what string, m proto.Message, err error) {
+	note := func(name string, m proto.Message, err error) {
 		t.Helper()
 		if err != nil {
-			t.Fatalf("read %s: %v", what, err)
+			t.Fatalf("read %s: %v", name, err)
 		}
 		text, err := protojson.Marshal(m)
 		if err != nil {
@@ -40,7 +39,7 @@ func look(ctx context.Context, t *testing.T, c *client.Client) map[string]any {
 			t.Fatal(err)
 		}
 		prune(v)
-		seen[what] = v
+		seen[name] = v
 	}
 	machines, err := c.Machines().ListMachines(ctx, &holdfastv1.ListMachinesRequest{})
 	note("machines", machines, err)
@@ -50,7 +49,7 @@ func look(ctx context.Context, t *testing.T, c *client.Client) map[string]any {
 		note("history "+m.GetMachineId(), history, err)
 	}
 	plans, err := c.Plans().ListPlans(ctx, &holdfastv1.ListPlansRequest{})
-	if err == nil { // what is built in belongs to the build, not to the data
+	if err == nil { // built-in plans belong to the build, not to the data
 		plans.Plans = slices.DeleteFunc(plans.GetPlans(),
 			func(p *holdfastv1.Plan) bool { return strings.HasPrefix(p.GetPlanId(), "plan/") })
 	}
@@ -86,7 +85,7 @@ func look(ctx context.Context, t *testing.T, c *client.Client) map[string]any {
 	return seen
 }
 
-// prune takes out what passes.
+// prune removes the passing fields.
 func prune(v any) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -103,11 +102,11 @@ func prune(v any) {
 	}
 }
 
-// empty lists the kinds of which there is nothing.
+// empty lists the kinds without a resource.
 func empty(seen map[string]any) (found []string) {
-	for what, v := range seen {
+	for kind, v := range seen {
 		if m, ok := v.(map[string]any); ok && len(m) == 0 || v == "" {
-			found = append(found, what)
+			found = append(found, kind)
 		}
 	}
 	slices.Sort(found)

@@ -17,16 +17,16 @@ import (
 	"github.com/holdfast-metal/holdfast/test/program"
 )
 
-// TestWrite writes the directory of a release (make golden-data VERSION=…): one of each kind, part
-// of it in a snapshot, part of it in the log.
+// TestWrite writes the directory of a release (make golden-data VERSION=…), with one resource of
+// each kind, partly in a snapshot and partly in the log.
 func TestWrite(t *testing.T) {
 	version := os.Getenv("GOLDEN_VERSION")
 	if version == "" {
-		t.Skip("it writes the data of a release: make golden-data VERSION=1.2.3")
+		t.Skip("writes the data of a release: run make golden-data VERSION=1.2.3")
 	}
 	out := filepath.Join("testdata", version)
 	if _, err := os.Stat(filepath.Join(out, "data.tar.gz")); err == nil {
-		t.Fatalf("%s is there: what a release has written is never changed", out)
+		t.Fatalf("%s exists: the data of a release is never changed", out)
 	}
 	binary := program.Holdfast(t)
 	ctx, stop := context.WithTimeout(t.Context(), patience)
@@ -41,21 +41,21 @@ func TestWrite(t *testing.T) {
 	p := c.Peers()[0]
 	cl := serve(ctx, t, c)
 	fill(ctx, t, cl)
-	for { // a snapshot of all of it
+	for { // wait for a snapshot of everything
 		if found, err := filepath.Glob(filepath.Join(p.DataDir, "snapshots", "*", "state.bin")); err == nil &&
 			len(found) > 0 {
 			break
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatal("there is no snapshot")
+			t.Fatal("wait for a snapshot: none was written")
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
 	for i := range 4 {
 		register(ctx, t, cl, fmt.Sprintf("late-%d", i))
 	}
-	// What is read must be what is on disk when nobody does anything any more.
+	// Read the state when no more changes are made.
 	if err := p.Stop(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestWrite(t *testing.T) {
 	unpack(t, filepath.Join(out, "data.tar.gz"), idle.Peers()[0].DataDir)
 	seen := look(ctx, t, serve(ctx, t, idle))
 	if missing := empty(seen); len(missing) > 0 {
-		t.Errorf("there is nothing of %v: fill must make one of each kind", missing)
+		t.Errorf("got no resource of %v: fill must create one of each kind", missing)
 	}
 	text, err := json.MarshalIndent(seen, "", "  ")
 	if err != nil {
@@ -87,13 +87,13 @@ func register(ctx context.Context, t *testing.T, c *client.Client, id string) {
 	}
 }
 
-// fill makes one of each kind.
+// fill creates a resource of each kind.
 func fill(ctx context.Context, t *testing.T, c *client.Client) {
 	t.Helper()
-	must := func(what string, err error) {
+	must := func(name string, err error) {
 		t.Helper()
 		if err != nil {
-			t.Fatalf("%s: %v", what, err)
+			t.Fatalf("%s: %v", name, err)
 		}
 	}
 	sum := sha256.Sum256([]byte("golden"))
@@ -134,7 +134,7 @@ func fill(ctx context.Context, t *testing.T, c *client.Client) {
 	ended, err := c.WaitRun(ctx, run.GetRunId())
 	must("run", err)
 	if ended.GetPhase() != holdfastv1.Run_SUCCEEDED {
-		t.Fatalf("the run is %v", ended)
+		t.Fatalf("run: got %v", ended)
 	}
 	register(ctx, t, c, "m-2")
 	_, err = c.Machines().SetMachinePhase(ctx, &holdfastv1.SetMachinePhaseRequest{MachineId: "m-2",

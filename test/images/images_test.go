@@ -21,12 +21,12 @@ import (
 
 const size = 8 << 20
 
-// TestImagesSurviveAPeer: what was uploaded to one peer comes from each of the others, after the
-// one that took it has died, and lost its disk.
-func TestImagesSurviveAPeer(t *testing.T) {
+// TestImagesSurvivePeerLoss uploads to one peer, kills it and removes its disk. The other peers
+// must serve the file.
+func TestImagesSurvivePeerLoss(t *testing.T) {
 	dir := t.TempDir()
 	binary := program.Holdfast(t)
-	// without the build, which takes as long as the machine is busy
+	// Without the build, which may take long on a busy machine.
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: filepath.Join(dir, "cluster"),
@@ -68,7 +68,7 @@ func TestImagesSurviveAPeer(t *testing.T) {
 	one := through(addr)
 	have, err := one.UploadFile(ctx, client.Upload{SHA256: sum, Size: size, From: bytes.NewReader(all)})
 	if err != nil || len(have) < 2 {
-		t.Fatalf("upload through %s: %v have it, %v", taker.ID, have, err)
+		t.Fatalf("upload through %s: got copies at %v, %v", taker.ID, have, err)
 	}
 	if _, err := one.Images().AddImage(ctx, &holdfastv1.AddImageRequest{Image: image}); err != nil {
 		t.Fatal(err)
@@ -93,8 +93,8 @@ func TestImagesSurviveAPeer(t *testing.T) {
 	download(ctx, t, c, taker, all)
 }
 
-// download gets a file in two ranges, as an installer does whose connection broke, without
-// credentials. It waits for a peer that has just come back.
+// download reads a file in two ranges and without credentials, like an installer that reconnects.
+// It waits for a peer that is restarting.
 func download(ctx context.Context, t *testing.T, c *localcluster.Cluster, p *localcluster.Peer, all []byte) {
 	t.Helper()
 	var got []byte
@@ -116,7 +116,7 @@ func download(ctx context.Context, t *testing.T, c *localcluster.Cluster, p *loc
 		}
 	}
 	if !bytes.Equal(got, all) {
-		t.Errorf("%s gives out %d bytes that are not those that were uploaded", p.ID, len(got))
+		t.Errorf("download from %s: got %d bytes that differ from the upload", p.ID, len(got))
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// ansible returns the environment that has Ansible take the collection from this repository.
+// ansible returns the environment in which Ansible uses the collection of this repository.
 func ansible(t *testing.T, l *lab) []string {
 	t.Helper()
 	collection, err := filepath.Abs("../../deploy/ansible")
@@ -73,21 +73,21 @@ func inventory(t *testing.T, l *lab) {
 	}
 	if got, err = ask("filter: rack = r8\n"); err != nil || strings.Contains(string(got["_meta"]), `"m-1"`) ||
 		!strings.Contains(string(got["_meta"]), `"m-2"`) {
-		t.Errorf("with a filter: got %s (%v), want m-2 alone", got["_meta"], err)
+		t.Errorf("with a filter: got %s (%v), want only m-2", got["_meta"], err)
 	}
 }
 
 func lookup(t *testing.T, l *lab) {
 	env := ansible(t, l)
-	say := func(message string) (string, error) {
+	render := func(message string) (string, error) {
 		return l.try(env, "ansible", "localhost", "-m", "ansible.builtin.debug", "-a", "msg='"+message+"'")
 	}
-	out, err := say(`{{ lookup("holdfast_metal.holdfast.machines", "m-1").spec.rack }} {{ query("holdfast_metal.holdfast.machines", filter="rack = r8") | map(attribute="machine_id") | join(",") }}`)
+	out, err := render(`{{ lookup("holdfast_metal.holdfast.machines", "m-1").spec.rack }} {{ query("holdfast_metal.holdfast.machines", filter="rack = r8") | map(attribute="machine_id") | join(",") }}`)
 	if want := `"msg": "r7 m-2"`; err != nil || !strings.Contains(out, want) {
 		t.Errorf("got %s (%v), want %s", out, err, want)
 	}
-	_, err = say(`{{ lookup("holdfast_metal.holdfast.machines", "m-9") }}`)
+	_, err = render(`{{ lookup("holdfast_metal.holdfast.machines", "m-9") }}`)
 	if err == nil || !strings.Contains(err.Error(), "m-9") || !strings.Contains(err.Error(), "not found") {
-		t.Errorf("a machine that is not known: got %v, want what the cluster says", err)
+		t.Errorf("unknown machine: got %v, want the error of the cluster", err)
 	}
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/program"
 )
 
-// lab is a directory with the binary in it, and the environment that leads `holdfast` to ports of
-// its own.
+// lab is a directory with the binary, and an environment in which `holdfast` uses its own ports.
 type lab struct {
 	*testing.T
 	dir        string
@@ -25,10 +24,10 @@ type lab struct {
 	grpc, http string
 }
 
-// newLab builds the binary and claims ports.
+// newLab builds the binary and reserves ports.
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // a machine that is busy builds slowly
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute) // a build takes long on a busy machine
 	defer cancel()
 	l := &lab{T: t, dir: t.TempDir()}
 	bin := filepath.Join(l.dir, "bin")
@@ -63,7 +62,7 @@ func (l *lab) try(env []string, name string, args ...string) (string, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = l.dir, slices.Concat(l.env, env)
-	cmd.WaitDelay = 10 * time.Second // what a script left behind may hold its output open
+	cmd.WaitDelay = 10 * time.Second // processes of a script may hold its output open
 	if found, err := exec.LookPath(filepath.Join(l.dir, "bin", name)); err == nil {
 		cmd.Path, cmd.Err = found, nil
 	}
@@ -76,7 +75,7 @@ func (l *lab) try(env []string, name string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// run is try for what has to work.
+// run is like try but fails the test if the program fails.
 func (l *lab) run(name string, args ...string) string {
 	l.Helper()
 	out, err := l.try(nil, name, args...)
@@ -100,7 +99,7 @@ func (l *lab) serve() {
 	}
 	l.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // killed
 		_ = log.Close()
 	})
 	for deadline := time.Now().Add(time.Minute); ; {
@@ -113,8 +112,8 @@ func (l *lab) serve() {
 		}
 		if time.Now().After(deadline) {
 			text, _ := os.ReadFile(log.Name())
-			l.Fatalf("the peer is not ready within a minute: %v\n%s", err, text)
+			l.Fatalf("wait for the peer to be ready: %v\n%s", err, text)
 		}
-		time.Sleep(50 * time.Millisecond) // sleep: between two looks at another process
+		time.Sleep(50 * time.Millisecond) // sleep: between polls of another process
 	}
 }

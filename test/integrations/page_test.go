@@ -9,15 +9,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// command is something of a page that is run: a block, or one command of a block with what it
-// prints.
+// command is a marked part of a page: a block, or one command of a block with its expected output.
 type command struct {
 	code string
-	says string   // a text that it has to print
-	want []string // all that it has to print, when that is said: "…" stands for anything, in a line or as lines
+	says string   // text that the output must contain
+	want []string // lines of the whole output, if given; "…" matches anything, in a line or as lines
 }
 
-// mayFail reports whether it is shown as what fails.
+// mayFail reports whether the page shows that the command fails.
 func (c command) mayFail() bool {
 	for _, line := range c.want {
 		if strings.HasPrefix(line, "error: ") {
@@ -32,8 +31,8 @@ var (
 	marked     = regexp.MustCompile("(?ms)^<!-- run it(?:: ([^\n]*?))? -->\n```(sh|console)\n(.*?)^```$")
 )
 
-// commands finds what is marked in a page, in its order. CONTRIBUTING.md says how; a mark that is
-// not right above a block is an error. There may be none.
+// commands returns the marked commands of a page, in order. CONTRIBUTING.md describes the marks. A
+// mark that is not right above a block is an error.
 func commands(page string) ([]command, error) {
 	type found struct {
 		at  int
@@ -54,16 +53,16 @@ func commands(page string) ([]command, error) {
 		} else {
 			b.all = typed(code)
 			if says != "" || len(b.all) == 0 {
-				return nil, fmt.Errorf("a block of console says itself what is printed, below lines that begin with \"$ \":\n%s",
+				return nil, fmt.Errorf("a block of console must show its output below lines that begin with \"$ \":\n%s",
 					code)
 			}
 		}
 		blocks = append(blocks, b)
 	}
 	if n := strings.Count(page, "<!-- run"); n != len(blocks) {
-		return nil, fmt.Errorf("%d marks, and %d blocks right below one", n, len(blocks))
+		return nil, fmt.Errorf("got %d marks and %d blocks right below one", n, len(blocks))
 	}
-	for len(blocks) > 0 { // there are a few
+	for len(blocks) > 0 { // typically a few
 		first := 0
 		for i := range blocks {
 			if blocks[i].at < blocks[first].at {
@@ -80,7 +79,7 @@ func commands(page string) ([]command, error) {
 	return all, nil
 }
 
-// typed takes a block of console apart: commands begin with "$ ", and go on behind a backslash.
+// typed splits a block of console: commands begin with "$ ", and continue after a backslash.
 func typed(block string) []command {
 	var all []command
 	more := false
@@ -101,7 +100,7 @@ func typed(block string) []command {
 	return all
 }
 
-// prints reports whether a text is what a page shows. How wide columns are does not count.
+// prints reports whether an output matches the page. The width of columns does not count.
 func prints(want []string, text string) bool {
 	var pattern strings.Builder
 	for _, line := range want {
@@ -135,7 +134,7 @@ func TestCommands(t *testing.T) {
 	} {
 		got, err := commands(page)
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(command{})); diff != "" || err != nil {
-			t.Errorf("%q: %v (-want +got):\n%s", page, err, diff)
+			t.Errorf("commands(%q): %v (-want +got):\n%s", page, err, diff)
 		}
 	}
 	for _, page := range []string{
@@ -143,7 +142,7 @@ func TestCommands(t *testing.T) {
 		"<!-- run it -->\n```console\na\n```\n", "<!-- run it: x -->\n```console\n$ a\n```\n",
 	} {
 		if got, err := commands(page); err == nil {
-			t.Errorf("%q: got %v, want an error", page, got)
+			t.Errorf("commands(%q): got %v, want an error", page, got)
 		}
 	}
 }
@@ -165,7 +164,7 @@ func TestPrints(t *testing.T) {
 		{"a…c", "a\nc\n", false},
 	} {
 		if got := prints(strings.Split(tt.want, "\n"), tt.text); got != tt.is {
-			t.Errorf("%q prints %q: got %v", tt.want, tt.text, got)
+			t.Errorf("prints(%q, %q): got %v", tt.want, tt.text, got)
 		}
 	}
 }

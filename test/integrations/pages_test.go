@@ -10,11 +10,10 @@ import (
 	"testing"
 )
 
-// lacking is the exit code by which a page says that this machine has not what it takes.
+// lacking is the exit code of a page that needs a missing program.
 const lacking = 77
 
-// TestPages types what the pages of docs/ say, each page in a shell and a directory of its own,
-// with ports of its own.
+// TestPages runs the marked commands of docs/, each page in its own shell, directory and ports.
 func TestPages(t *testing.T) {
 	ran := 0
 	for _, pattern := range []string{"../../docs/*.md", "../../docs/runbooks/*.md"} {
@@ -39,19 +38,18 @@ func TestPages(t *testing.T) {
 		}
 	}
 	if ran == 0 {
-		t.Error("no page of docs/ has a mark")
+		t.Error(" has a mark/ has a mark")
 	}
 }
 
-// typeIn runs the commands of a page in one shell, and holds what each prints against what the page
-// says.
+// typeIn runs the commands of a page in one shell, and compares the output of each with the page.
 func typeIn(t *testing.T, all []command) {
 	l := newLab(t)
 	var script strings.Builder
-	// nobody writes into the directory when it is removed
+	// Wait for all jobs, so that none writes into the directory while it is removed.
 	script.WriteString("set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n")
 	for i, c := range all {
-		fmt.Fprintf(&script, "exec >said-%d 2>&1\n", i)
+		fmt.Fprintf(&script, "exec >output-%d 2>&1\n", i)
 		if c.mayFail() {
 			fmt.Fprintf(&script, "if %s; then echo 'it did not fail'; fi\n", strings.TrimSpace(c.code))
 		} else {
@@ -60,23 +58,23 @@ func typeIn(t *testing.T, all []command) {
 	}
 	_, err := l.try(nil, "bash", "-c", script.String())
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == lacking {
-		t.Skip("this machine lacks a program that the page takes for granted")
+		t.Skip("NOT TESTED: a program that the page needs is missing")
 	}
 	for i, c := range all {
-		said, readErr := os.ReadFile(filepath.Join(l.dir, fmt.Sprintf("said-%d", i)))
+		output, readErr := os.ReadFile(filepath.Join(l.dir, fmt.Sprintf("output-%d", i)))
 		switch {
 		case readErr != nil:
-			t.Errorf("was not reached:\n%s", c.code)
-		case !strings.Contains(string(said), c.says):
-			t.Errorf("%s\ndoes not say %q. It says:\n%s", c.code, c.says, said)
-		case len(c.want) > 0 && !prints(c.want, string(said)):
-			t.Errorf("%s\nis to print\n%s\nIt prints\n%s", c.code, strings.Join(c.want, "\n"), said)
+			t.Errorf("not reached:\n%s", c.code)
+		case !strings.Contains(string(output), c.says):
+			t.Errorf("%s\ngot\n%s\nwant %q in it", c.code, output, c.says)
+		case len(c.want) > 0 && !prints(c.want, string(output)):
+			t.Errorf("%s\nwant\n%s\ngot\n%s", c.code, strings.Join(c.want, "\n"), output)
 		case err != nil:
-			t.Logf("%s\nsays:\n%s", c.code, said)
+			t.Logf("%s\nprints:\n%s", c.code, output)
 		}
 	}
 	if err != nil {
 		peer, _ := os.ReadFile(filepath.Join(l.dir, "holdfast.log"))
-		t.Errorf("%v\nThe peer says:\n%s", err, peer)
+		t.Errorf("%v\nLog of the peer:\n%s", err, peer)
 	}
 }

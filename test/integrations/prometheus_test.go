@@ -22,7 +22,7 @@ machine_id: m-2
 spec: {rack: r8, ssh_endpoint: "10.0.0.2"}
 `
 
-// withSite starts a peer that has the machines of site.
+// withSite starts a peer with the machines of site.
 func withSite(t *testing.T) *lab {
 	t.Helper()
 	l := newLab(t)
@@ -34,13 +34,13 @@ func withSite(t *testing.T) *lab {
 	return l
 }
 
-// TestOtherTools asks one peer what other tools ask.
+// TestOtherTools sends the requests of other tools to one peer.
 func TestOtherTools(t *testing.T) {
 	l := withSite(t)
 	t.Run("Prometheus", func(t *testing.T) { prometheus(t, l) })
 	t.Run("Ansible", func(t *testing.T) {
 		if _, err := exec.LookPath("ansible-inventory"); err != nil {
-			t.Skip("NOT TESTED: no ansible-inventory (Debian: apt-get install ansible-core)")
+			t.Skip("NOT TESTED: ansible-inventory not found (Debian: apt-get install ansible-core)")
 		}
 		t.Run("inventory", func(t *testing.T) { inventory(t, l) })
 		t.Run("lookup", func(t *testing.T) { lookup(t, l) })
@@ -62,6 +62,6 @@ func prometheus(t *testing.T, l *lab) {
 	}
 	if len(got) != 1 || !cmp.Equal(got[0].Targets, []string{"10.0.0.1:9100"}) ||
 		got[0].Labels["__meta_holdfast_rack"] != "r7" {
-		t.Errorf("got %v, want m-1 alone", got)
+		t.Errorf("got %v, want only m-1", got)
 	}
 }

@@ -22,8 +22,8 @@ import (
 // patience bounds the test, without the builds.
 const patience = 8 * time.Minute
 
-// builds returns the binary of a git reference and that of this tree. HOLDFAST_TEST_PREVIOUS and
-// HOLDFAST_TEST_BINARY name ones that were built before.
+// builds returns the binaries of a git reference and of this tree. HOLDFAST_TEST_PREVIOUS and
+// HOLDFAST_TEST_BINARY can name existing ones.
 func builds(t *testing.T) (previous, now string) {
 	t.Helper()
 	root, err := overlay.Root(".")
@@ -40,7 +40,7 @@ func builds(t *testing.T) (previous, now string) {
 	if previous = os.Getenv("HOLDFAST_TEST_PREVIOUS"); previous == "" {
 		ref := os.Getenv("E2E_PREVIOUS")
 		if ref == "" {
-			t.Skip("NOT TESTED: which build was the previous one? make e2e-previous PREVIOUS=v1.2.2")
+			t.Skip("NOT TESTED: needs a previous build: run make e2e-previous PREVIOUS=v1.2.2")
 		}
 		src := filepath.Join(dir, "src")
 		previous = filepath.Join(dir, "previous")
@@ -56,9 +56,9 @@ func builds(t *testing.T) (previous, now string) {
 	return previous, now
 }
 
-// TestPreviousBuild: peers of the previous build are replaced one by one, the leader last, and one
-// of them is put back on the way. In each mixture whoever leads, every peer takes writes, reads
-// them, and runs succeed; what was there before is there in the end.
+// TestPreviousBuild replaces peers of the previous build one by one, the leader last, and
+// downgrades one of them in between. In each mixture, under leaders of both builds, every peer must
+// accept writes and serve them, and runs must succeed. Earlier data must exist at the end.
 func TestPreviousBuild(t *testing.T) {
 	previous, now := builds(t)
 	ctx, stop := context.WithTimeout(t.Context(), patience)
@@ -69,11 +69,11 @@ func TestPreviousBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = hw.Close() })
-	// Peers are started by this name, whatever it stands for at that moment.
+	// All peers start this path, which is switched between the builds.
 	current := filepath.Join(dir, "current")
 	use := func(binary string) {
 		t.Helper()
-		_ = os.Remove(current) // the first time there is none
+		_ = os.Remove(current) // it does not exist at first
 		if err := os.Symlink(binary, current); err != nil {
 			t.Fatal(err)
 		}
@@ -94,20 +94,20 @@ func TestPreviousBuild(t *testing.T) {
 		_ = c.Close()
 	})
 	m := &mixture{c: c}
-	m.work(ctx, t, "all of the previous build")
-	restart := func(p *localcluster.Peer, binary, what string) {
+	m.work(ctx, t, "all peers of the previous build")
+	restart := func(p *localcluster.Peer, binary, name string) {
 		t.Helper()
 		use(binary)
 		if err := p.Stop(ctx); err != nil {
-			t.Fatalf("%s: stop %s: %v", what, p.ID, err)
+			t.Fatalf("%s: stop %s: %v", name, p.ID, err)
 		}
 		if err := p.Start(ctx); err != nil {
-			t.Fatalf("%s: start %s: %v", what, p.ID, err)
+			t.Fatalf("%s: start %s: %v", name, p.ID, err)
 		}
 		if err := c.WaitReady(ctx); err != nil {
-			t.Fatalf("%s: %v", what, err)
+			t.Fatalf("%s: %v", name, err)
 		}
-		m.work(ctx, t, what)
+		m.work(ctx, t, name)
 	}
 	leader, err := c.Leader(ctx)
 	if err != nil {
@@ -120,18 +120,18 @@ func TestPreviousBuild(t *testing.T) {
 		}
 	}
 	restart(followers[0], now, "one follower of this build")
-	restart(followers[0], previous, "it was put back")
+	restart(followers[0], previous, "downgraded follower")
 	restart(followers[0], now, "one follower of this build again")
 	m.lead(ctx, t, followers[0].ID)
 	m.work(ctx, t, "this build leads two of the previous one")
-	restart(followers[1], now, "two of this build")
+	restart(followers[1], now, "two followers of this build")
 	m.lead(ctx, t, leader.ID)
 	m.work(ctx, t, "the previous build leads two of this one")
-	restart(leader, now, "all of this build")
+	restart(leader, now, "all peers of this build")
 	m.remembers(ctx, t)
 }
 
-// mixture is a cluster and what was done to it.
+// mixture is a cluster, and its machines and runs.
 type mixture struct {
 	c        *localcluster.Cluster
 	machines []string
@@ -167,7 +167,7 @@ func (m *mixture) lead(ctx context.Context, t *testing.T, id string) {
 	}
 }
 
-// work writes through each peer, reads through the next one, and has a run succeed.
+// work writes through each peer, reads through the next one, and completes a run.
 func (m *mixture) work(ctx context.Context, t *testing.T, when string) {
 	t.Helper()
 	addrs := m.c.Addrs()
@@ -197,7 +197,7 @@ func (m *mixture) work(ctx context.Context, t *testing.T, when string) {
 	t.Logf("%s: %d writes, %d runs", when, len(m.machines), len(m.runs))
 }
 
-// remembers sees that nothing is missing, and that all peers have the same.
+// remembers checks that all machines and runs exist, and are the same at all peers.
 func (m *mixture) remembers(ctx context.Context, t *testing.T) {
 	t.Helper()
 	var first []*holdfastv1.Run
@@ -214,11 +214,11 @@ func (m *mixture) remembers(ctx context.Context, t *testing.T) {
 				t.Errorf("peer %d: run %s: %v, %v", i+1, id, run, err)
 				continue
 			}
-			run.LogCompacted = false // the log of the last ones may be compacted between two looks
+			run.LogCompacted = false // the log of the last runs may be compacted between two reads
 			if i == 0 {
 				first = append(first, run)
 			} else if n < len(first) && !proto.Equal(first[n], run) {
-				t.Errorf("peer %d has another run %s:\n%v\n%v", i+1, id, run, first[n])
+				t.Errorf("peer %d, run %s: got\n%v\nwant\n%v", i+1, id, run, first[n])
 			}
 		}
 	}

@@ -31,18 +31,18 @@ func TestPatch(t *testing.T) {
 	root := module(t)
 	for _, tt := range []struct{ name, old, want string }{
 		{"once", "1 + 1", ""},
-		{"twice", "1", "occurs 2 times"},
-		{"gone", "2 + 2", "occurs 0 times"},
+		{"two occurrences", "1", "occurs 2 times"},
+		{"no occurrence", "2 + 2", "occurs 0 times"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := overlay.New(root).Patch("a/a.go", tt.old, "3")
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error = %v, want %q", err, tt.want)
+				t.Errorf("Patch: got %v, want %q", err, tt.want)
 			}
 		})
 	}
 	if err := overlay.New(root).Patch("a/b.go", "x", "y"); err == nil {
-		t.Error("a file that is not there was patched")
+		t.Error("patch a missing file: got no error")
 	}
 }
 
@@ -50,7 +50,7 @@ func TestGo(t *testing.T) {
 	root := module(t)
 	o := overlay.New(root)
 	if err := o.Go(t.Context(), t.TempDir(), "test", "./..."); err != nil {
-		t.Fatalf("as it is: %v", err)
+		t.Fatalf("test without changes: %v", err)
 	}
 	if err := o.Patch("a/a.go", "1 + 1", "B()"); err != nil {
 		t.Fatal(err)
@@ -58,17 +58,17 @@ func TestGo(t *testing.T) {
 	o.Set("a/b.go", "package a\n\nfunc B() int { return 3 }\n")
 	if err := o.Go(t.Context(), t.TempDir(), "test", "./..."); err == nil ||
 		!strings.Contains(err.Error(), "a_test.go:7: 3") {
-		t.Errorf("changed: error = %v, want the test to fail with 3", err)
+		t.Errorf("test with changes: got %v, want a failure with 3", err)
 	}
 	if files, err := o.Files("a"); err != nil || len(files) != 1 || files[0] != "a/a.go" {
-		t.Errorf("files = %v, %v: want the one that is on disk", files, err)
+		t.Errorf("Files: got %v, %v, want only the file on disk", files, err)
 	}
 }
 
 func TestRoot(t *testing.T) {
 	root := module(t)
 	if got, err := overlay.Root(filepath.Join(root, "a")); err != nil || got != root {
-		t.Errorf("root = %q, %v, want %q", got, err, root)
+		t.Errorf("Root: got %q, %v, want %q", got, err, root)
 	}
 	if got, err := overlay.Root("/"); err == nil {
 		t.Errorf("root of / = %q", got)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Two tests that ask at once both get a program, each in a place of its own.
-func TestTwoAskAtOnce(t *testing.T) {
+// TestConcurrentBuilds checks that two concurrent builds each return a program at its own path.
+func TestConcurrentBuilds(t *testing.T) {
 	front := Build{Package: "test/bmclab/front"}
 	dirs := [2]string{t.TempDir(), t.TempDir()}
 	var all sync.WaitGroup
@@ -20,16 +20,16 @@ func TestTwoAskAtOnce(t *testing.T) {
 				return
 			}
 			if fi, err := os.Stat(path); err != nil || fi.Mode()&0o111 == 0 || !strings.HasPrefix(path, dir) {
-				t.Errorf("%s: mode %v, error %v, want an executable in %s", path, fi.Mode(), err, dir)
+				t.Errorf("%s: got mode %v, error %v, want an executable in %s", path, fi.Mode(), err, dir)
 			}
 		})
 	}
 	all.Wait()
 }
 
-func TestSaysWhatGoSays(t *testing.T) {
+func TestErrorHasOutputOfGo(t *testing.T) {
 	_, err := Build{Package: "test/program/none"}.Into(t.Context(), t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "test/program/none") {
-		t.Errorf("error of a package that is not there = %v, want its name", err)
+		t.Errorf("build of a missing package: got %v, want its name", err)
 	}
 }

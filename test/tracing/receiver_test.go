@@ -12,21 +12,21 @@ import (
 	"google.golang.org/grpc"
 )
 
-// span is what the test looks at of one.
+// span is the relevant part of a span.
 type span struct {
 	name, peer        string
 	trace, id, parent string
 	attrs             map[string]string
 }
 
-// receiver takes spans by OTLP over gRPC.
+// receiver receives spans by OTLP over gRPC.
 type receiver struct {
 	collector.UnimplementedTraceServiceServer
 
 	url   string
 	mu    sync.Mutex
 	spans []span
-	raw   []string // all that has come, as text
+	raw   []string // everything received, as text
 }
 
 func newReceiver(t *testing.T) *receiver {
@@ -43,13 +43,13 @@ func newReceiver(t *testing.T) *receiver {
 	t.Cleanup(func() {
 		s.Stop()
 		if err := <-ended; err != nil {
-			t.Errorf("the receiver: %v", err)
+			t.Errorf("serve: %v", err)
 		}
 	})
 	return r
 }
 
-// Export takes spans.
+// Export records spans.
 func (r *receiver) Export(
 	_ context.Context, in *collector.ExportTraceServiceRequest,
 ) (*collector.ExportTraceServiceResponse, error) {
@@ -69,7 +69,7 @@ func (r *receiver) Export(
 	return &collector.ExportTraceServiceResponse{}, nil
 }
 
-// attributes returns texts, and numbers that are not zero as "set".
+// attributes returns text attributes, and numbers other than zero as "set".
 func attributes(kvs []*common.KeyValue) map[string]string {
 	all := map[string]string{}
 	for _, kv := range kvs {
@@ -81,7 +81,7 @@ func attributes(kvs []*common.KeyValue) map[string]string {
 	return all
 }
 
-// got returns what has come.
+// got returns the received spans.
 func (r *receiver) got() (spans []span, raw []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,9 +18,9 @@ import (
 
 const (
 	patience = 5 * time.Minute
-	// traceID is that of a caller who has begun a trace of his own.
+	// traceID is the trace of the caller.
 	traceID = "4bf92f3577b34da6a3ce929d0e0e4736"
-	// content is what a request holds: none of it is for traces.
+	// content is in a request and must not be in traces.
 	content = "correct-horse-battery"
 )
 
@@ -95,30 +95,30 @@ func TestTraces(t *testing.T) {
 	for {
 		spans, raw := r.got()
 		var missing []string
-		for what, is := range wanted {
+		for name, is := range wanted {
 			if !slices.ContainsFunc(spans, is) {
-				missing = append(missing, what)
+				missing = append(missing, name)
 			}
 		}
 		if !handed(spans, method) {
-			missing = append(missing, "a trace that goes from one peer to another")
+			missing = append(missing, "a trace over two peers")
 		}
 		if len(missing) == 0 {
 			if strings.Contains(strings.Join(raw, ""), content) {
-				t.Error("what a request holds is in the traces")
+				t.Error("got the content of a request in the traces")
 			}
 			return
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			t.Fatalf("no span is %s; got:\n%+v", strings.Join(missing, ", nor "), spans)
+			t.Fatalf("got no span for %s:\n%+v", strings.Join(missing, " or for "), spans)
 		}
 	}
 }
 
-// handed reports whether the call's spans lead from one peer to another: served, forwarded, served
-// there, committed there, each below the one before.
+// handed reports whether the spans of a call lead from one peer to another: served, forwarded,
+// served and committed there, each the child of the one before.
 func handed(spans []span, method string) bool {
 	byID := map[string]span{}
 	for _, s := range spans {
