@@ -31,11 +31,11 @@ func TestDialChecksTheConfiguration(t *testing.T) {
 			}
 			switch {
 			case tt.wantErr == "" && err != nil:
-				t.Errorf("err = %v, want none", err)
+				t.Errorf("got error %v, want none", err)
 			case tt.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tt.wantErr)):
-				t.Errorf("err = %v, want %q in it", err, tt.wantErr)
+				t.Errorf("got error %v, want %q in it", err, tt.wantErr)
 			case err != nil && tt.cfg.Token != "" && strings.Contains(err.Error(), tt.cfg.Token):
-				t.Errorf("the error %q shows the token", err)
+				t.Errorf("got the token in error %q", err)
 			}
 		})
 	}
@@ -46,6 +46,6 @@ func TestAddressesGetTheDefaultPort(t *testing.T) {
 		"peer-1:7400"}}.withDefaults()
 	want := []string{"peer-1:7400", "10.0.0.1:7400", "[::1]:7400", "[fe80::1]:7400", "peer-2:9000"}
 	if diff := cmp.Diff(want, cfg.Addrs); diff != "" || err != nil {
-		t.Errorf("err = %v, addresses (-want +got):\n%s", err, diff)
+		t.Errorf("got error %v, addresses (-want +got):\n%s", err, diff)
 	}
 }

@@ -17,7 +17,7 @@ func TestConsistencyMetadata(t *testing.T) {
 	ctx := testContext(t)
 	stale := WithConsistency(ctx, Consistency{Stale: true})
 
-	// In order: the client learns index 41 from the write.
+	// The order matters: the client learns index 41 from the write.
 	for _, tt := range []struct {
 		name          string
 		ctx           context.Context
@@ -26,7 +26,7 @@ func TestConsistencyMetadata(t *testing.T) {
 		wantMin       []string
 		wantSeenAfter uint64
 	}{
-		{"stale read before anything is known", stale, get, []string{"stale"}, nil, 41},
+		{"stale read before any index", stale, get, []string{"stale"}, nil, 41},
 		{"write", stale, register("m-1"), nil, nil, 41},
 		{"linearizable read", ctx, get, nil, nil, 41},
 		{"stale read after a write", stale, get, []string{"stale"}, []string{"41"}, 41},
@@ -44,7 +44,7 @@ func TestConsistencyMetadata(t *testing.T) {
 			t.Errorf("%s: %s (-want +got):\n%s", tt.name, HeaderMinIndex, diff)
 		}
 		if got := c.Index(); got != tt.wantSeenAfter {
-			t.Errorf("%s: index seen = %d, want %d", tt.name, got, tt.wantSeenAfter)
+			t.Errorf("%s: seen index: got %d, want %d", tt.name, got, tt.wantSeenAfter)
 		}
 	}
 	if diff := cmp.Diff([]string{"Bearer s3cret"}, a.lastMeta("authorization")); diff != "" {
@@ -52,12 +52,12 @@ func TestConsistencyMetadata(t *testing.T) {
 	}
 }
 
-func TestIndexSeenNeverGoesBack(t *testing.T) {
+func TestSeenIndexNeverDecreases(t *testing.T) {
 	p := &peers{}
 	for _, v := range []string{"7", "nonsense", "3", "9", "8"} {
 		p.observe(metadata.Pairs(HeaderIndex, v))
 	}
 	if got := p.seen.Load(); got != 9 {
-		t.Errorf("seen = %d, want 9", got)
+		t.Errorf("seen index: got %d, want 9", got)
 	}
 }

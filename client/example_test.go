@@ -12,7 +12,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// exampleServer is a control plane with one run, which succeeds while it is watched.
+// exampleServer is a control plane with one run, which succeeds during a watch.
 type exampleServer struct {
 	holdfastv1.UnimplementedRunServiceServer
 }
@@ -58,8 +58,8 @@ func exampleConfig() (client.Config, func()) {
 		DialOptions: []grpc.DialOption{dialer}}, server.Stop
 }
 
-// Starting a run under a request id is safe to repeat: the client does so by itself when a peer
-// fails in the middle.
+// It is safe to repeat a start with the same request id. The client does so by itself if a peer
+// fails meanwhile.
 func Example() {
 	cfg, stop := exampleConfig()
 	defer stop()
@@ -83,7 +83,7 @@ func Example() {
 	// Output: run-789 SUCCEEDED <nil>
 }
 
-// A watch goes on with another peer when its own fails, right after the last event.
+// If its peer fails, a watch continues at another one after the last event.
 func ExampleClient_WatchRuns() {
 	cfg, stop := exampleConfig()
 	defer stop()
@@ -99,7 +99,7 @@ func ExampleClient_WatchRuns() {
 	err = c.WatchRuns(ctx, `machine_id = "m-123"`, 0, func(e *holdfastv1.RunEvent) error {
 		fmt.Println(e.GetSnapshot().GetPhase())
 		if client.Finished(e.GetSnapshot()) {
-			cancel() // else it would go on with the machine's next run
+			cancel() // otherwise it continues with the next run of the machine
 		}
 		return nil
 	})
@@ -132,8 +132,8 @@ func ExampleClient_FollowLogs() {
 	// <nil>
 }
 
-// A stale read takes what the peer has, without a round trip to the others. The client still reads
-// its own writes.
+// A stale read returns the state of the peer without a round trip to the others. The client still
+// reads its own writes.
 func ExampleWithConsistency() {
 	cfg, stop := exampleConfig()
 	defer stop()

@@ -18,7 +18,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// fakePeer is a gRPC server on loopback that answers as the test says.
+// fakePeer is a gRPC server on loopback that answers as the test specifies.
 type fakePeer struct {
 	holdfastv1.UnimplementedMachineServiceServer
 	holdfastv1.UnimplementedRunServiceServer
@@ -29,9 +29,10 @@ type fakePeer struct {
 	addr   string
 	server *grpc.Server
 
-	// unary answers each unary call. It gets the number of calls this peer has had, from 1.
+	// unary answers each unary call. It gets the number of the call, from 1.
 	unary func(ctx context.Context, n int) error
-	// health answers health checks, which are no calls here. Nil: the peer does not know them.
+	// health answers health checks, which do not count as calls. If nil, the peer does not support
+	// them.
 	health func(ctx context.Context, n int) error
 	watch  func(*holdfastv1.WatchRunsRequest, grpc.ServerStreamingServer[holdfastv1.RunEvent]) error
 	// services answers watches of services.
@@ -159,7 +160,7 @@ func (p *fakePeer) ExportAuditEvents(
 	return p.audit(r, s)
 }
 
-// refusedAddr is an address that nobody listens at.
+// refusedAddr returns an address without a listener.
 func refusedAddr(t *testing.T) string {
 	t.Helper()
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
@@ -187,7 +188,7 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// tooManyCalls is the error that a peer makes of a call too many.
+// tooManyCalls returns the error of a peer with too many calls.
 func tooManyCalls(t *testing.T, wait time.Duration) error {
 	t.Helper()
 	s, err := status.New(codes.ResourceExhausted, "more than 10 calls a second: slow down").
@@ -199,7 +200,7 @@ func tooManyCalls(t *testing.T, wait time.Duration) error {
 	return s.Err()
 }
 
-// unavailable is the error that a peer makes of an outcome class.
+// unavailable returns the error of a peer for an outcome class.
 func unavailable(t *testing.T, reason string) error {
 	t.Helper()
 	s, err := status.New(codes.Unavailable, "peer says "+reason).

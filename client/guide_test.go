@@ -17,7 +17,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// The functions below are the Go blocks of docs/clients.md, letter by letter: TestGuide sees to it.
+// The functions below are the Go blocks of docs/clients.md, as TestGuide checks.
 
 func dial(token string) (*client.Client, error) {
 	tls, err := client.LoadTLS("/etc/holdfast/ca.pem", "", "") // or a client certificate and its key instead of a token
@@ -102,8 +102,8 @@ func logs(ctx context.Context, c *client.Client, w io.Writer, run string) error 
 	})
 }
 
-// The Go blocks of the guide are code of this file, and those that need no TLS do what the guide
-// says.
+// TestGuide checks that the Go blocks of the guide are in this file, and runs those that need no
+// TLS.
 func TestGuide(t *testing.T) {
 	page, err := os.ReadFile("../docs/clients.md")
 	if err != nil {
@@ -121,12 +121,12 @@ func TestGuide(t *testing.T) {
 		}
 	}
 	if blocks < 5 {
-		t.Errorf("docs/clients.md has %d blocks of Go, want five or more", blocks)
+		t.Errorf("docs/clients.md has %d Go blocks, want at least 5", blocks)
 	}
 
 	if c, err := dial("token"); err == nil {
 		_ = c.Close()
-		t.Error("dial: no error without its CA")
+		t.Error("dial without the CA: got no error")
 	}
 	cfg, stop := exampleConfig()
 	defer stop()
@@ -141,7 +141,7 @@ func TestGuide(t *testing.T) {
 	}
 	var out bytes.Buffer
 	if err := logs(ctx, c, &out, "run-789"); err != nil || out.String() != "power off\npower on\n" {
-		t.Errorf("logs: %q, %v", out.String(), err)
+		t.Errorf("logs: got %q, %v", out.String(), err)
 	}
 	out.Reset()
 	watching, enough := context.WithCancel(ctx)
@@ -153,9 +153,9 @@ func TestGuide(t *testing.T) {
 		return len(p), nil
 	}), 0)
 	if got, want := out.String(), "7 run-789  PENDING\n8 run-789  RUNNING\n9 run-789  SUCCEEDED\n"; got != want {
-		t.Errorf("follow: %q, want %q", got, want)
+		t.Errorf("follow: got %q, want %q", got, want)
 	}
-	// the server of the examples has no machines
+	// The server of the examples has no machines.
 	if _, err := ready(ctx, c, "gpu"); status.Code(explained(err)) != codes.Unimplemented {
 		t.Errorf("ready: %v", err)
 	}

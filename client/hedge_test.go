@@ -16,15 +16,14 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// hang takes a call and does not answer it.
+// hang receives a call and does not answer it.
 func hang(ctx context.Context, _ int) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-// stopped is a peer that answers nothing: not the health check of the watchdog, and not the
-// end of the caller's time either. A stopped process does not notice that, and one that
-// reports it is alive.
+// stopped returns a peer that answers nothing, not even the health checks, and does not notice the
+// end of the caller's context. A stopped process does not notice it either.
 func stopped(t *testing.T) *fakePeer {
 	t.Helper()
 	end := make(chan struct{})
@@ -33,14 +32,14 @@ func stopped(t *testing.T) *fakePeer {
 		return context.Canceled
 	}
 	p := startPeer(t, &fakePeer{unary: silent, health: silent})
-	t.Cleanup(func() { close(end) }) // before the server waits for them
+	t.Cleanup(func() { close(end) }) // before the server waits for the calls
 	return p
 }
 
 func register1(ctx context.Context, c *Client) error { return register("m-1")(ctx, c) }
 
-// A peer that does not answer costs what may be sent twice two seconds, once; the next call begins
-// elsewhere.
+// A silent peer delays a call that may be sent twice by two seconds, once. The next call starts at
+// another peer.
 func TestSlowPeerIsRaced(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -52,33 +51,33 @@ func TestSlowPeerIsRaced(t *testing.T) {
 			t.Parallel()
 			a, b := stopped(t), startPeer(t, &fakePeer{})
 			c := dial(t, Config{Addrs: []string{a.addr, b.addr}})
-			c.peers.tryTimeout = time.Hour // nothing but the race brings an answer, however busy the machine is
+			c.peers.tryTimeout = time.Hour // only the race brings an answer, even on a busy machine
 			began := time.Now()
 			if err := tt.call(testContext(t), c); err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(began); took < hedge.First {
-				t.Errorf("it took %v, want %v at least", took, hedge.First)
+				t.Errorf("got an answer after %v, want at least %v", took, hedge.First)
 			}
 			if got := c.peers.order.List()[0]; got != 1 {
-				t.Errorf("the next one begins with peer %d, want the other one, 1", got)
+				t.Errorf("next call: got peer %d first, want 1", got)
 			}
 			before := a.count()
 			began = time.Now()
 			err := tt.call(testContext(t), c)
 			if took := time.Since(began); err != nil || took < hedge.First && a.count() != before {
-				t.Errorf("the next one took %v, %v, and went to the first peer %d times, want it to go to the other peer at once",
+				t.Errorf("next call: got %v, %v, %d calls to the first peer, want the other peer at once",
 					took, err, a.count()-before)
 			}
 			if b.count() < 2 {
-				t.Errorf("%d calls came to the other peer, want 2", b.count())
+				t.Errorf("got %d calls to the other peer, want 2", b.count())
 			}
 		})
 	}
 }
 
-// Whoever of several answers, the caller gets that answer whole, and of that one alone.
-func TestAnswerOfTheRaceIsTheCallers(t *testing.T) {
+// The caller gets the complete answer of one peer.
+func TestRaceReturnsOneAnswer(t *testing.T) {
 	t.Parallel()
 	a, b := stopped(t), startPeer(t, &fakePeer{run: &holdfastv1.Run{RunId: "run-1", Type: "REBOOT"}})
 	c := dial(t, Config{Addrs: []string{a.addr, b.addr}})
@@ -93,7 +92,7 @@ func TestAnswerOfTheRaceIsTheCallers(t *testing.T) {
 	}
 }
 
-// touched is a reply that counts how often somebody looks into it.
+// touched is a reply that counts its accesses.
 type touched struct {
 	*holdfastv1.Run
 	times *atomic.Int64
@@ -104,8 +103,8 @@ func (m touched) ProtoReflect() protoreflect.Message {
 	return m.Run.ProtoReflect()
 }
 
-// While the first peer may be writing its answer into the caller's reply, nobody else looks into it
-// to ask another peer.
+// While the first peer may be writing its answer into the caller's reply, the reply must not be
+// read for a request to another peer.
 func TestRacersShareNothing(t *testing.T) {
 	t.Parallel()
 	reply := touched{&holdfastv1.Run{}, &atomic.Int64{}}
@@ -125,7 +124,7 @@ func TestRacersShareNothing(t *testing.T) {
 		t.Fatalf("got %v, %v", reply.Run, err)
 	}
 	if first.Load() != second.Load() {
-		t.Errorf("the reply was looked into %d times when the second peer was asked, %d when the first one was",
+		t.Errorf("got %d accesses to the reply at the request to the second peer, %d at the first",
 			second.Load(), first.Load())
 	}
 }
@@ -147,23 +146,23 @@ func TestOnceIsNotRaced(t *testing.T) {
 	}
 }
 
-// Where options of the caller are places to write to, two tries must not.
-func TestOptionsOfTheCallerAreNotShared(t *testing.T) {
+// Two tries must not share options of the caller that are written to.
+func TestCallerOptionsAreNotShared(t *testing.T) {
 	c := call{reply: &holdfastv1.Machine{}, opts: []grpc.CallOption{grpc.StaticMethod()}}
 	if !c.mayRace() {
-		t.Error("a call of a stub is not raced")
+		t.Error("call of a stub: got no race")
 	}
 	if c.opts = append(c.opts, grpc.Peer(nil)); c.mayRace() {
-		t.Error("a call that wants to know its peer is raced")
+		t.Error("call with an option for its peer: got a race")
 	}
 }
 
-// A write that its peer is at work on is left alone, for as long as a peer waits for a leader.
+// A write in progress is not sent elsewhere for as long as a peer may wait for a leader.
 func TestBusyPeerKeepsItsWrite(t *testing.T) {
 	t.Parallel()
 	a := startPeer(t, &fakePeer{unary: func(ctx context.Context, _ int) error {
 		select {
-		case <-time.After(hedge.First + probeTimeout + time.Second): // sleep: that is how slow it is
+		case <-time.After(hedge.First + probeTimeout + time.Second): // sleep: a slow peer
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
@@ -175,8 +174,8 @@ func TestBusyPeerKeepsItsWrite(t *testing.T) {
 	}
 }
 
-// A watch whose peer has stopped goes on with another one, after its last event.
-func TestStreamLeavesALifelessPeer(t *testing.T) {
+// A watch whose peer has stopped continues at another one, after its last event.
+func TestStreamLeavesStoppedPeer(t *testing.T) {
 	t.Parallel()
 	a, b := stopped(t), startPeer(t, &fakePeer{})
 	a.watch = serving(0, nil, event(7, 10, "run-1"))
@@ -194,11 +193,11 @@ func TestStreamLeavesALifelessPeer(t *testing.T) {
 		t.Fatalf("got %v, %v", got, err)
 	}
 	if took, limit := time.Since(began), streamQuiet+probeTimeout+10*time.Second; took > limit {
-		t.Errorf("it went on after %v, want it within %v", took, limit)
+		t.Errorf("got the next event after %v, want it within %v", took, limit)
 	}
 }
 
-// A quiet watch of a peer that lives, but knows nothing of health, stays where it is.
+// A quiet watch of a live peer without health checks stays there.
 func TestQuietStreamStays(t *testing.T) {
 	t.Parallel()
 	a, b := startPeer(t, &fakePeer{}), startPeer(t, &fakePeer{})
@@ -209,6 +208,6 @@ func TestQuietStreamStays(t *testing.T) {
 	defer cancel()
 	if err := c.WatchRuns(ctx, "", 0,
 		func(*holdfastv1.RunEvent) error { return nil }); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v, want the watch to last as long as its context", err)
+		t.Errorf("got %v, want the watch to end with its context", err)
 	}
 }

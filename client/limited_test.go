@@ -13,9 +13,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// TestTooManyCallsAreMadeLater: a call that was turned away is made again when the peer wants it,
-// or not at all when that is too late.
-func TestTooManyCallsAreMadeLater(t *testing.T) {
+// TestLimitedCallsAreRetried checks that a refused call is retried after the delay that the peer
+// requests, or not at all if that is too late.
+func TestLimitedCallsAreRetried(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		wait      time.Duration
@@ -26,7 +26,7 @@ func TestTooManyCallsAreMadeLater(t *testing.T) {
 		{"too late", time.Hour, codes.ResourceExhausted, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var at []time.Time // one after the other
+			var at []time.Time // in order
 			a := startPeer(t, &fakePeer{unary: func(_ context.Context, n int) error {
 				at = append(at, time.Now())
 				if n == 1 {
@@ -41,20 +41,20 @@ func TestTooManyCallsAreMadeLater(t *testing.T) {
 			}
 			var call *CallError
 			if errors.As(err, &call) && call.OutcomeUnknown {
-				t.Errorf("err = %v, want it to be known that nothing was done", err)
+				t.Errorf("got %v, want an error that nothing was done", err)
 			}
 			if len(at) == 2 && at[1].Sub(at[0]) < tt.wait {
-				t.Errorf("it was made again after %v, want %v at least", at[1].Sub(at[0]), tt.wait)
+				t.Errorf("got a retry after %v, want at least %v", at[1].Sub(at[0]), tt.wait)
 			}
 			if took := time.Since(began); took > 10*time.Second {
-				t.Errorf("it took %v, want no wait for what comes too late", took)
+				t.Errorf("got an error after %v, want no wait", took)
 			}
 		})
 	}
 }
 
-// TestTooManyCallsDoNotEndAStream: it is opened again.
-func TestTooManyCallsDoNotEndAStream(t *testing.T) {
+// TestLimitedStreamIsReopened checks that a refused stream is opened again.
+func TestLimitedStreamIsReopened(t *testing.T) {
 	calls := 0
 	a := startPeer(t, &fakePeer{logs: func(_ *holdfastv1.StreamRunLogsRequest,
 		s grpc.ServerStreamingServer[holdfastv1.LogChunk]) error {
@@ -79,7 +79,7 @@ func probe(ctx context.Context, c *Client) error {
 	return err
 }
 
-// TestProbeHasTime: a peer that asks hardware is not left for one that would have to ask it again.
+// TestProbeHasTime checks that a probe, which waits for hardware, is not repeated at another peer.
 func TestProbeHasTime(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
@@ -100,14 +100,14 @@ func TestProbeHasTime(t *testing.T) {
 				t.Fatal(err)
 			}
 			if left < tt.least || left > tt.most {
-				t.Errorf("the try has %v, want %v to %v", left, tt.least, tt.most)
+				t.Errorf("time of the try: got %v, want %v to %v", left, tt.least, tt.most)
 			}
 		})
 	}
 }
 
-// TestReadThatIsNotAnsweredChangedNothing: also one that only the leader answers.
-func TestReadThatIsNotAnsweredChangedNothing(t *testing.T) {
+// TestReadHasNoUnknownOutcome also covers reads that only the leader answers.
+func TestReadHasNoUnknownOutcome(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		call func(context.Context, *Client) error
@@ -122,7 +122,7 @@ func TestReadThatIsNotAnsweredChangedNothing(t *testing.T) {
 			err := tt.call(context.Background(), dial(t, Config{Addrs: []string{a.addr}, Timeout: 300 * time.Millisecond}))
 			var call *CallError
 			if !errors.As(err, &call) || call.OutcomeUnknown != tt.want {
-				t.Errorf("err = %v, want an unknown outcome: %v", err, tt.want)
+				t.Errorf("got %v, want an unknown outcome: %v", err, tt.want)
 			}
 		})
 	}

@@ -15,11 +15,11 @@ const runLog = "power off\npower on\ninstalling\ndone\n"
 
 type logStream = grpc.ServerStreamingServer[holdfastv1.LogChunk]
 
-// logPeer sends the log in chunks of 7 bytes, from the chunk that holds the offset asked for minus
-// back bytes, and breaks after so many chunks (0: never).
-func logPeer(breakAfter int, back int64, asked *[]int64) func(*holdfastv1.StreamRunLogsRequest, logStream) error {
+// logPeer sends the log in chunks of 7 bytes, starting at the chunk with the requested offset minus
+// back, and breaks the stream after breakAfter chunks (0: never).
+func logPeer(breakAfter int, back int64, offsets *[]int64) func(*holdfastv1.StreamRunLogsRequest, logStream) error {
 	return func(r *holdfastv1.StreamRunLogsRequest, s logStream) error {
-		*asked = append(*asked, r.GetOffset())
+		*offsets = append(*offsets, r.GetOffset())
 		at := max(r.GetOffset()-back, 0)
 		for n := 1; at < int64(len(runLog)); n++ {
 			data := []byte(runLog[at:min(at+7, int64(len(runLog)))])
@@ -43,28 +43,28 @@ func TestFollowLogsResumes(t *testing.T) {
 	}{
 		{"from the start", 0, 0},
 		{"from an offset", 0, 12},
-		{"peers that send more than was asked for", 5, 3},
+		{"peers that send too much", 5, 3},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var asked []int64
-			a := startPeer(t, &fakePeer{logs: logPeer(1, tt.back, &asked)})
-			b := startPeer(t, &fakePeer{logs: logPeer(2, tt.back, &asked)})
+			var offsets []int64
+			a := startPeer(t, &fakePeer{logs: logPeer(1, tt.back, &offsets)})
+			b := startPeer(t, &fakePeer{logs: logPeer(2, tt.back, &offsets)})
 			c := dial(t, Config{Addrs: []string{a.addr, b.addr}})
 			var got string
 			next := tt.offset
 			err := c.FollowLogs(testContext(t), "run-1", tt.offset, func(chunk *holdfastv1.LogChunk) error {
 				if chunk.GetOffset() != next {
-					t.Errorf("chunk at %d, want %d", chunk.GetOffset(), next)
+					t.Errorf("got a chunk at %d, want %d", chunk.GetOffset(), next)
 				}
 				got += string(chunk.GetData())
 				next += int64(len(chunk.GetData()))
 				return nil
 			})
 			if want := runLog[tt.offset:]; err != nil || got != want {
-				t.Errorf("log = %q (%v), want %q", got, err, want)
+				t.Errorf("got log %q (%v), want %q", got, err, want)
 			}
-			if len(asked) < 3 {
-				t.Errorf("offsets asked for = %v: the test should have broken the stream twice", asked)
+			if len(offsets) < 3 {
+				t.Errorf("got requests at offsets %v, want the stream broken twice", offsets)
 			}
 		})
 	}
@@ -84,18 +84,18 @@ func TestFollowLogsKeepsTheTruncationMark(t *testing.T) {
 			return nil
 		})
 	if err != nil || !truncated {
-		t.Errorf("truncated = %v (%v), want true", truncated, err)
+		t.Errorf("got truncated %v (%v), want true", truncated, err)
 	}
 }
 
 func TestFollowLogsEndsWithTheCallersError(t *testing.T) {
-	var asked []int64
-	a := startPeer(t, &fakePeer{logs: logPeer(0, 0, &asked)})
-	// An error that looks like a lost peer must not be taken for one.
+	var offsets []int64
+	a := startPeer(t, &fakePeer{logs: logPeer(0, 0, &offsets)})
+	// An error that resembles a lost peer must not be treated as one.
 	mine := status.Error(codes.Unavailable, "disk full")
 	err := dial(t, Config{Addrs: []string{a.addr}}).FollowLogs(testContext(t), "run-1", 0,
 		func(*holdfastv1.LogChunk) error { return mine })
-	if !errors.Is(err, mine) || len(asked) != 1 {
-		t.Errorf("err = %v after %d streams, want %v after 1", err, len(asked), mine)
+	if !errors.Is(err, mine) || len(offsets) != 1 {
+		t.Errorf("got %v after %d streams, want %v after 1", err, len(offsets), mine)
 	}
 }

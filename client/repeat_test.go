@@ -74,12 +74,12 @@ func TestRules(t *testing.T) {
 		{"/other.v1.Service/Get", struct{}{}, once},
 	} {
 		if got := ruleOf(tt.method, tt.req); got != tt.want {
-			t.Errorf("ruleOf(%s, %v) = %v, want %v", tt.method, tt.req, got, tt.want)
+			t.Errorf("ruleOf(%s, %v): got %v, want %v", tt.method, tt.req, got, tt.want)
 		}
 	}
 }
 
-// A path that names no field would make its rule ONCE without a word.
+// A path to a missing field would silently make the rule ONCE.
 func TestNeeds(t *testing.T) {
 	protoregistry.GlobalFiles.RangeFiles(func(f protoreflect.FileDescriptor) bool {
 		for i := range f.Services().Len() {

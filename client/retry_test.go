@@ -13,7 +13,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// The calls that the table makes.
+// The calls of the table.
 func get(ctx context.Context, c *Client) error {
 	_, err := c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "m-1"})
 	return err
@@ -44,7 +44,7 @@ func TestUnaryRetries(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		call func(context.Context, *Client) error
-		// first is the first peer's answer to everything; the second peer always succeeds.
+		// first is the first peer's answer to every call; the second peer always succeeds.
 		first       error
 		wantRetried bool
 		wantUnknown bool
@@ -79,28 +79,28 @@ func TestUnaryRetries(t *testing.T) {
 			err := tt.call(testContext(t), dial(t, Config{Addrs: []string{a.addr, b.addr}}))
 
 			if got := status.Code(err); got != tt.wantCode {
-				t.Errorf("code = %v (%v), want %v", got, err, tt.wantCode)
+				t.Errorf("got code %v (%v), want %v", got, err, tt.wantCode)
 			}
 			if got := b.count() > 0; got != tt.wantRetried {
-				t.Errorf("second peer asked = %v, want %v", got, tt.wantRetried)
+				t.Errorf("calls to the second peer: got %v, want %v", got, tt.wantRetried)
 			}
 			if a.count() != 1 {
-				t.Errorf("first peer asked %d times, want 1", a.count())
+				t.Errorf("calls to the first peer: got %d, want 1", a.count())
 			}
 			var call *CallError
 			if got := errors.As(err, &call) && call.OutcomeUnknown; got != tt.wantUnknown {
-				t.Errorf("outcome unknown = %v (%v), want %v", got, err, tt.wantUnknown)
+				t.Errorf("outcome unknown: got %v (%v), want %v", got, err, tt.wantUnknown)
 			}
 		})
 	}
 }
 
-func TestUnknownOutcomeSaysWhatToDo(t *testing.T) {
+func TestUnknownOutcomeHasRemedy(t *testing.T) {
 	a := startPeer(t, &fakePeer{unary: func(context.Context, int) error { return unavailable(t, ReasonOutcomeUnknown) }})
 	err := remove(testContext(t), dial(t, Config{Addrs: []string{a.addr}}))
 	for _, want := range []string{"DeleteMachine", "outcome is unknown", a.addr, "read it back"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %q does not say %q", err, want)
+			t.Errorf("got error %q, want %q in it", err, want)
 		}
 	}
 }
@@ -109,14 +109,14 @@ func TestRefusedConnectionIsRetriedForAnyWrite(t *testing.T) {
 	b := startPeer(t, &fakePeer{})
 	c := dial(t, Config{Addrs: []string{refusedAddr(t), b.addr}})
 	if err := remove(testContext(t), c); err != nil {
-		t.Errorf("delete with the first address dead: %v", err)
+		t.Errorf("delete with a dead first address: %v", err)
 	}
 	if err := remove(testContext(t), c); err != nil || b.count() != 2 {
-		t.Errorf("second delete: %v; peer asked %d times, want 2 (the client stays with what works)", err, b.count())
+		t.Errorf("second delete: %v; got %d calls to the live peer, want 2", err, b.count())
 	}
 }
 
-func TestServerKilledInTheMiddleIsUnknown(t *testing.T) {
+func TestKilledServerIsUnknownOutcome(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		call    func(context.Context, *Client) error
@@ -138,7 +138,7 @@ func TestServerKilledInTheMiddleIsUnknown(t *testing.T) {
 			err := tt.call(testContext(t), dial(t, Config{Addrs: []string{a.addr, b.addr}}))
 			var call *CallError
 			if tt.wantErr != (errors.As(err, &call) && call.OutcomeUnknown) || !tt.wantErr && err != nil {
-				t.Errorf("err = %v, want unknown outcome: %v", err, tt.wantErr)
+				t.Errorf("got %v, want unknown outcome: %v", err, tt.wantErr)
 			}
 		})
 	}
@@ -150,16 +150,16 @@ func TestTriesEndWithTheDeadline(t *testing.T) {
 	began := time.Now()
 	err := start("req-1")(context.Background(), c)
 	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("took %v, want about 2s", took)
+		t.Errorf("got the end after %v, want about 2s", took)
 	}
 	if got := status.Code(err); got != codes.Unavailable {
-		t.Errorf("code = %v (%v), want UNAVAILABLE: the deadline is not what went wrong", got, err)
+		t.Errorf("got code %v (%v), want UNAVAILABLE, because the deadline is not the cause", got, err)
 	}
 	if a.count() < 2 {
-		t.Errorf("peer asked %d times, want it to be asked again", a.count())
+		t.Errorf("got %d calls, want retries", a.count())
 	}
 	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("err = %v, want it to wrap the deadline", err)
+		t.Errorf("got %v, want it to wrap the deadline", err)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestHungPeerIsLeft(t *testing.T) {
 		call func(context.Context, *Client) error
 		want codes.Code
 	}{
-		{"a read goes to another peer", get, codes.OK},
+		{"read", get, codes.OK},
 		{"so does a start with a request id", start("req-1"), codes.OK},
 		{"a delete stays: it may be at work", remove, codes.DeadlineExceeded},
 	} {
@@ -178,13 +178,13 @@ func TestHungPeerIsLeft(t *testing.T) {
 			c := dial(t, Config{Addrs: []string{a.addr, b.addr}, Timeout: 4 * time.Second})
 			c.peers.tryTimeout = 500 * time.Millisecond
 			if err := tt.call(context.Background(), c); status.Code(err) != tt.want {
-				t.Errorf("err = %v, want %v", err, tt.want)
+				t.Errorf("got %v, want %v", err, tt.want)
 			}
 		})
 	}
 }
 
-func TestUnknownTryIsRememberedWhenTheTriesEnd(t *testing.T) {
+func TestUnknownOutcomeOfEarlierTryIsKept(t *testing.T) {
 	a := startPeer(t, &fakePeer{unary: func(_ context.Context, n int) error {
 		if n == 1 {
 			return unavailable(t, ReasonOutcomeUnknown)
@@ -194,11 +194,11 @@ func TestUnknownTryIsRememberedWhenTheTriesEnd(t *testing.T) {
 	c := dial(t, Config{Addrs: []string{a.addr}, Timeout: 2 * time.Second})
 	var call *CallError
 	if err := start("req-1")(context.Background(), c); !errors.As(err, &call) || !call.OutcomeUnknown || call.Tries < 2 {
-		t.Errorf("err = %+v, want several tries and an unknown outcome", err)
+		t.Errorf("got %+v, want several tries and an unknown outcome", err)
 	}
 }
 
-func TestCallerGivesUp(t *testing.T) {
+func TestCanceledCall(t *testing.T) {
 	ctx, cancel := context.WithCancel(testContext(t))
 	a := startPeer(t, &fakePeer{unary: func(_ context.Context, n int) error {
 		if n == 3 {
@@ -208,14 +208,14 @@ func TestCallerGivesUp(t *testing.T) {
 	}})
 	err := get(ctx, dial(t, Config{Addrs: []string{a.addr}}))
 	if got := status.Code(err); got != codes.Canceled {
-		t.Errorf("code = %v (%v), want CANCELED", got, err)
+		t.Errorf("got code %v (%v), want CANCELED", got, err)
 	}
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("err = %v, want it to wrap context.Canceled", err)
+		t.Errorf("got %v, want it to wrap context.Canceled", err)
 	}
 }
 
-func TestDelayGrowsByRoundUpToACeiling(t *testing.T) {
+func TestDelayGrowsUpToCeiling(t *testing.T) {
 	p := &peers{all: make([]*peer, 3)}
 	for _, tt := range []struct {
 		try     int
@@ -223,7 +223,7 @@ func TestDelayGrowsByRoundUpToACeiling(t *testing.T) {
 	}{{1, firstDelay}, {3, firstDelay}, {4, 2 * firstDelay}, {7, 4 * firstDelay}, {1000, lastDelay}} {
 		for range 200 {
 			if d := p.delay(tt.try); d < 0 || d >= tt.ceiling {
-				t.Fatalf("delay(%d) = %v, want within [0, %v)", tt.try, d, tt.ceiling)
+				t.Fatalf("delay(%d): got %v, want it within [0, %v)", tt.try, d, tt.ceiling)
 			}
 		}
 	}

@@ -15,7 +15,7 @@ func TestWaitRun(t *testing.T) {
 	running := &holdfastv1.Run{RunId: "run-1", Revision: 5, Phase: holdfastv1.Run_RUNNING}
 	failed := &holdfastv1.Run{RunId: "run-1", Revision: 9, Phase: holdfastv1.Run_FAILED}
 
-	t.Run("follows until it has ended", func(t *testing.T) {
+	t.Run("running", func(t *testing.T) {
 		var filter string
 		a := startPeer(t, &fakePeer{run: running, watch: func(r *holdfastv1.WatchRunsRequest, s eventStream) error {
 			filter = r.GetFilter()
@@ -29,27 +29,27 @@ func TestWaitRun(t *testing.T) {
 		}})
 		run, err := dial(t, Config{Addrs: []string{a.addr}}).WaitRun(testContext(t), "run-1")
 		if err != nil || run.GetPhase() != holdfastv1.Run_FAILED {
-			t.Errorf("run = %v (%v), want FAILED", run.GetPhase(), err)
+			t.Errorf("got %v (%v), want FAILED", run.GetPhase(), err)
 		}
 		if want := `run_id = "run-1"`; filter != want {
-			t.Errorf("filter = %q, want %q", filter, want)
+			t.Errorf("got filter %q, want %q", filter, want)
 		}
 	})
-	t.Run("answers at once when it had ended", func(t *testing.T) {
+	t.Run("ended", func(t *testing.T) {
 		a := startPeer(t, &fakePeer{run: failed})
 		run, err := dial(t, Config{Addrs: []string{a.addr}}).WaitRun(testContext(t), "run-1")
 		if err != nil || run.GetPhase() != holdfastv1.Run_FAILED {
-			t.Errorf("run = %v (%v), want FAILED", run.GetPhase(), err)
+			t.Errorf("got %v (%v), want FAILED", run.GetPhase(), err)
 		}
 	})
-	t.Run("does not wait for a run that does not exist", func(t *testing.T) {
+	t.Run("missing", func(t *testing.T) {
 		a := startPeer(t, &fakePeer{})
 		if _, err := dial(t, Config{Addrs: []string{a.addr}}).WaitRun(testContext(t),
 			"run-1"); status.Code(err) != codes.NotFound {
-			t.Errorf("err = %v, want NOT_FOUND", err)
+			t.Errorf("got %v, want NOT_FOUND", err)
 		}
 	})
-	t.Run("returns the run as last seen when time is up", func(t *testing.T) {
+	t.Run("canceled wait", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(testContext(t))
 		a := startPeer(t, &fakePeer{run: running, watch: func(_ *holdfastv1.WatchRunsRequest, s eventStream) error {
 			cancel()
@@ -58,7 +58,7 @@ func TestWaitRun(t *testing.T) {
 		}})
 		run, err := dial(t, Config{Addrs: []string{a.addr}}).WaitRun(ctx, "run-1")
 		if !errors.Is(err, context.Canceled) || run.GetPhase() != holdfastv1.Run_RUNNING {
-			t.Errorf("run = %v, err = %v, want RUNNING and context.Canceled", run.GetPhase(), err)
+			t.Errorf("got %v, %v, want RUNNING and context.Canceled", run.GetPhase(), err)
 		}
 	})
 }

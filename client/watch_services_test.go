@@ -17,19 +17,19 @@ import (
 type (
 	serviceStream = grpc.ServerStreamingServer[holdfastv1.ServiceEvent]
 	servicePart   struct {
-		from   uint64 // cursor that has to be asked for
+		from   uint64 // expected cursor of the request
 		events []*holdfastv1.ServiceEvent
 		end    error // nil: the stream stays open
 	}
 )
 
-// change is a service with a name that tells its versions from each other.
+// change returns an event of a service, whose name distinguishes its versions.
 func change(cursor uint64, id, name string) *holdfastv1.ServiceEvent {
 	return &holdfastv1.ServiceEvent{Cursor: cursor,
 		Service: &holdfastv1.Service{Target: &holdfastv1.ServiceTarget{Id: id, ServiceName: name}}}
 }
 
-// A watch of services that breaks goes on with another peer: nothing is lost, nothing told twice.
+// A broken watch of services continues at another peer, without a loss or a repetition.
 func TestWatchServicesResumes(t *testing.T) {
 	broken, gone := status.Error(codes.Unavailable, "peer died"), status.Error(codes.OutOfRange, "cursor is gone")
 	for _, tt := range []struct {
@@ -50,7 +50,7 @@ func TestWatchServicesResumes(t *testing.T) {
 			{0, []*holdfastv1.ServiceEvent{{Cursor: 5}}, broken},
 			{5, []*holdfastv1.ServiceEvent{change(5, "a", "0"), change(6, "z", "1")}, nil},
 		}, []string{"z1"}},
-		{"the cursor is gone", 3, []servicePart{
+		{"lost cursor", 3, []servicePart{
 			{3, []*holdfastv1.ServiceEvent{change(4, "a", "1"), change(5, "a", "2")}, broken},
 			{5, nil, gone},
 			{0, []*holdfastv1.ServiceEvent{change(0, "a", "2"), change(9, "z", "1")}, nil},
@@ -61,7 +61,7 @@ func TestWatchServicesResumes(t *testing.T) {
 			serve := func(r *holdfastv1.WatchServicesRequest, s serviceStream) error {
 				i := int(n.Add(1)) - 1
 				if i >= len(tt.parts) || r.GetCursor() != tt.parts[i].from || r.GetFilter() != "active = true" {
-					return status.Errorf(codes.Internal, "stream %d from %d with filter %q was not expected", i+1, r.GetCursor(),
+					return status.Errorf(codes.Internal, "got unexpected stream %d from %d with filter %q", i+1, r.GetCursor(),
 						r.GetFilter())
 				}
 				for _, e := range tt.parts[i].events {

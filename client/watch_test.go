@@ -18,7 +18,8 @@ import (
 
 type eventStream = grpc.ServerStreamingServer[holdfastv1.RunEvent]
 
-// event is a transition: the cursor counts events, the index is the Raft index of the change.
+// event returns a transition. The cursor counts events, and the index is the Raft index of the
+// change.
 func event(cursor, index uint64, run string) *holdfastv1.RunEvent {
 	return &holdfastv1.RunEvent{Cursor: cursor, Index: index,
 		Snapshot: &holdfastv1.Run{RunId: run, Revision: index, Phase: holdfastv1.Run_RUNNING}}
@@ -26,13 +27,13 @@ func event(cursor, index uint64, run string) *holdfastv1.RunEvent {
 
 func bookmark(cursor uint64) *holdfastv1.RunEvent { return &holdfastv1.RunEvent{Cursor: cursor} }
 
-// serving sends the events and then breaks with the error; nil keeps the stream open.
+// serving sends the events and then ends the stream with the error, or keeps it open for nil.
 func serving(
 	wantCursor uint64, end error, events ...*holdfastv1.RunEvent,
 ) func(*holdfastv1.WatchRunsRequest, eventStream) error {
 	return func(r *holdfastv1.WatchRunsRequest, s eventStream) error {
 		if r.GetCursor() != wantCursor {
-			return status.Errorf(codes.Internal, "cursor %d asked, want %d", r.GetCursor(), wantCursor)
+			return status.Errorf(codes.Internal, "got cursor %d, want %d", r.GetCursor(), wantCursor)
 		}
 		for _, e := range events {
 			if err := s.Send(e); err != nil {
@@ -47,21 +48,21 @@ func serving(
 	}
 }
 
-// inTurn serves the first stream with the first function, and so on, whichever peer gets it.
+// inTurn serves the first stream with the first function, and so on, on any peer.
 func inTurn(t *testing.T, parts ...func(*holdfastv1.WatchRunsRequest, eventStream) error) []string {
 	t.Helper()
 	var n atomic.Int32
 	watch := func(r *holdfastv1.WatchRunsRequest, s eventStream) error {
 		i := int(n.Add(1)) - 1
 		if i >= len(parts) {
-			return status.Errorf(codes.Internal, "stream %d was not expected", i+1)
+			return status.Errorf(codes.Internal, "got unexpected stream %d", i+1)
 		}
 		return parts[i](r, s)
 	}
 	return []string{startPeer(t, &fakePeer{watch: watch}).addr, startPeer(t, &fakePeer{watch: watch}).addr}
 }
 
-// watchN collects events as "run@revision" until it has seen the last one wanted.
+// watchUntil collects events as "run@revision" until the last expected one.
 func watchUntil(t *testing.T, addrs []string, cursor uint64, last string) ([]string, error) {
 	t.Helper()
 	c := dial(t, Config{Addrs: addrs})
@@ -107,7 +108,7 @@ func TestWatchResumes(t *testing.T) {
 			want: []string{"a@101", "b@102", "z@103"},
 		},
 		{
-			name: "a complete state is resumed by its last event",
+			name: "complete state, resumed after its last event",
 			parts: []func(*holdfastv1.WatchRunsRequest, eventStream) error{
 				serving(0, broken, event(0, 90, "a"), event(20, 70, "b")),
 				serving(20, nil, event(21, 101, "z")),
@@ -115,7 +116,7 @@ func TestWatchResumes(t *testing.T) {
 			want: []string{"a@90", "b@70", "z@101"},
 		},
 		{
-			name: "a state of one run",
+			name: "state of one run",
 			parts: []func(*holdfastv1.WatchRunsRequest, eventStream) error{
 				serving(0, broken, event(20, 70, "b")),
 				serving(20, nil, event(21, 101, "z")),
@@ -123,7 +124,7 @@ func TestWatchResumes(t *testing.T) {
 			want: []string{"b@70", "z@101"},
 		},
 		{
-			name: "bookmarks move the cursor over what does not match, and end an empty state",
+			name: "bookmarks skip other events and end an empty state",
 			parts: []func(*holdfastv1.WatchRunsRequest, eventStream) error{
 				serving(0, broken, bookmark(20)),
 				serving(20, broken, bookmark(25)),
@@ -132,7 +133,7 @@ func TestWatchResumes(t *testing.T) {
 			want: []string{"z@101"},
 		},
 		{
-			name: "an empty state without a bookmark starts again",
+			name: "empty state without a bookmark, restarted",
 			parts: []func(*holdfastv1.WatchRunsRequest, eventStream) error{
 				serving(0, broken),
 				serving(0, broken, event(21, 101, "a")),
@@ -141,7 +142,7 @@ func TestWatchResumes(t *testing.T) {
 			want: []string{"a@101", "z@102"},
 		},
 		{
-			name: "a state cut short is sent again, what was delivered is not",
+			name: "interrupted state, sent again without delivered events",
 			parts: []func(*holdfastv1.WatchRunsRequest, eventStream) error{
 				serving(0, broken, event(0, 90, "a"), event(0, 95, "b")),
 				serving(0, broken, event(0, 90, "a"), event(0, 97, "b"), event(22, 40, "c")),
@@ -185,7 +186,7 @@ func TestWatchResumes(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := watchUntil(t, inTurn(t, tt.parts...), tt.cursor, tt.want[len(tt.want)-1])
 			if !errors.Is(err, errDone) {
-				t.Errorf("err = %v, want %v", err, errDone)
+				t.Errorf("got %v, want %v", err, errDone)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("events (-want +got):\n%s", diff)
@@ -194,7 +195,7 @@ func TestWatchResumes(t *testing.T) {
 	}
 }
 
-func TestWatchSurvivesAKilledPeer(t *testing.T) {
+func TestWatchSurvivesKilledPeer(t *testing.T) {
 	a, b := &fakePeer{}, &fakePeer{watch: serving(11, nil, event(12, 102, "z"))}
 	a.watch = func(_ *holdfastv1.WatchRunsRequest, s eventStream) error {
 		if err := s.Send(event(11, 101, "a")); err != nil {
@@ -216,7 +217,7 @@ func TestWatchSurvivesAKilledPeer(t *testing.T) {
 		return nil
 	})
 	if diff := cmp.Diff([]string{"a", "z"}, got); diff != "" || !errors.Is(err, errDone) {
-		t.Errorf("err = %v, events (-want +got):\n%s", err, diff)
+		t.Errorf("got error %v, events (-want +got):\n%s", err, diff)
 	}
 }
 
@@ -224,7 +225,7 @@ func TestWatchEnds(t *testing.T) {
 	t.Run("with a refusal", func(t *testing.T) {
 		addrs := inTurn(t, serving(0, status.Error(codes.InvalidArgument, "no such field")))
 		if _, err := watchUntil(t, addrs, 0, ""); status.Code(err) != codes.InvalidArgument {
-			t.Errorf("err = %v, want INVALID_ARGUMENT", err)
+			t.Errorf("got %v, want INVALID_ARGUMENT", err)
 		}
 	})
 	t.Run("with the context", func(t *testing.T) {
@@ -235,7 +236,7 @@ func TestWatchEnds(t *testing.T) {
 			return nil
 		})
 		if !errors.Is(err, context.Canceled) {
-			t.Errorf("err = %v, want context.Canceled", err)
+			t.Errorf("got %v, want context.Canceled", err)
 		}
 	})
 	t.Run("when no peer is found in time", func(t *testing.T) {
@@ -243,7 +244,7 @@ func TestWatchEnds(t *testing.T) {
 		err := c.WatchRuns(testContext(t), "", 0, func(*holdfastv1.RunEvent) error { return nil })
 		var call *CallError
 		if !errors.As(err, &call) || status.Code(err) != codes.Unavailable {
-			t.Errorf("err = %v, want a *CallError that is UNAVAILABLE", err)
+			t.Errorf("got %v, want a *CallError with UNAVAILABLE", err)
 		}
 	})
 }

@@ -7,7 +7,7 @@ import (
 
 func TestRegistrationAddress(t *testing.T) {
 	if got, err := RegistrationAddress("tool.example.com"); got != "tool.example.com" || err != nil {
-		t.Errorf("RegistrationAddress = %q, %v, want what was announced", got, err)
+		t.Errorf("RegistrationAddress: got %q, %v, want the announced address", got, err)
 	}
 	for _, announce := range []string{"", AutoAddress} {
 		got, err := RegistrationAddress(announce)
@@ -15,7 +15,7 @@ func TestRegistrationAddress(t *testing.T) {
 			continue // a machine without a network
 		}
 		if a, err := netip.ParseAddr(got); err != nil || a.IsLoopback() {
-			t.Errorf("RegistrationAddress(%q) = %q, want an address that others reach", announce, got)
+			t.Errorf("RegistrationAddress(%q): got %q, want a reachable address", announce, got)
 		}
 	}
 }
@@ -40,7 +40,7 @@ func TestBestAddress(t *testing.T) {
 		}
 		got, ok := bestAddress(addrs)
 		if ok != (tt.want != "") || ok && got.String() != tt.want {
-			t.Errorf("bestAddress(%v) = %v, %v, want %q", tt.addrs, got, ok, tt.want)
+			t.Errorf("bestAddress(%v): got %v, %v, want %q", tt.addrs, got, ok, tt.want)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client/discovery"
 )
 
-// peer answers the discovery API, and is an issuer of tokens.
+// peer returns a peer with the discovery API that also issues tokens.
 func peer() *httptest.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /oauth/.well-known/openid-configuration", func(w http.ResponseWriter, r *http.Request) {
@@ -57,7 +57,7 @@ func (untilPinged) OnDeregistration(_ *discovery.Manager, _ discovery.Target, st
 	fmt.Println("deregistered:", status)
 }
 
-// A service that registers, reports and leaves.
+// This service registers, reports its state, and deregisters.
 func Example() {
 	router := peer()
 	defer router.Close()

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/resttest"
 )
 
-// Whatever happens to the routers and the issuers, a service keeps its id, its last report arrives,
-// and in the end it is gone.
+// Whatever faults the routers and issuers have, a service keeps its id, its last report arrives,
+// and it deregisters at the end.
 func TestManagerUnderRandomFaults(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -41,15 +41,15 @@ func TestManagerUnderRandomFaults(t *testing.T) {
 					}
 					sleep(2 * time.Minute)
 					if got := s.ids(); !slices.Equal(got, []string{id}) || m.Phase() != Active {
-						t.Fatalf("round %d: registered as %v, phase %s, want %s, ACTIVE", round, got, m.Phase(), id)
+						t.Fatalf("round %d: got id %v in phase %s, want %s, ACTIVE", round, got, m.Phase(), id)
 					}
 					if last := s.lastReport(); last != reason {
-						t.Fatalf("the last report is %q, want %q", last, reason)
+						t.Fatalf("last report: got %q, want %q", last, reason)
 					}
 				}
 				stop()
 				if len(s.services) != 0 || s.bad != nil {
-					t.Errorf("%d services left, %q", len(s.services), s.bad)
+					t.Errorf("got %d remaining services, errors %q", len(s.services), s.bad)
 				}
 			})
 		})

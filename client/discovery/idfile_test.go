@@ -10,7 +10,7 @@ import (
 
 const someID = "550e8400-e29b-41d4-a716-446655440000"
 
-// The file of the original SDK, byte for byte.
+// The file has the format of the original SDK.
 func TestIDFileBytes(t *testing.T) {
 	for serviceType, number := range map[string]string{
 		ResourceProvider: "00000001", ToolInvoker: "00000002", MultiCapability: "00000003", CodeExecutionEngine: "00000003",
@@ -26,10 +26,10 @@ func TestIDFileBytes(t *testing.T) {
 		got, err := os.ReadFile(filepath.Join(dir, "my-tool.wanaku.dat"))
 		want := hex.EncodeToString([]byte("wanaku")) + "00000001" + number + hex.EncodeToString([]byte(someID))
 		if err != nil || hex.EncodeToString(got) != want || len(got) != 50 {
-			t.Errorf("%s: %d bytes %x, %v, want %s", serviceType, len(got), got, err, want)
+			t.Errorf("%s: got %d bytes %x, %v, want %s", serviceType, len(got), got, err, want)
 		}
 		if id, err := f.read(); id != someID || err != nil {
-			t.Errorf("read: %q, %v", id, err)
+			t.Errorf("read: got %q, %v", id, err)
 		}
 	}
 }
@@ -56,14 +56,14 @@ func TestDecodeID(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := decodeID([]byte(tt.file))
 			if got != tt.want || (err != nil) != (tt.want == "") {
-				t.Errorf("decodeID = %q, %v, want %q", got, err, tt.want)
+				t.Errorf("decodeID: got %q, %v, want %q", got, err, tt.want)
 			}
 		})
 	}
 }
 
-// A file torn at any byte is noticed, and the next registration mends it.
-func TestIDFileTornAnywhere(t *testing.T) {
+// A truncated file is detected, and the next registration repairs it.
+func TestTruncatedIDFile(t *testing.T) {
 	f, err := newIDFile(t.TempDir(), tool())
 	if err != nil {
 		t.Fatal(err)
@@ -74,31 +74,31 @@ func TestIDFileTornAnywhere(t *testing.T) {
 			t.Fatal(err)
 		}
 		if id, err := f.read(); id != "" || err == nil {
-			t.Errorf("%d bytes: read %q, %v, want an error", n, id, err)
+			t.Errorf("%d bytes: got %q, %v, want an error", n, id, err)
 		}
 	}
 	if err := f.write(someID); err != nil {
 		t.Fatal(err)
 	}
 	if id, err := f.read(); id != someID || err != nil {
-		t.Errorf("read %q, %v", id, err)
+		t.Errorf("read after a registration: got %q, %v", id, err)
 	}
 }
 
-func TestIDFileWithout(t *testing.T) {
+func TestMissingIDFile(t *testing.T) {
 	var none idFile
 	if id, err := none.read(); id != "" || err != nil || none.write(someID) != nil {
-		t.Errorf("without a directory: %q, %v", id, err)
+		t.Errorf("without a directory: got %q, %v", id, err)
 	}
 	f, err := newIDFile(t.TempDir(), tool())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if id, err := f.read(); id != "" || err != nil {
-		t.Errorf("before the first registration: %q, %v", id, err)
+		t.Errorf("before the first registration: got %q, %v", id, err)
 	}
 	if err := f.write("short"); err == nil {
-		t.Error("an id of five characters was written")
+		t.Error("write an id of five characters: got no error")
 	}
 }
 
@@ -111,7 +111,7 @@ func FuzzDecodeID(f *testing.F) {
 			return
 		}
 		if again, err := decodeID(encodeID(2, id)); again != id || err != nil {
-			t.Errorf("%x holds %q, which comes back as %q, %v", b, id, again, err)
+			t.Errorf("decodeID(%x): got %q, which is read back as %q, %v", b, id, again, err)
 		}
 	})
 }
@@ -121,7 +121,7 @@ func FuzzAssignedID(f *testing.F) {
 	f.Add([]byte(`{"error":{"message":"`+strings.Repeat("é", 200)+`"}}`), "y")
 	f.Fuzz(func(t *testing.T, body []byte, sent string) {
 		if id, err := assignedID(body, sent); (id == "") != (err != nil) {
-			t.Errorf("assignedID(%q, %q) = %q, %v", body, sent, id, err)
+			t.Errorf("assignedID(%q, %q): got %q, %v", body, sent, id, err)
 		}
 	})
 }

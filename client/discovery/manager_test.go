@@ -46,7 +46,7 @@ func start(t *testing.T, cfg Config) (m *Manager, stop func()) {
 	return m, stop
 }
 
-// events writes down what callbacks are told.
+// events records the callbacks.
 type events struct{ seen []string }
 
 func (e *events) OnRegistration(_ *Manager, t Target) {
@@ -69,32 +69,32 @@ func TestManagerFromStartToEnd(t *testing.T) {
 		m, stop := start(t, cfg)
 		synctest.Wait()
 		if m.Phase() != Initial || m.Target().ID != "" {
-			t.Errorf("phase %s, id %q before the beginning", m.Phase(), m.Target().ID)
+			t.Errorf("before the start: got phase %s, id %q", m.Phase(), m.Target().ID)
 		}
 		sleep(time.Second)
 		synctest.Wait()
 		first := m.Target().ID
 		if m.Phase() != Registered || len(first) != 36 {
-			t.Errorf("phase %s, id %q, want REGISTERED and a UUID", m.Phase(), first)
+			t.Errorf("got phase %s, id %q, want REGISTERED and a UUID", m.Phase(), first)
 		}
 		sleep(DefaultPeriod)
 		if m.Phase() != Active {
-			t.Errorf("phase %s, want ACTIVE", m.Phase())
+			t.Errorf("got phase %s, want ACTIVE", m.Phase())
 		}
 		stop()
 		if m.Phase() != Deregistered || len(s.services) != 0 || !slices.Equal(s.deregistered, []string{first}) {
-			t.Errorf("phase %s, services %v, deregistered %v", m.Phase(), s.services, s.deregistered)
+			t.Errorf("got phase %s, services %v, deregistered %v", m.Phase(), s.services, s.deregistered)
 		}
 		if diff := cmp.Diff([]string{"registered my-tool", "ping 200", "deregistered 200"}, e.seen); diff != "" {
 			t.Errorf("callbacks (-want +got):\n%s", diff)
 		}
-		// It comes back as who it was.
+		// It registers again with the same id.
 		m, stop = start(t, cfg)
 		sleep(time.Second)
 		synctest.Wait()
 		stop()
 		if m.Target().ID != first || s.bad != nil {
-			t.Errorf("the second time it is %s, want %s; %q", m.Target().ID, first, s.bad)
+			t.Errorf("second registration: got id %s, want %s; errors %q", m.Target().ID, first, s.bad)
 		}
 	})
 }
@@ -111,14 +111,14 @@ func TestRegisterBody(t *testing.T) {
 	} {
 		got, err := json.Marshal(target)
 		if err != nil || string(got) != want {
-			t.Errorf("%s, %v, want %s", got, err, want)
+			t.Errorf("got %s, %v, want %s", got, err, want)
 		}
 	}
 	got, err := json.Marshal(State{Timestamp: time.Date(2025, 1, 15, 10, 30, 0, 0, time.UTC), Healthy: true,
 		Reason: ReasonHealthy})
 	if want := `{"timestamp":"2025-01-15T10:30:00Z","healthy":true,"reason":"healthy"}`; err != nil ||
 		string(got) != want {
-		t.Errorf("%s, %v, want %s", got, err, want)
+		t.Errorf("got %s, %v, want %s", got, err, want)
 	}
 }
 
@@ -133,34 +133,34 @@ func TestManagerPingsOnSchedule(t *testing.T) {
 			sleep(10 * time.Minute)
 			stop()
 			if period == 0 {
-				period = 5 * time.Second // as the document's table says
+				period = 5 * time.Second // as in the document's table
 			}
 			if d := s.registers[0].Sub(began); d != 7*time.Second || len(s.registers) != 1 {
-				t.Errorf("%d registrations, the first after %v, want one after 7 s", len(s.registers), d)
+				t.Errorf("got %d registrations, the first after %v, want one after 7 s", len(s.registers), d)
 			}
 			for i := 1; i < len(s.pings); i++ {
 				if d := s.pings[i].Sub(s.pings[i-1]); d > period || d < period*9/10 {
-					t.Fatalf("ping %d came after %v, want %v or up to a tenth less", i, d, period)
+					t.Fatalf("ping %d: got it after %v, want %v or up to a tenth less", i, d, period)
 				}
 			}
 			if len(s.pings) < int(10*time.Minute/period)-1 {
-				t.Errorf("%d pings in ten minutes", len(s.pings))
+				t.Errorf("got %d pings in ten minutes", len(s.pings))
 			}
 		})
 	}
 }
 
-func TestManagerRidesOutTrouble(t *testing.T) {
+func TestManagerSurvivesFaults(t *testing.T) {
 	tests := []struct {
 		name    string
-		trouble http.HandlerFunc // nil: nobody listens
+		trouble http.HandlerFunc // nil: no listener
 		hosts   []string
 	}{
 		{"500 everywhere", resttest.Answer(500, `{"error":{"message":"boom"}}`), hosts()},
 		{"503 everywhere", resttest.Answer(503, ""), hosts()},
 		{"silence", resttest.Silent, hosts()},
 		{"torn connections", resttest.Torn, hosts()},
-		{"nobody listens", nil, hosts()},
+		{"no listener", nil, hosts()},
 		{"two silent peers", resttest.Silent, []string{"a", "c"}},
 		{"403 everywhere", resttest.Answer(403, ""), hosts()},
 		{"429 everywhere", resttest.Answer(429, ""), hosts()},
@@ -186,12 +186,12 @@ func TestManagerRidesOutTrouble(t *testing.T) {
 				sleep(maxWait + 31*time.Second)
 				stop()
 				if len(s.registers) != 1 || m.Target().ID != id {
-					t.Errorf("registered %d times, id %s, want once, %s", len(s.registers), m.Target().ID, id)
+					t.Errorf("got %d registrations, id %s, want one, %s", len(s.registers), m.Target().ID, id)
 				}
 				if last := s.pings[len(s.pings)-1]; time.Since(last) > DefaultPeriod {
-					t.Errorf("the last ping was %v ago", time.Since(last))
+					t.Errorf("got no ping for %v", time.Since(last))
 				}
-				// Nothing that was to be told is lost.
+				// No report is lost.
 				var reasons []string
 				for _, u := range s.updates {
 					reasons = append(reasons, u.Reason)
@@ -204,7 +204,7 @@ func TestManagerRidesOutTrouble(t *testing.T) {
 	}
 }
 
-// Three retries a second apart, and then on schedule.
+// It makes three retries at intervals of a second, and then one per period.
 func TestManagerRetriesTheRegistration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tries []time.Duration
@@ -219,7 +219,7 @@ func TestManagerRetriesTheRegistration(t *testing.T) {
 		m, stop := start(t, cfg)
 		sleep(10 * time.Minute)
 		if m.Phase() != Initial {
-			t.Errorf("phase %s, want INITIAL", m.Phase())
+			t.Errorf("got phase %s, want INITIAL", m.Phase())
 		}
 		stop()
 		for i := 1; i < len(tries); i++ {
@@ -231,11 +231,11 @@ func TestManagerRetriesTheRegistration(t *testing.T) {
 				lo, hi = DefaultPeriod/2, 4*DefaultPeriod
 			}
 			if wait < lo || wait > hi {
-				t.Errorf("try %d came after %v, want %v to %v", i+1, wait, lo, hi)
+				t.Errorf("try %d: got it after %v, want %v to %v", i+1, wait, lo, hi)
 			}
 		}
 		if len(tries) < 20 || len(tries) > 50 || n.Calls("a") != len(tries) {
-			t.Errorf("%d tries in ten minutes", len(tries))
+			t.Errorf("got %d tries in ten minutes", len(tries))
 		}
 	})
 }
@@ -256,12 +256,12 @@ func TestManagerHonoursRetryAfter(t *testing.T) {
 		n.Serve("a", s.ServeHTTP)
 		sleep(2 * time.Second)
 		if got := n.Calls("a"); got != 10 || len(s.ids()) != 1 {
-			t.Errorf("%d registrations in 450 s, want one each 50 s", got)
+			t.Errorf("got %d registrations in 450 s, want one per 50 s", got)
 		}
 		n.Serve("a", busy)
 		sleep(104 * time.Second) // pings after about 5, 55 and 105 s
 		if got := n.Calls("a"); got < 12 || got > 13 {
-			t.Errorf("%d requests, want two pings or three", got)
+			t.Errorf("got %d requests, want two or three pings", got)
 		}
 		stop()
 	})
@@ -276,24 +276,24 @@ func TestManagerRegistersAgainWhenForgotten(t *testing.T) {
 		s.forget()
 		sleep(DefaultPeriod)
 		if got := s.ids(); !slices.Equal(got, []string{id}) {
-			t.Errorf("registered as %v, want %s again", got, id)
+			t.Errorf("got id %v, want %s again", got, id)
 		}
-		// A report finds it out too, and is not lost.
+		// A report detects it too, and is not lost.
 		s.forget()
 		m.Unhealthy("Database connection lost")
-		sleep(time.Second) // it was lost twice in a row
+		sleep(time.Second) // the service was forgotten twice
 		if got := s.ids(); !slices.Equal(got, []string{id}) || len(s.updates) != 1 {
-			t.Errorf("registered as %v, %d reports, want %s again and one", got, len(s.updates), id)
+			t.Errorf("got id %v and %d reports, want %s again and one", got, len(s.updates), id)
 		}
 		stop()
 		if len(s.registers) != 3 {
-			t.Errorf("registered %d times, want 3", len(s.registers))
+			t.Errorf("got %d registrations, want 3", len(s.registers))
 		}
 	})
 }
 
-// A router that forgets at once is not asked in a tight loop.
-func TestManagerBacksOffFromAForgetfulRouter(t *testing.T) {
+// A router that forgets services at once does not cause a tight loop.
+func TestManagerBacksOffFromForgetfulRouter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(router)
 		n := new(resttest.Network)
@@ -310,13 +310,13 @@ func TestManagerBacksOffFromAForgetfulRouter(t *testing.T) {
 		}
 		stop()
 		if got := len(s.registers); got < 8 || got > 25 {
-			t.Errorf("%d registrations in five minutes, want 8 to 25", got)
+			t.Errorf("got %d registrations in five minutes, want 8 to 25", got)
 		}
 	})
 }
 
-// A router that does not want the old id gets to assign a new one.
-func TestManagerGivesUpAnIDThatIsRefused(t *testing.T) {
+// A router that refuses the old id may assign a new one.
+func TestManagerDropsRefusedID(t *testing.T) {
 	dir := t.TempDir()
 	old := "550e8400-e29b-41d4-a716-446655440000"
 	if err := os.WriteFile(filepath.Join(dir, "my-tool.wanaku.dat"), encodeID(2, old), 0o600); err != nil {
@@ -342,15 +342,15 @@ func TestManagerGivesUpAnIDThatIsRefused(t *testing.T) {
 		id := m.Target().ID
 		stop()
 		if refused != 1 || id == old || len(id) != 36 {
-			t.Errorf("refused %d times, now %q", refused, id)
+			t.Errorf("got %d refusals, id %q", refused, id)
 		}
 		if kept, err := m.file.read(); kept != id || err != nil {
-			t.Errorf("the file keeps %q, %v, want %q", kept, err, id)
+			t.Errorf("file: got %q, %v, want %q", kept, err, id)
 		}
 	})
 }
 
-// The answers of routers that are not quite as the document says.
+// Answers of routers may deviate from the document.
 func TestManagerReadsAnswersLeniently(t *testing.T) {
 	const id = "550e8400-e29b-41d4-a716-446655440000"
 	tests := []struct {
@@ -360,21 +360,21 @@ func TestManagerReadsAnswersLeniently(t *testing.T) {
 	}{
 		{"the document's", `{"error":null,"data":{"id":"` + id + `","serviceName":"x"}}`, "", id},
 		{"members unknown, of wrong types", `{"extra":1,"data":{"id":"` + id + `","port":"9090","new":[{}]}}`, "", id},
-		{"another id than was sent", `{"data":{"id":"` + id + `"}}`, "b", id},
-		{"no data, but the id is known", `{"error":null,"data":null}`, id, id},
+		{"different id", `{"data":{"id":"` + id + `"}}`, "b", id},
+		{"no data, known id", `{"error":null,"data":null}`, id, id},
 		{"an empty object", `{}`, id, id},
-		{"no id at all", `{"error":null,"data":{"serviceName":"x"}}`, "", ""},
+		{"no id", `{"error":null,"data":{"serviceName":"x"}}`, "", ""},
 		{"an error", `{"error":{"message":"full"},"data":null}`, id, ""},
 		{"an error as text", `{"error":"full"}`, "", ""},
 		{"no JSON", `<html>`, id, ""},
 		{"nothing", ``, id, ""},
-		{"an id that is a number", `{"data":{"id":7}}`, "", ""},
+		{"id as a number", `{"data":{"id":7}}`, "", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := assignedID([]byte(tt.body), tt.sent)
 			if got != tt.want || (err != nil) != (tt.want == "") {
-				t.Errorf("assignedID = %q, %v, want %q", got, err, tt.want)
+				t.Errorf("assignedID: got %q, %v, want %q", got, err, tt.want)
 			}
 		})
 	}
@@ -392,7 +392,7 @@ func TestManagerLeavesInTime(t *testing.T) {
 		{"one silent peer", resttest.Silent, []string{"a"}, 4 * time.Second, true},
 		{"two torn peers", resttest.Torn, []string{"a", "b"}, 0, true},
 		{"silence", resttest.Silent, hosts(), farewellTimeout, false},
-		{"nobody listens", nil, hosts(), farewellTimeout, false},
+		{"no listener", nil, hosts(), farewellTimeout, false},
 		{"503", resttest.Answer(503, ""), hosts(), farewellTimeout, false},
 		{"forgotten", resttest.Answer(404, ""), hosts(), 0, false},
 	}
@@ -409,18 +409,18 @@ func TestManagerLeavesInTime(t *testing.T) {
 				began := time.Now()
 				stop()
 				if d := time.Since(began); d > tt.within {
-					t.Errorf("left after %v, want within %v", d, tt.within)
+					t.Errorf("got the end after %v, want within %v", d, tt.within)
 				}
 				if gone := len(s.services) == 0; gone != tt.gone {
-					t.Errorf("gone: %v, want %v", gone, tt.gone)
+					t.Errorf("got deregistered: %v, want %v", gone, tt.gone)
 				}
 			})
 		})
 	}
 }
 
-// An election that is over within the five seconds does not keep a farewell from being said.
-func TestManagerLeavesThroughAnElection(t *testing.T) {
+// An election that ends within five seconds does not prevent a deregistration.
+func TestManagerLeavesDuringElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(router)
 		n := cluster(s)
@@ -436,12 +436,12 @@ func TestManagerLeavesThroughAnElection(t *testing.T) {
 		})
 		stop()
 		if len(s.services) != 0 {
-			t.Error("the service is still registered")
+			t.Error("got a registered service, want it deregistered")
 		}
 	})
 }
 
-func TestManagerThatNeverRegisteredJustLeaves(t *testing.T) {
+func TestUnregisteredManagerLeavesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := new(resttest.Network)
 		n.Serve("a", resttest.Answer(500, ""))
@@ -453,7 +453,7 @@ func TestManagerThatNeverRegisteredJustLeaves(t *testing.T) {
 			began := time.Now()
 			stop()
 			if d := time.Since(began); d > 0 {
-				t.Errorf("left after %v, want at once", d)
+				t.Errorf("got the end after %v, want at once", d)
 			}
 		}
 	})
@@ -496,7 +496,7 @@ func TestNewRefuses(t *testing.T) {
 		"without a client id":  func(c *Config, _ *Target) { c.TokenEndpoints = []string{"https://i"} },
 		"not a URL":            func(c *Config, _ *Target) { c.ClientID, c.TokenEndpoints = "x", []string{"i/token"} },
 		"refusing to send the": func(c *Config, _ *Target) { c.ClientID, c.TokenEndpoints = "x", []string{"http://i/token"} },
-		"a time is negative":   func(c *Config, _ *Target) { c.Period = -1 },
+		"time is negative":     func(c *Config, _ *Target) { c.Period = -1 },
 		"refusing to send a to": func(c *Config, _ *Target) {
 			c.ClientID, c.TokenEndpoints, c.BaseURLs = "x", []string{"https://i"}, []string{"http://r"}
 		},
@@ -504,7 +504,7 @@ func TestNewRefuses(t *testing.T) {
 		cfg, target := config(nil), tool()
 		change(&cfg, &target)
 		if _, err := New(cfg, target); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("New: %v, want an error with %q", err, want)
+			t.Errorf("New: got %v, want an error with %q", err, want)
 		}
 	}
 }

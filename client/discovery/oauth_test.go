@@ -15,14 +15,14 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/resttest"
 )
 
-// readBody returns a request's body and leaves it there.
+// readBody returns a request's body, which can be read again.
 func readBody(r *http.Request) string {
 	b, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(b))
 	return string(b)
 }
 
-// guarded is a router and its issuer, which is reached as host "issuer", and a configuration for
+// guarded returns a router, the network with its issuer at host "issuer", and a configuration for
 // them.
 func guarded(i *issuer, endpoint string) (*router, *resttest.Network, Config) {
 	s := &router{issuer: i}
@@ -33,7 +33,7 @@ func guarded(i *issuer, endpoint string) (*router, *resttest.Network, Config) {
 	return s, n, cfg
 }
 
-func TestTokensAreFoundAndRenewed(t *testing.T) {
+func TestTokensAreFetchedAndRenewed(t *testing.T) {
 	tests := []struct {
 		name     string
 		issuer   *issuer
@@ -60,27 +60,27 @@ func TestTokensAreFoundAndRenewed(t *testing.T) {
 				sleep(10 * time.Minute)
 				stop()
 				if len(s.registers) != 1 || len(s.deregistered) != 1 || slices.Contains(e.seen, "ping 401") {
-					t.Errorf("registered %d times, deregistered %d times, callbacks %q", len(s.registers), len(s.deregistered), e.seen)
+					t.Errorf("got %d registrations, %d deregistrations, callbacks %q", len(s.registers), len(s.deregistered), e.seen)
 				}
 				got := tt.issuer.n
 				if got < tt.fetched-1 || got > tt.fetched+4 {
-					t.Errorf("%d tokens in ten minutes, want about %d", got, tt.fetched)
+					t.Errorf("got %d tokens in ten minutes, want about %d", got, tt.fetched)
 				}
-				// No request was ever sent with a token that was over.
+				// No request was sent with an expired token.
 				if calls := n.Calls("a") + n.Calls("b") + n.Calls("c"); calls != 2+len(s.pings) {
-					t.Errorf("%d requests, want %d", calls, 2+len(s.pings))
+					t.Errorf("got %d requests, want %d", calls, 2+len(s.pings))
 				}
 				seen := slices.Compact(slices.Sorted(slices.Values(tt.issuer.grants)))
 				if !slices.Equal(seen, tt.grants) {
-					t.Errorf("grants %q, want %q", seen, tt.grants)
+					t.Errorf("got grants %q, want %q", seen, tt.grants)
 				}
 			})
 		})
 	}
 }
 
-// A token that is refused is renewed at once: nobody notices.
-func TestManagerRenewsARefusedToken(t *testing.T) {
+// A refused token is renewed at once, without an error in callbacks.
+func TestManagerRenewsRefusedToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := &issuer{discovery: true}
 		s, _, cfg := guarded(i, "https://issuer/realm")
@@ -93,15 +93,15 @@ func TestManagerRenewsARefusedToken(t *testing.T) {
 		}
 		stop()
 		if len(s.registers) != 1 || i.n < 20 || len(s.services) != 0 {
-			t.Errorf("registered %d times with %d tokens, %d services left", len(s.registers), i.n, len(s.services))
+			t.Errorf("got %d registrations with %d tokens, %d remaining services", len(s.registers), i.n, len(s.services))
 		}
 		if n := len(slices.Compact(e.seen)); n != 3 {
-			t.Errorf("callbacks %q, want a registration, good pings and a farewell", slices.Compact(e.seen))
+			t.Errorf("got callbacks %q, want a registration, successful pings and a deregistration", slices.Compact(e.seen))
 		}
 	})
 }
 
-func TestManagerOutlivesItsIssuer(t *testing.T) {
+func TestManagerSurvivesIssuerFaults(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := &issuer{discovery: true, lives: 5 * time.Minute}
 		s, n, cfg := guarded(i, "https://issuer/realm")
@@ -111,22 +111,22 @@ func TestManagerOutlivesItsIssuer(t *testing.T) {
 			m, stop := start(t, cfg)
 			sleep(10 * time.Minute)
 			if m.Phase() != Initial {
-				t.Errorf("%s: phase %s, want INITIAL", trouble, m.Phase())
+				t.Errorf("%s: got phase %s, want INITIAL", trouble, m.Phase())
 			}
 			n.Serve("issuer", i.ServeHTTP)
 			sleep(time.Minute)
 			if m.Phase() != Active {
-				t.Errorf("%s: phase %s afterwards, want ACTIVE", trouble, m.Phase())
+				t.Errorf("%s: got phase %s afterwards, want ACTIVE", trouble, m.Phase())
 			}
 			stop()
 		}
 		if len(s.services) != 0 {
-			t.Errorf("%d services left", len(s.services))
+			t.Errorf("got %d remaining services", len(s.services))
 		}
 	})
 }
 
-// The next endpoint is asked when one fails: any peer is an issuer.
+// If an endpoint fails, the next one is used: every peer is an issuer.
 func TestTokensComeFromAnyPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := &issuer{discovery: true, lives: time.Minute}
@@ -142,14 +142,14 @@ func TestTokensComeFromAnyPeer(t *testing.T) {
 		sleep(5 * time.Minute)
 		stop()
 		if len(s.registers) != 1 || len(s.pings) < 15*12-4 {
-			t.Errorf("%d registrations, %d pings in 15 minutes", len(s.registers), len(s.pings))
+			t.Errorf("got %d registrations and %d pings in 15 minutes", len(s.registers), len(s.pings))
 		}
 	})
 }
 
-// An issuer that hangs costs the two seconds after which the next one is asked, not a timeout: no
-// ping is late.
-func TestASilentIssuerIsRaced(t *testing.T) {
+// A hanging issuer costs the two seconds until the next one is tried, not a timeout, so no ping is
+// late.
+func TestHangingIssuerIsRaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := &issuer{discovery: true, lives: time.Minute}
 		s, n, cfg := guarded(i, "https://issuer/realm")
@@ -161,12 +161,12 @@ func TestASilentIssuerIsRaced(t *testing.T) {
 		defer stop()
 		sleep(hedge.First + 100*time.Millisecond)
 		if m.Phase() != Registered {
-			t.Errorf("phase %s after %v with %d registrations, want REGISTERED", m.Phase(), time.Since(began), len(s.registers))
+			t.Errorf("got %s after %v with %d registrations, want REGISTERED", m.Phase(), time.Since(began), len(s.registers))
 		}
 	})
 }
 
-func TestTheSecretStaysSecret(t *testing.T) {
+func TestSecretIsNotLeaked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		i := &issuer{discovery: true}
@@ -175,20 +175,20 @@ func TestTheSecretStaysSecret(t *testing.T) {
 		cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		_, stop := start(t, cfg)
 		sleep(time.Minute)
-		// An issuer that sends its clients to a place where everybody can read along.
+		// This issuer redirects its clients to an unencrypted endpoint.
 		n.Serve("issuer", resttest.Answer(200, `{"token_endpoint":"http://elsewhere/token"}`))
 		sleep(time.Minute)
 		stop()
 		if n.Calls("elsewhere") != 0 {
-			t.Error("the secret went over http to another machine")
+			t.Error("got the secret sent unencrypted to another machine")
 		}
 		for _, want := range []string{"invalid_client no such client", "refusing to send the secret over http"} {
 			if !strings.Contains(log.String(), want) {
-				t.Errorf("the log does not say %q:\n%s", want, log.String())
+				t.Errorf("log: got no %q:\n%s", want, log.String())
 			}
 		}
 		if strings.Contains(log.String(), "s3cret") {
-			t.Errorf("the log tells the secret:\n%s", log.String())
+			t.Errorf("log: got the secret:\n%s", log.String())
 		}
 	})
 }

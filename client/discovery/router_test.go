@@ -14,8 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/resttest"
 )
 
-// router answers the discovery API as specification 003 says, and nothing else. It may be reached
-// by several addresses.
+// router implements the discovery API of specification 003. It may have several addresses.
 type router struct {
 	issuer *issuer // nil: no token is needed
 
@@ -25,7 +24,7 @@ type router struct {
 	pings        []time.Time
 	updates      []State
 	deregistered []string
-	bad          []string // what in a request is not as the document says
+	bad          []string // deviations of requests from the document
 }
 
 func (s *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -129,13 +128,13 @@ func (s *router) ids() []string {
 // issuer is an authorization server: client credentials (RFC 6749 §4.4) at /token.
 type issuer struct {
 	discovery bool          // has a /.well-known/openid-configuration
-	formOnly  bool          // knows no HTTP Basic
-	refresh   bool          // gives refresh tokens
-	lives     time.Duration // zero: tokens have no end
+	formOnly  bool          // does not support HTTP Basic
+	refresh   bool          // issues refresh tokens
+	lives     time.Duration // zero: tokens do not expire
 
 	mu     sync.Mutex
 	n      int
-	tokens map[string]time.Time // until when; zero: for ever
+	tokens map[string]time.Time // expiry; zero: never
 	grants []string
 }
 
@@ -186,7 +185,7 @@ func (i *issuer) grant(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// good reports whether a token is valid now.
+// good reports whether a token is valid.
 func (i *issuer) good(token string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -194,7 +193,7 @@ func (i *issuer) good(token string) bool {
 	return ok && (until.IsZero() || time.Now().Before(until))
 }
 
-// revoke makes all tokens worthless.
+// revoke revokes all tokens.
 func (i *issuer) revoke() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -212,7 +211,7 @@ func cluster(s *router) *resttest.Network {
 
 func hosts() []string { return []string{"a", "b", "c"} }
 
-// lastReport is the reason of the last state that it was told.
+// lastReport returns the reason in the last report.
 func (s *router) lastReport() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,7 +24,7 @@ func config(network http.RoundTripper) Config {
 	}
 }
 
-// start runs an agent until the test, or stop, ends it.
+// start runs an agent until stop or the end of the test.
 func start(t *testing.T, cfg Config, source Source) (a *Agent, stop func()) {
 	t.Helper()
 	a, err := New(cfg, source)
@@ -54,7 +54,7 @@ func cluster(g *gateway) *resttest.Network {
 	return n
 }
 
-func TestAgentSendsWhatTheDocumentSays(t *testing.T) {
+func TestAgentFollowsDocument(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gateway{token: "abc123", pool: "gpu"}
 		source := worker()
@@ -62,7 +62,7 @@ func TestAgentSendsWhatTheDocumentSays(t *testing.T) {
 		a, stop := start(t, config(cluster(g)), source)
 		synctest.Wait()
 		if s := a.Status(); !s.Ready || s.Failures != 0 || s.Interval != time.Minute {
-			t.Errorf("status %+v, want ready, a minute", s)
+			t.Errorf("got status %+v, want ready, a minute", s)
 		}
 		source.change(func(b *box) { b.metrics = nil })
 		sleep(a.Status().Interval)
@@ -74,26 +74,26 @@ func TestAgentSendsWhatTheDocumentSays(t *testing.T) {
 		}, g.lastReg); diff != "" {
 			t.Errorf("register (-want +got):\n%s", diff)
 		}
-		// The second keepalive had no metrics to tell.
+		// The second keepalive had no metrics.
 		if diff := cmp.Diff(map[string]any{
 			"machine_id": "1165a9b6", "provider_name": "generic", "pool_name": "gpu", "agent_version": "0.1.0",
 		}, g.lastKeep); diff != "" {
 			t.Errorf("keepalive (-want +got):\n%s", diff)
 		}
 		if r, k := g.counts(); r != 1 || k != 2 || g.bad != nil {
-			t.Errorf("%d registrations, %d keepalives, %q", r, k, g.bad)
+			t.Errorf("got %d registrations, %d keepalives, deviations %q", r, k, g.bad)
 		}
 	})
 }
 
-// A cluster that is insecure wants no token.
+// An insecure cluster needs no token.
 func TestAgentWithoutAToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gateway{pool: "gpu"}
 		n := new(resttest.Network)
 		n.Serve("peer", func(w http.ResponseWriter, r *http.Request) {
 			if got, ok := r.Header["Authorization"]; ok {
-				t.Errorf("Authorization is %q, want none", got)
+				t.Errorf("got Authorization %q, want none", got)
 			}
 			r.Header.Set("Authorization", "Bearer ")
 			g.ServeHTTP(w, r)
@@ -104,7 +104,7 @@ func TestAgentWithoutAToken(t *testing.T) {
 		sleep(time.Second)
 		stop()
 		if r, k := g.counts(); r != 1 || k != 1 || g.lastReg["token"] != "" {
-			t.Errorf("%d registrations, %d keepalives, %+v", r, k, a.Status())
+			t.Errorf("got %d registrations, %d keepalives, status %+v", r, k, a.Status())
 		}
 	})
 }
@@ -127,16 +127,16 @@ func TestKeepaliveBody(t *testing.T) {
 func TestFormatMemory(t *testing.T) {
 	for mib, want := range map[int64]string{16384: "16Gi", 15876: "15876Mi", 0: "0Mi", 512: "512Mi", 1024: "1Gi"} {
 		if got := formatMemory(mib); got != want {
-			t.Errorf("formatMemory(%d) = %q, want %q", mib, got, want)
+			t.Errorf("formatMemory(%d): got %q, want %q", mib, got, want)
 		}
 	}
 }
 
-// An agent lives through everything a cluster does to it, and the machine never expires.
-func TestAgentRidesOutTrouble(t *testing.T) {
+// An agent survives all faults of a cluster, and its machine never expires.
+func TestAgentSurvivesFaults(t *testing.T) {
 	tests := []struct {
 		name    string
-		trouble http.HandlerFunc // nil: nobody listens
+		trouble http.HandlerFunc // nil: no listener
 		hosts   []string
 		lasts   time.Duration
 	}{
@@ -145,10 +145,10 @@ func TestAgentRidesOutTrouble(t *testing.T) {
 		{"an election: 503", resttest.Answer(503, `{"message":"no leader"}`), []string{"a", "b", "c"}, 20 * time.Second},
 		{"a silent cluster", resttest.Silent, []string{"a", "b", "c"}, 2 * time.Minute},
 		{"torn connections", resttest.Torn, []string{"a", "b", "c"}, 2 * time.Minute},
-		{"nobody listens", nil, []string{"a", "b", "c"}, 2 * time.Minute},
+		{"no listener", nil, []string{"a", "b", "c"}, 2 * time.Minute},
 		{"a page of a proxy", resttest.Answer(502, "<html>Bad Gateway</html>"), []string{"a", "b", "c"}, time.Minute},
 		{"two of three peers silent for an hour", resttest.Silent, []string{"a", "b"}, time.Hour},
-		{"one peer gone for an hour", nil, []string{"c"}, time.Hour},
+		{"one peer down for an hour", nil, []string{"c"}, time.Hour},
 		{"refused for a while", resttest.Answer(403, `{"message":"Invalid token", "error_code":"invalid_token"}`),
 			[]string{"a", "b", "c"}, time.Minute},
 	}
@@ -168,11 +168,11 @@ func TestAgentRidesOutTrouble(t *testing.T) {
 				}
 				sleep(5 * time.Minute)
 				if s := a.Status(); !s.Ready || s.Failures != 0 || s.Err != nil {
-					t.Errorf("status afterwards: %+v", s)
+					t.Errorf("got status %+v afterwards", s)
 				}
 				stop()
 				if r, _ := g.counts(); r != 1 || g.expired != 0 {
-					t.Errorf("registered %d times, expired %d times, want once and never", r, g.expired)
+					t.Errorf("got %d registrations and %d expiries, want 1 and 0", r, g.expired)
 				}
 			})
 		})
@@ -188,20 +188,20 @@ func TestAgentRegistersAgainWhenForgotten(t *testing.T) {
 		forgotten := time.Now()
 		sleep(61 * time.Second)
 		if s := a.Status(); !s.Ready {
-			t.Errorf("status %+v, want ready again", s)
+			t.Errorf("got status %+v, want ready again", s)
 		}
 		stop()
 		if r, _ := g.counts(); r != 2 {
-			t.Fatalf("registered %d times, want twice", r)
+			t.Fatalf("got %d registrations, want 2", r)
 		}
 		if late := g.registers[1].Sub(forgotten); late > time.Minute {
-			t.Errorf("registered again after %v, want with the next keepalive", late)
+			t.Errorf("got a registration after %v, want it with the next keepalive", late)
 		}
 	})
 }
 
-// A server that forgets at once is not asked in a tight loop.
-func TestAgentBacksOffFromAForgetfulServer(t *testing.T) {
+// A server that forgets machines at once does not cause a tight loop.
+func TestAgentBacksOffFromForgetfulServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gateway{token: "abc123", pool: "gpu"}
 		n := new(resttest.Network)
@@ -215,36 +215,37 @@ func TestAgentBacksOffFromAForgetfulServer(t *testing.T) {
 		sleep(5 * time.Minute)
 		stop()
 		if r, k := g.counts(); r < 10 || r > 25 || k != 0 {
-			t.Errorf("%d registrations and %d keepalives in five minutes, want 10 to 25 and none", r, k)
+			t.Errorf("got %d registrations and %d keepalives in five minutes, want 10 to 25 and 0", r, k)
 		}
 	})
 }
 
-func TestAgentWaitsForTheServerToBeThere(t *testing.T) {
+func TestAgentWaitsForServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := new(resttest.Network)
 		n.Serve("x", nil)
 		a, stop := start(t, config(n), worker())
 		sleep(time.Hour)
-		// 1+2+4+8+16+30+30+… seconds, three addresses each, between half of that and all.
+		// 1+2+4+8+16+30+30+… seconds, with three addresses each, and between half of that and all
+		// of it.
 		if calls := n.Calls("a") + n.Calls("b") + n.Calls("c"); calls < 3*120 || calls > 3*245 {
-			t.Errorf("%d requests in an hour, want about 3 each 15 to 30 s", calls)
+			t.Errorf("got %d requests in an hour, want about 3 per 15 to 30 s", calls)
 		}
 		s := a.Status()
 		if s.Ready || s.Failures < 100 || s.Err == nil || time.Since(s.Progress) > time.Minute {
-			t.Errorf("status %+v", s)
+			t.Errorf("got status %+v", s)
 		}
 		g := &gateway{token: "abc123", pool: "gpu"}
 		n.Serve("b", g.ServeHTTP)
 		sleep(31 * time.Second)
 		if !a.Status().Ready {
-			t.Errorf("status %+v, want ready 30 s after a server is there", a.Status())
+			t.Errorf("got status %+v, want ready 30 s after the server started", a.Status())
 		}
 		stop()
 	})
 }
 
-func TestAgentObeysTheAskedInterval(t *testing.T) {
+func TestAgentObeysRequestedInterval(t *testing.T) {
 	tests := []struct {
 		name       string
 		configured time.Duration
@@ -255,10 +256,10 @@ func TestAgentObeysTheAskedInterval(t *testing.T) {
 		{"a fifth of the TTL", 0, 0, "", time.Minute},
 		{"a shorter TTL", 0, 50 * time.Second, "", 10 * time.Second},
 		{"a very short TTL", 0, 2 * time.Second, "", time.Second},
-		{"asked for", 0, 0, `,"next_keepalive_ms":20000`, 20 * time.Second},
-		{"asked for as a string", 0, 0, `,"next_keepalive_ms":"20000"`, 20 * time.Second},
-		{"asked for too long", 0, 0, `,"next_keepalive_ms":200000`, 100 * time.Second},
-		{"asked for too short", 0, 0, `,"next_keepalive_ms":1`, time.Second},
+		{"requested", 0, 0, `,"next_keepalive_ms":20000`, 20 * time.Second},
+		{"requested as a string", 0, 0, `,"next_keepalive_ms":"20000"`, 20 * time.Second},
+		{"requested too long", 0, 0, `,"next_keepalive_ms":200000`, 100 * time.Second},
+		{"requested too short", 0, 0, `,"next_keepalive_ms":1`, time.Second},
 		{"nonsense", 0, 0, `,"next_keepalive_ms":{"x":-1}`, time.Minute},
 		{"configured", 30 * time.Second, 0, `,"next_keepalive_ms":20000`, 30 * time.Second},
 		{"configured too long", time.Hour, 0, "", 100 * time.Second},
@@ -274,18 +275,18 @@ func TestAgentObeysTheAskedInterval(t *testing.T) {
 				stop()
 				for i := 1; i < len(g.keeps); i++ {
 					if d := g.keeps[i].Sub(g.keeps[i-1]); d > tt.want || d < tt.want*9/10 {
-						t.Fatalf("keepalive %d came after %v, want %v or up to a tenth less", i, d, tt.want)
+						t.Fatalf("keepalive %d: got it after %v, want %v or up to a tenth less", i, d, tt.want)
 					}
 				}
 				if len(g.keeps) < int(time.Hour/tt.want) || g.expired != 0 {
-					t.Errorf("%d keepalives in an hour, expired %d times", len(g.keeps), g.expired)
+					t.Errorf("got %d keepalives in an hour and %d expiries", len(g.keeps), g.expired)
 				}
 			})
 		})
 	}
 }
 
-func TestAgentTellsOfAChange(t *testing.T) {
+func TestAgentReportsChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &gateway{token: "abc123", pool: "gpu"}
 		source := worker()
@@ -294,19 +295,19 @@ func TestAgentTellsOfAChange(t *testing.T) {
 		source.change(func(b *box) { b.specs.PrivateIP = "192.168.1.101" })
 		sleep(specsEvery + time.Minute)
 		if !a.Status().Ready {
-			t.Errorf("status %+v, want ready", a.Status())
+			t.Errorf("got status %+v, want ready", a.Status())
 		}
-		// What cannot be read is no change.
+		// Unreadable facts are no change.
 		source.change(func(b *box) { b.specs, b.err = Specs{}, errors.New("no /proc today") })
 		sleep(specsEvery + time.Minute)
 		stop()
 		if r, _ := g.counts(); r != 2 || g.lastReg["private_ip"] != "192.168.1.101" {
-			t.Errorf("registered %d times, at last with %v, want twice, with the new address", r, g.lastReg["private_ip"])
+			t.Errorf("got %d registrations, the last with %v, want 2, the last with the new address", r, g.lastReg["private_ip"])
 		}
 	})
 }
 
-func TestAgentTakesANewToken(t *testing.T) {
+func TestAgentUsesNewToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
 	synctest.Test(t, func(t *testing.T) {
 		g := &gateway{token: "abc123", pool: "gpu"}
@@ -318,14 +319,14 @@ func TestAgentTakesANewToken(t *testing.T) {
 		a, stop := start(t, cfg, worker())
 		sleep(time.Minute)
 		if s := a.Status(); s.Ready || s.Err == nil || strings.Contains(s.Err.Error(), "yesterday") {
-			t.Errorf("status %+v, want refused", s)
+			t.Errorf("got status %+v, want refused", s)
 		}
 		if err := os.WriteFile(path, []byte("abc123\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		sleep(time.Minute)
 		if s := a.Status(); !s.Ready {
-			t.Errorf("status %+v, want ready with the new token", s)
+			t.Errorf("got status %+v, want ready with the new token", s)
 		}
 		stop()
 	})
@@ -344,7 +345,7 @@ func TestAgentHonoursRetryAfter(t *testing.T) {
 		sleep(499 * time.Second)
 		stop()
 		if got := n.Calls("a"); got != 10 {
-			t.Errorf("%d requests in 499 s, want one each 50 s", got)
+			t.Errorf("got %d requests in 499 s, want one per 50 s", got)
 		}
 	})
 }
@@ -361,7 +362,7 @@ func TestNewRefuses(t *testing.T) {
 		cfg := config(nil)
 		change(&cfg)
 		if _, err := New(cfg, worker()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("New: %v, want an error with %q", err, want)
+			t.Errorf("New: got %v, want an error with %q", err, want)
 		}
 	}
 }

@@ -21,7 +21,7 @@ func TestReadTiming(t *testing.T) {
 		`[]`: {}, `null`: {}, ``: {}, `<html>`: {},
 	} {
 		if got := readTiming([]byte(body)); got != want {
-			t.Errorf("readTiming(%s) = %+v, want %+v", body, got, want)
+			t.Errorf("readTiming(%s): got %+v, want %+v", body, got, want)
 		}
 	}
 }
@@ -37,7 +37,7 @@ func TestForgotten(t *testing.T) {
 		{500, `{"message":"machine_not_found"}`, false}, {500, ``, false}, {403, `{"error_code":"invalid_token"}`, false},
 	} {
 		if got := forgotten(&rest.Answer{Status: tt.status, Body: []byte(tt.body)}); got != tt.want {
-			t.Errorf("forgotten(%d %s) = %v, want %v", tt.status, tt.body, got, tt.want)
+			t.Errorf("forgotten(%d %s): got %v, want %v", tt.status, tt.body, got, tt.want)
 		}
 	}
 }
@@ -50,7 +50,7 @@ func FuzzReadTiming(f *testing.F) {
 		for _, configured := range []time.Duration{0, time.Millisecond, 30 * time.Second, 1000 * time.Hour} {
 			d := got.interval(configured)
 			if d < minInterval || got.ttl > 3*minInterval && d > got.ttl/3 {
-				t.Errorf("interval %v with %+v, configured %v", d, got, configured)
+				t.Errorf("got interval %v with %+v, configured %v", d, got, configured)
 			}
 		}
 	})

@@ -16,16 +16,16 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/rest"
 )
 
-// cell is a gateway that enrolls: it takes the machine's own token after a registration with its
-// hash, and the token to enroll with for registrations alone.
+// cell is a gateway that enrolls. It accepts the machine's own token after a registration with its
+// hash, and the enrollment token for registrations only.
 type cell struct {
 	gateway
 
 	mu       sync.Mutex
-	enroll   string          // the token to enroll with
+	enroll   string          // the enrollment token
 	own      map[string]bool // by SHA-256 in hex; false: revoked
-	answers  bool            // says so in its answers; an older one does not
-	lost     int             // answers to registrations that do not arrive
+	answers  bool            // confirms enrollments in its answers, unlike an older gateway
+	lost     int             // number of registrations whose answers are lost
 	enrolled int
 }
 
@@ -48,8 +48,8 @@ func (c *cell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.gateway.ServeHTTP(w, r)
 }
 
-// handler serves the cell; the body of a registration is read by the gateway, so its answer is
-// changed afterwards.
+// handler serves the cell. The gateway reads the body of a registration, so its answer is changed
+// afterwards.
 func (c *cell) handler(w http.ResponseWriter, r *http.Request) {
 	buffered := &memory{header: http.Header{}}
 	c.ServeHTTP(buffered, r)
@@ -76,7 +76,7 @@ func (c *cell) handler(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(buffered.body))
 }
 
-// revoke makes all own tokens worth nothing.
+// revoke revokes all own tokens.
 func (c *cell) revoke() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,14 +104,14 @@ func (m *memory) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestEnroll: the agent enrolls once, goes on with its own token, also after a restart, and enrolls
-// again when that is revoked.
+// TestEnroll checks that the agent enrolls once, continues with its own token, also after a
+// restart, and enrolls again when that is revoked.
 func TestEnroll(t *testing.T) {
 	tests := []struct {
 		name     string
 		answers  bool
 		lost     int
-		expires  bool // the token to enroll with, right after the registration whose answer was lost
+		expires  bool // the enrollment token expires right after the registration whose answer was lost
 		ready    bool
 		enrolled int
 	}{
@@ -134,26 +134,26 @@ func TestEnroll(t *testing.T) {
 				}
 				sleep(2 * time.Minute)
 				if s := a.Status(); s.Ready != tt.ready {
-					t.Fatalf("status %+v, want ready: %t", s, tt.ready)
+					t.Fatalf("got status %+v, want ready: %t", s, tt.ready)
 				}
 				stop()
 				if c.enrolled != tt.enrolled {
-					t.Errorf("enrolled %d times, want %d", c.enrolled, tt.enrolled)
+					t.Errorf("got %d enrollments, want %d", c.enrolled, tt.enrolled)
 				}
 				if !tt.answers {
 					return
 				}
-				c.set(func() { c.enroll = "expired" }) // and nobody needs it any more
+				c.set(func() { c.enroll = "expired" }) // no longer needed
 				a, stop = start(t, cfg, worker())
 				sleep(time.Minute)
 				if s := a.Status(); !s.Ready {
-					t.Errorf("after a restart: status %+v, want ready", s)
+					t.Errorf("after a restart: got status %+v, want ready", s)
 				}
 				c.revoke()
 				c.set(func() { c.enroll = "abc123" })
 				sleep(2 * time.Minute)
 				if s := a.Status(); !s.Ready || c.enrolled != tt.enrolled+1 {
-					t.Errorf("after its token was revoked: status %+v, enrolled %d times, want ready and once more", s, c.enrolled)
+					t.Errorf("after the revocation: got status %+v, %d enrollments, want ready and one more", s, c.enrolled)
 				}
 				stop()
 			})
@@ -161,8 +161,8 @@ func TestEnroll(t *testing.T) {
 	}
 }
 
-// enrolling is the configuration of an agent that enrolls with abc123. Its file has mode 0600, and
-// the value is in no log and no error.
+// enrolling returns the configuration of an agent that enrolls with abc123. The file has mode 0600,
+// and no log or error contains the value.
 func enrolling(c *cell, dir string) Config {
 	n := cluster(&c.gateway)
 	for _, host := range []string{"a", "b", "c"} {
@@ -173,7 +173,7 @@ func enrolling(c *cell, dir string) Config {
 	return cfg
 }
 
-// TestOwnTokenFile: the file is the machine's alone, in two senses.
+// TestOwnTokenFile checks that only the owner can read the file, and only the machine can use it.
 func TestOwnTokenFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token.json")
 	c, err := newCredentials(path, "m-1", rest.StaticToken("given"))
@@ -182,17 +182,17 @@ func TestOwnTokenFile(t *testing.T) {
 	}
 	sum, err := c.enrollment(t.Context())
 	if err != nil || len(sum) != 64 {
-		t.Fatalf("enrollment = %q, %v", sum, err)
+		t.Fatalf("enrollment: got %q, %v", sum, err)
 	}
 	if err := c.enrolled(); err != nil {
 		t.Fatal(err)
 	}
 	own, err := c.Token(t.Context())
 	if got := sha256.Sum256([]byte(own)); err != nil || hex.EncodeToString(got[:]) != sum || len(own) != 86 {
-		t.Errorf("Token = %d bytes, %v, want what was enrolled", len(own), err)
+		t.Errorf("Token: got %d bytes, %v, want the enrolled token", len(own), err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the file is %v, %v, want mode 0600", info.Mode(), err)
+		t.Errorf("file: got %v, %v, want mode 0600", info.Mode(), err)
 	}
 	for id, want := range map[string]string{"m-1": own, "m-2": "given"} { // a copied disk
 		again, err := newCredentials(path, id, rest.StaticToken("given"))
@@ -200,12 +200,12 @@ func TestOwnTokenFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, _ := again.Token(t.Context()); got != want {
-			t.Errorf("%s: the token is another", id)
+			t.Errorf("%s: got another token", id)
 		}
 	}
 	if c, err := newCredentials(path+".none", "m-1", rest.StaticToken("")); err != nil {
 		t.Fatal(err)
 	} else if sum, err := c.enrollment(t.Context()); sum != "" || err != nil {
-		t.Errorf("without a token: enrollment = %q, %v, want none", sum, err)
+		t.Errorf("enrollment without a token: got %q, %v, want none", sum, err)
 	}
 }

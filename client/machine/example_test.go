@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client/machine"
 )
 
-// facts tells the same of the machine each time.
+// facts returns constant facts.
 type facts struct{}
 
 func (facts) Specs(context.Context) (machine.Specs, error) {
@@ -25,7 +25,7 @@ func (facts) Metrics(context.Context) (machine.Metrics, error) {
 		FreeGPUCount: 1}, nil
 }
 
-// An agent in a few lines: it registers, and keeps the machine alive until its context ends.
+// This agent registers, and keeps the machine alive until its context ends.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -63,7 +63,7 @@ func Example() {
 	// ready: m-123
 }
 
-// The first start makes an id, all others find it.
+// The first start creates an id, and all others find it.
 func ExampleIdentity() {
 	dir, err := os.MkdirTemp("", "agent")
 	if err != nil {

@@ -14,33 +14,33 @@ func TestIdentity(t *testing.T) {
 	const random = "^[0-9a-f]{8}$"
 	tests := []struct {
 		name           string
-		file           string // "-": there is none
+		file           string // "-": no file
 		want, hardware string
 		id             string // pattern
-		note           string // part of it
-		err            string // part of it
-		keeps          string // what the file holds afterwards
+		note           string // a part of the note
+		err            string // a part of the error
+		keeps          string // a part of the file afterwards
 	}{
 		{"first start", "-", "", "board-1", random, "", "", `"hardware":"board-1"`},
-		{"first start, nothing known of the hardware", "-", "", "", random, "", "", ""},
-		{"first start, told who it is", "-", "m-123", "board-1", "^m-123$", "", "",
+		{"first start with unknown hardware", "-", "", "", random, "", "", ""},
+		{"first start with a configured id", "-", "m-123", "board-1", "^m-123$", "", "",
 			`{"machine_id":"m-123","hardware":"board-1"}`},
 		{"a restart", `{"machine_id":"1165a9b6","hardware":"board-1"}`, "", "board-1", "^1165a9b6$", "", "", `"board-1"`},
-		{"a restart, told the same", `{"machine_id":"m-1","hardware":"board-1"}`, "m-1", "board-1", "^m-1$", "", "", ""},
+		{"restart with the configured id", `{"machine_id":"m-1","hardware":"board-1"}`, "m-1", "board-1", "^m-1$", "", "", ""},
 		{"a restart without root", `{"machine_id":"1165a9b6","hardware":"board-1"}`, "", "", "^1165a9b6$", "", "",
 			`"board-1"`},
-		{"hardware known now", `{"machine_id":"1165a9b6"}`, "", "board-1", "^1165a9b6$", "", "", `"board-1"`},
+		{"hardware known later", `{"machine_id":"1165a9b6"}`, "", "board-1", "^1165a9b6$", "", "", `"board-1"`},
 		{"a copied disk", `{"machine_id":"1165a9b6","hardware":"board-1"}`, "", "board-2", random,
 			"other hardware, with the id 1165a9b6", "", `"board-2"`},
-		{"a new board, told that it is the same", `{"machine_id":"1165a9b6","hardware":"board-1"}`, "1165a9b6", "board-2",
+		{"new board with the configured id", `{"machine_id":"1165a9b6","hardware":"board-1"}`, "1165a9b6", "board-2",
 			"^1165a9b6$", "", "", `"board-2"`},
-		{"told another", `{"machine_id":"m-1"}`, "m-2", "", "", "", "has the id", `m-1`},
+		{"different configured id", `{"machine_id":"m-1"}`, "m-2", "", "", "", "has the id", `m-1`},
 		{"a torn file", `{"machine_id":"1165`, "", "", random, "no identity in the file", "", ""},
 		{"an empty file", "", "", "", random, "no identity in the file", "", ""},
 		{"a file of zeros", strings.Repeat("\x00", 64), "", "", random, "no identity in the file", "", ""},
-		{"an id that is none", `{"machine_id":"../../etc"}`, "", "", random, "no identity in the file", "", ""},
-		{"a torn file, told who it is", `{`, "m-1", "", "^m-1$", "no identity in the file", "", `m-1`},
-		{"told nonsense", "-", "a b", "", "", "", `machine id "a b"`, ""},
+		{"invalid id", `{"machine_id":"../../etc"}`, "", "", random, "no identity in the file", "", ""},
+		{"truncated file with a configured id", `{`, "m-1", "", "^m-1$", "no identity in the file", "", `m-1`},
+		{"invalid configured id", "-", "a b", "", "", "", `machine id "a b"`, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -53,31 +53,31 @@ func TestIdentity(t *testing.T) {
 			id, note, err := Identity(path, tt.want, tt.hardware)
 			if tt.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.err) {
-					t.Errorf("Identity: %q, %v, want an error with %q", id, err, tt.err)
+					t.Errorf("Identity: got %q, %v, want an error with %q", id, err, tt.err)
 				}
 			} else if err != nil || !regexp.MustCompile(tt.id).MatchString(id) {
-				t.Fatalf("Identity: %q, %v, want %s", id, err, tt.id)
+				t.Fatalf("Identity: got %q, %v, want %s", id, err, tt.id)
 			}
 			if !strings.Contains(note, tt.note) || (note == "") != (tt.note == "") {
-				t.Errorf("note %q, want %q in it", note, tt.note)
+				t.Errorf("got note %q, want %q in it", note, tt.note)
 			}
 			got, _ := os.ReadFile(path)
 			if !bytes.Contains(got, []byte(tt.keeps)) {
-				t.Errorf("the file holds %q, want %q in it", got, tt.keeps)
+				t.Errorf("file: got %q, want %q in it", got, tt.keeps)
 			}
 			if tt.err != "" {
 				return
 			}
 			if again, note, err := Identity(path, "", tt.hardware); again != id || note != "" || err != nil {
-				t.Errorf("the next time: %q, %q, %v, want %q", again, note, err, id)
+				t.Errorf("next start: got %q, %q, %v, want %q", again, note, err, id)
 			}
 		})
 	}
 }
 
-func TestIdentityThatCannotBeKept(t *testing.T) {
+func TestIdentityThatCannotBeStored(t *testing.T) {
 	if id, _, err := Identity(filepath.Join(t.TempDir(), "missing", "id"), "", ""); err == nil {
-		t.Errorf("Identity: %q, want an error: the next start would make another one", id)
+		t.Errorf("Identity: got %q, want an error, because the next start would create another id", id)
 	}
 }
 
@@ -95,7 +95,7 @@ func FuzzParseIdentity(f *testing.F) {
 			t.Fatal(err)
 		}
 		if again, ok := parseIdentity(written); !ok || again != have {
-			t.Errorf("%q reads as %+v, which reads back as %+v", b, have, again)
+			t.Errorf("read %q: got %+v, which reads back as %+v", b, have, again)
 		}
 	})
 }

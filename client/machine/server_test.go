@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// gateway answers the machine API as specification 000 says, with one machine and no more than the
-// document has. It may be reached by several addresses.
+// gateway implements the machine API of specification 000, with one machine and no additions. It
+// may have several addresses.
 type gateway struct {
 	token string
 	pool  string
@@ -26,10 +26,10 @@ type gateway struct {
 	expires   time.Time
 	registers []time.Time
 	keeps     []time.Time
-	expired   int // how often a machine was found expired
+	expired   int // number of expiries
 	lastReg   map[string]any
 	lastKeep  map[string]any
-	bad       []string // what in a request is not as the document says
+	bad       []string // deviations of requests from the document
 }
 
 func (g *gateway) lifetime() time.Duration {
@@ -115,14 +115,14 @@ func (g *gateway) keepalive(w http.ResponseWriter, body map[string]any) {
 		body["machine_id"], strconv.FormatInt(time.Now().Unix(), 10), g.lifetime()/time.Second, version, g.extra))
 }
 
-// forget makes the gateway know nothing of the machine.
+// forget removes the machine from the gateway.
 func (g *gateway) forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.status = ""
 }
 
-// counts returns the registrations and keepalives taken.
+// counts returns the numbers of registrations and keepalives.
 func (g *gateway) counts() (registers, keeps int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -164,7 +164,7 @@ func (b *box) change(f func(*box)) {
 	f(b)
 }
 
-// worker is the machine of the document.
+// worker returns the machine of the document.
 func worker() *box {
 	return &box{
 		specs: Specs{Hostname: "gpu-worker-1", PrivateIP: "192.168.1.100", CPUMillicores: 8000, MemoryMiB: 16384,

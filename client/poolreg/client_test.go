@@ -47,17 +47,17 @@ func start(t *testing.T, cfg Config, s Source) (c *Client, stop func()) {
 	return c, stop
 }
 
-func TestClientSendsWhatTheDocumentSays(t *testing.T) {
+func TestClientFollowsDocument(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &orchestratord{interval: 10000}
 		c, stop := start(t, config(cluster(o)), gpus())
 		synctest.Wait()
 		if s := c.Orchestrator(); !s.Connected || s.Interval != 10*time.Second {
-			t.Errorf("status %+v", s)
+			t.Errorf("got status %+v", s)
 		}
 		stop()
 		if c.Orchestrator().Connected {
-			t.Error("still connected after the end")
+			t.Error("got a connection after the end")
 		}
 		if diff := cmp.Diff([]map[string]any{decode(`{"pool_id":"pool-1","endpoint":"http://192.168.1.100:9200","node_id":"gpu-node-1",
 			"gpus":[{"id":0,"model":"RTX 4090","total_vram_gb":24,"compute_capability":"8.9"}],"region":"EU","version":"0.1.0"}`)}, o.registers); diff != "" {
@@ -72,12 +72,12 @@ func TestClientSendsWhatTheDocumentSays(t *testing.T) {
 			t.Errorf("deregister (-want +got):\n%s", diff)
 		}
 		if o.bad != nil {
-			t.Errorf("not as the document says: %q", o.bad)
+			t.Errorf("got deviations from the document: %q", o.bad)
 		}
 	})
 }
 
-// Lists that are empty are lists.
+// Empty lists are sent as lists.
 func TestClientWithoutGPUs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := new(orchestratord)
@@ -85,15 +85,15 @@ func TestClientWithoutGPUs(t *testing.T) {
 		synctest.Wait()
 		stop()
 		if _, ok := o.registers[0]["gpus"].([]any); !ok {
-			t.Errorf("register: gpus is %v, want a list", o.registers[0]["gpus"])
+			t.Errorf("register: got gpus %v, want a list", o.registers[0]["gpus"])
 		}
 		if _, ok := o.lastBeat["gpus"].([]any); !ok {
-			t.Errorf("heartbeat: gpus is %v, want a list", o.lastBeat["gpus"])
+			t.Errorf("heartbeat: got gpus %v, want a list", o.lastBeat["gpus"])
 		}
 	})
 }
 
-func TestClientObeysTheAskedInterval(t *testing.T) {
+func TestClientObeysRequestedInterval(t *testing.T) {
 	tests := []struct {
 		name  string
 		asked int // milliseconds
@@ -103,9 +103,9 @@ func TestClientObeysTheAskedInterval(t *testing.T) {
 		{"normal", 10000, 0, 10 * time.Second},
 		{"high load", 5000, 0, 5 * time.Second},
 		{"low activity", 30000, 0, 30 * time.Second},
-		{"nothing asked", 0, 0, 10 * time.Second},
-		{"nothing asked, configured", 0, 20 * time.Second, 20 * time.Second},
-		{"asked and configured", 5000, 20 * time.Second, 5 * time.Second},
+		{"nothing requested", 0, 0, 10 * time.Second},
+		{"nothing requested, configured", 0, 20 * time.Second, 20 * time.Second},
+		{"requested and configured", 5000, 20 * time.Second, 5 * time.Second},
 		{"far too short", 1, 0, minInterval},
 		{"far too long", 1 << 40, 0, maxInterval},
 	}
@@ -120,11 +120,11 @@ func TestClientObeysTheAskedInterval(t *testing.T) {
 				stop()
 				for i := 1; i < len(o.beats); i++ {
 					if d := o.beats[i].Sub(o.beats[i-1]); d > tt.want || d < tt.want*9/10 {
-						t.Fatalf("heartbeat %d came after %v, want %v or up to a tenth less", i, d, tt.want)
+						t.Fatalf("heartbeat %d: got it after %v, want %v or up to a tenth less", i, d, tt.want)
 					}
 				}
 				if len(o.beats) < int(20*time.Minute/tt.want) || len(o.registers) != 1 {
-					t.Errorf("%d heartbeats, %d registrations in 20 minutes", len(o.beats), len(o.registers))
+					t.Errorf("got %d heartbeats and %d registrations in 20 minutes", len(o.beats), len(o.registers))
 				}
 			})
 		})
@@ -132,7 +132,7 @@ func TestClientObeysTheAskedInterval(t *testing.T) {
 }
 
 // The interval may change with each answer.
-func TestClientChangesItsPace(t *testing.T) {
+func TestClientChangesInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &orchestratord{interval: 10000}
 		_, stop := start(t, config(cluster(o)), gpus())
@@ -143,7 +143,7 @@ func TestClientChangesItsPace(t *testing.T) {
 			sleep(10 * time.Minute)
 			got, want := o.sent()-before, 600000/asked
 			if got < want || got > want*10/9+1 {
-				t.Errorf("asked for %d ms: %d heartbeats in ten minutes, want %d or up to a tenth more", asked, got, want)
+				t.Errorf("interval %d ms: got %d heartbeats in ten minutes, want %d or up to a tenth more", asked, got, want)
 			}
 		}
 		stop()
@@ -166,38 +166,38 @@ func TestClientRetriesTheRegistration(t *testing.T) {
 		c, stop := start(t, cfg, gpus())
 		sleep(10 * time.Minute)
 		if s := c.Orchestrator(); s.Connected || s.Failures != len(tries) || s.Err == nil {
-			t.Errorf("status %+v after %d tries", s, len(tries))
+			t.Errorf("got status %+v after %d tries", s, len(tries))
 		}
 		stop()
 		for i, ceiling := range []time.Duration{1, 2, 4, 8, 16, 30, 30, 30} {
 			if wait := tries[i+1] - tries[i]; wait > ceiling*time.Second || wait < ceiling*time.Second/2 {
-				t.Errorf("wait %d was %v, want half of %d s to all of it", i+1, wait, ceiling)
+				t.Errorf("wait %d: got %v, want half of %d s to all of it", i+1, wait, ceiling)
 			}
 		}
 		if got := scrape(t, reg); !slices.Contains(got, "connection_status 0") {
-			t.Errorf("metrics %q, want not connected", got)
+			t.Errorf("got metrics %q, want not connected", got)
 		}
 	})
 }
 
-func TestClientRidesOutTrouble(t *testing.T) {
+func TestClientSurvivesFaults(t *testing.T) {
 	tests := []struct {
 		name      string
-		trouble   http.HandlerFunc // nil: nobody listens
+		trouble   http.HandlerFunc // nil: no listener
 		hosts     []string
 		lasts     time.Duration
-		registers int           // afterwards, all in all
-		gap       time.Duration // the longest time without a heartbeat, afterwards as well
+		registers int           // in total
+		gap       time.Duration // the longest time without a heartbeat, also afterwards
 	}{
 		{"a short election", resttest.Answer(503, ""), hosts(), 2 * time.Second, 1, 13 * time.Second},
 		{"500 for a minute", resttest.Answer(500, "{}"), hosts(), time.Minute, 2, 100 * time.Second},
 		{"silence", resttest.Silent, hosts(), 2 * time.Minute, 2, 200 * time.Second},
 		{"torn connections", resttest.Torn, hosts(), time.Minute, 2, 100 * time.Second},
-		{"nobody listens", nil, hosts(), 10 * time.Minute, 2, 11 * time.Minute},
+		{"no listener", nil, hosts(), 10 * time.Minute, 2, 11 * time.Minute},
 		{"401 for a minute", resttest.Answer(401, ""), hosts(), time.Minute, 2, 100 * time.Second},
 		{"a 404 of something else", resttest.Answer(404, "<html>"), hosts(), time.Minute, 2, 100 * time.Second},
 		{"two of three peers silent for an hour", resttest.Silent, []string{"a", "b"}, time.Hour, 1, 31 * time.Second},
-		{"one of three peers gone for an hour", nil, []string{"c"}, time.Hour, 1, 10 * time.Second},
+		{"one of three peers down for an hour", nil, []string{"c"}, time.Hour, 1, 10 * time.Second},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -215,16 +215,16 @@ func TestClientRidesOutTrouble(t *testing.T) {
 				}
 				sleep(2 * time.Minute)
 				if s := c.Orchestrator(); !s.Connected || s.Failures != 0 {
-					t.Errorf("status %+v", s)
+					t.Errorf("got status %+v", s)
 				}
 				stop()
 				if len(o.registers) != tt.registers || len(o.deregisters) != 1 {
-					t.Errorf("registered %d times, deregistered %d times, want %d and 1", len(o.registers), len(o.deregisters),
+					t.Errorf("got %d registrations and %d deregistrations, want %d and 1", len(o.registers), len(o.deregisters),
 						tt.registers)
 				}
 				for i := 1; i < len(o.beats); i++ {
 					if d := o.beats[i].Sub(o.beats[i-1]); d > tt.gap {
-						t.Errorf("%v without a heartbeat, want at most %v", d, tt.gap)
+						t.Errorf("got %v without a heartbeat, want at most %v", d, tt.gap)
 					}
 				}
 			})
@@ -232,7 +232,7 @@ func TestClientRidesOutTrouble(t *testing.T) {
 	}
 }
 
-// An orchestrator that has restarted learns everything with the next heartbeat.
+// A restarted orchestrator gets everything with the next heartbeat.
 func TestClientRegistersAgainWhenForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &orchestratord{interval: 10000}
@@ -244,13 +244,13 @@ func TestClientRegistersAgainWhenForgotten(t *testing.T) {
 		sleep(10 * time.Second)
 		beat := o.lastBeat["gpus"].([]any)[0].(map[string]any)
 		if len(o.registers) != 2 || beat["available_vram_gb"] != 3.0 {
-			t.Errorf("registered %d times, last heartbeat %v", len(o.registers), beat)
+			t.Errorf("got %d registrations, last heartbeat %v", len(o.registers), beat)
 		}
 		stop()
 	})
 }
 
-func TestClientBacksOffFromAForgetfulOrchestrator(t *testing.T) {
+func TestClientBacksOffFromForgetfulOrchestrator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := new(orchestratord)
 		n := new(resttest.Network)
@@ -264,12 +264,12 @@ func TestClientBacksOffFromAForgetfulOrchestrator(t *testing.T) {
 		sleep(5 * time.Minute)
 		stop()
 		if got := len(o.registers); got < 8 || got > 25 {
-			t.Errorf("%d registrations in five minutes, want 8 to 25", got)
+			t.Errorf("got %d registrations in five minutes, want 8 to 25", got)
 		}
 	})
 }
 
-func TestClientTellsOfNewGPUs(t *testing.T) {
+func TestClientReportsNewGPUs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &orchestratord{interval: 10000}
 		s := gpus()
@@ -279,12 +279,12 @@ func TestClientTellsOfNewGPUs(t *testing.T) {
 		sleep(time.Minute)
 		stop()
 		if len(o.registers) != 2 || len(o.registers[1]["gpus"].([]any)) != 2 {
-			t.Errorf("registrations %v, want a second one with two GPUs", o.registers)
+			t.Errorf("got registrations %v, want a second one with two GPUs", o.registers)
 		}
 	})
 }
 
-// What is not known is not told: no heartbeat with an old state.
+// Without a current state there is no heartbeat.
 func TestClientWithoutAState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &orchestratord{interval: 10000}
@@ -295,12 +295,12 @@ func TestClientWithoutAState(t *testing.T) {
 		before := o.sent()
 		sleep(10 * time.Minute)
 		if st := c.Orchestrator(); o.sent() != before || st.Connected {
-			t.Errorf("%d heartbeats without a state, status %+v", o.sent()-before, st)
+			t.Errorf("got %d heartbeats without a state, status %+v", o.sent()-before, st)
 		}
 		s.change(func(s *source) { s.err = nil })
 		sleep(time.Minute)
 		if o.sent() == before {
-			t.Error("no heartbeat after the state is there again")
+			t.Error("got no heartbeat after the state is back")
 		}
 		stop()
 	})
@@ -318,7 +318,7 @@ func TestClientLeavesInTime(t *testing.T) {
 		{"two silent peers", resttest.Silent, []string{"a", "b"}, farewellTimeout, true},
 		{"torn peers", resttest.Torn, []string{"a", "b"}, 0, true},
 		{"silence", resttest.Silent, hosts(), farewellTimeout, false},
-		{"nobody listens", nil, hosts(), farewellTimeout, false},
+		{"no listener", nil, hosts(), farewellTimeout, false},
 		{"forgotten", resttest.Answer(404, `{"error":"pool_not_found"}`), hosts(), 0, false},
 		{"refused", resttest.Answer(403, ""), hosts(), 0, false},
 	}
@@ -335,25 +335,25 @@ func TestClientLeavesInTime(t *testing.T) {
 				began := time.Now()
 				stop()
 				if d := time.Since(began); d > tt.within {
-					t.Errorf("left after %v, want within %v", d, tt.within)
+					t.Errorf("got the end after %v, want within %v", d, tt.within)
 				}
 				if left := len(o.deregisters) == 1; left != tt.left {
-					t.Errorf("deregistered %d times", len(o.deregisters))
+					t.Errorf("got %d deregistrations", len(o.deregisters))
 				}
 			})
 		})
 	}
 }
 
-// A registration that was on its way when the end came may have been taken.
-func TestClientTakesBackARegistrationInFlight(t *testing.T) {
+// A registration in progress at the end may have been applied.
+func TestClientDeregistersUnansweredRegistration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := new(orchestratord)
 		n := new(resttest.Network)
 		n.Serve("a", func(w http.ResponseWriter, r *http.Request) {
 			o.ServeHTTP(w, r)
 			if r.URL.Path == "/v2/pools/register" {
-				<-r.Context().Done() // taken, but the answer is lost
+				<-r.Context().Done() // applied, but the answer is lost
 			}
 		})
 		cfg := config(n)
@@ -362,12 +362,12 @@ func TestClientTakesBackARegistrationInFlight(t *testing.T) {
 		synctest.Wait()
 		stop()
 		if len(o.deregisters) != 1 || o.known {
-			t.Errorf("deregistered %d times, known: %v", len(o.deregisters), o.known)
+			t.Errorf("got %d deregistrations, registered: %v", len(o.deregisters), o.known)
 		}
 	})
 }
 
-func TestClientThatNeverRegisteredJustLeaves(t *testing.T) {
+func TestUnregisteredClientLeavesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := new(resttest.Network)
 		n.Serve("x", nil)
@@ -376,7 +376,7 @@ func TestClientThatNeverRegisteredJustLeaves(t *testing.T) {
 		began := time.Now()
 		stop()
 		if d := time.Since(began); d > 0 {
-			t.Errorf("left after %v, want at once", d)
+			t.Errorf("got the end after %v, want at once", d)
 		}
 	})
 }
@@ -413,15 +413,15 @@ func TestMetrics(t *testing.T) {
 		for _, want := range []string{"connection_status 1", `heartbeats_sent_total{outcome="success"} 2`,
 			"heartbeat_latency_ms_count 2"} {
 			if !slices.Contains(got, want) {
-				t.Errorf("after a failure: no %q in %q", want, got)
+				t.Errorf("metrics after a failure: got no %q in %q", want, got)
 			}
 		}
 		if slices.Contains(got, `heartbeats_sent_total{outcome="failure"} 0`) {
-			t.Errorf("no failure counted: %q", got)
+			t.Errorf("metrics: got no counted failure in %q", got)
 		}
 		stop()
-		// A second client of the same program goes on counting. How many there were by then is up
-		// to when heartbeats were due.
+		// A second client in the same program continues the counters. Their values depend on the
+		// heartbeats due until then.
 		const registered = `registration_attempts_total{outcome="success"} `
 		before := 0
 		for n := 1; n < 4; n++ {
@@ -435,13 +435,13 @@ func TestMetrics(t *testing.T) {
 		got = scrape(t, reg)
 		for _, want := range []string{"connection_status 0", registered + strconv.Itoa(before+1)} {
 			if !slices.Contains(got, want) {
-				t.Errorf("after a second client: no %q in %q", want, got)
+				t.Errorf("metrics after a second client: got no %q in %q", want, got)
 			}
 		}
 	})
 }
 
-// scrape returns the lines that Prometheus would read.
+// scrape returns the lines of a scrape by Prometheus.
 func scrape(t *testing.T, reg *prometheus.Registry) []string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -467,7 +467,7 @@ func TestNewRefuses(t *testing.T) {
 		cfg := config(nil)
 		change(&cfg)
 		if _, err := New(cfg, gpus()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("New: %v, want an error with %q", err, want)
+			t.Errorf("New: got %v, want an error with %q", err, want)
 		}
 	}
 }

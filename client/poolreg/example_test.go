@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client/poolreg"
 )
 
-// inventory tells the same of the pool each time.
+// inventory returns a constant state of the pool.
 type inventory struct{}
 
 func (inventory) State(context.Context) (poolreg.State, error) {
@@ -23,7 +23,7 @@ func (inventory) State(context.Context) (poolreg.State, error) {
 	}, nil
 }
 
-// A pool manager registers, sends its first heartbeat, and leaves.
+// This pool manager registers, sends a heartbeat, and deregisters.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/resttest"
 )
 
-// Whatever happens to the peers, a minute and a half after they are well the pool is connected, and
-// in the end it is gone. While one of them is well, no three heartbeats in a row are missed by more
-// than their tries take.
+// Whatever faults the peers have, the pool is connected a minute and a half after they are
+// repaired, and deregistered at the end. While one of them works, at most two heartbeats in a row
+// are missed, plus the time of their tries.
 func TestClientUnderRandomFaults(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -24,19 +24,19 @@ func TestClientUnderRandomFaults(t *testing.T) {
 				for range 8 {
 					ill := resttest.Storm(r, n, hosts(), o.ServeHTTP, 10*time.Minute, sleep)
 					if ill < 3 && !c.Orchestrator().Connected {
-						t.Fatalf("%d of three were ill: %+v", ill, c.Orchestrator())
+						t.Fatalf("%d of three failed: got %+v", ill, c.Orchestrator())
 					}
 					if r.IntN(3) == 0 {
 						o.forget()
 					}
 					sleep(90 * time.Second)
 					if s := c.Orchestrator(); !s.Connected || s.Failures != 0 {
-						t.Fatalf("after %d of three were ill: %+v", ill, s)
+						t.Fatalf("after %d of three failed: got %+v", ill, s)
 					}
 				}
 				stop()
 				if o.known || len(o.deregisters) != 1 {
-					t.Errorf("known: %v, deregistered %d times", o.known, len(o.deregisters))
+					t.Errorf("got registered %v, %d deregistrations", o.known, len(o.deregisters))
 				}
 			})
 		})

@@ -10,8 +10,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// sleep lets time pass in a synctest bubble, until all in it wait again.
+// sleep advances the time of a synctest bubble, until all goroutines in it wait.
 func sleep(d time.Duration) {
-	time.Sleep(d) // sleep: the clock is that of the bubble
+	time.Sleep(d) // sleep: fake clock
 	synctest.Wait()
 }

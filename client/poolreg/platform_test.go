@@ -18,8 +18,7 @@ func marketplace() *Platform {
 	}
 }
 
-// With an orchestrator and a platform, each is told what it needs, and one's trouble is not the
-// other's.
+// An orchestrator and a platform each get their data, independently of faults of the other.
 func TestDualRegistration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, market := &orchestratord{interval: 10000}, &orchestratord{token: "t"}
@@ -32,7 +31,7 @@ func TestDualRegistration(t *testing.T) {
 		c, stop := start(t, cfg, gpus())
 		synctest.Wait()
 		if !c.Orchestrator().Connected || !c.Platform().Connected {
-			t.Errorf("status %+v and %+v, want both connected", c.Orchestrator(), c.Platform())
+			t.Errorf("got status %+v and %+v, want both connected", c.Orchestrator(), c.Platform())
 		}
 		if diff := cmp.Diff([]map[string]any{decode(`{"provider_id":"prov-1","endpoint":"http://192.168.1.100:9200","auth_token":"s3cret",
 			"pricing":{"per_token":0.00002,"per_hour":1.5,"currency":"EUR"},"capacity":{"total_gpus":1,"total_vram_gb":24,"gpu_models":["RTX 4090"]},
@@ -43,7 +42,7 @@ func TestDualRegistration(t *testing.T) {
 		n.Serve("market", nil)
 		sleep(time.Hour)
 		if !c.Orchestrator().Connected || c.Platform().Connected || len(o.registers) != 1 {
-			t.Errorf("status %+v and %+v while the platform is gone", c.Orchestrator(), c.Platform())
+			t.Errorf("got status %+v and %+v while the platform is down", c.Orchestrator(), c.Platform())
 		}
 		for _, want := range []string{"connection_status 1", "platform_connection_status 0"} {
 			if got := scrape(t, reg); !slices.Contains(got, want) {
@@ -53,17 +52,17 @@ func TestDualRegistration(t *testing.T) {
 		n.Serve("market", market.ServeHTTP)
 		sleep(time.Minute)
 		if !c.Platform().Connected {
-			t.Errorf("status %+v, want connected again", c.Platform())
+			t.Errorf("got status %+v, want connected again", c.Platform())
 		}
 		stop()
 		if market.bad != nil || len(market.deregisters) != 0 || len(o.deregisters) != 1 {
-			t.Errorf("the platform got %q and %d farewells, the orchestrator %d", market.bad, len(market.deregisters),
+			t.Errorf("platform: got deviations %q, %d deregistrations; orchestrator: %d", market.bad, len(market.deregisters),
 				len(o.deregisters))
 		}
 	})
 }
 
-// Only a platform: no orchestrator, no pool id, no heartbeats; now and then it is told again.
+// A platform alone has no orchestrator, pool id or heartbeats. It gets the registration regularly.
 func TestPlatformAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		market := &orchestratord{token: "t"}
@@ -76,10 +75,10 @@ func TestPlatformAlone(t *testing.T) {
 		sleep(59 * time.Minute)
 		stop()
 		if c.Orchestrator() != (Status{}) || n.Calls("a") != 0 {
-			t.Errorf("an orchestrator was asked %d times", n.Calls("a"))
+			t.Errorf("got %d requests to an orchestrator, want 0", n.Calls("a"))
 		}
 		if got := len(market.providers); got < 12 || got > 14 {
-			t.Errorf("told %d times in an hour, want about each five minutes", got)
+			t.Errorf("got %d registrations in an hour, want about one per five minutes", got)
 		}
 		if diff := cmp.Diff(decode(`{"total_gpus":8,"total_vram_gb":640,"gpu_models":[]}`),
 			market.providers[0]["capacity"]); diff != "" {

@@ -14,11 +14,11 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/resttest"
 )
 
-// orchestratord answers the pool API as specification 001 says, for one pool. It may be reached by
-// several addresses.
+// orchestratord implements the pool API of specification 001 for one pool. It may have several
+// addresses.
 type orchestratord struct {
 	token    string // empty: none is needed
-	interval int    // milliseconds that answers ask for; zero: they say nothing
+	interval int    // interval in answers, in milliseconds; zero: none
 
 	mu          sync.Mutex
 	known       bool
@@ -26,7 +26,7 @@ type orchestratord struct {
 	beats       []time.Time
 	lastBeat    map[string]any
 	deregisters []map[string]any
-	bad         []string // what in a request is not as the document says
+	bad         []string // deviations of requests from the document
 	providers   []map[string]any
 }
 
@@ -83,14 +83,14 @@ func (o *orchestratord) asks(member string) string {
 	return fmt.Sprintf(`,%q:%d`, member, o.interval)
 }
 
-// forget makes it know nothing of the pool, as after a restart.
+// forget removes the pool, like a restart.
 func (o *orchestratord) forget() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.known = false
 }
 
-// sent is how many heartbeats it took.
+// sent returns the number of accepted heartbeats.
 func (o *orchestratord) sent() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *source) change(f func(*source)) {
 	f(s)
 }
 
-// gpus is the pool of the document.
+// gpus returns the pool of the document.
 func gpus() *source {
 	return &source{state: State{
 		GPUs: []GPU{{

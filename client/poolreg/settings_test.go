@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The configuration of the document, as it stands there.
+// The configuration in the document.
 const document = `registration:
   orchestrator_url: "http://orchestrator:8080"
   pool_id: "pool-1"
@@ -103,12 +103,12 @@ func TestSettingsAreStrict(t *testing.T) {
 		document + "  platform: {provider_id: x, url: https://m, pricing: {per: 1}}": `unknown field "per"`,
 	} {
 		if s, err := ParseSettings([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("ParseSettings(%q) = %+v, %v, want an error with %q", text, s, err, want)
+			t.Errorf("ParseSettings(%q): got %+v, %v, want an error with %q", text, s, err, want)
 		}
 	}
 	s := Settings{Platform: &PlatformSettings{AuthTokenFile: "/does/not/exist"}}
 	if _, err := s.Config(); err == nil {
-		t.Error("a provider's token that cannot be read is no error")
+		t.Error("unreadable token of a provider: got no error")
 	}
 }
 
@@ -131,7 +131,7 @@ func FuzzAskedInterval(f *testing.F) {
 	f.Add([]byte(`{"next_heartbeat_ms":"1e9"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if d := askedInterval(body, "next_heartbeat_ms"); d != 0 && (d < minInterval || d > maxInterval) {
-			t.Errorf("askedInterval(%q) = %v", body, d)
+			t.Errorf("askedInterval(%q): got %v", body, d)
 		}
 	})
 }

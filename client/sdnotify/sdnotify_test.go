@@ -41,10 +41,10 @@ func TestSend(t *testing.T) {
 
 func TestWithoutSystemd(t *testing.T) {
 	if err := New(env(), 1).Send(Ready); err != nil {
-		t.Errorf("Send: %v, want nil", err)
+		t.Errorf("Send: got %v, want nil", err)
 	}
 	if err := New(env("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "gone")), 1).Send(Ready); err == nil {
-		t.Error("Send to a socket that is gone: no error")
+		t.Error("Send to a missing socket: got no error")
 	}
 }
 
@@ -63,7 +63,7 @@ func TestWatchdog(t *testing.T) {
 	}
 	for _, tt := range tests {
 		if got := New(env(tt.env...), 42).Watchdog(); got != tt.want {
-			t.Errorf("%v: %v, want %v", tt.env, got, tt.want)
+			t.Errorf("%v: got %v, want %v", tt.env, got, tt.want)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestWrite(t *testing.T) {
 		}
 		got, err := os.ReadFile(path)
 		if err != nil || string(got) != text {
-			t.Errorf("the file holds %q, %v, want %q", got, err, text)
+			t.Errorf("file: got %q, %v, want %q", got, err, text)
 		}
 	}
 	if diff := cmp.Diff([]string{"id"}, names(t, dir)); diff != "" {
@@ -38,23 +38,23 @@ func TestWrite(t *testing.T) {
 	}
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode %v, %v, want 0600", info.Mode(), err)
+		t.Errorf("got mode %v, %v, want 0600", info.Mode(), err)
 	}
 }
 
-func TestWriteThatFailsLeavesNothing(t *testing.T) {
+func TestFailedWriteLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
-	// A directory that is not empty cannot be renamed over.
+	// A directory that is not empty cannot be replaced.
 	if err := os.MkdirAll(filepath.Join(dir, "id", "below"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := Write(filepath.Join(dir, "id"), []byte("x")); err == nil {
-		t.Error("Write over a directory: no error")
+		t.Error("Write over a directory: got no error")
 	}
 	if diff := cmp.Diff([]string{"id"}, names(t, dir)); diff != "" {
 		t.Errorf("files (-want +got):\n%s", diff)
 	}
 	if err := Write(filepath.Join(dir, "missing", "id"), []byte("x")); err == nil {
-		t.Error("Write without a directory: no error")
+		t.Error("Write without a directory: got no error")
 	}
 }

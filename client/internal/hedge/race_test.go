@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// answer is what a made-up target does: it answers, or fails, after a time.
+// answer is the behavior of a target: it answers or fails after a time.
 type answer struct {
 	after time.Duration
 	err   error
@@ -23,10 +23,10 @@ var (
 	hangs   = answer{after: 24 * time.Hour}
 )
 
-// asked is one race of the targets: who was begun when, who won when, and who was late.
+// asked is the result of a race: the start of each target, the winner, and the late targets.
 type asked struct {
 	Begun  []time.Duration
-	Winner int // -1: nobody
+	Winner int // -1: none
 	Took   time.Duration
 	Late   []int
 }
@@ -70,16 +70,16 @@ func TestRace(t *testing.T) {
 		{"the first answers", []answer{{after: ms}, {}}, asked{Begun: []time.Duration{0}, Winner: 0, Took: ms}},
 		{"the first hangs", []answer{hangs, {after: ms}, {}}, asked{Begun: []time.Duration{0, First}, Winner: 1,
 			Took: First + ms, Late: []int{0}}},
-		{"the first is only slow", []answer{{after: First + ms}, hangs},
+		{"first target slow", []answer{{after: First + ms}, hangs},
 			asked{Begun: []time.Duration{0, First}, Winner: 0, Took: First + ms}},
 		{"the first fails", []answer{{after: ms, err: errDown}, {after: ms}},
 			asked{Begun: []time.Duration{0, ms}, Winner: 1, Took: 2 * ms}},
-		{"one hangs, one is down", []answer{hangs, {err: errDown}, {after: ms}},
+		{"one hanging, one down", []answer{hangs, {err: errDown}, {after: ms}},
 			asked{Begun: []time.Duration{0, First, First}, Winner: 2, Took: First + ms, Late: []int{0}}},
 		{"two hang", []answer{hangs, hangs, {}}, asked{Begun: []time.Duration{0, First, 2 * First}, Winner: 2,
 			Took: 2 * First, Late: []int{0, 1}}},
-		{"nobody is there", []answer{{err: errDown}, {err: errDown}}, asked{Begun: []time.Duration{0, 0}, Winner: -1}},
-		{"one alone takes its time", []answer{{after: time.Minute}},
+		{"all down", []answer{{err: errDown}, {err: errDown}}, asked{Begun: []time.Duration{0, 0}, Winner: -1}},
+		{"single slow target", []answer{{after: time.Minute}},
 			asked{Begun: []time.Duration{0}, Winner: 0, Took: time.Minute}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -92,14 +92,14 @@ func TestRace(t *testing.T) {
 	}
 }
 
-// A short time is shared out, so that the last of them is asked too.
+// A short time is divided, so that the last target is tried too.
 func TestRaceSharesAShortTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		got := runRace(ctx, &Pace{}, hangs, hangs, answer{})
 		if got.Winner != 2 || got.Took != 2*time.Second {
-			t.Errorf("got %+v, want the third after 2 s", got)
+			t.Errorf("got %+v, want the third target after 2 s", got)
 		}
 	})
 }
@@ -109,31 +109,32 @@ func TestRaceEndsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		if got := runRace(ctx, &Pace{}, hangs, hangs); got.Winner != -1 || got.Took != 10*time.Second {
-			t.Errorf("got %+v, want nobody, after 10 s", got)
+			t.Errorf("got %+v, want no winner after 10 s", got)
 		}
 	})
 }
 
-// While asking twice is of no use it is done ever more seldom; when it is, at once again.
+// While a second request does not help, it is sent less and less often. Once it helps, it is sent
+// at once again.
 func TestPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pace Pace
-		busy := answer{after: 30 * time.Second} // and so are all
+		busy := answer{after: 30 * time.Second} // like all targets
 		var waits []time.Duration
 		for range 5 {
 			waits = append(waits, runRace(t.Context(), &pace, busy, busy).Begun[1])
 		}
 		if diff := cmp.Diff([]time.Duration{First, 2 * First, 4 * First, last, last}, waits); diff != "" {
-			t.Errorf("the second is asked after (-want +got):\n%s", diff)
+			t.Errorf("start of the second target (-want +got):\n%s", diff)
 		}
 		runRace(t.Context(), &pace, answer{}, answer{})
 		if got := runRace(t.Context(), &pace, hangs, answer{}); got.Took != First {
-			t.Errorf("after an answer in time: got %+v, want the second asked after %v", got, First)
+			t.Errorf("after an answer in time: got %+v, want the second target after %v", got, First)
 		}
 		pace.inVain()
 		runRace(t.Context(), &pace, hangs, answer{})
 		if got := runRace(t.Context(), &pace, hangs, answer{}); got.Took != First {
-			t.Errorf("after it was of use: got %+v, want the second asked after %v", got, First)
+			t.Errorf("after it helped: got %+v, want the second target after %v", got, First)
 		}
 	})
 }
@@ -145,11 +146,11 @@ func TestOrder(t *testing.T) {
 		do   func()
 		want []int
 	}{
-		{"begins where it is told", func() {}, []int{1, 2, 0}},
-		{"who failed goes last", func() { o.Leave(1) }, []int{2, 0, 1}},
-		{"once for all who failed there", func() { o.Leave(1) }, []int{2, 0, 1}},
-		{"who was late goes last from anywhere", func() { o.Late(0) }, []int{2, 1, 0}},
-		{"and stays there while it is", func() { o.Late(0); o.Leave(2) }, []int{1, 0, 2}},
+		{"start position", func() {}, []int{1, 2, 0}},
+		{"failed target last", func() { o.Leave(1) }, []int{2, 0, 1}},
+		{"second failure there", func() { o.Leave(1) }, []int{2, 0, 1}},
+		{"late target last", func() { o.Late(0) }, []int{2, 1, 0}},
+		{"late target stays last", func() { o.Late(0); o.Leave(2) }, []int{1, 0, 2}},
 	} {
 		tt.do()
 		if diff := cmp.Diff(tt.want, o.List()); diff != "" {
@@ -158,7 +159,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Whatever happens, everybody is in the list, once.
+// The list always contains each target once.
 func TestOrderKeepsAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 7).Draw(t, "n")
@@ -173,14 +174,14 @@ func TestOrderKeepsAll(t *testing.T) {
 			slices.Sort(list)
 			for i, got := range list {
 				if got != i || len(list) != n {
-					t.Fatalf("the list is %v", o.List())
+					t.Fatalf("got list %v", o.List())
 				}
 			}
 		}
 	})
 }
 
-// Whoever answers is heard, whatever the others do, and nobody is asked after the answer has come.
+// A target that answers wins, whatever the others do, and no target is tried after the answer.
 func TestRaceFindsTheAnswer(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 5).Draw(rt, "n")

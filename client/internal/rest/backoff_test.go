@@ -23,7 +23,7 @@ func TestCeiling(t *testing.T) {
 	}
 }
 
-func TestDelayStaysBetweenHalfAndAllOfTheCeiling(t *testing.T) {
+func TestDelayIsAtLeastHalfTheCeiling(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := Backoff{
 			Base: time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "base")),
@@ -32,10 +32,10 @@ func TestDelayStaysBetweenHalfAndAllOfTheCeiling(t *testing.T) {
 		n := rapid.IntRange(1, 1000).Draw(t, "failures")
 		ceiling, next := b.Ceiling(n), b.Ceiling(n+1)
 		if ceiling <= 0 || ceiling > b.Max || next < ceiling || next > 2*ceiling && next != b.Max {
-			t.Fatalf("ceiling %v, then %v, with %+v", ceiling, next, b)
+			t.Fatalf("got ceiling %v, then %v, with %+v", ceiling, next, b)
 		}
 		if d := b.Delay(n); d < ceiling/2 || d > ceiling {
-			t.Fatalf("delay %v is not within [%v, %v]", d, ceiling/2, ceiling)
+			t.Fatalf("got delay %v, want it within [%v, %v]", d, ceiling/2, ceiling)
 		}
 	})
 }
@@ -44,12 +44,12 @@ func TestEarlyNeverLengthens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "interval"))
 		if got := Early(d); got > d || got < d-d/10 {
-			t.Fatalf("Early(%v) = %v", d, got)
+			t.Fatalf("Early(%v): got %v", d, got)
 		}
 	})
 }
 
-// Clients that fail at one moment do not ask again at one moment.
+// Clients that fail at the same time do not retry at the same time.
 func TestDelaysSpread(t *testing.T) {
 	b := Backoff{Base: time.Second, Max: 30 * time.Second}
 	perTenth := make(map[time.Duration]int)
@@ -58,7 +58,7 @@ func TestDelaysSpread(t *testing.T) {
 	}
 	for tenth, n := range perTenth {
 		if n > 3000 {
-			t.Errorf("%d of 10000 clients come back within the 100 ms after %v", n, tenth*100*time.Millisecond)
+			t.Errorf("got %d of 10000 clients within the 100 ms after %v", n, tenth*100*time.Millisecond)
 		}
 	}
 }
@@ -67,14 +67,14 @@ func TestSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		if err := Sleep(t.Context(), time.Minute); err != nil || time.Since(start) != time.Minute {
-			t.Errorf("Sleep returned %v after %v, want nil after a minute", err, time.Since(start))
+			t.Errorf("Sleep: got %v after %v, want nil after a minute", err, time.Since(start))
 		}
 		why := errors.New("enough")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(why) })
 		start = time.Now()
 		if err := Sleep(ctx, time.Minute); !errors.Is(err, why) || time.Since(start) != time.Second {
-			t.Errorf("Sleep returned %v after %v, want %v after a second", err, time.Since(start), why)
+			t.Errorf("Sleep: got %v after %v, want %v after a second", err, time.Since(start), why)
 		}
 	})
 }

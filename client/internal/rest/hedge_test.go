@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/resttest"
 )
 
-// A peer that is silent costs one request two seconds; the next one begins elsewhere. One that
-// makes something new waits for the first peer to fail instead.
-func TestPostRacesASilentPeer(t *testing.T) {
+// A silent peer delays one request by two seconds; the next one starts at another peer. A request
+// that creates something waits for the first peer to fail instead.
+func TestPostRacesSilentPeer(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		silent   []string
@@ -35,22 +35,22 @@ func TestPostRacesASilentPeer(t *testing.T) {
 				}
 				p := peers(t, Config{URLs: []string{"http://a", "http://b", "http://c"}, Transport: n})
 				began := time.Now()
-				for i := range 3 { // the later ones take no time
+				for i := range 3 { // later requests take no time
 					a, err := p.Post(t.Context(), Request{Path: "/x", OneByOne: tt.oneByOne})
 					if took := time.Since(began); err != nil || !a.OK() || took != tt.took {
-						t.Errorf("request %d: %+v, %v, done after %v, want %v", i+1, a, err, took, tt.took)
+						t.Errorf("request %d: got %+v, %v after %v, want it after %v", i+1, a, err, took, tt.took)
 					}
 				}
 				if got := n.Calls("a"); got != 1 {
-					t.Errorf("%d requests to the silent peer, want 1", got)
+					t.Errorf("got %d requests to the silent peer, want 1", got)
 				}
 			})
 		})
 	}
 }
 
-// A caller in a hurry (a farewell within five seconds) gets to ask everybody.
-func TestPostInAHurryRacesSooner(t *testing.T) {
+// With a short deadline (a deregistration within five seconds), all peers are tried.
+func TestPostWithShortDeadlineRacesSooner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &resttest.Network{}
 		n.Serve("a", resttest.Silent)

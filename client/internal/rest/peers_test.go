@@ -43,15 +43,15 @@ func TestNewChecksAddresses(t *testing.T) {
 			case tt.want == "" && err != nil:
 				t.Errorf("New: %v", err)
 			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
-				t.Errorf("New: %v, want an error with %q", err, tt.want)
+				t.Errorf("New: got %v, want an error with %q", err, tt.want)
 			case err != nil && (strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "s3cret")):
-				t.Errorf("the error tells a secret: %v", err)
+				t.Errorf("got a secret in the error: %v", err)
 			}
 		})
 	}
 }
 
-// A thousand agents with one list do not all begin with its first address.
+// Clients with one list start at different addresses.
 func TestNewBeginsAnywhere(t *testing.T) {
 	seen := make(map[int]int)
 	for range 300 {
@@ -63,7 +63,7 @@ func TestNewBeginsAnywhere(t *testing.T) {
 	}
 	for i := range 3 {
 		if seen[i] < 50 {
-			t.Errorf("%d of 300 begin with address %d", seen[i], i)
+			t.Errorf("got %d of 300 clients that begin with address %d", seen[i], i)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/hedge"
 )
 
-// server answers as the test says, and counts.
+// server returns the URL of a server with this handler, and a counter of its requests.
 func server(t *testing.T, h http.HandlerFunc) (string, *atomic.Int64) {
 	t.Helper()
 	var calls atomic.Int64
@@ -47,7 +47,7 @@ func torn(w http.ResponseWriter, _ *http.Request) {
 // silent does not answer.
 func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// peers asks the addresses in their order.
+// peers returns peers whose addresses are tried in order.
 func peers(t *testing.T, cfg Config) *Peers {
 	t.Helper()
 	p, err := New(cfg)
@@ -59,13 +59,13 @@ func peers(t *testing.T, cfg Config) *Peers {
 	return p
 }
 
-func TestPostAsksAnotherPeer(t *testing.T) {
+func TestPostTriesAnotherPeer(t *testing.T) {
 	closed := httptest.NewServer(nil)
 	closed.Close()
 	final := func(a *Answer) bool { return strings.Contains(string(a.Body), "machine_not_found") }
 	tests := []struct {
 		name  string
-		first http.HandlerFunc // nil: nobody listens
+		first http.HandlerFunc // nil: no listener
 		want  int              // status
 		calls int64            // of the second
 	}{
@@ -74,7 +74,7 @@ func TestPostAsksAnotherPeer(t *testing.T) {
 		{"torn", torn, 201, 1},
 		{"silent", silent, 201, 1},
 		{"500", status(500, `{"message":"Failed to register machine"}`), 201, 1},
-		{"500 that is final", status(500, `{"error_code":"machine_not_found"}`), 500, 0},
+		{"final 500", status(500, `{"error_code":"machine_not_found"}`), 500, 0},
 		{"503", status(503, ""), 201, 1},
 		{"429", status(429, ""), 201, 1},
 		{"400", status(400, ""), 400, 0},
@@ -99,32 +99,32 @@ func TestPostAsksAnotherPeer(t *testing.T) {
 				t.Fatal(err)
 			}
 			if a.Status != tt.want || calls.Load() != tt.calls {
-				t.Errorf("status %d, %d calls to the second peer, want %d, %d", a.Status, calls.Load(), tt.want, tt.calls)
+				t.Errorf("got status %d and %d calls to the second peer, want %d, %d", a.Status, calls.Load(), tt.want, tt.calls)
 			}
-			// The next request begins where one was answered well, or elsewhere.
+			// The next request starts at the peer that answered well, or elsewhere.
 			if tt.calls == 1 {
 				if _, err := p.Post(t.Context(), Request{Path: "/x"}); err != nil || calls.Load() != 2 {
-					t.Errorf("then %d calls to the second peer, %v, want 2", calls.Load(), err)
+					t.Errorf("next request: got %d calls to the second peer, %v, want 2", calls.Load(), err)
 				}
 			}
 		})
 	}
 }
 
-func TestPostWhenNobodyIsWell(t *testing.T) {
+func TestPostWithoutHealthyPeer(t *testing.T) {
 	a, _ := server(t, status(503, `{"message":"no leader"}`))
 	b, _ := server(t, torn)
 	got, err := peers(t, Config{URLs: []string{a, b}}).Post(t.Context(), Request{Path: "/x"})
 	if err != nil || got.Status != 503 {
-		t.Fatalf("an answer and a torn connection: %+v, %v, want the answer", got, err)
+		t.Fatalf("error answer and torn connection: got %+v, %v, want the answer", got, err)
 	}
 	want := fmt.Sprintf("%s/x answered 503: %q", a, "no leader")
 	if err := got.Err(); err.Error() != want || Status(err) != 503 {
-		t.Errorf("Err = %q, status %d, want %q", err, Status(err), want)
+		t.Errorf("got error %q, status %d, want %q", err, Status(err), want)
 	}
 	if got, err := peers(t, Config{URLs: []string{b, b}}).Post(t.Context(), Request{Path: "/x"}); err == nil ||
 		Status(err) != 0 {
-		t.Errorf("two torn connections: %+v, %v, want an error without a status", got, err)
+		t.Errorf("two torn connections: got %+v, %v, want an error without a status", got, err)
 	}
 }
 
@@ -152,12 +152,12 @@ func TestPostSends(t *testing.T) {
 	}
 }
 
-// renewing gives "old" until it is refused.
+// renewing returns "old" until it is refused.
 type renewing struct{ token string }
 
 func (r *renewing) Token(context.Context) (string, error) {
 	if r.token == "broken" {
-		return "", errors.New("no token today")
+		return "", errors.New("no token")
 	}
 	return r.token, nil
 }
@@ -183,18 +183,18 @@ func TestPostRenewsTheToken(t *testing.T) {
 		calls.Store(0)
 		a, err := peers(t, Config{URLs: []string{url}, Tokens: &renewing{tt.token}}).Post(t.Context(), Request{Path: "/x"})
 		if err != nil || a.Status != tt.status || calls.Load() != tt.calls {
-			t.Errorf("with token %q: %+v, %v after %d calls, want %d after %d", tt.token, a, err, calls.Load(), tt.status,
+			t.Errorf("with token %q: got %+v, %v after %d calls, want %d after %d", tt.token, a, err, calls.Load(), tt.status,
 				tt.calls)
 		}
 	}
 	if _, err := peers(t, Config{URLs: []string{url}, Tokens: &renewing{"broken"}}).Post(t.Context(),
-		Request{Path: "/x"}); err == nil || !strings.Contains(err.Error(), "no token today") {
-		t.Errorf("without a token: %v", err)
+		Request{Path: "/x"}); err == nil || !strings.Contains(err.Error(), "no token") {
+		t.Errorf("without a token: got %v", err)
 	}
 }
 
-// A server that closes idle connections costs no failure: the request is sent again by itself.
-func TestPostSurvivesAClosedIdleConnection(t *testing.T) {
+// If a server closes idle connections, the request is sent again without a failure.
+func TestPostSurvivesClosedIdleConnection(t *testing.T) {
 	s := httptest.NewServer(status(200, ""))
 	defer s.Close()
 	p := peers(t, Config{URLs: []string{s.URL}})
@@ -206,10 +206,9 @@ func TestPostSurvivesAClosedIdleConnection(t *testing.T) {
 	}
 }
 
-// A short deadline is shared out: a silent peer does not use it up. A request that makes something
-// new each time it is taken is not sent to a peer again, although the connection ended before the
-// answer: it may have been taken.
-func TestPostSendsOnceWhatMakesSomethingNew(t *testing.T) {
+// A request that creates something each time is not sent again after its connection ended before
+// the answer, because it may have been applied.
+func TestPostSendsCreatingRequestOnce(t *testing.T) {
 	var taken atomic.Int32
 	url, _ := server(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/register" {
@@ -229,7 +228,7 @@ func TestPostSendsOnceWhatMakesSomethingNew(t *testing.T) {
 			t.Error("got an answer, want an error")
 		}
 		if got := taken.Load() - before; got != 1 {
-			t.Errorf("it was taken %d times, want once", got)
+			t.Errorf("got %d requests, want 1", got)
 		}
 	}
 }
@@ -240,7 +239,7 @@ func TestPostSharesAShortDeadline(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	if got, err := peers(t, Config{URLs: []string{a, b}}).Post(ctx, Request{Path: "/x"}); err != nil || got.Status != 200 {
-		t.Errorf("Post: %+v, %v, want the answer of the second peer", got, err)
+		t.Errorf("Post: got %+v, %v, want the answer of the second peer", got, err)
 	}
 }
 
@@ -250,7 +249,7 @@ func TestPostEndsWithItsContext(t *testing.T) {
 	time.AfterFunc(50*time.Millisecond, cancel)
 	if got, err := peers(t, Config{URLs: []string{a, a, a}}).Post(ctx,
 		Request{Path: "/x"}); !errors.Is(err, context.Canceled) {
-		t.Errorf("Post: %+v, %v, want canceled", got, err)
+		t.Errorf("Post: got %+v, %v, want canceled", got, err)
 	}
 }
 
@@ -260,7 +259,7 @@ func TestRetryAfter(t *testing.T) {
 		"999999999999999999999": 0,
 	} {
 		if got := retryAfter(http.Header{"Retry-After": {header}}); got != want {
-			t.Errorf("Retry-After %q: %v, want %v", header, got, want)
+			t.Errorf("Retry-After %q: got %v, want %v", header, got, want)
 		}
 	}
 }
@@ -273,7 +272,7 @@ func FuzzMessage(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		a := Answer{URL: "http://x", Status: 500, Body: body}
 		if got := a.message(); len(got) > maxMessage+len("…") {
-			t.Errorf("%d bytes of message", len(got))
+			t.Errorf("got a message of %d bytes", len(got))
 		}
 	})
 }

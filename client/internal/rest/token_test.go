@@ -11,7 +11,7 @@ func TestFileToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
 	tok := NewFileToken(path)
 	if got, err := tok.Token(t.Context()); err == nil {
-		t.Fatalf("Token = %q without a file, want an error", got)
+		t.Fatalf("Token without a file: got %q, want an error", got)
 	}
 	write := func(s string) {
 		t.Helper()
@@ -22,29 +22,29 @@ func TestFileToken(t *testing.T) {
 	read := func(want string) {
 		t.Helper()
 		if got, err := tok.Token(t.Context()); got != want || err != nil {
-			t.Fatalf("Token = %q, %v, want %q", got, err, want)
+			t.Fatalf("Token: got %q, %v, want %q", got, err, want)
 		}
 	}
 	write("first\n")
 	read("first")
 	if tok.Refused("first") {
-		t.Error("Refused says that there is another token, but the file is the same")
+		t.Error("Refused: got another token, but the file is unchanged")
 	}
 	write("  second \n")
 	read("second")
 	write("third")
-	read("second") // nobody has refused it
+	read("second") // not refused
 	if !tok.Refused("second") {
-		t.Error("Refused says that there is no other token, but the file has changed")
+		t.Error("Refused: got no other token, but the file has changed")
 	}
 	read("third")
 	if !tok.Refused("first") {
-		t.Error("Refused of an older token says no, but the next one is another")
+		t.Error("Refused of an older token: got no other token, want the next one")
 	}
 	read("third")
 }
 
-func TestFileTokenRefusesWhatIsNoToken(t *testing.T) {
+func TestFileTokenRefusesInvalidTokens(t *testing.T) {
 	for _, text := range []string{"", " \n", "two words", "two\nlines", "null\x00", strings.Repeat("x", maxTokenFile+1)} {
 		path := filepath.Join(t.TempDir(), "token")
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -52,9 +52,9 @@ func TestFileTokenRefusesWhatIsNoToken(t *testing.T) {
 		}
 		got, err := NewFileToken(path).Token(t.Context())
 		if err == nil {
-			t.Errorf("Token of %.20q = %.20q, want an error", text, got)
+			t.Errorf("Token of %.20q: got %.20q, want an error", text, got)
 		} else if s := strings.TrimSpace(text); s != "" && strings.Contains(err.Error(), s) {
-			t.Errorf("the error repeats what the file holds: %v", err)
+			t.Errorf("got the contents of the file in the error: %v", err)
 		}
 	}
 }
