@@ -38,7 +38,7 @@ func (n *node) Apply(ctx context.Context, c *internalv1.Command) (fsm.Result, er
 	return fsm.Result{}, n.lost
 }
 
-// The token is created once, printed once, and an admin's for a week. That holds for each leader,
+// The token is created and printed once, for an admin and for a week. That holds for each leader,
 // and if the outcome of a command is unknown.
 func TestFirstToken(t *testing.T) {
 	for _, taken := range []bool{false, true} {
@@ -59,13 +59,13 @@ func TestFirstToken(t *testing.T) {
 			hash := sha256.Sum256([]byte(secret))
 			stored, ok := n.FSM.View().TokenByHash(hash[:])
 			if !ok {
-				t.Fatal("the printed token is not in the state")
+				t.Fatal("got another token in the state than the printed one")
 			}
 			if stored.GetRole() != holdfastv1.Role_ADMIN || !stored.GetBootstrap() {
 				t.Errorf("got %v, want an admin's bootstrap token", stored)
 			}
 			if got := stored.GetExpiresAt().AsTime().Sub(stored.GetCreatedAt().AsTime()).Round(time.Minute); got != ttl {
-				t.Errorf("the token is valid for %s, want %s", got, ttl)
+				t.Errorf("got a token valid for %s, want %s", got, ttl)
 			}
 			all := 0
 			for range n.FSM.View().Tokens("") {

@@ -22,20 +22,20 @@ func TestReserve(t *testing.T) {
 	for i := range Max {
 		r, ok := s.Reserve()
 		if !ok {
-			t.Fatalf("slot %d: refused, want %d slots", i, Max)
+			t.Fatalf("slot %d: got a refusal, want %d slots", i, Max)
 		}
 		release = r
 	}
 	if _, ok := s.Reserve(); ok {
-		t.Errorf("slot %d: reserved, want a refusal", Max)
+		t.Errorf("slot %d: got it, want a refusal", Max)
 	}
 	release()
 	if _, ok := s.Reserve(); !ok {
-		t.Error("after a release: refused, want a slot")
+		t.Error("after a release: got a refusal, want a slot")
 	}
 }
 
-// Attach refuses a run that has no console, and a peer that does not lead.
+// Attach refuses runs without a console, and peers that do not lead.
 func TestAttachRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := executortest.New(t, fake.Config{})
@@ -66,12 +66,12 @@ func TestAttachRefuses(t *testing.T) {
 		_, err := s.Attach(t.Context(), open.GetRunId(), false)
 		var outcome *cluster.OutcomeError
 		if !errors.As(err, &outcome) || outcome.Outcome != cluster.NotApplied {
-			t.Errorf("on a peer that does not lead: got %v, want %v", err, ErrLost())
+			t.Errorf("attach at a follower: got %v, want %v", err, ErrLost())
 		}
 	})
 }
 
-// A client reads earlier output and then new output, one client at a time may write, and the end of
+// A client reads earlier output and then new output. One client at a time may write, and the end of
 // the console ends the clients.
 func TestClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -85,20 +85,20 @@ func TestClients(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := s.Attach(t.Context(), "run-1", true); err == nil {
-			t.Error("a second client may write, want CONSOLE_TAKEN")
+			t.Error("second writer: got accepted, want CONSOLE_TAKEN")
 		}
 		second, err := s.Attach(t.Context(), "run-1", false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if use := o.Use(); use.Clients != 2 || use.Left {
-			t.Errorf("got %d clients, left %t, want 2 that have not left", use.Clients, use.Left)
+			t.Errorf("got %d clients, left %t, want 2 and false", use.Clients, use.Left)
 		}
 		if _, err := first.Write([]byte("ls\n")); err != nil || hw.String() != "ls\n" {
-			t.Errorf("write: got %v, the hardware has %q", err, hw.String())
+			t.Errorf("write: got %v, hardware %q", err, hw.String())
 		}
 		if _, err := second.Write([]byte("rm\n")); err == nil {
-			t.Error("a client that reads only may write")
+			t.Error("write of a reader: got no error")
 		}
 		o.Show([]byte("a b\n"))
 		go func() {
@@ -107,14 +107,14 @@ func TestClients(t *testing.T) {
 		}()
 		for name, c := range map[string]io.ReadCloser{"first": first, "second": second} {
 			if got, err := io.ReadAll(c); err != nil || string(got) != "boot\na b\n" {
-				t.Errorf("%s client: read %q, %v, want all output", name, got, err)
+				t.Errorf("%s client: got %q, %v, want all output", name, got, err)
 			}
 			if err := c.Close(); err != nil {
 				t.Error(err)
 			}
 		}
 		if use := o.Use(); use.Clients != 0 || use.Quiet < time.Minute {
-			t.Errorf("got %d clients, quiet for %s, want none for a minute", use.Clients, use.Quiet)
+			t.Errorf("got %d clients, quiet for %s, want 0 for a minute", use.Clients, use.Quiet)
 		}
 	})
 }

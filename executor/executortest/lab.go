@@ -1,5 +1,5 @@
 // Package executortest has a cluster of one for tests of leader tasks: a real FSM and a real fake
-// fleet; only the consensus between them is missing.
+// fleet, without consensus.
 package executortest
 
 import (
@@ -22,8 +22,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// Lab has a real FSM and a real fake fleet; only the consensus between them is missing. A
-// leader that is killed can no longer commit or confirm.
+// Lab has a real FSM and a real fake fleet, without consensus. A leader that is killed can no
+// longer commit or confirm.
 type Lab struct {
 	T     *testing.T
 	FSM   *fsm.FSM
@@ -127,7 +127,7 @@ func (l *Lab) Plan(id string, steps ...*holdfastv1.Step) {
 			Steps: steps}}}})
 }
 
-// Start starts a run with a request id of its own.
+// Start starts a run with a new request id.
 func (l *Lab) Start(machine, typ, plan string, params map[string]string) *holdfastv1.Run {
 	l.T.Helper()
 	run, _ := l.Must(&internalv1.Command{Op: &internalv1.Command_StartRun{StartRun: &internalv1.StartRun{
@@ -140,8 +140,8 @@ func (l *Lab) Start(machine, typ, plan string, params map[string]string) *holdfa
 // Leader is one term of leader tasks.
 type Leader struct {
 	Epoch uint64
-	Kill  func() // as SIGKILL would: nothing of it is committed any more
-	Stop  func() // ends the term in order
+	Kill  func() // as SIGKILL would: no later command of it is committed
+	Stop  func() // ends the term gracefully
 	Err   error  // of the task that failed; valid when Done is closed
 	Done  chan struct{}
 }
@@ -255,7 +255,7 @@ func (l *Lab) Ended(run string) *holdfastv1.Run {
 	return l.Wait(run, "ended", fsm.Ended)
 }
 
-// Log returns what a run has written to streams of its log.
+// Log returns the output of a run on streams of its log.
 func (l *Lab) Log(run string, streams ...string) string {
 	var out []byte
 	for c := range l.FSM.View().RunLog(run, 0) {
@@ -268,7 +268,7 @@ func (l *Lab) Log(run string, streams ...string) string {
 	return string(out)
 }
 
-// Destructive counts the destructive effects that the fleet saw for each attempt.
+// Destructive counts the destructive effects at the fleet for each attempt.
 func (l *Lab) Destructive(run string) map[string]int {
 	seen := map[string]int{}
 	for _, e := range l.Fleet.Effects("", run, 0) {

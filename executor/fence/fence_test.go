@@ -14,8 +14,8 @@ import (
 
 var errNotLeader = errors.New("not the leader")
 
-// A confirmation permits an effect until 500 ms after it was requested, and is worth nothing if a
-// majority took longer than 100 ms.
+// A confirmation permits an effect until 500 ms after it was requested. It is invalid if a majority
+// took longer than 100 ms.
 func TestLease(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -47,7 +47,7 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// An effect that was late, or whose term was not confirmed, is tried again; any other error ends
+// An effect that was late, or whose term was not confirmed, is tried again. Any other error ends
 // it.
 func TestDo(t *testing.T) {
 	late := providers.Errorf(providers.Late, "press", "too late")
@@ -74,7 +74,7 @@ func TestDo(t *testing.T) {
 				err := f.Do(t.Context(), Effect{
 					Do: func(ctx context.Context) error {
 						if err := providers.InTime(ctx, "press"); err != nil {
-							t.Errorf("the effect has no valid lease: %v", err)
+							t.Errorf("lease of the effect: %v", err)
 						}
 						done++
 						return tt.does[done-1]
@@ -87,7 +87,7 @@ func TestDo(t *testing.T) {
 					t.Errorf("got %v, want %v", err, tt.want)
 				}
 				if confirmed != len(tt.confirms) || done != len(tt.does) || announced != tt.announce {
-					t.Errorf("confirmed %d times, done %d times, announced %d times; want %d, %d, %d",
+					t.Errorf("got %d confirmations, %d effects and %d announcements, want %d, %d, %d",
 						confirmed, done, announced, len(tt.confirms), len(tt.does), tt.announce)
 				}
 				if diff := cmp.Diff(tt.late, lates); diff != "" {
@@ -99,14 +99,14 @@ func TestDo(t *testing.T) {
 }
 
 // Without a majority, Do does not start the effect, and returns when its context ends.
-func TestDoNothingWithoutAMajority(t *testing.T) {
+func TestNoEffectWithoutMajority(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
 		f := Fence{Confirm: func(context.Context) error { return errNotLeader }}
 		err := f.Do(ctx, Effect{
-			Do:        func(context.Context) error { t.Error("the effect was done"); return nil },
-			Confirmed: func() { t.Error("the effect was announced") },
+			Do:        func(context.Context) error { t.Error("got an effect, want none"); return nil },
+			Confirmed: func() { t.Error("got an announcement, want none") },
 			Pause:     time.Millisecond, MaxPause: time.Second,
 		})
 		if !errors.Is(err, context.DeadlineExceeded) {
@@ -115,7 +115,7 @@ func TestDoNothingWithoutAMajority(t *testing.T) {
 	})
 }
 
-// A new leader waits until no effect of an earlier one can arrive, counted from the begin of its
+// A new leader waits until no effect of an earlier one can arrive, counted from the start of its
 // term.
 func TestAwait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestAwait(t *testing.T) {
 				t.Fatal(err)
 			}
 			if took := time.Since(began); took != Age {
-				t.Errorf("waited until %s after the election, want %s", took, Age)
+				t.Errorf("got a wait of %s after the election, want %s", took, Age)
 			}
 		}
 	})

@@ -17,7 +17,7 @@ func TestClock(t *testing.T) {
 			{0, time.Hour},
 			{250 * time.Millisecond, time.Hour + 250*time.Millisecond},
 			{time.Second, time.Hour + 1250*time.Millisecond},
-			{time.Minute, time.Hour + 2250*time.Millisecond}, // the process was stopped
+			{time.Minute, time.Hour + 2250*time.Millisecond}, // stopped process
 			{10 * time.Millisecond, time.Hour + 2260*time.Millisecond},
 		} {
 			time.Sleep(step.slept) // sleep: in bubble time
@@ -29,7 +29,7 @@ func TestClock(t *testing.T) {
 }
 
 // The requested intervals follow the load (POOLREG-18022).
-func TestAsked(t *testing.T) {
+func TestRequestedIntervals(t *testing.T) {
 	for _, tc := range []struct {
 		load          float64
 		quiet         bool
@@ -65,35 +65,35 @@ func TestMeter(t *testing.T) {
 	m.tick(now)
 	run(30*time.Second, 0)
 	if m.quiet() {
-		t.Error("quiet after 30 s")
+		t.Error("got quiet after 30 s")
 	}
 	run(31*time.Second, 0)
 	if !m.quiet() {
-		t.Error("not quiet after a minute of silence")
+		t.Error("got not quiet after a minute of silence")
 	}
 	run(40*time.Second, 1000)
 	if m.load < 900 || m.load > 1000 || m.quiet() {
-		t.Errorf("after 40 s of 1000 a second: load %v, quiet %v", m.load, m.quiet())
+		t.Errorf("after 40 s of 1000 per second: got load %v, quiet %v", m.load, m.quiet())
 	}
 	run(200*time.Second, 0)
 	if m.load > 1 || !m.quiet() {
-		t.Errorf("after 200 s of silence: load %v, quiet %v", m.load, m.quiet())
+		t.Errorf("after 200 s of silence: got load %v, quiet %v", m.load, m.quiet())
 	}
 }
 
-// However many agents send one heartbeat a minute, there are few log entries, and the
-// wait for a commit is far below the time after which a leader counts as hung.
+// However many agents send one heartbeat per minute, there are few log entries, and the wait for a
+// commit is far below the time after which a leader counts as hung.
 func TestGapFor(t *testing.T) {
 	for _, n := range []int{0, 1, 10, 100, 600, 1000, 5000, 10_000, 30_000, 100_000, 1_000_000} {
 		gap := gapFor(n).Seconds()
 		if rate := min(float64(n)/60, 1/gap); rate > 11 {
-			t.Errorf("%d leases: %.1f entries a second, want 11 at most", n, rate)
+			t.Errorf("%d leases: got %.1f entries per second, want at most 11", n, rate)
 		}
 		if gap > 0.7*lostAfter.Seconds() {
-			t.Errorf("%d leases: a commit waits for %.2f s, and a leader who has not answered for %s is left", n, gap, lostAfter)
+			t.Errorf("%d leases: got a wait of %.2f s, but a leader without an answer for %s counts as hung", n, gap, lostAfter)
 		}
 	}
 	if got := 1 / gapFor(spacingFleet).Seconds(); got > 0.85 {
-		t.Errorf("%d leases: %.2f entries a second, want 0.8: there are others", spacingFleet, got)
+		t.Errorf("%d leases: got %.2f entries per second, want 0.8, because of other entries", spacingFleet, got)
 	}
 }

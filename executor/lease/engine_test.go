@@ -35,8 +35,8 @@ func (l *lab) wantState(id string, want holdfastv1.Agent_State) {
 	}
 }
 
-// A machine is registered, ready with its first heartbeat, lost when heartbeats stop, and
-// back after it registers again.
+// A machine is registered, ready after its first heartbeat, lost when heartbeats stop, and ready
+// again after it registers again.
 func TestLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -62,8 +62,7 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// A lease that its owner has released is not renewed, however recent its last heartbeat
-// is.
+// A released lease is not renewed, however recent its last heartbeat is.
 func TestEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -101,7 +100,7 @@ func TestRegistrationAfterAnIdleHour(t *testing.T) {
 		defer l.depose()
 		pass(time.Hour)
 		l.register("m-1")
-		pass(5 * time.Second) // the clock goes on record
+		pass(5 * time.Second) // the clock is recorded
 		l.lead(0)
 		pass(machineTTL - 10*time.Second)
 		l.wantState("m-1", holdfastv1.Agent_REGISTERED)
@@ -110,9 +109,9 @@ func TestRegistrationAfterAnIdleHour(t *testing.T) {
 	})
 }
 
-// A machine that sent a heartbeat in this term is lost after its TTL, without the slack
-// of inherited leases.
-func TestHeardOnceAfterAFailover(t *testing.T) {
+// A machine that sent a heartbeat in this term is lost after its TTL, without the slack of
+// inherited leases.
+func TestOneHeartbeatAfterFailover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
 		l.lead(0)
@@ -127,21 +126,20 @@ func TestHeardOnceAfterAFailover(t *testing.T) {
 	})
 }
 
-// A pool must follow the last requested interval, even if it was asked for fewer
-// heartbeats before.
-func TestPoolIsAskedForMore(t *testing.T) {
+// A pool must follow the last requested interval, even if an earlier one was longer.
+func TestPoolGetsShorterInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
 		l.lead(0)
 		defer l.depose()
-		pass(2 * time.Minute) // quiet: pools are asked for a heartbeat every 30 s
+		pass(2 * time.Minute) // quiet: pools get an interval of 30 s
 		l.must(&internalv1.Command{
 			Op: &internalv1.Command_RegisterPool{RegisterPool: &internalv1.RegisterPool{Pool: &holdfastv1.Pool{PoolId: "p-1"},
 				TtlMs: poolTTL.Milliseconds()}}})
 		pass(time.Second)
 		l.register("busy")
 		l.wantBeat("busy", renewed)
-		for range 10 { // loud: every 5 s
+		for range 10 { // busy: 5 s
 			for range 1000 {
 				l.engine.Load().Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: machine, Id: "busy"}},
 					func(*internalv1.RenewalAnswer) {})
@@ -157,11 +155,11 @@ func TestPoolIsAskedForMore(t *testing.T) {
 			})
 		<-answered
 		if interval != 5000 {
-			t.Fatalf("asked for a heartbeat every %d ms, want 5000", interval)
+			t.Fatalf("requested interval: got %d ms, want 5000", interval)
 		}
 		pass(poolTTL + time.Second)
 		if p, _ := l.state.View().Pool("p-1"); p.GetStatus() != holdfastv1.Pool_UNAVAILABLE {
-			t.Errorf("pool after three missed heartbeats: %v", p.GetStatus())
+			t.Errorf("pool after three missed heartbeats: got %v", p.GetStatus())
 		}
 	})
 }
@@ -181,7 +179,7 @@ func TestWallClockSteps(t *testing.T) {
 			pass(time.Minute)
 			l.wantState("m-1", holdfastv1.Agent_READY)
 			l.wantBeat("m-1", renewed)
-			l.lead(time.Second) // the next leader starts from the record
+			l.lead(time.Second) // the next leader starts from the recorded clock
 			pass(time.Minute)
 			l.wantState("m-1", holdfastv1.Agent_READY)
 		}
@@ -211,8 +209,8 @@ func TestLongOutage(t *testing.T) {
 	})
 }
 
-// Leaders change, hang and have wrong clocks. No lease expires within its TTL after an
-// answered heartbeat, and a silent machine is lost within its TTL and 60 s
+// Leaders change, hang and have wrong clocks. No lease expires within its TTL after an answered
+// heartbeat, and a silent machine is lost within its TTL and 60 s
 // (docs/decisions/0012-leases-have-a-clock-of-their-own.md).
 func TestNeverEarlyNeverMissed(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -223,7 +221,7 @@ func TestNeverEarlyNeverMissed(t *testing.T) {
 		var story []step
 		for i := range rapid.IntRange(0, 3).Draw(rt, "failovers") {
 			var pause time.Duration
-			if i == 0 { // a pause counts for a second: more than one between two beats would be a gap of a whole TTL
+			if i == 0 { // a pause counts as one second, and a second pause between two heartbeats could exceed the TTL
 				pause = time.Duration(rapid.SampledFrom([]int{0, 0, 1, 2, 30, 299, 301, 3600, 86_400}).Draw(rt,
 					"pause")) * time.Second
 			}
@@ -252,7 +250,7 @@ func TestNeverEarlyNeverMissed(t *testing.T) {
 				for i := 0; ; i++ {
 					sent := time.Now()
 					if got, err := l.beat(machine, "alive"); err != nil || got != renewed {
-						t.Errorf("living machine, last answered %v ago: got %v, %v", sent.Sub(answered), got, err)
+						t.Errorf("live machine, last answer %v ago: got %v, %v", sent.Sub(answered), got, err)
 						return
 					}
 					answered = sent
@@ -274,7 +272,7 @@ func TestNeverEarlyNeverMissed(t *testing.T) {
 				pass(s.after)
 				l.setSkew(s.skew)
 				l.engine.Load().Pause(s.pause)
-				pass(time.Second) // he goes on for a while, and is deposed then
+				pass(time.Second) // it continues for a while before it is deposed
 				l.lead(s.outage)
 			}
 			if wait := silentFor - time.Since(silence); wait > 0 {
@@ -284,13 +282,13 @@ func TestNeverEarlyNeverMissed(t *testing.T) {
 			close(end)
 			<-beats
 			if e, ok := l.state.View().Lease(machine, "silent"); !ok || e.GetExpiredAt() == nil {
-				t.Error("the silent machine's lease is not over")
+				t.Error("lease of the silent machine: got it valid, want it expired")
 			}
 		})
 	})
 }
 
-// step is one failover with some heartbeats, a while after the step before. The leader's
+// step is one failover with some heartbeats, some time after the previous step. The leader's
 // process is paused, its clock is stepped, and it is deposed.
 type step struct {
 	beats                      int
@@ -308,7 +306,7 @@ func TestAnsweredFromMemory(t *testing.T) {
 		pass(14 * time.Second)
 		l.wantBeat("m-1", renewed)
 		if e, _ := l.state.View().Lease(machine, "m-1"); e.GetSeenMs() > 5000 {
-			t.Errorf("seen at %d ms is on record: want it in memory alone", e.GetSeenMs())
+			t.Errorf("recorded heartbeat: got %d ms, want it only in memory", e.GetSeenMs())
 		}
 		l.lead(time.Second)
 		pass(machineTTL - 2*time.Second)
@@ -316,9 +314,9 @@ func TestAnsweredFromMemory(t *testing.T) {
 	})
 }
 
-// A heartbeat long after the committed one is not answered from memory, because the next
-// leader would not know of it.
-func TestLateSignOfLifeIsRecorded(t *testing.T) {
+// A heartbeat long after the committed one is not answered from memory, because the next leader
+// would not know of it.
+func TestLateHeartbeatIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
 		l.lead(0)
@@ -333,9 +331,9 @@ func TestLateSignOfLifeIsRecorded(t *testing.T) {
 	})
 }
 
-// If a service sends a heartbeat while the commit of its loss is in flight, it is
-// registered after the answer.
-func TestHeardWhileItIsLost(t *testing.T) {
+// A service that sends a heartbeat while the commit of its loss is in flight is registered after
+// the answer.
+func TestHeartbeatDuringLoss(t *testing.T) {
 	const id, ttl = "550e8400-e29b-41d4-a716-446655440000", 6 * time.Second
 	lost := 0
 	for seed := range uint64(20) {
@@ -352,7 +350,7 @@ func TestHeardWhileItIsLost(t *testing.T) {
 			}
 			pass(ttl - 100*time.Millisecond)
 			goOn := l.stall()
-			pass(time.Second) // the loss waits for the disk
+			pass(time.Second) // the commit of the loss waits
 			answer := make(chan internalv1.RenewalAnswer_Outcome, 1)
 			l.engine.Load().Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_SERVICE, Id: id}},
 				func(a *internalv1.RenewalAnswer) { answer <- a.GetOutcome() })
@@ -361,18 +359,18 @@ func TestHeardWhileItIsLost(t *testing.T) {
 			goOn()
 			got := <-answer
 			if s, ok := l.state.View().Service(id); !ok || !s.GetActive() || got != renewed {
-				t.Errorf("seed %d: answered %v, and the service is %v: want it renewed and active", seed, got, s)
+				t.Errorf("seed %d: got %v and service %v, want it renewed and active", seed, got, s)
 			}
-			if l.state.View().LastServiceEvent() > before { // its loss came first
+			if l.state.View().LastServiceEvent() > before { // the loss was committed first
 				lost++
 			}
 			pass(time.Second)
 			if s, _ := l.state.View().Service(id); !s.GetActive() {
-				t.Errorf("seed %d: it was lost after the answer", seed)
+				t.Errorf("seed %d: got a loss after the answer", seed)
 			}
 		})
 	}
 	if lost == 0 {
-		t.Error("the loss was never on record first: nothing was tried")
+		t.Error("got no loss before an answer: nothing was tested")
 	}
 }

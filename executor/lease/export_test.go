@@ -7,14 +7,14 @@ import (
 )
 
 // LeftWhileAnswering returns the time until a lease expires. It is for use within the answer to a
-// renewal: the engine is locked then.
+// renewal, when the engine is locked.
 func (e *Engine) LeftWhileAnswering(kind internalv1.LeaseRef_Kind, id string) (time.Duration, bool) {
 	ts := e.current.Load()
 	if ts == nil {
 		return 0, false
 	}
 	n := ts.table[key{kind, id}]
-	// not in the heap: the sweep holds it and puts it back
+	// Not in the heap: the sweep has removed it and will put it back.
 	if n == nil || n.heapIndex >= 0 && ts.order.at[n.heapIndex] > n.due() {
 		return 0, false
 	}

@@ -26,10 +26,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type outpost struct {
 	*lab
 	gateway     *lease.Gateway
-	stopGateway func() // and wait for its end
+	stopGateway func() // and waits for its end
 
 	mu     sync.Mutex
-	leader string // as far as the follower knows
+	leader string // known to the follower
 	hosts  map[string]*host
 }
 
@@ -40,11 +40,11 @@ type host struct {
 	conn *grpc.ClientConn
 
 	mu       sync.Mutex
-	requests []int         // renewals of each message that came
-	gate     chan struct{} // closed: the network lets connections through
-	deaf     bool          // takes messages and never looks at them
-	woken    *sync.Cond    // of deaf
-	streams  int           // ever opened
+	requests []int         // renewals in each received message
+	gate     chan struct{} // closed while connections are possible
+	deaf     bool          // receives messages and ignores them
+	woken    *sync.Cond    // signals changes of deaf
+	streams  int           // number of opened streams
 }
 
 func newOutpost(t *testing.T) *outpost {
@@ -55,11 +55,11 @@ func newOutpost(t *testing.T) *outpost {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- o.gateway.Run(ctx) }()
-	synctest.Wait() // until it is up
+	synctest.Wait() // until it runs
 	o.stopGateway = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Errorf("gateway ended with %v", err)
+			t.Errorf("gateway: got %v", err)
 		}
 	})
 	t.Cleanup(func() {
@@ -90,7 +90,7 @@ func (o *outpost) PeerConn(id string) (grpc.ClientConnInterface, error) {
 	return nil, errors.New("no such peer")
 }
 
-// knows makes the follower believe that a peer leads.
+// knows sets the leader that the follower knows.
 func (o *outpost) knows(id string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -103,7 +103,7 @@ func (o *outpost) serve(id string, e *lease.Engine) *host {
 	h := &host{lis: bufconn.Listen(1 << 20), gate: make(chan struct{})}
 	h.woken = sync.NewCond(&h.mu)
 	close(h.gate)
-	h.srv = grpc.NewServer(grpc.MaxRecvMsgSize(4<<20), grpc.StreamInterceptor(h.count)) // as package server has it
+	h.srv = grpc.NewServer(grpc.MaxRecvMsgSize(4<<20), grpc.StreamInterceptor(h.count)) // as in package server
 	e.Register(h.srv)
 	go func() { _ = h.srv.Serve(h.lis) }()
 	conn, err := grpc.NewClient("passthrough:///"+id, grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -128,7 +128,7 @@ func (o *outpost) serve(id string, e *lease.Engine) *host {
 	return h
 }
 
-// elect makes a new peer the leader, and known to the follower.
+// elect makes a new peer the leader, known to the follower.
 func (o *outpost) elect(id string, outage time.Duration) *host {
 	o.t.Helper()
 	o.knows("")
@@ -138,7 +138,7 @@ func (o *outpost) elect(id string, outage time.Duration) *host {
 	return h
 }
 
-// count counts the received messages, and blocks them while the host is deaf.
+// count counts received messages, and blocks them while the host is deaf.
 func (h *host) count(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	h.mu.Lock()
 	h.streams++
@@ -218,6 +218,6 @@ func (o *outpost) wantNotApplied(what string, got answer, cause error) {
 	o.t.Helper()
 	out, ok := errors.AsType[*cluster.OutcomeError](got.err)
 	if !ok || out.Outcome != cluster.NotApplied || cause != nil && !errors.Is(got.err, cause) {
-		o.t.Errorf("%s: got %v, %v, want that nothing was applied, for %v", what, got.outcome, got.err, cause)
+		o.t.Errorf("%s: got %v, %v, want NotApplied with %v", what, got.outcome, got.err, cause)
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // A heartbeat through a follower is answered only once the leader has committed it.
-func TestFollowerAnswersWhenTheLeaderHasIt(t *testing.T) {
+func TestFollowerAnswersAfterCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
 		o.elect("p1", 0)
@@ -24,21 +24,21 @@ func TestFollowerAnswersWhenTheLeaderHasIt(t *testing.T) {
 		synctest.Wait()
 		select {
 		case a := <-first:
-			t.Fatalf("answered with %v, %v before it was on record", a.outcome, a.err)
+			t.Fatalf("got answer %v, %v before the commit", a.outcome, a.err)
 		default:
 		}
 		release()
 		o.want("first heartbeat", <-first, renewed)
 		if l, ok := o.state.View().Lease(machine, "m-1"); !ok || !l.GetReady() {
-			t.Errorf("lease on record: %v, want one that is ready", l)
+			t.Errorf("recorded lease: got %v, want it ready", l)
 		}
 		o.want("second one", o.renew(t.Context(), "m-1"), renewed)
-		o.want("of nobody", o.renew(t.Context(), "m-2"), unknown)
+		o.want("unknown machine", o.renew(t.Context(), "m-2"), unknown)
 	})
 }
 
-// Heartbeats that arrive while the connection is busy are sent in one message; each
-// caller gets its own answer.
+// Heartbeats that arrive while the connection is busy are sent in one message. Each caller gets its
+// own answer.
 func TestCoalescing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
@@ -69,8 +69,8 @@ func TestCoalescing(t *testing.T) {
 	})
 }
 
-// Single heartbeats are sent in batches, at most a hundred times a second. A full batch
-// is sent at once.
+// Single heartbeats are sent in batches, at most a hundred per second. A full batch is sent at
+// once.
 func TestGather(t *testing.T) {
 	const batchWindow, batchSize = 10 * time.Millisecond, 32
 	synctest.Test(t, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestGather(t *testing.T) {
 			o.want("one by one", <-c, unknown)
 		}
 		if requests, _ := p1.seen(); len(requests) > 12 {
-			t.Errorf("%d messages for a heartbeat each millisecond of a tenth of a second: %v", len(requests), requests)
+			t.Errorf("got %d messages for a heartbeat per millisecond during a tenth of a second: %v", len(requests), requests)
 		}
 		all = nil
 		for range 100 {
@@ -101,12 +101,12 @@ func TestGather(t *testing.T) {
 			}
 		}
 		if late >= batchSize {
-			t.Errorf("%d of %d at once have waited for %s, want less than go at once", late, len(all), batchWindow)
+			t.Errorf("got %d of %d heartbeats that waited for %s, want fewer than a batch", late, len(all), batchWindow)
 		}
 	})
 }
 
-// An answer that arrives after its caller has left is not delivered to another caller.
+// A late answer is not delivered to another caller.
 func TestLateAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
@@ -126,13 +126,12 @@ func TestLateAnswer(t *testing.T) {
 		}
 		release()
 		for i := range n {
-			o.want("of nobody", o.renew(t.Context(), fmt.Sprintf("x-%d", i)), unknown)
+			o.want("unknown machine", o.renew(t.Context(), fmt.Sprintf("x-%d", i)), unknown)
 		}
 	})
 }
 
-// If the leader and its connections are lost, waiting callers are answered by the next
-// one.
+// If the leader and its connections are lost, waiting callers are answered by the next leader.
 func TestLeaderDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
@@ -153,7 +152,7 @@ func TestLeaderDies(t *testing.T) {
 	})
 }
 
-// A leader that steps down answers so at once: its connections stay.
+// A leader that steps down answers so at once, and its connections stay open.
 func TestLeaderStepsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
@@ -169,26 +168,26 @@ func TestLeaderStepsDown(t *testing.T) {
 		<-stopped
 		pass(time.Second)
 		if requests, streams := p1.seen(); len(requests) < 2 || streams != 1 {
-			t.Errorf("the leader that was has had %d messages on %d streams: want it asked again on the same", len(requests),
+			t.Errorf("former leader: got %d messages on %d streams, want a retry on the same stream", len(requests),
 				streams)
 		}
 		o.elect("p2", 0)
 		a := <-waiting
 		o.want("that waited", a, renewed)
 		if a.took > 2*time.Second {
-			t.Errorf("it took %v: want it within a pause of the next leader", a.took)
+			t.Errorf("got an answer after %v, want it within a pause", a.took)
 		}
 	})
 }
 
-// The peer that is known as the leader may not have taken over yet.
+// The peer that is known as the leader may not be established yet.
 func TestLeaderIsNotEstablished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
 		o.register("m-1")
 		waiting := o.renewing(t.Context(), "m-1")
 		pass(time.Second)
-		o.knows("p9") // which cannot be reached
+		o.knows("p9") // an unreachable peer
 		pass(time.Second)
 		o.lead(0)
 		o.serve("p1", o.engine.Load())
@@ -197,28 +196,27 @@ func TestLeaderIsNotEstablished(t *testing.T) {
 	})
 }
 
-// Without a leader the answer comes after 8 s, or at the caller's deadline, with the
-// outcome NotApplied.
+// Without a leader, the answer is NotApplied after 8 s, or at the caller's deadline.
 func TestNoLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
 		a := o.renew(t.Context(), "m-1")
 		o.wantNotApplied("no leader", a, cluster.ErrNoLeader)
 		if a.took != 8*time.Second {
-			t.Errorf("it took %v, want 8s", a.took)
+			t.Errorf("got an answer after %v, want 8s", a.took)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		a = o.renew(ctx, "m-1")
 		o.wantNotApplied("deadline", a, cluster.ErrNoLeader)
 		if a.took != time.Second {
-			t.Errorf("it took %v, want 1s", a.took)
+			t.Errorf("got an answer after %v, want 1s", a.took)
 		}
 	})
 }
 
-// A hung leader keeps its connections: callers give up after 2 s, retry, and reach the
-// next leader.
+// A hung leader keeps its connections: calls time out after 2 s, are retried, and reach the next
+// leader.
 func TestLeaderHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
@@ -230,12 +228,12 @@ func TestLeaderHangs(t *testing.T) {
 		a := o.renew(ctx, "m-1")
 		o.wantNotApplied("with a deadline of 1 s", a, context.DeadlineExceeded)
 		if a.took != time.Second {
-			t.Errorf("it took %v, want 1s", a.took)
+			t.Errorf("got an answer after %v, want 1s", a.took)
 		}
 		patient := o.renewing(t.Context(), "m-1")
 		pass(2500 * time.Millisecond)
 		if _, streams := p1.seen(); streams < 2 {
-			t.Errorf("%d streams: want a new one after 2 s", streams)
+			t.Errorf("got %d streams, want a new one after 2 s", streams)
 		}
 		o.elect("p2", 0)
 		o.want("that waited", <-patient, renewed)
@@ -243,16 +241,15 @@ func TestLeaderHangs(t *testing.T) {
 	})
 }
 
-// If a lease expires while its heartbeat is on the way to a leader, the answer is
-// EXPIRED.
-func TestExpiredOnTheWay(t *testing.T) {
+// If a lease expires while its heartbeat is in transit, the answer is EXPIRED.
+func TestExpiredInTransit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
 		o.elect("p1", 0)
 		o.register("m-1")
 		o.want("first", o.renew(t.Context(), "m-1"), renewed)
 		pass(machineTTL - 3*time.Second)
-		o.knows("") // the follower is cut off; the leader goes on
+		o.knows("") // the follower is isolated, and the leader continues
 		waiting := o.renewing(t.Context(), "m-1")
 		pass(5 * time.Second)
 		o.knows("p1")
@@ -263,7 +260,7 @@ func TestExpiredOnTheWay(t *testing.T) {
 	})
 }
 
-// When a peer shuts down, its waiting callers get an error, and no goroutine is left.
+// When a peer shuts down, waiting callers get an error, and no goroutine is left.
 func TestShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)

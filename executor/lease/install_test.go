@@ -44,14 +44,14 @@ func (l *lab) run(id string) *holdfastv1.Run {
 func (l *lab) wantRunning(id string) {
 	l.t.Helper()
 	if r := l.run(id); r.GetPhase() != holdfastv1.Run_RUNNING {
-		l.t.Errorf("at %v: got %v, want it running", time.Now(), r)
+		l.t.Errorf("at %v: got run %v, want it running", time.Now(), r)
 	}
 }
 
 func (l *lab) wantTimeout(id string) {
 	l.t.Helper()
 	if r := l.run(id); r.GetPhase() != holdfastv1.Run_FAILED || r.GetError().GetReason() != fsm.InstallTimeout {
-		l.t.Errorf("at %v: got %v, want it to have failed with %s", time.Now(), r, fsm.InstallTimeout)
+		l.t.Errorf("at %v: got run %v, want it failed with %s", time.Now(), r, fsm.InstallTimeout)
 	}
 }
 
@@ -94,8 +94,8 @@ func TestInstallNeverFinishes(t *testing.T) {
 	})
 }
 
-// An install neither ends early nor is kept alive by changes of the leader, time without
-// a leader, or a clock that is a day ahead.
+// An install is neither ended early nor kept alive by changes of the leader, time without a leader,
+// or a clock that is a day ahead.
 func TestInstallOutlivesLeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -107,7 +107,7 @@ func TestInstallOutlivesLeaders(t *testing.T) {
 		l.lead(10 * time.Minute)
 		pass(quiet/2 - time.Minute)
 		l.wantRunning(run)
-		l.report("progress") // by the clock that is a day ahead
+		l.report("progress") // with a clock that is a day ahead
 		l.setSkew(0)
 		l.lead(time.Second)
 		pass(quiet - time.Second)
@@ -117,7 +117,7 @@ func TestInstallOutlivesLeaders(t *testing.T) {
 	})
 }
 
-// An install that has ended has no lease to lose.
+// An ended install has no lease to lose.
 func TestInstallCompletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)

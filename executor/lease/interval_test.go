@@ -8,8 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Machines that return at the same moment get different intervals, within a tenth of a
-// minute.
+// Machines that return at the same time get different intervals, within a tenth of a minute.
 func TestMachinesAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -23,14 +22,14 @@ func TestMachinesAreSpread(t *testing.T) {
 				func(a *internalv1.RenewalAnswer) {
 					got := time.Duration(a.GetIntervalMs()) * time.Millisecond
 					if got < 54*time.Second || got > 66*time.Second {
-						t.Errorf("got %s, want a minute and a tenth at most more or less", got)
+						t.Errorf("got %s, want a minute, plus or minus a tenth", got)
 					}
 					seen[a.GetIntervalMs()] = true
 				})
 		}
 		synctest.Wait()
 		if len(seen) < 80 {
-			t.Errorf("got %d different intervals of 100", len(seen))
+			t.Errorf("got %d different intervals, want most of 100", len(seen))
 		}
 	})
 }

@@ -35,8 +35,8 @@ type lab struct {
 
 	mu       sync.Mutex
 	index    uint64
-	tooLarge int           // commands
-	disk     chan struct{} // commands wait until it is closed; nil: they do not
+	tooLarge int           // number of too large commands
+	disk     chan struct{} // commands wait until it is closed; nil: no wait
 
 	term   uint64
 	engine atomic.Pointer[lease.Engine]
@@ -51,7 +51,7 @@ func newLab(t *testing.T, seed uint64) *lab {
 	return l
 }
 
-// proposer commits for one leader, as long as the network allows it.
+// proposer commits for one leader while its network works.
 type proposer struct {
 	*lab
 	cut *bool // under mu
@@ -131,11 +131,11 @@ func (l *lab) must(cmd *internalv1.Command) fsm.Result {
 	return res
 }
 
-// lead makes another peer the leader. The former one is cut off at the same time, and
-// learns of it when it is replaced.
+// lead makes another peer the leader. The former one is isolated, and learns of it when it is
+// replaced.
 func (l *lab) lead(outage time.Duration) {
 	l.depose()
-	pass(outage) // nobody leads
+	pass(outage) // no leader
 	l.term++
 	l.must(&internalv1.Command{
 		Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p",
@@ -170,7 +170,7 @@ func (l *lab) depose() {
 	}
 	l.stop()
 	if err := <-l.done; err != nil {
-		l.t.Errorf("engine ended with %v", err)
+		l.t.Errorf("engine: got %v", err)
 	}
 	l.stop = nil
 }
@@ -200,7 +200,7 @@ func (l *lab) beat(kind internalv1.LeaseRef_Kind, id string) (internalv1.Renewal
 		}
 		pass(50 * time.Millisecond)
 	}
-	return 0, fmt.Errorf("no leader has taken the heartbeat of %s", id)
+	return 0, fmt.Errorf("no leader accepted the heartbeat of %s", id)
 }
 
 func (l *lab) agentState(id string) holdfastv1.Agent_State {
@@ -210,5 +210,5 @@ func (l *lab) agentState(id string) holdfastv1.Agent_State {
 
 // pass advances the time of the bubble.
 func pass(d time.Duration) {
-	time.Sleep(d) // sleep: it takes none
+	time.Sleep(d) // sleep: fake clock
 }

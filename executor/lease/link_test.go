@@ -11,10 +11,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// A message is built and taken apart with hardly any garbage: the lists of calls are
-// reused.
+// Encoding and decoding a message needs few allocations, because the lists of calls are reused.
 func TestLinkAllocs(t *testing.T) {
-	const calls, budget = 32, 12 // for all of them: the message with its list, the batch, and some for the map to grow
+	const calls, budget = 32, 12 // in total: the message with its list, the batch, and the growing map
 	l := newLink(func() {})
 	answered := 0
 	c := call{rn: &internalv1.Renewal{}, size: 100, reply: func(*internalv1.RenewalAnswer) { answered++ }}
@@ -33,18 +32,18 @@ func TestLinkAllocs(t *testing.T) {
 		runs++
 	})
 	if answered != runs*calls {
-		t.Errorf("%d of %d were answered", answered, runs*calls)
+		t.Errorf("got %d of %d answers", answered, runs*calls)
 	}
 	if got > budget {
-		t.Errorf("%d heartbeats allocate %v times, want at most %d", calls, got, budget)
+		t.Errorf("allocations for %d heartbeats: got %v, want at most %d", calls, got, budget)
 	}
 	if len(l.inflight) != 0 || len(l.queue) != 0 {
-		t.Errorf("%d batches and %d heartbeats are left", len(l.inflight), len(l.queue))
+		t.Errorf("got %d remaining batches and %d heartbeats, want 0", len(l.inflight), len(l.queue))
 	}
 }
 
-// A batch that is answered in parts is kept until the last part. A leader that does not
-// answer a call for too long counts as hung, and so does one that receives nothing.
+// A batch that is answered in parts is kept until the last part. A leader counts as hung if it does
+// not answer a call for too long, or receives nothing.
 func TestLinkHangs(t *testing.T) {
 	got := map[int]int{}
 	l := newLink(func() {})
@@ -52,11 +51,11 @@ func TestLinkHangs(t *testing.T) {
 		l.add(call{rn: &internalv1.Renewal{}, reply: func(*internalv1.RenewalAnswer) { got[i]++ }})
 	}
 	if l.hangs(time.Now()) || !l.hangs(time.Now().Add(lostAfter)) {
-		t.Error("nothing was sent: want it to hang after a while, not at once")
+		t.Error("nothing sent: want hung after a while, not at once")
 	}
 	batch := l.next().GetBatch()
 	if l.hangs(time.Now()) || !l.hangs(time.Now().Add(lostAfter)) {
-		t.Error("nothing was answered: want it to hang after a while, not at once")
+		t.Error("nothing answered: want hung after a while, not at once")
 	}
 	part := func(positions ...uint32) {
 		r := &internalv1.RenewResponse{Batch: batch, Positions: positions}
@@ -65,16 +64,16 @@ func TestLinkHangs(t *testing.T) {
 		}
 		l.answer(r, nil)
 	}
-	part(2, 0, 7) // nobody is at 7
-	part(2)       // he has his answer
+	part(2, 0, 7) // no call has index 7
+	part(2)       // already answered
 	part()
 	if !l.hangs(time.Now().Add(lostAfter)) || got[0] != 1 || got[1] != 0 || got[2] != 1 {
-		t.Errorf("one was left out: answered %v; want it to hang", got)
+		t.Errorf("one missing: got answers %v, want hung", got)
 	}
 	part(1)
-	part(0, 1, 2) // of a batch that is gone
+	part(0, 1, 2) // of a removed batch
 	if l.hangs(time.Now().Add(time.Hour)) || got[1] != 1 || len(l.inflight) != 0 {
-		t.Errorf("all are answered: %v, %d batches are left; want none that hangs", got, len(l.inflight))
+		t.Errorf("all answered: got answers %v, %d batches, want none hung", got, len(l.inflight))
 	}
 	l.add(call{rn: &internalv1.Renewal{}, reply: func(a *internalv1.RenewalAnswer) {
 		if a.GetOutcome() == internalv1.RenewalAnswer_NOT_LEADER {
@@ -84,11 +83,11 @@ func TestLinkHangs(t *testing.T) {
 	l.next()
 	l.close()
 	if got[9] != 1 || got[0] != 1 {
-		t.Errorf("the link was closed: answered %v, want the last one given back", got)
+		t.Errorf("closed link: got answers %v, want the last call returned", got)
 	}
 }
 
-// TestSizeOf checks that the estimate is never below the encoded size, and not far above.
+// TestSizeOf checks that the estimate is at least the encoded size, and not far above it.
 func TestSizeOf(t *testing.T) {
 	full := func(n int64, text string) *internalv1.Renewal {
 		return &internalv1.Renewal{

@@ -13,8 +13,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// TestPausedLeader checks that after a pause a leader answers nothing from memory until a
-// commit has proven that it still leads.
+// TestPausedLeader checks that after a pause a leader answers nothing from memory until a commit
+// has proven that it still leads.
 func TestPausedLeader(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -24,8 +24,7 @@ func TestPausedLeader(t *testing.T) {
 				Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p1", Term: 1}}})
 			cut := false
 			p := proposer{lab: l, cut: &cut}
-			// Nothing reads the lease clock between heartbeats: to the engine the time between them
-			// is a pause.
+			// Nothing reads the lease clock between heartbeats, so the engine sees a pause.
 			e := lease.NewEngine(lease.Config{Sweep: time.Hour, ClockEvery: time.Hour}, p, p)
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
@@ -58,15 +57,15 @@ func TestPausedLeader(t *testing.T) {
 				want = internalv1.RenewalAnswer_NOT_LEADER
 			}
 			if got, memory := beat(); got != want || memory {
-				t.Errorf("after a pause (replaced: %v): got %v, from memory %v; want %v, false", replaced, got, memory, want)
+				t.Errorf("after a pause (replaced: %v): got %v, from memory %v, want %v, false", replaced, got, memory, want)
 			}
 			pass(100 * time.Millisecond)
 			if got, memory := beat(); memory != !replaced {
-				t.Errorf("the next one (replaced: %v): got %v, from memory %v", replaced, got, memory)
+				t.Errorf("next heartbeat (replaced: %v): got %v, from memory %v", replaced, got, memory)
 			}
 			cancel()
 			if err := <-done; err != nil {
-				t.Errorf("the engine ended with %v", err)
+				t.Errorf("engine: got %v", err)
 			}
 		})
 	}
@@ -78,19 +77,19 @@ func TestClockAfterLastLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
 		l.lead(0)
-		for range 5 { // commits of the clock come at other moments each time
+		for range 5 { // commits of the clock come at different times
 			l.register("m-1")
 			deadline := time.Now().Add(machineTTL + time.Minute)
 			for l.agentState("m-1") != holdfastv1.Agent_EXPIRED && time.Now().Before(deadline) {
 				pass(10 * time.Millisecond)
 			}
 			if got := l.agentState("m-1"); got != holdfastv1.Agent_EXPIRED {
-				t.Fatalf("the agent is %v, want EXPIRED", got)
+				t.Fatalf("agent: got %v, want EXPIRED", got)
 			}
 			pass(time.Second)
 			got, record := l.engine.Load().Clock(), time.Duration(l.state.View().LeaseClock())*time.Millisecond
 			if got < record {
-				t.Errorf("the lease clock is %v, behind the record's %v", got, record)
+				t.Errorf("lease clock: got %v, want at least the recorded %v", got, record)
 			}
 		}
 		l.depose()

@@ -7,15 +7,15 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// A keepalive that names another pool or provider is for an unknown machine. An accepted
-// one is answered with the machine's own pool.
+// A keepalive with another pool or provider is for an unknown machine. An accepted one is answered
+// with the machine's own pool.
 func TestKeepaliveOfAnotherPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
 		l.lead(0)
 		defer l.depose()
 		l.register("m-1")
-		l.wantBeat("m-1", renewed) // the leadership has begun
+		l.wantBeat("m-1", renewed) // the leader is established
 		for _, tt := range []struct {
 			pool, provider string
 			want           internalv1.RenewalAnswer_Outcome

@@ -11,20 +11,19 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// deed is one event of a sequence; the next one happens a while later.
-type deed struct {
+// event is one event of a sequence; the next one follows after a delay.
+type event struct {
 	what  string
 	id    string
 	after time.Duration
 }
 
-// If a renewal is answered as renewed, the answering leader keeps the lease for its TTL
-// from when it received the heartbeat, and checks it no later than that, whatever happens
-// in between.
+// If a renewal is answered as renewed, the answering leader keeps the lease for its TTL from the
+// receipt of the heartbeat, and checks it no later than that, whatever happens meanwhile.
 func TestRenewedMeansKept(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		story := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) deed {
-			return deed{
+		story := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) event {
+			return event{
 				what: rapid.SampledFrom([]string{"beat", "beat", "beat", "beat", "register", "delete", "stall", "release",
 					"lead"}).Draw(rt, "what"),
 				id: fmt.Sprintf("m-%d", rapid.IntRange(1, 3).Draw(rt, "machine")),

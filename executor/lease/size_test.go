@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// However large the heartbeats of one moment are, they fit into log entries. A command
-// that is too large would fail with its whole batch, and again with each retry.
+// Concurrent heartbeats of any size fit into log entries. A command that is too large would fail
+// with its whole batch, and again with each retry.
 func TestBatchesFitIntoEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -30,7 +30,7 @@ func TestBatchesFitIntoEntries(t *testing.T) {
 			l.register(fmt.Sprintf("m-%d", i))
 		}
 		l.register("huge")
-		say("huge", &internalv1.Renewal{AgentVersion: strings.Repeat("v", entrySize)}) // the edge lets none of these in
+		say("huge", &internalv1.Renewal{AgentVersion: strings.Repeat("v", entrySize)}) // larger than the API accepts
 		for i := range machines {
 			say(fmt.Sprintf("m-%d", i), &internalv1.Renewal{
 				AgentVersion: strings.Repeat("v", 3*256), PoolName: "gpu",
@@ -42,7 +42,7 @@ func TestBatchesFitIntoEntries(t *testing.T) {
 			}
 		}
 		if l.tooLarge > 0 {
-			t.Errorf("%d commands were larger than an entry may be", l.tooLarge)
+			t.Errorf("got %d commands larger than an entry, want 0", l.tooLarge)
 		}
 	})
 }
@@ -62,14 +62,13 @@ func TestExpiriesFitIntoEntries(t *testing.T) {
 		pass(2 * time.Minute)
 		for i := range pools {
 			if lease, ok := l.state.View().Lease(internalv1.LeaseRef_POOL, id(i)); ok && lease.GetExpiredAt() == nil {
-				t.Fatalf("the lease of pool %d has not expired; %d commands were larger than an entry may be", i, l.tooLarge)
+				t.Fatalf("lease of pool %d: got it valid; %d commands larger than an entry", i, l.tooLarge)
 			}
 		}
 	})
 }
 
-// Large heartbeats, together or alone, neither break the stream to the leader nor delay
-// others.
+// Large heartbeats, in batches or alone, neither break the stream to the leader nor delay others.
 func TestMessagesFitIntoTheStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
@@ -95,7 +94,7 @@ func TestMessagesFitIntoTheStream(t *testing.T) {
 		huge := <-say("huge", 300<<10)
 		if out, ok := errors.AsType[*cluster.OutcomeError](huge.err); !ok || !errors.Is(out, cluster.ErrTooLarge) ||
 			out.Outcome != cluster.NotApplied {
-			t.Errorf("a heartbeat of 300 KiB: got %v, %v, want that it is too large", huge.outcome, huge.err)
+			t.Errorf("heartbeat of 300 KiB: got %v, %v, want too large", huge.outcome, huge.err)
 		}
 		synctest.Wait()
 		open()
@@ -103,7 +102,7 @@ func TestMessagesFitIntoTheStream(t *testing.T) {
 			o.want(fmt.Sprintf("m-%d", i), <-c, renewed)
 		}
 		if requests, streams := p1.seen(); streams != 1 || len(requests) > n/5 {
-			t.Errorf("%d messages on %d streams: want a few on one", len(requests), streams)
+			t.Errorf("got %d messages on %d streams, want a few on one", len(requests), streams)
 		}
 	})
 }

@@ -31,12 +31,12 @@ func (e *entries) Apply(_ context.Context, c *internalv1.Command) (fsm.Result, e
 	return fsm.Result{}, nil
 }
 
-// Under load, conditions are committed about once a second, and no entry exceeds the
-// limit of the log. A single change does not wait for that.
-func TestNewsShareEntries(t *testing.T) {
+// Under load, conditions are committed about once per second, and no entry exceeds the limit of the
+// log. A single change is committed sooner.
+func TestChangesShareEntries(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
-		gap         time.Duration // between the news of two machines
+		gap         time.Duration // between the changes of two machines
 		machines    int
 		text        int // bytes of a message
 		least, most int // entries
@@ -44,7 +44,7 @@ func TestNewsShareEntries(t *testing.T) {
 		{"one machine", 0, 1, 10, 1, 1},
 		{"a fleet comes up", time.Second / 1500, 15_000, 10, 9, 13},
 		{"a machine now and then", 3 * time.Second, 5, 10, 5, 5},
-		{"much to tell", time.Second / 1500, 3000, 400, 5, 12},
+		{"large changes", time.Second / 1500, 3000, 400, 5, 12},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -65,14 +65,14 @@ func TestNewsShareEntries(t *testing.T) {
 					t.Error(err)
 				}
 				if e.machines != tt.machines || len(e.at) < tt.least || len(e.at) > tt.most {
-					t.Errorf("got news of %d machines in %d entries, want %d in %d to %d", e.machines, len(e.at), tt.machines,
+					t.Errorf("got changes of %d machines in %d entries, want %d in %d to %d", e.machines, len(e.at), tt.machines,
 						tt.least, tt.most)
 				}
 				if e.largest > 512<<10 {
-					t.Errorf("an entry has %d bytes, the log takes 512 KiB", e.largest)
+					t.Errorf("got an entry of %d bytes, want at most 512 KiB", e.largest)
 				}
 				if len(e.at) > 0 && e.at[0] > linger {
-					t.Errorf("the first news went on record after %v, want %v", e.at[0], linger)
+					t.Errorf("first commit: got it after %v, want %v", e.at[0], linger)
 				}
 			})
 		})

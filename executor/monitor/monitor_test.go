@@ -20,7 +20,7 @@ import (
 
 // counted is a provider that records its calls, and answers as configured.
 type counted struct {
-	answer func(ctx context.Context, m providers.Machine) (providers.Facts, error) // nil: all is well
+	answer func(ctx context.Context, m providers.Machine) (providers.Facts, error) // nil: healthy
 	health providers.Health
 
 	mu    sync.Mutex
@@ -43,7 +43,7 @@ func (c *counted) Inspect(ctx context.Context, m providers.Machine) (providers.F
 	if answer != nil {
 		return answer(ctx, m)
 	}
-	time.Sleep(20 * time.Millisecond) // sleep: it is how long a BMC takes, of the fake clock
+	time.Sleep(20 * time.Millisecond) // sleep: the response time of a BMC, in fake time
 	return providers.Facts{Reachable: true, ReachableReason: "PingOK", BMCReachable: true, BMCReason: "RedfishOK"}, nil
 }
 
@@ -64,7 +64,7 @@ func (c *counted) set(answer func(context.Context, providers.Machine) (providers
 	c.answer = answer
 }
 
-// most returns the maximum number of times within any one second.
+// most returns the maximum number of times within any second.
 func most(times []time.Time) int {
 	times = slices.SortedFunc(slices.Values(times), time.Time.Compare)
 	n, first := 0, 0
@@ -86,7 +86,7 @@ func (l *lab) fleetOf(provider string, n int) {
 	}
 }
 
-// term runs a reconciler as the leader of a new term; stop ends it.
+// term runs a reconciler as the leader of a new term, until stop.
 func (l *lab) term(cfg Config) (stop func()) {
 	l.T.Helper()
 	epoch := l.Establish()
@@ -102,10 +102,9 @@ func (l *lab) term(cfg Config) (stop func()) {
 	}
 }
 
-// With ten thousand machines, no second has more calls than the budget, and every machine
-// is polled within its interval. A change of the leader is not a stampede: polls continue
-// on schedule.
-func TestTenThousandMachinesAreLookedAtEvenly(t *testing.T) {
+// With ten thousand machines, no second has more calls than the budget, and every machine is polled
+// within its interval. A new leader continues on schedule, without a burst of polls.
+func TestTenThousandMachinesArePolledEvenly(t *testing.T) {
 	t.Parallel()
 	const machines, budget, interval = 10_000, 2000, 30 * time.Second
 	synctest.Test(t, func(t *testing.T) {
@@ -121,7 +120,7 @@ func TestTenThousandMachinesAreLookedAtEvenly(t *testing.T) {
 		time.Sleep(2 * interval) // sleep: of the fake clock
 		stop()
 		if got := most(p.calls); got > budget {
-			t.Errorf("%d calls within a second, want %d at most", got, budget)
+			t.Errorf("got %d calls within a second, want at most %d", got, budget)
 		}
 		// In the first interval after the change, no second has much more than its share.
 		var after []time.Time
@@ -131,7 +130,7 @@ func TestTenThousandMachinesAreLookedAtEvenly(t *testing.T) {
 			}
 		}
 		if share := int(machines / (interval * 9 / 10).Seconds()); most(after) > share*5/2 {
-			t.Errorf("%d calls within a second after the change, want %d, and no more than two and a half times that",
+			t.Errorf("got %d calls within a second after the change, want %d, and at most two and a half times that",
 				most(after), share)
 		}
 		end := time.Now()
@@ -139,20 +138,20 @@ func TestTenThousandMachinesAreLookedAtEvenly(t *testing.T) {
 			last := times[0]
 			for _, at := range append(times[1:], end) {
 				if gap := at.Sub(last); gap > interval {
-					t.Fatalf("%s was not looked at for %v, want %v at most", id, gap, interval)
+					t.Fatalf("%s: got no poll for %v, want at most %v", id, gap, interval)
 				}
 				last = at
 			}
 		}
 		if len(p.seen) != machines {
-			t.Errorf("%d machines were looked at, want %d", len(p.seen), machines)
+			t.Errorf("got polls of %d machines, want %d", len(p.seen), machines)
 		}
 	})
 }
 
-// If the budget is too small for the interval, the interval grows. The common budget
-// limits all providers together.
-func TestTheBudgetHoldsWhereTheIntervalCannot(t *testing.T) {
+// If the budget is too small for the interval, the interval grows. The common budget limits all
+// providers together.
+func TestBudgetTakesPrecedenceOverInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, a, b := newLab(t, fake.Config{}), &counted{}, &counted{}
 		l.Set = providers.SetOf(map[string]providers.Provider{"a": a, "b": b}, providers.WithCalls("a", 7))
@@ -162,25 +161,25 @@ func TestTheBudgetHoldsWhereTheIntervalCannot(t *testing.T) {
 		time.Sleep(5 * time.Minute) // sleep: of the fake clock
 		stop()
 		if got := most(a.calls); got > 7 {
-			t.Errorf("%d calls of a within a second, want 7", got)
+			t.Errorf("got %d calls of a within a second, want 7", got)
 		}
 		if got := most(append(a.calls, b.calls...)); got > 40 {
-			t.Errorf("%d calls within a second, want 40", got)
+			t.Errorf("got %d calls within a second, want 40", got)
 		}
 		if len(a.seen) != 300 || len(b.seen) != 300 {
-			t.Errorf("looked at %d and %d machines, want all 300 of both", len(a.seen), len(b.seen))
+			t.Errorf("got polls of %d and %d machines, want all 300 of both", len(a.seen), len(b.seen))
 		}
 		for id, times := range a.seen {
 			if len(times) < 2 {
-				t.Errorf("%s was looked at %d times in five minutes", id, len(times))
+				t.Errorf("%s: got %d polls in five minutes", id, len(times))
 			}
 		}
 	})
 }
 
-// A provider that never answers delays only its own machines. Their conditions become
-// stale, or have the reason why they are unknown.
-func TestASilentProviderHoldsUpNobodyElse(t *testing.T) {
+// A provider that never answers delays only its own machines. Their conditions become stale, or
+// unknown with the reason.
+func TestSilentProviderDelaysOnlyItsMachines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l, dead, well := newLab(t, fake.Config{}), &counted{}, &counted{}
@@ -202,14 +201,14 @@ func TestASilentProviderHoldsUpNobodyElse(t *testing.T) {
 			}
 		}
 		if stale == 0 {
-			t.Error("no condition is stale, though not all machines were looked at")
+			t.Error("got no stale condition, although not all machines were polled")
 		}
 		time.Sleep(11 * time.Minute) // sleep: of the fake clock
 		stop()
 		for id, times := range well.seen {
 			for i := range times[1:] {
 				if gap := times[i+1].Sub(times[i]); times[i].After(began) && gap > 30*time.Second {
-					t.Fatalf("%s was not looked at for %v", id, gap)
+					t.Fatalf("%s: got no poll for %v", id, gap)
 				}
 			}
 		}
@@ -218,13 +217,13 @@ func TestASilentProviderHoldsUpNobodyElse(t *testing.T) {
 			c := condition(m, condReachable)
 			reasons[m.GetSpec().GetProvider()+" "+fsm.ConditionStatus(c)+" "+c.GetReason()]++
 			if c.GetUnknown() && (c.GetUnknownSince() == nil || !c.GetStatus()) {
-				t.Errorf("%s: %v, want since when, and what was last known", m.GetMachineId(), c)
+				t.Errorf("%s: got %v, want the time and the last known status", m.GetMachineId(), c)
 			}
 		}
 		if reasons["well true PingOK"] != 500 || reasons["dead unknown ProviderTimeout"] != 2000 {
-			t.Errorf("conditions: %v, want those of well true, and those of dead unknown", reasons)
+			t.Errorf("got conditions %v, want those of well true and those of dead unknown", reasons)
 		}
-		// It is an event: one entry in the history, however long it takes.
+		// The change is one event: one entry in the history, however long it lasts.
 		for m := range l.FSM.View().Machines("dead-01990") {
 			n := 0
 			for h := range l.FSM.View().History(m.GetMachineId(), 0) {
@@ -234,7 +233,7 @@ func TestASilentProviderHoldsUpNobodyElse(t *testing.T) {
 				}
 			}
 			if m.GetSpec().GetProvider() == "dead" && n != 1 {
-				t.Errorf("%s: %d entries say that it is unknown, want 1", m.GetMachineId(), n)
+				t.Errorf("%s: got %d entries for unknown, want 1", m.GetMachineId(), n)
 			}
 		}
 	})
@@ -256,20 +255,20 @@ func TestReasonsOfTheUnknown(t *testing.T) {
 		"no key for secrets": {answer: reported(providers.Facts{},
 			providers.Errorf(providers.Transient, "look", "%w", noKey)), reachable: "unknown NoSecretsKey",
 			bmc: "unknown NoSecretsKey"},
-		"the BMC alone was not asked": {answer: reported(providers.Facts{Reachable: true, ReachableReason: "SSHOK",
+		"only the BMC not probed": {answer: reported(providers.Facts{Reachable: true, ReachableReason: "SSHOK",
 			BMCUnknown: true, BMCReason: "NoSecretsKey"}, nil), reachable: "true SSHOK", bmc: "unknown NoSecretsKey"},
 		"the provider refuses us": {answer: reported(providers.Facts{},
 			providers.Errorf(providers.Auth, "look", "no")), reachable: "unknown AuthFailed", bmc: "unknown AuthFailed"},
-		"the provider fails": {answer: reported(providers.Facts{}, errors.New("500")),
+		"provider fails": {answer: reported(providers.Facts{}, errors.New("500")),
 			reachable: "unknown ProviderFailed", bmc: "unknown ProviderFailed"},
-		"there is no such machine": {answer: reported(providers.Facts{},
+		"machine not found": {answer: reported(providers.Facts{},
 			providers.Errorf(providers.Gone, "look", "404")), reachable: "false Gone", bmc: "false Gone"},
-		"it is off": {answer: reported(providers.Facts{ReachableReason: "PoweredOff", BMCReachable: true,
+		"powered off": {answer: reported(providers.Facts{ReachableReason: "PoweredOff", BMCReachable: true,
 			BMCReason: "IPMIOK"}, nil), reachable: "false PoweredOff", bmc: "true IPMIOK"},
-		"only its agent tells": {agent: holdfastv1.Agent_READY,
+		"known from the agent only": {agent: holdfastv1.Agent_READY,
 			answer: reported(providers.Facts{ReachableUnknown: true, ReachableReason: "NotProbed", BMCReachable: true,
 				BMCReason: "IPMIOK"}, nil), reachable: "true AgentKeepalive", bmc: "true IPMIOK"},
-		"its agent is silent": {agent: holdfastv1.Agent_EXPIRED, provider: "none",
+		"silent agent": {agent: holdfastv1.Agent_EXPIRED, provider: "none",
 			reachable: "unknown AgentSilent", bmc: "unknown NoProvider"},
 		"silent, but the host answers": {agent: holdfastv1.Agent_EXPIRED,
 			answer: reported(providers.Facts{Reachable: true, ReachableReason: "SSHOK", BMCReachable: true,
@@ -293,7 +292,7 @@ func TestReasonsOfTheUnknown(t *testing.T) {
 			for _, c := range (<-mon.changes).GetConditions() {
 				got[c.GetType()] = fsm.ConditionStatus(c) + " " + c.GetReason()
 				if c.GetObservedAt() == nil || c.GetUnknown() == (c.GetFreshUntil() != nil) {
-					t.Errorf("%v: want observed_at, and until when it is good if it is known", c)
+					t.Errorf("condition %v: want observed_at, and an expiry if it is known", c)
 				}
 			}
 			if got[condReachable] != tt.reachable || got[condBMCReachable] != tt.bmc {

@@ -26,7 +26,7 @@ func (l *lab) reconcile(cfg Config) {
 	l.T.Cleanup(func() { cancel(); <-done })
 }
 
-// condition waits until a condition of a machine is as wanted, and returns it.
+// condition blocks until a condition of a machine has a status, and returns it.
 func (l *lab) condition(machine, kind string, status bool) *holdfastv1.Condition {
 	l.T.Helper()
 	deadline := time.After(5 * time.Minute)
@@ -61,13 +61,12 @@ func TestConditionsFollowTheMachine(t *testing.T) {
 	}
 	down := l.condition("m-1", "Reachable", false)
 	if down.GetReason() == up.GetReason() || !down.GetLastTransition().AsTime().After(up.GetLastTransition().AsTime()) {
-		t.Errorf("condition went from %v to %v, want another reason and a later transition", up, down)
+		t.Errorf("got condition %v and then %v, want another reason and a later transition", up, down)
 	}
 }
 
-// A machine whose run has ended is polled at once, because its conditions are from before
-// the run.
-func TestConditionsAreLookedAtWhenARunEnds(t *testing.T) {
+// A machine whose run has ended is polled at once, because its conditions are older than the run.
+func TestMachineIsPolledWhenRunEnds(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})
 	l.Machine("m-1")
@@ -80,24 +79,24 @@ func TestConditionsAreLookedAtWhenARunEnds(t *testing.T) {
 	l.condition("m-1", "Reachable", false)
 }
 
-func TestNothingNewIsNotCommitted(t *testing.T) {
+func TestUnchangedConditionsAreNotCommitted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})
 	l.Machine("m-1")
 	l.lead(quick())
 	l.reconcile(Config{Interval: 5 * time.Millisecond})
 	l.condition("m-1", "BMCReachable", true)
-	l.condition("m-1", "Degraded", false) // its health is news of its own
+	l.condition("m-1", "Degraded", false) // its health is a separate change
 	before := l.FSM.Applied()
-	l.Machine("m-2") // a later machine is seen: passes have gone on meanwhile
+	l.Machine("m-2") // a later machine was polled, so there were further passes
 	l.condition("m-2", "BMCReachable", true)
 	if n := l.FSM.Applied() - before; n > 3 {
-		t.Errorf("%d entries, want 3: the registration, and the news of the new machine and of its health", n)
+		t.Errorf("got %d entries, want 3: the registration, and the conditions and health of the new machine", n)
 	}
 }
 
 // A provider that panics in a poll of one machine does not end the polls of others.
-func TestPanicInALook(t *testing.T) {
+func TestPanicInPoll(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})
 	panics := make(chan struct{}, 1)
@@ -120,9 +119,9 @@ func TestPanicInALook(t *testing.T) {
 	l.condition("m-2", "Reachable", true)
 }
 
-// InCustomerCluster follows the node of every machine that a run has joined, whether the
-// step, the run or the default names the cluster.
-func TestInCustomerClusterIsReconciledAfterAJoin(t *testing.T) {
+// InCustomerCluster follows the node of every machine that joined in a run, whether the step, the
+// run or the default names the cluster.
+func TestInCustomerClusterIsReconciledAfterJoin(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name   string
@@ -145,7 +144,7 @@ func TestInCustomerClusterIsReconciledAfterAJoin(t *testing.T) {
 			}
 			m, _ := l.FSM.View().Machine("m-1")
 			if got := m.GetStatus().GetClusterRef(); got != tc.want {
-				t.Errorf("cluster_ref is %q, want %q", got, tc.want)
+				t.Errorf("cluster_ref: got %q, want %q", got, tc.want)
 			}
 			l.reconcile(Config{Interval: 20 * time.Millisecond})
 			l.Until(func(v *fsm.View) bool {

@@ -15,14 +15,13 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// wedged is a BMC that accepts connections and does not answer, until it is restarted or
-// forever.
+// wedged is a BMC that accepts connections and does not answer, until it is restarted or forever.
 type wedged struct {
 	*fake.Provider
 
 	mu     sync.Mutex
 	stuck  bool
-	heals  bool // by a restart
+	heals  bool // a restart repairs it
 	resets []time.Time
 }
 
@@ -37,7 +36,7 @@ func (p *wedged) Inspect(ctx context.Context, m providers.Machine) (providers.Fa
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stuck {
-		rested := len(p.resets) == 0 || time.Since(p.resets[len(p.resets)-1]) >= time.Hour // as the provider bmc has it
+		rested := len(p.resets) == 0 || time.Since(p.resets[len(p.resets)-1]) >= time.Hour // as in the provider bmc
 		f.BMCReachable, f.BMCReason, f.BMCStuck = false, "LeftAlone", rested
 	}
 	return f, err
@@ -53,8 +52,7 @@ func (p *wedged) ResetBMC(ctx context.Context, op providers.Op, m providers.Mach
 	return err
 }
 
-// leads starts a leader that also polls machines, and returns a function that ends its
-// term.
+// leads starts a leader that also polls machines, and returns a function that ends its term.
 func (l *lab) leads() (over func()) {
 	ld := l.lead(runs.Config{})
 	ctx, cancel := context.WithCancel(l.T.Context())
@@ -87,94 +85,93 @@ func newWedged(t *testing.T, heals bool) (*lab, *wedged) {
 	return l, p
 }
 
-// A stuck BMC is restarted by a recorded run, once, by whichever leader. That happens
-// only if no effect can be in flight: not right after an election, not during a run and
-// not right after one. The state of the machine does not change.
+// A stuck BMC is restarted by a recorded run, once, by any leader. That happens only if no effect
+// can be in flight: not right after an election, not during a run and not right after one. The
+// state of the machine does not change.
 func TestStuckBMCIsRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, p := newWedged(t, true)
 		before, _ := l.FSM.View().Machine("m-1")
 		over := l.leads()
-		time.Sleep(time.Minute) // sleep: virtual
+		time.Sleep(time.Minute) // sleep: fake clock
 		if got := l.recoveries("m-1"); len(got) != 0 {
-			t.Fatalf("%d runs a minute after the election, want none yet", len(got))
+			t.Fatalf("got %d runs a minute after the election, want none yet", len(got))
 		}
 		id := l.Start("m-1", "", "plan/identify-on", map[string]string{"for": "30m"}).GetRunId()
-		time.Sleep(20 * time.Minute) // sleep: virtual
+		time.Sleep(20 * time.Minute) // sleep: fake clock
 		if got := l.recoveries("m-1"); len(got) != 0 {
-			t.Fatalf("%d runs while another one is at work, want none", len(got))
+			t.Fatalf("got %d runs during another one, want none", len(got))
 		}
 		l.Must(&internalv1.Command{Op: &internalv1.Command_CancelRun{CancelRun: &internalv1.CancelRun{RunId: id}}})
 		l.Ended(id)
-		time.Sleep(time.Minute) // sleep: virtual
+		time.Sleep(time.Minute) // sleep: fake clock
 		if got := l.recoveries("m-1"); len(got) != 0 {
-			t.Fatalf("%d runs right after another one, want none yet", len(got))
+			t.Fatalf("got %d runs right after another one, want none yet", len(got))
 		}
 		over()
-		l.leads()                   // it does not know how long the other one has waited
-		time.Sleep(5 * time.Minute) // sleep: virtual
+		l.leads()                   // the new leader does not know how long the former one waited
+		time.Sleep(5 * time.Minute) // sleep: fake clock
 		got := l.recoveries("m-1")
 		if len(got) != 1 || l.Ended(got[0].GetRunId()).GetPhase() != holdfastv1.Run_SUCCEEDED || len(p.resets) != 1 {
-			t.Fatalf("runs are %v, and the BMC was restarted %d times, want one run that has succeeded", got, len(p.resets))
+			t.Fatalf("got runs %v and %d restarts, want one run that succeeded", got, len(p.resets))
 		}
 		if got[0].GetPlanId() != "plan/bmc-reset" {
-			t.Errorf("the run is of %s", got[0].GetPlanId())
+			t.Errorf("got a run of %s", got[0].GetPlanId())
 		}
 		m, _ := l.FSM.View().Machine("m-1")
 		if m.GetStatus().GetPhase() == holdfastv1.MachineStatus_PROVISIONING ||
 			before.GetStatus().GetPhase() == holdfastv1.MachineStatus_PROVISIONING {
-			t.Errorf("the machine is %s, was %s", m.GetStatus().GetPhase(), before.GetStatus().GetPhase())
+			t.Errorf("phase of the machine: got %s, want %s", m.GetStatus().GetPhase(), before.GetStatus().GetPhase())
 		}
 	})
 }
 
-// A BMC that gets stuck again and again is restarted once an hour, however often the
-// leader changes.
-func TestStuckBMCIsRestartedOnceAnHour(t *testing.T) {
+// A BMC that gets stuck repeatedly is restarted once per hour, however often the leader changes.
+func TestStuckBMCIsRestartedHourly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, p := newWedged(t, true)
 		over := l.leads()
 		for range 8 {
-			time.Sleep(30 * time.Minute) // sleep: virtual
+			time.Sleep(30 * time.Minute) // sleep: fake clock
 			p.set(true)
 			over()
 			over = l.leads()
 		}
 		if n := len(p.resets); n < 3 || n > 4 {
-			t.Errorf("restarted %d times in four hours, want once in each", n)
+			t.Errorf("got %d restarts in four hours, want 4", n)
 		}
 		for i := 1; i < len(p.resets); i++ {
 			if gap := p.resets[i].Sub(p.resets[i-1]); gap < time.Hour {
-				t.Errorf("two restarts were %s apart", gap)
+				t.Errorf("got restarts %s apart", gap)
 			}
 		}
 		if runs := l.recoveries("m-1"); len(runs) != len(p.resets) {
-			t.Errorf("%d runs for %d restarts", len(runs), len(p.resets))
+			t.Errorf("got %d runs for %d restarts", len(runs), len(p.resets))
 		}
 	})
 }
 
-// If the restart does not help, an operator is called once, and no leader does more by
-// itself. The machine is not disturbed.
-func TestStuckBMCThatStaysSoCallsSomebody(t *testing.T) {
+// If the restart does not help, an operator is called once, and no leader acts again. The machine
+// is not disturbed.
+func TestStuckBMCAfterRestartNeedsOperator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, p := newWedged(t, false)
 		over := l.leads()
-		time.Sleep(40 * time.Minute) // sleep: virtual
+		time.Sleep(40 * time.Minute) // sleep: fake clock
 		m, _ := l.FSM.View().Machine("m-1")
 		runs := l.recoveries("m-1")
 		if len(runs) != 1 || runs[0].GetPhase() != holdfastv1.Run_FAILED || !condition(m, condIntervention).GetStatus() {
-			t.Fatalf("runs are %v, conditions %v; want one that has failed, and somebody called", runs,
+			t.Fatalf("got runs %v, conditions %v, want one failed run and a call for an operator", runs,
 				m.GetStatus().GetConditions())
 		}
 		if got := m.GetStatus().GetPhase(); got != holdfastv1.MachineStatus_READY {
-			t.Errorf("the machine is %s, want READY as before", got)
+			t.Errorf("phase of the machine: got %s, want READY as before", got)
 		}
 		over()
 		l.leads()
-		time.Sleep(90 * time.Minute) // sleep: virtual
+		time.Sleep(90 * time.Minute) // sleep: fake clock
 		if n := len(l.recoveries("m-1")); n != 1 || len(p.resets) != 1 {
-			t.Errorf("%d runs and %d restarts, want no more", n, len(p.resets))
+			t.Errorf("got %d runs and %d restarts, want no more", n, len(p.resets))
 		}
 	})
 }

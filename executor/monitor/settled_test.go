@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// A machine is not read again if it has not changed since there was nothing to do. It is
-// read after a change, and while a condition of it can expire.
+// A machine that needs no action is not read again until it changes or a condition of it can
+// expire.
 func TestSettledMachinesAreNotRead(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.Set = providers.SetOf(map[string]providers.Provider{"dc": &counted{}})
@@ -40,14 +40,14 @@ func TestSettledMachinesAreNotRead(t *testing.T) {
 		before         func()
 		read, reported bool
 	}{
-		{"first look", nil, true, true},
+		{"first poll", nil, true, true},
 		{"it has not come on record", nil, true, true},
 		{"it has", func() { observe(changed) }, true, false},
 		{"as before", nil, false, false},
 		{"still", nil, false, false},
 		{"something else has changed", degraded(time.Time{}), true, false},
 		{"as before", nil, false, false},
-		{"something is good for an hour", degraded(time.Now().Add(time.Hour)), true, false},
+		{"condition valid for an hour", degraded(time.Now().Add(time.Hour)), true, false},
 		{"it has to be watched", nil, true, false},
 	} {
 		if step.before != nil {
@@ -64,14 +64,14 @@ func TestSettledMachinesAreNotRead(t *testing.T) {
 			}
 		}
 		if m != nil != step.read || reported != step.reported {
-			t.Errorf("%s: read %v, told %v; want %v, %v", step.name, m != nil, reported, step.read, step.reported)
+			t.Errorf("%s: got read %v, reported %v, want %v, %v", step.name, m != nil, reported, step.read, step.reported)
 		}
 	}
 }
 
-// There is nothing to report for an unobserved machine whose agent has just registered,
-// until the first heartbeat or the loss of the agent.
-func TestAgentsThatHaveJustRegistered(t *testing.T) {
+// An unobserved machine whose agent has just registered has nothing to report until the first
+// heartbeat or the loss of the agent.
+func TestNewlyRegisteredAgents(t *testing.T) {
 	set := providers.SetOf(map[string]providers.Provider{"dc": &counted{}})
 	mon := newTerm(t.Context(), New(Config{}, nil, nil, set), 1)
 	for state, want := range map[holdfastv1.Agent_State]bool{
@@ -81,7 +81,7 @@ func TestAgentsThatHaveJustRegistered(t *testing.T) {
 		m := &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Provider: "none"},
 			Status: &holdfastv1.MachineStatus{AgentState: state}}
 		if got := mon.reportUnobserved(t.Context(), m, "NoProvider"); got != want {
-			t.Errorf("%v: told %v, want %v", state, got, want)
+			t.Errorf("%v: got reported %v, want %v", state, got, want)
 		}
 		if want {
 			<-mon.changes
@@ -92,6 +92,6 @@ func TestAgentsThatHaveJustRegistered(t *testing.T) {
 			AgentState: holdfastv1.Agent_REGISTERED, Conditions: []*holdfastv1.Condition{{Type: condReachable, Status: true,
 				Reason: "AgentKeepalive"}}}}
 	if !mon.reportUnobserved(t.Context(), m, "NoProvider") {
-		t.Error("registered again: what was said of it stands, want it corrected")
+		t.Error("registered again: got the old report, want it corrected")
 	}
 }

@@ -26,7 +26,7 @@ func approve(l *executortest.Lab, id string) {
 		TransitionNode: &internalv1.TransitionNode{Id: id, State: holdfastv1.Node_PENDING, Comment: "approved"}}})
 }
 
-// Changes of a node, of an agent and of a pool are logged once each, for every caller. Changes of
+// Changes of a node, an agent and a pool are logged once each, whoever the caller is. Changes of
 // other facets, and those before the cursor, are not logged.
 func TestFollow(t *testing.T) {
 	l := executortest.New(t, fake.Config{})
@@ -48,7 +48,7 @@ func TestFollow(t *testing.T) {
 	log := New(l.FSM, slog.New(slog.NewTextHandler(&out, nil)))
 	cursor = log.follow(t.Context(), l.FSM.View(), cursor)
 	if again := log.follow(t.Context(), l.FSM.View(), cursor); again != cursor || cursor != l.FSM.View().LastNews() {
-		t.Errorf("got to event %d and then to %d, want %d", cursor, again, l.FSM.View().LastNews())
+		t.Errorf("got cursor %d and then %d, want %d", cursor, again, l.FSM.View().LastNews())
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	for i, want := range []string{
@@ -63,7 +63,7 @@ func TestFollow(t *testing.T) {
 		}
 	}
 	if len(lines) != 5 || strings.Contains(out.String(), "m-0") {
-		t.Errorf("got\n%s\nwant five lines: three of m-1, and those of gpu and m-3", out.String())
+		t.Errorf("got\n%s\nwant five lines: three of m-1, one of gpu and one of m-3", out.String())
 	}
 }
 
@@ -90,7 +90,7 @@ func (b *syncBuffer) String() string {
 	return b.text.String()
 }
 
-// A leader logs the changes of its own term only, and its end is not an error.
+// A leader logs only the changes of its own term, and its end is not an error.
 func TestRun(t *testing.T) {
 	l := executortest.New(t, fake.Config{})
 	createNode(l, "m-1", "52:54:00:00:00:01")
@@ -109,7 +109,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("got %v, want nil", err)
 	}
 	if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "to=PENDING") {
-		t.Errorf("got\n%s\nwant one line, of the approval", got)
+		t.Errorf("got\n%s\nwant one line of the approval", got)
 	}
 }
 

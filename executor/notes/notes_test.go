@@ -19,7 +19,7 @@ func TestNotes(t *testing.T) {
 	l.lead(quick())
 	n := NewDevices(l, l.FSM)
 	if got := n.Get("bmc/a"); got != nil {
-		t.Errorf("before anything was kept: %q", got)
+		t.Errorf("before the first note: got %q", got)
 	}
 	if err := n.Put(t.Context(), "bmc/a", []byte("one")); err != nil {
 		t.Fatal(err)
@@ -30,19 +30,18 @@ func TestNotes(t *testing.T) {
 	var refused *fsm.Error
 	if err := n.PutFirst(t.Context(), "host/m", []byte("another")); !errors.As(err, &refused) ||
 		refused.Reason != fsm.ReasonDeviceNoted {
-		t.Errorf("a second first note: %v, want %s", err, fsm.ReasonDeviceNoted)
+		t.Errorf("repeat the first note: got %v, want %s", err, fsm.ReasonDeviceNoted)
 	}
 	if got := string(n.Get("bmc/a")) + string(n.Get("host/m")); got != "onekey" {
-		t.Errorf("what is kept: %q", got)
+		t.Errorf("got note %q", got)
 	}
-	l.lead(quick()) // a later leader finds it, and keeps its own
+	l.lead(quick()) // a later leader finds the note and writes its own
 	if err := n.Put(t.Context(), "bmc/a", nil); err != nil || n.Get("bmc/a") != nil {
-		t.Errorf("remove a note: %v, there is %q", err, n.Get("bmc/a"))
+		t.Errorf("remove a note: %v, got %q", err, n.Get("bmc/a"))
 	}
 }
 
-// A note that is not urgent is written at most once in 30 s per device, however often it
-// changes, with its newest value.
+// A note that is not urgent is written at most once in 30 s per device, with its newest value.
 func TestNotesArePacedAndCoalesced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})
@@ -52,48 +51,48 @@ func TestNotesArePacedAndCoalesced(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- n.Run(ctx, cluster.NewTerm(l.Epoch(), nil)) }()
 		before := l.Written()
-		for i := range 600 { // a minute in which two BMCs flap, ten times a second
+		for i := range 600 { // two BMCs change ten times per second for a minute
 			for _, key := range []string{"bmc/a", "bmc/b"} {
 				n.PutSoon(key, fmt.Append(nil, i))
 				if got := string(n.Get(key)); got != fmt.Sprint(i) {
-					t.Fatalf("note of %s: %q, want %d, which is not on record yet", key, got, i)
+					t.Fatalf("note of %s: got %q, want %d, which is not recorded yet", key, got, i)
 				}
 			}
-			time.Sleep(100 * time.Millisecond) // sleep: of the bubble's clock
+			time.Sleep(100 * time.Millisecond) // sleep: fake clock
 		}
 		if wrote := l.Written() - before; wrote < 4 || wrote > 6 {
-			t.Errorf("%d notes are on record after a minute, want two or three of each device", wrote)
+			t.Errorf("got %d recorded notes after a minute, want two or three per device", wrote)
 		}
-		time.Sleep(31 * time.Second) // sleep: of the bubble's clock
+		time.Sleep(31 * time.Second) // sleep: fake clock
 		for _, key := range []string{"bmc/a", "bmc/b"} {
 			if got := string(l.FSM.View().DeviceNote(key)); got != "599" {
-				t.Errorf("on record of %s: %q, want the last", key, got)
+				t.Errorf("recorded note of %s: got %q, want the last", key, got)
 			}
 		}
 		quiet := l.Written()
 		n.PutSoon("bmc/a", []byte("599"))
-		time.Sleep(5 * time.Second) // sleep: of the bubble's clock
+		time.Sleep(5 * time.Second) // sleep: fake clock
 		if l.Written() != quiet {
-			t.Error("what is on record already was written again")
+			t.Error("got a second write of a recorded note")
 		}
 
 		n.PutSoon("bmc/a", []byte("soon"))
 		if err := n.Put(t.Context(), "bmc/a", []byte("now")); err != nil ||
 			string(l.FSM.View().DeviceNote("bmc/a")) != "now" {
-			t.Errorf("an urgent note is not on record: %v", err)
+			t.Errorf("recorded urgent note: got none: %v", err)
 		}
 		n.PutSoon("bmc/a", []byte("after"))
-		time.Sleep(20 * time.Second) // sleep: of the bubble's clock
+		time.Sleep(20 * time.Second) // sleep: fake clock
 		if got := string(l.FSM.View().DeviceNote("bmc/a")); got != "now" {
-			t.Errorf("20 s after an urgent note: %q, want it still", got)
+			t.Errorf("20 s after an urgent note: got %q, want it kept", got)
 		}
-		l.lead(runs.Config{}).Stop() // what this leader has not written, the next one learns itself
+		l.lead(runs.Config{}).Stop() // the next leader does not know unwritten notes
 		if got := string(n.Get("bmc/a")); got != "now" {
-			t.Errorf("under the next leader: %q, want what is on record", got)
+			t.Errorf("under the next leader: got %q, want the recorded note", got)
 		}
-		time.Sleep(time.Minute) // sleep: of the bubble's clock
+		time.Sleep(time.Minute) // sleep: fake clock
 		if got := string(l.FSM.View().DeviceNote("bmc/a")); got != "now" {
-			t.Errorf("an old leader has written %q", got)
+			t.Errorf("got %q written by an old leader", got)
 		}
 		stop()
 		if err := <-done; err != nil {

@@ -18,12 +18,12 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// breaking is an archive in a directory that can fail, be damaged or call back at each
+// breaking is an archive in a directory that can fail, corrupt data, or call a function at each
 // call.
 type breaking struct {
 	*dir.Store
 	before func(call string) error
-	damage bool // what is read is not what was written
+	damage bool // reads differ from writes
 }
 
 func (b *breaking) Put(ctx context.Context, name string, data []byte) error {
@@ -80,8 +80,7 @@ func old(t *testing.T, n int) (*lab, []string) {
 
 const month = 31 * 24 * time.Hour
 
-// TestArchiver checks that old runs are archived, the newest stay, and the object is
-// complete.
+// TestArchiver checks that old runs are archived, the newest stay, and the object is complete.
 func TestArchiver(t *testing.T) {
 	l, ids := old(t, 3)
 	a := newBreaking(t)
@@ -97,13 +96,13 @@ func TestArchiver(t *testing.T) {
 	text := l.Log(ids[0], "stdout")
 	look(time.Now())
 	if r, _ := l.FSM.View().Run(ids[0]); r.GetArchive() != nil {
-		t.Error("a run of today is archived")
+		t.Error("run of today: got it archived")
 	}
 	look(time.Now().Add(month))
 	for i, id := range ids {
 		r, _ := l.FSM.View().Run(id)
 		if got, want := r.GetArchive() != nil, i < 2; got != want {
-			t.Errorf("run %d is archived: %v, want %v", i, got, want)
+			t.Errorf("run %d: got archived %v, want %v", i, got, want)
 		}
 	}
 	r, _ := l.FSM.View().Run(ids[0])
@@ -113,20 +112,20 @@ func TestArchiver(t *testing.T) {
 	}
 	o, err := archive.Open(data, r.GetArchive().GetSha256())
 	if err != nil || len(o.GetRun().GetSteps()) != len(before.GetSteps()) || len(o.GetLog()) == 0 || text == "" {
-		t.Errorf("the object: %v, run %v, %d blocks", err, o.GetRun(), len(o.GetLog()))
+		t.Errorf("object: got %v, run %v, %d blocks", err, o.GetRun(), len(o.GetLog()))
 	}
 
 	look(time.Now().Add(3 * month))
 	r, _ = l.FSM.View().Run(ids[0])
 	if r.GetArchive().GetDroppedAt() == nil {
-		t.Error("the archive keeps a run for longer than it was told to")
+		t.Error("archived run: got it kept beyond its retention")
 	}
 	if _, err := a.Store.Get(t.Context(), r.GetArchive().GetObject()); !errors.Is(err, archive.ErrNotFound) {
-		t.Errorf("its object: got %v, want ErrNotFound", err)
+		t.Errorf("object of the run: got %v, want ErrNotFound", err)
 	}
 	families, err := reg.Gather()
 	if err != nil || len(families) != 1 {
-		t.Fatalf("%d metrics, %v", len(families), err)
+		t.Fatalf("got %d metrics, %v", len(families), err)
 	}
 	counted := map[string]float64{}
 	for _, m := range families[0].GetMetric() {
@@ -137,9 +136,9 @@ func TestArchiver(t *testing.T) {
 	}
 }
 
-// TestArchiverThatBreaks checks that a run is complete in the state or in the archive,
-// whatever fails, and that the next pass continues.
-func TestArchiverThatBreaks(t *testing.T) {
+// TestArchiverFaults checks that a run is complete in the state or in the archive, whatever fails,
+// and that the next pass continues.
+func TestArchiverFaults(t *testing.T) {
 	for _, call := range []string{"put", "get", "damaged"} {
 		t.Run(call, func(t *testing.T) {
 			l, ids := old(t, 1)
@@ -147,32 +146,32 @@ func TestArchiverThatBreaks(t *testing.T) {
 			a.damage = call == "damaged"
 			a.before = func(c string) error {
 				if c == call {
-					return errors.New("the archive is away")
+					return errors.New("archive unavailable")
 				}
 				return nil
 			}
 			v := NewArchiver(ArchiverConfig{KeepRuns: -1}, l, l.FSM, a)
 			then := time.Now().Add(month)
 			if err := v.look(t.Context(), l.Epoch(), then); err != nil {
-				t.Fatalf("an archive that does not answer ends the term: %v", err)
+				t.Fatalf("pass with an unavailable archive: got %v, want no error", err)
 			}
 			if r, _ := l.FSM.View().Run(ids[0]); r.GetArchive() != nil || len(r.GetSteps()) == 0 ||
 				l.Log(ids[0], "stdout") == "" {
-				t.Fatalf("the run has left, and the archive has nothing of it: %v", r)
+				t.Fatalf("run: got it archived without an object: %v", r)
 			}
 			a.before, a.damage = func(string) error { return nil }, false
 			if err := v.look(t.Context(), l.Epoch(), then); err != nil {
 				t.Fatal(err)
 			}
 			if r, _ := l.FSM.View().Run(ids[0]); r.GetArchive() == nil {
-				t.Error("the next look has not archived it")
+				t.Error("next pass: got no archived run")
 			}
 		})
 	}
 }
 
-// TestArchiverIsReplaced checks that a leader that was replaced between the archive and
-// the state changes nothing and returns an error. Its successor writes the run again.
+// TestArchiverIsReplaced checks that a leader that was replaced between the archive and the state
+// changes nothing and returns an error. Its successor writes the run again.
 func TestArchiverIsReplaced(t *testing.T) {
 	for _, call := range []string{"put", "get", "remove"} {
 		t.Run(call, func(t *testing.T) {
@@ -195,26 +194,26 @@ func TestArchiverIsReplaced(t *testing.T) {
 			}
 			err := NewArchiver(cfg, l, l.FSM, a).look(t.Context(), stale, then)
 			if err == nil || !strings.Contains(err.Error(), "epoch") {
-				t.Errorf("the old leader says %v, want that its epoch is over", err)
+				t.Errorf("old leader: got %v, want an old epoch", err)
 			}
 			r, _ := l.FSM.View().Run(ids[0])
 			if call == "remove" && r.GetArchive().GetDroppedAt() != nil || call != "remove" && r.GetArchive() != nil {
-				t.Errorf("the old leader has moved the run: %v", r.GetArchive())
+				t.Errorf("old leader: got the run archived: %v", r.GetArchive())
 			}
 			if err := NewArchiver(cfg, l, l.FSM, a).look(t.Context(), l.Epoch(), then); err != nil {
 				t.Fatal(err)
 			}
 			if r, _ := l.FSM.View().Run(ids[0]); r.GetArchive() == nil ||
 				(call == "remove") != (r.GetArchive().GetDroppedAt() != nil) {
-				t.Errorf("the new leader has not gone on: %v", r.GetArchive())
+				t.Errorf("new leader: got the run not archived: %v", r.GetArchive())
 			}
 		})
 	}
 }
 
-// TestArchiverWithAWrongClock checks that a leader whose clock is far ahead removes no
-// archived run, because the clock of the state decides.
-func TestArchiverWithAWrongClock(t *testing.T) {
+// TestArchiverWithWrongClock checks that a leader whose clock is far ahead removes no archived run,
+// because the clock of the state decides.
+func TestArchiverWithWrongClock(t *testing.T) {
 	l, ids := old(t, 1)
 	a := newBreaking(t)
 	v := NewArchiver(ArchiverConfig{KeepRuns: -1, Keep: 2 * month}, l, l.FSM, a)
@@ -228,9 +227,9 @@ func TestArchiverWithAWrongClock(t *testing.T) {
 	}
 	r, _ := l.FSM.View().Run(ids[0])
 	if r.GetArchive() == nil || r.GetArchive().GetDroppedAt() != nil {
-		t.Errorf("got %v, want a run that is archived and not dropped", r.GetArchive())
+		t.Errorf("got %v, want an archived run that is not dropped", r.GetArchive())
 	}
 	if _, err := a.Get(t.Context(), r.GetArchive().GetObject()); err != nil {
-		t.Errorf("its object is gone: %v", err)
+		t.Errorf("object of the run: %v", err)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// TestGC checks that old records are removed on time, never early, and only by the
-// leader. A former leader learns that it was replaced.
+// TestGC checks that old records are removed on time, never early, and only by the leader. A former
+// leader notices that it was replaced.
 func TestGC(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -61,22 +61,22 @@ func TestGC(t *testing.T) {
 		done := make(chan error, 1)
 		time.Sleep(4*time.Minute + 50*time.Second) // sleep: in the bubble
 		if got := pool(); got != holdfastv1.Pool_DRAINING {
-			t.Errorf("before five minutes: %v", got)
+			t.Errorf("before five minutes: got %v", got)
 		}
 		time.Sleep(time.Minute) // sleep: in the bubble
 		if err := <-stale; err == nil {
-			t.Error("the janitor of an older epoch goes on")
+			t.Error("old janitor: got no error")
 		}
 		if got := pool(); got != holdfastv1.Pool_DRAINING {
-			t.Errorf("by the janitor of an older epoch: %v", got)
+			t.Errorf("after the old janitor: got %v", got)
 		}
 		go func() { done <- NewGC(l, l.FSM, slog.New(slog.DiscardHandler)).Run(ctx, cluster.Term{Epoch: 7}) }()
 		time.Sleep(21 * time.Second) // sleep: in the bubble
 		if got := pool(); got != holdfastv1.Pool_ARCHIVED {
-			t.Errorf("after five minutes: %v", got)
+			t.Errorf("after five minutes: got %v", got)
 		}
 		if s, _ := l.FSM.View().Service(service); s.GetDeregistered() || s.GetActive() {
-			t.Errorf("a service that is missing for minutes: %v", s)
+			t.Errorf("service missing for minutes: got %v", s)
 		}
 		time.Sleep(31 * 24 * time.Hour) // sleep: in the bubble
 		synctest.Wait()
@@ -85,20 +85,20 @@ func TestGC(t *testing.T) {
 			left = append(left, tok.GetTokenId())
 		}
 		if s, ok := l.FSM.View().Service(service); ok && !fsm.AutoDeregistered(s) {
-			t.Errorf("a service that is missing for a month: %v", s)
+			t.Errorf("service missing for a month: got %v", s)
 		}
 		if len(left) != 2 || left[0] != "t-good" || left[1] != "t-young" {
-			t.Errorf("got the tokens %v, want t-good and t-young", left)
+			t.Errorf("got tokens %v, want t-good and t-young", left)
 		}
 		cancel()
 		if err := <-done; err != nil {
-			t.Errorf("ended with %v", err)
+			t.Errorf("got %v at the end", err)
 		}
 	})
 }
 
-// TestGCShortTerms checks that a drained pool is archived even if each leader leads
-// for less than a pause.
+// TestGCShortTerms checks that a drained pool is archived even if each leader leads for less than
+// the pause between passes.
 func TestGCShortTerms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})
@@ -118,7 +118,7 @@ func TestGCShortTerms(t *testing.T) {
 			cancel()
 		}
 		if p, _ := l.FSM.View().Pool("p-1"); p.GetStatus() != holdfastv1.Pool_ARCHIVED {
-			t.Errorf("after five and a half minutes of leaders that change: %v, want ARCHIVED", p.GetStatus())
+			t.Errorf("after five and a half minutes of changing leaders: got %v, want ARCHIVED", p.GetStatus())
 		}
 	})
 }

@@ -85,16 +85,16 @@ func (w *ward) run(timeout time.Duration, retries int32, actions ...string) stri
 	return w.Start("m-1", "", "p", nil).GetRunId()
 }
 
-// sees waits until a text is visible to an operator: in waiting_for, in an attempt's
-// error, or in the log.
+// sees blocks until a text is visible to an operator: in waiting_for, in an attempt's error, or in
+// the log.
 func (w *ward) sees(run, words string) {
 	w.T.Helper()
-	w.Wait(run, "told "+words, func(r *holdfastv1.Run) bool {
+	w.Wait(run, "reported "+words, func(r *holdfastv1.Run) bool {
 		if strings.Contains(r.GetWaitingFor(), words) || strings.Contains(w.Log(run, "system"), words) {
 			return true
 		}
 		if fsm.Ended(r) {
-			w.T.Fatalf("run is %s (%v) and never said %q:\n%s", r.GetPhase(), r.GetError(), words, w.Log(run, "system"))
+			w.T.Fatalf("run: got %s (%v) without %q:\n%s", r.GetPhase(), r.GetError(), words, w.Log(run, "system"))
 		}
 		return false
 	})
@@ -120,22 +120,22 @@ func (w *ward) ends(run string, phase holdfastv1.Run_Phase, want ...string) *hol
 	w.T.Helper()
 	r := w.Ended(run)
 	if r.GetPhase() != phase {
-		w.T.Errorf("run is %s (%v), want %s\n%s", r.GetPhase(), r.GetError(), phase, w.Log(run, "system"))
+		w.T.Errorf("run: got %s (%v), want %s\n%s", r.GetPhase(), r.GetError(), phase, w.Log(run, "system"))
 	}
 	accepted, recorded := w.presses(run)
 	if diff := cmp.Diff(want, accepted); diff != "" {
-		w.T.Errorf("presses that the BMC has taken (-want +got):\n%s\n%s", diff, w.Log(run, "system"))
+		w.T.Errorf("presses accepted by the BMC (-want +got):\n%s\n%s", diff, w.Log(run, "system"))
 	}
 	if !within(accepted, recorded) {
-		w.T.Errorf("the BMC has taken %v, and on record are %v", accepted, recorded)
+		w.T.Errorf("got presses %v at the BMC, but %v recorded", accepted, recorded)
 	}
 	w.s.Set(func(q *redfishtest.Quirks) { *q = redfishtest.Quirks{} })
 	if err := w.p.Close(w.T.Context()); err != nil {
 		w.T.Errorf("close: %v", err)
 	}
-	w.s.CloseSessions("somebody")
+	w.s.CloseSessions("other")
 	if n := w.s.Sessions(); n != 0 {
-		w.T.Errorf("%d sessions are left on the BMC", n)
+		w.T.Errorf("got %d remaining sessions on the BMC, want 0", n)
 	}
 	return r
 }
@@ -151,26 +151,26 @@ func within(some, all []string) bool {
 	return len(some) == 0
 }
 
-// The BMC has eight sessions, all held by other clients. The run reports that, touches
-// none of them, and continues once there is a free session.
-func TestBMCWithoutRoomForASession(t *testing.T) {
+// All eight sessions of the BMC are held by other clients. The run reports that, ends none of them,
+// and continues once a session is free.
+func TestBMCWithoutFreeSession(t *testing.T) {
 	t.Parallel()
 	w := newWard(t, redfishtest.Config{}, patience)
 	for range 8 {
-		w.s.OpenSession("somebody")
+		w.s.OpenSession("other")
 	}
 	w.s.Set(func(q *redfishtest.Quirks) { q.SessionLimit = 8 })
 	run := w.run(5*time.Second, 100, "cycle")
 	w.sees(run, "SessionLimitExceeded")
 	if n := w.s.Sessions(); n != 8 {
-		t.Errorf("%d sessions, want those of somebody else untouched", n)
+		t.Errorf("got %d sessions, want those of others unchanged", n)
 	}
-	w.s.CloseSessions("somebody")
+	w.s.CloseSessions("other")
 	w.ends(run, holdfastv1.Run_SUCCEEDED, "hard-off", "on")
 }
 
-// The BMC answers 409 while the machine is in POST. Nothing is pressed, the run reports
-// the reason, and it presses once POST has ended.
+// The BMC answers 409 while the machine is in POST. Nothing is pressed, the run reports the reason,
+// and presses once POST has ended.
 func TestBMCRefusesWhileInPOST(t *testing.T) {
 	t.Parallel()
 	w := newWard(t, redfishtest.Config{Off: true, PostTime: time.Hour}, patience)
@@ -178,14 +178,14 @@ func TestBMCRefusesWhileInPOST(t *testing.T) {
 	run := w.run(30*time.Second, 100, "on", "off")
 	w.sees(run, "UnableToModifyDuringSystemPOST")
 	if accepted, _ := w.presses(run); !cmp.Equal(accepted, []string{"on"}) {
-		t.Errorf("in POST the BMC has taken %v", accepted)
+		t.Errorf("during POST: got accepted presses %v, want none", accepted)
 	}
 	w.s.Set(func(q *redfishtest.Quirks) { q.InPOST = false })
 	w.ends(run, holdfastv1.Run_SUCCEEDED, "on", "hard-off")
 }
 
-// A BMC that reports the URL of a medium in another spelling still holds the image.
-func TestBMCSpellsMediaInItsOwnWay(t *testing.T) {
+// A BMC may report the URL of an inserted medium in another spelling.
+func TestBMCNormalizesMediaURL(t *testing.T) {
 	t.Parallel()
 	w := newWard(t, redfishtest.Config{}, patience)
 	w.s.Set(func(q *redfishtest.Quirks) { q.MediaSpelling = true })
@@ -194,15 +194,15 @@ func TestBMCSpellsMediaInItsOwnWay(t *testing.T) {
 	w.Plan("media", s)
 	w.lead(quick())
 	if run := w.Ended(w.Start("m-1", "", "media", nil).GetRunId()); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-		t.Errorf("run is %s: %v, want SUCCEEDED", run.GetPhase(), run.GetError())
+		t.Errorf("run: got %s: %v, want SUCCEEDED", run.GetPhase(), run.GetError())
 	}
 	if n := len(w.s.Effects("media_insert")); n != 1 {
-		t.Errorf("inserted %d times, want once", n)
+		t.Errorf("got %d inserts, want 1", n)
 	}
 }
 
-// A press that is accepted but has no effect is not a success. Each attempt presses once,
-// and the run reports the wait.
+// An accepted press without an effect is not a success. Each attempt presses once, and the run
+// reports the wait.
 func TestBMCAcceptsAndDoesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWard(t, redfishtest.Config{}, patience)
@@ -211,7 +211,7 @@ func TestBMCAcceptsAndDoesNothing(t *testing.T) {
 	r := w.Ended(run)
 	accepted, recorded := w.presses(run)
 	if len(accepted) == 0 || len(accepted) > len(r.GetSteps()[0].GetAttempts()) || !cmp.Equal(accepted, recorded) {
-		t.Errorf("the BMC has taken %v, on record are %v, in %d attempts", accepted, recorded,
+		t.Errorf("got presses %v at the BMC, %v recorded, in %d attempts", accepted, recorded,
 			len(r.GetSteps()[0].GetAttempts()))
 	}
 	w.sees(run, "waiting for the power to be off")
@@ -221,8 +221,8 @@ func TestBMCAcceptsAndDoesNothing(t *testing.T) {
 	w.ends(run, holdfastv1.Run_FAILED, accepted...)
 }
 
-// The BMC hangs after some requests. It is only probed then, the run reports that, and
-// continues once the BMC answers again.
+// The BMC hangs after some requests. Then it is only probed, the run reports that, and continues
+// once the BMC answers again.
 func TestBMCHangsAfterSomeRequests(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 4, 6, 8} {
@@ -238,9 +238,9 @@ func TestBMCHangsAfterSomeRequests(t *testing.T) {
 	}
 }
 
-// The account locks after three failed logins. Two are tried, the run fails and asks for
-// an operator, and the next run succeeds with the right secret.
-func TestBMCThatLocksAccounts(t *testing.T) {
+// The account locks after three failed logins. Two are tried, the run fails and asks for an
+// operator, and the next run succeeds with the right secret.
+func TestBMCLocksAccounts(t *testing.T) {
 	t.Parallel()
 	w := newWard(t, redfishtest.Config{}, patience)
 	w.s.Set(func(q *redfishtest.Quirks) { q.LockAfter = 3 })
@@ -250,26 +250,26 @@ func TestBMCThatLocksAccounts(t *testing.T) {
 	attempts := r.GetSteps()[0].GetAttempts()
 	if last := attempts[len(attempts)-1]; r.GetPhase() != holdfastv1.Run_FAILED || len(attempts) != 2 ||
 		last.GetErrorClass() != "auth" {
-		t.Errorf("run is %s after %d attempts (%v), want FAILED after two, class auth", r.GetPhase(), len(attempts),
+		t.Errorf("run: got %s after %d attempts (%v), want FAILED after two, class auth", r.GetPhase(), len(attempts),
 			r.GetError())
 	}
 	if n := w.s.Logins(); n != 2 {
-		t.Errorf("%d logins were tried, want 2: the third locks the account", n)
+		t.Errorf("got %d logins, want 2, because the third locks the account", n)
 	}
 	m, _ := w.FSM.View().Machine("m-1")
 	if b := m.GetStatus().GetBanners(); len(b) != 1 || !strings.HasPrefix(b[0], "NeedsIntervention: ") ||
 		!strings.Contains(b[0], "auth") {
-		t.Errorf("banners are %q, want one that asks for somebody, and says why", b)
+		t.Errorf("got banners %q, want one that asks for an operator, with the reason", b)
 	}
 	if accepted, recorded := w.presses(first); accepted != nil || recorded != nil {
-		t.Errorf("the BMC has taken %v, on record are %v, want none", accepted, recorded)
+		t.Errorf("got presses %v at the BMC, %v recorded, want none", accepted, recorded)
 	}
 	w.secret(bmc.Account{User: "admin", Password: "secret", Version: "2"})
 	w.ends(w.Start("m-1", "", "p", nil).GetRunId(), holdfastv1.Run_SUCCEEDED, "hard-off", "on")
 }
 
-// The connection breaks during a press, or the BMC restarts. The press is not repeated,
-// because the machine is polled first.
+// The connection breaks during a press, or the BMC restarts. The press is not repeated, because the
+// machine is polled first.
 func TestBMCLosesAPress(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*redfishtest.Quirks){

@@ -24,7 +24,7 @@ import (
 // broken is a fake provider with parts that do not work.
 type broken struct {
 	*fake.Provider
-	host, bmc func() error // of each call; nil works
+	host, bmc func() error // error of each call; nil: works
 	noBMC     bool
 	looks     func(providers.Machine) // at each Inspect
 	open      func() error            // of each console
@@ -81,8 +81,8 @@ func (l *lab) broken() *broken {
 
 func dead() error { return providers.Errorf(providers.Timeout, "ask m-1", "no answer") }
 
-// A dead machine can be taken out: neither its host nor its BMC is needed.
-func TestRmaOfADeadMachine(t *testing.T) {
+// A dead machine can be removed: neither its host nor its BMC is needed.
+func TestRmaOfDeadMachine(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		host, bmc func() error
@@ -91,9 +91,9 @@ func TestRmaOfADeadMachine(t *testing.T) {
 		err       string
 		presses   []string
 	}{
-		{"the host is dead", dead, nil, nil, "", "", []string{"soft-off"}},
-		{"host and BMC are dead", dead, dead, nil, "", "", nil},
-		{"the BMC is dead and the host may be up", nil, dead, nil, "", "repair the BMC or set force", nil},
+		{"dead host", dead, nil, nil, "", "", []string{"soft-off"}},
+		{"dead host and BMC", dead, dead, nil, "", "", nil},
+		{"dead BMC, host possibly up", nil, dead, nil, "", "repair the BMC or set force", nil},
 		{"the same by force", nil, dead, nil, "true", "", nil},
 		{"a dead host of a cluster", dead, nil, []string{"InCustomerCluster"}, "", "in a cluster and not drained", nil},
 		{"the same by force", dead, nil, []string{"InCustomerCluster"}, "true", "", []string{"soft-off"}},
@@ -118,17 +118,17 @@ func TestRmaOfADeadMachine(t *testing.T) {
 				}
 				run := l.Ended(l.Start("m-1", "RMA", "", params).GetRunId())
 				if msg := run.GetError().GetMessage(); (msg == "") != (tc.err == "") || !strings.Contains(msg, tc.err) {
-					t.Errorf("the run is %s: %q, want %q\n%s", run.GetPhase(), msg, tc.err, l.Log(run.GetRunId(), "system"))
+					t.Errorf("run: got %s: %q, want %q\n%s", run.GetPhase(), msg, tc.err, l.Log(run.GetRunId(), "system"))
 				}
 				if diff := cmp.Diff(tc.presses, l.presses(run.GetRunId())); diff != "" {
 					t.Errorf("presses (-want +got):\n%s", diff)
 				}
 				m, _ := l.FSM.View().Machine("m-1")
 				if is := m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RMA; is != (tc.err == "") {
-					t.Errorf("the machine is %s", m.GetStatus().GetPhase())
+					t.Errorf("phase of the machine: got %s", m.GetStatus().GetPhase())
 				}
 				if tc.host != nil && executortest.Condition(m, "Drained").GetStatus() {
-					t.Error("a machine whose host did not answer is Drained")
+					t.Error("machine with a silent host: got Drained")
 				}
 				ld.Stop()
 			})
@@ -136,8 +136,8 @@ func TestRmaOfADeadMachine(t *testing.T) {
 	}
 }
 
-// A provider that panics for one machine fails only the run of that machine; the other
-// runs of the same leader continue.
+// A provider that panics for one machine fails only the run of that machine. Other runs of the same
+// leader continue.
 func TestPanicFailsItsRun(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	b := l.broken()
@@ -151,19 +151,19 @@ func TestPanicFailsItsRun(t *testing.T) {
 	run := l.Ended(bad.GetRunId())
 	if e := run.GetError(); run.GetPhase() != holdfastv1.Run_FAILED || e.GetReason() != "Panicked" ||
 		!strings.Contains(e.GetMessage(), "index out of range") {
-		t.Errorf("the run whose provider panics: %v, want FAILED for reason Panicked", run)
+		t.Errorf("run with a panic: got %v, want FAILED for reason Panicked", run)
 	}
 	if run := l.Ended(good.GetRunId()); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-		t.Errorf("the other run: %v, want SUCCEEDED", run)
+		t.Errorf("other run: got %v, want SUCCEEDED", run)
 	}
 	ld.Stop()
 	if ld.Err != nil {
-		t.Errorf("the term has ended with %v", ld.Err)
+		t.Errorf("term: got end with %v", ld.Err)
 	}
 }
 
-// A run that waits records the reason even if the text of the error changes each time,
-// and the start of the wait.
+// A waiting run records the reason, even if the text of the error changes each time, and the start
+// of the wait.
 func TestWaitHasItsReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})
@@ -181,37 +181,37 @@ func TestWaitHasItsReason(t *testing.T) {
 		l.Plan("p", s)
 		ld := l.lead(Config{})
 		run := l.Start("m-1", "", "p", nil)
-		time.Sleep(8 * time.Second) // sleep: of the bubble's clock
+		time.Sleep(8 * time.Second) // sleep: fake clock
 		first, _ := l.FSM.View().Run(run.GetRunId())
 		if w := first.GetWaitingFor(); !strings.HasPrefix(w, "the host to answer, but ") ||
 			!strings.Contains(w, "read tcp 10.0.0.1->10.0.0.9:22") {
-			t.Errorf("after 8 s the run waits for %q, want the host and the error without its local port", w)
+			t.Errorf("after 8 s: got wait for %q, want the host and the error without its local port", w)
 		}
 		written := l.Written()
-		time.Sleep(time.Minute) // sleep: of the bubble's clock
+		time.Sleep(time.Minute) // sleep: fake clock
 		last, _ := l.FSM.View().Run(run.GetRunId())
 		if !last.GetWaitingSince().AsTime().Equal(first.GetWaitingSince().AsTime()) ||
 			last.GetWaitingFor() == first.GetWaitingFor() {
-			t.Errorf("a minute later: %q since %s, want a newer error of the wait since %s", last.GetWaitingFor(),
+			t.Errorf("a minute later: got %q since %s, want a newer error of the wait since %s", last.GetWaitingFor(),
 				last.GetWaitingSince().AsTime(), first.GetWaitingSince().AsTime())
 		}
 		if n := l.Written() - written; n > 15 {
-			t.Errorf("%d entries of the log in a minute, want one in 10 s or so", n)
+			t.Errorf("got %d log entries in a minute, want about one per 10 s", n)
 		}
 		ld.Stop()
 	})
 }
 
 // A machine without a BMC is rebooted in band, even if its provider supports BMCs.
-func TestRebootWithoutABMC(t *testing.T) {
+func TestRebootWithoutBMC(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	b := l.broken()
-	b.noBMC, b.bmc = true, func() error { return providers.Errorf(providers.Unsupported, "ask the BMC", "there is none") }
+	b.noBMC, b.bmc = true, func() error { return providers.Errorf(providers.Unsupported, "ask the BMC", "no BMC") }
 	l.Machine("m-1")
 	l.lead(quick())
 	run := l.Ended(l.Start("m-1", "REBOOT", "", nil).GetRunId())
 	if run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-		t.Errorf("run: %v, want SUCCEEDED", run)
+		t.Errorf("run: got %v, want SUCCEEDED", run)
 	}
 	if diff := cmp.Diff(map[string]int{"reboot/1/reboot": 1}, l.Destructive(run.GetRunId())); diff != "" {
 		t.Errorf("destructive effects (-want +got):\n%s", diff)
@@ -219,7 +219,7 @@ func TestRebootWithoutABMC(t *testing.T) {
 }
 
 // After an outage, an adopted attempt has at least half of its timeout.
-func TestAdoptedAttemptHasAFairRemainder(t *testing.T) {
+func TestAdoptedAttemptKeepsHalfItsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{InstallTime: fake.Duration(90 * time.Second)})
 		l.Machine("m-1")
@@ -228,23 +228,23 @@ func TestAdoptedAttemptHasAFairRemainder(t *testing.T) {
 		l.Plan("p", s)
 		first := l.lead(Config{})
 		id := l.Start("m-1", "", "p", nil).GetRunId()
-		time.Sleep(20 * time.Second) // sleep: of the bubble's clock
+		time.Sleep(20 * time.Second) // sleep: fake clock
 		first.Kill()
 		<-first.Done
 		if err := l.Fleet.SetFaults(fake.Faults{Latency: fake.Duration(45 * time.Second)}, nil); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * time.Minute) // sleep: of the bubble's clock; nobody leads
+		time.Sleep(10 * time.Minute) // sleep: fake clock, without a leader
 		ld := l.lead(Config{})
 		if run := l.Ended(id); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-			t.Errorf("run: %s, %v, want SUCCEEDED", run.GetPhase(), run.GetError())
+			t.Errorf("run: got %s, %v, want SUCCEEDED", run.GetPhase(), run.GetError())
 		}
 		ld.Stop()
 	})
 }
 
-// Consoles that are being opened count against the limit, which is checked before a
-// program is started for each.
+// Consoles that are being opened count against the limit, which is checked before a program is
+// started.
 func TestConsolesAreLimitedBeforeTheyOpen(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	b := l.broken()
@@ -253,7 +253,7 @@ func TestConsolesAreLimitedBeforeTheyOpen(t *testing.T) {
 	b.open = func() error {
 		opened.Add(1)
 		<-release
-		return providers.Errorf(providers.Unsupported, "open the console", "there is none")
+		return providers.Errorf(providers.Unsupported, "open the console", "no console")
 	}
 	var runs []*holdfastv1.Run
 	for i := range console.Max + 20 {
@@ -277,6 +277,6 @@ func TestConsolesAreLimitedBeforeTheyOpen(t *testing.T) {
 		l.Ended(r.GetRunId())
 	}
 	if n := opened.Load(); n != console.Max {
-		t.Errorf("%d consoles were opened, want %d", n, console.Max)
+		t.Errorf("got %d opened consoles, want %d", n, console.Max)
 	}
 }

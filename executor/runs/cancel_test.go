@@ -23,8 +23,8 @@ func (l *lab) cancel(run string) {
 	l.Must(&internalv1.Command{Op: &internalv1.Command_CancelRun{CancelRun: &internalv1.CancelRun{RunId: run}}})
 }
 
-// A machine is not free after a cancel until the last press has taken effect.
-func TestCanceledPressShowsFirst(t *testing.T) {
+// After a cancel, a machine is free only when the last press has taken effect.
+func TestCancelWaitsForPress(t *testing.T) {
 	for _, force := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			l := newLab(t, fake.Config{Faults: fake.Faults{Latency: fake.Duration(300 * time.Millisecond)}})
@@ -33,23 +33,22 @@ func TestCanceledPressShowsFirst(t *testing.T) {
 			l.lead(quick())
 			id := l.Start("m-1", "", "p", nil).GetRunId()
 			l.Wait(id, "pressing", func(*holdfastv1.Run) bool { return strings.Contains(l.Log(id, "system"), "power ") })
-			synctest.Wait() // the line is logged before the press is sent: now the press takes its 300 ms
+			synctest.Wait() // the line is logged before the press is sent, which takes 300 ms
 			l.cancel(id)
 			run := l.Ended(id)
 			if run.GetPhase() != holdfastv1.Run_CANCELED {
-				t.Fatalf("the run is %s: %v", run.GetPhase(), run.GetError())
+				t.Fatalf("run: got %s: %v", run.GetPhase(), run.GetError())
 			}
 			was := len(l.presses(id))
-			time.Sleep(time.Minute) // sleep: the bubble's clock
+			time.Sleep(time.Minute) // sleep: fake clock
 			if n := len(l.presses(id)); was != 1 || n != 1 {
-				t.Errorf("%d presses had shown when the run was over, and %d in the end, want 1 and 1 (force: %v)", was, n, force)
+				t.Errorf("got %d presses at the end of the run, and %d a minute later, want 1 and 1 (force: %v)", was, n, force)
 			}
 		})
 	}
 }
 
-// A cancel or a deadline during the commit of a progress note ends the attempt but not
-// the term.
+// A cancel or a deadline during the commit of a progress note ends the attempt, but not the term.
 func TestEndDuringNote(t *testing.T) {
 	for name, want := range map[string]holdfastv1.Run_Phase{"cancel": holdfastv1.Run_CANCELED,
 		"deadline": holdfastv1.Run_FAILED} {
@@ -64,7 +63,7 @@ func TestEndDuringNote(t *testing.T) {
 				l.Commit = func(cmd *internalv1.Command) {
 					if cmd.GetNoteProgress() != nil {
 						close(noting)
-						time.Sleep(time.Minute) // sleep: the bubble's clock, past the attempt's deadline
+						time.Sleep(time.Minute) // sleep: fake clock, beyond the deadline of the attempt
 					}
 				}
 				ld := l.lead(quick())
@@ -75,10 +74,10 @@ func TestEndDuringNote(t *testing.T) {
 				}
 				run := l.Ended(id)
 				if run.GetPhase() != want || l.Epoch() != 1 {
-					t.Errorf("the run is %s (%v) in term %d, want %s in term 1", run.GetPhase(), run.GetError(), l.Epoch(), want)
+					t.Errorf("run: got %s (%v) in term %d, want %s in term 1", run.GetPhase(), run.GetError(), l.Epoch(), want)
 				}
 				if ld.Stop(); ld.Err != nil {
-					t.Errorf("the term ended: %v", ld.Err)
+					t.Errorf("term: got end with %v", ld.Err)
 				}
 			})
 		})
@@ -86,7 +85,7 @@ func TestEndDuringNote(t *testing.T) {
 }
 
 // The run log shows that a leader has adopted a canceled run, and how it ended it.
-func TestLeftoverIsOnRecord(t *testing.T) {
+func TestAdoptedCancelIsLogged(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})
 	l.Machine("m-1")
@@ -101,17 +100,17 @@ func TestLeftoverIsOnRecord(t *testing.T) {
 	run := l.Ended(id)
 	a := run.GetSteps()[0].GetAttempts()
 	if run.GetPhase() != holdfastv1.Run_CANCELED || len(a) != 1 || a[0].GetOutcome() != holdfastv1.Attempt_CANCELED {
-		t.Fatalf("the run is %s, its attempts are %v, want one that was canceled", run.GetPhase(), a)
+		t.Fatalf("run: got %s with attempts %v, want one canceled attempt", run.GetPhase(), a)
 	}
 	for _, want := range []string{"continues under the leader of term 2", "kill the command", "canceled"} {
 		if log := l.Log(id, "system"); !strings.Contains(log, want) {
-			t.Errorf("the log does not say %q:\n%s", want, log)
+			t.Errorf("log: got no %q:\n%s", want, log)
 		}
 	}
 }
 
 // A stop that cancels runs ends their commands before the machines are free.
-func TestCancelEndsWhatRunsDo(t *testing.T) {
+func TestCancelAllEndsCommands(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.Machine("m-1")
 	l.Machine("m-2")
@@ -129,18 +128,18 @@ func TestCancelEndsWhatRunsDo(t *testing.T) {
 		run := l.Ended(id)
 		if run.GetPhase() != holdfastv1.Run_CANCELED || !strings.Contains(run.GetError().GetMessage(), "stopping") ||
 			!strings.Contains(l.Log(id, "system"), "kill the command") {
-			t.Errorf("run %s is %s: %v\n%s", id, run.GetPhase(), run.GetError(), l.Log(id, "system"))
+			t.Errorf("run %s: got %s: %v\n%s", id, run.GetPhase(), run.GetError(), l.Log(id, "system"))
 		}
 		m, _ := l.FSM.View().Machine(machine)
 		st, err := fake.New(l.Fleet).CommandStatus(t.Context(), m, providers.Op{RunID: id, Step: "s", Attempt: 1}.Token(), 0)
 		if err != nil || st.State != providers.WorkFailed {
-			t.Errorf("the command of %s is %s, %v, want it killed", machine, st.State, err)
+			t.Errorf("command on %s: got %s, %v, want it killed", machine, st.State, err)
 		}
 	}
 }
 
-// A host whose disks were erased is not asked to erase them again if a later part of the
-// step fails, because it cannot.
+// A host with erased disks is not asked to erase them again if a later part of the step fails,
+// because it cannot.
 func TestErasedOnce(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	p := fake.New(l.Fleet)
@@ -154,10 +153,10 @@ func TestErasedOnce(t *testing.T) {
 	a := run.GetSteps()[0].GetAttempts()
 	if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(a) != 2 ||
 		a[1].GetEvidenceAfter()["wiped"] != "2 disks, by the host" {
-		t.Errorf("the run is %s: %v\n%s", run.GetPhase(), a, l.Log(id, "system"))
+		t.Errorf("run: got %s: %v\n%s", run.GetPhase(), a, l.Log(id, "system"))
 	}
 	if n := strings.Count(l.Log(id, "system"), "erase all disks"); n != 1 {
-		t.Errorf("the disks were erased %d times, want once", n)
+		t.Errorf("got %d erasures, want 1", n)
 	}
 }
 
@@ -175,8 +174,8 @@ func (s *stubborn) SetPower(ctx context.Context, op providers.Op, m providers.Ma
 	return s.PowerController.SetPower(ctx, op, m, a)
 }
 
-// A verification with its own timeout reports its wait when that has passed.
-func TestVerifyGivesUp(t *testing.T) {
+// A verification with a timeout reports its wait when the timeout has passed.
+func TestVerifyTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})
 		l.member(&book{node: providers.NodeStatus{Registered: true, Node: "n-1",
@@ -189,13 +188,13 @@ func TestVerifyGivesUp(t *testing.T) {
 		if got := run.GetError(); got.GetErrorClass() != "timeout" ||
 			!strings.Contains(got.GetMessage(),
 				"gave up after 2s waiting for the node to be Ready in c: node n-1: Ready is False (KubeletNotReady): no cni") {
-			t.Errorf("the run says %v", got)
+			t.Errorf("got error %v", got)
 		}
 	})
 }
 
 // Entries that do not fit into the run log are not cleared.
-func TestEventLogIsNotClearedIntoAFullLog(t *testing.T) {
+func TestEventLogIsNotClearedIfRunLogIsFull(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.Machine("m-1")
 	l.Plan("p", stepOf("talks", &holdfastv1.SshCommand{Script: strings.Repeat("yes 100000\n", 8)}),
@@ -204,22 +203,21 @@ func TestEventLogIsNotClearedIntoAFullLog(t *testing.T) {
 	id := l.Start("m-1", "", "p", nil).GetRunId()
 	run := l.Ended(id)
 	if !run.GetLogTruncated() || run.GetLogBytes() < fsm.MaxRunLog {
-		t.Fatalf("the log has %d bytes", run.GetLogBytes())
+		t.Fatalf("got a log of %d bytes", run.GetLogBytes())
 	}
 	if n := len(run.GetSteps()[1].GetAttempts()); run.GetPhase() != holdfastv1.Run_FAILED ||
 		!strings.Contains(run.GetError().GetMessage(), "the log of this run is full") || n != 1 {
-		t.Errorf("the run is %s after %d attempts: %v; want it to fail at once", run.GetPhase(), n, run.GetError())
+		t.Errorf("run: got %s after %d attempts: %v, want FAILED at once", run.GetPhase(), n, run.GetError())
 	}
 	for _, e := range l.Fleet.Effects("m-1", id, 0) {
 		if strings.HasPrefix(e.Effect, "clear_log") {
-			t.Errorf("the event log was cleared: %v", e)
+			t.Errorf("got a cleared event log: %v", e)
 		}
 	}
 }
 
-// A leader that adopts a drain through the API does not ask the host, which may not
-// answer.
-func TestDrainThroughTheAPIIsTakenOver(t *testing.T) {
+// A leader that adopts a drain through the API does not query the host, which may not answer.
+func TestDrainThroughAPIIsAdopted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})
 	b := &book{node: providers.NodeStatus{Registered: true, Ready: true, Node: "n-1"},
@@ -233,27 +231,26 @@ func TestDrainThroughTheAPIIsTakenOver(t *testing.T) {
 	l.whenWaiting(id, "pod default/web", first.Kill)
 	<-first.Done
 	p := fake.New(l.Fleet)
-	l.Set = providers.SetOf(map[string]providers.Provider{"fake": member{p, p, tongueless{p}, b}})
+	l.Set = providers.SetOf(map[string]providers.Provider{"fake": member{p, p, noStatus{p}, b}})
 	b.with(func() { b.drains = []providers.DrainStatus{{Node: "n-1"}} })
 	l.lead(cfg)
 	run := l.Ended(id)
 	for _, s := range run.GetSteps() {
 		if s.GetName() == "drain-node" && (s.GetState() != holdfastv1.StepStatus_SUCCEEDED || len(s.GetAttempts()) != 1) {
-			t.Errorf("the drain is %s: %s\n%s", s.GetState(), s.GetMessage(), l.Log(id, "system"))
+			t.Errorf("drain: got %s: %s\n%s", s.GetState(), s.GetMessage(), l.Log(id, "system"))
 		}
 	}
 }
 
-// tongueless is a host that does not answer questions about commands.
-type tongueless struct{ providers.RemoteExecutor }
+// noStatus is a host that does not answer questions about commands.
+type noStatus struct{ providers.RemoteExecutor }
 
-func (tongueless) CommandStatus(context.Context, providers.Machine, string, int64) (providers.CommandStatus, error) {
-	return providers.CommandStatus{}, providers.Errorf(providers.Unsupported, "ask the host", "it has no key")
+func (noStatus) CommandStatus(context.Context, providers.Machine, string, int64) (providers.CommandStatus, error) {
+	return providers.CommandStatus{}, providers.Errorf(providers.Unsupported, "ask the host", "no key")
 }
 
-// A leader that adopts a canceled run waits until the press of the earlier leader has
-// taken effect.
-func TestPressOfBeforeShowsFirst(t *testing.T) {
+// A leader that adopts a canceled run waits until the press of the earlier leader has taken effect.
+func TestAdoptedCancelWaitsForPress(t *testing.T) {
 	for name, kind := range map[string]proto.Message{"power": &holdfastv1.Power{Action: "off", Force: true},
 		"reboot": &holdfastv1.Reboot{Mode: "bmc", Force: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -267,16 +264,16 @@ func TestPressOfBeforeShowsFirst(t *testing.T) {
 					return strings.Contains(l.Log(id, "system"),
 						"power hard-off")
 				})
-				synctest.Wait() // until the press is under way
+				synctest.Wait() // until the press is in progress
 				first.Kill()
 				<-first.Done
 				l.cancel(id)
 				l.lead(quick())
 				run := l.Ended(id)
 				was := len(l.presses(id))
-				time.Sleep(time.Minute) // sleep: the bubble's clock
+				time.Sleep(time.Minute) // sleep: fake clock
 				if n := len(l.presses(id)); run.GetPhase() != holdfastv1.Run_CANCELED || was != 1 || n != 1 {
-					t.Errorf("the run is %s; %d presses had shown when it was over, and %d in the end, want 1 and 1\n%s",
+					t.Errorf("run: got %s, %d presses at its end and %d a minute later, want 1 and 1\n%s",
 						run.GetPhase(), was, n, l.Log(id, "system"))
 				}
 			})
@@ -285,7 +282,7 @@ func TestPressOfBeforeShowsFirst(t *testing.T) {
 }
 
 // No run begins while a stop cancels all runs: queued and new runs are canceled first.
-func TestNothingBeginsWhileRunsAreCanceled(t *testing.T) {
+func TestNoRunBeginsDuringCancelAll(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.Plan("p", stepOf("s", &holdfastv1.SshCommand{Script: "echo begun; sleep 60"}))
 	cfg := quick()
@@ -304,7 +301,7 @@ func TestNothingBeginsWhileRunsAreCanceled(t *testing.T) {
 	}
 	for _, id := range waiting {
 		if run, _ := l.FSM.View().Run(id); run.GetPhase() != holdfastv1.Run_CANCELED || run.GetStartedAt() != nil {
-			t.Errorf("run %s is %s, begun at %v", id, run.GetPhase(), run.GetStartedAt())
+			t.Errorf("run %s: got %s, begun at %v", id, run.GetPhase(), run.GetStartedAt())
 		}
 	}
 }

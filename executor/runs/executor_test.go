@@ -35,25 +35,25 @@ func TestDefaultPlansSucceed(t *testing.T) {
 			l.lead(quick())
 			run := l.Ended(l.Start("m-1", tc.typ, "", map[string]string{"net_config": "eth0: dhcp"}).GetRunId())
 			if run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-				t.Fatalf("phase = %s (%s), want SUCCEEDED\n%s", run.GetPhase(), run.GetError(), l.Log(run.GetRunId(), "system"))
+				t.Fatalf("got phase %s (%s), want SUCCEEDED\n%s", run.GetPhase(), run.GetError(), l.Log(run.GetRunId(), "system"))
 			}
 			m, _ := l.FSM.View().Machine("m-1")
 			if m.GetStatus().GetPhase() != tc.phase || m.GetStatus().GetActiveRunId() != "" {
-				t.Errorf("machine = %s with run %q, want %s with none", m.GetStatus().GetPhase(), m.GetStatus().GetActiveRunId(),
+				t.Errorf("machine: got %s with run %q, want %s with none", m.GetStatus().GetPhase(), m.GetStatus().GetActiveRunId(),
 					tc.phase)
 			}
 			for _, s := range run.GetSteps() {
 				if n := len(s.GetAttempts()); n != 1 {
-					t.Errorf("step %s took %d attempts, want 1", s.GetName(), n)
+					t.Errorf("step %s: got %d attempts, want 1", s.GetName(), n)
 				}
 			}
 		})
 	}
 }
 
-// A leader dies at every boundary of every kind of step. The next one ends the run, and
-// no destructive effect is done twice.
-func TestTakeOverAtEveryBoundary(t *testing.T) {
+// A leader dies at every boundary of every kind of step. The next one completes the run, and no
+// destructive effect happens twice.
+func TestAdoptAtEveryBoundary(t *testing.T) {
 	for _, k := range []struct {
 		name string
 		kind proto.Message
@@ -93,23 +93,23 @@ func TestTakeOverAtEveryBoundary(t *testing.T) {
 					id := l.Start("m-1", "", "p", nil).GetRunId()
 					<-first.Done
 					if r, _ := l.FSM.View().Run(id); fsm.Ended(r) {
-						t.Fatalf("run ended under the leader that was to die at %s: %v", b, r)
+						t.Fatalf("run ended before the leader died at %s: %v", b, r)
 					}
 					l.lead(quick())
 					run := l.Ended(id)
 					if run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-						t.Fatalf("phase = %s (%s), want SUCCEEDED\n%s", run.GetPhase(), run.GetError(), l.Log(id, "system"))
+						t.Fatalf("got phase %s (%s), want SUCCEEDED\n%s", run.GetPhase(), run.GetError(), l.Log(id, "system"))
 					}
 					if n := len(run.GetSteps()[0].GetAttempts()); n != 1 {
-						t.Errorf("attempts = %d, want 1: the open one is taken over", n)
+						t.Errorf("got %d attempts, want 1, which the next leader adopts", n)
 					}
 					if got := l.Destructive(id); k.want != nil && !cmp.Equal(got, k.want) {
-						t.Errorf("destructive effects = %v, want %v\n%s", got, k.want, l.Log(id, "system"))
+						t.Errorf("destructive effects: got %v, want %v\n%s", got, k.want, l.Log(id, "system"))
 					}
 					if k.name == "ssh" {
 						if got := l.Log(id, "stdout"); strings.Count(got, "one\n") != strings.Count(got, "two\n") ||
 							!strings.Contains(got, "two\n") {
-							t.Errorf("output = %q, want each line once", got)
+							t.Errorf("output: got %q, want each line once", got)
 						}
 					}
 				})
@@ -128,27 +128,27 @@ func TestRetriesAreCountedAndEnd(t *testing.T) {
 	run := l.Ended(l.Start("m-1", "", "p", nil).GetRunId())
 	st := run.GetSteps()[0]
 	if run.GetPhase() != holdfastv1.Run_FAILED || len(st.GetAttempts()) != 3 || st.GetRetryCount() != 2 {
-		t.Fatalf("phase %s, attempts %d, retries %d; want FAILED, 3, 2", run.GetPhase(), len(st.GetAttempts()),
+		t.Fatalf("got phase %s, %d attempts, %d retries, want FAILED, 3, 2", run.GetPhase(), len(st.GetAttempts()),
 			st.GetRetryCount())
 	}
 	if got := run.GetSteps()[1].GetState(); got != holdfastv1.StepStatus_WAITING {
-		t.Errorf("the step after the failed one is %s, want WAITING", got)
+		t.Errorf("step after the failed one: got %s, want WAITING", got)
 	}
 	m, _ := l.FSM.View().Machine("m-1")
 	if m.GetStatus().GetPhase() != holdfastv1.MachineStatus_MAINTENANCE || len(m.GetStatus().GetBanners()) != 1 {
-		t.Errorf("machine = %v, want MAINTENANCE with a banner", m.GetStatus())
+		t.Errorf("machine: got %v, want MAINTENANCE with a banner", m.GetStatus())
 	}
 }
 
-func TestErrorsThatEndARunAtOnce(t *testing.T) {
+func TestErrorsThatEndRun(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		faults   fake.Faults
 		attempts int
 		class    string
 	}{
-		{"auth stops after two, so that no account is locked", fake.Faults{Auth: true}, 2, "auth"},
-		{"gone is not retried", fake.Faults{Gone: true}, 1, "gone"},
+		{"auth, twice to avoid a locked account", fake.Faults{Auth: true}, 2, "auth"},
+		{"gone, without a retry", fake.Faults{Gone: true}, 1, "gone"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			l := newLab(t, fake.Config{Faults: tc.faults})
@@ -159,16 +159,15 @@ func TestErrorsThatEndARunAtOnce(t *testing.T) {
 			l.lead(quick())
 			run := l.Ended(l.Start("m-1", "", "p", nil).GetRunId())
 			if got := len(run.GetSteps()[0].GetAttempts()); got != tc.attempts || run.GetError().GetErrorClass() != tc.class {
-				t.Errorf("attempts = %d, class = %q; want %d, %q (%v)", got, run.GetError().GetErrorClass(), tc.attempts,
+				t.Errorf("got %d attempts, class %q, want %d, %q (%v)", got, run.GetError().GetErrorClass(), tc.attempts,
 					tc.class, run.GetError())
 			}
 		})
 	}
 }
 
-// An answer of 200 OK is not evidence: if the BMC lies, the step fails and reports its
-// wait.
-func TestLieIsFound(t *testing.T) {
+// An answer of 200 OK is not evidence: if the BMC lies, the step fails and reports its wait.
+func TestLieIsDetected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{Faults: fake.Faults{Lie: []string{"*"}}})
 		l.Machine("m-1")
@@ -179,7 +178,7 @@ func TestLieIsFound(t *testing.T) {
 		run := l.Ended(l.Start("m-1", "", "p", nil).GetRunId())
 		if e := run.GetError(); run.GetPhase() != holdfastv1.Run_FAILED || e.GetErrorClass() != "timeout" ||
 			!strings.Contains(e.GetMessage(), "the power to be off") {
-			t.Errorf("error = %v, want a timeout that names what was waited for", e)
+			t.Errorf("got error %v, want a timeout with the condition", e)
 		}
 	})
 }
@@ -191,10 +190,10 @@ func TestFailedEffectsAreRetried(t *testing.T) {
 	l.lead(quick())
 	run := l.Ended(l.Start("m-1", "", "p", nil).GetRunId())
 	if run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-		t.Fatalf("phase = %s: %v", run.GetPhase(), run.GetError())
+		t.Fatalf("got phase %s: %v", run.GetPhase(), run.GetError())
 	}
 	if n := l.Destructive(run.GetRunId()); len(n) != 1 {
-		t.Errorf("destructive effects = %v, want one press of power off", n)
+		t.Errorf("destructive effects: got %v, want one press of power off", n)
 	}
 }
 
@@ -231,19 +230,19 @@ func TestCancel(t *testing.T) {
 				cancelRun(l, id)
 				run := l.Ended(id)
 				if run.GetPhase() != holdfastv1.Run_CANCELED || run.GetError().GetReason() != "Canceled" {
-					t.Fatalf("phase = %s, error = %v; want CANCELED", run.GetPhase(), run.GetError())
+					t.Fatalf("got phase %s, error %v, want CANCELED", run.GetPhase(), run.GetError())
 				}
 				if d := time.Since(began); d > 3*time.Second {
-					t.Errorf("cancel took %s", d)
+					t.Errorf("cancel: took %s", d)
 				}
 				m, _ := l.FSM.View().Machine("m-1")
 				if m.GetStatus().GetPhase() != holdfastv1.MachineStatus_MAINTENANCE {
-					t.Errorf("machine phase = %s, want MAINTENANCE", m.GetStatus().GetPhase())
+					t.Errorf("phase of the machine: got %s, want MAINTENANCE", m.GetStatus().GetPhase())
 				}
 			})
 		})
 	}
-	t.Run("a command is killed by the next leader when the run was canceled between terms", func(t *testing.T) {
+	t.Run("canceled between terms", func(t *testing.T) {
 		l := newLab(t, fake.Config{})
 		l.Machine("m-1")
 		l.Plan("p", stepOf("s", &holdfastv1.SshCommand{Script: "sleep 60"}))
@@ -255,11 +254,11 @@ func TestCancel(t *testing.T) {
 		cancelRun(l, id)
 		l.lead(quick())
 		if run := l.Ended(id); run.GetPhase() != holdfastv1.Run_CANCELED {
-			t.Fatalf("phase = %s, want CANCELED", run.GetPhase())
+			t.Fatalf("got phase %s, want CANCELED", run.GetPhase())
 		}
 		effects := l.Fleet.Effects("", id, 0)
 		if last := effects[len(effects)-1]; last.Effect != "kill" {
-			t.Errorf("last effect = %v, want the command killed", last)
+			t.Errorf("last effect: got %v, want the command killed", last)
 		}
 	})
 }
@@ -268,13 +267,13 @@ func waitFor(t *testing.T, cond func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !cond(); {
 		if time.Now().After(deadline) {
-			t.Fatal("condition did not hold in time")
+			t.Fatal("wait for the condition: timed out")
 		}
 		<-time.After(time.Millisecond)
 	}
 }
 
-func TestQueueIsFirstComeFirstServed(t *testing.T) {
+func TestQueueOrder(t *testing.T) {
 	l := newLab(t, fake.Config{CommandTime: fake.Duration(10 * time.Millisecond)})
 	l.Plan("p", stepOf("s", &holdfastv1.SshCommand{Command: "true"}))
 	var ids []string
@@ -283,7 +282,7 @@ func TestQueueIsFirstComeFirstServed(t *testing.T) {
 		l.Machine(m)
 		run := l.Start(m, "", "p", nil)
 		if got, want := run.GetQueuePosition(), int32(i+1); got != want {
-			t.Errorf("queue position of run %d = %d, want %d", i, got, want)
+			t.Errorf("queue position of run %d: got %d, want %d", i, got, want)
 		}
 		ids = append(ids, run.GetRunId())
 	}
@@ -294,7 +293,7 @@ func TestQueueIsFirstComeFirstServed(t *testing.T) {
 	for _, id := range ids {
 		run := l.Ended(id)
 		if s := run.GetStartedAt().AsTime(); s.Before(began) {
-			t.Errorf("run %s began at %s, before an earlier one", id, s)
+			t.Errorf("run %s: got start at %s, before that of an earlier run", id, s)
 		} else {
 			began = s
 		}
@@ -314,7 +313,7 @@ func TestManyRunsAtOnce(t *testing.T) {
 	l.lead(quick())
 	for _, id := range ids {
 		if run := l.Ended(id); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-			t.Errorf("run %s: %s %v", id, run.GetPhase(), run.GetError())
+			t.Errorf("run %s: got %s %v", id, run.GetPhase(), run.GetError())
 		}
 	}
 }
@@ -335,7 +334,7 @@ func TestCancelActive(t *testing.T) {
 	for _, id := range []string{running, pending} {
 		if run, _ := l.FSM.View().Run(id); run.GetPhase() != holdfastv1.Run_CANCELED ||
 			!strings.Contains(run.GetError().GetMessage(), "stopping") {
-			t.Errorf("run %s = %s %v, want CANCELED with the reason", id, run.GetPhase(), run.GetError())
+			t.Errorf("run %s: got %s %v, want CANCELED with the reason", id, run.GetPhase(), run.GetError())
 		}
 	}
 }
@@ -352,12 +351,12 @@ func (d deaf) StartCommand(
 	if err := d.Provider.StartCommand(ctx, op, m, token, c); err != nil {
 		return err
 	}
-	return providers.Errorf(d.class, "start the command", "the answer was lost")
+	return providers.Errorf(d.class, "start the command", "lost answer")
 }
 
-// If the start of a command is not answered, the host is asked for the command first, so
-// that it is started once.
-func TestLostAnswerToAStart(t *testing.T) {
+// If the start of a command is not answered, the leader queries the command first, so that it is
+// started once.
+func TestLostAnswerToStart(t *testing.T) {
 	for _, class := range []providers.Class{providers.Timeout, providers.Transient} {
 		t.Run(string(class), func(t *testing.T) {
 			l := newLab(t, fake.Config{})
@@ -368,13 +367,13 @@ func TestLostAnswerToAStart(t *testing.T) {
 			id := l.Start("m-1", "", "p", nil).GetRunId()
 			run := l.Ended(id)
 			if n := len(run.GetSteps()[0].GetAttempts()); run.GetPhase() != holdfastv1.Run_SUCCEEDED || n != 1 {
-				t.Errorf("the run is %s after %d attempts, want SUCCEEDED after 1: %v", run.GetPhase(), n, run.GetError())
+				t.Errorf("run: got %s after %d attempts, want SUCCEEDED after 1: %v", run.GetPhase(), n, run.GetError())
 			}
 			if n := len(l.Fleet.Effects("", id, 0)); n != 1 {
-				t.Errorf("the host saw %d effects, want one start", n)
+				t.Errorf("got %d effects on the host, want one start", n)
 			}
 			if got := l.Log(id, "stdout"); got != "one\n" {
-				t.Errorf("output = %q", got)
+				t.Errorf("got output %q", got)
 			}
 		})
 	}

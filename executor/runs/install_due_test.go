@@ -32,7 +32,7 @@ func newIronicLab(t *testing.T, n ironictest.Node) (*lab, *ironictest.Server) {
 	return l, s
 }
 
-// ironicAsked lists the requests to Ironic, without notes on the node.
+// ironicAsked lists the requests to Ironic, without those for notes on the node.
 func ironicAsked(s *ironictest.Server) []string {
 	var asked []string
 	for _, a := range s.Asked() {
@@ -43,12 +43,12 @@ func ironicAsked(s *ironictest.Server) []string {
 	return asked
 }
 
-// Each effect of an install is done once, even if the leader dies after any of them.
+// Each effect of an install happens once, even if the leader dies after any of them.
 func TestInstallInSeveralEffects(t *testing.T) {
 	t.Parallel()
 	want := []string{"provision: deleted", "provision: manage", "provision: clean", "provision: provide",
 		"provision: active"}
-	for kills := range len(want) + 1 { // after so many of them
+	for kills := range len(want) + 1 { // the leader dies after this number of effects
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
 			l, s := newIronicLab(t, ironictest.Node{State: "active"})
@@ -63,22 +63,22 @@ func TestInstallInSeveralEffects(t *testing.T) {
 			}
 			run := l.Ended(id)
 			if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()[0].GetAttempts()) != 1 {
-				t.Errorf("run is %s after %d attempts, want SUCCEEDED in one\n%s", run.GetPhase(),
+				t.Errorf("run: got %s after %d attempts, want SUCCEEDED in one\n%s", run.GetPhase(),
 					len(run.GetSteps()[0].GetAttempts()), l.Log(id, "system"))
 			}
 			if diff := cmp.Diff(want, ironicAsked(s)); diff != "" {
-				t.Errorf("asked of Ironic (-want +got):\n%s\n%s", diff, l.Log(id, "system"))
+				t.Errorf("requests to Ironic (-want +got):\n%s\n%s", diff, l.Log(id, "system"))
 			}
 			if log := l.Log(id, "system"); kills == 0 &&
 				!strings.Contains(log, "ask Ironic to bring the node from manageable to available (provide)") {
-				t.Errorf("the log does not tell of the effects:\n%s", log)
+				t.Errorf("log: got no effects:\n%s", log)
 			}
 		})
 	}
 }
 
 // The install waits for a node that is locked for a while.
-func TestInstallOfALockedNode(t *testing.T) {
+func TestInstallOfLockedNode(t *testing.T) {
 	t.Parallel()
 	l, s := newIronicLab(t, ironictest.Node{})
 	l.Plan("p", stepOf("s", &holdfastv1.RepaveImage{Image: "default"}))
@@ -88,11 +88,11 @@ func TestInstallOfALockedNode(t *testing.T) {
 	l.lead(quick())
 	run := l.Ended(l.Start("m-1", "", "p", nil).GetRunId())
 	if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()[0].GetAttempts()) != 1 {
-		t.Errorf("run is %s after %d attempts (%v), want SUCCEEDED in one", run.GetPhase(),
+		t.Errorf("run: got %s after %d attempts (%v), want SUCCEEDED in one", run.GetPhase(),
 			len(run.GetSteps()[0].GetAttempts()), run.GetError())
 	}
 	if diff := cmp.Diff([]string{"provision: active"}, ironicAsked(s)); diff != "" {
-		t.Errorf("asked of Ironic (-want +got):\n%s", diff)
+		t.Errorf("requests to Ironic (-want +got):\n%s", diff)
 	}
 }
 
@@ -104,17 +104,17 @@ func TestPowerThroughIronic(t *testing.T) {
 	l.Plan("p", stepOf("s", &holdfastv1.Reboot{Mode: "bmc"}))
 	l.lead(quick())
 	if run := l.Ended(l.Start("m-1", "", "p", nil).GetRunId()); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-		t.Errorf("run is %s: %v", run.GetPhase(), run.GetError())
+		t.Errorf("run: got %s: %v", run.GetPhase(), run.GetError())
 	}
 	if diff := cmp.Diff([]string{"power: soft power off", "power: power on"}, ironicAsked(s)); diff != "" {
-		t.Errorf("asked of Ironic (-want +got):\n%s", diff)
+		t.Errorf("requests to Ironic (-want +got):\n%s", diff)
 	}
 	for says, want := range map[string]struct {
 		class    providers.Class
 		attempts int
 		presses  int
 	}{
-		// softly and hard; refused logins are not tried again and again
+		// Soft and hard presses; refused logins are not retried often.
 		"HTTP POST https://b returned code 401": {providers.Auth, 2, 4},
 		"Failed to set power: BMC is busy":      {providers.Failed, 3, 6},
 	} {
@@ -123,11 +123,11 @@ func TestPowerThroughIronic(t *testing.T) {
 		run := l.Ended(l.Start("m-1", "", "p", nil).GetRunId())
 		if got := run.GetError(); run.GetPhase() != holdfastv1.Run_FAILED || !strings.Contains(got.GetMessage(), says) ||
 			got.GetErrorClass() != string(want.class) {
-			t.Errorf("run is %s with %v, want FAILED with what Ironic said, of class %s", run.GetPhase(), got, want.class)
+			t.Errorf("run: got %s with %v, want FAILED with Ironic's text, of class %s", run.GetPhase(), got, want.class)
 		}
 		if n, pressed := len(run.GetSteps()[0].GetAttempts()), len(ironicAsked(s))-before; n != want.attempts ||
 			pressed != want.presses {
-			t.Errorf("%s: %d attempts and %d presses, want %d and %d", says, n, pressed, want.attempts, want.presses)
+			t.Errorf("%s: got %d attempts and %d presses, want %d and %d", says, n, pressed, want.attempts, want.presses)
 		}
 	}
 }

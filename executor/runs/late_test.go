@@ -20,20 +20,20 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// stalling is a provider that suspends the leader between the confirmation of its term
-// and the send, as SIGSTOP would.
+// stalling is a provider that suspends the leader between the confirmation of its term and the
+// send, as SIGSTOP does.
 type stalling struct {
 	*fake.Provider
 	at string // the first call of this kind stalls
-	// it is no process that was stopped, but a host that takes its time before the effect, and then
-	// the leader is asked
+	// slow means that the host delays the effect, instead of a stopped process, and that the leader
+	// is then asked again.
 	slow bool
-	come chan struct{} // closed when it has come there
-	goOn chan struct{} // closed to let it go on
+	come chan struct{} // closed when the call has stalled
+	goOn chan struct{} // closed to continue
 
 	mu    sync.Mutex
-	calls []string // by whom and what, in order
-	err   error    // of the call that stalled
+	calls []string // leader and effect, in order
+	err   error    // of the stalled call
 }
 
 func stall(l *lab, at string) *stalling {
@@ -42,12 +42,12 @@ func stall(l *lab, at string) *stalling {
 	return p
 }
 
-// pass is one effect. A suspended process notices nothing that happens meanwhile, so the
-// call continues as if its context could not end.
-func (p *stalling) pass(ctx context.Context, op providers.Op, what string, do func(context.Context) error) error {
+// pass makes one effect. A suspended process notices nothing that happens meanwhile, so the call
+// continues as if its context could not end.
+func (p *stalling) pass(ctx context.Context, op providers.Op, name string, do func(context.Context) error) error {
 	p.mu.Lock()
-	p.calls = append(p.calls, fmt.Sprintf("%d %s", op.Epoch, what))
-	stops := what == p.at
+	p.calls = append(p.calls, fmt.Sprintf("%d %s", op.Epoch, name))
+	stops := name == p.at
 	if stops {
 		p.at = ""
 	}
@@ -60,7 +60,7 @@ func (p *stalling) pass(ctx context.Context, op providers.Op, what string, do fu
 	ctx = context.WithoutCancel(ctx)
 	var err error
 	if p.slow {
-		ctx, err = providers.Confirmed(ctx, what)
+		ctx, err = providers.Confirmed(ctx, name)
 	}
 	if err == nil {
 		err = do(ctx)
@@ -102,16 +102,16 @@ func effects(l *lab, run string) map[string]int {
 	return got
 }
 
-// A leader is suspended between the confirmation of its term and the send of an effect.
-// The next leader does the work. When the first one resumes, it must not send the effect.
+// A leader is suspended between the confirmation of its term and the send of an effect. The next
+// leader does the work. The first one must not send the effect when it resumes.
 func TestStoppedBetweenConfirmAndSend(t *testing.T) {
 	for _, tc := range []struct {
 		at   string
 		kind proto.Message
 		want map[string]int
 	}{
-		// It is unknown whether the soft off was sent, so the next leader repeats it
-		// after the grace time.
+		// It is unknown whether the soft off was sent, so the next leader repeats it after the
+		// grace time.
 		{"soft-off", &holdfastv1.Reboot{Mode: "bmc"}, map[string]int{"power_off soft-off": 1, "power_on ": 1}},
 		{"hard-off", &holdfastv1.Reboot{Mode: "bmc", Force: true}, map[string]int{"power_off hard-off": 1, "power_on ": 1}},
 		{"on", &holdfastv1.Reboot{Mode: "bmc", Force: true}, map[string]int{"power_off hard-off": 1, "power_on ": 1}},
@@ -138,27 +138,27 @@ func TestStoppedBetweenConfirmAndSend(t *testing.T) {
 				p.mu.Lock()
 				defer p.mu.Unlock()
 				if p.err == nil {
-					t.Errorf("the effect was sent after the next leader had acted")
+					t.Errorf("got the effect after the next leader had acted")
 				}
 				got := effects(l, id)
 				if diff := cmp.Diff(before, got); diff != "" {
-					t.Errorf("effects of the leader that had been stopped (-before +after):\n%s", diff)
+					t.Errorf("effects of the stopped leader (-before +after):\n%s", diff)
 				}
 				maps.DeleteFunc(got, func(e string, _ int) bool { return !slices.Contains(slices.Collect(maps.Keys(tc.want)), e) })
 				if diff := cmp.Diff(tc.want, got); diff != "" {
 					t.Errorf("effects (-want +got):\n%s\n%v", diff, p.calls)
 				}
 				if n := len(run.GetSteps()[0].GetAttempts()); run.GetPhase() != holdfastv1.Run_SUCCEEDED || n != 1 {
-					t.Errorf("run is %s after %d attempts (%v), want SUCCEEDED in one", run.GetPhase(), n, run.GetError())
+					t.Errorf("run: got %s after %d attempts (%v), want SUCCEEDED in one", run.GetPhase(), n, run.GetError())
 				}
 			})
 		})
 	}
 }
 
-// A slow leader that has not been replaced confirms its term again and then sends: being
-// late does not fail the attempt.
-func TestLateEffectIsSentAgainByTheSameLeader(t *testing.T) {
+// A slow leader that has not been replaced confirms its term again and then sends: being late does
+// not fail the attempt.
+func TestSameLeaderRetriesLateEffect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})
 		p := stall(l, "hard-off")
@@ -167,11 +167,11 @@ func TestLateEffectIsSentAgainByTheSameLeader(t *testing.T) {
 		l.lead(quick())
 		id := l.Start("m-1", "", "p", nil).GetRunId()
 		<-p.come
-		time.Sleep(fence.EffectValid) // sleep: the bubble's clock
+		time.Sleep(fence.EffectValid) // sleep: fake clock
 		close(p.goOn)
 		run := l.Ended(id)
 		if p.err == nil || providers.ClassOf(p.err) != providers.Late {
-			t.Errorf("the first send: got %v, want one of class late", p.err)
+			t.Errorf("first send: got %v, want class late", p.err)
 		}
 		if diff := cmp.Diff([]string{"1 hard-off", "1 hard-off", "1 on"}, p.calls); diff != "" {
 			t.Errorf("calls (-want +got):\n%s", diff)
@@ -180,13 +180,13 @@ func TestLateEffectIsSentAgainByTheSameLeader(t *testing.T) {
 			t.Errorf("effects (-want +got):\n%s", diff)
 		}
 		if n := len(run.GetSteps()[0].GetAttempts()); run.GetPhase() != holdfastv1.Run_SUCCEEDED || n != 1 {
-			t.Errorf("run is %s after %d attempts (%v), want SUCCEEDED in one", run.GetPhase(), n, run.GetError())
+			t.Errorf("run: got %s after %d attempts (%v), want SUCCEEDED in one", run.GetPhase(), n, run.GetError())
 		}
 	})
 }
 
-// A host needs longer before the effect than an effect may wait. A leader that still
-// leads sends at once, one that was replaced does not.
+// A host needs longer before the effect than an effect may wait. A leader that still leads sends
+// it, but a replaced one does not.
 func TestSlowPreparation(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		t.Run(fmt.Sprintf("replaced=%v", replaced), func(t *testing.T) {
@@ -205,30 +205,30 @@ func TestSlowPreparation(t *testing.T) {
 					l.Ended(id)
 					want = append(want, "2 command")
 				}
-				time.Sleep(3 * fence.EffectValid) // sleep: the bubble's clock
+				time.Sleep(3 * fence.EffectValid) // sleep: fake clock
 				close(p.goOn)
 				run := l.Ended(id)
 				synctest.Wait()
 				first.Stop()
 				if late := providers.ClassOf(p.err) == providers.Late; late != replaced {
-					t.Errorf("the send that was slow: got %v, want one of class late: %v", p.err, replaced)
+					t.Errorf("slow send: got %v, want class late: %v", p.err, replaced)
 				}
 				if diff := cmp.Diff(want, p.calls); diff != "" {
 					t.Errorf("calls (-want +got):\n%s", diff)
 				}
 				if got := effects(l, id)["reboot in band"]; got != 1 {
-					t.Errorf("%d reboots, want 1", got)
+					t.Errorf("got %d reboots, want 1", got)
 				}
 				if n := len(run.GetSteps()[0].GetAttempts()); run.GetPhase() != holdfastv1.Run_SUCCEEDED || n != 1 {
-					t.Errorf("run is %s after %d attempts (%v), want SUCCEEDED in one", run.GetPhase(), n, run.GetError())
+					t.Errorf("run: got %s after %d attempts (%v), want SUCCEEDED in one", run.GetPhase(), n, run.GetError())
 				}
 			})
 		})
 	}
 }
 
-// A new leader observes an effect that is sent at the last moment, long after its
-// election: it does not poll before that moment has passed.
+// A new leader observes an effect that is sent at the last moment, long after its election, because
+// it does not poll before.
 func TestSentAtTheLastMoment(t *testing.T) {
 	for _, tc := range []struct {
 		at   string
@@ -250,27 +250,26 @@ func TestSentAtTheLastMoment(t *testing.T) {
 				id := l.Start("m-1", "", "p", nil).GetRunId()
 				<-p.come
 				l.lead(quick())
-				time.Sleep(fence.EffectValid - time.Millisecond) // sleep: the bubble's clock
+				time.Sleep(fence.EffectValid - time.Millisecond) // sleep: fake clock
 				close(p.goOn)
 				run := l.Ended(id)
 				first.Stop()
 				if p.err != nil {
-					t.Fatalf("the send was in time, and failed: %v", p.err)
+					t.Fatalf("send in time: got %v", p.err)
 				}
 				if diff := cmp.Diff(tc.want, effects(l, id)); diff != "" {
 					t.Errorf("effects (-want +got):\n%s\n%v", diff, p.calls)
 				}
 				if run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-					t.Errorf("run is %s: %v", run.GetPhase(), run.GetError())
+					t.Errorf("run: got %s: %v", run.GetPhase(), run.GetError())
 				}
 			})
 		})
 	}
 }
 
-// A canceled run is not ended, and its machine is not free, while an effect of it may
-// still arrive.
-func TestCanceledRunIsOutlivedToo(t *testing.T) {
+// A canceled run does not end, and its machine is not free, while an effect of it may still arrive.
+func TestCanceledRunWaitsForLateEffects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})
 		p := stall(l, "hard-off")
@@ -284,13 +283,13 @@ func TestCanceledRunIsOutlivedToo(t *testing.T) {
 		l.Must(&internalv1.Command{Op: &internalv1.Command_CancelRun{CancelRun: &internalv1.CancelRun{RunId: id}}})
 		l.Ended(id)
 		if d := time.Since(began); d < fence.Age {
-			t.Errorf("the run was ended after %s: an effect may be sent for %s and takes up to %s", d, fence.EffectValid,
+			t.Errorf("got the end after %s, but an effect may be sent for %s and takes up to %s", d, fence.EffectValid,
 				providers.DeliverTime)
 		}
 		close(p.goOn)
 		first.Stop()
 		if got := effects(l, id); len(got) > 0 {
-			t.Errorf("effects after the run was canceled: %v", got)
+			t.Errorf("got effects after the cancel: %v", got)
 		}
 	})
 }
@@ -306,7 +305,7 @@ func TestNextLeaderBeginsAtOnce(t *testing.T) {
 		l.lead(quick())
 		l.Ended(id)
 		if d := time.Since(began); d >= fence.Age {
-			t.Errorf("a run that was not begun took %s", d)
+			t.Errorf("run without an attempt: took %s", d)
 		}
 	})
 }

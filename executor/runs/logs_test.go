@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-func TestLogsAreCompressedWhenARunEnds(t *testing.T) {
+func TestLogsAreCompressedWhenRunEnds(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.Machine("m-1")
 	l.Plan("p", stepOf("s", &holdfastv1.SshCommand{Script: "yes 20000"}))
@@ -24,27 +24,26 @@ func TestLogsAreCompressedWhenARunEnds(t *testing.T) {
 	for _, b := range l.FSM.View().LogBlocks(id) {
 		stored += len(b.GetPayload())
 		if b.GetCodec() != internalv1.LogBlock_ZSTD {
-			t.Errorf("block at %d is %s", b.GetOffset(), b.GetCodec())
+			t.Errorf("block at %d: got %s", b.GetOffset(), b.GetCodec())
 		}
 	}
 	if out := l.Log(id, "stdout"); strings.Count(out, "y\n") < 20000 {
-		t.Errorf("output has %d lines, want 20000", strings.Count(out, "y\n"))
+		t.Errorf("output: got %d lines, want 20000", strings.Count(out, "y\n"))
 	}
 	if int64(stored)*5 > run.GetLogBytes() {
-		t.Errorf("%d bytes of log are stored in %d", run.GetLogBytes(), stored)
+		t.Errorf("%d bytes of log: got %d stored bytes", run.GetLogBytes(), stored)
 	}
 	at := int64(0)
 	for c := range l.FSM.View().RunLog(id, 0) {
 		if c.GetOffset() != at {
-			t.Fatalf("chunk at %d, want %d", c.GetOffset(), at)
+			t.Fatalf("got a chunk at %d, want %d", c.GetOffset(), at)
 		}
 		at += int64(len(c.GetData()))
 	}
 }
 
-// A log that cannot be compressed must not end the term, because it would end the next
-// one too.
-func TestLogThatIsNotCompressedHarmsNobody(t *testing.T) {
+// A log that cannot be compressed must not end the term, because it would end the next one too.
+func TestFailedCompressionDoesNotEndTerm(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.Machine("m-1")
 	l.Plan("p", stepOf("s", &holdfastv1.SshCommand{Script: "yes 100"}))
@@ -65,12 +64,12 @@ func TestLogThatIsNotCompressedHarmsNobody(t *testing.T) {
 	waitFor(t, func() bool { return tries.Load() == 2 })
 	select {
 	case <-ld.Done:
-		t.Errorf("the term has ended: %v", ld.Err)
+		t.Errorf("term: got end with %v", ld.Err)
 	default:
 	}
 }
 
-func TestLogIsCappedWithAMarker(t *testing.T) {
+func TestLogIsCappedWithMarker(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.Machine("m-1")
 	l.Plan("p", stepOf("s", &holdfastv1.SshCommand{Script: strings.Repeat("yes 100000\n", 8)}))
@@ -78,7 +77,7 @@ func TestLogIsCappedWithAMarker(t *testing.T) {
 	id := l.Start("m-1", "", "p", nil).GetRunId()
 	run := l.Ended(id)
 	if run.GetPhase() != holdfastv1.Run_SUCCEEDED || !run.GetLogTruncated() {
-		t.Fatalf("phase %s, truncated %t with %d bytes; want SUCCEEDED and truncated", run.GetPhase(),
+		t.Fatalf("got phase %s, truncated %t with %d bytes, want SUCCEEDED and truncated", run.GetPhase(),
 			run.GetLogTruncated(), run.GetLogBytes())
 	}
 	var last *holdfastv1.LogChunk
@@ -87,11 +86,11 @@ func TestLogIsCappedWithAMarker(t *testing.T) {
 		last, total = c, total+len(c.GetData())
 	}
 	if !last.GetTruncated() || total > fsm.MaxRunLog+200 {
-		t.Errorf("last chunk %v of %d bytes, want the marker at the cap", last.GetTruncated(), total)
+		t.Errorf("last chunk: got %v of %d bytes, want the marker at the cap", last.GetTruncated(), total)
 	}
 }
 
-// The output of a command is complete and not repeated, however often the leader changes.
+// The output of a command is complete and without repetitions, however often the leader changes.
 func TestOutputSurvivesLeaders(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})
@@ -113,10 +112,10 @@ func TestOutputSurvivesLeaders(t *testing.T) {
 	}
 	l.lead(quick())
 	if run := l.Ended(id); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-		t.Fatalf("phase = %s: %v", run.GetPhase(), run.GetError())
+		t.Fatalf("got phase %s: %v", run.GetPhase(), run.GetError())
 	}
 	if got, want := strings.Count(l.Log(id, "stdout"), "y\n"), 40*50; got != want {
-		t.Errorf("output has %d lines, want %d", got, want)
+		t.Errorf("output: got %d lines, want %d", got, want)
 	}
 }
 
@@ -128,7 +127,7 @@ func TestRetryAfterGrowsAndIsBounded(t *testing.T) {
 			most = time.Minute
 		}
 		if d < most/2 || d > most {
-			t.Errorf("retry after attempt %d = %s, want %s to %s", attempt, d, most/2, most)
+			t.Errorf("delay after attempt %d: got %s, want %s to %s", attempt, d, most/2, most)
 		}
 	}
 }

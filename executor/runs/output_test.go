@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// A leader dies right after the first lines of a command are recorded. The next one
-// continues from there: each line is recorded once.
+// A leader dies right after the first lines of a command are recorded. The next one continues from
+// there, so that each line is recorded once.
 func TestOutputGoesOnWhereTheRecordEnds(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})
@@ -26,7 +26,7 @@ func TestOutputGoesOnWhereTheRecordEnds(t *testing.T) {
 			for _, c := range a.GetChunks() {
 				if c.GetStream() == "stdout" && bytes.Contains(c.GetData(), []byte("one\n")) && !killed {
 					killed = true
-					l.KillApplying(cmd.GetEpoch()) // this one is committed, and nothing after it
+					l.KillApplying(cmd.GetEpoch()) // this command is committed, but no later one
 				}
 			}
 		}
@@ -36,21 +36,20 @@ func TestOutputGoesOnWhereTheRecordEnds(t *testing.T) {
 	id := l.Start("m-1", "", "p", nil).GetRunId()
 	<-first.Done
 	if got := l.Log(id, "stdout"); got == "" {
-		t.Fatal("the first leader has nothing on record: nothing is tested")
+		t.Fatal("the first leader recorded nothing: nothing was tested")
 	}
 	l.lead(quick())
 	run := l.Ended(id)
 	if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()[0].GetAttempts()) != 1 {
-		t.Errorf("run is %s after %d attempts (%v), want SUCCEEDED in one", run.GetPhase(),
+		t.Errorf("run: got %s after %d attempts (%v), want SUCCEEDED in one", run.GetPhase(),
 			len(run.GetSteps()[0].GetAttempts()), run.GetError())
 	}
 	if got, want := l.Log(id, "stdout"), "one\ntwo\nthree\n"; got != want {
-		t.Errorf("output is %q, want %q: each line once", got, want)
+		t.Errorf("output: got %q, want %q, each line once", got, want)
 	}
 }
 
-// backlogged is a host that returns the output of a command in pieces, and reports from
-// the first one on that the command was killed.
+// backlogged is a host that returns the output of a killed command in pieces.
 type backlogged struct {
 	*fake.Provider
 	pieces []string
@@ -75,9 +74,8 @@ func (p *backlogged) CommandStatus(
 	return st, nil
 }
 
-// The output of a command is recorded completely, even if the command did not end by
-// itself. The last lines have the reason.
-func TestOutputOfACommandThatWasKilled(t *testing.T) {
+// The output of a killed command is recorded completely. The last lines have the reason.
+func TestOutputOfKilledCommand(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})
 	l.Set = providers.SetOf(map[string]providers.Provider{"fake": &backlogged{fake.New(l.Fleet),
@@ -90,9 +88,9 @@ func TestOutputOfACommandThatWasKilled(t *testing.T) {
 	run := l.Ended(l.Start("m-1", "", "p", nil).GetRunId())
 	if run.GetPhase() != holdfastv1.Run_FAILED || !strings.Contains(run.GetError().GetMessage(),
 		"the host was restarted") {
-		t.Errorf("run is %s: %v", run.GetPhase(), run.GetError())
+		t.Errorf("run: got %s: %v", run.GetPhase(), run.GetError())
 	}
 	if got, want := l.Log(run.GetRunId(), "stdout"), "one\ntwo\nwhy it ended\n"; got != want {
-		t.Errorf("stdout on record is %q, want %q", got, want)
+		t.Errorf("recorded stdout: got %q, want %q", got, want)
 	}
 }

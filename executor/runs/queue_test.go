@@ -19,8 +19,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// Runs begin in the order of their arrival among those that may begin, and no provider
-// exceeds its limit.
+// Runs that may begin do so in the order of their arrival, and no provider exceeds its limit.
 func TestQueueProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type entry struct {
@@ -29,7 +28,7 @@ func TestQueueProperty(t *testing.T) {
 		}
 		var (
 			q       = newQueue()
-			waiting []entry // in the order that they came in
+			waiting []entry // in order of arrival
 			atWork  []string
 			held    = map[string]bool{}
 			most    = map[string]int{"b": 1, "c": 2} // "a" has no limit
@@ -76,13 +75,13 @@ func TestQueueProperty(t *testing.T) {
 				got := next.run
 				if want < 0 {
 					if got != nil {
-						t.Fatalf("run %s begins, and none may", got.GetRunId())
+						t.Fatalf("got run %s, want none", got.GetRunId())
 					}
 					continue
 				}
 				e := waiting[want]
 				if got != e.run || provider != e.provider {
-					t.Fatalf("run %v of %q begins, want %v of %q", got, provider, e.run, e.provider)
+					t.Fatalf("got run %v of %q, want %v of %q", got, provider, e.run, e.provider)
 				}
 				waiting, atWork = append(waiting[:want:want], waiting[want+1:]...), append(atWork, provider)
 			}
@@ -90,8 +89,7 @@ func TestQueueProperty(t *testing.T) {
 	})
 }
 
-// A plan that fails alike on several machines reaches no further ones until it is
-// released. Other plans continue.
+// A plan that fails alike on several machines is held until it is released. Other plans continue.
 func TestBrake(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	bad := stepOf("s", &holdfastv1.SshCommand{Command: "fail"})
@@ -103,32 +101,32 @@ func TestBrake(t *testing.T) {
 		m := fmt.Sprint("m-", i)
 		l.Machine(m)
 		if run := l.Ended(l.Start(m, "", "bad", nil).GetRunId()); run.GetPhase() != holdfastv1.Run_FAILED {
-			t.Fatalf("run %d: %v, want FAILED", i, run)
+			t.Fatalf("run %d: got %v, want FAILED", i, run)
 		}
 	}
 	l.Machine("m-5")
 	l.Machine("m-6")
 	held := l.Start("m-5", "", "bad", nil)
 	if run := l.Ended(l.Start("m-6", "", "good", nil).GetRunId()); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-		t.Errorf("the run of another plan: %v, want SUCCEEDED", run)
+		t.Errorf("run of another plan: got %v, want SUCCEEDED", run)
 	}
 	run, _ := l.FSM.View().Run(held.GetRunId())
 	if run.GetPhase() != holdfastv1.Run_PENDING || !strings.HasPrefix(run.GetWaitingFor(), "the release of plan bad") {
-		t.Fatalf("the sixth run: %v, want it to wait for a release", run)
+		t.Fatalf("sixth run: got %v, want it to wait for a release", run)
 	}
-	l.lead(quick()) // a new leader holds it too
+	l.lead(quick()) // a new leader holds the plan too
 	l.Machine("m-7")
 	l.Ended(l.Start("m-7", "", "good", nil).GetRunId())
 	if run, _ := l.FSM.View().Run(held.GetRunId()); run.GetPhase() != holdfastv1.Run_PENDING {
-		t.Fatalf("under the next leader: %v, want PENDING", run)
+		t.Fatalf("under the next leader: got %v, want PENDING", run)
 	}
 	l.Must(&internalv1.Command{Op: &internalv1.Command_ReleasePlan{ReleasePlan: &internalv1.ReleasePlan{PlanId: "bad"}}})
 	l.Ended(held.GetRunId())
 }
 
-// A run that was about to begin when its plan was held returns to its position in the
-// queue, and begins after the release.
-func TestBrakeFallsBeforeTheIntent(t *testing.T) {
+// A run that is about to begin when its plan is held keeps its position in the queue, and begins
+// after the release.
+func TestBrakeBeforeIntent(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	bad := stepOf("s", &holdfastv1.SshCommand{Command: "fail"})
 	bad.MaxRetries = proto.Int32(0)
@@ -159,18 +157,18 @@ func TestBrakeFallsBeforeTheIntent(t *testing.T) {
 	waitFor(t, func() bool { return begun.Load() >= 7 && held() })
 	l.Plan("good", stepOf("s", &holdfastv1.SshCommand{Command: "true"}))
 	l.Machine("m-good")
-	l.Ended(l.Start("m-good", "", "good", nil).GetRunId()) // the executor goes on
+	l.Ended(l.Start("m-good", "", "good", nil).GetRunId()) // the executor continues
 	waiting := 0
 	for _, id := range ids {
 		if run, _ := l.FSM.View().Run(id); run.GetPhase() == holdfastv1.Run_PENDING {
 			waiting++
 			if len(run.GetSteps()[0].GetAttempts()) != 0 || !strings.HasPrefix(run.GetWaitingFor(), "the release of plan bad") {
-				t.Errorf("run %v, want it to wait for a release", run)
+				t.Errorf("got run %v, want it to wait for a release", run)
 			}
 		}
 	}
 	if waiting != 2 {
-		t.Errorf("%d runs wait, want 2", waiting)
+		t.Errorf("got %d waiting runs, want 2", waiting)
 	}
 	l.Must(&internalv1.Command{Op: &internalv1.Command_ReleasePlan{ReleasePlan: &internalv1.ReleasePlan{PlanId: "bad"}}})
 	for _, id := range ids {
@@ -205,7 +203,7 @@ func TestProviderLimit(t *testing.T) {
 				}
 			}
 			if busy > 2 {
-				t.Fatalf("%d runs are at work, the provider takes 2", busy)
+				t.Fatalf("got %d active runs, want at most 2", busy)
 			}
 			return fsm.Ended(r)
 		})

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// A plan that installs an image and then fails reaches at most 10 machines, even under a
-// second leader. With a working image all runs succeed.
+// A plan that installs an image and then fails reaches at most 10 machines, even under a second
+// leader. With a working image all runs succeed.
 func TestRamp(t *testing.T) {
 	t.Parallel()
 	const machines = 40
@@ -36,7 +36,7 @@ func TestRamp(t *testing.T) {
 	l.lead(quick())
 	for _, r := range good {
 		if run := l.Ended(r.GetRunId()); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-			t.Errorf("run of the good plan: %v, want SUCCEEDED", run)
+			t.Errorf("run of the working plan: got %v, want SUCCEEDED", run)
 		}
 	}
 	l.Until(func(v *fsm.View) bool {
@@ -50,6 +50,6 @@ func TestRamp(t *testing.T) {
 		}
 	}
 	if written > 10 {
-		t.Errorf("%d machines were reached by a bad plan, want at most 10", written)
+		t.Errorf("got %d machines reached by the failing plan, want at most 10", written)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Every log line about a run has its id, its machine, and the request id of its caller.
+// Every log line of a run has its id, its machine, and the request id of its caller.
 func TestLinesOfARun(t *testing.T) {
 	var out strings.Builder
 	l := &term{Executor: &Executor{cfg: Config{Logger: slog.New(slog.NewTextHandler(&out, nil))}}}

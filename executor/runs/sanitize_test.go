@@ -40,8 +40,8 @@ func (p *babbling) Inventory(context.Context, providers.Machine) (*providers.Inv
 		Missing: []string{huge}}, nil
 }
 
-// Whatever texts a host or BMC returns, its run ends as it should, and no leader crashes.
-func TestWhatHardwareSaysIsNoObstacle(t *testing.T) {
+// Whatever text a host or BMC returns, its run ends, and no leader crashes.
+func TestHardwareTextIsSanitized(t *testing.T) {
 	for name, id := range map[string]func(string) string{
 		"no UTF-8": func(s string) string { return "\xff\xfe" + s },
 		"too long": func(s string) string { return s + strings.Repeat("x", 1<<20) },
@@ -62,12 +62,12 @@ func TestWhatHardwareSaysIsNoObstacle(t *testing.T) {
 				l.lead(quick())
 				run := l.Ended(l.Start("m-1", "", "p", nil).GetRunId())
 				if run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-					t.Errorf("run is %s: %v", run.GetPhase(), run.GetError())
+					t.Errorf("run: got %s: %v", run.GetPhase(), run.GetError())
 				}
 				for _, a := range run.GetSteps()[0].GetAttempts() {
 					for k, v := range a.GetEvidenceAfter() {
 						if len(v) > task.MaxValue {
-							t.Errorf("%s is %d bytes on record, at most %d are to be", k, len(v), task.MaxValue)
+							t.Errorf("%s: got %d recorded bytes, want at most %d", k, len(v), task.MaxValue)
 						}
 					}
 				}
@@ -76,9 +76,9 @@ func TestWhatHardwareSaysIsNoObstacle(t *testing.T) {
 	}
 }
 
-// A run whose step cannot be recorded, before or after its effect, fails with that
-// reason. The leader continues with all other runs.
-func TestRunThatCannotBeRecorded(t *testing.T) {
+// A run with a step that cannot be recorded, before or after its effect, fails with that reason.
+// The leader continues with other runs.
+func TestUnrecordableRunFails(t *testing.T) {
 	t.Parallel()
 	for name, huge := range map[string]func(*internalv1.Command) bool{
 		"intent":  func(c *internalv1.Command) bool { return c.GetBeginAttempt().GetRunId() != "" },
@@ -97,17 +97,17 @@ func TestRunThatCannotBeRecorded(t *testing.T) {
 			l.lead(quick())
 			if run := l.Ended(bad); run.GetPhase() != holdfastv1.Run_FAILED || run.GetError().GetReason() != "NotRecorded" ||
 				!strings.Contains(run.GetError().GetMessage(), "too large") {
-				t.Errorf("run is %s: %v", run.GetPhase(), run.GetError())
+				t.Errorf("run: got %s: %v", run.GetPhase(), run.GetError())
 			}
 			if run := l.Ended(l.Start("m-2", "", "p", nil).GetRunId()); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-				t.Errorf("another run is %s: %v", run.GetPhase(), run.GetError())
+				t.Errorf("other run: got %s: %v", run.GetPhase(), run.GetError())
 			}
 		})
 	}
 }
 
 // sanitize is idempotent, because recorded values are compared with later ones.
-func TestSaid(t *testing.T) {
+func TestSanitize(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                                 "",
 		"e3b0":                             "e3b0",
@@ -117,7 +117,7 @@ func TestSaid(t *testing.T) {
 	} {
 		got := task.Value(in)
 		if got != want || task.Value(got) != got {
-			t.Errorf("said(%.20q…) = %.20q… of %d bytes, want %.20q… of %d; again: %.20q…", in, got, len(got), want, len(want),
+			t.Errorf("%.20q…: got %.20q… of %d bytes, want %.20q… of %d; again: %.20q…", in, got, len(got), want, len(want),
 				task.Value(got))
 		}
 	}
@@ -129,7 +129,7 @@ type slow struct {
 	mu    sync.Mutex
 	power providers.PowerState
 	next  providers.PowerState
-	at    time.Time // when next shows
+	at    time.Time // when next takes effect
 	done  []string
 	begun bool
 	on    bool
@@ -189,8 +189,8 @@ func (s *slow) StartInstall(context.Context, providers.Op, providers.Machine, pr
 	return providers.Errorf(providers.Timeout, "press", "the BMC does not answer")
 }
 
-// An install does not press again before the first press can have taken effect, even if
-// that was not answered or another leader continues.
+// An install does not press again before the first press can have taken effect, even if that was
+// not answered or another leader continues.
 func TestInstallPressesOnce(t *testing.T) {
 	for name, dies := range map[string]bool{"one leader": false, "the leader dies after each press": true} {
 		t.Run(name, func(t *testing.T) {
@@ -214,7 +214,7 @@ func TestInstallPressesOnce(t *testing.T) {
 				}
 				run := l.Ended(id)
 				if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()[0].GetAttempts()) != 1 {
-					t.Errorf("run is %s: %v", run.GetPhase(), run.GetError())
+					t.Errorf("run: got %s: %v", run.GetPhase(), run.GetError())
 				}
 				if diff := cmp.Diff([]string{"", "power off", "power on"}, s.asked()); diff != "" {
 					t.Errorf("done (-want +got):\n%s", diff)

@@ -7,7 +7,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Without a receiver, an attempt has no cost for traces.
+// Without a receiver, an attempt needs no allocations for traces.
 func TestAllocsOfAttemptSpans(t *testing.T) {
 	a := &attempt{runner: &runner{term: &term{Executor: &Executor{}}}, Attempt: &step.Attempt{Kind: "reboot"}}
 	if got := testing.AllocsPerRun(1000, func() {
@@ -15,6 +15,6 @@ func TestAllocsOfAttemptSpans(t *testing.T) {
 		a.endSpan(ctx, holdfastv1.Attempt_SUCCEEDED)
 		done()
 	}); got != 0 {
-		t.Errorf("the trace of an attempt allocates %v times, want none", got)
+		t.Errorf("allocations for the trace of an attempt: got %v, want 0", got)
 	}
 }

@@ -18,7 +18,7 @@ func TestPowerOnIsStaggered(t *testing.T) {
 		l.Set = providers.SetOf(map[string]providers.Provider{"fake": fake.New(l.Fleet)},
 			providers.WithStagger("fake", providers.Stagger{Interval: 5 * time.Second}))
 		s := stepOf("s", &holdfastv1.Power{Action: "cycle"})
-		s.TimeoutSeconds = 8 // of the step: the wait for a turn is not in it
+		s.TimeoutSeconds = 8 // of the step, without the wait for its turn
 		l.Plan("p", s)
 		var runs []string
 		for i := range 4 {
@@ -30,11 +30,11 @@ func TestPowerOnIsStaggered(t *testing.T) {
 		ld := l.lead(Config{})
 		for _, id := range runs {
 			if run := l.Ended(id); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-				t.Errorf("run: %v, want SUCCEEDED", run)
+				t.Errorf("run: got %v, want SUCCEEDED", run)
 			}
 		}
 		if took := time.Since(began); took < 15*time.Second {
-			t.Errorf("4 machines were on after %s, want 15 s at least", took)
+			t.Errorf("got 4 running machines after %s, want at least 15 s", took)
 		}
 		ld.Stop()
 	})

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// did lists the effects that the fleet saw of a run, with details.
+// did lists the effects of a run at the fleet, with details.
 func (l *lab) did(run string) []string {
 	var all []string
 	for _, e := range l.Fleet.Effects("", run, 0) {
@@ -28,8 +28,7 @@ func (l *lab) did(run string) []string {
 
 const iso = "https://images.example/rescue.iso?sig=hush"
 
-// careCases are the steps other than power and boot, with the effects that the hardware
-// must see.
+// careCases returns the steps other than power and boot, with their expected effects.
 func careCases() []struct {
 	name string
 	kind proto.Message
@@ -61,28 +60,28 @@ func TestCareSteps(t *testing.T) {
 			id := l.Start("m-1", "", "p", nil).GetRunId()
 			run := l.Ended(id)
 			if run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-				t.Fatalf("run is %s: %v\n%s", run.GetPhase(), run.GetError(), l.Log(id, "system"))
+				t.Fatalf("run: got %s: %v\n%s", run.GetPhase(), run.GetError(), l.Log(id, "system"))
 			}
 			if diff := cmp.Diff(k.want, l.did(id)); diff != "" {
 				t.Errorf("effects (-want +got):\n%s", diff)
 			}
 			if log := l.Log(id, "system") + run.String(); strings.Contains(log, "hush") &&
 				!strings.Contains(k.name, "media") || strings.Contains(l.Log(id, "system"), "hush") {
-				t.Errorf("the record shows the query of a URL:\n%s", log)
+				t.Errorf("log: got the query of a URL:\n%s", log)
 			}
 		})
 	}
 }
 
-// If a leader dies between any two durable effects of these steps, the next one ends the
-// run in the same attempt, and nothing is done twice.
-func TestCareStepsAreTakenOver(t *testing.T) {
+// If a leader dies between any two durable effects of these steps, the next one completes the run
+// in the same attempt, without a repeated effect.
+func TestCareStepsAreAdopted(t *testing.T) {
 	for _, k := range careCases() {
 		for _, b := range Boundaries() {
 			t.Run(k.name+"/"+string(b), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					l := newLab(t, fake.Config{ResetTime: fake.Duration(3 * time.Second)}) // longer than a change of leaders takes
+					l := newLab(t, fake.Config{ResetTime: fake.Duration(3 * time.Second)}) // longer than a failover
 					l.Machine("m-1")
 					l.Plan("p", stepOf("s", k.kind))
 					cfg, dead := quick(), make(chan struct{})
@@ -106,7 +105,7 @@ func TestCareStepsAreTakenOver(t *testing.T) {
 					l.lead(quick())
 					run := l.Ended(id)
 					if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()[0].GetAttempts()) != 1 {
-						t.Fatalf("run is %s after %d attempts (%v), want SUCCEEDED in one\n%s", run.GetPhase(),
+						t.Fatalf("run: got %s after %d attempts (%v), want SUCCEEDED in one\n%s", run.GetPhase(),
 							len(run.GetSteps()[0].GetAttempts()), run.GetError(), l.Log(id, "system"))
 					}
 					if diff := cmp.Diff(k.want, l.did(id)); diff != "" {
@@ -114,7 +113,7 @@ func TestCareStepsAreTakenOver(t *testing.T) {
 					}
 					if n := strings.Count(l.Log(id, "events"), "Log area reset/cleared"); strings.Contains(k.name, "events") &&
 						n > 1 {
-						t.Errorf("the entry of the event log is %d times in the run's log, want once", n)
+						t.Errorf("log of the run: got the event log entry %d times, want once", n)
 					}
 				})
 			})
@@ -123,7 +122,7 @@ func TestCareStepsAreTakenOver(t *testing.T) {
 }
 
 // The event log is recorded before it is cleared.
-func TestEventLogIsKeptBeforeItIsCleared(t *testing.T) {
+func TestEventLogIsRecordedBeforeClear(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.Machine("m-1")
 	l.Plan("p", stepOf("s", &holdfastv1.ClearEventLog{}))
@@ -140,11 +139,11 @@ func TestEventLogIsKeptBeforeItIsCleared(t *testing.T) {
 	l.lead(cfg)
 	run := l.Ended(l.Start("m-1", "", "p", nil).GetRunId())
 	if run.GetPhase() != holdfastv1.Run_SUCCEEDED || !kept {
-		t.Errorf("run is %s, entries kept before they were cleared: %v", run.GetPhase(), kept)
+		t.Errorf("run: got %s, entries recorded before the clear: %v", run.GetPhase(), kept)
 	}
 }
 
-func TestInventoryIsKept(t *testing.T) {
+func TestInventoryIsRecorded(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.Must(&internalv1.Command{Op: &internalv1.Command_RegisterMachine{RegisterMachine: &internalv1.RegisterMachine{
 		Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Serial: "SN-DECLARED",
@@ -154,22 +153,22 @@ func TestInventoryIsKept(t *testing.T) {
 	h := l.FSM.View().Hardware("m-1")
 	if h.GetSource() != "bmc" || h.GetRunId() != run.GetRunId() || h.GetMemoryBytes() != 128<<30 ||
 		len(h.GetParts()) != 10 {
-		t.Errorf("hardware = %v", h)
+		t.Errorf("got hardware %v", h)
 	}
 	msg := run.GetSteps()[0].GetMessage()
 	for _, want := range []string{"read 2 CPUs, 128 GiB of memory, 2 disks, 2 network ports", "declared is SN-DECLARED",
 		"no network port with the declared MAC address aa:bb:cc:dd:ee:ff"} {
 		if !strings.Contains(msg, want) {
-			t.Errorf("message %q does not say %q", msg, want)
+			t.Errorf("message: got %q, want %q in it", msg, want)
 		}
 	}
 	m, _ := l.FSM.View().Machine("m-1")
 	if got := m.GetSpec().GetSerial(); got != "SN-DECLARED" {
-		t.Errorf("declared serial number is now %q", got)
+		t.Errorf("declared serial number: got %q", got)
 	}
 }
 
-// An effect that the BMC refuses or ignores does not count as done.
+// An effect that the BMC refuses or ignores does not count.
 func TestCareStepsFail(t *testing.T) {
 	for _, k := range []struct {
 		name   string
@@ -212,16 +211,16 @@ func TestCareStepsFail(t *testing.T) {
 				l.lead(cfg)
 				run := l.Ended(l.Start("m-1", "", "p", k.params).GetRunId())
 				if run.GetPhase() != holdfastv1.Run_FAILED || !strings.Contains(run.GetError().GetMessage(), k.want) {
-					t.Errorf("run is %s: %v; want FAILED with %q", run.GetPhase(), run.GetError(), k.want)
+					t.Errorf("run: got %s: %v, want FAILED with %q", run.GetPhase(), run.GetError(), k.want)
 				}
 			})
 		})
 	}
 }
 
-// A light with a time limit is switched off when the run is canceled, and a BMC is reset
-// at most once an hour.
-func TestCanceledLightGoesOutAndResetsAreRare(t *testing.T) {
+// A light with a time limit is switched off when the run is canceled, and a BMC is reset at most
+// once per hour.
+func TestCanceledLightAndRareResets(t *testing.T) {
 	l := newLab(t, fake.Config{ResetTime: fake.Duration(30 * time.Millisecond)})
 	l.Machine("m-1")
 	l.lead(quick())
@@ -232,24 +231,24 @@ func TestCanceledLightGoesOutAndResetsAreRare(t *testing.T) {
 	})
 	l.Must(&internalv1.Command{Op: &internalv1.Command_CancelRun{CancelRun: &internalv1.CancelRun{RunId: id}}})
 	if run := l.Ended(id); run.GetPhase() != holdfastv1.Run_CANCELED {
-		t.Errorf("run is %s, want CANCELED", run.GetPhase())
+		t.Errorf("run: got %s, want CANCELED", run.GetPhase())
 	}
 	if diff := cmp.Diff([]string{"identify true", "identify false"}, l.did(id)); diff != "" {
 		t.Errorf("effects (-want +got):\n%s", diff)
 	}
 	if run := l.Ended(l.Start("m-1", "", "plan/bmc-reset", nil).GetRunId()); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-		t.Fatalf("first reset is %s: %v", run.GetPhase(), run.GetError())
+		t.Fatalf("first reset: got %s: %v", run.GetPhase(), run.GetError())
 	}
 	again := l.Ended(l.Start("m-1", "", "plan/bmc-reset", nil).GetRunId())
 	if again.GetPhase() != holdfastv1.Run_FAILED || !strings.Contains(again.GetError().GetMessage(),
 		"at most one reset an hour") || len(l.did(again.GetRunId())) != 0 {
-		t.Errorf("second reset is %s: %v, did %v; want a refusal", again.GetPhase(), again.GetError(),
+		t.Errorf("second reset: got %s: %v, effects %v, want a refusal", again.GetPhase(), again.GetError(),
 			l.did(again.GetRunId()))
 	}
 }
 
 // The media step ejects another medium first.
-func TestMediaReplacesWhatIsThere(t *testing.T) {
+func TestMediaReplacesMedium(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.Machine("m-1")
 	l.lead(quick())
@@ -267,9 +266,9 @@ func TestMediaReplacesWhatIsThere(t *testing.T) {
 	}
 	m, _ := l.FSM.View().Machine("m-1")
 	if got := m.GetStatus().GetPhase(); got != holdfastv1.MachineStatus_READY {
-		t.Errorf("phase is %s, want it as it was", got)
+		t.Errorf("phase: got %s, want no change", got)
 	}
 	if s, _ := l.Fleet.State("m-1"); s.Media != "" || s.Power != providers.PowerOn {
-		t.Errorf("machine is %+v", s)
+		t.Errorf("got machine %+v", s)
 	}
 }

@@ -25,7 +25,7 @@ func shows(t *testing.T, c io.Reader, want string) {
 		n, err := c.Read(buf)
 		got.Write(buf[:n])
 		if err != nil {
-			t.Fatalf("console ended with %v after %q, want %q", err, got.String(), want)
+			t.Fatalf("console: got end %v after %q, want %q", err, got.String(), want)
 		}
 	}
 }
@@ -49,8 +49,8 @@ func attach(t *testing.T, e *Executor, run string, write bool) io.ReadWriteClose
 	return c
 }
 
-// One client writes, others only read. The output is in the run log, and the run ends
-// when all clients have left.
+// One client writes, and others only read. The output is in the run log, and the run ends when all
+// clients have left.
 func TestConsole(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.Machine("m-1")
@@ -63,7 +63,7 @@ func TestConsole(t *testing.T) {
 		t.Errorf("second writer: got %v, want CONSOLE_TAKEN", err)
 	}
 	if _, err := onlooker.Write([]byte("x")); err == nil {
-		t.Error("who looks on can type")
+		t.Error("write of a reader: got no error")
 	}
 	if _, err := writer.Write([]byte("root\n")); err != nil {
 		t.Fatal(err)
@@ -72,25 +72,25 @@ func TestConsole(t *testing.T) {
 	shows(t, onlooker, "root\n")
 	_ = writer.Close()
 	again := attach(t, ld.Executor, run.GetRunId(), true)
-	shows(t, again, "root\n") // from a little before on
+	shows(t, again, "root\n") // including earlier output
 	_ = again.Close()
 	_ = onlooker.Close()
 	ld.Leave(run.GetRunId())
 	if got := l.Ended(run.GetRunId()); got.GetPhase() != holdfastv1.Run_SUCCEEDED ||
 		got.GetSteps()[0].GetMessage() != "all clients have left" {
-		t.Errorf("run is %s: %v", got.GetPhase(), got.GetSteps())
+		t.Errorf("run: got %s: %v", got.GetPhase(), got.GetSteps())
 	}
 	if log := l.Log(run.GetRunId(), "console"); !strings.Contains(log, "root\n") {
-		t.Errorf("log has %q", log)
+		t.Errorf("got log %q", log)
 	}
 	if _, err := ld.Attach(t.Context(), run.GetRunId(), false); reasonOf(err) != fsm.ReasonRunFinished {
-		t.Errorf("attach to a run that has ended: %v", err)
+		t.Errorf("attach to an ended run: got %v", err)
 	}
 }
 
-// A console does not count as the active run: the machine can be repaved at the same
-// time. There is at most one console per machine.
-func TestConsoleStandsBesideARepave(t *testing.T) {
+// A console is not the active run: the machine can be repaved at the same time. There is at most
+// one console per machine.
+func TestConsoleDuringRepave(t *testing.T) {
 	l := newLab(t, fake.Config{InstallTime: fake.Duration(50 * time.Millisecond)})
 	l.Machine("m-1")
 	cfg := quick()
@@ -100,7 +100,7 @@ func TestConsoleStandsBesideARepave(t *testing.T) {
 	c := attach(t, ld.Executor, con.GetRunId(), true)
 	repave := l.Ended(l.Start("m-1", "REPAVE", "", nil).GetRunId())
 	if repave.GetPhase() != holdfastv1.Run_SUCCEEDED {
-		t.Errorf("repave is %s: %v", repave.GetPhase(), repave.GetError())
+		t.Errorf("repave: got %s: %v", repave.GetPhase(), repave.GetError())
 	}
 	shows(t, c, "[power off]")
 	_, err := l.Apply(t.Context(),
@@ -111,15 +111,15 @@ func TestConsoleStandsBesideARepave(t *testing.T) {
 	}
 	l.Must(&internalv1.Command{Op: &internalv1.Command_CancelRun{CancelRun: &internalv1.CancelRun{RunId: con.GetRunId()}}})
 	if got := l.Ended(con.GetRunId()); got.GetPhase() != holdfastv1.Run_CANCELED {
-		t.Errorf("console is %s, want CANCELED", got.GetPhase())
+		t.Errorf("console: got %s, want CANCELED", got.GetPhase())
 	}
 	if m, _ := l.FSM.View().Machine("m-1"); m.GetStatus().GetPhase() != holdfastv1.MachineStatus_IN_SERVICE {
-		t.Errorf("phase is %s, want IN_SERVICE as the repave has left it", m.GetStatus().GetPhase())
+		t.Errorf("phase: got %s, want IN_SERVICE from the repave", m.GetStatus().GetPhase())
 	}
 	for {
 		if _, err := c.Read(make([]byte, 1024)); err != nil {
 			if !errors.Is(err, io.EOF) {
-				t.Errorf("console ended with %v, want EOF", err)
+				t.Errorf("console: got end %v, want EOF", err)
 			}
 			return
 		}
@@ -128,7 +128,7 @@ func TestConsoleStandsBesideARepave(t *testing.T) {
 
 // Attached clients learn that the leader is lost. The next leader opens the console
 // again, for the same run.
-func TestConsoleIsTakenOver(t *testing.T) {
+func TestConsoleIsAdopted(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})
 	l.Machine("m-1")
@@ -142,13 +142,13 @@ func TestConsoleIsTakenOver(t *testing.T) {
 	for {
 		if _, err := c.Read(make([]byte, 1024)); err != nil {
 			if !errors.As(err, &lost) {
-				t.Errorf("console ended with %v, want that the leader is lost", err)
+				t.Errorf("console: got end %v, want a lost leader", err)
 			}
 			break
 		}
 	}
 	if _, err := first.Attach(t.Context(), id, true); !errors.As(err, &lost) {
-		t.Errorf("attach to a peer that does not lead: %v", err)
+		t.Errorf("attach at a follower: got %v", err)
 	}
 	second := l.lead(quick())
 	again := attach(t, second.Executor, id, true)
@@ -158,23 +158,23 @@ func TestConsoleIsTakenOver(t *testing.T) {
 	run := l.Ended(id)
 	if as := run.GetSteps()[0].GetAttempts(); run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(as) != 1 ||
 		len(as[0].GetEpochs()) != 2 {
-		t.Errorf("run is %s with attempts %v, want SUCCEEDED in one of two leaders", run.GetPhase(), as)
+		t.Errorf("run: got %s with attempts %v, want SUCCEEDED in one of two leaders", run.GetPhase(), as)
 	}
 }
 
-// A console does not stay open forever.
-func TestConsoleEndsByItself(t *testing.T) {
+// A console has a time limit.
+func TestConsoleTimeLimits(t *testing.T) {
 	for _, k := range []struct {
 		name   string
 		step   *holdfastv1.SerialConsole
 		limit  int32 // of the step, in seconds
 		linger time.Duration
-		stays  bool // somebody is attached
+		stays  bool // a client is attached
 		want   string
 	}{
-		{"nobody comes", &holdfastv1.SerialConsole{}, 60, 50 * time.Millisecond, false, "no client was attached for 50ms"},
+		{"no client", &holdfastv1.SerialConsole{}, 60, 50 * time.Millisecond, false, "no client was attached for 50ms"},
 		{"idle", &holdfastv1.SerialConsole{IdleSeconds: 1}, 60, 2 * time.Second, true, "no input or output for 1s"},
-		{"time is over", &holdfastv1.SerialConsole{}, 1, time.Minute, true, "closed at the end of its time"},
+		{"time limit", &holdfastv1.SerialConsole{}, 1, time.Minute, true, "closed at the end of its time"},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
@@ -192,23 +192,23 @@ func TestConsoleEndsByItself(t *testing.T) {
 					attach(t, ld.Executor, id, true)
 				}
 				if run := l.Ended(id); run.GetPhase() != holdfastv1.Run_SUCCEEDED || run.GetSteps()[0].GetMessage() != k.want {
-					t.Errorf("run is %s: %q, want SUCCEEDED: %q", run.GetPhase(), run.GetSteps()[0].GetMessage(), k.want)
+					t.Errorf("run: got %s: %q, want SUCCEEDED: %q", run.GetPhase(), run.GetSteps()[0].GetMessage(), k.want)
 				}
 			})
 		})
 	}
 }
 
-// Leave is only about the caller: if another client is still attached, and its connection
-// breaks later, it has time to return.
-func TestConsoleOfWhoStays(t *testing.T) {
+// Leave concerns only the caller: if another client is still attached, and its connection breaks
+// later, it has time to return.
+func TestConsoleOfRemainingClient(t *testing.T) {
 	for _, k := range []struct {
 		name  string
-		leave bool // the last one, too
+		leave bool // the last client leaves too
 		want  string
 	}{
-		{"his connection breaks", false, "no client was attached for 30s"},
-		{"he leaves too", true, "all clients have left"},
+		{"broken connection", false, "no client was attached for 30s"},
+		{"leaves too", true, "all clients have left"},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
@@ -228,7 +228,7 @@ func TestConsoleOfWhoStays(t *testing.T) {
 					ld.Leave(id)
 				}
 				if got := l.Ended(id).GetSteps()[0].GetMessage(); got != k.want {
-					t.Errorf("console has ended with %q, want %q", got, k.want)
+					t.Errorf("console: got end %q, want %q", got, k.want)
 				}
 			})
 		})

@@ -18,13 +18,13 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// book is a cluster as seen through its API, with the requests to it in order.
+// book is a fake cluster API that records the requests in order.
 type book struct {
 	mu     sync.Mutex
 	node   providers.NodeStatus
 	look   error
 	joins  map[string]providers.WorkState
-	join   providers.WorkState // what a join that is started comes to
+	join   providers.WorkState // result of a join that is started
 	drains []providers.DrainStatus
 	asked  []string
 }
@@ -94,7 +94,7 @@ func (b *book) Evict(
 	return st, nil
 }
 
-func (b *book) said() []string {
+func (b *book) requests() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.asked)
@@ -121,10 +121,10 @@ func once(s *holdfastv1.Step) *holdfastv1.Step {
 	return s
 }
 
-// whenWaiting calls do once a run waits for something.
-func (l *lab) whenWaiting(run, what string, do func()) {
+// whenWaiting calls do once a run waits for a condition.
+func (l *lab) whenWaiting(run, name string, do func()) {
 	l.T.Helper()
-	l.Wait(run, "waiting for "+what, func(r *holdfastv1.Run) bool { return strings.Contains(r.GetWaitingFor(), what) })
+	l.Wait(run, "waiting for "+name, func(r *holdfastv1.Run) bool { return strings.Contains(r.GetWaitingFor(), name) })
 	do()
 }
 
@@ -146,9 +146,9 @@ func TestJoinIsEnded(t *testing.T) {
 		{"failed", &book{join: providers.WorkFailed}, "", holdfastv1.Run_FAILED, []string{"join c", "end c"}, "revoked"},
 		{"a node already", &book{node: ready}, "", holdfastv1.Run_SUCCEEDED, nil, ""},
 		{"a control plane already", &book{node: master}, "control-plane", holdfastv1.Run_SUCCEEDED, nil, ""},
-		{"a node whose join as a control plane broke off", &book{node: worker, join: providers.WorkDone}, "control-plane",
+		{"interrupted join as a control plane", &book{node: worker, join: providers.WorkDone}, "control-plane",
 			holdfastv1.Run_SUCCEEDED, []string{"join c", "end c"}, "revoked"},
-		{"a node that nobody can tell", &book{node: ready}, "control-plane", holdfastv1.Run_SUCCEEDED, nil, ""},
+		{"ambiguous node", &book{node: ready}, "control-plane", holdfastv1.Run_SUCCEEDED, nil, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			l := newLab(t, fake.Config{})
@@ -158,21 +158,21 @@ func TestJoinIsEnded(t *testing.T) {
 			l.lead(quick())
 			r := l.Ended(l.Start("m", "REPAVE", "p", nil).GetRunId())
 			if r.GetPhase() != tc.want {
-				t.Errorf("the run is %s, want %s: %s", r.GetPhase(), tc.want, r.GetError().GetMessage())
+				t.Errorf("run: got %s, want %s: %s", r.GetPhase(), tc.want, r.GetError().GetMessage())
 			}
-			if diff := cmp.Diff(tc.asked, tc.book.said()); diff != "" {
-				t.Errorf("asked of the cluster (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.asked, tc.book.requests()); diff != "" {
+				t.Errorf("requests to the cluster (-want +got):\n%s", diff)
 			}
 			if got := r.GetSteps()[0].GetAttempts()[0].GetEvidenceAfter()["join_token"]; got != tc.proof {
-				t.Errorf("evidence of the token: %q, want %q", got, tc.proof)
+				t.Errorf("evidence of the token: got %q, want %q", got, tc.proof)
 			}
 		})
 	}
 }
 
-// A leader that dies leaves the join to the next one, which does not start a second join,
-// and ends the first one. So it does for a run that was canceled meanwhile.
-func TestJoinIsEndedByTheNextLeader(t *testing.T) {
+// A leader that adopts a join does not start a second one, and ends the first one. It also does so
+// for a run that was canceled meanwhile.
+func TestJoinIsEndedByNextLeader(t *testing.T) {
 	t.Parallel()
 	for _, canceled := range []bool{false, true} {
 		t.Run(fmt.Sprint("canceled ", canceled), func(t *testing.T) {
@@ -186,8 +186,8 @@ func TestJoinIsEndedByTheNextLeader(t *testing.T) {
 			run := l.Start("m", "REPAVE", "p", nil).GetRunId()
 			l.whenWaiting(run, "the node to register", first.Kill)
 			<-first.Done
-			if diff := cmp.Diff([]string{"join c"}, b.said()); diff != "" {
-				t.Fatalf("asked by the first leader (-want +got):\n%s", diff)
+			if diff := cmp.Diff([]string{"join c"}, b.requests()); diff != "" {
+				t.Fatalf("requests of the first leader (-want +got):\n%s", diff)
 			}
 			want := holdfastv1.Run_SUCCEEDED
 			if canceled {
@@ -203,18 +203,18 @@ func TestJoinIsEndedByTheNextLeader(t *testing.T) {
 			}
 			l.lead(cfg)
 			if r := l.Ended(run); r.GetPhase() != want {
-				t.Errorf("the run is %s, want %s", r.GetPhase(), want)
+				t.Errorf("run: got %s, want %s", r.GetPhase(), want)
 			}
-			if diff := cmp.Diff([]string{"join c", "end c"}, b.said()); diff != "" {
-				t.Errorf("asked in all (-want +got):\n%s", diff)
+			if diff := cmp.Diff([]string{"join c", "end c"}, b.requests()); diff != "" {
+				t.Errorf("all requests (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// A node that is shown as Ready from before the last boot of its host is not a member:
-// its disk may have been written since.
-func TestJoinOverANodeOfBefore(t *testing.T) {
+// A node that was Ready before the last boot of its host is not a member, because its disk may have
+// been written since.
+func TestJoinOverOldNode(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	b := &book{join: providers.WorkDone, node: providers.NodeStatus{Registered: true, Ready: true, BootID: "another boot"}}
 	l.member(b)
@@ -225,18 +225,18 @@ func TestJoinOverANodeOfBefore(t *testing.T) {
 	l.lead(cfg)
 	run := l.Start("m", "REPAVE", "p", nil).GetRunId()
 	l.whenWaiting(run, "the cluster to notice", func() {
-		if got := b.said(); len(got) > 0 {
-			t.Errorf("asked while the old node is Ready: %q", got)
+		if got := b.requests(); len(got) > 0 {
+			t.Errorf("requests while the old node is Ready: got %q, want none", got)
 		}
 		b.with(func() { b.node.Ready = false })
 	})
 	l.Ended(run)
-	if diff := cmp.Diff([]string{"join c", "end c"}, b.said()); diff != "" {
-		t.Errorf("asked of the cluster (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]string{"join c", "end c"}, b.requests()); diff != "" {
+		t.Errorf("requests to the cluster (-want +got):\n%s", diff)
 	}
 }
 
-func TestVerifySaysWhatItWaitsFor(t *testing.T) {
+func TestVerifyReportsWait(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	b := &book{node: providers.NodeStatus{Registered: true, Node: "n-1",
 		Message: "node n-1: Ready is False (KubeletNotReady): no cni"}}
@@ -256,7 +256,7 @@ func TestVerifySaysWhatItWaitsFor(t *testing.T) {
 		b.with(func() { b.node.Labels["zone"], b.node.Taints = "a", []string{"gpu=yes:NoSchedule"} })
 	})
 	if r := l.Ended(run); r.GetPhase() != holdfastv1.Run_SUCCEEDED {
-		t.Errorf("the run is %s: %s", r.GetPhase(), r.GetError().GetMessage())
+		t.Errorf("run: got %s: %s", r.GetPhase(), r.GetError().GetMessage())
 	}
 }
 
@@ -278,11 +278,11 @@ func TestSetAside(t *testing.T) {
 			"plan/upgrade",
 			[]string{"cordon c true", "cordon c true", "evict c false", "evict c false", "cordon c false"}, 2},
 		{"not registered", &book{look: unregistered}, "plan/rma", nil, 2},
-		// it may be a node of another cluster: the host is asked
+		// It may be a node of another cluster, so the host is used.
 		{"without a node", &book{node: providers.NodeStatus{Reason: "NodeNotFound"}}, "plan/rma", nil, 2},
-		{"without a node, as somebody knows", &book{node: providers.NodeStatus{Reason: "NodeNotFound"}}, "plan/rma",
+		{"without a node, forced", &book{node: providers.NodeStatus{Reason: "NodeNotFound"}}, "plan/rma",
 			[]string{"evict c true"}, 1},
-		{"in a plan of one's own", &book{node: providers.NodeStatus{Registered: true, Ready: true}}, "own", nil, 1},
+		{"custom plan", &book{node: providers.NodeStatus{Registered: true, Ready: true}}, "own", nil, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			l := newLab(t, fake.Config{})
@@ -291,16 +291,16 @@ func TestSetAside(t *testing.T) {
 			l.Plan("own", stepOf("drain-node", &holdfastv1.SshCommand{Command: "true"}))
 			l.lead(quick())
 			r := l.Ended(l.Start("m", "UPGRADE", tc.plan, map[string]string{"cluster_ref": "c",
-				"force": fmt.Sprint(strings.HasSuffix(tc.name, "somebody knows"))}).GetRunId())
+				"force": fmt.Sprint(strings.HasSuffix(tc.name, "forced"))}).GetRunId())
 			if r.GetPhase() != holdfastv1.Run_SUCCEEDED {
-				t.Errorf("the run is %s: %s\n%s", r.GetPhase(), r.GetError().GetMessage(), l.Log(r.GetRunId(), "system"))
+				t.Errorf("run: got %s: %s\n%s", r.GetPhase(), r.GetError().GetMessage(), l.Log(r.GetRunId(), "system"))
 			}
-			if diff := cmp.Diff(tc.asked, tc.book.said()); diff != "" {
-				t.Errorf("asked of the cluster (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.asked, tc.book.requests()); diff != "" {
+				t.Errorf("requests to the cluster (-want +got):\n%s", diff)
 			}
 			if got := strings.Count(l.Log(r.GetRunId(), "system"), "run a script") +
 				strings.Count(l.Log(r.GetRunId(), "system"), "run true"); got != tc.ran {
-				t.Errorf("%d commands ran on the host, want %d:\n%s", got, tc.ran, l.Log(r.GetRunId(), "system"))
+				t.Errorf("got %d commands on the host, want %d:\n%s", got, tc.ran, l.Log(r.GetRunId(), "system"))
 			}
 		})
 	}

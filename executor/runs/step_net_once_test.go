@@ -14,15 +14,15 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// mute is a host whose answers about its network are sometimes lost.
+// mute is a host that loses some answers about its network.
 type mute struct {
 	*fake.Provider
 
 	mu        sync.Mutex
-	drops     int       // that many requests to apply are lost on their way there
-	lost      int       // that many are done, and their answer is lost
-	confirmed bool      // the answer to a confirmation is lost, and the host does not answer for some time after it
-	until     time.Time // until then
+	drops     int       // number of apply requests that are lost
+	lost      int       // number of apply requests whose answer is lost
+	confirmed bool      // the answer to the confirmation is lost, and the host is silent for some time
+	until     time.Time // end of the silence
 }
 
 func (p *mute) gone() error {
@@ -34,7 +34,7 @@ func (p *mute) gone() error {
 	return nil
 }
 
-func noAnswer() error { return providers.Errorf(providers.Timeout, "ask the host", "no answer came") }
+func noAnswer() error { return providers.Errorf(providers.Timeout, "ask the host", "no answer") }
 
 func (p *mute) NetworkStatus(ctx context.Context, m providers.Machine) (providers.NetworkStatus, error) {
 	if err := p.gone(); err != nil {
@@ -81,10 +81,10 @@ func TestNetworkIsAppliedOnce(t *testing.T) {
 		host     *mute
 		attempts int
 	}{
-		{"all answers come", &mute{}, 1},
-		{"it was applied, and the answer is lost", &mute{lost: 1}, 1},
-		{"the request is lost, twice", &mute{drops: 2}, 1},
-		{"it was confirmed, and nobody knows until the attempt is over", &mute{confirmed: true}, 2},
+		{"all answers arrive", &mute{}, 1},
+		{"applied, lost answer", &mute{lost: 1}, 1},
+		{"lost request, twice", &mute{drops: 2}, 1},
+		{"confirmed, lost answer until the end of the attempt", &mute{confirmed: true}, 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -96,11 +96,11 @@ func TestNetworkIsAppliedOnce(t *testing.T) {
 				s.TimeoutSeconds, s.MaxRetries = 60, proto.Int32(1)
 				l.Plan("p", s)
 				l.lead(Config{})
-				for range 2 { // the second one finds the network of the first one, confirmed
+				for range 2 { // the second run finds the confirmed network of the first one
 					id := l.Start("m-1", "", "p", nil).GetRunId()
 					run := l.Ended(id)
 					if got := len(run.GetSteps()[0].GetAttempts()); run.GetPhase() != holdfastv1.Run_SUCCEEDED || got != tc.attempts {
-						t.Errorf("the run is %s after %d attempts (%v), want SUCCEEDED after %d\n%s", run.GetPhase(), got,
+						t.Errorf("run: got %s after %d attempts (%v), want SUCCEEDED after %d\n%s", run.GetPhase(), got,
 							run.GetError(), tc.attempts, l.Log(id, "system"))
 					}
 					applied, confirmed := 0, 0
@@ -113,12 +113,12 @@ func TestNetworkIsAppliedOnce(t *testing.T) {
 						}
 					}
 					if applied != 1 || confirmed != 1 {
-						t.Errorf("applied %d times and confirmed %d times, want each once\n%s", applied, confirmed, l.Log(id, "system"))
+						t.Errorf("got %d applies and %d confirmations, want one each\n%s", applied, confirmed, l.Log(id, "system"))
 					}
 					tc.attempts = 1
 					if st, err := tc.host.Provider.NetworkStatus(t.Context(), recordOf(l, "m-1")); err != nil || !st.Confirmed ||
 						st.Reverted {
-						t.Errorf("the network is %+v, %v, want confirmed", st, err)
+						t.Errorf("network: got %+v, %v, want confirmed", st, err)
 					}
 				}
 			})

@@ -16,14 +16,14 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// moving is a host that answers only at the address of its network. Like a real host, the
-// fake host below rolls back unless it is confirmed.
+// moving is a host that answers only at the address of its network. Like a real host, it rolls back
+// unless it is confirmed.
 type moving struct {
 	*fake.Provider
-	to string // where it really answers with the new network; "" for nowhere
+	to string // the address at which it answers with the new network; "" for none
 
 	mu       sync.Mutex
-	confirms []string // at which addresses it was confirmed
+	confirms []string // the addresses of the confirmations
 }
 
 // at returns the host, if it answers at the machine's address.
@@ -37,7 +37,7 @@ func (p *moving) at(ctx context.Context, m providers.Machine) error {
 		is = p.to
 	}
 	if m.GetSpec().GetSshEndpoint() != is {
-		return providers.Errorf(providers.Timeout, "connect", "nobody answers at %s", m.GetSpec().GetSshEndpoint())
+		return providers.Errorf(providers.Timeout, "connect", "no answer at %s", m.GetSpec().GetSshEndpoint())
 	}
 	return nil
 }
@@ -72,16 +72,16 @@ func (p *moving) ConfirmNetwork(ctx context.Context, op providers.Op, m provider
 	return p.Provider.ConfirmNetwork(ctx, op, m, token)
 }
 
-// A host whose address changes is confirmed at the new one, which is then recorded. A
-// host that does not come up there rolls back and keeps its old address. The outcome is
-// the same if leaders die in between.
-func TestNetworkOfAnotherAddress(t *testing.T) {
+// A host whose address changes is confirmed at the new one, which is then recorded. A host that
+// does not come up there rolls back and keeps its old address. The outcome is the same if leaders
+// die meanwhile.
+func TestNetworkWithAnotherAddress(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		to   string // where the host comes up
-		says string // where the plan says it does
+		to   string // address at which the host comes up
+		says string // address in the plan
 		die  Boundary
-		want string // address on record
+		want string // recorded address
 		err  string
 	}{
 		{"it moves", "new:22", "new:22", "", "new:22", ""},
@@ -120,15 +120,15 @@ func TestNetworkOfAnotherAddress(t *testing.T) {
 				}
 				run := l.Ended(id)
 				if msg := run.GetError().GetMessage(); (msg == "") != (tc.err == "") || !strings.Contains(msg, tc.err) {
-					t.Errorf("the run is %s: %q, want %q\n%s", run.GetPhase(), msg, tc.err, l.Log(id, "system"))
+					t.Errorf("run: got %s: %q, want %q\n%s", run.GetPhase(), msg, tc.err, l.Log(id, "system"))
 				}
 				m, _ := l.FSM.View().Machine("m-1")
 				if got := m.GetSpec().GetSshEndpoint(); got != tc.want {
-					t.Errorf("on record the host is at %s, want %s", got, tc.want)
+					t.Errorf("recorded address: got %s, want %s", got, tc.want)
 				}
 				for _, at := range p.confirms {
 					if at != tc.to {
-						t.Errorf("confirmed at %s, want the new path, %s", at, tc.to)
+						t.Errorf("confirmations: got %s, want only %s", at, tc.to)
 					}
 				}
 				applied := 0
@@ -138,7 +138,7 @@ func TestNetworkOfAnotherAddress(t *testing.T) {
 					}
 				}
 				if want := 1; applied != want && tc.err != "is not an address" {
-					t.Errorf("applied %d times, want once", applied)
+					t.Errorf("got %d applies, want 1", applied)
 				}
 			})
 		})

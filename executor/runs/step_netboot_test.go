@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// TestNetbootKeepsMode checks that a plan without a boot mode, like the built-in ones,
-// succeeds if the machine boots from the right device in its current mode.
+// TestNetbootKeepsMode checks that a plan without a boot mode, like the built-in ones, succeeds if
+// the machine boots from the right device in its current mode.
 func TestNetbootKeepsMode(t *testing.T) {
 	t.Parallel()
 	boots := func(step *holdfastv1.SetNetboot, params map[string]string, now providers.BootDevice) string {
@@ -38,19 +38,19 @@ func TestNetbootKeepsMode(t *testing.T) {
 		now    providers.BootDevice
 		want   string
 	}{
-		"UEFI, as it is": {&holdfastv1.SetNetboot{Mode: "PXE"}, nil, pxe(true), "nothing set"},
-		"BIOS, as it is": {&holdfastv1.SetNetboot{Mode: "PXE"}, nil, pxe(false), "nothing set"},
+		"UEFI unchanged": {&holdfastv1.SetNetboot{Mode: "PXE"}, nil, pxe(true), "nothing set"},
+		"BIOS unchanged": {&holdfastv1.SetNetboot{Mode: "PXE"}, nil, pxe(false), "nothing set"},
 		"UEFI, from its disk": {&holdfastv1.SetNetboot{Mode: "PXE"}, nil,
 			providers.BootDevice{Mode: "DISK", UEFI: true}, "set uefi"},
 		"BIOS, from its disk": {&holdfastv1.SetNetboot{Mode: "PXE"}, nil, providers.BootDevice{Mode: "DISK"},
 			"set bios"},
 		"not shown": {&holdfastv1.SetNetboot{Mode: "PXE"}, nil, providers.BootDevice{ModeHidden: true},
 			"set uefi"},
-		"the step wants BIOS": {&holdfastv1.SetNetboot{Mode: "PXE", BootMode: "bios"}, nil, pxe(true), "set bios"},
-		"the step wants UEFI": {&holdfastv1.SetNetboot{Mode: "PXE", Uefi: true}, nil, pxe(false), "set uefi"},
-		"the run wants BIOS": {&holdfastv1.SetNetboot{Mode: "PXE"}, map[string]string{"boot_mode": "bios"},
+		"BIOS in the step": {&holdfastv1.SetNetboot{Mode: "PXE", BootMode: "bios"}, nil, pxe(true), "set bios"},
+		"UEFI in the step": {&holdfastv1.SetNetboot{Mode: "PXE", Uefi: true}, nil, pxe(false), "set uefi"},
+		"BIOS in the run": {&holdfastv1.SetNetboot{Mode: "PXE"}, map[string]string{"boot_mode": "bios"},
 			pxe(true), "set bios"},
-		"the run wants UEFI, older": {&holdfastv1.SetNetboot{Mode: "PXE"}, map[string]string{"uefi": "true"}, pxe(false),
+		"UEFI in the run, old parameter": {&holdfastv1.SetNetboot{Mode: "PXE"}, map[string]string{"uefi": "true"}, pxe(false),
 			"set uefi"},
 		"HTTP": {&holdfastv1.SetNetboot{Mode: "HTTP"}, nil, pxe(false), "set uefi"},
 	} {

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// imagerOf records the installs that a fleet is asked for.
+// imagerOf records the installs of a fleet.
 type imagerOf struct {
 	*fake.Provider
 	asked chan providers.InstallSpec
@@ -22,19 +22,19 @@ func (p imagerOf) StartInstall(
 	return p.Provider.StartInstall(ctx, op, m, s)
 }
 
-// A retry boots the machine as its plan does, and the installer gets that boot mode.
-func TestInstallKnowsHowItsPlanBoots(t *testing.T) {
+// A retry boots the machine like its plan, and the installer gets that boot mode.
+func TestInstallUsesBootModeOfPlan(t *testing.T) {
 	t.Parallel()
 	boot := func(name, mode string) *holdfastv1.Step { return stepOf(name, &holdfastv1.SetNetboot{Mode: mode}) }
 	for name, tt := range map[string]struct {
 		before, after []*holdfastv1.Step
 		want          string
 	}{
-		"says nothing":         {nil, nil, ""},
-		"HTTP":                 {[]*holdfastv1.Step{boot("b", "HTTP")}, nil, "HTTP"},
-		"what was set last":    {[]*holdfastv1.Step{boot("b", "HTTP"), boot("c", "PXE")}, nil, "PXE"},
-		"not what comes later": {nil, []*holdfastv1.Step{boot("b", "HTTP")}, ""},
-		"a disk is no network": {[]*holdfastv1.Step{boot("b", "HTTP"), boot("c", "DISK")}, nil, "HTTP"},
+		"no boot step":    {nil, nil, ""},
+		"HTTP":            {[]*holdfastv1.Step{boot("b", "HTTP")}, nil, "HTTP"},
+		"last boot step":  {[]*holdfastv1.Step{boot("b", "HTTP"), boot("c", "PXE")}, nil, "PXE"},
+		"later boot step": {nil, []*holdfastv1.Step{boot("b", "HTTP")}, ""},
+		"boot from disk":  {[]*holdfastv1.Step{boot("b", "HTTP"), boot("c", "DISK")}, nil, "HTTP"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -46,7 +46,7 @@ func TestInstallKnowsHowItsPlanBoots(t *testing.T) {
 			l.lead(quick())
 			l.Ended(l.Start("m-1", "", "p", nil).GetRunId())
 			if got := (<-p.asked).Boot; got != tt.want {
-				t.Errorf("install boots from %q, want %q", got, tt.want)
+				t.Errorf("boot mode: got %q, want %q", got, tt.want)
 			}
 		})
 	}

@@ -17,14 +17,14 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// rack is a machine with a BMC and a host, but without an installer: the host erases its
+// rack is a machine with a BMC and a host, but without an installer, so that the host erases its
 // own disks.
 type rack struct {
 	providers.Inspector
 	providers.PowerController
 	providers.RemoteExecutor
 	providers.Identifier
-	says string // what the host does and tells when it is to erase its disks
+	says string // the script that the host runs to erase its disks
 }
 
 func (rack) Kind() string { return "rack" }
@@ -82,18 +82,18 @@ func TestRma(t *testing.T) {
 			map[string]string{"wiped": "2 disks, by the host", "disk sda": "erased: blkdiscard (serial S1)",
 				"disk nvme0n1": "erased: nvme format (serial S2)",
 				"disk sdb":     "left: it is not known to be local (serial S3)"}},
-		{"a disk is not erased", &holdfastv1.RmaAction{}, nil,
+		{"disk not erased", &holdfastv1.RmaAction{}, nil,
 			"echo holdfast-erase disk sda S1 failed it is frozen\necho holdfast-erase disk sdb S2 erased overwrite\necho " +
 				"holdfast-erase done 1 of 2\nexit 1\n",
 			nil, map[string]string{"wipe": "true"}, "1 of 2 disks are not erased: sda: it is frozen", nil,
 			map[string]string{"disk sda": "NOT erased: it is frozen (serial S1)", "disk sdb": "erased: overwrite (serial S2)"}},
-		{"a disk is not erased, and it says all is well", &holdfastv1.RmaAction{Wipe: true}, nil,
+		{"failed disk in a successful report", &holdfastv1.RmaAction{Wipe: true}, nil,
 			"echo holdfast-erase disk sda S1 failed it is frozen\necho holdfast-erase done 1 of 1\n", nil, nil,
 			"1 of 1 disks are not erased", nil, nil},
 		{"it does not come to the end", &holdfastv1.RmaAction{Wipe: true}, nil,
 			"echo holdfast-erase disk sda S1 erased overwrite\n", nil, nil, "did not report that all of its disks are erased",
 			nil, nil},
-		{"there is no disk", &holdfastv1.RmaAction{Wipe: true}, nil, "echo holdfast-erase done 0 of 0\n", nil, nil,
+		{"no disk", &holdfastv1.RmaAction{Wipe: true}, nil, "echo holdfast-erase done 0 of 0\n", nil, nil,
 			"it reported 0", nil, nil},
 		{"the command fails", &holdfastv1.RmaAction{Wipe: true}, nil, "exit 3\n", nil, nil, "exited with 3", nil, nil},
 	} {
@@ -113,7 +113,7 @@ func TestRma(t *testing.T) {
 			l.observe("m-1", tc.truths...)
 			run := l.Ended(l.Start("m-1", "RMA", "p", tc.params).GetRunId())
 			if msg := run.GetError().GetMessage(); (msg == "") != (tc.err == "") || !strings.Contains(msg, tc.err) {
-				t.Errorf("the run is %s: %q, want %q\n%s", run.GetPhase(), msg, tc.err, l.Log(run.GetRunId(), "system"))
+				t.Errorf("run: got %s: %q, want %q\n%s", run.GetPhase(), msg, tc.err, l.Log(run.GetRunId(), "system"))
 			}
 			if diff := cmp.Diff(tc.presses, l.presses(run.GetRunId())); diff != "" {
 				t.Errorf("presses (-want +got):\n%s", diff)
@@ -121,21 +121,20 @@ func TestRma(t *testing.T) {
 			got := run.GetSteps()[len(steps)-1].GetAttempts()[0].GetEvidenceAfter()
 			for k, v := range tc.want {
 				if got[k] != v {
-					t.Errorf("evidence %s = %q, want %q", k, got[k], v)
+					t.Errorf("evidence %s: got %q, want %q", k, got[k], v)
 				}
 			}
 			m, _ := l.FSM.View().Machine("m-1")
 			if is := m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RMA; is != (tc.err == "") {
-				t.Errorf("the machine is %s", m.GetStatus().GetPhase())
+				t.Errorf("phase of the machine: got %s", m.GetStatus().GetPhase())
 			}
 		})
 	}
 }
 
-// The erasure of the disks is recorded before power off, because the host cannot report
-// it later. If the leader dies at any boundary, or during the erasure, the next one
-// continues.
-func TestRmaIsTakenOver(t *testing.T) {
+// The erasure of the disks is recorded before power off, because the host cannot report it later.
+// If the leader dies at any boundary, or during the erasure, the next one continues.
+func TestRmaIsAdopted(t *testing.T) {
 	for _, when := range []string{"in the middle", string(AfterIntent), string(AfterEffect), string(AfterEvidence)} {
 		t.Run(when, func(t *testing.T) {
 			t.Parallel()
@@ -162,7 +161,7 @@ func TestRmaIsTakenOver(t *testing.T) {
 			}
 			<-first.Done
 			if r, _ := l.FSM.View().Run(id); fsm.Ended(r) {
-				t.Fatalf("the run has ended under the leader that was to die: %v", r)
+				t.Fatalf("run ended before the leader died: %v", r)
 			}
 			l.lead(quick())
 			run := l.Ended(id)
@@ -172,11 +171,11 @@ func TestRmaIsTakenOver(t *testing.T) {
 			}
 			if diff := cmp.Diff(map[string]int{"command": 1, "power_off": 1, "identify": 1}, effects); diff != "" ||
 				run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-				t.Errorf("the run is %s: %v; effects (-want +got):\n%s\n%s", run.GetPhase(), run.GetError(), diff,
+				t.Errorf("run: got %s: %v; effects (-want +got):\n%s\n%s", run.GetPhase(), run.GetError(), diff,
 					l.Log(id, "system"))
 			}
 			if got := run.GetSteps()[0].GetAttempts()[0].GetEvidenceAfter()["wiped"]; got != "2 disks, by the host" {
-				t.Errorf("wiped = %q", got)
+				t.Errorf("got wiped %q", got)
 			}
 		})
 	}

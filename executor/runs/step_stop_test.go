@@ -27,16 +27,16 @@ func (l *lab) presses(run string) []string {
 	return ps
 }
 
-// An operating system that takes longer to power off than the settle time is asked once,
+// An operating system that takes longer to power off than the settle time gets one request,
 // whichever peer leads. A new leader waits for the rest of the grace time, and no longer.
-func TestSoftOffIsAskedForOnce(t *testing.T) {
+func TestSoftOffIsRequestedOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
 		kind     proto.Message
-		shutdown time.Duration // that the operating system takes; the step allows 40 s
+		shutdown time.Duration // of the operating system; the step allows 40 s
 		die      []time.Duration
 		want     []string
-		took     time.Duration // until the power is off, at most
+		took     time.Duration // maximum time until the power is off
 	}{
 		{"power off", &holdfastv1.Power{Action: "off", ShutdownSeconds: 40}, 30 * time.Second,
 			[]time.Duration{5 * time.Second}, []string{"soft-off"}, 33 * time.Second},
@@ -52,7 +52,7 @@ func TestSoftOffIsAskedForOnce(t *testing.T) {
 			[]time.Duration{5 * time.Second}, []string{"soft-off", "hard-off"}, 43 * time.Second},
 		{"a reboot that does not listen", &holdfastv1.Reboot{Mode: "bmc", ShutdownSeconds: 40}, time.Hour,
 			[]time.Duration{5 * time.Second, 25 * time.Second}, []string{"soft-off", "hard-off", "on"}, 45 * time.Second},
-		{"nobody leads when its time is over", &holdfastv1.RmaAction{ShutdownSeconds: 3}, time.Hour,
+		{"no leader at the end of the grace time", &holdfastv1.RmaAction{ShutdownSeconds: 3}, time.Hour,
 			[]time.Duration{2 * time.Second}, []string{"soft-off", "hard-off"}, 10 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -66,24 +66,24 @@ func TestSoftOffIsAskedForOnce(t *testing.T) {
 				began := time.Now()
 				id := l.Start("m-1", "", "p", nil).GetRunId()
 				for _, at := range tc.die {
-					time.Sleep(time.Until(began.Add(at))) // sleep: of the bubble's clock
+					time.Sleep(time.Until(began.Add(at))) // sleep: fake clock
 					ld.Kill()
 					<-ld.Done
 					ld = l.lead(Config{})
 				}
 				run := l.Ended(id)
 				if run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-					t.Fatalf("the run is %s: %v\n%s", run.GetPhase(), run.GetError(), l.Log(id, "system"))
+					t.Fatalf("run: got %s: %v\n%s", run.GetPhase(), run.GetError(), l.Log(id, "system"))
 				}
 				if diff := cmp.Diff(tc.want, l.presses(id)); diff != "" {
 					t.Errorf("presses (-want +got):\n%s\n%s", diff, l.Log(id, "system"))
 				}
 				if took := time.Since(began); took > tc.took {
-					t.Errorf("it took %s, want %s at most: a new leader waits for the rest, not anew", took, tc.took)
+					t.Errorf("took %s, want at most %s, because a new leader waits only for the rest", took, tc.took)
 				}
 				if seen := run.GetSteps()[0].GetAttempts()[0].GetEvidenceAfter(); seen["soft_off_at"] == "" ||
 					seen["soft_off_until"] == "" {
-					t.Errorf("evidence %v, want when it was asked and until when it had", seen)
+					t.Errorf("got evidence %v, want the time of the request and the end of the grace time", seen)
 				}
 				ld.Stop()
 			})
@@ -91,8 +91,8 @@ func TestSoftOffIsAskedForOnce(t *testing.T) {
 	}
 }
 
-// A step with less time than the grace time still has time for the power button, even
-// under the next leader.
+// A step with less time than the grace time still has time for the power button, even under the
+// next leader.
 func TestSoftOffLeavesTimeForTheButton(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -104,7 +104,7 @@ func TestSoftOffLeavesTimeForTheButton(t *testing.T) {
 			ld := l.lead(Config{})
 			id := l.Start("m-1", "", "p", nil).GetRunId()
 			if dies {
-				time.Sleep(5 * time.Second) // sleep: of the bubble's clock
+				time.Sleep(5 * time.Second) // sleep: fake clock
 				ld.Kill()
 				<-ld.Done
 				l.lead(Config{})
@@ -112,21 +112,21 @@ func TestSoftOffLeavesTimeForTheButton(t *testing.T) {
 			run := l.Ended(id)
 			if diff := cmp.Diff([]string{"soft-off", "hard-off"}, l.presses(id)); diff != "" ||
 				run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()[0].GetAttempts()) != 1 {
-				t.Errorf("a leader dies: %t: the run is %s, presses (-want +got):\n%s\n%s", dies, run.GetPhase(), diff,
+				t.Errorf("leader dies: %t: got run %s, presses (-want +got):\n%s\n%s", dies, run.GetPhase(), diff,
 					l.Log(id, "system"))
 			}
 		})
 	}
 }
 
-// TestSoftOffThatNobodyKnowsOf checks the case that the leader died between the record
-// and the request. The request is repeated once after the grace time, and both are in the
-// evidence. The power is cut only if the system does not shut down after that.
-func TestSoftOffThatNobodyKnowsOf(t *testing.T) {
+// TestSoftOffOfUnknownOutcome checks the case that the leader died between the intent and the
+// request. The request is repeated once after the grace time, and both are in the evidence. The
+// power is cut only if the system does not shut down after that.
+func TestSoftOffOfUnknownOutcome(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		shutdown time.Duration
-		again    bool // the next leader dies too, after it has asked
+		again    bool // the next leader dies too, after its request
 		want     []string
 	}{
 		{"it listens", 0, false, []string{"soft-off"}},
@@ -145,7 +145,7 @@ func TestSoftOffThatNobodyKnowsOf(t *testing.T) {
 				id := l.Start("m-1", "", "p", nil).GetRunId()
 				<-p.come
 				if r, _ := l.FSM.View().Run(id); !strings.Contains(r.GetWaitingFor(), "the operating system") {
-					t.Errorf("before the button is pressed the run waits for %q", r.GetWaitingFor())
+					t.Errorf("before the press: got a wait for %q", r.GetWaitingFor())
 				}
 				first.Kill()
 				next := l.lead(Config{})
@@ -161,11 +161,11 @@ func TestSoftOffThatNobodyKnowsOf(t *testing.T) {
 				close(p.goOn)
 				<-first.Done
 				if diff := cmp.Diff(tt.want, l.presses(id)); diff != "" || run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-					t.Errorf("the run is %s, presses (-want +got):\n%s\n%s", run.GetPhase(), diff, l.Log(id, "system"))
+					t.Errorf("run: got %s, presses (-want +got):\n%s\n%s", run.GetPhase(), diff, l.Log(id, "system"))
 				}
 				if seen := run.GetSteps()[0].GetAttempts()[0].GetEvidenceAfter(); seen["soft_off_at"] == "" ||
 					seen["soft_off_again_at"] == "" {
-					t.Errorf("evidence %v, want both requests", seen)
+					t.Errorf("got evidence %v, want both requests", seen)
 				}
 			})
 		})

@@ -13,10 +13,10 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// unseen is a machine whose BMC reports only the power state, as over IPMI.
+// unseen is a machine whose BMC reports only the power state, as with IPMI.
 type unseen struct {
 	*fake.Provider
-	why string // the reason that is given
+	why string // the reason
 	bmc bool   // the BMC answers
 }
 
@@ -28,10 +28,9 @@ func (p *unseen) Inspect(ctx context.Context, m providers.Machine) (providers.Fa
 	return providers.Facts{ReachableReason: p.why, ReachableUnknown: true, BMCReachable: p.bmc, BMCReason: "IPMIOK"}, err
 }
 
-// A reboot of a machine that cannot be observed ends when its power was off and is on,
-// and reports that limit. It does not end if the host can be observed but does not answer
-// now, or if the BMC does not answer.
-func TestRebootThatNobodySees(t *testing.T) {
+// A reboot of a machine that cannot be observed ends when its power was off and is on, and reports
+// that limit. It does not end if the host is observable but silent, or if the BMC does not answer.
+func TestUnobservedReboot(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		p    unseen
@@ -40,7 +39,7 @@ func TestRebootThatNobodySees(t *testing.T) {
 		{"IPMI alone", unseen{why: providers.NotProbed, bmc: true}, holdfastv1.Run_SUCCEEDED},
 		{"no address", unseen{why: providers.NoSSHEndpoint, bmc: true}, holdfastv1.Run_SUCCEEDED},
 		{"no key for the host", unseen{why: "NoSecretsKey", bmc: true}, holdfastv1.Run_FAILED},
-		{"the BMC is silent", unseen{why: providers.NotProbed}, holdfastv1.Run_FAILED},
+		{"silent BMC", unseen{why: providers.NotProbed}, holdfastv1.Run_FAILED},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -59,12 +58,12 @@ func TestRebootThatNobodySees(t *testing.T) {
 			id := l.Start("m-1", "", "p", nil).GetRunId()
 			run := l.Ended(id)
 			if run.GetPhase() != tt.want {
-				t.Fatalf("run is %s (%v), want %s\n%s", run.GetPhase(), run.GetError(), tt.want, l.Log(id, "system"))
+				t.Fatalf("run: got %s (%v), want %s\n%s", run.GetPhase(), run.GetError(), tt.want, l.Log(id, "system"))
 			}
 			if run.GetPhase() == holdfastv1.Run_SUCCEEDED {
 				if message := run.GetSteps()[0].GetMessage(); !strings.Contains(message,
 					"cannot observe whether the host is up ("+tt.p.why+")") {
-					t.Errorf("message is %q", message)
+					t.Errorf("got message %q", message)
 				}
 				if diff := cmp.Diff(map[string]int{"s/1/power_off": 1}, l.Destructive(id)); diff != "" {
 					t.Errorf("destructive effects (-want +got):\n%s", diff)

@@ -13,10 +13,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// A host that boots for longer than the settle time looks like one that is on but does
-// not answer. The next leader must wait for it, and neither press again nor fail the
-// attempt.
-func TestTakeOverWhileHostBoots(t *testing.T) {
+// A host that boots for longer than the settle time is on but does not answer. The next leader must
+// wait for it, and neither press again nor fail the attempt.
+func TestAdoptWhileHostBoots(t *testing.T) {
 	for _, k := range []struct {
 		name string
 		kind proto.Message
@@ -41,7 +40,7 @@ func TestTakeOverWhileHostBoots(t *testing.T) {
 					select {
 					case <-tick.C:
 					case <-deadline:
-						t.Fatalf("the host did not begin to boot: %+v", s)
+						t.Fatalf("wait for the boot of the host: got %+v", s)
 					}
 				}
 				first.Kill()
@@ -49,7 +48,7 @@ func TestTakeOverWhileHostBoots(t *testing.T) {
 				l.lead(quick())
 				run := l.Ended(id)
 				if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()[0].GetAttempts()) != 1 {
-					t.Errorf("run is %s after %d attempts (%v), want SUCCEEDED in one\n%s", run.GetPhase(),
+					t.Errorf("run: got %s after %d attempts (%v), want SUCCEEDED in one\n%s", run.GetPhase(),
 						len(run.GetSteps()[0].GetAttempts()), run.GetError(), l.Log(id, "system"))
 				}
 				if diff := cmp.Diff(k.want, l.Destructive(id)); diff != "" {
@@ -68,7 +67,7 @@ func TestWipedHostIsPoweredOffHard(t *testing.T) {
 	l.lead(quick())
 	id := l.Start("m-1", "", "p", nil).GetRunId()
 	if run := l.Ended(id); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-		t.Fatalf("phase = %s: %v", run.GetPhase(), run.GetError())
+		t.Fatalf("got phase %s: %v", run.GetPhase(), run.GetError())
 	}
 	var got []string
 	for _, e := range l.Fleet.Effects("", id, 0) {

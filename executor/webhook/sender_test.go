@@ -88,7 +88,7 @@ func (p *peer) machine(id string) {
 }
 
 // wait polls until a webhook meets a condition.
-func (p *peer) wait(what string, ok func(*holdfastv1.Webhook) bool) {
+func (p *peer) wait(name string, ok func(*holdfastv1.Webhook) bool) {
 	p.t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -98,12 +98,12 @@ func (p *peer) wait(what string, ok func(*holdfastv1.Webhook) bool) {
 			return
 		}
 		if time.Now().After(deadline) {
-			p.t.Fatalf("waited for %s: the webhook is %v", what, w)
+			p.t.Fatalf("wait for %s: got webhook %v", name, w)
 		}
 	}
 }
 
-func told(w *holdfastv1.Webhook) bool { return w.GetBehind() == 0 && w.GetFailures() == 0 }
+func delivered(w *holdfastv1.Webhook) bool { return w.GetBehind() == 0 && w.GetFailures() == 0 }
 
 // lead runs a sender for a new, confirmed term until the test ends or stop is called.
 func (p *peer) lead(secrets Secrets) (stop func()) {
@@ -130,7 +130,7 @@ func (p *peer) leadWhile(secrets Secrets, confirm func(context.Context) error) (
 	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
-			p.t.Errorf("the sender ended with %v", err)
+			p.t.Errorf("sender: got %v", err)
 		}
 	})
 	p.t.Cleanup(stop)
@@ -191,7 +191,7 @@ func (r *receiver) machines() []string {
 
 const phases = `type = "machine.phase"`
 
-func TestEventsAreToldInOrderAndSigned(t *testing.T) {
+func TestEventsAreDeliveredInOrderAndSigned(t *testing.T) {
 	p, r := newPeer(t), newReceiver(t)
 	p.machine("before")
 	p.do(&internalv1.Command{
@@ -205,7 +205,7 @@ func TestEventsAreToldInOrderAndSigned(t *testing.T) {
 		want = append(want, fmt.Sprintf("m-%d", i))
 		p.machine(want[i])
 	}
-	p.wait("all told", told)
+	p.wait("all deliveries", delivered)
 	if got := r.machines(); !slices.Equal(got, want) {
 		t.Errorf("got %v, want each once and in order", got)
 	}
@@ -221,7 +221,7 @@ func TestEventsAreToldInOrderAndSigned(t *testing.T) {
 		seconds, err := strconv.ParseInt(m.header.Get("Webhook-Timestamp"), 10, 64)
 		if err != nil || m.header.Get("Webhook-Id") != e.ID ||
 			m.header.Get("Webhook-Signature") != sign([]byte("correct horse"), e.ID, time.Unix(seconds, 0), m.body) {
-			t.Errorf("message %s is signed %q at %q", e.ID, m.header.Get("Webhook-Signature"), m.header.Get("Webhook-Timestamp"))
+			t.Errorf("message %s: got %q at %q", e.ID, m.header.Get("Webhook-Signature"), m.header.Get("Webhook-Timestamp"))
 		}
 	}
 
@@ -229,13 +229,13 @@ func TestEventsAreToldInOrderAndSigned(t *testing.T) {
 	stop()
 	p.lead(box{"token": "correct horse"})
 	p.machine("after")
-	p.wait("the last one", told)
+	p.wait("the last delivery", delivered)
 	if got := r.machines(); !slices.Equal(got, append(want, "after")) {
-		t.Errorf("got %v after another leader, want only the new one more", got[len(want):])
+		t.Errorf("got %v after another leader, want only the new event", got[len(want):])
 	}
 }
 
-func TestReceiverThatFails(t *testing.T) {
+func TestFailingReceiver(t *testing.T) {
 	p, r := newPeer(t), newReceiver(t)
 	r.answer = func(n int, w http.ResponseWriter) bool {
 		if n%4 == 0 {
@@ -251,15 +251,15 @@ func TestReceiverThatFails(t *testing.T) {
 		p.machine(id)
 	}
 	p.wait("a failure on record", func(w *holdfastv1.Webhook) bool { return w.GetFailures() > 0 || w.GetBehind() == 0 })
-	p.wait("all told in the end", told)
+	p.wait("all deliveries", delivered)
 	if got := r.machines(); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
-// A leadership that ends while the receiver is down loses no event. A leader that dies
-// before it records a delivery causes a repetition.
-func TestLeaderGoesInTheMiddle(t *testing.T) {
+// A term that ends while the receiver is down loses no event. A leader that dies before it records
+// a delivery causes a repetition.
+func TestLeaderDiesDuringDelivery(t *testing.T) {
 	p, r := newPeer(t), newReceiver(t)
 	away := make(chan struct{})
 	r.answer = func(_ int, w http.ResponseWriter) bool {
@@ -281,14 +281,14 @@ func TestLeaderGoesInTheMiddle(t *testing.T) {
 	p.machine("b")
 	close(away)
 	p.lead(nil)
-	p.wait("all told", told)
+	p.wait("all deliveries", delivered)
 	if got := r.machines(); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("got %v, want a and b", got)
 	}
 }
 
-// A leader that cannot confirm its term delivers nothing, and does not count that as a
-// failure of the receiver.
+// A leader that cannot confirm its term delivers nothing, and does not count that as a failure of
+// the receiver.
 func TestLeaderInDoubt(t *testing.T) {
 	p, r := newPeer(t), newReceiver(t)
 	var asked, sure atomic.Int32
@@ -303,10 +303,10 @@ func TestLeaderInDoubt(t *testing.T) {
 	p.machine("a")
 	p.wait("the leader to ask twice", func(*holdfastv1.Webhook) bool { return asked.Load() > 1 })
 	if w, _ := p.View().Webhook("h"); len(r.machines()) != 0 || w.GetFailures() != 0 || w.GetLastError() != "" {
-		t.Errorf("in doubt: told %v, the webhook is %v", r.machines(), w)
+		t.Errorf("in doubt: got deliveries %v, webhook %v", r.machines(), w)
 	}
 	sure.Store(1)
-	p.wait("the event", told)
+	p.wait("the event", delivered)
 	if got := r.machines(); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("got %v, want a", got)
 	}
@@ -318,28 +318,28 @@ func TestWebhookIsChanged(t *testing.T) {
 	hook := &holdfastv1.Webhook{Name: "h", Url: first.URL, Filter: phases}
 	p.put(hook)
 	p.machine("a")
-	p.wait("the first", told)
+	p.wait("the first", delivered)
 	hook.Disabled = true
 	p.put(hook)
 	p.machine("b")
 	hook.Disabled, hook.Url = false, second.URL
 	p.put(hook)
-	p.wait("the second, at another URL", told)
+	p.wait("the second, at another URL", delivered)
 	if a, b := first.machines(), second.machines(); !slices.Equal(a, []string{"a"}) || !slices.Equal(b, []string{"b"}) {
-		t.Errorf("the first URL got %v and the second one %v, want a and b", a, b)
+		t.Errorf("got %v at the first URL and %v at the second, want a and b", a, b)
 	}
 	p.do(&internalv1.Command{Op: &internalv1.Command_DeleteWebhook{DeleteWebhook: &internalv1.DeleteWebhook{Name: "h"}}})
 	p.machine("c")
 	hook.Filter = `machine_id = "d"`
 	p.put(hook)
 	p.machine("d")
-	p.wait("the fourth", told)
+	p.wait("the fourth", delivered)
 	if got := second.machines(); slices.Contains(got, "c") || !slices.Contains(got, "d") {
-		t.Errorf("got %v, want d, and not c: there was no webhook then", got)
+		t.Errorf("got %v, want d, and not c, which was before the webhook", got)
 	}
 }
 
-// A webhook that is disabled and enabled again between two checks is served by a new post.
+// A webhook that is disabled and enabled again between two checks gets a new post.
 func TestWebhookIsChangedBack(t *testing.T) {
 	p, r := newPeer(t), newReceiver(t)
 	hook := &holdfastv1.Webhook{Name: "h", Url: r.URL, Filter: phases}
@@ -352,7 +352,7 @@ func TestWebhookIsChangedBack(t *testing.T) {
 		return w
 	}
 	if !first.current(now()) {
-		t.Error("a webhook that nobody has changed is told by another post")
+		t.Error("unchanged webhook: got another post")
 	}
 	hook.Disabled = true
 	p.put(hook)
@@ -360,13 +360,12 @@ func TestWebhookIsChangedBack(t *testing.T) {
 	hook.Disabled = false
 	p.put(hook)
 	if first.current(now()) {
-		t.Error("the post that has ended is held for the one that tells it")
+		t.Error("changed webhook: got the ended post")
 	}
 }
 
-// Errors that are shown or stored do not contain the URL, because its query may be a
-// credential.
-func TestFailuresTellNoSecrets(t *testing.T) {
+// Errors that are shown or stored do not contain the URL, because its query may be a credential.
+func TestFailuresHaveNoSecrets(t *testing.T) {
 	p, r := newPeer(t), newReceiver(t)
 	url := r.URL
 	r.answer = func(_ int, w http.ResponseWriter) bool {
@@ -379,12 +378,12 @@ func TestFailuresTellNoSecrets(t *testing.T) {
 	p.machine("a")
 	p.wait("the redirect", func(w *holdfastv1.Webhook) bool { return strings.Contains(w.GetLastError(), "302 Found") })
 	r.Close()
-	p.wait("nobody there", func(w *holdfastv1.Webhook) bool { return strings.Contains(w.GetLastError(), "refused") })
+	p.wait("a connect error", func(w *holdfastv1.Webhook) bool { return strings.Contains(w.GetLastError(), "refused") })
 	if w, _ := p.View().Webhook("h"); strings.Contains(w.GetLastError(), "hunter2") {
-		t.Errorf("the error tells the URL: %s", w.GetLastError())
+		t.Errorf("got the URL in error %s", w.GetLastError())
 	}
 	if got := r.machines(); len(got) != 0 {
-		t.Errorf("got %v, want nothing taken", got)
+		t.Errorf("got %v, want no delivery", got)
 	}
 }
 
@@ -406,7 +405,7 @@ func TestKey(t *testing.T) {
 			t.Errorf("%s: got %q, %v; want %q", name, key, err, tt.want)
 		}
 		if err != nil && strings.Contains(err.Error(), "%\"") {
-			t.Errorf("%s: the error tells the value: %v", name, err)
+			t.Errorf("%s: got the value in error %v", name, err)
 		}
 	}
 }
