@@ -22,7 +22,7 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// counted is a leader task that counts how many of it run.
+// counted is a leader task that reports each start and end.
 type counted struct{ begun, ended chan struct{} }
 
 func (c counted) Run(ctx context.Context, _ cluster.Term) error {
@@ -32,7 +32,7 @@ func (c counted) Run(ctx context.Context, _ cluster.Term) error {
 	return nil
 }
 
-func TestKeepers(t *testing.T) {
+func TestAdmin(t *testing.T) {
 	t.Parallel()
 	task := counted{make(chan struct{}, 16), make(chan struct{}, 16)}
 	c := clustertest.Start(t,
@@ -45,13 +45,13 @@ func TestKeepers(t *testing.T) {
 	<-task.begun
 
 	if err := rest[0].Node.Interlude(ctx, func(context.Context) error { return nil }); err == nil {
-		t.Error("a follower's tasks were interrupted: it has none")
+		t.Error("interrupt the tasks of a follower: got no error")
 	}
 	err := leader.Node.Interlude(ctx, func(ctx context.Context) error {
 		select {
 		case <-task.ended:
 		default:
-			t.Error("tasks run during a pause")
+			t.Error("got running tasks during a pause")
 		}
 		return register(ctx, leader, "meanwhile")
 	})
@@ -61,15 +61,15 @@ func TestKeepers(t *testing.T) {
 	select {
 	case <-task.begun:
 	case <-ctx.Done():
-		t.Fatal("tasks have not restarted")
+		t.Fatal("got no restart of the tasks after the pause")
 	}
 
 	to := rest[1]
 	if _, err := leader.Node.TransferTo(ctx, leader.ID); reasonOf(err) != "NOT_TRANSFERRED" {
-		t.Errorf("hand over to itself: got %v, want NOT_TRANSFERRED", err)
+		t.Errorf("transfer to itself: got %v, want NOT_TRANSFERRED", err)
 	}
 	if id, err := leader.Node.TransferTo(ctx, to.ID); err != nil || id != to.ID {
-		t.Fatalf("hand over to %s: got %q, %v", to.ID, id, err)
+		t.Fatalf("transfer to %s: got %q, %v", to.ID, id, err)
 	}
 	leader = c.Leader()
 	for id, want := range map[string]string{leader.ID: "PEER_LEADS", rest[0].ID: "PEER_ALIVE", "p9": "PEER_NOT_FOUND"} {
@@ -81,21 +81,20 @@ func TestKeepers(t *testing.T) {
 	if err := leader.Node.RemovePeer(ctx, rest[0].ID, false); err != nil {
 		t.Errorf("remove a dead peer: %v", err)
 	}
-	clustertest.Eventually(t, 10*time.Second, "the peer is no member", func() error {
+	clustertest.Eventually(t, 10*time.Second, "the removal of the peer", func() error {
 		if s := suffrage(t, leader, rest[0]); s != "none" {
-			return errors.New("it is a " + s)
+			return errors.New("suffrage is " + s)
 		}
 		return nil
 	})
 	a, err := leader.Node.Autopilot(ctx)
 	if err != nil || a.GetConfig().GetMinQuorum() != 3 || a.GetConfig().GetCleanupDeadServers() {
-		t.Errorf("autopilot: got %v, %v, want its defaults: no cleanup, three voters at least", a, err)
+		t.Errorf("autopilot: got %v, %v, want the defaults", a, err)
 	}
 }
 
-// TestRecover permanently loses two of three peers. The third begins a new cluster with
-// everything that was acknowledged. A peer of the old cluster is refused, and wiped ones
-// join.
+// TestRecover permanently loses two of three peers. The third one begins a new cluster with all
+// acknowledged data. It refuses a peer of the old cluster, and wiped peers join it.
 func TestRecover(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true})
@@ -105,7 +104,7 @@ func TestRecover(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := c.Followers(leader)[0]
-	clustertest.Eventually(t, 10*time.Second, "the follower has it", func() error {
+	clustertest.Eventually(t, 10*time.Second, "the follower to have the machine", func() error {
 		if last.FSM.Applied() < leader.FSM.Applied() {
 			return errors.New("not yet")
 		}
@@ -114,7 +113,7 @@ func TestRecover(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	if _, err := cluster.Recover(c.DataDir(last), true, log); err == nil ||
 		!strings.Contains(err.Error(), "is in use by another process") {
-		t.Errorf("recover a peer that runs: got %v, want a refusal", err)
+		t.Errorf("recover a running peer: got %v, want a refusal", err)
 	}
 	for _, p := range c.Peers {
 		c.Kill(p)
@@ -132,7 +131,7 @@ func TestRecover(t *testing.T) {
 		t.Errorf("recover from an empty directory: got %v", err)
 	}
 	c.Restart(last)
-	clustertest.Eventually(t, 20*time.Second, "it leads alone", func() error {
+	clustertest.Eventually(t, 20*time.Second, "the peer to lead alone", func() error {
 		if !last.Node.Ready() {
 			return errors.New(last.Node.Role())
 		}
@@ -140,16 +139,16 @@ func TestRecover(t *testing.T) {
 	})
 	meta := last.FSM.View().Meta()
 	if meta.GetClusterId() != done.NewClusterID || meta.GetEpoch() <= dry.LastTerm {
-		t.Errorf("got cluster %s in epoch %d, want %s in one above %d", meta.GetClusterId(), meta.GetEpoch(),
+		t.Errorf("got cluster %s in epoch %d, want %s in an epoch above %d", meta.GetClusterId(), meta.GetEpoch(),
 			done.NewClusterID, dry.LastTerm)
 	}
 	if _, ok := last.FSM.View().Machine("kept"); !ok {
-		t.Error("acknowledged data is lost")
+		t.Error("got no acknowledged machine after recovery")
 	}
 	old := leader
 	if err := c.TryStart(old, c.Gossip(last)); err == nil {
 		if err := c.Wait(old, 20*time.Second); err == nil {
-			t.Error("a peer with data of the old cluster runs beside the new one")
+			t.Error("got a running peer with data of the old cluster, want it refused")
 		}
 	}
 	c.Wipe(old)

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// budgetEncode is how many allocations 64 commands may cause until Raft has them as one
-// entry. Each command needs its bytes, its place in the queue and two for the way back to
-// its caller. Then come the growing queue, and the entry with its parts.
+// budgetEncode bounds the allocations of encoding 64 commands into one entry. Each command needs
+// its bytes, its place in the queue and two for its answer. The rest is for the growing queue, and
+// the entry with its parts.
 const budgetEncode = 64*4 + 16
 
 func TestAllocsOfEncoding(t *testing.T) {
@@ -32,25 +32,25 @@ func TestAllocsOfEncoding(t *testing.T) {
 			b.add(data)
 		}
 		if batch, data := b.take(); len(batch) != len(cmds) || len(data) != cap(data) {
-			t.Fatalf("%d commands in an entry of %d bytes with room for %d", len(batch), len(data), cap(data))
+			t.Fatalf("got %d commands in an entry of %d bytes with capacity %d", len(batch), len(data), cap(data))
 		}
 	})
 	if got > budgetEncode {
-		t.Errorf("64 commands allocate %v times, want at most %d", got, budgetEncode)
+		t.Errorf("allocations for 64 commands: got %v, want at most %d", got, budgetEncode)
 	}
 }
 
-// Commands that were abandoned in the queue do not keep those behind them from Raft.
-func TestThoseGivenUpAreNotInTheWay(t *testing.T) {
+// Abandoned commands in the queue do not delay those behind them.
+func TestAbandonedCommandsAreSkipped(t *testing.T) {
 	b := newBatcher(nil, nil, nil)
 	for range maxBatch + 1 {
-		b.add([]byte("given up")).state.Store(abandoned)
+		b.add([]byte("abandoned")).state.Store(abandoned)
 	}
 	last := b.add([]byte("wanted"))
 	if batch, _ := b.take(); len(batch) != 1 || batch[0] != last {
-		t.Errorf("took %d commands, want the last one", len(batch))
+		t.Errorf("got %d commands, want the last one", len(batch))
 	}
 	if batch, data := b.take(); len(batch) != 0 || len(data) != 0 || b.waiting() != 0 {
-		t.Errorf("took %d commands of an empty queue", len(batch))
+		t.Errorf("got %d commands of an empty queue, want 0", len(batch))
 	}
 }

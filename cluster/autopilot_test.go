@@ -11,7 +11,7 @@ import (
 func TestCleanupKeepsAQuorum(t *testing.T) {
 	defaults := rulesOf(nil)
 	if defaults.cleanup || defaults.dead != 24*time.Hour || defaults.minQuorum != 3 || defaults.stabilise != 0 {
-		t.Errorf("defaults: got %+v", defaults)
+		t.Errorf("got defaults %+v", defaults)
 	}
 	five := rulesOf(&internalv1.AutopilotConfig{MinQuorum: 5})
 	for _, tt := range []struct {
@@ -19,7 +19,7 @@ func TestCleanupKeepsAQuorum(t *testing.T) {
 		rest, following int
 		want            bool
 	}{
-		{defaults, 2, 2, false}, // of three peers none is removed
+		{defaults, 2, 2, false}, // of three peers, none is removed
 		{defaults, 3, 3, true},
 		{defaults, 4, 3, true},
 		{defaults, 4, 2, false}, // the remaining ones are not a majority
@@ -28,13 +28,13 @@ func TestCleanupKeepsAQuorum(t *testing.T) {
 		{five, 5, 3, true},
 	} {
 		if got := tt.rules.mayClean(tt.rest, tt.following); got != tt.want {
-			t.Errorf("min quorum %d, %d voters left, %d follow: got %t, want %t", tt.rules.minQuorum, tt.rest, tt.following,
+			t.Errorf("min quorum %d, %d voters left, %d following: got %t, want %t", tt.rules.minQuorum, tt.rest, tt.following,
 				got, tt.want)
 		}
 	}
 }
 
-func TestConditionsSinceWhen(t *testing.T) {
+func TestConditionTimes(t *testing.T) {
 	var c conditions
 	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
 	for _, s := range []struct {
@@ -43,16 +43,16 @@ func TestConditionsSinceWhen(t *testing.T) {
 		want int
 	}{{1, true, 1}, {5, true, 1}, {7, false, 7}, {9, false, 7}, {11, true, 11}} {
 		if got := c.note("p1", s.ok, at(s.now)); !got.Equal(at(s.want)) {
-			t.Errorf("at %d, well %t: since %d, want %d", s.now, s.ok, got.Unix(), s.want)
+			t.Errorf("at %d, healthy %t: got since %d, want %d", s.now, s.ok, got.Unix(), s.want)
 		}
 	}
 	c.reset()
 	if _, ok := c.get("p1"); ok {
-		t.Error("a new leader has the observations of its predecessor")
+		t.Error("got observations of the former leader")
 	}
 }
 
-func TestUnwell(t *testing.T) {
+func TestUnhealthy(t *testing.T) {
 	for _, tt := range []struct {
 		p    *holdfastv1.Peer
 		want string

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// fakeLog commits entries when the test tells it to.
+// fakeLog commits an entry for each value in commit.
 type fakeLog struct {
 	mu      sync.Mutex
 	entries []*internalv1.Entry
@@ -89,7 +89,7 @@ func startBatcher(t *testing.T, l *fakeLog, ready func() error) *batcher {
 
 func alwaysReady() error { return nil }
 
-func TestCommandsShareEntriesWhileOthersAreInFlight(t *testing.T) {
+func TestCommandsShareEntryWhileOthersAreInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &fakeLog{commit: make(chan error)}
 		b := startBatcher(t, l, alwaysReady)
@@ -102,12 +102,12 @@ func TestCommandsShareEntriesWhileOthersAreInFlight(t *testing.T) {
 		}
 		add(1)
 		if diff := cmp.Diff([]int{1}, l.sizes()); diff != "" {
-			t.Fatalf("a lone command does not leave at once: entries (-want +got):\n%s", diff)
+			t.Fatalf("entries of a single command (-want +got):\n%s", diff)
 		}
 		add(1)
 		add(maxBatch + 5)
 		if diff := cmp.Diff([]int{1, 1}, l.sizes()); diff != "" {
-			t.Fatalf("two entries are not in flight (-want +got):\n%s", diff)
+			t.Fatalf("entries in flight (-want +got):\n%s", diff)
 		}
 		close(l.commit)
 		synctest.Wait()
@@ -121,7 +121,7 @@ func TestCommandsShareEntriesWhileOthersAreInFlight(t *testing.T) {
 					t.Errorf("command %d: got %v, %v", i, a.result, a.err)
 				}
 			default:
-				t.Errorf("command %d has no answer", i)
+				t.Errorf("command %d: got no answer", i)
 			}
 		}
 		var got []string
@@ -132,7 +132,7 @@ func TestCommandsShareEntriesWhileOthersAreInFlight(t *testing.T) {
 		}
 		for i, p := range got {
 			if p != fmt.Sprint(i) {
-				t.Fatalf("command %d is %s: they changed their order", i, p)
+				t.Fatalf("command %d: got %s, want the original order", i, p)
 			}
 		}
 	})
@@ -175,7 +175,7 @@ func TestResultsGoToTheirCommands(t *testing.T) {
 	})
 }
 
-func TestFailuresAreClassed(t *testing.T) {
+func TestFailuresHaveOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &fakeLog{commit: make(chan error, 1)}
 		err := errors.New("not now")
@@ -184,7 +184,7 @@ func TestFailuresAreClassed(t *testing.T) {
 			t.Errorf("not ready: got %v", a.err)
 		}
 		if got := len(l.sizes()); got != 0 {
-			t.Errorf("a peer that is not ready proposed %d entries", got)
+			t.Errorf("not ready: got %d proposed entries, want 0", got)
 		}
 		b.ready = alwaysReady
 		l.commit <- raft.ErrLeadershipLost
@@ -202,20 +202,20 @@ func TestAbandonedCommandsAreNotProposed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &fakeLog{commit: make(chan error)}
 		b := startBatcher(t, l, alwaysReady)
-		for _, p := range []string{"a", "b"} { // one after the other, because together they would share an entry
+		for _, p := range []string{"a", "b"} { // in turn, because together they would share an entry
 			b.add(command(t, p))
 			synctest.Wait()
 		}
 		gone, stays := b.add(command(t, "gone")), b.add(command(t, "stays"))
 		if !gone.state.CompareAndSwap(queued, abandoned) {
-			t.Fatal("a command in the queue counts as taken")
+			t.Fatal("abandon a queued command: got taken")
 		}
 		close(l.commit)
 		<-stays.done
 		for _, e := range l.entries {
 			for _, c := range e.GetCommands() {
 				if c.GetPrincipal() == "gone" {
-					t.Error("a command reported as not applied was proposed")
+					t.Error("got a proposal of a command reported as not applied")
 				}
 			}
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestCommandsCarryTheMonotonicClock tests that every command of a leader carries it, even
-// one with its own wall clock, such as an audit event or the bootstrap token. Otherwise one
-// wrong clock would move the recorded time.
+// TestCommandsCarryTheMonotonicClock checks every command of a leader, even one with its own wall
+// clock, such as an audit event or the bootstrap token. Otherwise one wrong clock would change the
+// recorded time.
 func TestCommandsCarryTheMonotonicClock(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{Peers: 1})
@@ -32,7 +32,7 @@ func TestCommandsCarryTheMonotonicClock(t *testing.T) {
 			t.Fatal(err)
 		}
 		if off := time.Until(p.FSM.View().Now()).Abs(); off > time.Minute {
-			t.Errorf("after a command of %v the record's clock is %s off", at.AsTime(), off)
+			t.Errorf("recorded clock after a command of %v: got an offset of %s", at.AsTime(), off)
 		}
 	}
 }

@@ -51,8 +51,8 @@ func get(ctx context.Context, p *clustertest.Peer, id string) error {
 	return err
 }
 
-// calm configures peers to tolerate a busy machine for some seconds, so that only the test
-// causes elections.
+// calm configures peers to tolerate a busy machine for some seconds, so that only the test causes
+// elections.
 func calm(_ int, c *cluster.Config) { c.RaftMultiplier = 6 }
 
 func TestClusterForms(t *testing.T) {
@@ -62,7 +62,7 @@ func TestClusterForms(t *testing.T) {
 	settled(t, c, 3)
 	id := leader.FSM.View().Meta().GetClusterId()
 	if id == "" {
-		t.Fatal("the cluster has no id")
+		t.Fatal("got no cluster id")
 	}
 	for _, p := range c.Peers {
 		clustertest.Eventually(t, 10*time.Second, "the same cluster everywhere", func() error {
@@ -76,7 +76,7 @@ func TestClusterForms(t *testing.T) {
 		})
 	}
 	var st *holdfastv1.ClusterStatus
-	clustertest.Eventually(t, 20*time.Second, "everybody votes", func() error { // each peer answers within half a second
+	clustertest.Eventually(t, 20*time.Second, "every peer to vote", func() error { // each answers within half a second
 		st = c.Peers[0].Node.Status(t.Context())
 		if got, want := st.GetFailureTolerance(), int32(1); got != want {
 			return fmt.Errorf("failure tolerance: got %d, want %d", got, want)
@@ -89,22 +89,22 @@ func TestClusterForms(t *testing.T) {
 	if got, want := leader.Node.Role(), "leader"; got != want {
 		t.Errorf("role: got %s, want %s", got, want)
 	}
-	// A peer that has just died does not count, even if gossip still considers it alive.
+	// A killed peer does not count, even if gossip still considers it alive.
 	c.Kill(c.Followers(leader)[0])
 	if got := leader.Node.Status(t.Context()).GetFailureTolerance(); got != 0 {
-		t.Errorf("failure tolerance right after a death: got %d, want 0", got)
+		t.Errorf("failure tolerance right after a kill: got %d, want 0", got)
 	}
 }
 
-// A peer that has lost its data stays a voter of the configuration for a while but grants
-// no vote. Wiping the next peer meanwhile would lose the majority.
-func TestAPeerWithoutItsDataIsNotCountedOn(t *testing.T) {
+// A peer that lost its data stays a voter of the configuration for a while but grants no vote.
+// Wiping another peer meanwhile would lose the majority.
+func TestWipedPeerDoesNotCountAsVoter(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{})
 	leader := c.Leader()
 	settled(t, c, 3)
 	wiped := c.Followers(leader)[0]
-	clustertest.Eventually(t, 20*time.Second, "everybody votes", func() error {
+	clustertest.Eventually(t, 20*time.Second, "every peer to vote", func() error {
 		if err := wiped.Node.Votes(); err != nil {
 			return err
 		}
@@ -117,45 +117,45 @@ func TestAPeerWithoutItsDataIsNotCountedOn(t *testing.T) {
 	for _, p := range c.Peers {
 		st := p.Node.Status(t.Context())
 		if got := st.GetFailureTolerance(); got != 0 {
-			t.Errorf("failure tolerance as %s sees it: got %d, want 0", p.ID, got)
+			t.Errorf("failure tolerance at %s: got %d, want 0", p.ID, got)
 		}
 		for _, s := range st.GetPeers() {
 			if got, want := s.GetMayVote(), s.GetId() != wiped.ID; got != want {
-				t.Errorf("%s may vote as %s sees it: got %v, want %v", s.GetId(), p.ID, got, want)
+				t.Errorf("may-vote of %s at %s: got %v, want %v", s.GetId(), p.ID, got, want)
 			}
 		}
 	}
 	if wiped.Node.Votes() == nil {
-		t.Errorf("%s reports that it votes", wiped.ID)
+		t.Errorf("%s: got a report that it votes", wiped.ID)
 	}
 }
 
-// A peer that has just started is ready once its log is applied. If the next peer were
-// stopped before that, all calls would wait for it.
-func TestAPeerIsBackWithItsLogApplied(t *testing.T) {
+// A restarted peer is ready only once it has applied its log. If another peer were stopped before
+// that, all calls would wait.
+func TestRestartedPeerIsReadyWithLogApplied(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true})
 	leader := c.Leader()
 	settled(t, c, 3)
 	for _, p := range c.Peers {
-		clustertest.Eventually(t, 20*time.Second, "everybody counts", p.Node.Votes)
+		clustertest.Eventually(t, 20*time.Second, "every peer to vote", p.Node.Votes)
 	}
 	back := c.Followers(leader)[0]
 	for _, p := range c.Peers {
 		c.Kill(p)
 	}
 	c.Restart(back)
-	// No leader tells it which entries of its log are committed.
+	// Without a leader, the peer does not know the committed entries of its log.
 	if err := back.Node.Votes(); err == nil {
-		t.Error("it counts while it has applied nothing")
+		t.Error("got a vote of a peer that has applied nothing")
 	}
 	c.Restart(leader)
-	clustertest.Eventually(t, 20*time.Second, "the peer is back", back.Node.Votes)
+	clustertest.Eventually(t, 20*time.Second, "the peer to vote again", back.Node.Votes)
 }
 
-// TestWhoseWordCounts tests that only a peer with the leader's term acknowledges, and only
-// the leader accepts that (decision 0020).
-func TestWhoseWordCounts(t *testing.T) {
+// TestAckingPeer checks that only a peer with the leader's term acknowledges, and only to the
+// leader (decision 0020).
+func TestAckingPeer(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{})
 	leader := c.Leader()
@@ -168,9 +168,9 @@ func TestWhoseWordCounts(t *testing.T) {
 		term uint64
 		want string
 	}{
-		{"the leader's term", leader, term, follower.ID},
-		{"an older one", leader, term - 1, ""},
-		{"a newer one", leader, term + 1, ""},
+		{"term of the leader", leader, term, follower.ID},
+		{"older term", leader, term - 1, ""},
+		{"newer term", leader, term + 1, ""},
 		{"none", leader, 0, ""},
 		{"sent to a follower", follower, term, ""},
 	} {
@@ -202,7 +202,7 @@ func TestWriteAndReadAnywhere(t *testing.T) {
 					t.Fatalf("view on %s: %v", reader.ID, err)
 				}
 				if _, ok := v.Machine(id); !ok {
-					t.Fatalf("view on %s lacks a machine that was acknowledged", reader.ID)
+					t.Fatalf("view on %s: got no acknowledged machine", reader.ID)
 				}
 			}
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Older peers halt at a command of a level they do not know instead of applying a part of it, so
-// the level must be in the log entry.
+// Older peers halt at a command of an unknown level instead of applying part of it, so the level
+// must be in the log entry.
 func TestComplete(t *testing.T) {
 	tests := []struct {
 		name string
@@ -28,7 +28,7 @@ func TestComplete(t *testing.T) {
 				t.Errorf("got level %d, want %d", got, tt.want)
 			}
 			if tt.cmd.GetTime() == nil {
-				t.Error("got no time")
+				t.Error("got a command without time")
 			}
 		})
 	}

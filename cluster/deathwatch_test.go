@@ -14,8 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
 )
 
-// watchEvery is the minimum time between two dials of the death watch while they are
-// refused.
+// watchEvery is the minimum time between two dials of the death watch after a refusal.
 const watchEvery = 300 * time.Millisecond
 
 // TestRejectedDirection tests a firewall that rejects the connections of one follower to
@@ -64,7 +63,7 @@ func TestRejectedDirection(t *testing.T) {
 				}
 				for _, p := range []*clustertest.Peer{leader, follower} {
 					if got := p.Node.Term(); got != term {
-						t.Errorf("%s: the term of %s is %d, want %d still: the leader was deposed", when, p.ID, got, term)
+						t.Errorf("%s: term of %s: got %d, want %d, without an election", when, p.ID, got, term)
 					}
 				}
 			}

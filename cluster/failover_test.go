@@ -54,7 +54,7 @@ func (w *writer) count() int {
 	return len(w.acked)
 }
 
-// check stops the writer and verifies that every peer has everything that was acknowledged.
+// check stops the writer and checks that every peer has all acknowledged machines.
 func (w *writer) check(t *testing.T, peers ...*clustertest.Peer) {
 	t.Helper()
 	w.stop()
@@ -66,7 +66,7 @@ func (w *writer) check(t *testing.T, peers ...*clustertest.Peer) {
 		}
 		for _, id := range w.acked {
 			if _, ok := v.Machine(id); !ok {
-				t.Errorf("%s has lost %s, which was acknowledged", p.ID, id)
+				t.Errorf("view on %s: got no machine %s, which was acknowledged", p.ID, id)
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 			w := startWriter(t, rest...)
 			waitCount(t, w, 50)
 			if err := tc.end(c, old); err != nil {
-				t.Fatalf("end the leader: %v", err)
+				t.Fatalf("stop the leader: %v", err)
 			}
 			at := w.count()
 			leader := c.Leader()
@@ -110,7 +110,7 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 			settled(t, c, 3)
 			w.check(t, old)
 			if got := c.Leader(); got != leader {
-				t.Logf("the leader is %s now, it was %s", got.ID, leader.ID)
+				t.Logf("got leader %s after %s", got.ID, leader.ID)
 			}
 			for _, p := range c.Peers {
 				if got, want := p.FSM.View().Meta().GetClusterId(), leader.FSM.View().Meta().GetClusterId(); got != want {
@@ -129,17 +129,17 @@ func TestDeathWatchIsFasterThanTimeouts(t *testing.T) {
 	old := c.Leader()
 	settled(t, c, 3)
 	rest := c.Followers(old)
-	// The watch begins a moment after the leader is known. A write through a follower waits
-	// long enough for it.
+	// The watch begins a moment after the leader is known. A write through a follower waits long
+	// enough.
 	for _, p := range rest {
 		if err := register(t.Context(), p, "before-"+p.ID); err != nil {
 			t.Fatalf("write before: %v", err)
 		}
 	}
-	clustertest.Eventually(t, 20*time.Second, "the followers watch the leader", func() error {
+	clustertest.Eventually(t, 20*time.Second, "the followers to watch the leader", func() error {
 		for _, p := range rest {
 			if !p.Node.Watching(old.ID) {
-				return fmt.Errorf("%s does not", p.ID)
+				return fmt.Errorf("%s does not watch it", p.ID)
 			}
 		}
 		return nil
@@ -150,16 +150,16 @@ func TestDeathWatchIsFasterThanTimeouts(t *testing.T) {
 		}
 	}
 	if got := c.Leader(); got != old {
-		t.Fatalf("%s leads already, it was %s", got.ID, old.ID)
+		t.Fatalf("got leader %s before the kill, want %s", got.ID, old.ID)
 	}
 	start := time.Now()
 	c.Kill(old)
-	clustertest.Eventually(t, within, "a write after the leader was killed, by the death watch alone", func() error {
+	clustertest.Eventually(t, within, "a write after the kill", func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		return register(ctx, rest[0], "after") // the first one may have been on its way to the old leader
+		return register(ctx, rest[0], "after") // the first try may have gone to the old leader
 	})
-	t.Logf("writes were back after %v, with timeouts of %v", time.Since(start), timeout)
+	t.Logf("got a write after %v, with timeouts of %v", time.Since(start), timeout)
 }
 
 // spell records when leader tasks run.
@@ -188,20 +188,21 @@ func (s spell) Run(ctx context.Context, t cluster.Term) error {
 	return nil
 }
 
-// next waits for the next leader task and checks that the previous one's term has ended.
+// next blocks until the next leader task runs, and checks that the term of the previous one has
+// ended.
 func (s spell) next(t *testing.T, last cluster.Term) cluster.Term {
 	t.Helper()
 	select {
 	case term := <-s.terms:
 		if term.Epoch <= last.Epoch {
-			t.Errorf("term %d came after term %d", term.Epoch, last.Epoch)
+			t.Errorf("got term %d after term %d", term.Epoch, last.Epoch)
 		}
 		if err := last.Confirm(t.Context()); err == nil {
-			t.Errorf("term %d was confirmed after term %d had begun", last.Epoch, term.Epoch)
+			t.Errorf("term %d: still confirmed after the start of term %d", last.Epoch, term.Epoch)
 		}
 		return term
 	case <-time.After(30 * time.Second):
-		t.Fatal("no leader task began")
+		t.Fatal("wait for a leader task: timed out")
 		return last
 	}
 }
@@ -211,7 +212,7 @@ func TestNewLeaderWaitsForOldTasks(t *testing.T) {
 	s := newSpell(200 * time.Millisecond)
 	c := clustertest.Start(t, clustertest.Options{
 		Tasks: func(int) []cluster.LeaderTask { return []cluster.LeaderTask{s} },
-		// A busy machine may need more than the rest of half a second.
+		// A busy machine may need longer than the remaining half second.
 		Configure: func(_ int, c *cluster.Config) { c.WaitLongForOldTasks() },
 	})
 	var last cluster.Term
@@ -222,7 +223,7 @@ func TestNewLeaderWaitsForOldTasks(t *testing.T) {
 		clustertest.Eventually(t, 30*time.Second, "another leader", func() error {
 			if c.Leader() == old {
 				c.Followers(old)[0].Node.CallElection() // it may lose if it lacks the last entry
-				return errors.New("it is the old one")
+				return errors.New("still the old leader")
 			}
 			return nil
 		})
@@ -245,7 +246,7 @@ func TestLeaderTasksDoNotOverlap(t *testing.T) {
 			c.BeforeHandover = func(context.Context) {
 				handovers.Add(1)
 				if n := s.running.Load(); n != 0 {
-					t.Errorf("%d leader tasks run during the hand-over", n)
+					t.Errorf("leader tasks during the handover: got %d", n)
 				}
 			}
 		},
@@ -265,7 +266,7 @@ func TestLeaderTasksDoNotOverlap(t *testing.T) {
 		t.Errorf("leader tasks at a time: got %d, want 1", got)
 	}
 	if got := handovers.Load(); got != 3 {
-		t.Errorf("hand-overs: got %d, want 3", got)
+		t.Errorf("handovers: got %d, want 3", got)
 	}
 }
 
@@ -283,7 +284,7 @@ func (f failing) Run(ctx context.Context, _ cluster.Term) error {
 	return nil
 }
 
-func TestTaskErrorGivesTheLeadershipAway(t *testing.T) {
+func TestFailedTaskTransfersLeadership(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{Tasks: func(i int) []cluster.LeaderTask {
 		// p1 leads first, because it forms the cluster
@@ -314,9 +315,9 @@ func TestNoQuorum(t *testing.T) {
 	}
 	last := c.Peers[0]
 	stale := metadata.AppendToOutgoingContext(t.Context(), cluster.HeaderConsistency, "stale")
-	// The leader may have answered the read of a follower, which learns of a commit a
-	// moment later.
-	clustertest.Eventually(t, 20*time.Second, "its own state has the machine",
+	// The leader may have answered the read of a follower, which learns of the commit a moment
+	// later.
+	clustertest.Eventually(t, 20*time.Second, "the machine in the peer's own state",
 		func() error { return get(stale, last, "m") })
 	c.Kill(c.Peers[1])
 	c.Kill(c.Peers[2])
@@ -342,6 +343,6 @@ func TestNoQuorum(t *testing.T) {
 		t.Errorf("peers in the status: got %d, want 3", got)
 	}
 	if st.GetPeers()[1].GetError() == "" {
-		t.Error("the status has no error for p2")
+		t.Error("status of p2: got no error")
 	}
 }

@@ -22,13 +22,13 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// script answers StartRun as the test prescribes, on any leader.
+// script answers StartRun with prescribed errors, on any leader.
 type script struct {
 	mu      sync.Mutex
 	answers []error // of the next calls; after them, OK
 	calls   []string
 	auth    string
-	block   chan struct{} // if it is not nil, calls wait for it
+	block   chan struct{} // if not nil, calls wait for it
 }
 
 func (s *script) set(answers ...error) {
@@ -76,7 +76,7 @@ func (r runs) StartRun(ctx context.Context, req *holdfastv1.StartRunRequest) (*h
 	return &holdfastv1.Run{RunId: r.p.ID, RequestId: req.GetRequestId()}, nil
 }
 
-// followFilter makes the scripted watch run until its context ends.
+// followFilter makes the fake watch run until its context ends.
 const followFilter = "follow"
 
 func (r runs) WatchRuns(req *holdfastv1.WatchRunsRequest, s grpc.ServerStreamingServer[holdfastv1.RunEvent]) error {
@@ -91,8 +91,8 @@ func (r runs) WatchRuns(req *holdfastv1.WatchRunsRequest, s grpc.ServerStreaming
 	return s.Context().Err()
 }
 
-// A stream on an isolated peer ends, so that its client can use another peer. A stale
-// stream continues.
+// A stream on an isolated peer ends, so that the client can use another peer. A stale stream
+// continues.
 func TestStrandedStreams(t *testing.T) {
 	t.Parallel()
 	c, _, leader, follower := scripted(t, nil)
@@ -117,7 +117,7 @@ func TestStrandedStreams(t *testing.T) {
 		}
 	}
 	if _, err := fresh.Recv(); status.Code(err) != codes.Unavailable || reason(err) != cluster.ReasonNoLeader {
-		t.Errorf("stream of a peer that is cut off ended with %v, want UNAVAILABLE, %s", err, cluster.ReasonNoLeader)
+		t.Errorf("stream of an isolated peer: got %v, want UNAVAILABLE, %s", err, cluster.ReasonNoLeader)
 	}
 	ended := make(chan error, 1)
 	go func() {
@@ -126,16 +126,16 @@ func TestStrandedStreams(t *testing.T) {
 	}()
 	select {
 	case err := <-ended:
-		t.Errorf("stale stream ended with %v, want it to go on", err)
+		t.Errorf("stale stream: got %v, want it to continue", err)
 	case <-time.After(300 * time.Millisecond):
 	}
 	cancel()
 	if err := <-ended; status.Code(err) != codes.Canceled {
-		t.Errorf("stale stream ended with %v, want it canceled", err)
+		t.Errorf("canceled stale stream: got %v, want canceled", err)
 	}
 }
 
-// boots is the peer's InstallService, which also answers without a leader.
+// boots implements InstallService, which also answers without a leader.
 type boots struct {
 	holdfastv1.UnimplementedInstallServiceServer
 	p *clustertest.Peer
@@ -152,9 +152,9 @@ func (b boots) LookUpBoot(
 	return &holdfastv1.BootMachineResponse{Reason: "as the leader knows"}, nil
 }
 
-// A machine that restarts while there is no majority gets its boot device from the peer
-// that it asks. It must not hang in its firmware.
-func TestWhatToBootIsAnsweredWithoutALeader(t *testing.T) {
+// A machine that boots while there is no majority gets its boot device from any peer. It must not
+// hang in its firmware.
+func TestBootLookupWithoutLeader(t *testing.T) {
 	t.Parallel()
 	c, _, leader, follower := scripted(t, nil)
 	look := func(want string) {
@@ -225,11 +225,11 @@ func TestForward(t *testing.T) {
 		calls     int
 	}{
 		{"answered", "", nil, codes.OK, "", 1},
-		{"refused by the handler", "r", []error{busy}, codes.FailedPrecondition, "", 1},
+		{"refusal", "r", []error{busy}, codes.FailedPrecondition, "", 1},
 		{"not applied is retried", "", []error{moved, moved}, codes.OK, "", 3},
 		{"unknown is not retried", "", []error{lost}, codes.Unavailable, cluster.ReasonOutcomeUnknown, 1},
 		{"unknown is retried under a request id", "r", []error{lost, lost}, codes.OK, "", 3},
-		{"unknown, then refused: the refusal answers", "r", []error{lost, busy}, codes.FailedPrecondition, "", 2},
+		{"unknown, then refused", "r", []error{lost, busy}, codes.FailedPrecondition, "", 2},
 	} {
 		for _, via := range []*clustertest.Peer{leader, follower} {
 			t.Run(fmt.Sprintf("%s/%t", tc.name, via == leader), func(t *testing.T) {
@@ -242,15 +242,15 @@ func TestForward(t *testing.T) {
 					t.Errorf("got reason %q, want %q", got, tc.reason)
 				}
 				if err == nil && run.GetRunId() != leader.ID {
-					t.Errorf("%s has answered, want %s", run.GetRunId(), leader.ID)
+					t.Errorf("got an answer of %s, want %s", run.GetRunId(), leader.ID)
 				}
 				if got := s.count(); got != tc.calls {
-					t.Errorf("the handler was called %d times, want %d", got, tc.calls)
+					t.Errorf("got %d calls of the handler, want %d", got, tc.calls)
 				}
 			})
 		}
 	}
-	t.Run("once unknown, the answer stays unknown", func(t *testing.T) {
+	t.Run("unknown, then not applied", func(t *testing.T) {
 		err := inTime(t, 500*time.Millisecond, func(ctx context.Context) error {
 			s.set(lost, moved, moved, moved, moved, moved, moved, moved, moved, moved, moved, moved, moved)
 			_, err := startRun(ctx, follower, "r")
@@ -260,7 +260,7 @@ func TestForward(t *testing.T) {
 			t.Errorf("got %v, want outcome unknown", err)
 		}
 	})
-	t.Run("a forwarded call is not forwarded again", func(t *testing.T) {
+	t.Run("already forwarded", func(t *testing.T) {
 		s.set()
 		ctx := metadata.AppendToOutgoingContext(t.Context(), "holdfast-forwarded-by", "somebody")
 		start := time.Now()
@@ -268,8 +268,8 @@ func TestForward(t *testing.T) {
 		if status.Code(err) != codes.Unavailable || reason(err) != cluster.ReasonNotApplied || s.count() != 0 {
 			t.Errorf("got %v after %d calls, want UNAVAILABLE, not applied, after none", err, s.count())
 		}
-		if took := time.Since(start); took > 6*time.Second { // it would wait 8 s for a leader
-			t.Errorf("the refusal took %v", took)
+		if took := time.Since(start); took > 6*time.Second { // a wait for a leader would take 8 s
+			t.Errorf("got a refusal after %v, want at most 6s", took)
 		}
 	})
 	t.Run("headers", func(t *testing.T) {
@@ -283,17 +283,17 @@ func TestForward(t *testing.T) {
 			for key, want := range map[string]string{cluster.HeaderLeader: leader.ID, cluster.HeaderLastContact: "0",
 				"x-handler": leader.ID} {
 				if got := strings.Join(h.Get(key), ","); got != want {
-					t.Errorf("through %s: %s is %q, want %q", via.ID, key, got, want)
+					t.Errorf("through %s: %s: got %q, want %q", via.ID, key, got, want)
 				}
 			}
 			if got, want := strings.Join(tr.Get("x-trailer"), ","), leader.ID; got != want {
-				t.Errorf("through %s: the trailer is %q, want %q", via.ID, got, want)
+				t.Errorf("through %s: trailer: got %q, want %q", via.ID, got, want)
 			}
 			if i, err := strconv.ParseUint(strings.Join(h.Get(cluster.HeaderIndex), ","), 10, 64); err != nil || i == 0 {
-				t.Errorf("through %s: index %v (%v)", via.ID, h.Get(cluster.HeaderIndex), err)
+				t.Errorf("through %s: got index %v (%v)", via.ID, h.Get(cluster.HeaderIndex), err)
 			}
 			if s.auth != "Bearer x" {
-				t.Errorf("through %s: the handler saw authorization %q", via.ID, s.auth)
+				t.Errorf("through %s: got authorization %q in the handler", via.ID, s.auth)
 			}
 		}
 		var h metadata.MD
@@ -301,7 +301,7 @@ func TestForward(t *testing.T) {
 		_, err := follower.Machines().GetMachine(stale, &holdfastv1.GetMachineRequest{MachineId: "none"}, grpc.Header(&h))
 		if status.Code(err) != codes.NotFound || len(h.Get(cluster.HeaderIndex)) != 1 ||
 			strings.Join(h.Get(cluster.HeaderLeader), ",") != leader.ID {
-			t.Errorf("an error has headers %v (%v)", h, err)
+			t.Errorf("headers of an error: got %v (%v)", h, err)
 		}
 	})
 	t.Run("too large", func(t *testing.T) {
@@ -327,7 +327,7 @@ func TestBrokenCalls(t *testing.T) {
 	without, with := make(chan answer, 1), make(chan answer, 1)
 	go func() { r, err := startRun(t.Context(), follower, ""); without <- answer{r, err} }()
 	go func() { r, err := startRun(t.Context(), follower, "r"); with <- answer{r, err} }()
-	clustertest.Eventually(t, 10*time.Second, "both calls are on the leader", func() error {
+	clustertest.Eventually(t, 10*time.Second, "both calls to reach the leader", func() error {
 		if got := s.count(); got != 2 {
 			return fmt.Errorf("%d", got)
 		}
@@ -364,21 +364,21 @@ func TestReads(t *testing.T) {
 					t.Errorf("%s read on %s at index %d: %v", consistency, p.ID, at, err)
 				}
 				if i, _ := strconv.ParseUint(strings.Join(h.Get(cluster.HeaderIndex), ""), 10, 64); i < at {
-					t.Errorf("%s read on %s: index %d, want at least %d", consistency, p.ID, i, at)
+					t.Errorf("%s read on %s: got index %d, want at least %d", consistency, p.ID, i, at)
 				}
 			}
 		}
 	})
-	t.Run("an index that does not come", func(t *testing.T) {
+	t.Run("unreached index", func(t *testing.T) {
 		err := inTime(t, 300*time.Millisecond, func(ctx context.Context) error {
 			return get(metadata.AppendToOutgoingContext(ctx, cluster.HeaderConsistency, "stale", cluster.HeaderMinIndex,
 				"1000000"), follower, "m")
 		})
 		if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "1000000") {
-			t.Errorf("got %v, want UNAVAILABLE that names the index", err)
+			t.Errorf("got %v, want UNAVAILABLE with the index", err)
 		}
 	})
-	t.Run("nonsense", func(t *testing.T) {
+	t.Run("invalid values", func(t *testing.T) {
 		ctx := metadata.AppendToOutgoingContext(t.Context(), cluster.HeaderConsistency, "maybe")
 		if err := get(ctx, follower, "m"); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("got %v, want INVALID_ARGUMENT", err)
@@ -397,13 +397,13 @@ func TestReads(t *testing.T) {
 			}
 			e, err := w.Recv()
 			if err != nil || e.GetCursor() < at {
-				t.Errorf("stream on %s begins at %d (%v), want at least %d", p.ID, e.GetCursor(), err, at)
+				t.Errorf("stream on %s: got cursor %d (%v), want at least %d", p.ID, e.GetCursor(), err, at)
 			}
 			if h, err := w.Header(); err != nil || strings.Join(h.Get(cluster.HeaderLeader), ",") != leader.ID {
-				t.Errorf("stream on %s has headers %v (%v)", p.ID, h, err)
+				t.Errorf("stream on %s: got headers %v (%v)", p.ID, h, err)
 			}
 			if _, err := w.Recv(); !errors.Is(err, io.EOF) {
-				t.Errorf("stream on %s ends with %v", p.ID, err)
+				t.Errorf("stream on %s: got end %v", p.ID, err)
 			}
 		}
 	})

@@ -28,9 +28,8 @@ func (s slowToEnd) Run(ctx context.Context, t cluster.Term) error {
 }
 
 // elected makes a peer win an election, and returns when it leads in a new term, ready or not. The
-// peer stands only once it has the leader's entries: without the last one it would lose, and the
-// cluster would have no leader for a while. It stands only as a follower: a leader that is told to
-// stand loses its term.
+// peer calls an election only once it has the leader's entries, because it would lose without the
+// last one. It calls it only as a follower, because a leader would lose its term.
 func elected(t *testing.T, c *clustertest.Cluster, p *clustertest.Peer) {
 	t.Helper()
 	var before uint64
@@ -52,10 +51,10 @@ func elected(t *testing.T, c *clustertest.Cluster, p *clustertest.Peer) {
 	})
 }
 
-// TestLateNewsOfTheLeadership loses and wins the leadership twice while the tasks of the
-// first term are still ending. Notifications received then concern terms that have ended,
-// and must not end the current one.
-func TestLateNewsOfTheLeadership(t *testing.T) {
+// TestOutdatedLeadershipNotifications loses and wins the leadership twice while the tasks of the
+// first term are still ending. The notifications received then concern ended terms, and must not
+// end the current one.
+func TestOutdatedLeadershipNotifications(t *testing.T) {
 	t.Parallel()
 	s := slowToEnd{make(chan cluster.Term, 64), make(chan struct{}, 64), make(chan struct{})}
 	c := clustertest.Start(t,
@@ -72,7 +71,7 @@ func TestLateNewsOfTheLeadership(t *testing.T) {
 	elected(t, c, leader)
 	elected(t, c, other)
 	elected(t, c, leader)
-	clustertest.Eventually(t, 10*time.Second, "a gain, a loss and a gain to hear of", func() error {
+	clustertest.Eventually(t, 10*time.Second, "three pending notifications", func() error {
 		if n := leader.Node.PendingNotifications(); n < 3 {
 			return fmt.Errorf("%d words", n)
 		}
@@ -81,7 +80,7 @@ func TestLateNewsOfTheLeadership(t *testing.T) {
 	let()
 	let = func() {}
 
-	clustertest.Eventually(t, 20*time.Second, "all notifications are handled and the leader is ready", func() error {
+	clustertest.Eventually(t, 20*time.Second, "all notifications to be handled and the leader to be ready", func() error {
 		if n := leader.Node.PendingNotifications(); n > 0 || !leader.Node.Ready() {
 			return fmt.Errorf("%d words, ready: %t", n, leader.Node.Ready())
 		}
@@ -100,7 +99,7 @@ func TestLateNewsOfTheLeadership(t *testing.T) {
 	}
 }
 
-// fallible is a leader task that fails when the test tells it to.
+// fallible is a leader task that fails on request.
 type fallible struct {
 	begun chan uint64 // the term of each start
 	fail  chan error
@@ -123,22 +122,21 @@ func (f fallible) next(t *testing.T) uint64 {
 	case term := <-f.begun:
 		return term
 	case <-time.After(30 * time.Second):
-		t.Fatal("no leader task began")
+		t.Fatal("wait for a leader task: timed out")
 		return 0
 	}
 }
 
-// TestWorkThatFailedBeginsInANewTerm tests that tasks restart in a new term if no other
-// peer takes the leadership. In the same term, the steps that they left open would be
-// refused forever.
-func TestWorkThatFailedBeginsInANewTerm(t *testing.T) {
+// TestFailedTasksRestartInNewTerm checks that tasks restart in a new term if no other peer takes
+// the leadership. In the same term, the steps that they left open would be refused forever.
+func TestFailedTasksRestartInNewTerm(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name  string
 		peers int
 	}{
 		{"alone", 1},
-		{"the others cannot be asked", 3},
+		{"unreachable peers", 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			task := fallible{make(chan uint64, 64), make(chan error)}
@@ -151,26 +149,26 @@ func TestWorkThatFailedBeginsInANewTerm(t *testing.T) {
 			}
 			first := task.next(t)
 
-			why := errors.New("it could not be done")
+			why := errors.New("task failed")
 			interlude := func(err error) error {
 				return c.Leader().Node.Interlude(t.Context(), func(context.Context) error { return err })
 			}
 			if err := interlude(nil); err != nil {
 				t.Fatal(err)
 			}
-			if got := task.next(t); got != first && tc.peers == 1 { // others may call an election on a busy machine
-				t.Errorf("after an interlude: term %d, want %d still", got, first)
+			if got := task.next(t); got != first && tc.peers == 1 { // other peers may call an election on a busy machine
+				t.Errorf("after an interlude: got term %d, want %d", got, first)
 			}
 			if err := interlude(why); !errors.Is(err, why) {
-				t.Fatalf("an interlude that fails: got %v, want %v", err, why)
+				t.Fatalf("failed interlude: got %v, want %v", err, why)
 			}
 			second := task.next(t)
 			if second <= first {
-				t.Errorf("after an interlude that failed: term %d, want one after %d", second, first)
+				t.Errorf("after a failed interlude: got term %d, want one after %d", second, first)
 			}
 			task.fail <- why
 			if got := task.next(t); got <= second {
-				t.Errorf("after a task that failed: term %d, want one after %d", got, second)
+				t.Errorf("after a failed task: got term %d, want one after %d", got, second)
 			}
 			if _, err := c.Leader().Node.Apply(t.Context(), clustertest.Register("after")); err != nil {
 				t.Errorf("write: %v", err)
@@ -179,9 +177,9 @@ func TestWorkThatFailedBeginsInANewTerm(t *testing.T) {
 	}
 }
 
-// A leader whose work always fails calls elections ever less often. One whose work ran well
-// for a while restarts soon.
-func TestPausesOfWorkThatFails(t *testing.T) {
+// A leader whose tasks always fail calls elections at growing intervals. One whose tasks ran for a
+// while restarts soon.
+func TestPausesAfterFailedTasks(t *testing.T) {
 	const s = time.Second
 	for _, tc := range []struct {
 		name         string
@@ -190,12 +188,12 @@ func TestPausesOfWorkThatFails(t *testing.T) {
 		{"once", []time.Duration{s}, []time.Duration{s}},
 		{"always at once", []time.Duration{0, 0, 0, 0, 0, 0, 0}, []time.Duration{s, 2 * s, 4 * s, 8 * s, 16 * s, 30 * s,
 			30 * s}},
-		{"anew after a while", []time.Duration{0, 0, 59 * s, 60 * s, 0}, []time.Duration{s, 2 * s, 4 * s, s, 2 * s}},
-		{"now and then", []time.Duration{time.Hour, time.Hour}, []time.Duration{s, s}},
+		{"reset after a while", []time.Duration{0, 0, 59 * s, 60 * s, 0}, []time.Duration{s, 2 * s, 4 * s, s, 2 * s}},
+		{"rarely", []time.Duration{time.Hour, time.Hour}, []time.Duration{s, s}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := cluster.Pauses(tc.lasted...); !slices.Equal(got, tc.want) {
-				t.Errorf("waits %v, want %v", got, tc.want)
+				t.Errorf("got pauses %v, want %v", got, tc.want)
 			}
 		})
 	}

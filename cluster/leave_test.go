@@ -8,10 +8,10 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
 )
 
-// A peer that leaves hands its leadership over first. If its successor does not win, it
-// leads again. It must then retry, and not remain a member that has stopped. Found by the
-// fault "membership" of test/robustness.
-func TestLeaveOfPeerThatLeadsAgain(t *testing.T) {
+// A leader that leaves transfers its leadership first. If its successor loses the election, it
+// leads again, and must then retry instead of stopping as a member. Found by the fault "membership"
+// of test/robustness.
+func TestLeaveOfReelectedLeader(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{})
 	settled(t, c, 3)
@@ -20,10 +20,10 @@ func TestLeaveOfPeerThatLeadsAgain(t *testing.T) {
 		t.Fatalf("leave while leading: %v", err)
 	}
 	rest := c.Followers(old)
-	clustertest.Eventually(t, 20*time.Second, "the others know two members", func() error {
+	clustertest.Eventually(t, 20*time.Second, "two members at the other peers", func() error {
 		for _, p := range rest {
 			if _, ok := p.FSM.View().Peer(old.ID); ok {
-				return errors.New(p.ID + " has it on record")
+				return errors.New(p.ID + " still has its record")
 			}
 		}
 		return nil

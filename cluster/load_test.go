@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestCommitPlace tests that bounds grow by half and by a third in turn, and that each
-// command is counted in the smallest bucket that fits it.
+// TestCommitPlace checks that bounds grow by half and by a third in turn, and that each command is
+// counted in the smallest bucket that fits.
 func TestCommitPlace(t *testing.T) {
 	for _, tt := range []struct {
 		took  time.Duration
@@ -17,12 +17,12 @@ func TestCommitPlace(t *testing.T) {
 		{time.Minute, CommitBounds},
 	} {
 		if got := commitPlace(tt.took); got != tt.place {
-			t.Errorf("%v is counted at %d, want %d", tt.took, got, tt.place)
+			t.Errorf("place of %v: got %d, want %d", tt.took, got, tt.place)
 		}
 	}
 	for i := 1; i < CommitBounds; i++ {
 		if CommitBound(i) <= CommitBound(i-1) {
-			t.Errorf("bound %d is %v after %v", i, CommitBound(i), CommitBound(i-1))
+			t.Errorf("bound %d: got %v after %v, want a larger one", i, CommitBound(i), CommitBound(i-1))
 		}
 	}
 }

@@ -39,20 +39,20 @@ func TestLogStoresMixAndMoveUnderTraffic(t *testing.T) {
 		if stores[i] = map[string]string{"boltdb": "wal", "wal": "boltdb"}[stores[i]]; i == 2 {
 			c.Wipe(p)
 		}
-		grow() // so that it has entries to catch up with
+		grow() // entries to catch up with
 		c.Restart(p)
 		settled(t, c, 3)
 	}
 	grow()
 	w.check(t, c.Peers...)
-	clustertest.Eventually(t, 60*time.Second, "one state", func() error {
+	clustertest.Eventually(t, 60*time.Second, "equal states", func() error {
 		want, err := stateOf(c.Peers[0].FSM)
 		if err != nil {
 			return err
 		}
 		for _, p := range c.Peers[1:] {
 			if got, err := stateOf(p.FSM); err != nil || !bytes.Equal(got, want) {
-				return fmt.Errorf("%s at entry %d has another than %s at %d: %w", p.ID, p.FSM.Applied(), c.Peers[0].ID,
+				return fmt.Errorf("state of %s at entry %d differs from %s at %d: %w", p.ID, p.FSM.Applied(), c.Peers[0].ID,
 					c.Peers[0].FSM.Applied(), err)
 			}
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// listing returns the path and size of every file of a data directory, for comparison. bolt
-// may write to a file that it only opens, so only the presence of raft.db counts.
+// listing returns the path and size of every file of a data directory. bolt may write to a file
+// that it only opens, so only the presence of raft.db counts.
 func listing(t *testing.T, dir string) map[string]int64 {
 	t.Helper()
 	files := map[string]int64{}
@@ -97,11 +97,11 @@ func TestLostRaftDB(t *testing.T) {
 				refused(t, newConfig(d, "p1"), d, "lost its raft log", tt.want, "restore raft.db")
 				for _, dry := range []bool{true, false} {
 					if _, err := cluster.Recover(d, dry, clustertest.Logger()); err == nil {
-						t.Errorf("recover (dry: %t) succeeded, want a refusal", dry)
+						t.Errorf("recover (dry: %t): got no error, want a refusal", dry)
 					}
 				}
 				if diff := cmp.Diff(before, listing(t, d)); diff != "" {
-					t.Errorf("files that changed (-before +after):\n%s", diff)
+					t.Errorf("files (-before +after):\n%s", diff)
 				}
 				b, err := os.ReadFile(filepath.Join(dir, "raft.db"))
 				if err != nil {
@@ -110,7 +110,7 @@ func TestLostRaftDB(t *testing.T) {
 				write(t, filepath.Join(d, "raft.db"), b)
 				n, err := cluster.New(newConfig(d, "p1"), fsm.New())
 				if err != nil {
-					t.Fatalf("start with raft.db back: %v", err)
+					t.Fatalf("start with raft.db restored: %v", err)
 				}
 				n.Close()
 			})
@@ -122,14 +122,14 @@ func TestLostRaftDB(t *testing.T) {
 			before := listing(t, d)
 			refused(t, newConfig(d, "p1"), d, "identity.json", "restore the file")
 			if diff := cmp.Diff(before, listing(t, d)); diff != "" {
-				t.Errorf("files that changed (-before +after):\n%s", diff)
+				t.Errorf("files (-before +after):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestRecoverDryRunRemovesNothing tests that a dry run also keeps the remains of an
-// unfinished move of the log.
+// TestRecoverDryRunRemovesNothing checks that a dry run also keeps the remains of an unfinished
+// move of the log.
 func TestRecoverDryRunRemovesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	c := clustertest.Start(t, clustertest.Options{Peers: 1, Configure: func(_ int, c *cluster.Config) { c.DataDir = dir }})
@@ -151,6 +151,6 @@ func TestRecoverDryRunRemovesNothing(t *testing.T) {
 		t.Fatalf("dry run: got %+v, %v, want one machine", r, err)
 	}
 	if diff := cmp.Diff(before, listing(t, dir)); diff != "" {
-		t.Errorf("files that changed (-before +after):\n%s", diff)
+		t.Errorf("files (-before +after):\n%s", diff)
 	}
 }

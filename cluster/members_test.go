@@ -20,9 +20,9 @@ import (
 
 func admittedSoon(t *testing.T, p *clustertest.Peer) {
 	t.Helper()
-	clustertest.Eventually(t, 20*time.Second, p.ID+" is admitted", func() error {
+	clustertest.Eventually(t, 20*time.Second, p.ID+" to be admitted", func() error {
 		if !p.Node.Admitted() {
-			return errors.New("it is not")
+			return errors.New("not admitted")
 		}
 		return nil
 	})
@@ -44,7 +44,7 @@ func bold() raft.RequestVoteRequest {
 	return raft.RequestVoteRequest{Term: 1 << 40, LastLogIndex: 1 << 40, LastLogTerm: 1 << 40, LeadershipTransfer: true}
 }
 
-func TestWipedPeerVotesAgainWhenItHasCaughtUp(t *testing.T) {
+func TestWipedPeerVotesAfterCatchUp(t *testing.T) {
 	t.Parallel()
 	var hang [3]atomic.Bool
 	free := make(chan struct{})
@@ -56,7 +56,7 @@ func TestWipedPeerVotesAgainWhenItHasCaughtUp(t *testing.T) {
 	rest := c.Followers(leader)
 	wiped, other := rest[0], rest[1]
 	if !wiped.Node.Admitted() {
-		t.Error("a founder is not admitted")
+		t.Error("founder: got not admitted")
 	}
 	if err := register(t.Context(), leader, "before"); err != nil {
 		t.Fatalf("write: %v", err)
@@ -69,24 +69,24 @@ func TestWipedPeerVotesAgainWhenItHasCaughtUp(t *testing.T) {
 		hang[i].Store(p == wiped) // it cannot catch up yet
 	}
 	c.Restart(wiped)
-	clustertest.Eventually(t, 20*time.Second, "its vote is taken", func() error {
+	clustertest.Eventually(t, 20*time.Second, "the peer to lose its vote", func() error {
 		if got := suffrage(t, leader, wiped); got != "nonvoter" {
-			return fmt.Errorf("it is a %s", got)
+			return fmt.Errorf("suffrage is %s", got)
 		}
 		return nil
 	})
-	time.Sleep(500 * time.Millisecond) // sleep: longer than a peer needs that has caught up, and nothing must happen
+	time.Sleep(500 * time.Millisecond) // sleep: nothing must happen for longer than an admission takes
 	if got := suffrage(t, leader, wiped); got != "nonvoter" || wiped.Node.Admitted() || wiped.Node.AskVote(bold()) {
-		t.Errorf("a peer without data votes: it is a %s, admitted: %t", got, wiped.Node.Admitted())
+		t.Errorf("peer without data: got %s, admitted: %t, want no vote", got, wiped.Node.Admitted())
 	}
 	close(free)
 	settled(t, c, 3)
 	admittedSoon(t, wiped)
 	now, _ := c.Leader().FSM.View().Peer(wiped.ID)
 	if now.GetInstance() == old.GetInstance() {
-		t.Error("the record still names the lost data directory")
+		t.Error("got the record of the lost data directory")
 	}
-	// It counts again: without the leader the other two elect one.
+	// It votes again: without the leader, the other two elect one.
 	settled(t, c, 3)
 	w := startWriter(t, wiped, other)
 	c.Kill(c.Leader())
@@ -102,7 +102,7 @@ func TestWipedPeerVotesAgainWhenItHasCaughtUp(t *testing.T) {
 	}
 }
 
-func TestWipedPeerDoesNotVoteWhileNobodyElseIsThere(t *testing.T) {
+func TestWipedPeerDoesNotVoteWithoutMajority(t *testing.T) {
 	t.Parallel()
 	// The lease of the first leader, p1, must last from the kill to the restart, even on a
 	// busy machine. The others elect sooner.
@@ -126,27 +126,26 @@ func TestWipedPeerDoesNotVoteWhileNobodyElseIsThere(t *testing.T) {
 		}
 	}
 	if got := suffrage(t, leader, wiped); got != "voter" {
-		t.Errorf("the leader made its last follower a %s", got)
+		t.Errorf("suffrage of the last follower: got %s", got)
 	}
-	// It accepts entries, but it may have forgotten some that count on it. It must not
-	// elect a leader.
+	// It accepts entries, but may have lost acknowledged ones. It must not elect a leader.
 	if wiped.Node.Admitted() || wiped.Node.AskVote(bold()) {
-		t.Error("a peer without data granted its vote")
+		t.Error("peer without data: got a granted vote")
 	}
 	c.Kill(leader)
 	c.Restart(other)
-	clustertest.Eventually(t, 20*time.Second, "the two see each other", func() error {
+	clustertest.Eventually(t, 20*time.Second, "the two peers to see each other", func() error {
 		for _, p := range wiped.Node.Status(t.Context()).GetPeers() {
 			if p.GetId() == other.ID && p.GetAlive() && p.GetError() == "" {
 				return nil
 			}
 		}
-		return errors.New("they do not")
+		return errors.New("not yet")
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if err := register(ctx, other, "lost"); err == nil {
-		t.Error("a peer without data helped to elect a leader that lacks acknowledged entries")
+		t.Error("got a leader without acknowledged entries, elected by a peer without data")
 	}
 	// With the third peer the cluster is complete.
 	c.Restart(leader)
@@ -208,7 +207,7 @@ func TestNoSecondCluster(t *testing.T) {
 	for _, p := range lost {
 		c.Restart(p)
 	}
-	clustertest.Eventually(t, 30*time.Second, "the peers see each other", func() error {
+	clustertest.Eventually(t, 30*time.Second, "the peers to see each other", func() error {
 		for _, p := range c.Peers {
 			alive := 0
 			for _, s := range p.Node.Status(t.Context()).GetPeers() {
@@ -225,10 +224,10 @@ func TestNoSecondCluster(t *testing.T) {
 	time.Sleep(time.Second) // sleep: nothing must happen for much longer than forming a cluster takes
 	for _, p := range c.Peers {
 		if got := p.FSM.View().Meta().GetClusterId(); got != "" && got != id {
-			t.Errorf("%s is in a second cluster: %s", p.ID, got)
+			t.Errorf("%s: got a second cluster %s", p.ID, got)
 		}
 		if p.Node.Ready() {
-			t.Errorf("%s leads although a majority has lost its data", p.ID)
+			t.Errorf("%s: got a leader although a majority has lost its data", p.ID)
 		}
 	}
 }
@@ -241,18 +240,18 @@ func TestLeaveOnStop(t *testing.T) {
 	}})
 	leader := c.Leader()
 	settled(t, c, 3)
-	if err := c.Stop(leader); err != nil { // it hands over before it leaves
+	if err := c.Stop(leader); err != nil { // it transfers the leadership before it leaves
 		t.Fatalf("stop: %v", err)
 	}
 	settled(t, c, 2)
 	next := c.Followers(nil)[0]
-	clustertest.Eventually(t, 30*time.Second, "the record is removed", func() error {
+	clustertest.Eventually(t, 30*time.Second, "the removal of the record", func() error {
 		if _, ok := next.FSM.View().Peer(leader.ID); ok {
 			return fmt.Errorf("%s is still recorded", leader.ID)
 		}
 		return nil
 	})
-	// It may come back.
+	// It may return.
 	c.Restart(leader)
 	settled(t, c, 3)
 }
@@ -272,18 +271,18 @@ func TestOldPeerIsRefused(t *testing.T) {
 	leader := c.Leader()
 	settled(t, c, 3)
 	c.Restart(c.Peers[3])
-	clustertest.Eventually(t, 30*time.Second, "the leader sees the old peer", func() error {
+	clustertest.Eventually(t, 30*time.Second, "the leader to see the old peer", func() error {
 		for _, p := range leader.Node.Status(t.Context()).GetPeers() {
 			if p.GetId() == "p4" && p.GetAlive() {
 				return nil
 			}
 		}
-		return fmt.Errorf("it does not")
+		return fmt.Errorf("not seen")
 	})
 	time.Sleep(500 * time.Millisecond) // sleep: nothing must happen for longer than a join takes
 	for _, p := range leader.Node.Status(t.Context()).GetPeers() {
 		if p.GetId() == "p4" && p.GetSuffrage() != "none" {
-			t.Errorf("the old peer is a %s", p.GetSuffrage())
+			t.Errorf("old peer: got suffrage %s, want none", p.GetSuffrage())
 		}
 	}
 }
@@ -310,9 +309,9 @@ func TestPeerOfAnotherClusterIsKeptOut(t *testing.T) {
 		clustertest.Options{Peers: 1, OnDisk: true, Configure: func(_ int, c *cluster.Config) { c.NodeID = "q1" }})
 	a.Leader()
 	bp := b.Peers[0]
-	clustertest.Eventually(t, 30*time.Second, "the second cluster", func() error {
+	clustertest.Eventually(t, 30*time.Second, "the second cluster to form", func() error {
 		if !bp.Node.Ready() {
-			return fmt.Errorf("not there")
+			return fmt.Errorf("not formed")
 		}
 		return nil
 	})
@@ -329,25 +328,25 @@ func TestPeerOfAnotherClusterIsKeptOut(t *testing.T) {
 	}
 	err = b.Wait(bp, 30*time.Second)
 	if err == nil {
-		t.Fatal("a peer with data of another cluster runs")
+		t.Fatal("peer with data of another cluster: got it running")
 	}
 	for _, want := range []string{idA, idB, a.Peers[0].Node.GossipAddr(), "p1", "q1"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("the error does not name %s: %v", want, err)
+			t.Errorf("error: want cluster %s in it, got %v", want, err)
 		}
 	}
 	if strings.Contains(err.Error(), "\n") {
-		t.Errorf("the error has more than one line: %v", err)
+		t.Errorf("error: want one line, got %v", err)
 	}
 	after, err := os.ReadFile(filepath.Join(b.DataDir(bp), "identity.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if string(before) != string(after) {
-		t.Errorf("the identity was overwritten: got %s, want %s", after, before)
+		t.Errorf("identity: got %s, want %s", after, before)
 	}
 	if !a.Peers[0].Node.Ready() {
-		t.Error("the cluster that was there suffered from the stranger")
+		t.Error("got a change of the existing cluster")
 	}
 	if err := b.TryStart(bp); err != nil {
 		t.Errorf("start without joining the other cluster: %v", err)

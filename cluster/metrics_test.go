@@ -31,15 +31,15 @@ func TestMetrics(t *testing.T) {
 		"holdfast_cluster_death_watch_elections_total": 0, "holdfast_cluster_queue_commands": 0,
 	} {
 		if got, ok := value(t, own, name); !ok || got != want {
-			t.Errorf("%s: got %v (there: %t), want %v", name, got, ok, want)
+			t.Errorf("%s: got %v (found: %t), want %v", name, got, ok, want)
 		}
 	}
-	before := float64(p.FSM.Applied()) // the leader also writes its own entries
+	before := float64(p.FSM.Applied()) // the leader also writes entries of its own
 	if got, ok := value(t, own, "holdfast_cluster_applied_index"); !ok || got < before || got > float64(p.FSM.Applied()) {
-		t.Errorf("holdfast_cluster_applied_index: got %v (there: %t), want %v or little more", got, ok, before)
+		t.Errorf("holdfast_cluster_applied_index: got %v (found: %t), want %v or little more", got, ok, before)
 	}
 	if got, ok := value(t, process, "holdfast_raft_apply_total"); !ok || got < 2 {
-		t.Errorf("holdfast_raft_apply_total: got %v (there: %t), want at least 2", got, ok)
+		t.Errorf("holdfast_raft_apply_total: got %v (found: %t), want at least 2", got, ok)
 	}
 	all, err := process.Gather()
 	if err != nil {
@@ -47,10 +47,10 @@ func TestMetrics(t *testing.T) {
 	}
 	problems, err := promlint.NewWithMetricFamilies(all).Lint() // the findings of promtool check metrics
 	if err != nil || len(problems) > 0 {
-		t.Errorf("names that Prometheus would not have: %v %v", problems, err)
+		t.Errorf("lint metrics: got problems %v, %v", problems, err)
 	}
 	if got, ok := value(t, process, "holdfast_raft_commit_time_seconds"); !ok || got < 1 {
-		t.Errorf("holdfast_raft_commit_time_seconds: got %v observations (there: %t), want some", got, ok)
+		t.Errorf("holdfast_raft_commit_time_seconds: got %v observations (found: %t), want some", got, ok)
 	}
 	cfg := newConfig("", "again")
 	cfg.Registerer = own

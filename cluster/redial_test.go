@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// An ending process resets connections before its listener is closed. Only a refused
-// connection proves its end.
+// An ending process resets connections before its listener is closed. Only a refused connection
+// proves its end.
 func TestRedial(t *testing.T) {
 	reset := fmt.Errorf("connect to the peer: %w",
 		&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)})
@@ -26,9 +26,9 @@ func TestRedial(t *testing.T) {
 	}{
 		{"alive", []error{nil}, nil, 1},
 		{"ended", []error{refused}, refused, 1},
-		{"about to end", []error{reset, syscall.EPIPE, io.EOF, refused}, refused, 4},
-		{"hung up once", []error{reset, nil}, nil, 2},
-		{"hangs up every time", []error{reset}, reset, redials},
+		{"ending", []error{reset, syscall.EPIPE, io.EOF, refused}, refused, 4},
+		{"one reset", []error{reset, nil}, nil, 2},
+		{"always reset", []error{reset}, reset, redials},
 		{"unreachable", []error{syscall.EHOSTUNREACH}, syscall.EHOSTUNREACH, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
 )
 
-// hangsAfter is a log that hangs once it has stored a configuration change while armed.
+// hangsAfter is a log that hangs after storing a configuration change while it is armed.
 type hangsAfter struct {
 	hanging
 	armed *atomic.Bool
@@ -28,9 +28,8 @@ func (h hangsAfter) StoreLogs(logs []*raft.Log) error {
 	return err
 }
 
-// TestOutcomeOfRemoval tests that a removal that may still be committed is not reported as
-// NOT_APPLIED. A committed removal succeeds even if the peer's record could not be deleted
-// in time.
+// TestOutcomeOfRemoval checks that a removal that may still be committed is not reported as
+// NOT_APPLIED. A committed removal succeeds even if the peer's record could not be deleted in time.
 func TestOutcomeOfRemoval(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -39,7 +38,7 @@ func TestOutcomeOfRemoval(t *testing.T) {
 		want    cluster.Outcome
 	}{
 		{"not committed in time", false, cluster.Unknown},
-		{"committed, the record is not", true, 0},
+		{"committed without the record", true, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var hang, armed [3]atomic.Bool
@@ -81,16 +80,16 @@ func TestOutcomeOfRemoval(t *testing.T) {
 				t.Errorf("remove a dead peer: got %v (%v), want %v", got, err, tt.want)
 			}
 			if tt.removed && !hang[i].Load() {
-				t.Error("the log did not hang: the test shows nothing")
+				t.Error("the log did not hang: nothing was tested")
 			}
 			release()
 			freed = true
-			clustertest.Eventually(t, 20*time.Second, "the peer and its record are gone", func() error {
+			clustertest.Eventually(t, 20*time.Second, "the removal of the peer and its record", func() error {
 				if _, ok := leader.FSM.View().Peer(dead.ID); ok {
-					return errors.New("its record is there")
+					return errors.New("record exists")
 				}
 				if s := suffrage(t, leader, dead); s != "none" {
-					return errors.New("it is a " + s)
+					return errors.New("suffrage is " + s)
 				}
 				return nil
 			})

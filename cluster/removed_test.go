@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// A leader that dies between removing a server from Raft and deleting its record leaves an
-// orphaned record. The next leader deletes it and keeps the records of servers.
-func TestRecordOfRemovedServerGoesAway(t *testing.T) {
+// A leader that dies between removing a server from Raft and deleting its record leaves an orphaned
+// record. The next leader deletes it, and keeps the records of servers.
+func TestOrphanedRecordIsDeleted(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{})
 	settled(t, c, 3)
@@ -22,31 +22,31 @@ func TestRecordOfRemovedServerGoesAway(t *testing.T) {
 			MaxFeatureLevel: fsm.FeatureLevel}}}}); err != nil {
 		t.Fatal(err)
 	}
-	clustertest.Eventually(t, 20*time.Second, "the record is removed", func() error {
+	clustertest.Eventually(t, 20*time.Second, "the deletion of the record", func() error {
 		if _, ok := leader.FSM.View().Peer("p-gone"); ok {
-			return errors.New("it is still there")
+			return errors.New("record exists")
 		}
 		return nil
 	})
 	if n := len(leader.FSM.View().Peers()); n != 3 {
-		t.Errorf("%d peers are on record, want 3", n)
+		t.Errorf("got %d peer records, want 3", n)
 	}
 }
 
-// A peer that is dead when it is removed, and returns with its data, joins like any other.
-// The leader that removed it must not mistake it for one that has left and is about to
-// stop. Found by the failpoint "server-removed".
-func TestRemovedPeerComesBack(t *testing.T) {
+// A peer that is dead when it is removed, and returns with its data, joins like any other. The
+// leader that removed it must not mistake it for one that has left and will stop. Found by the
+// failpoint "server-removed".
+func TestRemovedPeerRejoins(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true})
 	settled(t, c, 3)
 	leader := c.Leader()
 	dead := c.Followers(leader)[0]
 	c.Kill(dead)
-	clustertest.Eventually(t, 20*time.Second, "gossip sees that it is dead", func() error {
+	clustertest.Eventually(t, 20*time.Second, "gossip to consider the peer dead", func() error {
 		for _, p := range leader.Node.Status(t.Context()).GetPeers() {
 			if p.GetId() == dead.ID && p.GetAlive() {
-				return errors.New("it is alive")
+				return errors.New("still alive")
 			}
 		}
 		return nil
@@ -55,9 +55,9 @@ func TestRemovedPeerComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Restart(dead)
-	clustertest.Eventually(t, 20*time.Second, "it votes again", func() error {
+	clustertest.Eventually(t, 20*time.Second, "the peer to vote again", func() error {
 		if s := suffrage(t, leader, dead); s != "voter" {
-			return errors.New("it is " + s)
+			return errors.New("suffrage is " + s)
 		}
 		return nil
 	})

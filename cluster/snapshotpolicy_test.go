@@ -21,8 +21,8 @@ func (s sink) Close() error                { return s.err }
 func (sink) ID() string                    { return "s" }
 func (sink) Cancel() error                 { return nil }
 
-// Only entries in a stored snapshot are subtracted, not those that came while it was
-// written, and none of a failed snapshot.
+// Only entries in a stored snapshot are subtracted: none that arrived while it was written, and
+// none of a failed snapshot.
 func TestScale(t *testing.T) {
 	f := &raftFSM{fsm: fsm.New()}
 	index := uint64(0)
@@ -38,10 +38,10 @@ func TestScale(t *testing.T) {
 		}
 		return s
 	}
-	want := func(what string, w raftstore.LogSize) {
+	want := func(name string, w raftstore.LogSize) {
 		t.Helper()
 		if got := f.meter.Since(); got != w {
-			t.Errorf("%s: got %+v, want %+v", what, got, w)
+			t.Errorf("%s: got %+v, want %+v", name, got, w)
 		}
 	}
 	apply()
@@ -53,15 +53,15 @@ func TestScale(t *testing.T) {
 	if err := s.Persist(sink{broken}); !errors.Is(err, broken) {
 		t.Fatalf("got %v, want %v", err, broken)
 	}
-	want("a snapshot that failed", raftstore.LogSize{Entries: 6, Bytes: 300})
+	want("failed snapshot", raftstore.LogSize{Entries: 6, Bytes: 300})
 	if err := s.Persist(sink{}); err != nil {
 		t.Fatal(err)
 	}
-	want("one that is stored", raftstore.LogSize{Entries: 2, Bytes: 100})
+	want("stored snapshot", raftstore.LogSize{Entries: 2, Bytes: 100})
 	if err := old.Persist(sink{}); err != nil {
 		t.Fatal(err)
 	}
-	want("an older one after it", raftstore.LogSize{Entries: 2, Bytes: 100})
+	want("older snapshot", raftstore.LogSize{Entries: 2, Bytes: 100})
 	r, w := io.Pipe()
 	go func() {
 		snap, err := fsm.New().Snapshot()
@@ -73,5 +73,5 @@ func TestScale(t *testing.T) {
 	if err := f.Restore(r); err != nil {
 		t.Fatal(err)
 	}
-	want("one that came from the leader", raftstore.LogSize{})
+	want("snapshot of the leader", raftstore.LogSize{})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Commands without traces cost nothing, neither without a receiver nor in a trace that is
+// Commands without traces need no allocations, neither without a receiver nor in a trace that is
 // not sampled.
 func TestAllocsOfCommitSpans(t *testing.T) {
 	for name, n := range map[string]*Node{"no receiver": {},
@@ -23,7 +23,7 @@ func TestAllocsOfCommitSpans(t *testing.T) {
 			_, done := c.commitSpan(ctx, cmd)
 			done(fsm.Result{}, nil)
 		}); got != 0 {
-			t.Errorf("%s: the span of a commit allocates %v times, want none", name, got)
+			t.Errorf("%s: got %v allocations for the span of a commit, want 0", name, got)
 		}
 	}
 }

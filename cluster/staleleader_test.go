@@ -11,10 +11,10 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// A candidate that was told to stand at once accepts an entry of the leader that it
-// replaces, such as one that a paused process finds in its sockets. It must not keep that
-// leader forever, because it would refuse its vote to all others.
-func TestStrayLeaderIsForgotten(t *testing.T) {
+// A candidate accepts an entry of the leader that it replaces, such as one that a resumed process
+// reads from its sockets. It must not keep that leader forever, because it would refuse its vote to
+// all others.
+func TestStaleLeaderIsForgotten(t *testing.T) {
 	n, err := New(Config{NodeID: "p1", RaftAddr: "127.0.0.1:0", GossipAddr: "127.0.0.1:0", AdvertiseGRPC: "127.0.0.1:1",
 		RaftMultiplier: 0.2,
 		Logger:         slog.New(slog.DiscardHandler), Join: []string{"127.0.0.1:1"}}, fsm.New())
@@ -40,13 +40,12 @@ func TestStrayLeaderIsForgotten(t *testing.T) {
 		}
 	}()
 
-	// It may be a follower for a moment in between. The entry then makes it follow, and the
-	// next round shows that.
+	// It may briefly be a follower. The entry then makes it follow, and the next round shows that.
 	deadline, tick := time.Now().Add(20*time.Second), time.NewTicker(10*time.Millisecond)
 	defer tick.Stop()
 	for stray := false; !stray; {
 		if time.Now().After(deadline) {
-			t.Fatal("the candidate never accepted the entry")
+			t.Fatal("wait for the candidate to accept the entry: timed out")
 		}
 		n.gate.CallElection(time.Second)
 		// The term in which it stands is written a moment later.
@@ -65,16 +64,16 @@ func TestStrayLeaderIsForgotten(t *testing.T) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("a candidate still names the leader that it stands against")
+			t.Fatal("got a candidate that still follows the replaced leader")
 		}
 		<-tick.C
 	}
 }
 
-// deliver passes a request to Raft as the network would.
+// deliver passes a request to Raft like the network.
 func deliver(t *testing.T, n *Node, cmd any) {
 	t.Helper()
 	if _, ok := n.gate.Deliver(cmd, 10*time.Second); !ok {
-		t.Fatal("raft accepts no request")
+		t.Fatal("deliver a request to raft: timed out")
 	}
 }

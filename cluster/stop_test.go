@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
 )
 
-// A leader that was just replaced under load, followed by another new leader, can be
-// stopped. In one of four such stops Raft did not shut down, because a replication was
-// stuck after its follower had a newer term.
+// A leader that was just replaced under load, followed by another new leader, can be stopped. In a
+// quarter of such stops, Raft once did not shut down, because a replication was stuck after its
+// follower had a newer term.
 func TestStopAfterLostLeaderships(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{Configure: func(_ int, c *cluster.Config) { c.RaftMultiplier = 0.5 },
@@ -19,7 +19,7 @@ func TestStopAfterLostLeaderships(t *testing.T) {
 		w := startWriter(t, c.Peers...)
 		last := c.Leader()
 		for range 3 {
-			c.Followers(last)[round%2].Node.CallElection() // it may lose
+			c.Followers(last)[round%2].Node.CallElection() // the peer may lose
 			last = c.Leader()
 		}
 		if err := c.Stop(last); err != nil {

@@ -33,12 +33,12 @@ func (h hanging) StoreLogs(logs []*raft.Log) error {
 	return h.LogStore.StoreLogs(logs)
 }
 
-func TestWatchdogEndsALeaderWhoseDiskHangs(t *testing.T) {
+func TestWatchdogEndsLeaderWithHangingDisk(t *testing.T) {
 	t.Parallel()
 	var hang [3]atomic.Bool
 	free := make(chan struct{})
 	c := clustertest.Start(t, clustertest.Options{Configure: func(i int, c *cluster.Config) {
-		c.BeatInterval, c.StallTimeout = 100*time.Millisecond, 3*time.Second // a busy machine is not a hanging disk
+		c.BeatInterval, c.StallTimeout = 100*time.Millisecond, 3*time.Second // long enough for a busy machine
 		c.WrapLogs(func(l raft.LogStore) raft.LogStore { return hanging{l, &hang[i], free} })
 	}})
 	leader := c.Leader()
@@ -60,7 +60,7 @@ func TestWatchdogEndsALeaderWhoseDiskHangs(t *testing.T) {
 		}
 	}
 	if err := c.Wait(leader, 30*time.Second); !errors.Is(err, cluster.ErrStalled) {
-		t.Errorf("run with a disk that hangs: got %v, want %v", err, cluster.ErrStalled)
+		t.Errorf("run with a hanging disk: got %v, want %v", err, cluster.ErrStalled)
 	}
 }
 
@@ -81,11 +81,11 @@ func refused(t *testing.T, cfg cluster.Config, words ...string) {
 	}
 	for _, w := range words {
 		if !strings.Contains(err.Error(), w) {
-			t.Errorf("the error does not contain %q: %v", w, err)
+			t.Errorf("error: want %q in it, got %v", w, err)
 		}
 	}
 	if strings.Contains(err.Error(), "\n") {
-		t.Errorf("the error has more than one line: %v", err)
+		t.Errorf("error: want one line, got %v", err)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-func TestDataDirectoryIsGuarded(t *testing.T) {
+func TestDataDirectoryIsProtected(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	c := clustertest.Start(t, clustertest.Options{Peers: 1, Configure: func(_ int, c *cluster.Config) {
@@ -265,6 +265,6 @@ func TestUnfinishedSnapshotsAreRemoved(t *testing.T) {
 	c.Restart(p)
 	c.Leader()
 	if _, err := os.Stat(half); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the unfinished snapshot is still there: %v", err)
+		t.Errorf("unfinished snapshot: want it removed, got %v", err)
 	}
 }

@@ -104,25 +104,25 @@ func TestOnlyPeersCallPeers(t *testing.T) {
 	_, err := internalv1.NewPeerServiceClient(dialAs(t, c, leader, pair)).Leave(t.Context(),
 		&internalv1.LeaveRequest{PeerId: c.Followers(leader)[1].ID})
 	if status.Code(err) != codes.PermissionDenied {
-		t.Errorf("leave for another peer: %v", err)
+		t.Errorf("leave for another peer: got %v", err)
 	}
 	if !leader.Node.Ready() || c.Leader() != leader {
-		t.Error("the leader has been dethroned")
+		t.Error("got another leader after the calls")
 	}
 }
 
 // The forwarding header is trusted only from the peer that it names.
-func TestForwardingMarkIsBelievedFromPeersOnly(t *testing.T) {
+func TestForwardingHeaderIsTrustedFromPeersOnly(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{TLS: true, Configure: calm})
 	leader := c.Leader()
 	settled(t, c, 3)
 	f := c.Followers(leader)
 	for i, tc := range []struct {
-		name     string
-		pair     issue.Pair
-		mark     string
-		believed bool // a follower then serves the call itself, which it cannot
+		name    string
+		pair    issue.Pair
+		mark    string
+		trusted bool // a follower then serves the call itself, which it cannot
 	}{
 		{"the peer itself", peerPair(t, c.CA, clustertest.ClusterName, f[1].ID), f[1].ID, true},
 		{"another peer", peerPair(t, c.CA, clustertest.ClusterName, f[1].ID), leader.ID, false},
@@ -133,15 +133,14 @@ func TestForwardingMarkIsBelievedFromPeersOnly(t *testing.T) {
 			ctx := metadata.AppendToOutgoingContext(t.Context(), "holdfast-forwarded-by", tc.mark)
 			_, err := holdfastv1.NewMachineServiceClient(dialAs(t, c, f[0], tc.pair)).RegisterMachine(ctx,
 				&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("m%d", i)}})
-			if (err != nil) != tc.believed {
-				t.Errorf("error = %v, want one: %t", err, tc.believed)
+			if (err != nil) != tc.trusted {
+				t.Errorf("got error %v, want one: %t", err, tc.trusted)
 			}
 		})
 	}
 }
 
-// A process with the gossip key and a certificate of another cluster gets no further than
-// gossip.
+// A process with the gossip key and a certificate of another cluster takes part in gossip only.
 func TestStrangerDoesNotJoin(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -162,17 +161,17 @@ func TestStrangerDoesNotJoin(t *testing.T) {
 			if err := c.TryStart(p, leader.Node.GossipAddr()); err != nil {
 				t.Fatal(err)
 			}
-			clustertest.Eventually(t, 30*time.Second, "it is seen in gossip", func() error {
+			clustertest.Eventually(t, 30*time.Second, "gossip to see the peer", func() error {
 				for _, s := range leader.Node.Status(t.Context()).GetPeers() {
 					if s.GetId() == p.ID && s.GetAlive() {
 						return nil
 					}
 				}
-				return fmt.Errorf("it is not")
+				return fmt.Errorf("not seen")
 			})
 			time.Sleep(time.Second) // sleep: nothing must happen meanwhile
 			if got := suffrage(t, leader, p); got != "none" {
-				t.Errorf("it has become a %s", got)
+				t.Errorf("got suffrage %s, want none", got)
 			}
 			store, err := c.Store(p)
 			if err != nil {
@@ -180,16 +179,16 @@ func TestStrangerDoesNotJoin(t *testing.T) {
 			}
 			for _, q := range c.Peers[:3] {
 				if granted, err := q.Node.AskVoteAs(store, bold()); granted || err == nil {
-					t.Errorf("%s let it stand: granted %t, %v", q.ID, granted, err)
+					t.Errorf("vote request to %s: got granted %t, %v", q.ID, granted, err)
 				}
 				if granted, err := q.Node.AskVoteAs(nil, bold()); granted || err == nil {
-					t.Errorf("%s accepts vote requests without TLS: granted %t, %v", q.ID, granted, err)
+					t.Errorf("vote request to %s without TLS: got granted %t, %v", q.ID, granted, err)
 				}
 			}
 			if c.Leader() != leader {
-				t.Error("there is another leader now")
+				t.Error("got another leader")
 			}
-			// With the right certificate it may join, without a restart.
+			// With the right certificate it can join, without a restart.
 			c.Certify(p, c.CA, clustertest.ClusterName, c.CA.Pair.Cert)
 			if tc.name == "another cluster" {
 				c.Kill(p) // a running peer cannot change its cluster
@@ -224,7 +223,7 @@ func TestWrongGossipKeyDoesNotJoin(t *testing.T) {
 	time.Sleep(time.Second) // sleep: nothing must happen meanwhile
 	for _, s := range leader.Node.Status(t.Context()).GetPeers() {
 		if s.GetId() == p.ID {
-			t.Errorf("it is seen in gossip: %v", s)
+			t.Errorf("gossip: got %v, want it unknown", s)
 		}
 	}
 	c.CopyGossipKey(c.Peers[0], p)
@@ -249,7 +248,7 @@ func startLoad(t *testing.T, c *clustertest.Cluster) *load {
 			defer func() { done <- struct{}{} }()
 			for n := 0; ctx.Err() == nil; n++ {
 				if err := f(n); err != nil && ctx.Err() == nil {
-					t.Errorf("write %d failed: %v", n, err)
+					t.Errorf("write %d: %v", n, err)
 					return
 				}
 				l.writes.Add(1)
@@ -286,7 +285,7 @@ func startLoad(t *testing.T, c *clustertest.Cluster) *load {
 func (l *load) more(t *testing.T, n int64) {
 	t.Helper()
 	want := l.writes.Load() + n
-	clustertest.Eventually(t, 30*time.Second, "writes go on", func() error {
+	clustertest.Eventually(t, 30*time.Second, "further writes", func() error {
 		if got := l.writes.Load(); got < want && !t.Failed() {
 			return fmt.Errorf("%d of %d", got, want)
 		}
@@ -294,8 +293,8 @@ func (l *load) more(t *testing.T, n int64) {
 	})
 }
 
-// The CA, all certificates and the gossip keys are replaced under load. There must be no
-// election, and no write may fail.
+// TestRotationUnderLoad replaces the CA, all certificates and the gossip keys under load. There
+// must be no election and no failed write.
 func TestRotationUnderLoad(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true, TLS: true, Configure: func(_ int, c *cluster.Config) {
@@ -318,7 +317,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	// taken waits until a peer accepts, or no longer accepts, a client of that CA.
 	taken := func(p *clustertest.Peer, ca *issue.CA, want bool) {
 		pair := clientPair(t, ca, "probe")
-		clustertest.Eventually(t, 30*time.Second, fmt.Sprintf("%s takes the CA: %t", p.ID, want), func() error {
+		clustertest.Eventually(t, 30*time.Second, fmt.Sprintf("%s to accept the CA: %t", p.ID, want), func() error {
 			cc := dialAs(t, c, p, pair)
 			defer cc.Close()
 			_, err := holdfastv1.NewClusterServiceClient(cc).GetClusterStatus(t.Context(), &holdfastv1.GetClusterStatusRequest{})
@@ -343,13 +342,13 @@ func TestRotationUnderLoad(t *testing.T) {
 	}
 	l.more(t, 30)
 	if got := leader.Node.Status(t.Context()).GetTerm(); got != term || c.Leader() != leader {
-		t.Errorf("there was an election: term %d, it was %d", got, term)
+		t.Errorf("term: got %d, want %d, without an election", got, term)
 	}
 	l.stop()
 	t.Logf("%d writes", l.writes.Load())
 
-	// The new files must be in use: a peer that has only these works with the others, also
-	// as the next leader.
+	// The new files must be in use: a peer that has only these works with the others, also as the
+	// next leader.
 	c.CA = next
 	c.Kill(leader)
 	c.Leader()

@@ -43,11 +43,11 @@ func TestIdentitySurvives(t *testing.T) {
 		t.Errorf("update: got %v, want %v", err, boom)
 	}
 	if got := again.get().ClusterID; got != "c" {
-		t.Errorf("a change that failed was kept: cluster %s", got)
+		t.Errorf("after a failed change: got cluster %s", got)
 	}
 	files, err := os.ReadDir(dir)
 	if err != nil || len(files) != 1 {
-		t.Errorf("files in the data directory: got %v, want the identity alone", files)
+		t.Errorf("files in the data directory: got %v, want only the identity", files)
 	}
 }
 
@@ -58,8 +58,8 @@ func gossiped(id, instance, cluster string, expect uint32, bootstrapped bool) go
 	}}
 }
 
-// TestReplacedFounders tests that a founder that was wiped after the others had agreed
-// prevents their cluster from forming.
+// TestReplacedFounders checks that a founder that was wiped after the others had agreed prevents
+// their cluster from forming.
 func TestReplacedFounders(t *testing.T) {
 	fs := []founder{{"a", "1", "a:1"}, {"b", "2", "b:1"}}
 	a, b, wiped := gossiped("a", "1", "c", 2, false), gossiped("b", "2", "c", 2, false), gossiped("b", "9", "", 2, false)
@@ -74,9 +74,9 @@ func TestReplacedFounders(t *testing.T) {
 		{"not agreed", nil, []gossip.Member{a, wiped}, nil},
 		{"as agreed", fs, []gossip.Member{a, b}, nil},
 		{"wiped", fs, []gossip.Member{a, wiped}, []string{"b"}},
-		{"wiped, and dead", fs, []gossip.Member{a, dead}, nil},
-		{"one is not seen", fs, []gossip.Member{wiped}, nil},
-		{"wiped, and another one has formed it", fs, []gossip.Member{gossiped("a", "1", "c", 2, true), wiped}, nil},
+		{"wiped and dead", fs, []gossip.Member{a, dead}, nil},
+		{"missing founder", fs, []gossip.Member{wiped}, nil},
+		{"wiped, and formed by another founder", fs, []gossip.Member{gossiped("a", "1", "c", 2, true), wiped}, nil},
 	} {
 		if diff := cmp.Diff(tc.want, replaced(tc.fs, tc.members)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
@@ -100,17 +100,17 @@ func TestFounders(t *testing.T) {
 	}{
 		{"three", a, []gossip.Member{c, a, b}, abc},
 		{"two", a, []gossip.Member{a, b}, nil},
-		{"the third is dead", a, []gossip.Member{a, b, dead}, nil},
-		{"four: the first three", b, []gossip.Member{a, b, c, d}, abc},
-		{"four: the last joins", d, []gossip.Member{a, b, c, d}, nil},
-		{"another number does not count", a, []gossip.Member{a, b, gossiped("c", "3", "", 5, false)}, nil},
-		{"one has a cluster", a, []gossip.Member{a, b, c, gossiped("x", "9", "other", 3, true)}, nil},
-		{"one of them has a cluster", a, []gossip.Member{a, b, gossiped("c", "3", "other", 3, true)}, nil},
-		{"one has raft state", a, []gossip.Member{a, b, c, gossiped("x", "9", "", 3, true)}, nil},
-		{"a cluster that expects nothing", a, []gossip.Member{a, b, c, gossiped("x", "9", "other", 0, true)}, nil},
-		{"one is bound to this one", b, []gossip.Member{a, b, bound}, abc},
-		{"the first has bootstrapped", b, []gossip.Member{first, b, bound}, abc},
-		{"one is bound to another instance's", b, []gossip.Member{gossiped("a", "new", "", 3, false), b, bound}, nil},
+		{"dead third peer", a, []gossip.Member{a, b, dead}, nil},
+		{"first three of four", b, []gossip.Member{a, b, c, d}, abc},
+		{"last of four joins", d, []gossip.Member{a, b, c, d}, nil},
+		{"different expected number", a, []gossip.Member{a, b, gossiped("c", "3", "", 5, false)}, nil},
+		{"peer of another cluster", a, []gossip.Member{a, b, c, gossiped("x", "9", "other", 3, true)}, nil},
+		{"founder in another cluster", a, []gossip.Member{a, b, gossiped("c", "3", "other", 3, true)}, nil},
+		{"bootstrapped peer", a, []gossip.Member{a, b, c, gossiped("x", "9", "", 3, true)}, nil},
+		{"cluster without an expected number", a, []gossip.Member{a, b, c, gossiped("x", "9", "other", 0, true)}, nil},
+		{"founder bound to this peer", b, []gossip.Member{a, b, bound}, abc},
+		{"first peer bootstrapped", b, []gossip.Member{first, b, bound}, abc},
+		{"founder bound to another instance", b, []gossip.Member{gossiped("a", "new", "", 3, false), b, bound}, nil},
 		{"only joins", gossiped("a", "1", "", 0, false), []gossip.Member{gossiped("a", "1", "", 0, false), b, c}, nil},
 		{"alone", gossiped("a", "1", "", 1, false), []gossip.Member{gossiped("a", "1", "", 1, false)}, abc[:1]},
 	} {
@@ -129,17 +129,17 @@ func TestPromise(t *testing.T) {
 			t.Fatalf("first: %v", err)
 		}
 		if err := p.make("two", nil); err == nil {
-			t.Error("a second promise was made while the first one holds")
+			t.Error("second promise: got it while the first one is valid")
 		}
 		if _, ok := p.kept("one"); !ok {
-			t.Error("the promise is not kept")
+			t.Error("repeat the promise: got a refusal")
 		}
 		time.Sleep(promiseTime + time.Second) // sleep: inside a synctest bubble
 		if _, ok := p.kept("one"); ok {
-			t.Error("the promise holds for ever")
+			t.Error("promise: got it valid after its time")
 		}
 		if err := p.make("two", nil); err != nil {
-			t.Errorf("after the first promise has expired: %v", err)
+			t.Errorf("promise after the first one has expired: %v", err)
 		}
 	})
 }
@@ -182,13 +182,13 @@ func TestRoutes(t *testing.T) {
 	}
 	start := r.get("/holdfast.v1.RunService/StartRun")
 	if !start.replayable(&holdfastv1.StartRunRequest{RequestId: "x"}) {
-		t.Error("a request with a request id is not replayable")
+		t.Error("request with a request id: got not replayable")
 	}
 	if start.replayable(&holdfastv1.StartRunRequest{}) {
-		t.Error("a request without a request id is replayable")
+		t.Error("request without a request id: got replayable")
 	}
 	if r.get("/holdfast.v1.MachineService/DeleteMachine").replayable(&holdfastv1.DeleteMachineRequest{MachineId: "m"}) {
-		t.Error("a request type without a request id is replayable")
+		t.Error("request type without a request id: got replayable")
 	}
 }
 

@@ -200,10 +200,10 @@ func Logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l, ReplaceAttr: replace}))
 }
 
-// Stop stops a peer as an operator would, and returns the result of Run.
+// Stop stops a peer gracefully, and returns the result of Run.
 func (c *Cluster) Stop(p *Peer) error { return c.end(p, func() { p.cancel() }) }
 
-// Kill stops a peer at once, as a crash would.
+// Kill stops a peer like a crash.
 func (c *Cluster) Kill(p *Peer) {
 	_ = c.end(p, func() {
 		p.Node.Close()
@@ -232,7 +232,7 @@ func (c *Cluster) Wait(p *Peer, within time.Duration) error {
 	select {
 	case <-p.done:
 	case <-time.After(within):
-		c.t.Fatalf("%s still runs after %v", p.ID, within)
+		c.t.Fatalf("wait for %s to end: it still runs after %v", p.ID, within)
 	}
 	return c.end(p, func() {})
 }
@@ -311,7 +311,7 @@ func (c *Cluster) Followers(leader *Peer) []*Peer {
 }
 
 // Eventually polls until check returns nil.
-func Eventually(t testing.TB, within time.Duration, what string, check func() error) {
+func Eventually(t testing.TB, within time.Duration, name string, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(within)
 	for {
@@ -320,7 +320,7 @@ func Eventually(t testing.TB, within time.Duration, what string, check func() er
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %v: %v", what, within, err)
+			t.Fatalf("wait for %s: not within %v: %v", name, within, err)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

@@ -20,7 +20,7 @@ func TestClaims(t *testing.T) {
 		for range 12 {
 			addr := b.Address("127.0.0.1")
 			if taken[addr] {
-				t.Fatalf("%s was given out twice", addr)
+				t.Fatalf("got %s twice", addr)
 			}
 			taken[addr] = true
 		}
@@ -40,11 +40,11 @@ func TestTakenPorts(t *testing.T) {
 	}
 	defer func() { _ = u.Close() }()
 	if err := free(context.Background(), first, 1); err == nil {
-		t.Errorf("port %d is free for gossip: a socket has it for UDP", first)
+		t.Errorf("got port %d for gossip, which is in use for UDP", first)
 	}
 }
 
-// A port is free when Claim returns, even if the process starts others meanwhile.
+// A port is free when Claim returns, even if the process opens others meanwhile.
 func TestClaimsWhileProcessesStart(t *testing.T) {
 	stop := make(chan struct{})
 	var starters sync.WaitGroup

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/keyfile"
 )
 
-func TestReadPrivateWantsItPrivate(t *testing.T) {
+func TestReadPrivateChecksMode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(path, []byte("secret"), 0o600); err != nil {
 		t.Fatal(err)
@@ -28,12 +28,12 @@ func TestReadPrivateWantsItPrivate(t *testing.T) {
 		case tc.want == "" && (err != nil || string(b) != "secret"):
 			t.Errorf("mode %04o: got %q, %v", tc.mode, b, err)
 		case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
-			t.Errorf("mode %04o: error = %v, want it to contain %q", tc.mode, err, tc.want)
+			t.Errorf("mode %04o: got error %v, want %q in it", tc.mode, err, tc.want)
 		case err != nil && strings.Contains(err.Error(), "secret"):
-			t.Errorf("mode %04o: the error shows the key: %v", tc.mode, err)
+			t.Errorf("mode %04o: got the key in the error: %v", tc.mode, err)
 		}
 		if b, err := keyfile.Read(path); err != nil || string(b) != "secret" {
-			t.Errorf("mode %04o: Read = %q, %v", tc.mode, b, err)
+			t.Errorf("mode %04o: Read: got %q, %v", tc.mode, b, err)
 		}
 	}
 }
@@ -45,22 +45,22 @@ func TestCredentials(t *testing.T) {
 	}
 	t.Setenv("CREDENTIALS_DIRECTORY", dir)
 	if b, err := keyfile.ReadPrivate("credential:tls-key"); err != nil || string(b) != "k" {
-		t.Errorf("ReadPrivate = %q, %v; want k", b, err)
+		t.Errorf("ReadPrivate: got %q, %v, want k", b, err)
 	}
 	for _, name := range []string{"credential:", "credential:../x", "credential:a/b", "credential:..", "credential:none"} {
 		if _, err := keyfile.ReadPrivate(name); err == nil {
-			t.Errorf("ReadPrivate(%q) succeeded", name)
+			t.Errorf("ReadPrivate(%q): got no error", name)
 		}
 	}
 	t.Setenv("CREDENTIALS_DIRECTORY", "")
 	if _, err := keyfile.ReadPrivate("credential:tls-key"); err == nil ||
 		!strings.Contains(err.Error(), "LoadCredential=tls-key") {
-		t.Errorf("error = %v, want it to explain systemd credentials", err)
+		t.Errorf("got error %v, want an explanation of systemd credentials", err)
 	}
 }
 
-func TestWhatIsNoFile(t *testing.T) {
+func TestReadOfDirectory(t *testing.T) {
 	if _, err := keyfile.Read(t.TempDir()); err == nil || !strings.Contains(err.Error(), "regular") {
-		t.Errorf("error = %v", err)
+		t.Errorf("got error %v", err)
 	}
 }

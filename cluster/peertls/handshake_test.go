@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
 )
 
-// shake performs a handshake over real sockets. It returns the server's view of the client
-// and both errors. Each side reads a byte of the other, because with TLS 1.3 only that
-// shows a client that it was refused.
+// shake performs a handshake over real sockets. It returns the server's view of the client, and
+// both errors. Each side reads a byte of the other, because with TLS 1.3 only that shows the client
+// a refusal.
 func shake(t *testing.T, server, client *tls.Config) (state tls.ConnectionState, serr, cerr error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -56,8 +56,8 @@ func shake(t *testing.T, server, client *tls.Config) (state tls.ConnectionState,
 	return state, serr, cerr
 }
 
-// clientConfig returns the configuration of a client that accepts any server and presents a
-// certificate, or none.
+// clientConfig returns the configuration of a client that accepts any server, with a certificate or
+// none.
 func clientConfig(t *testing.T, p issue.Pair) *tls.Config {
 	t.Helper()
 	cfg := &tls.Config{InsecureSkipVerify: true}
@@ -71,8 +71,8 @@ func clientConfig(t *testing.T, p issue.Pair) *tls.Config {
 	return cfg
 }
 
-// Which certificate may connect to which listener.
-func TestWhoMayConnect(t *testing.T) {
+// TestAcceptedCertificates checks which certificate is accepted by which listener.
+func TestAcceptedCertificates(t *testing.T) {
 	ca, other := newCA(t, "prod"), newCA(t, "prod")
 	s := open(t, ca, "prod", "n1")
 	past := time.Now().Add(-time.Minute)
@@ -80,10 +80,10 @@ func TestWhoMayConnect(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		cert      issue.Pair
-		raft, api string // the server's error; "" if it accepts the caller
+		raft, api string // the error of the server; "" if it accepts the caller
 	}{
 		{"a peer", must(t)(ca.Peer("prod", "n2", nil, never)), "", ""},
-		{"nobody", issue.Pair{}, "didn't provide a certificate", ""},
+		{"no certificate", issue.Pair{}, "didn't provide a certificate", ""},
 		{"a client", must(t)(ca.Client("alice", []string{"admin"}, never)), "not a peer of this cluster", ""},
 		{"a client with the name of a peer", must(t)(ca.Client("n2", []string{"peer"}, never)),
 			"not a peer of this cluster", ""},
@@ -108,11 +108,11 @@ func TestWhoMayConnect(t *testing.T) {
 				_, serr, cerr := shake(t, l.server, clientConfig(t, tc.cert))
 				switch {
 				case l.want == "" && (serr != nil || cerr != nil):
-					t.Errorf("%s: refused: %v, %v", l.name, serr, cerr)
+					t.Errorf("%s: got a refusal: %v, %v", l.name, serr, cerr)
 				case l.want != "" && (serr == nil || cerr == nil):
-					t.Errorf("%s: let in: %v, %v", l.name, serr, cerr)
+					t.Errorf("%s: got no refusal: %v, %v", l.name, serr, cerr)
 				case l.want != "" && !strings.Contains(serr.Error(), l.want):
-					t.Errorf("%s: server error %q, want it to contain %q", l.name, serr, l.want)
+					t.Errorf("%s: got server error %q, want %q in it", l.name, serr, l.want)
 				}
 			}
 		})
@@ -129,7 +129,7 @@ func withURIs(t *testing.T, ca *issue.CA, names ...string) issue.Pair {
 	return p
 }
 
-func TestDialerWantsThatPeer(t *testing.T) {
+func TestDialerChecksPeer(t *testing.T) {
 	ca, other := newCA(t, "prod"), newCA(t, "prod")
 	n1 := open(t, ca, "prod", "n1")
 	for _, tc := range []struct {
@@ -138,17 +138,17 @@ func TestDialerWantsThatPeer(t *testing.T) {
 		ids    []string
 		want   string
 	}{
-		{"the one it wants", open(t, ca, "prod", "n2"), []string{"n2"}, ""},
-		{"one of those it wants", open(t, ca, "prod", "n2"), []string{"n3", "n2"}, ""},
+		{"wanted peer", open(t, ca, "prod", "n2"), []string{"n2"}, ""},
+		{"one of the wanted peers", open(t, ca, "prod", "n2"), []string{"n3", "n2"}, ""},
 		{"any peer", open(t, ca, "prod", "n2"), nil, ""},
-		{"another one", open(t, ca, "prod", "n3"), []string{"n2"}, "it is peer n3, not n2"},
+		{"another peer", open(t, ca, "prod", "n3"), []string{"n2"}, "it is peer n3, not n2"},
 		{"of another cluster", open(t, ca, "lab", "n2"), []string{"n2"}, "not a peer of this cluster"},
 		{"of another CA", open(t, other, "prod", "n2"), []string{"n2"}, "unknown authority"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, _, err := shake(t, tc.server.PeerServer(), n1.PeerClient(tc.ids...))
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
-				t.Errorf("error = %v, want it to contain %q", err, tc.want)
+				t.Errorf("got error %v, want %q in it", err, tc.want)
 			}
 		})
 	}
@@ -166,19 +166,19 @@ func TestCaller(t *testing.T) {
 	}
 	if c, ok := peertls.FromState(state(must(t)(ca.Peer("prod", "n2", nil, never)))); !ok || c.Cluster != "prod" ||
 		c.Peer != "n2" {
-		t.Errorf("a peer: %+v, %t", c, ok)
+		t.Errorf("caller of a peer: got %+v, %t", c, ok)
 	}
 	if c, ok := peertls.FromState(state(must(t)(ca.Client("alice", []string{"admin"}, never)))); !ok || c.Peer != "" ||
 		c.Cert.Subject.CommonName != "alice" || len(c.Chain) != 2 {
-		t.Errorf("a client: %+v, %t", c, ok)
+		t.Errorf("caller of a client: got %+v, %t", c, ok)
 	}
 	if c, ok := peertls.FromState(state(issue.Pair{})); ok {
-		t.Errorf("nobody: %+v", c)
+		t.Errorf("caller without a certificate: got %+v", c)
 	}
 	if _, ok := peertls.FromState(nil); ok {
-		t.Error("no TLS, and a caller")
+		t.Error("caller without TLS: got one")
 	}
-	// whole seconds: a busy machine has four for the handshake
+	// In whole seconds: a busy machine has four for the handshake.
 	old := state(must(t)(ca.Client("alice", nil, time.Now().Add(5*time.Second))))
 	deadline := time.Now().Add(30 * time.Second)
 	for {
@@ -186,14 +186,14 @@ func TestCaller(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("a certificate that has ended is still good on an open connection")
+			t.Fatal("expired certificate on an open connection: got it accepted")
 		}
 		time.Sleep(20 * time.Millisecond) // sleep: poll
 	}
 }
 
-// A client that knows only the CA sees a server with a name.
-func TestServerBearsItsHosts(t *testing.T) {
+// A client that knows only the CA needs a certificate with the server's host.
+func TestServerCertificateHasHosts(t *testing.T) {
 	ca := newCA(t, "prod")
 	s, err := peertls.Open(newFiles(t, ca.Pair.Cert,
 		must(t)(ca.Peer("prod", "n1", []string{"n1.example.org", "192.0.2.7"}, never))).config("n1"))
@@ -212,12 +212,12 @@ func TestServerBearsItsHosts(t *testing.T) {
 	for _, protos := range [][]string{{"h2"}, {"http/1.1"}} {
 		cs, _, err := shake(t, s.HTTP(), &tls.Config{RootCAs: roots, ServerName: "localhost", NextProtos: protos})
 		if err != nil || cs.NegotiatedProtocol != protos[0] {
-			t.Errorf("ALPN %v: %q, %v", protos, cs.NegotiatedProtocol, err)
+			t.Errorf("ALPN %v: got %q, %v", protos, cs.NegotiatedProtocol, err)
 		}
 	}
 	if _, _, err := shake(t, s.PeerServer(), &tls.Config{RootCAs: roots, ServerName: "localhost",
 		MaxVersion: tls.VersionTLS12}); err == nil {
-		t.Error("the raft port speaks TLS 1.2")
+		t.Error("raft port: got TLS 1.2")
 	}
 }
 
@@ -246,12 +246,12 @@ func TestConnectionsEndWithTheirCertificate(t *testing.T) {
 	defer c.Close()
 	_ = c.SetReadDeadline(time.Now().Add(30 * time.Second))
 	if _, err := c.Read(make([]byte, 1)); err == nil || errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("client: %v, want that the connection was closed", err)
+		t.Errorf("client: got %v, want a closed connection", err)
 	}
 	if err := <-server; err == nil {
-		t.Error("server: the connection is still good")
+		t.Error("server: got an open connection")
 	}
 	if early := end.Truncate(time.Second); time.Now().Before(early) {
-		t.Error("closed before the certificate has ended")
+		t.Error("got a closed connection before the certificate expired")
 	}
 }

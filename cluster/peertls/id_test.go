@@ -13,15 +13,15 @@ func TestPeerID(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
 		uris        []string
-		cluster, id string // "" if it is not a peer
+		cluster, id string // empty if it is not a peer
 	}{
 		{"a peer", []string{"spiffe://holdfast/prod/peer/n1"}, "prod", "n1"},
-		{"all that a name may have", []string{"spiffe://holdfast/Prod-1.a_b/peer/n.1-_X"}, "Prod-1.a_b", "n.1-_X"},
+		{"all characters of a name", []string{"spiffe://holdfast/Prod-1.a_b/peer/n.1-_X"}, "Prod-1.a_b", "n.1-_X"},
 		{"no name", nil, "", ""},
 		{"two names", []string{"spiffe://holdfast/prod/peer/n1", "spiffe://holdfast/prod/peer/n2"}, "", ""},
 		{"another name beside it", []string{"spiffe://holdfast/prod/peer/n1", "https://example.org"}, "", ""},
 		{"another trust domain", []string{"spiffe://example.org/prod/peer/n1"}, "", ""},
-		{"a domain that begins alike", []string{"spiffe://holdfast.org/prod/peer/n1"}, "", ""},
+		{"domain with the same prefix", []string{"spiffe://holdfast.org/prod/peer/n1"}, "", ""},
 		{"another scheme", []string{"https://holdfast/prod/peer/n1"}, "", ""},
 		{"a CA's", []string{"spiffe://holdfast/prod"}, "", ""},
 		{"not a peer", []string{"spiffe://holdfast/prod/agent/n1"}, "", ""},
@@ -44,7 +44,7 @@ func TestPeerID(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			cluster, id, ok := peertls.PeerID(&x509.Certificate{URIs: uris(t, tc.uris)})
 			if cluster != tc.cluster || id != tc.id || ok != (tc.id != "") {
-				t.Errorf("PeerID = %q, %q, %t; want %q, %q", cluster, id, ok, tc.cluster, tc.id)
+				t.Errorf("PeerID: got %q, %q, %t, want %q, %q", cluster, id, ok, tc.cluster, tc.id)
 			}
 		})
 	}
@@ -63,7 +63,7 @@ func uris(t testing.TB, ss []string) []*url.URL {
 	return us
 }
 
-// Every name that is accepted as a peer's has only this spelling.
+// FuzzPeerID checks that each accepted name of a peer has only one spelling.
 func FuzzPeerID(f *testing.F) {
 	f.Add("spiffe://holdfast/prod/peer/n1")
 	f.Add("spiffe://holdfast/prod/peer/n%31")
@@ -80,10 +80,10 @@ func FuzzPeerID(f *testing.F) {
 		}
 		if got := peertls.PeerURI(cluster, id).String(); !strings.EqualFold(got[:len("spiffe")], s[:len("spiffe")]) ||
 			got[len("spiffe"):] != s[len("spiffe"):] {
-			t.Errorf("%q is taken for %s", s, got)
+			t.Errorf("PeerID(%q): got %s, want a refusal", s, got)
 		}
 		if peertls.CheckName("peer", id) != nil || peertls.CheckName("cluster", cluster) != nil {
-			t.Errorf("%q returns invalid names: %q %q", s, cluster, id)
+			t.Errorf("PeerID(%q): got invalid names %q, %q", s, cluster, id)
 		}
 	})
 }

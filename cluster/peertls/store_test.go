@@ -26,29 +26,29 @@ func TestOpenRefuses(t *testing.T) {
 		id   string
 		want string // "" if the files are accepted
 	}{
-		{"what fits", ca.Pair.Cert, good, "n1", ""},
+		{"valid files", ca.Pair.Cert, good, "n1", ""},
 		{"two CAs", slices.Concat(other.Pair.Cert, ca.Pair.Cert), good, "n1", ""},
 		{"another peer's", ca.Pair.Cert, good, "n2", "it belongs to peer n1, but this is peer n2"},
 		{"a client's", ca.Pair.Cert, must(t)(ca.Client("alice", nil, never)), "n1", "holdfast tls cert create --peer n1"},
 		{"another CA's", other.Pair.Cert, good, "n1", "not in the CA file"},
-		{"one that has ended", ca.Pair.Cert, must(t)(ca.Peer("prod", "n1", nil, time.Now().Add(-time.Hour))), "n1",
+		{"expired certificate", ca.Pair.Cert, must(t)(ca.Peer("prod", "n1", nil, time.Now().Add(-time.Hour))), "n1",
 			"holdfast tls cert create"},
 		{"another's key", ca.Pair.Cert, issue.Pair{Cert: good.Cert, Key: must(t)(ca.Peer("prod", "n1", nil, never)).Key},
 			"n1", "does not match"},
 		{"no CA", good.Cert, good, "n1", "is not a CA's"},
 		{"nothing", nil, good, "n1", "no PEM certificate"},
-		{"an id that no certificate can bear", ca.Pair.Cert, good, "n 1", `peer id "n 1"`},
+		{"id that no certificate can have", ca.Pair.Cert, good, "n 1", `peer id "n 1"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s, err := peertls.Open(newFiles(t, tc.ca, tc.cert).config(tc.id))
 			if tc.want == "" {
 				if err != nil || s.Cluster() != "prod" {
-					t.Errorf("error = %v", err)
+					t.Errorf("got error %v", err)
 				}
 				return
 			}
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("error = %v, want it to contain %q", err, tc.want)
+				t.Errorf("got error %v, want %q in it", err, tc.want)
 			}
 		})
 	}
@@ -57,12 +57,11 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := peertls.Open(f.config("n1")); err == nil || !strings.Contains(err.Error(), "chmod 600") {
-		t.Errorf("a key for all to read: %v", err)
+		t.Errorf("key that others can read: got %v", err)
 	}
 }
 
-// New files are used by the next handshakes. Broken ones are logged once and change
-// nothing.
+// New files are used by the next handshakes. Invalid files are logged once and change nothing.
 func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		end := time.Now().Add(365 * 24 * time.Hour) // the bubble has its own clock
@@ -97,15 +96,15 @@ func TestReload(t *testing.T) {
 		first := serial()
 		time.Sleep(2 * time.Second) // sleep: fake clock
 		if got := serial(); got != first {
-			t.Error("a certificate without its key is in use")
+			t.Error("got a certificate without its key in use")
 		}
 		f.put("key.pem", second.Key)
 		time.Sleep(2 * time.Second) // sleep: fake clock; a handshake checks the files without waiting for the interval
 		if got := serial(); got == first {
-			t.Error("the new certificate is not in use")
+			t.Error("got the old certificate in use, want the new one")
 		}
 		if n := count("not usable"); n != 0 {
-			t.Errorf("files in change were complained of:\n%s", log.String())
+			t.Errorf("got warnings during the change of the files:\n%s", log.String())
 		}
 
 		good := serial()
@@ -119,22 +118,22 @@ func TestReload(t *testing.T) {
 			breakIt()
 			time.Sleep(time.Minute) // sleep: fake clock
 			if n := count("not usable") - before; n != 1 {
-				t.Errorf("%s: complained of %d times, want once:\n%s", name, n, log.String())
+				t.Errorf("%s: got %d warnings, want 1:\n%s", name, n, log.String())
 			}
 			if got := serial(); got != good {
-				t.Errorf("%s: it is in use", name)
+				t.Errorf("%s: got the invalid file in use", name)
 			}
 			if got := gauge(t, reg, "holdfast_tls_files_broken"); got != 1 {
-				t.Errorf("%s: holdfast_tls_files_broken is %v", name, got)
+				t.Errorf("%s: holdfast_tls_files_broken: got %v", name, got)
 			}
 			f.write(ca.Pair.Cert, second)
 			time.Sleep(time.Minute) // sleep: fake clock
 			if got := gauge(t, reg, "holdfast_tls_files_broken"); got != 0 {
-				t.Errorf("%s: mended, but holdfast_tls_files_broken is %v", name, got)
+				t.Errorf("%s: holdfast_tls_files_broken after the repair: got %v", name, got)
 			}
 		}
 		if strings.Contains(log.String(), "PRIVATE") {
-			t.Error("a key is in the log")
+			t.Error("got a key in the log")
 		}
 	})
 }
@@ -154,14 +153,13 @@ func gauge(t *testing.T, reg *prometheus.Registry, name string) float64 {
 		}
 	}
 	if !ok {
-		t.Fatalf("no metric %s", name)
+		t.Fatalf("got no metric %s", name)
 	}
 	return least
 }
 
-// The expiry of a certificate is a metric, and during its last fourteen days a daily
-// warning.
-func TestEndIsToldOf(t *testing.T) {
+// The expiry of a certificate is a metric, and a daily warning in the last fourteen days.
+func TestExpiryWarnings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		end := start.Add(20 * 24 * time.Hour)
@@ -180,7 +178,7 @@ func TestEndIsToldOf(t *testing.T) {
 		go func() { _ = s.Run(t.Context()) }()
 		if got, want := gauge(t, cfg.Registerer.(*prometheus.Registry),
 			"holdfast_tls_certificate_expiry_seconds"), float64(end.Unix()); got != want {
-			t.Errorf("metric = %v, want %v", got, want)
+			t.Errorf("metric: got %v, want %v", got, want)
 		}
 		warnings := func() int { return strings.Count(log.String(), "certificate expires soon") }
 		for _, tc := range []struct {
@@ -190,18 +188,18 @@ func TestEndIsToldOf(t *testing.T) {
 			time.Sleep(time.Until(start.Add(tc.day * 24 * time.Hour))) // sleep: fake clock
 			synctest.Wait()
 			if got := warnings(); got != tc.want {
-				t.Errorf("day %d: %d warnings, want %d:\n%s", tc.day, got, tc.want, log.String())
+				t.Errorf("day %d: got %d warnings, want %d:\n%s", tc.day, got, tc.want, log.String())
 			}
 		}
 		f.write(ca.Pair.Cert, must(t)(ca.Peer("prod", "n1", nil, start.Add(400*24*time.Hour))))
 		time.Sleep(3 * 24 * time.Hour) // sleep: fake clock
 		if got := warnings(); got != 5 {
-			t.Errorf("replaced, and still warned of: %d", got)
+			t.Errorf("got %d warnings after the replacement, want 0", got)
 		}
 	})
 }
 
-// A CA is replaced in three steps, and in each one all peers can connect to each other.
+// A CA is replaced in three steps. In each step, all peers can connect to each other.
 func TestCAIsReplaced(t *testing.T) {
 	old, next := newCA(t, "prod"), newCA(t, "prod")
 	both := slices.Concat(old.Pair.Cert, next.Pair.Cert)
@@ -223,12 +221,12 @@ func TestCAIsReplaced(t *testing.T) {
 		for j := max(0, i-1); j <= min(i+1, len(steps)-1); j++ {
 			a, b := store(steps[i], "n1"), store(steps[j], "n2")
 			if _, serr, cerr := shake(t, a.PeerServer(), b.PeerClient("n1")); serr != nil || cerr != nil {
-				t.Errorf("a peer at %q does not take one at %q: %v, %v", steps[i].name, steps[j].name, serr, cerr)
+				t.Errorf("connection between peers at %q and %q: %v, %v", steps[i].name, steps[j].name, serr, cerr)
 			}
 		}
 	}
 	if _, _, err := shake(t, store(steps[3], "n1").PeerServer(), store(steps[0], "n2").PeerClient()); err == nil {
-		t.Error("a certificate of the CA that was left is taken")
+		t.Error("got a certificate of the old CA accepted")
 	}
 }
 

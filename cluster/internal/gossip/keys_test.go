@@ -49,7 +49,7 @@ func TestParseGossipKeys(t *testing.T) {
 	}
 }
 
-// The ring follows the file while others read it.
+// The ring follows the file while it is read concurrently.
 func TestGossipKeysFollowTheFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "gossip.key")
 	write := func(text string) {
@@ -69,7 +69,7 @@ func TestGossipKeysFollowTheFile(t *testing.T) {
 		for {
 			for _, key := range k.ring.GetKeys() {
 				if len(key) == 0 || bytes.Count(key, key[:1]) != len(key) {
-					t.Error("a key is torn")
+					t.Error("got a torn key")
 				}
 			}
 			select {
@@ -106,11 +106,11 @@ func TestGossipKeysFollowTheFile(t *testing.T) {
 		k.reload()
 		k.reload()
 		if diff := cmp.Diff([][]byte{testKey(1, 32)}, k.ring.GetKeys()); diff != "" {
-			t.Errorf("a file that cannot be used changed the ring (-want +got):\n%s", diff)
+			t.Errorf("ring after an invalid file (-want +got):\n%s", diff)
 		}
 	}
 	if n := strings.Count(log.String(), "not usable"); n != 3 || strings.Contains(log.String(), "rubbish") {
-		t.Errorf("logged %d times, want 3 times without the contents of the file:\n%s", n, log.String())
+		t.Errorf("got %d log lines, want 3 without the contents of the file:\n%s", n, log.String())
 	}
 }
 
@@ -120,11 +120,11 @@ func FuzzParseGossipKeys(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		keys, err := parseKeys(data)
 		if (err == nil) != (len(keys) > 0) {
-			t.Errorf("%d keys and error %v", len(keys), err)
+			t.Errorf("got %d keys and error %v", len(keys), err)
 		}
 		for _, k := range keys {
 			if len(k) != 16 && len(k) != 24 && len(k) != 32 {
-				t.Errorf("a key of %d bytes", len(k))
+				t.Errorf("got a key of %d bytes", len(k))
 			}
 		}
 	})

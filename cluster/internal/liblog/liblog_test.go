@@ -26,7 +26,7 @@ func TestLogBridges(t *testing.T) {
 	h.Debug("detail")
 	h.Error("bad")
 	if h.IsDebug() || !h.IsWarn() {
-		t.Error("the levels are not the handler's")
+		t.Error("got other levels than the handler's")
 	}
 	w := Lines(l)
 	for _, line := range []string{"[DEBUG] memberlist: x\n", "[WARN] memberlist: y\n", "[ERR] memberlist: z\n",

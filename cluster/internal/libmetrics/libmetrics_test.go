@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
-// TestBridgeNames tests how the metrics of the libraries are renamed for Prometheus.
+// TestBridgeNames checks the names of library metrics in Prometheus.
 func TestBridgeNames(t *testing.T) {
 	b := &metricsSink{series: map[string]prometheus.Metric{}}
 	reg := prometheus.NewRegistry()
@@ -21,7 +21,7 @@ func TestBridgeNames(t *testing.T) {
 	b.SetGauge([]string{"holdfast", "raft", "peers"}, 3)
 	b.IncrCounter([]string{"holdfast", "memberlist", "tcp", "sent"}, 5)
 	b.IncrCounter([]string{"holdfast", "memberlist", "tcp", "sent"}, -1)
-	b.IncrCounter([]string{"holdfast", "raft", "peers"}, 1) // one name for two kinds
+	b.IncrCounter([]string{"holdfast", "raft", "peers"}, 1) // one name, two kinds
 	b.IncrCounterWithLabels([]string{"holdfast", "raft", "replication", "appendEntries", "logs"}, 2, peer)
 
 	b.SetGauge([]string{"holdfast", "raft", "boltdb", "txstats", "pageCount"}, 11)
@@ -45,18 +45,18 @@ func TestBridgeNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	if problems, err := promlint.NewWithMetricFamilies(families).Lint(); err != nil || len(problems) > 0 {
-		t.Errorf("names that Prometheus would not have: %v %v", problems, err)
+		t.Errorf("lint metrics: got problems %v, %v", problems, err)
 	}
 	for _, f := range families {
 		m := f.GetMetric()[0]
 		got := m.GetHistogram().GetSampleSum() + m.GetSummary().GetSampleSum() + m.GetGauge().GetValue() +
 			m.GetCounter().GetValue()
 		if w, ok := want[f.GetName()]; !ok || got-w > 1e-6 || w-got > 1e-6 {
-			t.Errorf("%s: got %v, want %v (there: %t)", f.GetName(), got, w, ok)
+			t.Errorf("%s: got %v, want %v (found: %t)", f.GetName(), got, w, ok)
 		}
 		delete(want, f.GetName())
 	}
 	for name := range want {
-		t.Errorf("%s is not there", name)
+		t.Errorf("got no metric %s", name)
 	}
 }

@@ -15,23 +15,23 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// fullDisk stores no more numbers.
+// fullDisk fails to store numbers.
 type fullDisk struct{ raft.StableStore }
 
 func (fullDisk) SetUint64([]byte, uint64) error { return errors.New("no space left on device") }
 
-func TestATermThatCannotBeKeptEndsThePeer(t *testing.T) {
+func TestPeerEndsIfTermCannotBeStored(t *testing.T) {
 	guard := newDiskGuard()
 	guard.stand = runtime.Goexit
 	s := &termStore{StableStore: fullDisk{raft.NewInmemStore()}, guard: guard}
 	if err := s.SetUint64(keyLastVoteTerm, 7); err == nil {
-		t.Error("raft gets no error for a vote that was not stored")
+		t.Error("store a vote on a full disk: got no error")
 	}
 	go func() { _ = s.SetUint64(keyCurrentTerm, 7) }() // never returns: raft must not continue
 	ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
 	defer stop()
 	if err := guard.watch(ctx); !errors.Is(err, ErrDisk) || !strings.Contains(err.Error(), "write term 7: no space left") {
-		t.Errorf("the peer ends with %v", err)
+		t.Errorf("error of the peer: got %v", err)
 	}
 }
 
@@ -62,20 +62,20 @@ func TestDamagedEntriesAreRefused(t *testing.T) {
 			}
 			if err := errors.Join(s.Logs.GetLog(1, &got), s.Close()); err != nil || string(got.Data) != "hello" ||
 				got.Extensions != nil {
-				t.Fatalf("whole: entry 1 = %+v, %v", got, err)
+				t.Fatalf("undamaged: got entry 1 %+v, %v", got, err)
 			}
 			change(t, filepath.Join(cfg.Dir, raftFile), tc.damage)
 			if s, err = Open(cfg); err == nil {
 				_ = s.Close()
-				t.Fatal("the damaged log was opened")
+				t.Fatal("open a damaged log: got no error")
 			}
 			for _, want := range []string{"entry 1", "move it away"} {
 				if !strings.Contains(err.Error(), want) {
-					t.Errorf("error lacks %q: %v", want, err)
+					t.Errorf("error: want %q in it, got %v", want, err)
 				}
 			}
 			if st, err := os.Stat(filepath.Join(cfg.Dir, raftFile)); err != nil || st.Size() == 0 {
-				t.Error("the damaged log was removed: it may be needed")
+				t.Error("got the damaged log removed, want it kept")
 			}
 		})
 	}

@@ -18,7 +18,7 @@ func storeConfig(dir, store string) *Config {
 	return &Config{Dir: dir, LogStore: store, Logger: slog.New(slog.DiscardHandler)}
 }
 
-// opened runs a function on the stores of a directory, and closes them.
+// opened calls a function with the stores of a directory, and closes them.
 func opened(t *testing.T, dir, store string, do func(*Stores)) {
 	t.Helper()
 	s, err := Open(storeConfig(dir, store))
@@ -76,26 +76,26 @@ func entriesTo(first, last uint64) []string {
 	return want
 }
 
-// holds checks that a directory has exactly these entries with each store, and that all of
-// them move each time.
+// holds checks that a directory has exactly these entries with each store in turn, so that they
+// move each time.
 func holds(t *testing.T, dir, store string, want []string) {
 	t.Helper()
 	opened(t, dir, store, func(s *Stores) {
 		if diff := cmp.Diff(want, contents(t, s)); diff != "" {
-			t.Errorf("opened with %q (-want +got):\n%s", store, diff)
+			t.Errorf("entries in %q (-want +got):\n%s", store, diff)
 		}
 		m, ok := s.Logs.(raft.MonotonicLogStore)
 		if got := ok && m.IsMonotonic(); got != (store == LogStoreWAL) {
-			t.Errorf("opened with %q: monotonic is %v", store, got)
+			t.Errorf("open with %q: got monotonic %v", store, got)
 		}
 	})
 	_, err := os.Stat(filepath.Join(dir, walDir))
 	if got := err == nil; got != (store == LogStoreWAL) {
-		t.Errorf("opened with %q: the segments are there: %v", store, got)
+		t.Errorf("open with %q: got segments %v", store, got)
 	}
 }
 
-func TestTheLogMovesBothWays(t *testing.T) {
+func TestLogMovesBothWays(t *testing.T) {
 	for _, n := range []uint64{0, 1, copyBatch, 2*copyBatch + 7} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			dir := filled(t, LogStoreBolt, n)
@@ -106,9 +106,9 @@ func TestTheLogMovesBothWays(t *testing.T) {
 			}
 		})
 	}
-	t.Run("on from where it was", func(t *testing.T) {
+	t.Run("continued", func(t *testing.T) {
 		dir := filled(t, LogStoreWAL, 5)
-		opened(t, dir, "", func(s *Stores) { // it stays in the same store
+		opened(t, dir, "", func(s *Stores) { // stays in the same store
 			err := errors.Join(s.Logs.DeleteRange(1, 2),
 				s.Logs.StoreLog(&raft.Log{Index: 6, Term: 3, Data: []byte("entry 6")}))
 			if err != nil {
@@ -119,7 +119,7 @@ func TestTheLogMovesBothWays(t *testing.T) {
 		holds(t, dir, LogStoreBolt, entriesTo(3, 6))
 		holds(t, dir, LogStoreWAL, entriesTo(3, 6))
 	})
-	t.Run("a hole", func(t *testing.T) { // a snapshot has replaced the entries before it
+	t.Run("gap", func(t *testing.T) { // a snapshot has replaced the entries before it
 		dir := filled(t, LogStoreBolt, 5)
 		opened(t, dir, LogStoreBolt, func(s *Stores) {
 			if err := s.Logs.StoreLogs([]*raft.Log{{Index: 9, Term: 3, Data: []byte("entry 9")},
@@ -131,9 +131,9 @@ func TestTheLogMovesBothWays(t *testing.T) {
 	})
 }
 
-// A peer that died at any moment of a move has its log in the old or the new store,
-// whichever store it is started with next.
-func TestAMoveThatDiedIsFinished(t *testing.T) {
+// A peer that died during a move has its log in the old or the new store, whichever store it is
+// started with next.
+func TestInterruptedMoveIsFinished(t *testing.T) {
 	t.Parallel()
 	const n = 2*copyBatch + 7
 	part := func(t *testing.T, from, to raft.LogStore) {
@@ -189,7 +189,7 @@ func TestAMoveThatDiedIsFinished(t *testing.T) {
 	}
 }
 
-func TestSegmentsThatAreLostOrDamagedAreRefused(t *testing.T) {
+func TestLostOrDamagedSegmentsAreRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		damage func(t *testing.T, dir string)
@@ -221,10 +221,10 @@ func TestSegmentsThatAreLostOrDamagedAreRefused(t *testing.T) {
 				s, err := Open(storeConfig(dir, store))
 				if err == nil {
 					_ = s.Close()
-					t.Fatalf("opened with %q", store)
+					t.Fatalf("open with %q: got no error", store)
 				}
 				if !strings.Contains(err.Error(), "move it away") {
-					t.Errorf("the error has no remedy: %v", err)
+					t.Errorf("error: want a remedy, got %v", err)
 				}
 			}
 		})
@@ -235,7 +235,7 @@ func eachSegment(t *testing.T, dir string, do func(path string) error) {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(dir, walDir, "*.wal"))
 	if err != nil || len(all) == 0 {
-		t.Fatalf("segments: %v, %v", all, err)
+		t.Fatalf("list segments: got %v, %v", all, err)
 	}
 	for _, path := range all {
 		if err := do(path); err != nil {
@@ -245,7 +245,7 @@ func eachSegment(t *testing.T, dir string, do func(path string) error) {
 }
 
 // The low-water mark follows the log up and down, and never exceeds its end.
-func TestTheFloorFollowsTheLog(t *testing.T) {
+func TestFloorFollowsLog(t *testing.T) {
 	dir := filled(t, LogStoreWAL, 20)
 	opened(t, dir, "", func(s *Stores) {
 		for _, r := range [][2]uint64{{1, 5}, {15, 20}, {6, 14}} {
@@ -264,6 +264,6 @@ func TestTheFloorFollowsTheLog(t *testing.T) {
 	eachSegment(t, dir, os.Remove)
 	if s, err := Open(storeConfig(dir, "")); err == nil {
 		_ = s.Close()
-		t.Error("a log that has lost entry 40 was opened")
+		t.Error("open a log without entry 40: got no error")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// crashing is a stable store whose process dies at the n-th write.
+// crashing is a stable store that crashes at the n-th write.
 type crashing struct {
 	*raft.InmemStore
 	left int
@@ -29,7 +29,7 @@ func (c *crashing) SetUint64(k []byte, v uint64) error {
 	return c.InmemStore.SetUint64(k, v)
 }
 
-// persistVote writes as raft does when it grants a vote.
+// persistVote writes a granted vote like Raft.
 func persistVote(s raft.StableStore, term uint64, candidate string) error {
 	if err := s.SetUint64(keyLastVoteTerm, term); err != nil {
 		return err
@@ -37,7 +37,7 @@ func persistVote(s raft.StableStore, term uint64, candidate string) error {
 	return s.Set(keyLastVoteCand, []byte(candidate))
 }
 
-func TestVoteSurvivesACrashBetweenItsWrites(t *testing.T) {
+func TestVoteSurvivesCrashBetweenWrites(t *testing.T) {
 	for writes := range 3 {
 		disk := raft.NewInmemStore()
 		if err := persistVote(&voteStore{StableStore: disk}, 4, "a"); err != nil {
@@ -51,10 +51,10 @@ func TestVoteSurvivesACrashBetweenItsWrites(t *testing.T) {
 		term, _ := restarted.GetUint64(keyLastVoteTerm)
 		cand, _ := restarted.Get(keyLastVoteCand)
 		if term == 5 && string(cand) != "b" {
-			t.Errorf("after a crash at write %d the vote of term 5 is %s's, who never got it", writes, cand)
+			t.Errorf("after a crash at write %d: got a vote of term 5 for %s, which never got it", writes, cand)
 		}
 		if writes == 2 && (term != 5 || string(cand) != "b") {
-			t.Errorf("the vote is not on disk: term %d for %s", term, cand)
+			t.Errorf("stored vote: got term %d for %s", term, cand)
 		}
 	}
 	s := &voteStore{StableStore: raft.NewInmemStore()}

@@ -42,7 +42,7 @@ func newConfirmer(t *testing.T, self bool, voters map[string]*voter) *Confirmer 
 
 func newVoter() *voter { return &voter{allow: make(chan error)} }
 
-func TestConfirmNeedsAnAnswerToAQuestionAskedAfterTheCall(t *testing.T) {
+func TestConfirmNeedsAnswerToLaterRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, gone := newVoter(), newVoter()
 		c := newConfirmer(t, true, map[string]*voter{"b": b, "gone": gone})
@@ -55,7 +55,7 @@ func TestConfirmNeedsAnAnswerToAQuestionAskedAfterTheCall(t *testing.T) {
 		b.allow <- nil // the answer to the request of the first call
 		synctest.Wait()
 		if !first.Load() || second.Load() {
-			t.Errorf("after the first answer: first %t, second %t; want only the first", first.Load(), second.Load())
+			t.Errorf("after the first answer: got first %t, second %t, want only the first", first.Load(), second.Load())
 		}
 		b.allow <- nil
 		synctest.Wait()
@@ -64,7 +64,7 @@ func TestConfirmNeedsAnAnswerToAQuestionAskedAfterTheCall(t *testing.T) {
 		}
 		wg.Wait()
 		if got := b.asked.Load(); got != 2 {
-			t.Errorf("b was asked %d times, want 2", got)
+			t.Errorf("requests to b: got %d, want 2", got)
 		}
 	})
 }
@@ -90,17 +90,17 @@ func TestConfirmShares(t *testing.T) {
 		b.allow <- nil
 		wg.Wait()
 		if got := ok.Load(); got != 101 {
-			t.Errorf("%d calls were confirmed, want 101", got)
+			t.Errorf("got %d confirmed calls, want 101", got)
 		}
 		if got := b.asked.Load(); got != 2 {
-			t.Errorf("b was asked %d times for 101 calls, want 2", got)
+			t.Errorf("requests to b for 101 calls: got %d, want 2", got)
 		}
 	})
 }
 
-// TestConfirmAsksAsFewAsItCan tests that recent responders are asked, and the others only
-// if those do not answer.
-func TestConfirmAsksAsFewAsItCan(t *testing.T) {
+// TestConfirmSendsFewRequests checks that recent responders get requests, and the others only if
+// those do not answer.
+func TestConfirmSendsFewRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, d := newVoter(), newVoter()
 		c := newConfirmer(t, true, map[string]*voter{"b": b, "d": d})
@@ -122,10 +122,10 @@ func TestConfirmAsksAsFewAsItCan(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(2 * confirmHedge) // sleep: time of synctest, in which the other peer is asked in vain
+			time.Sleep(2 * confirmHedge) // sleep: time of synctest, in which the other peer does not answer
 		}
 		if b, d := b.asked.Load(), d.asked.Load(); b != 11 || d != 1 {
-			t.Errorf("the one that answers was asked %d times, the other %d times; want 11 and 1", b, d)
+			t.Errorf("requests: got %d to the responder and %d to the other peer, want 11 and 1", b, d)
 		}
 		began := time.Now()
 		done := confirmed()
@@ -134,14 +134,14 @@ func TestConfirmAsksAsFewAsItCan(t *testing.T) {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took != confirmHedge {
-			t.Errorf("the other one was asked after %s, want %s", took, confirmHedge)
+			t.Errorf("got a request to the other peer after %s, want %s", took, confirmHedge)
 		}
 	})
 }
 
-// TestConfirmVoucherIsGoodForItsCallOnly tests that an acknowledgement does not confirm
-// earlier or later calls.
-func TestConfirmVoucherIsGoodForItsCallOnly(t *testing.T) {
+// TestConfirmVoucherCountsForItsCallOnly checks that an acknowledgement does not confirm earlier or
+// later calls.
+func TestConfirmVoucherCountsForItsCallOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, d := newVoter(), newVoter()
 		c := newConfirmer(t, true, map[string]*voter{"b": b, "d": d})
@@ -160,7 +160,7 @@ func TestConfirmVoucherIsGoodForItsCallOnly(t *testing.T) {
 		wg.Go(one)
 		synctest.Wait()
 		if got := ok.Load(); got != 0 {
-			t.Errorf("%d calls were confirmed by an acknowledgement for other calls", got)
+			t.Errorf("got %d calls confirmed by an acknowledgement of another call, want 0", got)
 		}
 		b.allow <- nil
 		b.allow <- nil
@@ -181,7 +181,7 @@ func TestConfirmNeedsAMajority(t *testing.T) {
 		{"one of three answers", true, []error{nil, silent}, true, ""},
 		{"one of three refuses, one answers", true, []error{refusal, nil}, true, ""},
 		{"both refuse", true, []error{refusal, refusal}, false, ""},
-		{"nobody answers", true, []error{silent, silent}, false, ""},
+		{"no answer", true, []error{silent, silent}, false, ""},
 		{"two peers, one answers", true, []error{nil}, true, ""},
 		{"two peers, one refuses", true, []error{refusal}, false, ""},
 		{"four peers, one answers", true, []error{nil, silent, silent}, false, ""},
@@ -239,7 +239,7 @@ func TestConfirmEndsWithTheTerm(t *testing.T) {
 			t.Errorf("got %v, want %v", err, ErrNotLeader)
 		}
 		if err := c.Confirm(t.Context(), 3, ""); !errors.Is(err, ErrNotLeader) {
-			t.Errorf("confirm a term that has ended: got %v, want %v", err, ErrNotLeader)
+			t.Errorf("confirm an ended term: got %v, want %v", err, ErrNotLeader)
 		}
 		// An answer for the old term does not confirm the new one.
 		go func() { done <- c.Confirm(t.Context(), 4, "") }()
@@ -248,7 +248,7 @@ func TestConfirmEndsWithTheTerm(t *testing.T) {
 		synctest.Wait()
 		select {
 		case err := <-done:
-			t.Errorf("an answer for term 3 confirmed term 4: %v", err)
+			t.Errorf("answer for term 3: got term 4 confirmed: %v", err)
 		default:
 		}
 		b.allow <- nil
@@ -274,7 +274,7 @@ func TestCoalescer(t *testing.T) {
 		}
 		ask(0)
 		for i := range 10 {
-			ask(i + 1) // while the first request is in flight, so its answer is too old for them
+			ask(i + 1) // while the first request is in flight, so its answer is too old for these
 		}
 		next <- 5
 		next <- 6
@@ -283,7 +283,7 @@ func TestCoalescer(t *testing.T) {
 			t.Errorf("got %v, want 5 and then 6", got)
 		}
 		if calls != 2 {
-			t.Errorf("%d calls for 11 readers, want 2", calls)
+			t.Errorf("got %d calls for 11 readers, want 2", calls)
 		}
 	})
 }

@@ -31,10 +31,10 @@ func testGate(t *testing.T) *Gate {
 	return g
 }
 
-// A follower refuses entries when it has a newer term. Raft stops reading answers at the
-// first refusal, but may still send. If the sender then blocks, replication to the follower
-// stops forever and Raft does not shut down.
-func TestPipelineTakesAnswersThatNobodyWaitsFor(t *testing.T) {
+// A follower with a newer term refuses entries. Raft stops reading answers at the first refusal,
+// but may continue to send. If the sender then blocks, replication to the follower stops forever
+// and Raft does not shut down.
+func TestPipelineReadsUnclaimedAnswers(t *testing.T) {
 	here, there := testGate(t), testGate(t)
 	go func() { // ends with the test
 		for {
@@ -66,7 +66,7 @@ func TestPipelineTakesAnswersThatNobodyWaitsFor(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(10 * time.Second):
-		t.Fatal("the sender hangs: its answers are not read")
+		t.Fatal("send entries: timed out, because answers are not read")
 	}
 	for i := range entries {
 		select {
@@ -75,7 +75,7 @@ func TestPipelineTakesAnswersThatNobodyWaitsFor(t *testing.T) {
 				t.Errorf("answer %d: got success, want a refusal", i)
 			}
 		case <-time.After(10 * time.Second):
-			t.Fatalf("answer %d does not come", i)
+			t.Fatalf("wait for answer %d: timed out", i)
 		}
 	}
 	if err := p.Close(); err != nil {

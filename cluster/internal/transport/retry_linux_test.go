@@ -64,16 +64,16 @@ func freePort(t *testing.T) string {
 	return ports.Address("127.0.0.1")
 }
 
-// Raft pauses for up to 10 s after errors. So a leader's calls return none while their peer
-// is away, and succeed when it is back.
-func TestLeaderInsistsUntilThePeerIsBack(t *testing.T) {
+// Raft pauses for up to 10 s after errors. So a leader's calls do not fail while their peer is
+// unreachable, and succeed when it is back.
+func TestLeaderRetriesUntilPeerIsBack(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(*Gate, raft.ServerAddress) error{
 		"entries": func(g *Gate, addr raft.ServerAddress) error {
 			var resp raft.AppendEntriesResponse
 			err := g.AppendEntries("p2", addr, entries(), &resp)
 			if err == nil && !resp.Success {
-				return errors.New("it was refused")
+				return errors.New("refused")
 			}
 			return err
 		},
@@ -82,7 +82,7 @@ func TestLeaderInsistsUntilThePeerIsBack(t *testing.T) {
 			err := g.InstallSnapshot("p2", addr, &raft.InstallSnapshotRequest{RPCHeader: header(), SnapshotVersion: 1, Term: 3,
 				Size: 4}, &resp, strings.NewReader("snap"))
 			if err == nil && !resp.Success {
-				return errors.New("it was refused")
+				return errors.New("refused")
 			}
 			return err
 		},
@@ -95,25 +95,25 @@ func TestLeaderInsistsUntilThePeerIsBack(t *testing.T) {
 			go func() { ended <- call(g, raft.ServerAddress(addr)) }() // waited for below
 			select {
 			case err := <-ended:
-				t.Fatalf("the call ended while the peer was away: %v", err)
+				t.Fatalf("call of an unreachable peer: got an end with %v", err)
 			case <-time.After(3 * retryPause):
 			}
 			serveAt(t, addr)
 			select {
 			case err := <-ended:
 				if err != nil {
-					t.Errorf("the peer is back: got %v", err)
+					t.Errorf("call after the peer is back: got %v", err)
 				}
 			case <-time.After(20 * time.Second):
-				t.Fatal("the call does not notice that the peer is back")
+				t.Fatal("call after the peer is back: timed out")
 			}
 		})
 	}
 }
 
-// Calls end with an error when this peer no longer leads. Heartbeats and calls of a peer
-// that hangs up always do.
-func TestPatienceEnds(t *testing.T) {
+// Calls fail when this peer no longer leads. Heartbeats and calls of a peer that resets the
+// connection always fail.
+func TestRetriesEnd(t *testing.T) {
 	for name, tc := range map[string]struct {
 		req *raft.AppendEntriesRequest
 		end func(g *Gate, stop func())
@@ -136,15 +136,15 @@ func TestPatienceEnds(t *testing.T) {
 					t.Error("got no error, want one")
 				}
 			case <-time.After(20 * time.Second):
-				t.Fatal("the call does not end")
+				t.Fatal("wait for the end of the call: timed out")
 			}
 		})
 	}
 }
 
-// A vanished host answers nothing, not even with a refusal. A call to it must not keep Raft
-// from shutting down.
-func TestCallsToAHostThatIsGoneEndSoon(t *testing.T) {
+// A vanished host does not even refuse connections. A call to it must not keep Raft from shutting
+// down.
+func TestCallsToVanishedHostEndSoon(t *testing.T) {
 	t.Parallel()
 	g := testGate(t)
 	defer leads(g)()
@@ -156,7 +156,7 @@ func TestCallsToAHostThatIsGoneEndSoon(t *testing.T) {
 	}()
 	select {
 	case err := <-ended:
-		t.Fatalf("the call ended by itself: %v", err)
+		t.Fatalf("call: got an end with %v, want it in progress", err)
 	case <-time.After(3 * retryPause): // the call is in progress
 	}
 	g.HangUp()
@@ -167,10 +167,10 @@ func TestCallsToAHostThatIsGoneEndSoon(t *testing.T) {
 		}
 		// One attempt may be in progress, which lasts up to connectTimeout.
 		if took := time.Since(began); took > ShutdownTimeout/2 {
-			t.Errorf("the call ended after %v: Raft has only %v to shut down", took, ShutdownTimeout)
+			t.Errorf("got the end of the call after %v, but Raft has only %v to shut down", took, ShutdownTimeout)
 		}
 	case <-time.After(2 * transportTimeout):
-		t.Fatal("the call does not end")
+		t.Fatal("wait for the end of the call: timed out")
 	}
 }
 
@@ -199,6 +199,6 @@ func blackHole(t *testing.T) string {
 		}
 		t.Cleanup(func() { _ = c.Close() })
 	}
-	t.Skip("this kernel's queue of connections does not fill up")
+	t.Skip("the queue of connections of this kernel does not fill up")
 	return ""
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// largeRequest returns a request with entries of these sizes in KiB. The first has index
-// 11.
+// largeRequest returns a request with entries of these sizes in KiB, from index 11.
 func largeRequest(kib ...int) *raft.AppendEntriesRequest {
 	req := &raft.AppendEntriesRequest{RPCHeader: header(), Term: 7, PrevLogEntry: 10, PrevLogTerm: 6, LeaderCommitIndex: 9}
 	for i, n := range kib {
@@ -27,15 +26,15 @@ func TestSplit(t *testing.T) {
 		{"no entries", nil, [][2]uint64{{10, 0}}},
 		{"all fit", []int{100, 200, 300}, [][2]uint64{{10, 3}}},
 		{"too many", []int{500, 500, 500, 500}, [][2]uint64{{10, 2}, {12, 2}}},
-		{"one that is too large", []int{2000}, [][2]uint64{{10, 1}}},
-		{"one that is too large between others", []int{1, 2000, 1, 1}, [][2]uint64{{10, 1}, {11, 1}, {12, 2}}},
+		{"too large", []int{2000}, [][2]uint64{{10, 1}}},
+		{"too large between others", []int{1, 2000, 1, 1}, [][2]uint64{{10, 1}, {11, 1}, {12, 2}}},
 	} {
 		var got [][2]uint64
 		for i, p := range split(largeRequest(tt.kib...)) {
 			got = append(got, [2]uint64{p.PrevLogEntry, uint64(len(p.Entries))})
 			if want := map[bool]uint64{true: 6, false: 7}[i == 0]; p.PrevLogTerm != want || p.Term != 7 ||
 				p.LeaderCommitIndex != 9 {
-				t.Errorf("%s: part %d is %+v, want the previous term %d and the rest as it was", tt.name, i, p, want)
+				t.Errorf("%s: part %d: got %+v, want the previous term %d and the rest unchanged", tt.name, i, p, want)
 			}
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -44,8 +43,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestLargeRequestsArriveInParts tests that a peer behind a slow link progresses with each
-// part, on both ways of sending.
+// TestLargeRequestsArriveInParts checks that a peer behind a slow link progresses with each part,
+// with both ways of sending.
 func TestLargeRequestsArriveInParts(t *testing.T) {
 	here, there := testGate(t), testGate(t)
 	sizes := make(chan int, 100)
@@ -104,9 +103,8 @@ func TestLargeRequestsArriveInParts(t *testing.T) {
 	}
 }
 
-// TestCompactedRequestsFail tests that a call fails once the log no longer has the entries
-// that are being sent. The peer needs a snapshot then, and Raft sends one when the call
-// fails.
+// TestCompactedRequestsFail checks that a call fails once the log no longer has its entries. The
+// peer then needs a snapshot, which Raft sends when the call fails.
 func TestCompactedRequestsFail(t *testing.T) {
 	here, there := testGate(t), testGate(t)
 	addr := there.LocalAddr()
@@ -124,9 +122,9 @@ func TestCompactedRequestsFail(t *testing.T) {
 	select {
 	case err := <-done:
 		if err == nil {
-			t.Error("the call succeeded, and there is no peer")
+			t.Error("call without a peer: got no error")
 		}
 	case <-time.After(20 * time.Second):
-		t.Error("the call continues although the log begins after its entries")
+		t.Error("call for compacted entries: timed out")
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// answering starts a gate at addr that grants everything. It holds back the first n
-// requests until all n have arrived.
+// answering starts a gate at addr that grants everything. It delays the first n requests until all
+// n have arrived.
 func answering(t *testing.T, addr string, n int) *Gate {
 	t.Helper()
 	s, err := Listen(StreamConfig{Addr: addr, Cluster: func() string { return "" }, Logger: discard()})
@@ -47,7 +47,7 @@ func answering(t *testing.T, addr string, n int) *Gate {
 	return g
 }
 
-// A call to a restarted peer arrives although all idle connections to it have closed.
+// A call to a restarted peer succeeds although all idle connections to it are closed.
 func TestCallsAfterRestart(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -81,7 +81,7 @@ func TestCallsAfterRestart(t *testing.T) {
 			}
 			for range maxPool {
 				if err := <-idle; err != nil {
-					t.Fatalf("before the restart: %v", err)
+					t.Fatalf("call before the restart: %v", err)
 				}
 			}
 			if err := there.Close(); err != nil {
@@ -89,7 +89,7 @@ func TestCallsAfterRestart(t *testing.T) {
 			}
 			answering(t, string(addr), 1)
 			if err := tt.call(here, addr); err != nil {
-				t.Errorf("after the restart: %v, want an answer", err)
+				t.Errorf("call after the restart: %v", err)
 			}
 		})
 	}

@@ -51,42 +51,42 @@ func TestGateRefusesVotes(t *testing.T) {
 		var vote raft.RequestVoteResponse
 		if err := from.RequestVote("g", to, &raft.RequestVoteRequest{RPCHeader: header(), Term: 5}, &vote); err != nil ||
 			vote.Granted != admitted {
-			t.Errorf("admitted %t: vote granted: %t (%v)", admitted, vote.Granted, err)
+			t.Errorf("admitted %t: got vote %t (%v)", admitted, vote.Granted, err)
 		}
 		var pre raft.RequestPreVoteResponse
 		if err := from.RequestPreVote("g", to, &raft.RequestPreVoteRequest{RPCHeader: header(), Term: 5},
 			&pre); err != nil || pre.Granted != admitted {
-			t.Errorf("admitted %t: pre-vote granted: %t (%v)", admitted, pre.Granted, err)
+			t.Errorf("admitted %t: got pre-vote %t (%v)", admitted, pre.Granted, err)
 		}
 		err := from.TimeoutNow("g", to, &raft.TimeoutNowRequest{RPCHeader: header()}, &raft.TimeoutNowResponse{})
 		if (err == nil) != admitted {
-			t.Errorf("admitted %t: timeout now: %v", admitted, err)
+			t.Errorf("admitted %t: timeout now: got %v", admitted, err)
 		}
 		var app raft.AppendEntriesResponse
 		if err := from.AppendEntries("g", to, &raft.AppendEntriesRequest{RPCHeader: header(), Term: 5, PrevLogEntry: 1},
 			&app); err != nil || !app.Success {
-			t.Errorf("admitted %t: entries refused (%v)", admitted, err)
+			t.Errorf("admitted %t: append entries: got a refusal (%v)", admitted, err)
 		}
-		// It does not ask for votes either.
+		// It does not request votes either.
 		if err := g.RequestVote("x", "127.0.0.1:1", &raft.RequestVoteRequest{},
 			&raft.RequestVoteResponse{}); errors.Is(err, ErrNotAdmitted) == admitted {
-			t.Errorf("admitted %t: asking for a vote: %v", admitted, err)
+			t.Errorf("admitted %t: request a vote: got %v", admitted, err)
 		}
 		if err := g.RequestPreVote("x", "127.0.0.1:1", &raft.RequestPreVoteRequest{},
 			&raft.RequestPreVoteResponse{}); errors.Is(err, ErrNotAdmitted) == admitted {
-			t.Errorf("admitted %t: asking for a pre-vote: %v", admitted, err)
+			t.Errorf("admitted %t: request a pre-vote: got %v", admitted, err)
 		}
 	}
 	if got := len(passed); got != 5 {
-		t.Errorf("%d requests reached raft, want 5", got)
+		t.Errorf("requests in raft: got %d, want 5", got)
 	}
 	if !g.CallElection(time.Second) {
-		t.Error("an election of its own did not reach raft")
+		t.Error("call an election: got no request in raft")
 	}
 }
 
-// While no leader is known, a candidate is presented to Raft under the name of a voter, so
-// that only its log counts.
+// While no leader is known, the gate gives candidates the name of a voter, so that Raft compares
+// only their logs.
 func TestGateJudgesByLog(t *testing.T) {
 	s := mustListen()
 	g := NewGate(s, nil, slog.New(slog.DiscardHandler))
@@ -128,7 +128,7 @@ func TestGateJudgesByLog(t *testing.T) {
 		}
 		<-done
 		if vote, pre := <-got, <-got; vote != tc.want || pre != tc.want {
-			t.Errorf("voter %q: raft sees candidates %q and %q, want %q", tc.voter, vote, pre, tc.want)
+			t.Errorf("voter %q: got candidates %q and %q in raft, want %q", tc.voter, vote, pre, tc.want)
 		}
 	}
 }
@@ -156,7 +156,7 @@ func TestStreamsOfOneClusterOnly(t *testing.T) {
 		buf := make([]byte, 5)
 		_, err = io.ReadFull(accepted, buf)
 		if got := err == nil && string(buf) == "hello"; got != tc.want {
-			t.Errorf("from cluster %q to cluster %q: got %q (%v), want it to pass: %t", tc.from, tc.to, buf, err, tc.want)
+			t.Errorf("stream from cluster %q to %q: got %q (%v), want accepted: %t", tc.from, tc.to, buf, err, tc.want)
 		}
 		if err := errors.Join(to.Close(), from.Close()); err != nil {
 			t.Error(err)
@@ -177,6 +177,6 @@ func TestStreamsOfOneClusterOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := accepted.Read(make([]byte, 1)); err == nil {
-		t.Errorf("a stranger was let in with %d bytes", n)
+		t.Errorf("got a connection of a stranger with %d bytes, want a refusal", n)
 	}
 }
