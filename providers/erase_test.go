@@ -22,15 +22,15 @@ func TestReadEraseReport(t *testing.T) {
 		"cut": {ok + "holdfast-erase done 1 of 1",
 			providers.EraseReport{Disks: []providers.ErasedDisk{sda}}},
 		"not to the end": {ok, providers.EraseReport{Disks: []providers.ErasedDisk{sda}}},
-		"one more than told": {ok + "holdfast-erase done 2 of 2\n",
+		"one more than reported": {ok + "holdfast-erase done 2 of 2\n",
 			providers.EraseReport{Disks: []providers.ErasedDisk{sda}}},
 		"fewer than there are": {ok + "holdfast-erase done 1 of 2\n",
 			providers.EraseReport{Disks: []providers.ErasedDisk{sda}}},
 		"a failed one, done": {worse + "holdfast-erase done 1 of 1\n",
 			providers.EraseReport{Disks: []providers.ErasedDisk{bad}}},
-		"told twice, worse": {ok + worse + "holdfast-erase done 1 of 1\n",
+		"reported twice, worse": {ok + worse + "holdfast-erase done 1 of 1\n",
 			providers.EraseReport{Disks: []providers.ErasedDisk{bad}}},
-		"told twice, better": {worse + ok + "holdfast-erase done 1 of 1\n",
+		"reported twice, better": {worse + ok + "holdfast-erase done 1 of 1\n",
 			providers.EraseReport{Disks: []providers.ErasedDisk{bad}}},
 		"another disk after it": {"holdfast-erase done 0 of 0\n" + ok,
 			providers.EraseReport{Disks: []providers.ErasedDisk{sda}}},
@@ -43,15 +43,15 @@ func TestReadEraseReport(t *testing.T) {
 	}
 }
 
-// A report is only complete when it tells of at least as many disks as it says, and of none that
-// was not erased.
+// FuzzReadEraseReport checks that a report is complete only if it has at least as many disks as it
+// states, and all were erased.
 func FuzzReadEraseReport(f *testing.F) {
 	f.Add("holdfast-erase disk sda S1 erased x\nholdfast-erase done 1 of 1\n")
 	f.Fuzz(func(t *testing.T, in string) {
 		r := providers.ReadEraseReport(in)
 		for _, d := range r.Disks {
 			if r.Complete && !d.Erased || d.Name == "" {
-				t.Errorf("report %+v of %q", r, in)
+				t.Errorf("got report %+v of %q", r, in)
 			}
 		}
 	})

@@ -40,7 +40,7 @@ func TestErrorf(t *testing.T) {
 		t.Fatalf("got %q, want %q", got, want)
 	}
 	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatal("the cause is lost")
+		t.Fatal("got an error without its cause")
 	}
 }
 
@@ -52,6 +52,6 @@ func TestToken(t *testing.T) {
 	next := op
 	next.Epoch++
 	if next.Token() != op.Token() {
-		t.Fatal("the token changes when another leader takes the attempt over")
+		t.Fatal("got another token for the next leader of an attempt")
 	}
 }

@@ -25,7 +25,7 @@ func TestInTime(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			ctx := providers.WithNotAfter(t.Context(), c.t)
 			if got, ok := providers.NotAfter(ctx); !ok || !got.Equal(c.t) {
-				t.Errorf("not after %v, %v, want %v", got, ok, c.t)
+				t.Errorf("got not after %v, %v, want %v", got, ok, c.t)
 			}
 			err := providers.InTime(ctx, "press")
 			switch {
@@ -38,20 +38,20 @@ func TestInTime(t *testing.T) {
 		})
 	}
 	if err := providers.InTime(t.Context(), "press"); err != nil {
-		t.Errorf("without a not-after time: %v", err)
+		t.Errorf("without a not-after time: got %v", err)
 	}
 }
 
-// What prepares an effect has time, and the effect itself has none the more.
+// Preparations of an effect have time, but the effect itself has no more than before.
 func TestUnhurried(t *testing.T) {
 	if _, ok := providers.NotAfter(providers.Unhurried(t.Context())); ok {
-		t.Error("a context without a not-after time got one")
+		t.Error("context without a not-after time: got one")
 	}
 	late := providers.WithNotAfter(t.Context(), time.Now().Add(-time.Minute))
 	if err := providers.InTime(providers.Unhurried(late), "log in"); err != nil {
-		t.Errorf("what prepares: %v", err)
+		t.Errorf("preparation: %v", err)
 	}
 	if err := providers.InTime(late, "press"); providers.ClassOf(err) != providers.Late {
-		t.Errorf("the effect: %v, want class late", err)
+		t.Errorf("effect: got %v, want class late", err)
 	}
 }

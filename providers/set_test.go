@@ -104,17 +104,17 @@ func TestSetOfIsACopy(t *testing.T) {
 	s := providers.SetOf(m)
 	delete(m, "only")
 	if _, err := s.Of(&holdfastv1.Machine{}); err != nil {
-		t.Fatalf("the set changed with its argument: %v", err)
+		t.Fatalf("provider after a change of the argument: %v", err)
 	}
 }
 
-func TestFallbackTakesWhatIsNotConfigured(t *testing.T) {
+func TestFallbackProvider(t *testing.T) {
 	own, fallback := named{name: "dc-1"}, named{name: "fake"}
 	set := providers.SetOf(map[string]providers.Provider{"dc-1": own, "fake": fallback}).WithFallback("fake")
 	for name, want := range map[string]providers.Provider{"dc-1": own, "fake": fallback, "elsewhere": fallback} {
 		got, err := set.Of(&holdfastv1.Machine{Spec: &holdfastv1.MachineSpec{Provider: name}})
 		if err != nil || got != want {
-			t.Errorf("provider of a machine of %q = %v, %v; want %v", name, got, err, want)
+			t.Errorf("provider of a machine of %q: got %v, %v, want %v", name, got, err, want)
 		}
 	}
 }

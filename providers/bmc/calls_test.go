@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 )
 
-// TestCallsAreCounted: each operation once, by the maker that the BMC names and by how it ended.
+// TestCallsAreCounted checks that each operation is counted once, by maker and by outcome.
 func TestCallsAreCounted(t *testing.T) {
 	l := newLab(t, redfishtest.Config{Manufacturer: "Dell Inc."}, nil)
 	var mu sync.Mutex
@@ -33,11 +33,11 @@ func TestCallsAreCounted(t *testing.T) {
 	l.acct.set(bmc.Account{User: "admin", Password: "wrong", Version: "2"})
 	_, url := serve(t, redfishtest.Config{Manufacturer: "Unheard Of"})
 	if _, err = p.PowerState(t.Context(), machine("m-2", url)); err == nil {
-		t.Error("a wrong password was taken")
+		t.Error("wrong password: got no error")
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	if d := cmp.Diff([]string{"dell ok", "other auth"}, got); d != "" {
-		t.Errorf("want -, got +\n%s", d)
+		t.Errorf("calls (-want +got):\n%s", d)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 )
 
-// providerWith makes another provider for the same BMC, with a memory of its own.
+// providerWith returns another provider for the same BMC, with its own memory.
 func (l *lab) providerWith(memory bmc.Memory, change func(*bmc.Config)) *bmc.Provider {
 	l.t.Helper()
 	c := config()
@@ -34,7 +34,7 @@ func TestLightReadsBack(t *testing.T) {
 		got, err := l.p.Light(l.ctx, l.m)
 		l.ok("read the light", err)
 		if got != want {
-			t.Errorf("light = %q, want %q", got, want)
+			t.Errorf("light: got %q, want %q", got, want)
 		}
 	}
 }
@@ -46,22 +46,22 @@ func TestEventsAreCleared(t *testing.T) {
 	all, err := l.p.Events(l.ctx, l.m)
 	l.ok("events", err)
 	if len(all) != 0 {
-		t.Errorf("events = %+v, want none", all)
+		t.Errorf("got events %+v, want none", all)
 	}
 	if diff := cmp.Diff([]string{"clear_log "}, l.effects("")); diff != "" {
 		t.Errorf("effects (-want +got):\n%s", diff)
 	}
 }
 
-// To find the event log takes longer than an effect may wait: what counts is when it is cleared. It
-// is late only when nothing was done.
+// Finding the event log takes longer than an effect may wait. Only the time of the clear counts,
+// and it is late only if nothing was done.
 func TestEventsAreClearedInTime(t *testing.T) {
 	t.Parallel()
 	in, over := time.Minute, -time.Second
 	for _, c := range []struct {
 		name    string
-		terms   []time.Duration // how long each confirmation is good for; no more are given
-		class   providers.Class // empty: it works
+		terms   []time.Duration // validity of each confirmation; later ones are refused
+		class   providers.Class // empty: success
 		effects []string
 	}{
 		{"both", []time.Duration{in, in}, "", []string{"clear_log ", "clear_log 2"}},
@@ -80,7 +80,7 @@ func TestEventsAreClearedInTime(t *testing.T) {
 			ctx := providers.WithConfirm(providers.WithNotAfter(l.ctx, time.Now().Add(200*time.Millisecond)),
 				func(context.Context) (time.Time, error) {
 					if given++; given > len(c.terms) {
-						return time.Time{}, errors.New("another leads")
+						return time.Time{}, errors.New("another peer leads")
 					}
 					return time.Now().Add(c.terms[given-1]), nil
 				})
@@ -97,7 +97,7 @@ func TestEventsAreClearedInTime(t *testing.T) {
 	}
 }
 
-// forgetful is a memory that cannot be written while it is broken.
+// forgetful is a memory whose writes fail while it is broken.
 type forgetful struct {
 	*bmc.InMemory
 	broken bool
@@ -110,8 +110,8 @@ func (f *forgetful) Remember(ctx context.Context, name string, m bmc.Memo) error
 	return f.InMemory.Remember(ctx, name, m)
 }
 
-// A reset is recorded before it is done, so that the next leader does not do it again.
-func TestResetIsOnRecordFirst(t *testing.T) {
+// A reset is recorded before it happens, so that the next leader does not repeat it.
+func TestResetIsRecordedFirst(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	memory := &forgetful{InMemory: bmc.NewInMemory(), broken: true}
 	p := l.providerWith(memory, redfishOnly)
@@ -119,7 +119,7 @@ func TestResetIsOnRecordFirst(t *testing.T) {
 	at, err := p.BMCResetAt(l.ctx, l.m)
 	l.ok("last reset", err)
 	if got := l.effects("bmc_reset"); len(got) != 0 || !at.IsZero() {
-		t.Errorf("%d resets, the last one at %v; want none", len(got), at)
+		t.Errorf("got %d resets, the last one at %v, want none", len(got), at)
 	}
 	memory.broken = false
 	l.ok("reset", p.ResetBMC(l.ctx, op("reset"), l.m))
@@ -127,10 +127,10 @@ func TestResetIsOnRecordFirst(t *testing.T) {
 	at, err = other.BMCResetAt(l.ctx, l.m)
 	l.ok("last reset", err)
 	if time.Since(at) > time.Minute {
-		t.Errorf("the next leader thinks that the last reset was at %v", at)
+		t.Errorf("last reset at the next leader: got %v", at)
 	}
 	l.class("reset by the next leader", other.ResetBMC(l.ctx, op("reset"), l.m), providers.Transient)
 	if got := l.effects("bmc_reset"); len(got) != 1 {
-		t.Errorf("%d resets, want 1", len(got))
+		t.Errorf("got %d resets, want 1", len(got))
 	}
 }

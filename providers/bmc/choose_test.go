@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 )
 
-// driverOf asks what is remembered.
+// driverOf returns the remembered driver.
 func (l *lab) driverOf(key string) bmc.Protocol {
 	l.t.Helper()
 	m, err := l.mem.Recall(l.ctx, key)
@@ -31,18 +31,18 @@ func TestAutoTakesRedfish(t *testing.T) {
 	l.p = l.provider(func(c *bmc.Config) { c.TLS = "insecure" })
 	l.power(providers.PowerOn)
 	if got := l.driverOf("https://" + host); got != bmc.Redfish {
-		t.Errorf("driver %q is remembered, want redfish", got)
+		t.Errorf("remembered driver: got %q, want redfish", got)
 	}
 	strict := l.provider(nil)
 	_, err := strict.PowerState(l.ctx, machine("m-1", h.URL))
-	l.class("a certificate that nobody vouches for", err, providers.Unsupported)
+	l.class("untrusted certificate", err, providers.Unsupported)
 	if !strings.Contains(err.Error(), "ca_file") {
-		t.Errorf("error %v does not say what to do", err)
+		t.Errorf("error: got %v, want a remedy", err)
 	}
 }
 
-// A host without Redfish is driven over IPMI, and the next leader begins with that. AMT and
-// vendors' own ports are not touched: what listens there would see it.
+// A host without Redfish is driven over IPMI, and the next leader starts with that. AMT and vendor
+// ports are not touched, because connections could have side effects.
 func TestAutoFallsBackToIPMI(t *testing.T) {
 	t.Parallel()
 	amt, err := net.Listen("tcp", "127.0.0.1:16992")
@@ -64,11 +64,11 @@ func TestAutoFallsBackToIPMI(t *testing.T) {
 	l.power(providers.PowerOn)
 	key := "https://" + l.m.Spec.BmcEndpoint
 	if got := l.driverOf(key); got != bmc.IPMI {
-		t.Errorf("driver %q is remembered, want ipmi", got)
+		t.Errorf("remembered driver: got %q, want ipmi", got)
 	}
 	select {
 	case <-touched:
-		t.Error("the port of AMT was touched")
+		t.Error("got a connection to the port of AMT")
 	default:
 	}
 }
@@ -83,8 +83,8 @@ func closedPort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// A refused login is not tried over the other protocol too.
-func TestAutoStopsAtARefusedLogin(t *testing.T) {
+// A refused login is not tried with the other protocol.
+func TestAutoStopsAtRefusedLogin(t *testing.T) {
 	s := redfishtest.New(redfishtest.Config{})
 	h := httptest.NewTLSServer(s.Handler())
 	t.Cleanup(h.Close)
@@ -97,7 +97,7 @@ func TestAutoStopsAtARefusedLogin(t *testing.T) {
 	defer func() { _ = ipmi.Close() }()
 	l.p = l.provider(func(c *bmc.Config) {
 		c.TLS, c.IPMIPort = "insecure", strconv.Itoa(ipmi.LocalAddr().(*net.UDPAddr).Port)
-		c.CommandTime = 3 * time.Second // of the try that must not be
+		c.CommandTime = 3 * time.Second // of the try that must not happen
 	})
 	_, err = l.p.PowerState(l.ctx, l.m)
 	l.class("read power", err, providers.Auth)
@@ -105,7 +105,7 @@ func TestAutoStopsAtARefusedLogin(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, from, err := ipmi.ReadFrom(make([]byte, 1500)); err == nil {
-		t.Errorf("IPMI was tried too, from %v", from)
+		t.Errorf("got a try over IPMI from %v", from)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/providertest"
 )
 
-// silent takes connections and says nothing.
+// silent returns the address of a server that accepts connections and does not answer.
 func silent(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -74,8 +74,7 @@ func TestConformanceOverRedfish(t *testing.T) {
 	}
 }
 
-// TestConformanceOfProfiles runs the conformance suite against BMCs as their makers' references
-// describe them.
+// TestConformanceOfProfiles runs the conformance suite against BMCs as described by their makers.
 func TestConformanceOfProfiles(t *testing.T) {
 	t.Parallel()
 	for _, p := range redfishtest.Profiles() {
@@ -109,8 +108,8 @@ func profiled(t *testing.T, p redfishtest.Profile) *lab {
 	return l
 }
 
-// TestProfilesBoot: the boot override goes where the BMC takes it, by a name that boots virtual
-// media there, and a new leader reads it back.
+// TestProfilesBoot checks that the boot override is set where the BMC accepts it, with a name that
+// boots virtual media, and that a new leader reads it back.
 func TestProfilesBoot(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{"X12": "UsbCd Once UEFI", "X13": "UsbCd Once UEFI"}
@@ -121,11 +120,11 @@ func TestProfilesBoot(t *testing.T) {
 			d := providers.BootDevice{Mode: "VIRTUAL_MEDIA", UEFI: true}
 			l.ok("set boot device", l.p.SetBootDevice(l.ctx, op("boot"), l.m, d))
 			if got := l.effects("boot"); len(got) != 1 || got[0] != "boot "+cmp.Or(want[p.Name], "Cd Once UEFI") {
-				t.Errorf("accepted %q, want one change to %q", got, "boot "+cmp.Or(want[p.Name], "Cd Once UEFI"))
+				t.Errorf("got accepted changes %q, want one change to %q", got, "boot "+cmp.Or(want[p.Name], "Cd Once UEFI"))
 			}
 			got, err := l.provider(redfishOnly).BootDevice(l.ctx, l.m)
 			if l.ok("read boot device", err); got != d {
-				t.Errorf("another leader reads %+v, want %+v", got, d)
+				t.Errorf("another leader: got %+v, want %+v", got, d)
 			}
 			l.ok("power off", l.p.SetPower(l.ctx, op("off"), l.m, providers.ActionHardOff))
 			l.power(providers.PowerOff)
@@ -135,8 +134,8 @@ func TestProfilesBoot(t *testing.T) {
 	}
 }
 
-// TestTaskThatFails: what a task ended with is the error of the change, at once.
-func TestTaskThatFails(t *testing.T) {
+// TestFailedTask checks that the error of a task is returned at once as that of the change.
+func TestFailedTask(t *testing.T) {
 	t.Parallel()
 	for _, p := range redfishtest.Profiles() {
 		if p.Config.Style.Changed != http.StatusAccepted {

@@ -22,7 +22,7 @@ func TestConsole(t *testing.T) {
 	l.ok("open", err)
 	_, err = l.p.OpenConsole(l.ctx, l.m)
 	l.class("open a second one", err, providers.Transient)
-	if _, err := c.Write([]byte("~.&?\n")); err != nil { // what would end or control ipmitool by default is only text
+	if _, err := c.Write([]byte("~.&?\n")); err != nil { // the default escape sequences of ipmitool are only text
 		t.Fatal(err)
 	}
 	r := bufio.NewReader(c)
@@ -34,12 +34,12 @@ func TestConsole(t *testing.T) {
 	}
 	cancel()
 	if _, err := r.ReadString('\x00'); err == nil {
-		t.Error("the console goes on after its context has ended")
+		t.Error("got an open console after the end of its context")
 	}
 	l.ok("close", c.Close())
 	var last error
 	defer func() { t.Logf("last: %v", last) }()
-	l.eventually("it can be opened again", func() bool {
+	l.eventually("a second console", func() bool {
 		c, err := l.p.OpenConsole(l.ctx, l.m)
 		if err == nil {
 			err = c.Close()
@@ -52,7 +52,7 @@ func TestConsole(t *testing.T) {
 	l.class("where IPMI is not to be spoken", err, providers.Unsupported)
 }
 
-// A console that was closed can be opened again at once.
+// A closed console can be opened again at once.
 func TestConsoleIsFreeWhenClosed(t *testing.T) {
 	t.Parallel()
 	l := newIPMILab(t, ipmiSim)

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc"
 )
 
-// misled is a BMC whose service root refers to sessions or systems at another place, and one that
-// redirects. other counts what comes there.
+// misled returns a BMC whose service root refers to sessions or systems at another host, or that
+// redirects there. other counts the requests at that host.
 func misled(t *testing.T, root func(other string) string, redirect bool) (url string, other *atomic.Int64) {
 	t.Helper()
 	other = new(atomic.Int64)
@@ -36,9 +36,8 @@ func misled(t *testing.T, root func(other string) string, redirect bool) (url st
 	return b.URL, other
 }
 
-// An account, or what it was exchanged for, goes to the machine's own bmc_endpoint, wherever the
-// service there refers to.
-func TestNoAccountGoesToAnotherHost(t *testing.T) {
+// Credentials are sent only to the machine's own bmc_endpoint, whatever the service refers to.
+func TestCredentialsStayAtEndpoint(t *testing.T) {
 	t.Parallel()
 	root := func(sessions, systems string) func(string) string {
 		return func(other string) string {
@@ -68,17 +67,17 @@ func TestNoAccountGoesToAnotherHost(t *testing.T) {
 				t.Fatal(err)
 			}
 			if state, err := p.PowerState(t.Context(), machine("m-1", url)); err == nil {
-				t.Errorf("the power is %v, want an error", state)
+				t.Errorf("got power %v, want an error", state)
 			}
 			if n := other.Load(); n != 0 {
-				t.Errorf("%d requests went to another host", n)
+				t.Errorf("got %d requests at another host, want 0", n)
 			}
 		})
 	}
 }
 
-// A service that writes its links in full, as some do, is at home all the same.
-func TestLinksInFull(t *testing.T) {
+// A service may write its links with its own scheme and host.
+func TestAbsoluteLinks(t *testing.T) {
 	t.Parallel()
 	var url string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -101,6 +100,6 @@ func TestLinksInFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	if state, err := p.PowerState(t.Context(), machine("m-1", url)); err != nil {
-		t.Errorf("the power is %v, %v", state, err)
+		t.Errorf("got power %v, %v", state, err)
 	}
 }

@@ -2,16 +2,16 @@ package bmc
 
 import "time"
 
-// ParseEndpoint shows what an endpoint means: base of Redfish, port of IPMI, system, protocol.
+// ParseEndpoint returns the parts of an endpoint: base of Redfish, port of IPMI, system, protocol.
 func ParseEndpoint(s string) (redfish, ipmi, system string, only Protocol, err error) {
 	e, err := parseEndpoint(s, true)
 	return e.redfish, e.ipmi, e.system, e.only, err
 }
 
-// LookDue makes it time to look whether BMCs that are driven over IPMI speak Redfish.
+// LookDue makes the check due whether BMCs with IPMI also have Redfish.
 func (p *Provider) LookDue() { p.LookedAt(time.Time{}) }
 
-// LookedAt sets when that was looked at last.
+// LookedAt sets the time of the last such check.
 func (p *Provider) LookedAt(at time.Time) {
 	p.each(func(c *controller) {
 		c.state.Lock()
@@ -20,7 +20,7 @@ func (p *Provider) LookedAt(at time.Time) {
 	})
 }
 
-// Kept counts the BMCs that the provider knows.
+// Kept returns the number of BMCs that the provider remembers.
 func (p *Provider) Kept() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -17,7 +17,7 @@ func TestHealthOverRedfish(t *testing.T) {
 		log    []string // severity, message
 		want   []providers.Problem
 	}{
-		"all is well": {},
+		"healthy": {},
 		"a disk": {broken: []redfishtest.Part{redfishtest.Disk1},
 			want: []providers.Problem{{Kind: providers.DiskFailed, Text: "disk 1 failed"}}},
 		"a power supply": {broken: []redfishtest.Part{redfishtest.PSU1},
@@ -27,7 +27,7 @@ func TestHealthOverRedfish(t *testing.T) {
 		"several, in order": {broken: []redfishtest.Part{redfishtest.Fan1, redfishtest.PSU1,
 			redfishtest.Disk1}, want: []providers.Problem{{Kind: providers.DiskFailed, Text: "disk 1 failed"},
 			{Kind: providers.PowerSupply, Text: "PSU 1 lost input"}, {Kind: providers.Thermal, Text: "Fan 1 failed"}}},
-		"nobody knows what": {broken: []redfishtest.Part{redfishtest.Rollup},
+		"unknown problem": {broken: []redfishtest.Part{redfishtest.Rollup},
 			want: []providers.Problem{{Kind: providers.HealthUnnamed,
 				Text: "the BMC reports Critical for the system, without naming a part"}}},
 		"a roll-up that follows the log": {maker: "Dell Inc.", broken: []redfishtest.Part{redfishtest.Rollup}},
@@ -54,16 +54,16 @@ func TestHealthOverRedfish(t *testing.T) {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
 			if len(got.Unread) > 0 {
-				t.Errorf("not read: %q", got.Unread)
+				t.Errorf("got unread parts %q", got.Unread)
 			}
 			if reads, writes := l.s.Most(); reads > 1 || writes > 1 {
-				t.Errorf("%d reads and %d writes at once: a look at the health makes one request at a time", reads, writes)
+				t.Errorf("got %d reads and %d writes at once, want one request at a time", reads, writes)
 			}
 		})
 	}
 }
 
-// A drive that is about to fail, and a DIMM with a warning, show in no roll-up.
+// A drive that is about to fail, and a DIMM with a warning, are in no roll-up.
 func TestPredictedFailuresAreProblems(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, func(c *bmc.Config) { c.Protocol = bmc.Redfish })
 	got, err := l.p.Health(l.ctx, l.m)

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 )
 
-// accounts are the credentials of a test; they can be changed.
+// accounts are the credentials of a test, which can be changed.
 type accounts struct {
 	mu    sync.Mutex
 	is    bmc.Account
@@ -75,7 +75,7 @@ func newLab(t *testing.T, sc redfishtest.Config, change func(*bmc.Config)) *lab 
 	return l
 }
 
-// provider makes another provider for the same BMC, with the same memory: the next leader's.
+// provider returns another provider for the same BMC with the same memory, as of the next leader.
 func (l *lab) provider(change func(*bmc.Config)) *bmc.Provider {
 	l.t.Helper()
 	c := config()
@@ -100,27 +100,27 @@ func op(step string) providers.Op {
 }
 
 // ok fails the test on an error.
-func (l *lab) ok(what string, err error) {
+func (l *lab) ok(name string, err error) {
 	l.t.Helper()
 	if err != nil {
-		l.t.Fatalf("%s: %v", what, err)
+		l.t.Fatalf("%s: %v", name, err)
 	}
 }
 
 // class checks the class of an error.
-func (l *lab) class(what string, err error, want providers.Class) {
+func (l *lab) class(name string, err error, want providers.Class) {
 	l.t.Helper()
 	if err == nil || providers.ClassOf(err) != want {
-		l.t.Fatalf("%s: got %v (class %s), want class %s", what, err, providers.ClassOf(err), want)
+		l.t.Fatalf("%s: got %v (class %s), want class %s", name, err, providers.ClassOf(err), want)
 	}
 }
 
 // eventually polls until ok.
-func (l *lab) eventually(what string, ok func() bool) {
+func (l *lab) eventually(name string, ok func() bool) {
 	l.t.Helper()
 	for end := time.Now().Add(20 * time.Second); !ok(); {
 		if time.Now().After(end) {
-			l.t.Fatalf("%s: not seen within 20s", what)
+			l.t.Fatalf("wait for %s: timed out after 20s", name)
 		}
 		select {
 		case <-time.After(5 * time.Millisecond):

@@ -13,8 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// What a real IPMI BMC does with the light and with its event log. ipmi_sim has a light of which it
-// does not tell, an event log, and no sensors.
+// ipmi_sim has a light whose state cannot be read, an event log, and no sensors.
 func TestCareOfIPMISim(t *testing.T) {
 	t.Parallel()
 	l := newIPMILab(t, ipmiSim)
@@ -23,16 +22,16 @@ func TestCareOfIPMISim(t *testing.T) {
 		got, err := l.p.Light(l.ctx, l.m)
 		l.ok("read the light", err)
 		if got != providers.LightUnknown {
-			t.Errorf("light is %s, want it unknown: this BMC does not tell", got)
+			t.Errorf("light: got %s, want unknown, because this BMC does not report it", got)
 		}
 	}
 
 	if diff := cmp.Diff([]string{"identify 0 1", "identify 0 0"}, l.done()); diff != "" {
-		t.Errorf("what was done (-want +got):\n%s", diff)
+		t.Errorf("effects (-want +got):\n%s", diff)
 	}
 
-	// An uncorrectable memory error (IPMI 2.0 table 42-3, sensor type 0Ch, offset 1), as the
-	// firmware of a machine adds it.
+	// An uncorrectable memory error (IPMI 2.0 table 42-3, sensor type 0Ch, offset 1), like one of a
+	// machine's firmware.
 	_, port, _ := strings.Cut(strings.TrimPrefix(l.m.GetSpec().GetBmcEndpoint(), "ipmi://"), ":")
 	login := []string{"-I", "lanplus", "-C", "3", "-H", "127.0.0.1", "-p", port, "-U", "admin", "-P", "secret"}
 	for _, command := range []string{"sel time set now",
@@ -45,7 +44,7 @@ func TestCareOfIPMISim(t *testing.T) {
 	events, err := l.p.Events(l.ctx, l.m)
 	l.ok("read the event log", err)
 	if len(events) != 1 || time.Since(events[0].At).Abs() > 25*time.Hour {
-		t.Errorf("events = %+v, want the one that was added, of today", events)
+		t.Errorf("got events %+v, want the added one of today", events)
 	}
 	health, err := l.p.Health(l.ctx, l.m)
 	l.ok("read the health", err)

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc"
 )
 
-// running finds the processes of ipmitool that speak to a port.
+// running returns the processes of ipmitool with a connection to a port.
 func running(t *testing.T, port int) (pids []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -26,7 +26,7 @@ func running(t *testing.T, port int) (pids []string) {
 		t.Fatal(err)
 	}
 	for _, f := range all {
-		b, _ := os.ReadFile(f) // it may have ended
+		b, _ := os.ReadFile(f) // the process may have ended
 		if argv := bytes.Split(b, []byte{0}); strings.HasSuffix(string(argv[0]), "ipmitool") &&
 			bytes.Contains(b, []byte("\x00-p\x00"+strconv.Itoa(port)+"\x00")) {
 			pids = append(pids, filepath.Base(filepath.Dir(f)))
@@ -35,8 +35,8 @@ func running(t *testing.T, port int) (pids []string) {
 	return pids
 }
 
-// A press must not go on when the leader that wanted it is dead, or stopped for longer than a
-// command may take: ipmitool ends with its leader, and on time without it.
+// A press must not continue when its leader is dead, or stopped for longer than a command may take:
+// ipmitool ends with its leader, and in time without it.
 func TestIpmitoolDoesNotOutliveItsLeader(t *testing.T) {
 	if port := os.Getenv("HOLDFAST_TEST_PRESS"); port != "" { // this is the leader
 		l := &lab{t: t, acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}, mem: bmc.NewInMemory(),
@@ -74,12 +74,12 @@ func TestIpmitoolDoesNotOutliveItsLeader(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, _, err := silent.ReadFrom(make([]byte, 1500)); err != nil {
-				t.Fatalf("ipmitool does not send: %v", err)
+				t.Fatalf("wait for a packet of ipmitool: %v", err)
 			}
 			if err := leader.Process.Signal(signal); err != nil {
 				t.Fatal(err)
 			}
-			l.eventually("ipmitool ends", func() bool { return len(running(t, port)) == 0 })
+			l.eventually("the end of ipmitool", func() bool { return len(running(t, port)) == 0 })
 		})
 	}
 }

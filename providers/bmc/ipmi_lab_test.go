@@ -22,13 +22,13 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc"
 )
 
-// ipmiLab is a machine behind a real IPMI BMC in a process of its own.
+// ipmiLab is a machine behind a real IPMI BMC in its own process.
 type ipmiLab struct {
 	*lab
 	dir string
 }
 
-// needs skips a test loudly where a program is missing.
+// needs skips a test if a program is missing.
 func needs(t *testing.T, program, debian string) string {
 	t.Helper()
 	path, err := exec.LookPath(program)
@@ -57,7 +57,7 @@ func (l *ipmiLab) file(name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// done is what the machine was told to do, in order.
+// done returns the effects on the machine, in order.
 func (l *ipmiLab) done() []string {
 	l.t.Helper()
 	s := l.file("log")
@@ -67,7 +67,7 @@ func (l *ipmiLab) done() []string {
 	return strings.Split(s, "\n")
 }
 
-// Inspect adds what somebody who speaks with the host would know.
+// Inspect adds the facts that a provider with access to the host would have.
 func (l *ipmiLab) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
 	f, err := l.p.Inspect(ctx, m)
 	f.Reachable, f.ReachableReason = l.file("power") == "1", "PowerFile"
@@ -77,7 +77,7 @@ func (l *ipmiLab) Inspect(ctx context.Context, m providers.Machine) (providers.F
 	return f, err
 }
 
-// newIPMILab starts a BMC and waits until it answers.
+// newIPMILab starts a BMC and blocks until it answers.
 func newIPMILab(t *testing.T, start func(t *testing.T, dir string, port int) *exec.Cmd) *ipmiLab {
 	t.Helper()
 	needs(t, "ipmitool", "ipmitool")
@@ -103,7 +103,7 @@ func newIPMILab(t *testing.T, start func(t *testing.T, dir string, port int) *ex
 	l := &ipmiLab{dir: dir, lab: &lab{t: t, m: m, acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}},
 		mem: bmc.NewInMemory(), ctx: t.Context()}}
 	l.p = l.provider(func(c *bmc.Config) { c.OpenTime, c.CommandTime = 10*time.Millisecond, 30*time.Second })
-	l.eventually("the BMC answers", func() bool {
+	l.eventually("an answer of the BMC", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		_, err := l.p.PowerState(ctx, m)
@@ -161,7 +161,7 @@ func pyghmi(t *testing.T, dir string, port int) *exec.Cmd {
 	return exec.CommandContext(context.WithoutCancel(t.Context()), python, "testdata/pybmc.py", dir, strconv.Itoa(port))
 }
 
-// serialLine is the serial line of a machine on which a login prompt waits.
+// serialLine returns the serial line of a machine with a login prompt.
 func serialLine(t *testing.T) (path string) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -181,7 +181,7 @@ func serialLine(t *testing.T) (path string) {
 		t.Fatal(err)
 	}
 	path = fmt.Sprintf("/dev/pts/%d", n)
-	slave, err := os.OpenFile(path, os.O_RDWR|unix.O_NOCTTY, 0) // so that it does not hang up while nobody has it open
+	slave, err := os.OpenFile(path, os.O_RDWR|unix.O_NOCTTY, 0) // held open, so that it does not hang up
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/providertest"
 )
 
-// powerOnly and powerAndBoot are a provider with the capabilities that the BMC at hand can be held
-// to, and a host that answers.
+// powerOnly and powerAndBoot are a provider with the capabilities that the BMC is tested with, and
+// a host that answers.
 type (
 	powerOnly struct {
 		providers.Provider
@@ -44,7 +44,7 @@ func (l *ipmiLab) setup(p providers.Provider) providertest.Setup {
 		l.t.Fatal(err)
 	}
 	l.t.Cleanup(func() { _ = silent.Close() })
-	missing := machine("missing", l.m.GetSpec().GetBmcEndpoint()) // it refuses us: that is not a suite it speaks
+	missing := machine("missing", l.m.GetSpec().GetBmcEndpoint()) // it refuses this cipher suite
 	missing.Labels = map[string]string{bmc.CipherLabel: "17"}
 	return providertest.Setup{Provider: p, Machine: l.m, Wait: 30 * time.Second, Poll: 10 * time.Millisecond,
 		Silent: machine("silent", "ipmi://"+silent.LocalAddr().String()), Missing: missing}
@@ -80,29 +80,29 @@ func TestBootDeviceOverIPMI(t *testing.T) {
 		got, err := l.p.BootDevice(l.ctx, l.m)
 		l.ok("read", err)
 		if all := l.done(); got != c.set || all[len(all)-1] != c.want {
-			t.Errorf("boot device = %+v by %s, want %+v by %s", got, all[len(all)-1], c.set, c.want)
+			t.Errorf("boot device: got %+v by %s, want %+v by %s", got, all[len(all)-1], c.set, c.want)
 		}
 	}
 	l.class("HTTP", l.p.SetBootDevice(l.ctx, op("netboot"), l.m, providers.BootDevice{Mode: "HTTP"}),
 		providers.Unsupported)
 }
 
-// What ipmi_sim forgets of the flags is in the quirk table: the device is what counts.
+// The quirk table has the flags that ipmi_sim drops, so only the device counts.
 func TestBootDeviceOfIPMISim(t *testing.T) {
 	t.Parallel()
 	l := newIPMILab(t, ipmiSim)
 	l.ok("set", l.p.SetBootDevice(l.ctx, op("netboot"), l.m, providers.BootDevice{Mode: "PXE", UEFI: true}))
 	if got := l.file("boot"); got != "pxe" {
-		t.Errorf("the machine boots from %s, want pxe", got)
+		t.Errorf("boot device of the machine: got %s, want pxe", got)
 	}
 	got, err := l.p.BootDevice(l.ctx, l.m)
 	l.ok("read", err)
 	if got.Mode != "PXE" {
-		t.Errorf("boot device = %+v, want PXE", got)
+		t.Errorf("boot device: got %+v, want PXE", got)
 	}
 }
 
-// Each press is one command, and nothing else is sent.
+// Each press is one command, without others.
 func TestEachPressIsOneIPMICommand(t *testing.T) {
 	t.Parallel()
 	l := newIPMILab(t, ipmiSim)
@@ -111,7 +111,7 @@ func TestEachPressIsOneIPMICommand(t *testing.T) {
 		l.ok(string(a), l.p.SetPower(l.ctx, op("power"), l.m, a))
 	}
 	if diff := cmp.Diff([]string{"power 0", "power 0", "power 1", "shutdown 1"}, l.done()); diff != "" {
-		t.Errorf("what was done (-want +got):\n%s", diff)
+		t.Errorf("effects (-want +got):\n%s", diff)
 	}
 }
 
@@ -127,27 +127,27 @@ func TestRefusedIPMILogins(t *testing.T) {
 	err := l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionHardOff)
 	l.class("wrong password", err, providers.Auth)
 	if !strings.Contains(err.Error(), "not tried") || l.acct.asked != before+1 {
-		t.Errorf("got %v, want it not to be tried", err)
+		t.Errorf("got %v, want a refusal without a try", err)
 	}
 	l.acct.set(bmc.Account{User: "admin", Password: "secret"})
 	l.power(providers.PowerOn)
 	if got := l.done(); got != nil {
-		t.Errorf("done: %v, want nothing", got)
+		t.Errorf("got effects %v, want none", got)
 	}
 }
 
-func TestCipherSuiteThatTheBMCDoesNotSpeak(t *testing.T) {
+func TestUnsupportedCipherSuite(t *testing.T) {
 	t.Parallel()
 	l := newIPMILab(t, ipmiSim)
 	l.m.Labels[bmc.CipherLabel] = "17"
 	_, err := l.p.PowerState(l.ctx, l.m)
 	l.class("suite 17", err, providers.Unsupported)
 	if !strings.Contains(err.Error(), bmc.CipherLabel) {
-		t.Errorf("error %v does not say what to do", err)
+		t.Errorf("error: got %v, want a remedy", err)
 	}
 }
 
-// A command is killed with its deadline, and nothing runs on.
+// A command is killed at its deadline, and no process remains.
 func TestIPMICommandsEndOnTime(t *testing.T) {
 	t.Parallel()
 	l := newIPMILab(t, ipmiSim)
@@ -161,10 +161,10 @@ func TestIPMICommandsEndOnTime(t *testing.T) {
 	err = p.SetPower(l.ctx, op("power"), machine("silent", "ipmi://"+silent.LocalAddr().String()), providers.ActionHardOff)
 	l.class("off", err, providers.Timeout)
 	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("it took %v, want about 200ms", took)
+		t.Errorf("took %v, want about 200ms", took)
 	}
 	if s := p.Settle(l.m); s != 200*time.Millisecond+200*time.Millisecond {
-		t.Errorf("settle time is %v, want the time of a command more", s)
+		t.Errorf("settle time: got %v, want it longer by the time of a command", s)
 	}
 }
 
@@ -173,12 +173,12 @@ func TestGapBetweenIPMICommands(t *testing.T) {
 	l := newIPMILab(t, ipmiSim)
 	p := l.provider(func(c *bmc.Config) { c.IPMIGap = 300 * time.Millisecond })
 	began := time.Now()
-	for range 3 { // and one that asks who made it
+	for range 3 { // and one that reads the maker
 		_, err := p.PowerState(l.ctx, l.m)
 		l.ok("read", err)
 	}
 	if took := time.Since(began); took < 900*time.Millisecond {
-		t.Errorf("four commands took %v, want 900ms at least", took)
+		t.Errorf("four commands took %v, want at least 900ms", took)
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, 50*time.Millisecond)
 	defer cancel()
@@ -186,9 +186,9 @@ func TestGapBetweenIPMICommands(t *testing.T) {
 	l.class("no time to wait for the gap", err, providers.Timeout)
 }
 
-// A press that has to wait for the gap comes too late, and the next try finds its turn: executors
-// give a press half a second, and BMCs are read right before.
-func TestAPressAfterTheGapIsDone(t *testing.T) {
+// A press that must wait for the gap is late, and the next try succeeds: executors allow half a
+// second for a press, and read the BMC right before.
+func TestPressAfterGapSucceeds(t *testing.T) {
 	t.Parallel()
 	l := newIPMILab(t, ipmiSim)
 	p := l.provider(func(c *bmc.Config) { c.IPMIGap = 2 * time.Second })
@@ -203,16 +203,17 @@ func TestAPressAfterTheGapIsDone(t *testing.T) {
 		}
 		l.class("press", err, providers.Late)
 		if time.Since(began) > 20*time.Second {
-			t.Fatal("a press is late for ever")
+			t.Fatal("press: late in every try")
 		}
 	}
 	if diff := cmp.Diff([]string{"power 0"}, l.done()); diff != "" {
-		t.Errorf("what was done (-want +got):\n%s", diff)
+		t.Errorf("effects (-want +got):\n%s", diff)
 	}
 }
 
-// The gap counts from the end of a command, however long that takes: they do not overlap.
-func TestGapAfterASlowCommand(t *testing.T) {
+// The gap counts from the end of a command, however long that takes, so that commands do not
+// overlap.
+func TestGapAfterSlowCommand(t *testing.T) {
 	t.Parallel()
 	l := newIPMILab(t, ipmiSim)
 	slow := filepath.Join(t.TempDir(), "ipmitool")
@@ -240,7 +241,7 @@ func TestGapAfterASlowCommand(t *testing.T) {
 	b, err := os.ReadFile(log)
 	l.ok("read the log", err)
 	if strings.Contains(string(b), "begin\nbegin\n") || strings.Count(string(b), "end\n") < 5 {
-		t.Errorf("commands overlap:\n%s", b)
+		t.Errorf("got overlapping commands:\n%s", b)
 	}
 }
 
@@ -250,22 +251,22 @@ func TestIPMIInventoryEventsAndCare(t *testing.T) {
 	v, err := l.p.Inventory(l.ctx, l.m)
 	l.ok("inventory", err)
 	if len(v.Missing) == 0 {
-		t.Errorf("inventory = %+v, want it to say what is missing", v)
+		t.Errorf("inventory: got %+v, want the missing parts listed", v)
 	}
 	l.class("virtual media", l.p.InsertMedia(l.ctx, op("media"), l.m, "http://192.0.2.1/x.iso"), providers.Unsupported)
 	l.ok("reset the BMC", l.p.ResetBMC(l.ctx, op("recover"), l.m))
-	// ipmitool does not wait for the answer to a cold reset: the simulator may take it after
+	// ipmitool does not wait for the answer to a cold reset, so the simulator may handle it after
 	// ResetBMC has returned.
 	for end := time.Now().Add(10 * time.Second); len(l.done()) == 0 && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond) // sleep: between two reads of the simulator's log
 	}
 	if diff := cmp.Diff([]string{"mc reset"}, l.done()); diff != "" {
-		t.Errorf("what was done (-want +got):\n%s", diff)
+		t.Errorf("effects (-want +got):\n%s", diff)
 	}
 	sim := newIPMILab(t, ipmiSim)
 	all, err := sim.p.Events(sim.ctx, sim.m)
 	sim.ok("events", err)
 	if len(all) != 0 {
-		t.Errorf("events = %+v, want none", all)
+		t.Errorf("got events %+v, want none", all)
 	}
 }

@@ -11,20 +11,20 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 )
 
-// dying is the memory of a leader that dies between a login's answer and its note: what it has
-// noted before is there.
+// dying is the memory of a leader that dies between the answer to a login and its note. Earlier
+// notes exist.
 type dying struct{ bmc.Memory }
 
 func (d dying) Remember(ctx context.Context, name string, m bmc.Memo) error {
 	if m.Session != "" {
-		return errors.New("the process is dead")
+		return errors.New("process is dead")
 	}
 	return d.Memory.Remember(ctx, name, m)
 }
 
-// A leader that is killed after the BMC has made its session, and before the note of it, leaves a
-// session that nobody knows: the next one ends it.
-func TestSessionWithoutANote(t *testing.T) {
+// A leader that is killed after the BMC has created its session, and before the note of it, leaves
+// an unknown session. The next leader ends it.
+func TestSessionWithoutNote(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.s.OpenSession("operator")
@@ -38,25 +38,25 @@ func TestSessionWithoutANote(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := l.s.Sessions(); n != 2 {
-		t.Fatalf("%d sessions, want the operator's and one that nobody has noted", n)
+		t.Fatalf("got %d sessions, want the operator's and one without a note", n)
 	}
 	next := l.p
 	for range 3 {
 		if s, err := next.PowerState(l.ctx, l.m); err != nil || s != providers.PowerOn {
-			t.Fatalf("the next leader: %v, %v", s, err)
+			t.Fatalf("next leader: got %v, %v", s, err)
 		}
 	}
 	if n := l.s.Sessions(); n != 2 {
-		t.Errorf("%d sessions, want the operator's and the next leader's", n)
+		t.Errorf("got %d sessions, want the operator's and the next leader's", n)
 	}
 	l.ok("close", next.Close(l.ctx))
 	if n := l.s.Sessions(); n != 1 {
-		t.Errorf("%d sessions, want the operator's alone", n)
+		t.Errorf("got %d sessions, want only the operator's", n)
 	}
 }
 
-// killed is the memory of a leader that dies right after the note of its session: what it sends
-// then does not arrive, what it notes is not kept.
+// killed is the memory of a leader that dies right after the note of its session: later requests
+// and notes of it are lost.
 type killed struct {
 	bmc.Memory
 	s    *redfishtest.Service
@@ -65,7 +65,7 @@ type killed struct {
 
 func (k *killed) Remember(ctx context.Context, name string, m bmc.Memo) error {
 	if k.dead {
-		return errors.New("the process is dead")
+		return errors.New("process is dead")
 	}
 	was, err := k.Recall(ctx, name)
 	if err != nil {
@@ -79,21 +79,21 @@ func (k *killed) Remember(ctx context.Context, name string, m bmc.Memo) error {
 	return nil
 }
 
-// A session that a leader has left is ended, also when the BMC does not serve the first request for
-// that, or the next leader dies before it sends it.
-func TestAFormerSessionIsNotForgotten(t *testing.T) {
+// A session of a former leader is ended even if the BMC does not serve the first request for that,
+// or the next leader dies before it sends it.
+func TestFormerSessionIsEnded(t *testing.T) {
 	t.Parallel()
 	idle := func(c *bmc.Config) { redfishOnly(c); c.Idle = 20 * time.Millisecond }
 	for name, tt := range map[string]struct {
-		between func(l *lab) // after the first leader was killed
+		between func(l *lab) // after the kill of the first leader
 		end     func(l *lab, p *bmc.Provider)
-		want    int // before the end
+		want    int // number of sessions before the end
 	}{
-		"the BMC is busy, and the leader stops": {
+		"busy BMC, stopped leader": {
 			func(l *lab) { l.s.Set(func(q *redfishtest.Quirks) { q.KeepSessions = 1 }) },
 			func(l *lab, p *bmc.Provider) { l.ok("close", p.Close(l.ctx)) }, 2,
 		},
-		"the BMC is busy, and the session is not used": {
+		"busy BMC, unused session": {
 			func(l *lab) { l.s.Set(func(q *redfishtest.Quirks) { q.KeepSessions = 1 }) },
 			func(l *lab, p *bmc.Provider) {
 				ctx, cancel := context.WithCancel(l.ctx)
@@ -119,25 +119,25 @@ func TestAFormerSessionIsNotForgotten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, redfishtest.Config{}, idle)
-			l.power(providers.PowerOn) // and now it is killed
+			l.power(providers.PowerOn) // and now the leader is killed
 			tt.between(l)
 			next := l.provider(idle)
 			_, err := next.PowerState(l.ctx, l.m)
 			l.ok("the next leader", err)
 			if n := l.s.Sessions(); n != tt.want {
-				t.Errorf("%d sessions, want %d", n, tt.want)
+				t.Errorf("got %d sessions, want %d", n, tt.want)
 			}
 			tt.end(l, next)
 			if n := l.s.Sessions(); n != 0 {
-				t.Errorf("%d sessions are left, want none", n)
+				t.Errorf("got %d remaining sessions, want 0", n)
 			}
 		})
 	}
 }
 
-// A peer that could not end its session when its term ended, and leads again, goes on with it, and
-// ends that of the leader in between as well: also the leader after it does, if it is killed.
-func TestALeaderAgainWithItsOldSession(t *testing.T) {
+// A peer that could not end its session at the end of its term, and leads again, continues with it.
+// It also ends that of the leader in between, and if it is killed, the leader after it does.
+func TestReelectedLeaderWithOldSession(t *testing.T) {
 	t.Parallel()
 	for name, dies := range map[string]bool{"it stops": false, "it is killed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -146,10 +146,10 @@ func TestALeaderAgainWithItsOldSession(t *testing.T) {
 			l.power(providers.PowerOn)
 			l.s.Set(func(q *redfishtest.Quirks) { q.KeepSessions = 3 })
 			if err := l.p.Release(l.ctx); err == nil {
-				t.Fatal("the session was ended, though the BMC was busy")
+				t.Fatal("got an ended session, although the BMC was busy")
 			}
 			between := l.provider(redfishOnly)
-			_, err := between.PowerState(l.ctx, l.m) // and it is killed
+			_, err := between.PowerState(l.ctx, l.m) // and the leader is killed
 			l.ok("the leader in between", err)
 			l.s.Set(func(q *redfishtest.Quirks) { q.KeepSessions = 0 })
 			l.p.Recall()
@@ -160,12 +160,12 @@ func TestALeaderAgainWithItsOldSession(t *testing.T) {
 				_, err := last.PowerState(l.ctx, l.m)
 				l.ok("the last leader", err)
 				if n := l.s.Sessions(); n != 1 {
-					t.Errorf("%d sessions, want that of the last leader alone", n)
+					t.Errorf("got %d sessions, want only that of the last leader", n)
 				}
 			}
 			l.ok("close", last.Close(l.ctx))
 			if n := l.s.Sessions(); n != 0 {
-				t.Errorf("%d sessions are left, want none", n)
+				t.Errorf("got %d remaining sessions, want 0", n)
 			}
 		})
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 )
 
-// autoLab is a BMC that speaks both protocols, and an endpoint that does not say which. asked gives
-// what IPMI was asked for.
+// autoLab is a BMC with both protocols, and an endpoint without a protocol. asked returns the
+// requests to IPMI.
 func autoLab(t *testing.T) (l *lab, key string, asked func() string) {
 	t.Helper()
 	s := redfishtest.New(redfishtest.Config{})
@@ -33,7 +33,7 @@ func autoLab(t *testing.T) (l *lab, key string, asked func() string) {
 	return l, h.URL, asked
 }
 
-// ipmitool returns the path of one that needs no BMC, and what it was asked for.
+// ipmitool returns the path of a fake ipmitool, and a function that returns its requests.
 func ipmitool(t *testing.T) (path string, asked func() string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -56,9 +56,9 @@ func ipmitool(t *testing.T) (path string, asked func() string) {
 
 const iso = "http://192.0.2.1/boot.iso"
 
-// A Redfish service that answers is there, whatever it says: IPMI is not tried, and not what is
-// remembered.
-func TestAutoStaysWithRedfishThatAnswers(t *testing.T) {
+// A Redfish service that answers is used, whatever the answer: IPMI is not tried, nor is the
+// remembered driver.
+func TestAutoUsesRedfishThatAnswers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		quirk      func(*redfishtest.Quirks)
@@ -66,36 +66,36 @@ func TestAutoStaysWithRedfishThatAnswers(t *testing.T) {
 	}{
 		"busy, of a new machine": {func(q *redfishtest.Quirks) { q.Busy = 1 }, ""},
 		"busy, of a new leader":  {func(q *redfishtest.Quirks) { q.Busy = 1 }, bmc.Redfish},
-		"with no session left":   {func(q *redfishtest.Quirks) { q.SessionLimit = 1 }, ""},
+		"without a free session": {func(q *redfishtest.Quirks) { q.SessionLimit = 1 }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l, key, asked := autoLab(t)
-			l.s.OpenSession("somebody")
+			l.s.OpenSession("other")
 			l.s.Set(c.quirk)
 			l.ok("remember", l.mem.Remember(l.ctx, key, bmc.Memo{Driver: c.remembered}))
 			_, err := l.p.PowerState(l.ctx, l.m)
 			l.class("read power", err, providers.Transient)
 			if got := l.driverOf(key); got != c.remembered || asked() != "" {
-				t.Errorf("driver %q is remembered, and IPMI was asked for %q; want %q and nothing", got, asked(), c.remembered)
+				t.Errorf("got driver %q and IPMI requests %q, want %q and none", got, asked(), c.remembered)
 			}
 			l.s.Set(func(q *redfishtest.Quirks) { *q = redfishtest.Quirks{} })
 			l.ok("insert", l.p.InsertMedia(l.ctx, op("media"), l.m, iso))
 			if got := l.driverOf(key); got != bmc.Redfish {
-				t.Errorf("driver %q is remembered, want redfish", got)
+				t.Errorf("remembered driver: got %q, want redfish", got)
 			}
 		})
 	}
 }
 
-// IPMI takes over where Redfish is silent, for now: what it cannot do may work later where Redfish
-// was known, and in any case is looked now and then whether Redfish answers. Effects do not wait
-// for that.
-func TestIPMIInThePlaceOfRedfishIsForNow(t *testing.T) {
+// IPMI replaces a silent Redfish service only temporarily. If Redfish was known, operations that
+// IPMI lacks may work later. In any case, Redfish is checked occasionally, which effects do not
+// wait for.
+func TestIPMIReplacesSilentRedfishTemporarily(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		remembered, want bmc.Protocol
-		class            providers.Class // of what IPMI cannot do
+		class            providers.Class // of operations that IPMI lacks
 	}{
 		"Redfish was known":     {bmc.Redfish, bmc.Redfish, providers.Transient},
 		"Redfish was not known": {"", bmc.IPMI, providers.Unsupported},
@@ -109,7 +109,7 @@ func TestIPMIInThePlaceOfRedfishIsForNow(t *testing.T) {
 			l.power(providers.PowerOn)
 			l.class("insert", l.p.InsertMedia(l.ctx, op("media"), l.m, iso), c.class)
 			if got := l.driverOf(key); got != c.want || asked() == "" {
-				t.Errorf("driver %q is remembered, want %q; IPMI was asked for %q", got, c.want, asked())
+				t.Errorf("remembered driver: got %q, want %q; IPMI requests %q", got, c.want, asked())
 			}
 			l.s.Set(func(q *redfishtest.Quirks) { q.Hang = false })
 			served := l.s.Served()
@@ -118,20 +118,20 @@ func TestIPMIInThePlaceOfRedfishIsForNow(t *testing.T) {
 			hurried := providers.WithNotAfter(l.ctx, time.Now().Add(time.Minute))
 			l.ok("press", l.p.SetPower(hurried, op("power"), l.m, providers.ActionOn))
 			if n := l.s.Served(); n != served {
-				t.Errorf("%d requests over Redfish by a look that is not due and by an effect, want none", n-served)
+				t.Errorf("got %d Redfish requests of a poll without a due check and of an effect, want 0", n-served)
 			}
 			l.power(providers.PowerOn)
 			l.ok("insert", l.p.InsertMedia(l.ctx, op("media"), l.m, iso))
 			if got := l.driverOf(key); got != bmc.Redfish {
-				t.Errorf("driver %q is remembered, want redfish", got)
+				t.Errorf("remembered driver: got %q, want redfish", got)
 			}
 		})
 	}
 }
 
-// A look whether Redfish answers needs no more time than looks have whether a BMC can be reached,
-// and where the web server hangs, IPMI has its part of that.
-func TestALookInLittleTime(t *testing.T) {
+// The check of Redfish fits into the time of a poll, and leaves time for IPMI if the web server
+// hangs.
+func TestCheckInLittleTime(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		left  time.Duration
@@ -140,7 +140,7 @@ func TestALookInLittleTime(t *testing.T) {
 	}{
 		"Redfish answers":        {10 * time.Second, false, bmc.Redfish},
 		"Redfish hangs":          {6 * time.Second, true, bmc.IPMI},
-		"there is too little":    {4 * time.Second, false, bmc.IPMI},
+		"too little time":        {4 * time.Second, false, bmc.IPMI},
 		"as much as in a step":   {30 * time.Second, false, bmc.Redfish},
 		"too little, and a hang": {4 * time.Second, true, bmc.IPMI},
 	} {
@@ -159,7 +159,7 @@ func TestALookInLittleTime(t *testing.T) {
 			_, err := l.p.PowerState(ctx, l.m)
 			l.ok("read power", err)
 			if got := l.driverOf(key); got != c.want {
-				t.Errorf("driver %q is remembered, want %q", got, c.want)
+				t.Errorf("remembered driver: got %q, want %q", got, c.want)
 			}
 		})
 	}
@@ -171,9 +171,9 @@ func ipmitoolOf(t *testing.T) string {
 	return path
 }
 
-// A new leader asks first the Redfish service that is known, and has time left for IPMI where its
-// web server hangs.
-func TestIPMIHasItsPartOfLittleTime(t *testing.T) {
+// A new leader first tries the known Redfish service, and leaves time for IPMI if its web server
+// hangs.
+func TestIPMIGetsPartOfLittleTime(t *testing.T) {
 	t.Parallel()
 	l, key, _ := autoLab(t)
 	l.s.Set(func(q *redfishtest.Quirks) { q.Hang = true })
@@ -184,22 +184,22 @@ func TestIPMIHasItsPartOfLittleTime(t *testing.T) {
 	ctx, cancel := context.WithTimeout(l.ctx, 5*time.Second)
 	defer cancel()
 	if got, err := l.p.PowerState(ctx, l.m); err != nil || got != providers.PowerOn {
-		t.Errorf("power is %q (%v), want on", got, err)
+		t.Errorf("got power %q (%v), want on", got, err)
 	}
 	if got := l.driverOf(key); got != bmc.Redfish {
-		t.Errorf("driver %q is remembered, want redfish", got)
+		t.Errorf("remembered driver: got %q, want redfish", got)
 	}
 }
 
-// What IPMI lacks is worth a look before it is refused for good, but not a look each time.
-func TestALookForWhatIPMILacks(t *testing.T) {
+// Before an operation that IPMI lacks is refused, Redfish is checked, but not each time.
+func TestCheckForMissingOperation(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		ago   time.Duration
-		class providers.Class // empty: it works
+		class providers.Class // empty: success
 	}{
-		"looked a moment ago":    {0, providers.Unsupported},
-		"looked two minutes ago": {2 * time.Minute, ""},
+		"checked a moment ago":    {0, providers.Unsupported},
+		"checked two minutes ago": {2 * time.Minute, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -210,7 +210,7 @@ func TestALookForWhatIPMILacks(t *testing.T) {
 			served := l.s.Served()
 			l.power(providers.PowerOn)
 			if n := l.s.Served(); n != served {
-				t.Errorf("%d requests over Redfish for what IPMI can do, want none", n-served)
+				t.Errorf("got %d Redfish requests for an operation that IPMI has, want 0", n-served)
 			}
 			_, err := l.p.Media(l.ctx, l.m)
 			if c.class != "" {
@@ -219,26 +219,26 @@ func TestALookForWhatIPMILacks(t *testing.T) {
 			}
 			l.ok("read media", err)
 			if got := l.driverOf(key); got != bmc.Redfish {
-				t.Errorf("driver %q is remembered, want redfish", got)
+				t.Errorf("remembered driver: got %q, want redfish", got)
 			}
 		})
 	}
 }
 
-// Whoever sets the protocol to IPMI has said that there is no Redfish to wait for.
-func TestIPMIByLabelIsNotForNow(t *testing.T) {
+// With the protocol set to IPMI, Redfish is never checked.
+func TestIPMIByLabelIsPermanent(t *testing.T) {
 	t.Parallel()
 	l, key, _ := autoLab(t)
 	l.ok("remember", l.mem.Remember(l.ctx, key, bmc.Memo{Driver: bmc.Redfish}))
 	l.m.Labels = map[string]string{bmc.ProtocolLabel: string(bmc.IPMI)}
 	l.class("insert", l.p.InsertMedia(l.ctx, op("media"), l.m, iso), providers.Unsupported)
 	if n := l.s.Served(); n != 0 {
-		t.Errorf("%d requests over Redfish, want none", n)
+		t.Errorf("got %d Redfish requests, want 0", n)
 	}
 }
 
-// An account that IPMI takes and Redfish refuses is tried once, and IPMI stays.
-func TestALookThatIsRefused(t *testing.T) {
+// An account that IPMI accepts and Redfish refuses is tried once, and IPMI stays.
+func TestRefusedCheck(t *testing.T) {
 	t.Parallel()
 	l, key, _ := autoLab(t)
 	l.ok("remember", l.mem.Remember(l.ctx, key, bmc.Memo{Driver: bmc.IPMI}))
@@ -249,6 +249,6 @@ func TestALookThatIsRefused(t *testing.T) {
 		}
 	}
 	if n := l.s.Logins(); n != 1 || l.driverOf(key) != bmc.IPMI {
-		t.Errorf("%d logins, and %q is remembered; want one and ipmi", n, l.driverOf(key))
+		t.Errorf("got %d logins and driver %q, want 1 and ipmi", n, l.driverOf(key))
 	}
 }

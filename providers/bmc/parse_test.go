@@ -35,15 +35,15 @@ func TestParseEndpoint(t *testing.T) {
 	}
 }
 
-// The boot flags do not end after a minute, and end in all other ways: what is set for once is for
+// Boot flags do not expire after a minute, but end in all other ways: a one-time override is used
 // once.
-func TestBootFlagsAreKeptForAWhile(t *testing.T) {
+func TestBootFlagsDoNotExpireSoon(t *testing.T) {
 	t.Parallel()
 	tool, asked := ipmitool(t)
 	l := &lab{t: t, m: machine("m-1", "ipmi://127.0.0.1:1"),
 		acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}, mem: bmc.NewInMemory(), ctx: t.Context()}
 	l.p = l.provider(func(c *bmc.Config) { c.Ipmitool, c.CommandTime = tool, 30*time.Second })
-	l.power(providers.PowerOn) // steps look before they act
+	l.power(providers.PowerOn) // steps read before they act
 	l.ok("set", l.p.SetBootDevice(l.ctx, op("netboot"), l.m, providers.BootDevice{Mode: "PXE"}))
 	var got []string
 	for line := range strings.Lines(asked()) {
@@ -64,7 +64,7 @@ func FuzzParseEndpoint(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		redfish, _, _, _, err := bmc.ParseEndpoint(s)
 		if err == nil && (redfish == "" || strings.Contains(redfish, "@")) {
-			t.Errorf("%q gives %q", s, redfish)
+			t.Errorf("ParseEndpoint(%q): got %q", s, redfish)
 		}
 	})
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 )
 
-// What makers want to be told with an image differs, and so does what they refuse to be told.
-func TestWhatIsToldWithAnImage(t *testing.T) {
+// Makers require and refuse different properties in the request that inserts an image.
+func TestInsertProperties(t *testing.T) {
 	t.Parallel()
 	cd := []string{"CD", "DVD"}
 	for _, c := range []struct {
 		name  string
 		slots []redfishtest.Slot
 		quirk func(*redfishtest.Quirks)
-		class providers.Class // empty: it works
+		class providers.Class // empty: success
 	}{
 		{name: "the image alone", quirk: func(q *redfishtest.Quirks) { q.MediaStrict = true }},
 		{name: "the protocol", quirk: func(q *redfishtest.Quirks) {
@@ -54,9 +54,9 @@ func TestWhatIsToldWithAnImage(t *testing.T) {
 	}
 }
 
-// Each request that puts an image in leaves in time or not at all, and one that has to be made
-// three times at a slow BMC is not late for ever.
-func TestWhatIsToldWithAnImageIsKept(t *testing.T) {
+// Each request that inserts an image is sent in time or not at all, and one that needs three tries
+// at a slow BMC is not late in every attempt.
+func TestInsertPropertiesAreRemembered(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.s.Set(func(q *redfishtest.Quirks) {
@@ -69,7 +69,7 @@ func TestWhatIsToldWithAnImageIsKept(t *testing.T) {
 		}
 		l.class("insert", err, providers.Late)
 		if len(l.effects("")) > 0 || time.Since(began) > 20*time.Second {
-			t.Fatalf("effects = %v after %v, and it is said that nothing was done", l.effects(""), time.Since(began))
+			t.Fatalf("got effects %v after %v, but an error that nothing was done", l.effects(""), time.Since(began))
 		}
 	}
 	if diff := cmp.Diff([]string{"media_insert " + iso}, l.effects("")); diff != "" {
@@ -77,22 +77,22 @@ func TestWhatIsToldWithAnImageIsKept(t *testing.T) {
 	}
 }
 
-// An image goes where one can be put, and the next leader finds it there.
-func TestTheSlotForAnImage(t *testing.T) {
+// An image is inserted into a suitable slot, and the next leader finds it there.
+func TestSlotForImage(t *testing.T) {
 	t.Parallel()
 	cd, floppy := []string{"CD", "DVD"}, []string{"Floppy", "USBStick"}
 	dead := func(id string) redfishtest.Slot { return redfishtest.Slot{ID: id, Types: cd, Patch: true, Local: true} }
 	for _, c := range []struct {
 		name  string
 		slots []redfishtest.Slot
-		want  string // empty: none
+		want  string // empty: no slot
 	}{
 		{"a CD, not a floppy", []redfishtest.Slot{{ID: "Floppy1", Types: floppy}, {ID: "Cd1", Types: cd},
 			{ID: "Cd2", Types: cd}}, "Cd1"},
-		{"one that does not say", []redfishtest.Slot{{ID: "Floppy1", Types: floppy}, {ID: "Any"}}, "Any"},
+		{"slot without types", []redfishtest.Slot{{ID: "Floppy1", Types: floppy}, {ID: "Any"}}, "Any"},
 		{"with an action, not without", []redfishtest.Slot{dead("1"), {ID: "2", Types: cd, Patch: true},
 			{ID: "3", Types: cd}}, "3"},
-		{"that hides its action while it is full", []redfishtest.Slot{{ID: "1", Types: cd, Hides: true},
+		{"slot that hides its action while it is full", []redfishtest.Slot{{ID: "1", Types: cd, Hides: true},
 			{ID: "2", Types: cd}}, "1"},
 		{"of a Lenovo", []redfishtest.Slot{dead("RDOC1"), dead("RDOC2"), {ID: "EXT1", Types: cd, Patch: true},
 			{ID: "EXT2", Types: cd, Patch: true}}, "EXT1"},
@@ -110,28 +110,28 @@ func TestTheSlotForAnImage(t *testing.T) {
 			}
 			l.ok("insert", err)
 			if got := l.s.Inserted("1"); got != c.want {
-				t.Errorf("the image is in %q, want %q", got, c.want)
+				t.Errorf("slot of the image: got %q, want %q", got, c.want)
 			}
 			next := l.provider(redfishOnly)
 			if got, err := next.Media(l.ctx, l.m); err != nil || got != iso {
-				t.Errorf("the next leader finds %q (%v), want %q", got, err, iso)
+				t.Errorf("next leader: got %q (%v), want %q", got, err, iso)
 			}
 			l.ok("eject", next.EjectMedia(l.ctx, op("media"), l.m))
 			if got := l.s.Inserted("1"); got != "" {
-				t.Errorf("an image is left in %q", got)
+				t.Errorf("got an image left in %q", got)
 			}
 		})
 	}
 }
 
-// A slot that is not there any more is looked for under another name, and where there is none, the
-// BMC may be starting.
-func TestASlotThatIsGone(t *testing.T) {
+// A slot that no longer exists is looked up under another name. Without any slot, the BMC may be
+// starting.
+func TestVanishedSlot(t *testing.T) {
 	t.Parallel()
 	slots := []redfishtest.Slot{{ID: "Cd1", Types: []string{"CD"}}}
 	for name, c := range map[string]struct {
 		goes  func(*redfishtest.Service)
-		class providers.Class // empty: it works
+		class providers.Class // empty: success
 	}{
 		"it has another name": {func(s *redfishtest.Service) { s.RenameSlot("Cd1", "1") }, ""},
 		"the BMC starts": {func(s *redfishtest.Service) {
@@ -155,24 +155,24 @@ func TestASlotThatIsGone(t *testing.T) {
 				got, err = l.p.Media(l.ctx, l.m)
 			}
 			if err != nil || got != iso {
-				t.Fatalf("media is %q (%v), want %q", got, err, iso)
+				t.Fatalf("got media %q (%v), want %q", got, err, iso)
 			}
 			l.ok("eject", l.p.EjectMedia(l.ctx, op("media"), l.m))
 		})
 	}
 }
 
-// TestMediaInAnotherSpelling: a BMC that shows the URL otherwise than it was given has the image
-// all the same.
+// TestMediaInAnotherSpelling checks that a BMC that reports the URL in another spelling still has
+// the image.
 func TestMediaInAnotherSpelling(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.s.Set(func(q *redfishtest.Quirks) { q.MediaSpelling = true })
 	const image = "http://images.example/boot.iso"
-	for range 2 { // the second time it is there
+	for range 2 { // the second time it is already inserted
 		l.ok("insert", l.p.InsertMedia(l.ctx, op("media"), l.m, image))
 	}
 	if got := l.effects("media_insert"); len(got) != 1 {
-		t.Errorf("inserted %v, want once", got)
+		t.Errorf("got inserts %v, want one", got)
 	}
 	l.class("another image", l.p.InsertMedia(l.ctx, op("media"), l.m, "http://images.example/BOOT.iso"),
 		providers.Transient)
@@ -186,7 +186,7 @@ func TestMediaInAnotherSpelling(t *testing.T) {
 			false}, {"https://a/x", "%zz", false},
 	} {
 		if got := providers.SameMedium(tt.a, tt.b); got != tt.want {
-			t.Errorf("SameMedium(%q, %q) = %t", tt.a, tt.b, got)
+			t.Errorf("SameMedium(%q, %q): got %t", tt.a, tt.b, got)
 		}
 	}
 }

@@ -40,26 +40,26 @@ func TestEachPressIsOneReset(t *testing.T) {
 	}
 }
 
-func TestOffWhenOffIsNoError(t *testing.T) {
+func TestPowerOffWhenOff(t *testing.T) {
 	l := newLab(t, redfishtest.Config{Off: true}, redfishOnly)
 	l.s.Set(func(q *redfishtest.Quirks) { q.OffIsAnError = true })
 	l.ok("off", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionHardOff))
 	l.ok("soft off", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionSoftOff))
 	if got := l.effects(""); got != nil {
-		t.Errorf("effects = %v, want none", got)
+		t.Errorf("got effects %v, want none", got)
 	}
 }
 
-func TestWhatABMCLacksIsUnsupported(t *testing.T) {
+func TestMissingOperationIsUnsupported(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.s.Set(func(q *redfishtest.Quirks) { q.ResetTypes = []string{"On", "ForceOff"} })
 	err := l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionSoftOff)
 	l.class("soft off", err, providers.Unsupported)
 	if !strings.Contains(err.Error(), "it supports On, ForceOff") {
-		t.Errorf("error %v does not list the supported values", err)
+		t.Errorf("error: got %v, want the supported values", err)
 	}
 	if got := l.effects(""); got != nil {
-		t.Errorf("effects = %v, want none", got)
+		t.Errorf("got effects %v, want none", got)
 	}
 }
 
@@ -71,12 +71,12 @@ func TestPOSTIsTransient(t *testing.T) {
 	l.class("boot device in POST", l.p.SetBootDevice(l.ctx, op("netboot"), l.m, boot), providers.Transient)
 	l.class("off in POST", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionHardOff), providers.Transient)
 	l.s.Set(func(q *redfishtest.Quirks) { q.InPOST = false })
-	l.eventually("boot device after POST",
+	l.eventually("the boot device after POST",
 		func() bool { return l.p.SetBootDevice(l.ctx, op("netboot"), l.m, boot) == nil })
 }
 
-// A BMC whose web server is up before its data answers 404: that ends no run.
-func TestABMCThatStartsIsTransient(t *testing.T) {
+// A BMC whose web server starts before its data answers 404, which ends no run.
+func TestStartingBMCIsTransient(t *testing.T) {
 	t.Parallel()
 	power := func(p *bmc.Provider, l *lab) error {
 		_, err := p.PowerState(l.ctx, l.m)
@@ -95,7 +95,7 @@ func TestABMCThatStartsIsTransient(t *testing.T) {
 		name, missing string
 		do            func(*bmc.Provider, *lab) error
 		quirk         func(*redfishtest.Quirks)
-		known         bool // to this leader, before
+		known         bool // the leader has read it before
 		class         providers.Class
 	}{
 		{name: "root", missing: "/redfish/v1", do: power, class: providers.Transient},
@@ -104,12 +104,12 @@ func TestABMCThatStartsIsTransient(t *testing.T) {
 		{name: "systems, basic authentication", missing: "/redfish/v1/Systems", do: power,
 			quirk: func(q *redfishtest.Quirks) { q.NoSessions = true }, class: providers.Transient},
 		{name: "system", missing: "/redfish/v1/Systems/1", do: power, class: providers.Transient},
-		{name: "system that was read", missing: "/redfish/v1/Systems/1", do: power, known: true, class: providers.Transient},
-		{name: "systems that are none yet", do: named, quirk: func(q *redfishtest.Quirks) { q.NoSystems = true },
+		{name: "system read before", missing: "/redfish/v1/Systems/1", do: power, known: true, class: providers.Transient},
+		{name: "no systems yet", do: named, quirk: func(q *redfishtest.Quirks) { q.NoSystems = true },
 			class: providers.Transient},
 		{name: "manager", missing: "/redfish/v1/Managers/1", do: reset, class: providers.Transient},
 		{name: "manager of the media", missing: "/redfish/v1/Managers/1", do: media, class: providers.Transient},
-		{name: "slot that was read", missing: "/redfish/v1/Managers/1/VirtualMedia/Cd1", do: media, known: true,
+		{name: "slot read before", missing: "/redfish/v1/Managers/1/VirtualMedia/Cd1", do: media, known: true,
 			class: providers.Transient},
 		{name: "action", missing: "/redfish/v1/Managers/1/Actions/Manager.Reset", do: reset, class: providers.Unsupported},
 	} {
@@ -140,7 +140,7 @@ func TestBootDevice(t *testing.T) {
 		name    string
 		quirks  func(*redfishtest.Quirks)
 		set     providers.BootDevice
-		class   providers.Class // empty: it works
+		class   providers.Class // empty: success
 		effects []string
 	}{
 		{"once", nil, pxe, "", []string{"boot Pxe Once UEFI"}},
@@ -150,19 +150,19 @@ func TestBootDevice(t *testing.T) {
 		{"virtual media", nil, providers.BootDevice{Mode: "VIRTUAL_MEDIA", UEFI: true}, "", []string{"boot Cd Once UEFI"}},
 		{"accepted, but nothing happens", func(q *redfishtest.Quirks) { q.Ignore = []string{"boot"} }, pxe,
 			providers.Transient, []string{"boot Pxe Once UEFI"}},
-		{"it refuses the mode, which it is in", func(q *redfishtest.Quirks) { q.RefuseMode = true }, pxe, "",
+		{"current mode refused", func(q *redfishtest.Quirks) { q.RefuseMode = true }, pxe, "",
 			[]string{"boot Pxe Once UEFI"}},
-		{"it refuses the mode, which is another", func(q *redfishtest.Quirks) { q.RefuseMode = true },
+		{"other mode refused", func(q *redfishtest.Quirks) { q.RefuseMode = true },
 			providers.BootDevice{Mode: "PXE"}, providers.Unsupported, nil},
 		{"it has UEFI alone", func(q *redfishtest.Quirks) { q.UEFIOnly = true }, pxe, "", []string{"boot Pxe Once UEFI"}},
-		{"it has UEFI alone, and legacy is asked for", func(q *redfishtest.Quirks) { q.UEFIOnly = true },
+		{"legacy on UEFI only", func(q *redfishtest.Quirks) { q.UEFIOnly = true },
 			providers.BootDevice{Mode: "PXE"}, providers.Unsupported, nil},
 		{"it has no mode", func(q *redfishtest.Quirks) { q.NoMode = true }, pxe, "", []string{"boot Pxe Once UEFI"}},
-		{"it has no mode, and legacy is asked for", func(q *redfishtest.Quirks) { q.NoMode = true },
+		{"legacy without a mode", func(q *redfishtest.Quirks) { q.NoMode = true },
 			providers.BootDevice{Mode: "PXE"}, providers.Unsupported, nil},
-		{"it refuses its own ETag", func(q *redfishtest.Quirks) { q.OwnETag = true }, pxe, "",
+		{"own ETag refused", func(q *redfishtest.Quirks) { q.OwnETag = true }, pxe, "",
 			[]string{"boot Pxe Once UEFI"}},
-		{"a mode that nobody knows", nil, providers.BootDevice{Mode: "FLOPPY"}, providers.Unsupported, nil},
+		{"unknown mode", nil, providers.BootDevice{Mode: "FLOPPY"}, providers.Unsupported, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -176,7 +176,7 @@ func TestBootDevice(t *testing.T) {
 				got, err := l.p.BootDevice(l.ctx, l.m)
 				l.ok("read", err)
 				if got != c.set {
-					t.Errorf("boot device = %+v, want %+v", got, c.set)
+					t.Errorf("boot device: got %+v, want %+v", got, c.set)
 				}
 			} else {
 				l.class("set", err, c.class)
@@ -188,21 +188,21 @@ func TestBootDevice(t *testing.T) {
 	}
 }
 
-// Once is once: the machine boots from it, and from its disk after that.
+// A one-time override applies to one boot. After that, the machine boots from its disk.
 func TestBootOnce(t *testing.T) {
 	l := newLab(t, redfishtest.Config{Off: true}, redfishOnly)
 	l.ok("boot device", l.p.SetBootDevice(l.ctx, op("netboot"), l.m, providers.BootDevice{Mode: "PXE", UEFI: true}))
 	l.ok("on", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionOn))
-	l.eventually("booted from the network", func() bool { return l.s.Booted("1") == "Pxe" })
+	l.eventually("a boot from the network", func() bool { return l.s.Booted("1") == "Pxe" })
 	got, err := l.p.BootDevice(l.ctx, l.m)
 	l.ok("read", err)
 	if want := (providers.BootDevice{UEFI: true}); got != want {
-		t.Errorf("boot device = %+v after the boot, want %+v", got, want)
+		t.Errorf("boot device after the boot: got %+v, want %+v", got, want)
 	}
 }
 
-// A change by somebody else between our look and our PATCH is seen, and the PATCH is made anew.
-func TestSomebodyElseChangesTheSystem(t *testing.T) {
+// A change by another client between the read and the PATCH is detected, and the PATCH is repeated.
+func TestConcurrentChangeOfSystem(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	other := l.provider(redfishOnly)
 	if _, err := l.p.BootDevice(l.ctx, l.m); err != nil { // keeps the ETag
@@ -224,7 +224,7 @@ func TestMediaIsVerified(t *testing.T) {
 	err := l.p.InsertMedia(l.ctx, op("media"), l.m, "http://192.0.2.1/other.iso")
 	l.class("insert another", err, providers.Transient)
 	if strings.Contains(err.Error(), "hush") {
-		t.Errorf("error %v shows the URL, which may hold a secret", err)
+		t.Errorf("error: got %v with the URL, which may have a secret", err)
 	}
 	l.ok("eject", l.p.EjectMedia(l.ctx, op("media"), l.m))
 	want := []string{"media_insert " + url, "media_eject " + url}
@@ -262,34 +262,34 @@ func TestInventoryEventsAndProgress(t *testing.T) {
 	l.ok("events", err)
 	if len(all) != 2 || all[1].Severity != "Critical" || all[1].Message != "Power supply 2 has failed." ||
 		time.Since(all[1].At) > time.Minute {
-		t.Errorf("events = %+v, want two, the last one critical", all)
+		t.Errorf("got events %+v, want two, the last one critical", all)
 	}
 	g, err := l.p.BootProgress(l.ctx, l.m)
 	l.ok("boot progress", err)
 	if g.State != "OSRunning" {
-		t.Errorf("boot progress = %+v, want OSRunning", g)
+		t.Errorf("got boot progress %+v, want OSRunning", g)
 	}
 	if reads, _ := l.s.Most(); reads > 2 {
-		t.Errorf("%d reads at once, want at most 2", reads)
+		t.Errorf("got %d reads at once, want at most 2", reads)
 	}
 }
 
-// A machine that is known by its serial number is driven where it is, not where it was.
+// A machine with a known serial number is found in its new slot.
 func TestSledsAreSwapped(t *testing.T) {
 	l := newLab(t, redfishtest.Config{Systems: []string{"node1", "node2"}}, redfishOnly)
 	l.m.Spec.Serial = "SN-0001"
 	l.power(providers.PowerOn)
 	l.s.SwapSleds()
-	l.power(providers.PowerOn) // each step looks before it presses
+	l.power(providers.PowerOn) // each step reads before it presses
 	l.ok("off", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionHardOff))
 	if e := l.s.Effects("reset"); len(e) != 1 || e[0].System != "node2" {
-		t.Errorf("resets: %v, want one of node2, where the machine is now", e)
+		t.Errorf("resets: got %v, want one of node2, the new slot", e)
 	}
 	l.m.Spec.Serial = "SN-0009"
 	l.class("one that is not there", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionOn), providers.Unsupported)
 }
 
-// The right one of several systems is driven, or none.
+// The right one of several systems is used, or none.
 func TestSystemsBehindOneBMC(t *testing.T) {
 	l := newLab(t, redfishtest.Config{Systems: []string{"node1", "node2"}}, redfishOnly)
 	l.class("which one?", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionHardOff), providers.Unsupported)
@@ -305,15 +305,15 @@ func TestSystemsBehindOneBMC(t *testing.T) {
 		got = append(got, e.System)
 	}
 	if diff := cmp.Diff([]string{"node2", "node1"}, got); diff != "" {
-		t.Errorf("systems that were reset (-want +got):\n%s", diff)
+		t.Errorf("reset systems (-want +got):\n%s", diff)
 	}
 	if n := l.s.Sessions(); n != 1 {
-		t.Errorf("%d sessions, want one for the BMC", n)
+		t.Errorf("got %d sessions, want one for the BMC", n)
 	}
 }
 
-// An effect is refused when its time passes while it logs in, and finds the session the next time.
-func TestLateAfterASlowLogin(t *testing.T) {
+// An effect is refused if its time passes during the login, and finds the session at the next try.
+func TestLateAfterSlowLogin(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.s.Set(func(q *redfishtest.Quirks) { q.Latency = 150 * time.Millisecond })
@@ -321,7 +321,7 @@ func TestLateAfterASlowLogin(t *testing.T) {
 	l.class("first", l.p.SetPower(providers.WithNotAfter(l.ctx, time.Now().Add(250*time.Millisecond)), op("power"), l.m,
 		providers.ActionHardOff), providers.Late)
 	if got := l.effects(""); got != nil {
-		t.Fatalf("effects = %v after a late one, want none", got)
+		t.Fatalf("got effects %v after a late one, want none", got)
 	}
 	l.ok("second", l.p.SetPower(soon(), op("power"), l.m, providers.ActionHardOff))
 	l.class("boot device, first", l.p.SetBootDevice(providers.WithNotAfter(l.ctx, time.Now().Add(time.Millisecond)),
@@ -332,18 +332,18 @@ func TestLateAfterASlowLogin(t *testing.T) {
 		t.Errorf("effects (-want +got):\n%s", diff)
 	}
 	if n := l.s.Logins(); n != 1 {
-		t.Errorf("%d logins, want one: what was late leaves its session", n)
+		t.Errorf("got %d logins, want 1, because the late one keeps its session", n)
 	}
 }
 
-// An answer that is lost leaves the outcome unknown.
-func TestALostAnswerIsATimeout(t *testing.T) {
+// A lost answer leaves the outcome unknown.
+func TestLostAnswerIsTimeout(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.power(providers.PowerOn)
 	l.s.Set(func(q *redfishtest.Quirks) { q.Drop = 1 })
 	l.class("off", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionHardOff), providers.Timeout)
 	if got := l.effects(""); len(got) != 1 {
-		t.Errorf("effects = %v, want one: nothing is sent twice", got)
+		t.Errorf("got effects %v, want one, without a second request", got)
 	}
 }
 
@@ -359,7 +359,7 @@ func TestConfig(t *testing.T) {
 	} {
 		_, err := bmc.ParseConfig([]byte(c.in))
 		if got := fmt.Sprint(err); c.want == "" && err != nil || c.want != "" && !strings.Contains(got, c.want) {
-			t.Errorf("ParseConfig(%s) = %v, want %q", c.in, err, c.want)
+			t.Errorf("ParseConfig(%s): got %v, want %q", c.in, err, c.want)
 		}
 	}
 }
@@ -368,10 +368,10 @@ func TestAccountsPrintNoPassword(t *testing.T) {
 	a := bmc.Account{User: "admin", Password: "hush"}
 	for _, f := range []string{"%v", "%+v", "%#v", "%s"} {
 		if got := fmt.Sprintf(f, a); strings.Contains(got, "hush") {
-			t.Errorf("%s prints %s", f, got)
+			t.Errorf("print with %s: got %s", f, got)
 		}
 	}
 	if b, err := json.Marshal(a); err != nil || strings.Contains(string(b), "hush") {
-		t.Errorf("JSON is %s (%v), want no password", b, err)
+		t.Errorf("JSON: got %s (%v), want no password", b, err)
 	}
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 )
 
-// 1,000 operations, in parallel, with answers that are lost, callers that go away, logins whose
-// answer nobody hears, sessions that expire and a BMC that resets: one session at a time, and none
-// at the end.
+// TestNoSessionIsLeft makes 1,000 parallel operations with lost answers, canceled callers, logins
+// without an answer, expiring sessions and a BMC that resets. There is one session at a time, and
+// none at the end.
 func TestNoSessionIsLeft(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, redfishtest.Config{ResetTime: 20 * time.Millisecond}, func(c *bmc.Config) {
@@ -30,8 +30,7 @@ func TestNoSessionIsLeft(t *testing.T) {
 	})
 	l.s.Set(func(q *redfishtest.Quirks) { q.SessionLimit = 8 })
 	most := 0
-	// Callers that go away look like silence: the BMC is left alone for moments, in which nothing
-	// is served.
+	// Canceled callers look like silence: at times, the BMC is backed off from, and serves nothing.
 	for batch, end := 0, time.Now().Add(3*time.Minute); batch < 20 || l.s.Served() < 1000 &&
 		time.Now().Before(end); batch++ {
 		l.s.Set(func(q *redfishtest.Quirks) {
@@ -49,7 +48,7 @@ func TestNoSessionIsLeft(t *testing.T) {
 		for i := range 50 {
 			wg.Go(func() {
 				ctx, cancel := l.ctx, context.CancelFunc(func() {})
-				if i%5 == 0 { // the caller goes away
+				if i%5 == 0 { // canceled caller
 					ctx, cancel = context.WithTimeout(ctx, time.Duration(rand.IntN(5000))*time.Microsecond)
 				}
 				defer cancel()
@@ -66,25 +65,25 @@ func TestNoSessionIsLeft(t *testing.T) {
 		wg.Wait()
 		most = max(most, l.s.Sessions())
 		if batch%4 == 3 {
-			_ = l.p.Release(l.ctx) // as at a hand-over; it may fail, and Close tries again
+			_ = l.p.Release(l.ctx) // as at a handover; it may fail, and Close tries again
 		}
 	}
 	l.s.Set(func(q *redfishtest.Quirks) { *q = redfishtest.Quirks{} })
 	l.ok("close", l.p.Close(l.ctx))
 	if n := l.s.Sessions(); n != 0 {
-		t.Errorf("%d sessions are left on the BMC, want none", n)
+		t.Errorf("got %d remaining sessions on the BMC, want 0", n)
 	}
-	if reads, writes := l.s.Most(); reads > 2+1 || writes > 1+1 { // one that was abandoned may still be served
+	if reads, writes := l.s.Most(); reads > 2+1 || writes > 1+1 { // an abandoned request may still be served
 		t.Logf("at once: %d reads, %d writes", reads, writes)
 	}
 	t.Logf("served %d requests, %d logins, at most %d sessions after a batch", l.s.Served(), l.s.Logins(), most)
 	if l.s.Served() < 500 {
-		t.Errorf("served %d requests: too few to prove anything", l.s.Served())
+		t.Errorf("got %d requests, too few to prove anything", l.s.Served())
 	}
 }
 
-// A service that ends each session with its next request: requests next to each other use up each
-// other's sessions, and all get their answers.
+// A service that ends each session with its next request: parallel requests end each other's
+// sessions, and all get their answers.
 func TestSessionsThatEndEarly(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
@@ -102,7 +101,7 @@ func TestSessionsThatEndEarly(t *testing.T) {
 	wg.Wait()
 	l.ok("close", l.p.Close(l.ctx))
 	if n := l.s.Sessions(); n != 0 {
-		t.Errorf("%d sessions are left on the BMC, want none", n)
+		t.Errorf("got %d remaining sessions on the BMC, want 0", n)
 	}
 }
 
@@ -124,36 +123,36 @@ func TestAtMostOneWriterAndTwoReaders(t *testing.T) {
 	}
 	wg.Wait()
 	if reads, writes := l.s.Most(); reads != 2 || writes != 1 {
-		t.Errorf("at once: %d reads and %d writes, want 2 and 1", reads, writes)
+		t.Errorf("got %d reads and %d writes at once, want 2 and 1", reads, writes)
 	}
 	if n := l.s.Logins(); n != 1 {
-		t.Errorf("%d logins, want one for all", n)
+		t.Errorf("got %d logins, want 1", n)
 	}
 }
 
-// A panic in the middle ends the session: the process ends with it.
-func TestAPanicEndsTheSession(t *testing.T) {
+// A panic during an operation ends the session, because the process ends with it.
+func TestPanicEndsSession(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.power(providers.PowerOn)
 	func() {
 		defer func() {
 			if r := recover(); r == nil {
-				t.Error("the panic was swallowed")
+				t.Error("got no panic")
 			}
 		}()
 		ctx := providers.WithNotAfter(&panicking{Context: l.ctx}, time.Now().Add(time.Minute))
 		_ = l.p.SetPower(ctx, op("power"), l.m, providers.ActionHardOff)
 	}()
 	if n := l.s.Sessions(); n != 0 {
-		t.Errorf("%d sessions are left, want none", n)
+		t.Errorf("got %d remaining sessions, want 0", n)
 	}
 	if _, err := l.p.PowerState(l.ctx, l.m); err != nil {
-		t.Errorf("the next operation: %v", err)
+		t.Errorf("next operation: %v", err)
 	}
 }
 
-// panicking is a context that panics once, when somebody reads a value that is not there, as
-// http.Client does right before it sends.
+// panicking is a context that panics once, at the read of a missing value, like one that
+// http.Client makes right before it sends.
 type panicking struct {
 	context.Context
 	once atomic.Bool
@@ -166,8 +165,8 @@ func (p *panicking) Value(key any) any {
 	return p.Context.Value(key)
 }
 
-// A leader that dies leaves a session; the next one ends it.
-func TestTheNextLeaderEndsTheSessionOfTheLast(t *testing.T) {
+// A leader that dies leaves a session, which the next one ends.
+func TestNextLeaderEndsFormerSession(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.power(providers.PowerOn)
 	next := l.provider(redfishOnly)
@@ -175,62 +174,61 @@ func TestTheNextLeaderEndsTheSessionOfTheLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := l.s.Sessions(); n != 1 {
-		t.Errorf("%d sessions, want that of the new leader alone", n)
+		t.Errorf("got %d sessions, want only that of the new leader", n)
 	}
 	l.ok("close", next.Close(l.ctx))
 	if n := l.s.Sessions(); n != 0 {
-		t.Errorf("%d sessions are left, want none", n)
+		t.Errorf("got %d remaining sessions, want 0", n)
 	}
 }
 
-// A peer that leads again goes on from what the leader in between has left, not from what it knew
-// itself.
-func TestALeaderAgainKnowsWhatHappenedInBetween(t *testing.T) {
+// A peer that leads again starts from the notes of the leader in between, not from its own memory.
+func TestReelectedLeaderReadsNotes(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.power(providers.PowerOn)
 	l.ok("release", l.p.Release(l.ctx)) // its term ends
 	if n := l.p.Kept(); n != 0 {
-		t.Errorf("%d BMCs are kept after the term, want none", n)
+		t.Errorf("got %d remembered BMCs after the term, want 0", n)
 	}
 	between := l.provider(redfishOnly)
 	if _, err := between.PowerState(l.ctx, l.m); err != nil {
 		t.Fatal(err)
 	}
-	l.ok("reset the BMC", between.ResetBMC(l.ctx, op("recover"), l.m)) // and now it is killed
+	l.ok("reset the BMC", between.ResetBMC(l.ctx, op("recover"), l.m)) // and now the leader is killed
 	l.power(providers.PowerOn)
 	l.class("a second reset within the hour", l.p.ResetBMC(l.ctx, op("recover"), l.m), providers.Transient)
 	if got := l.effects("bmc_reset"); len(got) != 1 {
-		t.Errorf("%d resets of the BMC, want 1", len(got))
+		t.Errorf("got %d resets of the BMC, want 1", len(got))
 	}
 
 	l.ok("release", l.p.Release(l.ctx))
 	again := l.provider(redfishOnly)
-	if _, err := again.PowerState(l.ctx, l.m); err != nil { // killed, too: with a session
+	if _, err := again.PowerState(l.ctx, l.m); err != nil { // also killed with a session
 		t.Fatal(err)
 	}
 	l.power(providers.PowerOn)
 	if n := l.s.Sessions(); n != 1 {
-		t.Errorf("%d sessions, want ours alone: that of the leader in between is left", n)
+		t.Errorf("got %d sessions, want only ours, not that of the leader in between", n)
 	}
 }
 
-func TestRoomIsMadeAmongOurOwnSessions(t *testing.T) {
+func TestFullBMCEndsOwnSessions(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.s.Set(func(q *redfishtest.Quirks) { q.SessionLimit = 8 })
 	for range 5 {
-		l.s.OpenSession("admin") // of leaders long gone
+		l.s.OpenSession("admin") // of former leaders
 	}
 	for range 3 {
-		l.s.OpenSession("somebody")
+		l.s.OpenSession("other")
 	}
 	l.power(providers.PowerOn)
 	if n := l.s.Sessions(); n != 4 {
-		t.Errorf("%d sessions, want ours and the three of somebody else", n)
+		t.Errorf("got %d sessions, want ours and three of another client", n)
 	}
 }
 
-// That there are too many sessions is no word on the account, whatever status it comes with.
-func TestASessionLimitIsNoRefusedLogin(t *testing.T) {
+// A refusal because of too many sessions does not concern the account, whatever its status.
+func TestSessionLimitIsNotRefusedLogin(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden,
 		http.StatusServiceUnavailable} {
@@ -238,12 +236,12 @@ func TestASessionLimitIsNoRefusedLogin(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, redfishtest.Config{}, redfishOnly)
 			l.s.Set(func(q *redfishtest.Quirks) { q.SessionLimit, q.LimitStatus = 1, status })
-			l.s.OpenSession("somebody")
+			l.s.OpenSession("other")
 			for range 4 { // more often than a login may be refused
 				_, err := l.p.PowerState(l.ctx, l.m)
 				l.class("read power", err, providers.Transient)
 			}
-			l.s.CloseSessions("somebody")
+			l.s.CloseSessions("other")
 			l.power(providers.PowerOn)
 		})
 	}
@@ -256,15 +254,15 @@ func TestIdleSessionsAreEnded(t *testing.T) {
 	go func() { done <- l.p.Run(ctx) }()
 	l.power(providers.PowerOn)
 	l.eventually("no session", func() bool { return l.s.Sessions() == 0 })
-	l.power(providers.PowerOn) // and it logs in again
+	l.power(providers.PowerOn) // logs in again
 	cancel()
 	l.ok("run", <-done)
 	if n := l.s.Sessions(); n != 0 {
-		t.Errorf("%d sessions are left after Run, want none", n)
+		t.Errorf("got %d remaining sessions after Run, want 0", n)
 	}
 }
 
-func TestTwoRefusedLoginsAreEnough(t *testing.T) {
+func TestAtMostTwoRefusedLogins(t *testing.T) {
 	for _, basic := range []bool{false, true} {
 		l := newLab(t, redfishtest.Config{}, redfishOnly)
 		l.s.Set(func(q *redfishtest.Quirks) { q.LockAfter, q.NoSessions = 3, basic })
@@ -277,26 +275,26 @@ func TestTwoRefusedLoginsAreEnough(t *testing.T) {
 					t.Errorf("basic %v: got %v, want class auth", basic, err)
 				}
 				if strings.Contains(fmt.Sprint(err), "wrong") {
-					t.Errorf("error %v shows the password", err)
+					t.Errorf("error: got %v with the password", err)
 				}
 			})
 		}
 		wg.Wait()
-		next := l.provider(redfishOnly) // another leader goes on counting
+		next := l.provider(redfishOnly) // another leader continues counting
 		_, err := next.PowerState(l.ctx, l.m)
 		l.class("the next leader", err, providers.Auth)
 		if n := l.s.Logins(); n != 2 {
-			t.Errorf("basic %v: %d logins were tried, want 2", basic, n)
+			t.Errorf("basic %v: got %d logins, want 2", basic, n)
 		}
 		l.acct.set(bmc.Account{User: "admin", Password: "secret", Version: "2"})
 		if _, err := next.PowerState(l.ctx, l.m); err != nil {
-			t.Errorf("basic %v: with the new secret: %v", basic, err)
+			t.Errorf("basic %v: login with the new secret: %v", basic, err)
 		}
 	}
 }
 
-// TestPasswordToChange: a BMC that wants a new password first says so, and the account does not
-// count as refused.
+// TestPasswordToChange checks that a BMC that requires a new password is reported, and that the
+// account does not count as refused.
 func TestPasswordToChange(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.s.Set(func(q *redfishtest.Quirks) { q.NewPassword = true })
@@ -304,7 +302,7 @@ func TestPasswordToChange(t *testing.T) {
 		_, err := l.p.PowerState(l.ctx, l.m)
 		l.class("before it is changed", err, providers.Auth)
 		if !strings.Contains(err.Error(), "has to be changed") {
-			t.Errorf("got %v, want what to do", err)
+			t.Errorf("got %v, want a remedy", err)
 		}
 	}
 	l.s.Set(func(q *redfishtest.Quirks) { q.NewPassword = false })
@@ -312,7 +310,7 @@ func TestPasswordToChange(t *testing.T) {
 }
 
 // RetryBmc allows logins at once. It counts once, also for the next leader.
-func TestRetryOfARefusedLogin(t *testing.T) {
+func TestRetryOfRefusedLogin(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.acct.set(bmc.Account{User: "admin", Password: "wrong", Version: "1"})
 	refused := func(p *bmc.Provider, tries, want int) {
@@ -322,7 +320,7 @@ func TestRetryOfARefusedLogin(t *testing.T) {
 			l.class("a wrong password", err, providers.Auth)
 		}
 		if n := l.s.Logins(); n != want {
-			t.Errorf("%d logins were tried, want %d", n, want)
+			t.Errorf("got %d logins, want %d", n, want)
 		}
 	}
 	refused(l.p, 3, 2)
@@ -333,16 +331,16 @@ func TestRetryOfARefusedLogin(t *testing.T) {
 	l.m.Status.BmcRetryAt = timestamppb.Now()
 	l.acct.set(bmc.Account{User: "admin", Password: "secret", Version: "1"})
 	if _, err := next.PowerState(l.ctx, l.m); err != nil {
-		t.Errorf("after another retry: %v, want a login", err)
+		t.Errorf("after another retry: got %v, want a login", err)
 	}
 }
 
-func TestFactsOfARefusedLogin(t *testing.T) {
+func TestFactsOfRefusedLogin(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.acct.set(bmc.Account{User: "admin", Password: "wrong"})
 	f, err := l.p.Inspect(l.ctx, l.m)
 	l.ok("inspect", err)
 	if f.BMCReachable || f.BMCReason != "AuthFailed" {
-		t.Errorf("facts = %+v, want AuthFailed", f)
+		t.Errorf("got facts %+v, want AuthFailed", f)
 	}
 }

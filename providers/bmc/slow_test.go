@@ -11,10 +11,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 )
 
-// No effect is late for ever at a BMC that takes 300 ms for an answer, though it has to be found,
-// logged in to and read before: executors give an effect half a second, again and again. Each is
-// done once.
-func TestEffectsAtASlowBMC(t *testing.T) {
+// At a BMC that takes 300 ms for an answer, no effect is late in every try, although discovery,
+// login and reads come first, and executors allow half a second per try. Each effect happens once.
+func TestEffectsAtSlowBMC(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		before, do func(context.Context, *lab) error
@@ -59,13 +58,13 @@ func TestEffectsAtASlowBMC(t *testing.T) {
 				}
 				l.class(name, err, providers.Late)
 				if time.Now().After(end) {
-					t.Fatalf("late for ever: %d times, the last time %v", tries, err)
+					t.Fatalf("late in all of %d tries, last error %v", tries, err)
 				}
 			}
 			if diff := cmp.Diff(want, l.effects("")); diff != "" {
 				t.Errorf("effects (-want +got):\n%s", diff)
 			}
-			t.Logf("done by try %d", tries)
+			t.Logf("done in try %d", tries)
 		})
 	}
 }

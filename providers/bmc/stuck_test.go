@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 )
 
-// look inspects, and gives up after a short while.
+// look inspects with a short timeout.
 func (l *lab) look() providers.Facts {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.ctx, 50*time.Millisecond)
@@ -22,10 +22,10 @@ func (l *lab) look() providers.Facts {
 	return f
 }
 
-// A BMC that takes connections and has not answered for long is to be restarted, where the
-// configuration allows that: after the breaker has opened twice, and not within an hour of the last
-// restart, whoever leads then.
-func TestWhenABMCIsStuck(t *testing.T) {
+// A BMC that accepts connections and has not answered for long is stuck, if the configuration
+// allows a restart: after the breaker has opened twice, and not within an hour of the last restart
+// by any leader.
+func TestStuckBMC(t *testing.T) {
 	t.Parallel()
 	auto := func(c *bmc.Config) {
 		c.Protocol, c.OpenTime, c.RequestTime, c.AutoReset = bmc.Redfish, 30*time.Millisecond, 200*time.Millisecond, true
@@ -35,7 +35,7 @@ func TestWhenABMCIsStuck(t *testing.T) {
 	l.s.Set(func(q *redfishtest.Quirks) { q.Hang = true })
 	for i := range 5 {
 		if f := l.look(); f.BMCStuck {
-			t.Fatalf("stuck after %d looks", i+1)
+			t.Fatalf("got stuck after %d polls", i+1)
 		}
 	}
 	l.eventually("stuck", func() bool { return l.look().BMCStuck })
@@ -43,26 +43,26 @@ func TestWhenABMCIsStuck(t *testing.T) {
 	l.ok("reset the BMC", l.p.ResetBMC(l.ctx, op("recover"), l.m))
 	l.power(providers.PowerOn)
 	l.s.Set(func(q *redfishtest.Quirks) { q.Hang = true })
-	for _, p := range []*bmc.Provider{l.p, l.provider(auto)} { // the next leader knows of the restart, too
+	for _, p := range []*bmc.Provider{l.p, l.provider(auto)} { // the next leader knows the restart too
 		l.p = p
-		l.eventually("left alone again and again", func() bool {
+		l.eventually("repeated backoffs", func() bool {
 			if l.look().BMCStuck {
-				t.Fatal("stuck within an hour of a restart")
+				t.Fatal("got stuck within an hour of a restart")
 			}
 			return bmc.AdviceOf(l.impatient()) == bmc.Intervene
 		})
 	}
 }
 
-// It is not stuck without the configuration, nor when nobody can connect to it: a network that has
-// failed looks like many broken BMCs.
-func TestWhenABMCIsNotStuck(t *testing.T) {
+// A BMC is not stuck without the configuration, nor if connections fail, because a failed network
+// resembles many broken BMCs.
+func TestBMCIsNotStuck(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name string
 		auto bool
-		away bool // it takes no connections
-	}{{"nobody has allowed it", false, false}, {"nobody can connect", true, true}} {
+		away bool // it accepts no connections
+	}{{"not allowed", false, false}, {"no connections", true, true}} {
 		t.Run(tc.name, func(t *testing.T) {
 			l := newLab(t, redfishtest.Config{}, nil)
 			web := httptest.NewServer(http.HandlerFunc(l.s.Handler().ServeHTTP))
@@ -74,7 +74,7 @@ func TestWhenABMCIsNotStuck(t *testing.T) {
 			l.power(providers.PowerOn)
 			if tc.away {
 				web.CloseClientConnections()
-				_ = web.Listener.Close() // from now on nobody can connect
+				_ = web.Listener.Close() // connections fail from now on
 			} else {
 				l.s.Set(func(q *redfishtest.Quirks) { q.Hang = true })
 			}
@@ -88,20 +88,20 @@ func TestWhenABMCIsNotStuck(t *testing.T) {
 	}
 }
 
-// A leader that has never read the machine restarts a BMC that answers for itself alone: what the
-// machine would tell of its BMC the service tells too.
-func TestABMCThatAnswersForItselfAloneIsRestarted(t *testing.T) {
+// A leader that has never read the machine restarts a BMC that answers only for itself. The service
+// reports the same properties of the BMC as the machine would.
+func TestBMCWithoutMachineIsRestarted(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, func(c *bmc.Config) {
 		c.Protocol, c.RequestTime = bmc.Redfish,
 			200*time.Millisecond
 	})
 	l.s.Set(func(q *redfishtest.Quirks) { q.HangSystems = true })
 	if f := l.look(); f.BMCReachable {
-		t.Fatalf("facts = %+v, want a BMC that does not answer", f)
+		t.Fatalf("got facts %+v, want a BMC that does not answer", f)
 	}
 	l.ok("reset the BMC", l.p.ResetBMC(l.ctx, op("recover"), l.m))
 	if got := l.effects("bmc_reset"); len(got) != 1 {
-		t.Errorf("effects = %v, want one restart", got)
+		t.Errorf("got effects %v, want one restart", got)
 	}
 	l.power(providers.PowerOn)
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/providertest"
 )
 
-// rpcService is an in-house BMC service that speaks bmclib's RPC over HTTP: one machine, called
-// rack7-u12. It takes requests that are signed with its key.
+// rpcService is a BMC service that speaks bmclib's RPC over HTTP, with one machine, rack7-u12. It
+// accepts requests signed with its key.
 type rpcService struct {
 	t   *testing.T
 	key string
@@ -32,11 +32,11 @@ type rpcService struct {
 	at      time.Time // of the last press
 	boots   int
 	effects []string
-	silent  bool // answers nothing until the client is gone
+	silent  bool // does not answer before the client disconnects
 	fail    string
 }
 
-// powerTime is how long a press takes to show.
+// powerTime is the time until a press takes effect.
 const powerTime = 20 * time.Millisecond
 
 func (s *rpcService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -107,7 +107,7 @@ func (s *rpcService) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b)
 }
 
-// Power is "on", "off", or "changing" for a moment after a press.
+// power returns "on", "off", or "changing" for a moment after a press.
 func (s *rpcService) power() string {
 	switch {
 	case time.Since(s.at) < powerTime:
@@ -146,7 +146,7 @@ func newRPCLab(t *testing.T) *rpcLab {
 	return l
 }
 
-// Inspect adds what somebody who speaks with the host would know.
+// Inspect adds the facts that a provider with access to the host would have.
 func (l *rpcLab) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
 	f, err := l.p.Inspect(ctx, m)
 	l.service.mu.Lock()
@@ -178,8 +178,8 @@ func TestConformanceOverBmclibIpmitool(t *testing.T) {
 	})
 }
 
-// TestBmclibEffects: an effect is sent once, signed, in the service's words, and not at all when
-// its time has passed or the key is wrong.
+// TestBmclibEffects checks that an effect is sent once, signed, in the service's format, and not at
+// all if it is late or the key is wrong.
 func TestBmclibEffects(t *testing.T) {
 	t.Parallel()
 	l := newRPCLab(t)
@@ -190,7 +190,7 @@ func TestBmclibEffects(t *testing.T) {
 		return err == nil && is == providers.PowerOff
 	})
 	if d, err := l.p.BootDevice(l.ctx, l.m); err != nil || d.Mode != "" || !d.ModeHidden {
-		t.Errorf("boot device after a press: %+v, %v, want none", d, err)
+		t.Errorf("boot device after a press: got %+v, %v, want none", d, err)
 	}
 	l.class("late", l.p.SetPower(providers.WithNotAfter(l.ctx, time.Now().Add(-time.Second)), op("power"), l.m,
 		providers.ActionOn), providers.Late)
@@ -203,7 +203,7 @@ func TestBmclibEffects(t *testing.T) {
 	}
 }
 
-// TestBmclibSilence: a service that does not answer costs a call its time, and nothing else.
+// TestBmclibSilence checks that a service that does not answer only delays a call by its timeout.
 func TestBmclibSilence(t *testing.T) {
 	t.Parallel()
 	l := newRPCLab(t)
@@ -213,14 +213,13 @@ func TestBmclibSilence(t *testing.T) {
 	_, err := l.p.PowerState(ctx, l.m)
 	l.class("silent", err, providers.Timeout)
 	l.service.set(func() { l.service.silent = false })
-	l.eventually("it answers again", func() bool {
+	l.eventually("an answer", func() bool {
 		is, err := l.p.PowerState(l.ctx, l.m)
 		return err == nil && is == providers.PowerOn
 	})
 }
 
-// TestBmclibEndpoints: which driver a machine has, by its address and its label. None is probed
-// for.
+// TestBmclibEndpoints checks the driver of a machine, by its address and its label, without probes.
 func TestBmclibEndpoints(t *testing.T) {
 	t.Parallel()
 	l := newRPCLab(t)
@@ -238,10 +237,10 @@ func TestBmclibEndpoints(t *testing.T) {
 		}
 		_, err := l.p.PowerState(l.ctx, m)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s, label %q: %v, want an error with %q", tt.endpoint, tt.label, err, tt.want)
+			t.Errorf("%s, label %q: got %v, want an error with %q", tt.endpoint, tt.label, err, tt.want)
 		}
 	}
 	if _, err := bmc.ParseConfig([]byte(`{"rpc_url": "http://10.0.0.1/"}`)); err == nil {
-		t.Error("an rpc_url without TLS is taken")
+		t.Error("rpc_url without TLS: got no error")
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// look answers what it is told to.
+// look is a half of a provider that returns fixed facts.
 type look func() (providers.Facts, error)
 
 func (l look) Inspect(context.Context, providers.Machine) (providers.Facts, error) { return l() }
@@ -31,7 +31,7 @@ func TestInspect(t *testing.T) {
 	)
 	says := func(f providers.Facts, err error) look { return func() (providers.Facts, error) { return f, err } }
 	never := look(func() (providers.Facts, error) {
-		t.Error("a half without an endpoint was asked")
+		t.Error("half without an endpoint: got a call")
 		return providers.Facts{}, nil
 	})
 	tests := []struct {
@@ -44,9 +44,9 @@ func TestInspect(t *testing.T) {
 		{"both", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(answers, nil), says(up, nil),
 			providers.Facts{Reachable: true, ReachableReason: "SSHOK", BMCReachable: true, BMCReason: "RedfishOK",
 				BootID: "b-1", Image: "debian-13"}, false},
-		{"the host is down", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(answers, nil), says(down, nil),
+		{"host down", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(answers, nil), says(down, nil),
 			providers.Facts{ReachableReason: "NoRoute", BMCReachable: true, BMCReason: "RedfishOK"}, false},
-		{"the BMC lets nobody in", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"},
+		{"login refused by the BMC", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"},
 			says(providers.Facts{}, refused), says(up, nil),
 			providers.Facts{Reachable: true, ReachableReason: "SSHOK", BMCReason: "AuthFailed", BootID: "b-1",
 				Image: "debian-13"}, false},
@@ -58,9 +58,9 @@ func TestInspect(t *testing.T) {
 		{"a BMC alone", &holdfastv1.MachineSpec{BmcEndpoint: "b"}, says(answers, nil), never,
 			providers.Facts{ReachableReason: "NoSSHEndpoint", ReachableUnknown: true, BMCReachable: true,
 				BMCReason: "RedfishOK"}, false},
-		{"a BMC alone that knows of the host", &holdfastv1.MachineSpec{BmcEndpoint: "b"}, says(running, nil), never,
+		{"only a BMC that knows the host", &holdfastv1.MachineSpec{BmcEndpoint: "b"}, says(running, nil), never,
 			running, false},
-		{"the host was not asked", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(answers, nil),
+		{"host not probed", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(answers, nil),
 			says(providers.Facts{}, noKey),
 			providers.Facts{ReachableReason: "NoSecretsKey", ReachableUnknown: true, BMCReachable: true,
 				BMCReason: "RedfishOK"}, false},
@@ -76,7 +76,7 @@ func TestInspect(t *testing.T) {
 			got, err := p.Inspect(t.Context(), &holdfastv1.Machine{MachineId: "m", Spec: tt.spec})
 			var classed *providers.Error
 			if (err != nil) != tt.failed || tt.failed && !errors.As(err, &classed) {
-				t.Fatalf("error %v, want one: %v", err, tt.failed)
+				t.Fatalf("got error %v, want one: %v", err, tt.failed)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("facts (-want +got):\n%s", diff)

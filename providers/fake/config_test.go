@@ -78,7 +78,7 @@ func TestValidate(t *testing.T) {
 		{Machines: map[string]fake.Faults{"m-1": {OnlyFirst: -1}}},
 	} {
 		if err := c.Validate(); err == nil {
-			t.Errorf("%+v is valid", c)
+			t.Errorf("Validate(%+v): got no error", c)
 		}
 	}
 	if err := (fake.Config{}).Validate(); err != nil {
@@ -86,8 +86,8 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// FuzzParseConfig checks that what is accepted is valid, and stays what it is when it is
-// written and read again.
+// FuzzParseConfig checks that an accepted configuration is valid, and unchanged when it is written
+// and read again.
 func FuzzParseConfig(f *testing.F) {
 	for _, s := range []string{
 		"", "null", "{}", "seed: 1", "latency: 200ms\nfail: 0.01\n", `{"machines":{"m-1":{"hang":["*"]},"m-2":null}}`,
@@ -102,7 +102,7 @@ func FuzzParseConfig(f *testing.F) {
 			return
 		}
 		if err := c.Validate(); err != nil {
-			t.Fatalf("accepted, but %v", err)
+			t.Fatalf("validate an accepted configuration: %v", err)
 		}
 		out, err := json.Marshal(c)
 		if err != nil {
@@ -110,11 +110,11 @@ func FuzzParseConfig(f *testing.F) {
 		}
 		again, err := fake.ParseConfig(out)
 		if err != nil {
-			t.Fatalf("wrote %s, which is not accepted: %v", out, err)
+			t.Fatalf("parse the written configuration %s: %v", out, err)
 		}
 		opts := cmp.Options{cmpopts.IgnoreFields(fake.Config{}, "Now"), cmpopts.EquateEmpty()}
 		if diff := cmp.Diff(c, again, opts); diff != "" {
-			t.Fatalf("wrote %s, and read %s", out, diff)
+			t.Fatalf("configuration %s, written and read again (-want +got):\n%s", out, diff)
 		}
 	})
 }

@@ -57,7 +57,7 @@ func TestEffects(t *testing.T) {
 	})
 }
 
-// TestIdempotentByToken starts everything that has a token many times at once.
+// TestIdempotentByToken starts all operations with tokens many times at once.
 func TestIdempotentByToken(t *testing.T) {
 	f := fake.NewFleet(fake.Config{})
 	p, m := fake.New(f), machine("m-1")
@@ -77,19 +77,19 @@ func TestIdempotentByToken(t *testing.T) {
 		}
 		wg.Wait()
 		if n := len(f.Effects("", "", before)); n != 1 {
-			t.Errorf("%s: %d effects, want 1", name, n)
+			t.Errorf("%s: got %d effects, want 1", name, n)
 		}
 	}
 }
 
-// TestOverlapsAreCounted lets two presses of one BMC be under way at once.
+// TestOverlapsAreCounted presses two buttons of one BMC at once.
 func TestOverlapsAreCounted(t *testing.T) {
 	inLab(t, fake.Faults{Latency: fake.Duration(time.Second)}, func(l *lab) {
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() { l.press(providers.ActionOn) })
 		}
-		wg.Go(func() { l.power(providers.PowerOn) }) // reading disturbs nobody
+		wg.Go(func() { l.power(providers.PowerOn) }) // reads do not overlap
 		wg.Wait()
 		l.press(providers.ActionOn)
 		if s, _ := l.fleet.State("m-1"); s.Overlaps != 2 {

@@ -27,7 +27,7 @@ func TestLatency(t *testing.T) {
 	})
 }
 
-// TestEffectOutlivesItsCaller: a caller cancels a press that is on its way to the BMC.
+// TestEffectOutlivesItsCaller cancels a press that is on its way to the BMC.
 func TestEffectOutlivesItsCaller(t *testing.T) {
 	inLab(t, fake.Faults{Latency: fake.Duration(3 * time.Second)}, func(l *lab) {
 		ctx, cancel := context.WithTimeout(l.ctx, time.Second)
@@ -124,14 +124,14 @@ func TestFlap(t *testing.T) {
 	})
 }
 
-// TestFlapStartsWithTheMachine uses a machine when others are down already.
+// TestFlapStartsWithTheMachine uses a new machine while others are already down.
 func TestFlapStartsWithTheMachine(t *testing.T) {
 	inLab(t, fake.Faults{Flap: fake.Duration(time.Minute)}, func(l *lab) {
 		pass(time.Minute)
 		l.host(true, "PingOK")
 		pass(time.Minute)
 		l.host(false, "PingTimeout")
-		l.ok(l.fleet.SetFaults(fake.Faults{Flap: fake.Duration(time.Hour)}, nil)) // starts anew
+		l.ok(l.fleet.SetFaults(fake.Faults{Flap: fake.Duration(time.Hour)}, nil)) // restarts the cycle
 		l.host(true, "PingOK")
 		pass(time.Hour)
 		l.host(false, "PingTimeout")
@@ -183,8 +183,8 @@ func TestOnlyFirst(t *testing.T) {
 	})
 }
 
-// TestFaultsOfOneMachine changes faults while the fleet runs: calls are counted anew only
-// where something changed.
+// TestFaultsOfOneMachine changes faults while the fleet runs. Only changed machines restart the
+// count of calls.
 func TestFaultsOfOneMachine(t *testing.T) {
 	inLab(t, fake.Faults{Fail: 1, OnlyFirst: 1}, func(l *lab) {
 		press := func(id string) error { return l.p.SetPower(l.ctx, op("reboot"), machine(id), providers.ActionOn) }
@@ -205,7 +205,7 @@ func TestFaultsOfOneMachine(t *testing.T) {
 	})
 }
 
-// TestFaultsAreDeterministic makes the same calls to fleets of the same and of another seed.
+// TestFaultsAreDeterministic makes the same calls to fleets with equal and different seeds.
 func TestFaultsAreDeterministic(t *testing.T) {
 	decisions := func(seed uint64) string {
 		p := fake.New(fake.NewFleet(fake.Config{Seed: seed, Faults: fake.Faults{Fail: 0.3}}))
@@ -221,10 +221,10 @@ func TestFaultsAreDeterministic(t *testing.T) {
 	}
 	first := decisions(1)
 	if again := decisions(1); first != again {
-		t.Fatalf("one seed gave\n%s\nand then\n%s", first, again)
+		t.Fatalf("same seed: got\n%s\nand then\n%s", first, again)
 	}
 	if other := decisions(2); first == other {
-		t.Fatal("two seeds gave the same")
+		t.Fatal("different seeds: got the same results")
 	}
 	failed := 0
 	for _, c := range first {
@@ -233,9 +233,9 @@ func TestFaultsAreDeterministic(t *testing.T) {
 		}
 	}
 	if failed < 80 || failed > 160 {
-		t.Fatalf("%d of 400 failed, want about 120", failed)
+		t.Fatalf("got %d failures of 400, want about 120", failed)
 	}
 	if first[:4] == first[4:8] && first[4:8] == first[8:12] && first[8:12] == first[12:16] {
-		t.Fatalf("every call of a machine is decided alike: %s", first)
+		t.Fatalf("got the same result for every call of a machine: %s", first)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// request does one request to a fleet.
+// request makes one request to a fleet.
 func request(t *testing.T, f *fake.Fleet, method, path, body string) (int, string) {
 	t.Helper()
 	w := httptest.NewRecorder()

@@ -19,7 +19,7 @@ type lab struct {
 	m     providers.Machine
 }
 
-// Times of a lab, long enough to look at what happens in between.
+// Times of a lab, long enough to observe intermediate states.
 const (
 	powerTime   = 2 * time.Second
 	bootTime    = 60 * time.Second
@@ -78,7 +78,7 @@ func (l *lab) facts() providers.Facts {
 	return f
 }
 
-// host checks whether the host answers, and why.
+// host checks whether the host answers, and the reason.
 func (l *lab) host(up bool, reason string) {
 	l.Helper()
 	if f := l.facts(); f.Reachable != up || f.ReachableReason != reason {
@@ -118,7 +118,7 @@ func (l *lab) effects() []string {
 	return out
 }
 
-// pass lets time pass in a synctest bubble, where it costs none.
+// pass advances the time of a synctest bubble.
 func pass(d time.Duration) {
-	time.Sleep(d) // sleep: the bubble's clock
+	time.Sleep(d) // sleep: fake clock
 }

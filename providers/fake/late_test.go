@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// The hardware itself refuses what comes too late, whatever the sender believes.
-func TestHardwareRefusesWhatIsLate(t *testing.T) {
+// The hardware itself refuses late requests, whatever the sender assumes.
+func TestHardwareRefusesLateEffects(t *testing.T) {
 	now := time.Now()
 	clock := func() time.Time { return now }
 	for _, c := range []struct {
@@ -48,14 +48,14 @@ func TestHardwareRefusesWhatIsLate(t *testing.T) {
 				effects = 1
 			}
 			if s, _ := f.State("m-1"); s.Late != late || len(f.Effects("", "", 0)) != effects || s.Overlaps != 0 {
-				t.Errorf("late = %d, effects = %v, overlaps = %d, want %d, %d of them, none", s.Late, f.Effects("", "", 0),
+				t.Errorf("got %d late, effects %v, %d overlaps, want %d late, %d effects, no overlap", s.Late, f.Effects("", "", 0),
 					s.Overlaps, late, effects)
 			}
 		})
 	}
 }
 
-// How long the hardware takes to act does not count: what came in time is done.
+// The time that the hardware needs to act does not count: a timely request takes effect.
 func TestSlowHardwareIsNotLate(t *testing.T) {
 	inLab(t, fake.Faults{Latency: fake.Duration(time.Minute)}, func(l *lab) {
 		ctx := providers.WithNotAfter(l.ctx, time.Now().Add(time.Second))

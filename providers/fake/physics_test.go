@@ -60,7 +60,7 @@ func TestPowerTakesItsTime(t *testing.T) {
 	})
 }
 
-// TestPressesQueue presses faster than power changes: every change takes its time, in order.
+// TestPressesQueue presses faster than power changes. Every change takes its time, in order.
 func TestPressesQueue(t *testing.T) {
 	inLab(t, fake.Faults{}, func(l *lab) {
 		l.press(providers.ActionHardOff)
@@ -88,7 +88,7 @@ func TestSoftOffAsksTheHost(t *testing.T) {
 		l.power(providers.PowerOff)
 		l.press(providers.ActionOn)
 		pass(powerTime)
-		l.press(providers.ActionSoftOff) // nobody listens yet
+		l.press(providers.ActionSoftOff) // the operating system is not up yet
 		pass(bootTime)
 		l.power(providers.PowerOn)
 		l.host(true, "PingOK")
@@ -179,7 +179,7 @@ func TestInBandPower(t *testing.T) {
 	})
 }
 
-// TestRebootOfAMachineThatIsOff lets the power go in the moment that a command reboots.
+// TestRebootOfAMachineThatIsOff turns the power off at the moment of a reboot command.
 func TestRebootOfAMachineThatIsOff(t *testing.T) {
 	inLab(t, fake.Faults{}, func(l *lab) {
 		l.press(providers.ActionHardOff)

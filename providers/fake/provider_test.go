@@ -23,7 +23,7 @@ func TestFactory(t *testing.T) {
 	for _, c := range []struct{ name, config, want string }{
 		{"nothing", ``, ""},
 		{"empty", `{}`, ""},
-		{"a fleet of its own", `{"seed": 1, "latency": "20ms", "machines": {"m-1": {"auth": true}}, "settle": "3s"}`, ""},
+		{"own fleet", `{"seed": 1, "latency": "20ms", "machines": {"m-1": {"auth": true}}, "settle": "3s"}`, ""},
 		{"a fleet elsewhere", `{"endpoint": "http://127.0.0.1:7450", "settle": "3s"}`, ""},
 		{"unknown key", `{"latencyy": "20ms"}`, `unknown key "latencyy"`},
 		{"endpoint and faults", `{"endpoint": "http://127.0.0.1:7450", "lie": [], "fail": 1}`,
@@ -48,7 +48,7 @@ func TestFactory(t *testing.T) {
 	}
 }
 
-func TestItHasEveryCapability(t *testing.T) {
+func TestHasEveryCapability(t *testing.T) {
 	want := []providers.Capability{providers.CanInspect, providers.CanPower, providers.CanBoot, providers.CanMedia,
 		providers.CanImage,
 		providers.CanExec, providers.CanJoin, providers.CanNet, providers.CanConsole, providers.CanHealth,
@@ -94,7 +94,7 @@ func dial(t *testing.T, url string, settle time.Duration) *fake.Provider {
 	return p
 }
 
-// TestAnswersOfStrangers checks the classes of errors that no fleet has made.
+// TestAnswersOfStrangers checks the classes of errors of other servers.
 func TestAnswersOfStrangers(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -115,8 +115,8 @@ func TestAnswersOfStrangers(t *testing.T) {
 		handler http.HandlerFunc
 		want    providers.Class
 	}{
-		{"nobody listens: nothing was done", nil, providers.Transient},
-		{"cut off: nobody knows", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		{"no listener, no effect", nil, providers.Transient},
+		{"connection cut, unknown outcome", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 			providers.Timeout},
 		{"half an answer", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
@@ -146,14 +146,13 @@ func TestAnswersOfStrangers(t *testing.T) {
 				t.Fatalf("got %v, want one of class %s", err, c.want)
 			}
 			if c.handler != nil && calls.Load() != 1 {
-				t.Fatalf("asked %d times, want once", calls.Load())
+				t.Fatalf("got %d requests, want 1", calls.Load())
 			}
 		})
 	}
 }
 
-// TestPressIsNeverRepeated cuts the connection after each press was made, on connections that
-// were used before: the HTTP client must not try again.
+// TestPressIsNeverRepeated cuts used connections after each press. The HTTP client must not retry.
 func TestPressIsNeverRepeated(t *testing.T) {
 	f := fake.NewFleet(fake.Config{})
 	var cut atomic.Bool
@@ -173,15 +172,15 @@ func TestPressIsNeverRepeated(t *testing.T) {
 		cut.Store(true)
 		if err := p.SetPower(t.Context(), op("reboot"), machine("m-1"),
 			providers.ActionOn); providers.ClassOf(err) != providers.Timeout {
-			t.Fatalf("got %v, want that nobody knows", err)
+			t.Fatalf("got %v, want an unknown outcome", err)
 		}
 	}
 	if n := len(f.Effects("", "", 0)); n != 5 {
-		t.Fatalf("%d presses arrived, want 5", n)
+		t.Fatalf("got %d presses, want 5", n)
 	}
 }
 
-// ending is a context whose deadline comes when the test says so.
+// ending is a context whose deadline is set by the test.
 type ending struct {
 	context.Context
 	over chan struct{}
@@ -198,7 +197,7 @@ func (e ending) Err() error {
 	}
 }
 
-// TestEffectOutlivesItsCallerOverHTTP is its namesake, across a connection that is closed.
+// TestEffectOutlivesItsCallerOverHTTP is the same with a closed connection.
 func TestEffectOutlivesItsCallerOverHTTP(t *testing.T) {
 	f := fake.NewFleet(fake.Config{Faults: fake.Faults{Latency: fake.Duration(2 * time.Second)}})
 	ctx := ending{t.Context(), make(chan struct{})}
@@ -212,10 +211,10 @@ func TestEffectOutlivesItsCallerOverHTTP(t *testing.T) {
 		t.Fatalf("got %v, want a timeout", err)
 	}
 	if n := len(f.Effects("", "", 0)); n != 0 {
-		t.Fatalf("%d effects before the latency is over", n)
+		t.Fatalf("got %d effects before the end of the latency", n)
 	}
-	s.Close() // waits for what is under way
+	s.Close() // waits for requests in progress
 	if n := len(f.Effects("", "", 0)); n != 1 {
-		t.Fatalf("%d effects, want 1", n)
+		t.Fatalf("got %d effects, want 1", n)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// each runs f for machines 0 to n-1, some at a time.
+// each runs f for machines 0 to n-1, with some workers.
 func each(n, workers int, f func(i int)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -28,8 +28,8 @@ func each(n, workers int, f func(i int)) {
 	wg.Wait()
 }
 
-// TestTenThousandMachines does a few things to each of them. Machines that nobody looks at cost no
-// goroutine, whatever is going on in them.
+// TestTenThousandMachines makes a few calls to each machine. Machines without open calls need no
+// goroutine, whatever happens in them.
 func TestTenThousandMachines(t *testing.T) {
 	const n = 10_000
 	before := runtime.NumGoroutine()
@@ -48,7 +48,7 @@ func TestTenThousandMachines(t *testing.T) {
 		}
 	})
 	if after := runtime.NumGoroutine(); after > before+100 {
-		t.Errorf("%d goroutines, %d before", after, before)
+		t.Errorf("got %d goroutines, %d before", after, before)
 	}
 	all := f.Effects("", "", 0)
 	if len(all) != 2*n {
@@ -57,16 +57,16 @@ func TestTenThousandMachines(t *testing.T) {
 	offs := make(map[string]bool, n)
 	for i, e := range all {
 		if e.Seq != i+1 || i > 0 && e.At.Before(all[i-1].At) {
-			t.Fatalf("effect %d is %+v after %+v", i, e, all[i-1])
+			t.Fatalf("effect %d: got %+v after %+v", i, e, all[i-1])
 		}
 		if offs[e.MachineID] != (e.Effect == "power_on") {
-			t.Fatalf("effect %+v is out of order", e)
+			t.Fatalf("got effect %+v out of order", e)
 		}
 		offs[e.MachineID] = true
 	}
 }
 
-// TestThousandsAtOnce holds many slow calls open at a time, over HTTP.
+// TestThousandsAtOnce keeps many slow calls open at once, over HTTP.
 func TestThousandsAtOnce(t *testing.T) {
 	const n = 2000
 	f := fake.NewFleet(fake.Config{Faults: fake.Faults{Latency: fake.Duration(300 * time.Millisecond)}})
@@ -83,8 +83,8 @@ func TestThousandsAtOnce(t *testing.T) {
 	}
 }
 
-// TestConcurrentUse does everything to few machines at once while faults change, for the race
-// detector, and so that a machine whose lock is never given back shows.
+// TestConcurrentUse makes all calls to few machines at once while faults change, for the race
+// detector and to find locks that are not released.
 func TestConcurrentUse(t *testing.T) {
 	f := fake.NewFleet(fake.Config{PowerTime: fake.Duration(time.Microsecond), BootTime: fake.Duration(time.Microsecond),
 		InstallTime: fake.Duration(time.Microsecond)})
@@ -125,7 +125,7 @@ func TestConcurrentUse(t *testing.T) {
 	})
 	for i, e := range f.Effects("", "", 0) {
 		if e.Seq != i+1 {
-			t.Fatalf("effect %d has seq %d", i, e.Seq)
+			t.Fatalf("effect %d: got seq %d", i, e.Seq)
 		}
 	}
 }

@@ -108,12 +108,12 @@ func TestOutputIsBounded(t *testing.T) {
 		n += len(o.data)
 	}
 	if n == 0 || n > maxOutput {
-		t.Fatalf("prints %d bytes, want at most %d", n, maxOutput)
+		t.Fatalf("got %d bytes of output, want at most %d", n, maxOutput)
 	}
 }
 
-// FuzzCompile checks that no script breaks the host: output comes in order and before the
-// end, and reading it in two parts gives the same as at once.
+// FuzzCompile checks that no script breaks the host: output is in order and before the end, and
+// reading it in two parts returns the same.
 func FuzzCompile(f *testing.F) {
 	for _, s := range []string{"echo a; sleep 1 && fail || exit 2", `sh -c "sh -c 'echo x'"`, "yes 5 >&2", "'", `\`, "$",
 		"a && || b", "exit exit", "sh -c -c -c", "> < |"} {
@@ -124,12 +124,12 @@ func FuzzCompile(f *testing.F) {
 		var last time.Duration
 		for _, o := range p.output {
 			if o.at < last || o.at > p.length {
-				t.Fatalf("output at %v after one at %v, of %v", o.at, last, p.length)
+				t.Fatalf("got output at %v after one at %v, of %v", o.at, last, p.length)
 			}
 			last = o.at
 		}
 		if p.exit < 0 || p.exit > 255 {
-			t.Fatalf("exit code is %d", p.exit)
+			t.Fatalf("got exit code %d", p.exit)
 		}
 		all, end := p.read(p.length, 0)
 		cut = min(max(cut, 0), end)

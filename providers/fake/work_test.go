@@ -51,13 +51,13 @@ func TestInstallTurnsTheMachineOn(t *testing.T) {
 		l.power(providers.PowerOn)
 		pass(installTime)
 		l.host(true, "PingOK")
-		l.press(providers.ActionHardOff) // is not taken for one that happened already
+		l.press(providers.ActionHardOff) // does not count as an earlier press
 		pass(powerTime)
 		l.power(providers.PowerOff)
 	})
 }
 
-// TestInstallAndPressTogether starts an install of a machine that is about to be turned on.
+// TestInstallAndPressTogether installs a machine that is about to be turned on.
 func TestInstallAndPressTogether(t *testing.T) {
 	for name, spec := range map[string]providers.InstallSpec{"install": {Image: "debian-12"}, "wipe": {Wipe: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestJoinDiesWithItsHost(t *testing.T) {
 	})
 }
 
-// TestJoinsTogether starts two: the host ends in one cluster.
+// TestJoinsTogether starts two joins: the host ends in one cluster.
 func TestJoinsTogether(t *testing.T) {
 	inLab(t, fake.Faults{}, func(l *lab) {
 		l.ok(l.p.StartJoin(l.ctx, op("join-a"), l.m, providers.JoinSpec{ClusterRef: "a"}))
@@ -202,8 +202,7 @@ func TestJoinsTogether(t *testing.T) {
 	})
 }
 
-// TestOneMoment lets a join end in the moment that the power goes: what was begun first comes
-// first.
+// TestOneMoment ends a join at the moment of a power-off: the earlier one happens first.
 func TestOneMoment(t *testing.T) {
 	inLab(t, fake.Faults{}, func(l *lab) {
 		l.ok(l.p.StartJoin(l.ctx, op("join-a"), l.m, providers.JoinSpec{ClusterRef: "a"}))

@@ -15,15 +15,15 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/guard"
 )
 
-// slowly waits until a time and then reads: the request has its connection by then, and is written
-// after that.
+// slowly blocks until a time and then reads, so that the request has its connection before, and is
+// written after.
 type slowly struct {
 	until time.Time
 	io.Reader
 }
 
 func (s slowly) Read(b []byte) (int, error) {
-	time.Sleep(time.Until(s.until)) // sleep: it is what this reader is for
+	time.Sleep(time.Until(s.until)) // sleep: the purpose of this reader
 	return s.Reader.Read(b)
 }
 
@@ -32,18 +32,18 @@ func TestTransport(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		late   bool
-		warm   bool                            // the request gets a connection that was used before
-		dial   time.Duration                   // how long connecting takes
-		body   func(until time.Time) io.Reader // nil for an ordinary one
-		before time.Duration                   // the not-after time lies that far in the past
+		warm   bool                            // the request reuses a connection
+		dial   time.Duration                   // duration of connecting
+		body   func(until time.Time) io.Reader // nil: ordinary
+		before time.Duration                   // the age of the not-after time
 	}{
 		{name: "in time"},
-		{name: "in time, on a connection that was used before", warm: true},
+		{name: "in time, reused connection", warm: true},
 		{name: "late from the start", late: true, before: valid + time.Nanosecond},
-		{name: "late when it is connected", late: true, dial: 2 * valid},
-		{name: "late when it is written", late: true,
+		{name: "late after connecting", late: true, dial: 2 * valid},
+		{name: "late at the write", late: true,
 			body: func(until time.Time) io.Reader { return slowly{until, strings.NewReader("off")} }},
-		{name: "late when it is written, on a connection that was used before", late: true, warm: true,
+		{name: "late at the write, reused connection", late: true, warm: true,
 			body: func(until time.Time) io.Reader { return slowly{until, strings.NewReader("off")} }},
 		{name: "late in the middle", late: true, body: func(until time.Time) io.Reader {
 			return io.MultiReader(strings.NewReader(strings.Repeat("x", 64<<10)), slowly{until, strings.NewReader("off")})
@@ -69,7 +69,7 @@ func TestTransport(t *testing.T) {
 				}
 				t.Cleanup(s.Close)
 				base := &http.Transport{DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
-					time.Sleep(tc.dial) // sleep: connecting takes its time
+					time.Sleep(tc.dial) // sleep: the duration of connecting
 					return new(net.Dialer).DialContext(ctx, network, addr)
 				}}
 				if secure {
@@ -109,15 +109,15 @@ func TestTransport(t *testing.T) {
 				if tc.late {
 					want = 0
 					if providers.ClassOf(err) != providers.Late {
-						t.Errorf("error = %v, want one of class late", err)
+						t.Errorf("got %v, want class late", err)
 					}
 				} else if err != nil {
 					t.Error(err)
 				}
-				get() // what one request was refused does not hang on to a connection
+				get() // the refusal of a request does not affect its connection
 				s.Close()
 				if n := done.Load(); n != want {
-					t.Errorf("%d requests were served, want %d", n, want)
+					t.Errorf("got %d served requests, want %d", n, want)
 				}
 			})
 		}

@@ -30,8 +30,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// Of a machine that is no node, and of one that would lead elsewhere, nothing is asked.
-func TestWhichNode(t *testing.T) {
+// Machines that are no nodes, or whose endpoint is another path, cause no request.
+func TestNodeOfMachine(t *testing.T) {
 	t.Parallel()
 	_, p, _ := newLab(t, ironictest.Node{})
 	for endpoint, want := range map[string]providers.Class{

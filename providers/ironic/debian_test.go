@@ -17,18 +17,18 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/ironic/ironiclab"
 )
 
-// e2eVariable switches the tests on that run against Debian's Ironic: make e2e-ironic.
+// e2eVariable enables the tests that run against Debian's Ironic: make e2e-ironic.
 const e2eVariable = "E2E_IRONIC"
 
 // debian is an Ironic of Debian's packages: API and conductor as processes, SQLite, no
-// authentication, and the driver for hardware that does not exist.
+// authentication, and the fake-hardware driver.
 type debian struct {
 	*ironiclab.Lab
 	dir  string
 	next int // of the nodes
 }
 
-// settings have its power take a second, as that of real hardware does, so that locks are seen.
+// settings makes power changes take a second, like real hardware, so that locks are visible.
 const settings = `[fake]
 power_delay = 1
 deploy_delay = 1
@@ -37,11 +37,11 @@ bios_delay = 1
 workers_pool_size = 20
 `
 
-// bootDebian installs Ironic where it is missing, starts it, and stops it with the test.
+// bootDebian installs Ironic if it is missing, starts it, and stops it with the test.
 func bootDebian(t *testing.T) *debian {
 	t.Helper()
 	if os.Getenv(e2eVariable) == "" {
-		t.Skipf("NOT TESTED against a real Ironic: set %s=1, or make e2e-ironic (it needs Debian, root and a mirror, "+
+		t.Skipf("NOT TESTED against a real Ironic: set %s=1, or make e2e-ironic (needs Debian, root and a mirror, "+
 			"or ironic-api and ironic-conductor)", e2eVariable)
 	}
 	out, err := exec.CommandContext(t.Context(), "testdata/install.sh").CombinedOutput()
@@ -66,7 +66,7 @@ func bootDebian(t *testing.T) *debian {
 	return d
 }
 
-// start starts one of the programs in a group of its own, and ends the group with the test.
+// start starts a program in its own process group, which ends with the test.
 func (d *debian) start(t *testing.T, name string, call func() (program string, args []string)) {
 	t.Helper()
 	log, err := os.Create(filepath.Join(d.dir, name+".log"))
@@ -90,19 +90,19 @@ func (d *debian) start(t *testing.T, name string, call func() (program string, a
 			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 			<-down //nolint:errcheck // it was killed
 		}
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what is left of the group
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the rest of the group
 		eventually2(t, 10*time.Second, "the end of "+program, func() (bool, error) {
 			return errors.Is(syscall.Kill(-cmd.Process.Pid, 0), syscall.ESRCH), nil
 		})
-		said, err := os.ReadFile(log.Name())
+		text, err := os.ReadFile(log.Name())
 		if err == nil && t.Failed() {
-			t.Logf("%s: %s", program, said[max(0, len(said)-4000):])
+			t.Logf("%s: %s", program, text[max(0, len(text)-4000):])
 		}
 		_ = log.Close()
 	})
 }
 
-// do speaks to the API, beside the provider.
+// do calls the API without the provider.
 func (d *debian) do(t *testing.T, method, path string, in, out any) error {
 	t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), 20*time.Second)
@@ -110,7 +110,7 @@ func (d *debian) do(t *testing.T, method, path string, in, out any) error {
 	return d.Do(ctx, method, path, in, out)
 }
 
-// node makes a node, and brings it through targets of the provision state, with its power on.
+// node creates a node with its power on, and brings it through the provision states.
 func (d *debian) node(t *testing.T, targets ...string) string {
 	t.Helper()
 	d.next++
@@ -148,7 +148,7 @@ func (d *debian) show(t *testing.T, name string) (n ironiclab.Node) {
 	return n
 }
 
-// history returns the provision states that Ironic's conductor says the node went through.
+// history returns the provision states of a node in the log of Ironic's conductor.
 func (d *debian) history(t *testing.T, name string) string {
 	t.Helper()
 	log, err := os.ReadFile(filepath.Join(d.dir, "conductor.log"))
@@ -166,7 +166,7 @@ func (d *debian) history(t *testing.T, name string) string {
 	return strings.Join(states, ", ")
 }
 
-func eventually2(t *testing.T, limit time.Duration, what string, ok func() (bool, error)) {
+func eventually2(t *testing.T, limit time.Duration, name string, ok func() (bool, error)) {
 	t.Helper()
 	deadline := time.Now().Add(limit)
 	for {
@@ -175,7 +175,7 @@ func eventually2(t *testing.T, limit time.Duration, what string, ok func() (bool
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %v (last error: %v)", what, limit, err)
+			t.Fatalf("wait for %s: not within %v (last error: %v)", name, limit, err)
 		}
 		<-time.After(50 * time.Millisecond)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/providertest"
 )
 
-// withoutBoot is a provider without what fake-hardware cannot do: it boots from PXE, once, whatever
-// it is told.
+// withoutBoot is a provider without the operations that fake-hardware ignores: it always boots from
+// PXE, once.
 type withoutBoot struct {
 	providers.Inspector
 	providers.PowerController
@@ -29,7 +29,7 @@ func (withoutBoot) Kind() string { return "ironic" }
 func TestDebian(t *testing.T) {
 	d := bootDebian(t)
 	leader := func(t *testing.T) *ironic.Provider {
-		// Its fake hardware has one kind of cleaning: to reset a BIOS.
+		// Its fake hardware has one kind of cleaning, the reset of the BIOS.
 		return newProvider(t, ironic.Config{Endpoint: d.URL(),
 			CleanSteps: []ironic.CleanStep{{Interface: "bios", Step: "factory_reset"}}}, ironic.Deps{})
 	}
@@ -55,12 +55,12 @@ func TestDebian(t *testing.T) {
 		if err := p.SetBootDevice(inTime(t), providers.Op{}, m,
 			providers.BootDevice{Mode: "DISK"}); providers.ClassOf(err) != providers.Unsupported ||
 			!strings.Contains(err.Error(), "Invalid boot device disk specified") {
-			t.Errorf("a device that the hardware lacks: %v, want class unsupported and Ironic's words", err)
+			t.Errorf("missing device: got %v, want class unsupported with Ironic's text", err)
 		}
 		pxe.Persistent = true
 		if err := p.SetBootDevice(inTime(t), providers.Op{}, m, pxe); providers.ClassOf(err) != providers.Transient ||
 			!strings.Contains(err.Error(), "reads back") {
-			t.Errorf("what the hardware takes and does not do: %v, want that it reads back otherwise", err)
+			t.Errorf("ignored device: got %v, want a different value read back", err)
 		}
 	})
 	t.Run("Inventory", func(t *testing.T) {
@@ -70,14 +70,13 @@ func TestDebian(t *testing.T) {
 		}
 	})
 	t.Run("Lock", func(t *testing.T) {
-		// The power takes a second, and Ironic's API waits for some before it says that a node is
-		// locked.
+		// Power changes take a second, and Ironic's API waits before it reports a locked node.
 		name := d.node(t, "manage")
 		p, m := leader(t), machine(name, "")
 		for _, a := range []providers.PowerAction{providers.ActionHardOff, providers.ActionOn, providers.ActionHardOff} {
 			if err := p.SetPower(providers.WithNotAfter(t.Context(), time.Now().Add(time.Minute)), providers.Op{}, m,
 				a); err != nil {
-				t.Errorf("%s on a node that may be locked: %v, want it to wait", a, err)
+				t.Errorf("%s on a possibly locked node: got %v, want it to wait", a, err)
 			}
 		}
 		eventually2(t, time.Minute, "off", func() (bool, error) {
@@ -100,13 +99,13 @@ func TestDebian(t *testing.T) {
 	t.Run("Install", func(t *testing.T) { installs(t, d, leader) })
 }
 
-// installs goes from several states to an installed or wiped node, with a new provider after each
-// effect, as a new leader has it.
+// installs brings nodes from several states to an installed or wiped one, with a new provider after
+// each effect, like a new leader.
 func installs(t *testing.T, d *debian, leader func(t *testing.T) *ironic.Provider) {
 	for name, tt := range map[string]struct {
 		from []string
 		spec providers.InstallSpec
-		want string // what the conductor says that it did
+		want string // expected actions of the conductor
 		end  string
 	}{
 		"FromEnroll": {[]string{}, providers.InstallSpec{Image: "default"}, "active", "active"},
@@ -151,12 +150,12 @@ func installs(t *testing.T, d *debian, leader func(t *testing.T) *ironic.Provide
 				"image_os_hash_value": "abc", "image_disk_format": "qcow2"}
 			for k, v := range image {
 				if tt.spec.Image != "" && n.InstanceInfo[k] != v {
-					t.Errorf("instance_info %s is %v, want %v", k, n.InstanceInfo[k], v)
+					t.Errorf("instance_info %s: got %v, want %v", k, n.InstanceInfo[k], v)
 				}
 			}
 			if diff := cmp.Diff(1, strings.Count(strings.TrimPrefix(d.history(t, node), before),
 				`deploying`)); tt.spec.Image != "" && diff != "" {
-				t.Errorf("times deployed (-want +got):\n%s\n%s", diff, d.history(t, node))
+				t.Errorf("deployments (-want +got):\n%s\n%s", diff, d.history(t, node))
 			}
 			t.Logf("%s in %s: %q; Ironic: %s", name, time.Since(began).Round(100*time.Millisecond), did,
 				strings.TrimPrefix(d.history(t, node), before))

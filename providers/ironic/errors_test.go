@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// TestReplyClass: an error after which an effect may have happened has the class Timeout, so that
-// the machine is read before anything is repeated.
+// TestReplyClass checks that an error after a possible effect has the class Timeout, so that the
+// machine is read before a retry.
 func TestReplyClass(t *testing.T) {
 	for _, tt := range []struct {
 		status int

@@ -16,7 +16,7 @@ func machine(id, endpoint string) *holdfastv1.Machine {
 	return &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{BmcEndpoint: endpoint}}
 }
 
-// login is the only secret there is.
+// login is the only secret.
 type login ironic.Login
 
 func (l *login) Login(_ context.Context, ref string) (ironic.Login, error) {
@@ -40,7 +40,7 @@ func newProvider(t *testing.T, c ironic.Config, d ironic.Deps) *ironic.Provider 
 	return p
 }
 
-// newLab is an Ironic with the node n1 and a provider for it.
+// newLab returns an Ironic with the node n1 and a provider for it.
 func newLab(
 	t *testing.T, n ironictest.Node, config ...func(*ironic.Config),
 ) (*ironictest.Server, *ironic.Provider, providers.Machine) {
@@ -55,8 +55,8 @@ func newLab(
 	return s, newProvider(t, c, ironic.Deps{}), machine("n1", "")
 }
 
-// eventually polls until ok says yes.
-func eventually(t *testing.T, what string, ok func() (bool, error)) {
+// eventually polls until ok returns true.
+func eventually(t *testing.T, name string, ok func() (bool, error)) {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	for {
@@ -65,7 +65,7 @@ func eventually(t *testing.T, what string, ok func() (bool, error)) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not seen in time (last error: %v)", what, err)
+			t.Fatalf("wait for %s: timed out (last error: %v)", name, err)
 		}
 		pause := time.NewTimer(5 * time.Millisecond)
 		<-pause.C

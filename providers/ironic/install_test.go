@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/ironic/ironictest"
 )
 
-// install does what the executor does, with a provider of its own for each effect: each is a new
-// leader. It gives what was asked of Ironic.
+// install acts as the executor, with a new provider for each effect, like a new leader. It returns
+// the requests to Ironic.
 func install(
 	t *testing.T, s *ironictest.Server, m providers.Machine, op providers.Op, spec providers.InstallSpec,
 	config func(*ironic.Config),
@@ -39,7 +39,7 @@ func install(
 			return false, err
 		}
 		if st.Progress < last || st.Progress > 100 {
-			t.Fatalf("progress was %d, is %d", last, st.Progress)
+			t.Fatalf("got progress %d, then %d", last, st.Progress)
 		}
 		last = st.Progress
 		if st.Due != "" && st.State == providers.WorkRunning {
@@ -62,8 +62,8 @@ func inTime(t *testing.T) context.Context {
 	return providers.WithNotAfter(t.Context(), time.Now().Add(time.Minute))
 }
 
-// TestInstall goes from each state that a node can be in, with another leader after each effect:
-// each change is asked for once.
+// TestInstall starts from each state of a node, with another leader after each effect. Each change
+// is requested once.
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	image, wiped, both := providers.InstallSpec{Image: "default"}, providers.InstallSpec{Wipe: true},
@@ -95,11 +95,11 @@ func TestInstall(t *testing.T) {
 				t.Errorf("got %+v, want it done", st)
 			}
 			if diff := cmp.Diff(tt.want, asked); diff != "" {
-				t.Errorf("asked of Ironic (-want +got):\n%s", diff)
+				t.Errorf("requests to Ironic (-want +got):\n%s", diff)
 			}
 			state, instance := s.State("n1")
 			if state != tt.end {
-				t.Errorf("the node is %s, want %s", state, tt.end)
+				t.Errorf("state of the node: got %s, want %s", state, tt.end)
 			}
 			want := map[string]any{"image_source": "http://192.0.2.1/default.qcow2", "image_os_hash_algo": "sha256",
 				"image_os_hash_value": "abc", "image_disk_format": "qcow2"}
@@ -138,8 +138,8 @@ func TestInstallFails(t *testing.T) {
 	}
 }
 
-// A new attempt goes on from where the last one failed.
-func TestInstallAfterAFailure(t *testing.T) {
+// A new attempt continues where the last one failed.
+func TestInstallAfterFailure(t *testing.T) {
 	t.Parallel()
 	s, _, m := newLab(t, ironictest.Node{State: "active"})
 	s.Set(func(f *ironictest.Faults) { f.FailDeploy = "no" })
@@ -155,14 +155,14 @@ func TestInstallAfterAFailure(t *testing.T) {
 	}
 }
 
-// What Ironic did although its answer was lost is not asked for again.
-func TestInstallWhoseAnswersAreLost(t *testing.T) {
+// A change whose answer was lost is not requested again.
+func TestInstallWithLostAnswers(t *testing.T) {
 	t.Parallel()
 	s, p, m := newLab(t, ironictest.Node{State: "active"})
 	op, spec := providers.Op{RunID: "r-1", Step: "repave", Attempt: 1}, providers.InstallSpec{Image: "default"}
 	s.Set(func(f *ironictest.Faults) { f.DropAnswers = true })
 	if err := p.StartInstall(inTime(t), op, m, spec); providers.ClassOf(err) != providers.Timeout {
-		t.Errorf("got %v, want class timeout: nobody knows what became of it", err)
+		t.Errorf("got %v, want class timeout for the unknown outcome", err)
 	}
 	eventually(t, "the end", func() (bool, error) {
 		st, err := p.InstallStatus(t.Context(), m, op.Token())
@@ -172,7 +172,7 @@ func TestInstallWhoseAnswersAreLost(t *testing.T) {
 		return st.State == providers.WorkDone, err
 	})
 	if n := s.Count("n1 provision: rebuild"); n != 1 {
-		t.Errorf("asked for %d rebuilds, want 1", n)
+		t.Errorf("got %d rebuilds, want 1", n)
 	}
 }
 
@@ -184,9 +184,9 @@ func TestInstallIsRefused(t *testing.T) {
 		class providers.Class
 		want  string
 	}{
-		"an image that nobody knows": {ironictest.Node{}, "nothing", providers.Unsupported,
+		"unknown image": {ironictest.Node{}, "nothing", providers.Unsupported,
 			`image "nothing" is neither one of the provider's images (default)`},
-		"somebody's instance": {ironictest.Node{State: "active", Instance: "i-1"}, "default", providers.Unsupported,
+		"instance of another user": {ironictest.Node{State: "active", Instance: "i-1"}, "default", providers.Unsupported,
 			"another user's instance i-1"},
 		"maintenance": {ironictest.Node{Maintenance: "broken fan"}, "default", providers.Unsupported,
 			"in maintenance (broken fan)"},
@@ -207,14 +207,14 @@ func TestInstallIsRefused(t *testing.T) {
 				t.Errorf("got %v (class %s), want class %s and %q", err, providers.ClassOf(err), tt.class, tt.want)
 			}
 			if asked := s.Asked(); len(asked) > 0 {
-				t.Errorf("asked Ironic for %q, want nothing", asked)
+				t.Errorf("got requests %q, want none", asked)
 			}
 		})
 	}
 }
 
-// Somebody who works on the node at the same time ends the install with words.
-func TestInstallMeetsSomebodyElse(t *testing.T) {
+// A concurrent change of the node by another user fails the install with a reason.
+func TestInstallWithConcurrentUser(t *testing.T) {
 	t.Parallel()
 	s, p, m := newLab(t, ironictest.Node{})
 	op := providers.Op{RunID: "r-1", Step: "repave", Attempt: 1}
@@ -225,6 +225,6 @@ func TestInstallMeetsSomebodyElse(t *testing.T) {
 	st, err := p.InstallStatus(t.Context(), m, op.Token())
 	if err != nil || st.State != providers.WorkFailed ||
 		!strings.Contains(st.Error, `state "inspecting", which active does not lead to`) {
-		t.Errorf("got %+v, %v, want a failure that says so", st, err)
+		t.Errorf("got %+v, %v, want a failure with the reason", st, err)
 	}
 }

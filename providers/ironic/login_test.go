@@ -22,9 +22,9 @@ func TestLogins(t *testing.T) {
 		login  login
 		class  providers.Class
 	}{
-		"none":                     {ironictest.Config{}, "none", login{}, ""},
-		"none where one is wanted": {byUser, "none", login{}, providers.Auth},
-		"basic":                    {byUser, "http_basic", login{Username: "admin", Password: secret}, ""},
+		"none":          {ironictest.Config{}, "none", login{}, ""},
+		"missing login": {byUser, "none", login{}, providers.Auth},
+		"basic":         {byUser, "http_basic", login{Username: "admin", Password: secret}, ""},
 		"basic, wrong": {byUser, "http_basic", login{Username: "admin", Password: secret + "!"},
 			providers.Auth},
 		"basic, without a password": {byUser, "http_basic", login{Username: "admin"}, providers.Unsupported},
@@ -58,14 +58,14 @@ func TestLogins(t *testing.T) {
 				t.Fatalf("got %v, want class %q", err, tt.class)
 			}
 			if strings.Contains(log.String(), secret) || err != nil && strings.Contains(err.Error(), secret) {
-				t.Errorf("the secret is told: %v, %s", err, log.String())
+				t.Errorf("got the secret in %v, %s", err, log.String())
 			}
-			most := 2 // an account is refused twice, and then left alone
+			most := 2 // a refused account is tried twice
 			if tt.class == "" && tt.auth == "keystone" {
 				most = 1
 			}
 			if n := s.Logins(); n > most && (tt.class != "" || tt.auth != "http_basic") {
-				t.Errorf("logged in %d times, want at most %d", n, most)
+				t.Errorf("got %d logins, want at most %d", n, most)
 			}
 			if tt.class != providers.Auth || tt.auth == "none" {
 				return
@@ -76,7 +76,7 @@ func TestLogins(t *testing.T) {
 				tt.login.AppID = ""
 			}
 			if _, err := p.PowerState(t.Context(), m); err != nil {
-				t.Errorf("with a new secret: %v", err)
+				t.Errorf("login with a new secret: %v", err)
 			}
 		})
 	}
@@ -88,11 +88,11 @@ func TestMissingSecret(t *testing.T) {
 		ironic.Deps{Credentials: &login{}})
 	if _, err := p.PowerState(t.Context(), machine("n1", "")); providers.ClassOf(err) != providers.Transient ||
 		!strings.Contains(err.Error(), `secret "other" not found`) {
-		t.Errorf("got %v, want class transient and which secret", err)
+		t.Errorf("got %v, want class transient and the name of the secret", err)
 	}
 }
 
-// A session that has expired is renewed, and the effect is done once.
+// An expired session is renewed, and the effect happens once.
 func TestExpiredSession(t *testing.T) {
 	t.Parallel()
 	s := ironictest.New(t, ironictest.Config{Username: "admin", Password: "x"})
@@ -108,7 +108,7 @@ func TestExpiredSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, logins := s.Count("n1 power: power off"), s.Logins(); n != 1 || logins != 2 {
-		t.Errorf("pressed %d times with %d logins, want once with 2", n, logins)
+		t.Errorf("got %d presses with %d logins, want 1 with 2", n, logins)
 	}
 }
 
@@ -120,14 +120,14 @@ func TestMicroversions(t *testing.T) {
 	}
 	s.Versions(1, 60) // Ironic is rolled back
 	if _, err := p.PowerState(t.Context(), m); err != nil {
-		t.Errorf("after a change of versions: %v", err)
+		t.Errorf("call after a change of versions: %v", err)
 	}
 	for name, r := range map[string][2]int{"too old": {1, 55}, "too new": {90, 120}} {
 		s, p, m := newLab(t, ironictest.Node{})
 		s.Versions(r[0], r[1])
 		if _, err := p.PowerState(t.Context(), m); providers.ClassOf(err) != providers.Unsupported ||
 			!strings.Contains(err.Error(), "this provider 1.56 to 1.81") {
-			t.Errorf("%s: %v, want class unsupported and which versions there are", name, err)
+			t.Errorf("%s: got %v, want class unsupported with the versions", name, err)
 		}
 	}
 }

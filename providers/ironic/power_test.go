@@ -12,12 +12,12 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/ironic/ironictest"
 )
 
-// A lock that is released soon is waited for. By then it is too late for the effect, which is
-// refused like any that is late, and was not done.
+// A short lock is waited for. By then the effect is late, is refused like other late ones, and did
+// not happen.
 func TestLockedNode(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		patience time.Duration // for the lock
+		patience time.Duration // time to wait for the lock
 		released bool
 		valid    time.Duration
 		want     providers.Class
@@ -30,12 +30,12 @@ func TestLockedNode(t *testing.T) {
 			t.Parallel()
 			s, p, m := newLab(t, ironictest.Node{Locked: "conductor-9"},
 				func(c *ironic.Config) { c.LockTime = ironic.Duration(tt.patience) })
-			_, _ = p.PowerState(t.Context(), m) // the session is open
+			_, _ = p.PowerState(t.Context(), m) // opens the session
 			notAfter := time.Now().Add(tt.valid)
 			if tt.released {
 				release := 150 * time.Millisecond
 				if tt.want == providers.Late {
-					release = time.Until(notAfter) + 100*time.Millisecond // however slow the machine is
+					release = time.Until(notAfter) + 100*time.Millisecond // on any machine
 				}
 				free := time.AfterFunc(release, func() { s.Change("n1", func(n *ironictest.Node) { n.Locked = "" }) })
 				defer free.Stop()
@@ -45,21 +45,22 @@ func TestLockedNode(t *testing.T) {
 				t.Errorf("got %v, want class %q", err, tt.want)
 			}
 			if tt.want == providers.Transient && !strings.Contains(err.Error(), "is locked by host conductor-9") {
-				t.Errorf("got %v, want who holds the lock", err)
+				t.Errorf("got %v, want the holder of the lock", err)
 			}
 			want := 0
 			if tt.want == "" {
 				want = 1
 			}
 			if n := s.Count("n1 power: power off"); n != want {
-				t.Errorf("pressed %d times, want %d", n, want)
+				t.Errorf("got %d presses, want %d", n, want)
 			}
 		})
 	}
 }
 
-// Ironic answers 202 and fails later: what it says of that is the error of looking at the power.
-func TestPressThatFails(t *testing.T) {
+// If Ironic answers 202 and the press fails later, its error is returned by the next read of the
+// power.
+func TestFailedPress(t *testing.T) {
 	t.Parallel()
 	for says, class := range map[string]providers.Class{
 		"Failed to set power: BMC is busy":            providers.Failed,
@@ -74,34 +75,34 @@ func TestPressThatFails(t *testing.T) {
 		eventually(t, says, func() (bool, error) {
 			_, err := p.PowerState(t.Context(), m)
 			if err != nil && (providers.ClassOf(err) != class || !strings.Contains(err.Error(), says)) {
-				t.Fatalf("got %v, want class %s and what Ironic says", err, class)
+				t.Fatalf("got %v, want class %s with Ironic's text", err, class)
 			}
 			return err != nil, err
 		})
 		if state, err := p.PowerState(t.Context(), m); err != nil || state != providers.PowerOn {
-			t.Errorf("the next attempt's first look: %q, %v, want that it can press again", state, err)
+			t.Errorf("first read of the next attempt: got %q, %v, want no error, so that it can press again", state, err)
 		}
 		s.Set(func(f *ironictest.Faults) { f.FailPower = "" })
 		if err := p.SetPower(inTime(t), providers.Op{}, m, providers.ActionHardOff); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "off in the end", func() (bool, error) {
+		eventually(t, "the power to be off", func() (bool, error) {
 			state, err := p.PowerState(t.Context(), m)
 			return state == providers.PowerOff, err
 		})
 	}
 }
 
-// An operating system that does not power off in its time is nothing that went wrong: the executor
-// presses the button next.
-func TestSoftOffThatIsNotHeard(t *testing.T) {
+// An operating system that does not power off in time is not an error: the executor then presses
+// the button.
+func TestIgnoredSoftOff(t *testing.T) {
 	t.Parallel()
 	s, p, m := newLab(t, ironictest.Node{})
 	s.Set(func(f *ironictest.Faults) { f.FailPower = "Timed out waiting for soft power off" })
 	if err := p.SetPower(inTime(t), providers.Op{}, m, providers.ActionSoftOff); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "on again", func() (bool, error) {
+	eventually(t, "the power to be on", func() (bool, error) {
 		state, err := p.PowerState(t.Context(), m)
 		if err != nil {
 			t.Fatal(err)
@@ -121,12 +122,12 @@ func TestBoot(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if err := set(providers.BootDevice{Mode: "PXE", UEFI: true}); providers.ClassOf(err) != providers.Unsupported {
-		t.Errorf("UEFI on a node that boots by BIOS: %v, want class unsupported", err)
+		t.Errorf("UEFI on a node with BIOS: got %v, want class unsupported", err)
 	}
 	s.Set(func(f *ironictest.Faults) { f.IgnoreBoot = true })
 	if err := set(providers.BootDevice{Mode: "PXE"}); providers.ClassOf(err) != providers.Transient ||
 		!strings.Contains(err.Error(), "reads back as VIRTUAL_MEDIA") {
-		t.Errorf("a device that was not set: %v, want that it reads back as another", err)
+		t.Errorf("ignored device: got %v, want a different value read back", err)
 	}
 }
 
@@ -154,7 +155,7 @@ func TestInspect(t *testing.T) {
 	}
 	_, p, _ := newLab(t, ironictest.Node{})
 	if got, err := p.Inspect(t.Context(), machine("gone", "")); err != nil || got.BMCReason != "Gone" {
-		t.Errorf("no such node: got %+v, %v, want the reason Gone", got, err)
+		t.Errorf("missing node: got %+v, %v, want the reason Gone", got, err)
 	}
 }
 

@@ -19,12 +19,12 @@ func TestRootDevice(t *testing.T) {
 	} {
 		got, err := rootDevice(rule)
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("%q: %v (-want +got):\n%s", rule, err, diff)
+			t.Errorf("rule %q: %v (-want +got):\n%s", rule, err, diff)
 		}
 	}
 	for _, rule := range []string{"by=largest", "by=smallest,rotational=false", "min_size=400G", "model=*PM983*"} {
 		if got, err := rootDevice(rule); err == nil || !strings.Contains(err.Error(), rule) {
-			t.Errorf("%q: got %v, %v, want it refused", rule, got, err)
+			t.Errorf("rule %q: got %v, %v, want a refusal", rule, got, err)
 		}
 	}
 }

@@ -21,12 +21,11 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/kube"
 )
 
-// bearer lets in.
+// bearer is the accepted token.
 const bearer = "let-me-in"
 
-// cluster is the part of a Kubernetes API that the package speaks to, over TLS: who is let in, the
-// answers and their bodies are as the real one has them. What is not here, make e2e-kube asks the
-// real one.
+// cluster is the part of a Kubernetes API that the package uses, over TLS. Authentication, answers
+// and their bodies are like the real ones. `make e2e-kube` tests the rest with the real one.
 type cluster struct {
 	*httptest.Server
 	ca []byte // PEM
@@ -36,9 +35,9 @@ type cluster struct {
 	info    *corev1.ConfigMap
 	nodes   map[string]*corev1.Node
 	pods    map[string]*corev1.Pod // by namespace/name
-	budget  map[string]string      // pods that a budget of that name holds
-	dawdle  time.Duration          // before a pod is asked to leave
-	calls   []string               // what was changed
+	budget  map[string]string      // pods protected by a budget of that name
+	dawdle  time.Duration          // before an eviction
+	calls   []string               // changes, in order
 	uid     int
 }
 
@@ -71,14 +70,14 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
-// publish makes what a cluster says of itself.
+// publish returns the public information of a cluster.
 func (c *cluster) publish(server string, ca []byte) *corev1.ConfigMap {
 	return &corev1.ConfigMap{Data: map[string]string{"kubeconfig": fmt.Sprintf("apiVersion: v1\nkind: "+
 		"Config\nclusters:\n- name: \"\"\n  cluster: {server: %q, certificate-authority-data: %s}\n",
 		server, quoted(ca))}}
 }
 
-// quoted is what YAML and JSON have of bytes: base64.
+// quoted returns bytes as in YAML and JSON: base64.
 func quoted(b []byte) string {
 	out, _ := json.Marshal(b)
 	return string(out)
@@ -104,7 +103,7 @@ func (c *cluster) Cluster(_ context.Context, _ providers.Machine, ref string) (k
 		CertificateKey: strings.Repeat("ab", 32), Version: "1"}, nil
 }
 
-// with does something to what the API holds.
+// with changes the contents of the API.
 func (c *cluster) with(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -243,7 +242,7 @@ func (c *cluster) listPods(w http.ResponseWriter, r *http.Request) {
 	answer(w, "PodList", &l)
 }
 
-// evict answers as the real API does when a disruption budget allows none.
+// evict answers like the real API if a disruption budget allows no eviction.
 func (c *cluster) evict(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("ns") + "/" + r.PathValue("name")
 	select {

@@ -35,7 +35,7 @@ func (c *cluster) run(pods ...*corev1.Pod) {
 	})
 }
 
-// nowhere is a machine of which no node is.
+// nowhere returns a machine without a node.
 func nowhere(id string) *holdfastv1.Machine { return &holdfastv1.Machine{MachineId: id} }
 
 func TestDrain(t *testing.T) {
@@ -62,12 +62,12 @@ func TestDrain(t *testing.T) {
 	if st.Left != 3 || !strings.Contains(st.Waiting,
 		"pod default/held: The disruption budget keep needs 1 healthy pods and has 1 currently") ||
 		!strings.Contains(st.Waiting, "pods to end on m-1") {
-		t.Errorf("got %+v, want three that are left, and the budget that holds one", st)
+		t.Errorf("got %+v, want three remaining pods, and the budget of one", st)
 	}
 	c.with(func() { delete(c.budget, "default/held"); delete(c.pods, "default/ending") })
 	evict(false)
 	if st := evict(false); st.Left != 0 || st.Node != "m-1" {
-		t.Errorf("got %+v, want nothing left on m-1", st)
+		t.Errorf("got %+v, want no remaining pod on m-1", st)
 	}
 	got := c.changed()
 	slices.Sort(got)
@@ -78,20 +78,20 @@ func TestDrain(t *testing.T) {
 	c.run(pod("orphan", "m-1", ""))
 	if _, err := j.Evict(t.Context(), op(), machine("m-1"), "prod", false); err == nil ||
 		!strings.Contains(err.Error(), "pod default/orphan") || providers.ClassOf(err) != providers.Unsupported {
-		t.Errorf("a pod that nothing makes anew: %v", err)
+		t.Errorf("pod without a controller: got %v", err)
 	}
 	evict(true)
 	if st := evict(true); st.Left != 0 {
-		t.Errorf("by force: %+v is left", st)
+		t.Errorf("forced drain: got remaining pods %+v", st)
 	}
 	if st, err := j.Evict(t.Context(), op(), nowhere("m-3"), "prod", false); err != nil ||
 		st != (providers.DrainStatus{}) {
-		t.Errorf("a machine without a node: %+v, %v", st, err)
+		t.Errorf("machine without a node: got %+v, %v", st, err)
 	}
 }
 
-// TestDrainNeedsProof: a node is cordoned and drained only if it is proved to be the machine's by
-// something that the machine's agent cannot report.
+// TestDrainNeedsProof checks that a node is cordoned and drained only if it belongs to the machine
+// by evidence that the machine's agent cannot report.
 func TestDrainNeedsProof(t *testing.T) {
 	reported := machine("m-1") // the system UUID is a fact that its agent reported
 	reported.Agent = &holdfastv1.AgentRecord{Hostname: "host-7"}
@@ -128,7 +128,7 @@ func TestDrainNeedsProof(t *testing.T) {
 					t.Errorf("%s: got %v, want success %t", what, err, tt.want)
 				} else if err != nil && (providers.ClassOf(err) != providers.Unsupported ||
 					!strings.Contains(err.Error(), "kubectl annotate node host-7 holdfast/machine=m-1")) {
-					t.Errorf("%s: got %v, want class unsupported and the remedy", what, err)
+					t.Errorf("%s: got %v, want class unsupported and a remedy", what, err)
 				}
 			}
 			if got := c.changed(); (len(got) > 0) != tt.want {
@@ -138,9 +138,9 @@ func TestDrainNeedsProof(t *testing.T) {
 	}
 }
 
-// TestDrainOfASlowCluster: looking at the pods takes longer than an effect may wait, and so does
-// asking for each to leave.
-func TestDrainOfASlowCluster(t *testing.T) {
+// TestDrainOfSlowCluster checks a cluster in which listing the pods takes longer than an effect
+// may wait, and so does each eviction.
+func TestDrainOfSlowCluster(t *testing.T) {
 	c := newCluster(t)
 	j := kube.New(c, newHost())
 	c.nodes["m-1"] = node("m-1", uuid, "holdfast://m-1", corev1.ConditionTrue)
@@ -154,7 +154,7 @@ func TestDrainOfASlowCluster(t *testing.T) {
 			return time.Now().Add(valid), nil
 		})
 	if st, err := j.Evict(ctx, op(), machine("m-1"), "prod", false); err != nil || st.Left != 3 {
-		t.Errorf("got %+v, %v; want three pods asked to leave", st, err)
+		t.Errorf("got %+v, %v, want three evictions", st, err)
 	}
 	got := c.changed()
 	slices.Sort(got)
@@ -162,17 +162,17 @@ func TestDrainOfASlowCluster(t *testing.T) {
 		t.Errorf("evictions (-want +got):\n%s", diff)
 	}
 	if asked < 3 {
-		t.Errorf("a majority was asked %d times, want once for each effect that came after the time", asked)
+		t.Errorf("got %d confirmations, want one for each effect after the time", asked)
 	}
 	replaced := providers.WithConfirm(ctx, func(context.Context) (time.Time, error) {
 		return time.Time{},
 			errors.New("another peer leads")
 	})
 	if _, err := j.Evict(replaced, op(), machine("m-1"), "prod", false); providers.ClassOf(err) != providers.Late {
-		t.Errorf("a leader that was replaced: got %v, want class late", err)
+		t.Errorf("replaced leader: got %v, want class late", err)
 	}
 	if err := j.Cordon(replaced, op(), machine("m-1"), "prod", true); providers.ClassOf(err) != providers.Late {
-		t.Errorf("a leader that was replaced cordons: got %v, want class late", err)
+		t.Errorf("cordon of a replaced leader: got %v, want class late", err)
 	}
 	if err := j.Cordon(ctx, op(), machine("m-1"), "prod", true); err != nil {
 		t.Error(err)
@@ -193,18 +193,18 @@ func TestCordon(t *testing.T) {
 	}
 	if err := j.Cordon(t.Context(), op(), nowhere("m-2"), "prod", true); err == nil ||
 		!strings.Contains(err.Error(), "has no node of the machine") {
-		t.Errorf("a machine without a node: %v", err)
+		t.Errorf("machine without a node: got %v", err)
 	}
 }
 
-// strangers have a kubeconfig that lets nobody in.
+// strangers has a kubeconfig with an invalid token.
 type strangers struct{ *cluster }
 
 func (s strangers) Cluster(context.Context, providers.Machine, string) (kube.Registered, error) {
 	return kube.Registered{Kubeconfig: kubeconfig(s.URL, s.ca, "{token: wrong}"), Version: "1"}, nil
 }
 
-func TestNotLetIn(t *testing.T) {
+func TestUnauthorized(t *testing.T) {
 	c := newCluster(t)
 	if _, err := kube.New(strangers{c}, newHost()).NodeStatus(t.Context(), machine("m-1"),
 		"prod"); providers.ClassOf(err) != providers.Auth {

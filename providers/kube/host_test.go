@@ -7,13 +7,13 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// host runs nothing: it keeps what it was to run, and ends it as the test says.
+// host runs nothing: it records the commands, and ends them as the test specifies.
 type host struct {
 	mu      sync.Mutex
 	scripts map[string]string
 	status  map[string]providers.CommandStatus
 	killed  []string
-	end     func(script string) providers.CommandStatus // nil: what is started goes on
+	end     func(script string) providers.CommandStatus // nil: commands do not end
 }
 
 func newHost() *host {

@@ -52,7 +52,7 @@ func TestNodeStatus(t *testing.T) {
 			providers.NodeStatus{Registered: true, Ready: true, Reason: "KubeletTrue", Node: "host-7"}},
 		"by system UUID": {[]*corev1.Node{node("host-7", uuid, "", corev1.ConditionTrue)},
 			providers.NodeStatus{Registered: true, Ready: true, Reason: "KubeletTrue", Node: "host-7"}},
-		"by a UUID that somebody reads the other way": {[]*corev1.Node{node("host-7", uuidSwapped, "", corev1.ConditionTrue)},
+		"by a UUID with swapped bytes": {[]*corev1.Node{node("host-7", uuidSwapped, "", corev1.ConditionTrue)},
 			providers.NodeStatus{Registered: true, Ready: true, Reason: "KubeletTrue", Node: "host-7"}},
 		"not Ready": {[]*corev1.Node{node("m-1", uuid, "", corev1.ConditionFalse)},
 			providers.NodeStatus{Registered: true, Reason: "KubeletFalse",
@@ -60,10 +60,10 @@ func TestNodeStatus(t *testing.T) {
 		"of that name, with another UUID": {[]*corev1.Node{node("m-1", otherUUID, "", corev1.ConditionTrue)},
 			providers.NodeStatus{Reason: "NodeOfAnotherMachine", Message: "node m-1 has system UUID " + otherUUID +
 				", and machine m-1 has " + uuid}},
-		"of that name, of another machine": {[]*corev1.Node{node("m-1", uuid, "holdfast://m-2", corev1.ConditionTrue)},
+		"name of another machine's node": {[]*corev1.Node{node("m-1", uuid, "holdfast://m-2", corev1.ConditionTrue)},
 			providers.NodeStatus{Reason: "NodeOfAnotherMachine",
 				Message: "node m-1 belongs to machine m-2 (its provider id is holdfast://m-2)"}},
-		"another that nothing is known of has the name, and ours another": {[]*corev1.Node{node("m-1", "", "",
+		"unknown node with the name, ours with another": {[]*corev1.Node{node("m-1", "", "",
 			corev1.ConditionTrue), node("host-7", "", "holdfast://m-1", corev1.ConditionTrue)},
 			providers.NodeStatus{Registered: true, Ready: true, Reason: "KubeletTrue", Node: "host-7"}},
 		"another has the name, and ours another": {[]*corev1.Node{node("m-1", otherUUID, "", corev1.ConditionTrue),
@@ -95,20 +95,20 @@ func TestNodeStatusUnknown(t *testing.T) {
 	j := kube.New(c, newHost())
 	_, err := j.NodeStatus(t.Context(), machine("m-1"), "test")
 	if got := providers.WhyNotAsked(err); got != providers.ClusterNotRegistered {
-		t.Errorf("a cluster nobody has registered: %v, reason %q", err, got)
+		t.Errorf("unregistered cluster: got %v, reason %q", err, got)
 	}
 	c.Close()
 	if _, err := j.NodeStatus(t.Context(), machine("m-1"), "prod"); err == nil ||
 		providers.ClassOf(err) != providers.Transient {
-		t.Errorf("an API that is down: %v, want an error of class transient", err)
+		t.Errorf("unavailable API: got %v, want class transient", err)
 	}
 }
 
-// A token is made once for an attempt, whoever starts it how often, is in no place but the script,
-// and is gone when the attempt is over.
+// A token is created once for an attempt, by any leader and in any number of starts. It is only in
+// the script, and deleted when the attempt has ended.
 func TestJoinTokens(t *testing.T) {
 	c, h := newCluster(t), newHost()
-	for range 2 { // the second one is another leader's
+	for range 2 { // the second one is of another leader
 		j := kube.New(c, h)
 		for range 2 {
 			if err := j.StartJoin(t.Context(), op(), machine("m-1"), providers.JoinSpec{ClusterRef: "prod",
@@ -128,24 +128,24 @@ func TestJoinTokens(t *testing.T) {
 	})
 	token := string(made.Data["token-id"]) + "." + string(made.Data["token-secret"])
 	if !regexp.MustCompile(`^[a-z0-9]{6}\.[a-z0-9]{16}$`).MatchString(token) || made.Name != "bootstrap-token-"+token[:6] {
-		t.Errorf("token %q of secret %s is none", token, made.Name)
+		t.Errorf("got invalid token %q of secret %s", token, made.Name)
 	}
 	until, err := time.Parse(time.RFC3339, string(made.Data["expiration"]))
 	if left := time.Until(until); err != nil || left > kube.TokenTTL || left < kube.TokenTTL-time.Minute {
-		t.Errorf("the token is good for %s, want %s", left, kube.TokenTTL)
+		t.Errorf("validity of the token: got %s, want %s", left, kube.TokenTTL)
 	}
 	script := h.script(op().Token())
 	for _, want := range []string{token, "apiServerEndpoint: " + strings.TrimPrefix(c.URL, "https://"), "- sha256:",
 		"value: holdfast://m-1", "name: m-1"} {
 		if !strings.Contains(script, want) {
-			t.Errorf("the script has no %q", want)
+			t.Errorf("script: got no %q", want)
 		}
 	}
 	if strings.Contains(script, "controlPlane") {
-		t.Error("a worker gets the key of control planes")
+		t.Error("worker: got the key of control planes")
 	}
 	if out, err := exec.CommandContext(t.Context(), "/bin/sh", "-n", "-c", script).CombinedOutput(); err != nil {
-		t.Errorf("the script is none: %s", out)
+		t.Errorf("got an invalid script: %s", out)
 	}
 
 	j := kube.New(c, h)
@@ -155,15 +155,15 @@ func TestJoinTokens(t *testing.T) {
 		}
 	}
 	if len(c.secrets) != 0 {
-		t.Error("the token is still there")
+		t.Error("got the token, want it deleted")
 	}
 	if diff := cmp.Diff([]string{op().Token()}, h.killed); diff != "" {
-		t.Errorf("kills of what was still at work (-want +got):\n%s", diff)
+		t.Errorf("kills of running commands (-want +got):\n%s", diff)
 	}
 }
 
-// What another has made under the id that is ours is neither used nor deleted.
-func TestJoinTokenOfAnother(t *testing.T) {
+// A token of another owner with our id is neither used nor deleted.
+func TestForeignJoinToken(t *testing.T) {
 	c, h := newCluster(t), newHost()
 	j := kube.New(c, h)
 	spec := providers.JoinSpec{ClusterRef: "prod"}
@@ -181,18 +181,18 @@ func TestJoinTokenOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(c.secrets) != 2 {
-		t.Fatalf("there are %d tokens, want the other's and ours", len(c.secrets))
+		t.Fatalf("got %d tokens, want the other's and ours", len(c.secrets))
 	}
 	if err := j.EndJoin(t.Context(), op(), machine("m-1"), spec); err != nil {
 		t.Fatal(err)
 	}
 	c.with(func() {
 		if len(c.secrets) != 1 {
-			t.Errorf("there are %d tokens, want the other's", len(c.secrets))
+			t.Errorf("got %d tokens, want the other's", len(c.secrets))
 		}
 		for _, s := range c.secrets {
 			if s.Annotations != nil {
-				t.Error("the token of another was deleted")
+				t.Error("got the token of another owner deleted")
 			}
 		}
 	})
@@ -205,7 +205,7 @@ func TestJoinRefused(t *testing.T) {
 		id     string
 		want   string
 	}{
-		"somebody else's node": {func(c *cluster) { c.nodes["m-1"] = node("m-1", otherUUID, "", corev1.ConditionFalse) },
+		"node of another machine": {func(c *cluster) { c.nodes["m-1"] = node("m-1", otherUUID, "", corev1.ConditionFalse) },
 			"", "m-1", "node m-1 has system UUID " + otherUUID},
 		"no cluster-info": {func(c *cluster) { c.info = nil }, "", "m-1", "kubeadm init phase bootstrap-token"},
 		"another CA":      {func(c *cluster) { c.info = c.publish(c.URL, []byte("none")) }, "", "m-1", "its CA differs"},
@@ -219,10 +219,10 @@ func TestJoinRefused(t *testing.T) {
 			err := kube.New(c, h).StartJoin(t.Context(), op(), machine(tt.id),
 				providers.JoinSpec{ClusterRef: "prod", Role: tt.role})
 			if err == nil || !strings.Contains(err.Error(), tt.want) || providers.ClassOf(err) != providers.Unsupported {
-				t.Errorf("got %v, want an error of class unsupported with %q", err, tt.want)
+				t.Errorf("got %v, want class unsupported with %q", err, tt.want)
 			}
 			if len(c.changed()) > 0 || len(h.scripts) > 0 {
-				t.Error("something was done all the same")
+				t.Error("got changes, want none")
 			}
 		})
 	}
@@ -237,10 +237,10 @@ func TestJoinControlPlane(t *testing.T) {
 		node  *corev1.Node
 		known string
 	}{
-		"a host that is no node": {nil, "known=''\n"},
+		"host without a node": {nil, "known=''\n"},
 		"a control plane": {label(node("m-1", uuid, "", corev1.ConditionTrue),
 			"node-role.kubernetes.io/control-plane"), "known='yes'\n"},
-		"a node that is none": {label(node("m-1", uuid, "", corev1.ConditionTrue), "rack"), "known=''\n"},
+		"worker node": {label(node("m-1", uuid, "", corev1.ConditionTrue), "rack"), "known=''\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, h := newCluster(t), newHost()
@@ -255,28 +255,28 @@ func TestJoinControlPlane(t *testing.T) {
 			for _, want := range []string{"controlPlane:\n  certificateKey: " + strings.Repeat("ab", 32), tt.known,
 				"as='control plane'\n"} {
 				if !strings.Contains(h.script(op().Token()), want) {
-					t.Errorf("the script has no %q", want)
+					t.Errorf("script: got no %q", want)
 				}
 			}
 		})
 	}
 }
 
-// What comes too late is not sent, and says so.
+// Late effects are not sent, and the error reports that.
 func TestJoinLate(t *testing.T) {
 	c, h := newCluster(t), newHost()
 	late := providers.WithNotAfter(t.Context(), time.Now().Add(-time.Second))
 	j := kube.New(c, h)
 	if err := j.StartJoin(late, op(), machine("m-1"),
 		providers.JoinSpec{ClusterRef: "prod"}); providers.ClassOf(err) != providers.Late {
-		t.Errorf("join: got %v, want an error of class late", err)
+		t.Errorf("join: got %v, want class late", err)
 	}
 	if err := j.EndJoin(late, op(), machine("m-1"),
 		providers.JoinSpec{ClusterRef: "prod"}); providers.ClassOf(err) != providers.Late {
-		t.Errorf("end: got %v, want an error of class late", err)
+		t.Errorf("end: got %v, want class late", err)
 	}
 	if len(c.changed()) > 0 || len(h.scripts) > 0 {
-		t.Error("something was done all the same")
+		t.Error("got changes, want none")
 	}
 }
 
@@ -309,7 +309,7 @@ func TestJoinStatus(t *testing.T) {
 	}
 }
 
-// named is a provider that can only join.
+// named is a provider that has only Join.
 type named struct{ *kube.Joiner }
 
 func (named) Kind() string { return "kube" }
@@ -356,7 +356,7 @@ func FuzzParse(f *testing.F) {
 		cfg, err := kube.Parse(text)
 		if err == nil && (cfg.ExecProvider != nil || cfg.AuthProvider != nil || cfg.CertFile != "" || cfg.KeyFile != "" ||
 			cfg.BearerTokenFile != "" || cfg.CAFile != "" || cfg.Insecure) {
-			t.Error("a kubeconfig with programs or files in it was taken")
+			t.Error("kubeconfig with programs or files: got no error")
 		}
 	})
 }

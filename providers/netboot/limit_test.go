@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// ends is a context that says when it ends, and does not: the clock of these tests is theirs.
+// ends is a context with a deadline that does not end it: these tests have their own clock.
 type ends struct {
 	context.Context
 	at time.Time
@@ -20,15 +20,15 @@ type ends struct {
 
 func (e ends) Deadline() (time.Time, bool) { return e.at, true }
 
-// A step that gives an install less time than its stages may take ends with the words of the stage
-// that it was at, and says so.
+// If a step has less time for an install than its stages, it ends with the reason of the current
+// stage and of the limit.
 func TestStagesFitTheStep(t *testing.T) {
 	const step = 10 * time.Minute
 	for name, tt := range map[string]struct {
 		stage holdfastv1.Install_Stage
-		since time.Duration // after the session was opened: when the stage began, and the machine was heard last
+		since time.Duration // times since the session was opened: start of the stage, and last report of the machine
 		later time.Duration
-		want  []string // of the error; none: it goes on
+		want  []string // parts of the error; none: it continues
 	}{
 		"before the end": {holdfastv1.Install_WAITING_FOR_PXE, 0, 9 * time.Minute, nil},
 		"never asked": {holdfastv1.Install_WAITING_FOR_PXE, 0, 9*time.Minute + 51*time.Second,
@@ -54,7 +54,7 @@ func TestStagesFitTheStep(t *testing.T) {
 				s.session.Detail = timestamppb.New(start), tt.stage, at, at, "40 of 100 MB"
 			st, err := imager(s, tt.later).InstallStatus(ends{t.Context(), start.Add(step)}, machine(), op(1).Token())
 			if err != nil || (st.State == providers.WorkFailed) != (len(tt.want) > 0) {
-				t.Fatalf("got %+v, %v, want it failed: %v", st, err, len(tt.want) > 0)
+				t.Fatalf("got %+v, %v, want failed: %v", st, err, len(tt.want) > 0)
 			}
 			for _, want := range tt.want {
 				if !strings.Contains(st.Error, want) {

@@ -19,7 +19,7 @@ type bay struct {
 	site
 	media   string
 	boot    providers.BootDevice
-	forgets bool // the boot device, when the power goes
+	forgets bool // loses the boot device at power-off
 	noMedia string
 }
 
@@ -72,7 +72,7 @@ func (b *bay) imager(t *testing.T, later time.Duration) *MediumImager {
 	return p
 }
 
-// do does what is due, with another leader each time where that is asked for, until nothing is.
+// do makes the due actions until none is left, with another leader for each if leaders is set.
 func (b *bay) do(t *testing.T, attempt int32, leaders bool) providers.InstallStatus {
 	t.Helper()
 	p := b.imager(t, time.Second)
@@ -89,7 +89,7 @@ func (b *bay) do(t *testing.T, attempt int32, leaders bool) providers.InstallSta
 			if quiet++; quiet > 2 {
 				return st
 			}
-			continue // it may have noted what it saw
+			continue // it may have recorded an observation
 		}
 		quiet = 0
 		if leaders {
@@ -99,12 +99,12 @@ func (b *bay) do(t *testing.T, attempt int32, leaders bool) providers.InstallSta
 			t.Fatal(err)
 		}
 	}
-	t.Fatal("something is due for ever")
+	t.Fatal("got due actions without end")
 	return providers.InstallStatus{}
 }
 
-// The machine boots the medium once, whatever state it was in and however many leaders that takes,
-// and the medium is out before the install is done.
+// The machine boots the medium once, whatever its state and the number of leaders, and the medium
+// is ejected before the install is done.
 func TestMedium(t *testing.T) {
 	cd, off, on := "boot VIRTUAL_MEDIA", string(providers.ActionHardOff), string(providers.ActionOn)
 	for name, tt := range map[string]struct {
@@ -113,65 +113,65 @@ func TestMedium(t *testing.T) {
 	}{
 		"on":  {bay{site: site{power: providers.PowerOn}}, []string{"open", "insert", cd, off, on}},
 		"off": {bay{site: site{power: providers.PowerOff}}, []string{"open", "insert", cd, on}},
-		"another disc is in": {bay{site: site{power: providers.PowerOff}, media: "http://192.0.2.1/rescue.iso"},
+		"another disc inserted": {bay{site: site{power: providers.PowerOff}, media: "http://192.0.2.1/rescue.iso"},
 			[]string{"open", "eject", "insert", cd, on}},
-		"it forgets what to boot": {bay{site: site{power: providers.PowerOn}, forgets: true},
+		"lost boot device": {bay{site: site{power: providers.PowerOn}, forgets: true},
 			[]string{"open", "insert", cd, off, cd, on}},
 		"a medium of another time": {bay{site: site{power: providers.PowerOff},
 			media: providers.MediumURL("http://x", [32]byte{1})}, []string{"open", "eject", "insert", cd, on}},
 	} {
 		for _, leaders := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, ", leaders die: ", leaders), func(t *testing.T) {
+			t.Run(fmt.Sprint(name, ", leaders die=", leaders), func(t *testing.T) {
 				b := tt.bay
 				b.do(t, 1, leaders)
 				if diff := cmp.Diff(tt.want, b.done); diff != "" {
-					t.Errorf("what was done (-want +got):\n%s", diff)
+					t.Errorf("effects (-want +got):\n%s", diff)
 				}
 				secret, ok := providers.MediumSecret(b.media)
 				if _, sum := providers.MediumToken(secret); !ok || !bytes.Equal(sum, b.session.GetMediumSha256()) ||
 					!strings.HasPrefix(b.media, "http://10.0.0.1:7404/") {
-					t.Errorf("what is in the drive is not of the session: %s", b.media)
+					t.Errorf("got a medium of another session: %s", b.media)
 				}
 				b.session.Stage = holdfastv1.Install_COMPLETE
 				if st, err := b.imager(t, time.Second).InstallStatus(t.Context(), machine(), op(1).Token()); err != nil ||
 					st.State != providers.WorkRunning || st.Due != dueOut {
-					t.Errorf("complete, and the medium is in: %+v, %v, want it to be taken out first", st, err)
+					t.Errorf("complete with an inserted medium: got %+v, %v, want it ejected first", st, err)
 				}
 				if st := b.do(t, 1, leaders); st.State != providers.WorkDone || b.media != "" || b.done[len(b.done)-1] != "eject" {
-					t.Errorf("got %+v, %q in the drive, want it done and empty", st, b.media)
+					t.Errorf("got %+v with medium %q, want done without a medium", st, b.media)
 				}
 			})
 		}
 	}
 }
 
-// What ends an attempt takes the medium out, and nothing that is not ours. The next attempt has
-// another medium, of another peer.
+// The end of an attempt ejects its medium, and no other one. The next attempt has another medium,
+// of another peer.
 func TestMediumEnds(t *testing.T) {
 	b := &bay{site: site{power: providers.PowerOff}}
 	b.do(t, 1, false)
 	first := b.media
 	if st, err := b.imager(t, time.Hour).InstallStatus(t.Context(), machine(), op(1).Token()); err != nil ||
 		st.State != providers.WorkFailed || !strings.Contains(st.Error, "http://10.0.0.1:7404") {
-		t.Errorf("it never starts: %+v, %v", st, err)
+		t.Errorf("installer that does not start: got %+v, %v", st, err)
 	}
 	for range 2 {
 		if err := b.imager(t, 0).EndInstall(t.Context(), op(1), machine()); err != nil || b.media != "" {
-			t.Errorf("after the end: %v, %q in the drive", err, b.media)
+			t.Errorf("after the end: got %v, medium %q", err, b.media)
 		}
 	}
 	b.do(t, 2, false)
 	if b.media == first || !strings.HasPrefix(b.media, "http://10.0.0.2:7404/") {
-		t.Errorf("the second attempt has %s, the first had %s", b.media, first)
+		t.Errorf("second attempt: got %s, the same as the first: %s", b.media, first)
 	}
 	b.media = "http://192.0.2.1/rescue.iso"
 	if err := b.imager(t, 0).EndInstall(t.Context(), op(2), machine()); err != nil || b.media == "" {
-		t.Errorf("somebody else's medium: %v, %q", err, b.media)
+		t.Errorf("medium of another user: got %v, %q", err, b.media)
 	}
 }
 
-// What a BMC says of a URL is told without what opens it.
-func TestMediumIsNotTold(t *testing.T) {
+// Errors of a BMC are reported without the secret in the URL.
+func TestMediumSecretIsHidden(t *testing.T) {
 	b := &bay{site: site{power: providers.PowerOff}, noMedia: "cannot mount URL: no route"}
 	p := b.imager(t, 0)
 	if err := p.StartInstall(t.Context(), op(1), machine(), providers.InstallSpec{Image: "debian"}); err != nil {
@@ -184,10 +184,10 @@ func TestMediumIsNotTold(t *testing.T) {
 	}
 	for _, secret := range p.made {
 		if strings.Contains(err.Error(), providers.MediumURL("", secret)) {
-			t.Errorf("the error has the secret: %v", err)
+			t.Errorf("got the secret in the error: %v", err)
 		}
 	}
 	if len(p.made) != 1 {
-		t.Errorf("%d media were made, want 1", len(p.made))
+		t.Errorf("got %d media, want 1", len(p.made))
 	}
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// start is when the sessions of these tests came to their stage.
+// start is the time at which the sessions reached their stage.
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// site is a machine, its BMC and where its session is kept.
+// site is a machine with its BMC and its session.
 type site struct {
 	session *holdfastv1.Install
 	power   providers.PowerState
-	refuses error // what the BMC answers when it is asked
+	refuses error // the error of the BMC for each request
 	facts   providers.Facts
 	done    []string
 }
@@ -65,7 +65,7 @@ func (s *site) BootDevice(context.Context, providers.Machine) (providers.BootDev
 
 func (s *site) SetBootDevice(_ context.Context, _ providers.Op, _ providers.Machine, d providers.BootDevice) error {
 	if !d.UEFI {
-		return errors.New("the machine boots by UEFI")
+		return errors.New("machine boots with UEFI")
 	}
 	s.done = append(s.done, "boot "+d.Mode)
 	return nil
@@ -83,14 +83,14 @@ func op(attempt int32) providers.Op {
 	return providers.Op{RunID: "run-1", Step: "repave", Attempt: attempt}
 }
 
-// imager is one that looks so long after start.
+// imager returns an imager whose clock is later than start.
 func imager(s *site, later time.Duration) *Imager {
 	p := New(Config{}, s, s, s)
 	p.now = func() time.Time { return start.Add(later) }
 	return p
 }
 
-// walk does what is due until nothing is, as the executor does.
+// walk makes the due actions until none is left, like the executor.
 func walk(t *testing.T, s *site, attempt int32, boot string) providers.InstallStatus {
 	t.Helper()
 	p := imager(s, time.Second)
@@ -103,19 +103,19 @@ func walk(t *testing.T, s *site, attempt int32, boot string) providers.InstallSt
 			return st
 		}
 		if st.State != providers.WorkNone && st.Due == "" {
-			continue // it has noted what it saw
+			continue // it has recorded an observation
 		}
 		if err := p.StartInstall(t.Context(), op(attempt), machine(),
 			providers.InstallSpec{Image: "debian", Boot: boot}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	t.Fatal("something is due for ever")
+	t.Fatal("got due actions without end")
 	return providers.InstallStatus{}
 }
 
 // A first attempt finds the machine as the plan's steps have left it. A retry boots it again,
-// whatever state it is in, and presses nothing twice.
+// whatever its state, and presses nothing twice.
 func TestButtons(t *testing.T) {
 	for name, tt := range map[string]struct {
 		attempt int32
@@ -126,7 +126,7 @@ func TestButtons(t *testing.T) {
 		"first attempt": {1, providers.PowerOn, "", []string{"open"}},
 		"retry of a machine on": {2, providers.PowerOn, "", []string{"open", "boot PXE",
 			string(providers.ActionHardOff), string(providers.ActionOn)}},
-		"retry of one that uses HTTP": {2, providers.PowerOn, "HTTP",
+		"retry with HTTP": {2, providers.PowerOn, "HTTP",
 			[]string{"open", "boot HTTP", string(providers.ActionHardOff), string(providers.ActionOn)}},
 		"retry of a machine off": {2, providers.PowerOff, "", []string{"open", string(providers.ActionOn)}},
 	} {
@@ -135,7 +135,7 @@ func TestButtons(t *testing.T) {
 			walk(t, s, tt.attempt, tt.boot)
 			walk(t, s, tt.attempt, tt.boot) // another leader
 			if diff := cmp.Diff(tt.want, s.done); diff != "" {
-				t.Errorf("what was done (-want +got):\n%s", diff)
+				t.Errorf("effects (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -145,7 +145,7 @@ func TestButtons(t *testing.T) {
 	}
 	if st, err := imager(on, time.Second).InstallStatus(t.Context(), machine(), op(2).Token()); err != nil ||
 		st.Due != "" || on.session.GetPowerOffSeen() {
-		t.Errorf("a machine that is on its way: got %+v, %v, off is seen: %t; want nothing due, and nothing seen", st, err,
+		t.Errorf("booting machine: got %+v, %v, off observed: %t, want nothing due and nothing observed", st, err,
 			on.session.GetPowerOffSeen())
 	}
 	s := &site{refuses: errors.New("no route to host")}
@@ -153,11 +153,11 @@ func TestButtons(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st, err := imager(s, time.Second).InstallStatus(t.Context(), machine(), op(2).Token()); err == nil || st.Due != "" {
-		t.Errorf("a BMC that does not answer: got %+v, %v, want its error and nothing due", st, err)
+		t.Errorf("silent BMC: got %+v, %v, want its error and nothing due", st, err)
 	}
 }
 
-// Each stage has its time, and an end that says what was waited for and where to look.
+// Each stage has a time limit, and an error with the condition and a hint.
 func TestStages(t *testing.T) {
 	for name, tt := range map[string]struct {
 		stage holdfastv1.Install_Stage
@@ -168,7 +168,7 @@ func TestStages(t *testing.T) {
 	}{
 		"waits for its boot script": {holdfastv1.Install_WAITING_FOR_PXE, time.Minute, providers.Facts{},
 			providers.WorkRunning, "ask for its boot script"},
-		"never asked": {holdfastv1.Install_WAITING_FOR_PXE, 16 * time.Minute, providers.Facts{},
+		"no request": {holdfastv1.Install_WAITING_FOR_PXE, 16 * time.Minute, providers.Facts{},
 			providers.WorkFailed, "52:54:00:00:00:01"},
 		"boots": {holdfastv1.Install_BOOTED_IPXE, time.Minute, providers.Facts{}, providers.WorkRunning,
 			"the installer to start"},
@@ -196,13 +196,13 @@ func TestStages(t *testing.T) {
 				t.Errorf("got %+v, %v, want %v with %q", st, err, tt.state, tt.want)
 			}
 			if st.State == providers.WorkDone && s.session.GetStage() != holdfastv1.Install_BOOTED_DISK {
-				t.Errorf("the session is at %s: that the system was seen is not on record", s.session.GetStage())
+				t.Errorf("stage of the session: got %s, want the observed system recorded", s.session.GetStage())
 			}
 		})
 	}
 }
 
-// The session of another attempt is none.
+// The session of another attempt is ignored.
 func TestForeignSession(t *testing.T) {
 	s := &site{}
 	if err := s.Open(t.Context(), op(1), providers.InstallSpec{Image: "debian"}); err != nil {
@@ -216,10 +216,10 @@ func TestForeignSession(t *testing.T) {
 		untouched := &site{}
 		if err := imager(untouched, 0).StartInstall(t.Context(), op(1), machine(),
 			spec); providers.ClassOf(err) != providers.Unsupported {
-			t.Errorf("nothing to install: got %v, want it refused", err)
+			t.Errorf("nothing to install: got %v, want a refusal", err)
 		}
 		if i := untouched.session; i != nil {
-			t.Errorf("%+v: a session is open: %v", spec, i)
+			t.Errorf("%+v: got an open session %v", spec, i)
 		}
 	}
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// slow is a BMC that answers everything after a while. Whether an effect is in time is seen right
-// before it is sent, as everywhere.
+// slow is a BMC that delays every answer. The not-after time is checked right before an effect is
+// sent.
 type slow struct {
 	*bay
 	takes time.Duration
 }
 
-func (s slow) wait() { time.Sleep(s.takes) } // sleep: the bubble's clock
+func (s slow) wait() { time.Sleep(s.takes) } // sleep: fake clock
 
 func (s slow) send(ctx context.Context, what string, effect func() error) error {
-	s.wait() // the entity tag, or the way there
+	s.wait() // the entity tag, or the transit
 	if err := providers.InTime(ctx, what); err != nil {
 		return err
 	}
@@ -61,11 +61,11 @@ func (s slow) EjectMedia(ctx context.Context, op providers.Op, m providers.Machi
 	return s.send(ctx, "eject", func() error { return s.bay.EjectMedia(ctx, op, m) })
 }
 
-// effectTime is how long the executor's confirmation of a term is good for.
+// effectTime is the validity of the executor's confirmation of a term.
 const effectTime = 500 * time.Millisecond
 
-// An install that looks, and does two things one after the other, is no later on a slow BMC than
-// one of these things.
+// An install that reads and makes two effects in sequence is not later on a slow BMC than one
+// effect.
 func TestSlowBMC(t *testing.T) {
 	cd, off, on := "boot VIRTUAL_MEDIA", string(providers.ActionHardOff), string(providers.ActionOn)
 	for _, takes := range []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, 450 * time.Millisecond} {
@@ -89,7 +89,7 @@ func TestSlowBMC(t *testing.T) {
 						err := p.StartInstall(providers.WithConfirm(providers.WithNotAfter(t.Context(), notAfter), confirm), attempt,
 							machine(), providers.InstallSpec{Image: "debian"})
 						if err != nil {
-							t.Fatalf("after %v: %v", s.done, err)
+							t.Fatalf("after %v: got %v", s.done, err)
 						}
 					}
 					if e, ok := p.(providers.InstallEnder); ok {
@@ -100,10 +100,10 @@ func TestSlowBMC(t *testing.T) {
 						}
 					}
 					if diff := cmp.Diff(want, s.done); diff != "" {
-						t.Errorf("what was done (-want +got):\n%s", diff)
+						t.Errorf("effects (-want +got):\n%s", diff)
 					}
 					if s.session.GetStage() != holdfastv1.Install_WAITING_FOR_PXE {
-						t.Errorf("the session is at %s", s.session.GetStage())
+						t.Errorf("stage of the session: got %s", s.session.GetStage())
 					}
 				})
 			})

@@ -97,7 +97,7 @@ func consoleTests() map[string]func(*harness) {
 }
 
 // within fails the test if f does not return in time.
-func (h *harness) within(what string, f func() (int, error)) int {
+func (h *harness) within(name string, f func() (int, error)) int {
 	h.Helper()
 	type result struct {
 		n   int
@@ -112,10 +112,10 @@ func (h *harness) within(what string, f func() (int, error)) int {
 	defer t.Stop()
 	select {
 	case r := <-done:
-		h.ok(what, r.err)
+		h.ok(name, r.err)
 		return r.n
 	case <-t.C:
-		h.Fatalf("%s: not within %v", what, h.Wait)
+		h.Fatalf("%s: not within %v", name, h.Wait)
 		return 0
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/providertest"
 )
 
-// mutants are providers that are wrong in one way each, and the test that must notice.
+// mutants returns providers with one error each, and the tests that must find it.
 func mutants() map[string]struct {
 	make func(*fake.Provider) providers.Provider
 	test string
@@ -68,11 +68,11 @@ func mutants() map[string]struct {
 	}
 }
 
-// TestMutant is run by TestSuiteNotices in a process of its own, where it must fail.
+// TestMutant runs in a process of TestSuiteNotices, and must fail there.
 func TestMutant(t *testing.T) {
 	name := os.Getenv("PROVIDERTEST_MUTANT")
 	if name == "" {
-		t.Skip("it is run by TestSuiteNotices")
+		t.Skip("runs in TestSuiteNotices")
 	}
 	providertest.Run(t, func(t *testing.T) providertest.Setup {
 		f := fake.NewFleet(fake.Config{
@@ -86,7 +86,7 @@ func TestMutant(t *testing.T) {
 		}
 		return providertest.Setup{
 			Provider: p, Machine: machine("m-1"), Silent: machine("silent"), Missing: machine("missing"),
-			// the one without a mutation must pass on a busy machine
+			// The provider without a mutation must pass on a busy machine.
 			Wait: 4 * time.Second, Poll: time.Millisecond, Rollback: time.Second,
 			Image: "debian-12", ClusterRef: "prod", NetConfig: "vlan: 7", MediaURL: "http://192.0.2.1/boot.iso",
 			ClearLog: true, ResetBMC: true,
@@ -109,23 +109,23 @@ func TestMutant(t *testing.T) {
 	})
 }
 
-// TestSuiteNotices proves that the suite can fail: each mutant fails the test that is meant for it,
-// which the provider without a mutation passes.
+// TestSuiteNotices checks that the suite can fail: each mutant fails its test, which the provider
+// without a mutation passes.
 func TestSuiteNotices(t *testing.T) {
 	t.Parallel()
 	for name, m := range mutants() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if out, err := runSuite(t, "none", m.test); err != nil || !strings.Contains(out, "--- PASS: TestMutant/"+m.test) {
-				t.Fatalf("without a mutation %s fails: %v\n%s", m.test, err, out)
+				t.Fatalf("%s without a mutation: %v\n%s", m.test, err, out)
 			}
 			out, err := runSuite(t, name, m.test)
 			var exit *exec.ExitError
 			if !errors.As(err, &exit) || !strings.Contains(out, "--- FAIL: TestMutant/"+m.test) {
-				t.Fatalf("%s did not notice %s: %v\n%s", m.test, name, err, out)
+				t.Fatalf("%s with mutant %s: got no failure: %v\n%s", m.test, name, err, out)
 			}
 			if strings.Contains(out, "panic:") {
-				t.Fatalf("suite panics:\n%s", out)
+				t.Fatalf("suite: got a panic:\n%s", out)
 			}
 		})
 	}
@@ -137,7 +137,7 @@ func runSuite(t *testing.T, mutant, test string) (string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// it is this test
+	// self is this test.
 	c := exec.CommandContext(t.Context(), self, "-test.v", "-test.run=^TestMutant$/^"+group+"$/^"+name+"$")
 	c.Env = append(os.Environ(), "PROVIDERTEST_MUTANT="+mutant, "GORACE=atexit_sleep_ms=0")
 	out, err := c.CombinedOutput()

@@ -30,14 +30,14 @@ func inspectTests() map[string]func(*harness) {
 }
 
 // unchanged calls read several times and checks that the machine does not change.
-func (h *harness) unchanged(what string, read func() error) {
+func (h *harness) unchanged(name string, read func() error) {
 	h.Helper()
 	before := h.everything()
 	for range 5 {
-		h.ok(what, read())
+		h.ok(name, read())
 	}
 	if after := h.everything(); !reflect.DeepEqual(before, after) {
-		h.Fatalf("%s changed %+v to %+v", what, before, after)
+		h.Fatalf("%s changed %+v to %+v", name, before, after)
 	}
 }
 
@@ -118,7 +118,7 @@ func (h *harness) offThenOn(how providers.PowerAction) {
 	h.power(p, providers.PowerOff)
 	h.counted(op, "power_off", 1)
 	if inspects {
-		h.eventually("host does not answer any more", func() (bool, error) {
+		h.eventually("host does not answer", func() (bool, error) {
 			f, err := i.Inspect(h.ctx, h.Machine)
 			return !f.Reachable, err
 		})

@@ -76,7 +76,7 @@ func (p forgetsPersistent) SetBootDevice(
 
 func (p neverEjects) EjectMedia(context.Context, providers.Op, providers.Machine) error { return nil }
 
-// installsAnew gives every start a token of its own.
+// installsAnew uses a new token for every start.
 type installsAnew struct {
 	*fake.Provider
 	starts int32
@@ -111,7 +111,7 @@ func (p noTimeout) StartCommand(
 	return p.Provider.StartCommand(ctx, op, m, token, c)
 }
 
-// wrongStatus changes what is said of a command.
+// wrongStatus changes the reported status of a command.
 type wrongStatus struct {
 	*fake.Provider
 	change func(*providers.CommandStatus)
@@ -144,7 +144,7 @@ func outputAtTheEnd(s *providers.CommandStatus) {
 	}
 }
 
-// joinsAnew gives every start after the first a token of its own.
+// joinsAnew uses a new token for every start after the first.
 type joinsAnew struct {
 	*fake.Provider
 	starts int32

@@ -21,7 +21,7 @@ func TestConformanceWithoutSystemd(t *testing.T) {
 	})
 }
 
-// silentMachine takes connections and says nothing.
+// silentMachine returns a machine that accepts connections and does not answer.
 func silentMachine(t *testing.T) providers.Machine {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -17,7 +17,7 @@ import (
 	sshexec "github.com/holdfast-metal/holdfast/providers/ssh"
 )
 
-// look is a call that only reads.
+// look makes a read-only call.
 func look(t *testing.T, p *sshexec.Provider, m providers.Machine) error {
 	t.Helper()
 	_, err := p.CommandStatus(t.Context(), m, "r-1-look-1", 0)
@@ -57,11 +57,11 @@ func TestHostKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, _ := keys.Get(t.Context(), "m-1"); len(got) != 1 || got[0] != right {
-		t.Errorf("pinned %q, want %q", got, right)
+		t.Errorf("got pinned key %q, want %q", got, right)
 	}
 	p, _ = with(sshexec.PinnedOnly, wrong, right)
 	if err := look(t, p, s.machine()); err != nil {
-		t.Errorf("one of two pinned keys: %v", err)
+		t.Errorf("connect with one of two pinned keys: %v", err)
 	}
 	for _, policy := range []string{sshexec.FirstSight, sshexec.PinnedOnly} {
 		p, keys = with(policy, wrong)
@@ -73,7 +73,7 @@ func TestHostKeys(t *testing.T) {
 			t.Errorf("got %+v", he)
 		}
 		if got, _ := keys.Get(t.Context(), "m-1"); len(got) != 1 || got[0] != wrong {
-			t.Errorf("pinned %q after a refusal, want %q", got, wrong)
+			t.Errorf("pinned key after a refusal: got %q, want %q", got, wrong)
 		}
 		if f, err := p.Inspect(t.Context(), s.machine()); err != nil || f.Reachable ||
 			f.ReachableReason != "HostKeyMismatch" {
@@ -83,20 +83,20 @@ func TestHostKeys(t *testing.T) {
 	p, keys = with(sshexec.PinnedOnly)
 	wantClass(t, look(t, p, s.machine()), providers.Auth, "none is pinned", sshexec.FirstSight)
 	if got, _ := keys.Get(t.Context(), "m-1"); len(got) != 0 {
-		t.Errorf("pinned %q, want nothing", got)
+		t.Errorf("got pinned key %q, want none", got)
 	}
 }
 
-// TestFirstSightNeedsALogin: a host that does not let us in is not pinned; it may be another one's
-// address.
-func TestFirstSightNeedsALogin(t *testing.T) {
+// TestPinningNeedsLogin checks that a host that refuses the login is not pinned, because it may
+// be another host.
+func TestPinningNeedsLogin(t *testing.T) {
 	s := startSSHD(t)
 	keys := sshexec.NewPinnedInMemory(nil)
 	_, stranger := newKey(t)
 	p := newProvider(t, s.config(), logins{"key": {PrivateKey: stranger}}, keys)
 	wantClass(t, look(t, p, s.machine()), providers.Auth, "refuses user root")
 	if got, _ := keys.Get(t.Context(), "m-1"); len(got) != 0 {
-		t.Errorf("pinned %q, want nothing", got)
+		t.Errorf("got pinned key %q, want none", got)
 	}
 }
 
@@ -145,7 +145,7 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// TestRefusedLoginsStop: after two refusals nothing is tried, until the secret changes.
+// TestRefusedLoginsStop checks that after two refusals no login is tried until the secret changes.
 func TestRefusedLoginsStop(t *testing.T) {
 	s := startSSHD(t)
 	line := newProxy(t, s.addr)
@@ -157,16 +157,16 @@ func TestRefusedLoginsStop(t *testing.T) {
 		wantClass(t, look(t, p, m), providers.Auth)
 	}
 	if got := line.dials(); got != 2 {
-		t.Errorf("%d connections for five calls with a login that is refused, want 2", got)
+		t.Errorf("got %d connections for five calls with a refused login, want 2", got)
 	}
 	wantClass(t, look(t, p, m), providers.Auth, "not tried", `change secret "key"`)
 	secrets["key"] = s.login
 	if err := look(t, p, m); err != nil {
-		t.Errorf("with another secret: %v", err)
+		t.Errorf("call with another secret: %v", err)
 	}
 }
 
-// TestOneConnection: calls share one, also when they are made at the same time.
+// TestOneConnection checks that calls share a connection, also concurrent ones.
 func TestOneConnection(t *testing.T) {
 	s := startSSHD(t)
 	p := s.provider(t)
@@ -180,7 +180,7 @@ func TestOneConnection(t *testing.T) {
 	}
 	wg.Wait()
 	if got := s.logins(t); got != 1 {
-		t.Errorf("%d logins for 20 calls, want 1", got)
+		t.Errorf("got %d logins for 20 calls, want 1", got)
 	}
 }
 
@@ -195,18 +195,18 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 		}
 		eventually(t, "the end of an idle connection", func() bool { return p.Connections() == 0 })
 		if got := line.dials(); got != i+1 {
-			t.Fatalf("%d connections, want %d", got, i+1)
+			t.Fatalf("got %d connections, want %d", got, i+1)
 		}
 	}
 }
 
-// TestDeadPeer: a host that stops to answer has its connection closed, and a call without a
+// TestDeadPeer checks that the connection of a silent host is closed, and that a call without a
 // deadline ends.
 func TestDeadPeer(t *testing.T) {
 	s := startSSHD(t)
 	line := newProxy(t, s.addr)
 	p := s.provider(t, func(c *sshexec.Config) {
-		// sshd of a busy machine is not dead
+		// sshd on a busy machine must not count as dead.
 		c.KeepAlive, c.DeadAfter = sshexec.Duration(100*time.Millisecond), sshexec.Duration(2*time.Second)
 	})
 	m := machineAt("m-1", line.addr)
@@ -224,11 +224,11 @@ func TestDeadPeer(t *testing.T) {
 	eventually(t, "the end of the dead connection", func() bool { return p.Connections() == 0 })
 	line.thaw()
 	if err := look(t, p, m); err != nil {
-		t.Errorf("when it answers again: %v", err)
+		t.Errorf("call after the host answers again: %v", err)
 	}
 }
 
-// TestHangEndsWithItsContext: at any point of a connection's life.
+// TestHangEndsWithItsContext covers every point in the life of a connection.
 func TestHangEndsWithItsContext(t *testing.T) {
 	s := startSSHD(t)
 	for try := range 15 {
@@ -245,18 +245,18 @@ func TestHangEndsWithItsContext(t *testing.T) {
 		stop()
 		freeze.Stop()
 		if late := time.Since(deadline); late > 5*time.Second {
-			t.Errorf("returned %v after its deadline", late)
+			t.Errorf("got an end %v after the deadline", late)
 		}
 		wantClass(t, err, providers.Timeout)
 		line.thaw()
 		if err := look(t, p, m); err != nil {
-			t.Errorf("the next call: %v", err)
+			t.Errorf("next call: %v", err)
 		}
 	}
 }
 
-// TestConnectionThatDiedIsReplaced: between two calls, without an error.
-func TestConnectionThatDiedIsReplaced(t *testing.T) {
+// TestDeadConnectionIsReplaced checks this between two calls, without an error.
+func TestDeadConnectionIsReplaced(t *testing.T) {
 	s := startSSHD(t)
 	line := newProxy(t, s.addr)
 	p, m := s.provider(t), machineAt("m-1", line.addr)
@@ -274,7 +274,7 @@ func TestJumpHosts(t *testing.T) {
 	cfg := target.config()
 	cfg.Jump = []sshexec.Jump{{Endpoint: first.addr, CredentialsRef: "first"},
 		{Endpoint: second.addr, CredentialsRef: "second"}}
-	// the second machine comes before the jump hosts are left, on a busy machine too
+	// The second machine is used before the jump hosts are closed as idle, also on a busy machine.
 	cfg.Idle = sshexec.Duration(3 * time.Second)
 	keys := sshexec.NewPinnedInMemory(nil)
 	p := newProvider(t, cfg, logins{"key": target.login, "first": first.login, "second": second.login}, keys)
@@ -284,12 +284,12 @@ func TestJumpHosts(t *testing.T) {
 		}
 	}
 	if a, b, c := first.logins(t), second.logins(t), target.logins(t); a != 1 || b != 1 || c != 2 {
-		t.Errorf("%d, %d and %d logins, want 1, 1 and 2", a, b, c)
+		t.Errorf("got %d, %d and %d logins, want 1, 1 and 2", a, b, c)
 	}
 	for host, s := range map[string]*sshd{"jump/" + first.addr: first, "jump/" + second.addr: second, "m-1": target} {
 		if got, _ := keys.Get(t.Context(), host); len(got) != 1 ||
 			got[0] != strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.hostKey))) {
-			t.Errorf("pinned for %s: %q", host, got)
+			t.Errorf("pinned key of %s: got %q", host, got)
 		}
 	}
 	eventually(t, "the end of all connections", func() bool { return p.Connections() == 0 })
@@ -300,7 +300,7 @@ func TestJumpHosts(t *testing.T) {
 	wantClass(t, look(t, p, machineAt("m-1", target.addr)), providers.Auth, "jump/"+second.addr,
 		"host_keys of the jump host")
 
-	// The jump host was installed anew: what the configuration says goes before what was pinned.
+	// The jump host was reinstalled. The configuration takes precedence over the pinned key.
 	cfg.Jump[0].HostKeys, cfg.Jump[1].HostKeys = []string{string(ssh.MarshalAuthorizedKey(first.hostKey))},
 		[]string{string(ssh.MarshalAuthorizedKey(second.hostKey))}
 	cfg.HostKeys = sshexec.PinnedOnly
@@ -313,11 +313,11 @@ func TestJumpHosts(t *testing.T) {
 	}
 	cfg.Jump[0].HostKeys = []string{"ssh-ed25519"}
 	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "jump[0]: host_keys[0] is not a public key") {
-		t.Errorf("a key that is none: got %v", err)
+		t.Errorf("invalid key: got %v", err)
 	}
 }
 
-// TestPasswordIsSentOnce: to a server that asks in both ways, and refuses.
+// TestPasswordIsSentOnce uses a server that requests the password in both ways, and refuses it.
 func TestPasswordIsSentOnce(t *testing.T) {
 	host, _ := newKey(t)
 	var mu sync.Mutex
@@ -351,7 +351,7 @@ func TestPasswordIsSentOnce(t *testing.T) {
 			if err != nil {
 				return
 			}
-			_, _, _, _ = ssh.NewServerConn(c, cfg) // it refuses
+			_, _, _, _ = ssh.NewServerConn(c, cfg) // refuses the login
 			c.Close()
 		}
 	})
@@ -361,15 +361,15 @@ func TestPasswordIsSentOnce(t *testing.T) {
 	err = look(t, p, machineAt("m-1", l.Addr().String()))
 	wantClass(t, err, providers.Auth, "admin")
 	if strings.Contains(err.Error(), "hunter2") {
-		t.Errorf("the password is in %v", err)
+		t.Errorf("got the password in %v", err)
 	}
 	if mu.Lock(); len(sent) != 1 || sent[0] != "hunter2" {
-		t.Errorf("sent %q, want it once", sent)
+		t.Errorf("got passwords %q, want one", sent)
 	}
 	mu.Unlock()
 
-	// The secret of all machines that name none: whoever registers one says where its host is. A
-	// key is tried there, a password is not told.
+	// The default secret of machines without one: any user may register a machine with any address.
+	// A key is tried there, but a password is not sent.
 	_, key := newKey(t)
 	sent = nil
 	for name, common := range map[string]sshexec.Login{"with a key": {Username: "admin", PrivateKey: key,
@@ -379,7 +379,7 @@ func TestPasswordIsSentOnce(t *testing.T) {
 		m.Spec.SshCredentialsRef = ""
 		wantClass(t, look(t, p, m), providers.Auth)
 		if mu.Lock(); len(sent) != 0 {
-			t.Errorf("%s: sent %q to a machine that names no secret", name, sent)
+			t.Errorf("%s: got %q sent to a machine without a secret", name, sent)
 		}
 		mu.Unlock()
 	}

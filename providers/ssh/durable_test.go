@@ -18,15 +18,15 @@ import (
 	sshexec "github.com/holdfast-metal/holdfast/providers/ssh"
 )
 
-// host is what the tests of commands run on: with systemd or without.
+// host is the host of the command tests, with or without systemd.
 type host struct {
 	machine providers.Machine
 	addr    string
 	state   string                               // the provider's directory on the host
 	dir     string                               // for the tests' own files, on the host
-	seen    func(path string) string             // where such a path is on this machine
-	make    func(t *testing.T) *sshexec.Provider // a provider as another leader would have it
-	long    int                                  // seconds of the command that is meant to be long
+	seen    func(path string) string             // path on this machine
+	make    func(t *testing.T) *sshexec.Provider // returns a provider like that of another leader
+	long    int                                  // seconds of a long command
 	user    string
 }
 
@@ -46,7 +46,7 @@ func TestCommandsWithoutSystemd(t *testing.T) {
 
 func (h host) commands(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, host){
-		"ManyStartOnce": manyStartOnce, "AnotherLeaderGoesOn": anotherLeaderGoesOn,
+		"ManyStartOnce": manyStartOnce, "AnotherLeaderGoesOn": anotherLeaderContinues,
 		"KillTakesTheChildren": killTakesTheChildren, "KilledBeforeItStarted": killedBeforeItStarted,
 		"SupervisorKilled": supervisorKilled, "RebootedMeanwhile": rebootedMeanwhile, "LateAtTheHost": lateAtTheHost,
 		"SlowToStage": slowToStage, "LostWhileStarting": lostWhileStarting,
@@ -71,7 +71,7 @@ func (h host) start(t *testing.T, p *sshexec.Provider, token string, c providers
 	}
 }
 
-// follow reads a command's output to its end, as the executor does, from an offset on.
+// follow reads a command's output from an offset to its end, like the executor.
 func (h host) follow(
 	t *testing.T, p *sshexec.Provider, token string, next int64,
 ) (map[string]string, providers.CommandStatus) {
@@ -90,14 +90,14 @@ func (h host) follow(
 			next += int64(len(o.Data))
 		}
 		if next != s.Next {
-			t.Fatalf("next is %d after %d bytes", s.Next, next)
+			t.Fatalf("got next %d after %d bytes", s.Next, next)
 		}
 		if (s.State == providers.WorkDone || s.State == providers.WorkFailed) && len(s.Output) == 0 {
 			return out, s
 		}
-		time.Sleep(20 * time.Millisecond) // sleep: between two looks, with a deadline
+		time.Sleep(20 * time.Millisecond) // sleep: between two polls, with a deadline
 	}
-	t.Fatalf("command %s does not end", token)
+	t.Fatalf("wait for the end of command %s: timed out", token)
 	return nil, providers.CommandStatus{}
 }
 
@@ -121,14 +121,14 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !ok(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within 20s", what)
+			t.Fatalf("wait for %s: not within 20s", what)
 		}
-		time.Sleep(20 * time.Millisecond) // sleep: between two looks, with a deadline
+		time.Sleep(20 * time.Millisecond) // sleep: between two polls, with a deadline
 	}
 }
 
-// slowToStage: the time of an effect is over when what comes before it has been done. The leader is
-// asked once more, and his word counts.
+// slowToStage lets the time of an effect pass during its preparation. Then the leadership is
+// confirmed once more.
 func slowToStage(t *testing.T, h host) {
 	for _, leads := range []bool{true, false} {
 		t.Run(fmt.Sprintf("leads-%v", leads), func(t *testing.T) {
@@ -145,7 +145,7 @@ func slowToStage(t *testing.T, h host) {
 			p := h.make(t)
 			err := p.StartCommand(ctx, providers.Op{}, h.machine, token, providers.Command{Script: "echo started >>" + marker})
 			if asked != 1 {
-				t.Errorf("asked %d times, want once", asked)
+				t.Errorf("got %d confirmations, want 1", asked)
 			}
 			if leads {
 				if err != nil {
@@ -153,16 +153,16 @@ func slowToStage(t *testing.T, h host) {
 				}
 				h.follow(t, p, token, 0)
 			} else if providers.ClassOf(err) != providers.Late {
-				t.Errorf("got %v, want one of class late", err)
+				t.Errorf("got %v, want class late", err)
 			}
 			if got, want := h.file(t, marker), map[bool]string{true: "started\n", false: ""}[leads]; got != want {
-				t.Errorf("the command wrote %q, want %q", got, want)
+				t.Errorf("output of the command: got %q, want %q", got, want)
 			}
 		})
 	}
 }
 
-// manyStartOnce: five leaders start the same attempt at the same time, three times each.
+// manyStartOnce lets five leaders start the same attempt at the same time, three times each.
 func manyStartOnce(t *testing.T, h host) {
 	token, marker := newToken(t), filepath.Join(h.dir, rand.Text())
 	var wg sync.WaitGroup
@@ -190,13 +190,13 @@ func manyStartOnce(t *testing.T, h host) {
 		}
 	}
 	if claims != 1 {
-		t.Errorf("%d directories of the attempt are left, want 1", claims)
+		t.Errorf("got %d directories of the attempt, want 1", claims)
 	}
 }
 
-// anotherLeaderGoesOn: the connection is cut again and again, and then another provider goes on:
-// one start, each line once.
-func anotherLeaderGoesOn(t *testing.T, h host) {
+// anotherLeaderContinues cuts the connection repeatedly, and then uses another provider: one
+// start, each line once.
+func anotherLeaderContinues(t *testing.T, h host) {
 	line := newProxy(t, h.addr)
 	token, marker := newToken(t), filepath.Join(h.dir, rand.Text())
 	over := h
@@ -222,9 +222,9 @@ func anotherLeaderGoesOn(t *testing.T, h host) {
 		next = s.Next
 		time.Sleep(100 * time.Millisecond) // sleep: the command prints meanwhile
 	}
-	first.Close() // the leader is gone
+	first.Close() // the leader ends
 	second := h.make(t)
-	h.start(t, second, token, providers.Command{Script: "echo started >>" + marker}) // it does not know
+	h.start(t, second, token, providers.Command{Script: "echo started >>" + marker}) // it does not know the first start
 	out, s := h.follow(t, second, token, next)
 	got.WriteString(out["stdout"])
 	for i := range n {
@@ -232,19 +232,19 @@ func anotherLeaderGoesOn(t *testing.T, h host) {
 	}
 	if s.State != providers.WorkDone || s.ExitCode != 7 || got.String() != want.String() ||
 		h.file(t, marker) != "started\n" {
-		t.Fatalf("got %+v and\n%s\nand starts %q; want exit 7, %d lines and one start", s, got.String(), h.file(t, marker), n)
+		t.Fatalf("got %+v and\n%s\nand starts %q, want exit 7, %d lines and one start", s, got.String(), h.file(t, marker), n)
 	}
 	if all, _ := h.follow(t, second, token, 0); strings.Count(all["stderr"], "\n") != n {
 		t.Errorf("got %d lines on stderr, want %d", strings.Count(all["stderr"], "\n"), n)
 	}
 }
 
-// killTakesTheChildren, also those that do not listen and those that left the group.
+// killTakesTheChildren also kills children that ignore SIGTERM or left the process group.
 func killTakesTheChildren(t *testing.T, h host) {
 	p, token, marker := h.make(t), newToken(t), filepath.Join(h.dir, rand.Text())
 	h.start(t, p, token, providers.Command{Script: fmt.Sprintf(
 		`(trap '' TERM; while :; do date +%%s%%N >%[1]s.deaf; sleep 0.05; done) & setsid sh -c 'while :; do date +%%s%%N >%[1]s.away; sleep 0.05; done' & trap 'echo heard; exit 0' TERM; echo up; while :; do sleep 0.1; done`, marker)})
-	eventually(t, "all of it is up", func() bool {
+	eventually(t, "all children", func() bool {
 		return h.file(t, marker+".deaf") != "" &&
 			h.file(t, marker+".away") != ""
 	})
@@ -253,12 +253,12 @@ func killTakesTheChildren(t *testing.T, h host) {
 	}
 	out, s := h.follow(t, p, token, 0)
 	if s.State != providers.WorkFailed || s.Reason == "" || out["stdout"] != "up\nheard\n" {
-		t.Errorf("got %+v and %q, want that it failed with a reason and had heard TERM", s, out)
+		t.Errorf("got %+v and %q, want a failure with a reason, and a received TERM", s, out)
 	}
 	deaf, away := h.file(t, marker+".deaf"), h.file(t, marker+".away")
-	time.Sleep(300 * time.Millisecond) // sleep: what is still there would write
+	time.Sleep(300 * time.Millisecond) // sleep: a remaining child would write
 	if h.file(t, marker+".deaf") != deaf || h.file(t, marker+".away") != away {
-		t.Error("a child is still there after KillCommand has answered")
+		t.Error("got a running child after KillCommand returned")
 	}
 }
 
@@ -270,26 +270,26 @@ func killedBeforeItStarted(t *testing.T, h host) {
 	h.start(t, p, token, providers.Command{Script: "echo late"})
 	if out, s := h.follow(t, p, token, 0); s.State != providers.WorkFailed || out["stdout"] != "" ||
 		!strings.Contains(s.Reason, "before it was started") {
-		t.Fatalf("got %+v and %q, want that it never ran", s, out)
+		t.Fatalf("got %+v and %q, want a command that never ran", s, out)
 	}
 }
 
-// claimOf returns the words of a command's claim: directory, boot id, mode, supervisor's pid and so
-// on.
+// claimOf returns the fields of a command's claim: directory, boot id, mode, supervisor's pid and
+// so on.
 func (h host) claimOf(t *testing.T, token string) []string {
 	t.Helper()
 	c := strings.Fields(h.file(t, h.state+"/t-"+token))
 	if len(c) != 6 {
-		t.Fatalf("claim of %s is %q", token, c)
+		t.Fatalf("claim of %s: got %q", token, c)
 	}
 	return c
 }
 
-// supervisorKilled: what became of the command is not known then. It has failed, and is not started
-// again.
+// supervisorKilled kills the supervisor, so that the outcome is unknown. The command counts as
+// failed, and is not started again.
 func supervisorKilled(t *testing.T, h host) {
 	p, token, marker := h.make(t), newToken(t), filepath.Join(h.dir, rand.Text())
-	over := marker + ".over" // it is at work until then, however slow the host is
+	over := marker + ".over" // it runs until then, even on a slow host
 	c := providers.Command{Script: "echo started >>" + marker + "; for i in $(seq 1200); do [ -e " + over +
 		" ] && break; sleep 0.05; done"}
 	h.start(t, p, token, c)
@@ -303,15 +303,15 @@ func supervisorKilled(t *testing.T, h host) {
 	}
 	_, s := h.follow(t, p, token, 0)
 	if s.State != providers.WorkFailed || s.Reason == "" {
-		t.Errorf("got %+v, want that it failed with a reason", s)
+		t.Errorf("got %+v, want a failure with a reason", s)
 	}
 	h.start(t, p, token, c)
 	if got := h.file(t, marker); got != "started\n" {
-		t.Errorf("starts: %q, want one", got)
+		t.Errorf("got starts %q, want one", got)
 	}
 }
 
-// rebootedMeanwhile: the claim is of another boot.
+// rebootedMeanwhile uses a claim of another boot.
 func rebootedMeanwhile(t *testing.T, h host) {
 	p, token, marker := h.make(t), newToken(t), filepath.Join(h.dir, rand.Text())
 	c := providers.Command{Script: "echo started >>" + marker + "; sleep 600"}
@@ -326,13 +326,13 @@ func rebootedMeanwhile(t *testing.T, h host) {
 	}
 	_, s := h.follow(t, p, token, 0)
 	if s.State != providers.WorkFailed || !strings.Contains(s.Reason, "rebooted") {
-		t.Errorf("got %+v, want that it failed by a reboot", s)
+		t.Errorf("got %+v, want a failure because of a reboot", s)
 	}
 	h.start(t, p, token, c)
 	if got := h.file(t, marker); got != "started\n" {
-		t.Errorf("starts: %q, want one", got)
+		t.Errorf("got starts %q, want one", got)
 	}
-	claim[1] = now // so that it can be ended
+	claim[1] = now // so that it can be killed
 	if err := os.WriteFile(path, []byte(strings.Join(claim, " ")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +341,7 @@ func rebootedMeanwhile(t *testing.T, h host) {
 	}
 }
 
-// lateAtTheHost: the bytes leave in time and are held up on their way. The host refuses them.
+// lateAtTheHost delays the bytes of a timely start in transit, so that the host refuses them.
 func lateAtTheHost(t *testing.T, h host) {
 	line := newProxy(t, h.addr)
 	m := machineAt(h.machine.GetMachineId(), line.addr)
@@ -367,18 +367,18 @@ func lateAtTheHost(t *testing.T, h host) {
 		}
 		switch {
 		case err == nil && s.State == providers.WorkNone:
-			t.Fatalf("try %d: no error, and it was not started", try)
+			t.Fatalf("try %d: got no error and no start", try)
 		case err != nil && (providers.ClassOf(err) != providers.Late || s.State != providers.WorkNone):
-			t.Fatalf("try %d: got %v and %+v, want late and that nothing was done", try, err, s)
+			t.Fatalf("try %d: got %v and %+v, want late without an effect", try, err, s)
 		case err != nil:
-			return // it was late, nothing was done, and the connection is still good
+			return // it was late without an effect, and the connection still works
 		}
 	}
-	t.Fatal("no start was held up long enough")
+	t.Fatal("no start was delayed long enough")
 }
 
-// lostWhileStarting: the connection is cut somewhere between the first byte and the answer. The
-// answer is right every time.
+// lostWhileStarting cuts the connection between the first byte and the answer. The result must
+// always be right.
 func lostWhileStarting(t *testing.T, h host) {
 	line := newProxy(t, h.addr)
 	m := machineAt(h.machine.GetMachineId(), line.addr)
@@ -402,7 +402,7 @@ func lostWhileStarting(t *testing.T, h host) {
 		}
 		switch {
 		case err == nil && s.State == providers.WorkNone, err != nil && s.State != providers.WorkNone:
-			t.Fatalf("try %d: got %v, and the host says %+v", try, err, s)
+			t.Fatalf("try %d: got %v, but status %+v on the host", try, err, s)
 		case err == nil:
 			started++
 			eventually(t, "the start", func() bool { return h.file(t, marker) == "started\n" })
@@ -410,7 +410,7 @@ func lostWhileStarting(t *testing.T, h host) {
 			not++
 		}
 	}
-	t.Logf("%d were started, %d were not", started, not)
+	t.Logf("%d commands started, %d did not", started, not)
 }
 
 func outputIsBinary(t *testing.T, h host) {
@@ -451,9 +451,9 @@ func runsAsUser(t *testing.T, h host) {
 	err := p.StartCommand(t.Context(), providers.Op{}, h.machine, newToken(t),
 		providers.Command{Script: "true", User: "nosuchuser"})
 	if providers.ClassOf(err) != providers.Unsupported || !strings.Contains(err.Error(), "no user nosuchuser") {
-		t.Errorf("got %v, want that there is no such user", err)
+		t.Errorf("got %v, want an unknown user", err)
 	}
-	// The agent ended after that, and the connection is still good.
+	// The agent has ended after that, and the connection still works.
 	if _, s := h.run(t, p, providers.Command{Script: "true"}); s.State != providers.WorkDone {
 		t.Errorf("got %+v", s)
 	}
@@ -462,15 +462,15 @@ func runsAsUser(t *testing.T, h host) {
 func scriptKeepsItsStdin(t *testing.T, h host) {
 	p := h.make(t)
 	if out, _ := h.run(t, p, providers.Command{Script: "cat; read x; echo \"after $x\"\n"}); out["stdout"] != "after \n" {
-		t.Errorf("got %q: a script must not read itself", out)
+		t.Errorf("got %q, but a script must not read itself", out)
 	}
 	if out, _ := h.run(t, p,
 		providers.Command{Script: "#!/usr/bin/awk -f\nBEGIN { print \"awk\" }"}); out["stdout"] != "awk\n" {
-		t.Errorf("got %q of a script that names its interpreter", out)
+		t.Errorf("script with an interpreter: got %q", out)
 	}
 	long := "# " + strings.Repeat("x", 500<<10) + "\necho end\n"
 	if out, _ := h.run(t, p, providers.Command{Script: long}); out["stdout"] != "end\n" {
-		t.Errorf("got %q of a long script", out)
+		t.Errorf("long script: got %q", out)
 	}
 }
 
@@ -481,15 +481,15 @@ func environment(t *testing.T, h host) {
 	for _, want := range []string{"A=x\ny'z\"$HOME`id`\\\n", "PATH=/usr/bin:/bin\n", "HOME=/root\n", "USER=root\n",
 		"IFS=a\n", "UID=7\n"} {
 		if !strings.Contains("\n"+out["stdout"], "\n"+want) {
-			t.Errorf("environment lacks %q: %s", want, out["stdout"])
+			t.Errorf("environment: got no %q: %s", want, out["stdout"])
 		}
 	}
 	if out, _ := h.run(t, p, providers.Command{Script: "umask"}); out["stdout"] != "0022\n" {
-		t.Errorf("umask is %q, want that of a login: services cannot read what it makes otherwise", out["stdout"])
+		t.Errorf("umask: got %q, want that of a login, so that services can read new files", out["stdout"])
 	}
 	for _, not := range []string{"SSH_CONNECTION", "INVOCATION_ID", "hf_"} {
 		if strings.Contains(out["stdout"], not) {
-			t.Errorf("environment has %s: %s", not, out["stdout"])
+			t.Errorf("environment: got %s: %s", not, out["stdout"])
 		}
 	}
 }
@@ -535,8 +535,8 @@ func refusedCommands(t *testing.T, h host) {
 	}
 }
 
-// oldStateIsRemoved: what is over goes after its time, what runs does not, and the claim stays much
-// longer.
+// oldStateIsRemoved checks that the directory of an ended command is removed after its time, but
+// not that of a running one, and that the claim is kept much longer.
 func oldStateIsRemoved(t *testing.T, h host) {
 	p, old, running := h.make(t), newToken(t), newToken(t)+"running"
 	h.start(t, p, old, providers.Command{Script: "echo old"})
@@ -554,11 +554,11 @@ func oldStateIsRemoved(t *testing.T, h host) {
 		t.Fatalf("got %+v", s)
 	}
 	if _, err := os.Stat(h.seen(h.claimOf(t, old)[0])); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the directory of the old command: %v, want that it is gone", err)
+		t.Errorf("directory of the old command: got %v, want it removed", err)
 	}
 	s, err := p.CommandStatus(t.Context(), h.machine, old, 0)
 	if err != nil || s.State != providers.WorkFailed || s.Reason == "" {
-		t.Errorf("got %+v, %v, want failed with a reason: it must not be started again", s, err)
+		t.Errorf("got %+v, %v, want a failure with a reason, because it must not be started again", s, err)
 	}
 	if s, err := p.CommandStatus(t.Context(), h.machine, running, 0); err != nil || s.State != providers.WorkRunning {
 		t.Errorf("got %+v, %v, want running", s, err)

@@ -20,20 +20,20 @@ import (
 	sshexec "github.com/holdfast-metal/holdfast/providers/ssh"
 )
 
-// disk is a file with data in it that the script takes for a disk, and how it answers to the tools.
+// disk is a file with data that the script uses as a disk, and its behavior with each tool.
 type disk struct {
 	name  string
 	bytes int64
 	ro    bool
-	kind  string            // as lsblk has it; default disk
-	tools map[string]string // what a tool does with it, in shell; "$d" is its path
+	kind  string            // type in lsblk; default disk
+	tools map[string]string // effect of a tool, in shell; "$d" is its path
 	how   string            // it is attached, as in testdata/local-disks.txt; "-" for what the table leaves out
 	stuck bool              // writes are lost
 	empty bool
 }
 
-// stage makes the disks and tools that know no others. The real ones of this machine cannot be
-// reached: lsblk is the only one who names disks.
+// stage creates the disks, and fake tools that know no others. The real disks of this machine
+// cannot be reached, because the script gets its list only from lsblk.
 func stage(t *testing.T, disks []disk) (dir string, run func(env ...string) (string, string, int)) {
 	t.Helper()
 	dir = t.TempDir()
@@ -82,7 +82,7 @@ func stage(t *testing.T, disks []disk) (dir string, run func(env ...string) (str
 	for _, tool := range []string{"nvme", "hdparm", "blkdiscard"} {
 		write(tool, "case \"$*\" in\n"+answers[tool]+"*) exit 1 ;;\nesac\n")
 	}
-	// A file is no disk: what goes past the cache is read like anything else.
+	// A file has no direct I/O, so reads go through the cache.
 	write("dd", "case \"$*\" in\n"+answers["dd"]+
 		"esac\nfor w; do\nshift\ncase $w in iflag=direct | oflag=direct) ;; *) set -- \"$@\" \"$w\" ;; "+
 		"esac\ndone\nexec /bin/dd \"$@\"\n")
@@ -91,14 +91,14 @@ func stage(t *testing.T, disks []disk) (dir string, run func(env ...string) (str
 		defer stop()
 		cmd := exec.CommandContext(ctx, "/bin/sh", "host/erase.sh")
 		cmd.Env = append([]string{"HOLDFAST_ERASE_PATH=" + tools}, env...)
-		var out, said bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &said
+		var out, stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &stderr
 		err := cmd.Run()
 		var exit *exec.ExitError
 		if err != nil && !errors.As(err, &exit) {
 			t.Fatal(err)
 		}
-		return out.String(), said.String(), cmd.ProcessState.ExitCode()
+		return out.String(), stderr.String(), cmd.ProcessState.ExitCode()
 	}
 }
 
@@ -135,16 +135,16 @@ func TestEraseScript(t *testing.T) {
 		"ATA erases": {[]disk{{name: "sda", bytes: size, tools: map[string]string{"hdparm": unfrozen + zeroes +
 			" ;; *) exit 1 ;; esac"}}},
 			[]string{"disk sda S-1 erased ATA enhanced secure erase", "done 1 of 1"}, 0},
-		"ATA is frozen": {[]disk{{name: "sda", bytes: size,
+		"frozen ATA": {[]disk{{name: "sda", bytes: size,
 			tools: map[string]string{"hdparm": strings.Replace(unfrozen, "not\\tfrozen", "\\tfrozen", 1) + zeroes +
 				" ;; *) exit 1 ;; esac"}}},
 			[]string{"disk sda S-1 erased overwritten with zeros", "done 1 of 1"}, 0},
-		"ATA is locked by an erase that was interrupted": {[]disk{{name: "sda", bytes: size,
+		"ATA locked by an interrupted erase": {[]disk{{name: "sda", bytes: size,
 			tools: map[string]string{"dd": unreadable, "hdparm": "case \"$*\" in *-I*) [ -f $d.open ] || { " + locked +
 				"; exit 0; } ;; *security-unlock\\ holdfast*) : >$d.open ;; *disable*) exit 0 ;; esac; " + unfrozen + zeroes +
 				" ;; *) exit 1 ;; esac"}}},
 			[]string{"disk sda S-1 erased ATA enhanced secure erase", "done 1 of 1"}, 0},
-		"ATA is locked by somebody": {[]disk{{name: "sda", bytes: size,
+		"ATA locked by another user": {[]disk{{name: "sda", bytes: size,
 			tools: map[string]string{"dd": unreadable, "hdparm": "case \"$*\" in *-I*) " + locked + " ;; *) exit 1 ;; esac"}}},
 			[]string{"disk sda S-1 failed it is locked, and not with our password (holdfast) or frozen by the firmware; " +
 				"it cannot be read", "done 0 of 1"}, 1},
@@ -158,7 +158,7 @@ func TestEraseScript(t *testing.T) {
 				"disk vdc S-1 erased overwritten with zeros", "done 3 of 3"}, 0},
 		"empty": {[]disk{{name: "vda", bytes: size, empty: true}},
 			[]string{"disk vda S-1 erased overwritten with zeros", "done 1 of 1"}, 0},
-		"writes are lost": {[]disk{{name: "vda", bytes: size, stuck: true}, {name: "vdb", bytes: size}},
+		"lost writes": {[]disk{{name: "vda", bytes: size, stuck: true}, {name: "vdb", bytes: size}},
 			[]string{"disk vda S-1 failed overwritten with zeros did not take; it could not be overwritten",
 				"disk vdb S-1 erased overwritten with zeros", "done 1 of 2"}, 1},
 		"cannot be written": {[]disk{{name: "vda", bytes: size, ro: true}},
@@ -169,7 +169,7 @@ func TestEraseScript(t *testing.T) {
 		"eMMC": {[]disk{{name: "mmcblk0", bytes: size}, {name: "mmcblk0boot0", bytes: size, ro: true},
 			{name: "mmcblk0boot1", bytes: size, ro: true}, {name: "mmcblk0rpmb", bytes: size}},
 			[]string{"disk mmcblk0 S-1 erased overwritten with zeros", "done 1 of 1"}, 0},
-		"none is local": {[]disk{{name: "sda", bytes: size, how: "ib_srp"}},
+		"no local disk": {[]disk{{name: "sda", bytes: size, how: "ib_srp"}},
 			[]string{"left sda S-1 it is not known to be local (driver ib_srp): others may use it", "done 0 of 0"}, 1},
 		"the system's last": {[]disk{{name: "vdsys", bytes: size}, {name: "vdb", bytes: size}},
 			[]string{"disk vdb S-1 erased overwritten with zeros", "disk vdsys S-1 erased overwritten with zeros",
@@ -178,21 +178,21 @@ func TestEraseScript(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir, run := stage(t, tc.disks)
-			out, said, exit := run()
+			out, stderr, exit := run()
 			want := "holdfast-erase " + strings.Join(tc.want, "\nholdfast-erase ") + "\n"
 			if diff := cmp.Diff(want, out); diff != "" || exit != tc.exit {
-				t.Errorf("exit %d, want %d; report (-want +got):\n%s\nit said:\n%s", exit, tc.exit, diff, said)
+				t.Errorf("got exit %d, want %d; report (-want +got):\n%s\nstderr:\n%s", exit, tc.exit, diff, stderr)
 			}
 			report := providers.ReadEraseReport(out)
 			if report.Complete != (tc.exit == 0) && len(report.Disks) > 0 {
-				t.Errorf("the report is complete: %v, want %v", report.Complete, tc.exit == 0)
+				t.Errorf("complete report: got %v, want %v", report.Complete, tc.exit == 0)
 			}
 			for _, d := range tc.disks {
 				if named := slices.ContainsFunc(report.Disks,
 					func(r providers.ErasedDisk) bool { return r.Name == d.name }); !named && !d.empty {
 					if left, err := os.ReadFile(filepath.Join(dir, d.name)); err != nil ||
 						!bytes.Contains(left, []byte("data of somebody")) {
-						t.Errorf("disk %s is not in the report, and was touched: %v", d.name, err)
+						t.Errorf("disk %s outside of the report: got it changed: %v", d.name, err)
 					}
 				}
 			}
@@ -202,17 +202,17 @@ func TestEraseScript(t *testing.T) {
 					t.Fatal(err)
 				}
 				if there := bytes.Contains(left, []byte("data of somebody")); there == d.Erased {
-					t.Errorf("disk %s is erased: %v, and has data of somebody: %v", d.Name, d.Erased, there)
+					t.Errorf("disk %s: got erased %v in the report, and old data %v", d.Name, d.Erased, there)
 				}
 				if d.Erased && int64(len(left)) < 1<<20 {
-					t.Errorf("disk %s has %d bytes left", d.Name, len(left))
+					t.Errorf("disk %s: got %d remaining bytes", d.Name, len(left))
 				}
 			}
 		})
 	}
 }
 
-// attach makes what /sys has of a disk.
+// attach creates the entries of a disk in /sys.
 func attach(t *testing.T, sys string, host int, d disk) {
 	t.Helper()
 	put := func(path, text string) {
@@ -249,8 +249,8 @@ func attach(t *testing.T, sys string, host int, d disk) {
 	}
 }
 
-// TestEraseOnlyLocalDisks: the script erases the local disks of the table that it shares with the
-// installer, and names the others.
+// TestEraseOnlyLocalDisks checks that the script erases the local disks of the table that it shares
+// with the installer, and lists the others.
 func TestEraseOnlyLocalDisks(t *testing.T) {
 	table, err := os.ReadFile("testdata/local-disks.txt")
 	if err != nil {
@@ -279,31 +279,31 @@ func TestEraseOnlyLocalDisks(t *testing.T) {
 	}
 	want.Complete = true
 	if len(want.Disks) < 5 || len(want.Left) < 5 {
-		t.Fatalf("the table has %d local disks and %d others, want at least 5 of each", len(want.Disks), len(want.Left))
+		t.Fatalf("table: got %d local disks and %d others, want at least 5 of each", len(want.Disks), len(want.Left))
 	}
 	dir, run := stage(t, disks)
-	out, said, exit := run()
+	out, stderr, exit := run()
 	if diff := cmp.Diff(want, providers.ReadEraseReport(out)); diff != "" || exit != 0 {
-		t.Errorf("exit %d; report (-want +got):\n%s\nit said:\n%s", exit, diff, said)
+		t.Errorf("got exit %d; report (-want +got):\n%s\nstderr:\n%s", exit, diff, stderr)
 	}
 	for _, d := range want.Left {
 		if left, err := os.ReadFile(filepath.Join(dir, d.Name)); err != nil ||
 			!bytes.Contains(left, []byte("data of somebody")) {
-			t.Errorf("disk %s was touched: %v", d.Name, err)
+			t.Errorf("disk %s: got it changed: %v", d.Name, err)
 		}
 	}
 }
 
-// A host that is not the machine's erases nothing.
-func TestEraseOfAnotherHost(t *testing.T) {
+// The script erases nothing on another host than the machine's.
+func TestEraseOfWrongHost(t *testing.T) {
 	dir, run := stage(t, []disk{{name: "vda", bytes: 2 << 20}})
-	out, said, exit := run("HOLDFAST_MACS=02:00:00:00:00:01 02:00:00:00:00:02")
-	if exit != 4 || out != "" || !strings.Contains(said, "nothing was erased") {
-		t.Errorf("exit %d, %q, %q", exit, out, said)
+	out, stderr, exit := run("HOLDFAST_MACS=02:00:00:00:00:01 02:00:00:00:00:02")
+	if exit != 4 || out != "" || !strings.Contains(stderr, "nothing was erased") {
+		t.Errorf("got exit %d, %q, %q", exit, out, stderr)
 	}
 	if left, err := os.ReadFile(filepath.Join(dir, "vda")); err != nil ||
 		!bytes.Contains(left, []byte("data of somebody")) {
-		t.Errorf("the disk was touched: %v", err)
+		t.Errorf("got a changed disk: %v", err)
 	}
 
 	p := newProvider(t, sshexec.Config{}, logins{},
@@ -313,7 +313,7 @@ func TestEraseOfAnotherHost(t *testing.T) {
 		m := &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{SshEndpoint: "192.0.2.1"}}
 		err := p.Erase(t.Context(), providers.Op{RunID: "r", Step: "s", Attempt: 1}, m, time.Minute)
 		if providers.ClassOf(err) != providers.Unsupported || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want it refused: %s", id, err, want)
+			t.Errorf("%s: got %v, want a refusal: %s", id, err, want)
 		}
 	}
 }

@@ -20,8 +20,8 @@ type oneLogin struct{ login Login }
 
 func (o oneLogin) Login(context.Context, string) (Login, error) { return o.login, nil }
 
-// TestClosedConnectionsAreForgotten: what a provider keeps depends on the connections that are
-// open, not on the hosts that it has visited.
+// TestClosedConnectionsAreForgotten checks that the memory of a provider depends on its open
+// connections, not on the hosts that it has visited.
 func TestClosedConnectionsAreForgotten(t *testing.T) {
 	const hosts = 50
 	address, login := serveSSH(t)
@@ -42,36 +42,36 @@ func TestClosedConnectionsAreForgotten(t *testing.T) {
 		return len(p.pool.links), len(p.pool.open)
 	}
 	if links, open := kept(); links != hosts || open != hosts {
-		t.Fatalf("%d links and %d open connections, want %d of each", links, open, hosts)
+		t.Fatalf("got %d links and %d open connections, want %d of each", links, open, hosts)
 	}
 	p.pool.mu.Lock()
 	for l := range p.pool.open {
-		_ = l.client.Close() // as the host does when it goes away
+		_ = l.client.Close() // as a vanishing host does
 	}
 	p.pool.mu.Unlock()
 	p.watching.Wait()
 	if links, open := kept(); links != 0 || open != 0 {
-		t.Errorf("%d links and %d open connections are kept after all were closed, want none", links, open)
+		t.Errorf("got %d links and %d open connections after all were closed, want 0", links, open)
 	}
 }
 
-// TestRemoveKeepsTheNextLink: the end of an old connection does not drop the one that has replaced
-// it.
+// TestRemoveKeepsTheNextLink checks that the end of an old connection does not remove its
+// replacement.
 func TestRemoveKeepsTheNextLink(t *testing.T) {
 	to := place{host: "m-1"}
 	old, next := &link{to: to}, &link{to: to}
 	p := pool{links: map[place]*link{to: next}, open: map[*link]struct{}{old: {}, next: {}}}
 	p.remove(old)
 	if p.links[to] != next {
-		t.Error("the end of the old connection dropped the new one")
+		t.Error("got the new connection removed with the old one")
 	}
 	p.remove(next)
 	if len(p.links)+len(p.open) != 0 {
-		t.Errorf("%d links and %d connections left, want none", len(p.links), len(p.open))
+		t.Errorf("got %d links and %d connections, want 0", len(p.links), len(p.open))
 	}
 }
 
-// TestRefusalsExpire: a refusal is dropped after it has expired, also if its host is never visited
+// TestRefusalsExpire checks that an expired refusal is dropped, even if its host is never visited
 // again.
 func TestRefusalsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -79,10 +79,10 @@ func TestRefusalsExpire(t *testing.T) {
 		for i := range 100 {
 			r.count(place{host: fmt.Sprint("m-", i)}, Login{})
 		}
-		time.Sleep(refusedFor + time.Second) // sleep: simulated time
+		time.Sleep(refusedFor + time.Second) // sleep: fake clock
 		r.count(place{host: "m-other"}, Login{})
 		if got := len(r.seen); got != 1 {
-			t.Errorf("%d refusals are kept after all but one have expired, want 1", got)
+			t.Errorf("got %d refusals after all but one have expired, want 1", got)
 		}
 	})
 }

@@ -33,7 +33,7 @@ func TestParseNet(t *testing.T) {
 		{"neither", "vlan: 7\n", "", nil, "is not one of netplan"},
 		{"empty", "", "", nil, "is not one of netplan"},
 		{"bad YAML", "network: [\n", "", nil, "not valid YAML"},
-		{"network is nothing", "network:\n", "", nil, `has no "network:"`},
+		{"empty network", "network:\n", "", nil, `has no "network:"`},
 		{"elsewhere", "# file: /etc/passwd\nx\n", "", nil, "is not a file of netplan"},
 		{"up", "# file: /etc/netplan/../passwd.yaml\nx\n", "", nil, "is not a file of netplan"},
 		{"two managers", "# file: /etc/netplan/a.yaml\n" + plan + "# file: /etc/network/interfaces\nauto lo\n", "", nil,

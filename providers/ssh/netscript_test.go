@@ -10,17 +10,16 @@ import (
 	"time"
 )
 
-// netHost is a directory that net.sh takes for a host with systemd-networkd, and for one without
-// systemd.
+// netHost is a directory that net.sh uses as a host with systemd-networkd, or one without systemd.
 type netHost struct {
 	t       *testing.T
 	dir     string
-	script  string // net.sh, with places of this directory
+	script  string // net.sh, with paths in this directory
 	manager string
 }
 
-// newNetHost makes one on which going back waits, between its decision and the lock, as long as the
-// file "hold" is there.
+// newNetHost returns a host on which a rollback waits, between its decision and the lock, while the
+// file "hold" exists.
 func newNetHost(t *testing.T) *netHost {
 	t.Helper()
 	for _, tool := range []string{"flock", "setsid"} {
@@ -33,7 +32,7 @@ func newNetHost(t *testing.T) *netHost {
 		t.Fatal(err)
 	}
 	h := &netHost{t: t, dir: dir, script: netScript, manager: "networkd"}
-	t.Cleanup(func() { // what goes back by itself is nobody's child
+	t.Cleanup(func() { // automatic rollbacks are not child processes
 		h.until("the end of all that writes to "+dir, func() bool { return os.RemoveAll(dir) == nil })
 	})
 	h.tool("networkctl", "")
@@ -47,15 +46,15 @@ func newNetHost(t *testing.T) *netHost {
 			"/hold ]; do sleep 0.02; done\n\t\tflock -w 20 8 # an apply that hangs does",
 	} {
 		if strings.Count(h.script, before) != 1 {
-			t.Fatalf("net.sh has %q %d times, want once", before, strings.Count(h.script, before))
+			t.Fatalf("net.sh: got %q %d times, want once", before, strings.Count(h.script, before))
 		}
 		h.script = strings.Replace(h.script, before, after, 1)
 	}
 	return h
 }
 
-// ip is a tool that lists the links in the directory net, each a file with its type, and notes the
-// other calls.
+// ip returns a tool that lists the links in the directory net, each a file with its type, and
+// records other calls.
 func (h *netHost) ip() string {
 	return `case "$*" in
 "-o link show"*) n=1; for link in ` + h.dir + `/net/*; do
@@ -78,7 +77,7 @@ func (h *netHost) write(name, text string) {
 	}
 }
 
-// tool is one that the host has.
+// tool creates a tool of the host.
 func (h *netHost) tool(name, does string) {
 	h.t.Helper()
 	h.write("bin/"+name, "#!/bin/sh\n"+does)
@@ -87,13 +86,14 @@ func (h *netHost) tool(name, does string) {
 	}
 }
 
-// read returns a file without its last newline, "" if it is not there.
+// read returns a file without its last newline, or "" if it does not exist.
 func (h *netHost) read(name string) string {
 	b, _ := os.ReadFile(filepath.Join(h.dir, name))
 	return strings.TrimSpace(string(b))
 }
 
-// apply starts what an agent starts for a configuration of one file, and gives its end.
+// apply starts the agent's commands for a configuration of one file, and returns a function that
+// waits for their end.
 func (h *netHost) apply(token, text, rollback string) (ended func()) {
 	h.t.Helper()
 	d := "d-" + token
@@ -117,43 +117,43 @@ func (h *netHost) until(what string, ok func() bool) {
 	h.t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); {
 		if time.Now().After(end) {
-			h.t.Fatalf("%s: not within a minute; logs: %s %s", what, h.read("d-a/log"), h.read("d-b/log"))
+			h.t.Fatalf("wait for %s: not within a minute; logs: %s %s", what, h.read("d-a/log"), h.read("d-b/log"))
 		}
-		time.Sleep(10 * time.Millisecond) // sleep: between two looks, with a deadline
+		time.Sleep(10 * time.Millisecond) // sleep: between two polls, with a deadline
 	}
 }
 
-// A configuration whose time is over goes back while the next one comes: the next one waits for
-// that, and is what the host has in the end.
-func TestNetworkThatGoesBackMeetsTheNext(t *testing.T) {
+// A configuration whose time has passed is rolled back while the next one arrives. The next one
+// waits for that, and is in effect at the end.
+func TestNetworkRollbackBeforeNext(t *testing.T) {
 	t.Parallel()
 	h := newNetHost(t)
 	h.write("eth0.network", "0")
 	h.write("hold", "")
-	h.apply("a", "1", "0.2")() // nobody confirms it
-	h.until("the first to go back", func() bool { return strings.HasPrefix(h.read("d-a/decision"), "reverted") })
+	h.apply("a", "1", "0.2")() // not confirmed
+	h.until("the rollback of the first", func() bool { return strings.HasPrefix(h.read("d-a/decision"), "reverted") })
 	ended := h.apply("b", "2", "0")
-	h.until("the second to come", func() bool { return h.read("d-b/claim") != "" })
-	time.Sleep(500 * time.Millisecond) // sleep: in that time a wrong one has been applied
+	h.until("the claim of the second", func() bool { return h.read("d-b/claim") != "" })
+	time.Sleep(500 * time.Millisecond) // sleep: a wrong order would apply it in that time
 	if got := h.read("eth0.network"); got != "1" {
-		t.Errorf("the file has %q while the first is on its way back, want 1", got)
+		t.Errorf("file during the rollback: got %q, want 1", got)
 	}
 	if err := os.Remove(filepath.Join(h.dir, "hold")); err != nil {
 		t.Fatal(err)
 	}
 	ended()
-	h.until("the first to be back",
+	h.until("the end of the rollback",
 		func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
 	if got, decision := h.read("eth0.network"), h.read("d-b/decision"); got != "2" ||
 		!strings.HasPrefix(decision, "confirmed") || h.read("n-current") != "b" {
-		t.Errorf("the file has %q, the decision is %q, in force is %q; want 2, confirmed, b", got, decision,
+		t.Errorf("got file %q, decision %q, in effect %q, want 2, confirmed, b", got, decision,
 			h.read("n-current"))
 	}
 }
 
-// A configuration that waits to be confirmed is not overwritten: the next one is refused, and the
+// A configuration that awaits its confirmation is not overwritten: the next one is refused, and the
 // first one can be kept.
-func TestNetworkThatWaitsIsLeftAlone(t *testing.T) {
+func TestWaitingNetworkIsNotOverwritten(t *testing.T) {
 	t.Parallel()
 	h := newNetHost(t)
 	h.write("eth0.network", "0")
@@ -161,7 +161,7 @@ func TestNetworkThatWaitsIsLeftAlone(t *testing.T) {
 	h.apply("b", "2", "0")()
 	if got, decision := h.read("eth0.network"), h.read("d-b/decision"); got != "1" ||
 		!strings.Contains(decision, "waits to be confirmed") || h.read("n-current") != "a" {
-		t.Errorf("the file has %q, the decision about the second is %q, in force is %q; want 1, refused, a", got, decision,
+		t.Errorf("got file %q, second decision %q, in effect %q, want 1, refused, a", got, decision,
 			h.read("n-current"))
 	}
 	h.write("decision", "confirmed it is kept\n")
@@ -169,18 +169,17 @@ func TestNetworkThatWaitsIsLeftAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.apply("c", "3", "0")()
-	h.until("the time of the first to be over", func() bool {
+	h.until("the end of the first one's time", func() bool {
 		return h.read("eth0.network") == "3" &&
 			h.read("n-current") == "c"
 	})
 	if got := h.read("d-a/decision"); !strings.HasPrefix(got, "confirmed") {
-		t.Errorf("the decision about the first is %q, want confirmed", got)
+		t.Errorf("first decision: got %q, want confirmed", got)
 	}
 }
 
-// A file that is a link, is one again when the host is back: also one that is relative, and one
-// that leads nowhere.
-func TestNetworkGoesBackToLinks(t *testing.T) {
+// A symbolic link is restored as one after a rollback, including relative and dangling ones.
+func TestNetworkRollbackRestoresLinks(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{"real/eth0", "nowhere"} {
 		h := newNetHost(t)
@@ -188,18 +187,18 @@ func TestNetworkGoesBackToLinks(t *testing.T) {
 		if err := os.Symlink(target, filepath.Join(h.dir, "eth0.network")); err != nil {
 			t.Fatal(err)
 		}
-		h.apply("a", "1", "0.2")() // nobody confirms it
-		h.until("the way back", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
+		h.apply("a", "1", "0.2")() // not confirmed
+		h.until("the rollback", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
 		if got, err := os.Readlink(filepath.Join(h.dir, "eth0.network")); err != nil || got != target ||
 			h.read("real/eth0") != "0" {
-			t.Errorf("the link to %s leads to %q, %v, with %q there", target, got, err, h.read("real/eth0"))
+			t.Errorf("link to %s: got target %q, %v, with contents %q", target, got, err, h.read("real/eth0"))
 		}
 	}
 }
 
-// What ifdown takes down comes up again, whatever class it is of: Debian's installer makes it
-// allow-hotplug. An ifup that knows no classes is no failure.
-func TestNetworkOfIfupdownComesUpAgain(t *testing.T) {
+// Interfaces that ifdown takes down are brought up again, whatever their class: Debian's installer
+// uses allow-hotplug. An ifup without classes is not a failure.
+func TestNetworkOfIfupdownIsBroughtUp(t *testing.T) {
 	t.Parallel()
 	h := newNetHost(t)
 	h.manager = "ifupdown"
@@ -208,21 +207,21 @@ func TestNetworkOfIfupdownComesUpAgain(t *testing.T) {
 	h.tool("ifquery", "[ -f "+h.dir+"/calls ] || printf 'lo=lo\\nens3=ens3\\nens4=by-hand\\n'\n")
 	h.tool("ifdown", "echo down >>"+h.dir+"/calls\n")
 	h.tool("ifup", "echo \"up $*\" >>"+h.dir+"/calls\ncase $* in *hotplug*) exit 1 ;; esac\n")
-	h.apply("a", "1", "1")() // nobody confirms it
+	h.apply("a", "1", "1")() // not confirmed
 	want := "down\nup -a --exclude=lo\nup --allow=hotplug -a --exclude=lo"
 	if got := calls(); got != want || h.read("d-a/applied") == "" {
 		t.Errorf("calls:\n%s\nwant\n%s\napplied at %q", got, want, h.read("d-a/applied"))
 	}
-	h.until("the way back", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
+	h.until("the rollback", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
 	want += "\n" + want + "\nup ens3=ens3\nup ens4=by-hand"
 	if got := calls(); got != want {
 		t.Errorf("calls:\n%s\nwant\n%s", got, want)
 	}
 }
 
-// TestNetworkOfNetworkManager: the new connections are activated, ports first, in files that nobody
-// else can read. On the way back the former ones are, after what the configuration has created is
-// gone.
+// TestNetworkOfNetworkManager checks that new connections are activated, ports first, in files with
+// restricted modes. The rollback first removes created links, and then activates the former
+// connections.
 func TestNetworkOfNetworkManager(t *testing.T) {
 	t.Parallel()
 	h := newNetHost(t)
@@ -251,7 +250,7 @@ echo "$*" >>`+calls+`
 	if out, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	h.until("the way back", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
+	h.until("the rollback", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
 	show := func(id string) string { return "load 600\n-g connection.uuid connection show " + id + "\n" }
 	want := "connection reload\n" + show("Bond 7") + show("port") + "--wait 60 connection up id port\n" + show("later") +
 		"--wait 60 connection up id Bond 7\n" +
@@ -260,14 +259,14 @@ echo "$*" >>`+calls+`
 		t.Errorf("calls:\n%s\nwant\n%s", got, want)
 	}
 	if left, _ := filepath.Glob(h.dir + "/*.nmconnection"); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("got remaining files %v", left)
 	}
 }
 
-// TestNetworkGoesBackWithoutItsLinks: the bonds, bridges and VLANs that a configuration has created
-// are deleted on the way back, before the former network comes up. Those that were there before,
-// those that it does not name, and links of other kinds stay.
-func TestNetworkGoesBackWithoutItsLinks(t *testing.T) {
+// TestNetworkRollbackDeletesCreatedLinks checks that a rollback deletes the bonds, bridges and
+// VLANs that the configuration created, before the former network comes up. Earlier links, links
+// that it does not name, and links of other kinds stay.
+func TestNetworkRollbackDeletesCreatedLinks(t *testing.T) {
 	t.Parallel()
 	h := newNetHost(t)
 	h.write("net/br-old", "bridge")
@@ -279,14 +278,14 @@ echo ${link#*:} >`+h.dir+`/net/${link%:*}
 done
 `)
 	h.apply("a", created, "0.2")()
-	h.until("the way back", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
+	h.until("the rollback", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
 	want := "reload\nreload\nlink delete bond7\nlink delete br7\nlink delete bond7.30\nreload"
 	if got := h.read("calls"); got != want {
 		t.Errorf("calls:\n%s\nwant\n%s", got, want)
 	}
 }
 
-// Daemons that the network's manager starts, such as dhclient, do not hold the lock of network
+// Daemons of the network's manager, such as dhclient, do not hold the lock of network
 // configurations.
 func TestNetworkDaemonsDoNotHoldTheLock(t *testing.T) {
 	t.Parallel()
@@ -296,19 +295,19 @@ func TestNetworkDaemonsDoNotHoldTheLock(t *testing.T) {
 	h.write("eth0.network", "0")
 	h.apply("a", "1", "2")()
 	if !free() {
-		t.Error("the lock is held after the configuration was applied")
+		t.Error("got a held lock after the configuration was applied")
 	}
-	h.until("the way back", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
+	h.until("the rollback", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
 	for deadline := time.Now().Add(10 * time.Second); !free(); {
 		if time.Now().After(deadline) {
-			t.Fatal("the lock is held after the host went back")
+			t.Fatal("got a held lock after the rollback")
 		}
-		time.Sleep(10 * time.Millisecond) // sleep: between two looks, with a deadline
+		time.Sleep(10 * time.Millisecond) // sleep: between two polls, with a deadline
 	}
 }
 
-// What the way back needs is on the disk before anything is changed, file by file: a power cut is
-// one of the ways that a change ends.
+// The files for the rollback are on the disk before any change, because a power cut may interrupt a
+// change.
 func TestNetworkIsSafeFromPowerCuts(t *testing.T) {
 	t.Parallel()
 	h := newNetHost(t)
@@ -317,36 +316,36 @@ func TestNetworkIsSafeFromPowerCuts(t *testing.T) {
 	h.apply("a", "1", "60")()
 	for _, name := range []string{"old.1", "supervisor", "job", "say.reverted"} {
 		if !strings.Contains(h.read("synced"), filepath.Join(h.dir, "d-a", name)+" ") {
-			t.Errorf("%s is not synced before the change: %s", name, h.read("synced"))
+			t.Errorf("%s: got no sync before the change: %s", name, h.read("synced"))
 		}
 	}
 }
 
-// A disk that has become full keeps no host from going back.
-func TestNetworkGoesBackOnAFullDisk(t *testing.T) {
+// A full disk does not prevent a rollback.
+func TestNetworkRollbackOnFullDisk(t *testing.T) {
 	t.Parallel()
 	h := newNetHost(t)
 	write := `echo "$1 $2" >"$dir/decision.$$"`
 	if strings.Count(h.script, write) != 1 {
-		t.Fatalf("net.sh has %q %d times, want once", write, strings.Count(h.script, write))
+		t.Fatalf("net.sh: got %q %d times, want once", write, strings.Count(h.script, write))
 	}
 	h.script = strings.Replace(h.script, write, `echo "$1 $2" >/dev/full`, 1)
 	h.write("eth0.network", "0")
-	h.apply("a", "1", "0.2")() // nobody confirms it
-	h.until("the way back", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
+	h.apply("a", "1", "0.2")() // not confirmed
+	h.until("the rollback", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
 	if got, decision := h.read("eth0.network"), h.read("d-a/decision"); got != "0" ||
 		!strings.HasPrefix(decision, "reverted") {
-		t.Errorf("the file has %q, the decision is %q, want 0 and reverted", got, decision)
+		t.Errorf("got file %q, decision %q, want 0 and reverted", got, decision)
 	}
 	h.apply("b", "2", "0")()
 	if got, decision := h.read("eth0.network"), h.read("d-b/decision"); got != "2" || decision != "confirmed" {
-		t.Errorf("the file has %q, the decision is %q, want 2 and confirmed", got, decision)
+		t.Errorf("got file %q, decision %q, want 2 and confirmed", got, decision)
 	}
 }
 
-// A configuration that died before it had kept the old files has changed nothing, and the next one
-// takes nothing back for it.
-func TestNetworkThatDiedAtOnce(t *testing.T) {
+// A configuration that died before it had saved the old files has changed nothing, and the next one
+// restores nothing for it.
+func TestNetworkDiedBeforeSave(t *testing.T) {
 	t.Parallel()
 	h := newNetHost(t)
 	h.write("eth0.network", "0")
@@ -356,11 +355,11 @@ func TestNetworkThatDiedAtOnce(t *testing.T) {
 	began := time.Now()
 	h.apply("b", "2", "0")()
 	if took := time.Since(began); took > 15*time.Second {
-		t.Errorf("it took %v: it waited for its own lock", took)
+		t.Errorf("took %v, because it waited for its own lock", took)
 	}
 	if kept, got, decision := h.read("d-b/old.1"), h.read("eth0.network"), h.read("d-a/decision"); kept != "0" ||
 		got != "2" || !strings.HasPrefix(decision, "reverted") {
-		t.Errorf("the next one found %q and wrote %q, the decision about the first is %q; want 0, 2, reverted", kept, got,
+		t.Errorf("next one: got saved file %q, file %q, first decision %q, want 0, 2, reverted", kept, got,
 			decision)
 	}
 }

@@ -16,11 +16,11 @@ import (
 	sshexec "github.com/holdfast-metal/holdfast/providers/ssh"
 )
 
-// e2eVariable switches the tests on that boot a host with systemd in a container: make e2e-ssh.
+// e2eVariable enables the tests that boot a host with systemd in a container: make e2e-ssh.
 const e2eVariable = "E2E_SSH"
 
-// container is a Debian host of its own: systemd, sshd, its own network. It is booted by
-// systemd-nspawn from a root that is built once.
+// container is a Debian host with systemd, sshd and its own network, booted by systemd-nspawn from
+// a root that is built once.
 type container struct {
 	name, root string
 	net        string // its first three bytes: the host has .2, this machine .1
@@ -28,11 +28,11 @@ type container struct {
 	login      sshexec.Login
 }
 
-// bootContainer boots one, and takes it down with the test.
+// bootContainer boots a container, and stops it with the test.
 func bootContainer(t *testing.T) *container {
 	t.Helper()
 	if os.Getenv(e2eVariable) == "" {
-		t.Skipf("NOT TESTED on a host with systemd: set %s=1, or make e2e-ssh (it needs root, systemd-container and "+
+		t.Skipf("NOT TESTED on a host with systemd: set %s=1, or make e2e-ssh (needs root, systemd-container and "+
 			"debootstrap)", e2eVariable)
 	}
 	cache := os.Getenv("E2E_SSH_ROOT")
@@ -67,7 +67,7 @@ func bootContainer(t *testing.T) *container {
 	run(t, "ip", "netns", "add", c.name)
 	t.Cleanup(func() { run(t, "ip", "netns", "del", c.name) })
 	run(t, "ip", "link", "add", c.name, "type", "veth", "peer", "name", "host0", "netns", c.name)
-	// it goes with the namespace, sooner or later
+	// The link ends with the namespace, after some time.
 	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", c.name).Run() })
 	run(t, "ip", "addr", "add", net+".1/24", "dev", c.name)
 	run(t, "ip", "link", "set", c.name, "up")
@@ -75,13 +75,13 @@ func bootContainer(t *testing.T) *container {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// nspawn cannot boot it again itself where /run is no tmpfs: so a reboot is another nspawn.
+	// If /run is no tmpfs, nspawn cannot boot it again, so a reboot starts another nspawn.
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
 		for boots := 0; boots < 20; boots++ {
 			_ = os.RemoveAll("/run/systemd/nspawn/propagate/" + c.name)
-			// As power off and on would.
+			// Like power off and on.
 			_ = exec.Command("ip", "-n", c.name, "addr", "flush", "dev", "host0").Run()
 			cmd := exec.Command("systemd-nspawn", "-q", "-D", c.root, "-b", "-M", c.name, "--register=no", "--keep-unit",
 				"--network-namespace-path=/run/netns/"+
@@ -115,8 +115,8 @@ func bootContainer(t *testing.T) *container {
 		<-ended
 	})
 	t.Cleanup(func() {
-		if said, err := os.ReadFile(console.Name()); t.Failed() && err == nil {
-			t.Logf("console: %s", said[max(0, len(said)-4000):])
+		if output, err := os.ReadFile(console.Name()); t.Failed() && err == nil {
+			t.Logf("console: %s", output[max(0, len(output)-4000):])
 		}
 	})
 	return c
@@ -153,7 +153,7 @@ func (c *container) provider(t *testing.T) *sshexec.Provider {
 	return p
 }
 
-// reachable waits until the host answers, and gives its boot id.
+// reachable blocks until the host answers, and returns its boot id.
 func reachable(t *testing.T, p *sshexec.Provider, m providers.Machine) string {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; {
@@ -162,8 +162,8 @@ func reachable(t *testing.T, p *sshexec.Provider, m providers.Machine) string {
 			return f.BootID
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("host is not reachable: %+v, %v", f, err)
+			t.Fatalf("wait for the host to be reachable: %+v, %v", f, err)
 		}
-		time.Sleep(100 * time.Millisecond) // sleep: between two looks, with a deadline
+		time.Sleep(100 * time.Millisecond) // sleep: between two polls, with a deadline
 	}
 }

@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// proxy is a line to a server that can be cut and frozen.
+// proxy is a connection to a server that can be cut and frozen.
 type proxy struct {
 	addr string
 
 	mu     sync.Mutex
 	conns  map[net.Conn]bool
 	dialed int
-	frozen chan struct{} // nothing passes until it is closed; nil if all passes
+	frozen chan struct{} // no byte passes until it is closed; nil: not frozen
 }
 
 func newProxy(t *testing.T, target string) *proxy {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// shells are the real ones of this machine: dash, bash, busybox.
+// shells returns the shells of this machine: dash, bash, busybox.
 func shells(t testing.TB) [][]string {
 	t.Helper()
 	var all [][]string
@@ -23,20 +23,20 @@ func shells(t testing.TB) [][]string {
 		}
 	}
 	if len(all) == 0 {
-		t.Skip("NOT TESTED: there is no shell here")
+		t.Skip("NOT TESTED: no shell found")
 	}
 	return all
 }
 
-// args runs a script and gives the arguments that a program at its end was started with.
+// args runs a script and returns the arguments of the program at its end.
 func args(t interface{ Fatalf(string, ...any) }, shell []string, script string) []string {
-	var said bytes.Buffer
+	var stderr bytes.Buffer
 	cmd := exec.Command(shell[0], append(shell[1:], "-c", script)...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
-	cmd.Stderr = &said
+	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%v: %v: %s in %q", shell, err, said.String(), script)
+		t.Fatalf("%v: %v: %s in %q", shell, err, stderr.String(), script)
 	}
 	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00")
 }
@@ -58,8 +58,8 @@ func FuzzQuote(f *testing.F) {
 	})
 }
 
-// TestJobsReachTheirProgram: whatever the path, the arguments and the environment are, the program
-// gets them byte by byte.
+// TestJobsReachTheirProgram checks that the program gets its path, arguments and environment byte
+// by byte.
 func TestJobsReachTheirProgram(t *testing.T) {
 	dir := t.TempDir()
 	text := rapid.StringMatching(`[^\x00]{0,40}`)
@@ -87,18 +87,18 @@ func TestJobsReachTheirProgram(t *testing.T) {
 	})
 }
 
-// TestLinesAreOneLine: what goes to the agent as a line is one.
+// TestLinesAreOneLine checks that each line for the agent is one line.
 func TestLinesAreOneLine(t *testing.T) {
 	if got, want := line("hf_x", "a'b", 7, ""), "hf_x 'a'\\''b' '7' ''\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		if s := rapid.String().Draw(t, "token"); tokenOK.MatchString(s) && strings.Count(line("hf_x", s), "\n") != 1 {
-			t.Errorf("token %q makes more than one line", s)
+			t.Errorf("token %q: got more than one line", s)
 		}
 		if s := rapid.String().Draw(t, "user"); userOK.MatchString(s) &&
 			strings.ContainsAny(s, "\n '\"$-") != strings.Contains(s, "-") {
-			t.Errorf("user %q is let through", s)
+			t.Errorf("user %q: got no error", s)
 		}
 	})
 }

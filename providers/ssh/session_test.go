@@ -9,8 +9,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// TestSessionAsConnectionEnds: a session that nobody will ever answer for is not waited for once
-// the connection has ended. The library can miss that by a moment; here it is held in that moment.
+// TestSessionAsConnectionEnds checks that an unanswered session request ends with the connection.
+// The library can miss that for a moment, which this test provokes.
 func TestSessionAsConnectionEnds(t *testing.T) {
 	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -26,7 +26,7 @@ func TestSessionAsConnectionEnds(t *testing.T) {
 	}
 	defer listener.Close()
 	served := make(chan error, 1)
-	go func() { // it takes the login, and answers nothing after that
+	go func() { // it accepts the login, and answers nothing after that
 		conn, err := listener.Accept()
 		if err == nil {
 			defer conn.Close()
@@ -56,9 +56,9 @@ func TestSessionAsConnectionEnds(t *testing.T) {
 	select {
 	case err := <-got:
 		if err == nil {
-			t.Error("got a session of a connection that has ended")
+			t.Error("got a session of an ended connection")
 		}
 	case <-time.After(30 * time.Second):
-		t.Error("it still waits for an answer")
+		t.Error("wait for the end: timed out")
 	}
 }

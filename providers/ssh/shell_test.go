@@ -8,15 +8,15 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Only what sudo refuses is a refusal: what it warns of is not why a shell broke, and a shell that
-// had begun was let in.
-func TestWhyAShellEnded(t *testing.T) {
+// Only refusals of sudo count as refusals: its warnings do not explain the end of a shell, and a
+// shell that had begun was accepted.
+func TestReasonOfEndedShell(t *testing.T) {
 	t.Parallel()
 	const auth, broke = providers.Auth, providers.Class("")
 	for _, c := range []struct {
 		said  string
 		begun bool
-		want  providers.Class // of the host's text; empty: the connection is lost
+		want  providers.Class // of the host's text; empty: lost connection
 	}{
 		{said: "sudo: a password is required", want: auth},
 		{said: "sudo: A terminal is required to read the password; either use the -S option to read from standard input",
@@ -48,7 +48,7 @@ func TestWhyAShellEnded(t *testing.T) {
 		if errors.As(err, &he) {
 			got = he.class
 		} else if b := (*broken)(nil); !errors.As(err, &b) {
-			t.Errorf("%q, begun %v: got %v, which is neither", c.said, c.begun, err)
+			t.Errorf("%q, begun %v: got %v, want a known error", c.said, c.begun, err)
 		}
 		if got != c.want {
 			t.Errorf("%q, begun %v: got %v of class %q, want %q", c.said, c.begun, err, got, c.want)

@@ -24,25 +24,25 @@ import (
 	sshexec "github.com/holdfast-metal/holdfast/providers/ssh"
 )
 
-// sshd is a real OpenSSH server on this machine, which runs no systemd: commands get a supervisor
-// of their own.
+// sshd is a real OpenSSH server on this machine without systemd, so that commands get their own
+// supervisor.
 type sshd struct {
 	addr    string
 	hostKey ssh.PublicKey
 	login   sshexec.Login
-	ca      ssh.Signer // certificates by it are let in
-	state   string     // where the provider keeps what it keeps on hosts
+	ca      ssh.Signer // signs accepted certificates
+	state   string     // the provider's directory on hosts
 	dir     string
 	cmd     *exec.Cmd
 }
 
-// logins is a Credentials with one login for each name.
+// logins is a Credentials with one login per name.
 type logins map[string]sshexec.Login
 
 func (l logins) Login(_ context.Context, ref string) (sshexec.Login, error) {
 	got, ok := l[ref]
 	if !ok {
-		return sshexec.Login{}, fmt.Errorf("there is no secret %q", ref)
+		return sshexec.Login{}, fmt.Errorf("secret %q not found", ref)
 	}
 	return got, nil
 }
@@ -64,22 +64,21 @@ func newKey(t *testing.T) (ssh.Signer, []byte) {
 	return s, pem.EncodeToMemory(block)
 }
 
-// startSSHD starts a server, and stops it with the test. It skips the test where there is none to
-// start.
+// startSSHD starts a server, and stops it with the test. It skips the test if that is not possible.
 func startSSHD(t *testing.T, more ...string) *sshd {
 	t.Helper()
 	program := "/usr/sbin/sshd"
 	if _, err := os.Stat(program); err != nil || os.Geteuid() != 0 {
-		t.Skipf("NOT TESTED against a real sshd: it needs root and %s (Debian: apt-get install openssh-server)", program)
+		t.Skipf("NOT TESTED against a real sshd: needs root and %s (Debian: apt-get install openssh-server)", program)
 	}
 	if _, err := os.Stat("/run/systemd/system"); err == nil {
-		t.Skip("NOT TESTED without systemd: this machine has it; make e2e-ssh tests with it, in a container")
+		t.Skip("NOT TESTED without systemd: this machine has systemd; make e2e-ssh tests that in a container")
 	}
 	s := &sshd{dir: t.TempDir(), state: hostDir(t)}
-	// sshd wants every directory on the way safe, other users want to pass
+	// sshd requires safe parent directories, which other users must be able to traverse.
 	for dir := s.dir; dir != "/"; dir = filepath.Dir(dir) {
 		if i, err := os.Stat(dir); err == nil && i.Mode().Perm()&0o055 != 0o055 && strings.HasPrefix(dir, os.TempDir()+"/") {
-			_ = os.Chmod(dir, 0o755) // the tests of other users will tell
+			_ = os.Chmod(dir, 0o755) // the tests of other users would fail
 		}
 	}
 	if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
@@ -96,8 +95,8 @@ func startSSHD(t *testing.T, more ...string) *sshd {
 		}
 		return path
 	}
-	// A port that no outgoing connection gets while sshd starts, not even the one that looks
-	// whether it is up.
+	// No outgoing connection gets this port while sshd starts, not even the one that checks whether
+	// it is up.
 	ports, err := freeport.Claim(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
@@ -139,25 +138,25 @@ func (s *sshd) start(t *testing.T, config string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			said, _ := os.ReadFile(filepath.Join(s.dir, "log"))
-			t.Fatalf("sshd does not answer: %v; it said %s", err, said)
+			output, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+			t.Fatalf("wait for sshd: %v; output: %s", err, output)
 		}
-		time.Sleep(20 * time.Millisecond) // sleep: between two tries to connect, with a deadline
+		time.Sleep(20 * time.Millisecond) // sleep: between two connects, with a deadline
 	}
 }
 
-// logins counts the sessions that were let in.
+// logins returns the number of accepted sessions.
 func (s *sshd) logins(t *testing.T) int {
 	t.Helper()
-	said, err := os.ReadFile(filepath.Join(s.dir, "log"))
+	output, err := os.ReadFile(filepath.Join(s.dir, "log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bytes.Count(said, []byte("Accepted publickey for "))
+	return bytes.Count(output, []byte("Accepted publickey for "))
 }
 
-// hostDir is a directory of the host. What a command has started there may write for a moment after
-// the test, which does not wait for it: the directory goes once nothing does.
+// hostDir returns a directory of the host. A command may still write there for a moment after the
+// test, so it is removed once that ends.
 func hostDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "holdfast-host-")
@@ -167,7 +166,7 @@ func hostDir(t *testing.T) string {
 	t.Cleanup(func() {
 		eventually(t, "the end of all that writes to "+dir, func() bool { return os.RemoveAll(dir) == nil })
 	})
-	if err := os.Chmod(dir, 0o755); err != nil { // other users pass
+	if err := os.Chmod(dir, 0o755); err != nil { // for other users
 		t.Fatal(err)
 	}
 	return dir
@@ -177,14 +176,14 @@ func (s *sshd) config() sshexec.Config {
 	return sshexec.Config{StateDir: s.state, KillGrace: sshexec.Duration(3 * time.Second)}
 }
 
-// machine is this machine, reached over the server.
+// machine returns this machine, reached over the server.
 func (s *sshd) machine() providers.Machine { return machineAt("m-1", s.addr) }
 
 func machineAt(id, addr string) providers.Machine {
 	return &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{SshEndpoint: addr, SshCredentialsRef: "key"}}
 }
 
-// provider makes one that knows the server's key, and closes it with the test.
+// provider returns a provider with the server's key, and closes it with the test.
 func (s *sshd) provider(t *testing.T, change ...func(*sshexec.Config)) *sshexec.Provider {
 	t.Helper()
 	cfg := s.config()

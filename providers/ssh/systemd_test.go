@@ -19,7 +19,7 @@ import (
 	sshexec "github.com/holdfast-metal/holdfast/providers/ssh"
 )
 
-// TestSystemdHost holds the provider to what it promises on a real systemd host.
+// TestSystemdHost tests the provider on a real systemd host.
 func TestSystemdHost(t *testing.T) {
 	c := bootContainer(t)
 	p := c.provider(t)
@@ -51,8 +51,8 @@ func TestSystemdHost(t *testing.T) {
 	})
 	t.Run("Network", func(t *testing.T) { networks(t, c, p) })
 	t.Run("NetworkWithoutUnits", func(t *testing.T) {
-		// So that the agent takes the host for one without systemd. Past the host, which may have
-		// lost its network when the test has failed.
+		// Make the agent see a host without systemd. Not through the host, which may have lost its
+		// network if the test has failed.
 		there, away := c.root+"/usr/bin/systemd-run", c.root+"/usr/bin/systemd-run.away"
 		if err := os.Rename(there, away); err != nil {
 			t.Fatal(err)
@@ -69,7 +69,7 @@ func TestSystemdHost(t *testing.T) {
 	t.Run("RebootBeforeConfirm", func(t *testing.T) { rebootBeforeConfirm(t, c, p) })
 }
 
-// networkd is a configuration with some addresses.
+// networkd returns a configuration with some addresses.
 func (c *container) networkd(hosts ...string) string {
 	s := "[Match]\nName=host0\n[Network]\n"
 	for _, h := range hosts {
@@ -78,7 +78,7 @@ func (c *container) networkd(hosts ...string) string {
 	return s
 }
 
-// runsAsAUnit: an operator finds the command among the services of the host.
+// runsAsAUnit checks that the command is a systemd service of the host.
 func runsAsAUnit(t *testing.T, h host) {
 	p, token := h.make(t), newToken(t)
 	h.start(t, p, token, providers.Command{Script: "sleep 600", Timeout: time.Hour})
@@ -90,7 +90,7 @@ func runsAsAUnit(t *testing.T, h host) {
 			t.Errorf("got %q, want %s in it", out["stdout"], want)
 		}
 	}
-	// An operator may stop it, too.
+	// An operator may also stop it.
 	h.run(t, p, providers.Command{Path: "systemctl", Args: []string{"stop", "holdfast-" + token + ".service"}})
 	if _, s := h.follow(t, p, token, 0); s.State != providers.WorkFailed ||
 		!strings.Contains(s.Reason, "terminated from outside") {
@@ -99,7 +99,7 @@ func runsAsAUnit(t *testing.T, h host) {
 	out, _ = h.run(t, p, providers.Command{Script: "systemctl list-units --all --plain --no-legend 'holdfast-*' | " +
 		"grep -v Systemd"})
 	if strings.Contains(out["stdout"], token) {
-		t.Errorf("the unit is left behind: %s", out["stdout"])
+		t.Errorf("got a remaining unit: %s", out["stdout"])
 	}
 }
 
@@ -109,12 +109,12 @@ func daemonsGoWithTheUnit(t *testing.T, h host) {
 		"done' >/dev/null 2>&1 & sleep 0.5", marker)})
 	eventually(t, "the end of the daemon", func() bool {
 		was := h.file(t, marker)
-		time.Sleep(300 * time.Millisecond) // sleep: what is still there would write
+		time.Sleep(300 * time.Millisecond) // sleep: a remaining process would write
 		return was != "" && h.file(t, marker) == was
 	})
 }
 
-// sudo: a user who is not root.
+// sudo tests a user other than root.
 func sudo(t *testing.T, c *container, h host) {
 	login := c.login
 	login.Username = "hfuser"
@@ -128,10 +128,10 @@ func sudo(t *testing.T, c *container, h host) {
 	wantClass(t, look(t, p, c.machine()), providers.Auth, "sudo")
 }
 
-// networks: each manager, applied, confirmed over the new path, and rolled back when that does not
-// lead anywhere.
+// networks tests each network manager: apply, confirm over the new path, and roll back if that does
+// not work.
 func networks(t *testing.T, c *container, p *sshexec.Provider, only ...string) {
-	// A container has no udev, and netplan wants to trigger it.
+	// A container has no udev, which netplan triggers.
 	c.shell(t, p, "printf '#!/bin/sh\n' >/usr/local/sbin/udevadm; chmod 755 /usr/local/sbin/udevadm")
 	defer func() {
 		c.shell(t, p, "rm -f /usr/local/sbin/udevadm /etc/netplan/* /run/systemd/network/* /etc/systemd/network/*; "+
@@ -149,7 +149,7 @@ func networks(t *testing.T, c *container, p *sshexec.Provider, only ...string) {
 			continue
 		}
 		t.Run(n.name, func(t *testing.T) {
-			if n.name == "ifupdown" { // the others must not hold the interface
+			if n.name == "ifupdown" { // other managers must release the interface
 				c.shell(t, p, "rm -f /etc/netplan/*.yaml /etc/systemd/network/*; mkdir -p /run/network; printf 'auto "+
 					"host0\niface host0 inet static\n address "+c.net+
 					".2/24\n' >/etc/network/interfaces; systemctl stop systemd-networkd.socket systemd-networkd; (ip addr flush "+
@@ -174,15 +174,15 @@ func networks(t *testing.T, c *container, p *sshexec.Provider, only ...string) {
 					if got, err = p.NetworkStatus(t.Context(), c.machine()); err == nil && got == want {
 						return
 					}
-					time.Sleep(100 * time.Millisecond) // sleep: between two looks, with a deadline
+					time.Sleep(100 * time.Millisecond) // sleep: between two polls, with a deadline
 				}
-				t.Fatalf("network status is %+v, %v, want %+v; log: %s", got, err, want, c.logs(want.Token))
+				t.Fatalf("network status: got %+v, %v, want %+v; log: %s", got, err, want, c.logs(want.Token))
 			}
 			before := c.files()
 			op := apply(n.cut, 10*time.Second)
-			eventually(t, "the host leaves its old address",
+			eventually(t, "the host to leave its old address",
 				func() bool { return exec.Command("ping", "-c1", "-W1", c.net+".2").Run() != nil })
-			status(providers.NetworkStatus{Token: op.Token(), Reverted: true}) // the host is back
+			status(providers.NetworkStatus{Token: op.Token(), Reverted: true}) // the host has rolled back
 			if after := c.files(); after != before {
 				t.Errorf("files after the rollback:\n%s\nwant\n%s", after, before)
 			}
@@ -192,10 +192,10 @@ func networks(t *testing.T, c *container, p *sshexec.Provider, only ...string) {
 			status(providers.NetworkStatus{Token: op.Token(), Confirmed: true})
 			if got := c.shell(t, p, "systemctl list-timers --all --no-legend 'holdfast-net*'; ls "+
 				"/etc/systemd/system/holdfast-net-rollback.service 2>/dev/null; true"); got != "" {
-				t.Errorf("left after the confirmation: %s", got)
+				t.Errorf("got remaining files after the confirmation: %s", got)
 			}
 			good := n.good
-			if n.name == "ifupdown" { // a daemon, as dhclient is one
+			if n.name == "ifupdown" { // a daemon like dhclient
 				good += " up setsid sleep 86399 </dev/null >/dev/null 2>&1 &\n"
 			}
 			c.goesBackFromABridge(t, p, n.name, apply, status)
@@ -207,7 +207,7 @@ func networks(t *testing.T, c *container, p *sshexec.Provider, only ...string) {
 				})
 				if got := c.shell(t, p, "pgrep -fx 'sleep 86399' >/dev/null && echo there; flock -n "+
 					"/var/lib/holdfast/ssh/n-lock echo free; true"); got != "there\nfree\n" {
-					t.Errorf("after the change, the daemon and the lock are %q, want there and free", got)
+					t.Errorf("daemon and lock after the change: got %q, want there and free", got)
 				}
 			}
 		})
@@ -226,8 +226,8 @@ func networks(t *testing.T, c *container, p *sshexec.Provider, only ...string) {
 	})
 }
 
-// confirms confirms a configuration, as the executor does: on a busy machine a new connection too
-// may seem to be older than the change, and is tried again.
+// confirms confirms a configuration like the executor: on a busy machine, a new connection may seem
+// older than the change, and is retried.
 func confirms(t *testing.T, p *sshexec.Provider, op providers.Op, m providers.Machine) {
 	t.Helper()
 	eventually(t, "the confirmation", func() bool {
@@ -240,11 +240,11 @@ func confirms(t *testing.T, p *sshexec.Provider, op providers.Op, m providers.Ma
 	})
 }
 
-// firstNetwork: a host that never had a network configuration, and takes its time to begin, is
-// waited for.
+// firstNetwork checks that a host without a previous network configuration, whose agent starts
+// slowly, is waited for.
 func firstNetwork(t *testing.T, c *container, p *sshexec.Provider) {
 	if _, err := os.Stat(c.root + "/var/lib/holdfast/ssh/n-current"); err == nil {
-		t.Fatal("the host has had one")
+		t.Fatal("got an earlier configuration")
 	}
 	h := host{machine: c.machine()}
 	token := newToken(t)
@@ -258,14 +258,14 @@ func firstNetwork(t *testing.T, c *container, p *sshexec.Provider) {
 	if err := p.ApplyNetwork(t.Context(), op, c.machine(), c.networkd(".2"), 0); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "its being in force", func() bool {
+	eventually(t, "the configuration to be in effect", func() bool {
 		got, err := p.NetworkStatus(t.Context(), c.machine())
 		return err == nil && got == providers.NetworkStatus{Token: op.Token(), Confirmed: true}
 	})
 }
 
-// moves: a host whose address changes is confirmed at the new one, by the key that it has had, and
-// cannot be at the old one. One that is not confirmed is back at the old address after the rollback
+// moves changes the address of a host. It is confirmed at the new one, with the same host key, and
+// not at the old one. Without a confirmation, it is back at the old address after the rollback
 // time.
 func moves(t *testing.T, c *container, p *sshexec.Provider) {
 	there := machineAt(c.machine().GetMachineId(), c.net+".8:22")
@@ -284,28 +284,28 @@ func moves(t *testing.T, c *container, p *sshexec.Provider) {
 			if got, err = p.NetworkStatus(t.Context(), at); err == nil && got == want {
 				return
 			}
-			time.Sleep(100 * time.Millisecond) // sleep: between two looks, with a deadline
+			time.Sleep(100 * time.Millisecond) // sleep: between two polls, with a deadline
 		}
-		t.Fatalf("network status at %s is %+v, %v, want %+v; log: %s", at.GetSpec().GetSshEndpoint(), got, err, want,
+		t.Fatalf("network status at %s: got %+v, %v, want %+v; log: %s", at.GetSpec().GetSshEndpoint(), got, err, want,
 			c.logs(want.Token))
 	}
-	// the test must see it there before it is restored, also on a busy machine
+	// The test must observe it there before the rollback, also on a busy machine.
 	op := apply(c.machine(), c.networkd(".8"), 15*time.Second)
 	status(there, providers.NetworkStatus{Token: op.Token()})
-	status(c.machine(), providers.NetworkStatus{Token: op.Token(), Reverted: true}) // nobody has confirmed it
+	status(c.machine(), providers.NetworkStatus{Token: op.Token(), Reverted: true}) // not confirmed
 
 	op = apply(c.machine(), c.networkd(".8"), time.Minute)
 	status(there, providers.NetworkStatus{Token: op.Token()})
 	short, stop := context.WithTimeout(t.Context(), 3*time.Second)
 	defer stop()
 	if err := p.ConfirmNetwork(short, op, c.machine(), op.Token()); err == nil {
-		t.Error("it was confirmed at the address that it has left")
+		t.Error("confirm at the old address: got no error")
 	}
 	other := newProvider(t, sshexec.Config{}, logins{"key": c.login},
 		sshexec.NewPinnedInMemory(map[string][]string{there.GetMachineId(): {anotherKey(t)}}))
 	if err := other.ConfirmNetwork(t.Context(), op, there, op.Token()); err == nil ||
 		!strings.Contains(err.Error(), "is pinned") {
-		t.Errorf("confirmed by a host with another key than the machine's: %v", err)
+		t.Errorf("confirm at a host with another key: got %v", err)
 	}
 	confirms(t, p, op, there)
 	status(there, providers.NetworkStatus{Token: op.Token(), Confirmed: true})
@@ -330,7 +330,7 @@ func (c *container) ifupdown(h string) string {
 	return "auto lo\niface lo inet loopback\nauto host0\niface host0 inet static\n address " + c.net + h + "/24\n"
 }
 
-// keyfile is a connection of NetworkManager.
+// keyfile returns a connection of NetworkManager.
 func (c *container) keyfile(link string, hosts ...string) string {
 	s := "[connection]\nid=" + link + "\ntype=ethernet\ninterface-name=" + link +
 		"\nautoconnect-priority=10\n[ipv4]\nmethod=manual\n"
@@ -340,7 +340,7 @@ func (c *container) keyfile(link string, hosts ...string) string {
 	return s
 }
 
-// useNetworkManager has NetworkManager take over the interface that another manager had.
+// useNetworkManager makes NetworkManager manage the interface of another manager.
 func (c *container) useNetworkManager(t *testing.T, p *sshexec.Provider) {
 	t.Helper()
 	c.write(t, "etc/NetworkManager/system-connections/base.nmconnection",
@@ -353,8 +353,8 @@ func (c *container) useNetworkManager(t *testing.T, p *sshexec.Provider) {
 	reachable(t, p, c.machine())
 }
 
-// bridge is a configuration that moves the address of the host to a bridge, and to where nobody
-// looks for it; "" for managers that are not asked for one.
+// bridge returns a configuration that moves the address of the host to a bridge and to an unused
+// address, or "" for managers without this test.
 func (c *container) bridge(manager string) string {
 	switch manager {
 	case "networkd":
@@ -373,8 +373,8 @@ func (c *container) bridge(manager string) string {
 	return ""
 }
 
-// goesBackFromABridge: the bridge that a configuration has created is gone when the host is back,
-// and the address is at its interface again.
+// goesBackFromABridge checks that a rollback deletes the created bridge and returns the address to
+// its interface.
 func (c *container) goesBackFromABridge(
 	t *testing.T, p *sshexec.Provider, manager string, apply func(string,
 		time.Duration) providers.Op, status func(providers.NetworkStatus),
@@ -386,23 +386,23 @@ func (c *container) goesBackFromABridge(
 	}
 	before := c.files()
 	op := apply(config, 10*time.Second)
-	eventually(t, "the host leaves its old address",
+	eventually(t, "the host to leave its old address",
 		func() bool { return exec.Command("ping", "-c1", "-W1", c.net+".2").Run() != nil })
 	eventually(t, "a bridge", func() bool { return strings.Contains(run(t, "ip", "-n", c.name, "-br", "link"), "br7") })
 	status(providers.NetworkStatus{Token: op.Token(), Reverted: true})
 	gone := func() bool { return !strings.Contains(run(t, "ip", "-n", c.name, "-br", "link"), "br7") }
 	for deadline := time.Now().Add(20 * time.Second); !gone() && time.Now().Before(deadline); {
-		time.Sleep(100 * time.Millisecond) // sleep: between two looks, with a deadline
+		time.Sleep(100 * time.Millisecond) // sleep: between two polls, with a deadline
 	}
 	if !gone() {
-		t.Errorf("the bridge is left behind: %s", c.logs(op.Token()))
+		t.Errorf("got a remaining bridge: %s", c.logs(op.Token()))
 	}
 	if after := c.files(); after != before {
 		t.Errorf("files after the rollback:\n%s\nwant\n%s", after, before)
 	}
 }
 
-// files shows the network configuration of the host.
+// files returns the network configuration of the host.
 func (c *container) files() string {
 	out, _ := exec.Command("sh", "-c", "cd "+c.root+
 		"/etc && tail -n +1 netplan/* systemd/network/* network/interfaces "+
@@ -426,9 +426,10 @@ func (c *container) shell(t *testing.T, p *sshexec.Provider, script string) stri
 	return out["stdout"]
 }
 
-// reboots: a command that was running has failed and says why, and is not started again.
+// reboots checks that a running command fails with a reason after a reboot, and is not started
+// again.
 func reboots(t *testing.T, c *container, h host, p *sshexec.Provider) {
-	// A connection that dies with the host leaves nothing behind that the next one trips over.
+	// A connection that dies with the host leaves nothing that affects the next one.
 	before := reachable(t, p, c.machine())
 	token, marker := newToken(t), filepath.Join(h.dir, rand.Text())
 	cmd := providers.Command{Script: "echo started >>" + marker + "; echo before; sleep 600"}
@@ -444,25 +445,25 @@ func reboots(t *testing.T, c *container, h host, p *sshexec.Provider) {
 	})
 	out, s := h.follow(t, p, token, 0)
 	if s.State != providers.WorkFailed || s.Reason == "" || out["stdout"] != "before\n" {
-		t.Errorf("got %+v and %q, want that it failed, with a reason and its output", s, out)
+		t.Errorf("got %+v and %q, want a failure with a reason and its output", s, out)
 	}
 	t.Logf("reason: %s", s.Reason)
 	h.start(t, p, token, cmd)
 	if got := h.file(t, marker); got != "started\n" {
-		t.Errorf("starts: %q, want one", got)
+		t.Errorf("got starts %q, want one", got)
 	}
-	if err := p.Reboot(t.Context(), op, c.machine()); err != nil { // the same attempt: it was done
+	if err := p.Reboot(t.Context(), op, c.machine()); err != nil { // the same attempt, which was done
 		t.Fatal(err)
 	}
 	now := reachable(t, p, c.machine())
 	time.Sleep(time.Second) // sleep: a second reboot would begin
 	if again := reachable(t, p, c.machine()); again != now {
-		t.Error("the host was rebooted twice on behalf of one attempt")
+		t.Error("got two reboots for one attempt")
 	}
 }
 
-// rebootBeforeConfirm: a configuration that nobody confirmed does not survive a reboot, though its
-// timer does not either.
+// rebootBeforeConfirm checks that an unconfirmed configuration does not survive a reboot, although
+// its timer does not either.
 func rebootBeforeConfirm(t *testing.T, c *container, p *sshexec.Provider) {
 	before := reachable(t, p, c.machine())
 	op := providers.Op{RunID: "r-" + rand.Text()[:8], Step: "net", Attempt: 1}
@@ -487,6 +488,6 @@ func rebootBeforeConfirm(t *testing.T, c *container, p *sshexec.Provider) {
 	if got := c.shell(t, p,
 		"ip -br addr show host0; ls /etc/systemd/network /etc/systemd/system/multi-user.target.wants"); strings.Contains(
 		got, c.net+".7/") || strings.Contains(got, "holdfast-net") {
-		t.Errorf("left after the reboot: %s", got)
+		t.Errorf("got remaining files after the reboot: %s", got)
 	}
 }

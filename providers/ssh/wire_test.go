@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// parseStatus reads one answer of hf_status.
+// parseStatus parses one answer of hf_status.
 func parseStatus(b []byte, offset int64) (s providers.CommandStatus, why string, err error) {
 	r := bufio.NewReaderSize(bytes.NewReader(b), maxLine)
 	err = readReply(r, func(words []string) error {
@@ -27,13 +27,13 @@ func parseStatus(b []byte, offset int64) (s providers.CommandStatus, why string,
 
 func TestReplies(t *testing.T) {
 	for _, c := range []struct {
-		name, reply, want string // want is in the error; none if it is empty
+		name, reply, want string // want is in the error; empty: no error
 		class             providers.Class
 	}{
 		{"status", "status running 0 0 0\nend\n", "", ""},
 		{"error", "err unsupported 5\nwords" + "end\n", "words", providers.Unsupported},
 		{"error of an agent that ended", "err transient 5\nwords", "words", providers.Transient},
-		{"error of what may be done yet", "err timeout 5\nwords" + "end\n", "words", providers.Timeout},
+		{"error with an unknown outcome", "err timeout 5\nwords" + "end\n", "words", providers.Timeout},
 		{"error of an unknown class", "err wild 5\nwordsend\n", "words", providers.Transient},
 		{"late", "late 123\nend\n", "too late", ""},
 		{"empty", "", "EOF", ""},
@@ -59,7 +59,7 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// TestStatusComesThrough: whatever a command has printed, it comes out as it went in.
+// TestStatusComesThrough checks that the output of a command is returned unchanged.
 func TestStatusComesThrough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		offset := rapid.Int64Range(0, 1<<40).Draw(t, "offset")
@@ -99,7 +99,7 @@ func FuzzReply(f *testing.F) {
 				n += int64(len(o.Data))
 			}
 			if s.Next != 10+n || n > int64(len(b)) {
-				t.Errorf("%d bytes from 10, and the next is %d", n, s.Next)
+				t.Errorf("got %d bytes from 10, next %d", n, s.Next)
 			}
 		}
 		r := bufio.NewReaderSize(bytes.NewReader(b), maxLine)

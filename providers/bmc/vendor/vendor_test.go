@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/vendor"
 )
 
-// TestNew: every driver is made without anything being sent, and says by its methods what it can
-// do.
+// TestNew checks that every driver is created without a request, and has the methods of its
+// capabilities.
 func TestNew(t *testing.T) {
 	can := map[string]struct{ boot, reset, inventory bool }{
 		vendor.RPC: {boot: true}, vendor.AMT: {boot: true}, vendor.Ipmitool: {boot: true,
@@ -37,10 +37,10 @@ func TestNew(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	for name, want := range map[string]string{"idrac": "is not one of", vendor.RPC: "no rpc_url"} {
 		if _, err := vendor.New(name, vendor.Config{Host: "192.0.2.1"}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want an error with %q", name, err, want)
+			t.Errorf("%s: got %v, want an error with %q", name, err, want)
 		}
 	}
 	if _, err := vendor.New(vendor.AMT, vendor.Config{Host: "192.0.2.1", Port: "amt"}); err == nil {
-		t.Error("AMT at port amt is taken")
+		t.Error("AMT at port amt: got no error")
 	}
 }

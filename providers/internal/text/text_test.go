@@ -17,7 +17,7 @@ func TestLine(t *testing.T) {
 		{"white space of Unicode", "no\u00a0\u2003media\u0085", "no media"},
 		{"invalid bytes", "no \xff\xfe media", "no \uFFFD media"},
 		{"invalid bytes on both sides of a space", "no \xff \xfe media", "no \uFFFD \uFFFD media"},
-		{"a rune that is cut", "über"[:1], "\uFFFD"},
+		{"truncated rune", "über"[:1], "\uFFFD"},
 	} {
 		if got := text.Line(tt.in); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
@@ -35,11 +35,11 @@ func TestClip(t *testing.T) {
 		{"shorter", "no", 3, "no"},
 		{"as long", "no\n", 2, "no"},
 		{"longer", "no media", 4, "no m…"},
-		{"the cut is after a space", "no media", 3, "no …"},
-		{"the cut is within a rune", "größe", 3, "gr…"},
-		{"the cut is after a rune", "größe", 4, "grö…"},
+		{"cut after a space", "no media", 3, "no …"},
+		{"cut within a rune", "größe", 3, "gr…"},
+		{"cut after a rune", "größe", 4, "grö…"},
 		{"white space does not count", "no    media", 8, "no media"},
-		{"no bytes at all", "no media", 0, "…"},
+		{"no bytes", "no media", 0, "…"},
 	} {
 		if got := text.Clip(tt.in, tt.n); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
@@ -47,8 +47,8 @@ func TestClip(t *testing.T) {
 	}
 }
 
-// FuzzClip: whatever a device answers is one line of valid UTF-8 of limited length. It does not
-// matter whether white space or invalid bytes are replaced first.
+// FuzzClip checks that any answer of a device becomes one line of valid UTF-8 of limited length.
+// The order of replacing white space and invalid bytes does not matter.
 func FuzzClip(f *testing.F) {
 	f.Add("no\xff\u00a0\xfemedia\r\n", 4)
 	f.Add("\xe3\x80 \x80", 10)

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// answering returns a client of a server that answers reads of a node with states, one after the
-// other and the last one again and again.
+// answering returns a client of a server that answers reads of a node with states in order,
+// repeating the last one.
 func answering(t *testing.T, states ...string) *Client {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +50,7 @@ func TestDeploy(t *testing.T) {
 		{"after a while", []string{"deploying", "wait call-back", "deploying", "active"}, ""},
 		{"it fails", []string{"deploying", "deploy failed"}, `it is "deploy failed": want it active: why`},
 		{"it does not begin", []string{"available"}, `it is "available"`},
-		{"it is gone", []string{"deploying", ""}, "404 Not Found: no such node"},
+		{"deleted node", []string{"deploying", ""}, "404 Not Found: no such node"},
 	} {
 		err := answering(t, tt.states...).Deploy(t.Context(), "u", time.Millisecond)
 		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
@@ -60,7 +60,7 @@ func TestDeploy(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer stop()
 	if err := answering(t, "deploying").Deploy(ctx, "u", time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("it takes too long: got %v", err)
+		t.Errorf("timeout: got %v", err)
 	}
 }
 
@@ -70,6 +70,6 @@ func TestMakeAvailable(t *testing.T) {
 	}
 	if _, err := answering(t, "enroll").MakeAvailable(t.Context()); err == nil ||
 		!strings.Contains(err.Error(), `is "enroll"`) {
-		t.Errorf("a node that cannot be deployed: got %v", err)
+		t.Errorf("undeployable node: got %v", err)
 	}
 }

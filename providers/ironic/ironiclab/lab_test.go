@@ -19,12 +19,12 @@ func TestRender(t *testing.T) {
 		{"ports and workers", Config{Dir: "/d", API: "127.0.0.1:1", RPC: "127.0.0.1:2", Workers: 3},
 			[]string{"state_path = /d/state", "port = 1", "api_workers = 3", "port = 2",
 				"connection = sqlite:////d/ironic.sqlite"}, ""},
-		{"one worker at least", Config{Dir: "/d", API: "127.0.0.1:1", RPC: "127.0.0.1:2"}, []string{"api_workers = 1"}, ""},
+		{"at least one worker", Config{Dir: "/d", API: "127.0.0.1:1", RPC: "127.0.0.1:2"}, []string{"api_workers = 1"}, ""},
 		{"more settings", Config{Dir: "/d", API: "127.0.0.1:1", RPC: "127.0.0.1:2", Settings: "[fake]\npower_delay = 1\n"},
 			[]string{"[fake]", "power_delay = 1"}, ""},
 		{"no port", Config{API: "127.0.0.1", RPC: "127.0.0.1:2"}, nil,
 			`set the address of Ironic's API to 127.0.0.1:port, not "127.0.0.1"`},
-		{"for all to see", Config{API: "127.0.0.1:1", RPC: "0.0.0.0:2"}, nil,
+		{"public address", Config{API: "127.0.0.1:1", RPC: "0.0.0.0:2"}, nil,
 			`set the address of Ironic's RPC to 127.0.0.1:port, not "0.0.0.0:2"`},
 	} {
 		got, err := tt.cfg.render()
@@ -39,7 +39,7 @@ func TestRender(t *testing.T) {
 		}
 		for _, line := range tt.want {
 			if !strings.Contains("\n"+got, "\n"+line+"\n") {
-				t.Errorf("%s: got\n%swant the line %q", tt.name, got, line)
+				t.Errorf("%s: got\n%swant line %q", tt.name, got, line)
 			}
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// However many want to log in at once, an account that is refused is not tried a third time.
-func TestLoginsUnderWayCount(t *testing.T) {
+// A refused account is not tried a third time, however many concurrent logins are requested.
+func TestLoginsInProgressCount(t *testing.T) {
 	wrong := Account{User: "admin", Password: "wrong"}
 	for before := range maxRefused + 1 {
 		synctest.Test(t, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestLoginsUnderWayCount(t *testing.T) {
 						return
 					}
 					tried.Add(1)
-					<-answers // the BMC takes its time
+					<-answers // slow answer of the BMC
 					l.Done(wrong, false)
 					l.End()
 					over.Add(1)
@@ -36,24 +36,23 @@ func TestLoginsUnderWayCount(t *testing.T) {
 				synctest.Wait()
 			}
 			if want := maxRefused - before; int(tried.Load()) != want {
-				t.Errorf("after %d refusals, %d logins are under way, want %d", before, tried.Load(), want)
+				t.Errorf("after %d refusals: got %d logins in progress, want %d", before, tried.Load(), want)
 			}
 			close(answers)
 			synctest.Wait()
 			if int(tried.Load()) != maxRefused-before || over.Load() != 5 {
-				t.Errorf("after %d refusals, %d more were tried and %d are over, want %d and 5", before, tried.Load(),
+				t.Errorf("after %d refusals: got %d more tries and %d ends, want %d and 5", before, tried.Load(),
 					over.Load(), maxRefused-before)
 			}
 			if err := l.Begin(t.Context(), Account{User: "admin", Password: "another"}); err != nil {
-				t.Errorf("another password: %v", err)
+				t.Errorf("login with another password: %v", err)
 			}
 		})
 	}
 }
 
-// One that is not let in yet goes when its caller does, and one whose BMC was silent leaves its
-// place.
-func TestLoginsLeaveTheirPlaces(t *testing.T) {
+// A waiting login ends with its caller, and a login at a silent BMC frees its slot.
+func TestLoginsFreeTheirSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := Account{User: "admin", Password: "secret"}
 		l := NewLogins(nil)
@@ -67,14 +66,14 @@ func TestLoginsLeaveTheirPlaces(t *testing.T) {
 		synctest.Wait()
 		l.End()
 		if err := <-done; err != nil {
-			t.Errorf("the third, after the first was over: %v", err)
+			t.Errorf("third login, after the first one has ended: %v", err)
 		}
 	})
 }
 
-// TestLoginsAreTriedAgain: an account that was refused may only have been locked, or the account
-// service of the BMC was starting. One login is tried after refusedFor, by a new leader too, and
-// another one only after as long again.
+// TestLoginsAreTriedAgain checks that a refused account is tried again, because it may have been
+// locked, or the account service was starting. One login is tried after refusedFor, also by a new
+// leader, and the next one only after the same time again.
 func TestLoginsAreTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := Account{User: "admin", Password: "secret"}
@@ -82,16 +81,16 @@ func TestLoginsAreTriedAgain(t *testing.T) {
 		refuse := func() {
 			t.Helper()
 			if err := l.Begin(t.Context(), a); err != nil {
-				t.Fatalf("login: %v, want it to be tried", err)
+				t.Fatalf("login: got %v, want a try", err)
 			}
 			l.Done(a, false)
 			l.End()
 		}
 		wait := func(d time.Duration, want bool) {
 			t.Helper()
-			time.Sleep(d) // sleep: it takes none in the bubble
+			time.Sleep(d) // sleep: fake clock
 			if err := l.Allow(a); (err == nil) != want {
-				t.Errorf("after %s: got %v, want a login to be tried: %t", d, err, want)
+				t.Errorf("after %s: got %v, want a try: %t", d, err, want)
 			}
 		}
 		refuse()
@@ -114,7 +113,7 @@ func TestLoginsAreTriedAgain(t *testing.T) {
 		l.End()
 		refuse()
 		if err := l.Allow(a); err != nil {
-			t.Errorf("after one refusal: %v, want another login to be tried", err)
+			t.Errorf("after one refusal: got %v, want another try", err)
 		}
 	})
 }

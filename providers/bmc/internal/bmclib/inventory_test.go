@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// TestBmclibInventory: firmware versions are taken over, and the inventory never counts as
-// complete.
+// TestBmclibInventory checks that firmware versions are kept, and that the inventory never counts
+// as complete.
 func TestBmclibInventory(t *testing.T) {
 	t.Parallel()
 	d := common.NewDevice()
@@ -25,7 +25,7 @@ func TestBmclibInventory(t *testing.T) {
 		NICPorts: []*common.NICPort{{ID: "p0", MacAddress: "AA:BB:CC:DD:EE:FF", SpeedBits: 25e9, LinkStatus: "Up"}}}}
 	got := vendorInventory(&d)
 	if len(got.Missing) == 0 {
-		t.Error("the inventory counts as complete")
+		t.Error("got a complete inventory, want an incomplete one")
 	}
 	got.Missing = nil
 	want := &providers.Inventory{

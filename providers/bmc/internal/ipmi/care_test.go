@@ -32,13 +32,13 @@ func TestParseLight(t *testing.T) {
 	for out, want := range map[string]providers.LightState{
 		" 01 00 40 00\n":                      providers.LightOff,
 		"Running Get PICMG\n 21 10 50 70\n":   providers.LightOn,
-		" 21 10 60 70\n":                      providers.LightOn, // until it is switched off
+		" 21 10 60 70\n":                      providers.LightOn, // without a time limit
 		" 21 10 00 70\n":                      providers.LightUnknown,
 		"":                                    providers.LightUnknown,
 		"Unable to send RAW command (rsp=0x)": providers.LightUnknown,
 	} {
 		if got := parseLight(out); got != want {
-			t.Errorf("light of %q = %q, want %q", out, got, want)
+			t.Errorf("light of %q: got %q, want %q", out, got, want)
 		}
 	}
 }

@@ -16,7 +16,7 @@ func TestParseBootFlags(t *testing.T) {
 		"e008000000": {Mode: "DISK", Persistent: true, UEFI: true},
 		"c014000000": {Mode: "VIRTUAL_MEDIA", Persistent: true},
 		"8020000000": {Mode: "VIRTUAL_MEDIA"},
-		"0004000000": {ModeHidden: true}, // they are not valid (any more)
+		"0004000000": {ModeHidden: true}, // not valid or no longer valid
 		"c000000000": {ModeHidden: true}, // no override
 		"a000000000": {UEFI: true},
 	} {
@@ -26,7 +26,7 @@ func TestParseBootFlags(t *testing.T) {
 		}
 	}
 	if _, err := parseBootFlags(bootParam+"zz", access.Quirks{}); err == nil {
-		t.Error("nonsense is read as flags")
+		t.Error("parse invalid flags: got no error")
 	}
 }
 
@@ -34,7 +34,7 @@ func FuzzParseBootFlags(f *testing.F) {
 	f.Add(bootParam + "8004000000")
 	f.Fuzz(func(t *testing.T, s string) {
 		if d, err := parseBootFlags(s, access.Quirks{}); err != nil && d != (providers.BootDevice{}) {
-			t.Errorf("%q gives %+v and %v", s, d, err)
+			t.Errorf("parse %q: got %+v and %v", s, d, err)
 		}
 	})
 }
@@ -52,8 +52,8 @@ func TestParsePower(t *testing.T) {
 	}
 }
 
-// TestKeptBoot: a BMC that does not show the EFI bit has kept the boot device; one that shows
-// another device, or EFI unasked, has not.
+// TestKeptBoot checks that a BMC that does not report the EFI bit has kept the boot device. One
+// that reports another device, or an unrequested EFI bit, has not.
 func TestKeptBoot(t *testing.T) {
 	uefi := providers.BootDevice{Mode: "PXE", UEFI: true}
 	bios := providers.BootDevice{Mode: "PXE"}
@@ -65,7 +65,7 @@ func TestKeptBoot(t *testing.T) {
 	}{
 		{"the same", uefi, uefi, access.Quirks{}, true},
 		{"EFI bit not shown", uefi, bios, access.Quirks{}, true},
-		{"EFI bit that nobody set", bios, uefi, access.Quirks{}, false},
+		{"unrequested EFI bit", bios, uefi, access.Quirks{}, false},
 		{"another device", uefi, providers.BootDevice{Mode: "DISK", UEFI: true}, access.Quirks{}, false},
 		{"not persistent", providers.BootDevice{Mode: "PXE", Persistent: true}, bios, access.Quirks{}, false},
 		{"the device alone", providers.BootDevice{Mode: "PXE", Persistent: true}, bios,
@@ -73,7 +73,7 @@ func TestKeptBoot(t *testing.T) {
 		{"nothing", uefi, providers.BootDevice{ModeHidden: true}, access.Quirks{}, false},
 	} {
 		if got := keptBoot(tt.want, tt.got, tt.quirks); got != tt.kept {
-			t.Errorf("%s: KeptBoot is %t", tt.name, got)
+			t.Errorf("%s: KeptBoot: got %t", tt.name, got)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// What ipmitool 1.8.19 prints for `sdr elist all`.
+// The output of ipmitool 1.8.19 for `sdr elist all`.
 const sdr = `CPU1             | 01h | ok  |  3.1 | 54 degrees C
 CPU2             | 02h | cr  |  3.2 | 94 degrees C
 Inlet Temp       | 05h | ns  | 55.1 | No Reading
@@ -66,7 +66,7 @@ func TestEventLogOverIPMI(t *testing.T) {
 	}
 }
 
-// sensors returns the problems in what `ipmitool sdr elist` prints.
+// sensors returns the problems in the output of `ipmitool sdr elist`.
 func sensors(out string) []providers.Problem {
 	var h providers.Health
 	for line := range strings.Lines(out) {
@@ -80,7 +80,7 @@ func sensors(out string) []providers.Problem {
 	return h.Problems
 }
 
-// over words a sensor's line with what `ipmitool sensor get` prints.
+// over describes a sensor's line with the output of `ipmitool sensor get`.
 func over(line, more string) string {
 	s, _ := parseSensor(line)
 	return s.over(fields(more))

@@ -7,15 +7,14 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// What ipmitool 1.8.19 was seen to say, and what its sources say it can.
+// Errors that ipmitool 1.8.19 printed, and others from its sources.
 func TestIPMIErrors(t *testing.T) {
 	const end = "\nError: Unable to establish IPMI v2 / RMCP+ session\n"
 	for out, want := range map[string]providers.Class{
 		"> RAKP 2 HMAC is invalid" + end:                              providers.Auth,
 		"RAKP 2 message indicates an error : unauthorized name" + end: providers.Auth,
 		"RAKP 2 message indicates an error : unauthorized GUID" + end: providers.Auth,
-		// The BMC has no session to spare, or has lost this one: the password has not been looked
-		// at.
+		// The BMC has no free session, or has lost this one, so the password was not checked.
 		"RAKP 2 message indicates an error : insufficient resources for session" + end:        providers.Transient,
 		"RAKP 2 message indicates an error : invalid session ID" + end:                        providers.Transient,
 		"RAKP 2 message indicates an error : inactive session ID" + end:                       providers.Transient,
@@ -28,7 +27,7 @@ func TestIPMIErrors(t *testing.T) {
 		"Chassis Power Control failed: Node busy\n":                                              providers.Transient,
 	} {
 		if got := providers.ClassOf(ToolError(t.Context(), "ipmitool", errors.New("exit status 1"), out)); got != want {
-			t.Errorf("%q: class %s, want %s", out, got, want)
+			t.Errorf("%q: got class %s, want %s", out, got, want)
 		}
 	}
 }
