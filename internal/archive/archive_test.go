@@ -51,18 +51,18 @@ func TestObjects(t *testing.T) {
 		t.Errorf("read back (-want +got):\n%s", diff)
 	}
 	if again := seal(t, "run-1"); again.Name != o.Name || !bytes.Equal(again.Data, o.Data) {
-		t.Errorf("a second archive of the run is %s, want %s", again.Name, o.Name)
+		t.Errorf("second archive of the run: got %s, want %s", again.Name, o.Name)
 	}
 	for i := range o.Data {
 		damaged := bytes.Clone(o.Data)
 		damaged[i] ^= 1
 		if _, err := archive.Open(damaged, o.SHA256); err == nil {
-			t.Fatalf("a flipped bit in byte %d goes unnoticed", i)
+			t.Fatalf("flipped bit in byte %d: got no error", i)
 		}
 	}
 	for _, id := range []string{"", ".", "..", "a/b", "../x", "-x", strings.Repeat("x", 129)} {
 		if _, err := archive.Seal(&holdfastv1.Run{RunId: id}, nil); err == nil {
-			t.Errorf("run id %q has an object", id)
+			t.Errorf("object of run id %q: got one, want an error", id)
 		}
 	}
 }
@@ -109,20 +109,20 @@ func TestStores(t *testing.T) {
 	}
 }
 
-// keeps tests that a store meets the requirements of the executor and the server.
+// keeps checks that a store meets the requirements of the executor and the server.
 func keeps(t *testing.T, s store) {
 	ctx := t.Context()
-	a, b := seal(t, "run-1"), seal(t, "run-10") // a prefix of the other; removing one must keep the other
+	a, b := seal(t, "run-1"), seal(t, "run-10") // one id is a prefix of the other; removing one must keep the other
 	if _, err := s.Get(ctx, a.Name); !errors.Is(err, archive.ErrNotFound) {
 		t.Errorf("read a missing object: got %v, want ErrNotFound", err)
 	}
-	for range 2 { // a new leader repeats it
+	for range 2 { // repeated by a new leader
 		for _, o := range []archive.Object{a, b} {
 			if err := s.Put(ctx, o.Name, o.Data); err != nil {
 				t.Fatal(err)
 			}
 			if got, err := s.Get(ctx, o.Name); err != nil || !bytes.Equal(got, o.Data) {
-				t.Errorf("read back %s: %d bytes, %v, want %d", o.Name, len(got), err, len(o.Data))
+				t.Errorf("read back %s: got %d bytes, %v, want %d", o.Name, len(got), err, len(o.Data))
 			}
 		}
 	}
@@ -132,23 +132,23 @@ func keeps(t *testing.T, s store) {
 		}
 	}
 	if _, err := s.Get(ctx, a.Name); !errors.Is(err, archive.ErrNotFound) {
-		t.Errorf("after its removal: got %v, want ErrNotFound", err)
+		t.Errorf("read after the removal: got %v, want ErrNotFound", err)
 	}
 	if _, err := s.Get(ctx, b.Name); err != nil {
-		t.Errorf("its neighbour: %v", err)
+		t.Errorf("read the other object: %v", err)
 	}
 	for _, bad := range []string{"", "x", "runs", "runs/", "runs//", "runs/../x", "runs/a/../../x", "/runs/a/b",
 		"runs/a/b/c", "runs/run-1"} {
 		if err := s.Put(ctx, bad, []byte("x")); err == nil {
-			t.Errorf("wrote %q", bad)
+			t.Errorf("write %q: got no error", bad)
 		}
 		if err := s.Remove(ctx, bad); err == nil {
-			t.Errorf("removed %q", bad)
+			t.Errorf("remove %q: got no error", bad)
 		}
 	}
 }
 
-// TestDirectoryIsPrivate tests that other users of the host cannot read the logs.
+// TestDirectoryIsPrivate checks that other users of the host cannot read the logs.
 func TestDirectoryIsPrivate(t *testing.T) {
 	where := filepath.Join(t.TempDir(), "archive")
 	s, err := dir.Open(where)
@@ -167,6 +167,6 @@ func TestDirectoryIsPrivate(t *testing.T) {
 		}
 	}
 	if left, err := filepath.Glob(filepath.Join(where, "runs/run-1/.new-*")); err != nil || len(left) != 0 {
-		t.Errorf("left over: %v, %v", left, err)
+		t.Errorf("got remaining files %v, %v", left, err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// TestJudge: back is about the first call that was made after the event, gap about all answers.
+// TestJudge checks that back concerns the first call after the event, and gap all answers.
 func TestJudge(t *testing.T) {
 	at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }
 	w := &witness{all: []success{{at(150), at(160)}, {at(0), at(1)}, {at(99), at(130)}, {at(140), at(155)},
@@ -37,7 +37,7 @@ func TestStockTakes(t *testing.T) {
 	}
 }
 
-// TestCrier: each watcher counts once for the event that is on its way, and others do not.
+// TestCrier checks that each watcher counts once for the current event, and not for others.
 func TestCrier(t *testing.T) {
 	of := func(machine string, phase holdfastv1.Run_Phase) *holdfastv1.RunEvent {
 		return &holdfastv1.RunEvent{Snapshot: &holdfastv1.Run{MachineId: machine, Phase: phase}}
@@ -50,12 +50,12 @@ func TestCrier(t *testing.T) {
 	}
 	select {
 	case <-all:
-		t.Fatal("all have heard after one of two")
+		t.Fatal("got all watchers after one of two")
 	default:
 	}
 	c.hear(of("a", holdfastv1.Run_PENDING))
 	<-all
 	if len(c.heard) != 2 {
-		t.Errorf("got %d who have heard, want 2", len(c.heard))
+		t.Errorf("got %d notified watchers, want 2", len(c.heard))
 	}
 }

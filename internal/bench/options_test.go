@@ -29,7 +29,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestDefaults: what nobody has changed can be measured, and is as large as the goals want it.
+// TestDefaults checks that the defaults are valid, and as large as the goals require.
 func TestDefaults(t *testing.T) {
 	o := defaults()
 	if err := o.check(); err != nil {
@@ -40,7 +40,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestWithin: a benchmark that goals leave out is within one that they run.
+// TestWithin checks that a benchmark outside of the goals is part of one that they run.
 func TestWithin(t *testing.T) {
 	whole := map[string]bool{}
 	for _, b := range benchmarks() {
@@ -48,7 +48,7 @@ func TestWithin(t *testing.T) {
 	}
 	for _, b := range benchmarks() {
 		if b.within != "" && !whole[b.within] {
-			t.Errorf("%s is within %s, which goals do not run", b.name, b.within)
+			t.Errorf("benchmark %s is within %s, which is not in the goals", b.name, b.within)
 		}
 	}
 }

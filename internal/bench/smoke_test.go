@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/ironic/ironiclab"
 )
 
-// asHoldfast makes the test binary stand in for holdfast and holdfast-bench: benchmarks start peers
-// and empty handlers from it.
+// asHoldfast makes the test binary act as holdfast and holdfast-bench: benchmarks start peers and
+// empty handlers from it.
 const asHoldfast = "BENCH_TEST_HOLDFAST"
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// bench runs a benchmark as a user does and gives its report.
+// bench runs a benchmark like a user, and returns its report.
 func bench(t *testing.T, args ...string) *report.Report {
 	t.Helper()
 	t.Setenv(asHoldfast, "1")
@@ -59,11 +59,11 @@ func bench(t *testing.T, args ...string) *report.Report {
 	return &r
 }
 
-// TestSmoke runs benchmarks as small as they can be: each one measures something with real peers
-// (make bench-smoke).
+// TestSmoke runs the smallest benchmarks: each measures something with real peers (make
+// bench-smoke).
 func TestSmoke(t *testing.T) {
 	if os.Getenv("BENCH_SMOKE") == "" {
-		t.Skip("set BENCH_SMOKE=1: three peers for each of them take a minute")
+		t.Skip("takes a minute: run make bench-smoke, or set BENCH_SMOKE=1")
 	}
 	whole := []string{"runs.rate", "runs.gets", "flight.rate", "flight.entries"}
 	if (ironiclab.Config{}).Missing() == "" {
@@ -71,7 +71,7 @@ func TestSmoke(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		args string
-		want []string // figures that must be more than zero
+		want []string // figures that must be positive
 	}{
 		{"commit --clients 2 --rounds 1 --slice 100ms --vs none", []string{"commit.2.vs_engine", "commit.2.rate",
 			"commit.2.p99"}},

@@ -11,13 +11,14 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/bench/rival"
 )
 
-// wholeOutcome is what three rounds have shown.
+// wholeOutcome returns the outcome of three rounds.
 func wholeOutcome(rates ...float64) *contest.Outcome {
 	return &contest.Outcome{Rate: rates, Latencies: []time.Duration{time.Millisecond},
 		CPU: map[string][]float64{"leader": {1}, "conductor": {45_000}, "api": {20_000}}}
 }
 
-// TestWhole: verdicts are about ratios to an Ironic that took turns; without one there are none.
+// TestWhole checks that verdicts use the ratio to an Ironic in the same rounds, and that there are
+// none without one.
 func TestWhole(t *testing.T) {
 	type row struct {
 		ID    string
@@ -30,7 +31,7 @@ func TestWhole(t *testing.T) {
 		rival map[string]*contest.Outcome
 		want  []row // of the first rows
 	}{
-		{"nobody", nil, []row{{"runs.rate", 400, ""}, {"runs.p50", 1, ""}, {"runs.p99", 1, ""}, {"runs.leader_cpu", 1, ""},
+		{"alone", nil, []row{{"runs.rate", 400, ""}, {"runs.p50", 1, ""}, {"runs.p99", 1, ""}, {"runs.leader_cpu", 1, ""},
 			{"runs.gets", 20_000, ""}}},
 		{"both met",
 			map[string]*contest.Outcome{rival.IronicDeploys: wholeOutcome(8, 6, 10),

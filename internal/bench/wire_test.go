@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
 )
 
-// TestWire: what the driver sends is a request that net/http understands, and it reads answers of
-// any length on a connection that is kept.
+// TestWire checks that net/http understands the driver's requests, and that the driver reads
+// answers of any length on a persistent connection.
 func TestWire(t *testing.T) {
 	a := newAgent(7, "secret")
 	var lengths []int
@@ -51,8 +51,8 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// TestStaleWires: a server closes connections that nobody uses. Who takes one connects again and is
-// answered; a server that is gone, or that closes new ones, is an error.
+// TestStaleWires checks that a request on a connection that the server has closed as idle is
+// repeated on a new one. A server that is gone, or closes new connections, is an error.
 func TestStaleWires(t *testing.T) {
 	var answered atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { answered.Add(1) }))
@@ -80,13 +80,13 @@ func TestStaleWires(t *testing.T) {
 	}
 	srv.Close()
 	if _, _, err := p.Post(t.Context(), a.Keepalive(nil, to.Addr)); err == nil {
-		t.Error("a server that is gone: got no error")
+		t.Error("post to a server that is gone: got no error")
 	}
 	rude := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	defer rude.Close()
 	r := &load.Wires{Target: load.Target{Addr: rude.Listener.Addr().String()}}
 	if _, _, err := r.Post(t.Context(), a.Keepalive(nil, r.Addr)); err == nil || r.Open() != 0 {
-		t.Errorf("a server that closes new connections: got %v and %d connections", err, r.Open())
+		t.Errorf("post to a server that closes new connections: got %v and %d connections", err, r.Open())
 	}
 }
 
@@ -99,7 +99,8 @@ func TestInterval(t *testing.T) {
 	}
 }
 
-// TestInterleave: each contender has a turn in each round, and the first round does not count.
+// TestInterleave checks that each contender has a turn in each round, and that the first round does
+// not count.
 func TestInterleave(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer srv.Close()
@@ -121,7 +122,7 @@ func TestInterleave(t *testing.T) {
 	for name, o := range out {
 		got[name] = len(o.Rate)
 		if len(o.CPU[contest.DriverCPU]) != 3 || len(o.Latencies) == 0 {
-			t.Errorf("%s: got %d figures of the processor and %d latencies", name,
+			t.Errorf("%s: got %d CPU figures and %d latencies", name,
 				len(o.CPU[contest.DriverCPU]), len(o.Latencies))
 		}
 	}
@@ -130,6 +131,6 @@ func TestInterleave(t *testing.T) {
 	}
 	srv.Close()
 	if _, err := contest.Interleave(t.Context(), 1, 20*time.Millisecond, all); err == nil {
-		t.Error("a server that is gone: got no error")
+		t.Error("run with a server that is gone: got no error")
 	}
 }

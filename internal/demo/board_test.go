@@ -11,13 +11,13 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// clock is a time that stands still until it is told to go on.
+// clock is a clock that stands still until a test advances it.
 type clock struct{ time.Time }
 
 func (c *clock) now() time.Time       { return c.Time }
 func (c *clock) pass(d time.Duration) { c.Time = c.Add(d) }
 
-// newTestBoard has n machines and a plan of two steps.
+// newTestBoard returns a board with n machines and a plan of two steps.
 func newTestBoard(n int) (*board, *clock) {
 	c := &clock{time.Unix(1000, 0)}
 	b := newBoard(inventory(n), c.now)
@@ -25,8 +25,8 @@ func newTestBoard(n int) (*board, *clock) {
 	return b, c
 }
 
-// state is a run of a machine with that many of the two steps done, and the attempts of the current
-// one.
+// state returns a run of a machine with this number of completed steps, and the attempts of the
+// current one.
 func state(machine string, p holdfastv1.Run_Phase, done int, attempts ...*holdfastv1.Attempt) *holdfastv1.Run {
 	names := []string{"off", "wipe"}
 	r := &holdfastv1.Run{RunId: "r-" + machine, MachineId: machine, Phase: p,
@@ -72,13 +72,13 @@ func isOpen(gate chan struct{}) bool {
 func TestBoardFollowsRuns(t *testing.T) {
 	b, c := newTestBoard(2)
 	const running = holdfastv1.Run_RUNNING
-	b.run(state("m-99", running, 1)) // not ours
+	b.run(state("m-99", running, 1)) // another machine
 	b.run(state("m-01", running, 0, attempt(1, pending, "")))
 	b.run(state("m-02", holdfastv1.Run_PENDING, 0))
 	c.pass(time.Second)
 	broke := attempt(1, failed, "power_off of m-01: BMC answered 500")
 	b.run(state("m-01", running, 0, broke))
-	b.run(state("m-01", running, 0, broke)) // the same again, as after a resumed watch
+	b.run(state("m-01", running, 0, broke)) // a repetition, as after a resumed watch
 	want := machineView{ID: "m-01", Phase: running, Step: "off", Attempt: 1, Failure: "power_off: BMC answered 500",
 		Retries: 1}
 	if diff := cmp.Diff(want, b.view().Machines[0]); diff != "" {
@@ -86,25 +86,25 @@ func TestBoardFollowsRuns(t *testing.T) {
 	}
 	b.run(state("m-01", running, 0, broke, attempt(2, pending, "")))
 	if got := b.view().Machines[0]; got.Attempt != 2 || got.Failure != "" {
-		t.Errorf("machine in its second attempt: %+v", got)
+		t.Errorf("machine in its second attempt: got %+v", got)
 	}
 	if isOpen(b.half) {
-		t.Error("the leader is to be killed before anything was done")
+		t.Error("got the kill of the leader before the first step")
 	}
 	b.run(state("m-01", running, 1))
 	if isOpen(b.half) {
-		t.Error("the leader is to be killed after a quarter")
+		t.Error("got the kill of the leader after a quarter")
 	}
 	b.run(state("m-02", running, 1))
 	if !isOpen(b.half) {
-		t.Error("half is done and nothing says so")
+		t.Error("got no kill of the leader after half of the steps")
 	}
 	done := state("m-01", holdfastv1.Run_SUCCEEDED, 2)
 	b.run(done)
 	b.run(done)
 	b.run(state("m-02", holdfastv1.Run_FAILED, 1, attempt(1, failed, "no disk")))
 	if !isOpen(b.finished) {
-		t.Error("all runs have ended and nothing says so")
+		t.Error("all runs have ended: got no end")
 	}
 	v := b.view()
 	if v.Done != 3 || v.Ended != 2 || v.Machines[0].Took != 7*time.Second {
@@ -119,17 +119,17 @@ func TestBoardFollowsRuns(t *testing.T) {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	if got := v.Events[0].At; got != time.Second {
-		t.Errorf("the failure was told at %v, want 1s", got)
+		t.Errorf("event of the failure: got time %v, want 1s", got)
 	}
 }
 
-func TestBoardCountsTakenOver(t *testing.T) {
+func TestBoardCountsAdoptions(t *testing.T) {
 	b, c := newTestBoard(3)
 	const running = holdfastv1.Run_RUNNING
 	b.died("n1", "1 of 6 steps")
-	b.run(state("m-01", running, 0, attempt(1, pending, "", 2))) // before it is known who leads
+	b.run(state("m-01", running, 0, attempt(1, pending, "", 2))) // before the leader is known
 	if got := len(b.view().Events); got != 1 {
-		t.Errorf("got %d events before there is a leader, want that one died", got)
+		t.Errorf("got %d events without a leader, want its death", got)
 	}
 	b.succeeded("n1", "n3", 38*time.Millisecond)
 	b.run(state("m-02", running, 0, attempt(1, pending, "", 2)))
@@ -141,15 +141,15 @@ func TestBoardCountsTakenOver(t *testing.T) {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	if !v.Events[2].Unsettled {
-		t.Error("a count that has just changed is told for good")
+		t.Error("got an event for a count that has just changed")
 	}
 	c.pass(settle)
 	if v := b.view(); v.Events[2].Unsettled {
-		t.Error("a count that stands still is never told")
+		t.Error("got no event for an unchanged count")
 	}
 	b.run(state("m-03", running, 0, attempt(1, pending, "", 2)))
 	if got := b.view().Events[2]; !got.Unsettled || !strings.Contains(got.Text, "3 attempts") {
-		t.Errorf("after one more: %+v", got)
+		t.Errorf("after one more: got %+v", got)
 	}
 }
 
@@ -164,19 +164,19 @@ func TestBoardPeers(t *testing.T) {
 		t.Errorf("peers (-want +got):\n%s", diff)
 	}
 	b.died("n2", "")
-	b.leader("n2") // somebody was late to learn of it
+	b.leader("n2") // a late observation
 	if diff := cmp.Diff([]peerView{{ID: "n1", State: up}, {ID: "n2", State: killed}}, b.view().Peers); diff != "" {
 		t.Errorf("peers after a kill (-want +got):\n%s", diff)
 	}
 }
 
-// The leader dies when a third to a half of the steps are done, also where there are few.
+// The leader dies when a third to a half of the steps are complete, even if there are few.
 func TestKillAt(t *testing.T) {
 	for n := 1; n < 200; n++ {
 		b := newBoard(inventory(n), time.Now)
 		b.plan(&holdfastv1.Plan{Steps: make([]*holdfastv1.Step, 5)})
 		if share := float64(b.killAt) / float64(5*n); share < 1./3 || share > 0.5 {
-			t.Errorf("%d machines: killed at %d of %d steps", n, b.killAt, 5*n)
+			t.Errorf("%d machines: got the kill at %d of %d steps", n, b.killAt, 5*n)
 		}
 	}
 }

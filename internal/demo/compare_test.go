@@ -17,7 +17,7 @@ const (
 	pending   = holdfastv1.Attempt_OUTCOME_UNSPECIFIED
 )
 
-// try is a recorded attempt.
+// try returns a recorded attempt.
 func try(o holdfastv1.Attempt_Outcome, evidence ...map[string]string) *holdfastv1.Attempt {
 	a := &holdfastv1.Attempt{Outcome: o, Epochs: []uint64{1}}
 	if len(evidence) > 0 {
@@ -29,7 +29,7 @@ func try(o holdfastv1.Attempt_Outcome, evidence ...map[string]string) *holdfastv
 	return a
 }
 
-// one is the record of run r-1 of m-01 with one step "s" of that kind.
+// one returns the record of run r-1 of m-01 with one step "s" of a kind.
 func one(kind string, attempts ...*holdfastv1.Attempt) []*holdfastv1.Run {
 	for i, a := range attempts {
 		a.Number = int32(i + 1)
@@ -38,7 +38,7 @@ func one(kind string, attempts ...*holdfastv1.Attempt) []*holdfastv1.Run {
 		Steps: []*holdfastv1.StepStatus{{Name: "s", Kind: kind, Attempts: attempts}}}}
 }
 
-// saw is what the hardware saw of that step, written "attempt effect".
+// saw returns the effects of that step on the hardware, written "attempt effect".
 func saw(effects ...string) []fake.Effect {
 	var all []fake.Effect
 	for _, e := range effects {
@@ -65,7 +65,7 @@ func TestCompare(t *testing.T) {
 		findings []string
 	}{
 		{"nothing", nil, nil, map[string]tally{}, nil},
-		{"a reboot is off and on", one("reboot", try(succeeded, on)), saw("1 power_off", "1 power_on"),
+		{"reboot", one("reboot", try(succeeded, on)), saw("1 power_off", "1 power_on"),
 			map[string]tally{powerOff: {Asked: 1, Seen: 1}, powerOn: {Asked: 1, Seen: 1}}, nil},
 		{"pressed twice", one("reboot", try(succeeded, on)), saw("1 power_off", "1 power_off", "1 power_off", "1 power_on"),
 			map[string]tally{powerOff: {Asked: 1, Seen: 3, Duplicated: 2}, powerOn: {Asked: 1, Seen: 1}},
@@ -80,57 +80,57 @@ func TestCompare(t *testing.T) {
 			map[string]tally{powerOff: {Asked: 1, Seen: 1}, powerOn: {Asked: 1, Seen: 1}}, nil},
 		{"failed after it pressed", one("reboot", try(failed, on), try(succeeded, off)), saw("1 power_off", "2 power_on"),
 			map[string]tally{powerOff: {Asked: 1, Seen: 1}, powerOn: {Asked: 1, Seen: 1}}, nil},
-		{"failed after it pressed and pressed again", one("reboot", try(failed, on), try(succeeded, off)),
+		{"failed after a press, then pressed again", one("reboot", try(failed, on), try(succeeded, off)),
 			saw("1 power_off", "2 power_off", "2 power_on"),
 			map[string]tally{powerOff: {Asked: 1, Seen: 2, Duplicated: 1}, powerOn: {Asked: 1, Seen: 1}},
 			[]string{"seen once, not recorded: power_off of m-01 by attempt 2 of step s of run r-1"}},
-		{"failed, but was seen off", one("reboot", try(failed, on, offSeen)), nil,
+		{"failed, but observed off", one("reboot", try(failed, on, offSeen)), nil,
 			map[string]tally{powerOff: {Asked: 1, Missing: 1}}, []string{"recorded, never seen: power_off" + of}},
 		{"failed and pressed twice", one("reboot", try(failed, on)), saw("1 power_off", "1 power_off"),
 			map[string]tally{powerOff: {Asked: 1, Seen: 2, Duplicated: 1}}, []string{"seen 2 times: power_off" + of}},
 		{"canceled on the way", one("reboot", try(canceled, on)), saw("1 power_off"),
 			map[string]tally{powerOff: {Asked: 1, Seen: 1}}, nil},
 		{"still at it", one("reboot", try(pending, on)), nil, map[string]tally{}, nil},
-		{"failed at the first look", one("reboot", try(failed)), nil, map[string]tally{}, nil},
+		{"failed at the first poll", one("reboot", try(failed)), nil, map[string]tally{}, nil},
 		{"reboot from within", one("reboot", try(succeeded, map[string]string{"boot_id": "b"})), saw("1 reboot"),
 			map[string]tally{reboot: {Asked: 1, Seen: 1}}, nil},
 		{"power off", one("power", try(succeeded, doing("off", "on"))), saw("1 power_off"),
 			map[string]tally{powerOff: {Asked: 1, Seen: 1}}, nil},
-		{"power off of a machine that is off", one("power", try(succeeded, doing("off", "off"))), saw("1 power_off"),
+		{"power off while off", one("power", try(succeeded, doing("off", "off"))), saw("1 power_off"),
 			map[string]tally{powerOff: {Seen: 1, Duplicated: 1}}, []string{"seen once, not recorded: power_off" + of}},
 		{"power on", one("power", try(succeeded, doing("on", "off"))), saw("1 power_on"),
 			map[string]tally{powerOn: {Asked: 1, Seen: 1}}, nil},
 		{"power cycle", one("power", try(succeeded, doing("cycle", "on"))), saw("1 power_off", "1 power_on", "1 power_on"),
 			map[string]tally{powerOff: {Asked: 1, Seen: 1},
 				powerOn: {Asked: 1, Seen: 2, Duplicated: 1}}, []string{"seen 2 times: power_on" + of}},
-		{"power cycle of a machine that is off", one("power", try(succeeded, doing("cycle", "off"))), saw("1 power_on"),
+		{"power cycle while off", one("power", try(succeeded, doing("cycle", "off"))), saw("1 power_on"),
 			map[string]tally{powerOn: {Asked: 1, Seen: 1}}, nil},
 		{"install", one("repave", try(failed), try(succeeded)), saw("1 install", "2 install"),
 			map[string]tally{install: {Asked: 2, Seen: 2}}, nil},
-		{"install that never was", one("repave", try(succeeded)), nil,
+		{"missing install", one("repave", try(succeeded)), nil,
 			map[string]tally{install: {Asked: 1, Missing: 1}}, []string{"recorded, never seen: install" + of}},
 		{"install twice", one("repave", try(succeeded)), saw("1 install", "1 install"),
 			map[string]tally{install: {Asked: 1, Seen: 2, Duplicated: 1}}, []string{"seen 2 times: install" + of}},
 		{"rma", one("rma", try(succeeded, on)), saw("1 power_off"), map[string]tally{powerOff: {Asked: 1, Seen: 1}}, nil},
-		{"rma of a machine that is off", one("rma", try(succeeded, off)), saw("1 power_off"),
+		{"rma while off", one("rma", try(succeeded, off)), saw("1 power_off"),
 			map[string]tally{powerOff: {Seen: 1, Duplicated: 1}}, []string{"seen once, not recorded: power_off" + of}},
 		{"rma with wipe", one("rma", try(succeeded, on, map[string]string{"wiped": "true"})), saw("1 wipe", "1 power_off"),
 			map[string]tally{wipe: {Asked: 1, Seen: 1}, powerOff: {Asked: 1, Seen: 1}}, nil},
-		{"rma wiped what nobody wanted wiped", one("rma", try(succeeded, on)), saw("1 wipe", "1 power_off"),
+		{"unwanted wipe in rma", one("rma", try(succeeded, on)), saw("1 wipe", "1 power_off"),
 			map[string]tally{wipe: {Seen: 1, Duplicated: 1},
 				powerOff: {Asked: 1, Seen: 1}}, []string{"seen once, not recorded: wipe" + of}},
 		{"a script may reboot its host", one("ssh", try(succeeded)), saw("1 reboot"),
 			map[string]tally{reboot: {Asked: 1, Seen: 1}}, nil},
-		{"power where no step asks for it", one("netboot", try(succeeded)), saw("1 power_off"),
+		{"power effect without a power step", one("netboot", try(succeeded)), saw("1 power_off"),
 			map[string]tally{powerOff: {Seen: 1, Duplicated: 1}}, []string{"seen once, not recorded: power_off" + of}},
-		{"what can be repeated is not compared", one("netboot", try(succeeded)),
+		{"repeatable effects are not compared", one("netboot", try(succeeded)),
 			saw("1 boot_device", "1 boot_device", "1 join"), map[string]tally{}, nil},
 		{"the wrong machine", one("repave", try(succeeded)),
 			[]fake.Effect{{MachineID: "m-02", RunID: "r-1", Step: "s", Attempt: 1, Effect: install, Destructive: true}},
 			map[string]tally{install: {Asked: 1, Seen: 1, Duplicated: 1, Missing: 1}},
 			[]string{"recorded, never seen: install" + of,
 				"seen once, not recorded: install of m-02 by attempt 1 of step s of run r-1"}},
-		{"no run at all", nil, []fake.Effect{{MachineID: "m-01", Effect: powerOff, Destructive: true}},
+		{"no run", nil, []fake.Effect{{MachineID: "m-01", Effect: powerOff, Destructive: true}},
 			map[string]tally{powerOff: {Seen: 1, Duplicated: 1}},
 			[]string{"seen once, not recorded: power_off of m-01 by attempt 0 of step  of run "}},
 	}

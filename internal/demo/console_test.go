@@ -31,16 +31,16 @@ func TestConsoleWithoutTerminal(t *testing.T) {
 	env := func(string) string { return "" }
 	c := newConsole(&out, &err, true, env)
 	if _, ok := c.display().(*ticker); !ok || c.colour {
-		t.Errorf("a pipe gets %T, colours: %v", c.display(), c.colour)
+		t.Errorf("display for a pipe: got %T, colors %v", c.display(), c.colour)
 	}
 	c.println("progress")
 	if out.String() != "" || err.String() != "progress\n" {
-		t.Errorf("with --json progress goes to standard output: %q, %q", out.String(), err.String())
+		t.Errorf("with --json: got progress on stdout: %q, %q", out.String(), err.String())
 	}
 	c = newConsole(&out, &err, false, env)
 	c.println("progress")
 	if out.String() != "progress\n" {
-		t.Errorf("progress does not go to standard output: %q", out.String())
+		t.Errorf("got no progress on stdout: %q", out.String())
 	}
 }
 
@@ -55,7 +55,7 @@ func TestCommandRefuses(t *testing.T) {
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
 		err := cmd.ExecuteContext(t.Context())
 		if err == nil {
-			t.Errorf("%s: no error", tt.args)
+			t.Errorf("%s: got no error", tt.args)
 			continue
 		}
 		if diff := cmp.Diff(tt.want, err.Error()); diff != "" {

@@ -75,35 +75,35 @@ func TestScreen(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := take(), "\x1b[6A\r"; !strings.HasPrefix(got, want) {
-		t.Errorf("second picture begins with %q, want to go up 6 lines: %q", got[:min(len(got), 8)], want)
+		t.Errorf("second picture: got %q at its start, want 6 lines up: %q", got[:min(len(got), 8)], want)
 	}
-	// Half as wide: the two lines of 40 columns now take two each, but more than the terminal has
-	// cannot be reached.
+	// At half the width, the two lines of 40 columns take two each, but only the lines of the
+	// terminal can be reached.
 	width, height = 21, 30
 	if err := d.show(v); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := take(), "\x1b[8A\r"; !strings.HasPrefix(got, want) {
-		t.Errorf("picture after the terminal got narrower begins with %q, want %q", got[:min(len(got), 8)], want)
+		t.Errorf("picture on a narrower terminal: got %q at its start, want %q", got[:min(len(got), 8)], want)
 	}
 	if err := d.end(v); err != nil {
 		t.Fatal(err)
 	}
 	if got := take(); !strings.HasSuffix(got, showCursor) {
-		t.Errorf("in the end: %q, want the cursor back", got)
+		t.Errorf("at the end: got %q, want the cursor restored", got)
 	}
 }
 
-// brokenPipe is a reader that has gone.
+// brokenPipe is a reader that has closed its end.
 type brokenPipe struct{}
 
 func (brokenPipe) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
-func TestWatchEndsWithItsReader(t *testing.T) {
+func TestWatchEndsWithReader(t *testing.T) {
 	b, _ := newTestBoard(1)
 	b.say(plain, "something")
 	err := watch(t.Context(), b, &ticker{w: brokenPipe{}})
 	if err == nil || err.Error() != "draw: broken pipe" {
-		t.Errorf("got %v, want that the pipe is broken", err)
+		t.Errorf("got %v, want a broken pipe", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// scene is n machines that are all over the plan, with a dead leader.
+// scene returns n machines in all steps of the plan, with a dead leader.
 func scene(n int) view {
 	v := view{
 		Elapsed: 4200 * time.Millisecond,
@@ -87,7 +87,7 @@ func TestFrame(t *testing.T) {
 	}
 }
 
-// Whatever the terminal, the picture leaves a line for the cursor, and has something to say.
+// On any terminal, the picture is not empty and leaves a line for the cursor.
 func TestFrameFits(t *testing.T) {
 	for _, n := range []int{0, 1, 5, 12, 24, 25, 500, 5000} {
 		v := scene(n)
@@ -95,11 +95,11 @@ func TestFrameFits(t *testing.T) {
 			for height := 1; height < 60; height++ {
 				lines := frame(v, width, height, unicodeGlyphs())
 				if len(lines) > max(height-1, 1) || len(lines) == 0 {
-					t.Fatalf("%d machines at %dx%d: %d lines", n, width, height, len(lines))
+					t.Fatalf("%d machines at %dx%d: got %d lines", n, width, height, len(lines))
 				}
 				for _, l := range lines {
 					if got := columns(cut(l, width, unicodeGlyphs())); got > width {
-						t.Fatalf("%d machines at %dx%d: a line has %d columns: %v", n, width, height, got, l)
+						t.Fatalf("%d machines at %dx%d: got a line of %d columns: %v", n, width, height, got, l)
 					}
 				}
 			}
@@ -113,6 +113,6 @@ func TestCrowdShowsAll(t *testing.T) {
 	cells := lines[len(v.Steps)+3:]
 	got := len(strings.Join(strings.Fields(text(cells, 50, asciiGlyphs(), false)), ""))
 	if got != 200 {
-		t.Errorf("crowd of 200 machines has %d cells", got)
+		t.Errorf("crowd of 200 machines: got %d cells", got)
 	}
 }

@@ -20,28 +20,28 @@ func TestInventory(t *testing.T) {
 		for _, id := range append(m.GetSpec().GetMacAddresses(), m.GetMachineId(), m.GetSpec().GetBmcEndpoint(),
 			m.GetSpec().GetSerial()) {
 			if seen[id] {
-				t.Fatalf("two machines have %s", id)
+				t.Fatalf("got %s for two machines", id)
 			}
 			seen[id] = true
 		}
 	}
 }
 
-// There is a retry to be seen, and no step can run out of retries: each effect fails once at most
-// on each machine.
-func TestFailuresAreFewAndHarmless(t *testing.T) {
+// At least one retry is visible, and no step can run out of retries, because each effect fails at
+// most once per machine.
+func TestFailuresCauseRetriesOnly(t *testing.T) {
 	for _, n := range []int{1, 12, 500} {
 		machines := inventory(n)
 		cfg := fleetConfig(machines)
 		for id, f := range cfg.Machines {
-			f.Latency = 0 // so that the test is quick
+			f.Latency = 0 // for a quick test
 			cfg.Machines[id] = f
 		}
 		if err := cfg.Validate(); err != nil {
 			t.Fatal(err)
 		}
 		p := fake.New(fake.NewFleet(cfg))
-		joiner := fake.New(fake.NewFleet(cfg)) // of hosts that nobody turns off meanwhile
+		joiner := fake.New(fake.NewFleet(cfg)) // of hosts that stay on
 		failures := 0
 		for _, m := range machines {
 			op := providers.Op{RunID: "r", Step: "s", Attempt: 1}
@@ -57,13 +57,13 @@ func TestFailuresAreFewAndHarmless(t *testing.T) {
 				}
 				for range 3 {
 					if err := do(); err != nil {
-						t.Errorf("%s of %s fails more than once: %v", name, m.GetMachineId(), err)
+						t.Errorf("%s of %s: got more than one failure: %v", name, m.GetMachineId(), err)
 					}
 				}
 			}
 		}
 		if failures == 0 || failures > 3+n/4 {
-			t.Errorf("%d machines: %d failures", n, failures)
+			t.Errorf("%d machines: got %d failures", n, failures)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func TestHardwareServes(t *testing.T) {
 	}
 	op := providers.Op{RunID: "r", Step: "s", Attempt: 1}
 	for range 2 {
-		_ = p.SetPower(ctx, op, inventory(1)[0], providers.ActionHardOff) // the first may fail as planned
+		_ = p.SetPower(ctx, op, inventory(1)[0], providers.ActionHardOff) // the first one may fail
 	}
 	res, err := http.Get(h.url() + "/effects")
 	if err != nil {
@@ -91,7 +91,7 @@ func TestHardwareServes(t *testing.T) {
 	defer res.Body.Close()
 	var got []fake.Effect
 	if err := json.NewDecoder(res.Body).Decode(&got); err != nil || len(got) == 0 || got[0].Effect != powerOff {
-		t.Errorf("effects: %v, %v", got, err)
+		t.Errorf("got effects %v, %v", got, err)
 	}
 	stop()
 	if err := <-done; err != nil {

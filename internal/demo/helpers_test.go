@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 )
 
-// golden compares with a file of testdata. UPDATE_GOLDEN=1 writes it instead.
+// golden compares a text with a file of testdata, or writes the file if UPDATE_GOLDEN=1.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
@@ -22,14 +22,14 @@ func golden(t *testing.T, name, got string) {
 	}
 	want, err := os.ReadFile(file)
 	if err != nil {
-		t.Fatalf("read what is wanted (UPDATE_GOLDEN=1 makes it): %v", err)
+		t.Fatalf("read the wanted text (UPDATE_GOLDEN=1 writes it): %v", err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", file, diff)
 	}
 }
 
-// text writes lines as a terminal of that width would show them.
+// text returns lines as a terminal of that width shows them.
 func text(lines []render.Line, width int, g glyphs, colour bool) string {
 	var b strings.Builder
 	for _, l := range lines {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A peer that does not come up is shown with what it had to say.
+// The log of a peer that does not start is shown.
 func TestPeersThatEnd(t *testing.T) {
 	dir := t.TempDir()
 	binary := filepath.Join(dir, "holdfast")
@@ -30,25 +30,25 @@ func TestPeersThatEnd(t *testing.T) {
 	err = s.startPeers(ctx, binary)
 	defer func() {
 		if err := s.stop(); err != nil {
-			t.Errorf("stop what is left: %v", err)
+			t.Errorf("stop the other peers: %v", err)
 		}
 	}()
 	if err == nil {
-		t.Fatal("peers that end at once are taken for a cluster")
+		t.Fatal("start of peers that end at once: got no error")
 	}
 	if got := err.Error(); !strings.Contains(got, "a peer has ended by itself: peer n") ||
 		!strings.Contains(got, "exit status 3") {
-		t.Errorf("error: %q, want the peer and its exit status", got)
+		t.Errorf("got error %q, want the peer and its exit status", got)
 	}
 	var out strings.Builder
 	(&console{err: &out}).logs(err)
 	if !strings.Contains(out.String(), "address already in use") {
-		t.Errorf("the logs are not shown: %q", out.String())
+		t.Errorf("got output without logs: %q", out.String())
 	}
 	out.Reset()
 	(&console{err: &out}).logs(errors.New("something else"))
 	if out.Len() > 0 {
-		t.Errorf("logs are shown of peers that nobody talks about: %q", out.String())
+		t.Errorf("got logs of other peers: %q", out.String())
 	}
 }
 
@@ -60,7 +60,7 @@ func TestDirectory(t *testing.T) {
 	tests := []struct {
 		name  string
 		o     options
-		want  string // in the error
+		want  string // part of the error
 		stays bool
 	}{
 		{"temporary", options{}, "", false},
@@ -75,7 +75,7 @@ func TestDirectory(t *testing.T) {
 			remove, err := s.makeDir()
 			if tt.want != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.want) {
-					t.Errorf("got %v, want that it %s", err, tt.want)
+					t.Errorf("got %v, want %s", err, tt.want)
 				}
 				return
 			}
@@ -86,7 +86,7 @@ func TestDirectory(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := os.Stat(s.dir); (err == nil) != tt.stays {
-				t.Errorf("in the end: %v, want that it stays: %v", err, tt.stays)
+				t.Errorf("at the end: got %v, want it kept: %v", err, tt.stays)
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// sound is a demo of one machine as it should be.
+// sound returns a demo of one machine without problems.
 func sound() ([]*holdfastv1.Run, []fake.Effect, failover) {
 	off := try(succeeded, map[string]string{"power": "on"})
 	off.Number, off.Epochs = 2, []uint64{1, 2}
@@ -35,7 +35,7 @@ func TestReport(t *testing.T) {
 	runs, effects, f := sound()
 	r := newReport(1, runs, effects, f, 5678*time.Millisecond)
 	if err := r.err(); err != nil {
-		t.Errorf("a sound demo: %v", err)
+		t.Errorf("demo without problems: got %v", err)
 	}
 	var out strings.Builder
 	if err := r.write(&out); err != nil {
@@ -54,11 +54,11 @@ func TestReport(t *testing.T) {
 	golden(t, "summary-broken.txt", text(summary(r, unicodeGlyphs()), 120, unicodeGlyphs(), false))
 	var code interface{ ExitCode() int }
 	if err := error(brokenError{r.err()}); !errors.As(err, &code) || code.ExitCode() != 1 {
-		t.Errorf("a broken demo: %v, want exit code 1", err)
+		t.Errorf("broken demo: got %v, want exit code 1", err)
 	}
 }
 
-// Each promise by itself decides.
+// Each broken promise alone fails the report.
 func TestReportJudges(t *testing.T) {
 	tests := []struct {
 		name  string
@@ -69,12 +69,12 @@ func TestReportJudges(t *testing.T) {
 			runs[0].Phase, runs[0].Error = holdfastv1.Run_FAILED, &holdfastv1.RunError{Message: "no disk"}
 			return e
 		}, "1 of 1 runs did not succeed; run r-1 of m-01 is FAILED at step : no disk"},
-		{"nobody was killed", func(_ []*holdfastv1.Run, e []fake.Effect,
+		{"no kill", func(_ []*holdfastv1.Run, e []fake.Effect,
 			f *failover) []fake.Effect {
 			*f = failover{}
 			return e
 		}, "no leader was killed"},
-		{"nobody has taken over",
+		{"no adoption",
 			func(_ []*holdfastv1.Run, e []fake.Effect,
 				f *failover) []fake.Effect {
 				f.leader = f.killed
@@ -96,13 +96,13 @@ func TestReportJudges(t *testing.T) {
 				t.Errorf("problems (-want +got):\n%s", diff)
 			}
 			if r.OK || r.err() == nil {
-				t.Error("it is called sound all the same")
+				t.Error("got no problem")
 			}
 		})
 	}
 }
 
-func TestReportDoesNotFlood(t *testing.T) {
+func TestReportLimitsProblems(t *testing.T) {
 	var effects []fake.Effect
 	for _, m := range inventory(100) {
 		effects = append(effects, fake.Effect{MachineID: m.GetMachineId(), Effect: powerOff, Destructive: true})

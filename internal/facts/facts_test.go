@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// tree makes a file system of names and texts, by turns. A text that begins with "-> " makes a
+// tree returns a file system of alternating names and texts. A text that begins with "-> " is a
 // symbolic link.
 func tree(files ...string) fstest.MapFS {
 	m := make(fstest.MapFS)
@@ -31,7 +31,7 @@ func TestCPUs(t *testing.T) {
 	tests := []struct {
 		name string
 		fsys fs.FS
-		want int // 0: an error
+		want int // 0: error
 	}{
 		{"one", tree(online, "0\n"), 1},
 		{"eight", tree(online, "0-7\n"), 8},
@@ -45,7 +45,7 @@ func TestCPUs(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := CPUs(tt.fsys)
 			if got != tt.want || (err != nil) != (tt.want == 0) {
-				t.Errorf("CPUs = %d, %v, want %d", got, err, tt.want)
+				t.Errorf("CPUs: got %d, %v, want %d", got, err, tt.want)
 			}
 		})
 	}
@@ -57,7 +57,7 @@ func TestCPUTimes(t *testing.T) {
 		want CPUTimes
 		bad  bool
 	}{
-		// guest times are in user
+		// Guest times are included in user.
 		{"cpu  100 20 30 1000 50 6 7 8 9 10\ncpu0 1 2 3\n", CPUTimes{Busy: 171, Idle: 1050}, false},
 		{"cpu 1 2 3 4", CPUTimes{Busy: 6, Idle: 4}, false}, // Linux 2.4
 		{"cpu 1 2 3\n", CPUTimes{}, true},
@@ -68,7 +68,7 @@ func TestCPUTimes(t *testing.T) {
 	for _, tt := range tests {
 		got, err := ReadCPUTimes(tree("proc/stat", tt.text))
 		if got != tt.want || (err != nil) != tt.bad {
-			t.Errorf("%q: %+v, %v, want %+v", tt.text, got, err, tt.want)
+			t.Errorf("%q: got %+v, %v, want %+v", tt.text, got, err, tt.want)
 		}
 	}
 	if _, err := ReadCPUTimes(tree()); err == nil {
@@ -90,7 +90,7 @@ func TestUtilization(t *testing.T) {
 	}
 	for _, tt := range tests {
 		if got := tt.now.Utilization(tt.before); got != tt.want {
-			t.Errorf("%+v since %+v: %v, want %v", tt.now, tt.before, got, tt.want)
+			t.Errorf("%+v since %+v: got %v, want %v", tt.now, tt.before, got, tt.want)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestMemory(t *testing.T) {
 	for _, tt := range tests {
 		got, err := ReadMemory(tree("proc/meminfo", tt.text))
 		if got != tt.want || (err != nil) != (tt.want == Memory{}) || got.Utilization() != tt.used {
-			t.Errorf("%q: %+v (%v %%), %v, want %+v (%v %%)", tt.text, got, got.Utilization(), err, tt.want, tt.used)
+			t.Errorf("%q: got %+v (%v %%), %v, want %+v (%v %%)", tt.text, got, got.Utilization(), err, tt.want, tt.used)
 		}
 	}
 	if _, err := ReadMemory(tree()); err == nil {
@@ -160,7 +160,7 @@ func TestKnown(t *testing.T) {
 		"03000200-0400-0500-0006-000700080009": "", "bad\x01": "", "\xff\xfe": "", "": "",
 	} {
 		if got := Known(s); got != want {
-			t.Errorf("Known(%q) = %q, want %q", s, got, want)
+			t.Errorf("Known(%q): got %q, want %q", s, got, want)
 		}
 	}
 }
@@ -175,11 +175,11 @@ func TestDefaultInterface(t *testing.T) {
 		{"one", routes +
 			"eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n" +
 			"eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n", "", "eth0"},
-		{"the cheaper one", routes +
+		{"lower metric", routes +
 			"wlan0\t00000000\t0\t0003\t0\t0\t600\t00000000\t0\t0\t0\nbond0\t00000000\t0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n",
 			"", "bond0"},
 		{"half of a default", routes + "tun0\t00000000\t0\t0001\t0\t0\t0\t00000080\t0\t0\t0\n", "", ""},
-		{"one that is down, one that refuses", routes +
+		{"down and refusing interfaces", routes +
 			"a\t00000000\t0\t0002\t0\t0\t0\t00000000\t0\t0\t0\nb\t00000000\t0\t0201\t0\t0\t0\t00000000\t0\t0\t0\n", "", ""},
 		{"IPv6 only", routes, v6 + "fe800000000000000000000000000001 00000400 00000001 00000000 00000003 eth1\n" +
 			v6 + "00000000000000000000000000000000 ffffffff 00000001 00000000 00200200 lo\n", "eth1"},
@@ -191,7 +191,7 @@ func TestDefaultInterface(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := DefaultInterface(tree("proc/net/route", tt.v4, "proc/net/ipv6_route", tt.v6)); got != tt.want {
-				t.Errorf("DefaultInterface = %q, want %q", got, tt.want)
+				t.Errorf("DefaultInterface: got %q, want %q", got, tt.want)
 			}
 		})
 	}
@@ -206,7 +206,7 @@ func TestMAC(t *testing.T) {
 	for name, want := range map[string]string{"eth0": "aa:bb:cc:00:11:22", "lo": "", "ib0": "", "eth9": "", "": "",
 		"../../proc": ""} {
 		if got := MAC(fsys, name); got != want {
-			t.Errorf("MAC(%q) = %q, want %q", name, got, want)
+			t.Errorf("MAC(%q): got %q, want %q", name, got, want)
 		}
 	}
 }
@@ -238,7 +238,7 @@ func TestPrivateIP(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			addr, from := PrivateIP(tt.interfaces, tt.way)
 			if from != tt.from || addr.IsValid() && addr.String() != tt.addr || addr.IsValid() != (tt.addr != "") {
-				t.Errorf("PrivateIP = %v on %q, want %s on %q", addr, from, tt.addr, tt.from)
+				t.Errorf("PrivateIP: got %v on %q, want %s on %q", addr, from, tt.addr, tt.from)
 			}
 		})
 	}
@@ -277,31 +277,31 @@ func TestGPUs(t *testing.T) {
 		t.Errorf("GPUs (-want +got):\n%s", diff)
 	}
 	if !got[1].GivenAway() || got[0].GivenAway() {
-		t.Errorf("given away: %v, want the second one only", got)
+		t.Errorf("devices of a VM: got %v, want only the second one", got)
 	}
 	if got, err := GPUs(tree()); got != nil || err != nil {
-		t.Errorf("without PCI: %v, %v", got, err)
+		t.Errorf("without PCI: got %v, %v", got, err)
 	}
 }
 
-// The machine that this runs on.
+// This test reads the machine that it runs on.
 func TestThisMachine(t *testing.T) {
 	root := os.DirFS("/")
 	if n, err := CPUs(root); err != nil || n < 1 {
-		t.Errorf("CPUs = %d, %v", n, err)
+		t.Errorf("CPUs: got %d, %v", n, err)
 	}
 	if m, err := ReadMemory(root); err != nil || m.TotalMiB < 64 || m.AvailableMiB < 1 {
-		t.Errorf("ReadMemory = %+v, %v", m, err)
+		t.Errorf("ReadMemory: got %+v, %v", m, err)
 	}
 	if c, err := ReadCPUTimes(root); err != nil || c.Busy == 0 {
-		t.Errorf("ReadCPUTimes = %+v, %v", c, err)
+		t.Errorf("ReadCPUTimes: got %+v, %v", c, err)
 	}
 	want, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, err := Hostname(root); got != want || err != nil {
-		t.Errorf("Hostname = %q, %v, want %q", got, err, want)
+		t.Errorf("Hostname: got %q, %v, want %q", got, err, want)
 	}
 	if _, err := GPUs(root); err != nil {
 		t.Error(err)
@@ -313,7 +313,7 @@ func FuzzCountList(f *testing.F) {
 	f.Add("0-65535,0-65535")
 	f.Fuzz(func(t *testing.T, s string) {
 		if n, err := countList(s); err == nil && (n < 1 || n > maxCPUs) {
-			t.Errorf("countList(%q) = %d", s, n)
+			t.Errorf("countList(%q): got %d", s, n)
 		}
 	})
 }
@@ -328,7 +328,7 @@ func FuzzCPUTimes(f *testing.F) {
 			return
 		}
 		if u := x.Utilization(y); math.IsNaN(u) || u < 0 || u > 100 {
-			t.Errorf("%q since %q: %v %%", a, b, u)
+			t.Errorf("%q since %q: got %v %%", a, b, u)
 		}
 	})
 }
@@ -363,7 +363,7 @@ func FuzzKnown(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		got := Known(s)
 		if Known(got) != got || strings.ContainsFunc(got, func(r rune) bool { return r < ' ' }) {
-			t.Errorf("Known(%q) = %q", s, got)
+			t.Errorf("Known(%q): got %q", s, got)
 		}
 	})
 }

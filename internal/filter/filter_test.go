@@ -161,7 +161,7 @@ func TestMatch(t *testing.T) {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 			if !f.Possible(machine()) && tt.want {
-				t.Error("a filter that matches is said to be impossible")
+				t.Error("Possible: got false for a filter that matches")
 			}
 		})
 	}
@@ -253,8 +253,7 @@ func TestPinnedFixedPossible(t *testing.T) {
 	}
 }
 
-// FuzzCompile checks for panics, and for filters that contradict their own negation or the
-// promises of Pinned and Possible.
+// FuzzCompile finds panics, and filters that contradict their own negation, Pinned or Possible.
 func FuzzCompile(f *testing.F) {
 	for _, s := range []string{
 		"phase=IN_SERVICE", `machine_id = "m-1" OR labels.env!=prod`, "-(rack=r7 AND NOT conditions.Reachable = true)",
@@ -271,7 +270,7 @@ func FuzzCompile(f *testing.F) {
 		if err != nil {
 			var bad *filter.Error
 			if !errors.As(err, &bad) || bad.Msg == "" || bad.At < 0 || bad.At > len(text) {
-				t.Fatalf("error %#v of %q", err, text)
+				t.Fatalf("got error %#v for %q", err, text)
 			}
 			return
 		}
@@ -280,28 +279,28 @@ func FuzzCompile(f *testing.F) {
 		}
 		no, err := filter.Compile(schema, "NOT ("+text+"\n)")
 		if err != nil {
-			t.Fatalf("%q is fine, its negation is not: %v", text, err)
+			t.Fatalf("negation of %q: %v", text, err)
 		}
 		for _, m := range all {
 			if yes.Match(m) == no.Match(m) {
-				t.Errorf("%q and its negation agree about %v", text, m)
+				t.Errorf("%q and its negation: got the same result for %v", text, m)
 			}
 			if yes.Match(m) && !yes.Possible(m) {
-				t.Errorf("%q matches %v, which it says is impossible", text, m)
+				t.Errorf("%q: got a match with %v, which Possible excludes", text, m)
 			}
 			if terms, ok := yes.Terms(always); ok && yes.Match(m) && !has(m.(*holdfastv1.Machine), terms) {
-				t.Errorf("%q matches %v, which does not have %v", text, m, terms)
+				t.Errorf("%q: got a match with %v, which does not have %v", text, m, terms)
 			}
 			if raw, err := proto.Marshal(m); err == nil && yes.Match(m) {
 				for _, part := range yes.Texts(func(string) bool { return true }) {
 					if !strings.Contains(string(raw), part) {
-						t.Errorf("%q matches %v, which does not have the text %q", text, m, part)
+						t.Errorf("%q: got a match with %v, which does not have the text %q", text, m, part)
 					}
 				}
 			}
 			id, ok := yes.Pinned("machine_id")
 			if ok && yes.Match(m) && m.(*holdfastv1.Machine).GetMachineId() != id {
-				t.Errorf("%q matches %v, though it pins %q", text, m, id)
+				t.Errorf("%q: got a match with %v, but pins %q", text, m, id)
 			}
 		}
 	})

@@ -118,7 +118,7 @@ func TestOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := f.Only(spec); got != want {
-			t.Errorf("only of %q: got %v, want %v", text, got, want)
+			t.Errorf("Only(%q): got %v, want %v", text, got, want)
 		}
 	}
 }

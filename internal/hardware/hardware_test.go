@@ -26,7 +26,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/ironic"
 )
 
-// peer is a real state; secrets are given.
+// peer has a real state and fixed secrets.
 type peer struct {
 	mu      sync.Mutex
 	fsm     *fsmtest.Peer
@@ -88,14 +88,14 @@ func TestConfigurations(t *testing.T) {
 		"datacenter":             {"datacenter", `{"bmc": {"protocol": "redfish"}, "ssh": {"idle": "2m"}}`, ""},
 		"datacenter by default":  {"datacenter", ``, ""},
 		"a key of no half":       {"datacenter", `{"ipmi": {}}`, "ipmi"},
-		"a key the BMC's is not": {"datacenter", `{"bmc": {"protocoll": "redfish"}}`, "protocoll"},
+		"unknown key of the BMC": {"datacenter", `{"bmc": {"protocoll": "redfish"}}`, "protocoll"},
 		"a bad value":            {"datacenter", `{"ssh": {"idle": "soon"}}`, "soon"},
 		"ironic": {"ironic",
 			`{"endpoint": "https://ironic:6385", "auth": "http_basic", "credentials_ref": "ironic"}`, ""},
 		"ironic nowhere": {"ironic", `{}`, "endpoint is missing"},
 		"cloudbmc that installs": {"cloudbmc",
 			`{"tls": "insecure", "media": {"servers": ["http://10.0.0.1:7404"], "boot_seconds": 1200}}`, ""},
-		"media of nobody":        {"cloudbmc", `{"media": {}}`, "0 servers for BMCs"},
+		"media without servers":  {"cloudbmc", `{"media": {}}`, "0 servers for BMCs"},
 		"media with a path":      {"cloudbmc", `{"media": {"servers": ["http://10.0.0.1:7404/x"]}}`, "nothing else"},
 		"media with another key": {"cloudbmc", `{"media": {"server": "http://10.0.0.1:7404"}}`, "server"},
 		"a bad protocol":         {"cloudbmc", `{"protocol": "amt"}`, "amt"},
@@ -106,7 +106,7 @@ func TestConfigurations(t *testing.T) {
 				map[string]providers.Config{"p": {Kind: tt.kind, Raw: json.RawMessage(tt.config)}}, slog.New(slog.DiscardHandler))
 			if tt.problem != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.problem) {
-					t.Errorf("got %v, want an error that names %s", err, tt.problem)
+					t.Errorf("got %v, want an error with %s", err, tt.problem)
 				}
 				return
 			}
@@ -133,7 +133,7 @@ func TestCredentials(t *testing.T) {
 	for ref, problem := range map[string]string{"": "names no account", "hosts": "is of type ssh, want bmc",
 		"none": "not found"} {
 		if _, err := (accounts{h}).Account(t.Context(), machine(ref)); err == nil || !strings.Contains(err.Error(), problem) {
-			t.Errorf("account of %q: %v, want %q", ref, err, problem)
+			t.Errorf("account of %q: got %v, want %q", ref, err, problem)
 		}
 	}
 	login, err := logins{h}.Login(t.Context(), "hosts")
@@ -142,7 +142,7 @@ func TestCredentials(t *testing.T) {
 	}
 	for ref, problem := range map[string]string{"": "no credentials for the host", "bmcs": "is of type bmc, want ssh"} {
 		if _, err := (logins{h}).Login(t.Context(), ref); err == nil || !strings.Contains(err.Error(), problem) {
-			t.Errorf("login of %q: %v, want %q", ref, err, problem)
+			t.Errorf("login of %q: got %v, want %q", ref, err, problem)
 		}
 	}
 }
@@ -156,7 +156,7 @@ func TestLoginsAtIronic(t *testing.T) {
 	}
 	if _, err := (ironicLogins{h}).Login(t.Context(), "bmcs"); err == nil ||
 		!strings.Contains(err.Error(), "is of type bmc, want opaque") {
-		t.Errorf("a secret of another type: %v", err)
+		t.Errorf("secret of another type: got %v", err)
 	}
 }
 
@@ -164,7 +164,7 @@ func TestMemory(t *testing.T) {
 	h, _ := newPeer(t)
 	m := memory{h}
 	if got, err := m.Recall(t.Context(), "https://b"); err != nil || got != (bmc.Memo{}) {
-		t.Errorf("before anything is known: %v, %v", got, err)
+		t.Errorf("before the first note: got %v, %v", got, err)
 	}
 	want := bmc.Memo{Driver: bmc.Redfish, Session: "/redfish/v1/SessionService/Sessions/7", Refused: 1,
 		RefusedWith: "bmcs/3", OpenUntil: time.Unix(1_800_000_000, 0).UTC()}
@@ -173,7 +173,7 @@ func TestMemory(t *testing.T) {
 	}
 	got, err := m.Recall(t.Context(), "https://b")
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("what is remembered: %v (-want +got):\n%s", err, diff)
+		t.Errorf("memory: %v (-want +got):\n%s", err, diff)
 	}
 }
 
@@ -192,10 +192,10 @@ func TestHostKeys(t *testing.T) {
 	}
 	var refused *fsm.Error
 	if err := k.Pin(t.Context(), "m-1", "ssh-ed25519 second"); !errors.As(err, &refused) {
-		t.Errorf("pin another key: %v, want a refusal", err)
+		t.Errorf("pin another key: got %v, want a refusal", err)
 	}
 	want("ssh-ed25519 first")
-	// What the inventory says is the operator's word.
+	// Keys in the inventory were set by an operator.
 	if err := p.fsm.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
 		Spec: &holdfastv1.MachineSpec{SshHostKeys: []string{"ssh-ed25519 known"}}}}).Err; err != nil {
 		t.Fatal(err)
@@ -203,9 +203,9 @@ func TestHostKeys(t *testing.T) {
 	want("ssh-ed25519 known")
 }
 
-// A term ends: no session of ours is left on the BMC, and the next leader begins with what this one
-// has learned.
-func TestSessionsEndWithTheTerm(t *testing.T) {
+// At the end of a term, no session is left on the BMC, and the next leader begins with the notes of
+// this one.
+func TestSessionsEndWithTerm(t *testing.T) {
 	service := redfishtest.New(redfishtest.Config{})
 	defer service.Close()
 	site := httptest.NewTLSServer(service.Handler())
@@ -229,19 +229,19 @@ func TestSessionsEndWithTheTerm(t *testing.T) {
 			t.Fatal(err)
 		}
 		if state, err := dc.(providers.PowerController).PowerState(t.Context(), m); err != nil || state != providers.PowerOn {
-			t.Fatalf("power is %q, %v, want on", state, err)
+			t.Fatalf("got power %q, %v, want on", state, err)
 		}
 		if n := service.Sessions(); n != 1 {
-			t.Errorf("%d sessions while the BMC is in use, want 1", n)
+			t.Errorf("got %d sessions while the BMC is in use, want 1", n)
 		}
 	}
 	gone := func() {
 		t.Helper()
 		for deadline := time.Now().Add(10 * time.Second); service.Sessions() > 0; {
 			if time.Now().After(deadline) {
-				t.Fatalf("%d sessions are left", service.Sessions())
+				t.Fatalf("got %d remaining sessions, want 0", service.Sessions())
 			}
-			time.Sleep(5 * time.Millisecond) // sleep: between two looks
+			time.Sleep(5 * time.Millisecond) // sleep: between two polls
 		}
 	}
 	term, over := context.WithCancel(t.Context())
@@ -249,7 +249,7 @@ func TestSessionsEndWithTheTerm(t *testing.T) {
 	go func() { led <- h.Run(term, cluster.Term{}) }()
 	use()
 	if note := string(p.Get("bmc/" + site.URL + "#bmcs")); !strings.Contains(note, "Sessions/") {
-		t.Errorf("the note of the BMC is %q", note)
+		t.Errorf("note of the BMC: got %q", note)
 	}
 	over()
 	if err := <-led; err != nil {

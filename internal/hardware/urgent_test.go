@@ -22,7 +22,7 @@ func TestUrgent(t *testing.T) {
 		"reset":               {bmc.Memo{Driver: bmc.Redfish, Session: "/s/1", ResetAt: time.Unix(9, 0)}, true},
 	} {
 		if got := urgent(known, c.now); got != c.want {
-			t.Errorf("%s: urgent %v, want %v", name, got, c.want)
+			t.Errorf("%s: got urgent %v, want %v", name, got, c.want)
 		}
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// TestBusyIsNotKept: a response of an overloaded peer is temporary, so caches must not
-// store it for the file, whose URL is otherwise cached permanently.
-func TestBusyIsNotKept(t *testing.T) {
+// TestBusyIsNotCached checks that the response of an overloaded peer is not stored by caches, which
+// otherwise keep the response of that URL permanently.
+func TestBusyIsNotCached(t *testing.T) {
 	sum, state := strings.Repeat("ab", 32), fsm.New()
 	entry, err := proto.Marshal(&internalv1.Entry{Commands: []*internalv1.Command{{FeatureLevel: 1,
 		Time: timestamppb.Now(), Op: &internalv1.Command_PutImage{

@@ -72,22 +72,22 @@ func TestFetchFromURL(t *testing.T) {
 	}{
 		{name: "as it should be", size: int64(len(all))},
 		{name: "its size is not known"},
-		{name: "breaks off at half, and again", broken: 3, trouble: half(all)},
-		{name: "knows no ranges", trouble: func(s *source, w http.ResponseWriter, r *http.Request) bool {
+		{name: "breaks off at half, repeatedly", broken: 3, trouble: half(all)},
+		{name: "no support for ranges", trouble: func(s *source, w http.ResponseWriter, r *http.Request) bool {
 			if s.asked.Load() == 1 {
 				return half(all)(s, w, r)
 			}
 			_, _ = w.Write(all)
 			return true
 		}, broken: 1},
-		{name: "is busy at first", trouble: func(s *source, w http.ResponseWriter, r *http.Request) bool {
+		{name: "busy at first", trouble: func(s *source, w http.ResponseWriter, r *http.Request) bool {
 			if s.asked.Load() > 2 {
 				return false
 			}
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return true
 		}},
-		{name: "sends another range than it was asked for", broken: 1,
+		{name: "sends a different range", broken: 1,
 			trouble: func(s *source, w http.ResponseWriter, r *http.Request) bool {
 				if s.asked.Load() != 2 {
 					return half(all)(s, w, r)
@@ -106,7 +106,7 @@ func TestFetchFromURL(t *testing.T) {
 			<-r.Context().Done()
 			return true
 		}},
-		{name: "is not there", trouble: status(http.StatusNotFound), words: "the server answered 404 Not Found"},
+		{name: "missing", trouble: status(http.StatusNotFound), words: "the server answered 404 Not Found"},
 		{name: "may not be read", trouble: status(http.StatusForbidden), words: "the server answered 403 Forbidden"},
 		{name: "has another size", size: 17, words: "the file has 1048576 bytes, but the image states 17"},
 		{name: "has another sum", sum: sumOf([]byte("other")), words: "wrong checksum"},
@@ -125,15 +125,15 @@ func TestFetchFromURL(t *testing.T) {
 			if tt.words == "" {
 				p.has(sum)
 				if tt.broken > 1 && src.ranges.Load() < tt.broken {
-					t.Errorf("%d of %d requests asked for a range, want %d at least", src.ranges.Load(), src.asked.Load(), tt.broken)
+					t.Errorf("got %d of %d requests with a range, want at least %d", src.ranges.Load(), src.asked.Load(), tt.broken)
 				}
 				return
 			}
 			var words string
 			l.until(func() bool { words = p.depot.Copies(t.Context(), sum)[0].GetError(); return words != "" },
-				"a reason is given")
+				"a reason")
 			if !strings.Contains(words, tt.words) || strings.Contains(words, "topsecret") {
-				t.Errorf("the reason is %q, want %q, without what comes after the question mark", words, tt.words)
+				t.Errorf("got reason %q, want %q, without the query of the URL", words, tt.words)
 			}
 			resp, err := http.Get(p.web.URL + "/images/debian/disk")
 			if err != nil {
@@ -143,19 +143,19 @@ func TestFetchFromURL(t *testing.T) {
 			body, _ := io.ReadAll(resp.Body)
 			if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" ||
 				bytes.Contains(body, []byte("127.0.0.1")) {
-				t.Errorf("what is not whole is served: %s %q", resp.Status, body)
+				t.Errorf("incomplete file: got %s %q", resp.Status, body)
 			}
 			if asked := src.asked.Load(); asked > 40 {
-				t.Errorf("the source was asked %d times", asked)
+				t.Errorf("got %d requests to the source", asked)
 			}
 		})
 	}
 }
 
-func TestAURLIsAskedOnce(t *testing.T) {
+func TestURLIsFetchedOnce(t *testing.T) {
 	all := someBytes(3<<20, 2)
 	src := newSource(t, all, func(_ *source, _ http.ResponseWriter, r *http.Request) bool {
-		select { // long enough for all to notice
+		select { // long enough for all peers to notice
 		case <-time.After(100 * time.Millisecond):
 		case <-r.Context().Done():
 		}
@@ -168,11 +168,11 @@ func TestAURLIsAskedOnce(t *testing.T) {
 		p.has(f.GetSha256())
 	}
 	if got := src.asked.Load(); got != 1 {
-		t.Errorf("three peers asked the URL %d times, want once", got)
+		t.Errorf("got %d requests of three peers, want 1", got)
 	}
 }
 
-func TestAFollowerAsksTheURLWhenTheLeaderDoesNot(t *testing.T) {
+func TestFollowerFetchesURLWithoutLeader(t *testing.T) {
 	all := someBytes(1000, 3)
 	src := newSource(t, all, nil)
 	l := newLab(t, 3)
@@ -192,7 +192,7 @@ func TestFetchFromPeers(t *testing.T) {
 	l.add("debian", &holdfastv1.Image_File{Sha256: sum, SizeBytes: int64(len(all))})
 	p := l.peers[2]
 	l.start(p)
-	l.until(func() bool { return p.store.Received(sum) > 1<<20 }, "something has come")
+	l.until(func() bool { return p.store.Received(sum) > 1<<20 }, "the first bytes")
 	l.peers[0].stop() // the source of the fetch
 	close(l.brake)
 	p.has(sum)
@@ -202,6 +202,6 @@ func TestFetchFromPeers(t *testing.T) {
 	}
 	defer func() { _ = f.Close() }()
 	if got, err := io.ReadAll(f); err != nil || !bytes.Equal(got, all) {
-		t.Errorf("it is another file, or %v", err)
+		t.Errorf("got another file, or error %v", err)
 	}
 }

@@ -60,7 +60,7 @@ func TestDownloads(t *testing.T) {
 				t.Errorf("got %s and %d bytes, want %d and %d", resp.Status, len(body), tt.code, len(tt.body))
 			}
 			if got := resp.Header.Get("Cache-Control"); tt.code >= 400 && strings.Contains(got, "immutable") {
-				t.Errorf("an error may be kept: Cache-Control %q", got)
+				t.Errorf("error: got Cache-Control %q, want no-store", got)
 			}
 			if tt.code < 300 && (resp.Header.Get("ETag") != etag || !strings.HasPrefix(resp.Header.Get("Repr-Digest"),
 				"sha-256=:")) {

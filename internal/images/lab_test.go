@@ -26,7 +26,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// lab is a group of peers that share a state, as if each had applied everything at once. p0
+// lab is a group of peers that share a state, as if each had applied all commands at once. p0
 // leads.
 type lab struct {
 	t     *testing.T
@@ -37,7 +37,7 @@ type lab struct {
 	brake chan struct{} // if set, peers pause after sending braked bytes of a file, until it is closed
 }
 
-// peer is one of them: a real Depot behind real gRPC and HTTP servers.
+// peer is a peer with a real Depot behind real gRPC and HTTP servers.
 type peer struct {
 	lab   *lab
 	id    string
@@ -214,17 +214,17 @@ func (l *lab) add(name string, f *holdfastv1.Image_File) {
 			Replace: true}}})
 }
 
-// has waits until a peer has a file.
+// has blocks until a peer has a file.
 func (p *peer) has(sum string) {
 	p.lab.t.Helper()
-	p.lab.until(func() bool { _, ok, _ := p.store.Has(p.lab.t.Context(), sum); return ok }, "%s has %.8s", p.id, sum)
+	p.lab.until(func() bool { _, ok, _ := p.store.Has(p.lab.t.Context(), sum); return ok }, "%s to have %.8s", p.id, sum)
 }
 
 func (l *lab) until(ok func() bool, what string, args ...any) {
 	l.t.Helper()
 	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) { // sleep: polls
 		if time.Now().After(end) {
-			l.t.Fatalf("after 20 s it is not so that "+what, args...)
+			l.t.Fatalf("wait for "+what+": timed out", args...)
 		}
 	}
 }

@@ -36,13 +36,13 @@ func (l *lab) installing(secret [32]byte) {
 		Step: "repave", Attempt: 1, MediumSha256: sum, MediumServer: "http://10.0.0.1:7404"}}})
 }
 
-// A medium is the disk of its image with the session's command line in every parameter
-// area. It can be read whole or in parts, by anyone with its URL, while the session waits.
+// A medium is the disk of its image with the session's command line in every parameter area. It can
+// be read in full or in parts, by any client with its URL, while the session waits.
 func TestMedium(t *testing.T) {
 	const size = 1024
 	room := "@HOLDFAST-BOOT-PARAMETERS@"
 	room += strings.Repeat("@", size-len(room))
-	// The second area spans two of the blocks in which the file is searched.
+	// The second area spans two blocks of the search.
 	disc := strings.Join([]string{string(someBytes(3000, 1)), string(someBytes(1<<20-3000-size-500, 2)),
 		string(someBytes(9000, 3))}, room)
 	l := newLab(t, 1).start()
@@ -73,19 +73,19 @@ func TestMedium(t *testing.T) {
 	}
 	its := providers.MediumURL(p.web.URL, secret)
 	if code, _ := get(its, ""); code != 404 {
-		t.Errorf("before there is a session: %d", code)
+		t.Errorf("before the session: got %d", code)
 	}
 	l.installing(secret)
 	if code, body := get(its, ""); code != 404 || !strings.Contains(body, "installer-iso") {
-		t.Errorf("without an image: %d %s", code, body)
+		t.Errorf("without an image: got %d %s", code, body)
 	}
 	l.add("installer-iso", &holdfastv1.Image_File{Sha256: p.put([]byte("no medium")), SizeBytes: 9})
 	if code, body := get(its, ""); code != 500 || !strings.Contains(body, "make netboot") {
-		t.Errorf("of an image that is none: %d %s", code, body)
+		t.Errorf("medium of an unsuitable image: got %d %s", code, body)
 	}
 	l.add("installer-iso", &holdfastv1.Image_File{Sha256: p.put([]byte(disc)), SizeBytes: int64(len(disc))})
 	if code, body := get(its, ""); code != 200 || !bytes.Equal([]byte(body), []byte(want)) {
-		t.Errorf("the whole: %d, %d bytes, %d of them right at the beginning", code, len(body), same(body, want))
+		t.Errorf("whole medium: got %d, %d bytes, %d of them correct at the start", code, len(body), same(body, want))
 	}
 	for _, r := range []struct {
 		of       string
@@ -93,16 +93,16 @@ func TestMedium(t *testing.T) {
 	}{{"bytes=2900-3099", 2900, 3100}, {"bytes=3500-3501", 3500, 3502}, {"bytes=4000-5999", 4000, 6000},
 		{"bytes=1048000-1050000", 1048000, 1050001}, {"bytes=0-0", 0, 1}} {
 		if code, body := get(its, r.of); code != 206 || body != want[r.from:r.to] {
-			t.Errorf("%s: %d, not what is there", r.of, code)
+			t.Errorf("range %s: got %d and other bytes", r.of, code)
 		}
 	}
 	if code, _ := get(providers.MediumURL(p.web.URL, [32]byte{9}), ""); code != 404 {
-		t.Errorf("of a secret that nobody knows: %d", code)
+		t.Errorf("unknown secret: got %d", code)
 	}
 	l.do(&internalv1.Command{Op: &internalv1.Command_EndAttempt{EndAttempt: &internalv1.EndAttempt{RunId: "run-1",
 		Step: "repave", Attempt: 1, Outcome: holdfastv1.Attempt_CANCELED}}})
 	if code, _ := get(its, ""); code != 404 {
-		t.Errorf("after the end of the attempt: %d", code)
+		t.Errorf("after the end of the attempt: got %d", code)
 	}
 }
 

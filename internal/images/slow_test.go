@@ -25,17 +25,17 @@ func sparse(t *testing.T, size int64) string {
 	return name
 }
 
-// TestOneAddressLeavesPlaces: one address can use only a part of the downloads, and
+// TestOneAddressLeavesSlots checks that one address can use only a part of the download slots, and
 // releases them.
-func TestOneAddressLeavesPlaces(t *testing.T) {
+func TestOneAddressLeavesSlots(t *testing.T) {
 	p := &downloadLimit{of: map[string]int{}}
 	for i := range maxOfOne {
 		if err := p.acquire("10.0.0.66"); err != nil {
-			t.Fatalf("place %d: %v", i, err)
+			t.Fatalf("slot %d: %v", i, err)
 		}
 	}
 	if err := p.acquire("10.0.0.66"); err == nil {
-		t.Errorf("an address took more than %d places", maxOfOne)
+		t.Errorf("got more than %d slots for one address", maxOfOne)
 	}
 	for i := range maxDownloads - maxOfOne {
 		if err := p.acquire(strconv.Itoa(i)); err != nil {
@@ -43,11 +43,11 @@ func TestOneAddressLeavesPlaces(t *testing.T) {
 		}
 	}
 	if err := p.acquire("10.0.0.5"); err == nil {
-		t.Errorf("more than %d places were taken", maxDownloads)
+		t.Errorf("got more than %d slots", maxDownloads)
 	}
 	p.release("10.0.0.66")
 	if err := p.acquire("10.0.0.5"); err != nil {
-		t.Errorf("a place that was left: %v", err)
+		t.Errorf("released slot: %v", err)
 	}
 	for range maxOfOne - 1 {
 		p.release("10.0.0.66")
@@ -57,11 +57,11 @@ func TestOneAddressLeavesPlaces(t *testing.T) {
 		p.release(strconv.Itoa(i))
 	}
 	if p.all != 0 || len(p.of) != 0 {
-		t.Errorf("after all have left there are %d places taken, of %v", p.all, p.of)
+		t.Errorf("after all were released: got %d slots in use by %v", p.all, p.of)
 	}
 }
 
-// TestStalledDownloadEnds: a client that stops reading is disconnected after the slack,
+// TestStalledDownloadEnds checks that a client that stops reading is disconnected after the slack,
 // however large the file is. A client that reads gets all of it.
 func TestStalledDownloadEnds(t *testing.T) {
 	const size = 64 << 20
@@ -90,10 +90,10 @@ func TestStalledDownloadEnds(t *testing.T) {
 	select {
 	case sent := <-ended:
 		if sent >= size {
-			t.Errorf("%g bytes were sent to a client that reads nothing", sent)
+			t.Errorf("got %g bytes sent to a client that reads nothing", sent)
 		}
 	case <-time.After(10 * time.Second):
-		t.Fatal("a client that reads nothing holds its connection")
+		t.Fatal("client that reads nothing: got an open connection")
 	}
 	resp, err := http.Get(srv.URL)
 	if err != nil {
@@ -101,9 +101,9 @@ func TestStalledDownloadEnds(t *testing.T) {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if n, err := io.Copy(io.Discard, resp.Body); n != size || err != nil {
-		t.Errorf("a client that reads: got %d bytes, %v; want %d", n, err, size)
+		t.Errorf("client that reads: got %d bytes, %v, want %d", n, err, size)
 	}
 	if sent := <-ended; sent != size {
-		t.Errorf("counted %g bytes, want %d", sent, size)
+		t.Errorf("got a count of %g bytes, want %d", sent, size)
 	}
 }

@@ -67,38 +67,37 @@ func TestUpload(t *testing.T) {
 	l.peers[2].stop()
 	taker := l.peers[1]
 	if err := taker.depot.Held(t.Context(), sum); reason(err) != "BYTES_MISSING" {
-		t.Errorf("before: got %v, want BYTES_MISSING", err)
+		t.Errorf("before the upload: got %v, want BYTES_MISSING", err)
 	}
 
 	_, err := upload(t, taker, sum, size, all, 3<<20)
 	if status.Code(err) != codes.InvalidArgument || reason(err) != "WRONG_SIZE" {
-		t.Errorf("one that ends too early: got %v, want INVALID_ARGUMENT (WRONG_SIZE)", err)
+		t.Errorf("short upload: got %v, want INVALID_ARGUMENT (WRONG_SIZE)", err)
 	}
 	answers, err := upload(t, taker, sum, size, all, len(all))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := answers[0].GetReceivedBytes(); got != 3<<20 {
-		t.Errorf("it goes on at %d, want %d", got, 3<<20)
+		t.Errorf("got a continuation at %d, want %d", got, 3<<20)
 	}
 	last := answers[len(answers)-1]
 	if !last.GetDone() || len(last.GetPeers()) != 2 {
-		t.Errorf("the last answer is %v, want one that is done, by two peers", last)
+		t.Errorf("last answer: got %v, want done, at two peers", last)
 	}
 	for _, p := range l.peers[:2] {
 		if _, ok, err := p.store.Has(t.Context(), sum); !ok {
-			t.Errorf("peer %s does not have it: %v", p.id, err)
+			t.Errorf("file at peer %s: %v", p.id, err)
 		}
 	}
 	if err := l.peers[0].depot.Held(t.Context(), sum); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
 	if answers, err = upload(t, taker, sum, size, nil, 0); err != nil || answers[0].GetReceivedBytes() != size {
-		t.Errorf("once more: %v, %v: want all of it known", answers, err)
+		t.Errorf("repeated upload: got %v, %v, want all of it known", answers, err)
 	}
 
-	// The peer that was down gets the file too once an image uses it, and so does one with
-	// a damaged file.
+	// A peer that was down, and one with a damaged file, get the file once an image uses it.
 	l.add("debian", &holdfastv1.Image_File{Sha256: sum, SizeBytes: size})
 	l.start(l.peers[2])
 	l.peers[2].has(sum)
@@ -114,11 +113,11 @@ func TestUpload(t *testing.T) {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if got, _ := io.ReadAll(resp.Body); !bytes.Equal(got, all) {
-		t.Errorf("the peer serves %d other bytes: %s", len(got), resp.Status)
+		t.Errorf("download: got %d other bytes: %s", len(got), resp.Status)
 	}
 }
 
-func TestUploadsThatAreRefused(t *testing.T) {
+func TestRefusedUploads(t *testing.T) {
 	all := someBytes(1<<20, 6)
 	sum, size := sumOf(all), int64(len(all))
 	for _, tt := range []struct {
@@ -152,8 +151,8 @@ func TestUploadsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestSilentUploads: uploads that send nothing do not block others, and an upload that
-// stalls loses its slot. The received bytes are kept.
+// TestSilentUploads checks that uploads that send nothing do not block others, and that a stalled
+// upload loses its slot. Its received bytes are kept.
 func TestSilentUploads(t *testing.T) {
 	all := someBytes(1<<20, 8)
 	sum, size := sumOf(all), int64(len(all))
@@ -179,13 +178,13 @@ func TestSilentUploads(t *testing.T) {
 		}
 	}
 	if first, err := s.Recv(); err != nil || first.GetReceivedBytes() != 0 {
-		t.Fatalf("beside silent ones: got %v, %v, want a place", first, err)
+		t.Fatalf("upload beside silent ones: got %v, %v, want a slot", first, err)
 	}
 	if _, err := s.Recv(); status.Code(err) != codes.Unavailable || reason(err) != "STALLED" {
-		t.Errorf("one that stops: got %v, want UNAVAILABLE (STALLED)", err)
+		t.Errorf("stalled upload: got %v, want UNAVAILABLE (STALLED)", err)
 	}
 	answers, err := upload(t, p, sum, size, all, len(all))
 	if err != nil || answers[0].GetReceivedBytes() != 1000 || !answers[len(answers)-1].GetDone() {
-		t.Errorf("sent again: %v, %v, want it to go on at 1000 and to be done", answers, err)
+		t.Errorf("repeated upload: got %v, %v, want a continuation at 1000 and success", answers, err)
 	}
 }

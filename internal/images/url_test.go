@@ -22,7 +22,7 @@ func TestContentRange(t *testing.T) {
 	} {
 		first, total, ok := contentRange(tt.in)
 		if ok != tt.ok || ok && (first != tt.first || total != tt.total) {
-			t.Errorf("contentRange(%q) = %d, %d, %v, want %d, %d, %v", tt.in, first, total, ok, tt.first, tt.total, tt.ok)
+			t.Errorf("contentRange(%q): got %d, %d, %v, want %d, %d, %v", tt.in, first, total, ok, tt.first, tt.total, tt.ok)
 		}
 	}
 }
@@ -35,7 +35,7 @@ func FuzzContentRange(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		first, total, ok := contentRange(s)
 		if ok && (first < 0 || total < -1 || total >= 0 && first > total) {
-			t.Errorf("contentRange(%q) = %d, %d", s, first, total)
+			t.Errorf("contentRange(%q): got %d, %d", s, first, total)
 		}
 	})
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/installer/peers"
 )
 
-// replugged is a machine whose disks change when the image was unpacked.
+// replugged is a machine whose disks change after the image was unpacked.
 type replugged struct {
 	*unpacking
 	after func(*machine)
@@ -37,9 +37,9 @@ func (r *replugged) change(how func(*machine)) {
 	}
 }
 
-// Names pass to other disks when a controller starts over, or one is plugged in. What no rule has
-// chosen is not written to.
-func TestDisksThatChange(t *testing.T) {
+// Names move to other disks when a controller restarts, or a disk is plugged in. Only a chosen disk
+// may be written to.
+func TestChangingDisks(t *testing.T) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
 	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "etc/", Typeflag: tar.TypeDir, Mode: 0o755}),
@@ -53,20 +53,20 @@ func TestDisksThatChange(t *testing.T) {
 	none := func(m *machine) { m.disks = nil }
 	tests := []struct {
 		name, format, rule string
-		before, after      func(*machine) // it is asked for the image; it was unpacked
-		want               string         // empty: it is installed
+		before, after      func(*machine) // before the request of the image; after it was unpacked
+		want               string         // empty: success
 		written            bool
 	}{
-		{"the name is another disk's", "TAR", "", other, nil,
+		{"name of another disk", "TAR", "", other, nil,
 			"nothing was written: the disk rule now selects sda (8 MB, serial Z)", false},
-		{"the name is another disk's, by the rule", "TAR", "serial=A", other, nil, "its serial is not A", false},
+		{"name of another disk, by the rule", "TAR", "serial=A", other, nil, "its serial is not A", false},
 		{"a disk image", "RAW", "", other, nil, "nothing was written: the disk rule now selects sda (8 MB, serial Z)", false},
 		{"the rule means two now", "TAR", "", more, nil, "2 disks qualify", false},
-		{"another one, which the rule does not mean", "TAR", "serial=A", more, nil, "", true},
-		{"the name is another disk's in the end", "TAR", "", nil, other,
+		{"another disk that the rule excludes", "TAR", "serial=A", more, nil, "", true},
+		{"name of another disk at the end", "TAR", "", nil, other,
 			"finish sda (8 MB, serial A): that is another disk now: sda (8 MB, serial Z)", true},
-		{"the disk is gone in the end", "TAR", "", nil, none, "finish sda (8 MB, serial A): the disk is gone", true},
-		{"another one in the end", "TAR", "", nil, more, "", true},
+		{"disk gone at the end", "TAR", "", nil, none, "finish sda (8 MB, serial A): the disk is gone", true},
+		{"another disk at the end", "TAR", "", nil, more, "", true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestDisksThatChange(t *testing.T) {
 			err := run(t, p, m)
 			got := p.Last()
 			if m.untouched() == tt.written {
-				t.Errorf("something was written: %v, want %v", !m.untouched(), tt.written)
+				t.Errorf("got written %v, want %v", !m.untouched(), tt.written)
 			}
 			if tt.want == "" {
 				if err != nil || cmp.Diff([]string{"sda"}, m.finished) != "" {
@@ -97,7 +97,7 @@ func TestDisksThatChange(t *testing.T) {
 	}
 }
 
-// large is a machine whose disks have sectors of 4096 bytes.
+// large is a machine with disks of 4096-byte sectors.
 type large struct{ *machine }
 
 func (l large) Open(name string) (Disk, error) { return sectored{l.media[name]}, nil }
@@ -106,7 +106,7 @@ type sectored struct{ *memory }
 
 func (sectored) SectorSize() int { return 4096 }
 
-// That an image is for other sectors is known before the old data is gone.
+// An image for other sectors is refused before the old data is lost.
 func TestInstallOnLargeSectors(t *testing.T) {
 	b := plainImage()
 	copy(b[512:], "EFI PART")
@@ -119,6 +119,6 @@ func TestInstallOnLargeSectors(t *testing.T) {
 		t.Errorf("got %v, want %q", err, want)
 	}
 	if !m.untouched() {
-		t.Error("something was written")
+		t.Error("got a write, want none")
 	}
 }

@@ -26,11 +26,11 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const diskSize = 8 << 20
 
-// memory is a disk with something on it.
+// memory is a disk with old data.
 type memory struct {
 	b      []byte
 	writes int
-	erase  error // what wiping gives
+	erase  error // error of a wipe
 }
 
 func (m *memory) ReadAt(p []byte, off int64) (int, error) { return bytes.NewReader(m.b).ReadAt(p, off) }
@@ -97,7 +97,7 @@ func plainImage() []byte {
 	return b
 }
 
-// newPeer serves a compressed image, and an order for it with this rule.
+// newPeer serves a compressed image, and an order for it with a rule.
 func newPeer(t *testing.T, rule string) *installtest.Peer {
 	t.Helper()
 	z, err := zstd.NewWriter(nil)
@@ -109,7 +109,7 @@ func newPeer(t *testing.T, rule string) *installtest.Peer {
 	return p
 }
 
-// run installs and gives the error.
+// run installs and returns the error.
 func run(t *testing.T, p *installtest.Peer, m Machine) error {
 	t.Helper()
 	s := httptest.NewServer(p)
@@ -128,10 +128,10 @@ func run(t *testing.T, p *installtest.Peer, m Machine) error {
 	}, m)
 	err = in.Run(t.Context())
 	if wrong := p.Wrong(); len(wrong) > 0 {
-		t.Errorf("broke the contract: %q", wrong)
+		t.Errorf("got violations of the contract: %q", wrong)
 	}
 	if strings.Contains(p.Log(), installtest.Token) {
-		t.Error("the token is in the log")
+		t.Error("got the token in the log")
 	}
 	return err
 }
@@ -145,20 +145,20 @@ func TestInstall(t *testing.T) {
 		t.Errorf("reports (-want +got):\n%s", diff)
 	}
 	if got := p.Last(); got.Progress != 100 || len(got.HostKeys) != 1 || got.HostKeys[0] != "ssh-ed25519 AAAAm-1" {
-		t.Errorf("the last report: %+v", got)
+		t.Errorf("got last report %+v", got)
 	}
 	if inv := p.Reports()[0].Inventory; inv["vendor"] != "Dell Inc." || len(inv["disks"].([]any)) != 2 {
-		t.Errorf("the inventory: %v", inv)
+		t.Errorf("got inventory %v", inv)
 	}
 	if !bytes.Equal(m.media["sdb"].b[:5<<20], plainImage()) || m.media["sda"].writes > 0 {
-		t.Error("the image is not where it should be")
+		t.Error("got a disk without the image")
 	}
 	if diff := cmp.Diff([]string{"sdb"}, m.finished); diff != "" {
 		t.Errorf("finished (-want +got):\n%s", diff)
 	}
 	for _, want := range []string{"work order received", "disk chosen", "installation complete"} {
 		if !strings.Contains(p.Log(), want) {
-			t.Errorf("the log lacks %q:\n%s", want, p.Log())
+			t.Errorf("log: got no %q:\n%s", want, p.Log())
 		}
 	}
 }
@@ -174,21 +174,21 @@ func TestInstallWipes(t *testing.T) {
 		t.Errorf("wiped (-want +got):\n%s", diff)
 	}
 	if !bytes.Equal(m.media["sda"].b[5<<20:], make([]byte, 3<<20)) {
-		t.Error("what lies behind the image was not wiped")
+		t.Error("got old data after the image, want it wiped")
 	}
 }
 
-func TestInstallGoesOnAfterACut(t *testing.T) {
+func TestInstallContinuesAfterCut(t *testing.T) {
 	p, m := newPeer(t, ""), newMachine("A")
 	p.Cuts, p.CutAt = 3, len(p.Image)/4
 	if err := run(t, p, m); err != nil {
 		t.Fatal(err)
 	}
 	if got := p.Ranges(); len(got) != 4 || got[3] == "" {
-		t.Errorf("ranges %q", got)
+		t.Errorf("got ranges %q", got)
 	}
 	if !bytes.Equal(m.media["sda"].b[:5<<20], plainImage()) {
-		t.Error("the disk does not have the image")
+		t.Error("got a disk without the image")
 	}
 }
 
@@ -208,9 +208,9 @@ func TestInstallFails(t *testing.T) {
 			"2 disks qualify and nothing was written: sda (8 MB, serial A); sdb (8 MB, serial B)", false},
 		{"no disk", "serial=C", nil, []string{"A"}, "no disk qualifies; seen: sda (8 MB, serial A): its serial is not C",
 			false},
-		{"none at all", "", nil, nil, "the machine has no disk", false},
-		{"a rule that is none", "first", nil, []string{"A"}, `"first" is not a condition`, false},
-		{"a checksum that is none", "", set("sha256", ""), []string{"A"}, "an image that cannot be checked is not written",
+		{"no disk", "", nil, nil, "the machine has no disk", false},
+		{"invalid rule", "first", nil, []string{"A"}, `"first" is not a condition`, false},
+		{"missing checksum", "", set("sha256", ""), []string{"A"}, "an image that cannot be checked is not written",
 			false},
 		{"a wrong checksum", "", set("sha256", strings.Repeat("0", 64)), []string{"A"}, "checksum of image debian-13 is",
 			true},
@@ -219,13 +219,13 @@ func TestInstallFails(t *testing.T) {
 			"unpack image debian-13: this machine cannot", false},
 		{"no qcow2", "", set("format", "QCOW2"), []string{"A"}, "is it really QCOW2", false},
 		{"an unknown compression", "", set("compression", "XZ"), []string{"A"}, "knows NONE, GZIP and ZSTD", false},
-		{"a file", "", set("url", "file:///etc/shadow"), []string{"A"}, "only http:// and https://", false},
-		{"too small", "", func(p *installtest.Peer) { // a compressed image that says so itself
+		{"file URL", "", set("url", "file:///etc/shadow"), []string{"A"}, "only http:// and https://", false},
+		{"too small", "", func(p *installtest.Peer) { // a compressed image with its size
 			z, _ := zstd.NewWriter(nil)
 			p.Image = z.EncodeAll(make([]byte, diskSize+1), nil)
 			p.Order = p.Standard("debian-13", "ZSTD", "")
 		}, []string{"A"}, "needs a disk of 8388609 bytes (8 MB) and this one has 8388608 (8 MB): nothing was written", false},
-		{"nobody has it", "", func(p *installtest.Peer) {
+		{"missing image", "", func(p *installtest.Peer) {
 			p.Refuse = func(r *http.Request) int {
 				if strings.HasPrefix(r.URL.Path, "/images/") {
 					return http.StatusServiceUnavailable
@@ -246,16 +246,16 @@ func TestInstallFails(t *testing.T) {
 				t.Errorf("got %+v, %v\nwant %q", got, err, tt.want)
 			}
 			if m.untouched() == tt.written {
-				t.Errorf("something was written: %v, want %v", !m.untouched(), tt.written)
+				t.Errorf("got written %v, want %v", !m.untouched(), tt.written)
 			}
 			if len(m.finished) > 0 {
-				t.Error("a disk without the image was finished")
+				t.Error("got a finished disk without the image")
 			}
 		})
 	}
 }
 
-func TestAWipeThatFailsStopsIt(t *testing.T) {
+func TestFailedWipeStopsInstall(t *testing.T) {
 	p, m := newPeer(t, ""), newMachine("A")
 	p.Order["wipe"] = true
 	m.media["sda"].erase = errors.New("the disk is frozen")
@@ -265,15 +265,15 @@ func TestAWipeThatFailsStopsIt(t *testing.T) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if !m.untouched() {
-		t.Error("something was written")
+		t.Error("got a write, want none")
 	}
 }
 
-// A session that was canceled writes nothing, from the moment at which a peer says so.
-func TestASessionThatIsOver(t *testing.T) {
+// A canceled session writes nothing once a peer has reported that.
+func TestCanceledSession(t *testing.T) {
 	tests := []struct {
 		name  string
-		until func(r *http.Request) bool // whether requests are still taken
+		until func(r *http.Request) bool // reports whether requests are still accepted
 	}{
 		{"before the order", func(*http.Request) bool { return false }},
 		{"before it started", func(r *http.Request) bool { return r.Method == http.MethodGet }},
@@ -291,13 +291,13 @@ func TestASessionThatIsOver(t *testing.T) {
 				t.Errorf("got %v, want %v", err, peers.ErrOver)
 			}
 			if !m.untouched() {
-				t.Error("something was written")
+				t.Error("got a write, want none")
 			}
 		})
 	}
-	t.Run("while it writes", func(t *testing.T) {
+	t.Run("during the write", func(t *testing.T) {
 		p, m := newPeer(t, ""), newMachine("A")
-		var over bool // once it has written something and asks for more
+		var over bool // after the first bytes were written
 		var mu sync.Mutex
 		p.Refuse = func(r *http.Request) int {
 			mu.Lock()
@@ -316,13 +316,13 @@ func TestASessionThatIsOver(t *testing.T) {
 			t.Errorf("got %v, want %v", err, peers.ErrOver)
 		}
 		if b := m.media["sda"].b; !bytes.Equal(b[:1<<20], make([]byte, 1<<20)) {
-			t.Error("the disk could boot")
+			t.Error("got a bootable disk")
 		}
 	})
 }
 
-// Elections and restarts cost time, nothing else.
-func TestPeersThatComeAndGo(t *testing.T) {
+// Elections and restarts only cost time.
+func TestRestartingPeers(t *testing.T) {
 	p, m := newPeer(t, ""), newMachine("A")
 	seen := map[string]int{}
 	var mu sync.Mutex
@@ -339,13 +339,13 @@ func TestPeersThatComeAndGo(t *testing.T) {
 	}
 }
 
-// A disk that shows up late makes a rule ambiguous that would have been clear before.
-func TestDisksThatShowUpLate(t *testing.T) {
+// A disk that appears late makes a rule ambiguous.
+func TestLateDisks(t *testing.T) {
 	p, m := newPeer(t, ""), newMachine("A", "B")
 	all := m.disks
 	m.disks = all[:1]
 	p.Refuse = func(r *http.Request) int {
-		if strings.HasSuffix(r.URL.Path, "/report") { // it has started, and looked once
+		if strings.HasSuffix(r.URL.Path, "/report") { // it has started, and read the disks once
 			m.mu.Lock()
 			m.disks = all
 			m.mu.Unlock()
@@ -356,6 +356,6 @@ func TestDisksThatShowUpLate(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if !m.untouched() {
-		t.Error("something was written")
+		t.Error("got a write, want none")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"unicode/utf16"
 )
 
-// uefi returns a machine UEFI firmware: OVMF, with variables of its own, whose file it gives.
+// uefi returns QEMU's arguments for OVMF, and the file of its variables.
 func uefi(t *testing.T) (vars string, args []string) {
 	t.Helper()
 	code, empty := "/usr/share/OVMF/OVMF_CODE.fd", "/usr/share/OVMF/OVMF_VARS.fd"
@@ -24,8 +24,8 @@ func uefi(t *testing.T) (vars string, args []string) {
 		"if=pflash,format=raw,unit=1,file=" + vars}
 }
 
-// With UEFI the installer makes a boot entry of the loader that the image has at the fallback path.
-// A second installation uses the same one.
+// With UEFI, the installer creates a boot entry of the loader that the image has at the fallback
+// path. A second installation reuses it.
 func TestQEMUBootEntry(t *testing.T) {
 	lab(t)
 	plain := osImage(t, "mbr")
@@ -50,7 +50,7 @@ func TestQEMUBootEntry(t *testing.T) {
 		p := labPeer(t, plain, "")
 		poweredWith(t, p, nil, firmware, drive{file: target, serial: "DISK-A"})
 		if last := p.Last(); last.Status != "complete" || !strings.Contains(p.Log(), "boot entry created") {
-			t.Fatalf("the last report: %+v\n%s", last, p.Log())
+			t.Fatalf("got last report %+v\n%s", last, p.Log())
 		}
 	}
 	var title []byte
@@ -61,6 +61,6 @@ func TestQEMUBootEntry(t *testing.T) {
 	path := "\x04\x01\x2a\x00\x01\x00\x00\x00" + "\x00\x08\x00\x00\x00\x00\x00\x00" +
 		"\x00\x20\x00\x00\x00\x00\x00\x00" + "\x11\x22\x33\x44" + strings.Repeat("\x00", 12) + "\x01\x01"
 	if store := read(t, vars); !bytes.Contains(store, append(title, path...)) {
-		t.Error("the entry is not in the firmware's variables")
+		t.Error("got no entry in the firmware's variables")
 	}
 }

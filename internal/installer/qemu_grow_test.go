@@ -11,14 +11,14 @@ import (
 	"testing"
 )
 
-// Roots of xfs and btrfs grow with their partition, and are sound afterwards.
+// xfs and btrfs file systems grow with their partition, and are sound afterwards.
 func TestQEMUGrows(t *testing.T) {
 	lab(t)
 	tests := []struct {
 		kind string
-		size int // of the root in the image, as small as the file system can be
+		size int // of the root in the image, as small as the file system allows
 		make func(t *testing.T, tree, part string)
-		has  func(part []byte) uint64 // how large the file system is, in bytes
+		has  func(part []byte) uint64 // size of the file system in bytes
 		fsck []string
 	}{
 		{"xfs", 320 * mib, func(t *testing.T, tree, part string) {
@@ -32,7 +32,7 @@ func TestQEMUGrows(t *testing.T) {
 		}, func(part []byte) uint64 { // sb_dblocks and sb_blocksize
 			return binary.BigEndian.Uint64(part[8:]) * uint64(binary.BigEndian.Uint32(part[4:]))
 		}, []string{"xfs_repair", "-n", "-f"}},
-		{"btrfs", 200 * mib, // 128 would do, but the kernel grows none to less than 256
+		{"btrfs", 200 * mib, // 128 suffices, but the kernel grows none to less than 256
 			func(t *testing.T, tree, part string) { sh(t, "mkfs.btrfs", "-q", "--rootdir", tree, part) },
 			func(part []byte) uint64 { return binary.LittleEndian.Uint64(part[0x10000+0x70:]) }, // total_bytes
 			[]string{"btrfs", "check", "--readonly"}},
@@ -60,25 +60,25 @@ func TestQEMUGrows(t *testing.T) {
 			binary.LittleEndian.PutUint32(plain[446+8:], mib/512)
 			binary.LittleEndian.PutUint32(plain[446+12:], uint32(tt.size/512))
 			if has := tt.has(plain[mib:]); has != uint64(tt.size) {
-				t.Fatalf("the image's %s has %d bytes, want %d: this reads it wrong", tt.kind, has, tt.size)
+				t.Fatalf("%s of the image: got %d bytes, want %d", tt.kind, has, tt.size)
 			}
 
 			large := tt.size + 96*mib
 			p, target := labPeer(t, plain, ""), medium(t, large)
 			box(t, p, drive{file: target, serial: "DISK-A"})
 			if last := p.Last(); last.Status != "complete" {
-				t.Fatalf("the last report: %+v", last)
+				t.Fatalf("got last report %+v", last)
 			}
 			disk := read(t, target)
 			if has := tt.has(disk[mib:]); has < uint64(large-2*mib) {
-				t.Errorf("the root has %d bytes of a disk of %d\n%s", has, large, p.Log())
+				t.Errorf("root: got %d bytes on a disk of %d\n%s", has, large, p.Log())
 			}
 			if err := os.WriteFile(part, disk[mib:], 0o600); err != nil {
 				t.Fatal(err)
 			}
 			sh(t, tt.fsck[0], append(tt.fsck[1:], part)...)
 			if key := strings.Fields(p.Last().HostKeys[0])[1]; !bytes.Contains(disk, []byte(key)) {
-				t.Errorf("the host key %s is not on the disk", key)
+				t.Errorf("got no host key %s on the disk", key)
 			}
 		})
 	}

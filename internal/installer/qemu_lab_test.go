@@ -25,7 +25,7 @@ import (
 
 const (
 	mib        = 1 << 20
-	noiseStart = 1 * mib // a partition that the installer has no business with
+	noiseStart = 1 * mib // a partition that the installer must not change
 	noiseSize  = 4 * mib
 	rootStart  = 5 * mib
 	rootSize   = 24 * mib
@@ -33,11 +33,11 @@ const (
 	bootLimit  = 4 * time.Minute // a busy machine without KVM
 )
 
-// lab skips a test unless it was asked for, and installs what it needs.
+// lab skips a test unless it was requested, and installs missing programs.
 func lab(t *testing.T) {
 	t.Helper()
 	if os.Getenv("E2E_INSTALLER") == "" {
-		t.Skip("NOT TESTED: it boots machines in QEMU: run make e2e-installer")
+		t.Skip("NOT TESTED: boots machines in QEMU: run make e2e-installer")
 	}
 	var missing []string
 	for program, pkg := range map[string]string{"qemu-system-x86_64": "qemu-system-x86", "mkfs.ext4": "e2fsprogs",
@@ -61,7 +61,7 @@ func lab(t *testing.T) {
 		missing...)...)
 }
 
-// sh runs a program and gives what it writes.
+// sh runs a program and returns its output.
 func sh(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
@@ -83,8 +83,8 @@ func asExit(err error, e **exec.ExitError) bool {
 	return ok
 }
 
-// osImage makes a disk image: boot code, a partition of noise, and a root of ext4 as a cloud image
-// has it.
+// osImage returns a disk image: boot code, a partition of noise, and an ext4 root like that of a
+// cloud image.
 func osImage(t *testing.T, table string) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -150,7 +150,7 @@ func withGPT(t *testing.T, image []byte) []byte {
 	return image
 }
 
-// pack compresses an image as a stream that does not say how large it is.
+// pack compresses an image as a stream without its size.
 func pack(t *testing.T, b []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -167,7 +167,7 @@ func pack(t *testing.T, b []byte) []byte {
 	return out.Bytes()
 }
 
-// medium makes a disk file that is full of something.
+// medium creates a disk file that is full of old data.
 func medium(t *testing.T, size int) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "disk.img")
@@ -183,20 +183,20 @@ type drive struct {
 	nvme         bool
 }
 
-// box boots a machine with these disks from the netboot image, and waits until it has restarted or
-// until it was told that the installation ended.
+// box boots a machine with these disks from the netboot image, and blocks until it has restarted,
+// or has reported the end of the installation.
 func box(t *testing.T, p *installtest.Peer, drives ...drive) {
 	t.Helper()
 	powered(t, p, nil, drives...)
 }
 
-// powered is box, until the power goes; it is asked ten times a second.
+// powered is like box, until goes, which is called ten times per second, turns the power off.
 func powered(t *testing.T, p *installtest.Peer, goes func() bool, drives ...drive) {
 	t.Helper()
 	poweredWith(t, p, goes, nil, drives...)
 }
 
-// poweredWith is powered, with more of QEMU.
+// poweredWith is like powered, with further arguments of QEMU.
 func poweredWith(t *testing.T, p *installtest.Peer, goes func() bool, more []string, drives ...drive) {
 	t.Helper()
 	// The machine reaches the loopback of its host as 10.0.2.2, and gets its address from QEMU's
@@ -238,7 +238,7 @@ func poweredWith(t *testing.T, p *installtest.Peer, goes func() bool, more []str
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait() // what it was told to do is what counts
+		_ = cmd.Wait() // the reports count
 	}()
 	for running := true; running; {
 		select {
@@ -252,7 +252,7 @@ func poweredWith(t *testing.T, p *installtest.Peer, goes func() bool, more []str
 			t.Logf("%v, and the power went after %s", p.Statuses(), time.Since(start).Round(100*time.Millisecond))
 			return
 		}
-		// After a failure the machine waits for half a minute, for whoever looks at its console.
+		// After a failure, the machine waits half a minute for an operator at its console.
 		if p.Last().Status == "failed" && strings.Contains(p.Log(), "installation failed") {
 			cancel()
 			<-ended
@@ -261,10 +261,10 @@ func poweredWith(t *testing.T, p *installtest.Peer, goes func() bool, more []str
 	}
 	t.Logf("%v after %s", p.Statuses(), time.Since(start).Round(100*time.Millisecond))
 	if wrong := p.Wrong(); len(wrong) > 0 {
-		t.Errorf("the installer broke the contract: %q", wrong)
+		t.Errorf("got violations of the contract: %q", wrong)
 	}
 	if t.Failed() || p.Last().Status != "complete" && p.Last().Status != "failed" {
 		text, _ := os.ReadFile(serial)
-		t.Fatalf("the last report is %+v\n%s\n%s", p.Last(), stderr.Bytes(), text[max(0, len(text)-6000):])
+		t.Fatalf("got last report %+v\n%s\n%s", p.Last(), stderr.Bytes(), text[max(0, len(text)-6000):])
 	}
 }

@@ -20,11 +20,11 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/installer/installtest"
 )
 
-// A root file system that comes as tar is unpacked, made bootable by its own GRUB, and boots by the
-// firmware that it was installed with and by the other one, as the machine that was ordered.
+// A root file system in a tar is unpacked, made bootable by its own GRUB, and boots with both kinds
+// of firmware as the ordered machine.
 func TestTarBoots(t *testing.T) {
 	if os.Getenv("E2E_TAR") == "" {
-		t.Skip("NOT TESTED: it boots machines in QEMU: run make e2e-tar")
+		t.Skip("NOT TESTED: boots machines in QEMU: run make e2e-tar")
 	}
 	t.Setenv("E2E_INSTALLER", "1")
 	lab(t)
@@ -39,7 +39,7 @@ func TestTarBoots(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// the download is taken up again, the unpacking goes on
+			// The download is resumed during the unpacking.
 			p := &installtest.Peer{Image: archive, Cuts: 1, CutAt: len(archive) / 2}
 			p.Order = p.Standard("debian-tar", "ZSTD", "")
 			p.Order["image"].(map[string]any)["format"] = "TAR"
@@ -52,19 +52,19 @@ func TestTarBoots(t *testing.T) {
 			target := drive{file: sparse(t, 3<<30), serial: "DISK-A"}
 			poweredWith(t, p, nil, firmware, target)
 			if last := p.Last(); last.Status != "complete" || len(last.HostKeys) != 1 {
-				t.Fatalf("the last report: %+v\n%s", last, p.Log())
+				t.Fatalf("got last report %+v\n%s", last, p.Log())
 			}
 			for _, want := range []string{"download interrupted", "root file system unpacked", "target=i386-pc",
 				"target=x86_64-efi"} {
 				if !strings.Contains(p.Log(), want) {
-					t.Errorf("the log lacks %q:\n%s", want, p.Log())
+					t.Errorf("log: got no %q:\n%s", want, p.Log())
 				}
 			}
 			if entry := strings.Contains(p.Log(), "boot entry created"); entry != (name == "uefi") {
-				t.Errorf("a boot entry was made: %v\n%s", entry, p.Log())
+				t.Errorf("got a boot entry: %v\n%s", entry, p.Log())
 			}
 			booted(t, target, firmware, p.Last().HostKeys[0], operator, name)
-			if name == "bios" { // the disk is moved to a machine with UEFI
+			if name == "bios" { // move the disk to a machine with UEFI
 				_, firmware = uefi(t)
 				booted(t, target, firmware, p.Last().HostKeys[0], operator, "uefi")
 			}
@@ -72,7 +72,7 @@ func TestTarBoots(t *testing.T) {
 	}
 }
 
-// rootArchive returns the archive that test/repavelab makes, and has it made if need be.
+// rootArchive returns the archive of test/repavelab, which is built if needed.
 func rootArchive(t *testing.T) []byte {
 	t.Helper()
 	dir := os.Getenv("E2E_REPAVE_CACHE")
@@ -82,14 +82,14 @@ func rootArchive(t *testing.T) []byte {
 	name := filepath.Join(dir, "root.tar.zst")
 	if _, err := os.Stat(name); err != nil {
 		if os.Geteuid() != 0 {
-			t.Fatal("NOT TESTED: it makes a root file system, and that takes root")
+			t.Fatal("NOT TESTED: creates a root file system, which requires root")
 		}
 		sh(t, "../../test/repavelab/tar.sh", dir)
 	}
 	return read(t, name)
 }
 
-// sparse makes a disk file that has something at its start.
+// sparse creates a disk file with old data at its start.
 func sparse(t *testing.T, size int64) string {
 	t.Helper()
 	name := medium(t, 8*mib)
@@ -99,8 +99,8 @@ func sparse(t *testing.T, size int64) string {
 	return name
 }
 
-// booted boots a machine from its disk alone, and looks at it over SSH: it has the host key that
-// was reported, or it is not let in.
+// booted boots a machine from its disk alone, and logs in over SSH. The machine must have the
+// reported host key.
 func booted(t *testing.T, d drive, firmware []string, hostKey string, operator ssh.Signer, mode string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -128,7 +128,7 @@ func booted(t *testing.T, d drive, firmware []string, hostKey string, operator s
 	}
 	defer func() {
 		cancel()
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // killed
 	}()
 	want, _, _, _, err := ssh.ParseAuthorizedKey([]byte(hostKey))
 	if err != nil {
@@ -166,6 +166,6 @@ grep -c swap /etc/fstab || true
 grep -o DataSourceNoCloud /run/cloud-init/result.json`)
 	if got, want := string(out), fmt.Sprintf("%s\nnode-1\n4755 root\next4 vfat tmpfs\nby UUID\n0\nDataSourceNoCloud\n",
 		mode); err != nil || got != want {
-		t.Errorf("the machine says %q, %v, want %q", got, err, want)
+		t.Errorf("output of the machine: got %q, %v, want %q", got, err, want)
 	}
 }

@@ -29,8 +29,7 @@ func labPeer(t *testing.T, plain []byte, rule string) *installtest.Peer {
 	return p
 }
 
-// rootFS returns the root of a disk that was installed, as a file of its own: debugfs and e2fsck
-// look at that.
+// rootFS returns the root of an installed disk as a file, for debugfs and e2fsck.
 func rootFS(t *testing.T, disk []byte, end int) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "root.img")
@@ -46,7 +45,7 @@ func cat(t *testing.T, fs, name string) string {
 	return sh(t, "debugfs", "-R", "cat "+name, fs)
 }
 
-// checkRoot holds the files of a machine to its order.
+// checkRoot compares the files of a machine with its order.
 func checkRoot(t *testing.T, fs string, p *installtest.Peer) {
 	t.Helper()
 	got := map[string]string{}
@@ -66,17 +65,17 @@ func checkRoot(t *testing.T, fs string, p *installtest.Peer) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("files of the root file system (-want +got):\n%s", diff)
 	}
-	// The half that was reported is that of the key that sshd will use.
+	// The reported key must be the public half of sshd's key.
 	key := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(key, []byte(cat(t, fs, "/etc/ssh/ssh_host_ed25519_key")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if public := strings.TrimSpace(sh(t, "ssh-keygen", "-y", "-f", key)); public != p.Last().HostKeys[0] {
-		t.Errorf("reported the host key %q, the disk has %q", p.Last().HostKeys[0], public)
+		t.Errorf("host key: got %q in the report, %q on the disk", p.Last().HostKeys[0], public)
 	}
 }
 
-// The right one of two disks is written, over a network that breaks in the middle.
+// The correct one of two disks is written, over a network that breaks meanwhile.
 func TestQEMUInstall(t *testing.T) {
 	lab(t)
 	plain := osImage(t, "mbr")
@@ -91,38 +90,38 @@ func TestQEMUInstall(t *testing.T) {
 	first := p.Reports()[0]
 	if first.IPAddress != "10.0.2.15" || len(first.Inventory["disks"].([]any)) != 2 ||
 		first.Inventory["memory_mib"] == nil {
-		t.Errorf("the first report: %+v", first)
+		t.Errorf("got first report %+v", first)
 	}
 	if got := p.Ranges(); len(got) != 2 || got[1] != fmt.Sprintf("bytes=%d-", len(p.Image)/2) {
-		t.Errorf("the image was asked for by %q, want the second half after the cut", got)
+		t.Errorf("got ranges %q, want the second half after the cut", got)
 	}
 	for _, want := range []string{"disk chosen", "download interrupted", "root file system found",
 		"installation complete"} {
 		if !strings.Contains(p.Log(), want) {
-			t.Errorf("the log lacks %q:\n%s", want, p.Log())
+			t.Errorf("log: got no %q:\n%s", want, p.Log())
 		}
 	}
 	if strings.Contains(p.Log(), installtest.Token) {
-		t.Error("the token is in the log")
+		t.Error("got the token in the log")
 	}
 	disk := read(t, target)
 	want := bytes.Clone(plain[:rootStart])
 	binary.LittleEndian.PutUint32(want[446+16+12:], (largeDisk-rootStart)/512) // the root partition has grown
 	if !bytes.Equal(disk[:rootStart], want) {
-		t.Error("before the root, the disk is not what the image is")
+		t.Error("got other bytes before the root than in the image")
 	}
 	fs := rootFS(t, disk, largeDisk)
 	checkRoot(t, fs, p)
 	if super := disk[rootStart+1024:]; uint64(binary.LittleEndian.Uint32(super[4:]))<<(10+
 		binary.LittleEndian.Uint32(super[24:])) < largeDisk-rootStart-mib {
-		t.Error("the root file system has not grown")
+		t.Error("got a root file system that has not grown")
 	}
 	if !bytes.Equal(read(t, other), bytes.Repeat([]byte{0x5a}, largeDisk)) {
-		t.Error("the other disk was written to")
+		t.Error("got a write to the other disk")
 	}
 }
 
-// An NVMe disk is formatted first when that was ordered; its GPT reaches to its end.
+// An NVMe disk is formatted first if that was ordered. Its GPT extends to its end.
 func TestQEMUWipesNVMe(t *testing.T) {
 	lab(t)
 	plain := osImage(t, "gpt")
@@ -132,18 +131,18 @@ func TestQEMUWipesNVMe(t *testing.T) {
 	box(t, p, drive{file: target, serial: "NVME-1", nvme: true})
 	last := p.Last()
 	if last.Status != "complete" {
-		t.Fatalf("the last report: %+v", last)
+		t.Fatalf("got last report %+v", last)
 	}
 	wiped := last.Inventory["wiped"].([]any)[0].(map[string]any)
 	if wiped["disk"] != "nvme0n1" || wiped["method"] != "nvme-format+zeros" || wiped["error"] != nil {
-		t.Errorf("wiped: %v, want an NVMe format", wiped)
+		t.Errorf("got wipe %v, want an NVMe format", wiped)
 	}
 	disk := read(t, target)
 	if bytes.Contains(disk, bytes.Repeat([]byte{0x5a}, 64)) {
-		t.Error("something of what was on the disk is left")
+		t.Error("got remaining old data")
 	}
 	if !bytes.Equal(disk[noiseStart:rootStart], plain[noiseStart:rootStart]) {
-		t.Error("before the root, the disk is not what the image is")
+		t.Error("got other bytes before the root than in the image")
 	}
 	f, err := os.OpenFile(target, os.O_RDWR, 0)
 	if err != nil {
@@ -155,17 +154,17 @@ func TestQEMUWipesNVMe(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := table.Verify(f, largeDisk); err != nil || table.RecoveredFromBackup {
-		t.Errorf("the GPT: %v, from its copy: %v", err, table.RecoveredFromBackup)
+		t.Errorf("GPT: %v, from its copy: %v", err, table.RecoveredFromBackup)
 	}
 	root := table.Partitions[1]
 	if root.End <= (rootStart+rootSize)/512 {
-		t.Errorf("the root has not grown: %+v", root)
+		t.Errorf("got a root that has not grown: %+v", root)
 	}
 	checkRoot(t, rootFS(t, disk, int(root.End+1)*512), p)
 }
 
-// The power goes when half of the image has come and some of it is on the disk: that boots nothing
-// then, neither what was on it nor half of an image. The next attempt does all of it.
+// The power is cut when half of the image has arrived and part of it is on the disk. Then the disk
+// cannot boot, neither the old data nor half of an image. The next attempt installs all of it.
 func TestQEMUPowerLost(t *testing.T) {
 	lab(t)
 	plain := osImage(t, "mbr")
@@ -181,19 +180,19 @@ func TestQEMUPowerLost(t *testing.T) {
 	}
 	target := medium(t, largeDisk)
 	powered(t, p, func() bool {
-		// the kernel writes when it likes
+		// the kernel writes at any time
 		return asked.Load() && !bytes.Equal(read(t, target)[noiseStart:noiseStart+noiseSize],
 			bytes.Repeat([]byte{0x5a}, noiseSize))
 	}, drive{file: target, serial: "DISK-A"})
 	if got := p.Last().Status; got != "started" && got != "progress" {
-		t.Errorf("the last report is %+v, want that it was at work", p.Last())
+		t.Errorf("got last report %+v, want an installation in progress", p.Last())
 	}
 	disk := read(t, target)
 	if !bytes.Equal(disk[:mib], make([]byte, mib)) {
-		t.Error("the disk could boot")
+		t.Error("got a bootable disk")
 	}
 	if bytes.Equal(disk[:rootStart+rootSize], plain[:rootStart+rootSize]) {
-		t.Error("all of the image is there: this has shown nothing")
+		t.Error("the image is complete: nothing was tested")
 	}
 	retry := labPeer(t, plain, "")
 	box(t, retry, drive{file: target, serial: "DISK-A"})
@@ -212,7 +211,7 @@ func TestQEMUFails(t *testing.T) {
 		change func(*installtest.Peer)
 		disks  []int // sizes
 		want   string
-		left   bool // the disks are as they were
+		left   bool // the disks are unchanged
 	}{
 		{"wrong checksum", "", func(p *installtest.Peer) {
 			p.Order["image"].(map[string]any)["sha256"] = strings.Repeat("0",
@@ -237,15 +236,15 @@ func TestQEMUFails(t *testing.T) {
 			}
 			box(t, p, drives...)
 			if last := p.Last(); last.Status != "failed" || !strings.Contains(last.Error, tt.want) {
-				t.Errorf("the last report: %+v\nwant %q", last, tt.want)
+				t.Errorf("got last report %+v\nwant %q", last, tt.want)
 			}
 			for i, d := range drives {
 				disk := read(t, d.file)
 				if left := bytes.Equal(disk, bytes.Repeat([]byte{0x5a}, tt.disks[i])); left != tt.left {
-					t.Errorf("disk %d is as it was: %v, want %v", i, left, tt.left)
+					t.Errorf("disk %d: got unchanged %v, want %v", i, left, tt.left)
 				}
 				if !tt.left && !bytes.Equal(disk[:mib], make([]byte, mib)) {
-					t.Errorf("disk %d could boot", i)
+					t.Errorf("disk %d: got a bootable disk", i)
 				}
 			}
 		})

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/installer/installtest"
 )
 
-// unpacking is a machine that takes root file systems.
+// unpacking is a machine that accepts root file systems.
 type unpacking struct {
 	*machine
 	cannot error
@@ -26,7 +26,7 @@ type unpacking struct {
 func (u *unpacking) CanUnpack(string) error { return u.cannot }
 func (u *unpacking) Unpack(_ context.Context, disk string, archive io.Reader) error {
 	if !bytes.Equal(u.media[disk].b[:image.HeadSize], make([]byte, image.HeadSize)) {
-		return errors.New("the boot sectors are still there")
+		return errors.New("boot sectors still exist")
 	}
 	for r := tar.NewReader(archive); ; {
 		h, err := r.Next()
@@ -40,8 +40,8 @@ func (u *unpacking) Unpack(_ context.Context, disk string, archive io.Reader) er
 	}
 }
 
-// A tar goes to the machine as it comes, also over a network that breaks; what cannot be is said
-// before anything is written, and a disk that was begun is never finished.
+// A tar is streamed to the machine, also over a network that breaks. An impossible one is refused
+// before any write, and a disk with a partial one is never finished.
 func TestInstallTar(t *testing.T) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
@@ -60,12 +60,12 @@ func TestInstallTar(t *testing.T) {
 	tests := []struct {
 		name    string
 		change  func(*installtest.Peer, *unpacking)
-		want    string // empty: it is installed
+		want    string // empty: success
 		written bool
 	}{
 		{"as it comes", nil, "", true},
 		{"wiped before", func(p *installtest.Peer, _ *unpacking) { p.Order["wipe"] = true }, "", true},
-		{"over a network that breaks", func(p *installtest.Peer, _ *unpacking) { p.Cuts, p.CutAt = 1, len(p.Image)/2 }, "",
+		{"broken network", func(p *installtest.Peer, _ *unpacking) { p.Cuts, p.CutAt = 1, len(p.Image)/2 }, "",
 			true},
 		{"a machine without mke2fs",
 			func(_ *installtest.Peer, u *unpacking) { u.cannot = errors.New("there is no mke2fs here") },
@@ -92,7 +92,7 @@ func TestInstallTar(t *testing.T) {
 			err := run(t, p, m)
 			got := p.Last()
 			if written := m.media["sda"].writes > 0; written != tt.written {
-				t.Errorf("something was written: %v, want %v", written, tt.written)
+				t.Errorf("got written %v, want %v", written, tt.written)
 			}
 			if tt.want != "" {
 				if err == nil || got.Status != "failed" || !strings.Contains(got.Error, tt.want) || len(m.finished) > 0 {

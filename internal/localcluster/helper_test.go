@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// TestMain makes the test binary stand in for holdfast when a test has started it as a peer.
+// TestMain makes the test binary act as holdfast when a test has started it as a peer.
 func TestMain(m *testing.M) {
 	if os.Getenv("LOCALCLUSTER_PEER") != "" {
 		if err := actAsPeer(os.Args[1:]); err != nil {
@@ -25,8 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// actAsPeer serves /readyz, n1 being the leader, and remembers in its data directory that it was
-// there.
+// actAsPeer serves /readyz with n1 as the leader, and records each start in its data directory.
 func actAsPeer(args []string) error {
 	fs := flag.NewFlagSet("peer", flag.ContinueOnError)
 	vals := map[string]*string{}

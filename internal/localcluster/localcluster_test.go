@@ -47,18 +47,18 @@ func TestStart(t *testing.T) {
 	ctx, c := startCluster(t)
 	leader, err := c.Leader(ctx)
 	if err != nil || leader != c.Peer("n1") {
-		t.Fatalf("leader = %v, %v, want n1", leader, err)
+		t.Fatalf("got leader %v, %v, want n1", leader, err)
 	}
 	r, err := c.Peer("n2").Readiness(ctx)
 	if diff := cmp.Diff(Readiness{Ready: true, Role: "follower", Leader: "n1", AppliedIndex: 7}, r); diff != "" ||
 		err != nil {
-		t.Fatalf("readiness of n2: %v, (-want +got):\n%s", err, diff)
+		t.Fatalf("readiness of n2: %v (-want +got):\n%s", err, diff)
 	}
 	seen := map[string]bool{}
 	for _, p := range c.Peers() {
 		for _, addr := range []string{p.GRPCAddr, p.HTTPAddr, p.RaftAddr, p.GossipAddr} {
 			if seen[addr] {
-				t.Errorf("%s is given out twice", addr)
+				t.Errorf("got %s twice", addr)
 			}
 			seen[addr] = true
 		}
@@ -68,44 +68,44 @@ func TestStart(t *testing.T) {
 		"--raft-multiplier 0.5", "--insecure",
 		"--join " + c.Peer("n1").GossipAddr + "," + c.Peer("n2").GossipAddr} {
 		if log := p.LogTail(4096); !strings.Contains(log, want) {
-			t.Errorf("arguments of n3 lack %q: %s", want, log)
+			t.Errorf("arguments of n3: got no %q: %s", want, log)
 		}
 	}
 	config, err := os.ReadFile(filepath.Join(filepath.Dir(p.DataDir), "config.yaml"))
 	want := "providers:\n  fake:\n    kind: fake\n    endpoint: \"http://127.0.0.1:7450\"\n"
 	if string(config) != want || err != nil {
-		t.Errorf("configuration = %q, %v, want %q", config, err, want)
+		t.Errorf("got configuration %q, %v, want %q", config, err, want)
 	}
 }
 
-func TestLifeOfAPeer(t *testing.T) {
+func TestPeerLifecycle(t *testing.T) {
 	ctx, c := startCluster(t)
 	p := c.Peer("n2")
 	if err := p.Start(ctx); err == nil {
-		t.Error("a peer that runs was started again")
+		t.Error("start a running peer: got no error")
 	}
 	if err := p.Wipe(); err == nil {
-		t.Error("a peer that runs was wiped")
+		t.Error("wipe a running peer: got no error")
 	}
 
 	if err := p.Kill(); err != nil || p.Running() {
-		t.Fatalf("kill: %v, running = %v", err, p.Running())
+		t.Fatalf("kill: got %v, running %v", err, p.Running())
 	}
 	var exit *exec.ExitError
 	if err := p.Wait(); !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-		t.Errorf("wait = %v, want SIGKILL", err)
+		t.Errorf("wait: got %v, want SIGKILL", err)
 	}
 	if err := p.Kill(); err != nil {
-		t.Errorf("kill twice: %v", err)
+		t.Errorf("second kill: %v", err)
 	}
 	if err := p.Stop(ctx); err == nil {
-		t.Error("a peer that has ended was stopped")
+		t.Error("stop an ended peer: got no error")
 	}
 	if err := p.Wipe(); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(p.DataDir); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("data of a peer that was wiped: %v", err)
+		t.Errorf("data of a wiped peer: got %v", err)
 	}
 
 	if err := p.Start(ctx); err != nil {
@@ -115,10 +115,10 @@ func TestLifeOfAPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := p.Stop(ctx); err != nil || p.Wait() != nil {
-		t.Errorf("stop: %v, wait: %v", err, p.Wait())
+		t.Errorf("got stop %v, wait %v", err, p.Wait())
 	}
 	if got := strings.Count(p.LogTail(1<<20), "peer n2: server"); got != 2 {
-		t.Errorf("the log has %d lives, want 2", got)
+		t.Errorf("log: got %d starts, want 2", got)
 	}
 }
 
@@ -131,18 +131,18 @@ func TestPause(t *testing.T) {
 	short, stop := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer stop()
 	if leader, err := c.Leader(short); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("leader = %v, %v, while it is paused", leader, err)
+		t.Errorf("got leader %v, %v while it is paused", leader, err)
 	}
-	if err := c.WaitReady(ctx); err != nil { // the others, who name n1
+	if err := c.WaitReady(ctx); err != nil { // the others, which still follow n1
 		t.Error(err)
 	}
 	if err := p.Resume(); err != nil {
 		t.Fatal(err)
 	}
 	if leader, err := c.Leader(ctx); leader != p || err != nil {
-		t.Errorf("leader = %v, %v, want n1 again", leader, err)
+		t.Errorf("got leader %v, %v, want n1 again", leader, err)
 	}
-	if err := p.Pause(); err != nil { // Close has to cope with it
+	if err := p.Pause(); err != nil { // Close must handle it
 		t.Fatal(err)
 	}
 }
@@ -153,14 +153,14 @@ func TestStartFails(t *testing.T) {
 	began := time.Now()
 	c, err := Start(ctx, cfg)
 	if err == nil {
-		t.Fatal(errors.Join(errors.New("a broken cluster was started"), c.Close()))
+		t.Fatal(errors.Join(errors.New("start of a broken cluster: got no error"), c.Close()))
 	}
 	if time.Since(began) > 20*time.Second {
-		t.Errorf("it took %s to see that a peer had ended", time.Since(began))
+		t.Errorf("took %s to notice the end of a peer", time.Since(began))
 	}
 	for _, want := range []string{"has ended", "peer n2: exit status 1", "peer n2 is broken"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("error lacks %q: %v", want, err)
+			t.Errorf("error: want %q in it, got %v", want, err)
 		}
 	}
 }
@@ -176,7 +176,7 @@ func TestFakeHardware(t *testing.T) {
 		t.Error(err)
 	}
 	if err := f.Close(); err != nil || f.proc.running() {
-		t.Errorf("close: %v, running = %v", err, f.proc.running())
+		t.Errorf("close: got %v, running %v", err, f.proc.running())
 	}
 	if f, err = StartFakeHardware(ctx, cfg.Binary, cfg.Dir); err != nil {
 		t.Fatal(err)
@@ -187,10 +187,10 @@ func TestFakeHardware(t *testing.T) {
 	<-f.proc.done
 	if err := f.Close(); err == nil ||
 		!strings.Contains(err.Error(), "gone before it was closed: it has ended (signal: killed)") {
-		t.Errorf("close of a fleet that was killed: %v", err)
+		t.Errorf("close of a killed fleet: got %v", err)
 	}
 	if _, err := StartFakeHardware(ctx, "/bin/false", cfg.Dir); err == nil || !strings.Contains(err.Error(), "has ended") {
-		t.Errorf("error = %v, want that it has ended", err)
+		t.Errorf("got error %v, want an ended process", err)
 	}
 }
 
@@ -203,7 +203,7 @@ func TestConfig(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := New(context.Background(), cfg); err == nil {
-				t.Error("got no error")
+				t.Error("New: got no error")
 			}
 		})
 	}
@@ -216,10 +216,10 @@ func TestTail(t *testing.T) {
 	}
 	for n, want := range map[int]string{1: "", 8: "three\n", 100: "one\ntwo\nthree\n"} {
 		if got := tail(file, n); got != want {
-			t.Errorf("tail(%d) = %q, want %q", n, got, want)
+			t.Errorf("tail(%d): got %q, want %q", n, got, want)
 		}
 	}
 	if got := tail(file+"x", 8); !strings.Contains(got, "no such file") {
-		t.Errorf("tail of a missing file = %q", got)
+		t.Errorf("tail of a missing file: got %q", got)
 	}
 }

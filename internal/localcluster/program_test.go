@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestProgram: a program runs until it is killed, which may be more than once.
+// TestProgram checks that a program runs until it is killed, which may happen twice.
 func TestProgram(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
@@ -29,11 +29,11 @@ func TestProgram(t *testing.T) {
 	}
 	if _, err := StartProgram(filepath.Join(t.TempDir(), "none"), nil, nil,
 		filepath.Join(t.TempDir(), "log")); err == nil {
-		t.Error("a program that is not there was started")
+		t.Error("start a missing program: got no error")
 	}
 }
 
-// TestProgramKillsItsChildren: what a program has started ends with it.
+// TestProgramKillsItsChildren checks that the child processes of a program end with it.
 func TestProgramKillsItsChildren(t *testing.T) {
 	p, err := StartProgram("/bin/sh", []string{"-c", "sleep 600 & echo $!; wait"}, nil, filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -43,7 +43,7 @@ func TestProgramKillsItsChildren(t *testing.T) {
 	poll := func(what string, ok func() bool) {
 		for ; !ok(); <-time.After(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
-				t.Fatalf("waited too long: %s", what)
+				t.Fatalf("wait for %s: timed out", what)
 			}
 		}
 	}
@@ -52,7 +52,7 @@ func TestProgramKillsItsChildren(t *testing.T) {
 	if err := p.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	poll("the child is gone", func() bool { // or a zombie, where nobody asks for its end
+	poll("the end of the child", func() bool { // or a zombie, if no process waits for it
 		stat, err := os.ReadFile(filepath.Join("/proc", child, "stat"))
 		return err != nil || strings.Contains(string(stat), ") Z ")
 	})

@@ -20,7 +20,7 @@ func TestOf(t *testing.T) {
 		{"", ""},
 	} {
 		if got := nearest.Of(tt.written, names); got != tt.want {
-			t.Errorf("Of(%q) = %q, want %q", tt.written, got, tt.want)
+			t.Errorf("Of(%q): got %q, want %q", tt.written, got, tt.want)
 		}
 	}
 }

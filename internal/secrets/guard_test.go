@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster"
 )
 
-// lead runs a guard on the leader for a time, restarting it whenever it hands over, and
-// returns the number of hand-overs.
+// lead runs a guard on the leader for a time, restarting it after each handover, and returns the
+// number of handovers.
 func lead(t *testing.T, g *Guard, d time.Duration) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -27,9 +27,9 @@ func lead(t *testing.T, g *Guard, d time.Duration) int {
 		}
 		given++
 		if !strings.Contains(err.Error(), "k1") || given > 1000 {
-			t.Fatalf("gave the leadership away %d times: %v", given, err)
+			t.Fatalf("handover %d: %v", given, err)
 		}
-		time.Sleep(time.Second) // sleep: in a bubble; another peer leads meanwhile
+		time.Sleep(time.Second) // sleep: fake clock; another peer leads meanwhile
 	}
 }
 
@@ -43,7 +43,7 @@ func TestGuard(t *testing.T) {
 		}
 		p.put(has, "a", 1, map[string]string{"x": "1"})
 		if n := lead(t, NewGuard(p, has, nil), 24*time.Hour); n != 0 {
-			t.Errorf("a peer with the key gave the leadership away %d times", n)
+			t.Errorf("peer with the key: got %d handovers, want 0", n)
 		}
 		var out bytes.Buffer
 		k, err := Open(lacks, nil)
@@ -52,42 +52,41 @@ func TestGuard(t *testing.T) {
 		}
 		g := NewGuard(p, k, slog.New(slog.NewTextHandler(&out, nil)))
 		if n := lead(t, g, 5*time.Minute); n != handovers {
-			t.Errorf("a peer without the key gave the leadership away %d times at once, want %d", n, handovers)
+			t.Errorf("peer without the key: got %d handovers at once, want %d", n, handovers)
 		}
 		for _, want := range []string{"leading without a secrets key", "key k1, which is not in " + lacks} {
 			if !strings.Contains(out.String(), want) {
-				t.Errorf("the log does not say %q:\n%s", want, out.String())
+				t.Errorf("log: got no %q:\n%s", want, out.String())
 			}
 		}
-		// It continues to hand over at growing intervals, because a peer with the key may
-		// appear.
+		// It continues with handovers at growing intervals, because a peer with the key may appear.
 		if n := lead(t, g, 12*time.Hour); n < 5 || n > 12 {
-			t.Errorf("gave it away %d times in the 12 hours after", n)
+			t.Errorf("next 12 hours: got %d handovers", n)
 		}
 		if note := g.Note(); !strings.Contains(note, "k1") || !strings.Contains(note, lacks) {
-			t.Errorf("Note() = %q", note)
+			t.Errorf("got note %q", note)
 		}
 
-		// The key arrives: the peer keeps the leadership, and the count is reset.
+		// When the key arrives, the peer keeps the leadership, and the count is reset.
 		ctx, cancel := context.WithCancel(t.Context())
 		reloading := make(chan error)
 		go func() { reloading <- k.Run(ctx) }()
 		if err := os.WriteFile(lacks, []byte(line("k2", 'b')+"\n"+line("k1", 'a')), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * time.Second) // sleep: in a bubble, until the file is read
+		time.Sleep(10 * time.Second) // sleep: fake clock, until the file is read
 		if n := lead(t, g, time.Hour); n != 0 {
-			t.Errorf("with the key it gave the leadership away %d times", n)
+			t.Errorf("with the key: got %d handovers, want 0", n)
 		}
 		if note := g.Note(); note != "" {
-			t.Errorf("Note() = %q", note)
+			t.Errorf("got note %q", note)
 		}
 		// The key is removed while the peer leads.
 		if err := os.WriteFile(lacks, []byte(line("k2", 'b')), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if n := lead(t, g, time.Minute); n != handovers {
-			t.Errorf("without the key again it gave the leadership away %d times, want %d", n, handovers)
+			t.Errorf("without the key again: got %d handovers, want %d", n, handovers)
 		}
 		cancel()
 		if err := <-reloading; err != nil {
@@ -96,7 +95,7 @@ func TestGuard(t *testing.T) {
 	})
 }
 
-func TestGuardWithoutAnyFile(t *testing.T) {
+func TestGuardWithoutFile(t *testing.T) {
 	none, err := Open("", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -104,14 +103,14 @@ func TestGuardWithoutAnyFile(t *testing.T) {
 	p := newPeer(t)
 	g := NewGuard(p, none, nil)
 	if got := g.Missing(); got != nil {
-		t.Errorf("nothing is sealed, but %v is missing", got)
+		t.Errorf("without sealed values: got missing key %v", got)
 	}
 	p.sign(keys(t, line("k1", 'a')), "s1")
 	if got := g.Missing(); len(got) != 1 || got[0] != "k1" {
-		t.Errorf("missing = %v, want k1", got)
+		t.Errorf("missing key: got %v, want k1", got)
 	}
 	if err := g.Run(t.Context(), cluster.NewTerm(1, nil)); err == nil ||
 		!strings.Contains(err.Error(), "no --secrets-key-file") {
-		t.Errorf("Run = %v", err)
+		t.Errorf("Run: got %v", err)
 	}
 }

@@ -26,7 +26,7 @@ func TestParseKeys(t *testing.T) {
 		err        string
 	}{
 		{"one", line("k1", 'a'), []string{"k1"}, ""},
-		{"the first is primary", line("k2", 'b') + "\n" + line("k1", 'a') + "\n", []string{"k2", "k1"}, ""},
+		{"first key is primary", line("k2", 'b') + "\n" + line("k1", 'a') + "\n", []string{"k2", "k1"}, ""},
 		{"comments and empty lines", "# keys\n\n  " + line("k1", 'a') + "  \r\n", []string{"k1"}, ""},
 		{"bare", line("", 'a'), []string{"3ba3f5f4"}, ""},
 		{"spaces around the colon", "k1 : " + line("", 'a'), []string{"k1"}, ""},
@@ -44,11 +44,11 @@ func TestParseKeys(t *testing.T) {
 			keys, err := parseKeys([]byte(tc.file))
 			if tc.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.err) {
-					t.Fatalf("error = %v, want it to say %q", err, tc.err)
+					t.Fatalf("got error %v, want %q in it", err, tc.err)
 				}
 				for _, part := range []string{short, line("", 'a'), line("", 'b'), "not-so"} {
 					if strings.Contains(err.Error(), part) {
-						t.Errorf("the error shows what is in the file: %v", err)
+						t.Errorf("got the contents of the file in the error: %v", err)
 					}
 				}
 				return
@@ -76,25 +76,25 @@ func TestNewKeyLine(t *testing.T) {
 		}
 		keys, err := parseKeys([]byte(l))
 		if err != nil || len(keys) != 1 {
-			t.Fatalf("what was made does not parse: %v", err)
+			t.Fatalf("parse a new line: %v", err)
 		}
 		if id != "" && keys[0].id != id {
-			t.Errorf("id = %s, want %s", keys[0].id, id)
+			t.Errorf("got id %s, want %s", keys[0].id, id)
 		}
 		if _, text, _ := strings.Cut(l, ":"); seen[text] {
-			t.Error("the same key was made twice")
+			t.Error("got the same key twice")
 		} else {
 			seen[text] = true
 		}
 		// The id of a key without one is derived from its bare line.
 		if _, text, _ := strings.Cut(l, ":"); id == "" {
 			if bare, err := parseKeys([]byte(text)); err != nil || bare[0].id != keys[0].id {
-				t.Errorf("bare line has id %v, %v; want %s", bare, err, keys[0].id)
+				t.Errorf("id of a bare line: got %v, %v, want %s", bare, err, keys[0].id)
 			}
 		}
 	}
 	if _, err := NewKeyLine("a b"); err == nil {
-		t.Error("an id with a space was taken")
+		t.Error("id with a space: got no error")
 	}
 }
 
@@ -106,7 +106,7 @@ func TestKeysAreNotPrinted(t *testing.T) {
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d"} {
 		for _, it := range []any{keys[0], keys} {
 			if s := fmt.Sprintf(verb, it); !strings.Contains(s, Redacted) {
-				t.Errorf("%s of %T prints %s", verb, it, s)
+				t.Errorf("print with %s of %T: got %s", verb, it, s)
 			}
 		}
 	}
@@ -118,11 +118,11 @@ func FuzzParseKeys(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		keys, err := parseKeys(b)
 		if (err == nil) != (len(keys) > 0) {
-			t.Errorf("%d keys and error %v", len(keys), err)
+			t.Errorf("got %d keys and error %v", len(keys), err)
 		}
 		for _, k := range keys {
 			if checkID(k.id) != nil {
-				t.Errorf("key id %q", k.id)
+				t.Errorf("got key id %q", k.id)
 			}
 		}
 	})

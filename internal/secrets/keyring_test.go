@@ -22,12 +22,12 @@ func TestOpenRefuses(t *testing.T) {
 	t.Setenv("CREDENTIALS_DIRECTORY", "")
 	for _, tc := range []struct{ name, file, want string }{
 		{"others can read it", shared, "chmod 600 " + shared},
-		{"it is not there", filepath.Join(t.TempDir(), "none"), "no such file"},
+		{"missing file", filepath.Join(t.TempDir(), "none"), "no such file"},
 		{"no key in it", keyFile(t, "x"), "line 1: want"},
 		{"no credentials", "credential:keys", "CREDENTIALS_DIRECTORY"},
 	} {
 		if _, err := Open(tc.file, nil); err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: error = %v, want it to say %q", tc.name, err, tc.want)
+			t.Errorf("%s: got error %v, want %q in it", tc.name, err, tc.want)
 		}
 	}
 }
@@ -40,8 +40,7 @@ func TestCredential(t *testing.T) {
 	}
 }
 
-// A changed file is reloaded. An invalid one leaves the current keys in use and is logged
-// once.
+// A changed file is reloaded. An invalid one is logged once, and the current keys stay in use.
 func TestReload(t *testing.T) {
 	path := keyFile(t, line("k1", 'a'))
 	synctest.Test(t, func(t *testing.T) {
@@ -61,7 +60,7 @@ func TestReload(t *testing.T) {
 			if err := os.Chmod(path, mode); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(2 * lookEvery) // sleep: in a bubble, for two reads of the file
+			time.Sleep(2 * lookEvery) // sleep: fake clock, for two reads of the file
 			synctest.Wait()
 		}
 		wantIDs := func(want ...string) {
@@ -76,19 +75,19 @@ func TestReload(t *testing.T) {
 		select {
 		case <-changed:
 		default:
-			t.Error("nobody was told of the change")
+			t.Error("got no notification of the change")
 		}
 		put(0o600, "rubbish")
 		wantIDs("k2", "k1")
 		put(0o644, line("k3", 'c'))
 		wantIDs("k2", "k1")
 		if n := strings.Count(out.String(), "level=ERROR"); n != 2 {
-			t.Errorf("the log has %d errors, want one for each of the two broken files:\n%s", n, out.String())
+			t.Errorf("log: got %d errors, want one for each of the two broken files:\n%s", n, out.String())
 		}
 		put(0o600, line("k3", 'c'))
 		wantIDs("k3")
 		if strings.Contains(out.String(), line("", 'b')) {
-			t.Error("the log shows a key")
+			t.Error("got a key in the log")
 		}
 		cancel()
 		if err := <-done; err != nil {
@@ -97,8 +96,8 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// A lookup of a missing key reads the file at once, but not for every lookup.
-func TestUnknownKeyLooks(t *testing.T) {
+// A lookup of a missing key reads the file at once, but only once per second.
+func TestUnknownKeyReadsFile(t *testing.T) {
 	path := keyFile(t, line("k1", 'a'))
 	synctest.Test(t, func(t *testing.T) {
 		k, err := Open(path, nil)
@@ -109,11 +108,11 @@ func TestUnknownKeyLooks(t *testing.T) {
 			t.Fatal(err)
 		}
 		if k.Has("k2") {
-			t.Error("the file was read twice within a second")
+			t.Error("got two reads of the file within a second")
 		}
-		time.Sleep(lookAtMost) // sleep: in a bubble
+		time.Sleep(lookAtMost) // sleep: fake clock
 		if !k.Has("k2") || k.Has("k1") {
-			t.Errorf("has %v, want k2", k.IDs())
+			t.Errorf("got keys %v, want k2", k.IDs())
 		}
 	})
 }

@@ -38,17 +38,17 @@ func TestRedact(t *testing.T) {
 		}
 	}
 	if put.GetValues()["password"] != "correct-horse" {
-		t.Error("the message itself was changed")
+		t.Error("got a changed message")
 	}
 	newer := &holdfastv1.Secret{Name: "x"}
 	newer.ProtoReflect().SetUnknown(protowire.AppendString(protowire.AppendTag(nil, 999, protowire.BytesType),
 		"correct-horse"))
 	if got := secrets.Redact(newer); len(got.ProtoReflect().GetUnknown()) != 0 {
-		t.Error("a field that is not known is shown")
+		t.Error("got an unknown field")
 	}
 }
 
-// harmless lists fields whose names resemble secrets, with their actual content.
+// harmless lists fields whose names resemble secrets, with their contents.
 func harmless() map[protoreflect.FullName]string {
 	return map[protoreflect.FullName]string{
 		"holdfast.v1.RegisterAgentRequest.token_sha256":  "the hash of 64 random bytes",
@@ -85,7 +85,7 @@ func looksSecret(f protoreflect.FieldDescriptor) bool {
 	return regexp.MustCompile(`passw|passphrase|secret|token|private|credential|bearer|api_?key|cookie|otp|(^|_)pin($|_)|(^|_)key$`).MatchString(name)
 }
 
-// TestFieldsAreMarked: every field whose name suggests a secret is marked, or listed as
+// TestFieldsAreMarked checks that every field whose name suggests a secret is marked, or listed as
 // harmless.
 func TestFieldsAreMarked(t *testing.T) {
 	var messages int
@@ -106,8 +106,8 @@ func TestFieldsAreMarked(t *testing.T) {
 					continue
 				}
 				if looksSecret(f) && !secrets.Sensitive(f) {
-					t.Errorf("%s looks as if it held a secret: mark it [(holdfast.v1.sensitive) = true], or list it here with "+
-						"what it holds", f.FullName())
+					t.Errorf("%s may have a secret: mark it [(holdfast.v1.sensitive) = true], or list it here with "+
+						"its contents", f.FullName())
 				}
 			}
 		}
@@ -119,15 +119,15 @@ func TestFieldsAreMarked(t *testing.T) {
 		})
 	}
 	if messages < 100 {
-		t.Errorf("walked over %d messages only", messages)
+		t.Errorf("got only %d messages", messages)
 	}
 	for name := range list {
-		t.Errorf("%s is listed, but there is no such field", name)
+		t.Errorf("%s: listed field not found", name)
 	}
 }
 
-// TestMarksAreSeen: the walk above would find nothing if marks could not be read.
-func TestMarksAreSeen(t *testing.T) {
+// TestMarksAreSeen checks that marks can be read, without which the test above would find nothing.
+func TestMarksAreRead(t *testing.T) {
 	for name, want := range map[protoreflect.FullName]bool{
 		"holdfast.v1.CreateTokenResponse.secret": true, "holdfast.v1.PutSecretRequest.values": true,
 		"holdfast.internal.v1.SecretValues.values": true, "holdfast.v1.PutSecretRequest.name": false,
@@ -137,7 +137,7 @@ func TestMarksAreSeen(t *testing.T) {
 			t.Fatal(err)
 		}
 		if f, ok := d.(protoreflect.FieldDescriptor); !ok || secrets.Sensitive(f) != want {
-			t.Errorf("%s is marked: %v, want %v", name, !want, want)
+			t.Errorf("%s: got marked %v, want %v", name, !want, want)
 		}
 	}
 }

@@ -45,20 +45,20 @@ func TestSealAndOpen(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(plain) > 7 && bytes.Contains(s.GetCiphertext(), plain) {
-			t.Error("the ciphertext holds the plain text")
+			t.Error("got the plain text in the ciphertext")
 		}
 		got, err := k.Open(p, name, version, s)
 		if err != nil || !bytes.Equal(got, plain) {
-			t.Errorf("Open = %q, %v; want %q", got, err, plain)
+			t.Errorf("Open: got %q, %v, want %q", got, err, plain)
 		}
 		twin, err := k.Seal(p, name, version, plain)
 		if err != nil || bytes.Equal(twin.GetNonce(), s.GetNonce()) {
-			t.Errorf("two seals have nonce %x, %v", s.GetNonce(), err)
+			t.Errorf("got nonce %x twice, %v", s.GetNonce(), err)
 		}
 	})
 }
 
-// A sealed value opens only for the purpose, name and version that it was sealed for.
+// A sealed value opens only for its purpose, name and version.
 func TestSealIsBound(t *testing.T) {
 	k := keys(t, line("k1", 'a'), line("k2", 'b'))
 	s, err := k.Seal(Secrets, "bmc", 3, []byte("correct-horse"))
@@ -79,13 +79,13 @@ func TestSealIsBound(t *testing.T) {
 		s       *internalv1.Sealed
 		ok      bool
 	}{
-		{"as it was", Secrets, "bmc", 3, s, true},
+		{"unchanged", Secrets, "bmc", 3, s, true},
 		{"another purpose", SigningKeys, "bmc", 3, s, false},
-		{"a purpose that is none", "other", "bmc", 3, s, false},
+		{"unknown purpose", "other", "bmc", 3, s, false},
 		{"another name", Secrets, "bmd", 3, s, false},
 		{"a version before", Secrets, "bmc", 2, s, false},
 		{"another key's id", Secrets, "bmc", 3, changed(func(s *internalv1.Sealed) { s.KeyId = "k2" }), false},
-		{"a key that is not there", Secrets, "bmc", 3, changed(func(s *internalv1.Sealed) { s.KeyId = "k9" }), false},
+		{"missing key", Secrets, "bmc", 3, changed(func(s *internalv1.Sealed) { s.KeyId = "k9" }), false},
 		{"nonce changed", Secrets, "bmc", 3, changed(func(s *internalv1.Sealed) { flip(s.Nonce) }), false},
 		{"nonce cut", Secrets, "bmc", 3, changed(func(s *internalv1.Sealed) { s.Nonce = s.Nonce[:11] }), false},
 		{"text changed", Secrets, "bmc", 3, changed(func(s *internalv1.Sealed) { flip(s.Ciphertext) }), false},
@@ -95,16 +95,16 @@ func TestSealIsBound(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := k.Open(tc.p, tc.what, tc.version, tc.s)
 			if (err == nil) != tc.ok || (err == nil && string(got) != "correct-horse") {
-				t.Errorf("Open = %q, %v; want success: %v", got, err, tc.ok)
+				t.Errorf("Open: got %q, %v, want success: %v", got, err, tc.ok)
 			}
 			if err != nil && strings.Contains(err.Error(), "correct-horse") {
-				t.Errorf("the error shows the value: %v", err)
+				t.Errorf("got the value in the error: %v", err)
 			}
 		})
 	}
 }
 
-func TestWithoutAKey(t *testing.T) {
+func TestWithoutKey(t *testing.T) {
 	empty, err := Open("", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -116,21 +116,21 @@ func TestWithoutAKey(t *testing.T) {
 	for name, k := range map[string]*Keyring{"no file": empty, "nil": nil} {
 		if _, err := k.Seal(Secrets, "bmc", 1, nil); !errors.Is(err, ErrNoKey) ||
 			!strings.Contains(err.Error(), "--secrets-key-file") {
-			t.Errorf("%s: Seal: %v", name, err)
+			t.Errorf("%s: Seal: got %v", name, err)
 		}
 		var unknown *UnknownKeyError
 		if _, err := k.Open(Secrets, "bmc", 1, s); !errors.As(err, &unknown) || unknown.ID != "k1" ||
 			!errors.Is(err, ErrNoKey) {
-			t.Errorf("%s: Open: %v", name, err)
+			t.Errorf("%s: Open: got %v", name, err)
 		}
 		if id, ok := k.Primary(); ok || k.Has("k1") || k.IDs() != nil {
-			t.Errorf("%s: has key %q", name, id)
+			t.Errorf("%s: got key %q", name, id)
 		}
 	}
 	other := keys(t, line("k2", 'a'))
 	var unknown *UnknownKeyError
 	if _, err := other.Open(Secrets, "bmc", 1, s); !errors.As(err, &unknown) || errors.Is(err, ErrNoKey) ||
 		!strings.Contains(err.Error(), other.File()) {
-		t.Errorf("another key: Open: %v", err)
+		t.Errorf("Open with another key: got %v", err)
 	}
 }

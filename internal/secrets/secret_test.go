@@ -34,16 +34,16 @@ func TestResolve(t *testing.T) {
 	var refusal *fsm.Error
 	if _, err := r.Resolve(t.Context(), "none"); !errors.As(err, &refusal) || refusal.Code != fsm.NotFound ||
 		!strings.Contains(err.Error(), "holdfast secret put none") {
-		t.Errorf("unknown name: %v", err)
+		t.Errorf("unknown name: got %v", err)
 	}
 	var unknown *UnknownKeyError
 	if _, err := NewResolver(p, keys(t, line("k2", 'b'))).Resolve(t.Context(), "bmc/r7"); !errors.As(err, &unknown) ||
 		unknown.ID != "k1" {
-		t.Errorf("without the key: %v", err)
+		t.Errorf("without the key: got %v", err)
 	}
 	if _, err := NewResolver(p, keys(t, line("k1", 'b'))).Resolve(t.Context(), "bmc/r7"); err == nil ||
 		strings.Contains(err.Error(), "correct-horse") {
-		t.Errorf("another key under that id: %v", err)
+		t.Errorf("another key with that id: got %v", err)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -52,7 +52,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// Exchanging sealed records in the state does not reveal values.
+// Exchanged sealed records in the state do not reveal values.
 func TestExchangedRecords(t *testing.T) {
 	p := newPeer(t)
 	k := keys(t, line("k1", 'a'))
@@ -61,12 +61,12 @@ func TestExchangedRecords(t *testing.T) {
 	other := p.stored("a")
 	other.Sealed = p.stored("b").GetSealed()
 	if _, err := k.Get(other); err == nil {
-		t.Error("the values of one secret open as another's")
+		t.Error("open the values of another secret: got no error")
 	}
 	later := p.stored("a")
 	later.Secret.Version = 2
 	if _, err := k.Get(later); err == nil {
-		t.Error("a version opens as another")
+		t.Error("open another version: got no error")
 	}
 }
 
@@ -93,21 +93,21 @@ func TestReseal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.GetSealed().GetKeyId() != "k2" || s.GetSecret().GetKeyId() != "k2" || key.GetSealed().GetKeyId() != "k2" {
-		t.Errorf("sealed under %s and %s, want k2", s.GetSealed().GetKeyId(), key.GetSealed().GetKeyId())
+		t.Errorf("got keys %s and %s, want k2", s.GetSealed().GetKeyId(), key.GetSealed().GetKeyId())
 	}
 	only := keys(t, line("k2", 'b'))
 	values, err := only.Get(s)
 	if err != nil || values["x"].Reveal() != "1" {
-		t.Errorf("Get = %v, %v", values, err)
+		t.Errorf("Get: got %v, %v", values, err)
 	}
 	plain, err := only.Open(SigningKeys, "s1", 0, key.GetSealed())
 	if err != nil || string(plain) != "pkcs8" {
-		t.Errorf("Open = %q, %v", plain, err)
+		t.Errorf("Open: got %q, %v", plain, err)
 	}
 	if _, err := only.Reseal(p.stored("a")); err == nil {
-		t.Error("resealed without the key that it is sealed under")
+		t.Error("reseal without the old key: got no error")
 	}
 	if _, err := only.ResealKey(old); err == nil {
-		t.Error("resealed a signing key without the key that it is sealed under")
+		t.Error("reseal a signing key without the old key: got no error")
 	}
 }

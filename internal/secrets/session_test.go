@@ -30,7 +30,7 @@ func TestSessions(t *testing.T) {
 	peer, other, stranger := NewSessions(keys, clock), NewSessions(keys, clock), NewSessions(open(), clock)
 	session, err := peer.Begin("secret-token", time.Hour)
 	if err != nil || strings.Contains(session, "secret-token") || strings.ContainsAny(session, " \",;\\") {
-		t.Fatalf("got %q, %v, want a word that does not show the token", session, err)
+		t.Fatalf("got %q, %v, want a session without the token in it", session, err)
 	}
 	flipped := session[:len(session)-4] + "AAAA"
 	for _, tt := range []struct {
@@ -42,7 +42,7 @@ func TestSessions(t *testing.T) {
 	}{
 		{"at the peer that began it", peer, session, 0, "secret-token"},
 		{"at another peer", other, session, time.Hour - time.Second, "secret-token"},
-		{"when it is over", peer, session, time.Hour, ""},
+		{"expired", peer, session, time.Hour, ""},
 		{"at a peer with other keys", stranger, session, 0, ""},
 		{"at a peer without a key", NewSessions(nil, clock), session, 0, ""},
 		{"changed", peer, flipped, 0, ""},

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// peer is a real state without Raft.
+// peer has a real state without Raft.
 type peer struct {
 	*fsm.FSM
 	t     testing.TB
@@ -75,7 +75,7 @@ func (p *peer) stored(name string) *internalv1.StoredSecret {
 	p.t.Helper()
 	s, ok := p.View().Secret(name)
 	if !ok {
-		p.t.Fatal(fmt.Errorf("secret %s is not there", name))
+		p.t.Fatal(fmt.Errorf("secret %s not found", name))
 	}
 	return s
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 )
 
-// A value must not be revealed by any way of printing it, alone or inside another value.
+// A value must not be revealed by any way of printing it, alone or inside of another value.
 func TestValueIsNeverShown(t *testing.T) {
 	const text = "correct-horse"
 	v := secrets.NewValue(text)
@@ -58,10 +58,10 @@ func TestValueIsNeverShown(t *testing.T) {
 	for how, s := range shown {
 		if strings.Contains(s, text) || strings.Contains(s, fmt.Sprintf("%x", text)) ||
 			strings.Contains(s, fmt.Sprintf("%X", text)) || strings.Contains(s, fmt.Sprintf("%d", []byte(text))) {
-			t.Errorf("%s shows it: %s", how, s)
+			t.Errorf("print with %s: got the value: %s", how, s)
 		}
 	}
 	if v.Reveal() != text || v.Empty() || !(secrets.Value{}).Empty() {
-		t.Errorf("Reveal() = %q", v.Reveal())
+		t.Errorf("Reveal: got %q", v.Reveal())
 	}
 }

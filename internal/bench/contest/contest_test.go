@@ -15,12 +15,12 @@ func TestCalls(t *testing.T) {
 	broken := errors.New("broken")
 	for _, tt := range []struct {
 		name string
-		last error // of the fifth call and those after it
+		last error // of the fifth and later calls
 		want int
 		err  error
 	}{
-		{"nothing is left", ErrEnough, 4, nil},
-		{"one fails", broken, 0, broken},
+		{"no work left", ErrEnough, 4, nil},
+		{"failure", broken, 0, broken},
 	} {
 		var n atomic.Int64
 		c, err := NewCalls(3, insecure.NewCredentials(), []string{"127.0.0.1:1"},
@@ -43,11 +43,11 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestContenderRate: where operations are long, clients that are done sooner than others do not
-// count against them.
+// TestContenderRate checks that clients that end early do not lower the rate when operations are
+// long.
 func TestContenderRate(t *testing.T) {
-	// Two clients and a slice of 2 s: one is done after 2 s, with two operations, the other after 3
-	// s with one.
+	// Two clients and a slice of 2 s: one ends after 2 s with two operations, the other after 3 s
+	// with one.
 	latencies, took := []time.Duration{time.Second, time.Second, 3 * time.Second}, 3*time.Second
 	for _, tt := range []struct {
 		clients int

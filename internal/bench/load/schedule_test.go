@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestSchedule: each member is called when it is due, however long others take, and never twice at
-// once.
+// TestSchedule checks that each member is called when it is due, however long others take, and
+// never twice at once.
 func TestSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -30,7 +30,7 @@ func TestSchedule(t *testing.T) {
 				}
 				switch {
 				case i == 1 && n == 1:
-					// sleep: the clock is that of synctest. Its next call is late, the one after that is not
+					// sleep: fake clock; the next call is late, the one after that is not
 					time.Sleep(13 * time.Second)
 				case i == 2:
 					return Never
@@ -45,13 +45,13 @@ func TestSchedule(t *testing.T) {
 		want := map[int][]time.Duration{0: {0, 10 * sec, 20 * sec, 30 * sec}, 1: {1 * sec, 14 * sec, 21 * sec, 31 * sec},
 			2: {2 * sec}}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("called at (-want +got):\n%s", diff)
+			t.Errorf("times of calls (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// TestScheduleAtOnce: there are never more calls under way than may be, all get their turn, and Run
-// ends with the last one, which is not cut off.
+// TestScheduleAtOnce checks that concurrent calls are limited, that all members get their turn, and
+// that Run ends with the last call without canceling it.
 func TestScheduleAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -63,12 +63,12 @@ func TestScheduleAtOnce(t *testing.T) {
 				now, all = now+1, all+1
 				most = max(most, now)
 				mu.Unlock()
-				time.Sleep(time.Second) // sleep: the clock is that of synctest
+				time.Sleep(time.Second) // sleep: fake clock
 				mu.Lock()
 				defer mu.Unlock()
 				now--
 				if ctx.Err() != nil {
-					t.Error("a call was cut off")
+					t.Error("got a canceled call")
 				}
 				return Never
 			},
@@ -76,19 +76,19 @@ func TestScheduleAtOnce(t *testing.T) {
 		began := time.Now()
 		s.Run(t.Context())
 		if took := time.Since(began); most != 7 || all != 1000 || took != 143*time.Second {
-			t.Errorf("got %d calls, %d at once, in %s; want 1000, 7, 2m23s", all, most, took)
+			t.Errorf("got %d calls, %d at once, in %s, want 1000, 7, 2m23s", all, most, took)
 		}
 		all = 0
 		ctx, stop := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer stop()
 		s.Run(ctx)
 		if all != 14 || now != 0 {
-			t.Errorf("ended by its context: got %d calls and %d under way, want 14 and 0", all, now)
+			t.Errorf("canceled: got %d calls and %d in progress, want 14 and 0", all, now)
 		}
 	})
 }
 
-// TestScheduleMemory: a member that waits costs next to nothing.
+// TestScheduleMemory checks the memory of a waiting member.
 func TestScheduleMemory(t *testing.T) {
 	const members = 1_000_000
 	ctx, stop := context.WithCancel(t.Context())
@@ -103,7 +103,7 @@ func TestScheduleMemory(t *testing.T) {
 		}
 	})
 	if got := r.AllocedBytesPerOp() / members; got > 24 {
-		t.Errorf("a member costs %d bytes, want at most 24", got)
+		t.Errorf("memory of a member: got %d bytes, want at most 24", got)
 	}
 }
 

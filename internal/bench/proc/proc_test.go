@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestFamily: a process and those it has started, and no others.
+// TestFamily checks that a family is a process and its descendants.
 func TestFamily(t *testing.T) {
 	child := exec.CommandContext(t.Context(), "sleep", "600")
 	if err := child.Start(); err != nil {
@@ -29,7 +29,7 @@ func TestFamily(t *testing.T) {
 }
 
 func TestParseProc(t *testing.T) {
-	// proc(5): the name may hold spaces and brackets; utime and stime are numbers 14 and 15.
+	// proc(5): the name may contain spaces and brackets; utime and stime are numbers 14 and 15.
 	const stat = "42 (a (b) c) S 1 42 42 0 -1 4194560 100 0 0 0 250 50 7 8 20 0 9 0 12345 1000 200 18446744073709551615"
 	if got, err := parseStat([]byte(stat)); err != nil || got != 3*time.Second {
 		t.Errorf("got %v, %v, want 3s", got, err)

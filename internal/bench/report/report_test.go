@@ -82,7 +82,7 @@ func TestMissedGoals(t *testing.T) {
 	}
 }
 
-// TestJSON: programs get every figure, also one that is no number.
+// TestJSON checks that the JSON has every figure, also those that are not numbers.
 func TestJSON(t *testing.T) {
 	r := sample()
 	r.Add("d", "nothing", math.NaN(), "ms", nil)

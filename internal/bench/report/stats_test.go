@@ -33,7 +33,7 @@ func TestQuantile(t *testing.T) {
 		}
 	}
 	if hundred[0] != 100 {
-		t.Error("the values were sorted in place")
+		t.Error("Quantile: got the values sorted in place")
 	}
 }
 
@@ -50,7 +50,7 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// TestRatio: a round in which the machine was slow for both sides does not count for less, or more.
+// TestRatio checks that a round with a slow machine for both sides has a normal weight.
 func TestRatio(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -58,9 +58,9 @@ func TestRatio(t *testing.T) {
 		want   float64
 	}{
 		{"the machine slows down", []float64{80, 8, 40}, []float64{100, 10, 50}, 0.8},
-		{"one round is off", []float64{80, 80, 5}, []float64{100, 100, 100}, 0.8},
-		{"a round is missing", []float64{80}, []float64{100, 10}, 0.8},
-		{"nothing to hold it against", []float64{80}, []float64{0}, math.NaN()},
+		{"outlier", []float64{80, 80, 5}, []float64{100, 100, 100}, 0.8},
+		{"missing round", []float64{80}, []float64{100, 10}, 0.8},
+		{"nothing to compare with", []float64{80}, []float64{0}, math.NaN()},
 		{"no rounds", nil, nil, math.NaN()},
 	} {
 		if got := Ratio(tt.of, tt.to); !cmp.Equal(got, tt.want, cmpopts.EquateNaNs()) {

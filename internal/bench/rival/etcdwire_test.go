@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// TestEtcdTransaction holds the bytes against what protoc makes of the same transaction by etcd's
+// TestEtcdTransaction compares the bytes with those of protoc for the same transaction of etcd's
 // rpc.proto.
 func TestEtcdTransaction(t *testing.T) {
 	got := EtcdIfNew([]string{"a"}, []string{"a", "b"}, []byte("v"))
@@ -42,7 +42,7 @@ func FuzzEtcdFields(f *testing.F) {
 		fields, err := etcdFields(b)
 		for num, field := range fields {
 			if len(field.bytes) > len(b) {
-				t.Errorf("field %d has %d bytes of %d (%v)", num, len(field.bytes), len(b), err)
+				t.Errorf("field %d: got %d bytes of %d (%v)", num, len(field.bytes), len(b), err)
 			}
 		}
 	})

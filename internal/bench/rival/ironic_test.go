@@ -6,12 +6,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestIronicTakes: a node is deployed once.
+// TestIronicTakes checks that a node is deployed once.
 func TestIronicTakes(t *testing.T) {
 	i := &Ironic{nodes: []string{"a", "b"}}
 	var got []string
 	for range 3 {
-		id, _ := i.take() // the third fails: there is none
+		id, _ := i.take() // the third fails: no node left
 		got = append(got, id)
 	}
 	if diff := cmp.Diff([]string{"a", "b", ""}, got); diff != "" {

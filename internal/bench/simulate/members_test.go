@@ -15,9 +15,10 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
 )
 
-// TestAMemberOverItsLife: it registers, beats at once and then as the server says, asks another
-// peer after a failure, waits when all have failed, and registers again when it was forgotten.
-func TestAMemberOverItsLife(t *testing.T) {
+// TestMemberLifecycle checks that a member registers, sends a heartbeat at once and then at the
+// server's interval, uses another peer after a failure, waits when all have failed, and registers
+// again when it was forgotten.
+func TestMemberLifecycle(t *testing.T) {
 	script := []struct {
 		status     int
 		answer     string
@@ -25,7 +26,7 @@ func TestAMemberOverItsLife(t *testing.T) {
 		peer       int
 		atLeast    time.Duration // until the next call
 		atMost     time.Duration
-		registered bool // after it
+		registered bool // registered after the call
 	}{
 		{200, `{}`, "register", 0, 0, 3 * time.Second, true},
 		{200, `{"next_keepalive_ms":40000}`, "keepalive", 0, 36 * time.Second, 40 * time.Second, true},
@@ -54,10 +55,10 @@ func TestAMemberOverItsLife(t *testing.T) {
 		s := script[at]
 		want = append(want, fmt.Sprintf("%s at %d as Bearer secret", s.path, s.peer))
 		if next := k.call(context.Background(), peers, 0, time.Now()); next < s.atLeast || next > s.atMost {
-			t.Errorf("call %d: the next one in %s, want %s to %s", at, next, s.atLeast, s.atMost)
+			t.Errorf("call %d: got the next one in %s, want %s to %s", at, next, s.atLeast, s.atMost)
 		}
 		if k.members[0].known != s.registered {
-			t.Errorf("call %d: registered is %v", at, k.members[0].known)
+			t.Errorf("call %d: got registered %v", at, k.members[0].known)
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -21,7 +21,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// asHoldfast makes the test binary stand in for holdfast: the peers are processes.
+// asHoldfast makes the test binary act as holdfast: the peers are processes.
 const asHoldfast = "SIMULATE_TEST_HOLDFAST"
 
 func TestMain(m *testing.M) {
@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSimulate has a small fleet live in front of three real peers, with TLS and tokens, until all
-// that it does has been seen, and then stops it as Ctrl-C does.
+// TestSimulate runs a small fleet against three real peers, with TLS and tokens, until every kind
+// of call was observed, and then stops it like Ctrl-C.
 func TestSimulate(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
@@ -43,7 +43,7 @@ func TestSimulate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = block.Release() }) // with the test
+	t.Cleanup(func() { _ = block.Release() }) // at the end of the test
 	bmcs := block.Address("127.0.0.1")
 	c, err := localcluster.Start(ctx, localcluster.Config{
 		Binary: os.Args[0], Dir: t.TempDir(), Env: []string{asHoldfast + "=1"}, RaftMultiplier: 5, FakeEndpoint: "http://" +
@@ -52,7 +52,7 @@ func TestSimulate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Close() }) // the directory goes with the test
+	t.Cleanup(func() { _ = c.Close() }) // the directory is removed with the test
 	o := Options{Agents: 30, Services: 5, Pools: 2, Machines: 4, Runs: 2, Rate: 100, Ping: leastWait, Connections: 8,
 		Prefix: "t", Provider: "fake", Hardware: bmcs}
 	run, end := context.WithCancel(ctx)
@@ -69,13 +69,13 @@ func TestSimulate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if ctx.Err() != nil {
-		t.Errorf("not everything was seen in time: %+v", r)
+		t.Errorf("wait for all kinds of calls: got %+v", r)
 	}
 	known := map[string]int{}
 	for name, k := range r.Kinds {
 		known[name] = k.Known
 		if k.Forgotten != 0 {
-			t.Errorf("%s: %d were forgotten", name, k.Forgotten)
+			t.Errorf("%s: got %d forgotten members, want 0", name, k.Forgotten)
 		}
 	}
 	if diff := cmp.Diff(map[string]int{"agents": 30, "services": 5, "pools": 2}, known); diff != "" {
@@ -85,7 +85,7 @@ func TestSimulate(t *testing.T) {
 		t.Errorf("lost (-want +got):\n%s\n%v", diff, r.Notes)
 	}
 	if diff := cmp.Diff(map[string]int64{"services": 5, "pools": 2}, r.Left); diff != "" {
-		t.Errorf("signed off (-want +got):\n%s\n%v", diff, r.Notes)
+		t.Errorf("deregistered (-want +got):\n%s\n%v", diff, r.Notes)
 	}
 	cl, err := client.Dial(client.Config{Addrs: c.Addrs(), TLS: c.TLS()})
 	if err != nil {
@@ -94,7 +94,7 @@ func TestSimulate(t *testing.T) {
 	t.Cleanup(func() { _ = cl.Close() })
 	services, err := cl.Registry().ListServices(ctx, &holdfastv1.ListServicesRequest{Filter: "active = true"})
 	if err != nil || len(services.GetServices()) != 0 {
-		t.Errorf("services that are active after they have signed off: %v, %v", services.GetServices(), err)
+		t.Errorf("active services after the deregistration: got %v, %v, want none", services.GetServices(), err)
 	}
 	if r.Peers != 3 || r.Machines != 4 || r.Runs.Phases["SUCCEEDED"] < 3 {
 		t.Errorf("got %+v, %+v", r, r.Runs)
@@ -106,7 +106,7 @@ func TestSimulate(t *testing.T) {
 	t.Logf("\n%s", out.String())
 }
 
-// TestCommandRefuses: what cannot be simulated is said before anything is made.
+// TestCommandRefuses checks that invalid simulations are refused before anything is created.
 func TestCommandRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{}, {"--agents", "-1"}, {"--agents", "1", "--rate", "0"}, {"--agents", "1", "--runs", "1"}, {"--agents", "1", "-o",
@@ -124,7 +124,7 @@ func TestCommandRefuses(t *testing.T) {
 	}
 }
 
-// TestReportIsJSON: what programs read has all that was counted.
+// TestReportIsJSON checks that the JSON has all counts.
 func TestReportIsJSON(t *testing.T) {
 	k := &kind{name: "agents", members: make([]member, 3)}
 	k.seen.registered.Add(time.Second)

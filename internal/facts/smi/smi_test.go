@@ -35,7 +35,7 @@ func TestParseGPUs(t *testing.T) {
 		{"an old driver", "0, GPU-aaaa, Tesla K80, 11441, 11441, 30\n",
 			[]GPU{{UUID: "GPU-aaaa", Model: "Tesla K80", TotalVRAMMiB: 11441, FreeVRAMMiB: 11441,
 				TemperatureCelsius: 30}}, false},
-		{"what it cannot tell", "0, GPU-aaaa, NVIDIA GB10, [N/A], [Not Supported], [N/A], [N/A]\n",
+		{"unknown values", "0, GPU-aaaa, NVIDIA GB10, [N/A], [Not Supported], [N/A], [N/A]\n",
 			[]GPU{{UUID: "GPU-aaaa", Model: "GB10"}}, false},
 		{"none", "No devices were found\n", nil, false},
 		{"nothing", "", nil, false},
@@ -55,7 +55,7 @@ func TestParseGPUs(t *testing.T) {
 	}
 }
 
-// program writes a script in the place of nvidia-smi.
+// program writes a script that replaces nvidia-smi.
 func program(t *testing.T, script string) Ask {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "nvidia-smi")
@@ -92,7 +92,7 @@ esac`))
 	}
 }
 
-func TestQueryOfAnOldDriver(t *testing.T) {
+func TestQueryOfOldDriver(t *testing.T) {
 	got, err := query(t.Context(), program(t, `
 case "$1" in
 *compute_cap) echo 'Field "compute_cap" is not a valid field to query.'; exit 2 ;;
@@ -100,23 +100,23 @@ case "$1" in
 *) echo "No running processes found" ;;
 esac`))
 	if err != nil || len(got) != 1 || got[0].Model != "Tesla K80" {
-		t.Errorf("query = %+v, %v, want a K80", got, err)
+		t.Errorf("query: got %+v, %v, want a K80", got, err)
 	}
 }
 
 func TestQueryFails(t *testing.T) {
 	ask := program(t, "echo 'NVIDIA-SMI has failed because it could not communicate with the NVIDIA driver' >&2\nexit 9\n")
 	if got, err := query(t.Context(), ask); err == nil || !strings.Contains(err.Error(), "could not communicate") {
-		t.Errorf("query = %v, %v, want what the program says", got, err)
+		t.Errorf("query: got %v, %v, want the text of the program", got, err)
 	}
-	// The next run is allowed.
+	// Another run is allowed.
 	if _, err := query(t.Context(), ask); err == nil || strings.Contains(err.Error(), "hangs") {
 		t.Errorf("then: %v", err)
 	}
 }
 
-// A program that hangs is killed when the context ends, and meanwhile no second one is started.
-func TestProgramThatHangs(t *testing.T) {
+// A hanging program is killed when the context ends. Until then, no second one is started.
+func TestHangingProgram(t *testing.T) {
 	started := filepath.Join(t.TempDir(), "started")
 	ask := program(t, "touch "+started+"\nexec sleep 1000\n")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -130,21 +130,21 @@ func TestProgramThatHangs(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the program was not started")
+			t.Fatal("wait for the start of the program: timed out")
 		}
-		time.Sleep(5 * time.Millisecond) // sleep: between two looks
+		time.Sleep(5 * time.Millisecond) // sleep: between two polls
 	}
 	if _, err := ask(t.Context()); err == nil || !strings.Contains(err.Error(), "an earlier run still hangs") {
-		t.Errorf("a second run: %v", err)
+		t.Errorf("second run: got %v", err)
 	}
 	cancel()
 	select {
 	case err := <-first:
 		if err == nil {
-			t.Error("a run that was killed is no error")
+			t.Error("killed run: got no error")
 		}
 	case <-time.After(10 * time.Second):
-		t.Error("the run did not end with its context")
+		t.Error("wait for the end of the killed run: timed out")
 	}
 }
 
@@ -163,26 +163,26 @@ func TestMonitor(t *testing.T) {
 			return "", broken
 		}, slog.New(slog.DiscardHandler))
 		if got, err := m.GPUs(); err == nil {
-			t.Errorf("before the first look: %v, want an error", got)
+			t.Errorf("before the first query: got %v, want an error", got)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- m.Run(ctx) }()
 		synctest.Wait()
 		if got, err := m.GPUs(); err != nil || len(got) != 1 || got[0].FreeVRAMMiB != 1000 {
-			t.Errorf("GPUs = %+v, %v", got, err)
+			t.Errorf("GPUs: got %+v, %v", got, err)
 		}
 		lost := errors.New("a GPU is lost")
 		mu.Lock()
 		broken = lost
 		mu.Unlock()
-		time.Sleep(Fresh) // sleep: of the bubble
+		time.Sleep(Fresh) // sleep: fake clock
 		if got, err := m.GPUs(); err != nil || len(got) != 1 {
-			t.Errorf("after looks that failed, while it is fresh: %+v, %v", got, err)
+			t.Errorf("after failed queries, fresh result: got %+v, %v", got, err)
 		}
-		time.Sleep(time.Second) // sleep: of the bubble
+		time.Sleep(time.Second) // sleep: fake clock
 		if got, err := m.GPUs(); !errors.Is(err, lost) {
-			t.Errorf("when it is old: %+v, %v, want the error", got, err)
+			t.Errorf("after failed queries, old result: got %+v, %v, want the error", got, err)
 		}
 		cancel()
 		if err := <-done; err != nil {

@@ -67,7 +67,7 @@ func read(t *testing.T, s *blob.Store, sum string) []byte {
 	return b
 }
 
-func TestAFileThatBrokeOffGoesOn(t *testing.T) {
+func TestInterruptedFileResumes(t *testing.T) {
 	dir := t.TempDir()
 	all := bytes.Repeat([]byte("holdfast"), 1000)
 	sum := sumOf(all)
@@ -76,24 +76,24 @@ func TestAFileThatBrokeOffGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Open(t.Context(), sum); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a file that is not whole: got %v, want ErrNotExist", err)
+		t.Errorf("incomplete file: got %v, want ErrNotExist", err)
 	}
 	s = open(t, blob.Config{Dir: dir}) // a restart of the process
 	if got := s.Received(sum); got != 3000 {
-		t.Errorf("received %d, want 3000", got)
+		t.Errorf("got %d received bytes, want 3000", got)
 	}
 	if err := receive(t, s, sum, int64(len(all)), all, len(all)); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(read(t, s, sum), all) {
-		t.Error("the file is not what was received")
+		t.Error("got a file that differs from the received bytes")
 	}
 	if got := s.Received(sum); got != 0 {
-		t.Errorf("%d bytes are left beside it, want none", got)
+		t.Errorf("got %d bytes of temporary files, want 0", got)
 	}
 }
 
-func TestWhatIsNotTaken(t *testing.T) {
+func TestRefusedFiles(t *testing.T) {
 	all := []byte("some bytes of an image")
 	sum := sumOf(all)
 	for _, tt := range []struct {
@@ -109,7 +109,7 @@ func TestWhatIsNotTaken(t *testing.T) {
 		{"too few", blob.Config{}, sum, int64(len(all)), all[:5], blob.ErrSize, 5},
 		{"too many", blob.Config{}, sum, 5, all, blob.ErrSize, 0},
 		{"more than any may have", blob.Config{MaxFile: 10}, sum, 0, all, blob.ErrSize, 0},
-		{"more than any may have, by its own words", blob.Config{MaxFile: 10}, sum, 11, nil, blob.ErrSize, 0},
+		{"declared size above the limit", blob.Config{MaxFile: 10}, sum, 11, nil, blob.ErrSize, 0},
 		{"no room", blob.Config{Free: func(string) (int64, int64, error) { return 1000, 10_000, nil }}, sum, 600, all,
 			blob.ErrFull, 0},
 	} {
@@ -121,22 +121,22 @@ func TestWhatIsNotTaken(t *testing.T) {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}
 			if _, ok, err := s.Has(t.Context(), tt.sum); ok || err != nil {
-				t.Errorf("it is there: %v, %v", ok, err)
+				t.Errorf("got a stored file: %v, %v", ok, err)
 			}
 			if got := s.Received(tt.sum); got != tt.left {
-				t.Errorf("%d bytes are kept, want %d", got, tt.left)
+				t.Errorf("got %d kept bytes, want %d", got, tt.left)
 			}
 			if err := receive(t, open(t, blob.Config{Dir: tt.cfg.Dir}), sum, 0, all, len(all)); err != nil {
-				t.Errorf("another try: %v", err)
+				t.Errorf("retry: %v", err)
 			}
 		})
 	}
 	if err := receive(t, open(t, blob.Config{Dir: t.TempDir()}), "../../etc/passwd", 0, all, len(all)); err == nil {
-		t.Error("a name that is no sum was taken")
+		t.Error("name that is no checksum: got no error")
 	}
 }
 
-func TestATornFileIsNotGivenOut(t *testing.T) {
+func TestDamagedFileIsNotServed(t *testing.T) {
 	dir := t.TempDir()
 	all := bytes.Repeat([]byte("x"), 10_000)
 	sum := sumOf(all)
@@ -158,16 +158,16 @@ func TestATornFileIsNotGivenOut(t *testing.T) {
 				t.Errorf("got %v, want ErrSum", err)
 			}
 			if _, ok, err := s.Has(t.Context(), sum); ok || err != nil {
-				t.Errorf("afterwards: got %v, %v: want it gone", ok, err)
+				t.Errorf("afterwards: got %v, %v, want it removed", ok, err)
 			}
 			if err := receive(t, s, sum, 0, all, len(all)); err != nil {
-				t.Errorf("receive it again: %v", err)
+				t.Errorf("receive the file again: %v", err)
 			}
 		})
 	}
 }
 
-func TestOneReceivesAFile(t *testing.T) {
+func TestOneReceiverPerFile(t *testing.T) {
 	s := open(t, blob.Config{Dir: t.TempDir()})
 	sum := sumOf([]byte("x"))
 	r, err := s.Receive(t.Context(), sum, 0)
@@ -175,11 +175,11 @@ func TestOneReceivesAFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Receive(t.Context(), sum, 0); !errors.Is(err, blob.ErrBusy) {
-		t.Errorf("a second one: got %v, want ErrBusy", err)
+		t.Errorf("second receiver: got %v, want ErrBusy", err)
 	}
 	if removed, err := s.Sweep(time.Now().Add(time.Hour), func(string) bool { return false }); err != nil ||
 		len(removed) > 0 {
-		t.Errorf("a file that is being received was removed: %v, %v", removed, err)
+		t.Errorf("remove a file in transfer: got %v, %v", removed, err)
 	}
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
@@ -213,10 +213,10 @@ func TestSweep(t *testing.T) {
 		t.Errorf("removed (-want +got):\n%s", diff)
 	}
 	if _, ok, _ := s.Has(t.Context(), sumOf([]byte("unused"))); ok {
-		t.Error("it is still there")
+		t.Error("got the file, want it removed")
 	}
 	if files, size := s.Usage(); files != 3 || size != int64(len("used")+len("unused lately")) {
-		t.Errorf("Usage() = %d files, %d bytes", files, size)
+		t.Errorf("Usage: got %d files, %d bytes", files, size)
 	}
 }
 
@@ -238,6 +238,6 @@ func TestDiskFillsUp(t *testing.T) {
 	}
 	free = 1000
 	if err := receive(t, s, sumOf(all), 0, all, len(all)); err != nil { // resumes
-		t.Errorf("with room again: %v", err)
+		t.Errorf("receive after space was freed: %v", err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fleet is what a server shows: two NVMe, a large disk that turns, a USB stick and a virtual CD of
-// the BMC.
+// fleet returns the disks of a server: two NVMe, a large rotational disk, a USB stick and a virtual
+// CD of the BMC.
 func fleet() []Disk {
 	return []Disk{
 		{Name: "nvme0n1", Serial: "S4EVNX0M", WWN: "eui.0025388a91b0", Model: "SAMSUNG MZQLB960HAJR-00007",
@@ -27,7 +27,7 @@ func fleet() []Disk {
 func TestChoose(t *testing.T) {
 	tests := []struct {
 		rule string
-		want string // the name, or what the error must say
+		want string // the name, or a part of the error
 	}{
 		{"", "3 disks qualify"},
 		{"name=nvme1n1", "nvme1n1"},
@@ -63,24 +63,24 @@ func TestChoose(t *testing.T) {
 			got, err := r.Choose(fleet())
 			if err != nil {
 				if !strings.Contains(err.Error(), tt.want) {
-					t.Errorf("refused: %v, want %q", err, tt.want)
+					t.Errorf("got %v, want %q", err, tt.want)
 				}
 				return
 			}
 			if got.Name != tt.want {
-				t.Errorf("chose %s, want %s", got.Name, tt.want)
+				t.Errorf("got %s, want %s", got.Name, tt.want)
 			}
 		})
 	}
 }
 
-func TestChooseTheOnlyOne(t *testing.T) {
+func TestChooseOnlyDisk(t *testing.T) {
 	got, err := Rule{}.Choose(fleet()[2:])
 	if err != nil || got.Name != "sda" {
 		t.Errorf("got %s, %v, want sda", got.Name, err)
 	}
 	if _, err := (Rule{}).Choose(nil); err == nil || !strings.Contains(err.Error(), "the machine has no disk") {
-		t.Errorf("got %v, want that there is no disk", err)
+		t.Errorf("got %v, want no disk", err)
 	}
 }
 
@@ -122,9 +122,9 @@ func TestParseSize(t *testing.T) {
 	}
 }
 
-// The choice does not hang on the order in which the kernel found the disks, and is always a disk
-// that an image may go to.
-func TestChoiceIsOfOneMind(t *testing.T) {
+// The choice does not depend on the order in which the kernel found the disks, and is always a disk
+// that may be installed to.
+func TestChoiceIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		disks := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Disk {
 			return Disk{
@@ -161,10 +161,10 @@ func FuzzParse(f *testing.F) {
 		}
 		again, err := Parse(r.String())
 		if err != nil {
-			t.Fatalf("%q became %q: %v", text, r, err)
+			t.Fatalf("parse %q, printed as %q: %v", text, r, err)
 		}
 		if again.String() != r.String() {
-			t.Fatalf("%q became %q, then %q", text, r, again)
+			t.Fatalf("%q: got %q, then %q", text, r, again)
 		}
 		_, _ = r.Choose(fleet())
 	})

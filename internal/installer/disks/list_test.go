@@ -48,6 +48,6 @@ func TestList(t *testing.T) {
 		t.Errorf("disks (-want +got):\n%s", diff)
 	}
 	if _, err := List(fstest.MapFS{}); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("without sysfs: %v, want that it is not there", err)
+		t.Errorf("without sysfs: got %v, want a missing directory", err)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A format must not reach a namespace that no rule has chosen.
-func TestFormatReachesNoOther(t *testing.T) {
+// A format must not affect a namespace that no rule has chosen.
+func TestFormatAffectsNoOther(t *testing.T) {
 	tests := []struct {
 		name  string
 		fna   byte
@@ -14,14 +14,14 @@ func TestFormatReachesNoOther(t *testing.T) {
 		there []uint32
 		want  string
 	}{
-		{"the only one", 3, 1, []uint32{1}, ""},
-		{"each is formatted alone", 0, 1, []uint32{1, 2}, ""},
-		{"what the other bits say is no matter", 0xfc, 1, []uint32{1, 2}, ""},
-		{"a format is one of all", 1, 1, []uint32{1, 2},
+		{"only namespace", 3, 1, []uint32{1}, ""},
+		{"formats are per namespace", 0, 1, []uint32{1, 2}, ""},
+		{"other bits", 0xfc, 1, []uint32{1, 2}, ""},
+		{"formats affect all", 1, 1, []uint32{1, 2},
 			"a format of namespace 1 would also erase namespace 2 of this controller (FNA 0x1)"},
-		{"a secure erase is one of all", 2, 2, []uint32{1, 2},
+		{"secure erases affect all", 2, 2, []uint32{1, 2},
 			"a format of namespace 2 would also erase namespace 1 of this controller (FNA 0x2)"},
-		{"a list that is full", 1, 1, full(),
+		{"full list", 1, 1, full(),
 			"a format of namespace 1 would also erase namespace 2 of this controller (FNA 0x1)"},
 		{"a list that does not have it", 1, 7, []uint32{3},
 			"a format of namespace 7 would also erase namespace 3 of this controller (FNA 0x1)"},

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/installer/diskrule"
 )
 
-// TestRemote: the installer knows the same disks to be local as the erase script of the SSH
-// provider.
+// TestRemote checks that the installer treats the same disks as local as the erase script of the
+// SSH provider.
 func TestRemote(t *testing.T) {
 	table, err := os.ReadFile("../../../providers/ssh/testdata/local-disks.txt")
 	if err != nil {
@@ -52,11 +52,12 @@ func TestRemote(t *testing.T) {
 		}
 	}
 	if cases < 20 {
-		t.Errorf("the table has %d disks, want at least 20", cases)
+		t.Errorf("table: got %d disks, want at least 20", cases)
 	}
 }
 
-// TestLargestIsLocal: a LUN of a storage network is not chosen, and the error names it.
+// TestLargestIsLocal checks that a LUN of a storage network is not chosen, and that the error names
+// it.
 func TestLargestIsLocal(t *testing.T) {
 	root := fstest.MapFS{}
 	for i, driver := range []string{"ahci", "lpfc"} {
@@ -79,7 +80,7 @@ func TestLargestIsLocal(t *testing.T) {
 	}
 	got, err := rule.Choose(all)
 	if err != nil || got.Name != "sda" {
-		t.Errorf("by=largest chose %q, %v; want sda", got.Name, err)
+		t.Errorf("by=largest: got %q, %v, want sda", got.Name, err)
 	}
 	rule, err = diskrule.Parse("name=sdb")
 	if err != nil {
@@ -87,6 +88,6 @@ func TestLargestIsLocal(t *testing.T) {
 	}
 	if _, err := rule.Choose(all); err == nil || !strings.Contains(err.Error(), "sdb (") ||
 		!strings.Contains(err.Error(), "not known to be local (driver lpfc)") {
-		t.Errorf("name=sdb: %v, want that sdb is not known to be local", err)
+		t.Errorf("name=sdb: got %v, want an error that sdb is not known to be local", err)
 	}
 }

@@ -14,17 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// enterIn says in the environment that this process is to die while it enters a loader.
+// enterIn is the environment variable of the process that dies while it enters a loader.
 const enterIn = "EFI_TEST_ENTER_IN"
 
 // TestEnterHelper is the process that dies.
 func TestEnterHelper(t *testing.T) {
 	dir := os.Getenv(enterIn)
 	if dir == "" {
-		t.Skip("TestKilledBetween runs it")
+		t.Skip("runs in TestKilledBetween")
 	}
 	name, err := Enter(dir, loader())
-	t.Fatalf("it was not killed: %s, %v", name, err)
+	t.Fatalf("Enter returned instead of being killed: %s, %v", name, err)
 }
 
 func loader() Loader {
@@ -32,8 +32,8 @@ func loader() Loader {
 		Path: `\EFI\BOOT\BOOTX64.EFI`}
 }
 
-// An installer that dies between the boot entry and the boot order leaves an entry that nobody
-// boots. The next one uses it, and makes no second one.
+// An installer that dies between the boot entry and the boot order leaves an entry that is never
+// booted. The next installer reuses it.
 func TestKilledBetween(t *testing.T) {
 	dir := t.TempDir()
 	other := []byte{1, 0, 0, 0, 4, 0, 'P', 0, 0, 0, 0x7f, 0xff, 4, 0}
@@ -42,8 +42,8 @@ func TestKilledBetween(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The boot order is a pipe: it gives the order once, and whoever writes it waits for a reader
-	// that never comes.
+	// The boot order is a pipe: it returns the order once, and a writer blocks until it is read,
+	// which never happens.
 	pipe := filepath.Join(dir, "BootOrder"+global)
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
@@ -56,26 +56,26 @@ func TestKilledBetween(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = cmd.Wait() // it is killed
+		_ = cmd.Wait() // killed
 	}()
 	dies := func() {
-		_ = cmd.Process.Kill() // it may have ended by itself, which is looked at
+		_ = cmd.Process.Kill() // it may have ended by itself, which is checked
 		<-ended
 	}
-	until(t, dies, "the order is asked for", func() error {
+	until(t, dies, "the read of the order", func() error {
 		fd, err := unix.Open(pipe, unix.O_WRONLY|unix.O_NONBLOCK, 0)
 		if err != nil {
-			return err // nobody reads yet
+			return err // no reader yet
 		}
 		if _, err := unix.Write(fd, append([]byte{7, 0, 0, 0}, order(1, 0)...)); err != nil {
 			t.Error(err)
 		}
 		return unix.Close(fd)
 	})
-	until(t, dies, "the entry is written", func() error {
+	until(t, dies, "the entry", func() error {
 		got, err := read(dir, "Boot0002")
 		if err == nil && !cmp.Equal(got, loader().option()) {
-			err = fmt.Errorf("it has %d bytes", len(got))
+			err = fmt.Errorf("entry has %d bytes", len(got))
 		}
 		return err
 	})
@@ -83,20 +83,20 @@ func TestKilledBetween(t *testing.T) {
 	if err := os.Remove(pipe); err != nil {
 		t.Fatal(err)
 	}
-	if err := write(dir, "BootOrder", order(1, 0)); err != nil { // as it still was
+	if err := write(dir, "BootOrder", order(1, 0)); err != nil { // unchanged
 		t.Fatal(err)
 	}
 
 	name, err := Enter(dir, loader())
 	if err != nil || name != "Boot0002" {
-		t.Errorf("the next attempt: %s, %v, want Boot0002", name, err)
+		t.Errorf("next attempt: got %s, %v, want Boot0002", name, err)
 	}
 	if got, err := read(dir, "BootOrder"); err != nil || !cmp.Equal(got, order(1, 2, 0)) {
-		t.Errorf("the boot order is %x, %v, want %x", got, err, order(1, 2, 0))
+		t.Errorf("boot order: got %x, %v, want %x", got, err, order(1, 2, 0))
 	}
 	found, err := filepath.Glob(filepath.Join(dir, "Boot0*"))
 	if err != nil || len(found) != 3 {
-		t.Errorf("entries: %v, %v, want the two of others and one", found, err)
+		t.Errorf("entries: got %v, %v, want two of others and one", found, err)
 	}
 }
 
@@ -109,7 +109,7 @@ func until(t *testing.T, otherwise func(), what string, cond func() error) {
 		}
 		if time.Now().After(deadline) {
 			otherwise()
-			t.Fatalf("wait until %s: %v", what, err)
+			t.Fatalf("wait for %s: %v", what, err)
 		}
 	}
 }

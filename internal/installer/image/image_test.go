@@ -22,8 +22,8 @@ import (
 
 const imageSize = 5<<20 + 1234
 
-// picture is an image: noise, with a run of zeros in it, and an MBR in front whose partition ends
-// where the image does.
+// picture returns an image of noise with a run of zeros, and an MBR whose partition ends at the end
+// of the image.
 func picture() []byte {
 	b := make([]byte, imageSize)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(b)
@@ -37,7 +37,7 @@ func picture() []byte {
 	return b
 }
 
-// packed compresses it.
+// packed compresses an image.
 func packed(t *testing.T, kind string, b []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -55,7 +55,7 @@ func packed(t *testing.T, kind string, b []byte) []byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = z.Write(b) // a stream: its frame does not say how large it is
+		_, err = z.Write(b) // a stream: its frame has no size
 		if err := errors.Join(err, z.Close()); err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func serve(t *testing.T, wrap func(http.Handler) http.Handler, b []byte) string 
 	return s.URL + "/disk"
 }
 
-// cut lets each answer end after so many bytes.
+// cut ends each answer after this number of bytes.
 func cut(after int) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(&cutWriter{w, after}, r) })
@@ -110,7 +110,7 @@ func (c *cutWriter) Write(p []byte) (int, error) {
 	panic(http.ErrAbortHandler)
 }
 
-// memory is a disk with something on it. It fails where it ends, as a real one does.
+// memory is a disk with old data. Writes beyond its end fail, as on a real disk.
 type memory []byte
 
 func newDisk(size int) memory { return bytes.Repeat([]byte{0xaa}, size) }
@@ -156,15 +156,15 @@ func TestWrite(t *testing.T) {
 					t.Errorf("got %+v and %d %%", got, percent.Load())
 				}
 				if !bytes.Equal(f[:imageSize], plain) {
-					t.Error("the disk does not have the image")
+					t.Error("got a disk without the image")
 				}
 			})
 		}
 	}
 }
 
-// A connection that breaks again and again costs nothing but time: the bytes come from other peers,
-// or with another connection.
+// A connection that breaks repeatedly only costs time: the rest of the bytes comes from other
+// peers, or over another connection.
 func TestResume(t *testing.T) {
 	plain := picture()
 	sent := packed(t, "ZSTD", plain)
@@ -191,7 +191,7 @@ func TestResume(t *testing.T) {
 		{"cut off", []string{serve(t, cut(1<<20), sent)}},
 		{"the next peer has it", []string{serve(t, gone, sent), serve(t, cut(2<<20), sent), "http://127.0.0.1:1/",
 			serve(t, nil, sent)}},
-		{"a proxy that knows no ranges", []string{serve(t, cut(1<<20), sent), serve(t, noRanges, sent)}},
+		{"proxy without ranges", []string{serve(t, cut(1<<20), sent), serve(t, noRanges, sent)}},
 		{"silence", []string{serve(t, hang, sent)}},
 	}
 	for _, tt := range tests {
@@ -204,13 +204,13 @@ func TestResume(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(f[:imageSize], plain) {
-				t.Error("the disk does not have the image")
+				t.Error("got a disk without the image")
 			}
 		})
 	}
 }
 
-// blank reports whether nothing of the disk's start could boot.
+// blank reports whether the start of the disk cannot boot.
 func blank(b []byte) bool { return bytes.Equal(b[:HeadSize], make([]byte, HeadSize)) }
 
 func TestWriteFails(t *testing.T) {
@@ -228,21 +228,21 @@ func TestWriteFails(t *testing.T) {
 		sum         string
 		disk        int
 		want        string
-		touched     bool // the disk was written to
+		touched     bool // got a write to the disk
 	}{
 		{"a wrong sum", zs, "ZSTD", sumOf([]byte("x")), 8 << 20, "checksum of image debian-13 is " + sumOf(zs) + ", want " +
 			sumOf([]byte("x")), true},
 		{"damaged", broken, "ZSTD", sumOf(zs), 8 << 20, "checksum of image debian-13", true},
 		{"cut short", zs[:len(zs)/2], "ZSTD", sumOf(zs), 8 << 20, "checksum of image debian-13", true},
 		{"a lie of its compression", zs, "GZIP", sumOf(zs), 8 << 20, "is its compression really GZIP?", false},
-		{"cut short before it was added", gz[:len(gz)/2], "GZIP", sumOf(gz[:len(gz)/2]), 8 << 20,
+		{"truncated before it was added", gz[:len(gz)/2], "GZIP", sumOf(gz[:len(gz)/2]), 8 << 20,
 			"is its compression really GZIP?", true},
 		{"empty", nil, "NONE", sumOf(nil), 8 << 20, "it is empty", false},
 		{"raw, too large", plain, "NONE", sumOf(plain), 4 << 20,
 			"needs a disk of 5243904 bytes (5 MB) and this one has 4194304 (4 MB): nothing was written", false},
-		{"zstd that says its size", sized, "ZSTD", sumOf(sized), 4 << 20, "nothing was written", false},
-		{"its table says its size", gz, "GZIP", sumOf(gz), 4 << 20, "nothing was written", false},
-		{"nothing says its size", bare, "ZSTD", sumOf(bare), 4 << 20, "does not boot", true},
+		{"zstd with its size", sized, "ZSTD", sumOf(sized), 4 << 20, "nothing was written", false},
+		{"size in its partition table", gz, "GZIP", sumOf(gz), 4 << 20, "nothing was written", false},
+		{"unknown size", bare, "ZSTD", sumOf(bare), 4 << 20, "does not boot", true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -254,16 +254,16 @@ func TestWriteFails(t *testing.T) {
 				t.Fatalf("got %v\nwant %q", err, tt.want)
 			}
 			if untouched := bytes.Equal(f, newDisk(tt.disk)); untouched == tt.touched {
-				t.Errorf("the disk was written to: %v, want %v", !untouched, tt.touched)
+				t.Errorf("got written %v, want %v", !untouched, tt.touched)
 			}
 			if tt.touched && !blank(f) {
-				t.Error("the disk could boot")
+				t.Error("got a bootable disk")
 			}
 		})
 	}
 }
 
-func TestNobodyHasTheImage(t *testing.T) {
+func TestNoPeerHasImage(t *testing.T) {
 	d := NewDownload(t.Context(), DownloadConfig{Name: "x", URLs: []string{"http://127.0.0.1:1/"},
 		GiveUp: time.Millisecond})
 	_, err := (Job{Name: "x", Compression: "NONE", DiskSize: 1 << 20}).Write(t.Context(), d, newDisk(1<<20))
@@ -273,8 +273,8 @@ func TestNobodyHasTheImage(t *testing.T) {
 	}
 }
 
-// An order that is taken back stops the write, and says why.
-func TestStopped(t *testing.T) {
+// A canceled order stops the write with its reason.
+func TestCanceledOrder(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	over := errors.New("the session is over")
 	sent := picture()
@@ -286,11 +286,11 @@ func TestStopped(t *testing.T) {
 		t.Errorf("got %v, want %v", err, over)
 	}
 	if !blank(f) {
-		t.Error("the disk could boot")
+		t.Error("got a bootable disk")
 	}
 }
 
-func TestPrepareStopsIt(t *testing.T) {
+func TestFailedPrepareStopsWrite(t *testing.T) {
 	no := errors.New("no")
 	sent := picture()
 	f := newDisk(8 << 20)
@@ -301,6 +301,6 @@ func TestPrepareStopsIt(t *testing.T) {
 		t.Errorf("got %v, want %v", err, no)
 	}
 	if !bytes.Equal(f, bytes.Repeat([]byte{0xaa}, 8<<20)) {
-		t.Error("the disk was written to")
+		t.Error("got a write to the disk")
 	}
 }

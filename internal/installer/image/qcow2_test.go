@@ -14,9 +14,9 @@ import (
 
 const cluster = 64 << 10
 
-// qcow2Of makes an image of a disk, with holes where that has zeros.
+// qcow2Of returns an image of a disk, with holes for zeros.
 func qcow2Of(plain []byte) []byte {
-	b := make([]byte, 3*cluster) // header, one table, and another one that it leads to
+	b := make([]byte, 3*cluster) // header, one table, and another one below it
 	copy(b, "QFI\xfb")
 	for at, v := range map[int]uint32{4: 2, 20: 16, 36: 1} {
 		binary.BigEndian.PutUint32(b[at:], v)
@@ -36,20 +36,20 @@ func qcow2Of(plain []byte) []byte {
 	return b
 }
 
-// ofQEMU makes one as qemu-img does, with compressed clusters.
+// ofQEMU returns an image made by qemu-img, with compressed clusters.
 func ofQEMU(t *testing.T, plain []byte) []byte {
 	t.Helper()
 	if _, err := exec.LookPath("qemu-img"); err != nil {
-		t.Skip("there is no qemu-img here")
+		t.Skip("NOT TESTED: qemu-img not found")
 	}
 	dir := t.TempDir()
 	raw, out := filepath.Join(dir, "raw"), filepath.Join(dir, "qcow2")
 	if err := os.WriteFile(raw, plain, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := exec.CommandContext(t.Context(), "qemu-img", "convert", "-f", "raw", "-O", "qcow2", "-c", raw,
+	if output, err := exec.CommandContext(t.Context(), "qemu-img", "convert", "-f", "raw", "-O", "qcow2", "-c", raw,
 		out).CombinedOutput(); err != nil {
-		t.Fatalf("qemu-img: %v: %s", err, said)
+		t.Fatalf("qemu-img: %v: %s", err, output)
 	}
 	b, err := os.ReadFile(out)
 	if err != nil {
@@ -75,7 +75,7 @@ func TestQCOW2(t *testing.T) {
 				job := Job{Name: "x", SHA256: sumOf(sent), Compression: kind, Format: "QCOW2", TempDir: temp, DiskSize: 8 << 20,
 					Progress: func(p int) {
 						if int64(p) < percent.Swap(int64(p)) || p > 100 {
-							t.Errorf("progress goes to %d", p)
+							t.Errorf("got progress %d", p)
 						}
 					}}
 				got, err := job.Write(t.Context(), d, f)
@@ -83,17 +83,17 @@ func TestQCOW2(t *testing.T) {
 					t.Fatal(err)
 				}
 				if !bytes.Equal(f[:imageSize], plain) || got.ImageBytes < imageSize || percent.Load() != 100 {
-					t.Errorf("the disk does not have the image: %+v, %d %%", got, percent.Load())
+					t.Errorf("got a disk without the image: %+v, %d %%", got, percent.Load())
 				}
 				if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
-					t.Errorf("left in the directory: %v, %v", left, err)
+					t.Errorf("got remaining files %v, %v", left, err)
 				}
 			})
 		}
 	}
 }
 
-// Nothing is written of an image that cannot be.
+// Nothing is written of an invalid image.
 func TestQCOW2Fails(t *testing.T) {
 	disk := qcow2Of(picture())
 	backed := bytes.Clone(disk)
@@ -110,7 +110,7 @@ func TestQCOW2Fails(t *testing.T) {
 		want string
 	}{
 		{"a wrong sum", disk, sumOf(nil), 8 << 20, "", "checksum of image debian is " + sumOf(disk)},
-		{"a disk that is too small", disk, sumOf(disk), 4 << 20, "",
+		{"small disk", disk, sumOf(disk), 4 << 20, "",
 			fmt.Sprintf("needs a disk of %d bytes (5 MB) and this one has 4194304 (4 MB): nothing was written", imageSize)},
 		{"a backing file", backed, sumOf(backed), 8 << 20, "", "it has a backing file"},
 		{"encrypted", encrypted, sumOf(encrypted), 8 << 20, "", "its checksum is right"},
@@ -130,7 +130,7 @@ func TestQCOW2Fails(t *testing.T) {
 				t.Errorf("got %v\nwant %q", err, tt.want)
 			}
 			if !bytes.Equal(f, newDisk(tt.size)) {
-				t.Error("the disk was written to")
+				t.Error("got a write to the disk")
 			}
 		})
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// tarball is an archive with one file.
+// tarball returns an archive with one file.
 func tarball(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -29,7 +29,7 @@ func tarball(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// sent is a source with all its bytes at hand.
+// sent is a source that has all its bytes.
 type sent struct {
 	*bytes.Reader
 	all []byte
@@ -58,10 +58,10 @@ func TestUnpackJob(t *testing.T) {
 	tests := []struct {
 		name, compression string
 		b                 []byte
-		sum               string // default: the right one
+		sum               string // default: the correct one
 		into              error
-		want              string // empty: it works
-		begun             bool   // something may have been written
+		want              string // empty: success
+		begun             bool   // writes may have begun
 	}{
 		{"plain", "NONE", plain, "", nil, "", true},
 		{"gzip", "GZIP", packed.Bytes(), "", nil, "", true},
@@ -91,12 +91,12 @@ func TestUnpackJob(t *testing.T) {
 			r, err := j.Unpack(t.Context(), &sent{bytes.NewReader(tt.b), tt.b},
 				func(_ context.Context, archive io.Reader) error {
 					if !prepared {
-						t.Error("it is unpacked before anybody was asked")
+						t.Error("got data unpacked before prepare was called")
 					}
 					if tt.into != nil {
 						return tt.into
 					}
-					n, err := io.Copy(io.Discard, io.LimitReader(archive, 512+100000)) // as far as the end mark
+					n, err := io.Copy(io.Discard, io.LimitReader(archive, 512+100000)) // up to the end mark
 					got = n
 					return err
 				})
@@ -114,15 +114,15 @@ func TestUnpackJob(t *testing.T) {
 	}
 }
 
-// dripping gives little at a time, as a network does.
+// dripping returns few bytes at a time, like a network.
 type dripping struct{ *sent }
 
 func (d dripping) Read(p []byte) (int, error) { return d.sent.Read(p[:min(len(p), 4<<10)]) }
 
-// A decoder reads ahead by itself: whoever says why a tar is none must not read beside it. Under
-// the race detector this shows.
+// A decoder reads ahead in its own goroutine. Code that finds the reason of an invalid tar must not
+// read concurrently, which the race detector shows.
 func TestUnpackStopsTheDecoder(t *testing.T) {
-	noise := make([]byte, 8<<20) // more than the decoder holds
+	noise := make([]byte, 8<<20) // more than the decoder buffers
 	_, _ = rand.NewChaCha8([32]byte{4}).Read(noise)
 	tests := []struct {
 		name string

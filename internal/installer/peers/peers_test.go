@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// answering returns the URL of a server that gives these statuses in turn, the last one for ever,
-// and a function that lists what it was asked.
+// answering returns the URL of a server that answers with these statuses in turn, repeating the
+// last one, and a function that lists its requests.
 func answering(t *testing.T, statuses ...int) (url string, asked func() []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -41,7 +41,7 @@ func client(t *testing.T, url string) *Client {
 	return c
 }
 
-func TestOrderAsksAgain(t *testing.T) {
+func TestOrderIsRetried(t *testing.T) {
 	url, asked := answering(t, http.StatusServiceUnavailable, http.StatusOK)
 	c := client(t, url)
 	o, err := c.Order(t.Context())
@@ -49,7 +49,7 @@ func TestOrderAsksAgain(t *testing.T) {
 		t.Fatalf("got %+v, %v", o, err)
 	}
 	if got := len(asked()); got != 2 {
-		t.Errorf("asked %d times, want 2", got)
+		t.Errorf("got %d requests, want 2", got)
 	}
 	if diff := cmp.Diff([]string{url, "http://127.0.0.1:9"}, c.Servers()); diff != "" {
 		t.Errorf("servers (-want +got):\n%s", diff)
@@ -68,16 +68,16 @@ func TestRefusals(t *testing.T) {
 		url, asked := answering(t, tt.status)
 		err := client(t, url).Report(t.Context(), "", Report{Status: Started})
 		if err == nil || errors.Is(err, ErrOver) != tt.over || strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%d: %v, want that the session is over: %v", tt.status, err, tt.over)
+			t.Errorf("%d: got %v, want the end of the session: %v", tt.status, err, tt.over)
 		}
 		if got := len(asked()); got != 1 {
-			t.Errorf("%d: asked %d times, want once", tt.status, got)
+			t.Errorf("%d: got %d requests, want 1", tt.status, got)
 		}
 	}
 }
 
-// The peer that answered is asked first from then on.
-func TestTellGoesToTheNextPeer(t *testing.T) {
+// The peer that answered is tried first from then on.
+func TestReportGoesToNextPeer(t *testing.T) {
 	bad, _ := answering(t, http.StatusBadGateway)
 	good, asked := answering(t, http.StatusOK)
 	c := client(t, bad)
@@ -94,21 +94,21 @@ func TestTellGoesToTheNextPeer(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := c.Tell(ctx, "", Report{Status: Progress}); !errors.Is(err, context.Canceled) {
-		t.Errorf("after the end: %v", err)
+		t.Errorf("after the end: got %v", err)
 	}
 }
 
-// A part that was not taken is sent again, from the same byte.
+// A refused part is sent again, from the same byte.
 func TestLog(t *testing.T) {
 	url, asked := answering(t, http.StatusServiceUnavailable, http.StatusOK)
 	c, l := client(t, url), &Log{}
 	for _, text := range []string{"one\n", "two\n"} {
 		if n, err := l.Write([]byte(text)); n != len(text) || err != nil {
-			t.Errorf("Write = %d, %v", n, err)
+			t.Errorf("Write: got %d, %v", n, err)
 		}
 	}
 	if err := l.Flush(t.Context(), c, ""); err == nil {
-		t.Error("the peer refused it: no error")
+		t.Error("refused part: got no error")
 	}
 	_, _ = l.Write([]byte("three"))
 	if err := l.Flush(t.Context(), c, ""); err != nil {
@@ -129,7 +129,7 @@ func TestNewRefuses(t *testing.T) {
 	for _, cfg := range []Config{{Token: "t"}, {URL: "peer:7401", Token: "t"}, {URL: "ftp://peer", Token: "t"},
 		{URL: "http://peer"}} {
 		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "kernel command line") {
-			t.Errorf("%+v: got %v, want what to write on the kernel command line", cfg, err)
+			t.Errorf("%+v: got %v, want the missing kernel parameter", cfg, err)
 		}
 	}
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// server is one that lends. It notes when it was asked.
+// server is a DHCP server that records its requests.
 type server struct {
 	start    time.Time
-	renew    time.Duration // what it gives; 0: nothing
+	renew    time.Duration // the time until the renewal; 0: no address
 	again    time.Duration
-	silentTo time.Duration // it answers nothing before that
+	silentTo time.Duration // it does not answer before that
 	asked    []string
 }
 
@@ -47,15 +47,15 @@ func TestLease(t *testing.T) {
 	}{
 		{"renewed after half of it", 10 * time.Minute, server{renew: 20 * time.Minute},
 			[]string{"renew 5m0s", "renew 15m0s", "renew 25m0s"}},
-		{"asked anew when it is not", 20 * time.Minute, server{again: 20 * time.Minute},
+		{"requested again when it is not renewed", 20 * time.Minute, server{again: 20 * time.Minute},
 			[]string{"renew 10m0s", "again 10m0s", "renew 20m0s", "again 20m0s"}},
-		{"a server that is away for a while", 16 * time.Minute, server{renew: 40 * time.Minute, silentTo: 11 * time.Minute},
+		{"server down for a while", 16 * time.Minute, server{renew: 40 * time.Minute, silentTo: 11 * time.Minute},
 			[]string{"renew 8m0s", "again 8m0s", "renew 12m0s"}},
-		{"one that comes back when it is over", 20 * time.Second, server{silentTo: 2 * time.Minute, renew: time.Hour},
+		{"server back after the end", 20 * time.Second, server{silentTo: 2 * time.Minute, renew: time.Hour},
 			[]string{"renew 10s", "again 10s", "renew 15s", "again 15s", "renew 20s", "again 20s", "renew 1m20s",
 				"again 1m20s", "renew 2m20s"}},
 		{"a lease of nothing", 0, server{renew: time.Hour}, []string{"renew 1m0s"}},
-		{"one without an end", 0xffffffff * time.Second, server{}, nil},
+		{"unlimited", 0xffffffff * time.Second, server{}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -74,6 +74,6 @@ func TestLease(t *testing.T) {
 		})
 	}
 	if err := (&Lease{}).Run(t.Context()); err != nil {
-		t.Errorf("an address that is not lent: %v", err)
+		t.Errorf("address without a lease: got %v", err)
 	}
 }

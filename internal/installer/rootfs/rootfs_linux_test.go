@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/installer/image"
 )
 
-// when is the time of entries that have none.
+// when is the default time of entries.
 const when = 1700000000
 
 // entry is a header, its file's contents, and extended attributes.
@@ -36,7 +36,7 @@ func link(name, to string, kind byte) entry {
 	return entry{h: tar.Header{Name: name, Linkname: to, Typeflag: kind, Mode: 0o777}}
 }
 
-// pack makes an archive. Entries belong to whoever runs the test, unless they say otherwise.
+// pack returns an archive. By default, entries belong to the user of the test.
 func pack(t testing.TB, entries ...entry) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -69,8 +69,8 @@ func pack(t testing.TB, entries ...entry) []byte {
 	return b.Bytes()
 }
 
-// tree reports what is in a directory: kind, mode, links, and what is in files. Times are told when
-// they are another's.
+// tree returns the contents of a directory: kind, mode, links, and contents of files. Times are
+// included if they are not the default.
 func tree(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -131,7 +131,7 @@ func TestUnpack(t *testing.T) {
 			link("lib", "usr/lib", tar.TypeSymlink), file("lib/a", "1"), dir("usr/lib", 0o755)},
 			map[string]string{".": "drwxr-xr-x", "usr": "drwxr-xr-x", "usr/lib": "drwxr-xr-x", "usr/lib/a": "-rw-r--r-- 1",
 				"lib": "Lrwxrwxrwx usr/lib"}},
-		{"the later one counts", []entry{dir("./", 0o755), file("a", "1"), link("a", "b", tar.TypeSymlink), file("a", "2"),
+		{"later entry wins", []entry{dir("./", 0o755), file("a", "1"), link("a", "b", tar.TypeSymlink), file("a", "2"),
 			link("d", "e", tar.TypeSymlink), dir("d", 0o755), dir("d", 0o700)},
 			map[string]string{".": "drwxr-xr-x", "a": "-rw-r--r-- 2", "d": "drwx------"}},
 		{"a link to a link, and a pipe", []entry{dir("./", 0o755), link("a", "nowhere", tar.TypeSymlink),
@@ -152,7 +152,7 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// A directory that no entry is of is made.
+// A directory without an entry is created.
 func TestUnpackMakesDirectories(t *testing.T) {
 	at := t.TempDir()
 	if _, err := Unpack(t.Context(), at, bytes.NewReader(pack(t, file("a/b/c", "1")))); err != nil {
@@ -163,7 +163,7 @@ func TestUnpackMakesDirectories(t *testing.T) {
 	}
 }
 
-// Nothing outside is touched, and what tries to is named.
+// Nothing outside is changed, and the entry that tries it is named in the error.
 func TestUnpackStaysInside(t *testing.T) {
 	tests := []struct {
 		name    string
@@ -184,7 +184,7 @@ func TestUnpackStaysInside(t *testing.T) {
 			`entry "b": it is a link to "a/secret"`},
 		{"a chain of links", []entry{dir("d", 0o755), link("d/a", "..", tar.TypeSymlink),
 			link("b", "d/a/..", tar.TypeSymlink), file("b/new", "1")}, `entry "b/new": `},
-		{"a device is no directory", []entry{{h: tar.Header{Name: "p", Typeflag: tar.TypeFifo, Mode: 0o600}},
+		{"device as a directory", []entry{{h: tar.Header{Name: "p", Typeflag: tar.TypeFifo, Mode: 0o600}},
 			file("p/new", "1")}, `entry "p/new": `},
 		{"a directory that turns into a file", []entry{dir("a", 0o755), file("a", "1")}, "would replace a directory"},
 		{"the root as a file", []entry{file("./.", "1")}, "the root is not a directory"},
@@ -212,16 +212,16 @@ func TestUnpackStaysInside(t *testing.T) {
 	}
 }
 
-// untouched looks at what is beside the root.
+// untouched checks the files outside of the root.
 func untouched(t testing.TB, outside string) {
 	t.Helper()
 	var st unix.Stat_t
 	if err := unix.Lstat(filepath.Join(outside, "secret"), &st); err != nil || st.Nlink != 1 || st.Mode&0o777 != 0o600 {
-		t.Errorf("the file outside has %d links, mode %o, %v", st.Nlink, st.Mode, err)
+		t.Errorf("file outside: got %d links, mode %o, %v", st.Nlink, st.Mode, err)
 	}
 	all, err := os.ReadDir(outside)
 	if err != nil || fmt.Sprint(all) != "[d root/ - secret]" {
-		t.Errorf("beside the root there is %v, %v", all, err)
+		t.Errorf("files beside the root: got %v, %v", all, err)
 	}
 }
 
@@ -247,14 +247,14 @@ func TestUnpackBroken(t *testing.T) {
 	}
 }
 
-// Owners, devices and attributes of the system are root's to give.
+// Only root can set owners, devices and system attributes.
 func TestUnpackAsRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("NOT TESTED: only root may give files away")
+		t.Skip("NOT TESTED: only root may change owners")
 	}
 	at := t.TempDir()
 	if err := unix.Setxattr(at, "trusted.probe", []byte("1"), 0); err != nil {
-		t.Skipf("NOT TESTED: this file system, or this container, takes no attributes: %v", err)
+		t.Skipf("NOT TESTED: this file system or container has no attributes: %v", err)
 	}
 	owned := file("a", "1")
 	owned.h.Uid, owned.h.Gid, owned.h.Mode = 1234, 70000, 0o6711
@@ -275,7 +275,7 @@ func TestUnpackAsRoot(t *testing.T) {
 		}
 		if got := [4]uint32{st.Uid, st.Gid, st.Mode, uint32(st.Nlink)}; got != want && name != "d" || name == "d" &&
 			[3]uint32(got[:3]) != [3]uint32(want[:3]) {
-			t.Errorf("%s: uid, gid, mode, links %v, want %v", name, got, want)
+			t.Errorf("%s: got uid, gid, mode, links %v, want %v", name, got, want)
 		}
 	}
 	for name, key := range map[string][2]string{"a": {"trusted.a", "v\x00w"}, "l": {"trusted.l", "of the link"},
@@ -283,25 +283,25 @@ func TestUnpackAsRoot(t *testing.T) {
 		b := make([]byte, 64)
 		n, err := unix.Lgetxattr(filepath.Join(at, name), key[0], b)
 		if err != nil || string(b[:max(n, 0)]) != key[1] {
-			t.Errorf("%s of %s: %q, %v, want %q", key[0], name, b[:max(n, 0)], err, key[1])
+			t.Errorf("%s of %s: got %q, %v, want %q", key[0], name, b[:max(n, 0)], err, key[1])
 		}
 	}
 
 	if _, err := Unpack(t.Context(), at,
 		bytes.NewReader(pack(t, entry{h: tar.Header{Name: "null", Typeflag: tar.TypeChar, Mode: 0o666, Devmajor: 1,
 			Devminor: 3}}))); errors.Is(err, unix.EPERM) {
-		t.Skip("NOT TESTED: devices: this container makes none")
+		t.Skip("NOT TESTED: devices: not allowed in this container")
 	} else if err != nil {
 		t.Fatal(err)
 	}
 	var st unix.Stat_t
 	if err := unix.Lstat(filepath.Join(at, "null"), &st); err != nil || st.Mode != unix.S_IFCHR|0o666 ||
 		st.Rdev != unix.Mkdev(1, 3) {
-		t.Errorf("null: mode %o, device %d, %v", st.Mode, st.Rdev, err)
+		t.Errorf("null: got mode %o, device %d, %v", st.Mode, st.Rdev, err)
 	}
 }
 
-// Whatever is in an archive, nothing beside the root changes.
+// FuzzUnpack checks that no archive changes anything outside of the root.
 func FuzzUnpack(f *testing.F) {
 	f.Add(pack(f, dir("./", 0o755), file("a", "1"), link("b", "a", tar.TypeLink)))
 	f.Add(pack(f, link("a", "..", tar.TypeSymlink), file("a/new", "1")))
@@ -317,8 +317,8 @@ func FuzzUnpack(f *testing.F) {
 		if err := os.Mkdir(at, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		_, _ = Unpack(t.Context(), at, bytes.NewReader(b)) // what it makes of it is not the question
+		_, _ = Unpack(t.Context(), at, bytes.NewReader(b)) // the result does not matter
 		untouched(t, outside)
-		_ = os.Chmod(at, 0o755) // t.TempDir wants to remove it
+		_ = os.Chmod(at, 0o755) // so that t.TempDir can remove it
 	})
 }

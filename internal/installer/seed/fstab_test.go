@@ -17,7 +17,7 @@ func TestFstab(t *testing.T) {
 		{"none", "", ours},
 		{"of another machine", "# old\nUUID=9 / ext4 rw 0 1\nLABEL=x /home ext4 rw 0 2\n/dev/sda3 none swap sw 0 " +
 			"0\n/swapfile none swap sw 0 0\nPARTUUID=\"3\" /boot ext2 rw 0 2\n", ours},
-		{"what needs no disk", "tmpfs /tmp tmpfs size=1g 0 0\nnas:/home /home nfs rw 0 0\noverlay / overlay rw 0 0\n\n",
+		{"diskless file systems", "tmpfs /tmp tmpfs size=1g 0 0\nnas:/home /home nfs rw 0 0\noverlay / overlay rw 0 0\n\n",
 			ours + "tmpfs /tmp tmpfs size=1g 0 0\nnas:/home /home nfs rw 0 0\n"},
 	}
 	for _, tt := range tests {

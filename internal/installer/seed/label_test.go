@@ -32,8 +32,8 @@ func TestEnforcing(t *testing.T) {
 	}
 }
 
-// A system that enforces SELinux labels itself anew after a guess, and no other does: it costs a
-// boot.
+// A system that enforces SELinux relabels itself after a guess, which costs a boot, and no other
+// system does.
 func TestRelabel(t *testing.T) {
 	const enforces, permits = "SELINUX=enforcing\n", "SELINUX=permissive\n"
 	tests := []struct {
@@ -54,17 +54,17 @@ func TestRelabel(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := root.Stat(relabel); (err == nil) != tt.want {
-				t.Errorf("it labels itself anew: %v, want %v", err, tt.want)
+				t.Errorf("relabel mark: got %v, want %v", err, tt.want)
 			}
 		})
 	}
-	t.Run("nothing was guessed", func(t *testing.T) {
+	t.Run("no guess", func(t *testing.T) {
 		root := rootfs(t, "etc/selinux/config", enforces)
 		if err := (&labels{root: root}).scheduleRelabel(); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := root.Stat(relabel); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("it labels itself anew: %v", err)
+			t.Errorf("relabel mark: got %v, want none", err)
 		}
 	})
 }
@@ -78,7 +78,7 @@ func TestLabels(t *testing.T) {
 		"root/.ssh/authorized_keys": "ssh_home_t", "var/lib": "var_lib_t"} {
 		if err := unix.Setxattr(filepath.Join(root.Name(), name), labelKey, []byte("system_u:object_r:"+label+":s0\x00"),
 			0); err != nil {
-			t.Skipf("labels cannot be set here: %v", err)
+			t.Skipf("cannot set labels here: %v", err)
 		}
 	}
 	if _, err := Plant(root, order()); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/installer/peers"
 )
 
-// rootfs makes a root file system of names and texts, by turns. A name that ends with a slash is a
-// directory.
+// rootfs creates a root file system of alternating names and texts. A name that ends with a slash
+// is a directory.
 func rootfs(t *testing.T, files ...string) *os.Root {
 	t.Helper()
 	dir := t.TempDir()
@@ -76,7 +76,7 @@ func TestPlant(t *testing.T) {
 		t.Fatalf("read the host key: %v", err)
 	}
 	if want := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey()))); len(keys) != 1 || keys[0] != want {
-		t.Errorf("reported %q, the key is %q", keys, want)
+		t.Errorf("got reported key %q, want %q", keys, want)
 	}
 	delete(got, "etc/ssh/ssh_host_ed25519_key")
 	want := map[string]string{
@@ -96,25 +96,25 @@ func TestPlant(t *testing.T) {
 	// Every machine has its own key.
 	again, err := Plant(rootfs(t, "etc/", ""), peers.Order{MachineID: "m-2"})
 	if err != nil || again[0] == keys[0] {
-		t.Errorf("the next machine: %q, %v", again, err)
+		t.Errorf("next machine: got %q, %v", again, err)
 	}
 }
 
 func TestPlantRefuses(t *testing.T) {
 	if _, err := Plant(rootfs(t, "boot/vmlinuz", "x"), order()); err == nil ||
 		!strings.Contains(err.Error(), "not a root file system") {
-		t.Errorf("an EFI system partition: %v", err)
+		t.Errorf("EFI system partition: got %v", err)
 	}
-	// An image cannot make the installer write to the installer's own files.
+	// An image cannot make the installer write to its own files.
 	outside := filepath.Join(t.TempDir(), "victim")
 	root := rootfs(t, "etc/", "")
 	if err := os.Symlink(filepath.Dir(outside), filepath.Join(root.Name(), "var")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Plant(root, order()); err == nil {
-		t.Error("a link that leads out: no error")
+		t.Error("link to the outside: got no error")
 	}
 	if entries, err := os.ReadDir(filepath.Dir(outside)); err != nil || len(entries) != 0 {
-		t.Errorf("something was written there: %v, %v", entries, err)
+		t.Errorf("got files outside: %v, %v", entries, err)
 	}
 }

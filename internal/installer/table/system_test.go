@@ -21,7 +21,7 @@ func TestFindSystem(t *testing.T) {
 	} {
 		got, ok, err := FindSystem(disk(t, tt.image))
 		if err != nil || ok != tt.ok {
-			t.Errorf("%s: %v, %v, want %v", name, ok, err, tt.ok)
+			t.Errorf("%s: got %v, %v, want %v", name, ok, err, tt.ok)
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -35,17 +35,17 @@ func TestFindSystem(t *testing.T) {
 	}
 	got, ok, err := FindSystem(f)
 	if err != nil || !ok || got.Partition != 1 || got.Start != 2048 || got.Count != 2048 || !got.GPT {
-		t.Errorf("GPT: %+v, %v, %v", got, ok, err)
+		t.Errorf("GPT: got %+v, %v, %v", got, ok, err)
 	}
-	// The number lies in the table as it is wanted.
+	// The number is in the table in the wanted byte order.
 	raw := make([]byte, 16)
 	if _, err := f.ReadAt(raw, 2*sector+16); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(raw, got.ID[:]); diff != "" {
-		t.Errorf("the number of the partition (-on disk +got):\n%s", diff)
+		t.Errorf("number of the partition (-on disk +got):\n%s", diff)
 	}
 	if id := uuid.MustParse(read.Partitions[0].GUID); got.ID[3] != id[0] || got.ID[15] != id[15] {
-		t.Errorf("the number %x is not that of %s", got.ID, id)
+		t.Errorf("got number %x, want that of %s", got.ID, id)
 	}
 }

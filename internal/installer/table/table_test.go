@@ -17,7 +17,7 @@ const (
 	diskSize  = 32*mib + 3*sector
 )
 
-// disk makes a file with the size of a disk and an image at its start.
+// disk creates a file with the size of a disk and an image at its start.
 func disk(t *testing.T, image []byte) *os.File {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "disk"))
@@ -34,7 +34,8 @@ func disk(t *testing.T, image []byte) *os.File {
 	return f
 }
 
-// mbrImage has two partitions, the one on disk last being the first in the table.
+// mbrImage returns an image with two partitions, of which the last one on disk is the first in the
+// table.
 func mbrImage(kind byte) []byte {
 	b := make([]byte, imageSize)
 	b[510], b[511] = 0x55, 0xaa
@@ -50,8 +51,8 @@ func mbrImage(kind byte) []byte {
 	return b
 }
 
-// gptImage has an EFI system partition and a root behind it, boot code and a flag on the protective
-// entry.
+// gptImage returns an image with an EFI system partition before a root, boot code, and a flag on
+// the protective entry.
 func gptImage(t *testing.T) []byte {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "image"))
@@ -107,10 +108,10 @@ func TestFits(t *testing.T) {
 	}
 	for _, tt := range tests {
 		if got := Fits(tt.head, 4096); got != tt.large {
-			t.Errorf("%s: fits sectors of 4096 bytes: %v, want %v", tt.name, got, tt.large)
+			t.Errorf("%s: sectors of 4096 bytes: got %v, want %v", tt.name, got, tt.large)
 		}
 		if !Fits(tt.head, sector) {
-			t.Errorf("%s: does not fit sectors of 512 bytes", tt.name)
+			t.Errorf("%s: sectors of 512 bytes: got a refusal", tt.name)
 		}
 	}
 }
@@ -133,7 +134,7 @@ func TestNeed(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := Need(tt.head); got != tt.want {
-				t.Errorf("Need = %d, want %d", got, tt.want)
+				t.Errorf("Need: got %d, want %d", got, tt.want)
 			}
 		})
 	}
@@ -153,10 +154,10 @@ func TestGrowMBR(t *testing.T) {
 	want := bytes.Clone(image)
 	binary.LittleEndian.PutUint32(want[mbrEntries+12:], 32*mib/sector-4096)
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s: more was changed than the size of the last partition", did)
+		t.Errorf("%s: got more changes than the size of the last partition", did)
 	}
 	if did, err := Grow(f, diskSize); err != nil || !strings.Contains(did, "reaches the end") {
-		t.Errorf("once more: %q, %v", did, err)
+		t.Errorf("second time: got %q, %v", did, err)
 	}
 }
 
@@ -174,10 +175,10 @@ func TestGrowGPT(t *testing.T) {
 			t.Fatal(err)
 		}
 		if table.RecoveredFromBackup {
-			t.Error("the table at the start is broken")
+			t.Error("got a broken table at the start")
 		}
 		if err := table.Verify(f, diskSize); err != nil {
-			t.Errorf("the copy at the end: %v", err)
+			t.Errorf("copy at the end: %v", err)
 		}
 		var esp, root *gpt.Partition
 		for _, p := range table.Partitions {
@@ -189,26 +190,26 @@ func TestGrowGPT(t *testing.T) {
 			}
 		}
 		if esp == nil || esp.End != 4095 || esp.Attributes != 1 || esp.Index != 1 {
-			t.Errorf("the first partition was changed: %+v", esp)
+			t.Errorf("got a changed first partition: %+v", esp)
 		}
 		if root == nil || root.Start != 4096 || root.Index != 14 || root.End != 31*mib/sector-1 &&
 			root.End != 32*mib/sector-1 {
-			t.Errorf("the last partition: %+v", root)
+			t.Errorf("got last partition %+v", root)
 		}
 		front := make([]byte, sector)
 		if _, err := f.ReadAt(front, 0); err != nil {
 			t.Fatal(err)
 		}
 		if !strings.HasPrefix(string(front), "boot code") || front[mbrEntries] != 0x80 {
-			t.Error("boot code or the boot flag are gone")
+			t.Error("got no boot code or boot flag")
 		}
 		if got := binary.LittleEndian.Uint32(front[mbrEntries+12:]); got != diskSize/sector-1 {
-			t.Errorf("the protective entry has %d sectors, want %d", got, diskSize/sector-1)
+			t.Errorf("protective entry: got %d sectors, want %d", got, diskSize/sector-1)
 		}
 	}
 }
 
-func TestGrowLeavesAlone(t *testing.T) {
+func TestGrowChangesNothing(t *testing.T) {
 	tests := []struct {
 		name  string
 		image []byte
@@ -223,19 +224,19 @@ func TestGrowLeavesAlone(t *testing.T) {
 			f := disk(t, tt.image)
 			did, err := Grow(f, diskSize)
 			if err != nil || !strings.Contains(did, tt.want) {
-				t.Fatalf("Grow = %q, %v, want %q", did, err, tt.want)
+				t.Fatalf("Grow: got %q, %v, want %q", did, err, tt.want)
 			}
 			got := make([]byte, len(tt.image))
 			if _, err := f.ReadAt(got, 0); err != nil || !bytes.Equal(got, tt.image) {
-				t.Errorf("the disk was changed (%v)", err)
+				t.Errorf("got a changed disk (%v)", err)
 			}
 		})
 	}
 }
 
-func TestGrowRefusesADiskThatIsTooSmall(t *testing.T) {
+func TestGrowRefusesSmallDisk(t *testing.T) {
 	if _, err := Grow(disk(t, gptImage(t)), imageSize-mib); err == nil {
-		t.Error("no error")
+		t.Error("Grow on a small disk: got no error")
 	}
 }
 

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A disk that fails when what waits in memory is written to it: a loop device whose file has no
-// room. Neither writing nor unmounting says so.
-func TestMountedTellsWriteErrors(t *testing.T) {
+// A loop device whose file has no space fails when cached data is flushed. Neither write nor
+// unmount reports that.
+func TestMountedReportsWriteErrors(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("it mounts: run it as root")
+		t.Skip("NOT TESTED: mounting requires root")
 	}
 	dir := t.TempDir()
 	small, point := filepath.Join(dir, "small"), filepath.Join(dir, "point")
@@ -23,7 +23,7 @@ func TestMountedTellsWriteErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := unix.Mount("tmpfs", small, "tmpfs", 0, "size=8m"); err != nil {
-		t.Skipf("it cannot mount here: %v", err)
+		t.Skipf("NOT TESTED: cannot mount here: %v", err)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(small, 0) })
 	file := filepath.Join(small, "disk")
@@ -35,11 +35,11 @@ func TestMountedTellsWriteErrors(t *testing.T) {
 	}
 	if out, err := exec.CommandContext(t.Context(), mke2fs, "-q", "-F", "-t", "ext4", "-J", "size=4",
 		file).CombinedOutput(); err != nil {
-		t.Skipf("there is no %s here: %v: %s", mke2fs, err, out)
+		t.Skipf("NOT TESTED: run %s: %v: %s", mke2fs, err, out)
 	}
 	out, err := exec.CommandContext(t.Context(), "losetup", "--find", "--show", file).CombinedOutput()
 	if err != nil {
-		t.Skipf("there is no loop device here: %v: %s", err, out)
+		t.Skipf("NOT TESTED: no loop device here: %v: %s", err, out)
 	}
 	dev := strings.TrimSpace(string(out))
 	t.Cleanup(func() { _ = exec.Command("losetup", "--detach", dev).Run() }) //nolint:noctx // the test's context is over by then
@@ -49,9 +49,9 @@ func TestMountedTellsWriteErrors(t *testing.T) {
 			func() error { return os.WriteFile(filepath.Join(point, "file"), bytes.Repeat([]byte{1}, size), 0o600) })
 	}
 	if err := write(1 << 20); err != nil {
-		t.Errorf("what the disk takes: %v", err)
+		t.Errorf("write that fits: %v", err)
 	}
 	if err := write(32 << 20); err == nil || !strings.Contains(err.Error(), "the disk failed") {
-		t.Errorf("what the disk does not take: got %v, want that it failed", err)
+		t.Errorf("write that does not fit: got %v, want an error", err)
 	}
 }
