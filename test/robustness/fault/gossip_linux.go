@@ -48,7 +48,7 @@ func (r *gossipRotation) taken(ctx context.Context, step int, p *localcluster.Pe
 		err := r.c.Gossips(p, r.old, r.new)
 		switch {
 		case err == nil:
-			return errors.New("it accepts the old gossip key")
+			return errors.New("it " + AcceptsOldGossipKey)
 		case errors.Is(err, harness.ErrNoGossip):
 			return nil
 		}

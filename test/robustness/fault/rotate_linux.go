@@ -253,7 +253,7 @@ func (r *caRotation) refused(ctx context.Context, p *localcluster.Peer) error {
 	for _, door := range r.doors(p) {
 		switch _, err := r.c.Meet(ctx, door.addr, r.old, door.as); {
 		case err == nil:
-			return fmt.Errorf("%s accepts a certificate of the old CA", door.addr)
+			return fmt.Errorf("%s %s", door.addr, AcceptsOldCA)
 		case !errors.Is(err, harness.ErrRefused):
 			return fmt.Errorf("%s, with a certificate of the old CA: %w", door.addr, err)
 		}

@@ -1,5 +1,7 @@
 package mutant
 
+import "github.com/holdfast-metal/holdfast/test/robustness/fault"
+
 // Mutants returns all mutants.
 func Mutants() []Mutant {
 	return []Mutant{
@@ -175,7 +177,7 @@ func Mutants() []Mutant {
 		},
 		{
 			Name: "oldca", Breaks: "a CA that was removed from the file is not trusted",
-			Scenario: underFault("rotate-ca", `lets in who has a certificate of the old CA`),
+			Scenario: underFault("rotate-ca", fault.AcceptsOldCA),
 			Patches: []Patch{
 				{"cluster/peertls/files.go", "s := &set{roots: x509.NewCertPool()}", "s := &set{roots: everyRoot}"},
 				{File: "cluster/peertls/everyroot.go",
@@ -184,7 +186,7 @@ func Mutants() []Mutant {
 		},
 		{
 			Name: "oldgossip", Breaks: "a gossip key that was removed from the file is not accepted",
-			Scenario: underFault("rotate-gossip-key", `it understands the old key of gossip`),
+			Scenario: underFault("rotate-gossip-key", fault.AcceptsOldGossipKey),
 			Patches: []Patch{{"cluster/internal/gossip/keys.go", "if err := k.ring.RemoveKey(key); err != nil {",
 				"if err := error(nil); err != nil {"}},
 		},
