@@ -31,7 +31,7 @@ func TestParseBearer(t *testing.T) {
 		{[]string{"Bearer abc"}, "abc", false},
 		{[]string{"bearer   abc "}, "abc", false},
 		{[]string{"BEARER abc"}, "abc", false},
-		{[]string{"abc-_="}, "abc-_=", false}, // agents in the field leave the scheme out
+		{[]string{"abc-_="}, "abc-_=", false}, // existing agents omit the scheme
 		{[]string{"Basic dXNlcjpwYXNz"}, "", true},
 		{[]string{"Bearer a b"}, "", true},
 		{[]string{"Bearer a\x00"}, "", true},
@@ -45,7 +45,7 @@ func TestParseBearer(t *testing.T) {
 			t.Errorf("%.40q: got %.40q, %v", tt.values, got, err)
 		}
 		if err != nil && (strings.Contains(err.Message, "dXNlcjpwYXNz") || strings.Contains(err.Message, long)) {
-			t.Errorf("the error repeats what was sent: %.80s", err.Message)
+			t.Errorf("got the sent value in the error: %.80s", err.Message)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func FuzzBearer(f *testing.F) {
 			t.Fatalf("got %q and %v", token, err)
 		}
 		if strings.ContainsAny(token, " \t\r\n") || !strings.Contains(header, token) {
-			t.Fatalf("%q became %q", header, token)
+			t.Fatalf("%q: got %q", header, token)
 		}
 	})
 }
@@ -106,15 +106,15 @@ func TestToken(t *testing.T) {
 				t.Error(diff)
 			}
 			if err != nil && strings.Contains(err.Error(), secret) {
-				t.Error("the error repeats the token")
+				t.Error("got the token in the error")
 			}
 		})
 	}
 }
 
-// TestSecondLook checks that a token just created on another peer is accepted, and that
+// TestLinearizableLookup checks that a token just created on another peer is accepted, and that
 // unknown tokens cause few reads.
-func TestSecondLook(t *testing.T) {
+func TestLinearizableLookup(t *testing.T) {
 	f := &fakeRecords{}
 	g := newGate(t, f, Config{})
 	secret := f.issue(&holdfastv1.Token{TokenId: "t1", Name: "new", Role: holdfastv1.Role_VIEWER})
@@ -123,7 +123,7 @@ func TestSecondLook(t *testing.T) {
 		return g.identify(context.Background(), &presented{source: source, bearer: []string{token}})
 	}
 	if c, err := who(secret, "10.0.0.1"); err != nil || c.Identity.GetPrincipal() != "token:new" || f.looks != 1 {
-		t.Fatalf("got %v, %v after %d looks", c, err, f.looks)
+		t.Fatalf("got %v, %v after %d reads", c, err, f.looks)
 	}
 	// The same unknown token is looked up once.
 	for range 100 {
@@ -132,7 +132,7 @@ func TestSecondLook(t *testing.T) {
 		}
 	}
 	if f.looks != 2 {
-		t.Errorf("%d looks for the same garbage", f.looks-1)
+		t.Errorf("got %d reads for the same unknown token", f.looks-1)
 	}
 	// Different unknown tokens are limited, per source.
 	reasons := map[string]int{}
@@ -141,10 +141,10 @@ func TestSecondLook(t *testing.T) {
 		reasons[reasonOf(err)]++
 	}
 	if n := f.looks - 2; n < lookupsBurst || n > 2*lookupsBurst || reasons[ReasonRateLimit] < 400 {
-		t.Errorf("%d looks, answers %v", n, reasons)
+		t.Errorf("got %d reads, answers %v", n, reasons)
 	}
 	if _, err := who(secret, "10.0.0.4"); err != nil {
-		t.Errorf("somebody else: %v", err)
+		t.Errorf("other caller: %v", err)
 	}
 	// A failed read is not a refusal.
 	f.lookErr = errors.New("no leader")
@@ -162,6 +162,6 @@ func TestSecrets(t *testing.T) {
 		t.Errorf("got %d characters", len(a))
 	}
 	if got, err := parseBearer([]string{"Bearer " + a}); got != a || err != nil {
-		t.Errorf("it cannot be sent: %v", err)
+		t.Errorf("parse the token of a header: %v", err)
 	}
 }

@@ -93,7 +93,7 @@ func TestBuiltInIssuer(t *testing.T) {
 		name, token, reason string
 	}{
 		{"good", good, ""},
-		{"signed by somebody else", other.sign(t, accessClaims(nil)), ReasonTokenInvalid},
+		{"signed by another issuer", other.sign(t, accessClaims(nil)), ReasonTokenInvalid},
 		{"not signed", none, ReasonTokenInvalid},
 		{"signed with a shared secret", symmetric, ReasonTokenInvalid},
 		{"changed", head + "." + strings.Split(ours.sign(t, accessClaims(func(c *AccessClaims) { c.TokenID = "t2" })),
@@ -107,14 +107,14 @@ func TestBuiltInIssuer(t *testing.T) {
 			ReasonTokenInvalid},
 		{"for others", ours.sign(t, accessClaims(func(c *AccessClaims) { c.Audience = jwt.Audience{"other"} })),
 			ReasonTokenInvalid},
-		{"for nobody", ours.sign(t, accessClaims(func(c *AccessClaims) { c.Audience = nil })), ReasonTokenInvalid},
+		{"without an audience", ours.sign(t, accessClaims(func(c *AccessClaims) { c.Audience = nil })), ReasonTokenInvalid},
 		{"of no client", ours.sign(t, accessClaims(func(c *AccessClaims) { c.TokenID = "" })), ReasonTokenInvalid},
-		{"of a client that is gone", ours.sign(t, accessClaims(func(c *AccessClaims) { c.TokenID = "t9" })),
+		{"deleted client", ours.sign(t, accessClaims(func(c *AccessClaims) { c.TokenID = "t9" })),
 			ReasonTokenUnknown},
-		{"of a client that was revoked", ours.sign(t, accessClaims(func(c *AccessClaims) { c.TokenID = "t3" })),
+		{"revoked client", ours.sign(t, accessClaims(func(c *AccessClaims) { c.TokenID = "t3" })),
 			ReasonTokenRevoked},
 		{"by a key that has retired", retired.sign(t, accessClaims(nil)), ReasonTokenExpired},
-		{"by a key that nobody knows", newSigner(t, "k7").sign(t, accessClaims(nil)), ReasonTokenUnknown},
+		{"unknown key", newSigner(t, "k7").sign(t, accessClaims(nil)), ReasonTokenUnknown},
 		{"garbage", "a.b.c", ReasonBadCredentials},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func FuzzAccessToken(f *testing.F) {
 		if err == nil && token != good {
 			// ECDSA signatures and base64 have one spelling each here; another token was
 			// never signed.
-			t.Fatalf("%q was taken for %v", token, id)
+			t.Fatalf("%q: got %v, want a refusal", token, id)
 		}
 	})
 }

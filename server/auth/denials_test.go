@@ -35,9 +35,9 @@ func caller(principal string) *Caller {
 		Method: "holdfast.v1.RunService/StartRun"}
 }
 
-// TestDenialIsOnRecord checks that a refused change is in the audit trail before its
-// caller gets the answer.
-func TestDenialIsOnRecord(t *testing.T) {
+// TestDenialIsRecorded checks that a refused change is in the audit trail before its caller gets
+// the answer.
+func TestDenialIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeRecords{}
 		d, stop := startDenials(t, f)
@@ -57,8 +57,7 @@ func TestDenialIsOnRecord(t *testing.T) {
 	})
 }
 
-// TestFailedAuthentications checks that they are counted by source and method, once a
-// second.
+// TestFailedAuthentications checks that they are counted by source and method, once per second.
 func TestFailedAuthentications(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeRecords{}
@@ -68,7 +67,7 @@ func TestFailedAuthentications(t *testing.T) {
 			d.failed(&presented{source: "10.0.0.9", method: "a"}, "n1", unauthenticated(ReasonTokenUnknown, "no"))
 			d.failed(&presented{source: "10.0.0.8", method: "a"}, "n1", unauthenticated(ReasonTokenUnknown, "no"))
 		}
-		time.Sleep(2 * failedPause) // sleep: the bubble's clock
+		time.Sleep(2 * failedPause) // sleep: fake clock
 		got := f.events()
 		if len(got) != 2 || got[0].GetCount() != 1000 || got[0].GetSource() != "10.0.0.9" ||
 			got[0].GetOutcome() != "UNAUTHENTICATED" || f.reportCalls != 1 {
@@ -77,9 +76,9 @@ func TestFailedAuthentications(t *testing.T) {
 	})
 }
 
-// TestFloodOfStrangers checks that a flood of failed authentications from many addresses
-// displaces no other audit events, and uses bounded memory.
-func TestFloodOfStrangers(t *testing.T) {
+// TestFloodOfFailures checks that a flood of failed authentications from many addresses displaces
+// no other audit events, and uses bounded memory.
+func TestFloodOfFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeRecords{}
 		d, stop := startDenials(t, f)
@@ -93,21 +92,21 @@ func TestFloodOfStrangers(t *testing.T) {
 			n := len(d.kept.order) + len(d.merged.order)
 			d.mu.Unlock()
 			if n > 2*maxDenials {
-				t.Fatalf("%d are kept", n)
+				t.Fatalf("got %d kept counts", n)
 			}
-			time.Sleep(time.Second) // sleep: the bubble's clock
+			time.Sleep(time.Second) // sleep: fake clock
 		}
 		stop()
 		var calls uint64
 		for _, e := range f.events() {
 			calls += uint64(e.GetCount())
 		}
-		// The burst, one in ten seconds, and each minute one for each method.
+		// The burst, one in ten seconds, and one per method and minute.
 		if n := len(f.events()); n > eventBurst+seconds/10+(seconds/60+1)*61 {
-			t.Errorf("%d events", n)
+			t.Errorf("got %d events", n)
 		}
 		if calls != each*seconds {
-			t.Errorf("%d calls are counted, want %d", calls, each*seconds)
+			t.Errorf("got %d counted calls, want %d", calls, each*seconds)
 		}
 	})
 }
@@ -122,13 +121,13 @@ func TestNoLeader(t *testing.T) {
 		begin := time.Now()
 		d.refused(t.Context(), caller("token:x"), "machines/m-1", "", noRole())
 		if took := time.Since(begin); took > waitRecorded {
-			t.Errorf("waited %s", took)
+			t.Errorf("got a wait of %s", took)
 		}
-		time.Sleep(time.Minute) // sleep: the bubble's clock
+		time.Sleep(time.Minute) // sleep: fake clock
 		f.mu.Lock()
 		f.reportErr = nil
 		f.mu.Unlock()
-		time.Sleep(2 * time.Second) // sleep: the bubble's clock
+		time.Sleep(2 * time.Second) // sleep: fake clock
 		if got := f.events(); len(got) != 1 || got[0].GetCount() != 1 {
 			t.Errorf("got %v", got)
 		}
@@ -173,20 +172,20 @@ func TestLimits(t *testing.T) {
 	l := newLimits(100)
 	for _, tt := range []struct {
 		id   *holdfastv1.Identity
-		want int // of the burst; some more come while it is taken
+		want int // of the burst; a few more are allowed meanwhile
 	}{
 		{id("token:a", holdfastv1.Role_OPERATOR), 200},
-		{id("token:b", holdfastv1.Role_ADMIN), 200}, // another one has his own
+		{id("token:b", holdfastv1.Role_ADMIN), 200}, // another token has its own limit
 		{id("agent:m-1", holdfastv1.Role_AGENT), 10},
 		{id("service:x", holdfastv1.Role_SERVICE), 40},
 		{id("pool:gpu", holdfastv1.Role_POOL_AGENT), 2000},
 	} {
 		if got := taken(l, tt.id); got < tt.want || got > tt.want+tt.want/4+5 {
-			t.Errorf("%s: %d calls at once, want about %d", tt.id.GetPrincipal(), got, tt.want)
+			t.Errorf("%s: got %d calls at once, want about %d", tt.id.GetPrincipal(), got, tt.want)
 		}
 	}
 	var e *Error
-	for n := 0; n < 30000 && e == nil; n++ { // on a busy machine the first call of a moment is one more that may come
+	for n := 0; n < 30000 && e == nil; n++ { // on a busy machine, one more call may be allowed
 		e = l.allow(id("token:a", holdfastv1.Role_OPERATOR))
 	}
 	if e == nil || e.Code != codes.ResourceExhausted || e.Retry <= 0 {
@@ -194,10 +193,10 @@ func TestLimits(t *testing.T) {
 	}
 	for _, free := range []*holdfastv1.Identity{anonymous(), {Principal: "peer:n2", Method: MethodCertificate}} {
 		if got := taken(l, free); got != 30000 {
-			t.Errorf("%s is limited to %d", free.GetPrincipal(), got)
+			t.Errorf("%s: got a limit of %d", free.GetPrincipal(), got)
 		}
 	}
 	if got := taken(newLimits(-1), id("token:a", holdfastv1.Role_OPERATOR)); got != 30000 {
-		t.Errorf("no limit: %d", got)
+		t.Errorf("without a limit: got %d", got)
 	}
 }

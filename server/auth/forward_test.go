@@ -41,7 +41,7 @@ func TestForward(t *testing.T) {
 		t.Error(diff)
 	}
 	if _, err := from(nil); reasonOf(err) != ReasonNoCredentials {
-		t.Errorf("believed from somebody without a certificate: %v", err)
+		t.Errorf("identity from a caller without a certificate: got %v", err)
 	}
 
 	// Without a caller no identity is forwarded.
@@ -78,13 +78,13 @@ func FuzzForwarded(f *testing.F) {
 			return
 		}
 		if _, known := holdfastv1.Role_Value_name[int32(c.Identity.GetRole())]; !known {
-			t.Fatalf("role %d is taken", c.Identity.GetRole())
+			t.Fatalf("got role %d, want a refusal", c.Identity.GetRole())
 		}
 		md := metadata.MD{}
 		Forward(NewContext(context.Background(), c), md)
 		again, err := forwarded(md[headerIdentity])
 		if err != nil || !proto.Equal(again.Identity, c.Identity) {
-			t.Fatalf("%v became %v, %v", c, again, err)
+			t.Fatalf("%v: got %v, %v", c, again, err)
 		}
 	})
 }

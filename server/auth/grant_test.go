@@ -79,7 +79,7 @@ func TestFromCertificate(t *testing.T) {
 		{"peer", &peertls.Caller{Cert: &x509.Certificate{Subject: pkix.Name{CommonName: "n2",
 			OrganizationalUnit: []string{"admin"}}}, Cluster: "c1", Peer: "n2"},
 			&holdfastv1.Identity{Principal: "peer:n2", Method: MethodCertificate}, ""},
-		{"says it is a peer", cert("peer:n2", "admin"), &holdfastv1.Identity{Principal: "user:peer:n2",
+		{"common name of a peer", cert("peer:n2", "admin"), &holdfastv1.Identity{Principal: "user:peer:n2",
 			Role: holdfastv1.Role_ADMIN, Method: MethodCertificate}, ""},
 		{"nameless", cert("", "admin"), nil, ReasonBadCredentials},
 		{"control characters", cert("a\nb", "admin"), nil, ReasonBadCredentials},
@@ -109,10 +109,10 @@ func FuzzSubject(f *testing.F) {
 			return
 		}
 		if isPeer(id) || !strings.HasPrefix(id.GetPrincipal(), "user:") {
-			t.Fatalf("a user became %q", id.GetPrincipal())
+			t.Fatalf("got principal %q for a user", id.GetPrincipal())
 		}
 		if id.GetRole() == holdfastv1.Role_ADMIN && !strings.EqualFold(a, "admin") && !strings.EqualFold(b, "admin") {
-			t.Fatalf("%q and %q became an admin", a, b)
+			t.Fatalf("%q and %q: got an admin", a, b)
 		}
 	})
 }

@@ -116,15 +116,15 @@ func TestIssuer(t *testing.T) {
 		{"admins have no pools", pooled, key, map[string]any{"roles": "admin"}, id("alice", holdfastv1.Role_ADMIN), ""},
 		{"nameless", plain, key, map[string]any{"sub": nil}, nil, ReasonTokenInvalid},
 		{"a name of another form", plain, key, map[string]any{"sub": "a\nb"}, nil, ReasonTokenInvalid},
-		{"signed by somebody else", plain, other, nil, nil, ReasonTokenInvalid},
+		{"signed by another key", plain, other, nil, nil, ReasonTokenInvalid},
 		{"for others", plain, key, map[string]any{"aud": "holdfast-dc2"}, nil, ReasonTokenInvalid},
 		{"for many", plain, key, map[string]any{"aud": []string{"x", "holdfast-dc1"}}, id("alice", 0), ""},
 		{"expired", plain, key, map[string]any{"exp": time.Now().Add(-time.Minute).Unix()}, nil, ReasonTokenExpired},
 		{"without an end", plain, key, map[string]any{"exp": nil}, nil, ReasonTokenExpired},
 		{"not yet", plain, key, map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}, nil, ReasonTokenInvalid},
-		{"of an issuer that nobody knows", plain, key, map[string]any{"iss": "https://evil.example"}, nil,
+		{"unknown issuer", plain, key, map[string]any{"iss": "https://evil.example"}, nil,
 			ReasonTokenUnknown},
-		{"of an issuer that is spelled otherwise", plain, key, map[string]any{"iss": p.URL + "/"}, nil, ReasonTokenUnknown},
+		{"issuer with another spelling", plain, key, map[string]any{"iss": p.URL + "/"}, nil, ReasonTokenUnknown},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := newGate(t, &fakeRecords{}, Config{Issuers: []Issuer{tt.cfg}})
@@ -144,9 +144,9 @@ func TestIssuer(t *testing.T) {
 	}
 }
 
-// TestIssuerIsAskedRarely checks that the discovery document is fetched once, that a new
-// key is found, and that tokens with made-up key ids cause few requests.
-func TestIssuerIsAskedRarely(t *testing.T) {
+// TestIssuerGetsFewRequests checks that the discovery document is fetched once, that a new key is
+// found, and that tokens with made-up key ids cause few requests.
+func TestIssuerGetsFewRequests(t *testing.T) {
 	key, next := newSigner(t, "a"), newSigner(t, "b")
 	p := newIDP(t, key)
 	g := newGate(t, &fakeRecords{}, Config{Issuers: []Issuer{{URL: p.URL, Audience: "holdfast-dc1"}}})
@@ -161,22 +161,22 @@ func TestIssuerIsAskedRarely(t *testing.T) {
 		}
 	}
 	if n := p.asked.Load(); n != 2 {
-		t.Errorf("asked %d times, want 2: discovery and keys", n)
+		t.Errorf("got %d requests, want 2 for discovery and keys", n)
 	}
 	p.keys.Store(&[]*signer{key, next})
 	if err := try(next); err != nil {
-		t.Errorf("a key that is new: %v", err)
+		t.Errorf("token of a new key: %v", err)
 	}
 	for range 100 {
 		if err := try(newSigner(t, "c")); err == nil {
-			t.Fatal("a made-up key was taken")
+			t.Fatal("token of a made-up key: got no error")
 		}
 	}
 	if n := p.asked.Load(); n > 5 {
-		t.Errorf("garbage made us ask %d times", n)
+		t.Errorf("made-up keys: got %d requests", n)
 	}
 	if err := try(key); err != nil {
-		t.Errorf("a good token while others send garbage: %v", err)
+		t.Errorf("valid token during invalid ones: %v", err)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestIssuerHangs(t *testing.T) {
 		waits <- err
 	}()
 	if _, err := g.identify(context.Background(), &presented{bearer: []string{secret}}); err != nil {
-		t.Errorf("somebody else: %v", err)
+		t.Errorf("token of another issuer: %v", err)
 	}
 	if err := <-waits; reasonOf(err) != ReasonIssuerUnreachable {
 		t.Errorf("got %v", err)
@@ -223,7 +223,7 @@ func TestIssuerConfig(t *testing.T) {
 	}
 	twice := Issuer{URL: "https://sso.example", Audience: "x"}
 	if _, err := newIssuers([]Issuer{twice, twice}, slog.New(slog.DiscardHandler)); err == nil {
-		t.Error("the same issuer twice")
+		t.Error("duplicate issuer: got no error")
 	}
 }
 
@@ -271,7 +271,7 @@ func FuzzDiscovery(f *testing.F) {
 func TestIssuerFailuresAreLogged(t *testing.T) {
 	var out bytes.Buffer
 	i := newIssuer(Issuer{URL: "https://id.example"}, slog.New(slog.NewTextHandler(&out, nil)))
-	refused, proxy := errors.New("dial tcp: connection refused"), errors.New("it answered 502 Bad Gateway")
+	refused, proxy := errors.New("dial tcp: connection refused"), errors.New("answered 502 Bad Gateway")
 	for _, err := range []error{nil, refused, refused, proxy, proxy, nil, nil, refused} {
 		i.note(err)
 	}

@@ -42,18 +42,18 @@ func TestKnownToken(t *testing.T) {
 		}
 	}
 	if state.looks != 1 {
-		t.Errorf("%d looks at the same tokens, want 1", state.looks)
+		t.Errorf("got %d reads of the same tokens, want 1", state.looks)
 	}
 	g.now = func() time.Time { return time.Now().Add(2 * time.Hour) }
 	if got := ask(); got != ReasonTokenExpired {
-		t.Errorf("after its end: got %q, want %s", got, ReasonTokenExpired)
+		t.Errorf("after the expiry: got %q, want %s", got, ReasonTokenExpired)
 	}
 	g.now = time.Now
 	before := state
 	tok.RevokedAt = timestamppb.Now()
 	state = &countedRecords{records: f.local}
 	if got := ask(); got != ReasonTokenRevoked || state.looks != 1 {
-		t.Errorf("revoked in the next state: got %q after %d looks, want %s", got, state.looks, ReasonTokenRevoked)
+		t.Errorf("revoked in the next state: got %q after %d reads, want %s", got, state.looks, ReasonTokenRevoked)
 	}
 	state, tok.RevokedAt = before, nil
 	for i := range maxKnown + 10 {
@@ -64,7 +64,7 @@ func TestKnownToken(t *testing.T) {
 		t.Fatalf("got %s", got)
 	}
 	if n := len(g.known.callers); n > maxKnown {
-		t.Errorf("%d tokens are remembered, want at most %d", n, maxKnown)
+		t.Errorf("got %d remembered tokens, want at most %d", n, maxKnown)
 	}
 }
 

@@ -64,7 +64,7 @@ func TestMux(t *testing.T) {
 	}{
 		{"let in", "POST", "/echo", "Bearer " + operator, "hello", 200, "token:op sent 5 bytes"},
 		{"no scheme", "POST", "/echo", operator, "", 200, "token:op sent 0 bytes"},
-		{"nobody", "POST", "/echo", "", "", 401, `{"message":"NO_CREDENTIALS"}`},
+		{"no credentials", "POST", "/echo", "", "", 401, `{"message":"NO_CREDENTIALS"}`},
 		{"wrong role", "POST", "/echo", viewer, "", 403, `{"message":"ROLE"}`},
 		{"revoked", "POST", "/echo", revoked, "", 401, `{"message":"TOKEN_REVOKED"}`},
 		{"unknown", "POST", "/echo", "nonsense", "", 401, `{"message":"TOKEN_UNKNOWN"}`},
@@ -72,7 +72,7 @@ func TestMux(t *testing.T) {
 		{"just not too large", "POST", "/echo", operator, strings.Repeat("x", MaxBody), 200,
 			fmt.Sprintf("token:op sent %d bytes", MaxBody)},
 		{"public", "GET", "/open", revoked, "", 200, "<nil>"},
-		{"in words of its own", "GET", "/plain", "", "", 401,
+		{"own error format", "GET", "/plain", "", "", 401,
 			"no credentials: send `Authorization: Bearer` and a token (`holdfast token create`), or use a client certificate\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -93,10 +93,10 @@ func TestMux(t *testing.T) {
 			defer resp.Body.Close()
 			b, err := io.ReadAll(resp.Body)
 			if err != nil || resp.StatusCode != tt.status || tt.answer != "" && string(b) != tt.answer {
-				t.Errorf("got %d %q, %v; want %d %q", resp.StatusCode, b, err, tt.status, tt.answer)
+				t.Errorf("got %d %q, %v, want %d %q", resp.StatusCode, b, err, tt.status, tt.answer)
 			}
 			if (resp.StatusCode == 401) != (resp.Header.Get("WWW-Authenticate") != "") {
-				t.Errorf("WWW-Authenticate is %q", resp.Header.Get("WWW-Authenticate"))
+				t.Errorf("got WWW-Authenticate %q", resp.Header.Get("WWW-Authenticate"))
 			}
 		})
 	}
@@ -136,7 +136,7 @@ func TestRateLimitedRoute(t *testing.T) {
 		t.Errorf("got %v, Retry-After %q", codes, retryAfter)
 	}
 	if status, _ := get(modest); status != 200 {
-		t.Errorf("somebody else got %d", status)
+		t.Errorf("other caller: got %d", status)
 	}
 }
 
@@ -191,12 +191,12 @@ func TestOtherSites(t *testing.T) {
 			`{"message":"CROSS_ORIGIN"}`},
 		{"in an old browser", "POST", "/echo", "", open, http.Header{"Origin": {"https://evil"}}, 403,
 			`{"message":"CROSS_ORIGIN"}`},
-		{"in a frame of nobody's", "POST", "/echo", "", open, http.Header{"Origin": {"null"}}, 403,
+		{"null origin", "POST", "/echo", "", open, http.Header{"Origin": {"null"}}, 403,
 			`{"message":"CROSS_ORIGIN"}`},
 		{"a link", "GET", "/plain", "", open, http.Header{"Sec-Fetch-Site": {"cross-site"}}, 200, ""},
 		{"with a token", "POST", "/echo", operator, secure, http.Header{"Sec-Fetch-Site": {"cross-site"},
 			"Origin": {"https://tool"}}, 200, ""},
-		{"nobody from another site", "POST", "/echo", "", secure, http.Header{"Sec-Fetch-Site": {"cross-site"}}, 401,
+		{"no credentials, other site", "POST", "/echo", "", secure, http.Header{"Sec-Fetch-Site": {"cross-site"}}, 401,
 			`{"message":"NO_CREDENTIALS"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestOtherSites(t *testing.T) {
 			defer resp.Body.Close()
 			b, err := io.ReadAll(resp.Body)
 			if err != nil || resp.StatusCode != tt.status || tt.answer != "" && string(b) != tt.answer {
-				t.Errorf("got %d %q, %v; want %d %q", resp.StatusCode, b, err, tt.status, tt.answer)
+				t.Errorf("got %d %q, %v, want %d %q", resp.StatusCode, b, err, tt.status, tt.answer)
 			}
 		})
 	}
@@ -234,10 +234,10 @@ func TestPublicLimits(t *testing.T) {
 		return n
 	}
 	if n := take("10.0.0.66"); n < publicBurst || n > publicBurst+publicRate {
-		t.Errorf("one address made %d calls at once, want about %d", n, publicBurst)
+		t.Errorf("one address: got %d calls at once, want about %d", n, publicBurst)
 	}
 	if err := l.public("10.0.0.5"); err != nil {
-		t.Errorf("another address: %v", err)
+		t.Errorf("other address: %v", err)
 	}
 	take("2001:db8::1")
 	if err := l.public("2001:db8::2"); err == nil {
@@ -247,7 +247,7 @@ func TestPublicLimits(t *testing.T) {
 		take(fmt.Sprintf("10.1.0.%d", i))
 	}
 	if err := l.public("10.2.0.1"); err == nil || err.Reason != ReasonRateLimit {
-		t.Errorf("in all: got %v, want %s", err, ReasonRateLimit)
+		t.Errorf("total: got %v, want %s", err, ReasonRateLimit)
 	}
 
 	f := &fakeRecords{}
@@ -279,7 +279,7 @@ func TestPublicLimits(t *testing.T) {
 			}
 		}
 		if limited != tt.limited {
-			t.Errorf("%s: limited is %t, want %t", tt.url, limited, tt.limited)
+			t.Errorf("%s: got limited %t, want %t", tt.url, limited, tt.limited)
 		}
 	}
 }
@@ -305,7 +305,7 @@ func TestPublicCallsAreLimited(t *testing.T) {
 			}
 		}
 		if limited != tt.limited {
-			t.Errorf("%s: limited is %t, want %t", tt.name, limited, tt.limited)
+			t.Errorf("%s: got limited %t, want %t", tt.name, limited, tt.limited)
 		}
 	}
 }

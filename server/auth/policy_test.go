@@ -29,7 +29,7 @@ func methods(t *testing.T) map[string]bool {
 		return true
 	})
 	if len(all) < 60 {
-		t.Fatalf("only %d methods are in the registry", len(all))
+		t.Fatalf("got only %d methods in the registry", len(all))
 	}
 	return all
 }
@@ -44,7 +44,7 @@ func TestPolicyIsComplete(t *testing.T) {
 	}
 	for m := range rules {
 		if !all[m] {
-			t.Errorf("there is a rule for %s, which does not exist", m)
+			t.Errorf("got a rule for the missing method %s", m)
 		}
 	}
 }
@@ -60,9 +60,9 @@ func installers() map[string]string {
 	}
 }
 
-// TestChangesWantARole checks that no method that changes something is public, for
-// anyone, or for viewers.
-func TestChangesWantARole(t *testing.T) {
+// TestChangesNeedRole checks that no method that changes something is public, or allowed to every
+// caller or to viewers.
+func TestChangesNeedRole(t *testing.T) {
 	for m, r := range policy() {
 		if readOnly(m) || r.Peers || installers()[m] != "" {
 			continue
@@ -73,7 +73,7 @@ func TestChangesWantARole(t *testing.T) {
 	}
 	if readOnly("holdfast.v1.RunService/StartRun") || !readOnly("holdfast.v1.RunService/GetRun") ||
 		!readOnly("grpc.health.v1.Health/Check") {
-		t.Error("readOnly does not know what is read only")
+		t.Error("readOnly: got false for a read")
 	}
 }
 
@@ -115,7 +115,7 @@ func TestRules(t *testing.T) {
 		{plan, id(holdfastv1.Role_OPERATOR), nil, ""},
 		{plan, id(holdfastv1.Role_OPERATOR, "a"), nil, ReasonScope},
 		{plan, id(holdfastv1.Role_VIEWER), nil, ReasonRole},
-		{run, id(holdfastv1.Role_OPERATOR, "a"), nil, ""}, // the FSM knows the machine's pool
+		{run, id(holdfastv1.Role_OPERATOR, "a"), nil, ""}, // the FSM checks the machine's pool
 		{run, id(holdfastv1.Role_ROLE_UNSPECIFIED), nil, ReasonRole},
 		{run, agent, nil, ReasonRole},
 		{run, peer, nil, ReasonRole},
@@ -157,8 +157,8 @@ func TestNoRule(t *testing.T) {
 	g.NewMux().HandleFunc("GET /x", SameAs("holdfast.v1.RunService/Nothing"), nil, nil)
 }
 
-// TestNobodyCameIn checks that a handler is not reached without an authenticated caller.
-func TestNobodyCameIn(t *testing.T) {
+// TestUnauthenticatedCall checks that no handler is reached without an authenticated caller.
+func TestUnauthenticatedCall(t *testing.T) {
 	g := newGate(t, &fakeRecords{}, Config{Insecure: true})
 	if err := g.Authorize(t.Context(), "/holdfast.v1.RunService/GetRun", nil); reasonOf(err) != ReasonNoCredentials {
 		t.Errorf("got %v", err)
@@ -176,7 +176,7 @@ func TestResourceOf(t *testing.T) {
 		{&holdfastv1.CancelRunRequest{RunId: "run-1"}, "runs/run-1", ""},
 		{&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: "m-1"}}, "machines/m-1", ""},
 		{&holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: "plan/x"}}, "plans/plan/x", ""},
-		{&holdfastv1.StartRunRequest{MachineId: secret, RequestId: "two words"}, "", ""}, // a token in the wrong place
+		{&holdfastv1.StartRunRequest{MachineId: secret, RequestId: "two words"}, "", ""}, // a misplaced token
 		{&holdfastv1.RegisterMachineRequest{}, "", ""},
 	} {
 		if got, rid := resourceOf(tt.req); got != tt.want || rid != tt.rid {

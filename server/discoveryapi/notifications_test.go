@@ -58,7 +58,7 @@ func (b *browser) Write(p []byte) (int, error) {
 		if b.deadline.IsZero() {
 			select {} // as on a socket without a deadline
 		}
-		time.Sleep(time.Until(b.deadline)) // sleep: in a bubble, so it takes no real time
+		time.Sleep(time.Until(b.deadline)) // sleep: fake clock
 		return 0, os.ErrDeadlineExceeded
 	}
 	return b.text.Write(p)
@@ -129,8 +129,8 @@ func post(t *testing.T, l *apitest.Lab, path, body string) {
 	}
 }
 
-// told is an event as it was sent.
-func told(cursor int, event, id, name, activity string) string {
+// sent returns an event as it is sent.
+func sent(cursor int, event, id, name, activity string) string {
 	text := ""
 	if cursor != 0 {
 		text = fmt.Sprintf("id: %d\n", cursor)
@@ -157,30 +157,30 @@ func TestNotifications(t *testing.T) {
 		}
 		first := open(l, "viewer", "")
 		pass(200 * time.Millisecond)
-		first.want(t, "nobody yet", alive)
+		first.want(t, "no service yet", alive)
 		post(t, l, register, bodyOne)
 		pass(time.Second)
-		first.want(t, "one", told(1, "register", one, "one", state("01", healthyAt("01"))))
+		first.want(t, "first service", sent(1, "register", one, "one", state("01", healthyAt("01"))))
 		post(t, l, register, bodyTwo)
 		pass(time.Second)
-		first.want(t, "two", told(2, "register", two, "two", state("02", healthyAt("02"))))
+		first.want(t, "second service", sent(2, "register", two, "two", state("02", healthyAt("02"))))
 
 		second := open(l, "viewer", "")
 		second.want(t, "the current state has one id, at its end",
-			told(0, "register", one, "one", state("01", healthyAt("01")))+
-				told(2, "register", two, "two", state("02", healthyAt("02"))))
+			sent(0, "register", one, "one", state("01", healthyAt("01")))+
+				sent(2, "register", two, "two", state("02", healthyAt("02"))))
 		first.cancel()
 		second.cancel()
 		if !first.ended() || !second.ended() {
-			t.Fatal("the clients have gone, the handlers have not")
+			t.Fatal("wait for the end of the handlers: timed out")
 		}
 		post(t, l, base+"/update/"+one, `{"timestamp":"2025-01-15T10:30:00Z","healthy":false,"reason":"no database"}`)
 		post(t, l, deregister, bodyTwo)
 		again := open(l, "viewer", "2")
 		again.want(t, "what was missed",
-			told(3, "update", one, "one",
+			sent(3, "update", one, "one",
 				state("03", healthyAt("01")+`,{"timestamp":"2025-01-15T10:30:00Z","healthy":false,"reason":"no database"}`))+
-				told(4, "deregister", two, "two", `"lastSeen":"2026-01-29T15:10:02Z","active":false,"states":[`+healthyAt("02")+
+				sent(4, "deregister", two, "two", `"lastSeen":"2026-01-29T15:10:02Z","active":false,"states":[`+healthyAt("02")+
 					`,{"timestamp":"2026-01-29T15:10:04Z","healthy":false,"reason":"deregistered"}]`))
 		pass(10 * time.Second)
 		again.want(t, "the first heartbeat", alive)
@@ -190,17 +190,17 @@ func TestNotifications(t *testing.T) {
 		}
 		l.Server.Drain()
 		if !again.ended() {
-			t.Error("the peer shuts down, the stream goes on")
+			t.Error("shutdown of the peer: got an open stream")
 		}
 		if got := again.header.Get("Content-Type"); got != "text/event-stream" {
-			t.Errorf("content type is %q", got)
+			t.Errorf("got content type %q", got)
 		}
 	})
 }
 
-// pass lets time pass in the bubble.
+// pass advances the time of the bubble.
 func pass(d time.Duration) {
-	time.Sleep(d) // sleep: in a bubble, so it takes no real time
+	time.Sleep(d) // sleep: fake clock
 }
 
 // A caller that loses its access receives nothing more.
@@ -209,14 +209,14 @@ func TestNotificationsEndWithTheToken(t *testing.T) {
 		l := lab(t)
 		b := open(l, "viewer", "")
 		pass(time.Second)
-		b.want(t, "nobody yet", alive)
+		b.want(t, "no service yet", alive)
 		l.Revoke("viewer")
 		_, body := named(1, "one")
 		post(t, l, register, body)
 		pass(time.Second)
 		b.want(t, "after the token was revoked", "")
 		if !b.ended() {
-			t.Error("the stream goes on")
+			t.Error("got an open stream")
 		}
 		idle := open(l, "operator", "1")
 		pass(time.Second)
@@ -224,29 +224,29 @@ func TestNotificationsEndWithTheToken(t *testing.T) {
 		l.Revoke("operator")
 		pass(15 * time.Second)
 		if idle.want(t, "after the token was revoked", ""); !idle.ended() {
-			t.Error("the stream without news goes on")
+			t.Error("got an open quiet stream")
 		}
 	})
 }
 
 // A client that stops reading does not block the peer forever.
-func TestNotificationsToNobody(t *testing.T) {
+func TestNotificationsToStuckClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lab(t)
 		b := open(l, "viewer", "")
 		b.stick()
 		pass(29 * time.Second)
 		if b.ended() {
-			t.Error("the stream has ended at once")
+			t.Error("got a stream that ended at once")
 		}
 		pass(2 * time.Second)
 		if !b.ended() {
-			t.Error("the stream goes on")
+			t.Error("got an open stream")
 		}
 	})
 }
 
-func TestNotificationsFromWhere(t *testing.T) {
+func TestNotificationsFromID(t *testing.T) {
 	for last, want := range map[string]struct {
 		status int
 		body   string
@@ -296,5 +296,5 @@ func TestNotificationsOverTheNetwork(t *testing.T) {
 			return // srv.Close waits for the handler; goleak checks the rest
 		}
 	}
-	t.Error("the stream has ended")
+	t.Error("got a stream that ended")
 }

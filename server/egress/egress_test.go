@@ -57,6 +57,6 @@ func TestTransport(t *testing.T) {
 		}
 	}
 	if _, err := New([]string{"nonsense"}); err == nil || !strings.Contains(err.Error(), `"nonsense"`) {
-		t.Errorf("a network that is none: got %v", err)
+		t.Errorf("invalid network: got %v", err)
 	}
 }

@@ -61,7 +61,7 @@ func TestRead(t *testing.T) {
 	}
 	if bad := httpjson.Read(request(iotest.ErrReader(errors.New("reset"))), &body{}); bad == nil ||
 		bad.Message != "body is incomplete" || bad.Status() != 400 {
-		t.Errorf("an incomplete body: got %+v", bad)
+		t.Errorf("incomplete body: got %+v", bad)
 	}
 	for size, want := range map[int]int{auth.MaxBody: 400, auth.MaxBody + 1: 413} {
 		r := request(nil)
@@ -76,13 +76,13 @@ func TestRead(t *testing.T) {
 func TestReadAny(t *testing.T) {
 	in := body{Name: "before"}
 	if bad := httpjson.ReadAny(request(strings.NewReader("")), &in); bad != nil || in.Name != "before" {
-		t.Errorf("nothing: got %+v, %+v", bad, in)
+		t.Errorf("empty body: got %+v, %+v", bad, in)
 	}
 	if bad := httpjson.ReadAny(request(strings.NewReader(`{"name":"x"}`)), &in); bad != nil || in.Name != "x" {
-		t.Errorf("something: got %+v, %+v", bad, in)
+		t.Errorf("body: got %+v, %+v", bad, in)
 	}
 	if bad := httpjson.ReadAny(request(strings.NewReader(`{`)), &in); bad == nil {
-		t.Error("half of something was taken")
+		t.Error("incomplete body: got no error")
 	}
 }
 
@@ -101,7 +101,7 @@ func TestStatus(t *testing.T) {
 		}
 	}
 	if got := httpjson.Status(errors.New("x")); got != 500 {
-		t.Errorf("an error without a code: got %d", got)
+		t.Errorf("error without a code: got %d", got)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestDetails(t *testing.T) {
 	}
 	bare := status.Error(codes.NotFound, "none")
 	if httpjson.Reason(bare) != "" || httpjson.Fields(bare) != nil {
-		t.Errorf("details of %v", bare)
+		t.Errorf("got details of %v", bare)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestWrite(t *testing.T) {
 	w := httptest.NewRecorder()
 	w.Header().Set("Retry-After", "7")
 	if httpjson.Write(w, 429, nil); w.Header().Get("Retry-After") != "7" {
-		t.Errorf("who knows better when to come back is not heard: %v", w.Header())
+		t.Errorf("Retry-After of the handler: got %v", w.Header())
 	}
 }
 
@@ -160,9 +160,9 @@ func TestAdd(t *testing.T) {
 	}
 }
 
-// TestUnsaid: a body that JSON cannot represent is an error in the API's form, not a
-// truncated response.
-func TestUnsaid(t *testing.T) {
+// TestUnrepresentableBody checks that a body that JSON cannot represent is an error in the API's
+// form, not a truncated response.
+func TestUnrepresentableBody(t *testing.T) {
 	m := auth.Open().NewMux()
 	words := func(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
 		httpjson.Write(w, code, map[string]string{"word": err.Message})
@@ -179,7 +179,7 @@ func TestUnsaid(t *testing.T) {
 	}
 	bare := httptest.NewRecorder()
 	if httpjson.Write(bare, http.StatusOK, math.Inf(1)); bare.Code != 500 || bare.Body.Len() == 0 {
-		t.Errorf("on no route of ours: got %d %q", bare.Code, bare.Body)
+		t.Errorf("unknown route: got %d %q", bare.Code, bare.Body)
 	}
 }
 
@@ -194,7 +194,7 @@ func FuzzRead(f *testing.F) {
 		bad := httpjson.Read(request(strings.NewReader(string(b))), &in)
 		switch {
 		case bad == nil && (!json.Valid(b) || !utf8.ValidString(in.Name)):
-			t.Errorf("%q was taken as %+v", b, in)
+			t.Errorf("%q: got %+v, want a refusal", b, in)
 		case bad != nil && (bad.Message == "" || bad.Status() != 400):
 			t.Errorf("%q: got %+v", b, bad)
 		}

@@ -106,7 +106,7 @@ func TestErrors(t *testing.T) {
 	}
 	if _, err := holdfastv1.NewRunServiceClient(s).WatchRuns(t.Context(),
 		&holdfastv1.WatchRunsRequest{}); status.Code(err) != codes.Unimplemented {
-		t.Errorf("a stream: got %v", err)
+		t.Errorf("stream: got %v", err)
 	}
 }
 

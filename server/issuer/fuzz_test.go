@@ -39,7 +39,7 @@ func TestTooManyTokenRequests(t *testing.T) {
 		}
 		return
 	}
-	t.Error("no call was limited")
+	t.Error("got no limited call")
 }
 
 // FuzzToken: for any request, the token endpoint answers as the standard requires, and
@@ -75,14 +75,14 @@ func FuzzToken(f *testing.F) {
 			Error string `json:"error"`
 		}
 		if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil {
-			t.Fatalf("answer %d is no JSON: %s", w.Code, w.Body)
+			t.Fatalf("answer %d: got invalid JSON: %s", w.Code, w.Body)
 		}
 		knows := strings.Contains(body, "client_secret") || strings.HasPrefix(strings.ToLower(authorization), "basic ")
 		switch {
 		case w.Code == http.StatusOK && (a.Token == "" || !knows):
-			t.Errorf("200 with token %q for body %q, authorization %q", a.Token, body, authorization)
+			t.Errorf("got 200 with token %q for body %q, authorization %q", a.Token, body, authorization)
 		case w.Code != http.StatusOK && (a.Error == "" || a.Token != ""):
-			t.Errorf("%d with %+v", w.Code, a)
+			t.Errorf("got %d with %+v", w.Code, a)
 		case w.Code >= 500:
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
@@ -101,10 +101,10 @@ func FuzzBasic(f *testing.F) {
 			return
 		}
 		if c.id == "" || c.secret == "" {
-			t.Errorf("an empty client was taken: %+v", c)
+			t.Errorf("got an empty client: %+v", c)
 		}
 		if !strings.ContainsAny(id+secret, "%+:") && (c.id != id || c.secret != secret) {
-			t.Errorf("sent %q %q, read %q %q", id, secret, c.id, c.secret)
+			t.Errorf("%q %q: got %q %q", id, secret, c.id, c.secret)
 		}
 	})
 }

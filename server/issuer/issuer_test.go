@@ -81,7 +81,7 @@ func TestRealClient(t *testing.T) {
 			}
 			if tok.TokenType != "Bearer" || time.Until(tok.Expiry) > DefaultTTL ||
 				time.Until(tok.Expiry) < DefaultTTL-time.Minute {
-				t.Errorf("token of type %s until %s", tok.TokenType, tok.Expiry)
+				t.Errorf("got a token of type %s until %s", tok.TokenType, tok.Expiry)
 			}
 			// Others can verify the token with the published keys.
 			ctx := oidc.ClientContext(t.Context(), one.Client())
@@ -93,11 +93,11 @@ func TestRealClient(t *testing.T) {
 			var c claims
 			if err := v.Claims(&c); err != nil || c.ClientID != id || c.TokenID != id || v.Subject != "service:tok-svc" ||
 				c.ID == "" {
-				t.Errorf("claims = %+v, %v; subject %s", c, err, v.Subject)
+				t.Errorf("got claims %+v, %v, subject %s", c, err, v.Subject)
 			}
 			for name, s := range map[string]*httptest.Server{"the peer that made it": one, "another peer": two} {
 				if code, who := use(t, s, tok.AccessToken); code != 200 || who != "service:tok-svc" {
-					t.Errorf("%s answers %d %s", name, code, who)
+					t.Errorf("%s: got %d %s", name, code, who)
 				}
 			}
 		})
@@ -124,7 +124,7 @@ func TestConfiguredIssuer(t *testing.T) {
 	for _, bad := range []string{"holdfast.example", "ftp://x/oidc", "https://u:p@x/oidc", "https://x/oidc?a=b",
 		"https://x/#f", "https://"} {
 		if _, err := New(Config{URL: bad}, l, l.keys, l.gate); err == nil {
-			t.Errorf("URL %q was taken", bad)
+			t.Errorf("URL %q: got no error", bad)
 		}
 	}
 }
@@ -141,12 +141,12 @@ func TestRevokedClient(t *testing.T) {
 	}
 	l.must(&internalv1.Command{Op: &internalv1.Command_RevokeToken{RevokeToken: &internalv1.RevokeToken{TokenId: id}}})
 	if code, body := use(t, s, tok.AccessToken); code != 401 {
-		t.Errorf("the access token of a revoked client is answered %d %s", code, body)
+		t.Errorf("access token of a revoked client: got %d %s", code, body)
 	}
 	_, _, err = fetch(t, s, s.URL+"/oidc", id, secret, oauth2.AuthStyleInHeader)
 	var refused *oauth2.RetrieveError
 	if !errors.As(err, &refused) || refused.ErrorCode != "invalid_client" || refused.Response.StatusCode != 401 {
-		t.Errorf("a revoked client asks for another: %v", err)
+		t.Errorf("new token of a revoked client: got %v", err)
 	}
 }
 
@@ -156,12 +156,12 @@ func TestRotationUnderClients(t *testing.T) {
 	l := newLab(t)
 	id, secret := l.client("tok-svc", holdfastv1.Role_SERVICE)
 	r := l.rotator(4 * time.Minute)
-	start := time.Now().Add(-4*time.Minute - 2*time.Second) // so that tokens issued below are current
+	start := time.Now().Add(-4*time.Minute - 2*time.Second) // tokens issued below are then current
 	l.turn(r, start)
 	first := l.View().SigningKeys()
 	l.turn(r, start.Add(3*time.Minute))
 	if n := len(l.View().SigningKeys()); len(first) != 1 || n != 2 {
-		t.Fatalf("%d keys, then %d; want the next one published ahead", len(first), n)
+		t.Fatalf("got %d keys, then %d, want the next one published ahead", len(first), n)
 	}
 	s, i := l.serve("")
 	get := func(at time.Time) string {
@@ -180,27 +180,27 @@ func TestRotationUnderClients(t *testing.T) {
 		part, _, _ := strings.Cut(raw, ".")
 		b, err := jsonPart(part)
 		if err != nil || json.Unmarshal(b, &h) != nil || h.Typ != "at+jwt" || h.Alg != "ES256" {
-			t.Fatalf("header %s, %v", b, err)
+			t.Fatalf("got header %s, %v", b, err)
 		}
 		return h.Kid
 	}
 	before, after := get(start.Add(3*time.Minute+50*time.Second)), get(start.Add(4*time.Minute+time.Second))
 	if kid(before) != first[0].GetKeyId() || kid(after) == kid(before) {
-		t.Errorf("signed by %s, then %s; the first key is %s", kid(before), kid(after), first[0].GetKeyId())
+		t.Errorf("got signatures by %s, then %s; the first key is %s", kid(before), kid(after), first[0].GetKeyId())
 	}
 	i.now = time.Now
 	if code, body := use(t, s, before); code != 200 {
-		t.Errorf("a token of the key before is answered %d %s", code, body)
+		t.Errorf("token of the previous key: got %d %s", code, body)
 	}
 	// Much later, the first key has been removed.
 	l.turn(r, start.Add(time.Hour))
 	for _, k := range l.View().SigningKeys() {
 		if k.GetKeyId() == first[0].GetKeyId() {
-			t.Error("the first key has not retired")
+			t.Error("got the first key, want it removed")
 		}
 	}
 	if code, _ := use(t, s, before); code != 401 {
-		t.Errorf("a token of a key that has retired is answered %d", code)
+		t.Errorf("token of a removed key: got %d", code)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestWithoutKeys(t *testing.T) {
 			}
 			code, e, h := post(t, s, method, path, body, nil)
 			if code != 503 || !strings.Contains(e.Description, want) || h.Get("Retry-After") == "" {
-				t.Errorf("%s: %d %+v, want 503 that says %q", path, code, e, want)
+				t.Errorf("%s: got %d %+v, want 503 with %q", path, code, e, want)
 			}
 		}
 	}
@@ -338,22 +338,22 @@ func TestTokenErrors(t *testing.T) {
 		{"basic", "grant_type=client_credentials", basic(id, secret), 200, ""},
 		{"basic with client_id in the form too", form("grant_type", "client_credentials", "client_id", id),
 			basic(id, secret), 200, ""},
-		{"parameters that are not known", form(append(good, "audience", "x", "resource", "y")...), nil, 200, ""},
+		{"unknown parameters", form(append(good, "audience", "x", "resource", "y")...), nil, 200, ""},
 		{"a charset", form(good...), map[string]string{"Content-Type": "application/x-www-form-urlencoded; charset=UTF-8"},
 			200, ""},
 		{"no grant type", form(good[2:]...), nil, 400, "invalid_request"},
 		{"another grant", form("grant_type", "password", "client_id", id, "client_secret", secret), nil, 400,
 			"unsupported_grant_type"},
-		{"nobody", "grant_type=client_credentials", nil, 401, "invalid_client"},
+		{"no client", "grant_type=client_credentials", nil, 401, "invalid_client"},
 		{"a wrong secret", form("grant_type", "client_credentials", "client_id", id, "client_secret", viewerSecret), nil,
 			401, "invalid_client"},
-		{"a secret nobody has", form("grant_type", "client_credentials", "client_id", id, "client_secret", "x"), nil, 401,
+		{"wrong secret", form("grant_type", "client_credentials", "client_id", id, "client_secret", "x"), nil, 401,
 			"invalid_client"},
 		{"another's id", form("grant_type", "client_credentials", "client_id", viewer, "client_secret", secret), nil, 401,
 			"invalid_client"},
-		{"a token that is no service's", form("grant_type", "client_credentials", "client_id", viewer, "client_secret",
+		{"token of another role", form("grant_type", "client_credentials", "client_id", viewer, "client_secret",
 			viewerSecret), nil, 401, "invalid_client"},
-		{"a header that is no Basic", "grant_type=client_credentials",
+		{"invalid Basic header", "grant_type=client_credentials",
 			map[string]string{"Authorization": "Bearer " + secret}, 401, "invalid_client"},
 		{"both ways at once", form(good...), basic(id, secret), 400, "invalid_request"},
 		{"two names", form("grant_type", "client_credentials", "client_id", viewer), basic(id, secret), 400,
@@ -367,19 +367,19 @@ func TestTokenErrors(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			code, e, h := post(t, s, http.MethodPost, "/oidc/token", tc.body, tc.header)
 			if code != tc.code || e.Error != tc.err || h.Get("Cache-Control") != "no-store" {
-				t.Errorf("got %d %+v, Cache-Control %q; want %d %s", code, e, h.Get("Cache-Control"), tc.code, tc.err)
+				t.Errorf("got %d %+v, Cache-Control %q, want %d %s", code, e, h.Get("Cache-Control"), tc.code, tc.err)
 			}
 			if (code == 401) != strings.HasPrefix(h.Get("WWW-Authenticate"), "Basic ") {
-				t.Errorf("%d with WWW-Authenticate %q", code, h.Get("WWW-Authenticate"))
+				t.Errorf("got %d with WWW-Authenticate %q", code, h.Get("WWW-Authenticate"))
 			}
 			if strings.Contains(e.Description, secret) || strings.Contains(e.Description, viewerSecret) ||
 				strings.ContainsAny(e.Description, "\"\\") {
-				t.Errorf("description: %s", e.Description)
+				t.Errorf("got description %s", e.Description)
 			}
 		})
 	}
 	// Secrets in the URL are ignored.
 	if code, e, _ := post(t, s, http.MethodPost, "/oidc/token?"+form(good...), "", nil); code != 401 && code != 400 {
-		t.Errorf("credentials in the URL: %d %+v", code, e)
+		t.Errorf("credentials in the URL: got %d %+v", code, e)
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// lab has a real state, gate and issuer, and no consensus.
+// lab has a real state, gate and issuer, without consensus.
 type lab struct {
 	rate float64 // auth.Config.RatePerSecond of the gate
 	*fsm.FSM

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// At any time there is a key that signs. It was published ahead of time, and its signatures
-// can be verified until they expire.
+// At any time, some key signs that was published ahead of time. Its signatures can be verified
+// until they expire.
 func TestScheduleNeverLeavesAGap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := schedule{period: time.Duration(rapid.IntRange(4, 100).Draw(t, "period")) * time.Hour}
@@ -31,18 +31,18 @@ func TestScheduleNeverLeavesAGap(t *testing.T) {
 					SignsFrom: timestamppb.New(*from)})
 				published[id] = now
 				if made > 1 && from.Before(now.Add(s.ahead)) {
-					t.Fatalf("key %s signs from %s on, published only %s before", id, from, from.Sub(now))
+					t.Fatalf("key %s: got signatures from %s on, published only %s before", id, from, from.Sub(now))
 				}
 			}
 			if changed {
 				keys = keep
 			}
 			if _, _, more := s.plan(keys, now, func(*internalv1.SigningKey) bool { return true }); more {
-				t.Fatalf("a second look finds more to do at %s", now)
+				t.Fatalf("second plan at %s: got further changes", now)
 			}
 			k := signing(keys, now)
 			if k == nil {
-				t.Fatalf("at %s none of %d keys signs", now, len(keys))
+				t.Fatalf("at %s: got no signing key of %d", now, len(keys))
 			}
 			lastSigned[k.GetKeyId()] = now
 			for id, at := range lastSigned {
@@ -52,12 +52,12 @@ func TestScheduleNeverLeavesAGap(t *testing.T) {
 						found = found || k.GetKeyId() == id && !retired(k, now)
 					}
 					if !found {
-						t.Fatalf("key %s signed at %s and is gone at %s", id, at, now)
+						t.Fatalf("key %s: signed at %s, but got it removed at %s", id, at, now)
 					}
 				}
 			}
 			if len(keys) > 4 {
-				t.Fatalf("%d keys pile up", len(keys))
+				t.Fatalf("got %d accumulated keys", len(keys))
 			}
 			// Often a minute or an hour; sometimes there is no leader for long.
 			now = now.Add(time.Duration(rapid.SampledFrom([]int{1, 7, 30, 60, 120, 600}).Draw(t, "minutes")) * time.Minute)
@@ -65,14 +65,14 @@ func TestScheduleNeverLeavesAGap(t *testing.T) {
 	})
 }
 
-func TestScheduleReplacesAKeyThatIsLost(t *testing.T) {
+func TestScheduleReplacesLostKey(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	s := schedule{period: 30 * 24 * time.Hour, ahead: 24 * time.Hour, overlap: time.Hour}
 	keys := []*internalv1.SigningKey{{KeyId: "a", CreatedAt: timestamppb.New(now), SignsFrom: timestamppb.New(now)}}
 	keep, from, changed := s.plan(keys, now.Add(time.Hour), func(*internalv1.SigningKey) bool { return false })
 	if !changed || from == nil || !from.Equal(now.Add(time.Hour)) || len(keep) != 1 ||
 		keep[0].GetRetiresAt().AsTime().Before(now.Add(2*time.Hour)) {
-		t.Errorf("plan = %v, %v, %v", keep, from, changed)
+		t.Errorf("got plan %v, %v, %v", keep, from, changed)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestScheduleIsBounded(t *testing.T) {
 			keys = keep
 		}
 		if len(keys) > maxKeys || signing(keys, now) == nil {
-			t.Fatalf("%d keys, signing %v", len(keys), signing(keys, now))
+			t.Fatalf("got %d keys, signing %v", len(keys), signing(keys, now))
 		}
 		now = now.Add(time.Second)
 	}

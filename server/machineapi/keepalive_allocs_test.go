@@ -40,7 +40,7 @@ func (r *records) TokensMark() any                        { return r.token }
 // node is a peer that must not be called: keepalives go to the leases.
 type node struct{ state *fsm.FSM }
 
-var errNode = errors.New("not asked for")
+var errNode = errors.New("unexpected call")
 
 func (n node) Apply(context.Context, *internalv1.Command) (fsm.Result, error) {
 	return fsm.Result{}, errNode
@@ -94,7 +94,7 @@ const allocsBudget = 50
 func TestKeepaliveAllocs(t *testing.T) {
 	once := keepaliveOnce(t)
 	if got := testing.AllocsPerRun(200, once); got > allocsBudget {
-		t.Errorf("a keepalive allocates %v times, want at most %d", got, allocsBudget)
+		t.Errorf("allocations of a keepalive: got %v, want at most %d", got, allocsBudget)
 	}
 }
 

@@ -101,7 +101,7 @@ func TestEnroll(t *testing.T) {
 	m, _ := l.State().Machine("2265a9b6")
 	id := m.GetAgent().GetTokenId()
 	if id == "" {
-		t.Fatalf("the machine is %v, want it enrolled", m)
+		t.Fatalf("got machine %v, want it enrolled", m)
 	}
 	call("again", "="+enroller, register, enrolls, 200,
 		`{"config":null,"machine_state":{"machine_id":"2265a9b6","status":"registered","pool_name":"gpu","ttl_seconds":300,"token_id":"`+id+`"}}`)
@@ -148,7 +148,7 @@ func TestBodies(t *testing.T) {
 			`{"message":"Invalid payload","suggestion":"metrics.free_gpu_count: want a number, not array"}`),
 		post("truth in place of a text", register, with(machine, `"8000m"`, `true`), 400,
 			`{"message":"Invalid payload","suggestion":"cpu: want a string, not bool"}`),
-		post("token of a wrong type", register, with(machine, `"token":""`, `"token":[7]`), 200, "*"), // it is ignored
+		post("token of a wrong type", register, with(machine, `"token":""`, `"token":[7]`), 200, "*"), // ignored
 	}
 	for _, path := range []string{register, keepalive} {
 		calls = append(calls,
@@ -193,7 +193,7 @@ func TestLife(t *testing.T) {
 			`"metrics":{"cpu_utilization_pct":15.5,"memory_utilization_pct":42.3,"total_cpu_available":8000,"total_memory_available":16384,"free_gpu_count":1}}]`),
 		apitest.Expect("other pool", "viewer", "GET", list+"?pool_name=cpu", "", 200, `[]`),
 		apitest.Expect("other provider", "viewer", "GET", list+"?provider_name=lambda", "", 200, `[]`),
-		apitest.Expect("somebody of another pool sees none", "elsewhere", "GET", list, "", 200, `[]`),
+		apitest.Expect("list by another pool", "elsewhere", "GET", list, "", 200, `[]`),
 		apitest.Expect("config", "agent", "GET", "/api/v1/machine/config", "", 200, `{"config":null}`),
 		apitest.Expect("registered again", "agent", "POST", register+"/", machine, 200, registered),
 		apitest.Expect("not ready any more", "viewer", "GET", list, "", 200, `[]`),
@@ -205,7 +205,7 @@ func TestLife(t *testing.T) {
 	})
 	m, _ := l.State().Machine("2265a9b6")
 	if g := m.GetAgent(); g.GetCpuMillicores() != 8 || g.GetMemoryMib() != 2048 || g.GetProviderName() != "generic" {
-		t.Errorf("a machine that sent numbers: %v", g)
+		t.Errorf("machine with numbers: got %v", g)
 	}
 	l.Expire(internalv1.LeaseRef_MACHINE, "1165a9b6")
 	l.Run(t, []apitest.Call{
@@ -214,7 +214,7 @@ func TestLife(t *testing.T) {
 		apitest.Expect("alive after that", "agent", "POST", keepalive, beat, 200, "*"),
 	})
 	if m, _ := l.State().Machine("1165a9b6"); m.GetStatus().GetAgentState() != holdfastv1.Agent_READY {
-		t.Errorf("the machine came back as %v", m.GetStatus().GetAgentState())
+		t.Errorf("state after the return: got %v", m.GetStatus().GetAgentState())
 	}
 }
 

@@ -64,7 +64,7 @@ func TestHardwareOfARegistration(t *testing.T) {
 			&holdfastv1.NodeRecord{Vendor: "ACME", Model: "X1", SerialNumber: "S-1", SystemUuid: "4c4c", Arch: "x86_64",
 				BootMode: "uefi"}, "aa:bb:cc:00:00:01"},
 		{"a number, as some firmware has it", `,"serial_number":4711`, &holdfastv1.NodeRecord{SerialNumber: "4711"}, ""},
-		{"what is no text", `,"vendor":{"name":"x"},"model":[1],"arch":true,"boot_mode":null`, nil, ""},
+		{"not a text", `,"vendor":{"name":"x"},"model":[1],"arch":true,"boot_mode":null`, nil, ""},
 		{"too long", `,"vendor":"` + strings.Repeat("x", 256) + `","model":"X1"`, &holdfastv1.NodeRecord{Model: "X1"}, ""},
 		{"two lines", `,"vendor":"a\nb","model":"X1\u0000"`, nil, ""},
 		{"no MAC address", `,"mac_address":"eth0"`, nil, ""},
@@ -85,13 +85,14 @@ func TestHardwareOfARegistration(t *testing.T) {
 	}
 }
 
-// TestListGivesAll: the HTTP API has no paging, but the service has.
-func TestListGivesAll(t *testing.T) {
+// TestListReadsAllPages checks that the HTTP API, which has no paging, returns all pages of the
+// service.
+func TestListReadsAllPages(t *testing.T) {
 	b := &behind{}
 	w := ask(t, b, "GET", "/api/v1/machine/list?pool_name=gpu", "")
 	for _, id := range []string{"m-", "m-2", "m-3"} {
 		if !strings.Contains(w.Body.String(), fmt.Sprintf(`"machine_id":%q`, id)) {
-			t.Errorf("%s is not in %s", id, w.Body)
+			t.Errorf("got no %s in %s", id, w.Body)
 		}
 	}
 	if w.Code != http.StatusOK || len(b.asked) != 3 ||

@@ -37,14 +37,14 @@ func FuzzUnits(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		if n, err := millicores(s); err == nil && (n < 0 || n > maxCount) {
-			t.Errorf("%q is %d millicores", s, n)
+			t.Errorf("%q: got %d millicores", s, n)
 		}
 		if n, err := mebibytes(s); err == nil && (n < 0 || n > maxCount<<10) {
-			t.Errorf("%q is %d MiB", s, n)
+			t.Errorf("%q: got %d MiB", s, n)
 		}
 		var n number
 		if err := n.UnmarshalJSON([]byte(s)); err == nil && !(n <= maxNumber && n >= -maxNumber) {
-			t.Errorf("%q is the number %v", s, n)
+			t.Errorf("%q: got number %v", s, n)
 		}
 	})
 }

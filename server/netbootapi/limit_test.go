@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-metal/holdfast/server/netbootapi"
 )
 
-// TestLimitedMachineAsksAgain: firmware does not retry after a 429, so a rate-limited
-// machine gets a script that waits and retries.
-func TestLimitedMachineAsksAgain(t *testing.T) {
+// TestLimitedMachineRetries checks that a rate-limited machine gets a script that waits and
+// retries, because firmware does not retry after a 429.
+func TestLimitedMachineRetries(t *testing.T) {
 	gate, err := auth.New(auth.Config{PeerID: "p1"},
 		auth.Deps{Report: func(context.Context, *internalv1.RecordDenials) error { return nil }})
 	if err != nil {
@@ -48,19 +48,19 @@ func TestLimitedMachineAsksAgain(t *testing.T) {
 		code, script := get(boot)
 		if code != 200 || !strings.HasPrefix(script, "#!ipxe\n") ||
 			!strings.Contains(script, "/api/v1/boot?mac=52%3A54%3A00%3A12%3A34%3A56&arch=${buildarch} || goto again") {
-			t.Fatalf("got %d\n%s\nwant a script that asks again", code, script)
+			t.Fatalf("got %d\n%s\nwant a script that retries", code, script)
 		}
 		if strings.Contains(script, "without credentials") {
 			limited++
 		}
 	}
 	if limited == 0 {
-		t.Error("300 requests at once: none was limited")
+		t.Error("300 requests at once: got none limited")
 	}
 	if code, script := get("/api/v1/boot"); code != 200 || !strings.Contains(script, "mac=${mac}") {
 		t.Errorf("without a MAC address: got %d\n%s", code, script)
 	}
 	if code, _ := get(work); code != http.StatusTooManyRequests {
-		t.Errorf("the work order: got %d, want 429: the installer retries", code)
+		t.Errorf("work order: got %d, want 429, because the installer retries", code)
 	}
 }

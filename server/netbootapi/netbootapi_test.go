@@ -120,7 +120,7 @@ func (s *site) token() string {
 	script := s.get(boot)
 	found := regexp.MustCompile(`holdfast\.token=(\S+)`).FindStringSubmatch(script)
 	if found == nil {
-		s.t.Fatalf("no token in\n%s", script)
+		s.t.Fatalf("got no token in\n%s", script)
 	}
 	return found[1]
 }
@@ -134,7 +134,7 @@ func is(t *testing.T, script string, words ...string) {
 	t.Helper()
 	for _, w := range words {
 		if !strings.Contains(script, w) {
-			t.Errorf("there is no %q in\n%s", w, script)
+			t.Errorf("got no %q in\n%s", w, script)
 		}
 	}
 }
@@ -156,23 +156,23 @@ func TestBootScripts(t *testing.T) {
 	s.Do(&internalv1.OpenInstall{RunId: "run-1", Step: "repave", Attempt: 1, Image: "debian"})
 	is(t, s.get(boot), "there is no image named installer")
 	if i, _ := s.State().Install("m-1"); !strings.Contains(i.GetNote(), "no image named installer") || i.GetBoots() != 0 {
-		t.Errorf("what is in the way is not on record: %v", i)
+		t.Errorf("reason why it waits: got none recorded: %v", i)
 	}
 	s.image("installer", true, false)
 	before := s.Dump()
 	a := s.Send(apitest.Expect("", "", "HEAD", boot, "", 0, ""))
 	if a.Status != 200 || s.stage() != "WAITING_FOR_PXE" || s.Dump() != before {
-		t.Errorf("HEAD: %d, stage %s: it has changed something", a.Status, s.stage())
+		t.Errorf("HEAD: got %d, stage %s, want no change", a.Status, s.stage())
 	}
 	script := s.get(boot)
 	is(t, script, "kernel http://example.com/images/installer/kernel initrd=initrd holdfast.url=http://example.com "+
 		"holdfast.token=", " ip=dhcp BOOTIF=01-52-54-00-12-34-56 console=tty0 console=ttyS0 quiet shell || goto again\n",
 		"initrd --name initrd http://example.com/images/installer/initrd || goto again")
 	if strings.Contains(script, "evil") {
-		t.Errorf("the image's command line is iPXE's\n%s", script)
+		t.Errorf("got an unescaped command line of the image\n%s", script)
 	}
 	if s.stage() != "BOOTED_IPXE" {
-		t.Errorf("stage %s", s.stage())
+		t.Errorf("got stage %s", s.stage())
 	}
 	s.LoseLeader(true)
 	is(t, s.get(boot), "waits: the cluster is not available", "|| goto again")
@@ -180,7 +180,7 @@ func TestBootScripts(t *testing.T) {
 	s.LoseLeader(false)
 	tok := s.token()
 	if a := s.report(tok, `{"status":"complete"}`); a.Status != 200 {
-		t.Fatalf("complete: %d %s", a.Status, a.Body)
+		t.Fatalf("report complete: got %d %s", a.Status, a.Body)
 	}
 	is(t, s.get(boot), "its image is installed", "\nexit")
 	s.ends("repave", holdfastv1.Attempt_SUCCEEDED)
@@ -202,7 +202,7 @@ func TestArchitectures(t *testing.T) {
 	s.opens()
 	is(t, s.get(boot+"&arch=arm64"), "there is no image named installer-arm64", "--arch arm64")
 	if i, _ := s.State().Install("m-1"); !strings.Contains(i.GetNote(), "installer-arm64") {
-		t.Errorf("the session says %q", i.GetNote())
+		t.Errorf("note of the session: got %q", i.GetNote())
 	}
 	file := &holdfastv1.Image_File{Url: "http://images.example/x", Sha256: strings.Repeat("d", 64), SizeBytes: 7}
 	s.Do(&internalv1.PutImage{Image: &holdfastv1.Image{Name: "installer-arm64", Arch: "arm64", Kernel: file,
@@ -216,7 +216,7 @@ func TestArchitectures(t *testing.T) {
 	tok := "=Bearer " + s.token()
 	if a := s.Send(apitest.Expect("", tok, "GET", work, "", 0, "")); a.Status < 400 ||
 		!strings.Contains(a.Body, "is for amd64") {
-		t.Errorf("the order to write an amd64 image to it: %d %s", a.Status, a.Body)
+		t.Errorf("work order with an amd64 image: got %d %s", a.Status, a.Body)
 	}
 }
 
@@ -247,21 +247,21 @@ func TestApprovedNode(t *testing.T) {
 	workflow("install")
 	is(t, s.get(other+"&preview"), "its workflow install starts now")
 	if len(runs()) != 0 {
-		t.Errorf("a preview has started %v", runs())
+		t.Errorf("preview: got runs %v", runs())
 	}
 	is(t, s.get(other), "is about to install it", "|| goto again")
 	is(t, s.get(other), "is about to install it", "|| goto again")
 	if all := runs(); len(all) != 1 || all[0].GetPlanId() != "install" || all[0].GetType() != "REPAVE" ||
 		all[0].GetPrincipal() != "netboot" {
-		t.Fatalf("runs: %v, want one of the workflow", all)
+		t.Fatalf("got runs %v, want one of the workflow", all)
 	}
 	run := runs()[0].GetRunId()
 	s.Do(&internalv1.AbortRun{RunId: run, Phase: holdfastv1.Run_FAILED, Error: &holdfastv1.RunError{Message: "no link"}})
-	is(t, s.get(other), "no run is installing it", "\nexit") // an operator has to check it first
+	is(t, s.get(other), "no run is installing it", "\nexit") // an operator must check it first
 	s.Do(&internalv1.TransitionNode{Id: "m-2", State: holdfastv1.Node_PENDING, Force: true})
 	is(t, s.get(other), "is about to install it", "|| goto again")
 	if all := runs(); len(all) != 2 {
-		t.Errorf("%d runs after another approval, want 2", len(all))
+		t.Errorf("got %d runs after another approval, want 2", len(all))
 	}
 	// A workflow that cannot start leaves the machine on its disk.
 	s.Do(&internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "net", Steps: []*holdfastv1.Step{
@@ -316,7 +316,7 @@ func TestBadMACs(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(before, s.Dump()); diff != "" {
-		t.Errorf("they have changed something:\n%s", diff)
+		t.Errorf("got changes:\n%s", diff)
 	}
 }
 
@@ -333,10 +333,10 @@ func TestInstall(t *testing.T) {
 		t.Helper()
 		a := s.Send(apitest.Expect("", token, method, path, body, 0, ""))
 		if a.Status != status || !strings.Contains(a.Body, want) {
-			t.Errorf("%s %s %s: %d %s, want %d and %q", method, path, body, a.Status, a.Body, status, want)
+			t.Errorf("%s %s %s: got %d %s, want %d and %q", method, path, body, a.Status, a.Body, status, want)
 		}
 		if a.Status == 401 && len(a.Header["Www-Authenticate"]) == 0 {
-			t.Errorf("%s %s: 401 without a challenge", method, path)
+			t.Errorf("%s %s: got 401 without a challenge", method, path)
 		}
 	}
 	first := "=Bearer " + s.token()
@@ -354,7 +354,7 @@ func TestInstall(t *testing.T) {
 	a := s.Send(apitest.Expect("", first, "GET", work, "", 0, ""))
 	var order map[string]any
 	if err := json.Unmarshal([]byte(a.Body), &order); a.Status != 200 || err != nil {
-		t.Fatalf("work order: %d %v %s", a.Status, err, a.Body)
+		t.Fatalf("work order: got %d %v %s", a.Status, err, a.Body)
 	}
 	want := map[string]any{
 		"machine_id": "m-1", "run_id": "run-1", "attempt": 1.0, "disk": "by=smallest", "wipe": false, "hostname": "m-1",
@@ -369,7 +369,7 @@ func TestInstall(t *testing.T) {
 		t.Errorf("work order (-want +got):\n%s", diff)
 	}
 	if s.stage() != "BOOTED_IPXE" {
-		t.Errorf("to read the order moves nothing: stage %s", s.stage())
+		t.Errorf("read of the order: got stage %s, want no change", s.stage())
 	}
 
 	send(first, "POST", work+"/report", `{"status":"started","inventory":{"vendor":"ACME","disks":[{"name":"vda","size_bytes":5}],"nics":"nonsense"},"later":"version"}`, 200, `"stage":"installer-started"`)
@@ -398,9 +398,9 @@ func TestInstall(t *testing.T) {
 	send(second, "POST", work+"/report", `{"status":"progress"}`, 503, "detail")
 	s.LoseLeader(false)
 	send(second, "POST", work+"/report", `{"status":"failed","error":"two disks match"}`, 200, `"stage":"failed"`)
-	is(t, s.get(boot), "\n") // installs nothing in any case
+	is(t, s.get(boot), "\n") // never an installer
 	if strings.Contains(s.get(boot), "holdfast.token=") {
-		t.Error("a machine whose install has failed gets the installer")
+		t.Error("failed install: got the installer")
 	}
 	s.ends("repave", holdfastv1.Attempt_FAILED)
 	for _, tok := range []string{first, second} {
@@ -438,13 +438,13 @@ func TestDiscovery(t *testing.T) {
 	script := s.get(boot)
 	is(t, script, "was discovered now and awaits approval", "/images/inventory/kernel")
 	if strings.Contains(script, "holdfast.token=") {
-		t.Errorf("who was discovered gets a token\n%s", script)
+		t.Errorf("discovered machine: got a token\n%s", script)
 	}
 	m, ok := s.State().MachineByMAC(mac)
 	if !ok || m.GetStatus().GetActiveRunId() != "" {
-		t.Fatalf("there is no machine, or it has a run: %v", m)
+		t.Fatalf("got machine %v, want one without a run", m)
 	}
-	is(t, s.get(boot), "no run is installing it", "\nexit") // this once
+	is(t, s.get(boot), "no run is installing it", "\nexit") // once
 }
 
 func TestPrograms(t *testing.T) {
@@ -459,7 +459,7 @@ func TestPrograms(t *testing.T) {
 		"%2e%2e": 404} {
 		if a := s.Send(apitest.Expect("", "", "GET", "/netboot/"+name, "", 0, "")); a.Status != want || want == 200 &&
 			a.Body != "program "+name {
-			t.Errorf("%s: %d %s, want %d", name, a.Status, a.Body, want)
+			t.Errorf("%s: got %d %s, want %d", name, a.Status, a.Body, want)
 		}
 	}
 	is(t, s.get("/netboot/autoexec.ipxe"), "isset ${ip} || dhcp",
@@ -480,7 +480,7 @@ func FuzzReport(f *testing.F) {
 		s.opens()
 		s.Fuzzed(t, apitest.Expect("", "=Bearer "+s.token(), "POST", work+"/report", body, 0, ""), 200, 400, 413, 422)
 		if _, ok := s.State().Install("m-1"); !ok {
-			t.Error(fmt.Errorf("the session is gone"))
+			t.Error(fmt.Errorf("session is gone"))
 		}
 	})
 }
@@ -497,7 +497,7 @@ func TestOneInstaller(t *testing.T) {
 	send := func(token, method, path, body string, want int) {
 		t.Helper()
 		if a := s.Send(apitest.Expect("", token, method, path, body, 0, "")); a.Status != want {
-			t.Errorf("%s %s %s: %d %s, want %d", method, path, body, a.Status, a.Body, want)
+			t.Errorf("%s %s %s: got %d %s, want %d", method, path, body, a.Status, a.Body, want)
 		}
 	}
 	send(stranger, "GET", work, "", 200)
@@ -508,11 +508,11 @@ func TestOneInstaller(t *testing.T) {
 	send(stranger, "POST", work+"/report", `{"status":"failed"}`, 403)
 	send(stranger, "POST", work+"/log?offset=0", "lies", 403)
 	if s.Dump() != before {
-		t.Error("a stranger has changed the session")
+		t.Error("got a session changed by another caller")
 	}
 	send(own, "POST", work+"/report", `{"status":"complete","host_keys":["ssh-ed25519 GOOD"]}`, 200)
 	if i, _ := s.State().Install("m-1"); len(i.GetHostKeys()) != 1 || i.GetHostKeys()[0] != "ssh-ed25519 GOOD" {
-		t.Errorf("host keys %v, want the installer's", i.GetHostKeys())
+		t.Errorf("got host keys %v, want the installer's", i.GetHostKeys())
 	}
 }
 
@@ -523,7 +523,7 @@ func TestTakeoverByMAC(t *testing.T) {
 	link := ""
 	cfg := netbootapi.Config{Neighbors: func(ip netip.Addr) string {
 		if ip != netip.MustParseAddr("192.0.2.1") {
-			t.Errorf("asked for the neighbor %v, want the caller", ip)
+			t.Errorf("got a lookup of neighbor %v, want the caller", ip)
 		}
 		return link
 	}}
@@ -535,10 +535,10 @@ func TestTakeoverByMAC(t *testing.T) {
 	before := s.Dump()
 	if script := s.get(boot); strings.Contains(script, "holdfast.token=") ||
 		!strings.Contains(script, "is for the machine with MAC address") {
-		t.Errorf("a stranger got\n%s", script)
+		t.Errorf("other caller: got\n%s", script)
 	}
 	if s.Dump() != before {
-		t.Error("a stranger has changed the session")
+		t.Error("got a session changed by another caller")
 	}
 	if diff := cmp.Diff([]string{"holdfast.v1.InstallService/BootMachine machines/m-1 192.0.2.1 BOOT_TAKEOVER"},
 		s.Denied()); diff != "" {
@@ -552,7 +552,7 @@ func TestTakeoverByMAC(t *testing.T) {
 	link = "52:54:00:66:66:66"
 	is(t, s.get(boot), "is for the machine with MAC address")
 	if _, ok := s.State().MachineByMAC(mac); ok {
-		t.Error("a stranger has made a machine")
+		t.Error("got a machine created by another caller")
 	}
 	link = mac
 	is(t, s.get(boot), "was discovered now")
@@ -572,23 +572,23 @@ func TestReadingAScriptChangesNothing(t *testing.T) {
 		}
 	}
 	if s.stage() != "WAITING_FOR_PXE" {
-		t.Errorf("after previews the session is %s, want WAITING_FOR_PXE", s.stage())
+		t.Errorf("stage after previews: got %s, want WAITING_FOR_PXE", s.stage())
 	}
 	own := "=Bearer " + s.token()
 	for _, status := range []string{"started", "progress"} {
 		if a := s.Send(apitest.Expect("", own, "POST", work+"/report", `{"status":"`+status+`","progress":50}`, 0,
 			"")); a.Status != 200 {
-			t.Fatalf("report: %d %s", a.Status, a.Body)
+			t.Fatalf("report: got %d %s", a.Status, a.Body)
 		}
 	}
 	for range 4 {
 		script := s.get(boot)
 		is(t, script, "is running: a boot script is served again")
 		if strings.Contains(script, "holdfast.token=") {
-			t.Errorf("a second token was made while the installer runs:\n%s", script)
+			t.Errorf("got a second token while the installer runs:\n%s", script)
 		}
 	}
 	if a := s.Send(apitest.Expect("", own, "POST", work+"/report", `{"status":"complete"}`, 0, "")); a.Status != 200 {
-		t.Errorf("the installer's last report: %d %s, want 200", a.Status, a.Body)
+		t.Errorf("last report of the installer: got %d %s, want 200", a.Status, a.Body)
 	}
 }

@@ -63,7 +63,7 @@ func made(t testing.TB) *apitest.Lab {
 	l := lab(t)
 	if a := l.Send(apitest.Expect("", "operator", "POST", nodes,
 		`{"mac_address":"AA-BB-CC-DD-EE-01","hostname":"n1","arch":"x86_64","boot_mode":"uefi"}`, 0, "")); a.Status != 201 {
-		t.Fatalf("create a node: %d %s", a.Status, a.Body)
+		t.Fatalf("create a node: got %d %s", a.Status, a.Body)
 	}
 	return l
 }
@@ -194,7 +194,7 @@ func TestLife(t *testing.T) {
 		send("nothing to change", "PATCH", node, `{"unknown":1}`, 200, shown("")),
 		send("list by state", "GET", nodes+"/?state=discovered", "", 200,
 			strings.NewReplacer(`"data":`, `"data":[`, `},"message":""`, `}],"message":"","total":1`).Replace(shown(""))),
-		// each machine is a node
+		// Each machine is a node.
 		send("list, a page", "GET", nodes+"?limit=1&offset=2", "", 200, `{"success":true,"data":[],"message":"","total":2}`),
 		send("change", "PATCH", node, `{"vendor":"ACME","hostname":null,"group_id":"g"}`, 200,
 			shown("Node updated successfully",
@@ -233,7 +233,7 @@ func TestLife(t *testing.T) {
 	m, ok := l.State().NodeByID(mac)
 	if n := m.GetNode(); !ok || len(n.GetTags()) != 1 || n.GetTags()[0] != "gpu" || n.GetHostname() != "n1" ||
 		n.GetGroupId() != "" || n.GetInstallAttempts() != 0 {
-		t.Errorf("node at its end: %v", n)
+		t.Errorf("node at its end: got %v", n)
 	}
 }
 
@@ -248,7 +248,7 @@ func TestNodeWords(t *testing.T) {
 	}
 	if a := call("POST", nodes, `{"mac_address":"AA-BB-CC-DD-EE-77"}`); a.Status != 201 ||
 		!strings.Contains(a.Body, `"arch":"x86_64","boot_mode":"bios"`) {
-		t.Errorf("without either: %d %s", a.Status, a.Body)
+		t.Errorf("without either: got %d %s", a.Status, a.Body)
 	}
 	node := nodes + "/aa:bb:cc:dd:ee:77"
 	for body, want := range map[string]int{
@@ -257,11 +257,11 @@ func TestNodeWords(t *testing.T) {
 	} {
 		a := call("PATCH", node, body)
 		if a.Status != want || want == 422 && !strings.Contains(a.Body, "is not one of") {
-			t.Errorf("PATCH %s: %d %s, want %d", body, a.Status, a.Body, want)
+			t.Errorf("PATCH %s: got %d %s, want %d", body, a.Status, a.Body, want)
 		}
 	}
 	if a := call("POST", nodes, `{"mac_address":"AA-BB-CC-DD-EE-78","arch":"x86"}`); a.Status != 422 {
-		t.Errorf("create: %d %s, want 422", a.Status, a.Body)
+		t.Errorf("create: got %d %s, want 422", a.Status, a.Body)
 	}
 }
 
@@ -310,7 +310,7 @@ func FuzzCreate(f *testing.F) {
 			422)
 		if again := l.Fuzzed(t, apitest.Call{Token: "operator", Method: "POST", Path: nodes, Body: string(body)}, 409, 413,
 			422); got.Status == 201 && again.Status != 409 {
-			t.Errorf("%q made two nodes", body)
+			t.Errorf("%q: got two nodes", body)
 		}
 	})
 }

@@ -152,7 +152,7 @@ func TestLife(t *testing.T) {
 	})
 	if p, ok := l.State().Provider("p-1"); !ok || len(p.GetAuthTokenSha256()) != 32 ||
 		strings.Contains(p.String(), "hidden") {
-		t.Errorf("provider on record: %v, want the hash of its token alone", p)
+		t.Errorf("recorded provider: got %v, want only the hash of its token", p)
 	}
 	l.Expire(internalv1.LeaseRef_POOL, "pool-1")
 	l.Run(t, []apitest.Call{
@@ -161,7 +161,7 @@ func TestLife(t *testing.T) {
 		apitest.Expect("still listed", "viewer", "GET", "/v2/pools?filter=status%20%3D%20UNAVAILABLE", "", 200, "*"),
 	})
 	if p, _ := l.State().Pool("pool-1"); p.GetStatus() != holdfastv1.Pool_UNAVAILABLE {
-		t.Errorf("pool after missed heartbeats: %v", p.GetStatus())
+		t.Errorf("pool after missed heartbeats: got %v", p.GetStatus())
 	}
 	l.Run(t, []apitest.Call{
 		apitest.Expect("register after that", "pool", "POST", register, pool, 200, "*"),

@@ -19,10 +19,10 @@ func TestHostAddress(t *testing.T) {
 		with func(m *holdfastv1.Machine)
 		want string
 	}{
-		{"the agent knows best", func(*holdfastv1.Machine) {}, "10.0.0.3"},
+		{"address of the agent", func(*holdfastv1.Machine) {}, "10.0.0.3"},
 		{"then the installer", func(m *holdfastv1.Machine) { m.Agent = nil }, "10.0.0.2"},
 		{"then the operator", func(m *holdfastv1.Machine) { m.Agent, m.Node = nil, nil }, "10.0.0.1"},
-		{"nobody", func(m *holdfastv1.Machine) { m.Agent, m.Node, m.Spec = nil, nil, nil }, ""},
+		{"no address", func(m *holdfastv1.Machine) { m.Agent, m.Node, m.Spec = nil, nil, nil }, ""},
 	} {
 		m := all()
 		c.with(m)

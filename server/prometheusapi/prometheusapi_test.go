@@ -47,7 +47,7 @@ func ask(t *testing.T, l *apitest.Lab, token, query string) []target {
 	var all []target
 	if err := json.Unmarshal([]byte(got.Body), &all); got.Status != 200 || err != nil || all == nil ||
 		got.Header["Content-Type"][0] != "application/json" {
-		t.Fatalf("GET %s: got %d %v %s: want 200 and a list in JSON: %v", query, got.Status, got.Header, got.Body, err)
+		t.Fatalf("GET %s: got %d %v %s, want 200 and a list in JSON: %v", query, got.Status, got.Header, got.Body, err)
 	}
 	return all
 }
@@ -85,7 +85,7 @@ func TestTargets(t *testing.T) {
 			got = append(got, g.Targets...)
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s by %s: -want +got:\n%s", c.query, c.token, diff)
+			t.Errorf("%s by %s (-want +got):\n%s", c.query, c.token, diff)
 		}
 	}
 }

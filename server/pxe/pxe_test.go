@@ -121,9 +121,9 @@ func TestAnswers(t *testing.T) {
 			false, offer("PXEClient", script, true)},
 		{"iPXE with lengths", mac, "PXEClient:Arch:00000:UNDI:002001", "\x04iPXE", iana.INTEL_X86PC,
 			dhcpv4.MessageTypeDiscover, false, offer("PXEClient", script, true)},
-		{"UEFI is told to ask", mac, "PXEClient:Arch:00007:UNDI:003016", "", iana.EFI_BC, dhcpv4.MessageTypeDiscover, false,
+		{"offer to UEFI", mac, "PXEClient:Arch:00007:UNDI:003016", "", iana.EFI_BC, dhcpv4.MessageTypeDiscover, false,
 			offer("PXEClient", "", false)},
-		{"UEFI asks", mac, "PXEClient:Arch:00007:UNDI:003016", "", iana.EFI_BC, dhcpv4.MessageTypeRequest, true,
+		{"boot server of UEFI", mac, "PXEClient:Arch:00007:UNDI:003016", "", iana.EFI_BC, dhcpv4.MessageTypeRequest, true,
 			seen{"ACK", "PXEClient", "ipxe.efi", "10.0.0.1", false}},
 		{"UEFI of the other number", mac, "PXEClient:Arch:00009:UNDI:003016", "", iana.EFI_X86_64,
 			dhcpv4.MessageTypeRequest, true, seen{"ACK", "PXEClient", "ipxe.efi", "10.0.0.1", false}},
@@ -162,7 +162,7 @@ func TestAnswers(t *testing.T) {
 			}
 			if got != nil && (!got.YourIPAddr.IsUnspecified() || got.IPAddressLeaseTime(0) != 0 ||
 				len(got.Options.Get(dhcpv4.OptionClientMachineIdentifier)) != 17) {
-				t.Errorf("it gives out an address, or does not repeat the machine's identifier:\n%s", got.Summary())
+				t.Errorf("got an address, or another machine identifier:\n%s", got.Summary())
 			}
 		})
 	}
@@ -173,7 +173,7 @@ func TestAnswers(t *testing.T) {
 		"nothing else": asks(t, mac, "PXEClient:Arch:00027", "", iana.Arch(27), dhcpv4.MessageTypeDiscover),
 	} {
 		if got, err := s.answer(t.Context(), p, false); got != nil || err == nil {
-			t.Errorf("%s: answered %v, %v, want an error", name, got, err)
+			t.Errorf("%s: got %v, %v, want an error", name, got, err)
 		}
 	}
 }
@@ -194,7 +194,7 @@ func serve(t *testing.T, s *Server) sockets {
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Errorf("it ended with %v", err)
+			t.Errorf("serve: got %v", err)
 		}
 	})
 	return open
@@ -231,17 +231,17 @@ func TestPackets(t *testing.T) {
 	}
 }
 
-func TestWhereAnswersGo(t *testing.T) {
+func TestAnswerAddress(t *testing.T) {
 	p := asks(t, mac, "PXEClient", "", iana.INTEL_X86PC, dhcpv4.MessageTypeDiscover)
 	if got := answerTo(p, &net.UDPAddr{IP: net.IPv4zero, Port: 68}).String(); got != "255.255.255.255:68" {
-		t.Errorf("who has no address is answered at %s", got)
+		t.Errorf("client without an address: got %s", got)
 	}
 	if got := answerTo(p, &net.UDPAddr{IP: net.IPv4(10, 0, 0, 9), Port: 4011}).String(); got != "10.0.0.9:4011" {
-		t.Errorf("who has one is answered at %s", got)
+		t.Errorf("client with an address: got %s", got)
 	}
 	p.GatewayIPAddr = net.IPv4(10, 9, 0, 1)
 	if got := answerTo(p, &net.UDPAddr{IP: net.IPv4(10, 0, 0, 9), Port: 4011}).String(); got != "10.9.0.1:67" {
-		t.Errorf("through a relay it is answered at %s", got)
+		t.Errorf("relay: got %s", got)
 	}
 }
 
@@ -265,7 +265,7 @@ func TestFiles(t *testing.T) {
 			continue
 		}
 		if n, ok := from.(tftp.IncomingTransfer).Size(); !ok || n != int64(len(tt.want)) {
-			t.Errorf("%s: it has %d bytes (%v), want %d", tt.name, n, ok, len(tt.want))
+			t.Errorf("%s: got %d bytes (%v), want %d", tt.name, n, ok, len(tt.want))
 		}
 		var b bytes.Buffer
 		if _, err := from.WriteTo(&b); err != nil {
@@ -277,11 +277,11 @@ func TestFiles(t *testing.T) {
 	}
 	for _, name := range []string{"secret", "../secret", "/etc/passwd", "", ".", "snponly.efi", strings.Repeat("x", 400)} {
 		if _, err := c.Receive(name, "octet"); err == nil || strings.Contains(err.Error(), os.TempDir()) {
-			t.Errorf("%.40q: %v, want an error that names no place", name, err)
+			t.Errorf("%.40q: got %v, want an error without a path", name, err)
 		}
 	}
 	if _, err := c.Send("ipxe.efi", "octet"); err == nil {
-		t.Error("a file could be written")
+		t.Error("write a file: got no error")
 	}
 }
 
@@ -326,13 +326,13 @@ func FuzzAnswer(f *testing.F) {
 		}
 		again, err := dhcpv4.FromBytes(got.ToBytes())
 		if err != nil {
-			t.Fatalf("the answer is no DHCP: %v\n%s", err, got.Summary())
+			t.Fatalf("parse the answer: %v\n%s", err, got.Summary())
 		}
 		class := p.ClassIdentifier()
 		if !strings.HasPrefix(class, "PXEClient") && !strings.HasPrefix(class, "HTTPClient") ||
 			again.OpCode != dhcpv4.OpcodeBootReply || !again.YourIPAddr.IsUnspecified() ||
 			again.TransactionID != p.TransactionID {
-			t.Errorf("%s\nwas answered with\n%s", p.Summary(), again.Summary())
+			t.Errorf("answer to\n%s\ngot\n%s", p.Summary(), again.Summary())
 		}
 		answerTo(p, &net.UDPAddr{IP: net.IPv4zero})
 	})
@@ -352,7 +352,7 @@ func FuzzNames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, asked string) {
 		if name := nameOf(asked); strings.ContainsAny(name, `/\`) || strings.HasPrefix(name, "..") || name != "" &&
 			!strings.Contains(asked, name) {
-			t.Errorf("%q is taken for %q", asked, name)
+			t.Errorf("%q: got %q", asked, name)
 		}
 	})
 }

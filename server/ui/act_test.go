@@ -20,7 +20,7 @@ func TestActions(t *testing.T) {
 	w := post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"MAINTENANCE"}, "comment": {"fan 3 is loud"}})
 	if w.Code != 303 || !strings.HasPrefix(w.Header().Get("Location"), "/ui/machines/m-2") ||
 		phase("m-2") != "MAINTENANCE" {
-		t.Errorf("got %d to %s, and m-2 is in %s", w.Code, w.Header().Get("Location"), phase("m-2"))
+		t.Errorf("got %d to %s, phase of m-2 %s", w.Code, w.Header().Get("Location"), phase("m-2"))
 	}
 	has(t, get(l, "operator", "/ui/machines/m-2"), 200, []string{"fan 3 is loud", "token:operator"})
 	for _, typed := range []string{"", "m-1", "m-22"} {
@@ -51,25 +51,26 @@ func TestActions(t *testing.T) {
 		"comment": {"as ordered"}}), 303, nil)
 	if m, _ := l.State().Machine("new"); m.GetStatus().GetNodeState() != holdfastv1.Node_PENDING ||
 		m.GetNode().GetWorkflowId() != "plan/repave-join" {
-		t.Errorf("the node is %v", m)
+		t.Errorf("got node %v", m)
 	}
 	has(t, post(l, "operator", "/ui/runs/run-1/cancel", url.Values{"comment": {"enough"}}), 303, nil)
 	if r, _ := l.State().Run("run-1"); r.GetCancelRequestedAt() == nil || r.GetCancelReason() != "enough" {
-		t.Errorf("the run is %v", r)
+		t.Errorf("got run %v", r)
 	}
 	has(t, post(l, "operator", "/ui/release/plan/inspect", nil), 303, nil)
 }
 
-// TestNoLeader: pages work without a leader and say so. Actions fail with a message.
+// TestNoLeader checks that pages work without a leader and report it, and that actions fail with a
+// message.
 func TestNoLeader(t *testing.T) {
 	l := lab(t)
 	l.LoseLeader(true)
 	has(t, post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"MAINTENANCE"}}), 503, nil)
 }
 
-// TestNobodyKnows: an unknown outcome is not shown as "not done", because users would repeat the
-// action.
-func TestNobodyKnows(t *testing.T) {
+// TestUnknownOutcome checks that an unknown outcome is not shown as "not done", because users would
+// repeat the action.
+func TestUnknownOutcome(t *testing.T) {
 	l := lab(t)
 	l.LoseOutcomes(true)
 	has(t, post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"MAINTENANCE"}}), 503,

@@ -57,7 +57,7 @@ func until(t *testing.T, lines <-chan string, text string) (id string) {
 		select {
 		case line, ok := <-lines:
 			if !ok {
-				t.Fatalf("the stream has ended before %q", text)
+				t.Fatalf("wait for %q: the stream has ended", text)
 			}
 			if v, ok := strings.CutPrefix(line, "id: "); ok {
 				id = v
@@ -66,7 +66,7 @@ func until(t *testing.T, lines <-chan string, text string) (id string) {
 				return id
 			}
 		case <-deadline:
-			t.Fatalf("%q did not come", text)
+			t.Fatalf("wait for %q: timed out", text)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func TestEvents(t *testing.T) {
 	id := until(t, lines, "event: mark")
 	l.Do(&internalv1.CancelRun{RunId: "run-1", Reason: "enough"})
 	if next := until(t, lines, `data: {"run":"run-1","machine":"m-1"}`); next == id || next == "" {
-		t.Errorf("the event has id %q after %q", next, id)
+		t.Errorf("event: got id %q after %q", next, id)
 	}
 	again := listen(t, l, "/ui/events", "viewer", id)
 	until(t, again, `data: {"run":"run-1","machine":"m-1"}`)
@@ -91,7 +91,7 @@ func TestEvents(t *testing.T) {
 		select {
 		case _, open = <-lines:
 		case <-deadline:
-			t.Fatal("the stream of a revoked token goes on")
+			t.Fatal("revoked token: got an open stream")
 		}
 	}
 }
@@ -108,6 +108,6 @@ func TestLogFollows(t *testing.T) {
 	until(t, lines, `"text":"and more\n"`)
 	if w := get(l, "viewer", "/ui/runs/run-1/log?as=text"); !strings.HasSuffix(w.Body.String(), "and more\n") ||
 		!strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
-		t.Errorf("as text: %s, %q", w.Header().Get("Content-Type"), w.Body)
+		t.Errorf("as text: got %s, %q", w.Header().Get("Content-Type"), w.Body)
 	}
 }

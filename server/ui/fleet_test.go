@@ -29,9 +29,9 @@ func (s *slowMachines) ListMachines(
 	}
 }
 
-// TestCountOutlivesWhoAsked: callers that wait for a count get it even if the first caller
+// TestCountOutlivesCaller checks that callers that wait for a count get it even if the first caller
 // has disconnected.
-func TestCountOutlivesWhoAsked(t *testing.T) {
+func TestCountOutlivesCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c, who := newFleets(time.Now), &slowMachines{}, &holdfastv1.Identity{}
 		first, leave := context.WithCancel(t.Context())

@@ -51,12 +51,12 @@ func TestHeatMap(t *testing.T) {
 					bytes += len(p.D)
 				}
 				if b.Width > 600 || b.Height > 600 {
-					t.Errorf("%d machines: rack %s takes %d by %d", tt.machines, b.Name, b.Width, b.Height)
+					t.Errorf("%d machines: got rack %s of %d by %d", tt.machines, b.Name, b.Width, b.Height)
 				}
 			}
 		}
 		if blocks != tt.blocks || cells != tt.cells || bytes > 250_000 {
-			t.Errorf("%d machines: %d blocks with %d cells in %d bytes, want %d with %d", tt.machines, blocks, cells, bytes,
+			t.Errorf("%d machines: got %d blocks with %d cells in %d bytes, want %d with %d", tt.machines, blocks, cells, bytes,
 				tt.blocks, tt.cells)
 		}
 	}
@@ -104,7 +104,7 @@ func FuzzClean(f *testing.F) {
 		got := clean(s)
 		if !utf8.ValidString(got) ||
 			strings.ContainsFunc(got, func(r rune) bool { return r != '\n' && r != '\t' && unicode.IsControl(r) }) {
-			t.Errorf("%q became %q", s, got)
+			t.Errorf("%q: got %q", s, got)
 		}
 	})
 }
@@ -131,6 +131,6 @@ func TestTimeline(t *testing.T) {
 	p := display.Plot([]*holdfastv1.Run{run})
 	if len(p.Took) != 1 || p.Took[0].Label != "30s / 30s" || len(p.Failed) != 1 || p.Failed[0].Name != "a: transient" ||
 		p.Failed[0].Label != "1" {
-		t.Errorf("plots are %+v", p)
+		t.Errorf("got plots %+v", p)
 	}
 }

@@ -112,12 +112,12 @@ func has(t *testing.T, w *httptest.ResponseRecorder, code int, want []string, no
 	}
 	for _, s := range want {
 		if !strings.Contains(w.Body.String(), s) {
-			t.Errorf("the page does not say %q:\n%s", s, w.Body)
+			t.Errorf("got no %q in the page:\n%s", s, w.Body)
 		}
 	}
 	for _, s := range not {
 		if strings.Contains(w.Body.String(), s) {
-			t.Errorf("the page says %q", s)
+			t.Errorf("got %q in the page", s)
 		}
 	}
 }

@@ -41,12 +41,12 @@ func TestPages(t *testing.T) {
 			csp := h.Get("Content-Security-Policy")
 			for _, s := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'"} {
 				if !strings.Contains(csp, s) {
-					t.Errorf("the content security policy %q lacks %q", csp, s)
+					t.Errorf("content security policy %q: got no %q", csp, s)
 				}
 			}
 			if strings.Contains(csp, "unsafe") || h.Get("X-Content-Type-Options") != "nosniff" ||
 				h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") == "" {
-				t.Errorf("headers are %v", h)
+				t.Errorf("got headers %v", h)
 			}
 		})
 	}

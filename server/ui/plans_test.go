@@ -30,7 +30,7 @@ func TestCheck(t *testing.T) {
 	check("plan_id: \"</textarea>"+evil+"\"", 400, nil, evil, "</textarea><script")
 	p, _ := l.State().Plan("mine")
 	if _, there := l.State().Plan("other"); there || len(p.GetSteps()) != 1 {
-		t.Error("something was stored")
+		t.Error("got a stored plan")
 	}
 }
 

@@ -42,7 +42,7 @@ func TestViewer(t *testing.T) {
 		has(t, post(l, "agent", path, form), 403, nil)
 	}
 	if diff := cmp.Diff(before, l.Dump()); diff != "" {
-		t.Errorf("something was done (-before +after):\n%s", diff)
+		t.Errorf("state (-before +after):\n%s", diff)
 	}
 	has(t, get(l, "agent", "/ui/"), 403, nil)
 	has(t, get(l, "service", "/ui/machines"), 403, nil)
@@ -65,11 +65,11 @@ func TestScope(t *testing.T) {
 // browser attaches.
 func TestCrossOrigin(t *testing.T) {
 	for name, from := range map[string]map[string]string{
-		"another site":         {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"},
-		"another port":         {"Sec-Fetch-Site": "same-site", "Origin": "http://example.com:99"},
-		"only an origin":       {"Origin": "https://evil.example"},
-		"an opaque origin":     {"Origin": "null"},
-		"nothing that says so": {},
+		"another site":     {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"},
+		"another port":     {"Sec-Fetch-Site": "same-site", "Origin": "http://example.com:99"},
+		"only an origin":   {"Origin": "https://evil.example"},
+		"an opaque origin": {"Origin": "null"},
+		"no header":        {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := lab(t)
@@ -85,11 +85,11 @@ func TestCrossOrigin(t *testing.T) {
 				w := do(l, "admin", r)
 				has(t, w, 403, []string{"nothing was done"})
 				if w.Header().Get("Set-Cookie") != "" {
-					t.Errorf("%s sets a cookie", path)
+					t.Errorf("%s: got a cookie", path)
 				}
 			}
 			if diff := cmp.Diff(before, l.Dump()); diff != "" {
-				t.Errorf("something was done (-before +after):\n%s", diff)
+				t.Errorf("state (-before +after):\n%s", diff)
 			}
 		})
 	}

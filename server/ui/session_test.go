@@ -21,7 +21,7 @@ func TestSession(t *testing.T) {
 	c := w.Result().Cookies()[0]
 	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/ui/" || c.Secure ||
 		strings.Contains(c.Value, l.Secret("operator")) {
-		t.Errorf("the cookie is %+v", c)
+		t.Errorf("got cookie %+v", c)
 	}
 	withCookie := func(path, value string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
@@ -40,13 +40,13 @@ func TestSession(t *testing.T) {
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	over := do(l, "", r)
 	if c := over.Result().Cookies(); len(c) != 1 || !c[0].Secure {
-		t.Errorf("over TLS the cookies are %+v", c)
+		t.Errorf("TLS: got cookies %+v", c)
 	}
 	if got, want := over.Header().Get("Strict-Transport-Security"), "max-age=31536000"; got != want {
-		t.Errorf("over TLS: Strict-Transport-Security is %q, want %q", got, want)
+		t.Errorf("TLS: got Strict-Transport-Security %q, want %q", got, want)
 	}
 	if got := w.Header().Get("Strict-Transport-Security"); got != "" {
-		t.Errorf("without TLS: Strict-Transport-Security is %q, want none", got)
+		t.Errorf("without TLS: got Strict-Transport-Security %q, want none", got)
 	}
 	has(t, get(l, "operator", "/ui/runs"), 200, []string{"token:operator", "operator"})
 	has(t, get(l, "operator", "/api/v1/nodes"), 404, nil) // not served here
@@ -54,18 +54,17 @@ func TestSession(t *testing.T) {
 	l.Revoke("operator")
 	has(t, get(l, "operator", "/ui/runs"), 401, []string{"revoked", "Sign in"})
 	if c := post(l, "", "/ui/signout", nil).Result().Cookies(); len(c) != 1 || c[0].MaxAge != -1 {
-		t.Errorf("after signing out: %+v", c)
+		t.Errorf("after signing out: got %+v", c)
 	}
-	// A link from another site arrives without the cookie: the browser is made to reload
+	// A link from another site arrives without the cookie, so the browser reloads from here.
 	// from here.
 	r = httptest.NewRequest(http.MethodGet, "/ui/runs", nil)
 	r.Header.Set("Sec-Fetch-Site", "cross-site")
 	has(t, do(l, "", r), 401, []string{`http-equiv="refresh"`}, "Sign in")
 }
 
-// TestSignInLeadsNowhereElse: the redirect after signing in is always a page of the
-// dashboard.
-func TestSignInLeadsNowhereElse(t *testing.T) {
+// TestSignInRedirect checks that the redirect after signing in is always a page of the dashboard.
+func TestSignInRedirect(t *testing.T) {
 	l := lab(t)
 	for _, next := range []string{"https://evil.example/ui/", "//evil.example/ui/", "/\\evil.example", "/ui/../x",
 		"/api/v1/nodes", "/ui/signin", "javascript:alert(1)", "/ui/%2e%2e/x", "\r\n/ui/", ""} {

@@ -22,9 +22,9 @@ func TestFind(t *testing.T) {
 	}
 	for _, tt := range []struct{ name, ip, want string }{
 		{"a neighbor", "10.0.0.1", "02:00:00:00:00:01"},
-		{"one not heard from for a while", "10.0.0.2", "02:00:00:00:00:02"},
-		{"one that does not answer", "10.0.0.3", ""},
-		{"one that is being asked", "10.0.0.4", ""},
+		{"stale entry", "10.0.0.2", "02:00:00:00:00:02"},
+		{"failed entry", "10.0.0.3", ""},
+		{"incomplete entry", "10.0.0.4", ""},
 		{"an address on two networks", "10.0.0.5", ""},
 		{"IPv6", "fe80::1", "02:00:00:00:00:07"},
 		{"loopback", "127.0.0.1", ""},

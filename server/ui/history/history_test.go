@@ -36,7 +36,7 @@ func says(id string, commands uint64, place int) func() (string, *holdfastv1.Pee
 	}
 }
 
-func nobody() (string, *holdfastv1.PeerLoad, error) { return "", nil, errors.New("no leader") }
+func noLeader() (string, *holdfastv1.PeerLoad, error) { return "", nil, errors.New("no leader") }
 
 // TestHistory: rates are between two samples of the same leader without a restart. A
 // missing leader is a gap.
@@ -45,10 +45,10 @@ func TestHistory(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		old := func() (string, *holdfastv1.PeerLoad, error) { return "n3", nil, nil }
 		h := New(Config{Every: 10 * time.Second}, &leaders{says("n1", 100, 0), says("n1", 150, 0), says("n1", 150, 0),
-			nobody, says("n2", 900, 2), says("n2", 5, 2), says("n2", 25, 2), old})
+			noLeader, says("n2", 900, 2), says("n2", 5, 2), says("n2", 25, 2), old})
 		ended := make(chan error)
 		go func() { ended <- h.Run(ctx) }()
-		time.Sleep(75 * time.Second) // sleep: of the test's clock
+		time.Sleep(75 * time.Second) // sleep: fake clock
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("Run: %v", err)
@@ -72,7 +72,7 @@ func TestHistory(t *testing.T) {
 			t.Errorf("samples (-want +got):\n%s", diff)
 		}
 		if h.Taken() != 8 {
-			t.Errorf("%d samples were taken, want 8", h.Taken())
+			t.Errorf("got %d samples, want 8", h.Taken())
 		}
 	})
 }
@@ -82,7 +82,7 @@ func TestRing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		keep, n := rapid.IntRange(1, 20).Draw(t, "keep"), rapid.IntRange(0, 60).Draw(t, "n")
 		at := time.Unix(0, 0)
-		h := New(Config{Keep: keep, Now: func() time.Time { at = at.Add(time.Second); return at }}, &leaders{nobody})
+		h := New(Config{Keep: keep, Now: func() time.Time { at = at.Add(time.Second); return at }}, &leaders{noLeader})
 		for range n {
 			h.take(t.Context())
 		}
@@ -94,7 +94,7 @@ func TestRing(t *testing.T) {
 			want = append(want, int64(i+1))
 		}
 		if !slices.Equal(got, want) {
-			t.Fatalf("samples of %v, want %v", got, want)
+			t.Fatalf("got samples of %v, want %v", got, want)
 		}
 	})
 }
@@ -115,7 +115,7 @@ func TestQuantile(t *testing.T) {
 			got := quantile(counts, percent)
 			if len(places) == 0 {
 				if got != 0 {
-					t.Fatalf("of nothing: %v", got)
+					t.Fatalf("without commands: got %v", got)
 				}
 				continue
 			}
@@ -125,7 +125,7 @@ func TestQuantile(t *testing.T) {
 				least = cluster.CommitBound(place - 1)
 			}
 			if got < least || got > most || got < before {
-				t.Fatalf("%d in 100 of %v took %v, want %v to %v, and no less than %v", percent, counts, got, least, most, before)
+				t.Fatalf("%d in 100 of %v: got %v, want %v to %v, and at least %v", percent, counts, got, least, most, before)
 			}
 			before = got
 		}

@@ -44,11 +44,11 @@ func TestHour(t *testing.T) {
 		t.Errorf("curves (-want +got):\n%s", diff)
 	}
 	if bytes > 20_000 {
-		t.Errorf("the lines have %d bytes", bytes)
+		t.Errorf("got lines of %d bytes", bytes)
 	}
 	if got, want := h.Curves[2].Label,
 		"Commit latency p50 / p99 in the last hour: now 2 ms / 9 ms, maximum 9 ms"; got != want {
-		t.Errorf("the label is %q, want %q", got, want)
+		t.Errorf("got label %q, want %q", got, want)
 	}
 	var rows []string
 	for _, r := range h.Rows {
@@ -63,17 +63,17 @@ func TestHour(t *testing.T) {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 	if HourOf(nil, now) != nil {
-		t.Error("no samples result in a chart")
+		t.Error("without samples: got a chart")
 	}
 	if one := HourOf(samples[:1], samples[0].At); len(one.Rows) != 1 || !strings.HasPrefix(one.Curves[0].Lines[0].D, "M") {
-		t.Errorf("one sample is %+v", one)
+		t.Errorf("one sample: got %+v", one)
 	}
 }
 
 func TestRound(t *testing.T) {
 	for v, want := range map[float64]float64{0: 1, .3: .5, 1: 1, 1.1: 2, 4: 5, 7: 10, 100: 100, 101: 200, 2e6: 2e6} {
 		if got := round(v); got < want*.999 || got > want*1.001 {
-			t.Errorf("round(%v) = %v, want %v", v, got, want)
+			t.Errorf("round(%v): got %v, want %v", v, got, want)
 		}
 	}
 }

@@ -38,17 +38,17 @@ func TestDiffTexts(t *testing.T) {
 			}
 		}
 		if got, want := strings.Join(was, "\n"), strings.TrimSuffix(a, "\n"); got != want {
-			t.Fatalf("the first is %q, want %q", got, want)
+			t.Fatalf("first text: got %q, want %q", got, want)
 		}
 		if got, want := strings.Join(now, "\n"), strings.TrimSuffix(b, "\n"); got != want {
-			t.Fatalf("the second is %q, want %q", got, want)
+			t.Fatalf("second text: got %q, want %q", got, want)
 		}
 		if a == b && both != len(lines) {
-			t.Fatalf("%q is different from itself", a)
+			t.Fatalf("%q: got a difference from itself", a)
 		}
 	})
 	if _, err := DiffTexts(strings.Repeat("x\n", mostLines+1), "y"); err == nil {
-		t.Error("texts of any length are compared")
+		t.Error("long texts: got a comparison")
 	}
 }
 
@@ -61,7 +61,7 @@ func TestPlanText(t *testing.T) {
 		got, err := ReadPlan(PlanText(p))
 		p.BuiltIn, p.Referenced, p.Brake = false, false, nil
 		if err != nil || !proto.Equal(got, p) {
-			t.Errorf("%s became %v (%v)", p.GetPlanId(), got, err)
+			t.Errorf("%s: got %v (%v)", p.GetPlanId(), got, err)
 		}
 	}
 }
