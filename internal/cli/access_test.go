@@ -32,7 +32,7 @@ func fixtureTokens() []*holdfastv1.Token {
 	}
 }
 
-// fixtureTrail is a chain of five events that verifies.
+// fixtureTrail returns a valid chain of five events.
 func fixtureTrail() []*holdfastv1.AuditEvent {
 	events := []*holdfastv1.AuditEvent{
 		{Method: "holdfast.v1.AccessService/CreateToken", Resource: "tokens/tok-2", Principal: "token:bootstrap",
@@ -83,7 +83,7 @@ func (f *fakeCluster) RevokeToken(_ context.Context, r *holdfastv1.RevokeTokenRe
 	return &holdfastv1.Token{TokenId: r.GetTokenId(), State: "revoked"}, nil
 }
 
-// newest is the trail as it is listed.
+// newest returns the trail as it is listed.
 func (f *fakeCluster) newest() []*holdfastv1.AuditEvent {
 	events := slices.Clone(f.trail)
 	slices.Reverse(events)
@@ -140,10 +140,10 @@ func TestTokenCreate(t *testing.T) {
 		c.wantCode(t, c.run(t, f, append([]string{"token", "create"}, strings.Fields(tt.args)...)...), ExitOK)
 		all := asked[*holdfastv1.CreateTokenRequest](f)
 		if got := all[len(all)-1]; !proto.Equal(got, tt.want) {
-			t.Errorf("%s: asked for %v, want %v", tt.args, got, tt.want)
+			t.Errorf("%s: got request %v, want %v", tt.args, got, tt.want)
 		}
 		if got := c.out.String(); got != "the-value\n" {
-			t.Errorf("%s: out = %q, want the value alone", tt.args, got)
+			t.Errorf("%s: got output %q, want only the value", tt.args, got)
 		}
 		wantIn(t, "stderr", c.err.String(), tt.note)
 	}
@@ -170,7 +170,7 @@ func TestTokenCreateUsage(t *testing.T) {
 		wantIn(t, args, c.err.String(), want)
 	}
 	if len(f.requests) > 0 {
-		t.Errorf("the server was asked %d times, want never", len(f.requests))
+		t.Errorf("got %d requests, want 0", len(f.requests))
 	}
 }
 
@@ -190,11 +190,11 @@ func TestTokenRevoke(t *testing.T) {
 	var wrong command
 	wrong.wantCode(t, wrong.run(t, f, "token", "revoke", value), ExitError)
 	if strings.Contains(wrong.err.String(), value) {
-		t.Errorf("the value of a token is shown: %s", wrong.err.String())
+		t.Errorf("got the value of a token: %s", wrong.err.String())
 	}
 }
 
-// end is what --after takes of the trail up to an event.
+// end returns the value of --after for the trail up to an event.
 func end(e *holdfastv1.AuditEvent) string {
 	return fmt.Sprintf("%d:%s", e.GetSequence(), hex.EncodeToString(e.GetHash()))
 }
@@ -218,9 +218,9 @@ func TestAuditVerify(t *testing.T) {
 		{"changed", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { es[2].Principal = "user:bob"; return es },
 			nil, ExitError, "no 1 2 2",
 			"broken, after 2 events that verify: event 3 has hash"},
-		{"left out", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { return slices.Delete(es, 2, 3) }, nil,
+		{"omitted", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { return slices.Delete(es, 2, 3) }, nil,
 			ExitError, "no 1 2 2", "event 3 is missing"},
-		{"hashed anew", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent {
+		{"rehashed", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent {
 			es[2].Principal = "user:bob"
 			es[2].Hash = holdfastv1.AuditHash(es[2])
 			return es
@@ -231,7 +231,7 @@ func TestAuditVerify(t *testing.T) {
 			"but it had hash abab"},
 		{"cut off", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { return es[:4] },
 			[]string{"--after", end(trail[4])}, ExitError, "no", "it ends with event 0, but event 5 was verified before"},
-		{"after what", nil, []string{"--after", "5"}, ExitUsage, "", "is not SEQUENCE:HASH"},
+		{"invalid --after", nil, []string{"--after", "5"}, ExitUsage, "", "is not SEQUENCE:HASH"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := fixture()
@@ -244,7 +244,7 @@ func TestAuditVerify(t *testing.T) {
 			wantIn(t, "out", strings.Join(strings.Fields(c.out.String()), " "), tt.out)
 			wantIn(t, "stderr", c.err.String(), tt.err)
 			if tt.err == "" && c.err.String() != "" {
-				t.Errorf("stderr = %q, want nothing", c.err.String())
+				t.Errorf("got stderr %q, want none", c.err.String())
 			}
 		})
 	}
@@ -256,7 +256,7 @@ func TestAuditExportVerifies(t *testing.T) {
 	var c command
 	c.wantCode(t, c.run(t, f, "audit", "export"), ExitOK)
 	if got := strings.Count(c.out.String(), "\n"); got != 5 {
-		t.Fatalf("%d lines, want 5:\n%s", got, c.out.String())
+		t.Fatalf("got %d lines, want 5:\n%s", got, c.out.String())
 	}
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
 	verify := func(text string, want int, words ...string) {

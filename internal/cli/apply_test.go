@@ -14,7 +14,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// site has something of all kinds: new, different, and as it is in the fixture.
+// site has documents of all kinds: new, different, and unchanged in the fixture.
 const site = `machine_id: m-123
 labels: {env: test, tier: a}
 spec: {rack: r8, mac_addresses: [AA-BB-CC-DD-EE-FF], location: fra}
@@ -61,16 +61,16 @@ func TestApply(t *testing.T) {
 		t.Errorf("dry run (-want +got):\n%s", diff)
 	}
 	if n := len(asked[*holdfastv1.RegisterMachineRequest](f)) + len(asked[*holdfastv1.UpdateMachineRequest](f)); n > 0 {
-		t.Errorf("%d machines were written, want none", n)
+		t.Errorf("got %d written machines, want 0", n)
 	}
 	for _, r := range asked[*holdfastv1.CreatePlanRequest](f) {
 		if !r.GetValidateOnly() {
-			t.Errorf("a dry run stored plan %s", r.GetPlan().GetPlanId())
+			t.Errorf("dry run: got stored plan %s", r.GetPlan().GetPlanId())
 		}
 	}
 	for _, r := range asked[*holdfastv1.AddImageRequest](f) {
 		if !r.GetValidateOnly() {
-			t.Errorf("a dry run stored image %s", r.GetImage().GetName())
+			t.Errorf("dry run: got stored image %s", r.GetImage().GetName())
 		}
 	}
 
@@ -81,14 +81,14 @@ func TestApply(t *testing.T) {
 	}
 	updates := asked[*holdfastv1.UpdateMachineRequest](f)
 	if len(updates) != 1 {
-		t.Fatalf("%d updates of machines, want 1", len(updates))
+		t.Fatalf("got %d updates of machines, want 1", len(updates))
 	}
 	if diff := cmp.Diff(&fieldmaskpb.FieldMask{Paths: []string{"labels.env", "labels.tier", "spec.rack"}},
 		updates[0].GetUpdateMask(), protocmp.Transform()); diff != "" {
 		t.Errorf("mask (-want +got):\n%s", diff)
 	}
 	if m := updates[0].GetMachine(); m.GetSpec().GetRack() != "r8" || m.GetLabels()["tier"] != "a" {
-		t.Errorf("update = %v, want what the file says", m)
+		t.Errorf("got update %v, want that of the file", m)
 	}
 	var stored []string
 	for _, r := range asked[*holdfastv1.CreatePlanRequest](f) {
@@ -97,7 +97,7 @@ func TestApply(t *testing.T) {
 		}
 	}
 	if len(stored) != 2 {
-		t.Errorf("stored plans %v, want two", stored)
+		t.Errorf("got stored plans %v, want two", stored)
 	}
 }
 
@@ -110,12 +110,12 @@ func TestApplyPools(t *testing.T) {
 	for _, r := range asked[*holdfastv1.CreatePoolRequest](f) {
 		if p := r.GetPool(); p.GetPoolId() == old.GetPoolId() && (p.GetProvider() != old.GetProvider() ||
 			!cmp.Equal(p.GetLabels(), old.GetLabels()) && len(old.GetLabels()) > 0) {
-			t.Errorf("request = %v, want what the file leaves out as it was in %v", p, old)
+			t.Errorf("got request %v, want the fields missing in the file as in %v", p, old)
 		}
 	}
 }
 
-func TestApplyTellsWhatFailed(t *testing.T) {
+func TestApplyReportsFailures(t *testing.T) {
 	f := fixture()
 	f.refuse = func(req proto.Message) error {
 		if r, ok := req.(*holdfastv1.CreatePlanRequest); ok && r.GetPlan().GetPlanId() == "plan/reboot" {
@@ -142,7 +142,7 @@ func TestApplyTellsWhatFailed(t *testing.T) {
 	c.wantCode(t, c.run(t, f, "apply"), ExitUsage)
 }
 
-// For scripts each document is there with what became of it, and the exit code is the same.
+// Scripts get each document with its result, and the same exit code.
 func TestApplyForScripts(t *testing.T) {
 	f := fixture()
 	f.refuse = func(req proto.Message) error {
@@ -175,12 +175,12 @@ func TestApplyForScripts(t *testing.T) {
 	c = command{in: site}
 	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run", "-o", "name"), ExitConflict)
 	if got, want := c.out.String(), "plan-new\nm-123\nm-new\n"; got != want {
-		t.Errorf("-o name: %q, want %q", got, want)
+		t.Errorf("-o name: got %q, want %q", got, want)
 	}
 	c = command{in: site}
 	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run", "-o", "jsonpath={.applied[3].changes[*].field}"),
 		ExitConflict)
 	if got, want := strings.TrimSpace(c.out.String()), "labels.env labels.tier spec.rack"; got != want {
-		t.Errorf("-o jsonpath: %q, want %q", got, want)
+		t.Errorf("-o jsonpath: got %q, want %q", got, want)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// What is not known is shown as Unknown, with since when; what is wrong with its parts.
+// Unknown conditions are shown with their time, and failed ones with their parts.
 func TestConditionsAreShown(t *testing.T) {
 	now := time.Date(2026, 1, 29, 15, 10, 0, 0, time.UTC)
 	before := func(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(now.Add(-d)) }
@@ -31,7 +31,7 @@ func TestConditionsAreShown(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	if got, want := conditions(all), "BMCReachable=Unknown(NoSecretsKey),Degraded=true(DiskFailed)"; got != want {
-		t.Errorf("on one line: got %s, want %s", got, want)
+		t.Errorf("one line: got %s, want %s", got, want)
 	}
 	var lines []string
 	for _, l := range explanation(&holdfastv1.MachineExplanation{MachineId: "m-1", Conditions: all}, now) {
@@ -41,7 +41,7 @@ func TestConditionsAreShown(t *testing.T) {
 	for _, want := range []string{"condition     BMCReachable Unknown (NoSecretsKey), since 5m ago, looked at 9s ago",
 		"condition     Degraded true (DiskFailed), since 2h ago, looked at 4m ago: disk 2 failed"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("why: got\n%s\nwant %q in it", text, want)
+			t.Errorf("reason: got\n%s\nwant %q in it", text, want)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func TestContexts(t *testing.T) {
 	run(ExitOK, "s3cret\n", nil, "context", "set", "prod", "--addr", "127.0.0.1:1,127.0.0.1:2", "--token", "-")
 
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("config file: %v (%v), want mode 0600", info.Mode(), err)
+		t.Errorf("config file: got %v (%v), want mode 0600", info.Mode(), err)
 	}
 	list := run(ExitOK, "", nil, "context", "list").out.String()
 	var rows [][]string
@@ -41,46 +41,46 @@ func TestContexts(t *testing.T) {
 		t.Errorf("contexts (-want +got):\n%s", diff)
 	}
 	if strings.Contains(list, "s3cret") {
-		t.Errorf("the list shows the token:\n%s", list)
+		t.Errorf("list: got the token:\n%s", list)
 	}
 
-	// The first one is the current one.
+	// The first context is the current one.
 	if got := run(ExitOK, "", nil, "machine", "list", "-o", "name").out.String(); !strings.Contains(got, "m-123") {
-		t.Errorf("machines of the current context = %q", got)
+		t.Errorf("machines of the current context: got %q", got)
 	}
 	if got := f.meta.Get("authorization"); len(got) != 0 {
-		t.Errorf("authorization = %q, want none: lab has no token", got)
+		t.Errorf("got authorization %q, want none, because lab has no token", got)
 	}
 	run(ExitOK, "", nil, "context", "use", "prod")
 	run(ExitUnavailable, "", nil, "machine", "list", "--timeout", "2s")
 	run(ExitOK, "", nil, "--context", "lab", "machine", "list")
 	run(ExitOK, "", map[string]string{"HOLDFAST_CONTEXT": "lab"}, "machine", "list")
 
-	// An address of its own must not get the current context's token.
+	// An explicit address must not get the current context's token.
 	run(ExitOK, "", map[string]string{"HOLDFAST_ADDR": f.addr}, "machine", "list")
 	if got := f.meta.Get("authorization"); len(got) != 0 {
-		t.Errorf("authorization = %q, want none: the token is prod's", got)
+		t.Errorf("got authorization %q, want none, because the token is prod's", got)
 	}
 	run(ExitOK, "", nil, "--context", "prod", "--addr", f.addr, "machine", "list")
 	if got := f.meta.Get("authorization"); len(got) != 1 || got[0] != "Bearer s3cret" {
-		t.Errorf("authorization = %q, want prod's: it was named", got)
+		t.Errorf("got authorization %q, want prod's, which was named", got)
 	}
 	run(ExitOK, "", map[string]string{"HOLDFAST_TOKEN": "other"}, "--addr", f.addr, "machine", "list")
 	if got := f.meta.Get("authorization"); len(got) != 1 || got[0] != "Bearer other" {
-		t.Errorf("authorization = %q, want the environment's", got)
+		t.Errorf("got authorization %q, want that of the environment", got)
 	}
 
 	run(ExitNotFound, "", nil, "context", "use", "nowhere")
 	run(ExitError, "", nil, "--context", "nowhere", "machine", "list")
 	run(ExitOK, "", nil, "context", "delete", "prod")
 	if got := run(ExitOK, "", nil, "context", "list").out.String(); strings.Contains(got, "prod") {
-		t.Errorf("prod is still there:\n%s", got)
+		t.Errorf("got context prod, want it removed:\n%s", got)
 	}
 }
 
-// TestNamedContextAloneCounts: what the environment says of one cluster is not used for another
-// that is named.
-func TestNamedContextAloneCounts(t *testing.T) {
+// TestNamedContextHasPrecedence checks that the environment of one cluster is not used for another
+// one that is named.
+func TestNamedContextHasPrecedence(t *testing.T) {
 	home := t.TempDir()
 	set := command{env: map[string]string{"HOME": home}}
 	set.wantCode(t, set.run(t, nil, "context", "set", "prod", "--addr", "10.0.0.1:7400", "--token", "p", "--ca",
@@ -99,7 +99,7 @@ func TestNamedContextAloneCounts(t *testing.T) {
 	}{
 		"the environment":                {globals{}, "", lab},
 		"a context of the environment":   {globals{}, "prod", lab},
-		"a context that is named":        {globals{context: "prod"}, "", prod},
+		"named context":                  {globals{context: "prod"}, "", prod},
 		"named, and another in the rest": {globals{context: "prod"}, "nowhere", prod},
 		"named, and other flags":         {globals{context: "prod", addr: "10.0.0.2:7400", token: "f"}, "", over},
 	} {
@@ -116,7 +116,7 @@ func TestNamedContextAloneCounts(t *testing.T) {
 	}
 }
 
-func TestConfigFileThatOthersCanRead(t *testing.T) {
+func TestReadableConfigFileIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(path, []byte("contexts: {}\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestConfigFileThatOthersCanRead(t *testing.T) {
 	want := "error: read config file " + path +
 		": others can read it (mode 0640) and it may hold a token: run: chmod 600 " + path + "\n"
 	if c.err.String() != want {
-		t.Errorf("stderr = %q, want %q", c.err.String(), want)
+		t.Errorf("got stderr %q, want %q", c.err.String(), want)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestTLSFilesAreChecked(t *testing.T) {
 		c.wantCode(t, c.run(t, nil, append(tt.args, "machine", "list")...), ExitError)
 		wantIn(t, "stderr", c.err.String(), tt.want)
 		if strings.Contains(c.err.String(), "s3cret") {
-			t.Errorf("stderr shows the token: %s", c.err.String())
+			t.Errorf("got the token in stderr: %s", c.err.String())
 		}
 	}
 }

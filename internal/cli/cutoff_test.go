@@ -6,12 +6,12 @@ import (
 	"testing"
 )
 
-// TestCutOffIsNoEnd: what has an end of its own and is interrupted before it has failed, and no
-// verdict is given on what has come so far.
-func TestCutOffIsNoEnd(t *testing.T) {
+// TestInterruptedCommandFails checks that a command with an end that is interrupted before it has
+// failed, and prints no verdict on a partial result.
+func TestInterruptedCommandFails(t *testing.T) {
 	for _, tt := range []struct {
 		args string
-		none string // in what is printed
+		none string // must not be in the output
 		err  string
 	}{
 		{"audit verify", "VERIFIED", "error: read the audit trail: "},
@@ -33,21 +33,21 @@ func TestCutOffIsNoEnd(t *testing.T) {
 			c.wantCode(t, <-done, ExitError)
 			wantIn(t, "stderr", c.err.String(), tt.err, "interrupted")
 			if tt.none != "" && strings.Contains(c.out.String(), tt.none) {
-				t.Errorf("stdout has a verdict:\n%s", c.out.String())
+				t.Errorf("got a verdict in stdout:\n%s", c.out.String())
 			}
 		})
 	}
 }
 
-// TestInstallWatchIsLeft: the install goes on, and nobody is told that it has ended.
-func TestInstallWatchIsLeft(t *testing.T) {
+// TestInterruptedInstallWatch checks that the install continues, and that no end is printed.
+func TestInterruptedInstallWatch(t *testing.T) {
 	for name, tt := range map[string]struct {
 		args string
 		want int
 		err  string
 	}{
 		"interrupted": {"", ExitError, "watch install of m-slow: interrupted while it is at writing: it goes on"},
-		"time is up": {" --timeout 1s", ExitTimeout,
+		"timeout": {" --timeout 1s", ExitTimeout,
 			"watch install of m-slow: time is up while it is at writing: it goes on"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestInstallWatchIsLeft(t *testing.T) {
 			c := command{ctx: ctx}
 			done := make(chan int)
 			go func() { done <- c.run(t, f, strings.Fields("install watch m-slow --interval 1h"+tt.args)...) }()
-			eventually(t, "the stage is printed", func() bool { return strings.Contains(c.out.String(), "writing") })
+			eventually(t, "the stage", func() bool { return strings.Contains(c.out.String(), "writing") })
 			if tt.args == "" {
 				cancel()
 			}

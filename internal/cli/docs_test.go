@@ -11,15 +11,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// verbsPage is where the table of all verbs is; the markers are around it.
+// verbsPage is the page with the table of all verbs, between the markers.
 const (
 	verbsPage  = "../../docs/cli.md"
 	verbsBegin = "<!-- verbs -->\n"
 	verbsEnd   = "<!-- end of verbs -->"
 )
 
-// The table of verbs in the documentation is the one that the commands make. UPDATE_GOLDEN=1 writes
-// it.
+// TestVerbsInDocs compares the table of verbs in the documentation with the commands.
+// UPDATE_GOLDEN=1 writes it.
 func TestVerbsInDocs(t *testing.T) {
 	data, err := os.ReadFile(verbsPage)
 	if err != nil {
@@ -28,7 +28,7 @@ func TestVerbsInDocs(t *testing.T) {
 	before, rest, ok := strings.Cut(string(data), verbsBegin)
 	table, after, ok2 := strings.Cut(rest, verbsEnd)
 	if !ok || !ok2 {
-		t.Fatalf("%s has no table between %q and %q", verbsPage, verbsBegin, verbsEnd)
+		t.Fatalf("%s: got no table between %q and %q", verbsPage, verbsBegin, verbsEnd)
 	}
 	root := Root(Streams{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }})
 	want := "\n| command | what it does |\n|---|---|\n" + verbRows(root) + "\n"
@@ -43,7 +43,7 @@ func TestVerbsInDocs(t *testing.T) {
 	}
 }
 
-// verbRows is a row for each command that does something, in the order of the help.
+// verbRows returns a row for each command with an action, in the order of the help.
 func verbRows(cmd *cobra.Command) string {
 	var b strings.Builder
 	for _, sub := range visible(cmd) {

@@ -23,7 +23,7 @@ import (
 func TestUsageErrors(t *testing.T) {
 	for _, tt := range []struct {
 		args string
-		want string // in the one line on standard error
+		want string // in the only line on standard error
 	}{
 		{"frob", `unknown command "frob" for "holdfast"`},
 		{"machine lst", `unknown command "lst" for "holdfast machine": did you mean list`},
@@ -81,10 +81,10 @@ func TestUsageErrors(t *testing.T) {
 			c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), ExitUsage)
 			wantIn(t, "stderr", c.err.String(), "error: ", tt.want)
 			if n := strings.Count(c.err.String(), "\n"); n != 1 {
-				t.Errorf("stderr has %d lines, want 1:\n%s", n, c.err.String())
+				t.Errorf("got %d lines in stderr, want 1:\n%s", n, c.err.String())
 			}
 			if len(f.requests) > 0 {
-				t.Errorf("the server was asked all the same: %v", f.requests)
+				t.Errorf("got requests %v, want none", f.requests)
 			}
 		})
 	}
@@ -129,10 +129,10 @@ func TestExitCodesOfRefusals(t *testing.T) {
 			c.wantCode(t, c.run(t, f, args...), tt.want)
 			wantIn(t, "stderr", c.err.String(), "error: ", `machine "m-1" is in the way`)
 			if strings.Contains(c.err.String(), "rpc error") {
-				t.Errorf("%v: stderr speaks gRPC:\n%s", args, c.err.String())
+				t.Errorf("%v: got gRPC terms in stderr:\n%s", args, c.err.String())
 			}
 			if c.out.String() != "" {
-				t.Errorf("%v: an error, but standard output has %q", args, c.out.String())
+				t.Errorf("%v: got an error and standard output %q", args, c.out.String())
 			}
 		}
 	}
@@ -148,18 +148,18 @@ func TestFieldViolationsAreListed(t *testing.T) {
 	want := "error: register machine m-1: the machine has 2 problems\n  spec.mac_addresses[0]: not a MAC address\n  " +
 		"labels: too many\n"
 	if got := c.err.String(); got != want {
-		t.Errorf("stderr = %q, want %q", got, want)
+		t.Errorf("got stderr %q, want %q", got, want)
 	}
 }
 
-func TestNotFoundSaysWhereToLook(t *testing.T) {
+func TestNotFoundHasRemedy(t *testing.T) {
 	for _, tt := range []struct{ reason, args, want string }{
 		{"MACHINE_NOT_FOUND", "machine why x", "error: explain machine x: it was not found: see: holdfast machine list\n"},
 		{"RUN_NOT_FOUND", "run get x", "error: get run x: it was not found: see: holdfast run list\n"},
 		{"PLAN_NOT_FOUND", "plan get x", "error: get plan x: it was not found: see: holdfast plan list\n"},
 		{"POOL_NOT_FOUND", "pool get x", "error: get pool x: it was not found: see: holdfast pool list\n"},
 		{"TOKEN_NOT_FOUND", "token revoke x", "error: revoke token x: it was not found: see: holdfast token list\n"},
-		{"CURSOR_NOT_FOUND", "machine get x", "error: get machine x: it was not found\n"}, // no noun of the command line
+		{"CURSOR_NOT_FOUND", "machine get x", "error: get machine x: it was not found\n"}, // not a noun of the command line
 	} {
 		s, err := status.New(codes.NotFound,
 			"it was not found").WithDetails(&errdetails.ErrorInfo{Domain: client.ErrorDomain, Reason: tt.reason})
@@ -172,7 +172,7 @@ func TestNotFoundSaysWhereToLook(t *testing.T) {
 		var c command
 		c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), ExitNotFound)
 		if got := c.err.String(); got != tt.want {
-			t.Errorf("%s: stderr = %q, want %q", tt.args, got, tt.want)
+			t.Errorf("%s: got stderr %q, want %q", tt.args, got, tt.want)
 		}
 	}
 }
@@ -197,7 +197,7 @@ func TestUnavailable(t *testing.T) {
 	c.wantCode(t, c.run(t, nil, "run", "watch", "--timeout", "2s"), ExitUnavailable)
 }
 
-func TestUnknownOutcomeIsSaid(t *testing.T) {
+func TestUnknownOutcomeIsReported(t *testing.T) {
 	f := fixture()
 	f.refuse = always(status.Error(codes.Unavailable, "leadership lost"))
 	startCluster(t, f)
@@ -238,7 +238,7 @@ func TestWaitForLeader(t *testing.T) {
 	c.wantCode(t, c.run(t, f, "cluster", "status", "--wait"), ExitOK)
 	wantIn(t, "out", c.out.String(), "leader peer-1")
 	if left := f.elects.Load(); left >= 0 {
-		t.Errorf("got an answer with %d looks left that show no leader", left)
+		t.Errorf("got an answer, but %d reads without a leader are left", left)
 	}
 
 	f.elects.Store(1 << 30)
@@ -257,10 +257,10 @@ func TestFlagsAnywhere(t *testing.T) {
 		var c command
 		c.wantCode(t, c.run(t, f, args...), ExitOK)
 		if c.out.String() != "m-123\n" {
-			t.Errorf("%v: out = %q, want m-123", args, c.out.String())
+			t.Errorf("%v: got output %q, want m-123", args, c.out.String())
 		}
 		if got := f.meta.Get(client.HeaderConsistency); len(got) != 1 || got[0] != "stale" {
-			t.Errorf("%v: consistency = %v, want stale", args, got)
+			t.Errorf("%v: got consistency %v, want stale", args, got)
 		}
 	}
 }
@@ -277,12 +277,12 @@ func TestExitCodeOfOtherErrors(t *testing.T) {
 		{fmt.Errorf("serve: %w", &codeError{code: 42}), 42},
 	} {
 		if got := ExitCode(tt.err); got != tt.want {
-			t.Errorf("ExitCode(%v) = %d, want %d", tt.err, got, tt.want)
+			t.Errorf("ExitCode(%v): got %d, want %d", tt.err, got, tt.want)
 		}
 	}
 }
 
-// A command of the control plane has its own flags of the same names, and none of the clients'.
+// Commands of the control plane have their own flags, and none of the clients' flags.
 func TestOtherCommands(t *testing.T) {
 	var addr string
 	other := &cobra.Command{Use: "fake-hardware", Short: "Pretend", RunE: func(*cobra.Command, []string) error {
@@ -292,11 +292,11 @@ func TestOtherCommands(t *testing.T) {
 	var c command
 	s := Streams{In: strings.NewReader(""), Out: &c.out, Err: &c.err, Getenv: func(string) string { return "" }, Now: now}
 	if got := Main(t.Context(), s, []string{"fake-hardware", "--addr", "127.0.0.1:9"}, other); got != 9 {
-		t.Errorf("exit code = %d, want its own, 9", got)
+		t.Errorf("got exit code %d, want the command's own, 9", got)
 	}
 	wantIn(t, "stderr", c.err.String(), "error: listen 127.0.0.1:9")
 	if got := Main(t.Context(), s, []string{"fake-hardware", "--help"}, other); got != ExitOK ||
 		strings.Contains(c.out.String(), "--token") {
-		t.Errorf("exit code = %d, help:\n%s\nwant no flags of clients", got, c.out.String())
+		t.Errorf("got exit code %d and help:\n%s\nwant no flags of clients", got, c.out.String())
 	}
 }

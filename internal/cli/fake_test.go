@@ -23,7 +23,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// fakeCluster is one peer with some machines, plans and runs. It keeps what it is asked.
+// fakeCluster is a peer with some machines, plans and runs. It records requests.
 type fakeCluster struct {
 	holdfastv1.UnimplementedMachineServiceServer
 	holdfastv1.UnimplementedPlanServiceServer
@@ -47,7 +47,7 @@ type fakeCluster struct {
 	history  []*holdfastv1.HistoryEntry
 	why      *holdfastv1.MachineExplanation
 	cluster  *holdfastv1.ClusterStatus
-	elects   atomic.Int64 // so many looks at it show no leader
+	elects   atomic.Int64 // this number of status reads shows no leader
 	tokens   []*holdfastv1.Token
 	trail    []*holdfastv1.AuditEvent
 	pools    []*holdfastv1.Pool
@@ -57,18 +57,18 @@ type fakeCluster struct {
 
 	// refuse answers a request with an error, if it returns one.
 	refuse func(req proto.Message) error
-	// events are what a watch sends; open says that the stream goes on after them.
+	// events are sent by a watch; open keeps the stream open after them.
 	events []*holdfastv1.RunEvent
 	open   bool
-	// endless means that with open what has an end does not come to it either.
+	// endless means that with open, logs and runs do not end either.
 	endless bool
-	// install answers GetInstall, if it is set. It gets how often it was asked, from 1.
+	// install answers GetInstall, if it is set. It gets the number of the request, from 1.
 	install func(asked int) *holdfastv1.Install
 
 	mu       sync.Mutex
 	requests []proto.Message
 	meta     metadata.MD
-	watching chan struct{} // closed when a stream has sent all it has
+	watching chan struct{} // closed when a stream has sent all events
 }
 
 func startCluster(t *testing.T, f *fakeCluster) *fakeCluster {
@@ -125,7 +125,7 @@ func (f *fakeCluster) take(ctx context.Context, req proto.Message) error {
 	return nil
 }
 
-// asked is the requests of one type, in the order they came.
+// asked returns the requests of one type, in order.
 func asked[M proto.Message](f *fakeCluster) []M {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -138,7 +138,7 @@ func asked[M proto.Message](f *fakeCluster) []M {
 	return out
 }
 
-// page cuts a page out of a list; tokens are the names of the elements before it.
+// page returns a page of a list. A token is the name of the element before the page.
 func page[M any](items []M, name func(M) string, size int32, token string) ([]M, string) {
 	start := 0
 	if token != "" {
@@ -318,7 +318,7 @@ func (f *fakeCluster) rest(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// refusal is an error as the server makes it.
+// refusal returns an error of the server.
 func refusal(t *testing.T, code codes.Code, msg string, fields ...string) error {
 	t.Helper()
 	s := status.New(code, msg)
@@ -336,7 +336,7 @@ func refusal(t *testing.T, code codes.Code, msg string, fields ...string) error 
 	return s.Err()
 }
 
-// tooMany is what a caller gets who makes too many calls.
+// tooMany returns the error of a caller with too many calls.
 func tooMany(t *testing.T) error {
 	t.Helper()
 	s, err := status.New(codes.ResourceExhausted, "more than 10 calls a second: slow down").WithDetails(
@@ -348,8 +348,8 @@ func tooMany(t *testing.T) error {
 	return s.Err()
 }
 
-// always refuses everything.
+// always returns a function that refuses everything.
 func always(err error) func(proto.Message) error { return func(proto.Message) error { return err } }
 
-// now is the time in all tests.
+// now is the current time in all tests.
 func now() time.Time { return time.Date(2026, 1, 29, 15, 20, 0, 0, time.UTC) }

@@ -10,10 +10,10 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// ago is a time before now.
+// ago returns a time before now.
 func ago(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(now().Add(-d)) }
 
-// fixture is a small cluster in which something of everything happens.
+// fixture returns a small cluster with an example of everything.
 func fixture() *fakeCluster {
 	return &fakeCluster{
 		machines: fixtureMachines(), plans: fixturePlans(), runs: fixtureRuns(),
@@ -150,7 +150,7 @@ func fixtureRuns() []*holdfastv1.Run {
 	}
 }
 
-// succeeded is the first run at its end.
+// succeeded returns the first run after its success.
 func succeeded() *holdfastv1.Run {
 	r := fixtureRuns()[0]
 	r.Phase, r.CurrentStep, r.WaitingFor, r.FinishedAt, r.Revision = holdfastv1.Run_SUCCEEDED, "", "", ago(0), 12
@@ -160,7 +160,7 @@ func succeeded() *holdfastv1.Run {
 	return r
 }
 
-// failedRun is the first run at another end.
+// failedRun returns the first run after a failure.
 func failedRun() *holdfastv1.Run {
 	r := fixtureRuns()[0]
 	r.Phase, r.WaitingFor, r.FinishedAt, r.Revision = holdfastv1.Run_FAILED, "", ago(0), 12

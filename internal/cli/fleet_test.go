@@ -82,7 +82,7 @@ func (f *fakeCluster) DeletePool(
 	return &holdfastv1.DeletePoolResponse{}, nil
 }
 
-// WatchServices sends the services as they are, and the first one again as inactive.
+// WatchServices sends the current services, and then the first one as inactive.
 func (f *fakeCluster) WatchServices(
 	r *holdfastv1.WatchServicesRequest, s grpc.ServerStreamingServer[holdfastv1.ServiceEvent],
 ) error {
@@ -102,7 +102,8 @@ func (f *fakeCluster) WatchServices(
 	return f.rest(s.Context())
 }
 
-// Lists of what reports for itself can be watched: everything once, and again when it changes.
+// Lists of agents, pools and services can be watched: each item is printed once, and after each
+// change.
 func TestFleetIsWatched(t *testing.T) {
 	for line, want := range map[string][]string{
 		"service list -w":              {"SERVICE", "my-tool", "files", "my-tool"},
@@ -120,7 +121,7 @@ func TestFleetIsWatched(t *testing.T) {
 			c := command{ctx: ctx}
 			done := make(chan int)
 			go func() { done <- c.run(t, f, strings.Fields(line)...) }()
-			eventually(t, "all is printed", func() bool { return strings.Count(c.out.String(), "\n") >= len(want) })
+			eventually(t, "all lines", func() bool { return strings.Count(c.out.String(), "\n") >= len(want) })
 			cancel()
 			c.wantCode(t, <-done, ExitOK)
 			lines := strings.Split(strings.TrimSpace(c.out.String()), "\n")
@@ -134,11 +135,11 @@ func TestFleetIsWatched(t *testing.T) {
 	a, b := fixturePools()[1], fixturePools()[1]
 	b.LastHeartbeat, b.UptimeSeconds, b.Gpus[0].TemperatureCelsius = ago(0), 99, 70
 	if !proto.Equal(steadyPool(a), steadyPool(b)) {
-		t.Error("a heartbeat with nothing new in it makes another line of the pool")
+		t.Error("heartbeat without a change: got another line of the pool")
 	}
 	b.AvailableVramGb = 4
 	if proto.Equal(steadyPool(a), steadyPool(b)) {
-		t.Error("less free VRAM makes no line of the pool")
+		t.Error("less free VRAM: got no line of the pool")
 	}
 }
 
@@ -211,12 +212,12 @@ func TestMachineCreate(t *testing.T) {
 	var c command
 	c.wantCode(t, c.run(t, f, "machine", "create", "--pool", "gpu", "--ttl", "1d"), ExitOK)
 	if got := c.out.String(); got != "the-token\n" {
-		t.Errorf("out = %q, want the token alone", got)
+		t.Errorf("got output %q, want only the token", got)
 	}
 	wantIn(t, "stderr", c.err.String(), "machine 0a1b2c3d in pool gpu awaits its agent", "tok-9")
 	want := &holdfastv1.CreateAgentMachineRequest{Pool: "gpu", TtlSeconds: 24 * 3600}
 	if got := asked[*holdfastv1.CreateAgentMachineRequest](f); len(got) != 1 || !proto.Equal(got[0], want) {
-		t.Errorf("asked for %v, want %v", got, want)
+		t.Errorf("got request %v, want %v", got, want)
 	}
 	for args, want := range map[string]string{"": "--pool is missing", "--pool gpu -o name": "would be lost"} {
 		var c command
@@ -225,7 +226,7 @@ func TestMachineCreate(t *testing.T) {
 	}
 }
 
-// The workflow is set before the node may be installed.
+// The workflow is set before the approval.
 func TestNodeApprove(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
@@ -233,19 +234,19 @@ func TestNodeApprove(t *testing.T) {
 	up, move := asked[*holdfastv1.UpdateNodeRequest](f), asked[*holdfastv1.TransitionNodeRequest](f)
 	if len(up) != 1 || up[0].GetNode().GetWorkflowId() != "plan/x" ||
 		strings.Join(up[0].GetPaths(), ",") != "workflow_id" {
-		t.Errorf("updates are %v, want the workflow alone", up)
+		t.Errorf("got updates %v, want only the workflow", up)
 	}
 	want := &holdfastv1.TransitionNodeRequest{Id: "m-1", State: holdfastv1.Node_PENDING, Comment: "c"}
 	if len(move) != 1 || !proto.Equal(move[0], want) {
-		t.Errorf("transitions are %v, want %v", move, want)
+		t.Errorf("got transitions %v, want %v", move, want)
 	}
 	var bad command
 	bad.wantCode(t, bad.run(t, f, "node", "state", "m-1", "gone"), ExitUsage)
 	wantIn(t, "stderr", bad.err.String(), `"gone" is not one of discovered, pending`)
 }
 
-// TestNodeStalledHasAll: a page is not all there is.
-func TestNodeStalledHasAll(t *testing.T) {
+// TestNodeStalledReadsAllPages has more nodes than one page.
+func TestNodeStalledReadsAllPages(t *testing.T) {
 	f := fixture()
 	for n := range pageSize + 1 {
 		f.stalled = append(f.stalled, fixtureNode(fmt.Sprintf("m-%d", n)))
@@ -254,11 +255,11 @@ func TestNodeStalledHasAll(t *testing.T) {
 	var c command
 	c.wantCode(t, c.run(t, f, "node", "stalled", "--after", "30m", "-o", "name"), ExitOK)
 	if got := strings.Count(c.out.String(), "\n"); got != pageSize+1 {
-		t.Errorf("%d nodes are listed, want %d", got, pageSize+1)
+		t.Errorf("got %d listed nodes, want %d", got, pageSize+1)
 	}
 	for _, r := range asked[*holdfastv1.ListStalledNodesRequest](f) {
 		if r.GetOlderThanSeconds() != 30*60 {
-			t.Errorf("asked for %v, want the same for each page", r)
+			t.Errorf("got request %v, want the same for each page", r)
 		}
 	}
 }

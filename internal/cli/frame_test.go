@@ -25,7 +25,7 @@ func TestExpressions(t *testing.T) {
 		var c command
 		c.wantCode(t, c.run(t, f, append(strings.Fields(tt.args), "-o", tt.format)...), ExitOK)
 		if got := c.out.String(); got != tt.want && (tt.args != "version" || !strings.HasPrefix(got, tt.want)) {
-			t.Errorf("%s -o %s = %q, want %q", tt.args, tt.format, got, tt.want)
+			t.Errorf("%s -o %s: got %q, want %q", tt.args, tt.format, got, tt.want)
 		}
 	}
 	for format, want := range map[string]string{
@@ -69,7 +69,7 @@ func TestSortBy(t *testing.T) {
 	}
 }
 
-// Ids come from the server, and one that is there already is not offered again.
+// Ids come from the server, without those that are already in the arguments.
 func TestCompletionOfIDs(t *testing.T) {
 	f := startCluster(t, fixture())
 	for args, want := range map[string]string{

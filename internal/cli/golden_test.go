@@ -31,14 +31,14 @@ func TestOutput(t *testing.T) {
 			var c command
 			c.wantCode(t, c.run(t, f, strings.Fields(args)...), ExitOK)
 			if c.err.String() != "" {
-				t.Errorf("standard error is not empty:\n%s", c.err.String())
+				t.Errorf("got standard error:\n%s", c.err.String())
 			}
 			golden(t, strings.NewReplacer(" ", "_", "/", "-").Replace(args)+".golden", c.out.String())
 		})
 	}
 }
 
-// Machine-readable output is the API's messages with the API's names, nothing left out.
+// Machine-readable output has the API's complete messages, with the API's names.
 func TestMachineReadableOutput(t *testing.T) {
 	f := startCluster(t, fixture())
 	for _, tt := range []struct {
@@ -102,7 +102,7 @@ func messages[M proto.Message](items []M) []proto.Message {
 	return out
 }
 
-func TestColourOnlyOnATerminal(t *testing.T) {
+func TestColorOnlyOnTerminal(t *testing.T) {
 	f := startCluster(t, fixture())
 	for _, tt := range []struct {
 		name     string
@@ -118,24 +118,24 @@ func TestColourOnlyOnATerminal(t *testing.T) {
 		c := command{terminal: tt.terminal, env: tt.env}
 		c.wantCode(t, c.run(t, f, "machine", "list"), ExitOK)
 		if got := strings.Contains(c.out.String(), "\x1b["); got != tt.want {
-			t.Errorf("%s: colours = %v, want %v", tt.name, got, tt.want)
+			t.Errorf("%s: got colors %v, want %v", tt.name, got, tt.want)
 		}
 	}
 }
 
-func TestLimitIsSaidOnStandardError(t *testing.T) {
+func TestLimitIsReportedOnStderr(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
 	c.wantCode(t, c.run(t, f, "machine", "list", "--limit", "2", "-o", "name"), ExitOK)
 	if got, want := c.out.String(), "m-123\nm-124\n"; got != want {
-		t.Errorf("out = %q, want %q", got, want)
+		t.Errorf("got output %q, want %q", got, want)
 	}
 	wantIn(t, "stderr", c.err.String(), "more than these 2")
 
 	c = command{}
 	c.wantCode(t, c.run(t, f, "machine", "list", "--limit", "3", "-o", "name"), ExitOK)
 	if c.err.String() != "" {
-		t.Errorf("all are shown, but stderr says %q", c.err.String())
+		t.Errorf("without a limit: got stderr %q, want none", c.err.String())
 	}
 }
 
@@ -147,7 +147,7 @@ func TestHelp(t *testing.T) {
 		out := c.out.String()
 		name := strings.Join(prefix, " ")
 		if !strings.Contains(out, "Examples:") {
-			t.Errorf("help of %q has no examples:\n%s", name, out)
+			t.Errorf("help of %q: got no examples:\n%s", name, out)
 		}
 		_, list, ok := strings.Cut(out, "\nCommands:\n")
 		if !ok {

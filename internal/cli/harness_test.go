@@ -42,7 +42,7 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// run runs it against the cluster (nil: none is named) and returns the exit code.
+// run runs the command against a cluster (nil: without an address), and returns the exit code.
 func (c *command) run(t *testing.T, f *fakeCluster, args ...string) int {
 	t.Helper()
 	env := map[string]string{"HOME": t.TempDir(), "TERM": "xterm"}
@@ -52,34 +52,34 @@ func (c *command) run(t *testing.T, f *fakeCluster, args ...string) int {
 	maps.Copy(env, c.env)
 	ctx := c.ctx
 	if ctx == nil {
-		ctx = t.Context() // as in main: without a deadline, which would take the place of --timeout
+		ctx = t.Context() // as in main: without a deadline, which would replace --timeout
 	}
 	return Main(ctx, Streams{
 		In: strings.NewReader(c.in), Out: &c.out, Err: &c.err, Now: now,
 		Getenv: func(k string) string { return env[k] },
 		Size:   func(io.Writer) (int, int, bool) { return 100, 30, c.terminal },
-	}, append([]string{}, args...)) // never nil: cobra takes the arguments of the test then
+	}, append([]string{}, args...)) // never nil, because cobra would use the arguments of the test
 }
 
-// wantCode fails the test when the exit code is another one.
+// wantCode checks the exit code.
 func (c *command) wantCode(t *testing.T, got, want int) {
 	t.Helper()
 	if got != want {
-		t.Errorf("exit code = %d, want %d; stderr:\n%s", got, want, c.err.String())
+		t.Errorf("got exit code %d, want %d; stderr:\n%s", got, want, c.err.String())
 	}
 }
 
 // wantIn fails the test for each text that is not in got.
-func wantIn(t *testing.T, what, got string, texts ...string) {
+func wantIn(t *testing.T, name, got string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if !strings.Contains(got, text) {
-			t.Errorf("%s has no %q in it:\n%s", what, text, got)
+			t.Errorf("%s: got no %q in it:\n%s", name, text, got)
 		}
 	}
 }
 
-// golden compares with testdata/name, or writes it when UPDATE_GOLDEN is set.
+// golden compares a text with testdata/name, or writes the file if UPDATE_GOLDEN is set.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
@@ -100,8 +100,8 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// eventually waits for a condition that another goroutine makes true.
-func eventually(t *testing.T, what string, ok func() bool) {
+// eventually blocks until another goroutine makes a condition true.
+func eventually(t *testing.T, name string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -110,7 +110,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("not in time: %s", what)
+			t.Fatalf("wait for %s: timed out", name)
 		}
 	}
 }

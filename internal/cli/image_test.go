@@ -28,7 +28,7 @@ func (f *fakeCluster) GetImage(_ context.Context, r *holdfastv1.GetImageRequest)
 			}}}, nil
 }
 
-// UploadFile takes a file, and says that some peers have it if its sum is right.
+// UploadFile accepts a file, and reports copies at some peers if its checksum is correct.
 func (f *fakeCluster) UploadFile(
 	s grpc.BidiStreamingServer[holdfastv1.UploadFileRequest, holdfastv1.UploadFileResponse],
 ) error {
@@ -51,7 +51,7 @@ func (f *fakeCluster) UploadFile(
 		h.Write(r.GetData())
 	}
 	if hex.EncodeToString(h.Sum(nil)) != first.GetHeader().GetSha256() {
-		return errors.New("other bytes than were announced")
+		return errors.New("checksum differs from the announced one")
 	}
 	return s.Send(&holdfastv1.UploadFileResponse{Done: true, Peers: []string{"n1", "n2"}})
 }
@@ -111,7 +111,7 @@ func TestGuessImage(t *testing.T) {
 	} {
 		format, compression := guessImage(tt.name, []byte(tt.head))
 		if format != tt.want || compression != tt.compressed {
-			t.Errorf("guessImage(%q, %.8q) = %v, %v, want %v, %v", tt.name, tt.head, format, compression, tt.want, tt.compressed)
+			t.Errorf("%q, %.8q: got %v %v, want %v %v", tt.name, tt.head, format, compression, tt.want, tt.compressed)
 		}
 	}
 }

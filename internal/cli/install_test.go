@@ -12,8 +12,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// The sessions of the fake cluster: one that is further each time it is asked for, one that fails,
-// and one that is over.
+// The sessions of the fake cluster: one that proceeds with each request, one that fails, and one
+// that has ended.
 func (f *fakeCluster) GetInstall(_ context.Context, r *holdfastv1.GetInstallRequest) (*holdfastv1.Install, error) {
 	asked := len(slices.DeleteFunc(asked[*holdfastv1.GetInstallRequest](f),
 		func(o *holdfastv1.GetInstallRequest) bool { return o.GetMachineId() != r.GetMachineId() }))
@@ -69,7 +69,7 @@ func TestInstalls(t *testing.T) {
 			c.wantCode(t, c.run(t, f, tt.args...), tt.code)
 			wantIn(t, "stdout", c.out.String(), tt.out...)
 			if strings.Contains(c.out.String(), tt.none) {
-				t.Errorf("stdout has %q:\n%s", tt.none, c.out.String())
+				t.Errorf("got %q in stdout:\n%s", tt.none, c.out.String())
 			}
 		})
 	}
@@ -100,7 +100,7 @@ func TestPlanProbe(t *testing.T) {
 	got := asked[*holdfastv1.ProbePlanRequest](f)
 	if len(got) != 2 || len(got[0].GetPlan().GetSteps()) != 1 || got[0].GetMachineId() != "m-123" ||
 		got[1].GetPlanId() != "plan/x" {
-		t.Errorf("asked for %v", got)
+		t.Errorf("got request %v", got)
 	}
 	for _, args := range [][]string{{"plan", "validate", "--plan", "x"},
 		{"plan", "validate", "f", "--plan", "x", "--dry-run", "m"}, {"plan", "validate", "--dry-run", "m"}} {

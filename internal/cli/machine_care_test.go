@@ -10,7 +10,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Each verb of one machine is a run of a built-in plan.
+// Each verb of one machine starts a run of a built-in plan.
 func TestCareVerbsAreRuns(t *testing.T) {
 	for args, want := range map[string]*holdfastv1.StartRunRequest{
 		"identify m-123": {PlanId: "plan/identify-on"},
@@ -35,7 +35,7 @@ func TestCareVerbsAreRuns(t *testing.T) {
 		c.wantCode(t, c.run(t, f, append([]string{"machine"}, strings.Fields(args+" --detach -o name")...)...), ExitOK)
 		all := asked[*holdfastv1.StartRunRequest](f)
 		if len(all) != 1 {
-			t.Fatalf("%s: %d runs were started, want 1", args, len(all))
+			t.Fatalf("%s: got %d started runs, want 1", args, len(all))
 		}
 		got := all[0]
 		if want.MachineId = "m-123"; want.GetRequestId() == "" {
@@ -47,7 +47,7 @@ func TestCareVerbsAreRuns(t *testing.T) {
 	}
 }
 
-func TestCareVerbsAreUsedWrongly(t *testing.T) {
+func TestCareVerbsUsageErrors(t *testing.T) {
 	for args, want := range map[string]string{
 		"identify m-1 --for 2h":       "1h at most",
 		"identify m-1 --off --for 5m": "either --for or --off",

@@ -17,7 +17,7 @@ func TestEscape(t *testing.T) {
 		{"after a line", []string{"ls\r~."}, "ls\r", true},
 		{"in pieces", []string{"ls\r", "~", ".", "rest"}, "ls\r", true},
 		{"in a line", []string{"a~."}, "a~.", false},
-		{"two tildes are one", []string{"\n~~."}, "\n~.", false},
+		{"two tildes", []string{"\n~~."}, "\n~.", false},
 		{"a home", []string{"\r~/bin\r"}, "\r~/bin\r", false},
 		{"control keys", []string{"\x03\x1a"}, "\x03\x1a", false},
 	} {
@@ -31,7 +31,7 @@ func TestEscape(t *testing.T) {
 			got += string(out)
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" || leave != tt.leave {
-			t.Errorf("%s: leave %v, want %v (-want +got):\n%s", tt.name, leave, tt.leave, diff)
+			t.Errorf("%s: got leave %v, want %v (-want +got):\n%s", tt.name, leave, tt.leave, diff)
 		}
 	}
 }

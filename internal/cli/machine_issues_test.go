@@ -51,7 +51,7 @@ func TestMachineIssues(t *testing.T) {
 	c = command{}
 	c.wantCode(t, c.run(t, f, "machine", "issues", "--limit", "2", "-o", "name"), ExitOK)
 	if got, want := c.out.String(), "m-4\nm-10\n"; got != want {
-		t.Errorf("the two most urgent = %q, want %q", got, want)
+		t.Errorf("two most urgent: got %q, want %q", got, want)
 	}
 	wantIn(t, "stderr", c.err.String(), "more than these 2")
 }
@@ -61,7 +61,7 @@ func TestNoIssues(t *testing.T) {
 	var c command
 	c.wantCode(t, c.run(t, f, "machine", "issues", "--no-headers"), ExitOK)
 	if got := c.out.String(); got != "" {
-		t.Errorf("out = %q, want nothing", got)
+		t.Errorf("got output %q, want none", got)
 	}
 	wantIn(t, "stderr", c.err.String(), "no machine has an issue")
 }

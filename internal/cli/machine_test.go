@@ -38,23 +38,23 @@ func TestRegisterFromFlags(t *testing.T) {
 	}
 }
 
-func TestRegisterMakesAnIDAndSaysIt(t *testing.T) {
+func TestRegisterCreatesAndPrintsID(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
 	c.wantCode(t, c.run(t, f, "machine", "register", "--rack", "r7", "-o", "name"), ExitOK)
 	id := strings.TrimSpace(c.out.String())
 	if !regexp.MustCompile(`^[0-9a-f]{8}$`).MatchString(id) {
-		t.Errorf("id = %q, want 8 hex digits", id)
+		t.Errorf("got id %q, want 8 hex digits", id)
 	}
 	if want := "machine-id: " + id + "\n"; c.err.String() != want {
-		t.Errorf("stderr = %q, want %q", c.err.String(), want)
+		t.Errorf("got stderr %q, want %q", c.err.String(), want)
 	}
 	if got := asked[*holdfastv1.RegisterMachineRequest](f)[0].GetMachine().GetMachineId(); got != id {
-		t.Errorf("id sent = %q, want %q", got, id)
+		t.Errorf("got sent id %q, want %q", got, id)
 	}
 }
 
-func TestRegisterFromAFile(t *testing.T) {
+func TestRegisterFromFile(t *testing.T) {
 	f := startCluster(t, fixture())
 	file := filepath.Join(t.TempDir(), "machines.yaml")
 	if err := os.WriteFile(file, []byte("machine_id: a\nspec: {rack: 07}\n---\nmachine_id: b\n"), 0o600); err != nil {
@@ -69,12 +69,12 @@ func TestRegisterFromAFile(t *testing.T) {
 		c := command{in: tt.in}
 		c.wantCode(t, c.run(t, f, "machine", "register", "-f", tt.arg, "-o", "name"), ExitOK)
 		if got, want := c.out.String(), "a\nb\n"; got != want {
-			t.Errorf("%s: out = %q, want %q", tt.name, got, want)
+			t.Errorf("%s: got output %q, want %q", tt.name, got, want)
 		}
 	}
 }
 
-// What list prints can be registered again.
+// The output of list can be registered again.
 func TestListCanBeRegistered(t *testing.T) {
 	f := startCluster(t, fixture())
 	for _, format := range []string{"json", "yaml"} {
@@ -83,21 +83,21 @@ func TestListCanBeRegistered(t *testing.T) {
 		c := command{in: list.out.String()}
 		c.wantCode(t, c.run(t, f, "machine", "register", "-f", "-", "-o", "name"), ExitOK)
 		if got, want := c.out.String(), "m-123\nm-124\nm-125\n"; got != want {
-			t.Errorf("%s: registered %q, want %q", format, got, want)
+			t.Errorf("%s: got registered %q, want %q", format, got, want)
 		}
 	}
 }
 
-func TestWrongFileRegistersNothing(t *testing.T) {
+func TestInvalidFileRegistersNothing(t *testing.T) {
 	f := startCluster(t, fixture())
 	c := command{in: "machine_id: a\n---\nmachine_id: b\nspec:\n  rak: r7\n"}
 	c.wantCode(t, c.run(t, f, "machine", "register", "-f", "-"), ExitError)
 	want := "error: read machines: standard input:5: unknown key \"rak\" in \"spec\": did you mean \"rack\"?\n"
 	if c.err.String() != want {
-		t.Errorf("stderr = %q, want %q", c.err.String(), want)
+		t.Errorf("got stderr %q, want %q", c.err.String(), want)
 	}
 	if len(f.requests) > 0 {
-		t.Errorf("%d machines were registered, want none", len(f.requests))
+		t.Errorf("got %d registered machines, want 0", len(f.requests))
 	}
 	c = command{}
 	c.wantCode(t, c.run(t, f, "machine", "register", "-f", "/does/not/exist"), ExitError)
@@ -116,16 +116,16 @@ func TestSomeMachinesAreRefused(t *testing.T) {
 	c := command{in: `[{"machine_id": "a"}, {"machine_id": "b"}, {"machine_id": "c"}]`}
 	c.wantCode(t, c.run(t, f, "machine", "register", "-f", "-", "-o", "name"), ExitConflict)
 	if got, want := c.out.String(), "a\nc\n"; got != want {
-		t.Errorf("out = %q, want %q", got, want)
+		t.Errorf("got output %q, want %q", got, want)
 	}
 	want := "error: register machines: 1 of 3 failed:\n  register machine b: the MAC address belongs to machine " +
 		"m-123\n    spec.mac_addresses[0]: taken\n"
 	if c.err.String() != want {
-		t.Errorf("stderr = %q, want %q", c.err.String(), want)
+		t.Errorf("got stderr %q, want %q", c.err.String(), want)
 	}
 }
 
-func TestUpdateNamesWhatChanges(t *testing.T) {
+func TestUpdateHasFieldMask(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
 	c.wantCode(t, c.run(t, f, "machine", "update", "m-1", "--rack", "", "--label", "env=prod", "--label", "canary-",
@@ -143,7 +143,7 @@ func TestUpdateNamesWhatChanges(t *testing.T) {
 	c.wantCode(t, c.run(t, f, "machine", "update", "-f", "-"), ExitOK)
 	if got := asked[*holdfastv1.UpdateMachineRequest](f)[1]; got.GetUpdateMask() != nil ||
 		got.GetMachine().GetLabels()["a"] != "b" {
-		t.Errorf("update from a file = %v, want no mask", got)
+		t.Errorf("update from a file: got %v, want no mask", got)
 	}
 }
 
@@ -164,11 +164,11 @@ func TestWatchMachinesPrintsChanges(t *testing.T) {
 	asked := 0
 	f.refuse = func(req proto.Message) error {
 		if _, ok := req.(*holdfastv1.ListMachinesRequest); !ok {
-			return errors.New("not expected")
+			return errors.New("unexpected")
 		}
 		switch asked++; asked {
 		case 2:
-			f.machines[0].Status.Conditions[0].ObservedAt = ago(0) // no change worth a line
+			f.machines[0].Status.Conditions[0].ObservedAt = ago(0) // a change without a line
 		case 3:
 			m := proto.CloneOf(f.machines[1])
 			m.Status.EffectiveState = holdfastv1.EffectiveState_RETIRED
@@ -182,7 +182,7 @@ func TestWatchMachinesPrintsChanges(t *testing.T) {
 	c := command{ctx: ctx}
 	done := make(chan int)
 	go func() { done <- c.run(t, f, "machine", "watch", "--interval", "1ms") }()
-	eventually(t, "the change is printed", func() bool {
+	eventually(t, "the line of the change", func() bool {
 		return strings.Contains(c.out.String(), "RETIRED") && strings.Contains(c.err.String(), "m-125")
 	})
 	cancel()
@@ -190,7 +190,7 @@ func TestWatchMachinesPrintsChanges(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(c.out.String()), "\n")
 	if len(lines) != 5 || !strings.HasPrefix(lines[0], "MACHINE") ||
 		!strings.HasPrefix(lines[4], "m-124     RETIRED        -") {
-		t.Errorf("out, want the header, three machines and the changed one in the same columns:\n%s", c.out.String())
+		t.Errorf("output: want the header, three machines and the changed one in the same columns, got:\n%s", c.out.String())
 	}
 	wantIn(t, "stderr", c.err.String(), "machine m-125 is gone, or no longer matches")
 }

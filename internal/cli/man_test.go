@@ -19,7 +19,7 @@ func TestManualPages(t *testing.T) {
 
 	pages, err := filepath.Glob(filepath.Join(dir, "*.1"))
 	if err != nil || len(pages) < 80 {
-		t.Fatalf("%d pages (%v), want one for each of more than eighty commands", len(pages), err)
+		t.Fatalf("got %d pages (%v), want one for each of more than eighty commands", len(pages), err)
 	}
 	for _, file := range pages {
 		text, err := os.ReadFile(file)
@@ -28,7 +28,7 @@ func TestManualPages(t *testing.T) {
 		}
 		wantIn(t, filepath.Base(file), string(text), ".TH ", ".SH NAME\n", ".SH SYNOPSIS\n", ".SH DESCRIPTION\n")
 		if name := filepath.Base(file); name == "holdfast-man.1" || name == "holdfast-help.1" {
-			t.Errorf("%s: a page of a command that people are not shown", name)
+			t.Errorf("%s: got a page of a hidden command", name)
 		}
 		for line := range strings.Lines(string(text)) {
 			known := false
@@ -36,7 +36,7 @@ func TestManualPages(t *testing.T) {
 				known = known || strings.HasPrefix(line, macro)
 			}
 			if (strings.HasPrefix(line, ".") || strings.HasPrefix(line, "'")) && !known {
-				t.Errorf("%s: text that is taken for a macro: %q", filepath.Base(file), line)
+				t.Errorf("%s: got text that resembles a macro: %q", filepath.Base(file), line)
 			}
 		}
 	}
@@ -49,7 +49,7 @@ func TestRoff(t *testing.T) {
 		`a\nb`:              `a\enb`,
 	} {
 		if got := roff(in); got != want {
-			t.Errorf("roff(%q) = %q, want %q", in, got, want)
+			t.Errorf("roff(%q): got %q, want %q", in, got, want)
 		}
 	}
 }

@@ -28,20 +28,20 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// fakeOperator is the OperatorService of a fakeCluster. It keeps what was staged, and a restore
-// reads it as a leader would.
+// fakeOperator is the OperatorService of a fakeCluster. It stores staged snapshots, and a restore
+// reads them like a leader.
 type fakeOperator struct {
 	holdfastv1.UnimplementedOperatorServiceServer
 
 	mu     sync.Mutex
-	file   []byte // that SaveSnapshot sends
+	file   []byte // sent by SaveSnapshot
 	staged []byte
 	noted  []*holdfastv1.NoteSnapshotRequest
 	rules  *holdfastv1.AutopilotConfig
 	sick   bool
-	left   time.Duration // that the last restore had
-	ids    []string      // the restore ids of the calls of RestoreSnapshot
-	lose   func() error  // called by each RestoreSnapshot; an error is its answer
+	left   time.Duration // remaining time of the last restore
+	ids    []string      // restore ids of all calls of RestoreSnapshot
+	lose   func() error  // called by each RestoreSnapshot, which returns its error
 }
 
 func (f *fakeOperator) SaveSnapshot(
@@ -194,7 +194,7 @@ func TestSnapshotVerbs(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(f.operator.staged, f.operator.file) {
-		t.Error("what was staged is not what was saved")
+		t.Error("got a staged snapshot that differs from the saved one")
 	}
 	st, err := os.Stat(path)
 	if err != nil || st.Mode().Perm() != 0o600 {
@@ -207,19 +207,19 @@ func TestSnapshotVerbs(t *testing.T) {
 	}
 	want := []*holdfastv1.NoteSnapshotRequest{{Peer: "p1", SavedAt: saved.Header.GetTakenAt()}}
 	var unnoted command
-	// not a backup that counts
+	// not a recorded backup
 	unnoted.wantCode(t, unnoted.run(t, f, "--stale", "operator", "snapshot", "save", path), ExitOK)
 
-	// A peer that breaks off leaves the old file as it was, and nothing beside it.
+	// A peer that breaks the stream leaves the old file unchanged, without a temporary file.
 	f.operator.file = f.operator.file[:len(f.operator.file)-20]
 	var c command
 	c.wantCode(t, c.run(t, f, "operator", "snapshot", "save", path), ExitError)
 	if diff := cmp.Diff(want, f.operator.noted, protocmp.Transform()); diff != "" {
-		t.Errorf("backups that the cluster was told of (-want +got):\n%s", diff)
+		t.Errorf("recorded backups (-want +got):\n%s", diff)
 	}
 	left, err := os.ReadDir(filepath.Dir(path))
 	if err != nil || len(left) != 1 {
-		t.Errorf("files beside it: got %v, %v, want the old one alone", left, err)
+		t.Errorf("files: got %v, %v, want only the old one", left, err)
 	}
 	c = command{}
 	c.wantCode(t, c.run(t, nil, "operator", "snapshot", "verify", path), ExitOK)
@@ -229,11 +229,12 @@ func TestSnapshotVerbs(t *testing.T) {
 	c = command{}
 	c.wantCode(t, c.run(t, nil, "operator", "snapshot", "verify", path), ExitError)
 	if !strings.Contains(c.err.String(), "it is damaged") {
-		t.Errorf("got %q, want that it is damaged", c.err.String())
+		t.Errorf("got %q, want a damaged file", c.err.String())
 	}
 }
 
-// TestRestoreHasTime: the peers go on without a caller, so he stays as long as they do.
+// TestRestoreHasTime checks that the command waits as long as the peers need, which continue
+// without it.
 func TestRestoreHasTime(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.snap")
 	if err := os.WriteFile(path, snapshotFile(t), 0o600); err != nil {
@@ -252,13 +253,14 @@ func TestRestoreHasTime(t *testing.T) {
 		var c command
 		c.wantCode(t, c.run(t, f, strings.Fields("operator snapshot restore "+path+tt.args)...), ExitOK)
 		if got := f.operator.left; got < tt.least || got > tt.most {
-			t.Errorf("restore%s has %v, want %v to %v", tt.args, got, tt.least, tt.most)
+			t.Errorf("restore%s: got a timeout of %v, want %v to %v", tt.args, got, tt.least, tt.most)
 		}
 	}
 }
 
-// TestRestoreStartsAgain: a new leader has no chunks of the upload, so the command sends them
-// again. Under the same leader the chunks are those of another restore, which must not be deleted.
+// TestRestoreStartsAgain checks that the command sends the upload again after a change of the
+// leader, because the new one has no chunks. Under the same leader, the chunks belong to another
+// restore and must not be deleted.
 func TestRestoreStartsAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.snap")
 	if err := os.WriteFile(path, snapshotFile(t), 0o600); err != nil {
@@ -271,7 +273,7 @@ func TestRestoreStartsAgain(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name    string
-		changes int // of the leader, each between an upload and its restore
+		changes int // changes of the leader, each between an upload and its restore
 		same    bool
 		code    int
 		calls   int
@@ -356,7 +358,7 @@ func TestUnsafe(t *testing.T) {
 		"safe": {&holdfastv1.ClusterStatus{Leader: "p1", FailureTolerance: 1,
 			Peers: []*holdfastv1.Peer{up("p1"), up("p2"), up("p3")}}, ""},
 		"no leader": {&holdfastv1.ClusterStatus{FailureTolerance: 1}, "there is no leader"},
-		"one is out": {&holdfastv1.ClusterStatus{Leader: "p1", Peers: []*holdfastv1.Peer{up("p1"), up("p2"),
+		"one peer down": {&holdfastv1.ClusterStatus{Leader: "p1", Peers: []*holdfastv1.Peer{up("p1"), up("p2"),
 			{Id: "p3", Suffrage: "voter", Error: "refused"}}}, "peer p3: refused"},
 		"alone": {&holdfastv1.ClusterStatus{Leader: "p1", Peers: []*holdfastv1.Peer{up("p1")}},
 			"there are too few voters for one of them to fail"},

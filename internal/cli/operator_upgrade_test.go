@@ -27,9 +27,9 @@ func TestUpgradeCheck(t *testing.T) {
 			"all peers run this build"},
 		"too old": {func(s *holdfastv1.ClusterStatus) { s.FeatureLevel = 3 },
 			"understands level 2, the cluster uses 3", ""},
-		"no leader":   {func(s *holdfastv1.ClusterStatus) { s.Leader = "" }, "there is no leader", ""},
-		"one is away": {func(s *holdfastv1.ClusterStatus) { s.Peers[2].Error = "no answer" }, "peer n3: no answer", ""},
-		"one catches up": {func(s *holdfastv1.ClusterStatus) { s.Peers[2].MayVote = false }, "peer n3: does not vote yet",
+		"no leader":        {func(s *holdfastv1.ClusterStatus) { s.Leader = "" }, "there is no leader", ""},
+		"unreachable peer": {func(s *holdfastv1.ClusterStatus) { s.Peers[2].Error = "no answer" }, "peer n3: no answer", ""},
+		"peer catching up": {func(s *holdfastv1.ClusterStatus) { s.Peers[2].MayVote = false }, "peer n3: does not vote yet",
 			""},
 		"none may fail": {func(s *holdfastv1.ClusterStatus) { s.FailureTolerance = 0 }, "too few voters", ""},
 	} {

@@ -9,7 +9,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// samplePlan is the document's (bare-metal API §Examples).
+// samplePlan is the plan of the document (bare-metal API §Examples).
 const samplePlan = `{
   "plan_id": "plan-repave-ubuntu-2204-v1",
   "display_name": "Repave Ubuntu 22.04 + Join Cluster",
@@ -38,13 +38,13 @@ func TestPlanApply(t *testing.T) {
 		c := command{in: samplePlan}
 		c.wantCode(t, c.run(t, f, append(tt.args, "-o", "name")...), ExitOK)
 		if got, want := c.out.String(), "plan-repave-ubuntu-2204-v1\n"; got != want {
-			t.Errorf("%v: out = %q, want %q", tt.args, got, want)
+			t.Errorf("%v: got output %q, want %q", tt.args, got, want)
 		}
 		wantIn(t, "stderr", c.err.String(), tt.note)
 		all := asked[*holdfastv1.CreatePlanRequest](f)
 		got := all[len(all)-1]
 		if got.GetReplace() != tt.replace || got.GetValidateOnly() != tt.validate || len(got.GetPlan().GetSteps()) != 5 {
-			t.Errorf("%v: request = %v, want replace %v, validate only %v, 5 steps", tt.args, got, tt.replace, tt.validate)
+			t.Errorf("%v: got request %v, want replace %v, validate only %v, 5 steps", tt.args, got, tt.replace, tt.validate)
 		}
 	}
 }
@@ -71,11 +71,11 @@ func TestPlanFileIsStrict(t *testing.T) {
 		c := command{in: tt.in}
 		c.wantCode(t, c.run(t, f, "plan", "apply", "-f", "-"), ExitError)
 		if got := c.err.String(); got != tt.want+"\n" {
-			t.Errorf("stderr = %q, want %q", got, tt.want)
+			t.Errorf("got stderr %q, want %q", got, tt.want)
 		}
 	}
 	if len(f.requests) > 0 {
-		t.Errorf("the server was asked %d times, want never", len(f.requests))
+		t.Errorf("got %d requests, want 0", len(f.requests))
 	}
 }
 
@@ -89,7 +89,7 @@ func TestPlanProblemsAreListed(t *testing.T) {
 	want := "error: validate plan p: plan \"p\" has 2 problems\n  steps[0].kind: missing\n  steps[1].name: \"a\" is " +
 		"there twice\n"
 	if got := c.err.String(); got != want {
-		t.Errorf("stderr = %q, want %q", got, want)
+		t.Errorf("got stderr %q, want %q", got, want)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestPlanDelete(t *testing.T) {
 	var c command
 	c.wantCode(t, c.run(t, f, "plan", "delete", "a", "b"), ExitOK)
 	if got := len(asked[*holdfastv1.DeletePlanRequest](f)); got != 2 {
-		t.Errorf("%d plans were deleted, want 2", got)
+		t.Errorf("got %d deleted plans, want 2", got)
 	}
 	wantIn(t, "stderr", c.err.String(), "deleted plan a", "deleted plan b")
 }

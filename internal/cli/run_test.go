@@ -15,7 +15,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// transition is an event of the first run.
+// transition returns an event of the first run.
 func transition(cursor uint64, run *holdfastv1.Run, message string) *holdfastv1.RunEvent {
 	return &holdfastv1.RunEvent{Ts: ago(0), Cursor: cursor, Index: run.GetRevision(), Snapshot: run, Message: message}
 }
@@ -26,11 +26,11 @@ func TestRunStart(t *testing.T) {
 	c.wantCode(t, c.run(t, f, "run", "start", "m-123", "--type", "repave", "--plan", "p", "--param",
 		"image=ubuntu=24.04", "--param", "cluster_ref=c", "-o", "name"), ExitOK)
 	if got, want := c.out.String(), "run-789\n"; got != want {
-		t.Errorf("out = %q, want %q", got, want)
+		t.Errorf("got output %q, want %q", got, want)
 	}
 	m := regexp.MustCompile(`^request-id: ([0-9a-f-]{36})\n$`).FindStringSubmatch(c.err.String())
 	if m == nil {
-		t.Fatalf("stderr = %q, want the request id that was made", c.err.String())
+		t.Fatalf("got stderr %q, want the new request id", c.err.String())
 	}
 	want := &holdfastv1.StartRunRequest{RequestId: m[1], MachineId: "m-123", Type: "repave", PlanId: "p",
 		Params: map[string]string{"image": "ubuntu=24.04", "cluster_ref": "c"}}
@@ -41,7 +41,7 @@ func TestRunStart(t *testing.T) {
 	c = command{}
 	c.wantCode(t, c.run(t, f, "run", "start", "m-123", "--type", "REBOOT", "--request-id", "ticket-4711"), ExitOK)
 	if c.err.String() != "" || asked[*holdfastv1.StartRunRequest](f)[1].GetRequestId() != "ticket-4711" {
-		t.Errorf("stderr = %q, want nothing: the id was given", c.err.String())
+		t.Errorf("got stderr %q, want none for a given id", c.err.String())
 	}
 }
 
@@ -54,7 +54,7 @@ func TestWaiting(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		args   []string
-		end    *holdfastv1.Run // nil: it never ends
+		end    *holdfastv1.Run // nil: never
 		want   int
 		out    string
 		stderr []string
@@ -63,26 +63,26 @@ func TestWaiting(t *testing.T) {
 		{"start, failed", append(start, "--wait=10m"), failedRun(), ExitRunFailed, "FAILED",
 			[]string{
 				"error: run run-789: FAILED at step repave-os (attempt 2): the disk is gone: see: holdfast run logs run-789"}},
-		{"start, time is up", append(start, "--wait=50ms"), nil, ExitTimeout, "",
+		{"start, timeout of --wait", append(start, "--wait=50ms"), nil, ExitTimeout, "",
 			[]string{"it is still RUNNING after 50ms: it goes on: see: holdfast run watch run-789"}},
 		{"wait, succeeded", []string{"run", "wait", "run-789"}, succeeded(), ExitOK, "SUCCEEDED", nil},
 		{"wait, failed", []string{"run", "wait", "run-789", "-o", "name"}, failedRun(), ExitRunFailed, "run-789\n", nil},
 		{"wait, canceled", []string{"run", "wait", "run-789"}, canceled, ExitRunFailed, "CANCELED", []string{"wrong rack"}},
-		{"wait, time is up", []string{"run", "wait", "run-789", "--timeout", "2s"}, nil, ExitTimeout, "",
+		{"wait, timeout", []string{"run", "wait", "run-789", "--timeout", "2s"}, nil, ExitTimeout, "",
 			[]string{"after 2s"}},
 		{"wait, no such run", []string{"run", "wait", "run-0"}, nil, ExitNotFound, "", []string{`run "run-0" not found`}},
 		{"watch, succeeded", []string{"run", "watch", "run-789"}, succeeded(), ExitOK, "SUCCEEDED 3/3", nil},
 		{"watch, failed", []string{"run", "watch", "run-789"}, failedRun(), ExitRunFailed,
 			"FAILED 1/3 repave-os FAILED attempt 2/2: it is over", nil},
-		{"watch, time is up", []string{"run", "watch", "run-789", "--timeout", "2s"}, nil, ExitTimeout, "RUNNING", nil},
+		{"watch, timeout", []string{"run", "watch", "run-789", "--timeout", "2s"}, nil, ExitTimeout, "RUNNING", nil},
 		{"get -w, failed", []string{"run", "get", "run-789", "-w"}, failedRun(), ExitRunFailed, "FAILED", nil},
-		{"start, the time of all is up", append(start, "--wait", "--timeout", "1s"), nil, ExitTimeout, "",
+		{"start, timeout of the command", append(start, "--wait", "--timeout", "1s"), nil, ExitTimeout, "",
 			[]string{"it is still RUNNING after 1s"}},
-		{"start, --wait says more", append(start, "--wait=2s", "--timeout", "1s"), nil, ExitTimeout, "",
+		{"start, longer --wait", append(start, "--wait=2s", "--timeout", "1s"), nil, ExitTimeout, "",
 			[]string{"it is still RUNNING after 2s"}},
-		{"a deed, the time of all is up", []string{"machine", "power", "on", "m-123", "--timeout", "1s"}, nil, ExitTimeout,
+		{"action, timeout of the command", []string{"machine", "power", "on", "m-123", "--timeout", "1s"}, nil, ExitTimeout,
 			"", []string{"it is still RUNNING after 1s"}},
-		{"cancel, the time of all is up", []string{"run", "cancel", "run-789", "--wait", "--timeout", "1s"}, nil,
+		{"cancel, timeout of the command", []string{"run", "cancel", "run-789", "--wait", "--timeout", "1s"}, nil,
 			ExitTimeout, "", []string{"it is still RUNNING after 1s"}},
 		{"cancel, canceled", []string{"run", "cancel", "run-789", "--wait", "--reason", "wrong rack"}, canceled, ExitOK,
 			"CANCELED", nil},
@@ -98,7 +98,7 @@ func TestWaiting(t *testing.T) {
 			}
 			startCluster(t, f)
 			ctx, cancel := context.WithCancel(t.Context())
-			defer time.AfterFunc(20*time.Second, cancel).Stop() // of one that waits for ever
+			defer time.AfterFunc(20*time.Second, cancel).Stop() // of a command that waits forever
 			c := command{ctx: ctx}
 			c.wantCode(t, c.run(t, f, tt.args...), tt.want)
 			wantIn(t, "out", c.out.String(), tt.out)
@@ -117,7 +117,7 @@ func TestWatchLines(t *testing.T) {
 	}
 	golden(t, "run_watch.golden", watch("table"))
 	if got, want := watch("name"), "run-789\nrun-789\n"; got != want {
-		t.Errorf("names = %q, want %q", got, want)
+		t.Errorf("got names %q, want %q", got, want)
 	}
 	for _, tt := range []struct{ format, separator string }{{"json", "\n"}, {"yaml", "---\n"}} {
 		var got []*holdfastv1.RunEvent
@@ -141,7 +141,7 @@ func TestWatchLines(t *testing.T) {
 	}
 }
 
-func TestFollowEndsCleanlyWithCtrlC(t *testing.T) {
+func TestFollowEndsWithCtrlC(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		args []string
@@ -167,11 +167,11 @@ func TestFollowEndsCleanlyWithCtrlC(t *testing.T) {
 			done := make(chan int)
 			go func() { done <- c.run(t, f, tt.args...) }()
 			<-f.watching
-			eventually(t, "what there is is printed", func() bool { return strings.Contains(c.out.String(), tt.out) })
+			eventually(t, "the output", func() bool { return strings.Contains(c.out.String(), tt.out) })
 			cancel()
 			c.wantCode(t, <-done, tt.want)
 			if tt.err == "" && strings.Contains(c.err.String(), "error") {
-				t.Errorf("stderr = %q, want no error", c.err.String())
+				t.Errorf("got stderr %q, want no error", c.err.String())
 			}
 			wantIn(t, "stderr", c.err.String(), tt.err)
 		})
@@ -205,16 +205,16 @@ func TestLiveBlock(t *testing.T) {
 	c.wantCode(t, c.run(t, f, "run", "watch", "run-789"), ExitOK)
 	got := c.out.String()
 	if at := strings.LastIndex(got, "\x1b[J"); at >= 0 {
-		got = got[at+len("\x1b[J"):] // what stays after the last redraw
+		got = got[at+len("\x1b[J"):] // the rest after the last redraw
 	}
 	golden(t, "live_run.golden", got)
 
-	// With --wait the block goes to standard error, and data stays alone on standard output.
+	// With --wait, the block is written to standard error, and standard output has only data.
 	c = command{terminal: true, env: map[string]string{"NO_COLOR": "1"}}
 	g := startCluster(t, &fakeCluster{runs: f.runs, events: f.events, open: true})
 	c.wantCode(t, c.run(t, g, "run", "start", "m-123", "--type", "REPAVE", "--wait", "-o", "name"), ExitOK)
 	if c.out.String() != "run-789\n" {
-		t.Errorf("out = %q, want the run's name alone", c.out.String())
+		t.Errorf("got output %q, want only the run's name", c.out.String())
 	}
 	wantIn(t, "stderr", c.err.String(), "✓ repave-os")
 }
@@ -230,6 +230,6 @@ func TestLogs(t *testing.T) {
 	c = command{}
 	c.wantCode(t, c.run(t, f, "run", "logs", "-f", "run-789"), ExitOK)
 	if got := asked[*holdfastv1.StreamRunLogsRequest](f)[1]; got.GetNoFollow() || c.out.String() != f.log {
-		t.Errorf("request = %v, out = %q, want it to follow", got, c.out.String())
+		t.Errorf("got request %v, output %q, want follow", got, c.out.String())
 	}
 }

@@ -13,7 +13,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// inWave is an event of a machine's run.
+// inWave returns an event of a machine's run.
 func inWave(cursor uint64, machine string, phase holdfastv1.Run_Phase) *holdfastv1.RunEvent {
 	return transition(cursor, &holdfastv1.Run{RunId: "run-" + machine, MachineId: machine, Phase: phase, Revision: 20 +
 		cursor}, "")
@@ -40,21 +40,21 @@ func TestWave(t *testing.T) {
 		started []string
 		stderr  []string
 	}{
-		{"all succeed", nil, well, nil, ExitOK, []string{"m-123", "m-124", "m-125"},
+		{"success", nil, well, nil, ExitOK, []string{"m-123", "m-124", "m-125"},
 			[]string{"machines to start: 3, started before: 0", "m-125 run-m-125 SUCCEEDED: 3 of 3 done, 0 failed, 0 active"}},
-		{"one fails and may", []string{"--max-failures", "1"}, bad, nil, ExitRunFailed, []string{"m-123", "m-124", "m-125"},
+		{"allowed failure", []string{"--max-failures", "1"}, bad, nil, ExitRunFailed, []string{"m-123", "m-124", "m-125"},
 			[]string{"2 of 3 machines succeeded; failed: 1, refused: 0\n"}},
-		{"one fails and may not", nil, bad, nil, ExitRunFailed, []string{"m-123", "m-124"},
+		{"failure above the limit", nil, bad, nil, ExitRunFailed, []string{"m-123", "m-124"},
 			[]string{"1 of 3 machines succeeded; failed: 1, refused: 0, not started: 1", "--max-failures 1 and --wave wave-"}},
-		{"one is refused", []string{"--max-failures", "1"}, []*holdfastv1.RunEvent{well[0], well[2]},
+		{"refusal", []string{"--max-failures", "1"}, []*holdfastv1.RunEvent{well[0], well[2]},
 			refuses("m-124", refusal(t, codes.FailedPrecondition, "it has an active run")), ExitRunFailed, []string{"m-123",
 				"m-124", "m-125"},
 			[]string{"start run on machine m-124: it has an active run", "2 of 3 machines succeeded; failed: 0, refused: 1\n"}},
-		{"nobody may", []string{"--max-failures", "3"}, well,
+		{"no start allowed", []string{"--max-failures", "3"}, well,
 			refuses("m-124", refusal(t, codes.Unauthenticated, "who is it?")), ExitError, []string{"m-123", "m-124"},
 			[]string{"runs that go on: 0, machines that are not started: 2: go on with the same command and --wave wave-",
 				"who is it?"}},
-		{"go on with one that failed before", []string{"--wave", "req-1", "--max-failures", "1"},
+		{"continue after an earlier failure", []string{"--wave", "req-1", "--max-failures", "1"},
 			[]*holdfastv1.RunEvent{well[0], well[2]}, nil, ExitRunFailed, []string{"m-123", "m-125"},
 			[]string{"wave: req-1: machines to start: 2, started before: 1", "2 of 3 machines succeeded; failed: 1"}},
 	} {
@@ -72,14 +72,14 @@ func TestWave(t *testing.T) {
 			for _, r := range starts {
 				started = append(started, r.GetMachineId())
 				if r.GetRequestId() != starts[0].GetRequestId() || r.GetType() != "REBOOT" {
-					t.Errorf("request %v, want the type and the id that all have", r)
+					t.Errorf("got request %v, want the common type and id", r)
 				}
 			}
 			if diff := cmp.Diff(tt.started, started); diff != "" {
 				t.Errorf("started (-want +got):\n%s", diff)
 			}
 			if got := asked[*holdfastv1.ListMachinesRequest](f)[0].GetFilter(); got != "phase = READY" {
-				t.Errorf("filter = %q, want the selector", got)
+				t.Errorf("got filter %q, want the selector", got)
 			}
 		})
 	}
@@ -96,8 +96,8 @@ func TestWaveInterrupted(t *testing.T) {
 	go func() {
 		done <- c.run(t, f, "run", "start", "--selector", "phase = READY", "--type", "REBOOT", "--max-parallel", "1")
 	}()
-	eventually(t, "the second is started", func() bool { return len(asked[*holdfastv1.StartRunRequest](f)) == 2 })
-	eventually(t, "the first has ended", func() bool { return strings.Contains(c.err.String(), "1 of 3 done") })
+	eventually(t, "the second start", func() bool { return len(asked[*holdfastv1.StartRunRequest](f)) == 2 })
+	eventually(t, "the end of the first", func() bool { return strings.Contains(c.err.String(), "1 of 3 done") })
 	cancel()
 	c.wantCode(t, <-done, ExitError)
 	id := asked[*holdfastv1.StartRunRequest](f)[0].GetRequestId()
@@ -105,21 +105,21 @@ func TestWaveInterrupted(t *testing.T) {
 		"go on with the same command and --wave "+id)
 }
 
-// TestWaveThatCannotGoOn: what a call met is not the end of the wave's time, and the wave's time is
-// not what a call met.
-func TestWaveThatCannotGoOn(t *testing.T) {
+// TestWaveThatCannotContinue checks that an error of a call is not reported as the timeout of the
+// wave, and the other way round.
+func TestWaveThatCannotContinue(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		args   string
-		refuse error // of starts
+		refuse error // the error of starts
 		want   int
 		stderr string
 	}{
 		{"no peer answers", "--wait=1m --timeout 1s", refusal(t, codes.Unavailable, "no leader"), ExitUnavailable,
 			"no leader"},
 		{"too many calls", "--wait=1m --timeout 1s", tooMany(t), ExitError, "slow down"},
-		{"time is up", "--wait=1s", nil, ExitTimeout, "time is up: runs that go on: 1, machines that are not started: 2"},
-		{"the time of all is up", "--wait --timeout 1s", nil, ExitTimeout,
+		{"wait timeout", "--wait=1s", nil, ExitTimeout, "time is up: runs that go on: 1, machines that are not started: 2"},
+		{"command timeout", "--wait --timeout 1s", nil, ExitTimeout,
 			"time is up: runs that go on: 1, machines that are not started: 2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestWaveThatCannotGoOn(t *testing.T) {
 			}
 			startCluster(t, f)
 			ctx, cancel := context.WithCancel(t.Context())
-			defer time.AfterFunc(20*time.Second, cancel).Stop() // of one that waits for ever
+			defer time.AfterFunc(20*time.Second, cancel).Stop() // of a command that waits forever
 			c := command{ctx: ctx}
 			args := strings.Fields("run start --selector x --type REBOOT --max-parallel 1 --max-failures 9 " + tt.args)
 			c.wantCode(t, c.run(t, f, args...), tt.want)
@@ -142,8 +142,8 @@ func TestWaveThatCannotGoOn(t *testing.T) {
 	}
 }
 
-// TestWaveThatIsTooFast: a start that was turned away is made again, and is no failure.
-func TestWaveThatIsTooFast(t *testing.T) {
+// TestLimitedWave checks that a refused start is retried, and is no failure.
+func TestLimitedWave(t *testing.T) {
 	f := fixture()
 	f.open = true
 	f.events = []*holdfastv1.RunEvent{inWave(1, "m-123", holdfastv1.Run_SUCCEEDED),
@@ -160,7 +160,7 @@ func TestWaveThatIsTooFast(t *testing.T) {
 	var c command
 	c.wantCode(t, c.run(t, f, "run", "start", "--selector", "x", "--type", "REBOOT", "--wait"), ExitOK)
 	if got := len(asked[*holdfastv1.StartRunRequest](f)); got != 6 {
-		t.Errorf("%d starts were asked for, want each of three twice", got)
+		t.Errorf("got %d starts, want each of three twice", got)
 	}
 }
 

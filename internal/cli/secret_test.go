@@ -104,15 +104,15 @@ func TestSecretPut(t *testing.T) {
 		{"from files", []string{"--type", "bmc", "--from-file", "username=" + file("u", "root\n"), "--from-file",
 			"password=" + file("p", "correct=horse\r\n")},
 			"", map[string]string{"username": "root", "password": "correct=horse"}},
-		{"several lines stay as they are", []string{"--type", "ssh", "--username", "root", "--from-file", "private_key=" +
+		{"several lines", []string{"--type", "ssh", "--username", "root", "--from-file", "private_key=" +
 			file("k", pem)}, "", map[string]string{"username": "root", "private_key": pem}},
 		{"from standard input", []string{"--type", "token", "--from-stdin", "token"}, "correct-horse\n",
 			map[string]string{"token": "correct-horse"}},
 		{"for pools", []string{"--type", "token", "--from-stdin", "token", "--pool", "a,b", "--pool", "c"}, "x",
 			map[string]string{"token": "x"}},
-		{"for all pools", []string{"--type", "token", "--from-stdin", "token", "--all-pools"}, "x",
+		{"all pools", []string{"--type", "token", "--from-stdin", "token", "--all-pools"}, "x",
 			map[string]string{"token": "x"}},
-		{"spaces are part of it", []string{"--type", "opaque", "--from-stdin", "x"}, " a b ",
+		{"spaces", []string{"--type", "opaque", "--from-stdin", "x"}, " a b ",
 			map[string]string{"x": " a b "}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestSecretPut(t *testing.T) {
 			switch tc.name {
 			case "for pools":
 				want[0].Pools = []string{"a", "b", "c"}
-			case "for all pools":
+			case "all pools":
 				want[0].AllPools = true
 			}
 			if diff := cmp.Diff(want, asked[*holdfastv1.PutSecretRequest](f), protocmp.Transform()); diff != "" {
@@ -131,7 +131,7 @@ func TestSecretPut(t *testing.T) {
 			}
 			for key, value := range tc.want {
 				if key != "username" && value != "" && strings.Contains(c.out.String()+c.err.String(), value) {
-					t.Errorf("value %s is printed:\n%s%s", key, c.out.String(), c.err.String())
+					t.Errorf("got value %s in the output:\n%s%s", key, c.out.String(), c.err.String())
 				}
 			}
 		})
@@ -170,7 +170,7 @@ func TestSecretPutRefuses(t *testing.T) {
 			c.wantCode(t, c.run(t, f, append([]string{"secret", "put"}, tc.args...)...), tc.code)
 			wantIn(t, "stderr", c.err.String(), tc.want)
 			if strings.Contains(c.err.String()+c.out.String(), value) {
-				t.Errorf("the value is printed: %s", c.err.String())
+				t.Errorf("got the value in the output: %s", c.err.String())
 			}
 		})
 	}
@@ -185,13 +185,13 @@ func TestSecretKeygen(t *testing.T) {
 	c.wantCode(t, c.run(t, nil, "secret", "keygen", "--out", path, "--id", "2026-11"), ExitOK)
 	k, err := secrets.Open(path, nil)
 	if err != nil || !k.Has("2026-11") {
-		t.Errorf("open what was made: %v", err)
+		t.Errorf("open the new key: %v", err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode = %v, %v", info.Mode(), err)
+		t.Errorf("got mode %v, %v", info.Mode(), err)
 	}
 	if c.out.String() != "" {
-		t.Errorf("the key is printed too: %s", c.out.String())
+		t.Errorf("got the key in the output: %s", c.out.String())
 	}
 	again := command{}
 	again.wantCode(t, again.run(t, nil, "secret", "keygen", "--out", path), ExitError)
@@ -200,7 +200,7 @@ func TestSecretKeygen(t *testing.T) {
 	c = command{}
 	c.wantCode(t, c.run(t, nil, "secret", "keygen"), ExitOK)
 	if id, key, ok := strings.Cut(strings.TrimSpace(c.out.String()), ":"); !ok || len(id) != 8 || len(key) != 44 {
-		t.Errorf("line = %d characters", len(c.out.String()))
+		t.Errorf("got a line of %d characters", len(c.out.String()))
 	}
 }
 
@@ -212,8 +212,8 @@ func TestSecretHelpHasExamples(t *testing.T) {
 	}
 }
 
-// What a message holds in marked fields is not printed, whatever the format, unless a command is
-// there to show it.
+// Marked fields of a message are not printed in any format, except by commands whose purpose is to
+// show them.
 func TestPrintingRedacts(t *testing.T) {
 	made := &holdfastv1.CreateTokenResponse{Token: &holdfastv1.Token{TokenId: "tok-1"}, Secret: "hunter2"}
 	for _, reveal := range []bool{false, true} {
@@ -228,7 +228,7 @@ func TestPrintingRedacts(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := strings.Count(c.out.String(), "hunter2"); (got != 0) != reveal {
-				t.Errorf("%s, reveal %v: the secret is printed %d times:\n%s", format, reveal, got, c.out.String())
+				t.Errorf("%s, reveal %v: got the secret %d times:\n%s", format, reveal, got, c.out.String())
 			}
 		}
 	}

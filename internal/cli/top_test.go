@@ -9,8 +9,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// What cannot be drawn on is said before anything is asked.
-func TestTopWantsATerminal(t *testing.T) {
+// Unsuitable terminals are refused before any request.
+func TestTopNeedsTerminal(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		terminal bool
@@ -29,7 +29,7 @@ func TestTopWantsATerminal(t *testing.T) {
 	}
 }
 
-// The view counts all machines, page by page, and names those that machine issues names.
+// The view counts all machines over all pages, and lists the machines of `machine issues`.
 func TestTopCountsTheFleet(t *testing.T) {
 	f := startCluster(t, fixture())
 	retired := proto.CloneOf(f.machines[1])
@@ -54,7 +54,7 @@ func TestTopCountsTheFleet(t *testing.T) {
 		}
 	}
 	if got.Total != len(f.machines) || sum != got.Total || len(got.Issues) != issues || issues == 0 {
-		t.Errorf("%d machines, %d in states, %d with issues; want %d, %d (more than none)", got.Total, sum, len(got.Issues),
+		t.Errorf("got %d machines, %d in states, %d with issues, want %d, %d and any", got.Total, sum, len(got.Issues),
 			len(f.machines), issues)
 	}
 }

@@ -28,7 +28,7 @@ func TestBetween(t *testing.T) {
 				Spec: &holdfastv1.MachineSpec{Rack: "r8", Serial: "s", MacAddresses: []string{"m", "n"}}},
 			[]string{`labels.a: "x" → "y"`, `labels.b: "1" → (none)`, `labels.d: (none) → ""`,
 				`spec.mac_addresses: ["m"] → ["m", "n"]`, `spec.rack: "r7" → "r8"`, `spec.serial: (none) → "s"`}},
-		{"a message that was not there", &holdfastv1.Image{}, &holdfastv1.Image{Format: holdfastv1.Image_RAW,
+		{"added message", &holdfastv1.Image{}, &holdfastv1.Image{Format: holdfastv1.Image_RAW,
 			Disk: &holdfastv1.Image_File{SizeBytes: 7}},
 			[]string{"format: (none) → RAW", "disk.size_bytes: (none) → 7"}},
 		{"another kind of step", &holdfastv1.Plan{Steps: []*holdfastv1.Step{repave}},

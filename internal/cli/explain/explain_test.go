@@ -17,9 +17,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// scan reads the comments of a .proto file of ours, laid out as ours are: one element on a line,
-// its comment above it or behind it. It returns what it found by full name, "" where there is no
-// comment.
+// scan reads the comments of a .proto file in our layout: one element per line, with its comment
+// above or behind. It returns the comments by full name, "" if there is none.
 func scan(source string) map[string]string {
 	opens := regexp.MustCompile(`^(message|enum|oneof|service|rpc)\s+(\w+)`)
 	value := regexp.MustCompile(`^(?:(?:optional|repeated)\s+)?(?:[\w.]+(?:<.*>)?\s+)?(\w+)\s*=\s*-?\d+\s*(?:\[.*\])?;`)
@@ -49,7 +48,7 @@ func scan(source string) map[string]string {
 			name := here.name + "." + m[2]
 			found[name] = strings.Join(above, " ")
 			if m[1] == "oneof" {
-				name = here.name // its fields are the message's
+				name = here.name // its fields belong to the message
 			}
 			if strings.HasSuffix(code, "{") {
 				path = append(path, scope{m[1], name})
@@ -62,7 +61,7 @@ func scan(source string) map[string]string {
 			if m := value.FindStringSubmatch(code); m != nil && here.kind != "package" && here.kind != "option" {
 				name := here.name + "." + m[1]
 				if here.kind == "enum" {
-					name = here.name[:strings.LastIndex(here.name, ".")] + "." + m[1] // values lie beside their enum
+					name = here.name[:strings.LastIndex(here.name, ".")] + "." + m[1] // values are siblings of their enum
 				}
 				found[name] = strings.Join(above, " ")
 			}
@@ -76,7 +75,7 @@ func sources(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("../../../proto/holdfast/v1/*.proto")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no .proto files (%v)", err)
+		t.Fatalf("list .proto files: got none (%v)", err)
 	}
 	all := map[string]string{}
 	for _, file := range files {
@@ -108,12 +107,12 @@ func TestCommentsAreThoseOfTheProtos(t *testing.T) {
 	}
 }
 
-// Nothing that the compiler knows has been overlooked by the test's reader.
+// TestAllElementsAreFound checks that scan finds every element of the compiled protos.
 func TestAllElementsAreFound(t *testing.T) {
 	all := sources(t)
 	want := func(d protoreflect.Descriptor) {
 		if _, ok := all[string(d.FullName())]; !ok {
-			t.Errorf("%s is not found in the .proto files", d.FullName())
+			t.Errorf("%s: not found in the .proto files", d.FullName())
 		}
 	}
 	var message func(md protoreflect.MessageDescriptor)
@@ -158,11 +157,11 @@ func TestExplain(t *testing.T) {
 	} {
 		fd := md.Fields().ByName(protoreflect.Name(name))
 		if got := Comment(fd) + " (" + Type(fd) + ")"; got != want {
-			t.Errorf("%s = %q, want %q", name, got, want)
+			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
 	phase := (&holdfastv1.MachineStatus{}).ProtoReflect().Descriptor().Fields().ByName("phase")
 	if got := Values(phase); len(got) != 7 || got[0].Name() != "FACTORY_READY" {
-		t.Errorf("values of phase = %v, want seven from FACTORY_READY on", got)
+		t.Errorf("values of phase: got %v, want seven from FACTORY_READY on", got)
 	}
 }

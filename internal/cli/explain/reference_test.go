@@ -16,7 +16,7 @@ import (
 
 const referencePage = "../../../docs/reference.md"
 
-// reference writes a page about a package: its services, its messages, its enums, each by name.
+// reference writes a page about a package: its services, messages and enums, by name.
 type reference struct {
 	strings.Builder
 	comments map[string]string
@@ -29,12 +29,12 @@ func short(d protoreflect.Descriptor) string {
 	return strings.TrimPrefix(string(d.FullName()), "holdfast.v1.")
 }
 
-// cell is a comment as a table takes it.
+// cell returns a comment as a cell of a table.
 func cell(s string) string {
 	return strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`).Replace(s)
 }
 
-// link is the type of a field, which leads to its own part of the page.
+// link returns the type of a field, as a link to its section of the page.
 func link(fd protoreflect.FieldDescriptor) string {
 	text, to := Type(fd), protoreflect.Descriptor(nil)
 	for _, f := range []protoreflect.FieldDescriptor{fd, fd.MapValue()} {
@@ -53,7 +53,7 @@ func link(fd protoreflect.FieldDescriptor) string {
 	return fmt.Sprintf("[%s](#%s)", text, anchor(short(to)))
 }
 
-// anchor is what GitHub makes of a heading.
+// anchor returns GitHub's anchor of a heading.
 func anchor(heading string) string {
 	return regexp.MustCompile(`[^a-z0-9_-]`).ReplaceAllString(strings.ToLower(heading), "")
 }
@@ -82,7 +82,7 @@ func (r *reference) service(sd protoreflect.ServiceDescriptor) {
 }
 
 func (r *reference) message(md protoreflect.MessageDescriptor) {
-	if md.Fields().Len() > 0 || md.Enums().Len() == 0 { // one that only makes room for its values has none
+	if md.Fields().Len() > 0 || md.Enums().Len() == 0 { // a message without fields around an enum has no table
 		r.f("### %s\n\n", short(md))
 		if c := r.comments[string(md.FullName())]; c != "" {
 			r.f("%s\n\n", wrap(cell(c)))
@@ -127,7 +127,7 @@ func (r *reference) enum(ed protoreflect.EnumDescriptor) {
 	r.f("\n")
 }
 
-// files are those of the API, by path.
+// files returns the files of the API, by path.
 func files() []protoreflect.FileDescriptor {
 	var all []protoreflect.FileDescriptor
 	protoregistry.GlobalFiles.RangeFilesByPackage("holdfast.v1", func(fd protoreflect.FileDescriptor) bool {
@@ -185,13 +185,13 @@ func TestReferenceIsCurrent(t *testing.T) {
 	}
 }
 
-// What explain shows, and the reference, says something about everything. The name of a message of
-// one method says enough of it.
+// Everything in explain and the reference has a comment, except messages of a single method, whose
+// name is sufficient.
 func TestEverythingHasAComment(t *testing.T) {
 	all := sources(t)
 	want := func(d protoreflect.Descriptor) {
 		if all[string(d.FullName())] == "" {
-			t.Errorf("%s (%s) has no comment", d.FullName(), d.ParentFile().Path())
+			t.Errorf("%s (%s): got no comment", d.FullName(), d.ParentFile().Path())
 		}
 	}
 	enum := func(ed protoreflect.EnumDescriptor) {

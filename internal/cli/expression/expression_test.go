@@ -31,7 +31,7 @@ func TestExecute(t *testing.T) {
 		}
 		var b strings.Builder
 		if err := e.Execute(&b, []byte(list)); err != nil || b.String() != tt.want {
-			t.Errorf("%s = %q (%v), want %q", tt.text, b.String(), err, tt.want)
+			t.Errorf("%s: got %q (%v), want %q", tt.text, b.String(), err, tt.want)
 		}
 	}
 }
@@ -44,7 +44,7 @@ func TestErrors(t *testing.T) {
 		{GoTemplate, "{{.x", "parse the template"},
 	} {
 		if _, err := Parse(tt.kind, tt.text); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("Parse(%q): err = %v, want one with %q", tt.text, err, tt.want)
+			t.Errorf("Parse(%q): got error %v, want %q in it", tt.text, err, tt.want)
 		}
 	}
 	e, err := Parse(JSONPath, "{.machines[7].machine_id}")
@@ -52,6 +52,6 @@ func TestErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := e.Execute(&strings.Builder{}, []byte(list)); err == nil || !strings.Contains(err.Error(), "out of bounds") {
-		t.Errorf("err = %v, want one that says that there is no eighth machine", err)
+		t.Errorf("got error %v, want a missing eighth machine", err)
 	}
 }

@@ -73,18 +73,18 @@ func TestErrors(t *testing.T) {
 			_, err = p.Order()
 		}
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: err = %v, want one with %q", path, err, want)
+			t.Errorf("%s: got error %v, want %q in it", path, err, want)
 		}
 	}
 }
 
-// Natural is an order: what sort needs of it.
+// TestNaturalIsAnOrder checks the properties that sort requires of Natural.
 func TestNaturalIsAnOrder(t *testing.T) {
 	text := rapid.StringMatching(`[ab0-2-]{0,6}`)
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c := text.Draw(t, "a"), text.Draw(t, "b"), text.Draw(t, "c")
 		if Natural(a, b) != -Natural(b, a) || (Natural(a, b) == 0) != (a == b) {
-			t.Fatalf("Natural(%q, %q) = %d, the other way round %d", a, b, Natural(a, b), Natural(b, a))
+			t.Fatalf("Natural(%q, %q): got %d, exchanged %d", a, b, Natural(a, b), Natural(b, a))
 		}
 		if Natural(a, b) <= 0 && Natural(b, c) <= 0 && Natural(a, c) > 0 {
 			t.Fatalf("%q ≤ %q ≤ %q, but not the first ≤ the last", a, b, c)

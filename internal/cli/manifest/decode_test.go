@@ -15,7 +15,7 @@ import (
 func newMachine() *holdfastv1.Machine { return &holdfastv1.Machine{} }
 func newPlan() *holdfastv1.Plan       { return &holdfastv1.Plan{} }
 
-// sample is the document's machine (bare-metal API §Examples).
+// sample is the machine of the document (bare-metal API §Examples).
 const sample = `{
   "machine_id": "m-123",
   "labels": {
@@ -70,7 +70,7 @@ func TestDecodeMachines(t *testing.T) {
 		{"JSON values in a row", "{\"machine_id\": \"a\"}\n{\"machine_id\": \"b\"}\n", two},
 		{"YAML in flow style", "{machine_id: a}", two[:1]},
 		{"JSON names", `{"machineId": "a"}`, two[:1]},
-		{"text that looks like something else",
+		{"ambiguous text",
 			"machine_id: 0123\nlabels: {n: 1.50, ok: yes, off: false}\nspec: {rack: 07}\n",
 			[]*holdfastv1.Machine{{MachineId: "0123", Labels: map[string]string{"n": "1.50", "ok": "yes", "off": "false"},
 				Spec: &holdfastv1.MachineSpec{Rack: "07"}}}},
@@ -117,10 +117,10 @@ steps:
 		{Name: "setup", Kind: &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Script: "set -e\necho done\n"}}},
 	}}}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" || err != nil {
-		t.Errorf("err = %v, plan (-want +got):\n%s", err, diff)
+		t.Errorf("got error %v, plan (-want +got):\n%s", err, diff)
 	}
 	if d := got[0].GetSteps()[1].GetVerify().GetTimeout().AsDuration().Seconds(); d != 90 {
-		t.Errorf("timeout = %vs, want 90s", d)
+		t.Errorf("got timeout %vs, want 90s", d)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestDecodeErrors(t *testing.T) {
 		{"text for a mapping", "machine_id: a\nspec: b\n", `f:2: "spec" must be a mapping of keys to values`},
 		{"text for a document", "hello\n", `f:1: a document must be a mapping of keys to values`},
 		{"merge key", "machine_id: a\nlabels:\n  <<: {a: b}\n", `f:3: key "<<" is not supported: write it out`},
-		{"an anchor in itself", "labels: &l\n  a: *l\n", `f:1: "labels.a" must be a single value`},
+		{"recursive anchor", "labels: &l\n  a: *l\n", `f:1: "labels.a" must be a single value`},
 		{"nothing", "# nothing\n", `f: there is no document in it`},
 		{"broken YAML", "machine_id: [\n", `f:1: did not find expected node content`},
 		{"broken JSON", "{\n\"machine_id\": \"a\",,\n}", `f:2: invalid JSON: invalid character ','`},
@@ -158,10 +158,10 @@ func TestDecodeErrors(t *testing.T) {
 			_, err := Decode("f", []byte(tt.in), "machines", newMachine)
 			var e *Error
 			if !errors.As(err, &e) {
-				t.Fatalf("err = %v, want an *Error", err)
+				t.Fatalf("got error %v, want an *Error", err)
 			}
 			if !strings.HasPrefix(err.Error(), tt.want) {
-				t.Errorf("err = %q, want %q", err, tt.want)
+				t.Errorf("got error %q, want %q", err, tt.want)
 			}
 		})
 	}
@@ -170,7 +170,7 @@ func TestDecodeErrors(t *testing.T) {
 func TestErrorNamesStandardInput(t *testing.T) {
 	_, err := Decode("-", []byte("x: 1"), "machines", newMachine)
 	if want := `standard input:1: unknown key "x"`; err == nil || err.Error() != want {
-		t.Errorf("err = %v, want %q", err, want)
+		t.Errorf("got error %v, want %q", err, want)
 	}
 }
 
@@ -184,17 +184,17 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What was read can be written and read again.
+		// Decoded machines can be encoded and decoded again.
 		raw, err := List("machines", machines)
 		if err != nil {
 			t.Fatal(err)
 		}
 		again, err := Decode("f", raw, "machines", newMachine)
 		if err != nil {
-			t.Fatalf("read %s again: %v", raw, err)
+			t.Fatalf("decode %s again: %v", raw, err)
 		}
 		if diff := cmp.Diff(machines, again, protocmp.Transform()); diff != "" {
-			t.Errorf("read again (-first +second):\n%s", diff)
+			t.Errorf("decoded again (-first +second):\n%s", diff)
 		}
 	})
 }

@@ -17,16 +17,16 @@ func TestEncodeKeepsNamesOrderAndFalse(t *testing.T) {
 	}
 	if want := `{"type":"InCustomerCluster","status":false,"reason":"NotJoined","unknown":false,"message":""}`; string(
 		raw) != want {
-		t.Errorf("JSON = %s, want %s", raw, want)
+		t.Errorf("got JSON %s, want %s", raw, want)
 	}
 	text, err := YAML(raw)
 	want := "type: InCustomerCluster\nstatus: false\nreason: NotJoined\nunknown: false\nmessage: \"\"\n"
 	if err != nil || string(text) != want {
-		t.Errorf("YAML = %q (%v), want %q", text, err, want)
+		t.Errorf("got YAML %q (%v), want %q", text, err, want)
 	}
 }
 
-// Whatever is printed can be given back.
+// All output can be used as input.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String()
@@ -47,10 +47,10 @@ func TestRoundTrip(t *testing.T) {
 		for _, data := range [][]byte{raw, asYAML} {
 			got, err := Decode("f", data, "machines", newMachine)
 			if err != nil {
-				t.Fatalf("read %q: %v", data, err)
+				t.Fatalf("decode %q: %v", data, err)
 			}
 			if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
-				t.Fatalf("read %q (-want +got):\n%s", data, diff)
+				t.Fatalf("decode %q (-want +got):\n%s", data, diff)
 			}
 		}
 	})

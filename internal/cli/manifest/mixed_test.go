@@ -57,7 +57,7 @@ func TestMixed(t *testing.T) {
 		"---\n":       "f: there is no document in it",
 	} {
 		if _, err := Mixed("f", []byte(in), mixedKinds()); err == nil || err.Error() != want {
-			t.Errorf("%q: error = %v, want %s", in, err, want)
+			t.Errorf("%q: got error %v, want %s", in, err, want)
 		}
 	}
 }

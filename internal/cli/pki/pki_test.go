@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// run runs a command line in a directory of its own.
+// run runs a command line in an empty directory.
 func run(t *testing.T, args ...string) (out string, err error) {
 	t.Helper()
 	root := &cobra.Command{Use: "holdfast", SilenceErrors: true, SilenceUsage: true}
@@ -43,7 +43,7 @@ func ok(t *testing.T, args ...string) string {
 	return out
 }
 
-// golden compares with a file, less what differs each time.
+// golden compares a text with a file, without the parts that differ each time.
 func golden(t *testing.T, path, got string) {
 	t.Helper()
 	for _, r := range []struct{ pattern, with string }{
@@ -89,11 +89,11 @@ func TestGolden(t *testing.T) {
 	for _, name := range []string{"ca.pem", "ca-key.pem", "n1.pem", "n1-key.pem", "bob.pem", "bob-key.pem", "gossip.key"} {
 		info, err := os.Stat(name)
 		if err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v, %v; want mode 0600", name, info.Mode(), err)
+			t.Errorf("%s: got %v, %v, want mode 0600", name, info.Mode(), err)
 		}
 	}
 	if left, _ := filepath.Glob(".*"); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("got remaining files %v", left)
 	}
 }
 
@@ -113,15 +113,15 @@ func TestNothingIsOverwritten(t *testing.T) {
 		_, err := run(t, strings.Fields(tc.args)...)
 		var coded interface{ ExitCode() int }
 		if err == nil || !strings.Contains(err.Error(), tc.names) || !errors.As(err, &coded) || coded.ExitCode() != 4 {
-			t.Errorf("%s: %v, want a conflict over %s", tc.args, err, tc.names)
+			t.Errorf("%s: got %v, want a conflict about %s", tc.args, err, tc.names)
 		}
 	}
-	// The certificate alone is there: no key appears beside it.
+	// If only the certificate exists, no key is created beside it.
 	if err := os.WriteFile("n2.pem", []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := run(t, "tls", "cert", "create", "--peer", "n2"); err == nil || !strings.Contains(err.Error(), "n2.pem") {
-		t.Errorf("error = %v", err)
+		t.Errorf("got error %v", err)
 	}
 	before["n2.pem"] = "mine"
 	if diff := cmp.Diff(before, contents(t)); diff != "" {
@@ -182,7 +182,7 @@ func TestRefusals(t *testing.T) {
 			code = coded.ExitCode()
 		}
 		if err == nil || !strings.Contains(err.Error(), tc.want) || code != tc.code {
-			t.Errorf("%s: %v (exit code %d), want it to say %q (%d)", tc.args, err, code, tc.want, tc.code)
+			t.Errorf("%s: got %v (exit code %d), want %q (%d)", tc.args, err, code, tc.want, tc.code)
 		}
 	}
 	if err := os.Chmod("ca-key.pem", 0o644); err != nil {
@@ -190,12 +190,12 @@ func TestRefusals(t *testing.T) {
 	}
 	if _, err := run(t, "tls", "cert", "create", "--peer", "n3"); err == nil ||
 		!strings.Contains(err.Error(), "chmod 600 ca-key.pem") {
-		t.Errorf("a CA key for all to read: %v", err)
+		t.Errorf("CA key that others can read: got %v", err)
 	}
 }
 
-// What the verbs make is what a peer takes.
-func TestPeersTakeWhatIsMade(t *testing.T) {
+// TestPeersAcceptNewFiles checks that a peer accepts the files that the verbs create.
+func TestPeersAcceptNewFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
 	ok(t, "tls", "ca", "create", "--cluster", "prod", "--out", "ca")
 	ok(t, "tls", "cert", "create", "--peer", "n1", "--ca-dir", "ca", "--out", "peers")
@@ -214,25 +214,25 @@ func TestPeersTakeWhatIsMade(t *testing.T) {
 	for _, id := range []string{"n1", "n2"} {
 		cert, key := m.Peer(id)
 		if _, err := peertls.Open(peertls.Config{CA: m.CA, Cert: cert, Key: key, PeerID: id}); err != nil {
-			t.Errorf("material of %s: %v", id, err)
+			t.Errorf("files of %s: %v", id, err)
 		}
 	}
 	admin, err := tls.LoadX509KeyPair(m.AdminCert, m.AdminKey)
 	if err != nil || admin.Leaf.Subject.CommonName != "admin" || admin.Leaf.Subject.OrganizationalUnit[0] != "admin" {
-		t.Errorf("material of the admin: %v", err)
+		t.Errorf("files of the admin: %v", err)
 	}
 	if diff := cmp.Diff([]string{"--tls-ca", "m/peer-n1-ca.pem", "--tls-cert", "m/peer-n1.pem", "--tls-key",
 		"m/peer-n1-key.pem", "--gossip-key-file", "m/peer-n1-gossip.key"}, m.ServerArgs("n1")); diff != "" {
 		t.Errorf("flags (-want +got):\n%s", diff)
 	}
 	if _, err := Material("m", "demo", []string{"n1"}); err == nil {
-		t.Error("material was overwritten")
+		t.Error("got overwritten files")
 	}
 }
 
 func TestGossipKeysDiffer(t *testing.T) {
 	a, b := ok(t, "gossip", "keygen"), ok(t, "gossip", "keygen")
 	if a == b || len(strings.TrimSpace(a)) != 44 {
-		t.Errorf("keys %q and %q", a, b)
+		t.Errorf("got keys %q and %q", a, b)
 	}
 }

@@ -13,28 +13,28 @@ func TestSaveAndLoad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "holdfast", "config.yaml")
 	empty, err := Load(path)
 	if diff := cmp.Diff(File{}, empty); diff != "" || err != nil {
-		t.Errorf("a file that is not there: err = %v, diff:\n%s", err, diff)
+		t.Errorf("missing file: got error %v, diff:\n%s", err, diff)
 	}
 	want := File{Current: "prod", Contexts: map[string]Context{
 		"prod": {Addrs: []string{"10.0.0.1:7400", "10.0.0.2:7400"}, Token: "s3cret", CA: "/etc/ca.pem"},
 		"lab":  {Addrs: []string{"127.0.0.1:7400"}},
 	}}
-	for range 2 { // the second time over the first
+	for range 2 { // the second time replaces the first
 		if err := Save(path, want); err != nil {
 			t.Fatal(err)
 		}
 	}
 	got, err := Load(path)
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Errorf("err = %v, file (-want +got):\n%s", err, diff)
+		t.Errorf("got error %v, file (-want +got):\n%s", err, diff)
 	}
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode = %v (%v), want 0600", info.Mode().Perm(), err)
+		t.Errorf("got mode %v (%v), want 0600", info.Mode().Perm(), err)
 	}
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil || len(entries) != 1 {
-		t.Errorf("directory has %d entries (%v), want the file alone", len(entries), err)
+		t.Errorf("got %d files in the directory (%v), want 1", len(entries), err)
 	}
 }
 
@@ -59,10 +59,10 @@ func TestLoadRefuses(t *testing.T) {
 			}
 			_, err := Load(path)
 			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), path) {
-				t.Errorf("err = %v, want %q and the file's name in it", err, tt.want)
+				t.Errorf("got error %v, want %q and the file's name in it", err, tt.want)
 			}
 			if err != nil && strings.Contains(err.Error(), "profile.") {
-				t.Errorf("err = %v, it names a Go type", err)
+				t.Errorf("got error %v with a Go type", err)
 			}
 		})
 	}
@@ -72,13 +72,13 @@ func TestContext(t *testing.T) {
 	lab := Context{Addrs: []string{"lab:7400"}}
 	f := File{Current: "lab", Contexts: map[string]Context{"lab": lab}}
 	if got, err := f.Context(""); err != nil || !cmp.Equal(got, lab) {
-		t.Errorf("current = %v (%v), want lab", got, err)
+		t.Errorf("got current %v (%v), want lab", got, err)
 	}
 	if _, err := f.Context("prod"); err == nil || !strings.Contains(err.Error(), `"prod"`) {
-		t.Errorf("err = %v, want it to name prod", err)
+		t.Errorf("got error %v, want prod in it", err)
 	}
 	if got, err := (File{}).Context(""); err != nil || !cmp.Equal(got, Context{}) {
-		t.Errorf("no current = %v (%v), want none", got, err)
+		t.Errorf("without a current one: got %v (%v), want none", got, err)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestPath(t *testing.T) {
 	} {
 		got, err := Path(func(k string) string { return tt.env[k] })
 		if got != tt.want || (err != nil) != (tt.want == "") {
-			t.Errorf("Path(%v) = %q (%v), want %q", tt.env, got, err, tt.want)
+			t.Errorf("Path(%v): got %q (%v), want %q", tt.env, got, err, tt.want)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// A thousand runs are counts, kinds of failures, and the slowest ones; few of them leave lines
-// behind.
+// A thousand runs are shown as counts, kinds of failures, and the slowest ones. Few of them leave
+// lines above the block.
 func TestBoardOfManyRuns(t *testing.T) {
 	b := NewBoard(false)
 	left := 0
@@ -42,7 +42,7 @@ func TestBoardOfManyRuns(t *testing.T) {
 		})
 	}
 	if left > few {
-		t.Errorf("%d lines were left behind, want at most %d", left, few)
+		t.Errorf("got %d lines above the block, want at most %d", left, few)
 	}
 	got := b.Lines(now())
 	want := `1000 runs  ████████████░░░░░░░░ 60 %  350 PENDING  42 RUNNING  600 SUCCEEDED  8 FAILED
@@ -55,20 +55,20 @@ run-640       m-640         REPAVE    RUNNING    1/3    1m10s   repave-os: attem
 		t.Errorf("lines (-want +got):\n%s", diff)
 	}
 	if want := 4 + 42 + 350; len(got) != want {
-		t.Errorf("%d lines, want %d: a line for each active run", len(got), want)
+		t.Errorf("got %d lines, want %d, one for each active run", len(got), want)
 	}
 	if last := got[len(got)-1].Format(0, false); !strings.Contains(last, "run-999") {
-		t.Errorf("the last line is %q, want the last one that waits", last)
+		t.Errorf("last line: got %q, want the last waiting run", last)
 	}
 
-	// What is sent again, as a watch that begins anew does, counts once.
+	// A repetition, as from a new watch, counts once.
 	add(3, func(r *holdfastv1.Run) { r.Phase = holdfastv1.Run_SUCCEEDED })
 	if diff := cmp.Diff(format(got[:1]), format(b.Lines(now())[:1])); diff != "" {
 		t.Errorf("counts (-want +got):\n%s", diff)
 	}
 }
 
-// The block of a thousand runs is as high as the terminal, whatever happens.
+// The block of a thousand runs always fits the terminal.
 func TestManyRunsFitTheTerminal(t *testing.T) {
 	b := NewBoard(false)
 	for i := range 1000 {
@@ -81,11 +81,11 @@ func TestManyRunsFitTheTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := strings.Count(out.String(), "\n"); n > 23 {
-		t.Errorf("%d lines on a terminal of 24", n)
+		t.Errorf("got %d lines on a terminal of 24", n)
 	}
 	for line := range strings.Lines(out.String()) {
 		if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > 80 {
-			t.Errorf("%d columns on a terminal of 80: %q", n, line)
+			t.Errorf("got %d columns on a terminal of 80: %q", n, line)
 		}
 	}
 }

@@ -111,7 +111,7 @@ func TestWhy(t *testing.T) {
 		{&holdfastv1.Run{Phase: holdfastv1.Run_CANCELED, Error: &holdfastv1.RunError{Reason: "Canceled"}}, "Canceled"},
 	} {
 		if got := Why(tt.run, now()); got != tt.want {
-			t.Errorf("Why(%v) = %q, want %q", tt.run, got, tt.want)
+			t.Errorf("Why(%v): got %q, want %q", tt.run, got, tt.want)
 		}
 	}
 }
@@ -122,20 +122,20 @@ func TestBoardKeepsActiveRuns(t *testing.T) {
 	second.RunId = "run-2"
 	for _, r := range []*holdfastv1.Run{running(), second, running()} {
 		if above := b.Add(r, now()); above != nil {
-			t.Errorf("lines for a run that goes on: %v", above)
+			t.Errorf("lines of an active run: got %v, want none", above)
 		}
 	}
 	if got := len(b.Lines(now())); got != 2 {
-		t.Errorf("%d lines, want one for each of 2 runs", got)
+		t.Errorf("got %d lines, want one for each of 2 runs", got)
 	}
 	if above := b.Add(failed(), now()); len(above) != 1 {
-		t.Errorf("%d lines for a run that has ended, want 1", len(above))
+		t.Errorf("got %d lines of an ended run, want 1", len(above))
 	}
 	if got := b.Lines(now()); len(got) != 1 || !strings.HasPrefix(got[0].Format(0, false), "run-2") {
-		t.Errorf("lines = %v, want run-2's alone", got)
+		t.Errorf("got lines %v, want only that of run-2", got)
 	}
-	// One that was never seen while it was active leaves its lines all the same.
+	// A run that was not seen while it was active also leaves its lines.
 	if above := NewBoard(true).Add(failed(), now()); len(above) != 4 {
-		t.Errorf("%d lines with steps, want 4", len(above))
+		t.Errorf("got %d lines with steps, want 4", len(above))
 	}
 }

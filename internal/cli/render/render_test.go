@@ -24,7 +24,7 @@ func TestTable(t *testing.T) {
 		t.Errorf("table (-want +got):\n%s", diff)
 	}
 	if got := tab.Format(true, false); !strings.HasPrefix(got, "a        \x1b[31mFAILED\x1b[0m   line one") {
-		t.Errorf("coloured table = %q, want FAILED in red and the columns where they were", got)
+		t.Errorf("colored table: got %q, want FAILED in red and unchanged columns", got)
 	}
 }
 
@@ -45,21 +45,21 @@ func TestTimes(t *testing.T) {
 		{-2 * time.Minute, "in 2m", "in 2m", "0s"},
 	} {
 		if got := Ago(now, now.Add(-tt.ago)); got != tt.want {
-			t.Errorf("Ago(%v) = %q, want %q", tt.ago, got, tt.want)
+			t.Errorf("Ago(%v): got %q, want %q", tt.ago, got, tt.want)
 		}
 		if got := Until(now, now.Add(-tt.ago)); got != tt.wantUntil {
-			t.Errorf("Until(%v) = %q, want %q", tt.ago, got, tt.wantUntil)
+			t.Errorf("Until(%v): got %q, want %q", tt.ago, got, tt.wantUntil)
 		}
 		if got := describe.Duration(tt.ago); got != tt.wantLength {
-			t.Errorf("Duration(%v) = %q, want %q", tt.ago, got, tt.wantLength)
+			t.Errorf("Duration(%v): got %q, want %q", tt.ago, got, tt.wantLength)
 		}
 	}
 	if got := Ago(now, time.Time{}); got != "" {
-		t.Errorf("Ago(zero) = %q, want nothing", got)
+		t.Errorf("Ago(zero): got %q, want none", got)
 	}
 }
 
-func TestBlockIsDrawnOver(t *testing.T) {
+func TestBlockIsRedrawn(t *testing.T) {
 	var b strings.Builder
 	block := NewBlock(&b, false)
 	line := func(s string) Line { return Line{T(s, Plain)} }
@@ -80,7 +80,7 @@ func TestBlockIsDrawnOver(t *testing.T) {
 			t.Fatal(err)
 		}
 		if b.String() != s.want {
-			t.Errorf("draw %d = %q, want %q", i, b.String(), s.want)
+			t.Errorf("draw %d: got %q, want %q", i, b.String(), s.want)
 		}
 	}
 }

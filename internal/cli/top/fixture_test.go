@@ -80,7 +80,7 @@ func someFleet() *Fleet {
 	}
 }
 
-// shown is a model that has been told all there is.
+// shown returns a model that has received all data.
 func shown(colour bool) *model {
 	m := newModel(now, colour)
 	send(m, tea.WindowSizeMsg{Width: 110, Height: 24}, statusMsg{status: someStatus()}, fleetMsg{fleet: someFleet()},
@@ -94,7 +94,7 @@ func send(m *model, msgs ...tea.Msg) {
 	}
 }
 
-// press presses keys: "s", "enter", "/" and so on.
+// press presses keys such as "s", "enter" and "/".
 func press(m *model, names ...string) (quit bool) {
 	special := map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "tab": tea.KeyTab, "up": tea.KeyUp,
 		"down": tea.KeyDown, "pgdown": tea.KeyPgDown, "pgup": tea.KeyPgUp,
@@ -118,12 +118,12 @@ func wantScreen(t *testing.T, m *model, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if !strings.Contains(screen(m), text) {
-			t.Errorf("the screen has no %q:\n%s", text, screen(m))
+			t.Errorf("got no %q on the screen:\n%s", text, screen(m))
 		}
 	}
 }
 
-// order is the first words of the rows, in order.
+// order returns the first words of the rows, in order.
 func order(m *model) string {
 	var ids []string
 	if m.tab == tabIssues {
@@ -138,15 +138,15 @@ func order(m *model) string {
 	return strings.Join(ids, " ")
 }
 
-// fits fails the test when the screen is larger than the terminal.
+// fits checks that the screen fits the terminal.
 func fits(t interface{ Fatalf(string, ...any) }, m *model) {
 	lines := strings.Split(screen(m), "\n")
 	if len(lines) > max(m.height, 1) {
-		t.Fatalf("%d lines on a terminal of %d", len(lines), m.height)
+		t.Fatalf("got %d lines on a terminal of %d", len(lines), m.height)
 	}
 	for _, l := range lines {
 		if n := utf8.RuneCountInString(l); n > max(m.width, 1) {
-			t.Fatalf("a line of %d on a terminal of %d: %q", n, m.width, l)
+			t.Fatalf("got a line of %d on a terminal of %d: %q", n, m.width, l)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// The screen as it is, without its clock, which is in the zone of the user.
+// TestScreen omits the clock, which is in the user's time zone.
 func TestScreen(t *testing.T) {
 	m := shown(false)
 	got := map[string]string{"runs": screen(m)}
@@ -52,8 +52,8 @@ func TestKeys(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		keys []string
-		want string // the rows
-		row  string // the chosen one
+		want string // the ids of the rows
+		row  string // the selected row
 		quit bool
 	}{
 		{name: "the longest at its step first, those that wait last", want: "run-1 run-2 run-3", row: "run-1"},
@@ -61,64 +61,64 @@ func TestKeys(t *testing.T) {
 			row: "run-3"},
 		{name: "end and up", keys: []string{"end", "up"}, want: "run-1 run-2 run-3", row: "run-2"},
 		{name: "reverse stays at the first row", keys: []string{"r"}, want: "run-2 run-1 run-3", row: "run-2"},
-		{name: "reverse keeps a row that was gone to", keys: []string{"down", "r"}, want: "run-2 run-1 run-3", row: "run-2"},
+		{name: "reverse keeps the selected row", keys: []string{"down", "r"}, want: "run-2 run-1 run-3", row: "run-2"},
 		{name: "sorted by the next columns: step, run, machine", keys: []string{"s", "s", "s", "r"},
 			want: "run-2 run-1 run-3", row: "run-2"},
 		{name: "search", keys: []string{"/", "M", "-", "2", "enter"}, want: "run-2", row: "run-2"},
-		{name: "a search takes keys that mean something else", keys: []string{"/", "q", "s"}, want: ""},
-		{name: "a search is corrected", keys: []string{"/", "m", "-", "2", "x", "backspace"}, want: "run-2", row: "run-2"},
-		{name: "a search is given up", keys: []string{"/", "z", "esc"}, want: "run-1 run-2 run-3", row: "run-1"},
-		{name: "a search is taken back later", keys: []string{"/", "2", "enter", "esc"}, want: "run-1 run-2 run-3",
+		{name: "keys with other meanings in a search", keys: []string{"/", "q", "s"}, want: ""},
+		{name: "corrected search", keys: []string{"/", "m", "-", "2", "x", "backspace"}, want: "run-2", row: "run-2"},
+		{name: "canceled search", keys: []string{"/", "z", "esc"}, want: "run-1 run-2 run-3", row: "run-1"},
+		{name: "search removed later", keys: []string{"/", "2", "enter", "esc"}, want: "run-1 run-2 run-3",
 			row: "run-1"},
 		{name: "the other table, the most urgent first", keys: []string{"tab"}, want: "m-7 m-9", row: "m-7"},
 		{name: "and back", keys: []string{"tab", "tab"}, want: "run-1 run-2 run-3", row: "run-1"},
 		{name: "quit", keys: []string{"q"}, want: "run-1 run-2 run-3", row: "run-1", quit: true},
-		{name: "quit while a search is typed", keys: []string{"/", "ctrl+c"}, want: "run-1 run-2 run-3", row: "run-1",
+		{name: "quit during a search", keys: []string{"/", "ctrl+c"}, want: "run-1 run-2 run-3", row: "run-1",
 			quit: true},
-		{name: "open, and quit from there", keys: []string{"enter", "q"}, want: "run-1 run-2 run-3", row: "run-1",
+		{name: "open and quit", keys: []string{"enter", "q"}, want: "run-1 run-2 run-3", row: "run-1",
 			quit: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := shown(false)
 			if quit := press(m, tt.keys...); quit != tt.quit {
-				t.Errorf("quit = %v, want %v", quit, tt.quit)
+				t.Errorf("got quit %v, want %v", quit, tt.quit)
 			}
 			if got := order(m); got != tt.want {
-				t.Errorf("rows = %q, want %q", got, tt.want)
+				t.Errorf("got rows %q, want %q", got, tt.want)
 			}
 			row := m.runList.chosen
 			if m.tab == tabIssues {
 				row = m.issues.chosen
 			}
 			if row != tt.row {
-				t.Errorf("chosen = %q, want %q", row, tt.row)
+				t.Errorf("got selected row %q, want %q", row, tt.row)
 			}
 		})
 	}
 }
 
-// The chosen row stays chosen while others come and go; when it goes itself, its neighbour is.
-func TestChosenRowStays(t *testing.T) {
+// The selected row stays selected while others appear and disappear. If it disappears itself, its
+// neighbor is selected.
+func TestSelectedRowStays(t *testing.T) {
 	m := shown(false)
 	press(m, "down")
 	older := run("run-0", "m-0", holdfastv1.Run_RUNNING, time.Hour, time.Hour)
 	send(m, runsMsg{changed: map[string]*holdfastv1.Run{"run-0": older}})
 	if got, want := order(m)+": "+m.runList.chosen, "run-0 run-1 run-2 run-3: run-2"; got != want {
-		t.Errorf("%s, want %s", got, want)
+		t.Errorf("got %s, want %s", got, want)
 	}
 	send(m, runsMsg{again: true, changed: map[string]*holdfastv1.Run{"run-1": m.runs.active["run-1"]}})
 	if got, want := order(m)+": "+m.runList.chosen, "run-1: run-1"; got != want {
-		t.Errorf("%s, want %s", got, want)
+		t.Errorf("got %s, want %s", got, want)
 	}
 	press(m, "p")
 	send(m, runsMsg{changed: map[string]*holdfastv1.Run{"run-0": older}})
 	if got, want := order(m), "run-1"; got != want {
-		t.Errorf("paused: rows are %s, want %s", got, want)
+		t.Errorf("paused: got rows %s, want %s", got, want)
 	}
 }
 
-// A run that has ended is seen for a moment, and after that only when asked for; it is counted
-// once.
+// An ended run is shown for a moment, and later only on request. It is counted once.
 func TestEndedRuns(t *testing.T) {
 	at := now()
 	m := newModel(func() time.Time { return at }, false)
@@ -127,22 +127,22 @@ func TestEndedRuns(t *testing.T) {
 	send(m, runsMsg{changed: someRuns()}, runsMsg{changed: map[string]*holdfastv1.Run{"run-1": failed}},
 		runsMsg{changed: map[string]*holdfastv1.Run{"run-1": failed}})
 	if got, want := order(m), "run-2 run-3 run-1"; got != want {
-		t.Errorf("rows = %q, want %q", got, want)
+		t.Errorf("got rows %q, want %q", got, want)
 	}
 	wantScreen(t, m, "1 running, 1 pending, 1 failed", "the BMC does not answer")
 	at = at.Add(time.Minute)
 	send(m, runsMsg{})
 	if got, want := order(m), "run-2 run-3"; got != want {
-		t.Errorf("later: rows = %q, want %q", got, want)
+		t.Errorf("later: got rows %q, want %q", got, want)
 	}
 	press(m, "e")
 	if got, want := order(m), "run-2 run-3 run-1"; got != want {
-		t.Errorf("asked for: rows = %q, want %q", got, want)
+		t.Errorf("on request: got rows %q, want %q", got, want)
 	}
 }
 
-// While no peer answers the last figures stay, with the reason; so do they over a leader's death,
-// whose successor starts from nothing.
+// While no peer answers, the last figures stay, with the reason. They also stay over a failover,
+// whose new leader starts at zero.
 func TestLeaderDies(t *testing.T) {
 	at := now()
 	m := shown(false)
@@ -169,16 +169,16 @@ func TestLeaderDies(t *testing.T) {
 	send(m, statusMsg{status: next}, runsMsg{err: errors.New("permission denied")})
 	wantScreen(t, m, "leader n1", "! runs cannot be followed: permission denied")
 	if strings.Contains(screen(m), "commands") {
-		t.Errorf("one look at a new leader gives a rate:\n%s", screen(m))
+		t.Errorf("first status of a new leader: got a rate:\n%s", screen(m))
 	}
 }
 
-// A voter catches up when others are said to vote and it is not. A peer of an older build says of
-// nobody that he may: then nobody is.
+// A voter is catching up if other peers may vote and it may not. If no peer may vote, the status is
+// from an older build, and none counts as catching up.
 func TestVoters(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
-		may        []bool // n1, n3; n2 leads
+		may        []bool // n1, n3; n2 is the leader
 		catchingUp int
 	}{{"all vote", []bool{true, true}, 0}, {"one does not", []bool{true, false}, 1},
 		{"an older peer answers", []bool{false, false}, 0}} {
@@ -189,23 +189,22 @@ func TestVoters(t *testing.T) {
 			m := shown(false)
 			send(m, statusMsg{status: st})
 			if got := strings.Count(screen(m), "does not vote yet"); got != tt.catchingUp {
-				t.Errorf("%d peers are said to catch up, want %d:\n%s", got, tt.catchingUp, screen(m))
+				t.Errorf("got %d peers catching up, want %d:\n%s", got, tt.catchingUp, screen(m))
 			}
 		})
 	}
 }
 
-func TestColours(t *testing.T) {
+func TestColors(t *testing.T) {
 	if s := screen(shown(false)); strings.Contains(s, "\x1b") {
-		t.Errorf("escapes without colours:\n%q", s)
+		t.Errorf("without colors: got escape sequences:\n%q", s)
 	}
 	if s := screen(shown(true)); !strings.Contains(s, "\x1b[32mleader n2\x1b[0m") {
-		t.Errorf("no colours:\n%q", s)
+		t.Errorf("with colors: got none:\n%q", s)
 	}
 }
 
-// Whatever the keys, the size and what comes: the screen fits the terminal, and a row is chosen
-// when there is one.
+// For any keys, size and data, the screen fits the terminal, and a row is selected if there is one.
 func TestFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := shown(false)
@@ -229,7 +228,7 @@ func TestFits(t *testing.T) {
 			fits(t, m)
 		}
 		if rows := m.runList.rows; len(rows) > 0 && m.runList.chosen == "" {
-			t.Fatalf("no row of %d is chosen", len(rows))
+			t.Fatalf("got no selected row of %d", len(rows))
 		}
 	})
 }

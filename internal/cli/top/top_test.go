@@ -14,7 +14,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// fakeSource has the fixture. Its first watch breaks off.
+// fakeSource has the fixture. Its first watch ends with an error.
 type fakeSource struct{ watches atomic.Int32 }
 
 func (s *fakeSource) Status(context.Context) (*holdfastv1.ClusterStatus, error) {
@@ -25,7 +25,7 @@ func (s *fakeSource) Fleet(context.Context) (*Fleet, error) { return someFleet()
 
 func (s *fakeSource) WatchRuns(ctx context.Context, f func(*holdfastv1.RunEvent) error) error {
 	if s.watches.Add(1) == 1 {
-		return errors.New("the peer went away")
+		return errors.New("peer unavailable")
 	}
 	cursor := uint64(0)
 	for _, r := range someRuns() {
@@ -37,7 +37,7 @@ func (s *fakeSource) WatchRuns(ctx context.Context, f func(*holdfastv1.RunEvent)
 	return ctx.Err()
 }
 
-// terminal is what a program has written.
+// terminal is the output of a program.
 type terminal struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -63,13 +63,13 @@ func (b *terminal) waitFor(t *testing.T, text string) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("not in time: %q in %q", text, b.b.String())
+			t.Fatalf("wait for %q: timed out; got %q", text, b.b.String())
 		}
 	}
 }
 
-// The view goes until somebody quits, or the context ends; both leave the terminal as it was, and
-// nothing runs on.
+// The view runs until a user quits or the context ends. Both restore the terminal, and no goroutine
+// remains.
 func TestRun(t *testing.T) {
 	for _, quit := range []bool{true, false} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -81,7 +81,7 @@ func TestRun(t *testing.T) {
 				Width: 110, Height: 30}, &fakeSource{}).Run(ctx)
 		}()
 		out.waitFor(t, "leader n2")
-		out.waitFor(t, "run-2") // by the second watch
+		out.waitFor(t, "run-2") // from the second watch
 		if quit {
 			if _, err := keys.Write([]byte("q")); err != nil {
 				t.Fatal(err)
@@ -92,18 +92,18 @@ func TestRun(t *testing.T) {
 		select {
 		case err := <-done:
 			if err != nil {
-				t.Errorf("quit %v: Run: %v", quit, err)
+				t.Errorf("quit %v: Run: got %v", quit, err)
 			}
 		case <-time.After(30 * time.Second):
-			t.Fatalf("quit %v: Run does not end", quit)
+			t.Fatalf("quit %v: wait for the end of Run: timed out", quit)
 		}
-		out.waitFor(t, "\x1b[?1049l") // the screen that was there before
+		out.waitFor(t, "\x1b[?1049l") // the restored screen
 		cancel()
 		_ = keys.Close()
 	}
 }
 
-// Events of a new beginning make those before it void: what is not sent again has ended.
+// The events of a new watch replace the earlier ones: runs that are not sent again have ended.
 func TestFeed(t *testing.T) {
 	f := newFeed()
 	event := func(cursor uint64, id string) {
@@ -127,24 +127,24 @@ func TestFeed(t *testing.T) {
 	event(0, "a")
 	event(7, "b")
 	if got, want := take(), "a b"; got != want {
-		t.Errorf("at first: %s, want %s", got, want)
+		t.Errorf("at first: got %s, want %s", got, want)
 	}
 	event(8, "c")
 	if got, want := take(), "a b c"; got != want {
-		t.Errorf("one more: %s, want %s", got, want)
+		t.Errorf("one more: got %s, want %s", got, want)
 	}
 	event(0, "b")
 	event(90, "c")
 	if got, want := take(), "b c"; got != want {
-		t.Errorf("begun anew: %s, want %s", got, want)
+		t.Errorf("new watch: got %s, want %s", got, want)
 	}
 	f.fail(errors.New("no peer"))
 	if m := f.take(); m.err == nil || m.again {
-		t.Errorf("after an error: %+v, want it, and the runs to stay", m)
+		t.Errorf("after an error: got %+v, want the error and the old runs", m)
 	}
 	f.begin()
 	event(91, "a")
 	if got, want := take(), "a"; got != want {
-		t.Errorf("watched again: %s, want %s", got, want)
+		t.Errorf("watched again: got %s, want %s", got, want)
 	}
 }

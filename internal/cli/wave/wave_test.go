@@ -12,7 +12,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// cluster ends each run as soon as the next one is asked for or the wave waits, and counts.
+// cluster ends each run when the next one is started or the wave waits, and counts them.
 type cluster struct {
 	mu           sync.Mutex
 	started      []string
@@ -24,7 +24,7 @@ type cluster struct {
 
 func (c *cluster) Start(ctx context.Context, machine string) (*holdfastv1.Run, error) {
 	if machine == c.refuse {
-		return nil, errors.New("it has an active run")
+		return nil, errors.New("machine has an active run")
 	}
 	c.mu.Lock()
 	c.started = append(c.started, machine)
@@ -71,17 +71,17 @@ func TestWave(t *testing.T) {
 		want               Progress
 		started            int
 	}{
-		{name: "all succeed", parallel: 3, want: Progress{Total: 10, Started: 10, Succeeded: 10}, started: 10},
-		{name: "one fails and none may", parallel: 1, fail: "m-4",
+		{name: "success", parallel: 3, want: Progress{Total: 10, Started: 10, Succeeded: 10}, started: 10},
+		{name: "failure above the limit", parallel: 1, fail: "m-4",
 			want: Progress{Total: 10, Started: 5, Succeeded: 4, Failed: 1}, started: 5},
-		{name: "one fails and one may", parallel: 1, failures: 1, fail: "m-4",
+		{name: "allowed failure", parallel: 1, failures: 1, fail: "m-4",
 			want: Progress{Total: 10, Started: 10, Succeeded: 9, Failed: 1}, started: 10},
-		{name: "one is refused", parallel: 1, refuse: "m-2", want: Progress{Total: 10, Started: 2, Succeeded: 2,
+		{name: "refusal", parallel: 1, refuse: "m-2", want: Progress{Total: 10, Started: 2, Succeeded: 2,
 			Refused: 1}, started: 2},
-		{name: "what failed before counts", parallel: 2,
+		{name: "earlier failures count", parallel: 2,
 			known: []*holdfastv1.Run{{MachineId: "x", Phase: holdfastv1.Run_CANCELED}},
 			want:  Progress{Total: 11, Started: 1, Failed: 1}},
-		{name: "what is done is not done again", parallel: 2,
+		{name: "earlier runs are not repeated", parallel: 2,
 			known: []*holdfastv1.Run{{MachineId: "x", Phase: holdfastv1.Run_SUCCEEDED}},
 			want:  Progress{Total: 11, Started: 11, Succeeded: 11}, started: 10},
 	} {
@@ -104,16 +104,16 @@ func TestWave(t *testing.T) {
 				t.Errorf("progress (-want +got):\n%s", diff)
 			}
 			if len(c.started) != tt.started || c.most > tt.parallel {
-				t.Errorf("started %d, %d at once, want %d, at most %d at once", len(c.started), c.most, tt.started, tt.parallel)
+				t.Errorf("got %d starts, %d at once, want %d, at most %d at once", len(c.started), c.most, tt.started, tt.parallel)
 			}
 			if ended != got.Succeeded+got.Failed || refused != got.Refused {
-				t.Errorf("told of %d ends and %d refusals, want %d and %d", ended, refused, got.Succeeded+got.Failed, got.Refused)
+				t.Errorf("got %d ends and %d refusals, want %d and %d", ended, refused, got.Succeeded+got.Failed, got.Refused)
 			}
 		})
 	}
 }
 
-// Ctrl-C leaves the runs alone and says where it was.
+// Ctrl-C does not affect the runs, and reports the progress.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := &cluster{events: make(chan *holdfastv1.Run, 100), end: func(m string) holdfastv1.Run_Phase {
@@ -126,13 +126,12 @@ func TestInterrupted(t *testing.T) {
 		Ended: func(*holdfastv1.Run, Progress) {}}, c)
 	p, err := w.Run(ctx)
 	if !errors.Is(err, context.Canceled) || p.Succeeded+p.Failed+p.Refused != 0 || p.Total != 3 {
-		t.Errorf("progress %+v, err %v, want none ended and context.Canceled", p, err)
+		t.Errorf("got progress %+v, error %v, want no end and context.Canceled", p, err)
 	}
 }
 
-// A cluster that is not there is no refusal: the machine is not started, and is not counted as one
-// that could not be.
-func TestTheClusterIsGone(t *testing.T) {
+// An unavailable cluster is not a refusal: the machine is neither started nor counted as refused.
+func TestUnavailableCluster(t *testing.T) {
 	gone := errors.New("no peer answers")
 	c := &cluster{events: make(chan *holdfastv1.Run, 100), refuse: "m-1",
 		end: func(string) holdfastv1.Run_Phase { return holdfastv1.Run_RUNNING }}
@@ -140,6 +139,6 @@ func TestTheClusterIsGone(t *testing.T) {
 		Ended: func(*holdfastv1.Run, Progress) {}}, c)
 	p, err := w.Run(t.Context())
 	if want := (Progress{Total: 3, Started: 1}); !errors.Is(err, gone) || p != want {
-		t.Errorf("progress %+v, err %v, want %+v and %v", p, err, want, gone)
+		t.Errorf("got progress %+v, error %v, want %+v and %v", p, err, want, gone)
 	}
 }
