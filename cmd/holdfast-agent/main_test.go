@@ -43,7 +43,8 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// server is a made-up machine: eight CPUs, 16 GiB, two GPUs of which one is given away.
+// server returns a fake machine: eight CPUs, 16 GiB, two GPUs of which one is passed through to a
+// VM.
 func server() fstest.MapFS {
 	m := fstest.MapFS{
 		"sys/bus/pci/devices/0000:41:00.0/driver": {Data: []byte("../../../bus/pci/drivers/vfio-pci"), Mode: os.ModeSymlink},
@@ -71,7 +72,7 @@ func server() fstest.MapFS {
 	return m
 }
 
-// made returns a system that is that machine, with an environment of names and values by turns.
+// made returns the system of that machine, with an environment of alternating names and values.
 func made(log *buffer, env ...string) system {
 	return system{
 		out: log, err: log, root: server(), version: "1.2.3", pid: 42,
@@ -93,8 +94,8 @@ func made(log *buffer, env ...string) system {
 	}
 }
 
-// execute runs a command line until it ends or the test does. The function that it returns ends it
-// and gives its error.
+// execute runs a command line until it or the test ends. The returned function ends it and returns
+// its error.
 func execute(t *testing.T, s system, args ...string) (end func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -115,29 +116,29 @@ func execute(t *testing.T, s system, args ...string) (end func() error) {
 	return end
 }
 
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, log *buffer, ok func() bool) {
+// eventually blocks until a condition holds.
+func eventually(t *testing.T, name string, log *buffer, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !ok(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s did not happen:\n%s", what, log)
+			t.Fatalf("wait for %s: timed out:\n%s", name, log)
 		}
-		time.Sleep(5 * time.Millisecond) // sleep: between two looks
+		time.Sleep(5 * time.Millisecond) // sleep: between two polls
 	}
 }
 
-// peer answers the machine and the pool API as the documents say, and writes down what it is told.
+// peer implements the machine and pool APIs of the documents, and records the requests.
 type peer struct {
 	*httptest.Server
 
-	mu   sync.Mutex
-	told map[string][]map[string]any // by path
-	bad  int                         // requests without the token
+	mu     sync.Mutex
+	bodies map[string][]map[string]any // by path
+	bad    int                         // requests without the token
 }
 
 func newPeer(t *testing.T) *peer {
 	t.Helper()
-	p := &peer{told: make(map[string][]map[string]any)}
+	p := &peer{bodies: make(map[string][]map[string]any)}
 	p.Server = httptest.NewServer(p)
 	t.Cleanup(p.Close)
 	return p
@@ -153,7 +154,7 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	var body map[string]any
 	_ = json.NewDecoder(r.Body).Decode(&body)
-	p.told[r.URL.Path] = append(p.told[r.URL.Path], body)
+	p.bodies[r.URL.Path] = append(p.bodies[r.URL.Path], body)
 	switch r.URL.Path {
 	case "/api/v1/machine/register":
 		fmt.Fprint(w, `{"config":null,"machine_state":{"machine_id":"x","status":"registered","pool_name":"gpu","ttl_seconds":300}}`)
@@ -170,11 +171,11 @@ func (p *peer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// got returns what was told at a path.
+// got returns the bodies of the requests to a path.
 func (p *peer) got(path string) []map[string]any {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.told[path]
+	return p.bodies[path]
 }
 
 func file(t *testing.T, name, text string) string {
@@ -194,7 +195,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-func TestCommandLinesThatAreRefused(t *testing.T) {
+func TestRefusedCommandLines(t *testing.T) {
 	token := file(t, "token", "abc123")
 	noCert := file(t, "ca.pem", "no certificate")
 	unknown := file(t, "pool.yaml", "registration: {poolid: x}\n")
@@ -234,7 +235,7 @@ func TestCommandLinesThatAreRefused(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			if err := root.ExecuteContext(ctx); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("%v, want an error with %q", err, tt.want)
+				t.Errorf("got %v, want an error with %q", err, tt.want)
 			}
 		})
 	}
@@ -249,6 +250,6 @@ func TestFacts(t *testing.T) {
 	s := made(&log)
 	s.interfaces = func() ([]facts.Interface, error) { return nil, errors.New("no network") }
 	if err := execute(t, s, "facts")(); err == nil {
-		t.Error("without a network: no error")
+		t.Error("without a network: got no error")
 	}
 }

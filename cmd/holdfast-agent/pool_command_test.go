@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/facts/smi"
 )
 
-// freeAddr is an address that nobody listens at.
+// freeAddr returns an address without a listener.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
@@ -27,7 +27,8 @@ func freeAddr(t *testing.T) string {
 	return lis.Addr().String()
 }
 
-// From the configuration file to what an orchestrator is told, with the farewell.
+// TestPool starts from the configuration file and checks the requests to an orchestrator, up to the
+// deregistration.
 func TestPool(t *testing.T) {
 	p := newPeer(t)
 	addr := freeAddr(t)
@@ -64,7 +65,7 @@ metrics_addr: `+addr+`
 	for _, want := range []string{`registration_attempts_total{outcome="success"} 1`, "connection_status 1",
 		"heartbeat_latency_ms_count"} {
 		if err != nil || !strings.Contains(string(metrics), want) {
-			t.Errorf("no %q in the metrics: %v\n%s", want, err, metrics)
+			t.Errorf("metrics: got no %q: %v\n%s", want, err, metrics)
 		}
 	}
 	if err := end(); err != nil {
@@ -112,16 +113,16 @@ func TestPoolWithoutNvidiaSMI(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("state (-want +got):\n%s", diff)
 	}
-	// One that does not answer is not replaced by what the file says.
+	// If nvidia-smi does not answer, the file does not replace it.
 	p.gpus = smi.NewMonitor(func(context.Context, ...string) (string, error) { return "", os.ErrDeadlineExceeded },
 		testLogger())
 	if got, err := p.State(t.Context()); err == nil {
-		t.Errorf("State = %+v, want an error", got)
+		t.Errorf("State: got %+v, want an error", got)
 	}
 }
 
-// The file of the document, as it stands there, is enough.
-func TestPoolConfigOfTheDocument(t *testing.T) {
+// The file in the document is sufficient.
+func TestPoolConfigOfDocument(t *testing.T) {
 	f, err := parsePoolFile([]byte(`registration:
   orchestrator_url: "http://orchestrator:8080"
   pool_id: "pool-1"
@@ -149,7 +150,7 @@ func FuzzParsePoolFile(f *testing.F) {
 	f.Add([]byte("registration: {pool_id: p}\ngpus: [{id: 0}]\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if p, err := parsePoolFile(text); err == nil && p.Registration == nil {
-			t.Error("no registration and no error")
+			t.Error("got no registration and no error")
 		}
 	})
 }

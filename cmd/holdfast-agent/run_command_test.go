@@ -18,7 +18,8 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/facts/smi"
 )
 
-// From the command line to what a server is told, and the same id after a restart.
+// TestRun starts from the command line and checks the requests to a server, and the same id after a
+// restart.
 func TestRun(t *testing.T) {
 	p := newPeer(t)
 	state := filepath.Join(t.TempDir(), "state")
@@ -26,7 +27,7 @@ func TestRun(t *testing.T) {
 	id := ""
 	for restart := range 2 {
 		var log buffer
-		// Flags from the environment, as in the unit; the first server is not there.
+		// The flags come from the environment, as in the unit. The first server is unreachable.
 		s := made(&log, "HOLDFAST_AGENT_SERVER", "http://127.0.0.1:1,"+p.URL, "HOLDFAST_AGENT_POOL", "gpu",
 			"STATE_DIRECTORY", state)
 		end := execute(t, s, "run", "--token-file", token)
@@ -37,14 +38,14 @@ func TestRun(t *testing.T) {
 		}
 		registers := p.got("/api/v1/machine/register")
 		if len(registers) != restart+1 {
-			t.Fatalf("registered %d times, want %d:\n%s", len(registers), restart+1, &log)
+			t.Fatalf("got %d registrations, want %d:\n%s", len(registers), restart+1, &log)
 		}
 		got := registers[restart]
 		if id == "" {
 			id, _ = got["machine_id"].(string)
 		}
 		if sum, _ := got["token_sha256"].(string); len(sum) != 64 {
-			t.Errorf("the agent enrolls with %q, want the SHA-256 of its token", sum)
+			t.Errorf("got enrollment %q, want the SHA-256 of the token", sum)
 		}
 		delete(got, "token_sha256")
 		if diff := cmp.Diff(map[string]any{
@@ -67,13 +68,13 @@ func TestRun(t *testing.T) {
 			t.Errorf("keepalive (-want +got):\n%s", diff)
 		}
 		if strings.Contains(log.String(), "abc123") {
-			t.Errorf("the log tells the token:\n%s", &log)
+			t.Errorf("got the token in the log:\n%s", &log)
 		}
 	}
 	if len(id) != 8 || p.bad != 0 {
-		t.Errorf("id %q, %d requests without the token", id, p.bad)
+		t.Errorf("got id %q, %d requests without the token", id, p.bad)
 	}
-	// The disk in another machine.
+	// Move the disk to another machine.
 	var log buffer
 	s := made(&log, "STATE_DIRECTORY", state)
 	s.root.(fstest.MapFS)["sys/class/dmi/id/product_uuid"] = &fstest.MapFile{
@@ -85,7 +86,7 @@ func TestRun(t *testing.T) {
 	}
 	if got := p.got("/api/v1/machine/register")[2]["machine_id"]; got == id ||
 		!strings.Contains(log.String(), "was written on other hardware") {
-		t.Errorf("on other hardware it is still %v:\n%s", got, &log)
+		t.Errorf("on other hardware: got id %v, want a new one:\n%s", got, &log)
 	}
 }
 
@@ -97,7 +98,7 @@ func TestHostSpecs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// An agent that is not root gets the serial number from systemd.
+	// An agent without root permissions gets the serial number from systemd.
 	h := &host{system: made(nil, "CREDENTIALS_DIRECTORY", credentials), hostname: "given", privateIP: "172.17.0.1"}
 	root := h.root.(fstest.MapFS)
 	delete(root, "sys/class/dmi/id/product_serial")
@@ -117,23 +118,23 @@ func TestHostSpecs(t *testing.T) {
 		t.Errorf("specs (-want +got):\n%s", diff)
 	}
 	if h.hardware() != "uuid:4c4c4544-0042-4310-8031-b4c04f333633" {
-		t.Errorf("hardware %q", h.hardware())
+		t.Errorf("got hardware %q", h.hardware())
 	}
 	for _, missing := range []string{"proc/meminfo", "sys/devices/system/cpu/online"} {
 		h := &host{system: made(nil)}
 		delete(h.root.(fstest.MapFS), missing)
 		if got, err := h.Specs(t.Context()); err == nil {
-			t.Errorf("without %s: %+v, want an error", missing, got)
+			t.Errorf("without %s: got %+v, want an error", missing, got)
 		}
 	}
 	h = &host{system: made(nil)}
 	h.interfaces = func() ([]facts.Interface, error) { return nil, nil }
 	if got, err := h.Specs(t.Context()); err == nil || !strings.Contains(err.Error(), "--private-ip") {
-		t.Errorf("without an address: %+v, %v, want an error that says what to do", got, err)
+		t.Errorf("without an address: got %+v, %v, want an error with a remedy", got, err)
 	}
 }
 
-// CPU use is that between two keepalives.
+// CPU use is measured between two keepalives.
 func TestHostMetrics(t *testing.T) {
 	h := &host{system: made(nil)}
 	for _, tt := range []struct {
@@ -143,7 +144,7 @@ func TestHostMetrics(t *testing.T) {
 		h.root.(fstest.MapFS)["proc/stat"] = &fstest.MapFile{Data: []byte(tt.stat)}
 		m, err := h.Metrics(t.Context())
 		if err != nil || m.CPUUtilizationPct != tt.want {
-			t.Errorf("%s: %+v, %v, want %v %%", tt.stat, m, err, tt.want)
+			t.Errorf("%s: got %+v, %v, want %v %%", tt.stat, m, err, tt.want)
 		}
 	}
 }
@@ -165,20 +166,20 @@ func TestFreeGPUs(t *testing.T) {
 		gpus *smi.Monitor
 		want int
 	}{
-		{"no nvidia-smi: all that are not given away", nil, 1},
-		{"one in use", monitor(two, "GPU-a, 17\n", nil), 1},
+		{"no nvidia-smi: all GPUs of the host", nil, 1},
+		{"GPU in use", monitor(two, "GPU-a, 17\n", nil), 1},
 		{"none in use", monitor(two, "", nil), 2},
-		{"nobody knows", monitor("", "", os.ErrDeadlineExceeded), 0},
+		{"unknown", monitor("", "", os.ErrDeadlineExceeded), 0},
 	} {
 		h := &host{system: made(nil), gpus: tt.gpus}
 		if m, err := h.Metrics(t.Context()); err != nil || m.FreeGPUCount != tt.want {
-			t.Errorf("%s: %d, %v, want %d", tt.name, m.FreeGPUCount, err, tt.want)
+			t.Errorf("%s: got %d, %v, want %d", tt.name, m.FreeGPUCount, err, tt.want)
 		}
 	}
 }
 
-// What systemd is told, from the start to the end.
-func TestRunTellsSystemd(t *testing.T) {
+// TestRunNotifiesSystemd checks the notifications to systemd, from start to end.
+func TestRunNotifiesSystemd(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
 	if err != nil {
@@ -202,7 +203,7 @@ func TestRunTellsSystemd(t *testing.T) {
 		return string(b[:n])
 	}
 	if got := read(); got != "READY=1" {
-		t.Errorf("first %q, want READY=1", got)
+		t.Errorf("got first notification %q, want READY=1", got)
 	}
 	watchdogs, ready := 0, false
 	for watchdogs < 5 || !ready {
@@ -227,7 +228,7 @@ func TestMachineLine(t *testing.T) {
 		"m-1 is registering": {},
 	} {
 		if got := machineLine("m-1", s); !strings.HasPrefix(got, want) {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }
@@ -245,9 +246,9 @@ func TestIdentityIsPrivate(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(state, "identity.json"))
 	var got map[string]string
 	if err != nil || json.Unmarshal(b, &got) != nil || got["machine_id"] != "m-123" {
-		t.Errorf("identity %s, %v, want m-123", b, err)
+		t.Errorf("got identity %s, %v, want m-123", b, err)
 	}
 	if info, err := os.Stat(state); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("mode of the directory %v, %v, want 0700", info.Mode(), err)
+		t.Errorf("mode of the directory: got %v, %v, want 0700", info.Mode(), err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 
 func testLogger() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// The watchdog of a process that hangs is not fed.
+// A hanging process does not feed the watchdog.
 func TestWatchdogIsOnlyFedByProgress(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
@@ -66,13 +66,13 @@ func TestWatchdogIsOnlyFedByProgress(t *testing.T) {
 		}
 		text := strings.Join(all, " ")
 		if fed := strings.Contains(text, sdnotify.Watchdog); fed != tt.fed || !strings.Contains(text, "STATUS="+tt.name) {
-			t.Errorf("%s: told %q, want the watchdog fed: %v", tt.name, text, tt.fed)
+			t.Errorf("%s: got notification %q, want the watchdog fed: %v", tt.name, text, tt.fed)
 		}
 	}
 }
 
-// A process that was stopped for a while does not take its own sleep for a hang.
-func TestWatchAfterASleep(t *testing.T) {
+// A process that was stopped for a while does not treat its own stop as a hang.
+func TestWatchAfterStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log buffer
 		progress := time.Now()
@@ -80,7 +80,7 @@ func TestWatchAfterASleep(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := watch{log: slog.New(slog.NewTextHandler(&log, nil)), report: func() report {
 			if asleep.Swap(false) {
-				time.Sleep(time.Hour) // sleep: what SIGSTOP does to the whole process
+				time.Sleep(time.Hour) // sleep: like SIGSTOP of the whole process
 			}
 			return report{progress: progress, patience: 5 * time.Minute}
 		}}
@@ -88,15 +88,15 @@ func TestWatchAfterASleep(t *testing.T) {
 		go func() { done <- w.run(ctx) }()
 		synctest.Wait()
 		asleep.Store(true)
-		time.Sleep(time.Hour + time.Minute) // sleep: of the bubble
+		time.Sleep(time.Hour + time.Minute) // sleep: fake clock
 		synctest.Wait()
 		if log.String() != "" {
-			t.Errorf("after a sleep: %s", &log)
+			t.Errorf("after a stop: got %s", &log)
 		}
-		time.Sleep(10 * time.Minute) // sleep: of the bubble
+		time.Sleep(10 * time.Minute) // sleep: fake clock
 		synctest.Wait()
 		if got := strings.Count(log.String(), "no progress"); got != 1 {
-			t.Errorf("after ten minutes without progress it said so %d times:\n%s", got, &log)
+			t.Errorf("ten minutes without progress: got %d log lines:\n%s", got, &log)
 		}
 		cancel()
 		if err := <-done; err != nil {

@@ -21,8 +21,8 @@ import (
 // uncalled is the node of a server that only registers its routes.
 type uncalled struct{ server.Node }
 
-// docs/security.md lists the callers of every route of the HTTP APIs, as the gate allows them.
-// openapi.yaml has all routes except those of the dashboard.
+// TestRoutesAreDocumented checks that docs/security.md has the permissions of every HTTP route, as
+// in the server, and that openapi.yaml has all routes except those of the dashboard.
 func TestRoutesAreDocumented(t *testing.T) {
 	m := auth.Open().NewMux()
 	srv := server.New(server.Config{}, uncalled{}, fsm.New(), providers.SetOf(nil))
@@ -40,14 +40,14 @@ func TestRoutesAreDocumented(t *testing.T) {
 	}
 	table, _, _ = strings.Cut(table, "\n\n")
 	described := string(openapi.File())
-	said := map[string]bool{}
+	rows := map[string]bool{}
 	for row := range strings.SplitSeq(strings.TrimSpace(table), "\n") {
-		said[row] = true
+		rows[row] = true
 	}
 	routes := 0
 	for _, r := range m.Routes() {
 		if strings.HasSuffix(r.Pattern, "/{$}") {
-			continue // the same, with a slash at its end
+			continue // the same with a trailing slash
 		}
 		routes++
 		method, path, _ := strings.Cut(r.Pattern, " ")
@@ -56,11 +56,11 @@ func TestRoutesAreDocumented(t *testing.T) {
 		if !strings.HasPrefix(path, "/ui/") && (!ok || !strings.Contains(of, "    "+strings.ToLower(method)+":\n")) {
 			t.Errorf("server/openapi/openapi.yaml lacks %s", r.Pattern)
 		}
-		if want := "| `" + r.Pattern + "` | " + r.Rule.Needs() + " |"; !said[want] {
+		if want := "| `" + r.Pattern + "` | " + r.Rule.Needs() + " |"; !rows[want] {
 			t.Errorf("docs/security.md lacks the row\n%s", want)
 		}
 	}
-	if len(said) != routes {
-		t.Errorf("docs/security.md has %d routes, there are %d", len(said), routes)
+	if len(rows) != routes {
+		t.Errorf("docs/security.md has %d routes, there are %d", len(rows), routes)
 	}
 }

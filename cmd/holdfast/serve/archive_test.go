@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestArchiveKeys: the file has one key, with keys below it; flags win.
+// TestArchiveKeys checks that the file has one key with subkeys, and that flags take precedence.
 func TestArchiveKeys(t *testing.T) {
 	c := &Config{}
 	fs := pflag.NewFlagSet("server", pflag.ContinueOnError)
@@ -51,19 +51,19 @@ func TestOpenArchive(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		c    archiveConfig
-		want string // of the error; empty: none
+		want string // in the error; empty: no error
 	}{
 		{"none", archiveConfig{}, ""},
 		{"a directory", archiveConfig{ArchiveURL: "file://" + filepath.Join(t.TempDir(), "a")}, ""},
 		{"a bucket", archiveConfig{ArchiveURL: bucket}, ""},
 		{"credentials in the URL", archiveConfig{ArchiveURL: "s3://key:hush@b?endpoint=x"}, "contains credentials"},
-		{"credentials for all to read", archiveConfig{ArchiveURL: bucket, ArchiveCredentialsFile: open},
+		{"credentials that others can read", archiveConfig{ArchiveURL: bucket, ArchiveCredentialsFile: open},
 			"other users can read it"},
 		{"no endpoint", archiveConfig{ArchiveURL: "s3://b"}, "want s3://bucket?endpoint=host"},
-		{"a parameter that is not there", archiveConfig{ArchiveURL: bucket + "&acl=public"}, `unknown parameter "acl"`},
-		{"a directory somewhere", archiveConfig{ArchiveURL: "file://host/a"}, "want file:/// and the path"},
-		{"something else", archiveConfig{ArchiveURL: "ftp://a"}, "want file:///directory or s3://bucket"},
-		{"dropped before it is archived", archiveConfig{ArchiveURL: bucket, ArchiveAfter: 2 * time.Hour,
+		{"unknown parameter", archiveConfig{ArchiveURL: bucket + "&acl=public"}, `unknown parameter "acl"`},
+		{"directory with a host", archiveConfig{ArchiveURL: "file://host/a"}, "want file:/// and the path"},
+		{"other scheme", archiveConfig{ArchiveURL: "ftp://a"}, "want file:///directory or s3://bucket"},
+		{"dropped before archived", archiveConfig{ArchiveURL: bucket, ArchiveAfter: 2 * time.Hour,
 			ArchiveKeep: time.Hour}, "--archive-keep longer than --archive-after"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -74,12 +74,12 @@ func TestOpenArchive(t *testing.T) {
 			done()
 			switch {
 			case tt.want == "" && err != nil:
-				t.Errorf("got %v, want none", err)
+				t.Errorf("got %v, want no error", err)
 			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) ||
 				strings.Contains(err.Error(), "hush")):
 				t.Errorf("got %v, want %q", err, tt.want)
 			case err == nil && (s == nil) != (tt.c.ArchiveURL == ""):
-				t.Errorf("got the archive %v", s)
+				t.Errorf("got archive %v, want none", s)
 			}
 		})
 	}

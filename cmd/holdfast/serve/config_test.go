@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// loaded is a configuration as a command line, an environment and a file make it.
+// loaded returns the configuration of a command line, an environment and a file.
 func loaded(t *testing.T, args []string, env map[string]string, file string) (*Config, error) {
 	t.Helper()
 	var c Config
@@ -57,7 +57,7 @@ func TestBadFilesNameKeyAndLine(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if _, err := loaded(t, nil, nil, tc.file); err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("error = %v, want it to say %q", err, tc.want)
+				t.Errorf("got error %v, want %q in it", err, tc.want)
 			}
 		})
 	}
@@ -70,7 +70,7 @@ func TestSettleRefuses(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		args []string
-		want string // "" is fine
+		want string // "": no error
 	}{
 		{"a peer alone", base, ""},
 		{"dev needs nothing", []string{"--node-id=n1", "--dev"}, ""},
@@ -78,17 +78,17 @@ func TestSettleRefuses(t *testing.T) {
 			"--join=127.0.0.1:1", "--insecure"}, ""},
 		{"no data directory", []string{"--node-id=n1", "--insecure"}, "--data-dir"},
 		{"no TLS and not insecure", base[:3], "--insecure"},
-		{"says how certificates are made", base[:3], "--tls-cert (made by: holdfast tls cert create --peer n1)"},
-		{"TLS, for all to reach", append([]string{"--grpc-addr=0.0.0.0:7400"}, secure...), ""},
-		{"one is missing", secure[:6], "set --gossip-key-file (made by: holdfast gossip keygen)"},
+		{"hint for certificates", base[:3], "--tls-cert (made by: holdfast tls cert create --peer n1)"},
+		{"TLS on a public address", append([]string{"--grpc-addr=0.0.0.0:7400"}, secure...), ""},
+		{"missing file", secure[:6], "set --gossip-key-file (made by: holdfast gossip keygen)"},
 		{"TLS and insecure", append([]string{"--insecure"}, secure...), "leave out --insecure, or --tls-ca"},
-		{"insecure for all to reach", append([]string{"--grpc-addr=0.0.0.0:7400"}, base...), "--grpc-addr 0.0.0.0:7400"},
+		{"insecure on a public address", append([]string{"--grpc-addr=0.0.0.0:7400"}, base...), "--grpc-addr 0.0.0.0:7400"},
 		{"insecure on a name", append([]string{"--http-addr=example.org:80"}, base...), "--http-addr"},
 		{"insecure, advertised elsewhere", append([]string{"--advertise-raft=10.0.0.1:7402"}, base...), "--advertise-raft"},
 		{"an even number of voters", []string{"--node-id=n1", "--data-dir=/d", "--bootstrap-expect=4", "--join=127.0.0.1:1",
 			"--insecure"}, "--bootstrap-expect"},
-		{"nobody to join", []string{"--node-id=n1", "--data-dir=/d", "--bootstrap-expect=3", "--insecure"}, "--join"},
-		{"what a stop does", append([]string{"--on-shutdown=explode"}, base...), "--on-shutdown"},
+		{"no peers to join", []string{"--node-id=n1", "--data-dir=/d", "--bootstrap-expect=3", "--insecure"}, "--join"},
+		{"invalid --on-shutdown", append([]string{"--on-shutdown=explode"}, base...), "--on-shutdown"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c, err := loaded(t, tc.args, nil, "")
@@ -97,7 +97,7 @@ func TestSettleRefuses(t *testing.T) {
 			}
 			err = c.settle()
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("error = %v, want it to say %q", err, tc.want)
+				t.Errorf("got error %v, want %q in it", err, tc.want)
 			}
 		})
 	}

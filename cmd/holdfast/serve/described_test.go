@@ -15,16 +15,16 @@ import (
 	"github.com/holdfast-metal/holdfast/server/openapi"
 )
 
-// description is openapi.yaml, to hold answers against.
+// description is openapi.yaml, for comparison with answers.
 type description struct {
 	paths    map[string]any
 	compiler *jsonschema.Compiler
-	schemas  map[string]*jsonschema.Schema // by where they are
+	schemas  map[string]*jsonschema.Schema // by position
 	seen     map[string]bool               // answers that have a schema, and were given: "GET /api/v1/nodes 200"
 }
 
-// describe reads the file. An object whose members the file lists has no others here: what a client
-// is not told of must not be in an answer.
+// describe reads the file. Objects with listed members allow no others here, because an answer must
+// not have undocumented members.
 func describe(t *testing.T) *description {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON(openapi.File())
@@ -71,11 +71,11 @@ func closeObjects(doc any) {
 	}
 }
 
-// check holds an answer against what the file says of the route and the status.
+// check compares an answer with the file's entry for the route and the status.
 func (d *description) check(pattern string, w *httptest.ResponseRecorder) error {
 	method, path, _ := strings.Cut(pattern, " ")
 	if strings.HasPrefix(path, "/ui/") || strings.HasPrefix(path, "/debug/") {
-		return nil // not described: for people
+		return nil // not described: for users
 	}
 	answers := member(d.paths, path, strings.ToLower(method), "responses")
 	status := fmt.Sprint(w.Code)
@@ -91,7 +91,7 @@ func (d *description) check(pattern string, w *httptest.ResponseRecorder) error 
 		return nil
 	}
 	if content[kind] == nil {
-		return fmt.Errorf("%s: %d is answered as %q with %d bytes, openapi.yaml has %v", pattern, w.Code, kind,
+		return fmt.Errorf("%s: got %d as %q with %d bytes, want %v of openapi.yaml", pattern, w.Code, kind,
 			w.Body.Len(), content)
 	}
 	d.seen[pattern+" "+status] = true
@@ -114,18 +114,18 @@ func (d *description) check(pattern string, w *httptest.ResponseRecorder) error 
 		return fmt.Errorf("%s: %d: %w: %s", pattern, w.Code, err, w.Body)
 	}
 	if err := s.Validate(value); err != nil {
-		return fmt.Errorf("%s: %d is not as openapi.yaml says: %w\n%s", pattern, w.Code, err, w.Body)
+		return fmt.Errorf("%s: %d differs from openapi.yaml: %w\n%s", pattern, w.Code, err, w.Body)
 	}
 	return nil
 }
 
-// The check finds what it is there for.
+// TestDescriptionIsChecked checks that check finds deviations.
 func TestDescriptionIsChecked(t *testing.T) {
 	d := describe(t)
 	for _, tt := range []struct {
 		pattern, kind, body string
 		status              int
-		want                string // in the error; empty: there is none
+		want                string // in the error; empty: no error
 	}{
 		{"GET /api/v1/nodes", "application/json", `{"detail":"no"}`, 401, ""},
 		{"GET /api/v1/nodes", "application/json", `{"detail":"no","more":1}`, 401,
@@ -133,7 +133,7 @@ func TestDescriptionIsChecked(t *testing.T) {
 		{"GET /api/v1/nodes", "application/json", `{"detail":7}`, 401, "detail"},
 		{"GET /api/v1/nodes", "application/json", `{}`, 401, "missing property 'detail'"},
 		{"GET /api/v1/nodes", "application/json", `{"detail":"no"`, 401, "EOF"},
-		{"GET /api/v1/nodes", "text/plain", `no`, 401, `is answered as "text/plain"`},
+		{"GET /api/v1/nodes", "text/plain", `no`, 401, `as "text/plain" with 2 bytes`},
 		{"GET /api/v1/nothing", "application/json", `{}`, 200, "has no answer 200"},
 		{"GET /ui/machines", "text/html", `<p>`, 200, ""},
 	} {
@@ -143,12 +143,12 @@ func TestDescriptionIsChecked(t *testing.T) {
 		_, _ = w.WriteString(tt.body)
 		err := d.check(tt.pattern, w)
 		if got := fmt.Sprint(err); (err != nil) != (tt.want != "") || !strings.Contains(got, tt.want) && tt.want != "" {
-			t.Errorf("%s %d %s: %v, want %q", tt.pattern, tt.status, tt.body, err, tt.want)
+			t.Errorf("%s %d %s: got %v, want %q", tt.pattern, tt.status, tt.body, err, tt.want)
 		}
 	}
 }
 
-// missing lists the successes that the file has a body for, and that no answer was held against.
+// missing lists the successful answers with a body in the file that no answer was compared with.
 func (d *description) missing() []string {
 	var all []string
 	for path := range d.paths {

@@ -7,8 +7,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// What is said of a rule before the installer runs is sure only where the installer would say the
-// same.
+// The choice of a rule before the installer runs is sure only if the installer would choose the
+// same disk.
 func TestChooseDisk(t *testing.T) {
 	disk := func(slot, serial string, bytes int64) *holdfastv1.HardwarePart {
 		return &holdfastv1.HardwarePart{Kind: "disk", Slot: slot, Serial: serial, Bytes: bytes}
@@ -27,8 +27,8 @@ func TestChooseDisk(t *testing.T) {
 		"the BMC's word":                  {"serial=A", bmc, false, "sda"},
 		"two that match, for the BMC":     {"", bmc, false, "2 disks qualify"},
 		"two that match":                  {"", host, true, "2 disks qualify"},
-		"a name, which no BMC knows":      {"name=sda", bmc, false, "the installer checks it"},
-		"what nobody has put on record":   {"wwn=5", host, false, "wwn"},
+		"name, unknown to the BMC":        {"name=sda", bmc, false, "the installer checks it"},
+		"unrecorded property":             {"wwn=5", host, false, "wwn"},
 		"none that matches, for the host": {"serial=C", host, true, "its serial is not C"},
 	} {
 		got, sure, err := chooseDisk(tt.rule, tt.of)
@@ -36,7 +36,7 @@ func TestChooseDisk(t *testing.T) {
 			got = err.Error()
 		}
 		if !strings.Contains(got, tt.want) || sure != tt.sure {
-			t.Errorf("%s: got %q, sure: %v, want %q, %v", name, got, sure, tt.want, tt.sure)
+			t.Errorf("%s: got %q, sure %v, want %q, %v", name, got, sure, tt.want, tt.sure)
 		}
 	}
 }

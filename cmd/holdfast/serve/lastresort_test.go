@@ -17,13 +17,13 @@ func TestLastResort(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		err   error
-		takes time.Duration // what is left to end
-		want  []int         // codes of exits
+		takes time.Duration // duration of the rest
+		want  []int         // exit codes
 	}{
-		{"a leader that cannot commit, and something hangs", fmt.Errorf("%w: nothing for 10s", cluster.ErrStalled),
+		{"leader that cannot commit, hanging", fmt.Errorf("%w: nothing for 10s", cluster.ErrStalled),
 			time.Hour, []int{1}},
-		{"a disk that has failed, and something hangs", fmt.Errorf("%w: write term 7", cluster.ErrDisk), time.Hour, []int{1}},
-		{"all ends in time", cluster.ErrStalled, hungTime - time.Millisecond, nil},
+		{"failed disk, hanging", fmt.Errorf("%w: write term 7", cluster.ErrDisk), time.Hour, []int{1}},
+		{"ends in time", cluster.ErrStalled, hungTime - time.Millisecond, nil},
 		{"another error", errors.New("the data is of another cluster"), time.Hour, nil},
 		{"an orderly stop", nil, time.Hour, nil},
 	} {
@@ -32,7 +32,7 @@ func TestLastResort(t *testing.T) {
 				var got []int
 				end := &lastResort{exit: func(code int) { got = append(got, code) }, log: slog.New(slog.DiscardHandler)}
 				end.after(tc.err)
-				<-time.After(tc.takes) // the time is synctest's
+				<-time.After(tc.takes) // fake clock
 				end.stop()
 				synctest.Wait()
 				if diff := cmp.Diff(tc.want, got); diff != "" {

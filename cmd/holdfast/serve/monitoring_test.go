@@ -30,15 +30,15 @@ import (
 
 const monitoring = "../../../deploy/monitoring"
 
-// TestMonitoring holds dashboards and alerts against the metrics of a real peer that has done a bit
-// of everything.
+// TestMonitoring compares dashboards and alerts with the metrics of a real peer that has used all
+// its features.
 func TestMonitoring(t *testing.T) {
 	asked := queries(t)
 	scrape := serving(t)
 	var missing []string
-	for end := time.Now().Add(time.Minute); ; { // looks at machines, and what Raft measures now and then, come later
+	for end := time.Now().Add(time.Minute); ; { // polls of machines, and occasional measurements of Raft, come later
 		body := scrape()
-		problems, err := promlint.New(bytes.NewReader(body)).Lint() // what promtool check metrics says
+		problems, err := promlint.New(bytes.NewReader(body)).Lint() // the findings of promtool check metrics
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +58,7 @@ func TestMonitoring(t *testing.T) {
 	}
 }
 
-// lacks returns what is asked for and not among the metrics.
+// lacks returns the requested names that are not among the metrics.
 func lacks(t *testing.T, body []byte, asked map[string][]string) []string {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
@@ -83,7 +83,7 @@ func lacks(t *testing.T, body []byte, asked map[string][]string) []string {
 	return missing
 }
 
-// known reports whether a series of that name is scraped, from metrics and their types.
+// known reports whether a series with that name is scraped.
 func known(all map[string]string, name string) bool {
 	if kind, ok := all[name]; ok {
 		return kind != "HISTOGRAM"
@@ -97,7 +97,8 @@ func known(all map[string]string, name string) bool {
 	return false
 }
 
-// serving runs a peer with TLS and a disk, lets it do some work, and gives what reads its metrics.
+// serving runs a peer with TLS and a disk, makes it work, and returns a function that reads its
+// metrics.
 func serving(t *testing.T) func() []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -127,7 +128,7 @@ func serving(t *testing.T) func() []byte {
 	t.Cleanup(func() {
 		stop()
 		if err := <-ended; err != nil {
-			t.Errorf("the peer: %v", err)
+			t.Errorf("run the peer: %v", err)
 		}
 	})
 	admin, err := client.LoadTLS(files.CA, files.AdminCert, files.AdminKey)
@@ -137,7 +138,7 @@ func serving(t *testing.T) func() []byte {
 	work(t, client.Config{Addrs: []string{api}, TLS: admin, Timeout: 30 * time.Second})
 	nobody := admin.Clone()
 	nobody.Certificates, nobody.GetClientCertificate = nil, nil
-	if code, _ := get(t, nobody, "https://"+web+"/metrics"); code != http.StatusUnauthorized { // which is counted
+	if code, _ := get(t, nobody, "https://"+web+"/metrics"); code != http.StatusUnauthorized { // which counts as a refusal
 		t.Errorf("metrics without credentials: got %d, want %d", code, http.StatusUnauthorized)
 	}
 	return func() []byte {
@@ -187,11 +188,11 @@ func work(t *testing.T, cfg client.Config) {
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("the peer does not serve: %v", err)
+			t.Fatalf("wait for the peer: %v", err)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	// Nobody listens there: what becomes of it is not waited for.
+	// There is no listener, and the outcome is not waited for.
 	hook := &holdfastv1.Webhook{Name: "nobody", Url: "http://127.0.0.1:1/"}
 	if _, err := c.Webhooks().PutWebhook(ctx, &holdfastv1.PutWebhookRequest{Webhook: hook}); err != nil {
 		t.Fatal(err)
@@ -228,7 +229,7 @@ func alerts(t *testing.T) []alert {
 		all = append(all, g.Rules...)
 	}
 	if len(all) == 0 {
-		t.Fatal("there are no alerts")
+		t.Fatal("got no alerts")
 	}
 	return all
 }
@@ -242,7 +243,7 @@ func read(t *testing.T, file string) []byte {
 	return b
 }
 
-// dashboard is what the test looks at of a Grafana dashboard.
+// dashboard is the checked part of a Grafana dashboard.
 type dashboard struct {
 	UID    string `json:"uid"`
 	Panels []struct {
@@ -256,7 +257,7 @@ type dashboard struct {
 	} `json:"panels"`
 }
 
-// queries returns what dashboards and alerts ask, by where it stands.
+// queries returns the queries of dashboards and alerts, by position.
 func queries(t *testing.T) map[string][]string {
 	t.Helper()
 	all := map[string][]string{}
@@ -265,7 +266,7 @@ func queries(t *testing.T) map[string][]string {
 	}
 	files, err := filepath.Glob(monitoring + "/dashboards/*.json")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no dashboards: %v", err)
+		t.Fatalf("list dashboards: got none: %v", err)
 	}
 	uids := map[string]bool{}
 	for _, file := range files {
@@ -274,7 +275,7 @@ func queries(t *testing.T) map[string][]string {
 			t.Fatalf("%s: %v", file, err)
 		}
 		if d.UID == "" || uids[d.UID] {
-			t.Errorf("%s: uid %q is empty, or there twice", file, d.UID)
+			t.Errorf("%s: uid %q is empty or not unique", file, d.UID)
 		}
 		uids[d.UID] = true
 		ids := map[int]bool{}
@@ -282,14 +283,14 @@ func queries(t *testing.T) map[string][]string {
 		for _, p := range d.Panels {
 			where := fmt.Sprintf("%s: %s", filepath.Base(file), p.Title)
 			if ids[p.ID] || p.Title == "" || p.Type != "row" && len(p.Targets) == 0 {
-				t.Errorf("%s: its id is there twice, or it has no title, or it shows nothing", where)
+				t.Errorf("%s: its id is not unique, or it has no title or no query", where)
 			}
 			ids[p.ID] = true
 			for x := range p.GridPos.W {
 				for y := range p.GridPos.H {
 					at := [2]int{p.GridPos.X + x, p.GridPos.Y + y}
 					if taken[at] != "" || at[0] >= 24 {
-						t.Errorf("%s: it has no room, or lies on %q", where, taken[at])
+						t.Errorf("%s: it has no size, or overlaps %q", where, taken[at])
 					}
 					taken[at] = p.Title
 				}
@@ -302,8 +303,8 @@ func queries(t *testing.T) map[string][]string {
 	return all
 }
 
-// TestAlertsHaveRunbooks: whoever is woken by an alert finds a page on it, and each section of that
-// page is of an alert.
+// TestAlertsHaveRunbooks checks that each alert has a section in docs/runbooks/alerts.md, and each
+// section an alert.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	const page = "https://github.com/holdfast-metal/holdfast/blob/main/docs/runbooks/alerts.md#"
 	anchors := map[string]bool{}
@@ -319,21 +320,21 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 		delete(anchors, anchor)
 		if a.Annotations["summary"] == "" || a.Annotations["description"] == "" ||
 			!slices.Contains([]string{"critical", "warning", "info"}, a.Labels["severity"]) {
-			t.Errorf("%s: it lacks a summary, a description, or a severity", a.Alert)
+			t.Errorf("%s: got no summary, description or severity", a.Alert)
 		}
 	}
 	for anchor := range anchors {
-		t.Errorf("docs/runbooks/alerts.md has a section %s, and there is no such alert", anchor)
+		t.Errorf("docs/runbooks/alerts.md has a section %s without an alert", anchor)
 	}
 }
 
-// TestAlertRules lets Prometheus try the alerts on series that are well, and on one that is not for
-// each.
+// TestAlertRules runs promtool's tests, which have series without problems, and one with a problem
+// for each alert.
 func TestAlertRules(t *testing.T) {
 	tests := slices.Concat(read(t, monitoring+"/alerts_test.yml"), read(t, monitoring+"/alerts_days_test.yml"))
 	for _, a := range alerts(t) {
 		if !bytes.Contains(tests, []byte("  - name: "+a.Alert+"\n")) {
-			t.Errorf("%s is not tested", a.Alert)
+			t.Errorf("%s: got no test", a.Alert)
 		}
 	}
 	promtool, err := exec.LookPath("promtool")

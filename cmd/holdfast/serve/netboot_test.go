@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestBootRoutesAreAtOneAddress: with --netboot-addr, boot scripts and install sessions are served
-// there and nowhere else, and all but what machines need is not.
+// TestBootRoutesAreAtOneAddress checks that with --netboot-addr, boot scripts and install sessions
+// are served only there, and other routes are not.
 func TestBootRoutesAreAtOneAddress(t *testing.T) {
 	all := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	with, without := &netbootConfig{NetbootAddr: "127.0.0.1:7404"}, &netbootConfig{}
@@ -19,7 +19,7 @@ func TestBootRoutesAreAtOneAddress(t *testing.T) {
 	machines, people, only := serve(machinesOnly(all)), serve(with.notMachines(all)), serve(without.notMachines(all))
 	for _, tt := range []struct {
 		path                   string
-		machines, people, only int // status at --netboot-addr, at --http-addr beside it, and at --http-addr alone
+		machines, people, only int // status at --netboot-addr, at --http-addr beside it, and at --http-addr only
 	}{
 		{"/api/v1/boot?mac=52:54:00:12:34:56", 200, 404, 200},
 		{"/api/v1/boot/", 200, 404, 200},

@@ -28,22 +28,22 @@ import (
 const (
 	theMachine = "1165a9b6" // in pool gpu, with the token "agent"
 	theMAC     = "aa:bb:cc:00:00:01"
-	theRun     = "run-1" // of the machine busy, in pool gpu too
+	theRun     = "run-1" // of the machine busy, also in pool gpu
 	theService = "550e8400-e29b-41d4-a716-446655440000"
 )
 
-// who is a kind of caller, in the words of docs/security.md.
-type who struct {
+// caller is a kind of caller, as named in docs/security.md.
+type caller struct {
 	name  string
-	token string // of the lab, or "=" and what stands in the header
+	token string // of the lab, or "=" and the value of the header
 	roles []string
 }
 
-// nobody reports whether a caller is not known at all.
-func (w who) nobody() bool { return len(w.roles) == 0 }
+// unknown reports whether a caller is not authenticated.
+func (w caller) unknown() bool { return len(w.roles) == 0 }
 
-func callers() []who {
-	return []who{
+func callers() []caller {
+	return []caller{
 		{name: "none", token: ""},
 		{name: "forged", token: "=Bearer " + strings.Repeat("Zm9yZ2Vk", 10) + "Zm9yZ2"},
 		{name: "forged JWT",
@@ -64,21 +64,21 @@ func callers() []who {
 	}
 }
 
-// anotherAgent is the token of another machine, in another pool.
+// anotherAgent is the token of another machine in another pool.
 const anotherAgent = "YW5vdGhlciBhZ2VudCdzIHRva2VuLCBmb3IgYSBtYWNoaW5lIG9mIGFub3RoZXIgcG9vbCwgb2YgNjQgYnl0ZX"
 
-// way is how a route is asked, about what belongs to the machine, the pool gpu, and the service of
-// the lab.
+// way is a request for a route, for the machine, the pool gpu, and the service of the lab.
 type way struct {
 	path, body string
-	// foreign are those who are let in by their role, and whom it does not belong to.
+	// foreign lists the callers whose role allows it, but which do not own the object.
 	foreign []string
-	// people means that it is for agents, and that people are refused, whatever their role.
+	// people means that the route is for agents, and refuses users of any role.
 	people bool
-	// page is what a page of a browser is answered that asks for a change: done leads on to another
+	// page is the status for a form that is sent by a browser. A successful one redirects to
+	// another page. The request has its origin.
 	// page. It sends where it is from.
 	page int
-	// own means that it takes a token of its own alone, which none of the callers has.
+	// own means that the route accepts only its own kind of token, which no caller has.
 	own bool
 }
 
@@ -173,12 +173,12 @@ func ways() map[string]way {
 			page: 200},
 		"GET /ui/try/{id...}":  {path: "/ui/try/plan/inspect"},
 		"POST /ui/try/{id...}": {path: "/ui/try/plan/inspect", body: "machine=" + theMachine, foreign: others, page: 200},
-		"GET /ui/drill":        {path: "/ui/drill", page: 409}, // there is nobody to hand over to
+		"GET /ui/drill":        {path: "/ui/drill", page: 409}, // no peer to hand over to
 		"POST /ui/drill":       {path: "/ui/drill", page: 409},
 	}
 }
 
-// equipped returns a lab with all the HTTP APIs, and something for each of them to be about.
+// equipped returns a lab with all HTTP APIs, and an object for each.
 func equipped(t *testing.T) (*apitest.Lab, []auth.Route) {
 	t.Helper()
 	var mux *auth.Mux
@@ -213,7 +213,7 @@ func equipped(t *testing.T) (*apitest.Lab, []auth.Route) {
 	return l, mux.Routes()
 }
 
-// begun is a recorder that says when the first part of an answer is sent.
+// begun is a recorder that signals the first part of an answer.
 type begun struct {
 	*httptest.ResponseRecorder
 	sent func()
@@ -224,7 +224,7 @@ func (b begun) Flush() {
 	b.sent()
 }
 
-// send asks a route through the real chain of handlers. What streams is left when it has begun.
+// send sends a request through the real chain of handlers. A stream is closed after its first part.
 func send(t *testing.T, l *apitest.Lab, pattern, path, body, token string) *httptest.ResponseRecorder {
 	t.Helper()
 	method, _, _ := strings.Cut(pattern, " ")
@@ -246,12 +246,12 @@ func send(t *testing.T, l *apitest.Lab, pattern, path, body, token string) *http
 	}
 	l.Handler.ServeHTTP(w, req)
 	if w.Code == http.StatusUnauthorized && w.Header().Get("WWW-Authenticate") == "" {
-		t.Errorf("%s: a 401 without WWW-Authenticate", pattern)
+		t.Errorf("%s: got a 401 without WWW-Authenticate", pattern)
 	}
 	return w.ResponseRecorder
 }
 
-// documentedRoutes reads both tables of routes of docs/security.md.
+// documentedRoutes reads both tables of routes in docs/security.md.
 func documentedRoutes(t *testing.T) map[string][]string {
 	t.Helper()
 	doc, err := os.ReadFile("../../../docs/security.md")
@@ -270,8 +270,8 @@ func documentedRoutes(t *testing.T) map[string][]string {
 	return table
 }
 
-// wantStatus reports what a caller is to be answered.
-func wantStatus(w who, about way, rule []string) (least, most int) {
+// wantStatus returns the expected status for a caller.
+func wantStatus(w caller, about way, rule []string) (least, most int) {
 	person := slices.ContainsFunc(w.roles,
 		func(r string) bool { return slices.Contains([]string{"viewer", "operator", "admin"}, r) })
 	if about.own {
@@ -282,7 +282,7 @@ func wantStatus(w who, about way, rule []string) (least, most int) {
 		return 200, 299
 	case slices.Contains(rule, "anybody"):
 		return about.page, about.page
-	case w.nobody():
+	case w.unknown():
 		return 401, 401
 	case !let && !slices.Contains(w.roles, "admin"), person && about.people:
 		return 403, 403
@@ -294,16 +294,16 @@ func wantStatus(w who, about way, rule []string) (least, most int) {
 	return 200, 299
 }
 
-// TestRouteMatrix: every route, by every kind of caller, through the real chain of handlers and the
-// real state, is answered as docs/security.md says; and whoever is refused has changed nothing.
-// What is answered is as openapi.yaml says.
+// TestRouteMatrix sends every route as every kind of caller, through the real chain of handlers and
+// the real state. The status must be that of docs/security.md, a refused request must not change
+// the state, and the answer must match openapi.yaml.
 func TestRouteMatrix(t *testing.T) {
 	l, routes := equipped(t)
 	rules, all, described := documentedRoutes(t), ways(), describe(t)
 	asked := 0
 	for _, r := range routes {
 		if strings.HasSuffix(r.Pattern, "/{$}") {
-			continue // the same, with a slash at its end: TestRoutesAreDocumented holds it to the same rule
+			continue // the same with a trailing slash: TestRoutesAreDocumented checks its rule
 		}
 		about, ok := all[r.Pattern]
 		if !ok || len(rules[r.Pattern]) == 0 {
@@ -325,20 +325,20 @@ func TestRouteMatrix(t *testing.T) {
 			diff := cmp.Diff(before, l.Dump())
 			switch {
 			case diff == "":
-			case got < 400: // what it was about may be gone, or another thing: the next one begins anew
+			case got < 400: // its object may be changed or deleted, so the next one gets a new lab
 				l, _ = equipped(t)
 			default:
-				t.Errorf("%s by %s was refused with %d, and has changed the state (-before +after):\n%s", r.Pattern, w.name, got,
+				t.Errorf("%s by %s: refused with %d, but got a changed state (-before +after):\n%s", r.Pattern, w.name, got,
 					diff)
 			}
 		}
 	}
-	// Those of an install session have a token of their own: netbootapi's tests ask them.
+	// Routes of install sessions have their own token: see the tests of netbootapi.
 	own := []string{"GET /api/v1/install 200", "POST /api/v1/install/log 200", "POST /api/v1/install/report 200"}
 	if diff := cmp.Diff(own, described.missing()); diff != "" {
-		t.Errorf("answers of openapi.yaml that were not given (-want +got):\n%s", diff)
+		t.Errorf("answers of openapi.yaml that did not occur (-want +got):\n%s", diff)
 	}
 	if asked < 30*len(callers()) {
-		t.Errorf("%d requests were made: this proves little", asked)
+		t.Errorf("got %d requests, too few to prove anything", asked)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client/sdnotify"
 )
 
-// TestPulse: what systemd hears of a peer that works, of one that hangs, and of one that stops.
+// TestPulse checks the notifications to systemd of a peer that works, hangs and stops.
 func TestPulse(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
@@ -21,7 +21,7 @@ func TestPulse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	heard := func(wait time.Duration) string {
+	next := func(wait time.Duration) string {
 		b := make([]byte, 1000)
 		if err := conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
 			t.Fatal(err)
@@ -32,12 +32,12 @@ func TestPulse(t *testing.T) {
 	until := func(want string) {
 		t.Helper()
 		for deadline := time.Now().Add(10 * time.Second); ; {
-			got := heard(10 * time.Second)
+			got := next(10 * time.Second)
 			if strings.Contains(got, want) {
 				return
 			}
 			if time.Now().After(deadline) {
-				t.Fatalf("systemd never heard %q, last %q", want, got)
+				t.Fatalf("wait for notification %q: timed out, last %q", want, got)
 			}
 		}
 	}
@@ -52,12 +52,12 @@ func TestPulse(t *testing.T) {
 	lines <- "follower of n2"
 	until("WATCHDOG=1\nSTATUS=follower of n2")
 	lines <- "follower of n2"
-	if got := heard(10 * time.Second); got != sdnotify.Watchdog {
-		t.Errorf("with nothing new systemd heard %q, want %q", got, sdnotify.Watchdog)
+	if got := next(10 * time.Second); got != sdnotify.Watchdog {
+		t.Errorf("without a change: got %q, want %q", got, sdnotify.Watchdog)
 	}
-	// Nobody answers the look: the peer hangs.
-	if got := heard(200 * time.Millisecond); got != "" {
-		t.Errorf("systemd heard %q of a peer that hangs", got)
+	// The status call is not answered: the peer hangs.
+	if got := next(200 * time.Millisecond); got != "" {
+		t.Errorf("hanging peer: got notification %q, want none", got)
 	}
 	stop()
 	lines <- "leader"
