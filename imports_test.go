@@ -16,29 +16,29 @@ import (
 
 const module = "github.com/holdfast-metal/holdfast"
 
-// importRule says what a part of the module may know. Paths of ours are those below the module;
+// importRule defines what a part of the module may import. Paths of the module have no prefix;
 // "x/..." is x and everything below it. A part may always import itself.
 type importRule struct {
 	part  string
-	may   []string // what of ours it may import
-	tests []string // what of ours its tests may import besides
-	never []string // what of others its code, other than its tests, does not import
-	link  []string // what must not come in through anything it imports
+	may   []string // packages of the module
+	tests []string // packages of the module that only its tests may import
+	never []string // other packages, forbidden outside its tests
+	link  []string // packages forbidden as indirect dependencies, too
 }
 
 // importRules is the import graph of CONTRIBUTING.md: proto ← fsm ← cluster ← {executor, server} ←
-// cmd, providers ← executor, proto ← client ← cmd/holdfast-agent. A package that no line names has
-// no place in the layout.
+// cmd, providers ← executor, proto ← client ← cmd/holdfast-agent. A package that no line names
+// violates the layout.
 func importRules() []importRule {
-	// What makes two peers differ that applied the same log: I/O, randomness, and ids made on the
-	// spot. So does what another release of Go reads in another way: URLs and letters. net/netip
-	// only parses.
+	// Causes of differences between peers that applied the same log: I/O, randomness and generated
+	// ids, and packages that parse differently in another release of Go, as net/url and unicode.
+	// net/netip only parses.
 	impure := []string{
 		"net/url", "unicode", "net", "net/http/...", "net/rpc/...", "net/smtp", "os/...", "syscall", "math/rand/...",
 		"crypto/rand",
 		"github.com/google/uuid", "google.golang.org/grpc/...", "github.com/hashicorp/...",
 	}
-	// What the programs of others must not get with our SDK, and machines not with our agent.
+	// Dependencies that the SDK must not bring into other programs, nor the agent onto machines.
 	heavy := []string{
 		"github.com/hashicorp/raft/...", "github.com/hashicorp/raft-boltdb/...", "github.com/hashicorp/raft-wal/...",
 		"github.com/hashicorp/memberlist",
@@ -119,7 +119,7 @@ func importRules() []importRule {
 	}
 }
 
-// unwanted are modules that nothing of ours imports, with what it takes instead.
+// unwanted maps the modules that no package imports to their replacements.
 func unwanted() map[string]string {
 	return map[string]string{
 		"github.com/stretchr/testify/...": "go-cmp, and got and want",
@@ -130,7 +130,7 @@ func unwanted() map[string]string {
 	}
 }
 
-// goPackage is what `go list -json` tells of a package.
+// goPackage is a package in the output of `go list -json`.
 type goPackage struct {
 	ImportPath   string
 	Imports      []string
@@ -139,14 +139,14 @@ type goPackage struct {
 	Deps         []string
 }
 
-// matches reports whether an import path is what a pattern names: "x" is x, "x/..." also all below
-// it.
+// matches reports whether a pattern matches an import path: "x" is x, "x/..." is x and everything
+// below it.
 func matches(pattern, pkg string) bool {
 	below, ok := strings.CutSuffix(pattern, "/...")
 	return pkg == below || ok && strings.HasPrefix(pkg, below+"/")
 }
 
-// matchesAny reports whether one of the patterns names an import path.
+// matchesAny reports whether one of the patterns matches an import path.
 func matchesAny(patterns []string, pkg string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, pkg) })
 }
@@ -159,7 +159,7 @@ func ours(pkg string) (string, bool) {
 	return strings.CutPrefix(pkg, module+"/")
 }
 
-// checkImports lists what in pkgs breaks the rules.
+// checkImports lists the violations of the rules in pkgs.
 func checkImports(rules []importRule, pkgs []goPackage) []string {
 	var found []string
 	report := func(format string, args ...any) {
@@ -206,7 +206,7 @@ func checkImports(rules []importRule, pkgs []goPackage) []string {
 	return found
 }
 
-// checkClock lists where the state machine looks at a clock. It may use the types of time.
+// checkClock lists the uses of a clock in the state machine. It may use the types of time.
 func checkClock(files []source) []string {
 	var found []string
 	for _, s := range files {
@@ -222,8 +222,8 @@ func checkClock(files []source) []string {
 	return found
 }
 
-// listPackages asks the go command for every package of the module, also for those that do not
-// build (-e): that is for the compiler to say.
+// listPackages returns every package of the module. With -e, go list includes packages that do not
+// build; the compiler reports their errors.
 func listPackages(t *testing.T) []goPackage {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Imports,TestImports,XTestImports,Deps",
@@ -242,7 +242,7 @@ func listPackages(t *testing.T) []goPackage {
 			return pkgs
 		}
 		if err != nil {
-			t.Fatalf("read the answer of go list: %v", err)
+			t.Fatalf("decode the output of go list: %v", err)
 		}
 		pkgs = append(pkgs, p)
 	}
@@ -272,12 +272,12 @@ func TestCheckImports(t *testing.T) {
 		pkg  goPackage
 		want []string
 	}{
-		{"as it should be", pkg("cluster", "~/fsm", "~/proto/internalv1", "~/cluster/gossip", "net"), nil},
-		{"against the stream", pkg("fsm", "~/cluster"), []string{"fsm: must not import cluster"}},
-		{"side by side", pkg("server", "~/executor"), []string{"server: must not import executor"}},
-		{"and the other way", pkg("executor", "~/server"), []string{"executor: must not import server"}},
+		{"allowed imports", pkg("cluster", "~/fsm", "~/proto/internalv1", "~/cluster/gossip", "net"), nil},
+		{"import of a higher layer", pkg("fsm", "~/cluster"), []string{"fsm: must not import cluster"}},
+		{"import of a peer package", pkg("server", "~/executor"), []string{"server: must not import executor"}},
+		{"the reverse import", pkg("executor", "~/server"), []string{"executor: must not import server"}},
 		{"a kind of provider", pkg("executor", "~/providers/fake"), []string{"executor: must not import providers/fake"}},
-		{"providers and the record", pkg("providers/fake", "~/providers", "~/proto/internalv1"),
+		{"a provider with internal types", pkg("providers/fake", "~/providers", "~/proto/internalv1"),
 			[]string{"providers/fake: must not import proto/internalv1"}},
 		{"the SDK", pkg("client", "~/proto/internalv1"), []string{"client: must not import proto/internalv1"}},
 		{"the public API", pkg("proto/holdfast/v1", "~/proto/internalv1"),
@@ -286,9 +286,9 @@ func TestCheckImports(t *testing.T) {
 			[]string{"cmd/holdfast: must not import " + module + "/providers/providertest"}},
 		{"a test harness", pkg("internal/demo", "~/test/harness"), []string{"internal/demo: must not import test/harness"}},
 		{"the binary", pkg("cmd/holdfast", "~/internal/demo", "~/executor", "~/server", "~/client"), nil},
-		{"a drawer for odds and ends", pkg("util/strings"),
+		{"unknown package", pkg("util/strings"),
 			[]string{"util/strings: has no place in the layout of CONTRIBUTING.md"}},
-		{"a name that only begins alike", pkg("fsmx"), []string{"fsmx: has no place in the layout of CONTRIBUTING.md"}},
+		{"name with a common prefix", pkg("fsmx"), []string{"fsmx: has no place in the layout of CONTRIBUTING.md"}},
 		{"the network in the FSM", pkg("fsm", "net", "net/netip", "net/http", "time"),
 			[]string{"fsm: must not import net", "fsm: must not import net/http"}},
 		{"files in the FSM", pkg("fsm", "os", "os/exec"), []string{"fsm: must not import os",
@@ -296,9 +296,9 @@ func TestCheckImports(t *testing.T) {
 		{"randomness in the FSM", pkg("fsm", "math/rand/v2"), []string{"fsm: must not import math/rand/v2"}},
 		{"an assertion library", pkg("server", "github.com/stretchr/testify/require"),
 			[]string{"server: must not import github.com/stretchr/testify/require: take go-cmp, and got and want"}},
-		{"tests have no other rule", goPackage{ImportPath: module + "/client", XTestImports: []string{module + "/server"}},
+		{"tests", goPackage{ImportPath: module + "/client", XTestImports: []string{module + "/server"}},
 			[]string{"client: its tests must not import server"}},
-		{"but may use a real provider",
+		{"tests with a real provider",
 			goPackage{ImportPath: module + "/executor", TestImports: []string{module + "/providers/fake", "os"}}, nil},
 		{"tests of the FSM read files", goPackage{ImportPath: module + "/fsm", TestImports: []string{"os", "math/rand/v2"}},
 			nil},

@@ -12,8 +12,8 @@ import (
 )
 
 // checkPackageDocs lists the packages without a doc comment in Go's form: "Package name ..." or,
-// for a program, "Command name ...". A directory of tests says in one of them what it tests.
-// Code that a tool wrote has its documentation in the .proto files.
+// for a program, "Command name ...". A directory of tests needs it in any one of the files. The
+// documentation of generated code is in the .proto files.
 func checkPackageDocs(files []source) []string {
 	byDir := make(map[string][]source)
 	for _, s := range files {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// borrowed lists what messages have of libraries and of the kernel. test/crash provokes each of
-// them.
+// borrowed lists the messages of libraries and of the kernel that the runbooks quote. test/crash
+// provokes each of them.
 func borrowed() []string {
 	return []string{"no space left on device", "failed to commit logs", "failed to load any existing snapshots", "x509",
 		"certificate has expired or is not yet valid",
@@ -26,8 +26,8 @@ var (
 	gap      = regexp.MustCompile(`…|: |; |\[…\]|\(…\)|"[^"]*"|\[|\]|\.{3}`)
 )
 
-// messages returns what stands in code in the first column of those tables of a document whose
-// heading is "message" or "seen".
+// messages returns the code in the first column of those tables of a document whose heading is
+// "message" or "seen".
 func messages(text string) []string {
 	var found []string
 	in := false
@@ -51,7 +51,7 @@ func messages(text string) []string {
 	return found
 }
 
-// checkMessages lists the pieces of messages that no string of the program has.
+// checkMessages lists the pieces of messages that no string of the program contains.
 func checkMessages(name, text string, said []string) []string {
 	var missing []string
 	for _, m := range messages(text) {
@@ -68,7 +68,7 @@ func checkMessages(name, text string, said []string) []string {
 	return missing
 }
 
-// sayings returns all strings of the program, with what is filled in taken out.
+// sayings returns all strings of the program, without their placeholders.
 func sayings(files []source) []string {
 	var all []string
 	for _, s := range files {
@@ -88,7 +88,7 @@ func sayings(files []source) []string {
 	return all
 }
 
-// TestRunbooksQuoteTheProgram: whoever searches the runbooks for what he sees must find it.
+// TestRunbooksQuoteTheProgram checks that the program has the messages that the runbooks quote.
 func TestRunbooksQuoteTheProgram(t *testing.T) {
 	said := sayings(sources(t))
 	checked := 0
@@ -102,7 +102,7 @@ func TestRunbooksQuoteTheProgram(t *testing.T) {
 		return nil
 	})
 	if checked < 30 {
-		t.Errorf("the runbooks have %d messages: are their tables still headed \"message\" and \"seen\"?", checked)
+		t.Errorf("got %d messages in the runbooks, want at least 30: check the headings \"message\" and \"seen\"", checked)
 	}
 }
 

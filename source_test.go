@@ -35,7 +35,7 @@ func newSource(name string, text []byte) (source, error) {
 // generated reports whether a tool wrote the file.
 func (s source) generated() bool { return ast.IsGenerated(s.file) }
 
-// isTest reports whether the file only tests: all of test/ does.
+// isTest reports whether the file belongs to a test, as all files below test/ do.
 func (s source) isTest() bool {
 	return strings.HasSuffix(s.path, "_test.go") || strings.HasPrefix(s.path, "test/")
 }
@@ -46,11 +46,10 @@ func (s source) inTestFile() bool { return strings.HasSuffix(s.path, "_test.go")
 // line returns the line of a position.
 func (s source) line(p token.Pos) int { return s.fset.Position(p).Line }
 
-// at names a position for a finding.
+// at returns the position of a finding.
 func (s source) at(p token.Pos) string { return s.path + ":" + strconv.Itoa(s.line(p)) }
 
-// uses finds where the file names one of pkg's functions, called or not, under whatever name it
-// imports pkg.
+// uses returns the references to functions of pkg, called or not, under any import name.
 func (s source) uses(pkg string, names ...string) []*ast.SelectorExpr {
 	local := ""
 	for _, i := range s.file.Imports {
@@ -84,7 +83,7 @@ func (s source) uses(pkg string, names ...string) []*ast.SelectorExpr {
 	return found
 }
 
-// walk calls visit with every file of the repository that a person wrote or could have.
+// walk calls visit with every regular file of the repository, except caches, output and testdata.
 func walk(t *testing.T, visit func(name string, text []byte) error) {
 	t.Helper()
 	root := os.DirFS(".")
@@ -130,7 +129,7 @@ func sources(t *testing.T) []source {
 	return all
 }
 
-// madeUp parses the files of a test: name and text by turns.
+// madeUp parses files from alternating names and texts.
 func madeUp(t *testing.T, files ...string) []source {
 	t.Helper()
 	var all []source
