@@ -24,18 +24,18 @@ func declared(h *workload.History, f *final.Record) []error {
 	absent := func(op workload.Op) bool { return op.Outcome == workload.Refused && op.Code == "NotFound" }
 	for id, add := range added {
 		drop, tried := dropped[id]
-		there := f.Declared[id]
+		listed := f.Declared[id]
 		switch {
 		case add.Outcome == workload.Refused:
 			errs = append(errs, fmt.Errorf("%s: %s", words(add), add.Message))
-		case add.Outcome == workload.NotApplied && there:
-			errs = append(errs, fmt.Errorf("%s is there: %s", id, words(add)))
+		case add.Outcome == workload.NotApplied && listed:
+			errs = append(errs, fmt.Errorf("%s is listed, although it was not created: %s", id, words(add)))
 		case add.Outcome != workload.OK:
 		case tried && absent(drop):
 			errs = append(errs, fmt.Errorf("%s was lost before it was deleted: %s", id, words(add)))
-		case tried && drop.Outcome == workload.OK && there:
-			errs = append(errs, fmt.Errorf("%s is there again: %s", id, words(drop)))
-		case (!tried || drop.Outcome == workload.NotApplied) && !there:
+		case tried && drop.Outcome == workload.OK && listed:
+			errs = append(errs, fmt.Errorf("%s is listed after its deletion: %s", id, words(drop)))
+		case (!tried || drop.Outcome == workload.NotApplied) && !listed:
 			errs = append(errs, fmt.Errorf("%s is lost: %s", id, words(add)))
 		}
 	}
@@ -47,10 +47,10 @@ func declared(h *workload.History, f *final.Record) []error {
 		add, drop := added[id], dropped[id]
 		if add.Outcome == workload.OK && op.Call > add.Return && absent(op) &&
 			(drop.Kind == "" || op.Return < drop.Call) {
-			errs = append(errs, fmt.Errorf("%s was not there: %s, after %s", id, words(op), words(add)))
+			errs = append(errs, fmt.Errorf("%s was not found: %s, after %s", id, words(op), words(add)))
 		}
 		if drop.Outcome == workload.OK && op.Call > drop.Return && op.Outcome == workload.OK {
-			errs = append(errs, fmt.Errorf("%s was there again: %s, after %s", id, words(op), words(drop)))
+			errs = append(errs, fmt.Errorf("%s was found after its deletion: %s, after %s", id, words(op), words(drop)))
 		}
 	}
 	return few(errs)

@@ -10,7 +10,7 @@ import (
 )
 
 // identities checks that no client with an acknowledged registration is missing in the
-// record, that it is there once, and that it is deregistered only if it requested that, and
+// record, that it exists once, and that it is deregistered only if it requested that, and
 // if that was acknowledged. The same identity (a machine id, an id file) keeps its id
 // across restarts. Other recorded ids can only come from registrations whose outcome their
 // client does not know.

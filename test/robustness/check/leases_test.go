@@ -323,31 +323,31 @@ func TestDeclared(t *testing.T) {
 	see := pool(20, 30, workload.SeePool, workload.OK, "")
 	unseen := as(see, workload.Refused, "NotFound")
 	for name, tt := range map[string]struct {
-		ops   []workload.Op
-		there bool
-		want  string
+		ops    []workload.Op
+		listed bool
+		want   string
 	}{
-		"made":                 {[]workload.Op{add, see}, true, ""},
+		"created":              {[]workload.Op{add, see}, true, ""},
 		"created and lost":     {[]workload.Op{add}, false, "p is lost"},
-		"created and not seen": {[]workload.Op{add, unseen}, true, "p was not there"},
+		"created and not seen": {[]workload.Op{add, unseen}, true, "p was not found"},
 		"created and deleted":  {[]workload.Op{add, see, drop}, false, ""},
-		"deleted and listed":   {[]workload.Op{add, drop}, true, "p is there again"},
+		"deleted and listed":   {[]workload.Op{add, drop}, true, "p is listed after"},
 		"deleted and seen": {[]workload.Op{add, drop, pool(60, 70, workload.SeePool, workload.OK, "")}, false,
-			"p was there again"},
+			"p was found after"},
 		"lost before deleted":     {[]workload.Op{add, as(drop, workload.Refused, "NotFound")}, false, "p was lost before"},
 		"perhaps deleted":         {[]workload.Op{add, as(drop, workload.Unknown, "")}, false, ""},
 		"perhaps not deleted":     {[]workload.Op{add, as(drop, workload.Unknown, "")}, true, ""},
 		"not deleted, and lost":   {[]workload.Op{add, as(drop, workload.NotApplied, "")}, false, "p is lost"},
 		"perhaps created":         {[]workload.Op{as(add, workload.Unknown, "")}, true, ""},
 		"perhaps not created":     {[]workload.Op{as(add, workload.Unknown, "")}, false, ""},
-		"not created, but listed": {[]workload.Op{as(add, workload.NotApplied, "")}, true, "p is there"},
+		"not created, but listed": {[]workload.Op{as(add, workload.NotApplied, "")}, true, "p is listed, although"},
 		"refused":                 {[]workload.Op{as(add, workload.Refused, "InvalidArgument")}, false, "refused"},
 		"read while added": {[]workload.Op{add, pool(5, 30, workload.SeePool, workload.Refused, "NotFound")},
 			true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := record()
-			f.Declared = map[string]bool{"p": tt.there}
+			f.Declared = map[string]bool{"p": tt.listed}
 			expect(t, declared(of(tt.ops...), f), tt.want)
 		})
 	}

@@ -30,7 +30,7 @@ type Caller struct {
 func (c *Cluster) Caller(p *localcluster.Peer, token string) (*Caller, error) {
 	creds := c.Credentials()
 	if token != "" {
-		creds = c.Nobody()
+		creds = c.Anonymous()
 	}
 	conn, err := grpc.NewClient("passthrough:///"+p.GRPCAddr, grpc.WithTransportCredentials(creds),
 		grpc.WithDisableRetry(),

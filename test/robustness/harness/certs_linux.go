@@ -105,8 +105,8 @@ func replace(name string, data []byte) error {
 	return os.Rename(name+".new", name)
 }
 
-// Nobody returns the credentials of a client without a certificate.
-func (c *Cluster) Nobody() credentials.TransportCredentials {
+// Anonymous returns the credentials of a client without a certificate.
+func (c *Cluster) Anonymous() credentials.TransportCredentials {
 	cfg := c.TLS()
 	cfg.GetClientCertificate = nil
 	return credentials.NewTLS(cfg)
