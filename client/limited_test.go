@@ -87,7 +87,7 @@ func TestProbeHasTime(t *testing.T) {
 		least, most time.Duration
 	}{
 		{"a probe", probe, 25 * time.Second, DefaultTimeout},
-		{"another write that may be repeated", register1, 0, defaultTryTimeout},
+		{"another idempotent write", register1, 0, defaultTryTimeout},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var left time.Duration

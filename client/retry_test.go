@@ -170,8 +170,8 @@ func TestHungPeerIsLeft(t *testing.T) {
 		want codes.Code
 	}{
 		{"read", get, codes.OK},
-		{"so does a start with a request id", start("req-1"), codes.OK},
-		{"a delete stays: it may be at work", remove, codes.DeadlineExceeded},
+		{"start with a request id", start("req-1"), codes.OK},
+		{"delete, which may have an effect", remove, codes.DeadlineExceeded},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			a, b := startPeer(t, &fakePeer{unary: hang}), startPeer(t, &fakePeer{})

@@ -151,7 +151,7 @@ func TestWatchResumes(t *testing.T) {
 			want: []string{"a@90", "b@95", "b@97", "c@40", "z@101"},
 		},
 		{
-			name: "its last event may have been delivered too",
+			name: "last event delivered twice",
 			parts: []func(*holdfastv1.WatchRunsRequest, eventStream) error{
 				serving(0, broken, event(0, 90, "a"), event(0, 95, "b")),
 				serving(0, broken, event(0, 90, "a"), event(22, 95, "b")),
@@ -160,8 +160,7 @@ func TestWatchResumes(t *testing.T) {
 			want: []string{"a@90", "b@95", "z@101"},
 		},
 		{
-			name: "a cursor that is gone starts again from the state, all of which is delivered: a recovered cluster " +
-				"has lower indexes",
+			name:   "expired cursor, lower indexes of a recovered cluster",
 			cursor: 10,
 			parts: []func(*holdfastv1.WatchRunsRequest, eventStream) error{
 				serving(10, broken, event(11, 101, "a"), event(12, 102, "b")),

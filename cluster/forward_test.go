@@ -262,7 +262,7 @@ func TestForward(t *testing.T) {
 	})
 	t.Run("already forwarded", func(t *testing.T) {
 		s.set()
-		ctx := metadata.AppendToOutgoingContext(t.Context(), "holdfast-forwarded-by", "somebody")
+		ctx := metadata.AppendToOutgoingContext(t.Context(), "holdfast-forwarded-by", "another-peer")
 		start := time.Now()
 		_, err := startRun(ctx, follower, "r")
 		if status.Code(err) != codes.Unavailable || reason(err) != cluster.ReasonNotApplied || s.count() != 0 {

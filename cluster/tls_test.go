@@ -64,7 +64,7 @@ func TestOnlyPeersCallPeers(t *testing.T) {
 		want codes.Code
 	}{
 		{"a peer", peerPair(t, c.CA, clustertest.ClusterName, from), codes.OK},
-		{"nobody", issue.Pair{}, codes.PermissionDenied},
+		{"no certificate", issue.Pair{}, codes.PermissionDenied},
 		{"an admin", clientPair(t, c.CA, "root"), codes.PermissionDenied},
 		{"an admin with the name of a peer", clientPair(t, c.CA, from), codes.PermissionDenied},
 		{"a peer of another cluster", peerPair(t, c.CA, "lab", from), codes.Unavailable}, // the handshake fails
@@ -127,7 +127,7 @@ func TestForwardingHeaderIsTrustedFromPeersOnly(t *testing.T) {
 		{"the peer itself", peerPair(t, c.CA, clustertest.ClusterName, f[1].ID), f[1].ID, true},
 		{"another peer", peerPair(t, c.CA, clustertest.ClusterName, f[1].ID), leader.ID, false},
 		{"a client", clientPair(t, c.CA, "root"), f[1].ID, false},
-		{"nobody", issue.Pair{}, f[1].ID, false},
+		{"no certificate", issue.Pair{}, f[1].ID, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			ctx := metadata.AppendToOutgoingContext(t.Context(), "holdfast-forwarded-by", tc.mark)

@@ -47,7 +47,7 @@ func TestDecodeID(t *testing.T) {
 		{"torn in the id", good[:49], ""},
 		{"torn in the header", good[:9], ""},
 		{"zeros at the end", good[:30] + strings.Repeat("\x00", 20), ""},
-		{"nothing but zeros", strings.Repeat("\x00", 50), ""},
+		{"zeros", strings.Repeat("\x00", 50), ""},
 		{"another magic", "WANAKU" + good[6:], ""},
 		{"another version", "wanaku\x00\x00\x00\x02" + good[10:], ""},
 		{"no text", good[:14] + strings.Repeat("\xff", 36), ""},

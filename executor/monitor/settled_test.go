@@ -41,14 +41,14 @@ func TestSettledMachinesAreNotRead(t *testing.T) {
 		read, reported bool
 	}{
 		{"first poll", nil, true, true},
-		{"it has not come on record", nil, true, true},
-		{"it has", func() { observe(changed) }, true, false},
+		{"not recorded yet", nil, true, true},
+		{"recorded", func() { observe(changed) }, true, false},
 		{"as before", nil, false, false},
 		{"still", nil, false, false},
 		{"something else has changed", degraded(time.Time{}), true, false},
 		{"as before", nil, false, false},
 		{"condition valid for an hour", degraded(time.Now().Add(time.Hour)), true, false},
-		{"it has to be watched", nil, true, false},
+		{"expired condition", nil, true, false},
 	} {
 		if step.before != nil {
 			step.before()

@@ -94,10 +94,10 @@ func TestRmaOfDeadMachine(t *testing.T) {
 		{"dead host", dead, nil, nil, "", "", []string{"soft-off"}},
 		{"dead host and BMC", dead, dead, nil, "", "", nil},
 		{"dead BMC, host possibly up", nil, dead, nil, "", "repair the BMC or set force", nil},
-		{"the same by force", nil, dead, nil, "true", "", nil},
-		{"a dead host of a cluster", dead, nil, []string{"InCustomerCluster"}, "", "in a cluster and not drained", nil},
-		{"the same by force", dead, nil, []string{"InCustomerCluster"}, "true", "", []string{"soft-off"}},
-		{"a host that refuses the login, by force",
+		{"dead BMC, by force", nil, dead, nil, "true", "", nil},
+		{"dead host of a cluster", dead, nil, []string{"InCustomerCluster"}, "", "in a cluster and not drained", nil},
+		{"dead host of a cluster, by force", dead, nil, []string{"InCustomerCluster"}, "true", "", []string{"soft-off"}},
+		{"host that refuses the login, by force",
 			func() error {
 				return providers.Errorf(providers.Auth, "log in",
 					"refused")

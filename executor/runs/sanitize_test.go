@@ -19,13 +19,13 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// babbling is a host whose texts cannot be recorded as they are.
-type babbling struct {
+// unclean is a host whose texts must be sanitized.
+type unclean struct {
 	*fake.Provider
 	id func(boot string) string
 }
 
-func (p *babbling) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
+func (p *unclean) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
 	f, err := p.Provider.Inspect(ctx, m)
 	if f.BootID != "" {
 		f.BootID = p.id(f.BootID)
@@ -34,7 +34,7 @@ func (p *babbling) Inspect(ctx context.Context, m providers.Machine) (providers.
 	return f, err
 }
 
-func (p *babbling) Inventory(context.Context, providers.Machine) (*providers.Inventory, error) {
+func (p *unclean) Inventory(context.Context, providers.Machine) (*providers.Inventory, error) {
 	huge := strings.Repeat("\xffx", 1<<20)
 	return &providers.Inventory{Serial: huge, Model: huge, CPUs: []providers.CPU{{Model: huge}},
 		Missing: []string{huge}}, nil
@@ -56,7 +56,7 @@ func TestHardwareTextIsSanitized(t *testing.T) {
 				t.Parallel()
 				l := newLab(t, fake.Config{PowerTime: fake.Duration(10 * time.Millisecond),
 					BootTime: fake.Duration(20 * time.Millisecond)})
-				l.Set = providers.SetOf(map[string]providers.Provider{"fake": &babbling{fake.New(l.Fleet), id}})
+				l.Set = providers.SetOf(map[string]providers.Provider{"fake": &unclean{fake.New(l.Fleet), id}})
 				l.Machine("m-1")
 				l.Plan("p", stepOf("s", s))
 				l.lead(quick())

@@ -84,13 +84,13 @@ func TestNetworkWithAnotherAddress(t *testing.T) {
 		want string // recorded address
 		err  string
 	}{
-		{"it moves", "new:22", "new:22", "", "new:22", ""},
-		{"it moves while leaders die", "new:22", "new:22", AfterEffect, "new:22", ""},
-		{"it has moved when the leader dies", "new:22", "new:22", AfterEvidence, "new:22", ""},
-		{"it comes up nowhere", "", "new:22", "", "old:22", "went back to its former network"},
-		{"it comes up nowhere, and the leader dies", "", "new:22", AfterIntent, "old:22", "went back to its former network"},
-		{"it comes up elsewhere", "else:22", "new:22", "", "old:22", "went back to its former network"},
-		{"it stays", "old:22", "", "", "old:22", ""},
+		{"new address", "new:22", "new:22", "", "new:22", ""},
+		{"leader dies after the effect", "new:22", "new:22", AfterEffect, "new:22", ""},
+		{"leader dies after the move", "new:22", "new:22", AfterEvidence, "new:22", ""},
+		{"host not reachable", "", "new:22", "", "old:22", "went back to its former network"},
+		{"host not reachable, leader dies", "", "new:22", AfterIntent, "old:22", "went back to its former network"},
+		{"other address", "else:22", "new:22", "", "old:22", "went back to its former network"},
+		{"unchanged address", "old:22", "", "", "old:22", ""},
 		{"no address", "new:22", "root@new", "", "old:22", "is not an address"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -90,7 +90,7 @@ func TestRma(t *testing.T) {
 		{"failed disk in a successful report", &holdfastv1.RmaAction{Wipe: true}, nil,
 			"echo holdfast-erase disk sda S1 failed it is frozen\necho holdfast-erase done 1 of 1\n", nil, nil,
 			"1 of 1 disks are not erased", nil, nil},
-		{"it does not come to the end", &holdfastv1.RmaAction{Wipe: true}, nil,
+		{"incomplete report", &holdfastv1.RmaAction{Wipe: true}, nil,
 			"echo holdfast-erase disk sda S1 erased overwrite\n", nil, nil, "did not report that all of its disks are erased",
 			nil, nil},
 		{"no disk", &holdfastv1.RmaAction{Wipe: true}, nil, "echo holdfast-erase done 0 of 0\n", nil, nil,

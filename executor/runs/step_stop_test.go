@@ -48,9 +48,9 @@ func TestSoftOffIsRequestedOnce(t *testing.T) {
 			[]string{"soft-off", "on"}, 33 * time.Second},
 		{"rma", &holdfastv1.RmaAction{ShutdownSeconds: 40}, 30 * time.Second, []time.Duration{5 * time.Second},
 			[]string{"soft-off"}, 33 * time.Second},
-		{"it does not listen", &holdfastv1.Power{Action: "off", ShutdownSeconds: 40}, time.Hour,
+		{"host ignores the shutdown", &holdfastv1.Power{Action: "off", ShutdownSeconds: 40}, time.Hour,
 			[]time.Duration{5 * time.Second}, []string{"soft-off", "hard-off"}, 43 * time.Second},
-		{"a reboot that does not listen", &holdfastv1.Reboot{Mode: "bmc", ShutdownSeconds: 40}, time.Hour,
+		{"host ignores the shutdown of a reboot", &holdfastv1.Reboot{Mode: "bmc", ShutdownSeconds: 40}, time.Hour,
 			[]time.Duration{5 * time.Second, 25 * time.Second}, []string{"soft-off", "hard-off", "on"}, 45 * time.Second},
 		{"no leader at the end of the grace time", &holdfastv1.RmaAction{ShutdownSeconds: 3}, time.Hour,
 			[]time.Duration{2 * time.Second}, []string{"soft-off", "hard-off"}, 10 * time.Second},
@@ -129,8 +129,8 @@ func TestSoftOffOfUnknownOutcome(t *testing.T) {
 		again    bool // the next leader dies too, after its request
 		want     []string
 	}{
-		{"it listens", 0, false, []string{"soft-off"}},
-		{"it does not listen", time.Hour, false, []string{"soft-off", "hard-off"}},
+		{"host shuts down", 0, false, []string{"soft-off"}},
+		{"host ignores the shutdown", time.Hour, false, []string{"soft-off", "hard-off"}},
 		{"the next leader dies too", time.Hour, true, []string{"soft-off", "hard-off"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

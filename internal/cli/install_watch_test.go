@@ -42,7 +42,7 @@ func TestInstallWatchEnd(t *testing.T) {
 	}{
 		{"complete", "", repaved, []*holdfastv1.Install{session("run-789", 2, complete, true)}, ExitOK,
 			"m-123  complete (over)", "", ""},
-		{"complete, and never came up", "", ended, []*holdfastv1.Install{session("run-789", 1, complete, true)},
+		{"complete, host never came up", "", ended, []*holdfastv1.Install{session("run-789", 1, complete, true)},
 			ExitRunFailed, "complete (over)", "", "install of m-123: it did not boot from its disk"},
 		{"complete, unknown attempt", "", ended, []*holdfastv1.Install{session("run-789", 3, complete, true)},
 			ExitRunFailed, "", "", "it was over at complete"},

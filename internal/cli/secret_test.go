@@ -155,7 +155,7 @@ func TestSecretPutRefuses(t *testing.T) {
 		{"pools and all pools", []string{"a", "--type", "token", "--from-stdin", "token", "--pool", "a", "--all-pools"},
 			ExitUsage, "all-pools"},
 		{"no type", []string{"a"}, ExitUsage, "--type is missing"},
-		{"nothing to read it from", []string{"a", "--type", "bmc", "--username", "root"}, ExitUsage,
+		{"no source of the values", []string{"a", "--type", "bmc", "--username", "root"}, ExitUsage,
 			"--from-file password=PATH"},
 		{"a value with --from-stdin", []string{"a", "--type", "token", "--from-stdin", "token=" + value}, ExitUsage,
 			"the KEY alone"},

@@ -230,7 +230,7 @@ func TestPrivateIP(t *testing.T) {
 		{"private, on the way out", "eth1", "10.0.0.9", "eth1", all},
 		{"public, on the way out", "eth0", "203.0.113.9", "eth0", all},
 		{"no way out", "", "172.17.0.1", "docker0", all},
-		{"nothing on the way out", "eth7", "172.17.0.1", "docker0", all},
+		{"no address on the route", "eth7", "172.17.0.1", "docker0", all},
 		{"IPv6 only", "eth0", "fd00::1", "eth0", []Interface{iface("eth0", "fe80::1", "2001:db8::1", "fd00::1")}},
 		{"loopback only", "", "", "", all[:1]},
 	}

@@ -70,8 +70,8 @@ func TestFetchFromURL(t *testing.T) {
 		sum     string
 		words   string // part of the expected error; empty: success
 	}{
-		{name: "as it should be", size: int64(len(all))},
-		{name: "its size is not known"},
+		{name: "complete", size: int64(len(all))},
+		{name: "unknown size"},
 		{name: "breaks off at half, repeatedly", broken: 3, trouble: half(all)},
 		{name: "no support for ranges", trouble: func(s *source, w http.ResponseWriter, r *http.Request) bool {
 			if s.asked.Load() == 1 {

@@ -61,7 +61,7 @@ func TestChangingDisks(t *testing.T) {
 			"nothing was written: the disk rule now selects sda (8 MB, serial Z)", false},
 		{"name of another disk, by the rule", "TAR", "serial=A", other, nil, "its serial is not A", false},
 		{"a disk image", "RAW", "", other, nil, "nothing was written: the disk rule now selects sda (8 MB, serial Z)", false},
-		{"the rule means two now", "TAR", "", more, nil, "2 disks qualify", false},
+		{"rule that now selects two disks", "TAR", "", more, nil, "2 disks qualify", false},
 		{"another disk that the rule excludes", "TAR", "serial=A", more, nil, "", true},
 		{"name of another disk at the end", "TAR", "", nil, other,
 			"finish sda (8 MB, serial A): that is another disk now: sda (8 MB, serial Z)", true},

@@ -63,7 +63,7 @@ func TestInstallTar(t *testing.T) {
 		want    string // empty: success
 		written bool
 	}{
-		{"as it comes", nil, "", true},
+		{"original archive", nil, "", true},
 		{"wiped before", func(p *installtest.Peer, _ *unpacking) { p.Order["wipe"] = true }, "", true},
 		{"broken network", func(p *installtest.Peer, _ *unpacking) { p.Cuts, p.CutAt = 1, len(p.Image)/2 }, "",
 			true},

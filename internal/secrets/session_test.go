@@ -47,7 +47,7 @@ func TestSessions(t *testing.T) {
 		{"at a peer without a key", NewSessions(nil, clock), session, 0, ""},
 		{"changed", peer, flipped, 0, ""},
 		{"cut short", peer, sessionPrefix + "AA", 0, ""},
-		{"not of our letters", peer, sessionPrefix + "?", 0, ""},
+		{"invalid characters", peer, sessionPrefix + "?", 0, ""},
 		{"a token", peer, "secret-token", 0, "secret-token"},
 	} {
 		now = time.Date(2026, 1, 29, 15, 10, 0, 0, time.UTC).Add(tt.later)

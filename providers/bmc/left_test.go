@@ -139,7 +139,7 @@ func TestFormerSessionIsEnded(t *testing.T) {
 // It also ends that of the leader in between, and if it is killed, the leader after it does.
 func TestReelectedLeaderWithOldSession(t *testing.T) {
 	t.Parallel()
-	for name, dies := range map[string]bool{"it stops": false, "it is killed": true} {
+	for name, dies := range map[string]bool{"peer stops": false, "peer is killed": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, redfishtest.Config{}, redfishOnly)

@@ -154,10 +154,10 @@ func TestBootDevice(t *testing.T) {
 			[]string{"boot Pxe Once UEFI"}},
 		{"other mode refused", func(q *redfishtest.Quirks) { q.RefuseMode = true },
 			providers.BootDevice{Mode: "PXE"}, providers.Unsupported, nil},
-		{"it has UEFI alone", func(q *redfishtest.Quirks) { q.UEFIOnly = true }, pxe, "", []string{"boot Pxe Once UEFI"}},
+		{"UEFI only", func(q *redfishtest.Quirks) { q.UEFIOnly = true }, pxe, "", []string{"boot Pxe Once UEFI"}},
 		{"legacy on UEFI only", func(q *redfishtest.Quirks) { q.UEFIOnly = true },
 			providers.BootDevice{Mode: "PXE"}, providers.Unsupported, nil},
-		{"it has no mode", func(q *redfishtest.Quirks) { q.NoMode = true }, pxe, "", []string{"boot Pxe Once UEFI"}},
+		{"no boot mode", func(q *redfishtest.Quirks) { q.NoMode = true }, pxe, "", []string{"boot Pxe Once UEFI"}},
 		{"legacy without a mode", func(q *redfishtest.Quirks) { q.NoMode = true },
 			providers.BootDevice{Mode: "PXE"}, providers.Unsupported, nil},
 		{"own ETag refused", func(q *redfishtest.Quirks) { q.OwnETag = true }, pxe, "",
@@ -286,7 +286,7 @@ func TestSledsAreSwapped(t *testing.T) {
 		t.Errorf("resets: got %v, want one of node2, the new slot", e)
 	}
 	l.m.Spec.Serial = "SN-0009"
-	l.class("one that is not there", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionOn), providers.Unsupported)
+	l.class("unknown serial number", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionOn), providers.Unsupported)
 }
 
 // The right one of several systems is used, or none.

@@ -48,7 +48,7 @@ func TestEffects(t *testing.T) {
 			{"machine", "m-1", "", 0, want[:2]},
 			{"run", "", "r-9", 1, []fake.Effect{want[1], want[4]}},
 			{"both", "m-2", "r-9", 0, want[4:]},
-			{"nobody", "m-3", "", 0, []fake.Effect{}},
+			{"machine without effects", "m-3", "", 0, []fake.Effect{}},
 		} {
 			if diff := cmp.Diff(c.want, l.fleet.Effects(c.machine, c.run, c.after)); diff != "" {
 				l.Errorf("%s: %s", c.name, diff)

@@ -197,16 +197,16 @@ func TestCordon(t *testing.T) {
 	}
 }
 
-// strangers has a kubeconfig with an invalid token.
-type strangers struct{ *cluster }
+// unauthorized is a cluster with an invalid token in its kubeconfig.
+type unauthorized struct{ *cluster }
 
-func (s strangers) Cluster(context.Context, providers.Machine, string) (kube.Registered, error) {
-	return kube.Registered{Kubeconfig: kubeconfig(s.URL, s.ca, "{token: wrong}"), Version: "1"}, nil
+func (u unauthorized) Cluster(context.Context, providers.Machine, string) (kube.Registered, error) {
+	return kube.Registered{Kubeconfig: kubeconfig(u.URL, u.ca, "{token: wrong}"), Version: "1"}, nil
 }
 
 func TestUnauthorized(t *testing.T) {
 	c := newCluster(t)
-	if _, err := kube.New(strangers{c}, newHost()).NodeStatus(t.Context(), machine("m-1"),
+	if _, err := kube.New(unauthorized{c}, newHost()).NodeStatus(t.Context(), machine("m-1"),
 		"prod"); providers.ClassOf(err) != providers.Auth {
 		t.Errorf("got %v, want an error of class auth", err)
 	}

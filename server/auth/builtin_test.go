@@ -108,7 +108,7 @@ func TestBuiltInIssuer(t *testing.T) {
 		{"for others", ours.sign(t, accessClaims(func(c *AccessClaims) { c.Audience = jwt.Audience{"other"} })),
 			ReasonTokenInvalid},
 		{"without an audience", ours.sign(t, accessClaims(func(c *AccessClaims) { c.Audience = nil })), ReasonTokenInvalid},
-		{"of no client", ours.sign(t, accessClaims(func(c *AccessClaims) { c.TokenID = "" })), ReasonTokenInvalid},
+		{"no client", ours.sign(t, accessClaims(func(c *AccessClaims) { c.TokenID = "" })), ReasonTokenInvalid},
 		{"deleted client", ours.sign(t, accessClaims(func(c *AccessClaims) { c.TokenID = "t9" })),
 			ReasonTokenUnknown},
 		{"revoked client", ours.sign(t, accessClaims(func(c *AccessClaims) { c.TokenID = "t3" })),

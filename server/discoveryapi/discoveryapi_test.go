@@ -91,23 +91,23 @@ func TestBodies(t *testing.T) {
 		send("no "+lacks.field, register, strings.Replace(tool, lacks.member, "", 1), 400,
 			wrong("target."+lacks.field+": is required"))
 	}
-	send("id that is none", register, strings.Replace(tool, id, `short`, 1), 400, "*")
-	send("timestamp that is none", base+"/update/"+id, `{"timestamp":"noon","healthy":true}`, 400,
+	send("invalid id", register, strings.Replace(tool, id, `short`, 1), 400, "*")
+	send("invalid timestamp", base+"/update/"+id, `{"timestamp":"noon","healthy":true}`, 400,
 		wrong(`timestamp: want ISO 8601 or seconds, not \"noon\"`))
-	send("timestamp beyond time", base+"/update/"+id, `{"timestamp":1e300,"healthy":true}`, 400,
+	send("timestamp out of range", base+"/update/"+id, `{"timestamp":1e300,"healthy":true}`, 400,
 		wrong(`timestamp: want ISO 8601 or seconds, not 1e300`))
 	// outside the years 1 to 9999: treated as absent
 	for _, far := range []string{`253402300800`, `-62135596801`, `"0000-01-01T00:00:00Z"`, `"9999-12-31T23:59:59-12:00"`} {
 		send("timestamp "+far, base+"/update/"+id, `{"timestamp":`+far+`,"healthy":true}`, 200, "")
 	}
-	send("update of nobody", base+"/update/"+never, healthy, 404, unknown(never))
-	send("update of no UTF-8", base+"/update/%ff", healthy, 400, wrong("the path is not UTF-8"))
-	send("ping of nobody", ping+"/", never, 404, "*")
-	send("deregistration of nobody", deregister, strings.Replace(tool, id, never, 1), 404, unknown(never))
+	send("update of an unknown tool", base+"/update/"+never, healthy, 404, unknown(never))
+	send("update of a path without UTF-8", base+"/update/%ff", healthy, 400, wrong("the path is not UTF-8"))
+	send("ping of an unknown tool", ping+"/", never, 404, "*")
+	send("deregistration of an unknown tool", deregister, strings.Replace(tool, id, never, 1), 404, unknown(never))
 	calls = append(calls,
-		apitest.Expect("no such route", "", "POST", "/api/v1/management/discovery/nothing", "", 404,
+		apitest.Expect("unknown route", "", "POST", "/api/v1/management/discovery/nothing", "", 404,
 			`{"error":{"message":"Not Found"},"data":null}`),
-		apitest.Expect("nothing to read there", "", "GET", "/api/v1/capabilities/nothing", "", 404,
+		apitest.Expect("unknown route to read", "", "GET", "/api/v1/capabilities/nothing", "", 404,
 			`{"error":{"message":"Not Found"},"data":null}`),
 		apitest.Expect("wrong method", "service", "GET", register, "", 405,
 			`{"error":{"message":"Method Not Allowed"},"data":null}`),
@@ -126,7 +126,7 @@ func TestLife(t *testing.T) {
 	}
 	registered := `{"error":null,"data":` + strings.Replace(tool, id, "<uuid>", 1) + `}`
 	l.Run(t, []apitest.Call{
-		get("nobody", "/api/v1/capabilities", `{"error":null,"data":[]}`),
+		get("no tools", "/api/v1/capabilities", `{"error":null,"data":[]}`),
 		send("with an id", register, tool, 200, registered),
 		send("and again", register+"/", tool, 200, registered),
 		send("without one", register, `{"id":null,"serviceName":"other","host":"10.0.0.1","port":9091,"serviceType":"resource-provider","more":1}`, 200,
@@ -197,7 +197,7 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// TestDeregisterWithoutID: a client that never stored its id is found by its name, host and
+// TestDeregisterWithoutID: a client without a stored id is found by its name, host and
 // port, and the call is idempotent.
 func TestDeregisterWithoutID(t *testing.T) {
 	l := lab(t)
@@ -208,17 +208,17 @@ func TestDeregisterWithoutID(t *testing.T) {
 	l.Run(t, []apitest.Call{
 		send("before", deregister, nameless, 404, wrong(`service \"my-tool\" at 192.168.1.100:9090 was never registered`)),
 		send("register", register, nameless, 200, "*"),
-		send("elsewhere", deregister, strings.Replace(nameless, "9090", "9091", 1), 404,
+		send("another port", deregister, strings.Replace(nameless, "9090", "9091", 1), 404,
 			wrong(`service \"my-tool\" at 192.168.1.100:9091 was never registered`)),
 		send("deregister", deregister, nameless, 200, ""),
 		send("deregister again", deregister, nameless, 200, ""),
 		send("register two", register, nameless, 200, "*"),
 		send("with another id", register, tool, 200, "*"),
-		send("which of them", deregister, nameless, 400,
+		send("ambiguous name", deregister, nameless, 400,
 			wrong(`id: is required: 2 services are \"my-tool\" at 192.168.1.100:9090`)),
-		send("this one", deregister, tool, 200, ""),
-		send("the one that is left", deregister, nameless, 200, ""),
-		send("nobody's", deregister, `{"id":null}`, 400, wrong("id: is required")),
+		send("by id", deregister, tool, 200, ""),
+		send("the remaining one", deregister, nameless, 200, ""),
+		send("no id", deregister, `{"id":null}`, 400, wrong("id: is required")),
 	})
 }
 

@@ -185,7 +185,7 @@ func TestLife(t *testing.T) {
 			`"agent_version":"0.1.0"},"next_keepalive_ms":10000}`),
 		apitest.Expect("list", "agent", "GET", list, "", 200, `[{"state":{"machine_id":"1165a9b6","pool_name":"gpu","provider_name":"generic","status":"ready","hostname":"w-1","cpu":8000,"memory":16384,`+
 			`"gpu":"","gpu_count":1,"private_ip":"192.168.1.100","created":"1769699400","last_keepalive":"1769699403","agent_version":"0.1.0"},"metrics":null}]`),
-		apitest.Expect("metrics as they should be, and more", "agent", "POST", keepalive+"/",
+		apitest.Expect("metrics and an unknown field", "agent", "POST", keepalive+"/",
 			with(beat, "}", `,"x":{"y":[1]},"metrics":{"cpu_utilization_pct":15.5,"memory_utilization_pct":"42.3",`+
 				`"total_cpu_available":8000,"total_memory_available":17179869184,"free_gpu_count":1}}`), 200, "*"),
 		apitest.Expect("list with metrics", "viewer", "GET", list+"?pool_name=gpu&provider_name=generic", "", 200, `[{"state":{"machine_id":"1165a9b6","pool_name":"gpu","provider_name":"generic","status":"ready","hostname":"w-1",`+

@@ -150,13 +150,13 @@ func TestBodies(t *testing.T) {
 		send("installation_status "+bad, "POST", report, says(bad), 422, invalid("body", "installation_status",
 			`"`+bad+`" is not a status: send started, progress, complete or failed`, "value_error"))
 	}
-	send("report of a stranger", "POST", report, `{"mac_address":"aa:bb:cc:dd:ee:99"}`, 404, notFound)
+	send("report of an unknown node", "POST", report, `{"mac_address":"aa:bb:cc:dd:ee:99"}`, 404, notFound)
 	for _, r := range []struct{ method, path, body string }{
 		{"GET", "", ""}, {"PATCH", "", `{"hostname":"x"}`}, {"DELETE", "", ""}, {"PATCH", "/state",
 			`{"state":"pending"}`}, {"GET", "/history", ""}, {"POST", "/tags", `{"tag":"x"}`}, {"DELETE", "/tags/x", ""},
 	} {
-		send("nobody "+r.method+r.path, r.method, nodes+"/nobody"+r.path, r.body, 404, notFound)
-		send("nobody by MAC "+r.method+r.path, r.method, nodes+"/02:00:00:00:00:99"+r.path, r.body, 404, notFound)
+		send("unknown node "+r.method+r.path, r.method, nodes+"/nobody"+r.path, r.body, 404, notFound)
+		send("unknown MAC "+r.method+r.path, r.method, nodes+"/02:00:00:00:00:99"+r.path, r.body, 404, notFound)
 		send("no UTF-8 "+r.method+r.path, r.method, nodes+"/%ff"+r.path, r.body, 400, `{"detail":"the path is not UTF-8"}`)
 	}
 	for query, want := range map[string]string{

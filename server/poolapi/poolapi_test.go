@@ -62,9 +62,9 @@ func TestTokens(t *testing.T) {
 		apitest.Expect("a viewer registers", "viewer", "POST", register, pool, 403, "*"),
 		apitest.Expect("a viewer's provider", "viewer", "POST", providers, provider, 403, "*"),
 		apitest.Expect("a pool's manager lists", "pool", "GET", "/v2/pools", "", 403, "*"),
-		apitest.Expect("somebody elsewhere", "elsewhere", "GET", "/v2/pools/gpu", "", 404,
+		apitest.Expect("viewer of another pool", "elsewhere", "GET", "/v2/pools/gpu", "", 404,
 			`{"error":"pool_not_found","message":"pool \"gpu\" not found"}`),
-		apitest.Expect("somebody elsewhere lists", "elsewhere", "GET", "/v2/pools", "", 200, `{"pools":[],"total":0}`),
+		apitest.Expect("viewer of another pool lists", "elsewhere", "GET", "/v2/pools", "", 200, `{"pools":[],"total":0}`),
 	))
 }
 
@@ -114,7 +114,7 @@ func TestBodies(t *testing.T) {
 		apitest.Expect("VRAM that is no number", "viewer", "GET", "/v2/pools?min_available_vram_gb=lots", "", 400, `{"error":"invalid_request","message":"min_available_vram_gb is \"lots\": want a number of gigabytes"}`),
 		apitest.Expect("VRAM below nothing", "viewer", "GET", "/v2/pools?min_available_vram_gb=-1", "", 400, "*"),
 		apitest.Expect("VRAM that is not a number", "viewer", "GET", "/v2/pools?min_available_vram_gb=NaN", "", 400, "*"),
-		apitest.Expect("a filter that is none", "viewer", "GET", "/v2/pools?filter=%3D%3D", "", 400, "*"),
+		apitest.Expect("invalid filter", "viewer", "GET", "/v2/pools?filter=%3D%3D", "", 400, "*"),
 		apitest.Expect("no such route", "", "GET", "/v2/nothing", "", 404, `{"error":"not_found","message":"Not Found"}`),
 		apitest.Expect("wrong method", "pool", "PUT", register, pool, 405,
 			`{"error":"method_not_allowed","message":"Method Not Allowed"}`),

@@ -110,7 +110,7 @@ func TestMoreThanAPage(t *testing.T) {
 func TestErrors(t *testing.T) {
 	l := lab(t)
 	l.Run(t, []apitest.Call{
-		apitest.Expect("nobody", "", "GET", path, "", 401, "*"),
+		apitest.Expect("unauthenticated", "", "GET", path, "", 401, "*"),
 		apitest.Expect("agent", "agent", "GET", path, "", 403, "*"),
 		apitest.Expect("port", "viewer", "GET", path+"?port=0", "", 400,
 			`{"error":"port: want a number from 1 to 65535, not \"0\""}`),

@@ -73,7 +73,7 @@ func TestQuirks(t *testing.T) {
 			for i := range 8 {
 				user := User
 				if i < 3 {
-					user = "somebody"
+					user = "another-user"
 				}
 				if err := q.b.OpenSession(q.Context(), user); err != nil {
 					q.Fatal(err)
@@ -86,7 +86,7 @@ func TestQuirks(t *testing.T) {
 		}, nil},
 		{"EightSessionsOfOthers", redfishtest.Quirks{SessionLimit: 8}, func(q *quirky) {
 			for range 5 { // three exist
-				if err := q.b.OpenSession(q.Context(), "somebody"); err != nil {
+				if err := q.b.OpenSession(q.Context(), "another-user"); err != nil {
 					q.Fatal(err)
 				}
 			}

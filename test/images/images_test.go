@@ -100,11 +100,11 @@ func download(ctx context.Context, t *testing.T, c *localcluster.Cluster, p *loc
 	var got []byte
 	conf := c.TLS()
 	conf.Certificates, conf.GetClientCertificate = nil, nil
-	nobody := &http.Client{Transport: &http.Transport{TLSClientConfig: conf}}
-	defer nobody.CloseIdleConnections()
+	anonymous := &http.Client{Transport: &http.Transport{TLSClientConfig: conf}}
+	defer anonymous.CloseIdleConnections()
 	for _, span := range []string{"bytes=0-2999999", "bytes=3000000-"} {
 		for {
-			part, code, err := get(ctx, nobody, p.URL("/images/debian/disk"), span)
+			part, code, err := get(ctx, anonymous, p.URL("/images/debian/disk"), span)
 			if err == nil && code == http.StatusPartialContent {
 				got = append(got, part...)
 				break

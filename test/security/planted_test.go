@@ -368,9 +368,9 @@ func (s *site) provoke(clientID, clientSecret string) {
 		s.do(p, "POST", "/oidc/token", `{"client_secret": "`+wrong("a secret in JSON "+p.ID)+`"`, nil)
 		s.do(p, "GET", "/nothing?token="+clientSecret, "", nil)
 	}
-	stranger := s.TLS()
-	stranger.Certificates, stranger.GetClientCertificate = nil, nil
-	c, err := client.Dial(client.Config{Addrs: s.Addrs(), TLS: stranger, Token: wrong("an unknown token"),
+	anonymous := s.TLS()
+	anonymous.Certificates, anonymous.GetClientCertificate = nil, nil
+	c, err := client.Dial(client.Config{Addrs: s.Addrs(), TLS: anonymous, Token: wrong("an unknown token"),
 		Timeout: 10 * time.Second})
 	if err != nil {
 		s.t.Fatal(err)

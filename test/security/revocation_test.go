@@ -188,11 +188,11 @@ func (g *guarded) call(
 // after all were killed and restarted from disk, and accept another one throughout.
 func TestRevokedForGood(t *testing.T) {
 	g := guard(t)
-	admin, nobody := g.client(g.CA), g.ClientCredentials(issue.Pair{})
+	admin, anonymous := g.client(g.CA), g.ClientCredentials(issue.Pair{})
 	g.wantGood("the admin", admin, "")
 	good, bad := g.token(admin, "good"), g.token(admin, "bad")
-	g.wantGood("the good token", nobody, good.GetSecret())
-	g.wantGood("the bad token", nobody, bad.GetSecret())
+	g.wantGood("the good token", anonymous, good.GetSecret())
+	g.wantGood("the bad token", anonymous, bad.GetSecret())
 	g.call(admin, func(ctx context.Context, a holdfastv1.AccessServiceClient) error {
 		_, err := a.RevokeToken(ctx, &holdfastv1.RevokeTokenRequest{TokenId: bad.GetToken().GetTokenId()})
 		return err
@@ -207,7 +207,7 @@ func TestRevokedForGood(t *testing.T) {
 	}
 	g.wantRevoked("after a failover", bad.GetSecret())
 	g.startAll()
-	g.wantGood("the good token after a failover", nobody, good.GetSecret())
+	g.wantGood("the good token after a failover", anonymous, good.GetSecret())
 	g.wantRevoked("with the old leader back", bad.GetSecret())
 
 	for i := range g.Peers {
@@ -215,7 +215,7 @@ func TestRevokedForGood(t *testing.T) {
 	}
 	g.startAll()
 	g.wantRevoked("after all were killed", bad.GetSecret())
-	g.wantGood("the good token after all were killed", nobody, good.GetSecret())
+	g.wantGood("the good token after all were killed", anonymous, good.GetSecret())
 	g.wantRevoked("at the end", bad.GetSecret())
 }
 

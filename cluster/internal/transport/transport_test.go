@@ -164,12 +164,12 @@ func TestStreamsOfOneClusterOnly(t *testing.T) {
 	}
 	to := mustListen()
 	defer func() { _ = to.Close() }()
-	stranger, err := net.Dial("tcp", to.Addr().String())
+	plain, err := net.Dial("tcp", to.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = stranger.Close() }()
-	if _, err := stranger.Write([]byte("GET / HTTP/1.1\r\n")); err != nil {
+	defer func() { _ = plain.Close() }()
+	if _, err := plain.Write([]byte("GET / HTTP/1.1\r\n")); err != nil {
 		t.Fatal(err)
 	}
 	accepted, err := to.Accept()
@@ -177,6 +177,6 @@ func TestStreamsOfOneClusterOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := accepted.Read(make([]byte, 1)); err == nil {
-		t.Errorf("got a connection of a stranger with %d bytes, want a refusal", n)
+		t.Errorf("connection without a handshake: got %d bytes, want an error", n)
 	}
 }

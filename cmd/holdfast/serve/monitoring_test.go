@@ -136,9 +136,10 @@ func serving(t *testing.T) func() []byte {
 		t.Fatal(err)
 	}
 	work(t, client.Config{Addrs: []string{api}, TLS: admin, Timeout: 30 * time.Second})
-	nobody := admin.Clone()
-	nobody.Certificates, nobody.GetClientCertificate = nil, nil
-	if code, _ := get(t, nobody, "https://"+web+"/metrics"); code != http.StatusUnauthorized { // which counts as a refusal
+	anonymous := admin.Clone()
+	anonymous.Certificates, anonymous.GetClientCertificate = nil, nil
+	// The metrics count this refusal.
+	if code, _ := get(t, anonymous, "https://"+web+"/metrics"); code != http.StatusUnauthorized {
 		t.Errorf("metrics without credentials: got %d, want %d", code, http.StatusUnauthorized)
 	}
 	return func() []byte {

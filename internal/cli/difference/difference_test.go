@@ -38,7 +38,7 @@ func TestBetween(t *testing.T) {
 		{"steps more and less", &holdfastv1.Plan{Steps: []*holdfastv1.Step{reboot}},
 			&holdfastv1.Plan{Steps: []*holdfastv1.Step{reboot, {Name: "b"}, {}}},
 			[]string{`steps[1].name: (none) → "b"`, "steps[2]: (none) → {}"}},
-		{"and back", &holdfastv1.Plan{Steps: []*holdfastv1.Step{reboot, {Name: "b"}}},
+		{"removed step", &holdfastv1.Plan{Steps: []*holdfastv1.Step{reboot, {Name: "b"}}},
 			&holdfastv1.Plan{Steps: []*holdfastv1.Step{reboot}}, []string{`steps[1].name: "b" → (none)`}},
 	} {
 		var got []string

@@ -56,7 +56,7 @@ func TestKeys(t *testing.T) {
 		row  string // the selected row
 		quit bool
 	}{
-		{name: "the longest at its step first, those that wait last", want: "run-1 run-2 run-3", row: "run-1"},
+		{name: "longest step first, waiting runs last", want: "run-1 run-2 run-3", row: "run-1"},
 		{name: "down and no further than the end", keys: []string{"down", "j", "down", "down"}, want: "run-1 run-2 run-3",
 			row: "run-3"},
 		{name: "end and up", keys: []string{"end", "up"}, want: "run-1 run-2 run-3", row: "run-2"},
@@ -70,8 +70,8 @@ func TestKeys(t *testing.T) {
 		{name: "canceled search", keys: []string{"/", "z", "esc"}, want: "run-1 run-2 run-3", row: "run-1"},
 		{name: "search removed later", keys: []string{"/", "2", "enter", "esc"}, want: "run-1 run-2 run-3",
 			row: "run-1"},
-		{name: "the other table, the most urgent first", keys: []string{"tab"}, want: "m-7 m-9", row: "m-7"},
-		{name: "and back", keys: []string{"tab", "tab"}, want: "run-1 run-2 run-3", row: "run-1"},
+		{name: "other table, most urgent first", keys: []string{"tab"}, want: "m-7 m-9", row: "m-7"},
+		{name: "first table again", keys: []string{"tab", "tab"}, want: "run-1 run-2 run-3", row: "run-1"},
 		{name: "quit", keys: []string{"q"}, want: "run-1 run-2 run-3", row: "run-1", quit: true},
 		{name: "quit during a search", keys: []string{"/", "ctrl+c"}, want: "run-1 run-2 run-3", row: "run-1",
 			quit: true},

@@ -23,7 +23,7 @@ func TestFormatAffectsNoOther(t *testing.T) {
 			"a format of namespace 2 would also erase namespace 1 of this controller (FNA 0x2)"},
 		{"full list", 1, 1, full(),
 			"a format of namespace 1 would also erase namespace 2 of this controller (FNA 0x1)"},
-		{"a list that does not have it", 1, 7, []uint32{3},
+		{"list without the namespace", 1, 7, []uint32{3},
 			"a format of namespace 7 would also erase namespace 3 of this controller (FNA 0x1)"},
 	}
 	for _, tt := range tests {

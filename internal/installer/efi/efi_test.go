@@ -53,7 +53,7 @@ func TestEnter(t *testing.T) {
 		{"first entry of an earlier installation",
 			map[string][]byte{"Boot0001": other, "Boot0007": old.option(), "BootOrder": order(7, 1),
 				"BootCurrent": order(1)}, "Boot0007", order(7, 1)},
-		{"a number that only the order has", map[string][]byte{"Boot0000": other, "BootOrder": order(0, 1)}, "Boot0002",
+		{"number without a variable", map[string][]byte{"Boot0000": other, "BootOrder": order(0, 1)}, "Boot0002",
 			order(2, 0, 1)},
 		{"only the earlier entry", map[string][]byte{"Boot0000": old.option(), "BootOrder": order(0),
 			"BootCurrent": order(0)}, "Boot0000", order(0)},

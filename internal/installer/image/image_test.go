@@ -230,11 +230,11 @@ func TestWriteFails(t *testing.T) {
 		want        string
 		touched     bool // got a write to the disk
 	}{
-		{"a wrong sum", zs, "ZSTD", sumOf([]byte("x")), 8 << 20, "checksum of image debian-13 is " + sumOf(zs) + ", want " +
-			sumOf([]byte("x")), true},
+		{"wrong checksum", zs, "ZSTD", sumOf([]byte("x")), 8 << 20, "checksum of image debian-13 is " + sumOf(zs) +
+			", want " + sumOf([]byte("x")), true},
 		{"damaged", broken, "ZSTD", sumOf(zs), 8 << 20, "checksum of image debian-13", true},
 		{"cut short", zs[:len(zs)/2], "ZSTD", sumOf(zs), 8 << 20, "checksum of image debian-13", true},
-		{"a lie of its compression", zs, "GZIP", sumOf(zs), 8 << 20, "is its compression really GZIP?", false},
+		{"wrong compression", zs, "GZIP", sumOf(zs), 8 << 20, "is its compression really GZIP?", false},
 		{"truncated before it was added", gz[:len(gz)/2], "GZIP", sumOf(gz[:len(gz)/2]), 8 << 20,
 			"is its compression really GZIP?", true},
 		{"empty", nil, "NONE", sumOf(nil), 8 << 20, "it is empty", false},

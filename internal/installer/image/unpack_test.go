@@ -70,7 +70,7 @@ func TestUnpackJob(t *testing.T) {
 		{"no archive, and the wrong bytes", "NONE", bytes.Repeat([]byte("x"), 4096), strings.Repeat("0", 64), nil,
 			"checksum of image root is ", false},
 		{"the wrong compression", "GZIP", plain, "", nil, "and its compression GZIP?", false},
-		{"nothing in it", "NONE", make([]byte, 10240), "", nil, "it is empty", false},
+		{"empty archive", "NONE", make([]byte, 10240), "", nil, "it is empty", false},
 		{"bad contents", "NONE", plain, "",
 			&ContentError{What: `entry "../x"`,
 				Err: errors.New("its name leads upwards (..)")},

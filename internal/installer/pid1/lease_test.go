@@ -54,7 +54,7 @@ func TestLease(t *testing.T) {
 		{"server back after the end", 20 * time.Second, server{silentTo: 2 * time.Minute, renew: time.Hour},
 			[]string{"renew 10s", "again 10s", "renew 15s", "again 15s", "renew 20s", "again 20s", "renew 1m20s",
 				"again 1m20s", "renew 2m20s"}},
-		{"a lease of nothing", 0, server{renew: time.Hour}, []string{"renew 1m0s"}},
+		{"lease without a duration", 0, server{renew: time.Hour}, []string{"renew 1m0s"}},
 		{"unlimited", 0xffffffff * time.Second, server{}, nil},
 	}
 	for _, tt := range tests {

@@ -48,8 +48,8 @@ func TestDeploy(t *testing.T) {
 	}{
 		{"at once", []string{"active"}, ""},
 		{"after a while", []string{"deploying", "wait call-back", "deploying", "active"}, ""},
-		{"it fails", []string{"deploying", "deploy failed"}, `it is "deploy failed": want it active: why`},
-		{"it does not begin", []string{"available"}, `it is "available"`},
+		{"failed", []string{"deploying", "deploy failed"}, `it is "deploy failed": want it active: why`},
+		{"not begun", []string{"available"}, `it is "available"`},
 		{"deleted node", []string{"deploying", ""}, "404 Not Found: no such node"},
 	} {
 		err := answering(t, tt.states...).Deploy(t.Context(), "u", time.Millisecond)
