@@ -19,19 +19,12 @@ const (
 	maxWiring  = 3000 // lines of all binaries below cmd/, which only put packages together
 )
 
-// larger lists the packages and types that exceed the limits, with their present size. A number
-// here may only fall; remove the line once it is within the limit. The CLI has no limit: it has one
-// file per group of verbs.
-func larger() map[string]int {
-	return map[string]int{}
-}
-
-// unlimited are packages without a limit.
+// unlimited reports whether a package has no limit: the CLI has one file per group of verbs.
 func unlimited(pkg string) bool { return pkg == "internal/cli" || pkg == "." }
 
 // checkSizes lists the packages with too many files and the types with too many methods. Tests and
 // generated files do not count.
-func checkSizes(files []source, allowed map[string]int) []string {
+func checkSizes(files []source) []string {
 	inPackage, ofType := map[string]int{}, map[string]int{}
 	for _, s := range files {
 		pkg := path.Dir(s.path)
@@ -48,13 +41,8 @@ func checkSizes(files []source, allowed map[string]int) []string {
 	var found []string
 	check := func(sizes map[string]int, limit int, unit, advice string) {
 		for _, name := range slices.Sorted(maps.Keys(sizes)) {
-			n, most := sizes[name], max(limit, allowed[name])
-			if n > most {
-				found = append(found, fmt.Sprintf("%s: has %d %s, more than %d: %s", name, n, unit, most, advice))
-			}
-			if known, ok := allowed[name]; ok && n < known {
-				found = append(found, fmt.Sprintf("%s: has %d %s, fewer than the %d of size_test.go: lower the number there",
-					name, n, unit, known))
+			if n := sizes[name]; n > limit {
+				found = append(found, fmt.Sprintf("%s: has %d %s, more than %d: %s", name, n, unit, limit, advice))
 			}
 		}
 	}
@@ -83,7 +71,7 @@ func receiver(f *ast.FuncDecl) string {
 }
 
 func TestSizes(t *testing.T) {
-	for _, f := range checkSizes(sources(t), larger()) {
+	for _, f := range checkSizes(sources(t)) {
 		t.Error(f)
 	}
 	for _, f := range checkWiring(sources(t), maxWiring) {
@@ -128,25 +116,11 @@ func TestCheckSizes(t *testing.T) {
 		methods += fmt.Sprintf("func (t *T[K]) m%d() {}\n", i)
 	}
 	args = append(args, "b/b.go", methods, "b/b_test.go", "package b\nfunc (t *T[K]) more() {}\n")
-	tests := []struct {
-		name    string
-		allowed map[string]int
-		want    []string
-	}{
-		{"too large", nil, []string{
-			"a: has 26 files, more than 25: split the package",
-			"b.T: has 61 methods, more than 60: split the type",
-		}},
-		{"known", map[string]int{"a": 26, "b.T": 61}, nil},
-		{"smaller than known", map[string]int{"a": 30, "b.T": 61}, []string{
-			"a: has 26 files, fewer than the 30 of size_test.go: lower the number there",
-		}},
+	want := []string{
+		"a: has 26 files, more than 25: split the package",
+		"b.T: has 61 methods, more than 60: split the type",
 	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, checkSizes(madeUp(t, args...), tt.allowed)); diff != "" {
-				t.Errorf("findings (-want +got):\n%s", diff)
-			}
-		})
+	if diff := cmp.Diff(want, checkSizes(madeUp(t, args...))); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
 	}
 }
