@@ -2,6 +2,7 @@ package ui
 
 import (
 	"cmp"
+
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
