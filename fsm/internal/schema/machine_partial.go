@@ -9,7 +9,9 @@ import (
 )
 
 // Partial decoding reads the fields of a row that its key, indexes and facets use, and no
-// others. The bulk loader of snapshots needs no more. The caller has checked that the row
+// others. The bulk loader of snapshots needs no more. If it decoded rows in full, a restore
+// would take 1.3 to 1.5 times as long, and the check of a file 2 to 3 times
+// (BenchmarkSnapshot). The caller has checked that the row
 // decodes (see wire.Shape). A decoded message is valid until the next one, and its strings alias
 // the row, so a caller that keeps one must clone it. The numbers are those of the .proto
 // files. If a key, index or facet uses another field, decode it here too; FuzzGlance fails
