@@ -12,7 +12,6 @@ import (
 	"google.golang.org/grpc/keepalive"
 
 	"github.com/holdfast-metal/holdfast/client/internal/hedge"
-	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // Client makes calls to one cluster. It is safe for concurrent use.
@@ -70,33 +69,6 @@ func dialOptions(cfg Config) []grpc.DialOption {
 
 // Close closes every connection. Calls in progress end with CANCELED.
 func (c *Client) Close() error { return c.peers.close() }
-
-// Machines returns the service that manages the inventory of machines.
-func (c *Client) Machines() holdfastv1.MachineServiceClient {
-	return holdfastv1.NewMachineServiceClient(c.peers)
-}
-
-// Plans returns the service that manages plans.
-func (c *Client) Plans() holdfastv1.PlanServiceClient {
-	return holdfastv1.NewPlanServiceClient(c.peers)
-}
-
-// Runs returns the service that starts, reads and cancels runs. Its streams end when the
-// serving peer fails. WatchRuns and FollowLogs continue with another peer.
-func (c *Client) Runs() holdfastv1.RunServiceClient {
-	return holdfastv1.NewRunServiceClient(c.peers)
-}
-
-// Cluster returns the service that reports the health of the control plane.
-func (c *Client) Cluster() holdfastv1.ClusterServiceClient {
-	return holdfastv1.NewClusterServiceClient(c.peers)
-}
-
-// Operator returns the service that administers the control plane: snapshots, membership
-// and leadership. It requires the admin role.
-func (c *Client) Operator() holdfastv1.OperatorServiceClient {
-	return holdfastv1.NewOperatorServiceClient(c.peers)
-}
 
 // Conn returns a connection for services that Client has no method for. The same retries
 // apply.

@@ -4,6 +4,33 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
+// Machines returns the service that manages the inventory of machines.
+func (c *Client) Machines() holdfastv1.MachineServiceClient {
+	return holdfastv1.NewMachineServiceClient(c.peers)
+}
+
+// Plans returns the service that manages plans.
+func (c *Client) Plans() holdfastv1.PlanServiceClient {
+	return holdfastv1.NewPlanServiceClient(c.peers)
+}
+
+// Runs returns the service that starts, reads and cancels runs. Its streams end when the
+// serving peer fails. WatchRuns and FollowLogs continue with another peer.
+func (c *Client) Runs() holdfastv1.RunServiceClient {
+	return holdfastv1.NewRunServiceClient(c.peers)
+}
+
+// Cluster returns the service that reports the health of the control plane.
+func (c *Client) Cluster() holdfastv1.ClusterServiceClient {
+	return holdfastv1.NewClusterServiceClient(c.peers)
+}
+
+// Operator returns the service that administers the control plane: snapshots, membership
+// and leadership. It requires the admin role.
+func (c *Client) Operator() holdfastv1.OperatorServiceClient {
+	return holdfastv1.NewOperatorServiceClient(c.peers)
+}
+
 // Agents returns the service that creates machines with agents, and lists those that are
 // ready.
 func (c *Client) Agents() holdfastv1.AgentServiceClient {

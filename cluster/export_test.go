@@ -56,6 +56,15 @@ func (c *Config) WrapLogs(w func(raft.LogStore) raft.LogStore) { c.wrapLogs = w 
 // FailDials makes connections to other peers' Raft ports fail if f returns an error.
 func (c *Config) FailDials(f func(addr string) error) { c.dialFault = f }
 
+// OnRaftStarted makes New call f when Raft runs and gossip does not yet.
+func (c *Config) OnRaftStarted(f func(*Node)) { c.raftStarted = f }
+
+// AskAddresses asks for addresses as Raft and its transport do.
+func (n *Node) AskAddresses(id raft.ServerID, addr string) {
+	_, _ = n.ServerAddr(id)
+	_ = n.peersAt(addr)
+}
+
 // MakeOld makes the peer act like an older build with a lower feature level than the
 // cluster's.
 func (c *Config) MakeOld() { c.levelsBehind = 1 }

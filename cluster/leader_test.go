@@ -36,7 +36,7 @@ func elected(t *testing.T, c *clustertest.Cluster, p *clustertest.Peer) {
 	for _, other := range c.Peers {
 		before = max(before, other.Node.Term())
 	}
-	clustertest.Eventually(t, time.Minute, p.ID+" leads", func() error {
+	clustertest.Eventually(t, time.Minute, p.ID+" to lead in a new term", func() error {
 		term, role := p.Node.Term(), p.Node.Role()
 		if role == "leader" && term > before {
 			return nil

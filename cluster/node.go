@@ -141,6 +141,9 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	n.gate.Attach(transport.Local{
 		Voter: n.voterWithoutLeader, FirstIndex: n.stores.Logs.FirstIndex, Follows: n.sendsTo,
 	})
+	if cfg.raftStarted != nil {
+		cfg.raftStarted(n)
+	}
 	n.gossip, err = gossip.Open(gossip.Config{
 		NodeID: cfg.NodeID, Addr: cfg.GossipAddr, Advertise: cfg.AdvertiseGossip,
 		KeyFile: cfg.GossipKeyFile, KeyInterval: cfg.keyInterval, Multiplier: cfg.RaftMultiplier, Logger: cfg.Logger,

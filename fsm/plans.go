@@ -15,7 +15,7 @@ func DefaultPlanID(canonicalType string) string { return plans.DefaultID(canonic
 
 // DefaultPlans returns the built-in plans: one per run type (docs/clients.md, 002), and one
 // for each operation on a single machine. The first leader stores them, so that all peers
-// have the same plans, whatever their versions.
+// have the same plans, also in mixed versions.
 func DefaultPlans() []*holdfastv1.Plan { return plans.Defaults() }
 
 // Installs reports whether a plan writes an image to the disk.

@@ -112,7 +112,7 @@ func scoped(t *core.Tx) bool {
 }
 
 // Ownership of secrets. A secret that is limited to pools works only for machines of these
-// pools, whoever the caller is. A caller that is limited to pools owns the secrets whose
+// pools, for every caller. A caller that is limited to pools owns the secrets whose
 // pools are all among them. It does not own a secret for all pools, or one that does not
 // exist yet. A machine's secrets are sent to its provider and endpoints, so a caller must own
 // the secrets it sends somewhere.

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/resttest"
 )
 
-// Whatever faults the routers and issuers have, a service keeps its id, its last report arrives,
+// Under all faults of routers and issuers, a service keeps its id, its last report arrives,
 // and it deregisters at the end.
 func TestManagerUnderRandomFaults(t *testing.T) {
 	for seed := range uint64(4) {

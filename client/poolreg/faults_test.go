@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/resttest"
 )
 
-// Whatever faults the peers have, the pool is connected a minute and a half after they are
+// After all faults of the peers, the pool is connected a minute and a half after they are
 // repaired, and deregistered at the end. While one of them works, at most two heartbeats in a row
 // are missed, plus the time of their tries.
 func TestClientUnderRandomFaults(t *testing.T) {

@@ -19,7 +19,7 @@ type event struct {
 }
 
 // If a renewal is answered as renewed, the answering leader keeps the lease for its TTL from the
-// receipt of the heartbeat, and checks it no later than that, whatever happens meanwhile.
+// receipt of the heartbeat, and checks it no later than that, under all faults.
 func TestRenewedMeansKept(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		story := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) event {

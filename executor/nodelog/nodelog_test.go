@@ -26,7 +26,7 @@ func approve(l *executortest.Lab, id string) {
 		TransitionNode: &internalv1.TransitionNode{Id: id, State: holdfastv1.Node_PENDING, Comment: "approved"}}})
 }
 
-// Changes of a node, an agent and a pool are logged once each, whoever the caller is. Changes of
+// Changes of a node, an agent and a pool are logged once each, for every caller. Changes of
 // other facets, and those before the cursor, are not logged.
 func TestFollow(t *testing.T) {
 	l := executortest.New(t, fake.Config{})

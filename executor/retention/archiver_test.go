@@ -136,8 +136,8 @@ func TestArchiver(t *testing.T) {
 	}
 }
 
-// TestArchiverFaults checks that a run is complete in the state or in the archive, whatever fails,
-// and that the next pass continues.
+// TestArchiverFaults checks that a run is complete in the state or in the archive after each
+// fault, and that the next pass continues.
 func TestArchiverFaults(t *testing.T) {
 	for _, call := range []string{"put", "get", "damaged"} {
 		t.Run(call, func(t *testing.T) {

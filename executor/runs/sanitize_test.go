@@ -40,7 +40,7 @@ func (p *unclean) Inventory(context.Context, providers.Machine) (*providers.Inve
 		Missing: []string{huge}}, nil
 }
 
-// Whatever text a host or BMC returns, its run ends, and no leader crashes.
+// A run ends for every text that a host or BMC returns, and no leader crashes.
 func TestHardwareTextIsSanitized(t *testing.T) {
 	for name, id := range map[string]func(string) string{
 		"no UTF-8": func(s string) string { return "\xff\xfe" + s },

@@ -26,7 +26,7 @@ const (
 )
 
 // Origin is the caller of a command, and how the call arrived. Apply checks it against the
-// stored tokens and the scope, and adds one audit event, whatever the result. Commands
+// stored tokens and the scope, and adds one audit event for any result. Commands
 // without an origin come from the cluster itself.
 type Origin struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`

@@ -36,7 +36,7 @@ func misled(t *testing.T, root func(other string) string, redirect bool) (url st
 	return b.URL, other
 }
 
-// Credentials are sent only to the machine's own bmc_endpoint, whatever the service refers to.
+// Credentials are sent only to the machine's own bmc_endpoint, not to addresses in its answers.
 func TestCredentialsStayAtEndpoint(t *testing.T) {
 	t.Parallel()
 	root := func(sessions, systems string) func(string) string {

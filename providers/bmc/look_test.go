@@ -56,8 +56,8 @@ func ipmitool(t *testing.T) (path string, asked func() string) {
 
 const iso = "http://192.0.2.1/boot.iso"
 
-// A Redfish service that answers is used, whatever the answer: IPMI is not tried, nor is the
-// remembered driver.
+// A Redfish service that answers is used, even if it answers with an error. Neither IPMI nor the
+// remembered driver is tried.
 func TestAutoUsesRedfishThatAnswers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -227,7 +227,7 @@ func TestFullBMCEndsOwnSessions(t *testing.T) {
 	}
 }
 
-// A refusal because of too many sessions does not concern the account, whatever its status.
+// A refusal because of too many sessions does not concern the account, with any HTTP status.
 func TestSessionLimitIsNotRefusedLogin(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden,

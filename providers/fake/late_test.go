@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// The hardware itself refuses late requests, whatever the sender assumes.
+// The hardware itself refuses late requests, even if the sender expects them to be in time.
 func TestHardwareRefusesLateEffects(t *testing.T) {
 	now := time.Now()
 	clock := func() time.Time { return now }

@@ -29,7 +29,7 @@ func each(n, workers int, f func(i int)) {
 }
 
 // TestTenThousandMachines makes a few calls to each machine. Machines without open calls need no
-// goroutine, whatever happens in them.
+// goroutine, in any state.
 func TestTenThousandMachines(t *testing.T) {
 	const n = 10_000
 	before := runtime.NumGoroutine()

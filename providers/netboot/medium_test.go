@@ -103,8 +103,8 @@ func (b *bay) do(t *testing.T, attempt int32, leaders bool) providers.InstallSta
 	return providers.InstallStatus{}
 }
 
-// The machine boots the medium once, whatever its state and the number of leaders, and the medium
-// is ejected before the install is done.
+// The machine boots the medium once, in each state and under several leaders, and the medium is
+// ejected before the install is done.
 func TestMedium(t *testing.T) {
 	cd, off, on := "boot VIRTUAL_MEDIA", string(providers.ActionHardOff), string(providers.ActionOn)
 	for name, tt := range map[string]struct {

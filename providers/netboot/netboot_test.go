@@ -114,8 +114,8 @@ func walk(t *testing.T, s *site, attempt int32, boot string) providers.InstallSt
 	return providers.InstallStatus{}
 }
 
-// A first attempt finds the machine as the plan's steps have left it. A retry boots it again,
-// whatever its state, and presses nothing twice.
+// A first attempt finds the machine as the plan's steps have left it. A retry boots it again
+// from each state, and presses nothing twice.
 func TestButtons(t *testing.T) {
 	for name, tt := range map[string]struct {
 		attempt int32

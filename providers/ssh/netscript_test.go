@@ -196,7 +196,7 @@ func TestNetworkRollbackRestoresLinks(t *testing.T) {
 	}
 }
 
-// Interfaces that ifdown takes down are brought up again, whatever their class: Debian's installer
+// Interfaces that ifdown takes down are brought up again, in each class: Debian's installer
 // uses allow-hotplug. An ifup without classes is not a failure.
 func TestNetworkOfIfupdownIsBroughtUp(t *testing.T) {
 	t.Parallel()

@@ -30,7 +30,8 @@ type failure struct {
 }
 
 // TestRepaveFails lets each attempt of one installation fail differently. Each must end in time
-// with a reason, and the next one must boot the box in whatever state it is. The last one succeeds.
+// with a reason, and the next one must boot the machine from the state that is left. The last one
+// succeeds.
 func TestRepaveFails(t *testing.T) {
 	if why != "" {
 		t.Skip("NOT TESTED: " + why)

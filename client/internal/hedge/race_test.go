@@ -181,7 +181,8 @@ func TestOrderKeepsAll(t *testing.T) {
 	})
 }
 
-// A target that answers wins, whatever the others do, and no target is tried after the answer.
+// The first target that answers wins, even if others fail or hang. No target is tried after the
+// answer.
 func TestRaceFindsTheAnswer(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 5).Draw(rt, "n")

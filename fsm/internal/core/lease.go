@@ -11,12 +11,12 @@ import (
 // generation, and heartbeats of older generations are ignored. A lease that expired or was
 // ended by its owner has expired_at set. The engine needs no other state of it.
 //
-// No lease expires early, whatever leaders and clocks do. The leader advances the lease clock
-// with its monotonic clock, and only while it could receive heartbeats. ExpireLeases carries
-// that clock. It is refused for a lease whose newest recorded heartbeat is less than its TTL
-// old. Wall clocks play no part: leaders may disagree about the time of day, or step it,
-// without expiring a lease early or keeping one alive. last_seen is wall time (the FSM's,
-// which never goes back) and only for display.
+// No lease expires early, even if leaders change and clocks are wrong. The leader advances the
+// lease clock with its monotonic clock, and only while it could receive heartbeats.
+// ExpireLeases carries that clock. It is refused for a lease whose newest recorded heartbeat
+// is less than its TTL old. Wall clocks play no part: leaders may disagree about the time of
+// day, or step it, without expiring a lease early or keeping one alive. last_seen is wall time
+// (the FSM's, which never goes back) and only for display.
 
 // The default duration of leases.
 const (

@@ -26,7 +26,7 @@ import (
 // has not finished in time.
 const InstallTimeout = "InstallTimeout"
 
-// installLimit bounds all attempts of an observed install together, whatever it reports. If
+// installLimit bounds all attempts of an observed install together, even if it keeps reporting. If
 // three times the timeout of the workflow's install step is longer, that applies.
 const installLimit = 24 * time.Hour
 

@@ -139,7 +139,7 @@ func NoteProgress(t *core.Tx, c *internalv1.NoteProgress) (*holdfastv1.Run, *ref
 // ButCause separates the wait and its last error in waiting_for.
 const ButCause = ", but "
 
-// sameWait reports whether two texts describe the same wait, whatever the errors.
+// sameWait reports whether two texts describe the same wait. Errors in them do not count.
 func sameWait(a, b string) bool {
 	a, _, _ = strings.Cut(a, ButCause)
 	b, _, _ = strings.Cut(b, ButCause)
@@ -170,7 +170,7 @@ func EndAttempt(t *core.Tx, c *internalv1.EndAttempt) (*holdfastv1.Run, *refusal
 	a.Outcome, a.FinishedAt, a.Error, a.ErrorClass = c.GetOutcome(), t.Now, c.GetError(), c.GetErrorClass()
 	run.Deadline = nil
 	if step.GetKind() == "repave" {
-		// Whatever the outcome, the next step of this run may have to log in.
+		// With any outcome, the next step of this run may have to log in.
 		if m, ok := t.Machines.Get(run.GetMachineId()); ok && sessions.HostInstalled(t, m, run) {
 			fleet.PutMachine(t, m)
 		}

@@ -994,7 +994,7 @@ func (x *Power) GetShutdownSeconds() int32 {
 }
 
 // Inspect reads the state of the machine through its provider and changes nothing. A run with
-// only such steps leaves the machine's phase unchanged, whatever its outcome. The evidence of
+// only such steps leaves the machine's phase unchanged, even if it fails. The evidence of
 // the step has the observations.
 type Inspect struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
