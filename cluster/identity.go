@@ -36,6 +36,9 @@ type identityRecord struct {
 	// Forming holds the founders while their cluster is being formed, until its first
 	// leader is known.
 	Forming []founder `json:"forming,omitempty"`
+	// Recovered is true if Recover made this peer the first one of its cluster. Peers of its
+	// former cluster may still run at the addresses that it joins.
+	Recovered bool `json:"recovered,omitempty"`
 }
 
 // expectLog records in the configuration of the stores whether the data directory must hold

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -350,5 +351,58 @@ func TestPeerOfAnotherClusterIsKeptOut(t *testing.T) {
 	}
 	if err := b.TryStart(bp); err != nil {
 		t.Errorf("start without joining the other cluster: %v", err)
+	}
+}
+
+// lines is a writer that calls itself with each log line.
+type lines func(string)
+
+func (f lines) Write(p []byte) (int, error) {
+	f(string(p))
+	return len(p), nil
+}
+
+// TestWorkingPeerIgnoresAnotherCluster starts a peer of another cluster at an address that a
+// working cluster of one peer joins.
+func TestWorkingPeerIgnoresAnotherCluster(t *testing.T) {
+	t.Parallel()
+	var refusals atomic.Int64
+	foreign := clustertest.Start(t, clustertest.Options{Peers: 1, OnDisk: true})
+	fp := foreign.Leader()
+	if err := foreign.Stop(fp); err != nil {
+		t.Fatalf("stop: %v", err)
+	}
+	own := clustertest.Start(t, clustertest.Options{Peers: 1, OnDisk: true, Configure: func(_ int, c *cluster.Config) {
+		c.NodeID = "q1"
+		c.Logger = slog.New(slog.NewTextHandler(lines(func(line string) {
+			if strings.Contains(line, "gossip with another cluster refused") {
+				refusals.Add(1)
+			}
+		}), nil))
+	}})
+	p := own.Peers[0]
+	ready := func() error {
+		if !p.Node.Ready() {
+			return errors.New(p.Node.Role())
+		}
+		return nil
+	}
+	clustertest.Eventually(t, 20*time.Second, "the peer to lead", ready)
+	if err := own.Stop(p); err != nil {
+		t.Fatalf("stop: %v", err)
+	}
+	if err := own.TryStart(p, foreign.Gossip(fp)); err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	clustertest.Eventually(t, 20*time.Second, "the peer to lead with its data", ready)
+	foreign.Restart(fp)
+	clustertest.Eventually(t, 20*time.Second, "the peer to refuse the other cluster", func() error {
+		if refusals.Load() == 0 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	if err := ready(); err != nil {
+		t.Errorf("after a peer of another cluster has started: %v, want the peer to lead", err)
 	}
 }

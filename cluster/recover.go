@@ -116,7 +116,7 @@ func recoverFrom(cfg *Config, ident *identity, s *raftstore.Stores, dry bool) (*
 	}
 	r.NewClusterID = uuid.NewString()
 	err = ident.update(func(rec *identityRecord) error {
-		rec.ClusterID, rec.Forming = r.NewClusterID, nil
+		rec.ClusterID, rec.Forming, rec.Recovered = r.NewClusterID, nil, true
 		return nil
 	})
 	if err != nil {

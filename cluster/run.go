@@ -209,7 +209,13 @@ func (n *Node) keepJoined(ctx context.Context) error {
 		}
 		return m
 	}
-	return n.gossip.KeepJoined(ctx, n.cfg.Join, known, n.cfg.scale(5*time.Second))
+	// A peer of the cluster from which this one was recovered must not stop it, nor may one that
+	// is started later at a configured address.
+	serving := func() bool {
+		leader, _ := n.raft.LeaderWithID()
+		return leader != "" || n.ident.get().Recovered
+	}
+	return n.gossip.KeepJoined(ctx, n.cfg.Join, known, serving, n.cfg.scale(5*time.Second))
 }
 
 // keepIdentity stores the cluster id once the state has it, and gossips changes of this

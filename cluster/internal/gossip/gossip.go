@@ -203,16 +203,19 @@ func (e errForeign) Error() string { return string(e) }
 
 // KeepJoined joins the configured peers and rejoins missing ones, because gossip forgets
 // peers that were unreachable for long. known returns gossip addresses by peer id. It
-// returns an error only if the configured peers belong to another cluster.
+// returns an error only if the configured peers belong to another cluster, no other peer is
+// known, and serving reports that this peer's own cluster does not work either.
 func (g *Gossip) KeepJoined(
 	ctx context.Context,
 	join []string,
 	known func() map[string]string,
+	serving func() bool,
 	every time.Duration,
 ) error {
 	joined, pause := len(join) == 0, every/50
 	for {
 		var errs []error
+		mayStop := !serving() // before the joins, which take time
 		for _, addr := range g.missing(join, known()) {
 			if ctx.Err() != nil {
 				return nil
@@ -222,7 +225,7 @@ func (g *Gossip) KeepJoined(
 			switch {
 			case err == nil:
 				joined = true
-			case errors.As(err, &foreign) && slices.Contains(join, addr) && g.alone():
+			case errors.As(err, &foreign) && mayStop && slices.Contains(join, addr) && g.alone():
 				return err
 			default:
 				errs = append(errs, fmt.Errorf("join %s: %w", addr, err))
