@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -13,18 +12,19 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-metal/holdfast/client/poolreg"
+	"github.com/holdfast-metal/holdfast/cluster/freeport"
 	"github.com/holdfast-metal/holdfast/internal/facts/smi"
 )
 
 // freeAddr returns an address without a listener.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := freeport.Claim(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer lis.Close()
-	return lis.Addr().String()
+	t.Cleanup(func() { _ = ports.Release() })
+	return ports.Address("127.0.0.1")
 }
 
 // TestPool starts from the configuration file and checks the requests to an orchestrator, up to the

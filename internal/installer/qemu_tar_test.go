@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"github.com/holdfast-metal/holdfast/cluster/freeport"
 	"github.com/holdfast-metal/holdfast/internal/installer/installtest"
 )
 
@@ -103,12 +103,12 @@ func sparse(t *testing.T, size int64) string {
 // reported host key.
 func booted(t *testing.T, d drive, firmware []string, hostKey string, operator ssh.Signer, mode string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := freeport.Claim(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := l.Addr().String()
-	_ = l.Close()
+	t.Cleanup(func() { _ = ports.Release() })
+	addr := ports.Address("127.0.0.1")
 	serial := filepath.Join(t.TempDir(), "boot.log")
 	args := append([]string{
 		"-accel", "tcg,tb-size=128", "-m", "768", "-smp", "1", "-display", "none", "-monitor", "none", "-no-reboot",

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/cluster/freeport"
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc"
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
@@ -60,7 +61,7 @@ func TestAutoFallsBackToIPMI(t *testing.T) {
 	l := newIPMILab(t, ipmiSim)
 	port := strings.TrimPrefix(l.m.Spec.BmcEndpoint, "ipmi://127.0.0.1:")
 	l.p = l.provider(func(c *bmc.Config) { c.IPMIPort = port })
-	l.m.Spec.BmcEndpoint = "127.0.0.1:" + strconv.Itoa(closedPort(t))
+	l.m.Spec.BmcEndpoint = closedPort(t)
 	l.power(providers.PowerOn)
 	key := "https://" + l.m.Spec.BmcEndpoint
 	if got := l.driverOf(key); got != bmc.IPMI {
@@ -73,14 +74,15 @@ func TestAutoFallsBackToIPMI(t *testing.T) {
 	}
 }
 
-func closedPort(t *testing.T) int {
+// closedPort returns an address on which nothing listens.
+func closedPort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := freeport.Claim(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Cleanup(func() { _ = ports.Release() })
+	return ports.Address("127.0.0.1")
 }
 
 // A refused login is not tried with the other protocol.

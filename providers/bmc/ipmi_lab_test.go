@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
+	"github.com/holdfast-metal/holdfast/cluster/freeport"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc"
@@ -38,14 +38,19 @@ func needs(t *testing.T, program, debian string) string {
 	return path
 }
 
-func freeUDP(t *testing.T) int {
+// freePort returns a port that is free for TCP and UDP, and stays so if its owner restarts.
+func freePort(t *testing.T) string {
 	t.Helper()
-	c, err := net.ListenPacket("udp", "127.0.0.1:0")
+	ports, err := freeport.Claim(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = c.Close() }()
-	return c.LocalAddr().(*net.UDPAddr).Port
+	t.Cleanup(func() { _ = ports.Release() })
+	_, port, err := net.SplitHostPort(ports.Address("127.0.0.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }
 
 func (l *ipmiLab) file(name string) string {
@@ -78,7 +83,7 @@ func (l *ipmiLab) Inspect(ctx context.Context, m providers.Machine) (providers.F
 }
 
 // newIPMILab starts a BMC and blocks until it answers.
-func newIPMILab(t *testing.T, start func(t *testing.T, dir string, port int) *exec.Cmd) *ipmiLab {
+func newIPMILab(t *testing.T, start func(t *testing.T, dir, port string) *exec.Cmd) *ipmiLab {
 	t.Helper()
 	needs(t, "ipmitool", "ipmitool")
 	dir := t.TempDir()
@@ -87,7 +92,7 @@ func newIPMILab(t *testing.T, start func(t *testing.T, dir string, port int) *ex
 			t.Fatal(err)
 		}
 	}
-	port := freeUDP(t)
+	port := freePort(t)
 	cmd := start(t, dir, port)
 	cmd.Stdout, cmd.Stderr = t.Output(), t.Output()
 	cmd.WaitDelay = time.Second
@@ -99,7 +104,7 @@ func newIPMILab(t *testing.T, start func(t *testing.T, dir string, port int) *ex
 		_ = cmd.Wait()
 	})
 	m := &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{bmc.CipherLabel: "3"},
-		Spec: &holdfastv1.MachineSpec{BmcEndpoint: "ipmi://127.0.0.1:" + strconv.Itoa(port)}}
+		Spec: &holdfastv1.MachineSpec{BmcEndpoint: "ipmi://127.0.0.1:" + port}}
 	l := &ipmiLab{dir: dir, lab: &lab{t: t, m: m, acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}},
 		mem: bmc.NewInMemory(), ctx: t.Context()}}
 	l.p = l.provider(func(c *bmc.Config) { c.OpenTime, c.CommandTime = 10*time.Millisecond, 30*time.Second })
@@ -113,7 +118,7 @@ func newIPMILab(t *testing.T, start func(t *testing.T, dir string, port int) *ex
 }
 
 // ipmiSim starts OpenIPMI's simulator.
-func ipmiSim(t *testing.T, dir string, port int) *exec.Cmd {
+func ipmiSim(t *testing.T, dir, port string) *exec.Cmd {
 	t.Helper()
 	path := needs(t, "ipmi_sim", "openipmi")
 	helper, err := filepath.Abs("testdata/chassis.sh")
@@ -123,7 +128,7 @@ func ipmiSim(t *testing.T, dir string, port int) *exec.Cmd {
 	lan := fmt.Sprintf(`name "t"
 set_working_mc 0x20
   startlan 1
-    addr 127.0.0.1 %d
+    addr 127.0.0.1 %s
     priv_limit admin
     allowed_auths_callback none md2 md5 straight
     allowed_auths_user none md2 md5 straight
@@ -152,13 +157,13 @@ mc_enable 0x20
 }
 
 // pyghmi starts the BMC of python3-pyghmi.
-func pyghmi(t *testing.T, dir string, port int) *exec.Cmd {
+func pyghmi(t *testing.T, dir, port string) *exec.Cmd {
 	t.Helper()
 	python := needs(t, "/usr/bin/python3", "python3")
 	if err := exec.CommandContext(t.Context(), python, "-c", "import pyghmi.ipmi.bmc").Run(); err != nil {
 		t.Skip("NOT TESTED: pyghmi is not installed (Debian package python3-pyghmi)")
 	}
-	return exec.CommandContext(context.WithoutCancel(t.Context()), python, "testdata/pybmc.py", dir, strconv.Itoa(port))
+	return exec.CommandContext(context.WithoutCancel(t.Context()), python, "testdata/pybmc.py", dir, port)
 }
 
 // serialLine returns the serial line of a machine with a login prompt.

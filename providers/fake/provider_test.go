@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/holdfast-metal/holdfast/cluster/freeport"
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
@@ -96,14 +96,12 @@ func dial(t *testing.T, url string, settle time.Duration) *fake.Provider {
 
 // TestAnswersOfStrangers checks the classes of errors of other servers.
 func TestAnswersOfStrangers(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := freeport.Claim(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed := "http://" + l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(func() { _ = ports.Release() })
+	closed := "http://" + ports.Address("127.0.0.1") // nothing listens on it
 	answer := func(status int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)
