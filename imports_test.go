@@ -83,10 +83,10 @@ func importRules() []importRule {
 		{part: "client/...", may: []string{"proto/holdfast/..."}, link: heavy},
 		{part: "internal/facts/...", link: heavy},
 		{part: "internal/installer/...", may: []string{"proto/holdfast/...", "client/...", "internal/facts/..."},
-			link: heavy},
+			tests: []string{"cluster/freeport"}, link: heavy},
 		{part: "cmd/holdfast-agent", may: []string{
 			"proto/holdfast/...", "client/...", "internal/facts/...", "internal/installer/...",
-		}, link: heavy},
+		}, tests: []string{"cluster/freeport"}, link: heavy},
 		{part: "internal/hardware", may: []string{
 			"proto/...", "fsm", "cluster", "executor", "server/...", "providers/...", "internal/images/...", "internal/secrets",
 		}, tests: []string{"fsm/fsmtest"}},

@@ -105,7 +105,7 @@ func runsAsAUnit(t *testing.T, h host) {
 
 func daemonsGoWithTheUnit(t *testing.T, h host) {
 	p, marker := h.make(t), filepath.Join(h.dir, rand.Text())
-	h.run(t, p, providers.Command{Script: fmt.Sprintf("setsid sh -c 'while :; do date +%%s%%N >%s; sleep 0.05; "+
+	h.run(t, p, providers.Command{Script: fmt.Sprintf("setsid sh -c 'while :; do date +%%s%%N >>%s; sleep 0.05; "+
 		"done' >/dev/null 2>&1 & sleep 0.5", marker)})
 	eventually(t, "the end of the daemon", func() bool {
 		was := h.file(t, marker)
