@@ -23,13 +23,13 @@ func TestHTTPBoot(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	defer cancel()
 	began := time.Now()
+	network(t, 1) // first, because it sets the loopback interface up
 	bench, err := bmclab.Open(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = bench.Close() }()
 	l := bench.Lab(t)
-	network(t, 1)
 	addresses(l, t, 1)
 	s := openSite(t, bench, l, patient)
 	boxes := s.boxes(l, 1, true)

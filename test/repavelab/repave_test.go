@@ -84,13 +84,13 @@ func TestRepave(t *testing.T) {
 		}
 	}
 	began := time.Now()
+	network(t, n) // first, because it sets the loopback interface up
 	bench, err := bmclab.Open(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = bench.Close() }()
 	l := bench.Lab(t)
-	network(t, n)
 	addresses(l, t, n)
 	plane := cluster(t, l)
 	s := openSite(t, bench, l, patient)
