@@ -26,8 +26,9 @@ type fakePeer struct {
 	holdfastv1.UnimplementedRegistryServiceServer
 	holdfastv1.UnimplementedPlanServiceServer
 
-	addr   string
-	server *grpc.Server
+	addr    string
+	server  *grpc.Server
+	options []grpc.ServerOption
 
 	// unary answers each unary call. It gets the number of the call, from 1.
 	unary func(ctx context.Context, n int) error
@@ -53,7 +54,7 @@ func startPeer(t *testing.T, p *fakePeer) *fakePeer {
 		t.Fatal(err)
 	}
 	p.addr = lis.Addr().String()
-	p.server = grpc.NewServer(grpc.UnaryInterceptor(p.intercept))
+	p.server = grpc.NewServer(append(p.options, grpc.UnaryInterceptor(p.intercept))...)
 	holdfastv1.RegisterMachineServiceServer(p.server, p)
 	holdfastv1.RegisterRunServiceServer(p.server, p)
 	holdfastv1.RegisterAuditServiceServer(p.server, p)

@@ -16,9 +16,10 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/hedge"
 )
 
-// Invoke makes a unary call. It tries one address after the other until one answers or the
-// context ends. A try that may have been applied is repeated only if the request allows it.
-// A slow try is raced by another peer only if the request allows that (repeat.go).
+// Invoke makes a unary call. It tries one address after the other until one answers, the
+// context ends, or no address can be used with these settings (mismatch.go). A try that may
+// have been applied is repeated only if the request allows it. A slow try is raced by another
+// peer only if the request allows that (repeat.go).
 func (p *peers) Invoke(ctx context.Context, method string, req, reply any, opts ...grpc.CallOption) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
@@ -55,6 +56,7 @@ type call struct {
 	err     error         // that error
 	unknown bool          // a try may have been applied
 	pause   time.Duration // requested by a peer before the next try
+	wrong   mismatches
 	warned  bool
 }
 
@@ -70,7 +72,7 @@ func (c *call) run(ctx context.Context) error {
 		if done, err := c.round(ctx); done {
 			return err
 		}
-		if ctx.Err() != nil || c.unknown && c.rule == once {
+		if ctx.Err() != nil || c.unknown && c.rule == once || c.wrong.permanent(len(c.peers.all)) {
 			return c.failed(ctx.Err())
 		}
 		c.log(ctx)
@@ -135,6 +137,7 @@ func (c *call) judge(ctx context.Context, peer *peer, a answer) bool {
 	if a.outcome == answered {
 		return true
 	}
+	c.wrong.note(a.err, c.peers.cfg.TLS != nil)
 	if c.err == nil || ctx.Err() == nil {
 		// If the context cut this try off, the error of the try before is more useful.
 		c.addr, c.err = peer.addr, a.err

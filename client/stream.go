@@ -54,6 +54,7 @@ func finite(received bool, err error) (bool, error) {
 // follow runs a stream across peers: if a part breaks, the next peer serves the next part.
 func (p *peers) follow(ctx context.Context, method string, next part) error {
 	alone := time.Now() // since when there is no peer
+	var wrong mismatches
 	for tries := 1; ; tries++ {
 		peer := p.pick()
 		began := time.Now()
@@ -76,7 +77,9 @@ func (p *peers) follow(ctx context.Context, method string, next part) error {
 		c := p.cfg.Logger.With("method", method, "addr", peer.addr)
 		c.DebugContext(ctx, "stream broke, continuing with another peer", "err", err)
 		wait := max(p.delay(tries), retryDelay(err))
-		if limit := p.cfg.ReconnectTimeout; limit > 0 && time.Since(alone)+wait > limit {
+		wrong.note(err, p.cfg.TLS != nil)
+		limit := p.cfg.ReconnectTimeout
+		if limit > 0 && time.Since(alone)+wait > limit || wrong.permanent(len(p.all)) {
 			return &CallError{Method: method, Addr: peer.addr, Tries: tries, Err: err}
 		}
 		if err := sleep(ctx, wait); err != nil {

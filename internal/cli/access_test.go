@@ -188,7 +188,7 @@ func TestTokenRevoke(t *testing.T) {
 	c.wantCode(t, c.run(t, f, "token", "revoke", "tok-1", "tok-2"), ExitOK)
 	wantIn(t, "stderr", c.err.String(), "revoked token tok-1", "revoked token tok-2")
 	var wrong command
-	wrong.wantCode(t, wrong.run(t, f, "token", "revoke", value), ExitError)
+	wrong.wantCode(t, wrong.run(t, f, "token", "revoke", value), ExitUsage)
 	if strings.Contains(wrong.err.String(), value) {
 		t.Errorf("got the value of a token: %s", wrong.err.String())
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,37 +17,37 @@ import (
 )
 
 func (a *app) apply() *cobra.Command {
-	var file string
+	var in inputs
 	var dryRun bool
 	var o output
 	cmd := &cobra.Command{
 		Use: "apply -f FILE", DisableFlagsInUseLine: true, Args: exactly(),
-		Short: "Apply pools, images, plans and machines from a file",
-		Long: `Apply pools, images, plans and machines from a file. Missing ones are created, and different ones are updated and
-shown field by field. Nothing else changes, and nothing is ever deleted.
+		Short: "Apply pools, images, plans and machines from files",
+		Long: `Apply pools, images, plans and machines from files and directories. Missing ones are created, and different ones are
+updated and shown field by field. Nothing else changes, and nothing is ever deleted.
 
-The file is YAML or JSON with the names of the API: documents separated by ---, lists, or the output of a list command
-with -o yaml. The id of a document selects its kind: pool_id, plan_id, machine_id, or name for an image. Fields that
+A file is YAML or JSON with the names of the API: documents separated by ---, lists, or the output of a list command
+with -o yaml. Of a directory, the files *.yaml, *.yml and *.json are read. The id of a document selects its kind: pool_id, plan_id, machine_id, or name for an image. Fields that
 belong to the server, such as status, are ignored. Pools are applied first, then images, plans and machines.
 
-Pools and machines keep fields and labels that the file omits. Images and plans are replaced as a whole. A plan that a
+Pools and machines keep fields and labels that the documents omit. Images and plans are replaced as a whole. A plan that a
 run uses never changes: store the new one under another id.
 
-With --dry-run nothing is stored: the server checks plans and images, and the differences are shown.
-The exit code is 0 if all documents were applied, or could be, whether or not anything changed; else it is that of the
-first document that failed.
+With --dry-run nothing is stored: the server checks plans and images, and the differences are shown, as by diff. The
+exit code is then 1 if something would change.
+The exit code is 0 if all documents were applied; else it is that of the first document that failed.
 
 -o json and -o yaml print each document with its result, also unchanged and failed ones; -o name prints those that were,
 or would be, created or updated.`,
 		Example: `  holdfast apply -f site.yaml --dry-run
-  holdfast apply -f site.yaml
+  holdfast apply -f site.yaml -f machines/ -R
   holdfast apply -f site.yaml --dry-run -o json | jq -r '.applied[] | select(.action != "unchanged").id'
   holdfast --context eu machine list -o yaml | holdfast apply -f -`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if file == "" {
+			if !in.given() {
 				return usagef("%s: -f FILE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
 			}
-			data, err := a.readFile(file)
+			sources, err := in.sources(a)
 			if err != nil {
 				return fmt.Errorf("apply: %w", err)
 			}
@@ -55,7 +56,7 @@ or would be, created or updated.`,
 			for i := range kinds {
 				of[i] = kinds[i].Kind
 			}
-			docs, err := manifest.Mixed(file, data, of)
+			docs, err := manifest.Mixed(sources, of)
 			if err != nil {
 				return fmt.Errorf("apply: %w", err)
 			}
@@ -68,15 +69,22 @@ or would be, created or updated.`,
 					}
 					all = append(all, done...)
 				}
+				show := a.printApplied
 				if o.structured() {
-					return a.printAppliedAs(&o, all, file, dryRun)
+					show = a.printAppliedAs
 				}
-				return a.printApplied(&o, all, file, dryRun)
+				if err := show(&o, all, in.String(), dryRun); err != nil || !dryRun {
+					return err
+				}
+				if slices.ContainsFunc(all, func(one applied) bool { return one.action != unchanged }) {
+					return errDiffers()
+				}
+				return nil
 			})(cmd, nil)
 		},
 	}
 	o.register(cmd)
-	cmd.Flags().StringVarP(&file, "file", "f", "", `file with documents, YAML or JSON ("-": standard input)`)
+	in.register(cmd.Flags(), "documents")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the changes, and store nothing")
 	return cmd
 }
@@ -99,7 +107,7 @@ func (k applyKind) all(ctx context.Context, c *client.Client, docs []proto.Messa
 }
 
 // printApplied prints the differences and the counts.
-func (a *app) printApplied(o *output, all []applied, file string, dryRun bool) error {
+func (a *app) printApplied(o *output, all []applied, files string, dryRun bool) error {
 	var b strings.Builder
 	var bad []error
 	counts := map[action]int{}
@@ -132,7 +140,7 @@ func (a *app) printApplied(o *output, all []applied, file string, dryRun bool) e
 		if _, err := fmt.Fprint(a.Out, b.String()); err != nil {
 			return err
 		}
-		return several(bad, len(all), "apply "+file)
+		return several(bad, len(all), "apply "+files)
 	}
 	counted := "%d created, %d updated, %d unchanged"
 	if dryRun {
@@ -145,7 +153,7 @@ func (a *app) printApplied(o *output, all []applied, file string, dryRun bool) e
 	if _, err := fmt.Fprintln(a.Out, b.String()); err != nil {
 		return err
 	}
-	return several(bad, len(all), "apply "+file)
+	return several(bad, len(all), "apply "+files)
 }
 
 // appliedDocument is the result of a file's documents, for scripts.
@@ -170,7 +178,7 @@ type appliedChange struct {
 
 // printAppliedAs prints the results as JSON, YAML or through an expression. It returns the
 // error of the table.
-func (a *app) printAppliedAs(o *output, all []applied, file string, dryRun bool) error {
+func (a *app) printAppliedAs(o *output, all []applied, files string, dryRun bool) error {
 	doc := appliedDocument{DryRun: dryRun, Applied: make([]appliedResource, len(all))}
 	var bad []error
 	for i, one := range all {
@@ -192,5 +200,5 @@ func (a *app) printAppliedAs(o *output, all []applied, file string, dryRun bool)
 	if err := a.document(o, raw); err != nil {
 		return err
 	}
-	return several(bad, len(all), "apply "+file)
+	return several(bad, len(all), "apply "+files)
 }

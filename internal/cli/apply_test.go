@@ -2,6 +2,8 @@ package cli
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -54,7 +56,7 @@ machine m-new created
 func TestApply(t *testing.T) {
 	f := startCluster(t, fixture())
 	c := command{in: site}
-	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run"), ExitOK)
+	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run"), ExitError)
 	want := strings.NewReplacer(" updated\n", " would be updated\n", " created\n", " would be created\n",
 		"2 created, 2 updated", "dry run: 2 to create, 2 to update").Replace(siteDone)
 	if diff := cmp.Diff(want, c.out.String()); diff != "" {
@@ -140,6 +142,62 @@ func TestApplyReportsFailures(t *testing.T) {
 	}
 	c = command{}
 	c.wantCode(t, c.run(t, f, "apply"), ExitUsage)
+}
+
+// TestApplyFiles reads several files and directories, and stores the documents of all.
+func TestApplyFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	one := write("one.yaml", "machine_id: m-1\n")
+	site := filepath.Dir(write("site/b.yaml", "machine_id: m-3\n"))
+	write("site/a.json", `{"machine_id": "m-2"}`)
+	write("site/README", "not a document")
+	write("site/racks/r7.yml", "machine_id: m-4\n")
+	again := write("again.yaml", "---\nmachine_id: m-1\n")
+	for _, tt := range []struct {
+		name string
+		args []string
+		code int
+		want string // on standard output, or in the error
+	}{
+		{"two files", []string{"-f", one, "-f", site + "/b.yaml"}, ExitOK, "m-1\nm-3\n"},
+		{"a directory", []string{"-f", site}, ExitOK, "m-2\nm-3\n"},
+		{"its directories too", []string{"-f", site, "-R"}, ExitOK, "m-2\nm-3\nm-4\n"},
+		{"a document twice", []string{"-f", one, "-f", again}, ExitError,
+			again + `:2: duplicate machine_id "m-1": first in ` + one + ":1"},
+		{"an empty directory", []string{"-f", t.TempDir()}, ExitError, "it has no file *.yaml, *.yml or *.json"},
+		{"nothing there", []string{"-f", filepath.Join(dir, "none")}, ExitError, "no such file"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := startCluster(t, fixture())
+			var c command
+			c.wantCode(t, c.run(t, f, append([]string{"apply", "-o", "name"}, tt.args...)...), tt.code)
+			if tt.code != ExitOK {
+				wantIn(t, "stderr", c.err.String(), tt.want)
+				return
+			}
+			if diff := cmp.Diff(tt.want, c.out.String()); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestApplyDryRunWithoutDifferences returns 0, so that scripts can test for drift.
+func TestApplyDryRunWithoutDifferences(t *testing.T) {
+	f := startCluster(t, fixture())
+	c := command{in: "machine_id: m-124\n"}
+	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run"), ExitOK)
+	wantIn(t, "stdout", c.out.String(), "0 to create, 0 to update, 1 unchanged")
 }
 
 // Scripts get each document with its result, and the same exit code.

@@ -18,7 +18,7 @@ func (a *app) contextCommand() *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "context", Aliases: []string{"ctx"},
 		Short: "Manage named clusters in the config file",
-		Long: `Manage named clusters in ~/.config/holdfast/config.yaml (or HOLDFAST_CONFIG). The file may contain tokens: it
+		Long: `Manage named clusters in ~/.config/holdfast/config.yaml (or HOLDFAST_CONTEXTS). The file may contain tokens: it
 is written with mode 0600, and refused if other users can read it.
 
 Flags take precedence over the environment, and the environment over the context. --addr or HOLDFAST_ADDR

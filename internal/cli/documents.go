@@ -3,8 +3,13 @@ package cli
 import (
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
+	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
@@ -13,13 +18,76 @@ import (
 // maxFile is the maximum size of a file, in bytes: a million machines.
 const maxFile = 512 << 20
 
-// readDocuments reads the documents of a file, or of standard input if the name is "-".
-func readDocuments[M proto.Message](a *app, file, list string, empty func() M) ([]M, error) {
-	data, err := a.readFile(file)
+// inputs are the flags -f and -R of a command that reads documents.
+type inputs struct {
+	names     []string
+	recursive bool
+}
+
+// register adds the flags. list is the plural of what the files hold.
+func (in *inputs) register(f *pflag.FlagSet, list string) {
+	f.StringArrayVarP(&in.names, "file", "f", nil,
+		"`file` or directory with "+list+`, YAML or JSON ("-": standard input); repeatable`)
+	f.BoolVarP(&in.recursive, "recursive", "R", false, "also read the directories in a directory")
+}
+
+func (in *inputs) given() bool { return len(in.names) > 0 }
+
+// String returns the names for messages.
+func (in *inputs) String() string { return strings.Join(in.names, " ") }
+
+// sources reads all files. Those of a directory are read in the order of their names.
+func (in *inputs) sources(a *app) ([]manifest.Source, error) {
+	var out []manifest.Source
+	for _, name := range in.names {
+		files := []string{name}
+		if info, err := os.Stat(name); name != "-" && err == nil && info.IsDir() {
+			if files, err = filesOf(name, in.recursive); err != nil {
+				return nil, err
+			}
+		}
+		for _, file := range files {
+			data, err := a.readFile(file)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, manifest.Source{File: file, Data: data})
+		}
+	}
+	return out, nil
+}
+
+// filesOf returns the YAML and JSON files of a directory.
+func filesOf(dir string, recursive bool) ([]string, error) {
+	var files []string
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && path != dir && !recursive:
+			return fs.SkipDir
+		case !e.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)):
+			files = append(files, path)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read directory %s: %w", dir, err)
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("read directory %s: it has no file *.yaml, *.yml or *.json (-R reads its directories too)",
+			dir)
+	}
+	return files, nil
+}
+
+// readDocuments reads the documents of one kind.
+func readDocuments[M proto.Message](a *app, in *inputs, list string, empty func() M) ([]M, error) {
+	sources, err := in.sources(a)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", list, err)
 	}
-	docs, err := manifest.Decode(file, data, list, empty)
+	docs, err := manifest.Decode(sources, list, empty)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", list, err)
 	}

@@ -69,25 +69,47 @@ func hint(err error) string {
 	case codes.NotFound:
 		return notFoundHint(client.Reason(err))
 	case codes.Unavailable:
-		switch msg := err.Error(); {
-		case strings.Contains(msg, "looked like an HTTP/1.1 header"):
-			return "that is a port for HTTP: give the one of the API, 7400 unless a peer was told otherwise"
-		case strings.Contains(msg, "error reading server preface"):
-			return "does the cluster want TLS? give its CA with --ca or HOLDFAST_CA"
-		case strings.Contains(msg, "first record does not look like a TLS handshake"):
-			return "the cluster has no TLS: leave out --ca, --cert and --key"
-		case strings.Contains(msg, "failed to verify certificate"):
-			return "is it the CA of this cluster (--ca, HOLDFAST_CA)?"
-		}
-		return "is the address right (--addr, HOLDFAST_ADDR)? see: holdfast cluster status"
+		return unavailableHint(err)
 	case codes.DeadlineExceeded:
 		return "give it longer with --timeout"
 	case codes.Unauthenticated:
 		return "give a token with --token or HOLDFAST_TOKEN"
 	case codes.Unimplemented:
+		if strings.Contains(s.Message(), "unexpected HTTP status code") {
+			return httpPort
+		}
 		return "the server is another version, or not Holdfast: see: holdfast version --server"
 	}
 	return ""
+}
+
+const httpPort = "that is an HTTP port: give the port of the gRPC API, 7400 unless a peer is configured otherwise"
+
+// unavailableHint returns the remedy for a peer that cannot be reached or does not answer.
+func unavailableHint(err error) string {
+	switch client.Reason(err) {
+	case client.ReasonNoLeader:
+		return "start the missing peers; --stale reads the state of a peer without a leader"
+	case client.ReasonNotApplied:
+		return "try again"
+	}
+	switch msg := err.Error(); {
+	case strings.Contains(msg, "looked like an HTTP/1.1 header"):
+		return httpPort
+	case strings.Contains(msg, "tls: certificate required"):
+		return "the cluster requires a client certificate: give --cert and --key"
+	case strings.Contains(msg, "remote error: tls: "):
+		return "the cluster refuses the client certificate: is it issued by the CA of the cluster, and still valid (--cert)?"
+	case strings.Contains(msg, "error reading server preface"):
+		return "does the cluster require TLS? give its CA with --ca or HOLDFAST_CA"
+	case strings.Contains(msg, "first record does not look like a TLS handshake"):
+		return "the cluster has no TLS: leave out --ca, --cert and --key"
+	case strings.Contains(msg, "failed to verify certificate"):
+		return "is it the CA of this cluster (--ca, HOLDFAST_CA)?"
+	case strings.Contains(msg, "connection refused"):
+		return "does a peer run there (--addr, HOLDFAST_ADDR)? To try Holdfast: holdfast server --dev"
+	}
+	return "is the address right (--addr, HOLDFAST_ADDR)?"
 }
 
 // notFoundHint returns the command that lists the existing resources.

@@ -29,7 +29,7 @@ const (
 const exitCodeHelp = `Exit codes:
   0  ok
   1  error
-  2  the command line is wrong
+  2  the command line, or a value in it or in a file, is invalid
   3  not found
   4  conflict: it exists already, or the state does not allow it
   5  the run failed or was canceled (--wait, run wait, run watch RUN)
@@ -96,6 +96,8 @@ func codeExit(c codes.Code) int {
 		return ExitTimeout
 	case codes.Unavailable:
 		return ExitUnavailable
+	case codes.InvalidArgument:
+		return ExitUsage
 	}
 	return ExitError
 }
@@ -111,6 +113,10 @@ func (e *codeError) Error() string { return e.msg }
 // ExitCode implements the interface that the function ExitCode checks for in errors of any
 // package.
 func (e *codeError) ExitCode() int { return e.code }
+
+// errDiffers is the result of a dry run that found something to change. It has no message,
+// because the differences have been printed.
+func errDiffers() error { return &codeError{code: ExitError} }
 
 // parsing matches Go's errors for a text that is not a number or a time.
 var parsing = regexp.MustCompile(`^(?:strconv\.Parse\w+: parsing "[^"]*": |time: )(.*)$`)

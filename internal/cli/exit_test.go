@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -27,6 +26,8 @@ func TestUsageErrors(t *testing.T) {
 	}{
 		{"frob", `unknown command "frob" for "holdfast"`},
 		{"machine lst", `unknown command "lst" for "holdfast machine": did you mean list`},
+		{"logs run-1", `unknown command "logs" for "holdfast": did you mean holdfast run logs?`},
+		{"recover", `unknown command "recover" for "holdfast": did you mean holdfast operator recover?`},
 		{"machine list --nonsense", "unknown flag: --nonsense"},
 		{"machine list extra", `unexpected argument "extra"`},
 		{"machine get", "MACHINE is missing: usage: holdfast machine get MACHINE"},
@@ -103,7 +104,7 @@ func TestExitCodesOfRefusals(t *testing.T) {
 		code codes.Code
 		want int
 	}{
-		{codes.InvalidArgument, ExitError},
+		{codes.InvalidArgument, ExitUsage},
 		{codes.NotFound, ExitNotFound},
 		{codes.AlreadyExists, ExitConflict},
 		{codes.FailedPrecondition, ExitConflict},
@@ -144,7 +145,7 @@ func TestFieldViolationsAreListed(t *testing.T) {
 		"not a MAC address", "labels", "too many"))
 	startCluster(t, f)
 	var c command
-	c.wantCode(t, c.run(t, f, "machine", "register", "--id", "m-1", "--mac", "zz"), ExitError)
+	c.wantCode(t, c.run(t, f, "machine", "register", "--id", "m-1", "--mac", "zz"), ExitUsage)
 	want := "error: register machine m-1: the machine has 2 problems\n  spec.mac_addresses[0]: not a MAC address\n  " +
 		"labels: too many\n"
 	if got := c.err.String(); got != want {
@@ -161,13 +162,8 @@ func TestNotFoundHasRemedy(t *testing.T) {
 		{"TOKEN_NOT_FOUND", "token revoke x", "error: revoke token x: it was not found: see: holdfast token list\n"},
 		{"CURSOR_NOT_FOUND", "machine get x", "error: get machine x: it was not found\n"}, // not a noun of the command line
 	} {
-		s, err := status.New(codes.NotFound,
-			"it was not found").WithDetails(&errdetails.ErrorInfo{Domain: client.ErrorDomain, Reason: tt.reason})
-		if err != nil {
-			t.Fatal(err)
-		}
 		f := fixture()
-		f.refuse = always(s.Err())
+		f.refuse = always(withReason(t, codes.NotFound, "it was not found", tt.reason))
 		startCluster(t, f)
 		var c command
 		c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), ExitNotFound)
@@ -183,7 +179,7 @@ func TestPortOfHTTP(t *testing.T) {
 	var c command
 	c.wantCode(t, c.run(t, nil, "machine", "list", "--timeout", "1s", "--addr", web.Listener.Addr().String()),
 		ExitUnavailable)
-	wantIn(t, "stderr", c.err.String(), "that is a port for HTTP: give the one of the API")
+	wantIn(t, "stderr", c.err.String(), "that is an HTTP port: give the port of the gRPC API")
 }
 
 func TestUnavailable(t *testing.T) {
@@ -299,4 +295,36 @@ func TestOtherCommands(t *testing.T) {
 		strings.Contains(c.out.String(), "--token") {
 		t.Errorf("got exit code %d and help:\n%s\nwant no flags of clients", got, c.out.String())
 	}
+}
+
+// TestRemedies checks the remedy for errors of the connection.
+func TestRemedies(t *testing.T) {
+	refused := func(msg string) error { return status.Error(codes.Unavailable, msg) }
+	for _, tt := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"no leader", withReason(t, codes.Unavailable, "no leader", client.ReasonNoLeader),
+			"start the missing peers; --stale reads"},
+		{"an HTTP port that answers", status.Error(codes.Unimplemented,
+			"unexpected HTTP status code received from server: 404 (Not Found)"), "that is an HTTP port"},
+		{"another version", status.Error(codes.Unimplemented, "unknown service"), "the server is another version"},
+		{"a client certificate of another CA", refused("error reading server preface: remote error: tls: " +
+			"unknown certificate authority"), "the cluster refuses the client certificate"},
+		{"no client certificate", refused("error reading server preface: remote error: tls: certificate required"),
+			"give --cert and --key"},
+		{"no TLS in the client", refused("error reading server preface: EOF"), "give its CA with --ca"},
+		{"nothing listens", refused("connect: connection refused"), "does a peer run there"},
+	} {
+		if got := hint(tt.err); !strings.Contains(got, tt.want) {
+			t.Errorf("%s: got %q, want %q in it", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestVersionFlag(t *testing.T) {
+	var c command
+	c.wantCode(t, c.run(t, nil, "--version"), ExitOK)
+	wantIn(t, "stdout", c.out.String(), "holdfast version ")
 }

@@ -336,6 +336,16 @@ func refusal(t *testing.T, code codes.Code, msg string, fields ...string) error 
 	return s.Err()
 }
 
+// withReason returns an error of a server.
+func withReason(t *testing.T, code codes.Code, msg, reason string) error {
+	t.Helper()
+	s, err := status.New(code, msg).WithDetails(&errdetails.ErrorInfo{Domain: client.ErrorDomain, Reason: reason})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Err()
+}
+
 // tooMany returns the error of a caller with too many calls.
 func tooMany(t *testing.T) error {
 	t.Helper()

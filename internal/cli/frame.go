@@ -126,6 +126,7 @@ func getCommand[M proto.Message](a *app, v getter[M]) *cobra.Command {
 	watch := false
 	cmd := &cobra.Command{
 		Use:               "get " + v.arg,
+		Aliases:           []string{"describe"},
 		Args:              exactly(v.arg),
 		ValidArgsFunction: a.complete(v.kind.names),
 		Short:             v.short,

@@ -81,7 +81,7 @@ its first bytes. The installer writes raw and qcow2 images, and unpacks tar imag
 // imageApply stores images whose files are URLs, or were uploaded before.
 func (a *app) imageApply() *cobra.Command {
 	var o output
-	var file string
+	var in inputs
 	var replace, dryRun bool
 	cmd := &cobra.Command{
 		Use: "apply -f FILE", DisableFlagsInUseLine: true, Args: exactly(),
@@ -91,10 +91,10 @@ URLs with their SHA-256, or were uploaded before (holdfast image add).`,
 		Example: "  holdfast image apply -f images.yaml\n  holdfast image get debian-13 -o yaml | holdfast --context " +
 			"eu image apply -f -",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if file == "" {
+			if !in.given() {
 				return usagef("%s: -f FILE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
 			}
-			images, err := readDocuments(a, file, "images", func() *holdfastv1.Image { return &holdfastv1.Image{} })
+			images, err := readDocuments(a, &in, "images", func() *holdfastv1.Image { return &holdfastv1.Image{} })
 			if err != nil {
 				return err
 			}
@@ -110,7 +110,7 @@ URLs with their SHA-256, or were uploaded before (holdfast image add).`,
 		},
 	}
 	o.register(cmd)
-	cmd.Flags().StringVarP(&file, "file", "f", "", `file with images, YAML or JSON ("-": standard input)`)
+	in.register(cmd.Flags(), "images")
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace other images of these names")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check it on the server and store nothing")
 	return cmd

@@ -17,7 +17,7 @@ func (a *app) machineRegister() *cobra.Command {
 	var (
 		o           output
 		spec        specFlags
-		file        string
+		in          inputs
 		id, initial string
 	)
 	cmd := &cobra.Command{
@@ -39,13 +39,13 @@ twice.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags := spec.given(cmd.Flags()) || id != "" || initial != ""
 			switch {
-			case file != "" && flags:
+			case in.given() && flags:
 				return usagef("%s: give either -f or flags that describe a machine", cmd.CommandPath())
-			case file == "" && !flags:
+			case !in.given() && !flags:
 				return usagef("%s: give -f FILE, or flags that describe a machine: see: %s --help", cmd.CommandPath(),
 					cmd.CommandPath())
 			}
-			machines, err := a.machinesToRegister(file, &spec, id, initial)
+			machines, err := a.machinesToRegister(&in, &spec, id, initial)
 			if err != nil {
 				return err
 			}
@@ -56,16 +56,16 @@ twice.`,
 	}
 	o.register(cmd)
 	spec.register(cmd.Flags())
-	cmd.Flags().StringVarP(&file, "file", "f", "", `file with machines, YAML or JSON ("-": standard input)`)
+	in.register(cmd.Flags(), "machines")
 	cmd.Flags().StringVar(&id, "id", "", "machine id (default: 8 generated hex digits)")
 	cmd.Flags().StringVar(&initial, "phase", "", "first phase of a new machine: FACTORY_READY or READY")
 	return cmd
 }
 
-func (a *app) machinesToRegister(file string, spec *specFlags, id, initial string) ([]*holdfastv1.Machine, error) {
+func (a *app) machinesToRegister(in *inputs, spec *specFlags, id, initial string) ([]*holdfastv1.Machine, error) {
 	var machines []*holdfastv1.Machine
-	if file != "" {
-		read, err := readDocuments(a, file, "machines", func() *holdfastv1.Machine { return &holdfastv1.Machine{} })
+	if in.given() {
+		read, err := readDocuments(a, in, "machines", func() *holdfastv1.Machine { return &holdfastv1.Machine{} })
 		if err != nil {
 			return nil, err
 		}

@@ -14,7 +14,7 @@ func (a *app) machineUpdate() *cobra.Command {
 	var (
 		o    output
 		spec specFlags
-		file string
+		in   inputs
 	)
 	cmd := &cobra.Command{
 		Use:                   "update (MACHINE [flags] | -f FILE)",
@@ -30,7 +30,7 @@ each machine in it.`,
 		Example: `  holdfast machine update m-123 --rack r7 --label env=prod --label canary-
   holdfast machine update -f machines.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			updates, err := a.updates(cmd, args, &spec, file)
+			updates, err := a.updates(cmd, args, &spec, &in)
 			if err != nil {
 				return err
 			}
@@ -47,30 +47,30 @@ each machine in it.`,
 	}
 	o.register(cmd)
 	spec.register(cmd.Flags())
-	cmd.Flags().StringVarP(&file, "file", "f", "", `file with machines, YAML or JSON ("-": standard input)`)
+	in.register(cmd.Flags(), "machines")
 	return cmd
 }
 
 func (a *app) updates(
-	cmd *cobra.Command, args []string, spec *specFlags, file string,
+	cmd *cobra.Command, args []string, spec *specFlags, in *inputs,
 ) ([]*holdfastv1.UpdateMachineRequest, error) {
 	paths := spec.paths(cmd.Flags())
 	switch {
-	case file != "" && (len(args) > 0 || len(paths) > 0):
+	case in.given() && (len(args) > 0 || len(paths) > 0):
 		return nil, usagef("%s: give either -f, or a machine and flags", cmd.CommandPath())
-	case file == "" && len(args) == 0:
+	case !in.given() && len(args) == 0:
 		return nil, usagef("%s: MACHINE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
-	case file == "" && len(paths) == 0:
+	case !in.given() && len(paths) == 0:
 		return nil, usagef("%s: nothing to update: give a flag like --label or --rack: see: %s --help",
 			cmd.CommandPath(), cmd.CommandPath())
-	case file == "":
+	case !in.given():
 		m, err := spec.machine(args[0], true)
 		if err != nil {
 			return nil, err
 		}
 		return []*holdfastv1.UpdateMachineRequest{{Machine: m, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}}}, nil
 	}
-	machines, err := readDocuments(a, file, "machines", func() *holdfastv1.Machine { return &holdfastv1.Machine{} })
+	machines, err := readDocuments(a, in, "machines", func() *holdfastv1.Machine { return &holdfastv1.Machine{} })
 	if err != nil {
 		return nil, err
 	}

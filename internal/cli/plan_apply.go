@@ -15,7 +15,7 @@ import (
 
 func (a *app) planApply() *cobra.Command {
 	var o output
-	var file string
+	var in inputs
 	var replace, dryRun bool
 	cmd := &cobra.Command{
 		Use: "apply -f FILE", DisableFlagsInUseLine: true, Args: exactly(),
@@ -28,10 +28,10 @@ Other plans can be replaced with --replace.`,
 		Example: `  holdfast plan apply -f plan.yaml
   holdfast plan apply -f plan.yaml --dry-run
   holdfast plan get plan/repave-join -o yaml | sed s,plan/repave-join,plan-mine-v1, | holdfast plan apply -f -`,
-		RunE: a.storePlans(&o, &file, func() (bool, bool) { return replace, dryRun }, "apply"),
+		RunE: a.storePlans(&o, &in, func() (bool, bool) { return replace, dryRun }, "apply"),
 	}
 	o.register(cmd)
-	cmd.Flags().StringVarP(&file, "file", "f", "", `file with plans, YAML or JSON ("-": standard input)`)
+	in.register(cmd.Flags(), "plans")
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace a plan that no run uses")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false,
 		"check it on the server and store nothing (like holdfast plan validate)")
@@ -40,7 +40,8 @@ Other plans can be replaced with --replace.`,
 
 func (a *app) planValidate() *cobra.Command {
 	var o output
-	var file, machine, stored string
+	var in inputs
+	var machine, stored string
 	var values []string
 	cmd := &cobra.Command{
 		Use: "validate FILE", DisableFlagsInUseLine: true, Args: between(0, 1, "FILE"),
@@ -61,29 +62,29 @@ earlier step, or cannot be checked from here, are unknown. --plan checks a store
 				return err
 			case machine == "" && (stored != "" || len(values) > 0):
 				return usagef("%s: --plan and --param go with --dry-run MACHINE", cmd.CommandPath())
-			case stored != "" && (len(args) > 0 || file != ""):
+			case stored != "" && (len(args) > 0 || in.given()):
 				return usagef("%s: give either FILE or --plan", cmd.CommandPath())
 			case stored != "":
 				return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 					return a.probePlan(ctx, c, &o, &holdfastv1.ProbePlanRequest{MachineId: machine, PlanId: stored,
 						Params: with})
 				})(cmd, nil)
-			case len(args) > 0 && file != "":
+			case len(args) > 0 && in.given():
 				return usagef("%s: give FILE once: as an argument, or with -f", cmd.CommandPath())
 			case len(args) > 0:
-				file = args[0]
-			case file == "":
+				in.names = args
+			case !in.given():
 				return usagef("%s: FILE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
 			}
 			if machine == "" {
-				return a.storePlans(&o, &file, func() (bool, bool) { return true, true }, "validate")(cmd, nil)
+				return a.storePlans(&o, &in, func() (bool, bool) { return true, true }, "validate")(cmd, nil)
 			}
-			plans, err := readDocuments(a, file, "plans", func() *holdfastv1.Plan { return &holdfastv1.Plan{} })
+			plans, err := readDocuments(a, &in, "plans", func() *holdfastv1.Plan { return &holdfastv1.Plan{} })
 			if err != nil {
 				return err
 			}
 			if len(plans) != 1 {
-				return usagef("%s: %s has %d plans: --dry-run takes one", cmd.CommandPath(), file, len(plans))
+				return usagef("%s: %s has %d plans: --dry-run takes one", cmd.CommandPath(), &in, len(plans))
 			}
 			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 				return a.probePlan(ctx, c, &o, &holdfastv1.ProbePlanRequest{MachineId: machine, Plan: plans[0],
@@ -92,7 +93,7 @@ earlier step, or cannot be checked from here, are unknown. --plan checks a store
 		},
 	}
 	o.register(cmd)
-	cmd.Flags().StringVarP(&file, "file", "f", "", `file with plans, YAML or JSON ("-": standard input)`)
+	in.register(cmd.Flags(), "plans")
 	cmd.Flags().StringVar(&machine, "dry-run", "",
 		"check which steps would pass on this `machine`, without running any")
 	cmd.Flags().StringVar(&stored, "plan", "", "stored `plan` to check instead of FILE (with --dry-run)")
@@ -103,13 +104,13 @@ earlier step, or cannot be checked from here, are unknown. --plan checks a store
 }
 
 func (a *app) storePlans(
-	o *output, file *string, how func() (replace, validateOnly bool), verb string,
+	o *output, in *inputs, how func() (replace, validateOnly bool), verb string,
 ) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
-		if *file == "" {
+		if !in.given() {
 			return usagef("%s: -f FILE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
 		}
-		plans, err := readDocuments(a, *file, "plans", func() *holdfastv1.Plan { return &holdfastv1.Plan{} })
+		plans, err := readDocuments(a, in, "plans", func() *holdfastv1.Plan { return &holdfastv1.Plan{} })
 		if err != nil {
 			return err
 		}

@@ -85,7 +85,7 @@ func TestPlanProblemsAreListed(t *testing.T) {
 		"steps[1].name", `"a" is there twice`))
 	startCluster(t, f)
 	c := command{in: "plan_id: p\nsteps: [{name: a}, {name: a}]\n"}
-	c.wantCode(t, c.run(t, f, "plan", "validate", "-f", "-"), ExitError)
+	c.wantCode(t, c.run(t, f, "plan", "validate", "-f", "-"), ExitUsage)
 	want := "error: validate plan p: plan \"p\" has 2 problems\n  steps[0].kind: missing\n  steps[1].name: \"a\" is " +
 		"there twice\n"
 	if got := c.err.String(); got != want {

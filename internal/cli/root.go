@@ -44,6 +44,7 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 		Long: rootLong + "\n\n" + exitCodeHelp, Example: rootExample,
 		SilenceErrors: true, SilenceUsage: true,
 	}
+	a.root.Version = cmp.Or(s.Version, "unknown")
 	parent(a.root)
 	a.root.SetIn(s.In)
 	a.root.SetOut(s.Out)
@@ -101,7 +102,7 @@ func Execute(ctx context.Context, s Streams, root *cobra.Command, args []string)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	if err != nil {
+	if err != nil && err.Error() != "" {
 		printError(s, err)
 	}
 	return ExitCode(err)

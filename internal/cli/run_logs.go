@@ -62,5 +62,11 @@ func (a *app) logs(ctx context.Context, c *client.Client, o *output, id string, 
 	if follow {
 		err = ended(ctx, err)
 	}
+	if client.Reason(err) == "RUN_NOT_FOUND" {
+		if m, merr := c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id}); merr == nil {
+			return usagef("%s is a machine: see the log of one of its runs: holdfast run list --filter 'machine_id = %q'",
+				m.GetMachineId(), m.GetMachineId())
+		}
+	}
 	return failed(err, "read log of run %s", id)
 }

@@ -17,13 +17,35 @@ func parent(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 		}
 		msg := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
 		cmd.SuggestionsMinimumDistance = 2
-		if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+		like := cmd.SuggestionsFor(args[0])
+		if len(like) == 0 {
+			like = elsewhere(cmd.Root(), args[0])
+		}
+		if len(like) > 0 {
 			msg += fmt.Sprintf(": did you mean %s?", strings.Join(like, " or "))
 		}
 		return usagef("%s: see: %s --help", msg, cmd.CommandPath())
 	}
 	cmd.AddCommand(verbs...)
 	return cmd
+}
+
+// elsewhere returns the commands of other groups that have this name or alias. Too many are of
+// no help.
+func elsewhere(root *cobra.Command, name string) []string {
+	const most = 3
+	var found []string
+	for _, group := range root.Commands() {
+		for _, cmd := range group.Commands() {
+			if cmd.IsAvailableCommand() && (cmd.Name() == name || cmd.HasAlias(name)) {
+				found = append(found, cmd.CommandPath())
+			}
+		}
+	}
+	if len(found) > most {
+		return nil
+	}
+	return found
 }
 
 // exactly requires these arguments, which the usage line names.

@@ -152,7 +152,9 @@ func (c *comparison) enum(ed protoreflect.EnumDescriptor, value string) error {
 			c.test = func(v protoreflect.Value) bool { return v.Enum() == number }
 			return nil
 		}
-		names = append(names, name)
+		if number != 0 { // *_UNSPECIFIED
+			names = append(names, name)
+		}
 	}
 	return fmt.Errorf("%s cannot be %q: want one of %s", c.path, value, strings.Join(names, ", "))
 }

@@ -169,11 +169,12 @@ func TestMatch(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	for _, tt := range []struct{ filter, want string }{
-		{"colour=red", `at character 1: there is no field "colour"; known are: conditions.<type>, mac_addresses, phase, rack, machine_id, labels.<key>, spec.ssh_endpoint`},
+		{"colour=red", `at character 1: there is no field "colour" (a label is labels.colour); want one of: conditions, mac_addresses, phase, rack, machine_id, labels, spec`},
+		{"phasee=READY", `at character 1: there is no field "phasee": did you mean phase?`},
 		{"rack=r7 AND spec.colour=red", `at character 13: there is no field "spec.colour"`},
 		{"machine_id.x=red", `machine_id has no fields: there is no path "machine_id.x"`},
 		{"status.banners:x", "is computed on read: it cannot be used in a filter"},
-		{"phase=BROKEN", `at character 7: status.phase cannot be "BROKEN": want one of PHASE_UNSPECIFIED, FACTORY_READY, READY`},
+		{"phase=BROKEN", `at character 7: status.phase cannot be "BROKEN": want one of FACTORY_READY, READY`},
 		{"phase>READY", "status.phase has no order"},
 		{"conditions.Reachble = true",
 			`there is no "Reachble" in status.conditions; known are: Reachable, Degraded, BMCReachable`},

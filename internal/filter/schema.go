@@ -2,6 +2,7 @@ package filter
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -64,6 +65,26 @@ func (f *field) mayBeUnknown() bool {
 
 func (f *field) leaf() step { return f.steps[len(f.steps)-1] }
 
+// noField returns the error for an unknown field, with a suggestion. It lists the short names and
+// top-level fields only if there is none: all paths would fill a screen.
+func (s *Schema) noField(written string) error {
+	if guess := nearest.Of(written, s.Names()); guess != "" {
+		return fmt.Errorf("there is no field %q: did you mean %s?", written, guess)
+	}
+	names := slices.Sorted(maps.Keys(s.Aliases))
+	label := ""
+	for i := range s.Message.Fields().Len() {
+		f := s.Message.Fields().Get(i)
+		if name := f.TextName(); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+		if f.IsMap() && f.TextName() == "labels" && !strings.Contains(written, ".") {
+			label = fmt.Sprintf(" (a label is labels.%s)", written)
+		}
+	}
+	return fmt.Errorf("there is no field %q%s; want one of: %s", written, label, strings.Join(names, ", "))
+}
+
 // field resolves the segments of a path. Its error names the path and lists the valid ones.
 func (s *Schema) field(segments []string) (*field, error) {
 	written := strings.Join(segments, ".")
@@ -79,12 +100,7 @@ func (s *Schema) field(segments []string) (*field, error) {
 		}
 		fd := lookup(msg, segments[0])
 		if fd == nil {
-			guess := nearest.Of(written, s.Names())
-			if guess != "" {
-				guess = ": did you mean " + guess + "?"
-			}
-			return nil, fmt.Errorf("there is no field %q%s; known are: %s",
-				written, guess, strings.Join(s.Names(), ", "))
+			return nil, s.noField(written)
 		}
 		names, segments = append(names, fd.TextName()), segments[1:]
 		f.path, msg = strings.Join(names, "."), fd.Message()

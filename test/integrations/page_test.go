@@ -26,6 +26,9 @@ func (c command) mayFail() bool {
 	return false
 }
 
+// exitCode matches a line whose command fails, and says so.
+var exitCode = regexp.MustCompile(`(?m)^(.*\S) +# exit code ([1-9])$`)
+
 var (
 	beforehand = regexp.MustCompile(`(?ms)^<!-- run before\n(.*?)^-->$`)
 	marked     = regexp.MustCompile("(?ms)^<!-- run it(?:: ([^\n]*?))? -->\n```(sh|console)\n(.*?)^```$")

@@ -53,7 +53,7 @@ func typeIn(t *testing.T, all []command) {
 		if c.mayFail() {
 			fmt.Fprintf(&script, "if %s; then echo 'it did not fail'; fi\n", strings.TrimSpace(c.code))
 		} else {
-			script.WriteString(c.code + "\n")
+			script.WriteString(exitCode.ReplaceAllString(c.code, "{ $1; } || [ $$? = $2 ]") + "\n")
 		}
 	}
 	_, err := l.try(nil, "bash", "-c", script.String())

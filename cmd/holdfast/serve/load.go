@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/holdfast-metal/holdfast/internal/nearest"
 )
 
 // load completes the configuration from the environment and the file. Flags take precedence
@@ -82,7 +84,7 @@ func (c *Config) parse(fs *pflag.FlagSet, given map[string]bool, b []byte) error
 		}
 		f := fs.Lookup(name)
 		if f == nil || name == "config" || name == "help" {
-			return fmt.Errorf("line %d: unknown key %q", key.Line, key.Value)
+			return fmt.Errorf("line %d: %w", key.Line, unknownKey(fs, key.Value))
 		}
 		if given[name] {
 			continue
@@ -96,6 +98,20 @@ func (c *Config) parse(fs *pflag.FlagSet, given map[string]bool, b []byte) error
 		}
 	}
 	return nil
+}
+
+// unknownKey returns the error for a key that no flag has, with a suggestion.
+func unknownKey(fs *pflag.FlagSet, key string) error {
+	if key == "current" || key == "contexts" {
+		return fmt.Errorf("unknown key %q: it is a file of contexts: HOLDFAST_CONFIG is the configuration of the peer; "+
+			"set HOLDFAST_CONTEXTS for the contexts of the client", key)
+	}
+	var names []string
+	fs.VisitAll(func(f *pflag.Flag) { names = append(names, strings.ReplaceAll(f.Name, "-", "_")) })
+	if guess := nearest.Of(strings.ReplaceAll(key, "-", "_"), names); guess != "" {
+		return fmt.Errorf("unknown key %q: did you mean %s?", key, guess)
+	}
+	return fmt.Errorf("unknown key %q", key)
 }
 
 // parseArchive parses the keys below archive: url is archive-url, and so on.

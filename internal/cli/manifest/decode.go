@@ -14,29 +14,49 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Decode reads every document in data: YAML documents separated by ---, JSON values, lists of
-// them, and objects whose only key is list (the output of the command line, e.g. {"machines":
-// […]}). The file name is used in errors only. Errors are *Error.
-func Decode[M proto.Message](file string, data []byte, list string, empty func() M) ([]M, error) {
+// Source is the content of a file.
+type Source struct {
+	File string // for errors; "-" is standard input
+	Data []byte
+}
+
+// Decode reads every document of the sources: YAML documents separated by ---, JSON values, lists
+// of them, and objects whose only key is list (the output of the command line, e.g. {"machines":
+// […]}). A source without documents is an error. Errors are *Error.
+func Decode[M proto.Message](sources []Source, list string, empty func() M) ([]M, error) {
+	var out []M
+	for _, s := range sources {
+		read, err := decode(s.Data, list, empty)
+		if err != nil {
+			return nil, locate(s.File, err)
+		}
+		out = append(out, read...)
+	}
+	return out, nil
+}
+
+func decode[M proto.Message](data []byte, list string, empty func() M) ([]M, error) {
 	docs, err := parse(data)
 	if err != nil {
-		return nil, locate(file, err)
+		return nil, err
 	}
 	var out []M
 	for _, doc := range docs {
 		for _, n := range expand(doc, list) {
 			m := empty()
 			if err := decodeOne(n, m); err != nil {
-				return nil, locate(file, err)
+				return nil, err
 			}
 			out = append(out, m)
 		}
 	}
 	if len(out) == 0 {
-		return nil, &Error{File: file, Msg: "there is no document in it"}
+		return nil, errNoDocument()
 	}
 	return out, nil
 }
+
+func errNoDocument() error { return &Error{Msg: "there is no document in it"} }
 
 // parse returns the top value of each document.
 func parse(data []byte) ([]*yaml.Node, error) {

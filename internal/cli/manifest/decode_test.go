@@ -80,7 +80,7 @@ func TestDecodeMachines(t *testing.T) {
 		{"nulls and a time", `{"machine_id": "a", "spec": null, "labels": null, "created_at": null}`, two[:1]},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := Decode("f", []byte(tt.in), "machines", newMachine)
+			got, err := Decode([]Source{{"f", []byte(tt.in)}}, "machines", newMachine)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +92,7 @@ func TestDecodeMachines(t *testing.T) {
 }
 
 func TestDecodePlan(t *testing.T) {
-	got, err := Decode("f", []byte(`
+	got, err := Decode([]Source{{"f", []byte(`
 plan_id: plan-repave-ubuntu-2204-v1
 steps:
 - name: set-netboot
@@ -108,7 +108,7 @@ steps:
     script: |
       set -e
       echo done
-`), "plans", newPlan)
+`)}}, "plans", newPlan)
 	want := []*holdfastv1.Plan{{PlanId: "plan-repave-ubuntu-2204-v1", Steps: []*holdfastv1.Step{
 		{Name: "set-netboot", TimeoutSeconds: 60, MaxRetries: proto.Int32(0),
 			Kind: &holdfastv1.Step_Netboot{Netboot: &holdfastv1.SetNetboot{Mode: "PXE", Uefi: true}}},
@@ -155,7 +155,7 @@ func TestDecodeErrors(t *testing.T) {
 		{"half JSON", "{\"machine_id\": \"a\"\n", `f:1: invalid JSON: it ends in the middle of a value`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := Decode("f", []byte(tt.in), "machines", newMachine)
+			_, err := Decode([]Source{{"f", []byte(tt.in)}}, "machines", newMachine)
 			var e *Error
 			if !errors.As(err, &e) {
 				t.Fatalf("got error %v, want an *Error", err)
@@ -168,7 +168,7 @@ func TestDecodeErrors(t *testing.T) {
 }
 
 func TestErrorNamesStandardInput(t *testing.T) {
-	_, err := Decode("-", []byte("x: 1"), "machines", newMachine)
+	_, err := Decode([]Source{{"-", []byte("x: 1")}}, "machines", newMachine)
 	if want := `standard input:1: unknown key "x"`; err == nil || err.Error() != want {
 		t.Errorf("got error %v, want %q", err, want)
 	}
@@ -180,7 +180,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte("{\"machine_id\": \"\\ud83d\\ude00\", \"spec\": {\"mac_addresses\": [null]}}"))
 	f.Add([]byte("a: &a [*a, *a]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		machines, err := Decode("f", data, "machines", newMachine)
+		machines, err := Decode([]Source{{"f", data}}, "machines", newMachine)
 		if err != nil {
 			return
 		}
@@ -189,7 +189,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := Decode("f", raw, "machines", newMachine)
+		again, err := Decode([]Source{{"f", raw}}, "machines", newMachine)
 		if err != nil {
 			t.Fatalf("decode %s again: %v", raw, err)
 		}

@@ -15,13 +15,15 @@ type Error struct {
 }
 
 // Error returns the place and the cause.
-func (e *Error) Error() string {
+func (e *Error) Error() string { return e.place() + ": " + e.Msg }
+
+func (e *Error) place() string {
 	name := e.File
 	if name == "-" {
 		name = "standard input"
 	}
 	if e.Line == 0 {
-		return fmt.Sprintf("%s: %s", name, e.Msg)
+		return name
 	}
-	return fmt.Sprintf("%s:%d: %s", name, e.Line, e.Msg)
+	return fmt.Sprintf("%s:%d", name, e.Line)
 }

@@ -45,7 +45,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, data := range [][]byte{raw, asYAML} {
-			got, err := Decode("f", data, "machines", newMachine)
+			got, err := Decode([]Source{{"f", data}}, "machines", newMachine)
 			if err != nil {
 				t.Fatalf("decode %q: %v", data, err)
 			}

@@ -15,37 +15,52 @@ type Kind struct {
 	Empty func() proto.Message
 }
 
-// Mixed reads every document in data like Decode. The list that contains it, or its id field,
-// selects its kind. The result has one element per kind, with its documents in the order of the
-// file.
-func Mixed(file string, data []byte, kinds []Kind) ([][]proto.Message, error) {
-	docs, err := parse(data)
-	if err != nil {
-		return nil, locate(file, err)
+// Mixed reads every document of the sources like Decode. The list that contains it, or its id
+// field, selects its kind. The result has one element per kind, with its documents in the order
+// of the sources.
+func Mixed(sources []Source, kinds []Kind) ([][]proto.Message, error) {
+	r := mixed{kinds: kinds, out: make([][]proto.Message, len(kinds)), first: map[string]*Error{}}
+	for _, s := range sources {
+		if err := r.read(s); err != nil {
+			return nil, locate(s.File, err)
+		}
 	}
-	out := make([][]proto.Message, len(kinds))
-	lines := map[string]int{}
+	return r.out, nil
+}
+
+// mixed is the state of Mixed.
+type mixed struct {
+	kinds []Kind
+	out   [][]proto.Message
+	first map[string]*Error // the place of each document, by kind and id
+}
+
+func (r *mixed) read(s Source) error {
+	docs, err := parse(s.Data)
+	if err != nil {
+		return err
+	}
 	n := 0
 	for _, doc := range docs {
-		for _, one := range spread(doc, kinds) {
-			k, m, id, err := one.decode(kinds)
+		for _, one := range spread(doc, r.kinds) {
+			k, m, id, err := one.decode(r.kinds)
 			if err != nil {
-				return nil, locate(file, err)
+				return err
 			}
-			key := kinds[k].ID + " " + id
-			if line := lines[key]; line > 0 {
-				return nil, &Error{File: file, Line: one.node.Line,
-					Msg: fmt.Sprintf("duplicate %s %q: first on line %d", kinds[k].ID, id, line)}
+			key := r.kinds[k].ID + " " + id
+			if first := r.first[key]; first != nil {
+				return &Error{Line: one.node.Line,
+					Msg: fmt.Sprintf("duplicate %s %q: first in %s", r.kinds[k].ID, id, first.place())}
 			}
-			lines[key] = one.node.Line
-			out[k] = append(out[k], m)
+			r.first[key] = &Error{File: s.File, Line: one.node.Line}
+			r.out[k] = append(r.out[k], m)
 			n++
 		}
 	}
 	if n == 0 {
-		return nil, &Error{File: file, Msg: "there is no document in it"}
+		return errNoDocument()
 	}
-	return out, nil
+	return nil
 }
 
 // element is a document, and its kind if a list determines it.

@@ -27,7 +27,7 @@ func TestMixed(t *testing.T) {
 		{"- pool_id: p\n- machine_id: m-1\n- pool_id: q\n", "p q|||m-1"},
 		{`{"images": [{"name": "a"}]} {"machine_id": "m-1"}`, "|a||m-1"},
 	} {
-		out, err := Mixed("f", []byte(tt.in), mixedKinds())
+		out, err := Mixed([]Source{{"f", []byte(tt.in)}}, mixedKinds())
 		if err != nil {
 			t.Errorf("%q: %v", tt.in, err)
 			continue
@@ -52,11 +52,11 @@ func TestMixed(t *testing.T) {
 		"machine_id: ''\n": "f:1: the document has no id: give it one of pool_id, " +
 			"name, plan_id, machine_id",
 		"machine_id: m\nrak: r7\n":                             `f:2: unknown key "rak"`,
-		"machine_id: m\n---\npool_id: m\n---\nmachine_id: m\n": `f:5: duplicate machine_id "m": first on line 1`,
+		"machine_id: m\n---\npool_id: m\n---\nmachine_id: m\n": `f:5: duplicate machine_id "m": first in f:1`,
 		"just text\n": "f:1: the document has no id: give it one of pool_id, name, plan_id, machine_id",
 		"---\n":       "f: there is no document in it",
 	} {
-		if _, err := Mixed("f", []byte(in), mixedKinds()); err == nil || err.Error() != want {
+		if _, err := Mixed([]Source{{"f", []byte(in)}}, mixedKinds()); err == nil || err.Error() != want {
 			t.Errorf("%q: got error %v, want %s", in, err, want)
 		}
 	}

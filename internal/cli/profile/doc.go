@@ -6,6 +6,7 @@
 package profile
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 )
@@ -25,17 +26,18 @@ type File struct {
 	Contexts map[string]Context `yaml:"contexts,omitempty"`
 }
 
-// Path is where the file lies: HOLDFAST_CONFIG, else holdfast/config.yaml under XDG_CONFIG_HOME,
-// else under ~/.config.
+// Path returns the path of the file: HOLDFAST_CONTEXTS, else holdfast/config.yaml under
+// XDG_CONFIG_HOME, else under ~/.config. Its former name, HOLDFAST_CONFIG, still works, but a
+// peer reads that as the path of its own configuration.
 func Path(getenv func(string) string) (string, error) {
-	if p := getenv("HOLDFAST_CONFIG"); p != "" {
+	if p := cmp.Or(getenv("HOLDFAST_CONTEXTS"), getenv("HOLDFAST_CONFIG")); p != "" {
 		return p, nil
 	}
 	dir := getenv("XDG_CONFIG_HOME")
 	if dir == "" {
 		home := getenv("HOME")
 		if home == "" {
-			return "", fmt.Errorf("find the config file: neither HOLDFAST_CONFIG, XDG_CONFIG_HOME nor HOME is set: set " +
+			return "", fmt.Errorf("find the config file: neither HOLDFAST_CONTEXTS, XDG_CONFIG_HOME nor HOME is set: set " +
 				"one, or give --addr")
 		}
 		dir = filepath.Join(home, ".config")

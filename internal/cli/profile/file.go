@@ -36,7 +36,11 @@ func Load(path string) (File, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
 	if err := dec.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
-		return File{}, fmt.Errorf("read config file %s: %s", path, plain(err))
+		why := plain(err)
+		if strings.Contains(why, "unknown key node_id") || strings.Contains(why, "unknown key providers") {
+			why = "it is the configuration of a peer: set HOLDFAST_CONTEXTS to a file of contexts"
+		}
+		return File{}, fmt.Errorf("read config file %s: %s", path, why)
 	}
 	return f, nil
 }

@@ -87,6 +87,7 @@ func TestPath(t *testing.T) {
 		env  map[string]string
 		want string
 	}{
+		{map[string]string{"HOLDFAST_CONTEXTS": "/a/b.yaml", "HOLDFAST_CONFIG": "/peer.yaml"}, "/a/b.yaml"},
 		{map[string]string{"HOLDFAST_CONFIG": "/a/b.yaml", "HOME": "/h"}, "/a/b.yaml"},
 		{map[string]string{"XDG_CONFIG_HOME": "/x", "HOME": "/h"}, "/x/holdfast/config.yaml"},
 		{map[string]string{"HOME": "/h"}, "/h/.config/holdfast/config.yaml"},
