@@ -65,7 +65,7 @@ func TestExplainMachine(t *testing.T) {
 				"operator moves it or a run succeeds; " +
 				"no run is active; its last one, run run-1 (one), has failed at step one: exit status 3", "an operator",
 			"exit status 3",
-			[]string{"holdfast run logs run-1", "holdfast run start m-1 --plan one", "holdfast machine set-phase m-1 READY",
+			[]string{"holdfast run logs run-1", "holdfast run retry run-1", "holdfast machine set-phase m-1 READY",
 				"holdfast machine history m-1"},
 		},
 		{

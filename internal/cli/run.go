@@ -18,7 +18,7 @@ func (a *app) run() *cobra.Command {
   holdfast run list --filter 'phase = RUNNING'
   holdfast run watch
   holdfast run logs run-789 -f`,
-	}, a.runStart(), a.runList(), a.runGet(), a.runCancel(), a.runLogs(), a.runWatch(), a.runWait())
+	}, a.runStart(), a.runRetry(), a.runList(), a.runGet(), a.runCancel(), a.runLogs(), a.runWatch(), a.runWait())
 }
 
 func (a *app) runList() *cobra.Command {
@@ -52,37 +52,71 @@ func (a *app) runGet() *cobra.Command {
 
 func (a *app) runCancel() *cobra.Command {
 	var o output
-	var why string
+	var why, filter string
 	var wait waitFlag
 	cmd := &cobra.Command{
-		Use: "cancel RUN", Args: exactly("RUN"), ValidArgsFunction: a.complete(runKind().names),
-		Short: "Cancel an active run",
-		Long: `Cancel an active run. A waiting run ends at once; a running one ends when its step can be stopped. The
-machine goes to MAINTENANCE. Canceling a canceled run is no error.`,
-		Example: `  holdfast run cancel run-789 --reason "wrong rack" --wait`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			r, err := c.Runs().CancelRun(ctx, &holdfastv1.CancelRunRequest{RunId: args[0], Reason: why})
-			if err != nil {
-				return failed(err, "cancel run %s", args[0])
+		Use: "cancel (RUN... | --filter FILTER)", DisableFlagsInUseLine: true, Args: cobra.ArbitraryArgs,
+		ValidArgsFunction: a.complete(runKind().names),
+		Short:             "Cancel active runs",
+		Long: `Cancel active runs. A waiting run ends at once; a running one ends when its step can be stopped. The machine
+goes to MAINTENANCE. Canceling a canceled run is no error. --filter cancels all active runs that match.`,
+		Example: `  holdfast run cancel run-789 --reason "wrong rack" --wait
+  holdfast run cancel --filter 'request_id = "wave-7d0f"' --reason "wrong image"`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if (len(args) == 0) == (filter == "") {
+				return usagef("%s: give either RUN or --filter: usage: %s", cmd.CommandPath(), cmd.UseLine())
 			}
-			if wait.set {
-				r, err = a.await(ctx, c, r.GetRunId(), wait.limit)
-				if err != nil && !isRunError(err) {
-					return err
+			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+				if filter != "" {
+					active, err := runKind().all(ctx, c, "("+filter+") AND (phase = PENDING OR phase = RUNNING)", 0)
+					if err != nil {
+						return failed(err, "list runs")
+					}
+					if args = ids(active, (*holdfastv1.Run).GetRunId); len(args) == 0 {
+						a.note("no active run matches %q", filter)
+						return nil
+					}
 				}
-			}
-			if err := a.printRun(&o, r); err != nil {
-				return err
-			}
-			if wait.set && r.GetPhase() != holdfastv1.Run_CANCELED {
-				return &codeError{ExitRunFailed, "cancel run " + args[0] + ": it ended before it could be canceled: " +
-					r.GetPhase().String()}
-			}
-			return nil
-		}),
+				return a.cancelAll(ctx, c, &o, args, why, wait)
+			})(cmd, args)
+		},
 	}
 	o.register(cmd)
 	wait.register(cmd, waitForRun)
 	cmd.Flags().StringVar(&why, "reason", "", "reason, kept with the run")
+	cmd.Flags().StringVar(&filter, "filter", "", "cancel the active runs that match (AIP-160), e.g. 'plan_id = plan/rma'")
 	return cmd
+}
+
+// cancelAll cancels runs and prints them. All are canceled before the first is waited for.
+func (a *app) cancelAll(
+	ctx context.Context, c *client.Client, o *output, names []string, why string, wait waitFlag,
+) error {
+	done, errs := make([]*holdfastv1.Run, len(names)), make([]error, len(names))
+	for i, id := range names {
+		done[i], errs[i] = c.Runs().CancelRun(ctx, &holdfastv1.CancelRunRequest{RunId: id, Reason: why})
+		errs[i] = failed(errs[i], "cancel run %s", id)
+	}
+	for i, r := range done {
+		if !wait.set || errs[i] != nil {
+			continue
+		}
+		var err error
+		if done[i], err = a.await(ctx, c, r.GetRunId(), wait.limit); err != nil && !isRunError(err) {
+			return err
+		}
+		if done[i].GetPhase() != holdfastv1.Run_CANCELED {
+			errs[i] = &codeError{ExitRunFailed, "cancel run " + names[i] + ": it ended before it could be canceled: " +
+				done[i].GetPhase().String()}
+		}
+	}
+	if len(names) == 1 {
+		if done[0].GetRunId() != "" {
+			if err := a.printRun(o, done[0]); err != nil {
+				return err
+			}
+		}
+		return errs[0]
+	}
+	return printDone(a, o, runKind(), done, errs, "cancel runs")
 }

@@ -17,6 +17,7 @@ func (a *app) runStart() *cobra.Command {
 		req    holdfastv1.StartRunRequest
 		values []string
 		many   waveFlags
+		dryRun bool
 	)
 	cmd := &cobra.Command{
 		Use:                   "start (MACHINE | --selector FILTER) (--type TYPE | --plan PLAN)",
@@ -33,7 +34,10 @@ standard error. A machine has at most one active run.
 With --selector it is a wave: a run on each matching machine, at most --max-parallel at a time. No more runs start once more than
 --max-failures have failed, were canceled or could not start. The wave lasts as long as this command: after Ctrl-C its runs continue,
 and the same command with --wave ID continues the wave. It counts the runs that were started before, and starts no machine twice. The
-exit code is 5 unless all runs succeeded.`,
+exit code is 5 unless all runs succeeded.
+
+--dry-run prints the machines and what the plan does to them, and starts nothing. It does not check whether the steps would
+succeed: see holdfast plan validate --dry-run.`,
 		Example: `  holdfast run start m-123 --type REPAVE --param image=ubuntu-24.04 --wait
   holdfast run start m-123 --type REBOOT --request-id ticket-4711
   holdfast run start m-123 --plan plan-repave-ubuntu-2204-v1 --wait=45m
@@ -50,6 +54,15 @@ exit code is 5 unless all runs succeeded.`,
 			var err error
 			if req.Params, err = params(values); err != nil {
 				return err
+			}
+			if dryRun {
+				return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+					machines, err := many.machines(ctx, c, args)
+					if err != nil {
+						return err
+					}
+					return a.preview(ctx, c, &o, &req, machines)
+				})(cmd, args)
 			}
 			if many.selector != "" {
 				return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
@@ -76,6 +89,7 @@ exit code is 5 unless all runs succeeded.`,
 		"parameter key=value for the plan's steps (image, cluster_ref, net_config, reason, ticket); repeatable")
 	f.StringVar(&req.RequestId, "request-id", "",
 		"request id that makes a repeated start safe (default: generated and printed)")
+	f.BoolVar(&dryRun, "dry-run", false, "show the machines and the effects of the plan, and start nothing")
 	choices(cmd, "type", "REPAVE", "REBOOT", "RMA", "UPGRADE", "NET_RECONFIG")
 	a.completeFlag(cmd, "plan", planKind().names)
 	return cmd

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -56,6 +57,18 @@ func (w *waveFlags) check(cmd *cobra.Command, args []string, req *holdfastv1.Sta
 		return usagef("--max-failures: %d: give 0 or more", w.failures)
 	}
 	return nil
+}
+
+// machines returns the named machine, or those that match the selector.
+func (w *waveFlags) machines(ctx context.Context, c *client.Client, args []string) ([]*holdfastv1.Machine, error) {
+	if w.selector != "" {
+		return listMachines(ctx, c, &listing{filter: w.selector})
+	}
+	m, err := c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: args[0]})
+	if err != nil {
+		return nil, failed(err, "get machine %s", args[0])
+	}
+	return []*holdfastv1.Machine{m}, nil
 }
 
 // waveCluster is the cluster as seen by one wave.
@@ -173,9 +186,28 @@ func (a *app) waveEnded(ctx context.Context, o *output, cluster *waveCluster, p 
 	}
 	msg := fmt.Sprintf("wave %s: %d of %d machines succeeded; failed: %d, refused: %d", id, p.Succeeded, p.Total,
 		p.Failed, p.Refused)
+	if names := failedMachines(runs); names != "" {
+		msg += ": " + names
+	}
 	if n := p.Waiting(); n > 0 {
 		msg += fmt.Sprintf(", not started: %d: mend what is wrong, then go on with the same command, --max-failures %d "+
 			"and --wave %s", n, p.Failed+p.Refused, id)
 	}
 	return &codeError{ExitRunFailed, msg}
+}
+
+// failedMachines returns the machines of the runs that ended without success, at most ten.
+func failedMachines(runs []*holdfastv1.Run) string {
+	const most = 10
+	var names []string
+	for _, r := range runs {
+		if r.GetFinishedAt() != nil && r.GetPhase() != holdfastv1.Run_SUCCEEDED {
+			names = append(names, r.GetMachineId())
+		}
+	}
+	slices.SortFunc(names, fields.Natural)
+	if n := len(names); n > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], " "), n-most)
+	}
+	return strings.Join(names, " ")
 }

@@ -32,7 +32,7 @@ func explainIdle(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *
 		case last.GetPhase() == holdfastv1.Run_FAILED && last.GetObserved():
 			e.Suggestions = append(e.Suggestions, "holdfast node state "+id+" pending --force")
 		case last.GetPhase() == holdfastv1.Run_FAILED:
-			e.Suggestions = append(e.Suggestions, restartCommand(last))
+			e.Suggestions = append(e.Suggestions, "holdfast run retry "+last.GetRunId())
 		}
 		e.Suggestions = append(e.Suggestions, "holdfast machine set-phase "+id+" READY")
 	case holdfastv1.MachineStatus_FACTORY_READY:

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) runRetry() *cobra.Command {
+	var o output
+	var wait waitFlag
+	cmd := &cobra.Command{
+		Use: "retry RUN", Args: exactly("RUN"), ValidArgsFunction: a.complete(runKind().names),
+		Short: "Start a run again, with its plan and parameters",
+		Long: `Start a run like RUN, which must have ended: on the same machine, with the same plan and parameters. It
+is a new run.`,
+		Example: "  holdfast run retry run-789 --wait",
+		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			r, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: args[0]})
+			if err != nil {
+				return failed(err, "get run %s", args[0])
+			}
+			req, err := again(r)
+			if err != nil {
+				return err
+			}
+			a.note("request-id: %s", req.GetRequestId())
+			return a.start(ctx, c, &o, req, wait, nil)
+		}),
+	}
+	o.register(cmd)
+	wait.register(cmd, waitForRun)
+	return cmd
+}
+
+// again returns the request for a run like one that has ended.
+func again(r *holdfastv1.Run) (*holdfastv1.StartRunRequest, error) {
+	switch {
+	case r.GetFinishedAt() == nil:
+		return nil, &codeError{ExitConflict, fmt.Sprintf("retry run %s: it is still %s: wait for its end, or cancel it",
+			r.GetRunId(), r.GetPhase())}
+	case r.GetObserved():
+		return nil, &codeError{ExitConflict, fmt.Sprintf("retry run %s: an installer of its own drove it, not Holdfast",
+			r.GetRunId())}
+	}
+	req := &holdfastv1.StartRunRequest{MachineId: r.GetMachineId(), Type: r.GetType(), Params: r.GetParams(),
+		RequestId: uuid.NewString()}
+	if r.GetPlanId() != fsm.DefaultPlanID(r.GetType()) {
+		req.PlanId = r.GetPlanId()
+	}
+	return req, nil
+}

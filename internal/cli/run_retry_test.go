@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func TestRunRetry(t *testing.T) {
+	f := fixture()
+	f.runs[1].Params = map[string]string{"image": "debian-13"}
+	startCluster(t, f)
+	var c command
+	c.wantCode(t, c.run(t, f, "run", "retry", "run-788"), ExitOK)
+	got := asked[*holdfastv1.StartRunRequest](f)
+	want := []*holdfastv1.StartRunRequest{{MachineId: "m-124", Type: "REBOOT",
+		Params: map[string]string{"image": "debian-13"}}}
+	if diff := cmp.Diff(want, got, protocmp.Transform(),
+		protocmp.IgnoreFields(&holdfastv1.StartRunRequest{}, "request_id")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got[0].GetRequestId() == "" || got[0].GetRequestId() == f.runs[1].GetRequestId() {
+		t.Errorf("got request id %q, want a new one", got[0].GetRequestId())
+	}
+	c = command{}
+	c.wantCode(t, c.run(t, f, "run", "retry", "run-789"), ExitConflict)
+	wantIn(t, "stderr", c.err.String(), "it is still RUNNING: wait for its end, or cancel it")
+}
+
+func TestRunStartDryRun(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		args []string
+		want string // on standard error
+	}{
+		{"a machine", []string{"m-123", "--type", "reboot"},
+			"dry run: 1 machine, 1 with an active run, on which none can start: plan/reboot: interrupts the host"},
+		{"a wave", []string{"--selector", "pool = gpu", "--plan", "plan-repave-ubuntu-2204-v1"},
+			"plan-repave-ubuntu-2204-v1: erases disks"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := startCluster(t, fixture())
+			var c command
+			c.wantCode(t, c.run(t, f, append([]string{"run", "start", "--dry-run"}, tt.args...)...), ExitOK)
+			wantIn(t, "stderr", c.err.String(), tt.want)
+			wantIn(t, "stdout", c.out.String(), "m-123")
+			if n := len(asked[*holdfastv1.StartRunRequest](f)); n > 0 {
+				t.Errorf("got %d started runs, want 0", n)
+			}
+		})
+	}
+}
+
+func TestRunCancelSeveral(t *testing.T) {
+	f := startCluster(t, fixture())
+	var c command
+	c.wantCode(t, c.run(t, f, "run", "cancel", "run-788", "run-0", "run-789", "--reason", "wrong image"), ExitNotFound)
+	if n := len(asked[*holdfastv1.CancelRunRequest](f)); n != 3 {
+		t.Errorf("got %d cancels, want 3", n)
+	}
+	wantIn(t, "stdout", c.out.String(), "run-788", "run-789")
+	wantIn(t, "stderr", c.err.String(), "cancel runs: 1 of 3 failed:", `run "run-0" not found`)
+
+	c = command{}
+	c.wantCode(t, c.run(t, f, "run", "cancel", "--filter", "plan_id = plan/reboot"), ExitOK)
+	lists := asked[*holdfastv1.ListRunsRequest](f)
+	want := "(plan_id = plan/reboot) AND (phase = PENDING OR phase = RUNNING)"
+	if got := lists[len(lists)-1].GetFilter(); got != want {
+		t.Errorf("got filter %q, want %q", got, want)
+	}
+	for _, args := range [][]string{{"run", "cancel"}, {"run", "cancel", "run-1", "--filter", "x"}} {
+		c = command{}
+		c.wantCode(t, c.run(t, f, args...), ExitUsage)
+	}
+}
