@@ -3,24 +3,12 @@ package bench
 import (
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-metal/holdfast/internal/bench/contest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
-
-// TestJudge checks that back concerns the first call after the event, and gap all answers.
-func TestJudge(t *testing.T) {
-	at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }
-	w := &witness{all: []success{{at(150), at(160)}, {at(0), at(1)}, {at(99), at(130)}, {at(140), at(155)},
-		{at(1), at(2)}}}
-	got := w.judge(event{began: at(100), done: at(101)})
-	if want := (absence{back: 55 * time.Millisecond, gap: 128 * time.Millisecond}); got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
-}
 
 func TestStockTakes(t *testing.T) {
 	s := &stock{made: 2}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-metal/holdfast/internal/bench/outage"
 	"github.com/holdfast-metal/holdfast/internal/bench/report"
 	"github.com/holdfast-metal/holdfast/internal/bench/rival"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
@@ -111,26 +112,26 @@ func (l *lab) killLeader(ctx context.Context) (writes, reads time.Duration, err 
 		left = append(left, p.GRPCAddr)
 	}
 	creds := l.cluster.Credentials()
-	w, r := &witness{addrs: left, creds: creds, call: probe}, &witness{addrs: left, creds: creds,
-		call: getMachine(false)}
+	w, r := &outage.Witness{Addrs: left, Creds: creds, Call: probe}, &outage.Witness{Addrs: left, Creds: creds,
+		Call: getMachine(false)}
 	err = l.underLoad(ctx, func() error {
 		killed := make(chan struct{})
-		var at event
+		var at outage.Event
 		var g errgroup.Group
 		g.Go(func() error {
-			o, err := r.see(ctx, func() (event, error) {
+			o, err := r.See(ctx, func() (outage.Event, error) {
 				<-killed
 				return at, nil
 			})
-			reads = o.back
+			reads = o.Back
 			return err
 		})
-		o, err := w.see(ctx, func() (_ event, err error) {
+		o, err := w.See(ctx, func() (_ outage.Event, err error) {
 			defer close(killed)
-			at, err = now(leader.Kill)
+			at, err = outage.Now(leader.Kill)
 			return at, err
 		})
-		writes = o.back
+		writes = o.Back
 		return errors.Join(err, g.Wait())
 	})
 	if err != nil {
@@ -149,8 +150,8 @@ func (l *lab) revive(ctx context.Context, p *localcluster.Peer) error {
 // underLoad does something while clients of all peers write and read. Theirs may fail: a peer is
 // dying.
 func (l *lab) underLoad(ctx context.Context, do func() error) error {
-	return noise{creds: l.cluster.Credentials(), addrs: l.cluster.Addrs(), writers: failoverWriters,
-		readers: failoverReaders, write: relabel, read: getMachine(false)}.during(ctx, do)
+	return outage.Noise{Creds: l.cluster.Credentials(), Addrs: l.cluster.Addrs(), Writers: failoverWriters,
+		Readers: failoverReaders, Write: relabel, Read: getMachine(false)}.During(ctx, do)
 }
 
 // killEtcdLeader kills the leader of etcd and says how long writes were away.
@@ -169,13 +170,13 @@ func killEtcdLeader(ctx context.Context, e *rival.Etcd) (time.Duration, error) {
 	write := func(ctx context.Context, conn grpc.ClientConnInterface) error {
 		return rival.EtcdCommit(ctx, conn, rival.EtcdIfNew(nil, []string{machineID(int(chance(readFleet)))}, value))
 	}
-	w := &witness{addrs: left, creds: e.Creds, call: write}
-	var o absence
-	err = noise{creds: e.Creds, addrs: all, writers: failoverWriters, readers: failoverReaders, write: write,
-		read: func(ctx context.Context, conn grpc.ClientConnInterface) error {
+	w := &outage.Witness{Addrs: left, Creds: e.Creds, Call: write}
+	var o outage.Absence
+	err = outage.Noise{Creds: e.Creds, Addrs: all, Writers: failoverWriters,
+		Readers: failoverReaders, Write: write, Read: func(ctx context.Context, conn grpc.ClientConnInterface) error {
 			return rival.EtcdGet(ctx, conn, machineID(int(chance(readFleet))))
-		}}.during(ctx, func() (err error) {
-		o, err = w.see(ctx, func() (event, error) { return now(lead.Program.Kill) })
+		}}.During(ctx, func() (err error) {
+		o, err = w.See(ctx, func() (outage.Event, error) { return outage.Now(lead.Program.Kill) })
 		return err
 	})
 	if err != nil {
@@ -184,9 +185,9 @@ func killEtcdLeader(ctx context.Context, e *rival.Etcd) (time.Duration, error) {
 	if err := lead.Start(); err != nil {
 		return 0, err
 	}
-	back := &witness{addrs: []string{lead.Addr}, creds: e.Creds, call: write} // until it takes part again
-	_, err = back.see(ctx, func() (event, error) { return now(func() error { return nil }) })
-	return o.back, err
+	back := &outage.Witness{Addrs: []string{lead.Addr}, Creds: e.Creds, Call: write} // until it takes part again
+	_, err = back.See(ctx, func() (outage.Event, error) { return outage.Now(func() error { return nil }) })
+	return o.Back, err
 }
 
 // stops asks the leader to stop.
@@ -204,13 +205,13 @@ func stops(ctx context.Context, l *lab) error {
 		for _, p := range followers {
 			left = append(left, p.GRPCAddr)
 		}
-		w := &witness{addrs: left, creds: l.cluster.Credentials(), call: probe}
-		var o absence
+		w := &outage.Witness{Addrs: left, Creds: l.cluster.Credentials(), Call: probe}
+		var o outage.Absence
 		err = l.underLoad(ctx, func() (err error) {
-			o, err = w.see(ctx, func() (event, error) {
+			o, err = w.See(ctx, func() (outage.Event, error) {
 				ctx, stop := context.WithTimeout(ctx, readyTimeout)
 				defer stop()
-				return now(func() error { return leader.Stop(ctx) })
+				return outage.Now(func() error { return leader.Stop(ctx) })
 			})
 			return err
 		})
@@ -220,7 +221,7 @@ func stops(ctx context.Context, l *lab) error {
 		if err := l.revive(ctx, leader); err != nil {
 			return err
 		}
-		gaps = append(gaps, o.gap)
+		gaps = append(gaps, o.Gap)
 	}
 	l.report.Add("failover.stop_p50", fmt.Sprintf("no write answered while the leader stops (SIGTERM), p50 of %d",
 		l.kills), report.Quantile(report.Millis(gaps), 0.5), "ms", report.AtMost(goalHandover))

@@ -21,10 +21,6 @@ const (
 	goalLeader  = 15 // % of one core
 )
 
-// maxWires bounds the connections to one peer. A keepalive of such a fleet takes up to a second:
-// that is 600 of them.
-const maxWires = 1200
-
 // firstLooks is how many machines a second are looked at for the first time
 // (--look-calls-per-second of peers, of which a look takes more than one).
 const firstLooks = 200
@@ -47,12 +43,12 @@ func steady(ctx context.Context, l *lab) error {
 	}
 	l.report.Add("fleet.registered", fmt.Sprintf("registrations, %s agents, each acknowledged after its commit",
 		report.Thousands(int64(l.agents))), rate, "/s", nil)
-	b := &beats{agents: agents, period: l.beat}
+	b := &load.Beats{Agents: agents, Period: l.beat}
 	for _, p := range l.cluster.Peers() {
-		b.peers = append(b.peers, &load.Wires{Target: l.target(p)})
+		b.Peers = append(b.Peers, &load.Wires{Target: l.target(p)})
 	}
 	defer func() {
-		for _, p := range b.peers {
+		for _, p := range b.Peers {
 			p.Close()
 		}
 	}()
@@ -60,7 +56,7 @@ func steady(ctx context.Context, l *lab) error {
 	running, stop := context.WithCancel(gctx)
 	defer stop()
 	g.Go(func() error {
-		b.run(running)
+		b.Run(running)
 		return nil
 	})
 	g.Go(func() error {
@@ -71,7 +67,7 @@ func steady(ctx context.Context, l *lab) error {
 }
 
 // watch waits for one whole period, in which every agent becomes ready, and measures from then on.
-func (l *lab) watch(ctx context.Context, b *beats) error {
+func (l *lab) watch(ctx context.Context, b *load.Beats) error {
 	leader, followers, err := l.roles(ctx)
 	if err != nil {
 		return err
@@ -90,7 +86,7 @@ func (l *lab) watch(ctx context.Context, b *beats) error {
 			return err
 		}
 	}
-	if _, failed, why := b.reset(); failed > 0 {
+	if _, failed, why := b.Reset(); failed > 0 {
 		l.report.Note("%s of the first keepalives failed, one of them because: %v", report.Thousands(int64(failed)), why)
 	}
 	l.say("watching them for %s", l.duration)
@@ -108,12 +104,12 @@ func (l *lab) watch(ctx context.Context, b *beats) error {
 	if err := l.stillLeads(ctx, leader); err != nil {
 		return err
 	}
-	latencies, failed, why := b.reset()
+	latencies, failed, why := b.Reset()
 	if failed > 0 {
 		return fmt.Errorf("%d of %d keepalives failed, one of them because: %w", failed, failed+len(latencies), why)
 	}
 	connections := 0
-	for _, p := range b.peers {
+	for _, p := range b.Peers {
 		connections += p.Open()
 	}
 	l.reportSteady(before, after, latencies, connections)

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	outage       = 10 * time.Second // all peers are down so long
+	downtime     = 10 * time.Second // all peers are down so long
 	stormWindow  = time.Second      // all agents come back within it
 	stormTimeout = 2 * time.Minute  // to be done with it; a machine is lost after five
 	firstBackoff = time.Second      // of an agent whose every server has failed, then twice as long each time
@@ -47,7 +47,7 @@ func storm(ctx context.Context, l *lab) error {
 			len(agents)-calm.renewed(), len(agents), calm.err())
 	}
 
-	l.say("killing all peers, for %s", outage)
+	l.say("killing all peers, for %s", downtime)
 	if err := l.everybodyDown(ctx); err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (l *lab) everybodyDown(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := wait.Sleep(ctx, outage); err != nil {
+	if err := wait.Sleep(ctx, downtime); err != nil {
 		return err
 	}
 	for _, p := range l.cluster.Peers() {

@@ -77,11 +77,11 @@ func throughput(ctx context.Context, l *lab) (err error) {
 		all = append(all, &contest.Contender{Name: r.name, Procs: map[string][]int{"server": p.PIDs}})
 	}
 	for i, c := range all {
-		press, err := newLoad(ctx, targets[i], l.conns, agents)
+		press, err := load.NewPressure(ctx, targets[i], l.conns, agents)
 		if err != nil {
 			return err
 		}
-		defer press.close()
+		defer press.Close()
 		c.Load = press
 	}
 	l.say("%d rounds of %s each: %s keepalives at a time to a follower, and to what it is compared with", l.rounds,

@@ -107,11 +107,11 @@ func TestInterleave(t *testing.T) {
 	agents := []load.Agent{newAgent(0, "a"), newAgent(1, "b"), newAgent(2, "c")}
 	var all []*contest.Contender
 	for _, name := range []string{"a", "b"} {
-		l, err := newLoad(t.Context(), load.Target{Addr: srv.Listener.Addr().String()}, 2, agents)
+		l, err := load.NewPressure(t.Context(), load.Target{Addr: srv.Listener.Addr().String()}, 2, agents)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.close()
+		defer l.Close()
 		all = append(all, &contest.Contender{Name: name, Load: l})
 	}
 	out, err := contest.Interleave(t.Context(), 3, 100*time.Millisecond, all)

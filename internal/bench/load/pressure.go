@@ -1,4 +1,4 @@
-package bench
+package load
 
 import (
 	"context"
@@ -7,29 +7,27 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"github.com/holdfast-metal/holdfast/internal/bench/load"
 )
 
-// pressure is as many connections as there are agents' groups, each asking again as soon as it is
+// Pressure is as many connections as there are agents' groups, each asking again as soon as it is
 // answered.
-type pressure struct {
-	load.Target
-	wires  []*load.Wire
-	groups [][]load.Agent // one for each connection
-	turn   []int          // whose turn it is in the group
+type Pressure struct {
+	Target
+	wires  []*Wire
+	groups [][]Agent // one for each connection
+	turn   []int     // whose turn it is in the group
 }
 
-// newLoad connects. The agents are dealt out to the connections.
-func newLoad(ctx context.Context, t load.Target, conns int, agents []load.Agent) (*pressure, error) {
-	l := &pressure{Target: t, groups: make([][]load.Agent, conns), turn: make([]int, conns)}
+// NewPressure connects. The agents are dealt out to the connections.
+func NewPressure(ctx context.Context, t Target, conns int, agents []Agent) (*Pressure, error) {
+	l := &Pressure{Target: t, groups: make([][]Agent, conns), turn: make([]int, conns)}
 	for i, a := range agents {
 		l.groups[i%conns] = append(l.groups[i%conns], a)
 	}
 	for range conns {
 		w, err := t.Dial(ctx)
 		if err != nil {
-			l.close()
+			l.Close()
 			return nil, err
 		}
 		l.wires = append(l.wires, w)
@@ -37,15 +35,16 @@ func newLoad(ctx context.Context, t load.Target, conns int, agents []load.Agent)
 	return l, nil
 }
 
-func (l *pressure) close() {
+// Close ends the connections.
+func (l *Pressure) Close() {
 	for _, w := range l.wires {
 		w.Close()
 	}
 }
 
-// run sends keepalives for a while and gives how long each took. One that is not answered with 200
+// Run sends keepalives for a while and gives how long each took. One that is not answered with 200
 // ends it: a figure with errors in it means nothing.
-func (l *pressure) Run(ctx context.Context, d time.Duration) ([]time.Duration, error) {
+func (l *Pressure) Run(ctx context.Context, d time.Duration) ([]time.Duration, error) {
 	all := make([][]time.Duration, len(l.wires))
 	g, ctx := errgroup.WithContext(ctx)
 	end := time.Now().Add(d)
@@ -65,7 +64,7 @@ func (l *pressure) Run(ctx context.Context, d time.Duration) ([]time.Duration, e
 	return latencies, nil
 }
 
-func (l *pressure) drive(ctx context.Context, i int, w *load.Wire, end time.Time) ([]time.Duration, error) {
+func (l *Pressure) drive(ctx context.Context, i int, w *Wire, end time.Time) ([]time.Duration, error) {
 	var latencies []time.Duration
 	var request, body []byte
 	group := l.groups[i]
@@ -78,7 +77,7 @@ func (l *pressure) drive(ctx context.Context, i int, w *load.Wire, end time.Time
 		request = a.Keepalive(request, l.Addr)
 		status, answer, err := w.Call(request, body)
 		if err != nil || status != http.StatusOK {
-			return nil, fmt.Errorf("keepalive of %s to %s: %w", a.ID, l.Addr, load.Wrong(status, answer, err))
+			return nil, fmt.Errorf("keepalive of %s to %s: %w", a.ID, l.Addr, Wrong(status, answer, err))
 		}
 		body = answer
 		now := time.Now()

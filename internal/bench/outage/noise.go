@@ -1,4 +1,4 @@
-package bench
+package outage
 
 import (
 	"context"
@@ -12,17 +12,17 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/wait"
 )
 
-// noise is load that is not measured itself: clients that write and clients that read, at members
+// Noise is load that is not measured itself: clients that write and clients that read, at members
 // in turn, whether they are answered well or not.
-type noise struct {
-	creds            credentials.TransportCredentials
-	addrs            []string
-	writers, readers int
-	write, read      func(context.Context, grpc.ClientConnInterface) error
+type Noise struct {
+	Creds            credentials.TransportCredentials
+	Addrs            []string
+	Writers, Readers int
+	Write, Read      func(context.Context, grpc.ClientConnInterface) error
 }
 
-// during makes it while something is done.
-func (n noise) during(ctx context.Context, do func() error) (err error) {
+// During makes it while something is done.
+func (n Noise) During(ctx context.Context, do func() error) (err error) {
 	anyway := func(call func(context.Context, grpc.ClientConnInterface) error) func(context.Context,
 		grpc.ClientConnInterface) error {
 		return func(ctx context.Context, conn grpc.ClientConnInterface) error {
@@ -37,11 +37,11 @@ func (n noise) during(ctx context.Context, do func() error) (err error) {
 			return nil
 		}
 	}
-	w, err := contest.NewCalls(n.writers, n.creds, n.addrs, anyway(n.write))
+	w, err := contest.NewCalls(n.Writers, n.Creds, n.Addrs, anyway(n.Write))
 	if err != nil {
 		return err
 	}
-	r, err := contest.NewCalls(n.readers, n.creds, n.addrs, anyway(n.read))
+	r, err := contest.NewCalls(n.Readers, n.Creds, n.Addrs, anyway(n.Read))
 	if err != nil {
 		return errors.Join(err, w.Close())
 	}

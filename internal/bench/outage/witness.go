@@ -1,4 +1,8 @@
-package bench
+// Package outage watches a cluster during an event, such as the death of its leader: when it answers
+// again, and for how long it answered nothing. It also makes the load beside that.
+//
+// It owns the watching. It must not cause the event, nor know what kind of cluster it watches.
+package outage
 
 import (
 	"context"
@@ -22,9 +26,9 @@ const (
 	calm           = 300 * time.Millisecond // watched before the event, and after it is over
 )
 
-// now does something and gives when.
-func now(do func() error) (event, error) {
-	at := event{began: time.Now()}
+// Now does something and returns when.
+func Now(do func() error) (Event, error) {
+	at := Event{began: time.Now()}
 	err := do()
 	at.done = time.Now()
 	return at, err
@@ -33,38 +37,38 @@ func now(do func() error) (event, error) {
 // success is a call that was answered.
 type success struct{ began, ended time.Time }
 
-// witness asks members of a cluster, each one by itself, again as soon as it is answered: what a
+// Witness calls the members of a cluster, each one by itself, again as soon as it is answered: what a
 // client sees that knows all members.
-type witness struct {
-	addrs []string
-	creds credentials.TransportCredentials
-	call  func(context.Context, grpc.ClientConnInterface) error
+type Witness struct {
+	Addrs []string
+	Creds credentials.TransportCredentials
+	Call  func(context.Context, grpc.ClientConnInterface) error
 
 	mu  sync.Mutex
 	all []success
 }
 
-// absence is what a witness saw of an event.
-type absence struct {
-	back time.Duration // from the begin of the event to the first answer to a call that was made after its end
-	gap  time.Duration // the longest time without any answer
+// Absence is what a witness saw of an event.
+type Absence struct {
+	Back time.Duration // from the begin of the event to the first answer to a call that was made after its end
+	Gap  time.Duration // the longest time without any answer
 }
 
-// event is when something began to happen, such as a signal that was sent, and when it was done,
+// Event is when something began to happen, such as a signal that was sent, and when it was done,
 // such as the end of the process.
-type event struct{ began, done time.Time }
+type Event struct{ began, done time.Time }
 
-// see watches while something happens, until calls are answered again.
-func (w *witness) see(ctx context.Context, happen func() (event, error)) (absence, error) {
+// See watches while something happens, until calls are answered again.
+func (w *Witness) See(ctx context.Context, happen func() (Event, error)) (Absence, error) {
 	ctx, stop := context.WithTimeout(ctx, outageTimeout)
 	defer stop()
 	w.all = nil
 	asking, enough := context.WithCancel(ctx)
 	var g errgroup.Group
-	for _, addr := range w.addrs {
+	for _, addr := range w.Addrs {
 		g.Go(func() error { return w.ask(asking, addr) })
 	}
-	var at event
+	var at Event
 	err := func() (err error) {
 		defer enough()
 		if err := w.until(ctx, time.Now()); err != nil { // somebody answers before it
@@ -82,16 +86,16 @@ func (w *witness) see(ctx context.Context, happen func() (event, error)) (absenc
 		return wait.Sleep(ctx, calm)
 	}()
 	if err := errors.Join(err, g.Wait()); err != nil {
-		return absence{}, err
+		return Absence{}, err
 	}
 	return w.judge(at), nil
 }
 
 // ask asks one member until ctx ends. What fails is made again.
-func (w *witness) ask(ctx context.Context, addr string) (err error) {
+func (w *Witness) ask(ctx context.Context, addr string) (err error) {
 	soon := grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 5 * time.Millisecond, Multiplier: 1.2,
 		MaxDelay: 50 * time.Millisecond}, MinConnectTimeout: witnessTimeout}
-	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(w.creds), grpc.WithConnectParams(soon))
+	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(w.Creds), grpc.WithConnectParams(soon))
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", addr, err)
 	}
@@ -99,7 +103,7 @@ func (w *witness) ask(ctx context.Context, addr string) (err error) {
 	for ctx.Err() == nil {
 		s := success{began: time.Now()}
 		call, stop := context.WithTimeout(ctx, witnessTimeout)
-		err := w.call(call, conn)
+		err := w.Call(call, conn)
 		stop()
 		if err != nil {
 			_ = wait.Sleep(ctx, time.Millisecond) // ctx has ended: so does the loop
@@ -114,7 +118,7 @@ func (w *witness) ask(ctx context.Context, addr string) (err error) {
 }
 
 // until waits for an answer to a call that was made after a moment.
-func (w *witness) until(ctx context.Context, t time.Time) error {
+func (w *Witness) until(ctx context.Context, t time.Time) error {
 	for {
 		w.mu.Lock()
 		seen := slices.ContainsFunc(w.all, func(s success) bool { return s.began.After(t) })
@@ -128,18 +132,18 @@ func (w *witness) until(ctx context.Context, t time.Time) error {
 	}
 }
 
-// judge makes an absence of what was answered when, around an event.
-func (w *witness) judge(at event) absence {
+// judge makes an Absence of what was answered when, around an event.
+func (w *Witness) judge(at Event) Absence {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	slices.SortFunc(w.all, func(a, b success) int { return a.ended.Compare(b.ended) })
-	var o absence
+	var o Absence
 	for i, s := range w.all {
 		if i > 0 {
-			o.gap = max(o.gap, s.ended.Sub(w.all[i-1].ended))
+			o.Gap = max(o.Gap, s.ended.Sub(w.all[i-1].ended))
 		}
-		if o.back == 0 && s.began.After(at.done) {
-			o.back = s.ended.Sub(at.began)
+		if o.Back == 0 && s.began.After(at.done) {
+			o.Back = s.ended.Sub(at.began)
 		}
 	}
 	return o
