@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/internal/bench/proc"
@@ -39,25 +40,29 @@ type Contender struct {
 type Outcome struct {
 	Rate      []float64            // operations a second
 	Latencies []time.Duration      // of all slices
+	Slices    [][]time.Duration    // the same, one slice each
 	CPU       map[string][]float64 // microseconds an operation, by the name of the processes
 }
 
 // DriverCPU is the name for this process.
 const DriverCPU = "driver"
 
-// Interleave gives each contender a slice in turn, round after round. A first round is for
+// Interleave gives each contender a slice in turn, round after round, and every other round in the
+// reverse order: A B, B A, A B, so that nobody always comes after the same one. A first round is for
 // warming up and does not count.
 func Interleave(ctx context.Context, rounds int, slice time.Duration, all []*Contender) (map[string]*Outcome, error) {
 	out := map[string]*Outcome{}
 	for _, c := range all {
 		out[c.Name] = &Outcome{CPU: map[string][]float64{}}
 	}
+	order := slices.Clone(all)
 	for round := range rounds + 1 {
-		for _, c := range all {
+		for _, c := range order {
 			if err := c.turn(ctx, slice, out[c.Name], round > 0); err != nil {
 				return nil, fmt.Errorf("%s: %w", c.Name, err)
 			}
 		}
+		slices.Reverse(order)
 	}
 	return out, nil
 }
@@ -98,7 +103,7 @@ func (c *Contender) turn(ctx context.Context, slice time.Duration, o *Outcome, c
 		o.CPU[name] = append(o.CPU[name], float64((t-before[name]).Microseconds())/n)
 	}
 	o.Rate = append(o.Rate, c.rate(latencies, took))
-	o.Latencies = append(o.Latencies, latencies...)
+	o.Latencies, o.Slices = append(o.Latencies, latencies...), append(o.Slices, latencies)
 	return nil
 }
 
