@@ -289,6 +289,13 @@ bench-goals: build-holdfast build-holdfast-bench build-redisgateway build-etcd #
 bench-smoke: build-etcd ## Run each benchmark in its smallest form, to check that it works (2 minutes)
 	PATH="$$PWD/bin:$$PATH" BENCH_SMOKE=1 go test -count=1 -timeout 15m -run TestSmoke ./internal/bench
 
+# REF is a commit. BENCH selects parts, e.g. BENCH=fsm,startrun (bin/holdfast-bench compare --help).
+REF ?= HEAD
+BENCH ?=
+.PHONY: bench-compare
+bench-compare: ## Build REF and this tree, run the same benchmarks of both in turn, print one table (REF=main BENCH=fsm,reads ARGS="--rounds 9"; 6 minutes)
+	tools/bench-compare.sh '$(REF)' '$(BENCH)' $(ARGS)
+
 # `make race` includes the tests of `make e2e`.
 .PHONY: ci
 ci: ## Run everything that a change must pass

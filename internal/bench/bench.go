@@ -16,7 +16,11 @@ type benchmark struct {
 	name, short, long, example string
 	parts                      []part
 	within                     string   // another one that measures all of it, and more; goals run that one
+	apart                      bool     // it has no goals
 	flags                      []string // names of those that it takes, beside the ones that all take
+	// Smaller defaults, and what only this one refuses. Nil for none.
+	defaults func(*options)
+	check    func(*options) error
 }
 
 // part measures one thing on a cluster of its own, and adds what it has found to the report.
@@ -27,8 +31,8 @@ type part struct {
 
 // benchmarks are all that there are.
 func benchmarks() []benchmark {
-	return append([]benchmark{commit(), read(), failover(), watch(), runs()},
-		append(growthBenchmarks(), keepalive())...)
+	return slices.Concat([]benchmark{commit(), read(), failover(), watch(), runs()}, growthBenchmarks(),
+		[]benchmark{keepalive(), compareBuilds()})
 }
 
 // session is one run of a benchmark.

@@ -46,6 +46,9 @@ func Command(version string) *cobra.Command {
 
 func (b *benchmark) command(version string) *cobra.Command {
 	o := defaults()
+	if b.defaults != nil {
+		b.defaults(&o)
+	}
 	cmd := &cobra.Command{
 		Use: b.name, Short: b.short, Long: b.long, Example: b.example, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -72,7 +75,7 @@ func goalsCommand(version string) *cobra.Command {
 			all := report.New("goals", version, time.Now())
 			var broken []error
 			for _, b := range benchmarks() {
-				if b.within != "" {
+				if b.within != "" || b.apart {
 					continue
 				}
 				r, err := b.run(cmd.Context(), o, version, cmd.ErrOrStderr())
@@ -91,7 +94,9 @@ func goalsCommand(version string) *cobra.Command {
 	}
 	names := commonFlags()
 	for _, b := range benchmarks() {
-		names = append(names, b.flags...)
+		if !b.apart {
+			names = append(names, b.flags...)
+		}
 	}
 	take(cmd, o.define(), names)
 	for _, fixed := range []string{"only", "goals"} {
@@ -114,6 +119,11 @@ func take(cmd *cobra.Command, from *pflag.FlagSet, names []string) {
 func (b *benchmark) run(ctx context.Context, o options, version string, notes io.Writer) (r *report.Report, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
+	}
+	if b.check != nil {
+		if err := b.check(&o); err != nil {
+			return nil, err
+		}
 	}
 	parts, err := b.chosen(o.only)
 	if err != nil {

@@ -59,6 +59,13 @@ The runs stay in the queue: nothing executes them during the measurement.`,
 
 // inHardware does something with three peers and fake machines in a process of their own.
 func inHardware(hardware, peers []string, do func(context.Context, *lab) error) func(context.Context, *session) error {
+	return inHardwareOf(localcluster.Config{}, hardware, peers, do)
+}
+
+// inHardwareOf is inHardware with peers that are started in a way of their own.
+func inHardwareOf(
+	cfg localcluster.Config, hardware, peers []string, do func(context.Context, *lab) error,
+) func(context.Context, *session) error {
 	return func(ctx context.Context, s *session) (err error) {
 		start, stop := context.WithTimeout(ctx, readyTimeout)
 		defer stop()
@@ -67,7 +74,9 @@ func inHardware(hardware, peers []string, do func(context.Context, *lab) error) 
 			return err
 		}
 		defer func() { err = errors.Join(err, f.Close()) }()
-		return inLabOf(localcluster.Config{FakeEndpoint: f.Endpoint, Args: peers}, do)(ctx, s)
+		cfg := cfg // this run's
+		cfg.FakeEndpoint, cfg.Args = f.Endpoint, peers
+		return inLabOf(cfg, do)(ctx, s)
 	}
 }
 

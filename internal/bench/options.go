@@ -41,6 +41,9 @@ type options struct {
 	watchers int
 	sizes    []int // of fleets, in machines
 	runs     int   // how many are started
+
+	ref       string // a directory with another build
+	goBenches string // pattern
 }
 
 // defaults are as large as the goals want them.
@@ -49,7 +52,7 @@ func defaults() options {
 		output: "text", patience: 1, logStore: "boltdb", rounds: 7, slice: 2 * time.Second,
 		agents: fleetAgents, beat: fleetBeat, settle: -1, duration: 2 * time.Minute, storm: stormAgents, conns: 64,
 		vs: []string{vsEtcd, vsGRPC, vsIronic}, clients: []int{1, 16, 64, 256,
-			1024}, kills: 15, watchers: 5000, sizes: []int{10_000, 100_000}, runs: 10_000,
+			1024}, kills: 15, watchers: watchWatchers, sizes: []int{10_000, 100_000}, runs: flightRuns, goBenches: "^Benchmark(StartRun|RunCommands)$",
 	}
 }
 
@@ -108,6 +111,8 @@ func (o *options) define() *pflag.FlagSet {
 	fs.IntVar(&o.watchers, "watchers", o.watchers, "`streams` that watch runs, on one peer")
 	fs.IntSliceVar(&o.sizes, "machines", o.sizes, "`sizes` of fleets, from small to large")
 	fs.IntVar(&o.runs, "runs", o.runs, "`runs` that are started")
+	fs.StringVar(&o.ref, "ref", "", "`directory` with the other build: holdfast and fsm.test")
+	fs.StringVar(&o.goBenches, "go-bench", o.goBenches, "`pattern` of the Go benchmarks of package fsm")
 	return fs
 }
 

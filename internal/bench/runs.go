@@ -123,11 +123,13 @@ func ended(ctx context.Context, ch <-chan *holdfastv1.Run) (*holdfastv1.Run, err
 	}
 }
 
+// inspect is a step that only looks.
+func inspect(name string) *holdfastv1.Step {
+	return &holdfastv1.Step{Name: name, Kind: &holdfastv1.Step_Inspect{Inspect: &holdfastv1.Inspect{}}}
+}
+
 // flight starts many runs at once.
 func flight(ctx context.Context, l *lab) (err error) {
-	inspect := func(name string) *holdfastv1.Step {
-		return &holdfastv1.Step{Name: name, Kind: &holdfastv1.Step_Inspect{Inspect: &holdfastv1.Inspect{}}}
-	}
 	if err := l.plan(ctx, inspect("before"), powerCycle(), inspect("after")); err != nil {
 		return err
 	}
@@ -186,15 +188,7 @@ func flight(ctx context.Context, l *lab) (err error) {
 
 // flight puts what was found into the report.
 func reportFlight(r *report.Report, done []*holdfastv1.Run, took time.Duration, entries uint64) {
-	var between []time.Duration // steps
-	steps := 0
-	for _, run := range done {
-		for i, s := range run.GetSteps() {
-			if steps++; i > 0 {
-				between = append(between, s.GetStartedAt().AsTime().Sub(run.GetSteps()[i-1].GetFinishedAt().AsTime()))
-			}
-		}
-	}
+	between, steps := betweenSteps(done)
 	var transition, perStep *report.Goal
 	if len(done) == flightRuns {
 		transition, perStep = report.AtMost(goalTransition), report.AtMost(goalStepEntries)
@@ -206,4 +200,17 @@ func reportFlight(r *report.Report, done []*holdfastv1.Run, took time.Duration, 
 	r.Add("flight.transition_p99", who+"from the end of a step to the begin of the next, p99",
 		report.Quantile(report.Millis(between), 0.99), "ms", transition)
 	r.Add("flight.entries", who+"entries of the Raft log a step", float64(entries)/float64(max(steps, 1)), "", perStep)
+}
+
+// betweenSteps returns the times from the end of a step to the begin of the next, and the number of
+// all steps.
+func betweenSteps(done []*holdfastv1.Run) (between []time.Duration, steps int) {
+	for _, run := range done {
+		for i, s := range run.GetSteps() {
+			if steps++; i > 0 {
+				between = append(between, s.GetStartedAt().AsTime().Sub(run.GetSteps()[i-1].GetFinishedAt().AsTime()))
+			}
+		}
+	}
+	return between, steps
 }

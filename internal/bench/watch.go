@@ -73,6 +73,22 @@ func (c *crier) hear(ev *holdfastv1.RunEvent) {
 	}
 }
 
+// startOne starts a run and returns how long it took until all watchers had its event.
+func (c *crier) startOne(ctx context.Context, at *contest.Calls, machines *stock, watchers int) (time.Duration, error) {
+	all := c.cry(machineID(int(machines.taken.Load())), watchers)
+	if err := at.Once(ctx); err != nil {
+		return 0, err
+	}
+	ctx, stop := context.WithTimeout(ctx, load.CallTimeout)
+	defer stop()
+	select {
+	case <-all:
+		return time.Since(c.began), nil
+	case <-ctx.Done():
+		return 0, fmt.Errorf("%d of %d watchers have no event after %s", c.missing, watchers, load.CallTimeout)
+	}
+}
+
 // fanOut measures it.
 func fanOut(ctx context.Context, l *lab) (err error) {
 	if err := l.plan(ctx, powerCycle()); err != nil {
@@ -109,21 +125,11 @@ func fanOut(ctx context.Context, l *lab) (err error) {
 	}
 	var last []time.Duration
 	for range watchEvents {
-		id := machineID(int(machines.taken.Load()))
-		all := c.cry(id, l.watchers)
-		if err := at.Once(ctx); err != nil {
+		took, err := c.startOne(ctx, at, machines, l.watchers)
+		if err != nil {
 			return err
 		}
-		late, stop := context.WithTimeout(ctx, load.CallTimeout)
-		select {
-		case <-all:
-			last = append(last, time.Since(c.began))
-			stop()
-		case <-late.Done():
-			stop()
-			return fmt.Errorf("%d of %d watchers have not heard of an event in %s", c.missing, l.watchers,
-				load.CallTimeout)
-		}
+		last = append(last, took)
 	}
 	after, err := proc.ProcessorTime(followers[0].PID())
 	if err != nil {

@@ -66,6 +66,7 @@ type Report struct {
 	Began     time.Time `json:"began"`
 	Seconds   float64   `json:"seconds"`
 	Figures   []Figure  `json:"figures"`
+	Pairs     []Pair    `json:"pairs,omitempty"` // of a comparison of two builds
 	Notes     []string  `json:"notes,omitempty"` // what was left out, and why
 }
 
@@ -137,7 +138,14 @@ func (r *Report) WriteTable(w io.Writer, goalsOnly bool) error {
 			render.T(wanted, render.Plain), verdict)
 	}
 	head := fmt.Sprintf("holdfast-bench %s, version %s, %s, %.0f s\n\n", r.Benchmark, r.Version, r.System, r.Seconds)
-	if _, err := io.WriteString(w, head+t.Format(false, true)); err != nil {
+	table := ""
+	if t.Len() > 0 || len(r.Pairs) == 0 {
+		table = t.Format(false, true)
+	}
+	if _, err := io.WriteString(w, head+table); err != nil {
+		return err
+	}
+	if err := r.writePairs(w); err != nil {
 		return err
 	}
 	for _, n := range r.Notes {

@@ -1,0 +1,125 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/internal/bench/contest"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// setWatch opens watchers on a follower and starts one run after the other.
+func setWatch(ctx context.Context, l *lab, do turns) (err error) {
+	if err := l.plan(ctx, powerCycle()); err != nil {
+		return err
+	}
+	procs, leader, follower, err := l.servers(ctx)
+	if err != nil {
+		return err
+	}
+	c := &calls{lab: l, procs: procs}
+	defer func() { err = errors.Join(err, c.close()) }()
+	e := &events{crier: &crier{}, stock: &stock{lab: l}}
+	if e.at, err = c.to(leader, 1, e.stock.startRun); err != nil {
+		return err
+	}
+	if err := e.Prepare(ctx); err != nil {
+		return err
+	}
+	if err := e.at.Once(ctx); err != nil { // it never ends, so that the others wait in line
+		return err
+	}
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	g, err := l.openWatchers(running, follower.GRPCAddr, e.crier)
+	if err != nil {
+		stop()
+		return errors.Join(err, g.Wait())
+	}
+	c.add(fmt.Sprintf("watch.%d", l.watchers), e)
+	err = do(ctx, l, c.all)
+	stop()
+	return errors.Join(err, g.Wait())
+}
+
+// events is a contest.Loader: one event after the other, each when all watchers have the last one.
+type events struct {
+	crier *crier
+	stock *stock
+	at    *contest.Calls
+}
+
+// Prepare registers the machines of a slice.
+func (e *events) Prepare(ctx context.Context) error { return e.stock.fill(ctx, readFleet) }
+
+// Run returns how long it took each time until all watchers had the event.
+func (e *events) Run(ctx context.Context, d time.Duration) (all []time.Duration, err error) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		took, err := e.crier.startOne(ctx, e.at, e.stock, e.stock.watchers)
+		if errors.Is(err, contest.ErrEnough) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, took)
+	}
+	return all, nil
+}
+
+// setSteps starts runs of three steps and waits for their ends.
+func setSteps(ctx context.Context, l *lab, do turns) (err error) {
+	if err := l.plan(ctx, inspect("before"), powerCycle(), inspect("after")); err != nil {
+		return err
+	}
+	procs, leader, _, err := l.servers(ctx)
+	if err != nil {
+		return err
+	}
+	c := &calls{lab: l, procs: procs}
+	defer func() { err = errors.Join(err, c.close()) }()
+	s := &transitions{stock: &stock{lab: l}}
+	if s.starts, err = c.to(leader, readers, s.stock.startRun); err != nil {
+		return err
+	}
+	c.add(fmt.Sprintf("steps.%d", l.runs), s)
+	return l.watching(ctx, func(ctx context.Context, e *ends) error {
+		s.ends = e
+		return do(ctx, l, c.all)
+	})
+}
+
+// transitions is a contest.Loader whose slice is a number of runs, however long they take.
+type transitions struct {
+	stock  *stock
+	starts *contest.Calls
+	ends   *ends
+}
+
+// Prepare registers the machines of a slice.
+func (s *transitions) Prepare(ctx context.Context) error { return s.stock.fill(ctx, s.stock.runs) }
+
+// Run returns the times from the end of a step to the begin of the next.
+func (s *transitions) Run(ctx context.Context, _ time.Duration) ([]time.Duration, error) {
+	var waiting []<-chan *holdfastv1.Run
+	for i := range s.stock.runs {
+		waiting = append(waiting, s.ends.of(machineID(int(s.stock.taken.Load())+i)))
+	}
+	ctx, stop := context.WithTimeout(ctx, runsTimeout)
+	defer stop()
+	if _, err := s.starts.Run(ctx, runsTimeout); err != nil {
+		return nil, err
+	}
+	var done []*holdfastv1.Run
+	for _, ch := range waiting {
+		run, err := ended(ctx, ch)
+		if err != nil {
+			return nil, err
+		}
+		done = append(done, run)
+	}
+	between, _ := betweenSteps(done)
+	return between, nil
+}
