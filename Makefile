@@ -289,6 +289,10 @@ bench-goals: build-holdfast build-holdfast-bench build-redisgateway build-etcd #
 bench-smoke: build-etcd ## Run each benchmark in its smallest form, to check that it works (2 minutes)
 	PATH="$$PWD/bin:$$PATH" BENCH_SMOKE=1 go test -count=1 -timeout 15m -run TestSmoke ./internal/bench
 
+.PHONY: bench-guard
+bench-guard: ## Check the budgets of allocations, log bytes and writes of the most frequent operations (20 seconds)
+	tools/bench-guard.sh
+
 # REF is a commit. BENCH selects parts, e.g. BENCH=fsm,startrun (bin/holdfast-bench compare --help).
 REF ?= HEAD
 BENCH ?=
@@ -302,6 +306,7 @@ ci: ## Run everything that a change must pass
 	$(MAKE) proto-check
 	$(MAKE) lint
 	$(MAKE) build
+	$(MAKE) bench-guard
 	$(MAKE) race
 	$(MAKE) crash
 	$(MAKE) chaos

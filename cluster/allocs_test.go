@@ -7,15 +7,14 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/internal/guard"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// budgetEncode bounds the allocations of encoding 64 commands into one entry. Each command needs
+// TestGuardEncoding limits the allocations of encoding 64 commands into one entry. Each command needs
 // its bytes, its place in the queue and two for its answer. The rest is for the growing queue, and
 // the entry with its parts.
-const budgetEncode = 64*4 + 16
-
-func TestAllocsOfEncoding(t *testing.T) {
+func TestGuardEncoding(t *testing.T) {
 	b := newBatcher(nil, nil, nil)
 	var cmds []*internalv1.Command
 	for i := range 64 {
@@ -35,9 +34,7 @@ func TestAllocsOfEncoding(t *testing.T) {
 			t.Fatalf("got %d commands in an entry of %d bytes with capacity %d", len(batch), len(data), cap(data))
 		}
 	})
-	if got > budgetEncode {
-		t.Errorf("allocations for 64 commands: got %v, want at most %d", got, budgetEncode)
-	}
+	guard.Check(t, "batch.64.allocs", got)
 }
 
 // Abandoned commands in the queue do not delay those behind them.

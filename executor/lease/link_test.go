@@ -7,13 +7,15 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/internal/guard"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Encoding and decoding a message needs few allocations, because the lists of calls are reused.
-func TestLinkAllocs(t *testing.T) {
-	const calls, budget = 32, 12 // in total: the message with its list, the batch, and the growing map
+// TestGuardLink limits the allocations of encoding and decoding a message of 32 heartbeats: the message
+// with its list, the batch, and the growing map. The lists of calls are reused.
+func TestGuardLink(t *testing.T) {
+	const calls = 32
 	l := newLink(func() {})
 	answered := 0
 	c := call{rn: &internalv1.Renewal{}, size: 100, reply: func(*internalv1.RenewalAnswer) { answered++ }}
@@ -34,9 +36,7 @@ func TestLinkAllocs(t *testing.T) {
 	if answered != runs*calls {
 		t.Errorf("got %d of %d answers", answered, runs*calls)
 	}
-	if got > budget {
-		t.Errorf("allocations for %d heartbeats: got %v, want at most %d", calls, got, budget)
-	}
+	guard.Check(t, "link.32.allocs", got)
 	if len(l.inflight) != 0 || len(l.queue) != 0 {
 		t.Errorf("got %d remaining batches and %d heartbeats, want 0", len(l.inflight), len(l.queue))
 	}

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/guard"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -84,18 +85,11 @@ func hotHandler(tb testing.TB) http.Handler {
 	})
 }
 
-// allocsBudget is the number of allocations of a keepalive between its connection and the
+// TestGuardKeepalive limits the allocations of a keepalive between its connection and the
 // forwarding to the leader, the hot path of a large fleet. It was 101 when it went through
-// gRPC and parsed texts twice. Now it is 46, including three of this test; encoding/json makes
-// 19 of them.
-const allocsBudget = 50
-
-// TestKeepaliveAllocs detects new allocations on the hot path.
-func TestKeepaliveAllocs(t *testing.T) {
-	once := keepaliveOnce(t)
-	if got := testing.AllocsPerRun(200, once); got > allocsBudget {
-		t.Errorf("allocations of a keepalive: got %v, want at most %d", got, allocsBudget)
-	}
+// gRPC and parsed texts twice. Three are of this test; encoding/json makes 19.
+func TestGuardKeepalive(t *testing.T) {
+	guard.Check(t, "edge.keepalive.allocs", testing.AllocsPerRun(200, keepaliveOnce(t)))
 }
 
 // BenchmarkKeepalive measures a keepalive without its connection and the forwarding to the
