@@ -143,7 +143,7 @@ func compareFSM(ctx context.Context, s *session) error {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		for _, unit := range []string{"ns/op", "ns/run", "B/op", "allocs/op"} {
+		for _, unit := range []string{"ns/op", "ns/run", "cpu-ns/run", "B/op", "allocs/op"} {
 			p := report.Pair{Bench: "fsm " + name, What: unit}
 			for i := range ours {
 				if v, ok := ours[i][name][unit]; ok {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -44,7 +45,7 @@ func inLab(do func(context.Context, *lab) error) func(context.Context, *session)
 // are limited unless it says so.
 func inLabOf(cfg localcluster.Config, do func(context.Context, *lab) error) func(context.Context, *session) error {
 	return func(ctx context.Context, s *session) (err error) {
-		s.say("starting three peers, with TLS, in %s", s.dir)
+		s.say("starting %d peers, with TLS, in %s", cmp.Or(cfg.Peers, 3), s.dir)
 		start, stop := context.WithTimeout(ctx, readyTimeout)
 		defer stop()
 		cfg := cfg // this run's

@@ -42,8 +42,10 @@ type options struct {
 	sizes    []int // of fleets, in machines
 	runs     int   // how many are started
 
-	ref       string // a directory with another build
-	goBenches string // pattern
+	ref       string   // a directory with another build
+	goBenches string   // pattern
+	benches   []string // of scaling
+	cgroup    string
 }
 
 // defaults are as large as the goals want them.
@@ -52,7 +54,7 @@ func defaults() options {
 		output: "text", patience: 1, logStore: "boltdb", rounds: 7, slice: 2 * time.Second,
 		agents: fleetAgents, beat: fleetBeat, settle: -1, duration: 2 * time.Minute, storm: stormAgents, conns: 64,
 		vs: []string{vsEtcd, vsGRPC, vsIronic}, clients: []int{1, 16, 64, 256,
-			1024}, kills: 15, watchers: watchWatchers, sizes: []int{10_000, 100_000}, runs: flightRuns, goBenches: "^Benchmark(StartRun|RunCommands)$",
+			1024}, kills: 15, watchers: watchWatchers, sizes: []int{10_000, 100_000}, runs: flightRuns, goBenches: "^Benchmark(StartRun|RunCommands)$", benches: scenarioNames(),
 	}
 }
 
@@ -113,6 +115,9 @@ func (o *options) define() *pflag.FlagSet {
 	fs.IntVar(&o.runs, "runs", o.runs, "`runs` that are started")
 	fs.StringVar(&o.ref, "ref", "", "`directory` with the other build: holdfast and fsm.test")
 	fs.StringVar(&o.goBenches, "go-bench", o.goBenches, "`pattern` of the Go benchmarks of package fsm")
+	fs.StringSliceVar(&o.benches, "benches", o.benches, "run `these`: "+strings.Join(scenarioNames(), ", "))
+	fs.StringVar(&o.cgroup, "cgroup", "",
+		"`directory` of control groups to make others in (default: the root of the hierarchy, as root)")
 	return fs
 }
 

@@ -40,6 +40,13 @@ func scenarios() []scenario {
 	}
 }
 
+func scenarioNames() (names []string) {
+	for _, sc := range scenarios() {
+		names = append(names, sc.name)
+	}
+	return names
+}
+
 // in starts a cluster for the scenario and prepares it.
 func (sc *scenario) in(ctx context.Context, s *session, cfg localcluster.Config, do turns) error {
 	set := func(ctx context.Context, l *lab) error { return sc.set(ctx, l, do) }

@@ -39,6 +39,7 @@ type Contender struct {
 // Outcome is what the slices of one contender have shown, one value each.
 type Outcome struct {
 	Rate      []float64            // operations a second
+	Pace      []float64            // the same, always by the time of the slice
 	Latencies []time.Duration      // of all slices
 	Slices    [][]time.Duration    // the same, one slice each
 	CPU       map[string][]float64 // microseconds an operation, by the name of the processes
@@ -102,7 +103,7 @@ func (c *Contender) turn(ctx context.Context, slice time.Duration, o *Outcome, c
 		}
 		o.CPU[name] = append(o.CPU[name], float64((t-before[name]).Microseconds())/n)
 	}
-	o.Rate = append(o.Rate, c.rate(latencies, took))
+	o.Rate, o.Pace = append(o.Rate, c.rate(latencies, took)), append(o.Pace, n/took.Seconds())
 	o.Latencies, o.Slices = append(o.Latencies, latencies...), append(o.Slices, latencies)
 	return nil
 }

@@ -58,3 +58,16 @@ func TestPairsAreShown(t *testing.T) {
 		t.Errorf("got %+v, %v, want the summary of both", got, err)
 	}
 }
+
+func TestScalesAreShown(t *testing.T) {
+	r := New("scaling", "v1", time.Unix(0, 0))
+	r.Scale(Scale{Setup: "3x0.5", Bench: "reads", Rate: 1500, P50: 1.25, P99: 9, CPU: 300, Leader: 99.6, Driver: 40})
+	var text strings.Builder
+	if err := r.WriteTable(&text, false); err != nil {
+		t.Fatal(err)
+	}
+	want := "3x0.5 reads 1,500 /s 1.25 ms 9 ms 300 µs 100% 0% 40%"
+	if got := strings.Join(strings.Fields(text.String()), " "); !strings.Contains(got, want) {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

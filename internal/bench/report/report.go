@@ -7,6 +7,7 @@ package report
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -66,8 +67,9 @@ type Report struct {
 	Began     time.Time `json:"began"`
 	Seconds   float64   `json:"seconds"`
 	Figures   []Figure  `json:"figures"`
-	Pairs     []Pair    `json:"pairs,omitempty"` // of a comparison of two builds
-	Notes     []string  `json:"notes,omitempty"` // what was left out, and why
+	Pairs     []Pair    `json:"pairs,omitempty"`  // of a comparison of two builds
+	Scales    []Scale   `json:"scales,omitempty"` // of clusters of different sizes
+	Notes     []string  `json:"notes,omitempty"`  // what was left out, and why
 }
 
 // New returns a report without findings.
@@ -139,13 +141,13 @@ func (r *Report) WriteTable(w io.Writer, goalsOnly bool) error {
 	}
 	head := fmt.Sprintf("holdfast-bench %s, version %s, %s, %.0f s\n\n", r.Benchmark, r.Version, r.System, r.Seconds)
 	table := ""
-	if t.Len() > 0 || len(r.Pairs) == 0 {
+	if t.Len() > 0 || len(r.Pairs)+len(r.Scales) == 0 {
 		table = t.Format(false, true)
 	}
 	if _, err := io.WriteString(w, head+table); err != nil {
 		return err
 	}
-	if err := r.writePairs(w); err != nil {
+	if err := errors.Join(r.writePairs(w), r.writeScales(w)); err != nil {
 		return err
 	}
 	for _, n := range r.Notes {
