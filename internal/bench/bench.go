@@ -32,7 +32,7 @@ type part struct {
 // benchmarks are all that there are.
 func benchmarks() []benchmark {
 	return slices.Concat([]benchmark{commit(), read(), failover(), watch(), runs()}, growthBenchmarks(),
-		[]benchmark{keepalive(), compareBuilds(), scaling()})
+		[]benchmark{keepalive(), idle(), compareBuilds(), scaling()})
 }
 
 // session is one run of a benchmark.

@@ -121,6 +121,32 @@ func (g *growing) memory() (float64, error) {
 	return report.Median(all), nil
 }
 
+// used returns the processor time of each peer so far, in seconds.
+func (g *growing) used() (all []float64, err error) {
+	for _, p := range g.cluster.Peers() {
+		t, err := proc.ProcessorTime(p.PID())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, t.Seconds())
+	}
+	return all, nil
+}
+
+// usedBy reports the processor time of the peers since before.
+func (g *growing) usedBy(id, what string, before []float64) error {
+	each, err := g.used()
+	if err != nil {
+		return err
+	}
+	for i := range each {
+		each[i] -= before[i]
+	}
+	g.figure(id+"_cpu", "processor time of a peer for "+what, report.Median(each), "s", nil)
+	g.figure(id+"_cpu_max", "the same, of the busiest peer", slices.Max(each), "s", nil)
+	return nil
+}
+
 // times does something again and again for a slice, one after the other, and gives how long each
 // took.
 func (g *growing) times(ctx context.Context, do func(context.Context) error) ([]time.Duration, error) {

@@ -41,7 +41,8 @@ func read() benchmark {
 turn: linearizable reads, stale reads, reads on a follower of etcd (Range,
 linearizable by default; --vs etcd), and a gRPC handler with TLS in its own
 process that answers the same machine from memory (--vs grpc). First without
-writes, then while 16 clients change machines.`,
+writes, then while 16 clients change machines, and there also at a fixed rate of
+1,000 reads a second, whether earlier ones are answered or not.`,
 		example: `  holdfast-bench read
   holdfast-bench read --only quiet --vs etcd -o json`,
 		parts: []part{
@@ -137,6 +138,19 @@ func reads(ctx context.Context, l *lab, id string, writers int) (err error) {
 			return err
 		}
 	}
+	if writers > 0 {
+		c, err := contest.NewCalls(l.conns, creds, at, getMachine(false))
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, c.Close()) }()
+		all = append(all, &contest.Contender{Name: "paced", Load: &contest.Paced{Calls: c, Rate: pacedReads},
+			Procs: map[string][]int{"server": {followers[0].PID()}}})
+	}
+	served, err := l.readsServed(ctx, followers[0])
+	if err != nil {
+		return err
+	}
 	l.say("%d rounds of %s each: %d clients that read, %d that write", l.rounds, l.slice, l.conns, writers)
 	var out map[string]*contest.Outcome
 	written, err := l.meanwhile(ctx, leader, writers, func(ctx context.Context) (err error) {
@@ -149,7 +163,13 @@ func reads(ctx context.Context, l *lab, id string, writers int) (err error) {
 	if err := l.stillLeads(ctx, leader); err != nil {
 		return err
 	}
+	now, err := l.readsServed(ctx, followers[0])
+	if err != nil {
+		return err
+	}
 	reportReads(l.report, id, l.conns, writers, out)
+	l.report.Add("read."+id+".forwarded", "linearizable reads that the follower forwarded to the leader",
+		forwardedShare(served, now), "%", nil)
 	if writers > 0 {
 		l.report.Add("read.writes.rate", "writes meanwhile", written, "/s", nil)
 	}
@@ -250,6 +270,13 @@ func reportReads(r *report.Report, part string, clients, writers int, out map[st
 	r.Add(id+".p50", "linearizable read on a follower, p50"+with,
 		report.Quantile(report.Millis(us.Latencies), 0.5), "ms", p50)
 	r.Add(id+".p99", "the same, p99", report.Quantile(report.Millis(us.Latencies), 0.99), "ms", nil)
+	if paced := out["paced"]; paced != nil {
+		at := fmt.Sprintf("linearizable read on a follower at %s a second, with writes: ", report.Thousands(pacedReads))
+		r.Add(id+".paced_p50", at+"p50, from when it was due", report.Quantile(report.Millis(paced.Latencies), 0.5), "ms",
+			report.AtMost(goalReadP50))
+		r.Add(id+".paced_p99", "the same, p99", report.Quantile(report.Millis(paced.Latencies), 0.99), "ms", nil)
+		r.Add(id+".paced_cpu", at+"processor time of the follower", report.Median(paced.CPU["server"]), "µs", nil)
+	}
 	r.Add(id+".rate", "linearizable reads on a follower"+with, report.Median(us.Rate), "/s", nil)
 	r.Add(id+".stale_rate", "stale reads on a follower"+with, report.Median(out["stale"].Rate), "/s", nil)
 	r.Add(id+".cpu", "processor time of the follower a linearizable read"+with, report.Median(us.CPU["server"]), "µs", nil)

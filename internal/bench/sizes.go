@@ -165,7 +165,11 @@ func restores(ctx context.Context, g *growing) error {
 	file := filepath.Join(g.dir, fmt.Sprintf("%d.snap", g.size))
 	var saved time.Duration
 	var stall []time.Duration
-	err := g.onLeader(ctx, func(conn *grpc.ClientConn, leader *localcluster.Peer) error {
+	before, err := g.used()
+	if err != nil {
+		return err
+	}
+	err = g.onLeader(ctx, func(conn *grpc.ClientConn, leader *localcluster.Peer) error {
 		running, stop := context.WithCancel(ctx)
 		defer stop()
 		var eg errgroup.Group
@@ -186,6 +190,9 @@ func restores(ctx context.Context, g *growing) error {
 		return errors.Join(err, eg.Wait())
 	})
 	if err != nil {
+		return err
+	}
+	if err := g.usedBy("save", "the snapshot, and for writes meanwhile", before); err != nil {
 		return err
 	}
 	info, err := os.Stat(file)
@@ -210,6 +217,9 @@ func restores(ctx context.Context, g *growing) error {
 		return err
 	}
 	g.figure("up", "a follower killed and started, until it is ready", time.Since(began).Seconds(), "s", nil)
+	if before, err = g.used(); err != nil {
+		return err
+	}
 	began = time.Now()
 	if err := g.operator(ctx, leader, "snapshot", "restore", file, "--abandon-runs"); err != nil {
 		return err
@@ -220,6 +230,14 @@ func restores(ctx context.Context, g *growing) error {
 		return err
 	}
 	g.figure("restored", "until all peers have restored it", time.Since(began).Seconds(), "s", nil)
+	if err := g.usedBy("restore", "the restore", before); err != nil {
+		return err
+	}
+	now, err := g.memory()
+	if err != nil {
+		return err
+	}
+	g.figure("restored_memory", "memory of a peer after that", now/1024, "GiB", nil)
 	return nil
 }
 

@@ -25,6 +25,10 @@ const (
 // (--look-calls-per-second of peers, of which a look takes more than one).
 const firstLooks = 200
 
+// afterRegistration is the time after all agents have registered whose keepalives are reported by
+// themselves.
+const afterRegistration = 2 * time.Minute
+
 // lookedAt is how long it takes to look at so many machines for the first time.
 func lookedAt(machines int) time.Duration {
 	return time.Duration(machines) * time.Second / firstLooks
@@ -72,22 +76,8 @@ func (l *lab) watch(ctx context.Context, b *load.Beats) error {
 	if err != nil {
 		return err
 	}
-	l.say("one keepalive each, within %s: after that all are ready", l.beat)
-	if err := wait.Sleep(ctx, l.beat+2*time.Second); err != nil { // the last ones are still on their way
+	if err := l.settling(ctx, b, leader, followers); err != nil {
 		return err
-	}
-	settle := l.settle
-	if settle < 0 {
-		settle = max(0, lookedAt(l.agents)-l.beat)
-	}
-	if settle > 0 {
-		l.say("leaving them alone for %s", settle)
-		if err := wait.Sleep(ctx, settle); err != nil {
-			return err
-		}
-	}
-	if _, failed, why := b.Reset(); failed > 0 {
-		l.report.Note("%s of the first keepalives failed, one of them because: %v", report.Thousands(int64(failed)), why)
 	}
 	l.say("watching them for %s", l.duration)
 	before, err := l.usage(ctx, leader, followers)
@@ -113,6 +103,52 @@ func (l *lab) watch(ctx context.Context, b *load.Beats) error {
 		connections += p.Open()
 	}
 	l.reportSteady(before, after, latencies, connections)
+	return nil
+}
+
+// settling waits until all agents have sent a keepalive, which makes their machines ready, and until those
+// have been looked at. It reports the first two minutes of that, when the peers are busiest.
+func (l *lab) settling(
+	ctx context.Context, b *load.Beats, leader *localcluster.Peer, followers []*localcluster.Peer,
+) error {
+	first, settle := l.beat+2*time.Second, l.settle // the last keepalives are still on their way
+	if settle < 0 {
+		settle = max(0, lookedAt(l.agents)-l.beat)
+	}
+	busy := min(first+settle, afterRegistration)
+	l.say("one keepalive each, within %s, which makes the machines ready; leaving them alone for %s after that", l.beat,
+		settle)
+	before, err := l.usage(ctx, leader, followers)
+	if err != nil {
+		return err
+	}
+	if err := wait.Sleep(ctx, busy); err != nil {
+		return err
+	}
+	after, err := l.usage(ctx, leader, followers)
+	if err != nil {
+		return err
+	}
+	latencies, failed, why := b.Reset()
+	r, when := l.report, fmt.Sprintf("the first %s after %s registrations: ", busy, report.Thousands(int64(l.agents)))
+	own, follower := before.cores(after)
+	r.Add("fleet.after.p50", when+"keepalive, from when it was due, p50", report.Quantile(report.Millis(latencies), 0.5),
+		"ms", nil)
+	r.Add("fleet.after.p99", "the same, p99", report.Quantile(report.Millis(latencies), 0.99), "ms", nil)
+	r.Add("fleet.after.failed", when+"keepalives that failed", float64(failed), "", nil)
+	r.Add("fleet.after.entries", when+"entries of the Raft log",
+		float64(after.index-before.index)/after.at.Sub(before.at).Seconds(), "/s", nil)
+	r.Add("fleet.after.leader_cpu", when+"leader, of one core", own, "%", nil)
+	r.Add("fleet.after.follower_cpu", when+"a follower, of one core", follower, "%", nil)
+	if failed > 0 {
+		r.Note("one of the first keepalives failed because: %v", why)
+	}
+	if err := wait.Sleep(ctx, first+settle-busy); err != nil {
+		return err
+	}
+	if _, failed, why = b.Reset(); failed > 0 {
+		r.Note("%s later keepalives failed, one of them because: %v", report.Thousands(int64(failed)), why)
+	}
 	return nil
 }
 
@@ -158,9 +194,19 @@ func (l *lab) usage(ctx context.Context, leader *localcluster.Peer, followers []
 	return u, nil
 }
 
+// cores returns what the leader, and a follower, have used since, in % of one core.
+func (u usage) cores(after usage) (leader, follower float64) {
+	took := after.at.Sub(u.at).Seconds()
+	var followers []float64
+	for i := range after.followers {
+		followers = append(followers, 100*(after.followers[i]-u.followers[i]).Seconds()/took)
+	}
+	return 100 * (after.leader - u.leader).Seconds() / took, report.Median(followers)
+}
+
 func (l *lab) reportSteady(before, after usage, latencies []time.Duration, connections int) {
 	took := after.at.Sub(before.at)
-	core := func(d time.Duration) float64 { return 100 * d.Seconds() / took.Seconds() }
+	own, follower := before.cores(after)
 	entries, cpu := report.AtMost(goalEntries), report.AtMost(goalLeader)
 	if l.agents != fleetAgents || l.beat != fleetBeat {
 		entries, cpu = nil, nil
@@ -171,12 +217,8 @@ func (l *lab) reportSteady(before, after usage, latencies []time.Duration, conne
 	r := l.report
 	r.Add("fleet.entries", fleet+": entries of the Raft log", float64(after.index-before.index)/took.Seconds(), "/s",
 		entries)
-	r.Add("fleet.leader_cpu", fleet+": leader, of one core", core(after.leader-before.leader), "%", cpu)
-	var followers []float64
-	for i := range after.followers {
-		followers = append(followers, core(after.followers[i]-before.followers[i]))
-	}
-	r.Add("fleet.follower_cpu", "a follower meanwhile, of one core", report.Median(followers), "%", nil)
+	r.Add("fleet.leader_cpu", fleet+": leader, of one core", own, "%", cpu)
+	r.Add("fleet.follower_cpu", "a follower meanwhile, of one core", follower, "%", nil)
 	r.Add("fleet.rate", "keepalives taken, over all peers", float64(len(latencies))/took.Seconds(), "/s", nil)
 	r.Add("fleet.p50", "keepalive of the fleet, from when it was due, p50",
 		report.Quantile(report.Millis(latencies), 0.5), "ms", nil)
@@ -184,5 +226,6 @@ func (l *lab) reportSteady(before, after usage, latencies []time.Duration, conne
 	r.Add("fleet.connections", "connections that the agents had to share, all peers", float64(connections), "", nil)
 	r.Add("fleet.memory_leader", "memory of the leader", after.memory[0], "MiB", nil)
 	r.Add("fleet.memory_follower", "memory of a follower", report.Median(after.memory[1:]), "MiB", nil)
-	r.Add("fleet.driver_cpu", "load driver, of one core", core(after.driver-before.driver), "%", nil)
+	r.Add("fleet.driver_cpu", "load driver, of one core",
+		100*(after.driver-before.driver).Seconds()/took.Seconds(), "%", nil)
 }

@@ -1,0 +1,60 @@
+package bench
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/internal/bench/report"
+	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/wait"
+)
+
+// goalIdle is of docs/performance.md: what a leader with nothing to do takes, in % of one core.
+const goalIdle = 2
+
+// idleSettle is how long new peers have for what they do once.
+const idleSettle = 10 * time.Second
+
+// idle measures peers with nothing to do.
+func idle() benchmark {
+	return benchmark{
+		name: "idle", short: "Measure the processor time of three peers with nothing to do",
+		long: `Start three peers, leave them alone for 10 s, and measure the processor time of the
+leader and of a follower for --duration, with Raft's timeouts as --raft-multiplier
+sets them.`,
+		example: "  holdfast-bench idle --duration 30s",
+		parts:   []part{{"idle", "peers with nothing to do", inLabOf(localcluster.Config{}, idlePeers)}},
+		flags:   []string{"duration"},
+	}
+}
+
+func idlePeers(ctx context.Context, l *lab) error {
+	leader, followers, err := l.roles(ctx)
+	if err != nil {
+		return err
+	}
+	l.say("leaving them alone for %s, then measuring for %s", idleSettle, l.duration)
+	if err := wait.Sleep(ctx, idleSettle); err != nil {
+		return err
+	}
+	before, err := l.usage(ctx, leader, followers)
+	if err != nil {
+		return err
+	}
+	if err := wait.Sleep(ctx, l.duration); err != nil {
+		return err
+	}
+	after, err := l.usage(ctx, leader, followers)
+	if err != nil {
+		return err
+	}
+	goal := report.AtMost(goalIdle)
+	if l.patience != 1 {
+		goal = nil
+		l.report.Note("the goal of idle peers is for --raft-multiplier 1")
+	}
+	own, follower := before.cores(after)
+	l.report.Add("idle.leader_cpu", "leader with nothing to do, of one core", own, "%", goal)
+	l.report.Add("idle.follower_cpu", "a follower with nothing to do, of one core", follower, "%", nil)
+	return l.stillLeads(ctx, leader)
+}
