@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestGuardEncoding limits the allocations of encoding 64 commands into one entry. Each command needs
-// its bytes, its place in the queue and two for its answer. The rest is for the growing queue, and
-// the entry with its parts.
+// TestGuardEncoding limits the allocations of encoding 64 commands into one entry. Each command
+// needs its bytes, its place in the queue and two for its answer. The rest is for the growing
+// queue, and the entry with its parts.
 func TestGuardEncoding(t *testing.T) {
 	b := newBatcher(nil, nil, nil)
 	var cmds []*internalv1.Command

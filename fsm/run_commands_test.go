@@ -25,7 +25,8 @@ type namedEntry struct {
 // entryOf encodes a command as the leader proposes it.
 func entryOf(p *fsmtest.Peer, op proto.Message, origin *internalv1.Origin) []byte {
 	c := fsmtest.Command(op)
-	c.FeatureLevel, c.Time, c.Epoch, c.Principal, c.Origin = fsm.FeatureLevel, timestamppb.New(p.Now), p.Term, "bench", origin
+	c.FeatureLevel, c.Time, c.Epoch = fsm.FeatureLevel, timestamppb.New(p.Now), p.Term
+	c.Principal, c.Origin = "bench", origin
 	return fsmtest.Encode(c)
 }
 
@@ -41,8 +42,8 @@ func prepareRuns(p *fsmtest.Peer) {
 	p.Do(&internalv1.CreatePlan{Plan: planOf("plan/three", "inspect", "power", "ssh")})
 }
 
-// runEntries returns the entries of a run of three steps on machine m-<i>, in their order, each of one
-// command, with the evidence and the log lines of a real one.
+// runEntries returns the entries of a run of three steps on machine m-<i>, in their order, each of
+// one command, with the evidence and the log lines of a real one.
 func runEntries(p *fsmtest.Peer, i int) []namedEntry {
 	run := fmt.Sprintf("run-%06d", i)
 	all := []namedEntry{{"StartRun", entryOf(p, &internalv1.StartRun{RunId: run, MachineId: fmt.Sprintf("m-%d", i),
@@ -52,7 +53,8 @@ func runEntries(p *fsmtest.Peer, i int) []namedEntry {
 	for n, step := range []string{"inspect", "power", "ssh"} {
 		lines := &internalv1.LogAppend{RunId: run, Offset: offset}
 		for _, text := range []string{"attempt 1 of " + step + "\n", step + " succeeded\n"} {
-			lines.Chunks = append(lines.Chunks, &holdfastv1.LogChunk{Stream: "system", Step: step, Attempt: 1, Data: []byte(text)})
+			lines.Chunks = append(lines.Chunks, &holdfastv1.LogChunk{Stream: "system", Step: step, Attempt: 1,
+				Data: []byte(text)})
 			offset += int64(len(text))
 		}
 		all = append(all,
@@ -134,8 +136,8 @@ func TestGuardCheckpoint(t *testing.T) {
 	guard.Check(t, "log.heartbeat.bytes", float64(size)/machines)
 }
 
-// BenchmarkRunCommands applies all commands of runs of three steps, each in an entry of its own as a
-// lightly loaded leader commits them. cpu-ns/op is the processor time of a run, which other
+// BenchmarkRunCommands applies all commands of runs of three steps, each in an entry of its own as
+// a lightly loaded leader commits them. cpu-ns/op is the processor time of a run, which other
 // processes on the machine do not change much.
 func BenchmarkRunCommands(b *testing.B) {
 	const machines = 512

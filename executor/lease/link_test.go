@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestGuardLink limits the allocations of encoding and decoding a message of 32 heartbeats: the message
-// with its list, the batch, and the growing map. The lists of calls are reused.
+// TestGuardLink limits the allocations of encoding and decoding a message of 32 heartbeats: the
+// message with its list, the batch, and the growing map. The lists of calls are reused.
 func TestGuardLink(t *testing.T) {
 	const calls = 32
 	l := newLink(func() {})

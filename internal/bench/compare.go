@@ -108,15 +108,10 @@ func pairs(r *report.Report, name string, ref, this *contest.Outcome) {
 		}
 		return all
 	}
-	for _, p := range []report.Pair{
-		{What: "rate", Unit: "/s", Ref: ref.Rate, This: this.Rate},
-		{What: "p50", Unit: "ms", Ref: quantile(ref, 0.5), This: quantile(this, 0.5)},
-		{What: "p99", Unit: "ms", Ref: quantile(ref, 0.99), This: quantile(this, 0.99)},
-		{What: "CPU", Unit: "µs", Ref: ref.CPU["servers"], This: this.CPU["servers"]},
-	} {
-		p.Bench = name
-		r.Pair(p)
-	}
+	r.Pair(name, "rate", "/s", ref.Rate, this.Rate)
+	r.Pair(name, "p50", "ms", quantile(ref, 0.5), quantile(this, 0.5))
+	r.Pair(name, "p99", "ms", quantile(ref, 0.99), quantile(this, 0.99))
+	r.Pair(name, "CPU", "µs", ref.CPU["servers"], this.CPU["servers"])
 }
 
 // compareFSM runs the Go benchmarks of both builds.
@@ -144,14 +139,14 @@ func compareFSM(ctx context.Context, s *session) error {
 	slices.Sort(names)
 	for _, name := range names {
 		for _, unit := range []string{"ns/op", "ns/run", "cpu-ns/run", "B/op", "allocs/op"} {
-			p := report.Pair{Bench: "fsm " + name, What: unit}
+			var a, b []float64
 			for i := range ours {
 				if v, ok := ours[i][name][unit]; ok {
-					p.This, p.Ref = append(p.This, v), append(p.Ref, theirs[i][name][unit])
+					a, b = append(a, v), append(b, theirs[i][name][unit])
 				}
 			}
-			if len(p.This) > 0 {
-				s.report.Pair(p)
+			if len(a) > 0 {
+				s.report.Pair("fsm "+name, unit, "", b, a)
 			}
 		}
 	}

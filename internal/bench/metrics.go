@@ -55,8 +55,8 @@ func parseReads(text string) (map[string]float64, error) {
 	return all, nil
 }
 
-// forwardedShare returns how many of the linearizable reads of a follower, in percent, the leader has
-// answered between two counts.
+// forwardedShare returns how many of the linearizable reads of a follower, in percent, the leader
+// has answered between two counts.
 func forwardedShare(before, after map[string]float64) float64 {
 	forwarded, own := after["forwarded"]-before["forwarded"], after["follower"]-before["follower"]
 	return 100 * forwarded / (forwarded + own)

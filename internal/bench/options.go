@@ -53,8 +53,9 @@ func defaults() options {
 	return options{
 		output: "text", patience: 1, logStore: "boltdb", rounds: 7, slice: 2 * time.Second,
 		agents: fleetAgents, beat: fleetBeat, settle: -1, duration: 2 * time.Minute, storm: stormAgents, conns: 64,
-		vs: []string{vsEtcd, vsGRPC, vsIronic}, clients: []int{1, 16, 64, 256,
-			1024}, kills: 15, watchers: watchWatchers, sizes: []int{10_000, 100_000}, runs: flightRuns, goBenches: "^Benchmark(StartRun|RunCommands)$", benches: scenarioNames(),
+		vs: []string{vsEtcd, vsGRPC, vsIronic}, clients: []int{1, 16, 64, 256, 1024}, kills: 15,
+		watchers: watchWatchers, sizes: []int{10_000, 100_000}, runs: flightRuns,
+		goBenches: "^Benchmark(StartRun|RunCommands)$", benches: scenarioNames(),
 	}
 }
 

@@ -26,7 +26,8 @@ type setup struct {
 
 func (u setup) name() string { return fmt.Sprintf("%dx%g", u.peers, u.share) }
 
-// needs returns the cores that it takes: those of the peers, and as much as one of them for the driver.
+// needs returns the cores that it takes: those of the peers, and as much as one of them for the
+// driver.
 func (u setup) needs() float64 { return float64(u.peers+1) * u.share }
 
 // scaling measures clusters of different sizes.
@@ -76,9 +77,7 @@ func (u setup) run(ctx context.Context, s *session) error {
 		}
 		own := *s
 		own.dir = filepath.Join(s.dir, sc.name)
-		err := sc.in(ctx, &own, localcluster.Config{Peers: u.peers},
-			func(ctx context.Context, l *lab, all []*contest.Contender) error { return u.limited(ctx, l, all) })
-		if err != nil {
+		if err := sc.in(ctx, &own, localcluster.Config{Peers: u.peers}, u.limited); err != nil {
 			return fmt.Errorf("%s: %w", sc.name, err)
 		}
 	}

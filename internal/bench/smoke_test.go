@@ -7,12 +7,17 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/serve"
+	"github.com/holdfast-metal/holdfast/internal/bench/cores"
 	"github.com/holdfast-metal/holdfast/internal/bench/report"
 	"github.com/holdfast-metal/holdfast/internal/bench/rival"
 	"github.com/holdfast-metal/holdfast/internal/cli"
@@ -59,6 +64,44 @@ func bench(t *testing.T, args ...string) *report.Report {
 	return &r
 }
 
+// TestSmokeCompare runs compare with one build on both sides, and scaling with as little as fits.
+func TestSmokeCompare(t *testing.T) {
+	if os.Getenv("BENCH_SMOKE") == "" {
+		t.Skip("takes a minute: run make bench-smoke, or set BENCH_SMOKE=1")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref := t.TempDir()
+	if err := os.Symlink(self, filepath.Join(ref, "holdfast")); err != nil {
+		t.Fatal(err)
+	}
+	small := strings.Fields("--clients 2 --connections 2 --watchers 20 --runs 20 --rounds 1 --slice 200ms")
+	r := bench(t, append([]string{"compare", "--ref", ref}, small...)...)
+	var got []string
+	for _, p := range r.Pairs {
+		if p.Ratio > 0 && p.What == "rate" {
+			got = append(got, p.Bench)
+		}
+	}
+	want := []string{"startrun.2", "engine.2", "reads.quiet", "reads.writes", "reads.1000/s", "watch.20", "steps.20"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("pairs with a ratio (-want +got):\n%s", diff)
+	}
+	groups, err := cores.New(cores.Hierarchies()...)
+	if err != nil || runtime.NumCPU() < 2 {
+		t.Skipf("scaling needs two processors and control groups: %v", err)
+	}
+	if err := groups.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r = bench(t, append([]string{"scaling", "--only", "3x0.5"}, small...)...)
+	if len(r.Scales) != 6 || r.Scales[0].Rate <= 0 {
+		t.Errorf("got %+v, want six rows", r.Scales)
+	}
+}
+
 // TestSmoke runs the smallest benchmarks: each measures something with real peers (make
 // bench-smoke).
 func TestSmoke(t *testing.T) {
@@ -77,14 +120,16 @@ func TestSmoke(t *testing.T) {
 			"commit.2.p99"}},
 		{"commit --clients 2 --rounds 1 --slice 200ms", []string{"commit.2.vs_etcd", "commit.2.etcd_rate"}},
 		{"read --connections 2 --rounds 1 --slice 100ms", []string{"read.quiet.vs_stale", "read.quiet.grpc_rate",
-			"read.quiet.etcd_rate", "read.writes.rate"}},
+			"read.quiet.etcd_rate", "read.writes.rate", "read.writes.paced_p50"}},
 		{"failover --kills 1", []string{"failover.writes_p50", "failover.reads_p50", "failover.etcd_p50",
 			"failover.stop_p50"}},
 		{"watch --watchers 20", []string{"watch.all_p99"}},
 		{"runs --runs 20 --rounds 1 --slice 100ms", whole},
 		{"runs --only whole --rounds 1 --slice 100ms --vs none", whole[:2]},
 		{"growth --machines 300,600 --slice 100ms", []string{"growth.300.get", "growth.600.page", "growth.300.keepalive",
-			"growth.600.keepalive", "growth.600.memory", "growth.600.restore", "growth.page"}},
+			"growth.600.keepalive", "growth.600.memory", "growth.600.restore", "growth.600.restore_cpu", "growth.page"}},
+		{"keepalive --only fleet --agents 60 --beat 1s --settle 1s --duration 1s", []string{"fleet.rate", "fleet.after.p50"}},
+		{"idle --duration 2s", []string{"idle.leader_cpu"}},
 	} {
 		t.Run(strings.ReplaceAll(tt.args, " ", "_"), func(t *testing.T) {
 			r := bench(t, strings.Fields(tt.args)...)

@@ -106,8 +106,9 @@ func (l *lab) watch(ctx context.Context, b *load.Beats) error {
 	return nil
 }
 
-// settling waits until all agents have sent a keepalive, which makes their machines ready, and until those
-// have been looked at. It reports the first two minutes of that, when the peers are busiest.
+// settling waits until all agents have sent a keepalive, which makes their machines ready, and
+// until those have been looked at. It reports the first two minutes of that, when the peers are
+// busiest.
 func (l *lab) settling(
 	ctx context.Context, b *load.Beats, leader *localcluster.Peer, followers []*localcluster.Peer,
 ) error {

@@ -29,9 +29,9 @@ func writtenSoFar(t *testing.T) (w written) {
 	return w
 }
 
-// TestGuardStore limits the bytes and the writes of each StoreLogs in both stores, with entries of one
-// command and of 64. The system does not count syncs by process: bolt makes two for each StoreLogs (data
-// pages, then the meta page), the segments one.
+// TestGuardStore limits the bytes and the writes of each StoreLogs in both stores, with entries of
+// one command and of 64. The system does not count syncs by process: bolt makes two for each
+// StoreLogs (data pages, then the meta page), the segments one.
 func TestGuardStore(t *testing.T) {
 	const calls = 64
 	for _, store := range []string{LogStoreBolt, LogStoreWAL} {

@@ -49,8 +49,8 @@ type Outcome struct {
 const DriverCPU = "driver"
 
 // Interleave gives each contender a slice in turn, round after round, and every other round in the
-// reverse order: A B, B A, A B, so that nobody always comes after the same one. A first round is for
-// warming up and does not count.
+// reverse order: A B, B A, A B, so that nobody always comes after the same one. A first round is
+// for warming up and does not count.
 func Interleave(ctx context.Context, rounds int, slice time.Duration, all []*Contender) (map[string]*Outcome, error) {
 	out := map[string]*Outcome{}
 	for _, c := range all {

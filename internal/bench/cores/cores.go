@@ -3,9 +3,9 @@
 //
 // It owns the control groups that it makes. It must not know which processes they hold.
 //
-// It needs a directory of control groups in which it may create others, and may move processes of ours:
-// the root of the hierarchy as root, or a delegated one. Both versions work: cpu.max of version 2,
-// cpu.cfs_quota_us of version 1. taskset needs no rights, but gives whole cores only.
+// It needs a directory of control groups in which it may create others, and may move processes of
+// ours: the root of the hierarchy as root, or a delegated one. Both versions work: cpu.max of
+// version 2, cpu.cfs_quota_us of version 1. taskset needs no rights, but gives whole cores only.
 package cores
 
 import (
@@ -85,8 +85,8 @@ func root(dir string) string {
 	return dir
 }
 
-// ownGroup returns the group of this process below the root, from /proc/self/cgroup (cgroups(7)): that of
-// the controller cpu, else that of version 2.
+// ownGroup returns the group of this process below the root, from /proc/self/cgroup (cgroups(7)):
+// that of the controller cpu, else that of version 2.
 func ownGroup(file string) (path string) {
 	for line := range strings.Lines(file) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -126,7 +126,8 @@ func (g *Groups) Put(name string, share float64, pids ...int) error {
 	return nil
 }
 
-// Close moves the processes that are left back to where this process came from, and removes the groups.
+// Close moves the processes that are left back to where this process came from, and removes the
+// groups.
 func (g *Groups) Close() error {
 	var errs []error
 	for _, dir := range append(g.made, g.dir) {

@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/bench/proc"
 )
 
-// TestPut checks that a process that never sleeps gets its share of a core, and that no group remains.
+// TestPut checks that a process that never sleeps gets its share of a core, and that no group
+// remains.
 func TestPut(t *testing.T) {
 	g, err := New(Hierarchies()...)
 	if err != nil {

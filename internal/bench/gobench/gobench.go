@@ -1,4 +1,5 @@
-// Package gobench runs the Go benchmarks of two builds of a package in turn, and reads their results.
+// Package gobench runs the Go benchmarks of two builds of a package in turn, and reads their
+// results.
 //
 // It owns the test binaries' command line and output. It must not know which package they are of.
 package gobench
@@ -24,8 +25,8 @@ type Binary struct {
 	Dir  string // where it runs
 }
 
-// Run runs the benchmarks that match a pattern, on one processor: with more of them, the collector's
-// work beside the benchmark would be missing in ns/op.
+// Run runs the benchmarks that match a pattern, on one processor: with more of them, the
+// collector's work beside the benchmark would be missing in ns/op.
 func (b Binary) Run(ctx context.Context, pattern string, each time.Duration) (Values, error) {
 	cmd := exec.CommandContext(ctx, b.Path, "-test.run=^$", "-test.bench="+pattern, //nolint:gosec // our own build
 		"-test.benchtime="+each.String(), "-test.benchmem", "-test.cpu=1")

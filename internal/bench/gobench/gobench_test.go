@@ -37,7 +37,7 @@ func TestInterleave(t *testing.T) {
 	program := func(name, last string) Binary {
 		path := filepath.Join(dir, name)
 		script := fmt.Sprintf("#!/bin/sh\necho %s >> %s\necho 'BenchmarkX 1 7 ns/op'\n%s\n", name, log, last)
-		if err := os.WriteFile(path, []byte(script), 0o700); err != nil { //nolint:gosec // it is a program
+		if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		return Binary{Path: path, Dir: dir}
@@ -47,7 +47,7 @@ func TestInterleave(t *testing.T) {
 	if err != nil || len(ofA) != 3 || len(ofB) != 3 || ofA[2]["X"]["ns/op"] != 7 {
 		t.Errorf("got %v, %v, %v, want three results each", ofA, ofB, err)
 	}
-	order, err := os.ReadFile(log) //nolint:gosec // our own file
+	order, err := os.ReadFile(log)
 	if got := strings.Join(strings.Fields(string(order)), " "); err != nil || got != "a b b a a b" {
 		t.Errorf("got order %q, %v, want a b b a a b", got, err)
 	}

@@ -1,5 +1,5 @@
-// Package outage watches a cluster during an event, such as the death of its leader: when it answers
-// again, and for how long it answered nothing. It also makes the load beside that.
+// Package outage watches a cluster during an event, such as the death of its leader: when it
+// answers again, and for how long it answered nothing. It also makes the load beside that.
 //
 // It owns the watching. It must not cause the event, nor know what kind of cluster it watches.
 package outage
@@ -37,8 +37,8 @@ func Now(do func() error) (Event, error) {
 // success is a call that was answered.
 type success struct{ began, ended time.Time }
 
-// Witness calls the members of a cluster, each one by itself, again as soon as it is answered: what a
-// client sees that knows all members.
+// Witness calls the members of a cluster, each one by itself, again as soon as it is answered: what
+// a client sees that knows all members.
 type Witness struct {
 	Addrs []string
 	Creds credentials.TransportCredentials

@@ -1,22 +1,16 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 )
 
-// Pair is a figure of two builds that were measured in turn: a value each for every round.
+// Pair is a figure of two builds that were measured in turn, a value each for every round.
 type Pair struct {
-	Bench, What, Unit string
-	Ref, This         []float64
-}
-
-// summary is a pair as programs read it.
-type summary struct {
 	Bench  string  `json:"bench"`
 	What   string  `json:"what"`
 	Unit   string  `json:"unit"`
@@ -26,47 +20,47 @@ type summary struct {
 	Min    float64 `json:"min"`   // of those
 	Max    float64 `json:"max"`
 	Rounds int     `json:"rounds"`
-	// OneSide means that the ratios of all rounds, at least five, are above 1, or all below: with no
-	// difference between the builds that happens once in 16 at five rounds, once in 64 at seven.
+	// OneSide means that the ratios of all rounds, at least five, are above 1, or all below: with
+	// no difference between the builds that happens once in 16 at five rounds, once in 64 at seven.
 	OneSide bool `json:"one_side"`
 }
 
 // minOneSide is the number of rounds that can say that builds differ.
 const minOneSide = 5
 
-// MarshalJSON writes the summary.
-func (p Pair) MarshalJSON() ([]byte, error) { return json.Marshal(p.summary()) }
-
-func (p Pair) summary() summary {
-	s := summary{Bench: p.Bench, What: p.What, Unit: p.Unit, Ref: finite(Median(p.Ref)), This: finite(Median(p.This))}
+// pairOf returns the pair of the values of each round.
+func pairOf(bench, what, unit string, ref, this []float64) Pair {
+	p := Pair{Bench: bench, What: what, Unit: unit, Ref: finite(Median(ref)), This: finite(Median(this))}
 	var ratios []float64
-	for i := range min(len(p.Ref), len(p.This)) {
+	for i := range min(len(ref), len(this)) {
 		switch {
-		case p.Ref[i] > 0:
-			ratios = append(ratios, p.This[i]/p.Ref[i])
-		case p.This[i] == 0: // nothing of nothing, such as allocations
+		case ref[i] > 0:
+			ratios = append(ratios, this[i]/ref[i])
+		case this[i] == 0: // nothing of nothing, such as allocations
 			ratios = append(ratios, 1)
 		}
 	}
 	if len(ratios) == 0 {
-		return s
+		return p
 	}
-	s.Rounds, s.Ratio = len(ratios), Median(ratios)
-	s.Min, s.Max = slices.Min(ratios), slices.Max(ratios)
-	s.OneSide = s.Rounds >= minOneSide && (s.Min > 1 || s.Max < 1)
-	return s
+	p.Rounds, p.Ratio = len(ratios), Median(ratios)
+	p.Min, p.Max = slices.Min(ratios), slices.Max(ratios)
+	p.OneSide = p.Rounds >= minOneSide && (p.Min > 1 || p.Max < 1)
+	return p
 }
 
 // finite returns v, or 0 for what JSON cannot hold.
 func finite(v float64) float64 {
-	if v != v {
+	if math.IsNaN(v) {
 		return 0
 	}
 	return v
 }
 
-// Pair adds a figure of two builds.
-func (r *Report) Pair(p Pair) { r.Pairs = append(r.Pairs, p) }
+// Pair adds a figure of two builds, with their values round by round.
+func (r *Report) Pair(bench, what, unit string, ref, this []float64) {
+	r.Pairs = append(r.Pairs, pairOf(bench, what, unit, ref, this))
+}
 
 // writePairs writes the table of two builds.
 func (r *Report) writePairs(w io.Writer) error {
@@ -74,8 +68,7 @@ func (r *Report) writePairs(w io.Writer) error {
 		return nil
 	}
 	t := render.NewTable("BENCH", "FIGURE", "REF", "THIS", "RATIO", "SPREAD", "ROUNDS")
-	for _, p := range r.Pairs {
-		s := p.summary()
+	for _, s := range r.Pairs {
 		ratio := fmt.Sprintf("%.2fx", s.Ratio)
 		if s.OneSide {
 			ratio += " *"

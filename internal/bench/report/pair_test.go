@@ -14,19 +14,19 @@ func TestPair(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		ref, this []float64
-		want      summary
+		want      Pair
 	}{
 		{"all above", []float64{1, 2, 4, 1, 1}, []float64{2, 3, 8, 3, 2},
-			summary{Ref: 1, This: 3, Ratio: 2, Min: 1.5, Max: 3, Rounds: 5, OneSide: true}},
+			Pair{Ref: 1, This: 3, Ratio: 2, Min: 1.5, Max: 3, Rounds: 5, OneSide: true}},
 		{"all below", []float64{4, 4, 4, 4, 4}, []float64{2, 2, 2, 2, 3},
-			summary{Ref: 4, This: 2, Ratio: 0.5, Min: 0.5, Max: 0.75, Rounds: 5, OneSide: true}},
+			Pair{Ref: 4, This: 2, Ratio: 0.5, Min: 0.5, Max: 0.75, Rounds: 5, OneSide: true}},
 		{"one equal", []float64{1, 1, 1, 1, 1}, []float64{2, 2, 2, 2, 1},
-			summary{Ref: 1, This: 2, Ratio: 2, Min: 1, Max: 2, Rounds: 5}},
-		{"too few", []float64{1, 1}, []float64{2, 2}, summary{Ref: 1, This: 2, Ratio: 2, Min: 2, Max: 2, Rounds: 2}},
-		{"nothing of nothing", []float64{0, 0}, []float64{0, 0}, summary{Ratio: 1, Min: 1, Max: 1, Rounds: 2}},
-		{"no rounds", nil, nil, summary{}},
+			Pair{Ref: 1, This: 2, Ratio: 2, Min: 1, Max: 2, Rounds: 5}},
+		{"too few", []float64{1, 1}, []float64{2, 2}, Pair{Ref: 1, This: 2, Ratio: 2, Min: 2, Max: 2, Rounds: 2}},
+		{"nothing of nothing", []float64{0, 0}, []float64{0, 0}, Pair{Ratio: 1, Min: 1, Max: 1, Rounds: 2}},
+		{"no rounds", nil, nil, Pair{}},
 	} {
-		if diff := cmp.Diff(tt.want, (Pair{Ref: tt.ref, This: tt.this}).summary()); diff != "" {
+		if diff := cmp.Diff(tt.want, pairOf("", "", "", tt.ref, tt.this)); diff != "" {
 			t.Errorf("%s: -want +got\n%s", tt.name, diff)
 		}
 	}
@@ -34,9 +34,8 @@ func TestPair(t *testing.T) {
 
 func TestPairsAreShown(t *testing.T) {
 	r := New("compare", "v1", time.Unix(0, 0))
-	r.Pair(Pair{Bench: "startrun.64", What: "rate", Unit: "/s", Ref: []float64{100, 100, 100, 100, 100},
-		This: []float64{200, 210, 190, 200, 200}})
-	r.Pair(Pair{Bench: "reads", What: "p99", Unit: "ms", Ref: []float64{math.NaN()}, This: nil})
+	r.Pair("startrun.64", "rate", "/s", []float64{100, 100, 100, 100, 100}, []float64{200, 210, 190, 200, 200})
+	r.Pair("reads", "p99", "ms", []float64{math.NaN()}, nil)
 	var text, doc strings.Builder
 	if err := r.WriteTable(&text, false); err != nil {
 		t.Fatal(err)
@@ -52,7 +51,7 @@ func TestPairsAreShown(t *testing.T) {
 	if err := r.WriteJSON(&doc); err != nil {
 		t.Fatal(err)
 	}
-	var got struct{ Pairs []summary }
+	var got Report
 	if err := json.Unmarshal([]byte(doc.String()), &got); err != nil || len(got.Pairs) != 2 ||
 		got.Pairs[0].Ratio != 2 || !got.Pairs[0].OneSide {
 		t.Errorf("got %+v, %v, want the summary of both", got, err)
