@@ -55,7 +55,7 @@ func (a *Attempt) turn(
 	}
 	if a.Message = "power was already " + string(want); !done {
 		if want == providers.PowerOn {
-			err = a.powerOn(ctx, power)
+			err = a.pressOn(ctx, power)
 		} else {
 			err = a.powerOff(ctx, power, how)
 		}

@@ -209,6 +209,11 @@ func (a *Attempt) powerOn(ctx context.Context, power providers.PowerController) 
 	if on, err := a.powerIs(ctx, power, providers.PowerOn); err != nil || on {
 		return err
 	}
+	return a.pressOn(ctx, power)
+}
+
+// pressOn powers on a machine that was just observed to be off.
+func (a *Attempt) pressOn(ctx context.Context, power providers.PowerController) error {
 	if err := a.awaitTurn(ctx); err != nil {
 		return err
 	}
