@@ -25,6 +25,10 @@ FUZZTIME ?= 10s
 TEST_TIMEOUT ?= 20m
 # If empty, `make test` also runs the suites that take minutes. CI runs them with `make race`.
 SHORT ?= -short
+# The stores of Raft logs that `make crash` tests, and for `make chaos` and `make soak` those of all
+# peers: wal, boltdb, or mixed, which is wal on all peers but one.
+STORES ?= wal boltdb
+STORE ?= mixed
 # For `make chaos` and `make soak`.
 SEED ?=
 FAULTS ?=
@@ -195,13 +199,16 @@ e2e-all: ## Run all end-to-end targets, continue after a failure, print one tabl
 
 # SEED= repeats a round, FAULTS= selects faults; see test/robustness/README.md.
 .PHONY: chaos
-chaos: ## Inject every fault into a cluster under traffic and check all promises (SEED=n FAULTS=a,b; 3 to 6 minutes)
-	CHAOS=1 CHAOS_SEED=$(SEED) CHAOS_FAULTS=$(FAULTS) go test -count=1 -v -timeout 15m -run '^TestChaos$$' ./test/robustness
+chaos: ## Inject every fault into a cluster under traffic and check all promises (SEED=n FAULTS=a,b STORE=s; 3 to 6 minutes)
+	HOLDFAST_TEST_LOG_STORE=$(STORE) CHAOS=1 CHAOS_SEED=$(SEED) CHAOS_FAULTS=$(FAULTS) go test -count=1 -v -timeout 15m -run '^TestChaos$$' ./test/robustness
 
 .PHONY: crash
-crash: ## Kill a peer, and the restore command, at each line between two durable effects (4 minutes)
-	CRASH=1 go test -count=1 -timeout 15m -run '^TestCrash$$' ./test/failpoint
-	CRASH=1 go test -count=1 -timeout 5m -run '^TestRestoreIsKilled$$' ./test/operator
+crash: ## Kill a peer, and the restore command, at each line between two durable effects (STORES="wal boltdb"; 4 minutes each)
+	@set -e; for store in $(STORES); do \
+		echo "crash: raft log stores: $$store"; \
+		HOLDFAST_TEST_LOG_STORE=$$store CRASH=1 go test -count=1 -timeout 15m -run '^TestCrash$$' ./test/failpoint; \
+		HOLDFAST_TEST_LOG_STORE=$$store CRASH=1 go test -count=1 -timeout 5m -run '^TestRestoreIsKilled$$' ./test/operator; \
+	done
 
 .PHONY: mutants
 mutants: ## Break each rule of the product in turn and check that the suite notices (MUTANTS=a,b; 30 minutes)
@@ -213,7 +220,7 @@ chaos-figures: ## Measure the cost of 30 kills of the leader under load (on an i
 
 .PHONY: soak
 soak: ## Inject a fault every 15 s for MINUTES (60) and check all promises every 5 minutes
-	SOAK_MINUTES=$(MINUTES) CHAOS_SEED=$(SEED) go test -count=1 -v -timeout 0 -run '^TestSoak$$' ./test/robustness
+	HOLDFAST_TEST_LOG_STORE=$(STORE) SOAK_MINUTES=$(MINUTES) CHAOS_SEED=$(SEED) go test -count=1 -v -timeout 0 -run '^TestSoak$$' ./test/robustness
 
 # The matrix of callers and methods, forged and stolen credentials, limits, certificates, secrets.
 .PHONY: test-security

@@ -12,6 +12,7 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/test/lab"
+	"github.com/holdfast-metal/holdfast/test/logstore"
 	"github.com/holdfast-metal/holdfast/test/overlay"
 	"github.com/holdfast-metal/holdfast/test/program"
 	"github.com/holdfast-metal/holdfast/test/robustness/check"
@@ -141,7 +142,12 @@ func open(t *testing.T, binary string, args []string, points ...string) (*lab.La
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := lab.Open(t.Context(), lab.Config{Binary: binary, Dir: dir, Args: slices.Concat(keys, args),
+	stores, err := logstore.Selected(logstore.WAL, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(stores.Text(3))
+	l, err := lab.Open(t.Context(), lab.Config{Binary: binary, Dir: dir, Args: slices.Concat(keys, args), Stores: stores,
 		Env: []string{environment(s, points)}})
 	if err != nil {
 		t.Fatal(err)

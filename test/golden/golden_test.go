@@ -2,6 +2,7 @@ package golden
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -19,6 +20,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/logstore"
 	"github.com/holdfast-metal/holdfast/test/program"
 )
 
@@ -78,40 +80,57 @@ func TestGolden(t *testing.T) {
 	}
 	binary := program.Holdfast(t)
 	for _, archive := range archives {
-		t.Run(filepath.Base(filepath.Dir(archive)), func(t *testing.T) {
-			ctx, stop := context.WithTimeout(t.Context(), patience)
-			defer stop()
-			c := alone(ctx, t, localcluster.Config{Binary: binary})
-			unpack(t, archive, c.Peers()[0].DataDir)
-			cl := serve(ctx, t, c)
-			wanted, err := os.ReadFile(filepath.Join(filepath.Dir(archive), "seen.json"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			var want map[string]any
-			if err := json.Unmarshal(wanted, &want); err != nil {
-				t.Fatal(err)
-			}
-			prune(want)
-			got := look(ctx, t, cl)
-			for name := range want {
-				for _, diff := range lacks(name, want[name], got[name]) {
-					t.Error(diff)
-				}
-			}
-			if _, err := cl.Machines().RegisterMachine(ctx,
-				&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: "written-by-head"}}); err != nil {
-				t.Fatalf("write: %v", err)
-			}
-			if err := c.Peers()[0].Stop(ctx); err != nil {
-				t.Fatal(err)
-			}
-			cl = serve(ctx, t, c)
-			if _, err := cl.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "written-by-head"}); err != nil {
-				t.Errorf("read after a restart: %v", err)
-			}
-			whole(ctx, t, cl)
-		})
+		for _, store := range []string{logstore.WAL, logstore.Bolt, ""} {
+			t.Run(filepath.Base(filepath.Dir(archive))+"/"+cmp.Or(store, "unchanged"), func(t *testing.T) {
+				opens(t, binary, archive, store)
+			})
+		}
+	}
+}
+
+// opens opens the data of a release with a store of the Raft log. If it is empty, the log stays
+// where the release had it.
+func opens(t *testing.T, binary, archive, store string) {
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	var args []string
+	if store != "" {
+		args = []string{"--log-store", store}
+	}
+	c := alone(ctx, t, localcluster.Config{Binary: binary, Args: args})
+	unpack(t, archive, c.Peers()[0].DataDir)
+	cl := serve(ctx, t, c)
+	wanted, err := os.ReadFile(filepath.Join(filepath.Dir(archive), "seen.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want map[string]any
+	if err := json.Unmarshal(wanted, &want); err != nil {
+		t.Fatal(err)
+	}
+	prune(want)
+	got := look(ctx, t, cl)
+	for name := range want {
+		for _, diff := range lacks(name, want[name], got[name]) {
+			t.Error(diff)
+		}
+	}
+	if _, err := cl.Machines().RegisterMachine(ctx,
+		&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: "written-by-head"}}); err != nil {
+		t.Fatalf("write: %v", err)
+	}
+	if err := c.Peers()[0].Stop(ctx); err != nil {
+		t.Fatal(err)
+	}
+	cl = serve(ctx, t, c)
+	if _, err := cl.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "written-by-head"}); err != nil {
+		t.Errorf("read after a restart: %v", err)
+	}
+	whole(ctx, t, cl)
+	moved := store == logstore.WAL
+	if _, err := os.Stat(filepath.Join(c.Peers()[0].DataDir, "wal")); moved != (err == nil) {
+		t.Errorf("log in segments: got %t, want %t", err == nil, moved)
 	}
 }
 

@@ -15,18 +15,20 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/logstore"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
 // Config configures a lab.
 type Config struct {
 	Binary    string
-	Dir       string   // of data and logs
-	Env       []string // further environment of each peer
-	Args      []string // further arguments of each peer
-	Fleet     []string // further arguments of the fake hardware
-	Providers string   // further YAML in "providers:", after the fake hardware
-	Slow      bool     // Raft's default timeouts instead of elections within 150 ms
+	Dir       string          // of data and logs
+	Env       []string        // further environment of each peer
+	Args      []string        // further arguments of each peer
+	Fleet     []string        // further arguments of the fake hardware
+	Providers string          // further YAML in "providers:", after the fake hardware
+	Stores    logstore.Stores // of the Raft logs; nil: the default of all peers
+	Slow      bool            // Raft's default timeouts instead of elections within 150 ms
 }
 
 // Lab is three peers and fake hardware.
@@ -53,10 +55,13 @@ func Open(ctx context.Context, cfg Config) (*Lab, error) {
 	if cfg.Slow {
 		timeouts = 1
 	}
+	peers := localcluster.Config{Binary: cfg.Binary, Dir: cfg.Dir, FakeEndpoint: hw.Endpoint,
+		RaftMultiplier: timeouts, Args: cfg.Args, Env: cfg.Env, Providers: cfg.Providers}
+	if cfg.Stores != nil {
+		peers.ArgsOf = cfg.Stores.Args
+	}
 	l := &Lab{Hardware: hw, held: map[string]bool{}}
-	l.Cluster, err = localcluster.New(ctx,
-		localcluster.Config{Binary: cfg.Binary, Dir: cfg.Dir, FakeEndpoint: hw.Endpoint,
-			RaftMultiplier: timeouts, Args: cfg.Args, Env: cfg.Env, Providers: cfg.Providers})
+	l.Cluster, err = localcluster.New(ctx, peers)
 	if err != nil {
 		return nil, errors.Join(err, hw.Close())
 	}

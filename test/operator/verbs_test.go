@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	"github.com/holdfast-metal/holdfast/test/logstore"
 	"github.com/holdfast-metal/holdfast/test/program"
 )
 
@@ -35,8 +36,13 @@ func open(t *testing.T) *site {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = hw.Close() })
+	stores, err := logstore.Selected(logstore.WAL, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(stores.Text(3))
 	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: filepath.Join(dir, "cluster"),
-		FakeEndpoint: hw.Endpoint, RaftMultiplier: 2})
+		FakeEndpoint: hw.Endpoint, RaftMultiplier: 2, ArgsOf: stores.Args})
 	if err != nil {
 		t.Fatal(err)
 	}

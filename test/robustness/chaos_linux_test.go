@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/test/logstore"
 	"github.com/holdfast-metal/holdfast/test/overlay"
 	"github.com/holdfast-metal/holdfast/test/program"
 	"github.com/holdfast-metal/holdfast/test/robustness/chaos"
@@ -33,6 +34,7 @@ import (
 //	CHAOS_COUNT=n      inject n faults
 //	SOAK_MINUTES=n     run TestSoak for n minutes
 //	SOAK_RACE=1        use the race detector in TestSoak, which then needs an otherwise idle machine
+//	HOLDFAST_TEST_LOG_STORE=s   wal or boltdb on all peers; default: mixed, wal on all peers but one
 //	CHAOS_DIR=path     directory of reports; default: the directory for temporary files
 
 // fixedSeed is the seed of half of the faults in every run.
@@ -186,11 +188,15 @@ func cluster(t *testing.T, e executables, seed int64, multiplier float64, args [
 	if err != nil {
 		t.Fatal(err)
 	}
+	stores, err := logstore.Selected(logstore.Mixed, int(uint64(seed)%3))
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	c, err := harness.Start(ctx, harness.Config{Binary: e.holdfast, Front: e.front, Dir: dir, Seed: seed,
 		RaftMultiplier: multiplier, Args: append(args, keys...),
-		Segments: 1 + int(uint64(seed)%3), Log: slog.New(slog.NewTextHandler(output2{story, os.Stderr}, nil))})
+		Stores: stores, Log: slog.New(slog.NewTextHandler(output2{story, os.Stderr}, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	"github.com/holdfast-metal/holdfast/test/logstore"
 )
 
 // Patience bounds waits for events that usually take a second or two, because the machine
@@ -70,6 +71,11 @@ func (b *Bench) Cluster(t testing.TB, o Options) *Cluster {
 		}
 		args = append(args, "--config", file)
 	}
+	stores, err := logstore.Selected(logstore.WAL, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(stores.Text(3))
 	ctx, stop := context.WithTimeout(context.Background(), Patience)
 	defer stop()
 	if c.Fake, err = localcluster.StartFakeHardware(ctx, b.Binary, dir, args...); err != nil {
@@ -83,6 +89,7 @@ func (b *Bench) Cluster(t testing.TB, o Options) *Cluster {
 		Insecure:       o.Insecure,
 		Env:            []string{o.Failpoints},
 		Args:           append(snapshots(), o.Args...),
+		ArgsOf:         stores.Args,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	"github.com/holdfast-metal/holdfast/test/logstore"
 	"github.com/holdfast-metal/holdfast/test/robustness/private"
 	"github.com/holdfast-metal/holdfast/test/robustness/site"
 	"github.com/holdfast-metal/holdfast/test/robustness/wire"
@@ -27,10 +28,10 @@ type Config struct {
 	Peers          int    // default 3
 	Seed           int64  // of the losses of a lossy link
 	RaftMultiplier float64
-	Loopback       bool     // no namespaces and no separate disks, even if possible
-	Args, Env      []string // of each peer
-	Segments       int      // the number, from 1, of the peer that keeps its Raft log in segments; 0: none
-	Fleet          []string // further arguments of the fake hardware
+	Loopback       bool            // no namespaces and no separate disks, even if possible
+	Args, Env      []string        // of each peer
+	Stores         logstore.Stores // of the Raft logs; nil: the default of all peers
+	Fleet          []string        // further arguments of the fake hardware
 	// Front is the executable of BMCs (of site.Front). Empty means no BMCs and no real
 	// host.
 	Front string
@@ -106,7 +107,10 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 		Args:           cfg.Args,
 		Env:            cfg.Env,
 	}
-	local.ArgsOf = func(i int) []string { return logStore(i+1 == cfg.Segments) }
+	if cfg.Stores != nil {
+		c.Log.Info(cfg.Stores.Text(cfg.Peers))
+		local.ArgsOf = cfg.Stores.Args
+	}
 	host := "127.0.0.1"
 	if private.Inside() && !cfg.Loopback {
 		if err := c.connect(cfg, &local); err != nil {
@@ -127,7 +131,7 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 	if c.Cluster, err = localcluster.Start(ctx, local); err != nil {
 		return nil, err
 	}
-	if err := c.mixed(cfg.Segments); err != nil {
+	if err := c.stored(cfg.Stores); err != nil {
 		return nil, err
 	}
 	c.cas[0] = c.Files().Authority()

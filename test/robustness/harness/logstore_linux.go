@@ -4,15 +4,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-)
 
-// logStore returns the arguments for a Raft log in segments, or in bolt.
-func logStore(segments bool) []string {
-	if segments {
-		return []string{"--log-store", "wal"}
-	}
-	return []string{"--log-store", "boltdb"}
-}
+	"github.com/holdfast-metal/holdfast/test/logstore"
+)
 
 // Segments returns the directory of a peer's Raft log in segments, or "" if it is in bolt.
 func Segments(dataDir string) string {
@@ -23,12 +17,19 @@ func Segments(dataDir string) string {
 	return dir
 }
 
-// mixed checks that exactly one peer has its log in segments. If the flag had no effect,
-// all peers would be tested alike.
-func (c *Cluster) mixed(segments int) error {
+// stored checks that each peer has its log in its store. If the flag had no effect, all
+// peers would be tested alike.
+func (c *Cluster) stored(stores logstore.Stores) error {
 	for i, p := range c.Peers() {
-		if got, want := Segments(p.DataDir) != "", i+1 == segments; got != want {
-			return fmt.Errorf("start peer %s: its log is in segments: %t, want %t", p.ID, got, want)
+		if stores == nil {
+			return nil
+		}
+		got := logstore.Bolt
+		if Segments(p.DataDir) != "" {
+			got = logstore.WAL
+		}
+		if want := stores(i); got != want {
+			return fmt.Errorf("start peer %s: its log is in %s, want %s", p.ID, got, want)
 		}
 	}
 	return nil
