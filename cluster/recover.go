@@ -48,7 +48,7 @@ func Recover(dataDir string, dry bool, log *slog.Logger) (_ *Recovery, err error
 	setDefault(&cfg.SnapshotThreshold, 8192)
 	setDefault(&cfg.SnapshotInterval, 30*time.Second)
 	setDefault(&cfg.TrailingLogs, 10240)
-	sc := raftstore.Config{Dir: dataDir, Logger: log, ReadOnly: dry}
+	sc := raftstore.Config{Dir: dataDir, Logger: log, ReadOnly: dry, Offline: true}
 	if err := ident.rec.expectLog(&sc); err != nil {
 		return nil, fmt.Errorf("recover from %s: %w", dataDir, err)
 	}

@@ -3,7 +3,6 @@ package raftstore
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -45,7 +44,7 @@ func TestDamagedEntriesAreRefused(t *testing.T) {
 		{"cut", func(b []byte) []byte { return b[:len(b)-3] }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			cfg := &Config{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}
+			cfg := storeConfig(t.TempDir(), LogStoreBolt)
 			s, err := Open(cfg)
 			if err != nil {
 				t.Fatal(err)

@@ -27,7 +27,7 @@ func newDiskGuard() *diskGuard {
 	return &diskGuard{failed: make(chan error, 1), stand: func() { select {} }}
 }
 
-// stop reports the first failure. It never returns.
+// stop reports the first failure. It never returns if somebody watches.
 func (g *diskGuard) stop(err error) {
 	select {
 	case g.failed <- err:

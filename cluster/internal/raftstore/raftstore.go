@@ -32,10 +32,12 @@ type Config struct {
 	// Dir is the data directory. If it is empty, everything is kept in memory.
 	Dir string
 	// LogStore is LogStoreBolt or LogStoreWAL. A log in the other store is moved once. If it is
-	// empty, the log stays where it is.
+	// empty, the log stays where it is, and a new one is in segments.
 	LogStore string
 	// ReadOnly means that nothing in Dir is removed.
 	ReadOnly bool
+	// Offline means that nobody calls WatchDisk: failures of the disk are returned.
+	Offline bool
 	// Logger receives the lines of the libraries.
 	Logger *slog.Logger
 	// Wrap, if set, replaces the log store, to simulate a failing disk under Raft.
@@ -62,6 +64,9 @@ type Stores struct {
 func Open(cfg *Config) (s *Stores, err error) {
 	defer Damage("open raft log in "+cfg.Dir, &err)
 	guard := newDiskGuard()
+	if cfg.Offline {
+		guard.stand = func() {}
+	}
 	if cfg.Dir == "" {
 		mem := raft.NewInmemStore()
 		s = &Stores{Logs: mem, Stable: mem, Snaps: raft.NewInmemSnapshotStore(), guard: guard}
@@ -113,6 +118,9 @@ func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *St
 		return nil, fmt.Errorf("open raft log in %s: %w: %s", cfg.Dir, err, DamageAdvice)
 	}
 	logs.damaged = guard.stop
+	if segments, ok := store.(*walLogs); ok {
+		segments.failed = guard.stop
+	}
 	cache, err := raft.NewLogCache(logCacheEntries, logs)
 	if err != nil {
 		return nil, fmt.Errorf("make cache of the raft log: %w", err)
