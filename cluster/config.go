@@ -32,7 +32,7 @@ type Config struct {
 
 	// LogStore selects the store of the Raft log, LogStoreBolt or LogStoreWAL. A log in the
 	// other store is moved once. If it is empty, the log stays where it is, and a new one
-	// goes into bolt. Each peer may choose another store.
+	// is in segments. Each peer may choose another store.
 	LogStore string
 
 	// RaftAddr and GossipAddr are the listen addresses, host:port. Port 0 picks a free one.

@@ -1,7 +1,6 @@
 package raftstore
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,7 +43,11 @@ func openLog(cfg *Config, bolt *raftboltdb.BoltStore) (raft.LogStore, func() err
 		return nil, nothing, err
 	}
 	want := cfg.LogStore
-	want = cmp.Or(want, is)
+	if want == "" {
+		if want, err = defaultStore(cfg, bolt, is); err != nil {
+			return nil, nothing, err
+		}
+	}
 	if is == LogStoreBolt {
 		if !cfg.ReadOnly {
 			if err := removeWAL(path); err != nil { // left by an interrupted move; bolt has the whole log
@@ -82,6 +85,22 @@ func openLog(cfg *Config, bolt *raftboltdb.BoltStore) (raft.LogStore, func() err
 		return nil, nothing, err
 	}
 	return bolt, nothing, removeWAL(path)
+}
+
+// defaultStore returns where a log stays for which no store is configured. A directory that has
+// never held a term or an entry is new.
+func defaultStore(cfg *Config, bolt *raftboltdb.BoltStore, is string) (string, error) {
+	if is == LogStoreWAL || cfg.ReadOnly {
+		return is, nil
+	}
+	has, err := raft.HasExistingState(bolt, bolt, raft.NewDiscardSnapshotStore())
+	if err != nil {
+		return "", fmt.Errorf("read the raft log: %w", err)
+	}
+	if has {
+		return is, nil
+	}
+	return LogStoreWAL, nil
 }
 
 func logStoreOf(bolt *raftboltdb.BoltStore) (string, error) {

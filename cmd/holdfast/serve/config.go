@@ -88,8 +88,9 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.LogFormat, "log-format", "text", "`format`: text or json")
 	fs.Float64Var(&c.RaftMultiplier, "raft-multiplier", 1,
 		"`factor` of Raft's timeouts (500 ms heartbeat and election, 250 ms lease)")
-	fs.StringVar(&c.LogStore, "log-store", "boltdb",
-		"`store` of the Raft log: boltdb, or wal, which is faster; a log that is in the other one moves at the start")
+	fs.StringVar(&c.LogStore, "log-store", "",
+		"`store` of the Raft log: wal, or boltdb, which is slower; a log in the other one moves at the start (default: "+
+			"where it is, and wal for a new data directory)")
 	fs.IntVar(&c.MaxActiveRuns, "max-active-runs", 10_000, "`runs` at work at once; the others wait in line")
 	fs.IntVar(&c.DefaultStepTimeoutSeconds, "default-step-timeout-seconds", 600,
 		"`seconds` for steps that set no timeout")
