@@ -132,7 +132,9 @@ func TestLostRaftDB(t *testing.T) {
 // move of the log.
 func TestRecoverDryRunRemovesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
-	c := clustertest.Start(t, clustertest.Options{Peers: 1, Configure: func(_ int, c *cluster.Config) { c.DataDir = dir }})
+	c := clustertest.Start(t, clustertest.Options{Peers: 1, Configure: func(_ int, c *cluster.Config) {
+		c.DataDir, c.LogStore = dir, cluster.LogStoreBolt
+	}})
 	p := c.Leader()
 	if err := register(t.Context(), p, "m-1"); err != nil {
 		t.Fatal(err)

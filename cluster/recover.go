@@ -41,7 +41,7 @@ type Recovery struct {
 func Recover(dataDir string, dry bool, log *slog.Logger) (_ *Recovery, err error) {
 	ident, err := existingIdentity(dataDir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("recover from %s: %w", dataDir, err)
 	}
 	cfg := &Config{NodeID: ident.rec.NodeID, DataDir: dataDir, Logger: log}
 	setDefault(&cfg.RaftMultiplier, 1)
@@ -74,7 +74,7 @@ func existingIdentity(dir string) (*identity, error) {
 	path := filepath.Join(dir, identityFile)
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("recover from %s: not the data directory of a peer: %w", dir, err)
+		return nil, fmt.Errorf("not the data directory of a peer: %w", err)
 	}
 	id := &identity{path: path}
 	if err := json.Unmarshal(data, &id.rec); err != nil {

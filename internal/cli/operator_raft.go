@@ -16,9 +16,9 @@ import (
 func (a *app) operatorRaft() *cobra.Command {
 	return parent(&cobra.Command{
 		Use:     "raft",
-		Short:   "Manage the members of the Raft cluster",
+		Short:   "Manage the members of the Raft cluster, and verify their data",
 		Example: "  holdfast operator raft list-peers",
-	}, a.raftListPeers(), a.raftTransfer(), a.raftRemove())
+	}, a.raftListPeers(), a.raftTransfer(), a.raftRemove(), a.raftVerify())
 }
 
 func (a *app) raftListPeers() *cobra.Command {

@@ -326,6 +326,8 @@ func TestOperatorVerbs(t *testing.T) {
 		{"operator debug -f " + archive, ExitOK, "2 files"},
 		{"operator clock show", ExitOK, "ahead   50m0s"},
 		{"operator clock reset", ExitOK, "the record's clock was set"},
+		{"operator raft verify", ExitUsage, "--data-dir is missing"},
+		{"operator raft verify --data-dir /nowhere", ExitError, "not the data directory of a peer"},
 		{"operator recover", ExitUsage, "--data-dir is missing"},
 		{"operator recover --data-dir /nowhere", ExitUsage, "--dry-run first"},
 		{"operator recover --data-dir /nowhere --dry-run", ExitError, "not the data directory of a peer"},

@@ -13,9 +13,12 @@ import (
 	bbolterrors "go.etcd.io/bbolt/errors"
 )
 
+// errInUse means that a process has the data directory open.
+var errInUse = errors.New("in use by another process")
+
 func boltError(path string, err error) error {
 	if errors.Is(err, bbolterrors.ErrTimeout) {
-		return fmt.Errorf("data directory %s is in use by another process", filepath.Dir(path))
+		return fmt.Errorf("data directory %s is %w", filepath.Dir(path), errInUse)
 	}
 	return fmt.Errorf("open raft log %s: %w", path, err)
 }
@@ -23,6 +26,21 @@ func boltError(path string, err error) error {
 // checkBolt walks the pages of a bolt file before it is opened for writing. Bolt does so in
 // its own goroutine, where damage would crash the process without a helpful message.
 func checkBolt(path string) error {
+	err := walkBolt(path)
+	if damage, ok := errors.AsType[*pageError](err); ok {
+		return fmt.Errorf("raft log %s is damaged: %w: %s", path, damage.cause, DamageAdvice)
+	}
+	return err
+}
+
+// pageError is damage in a page of a bolt file.
+type pageError struct{ cause error }
+
+// Error implements error.
+func (e *pageError) Error() string { return e.cause.Error() }
+
+// walkBolt reads all pages of a bolt file. It returns a pageError if one is damaged.
+func walkBolt(path string) error {
 	st, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && st.Size() == 0 {
 		return nil
@@ -43,7 +61,7 @@ func checkBolt(path string) error {
 		})
 	})
 	if err = errors.Join(err, db.Close()); err != nil {
-		return fmt.Errorf("raft log %s is damaged: %w: %s", path, err, DamageAdvice)
+		return &pageError{err}
 	}
 	return nil
 }

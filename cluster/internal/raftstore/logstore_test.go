@@ -14,8 +14,11 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
+// testSegmentSize makes tests faster, which read whole segments.
+const testSegmentSize = 1 << 20
+
 func storeConfig(dir, store string) *Config {
-	return &Config{Dir: dir, LogStore: store, Logger: slog.New(slog.DiscardHandler)}
+	return &Config{Dir: dir, LogStore: store, Logger: slog.New(slog.DiscardHandler), segmentSize: testSegmentSize}
 }
 
 // opened calls a function with the stores of a directory, and closes them.

@@ -67,7 +67,13 @@ func (c *Config) checkLogState(bolt *raftboltdb.BoltStore) error {
 	return nil
 }
 
-func (c *Config) lostLog(how string) error {
-	return fmt.Errorf("data directory %s has lost its raft log (%s; the peer belongs to cluster %q): restore raft.db, "+
-		"or move the whole directory away to rejoin from the other peers", c.Dir, how, c.clusterID)
+func (c *Config) lostLog(how string) error { return &lostLogError{c.Dir, how, c.clusterID} }
+
+// lostLogError means that a peer has lost raft.db.
+type lostLogError struct{ dir, how, clusterID string }
+
+// Error implements error.
+func (e *lostLogError) Error() string {
+	return fmt.Sprintf("data directory %s has lost its raft log (%s; the peer belongs to cluster %q): restore raft.db, "+
+		"or move the whole directory away to rejoin from the other peers", e.dir, e.how, e.clusterID)
 }

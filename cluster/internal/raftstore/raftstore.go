@@ -45,6 +45,7 @@ type Config struct {
 
 	clusterID   string // for error texts
 	logExpected bool   // Dir must hold a Raft log: see ExpectLog
+	segmentSize int    // for tests; zero is raft-wal's default
 }
 
 // Stores are Raft's stores, in files or in memory.

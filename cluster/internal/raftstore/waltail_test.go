@@ -110,8 +110,8 @@ func TestShortSegmentIsCreatedAgain(t *testing.T) {
 	opened(t, dir, "", func(*Stores) {})
 	eachSegment(t, dir, func(path string) error {
 		st, err := os.Stat(path)
-		if err == nil && st.Size() != int64(wal.DefaultSegmentSize) {
-			err = fmt.Errorf("got %d bytes, want %d", st.Size(), wal.DefaultSegmentSize)
+		if err == nil && st.Size() != testSegmentSize {
+			err = fmt.Errorf("got %d bytes, want %d", st.Size(), testSegmentSize)
 		}
 		return err
 	})

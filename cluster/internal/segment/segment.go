@@ -22,17 +22,22 @@ import (
 // ErrMissing means that a file of the log is missing.
 var ErrMissing = errors.New("the file is missing")
 
+var errChecksum = errors.New("checksum mismatch")
+
 // DamageError is damage in a segment.
 type DamageError struct {
 	Index  uint64 // the first damaged entry
 	Offset int64  // of its batch, or of what contradicts the file
-	Reason string
+	Cause  error
 }
 
 // Error implements error.
 func (e *DamageError) Error() string {
-	return fmt.Sprintf("entry %d is damaged: %s at byte %d", e.Index, e.Reason, e.Offset)
+	return fmt.Sprintf("entry %d is damaged: %v (at byte %d)", e.Index, e.Cause, e.Offset)
 }
+
+// Unwrap returns the cause.
+func (e *DamageError) Unwrap() error { return e.Cause }
 
 // Load returns the list of segments in a directory, oldest first.
 func Load(dir string) (state types.PersistentState, err error) {
@@ -135,7 +140,7 @@ func (r *reader) header() error {
 	h := r.file.read(0, headerSize)
 	if h == nil || binary.LittleEndian.Uint64(h[8:]) != r.info.BaseIndex ||
 		binary.LittleEndian.Uint64(h[16:]) != r.info.ID || binary.LittleEndian.Uint64(h[24:]) != r.info.Codec {
-		return &DamageError{r.info.MinIndex, 0, "the header is another segment's"}
+		return &DamageError{r.info.MinIndex, 0, errors.New("the header is another segment's")}
 	}
 	return nil
 }
@@ -146,7 +151,7 @@ func (r *reader) each(b batch) error {
 		gone := r.next < r.info.MinIndex || r.info.MaxIndex > 0 && r.next > r.info.MaxIndex
 		if !gone && r.entry != nil {
 			if err := r.entry(r.next, r.file.read(e.at+frameSize, e.data)); err != nil && r.file.err == nil {
-				return &DamageError{r.next, e.at, err.Error()}
+				return &DamageError{r.next, e.at, err}
 			}
 		}
 		r.offsets = append(r.offsets, e.at)
@@ -159,12 +164,12 @@ func (r *reader) each(b batch) error {
 // the entries. raft-wal finds entries by that index.
 func (r *reader) sealed(c *Contents, index frame) error {
 	if !r.info.SealTime.IsZero() && (uint64(c.Index) != r.info.IndexStart || c.Last < r.info.MaxIndex) {
-		return &DamageError{min(r.next, r.info.MaxIndex), index.at, "the index is another segment's"}
+		return &DamageError{min(r.next, r.info.MaxIndex), index.at, errors.New("the index is another segment's")}
 	}
 	raw := r.file.read(c.Index, index.data)
 	for i, at := range r.offsets {
 		if len(raw) < 4*(i+1) || int64(binary.LittleEndian.Uint32(raw[4*i:])) != at {
-			return &DamageError{r.info.BaseIndex + uint64(i), index.at, "the index names another place"}
+			return &DamageError{r.info.BaseIndex + uint64(i), index.at, errors.New("the index names another place")}
 		}
 	}
 	return nil
@@ -176,15 +181,15 @@ func (r *reader) sealed(c *Contents, index frame) error {
 func (r *reader) tail(c *Contents, b batch) error {
 	switch {
 	case !r.info.SealTime.IsZero():
-		return &DamageError{r.next, c.End, "checksum mismatch"}
+		return &DamageError{r.next, c.End, errChecksum}
 	case c.End > 0 && r.file.size < int64(r.info.SizeLimit): // it is created with its full size
-		return &DamageError{r.next, r.file.size, "the file is truncated"}
+		return &DamageError{r.next, r.file.size, errors.New("the file is truncated")}
 	}
 	last := c.End
 	for at := r.file.nonzero(c.End); at < r.file.size; at = r.file.nonzero(at + frameSize) {
 		f, ok := r.file.frame(at)
 		if ok && f.kind == segment.FrameCommit && r.later(r.file.batch(at+frameSize)) {
-			return &DamageError{r.next, c.End, "checksum mismatch"}
+			return &DamageError{r.next, c.End, errChecksum}
 		}
 		last = at + frameSize
 	}

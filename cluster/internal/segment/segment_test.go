@@ -106,20 +106,20 @@ func TestDamage(t *testing.T) {
 		torn   bool
 	}{
 		{"sealed, a bit of an entry", false, func(b []byte, first, _ int) []byte { b[first] ^= 1; return b },
-			"entry 1 is damaged: checksum mismatch at byte 0", false},
+			"entry 1 is damaged: checksum mismatch (at byte 0", false},
 		{"sealed, truncated", false, func(b []byte, _, last int) []byte { return b[:last] },
-			"checksum mismatch at byte", false},
+			"checksum mismatch (at byte", false},
 		{"sealed, the index", false, func(b []byte, _, _ int) []byte { return append(b[:len(b)-16], make([]byte, 16)...) },
 			"is damaged", false},
 		{"sealed, the header", false, func(b []byte, _, _ int) []byte { b[8]++; return b }, "entry 1 is damaged", false},
 		{"a bit of an entry", true, func(b []byte, first, _ int) []byte { b[first] ^= 1; return b },
-			"checksum mismatch at byte 0", false},
+			"checksum mismatch (at byte 0", false},
 		// raft-wal reads up to there, and would drop the rest without a word.
 		{"the header of a frame", true, func(b []byte, first, _ int) []byte {
 			at := bytes.LastIndexByte(b[:first], segment.FrameEntry)
 			b[at] = 0xff
 			return b
-		}, "checksum mismatch at byte 0", false},
+		}, "checksum mismatch (at byte 0", false},
 		{"truncated", true, func(b []byte, _, last int) []byte { return b[:last] }, "the file is truncated", false},
 		{"the end of the last write", true, func(b []byte, _, last int) []byte { clear(b[last:]); return b }, "", true},
 	}
