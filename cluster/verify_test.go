@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
 )
 
-// Verify refuses the directory of a running peer with the same message as Recover, and finds nothing
-// wrong when the peer has stopped or died.
+// Verify refuses the directory of a running peer with the message of Recover. It finds no damage
+// after the peer has stopped or died.
 func TestVerify(t *testing.T) {
 	for _, store := range []string{"", cluster.LogStoreBolt} {
 		t.Run(store, func(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 
 func TestPrintVerification(t *testing.T) {
 	whole := cluster.VerifiedStore{Store: "stable store", File: "raft.db", Contents: "term 3"}
-	damaged := cluster.VerifiedStore{Store: "log", File: "wal/1.wal", Index: 7, Damage: errors.New("entry 7 is damaged: checksum mismatch")}
+	damaged := cluster.VerifiedStore{Store: "log", File: "wal/1.wal", Index: 7,
+		Damage: errors.New("entry 7 is damaged: checksum mismatch")}
 	for _, tt := range []struct {
 		stores    []cluster.VerifiedStore
 		want, err string

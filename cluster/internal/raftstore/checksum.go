@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/hashicorp/raft"
@@ -34,6 +35,7 @@ func (s *checksumLogs) StoreLogs(logs []*raft.Log) error {
 		copies[i].Extensions = checksum(l)
 		out[i] = &copies[i]
 	}
+	defer measureStore(time.Now(), logs)
 	return s.LogStore.StoreLogs(out)
 }
 

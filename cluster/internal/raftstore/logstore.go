@@ -121,7 +121,8 @@ func openWAL(cfg *Config, path string) (*wal.WAL, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("make directory of the raft log: %w", err)
 	}
-	segments, err := wal.Open(path, wal.WithLogger(liblog.New(cfg.Logger, "raft-wal")), wal.WithSegmentSize(cfg.segmentSize))
+	segments, err := wal.Open(path, wal.WithLogger(liblog.New(cfg.Logger, "raft-wal")),
+		wal.WithSegmentSize(cfg.segmentSize))
 	if err != nil {
 		return nil, fmt.Errorf("open raft log %s: %w: %s", path, err, DamageAdvice)
 	}
