@@ -96,6 +96,9 @@ func build(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
+	if err := logstore.SmallSegments(o); err != nil {
+		t.Fatal(err)
+	}
 	// The leader must not continue without a peer that is stopped while it reads.
 	if err := o.Patch("server/internal/operator/readers.go", "readGrace = time.Second",
 		"readGrace = 30 * time.Second"); err != nil {

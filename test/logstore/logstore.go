@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/holdfast-metal/holdfast/test/overlay"
 )
 
 // Variable is the environment variable that selects the stores: wal, boltdb or mixed.
@@ -40,6 +42,13 @@ func Selected(otherwise string, odd int) (Stores, error) {
 		}, nil
 	}
 	return nil, fmt.Errorf("read %s=%q: want %s, %s or %s", Variable, name, WAL, Bolt, Mixed)
+}
+
+// SmallSegments changes a build: segments have 64 KiB instead of 64 MiB, so that a suite fills
+// and adds some all the time.
+func SmallSegments(o *overlay.Overlay) error {
+	return o.Patch("cluster/internal/raftstore/logstore.go", "wal.WithSegmentSize(cfg.segmentSize)",
+		"wal.WithSegmentSize(64<<10)")
 }
 
 // Args returns the arguments of peer i, from 0.

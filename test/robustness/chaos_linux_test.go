@@ -142,6 +142,9 @@ func build(t *testing.T, race bool) executables {
 			t.Fatal(err)
 		}
 	}
+	if err := logstore.SmallSegments(o); err != nil {
+		t.Fatal(err)
+	}
 	if e.holdfast, err = (program.Build{Race: race, Overlay: o}).Into(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
