@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -100,6 +101,9 @@ func opens(t *testing.T, binary, archive, store string) {
 	}
 	c := alone(ctx, t, localcluster.Config{Binary: binary, Args: args})
 	unpack(t, archive, c.Peers()[0].DataDir)
+	if v, err := cluster.Verify(c.Peers()[0].DataDir); err != nil || v.Damaged() != nil {
+		t.Errorf("verify the data of the release: got %+v, %v, want no damage", v, err)
+	}
 	cl := serve(ctx, t, c)
 	wanted, err := os.ReadFile(filepath.Join(filepath.Dir(archive), "seen.json"))
 	if err != nil {
@@ -122,6 +126,9 @@ func opens(t *testing.T, binary, archive, store string) {
 	}
 	if err := c.Peers()[0].Stop(ctx); err != nil {
 		t.Fatal(err)
+	}
+	if v, err := cluster.Verify(c.Peers()[0].DataDir); err != nil || v.Damaged() != nil {
+		t.Errorf("verify: got %+v, %v, want no damage", v, err)
 	}
 	cl = serve(ctx, t, c)
 	if _, err := cl.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "written-by-head"}); err != nil {

@@ -2,6 +2,7 @@ package mixed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,8 +14,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/test/logstore"
 	"github.com/holdfast-metal/holdfast/test/overlay"
 	"github.com/holdfast-metal/holdfast/test/program"
 )
@@ -101,6 +104,7 @@ func TestPreviousBuild(t *testing.T) {
 		if err := p.Stop(ctx); err != nil {
 			t.Fatalf("%s: stop %s: %v", name, p.ID, err)
 		}
+		verify(t, p.DataDir)
 		if err := p.Start(ctx); err != nil {
 			t.Fatalf("%s: start %s: %v", name, p.ID, err)
 		}
@@ -119,16 +123,61 @@ func TestPreviousBuild(t *testing.T) {
 			followers = append(followers, p)
 		}
 	}
+	// Logs are in bolt at first. The first follower moves its log to segments, and keeps it there in
+	// the previous build. The second one gets a new directory, and so segments, which the previous
+	// build, whose default is bolt, moves back.
+	followers[0].Add("--log-store", logstore.WAL)
 	restart(followers[0], now, "one follower of this build")
+	stored(t, followers[0], logstore.WAL)
 	restart(followers[0], previous, "downgraded follower")
+	stored(t, followers[0], logstore.WAL)
 	restart(followers[0], now, "one follower of this build again")
 	m.lead(ctx, t, followers[0].ID)
 	m.work(ctx, t, "this build leads two of the previous one")
 	restart(followers[1], now, "two followers of this build")
+	stored(t, followers[1], logstore.Bolt)
+	if err := errors.Join(followers[1].Kill(), followers[1].Wipe()); err != nil {
+		t.Fatal(err)
+	}
+	if err := followers[1].Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.WaitReady(ctx); err != nil {
+		t.Fatal(err)
+	}
+	m.work(ctx, t, "a follower of this build with a new directory")
+	stored(t, followers[1], logstore.WAL)
+	restart(followers[1], previous, "downgraded follower with segments")
+	stored(t, followers[1], logstore.Bolt)
+	restart(followers[1], now, "two followers of this build again")
 	m.lead(ctx, t, leader.ID)
 	m.work(ctx, t, "the previous build leads two of this one")
 	restart(leader, now, "all peers of this build")
 	m.remembers(ctx, t)
+}
+
+// verify verifies the data directory of a stopped peer of any build.
+func verify(t *testing.T, dir string) {
+	t.Helper()
+	v, err := cluster.Verify(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := v.Damaged(); d != nil {
+		t.Errorf("verify %s: got %s damaged: %v", dir, d.File, d.Damage)
+	}
+}
+
+// stored checks in which store a peer has its log.
+func stored(t *testing.T, p *localcluster.Peer, want string) {
+	t.Helper()
+	got := logstore.Bolt
+	if _, err := os.Stat(filepath.Join(p.DataDir, "wal")); err == nil {
+		got = logstore.WAL
+	}
+	if t.Logf("raft log store of %s: %s", p.ID, got); got != want {
+		t.Errorf("log of %s: got it in %s, want %s", p.ID, got, want)
+	}
 }
 
 // mixture is a cluster, and its machines and runs.

@@ -83,14 +83,23 @@ func TestInterruptedRotationIsFinished(t *testing.T) {
 // The same for a peer that died while it wrote the last entries of a segment: they were not
 // acknowledged, and are gone.
 func TestInterruptedSealIsErased(t *testing.T) {
+	for name, interrupt := range map[string]func([]byte, string) []byte{
+		"a part of the entry":  func(b []byte, text string) []byte { b[strings.LastIndex(string(b), text)] ^= 1; return b },
+		"the end of the index": func(b []byte, _ string) []byte { return b[:len(b)-12] }, // no space on the disk
+	} {
+		t.Run(name, func(t *testing.T) { sealInterrupted(t, interrupt) })
+	}
+}
+
+func sealInterrupted(t *testing.T, interrupt func(data []byte, text string) []byte) {
+	t.Helper()
 	dir, last := sealed(t)
 	eachSegment(t, dir, func(path string) error {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		data[strings.LastIndex(string(data), fmt.Sprintf("entry %d", last))] ^= 1
-		return os.WriteFile(path, data, 0o600)
+		return os.WriteFile(path, interrupt(data, fmt.Sprintf("entry %d", last)), 0o600)
 	})
 	opened(t, dir, "", func(s *Stores) {
 		for i := last; i < last+3; i++ {

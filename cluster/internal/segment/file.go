@@ -106,6 +106,28 @@ func (f *file) batch(start int64) (b batch) {
 	}
 }
 
+// seals reports whether raft-wal would find an index behind an offset. It needs only the header of
+// a frame, so a full disk may have cut the index off.
+func (f *file) seals(at int64) bool {
+	for at = max(at, headerSize); ; {
+		head := f.read(at, frameSize)
+		if head == nil {
+			return false
+		}
+		r := frame{kind: head[0]}
+		switch r.kind {
+		case segment.FrameIndex:
+			return true
+		case segment.FrameEntry:
+			r.data = int64(binary.LittleEndian.Uint32(head[4:]))
+		case segment.FrameCommit:
+		default:
+			return false
+		}
+		at += r.size()
+	}
+}
+
 // nonzero returns the offset of the next frame header that is not zero, or the size of the file.
 // Segments are allocated in advance, so most of a file may be zero.
 func (f *file) nonzero(at int64) int64 {

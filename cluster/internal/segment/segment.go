@@ -117,7 +117,7 @@ func (r *reader) contents() (*Contents, error) {
 		b := r.file.batch(c.End)
 		if !b.whole && (b.end == 0 || r.next+uint64(len(b.entries)) > r.info.MinIndex) {
 			c.Last = r.next - 1
-			return c, r.tail(c, b)
+			return c, r.tail(c)
 		}
 		if c.End == 0 {
 			if err := r.header(); err != nil {
@@ -178,7 +178,7 @@ func (r *reader) sealed(c *Contents, index frame) error {
 // tail judges what follows the last complete batch. A write begins only after the one before it is
 // on disk. So a complete batch behind an incomplete one proves that the latter was acknowledged and
 // is damaged. raft-wal would drop both.
-func (r *reader) tail(c *Contents, b batch) error {
+func (r *reader) tail(c *Contents) error {
 	switch {
 	case !r.info.SealTime.IsZero():
 		return &DamageError{r.next, c.End, errChecksum}
@@ -195,7 +195,7 @@ func (r *reader) tail(c *Contents, b batch) error {
 	}
 	c.Short = r.file.size < int64(r.info.SizeLimit)
 	if last > c.End {
-		c.Torn, c.TornIndex = min(last, r.file.size), b.index.kind != 0
+		c.Torn, c.TornIndex = min(last, r.file.size), r.file.seals(c.End)
 	}
 	return nil
 }
