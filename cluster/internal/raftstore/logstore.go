@@ -122,7 +122,7 @@ func openWAL(cfg *Config, path string) (*wal.WAL, error) {
 		return nil, fmt.Errorf("make directory of the raft log: %w", err)
 	}
 	segments, err := wal.Open(path, wal.WithLogger(liblog.New(cfg.Logger, "raft-wal")),
-		wal.WithSegmentSize(cfg.segmentSize))
+		wal.WithSegmentSize(cfg.segmentSize), wal.WithSegmentFiler(cfg.filer), wal.WithMetaStore(cfg.list))
 	if err != nil {
 		return nil, fmt.Errorf("open raft log %s: %w: %s", path, err, DamageAdvice)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"github.com/hashicorp/raft-wal/types"
 	"go.etcd.io/bbolt"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/liblog"
@@ -45,7 +46,11 @@ type Config struct {
 
 	clusterID   string // for error texts
 	logExpected bool   // Dir must hold a Raft log: see ExpectLog
-	segmentSize int    // for tests; zero is raft-wal's default
+
+	// For tests. Zero values are raft-wal's defaults.
+	segmentSize int
+	filer       types.SegmentFiler
+	list        types.MetaStore
 }
 
 // Stores are Raft's stores, in files or in memory.

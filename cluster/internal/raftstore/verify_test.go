@@ -187,7 +187,7 @@ func TestVerifyListsContents(t *testing.T) {
 	for store, want := range map[string][]string{
 		LogStoreBolt: {"raft.db: term 3, vote for n2 in term 2", "raft.db: entries 3 to 20",
 			"snapshots: 1, the newest has index 10 and term 3"},
-		LogStoreWAL: {"raft.db: term 3, vote for n2 in term 2", "wal: entries 3 to 20 in 1 segments",
+		LogStoreWAL: {"raft.db: term 3, vote for n2 in term 2", "wal: entries 3 to 20, segments: 1",
 			"snapshots: 1, the newest has index 10 and term 3"},
 	} {
 		all, err := Verify(&Config{Dir: stored(t, store), ReadOnly: true})

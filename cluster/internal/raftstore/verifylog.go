@@ -130,7 +130,7 @@ func (v *verifier) walLog(out *Verified, e *entries) {
 		out.Index, out.Damage = e.last+1, fmt.Errorf("it ends with entry %d, but had entry %d", e.last, lowWater)
 		return
 	}
-	out.File, out.Contents = walDir, fmt.Sprintf("%s in %d segments", e, len(state.Segments))
+	out.File, out.Contents = walDir, fmt.Sprintf("%s, segments: %d", e, len(state.Segments))
 	if torn > 0 {
 		out.Contents += fmt.Sprintf(", then an interrupted write of %d bytes", torn)
 	}
