@@ -123,9 +123,9 @@ func TestPreviousBuild(t *testing.T) {
 			followers = append(followers, p)
 		}
 	}
-	// Logs are in bolt at first. The first follower moves its log to segments, and keeps it there in
-	// the previous build. The second one gets a new directory, and so segments, which the previous
-	// build, whose default is bolt, moves back.
+	// Logs are in bolt at first. The first follower moves its log to segments, and keeps it there
+	// in the previous build. The second one gets a new directory, and so segments, which the
+	// previous build, whose default is bolt, moves back.
 	followers[0].Add("--log-store", logstore.WAL)
 	restart(followers[0], now, "one follower of this build")
 	stored(t, followers[0], logstore.WAL)

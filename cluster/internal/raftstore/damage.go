@@ -14,11 +14,11 @@ import (
 )
 
 // errInUse means that a process has the data directory open.
-var errInUse = errors.New("in use by another process")
+var errInUse = errors.New("is in use by another process")
 
 func boltError(path string, err error) error {
 	if errors.Is(err, bbolterrors.ErrTimeout) {
-		return fmt.Errorf("data directory %s is %w", filepath.Dir(path), errInUse)
+		return fmt.Errorf("data directory %s %w", filepath.Dir(path), errInUse)
 	}
 	return fmt.Errorf("open raft log %s: %w", path, err)
 }

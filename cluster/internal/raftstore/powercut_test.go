@@ -143,8 +143,8 @@ func (l *list) CommitState(s types.PersistentState) error {
 	return nil
 }
 
-// TestPowerCuts cuts the power again and again, at any write or sync. No entry that was acknowledged
-// may be lost or changed, and the peer must always start again and go on.
+// TestPowerCuts cuts the power again and again, at any write or sync. No acknowledged entry may be
+// lost or changed, and the peer must always start again and go on.
 func TestPowerCuts(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")
