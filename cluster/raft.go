@@ -28,8 +28,8 @@ func raftConfig(cfg *Config, admitted bool, notify chan<- bool) *raft.Config {
 		c.HeartbeatTimeout, c.ElectionTimeout = cfg.scale(baseHeartbeat), cfg.scale(baseHeartbeat)
 	}
 	c.LeaderLeaseTimeout = cfg.scale(baseLease)
-	// Followers learn of a commit with the next entry or after this timeout. Linearizable
-	// reads on them wait for it.
+	// Followers learn of a commit from a notice of the transport. If it is lost, they learn of
+	// it with the next entry or after this timeout.
 	c.CommitTimeout = 10 * time.Millisecond
 	c.MaxAppendEntries = 1024
 	c.SnapshotThreshold = cfg.SnapshotThreshold
@@ -89,6 +89,8 @@ type raftFSM struct {
 	fsm     *fsm.FSM
 	applied atomic.Uint64 // log entries applied by this process, for the watchdog
 	meter   raftstore.Meter
+	// committed is called with each entry before it is applied. It must not block, and may be nil.
+	committed func(index, term uint64)
 }
 
 var (
@@ -99,6 +101,9 @@ var (
 // Apply implements raft.FSM. It returns a []fsm.Result, one for each command of the entry.
 func (r *raftFSM) Apply(l *raft.Log) any {
 	// failpoint: entry-committed
+	if r.committed != nil {
+		r.committed(l.Index, l.Term)
+	}
 	results := r.fsm.Apply(l.Index, l.Term, l.Data)
 	// failpoint: entry-applied
 	r.applied.Add(1)

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 )
@@ -13,12 +14,20 @@ import (
 // the sender blocks forever on its next send. Replication to this follower stops while
 // heartbeats continue, and Raft does not shut down, because it waits for the sender. If the
 // answers are drained, the sender continues and notices the end.
+//
+// It also sends notices of commits: see commits.
 type pipeline struct {
 	raft.AppendPipeline
 
 	out  chan raft.AppendFuture
 	once sync.Once
 	stop chan struct{}
+
+	commits    *commits
+	wake       chan struct{}
+	unanswered atomic.Pointer[raft.AppendEntriesRequest] // the notice in flight
+	sending    sync.Mutex                                // held while a request is sent
+	next       raft.AppendEntriesRequest                 // the next notice, with the newest commit index that was sent
 }
 
 // AppendEntriesPipeline implements raft.Transport.
@@ -27,9 +36,19 @@ func (g *Gate) AppendEntriesPipeline(id raft.ServerID, addr raft.ServerAddress) 
 	if err != nil {
 		return nil, err
 	}
-	p := &pipeline{AppendPipeline: inner, out: make(chan raft.AppendFuture), stop: make(chan struct{})}
-	go p.run() // ends with Close
-	return p, nil
+	return newPipeline(id, inner, g.commits), nil
+}
+
+func newPipeline(id raft.ServerID, inner raft.AppendPipeline, c *commits) *pipeline {
+	p := &pipeline{
+		AppendPipeline: inner, out: make(chan raft.AppendFuture), stop: make(chan struct{}),
+		commits: c, wake: make(chan struct{}, 1),
+	}
+	p.next = c.open(id, p)
+	p.wakeUp()
+	go p.run()    // ends with Close
+	go p.notify() // the same
+	return p
 }
 
 // run buffers the answers until they are read. There are few: the sender ends soon after
@@ -45,7 +64,9 @@ func (p *pipeline) run() {
 		}
 		select {
 		case f := <-in:
-			kept = append(kept, f)
+			if !p.answered(f.Request()) {
+				kept = append(kept, f)
+			}
 		case out <- next:
 			kept = kept[1:]
 		case <-p.stop:
@@ -65,7 +86,7 @@ func (p *pipeline) AppendEntries(
 		if i > 0 {
 			resp = new(raft.AppendEntriesResponse)
 		}
-		if f, err = p.AppendPipeline.AppendEntries(part, resp); err != nil {
+		if f, err = p.send(part, resp); err != nil {
 			return nil, err
 		}
 	}
@@ -77,6 +98,6 @@ func (p *pipeline) Consumer() <-chan raft.AppendFuture { return p.out }
 
 // Close implements raft.AppendPipeline.
 func (p *pipeline) Close() error {
-	p.once.Do(func() { close(p.stop) })
+	p.once.Do(func() { p.commits.close(p); close(p.stop) })
 	return p.AppendPipeline.Close()
 }

@@ -34,6 +34,7 @@ func (g *Gate) AppendEntries(
 		if err != nil || !resp.Success {
 			return err
 		}
+		g.commits.match(id, part)
 	}
 	return nil
 }

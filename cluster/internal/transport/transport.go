@@ -41,6 +41,7 @@ type Gate struct {
 	// firstIndex returns the first index of this peer's log: see compacted.
 	firstIndex atomic.Pointer[func() (uint64, error)]
 	refused    atomic.Uint64 // the term of the last vote request that this peer refused
+	commits    *commits
 
 	layer raft.StreamLayer
 	addrs raft.ServerAddressProvider
@@ -61,6 +62,9 @@ const ShutdownTimeout = 10 * time.Second
 
 // maxPool is how many idle connections per peer the library keeps.
 const maxPool = 3
+
+// maxInFlight is how many requests of a pipeline may be unanswered: two of Raft, and a notice.
+const maxInFlight = 3
 
 // Local is what the gate has to know of this peer's Raft.
 type Local struct {
@@ -97,15 +101,17 @@ func NewGate(s raft.StreamLayer, addrs raft.ServerAddressProvider, log *slog.Log
 			Logger:                  liblog.New(log, "raft-net"),
 			Stream:                  s,
 			MaxPool:                 maxPool,
+			MaxRPCsInFlight:         maxInFlight,
 			Timeout:                 transportTimeout,
 			MsgpackUseNewTimeFormat: true, // permanently: peers with different formats cannot talk to each other
 		}),
-		rpcs:  make(chan raft.RPC),
-		layer: s,
-		addrs: addrs,
-		log:   log,
-		stop:  make(chan struct{}),
-		done:  make(chan struct{}),
+		rpcs:    make(chan raft.RPC),
+		commits: newCommits(),
+		layer:   s,
+		addrs:   addrs,
+		log:     log,
+		stop:    make(chan struct{}),
+		done:    make(chan struct{}),
 	}
 	go g.pump() // ends with Close
 	return g
