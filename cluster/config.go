@@ -112,6 +112,8 @@ type Config struct {
 	wrapLogs              func(raft.LogStore) raft.LogStore // simulates a failing disk under Raft
 	dialFault             func(addr string) error           // blocks connections to Raft ports, as a firewall does
 	raftStarted           func(*Node)                       // called by New when Raft runs, and gossip does not yet
+	commitTimeout         time.Duration                     // of Raft; default 100 ms
+	noNotices             bool                              // makes this peer send no notices of commits
 	levelsBehind          uint32                            // makes this peer act like an older build
 	keyInterval           time.Duration                     // between two checks of GossipKeyFile; default 5 s
 	snapshotCheckInterval time.Duration                     // see raftstore.CheckInterval

@@ -125,3 +125,9 @@ func Pauses(lasted ...time.Duration) (all []time.Duration) {
 // Mute makes the peer's last received data look old, as on a machine that is busy for a
 // moment.
 func (n *Node) Mute() { n.stream.Mute() }
+
+// SetCommitTimeout sets how long Raft waits before it repeats the commit index to followers.
+func (c *Config) SetCommitTimeout(d time.Duration) { c.commitTimeout = d }
+
+// SendNoNotices makes the peer send no notices of commits, like an older build.
+func (c *Config) SendNoNotices() { c.noNotices = true }

@@ -131,7 +131,9 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	}
 	n.gate = transport.NewGate(n.stream, n, n.log)
 	undo = append(undo, func() { _ = n.gate.Close() })
-	n.driver.committed = n.gate.Committed
+	if !cfg.noNotices {
+		n.driver.committed = n.gate.Committed
+	}
 	admitted := n.ident.get().Admitted
 	n.gate.Admit(admitted)
 	rc := raftConfig(&n.cfg, admitted, n.terms.notify)

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -30,7 +31,7 @@ func raftConfig(cfg *Config, admitted bool, notify chan<- bool) *raft.Config {
 	c.LeaderLeaseTimeout = cfg.scale(baseLease)
 	// Followers learn of a commit from a notice of the transport. If it is lost, they learn of
 	// it with the next entry or after this timeout.
-	c.CommitTimeout = 10 * time.Millisecond
+	c.CommitTimeout = cmp.Or(cfg.commitTimeout, 100*time.Millisecond)
 	c.MaxAppendEntries = 1024
 	c.SnapshotThreshold = cfg.SnapshotThreshold
 	c.SnapshotInterval = cfg.SnapshotInterval

@@ -56,10 +56,16 @@ func (w *wire) answer(i int, success bool) {
 	w.answers <- reply{w.sent[i], &raft.AppendEntriesResponse{Success: success}}
 }
 
+func fromLeader() raft.RPCHeader {
+	h := header()
+	h.ID, h.Addr = []byte("p1"), []byte("127.0.0.1:1")
+	return h
+}
+
 // request returns a request of that term with entries of the term from index first through last.
 func request(term, first, last, commit uint64) *raft.AppendEntriesRequest {
 	req := &raft.AppendEntriesRequest{
-		RPCHeader: header(), Term: term, Leader: []byte("here"), LeaderCommitIndex: commit,
+		RPCHeader: fromLeader(), Term: term, LeaderCommitIndex: commit,
 		PrevLogEntry: first - 1, PrevLogTerm: term - 1,
 	}
 	for i := first; i <= last; i++ {
@@ -71,7 +77,7 @@ func request(term, first, last, commit uint64) *raft.AppendEntriesRequest {
 // note returns the notice that a term's leader sends after the entry prev of a term.
 func note(term, prev, prevTerm, commit uint64) *raft.AppendEntriesRequest {
 	return &raft.AppendEntriesRequest{
-		RPCHeader: header(), Term: term, Leader: []byte("here"), LeaderCommitIndex: commit,
+		RPCHeader: fromLeader(), Term: term, LeaderCommitIndex: commit,
 		PrevLogEntry: prev, PrevLogTerm: prevTerm,
 	}
 }
@@ -274,4 +280,41 @@ func TestPipelineClosesWithABlockedNotice(t *testing.T) {
 			t.Errorf("got %d open pipelines, want none", len(c.pipelines))
 		}
 	}) // fails if a goroutine of the pipeline is left
+}
+
+// TestNoticeAfterACall checks that a pipeline that has sent nothing yet tells a follower of entries
+// that an ordinary call has brought.
+func TestNoticeAfterACall(t *testing.T) {
+	here, there := testGate(t), testGate(t)
+	received := make(chan *raft.AppendEntriesRequest, 2)
+	go func() { // ends with the test
+		for {
+			select {
+			case rpc := <-there.Consumer():
+				received <- rpc.Command.(*raft.AppendEntriesRequest)
+				rpc.Respond(&raft.AppendEntriesResponse{RPCHeader: header(), Term: 7, Success: true}, nil)
+			case <-there.stop:
+				return
+			}
+		}
+	}()
+	addr := there.LocalAddr()
+	if err := here.AppendEntries("p2", addr, request(7, 11, 13, 10), &raft.AppendEntriesResponse{}); err != nil {
+		t.Fatal(err)
+	}
+	<-received
+	here.Committed(12, 7)
+	p, err := here.AppendEntriesPipeline("p2", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = p.Close() }()
+	select {
+	case got := <-received:
+		if diff := cmp.Diff(note(7, 13, 7, 12), got); diff != "" {
+			t.Errorf("notice (-want +got):\n%s", diff)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("wait for a notice: timed out")
+	}
 }
