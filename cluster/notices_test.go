@@ -10,20 +10,32 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
 )
 
-// never is a CommitTimeout that does not pass during a test.
-const never = time.Hour
+// longTimeout is a CommitTimeout that shows whether a follower waits for it. Raft also retries after
+// it, so it must pass during a test.
+const longTimeout = 10 * time.Second
 
-// applyAll registers one machine at a time on the leader. Each must be applied by every peer before
-// the next one.
-func applyAll(t *testing.T, c *clustertest.Cluster, name string, n int) {
+// mayBeSlow is how many writes of a test may wait for longTimeout: a connection may break, or a
+// leader change, on a busy machine.
+const mayBeSlow = 3
+
+// followed counts the writes that followers applied late.
+type followed struct {
+	*clustertest.Cluster
+	slow int
+}
+
+// apply registers one machine at a time on the leader. Each must be applied by every peer before the
+// next one.
+func (c *followed) apply(t *testing.T, name string, n int) {
 	t.Helper()
 	leader := c.Leader()
 	for i := range n {
+		began := time.Now()
 		if err := register(t.Context(), leader, fmt.Sprintf("%s-%d", name, i)); err != nil {
 			t.Fatalf("%s: write %d: %v", name, i, err)
 		}
 		want := leader.FSM.Applied()
-		clustertest.Eventually(t, 30*time.Second, fmt.Sprintf("%s: all to apply write %d", name, i), func() error {
+		clustertest.Eventually(t, time.Minute, fmt.Sprintf("%s: all to apply write %d", name, i), func() error {
 			for _, p := range c.Followers(leader) {
 				if got := p.FSM.Applied(); got < want {
 					return fmt.Errorf("%s has applied entry %d of %d", p.ID, got, want)
@@ -31,10 +43,18 @@ func applyAll(t *testing.T, c *clustertest.Cluster, name string, n int) {
 			}
 			return nil
 		})
+		if took := time.Since(began); took > longTimeout/2 {
+			t.Logf("%s: write %d took %v", name, i, took)
+			c.slow++
+		}
+		if c.slow > mayBeSlow {
+			t.Fatalf("%s: got %d slow writes, want at most %d", name, c.slow, mayBeSlow)
+		}
 	}
 }
 
-func leadEach(t *testing.T, c *clustertest.Cluster, then func(name string)) {
+// leadEach lets each peer lead in turn.
+func (c *followed) leadEach(t *testing.T, then func(name string)) {
 	t.Helper()
 	for _, p := range c.Peers {
 		leader := c.Leader()
@@ -57,20 +77,20 @@ func leadEach(t *testing.T, c *clustertest.Cluster, then func(name string)) {
 // without CommitTimeout, also after changes of the leader, and after a follower has got a snapshot.
 func TestFollowersApplyAtOnce(t *testing.T) {
 	t.Parallel()
-	c := clustertest.Start(t, clustertest.Options{OnDisk: true, Configure: func(i int, c *cluster.Config) {
+	c := &followed{Cluster: clustertest.Start(t, clustertest.Options{OnDisk: true, Configure: func(i int, c *cluster.Config) {
 		calm(i, c)
-		c.SetCommitTimeout(never)
+		c.SetCommitTimeout(longTimeout)
 		c.SnapshotInterval, c.SnapshotThreshold, c.TrailingLogs = 50*time.Millisecond, 64, 16
-	}})
-	settled(t, c, 3)
-	leadEach(t, c, func(name string) { applyAll(t, c, name, 10) })
+	}})}
+	settled(t, c.Cluster, 3)
+	c.leadEach(t, func(name string) { c.apply(t, name, 10) })
 
 	behind := c.Followers(c.Leader())[0]
 	c.Kill(behind)
-	applyAll(t, c, "one-down", 150)
+	c.apply(t, "one-down", 150)
 	c.Restart(behind)
-	settled(t, c, 3)
-	applyAll(t, c, "after-a-snapshot", 10)
+	settled(t, c.Cluster, 3)
+	c.apply(t, "after-a-snapshot", 10)
 	want, err := stateOf(c.Leader().FSM)
 	if err != nil {
 		t.Fatal(err)
@@ -86,14 +106,14 @@ func TestFollowersApplyAtOnce(t *testing.T) {
 // of an older build, follow each other.
 func TestPeersWithoutNotices(t *testing.T) {
 	t.Parallel()
-	c := clustertest.Start(t, clustertest.Options{Configure: func(i int, c *cluster.Config) {
+	c := &followed{Cluster: clustertest.Start(t, clustertest.Options{Configure: func(i int, c *cluster.Config) {
 		calm(i, c)
 		if i == 0 {
 			c.SendNoNotices()
 		} else {
-			c.SetCommitTimeout(never)
+			c.SetCommitTimeout(longTimeout)
 		}
-	}})
-	settled(t, c, 3)
-	leadEach(t, c, func(name string) { applyAll(t, c, name, 5) })
+	}})}
+	settled(t, c.Cluster, 3)
+	c.leadEach(t, func(name string) { c.apply(t, name, 5) })
 }
