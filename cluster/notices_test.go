@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
 )
 
-// longTimeout is a CommitTimeout that shows whether a follower waits for it. Raft also retries after
-// it, so it must pass during a test.
+// longTimeout is a CommitTimeout that shows whether a follower waits for it. Raft also retries
+// after it, so it must pass during a test.
 const longTimeout = 10 * time.Second
 
 // mayBeSlow is how many writes of a test may wait for longTimeout: a connection may break, or a
@@ -24,8 +24,8 @@ type followed struct {
 	slow int
 }
 
-// apply registers one machine at a time on the leader. Each must be applied by every peer before the
-// next one.
+// apply registers one machine at a time on the leader. Each must be applied by every peer before
+// the next one.
 func (c *followed) apply(t *testing.T, name string, n int) {
 	t.Helper()
 	leader := c.Leader()
@@ -77,11 +77,12 @@ func (c *followed) leadEach(t *testing.T, then func(name string)) {
 // without CommitTimeout, also after changes of the leader, and after a follower has got a snapshot.
 func TestFollowersApplyAtOnce(t *testing.T) {
 	t.Parallel()
-	c := &followed{Cluster: clustertest.Start(t, clustertest.Options{OnDisk: true, Configure: func(i int, c *cluster.Config) {
+	configure := func(i int, c *cluster.Config) {
 		calm(i, c)
 		c.SetCommitTimeout(longTimeout)
 		c.SnapshotInterval, c.SnapshotThreshold, c.TrailingLogs = 50*time.Millisecond, 64, 16
-	}})}
+	}
+	c := &followed{Cluster: clustertest.Start(t, clustertest.Options{OnDisk: true, Configure: configure})}
 	settled(t, c.Cluster, 3)
 	c.leadEach(t, func(name string) { c.apply(t, name, 10) })
 
