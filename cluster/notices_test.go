@@ -43,7 +43,7 @@ func (c *followed) apply(t *testing.T, name string, n int) {
 			}
 			return nil
 		})
-		if took := time.Since(began); took > longTimeout/2 {
+		if took := time.Since(began); took > longTimeout/4 {
 			t.Logf("%s: write %d took %v", name, i, took)
 			c.slow++
 		}
