@@ -314,7 +314,7 @@ ci: ## Run everything that a change must pass
 	$(MAKE) lint
 	$(MAKE) build
 	$(MAKE) race
-	$(MAKE) crash
+	$(MAKE) crash STORES=mixed
 	$(MAKE) chaos
 	$(MAKE) fuzz-short FUZZTIME=3s # there are about sixty targets
 	$(MAKE) demo ARGS='--machines 20 --exit --json'
