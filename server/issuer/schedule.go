@@ -3,6 +3,7 @@ package issuer
 import (
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -65,9 +66,10 @@ func (s schedule) plan(
 	case from.Before(now.Add(s.ahead)):
 		from = now.Add(s.ahead) // rotation is late: the key is still published ahead of its use
 	}
-	for _, k := range keep {
+	for i, k := range keep {
 		if k.GetRetiresAt() == nil {
-			k.RetiresAt = timestamppb.New(from.Add(s.overlap))
+			keep[i] = proto.CloneOf(k) // the state shares its keys
+			keep[i].RetiresAt = timestamppb.New(from.Add(s.overlap))
 		}
 	}
 	return keep, &from, true

@@ -3,8 +3,10 @@ package access
 import (
 	"context"
 	"fmt"
+	"iter"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -111,11 +113,10 @@ func (s *Tokens) ListTokens(
 	if err != nil {
 		return nil, err
 	}
-	now := time.Now()
-	rows := page.Keyed(v.Tokens(p.After), (*holdfastv1.Token).GetTokenId)
+	rows := page.Keyed(withStates(v.Tokens(p.After), time.Now()), (*holdfastv1.Token).GetTokenId)
 	resp := &holdfastv1.ListTokensResponse{}
 	resp.Tokens, resp.NextPageToken, err = page.Collect(ctx, p, rows, func(t *holdfastv1.Token) bool {
-		return f.Match(withState(t, now))
+		return f.Match(t)
 	})
 	return resp, err
 }
@@ -137,8 +138,9 @@ func (s *Tokens) RevokeToken(ctx context.Context, r *holdfastv1.RevokeTokenReque
 	return withState(tok, time.Now()), nil
 }
 
-// withState sets the state of a token, which is computed on read.
+// withState returns a copy of a token with its state, which is computed on read.
 func withState(t *holdfastv1.Token, now time.Time) *holdfastv1.Token {
+	t = proto.CloneOf(t)
 	switch err := fsm.TokenGood(t, now); {
 	case err == nil:
 		t.State = "active"
@@ -148,6 +150,17 @@ func withState(t *holdfastv1.Token, now time.Time) *holdfastv1.Token {
 		t.State = "expired"
 	}
 	return t
+}
+
+// withStates returns tokens with their states.
+func withStates(all iter.Seq[*holdfastv1.Token], now time.Time) iter.Seq[*holdfastv1.Token] {
+	return func(yield func(*holdfastv1.Token) bool) {
+		for t := range all {
+			if !yield(withState(t, now)) {
+				return
+			}
+		}
+	}
 }
 
 // tokenFilter returns the fields that token filters can use.

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -84,6 +85,7 @@ func (s *Service) GetImage(ctx context.Context, r *holdfastv1.GetImageRequest) (
 		return nil, request.NotFound("IMAGE_NOT_FOUND", "image", r.GetName())
 	}
 	if s.files != nil {
+		image = proto.CloneOf(image)
 		for _, f := range fsm.ImageFiles(image) {
 			f.Copies = s.files.Copies(ctx, f.GetSha256())
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -91,20 +93,24 @@ func (s *Service) ListRuns(
 	if err != nil {
 		return nil, err
 	}
-	for _, run := range resp.GetRuns() {
-		queued(v, run)
+	for i, run := range resp.GetRuns() {
+		resp.Runs[i] = queued(v, run)
 	}
 	return resp, nil
 }
 
-// queued sets the queue position of a run, which is not in the rows of a list.
-func queued(v *fsm.View, run *holdfastv1.Run) {
+// queued returns a run with its queue position, which is not in the rows of a list.
+func queued(v *fsm.View, run *holdfastv1.Run) *holdfastv1.Run {
 	if run.GetPhase() != holdfastv1.Run_PENDING {
-		return
+		return run
 	}
-	if r, ok := v.Run(run.GetRunId()); ok {
-		run.QueuePosition = r.GetQueuePosition()
+	r, ok := v.Run(run.GetRunId())
+	if !ok {
+		return run
 	}
+	run = proto.CloneOf(run)
+	run.QueuePosition = r.GetQueuePosition()
+	return run
 }
 
 // runsByAge returns the runs that a filter can match, oldest first.
