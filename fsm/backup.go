@@ -4,7 +4,6 @@ import (
 	"io"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/backup"
-	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -39,7 +38,7 @@ func (b *Backup) Tables() []table.Count { return b.file.Tables }
 
 // View returns the state in the file.
 func (b *Backup) View() *View {
-	return newView(b.file.State, runlog.NewCodec(), plans.NewCache(), &backup.Cache{})
+	return newView(b.file.State, runlog.NewCodec(), &backup.Cache{})
 }
 
 // ReadBackup reads a snapshot file. It fails if the file is damaged, truncated or written by

@@ -23,7 +23,8 @@
 //	leases    heartbeats and expiry
 //	backup    snapshot files and restores
 //
-// Records are stored encoded in copy-on-write B-trees (docs/decisions/0003). A View is a
-// frozen copy of all records. It is cheap and consistent, and the caller owns every message
-// it returns. Its queries are promoted from the packages of the rules.
+// Records are stored in copy-on-write B-trees (docs/decisions/0003), as messages until a
+// snapshot has encoded them (docs/decisions/0025). A View is a frozen copy of all records. It is
+// cheap and consistent. Its messages are shared: a caller that changes one copies it first.
+// Its queries are promoted from the packages of the rules.
 package fsm

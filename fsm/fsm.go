@@ -10,7 +10,6 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/backup"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
-	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -18,7 +17,7 @@ import (
 // Result is the outcome of one command.
 type Result struct {
 	Index uint64        // the Raft index it was applied at
-	Value proto.Message // the record it made or changed; the caller owns it
+	Value proto.Message // the record it made or changed; it is shared and must not be changed
 	Err   *Error        // the refusal; if set, nothing was changed
 }
 
@@ -36,9 +35,9 @@ type FSM struct {
 	haltErr  error         // set before halted is closed
 	codec    *runlog.Codec // for Views
 	own      *runlog.Codec // for Apply, which must not wait for readers
-	decoded  *plans.Cache
 	stage    *backup.Cache
 	commands *commandSet
+	guarded  bool // see NewGuarded
 }
 
 // New returns an FSM with an empty state.
@@ -49,11 +48,19 @@ func New() *FSM {
 		halted:   make(chan struct{}),
 		codec:    runlog.NewCodec(),
 		own:      runlog.NewCodec(),
-		decoded:  plans.NewCache(),
 		stage:    stage,
 		commands: newCommandSet(stage),
 	}
 	f.changed.Store(new(make(chan struct{})))
+	return f
+}
+
+// NewGuarded returns an FSM with an empty state that panics if a message was changed after it
+// was stored, or by a reader. It is for tests, because it is slow.
+func NewGuarded() *FSM {
+	f := New()
+	f.guarded = true
+	f.state.Guard()
 	return f
 }
 
@@ -101,7 +108,7 @@ func (f *FSM) Apply(index, term uint64, data []byte) []Result {
 
 func (f *FSM) apply(index uint64, c *internalv1.Command, skip bool) Result {
 	// Even a skipped command moves the clock, because other peers may understand it.
-	t := core.NewTx(f.state, f.own, f.decoded, index, c)
+	t := core.NewTx(f.state, f.own, index, c)
 	if skip {
 		return Result{Index: index}
 	}
@@ -136,7 +143,7 @@ func (f *FSM) publish() {
 }
 
 func (f *FSM) newView(since *core.State) *View {
-	return newView(f.state.Freeze(since), f.codec, f.decoded, f.stage)
+	return newView(f.state.Freeze(since), f.codec, f.stage)
 }
 
 // halt freezes the state. A command that was not understood must be neither skipped nor

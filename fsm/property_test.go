@@ -28,7 +28,7 @@ func (s seeded) Choose(_ string, n int) int { return s.IntN(n) }
 
 // furnished returns a peer with some machines and plans to start from.
 func furnished() *fsmtest.Peer {
-	p := &fsmtest.Peer{FSM: fsm.New(), Now: fsmtest.NewPeer().Now}
+	p := &fsmtest.Peer{FSM: fsm.NewGuarded(), Now: fsmtest.NewPeer().Now}
 	p.Lead(1)
 	p.Do(&internalv1.CreatePlan{Plan: fsm.DefaultPlans()[2], BuiltIn: true}) // plan/reboot
 	p.Do(&internalv1.CreatePlan{Plan: planOf("plan-0", "repave", "join")})
@@ -131,7 +131,7 @@ func through(t *rapid.T, p *fsmtest.Peer) *fsmtest.Peer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q := &fsmtest.Peer{FSM: fsm.New(), Index: p.Index, Term: p.Term, Now: p.Now}
+	q := &fsmtest.Peer{FSM: fsm.NewGuarded(), Index: p.Index, Term: p.Term, Now: p.Now}
 	q.Do(registerOp("m-left-over", nil)) // a restore replaces the previous state
 	q.Index = p.Index
 	if err := q.Restore(bytes.NewReader(b)); err != nil {

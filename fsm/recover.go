@@ -26,11 +26,13 @@ func (f *FSM) Recover(clusterID, why string) ([]*holdfastv1.Run, error) {
 	if f.haltErr != nil {
 		return nil, f.haltErr
 	}
-	t := core.NewTx(f.state, f.own, f.decoded, f.state.Meta.GetAppliedIndex(),
+	t := core.NewTx(f.state, f.own, f.state.Meta.GetAppliedIndex(),
 		&internalv1.Command{Time: f.state.Meta.GetNow(), Principal: "system"})
 	moveCursors(t)
 	ended := runs.ActiveRuns(t.State)
-	for _, run := range ended {
+	for i, run := range ended {
+		run = proto.CloneOf(run)
+		ended[i] = run
 		runs.CloseSteps(t, run, why)
 		runs.FinishRun(t, run, holdfastv1.Run_FAILED,
 			&holdfastv1.RunError{Reason: runs.ReasonRecovered, Message: why, Step: run.GetCurrentStep()})
@@ -75,7 +77,11 @@ func moveCursors(t *core.Tx) {
 	m.LastNews, m.FirstNews = m.GetLastNews()+recoverGap, max(1, m.GetFirstNews())+recoverGap
 }
 
-// collected returns the rows of a table, which may be changed during the iteration.
+// collected returns copies of the rows of a table, which may be changed during the iteration.
 func collected[P proto.Message](t *table.Table[P]) iter.Seq[P] {
-	return slices.Values(slices.Collect(t.Ascend("", "")))
+	rows := slices.Collect(t.Ascend("", ""))
+	for i, row := range rows {
+		rows[i] = proto.CloneOf(row)
+	}
+	return slices.Values(rows)
 }

@@ -44,6 +44,9 @@ func (f *FSM) Restore(r io.Reader) error {
 	if f.haltErr != nil {
 		return fmt.Errorf("restore snapshot: %w", f.haltErr)
 	}
+	if f.guarded {
+		s.Guard()
+	}
 	f.state = s
 	f.publish()
 	return nil

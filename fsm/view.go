@@ -11,7 +11,6 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/leases"
-	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/registry"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
@@ -20,8 +19,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// View is the state at one index. It never changes, and the caller owns every message it
-// returns. Most queries are those of the rule packages.
+// View is the state at one index. It never changes. Its messages are shared: a caller that
+// changes one copies it first. Most queries are those of the rule packages.
 type View struct {
 	accessView
 	eventsView
@@ -50,7 +49,7 @@ type (
 	backupView   = backup.View
 )
 
-func newView(s *core.State, codec *runlog.Codec, decoded *plans.Cache, stage *backup.Cache) *View {
+func newView(s *core.State, codec *runlog.Codec, stage *backup.Cache) *View {
 	return &View{
 		accessView:   access.NewView(s),
 		eventsView:   events.NewView(s),
@@ -58,7 +57,7 @@ func newView(s *core.State, codec *runlog.Codec, decoded *plans.Cache, stage *ba
 		fleetView:    fleet.NewView(s),
 		registryView: registry.NewView(s),
 		sessionsView: sessions.NewView(s),
-		runsView:     runs.NewView(s, codec, decoded),
+		runsView:     runs.NewView(s, codec),
 		leasesView:   leases.NewView(s),
 		backupView:   backup.NewView(s),
 		state:        s,

@@ -137,6 +137,7 @@ func checkServiceEvents(v *fsm.View) error {
 		if e == nil {
 			continue // no longer kept
 		}
+		s, e = proto.CloneOf(s), proto.CloneOf(e)
 		s.LastSeen, e.LastSeen = nil, nil // pings are not events
 		if !proto.Equal(s, e) {
 			return fmt.Errorf("service %s is not as its last event says:\n%v\n%v", s.GetTarget().GetId(), s, e)

@@ -195,6 +195,7 @@ func (g accessGenerator) resealSecrets(v *fsm.View) proto.Message {
 		c.Secrets = append(c.Secrets, s)
 	}
 	for _, k := range v.SigningKeys() {
+		k = proto.CloneOf(k)
 		k.Sealed = g.sealed()
 		c.Keys = append(c.Keys, k)
 	}

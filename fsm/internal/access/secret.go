@@ -97,7 +97,7 @@ func PutSecret(t *core.Tx, c *internalv1.PutSecret) (*holdfastv1.Secret, *refusa
 		return nil, refusal.InvalidField("pools", "must be empty for a secret of all pools")
 	}
 	if len(s.GetPools()) == 0 && !c.GetAllPools() {
-		s.Pools = old.GetSecret().GetPools() // another password does not change the scope
+		s.Pools = slices.Clone(old.GetSecret().GetPools()) // another password does not change the scope
 	}
 	slices.Sort(s.Pools)
 	s.Pools = slices.Compact(s.Pools)
@@ -141,7 +141,7 @@ func DeleteSecret(t *core.Tx, c *internalv1.DeleteSecret) *refusal.Error {
 // changed meanwhile is skipped, because it is already sealed under the current key.
 func ResealSecrets(t *core.Tx, c *internalv1.ResealSecrets) *refusal.Error {
 	for _, in := range c.GetSecrets() {
-		s, ok := t.Secrets.Get(in.GetSecret().GetName())
+		s, ok := t.Secrets.Edit(in.GetSecret().GetName())
 		// A secret that was deleted and created again counts from 1 again, so compare the
 		// creation time too.
 		same := ok && s.GetSecret().GetVersion() == in.GetSecret().GetVersion() &&
@@ -152,7 +152,7 @@ func ResealSecrets(t *core.Tx, c *internalv1.ResealSecrets) *refusal.Error {
 		}
 	}
 	for _, in := range c.GetKeys() {
-		if k, ok := t.SigningKeys.Get(in.GetKeyId()); ok && in.GetSealed().GetKeyId() != "" {
+		if k, ok := t.SigningKeys.Edit(in.GetKeyId()); ok && in.GetSealed().GetKeyId() != "" {
 			k.Sealed = in.GetSealed()
 			t.SigningKeys.Put(k)
 		}
@@ -160,8 +160,9 @@ func ResealSecrets(t *core.Tx, c *internalv1.ResealSecrets) *refusal.Error {
 	return nil
 }
 
-// withUses sets the fields that are computed on read.
+// withUses returns a copy of a secret with the fields that are computed on read.
 func withUses(s *core.State, sec *holdfastv1.Secret) *holdfastv1.Secret {
+	sec = proto.CloneOf(sec)
 	key := schema.SecretKey(sec.GetName())
 	sec.Uses = int32(s.Machines.Count(schema.MachinesBySecret, key+"\x00") -
 		s.Machines.Count(schema.MachinesBySecret, key))
@@ -178,18 +179,21 @@ func withUses(s *core.State, sec *holdfastv1.Secret) *holdfastv1.Secret {
 // Secret returns a sealed secret.
 func (v *View) Secret(name string) (*internalv1.StoredSecret, bool) {
 	s, ok := v.s.Secrets.Get(name)
-	if ok {
-		withUses(v.s, s.GetSecret())
+	if !ok {
+		return nil, false
 	}
-	return s, ok
+	return wholeSecret(v.s, s), true
+}
+
+func wholeSecret(s *core.State, stored *internalv1.StoredSecret) *internalv1.StoredSecret {
+	return &internalv1.StoredSecret{Secret: withUses(s, stored.GetSecret()), Sealed: stored.GetSealed()}
 }
 
 // Secrets returns the sealed secrets with a name above after, by name.
 func (v *View) Secrets(after string) iter.Seq[*internalv1.StoredSecret] {
 	return func(yield func(*internalv1.StoredSecret) bool) {
 		for s := range v.s.Secrets.Ascend("", after) {
-			withUses(v.s, s.GetSecret())
-			if !yield(s) {
+			if !yield(wholeSecret(v.s, s)) {
 				return
 			}
 		}

@@ -69,10 +69,17 @@ func RevokeToken(t *core.Tx, c *internalv1.RevokeToken) (*holdfastv1.Token, *ref
 		return nil, tokenNotFound(c.GetTokenId())
 	}
 	if s.GetToken().GetRevokedAt() == nil {
-		s.Token.RevokedAt = t.Now
-		t.Tokens.Put(s)
+		return Revoke(t, s), nil
 	}
 	return s.GetToken(), nil
+}
+
+// Revoke makes a stored token invalid, and returns it.
+func Revoke(t *core.Tx, s *internalv1.StoredToken) *holdfastv1.Token {
+	s = proto.CloneOf(s)
+	s.Token.RevokedAt = t.Now
+	t.Tokens.Put(s)
+	return s.GetToken()
 }
 
 // RevokeAgents revokes the tokens of a machine's agent. If the id is registered again, it is
@@ -85,8 +92,7 @@ func RevokeAgents(t *core.Tx, machineID string) {
 		}
 	}
 	for _, s := range stale {
-		s.Token.RevokedAt = t.Now
-		t.Tokens.Put(s)
+		Revoke(t, s)
 	}
 }
 

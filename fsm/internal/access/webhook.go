@@ -60,7 +60,7 @@ func PutWebhook(t *core.Tx, c *internalv1.PutWebhook) (*holdfastv1.Webhook, *ref
 			"signing secret %q not found: store it first", ref).
 			With("secret", ref)
 	}
-	w, exists := t.Webhooks.Get(in.GetName())
+	w, exists := t.Webhooks.Edit(in.GetName())
 	if !exists {
 		if t.Webhooks.Len() >= maxWebhooks {
 			return nil, refusal.New(refusal.FailedPrecondition, "TOO_MANY_WEBHOOKS",
@@ -96,7 +96,7 @@ func DeleteWebhook(t *core.Tx, c *internalv1.DeleteWebhook) *refusal.Error {
 // NoteDelivery records the progress of a webhook. Its cursor never goes back, nor beyond the
 // newest event.
 func NoteDelivery(t *core.Tx, c *internalv1.NoteDelivery) *refusal.Error {
-	w, ok := t.Webhooks.Get(c.GetName())
+	w, ok := t.Webhooks.Edit(c.GetName())
 	if !ok {
 		return webhookNotFound(c.GetName())
 	}
@@ -114,8 +114,9 @@ func NoteDelivery(t *core.Tx, c *internalv1.NoteDelivery) *refusal.Error {
 	return nil
 }
 
-// withBehind sets the fields that are computed on read.
+// withBehind returns a copy of a webhook with the fields that are computed on read.
 func withBehind(s *core.State, w *holdfastv1.Webhook) *holdfastv1.Webhook {
+	w = proto.CloneOf(w)
 	if last := s.Meta.GetLastNews(); last > w.GetCursor() {
 		w.Behind = last - w.GetCursor()
 	}

@@ -55,6 +55,7 @@ func merged(t *core.Tx, b *core.State, takenAt *timestamppb.Timestamp) *core.Sta
 		table.New(schema.Staged())
 	s.News = table.New(schema.News())
 	for w := range b.Webhooks.Ascend("", "") {
+		w = proto.CloneOf(w)
 		w.Cursor = m.GetLastNews()
 		s.Webhooks.Put(w)
 	}
@@ -93,6 +94,7 @@ func continues(s *core.State, earlier *core.State) bool {
 func restoredLeases(t *core.Tx, now, b *core.State, clock int64) *table.Table[*internalv1.Lease] {
 	out := table.New(schema.Leases())
 	for l := range b.Leases.Ascend("", "") {
+		l = proto.CloneOf(l)
 		if have, ok := now.Leases.Get(schema.LeaseKey(l.GetRef())); ok {
 			l.Ref.Generation = max(l.GetRef().GetGeneration(), have.GetRef().GetGeneration())
 		}

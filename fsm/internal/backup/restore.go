@@ -3,6 +3,8 @@ package backup
 import (
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
@@ -73,6 +75,7 @@ func Restore(
 		why := fmt.Sprintf("it was active when the snapshot of %s was taken, which has been restored: "+
 			"what became of it since is not on record; look at the machine before anything else",
 			at)
+		run = proto.CloneOf(run)
 		runs.CloseSteps(t, run, why)
 		runs.FinishRun(t, run, holdfastv1.Run_FAILED,
 			&holdfastv1.RunError{Reason: runs.ReasonRestored, Message: why, Step: run.GetCurrentStep()})
@@ -88,7 +91,7 @@ func Restore(
 // markAbandoned marks a machine for inspection: a run was active on it that the restored state
 // does not know.
 func markAbandoned(t *core.Tx, run *holdfastv1.Run, at string) {
-	m, ok := t.Machines.Get(run.GetMachineId())
+	m, ok := fleet.Edit(t, run.GetMachineId())
 	if !ok || run.GetBeside() || m.GetStatus().GetActiveRunId() != "" {
 		return
 	}

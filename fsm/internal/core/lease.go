@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -73,6 +74,7 @@ func (t *Tx) EndLease(kind internalv1.LeaseRef_Kind, id string) {
 	if !ok || l.GetGone() {
 		return
 	}
+	l = shallow.Lease(l)
 	l.Gone, l.ExpiredAt, l.Revision = true, t.Now, t.Index
 	l.Metrics, l.AgentVersion = nil, ""
 	t.Leases.Put(l)

@@ -108,6 +108,14 @@ func NewState() *State {
 	return s
 }
 
+// Guard makes all tables panic if a message that is stored from now on was changed. It is for
+// tests.
+func (s *State) Guard() {
+	for _, t := range s.Tables() {
+		t.Guard()
+	}
+}
+
 // Copy returns a writable copy that later writes to s do not affect.
 func (s *State) Copy() *State { return s.Freeze(&State{}) }
 

@@ -4,9 +4,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
-	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -15,20 +13,16 @@ import (
 type Tx struct {
 	*State
 	Codec   *runlog.Codec
-	Decoded *plans.Cache
 	Index   uint64 // of the log entry
 	Command *internalv1.Command
 	Now     *timestamppb.Timestamp // never decreases, even if a proposer's clock does
 }
 
 // NewTx returns the transaction of a command, and advances the record's clock.
-func NewTx(s *State, codec *runlog.Codec, decoded *plans.Cache, index uint64, c *internalv1.Command) *Tx {
+func NewTx(s *State, codec *runlog.Codec, index uint64, c *internalv1.Command) *Tx {
 	s.tick(c)
-	return &Tx{State: s, Codec: codec, Decoded: decoded, Index: index, Command: c, Now: proto.CloneOf(s.Meta.GetNow())}
+	return &Tx{State: s, Codec: codec, Index: index, Command: c, Now: proto.CloneOf(s.Meta.GetNow())}
 }
 
 // Has reports whether the rules of a feature level apply.
 func (t *Tx) Has(level uint32) bool { return t.Meta.GetFeatureLevel() >= level }
-
-// Plan returns a shared plan, which must not be changed.
-func (t *Tx) Plan(id string) (*holdfastv1.Plan, bool) { return t.Decoded.Get(t.Plans, id) }

@@ -28,7 +28,7 @@ func CreateAgentMachine(t *core.Tx, c *internalv1.CreateAgentMachine) (*holdfast
 	if !lex.ValidName(id, 64) {
 		return nil, refusal.InvalidField("machine_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", id)
 	}
-	m, exists := t.Machines.Get(id)
+	m, exists := t.Machines.Edit(id)
 	switch s := m.GetStatus(); {
 	case exists && c.GetGeneratedId():
 		return nil, refusal.New(refusal.Aborted, refusal.ReasonIDTaken, "generated machine id %q is in use", id)
@@ -85,7 +85,7 @@ func RegisterAgent(t *core.Tx, c *internalv1.RegisterAgent) (*holdfastv1.Machine
 	if _, ok := PoolOpen(t, in.GetPoolName()); !ok {
 		return nil, invalidPool(in.GetPoolName())
 	}
-	m, exists := t.Machines.Get(in.GetMachineId())
+	m, exists := t.Machines.Edit(in.GetMachineId())
 	switch {
 	case !exists && t.Command.GetOrigin().GetRole() == holdfastv1.Role_AGENT:
 		return nil, MachineNotFound(in.GetMachineId())

@@ -6,6 +6,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
+	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -67,7 +68,7 @@ func ReviveMachine(t *core.Tx, id string) *internalv1.Lease {
 
 // AgentReady sets the agent of a machine to ready.
 func AgentReady(t *core.Tx, id string) {
-	if m, ok := t.Machines.Get(id); ok {
+	if m, ok := Edit(t, id); ok {
 		moveAgent(t, m, holdfastv1.Agent_READY, "system", "")
 		PutMachine(t, m)
 	}
@@ -76,7 +77,7 @@ func AgentReady(t *core.Tx, id string) {
 // AgentExpired marks the agent of a machine as expired: it was silent for too long, or never
 // registered. Identity, inventory and history stay.
 func AgentExpired(t *core.Tx, l *internalv1.Lease) {
-	m, ok := t.Machines.Get(l.GetRef().GetId())
+	m, ok := Edit(t, l.GetRef().GetId())
 	if !ok {
 		return
 	}
@@ -88,15 +89,18 @@ func AgentExpired(t *core.Tx, l *internalv1.Lease) {
 	PutMachine(t, m)
 }
 
-// Whole returns a machine with its computed fields and the data from its agent's lease.
+// Whole returns a copy of a machine with its computed fields and the data from its agent's
+// lease.
 func Whole(s *core.State, m *holdfastv1.Machine) *holdfastv1.Machine {
+	whole := lifecycle.Derive(m, s.Meta.GetNow())
 	if a := m.GetAgent(); a != nil {
 		if l, ok := s.Lease(internalv1.LeaseRef_MACHINE, m.GetMachineId()); ok && !l.GetGone() {
-			a.Metrics, a.AgentVersion = l.GetMetrics(), l.GetAgentVersion()
-			a.LastKeepalive = firstTime(lastKeepalive(l), a.GetLastKeepalive())
+			whole.Agent = shallow.Agent(a)
+			whole.Agent.Metrics, whole.Agent.AgentVersion = l.GetMetrics(), l.GetAgentVersion()
+			whole.Agent.LastKeepalive = firstTime(lastKeepalive(l), a.GetLastKeepalive())
 		}
 	}
-	return lifecycle.Derive(m, s.Meta.GetNow())
+	return whole
 }
 
 // lastKeepalive returns the time of the last heartbeat, or nil if there was none since the

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -32,11 +33,6 @@ func Observe(t *core.Tx, m *holdfastv1.Machine, seen *holdfastv1.Condition) {
 	first := c == nil
 	if first {
 		c = &holdfastv1.Condition{Type: seen.GetType(), LastTransition: t.Now}
-		s := m.GetStatus()
-		s.Conditions = append(s.Conditions, c)
-		slices.SortFunc(s.Conditions, func(a, b *holdfastv1.Condition) int {
-			return strings.Compare(a.GetType(), b.GetType())
-		})
 	}
 	next := proto.CloneOf(seen)
 	if next.GetUnknown() {
@@ -57,8 +53,21 @@ func Observe(t *core.Tx, m *holdfastv1.Machine, seen *holdfastv1.Condition) {
 	if next.GetObservedAt() == nil {
 		next.ObservedAt = t.Now
 	}
-	proto.Reset(c)
-	proto.Merge(c, next)
+	putCondition(m.GetStatus(), next)
+}
+
+// putCondition inserts or replaces a condition. The list is sorted by type.
+func putCondition(s *holdfastv1.MachineStatus, c *holdfastv1.Condition) {
+	for i, known := range s.GetConditions() {
+		if known.GetType() == c.GetType() {
+			s.Conditions[i] = c
+			return
+		}
+	}
+	s.Conditions = append(s.Conditions, c)
+	slices.SortFunc(s.Conditions, func(a, b *holdfastv1.Condition) int {
+		return strings.Compare(a.GetType(), b.GetType())
+	})
 }
 
 // ObserveConditions records the observations of the monitor. It skips deleted machines, and
@@ -69,7 +78,7 @@ func ObserveConditions(t *core.Tx, c *internalv1.ObserveConditions) *refusal.Err
 		if !ok {
 			continue
 		}
-		changed := false
+		m, changed := shallow.Machine(m), false
 		for _, cond := range seen.GetConditions() {
 			if !lifecycle.Observable(m, cond) {
 				continue

@@ -96,8 +96,7 @@ func ForgetEnrollment(t *core.Tx, m *holdfastv1.Machine, before *timestamppb.Tim
 	case m.GetAgent().GetTokenId() == "", ok && !s.GetToken().GetCreatedAt().AsTime().Before(before.AsTime()):
 		return false
 	case ok && s.GetToken().GetRevokedAt() == nil:
-		s.Token.RevokedAt = t.Now
-		t.Tokens.Put(s)
+		access.Revoke(t, s)
 	}
 	m.Agent.TokenId = ""
 	return true

@@ -5,6 +5,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -14,9 +15,19 @@ func MachineNotFound(id string) *refusal.Error {
 	return refusal.New(refusal.NotFound, "MACHINE_NOT_FOUND", "machine %q not found", id).With("machine_id", id)
 }
 
+// Edit returns a copy of a machine whose status, node and agent may be changed: see
+// shallow.Machine. To change more of it, use Edit of the table.
+func Edit(t *core.Tx, id string) (*holdfastv1.Machine, bool) {
+	m, ok := t.Machines.Get(id)
+	if !ok {
+		return nil, false
+	}
+	return shallow.Machine(m), true
+}
+
 // SetMachinePhase moves a machine by hand, along the transitions allowed to operators.
 func SetMachinePhase(t *core.Tx, c *internalv1.SetMachinePhase) (*holdfastv1.Machine, *refusal.Error) {
-	m, ok := t.Machines.Get(c.GetMachineId())
+	m, ok := Edit(t, c.GetMachineId())
 	if !ok {
 		return nil, MachineNotFound(c.GetMachineId())
 	}
@@ -44,7 +55,7 @@ func SetMachinePhase(t *core.Tx, c *internalv1.SetMachinePhase) (*holdfastv1.Mac
 // RetryBMC allows logins to the machine's BMC again. The provider reads the time from the
 // machine.
 func RetryBMC(t *core.Tx, c *internalv1.RetryBmc) (*holdfastv1.Machine, *refusal.Error) {
-	m, ok := t.Machines.Get(c.GetMachineId())
+	m, ok := Edit(t, c.GetMachineId())
 	if !ok {
 		return nil, MachineNotFound(c.GetMachineId())
 	}
@@ -54,7 +65,7 @@ func RetryBMC(t *core.Tx, c *internalv1.RetryBmc) (*holdfastv1.Machine, *refusal
 	return Whole(t.State, m), nil
 }
 
-// PutMachine stores a changed machine with its new revision.
+// PutMachine stores a changed machine with its new revision. It must not change any more.
 func PutMachine(t *core.Tx, m *holdfastv1.Machine) {
 	m.UpdatedAt, m.Revision = t.Now, t.Index
 	t.Machines.Put(m)

@@ -111,7 +111,7 @@ func Discover(t *core.Tx, id, mac string, in *holdfastv1.NodeRecord, c Change) *
 // UpdateNode sets the fields of a node that operators maintain. They do not include its
 // state.
 func UpdateNode(t *core.Tx, c *internalv1.UpdateNode) (*holdfastv1.Machine, *refusal.Error) {
-	m, ok := Node(t.State, c.GetId())
+	m, ok := EditNode(t, c.GetId())
 	if !ok {
 		return nil, NodeNotFound(c.GetId())
 	}

@@ -91,6 +91,15 @@ func Node(s *core.State, id string) (*holdfastv1.Machine, bool) {
 	return ByMAC(s, mac)
 }
 
+// EditNode returns a copy of the machine that Node returns.
+func EditNode(t *core.Tx, id string) (*holdfastv1.Machine, bool) {
+	m, ok := Node(t.State, id)
+	if !ok {
+		return nil, false
+	}
+	return t.Machines.Edit(m.GetMachineId())
+}
+
 // ByMAC returns the machine with a MAC address in canonical form.
 func ByMAC(s *core.State, mac string) (*holdfastv1.Machine, bool) {
 	return s.Machines.Lookup(schema.MachinesByOwned, "MAC address "+mac)

@@ -33,7 +33,7 @@ const installLimit = 24 * time.Hour
 // quietSeconds returns how long the installer of a run may be silent: the timeout of the
 // workflow's install step, or two hours.
 func quietSeconds(t *core.Tx, run *holdfastv1.Run) int32 {
-	plan, _ := t.Plan(run.GetPlanId())
+	plan, _ := t.Plans.Get(run.GetPlanId())
 	for _, s := range plan.GetSteps() {
 		if s.GetRepave() != nil && s.GetTimeoutSeconds() > 0 {
 			return s.GetTimeoutSeconds()
@@ -62,11 +62,11 @@ func heardInstall(t *core.Tx, run *holdfastv1.Run) {
 // InstallOver ends an observed run after one of its leases has expired.
 func InstallOver(t *core.Tx, l *internalv1.Lease) {
 	runID, atLimit := strings.CutSuffix(l.GetRef().GetId(), sessions.LimitOf(""))
-	run, ok := t.Runs.Get(runID)
+	run, ok := t.Runs.Edit(runID)
 	if !ok || lifecycle.Ended(run) {
 		return
 	}
-	m, ok := t.Machines.Get(run.GetMachineId())
+	m, ok := t.Machines.Edit(run.GetMachineId())
 	if !ok || m.GetStatus().GetActiveRunId() != runID {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -59,6 +60,7 @@ func ReportNode(t *core.Tx, c *internalv1.ReportNode) (*holdfastv1.Machine, *ref
 			return nil, err
 		}
 	}
+	m, _ = t.Machines.Edit(m.GetMachineId())
 	if m.Node == nil {
 		m.Node = &holdfastv1.NodeRecord{}
 	}
@@ -75,12 +77,6 @@ func beginsInstall(t *core.Tx, m *holdfastv1.Machine, r *holdfastv1.ReportNodeRe
 		m.GetStatus().GetActiveRunId() == ""
 }
 
-// installRun returns the run of an installation's report: the active one.
-func installRun(t *core.Tx, m *holdfastv1.Machine) *holdfastv1.Run {
-	run, _ := t.Runs.Get(m.GetStatus().GetActiveRunId())
-	return run
-}
-
 // installReported applies an installation status to the node, according to the table of the
 // node state machine (docs/concepts.md). A status without an entry for the node's state
 // changes nothing. If the executor drives the run, the report is evidence for its step, which
@@ -92,7 +88,7 @@ func installReported(
 	if !sessionReported(t, m, r) {
 		return m
 	}
-	run := installRun(t, m)
+	run, _ := t.Runs.Get(m.GetStatus().GetActiveRunId())
 	if status == "started" && m.GetStatus().GetNodeState() == holdfastv1.Node_PENDING && run == nil {
 		return beginObserved(t, m, runID, "the installer has started")
 	}
@@ -102,8 +98,10 @@ func installReported(
 	}
 	observed := run.GetObserved()
 	if observed {
+		run = shallow.Run(run)
 		heardInstall(t, run)
 		t.Runs.Put(run) // no event: the run itself is unchanged
+		run, _ = t.Runs.Edit(run.GetRunId())
 	}
 	if !observed || status != "started" { // a repeated start has no entry in the table
 		noteInstall(t, m, status, run.GetRunId())

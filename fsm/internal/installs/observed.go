@@ -12,14 +12,14 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// observedRun returns the active observed run of a machine, or nil. It returns an error if
+// observedRun returns a copy of the active observed run of a machine, or nil. It returns an error if
 // the executor drives the active run.
 func observedRun(t *core.Tx, m *holdfastv1.Machine) (*holdfastv1.Run, *refusal.Error) {
 	id := m.GetStatus().GetActiveRunId()
 	if id == "" {
 		return nil, nil
 	}
-	run, ok := t.Runs.Get(id)
+	run, ok := t.Runs.Edit(id)
 	if !ok || !run.GetObserved() {
 		return nil, refusal.New(refusal.FailedPrecondition, refusal.ReasonActiveRun,
 			"machine %q has the active run %s: cancel it or wait for it", m.GetMachineId(), id).
@@ -42,7 +42,7 @@ func checkObservable(t *core.Tx, m *holdfastv1.Machine, runID string) *refusal.E
 // observedRequest returns the request id of an observed run, which no caller has requested.
 func observedRequest(runID string) string { return "report:" + runID }
 
-// beginObserved begins the run of a reported install. It returns the machine as stored.
+// beginObserved begins the run of a reported install. It returns a copy of the stored machine.
 func beginObserved(t *core.Tx, m *holdfastv1.Machine, runID, why string) *holdfastv1.Machine {
 	run := &holdfastv1.Run{
 		RunId: runID, MachineId: m.GetMachineId(), RequestId: observedRequest(runID), Type: "REPAVE",
@@ -60,7 +60,7 @@ func beginObserved(t *core.Tx, m *holdfastv1.Machine, runID, why string) *holdfa
 			},
 		},
 	}
-	if plan, ok := t.Plans.Get(m.GetNode().GetWorkflowId()); ok {
+	if plan, ok := t.Plans.Edit(m.GetNode().GetWorkflowId()); ok {
 		run.PlanId = plan.GetPlanId()
 		if !plan.GetReferenced() {
 			plan.Referenced = true
@@ -77,7 +77,7 @@ func beginObserved(t *core.Tx, m *holdfastv1.Machine, runID, why string) *holdfa
 	fleet.PutMachine(t, m)
 	runs.SayObserved(t, run, why)
 	runs.PutRun(t, run, why)
-	return m
+	return again(t, m)
 }
 
 func observedAttempt(t *core.Tx, number int32) *holdfastv1.Attempt {
@@ -98,8 +98,8 @@ func observedProgress(t *core.Tx, run *holdfastv1.Run, line string) {
 	t.Runs.Put(run) // no event: a log tail follows log_bytes
 }
 
-// observedDone ends the run after the installer has finished. It returns the machine as
-// stored.
+// observedDone ends the run after the installer has finished. It returns a copy of the stored
+// machine.
 func observedDone(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
 	m.GetNode().InstallProgress = 100
 	noteInstall(t, m, "complete", run.GetRunId())
@@ -136,12 +136,12 @@ func observedStrike(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, why 
 }
 
 // observedFailed ends the run because the installer or an operator reports a failure. It
-// returns the machine as stored.
+// returns a copy of the stored machine.
 func observedFailed(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
 	return failObserved(t, m, run, &holdfastv1.RunError{Reason: "InstallFailed", Message: why})
 }
 
-// failObserved ends the run as failed. It returns the machine as stored.
+// failObserved ends the run as failed. It returns a copy of the stored machine.
 func failObserved(
 	t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, failure *holdfastv1.RunError,
 ) *holdfastv1.Machine {
@@ -160,16 +160,16 @@ func failObserved(
 	return again(t, m)
 }
 
-// observedCanceled ends the run because its node was moved elsewhere. It returns the machine
-// as stored.
+// observedCanceled ends the run because its node was moved elsewhere. It returns a copy of the
+// stored machine.
 func observedCanceled(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
 	fleet.PutMachine(t, m)
 	runs.CancelObserved(t, run, why)
 	return again(t, m)
 }
 
-// again returns the stored machine after a run has changed it.
+// again returns a copy of the stored machine after a run has changed it.
 func again(t *core.Tx, m *holdfastv1.Machine) *holdfastv1.Machine {
-	stored, _ := t.Machines.Get(m.GetMachineId())
+	stored, _ := t.Machines.Edit(m.GetMachineId())
 	return stored
 }

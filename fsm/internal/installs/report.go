@@ -20,7 +20,7 @@ import (
 
 // ReportInstall applies a report that came with a token.
 func ReportInstall(t *core.Tx, c *internalv1.ReportInstall) (*holdfastv1.Install, *refusal.Error) {
-	s, err := sessions.AdmitInstaller(t.State, c.GetSha256())
+	s, err := editSession(t, c.GetSha256())
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func ReportInstall(t *core.Tx, c *internalv1.ReportInstall) (*holdfastv1.Install
 		return nil, refusal.Invalid(bad)
 	}
 	run, ok := t.Runs.Get(i.GetRunId())
-	m, there := t.Machines.Get(i.GetMachineId())
+	m, there := t.Machines.Edit(i.GetMachineId())
 	if !ok || !there {
 		return nil, refusal.New(refusal.OutOfRange, sessions.ReasonInstallOver, "run %s of this install not found",
 			i.GetRunId())
@@ -125,7 +125,7 @@ func keepHardwareOfHost(t *core.Tx, run *holdfastv1.Run, in *holdfastv1.Hardware
 // returns whether the report is new: an installer without a response repeats its report, and
 // a second failure of one attempt does not count.
 func sessionReported(t *core.Tx, m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequest) (news bool) {
-	s, ok := t.Installs.Get(m.GetMachineId())
+	s, ok := t.Installs.Edit(m.GetMachineId())
 	i := s.GetInstall()
 	if !ok || !sessions.InstallBoots(i) { // reports after the end are ignored
 		return !ok || !sessions.InstallOpen(i)

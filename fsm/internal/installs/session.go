@@ -3,6 +3,7 @@ package installs
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
@@ -11,6 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
 	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
+	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
 	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -69,14 +71,15 @@ func OpenInstall(t *core.Tx, c *internalv1.OpenInstall) (*holdfastv1.Install, *r
 		Macs:      m.GetSpec().GetMacAddresses(),
 		OpenedAt:  t.Now,
 	}
-	s := &internalv1.StoredInstall{Install: i, Past: lastOf(append(old.GetPast(), old.GetGood()...), pastTokens)}
+	s := &internalv1.StoredInstall{Install: i, Past: lastOf(slices.Concat(old.GetPast(), old.GetGood()), pastTokens)}
 	stage(t, s, holdfastv1.Install_WAITING_FOR_PXE, "")
 	return i, nil
 }
 
 func lastOf(sums [][]byte, n int) [][]byte { return sums[max(0, len(sums)-n):] }
 
-// stage moves a session to a stage, stores it and updates the run's waiting_for.
+// stage moves a session to a stage, stores it and updates the run's waiting_for. The session
+// must not change any more.
 func stage(t *core.Tx, s *internalv1.StoredInstall, stage holdfastv1.Install_Stage, what string) {
 	i := s.GetInstall()
 	i.Stage, i.StageSince = stage, t.Now
@@ -85,6 +88,7 @@ func stage(t *core.Tx, s *internalv1.StoredInstall, stage holdfastv1.Install_Sta
 	if !ok || lifecycle.Ended(run) {
 		return
 	}
+	run = shallow.Run(run)
 	run.WaitingFor, run.WaitingSince = sessions.InstallStage(i), t.Now
 	runs.PutRun(t, run,
 		fmt.Sprintf("step %s: %s", i.GetStep(), lex.First(what, "waiting for "+sessions.InstallStage(i))))
@@ -92,7 +96,7 @@ func stage(t *core.Tx, s *internalv1.StoredInstall, stage holdfastv1.Install_Sta
 
 // BootInstall records that a machine has requested its boot script, and the token in it.
 func BootInstall(t *core.Tx, c *internalv1.BootInstall) (*holdfastv1.Install, *refusal.Error) {
-	s, ok := t.Installs.Get(c.GetMachineId())
+	s, ok := t.Installs.Edit(c.GetMachineId())
 	i := s.GetInstall()
 	if !ok || !sessions.InstallBoots(i) {
 		return nil, refusal.New(refusal.Aborted, sessions.ReasonNoInstall,
@@ -156,7 +160,7 @@ func NoteInstallSession(t *core.Tx, c *internalv1.NoteInstall) (*holdfastv1.Inst
 	if err != nil {
 		return nil, err
 	}
-	s, ok := t.Installs.Get(run.GetMachineId())
+	s, ok := t.Installs.Edit(run.GetMachineId())
 	i := s.GetInstall()
 	if !ok || !sessions.InstallOpen(i) || i.GetRunId() != c.GetRunId() || i.GetStep() != c.GetStep() ||
 		i.GetAttempt() != c.GetAttempt() {
@@ -178,6 +182,8 @@ func NoteInstallSession(t *core.Tx, c *internalv1.NoteInstall) (*holdfastv1.Inst
 		}
 		i.MediumSha256, i.MediumServer = sum, c.GetMediumServer()
 		stage(t, s, holdfastv1.Install_WAITING_FOR_PXE, "a boot medium is made")
+		s, _ = t.Installs.Edit(i.GetMachineId())
+		i = s.GetInstall()
 	}
 	i.PowerOffSeen = i.GetPowerOffSeen() || c.GetPowerOffSeen()
 	i.PowerOnSeen = i.GetPowerOnSeen() || c.GetPowerOnSeen()

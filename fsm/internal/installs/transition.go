@@ -15,7 +15,7 @@ import (
 // TransitionNode moves a node by hand. It refuses a node with an executed run. An observed
 // run ends with the transition.
 func TransitionNode(t *core.Tx, c *internalv1.TransitionNode) (*holdfastv1.Machine, *refusal.Error) {
-	m, ok := fleet.Node(t.State, c.GetId())
+	m, ok := fleet.EditNode(t, c.GetId())
 	if !ok {
 		return nil, fleet.NodeNotFound(c.GetId())
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/registry"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -78,6 +79,7 @@ func aliveLease(t *core.Tx, r *internalv1.Renewal) (l *internalv1.Lease, fresh b
 // see records one heartbeat.
 func see(t *core.Tx, l *internalv1.Lease, seen *internalv1.SeenLease, fresh bool) {
 	r := seen.GetRenewal()
+	l = shallow.Lease(l)
 	l.SeenMs = max(l.GetSeenMs(), min(seen.GetSeenMs(), t.Meta.GetLeaseClockMs()))
 	age := time.Duration(max(0, seen.GetAgeMs())) * time.Millisecond
 	if at := t.Now.AsTime().Add(-age); !fresh && at.After(l.GetLastSeen().AsTime()) {
@@ -115,6 +117,7 @@ func ExpireLeases(t *core.Tx, c *internalv1.ExpireLeases) *refusal.Error {
 			c.GetClockMs()-l.GetSeenMs() < l.GetTtlMs() {
 			continue
 		}
+		l = shallow.Lease(l)
 		l.ExpiredAt, l.Revision, l.Ready = t.Now, t.Index, false
 		t.Leases.Put(l)
 		switch ref.GetKind() {

@@ -4,8 +4,10 @@
 package lifecycle
 
 import (
+	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -44,16 +46,25 @@ func ConditionStatus(c *holdfastv1.Condition) string {
 // Stale is the reason of conditions that were not observed in time.
 const Stale = "Stale"
 
-// expire marks conditions as unknown that should have been observed again by now.
-// It uses the record's clock, so every peer computes the same.
-func expire(m *holdfastv1.Machine, now *timestamppb.Timestamp) {
-	for _, c := range m.GetStatus().GetConditions() {
-		if until := c.GetFreshUntil(); !c.GetUnknown() && until != nil && Before(until, now) {
-			c.Message = strings.TrimSpace("it was " + ConditionStatus(c) + " (" + c.GetReason() +
-				") when it was last seen")
-			c.Unknown, c.UnknownSince, c.Reason = true, until, Stale
+// expired returns the conditions, those as unknown that should have been observed again by
+// now. It uses the record's clock, so every peer computes the same.
+func expired(all []*holdfastv1.Condition, now *timestamppb.Timestamp) []*holdfastv1.Condition {
+	shared := true
+	for i, c := range all {
+		until := c.GetFreshUntil()
+		if c.GetUnknown() || until == nil || !Before(until, now) {
+			continue
 		}
+		if shared {
+			all, shared = slices.Clone(all), false
+		}
+		message := "it was " + ConditionStatus(c) + " (" + c.GetReason() + ") when it was last seen"
+		c = proto.CloneOf(c)
+		c.Message = strings.TrimSpace(message)
+		c.Unknown, c.UnknownSince, c.Reason = true, until, Stale
+		all[i] = c
 	}
+	return all
 }
 
 // Condition returns the condition of a kind, or nil.

@@ -3,14 +3,16 @@ package lifecycle
 import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Derive sets the fields that are computed on read (docs/concepts.md), at a time of the
-// record's clock.
+// Derive returns a copy of a machine with the fields that are computed on read
+// (docs/concepts.md), at a time of the record's clock. All other parts are shared.
 func Derive(m *holdfastv1.Machine, now *timestamppb.Timestamp) *holdfastv1.Machine {
+	m = shallow.Top(m)
 	s := m.GetStatus()
-	expire(m, now)
+	s.Conditions = expired(s.GetConditions(), now)
 	s.EffectiveState = effectiveState(m)
 	s.Banners = nil
 	for _, kind := range []string{NeedsIntervention, Degraded} {

@@ -13,6 +13,11 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
+// NotFound returns the refusal of a command that names an unknown plan.
+func NotFound(id string) *refusal.Error {
+	return refusal.New(refusal.NotFound, "PLAN_NOT_FOUND", "plan %q not found", id).With("plan_id", id)
+}
+
 // Braked reports whether a plan has a brake. Plans that only inspect or operate one machine
 // have none.
 func Braked(p *holdfastv1.Plan) bool {

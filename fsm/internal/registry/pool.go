@@ -30,7 +30,7 @@ func CreatePool(t *core.Tx, c *internalv1.CreatePool) (*holdfastv1.Pool, *refusa
 	if err := refusal.Invalid(CheckPool(in)); err != nil {
 		return nil, err
 	}
-	p, exists := t.Pools.Get(in.GetPoolId())
+	p, exists := t.Pools.Edit(in.GetPoolId())
 	if !exists {
 		p = &holdfastv1.Pool{PoolId: in.GetPoolId(), CreatedAt: t.Now}
 	}
@@ -46,7 +46,7 @@ func CreatePool(t *core.Tx, c *internalv1.CreatePool) (*holdfastv1.Pool, *refusa
 // DeletePool removes a pool's declaration. The registration by a manager stays until it
 // deregisters.
 func DeletePool(t *core.Tx, c *internalv1.DeletePool) *refusal.Error {
-	p, ok := t.Pools.Get(c.GetPoolId())
+	p, ok := t.Pools.Edit(c.GetPoolId())
 	if !ok {
 		return poolNotFound(c.GetPoolId())
 	}
@@ -77,7 +77,7 @@ func RegisterPool(t *core.Tx, c *internalv1.RegisterPool) (*holdfastv1.Pool, *re
 	if err := refusal.Invalid(CheckPool(in)); err != nil {
 		return nil, err
 	}
-	p, exists := t.Pools.Get(in.GetPoolId())
+	p, exists := t.Pools.Edit(in.GetPoolId())
 	if !exists {
 		p = &holdfastv1.Pool{PoolId: in.GetPoolId(), CreatedAt: t.Now}
 	}
@@ -99,7 +99,7 @@ func RegisterPool(t *core.Tx, c *internalv1.RegisterPool) (*holdfastv1.Pool, *re
 
 // DeregisterPool removes a pool from placement at once. Repeating it changes nothing.
 func DeregisterPool(t *core.Tx, c *internalv1.DeregisterPool) *refusal.Error {
-	p, ok := t.Pools.Get(c.GetPoolId())
+	p, ok := t.Pools.Edit(c.GetPoolId())
 	if !ok {
 		return poolNotFound(c.GetPoolId())
 	}

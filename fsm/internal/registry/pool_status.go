@@ -4,6 +4,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
@@ -46,8 +48,9 @@ func putPool(t *core.Tx, p *holdfastv1.Pool) {
 	t.Pools.Put(p)
 }
 
-// wholePool sets the fields that are computed on read.
+// wholePool returns a copy of a pool with the fields that are computed on read.
 func wholePool(s *core.State, p *holdfastv1.Pool) *holdfastv1.Pool {
+	p = proto.CloneOf(p)
 	p.Machines = int32(countPool(s, schema.MachinesByPool, p.GetPoolId()))
 	p.MachinesReady = int32(countPool(s, schema.MachinesPoolReady, p.GetPoolId()))
 	free := 0.0
@@ -73,7 +76,7 @@ func countPool(s *core.State, index int, id string) int {
 // SweepPools archives pools that were deregistered long enough ago, and skips others.
 func SweepPools(t *core.Tx, c *internalv1.SweepPools) *refusal.Error {
 	for _, id := range c.GetPoolIds() {
-		p, ok := t.Pools.Get(id)
+		p, ok := t.Pools.Edit(id)
 		if !ok || p.GetStatus() != holdfastv1.Pool_DRAINING ||
 			t.Now.AsTime().Sub(p.GetStatusChangedAt().AsTime()) < drainFor {
 			continue
@@ -99,7 +102,7 @@ func RevivePool(t *core.Tx, id string) *internalv1.Lease {
 // PoolSeen applies the report of a heartbeat. An invalid report is ignored, but the heartbeat
 // still counts.
 func PoolSeen(t *core.Tx, id string, r *internalv1.PoolReport) {
-	p, ok := t.Pools.Get(id)
+	p, ok := t.Pools.Edit(id)
 	if !ok {
 		return
 	}
@@ -115,7 +118,7 @@ func PoolSeen(t *core.Tx, id string, r *internalv1.PoolReport) {
 // PoolMissing removes a pool that has missed its heartbeats from placement. It is still
 // listed.
 func PoolMissing(t *core.Tx, id string) {
-	if p, ok := t.Pools.Get(id); ok && managed(p) && p.GetStatus() != holdfastv1.Pool_DRAINING {
+	if p, ok := t.Pools.Edit(id); ok && managed(p) && p.GetStatus() != holdfastv1.Pool_DRAINING {
 		movePool(t, p, holdfastv1.Pool_UNAVAILABLE, "missed its heartbeats")
 		putPool(t, p)
 	}

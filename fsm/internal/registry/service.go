@@ -59,7 +59,7 @@ func RegisterService(t *core.Tx, c *internalv1.RegisterService) (*holdfastv1.Ser
 		}
 		target.Id = c.GetNewId()
 	}
-	s, known := t.Services.Get(target.GetId())
+	s, known := t.Services.Edit(target.GetId())
 	if !known {
 		s = &holdfastv1.Service{}
 	}
@@ -78,7 +78,7 @@ func RegisterService(t *core.Tx, c *internalv1.RegisterService) (*holdfastv1.Ser
 // UpdateServiceState records a state that a service reports. A state with a time can be
 // repeated. The report is a heartbeat: a missing service is active again.
 func UpdateServiceState(t *core.Tx, c *internalv1.UpdateServiceState) (*holdfastv1.Service, *refusal.Error) {
-	s, ok := t.Services.Get(c.GetId())
+	s, ok := t.Services.Edit(c.GetId())
 	if !ok {
 		return nil, serviceNotFound(c.GetId())
 	}
@@ -120,7 +120,7 @@ func DeregisterService(t *core.Tx, c *internalv1.DeregisterService) (*holdfastv1
 	if id == "" {
 		id = targetID(t, c.GetTarget())
 	}
-	s, ok := t.Services.Get(id)
+	s, ok := t.Services.Edit(id)
 	if !ok {
 		return nil, serviceNotFound(id)
 	}
@@ -172,7 +172,7 @@ func ReviveService(t *core.Tx, id string) *internalv1.Lease {
 
 // ServiceSeen marks a missing service as active, and records the reported state.
 func ServiceSeen(t *core.Tx, id string, state *holdfastv1.ServiceState) {
-	s, ok := t.Services.Get(id)
+	s, ok := t.Services.Edit(id)
 	if !ok || s.GetActive() && state == nil {
 		return
 	}
@@ -202,7 +202,7 @@ func comesBack(t *core.Tx, s *holdfastv1.Service) bool {
 
 // ServiceMissing marks a silent service as missing. It stays registered.
 func ServiceMissing(t *core.Tx, id string) {
-	s, ok := t.Services.Get(id)
+	s, ok := t.Services.Edit(id)
 	if !ok || s.GetDeregistered() {
 		return
 	}

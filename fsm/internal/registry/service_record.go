@@ -18,7 +18,7 @@ import (
 func putService(t *core.Tx, s *holdfastv1.Service) {
 	s.UpdatedAt, s.Revision, s.LastSeen = t.Now, t.Index, nil
 	t.Services.Put(s)
-	whole := wholeService(t.State, proto.CloneOf(s))
+	whole := wholeService(t.State, s)
 	events.AddServiceEvent(t, whole)
 	events.AddNews(t, serviceNews(whole))
 }
@@ -73,8 +73,9 @@ func (v *View) MissingServices(now time.Time, most int) (ids []string) {
 	return ids
 }
 
-// wholeService sets the fields that come from the lease.
+// wholeService returns a copy of a service with the fields that come from the lease.
 func wholeService(s *core.State, svc *holdfastv1.Service) *holdfastv1.Service {
+	svc = proto.CloneOf(svc)
 	if l, ok := s.Lease(internalv1.LeaseRef_SERVICE, svc.GetTarget().GetId()); ok {
 		svc.LastSeen = l.GetLastSeen()
 	}

@@ -10,7 +10,7 @@ import (
 
 // AbortRun ends a run between attempts, with a step that an earlier leader left open.
 func AbortRun(t *core.Tx, c *internalv1.AbortRun) (*holdfastv1.Run, *refusal.Error) {
-	run, ok := t.Runs.Get(c.GetRunId())
+	run, ok := t.Runs.Edit(c.GetRunId())
 	switch {
 	case !ok:
 		return nil, runNotFound(c.GetRunId())
@@ -34,7 +34,7 @@ func AbortRun(t *core.Tx, c *internalv1.AbortRun) (*holdfastv1.Run, *refusal.Err
 	return run, nil
 }
 
-// CloseSteps ends the open steps of a run that ends between attempts.
+// CloseSteps ends the open steps of a run that ends between attempts. It changes the steps.
 func CloseSteps(t *core.Tx, run *holdfastv1.Run, why string) {
 	for _, s := range run.GetSteps() {
 		if s.GetState() != holdfastv1.StepStatus_RUNNING {

@@ -16,7 +16,7 @@ import (
 // are kept permanently, because a request that is repeated years later must still find it. No
 // event is recorded, because the run itself has not changed.
 func ArchiveRun(t *core.Tx, c *internalv1.ArchiveRun) *refusal.Error {
-	run, ok := t.Runs.Get(c.GetRunId())
+	run, ok := t.Runs.Edit(c.GetRunId())
 	switch {
 	case !ok:
 		return runNotFound(c.GetRunId())
@@ -46,7 +46,7 @@ func ArchiveRun(t *core.Tx, c *internalv1.ArchiveRun) *refusal.Error {
 
 // DropArchivedRun records that the archive no longer has the run.
 func DropArchivedRun(t *core.Tx, c *internalv1.DropArchivedRun) *refusal.Error {
-	run, ok := t.Runs.Get(c.GetRunId())
+	run, ok := t.Runs.Edit(c.GetRunId())
 	switch {
 	case !ok:
 		return runNotFound(c.GetRunId())

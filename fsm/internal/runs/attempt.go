@@ -3,6 +3,7 @@ package runs
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
@@ -10,6 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
+	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -17,8 +19,9 @@ import (
 // ReasonRunObserved is the reason for refusing executor commands for an observed run.
 const ReasonRunObserved = "RUN_OBSERVED"
 
-// activeStep returns a run and the step it is at. Executor commands name both, so that a
-// command that was proposed before another change is refused.
+// activeStep returns a run and the step it is at, which the caller may change, as it may
+// change the last attempt of the step. All other parts of the run are shared. Executor
+// commands name both, so that a command that was proposed before another change is refused.
 func activeStep(t *core.Tx, runID, step string) (*holdfastv1.Run, *holdfastv1.StepStatus, *refusal.Error) {
 	run, ok := t.Runs.Get(runID)
 	if !ok {
@@ -36,8 +39,15 @@ func activeStep(t *core.Tx, runID, step string) (*holdfastv1.Run, *holdfastv1.St
 		return nil, nil, refusal.New(refusal.Aborted, refusal.ReasonAttemptMismatch, "run %s is at step %q, not %q",
 			runID, run.GetCurrentStep(), step)
 	}
-	for _, s := range run.GetSteps() {
+	for i, s := range run.GetSteps() {
 		if s.GetName() == step {
+			run, s = shallow.Run(run), shallow.Step(s)
+			run.Steps = slices.Clone(run.Steps)
+			run.Steps[i] = s
+			if n := len(s.Attempts); n > 0 {
+				s.Attempts = slices.Clone(s.Attempts)
+				s.Attempts[n-1] = shallow.Attempt(s.Attempts[n-1])
+			}
 			return run, s, nil
 		}
 	}
@@ -59,7 +69,7 @@ func BeginAttempt(t *core.Tx, c *internalv1.BeginAttempt) (*holdfastv1.Run, *ref
 	}
 	// A held plan does not stop runs that have begun, because they may be in the middle of an
 	// effect.
-	plan, _ := t.Plan(run.GetPlanId())
+	plan, _ := t.Plans.Get(run.GetPlanId())
 	if held := heldBy(t.State, plan, run); held != "" && run.GetPhase() == holdfastv1.Run_PENDING {
 		return nil, refusal.New(refusal.FailedPrecondition, refusal.ReasonPlanHeld, "run %s waits for %s",
 			run.GetRunId(), held)
@@ -67,7 +77,7 @@ func BeginAttempt(t *core.Tx, c *internalv1.BeginAttempt) (*holdfastv1.Run, *ref
 	switch {
 	case lifecycle.Open(last) && c.GetAttempt() == last.GetNumber() &&
 		last.GetEpochs()[len(last.GetEpochs())-1] < t.Command.GetEpoch():
-		last.Epochs = append(last.Epochs, t.Command.GetEpoch())
+		last.Epochs = append(slices.Clip(last.Epochs), t.Command.GetEpoch())
 		msg = fmt.Sprintf("step %s: attempt %d taken over by the leader of term %d",
 			step.GetName(), last.GetNumber(), t.Command.GetEpoch())
 	case !lifecycle.Open(last) && c.GetAttempt() == last.GetNumber()+1:
@@ -147,10 +157,13 @@ func sameWait(a, b string) bool {
 }
 
 func mergeEvidence(a *holdfastv1.Attempt, seen map[string]string) {
-	if len(seen) > 0 && a.EvidenceAfter == nil {
-		a.EvidenceAfter = map[string]string{}
+	if len(seen) == 0 {
+		return
 	}
-	maps.Copy(a.EvidenceAfter, seen)
+	all := make(map[string]string, len(a.GetEvidenceAfter())+len(seen))
+	maps.Copy(all, a.GetEvidenceAfter())
+	maps.Copy(all, seen)
+	a.EvidenceAfter = all
 }
 
 // EndAttempt records the outcome of an attempt and derives the new state of the step, the run
@@ -171,7 +184,7 @@ func EndAttempt(t *core.Tx, c *internalv1.EndAttempt) (*holdfastv1.Run, *refusal
 	run.Deadline = nil
 	if step.GetKind() == "repave" {
 		// With any outcome, the next step of this run may have to log in.
-		if m, ok := t.Machines.Get(run.GetMachineId()); ok && sessions.HostInstalled(t, m, run) {
+		if m, ok := fleet.Edit(t, run.GetMachineId()); ok && sessions.HostInstalled(t, m, run) {
 			fleet.PutMachine(t, m)
 		}
 	}
@@ -196,7 +209,7 @@ func EndAttempt(t *core.Tx, c *internalv1.EndAttempt) (*holdfastv1.Run, *refusal
 		EndStep(t, step, holdfastv1.StepStatus_FAILED)
 		FinishRun(t, run, holdfastv1.Run_CANCELED, why)
 	case !c.GetPermanent() && a.GetNumber() <= step.GetMaxRetries():
-		if m, ok := t.Machines.Get(run.GetMachineId()); ok && t.Has(core.Level2) && step.GetKind() == "repave" {
+		if m, ok := fleet.Edit(t, run.GetMachineId()); ok && t.Has(core.Level2) && step.GetKind() == "repave" {
 			fleet.NoteFailedInstall(m, a.GetNumber(), c.GetError())
 			fleet.PutMachine(t, m)
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -44,9 +45,10 @@ func noteOutcome(t *core.Tx, run *holdfastv1.Run) {
 			o.Failure += " at step " + f.GetStep()
 		}
 	}
-	p.Recent = append(p.GetRecent(), o)
+	p = shallow.Plan(p)
+	p.Recent = append(slices.Clip(p.GetRecent()), o)
 	if n := len(p.GetRecent()) - brakeWindow; n > 0 {
-		p.Recent = slices.Clone(p.GetRecent()[n:])
+		p.Recent = p.GetRecent()[n:]
 	}
 	if t.Has(core.Level2) && plans.Ramped(p) {
 		noteRamp(t, p, run, o)
@@ -73,7 +75,7 @@ func noteOutcome(t *core.Tx, run *holdfastv1.Run) {
 
 // ReleasePlan lets the runs of a plan begin again, and clears the record of recent ones.
 func ReleasePlan(t *core.Tx, c *internalv1.ReleasePlan) (*holdfastv1.Plan, *refusal.Error) {
-	p, ok := t.Plans.Get(c.GetPlanId())
+	p, ok := t.Plans.Edit(c.GetPlanId())
 	if !ok {
 		return nil, plans.NotFound(c.GetPlanId())
 	}

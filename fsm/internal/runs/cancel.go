@@ -10,7 +10,7 @@ import (
 
 // CancelRun ends a pending run, or asks the executor to end a running one.
 func CancelRun(t *core.Tx, c *internalv1.CancelRun) (*holdfastv1.Run, *refusal.Error) {
-	run, ok := t.Runs.Get(c.GetRunId())
+	run, ok := t.Runs.Edit(c.GetRunId())
 	switch {
 	case !ok:
 		return nil, runNotFound(c.GetRunId())

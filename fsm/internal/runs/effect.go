@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
+	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
 	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -49,7 +50,7 @@ func noteProved(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run) {
 // clusterOf returns the cluster that a step of a run has joined: the step's, else the run's,
 // else the machine's.
 func clusterOf(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, step *holdfastv1.StepStatus) string {
-	plan, _ := t.Plan(run.GetPlanId())
+	plan, _ := t.Plans.Get(run.GetPlanId())
 	for _, s := range plan.GetSteps() {
 		if s.GetName() == step.GetName() {
 			return ClusterRef(m, s.GetJoin().GetClusterRef(), run.GetParams())
@@ -178,12 +179,14 @@ const ProofEndpoint = "ssh_endpoint"
 // moveHost records the new address of a host, together with the outcome of the step that
 // changed its network, because the next step has to reach it.
 func moveHost(t *core.Tx, machine, endpoint string) {
-	m, ok := t.Machines.Get(machine)
+	m, ok := fleet.Edit(t, machine)
 	if !ok || m.GetSpec().GetSshEndpoint() == endpoint {
 		return
 	}
 	if m.Spec == nil {
 		m.Spec = &holdfastv1.MachineSpec{}
+	} else {
+		m.Spec = shallow.Spec(m.Spec)
 	}
 	m.Spec.SshEndpoint = endpoint
 	fleet.PutMachine(t, m)

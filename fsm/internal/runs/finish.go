@@ -29,7 +29,7 @@ func FinishRun(t *core.Tx, run *holdfastv1.Run, phase holdfastv1.Run_Phase, fail
 	}
 	sessions.CloseInstall(t, run)
 
-	m, ok := t.Machines.Get(run.GetMachineId())
+	m, ok := fleet.Edit(t, run.GetMachineId())
 	if !ok || m.GetStatus().GetActiveRunId() != run.GetRunId() {
 		return
 	}

@@ -107,7 +107,7 @@ func checkImageUnused(t *core.Tx, name string) *refusal.Error {
 }
 
 func runInstalls(t *core.Tx, run *holdfastv1.Run, name string) bool {
-	plan, _ := t.Plan(run.GetPlanId())
+	plan, _ := t.Plans.Get(run.GetPlanId())
 	machine, _ := t.Machines.Get(run.GetMachineId())
 	return slices.ContainsFunc(plan.GetSteps(), func(s *holdfastv1.Step) bool {
 		return s.GetRepave() != nil && images.Of(s.GetRepave(), run, machine) == name

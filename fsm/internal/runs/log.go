@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -27,6 +28,7 @@ func AppendRunLogs(t *core.Tx, c *internalv1.AppendRunLogs) *refusal.Error {
 			if run, ok = t.Runs.Get(a.GetRunId()); !ok || lifecycle.Ended(run) {
 				continue
 			}
+			run = shallow.Run(run)
 			runs[a.GetRunId()] = run
 		}
 		block, err := logBlock(t, run, a)
@@ -166,6 +168,7 @@ func CompactRunLog(t *core.Tx, c *internalv1.CompactRunLog) *refusal.Error {
 	}
 	t.Logs.Put(&internalv1.StoredLog{RunId: run.GetRunId(), Block: b})
 	if end == run.GetLogBytes() {
+		run = shallow.Run(run)
 		run.LogCompacted = true
 		t.Runs.Put(run)
 	}

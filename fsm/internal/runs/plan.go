@@ -55,8 +55,3 @@ func (v *View) Plan(id string) (*holdfastv1.Plan, bool) { return v.s.Plans.Get(i
 
 // Plans returns the plans with an id above after, by id.
 func (v *View) Plans(after string) iter.Seq[*holdfastv1.Plan] { return v.s.Plans.Ascend("", after) }
-
-// SharedPlan returns a plan that is shared, unlike the one of Plan, and must not be changed.
-func (v *View) SharedPlan(id string) (*holdfastv1.Plan, bool) {
-	return v.decoded.Get(v.s.Plans, id)
-}

@@ -4,8 +4,8 @@ import (
 	"iter"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
-	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -19,12 +19,13 @@ func ByRequest(s *core.State, machineID, requestID string) (*holdfastv1.Run, boo
 	return run, true
 }
 
-// withQueue sets the fields that are computed on read.
-func withQueue(s *core.State, run *holdfastv1.Run, c *plans.Cache) *holdfastv1.Run {
+// withQueue returns a run with the fields that are computed on read.
+func withQueue(s *core.State, run *holdfastv1.Run) *holdfastv1.Run {
 	if run.GetPhase() != holdfastv1.Run_PENDING {
 		return run
 	}
-	plan, _ := c.Get(s.Plans, run.GetPlanId())
+	run = shallow.Run(run)
+	plan, _ := s.Plans.Get(run.GetPlanId())
 	run.QueuePosition = int32(1 + s.Runs.Count(schema.RunsPending,
 		schema.OrderedTime(run.GetCreatedAt(), run.GetRunId())))
 	if held := heldBy(s, plan, run); held != "" {
@@ -39,7 +40,7 @@ func (v *View) Run(id string) (*holdfastv1.Run, bool) {
 	if !ok {
 		return nil, false
 	}
-	return withQueue(v.s, run, v.decoded), true
+	return withQueue(v.s, run), true
 }
 
 // RunByRequest returns the run of a request id.

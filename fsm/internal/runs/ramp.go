@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
@@ -68,10 +70,10 @@ func heldBy(s *core.State, p *holdfastv1.Plan, run *holdfastv1.Run) string {
 func noteRamp(t *core.Tx, p *holdfastv1.Plan, run *holdfastv1.Run, o *holdfastv1.PlanOutcome) {
 	r := &holdfastv1.PlanRamp{Image: schema.CohortOf(run).Image, Limit: rampFirst}
 	if i := plans.RampOf(p, r.GetImage()); i >= 0 {
-		r = p.GetRamps()[i]
-		p.Ramps = slices.Delete(p.GetRamps(), i, i+1)
+		r = proto.CloneOf(p.GetRamps()[i])
+		p.Ramps = slices.Concat(p.GetRamps()[:i], p.GetRamps()[i+1:])
 	}
-	p.Ramps = append(p.GetRamps(), r)
+	p.Ramps = append(slices.Clip(p.GetRamps()), r)
 	if n := len(p.GetRamps()) - maxRamps; n > 0 {
 		p.Ramps = slices.Clone(p.GetRamps()[n:])
 	}
@@ -97,14 +99,14 @@ func noteRamp(t *core.Tx, p *holdfastv1.Plan, run *holdfastv1.Run, o *holdfastv1
 // restartRamp resets the ramp of a run's cohort if no run of it is active and none has ended
 // for a while: the plan may install something else by now.
 func restartRamp(t *core.Tx, run *holdfastv1.Run) {
-	shared, _ := t.Plan(run.GetPlanId())
+	shared, _ := t.Plans.Get(run.GetPlanId())
 	c := schema.CohortOf(run)
 	i := plans.RampOf(shared, c.Image)
 	if i < 0 || runningCount(t.State, c) > 0 ||
 		t.Now.AsTime().Sub(shared.GetRamps()[i].GetUpdatedAt().AsTime()) < rampIdle {
 		return
 	}
-	if p, ok := t.Plans.Get(run.GetPlanId()); ok {
+	if p, ok := t.Plans.Edit(run.GetPlanId()); ok {
 		p.Ramps = slices.Delete(p.GetRamps(), i, i+1)
 		t.Plans.Put(p)
 	}
@@ -112,7 +114,7 @@ func restartRamp(t *core.Tx, run *holdfastv1.Run) {
 
 // MayBegin reports whether another run of a cohort may begin while active runs of it are running.
 func (v *View) MayBegin(c schema.Cohort, active int) bool {
-	p, ok := v.SharedPlan(c.Plan)
+	p, ok := v.Plan(c.Plan)
 	if !ok {
 		return true
 	}

@@ -14,7 +14,7 @@ func runNotFound(id string) *refusal.Error {
 	return refusal.New(refusal.NotFound, "RUN_NOT_FOUND", "run %q not found", id).With("run_id", id)
 }
 
-// PutRun stores a run and adds the event of its transition.
+// PutRun stores a run and adds the event of its transition. The run must not change any more.
 func PutRun(t *core.Tx, run *holdfastv1.Run, message string) {
 	run.Revision, run.QueuePosition = t.Index, 0
 	had, _ := t.Runs.Get(run.GetRunId())

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/plans"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
 	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -65,12 +66,12 @@ func StartRun(t *core.Tx, c *internalv1.StartRun) (*holdfastv1.Run, *refusal.Err
 	if err := CheckStartRun(c); err != nil {
 		return nil, err
 	}
-	plan, ok := t.Plan(c.GetPlanId())
+	plan, ok := t.Plans.Get(c.GetPlanId())
 	if !ok {
 		return nil, plans.NotFound(c.GetPlanId())
 	}
 	if run, ok := ByRequest(t.State, c.GetMachineId(), c.GetRequestId()); ok {
-		return withQueue(t.State, run, t.Decoded), sameRequest(run, c)
+		return withQueue(t.State, run), sameRequest(run, c)
 	}
 	m, ok := t.Machines.Get(c.GetMachineId())
 	if !ok {
@@ -99,6 +100,7 @@ func StartRun(t *core.Tx, c *internalv1.StartRun) (*holdfastv1.Run, *refusal.Err
 	run.CreatedAt, run.WaitingSince, run.Principal = t.Now, t.Now, t.Command.GetPrincipal()
 	run.MachinePhaseBefore, run.Beside = m.GetStatus().GetPhase(), beside
 	if !beside {
+		m = shallow.Machine(m)
 		m.Status.ActiveRunId = run.GetRunId()
 		fleet.MovePhase(t, m, holdfastv1.MachineStatus_PROVISIONING,
 			fleet.Change{By: "run", Run: run.GetRunId(), Comment: "run started", Node: plans.NodeState(plan)})
@@ -110,7 +112,7 @@ func StartRun(t *core.Tx, c *internalv1.StartRun) (*holdfastv1.Run, *refusal.Err
 		t.Plans.Put(referenced)
 	}
 	PutRun(t, run, "run created")
-	return withQueue(t.State, run, t.Decoded), nil
+	return withQueue(t.State, run), nil
 }
 
 func startable(

@@ -101,8 +101,9 @@ func Peers() *table.Schema[*internalv1.PeerRecord] {
 // Plans returns the schema of plans.
 func Plans() *table.Schema[*holdfastv1.Plan] {
 	return &table.Schema[*holdfastv1.Plan]{
-		Kind: internalv1.SnapshotRecord_PLANS,
-		Key:  (*holdfastv1.Plan).GetPlanId,
+		Kind:    internalv1.SnapshotRecord_PLANS,
+		Key:     (*holdfastv1.Plan).GetPlanId,
+		Decoded: true, // few plans begin most runs, and each run reads its plan several times
 	}
 }
 

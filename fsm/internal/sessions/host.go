@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
+	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -22,6 +23,7 @@ func PinHost(t *core.Tx, m *holdfastv1.Machine, i *holdfastv1.Install) (changed 
 	if had := m.GetSpec().GetSshHostKeys(); len(had) == 0 || slices.Equal(had, i.GetHostKeys()) {
 		return false
 	}
+	m.Spec = shallow.Spec(m.Spec)
 	m.Spec.SshHostKeys = slices.Clone(i.GetHostKeys())
 	return true
 }

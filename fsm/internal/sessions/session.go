@@ -91,7 +91,7 @@ func StageName(s holdfastv1.Install_Stage) string {
 
 // CloseInstall ends the session of a run's attempt. Its tokens become invalid.
 func CloseInstall(t *core.Tx, run *holdfastv1.Run) {
-	s, ok := t.Installs.Get(run.GetMachineId())
+	s, ok := t.Installs.Edit(run.GetMachineId())
 	if i := s.GetInstall(); ok && i.GetRunId() == run.GetRunId() && InstallOpen(i) {
 		i.ClosedAt = t.Now
 		t.Installs.Put(s)

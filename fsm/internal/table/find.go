@@ -103,14 +103,21 @@ func (t *Rowset) findRows(q Query, after string, visit func(*Record) bool) {
 	for i, text := range q.Texts {
 		texts[i] = []byte(text)
 	}
-	see := func(r *Record) bool {
-		return slices.ContainsFunc(texts, func(text []byte) bool { return !bytes.Contains(r.value, text) }) || visit(r)
-	}
+	see := func(r *Record) bool { return !t.contains(r, texts) || visit(r) }
 	if q.Facets == nil {
 		t.rowsFrom("", after, see)
 		return
 	}
 	t.having(t.cursor(*q.Facets), after, see)
+}
+
+// contains reports whether the bytes of a row contain all texts.
+func (t *Rowset) contains(r *Record, texts [][]byte) bool {
+	if len(texts) == 0 {
+		return true
+	}
+	value := t.encoded(r)
+	return !slices.ContainsFunc(texts, func(text []byte) bool { return !bytes.Contains(value, text) })
 }
 
 func (t *Rowset) having(c cursor, after string, visit func(*Record) bool) {

@@ -1,7 +1,6 @@
 package table
 
 import (
-	"fmt"
 	"iter"
 	"slices"
 	"sort"
@@ -12,14 +11,6 @@ import (
 
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
-
-// Record is one encoded row. It is immutable once it is in a table.
-type Record struct {
-	key    string
-	value  []byte
-	index  []indexKey // its keys in the table's indexes
-	facets []*facet
-}
 
 // indexKey is a key in one of a table's indexes.
 type indexKey struct {
@@ -45,6 +36,7 @@ type rules struct {
 	index   indexing[proto.Message]
 	facets  faceting[proto.Message]
 	partial func() func(row string) proto.Message
+	decoded bool
 }
 
 // Rowset is a table without the type of its messages. It holds all code that does not need
@@ -52,6 +44,8 @@ type rules struct {
 // state.
 type Rowset struct {
 	rules   rules
+	cool    *cooling
+	guard   *guard // may be nil
 	rows    *btree.BTreeG[*Record]
 	indexes []*btree.BTreeG[entry]
 	facets  *btree.BTreeG[membership]
@@ -65,7 +59,7 @@ type Mark struct{ _ byte } // not empty: all empty values may have the same addr
 
 func newRowset(r rules) *Rowset {
 	opts := btree.Options{NoLocks: true}
-	t := &Rowset{rules: r, facets: newFacets(), mark: new(Mark), roll: new(Mark)}
+	t := &Rowset{rules: r, cool: &cooling{}, facets: newFacets(), mark: new(Mark), roll: new(Mark)}
 	t.rows = btree.NewBTreeGOptions(func(a, b *Record) bool { return a.key < b.key }, opts)
 	for range r.indexes {
 		t.indexes = append(t.indexes, btree.NewBTreeGOptions(func(a, b entry) bool {
@@ -75,12 +69,18 @@ func newRowset(r rules) *Rowset {
 			return a.rec.key < b.rec.key
 		}, opts))
 	}
+	if guarded {
+		t.Guard()
+	}
 	return t
 }
 
 // copy returns a copy that later writes do not affect.
 func (t *Rowset) copy() *Rowset {
-	c := &Rowset{rules: t.rules, rows: t.rows.Copy(), facets: t.facets.Copy(), mark: t.mark, roll: t.roll}
+	t.guard.sample()
+	c := &Rowset{
+		rules: t.rules, cool: t.cool, guard: t.guard, rows: t.rows.Copy(), facets: t.facets.Copy(), mark: t.mark, roll: t.roll,
+	}
 	for _, ix := range t.indexes {
 		c.indexes = append(c.indexes, ix.Copy())
 	}
@@ -96,7 +96,7 @@ func (t *Rowset) Mark() *Mark { return t.mark }
 // Roll returns a value that changes whenever a row is inserted or deleted.
 func (t *Rowset) Roll() *Mark { return t.roll }
 
-// Row returns the encoded row under a key.
+// Row returns the row under a key.
 func (t *Rowset) Row(key string) (*Record, bool) { return t.rows.Get(&Record{key: key}) }
 
 // Facet returns the value of a row under the path of a facet.
@@ -118,30 +118,15 @@ func (t *Rowset) Has(key string) bool {
 	return ok
 }
 
-// decode panics if the bytes do not decode: only put and the bulk loader write records, and
-// the loader checks them.
-func (t *Rowset) decode(r *Record) proto.Message {
-	m := t.rules.fresh()
-	if err := proto.Unmarshal(r.value, m); err != nil {
-		panic(fmt.Sprintf("decode record %q of %v: %v", r.key, t.rules.kind, err))
-	}
-	return m
-}
-
-// write inserts or replaces the row of m.
+// write inserts or replaces the row of m, which nobody may change any more.
 func (t *Rowset) write(m proto.Message) {
-	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	if err != nil { // only for a string that is not UTF-8, which the edge refuses
-		panic(fmt.Sprintf("encode record of %v: %v", t.rules.kind, err))
-	}
-	t.insert(t.rules.key(m), value, m)
-}
-
-func (t *Rowset) insert(key string, value []byte, m proto.Message) {
 	t.mark = new(Mark)
-	r := &Record{key: key, value: value, index: t.keysOf(m)}
+	r := newRecord(t.rules.key(m), m)
+	r.index = t.keysOf(m)
+	t.guard.store(r, m)
 	old, replaced := t.rows.Set(r)
 	if replaced {
+		t.guard.drop(old)
 		r.key = old.key // share the string that the indexes hold
 		t.unindex(old, r)
 	} else {
@@ -171,6 +156,7 @@ func (t *Rowset) keysOf(m proto.Message) []indexKey {
 // Delete removes the row under a key, if there is one.
 func (t *Rowset) Delete(key string) {
 	if old, ok := t.rows.Delete(&Record{key: key}); ok {
+		t.guard.drop(old)
 		t.mark, t.roll = new(Mark), new(Mark)
 		t.unindex(old, &Record{})
 		t.refacet(&Record{key: key}, old)
@@ -187,11 +173,11 @@ func (t *Rowset) unindex(old, next *Record) {
 	}
 }
 
-// each calls f for every encoded row, by key, until f returns an error.
+// each calls f for every row, encoded, by key, until f returns an error.
 func (t *Rowset) each(f func(kind internalv1.SnapshotRecord_Table, key string, value []byte) error) error {
 	var err error
 	t.rows.Scan(func(r *Record) bool {
-		err = f(t.rules.kind, r.key, r.value)
+		err = f(t.rules.kind, r.key, t.encoded(r))
 		return err == nil
 	})
 	return err

@@ -1,4 +1,4 @@
-// Package table stores encoded records in copy-on-write B-trees, with their indexes and facets,
+// Package table stores records in copy-on-write B-trees, with their indexes and facets,
 // and reads and writes them as a snapshot. A schema defines the key, the index keys and the
 // facets of a message. It must not know what the records mean, nor read a clock: what it
 // stores and writes depends on the rows alone.
@@ -23,6 +23,9 @@ type Schema[P proto.Message] struct {
 	// partial returns a partial decoder: it reads the fields that key, index and facets use,
 	// into the same message each time. If nil, rows are decoded in full.
 	Partial func() func(row string) P
+
+	// Decoded tables keep their messages once they are encoded or read: few rows, read often.
+	Decoded bool
 }
 
 // rules returns the untyped schema. Its functions panic on messages of another type.
@@ -30,7 +33,7 @@ func (s *Schema[P]) rules() rules {
 	var none P
 	kind := none.ProtoReflect().Type()
 	r := rules{
-		kind: s.Kind, indexes: s.Indexes, fresh: func() proto.Message { return kind.New().Interface() },
+		kind: s.Kind, indexes: s.Indexes, decoded: s.Decoded, fresh: func() proto.Message { return kind.New().Interface() },
 		key: func(m proto.Message) string { return s.Key(m.(P)) },
 	}
 	if s.Index != nil {
@@ -48,8 +51,8 @@ func (s *Schema[P]) rules() rules {
 	return r
 }
 
-// Table is a rowset with the type of its messages, and an O(1) copy. Reads decode, so the
-// caller owns the message.
+// Table is a rowset with the type of its messages, and an O(1) copy. Its rows are shared with
+// all copies: nobody may change a message that was read or stored. Edit returns one to change.
 type Table[P proto.Message] struct{ *Rowset }
 
 // New returns an empty table.
@@ -67,26 +70,35 @@ func (t *Table[P]) Freeze(since *Table[P]) *Table[P] {
 // Copy returns a copy that later writes do not affect.
 func (t *Table[P]) Copy() *Table[P] { return &Table[P]{t.Rowset.copy()} }
 
-// Decode returns the message of a row.
-func (t *Table[P]) Decode(r *Record) P { return t.Rowset.decode(r).(P) }
+// of returns the message of a row.
+func (t *Table[P]) of(r *Record) P { return t.message(r).(P) }
 
 // Get returns the row under a key.
 func (t *Table[P]) Get(key string) (m P, ok bool) {
 	r, ok := t.rows.Get(&Record{key: key})
 	if ok {
-		m = t.Decode(r)
+		m = t.of(r)
 	}
 	return m, ok
 }
 
-// Put inserts or replaces the row of m.
+// Edit returns a copy of the row under a key. It belongs to the caller until it is stored.
+func (t *Table[P]) Edit(key string) (m P, ok bool) {
+	r, ok := t.rows.Get(&Record{key: key})
+	if ok {
+		m = t.private(r).(P)
+	}
+	return m, ok
+}
+
+// Put inserts or replaces the row of m, which nobody may change any more.
 func (t *Table[P]) Put(m P) { t.write(m) }
 
 // Lookup returns the row with exactly this key in an index.
 func (t *Table[P]) Lookup(index int, key string) (m P, ok bool) {
 	t.scanRows(index, key, "", func(k string, r *Record) bool {
 		if ok = k == key; ok { // the scan may return a longer key
-			m = t.Decode(r)
+			m = t.of(r)
 		}
 		return false
 	})
@@ -96,28 +108,28 @@ func (t *Table[P]) Lookup(index int, key string) (m P, ok bool) {
 // Ascend returns the rows with the prefix and a key > after, by key.
 func (t *Table[P]) Ascend(prefix, after string) iter.Seq[P] {
 	return func(yield func(P) bool) {
-		t.rowsFrom(prefix, after, func(r *Record) bool { return yield(t.Decode(r)) })
+		t.rowsFrom(prefix, after, func(r *Record) bool { return yield(t.of(r)) })
 	}
 }
 
 // Descend returns the rows with the prefix and a key < before, last first.
 func (t *Table[P]) Descend(prefix, before string) iter.Seq[P] {
 	return func(yield func(P) bool) {
-		t.rowsBack(prefix, before, func(r *Record) bool { return yield(t.Decode(r)) })
+		t.rowsBack(prefix, before, func(r *Record) bool { return yield(t.of(r)) })
 	}
 }
 
 // Find returns the rows with a key > after that q selects, by key.
 func (t *Table[P]) Find(q Query, after string) iter.Seq[P] {
 	return func(yield func(P) bool) {
-		t.findRows(q, after, func(r *Record) bool { return yield(t.Decode(r)) })
+		t.findRows(q, after, func(r *Record) bool { return yield(t.of(r)) })
 	}
 }
 
 // Scan returns the rows whose index key has the prefix and is above after, by index key.
 func (t *Table[P]) Scan(index int, prefix, after string) iter.Seq2[string, P] {
 	return func(yield func(string, P) bool) {
-		t.scanRows(index, prefix, after, func(key string, r *Record) bool { return yield(key, t.Decode(r)) })
+		t.scanRows(index, prefix, after, func(key string, r *Record) bool { return yield(key, t.of(r)) })
 	}
 }
 
@@ -125,6 +137,6 @@ func (t *Table[P]) Scan(index int, prefix, after string) iter.Seq2[string, P] {
 // An empty before starts at the end.
 func (t *Table[P]) ScanBack(index int, prefix, before string) iter.Seq2[string, P] {
 	return func(yield func(string, P) bool) {
-		t.scanRowsBack(index, prefix, before, func(key string, r *Record) bool { return yield(key, t.Decode(r)) })
+		t.scanRowsBack(index, prefix, before, func(key string, r *Record) bool { return yield(key, t.of(r)) })
 	}
 }

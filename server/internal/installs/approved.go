@@ -15,7 +15,7 @@ import (
 // then starts its workflow.
 func approved(v *fsm.View, m *holdfastv1.Machine) *holdfastv1.BootMachineResponse {
 	id := fsm.ApprovedPlan(m)
-	plan, ok := v.SharedPlan(id)
+	plan, ok := v.Plan(id)
 	why := ""
 	switch {
 	case !ok:

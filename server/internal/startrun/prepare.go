@@ -84,7 +84,7 @@ func parts(
 	v *fsm.View, start *internalv1.StartRun,
 ) (m *holdfastv1.Machine, plan *holdfastv1.Plan, found bool) {
 	provider, hasMachine := v.ProviderOf(start.GetMachineId())
-	plan, hasPlan := v.SharedPlan(start.GetPlanId())
+	plan, hasPlan := v.Plan(start.GetPlanId())
 	m = &holdfastv1.Machine{
 		MachineId: start.GetMachineId(), Spec: &holdfastv1.MachineSpec{Provider: provider},
 	}

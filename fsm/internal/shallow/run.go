@@ -1,0 +1,71 @@
+package shallow
+
+import holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+
+// Run returns a copy of a run. Its own fields may be changed; its steps are shared.
+func Run(r *holdfastv1.Run) *holdfastv1.Run {
+	return &holdfastv1.Run{
+		RunId:              r.RunId,
+		MachineId:          r.MachineId,
+		RequestId:          r.RequestId,
+		Type:               r.Type,
+		PlanId:             r.PlanId,
+		Phase:              r.Phase,
+		Steps:              r.Steps,
+		CurrentStep:        r.CurrentStep,
+		CreatedAt:          r.CreatedAt,
+		StartedAt:          r.StartedAt,
+		FinishedAt:         r.FinishedAt,
+		Params:             r.Params,
+		Error:              r.Error,
+		WaitingFor:         r.WaitingFor,
+		WaitingSince:       r.WaitingSince,
+		Deadline:           r.Deadline,
+		NextActionAt:       r.NextActionAt,
+		QueuePosition:      r.QueuePosition,
+		CancelRequestedAt:  r.CancelRequestedAt,
+		CancelReason:       r.CancelReason,
+		MachinePhaseBefore: r.MachinePhaseBefore,
+		LogBytes:           r.LogBytes,
+		LogTruncated:       r.LogTruncated,
+		Revision:           r.Revision,
+		Principal:          r.Principal,
+		LogCompacted:       r.LogCompacted,
+		Observed:           r.Observed,
+		Beside:             r.Beside,
+		LogBesideBytes:     r.LogBesideBytes,
+		Archive:            r.Archive,
+	}
+}
+
+// Step returns a copy of a step. Its own fields may be changed; its attempts are shared.
+func Step(s *holdfastv1.StepStatus) *holdfastv1.StepStatus {
+	return &holdfastv1.StepStatus{
+		Name:           s.Name,
+		State:          s.State,
+		RetryCount:     s.RetryCount,
+		StartedAt:      s.StartedAt,
+		FinishedAt:     s.FinishedAt,
+		Message:        s.Message,
+		Kind:           s.Kind,
+		TimeoutSeconds: s.TimeoutSeconds,
+		MaxRetries:     s.MaxRetries,
+		Attempts:       s.Attempts,
+	}
+}
+
+// Attempt returns a copy of an attempt. Its own fields may be changed; its epochs and its
+// evidence are shared.
+func Attempt(a *holdfastv1.Attempt) *holdfastv1.Attempt {
+	return &holdfastv1.Attempt{
+		Number:         a.Number,
+		Epochs:         a.Epochs,
+		StartedAt:      a.StartedAt,
+		FinishedAt:     a.FinishedAt,
+		Outcome:        a.Outcome,
+		Error:          a.Error,
+		ErrorClass:     a.ErrorClass,
+		EvidenceBefore: a.EvidenceBefore,
+		EvidenceAfter:  a.EvidenceAfter,
+	}
+}

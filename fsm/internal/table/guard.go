@@ -1,0 +1,80 @@
+package table
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// guard finds messages that were changed after they were stored, which would make peers
+// differ. It remembers the bytes of each stored message until its row is replaced or encoded.
+// Only tests use it, because it encodes every row that is written. It is safe for concurrent
+// use. All its methods work on nil and do nothing then.
+type guard struct {
+	mu   sync.Mutex
+	rows map[*Record][]byte
+}
+
+// Guard makes a table panic if a message that is stored from now on was changed. A row is
+// checked when it is replaced, deleted or encoded, and some rows whenever the table is copied.
+// Builds with the tag "rowguard" guard all tables.
+func (t *Rowset) Guard() { t.guard = &guard{rows: map[*Record][]byte{}} }
+
+// store remembers the row of a message.
+func (g *guard) store(r *Record, m proto.Message) {
+	if g == nil {
+		return
+	}
+	value := mustEncode(m)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.rows[r] = value
+}
+
+// drop checks a row for the last time.
+func (g *guard) drop(r *Record) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if was, ok := g.rows[r]; ok {
+		checkRow(r, was)
+		delete(g.rows, r)
+	}
+}
+
+// guardSample is the number of rows that a copy of a table checks.
+const guardSample = 64
+
+// sample checks some of the rows, all if there are few.
+func (g *guard) sample() {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n := 0
+	for r, was := range g.rows { // begins anywhere
+		if n++; n > guardSample {
+			return
+		}
+		checkRow(r, was)
+	}
+}
+
+func checkRow(r *Record, was []byte) {
+	b := r.box.Load()
+	if b == nil {
+		return // encoded since
+	}
+	if is := mustEncode(b.message); !bytes.Equal(is, was) {
+		old := b.message.ProtoReflect().New().Interface()
+		if err := proto.Unmarshal(was, old); err != nil {
+			panic(err)
+		}
+		panic(fmt.Sprintf("row %q was changed after it was stored: %T was\n%v, and is\n%v", r.key, old, old, b.message))
+	}
+}
