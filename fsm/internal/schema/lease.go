@@ -29,6 +29,11 @@ func Leases() *table.Schema[*internalv1.Lease] {
 			}
 		},
 		Partial: partialLease,
+
+		SameKeys: func(old, l *internalv1.Lease) bool {
+			return old.GetRevision() == l.GetRevision() && old.GetGone() == l.GetGone() &&
+				old.GetExpiredAt() == l.GetExpiredAt()
+		},
 	}
 }
 

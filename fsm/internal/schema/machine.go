@@ -30,6 +30,13 @@ func Machines() *table.Schema[*holdfastv1.Machine] {
 		Index:   indexMachine,
 		Facets:  MachineFacets,
 		Partial: partialMachine,
+
+		SameKeys: func(old, m *holdfastv1.Machine) bool {
+			return old.GetSpec() == m.GetSpec() && old.GetAgent().GetTokenId() == m.GetAgent().GetTokenId() &&
+				old.GetStatus().GetAgentState() == m.GetStatus().GetAgentState() &&
+				old.GetStatus().GetNodeState() == m.GetStatus().GetNodeState() &&
+				old.GetNode().GetStateChangedAt() == m.GetNode().GetStateChangedAt()
+		},
 	}
 }
 

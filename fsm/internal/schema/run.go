@@ -86,6 +86,14 @@ func Runs() *table.Schema[*holdfastv1.Run] {
 		Key:     (*holdfastv1.Run).GetRunId,
 		Indexes: runIndexes,
 		Index:   indexRun,
+
+		SameKeys: func(old, r *holdfastv1.Run) bool {
+			return old.GetPhase() == r.GetPhase() && old.GetCreatedAt() == r.GetCreatedAt() &&
+				old.GetRequestId() == r.GetRequestId() && old.GetMachineId() == r.GetMachineId() &&
+				old.GetObserved() == r.GetObserved() && old.GetBeside() == r.GetBeside() &&
+				old.GetArchive() == r.GetArchive() && old.GetLogBytes() == r.GetLogBytes() &&
+				old.GetLogCompacted() == r.GetLogCompacted() && CohortOf(old) == CohortOf(r)
+		},
 	}
 }
 

@@ -19,14 +19,14 @@ import (
 
 // incoming is a row to be loaded into a table.
 type incoming struct {
-	*Record
+	row
 	shared []*facetRows // one for each of its facets
 }
 
 // facetRows is a facet and the rows that have it.
 type facetRows struct {
 	facet *facet
-	rows  []*Record
+	rows  []string // their keys
 }
 
 // bulkLoader loads or checks the rows of a table.
@@ -61,7 +61,7 @@ func (f *keyOrder) next(t *Rowset, rows []incoming) error {
 type tableLoader struct {
 	rowCheck
 	order keyOrder
-	rows  []*Record
+	rows  []row
 
 	mu     sync.RWMutex
 	known  map[[3]string]*facetRows // by both parts of the path and the value
@@ -135,10 +135,10 @@ func (in *tableLoader) add(rows []incoming) error {
 		return err
 	}
 	for _, r := range rows {
-		in.rows = append(in.rows, r.Record)
+		in.rows = append(in.rows, r.row)
 		for _, s := range r.shared {
-			if n := len(s.rows); n == 0 || s.rows[n-1] != r.Record { // a facet may be visited twice
-				s.rows = append(s.rows, r.Record)
+			if n := len(s.rows); n == 0 || s.rows[n-1] != r.key { // a facet may be visited twice
+				s.rows = append(s.rows, r.key)
 			}
 		}
 	}
@@ -174,7 +174,7 @@ func (in *tableLoader) fillIndex(i int) {
 	for _, r := range in.rows {
 		for _, k := range r.index {
 			if k.index == i {
-				entries = append(entries, entry{key: k.key, rec: r})
+				entries = append(entries, entry{k.key, r.key})
 			}
 		}
 	}
@@ -182,7 +182,7 @@ func (in *tableLoader) fillIndex(i int) {
 		if c := strings.Compare(a.key, b.key); c != 0 {
 			return c
 		}
-		return strings.Compare(a.rec.key, b.rec.key)
+		return strings.Compare(a.row, b.row)
 	})
 	for _, e := range entries {
 		in.Rowset.indexes[i].Load(e)
@@ -193,8 +193,8 @@ func (in *tableLoader) fillIndex(i int) {
 func (in *tableLoader) fillFacets() {
 	slices.SortFunc(in.shared, func(a, b *facetRows) int { return a.facet.compare(b.facet) })
 	for _, s := range in.shared {
-		for _, r := range s.rows {
-			in.Rowset.facets.Load(membership{s.facet, r.key})
+		for _, key := range s.rows {
+			in.Rowset.facets.Load(membership{s.facet, key})
 		}
 		s.rows = nil // frees memory
 	}

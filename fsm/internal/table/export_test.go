@@ -35,7 +35,7 @@ type Loader struct {
 func NewLoader[P proto.Message](t *Table[P], keep bool, keys []string, values [][]byte) *Loader {
 	l := &Loader{in: t.newLoader(keep)}
 	for i, k := range keys {
-		l.rows = append(l.rows, incoming{Record: &Record{key: k, value: values[i]}})
+		l.rows = append(l.rows, incoming{row: row{k, &Record{value: values[i]}}})
 	}
 	return l
 }
@@ -49,13 +49,13 @@ func (l *Loader) Add() error { return l.in.add(l.rows) }
 // Trees returns the contents of a table's trees, in order.
 func Trees[P proto.Message](t *Table[P]) []string {
 	var all []string
-	t.rows.Scan(func(r *Record) bool {
+	t.rows.Scan(func(r row) bool {
 		all = append(all, fmt.Sprintf("%s %x %v", r.key, t.encoded(r), r.index))
 		return true
 	})
 	for i, ix := range t.indexes {
 		ix.Scan(func(e entry) bool {
-			all = append(all, fmt.Sprintf("index %d: %s %s", i, e.key, e.rec.key))
+			all = append(all, fmt.Sprintf("index %d: %s %s", i, e.key, e.row))
 			return true
 		})
 		if n := count(ix); n != ix.Len() {

@@ -93,7 +93,7 @@ func (t *Rowset) intern(f *facet) *facet {
 }
 
 // refacet updates the memberships of a row. old may be nil.
-func (t *Rowset) refacet(r, old *Record) {
+func (t *Rowset) refacet(r row, old *Record) {
 	var had []*facet
 	if old != nil {
 		had = old.facets

@@ -98,12 +98,12 @@ type Query struct {
 }
 
 // findRows visits the rows with a key > after that q selects, by key.
-func (t *Rowset) findRows(q Query, after string, visit func(*Record) bool) {
+func (t *Rowset) findRows(q Query, after string, visit func(row) bool) {
 	texts := make([][]byte, len(q.Texts))
 	for i, text := range q.Texts {
 		texts[i] = []byte(text)
 	}
-	see := func(r *Record) bool { return !t.contains(r, texts) || visit(r) }
+	see := func(r row) bool { return !t.contains(r, texts) || visit(r) }
 	if q.Facets == nil {
 		t.rowsFrom("", after, see)
 		return
@@ -112,7 +112,7 @@ func (t *Rowset) findRows(q Query, after string, visit func(*Record) bool) {
 }
 
 // contains reports whether the bytes of a row contain all texts.
-func (t *Rowset) contains(r *Record, texts [][]byte) bool {
+func (t *Rowset) contains(r row, texts [][]byte) bool {
 	if len(texts) == 0 {
 		return true
 	}
@@ -120,14 +120,14 @@ func (t *Rowset) contains(r *Record, texts [][]byte) bool {
 	return !slices.ContainsFunc(texts, func(text []byte) bool { return !bytes.Contains(value, text) })
 }
 
-func (t *Rowset) having(c cursor, after string, visit func(*Record) bool) {
+func (t *Rowset) having(c cursor, after string, visit func(row) bool) {
 	for {
 		key, ok := c.seek(after + "\x00") // the smallest key above after
 		if !ok {
 			return
 		}
 		after = key
-		if r, ok := t.rows.Get(&Record{key: key}); !ok || !visit(r) {
+		if r, ok := t.find(key); !ok || !visit(r) {
 			return
 		}
 	}

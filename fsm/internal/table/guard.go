@@ -3,6 +3,7 @@ package table
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"sync"
 
 	"google.golang.org/protobuf/proto"
@@ -14,35 +15,41 @@ import (
 // use. All its methods work on nil and do nothing then.
 type guard struct {
 	mu   sync.Mutex
-	rows map[*Record][]byte
+	rows map[*Record]guardedRow
+}
+
+// guardedRow is a row as it was stored.
+type guardedRow struct {
+	key   string
+	value []byte
 }
 
 // Guard makes a table panic if a message that is stored from now on was changed. A row is
 // checked when it is replaced, deleted or encoded, and some rows whenever the table is copied.
 // Builds with the tag "rowguard" guard all tables.
-func (t *Rowset) Guard() { t.guard = &guard{rows: map[*Record][]byte{}} }
+func (t *Rowset) Guard() { t.guard = &guard{rows: map[*Record]guardedRow{}} }
 
 // store remembers the row of a message.
-func (g *guard) store(r *Record, m proto.Message) {
+func (g *guard) store(r row, m proto.Message) {
 	if g == nil {
 		return
 	}
 	value := mustEncode(m)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.rows[r] = value
+	g.rows[r.Record] = guardedRow{r.key, value}
 }
 
 // drop checks a row for the last time.
-func (g *guard) drop(r *Record) {
+func (g *guard) drop(r row) {
 	if g == nil {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if was, ok := g.rows[r]; ok {
-		checkRow(r, was)
-		delete(g.rows, r)
+	if was, ok := g.rows[r.Record]; ok {
+		was.check(r.Record)
+		delete(g.rows, r.Record)
 	}
 }
 
@@ -61,20 +68,31 @@ func (g *guard) sample() {
 		if n++; n > guardSample {
 			return
 		}
-		checkRow(r, was)
+		was.check(r)
 	}
 }
 
-func checkRow(r *Record, was []byte) {
+// sameKeys panics if a message has other index keys than its schema claims to be unchanged.
+func (g *guard) sameKeys(t *Rowset, had []indexKey, m proto.Message) {
+	if g == nil {
+		return
+	}
+	if has := t.keysOf(m); !slices.Equal(has, had) {
+		panic(fmt.Sprintf("index keys of %v were %v, and are %v", m, had, has))
+	}
+}
+
+func (was guardedRow) check(r *Record) {
 	b := r.box.Load()
 	if b == nil {
 		return // encoded since
 	}
-	if is := mustEncode(b.message); !bytes.Equal(is, was) {
+	if is := mustEncode(b.message); !bytes.Equal(is, was.value) {
 		old := b.message.ProtoReflect().New().Interface()
-		if err := proto.Unmarshal(was, old); err != nil {
+		if err := proto.Unmarshal(was.value, old); err != nil {
 			panic(err)
 		}
-		panic(fmt.Sprintf("row %q was changed after it was stored: %T was\n%v, and is\n%v", r.key, old, old, b.message))
+		panic(fmt.Sprintf("row %q was changed after it was stored: %T was\n%v, and is\n%v",
+			was.key, old, old, b.message))
 	}
 }

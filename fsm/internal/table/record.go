@@ -15,7 +15,6 @@ import (
 
 // Record is one row. Its contents never change.
 type Record struct {
-	key    string
 	box    atomic.Pointer[box] // the message; nil if the row is encoded
 	value  []byte              // the encoded message, if box is nil
 	index  []indexKey          // its keys in the table's indexes
@@ -26,8 +25,8 @@ type Record struct {
 type box struct{ message proto.Message }
 
 // newRecord returns the record of a message, which nobody may change any more.
-func newRecord(key string, m proto.Message) *Record {
-	r := &Record{key: key}
+func newRecord(m proto.Message) *Record {
+	r := &Record{}
 	r.box.Store(&box{m})
 	return r
 }
@@ -35,7 +34,7 @@ func newRecord(key string, m proto.Message) *Record {
 // message returns the message of a row. It is shared: nobody may change it. It panics if the
 // bytes do not decode: only write and the bulk loader make records, and the loader checks
 // them.
-func (t *Rowset) message(r *Record) proto.Message {
+func (t *Rowset) message(r row) proto.Message {
 	if b := r.box.Load(); b != nil {
 		return b.message
 	}
@@ -50,7 +49,7 @@ func (t *Rowset) message(r *Record) proto.Message {
 }
 
 // private returns a copy of the message of a row.
-func (t *Rowset) private(r *Record) proto.Message {
+func (t *Rowset) private(r row) proto.Message {
 	shared := r.box.Load() != nil || t.rules.decoded
 	m := t.message(r)
 	if shared {
@@ -60,7 +59,7 @@ func (t *Rowset) private(r *Record) proto.Message {
 }
 
 // encoded returns the bytes of a row.
-func (t *Rowset) encoded(r *Record) []byte {
+func (t *Rowset) encoded(r row) []byte {
 	b := r.box.Load()
 	if b == nil {
 		return r.value
@@ -68,7 +67,7 @@ func (t *Rowset) encoded(r *Record) []byte {
 	value := mustEncode(b.message)
 	t.guard.drop(r)
 	if !t.rules.decoded {
-		t.cool.cool(r, value)
+		t.cool.cool(r.Record, value)
 	}
 	return value
 }
@@ -93,4 +92,14 @@ func (c *cooling) cool(r *Record, value []byte) {
 		r.value = value
 		r.box.Store(nil)
 	}
+}
+
+// Facet returns the value of a row under the path of a facet.
+func (r *Record) Facet(path string) (value string, ok bool) {
+	for _, f := range r.facets {
+		if f.path == path {
+			return f.value, true
+		}
+	}
+	return "", false
 }

@@ -98,8 +98,8 @@ func (r *rowReader) take(into bulkLoader, key, value []byte) error {
 	if r.batch == nil {
 		r.batch = &rowBatch{into: into, rows: make([]incoming, 0, batchRows), done: make(chan error, 1)}
 	}
-	rec := &Record{key: textOf(r.keys.keep(key)), value: r.values.keep(value)}
-	r.batch.rows = append(r.batch.rows, incoming{Record: rec})
+	in := row{textOf(r.keys.keep(key)), &Record{value: r.values.keep(value)}}
+	r.batch.rows = append(r.batch.rows, incoming{row: in})
 	r.batch.bytes += len(value)
 	return nil
 }

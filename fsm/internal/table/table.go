@@ -20,6 +20,10 @@ type Schema[P proto.Message] struct {
 	Index   indexing[P] // nil if there are no indexes
 	Facets  faceting[P] // may be nil
 
+	// SameKeys reports whether two versions of a row have the same index keys, if that is
+	// quick to see. It may be nil.
+	SameKeys func(old, m P) bool
+
 	// partial returns a partial decoder: it reads the fields that key, index and facets use,
 	// into the same message each time. If nil, rows are decoded in full.
 	Partial func() func(row string) P
@@ -38,6 +42,9 @@ func (s *Schema[P]) rules() rules {
 	}
 	if s.Index != nil {
 		r.index = func(m proto.Message, add func(int, string)) { s.Index(m.(P), add) }
+	}
+	if s.SameKeys != nil {
+		r.same = func(old, m proto.Message) bool { return s.SameKeys(old.(P), m.(P)) }
 	}
 	if s.Facets != nil {
 		r.facets = func(m proto.Message, visit func(string, string, string)) { s.Facets(m.(P), visit) }
@@ -71,11 +78,11 @@ func (t *Table[P]) Freeze(since *Table[P]) *Table[P] {
 func (t *Table[P]) Copy() *Table[P] { return &Table[P]{t.Rowset.copy()} }
 
 // of returns the message of a row.
-func (t *Table[P]) of(r *Record) P { return t.message(r).(P) }
+func (t *Table[P]) of(r row) P { return t.message(r).(P) }
 
 // Get returns the row under a key.
 func (t *Table[P]) Get(key string) (m P, ok bool) {
-	r, ok := t.rows.Get(&Record{key: key})
+	r, ok := t.find(key)
 	if ok {
 		m = t.of(r)
 	}
@@ -84,7 +91,7 @@ func (t *Table[P]) Get(key string) (m P, ok bool) {
 
 // Edit returns a copy of the row under a key. It belongs to the caller until it is stored.
 func (t *Table[P]) Edit(key string) (m P, ok bool) {
-	r, ok := t.rows.Get(&Record{key: key})
+	r, ok := t.find(key)
 	if ok {
 		m = t.private(r).(P)
 	}
@@ -96,7 +103,7 @@ func (t *Table[P]) Put(m P) { t.write(m) }
 
 // Lookup returns the row with exactly this key in an index.
 func (t *Table[P]) Lookup(index int, key string) (m P, ok bool) {
-	t.scanRows(index, key, "", func(k string, r *Record) bool {
+	t.scanRows(index, key, "", func(k string, r row) bool {
 		if ok = k == key; ok { // the scan may return a longer key
 			m = t.of(r)
 		}
@@ -108,28 +115,28 @@ func (t *Table[P]) Lookup(index int, key string) (m P, ok bool) {
 // Ascend returns the rows with the prefix and a key > after, by key.
 func (t *Table[P]) Ascend(prefix, after string) iter.Seq[P] {
 	return func(yield func(P) bool) {
-		t.rowsFrom(prefix, after, func(r *Record) bool { return yield(t.of(r)) })
+		t.rowsFrom(prefix, after, func(r row) bool { return yield(t.of(r)) })
 	}
 }
 
 // Descend returns the rows with the prefix and a key < before, last first.
 func (t *Table[P]) Descend(prefix, before string) iter.Seq[P] {
 	return func(yield func(P) bool) {
-		t.rowsBack(prefix, before, func(r *Record) bool { return yield(t.of(r)) })
+		t.rowsBack(prefix, before, func(r row) bool { return yield(t.of(r)) })
 	}
 }
 
 // Find returns the rows with a key > after that q selects, by key.
 func (t *Table[P]) Find(q Query, after string) iter.Seq[P] {
 	return func(yield func(P) bool) {
-		t.findRows(q, after, func(r *Record) bool { return yield(t.of(r)) })
+		t.findRows(q, after, func(r row) bool { return yield(t.of(r)) })
 	}
 }
 
 // Scan returns the rows whose index key has the prefix and is above after, by index key.
 func (t *Table[P]) Scan(index int, prefix, after string) iter.Seq2[string, P] {
 	return func(yield func(string, P) bool) {
-		t.scanRows(index, prefix, after, func(key string, r *Record) bool { return yield(key, t.of(r)) })
+		t.scanRows(index, prefix, after, func(key string, r row) bool { return yield(key, t.of(r)) })
 	}
 }
 
@@ -137,6 +144,6 @@ func (t *Table[P]) Scan(index int, prefix, after string) iter.Seq2[string, P] {
 // An empty before starts at the end.
 func (t *Table[P]) ScanBack(index int, prefix, before string) iter.Seq2[string, P] {
 	return func(yield func(string, P) bool) {
-		t.scanRowsBack(index, prefix, before, func(key string, r *Record) bool { return yield(key, t.of(r)) })
+		t.scanRowsBack(index, prefix, before, func(key string, r row) bool { return yield(key, t.of(r)) })
 	}
 }

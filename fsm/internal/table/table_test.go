@@ -14,6 +14,7 @@ import (
 // labelled is a table of machines with an index by their labels' values.
 func labelled() *table.Table[*holdfastv1.Machine] {
 	s := schema.Machines()
+	s.SameKeys = nil
 	s.Indexes, s.Index = 1, func(m *holdfastv1.Machine, add func(int, string)) {
 		for _, k := range []string{"a", "b"} {
 			if v := m.GetLabels()[k]; v != "" {
