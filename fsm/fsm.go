@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/backup"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
+	"github.com/holdfast-metal/holdfast/fsm/internal/wire"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -37,6 +38,7 @@ type FSM struct {
 	own      *runlog.Codec // for Apply, which must not wait for readers
 	stage    *backup.Cache
 	commands *commandSet
+	entries  *wire.Shape
 	guarded  bool // see NewGuarded
 }
 
@@ -50,6 +52,7 @@ func New() *FSM {
 		own:      runlog.NewCodec(),
 		stage:    stage,
 		commands: newCommandSet(stage),
+		entries:  wire.ShapeOf((&internalv1.Entry{}).ProtoReflect().Descriptor()),
 	}
 	f.changed.Store(new(make(chan struct{})))
 	return f
@@ -86,9 +89,9 @@ func (f *FSM) Apply(index, term uint64, data []byte) []Result {
 	}
 	// Check all commands before applying any. A peer that stopped in the middle of an entry
 	// would apply its first half again after an upgrade.
-	skip := make([]bool, len(e.GetCommands()))
+	skip, known := make([]bool, len(e.GetCommands())), f.entries.Known(data)
 	for i, c := range e.GetCommands() {
-		if err := understood(c); err != nil {
+		if err := understood(c, known); err != nil {
 			if skip[i] = c.GetIgnorable(); !skip[i] {
 				f.halt(fmt.Errorf("log entry %d: %w: this peer is too old for the cluster's commands; upgrade it",
 					index, err))

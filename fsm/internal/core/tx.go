@@ -1,7 +1,6 @@
 package core
 
 import (
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
@@ -15,13 +14,13 @@ type Tx struct {
 	Codec   *runlog.Codec
 	Index   uint64 // of the log entry
 	Command *internalv1.Command
-	Now     *timestamppb.Timestamp // never decreases, even if a proposer's clock does
+	Now     *timestamppb.Timestamp // shared; never decreases, even if a proposer's clock does
 }
 
 // NewTx returns the transaction of a command, and advances the record's clock.
 func NewTx(s *State, codec *runlog.Codec, index uint64, c *internalv1.Command) *Tx {
 	s.tick(c)
-	return &Tx{State: s, Codec: codec, Index: index, Command: c, Now: proto.CloneOf(s.Meta.GetNow())}
+	return &Tx{State: s, Codec: codec, Index: index, Command: c, Now: s.Meta.GetNow()}
 }
 
 // Has reports whether the rules of a feature level apply.

@@ -183,6 +183,7 @@ func newRun(c *internalv1.StartRun, plan *holdfastv1.Plan) *holdfastv1.Run {
 		Params:     c.GetParams(),
 		WaitingFor: "the executor",
 	}
+	run.Steps = make([]*holdfastv1.StepStatus, 0, len(plan.GetSteps()))
 	for _, s := range plan.GetSteps() {
 		st := &holdfastv1.StepStatus{Name: s.GetName(), State: holdfastv1.StepStatus_WAITING, Kind: stepkind.Name(s),
 			TimeoutSeconds: s.GetTimeoutSeconds(), MaxRetries: c.GetDefaultMaxRetries()}

@@ -18,7 +18,10 @@ import (
 type facet struct{ path, value string }
 
 // is reports whether f has the path prefix+name and the value.
-func (f *facet) is(prefix, name, value string) bool { return f.value == value && f.path == prefix+name }
+func (f *facet) is(prefix, name, value string) bool {
+	return f.value == value && len(f.path) == len(prefix)+len(name) && f.path[:len(prefix)] == prefix &&
+		f.path[len(prefix):] == name
+}
 
 func (f *facet) compare(o *facet) int {
 	if f == o {
@@ -51,33 +54,55 @@ func newFacets() *btree.BTreeG[membership] {
 // facetsOf returns the facets of a row that replaces old, which may be nil. It reuses the
 // facets of old.
 func (t *Rowset) facetsOf(m proto.Message, old *Record) []*facet {
-	if old != nil && t.sameFacets(m, old.facets) {
-		return old.facets
+	if t.room.addFacet == nil {
+		t.room.addFacet = func(prefix, name, value string) {
+			t.room.facets = append(t.room.facets, facetParts{prefix, name, value})
+		}
 	}
-	var had, has []*facet
+	clear(t.room.facets)
+	t.room.facets = t.room.facets[:0]
+	t.rules.facets(m, t.room.addFacet)
+	var had []*facet
 	if old != nil {
 		had = old.facets
 	}
-	has = make([]*facet, 0, len(had)+1)
-	t.rules.facets(m, func(prefix, name, value string) {
-		if i := slices.IndexFunc(had, func(f *facet) bool { return f.is(prefix, name, value) }); i >= 0 {
-			has = append(has, had[i])
-			return
+	if old != nil && sameFacets(t.room.facets, had) {
+		return had
+	}
+	has := make([]*facet, len(t.room.facets))
+	for i, p := range t.room.facets {
+		if has[i] = p.among(had); has[i] == nil {
+			has[i] = t.intern(&facet{p.prefix + p.name, p.value})
 		}
-		has = append(has, t.intern(&facet{prefix + name, value}))
-	})
-	return slices.Clip(has)
+	}
+	return has
+}
+
+// facetParts is a facet as it is visited.
+type facetParts struct{ prefix, name, value string }
+
+// among returns the equal facet in a list, or nil.
+func (p facetParts) among(all []*facet) *facet {
+	for _, f := range all {
+		if f.is(p.prefix, p.name, p.value) {
+			return f
+		}
+	}
+	return nil
 }
 
 // sameFacets reports whether a row has exactly the facets in had. Most changes of a row
 // change none.
-func (t *Rowset) sameFacets(m proto.Message, had []*facet) bool {
-	n, same := 0, true
-	t.rules.facets(m, func(prefix, name, value string) {
-		n++
-		same = same && slices.ContainsFunc(had, func(f *facet) bool { return f.is(prefix, name, value) })
-	})
-	return same && n == len(had)
+func sameFacets(has []facetParts, had []*facet) bool {
+	if len(has) != len(had) {
+		return false
+	}
+	for _, p := range has {
+		if p.among(had) == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // intern returns the equal facet that other rows use, or f if there is none.

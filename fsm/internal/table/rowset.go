@@ -58,17 +58,14 @@ type Rowset struct {
 	rows    *btree.BTreeG[row]
 	indexes []*btree.BTreeG[entry]
 	facets  *btree.BTreeG[membership]
-	mark    *Mark // replaced at every change
-	roll    *Mark // replaced when a row is inserted or deleted
+	mark    mark // of the contents
+	roll    mark // of the keys of the rows
+	room    room // of writes
 }
-
-// Mark identifies the contents of a table: while the pointer is the same, so are the
-// contents.
-type Mark struct{ _ byte } // not empty: all empty values may have the same address
 
 func newRowset(r rules) *Rowset {
 	opts := btree.Options{NoLocks: true}
-	t := &Rowset{rules: r, cool: &cooling{}, facets: newFacets(), mark: new(Mark), roll: new(Mark)}
+	t := &Rowset{rules: r, cool: &cooling{}, facets: newFacets(), mark: newMark(), roll: newMark()}
 	t.rows = btree.NewBTreeGOptions(func(a, b row) bool { return a.key < b.key }, opts)
 	for range r.indexes {
 		t.indexes = append(t.indexes, btree.NewBTreeGOptions(entry.less, opts))
@@ -84,7 +81,7 @@ func (t *Rowset) copy() *Rowset {
 	t.guard.sample()
 	c := &Rowset{
 		rules: t.rules, cool: t.cool, guard: t.guard, rows: t.rows.Copy(), facets: t.facets.Copy(),
-		mark: t.mark, roll: t.roll,
+		mark: t.mark.shared(), roll: t.roll.shared(),
 	}
 	for _, ix := range t.indexes {
 		c.indexes = append(c.indexes, ix.Copy())
@@ -95,15 +92,9 @@ func (t *Rowset) copy() *Rowset {
 // Name returns the table's name in lower case.
 func (t *Rowset) Name() string { return strings.ToLower(t.rules.kind.String()) }
 
-// Mark returns a value that changes whenever the table does.
-func (t *Rowset) Mark() *Mark { return t.mark }
-
-// Roll returns a value that changes whenever a row is inserted or deleted.
-func (t *Rowset) Roll() *Mark { return t.roll }
-
 // write inserts or replaces the row of m, which nobody may change any more.
 func (t *Rowset) write(m proto.Message) {
-	t.mark = new(Mark)
+	t.mark.change()
 	r := row{t.rules.key(m), newRecord(m)}
 	t.guard.store(r, m)
 	old, replaced := t.rows.Set(r)
@@ -111,7 +102,7 @@ func (t *Rowset) write(m proto.Message) {
 		t.guard.drop(old)
 		r.key = old.key // share the string that the indexes hold
 	} else {
-		t.roll = new(Mark)
+		t.roll.change()
 	}
 	if t.rules.index != nil {
 		t.reindex(r, old, m)
@@ -126,7 +117,8 @@ func (t *Rowset) write(m proto.Message) {
 func (t *Rowset) Delete(key string) {
 	if old, ok := t.rows.Delete(row{key: key}); ok {
 		t.guard.drop(old)
-		t.mark, t.roll = new(Mark), new(Mark)
+		t.mark.change()
+		t.roll.change()
 		t.unindex(old, nil)
 		t.refacet(row{key, &Record{}}, old.Record)
 	}
@@ -144,11 +136,12 @@ func (t *Rowset) reindex(r, old row, m proto.Message) {
 			return
 		}
 	}
-	r.index = t.keysOf(m)
-	if slices.Equal(r.index, had) {
+	keys := t.keysOf(m)
+	if slices.Equal(keys, had) {
 		r.index = had
 		return
 	}
+	r.index = slices.Clone(keys)
 	for _, k := range r.index {
 		if !slices.Contains(had, k) {
 			t.indexes[k.index].Set(entry{k.key, r.key})
@@ -159,12 +152,15 @@ func (t *Rowset) reindex(r, old row, m proto.Message) {
 	}
 }
 
-// keysOf returns the index keys of a row.
+// keysOf returns the index keys of a row. They are valid until the next call.
 func (t *Rowset) keysOf(m proto.Message) []indexKey {
-	var room [8]indexKey
-	keys := room[:0]
-	t.rules.index(m, func(index int, key string) { keys = append(keys, indexKey{index, key}) })
-	return slices.Clone(keys)
+	if t.room.addKey == nil {
+		t.room.addKey = func(index int, key string) { t.room.keys = append(t.room.keys, indexKey{index, key}) }
+	}
+	clear(t.room.keys)
+	t.room.keys = t.room.keys[:0]
+	t.rules.index(m, t.room.addKey)
+	return t.room.keys
 }
 
 // unindex removes a row from the indexes, except for the keys that it keeps.

@@ -68,7 +68,7 @@ func New[P proto.Message](s *Schema[P]) *Table[P] { return &Table[P]{newRowset(s
 // Freeze returns since if nothing has changed since that copy, or else a new copy. The result
 // is read-only.
 func (t *Table[P]) Freeze(since *Table[P]) *Table[P] {
-	if since != nil && since.mark == t.mark {
+	if since != nil && since.mark.at == t.mark.at {
 		return since
 	}
 	return t.Copy()

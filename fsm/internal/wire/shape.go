@@ -9,15 +9,18 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Shape checks whether bytes decode as messages of one type, without decoding them. A
+// Shape checks whether bytes decode as messages of one type, and whether all of it is known,
+// without decoding them. A
 // snapshot has millions of rows, and most of the cost of decoding one is garbage collection.
 type Shape struct{ fields []*fieldShape } // by field number; nil if there is none
 
 // fieldShape is the constraint on a field's bytes, besides its encoding.
 type fieldShape struct {
-	sub    *Shape         // set for a message or a map entry
-	text   bool           // must be UTF-8
-	packed protowire.Type // of the elements if they may be packed, else BytesType
+	sub    *Shape          // set for a message or a map entry
+	text   bool            // must be UTF-8
+	packed protowire.Type  // of the elements if they may be packed, else BytesType
+	wire   protowire.Type  // of one value
+	values map[uint64]bool // the declared values of an enum, else nil
 }
 
 // ShapeOf returns the shape of a message type.
@@ -35,7 +38,8 @@ func shapeWithin(md protoreflect.MessageDescriptor, known map[protoreflect.FullN
 	known[md.FullName()] = s
 	for i := range md.Fields().Len() {
 		fd := md.Fields().Get(i)
-		f := &fieldShape{text: fd.Kind() == protoreflect.StringKind, packed: protowire.BytesType}
+		f := &fieldShape{text: fd.Kind() == protoreflect.StringKind, packed: protowire.BytesType,
+			wire: wireOf(fd.Kind()), values: valuesOf(fd)}
 		if fd.Message() != nil {
 			f.sub = shapeWithin(fd.Message(), known)
 		}
