@@ -102,10 +102,14 @@ func (t *Rowset) Indexed(index int, key, row string) bool {
 // not iterate.
 func (t *Rowset) Count(index int, before string) int {
 	ix := t.indexes[index]
-	if last, ok := ix.Max(); !ok || last.key < before { // as for the newest run in the queue
-		return ix.Len()
+	n := ix.Len()
+	for range 2 { // often, before is the last key or above it: that of the newest run in the queue
+		if last, ok := ix.GetAt(n - 1); !ok || last.key < before {
+			return n
+		}
+		n--
 	}
-	return sort.Search(ix.Len(), func(i int) bool {
+	return sort.Search(n, func(i int) bool {
 		e, _ := ix.GetAt(i)
 		return e.key >= before
 	})
