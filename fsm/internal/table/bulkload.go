@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"iter"
 	"runtime"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 // incoming is a row to be loaded into a table.
 type incoming struct {
 	row
+	index  []indexKey
 	shared []*facetRows // one for each of its facets
 }
 
@@ -60,8 +62,8 @@ func (f *keyOrder) next(t *Rowset, rows []incoming) error {
 // tableLoader is the loader of an empty table.
 type tableLoader struct {
 	rowCheck
-	order keyOrder
-	rows  []row
+	order   keyOrder
+	batches [][]incoming
 
 	mu     sync.RWMutex
 	known  map[[3]string]*facetRows // by both parts of the path and the value
@@ -78,7 +80,25 @@ func (t *Rowset) newLoader(keep bool) bulkLoader {
 	return &tableLoader{rowCheck: c, known: map[[3]string]*facetRows{}}
 }
 
-func (in *tableLoader) len() int { return len(in.rows) }
+func (in *tableLoader) len() (n int) {
+	for range in.all() {
+		n++
+	}
+	return n
+}
+
+// all returns the rows in the order of the snapshot.
+func (in *tableLoader) all() iter.Seq[*incoming] {
+	return func(yield func(*incoming) bool) {
+		for _, b := range in.batches {
+			for i := range b {
+				if !yield(&b[i]) {
+					return
+				}
+			}
+		}
+	}
+}
 
 func (in *tableLoader) prepare(rows []incoming) error {
 	var keys parts[indexKey]
@@ -106,7 +126,7 @@ func (in *tableLoader) prepare(rows []incoming) error {
 		facets.all[i] = s.facet
 	}
 	for i, r := range rows {
-		r.index, r.facets, rows[i].shared = keys.part(i), facets.part(i), shared.part(i)
+		r.facets, rows[i].index, rows[i].shared = facets.part(i), keys.part(i), shared.part(i)
 	}
 	return nil
 }
@@ -134,8 +154,8 @@ func (in *tableLoader) add(rows []incoming) error {
 	if err := in.order.next(in.Rowset, rows); err != nil {
 		return err
 	}
+	in.batches = append(in.batches, rows)
 	for _, r := range rows {
-		in.rows = append(in.rows, r.row)
 		for _, s := range r.shared {
 			if n := len(s.rows); n == 0 || s.rows[n-1] != r.key { // a facet may be visited twice
 				s.rows = append(s.rows, r.key)
@@ -147,8 +167,8 @@ func (in *tableLoader) add(rows []incoming) error {
 
 func (in *tableLoader) trees() []func() {
 	all := []func(){func() {
-		for _, r := range in.rows {
-			in.Rowset.rows.Load(r)
+		for r := range in.all() {
+			in.Rowset.rows.Load(r.row)
 		}
 		in.Rowset.rows = packed(in.Rowset.rows)
 	}}
@@ -163,7 +183,7 @@ func (in *tableLoader) trees() []func() {
 
 func (in *tableLoader) fillIndex(i int) {
 	n := 0
-	for _, r := range in.rows {
+	for r := range in.all() {
 		for _, k := range r.index {
 			if k.index == i {
 				n++
@@ -171,7 +191,7 @@ func (in *tableLoader) fillIndex(i int) {
 		}
 	}
 	entries := make([]entry, 0, n)
-	for _, r := range in.rows {
+	for r := range in.all() {
 		for _, k := range r.index {
 			if k.index == i {
 				entries = append(entries, entry{k.key, r.key})

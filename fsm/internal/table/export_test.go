@@ -50,7 +50,7 @@ func (l *Loader) Add() error { return l.in.add(l.rows) }
 func Trees[P proto.Message](t *Table[P]) []string {
 	var all []string
 	t.rows.Scan(func(r row) bool {
-		all = append(all, fmt.Sprintf("%s %x %v", r.key, t.encoded(r), r.index))
+		all = append(all, fmt.Sprintf("%s %x", r.key, t.encoded(r)))
 		return true
 	})
 	for i, ix := range t.indexes {

@@ -73,10 +73,11 @@ func (g *guard) sample() {
 }
 
 // sameKeys panics if a message has other index keys than its schema claims to be unchanged.
-func (g *guard) sameKeys(t *Rowset, had []indexKey, m proto.Message) {
+func (g *guard) sameKeys(t *Rowset, old, m proto.Message) {
 	if g == nil {
 		return
 	}
+	had := slices.Clone(t.keysOf(old))
 	if has := t.keysOf(m); !slices.Equal(has, had) {
 		panic(fmt.Sprintf("index keys of %v were %v, and are %v", m, had, has))
 	}

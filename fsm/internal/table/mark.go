@@ -1,5 +1,7 @@
 package table
 
+import "google.golang.org/protobuf/proto"
+
 // Mark identifies the contents of a table: while the pointer is the same, so are the
 // contents.
 type Mark struct{ _ byte } // not empty: all empty values may have the same address
@@ -38,7 +40,9 @@ func (t *Rowset) Roll() *Mark { return t.roll.shared().at }
 // room has the memory that the writes of a table use again and again.
 type room struct {
 	keys     []indexKey
+	had      []indexKey
 	addKey   func(index int, key string)
+	partial  func(row string) proto.Message
 	facets   []facetParts
 	addFacet func(prefix, name, value string)
 }

@@ -17,7 +17,6 @@ import (
 type Record struct {
 	box    atomic.Pointer[box] // the message; nil if the row is encoded
 	value  []byte              // the encoded message, if box is nil
-	index  []indexKey          // its keys in the table's indexes
 	facets []*facet
 }
 

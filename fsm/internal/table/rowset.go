@@ -1,7 +1,6 @@
 package table
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/tidwall/btree"
@@ -15,25 +14,6 @@ type row struct {
 	key string
 	*Record
 }
-
-// indexKey is a key in one of a table's indexes.
-type indexKey struct {
-	index int
-	key   string
-}
-
-// entry is one entry of an index. Several rows may share an index key.
-type entry struct{ key, row string }
-
-func (e entry) less(o entry) bool {
-	if e.key != o.key {
-		return e.key < o.key
-	}
-	return e.row < o.row
-}
-
-// indexing adds the index keys of a row.
-type indexing[P any] func(m P, add func(index int, key string))
 
 // rules is a schema without the type of its messages.
 type rules struct {
@@ -104,8 +84,10 @@ func (t *Rowset) write(m proto.Message) {
 	} else {
 		t.roll.change()
 	}
-	if t.rules.index != nil {
-		t.reindex(r, old, m)
+	if replaced {
+		t.reindex(old, m)
+	} else {
+		t.index(r.key, m)
 	}
 	if t.rules.facets != nil {
 		r.facets = t.facetsOf(m, old.Record)
@@ -119,56 +101,8 @@ func (t *Rowset) Delete(key string) {
 		t.guard.drop(old)
 		t.mark.change()
 		t.roll.change()
-		t.unindex(old, nil)
+		t.reindex(old, nil)
 		t.refacet(row{key, &Record{}}, old.Record)
-	}
-}
-
-// reindex updates the index entries of a row. Most changes of a row change none. old may have
-// no record.
-func (t *Rowset) reindex(r, old row, m proto.Message) {
-	var had []indexKey
-	if old.Record != nil {
-		had = old.index
-		if b := old.box.Load(); b != nil && t.rules.same != nil && t.rules.same(b.message, m) {
-			t.guard.sameKeys(t, had, m)
-			r.index = had
-			return
-		}
-	}
-	keys := t.keysOf(m)
-	if slices.Equal(keys, had) {
-		r.index = had
-		return
-	}
-	r.index = slices.Clone(keys)
-	for _, k := range r.index {
-		if !slices.Contains(had, k) {
-			t.indexes[k.index].Set(entry{k.key, r.key})
-		}
-	}
-	if old.Record != nil {
-		t.unindex(old, r.index)
-	}
-}
-
-// keysOf returns the index keys of a row. They are valid until the next call.
-func (t *Rowset) keysOf(m proto.Message) []indexKey {
-	if t.room.addKey == nil {
-		t.room.addKey = func(index int, key string) { t.room.keys = append(t.room.keys, indexKey{index, key}) }
-	}
-	clear(t.room.keys)
-	t.room.keys = t.room.keys[:0]
-	t.rules.index(m, t.room.addKey)
-	return t.room.keys
-}
-
-// unindex removes a row from the indexes, except for the keys that it keeps.
-func (t *Rowset) unindex(old row, keeps []indexKey) {
-	for _, k := range old.index {
-		if !slices.Contains(keeps, k) {
-			t.indexes[k.index].Delete(entry{k.key, old.key})
-		}
 	}
 }
 
