@@ -28,7 +28,7 @@ func PutRun(t *core.Tx, run *holdfastv1.Run, message string) {
 // runNews returns the event of a run that has entered its phase, without the run's steps.
 func runNews(r *holdfastv1.Run) *holdfastv1.Event {
 	return &holdfastv1.Event{
-		Type:      "run." + strings.ToLower(r.GetPhase().String()),
+		Type:      newsType(r.GetPhase()),
 		MachineId: r.GetMachineId(),
 		Run: &holdfastv1.Run{
 			RunId:        r.GetRunId(),
@@ -47,6 +47,17 @@ func runNews(r *holdfastv1.Run) *holdfastv1.Event {
 			Revision:     r.GetRevision(),
 		},
 	}
+}
+
+// newsType returns the type of the event of a run that enters a phase: run.pending.
+func newsType(p holdfastv1.Run_Phase) string {
+	switch p {
+	case holdfastv1.Run_PENDING:
+		return "run.pending"
+	case holdfastv1.Run_RUNNING:
+		return "run.running"
+	}
+	return "run." + strings.ToLower(p.String())
 }
 
 // ActiveRuns returns all runs that have not ended.

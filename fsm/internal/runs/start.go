@@ -183,10 +183,12 @@ func newRun(c *internalv1.StartRun, plan *holdfastv1.Plan) *holdfastv1.Run {
 		Params:     c.GetParams(),
 		WaitingFor: "the executor",
 	}
-	run.Steps = make([]*holdfastv1.StepStatus, 0, len(plan.GetSteps()))
-	for _, s := range plan.GetSteps() {
-		st := &holdfastv1.StepStatus{Name: s.GetName(), State: holdfastv1.StepStatus_WAITING, Kind: stepkind.Name(s),
-			TimeoutSeconds: s.GetTimeoutSeconds(), MaxRetries: c.GetDefaultMaxRetries()}
+	room := make([]holdfastv1.StepStatus, len(plan.GetSteps())) // one allocation for all
+	run.Steps = make([]*holdfastv1.StepStatus, 0, len(room))
+	for i, s := range plan.GetSteps() {
+		st := &room[i]
+		st.Name, st.State, st.Kind = s.GetName(), holdfastv1.StepStatus_WAITING, stepkind.Name(s)
+		st.TimeoutSeconds, st.MaxRetries = s.GetTimeoutSeconds(), c.GetDefaultMaxRetries()
 		if st.TimeoutSeconds == 0 {
 			st.TimeoutSeconds = c.GetDefaultTimeoutSeconds()
 			if d := c.GetDefaultInstallTimeoutSeconds(); d > 0 && stepInstalls(s) {

@@ -26,39 +26,26 @@ func Machine(m *holdfastv1.Machine) *holdfastv1.Machine {
 // Top returns a copy of a machine. Its own fields and those of its status may be changed; all
 // other parts are shared.
 func Top(m *holdfastv1.Machine) *holdfastv1.Machine {
-	c := &holdfastv1.Machine{
-		MachineId: m.MachineId,
-		Labels:    m.Labels,
-		Spec:      m.Spec,
-		Status:    m.Status,
-		CreatedAt: m.CreatedAt,
-		UpdatedAt: m.UpdatedAt,
-		Revision:  m.Revision,
-		Node:      m.Node,
-		Agent:     m.Agent,
-		Hardware:  m.Hardware,
-	}
+	both := &struct { // one allocation for both
+		machine holdfastv1.Machine
+		status  holdfastv1.MachineStatus
+	}{}
+	c := &both.machine
+	c.MachineId, c.Labels, c.Spec = m.MachineId, m.Labels, m.Spec
+	c.CreatedAt, c.UpdatedAt, c.Revision = m.CreatedAt, m.UpdatedAt, m.Revision
+	c.Node, c.Agent, c.Hardware = m.Node, m.Agent, m.Hardware
 	if m.Status != nil {
-		c.Status = Status(m.Status)
+		c.Status = &both.status
+		setStatus(c.Status, m.Status)
 	}
 	return c
 }
 
-// Status returns a copy of a machine's status. Its own fields may be changed; its lists are
-// shared.
-func Status(s *holdfastv1.MachineStatus) *holdfastv1.MachineStatus {
-	return &holdfastv1.MachineStatus{
-		Phase:          s.Phase,
-		Conditions:     s.Conditions,
-		ActiveRunId:    s.ActiveRunId,
-		EffectiveState: s.EffectiveState,
-		Banners:        s.Banners,
-		NodeState:      s.NodeState,
-		AgentState:     s.AgentState,
-		PhaseChangedAt: s.PhaseChangedAt,
-		BmcRetryAt:     s.BmcRetryAt,
-		ClusterRef:     s.ClusterRef,
-	}
+func setStatus(c, s *holdfastv1.MachineStatus) {
+	c.Phase, c.Conditions, c.ActiveRunId = s.Phase, s.Conditions, s.ActiveRunId
+	c.EffectiveState, c.Banners, c.NodeState = s.EffectiveState, s.Banners, s.NodeState
+	c.AgentState, c.PhaseChangedAt, c.BmcRetryAt = s.AgentState, s.PhaseChangedAt, s.BmcRetryAt
+	c.ClusterRef = s.ClusterRef
 }
 
 // Agent returns a copy of a machine's agent. Its own fields may be changed; its metrics are

@@ -20,7 +20,6 @@ func TestCopiesAreWhole(t *testing.T) {
 	whole(t, Attempt)
 	whole(t, Machine)
 	whole(t, Top)
-	whole(t, Status)
 	whole(t, Agent)
 	whole(t, Node)
 	whole(t, Spec)
