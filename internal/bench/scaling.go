@@ -84,7 +84,7 @@ func (u setup) run(ctx context.Context, s *session) error {
 	return nil
 }
 
-// limited gives the processes their shares while the contenders run.
+// limited limits the processes to their shares while the contenders run.
 func (u setup) limited(ctx context.Context, l *lab, all []*contest.Contender) (err error) {
 	dirs := cores.Hierarchies()
 	if l.cgroup != "" {

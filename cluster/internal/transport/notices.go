@@ -109,7 +109,7 @@ func (p *pipeline) wakeUp() {
 	}
 }
 
-// notice tells the follower the newest commit index. At most one notice is unanswered, so that
+// notice sends the follower the newest commit index. At most one notice is unanswered, so that
 // none pile up before a slow follower.
 func (p *pipeline) notice() {
 	if p.unanswered.Load() != nil {

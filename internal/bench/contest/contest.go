@@ -48,7 +48,7 @@ type Outcome struct {
 // DriverCPU is the name for this process.
 const DriverCPU = "driver"
 
-// Interleave gives each contender a slice in turn, round after round, and every other round in the
+// Interleave runs each contender for a slice in turn, round after round, and every other round in the
 // reverse order: A B, B A, A B, so that nobody always comes after the same one. A first round is
 // for warming up and does not count.
 func Interleave(ctx context.Context, rounds int, slice time.Duration, all []*Contender) (map[string]*Outcome, error) {
