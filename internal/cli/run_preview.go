@@ -7,8 +7,8 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
-	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // preview prints the machines on which a command would start runs, and the effects of the plan.
