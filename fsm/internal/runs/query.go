@@ -26,8 +26,11 @@ func withQueue(s *core.State, run *holdfastv1.Run) *holdfastv1.Run {
 	}
 	run = shallow.Run(run)
 	plan, _ := s.Plans.Get(run.GetPlanId())
-	run.QueuePosition = int32(1 + s.Runs.Count(schema.RunsPending,
-		schema.OrderedTime(run.GetCreatedAt(), run.GetRunId())))
+	position, newest := s.Runs.IsLast(schema.RunsPending, run.GetRunId())
+	if !newest { // most are, when they start
+		position = 1 + s.Runs.Count(schema.RunsPending, schema.OrderedTime(run.GetCreatedAt(), run.GetRunId()))
+	}
+	run.QueuePosition = int32(position)
 	if held := heldBy(s, plan, run); held != "" {
 		run.WaitingFor = held
 	}

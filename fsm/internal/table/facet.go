@@ -72,10 +72,26 @@ func (t *Rowset) facetsOf(m proto.Message, old *Record) []*facet {
 	has := make([]*facet, len(t.room.facets))
 	for i, p := range t.room.facets {
 		if has[i] = p.among(had); has[i] == nil {
-			has[i] = t.intern(&facet{p.prefix + p.name, p.value})
+			has[i] = t.known(p)
 		}
 	}
 	return has
+}
+
+// maxKnown bounds the facets that a table remembers between writes.
+const maxKnown = 1024
+
+// known returns the facet that other rows use, or a new one.
+func (t *Rowset) known(p facetParts) *facet {
+	if f := t.room.known[p]; f != nil {
+		return f
+	}
+	if t.room.known == nil || len(t.room.known) == maxKnown {
+		t.room.known = map[facetParts]*facet{}
+	}
+	f := t.intern(&facet{p.prefix + p.name, p.value})
+	t.room.known[facetParts{p.prefix, f.path[len(p.prefix):], f.value}] = f // shares its texts
+	return f
 }
 
 // facetParts is a facet as it is visited.

@@ -171,3 +171,19 @@ func TestFindByText(t *testing.T) {
 		}
 	}
 }
+
+// TestFacetsAreShared checks that rows share the text of a facet, also with more facets than a
+// table remembers.
+func TestFacetsAreShared(t *testing.T) {
+	tab := table.New(schema.Machines())
+	const facets = 1100
+	for i := range 2 * facets {
+		tab.Put(row(fmt.Sprintf("m-%04d", i), fmt.Sprint(i%facets)))
+	}
+	for i := range facets {
+		a, b := table.FacetsAt(tab, fmt.Sprintf("m-%04d", i)), table.FacetsAt(tab, fmt.Sprintf("m-%04d", i+facets))
+		if len(a) != 1 || len(b) != 1 || a[0] != b[0] {
+			t.Fatalf("label %d: got %v and %v, want one facet for both rows", i, a, b)
+		}
+	}
+}

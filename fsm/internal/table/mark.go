@@ -45,4 +45,5 @@ type room struct {
 	partial  func(row string) proto.Message
 	facets   []facetParts
 	addFacet func(prefix, name, value string)
+	known    map[facetParts]*facet
 }

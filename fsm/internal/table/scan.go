@@ -98,18 +98,18 @@ func (t *Rowset) Indexed(index int, key, row string) bool {
 	return ok
 }
 
+// IsLast reports whether a row has the highest key of an index, and returns the number of
+// entries of the index.
+func (t *Rowset) IsLast(index int, row string) (entries int, last bool) {
+	e, ok := t.indexes[index].Max()
+	return t.indexes[index].Len(), ok && e.row == row
+}
+
 // Count returns how many entries of an index have a key below before. It searches and does
 // not iterate.
 func (t *Rowset) Count(index int, before string) int {
 	ix := t.indexes[index]
-	n := ix.Len()
-	for range 2 { // often, before is the last key or above it: that of the newest run in the queue
-		if last, ok := ix.GetAt(n - 1); !ok || last.key < before {
-			return n
-		}
-		n--
-	}
-	return sort.Search(n, func(i int) bool {
+	return sort.Search(ix.Len(), func(i int) bool {
 		e, _ := ix.GetAt(i)
 		return e.key >= before
 	})

@@ -159,3 +159,15 @@ func BenchmarkCount(b *testing.B) {
 		})
 	}
 }
+
+func TestIsLast(t *testing.T) {
+	tab := labelled()
+	for _, m := range []*holdfastv1.Machine{row("a", "2"), row("b", "3"), row("c", "1")} {
+		tab.Put(m)
+	}
+	for id, want := range map[string]bool{"a": false, "b": true, "c": false, "none": false} {
+		if n, last := tab.IsLast(0, id); n != 3 || last != want {
+			t.Errorf("%s: got %d, %v, want 3, %v", id, n, last, want)
+		}
+	}
+}
