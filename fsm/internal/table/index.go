@@ -43,7 +43,8 @@ func (t *Rowset) reindex(old row, m proto.Message) {
 		t.guard.sameKeys(t, b.message, m)
 		return
 	}
-	had := append(t.room.had[:0], t.keysOf(t.glance(old))...)
+	t.room.had = append(t.room.had[:0], t.keysOf(t.glance(old))...)
+	had := t.room.had
 	var has []indexKey
 	if m != nil {
 		has = t.keysOf(m)
@@ -59,7 +60,6 @@ func (t *Rowset) reindex(old row, m proto.Message) {
 		}
 	}
 	clear(had)
-	t.room.had = had
 }
 
 // glance returns a message with the fields of a row that index keys depend on. It is valid
