@@ -48,9 +48,9 @@ type Outcome struct {
 // DriverCPU is the name for this process.
 const DriverCPU = "driver"
 
-// Interleave runs each contender for a slice in turn, round after round, and every other round in the
-// reverse order: A B, B A, A B, so that nobody always comes after the same one. A first round is
-// for warming up and does not count.
+// Interleave runs each contender for a slice in turn, round after round, and every other round in
+// the reverse order: A B, B A, A B, so that nobody always comes after the same one. A first round
+// is for warming up and does not count.
 func Interleave(ctx context.Context, rounds int, slice time.Duration, all []*Contender) (map[string]*Outcome, error) {
 	out := map[string]*Outcome{}
 	for _, c := range all {
