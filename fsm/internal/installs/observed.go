@@ -12,8 +12,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// observedRun returns a copy of the active observed run of a machine, or nil. It returns an error
-// if the executor drives the active run.
+// observedRun returns a copy of the active observed run of a machine, or nil. It returns an
+// error if the executor drives the active run.
 func observedRun(t *core.Tx, m *holdfastv1.Machine) (*holdfastv1.Run, *refusal.Error) {
 	id := m.GetStatus().GetActiveRunId()
 	if id == "" {

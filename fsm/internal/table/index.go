@@ -44,8 +44,7 @@ func (t *Rowset) reindex(old row, m proto.Message) {
 		return
 	}
 	t.room.had = append(t.room.had[:0], t.keysOf(t.glance(old))...)
-	had := t.room.had
-	var has []indexKey
+	had, has := t.room.had, []indexKey(nil)
 	if m != nil {
 		has = t.keysOf(m)
 	}
