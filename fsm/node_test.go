@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
@@ -437,7 +438,7 @@ func TestUpdateNode(t *testing.T) {
 				}
 				return
 			}
-			got := do(t, p, op).(*holdfastv1.Machine).GetNode()
+			got := proto.CloneOf(do(t, p, op).(*holdfastv1.Machine).GetNode())
 			got.StateChangedAt = nil
 			same(t, "node", tt.want, got)
 			if h := history(p, "m-1"); !strings.HasPrefix(h[len(h)-1], "inventory:  -> node.") {
