@@ -20,12 +20,12 @@ import (
 )
 
 // alone starts a cluster of one peer.
-func alone(t *testing.T) *localcluster.Cluster {
+func alone(t *testing.T, args ...string) *localcluster.Cluster {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), harness.Patience)
 	defer stop()
 	c, err := localcluster.Start(ctx, localcluster.Config{Binary: bench.Binary, Dir: t.TempDir(), Peers: 1,
-		Insecure: true})
+		Insecure: true, Args: args})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,10 +37,11 @@ func alone(t *testing.T) *localcluster.Cluster {
 	return c
 }
 
-// stoppedPeer returns a peer of a cluster of one that was stopped gracefully.
-func stoppedPeer(t *testing.T) *localcluster.Peer {
+// stoppedPeer returns a peer of a cluster of one that was stopped gracefully. It has further
+// arguments.
+func stoppedPeer(t *testing.T, args ...string) *localcluster.Peer {
 	t.Helper()
-	c := alone(t)
+	c := alone(t, args...)
 	if err := c.Peers()[0].Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func quoted(t *testing.T, page, quote, output string) {
 func TestRunbookQuotes(t *testing.T) {
 	t.Parallel()
 	t.Run("log tail", func(t *testing.T) {
-		p := stoppedPeer(t)
+		p := stoppedPeer(t, "--log-store", "boltdb")
 		if err := p.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -61,6 +61,27 @@ func TestRunbookQuotes(t *testing.T) {
 		}
 		quoted(t, "disk.md", "raft log is damaged: read entry …: checksum mismatch: restore this peer's data "+
 			"directory, or move it away to rejoin from the other peers", stderr)
+	})
+	t.Run("segment", func(t *testing.T) {
+		p := stoppedPeer(t, "--log-store", "wal")
+		if err := p.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		write(t, p, "m-first")
+		write(t, p, "m-last")
+		if err := p.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		files, err := filepath.Glob(filepath.Join(p.DataDir, "wal", "*.wal"))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("list segments: got %v, %v, want one", files, err)
+		}
+		damage(t, files[0], "m-first")
+		code, stderr := bench.Run(t, arguments(p)...)
+		if code == 0 {
+			t.Error("got exit code 0, want a failure")
+		}
+		quoted(t, "disk.md", "raft log is damaged: read …/wal/….wal: entry … is damaged: …", stderr)
 	})
 	t.Run("snapshot", func(t *testing.T) {
 		p := stoppedPeer(t)
@@ -145,9 +166,10 @@ func damage(t *testing.T, file, text string) {
 	}
 }
 
-// fullDisk fills the disk of a peer and frees it again. The peer must continue by itself.
+// fullDisk fills the disk of a peer with its log in bolt, and frees it again. The peer must
+// continue by itself.
 func fullDisk(t *testing.T) {
-	p := stoppedPeer(t)
+	p := stoppedPeer(t, "--log-store", "boltdb")
 	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", p.DataDir).CombinedOutput(); err != nil {
 		t.Skipf("NOT TESTED: cannot mount a disk for a peer: %v: %s", err, out)
 	}

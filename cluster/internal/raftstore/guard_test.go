@@ -39,7 +39,9 @@ func TestGuardStore(t *testing.T) {
 			data := bytes.Repeat([]byte("x"), 157*size) // StartRun
 			var sum written
 			var allocs uint64
-			opened(t, t.TempDir(), store, func(s *Stores) {
+			cfg := storeConfig(t.TempDir(), store)
+			cfg.segmentSize = 0 // as in production, so that none is filled
+			openedWith(t, cfg, func(s *Stores) {
 				next := uint64(1)
 				put := func() {
 					if err := s.Logs.StoreLogs([]*raft.Log{{Index: next, Term: 1, Data: data}}); err != nil {

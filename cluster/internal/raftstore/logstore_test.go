@@ -24,13 +24,18 @@ func storeConfig(dir, store string) *Config {
 // opened calls a function with the stores of a directory, and closes them.
 func opened(t *testing.T, dir, store string, do func(*Stores)) {
 	t.Helper()
-	s, err := Open(storeConfig(dir, store))
+	openedWith(t, storeConfig(dir, store), do)
+}
+
+func openedWith(t *testing.T, cfg *Config, do func(*Stores)) {
+	t.Helper()
+	s, err := Open(cfg)
 	if err != nil {
-		t.Fatalf("open with %q: %v", store, err)
+		t.Fatalf("open with %q: %v", cfg.LogStore, err)
 	}
 	do(s)
 	if err := s.Close(); err != nil {
-		t.Fatalf("close with %q: %v", store, err)
+		t.Fatalf("close with %q: %v", cfg.LogStore, err)
 	}
 }
 
