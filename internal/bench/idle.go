@@ -37,14 +37,7 @@ func idlePeers(ctx context.Context, l *lab) error {
 	if err := wait.Sleep(ctx, idleSettle); err != nil {
 		return err
 	}
-	before, err := l.usage(ctx, leader, followers)
-	if err != nil {
-		return err
-	}
-	if err := wait.Sleep(ctx, l.duration); err != nil {
-		return err
-	}
-	after, err := l.usage(ctx, leader, followers)
+	before, after, err := l.watched(ctx, leader, followers)
 	if err != nil {
 		return err
 	}

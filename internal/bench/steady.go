@@ -80,14 +80,7 @@ func (l *lab) watch(ctx context.Context, b *load.Beats) error {
 		return err
 	}
 	l.say("watching them for %s", l.duration)
-	before, err := l.usage(ctx, leader, followers)
-	if err != nil {
-		return err
-	}
-	if err := wait.Sleep(ctx, l.duration); err != nil {
-		return err
-	}
-	after, err := l.usage(ctx, leader, followers)
+	before, after, err := l.watched(ctx, leader, followers)
 	if err != nil {
 		return err
 	}
@@ -229,4 +222,18 @@ func (l *lab) reportSteady(before, after usage, latencies []time.Duration, conne
 	r.Add("fleet.memory_follower", "memory of a follower", report.Median(after.memory[1:]), "MiB", nil)
 	r.Add("fleet.driver_cpu", "load driver, of one core",
 		100*(after.driver-before.driver).Seconds()/took.Seconds(), "%", nil)
+}
+
+// watched returns what the peers have used before and after the duration of the benchmark.
+func (l *lab) watched(
+	ctx context.Context, leader *localcluster.Peer, followers []*localcluster.Peer,
+) (before, after usage, err error) {
+	if before, err = l.usage(ctx, leader, followers); err != nil {
+		return before, after, err
+	}
+	if err := wait.Sleep(ctx, l.duration); err != nil {
+		return before, after, err
+	}
+	after, err = l.usage(ctx, leader, followers)
+	return before, after, err
 }

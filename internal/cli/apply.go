@@ -23,22 +23,23 @@ func (a *app) apply() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "apply -f FILE", DisableFlagsInUseLine: true, Args: exactly(),
 		Short: "Apply pools, images, plans and machines from files",
-		Long: `Apply pools, images, plans and machines from files and directories. Missing ones are created, and different ones are
-updated and shown field by field. Nothing else changes, and nothing is ever deleted.
+		Long: `Apply pools, images, plans and machines from files and directories. Missing ones are created, and
+different ones are updated and shown field by field. Nothing else changes, and nothing is ever deleted.
 
-A file is YAML or JSON with the names of the API: documents separated by ---, lists, or the output of a list command
-with -o yaml. Of a directory, the files *.yaml, *.yml and *.json are read. The id of a document selects its kind: pool_id, plan_id, machine_id, or name for an image. Fields that
-belong to the server, such as status, are ignored. Pools are applied first, then images, plans and machines.
+A file is YAML or JSON with the names of the API: documents separated by ---, lists, or the output of a list
+command with -o yaml. Of a directory, the files *.yaml, *.yml and *.json are read. The id of a document selects
+its kind: pool_id, plan_id, machine_id, or name for an image. Fields that belong to the server, such as status,
+are ignored. Pools are applied first, then images, plans and machines.
 
-Pools and machines keep fields and labels that the documents omit. Images and plans are replaced as a whole. A plan that a
-run uses never changes: store the new one under another id.
+Pools and machines keep fields and labels that the documents omit. Images and plans are replaced as a whole. A
+plan that a run uses never changes: store the new one under another id.
 
-With --dry-run nothing is stored: the server checks plans and images, and the differences are shown, as by diff. The
-exit code is then 1 if something would change.
-The exit code is 0 if all documents were applied; else it is that of the first document that failed.
+With --dry-run nothing is stored: the server checks plans and images, and the differences are shown, as by diff.
+The exit code is then 1 if something would change. Without --dry-run it is 0 if all documents were applied, else
+that of the first document that failed.
 
--o json and -o yaml print each document with its result, also unchanged and failed ones; -o name prints those that were,
-or would be, created or updated.`,
+-o json and -o yaml print each document with its result, also unchanged and failed ones; -o name prints those
+that were, or would be, created or updated.`,
 		Example: `  holdfast apply -f site.yaml --dry-run
   holdfast apply -f site.yaml -f machines/ -R
   holdfast apply -f site.yaml --dry-run -o json | jq -r '.applied[] | select(.action != "unchanged").id'

@@ -14,13 +14,14 @@ func (a *app) raftVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "verify", Args: exactly(),
 		Short: "Verify the data directory of a stopped peer (exit code 1 if it is damaged)",
-		Long: `Verify the data directory of a stopped peer: the checksum of every entry of the Raft log and of every snapshot, that no entry is
-missing between them, and that the term and the vote fit. Nothing is changed.
+		Long: `Verify the data directory of a stopped peer: the checksum of every entry of the Raft log and of
+every snapshot, that no entry is missing between them, and that the term and the vote fit. Nothing is changed.
 
-An interrupted write at the end of the log is not damage: it was never acknowledged. If the disk has lost the end of the log, this
-can look the same.
+An interrupted write at the end of the log is not damage: it was never acknowledged. If the disk has lost the
+end of the log, this can look the same.
 
-The exit code is 0 if everything verifies. If not, it is 1, and the error names the file, the first damaged entry and the remedy.`,
+The exit code is 0 if everything verifies. If not, it is 1, and the error names the file, the first damaged
+entry and the remedy.`,
 		Example: `  holdfast operator raft verify --data-dir /var/lib/holdfast`,
 		RunE: func(*cobra.Command, []string) error {
 			if dir == "" {

@@ -15,11 +15,13 @@ import (
 func (a *app) runRetry() *cobra.Command {
 	var o output
 	var wait waitFlag
+	var request string
 	cmd := &cobra.Command{
 		Use: "retry RUN", Args: exactly("RUN"), ValidArgsFunction: a.complete(runKind().names),
 		Short: "Start a run again, with its plan and parameters",
 		Long: `Start a run like RUN, which must have ended: on the same machine, with the same plan and parameters. It
-is a new run.`,
+is a new run. If you do not know whether the command succeeded, repeat it with the --request-id that it printed:
+that returns the same run.`,
 		Example: "  holdfast run retry run-789 --wait",
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
 			r, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: args[0]})
@@ -30,16 +32,21 @@ is a new run.`,
 			if err != nil {
 				return err
 			}
-			a.note("request-id: %s", req.GetRequestId())
+			if req.RequestId = request; request == "" {
+				req.RequestId = uuid.NewString()
+				a.note("request-id: %s", req.GetRequestId())
+			}
 			return a.start(ctx, c, &o, req, wait, nil)
 		}),
 	}
 	o.register(cmd)
 	wait.register(cmd, waitForRun)
+	cmd.Flags().StringVar(&request, "request-id", "",
+		"request id that makes a repeated retry safe (default: generated and printed)")
 	return cmd
 }
 
-// again returns the request for a run like one that has ended.
+// again returns the request for a run like one that has ended, without a request id.
 func again(r *holdfastv1.Run) (*holdfastv1.StartRunRequest, error) {
 	switch {
 	case r.GetFinishedAt() == nil:
@@ -49,8 +56,7 @@ func again(r *holdfastv1.Run) (*holdfastv1.StartRunRequest, error) {
 		return nil, &codeError{ExitConflict, fmt.Sprintf("retry run %s: an installer of its own drove it, not Holdfast",
 			r.GetRunId())}
 	}
-	req := &holdfastv1.StartRunRequest{MachineId: r.GetMachineId(), Type: r.GetType(), Params: r.GetParams(),
-		RequestId: uuid.NewString()}
+	req := &holdfastv1.StartRunRequest{MachineId: r.GetMachineId(), Type: r.GetType(), Params: r.GetParams()}
 	if r.GetPlanId() != fsm.DefaultPlanID(r.GetType()) {
 		req.PlanId = r.GetPlanId()
 	}

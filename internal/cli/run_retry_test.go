@@ -26,6 +26,11 @@ func TestRunRetry(t *testing.T) {
 		t.Errorf("got request id %q, want a new one", got[0].GetRequestId())
 	}
 	c = command{}
+	c.wantCode(t, c.run(t, f, "run", "retry", "run-788", "--request-id", "r-1"), ExitOK)
+	if got := asked[*holdfastv1.StartRunRequest](f)[1].GetRequestId(); got != "r-1" {
+		t.Errorf("with --request-id: got request id %q, want r-1", got)
+	}
+	c = command{}
 	c.wantCode(t, c.run(t, f, "run", "retry", "run-789"), ExitConflict)
 	wantIn(t, "stderr", c.err.String(), "it is still RUNNING: wait for its end, or cancel it")
 }

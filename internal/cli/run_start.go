@@ -27,17 +27,17 @@ func (a *app) runStart() *cobra.Command {
 		Short:                 "Start a run on a machine, or a wave of runs on many",
 		Long: `Start a run on a machine: a type with its default plan, or a plan.
 
-The same --request-id on the same machine always returns the same run, from any peer: if you do not know
-whether the command succeeded, repeat it with the same id. By default an id is generated and printed to
-standard error. A machine has at most one active run.
+The same --request-id on the same machine always returns the same run, from any peer: if you do not know whether
+the command succeeded, repeat it with the same id. By default an id is generated and printed to standard error.
+A machine has at most one active run.
 
-With --selector it is a wave: a run on each matching machine, at most --max-parallel at a time. No more runs start once more than
---max-failures have failed, were canceled or could not start. The wave lasts as long as this command: after Ctrl-C its runs continue,
-and the same command with --wave ID continues the wave. It counts the runs that were started before, and starts no machine twice. The
-exit code is 5 unless all runs succeeded.
+With --selector it is a wave: a run on each matching machine, at most --max-parallel at a time. No more runs
+start once more than --max-failures have failed, were canceled or could not start. The wave lasts as long as
+this command: after Ctrl-C its runs continue, and the same command with --wave ID continues the wave. It counts
+the runs that were started before, and starts no machine twice. The exit code is 5 unless all runs succeeded.
 
---dry-run prints the machines and what the plan does to them, and starts nothing. It does not check whether the steps would
-succeed: see holdfast plan validate --dry-run.`,
+--dry-run prints the machines and what the plan does to them, and starts nothing. It does not check whether the
+steps would succeed: see holdfast plan validate --dry-run.`,
 		Example: `  holdfast run start m-123 --type REPAVE --param image=ubuntu-24.04 --wait
   holdfast run start m-123 --type REBOOT --request-id ticket-4711
   holdfast run start m-123 --plan plan-repave-ubuntu-2204-v1 --wait=45m

@@ -45,6 +45,7 @@ type Gossip struct {
 	mu        sync.Mutex
 	members   map[string]Member // by id, including this peer and dead ones
 	foreign   map[string]string // gossip address → why its cluster cannot be joined
+	warned    map[string]string // the same, as it was logged
 	published *internalv1.GossipMeta
 }
 
@@ -70,7 +71,7 @@ func Open(cfg Config, meta func() *internalv1.GossipMeta) (*Gossip, error) {
 	}
 	g := &Gossip{
 		log: cfg.Logger, self: cfg.NodeID, meta: meta, changed: wait.NewSignal(),
-		members: map[string]Member{}, foreign: map[string]string{},
+		members: map[string]Member{}, foreign: map[string]string{}, warned: map[string]string{},
 	}
 	if n := len(g.NodeMeta(memberlist.MetaMaxSize)); n == 0 {
 		return nil, fmt.Errorf("this peer's gossip metadata exceeds %d bytes: "+

@@ -47,7 +47,8 @@ func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
 
 func TestBadFilesNameKeyAndLine(t *testing.T) {
 	for _, tc := range []struct{ name, file, want string }{
-		{"unknown key", "node_id: a\nbotstrap_expect: 3\n", `line 2: unknown key "botstrap_expect": did you mean bootstrap_expect?`},
+		{"unknown key", "node_id: a\nbotstrap_expect: 3\n",
+			`line 2: unknown key "botstrap_expect": did you mean bootstrap_expect?`},
 		{"file of contexts", "current: prod\n", "set HOLDFAST_CONTEXTS for the contexts of the client"},
 		{"twice, in both spellings", "node_id: a\nnode-id: b\n", `line 2: duplicate key "node-id"`},
 		{"wrong type", "node_id: a\n\nbootstrap_expect: three\n", `line 3: key "bootstrap_expect"`},

@@ -9,9 +9,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Shape checks whether bytes decode as messages of one type, and whether all of it is known,
-// without decoding them. A
-// snapshot has millions of rows, and most of the cost of decoding one is garbage collection.
+// Shape checks whether bytes decode as messages of one type, and whether all fields are known,
+// without decoding them. A snapshot has millions of rows, and most of the cost of decoding one is
+// garbage collection.
 type Shape struct{ fields []*fieldShape } // by field number; nil if there is none
 
 // fieldShape is the constraint on a field's bytes, besides its encoding.

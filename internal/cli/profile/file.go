@@ -24,11 +24,6 @@ func Load(path string) (File, error) {
 	if err != nil {
 		return f, fmt.Errorf("read config file: %w", err)
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return f, fmt.Errorf(
-			"read config file %s: others can read it (mode %04o) and it may hold a token: run: chmod 600 %s",
-			path, mode, path)
-	}
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return f, fmt.Errorf("read config file: %w", err)
@@ -36,11 +31,13 @@ func Load(path string) (File, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
 	if err := dec.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
-		why := plain(err)
-		if strings.Contains(why, "unknown key node_id") || strings.Contains(why, "unknown key providers") {
-			why = "it is the configuration of a peer: set HOLDFAST_CONTEXTS to a file of contexts"
-		}
-		return File{}, fmt.Errorf("read config file %s: %s", path, why)
+		return File{}, fmt.Errorf("read config file %s: %s: a file of contexts has the keys current and contexts; "+
+			"if this is the configuration of a peer, set HOLDFAST_CONTEXTS to the file of contexts", path, plain(err))
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return File{}, fmt.Errorf(
+			"read config file %s: others can read it (mode %04o) and it may hold a token: run: chmod 600 %s",
+			path, mode, path)
 	}
 	return f, nil
 }

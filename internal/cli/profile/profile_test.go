@@ -47,6 +47,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"a file that others can read", "current: prod\n", 0o644, "others can read it (mode 0644)"},
 		{"a file that the group can write", "current: prod\n", 0o620, "chmod 600"},
 		{"an unknown key", "current: prod\ncontext: {}\n", 0o600, "line 2: unknown key context"},
+		{"a peer's configuration", "node_id: n1\n", 0o644, "set HOLDFAST_CONTEXTS to the file of contexts"},
 		{"another shape", "contexts: [a]\n", 0o600, "line 1: cannot unmarshal"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
