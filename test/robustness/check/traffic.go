@@ -11,26 +11,7 @@ import (
 // traffic checks that enough calls of each kind were answered for the other checks to be
 // meaningful.
 func traffic(h *workload.History, _ *final.Record) []error {
-	var errs []error
-	answered := 0
-	for _, op := range h.Ops {
-		if op.Outcome == workload.OK || op.Outcome == workload.Refused {
-			answered++
-		}
-	}
-	if answered < h.MinOps {
-		errs = append(errs,
-			fmt.Errorf("%d of %d calls were answered, want at least %d", answered, len(h.Ops), h.MinOps))
-	}
-	kinds := []workload.Kind{workload.StartRun, workload.CancelRun, workload.GetRun, workload.UpdateMachine,
-		workload.GetMachine,
-		workload.ListMachines, workload.CreatePlan, workload.GetPlan}
-	for _, k := range kinds {
-		// The rarest kinds are 3 of 100 calls: a quarter of these must have succeeded.
-		if n, want := h.Count(k, workload.OK), max(1, h.MinOps*3/400); n < want && k != workload.CancelRun || n == 0 {
-			errs = append(errs, fmt.Errorf("%d calls of %s succeeded, want at least %d", n, k, want))
-		}
-	}
+	errs := h.Lacks()
 	for _, pair := range [][2]workload.Kind{
 		{workload.AddPool, workload.AddPlan},
 		{workload.DropPool, workload.DropPlan},

@@ -119,9 +119,9 @@ func New(cfg Config, t Target) *Workload {
 	return w
 }
 
-// Run registers machines and plans, and then makes traffic until ctx ends. It returns when
-// all calls have ended; started runs and clients of leases continue. It fails if there
-// could be no traffic at all.
+// Run registers machines and plans, and then makes traffic until ctx ends and there was enough
+// of it, see History.Lacks. It returns when all calls have ended; started runs and clients of
+// leases continue. It fails if there could be no traffic at all.
 func (w *Workload) Run(ctx context.Context) error {
 	var err error
 	if w.rec, err = NewRecorder(w.target.Addrs, w.target.Creds); err != nil {
@@ -135,6 +135,8 @@ func (w *Workload) Run(ctx context.Context) error {
 		ctx, stop = context.WithTimeout(ctx, w.cfg.Lasts)
 		defer stop()
 	}
+	ctx, stop := w.untilEnough(ctx)
+	defer stop()
 	for i := range max(3, len(w.target.Addrs)) {
 		w.watchers = append(w.watchers, newWatcher(fmt.Sprintf("watcher %d", i), w.rec.peers, i, w.rng(1000+i)))
 	}
