@@ -53,7 +53,7 @@ func (b *benchmark) command(version string) *cobra.Command {
 		Use: b.name, Short: b.short, Long: b.long, Example: b.example, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := b.run(cmd.Context(), o, version, cmd.ErrOrStderr())
-			if r != nil { // also what was found before something broke
+			if r != nil { // figures from before the error
 				err = errors.Join(err, o.show(cmd.OutOrStdout(), r))
 			}
 			return failed(err)
@@ -63,14 +63,14 @@ func (b *benchmark) command(version string) *cobra.Command {
 	return cmd
 }
 
-// goalsCommand runs all benchmarks as large as the goals want them.
+// goalsCommand returns the command that runs all benchmarks at the sizes of the goals.
 func goalsCommand(version string) *cobra.Command {
 	o := defaults()
 	o.judge, o.sizes = true, []int{smallFleet, largeFleet}
 	cmd := &cobra.Command{
-		Use: "goals", Short: "Run all benchmarks and hold them against the goals", Args: cobra.NoArgs,
-		Long: "Run all benchmarks, as large as the goals want them, and print goal, measured and verdict. A goal that " +
-			"is missed, and a benchmark that could not be run, is an error.",
+		Use: "goals", Short: "Run all benchmarks and compare them with the goals", Args: cobra.NoArgs,
+		Long: "Run all benchmarks at the sizes of the goals, and print goal, measured and verdict. The command fails " +
+			"if a goal is missed or a benchmark could not be run.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all := report.New("goals", version, time.Now())
 			var broken []error
@@ -79,7 +79,7 @@ func goalsCommand(version string) *cobra.Command {
 					continue
 				}
 				r, err := b.run(cmd.Context(), o, version, cmd.ErrOrStderr())
-				if err != nil { // the table has what was found all the same
+				if err != nil { // the table still has the figures of the other benchmarks
 					broken = append(broken, err)
 					all.Note("%v", err)
 				}
@@ -100,12 +100,12 @@ func goalsCommand(version string) *cobra.Command {
 	}
 	take(cmd, o.define(), names)
 	for _, fixed := range []string{"only", "goals"} {
-		_ = cmd.Flags().MarkHidden(fixed) // it fails for flags that are not there only
+		_ = cmd.Flags().MarkHidden(fixed) // fails only if there is no such flag
 	}
 	return cmd
 }
 
-// take adds the flags of those names to a command.
+// take adds the flags with these names to a command.
 func take(cmd *cobra.Command, from *pflag.FlagSet, names []string) {
 	for _, name := range names {
 		if cmd.Flags().Lookup(name) == nil {
@@ -114,8 +114,8 @@ func take(cmd *cobra.Command, from *pflag.FlagSet, names []string) {
 	}
 }
 
-// run runs the parts of a benchmark, one after the other. There may be a report beside an error: of
-// what was found before something broke.
+// run runs the parts of a benchmark, one after the other. With an error, the report has the figures from
+// before it.
 func (b *benchmark) run(ctx context.Context, o options, version string, notes io.Writer) (r *report.Report, err error) {
 	if err := o.check(); err != nil {
 		return nil, err

@@ -9,21 +9,21 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/wait"
 )
 
-// goalIdle is of docs/performance.md: what a leader with nothing to do takes, in % of one core.
+// goalIdle is the goal of docs/performance.md for the processor time of an idle leader, in % of a core.
 const goalIdle = 2
 
-// idleSettle is how long new peers have for what they do once.
+// idleSettle is the time that new peers have to finish their start.
 const idleSettle = 10 * time.Second
 
-// idle measures peers with nothing to do.
+// idle returns the benchmark of idle peers.
 func idle() benchmark {
 	return benchmark{
-		name: "idle", short: "Measure the processor time of three peers with nothing to do",
+		name: "idle", short: "Measure the processor time of three idle peers",
 		long: `Start three peers, leave them alone for 10 s, and measure the processor time of the
 leader and of a follower for --duration, with Raft's timeouts as --raft-multiplier
 sets them.`,
 		example: "  holdfast-bench idle --duration 30s",
-		parts:   []part{{"idle", "peers with nothing to do", inLabOf(localcluster.Config{}, idlePeers)}},
+		parts:   []part{{"idle", "idle peers", inLabOf(localcluster.Config{}, idlePeers)}},
 		flags:   []string{"duration"},
 	}
 }
@@ -47,7 +47,7 @@ func idlePeers(ctx context.Context, l *lab) error {
 		l.report.Note("the goal of idle peers is for --raft-multiplier 1")
 	}
 	own, follower := before.cores(after)
-	l.report.Add("idle.leader_cpu", "leader with nothing to do, of one core", own, "%", goal)
-	l.report.Add("idle.follower_cpu", "a follower with nothing to do, of one core", follower, "%", nil)
+	l.report.Add("idle.leader_cpu", "idle leader, of one core", own, "%", goal)
+	l.report.Add("idle.follower_cpu", "idle follower, of one core", follower, "%", nil)
 	return l.stillLeads(ctx, leader)
 }

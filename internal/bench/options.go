@@ -20,7 +20,7 @@ type options struct {
 	keepDir  bool
 	holdfast string        // path of the program
 	patience float64       // of Raft: the factor of its timeouts
-	logStore string        // of the peers
+	logStore string        // of the peers: wal or boltdb
 	rounds   int           // of slices
 	slice    time.Duration // how long one is
 
@@ -48,10 +48,13 @@ type options struct {
 	cgroup    string
 }
 
-// defaults are as large as the goals want them.
+// defaultLogStore is the log store of a new data directory.
+const defaultLogStore = "wal"
+
+// defaults returns the sizes that the goals are for.
 func defaults() options {
 	return options{
-		output: "text", patience: 1, logStore: "boltdb", rounds: 7, slice: 2 * time.Second,
+		output: "text", patience: 1, logStore: defaultLogStore, rounds: 7, slice: 2 * time.Second,
 		agents: fleetAgents, beat: fleetBeat, settle: -1, duration: 2 * time.Minute, storm: stormAgents, conns: 64,
 		vs: []string{vsEtcd, vsGRPC, vsIronic}, clients: []int{1, 16, 64, 256, 1024}, kills: 15,
 		watchers: watchWatchers, sizes: []int{10_000, 100_000}, runs: flightRuns,
@@ -59,49 +62,49 @@ func defaults() options {
 	}
 }
 
-// What a benchmark can be compared with by --vs.
+// The values of --vs: systems to compare with.
 const (
 	vsEtcd   = "etcd"
-	vsGRPC   = "grpc" // a gRPC handler that does nothing
+	vsGRPC   = "grpc" // an empty gRPC handler
 	vsIronic = "ironic"
 	vsNone   = "none"
 )
 
-// commonFlags are those that all benchmarks take.
+// commonFlags returns the names of the flags of all benchmarks.
 func commonFlags() []string {
 	return []string{"only", "json", "output", "goals", "dir", "keep-dir", "holdfast", "raft-multiplier", "log-store"}
 }
 
-// define returns all flags, each with what is set as its default.
+// define returns all flags. The current options are their defaults.
 func (o *options) define() *pflag.FlagSet {
 	fs := pflag.NewFlagSet("bench", pflag.ContinueOnError)
 	fs.StringSliceVar(&o.only, "only", nil, "run these `parts` only")
 	fs.BoolVar(&o.json, "json", false, "write the report as JSON")
 	fs.StringVarP(&o.output, "output", "o", o.output, "`form` of the report: text or json")
-	fs.BoolVar(&o.judge, "goals", o.judge, "print what has a goal only, and fail when one is missed")
+	fs.BoolVar(&o.judge, "goals", o.judge, "print only figures that have a goal, and fail if one is missed")
 	fs.StringVar(&o.dir, "dir", "",
 		"empty or new `directory` for the peers' data and logs; it is kept (default: a temporary one)")
 	fs.BoolVar(&o.keepDir, "keep-dir", false, "keep the peers' data and logs")
 	fs.StringVar(&o.holdfast, "holdfast", "",
 		"`program` that runs the peers (default: holdfast beside this one, else that of $PATH)")
 	fs.Float64Var(&o.patience, "raft-multiplier", o.patience,
-		"`factor` of Raft's timeouts: more than 1 where a machine with other work makes leaders change")
+		"`factor` of Raft's timeouts: use more than 1 on a busy machine, where leaders change otherwise")
 	fs.StringVar(&o.logStore, "log-store", o.logStore, "`store` of the peers' Raft logs: boltdb or wal")
-	fs.IntVar(&o.rounds, "rounds", o.rounds, "`rounds` of slices that count")
+	fs.IntVar(&o.rounds, "rounds", o.rounds, "number of measured `rounds` of slices")
 	fs.DurationVar(&o.slice, "slice", o.slice, "`length` of a slice")
 
 	fs.IntVar(&o.agents, "agents", o.agents, "`agents` of the fleet")
-	fs.DurationVar(&o.beat, "beat", o.beat, "`time` between two keepalives of an agent of the fleet")
+	fs.DurationVar(&o.beat, "beat", o.beat, "`time` between two keepalives of an agent")
 	fs.DurationVar(&o.settle, "settle", o.settle,
-		"how `long` the fleet is left alone before that; below zero: until all its machines have been looked at for "+
-			"the first time, which takes a second for 200")
-	fs.DurationVar(&o.duration, "duration", o.duration, "how `long` the fleet is watched when all are ready")
-	fs.IntVar(&o.storm, "storm", o.storm, "`agents` that come back all at once")
+		"`time` to wait before the measurement; negative: until all machines have been polled once, which takes "+
+			"one second per 200")
+	fs.DurationVar(&o.duration, "duration", o.duration, "`time` to measure when all agents are ready")
+	fs.IntVar(&o.storm, "storm", o.storm, "number of `agents` that reconnect at the same time")
 	fs.IntVar(&o.conns, "connections", o.conns,
-		"`connections` of the load driver where it asks as fast as it is answered")
+		"number of `connections` of the load driver in benchmarks without a fixed rate")
 
 	fs.StringSliceVar(&o.vs, "vs", o.vs,
-		"compare with `these` where it can be done: etcd, grpc (a handler that does nothing), ironic, or none")
+		"compare with `these` systems: etcd, grpc (an empty handler), ironic, or none")
 	fs.StringVar(&o.redisGateway, "redis-gateway", "",
 		"`program` of tools/redisgateway to compare with (default: redisgateway beside this one)")
 	fs.StringVar(&o.etcd, "etcd", "",
@@ -109,20 +112,20 @@ func (o *options) define() *pflag.FlagSet {
 	fs.StringVar(&o.ironic, "ironic", "",
 		"`directory` with the programs of OpenStack Ironic to compare with (default: those of $PATH)")
 
-	fs.IntSliceVar(&o.clients, "clients", o.clients, "how `many` ask at once, one figure each")
-	fs.IntVar(&o.kills, "kills", o.kills, "how `often` the leader is killed")
-	fs.IntVar(&o.watchers, "watchers", o.watchers, "`streams` that watch runs, on one peer")
-	fs.IntSliceVar(&o.sizes, "machines", o.sizes, "`sizes` of fleets, from small to large")
-	fs.IntVar(&o.runs, "runs", o.runs, "`runs` that are started")
+	fs.IntSliceVar(&o.clients, "clients", o.clients, "`numbers` of concurrent clients, one figure for each")
+	fs.IntVar(&o.kills, "kills", o.kills, "`times` to kill the leader")
+	fs.IntVar(&o.watchers, "watchers", o.watchers, "number of `streams` that watch runs on one peer")
+	fs.IntSliceVar(&o.sizes, "machines", o.sizes, "`sizes` of fleets in machines, ascending")
+	fs.IntVar(&o.runs, "runs", o.runs, "number of `runs` to start")
 	fs.StringVar(&o.ref, "ref", "", "`directory` with the other build: holdfast and fsm.test")
 	fs.StringVar(&o.goBenches, "go-bench", o.goBenches, "`pattern` of the Go benchmarks of package fsm")
 	fs.StringSliceVar(&o.benches, "benches", o.benches, "run `these`: "+strings.Join(scenarioNames(), ", "))
 	fs.StringVar(&o.cgroup, "cgroup", "",
-		"`directory` of control groups to make others in (default: the root of the hierarchy, as root)")
+		"`directory` in which to create control groups (default: the root of the hierarchy; needs root)")
 	return fs
 }
 
-// check refuses what cannot be measured.
+// check returns an error if an option has a value that cannot be measured.
 func (o *options) check() error {
 	atLeastOne := func(n int) bool { return n >= 1 }
 	for _, v := range o.vs {
@@ -142,7 +145,7 @@ func (o *options) check() error {
 	case len(o.clients) == 0 || slices.ContainsFunc(o.clients, func(n int) bool { return !atLeastOne(n) }):
 		return errors.New("set --clients to numbers of 1 or more")
 	case len(o.sizes) == 0 || !slices.IsSorted(o.sizes) || !atLeastOne(o.sizes[0]):
-		return errors.New("set --machines to numbers of 1 or more, from small to large")
+		return errors.New("set --machines to numbers of 1 or more, ascending")
 	case o.beat < time.Second || o.duration < time.Second:
 		return errors.New("set --beat and --duration to 1s or more")
 	case o.patience <= 0:
@@ -155,5 +158,5 @@ func (o *options) check() error {
 	return nil
 }
 
-// against reports whether to compare with something.
+// against reports whether --vs has this system.
 func (o *options) against(name string) bool { return slices.Contains(o.vs, name) }

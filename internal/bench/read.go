@@ -24,8 +24,9 @@ import (
 
 // The goals of docs/performance.md for linearizable reads on a follower.
 const (
-	goalRead, goalReadWrites = 0.6, 0.5 // against stale reads, without and with writes
-	goalReadP50              = 3        // ms, with writes
+	goalRead, goalReadWrites = 0.6, 0.65 // rate against stale reads, without and with writes
+	goalForwarded            = 5         // % of them, with writes
+	goalReadP50              = 3         // ms, with writes, at a fixed rate
 	readers                  = 64
 )
 
@@ -56,7 +57,7 @@ writes, then while 16 clients change machines, and there also at a fixed rate of
 	}
 }
 
-// getMachine reads any machine of the fleet; stale: as the peer has it.
+// getMachine returns a call that reads a random machine, with a stale read if stale is set.
 func getMachine(stale bool) func(context.Context, grpc.ClientConnInterface) error {
 	return func(ctx context.Context, conn grpc.ClientConnInterface) error {
 		if stale {
@@ -68,7 +69,7 @@ func getMachine(stale bool) func(context.Context, grpc.ClientConnInterface) erro
 	}
 }
 
-// relabel changes a label of any machine of the fleet.
+// relabel changes a label of a random machine.
 func relabel(ctx context.Context, conn grpc.ClientConnInterface) error {
 	m := &holdfastv1.Machine{MachineId: machineID(int(chance(readFleet))), Labels: map[string]string{"seen": fmt.Sprint(rand.Uint32())}} //nolint:gosec // no secret
 	_, err := holdfastv1.NewMachineServiceClient(conn).UpdateMachine(ctx, &holdfastv1.UpdateMachineRequest{Machine: m,
@@ -76,7 +77,7 @@ func relabel(ctx context.Context, conn grpc.ClientConnInterface) error {
 	return err
 }
 
-// reads measures one part. The writers go on through all slices of ours.
+// reads measures one part. The writers write during all slices.
 func reads(ctx context.Context, l *lab, id string, writers int) (err error) {
 	leader, followers, err := l.roles(ctx)
 	if err != nil {
@@ -168,16 +169,20 @@ func reads(ctx context.Context, l *lab, id string, writers int) (err error) {
 		return err
 	}
 	reportReads(l.report, id, l.conns, writers, out)
+	var forwarded *report.Goal
+	if writers > 0 && l.conns == readers {
+		forwarded = report.AtMost(goalForwarded)
+	}
 	l.report.Add("read."+id+".forwarded", "linearizable reads that the follower forwarded to the leader",
-		forwardedShare(served, now), "%", nil)
+		forwardedShare(served, now), "%", forwarded)
 	if writers > 0 {
 		l.report.Add("read.writes.rate", "writes meanwhile", written, "/s", nil)
 	}
 	return nil
 }
 
-// meanwhile has clients change machines on the leader while something is done, and says how many a
-// second. A write that fails ends it.
+// meanwhile runs do while clients change machines on the leader, and returns their writes per second.
+// A failed write ends it.
 func (l *lab) meanwhile(
 	ctx context.Context, leader *localcluster.Peer, writers int, do func(context.Context) error,
 ) (rate float64, err error) {
@@ -212,7 +217,7 @@ func (l *lab) meanwhile(
 	return float64(done.Load()) / time.Since(began).Seconds(), err
 }
 
-// fillEtcd writes keys, and gives a member that does not lead.
+// fillEtcd writes n keys and returns a follower.
 func fillEtcd(ctx context.Context, e *rival.Etcd, n int) (*rival.Member, error) {
 	lead, err := e.Leader(ctx)
 	if err != nil {
@@ -242,15 +247,15 @@ func fillEtcd(ctx context.Context, e *rival.Etcd, n int) (*rival.Member, error) 
 	return lead, c.Close()
 }
 
-// reads puts what was found into the report.
+// reportReads adds the figures of a part to the report.
 func reportReads(r *report.Report, part string, clients, writers int, out map[string]*contest.Outcome) {
 	id, with := "read."+part, fmt.Sprintf(", %d clients", clients)
-	fraction, p50 := report.AtLeast(goalRead), (*report.Goal)(nil)
+	fraction := report.AtLeast(goalRead)
 	if writers > 0 {
-		with, fraction, p50 = with+" and writes", report.AtLeast(goalReadWrites), report.AtMost(goalReadP50)
+		with, fraction = with+" and writes", report.AtLeast(goalReadWrites)
 	}
 	if clients != readers {
-		fraction, p50 = nil, nil
+		fraction = nil
 		r.Note("the goals of reads are for %d clients", readers)
 	}
 	us := out["linearizable"]
@@ -258,26 +263,26 @@ func reportReads(r *report.Report, part string, clients, writers int, out map[st
 		fraction)
 	if them := out[vsEtcd]; them != nil {
 		r.Add(id+".vs_etcd", "reads on a follower, linearizable : etcd's"+with, report.Ratio(us.Rate, them.Rate), "x", nil)
-		r.Add(id+".cpu_vs_etcd", "processor time of the follower a linearizable read : etcd's"+with,
+		r.Add(id+".cpu_vs_etcd", "processor time of the follower per linearizable read : etcd's"+with,
 			report.Ratio(us.CPU["server"], them.CPU["server"]), "x", nil)
 		r.Add(id+".etcd_rate", "reads of etcd on a follower"+with, report.Median(them.Rate), "/s", nil)
 	}
 	if them := out[vsGRPC]; them != nil {
-		r.Add(id+".stale_vs_grpc", "reads on a follower, stale : gRPC handler that does nothing"+with,
+		r.Add(id+".stale_vs_grpc", "reads on a follower, stale : an empty gRPC handler"+with,
 			report.Ratio(out["stale"].Rate, them.Rate), "x", nil)
-		r.Add(id+".grpc_rate", "gRPC handler that does nothing"+with, report.Median(them.Rate), "/s", nil)
+		r.Add(id+".grpc_rate", "an empty gRPC handler"+with, report.Median(them.Rate), "/s", nil)
 	}
 	r.Add(id+".p50", "linearizable read on a follower, p50"+with,
-		report.Quantile(report.Millis(us.Latencies), 0.5), "ms", p50)
+		report.Quantile(report.Millis(us.Latencies), 0.5), "ms", nil)
 	r.Add(id+".p99", "the same, p99", report.Quantile(report.Millis(us.Latencies), 0.99), "ms", nil)
 	if paced := out["paced"]; paced != nil {
 		at := fmt.Sprintf("linearizable read on a follower at %s a second, with writes: ", report.Thousands(pacedReads))
-		r.Add(id+".paced_p50", at+"p50, from when it was due", report.Quantile(report.Millis(paced.Latencies), 0.5), "ms",
+		r.Add(id+".paced_p50", at+"p50, from the due time", report.Quantile(report.Millis(paced.Latencies), 0.5), "ms",
 			report.AtMost(goalReadP50))
 		r.Add(id+".paced_p99", "the same, p99", report.Quantile(report.Millis(paced.Latencies), 0.99), "ms", nil)
 		r.Add(id+".paced_cpu", at+"processor time of the follower", report.Median(paced.CPU["server"]), "µs", nil)
 	}
 	r.Add(id+".rate", "linearizable reads on a follower"+with, report.Median(us.Rate), "/s", nil)
 	r.Add(id+".stale_rate", "stale reads on a follower"+with, report.Median(out["stale"].Rate), "/s", nil)
-	r.Add(id+".cpu", "processor time of the follower a linearizable read"+with, report.Median(us.CPU["server"]), "µs", nil)
+	r.Add(id+".cpu", "processor time of the follower per linearizable read"+with, report.Median(us.CPU["server"]), "µs", nil)
 }
