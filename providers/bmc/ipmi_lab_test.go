@@ -4,7 +4,9 @@ package bmc_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -183,6 +185,11 @@ func serialLine(t *testing.T) (path string) {
 		_, err = term.MakeRaw(fd)
 	}
 	if err != nil {
+		t.Fatal(err)
+	}
+	// ipmi_sim leaves its lock file behind when it is killed, and another process may have its id
+	// by now. A new terminal has no other user.
+	if err := os.Remove(fmt.Sprintf("/var/lock/LCK..%d", n)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
 	path = fmt.Sprintf("/dev/pts/%d", n)

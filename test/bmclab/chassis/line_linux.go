@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"sync"
@@ -40,6 +41,9 @@ func newLine(logFile string) (*line, error) {
 	// Non-blocking, for deadlines.
 	l := &line{path: fmt.Sprintf("/dev/pts/%d", n), master: os.NewFile(uintptr(fd), "ptmx")}
 	if err == nil {
+		err = removeLock(n)
+	}
+	if err == nil {
 		l.slave, err = os.OpenFile(l.path, os.O_RDWR|unix.O_NOCTTY, 0)
 	}
 	if err == nil {
@@ -50,6 +54,16 @@ func newLine(logFile string) (*line, error) {
 	}
 	go l.typed() // ends with close
 	return l, nil
+}
+
+// removeLock removes the lock file of a new terminal, which has no other user. ipmi_sim leaves it
+// behind when it is killed, and refuses the terminal if another process has its id by now.
+func removeLock(terminal int) error {
+	err := os.Remove(fmt.Sprintf("/var/lock/LCK..%d", terminal))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // typed passes input to the running machine.
