@@ -114,8 +114,8 @@ func take(cmd *cobra.Command, from *pflag.FlagSet, names []string) {
 	}
 }
 
-// run runs the parts of a benchmark, one after the other. With an error, the report has the figures from
-// before it.
+// run runs the parts of a benchmark, one after the other. With an error, the report has the
+// figures from before it.
 func (b *benchmark) run(ctx context.Context, o options, version string, notes io.Writer) (r *report.Report, err error) {
 	if err := o.check(); err != nil {
 		return nil, err

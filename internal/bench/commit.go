@@ -238,8 +238,8 @@ func stillLed(ctx context.Context, e *rival.Etcd, m *rival.Member) (bool, error)
 	return now == m, err
 }
 
-// etcdStarter returns a call that writes three keys: the request, the active run of the machine, and
-// the run.
+// etcdStarter returns a call that writes three keys: the request, the active run of the machine,
+// and the run.
 func etcdStarter(clients int) func(context.Context, grpc.ClientConnInterface) error {
 	value := []byte(strings.Repeat("x", etcdValue))
 	var next atomic.Int64
@@ -250,8 +250,8 @@ func etcdStarter(clients int) func(context.Context, grpc.ClientConnInterface) er
 	}
 }
 
-// reportCommits adds the figures for n clients to the report, with a verdict if both sides are as the
-// goals demand: etcd 3.6 or newer, and the default log store.
+// reportCommits adds the figures for n clients to the report, with a verdict if both sides are as
+// the goals demand: etcd 3.6 or newer, and the default log store.
 func reportCommits(r *report.Report, n int, out map[string]*contest.Outcome, other *rival.Etcd, logStore string) {
 	judged := other != nil && etcdCounts(other) && logStore == defaultLogStore
 	us, engine := out["holdfast"], out["engine"]

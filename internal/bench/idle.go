@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/wait"
 )
 
-// goalIdle is the goal of docs/performance.md for the processor time of an idle leader, in % of a core.
+// goalIdle is the goal of docs/performance.md for the processor time of an idle leader, in % of a
+// core.
 const goalIdle = 2
 
 // idleSettle is the time that new peers have to finish their start.

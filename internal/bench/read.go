@@ -181,8 +181,8 @@ func reads(ctx context.Context, l *lab, id string, writers int) (err error) {
 	return nil
 }
 
-// meanwhile runs do while clients change machines on the leader, and returns their writes per second.
-// A failed write ends it.
+// meanwhile runs do while clients change machines on the leader, and returns their writes per
+// second. A failed write ends it.
 func (l *lab) meanwhile(
 	ctx context.Context, leader *localcluster.Peer, writers int, do func(context.Context) error,
 ) (rate float64, err error) {
@@ -284,5 +284,6 @@ func reportReads(r *report.Report, part string, clients, writers int, out map[st
 	}
 	r.Add(id+".rate", "linearizable reads on a follower"+with, report.Median(us.Rate), "/s", nil)
 	r.Add(id+".stale_rate", "stale reads on a follower"+with, report.Median(out["stale"].Rate), "/s", nil)
-	r.Add(id+".cpu", "processor time of the follower per linearizable read"+with, report.Median(us.CPU["server"]), "µs", nil)
+	r.Add(id+".cpu", "processor time of the follower per linearizable read"+with, report.Median(us.CPU["server"]), "µs",
+		nil)
 }

@@ -10,31 +10,31 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// board is what is known at a moment. Those who learn something write on it; whoever draws takes a
-// view.
+// board holds the current state of the demo. Its tasks update it, and the display reads views of
+// it.
 type board struct {
 	mu      sync.Mutex
 	now     func() time.Time
 	started time.Time
 	v       view
 	index   map[string]int // of a machine in v.Machines
-	known   []recorded     // of each machine, what was told already
-	quarter int            // the last quarter of the work that was told
+	known   []recorded     // of each machine: the counts that have events already
+	quarter int            // the last quarter of the steps that has an event
 	takes   int            // index of the event that counts attempts taken over, -1 for none
 	took    time.Time      // when it last changed
 
-	dead, successor string // the leader that was killed, and the one after it
+	dead, successor string // the killed leader and its successor
 
 	killAt   int           // steps done at which half opens
 	half     chan struct{} // closed when killAt steps are done
 	finished chan struct{} // closed when all runs have ended
 }
 
-// recorded counts what a run's record has of things worth telling.
+// recorded counts the failed attempts of a run, and those that a new leader adopted.
 type recorded struct{ failed, taken int }
 
-// killShare is how much of the work is done when the leader is killed, in percent: at the second
-// step of five most machines are between power off and power on.
+// killShare is the percentage of steps done at which the leader is killed: at the second step of
+// five, most machines are between power off and power on.
 const killShare = 36
 
 func newBoard(machines []*holdfastv1.Machine, now func() time.Time) *board {
@@ -49,7 +49,7 @@ func newBoard(machines []*holdfastv1.Machine, now func() time.Time) *board {
 	return b
 }
 
-// plan reports which steps there are. It comes before the first run.
+// plan sets the steps. It is called before the first run.
 func (b *board) plan(p *holdfastv1.Plan) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,7 +120,7 @@ func (b *board) run(r *holdfastv1.Run) {
 // short removes the parts of an error that the board shows elsewhere.
 func short(text, machine string) string { return strings.ReplaceAll(text, " of "+machine+":", ":") }
 
-// takenOver counts attempts that a new leader goes on with.
+// takenOver adds to the number of attempts that a new leader adopted.
 func (b *board) takenOver(n int) {
 	if n > 0 {
 		b.v.TakenOver += n
@@ -129,7 +129,7 @@ func (b *board) takenOver(n int) {
 	}
 }
 
-// countTaken keeps all of them in one event, after the one that names the leader.
+// countTaken updates the one event with their number, which follows the event with the new leader.
 func (b *board) countTaken() {
 	if b.successor == "" || b.v.TakenOver == 0 {
 		return
@@ -142,14 +142,14 @@ func (b *board) countTaken() {
 		plural(b.v.TakenOver, "attempt", "attempts"), b.dead)
 }
 
-// died reports that a peer was killed with some of the work done.
+// died records that a leader was killed, and the progress at that time.
 func (b *board) died(id, at string) {
 	b.peer(id, killed)
 	b.leader("")
 	b.say(bad, "leader %s killed with SIGKILL at %s", id, at)
 }
 
-// succeeded reports who leads after a leader was killed, and how long no write was taken.
+// succeeded records the new leader, and the time without acknowledged writes.
 func (b *board) succeeded(dead, leader string, took time.Duration) {
 	b.leader(leader)
 	b.say(good, "%s leads: writes paused for %d ms", leader, took.Milliseconds())
@@ -159,7 +159,7 @@ func (b *board) succeeded(dead, leader string, took time.Duration) {
 	b.countTaken()
 }
 
-// milestones reports progress and opens the gates.
+// milestones adds events of progress and closes the channels half and finished when they are due.
 func (b *board) milestones() {
 	total := b.v.total()
 	if total == 0 {
@@ -173,7 +173,7 @@ func (b *board) milestones() {
 	open(b.finished, b.v.Ended == len(b.v.Machines))
 }
 
-// open closes a gate's channel, once.
+// open closes a channel if when is true and it is not closed yet.
 func open(gate chan struct{}, when bool) {
 	select {
 	case <-gate:
@@ -184,20 +184,20 @@ func open(gate chan struct{}, when bool) {
 	}
 }
 
-// say notes an event.
+// say adds an event.
 func (b *board) say(k kind, format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tell(event{Kind: k, Text: fmt.Sprintf(format, args...)})
 }
 
-// tell is say for those who hold the lock.
+// tell adds an event. The caller holds the lock.
 func (b *board) tell(e event) {
 	e.At = b.now().Sub(b.started)
 	b.v.Events = append(b.v.Events, e)
 }
 
-// peers reports which peers there are.
+// peers sets the peers.
 func (b *board) peers(ids ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -207,7 +207,7 @@ func (b *board) peers(ids ...string) {
 	}
 }
 
-// peer reports how a peer is.
+// peer sets the state of a peer.
 func (b *board) peer(id string, s peerState) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -218,7 +218,7 @@ func (b *board) peer(id string, s peerState) {
 	}
 }
 
-// leader reports who leads, "" for nobody.
+// leader sets the leader; "" means none.
 func (b *board) leader(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -228,21 +228,21 @@ func (b *board) leader(id string) {
 	}
 }
 
-// progress returns the steps that are done, and all there are.
+// progress returns the numbers of finished steps and of all steps.
 func (b *board) progress() (done, total int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.v.Done, b.v.total()
 }
 
-// elapsed is the time since the start.
+// elapsed returns the time since the start.
 func (b *board) elapsed() time.Duration { return b.now().Sub(b.started) }
 
-// settle is how long the count of attempts taken over must stand still before it is told where it
-// cannot be corrected.
+// settle is the time without a change after which the number of adopted attempts is printed by a
+// display that cannot correct it.
 const settle = 1500 * time.Millisecond
 
-// view returns what is to be seen now. The caller owns it.
+// view returns a copy of the current state.
 func (b *board) view() view {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -10,11 +10,11 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// maxRows is how many machines get a row of their own.
+// maxRows is the maximum number of machines with a row each.
 const maxRows = 24
 
-// body draws the machines in at most that many lines: a row each, in two columns if that is what it
-// takes, or else a cell each.
+// body draws the machines in at most room lines: a row each, in one or two columns, or a cell
+// each if rows do not fit.
 func body(v view, width, room int, g glyphs) []render.Line {
 	n := len(v.Machines)
 	switch {
@@ -40,7 +40,7 @@ func body(v view, width, room int, g glyphs) []render.Line {
 	return crowd(v, width, room, g)
 }
 
-// row is one machine: id, a bar of its steps, where it is and why.
+// row draws one machine: its id, a bar of its steps, the current step and a note.
 func row(v view, m machineView, width int, g glyphs) render.Line {
 	cell := max(1, min(3, (width-36)/max(len(v.Steps), 1)))
 	l := render.Line{render.T(m.ID+"  ", render.Plain)}
@@ -70,7 +70,7 @@ func longest(all []string) int {
 	return n
 }
 
-// segment is the part of a machine's bar that is one step.
+// segment draws one step of a machine's bar.
 func segment(m machineView, step, size int, g glyphs) render.Text {
 	switch {
 	case step < m.Done:
@@ -88,7 +88,7 @@ func segment(m machineView, step, size int, g glyphs) render.Text {
 	return render.T(strings.Repeat(g.rest, size), render.Faint)
 }
 
-// note reports why a machine is where it is, if there is more to say than the step's name.
+// note returns the text after the name of the step, such as the reason of a retry.
 func note(m machineView) (string, render.Style) {
 	switch {
 	case m.Phase == holdfastv1.Run_SUCCEEDED:
@@ -96,7 +96,7 @@ func note(m machineView) (string, render.Style) {
 	case m.failed():
 		return strings.ToLower(m.Phase.String()) + " at " + m.Step + ": " + m.Error, render.Red
 	case m.Phase == holdfastv1.Run_PENDING:
-		return "waits for its turn", render.Faint
+		return "queued", render.Faint
 	case m.Failure != "":
 		return "retry: " + m.Failure, render.Yellow
 	case m.TakenOver:
@@ -107,8 +107,8 @@ func note(m machineView) (string, render.Style) {
 	return "", render.Plain
 }
 
-// crowd is many machines: how many are at each step, if there is room for that, and a cell for each
-// machine. Where there are more machines than cells, a cell is the slowest of some.
+// crowd draws many machines: the number at each step, if there is room, and a cell for each
+// machine. If there are more machines than cells, a cell shows the slowest machine of a group.
 func crowd(v view, width, room int, g glyphs) []render.Line {
 	var lines []render.Line
 	cells := (len(v.Machines) + width - 1) / width
@@ -136,7 +136,7 @@ func crowd(v view, width, room int, g glyphs) []render.Line {
 	return lines
 }
 
-// cellOf draws the slowest of some machines. One that has failed is the slowest of all.
+// cellOf draws the slowest machine of a group. A failed one counts as the slowest.
 func cellOf(v view, group []machineView, g glyphs) (string, render.Style) {
 	m := slices.MinFunc(group, func(a, b machineView) int {
 		if a.failed() != b.failed() {
@@ -218,7 +218,7 @@ func cut(l render.Line, width int, g glyphs) render.Line {
 	if columns(l) <= width {
 		return l
 	}
-	left := max(width-1, 0) // the last column says that there is more
+	left := max(width-1, 0) // the last column has the sign of a cut
 	var out render.Line
 	for _, t := range l {
 		n := utf8.RuneCountInString(t.Value)

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// options is what the demo can be told.
+// options are the flags of the command.
 type options struct {
 	machines int
 	exit     bool
@@ -21,17 +21,18 @@ type options struct {
 }
 
 const long = `Start three peers as three processes on loopback and a fleet of fake machines, repave all machines,
-and kill the leader with SIGKILL in the middle. Every run finishes all the same. Then the record (what
-each attempt of each step says that it did) is held against what the fake hardware saw.
+and kill the leader with SIGKILL in the middle. Every run still finishes. Then compare the record (the
+effects of each attempt of each step) with the effects that the fake hardware counted.
 
-The cluster stays up to be looked at until Ctrl-C. With --exit the demo ends at once: with 0 if every run
-succeeded, one leader was killed, and no effect on the hardware was doubled or is missing; else with 1.`
+The cluster stays up until Ctrl-C, so that you can explore it. With --exit the demo ends when the runs
+have ended. It exits with 0 if every run succeeded, one leader was killed, and no effect on the hardware
+was doubled or is missing; otherwise with 1.`
 
 const example = `  holdfast demo
   holdfast demo --machines 200
   holdfast demo --machines 50 --exit --json`
 
-// maxMachines is as many as one process can play in a time that somebody watches.
+// maxMachines bounds the fleet, so that a demo ends within minutes.
 const maxMachines = 5000
 
 // Command returns the command "demo" (docs/operating.md).
@@ -44,8 +45,8 @@ func Command() *cobra.Command {
 			if o.machines < 1 || o.machines > maxMachines {
 				return fmt.Errorf("set --machines to a number from 1 to %d, not %d", maxMachines, o.machines)
 			}
-			// With a handler, writing to a pipe that was closed is an error like any other, and
-			// what was made is removed.
+			// Without a handler, a write to a closed pipe ends the process before it has removed
+			// its files.
 			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 			err := run(cmd.Context(), o, newConsole(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json, os.Getenv))
 			if err != nil {
@@ -55,20 +56,20 @@ func Command() *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.IntVar(&o.machines, "machines", 12, "how many fake `machines` to repave")
-	fs.BoolVar(&o.exit, "exit", false, "leave when the runs have ended; the exit code says whether all is as promised")
+	fs.IntVar(&o.machines, "machines", 12, "number of fake `machines` to repave")
+	fs.BoolVar(&o.exit, "exit", false, "exit when the runs have ended, with 0 if every check passed")
 	fs.BoolVar(&o.json, "json", false, "write a report as JSON to standard output, and progress to standard error")
 	fs.BoolVar(&o.keepDir, "keep-dir", false, "keep the peers' data and logs")
 	fs.StringVar(&o.dir, "dir", "",
 		"empty or new `directory` for the peers' data and logs; it is kept (default: a temporary one)")
-	fs.DurationVar(&o.timeout, "timeout", 5*time.Minute, "give up when the runs have not ended after that `time`")
+	fs.DurationVar(&o.timeout, "timeout", 5*time.Minute, "`time` after which to give up if runs have not ended")
 	return cmd
 }
 
-// brokenError is a demo that did not keep its promise.
+// brokenError is the error of a demo that failed a check or could not run.
 type brokenError struct{ error }
 
-// ExitCode is 1 whatever the reason, also where a gRPC status would say otherwise.
+// ExitCode returns 1, also for an error with a gRPC status, which has another exit code elsewhere.
 func (brokenError) ExitCode() int { return 1 }
 
 func (e brokenError) Unwrap() error { return e.error }

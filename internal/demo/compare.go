@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// The effects that are compared: all that are destructive, and the other half of pressing power
-// buttons. They are named as the fake hardware names them.
+// The effects that are compared: the destructive ones and power-on. The names are those of the fake
+// hardware.
 const (
 	powerOff = "power_off"
 	powerOn  = "power_on"
@@ -21,21 +21,21 @@ const (
 	wipe     = "wipe"
 )
 
-// isPower reports whether an effect is a press of a power button, or as good as one.
+// isPower reports whether an effect changes the power state, through the BMC or by the host.
 func isPower(effect string) bool {
 	return slices.Contains([]string{powerOff, powerOn, reboot, poweroff}, effect)
 }
 
-// need is what a recorded attempt means for one effect.
+// need is the number of times that an effect of a recorded attempt must have happened.
 type need int
 
 const (
-	once      need = iota + 1 // it happened, exactly once
-	atMostOne                 // the record leaves open whether it happened: the attempt failed on the way, or is not over
+	once      need = iota + 1 // exactly once
+	atMostOne                 // once or never: the attempt failed or has not ended
 )
 
-// needs reads from a recorded attempt which effects it stands for (docs/concepts.md;
-// executor/step_*.go). What is not named must not have happened.
+// needs returns the effects of a recorded attempt (docs/concepts.md; package executor/step).
+// Effects that it does not return must not have happened.
 func needs(kind string, a *holdfastv1.Attempt) map[string]need {
 	before, after := a.GetEvidenceBefore(), a.GetEvidenceAfter()
 	settled := atMostOne
@@ -45,7 +45,7 @@ func needs(kind string, a *holdfastv1.Attempt) map[string]need {
 	switch kind {
 	case "reboot":
 		switch {
-		case before["power"] == "off": // an attempt before this one has turned it off
+		case before["power"] == "off": // an earlier attempt has turned it off
 			return map[string]need{powerOn: settled}
 		case before["power"] != "":
 			off := settled
@@ -53,7 +53,7 @@ func needs(kind string, a *holdfastv1.Attempt) map[string]need {
 				off = once
 			}
 			return map[string]need{powerOff: off, powerOn: settled}
-		case before["boot_id"] != "": // there was no power button to look at
+		case before["boot_id"] != "": // the machine has no BMC
 			return map[string]need{reboot: settled}
 		}
 		return map[string]need{powerOff: atMostOne, powerOn: atMostOne, reboot: atMostOne}
@@ -85,7 +85,7 @@ func needs(kind string, a *holdfastv1.Attempt) map[string]need {
 			n[powerOff] = once
 		}
 		return n
-	case "ssh": // what a script does to its host, the record does not say
+	case "ssh": // a script may reboot its host
 		return map[string]need{reboot: atMostOne, poweroff: atMostOne}
 	}
 	return nil
@@ -93,10 +93,10 @@ func needs(kind string, a *holdfastv1.Attempt) map[string]need {
 
 // tally counts one effect over all attempts.
 type tally struct {
-	Asked      int `json:"asked"`      // by the record; where it leaves that open, what was seen counts as asked for
+	Asked      int `json:"asked"`      // by the record; an effect that it leaves open counts if it was seen
 	Seen       int `json:"seen"`       // by the hardware
-	Duplicated int `json:"duplicated"` // seen more often than asked for, or without a record
-	Missing    int `json:"missing"`    // asked for and not seen
+	Duplicated int `json:"duplicated"` // seen more often than asked, or not recorded
+	Missing    int `json:"missing"`    // asked and not seen
 }
 
 func (t *tally) add(o tally) {
@@ -106,10 +106,10 @@ func (t *tally) add(o tally) {
 	t.Missing += o.Missing
 }
 
-// comparison is the record held against the witness.
+// comparison is the result of comparing the record with the hardware.
 type comparison struct {
 	Effects  map[string]tally
-	Findings []string // what is wrong, one line each
+	Findings []string // the differences, one line each
 }
 
 func (c *comparison) count(effect string, t tally) {
@@ -118,7 +118,7 @@ func (c *comparison) count(effect string, t tally) {
 	c.Effects[effect] = sum
 }
 
-// total sums over the effects that want names.
+// total returns the sum over the effects for which want returns true.
 func (c *comparison) total(want func(effect string) bool) tally {
 	var sum tally
 	for effect, t := range c.Effects {
@@ -129,7 +129,7 @@ func (c *comparison) total(want func(effect string) bool) tally {
 	return sum
 }
 
-// deed is who did what: an effect of one attempt.
+// deed identifies an effect of one attempt.
 type deed struct {
 	machine, run, step string
 	attempt            int32
@@ -140,7 +140,7 @@ func (d deed) String() string {
 	return fmt.Sprintf("%s of %s by attempt %d of step %s of run %s", d.effect, d.machine, d.attempt, d.step, d.run)
 }
 
-// compare holds what the recorded attempts did against what the hardware saw.
+// compare compares the effects of the recorded attempts with those that the hardware counted.
 func compare(runs []*holdfastv1.Run, effects []fake.Effect) comparison {
 	c := comparison{Effects: map[string]tally{}}
 	seen := map[deed]int{}
@@ -168,7 +168,7 @@ func compare(runs []*holdfastv1.Run, effects []fake.Effect) comparison {
 	return c
 }
 
-// judge counts one deed that the record stands for.
+// judge counts an effect of a recorded attempt.
 func (c *comparison) judge(d deed, n need, seen int) {
 	t := tally{Seen: seen, Duplicated: max(seen-1, 0)}
 	if n == once || seen > 0 {
@@ -193,8 +193,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// inOrder returns the effects that were counted: power first, then the disk, then what else there
-// is.
+// inOrder returns the counted effects: power first, then disks, then others.
 func (c *comparison) inOrder() []string {
 	order := []string{powerOff, powerOn, reboot, poweroff, install, wipe}
 	rank := func(e string) int {

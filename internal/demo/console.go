@@ -11,12 +11,12 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 )
 
-// console is where the demo writes: progress, and in the end a summary or a report.
+// console writes the output of the demo: the progress, and a summary or a report at the end.
 type console struct {
 	out, err io.Writer
 	json     bool
 	progress io.Writer
-	size     func() (width, height int, ok bool) // of the terminal that progress goes to; ok is false if it is none
+	size     func() (width, height int, ok bool) // of the terminal of progress; ok is false without one
 	colour   bool
 	glyphs   glyphs
 }
@@ -32,7 +32,7 @@ func newConsole(out, err io.Writer, json bool, getenv func(string) string) *cons
 		c.size = func() (int, int, bool) {
 			width, height, err := term.GetSize(int(f.Fd()))
 			if err != nil || width <= 0 || height <= 0 {
-				return 80, 24, true // a terminal that does not say, as over a serial line
+				return 80, 24, true // an unknown size, as over a serial line
 			}
 			return width, height, true
 		}
@@ -40,8 +40,8 @@ func newConsole(out, err io.Writer, json bool, getenv func(string) string) *cons
 	return c
 }
 
-// glyphsFor returns signs that the terminal can show, as its locale says. Most that say nothing can
-// show all.
+// glyphsFor returns signs that the terminal can show, by its locale. Without a locale it returns
+// the Unicode signs, which most terminals can show.
 func glyphsFor(getenv func(string) string) glyphs {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if v := strings.ToLower(getenv(name)); v != "" {
@@ -57,7 +57,7 @@ func glyphsFor(getenv func(string) string) glyphs {
 	return unicodeGlyphs()
 }
 
-// display returns what shows progress: a picture on a terminal, lines elsewhere.
+// display returns a screen on a terminal, and a ticker otherwise.
 func (c *console) display() display {
 	if _, _, ok := c.size(); ok {
 		return &screen{console: c}
@@ -65,16 +65,16 @@ func (c *console) display() display {
 	return &ticker{w: c.progress}
 }
 
-// print writes lines to where progress went. The terminal wraps what is too long.
+// print writes lines to the writer of progress. The terminal wraps long ones.
 func (c *console) print(lines ...render.Line) {
 	var b strings.Builder
 	for _, l := range lines {
 		b.WriteString(l.Format(0, c.colour) + "\n")
 	}
-	_, _ = io.WriteString(c.progress, b.String()) // nobody is left to tell
+	_, _ = io.WriteString(c.progress, b.String()) // there is no other output for an error
 }
 
-// println writes lines that are to be copied.
+// println writes lines without styles, to be copied.
 func (c *console) println(lines ...string) {
-	_, _ = fmt.Fprintln(c.progress, strings.Join(lines, "\n")) // nobody is left to tell
+	_, _ = fmt.Fprintln(c.progress, strings.Join(lines, "\n")) // there is no other output for an error
 }

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// display shows how things go.
+// display shows the progress.
 type display interface {
-	// show shows a view. It is called many times a second.
+	// show shows a view. It is called about twelve times a second.
 	show(v view) error
-	// end shows the last view, and leaves the terminal as it was.
+	// end shows the last view and restores the terminal.
 	end(v view) error
 }
 
-// redraw is how often there is something new to see.
+// redraw is the interval of updates.
 const redraw = 80 * time.Millisecond
 
-// watch keeps a display up to date until ctx ends.
+// watch updates a display until ctx ends.
 func watch(ctx context.Context, b *board, d display) error {
 	tick := time.NewTicker(redraw)
 	defer tick.Stop()
@@ -35,7 +35,7 @@ func watch(ctx context.Context, b *board, d display) error {
 	}
 }
 
-// ticker prints a line for each event. Retries beyond a few are counted at the end.
+// ticker prints a line for each event. It prints the first few retries and counts the others.
 type ticker struct {
 	w       io.Writer
 	printed int // events
@@ -43,7 +43,7 @@ type ticker struct {
 	hidden  int // retries that were not printed
 }
 
-// maxRetries is how many retries are printed one by one.
+// maxRetries is the maximum number of retries that are printed.
 const maxRetries = 8
 
 func (t *ticker) show(v view) error { return t.print(v, false) }

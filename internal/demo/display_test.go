@@ -62,7 +62,7 @@ func TestScreen(t *testing.T) {
 	if err := d.show(v); err != nil {
 		t.Fatal(err)
 	}
-	first := []string{"Holdfast demo  0 machines  -  plan/repa~", "peers  - n1 starts ", "steps  -", "", "",
+	first := []string{"Holdfast demo  0 machines  -  plan/repa~", "peers  - n1 starting ", "steps  -", "", "",
 		"  3.0 s - something that is longer than~"}
 	lines := func(all []string) string {
 		return strings.Join(all, clearLine+"\r\n") + clearLine + "\r\n" + clearBelow

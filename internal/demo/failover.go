@@ -12,18 +12,18 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// failover is what happened when the leader was killed.
+// failover is the result of killing the leader.
 type failover struct {
 	killed, leader string        // peer ids
 	took           time.Duration // from SIGKILL to the first write that was acknowledged again
-	at             string        // how much of the work was done, in words
+	at             string        // the progress at that time, in words
 }
 
-// failoverTimeout is when a cluster that takes no writes is given up.
+// failoverTimeout limits the time without an acknowledged write.
 const failoverTimeout = 30 * time.Second
 
-// failover kills the leader and writes to the others until one of them takes it: a label on a
-// machine, whose run is under way.
+// failover kills the leader and retries a write at the other peers until it is acknowledged: a
+// label of a machine with an active run.
 func (s *story) failover(ctx context.Context) (failover, error) {
 	ctx, stop := context.WithTimeout(ctx, failoverTimeout)
 	defer stop()
@@ -37,7 +37,7 @@ func (s *story) failover(ctx context.Context) (failover, error) {
 		return failover{}, fmt.Errorf("connect to the peers besides %s: %w", victim.ID, err)
 	}
 	defer func() { _ = survivors.Close() }() // its calls are over
-	// The connection is not part of what is measured.
+	// Connect before the measurement.
 	if _, err := survivors.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{}); err != nil {
 		return failover{}, fmt.Errorf("ask a peer besides %s for its status: %w", victim.ID, err)
 	}

@@ -13,9 +13,9 @@ type glyphs struct {
 	done, head, rest    string // of a bar
 	leader, peer, dead  string
 	tick, cross, bullet string
-	heat                []string // a machine's progress, from nothing done to all but the end
-	full                string   // all done
-	more                string   // where a line was cut
+	heat                []string // a machine's progress, from none to nearly all steps
+	full                string   // all steps
+	more                string   // the end of a cut line
 }
 
 func unicodeGlyphs() glyphs {
@@ -30,19 +30,19 @@ func asciiGlyphs() glyphs {
 		heat:   []string{".", ":", "-", "=", "+", "o", "O"}, full: "#", more: "~"}
 }
 
-// What a picture needs at least, and shows at most.
+// Limits of a frame.
 const (
 	minWidth  = 20
 	maxEvents = 8
 )
 
-// frame draws a view for a terminal of that many columns and rows. It is at least one line shorter
-// than the terminal: the cursor stays below it. Lines may be longer than the terminal is wide.
+// frame draws a view for a terminal of width columns and height rows. It returns fewer lines than
+// height, because the cursor stays below them. Lines may be longer than width.
 func frame(v view, width, height int, g glyphs) []render.Line {
 	width = max(width, minWidth)
 	room := max(height-1, 1)
 	lines := []render.Line{title(v, g), peerLine(v, g), workLine(v, width, g)}
-	if room < len(lines)+4 { // a slit: what matters most
+	if room < len(lines)+4 { // too low for machines
 		if n := len(v.Events); n > 0 {
 			lines = append(lines, eventLine(v.Events[n-1], g))
 		}
@@ -75,7 +75,7 @@ func peerLine(v view, g glyphs) render.Line {
 		case p.Leader:
 			l = append(l, render.T(fmt.Sprintf(" %s %s leader", g.leader, p.ID), render.Green))
 		case p.State == starting:
-			l = append(l, render.T(fmt.Sprintf(" %s %s starts", g.bullet, p.ID), render.Faint))
+			l = append(l, render.T(fmt.Sprintf(" %s %s starting", g.bullet, p.ID), render.Faint))
 		default:
 			l = append(l, render.T(fmt.Sprintf(" %s %s", g.peer, p.ID), render.Plain))
 		}
@@ -106,7 +106,7 @@ func workLine(v view, width int, g glyphs) render.Line {
 	return append(l, render.T(text, render.Bold), render.T(runs, render.Plain))
 }
 
-// bar draws part of a whole in that many columns.
+// bar draws the fraction part/whole in size columns.
 func bar(part, whole, size int, head bool, style render.Style, g glyphs) render.Line {
 	if size <= 0 {
 		return nil

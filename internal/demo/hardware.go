@@ -14,14 +14,13 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// planID is the plan that the demo runs.
+// planID is the id of the plan of all runs.
 const planID = "plan/repave-join"
 
-// seed makes the same calls fail each time.
+// seed makes the same calls fail in each demo.
 const seed = 7
 
-// inventory makes the machines to register. Their ids are as wide as the last one's, so that they
-// sort.
+// inventory returns n machines to register. Their ids have leading zeros, so that they sort.
 func inventory(n int) []*holdfastv1.Machine {
 	width := max(2, len(fmt.Sprint(n)))
 	all := make([]*holdfastv1.Machine, n)
@@ -44,8 +43,8 @@ func inventory(n int) []*holdfastv1.Machine {
 	return all
 }
 
-// fleetConfig is hardware with manners of its own, but quick. Faults strike only the first call of
-// an operation on a machine: no step can then run out of retries, whatever the seed.
+// fleetConfig returns quick hardware with some faults. Only the first call of an operation on a
+// machine can fail, so that no step exhausts its retries with any seed.
 func fleetConfig(machines []*holdfastv1.Machine) fake.Config {
 	cfg := fake.Config{
 		Seed:        seed,
@@ -57,10 +56,9 @@ func fleetConfig(machines []*holdfastv1.Machine) fake.Config {
 	}
 	fail := 0.05
 	if len(machines) > 50 {
-		fail = 0.02 // more would only fill the screen
+		fail = 0.02 // to keep the screen readable
 	}
 	for i, m := range machines {
-		// No two neighbours are equally slow.
 		latency := 20 + time.Duration(i*37%120)
 		cfg.Machines[m.GetMachineId()] = fake.Faults{Latency: fake.Duration(latency * time.Millisecond), Fail: fail,
 			OnlyFirst: 1}
@@ -68,7 +66,7 @@ func fleetConfig(machines []*holdfastv1.Machine) fake.Config {
 	return cfg
 }
 
-// hardware is the fake fleet behind an HTTP server of this process.
+// hardware serves the fake fleet over HTTP.
 type hardware struct {
 	fleet *fake.Fleet
 	ln    net.Listener
@@ -96,7 +94,7 @@ func (h *hardware) Run(ctx context.Context) error {
 	})
 	g.Go(func() error {
 		<-ctx.Done()
-		return s.Close() // whoever still asks is being stopped too
+		return s.Close() // the peers are being stopped, too
 	})
 	return g.Wait()
 }

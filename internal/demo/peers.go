@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 )
 
-// readyTimeout is when peers that do not come up are given up.
+// readyTimeout limits the time until the peers are ready.
 const readyTimeout = 45 * time.Second
 
-// diedError is a peer that is not there and should be. Its log says why.
+// diedError reports that peers are not running although they should. Their logs have the reason.
 type diedError struct {
 	error
 	peers []*localcluster.Peer
@@ -58,11 +58,11 @@ func (s *story) startPeers(ctx context.Context, binary string) error {
 	return nil
 }
 
-// ready waits until all peers serve, but for the one that was killed.
+// ready waits until all peers serve, except the killed one.
 func (s *story) ready(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, readyTimeout)
 	defer stop()
-	if dead := s.dead(); len(dead) > 0 { // before anybody looked
+	if dead := s.dead(); len(dead) > 0 {
 		return ended(dead)
 	}
 	err := s.cluster.WaitReady(ctx)
@@ -70,22 +70,22 @@ func (s *story) ready(ctx context.Context) error {
 	switch {
 	case len(dead) > 0:
 		return ended(dead)
-	case err != nil: // all run and not all are ready: each may know why
+	case err != nil: // all run, but not all are ready: any log may have the reason
 		return &diedError{error: fmt.Errorf("start the peers: %w", err), peers: s.cluster.Peers()}
 	}
 	return nil
 }
 
-// ended reports that peers have ended that nobody has killed.
+// ended returns the error of peers that have ended and were not killed.
 func ended(dead []*localcluster.Peer) error {
 	err := dead[0].Wait()
 	if err == nil {
 		err = fmt.Errorf("peer %s: exit status 0", dead[0].ID)
 	}
-	return &diedError{error: fmt.Errorf("a peer has ended by itself: %w", err), peers: dead}
+	return &diedError{error: fmt.Errorf("a peer ended unexpectedly: %w", err), peers: dead}
 }
 
-// dead returns the peers that have ended and should not have.
+// dead returns the peers that ended and were not killed by the demo.
 func (s *story) dead() []*localcluster.Peer {
 	var dead []*localcluster.Peer
 	for _, p := range s.cluster.Peers() {
@@ -96,7 +96,7 @@ func (s *story) dead() []*localcluster.Peer {
 	return dead
 }
 
-// expectDead reports that a peer is about to be killed, "" that none is.
+// expectDead sets the peer that the demo is about to kill; "" means none.
 func (s *story) expectDead(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,7 +109,8 @@ func (s *story) expected(id string) bool {
 	return s.victim == id
 }
 
-// guard watches the peers until ctx ends: who leads, and whether one ends that nobody has killed.
+// guard polls the peers until ctx ends. It updates the leader, and returns an error if a peer ends
+// unexpectedly.
 func (s *story) guard(ctx context.Context) error {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -134,7 +135,7 @@ func (s *story) guard(ctx context.Context) error {
 	}
 }
 
-// revive starts the peer that was killed, on its own data.
+// revive starts the killed peer again with its data.
 func (s *story) revive(ctx context.Context, id string) error {
 	p := s.cluster.Peer(id)
 	if p == nil {
@@ -150,7 +151,7 @@ func (s *story) revive(ctx context.Context, id string) error {
 		return err
 	}
 	s.board.peer(id, up)
-	s.board.say(good, "%s is back after %d ms, on its own data: three peers are up", id,
+	s.board.say(good, "%s is back after %d ms with its data: three peers are up", id,
 		time.Since(began).Milliseconds())
 	return nil
 }

@@ -36,7 +36,7 @@ func TestPeersThatEnd(t *testing.T) {
 	if err == nil {
 		t.Fatal("start of peers that end at once: got no error")
 	}
-	if got := err.Error(); !strings.Contains(got, "a peer has ended by itself: peer n") ||
+	if got := err.Error(); !strings.Contains(got, "a peer ended unexpectedly: peer n") ||
 		!strings.Contains(got, "exit status 3") {
 		t.Errorf("got error %q, want the peer and its exit status", got)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// report is what became of a demo. Its JSON is read by scripts: names stay.
+// report is the result of a demo. Scripts read its JSON, so names must not change.
 type report struct {
 	OK       bool           `json:"ok"`
 	Problems []string       `json:"problems"` // why not ok; empty when ok
@@ -41,13 +41,13 @@ type report struct {
 	Dir     string  `json:"dir,omitempty"` // of the peers' data and logs, when they were kept
 
 	order  []string // of Effects
-	killAt string   // how much was done when the leader was killed, in words
+	killAt string   // the progress when the leader was killed, in words
 }
 
-// maxFindings is how many findings are told one by one.
+// maxFindings is the maximum number of findings in the report.
 const maxFindings = 10
 
-// newReport compares the record of all runs with what the hardware saw.
+// newReport compares the record of all runs with the effects that the hardware counted.
 func newReport(machines int, runs []*holdfastv1.Run, effects []fake.Effect, f failover, took time.Duration) *report {
 	c := compare(runs, effects)
 	power := c.total(isPower)
@@ -87,7 +87,7 @@ func newReport(machines int, runs []*holdfastv1.Run, effects []fake.Effect, f fa
 	return r
 }
 
-// judge reports what is not as promised.
+// judge adds the problems to the report.
 func (r *report) judge(runs []*holdfastv1.Run, findings []string) {
 	problem := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
 	if n := r.Machines - r.Runs[holdfastv1.Run_SUCCEEDED.String()]; n != 0 {
@@ -107,7 +107,7 @@ func (r *report) judge(runs []*holdfastv1.Run, findings []string) {
 	case r.NewLeader == "" || r.NewLeader == r.KilledPeer:
 		problem("no other peer has become the leader")
 	}
-	// A record that says nothing agrees with any witness.
+	// An empty record would agree with any hardware.
 	for _, e := range []string{powerOff, powerOn, install} {
 		if n, want := r.Effects[e].Asked, r.Runs[holdfastv1.Run_SUCCEEDED.String()]; n < want {
 			problem("%s succeeded, but the record has only %d %s", plural(want, "run", "runs"), n, e)
@@ -115,7 +115,7 @@ func (r *report) judge(runs []*holdfastv1.Run, findings []string) {
 	}
 	for i, f := range findings {
 		if i == maxFindings {
-			problem("and %d more like that", len(findings)-i)
+			problem("and %d more", len(findings)-i)
 			break
 		}
 		problem("%s", f)
@@ -123,7 +123,7 @@ func (r *report) judge(runs []*holdfastv1.Run, findings []string) {
 	r.OK = len(r.Problems) == 0
 }
 
-// why reports why a run is not done.
+// why returns the reason why a run has not succeeded.
 func why(run *holdfastv1.Run) string {
 	if msg := run.GetError().GetMessage(); msg != "" {
 		return msg
@@ -134,12 +134,12 @@ func why(run *holdfastv1.Run) string {
 	return "no recorded reason"
 }
 
-// err is nil if all is as promised.
+// err returns an error if there are problems.
 func (r *report) err() error {
 	if r.OK {
 		return nil
 	}
-	return fmt.Errorf("not as promised: %s", strings.Join(r.Problems, "; "))
+	return fmt.Errorf("check the demo: %s", strings.Join(r.Problems, "; "))
 }
 
 // write writes the report as JSON.
@@ -154,7 +154,7 @@ func (r *report) write(w io.Writer) error {
 	return nil
 }
 
-// phases returns the phases of the runs, the good one first.
+// phases returns the phases of the runs, SUCCEEDED first.
 func (r *report) phases() []string {
 	rank := func(phase string) int {
 		if phase == holdfastv1.Run_SUCCEEDED.String() {

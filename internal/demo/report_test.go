@@ -109,7 +109,7 @@ func TestReportLimitsProblems(t *testing.T) {
 	}
 	_, _, f := sound()
 	r := newReport(0, nil, effects, f, time.Second)
-	if got := len(r.Problems); got != maxFindings+1 || r.Problems[maxFindings] != "and 90 more like that" {
+	if got := len(r.Problems); got != maxFindings+1 || r.Problems[maxFindings] != "and 90 more" {
 		t.Errorf("got %d problems, the last %q", got, r.Problems[got-1])
 	}
 }

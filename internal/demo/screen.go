@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// What a terminal is told (ECMA-48, and DEC's private modes).
+// Control sequences of terminals (ECMA-48, and DEC's private modes).
 const (
 	hideCursor = "\x1b[?25l"
 	showCursor = "\x1b[?25h"
@@ -15,7 +15,7 @@ const (
 	clearBelow = "\x1b[J"
 )
 
-// screen redraws a picture in place, below what the terminal shows already.
+// screen redraws a frame in place, below the existing output of the terminal.
 type screen struct {
 	*console
 	drawn []int // the columns of each line
@@ -23,10 +23,10 @@ type screen struct {
 }
 
 func (s *screen) show(v view) error {
-	// Quiet events say what the picture shows anyway.
+	// The frame already shows what quiet events report.
 	v.Events = slices.DeleteFunc(slices.Clone(v.Events), func(e event) bool { return e.Quiet })
 	size, height, _ := s.size()
-	width := max(size-1, 1) // in the last column terminals differ
+	width := max(size-1, 1) // terminals differ in the last column
 	var b strings.Builder
 	var drawn []int
 	for _, l := range frame(v, width, height, s.glyphs) {
@@ -38,18 +38,18 @@ func (s *screen) show(v view) error {
 	if picture == s.last {
 		return nil
 	}
-	_, err := io.WriteString(s.progress, picture) // at once, so that nothing flickers
+	_, err := io.WriteString(s.progress, picture) // in one write, against flicker
 	s.last, s.drawn = picture, drawn
 	return err
 }
 
-// home goes back to where the picture begins.
+// home returns the control sequence that moves the cursor to the first line of the frame.
 func (s *screen) home(width, height int) string {
 	if s.drawn == nil {
 		return hideCursor
 	}
 	up := 0
-	for _, n := range s.drawn { // a terminal that has become narrower has wrapped some
+	for _, n := range s.drawn { // a terminal that became narrower has wrapped lines
 		up += max(1, (n+width-1)/width)
 	}
 	return fmt.Sprintf("\x1b[%dA\r", min(up, max(height-1, 1)))

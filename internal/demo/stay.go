@@ -21,7 +21,7 @@ func (c *console) finish(r *report) error {
 	return nil
 }
 
-// logs shows the end of the logs of peers that an error is about.
+// logs prints the ends of the logs of the peers in a diedError.
 func (c *console) logs(err error) {
 	var died *diedError
 	if !errors.As(err, &died) {
@@ -38,21 +38,21 @@ func (c *console) logs(err error) {
 			lines = append(lines, "  "+render.Clean(l))
 		}
 	}
-	_, _ = fmt.Fprintln(c.err, strings.Join(lines, "\n")) // nobody is left to tell
+	_, _ = fmt.Fprintln(c.err, strings.Join(lines, "\n")) // there is no other output for an error
 }
 
-// stay leaves the cluster up until ctx ends, and says how to look at it.
+// stay keeps the cluster up until ctx ends, and prints how to use it.
 func (s *story) stay(ctx context.Context, binary string, c *console) {
 	c.println(s.invitation(binary, onPath(binary), s.pass(ctx))...)
 	if err := s.guard(ctx); err != nil {
 		c.logs(err)
-		c.println(err.Error(), "Ctrl-C ends what is left.")
+		c.println(err.Error(), "Ctrl-C stops the other peers.")
 		<-ctx.Done()
 	}
 	c.println("", "stopping")
 }
 
-// onPath reports whether "holdfast" in a shell is this very program.
+// onPath reports whether the command "holdfast" runs this executable.
 func onPath(binary string) bool {
 	found, err := exec.LookPath("holdfast")
 	if err != nil {
@@ -63,8 +63,8 @@ func onPath(binary string) bool {
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
-// pass returns a token to sign in to the dashboard with, as long as the demo lasts; "" where none
-// is needed, or none could be made.
+// pass returns a token for the dashboard. It returns "" if none is needed or it could not be
+// created.
 func (s *story) pass(ctx context.Context) string {
 	if s.cluster.Files() == nil {
 		return ""
@@ -77,7 +77,7 @@ func (s *story) pass(ctx context.Context) string {
 	return t.GetSecret()
 }
 
-// invitation reports what can be done with a cluster that is up.
+// invitation returns the lines that explain how to use the cluster.
 func (s *story) invitation(binary string, onPath bool, token string) []string {
 	lines := []string{"", "  Three peers are up, and stay up until Ctrl-C:", "",
 		"    the dashboard, on each of them:  " + s.cluster.Peers()[0].URL("/ui/")}
@@ -89,7 +89,7 @@ func (s *story) invitation(binary string, onPath bool, token string) []string {
 	for _, p := range s.cluster.Peers() {
 		lines = append(lines, fmt.Sprintf("    %s  gRPC %s  %s", p.ID, p.GRPCAddr, p.URL("/metrics")))
 	}
-	lines = append(lines, fmt.Sprintf("    the fake hardware's own account: %s/effects", s.hardware.url()), "",
+	lines = append(lines, fmt.Sprintf("    effects counted by the fake hardware: %s/effects", s.hardware.url()), "",
 		"  In another terminal:", "")
 	if !onPath {
 		lines = append(lines, "    alias holdfast="+binary)

@@ -27,10 +27,10 @@ type story struct {
 	client   *client.Client        // nil before the cluster serves
 
 	mu     sync.Mutex
-	victim string // the peer that may be dead
+	victim string // the peer that the demo has killed, if any
 }
 
-// run returns the whole story, and cleans up behind it.
+// run runs the demo and removes its files.
 func run(ctx context.Context, o options, c *console) (err error) {
 	binary, err := os.Executable()
 	if err != nil {
@@ -60,7 +60,7 @@ func run(ctx context.Context, o options, c *console) (err error) {
 
 	r, err := s.play(ctx, binary, c)
 	switch {
-	case ctx.Err() != nil && err != nil: // whatever else failed, failed by that
+	case ctx.Err() != nil && err != nil: // the other errors are consequences
 		return errors.New("run the demo: interrupted")
 	case err != nil:
 		c.logs(err)
@@ -75,7 +75,7 @@ func run(ctx context.Context, o options, c *console) (err error) {
 	return r.err()
 }
 
-// play does everything up to the report, and shows it.
+// play runs the demo up to the report, with a display of its progress.
 func (s *story) play(ctx context.Context, binary string, c *console) (*report, error) {
 	shown, done := context.WithCancel(context.WithoutCancel(ctx))
 	defer done()
@@ -93,7 +93,7 @@ func (s *story) play(ctx context.Context, binary string, c *console) (*report, e
 	return r, nil
 }
 
-// tell does everything up to the report.
+// tell runs the demo up to the report.
 func (s *story) tell(ctx context.Context, binary string) (*report, error) {
 	if err := s.startPeers(ctx, binary); err != nil {
 		return nil, err
@@ -128,8 +128,8 @@ func (s *story) tell(ctx context.Context, binary string) (*report, error) {
 	return r, nil
 }
 
-// repave runs the plan on all machines and kills the leader in the middle. When time is up it
-// returns without an error: the report says what is missing.
+// repave runs the plan on all machines and kills the leader in the middle. After the timeout it
+// returns without an error, and the report lists the runs that have not ended.
 func (s *story) repave(ctx context.Context) (failover, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	watching, stop := context.WithCancel(ctx)
@@ -141,7 +141,7 @@ func (s *story) repave(ctx context.Context) (failover, error) {
 		if err := s.start(ctx); err != nil {
 			return err
 		}
-		s.board.say(plain, "started a run of %s on each of them", planID)
+		s.board.say(plain, "started a run of %s on each machine", planID)
 		return nil
 	})
 	g.Go(func() (err error) {
@@ -172,7 +172,8 @@ func (s *story) repave(ctx context.Context) (failover, error) {
 	return f, g.Wait()
 }
 
-// makeDir makes the peers' directory and gives what removes it, if it is to be removed.
+// makeDir creates the directory of the peers. It returns a function that removes it unless it is
+// kept.
 func (s *story) makeDir() (remove func() error, err error) {
 	if s.options.dir == "" {
 		if s.dir, err = os.MkdirTemp("", "holdfast-demo-"); err != nil {
@@ -201,10 +202,10 @@ func (s *story) makeDir() (remove func() error, err error) {
 	return func() error { return nil }, nil
 }
 
-// kept reports whether data and logs stay.
+// kept reports whether data and logs are kept.
 func (s *story) kept() bool { return s.keepDir || s.options.dir != "" }
 
-// stop ends all peers. What is thrown away needs no graceful end.
+// stop ends all peers. It kills them if their data is not kept.
 func (s *story) stop() error {
 	var errs []error
 	if s.client != nil {

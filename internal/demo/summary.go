@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 )
 
-// summary returns a report to people.
+// summary returns the report as lines.
 func summary(r *report, g glyphs) []render.Line {
 	var phases []string
 	for _, p := range r.phases() {
@@ -25,7 +25,7 @@ func summary(r *report, g glyphs) []render.Line {
 		lines = append(lines,
 			line("leader", "%s killed with SIGKILL at %s, now %s leads", r.KilledPeer, r.killAt, r.NewLeader),
 			line("writes", "paused for %d ms", r.FailoverMS),
-			line("attempts", "%d left open by the lost leader and adopted by the next", r.TakenOver))
+			line("attempts", "%d left open by the killed leader and adopted by the next", r.TakenOver))
 	}
 	if r.Dir != "" {
 		lines = append(lines, line("files", "%s", r.Dir))
@@ -42,14 +42,14 @@ func summary(r *report, g glyphs) []render.Line {
 		return append(lines, render.Line{render.T("  "+g.tick+
 			" Every button pressed, every disk written: exactly as often as recorded.", render.Green)})
 	}
-	lines = append(lines, render.Line{render.T("  "+g.cross+" Not as promised:", render.Red)})
+	lines = append(lines, render.Line{render.T("  "+g.cross+" Problems:", render.Red)})
 	for _, p := range r.Problems {
 		lines = append(lines, render.Line{render.T("    "+p, render.Red)})
 	}
 	return lines
 }
 
-// zero is a number that should be 0.
+// zero returns a number that is red unless it is 0.
 func zero(n, width int) render.Text {
 	style := render.Green
 	if n != 0 {

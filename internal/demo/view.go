@@ -7,7 +7,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// view is all that is to be seen at one moment.
+// view is the state of the demo at one moment.
 type view struct {
 	Elapsed   time.Duration
 	Steps     []string // of the plan
@@ -36,10 +36,10 @@ type machineView struct {
 	Done      int                  // steps
 	Step      string               // the current one
 	Attempt   int32                // of the current step, 0 before the first
-	TakenOver bool                 // the attempt was begun by a leader that is gone
-	Waiting   string               // for what
-	Failure   string               // why the last attempt of the current step failed, "" while one is under way
-	Error     string               // why the run failed
+	TakenOver bool                 // the attempt was begun by an earlier leader
+	Waiting   string               // waiting_for of the run
+	Failure   string               // of the last attempt of the current step; "" while one is running
+	Error     string               // of a failed run
 	Retries   int                  // of all steps
 	Took      time.Duration        // of a run that has ended
 }
@@ -54,7 +54,7 @@ func (m machineView) ended() bool {
 
 func (m machineView) failed() bool { return m.ended() && m.Phase != holdfastv1.Run_SUCCEEDED }
 
-// peerState is how a peer's process is.
+// peerState is the state of a peer's process.
 type peerState int
 
 const (
@@ -69,7 +69,7 @@ type peerView struct {
 	Leader bool
 }
 
-// kind is what an event means.
+// kind is the severity of an event.
 type kind int
 
 const (
@@ -79,14 +79,14 @@ const (
 	bad
 )
 
-// event is something worth a line.
+// event is a line of the log of the demo.
 type event struct {
 	At        time.Duration
 	Kind      kind
 	Text      string
-	Retry     bool // an attempt that failed and is made again: there may be many
-	Quiet     bool // the picture shows it anyway
-	Unsettled bool // the text may change yet
+	Retry     bool // a failed attempt that is retried: there may be many
+	Quiet     bool // the frame already shows it
+	Unsettled bool // the text may still change
 }
 
 func plural(n int, one, many string) string {
@@ -96,5 +96,5 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// seconds writes a time as "3.2 s".
+// seconds formats a duration like "3.2 s".
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }

@@ -9,7 +9,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// inFlight is how many calls are made at once.
+// inFlight is the maximum number of concurrent calls.
 const inFlight = 64
 
 // register registers all machines.
@@ -22,8 +22,7 @@ func (s *story) register(ctx context.Context) error {
 	})
 }
 
-// start starts a run on each machine. The request ids make it safe to repeat, whoever leads by
-// then.
+// start starts a run on each machine. Its request ids make retries safe, also with another leader.
 func (s *story) start(ctx context.Context) error {
 	return s.each(ctx, func(ctx context.Context, m *holdfastv1.Machine) error {
 		_, err := s.client.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{
@@ -45,26 +44,26 @@ func (s *story) each(ctx context.Context, do func(context.Context, *holdfastv1.M
 	return g.Wait()
 }
 
-// follow writes each change of each run on the board, whichever peer tells of it.
+// follow updates the board with every event of a run.
 func (s *story) follow(ctx context.Context) error {
 	err := s.client.WatchRuns(ctx, "", 0, func(e *holdfastv1.RunEvent) error {
 		s.board.run(e.GetSnapshot())
 		return nil
 	})
 	if ctx.Err() != nil {
-		return nil // all has been seen
+		return nil // the runs have ended
 	}
 	return fmt.Errorf("watch the runs: %w", err)
 }
 
-// record reads all runs as they stand.
+// record reads all runs.
 func (s *story) record(ctx context.Context) ([]*holdfastv1.Run, error) {
 	var all []*holdfastv1.Run
 	req := &holdfastv1.ListRunsRequest{PageSize: 500}
 	for {
 		page, err := s.client.Runs().ListRuns(ctx, req)
 		if err != nil {
-			return nil, fmt.Errorf("read the record of the runs: %w", err)
+			return nil, fmt.Errorf("list the runs: %w", err)
 		}
 		all = append(all, page.GetRuns()...)
 		if req.PageToken = page.GetNextPageToken(); req.PageToken == "" {
