@@ -47,7 +47,7 @@ type session struct {
 
 // say prints the progress with the time.
 func (s *session) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(s.notes, time.Now().Format("15:04:05 ")+format+"\n", args...) // nobody reads it: nothing is lost
+	_, _ = fmt.Fprintf(s.notes, time.Now().Format("15:04:05 ")+format+"\n", args...) // progress is optional
 }
 
 // chosen returns the parts that are to run.

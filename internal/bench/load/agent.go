@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// agentVersion is what simulated agents say of themselves.
+// agentVersion is the version of simulated agents.
 const agentVersion = "load-1"
 
-// Agent is a machine that reports for itself (machine registration, spec 000).
+// Agent is an agent of a machine (machine registration, spec 000).
 type Agent struct{ ID, Token, Pool string }
 
 // Request writes a whole HTTP request, a POST with a token, into buf.
@@ -25,7 +25,7 @@ func Request(buf []byte, host, path, token string, body []byte) []byte {
 	return append(buf, body...)
 }
 
-// Keepalive writes the request of a keepalive, with metrics that are others each time.
+// Keepalive writes the request of a keepalive with random metrics.
 func (a Agent) Keepalive(buf []byte, host string) []byte {
 	var room [320]byte
 	body := fmt.Appendf(room[:0], `{"machine_id":%q,"provider_name":"generic","pool_name":%q,"agent_version":%q,"metrics":{"cpu_utilization_pct":%.1f,"memory_utilization_pct":%.1f,"total_cpu_available":%d,"total_memory_available":%d,"free_gpu_count":%d}}`,
@@ -40,7 +40,7 @@ func (a Agent) Register(buf []byte, host string) []byte {
 	return Request(buf, host, "/api/v1/machine/register", a.Token, body)
 }
 
-// Interval reads when the server wants to hear of a machine again; zero if it does not say.
+// Interval returns the interval that the server requests, or zero if it requests none.
 func Interval(answer []byte) time.Duration {
 	var a struct {
 		NextKeepaliveMS int64 `json:"next_keepalive_ms"`
@@ -51,7 +51,7 @@ func Interval(answer []byte) time.Duration {
 	return time.Duration(a.NextKeepaliveMS) * time.Millisecond
 }
 
-// Wrong words an answer that is not 200.
+// Wrong returns the error of a response that is not 200.
 func Wrong(status int, body []byte, err error) error {
 	if err != nil {
 		return err

@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// maxWires bounds the connections to one peer. A keepalive of such a fleet takes up to a second:
-// that is 600 of them.
+// maxWires bounds the connections to one peer. A keepalive of a large fleet takes up to a second,
+// which makes 600 concurrent ones.
 const maxWires = 1200
 
-// Beats is a fleet whose agents beat at even distances, whether they are answered soon or not: each
-// at its own time of the period.
+// Beats is a fleet whose agents send heartbeats at a fixed rate, evenly distributed over the
+// period, without waiting for responses.
 type Beats struct {
 	Agents []Agent
 	Peers  []*Wires // agent i reports to peer i modulo their number
 	Period time.Duration
 
 	mu        sync.Mutex
-	latencies []time.Duration // from when a beat was due to its answer
+	latencies []time.Duration // from the due time of a heartbeat to its response
 	failed    int
-	failure   error // one of those
+	failure   error // one of the failures
 	intervals []time.Duration
 }
 
-// Run lets the fleet beat until ctx ends, and then waits for the answers that are outstanding.
+// Run sends heartbeats until ctx ends, and then waits for outstanding responses.
 func (b *Beats) Run(ctx context.Context) {
 	gap := b.Period / time.Duration(len(b.Agents))
 	s := &Schedule{
@@ -39,7 +39,7 @@ func (b *Beats) Run(ctx context.Context) {
 	s.Run(ctx)
 }
 
-// beat is one keepalive.
+// beat sends one keepalive.
 func (b *Beats) beat(ctx context.Context, i int, due time.Time) {
 	p := b.Peers[i%len(b.Peers)]
 	status, body, err := p.Post(ctx, b.Agents[i].Keepalive(nil, p.Addr))
@@ -55,7 +55,7 @@ func (b *Beats) beat(ctx context.Context, i int, due time.Time) {
 	b.intervals = append(b.intervals, Interval(body))
 }
 
-// Reset forgets what was counted, and gives it.
+// Reset returns the counts and resets them.
 func (b *Beats) Reset() (latencies []time.Duration, failed int, failure error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

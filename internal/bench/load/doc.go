@@ -1,7 +1,6 @@
 // Package load is the load generator of the benchmarks and of `holdfast-bench simulate`: requests
-// of agents, cheap connections, a schedule for as many members of a fleet as memory holds, and a
-// histogram of the answers.
+// of agents, cheap connections, a schedule for millions of members, and a histogram of latencies.
 //
-// It owns how load is made. It must not know what is measured, nor anything of a peer but its HTTP
+// It owns the generation of load. It must not know the benchmarks, or more of a peer than its HTTP
 // APIs.
 package load

@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	finest = 10 * time.Microsecond // all that is shorter is counted together
-	growth = 1.05                  // from one bound to the next: what is read from a histogram is at most 5 % too much
+	finest = 10 * time.Microsecond // shorter times are counted together
+	growth = 1.05                  // from one bound to the next: quantiles are at most 5 % too high
 	bounds = 400                   // up to 10 µs · 1.05^400, fifty minutes
 )
 
-// Histogram counts times, in the same memory however many there are. The zero value is empty; any
-// number of goroutines may use it.
+// Histogram counts times in constant memory. The zero value is empty. It is safe for concurrent
+// use.
 type Histogram struct {
 	counts [bounds + 1]atomic.Int64
 	most   atomic.Int64
@@ -30,7 +30,7 @@ func (h *Histogram) Add(d time.Duration) {
 	}
 }
 
-// Count is how many times were added.
+// Count returns the number of added times.
 func (h *Histogram) Count() int64 {
 	n := int64(0)
 	for i := range h.counts {
@@ -39,11 +39,10 @@ func (h *Histogram) Count() int64 {
 	return n
 }
 
-// Most is the longest time; zero if there is none.
+// Most returns the longest time, or zero if there is none.
 func (h *Histogram) Most() time.Duration { return time.Duration(h.most.Load()) }
 
-// Quantile returns a time that a share q of all does not exceed, at most 5 % too long; zero when
-// there is none.
+// Quantile returns the q-quantile, at most 5 % too high, or zero if there are no times.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	rank, seen := max(int64(math.Ceil(q*float64(h.Count()))), 1), int64(0)
 	for i := range h.counts {

@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Pressure is as many connections as there are agents' groups, each asking again as soon as it is
+// Pressure is a closed loop: each connection sends the next keepalive as soon as the last one is
 // answered.
 type Pressure struct {
 	Target
 	wires  []*Wire
 	groups [][]Agent // one for each connection
-	turn   []int     // whose turn it is in the group
+	turn   []int     // index of the next agent of a group
 }
 
-// NewPressure connects. The agents are dealt out to the connections.
+// NewPressure connects, and distributes the agents among the connections.
 func NewPressure(ctx context.Context, t Target, conns int, agents []Agent) (*Pressure, error) {
 	l := &Pressure{Target: t, groups: make([][]Agent, conns), turn: make([]int, conns)}
 	for i, a := range agents {
@@ -42,8 +42,8 @@ func (l *Pressure) Close() {
 	}
 }
 
-// Run sends keepalives for a while and gives how long each took. One that is not answered with 200
-// ends it: a figure with errors in it means nothing.
+// Run sends keepalives for a time and returns their latencies. A response other than 200 ends it,
+// because figures with errors mean nothing.
 func (l *Pressure) Run(ctx context.Context, d time.Duration) ([]time.Duration, error) {
 	all := make([][]time.Duration, len(l.wires))
 	g, ctx := errgroup.WithContext(ctx)

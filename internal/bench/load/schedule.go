@@ -6,33 +6,30 @@ import (
 	"time"
 )
 
-// Never is how long a member waits that has nothing to say any more.
+// Never is the wait of a member without a next call.
 const Never = time.Duration(-1)
 
-// Schedule has many members do something again and again, each when it is due, whether others have
-// been answered or not. A member has at most one call under way. There is no goroutine for each
-// member, but one for each call: a member that waits takes 16 bytes.
+// Schedule calls many members periodically, each at its due time, without waiting for the calls
+// of others. A member has at most one active call. Each call has a goroutine; a waiting member
+// takes 16 bytes.
 type Schedule struct {
 	Members int
-	// AtOnce bounds the calls that are under way. Who is due while there are as many waits for one
-	// to end.
+	// AtOnce bounds the active calls. Members that are due beyond it wait.
 	AtOnce int
-	// First says how long after the start a member is due for the first time.
+	// First returns the time from the start to the first call of a member.
 	First func(i int) time.Duration
-	// Call is one call of a member that was due at a moment. It gives how long after that moment
-	// the member is due again, or Never. Its context goes on when that of Run ends, so that what
-	// was asked is answered.
+	// Call makes one call of a member with its due time. It returns the time from then to the next
+	// call, or Never. Its context outlives that of Run, so that active calls end normally.
 	Call func(ctx context.Context, i int, due time.Time) time.Duration
 }
 
-// turn is when a member is due, as a time after the start.
+// turn is a due time of a member, relative to the start.
 type turn struct {
 	after  time.Duration
 	member int
 }
 
-// Run goes on until ctx ends, or until no member has anything to say, and then waits for the calls
-// that are under way.
+// Run runs until ctx ends or no member has a next call, and then waits for the active calls.
 func (s *Schedule) Run(ctx context.Context) {
 	began := time.Now()
 	calls := context.WithoutCancel(ctx)
@@ -41,7 +38,7 @@ func (s *Schedule) Run(ctx context.Context) {
 		waiting[i] = turn{s.First(i), i}
 	}
 	heap.Init(&waiting)
-	ended := make(chan turn, s.AtOnce) // no call waits to say that it has ended
+	ended := make(chan turn, s.AtOnce) // so that no call blocks at its end
 	underWay := 0
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -83,17 +80,17 @@ func (s *Schedule) Run(ctx context.Context) {
 	}
 }
 
-// turns is a heap: who is due first is in front.
+// turns is a heap, with the earliest due time in front.
 type turns []turn
 
 func (h turns) Len() int           { return len(h) }
 func (h turns) Less(i, j int) bool { return h[i].after < h[j].after }
 func (h turns) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 
-// Push adds one at the end, for container/heap.
+// Push implements heap.Interface.
 func (h *turns) Push(x any) { *h = append(*h, x.(turn)) }
 
-// Pop takes the last one off, for container/heap.
+// Pop implements heap.Interface.
 func (h *turns) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// CallTimeout bounds one request. Agents of ours wait as long.
+// CallTimeout limits one request, as in our agents.
 const CallTimeout = 10 * time.Second
 
 // Target is an HTTP server under load.
@@ -23,12 +23,12 @@ type Target struct {
 	TLS  *tls.Config // nil: none
 }
 
-// Wire is one connection that is kept. It asks one thing at a time. http.Client would do; it costs
-// more than the servers it is to measure, on the processor that it shares with them.
+// Wire is a persistent connection for one request at a time. It replaces http.Client, which costs
+// more processor time than the servers that it would measure.
 type Wire struct {
 	conn net.Conn
 	in   *bufio.Reader
-	kept bool // it was answered on before, so that the server may have found it idle for too long
+	kept bool // it was used before, so the server may have closed it as idle
 }
 
 // Dial connects, within CallTimeout.
@@ -50,16 +50,15 @@ func (t Target) Dial(ctx context.Context) (*Wire, error) {
 	return &Wire{conn: conn, in: bufio.NewReaderSize(conn, 1024)}, nil
 }
 
-// Stale reports whether a call failed for nothing but that the server had closed the connection
-// while nobody used it: it is to be made again on a new one, as any client of HTTP does. A
-// keepalive may come twice. A server that takes too long is not meant.
+// Stale reports whether a call failed because the server had closed the idle connection. The caller
+// then retries on a new one, as HTTP clients do, so a keepalive may arrive twice. A timeout is not
+// stale.
 func (w *Wire) Stale(err error) bool {
 	return w.kept && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err,
 		syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET))
 }
 
-// Call sends a whole request and reads the answer. After an error the connection is no good any
-// more.
+// Call sends a request and reads the response. After an error the connection is unusable.
 func (w *Wire) Call(request []byte, body []byte) (status int, answer []byte, err error) {
 	if err := w.conn.SetDeadline(time.Now().Add(CallTimeout)); err != nil {
 		return 0, nil, err
@@ -95,7 +94,7 @@ func (w *Wire) Addr() string { return w.conn.RemoteAddr().String() }
 // Close ends the connection.
 func (w *Wire) Close() { _ = w.conn.Close() }
 
-// Wires are connections to one target that are lent out, as many as are wanted at once.
+// Wires is an unbounded pool of connections to one target.
 type Wires struct {
 	Target
 	mu   sync.Mutex
@@ -103,7 +102,7 @@ type Wires struct {
 	all  int
 }
 
-// borrow returns a connection that was used before, or else a new one.
+// borrow returns an idle connection, or a new one.
 func (p *Wires) borrow(ctx context.Context) (*Wire, error) {
 	p.mu.Lock()
 	if n := len(p.idle); n > 0 {
@@ -127,21 +126,21 @@ func (p *Wires) giveBack(w *Wire) {
 	p.idle = append(p.idle, w)
 }
 
-// lost notes that a connection that was borrowed is gone.
+// lost removes a borrowed connection.
 func (p *Wires) lost() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.all--
 }
 
-// Open is how many connections there are.
+// Open returns the number of connections.
 func (p *Wires) Open() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.all
 }
 
-// Close ends the connections that nobody uses.
+// Close closes idle connections.
 func (p *Wires) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,7 +150,7 @@ func (p *Wires) Close() {
 	p.idle = nil
 }
 
-// Post borrows a connection for one request.
+// Post makes one request on a connection of the pool.
 func (p *Wires) Post(ctx context.Context, request []byte) (int, []byte, error) {
 	for {
 		w, err := p.borrow(ctx)
@@ -165,7 +164,7 @@ func (p *Wires) Post(ctx context.Context, request []byte) (int, []byte, error) {
 		}
 		w.Close()
 		p.lost()
-		if !w.Stale(err) { // each one that is brings us nearer to a new one
+		if !w.Stale(err) { // each stale connection is removed, so this ends
 			return 0, nil, err
 		}
 	}

@@ -1,8 +1,8 @@
-// Package rival starts the systems that the product is compared with, beside the peers and in the
-// same way: etcd, Ironic with fake hardware, and empty handlers in a process of their own.
+// Package rival starts the systems that the benchmarks compare with, on the same machine and in the
+// same way as the peers: etcd, Ironic with fake hardware, and empty handlers in their own process.
 //
-// It owns their processes, their clients, and the choice of settings that are fair to them. It must
-// not know the benchmarks, nor start peers.
+// It owns their processes, clients and settings, which must be fair to them. It must not know the
+// benchmarks or start peers.
 package rival
 
 import (
@@ -27,11 +27,11 @@ import (
 
 const (
 	etcdMembers  = 3
-	readyTimeout = time.Minute // of a system that starts
+	readyTimeout = time.Minute // for a system to start
 )
 
-// Etcd is a cluster of etcd: as many members as there are peers, as it is by default, with TLS as
-// the peers have it, on the same disk.
+// Etcd is a cluster of three members of etcd with default settings, with TLS like the peers, on the
+// same disk.
 type Etcd struct {
 	Version string
 	Members []*Member
@@ -39,15 +39,15 @@ type Etcd struct {
 	ports   *freeport.Block
 }
 
-// Member is one member of a cluster of etcd.
+// Member is a member of etcd.
 type Member struct {
 	Addr    string
 	Program *localcluster.Program
 	Start   func() error // starts it again
 }
 
-// FindEtcd returns the program of etcd in the directory of another program, else the one of $PATH,
-// or why there is none.
+// FindEtcd returns the path of etcd in the directory of another program or in $PATH. If there is
+// none it returns the reason in why.
 func FindEtcd(binary string) (program, why string) {
 	beside := filepath.Join(filepath.Dir(binary), "etcd")
 	if _, err := os.Stat(beside); err == nil {
@@ -59,7 +59,7 @@ func FindEtcd(binary string) (program, why string) {
 	return "", "there is no " + beside + " (make build-etcd), and no etcd in $PATH (apt-get install etcd-server)"
 }
 
-// StartEtcd starts one with its data below a directory, and waits until it has a leader.
+// StartEtcd starts etcd with its data below dir and waits until it has a leader.
 func StartEtcd(ctx context.Context, program, dir string) (e *Etcd, err error) {
 	dir = filepath.Join(dir, "etcd")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -113,7 +113,7 @@ func StartEtcd(ctx context.Context, program, dir string) (e *Etcd, err error) {
 	return e, err
 }
 
-// Leader waits until a member says that it leads, and gives it.
+// Leader waits until a member reports that it leads, and returns it.
 func (e *Etcd) Leader(ctx context.Context) (*Member, error) {
 	ctx, stop := context.WithTimeout(ctx, readyTimeout)
 	defer stop()
@@ -146,7 +146,7 @@ func (e *Etcd) ask(ctx context.Context, m *Member) (leads bool, version string, 
 	return etcdLeads(ctx, conn)
 }
 
-// ended reports which members have ended, and what they said last.
+// ended returns an error with the end of the log if a member has ended.
 func (e *Etcd) ended() error {
 	for _, m := range e.Members {
 		select {

@@ -9,31 +9,31 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The few messages of etcd's API v3 that are measured with, by their field numbers (etcd's
-// documentation, api_reference_v3). They are written here so that nothing of etcd is linked into
-// peers.
+// The messages of etcd's API v3 that the benchmarks use, by their field numbers (etcd's
+// documentation, api_reference_v3). Encoding them here avoids a dependency on etcd.
 const (
 	etcdTxn    = "/etcdserverpb.KV/Txn"
 	etcdRange  = "/etcdserverpb.KV/Range"
 	etcdStatus = "/etcdserverpb.Maintenance/Status"
 )
 
-// asBytes is a gRPC codec for messages that are bytes already.
+// asBytes is a gRPC codec for encoded messages.
 type asBytes struct{}
 
-// Name is that of the encoding, which is protobuf's.
+// Name returns the name of protobuf's encoding.
 func (asBytes) Name() string { return "proto" }
 
 // Marshal returns the bytes that v points to.
-func (asBytes) Marshal(v any) ([]byte, error) { return *v.(*[]byte), nil } //nolint:forcetypeassert // etcdCall gives nothing else
+func (asBytes) Marshal(v any) ([]byte, error) { return *v.(*[]byte), nil } //nolint:forcetypeassert // etcdCall passes no other type
 
-// Unmarshal keeps them.
+// Unmarshal copies data to the bytes that v points to.
 func (asBytes) Unmarshal(data []byte, v any) error {
 	*v.(*[]byte) = append([]byte(nil), data...) //nolint:forcetypeassert // the same
 	return nil
 }
 
-// etcdCall asks and gives the answer's fields: the last one of each number, a number or bytes.
+// etcdCall makes a call and returns the fields of the response, numbers or bytes, by field
+// number. The last value of a repeated field counts.
 func etcdCall(
 	ctx context.Context, conn grpc.ClientConnInterface, method string, request []byte,
 ) (map[protowire.Number]etcdField, error) {
@@ -79,7 +79,7 @@ func etcdBytes(b []byte, num protowire.Number, v []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(b, num, protowire.BytesType), v)
 }
 
-// EtcdIfNew is a transaction that writes keys if none of those in absent is there.
+// EtcdIfNew returns a transaction that writes keys if none of the keys in absent exists.
 func EtcdIfNew(absent []string, puts []string, value []byte) []byte {
 	var txn []byte
 	for _, key := range absent {
@@ -95,25 +95,25 @@ func EtcdIfNew(absent []string, puts []string, value []byte) []byte {
 	return txn
 }
 
-// EtcdCommit makes such a transaction. One that was not carried out is an error.
+// EtcdCommit commits a transaction. It returns an error if its condition was false.
 func EtcdCommit(ctx context.Context, conn grpc.ClientConnInterface, txn []byte) error {
 	fields, err := etcdCall(ctx, conn, etcdTxn, txn)
 	if err == nil && fields[2].number != 1 {
-		err = errors.New("etcd: the transaction was not carried out: a key is there already")
+		err = errors.New("commit to etcd: a key exists already")
 	}
 	return err
 }
 
-// EtcdGet reads one key, linearizably.
+// EtcdGet makes a linearizable read of one key.
 func EtcdGet(ctx context.Context, conn grpc.ClientConnInterface, key string) error {
 	fields, err := etcdCall(ctx, conn, etcdRange, etcdBytes(nil, 1, []byte(key)))
 	if err == nil && fields[4].number != 1 {
-		err = fmt.Errorf("etcd: key %s is not there", key)
+		err = fmt.Errorf("read key %s of etcd: not found", key)
 	}
 	return err
 }
 
-// etcdLeads reports whether a member leads, and which version it is.
+// etcdLeads reports whether a member leads, and returns its version.
 func etcdLeads(ctx context.Context, conn grpc.ClientConnInterface) (leads bool, version string, err error) {
 	fields, err := etcdCall(ctx, conn, etcdStatus, nil)
 	if err != nil {

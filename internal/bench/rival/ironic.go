@@ -19,20 +19,20 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/ironic/ironiclab"
 )
 
-// ironicSettings give Ironic its best chance beside what it has by default: no cleaning, which is
-// no part of a deployment, and no looks at the power of all nodes while it is measured. Delays of
-// fake hardware are zero by default.
+// ironicSettings are the settings that differ from the defaults, in favor of Ironic: no cleaning,
+// which is not part of a deployment, and no polls of the power of all nodes. Delays of fake
+// hardware are zero by default.
 const ironicSettings = `[conductor]
 automated_clean = false
 sync_power_state_interval = 0
 `
 
 const (
-	// between two looks of a client that waits. It makes no more deployments with 30 ms or 400
+	// poll interval of a waiting client. 30 ms or 400 ms give no more deployments
 	ironicPoll    = 200 * time.Millisecond
 	ironicTimeout = time.Minute // of one deployment
 	fillTimeout   = 10 * time.Minute
-	ironicFirst   = 20 // nodes that are made for the first slice, for each second of it
+	ironicFirst   = 20 // nodes to create per second of the first slice
 )
 
 // Ironic is OpenStack Ironic with fake hardware: one conductor, an API with a worker for each
@@ -54,11 +54,11 @@ type Ironic struct {
 	taken          atomic.Int64
 }
 
-// MissingIronic returns a program of Ironic that is not there, "" if all are. Programs is their
-// directory; empty: $PATH.
+// MissingIronic returns the name of a program of Ironic that is not installed, or "". Programs is
+// their directory; empty: $PATH.
 func MissingIronic(programs string) string { return ironiclab.Config{Programs: programs}.Missing() }
 
-// StartIronic starts one with its data below a directory, and waits until its conductor is there.
+// StartIronic starts Ironic with its data below a directory and waits until the conductor is ready.
 func StartIronic(ctx context.Context, programs, dir string) (i *Ironic, err error) {
 	i = &Ironic{}
 	defer func() {
@@ -98,7 +98,7 @@ func StartIronic(ctx context.Context, programs, dir string) (i *Ironic, err erro
 	return i, err
 }
 
-// wait waits until the API has a conductor.
+// wait waits until the API reports a conductor.
 func (i *Ironic) wait(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, readyTimeout)
 	defer stop()
@@ -138,13 +138,13 @@ func (i *Ironic) Close() error {
 	return errors.Join(errs...)
 }
 
-// procs are the processes of Ironic, whose processor time is counted.
+// procs returns the processes of Ironic whose processor time counts.
 func (i *Ironic) procs() map[string][]int {
 	return map[string][]int{"conductor": {i.conductor.PID()}, "api": i.Workers}
 }
 
-// fill makes nodes until n are there to be deployed. Nodes are deployed once: to make one costs
-// Ironic less than to bring one back, and is not measured either.
+// fill creates nodes until n can be deployed. Each node is deployed once: creating a node costs
+// Ironic less than undeploying one, and neither is measured.
 func (i *Ironic) fill(ctx context.Context, n, clients int) error {
 	missing := n - (len(i.nodes) - int(i.taken.Load()))
 	if missing <= 0 {
@@ -164,8 +164,7 @@ func (i *Ironic) fill(ctx context.Context, n, clients int) error {
 	return err
 }
 
-// take returns a node that nobody was given before. It fails with contest.ErrEnough when there is
-// none.
+// take returns an unused node, or contest.ErrEnough if there is none.
 func (i *Ironic) take() (string, error) {
 	k := int(i.taken.Add(1)) - 1
 	if k >= len(i.nodes) {
@@ -175,8 +174,8 @@ func (i *Ironic) take() (string, error) {
 	return i.nodes[k], nil
 }
 
-// deployments are clients that have nodes deployed: each asks for one, waits until it is active,
-// and asks for the next.
+// deployments are clients that deploy nodes: each deploys one, waits until it is active, and
+// deploys the next.
 type deployments struct {
 	*Ironic
 	clients int
@@ -199,7 +198,7 @@ func (d *deployments) Run(ctx context.Context, length time.Duration) ([]time.Dur
 	return latencies, err
 }
 
-// nodeReads are clients that read any of the nodes, each again as soon as it is answered.
+// nodeReads are clients that read random nodes without a pause.
 type nodeReads struct {
 	*Ironic
 	clients int
@@ -213,13 +212,13 @@ func (r nodeReads) Run(ctx context.Context, length time.Duration) ([]time.Durati
 	})
 }
 
-// The names of what Ironic is measured in.
+// Names of the contenders of Ironic.
 const (
 	IronicDeploys = "Ironic's deployments"
 	IronicGets    = "Ironic's reads"
 )
 
-// Contenders are Ironic that deploys, and that is read.
+// Contenders returns Ironic as a contender for deployments and as one for reads.
 func (i *Ironic) Contenders(slice time.Duration, clients int) []*contest.Contender {
 	first := clients + int(ironicFirst*slice.Seconds())
 	return []*contest.Contender{

@@ -23,7 +23,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// TargetVerb runs the empty handler that peers are compared with, in a process of this program.
+// TargetVerb is the name of the command that runs the empty handler.
 const TargetVerb = "target"
 
 // TargetCommand returns the hidden command that runs the empty handler. It ends with its standard
@@ -33,7 +33,7 @@ func TargetCommand(machine *holdfastv1.Machine) *cobra.Command {
 	var cert, key string
 	var speaksGRPC bool
 	cmd := &cobra.Command{
-		Use: TargetVerb, Hidden: true, Args: cobra.NoArgs, Short: "Run what a benchmark compares a peer with",
+		Use: TargetVerb, Hidden: true, Args: cobra.NoArgs, Short: "Run the empty handler of a benchmark",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := context.WithCancel(cmd.Context())
 			defer stop()
@@ -49,13 +49,13 @@ func TargetCommand(machine *holdfastv1.Machine) *cobra.Command {
 		},
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&cert, "cert", "", "`file` with its certificate; none: no TLS")
+	fs.StringVar(&cert, "cert", "", "`file` with the certificate (default: no TLS)")
 	fs.StringVar(&key, "key", "", "`file` with the key")
-	fs.BoolVar(&speaksGRPC, "grpc", false, "serve GetMachine over gRPC, always with the same answer")
+	fs.BoolVar(&speaksGRPC, "grpc", false, "serve GetMachine over gRPC, always with the same response")
 	return cmd
 }
 
-// serveTarget serves on a free port of loopback until ctx ends. It writes the address and its
+// serveTarget serves on a free port of loopback until ctx ends. It writes the address and the
 // process id.
 func serveTarget(ctx context.Context, out io.Writer, cert, key string, h http.Handler) error {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
@@ -91,7 +91,7 @@ func serveTarget(ctx context.Context, out io.Writer, cert, key string, h http.Ha
 	return g.Wait()
 }
 
-// Process is a process that the product is compared with.
+// Process is a process to compare with.
 type Process struct {
 	Addr string
 	PIDs []int
@@ -99,8 +99,7 @@ type Process struct {
 	in   io.Closer
 }
 
-// Start starts one and waits until it serves: it writes its address, and the ids of all its
-// processes.
+// Start starts a process and waits until it has written its address and its process ids.
 func Start(program string, args ...string) (*Process, error) {
 	kind := filepath.Base(program)
 	cmd := exec.Command(program, args...) //nolint:gosec // our own executables; they end with their standard input

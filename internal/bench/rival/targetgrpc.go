@@ -14,14 +14,13 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// sameMachine answers a machine out of its memory, whatever it is asked for: what gRPC and TLS cost
-// by themselves.
+// sameMachine returns the same machine for every request, to measure gRPC and TLS alone.
 type sameMachine struct {
 	holdfastv1.UnimplementedMachineServiceServer
 	machine *holdfastv1.Machine
 }
 
-// GetMachine answers it.
+// GetMachine returns the machine.
 func (s sameMachine) GetMachine(context.Context, *holdfastv1.GetMachineRequest) (*holdfastv1.Machine, error) {
 	return s.machine, nil
 }

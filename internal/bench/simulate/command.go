@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 )
 
-// lookEvery is how often it is looked how it goes.
+// lookEvery is the interval of progress updates.
 const lookEvery = 200 * time.Millisecond
 
 const long = `Simulate a fleet from one process, to load a cluster or to test it for days. Use
@@ -37,14 +37,15 @@ with Ctrl-C or after --duration, and prints its observations. Services and pool
 managers deregister at the end. Agents cannot: their leases expire (300 s), and
 their machines become EXPIRED. If it is killed, nothing deregisters.`
 
-// Command returns the command "simulate". Connect gives how its global flags say to connect.
+// Command returns the command "simulate". Connect returns the client configuration of the global
+// flags.
 func Command(connect func(*cobra.Command) (client.Config, error)) *cobra.Command {
 	o := Options{Rate: 500, Ping: 10 * time.Second, Connections: 4096, Prefix: "sim", Provider: "fake",
 		Every: 10 * time.Second}
 	output := "text"
 	cmd := &cobra.Command{
 		Use:   "simulate",
-		Short: "Put a fleet of agents, services, pools and machines in front of a cluster",
+		Short: "Simulate a fleet of agents, services, pools and machines",
 		Long:  long,
 		Args:  cobra.NoArgs,
 		Example: "  holdfast-bench simulate --agents 1000 --services 50 --pools 4 --duration 5m\n  holdfast-bench " +
@@ -70,28 +71,28 @@ func Command(connect func(*cobra.Command) (client.Config, error)) *cobra.Command
 		},
 	}
 	fs := cmd.Flags()
-	fs.IntVar(&o.Agents, "agents", 0, "`agents`: machines that report for themselves")
+	fs.IntVar(&o.Agents, "agents", 0, "number of `agents`")
 	fs.IntVar(&o.Services, "services", 0, "`services` that ping")
-	fs.IntVar(&o.Pools, "pools", 0, "`pools` with a manager; the agents are dealt out to them")
-	fs.IntVar(&o.Machines, "machines", 0, "`machines` that are declared, with fake BMCs")
-	fs.DurationVar(&o.Duration, "duration", 0, "how `long`; 0: until Ctrl-C")
-	fs.Float64Var(&o.Rate, "rate", o.Rate, "members that make themselves known, `a second`")
-	fs.Float64Var(&o.Runs, "runs", 0, "runs that are started, `a second`, on one machine after the other")
+	fs.IntVar(&o.Pools, "pools", 0, "number of `pools` with a manager; the agents are distributed among them")
+	fs.IntVar(&o.Machines, "machines", 0, "number of registered `machines` with fake BMCs")
+	fs.DurationVar(&o.Duration, "duration", 0, "`time` to run; 0: until Ctrl-C")
+	fs.Float64Var(&o.Rate, "rate", o.Rate, "registrations `per second`")
+	fs.Float64Var(&o.Runs, "runs", 0, "started runs `per second`, on each machine in turn")
 	fs.DurationVar(&o.Ping, "ping", o.Ping, "`time` between two pings of a service")
 	fs.IntVar(&o.Connections, "connections", o.Connections,
-		"`connections` at most, over all peers: a keepalive takes up to 1.25 s")
-	fs.StringSliceVar(&o.Servers, "servers", nil, "base `URLs` of the peers' HTTP (default: as the cluster says)")
+		"maximum number of `connections` to all peers: a keepalive takes up to 1.25 s")
+	fs.StringSliceVar(&o.Servers, "servers", nil, "base `URLs` of the peers' HTTP (default: those of the cluster status)")
 	fs.StringVar(&o.Prefix, "prefix", o.Prefix, "`begin` of all names")
 	fs.StringVar(&o.Provider, "provider", o.Provider, "`provider` of the machines")
-	fs.StringVar(&o.Hardware, "bmc-listen", "", "serve the machines' BMCs at this `address`")
-	fs.DurationVar(&o.Every, "every", o.Every, "`time` between two lines on how it goes; 0: none")
+	fs.StringVar(&o.Hardware, "bmc-listen", "", "`address` on which to serve the machines' BMCs")
+	fs.DurationVar(&o.Every, "every", o.Every, "`time` between two lines of progress; 0: none")
 	fs.StringVarP(&output, "output", "o", output, "`form` of the summary: text or json")
 	return cmd
 }
 
 // say prints a message with the time.
 func (f *fleet) say(format string, args ...any) {
-	_, _ = fmt.Fprintf(f.notes, time.Now().Format("15:04:05 ")+format+"\n", args...) // nobody reads it: nothing is lost
+	_, _ = fmt.Fprintf(f.notes, time.Now().Format("15:04:05 ")+format+"\n", args...) // progress is optional
 }
 
 // tell prints the progress until ctx ends.
@@ -148,7 +149,7 @@ func (r *Report) write(w io.Writer) error {
 		k := r.Kinds[name]
 		row(name, fmt.Sprintf("registered, of %d", k.Members), k.Registered)
 		row(name, "heartbeats", k.Beats)
-		t.Row(plain(name), plain("made late by the simulator"), plain(""), plain(""), plain(seconds(k.LateSeconds)),
+		t.Row(plain(name), plain("delayed by the simulator"), plain(""), plain(""), plain(seconds(k.LateSeconds)),
 			plain(""))
 		for _, why := range slices.Sorted(maps.Keys(k.Failures)) {
 			count(name, "tries that failed: "+why, k.Failures[why])

@@ -1,7 +1,7 @@
-// Package simulate is `holdfast-bench simulate`: a fleet in one process, for load and soak. Agents,
-// services and pool managers report over HTTP by the protocols that real ones speak, each at its
-// own time; machines with fake BMCs are declared and given runs at a rate.
+// Package simulate implements `holdfast-bench simulate`: a fleet in one process, for load and soak
+// tests. Agents, services and pool managers use the real protocols over HTTP, each with its own
+// schedule. Machines with fake BMCs are registered, and runs are started on them at a fixed rate.
 //
-// It owns the behavior of the fleet and its view of the cluster. It must not start peers, and knows
-// no more of them than a client does. The load generator is internal/bench/load.
+// It owns the behavior of the fleet and its observations. It must not start peers, and uses only
+// their public APIs. The load generator is internal/bench/load.
 package simulate

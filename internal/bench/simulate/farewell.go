@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// farewell has services and pool managers sign off, as real ones do that are stopped, and says how
-// many did. Agents have no word for it (spec 000): a machine that is switched off is missed, and so
-// are these. It comes after the report, which counts whom the cluster missed while the fleet lived.
+// farewell deregisters services and pool managers, as real ones do when they stop, and counts them.
+// Agents cannot deregister (spec 000): they expire. It is called after the report, which counts the
+// members that expired during the simulation.
 func (f *fleet) farewell(ctx context.Context, r *Report) {
 	for _, k := range f.kinds {
 		if k.leave == nil || len(k.members) == 0 {
@@ -23,7 +23,7 @@ func (f *fleet) farewell(ctx context.Context, r *Report) {
 			}
 			p := f.peers[int(m.peer)%len(f.peers)]
 			status, _, err := p.Post(ctx, k.leave(i, p.Addr))
-			if err == nil && (status == http.StatusOK || status == http.StatusNotFound) { // or the cluster has forgotten it
+			if err == nil && (status == http.StatusOK || status == http.StatusNotFound) { // 404: it has expired already
 				left.Add(1)
 			} else {
 				refused.Add(1)
@@ -32,7 +32,7 @@ func (f *fleet) farewell(ctx context.Context, r *Report) {
 		})
 		r.Left[k.name] = left.Load()
 		if n := refused.Load(); n > 0 || err != nil {
-			r.Notes = append(r.Notes, fmt.Sprintf("%d of the %s could not sign off: the cluster will miss them",
+			r.Notes = append(r.Notes, fmt.Sprintf("%d of the %s could not deregister: they will expire",
 				len(k.members)-int(left.Load()), k.name))
 		}
 	}

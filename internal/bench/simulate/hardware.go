@@ -13,10 +13,10 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// headerTimeout bounds how long a peer may take to say what it wants of a BMC.
+// headerTimeout limits the time in which a peer must send the header of a request.
 const headerTimeout = 10 * time.Second
 
-// hardware is the machines' BMCs until ctx ends: peers find them as the endpoint of a provider of
+// hardware serves the machines' BMCs until ctx ends. Its address is the endpoint of a provider of
 // kind fake.
 func (f *fleet) hardware(ctx context.Context) error {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", f.Hardware)
@@ -34,7 +34,7 @@ func (f *fleet) hardware(ctx context.Context) error {
 	})
 	g.Go(func() error {
 		<-ctx.Done()
-		return srv.Close() // peers take it for BMCs that are gone, which they are
+		return srv.Close() // open requests fail, as with BMCs that lose power
 	})
 	return g.Wait()
 }

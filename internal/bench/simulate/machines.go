@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	racks     = 100              // that the machines stand in
+	racks     = 100              // of the machines
 	runType   = "REBOOT"         // of all runs
-	callLimit = 30 * time.Second // of one call of the gRPC API, with all its tries
+	callLimit = 30 * time.Second // of one gRPC call, including retries
 )
 
-// runs is what has become of the runs.
+// runs counts the outcomes of runs.
 type runs struct {
-	started, ended load.Histogram // the call; the run, from its creation to its end
+	started, ended load.Histogram // of the call; from the creation of the run to its end
 
 	mu       sync.Mutex
-	phases   map[string]int64 // of those that ended
-	busy     int64            // the machine had another run: nothing was started
+	phases   map[string]int64 // of ended runs
+	busy     int64            // not started: the machine had another run
 	failures map[string]int64 // of calls, by status
 }
 
 func (f *fleet) planID() string { return f.Prefix + "/power-cycle" }
 
-// plan makes the plan of all runs, if there are to be any.
+// plan creates the plan of all runs, if runs are enabled.
 func (f *fleet) plan(ctx context.Context) error {
 	if f.Runs == 0 {
 		return nil
@@ -49,7 +49,7 @@ func (f *fleet) plan(ctx context.Context) error {
 
 func (f *fleet) machineID(i int) string { return fmt.Sprintf("%s-machine-%07d", f.Prefix, i) }
 
-// machines declares machines and starts runs on them.
+// machines registers machines and starts runs on them.
 func (f *fleet) machines(ctx context.Context) error {
 	err := each(ctx, f.Machines, func(ctx context.Context, i int) error {
 		_, err := f.client.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{
@@ -89,11 +89,10 @@ func (f *fleet) machines(ctx context.Context) error {
 	return g.Wait()
 }
 
-// start starts runs at a rate, on one machine after the other: one that is due is started whatever
-// has become of those before it.
+// start starts runs at a fixed rate, on each machine in turn, without waiting for earlier ones.
 func (f *fleet) start(ctx context.Context) {
 	gap := time.Duration(float64(time.Second) / f.Runs)
-	// each starts every so many gaps: more than a call may take
+	// interval of each worker: longer than a call may take
 	turns := min(max(int(f.Runs*callLimit.Seconds()), 1), 100_000)
 	s := &load.Schedule{
 		Members: turns, AtOnce: inFlight, First: func(i int) time.Duration { return time.Duration(i) * gap },
@@ -131,9 +130,9 @@ func (f *fleet) startOne(ctx context.Context, due time.Time, machine string) {
 	}
 }
 
-// note counts the ends of runs of the plan that were made after a moment.
+// note counts the ends of runs of the plan that were created after since.
 func (r *runs) note(plan string, since time.Time) func(*holdfastv1.RunEvent) error {
-	since = since.Add(-time.Minute) // clocks differ; runs of an earlier simulation have ended long ago
+	since = since.Add(-time.Minute) // clocks differ, and the runs of an earlier simulation have ended
 	return func(e *holdfastv1.RunEvent) error {
 		run := e.GetSnapshot()
 		if run == nil || run.GetPlanId() != plan || run.GetFinishedAt() == nil || run.GetCreatedAt().AsTime().Before(since) {

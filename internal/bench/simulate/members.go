@@ -14,47 +14,47 @@ import (
 )
 
 const (
-	// of a member whose every server has failed, then twice as long each time, as real ones do
+	// after all servers of a member have failed; doubled each time, as real clients do
 	// (docs/clients.md)
 	firstBackoff = time.Second
 	lastBackoff  = 30 * time.Second
-	leastWait    = 500 * time.Millisecond // between two heartbeats, whatever the server says
+	leastWait    = 500 * time.Millisecond // minimum time between two heartbeats, whatever the server requests
 )
 
-// kind is members of one kind: how they make themselves known, and how they say that they live.
+// kind describes the members of one kind: their registration and their heartbeats.
 type kind struct {
 	name     string // agents, services, pools
 	register func(i int, host string) []byte
 	beat     func(i int, host string) []byte
-	leave    func(i int, host string) []byte // nil: they have no way to sign off
-	// gone reports whether an answer to a beat means that the server does not know the member any
+	leave    func(i int, host string) []byte // nil: they cannot deregister
+	// gone reports whether the response to a heartbeat means that the member is not registered any
 	// more.
 	gone func(status int, answer []byte) bool
-	// every is the time between two beats where the server says nothing of it.
+	// every is the time between two heartbeats if the server requests none.
 	every time.Duration
 
 	members []member
 	seen    seen
 }
 
-// member is what one of them remembers, in three bytes: there may be a million.
+// member is the state of one member, in three bytes: there may be a million.
 type member struct {
-	known bool  // it has registered
-	peer  uint8 // it stays with one that answers
-	fails uint8 // tries in a row
+	known bool  // it is registered
+	peer  uint8 // used until it fails
+	fails uint8 // consecutive failed tries
 }
 
-// seen is what the members of a kind have seen.
+// seen holds the observations of the members of a kind.
 type seen struct {
-	// late: from when a call was due until it was made, which is the simulator's own doing
+	// late is the delay from the due time of a call to its begin, which the simulator causes
 	registered, beats, late load.Histogram
 
 	mu       sync.Mutex
-	forgot   int64            // a member that the server did not know any more
-	failures map[string]int64 // tries, by what came back
+	forgot   int64            // heartbeats of members that were not registered any more
+	failures map[string]int64 // failed tries, by response
 }
 
-// call makes a member's next call and says how long after it was due the next one is.
+// call makes the next call of a member and returns the time from its due time to the next one.
 func (k *kind) call(ctx context.Context, peers []*load.Wires, i int, due time.Time) time.Duration {
 	m := &k.members[i]
 	p := peers[int(m.peer)%len(peers)]
@@ -71,7 +71,7 @@ func (k *kind) call(ctx context.Context, peers []*load.Wires, i int, due time.Ti
 		m.fails = 0
 		if !m.known {
 			m.known = true
-			return since // the first heartbeat follows at once
+			return since // the first heartbeat follows immediately
 		}
 		return max(since, k.wait(answer))
 	case err == nil && m.known && k.gone(status, answer):
@@ -90,7 +90,8 @@ func (k *kind) call(ctx context.Context, peers []*load.Wires, i int, due time.Ti
 	return since + backoff(int(m.fails)/len(peers))
 }
 
-// wait is until the next heartbeat: what the server wants, shortened by up to a tenth by chance.
+// wait returns the time until the next heartbeat: the interval that the server requests, less up
+// to a tenth as jitter.
 func (k *kind) wait(answer []byte) time.Duration {
 	every := k.every
 	var a struct {
@@ -103,7 +104,7 @@ func (k *kind) wait(answer []byte) time.Duration {
 	return max(every-rand.N(every/10+1), leastWait) //nolint:gosec // no secret
 }
 
-// backoff is how long who has asked all peers so many times waits.
+// backoff returns the pause after a number of rounds in which all peers failed.
 func backoff(rounds int) time.Duration {
 	d := lastBackoff
 	if rounds < 6 {
@@ -112,7 +113,7 @@ func backoff(rounds int) time.Duration {
 	return d/2 + rand.N(d/2) //nolint:gosec // no secret
 }
 
-// fail counts a try that was of no use.
+// fail counts a failed try.
 func (s *seen) fail(status int, err error) {
 	what := "no answer"
 	if err == nil {
@@ -126,7 +127,7 @@ func (s *seen) fail(status int, err error) {
 	s.failures[what]++
 }
 
-// agents are machines that report for themselves (spec 000), dealt out to the pools.
+// agents returns the kind of machine agents (spec 000), distributed among the pools.
 func agents(o *Options, pools []poolToken) *kind {
 	one := func(i int) load.Agent {
 		p := pools[i%len(pools)]
@@ -136,7 +137,7 @@ func agents(o *Options, pools []poolToken) *kind {
 		name: "agents", every: time.Minute, members: make([]member, o.Agents),
 		register: func(i int, host string) []byte { return one(i).Register(nil, host) },
 		beat:     func(i int, host string) []byte { return one(i).Keepalive(nil, host) },
-		gone: func(_ int, answer []byte) bool { // docs/clients.md: the status alone decides nothing
+		gone: func(_ int, answer []byte) bool { // docs/clients.md: the status alone is not enough
 			var a struct {
 				Code string `json:"error_code"`
 			}
@@ -145,8 +146,8 @@ func agents(o *Options, pools []poolToken) *kind {
 	}
 }
 
-// services register with the discovery API and ping (spec 003). Their ids are theirs, so that
-// nothing has to be remembered.
+// services returns the kind of services, which register and ping (spec 003). Their ids are
+// computed, so that they need no memory.
 func services(o *Options, tokens []string) *kind {
 	id := func(i int) string { return fmt.Sprintf("%08x-5157-4000-8000-%012x", o.run, i) }
 	return &kind{
@@ -167,7 +168,7 @@ func services(o *Options, tokens []string) *kind {
 	}
 }
 
-// managers are pool managers (spec 001).
+// managers returns the kind of pool managers (spec 001).
 func managers(o *Options, pools []poolToken) *kind {
 	body := func(i int) []byte {
 		return fmt.Appendf(nil, `{"pool_id":%q,"endpoint":"http://10.1.%d.%d:8080","node_id":"n-%d","region":"sim","version":"load-1","gpus":[{"id":0,"model":"H100","total_vram_gb":80,"available_vram_gb":%d,"workers":[]}],"workers_total":8,"workers_ready":%d,"workers_busy":0,"uptime_seconds":1}`,

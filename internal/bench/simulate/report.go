@@ -10,7 +10,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Report is what a simulation has seen.
+// Report is the result of a simulation.
 type Report struct {
 	Began    time.Time        `json:"began"`
 	Seconds  float64          `json:"seconds"`
@@ -18,24 +18,24 @@ type Report struct {
 	Kinds    map[string]Kind  `json:"kinds"` // agents, services, pools
 	Machines int64            `json:"machines_declared"`
 	Runs     *Runs            `json:"runs,omitempty"`
-	Lost     map[string]int64 `json:"lost"`            // whom the cluster holds for gone at the end, by kind
-	Left     map[string]int64 `json:"left"`            // who signed off then: agents cannot
-	Notes    []string         `json:"notes,omitempty"` // what could not be found out, and why
+	Lost     map[string]int64 `json:"lost"`            // members that had expired at the end, by kind
+	Left     map[string]int64 `json:"left"`            // members that deregistered at the end; agents cannot
+	Notes    []string         `json:"notes,omitempty"` // observations that are missing, and why
 }
 
-// Kind is what members of one kind have seen.
+// Kind is the result for the members of one kind.
 type Kind struct {
 	Members    int              `json:"members"`
-	Known      int              `json:"known"`      // at the end: they have registered and were not forgotten
+	Known      int              `json:"known"`      // registered members at the end
 	Registered Latency          `json:"registered"` // registrations
-	Beats      Latency          `json:"beats"`      // heartbeats that were taken
-	Forgotten  int64            `json:"forgotten"`  // how often the cluster did not know one any more
-	Failures   map[string]int64 `json:"failures"`   // tries that were of no use, by status; they were made again
-	// the simulator's own: from when a call was due until it was made
+	Beats      Latency          `json:"beats"`      // acknowledged heartbeats
+	Forgotten  int64            `json:"forgotten"`  // heartbeats of members that were not registered any more
+	Failures   map[string]int64 `json:"failures"`   // failed tries, by status; they were retried
+	// delay by the simulator: from the due time of a call to its begin
 	LateSeconds float64 `json:"late_p99_seconds"`
 }
 
-// Latency is how long calls took from when they were due.
+// Latency is the distribution of the durations of calls, from their due times.
 type Latency struct {
 	Count int64   `json:"count"`
 	P50   float64 `json:"p50_seconds"`
@@ -43,12 +43,12 @@ type Latency struct {
 	Most  float64 `json:"max_seconds"`
 }
 
-// Runs is what has become of runs.
+// Runs is the result for runs.
 type Runs struct {
 	Started  Latency          `json:"started"`
 	Ended    Latency          `json:"ended"` // from the creation of a run to its end
 	Phases   map[string]int64 `json:"phases"`
-	Busy     int64            `json:"busy"` // not started, since the machine had another run
+	Busy     int64            `json:"busy"` // not started: the machine had another run
 	Failures map[string]int64 `json:"failures"`
 }
 
@@ -57,7 +57,7 @@ func latency(h *load.Histogram) Latency {
 		Most: h.Most().Seconds()}
 }
 
-// report puts together what was seen, and asks the cluster whom it holds for gone.
+// report returns the result, with the expired members that the cluster reports.
 func (f *fleet) report(ctx context.Context, began time.Time) (*Report, error) {
 	r := &Report{Began: began.UTC(), Seconds: time.Since(began).Seconds(), Peers: len(f.peers),
 		Kinds: map[string]Kind{}, Machines: f.declared.Load(), Lost: map[string]int64{}, Left: map[string]int64{}}
@@ -82,7 +82,7 @@ func (f *fleet) report(ctx context.Context, began time.Time) (*Report, error) {
 	return r, nil
 }
 
-// count reports what a kind has seen so far.
+// count returns the result for a kind so far.
 func (k *kind) count() Kind {
 	k.seen.mu.Lock()
 	defer k.seen.mu.Unlock()
@@ -94,8 +94,8 @@ func (k *kind) count() Kind {
 	return c
 }
 
-// lost counts the members of a kind that the cluster holds for gone, now that the simulation has
-// ended and before it could miss them for that.
+// lost counts the expired members of a kind. It is called right after the simulation, before
+// members expire because it has ended.
 func (f *fleet) lost(ctx context.Context, kind string) (int64, error) {
 	n, token := int64(0), ""
 	for {

@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	inFlight        = 64  // calls at once while the fleet is declared
-	servicesAToken  = 500 // services that share a token: a peer lets it make 200 calls a second
+	inFlight        = 64  // concurrent calls during registration
+	servicesAToken  = 500 // services that share a token: its rate limit is 200 calls per second
 	tokenGrace      = time.Hour
 	farewellTimeout = time.Minute
 )
@@ -30,21 +30,21 @@ const (
 // Options sets the size and the behavior of a fleet.
 type Options struct {
 	Agents, Services, Pools, Machines int
-	Duration                          time.Duration // 0: until it is stopped
-	Rate                              float64       // members that make themselves known, a second
-	Runs                              float64       // runs started, a second
+	Duration                          time.Duration // 0: until the context ends
+	Rate                              float64       // registrations per second
+	Runs                              float64       // started runs per second
 	Ping                              time.Duration // between two pings of a service
-	Connections                       int           // at most, over all peers
-	Servers                           []string      // base URLs; none: what the cluster says
+	Connections                       int           // maximum, to all peers
+	Servers                           []string      // base URLs; none: those of the cluster status
 	Prefix, Provider                  string        // of all names; of the machines
-	Hardware                          string        // where the machines' BMCs listen; empty: somebody else has them
-	Every                             time.Duration // between two lines on how it goes; 0: none
+	Hardware                          string        // address of the machines' BMCs; empty: another process serves them
+	Every                             time.Duration // between two lines of progress; 0: none
 
-	run      uint32       // tells this simulation from others
-	progress func(*fleet) // is shown how it goes, again and again; nil: nobody wants to know
+	run      uint32       // id of this simulation
+	progress func(*fleet) // called periodically; nil for none
 }
 
-// check refuses what cannot be simulated.
+// check returns an error if the options cannot be simulated.
 func (o *Options) check() error {
 	switch {
 	case o.Agents < 0 || o.Services < 0 || o.Pools < 0 || o.Machines < 0 || o.Agents+o.Services+o.Pools+o.Machines == 0:
@@ -59,30 +59,30 @@ func (o *Options) check() error {
 	return nil
 }
 
-// poolToken is a pool and what its machines and its manager show.
+// poolToken is a pool and the tokens of its machines and its manager.
 type poolToken struct{ name, token string }
 
 // fleet is a simulation.
 type fleet struct {
 	Options
 	client *client.Client
-	tls    *tls.Config // of agents: they have no certificates
+	tls    *tls.Config // of agents, without client certificates
 	notes  io.Writer
 
 	kinds    []*kind
 	peers    []*load.Wires
 	declared atomic.Int64 // machines
-	turn     atomic.Int64 // of machines: whose run is started next
+	turn     atomic.Int64 // index of the machine of the next run
 	runs     runs
 }
 
-// Run simulates a fleet until ctx ends or its time is over, and says what it has seen. Admin is the
-// configuration of a client that may do everything.
+// Run simulates a fleet until ctx ends or its duration is over, and returns the result. Admin is
+// the configuration of a client with the role of an admin.
 func Run(ctx context.Context, o Options, admin client.Config, notes io.Writer) (r *Report, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	o.run = uint32(time.Now().Unix()) // a name, of which the low bits will do
+	o.run = uint32(time.Now().Unix()) // only a name: 32 bits are enough
 	f := &fleet{Options: o, notes: notes}
 	if f.client, err = client.Dial(admin); err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func Run(ctx context.Context, o Options, admin client.Config, notes io.Writer) (
 	if err := f.live(ctx); err != nil {
 		return nil, err
 	}
-	// It was stopped, or its time is over: what is left to do has a time of its own.
+	// ctx may have ended: the rest has its own deadline.
 	last, stop := context.WithTimeout(context.WithoutCancel(ctx), farewellTimeout)
 	defer stop()
 	if r, err = f.report(last, began); err == nil {
@@ -113,7 +113,7 @@ func Run(ctx context.Context, o Options, admin client.Config, notes io.Writer) (
 	return r, err
 }
 
-// prepare finds the peers and makes pools, tokens and the plan.
+// prepare finds the peers and creates pools, tokens and the plan.
 func (f *fleet) prepare(ctx context.Context) error {
 	if err := f.find(ctx); err != nil {
 		return err
@@ -147,7 +147,7 @@ func (f *fleet) prepare(ctx context.Context) error {
 	return f.plan(ctx)
 }
 
-// token makes a token that ends by itself some time after the simulation.
+// token creates a token that expires some time after the simulation.
 func (f *fleet) token(ctx context.Context, name string, role holdfastv1.Role_Value, pools ...string) (string, error) {
 	r := &holdfastv1.CreateTokenRequest{Name: name, Role: role, Pools: pools, Comment: "holdfast-bench simulate"}
 	if f.Duration > 0 {
@@ -160,7 +160,7 @@ func (f *fleet) token(ctx context.Context, name string, role holdfastv1.Role_Val
 	return made.GetSecret(), nil
 }
 
-// find learns where the peers serve HTTP.
+// find finds the HTTP addresses of the peers.
 func (f *fleet) find(ctx context.Context) error {
 	if len(f.Servers) == 0 {
 		s, err := f.client.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
@@ -181,7 +181,7 @@ func (f *fleet) find(ctx context.Context) error {
 		f.peers = append(f.peers, &load.Wires{Target: f.target(u.Host, u.Scheme == "https")})
 	}
 	if len(f.peers) == 0 {
-		return errors.New("the cluster does not say where it serves HTTP: set --servers")
+		return errors.New("find the peers' HTTP addresses: the cluster status has none: set --servers")
 	}
 	return nil
 }
@@ -200,7 +200,7 @@ func (f *fleet) target(addr string, secure bool) load.Target {
 	return t
 }
 
-// live has the fleet live until its time is over.
+// live runs the fleet until its duration is over.
 func (f *fleet) live(ctx context.Context) error {
 	if f.Duration > 0 {
 		var stop context.CancelFunc
@@ -224,9 +224,8 @@ func (f *fleet) live(ctx context.Context) error {
 	return g.Wait()
 }
 
-// schedules returns each kind a schedule and calls of its own, so that a few pool managers do not
-// wait behind all agents. Members make themselves known one after the other, pools first: agents
-// want them.
+// schedules returns a schedule for each kind, so that a few pool managers do not wait for all
+// agents. Members register in turn, pools first, because agents need them.
 func (f *fleet) schedules() []*load.Schedule {
 	gap := time.Duration(float64(time.Second) / f.Rate)
 	all := f.Agents + f.Services + len(f.kinds[0].members)
@@ -252,13 +251,13 @@ func (f *fleet) schedules() []*load.Schedule {
 	return schedules
 }
 
-// share is how many calls a kind of so many members may have under way: half of all are shared
-// alike, half by size.
+// share returns the maximum number of concurrent calls of a kind: one half of all calls is divided
+// equally among the kinds, the other half by their sizes.
 func (f *fleet) share(members, all int) int {
 	return max(f.Connections/(2*len(f.kinds))+f.Connections*members/(2*max(all, 1)), 1)
 }
 
-// each does something for all numbers below n, many at once, until one fails.
+// each calls do for all numbers below n, concurrently, until one call fails.
 func each(ctx context.Context, n int, do func(context.Context, int) error) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(inFlight)
