@@ -11,25 +11,26 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/bench/report"
 )
 
-// benchmark is one subcommand: parts that can be run by themselves.
+// benchmark is a subcommand. Its parts can be run separately.
 type benchmark struct {
 	name, short, long, example string
 	parts                      []part
-	within                     string   // another one that measures all of it, and more; goals run that one
-	apart                      bool     // it has no goals
-	flags                      []string // names of those that it takes, beside the ones that all take
-	// Smaller defaults, and what only this one refuses. Nil for none.
+	within                     string   // a benchmark that includes this one; goals runs that one instead
+	apart                      bool     // without goals
+	flags                      []string // names, besides the common ones
+	// check sets smaller defaults and returns an error for options that only this benchmark
+	// refuses. Nil for none.
 	defaults func(*options)
 	check    func(*options) error
 }
 
-// part measures one thing on a cluster of its own, and adds what it has found to the report.
+// part is a measurement with its own cluster. It adds its figures to the report.
 type part struct {
 	name, about string
 	run         func(context.Context, *session) error
 }
 
-// benchmarks are all that there are.
+// benchmarks returns all benchmarks.
 func benchmarks() []benchmark {
 	return slices.Concat([]benchmark{commit(), read(), failover(), watch(), runs()}, growthBenchmarks(),
 		[]benchmark{keepalive(), idle(), compareBuilds(), scaling()})
@@ -45,12 +46,12 @@ type session struct {
 	notes  io.Writer
 }
 
-// say prints the progress with the time.
+// say prints a line of progress with the time.
 func (s *session) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.notes, time.Now().Format("15:04:05 ")+format+"\n", args...) // progress is optional
 }
 
-// chosen returns the parts that are to run.
+// chosen returns the parts named in only, or all.
 func (b *benchmark) chosen(only []string) ([]part, error) {
 	var names []string
 	for _, p := range b.parts {

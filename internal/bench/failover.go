@@ -17,14 +17,15 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// The goals of docs/performance.md for writes after the leader was killed, against etcd, and for a
-// leader that is asked to stop.
+// The goals of docs/performance.md for writes after the leader is killed, against etcd, and for a
+// leader that stops after SIGTERM.
 const (
 	goalBackP50, goalBackMax = 1.0 / 20, 1.0 / 5
 	goalHandover             = 50 // ms
 )
 
-// failoverWriters and failoverReaders are the load beside the witness, spread over all members.
+// failoverWriters and failoverReaders are the clients besides the witness, distributed among all
+// members.
 const failoverWriters, failoverReaders = 8, 8
 
 func failover() benchmark {
@@ -45,13 +46,13 @@ time without an answered write.`,
 	}
 }
 
-// probe is a write that leaves no trace.
+// probe is a write that changes nothing.
 func probe(ctx context.Context, conn grpc.ClientConnInterface) error {
 	_, err := holdfastv1.NewOperatorServiceClient(conn).Probe(ctx, &holdfastv1.ProbeRequest{})
 	return err
 }
 
-// kills kills leaders, of ours and of etcd in turn.
+// kills kills the leaders of Holdfast and of etcd in turn.
 func kills(ctx context.Context, l *lab) (err error) {
 	if err := (&stock{lab: l}).fill(ctx, readFleet); err != nil {
 		return err
@@ -100,8 +101,8 @@ func kills(ctx context.Context, l *lab) (err error) {
 	return nil
 }
 
-// killLeader kills our leader and says how long writes and reads were away. Afterwards all peers
-// are there again.
+// killLeader kills the leader of Holdfast and returns the times without writes and without reads.
+// It then restarts the peer.
 func (l *lab) killLeader(ctx context.Context) (writes, reads time.Duration, err error) {
 	leader, followers, err := l.roles(ctx)
 	if err != nil {
@@ -147,14 +148,13 @@ func (l *lab) revive(ctx context.Context, p *localcluster.Peer) error {
 	return errors.Join(p.Start(ctx), l.cluster.WaitReady(ctx))
 }
 
-// underLoad does something while clients of all peers write and read. Theirs may fail: a peer is
-// dying.
+// underLoad runs do while clients of all peers write and read. Their calls may fail.
 func (l *lab) underLoad(ctx context.Context, do func() error) error {
 	return outage.Noise{Creds: l.cluster.Credentials(), Addrs: l.cluster.Addrs(), Writers: failoverWriters,
 		Readers: failoverReaders, Write: relabel, Read: getMachine(false)}.During(ctx, do)
 }
 
-// killEtcdLeader kills the leader of etcd and says how long writes were away.
+// killEtcdLeader kills the leader of etcd and returns the time without writes.
 func killEtcdLeader(ctx context.Context, e *rival.Etcd) (time.Duration, error) {
 	lead, err := e.Leader(ctx)
 	if err != nil {
@@ -185,12 +185,12 @@ func killEtcdLeader(ctx context.Context, e *rival.Etcd) (time.Duration, error) {
 	if err := lead.Start(); err != nil {
 		return 0, err
 	}
-	back := &outage.Witness{Addrs: []string{lead.Addr}, Creds: e.Creds, Call: write} // until it takes part again
+	back := &outage.Witness{Addrs: []string{lead.Addr}, Creds: e.Creds, Call: write} // until it serves again
 	_, err = back.See(ctx, func() (outage.Event, error) { return outage.Now(func() error { return nil }) })
 	return o.Back, err
 }
 
-// stops asks the leader to stop.
+// stops stops the leader with SIGTERM.
 func stops(ctx context.Context, l *lab) error {
 	if err := (&stock{lab: l}).fill(ctx, readFleet); err != nil {
 		return err

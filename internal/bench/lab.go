@@ -23,8 +23,8 @@ import (
 
 const (
 	readyTimeout = time.Minute
-	inFlight     = 256 // requests at once while agents are made and registered
-	// registerTries is how often an agent asks again.
+	inFlight     = 256 // concurrent requests while agents are created and registered
+	// registerTries is the maximum number of tries of a registration.
 	registerTries = 5
 )
 
@@ -33,22 +33,21 @@ type lab struct {
 	*session
 	cluster *localcluster.Cluster
 	client  *client.Client
-	plain   *tls.Config // of agents: they have no certificates
+	plain   *tls.Config // of agents, without client certificates
 }
 
-// inLab does something with three peers that have the limits that they have by default.
+// inLab runs do with three peers with default limits.
 func inLab(do func(context.Context, *lab) error) func(context.Context, *session) error {
 	return inLabOf(localcluster.Config{Args: []string{"--rate-limit-per-second", "1000"}}, do)
 }
 
-// inLabOf does something with three peers that are started in a way of their own. Nobody's calls
-// are limited unless it says so.
+// inLabOf runs do with the peers of a configuration. Without a limit in it, calls are not limited.
 func inLabOf(cfg localcluster.Config, do func(context.Context, *lab) error) func(context.Context, *session) error {
 	return func(ctx context.Context, s *session) (err error) {
 		s.say("starting %d peers, with TLS, in %s", cmp.Or(cfg.Peers, 3), s.dir)
 		start, stop := context.WithTimeout(ctx, readyTimeout)
 		defer stop()
-		cfg := cfg // this run's
+		cfg := cfg // do may run more than once
 		cfg.Binary, cfg.Dir, cfg.RaftMultiplier = s.binary, s.dir, s.patience
 		cfg.Args = append(slices.Clone(cfg.Args), "--log-store", s.logStore)
 		c, err := localcluster.Start(start, cfg)
@@ -71,8 +70,8 @@ func inLabOf(cfg localcluster.Config, do func(context.Context, *lab) error) func
 	}
 }
 
-// roles returns the leader and the others. Figures are of a leadership that lasts: ask again at the
-// end.
+// roles returns the leader and the followers. Figures are only valid for one leader: call
+// stillLeads at the end.
 func (l *lab) roles(ctx context.Context) (leader *localcluster.Peer, followers []*localcluster.Peer, err error) {
 	ctx, stop := context.WithTimeout(ctx, readyTimeout)
 	defer stop()
@@ -87,24 +86,24 @@ func (l *lab) roles(ctx context.Context) (leader *localcluster.Peer, followers [
 	return leader, followers, nil
 }
 
-// stillLeads fails when another peer leads by now.
+// stillLeads returns an error if the leader has changed.
 func (l *lab) stillLeads(ctx context.Context, p *localcluster.Peer) error {
 	now, _, err := l.roles(ctx)
 	if err == nil && now != p {
-		err = fmt.Errorf("the leader has changed from %s to %s while it was measured: run it again, on a machine with "+
+		err = fmt.Errorf("measure: the leader has changed from %s to %s: run it again on a machine with "+
 			"less to do", p.ID, now.ID)
 	}
 	return err
 }
 
-// target returns a peer's HTTP, as agents see it.
+// target returns the HTTP address of a peer with the TLS configuration of agents.
 func (l *lab) target(p *localcluster.Peer) load.Target {
 	cfg := l.plain.Clone()
 	cfg.ServerName = "127.0.0.1"
 	return load.Target{Addr: p.HTTPAddr, TLS: cfg}
 }
 
-// machineAgents makes machines with a token each, as an operator does who prepares them one by one.
+// machineAgents creates machines and one token for each.
 func (l *lab) machineAgents(ctx context.Context, n int) ([]load.Agent, error) {
 	agents := make([]load.Agent, n)
 	err := each(ctx, n, func(ctx context.Context, i int) error {
@@ -120,8 +119,8 @@ func (l *lab) machineAgents(ctx context.Context, n int) ([]load.Agent, error) {
 	return agents, err
 }
 
-// poolAgents returns agents that share the token of their pool; their machines are made when they
-// register.
+// poolAgents returns agents that share the token of their pool. Their registration creates the
+// machines.
 func (l *lab) poolAgents(ctx context.Context, n int) ([]load.Agent, error) {
 	made, err := l.client.Access().CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: "bench",
 		Role: holdfastv1.Role_POOL_AGENT, Pools: []string{poolName}})
@@ -135,7 +134,7 @@ func (l *lab) poolAgents(ctx context.Context, n int) ([]load.Agent, error) {
 	return agents, nil
 }
 
-// register registers agents with all peers alike, and says how many a second.
+// register registers agents, distributed among all peers, and returns the rate per second.
 func (l *lab) register(ctx context.Context, agents []load.Agent) (float64, error) {
 	var peers []*load.Wires
 	for _, p := range l.cluster.Peers() {
@@ -159,7 +158,7 @@ func (l *lab) register(ctx context.Context, agents []load.Agent) (float64, error
 			if try == registerTries || ctx.Err() != nil {
 				return fmt.Errorf("register %s: %w", agents[i].ID, load.Wrong(status, body, err))
 			}
-			if err := wait.Sleep(ctx, firstBackoff); err != nil { // an election: agents ask again, too
+			if err := wait.Sleep(ctx, firstBackoff); err != nil { // an election: agents retry, too
 				return err
 			}
 		}
@@ -171,7 +170,7 @@ func (l *lab) register(ctx context.Context, agents []load.Agent) (float64, error
 	return float64(len(agents)) / time.Since(began).Seconds(), err
 }
 
-// each does something for all numbers below n, many at once, until one fails.
+// each calls do for all numbers below n, concurrently, until one call fails.
 func each(ctx context.Context, n int, do func(context.Context, int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 )
 
-// readsServed returns how many reads a peer has answered so far, by where they were served: leader,
-// follower, forwarded, stale.
+// readsServed returns the numbers of reads that a peer has answered, by where they were served:
+// leader, follower, forwarded, stale.
 func (l *lab) readsServed(ctx context.Context, p *localcluster.Peer) (map[string]float64, error) {
 	ctx, stop := context.WithTimeout(ctx, load.CallTimeout)
 	defer stop()
@@ -55,8 +55,8 @@ func parseReads(text string) (map[string]float64, error) {
 	return all, nil
 }
 
-// forwardedShare returns how many of the linearizable reads of a follower, in percent, the leader
-// has answered between two counts.
+// forwardedShare returns the percentage of a follower's linearizable reads between two counts
+// that were forwarded to the leader.
 func forwardedShare(before, after map[string]float64) float64 {
 	forwarded, own := after["forwarded"]-before["forwarded"], after["follower"]-before["follower"]
 	return 100 * forwarded / (forwarded + own)

@@ -28,7 +28,7 @@ func setWatch(ctx context.Context, l *lab, do turns) (err error) {
 	if err := e.Prepare(ctx); err != nil {
 		return err
 	}
-	if err := e.at.Once(ctx); err != nil { // it never ends, so that the others wait in line
+	if err := e.at.Once(ctx); err != nil { // it never ends, so the other runs stay queued
 		return err
 	}
 	running, stop := context.WithCancel(ctx)

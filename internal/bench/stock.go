@@ -22,13 +22,13 @@ func newAgent(i int, token string) load.Agent {
 	return load.Agent{ID: fmt.Sprintf("m-%06d", i), Token: token, Pool: poolName}
 }
 
-// racks is how many racks a fleet of ours stands in.
+// racks is the number of racks of a fleet.
 const racks = 100
 
-// machineID names the i-th machine of a fleet.
+// machineID returns the id of the i-th machine of a fleet.
 func machineID(i int) string { return fmt.Sprintf("b-%07d", i) }
 
-// newMachine is the i-th machine of a fleet, as operators describe one: about 200 bytes.
+// newMachine returns the i-th machine of a fleet, with a spec of about 200 bytes.
 func newMachine(i int) *holdfastv1.Machine {
 	mac := fmt.Sprintf("02:00:%02x:%02x:%02x:%02x", i>>24&0xff, i>>16&0xff, i>>8&0xff, i&0xff)
 	return &holdfastv1.Machine{
@@ -42,14 +42,14 @@ func newMachine(i int) *holdfastv1.Machine {
 	}
 }
 
-// stock is machines that were made before anybody wants them.
+// stock holds machines that were created before the measurement.
 type stock struct {
 	*lab
 	made  int
 	taken atomic.Int64
 }
 
-// fill makes machines until n are there to be taken.
+// fill creates machines until n are unused.
 func (s *stock) fill(ctx context.Context, n int) error {
 	missing := n - (s.made - int(s.taken.Load()))
 	if missing <= 0 {
@@ -75,8 +75,7 @@ func (s *stock) fill(ctx context.Context, n int) error {
 	return err
 }
 
-// take returns a machine that nobody was given before. It fails with contest.ErrEnough when there
-// is none.
+// take returns an unused machine, or contest.ErrEnough if there is none.
 func (s *stock) take() (string, error) {
 	i := int(s.taken.Add(1)) - 1
 	if i >= s.made {

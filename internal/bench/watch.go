@@ -19,7 +19,7 @@ import (
 
 // The goal of docs/performance.md for watchers on one peer.
 const (
-	goalWatch     = 1000 // ms, p99 of the last one that hears of an event
+	goalWatch     = 1000 // ms, p99 of the last watcher that receives an event
 	watchWatchers = 5000
 	watchEvents   = 100
 	watchPerConn  = 250
@@ -39,17 +39,17 @@ the event, and until the last one has it.`,
 	}
 }
 
-// crier counts who has heard of the event that is on its way.
+// crier counts the watchers that have received the current event.
 type crier struct {
 	mu      sync.Mutex
 	machine string
 	began   time.Time
 	missing int
 	heard   []time.Duration
-	all     chan struct{} // closed when nobody is missing
+	all     chan struct{} // closed when all watchers have the event
 }
 
-// cry reports that an event is on its way, of a run on that machine.
+// cry begins to count the event of a run on a machine.
 func (c *crier) cry(machine string, watchers int) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,7 +57,7 @@ func (c *crier) cry(machine string, watchers int) <-chan struct{} {
 	return c.all
 }
 
-// hear is called by each watcher for each event: the first one of a run counts.
+// hear is called by each watcher for each event. The first event of a run counts.
 func (c *crier) hear(ev *holdfastv1.RunEvent) {
 	if run := ev.GetSnapshot(); run.GetPhase() == holdfastv1.Run_PENDING {
 		now := time.Now()
@@ -73,7 +73,7 @@ func (c *crier) hear(ev *holdfastv1.RunEvent) {
 	}
 }
 
-// startOne starts a run and returns how long it took until all watchers had its event.
+// startOne starts a run and returns the time until all watchers have its event.
 func (c *crier) startOne(ctx context.Context, at *contest.Calls, machines *stock, watchers int) (time.Duration, error) {
 	all := c.cry(machineID(int(machines.taken.Load())), watchers)
 	if err := at.Once(ctx); err != nil {
@@ -89,7 +89,7 @@ func (c *crier) startOne(ctx context.Context, at *contest.Calls, machines *stock
 	}
 }
 
-// fanOut measures it.
+// fanOut measures the time until all watchers have an event.
 func fanOut(ctx context.Context, l *lab) (err error) {
 	if err := l.plan(ctx, powerCycle()); err != nil {
 		return err
@@ -107,7 +107,7 @@ func fanOut(ctx context.Context, l *lab) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, at.Close()) }()
-	if err := at.Once(ctx); err != nil { // it is at work for ever, so that the others wait in line
+	if err := at.Once(ctx); err != nil { // it never ends, so the other runs stay queued
 		return err
 	}
 	c := &crier{}
@@ -156,8 +156,8 @@ func fanOut(ctx context.Context, l *lab) (err error) {
 	return nil
 }
 
-// openWatchers opens streams and gives those who read them, until ctx ends. All are open when it
-// returns without an error.
+// openWatchers opens streams and returns the group that reads them until ctx ends. If it returns no
+// error, all streams are open.
 func (l *lab) openWatchers(ctx context.Context, addr string, c *crier) (*errgroup.Group, error) {
 	g := new(errgroup.Group)
 	var conn *grpc.ClientConn
@@ -177,7 +177,7 @@ func (l *lab) openWatchers(ctx context.Context, addr string, c *crier) (*errgrou
 		if err != nil {
 			return g, fmt.Errorf("watch runs: %w", err)
 		}
-		if _, err := stream.Recv(); err != nil { // the run that there is: the stream is open
+		if _, err := stream.Recv(); err != nil { // the existing run: the stream is open
 			return g, fmt.Errorf("watch runs: %w", err)
 		}
 		g.Go(func() error {

@@ -14,13 +14,13 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
 )
 
-// MaxConns is how many connections the clients of one contender share at most, whatever it is.
+// MaxConns is the maximum number of connections that the clients of a contender share.
 const MaxConns = 16
 
-// ErrEnough ends a slice before its time: there is nothing left to do.
+// ErrEnough ends a slice early because there is nothing left to do.
 var ErrEnough = errors.New("nothing is left to do")
 
-// Calls is clients of a gRPC server that ask again as soon as they are answered.
+// Calls are clients of a gRPC server that call without a pause.
 type Calls struct {
 	clients int
 	conns   []*grpc.ClientConn
@@ -52,8 +52,8 @@ func (c *Calls) Close() error {
 	return errors.Join(errs...)
 }
 
-// Run has all clients ask for a while. A call that fails ends it: a figure with errors in it means
-// nothing.
+// Run makes the clients call for a time and returns the latencies. A failed call ends it, because
+// figures with errors mean nothing.
 func (c *Calls) Run(ctx context.Context, d time.Duration) ([]time.Duration, error) {
 	return Press(ctx, c.clients, d, func(ctx context.Context,
 		i int) error {
@@ -61,8 +61,8 @@ func (c *Calls) Run(ctx context.Context, d time.Duration) ([]time.Duration, erro
 	})
 }
 
-// Press has clients do something for a while, each again as soon as it has done it. The first error
-// ends it for all, but for ErrEnough, which ends it for one.
+// Press makes each client call do without a pause for a time. The first error ends all clients,
+// except ErrEnough, which ends one.
 func Press(
 	ctx context.Context, clients int, d time.Duration, do func(ctx context.Context, client int) error,
 ) ([]time.Duration, error) {

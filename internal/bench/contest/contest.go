@@ -1,8 +1,8 @@
-// Package contest has several contenders take turns under load, in short slices, so that other work
+// Package contest puts several contenders under load in turn, in short slices, so that other work
 // on the machine slows down all of them.
 //
-// It owns slices, the clients that call without a pause, and what is counted of them. It must not
-// know what the contenders are, nor judge them.
+// It owns slices, clients that call without a pause, and their counts. It must not know or judge
+// the contenders.
 package contest
 
 import (
@@ -15,42 +15,42 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/bench/proc"
 )
 
-// Loader puts something under load for a while, and gives how long each operation took.
+// Loader makes load for a time and returns the latency of each operation.
 type Loader interface {
 	Run(ctx context.Context, d time.Duration) ([]time.Duration, error)
 }
 
-// Preparer is a Loader that has something to do before each of its slices.
+// Preparer is a Loader with a preparation before each slice.
 type Preparer interface {
 	Prepare(ctx context.Context) error
 }
 
-// Contender is one of those that are compared. Its slice puts it under load for a while.
+// Contender is one of the compared systems.
 type Contender struct {
 	Name  string
 	Load  Loader
-	Procs map[string][]int // whose processor time is counted, by a name for it
-	// Clients is how many there are, where what they do takes long. The rate is then what each of
-	// them did in the time that it took it: when a slice ends some are done and others at work for
-	// a while, and the time in which they are fewer must not count against what is slow.
+	Procs map[string][]int // the processes whose processor time is counted, by name
+	// Clients is the number of clients, if operations take long. The rate is then the sum of the
+	// rates of the clients, each over the time of its operations: after the end of a slice some
+	// clients are still busy, and that time must not lower the rate of a slow contender.
 	Clients int
 }
 
-// Outcome is what the slices of one contender have shown, one value each.
+// Outcome holds the results of the slices of one contender, one value each.
 type Outcome struct {
-	Rate      []float64            // operations a second
-	Pace      []float64            // the same, always by the time of the slice
+	Rate      []float64            // operations per second
+	Pace      []float64            // the same, always over the time of the slice
 	Latencies []time.Duration      // of all slices
 	Slices    [][]time.Duration    // the same, one slice each
-	CPU       map[string][]float64 // microseconds an operation, by the name of the processes
+	CPU       map[string][]float64 // microseconds per operation, by the name of the processes
 }
 
-// DriverCPU is the name for this process.
+// DriverCPU is the name of this process.
 const DriverCPU = "driver"
 
-// Interleave runs each contender for a slice in turn, round after round, and every other round in
-// the reverse order: A B, B A, A B, so that nobody always comes after the same one. A first round
-// is for warming up and does not count.
+// Interleave runs a slice of each contender in every round. Every other round has the reverse
+// order (A B, B A, A B), so that no contender always follows the same one. An additional first
+// round warms up and does not count.
 func Interleave(ctx context.Context, rounds int, slice time.Duration, all []*Contender) (map[string]*Outcome, error) {
 	out := map[string]*Outcome{}
 	for _, c := range all {
@@ -68,7 +68,7 @@ func Interleave(ctx context.Context, rounds int, slice time.Duration, all []*Con
 	return out, nil
 }
 
-// turn is one slice.
+// turn runs one slice.
 func (c *Contender) turn(ctx context.Context, slice time.Duration, o *Outcome, counts bool) error {
 	if p, ok := c.Load.(Preparer); ok {
 		if err := p.Prepare(ctx); err != nil {
@@ -108,7 +108,7 @@ func (c *Contender) turn(ctx context.Context, slice time.Duration, o *Outcome, c
 	return nil
 }
 
-// rate returns operations a second.
+// rate returns the operations per second.
 func (c *Contender) rate(latencies []time.Duration, took time.Duration) float64 {
 	if c.Clients == 0 {
 		return float64(len(latencies)) / took.Seconds()

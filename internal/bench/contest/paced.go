@@ -11,17 +11,17 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
 )
 
-// Paced makes calls at a fixed rate, whether they are answered soon or not (open loop). A latency
-// counts from when the call was due, so a server that stops for a while does not hide it.
+// Paced makes calls at a fixed rate without waiting for responses (open loop). Latencies count from
+// the due time of a call, so that pauses of the server are visible.
 type Paced struct {
 	*Calls
-	Rate int // calls a second
+	Rate int // calls per second
 }
 
-// pacedAtOnce bounds the calls under way; those above it wait, which their latencies show.
+// pacedAtOnce bounds the concurrent calls. Others wait, which counts as latency.
 const pacedAtOnce = 1024
 
-// Run makes calls for a while. The first error ends it.
+// Run makes calls for a time. The first error ends it.
 func (p *Paced) Run(ctx context.Context, d time.Duration) ([]time.Duration, error) {
 	ctx, stop := context.WithTimeout(ctx, d)
 	defer stop()
@@ -50,13 +50,13 @@ func (p *Paced) Run(ctx context.Context, d time.Duration) ([]time.Duration, erro
 	return latencies, failed
 }
 
-// Under is a Loader with other load beside it, whose latencies do not count.
+// Under is a Loader with other load, whose latencies do not count.
 type Under struct {
 	Loader
 	Beside Loader
 }
 
-// Run puts both under load for a while.
+// Run runs both loads for a time.
 func (u *Under) Run(ctx context.Context, d time.Duration) (latencies []time.Duration, err error) {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {

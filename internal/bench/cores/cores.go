@@ -1,11 +1,11 @@
 // Package cores limits processes to a share of a processor, such as half a core, so that a small
 // machine can show how a cluster grows with its hardware.
 //
-// It owns the control groups that it makes. It must not know which processes they hold.
+// It owns the control groups that it creates. It must not know the processes.
 //
-// It needs a directory of control groups in which it may create others, and may move processes of
-// ours: the root of the hierarchy as root, or a delegated one. Both versions work: cpu.max of
-// version 2, cpu.cfs_quota_us of version 1. taskset needs no rights, but gives whole cores only.
+// It needs a directory in which it may create control groups and move processes: the root of the
+// hierarchy as root, or a delegated one. Both versions work: cpu.max of version 2,
+// cpu.cfs_quota_us of version 1. taskset needs no rights, but assigns whole cores only.
 package cores
 
 import (
@@ -19,8 +19,8 @@ import (
 	"syscall"
 )
 
-// period is how often the kernel renews the quota of a group, in microseconds. With the kernel's
-// default of 100 ms a peer with half a core would stop for 50 ms at a time.
+// period is the period of quotas, in microseconds. With the kernel's default of 100 ms, a peer with
+// half a core would pause for 50 ms at a time.
 const period = 10_000
 
 // Groups are control groups below one of our own.
@@ -31,12 +31,12 @@ type Groups struct {
 	made []string
 }
 
-// Hierarchies returns where the kernel's control groups may be: version 2, then version 1.
+// Hierarchies returns the usual directories of control groups: version 2, then version 1.
 func Hierarchies() []string {
 	return []string{"/sys/fs/cgroup", "/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct"}
 }
 
-// New makes a group in the first of these directories that limits processor time.
+// New creates a group in the first directory that has a controller of processor time.
 func New(dirs ...string) (*Groups, error) {
 	var errs []error
 	for _, dir := range dirs {
@@ -75,7 +75,7 @@ func newIn(dir string) (*Groups, error) {
 	return g, nil
 }
 
-// root returns the root of the hierarchy that a directory is in.
+// root returns the root of the hierarchy of a directory.
 func root(dir string) string {
 	for _, h := range slices.Backward(Hierarchies()) {
 		if dir == h || strings.HasPrefix(dir, h+"/") {
@@ -103,7 +103,7 @@ func ownGroup(file string) (path string) {
 	return path
 }
 
-// Put moves processes into a new group that may use so many cores together.
+// Put moves processes into a new group with a limit in cores.
 func (g *Groups) Put(name string, share float64, pids ...int) error {
 	dir, quota := filepath.Join(g.dir, name), strconv.Itoa(int(share*period))
 	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // the kernel's file system
@@ -126,8 +126,7 @@ func (g *Groups) Put(name string, share float64, pids ...int) error {
 	return nil
 }
 
-// Close moves the processes that are left back to where this process came from, and removes the
-// groups.
+// Close moves the remaining processes to the group of this process, and removes the groups.
 func (g *Groups) Close() error {
 	var errs []error
 	for _, dir := range append(g.made, g.dir) {
@@ -146,7 +145,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// read returns the content of a file, nothing if there is none.
+// read returns the content of a file, or nothing if it does not exist.
 func read(path string) string {
 	b, err := os.ReadFile(path)
 	if err != nil {

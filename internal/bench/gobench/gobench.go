@@ -1,7 +1,7 @@
 // Package gobench runs the Go benchmarks of two builds of a package in turn, and reads their
 // results.
 //
-// It owns the test binaries' command line and output. It must not know which package they are of.
+// It owns the command line and output of test binaries. It must not know their package.
 package gobench
 
 import (
@@ -16,17 +16,17 @@ import (
 	"time"
 )
 
-// Values are the results of one run: by benchmark, by unit (ns/op, allocs/op, and its own).
+// Values are the results of one run, by benchmark and unit (ns/op, allocs/op, and custom units).
 type Values map[string]map[string]float64
 
 // Binary is a test binary, made by `go test -c`.
 type Binary struct {
 	Path string
-	Dir  string // where it runs
+	Dir  string // working directory
 }
 
-// Run runs the benchmarks that match a pattern, on one processor: with more of them, the
-// collector's work beside the benchmark would be missing in ns/op.
+// Run runs the benchmarks that match a pattern on one processor. With more, ns/op would not include
+// the concurrent work of the garbage collector.
 func (b Binary) Run(ctx context.Context, pattern string, each time.Duration) (Values, error) {
 	cmd := exec.CommandContext(ctx, b.Path, "-test.run=^$", "-test.bench="+pattern, //nolint:gosec // our own build
 		"-test.benchtime="+each.String(), "-test.benchmem", "-test.cpu=1")
@@ -58,7 +58,7 @@ func parse(out string) (Values, error) {
 		all[m[1]] = values
 	}
 	if len(all) == 0 {
-		return nil, errors.New("read the results: no benchmark was run")
+		return nil, errors.New("read the results: no benchmark matches")
 	}
 	return all, nil
 }

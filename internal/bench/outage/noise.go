@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/wait"
 )
 
-// Noise is load that is not measured itself: clients that write and clients that read, at members
-// in turn, whether they are answered well or not.
+// Noise is load that is not measured: clients that write and clients that read at all members in
+// turn, and ignore errors.
 type Noise struct {
 	Creds            credentials.TransportCredentials
 	Addrs            []string
@@ -21,7 +21,7 @@ type Noise struct {
 	Write, Read      func(context.Context, grpc.ClientConnInterface) error
 }
 
-// During makes it while something is done.
+// During makes the load while do runs.
 func (n Noise) During(ctx context.Context, do func() error) (err error) {
 	anyway := func(call func(context.Context, grpc.ClientConnInterface) error) func(context.Context,
 		grpc.ClientConnInterface) error {
@@ -32,7 +32,7 @@ func (n Noise) During(ctx context.Context, do func() error) (err error) {
 			ctx, stop := context.WithTimeout(ctx, witnessTimeout)
 			defer stop()
 			if call(ctx, conn) != nil {
-				_ = wait.Sleep(ctx, witnessTimeout/50) // it fails when ctx has ended: so does the next call
+				_ = wait.Sleep(ctx, witnessTimeout/50) // after the end of ctx the next call fails, too
 			}
 			return nil
 		}

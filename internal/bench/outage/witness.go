@@ -1,7 +1,8 @@
-// Package outage watches a cluster during an event, such as the death of its leader: when it
-// answers again, and for how long it answered nothing. It also makes the load beside that.
+// Package outage measures the outage of a cluster during an event, such as the death of its leader:
+// the time until it answers again, and the longest time without an answer. It also makes load
+// meanwhile.
 //
-// It owns the watching. It must not cause the event, nor know what kind of cluster it watches.
+// It owns the measurement. It must not cause the event or know the kind of the cluster.
 package outage
 
 import (
@@ -22,11 +23,11 @@ import (
 
 const (
 	witnessTimeout = 500 * time.Millisecond // of one call of a witness
-	outageTimeout  = 30 * time.Second       // until it must be over
-	calm           = 300 * time.Millisecond // watched before the event, and after it is over
+	outageTimeout  = 30 * time.Second       // maximum length of an outage
+	calm           = 300 * time.Millisecond // measured before the event and after its end
 )
 
-// Now does something and returns when.
+// Now runs do and returns its begin and end.
 func Now(do func() error) (Event, error) {
 	at := Event{began: time.Now()}
 	err := do()
@@ -34,11 +35,10 @@ func Now(do func() error) (Event, error) {
 	return at, err
 }
 
-// success is a call that was answered.
+// success is an answered call.
 type success struct{ began, ended time.Time }
 
-// Witness calls the members of a cluster, each one by itself, again as soon as it is answered: what
-// a client sees that knows all members.
+// Witness calls each member of a cluster without a pause, like a client that knows all members.
 type Witness struct {
 	Addrs []string
 	Creds credentials.TransportCredentials
@@ -48,17 +48,17 @@ type Witness struct {
 	all []success
 }
 
-// Absence is what a witness saw of an event.
+// Absence is the outage during an event.
 type Absence struct {
 	Back time.Duration // from the begin of the event to the first answer to a call that was made after its end
 	Gap  time.Duration // the longest time without any answer
 }
 
-// Event is when something began to happen, such as a signal that was sent, and when it was done,
-// such as the end of the process.
+// Event has the times of the begin of an event, such as sending a signal, and of its end, such as
+// the end of the process.
 type Event struct{ began, done time.Time }
 
-// See watches while something happens, until calls are answered again.
+// See runs an event and measures until calls are answered again.
 func (w *Witness) See(ctx context.Context, happen func() (Event, error)) (Absence, error) {
 	ctx, stop := context.WithTimeout(ctx, outageTimeout)
 	defer stop()
@@ -71,7 +71,7 @@ func (w *Witness) See(ctx context.Context, happen func() (Event, error)) (Absenc
 	var at Event
 	err := func() (err error) {
 		defer enough()
-		if err := w.until(ctx, time.Now()); err != nil { // somebody answers before it
+		if err := w.until(ctx, time.Now()); err != nil { // a member answers before the event
 			return err
 		}
 		if err := wait.Sleep(ctx, calm); err != nil {
@@ -91,7 +91,7 @@ func (w *Witness) See(ctx context.Context, happen func() (Event, error)) (Absenc
 	return w.judge(at), nil
 }
 
-// ask asks one member until ctx ends. What fails is made again.
+// ask calls one member until ctx ends, and retries failed calls.
 func (w *Witness) ask(ctx context.Context, addr string) (err error) {
 	soon := grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 5 * time.Millisecond, Multiplier: 1.2,
 		MaxDelay: 50 * time.Millisecond}, MinConnectTimeout: witnessTimeout}
@@ -117,7 +117,7 @@ func (w *Witness) ask(ctx context.Context, addr string) (err error) {
 	return nil
 }
 
-// until waits for an answer to a call that was made after a moment.
+// until waits for the answer to a call that began after a given time.
 func (w *Witness) until(ctx context.Context, t time.Time) error {
 	for {
 		w.mu.Lock()
@@ -132,7 +132,7 @@ func (w *Witness) until(ctx context.Context, t time.Time) error {
 	}
 }
 
-// judge makes an Absence of what was answered when, around an event.
+// judge computes the outage from the answered calls.
 func (w *Witness) judge(at Event) Absence {
 	w.mu.Lock()
 	defer w.mu.Unlock()

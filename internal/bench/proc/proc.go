@@ -1,7 +1,6 @@
-// Package proc reads from the operating system what processes have used: processor time and memory,
-// and which processes belong together. It needs Linux.
+// Package proc reads the processor time, the memory and the children of processes. It needs Linux.
 //
-// It owns the reading of /proc. It must not know whose processes they are.
+// It owns the reading of /proc. It must not know the purpose of the processes.
 package proc
 
 import (
@@ -14,10 +13,10 @@ import (
 	"time"
 )
 
-// tick is the unit of processor time in /proc: USER_HZ, which is 100 on all that Go runs on.
+// tick is the unit of processor time in /proc: USER_HZ, which is 100 on all platforms of Go.
 const tick = 10 * time.Millisecond
 
-// ProcessorTime returns what processes have used of the processor so far, in user and system mode.
+// ProcessorTime returns the processor time of processes so far, in user and system mode.
 func ProcessorTime(pids ...int) (time.Duration, error) {
 	var sum time.Duration
 	for _, pid := range pids {
@@ -50,8 +49,7 @@ func parseStat(b []byte) (time.Duration, error) {
 	return time.Duration(user+system) * tick, err
 }
 
-// Family returns a process and those it has started, in whatever order; what those have started is
-// not in it.
+// Family returns a process and its children, in any order, without grandchildren.
 func Family(pid int) ([]int, error) {
 	all := []int{pid}
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -76,8 +74,8 @@ func Family(pid int) ([]int, error) {
 	return all, nil
 }
 
-// HeldMiB returns the memory that a process holds itself, in MiB: its files that are mapped, such
-// as the log that bolt keeps, are the cache of the system, which takes them back when it likes.
+// HeldMiB returns the anonymous memory of a process in MiB. Mapped files, such as bolt's log,
+// belong to the page cache, which the kernel can reclaim.
 func HeldMiB(pid int) (float64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -93,5 +91,5 @@ func parseHeld(status string) (float64, error) {
 			return kib / 1024, err
 		}
 	}
-	return 0, fmt.Errorf("there is no RssAnon in the status")
+	return 0, fmt.Errorf("read RssAnon: not in the status")
 }

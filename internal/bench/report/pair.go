@@ -9,15 +9,15 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 )
 
-// Pair is a figure of two builds that were measured in turn, a value each for every round.
+// Pair is a figure of two builds that were measured in turn, one value of each per round.
 type Pair struct {
 	Bench  string  `json:"bench"`
 	What   string  `json:"what"`
 	Unit   string  `json:"unit"`
 	Ref    float64 `json:"ref"`   // median
 	This   float64 `json:"this"`  // median
-	Ratio  float64 `json:"ratio"` // this : ref, the median of those of the rounds
-	Min    float64 `json:"min"`   // of those
+	Ratio  float64 `json:"ratio"` // this : ref, the median of the rounds
+	Min    float64 `json:"min"`   // of the rounds
 	Max    float64 `json:"max"`
 	Rounds int     `json:"rounds"`
 	// OneSide means that the ratios of all rounds, at least five, are above 1, or all below: with
@@ -25,7 +25,7 @@ type Pair struct {
 	OneSide bool `json:"one_side"`
 }
 
-// minOneSide is the number of rounds that can say that builds differ.
+// minOneSide is the minimum number of rounds for OneSide.
 const minOneSide = 5
 
 // pairOf returns the pair of the values of each round.
@@ -36,7 +36,7 @@ func pairOf(bench, what, unit string, ref, this []float64) Pair {
 		switch {
 		case ref[i] > 0:
 			ratios = append(ratios, this[i]/ref[i])
-		case this[i] == 0: // nothing of nothing, such as allocations
+		case this[i] == 0: // both are 0, such as allocations
 			ratios = append(ratios, 1)
 		}
 	}
@@ -49,7 +49,7 @@ func pairOf(bench, what, unit string, ref, this []float64) Pair {
 	return p
 }
 
-// finite returns v, or 0 for what JSON cannot hold.
+// finite returns v, or 0 if JSON cannot hold v.
 func finite(v float64) float64 {
 	if math.IsNaN(v) {
 		return 0

@@ -1,8 +1,8 @@
-// Package report is the findings of a benchmark: figures, held against the goals of
-// docs/performance.md, and how they are shown to people and programs. It has the statistics of many
-// values, too.
+// Package report holds the figures of a benchmark, compares them with the goals of
+// docs/performance.md, and writes them as a table or JSON. It also has the statistics of many
+// values.
 //
-// It owns numbers and verdicts. It must not measure, nor know what was measured.
+// It owns numbers and verdicts. It must not measure or know the benchmarks.
 package report
 
 import (
@@ -31,7 +31,7 @@ func AtLeast(v float64) *Goal { return &Goal{AtLeast: &v} }
 // AtMost returns the goal of v or less.
 func AtMost(v float64) *Goal { return &Goal{AtMost: &v} }
 
-// met reports whether a value is on the right side. What is no number is not.
+// met reports whether a value meets the goal. NaN does not.
 func (g *Goal) met(v float64) bool {
 	switch {
 	case math.IsNaN(v):
@@ -49,17 +49,17 @@ func (g *Goal) show(unit string) string {
 	return "≤ " + show(*g.AtMost, unit)
 }
 
-// Figure is one thing that was measured.
+// Figure is a measured value.
 type Figure struct {
 	ID    string  `json:"id"` // stable, for programs
 	What  string  `json:"what"`
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"`
-	Goal  *Goal   `json:"goal,omitempty"` // only where the run was as large as the goal wants it
+	Goal  *Goal   `json:"goal,omitempty"` // only if the run had the size of the goal
 	Met   *bool   `json:"met,omitempty"`
 }
 
-// Report is all that a run has found.
+// Report is the result of a run.
 type Report struct {
 	Benchmark string    `json:"benchmark"`
 	Version   string    `json:"version"`
@@ -69,16 +69,16 @@ type Report struct {
 	Figures   []Figure  `json:"figures"`
 	Pairs     []Pair    `json:"pairs,omitempty"`  // of a comparison of two builds
 	Scales    []Scale   `json:"scales,omitempty"` // of clusters of different sizes
-	Notes     []string  `json:"notes,omitempty"`  // what was left out, and why
+	Notes     []string  `json:"notes,omitempty"`  // omissions and their reasons
 }
 
-// New returns a report without findings.
+// New returns an empty report.
 func New(benchmark, version string, now time.Time) *Report {
 	return &Report{Benchmark: benchmark, Version: version, Began: now.UTC(), Figures: []Figure{},
 		System: fmt.Sprintf("%s/%s, %d CPUs, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version())}
 }
 
-// Add notes a figure; a goal may be nil.
+// Add adds a figure. The goal may be nil.
 func (r *Report) Add(id, what string, value float64, unit string, g *Goal) {
 	f := Figure{ID: id, What: what, Value: value, Unit: unit, Goal: g}
 	if g != nil {
@@ -92,12 +92,12 @@ func (r *Report) Add(id, what string, value float64, unit string, g *Goal) {
 	r.Figures = append(r.Figures, f)
 }
 
-// Note adds a remark, such as what was left out and why.
+// Note adds a note, such as an omission and its reason.
 func (r *Report) Note(format string, args ...any) {
 	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
 }
 
-// missed lists the goals that were not reached.
+// missed returns the missed goals.
 func (r *Report) missed() []string {
 	var all []string
 	for _, f := range r.Figures {
@@ -108,7 +108,7 @@ func (r *Report) missed() []string {
 	return all
 }
 
-// Err returns an error when goals were missed.
+// Err returns an error if goals were missed.
 func (r *Report) Err() error {
 	if all := r.missed(); len(all) > 0 {
 		return fmt.Errorf("%d goals were missed: %s", len(all), strings.Join(all, "; "))
@@ -116,14 +116,14 @@ func (r *Report) Err() error {
 	return nil
 }
 
-// WriteJSON writes the report for programs.
+// WriteJSON writes the report as JSON.
 func (r *Report) WriteJSON(w io.Writer) error {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	return enc.Encode(r)
 }
 
-// WriteTable writes the report for people; goalsOnly leaves out what has no goal.
+// WriteTable writes the report as a table. GoalsOnly omits figures without a goal.
 func (r *Report) WriteTable(w io.Writer, goalsOnly bool) error {
 	t := render.NewTable("WHAT", "MEASURED", "GOAL", "VERDICT")
 	for _, f := range r.Figures {
@@ -159,7 +159,7 @@ func (r *Report) WriteTable(w io.Writer, goalsOnly bool) error {
 	return err
 }
 
-// show writes a value with as many digits as mean something.
+// show formats a value with its significant digits.
 func show(v float64, unit string) string {
 	var text string
 	switch a := math.Abs(v); {

@@ -11,11 +11,11 @@ import (
 type Scale struct {
 	Setup string  `json:"setup"`
 	Bench string  `json:"bench"`
-	Rate  float64 `json:"rate"`   // operations a second
+	Rate  float64 `json:"rate"`   // operations per second
 	P50   float64 `json:"p50_ms"` // of an operation
 	P99   float64 `json:"p99_ms"`
-	CPU   float64 `json:"cpu_us"` // of all peers, an operation
-	// The used part of their share of the processor, in percent.
+	CPU   float64 `json:"cpu_us"` // of all peers, per operation
+	// Used processor time, in percent of the share.
 	Leader   float64 `json:"leader_pct"`
 	Follower float64 `json:"follower_pct"` // mean of all
 	Driver   float64 `json:"driver_pct"`

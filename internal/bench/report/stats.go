@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Quantile returns the smallest value that a share q of all values does not exceed (nearest rank);
-// NaN for no values.
+// Quantile returns the q-quantile of values (nearest rank), or NaN if there are none.
 func Quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -17,8 +16,7 @@ func Quantile(values []float64, q float64) float64 {
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
-// Median returns the middle of all values, between the two middle ones when their number is even;
-// NaN for no values.
+// Median returns the median, or NaN if there are no values.
 func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -28,8 +26,8 @@ func Median(values []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// Ratio returns the median of the ratios of two contenders, round by round: what slows the machine
-// down for a while slows both.
+// Ratio returns the median of the ratios of each round: other work on the machine slows down both
+// contenders of a round.
 func Ratio(of, to []float64) float64 {
 	var each []float64
 	for i := range min(len(of), len(to)) {
