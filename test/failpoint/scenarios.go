@@ -182,9 +182,17 @@ func leave(ctx context.Context, l *lab.Lab) error {
 		}); err != nil {
 			return err
 		}
-		if err := lab.Until(
-			ctx, "the record of "+p.ID+" to be removed", func() bool { return removed() > removedBefore },
-		); err != nil {
+		// The dying leader may have deleted the record without a log line: another pass of its
+		// reconciler also sees that the peer is no server. A repeated request is logged in any
+		// case.
+		asked := time.Now()
+		if err := lab.Until(ctx, "the record of "+p.ID+" to be removed", func() bool {
+			if time.Since(asked) > 10*time.Second {
+				asked = time.Now()
+				askToLeave(ctx, l, p)
+			}
+			return removed() > removedBefore
+		}); err != nil {
 			return err
 		}
 		return p.Start(ctx)
