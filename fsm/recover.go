@@ -9,7 +9,6 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/backup"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
-	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -52,21 +51,9 @@ const recoverGap = 1 << 32
 // still deliver pending events.
 func moveCursors(t *core.Tx) {
 	m := t.Meta
-	for e := range collected(t.Events) {
-		t.Events.Delete(schema.Ordered(e.GetCursor()))
-		e.Cursor += recoverGap
-		t.Events.Put(e)
-	}
-	for e := range collected(t.ServiceEvents) {
-		t.ServiceEvents.Delete(schema.Ordered(e.GetCursor()))
-		e.Cursor += recoverGap
-		t.ServiceEvents.Put(e)
-	}
-	for e := range collected(t.News) {
-		t.News.Delete(schema.Ordered(e.GetCursor()))
-		e.Cursor += recoverGap
-		t.News.Put(e)
-	}
+	t.Events.Rewrite(func(e *holdfastv1.RunEvent) { e.Cursor += recoverGap })
+	t.ServiceEvents.Rewrite(func(e *holdfastv1.ServiceEvent) { e.Cursor += recoverGap })
+	t.News.Rewrite(func(e *holdfastv1.Event) { e.Cursor += recoverGap })
 	for w := range collected(t.Webhooks) {
 		w.Cursor += recoverGap
 		t.Webhooks.Put(w)

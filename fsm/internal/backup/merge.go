@@ -51,9 +51,8 @@ func merged(t *core.Tx, b *core.State, takenAt *timestamppb.Timestamp) *core.Sta
 
 	s := b.Copy()
 	s.Meta = m
-	s.Events, s.ServiceEvents, s.Staged = table.New(schema.RunEvents()), table.New(schema.ServiceEvents()),
-		table.New(schema.Staged())
-	s.News = table.New(schema.News())
+	s.Events, s.ServiceEvents = table.NewSequence(schema.RunEvents()), table.NewSequence(schema.ServiceEvents())
+	s.News, s.Staged = table.NewSequence(schema.News()), table.New(schema.Staged())
 	for w := range b.Webhooks.Ascend("", "") {
 		w = proto.CloneOf(w)
 		w.Cursor = m.GetLastNews()
@@ -86,7 +85,7 @@ func continues(s *core.State, earlier *core.State) bool {
 	if last == 0 || last < s.Meta.GetFirstAudit() {
 		return last <= s.Meta.GetLastAudit()
 	}
-	e, ok := s.Audit.Get(schema.Ordered(last))
+	e, ok := s.Audit.Get(last)
 	return ok && string(e.GetHash()) == string(earlier.Meta.GetAuditHash())
 }
 

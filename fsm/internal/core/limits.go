@@ -6,3 +6,9 @@ const (
 	MaxNote       = 1024 // a comment
 	MaxAuditThing = 256  // principal and resource of an audit event
 )
+
+// FirstKept returns the number of the first row that a sequence keeps: at most limit rows up to
+// the last one.
+func FirstKept(first, last, limit uint64) uint64 {
+	return max(first, 1, last-min(last, limit-1))
+}

@@ -31,5 +31,28 @@ func ReadSnapshot(r io.Reader, keep bool) (*State, []table.Count, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := s.checkNumbers(); err != nil {
+		return nil, nil, err
+	}
 	return s, counts, nil
+}
+
+// checkNumbers returns an error if the next row of a sequence would not follow its last one.
+func (s *State) checkNumbers() error {
+	for _, c := range []struct {
+		rows interface {
+			Name() string
+			Last() uint64
+		}
+		last uint64 // by the header
+	}{
+		{s.Events, s.Meta.GetLastEvent()}, {s.ServiceEvents, s.Meta.GetLastServiceEvent()},
+		{s.News, s.Meta.GetLastNews()}, {s.Audit, s.Meta.GetLastAudit()},
+	} {
+		if last := c.rows.Last(); last != 0 && last != c.last {
+			return fmt.Errorf("snapshot is damaged: the last record of %s is %d, its header says %d",
+				c.rows.Name(), last, c.last)
+		}
+	}
+	return nil
 }

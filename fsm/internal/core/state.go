@@ -18,22 +18,22 @@ type State struct {
 	Plans         *table.Table[*holdfastv1.Plan]
 	Runs          *table.Table[*holdfastv1.Run]
 	History       *table.Table[*holdfastv1.HistoryEntry]
-	Events        *table.Table[*holdfastv1.RunEvent]
+	Events        *table.Sequence[*holdfastv1.RunEvent]
 	Logs          *table.Table[*internalv1.StoredLog]
 	Peers         *table.Table[*internalv1.PeerRecord]
 	Tokens        *table.Table[*internalv1.StoredToken]
 	Secrets       *table.Table[*internalv1.StoredSecret]
 	SigningKeys   *table.Table[*internalv1.SigningKey]
-	Audit         *table.Table[*holdfastv1.AuditEvent]
+	Audit         *table.Sequence[*holdfastv1.AuditEvent]
 	Leases        *table.Table[*internalv1.Lease]
 	Pools         *table.Table[*holdfastv1.Pool]
 	Providers     *table.Table[*holdfastv1.PlatformProvider]
 	Services      *table.Table[*holdfastv1.Service]
-	ServiceEvents *table.Table[*holdfastv1.ServiceEvent]
+	ServiceEvents *table.Sequence[*holdfastv1.ServiceEvent]
 	Staged        *table.Table[*internalv1.StagedChunk]
 	Installs      *table.Table[*internalv1.StoredInstall]
 	Images        *table.Table[*holdfastv1.Image]
-	News          *table.Table[*holdfastv1.Event]
+	News          *table.Sequence[*holdfastv1.Event]
 	Webhooks      *table.Table[*holdfastv1.Webhook]
 	all           []tableDecl // of the tables above
 }
@@ -47,8 +47,8 @@ func tableList() []tableDecl {
 		declareTable(table.New(schema.Runs()), func(s *State) **table.Table[*holdfastv1.Run] { return &s.Runs }),
 		declareTable(table.New(schema.History()),
 			func(s *State) **table.Table[*holdfastv1.HistoryEntry] { return &s.History }),
-		declareTable(table.New(schema.RunEvents()),
-			func(s *State) **table.Table[*holdfastv1.RunEvent] { return &s.Events }),
+		declareSequence(table.NewSequence(schema.RunEvents()),
+			func(s *State) **table.Sequence[*holdfastv1.RunEvent] { return &s.Events }),
 		declareTable(table.New(schema.RunLogs()),
 			func(s *State) **table.Table[*internalv1.StoredLog] { return &s.Logs }),
 		declareTable(table.New(schema.Peers()),
@@ -59,8 +59,8 @@ func tableList() []tableDecl {
 			func(s *State) **table.Table[*internalv1.StoredSecret] { return &s.Secrets }),
 		declareTable(table.New(schema.SigningKeys()),
 			func(s *State) **table.Table[*internalv1.SigningKey] { return &s.SigningKeys }),
-		declareTable(table.New(schema.Audit()),
-			func(s *State) **table.Table[*holdfastv1.AuditEvent] { return &s.Audit }),
+		declareSequence(table.NewSequence(schema.Audit()),
+			func(s *State) **table.Sequence[*holdfastv1.AuditEvent] { return &s.Audit }),
 		declareTable(table.New(schema.Leases()), func(s *State) **table.Table[*internalv1.Lease] { return &s.Leases }),
 		declareTable(table.New(schema.Installs()),
 			func(s *State) **table.Table[*internalv1.StoredInstall] { return &s.Installs }),
@@ -69,14 +69,15 @@ func tableList() []tableDecl {
 			func(s *State) **table.Table[*holdfastv1.PlatformProvider] { return &s.Providers }),
 		declareTable(table.New(schema.Services()),
 			func(s *State) **table.Table[*holdfastv1.Service] { return &s.Services }),
-		declareTable(table.New(schema.ServiceEvents()),
-			func(s *State) **table.Table[*holdfastv1.ServiceEvent] { return &s.ServiceEvents }),
+		declareSequence(table.NewSequence(schema.ServiceEvents()),
+			func(s *State) **table.Sequence[*holdfastv1.ServiceEvent] { return &s.ServiceEvents }),
 		declareTable(table.New(schema.Devices()),
 			func(s *State) **table.Table[*internalv1.DeviceNote] { return &s.Devices }),
 		declareTable(table.New(schema.Hardware()),
 			func(s *State) **table.Table[*internalv1.MachineHardware] { return &s.Hardware }),
 		declareTable(table.New(schema.Images()), func(s *State) **table.Table[*holdfastv1.Image] { return &s.Images }),
-		declareTable(table.New(schema.News()), func(s *State) **table.Table[*holdfastv1.Event] { return &s.News }),
+		declareSequence(table.NewSequence(schema.News()),
+			func(s *State) **table.Sequence[*holdfastv1.Event] { return &s.News }),
 		declareTable(table.New(schema.Webhooks()),
 			func(s *State) **table.Table[*holdfastv1.Webhook] { return &s.Webhooks }),
 		declareTable(table.New(schema.Staged()),
@@ -88,14 +89,22 @@ func tableList() []tableDecl {
 type tableDecl struct {
 	attach func(s *State) // the empty table
 	freeze func(to, from, since *State)
-	rows   func(s *State) *table.Rowset
+	rows   func(s *State) table.Rows
 }
 
 func declareTable[P proto.Message](empty *table.Table[P], field func(*State) **table.Table[P]) tableDecl {
 	return tableDecl{
 		attach: func(s *State) { *field(s) = empty },
 		freeze: func(to, from, since *State) { *field(to) = (*field(from)).Freeze(*field(since)) },
-		rows:   func(s *State) *table.Rowset { return (*field(s)).Rowset },
+		rows:   func(s *State) table.Rows { return *field(s) },
+	}
+}
+
+func declareSequence[P proto.Message](empty *table.Sequence[P], field func(*State) **table.Sequence[P]) tableDecl {
+	return tableDecl{
+		attach: func(s *State) { *field(s) = empty },
+		freeze: func(to, from, since *State) { *field(to) = (*field(from)).Freeze(*field(since)) },
+		rows:   func(s *State) table.Rows { return *field(s) },
 	}
 }
 
@@ -130,8 +139,8 @@ func (s *State) Freeze(since *State) *State {
 }
 
 // Tables returns all tables in the order of a snapshot.
-func (s *State) Tables() []*table.Rowset {
-	var all []*table.Rowset
+func (s *State) Tables() []table.Rows {
+	var all []table.Rows
 	for _, t := range s.all {
 		all = append(all, t.rows(s))
 	}

@@ -15,7 +15,8 @@ func TestTablesAreDeclared(t *testing.T) {
 		tables := 0
 		for i := range v.NumField() {
 			f := v.Type().Field(i)
-			if !strings.HasPrefix(f.Type.String(), "*table.Table[") {
+			kind := f.Type.String()
+			if !strings.HasPrefix(kind, "*table.Table[") && !strings.HasPrefix(kind, "*table.Sequence[") {
 				continue
 			}
 			tables++

@@ -3,7 +3,6 @@ package events
 import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
-	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -16,13 +15,9 @@ const maxNews = 1 << 16
 func AddNews(t *core.Tx, e *holdfastv1.Event) {
 	t.Meta.LastNews++
 	e.Cursor, e.Index, e.At = t.Meta.GetLastNews(), t.Index, t.Now
-	t.News.Put(e)
-	if t.Meta.GetFirstNews() == 0 {
-		t.Meta.FirstNews = 1
-	}
-	for ; t.Meta.GetLastNews()-t.Meta.GetFirstNews() >= maxNews; t.Meta.FirstNews++ {
-		t.News.Delete(schema.Ordered(t.Meta.GetFirstNews()))
-	}
+	t.News.Append(e)
+	t.Meta.FirstNews = core.FirstKept(t.Meta.GetFirstNews(), t.Meta.GetLastNews(), maxNews)
+	t.News.DropBefore(t.Meta.GetFirstNews())
 }
 
 // LastNews returns the cursor of the newest event, or zero if there is none.
@@ -40,7 +35,7 @@ func (v *View) News(after uint64, limit int) ([]*holdfastv1.Event, error) {
 			after, first, v.LastNews())
 	}
 	var es []*holdfastv1.Event
-	for e := range v.s.News.Ascend("", schema.Ordered(after)) {
+	for e := range v.s.News.After(after) {
 		if len(es) == limit {
 			break
 		}

@@ -3,7 +3,6 @@ package events
 import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
-	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -15,15 +14,11 @@ const maxEvents = 1 << 16
 // watcher can prove that it has missed nothing.
 func AddEvent(t *core.Tx, run *holdfastv1.Run, message string) {
 	t.Meta.LastEvent++
-	t.Events.Put(&holdfastv1.RunEvent{
+	t.Events.Append(&holdfastv1.RunEvent{
 		Ts: t.Now, Snapshot: run, Message: message, Cursor: t.Meta.GetLastEvent(), Index: t.Index,
 	})
-	if t.Meta.GetFirstEvent() == 0 {
-		t.Meta.FirstEvent = 1
-	}
-	for ; t.Meta.GetLastEvent()-t.Meta.GetFirstEvent() >= maxEvents; t.Meta.FirstEvent++ {
-		t.Events.Delete(schema.Ordered(t.Meta.GetFirstEvent()))
-	}
+	t.Meta.FirstEvent = core.FirstKept(t.Meta.GetFirstEvent(), t.Meta.GetLastEvent(), maxEvents)
+	t.Events.DropBefore(t.Meta.GetFirstEvent())
 }
 
 // LastEvent returns the cursor of the newest event, or zero if there is none.
@@ -38,7 +33,7 @@ func (v *View) Events(after uint64, limit int) ([]*holdfastv1.RunEvent, error) {
 			after, first, v.LastEvent())
 	}
 	var es []*holdfastv1.RunEvent
-	for e := range v.s.Events.Ascend("", schema.Ordered(after)) {
+	for e := range v.s.Events.After(after) {
 		if len(es) == limit {
 			break
 		}

@@ -3,7 +3,6 @@ package events
 import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
-	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -15,13 +14,10 @@ const maxServiceEvents = 1 << 14
 // that changes nothing is not an event.
 func AddServiceEvent(t *core.Tx, s *holdfastv1.Service) {
 	t.Meta.LastServiceEvent++
-	t.ServiceEvents.Put(&holdfastv1.ServiceEvent{Cursor: t.Meta.GetLastServiceEvent(), Service: s, At: t.Now})
-	if t.Meta.GetFirstServiceEvent() == 0 {
-		t.Meta.FirstServiceEvent = 1
-	}
-	for ; t.Meta.GetLastServiceEvent()-t.Meta.GetFirstServiceEvent() >= maxServiceEvents; t.Meta.FirstServiceEvent++ {
-		t.ServiceEvents.Delete(schema.Ordered(t.Meta.GetFirstServiceEvent()))
-	}
+	t.ServiceEvents.Append(&holdfastv1.ServiceEvent{Cursor: t.Meta.GetLastServiceEvent(), Service: s, At: t.Now})
+	t.Meta.FirstServiceEvent = core.FirstKept(t.Meta.GetFirstServiceEvent(), t.Meta.GetLastServiceEvent(),
+		maxServiceEvents)
+	t.ServiceEvents.DropBefore(t.Meta.GetFirstServiceEvent())
 }
 
 // LastServiceEvent returns the cursor of the newest event of services, or zero if there is
@@ -37,7 +33,7 @@ func (v *View) ServiceEvents(after uint64, limit int) ([]*holdfastv1.ServiceEven
 			after, first, v.LastServiceEvent())
 	}
 	var es []*holdfastv1.ServiceEvent
-	for e := range v.s.ServiceEvents.Ascend("", schema.Ordered(after)) {
+	for e := range v.s.ServiceEvents.After(after) {
 		if len(es) == limit {
 			break
 		}

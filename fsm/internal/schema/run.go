@@ -11,8 +11,10 @@ import (
 // RunEvents returns the schema of the events of runs.
 func RunEvents() *table.Schema[*holdfastv1.RunEvent] {
 	return &table.Schema[*holdfastv1.RunEvent]{
-		Kind: internalv1.SnapshotRecord_EVENTS,
-		Key:  func(e *holdfastv1.RunEvent) string { return Ordered(e.GetCursor()) },
+		Kind:      internalv1.SnapshotRecord_EVENTS,
+		Key:       func(e *holdfastv1.RunEvent) string { return Ordered(e.GetCursor()) },
+		Number:    (*holdfastv1.RunEvent).GetCursor,
+		NumberKey: appendOrdered,
 		Partial: func() func(string) *holdfastv1.RunEvent {
 			e := &holdfastv1.RunEvent{}
 			return wire.PartialNumber(e, 50, &e.Cursor)

@@ -15,8 +15,10 @@ import (
 // Audit returns the schema of audit events.
 func Audit() *table.Schema[*holdfastv1.AuditEvent] {
 	return &table.Schema[*holdfastv1.AuditEvent]{
-		Kind: internalv1.SnapshotRecord_AUDIT,
-		Key:  func(e *holdfastv1.AuditEvent) string { return Ordered(e.GetSequence()) },
+		Kind:      internalv1.SnapshotRecord_AUDIT,
+		Key:       func(e *holdfastv1.AuditEvent) string { return Ordered(e.GetSequence()) },
+		Number:    (*holdfastv1.AuditEvent).GetSequence,
+		NumberKey: appendOrdered,
 		Partial: func() func(string) *holdfastv1.AuditEvent {
 			e := &holdfastv1.AuditEvent{}
 			return wire.PartialNumber(e, 1, &e.Sequence)
@@ -35,8 +37,10 @@ func Devices() *table.Schema[*internalv1.DeviceNote] {
 // News returns the schema of the event log.
 func News() *table.Schema[*holdfastv1.Event] {
 	return &table.Schema[*holdfastv1.Event]{
-		Kind: internalv1.SnapshotRecord_NEWS,
-		Key:  func(e *holdfastv1.Event) string { return Ordered(e.GetCursor()) },
+		Kind:      internalv1.SnapshotRecord_NEWS,
+		Key:       func(e *holdfastv1.Event) string { return Ordered(e.GetCursor()) },
+		Number:    (*holdfastv1.Event).GetCursor,
+		NumberKey: appendOrdered,
 		Partial: func() func(string) *holdfastv1.Event {
 			e := &holdfastv1.Event{}
 			return wire.PartialNumber(e, 1, &e.Cursor)
@@ -143,8 +147,10 @@ func Services() *table.Schema[*holdfastv1.Service] {
 // ServiceEvents returns the schema of the events of services.
 func ServiceEvents() *table.Schema[*holdfastv1.ServiceEvent] {
 	return &table.Schema[*holdfastv1.ServiceEvent]{
-		Kind: internalv1.SnapshotRecord_SERVICE_EVENTS,
-		Key:  func(e *holdfastv1.ServiceEvent) string { return Ordered(e.GetCursor()) },
+		Kind:      internalv1.SnapshotRecord_SERVICE_EVENTS,
+		Key:       func(e *holdfastv1.ServiceEvent) string { return Ordered(e.GetCursor()) },
+		Number:    (*holdfastv1.ServiceEvent).GetCursor,
+		NumberKey: appendOrdered,
 	}
 }
 

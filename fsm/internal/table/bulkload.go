@@ -43,25 +43,10 @@ type bulkLoader interface {
 	len() int
 }
 
-// keyOrder checks that rows are in ascending key order.
-type keyOrder struct {
-	any  bool
-	last string
-}
-
-func (f *keyOrder) next(t *Rowset, rows []incoming) error {
-	for _, r := range rows {
-		if f.any && r.key <= f.last {
-			return fmt.Errorf("snapshot is damaged: record %q of %s comes after %q", r.key, t.Name(), f.last)
-		}
-		f.any, f.last = true, r.key
-	}
-	return nil
-}
-
 // tableLoader is the loader of an empty table.
 type tableLoader struct {
 	rowCheck
+	Rowset  *Rowset
 	order   keyOrder
 	batches [][]incoming
 
@@ -73,11 +58,11 @@ type tableLoader struct {
 // newLoader returns the loader of an empty table. If keep is false, rows are only checked and
 // counted.
 func (t *Rowset) newLoader(keep bool) bulkLoader {
-	c := rowCheck{Rowset: t, shape: wire.ShapeOf(t.rules.fresh().ProtoReflect().Descriptor())}
+	c := newRowCheck(t.rules)
 	if !keep {
-		return &verifier{rowCheck: c}
+		return &verifier{rowCheck: c, table: t.Name()}
 	}
-	return &tableLoader{rowCheck: c, known: map[[3]string]*facetRows{}}
+	return &tableLoader{rowCheck: c, Rowset: t, known: map[[3]string]*facetRows{}}
 }
 
 func (in *tableLoader) len() (n int) {
@@ -151,7 +136,7 @@ func (in *tableLoader) share(key [3]string) *facetRows {
 }
 
 func (in *tableLoader) add(rows []incoming) error {
-	if err := in.order.next(in.Rowset, rows); err != nil {
+	if err := in.order.next(in.Rowset.Name(), rows); err != nil {
 		return err
 	}
 	in.batches = append(in.batches, rows)
@@ -235,8 +220,12 @@ func packed[T any](tree *btree.BTreeG[T]) *btree.BTreeG[T] {
 // rowCheck is the part that all loaders share: it refuses a row that does not decode or whose
 // key is wrong.
 type rowCheck struct {
-	*Rowset
+	rules rules
 	shape *wire.Shape
+}
+
+func newRowCheck(r rules) rowCheck {
+	return rowCheck{rules: r, shape: wire.ShapeOf(r.fresh().ProtoReflect().Descriptor())}
 }
 
 // each checks rows and passes each message to see. The message is valid until the next one.
@@ -281,6 +270,7 @@ func (in *rowCheck) reader() func(*Record) (proto.Message, error) {
 // verifier is a bulkLoader that checks and counts rows and keeps none.
 type verifier struct {
 	rowCheck
+	table string // its name
 	order keyOrder
 	n     int
 }
@@ -293,7 +283,7 @@ func (in *verifier) prepare(rows []incoming) error {
 
 func (in *verifier) add(rows []incoming) error {
 	in.n += len(rows)
-	return in.order.next(in.Rowset, rows)
+	return in.order.next(in.table, rows)
 }
 
 func (in *verifier) trees() []func() { return nil }

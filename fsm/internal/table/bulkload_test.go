@@ -24,7 +24,7 @@ func load(r io.Reader, into *table.Table[*holdfastv1.Machine]) error {
 	if err != nil {
 		return err
 	}
-	_, err = in.Load([]*table.Rowset{into.Rowset}, true)
+	_, err = in.Load([]table.Rows{into.Rowset}, true)
 	return err
 }
 
@@ -46,7 +46,7 @@ func TestIntakeFillsAsPutDoes(t *testing.T) {
 		a.Put(machine(i))
 	}
 	var file bytes.Buffer
-	if _, err := table.Write(&file, &internalv1.Meta{}, []*table.Rowset{a.Rowset}); err != nil {
+	if _, err := table.Write(&file, &internalv1.Meta{}, []table.Rows{a.Rowset}); err != nil {
 		t.Fatal(err)
 	}
 	if err := load(&file, b); err != nil {

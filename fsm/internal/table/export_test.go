@@ -10,8 +10,12 @@ import (
 // The tests of tables are in an external package, because schemas import this one.
 const (
 	BatchRows      = batchRows
+	ChunkRows      = chunkRows
 	SnapshotFormat = snapshotFormat
 )
+
+// Encode returns the bytes of a row.
+func Encode(m proto.Message) []byte { return mustEncode(m) }
 
 // IndexLen returns the number of entries of an index.
 func IndexLen[P proto.Message](t *Table[P], index int) int { return t.indexes[index].Len() }
@@ -31,8 +35,8 @@ type Loader struct {
 	in   bulkLoader
 }
 
-// NewLoader returns the loader of an empty table with some rows.
-func NewLoader[P proto.Message](t *Table[P], keep bool, keys []string, values [][]byte) *Loader {
+// NewLoader returns the loader of an empty table or sequence with some rows.
+func NewLoader(t Rows, keep bool, keys []string, values [][]byte) *Loader {
 	l := &Loader{in: t.newLoader(keep)}
 	for i, k := range keys {
 		l.rows = append(l.rows, incoming{row: row{k, &Record{value: values[i]}}})

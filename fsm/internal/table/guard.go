@@ -84,16 +84,17 @@ func (g *guard) sameKeys(t *Rowset, old, m proto.Message) {
 }
 
 func (was guardedRow) check(r *Record) {
-	b := r.box.Load()
-	if b == nil {
-		return // encoded since
+	if b := r.box.Load(); b != nil { // else it was encoded since
+		was.checkMessage(b.message)
 	}
-	if is := mustEncode(b.message); !bytes.Equal(is, was.value) {
-		old := b.message.ProtoReflect().New().Interface()
+}
+
+func (was guardedRow) checkMessage(m proto.Message) {
+	if is := mustEncode(m); !bytes.Equal(is, was.value) {
+		old := m.ProtoReflect().New().Interface()
 		if err := proto.Unmarshal(was.value, old); err != nil {
 			panic(err)
 		}
-		panic(fmt.Sprintf("row %q was changed after it was stored: %T was\n%v, and is\n%v",
-			was.key, old, old, b.message))
+		panic(fmt.Sprintf("row %q was changed after it was stored: %T was\n%v, and is\n%v", was.key, old, old, m))
 	}
 }

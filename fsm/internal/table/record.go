@@ -71,8 +71,11 @@ func (t *Rowset) encoded(r row) []byte {
 	return value
 }
 
-func mustEncode(m proto.Message) []byte {
-	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+func mustEncode(m proto.Message) []byte { return appendEncoded(nil, m) }
+
+// appendEncoded appends the bytes of a message.
+func appendEncoded(to []byte, m proto.Message) []byte {
+	value, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(to, m)
 	if err != nil { // only for a string that is not UTF-8, which the edge refuses
 		panic(fmt.Sprintf("encode record of %v: %v", m.ProtoReflect().Descriptor().Name(), err))
 	}

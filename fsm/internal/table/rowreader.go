@@ -19,7 +19,7 @@ const (
 // rowReader reads the rows of a snapshot into their tables.
 type rowReader struct {
 	in      *summingReader
-	tables  []*Rowset
+	tables  []Rows
 	loaders map[internalv1.SnapshotRecord_Table]bulkLoader // by table
 
 	keys, values arena // of the rows
@@ -38,10 +38,10 @@ type rowBatch struct {
 
 // newRowReader returns a reader of rows into empty tables. If keep is false, it only checks
 // them.
-func newRowReader(in *summingReader, tables []*Rowset, keep bool) *rowReader {
+func newRowReader(in *summingReader, tables []Rows, keep bool) *rowReader {
 	r := &rowReader{in: in, tables: tables, loaders: map[internalv1.SnapshotRecord_Table]bulkLoader{}}
 	for _, t := range r.tables {
-		r.loaders[t.rules.kind] = t.newLoader(keep)
+		r.loaders[t.kind()] = t.newLoader(keep)
 	}
 	return r
 }
@@ -130,7 +130,7 @@ func (r *rowReader) build() {
 	var all sync.WaitGroup
 	turn := make(chan struct{}, batchesAhead)
 	for _, t := range r.tables {
-		for _, grow := range r.loaders[t.rules.kind].trees() {
+		for _, grow := range r.loaders[t.kind()].trees() {
 			turn <- struct{}{}
 			all.Go(func() {
 				grow()
@@ -144,7 +144,7 @@ func (r *rowReader) build() {
 func (r *rowReader) counts() []Count {
 	var counts []Count
 	for _, t := range r.tables {
-		counts = append(counts, Count{Table: t.Name(), Records: uint64(r.loaders[t.rules.kind].len())})
+		counts = append(counts, Count{Table: t.Name(), Records: uint64(r.loaders[t.kind()].len())})
 	}
 	return counts
 }

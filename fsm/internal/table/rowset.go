@@ -72,6 +72,8 @@ func (t *Rowset) copy() *Rowset {
 // Name returns the table's name in lower case.
 func (t *Rowset) Name() string { return strings.ToLower(t.rules.kind.String()) }
 
+func (t *Rowset) kind() internalv1.SnapshotRecord_Table { return t.rules.kind }
+
 // write inserts or replaces the row of m, which nobody may change any more.
 func (t *Rowset) write(m proto.Message) {
 	t.mark.change()

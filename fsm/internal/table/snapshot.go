@@ -24,9 +24,24 @@ const maxRecord = 64 << 20
 // until the scheduler preempts it. Writes and heartbeats are among them.
 const yieldRows = 64
 
+// Rows is a table or a sequence, without the type of its messages.
+type Rows interface {
+	Name() string
+	Len() int
+	Guard()
+	stored
+}
+
+// stored is the part of Rows that snapshots use.
+type stored interface {
+	kind() internalv1.SnapshotRecord_Table
+	each(f func(kind internalv1.SnapshotRecord_Table, key string, value []byte) error) error
+	newLoader(keep bool) bulkLoader
+}
+
 // Write streams a snapshot: a header with the applied index, every record as it is
 // stored, and a trailer with the count and checksum. It returns the number of bytes.
-func Write(w io.Writer, meta *internalv1.Meta, tables []*Rowset) (int64, error) {
+func Write(w io.Writer, meta *internalv1.Meta, tables []Rows) (int64, error) {
 	out := &countingWriter{w: w}
 	buf := bufio.NewWriterSize(out, 1<<20)
 	sum, trailer := xxhash.New(), &internalv1.SnapshotTrailer{}
@@ -86,7 +101,7 @@ func Open(r io.Reader) (*Reader, *internalv1.SnapshotHeader, error) {
 
 // Load reads the rows into empty tables, and returns the number of records in each. If keep is
 // false, it only checks them.
-func (s *Reader) Load(tables []*Rowset, keep bool) ([]Count, error) {
+func (s *Reader) Load(tables []Rows, keep bool) ([]Count, error) {
 	rows := newRowReader(s.in, tables, keep)
 	n, err := rows.read()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package table stores records in copy-on-write B-trees, with their indexes and facets,
-// and reads and writes them as a snapshot. A schema defines the key, the index keys and the
+// Package table stores records in copy-on-write B-trees, with their indexes and facets, or in
+// numbered sequences, and reads and writes them as a snapshot. A schema defines the key, the index keys and the
 // facets of a message. It must not know what the records mean, nor read a clock: what it
 // stores and writes depends on the rows alone.
 package table
@@ -27,6 +27,10 @@ type Schema[P proto.Message] struct {
 	// partial returns a partial decoder: it reads the fields that key, index and facets use,
 	// into the same message each time. If nil, rows are decoded in full.
 	Partial func() func(row string) P
+
+	// Number returns the number of a row of a sequence, and NumberKey appends its key.
+	Number    func(P) uint64
+	NumberKey func(to []byte, number uint64) []byte
 
 	// Decoded tables keep their messages once they are encoded or read: few rows, read often.
 	Decoded bool

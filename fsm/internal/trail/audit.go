@@ -8,7 +8,6 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
-	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -79,13 +78,9 @@ func ChainAudit(t *core.Tx, e *holdfastv1.AuditEvent) {
 	e.Sequence, e.Index, e.PreviousHash = t.Meta.GetLastAudit(), t.Index, t.Meta.GetAuditHash()
 	e.Hash = holdfastv1.AuditHash(e)
 	t.Meta.AuditHash = e.GetHash()
-	t.State.Audit.Put(e)
-	if t.Meta.GetFirstAudit() == 0 {
-		t.Meta.FirstAudit = 1
-	}
-	for ; t.Meta.GetLastAudit()-t.Meta.GetFirstAudit() >= maxAudit; t.Meta.FirstAudit++ {
-		t.State.Audit.Delete(schema.Ordered(t.Meta.GetFirstAudit()))
-	}
+	t.State.Audit.Append(e)
+	t.Meta.FirstAudit = core.FirstKept(t.Meta.GetFirstAudit(), t.Meta.GetLastAudit(), maxAudit)
+	t.State.Audit.DropBefore(t.Meta.GetFirstAudit())
 }
 
 // RecordDenials records calls that were refused before they became commands, by policy or
@@ -136,7 +131,7 @@ func (v *View) AuditEvents(before uint64) iter.Seq[*holdfastv1.AuditEvent] {
 	if before == 0 {
 		before = ^uint64(0)
 	}
-	return v.s.Audit.Descend("", schema.Ordered(before))
+	return v.s.Audit.Before(before)
 }
 
 // AuditAfter returns at most limit audit events above a sequence number, oldest first. If seq
@@ -150,7 +145,7 @@ func (v *View) AuditAfter(seq uint64, limit int) ([]*holdfastv1.AuditEvent, erro
 			seq, first, last)
 	}
 	var es []*holdfastv1.AuditEvent
-	for e := range v.s.Audit.Ascend("", schema.Ordered(seq)) {
+	for e := range v.s.Audit.After(seq) {
 		if len(es) == limit {
 			break
 		}
