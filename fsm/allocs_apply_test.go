@@ -17,8 +17,8 @@ import (
 // The allocation budgets of commands. The race detector and the guard of rows allocate too, so
 // these tests are not in their builds.
 const (
-	budgetStart = 110 // a StartRun applied, with its history, event and audit
-	budgetBatch = 60  // the same for a plan of one step, in an entry with others
+	budgetStart = 82 // a StartRun applied, with its history, event and audit
+	budgetBatch = 50 // the same for a plan of one step, in an entry with others
 )
 
 func TestAllocsOfApply(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 // lastHistory returns the sequence of the newest entry in a machine's history, or zero if
 // there is none.
 func lastHistory(s *core.State, machineID string) uint64 {
-	key, ok := s.History.Last(machineID+"/", schema.HistoryKey(machineID, ^uint64(0)))
+	end := schema.HistoryKey(machineID, ^uint64(0))
+	key, ok := s.History.Last(end[:len(end)-schema.OrderedSize], end)
 	if !ok {
 		return 0
 	}
