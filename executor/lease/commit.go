@@ -19,6 +19,7 @@ const (
 	maxCommand = 480 << 10
 	// spacing is the minimum time between two commits at 100,000 leases: less than one
 	// log entry a second, so that other commands get their share (docs/performance.md).
+	// First heartbeats are not spaced.
 	// It must stay well below lostAfter, after which a leader counts as hung.
 	spacing      = 1250 * time.Millisecond
 	spacingFleet = 100_000
@@ -49,13 +50,47 @@ func (ts *termState) commits(ctx context.Context) error {
 			if batch.full {
 				continue // waiting only helps a batch that still has room
 			}
-			select {
-			case <-ctx.Done():
+			if ts.space(ctx, gapFor(ts.live())-time.Since(began)) != nil {
 				return nil
-			case <-time.After(gapFor(ts.live()) - time.Since(began)):
 			}
 		}
 	}
+}
+
+// space blocks until the next commit may begin: for a time, or until a first heartbeat
+// waits. A first heartbeat causes at most one entry, as the grant of its lease did, so it
+// need not be spaced. It returns the error of ctx if that ends first.
+func (ts *termState) space(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	for !ts.firstWaits() {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-t.C:
+			return nil
+		case <-ts.first:
+		}
+	}
+	return ctx.Err()
+}
+
+// firstWaits reports whether a first heartbeat waits for the next commit.
+func (ts *termState) firstWaits() bool {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return ts.firsts
+}
+
+// enqueue queues an entry for the next commit. It is called with the lock held.
+func (ts *termState) enqueue(e *entry) {
+	e.queued = true
+	ts.pending = append(ts.pending, e)
+	if !e.ready {
+		ts.firsts = true
+		notify(ts.first)
+	}
+	notify(ts.wake)
 }
 
 // gapFor returns the minimum time between two commits for a number of leases. It grows
@@ -136,6 +171,7 @@ func (ts *termState) nextBatch() *batch {
 	for len(ts.pending) > 0 && b.add(ts.pending[0], now) {
 		ts.pending = ts.pending[1:]
 	}
+	ts.firsts = false // if the batch is full, the next one follows at once
 	for len(ts.unflushed) > 0 && !b.full {
 		e := ts.unflushed[0]
 		if now-e.unflushedSince < flushAfter {
@@ -165,8 +201,8 @@ func (ts *termState) requeue(it item, rn *internalv1.Renewal) bool {
 	if e == nil {
 		return false
 	}
-	e.seen, e.latest, e.waiters, e.queued = it.seen, rn, it.waiters, true
-	ts.pending = append(ts.pending, e)
+	e.seen, e.latest, e.waiters = it.seen, rn, it.waiters
+	ts.enqueue(e)
 	return true
 }
 

@@ -7,6 +7,7 @@
 //
 //   - A heartbeat is answered only once it is committed, or if the last committed one is recent
 //     enough. A new leader adds slack to every deadline, so it cannot expire such a lease early.
+//     The first heartbeat of a lease makes its owner ready, so it is always committed first.
 //   - Deadlines are on the lease clock (proto/internal/v1/lease.proto), which advances only while a
 //     leader could receive heartbeats.
 //

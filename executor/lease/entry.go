@@ -25,7 +25,7 @@ type entry struct {
 	seen      time.Duration // time of the newest heartbeat, or of the grant
 	durable   time.Duration // time of the newest committed heartbeat
 	inherited bool          // no heartbeat has arrived in this term
-	ready     bool          // a heartbeat was committed in this term, so the owner's state is up to date
+	ready     bool          // a heartbeat of this generation was committed, so the owner's state is up to date
 	latest    *internalv1.Renewal
 	pool      string // of the machine, as of its newest keepalive
 

@@ -40,3 +40,6 @@ func (e *Engine) Clock() time.Duration {
 	defer ts.mu.Unlock()
 	return ts.clock.at
 }
+
+// GapFor is gapFor for tests.
+var GapFor = gapFor

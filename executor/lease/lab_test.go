@@ -40,6 +40,7 @@ type lab struct {
 
 	term   uint64
 	engine atomic.Pointer[lease.Engine]
+	cut    *bool // the leader is isolated; under mu
 	stop   context.CancelFunc
 	done   chan error
 }
@@ -141,6 +142,7 @@ func (l *lab) lead(outage time.Duration) {
 		Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p",
 			Term: l.term}}})
 	cut := false
+	l.cut = &cut
 	p := proposer{lab: l, cut: &cut}
 	ctx, cancel := context.WithCancel(l.t.Context())
 	engine := lease.NewEngine(lease.Config{}, p, p)

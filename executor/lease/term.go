@@ -30,9 +30,11 @@ type termState struct {
 	followed  *fsm.View     // the view that the table was last updated from
 	pending   []*entry      // to commit next: callers wait for them
 	unflushed []*entry      // to commit later, oldest first: no caller waits
+	firsts    bool          // pending has a first heartbeat
 	recorded  time.Duration // the committed lease clock
-	proven    int           // number of pauses after which a commit has proven leadership
-	wake      chan struct{}
+	proven    int           // number of pauses after which a commit has proven leadership; -1: no commit yet
+	wake      chan struct{} // pending is not empty
+	first     chan struct{} // pending has got a first heartbeat
 }
 
 // newTermState returns the state of a new term, loaded from the replicated leases. The
@@ -46,8 +48,10 @@ func newTermState(e *Engine, t cluster.Term) *termState {
 		began:    began,
 		clock:    newClock(began, time.Now()),
 		recorded: began,
+		proven:   -1,
 		table:    map[key]*entry{},
 		wake:     make(chan struct{}, 1),
+		first:    make(chan struct{}, 1),
 	}
 	for l := range view.Leases() {
 		ts.revision = max(ts.revision, l.GetRevision())
@@ -73,6 +77,7 @@ func newEntry(l *internalv1.Lease) *entry {
 		seen:      seen,
 		durable:   seen,
 		interval:  poolQuiet,
+		ready:     l.GetReady(),
 		heapIndex: -1,
 	}
 }
@@ -177,7 +182,8 @@ func (ts *termState) take(rn *internalv1.Renewal, answer reply) {
 	e.interval = ts.asked(k.kind)
 	ts.order.advance(e)
 	// After a pause another peer may lead, and its lease clock may be ahead. Only a
-	// commit proves that this peer still leads.
+	// commit proves that this peer still leads. The same holds for a new term, since the
+	// pause may have been before the engine started.
 	if e.ready && ts.proven == ts.clock.pauses && now-e.durable < e.slack() {
 		if !e.unflushed {
 			e.unflushed, e.unflushedSince = true, now
@@ -188,12 +194,7 @@ func (ts *termState) take(rn *internalv1.Renewal, answer reply) {
 	}
 	e.waiters = append(e.waiters, answer)
 	if !e.queued {
-		e.queued = true
-		ts.pending = append(ts.pending, e)
-		select {
-		case ts.wake <- struct{}{}:
-		default:
-		}
+		ts.enqueue(e)
 	}
 }
 

@@ -29,6 +29,7 @@ type options struct {
 	duration time.Duration // of the steady state that is measured
 	settle   time.Duration // before that; less than zero: as long as it takes to look at all machines for the first time
 	storm    int           // agents that come back at once
+	fresh    int           // agents that have just registered
 	conns    int           // of the load driver, where it asks as fast as it is answered
 
 	vs           []string // what to compare with, where there is a choice
@@ -55,7 +56,8 @@ const defaultLogStore = "wal"
 func defaults() options {
 	return options{
 		output: "text", patience: 1, logStore: defaultLogStore, rounds: 7, slice: 2 * time.Second,
-		agents: fleetAgents, beat: fleetBeat, settle: -1, duration: 2 * time.Minute, storm: stormAgents, conns: 64,
+		agents: fleetAgents, beat: fleetBeat, settle: -1, duration: 2 * time.Minute, storm: stormAgents,
+		fresh: freshAgents, conns: 64,
 		vs: []string{vsEtcd, vsGRPC, vsIronic}, clients: []int{1, 16, 64, 256, 1024}, kills: 15,
 		watchers: watchWatchers, sizes: []int{10_000, 100_000}, runs: flightRuns,
 		goBenches: "^Benchmark(StartRun|RunCommands)$", benches: scenarioNames(),
@@ -100,6 +102,7 @@ func (o *options) define() *pflag.FlagSet {
 			"one second per 200")
 	fs.DurationVar(&o.duration, "duration", o.duration, "`time` to measure when all agents are ready")
 	fs.IntVar(&o.storm, "storm", o.storm, "number of `agents` that reconnect at the same time")
+	fs.IntVar(&o.fresh, "fresh", o.fresh, "number of `agents` that have just registered")
 	fs.IntVar(&o.conns, "connections", o.conns,
 		"number of `connections` of the load driver in benchmarks without a fixed rate")
 
@@ -138,8 +141,8 @@ func (o *options) check() error {
 		return fmt.Errorf("set --output to text or json, not %q", o.output)
 	case o.logStore != "boltdb" && o.logStore != "wal":
 		return fmt.Errorf("set --log-store to boltdb or wal, not %q", o.logStore)
-	case o.agents < 1 || o.storm < 1 || o.conns < 1 || o.rounds < 1:
-		return errors.New("set --agents, --storm, --connections and --rounds to 1 or more")
+	case o.agents < 1 || o.storm < 1 || o.fresh < 1 || o.conns < 1 || o.rounds < 1:
+		return errors.New("set --agents, --storm, --fresh, --connections and --rounds to 1 or more")
 	case o.kills < 1 || o.watchers < 1 || o.runs < 1:
 		return errors.New("set --kills, --watchers and --runs to 1 or more")
 	case len(o.clients) == 0 || slices.ContainsFunc(o.clients, func(n int) bool { return !atLeastOne(n) }):

@@ -18,7 +18,7 @@ func TestOptions(t *testing.T) {
 		{"commit --only nothing", "set --only to parts of the benchmark commit (startrun)"},
 		{"growth --machines 20,10", "set --machines to numbers of 1 or more, ascending"},
 		{"failover --kills 0", "set --kills, --watchers and --runs to 1 or more"},
-		{"keepalive --agents 0", "set --agents, --storm, --connections and --rounds to 1 or more"},
+		{"keepalive --agents 0", "set --agents, --storm, --fresh, --connections and --rounds to 1 or more"},
 	} {
 		cmd := Command("test")
 		cmd.SetArgs(strings.Fields(tt.args))

@@ -129,6 +129,8 @@ func TestSmoke(t *testing.T) {
 		{"growth --machines 300,600 --slice 100ms", []string{"growth.300.get", "growth.600.page", "growth.300.keepalive",
 			"growth.600.keepalive", "growth.600.memory", "growth.600.restore", "growth.600.restore_cpu", "growth.page"}},
 		{"keepalive --only fleet --agents 60 --beat 1s --settle 1s --duration 1s", []string{"fleet.rate", "fleet.after.p50"}},
+		{"keepalive --only fresh --fresh 60 --connections 2 --settle 1s --rounds 1 --slice 200ms",
+			[]string{"fresh.rate_ratio", "fresh.p99"}},
 		{"idle --duration 2s", []string{"idle.leader_cpu"}},
 	} {
 		t.Run(strings.ReplaceAll(tt.args, " ", "_"), func(t *testing.T) {

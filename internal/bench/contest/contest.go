@@ -68,6 +68,17 @@ func Interleave(ctx context.Context, rounds int, slice time.Duration, all []*Con
 	return out, nil
 }
 
+// Series runs one contender for several slices in a row, all of which count.
+func Series(ctx context.Context, n int, slice time.Duration, c *Contender) (*Outcome, error) {
+	out := &Outcome{CPU: map[string][]float64{}}
+	for range n {
+		if err := c.turn(ctx, slice, out, true); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Name, err)
+		}
+	}
+	return out, nil
+}
+
 // turn runs one slice.
 func (c *Contender) turn(ctx context.Context, slice time.Duration, o *Outcome, counts bool) error {
 	if p, ok := c.Load.(Preparer); ok {

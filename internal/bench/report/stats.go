@@ -16,6 +16,15 @@ func Quantile(values []float64, q float64) float64 {
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
+// Mean returns the arithmetic mean, or NaN without values.
+func Mean(values []float64) float64 {
+	var sum float64
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
 // Median returns the median, or NaN if there are no values.
 func Median(values []float64) float64 {
 	if len(values) == 0 {

@@ -37,6 +37,17 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
+func TestMean(t *testing.T) {
+	for _, tt := range []struct {
+		values []float64
+		want   float64
+	}{{nil, math.NaN()}, {[]float64{3}, 3}, {[]float64{9, 1, 2}, 4}} {
+		if got := Mean(tt.values); !cmp.Equal(got, tt.want, cmpopts.EquateNaNs()) {
+			t.Errorf("%v: got %v, want %v", tt.values, got, tt.want)
+		}
+	}
+}
+
 func TestMedian(t *testing.T) {
 	for _, tt := range []struct {
 		values []float64
