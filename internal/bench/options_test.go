@@ -15,7 +15,7 @@ func TestOptions(t *testing.T) {
 		{"commit --slice 1ms", "set --slice to 100ms or more"},
 		{"commit --machines 5", "unknown flag: --machines"},
 		{"commit -o yaml", `set --output to text or json, not "yaml"`},
-		{"commit --only nothing", "set --only to parts of the benchmark commit (startrun)"},
+		{"commit --only nothing", "set --only to parts of the benchmark commit (startrun, edge)"},
 		{"growth --machines 20,10", "set --machines to numbers of 1 or more, ascending"},
 		{"failover --kills 0", "set --kills, --watchers and --runs to 1 or more"},
 		{"keepalive --agents 0", "set --agents, --storm, --fresh, --connections and --rounds to 1 or more"},

@@ -119,6 +119,7 @@ func TestSmoke(t *testing.T) {
 		{"commit --clients 2 --rounds 1 --slice 100ms --vs none", []string{"commit.2.vs_engine", "commit.2.rate",
 			"commit.2.p99"}},
 		{"commit --clients 2 --rounds 1 --slice 200ms", []string{"commit.2.vs_etcd", "commit.2.etcd_rate"}},
+		{"commit --only edge --rounds 1 --slice 200ms", []string{"edge.vs_grpc", "edge.leader_cpu"}},
 		{"read --connections 2 --rounds 1 --slice 100ms", []string{"read.quiet.vs_stale", "read.quiet.grpc_rate",
 			"read.quiet.etcd_rate", "read.writes.rate", "read.writes.paced_p50"}},
 		{"failover --kills 1", []string{"failover.writes_p50", "failover.reads_p50", "failover.etcd_p50",
