@@ -33,13 +33,10 @@ type call struct {
 	method string
 	req    any
 	next   grpc.UnaryHandler
-	md     metadata.MD
+	hopped bool // another peer has forwarded the call
 	// Headers and trailers of the answer, if another peer sent it.
 	header, trailer metadata.MD
 }
-
-// hopped reports whether another peer has forwarded the call.
-func (c *call) hopped() bool { return len(c.md.Get(headerHop)) > 0 }
 
 // write serves a call that changes something, here if this peer leads, otherwise on the
 // leader. It retries calls that were certainly not applied, and calls that carry a request
@@ -55,10 +52,10 @@ func (c *call) write(ctx context.Context) (any, error) {
 			return reply, err
 		case what == unknown:
 			lost, hold = err, time.Now().Add(holdTimeout)
-			if c.hopped() || !c.route.replayable(c.req) {
+			if c.hopped || !c.route.replayable(c.req) {
 				return nil, lost
 			}
-		case c.hopped():
+		case c.hopped:
 			return nil, err
 		}
 		if errors.Is(err, errNoMoreTime) || !pause.wait(ctx) {
@@ -79,16 +76,19 @@ func (c *call) tryWrite(ctx context.Context, hold time.Time) (any, class, error)
 		reply, err := c.next(ctx, c.req)
 		return reply, classOf(err), err
 	}
-	return c.forward(ctx, id, c.md)
+	return c.forward(ctx, id, incoming(ctx))
 }
 
 // leader returns the peer that serves the call: this one if it leads and is ready,
 // otherwise the known leader. It waits for one until hold. A forwarded call is served here
 // or not at all.
 func (c *call) leader(ctx context.Context, hold time.Time) (string, error) {
+	if id, ok := c.target(); ok {
+		return id, nil
+	}
 	ctx, cancel := context.WithDeadline(ctx, hold)
 	defer cancel()
-	if c.hopped() {
+	if c.hopped {
 		if err := c.n.reader.waitReady(ctx); err != nil {
 			return "", c.n.refusal(err)
 		}
@@ -96,11 +96,7 @@ func (c *call) leader(ctx context.Context, hold time.Time) (string, error) {
 	}
 	for {
 		changed := c.n.changed.Wait()
-		if _, ok := c.n.terms.current(); ok {
-			return c.n.cfg.NodeID, nil
-		}
-		id, self, ok := c.n.Leader()
-		if ok && !self {
+		if id, ok := c.target(); ok {
 			return id, nil
 		}
 		t := time.NewTimer(pollLeader)
@@ -109,6 +105,7 @@ func (c *call) leader(ctx context.Context, hold time.Time) (string, error) {
 		case <-t.C:
 		case <-ctx.Done():
 			t.Stop()
+			id, _, _ := c.n.Leader()
 			return "", c.n.refusal(fmt.Errorf("%w: %s (%w)", ErrNoLeader, c.n.router.why(id), errNoMoreTime))
 		case <-c.n.ended:
 			t.Stop()
@@ -120,7 +117,16 @@ func (c *call) leader(ctx context.Context, hold time.Time) (string, error) {
 	}
 }
 
-// forward makes the call on another peer.
+// target returns the peer that can serve the call now. ok is false if there is none.
+func (c *call) target() (id string, ok bool) {
+	if _, leads := c.n.terms.current(); leads {
+		return c.n.cfg.NodeID, true
+	}
+	id, self, ok := c.n.Leader()
+	return id, ok && !self && !c.hopped
+}
+
+// forward makes the call on another peer, which gets md.
 func (c *call) forward(ctx context.Context, id string, md metadata.MD) (any, class, error) {
 	reply, what, err := c.invoke(ctx, id, md)
 	c.n.metrics.forwarded(what)
@@ -135,7 +141,6 @@ func (c *call) invoke(ctx context.Context, id string, md metadata.MD) (any, clas
 	ctx, stop := c.n.reader.whileLeads(ctx, id)
 	defer stop()
 	ctx, sent := peerconn.WithSent(ctx)
-	md = md.Copy()
 	md.Set(headerHop, c.n.cfg.NodeID)
 	if f := c.n.cfg.ForwardMetadata; f != nil {
 		f(ctx, md)
@@ -200,7 +205,7 @@ const behindTimeout = 10 * time.Millisecond
 
 // read serves a read-only call. Its consistency is resolved once, before the handler.
 func (c *call) read(ctx context.Context) (any, error) {
-	want, err := consistencyOf(c.md)
+	want, err := consistencyOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +222,7 @@ func (c *call) read(ctx context.Context) (any, error) {
 		if what == final {
 			return reply, err
 		}
-		if err = c.n.router.unread(err); c.hopped() || errors.Is(err, errNoMoreTime) || !pause.wait(ctx) {
+		if err = c.n.router.unread(err); c.hopped || errors.Is(err, errNoMoreTime) || !pause.wait(ctx) {
 			return nil, err
 		}
 	}
@@ -253,7 +258,7 @@ func (c *call) tryRead(ctx context.Context, hold time.Time, atLeast uint64) (any
 	}
 	// Any peer may answer at this index, so the leader need not prove its leadership again.
 	c.n.metrics.read("forwarded")
-	md := c.md.Copy()
+	md := incoming(ctx)
 	md.Set(HeaderConsistency, "stale")
 	md.Set(HeaderMinIndex, strconv.FormatUint(index, 10))
 	return c.forward(ctx, id, md)

@@ -2,12 +2,14 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -53,9 +55,9 @@ func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // consistencyOf returns the consistency that the metadata of a call requests.
-func consistencyOf(md metadata.MD) (Consistency, error) {
+func consistencyOf(ctx context.Context) (Consistency, error) {
 	var c Consistency
-	for _, v := range md.Get(HeaderConsistency) {
+	for _, v := range metadata.ValueFromIncomingContext(ctx, HeaderConsistency) {
 		switch v {
 		case "stale":
 			c.Stale = true
@@ -64,7 +66,7 @@ func consistencyOf(md metadata.MD) (Consistency, error) {
 			return c, status.Errorf(codes.InvalidArgument, "%s is %q: want stale or linearizable", HeaderConsistency, v)
 		}
 	}
-	for _, v := range md.Get(HeaderMinIndex) {
+	for _, v := range metadata.ValueFromIncomingContext(ctx, HeaderMinIndex) {
 		i, err := strconv.ParseUint(v, 10, 64)
 		if err != nil {
 			return c, status.Errorf(codes.InvalidArgument, "%s is %q: want a number", HeaderMinIndex, v)
@@ -74,14 +76,42 @@ func consistencyOf(md metadata.MD) (Consistency, error) {
 	return c, nil
 }
 
-// header returns the headers of an answer.
+// header is the headers of answers, for as long as their values are the same.
+type header struct {
+	index   uint64
+	leader  string
+	contact int64 // milliseconds since the last contact with the leader
+	md      metadata.MD
+}
+
+// header returns the headers of an answer. The caller must not change them.
 func (rt *router) header() metadata.MD {
 	leader, _, _ := rt.n.Leader()
-	return metadata.Pairs(
-		HeaderIndex, strconv.FormatUint(rt.n.fsm.Applied(), 10),
+	index, contact := rt.n.fsm.Applied(), rt.n.reporter.lastContact()
+	if h := rt.last.Load(); h != nil && h.index == index && h.leader == leader && h.contact == contact {
+		return h.md
+	}
+	h := &header{index: index, leader: leader, contact: contact, md: metadata.Pairs(
+		HeaderIndex, strconv.FormatUint(index, 10),
 		HeaderLeader, leader,
-		HeaderLastContact, strconv.FormatInt(rt.n.reporter.lastContact(), 10),
-	)
+		HeaderLastContact, strconv.FormatInt(contact, 10),
+	)}
+	rt.last.Store(h)
+	return h.md
+}
+
+// setHeaders sets the headers and trailers of the answer to a call.
+func (c *call) setHeaders(ctx context.Context) {
+	if c.header == nil {
+		c.header = c.n.router.header()
+	}
+	err := grpc.SetHeader(ctx, c.header)
+	if len(c.trailer) > 0 {
+		err = errors.Join(err, grpc.SetTrailer(ctx, c.trailer))
+	}
+	if err != nil {
+		c.n.log.Debug("set response headers", "error", err)
+	}
 }
 
 // answered returns the metadata of another peer's answer without that of its transport.
@@ -179,8 +209,7 @@ func (rt *router) checkSelf(ctx context.Context, id string) error {
 // names the calling peer itself, which with TLS is the peer in the certificate. Other
 // metadata about the original caller may be trusted only if ok is true.
 func (n *Node) ForwardedBy(ctx context.Context) (id string, ok bool) {
-	md, _ := metadata.FromIncomingContext(ctx)
-	by := md.Get(headerHop)
+	by := metadata.ValueFromIncomingContext(ctx, headerHop)
 	if len(by) != 1 {
 		return "", false
 	}
@@ -191,17 +220,24 @@ func (n *Node) ForwardedBy(ctx context.Context) (id string, ok bool) {
 	return by[0], true
 }
 
-// trustedMetadata returns the metadata of a call and its context. It drops the forwarding
-// header unless an authenticated peer has sent it.
-func (rt *router) trustedMetadata(ctx context.Context) (context.Context, metadata.MD) {
-	md, _ := metadata.FromIncomingContext(ctx)
-	if len(md.Get(headerHop)) == 0 {
-		return ctx, md
+// trusted reports whether another peer has forwarded a call, and returns its context. It
+// drops the forwarding header unless an authenticated peer has sent it.
+func (rt *router) trusted(ctx context.Context) (_ context.Context, hopped bool) {
+	if len(metadata.ValueFromIncomingContext(ctx, headerHop)) == 0 {
+		return ctx, false
 	}
 	if _, ok := rt.n.ForwardedBy(ctx); ok {
-		return ctx, md
+		return ctx, true
 	}
-	md = md.Copy()
+	md := incoming(ctx)
 	md.Delete(headerHop)
-	return metadata.NewIncomingContext(ctx, md), md
+	return metadata.NewIncomingContext(ctx, md), false
+}
+
+// incoming returns a copy of the metadata of a call.
+func incoming(ctx context.Context) metadata.MD {
+	if md, ok := metadata.FromIncomingContext(ctx); ok {
+		return md
+	}
+	return metadata.MD{}
 }

@@ -2,12 +2,11 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -19,6 +18,7 @@ type router struct {
 	n *Node
 
 	routes routes
+	last   atomic.Pointer[header] // of the last answer
 }
 
 // UnaryInterceptor lets any peer accept any unary call. Calls that change something run on
@@ -39,10 +39,10 @@ func (n *Node) UnaryInterceptor() grpc.UnaryServerInterceptor {
 		if r == nil {
 			return next(ctx, req)
 		}
-		ctx, md := n.router.trustedMetadata(ctx)
+		ctx, hopped := n.router.trusted(ctx)
 		in, cancel := inTime(ctx)
 		defer cancel()
-		c := &call{n: n, route: r, method: info.FullMethod, req: req, next: next, md: md}
+		c := &call{n: n, route: r, method: info.FullMethod, req: req, next: next, hopped: hopped}
 		var (
 			reply any
 			err   error
@@ -58,9 +58,7 @@ func (n *Node) UnaryInterceptor() grpc.UnaryServerInterceptor {
 		if c.header == nil {
 			c.header = n.router.header()
 		}
-		if herr := errors.Join(grpc.SetHeader(ctx, c.header), grpc.SetTrailer(ctx, c.trailer)); herr != nil {
-			n.log.Debug("set response headers", "error", herr)
-		}
+		c.setHeaders(ctx)
 		return reply, err
 	}
 }
@@ -97,8 +95,7 @@ func (n *Node) StreamInterceptor() grpc.StreamServerInterceptor {
 // beginStream blocks until the local state is as new as the stream requires, and returns
 // its index.
 func (rt *router) beginStream(ctx context.Context) (index uint64, stale bool, err error) {
-	md, _ := metadata.FromIncomingContext(ctx)
-	want, err := consistencyOf(md)
+	want, err := consistencyOf(ctx)
 	if err != nil {
 		return 0, false, err
 	}

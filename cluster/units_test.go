@@ -206,7 +206,7 @@ func TestConsistencyOf(t *testing.T) {
 		{metadata.Pairs(HeaderConsistency, "eventual"), Consistency{}, true},
 		{metadata.Pairs(HeaderMinIndex, "-1"), Consistency{}, true},
 	} {
-		got, err := consistencyOf(tc.md)
+		got, err := consistencyOf(metadata.NewIncomingContext(t.Context(), tc.md))
 		if (err != nil) != tc.bad || err == nil && got != tc.want {
 			t.Errorf("%v: got %v (%v), want %v, error: %t", tc.md, got, err, tc.want, tc.bad)
 		}

@@ -37,7 +37,8 @@ type Config struct {
 	// CancelWait is the maximum time for which CancelRun waits for the run to end, so that
 	// it usually returns the run as CANCELED. Default 2 s; negative: do not wait.
 	CancelWait time.Duration
-	// CallTimeout is the deadline of unary calls without one; default 30 s.
+	// CallTimeout is the deadline of unary calls without one; default 30 s. A Forwarder has
+	// its own for the calls that it may forward.
 	CallTimeout time.Duration
 	// Gate authenticates and authorizes callers; default auth.Open, where every caller is
 	// an anonymous admin.

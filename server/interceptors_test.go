@@ -12,6 +12,35 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/operator"
 )
 
+// forwarder is a Forwarder whose interceptors do nothing.
+type forwarder struct{}
+
+func (forwarder) UnaryInterceptor() grpc.UnaryServerInterceptor { return nil }
+
+func (forwarder) StreamInterceptor() grpc.StreamServerInterceptor { return nil }
+
+// TestForwarderBounds checks which calls without a deadline get none here because the Forwarder
+// sets it.
+func TestForwarderBounds(t *testing.T) {
+	s := New(Config{Forwarder: forwarder{}}, nodetest.New(), nodetest.New().Peer, testProviders())
+	for method, want := range map[string]bool{
+		holdfastv1.RunService_StartRun_FullMethodName:             false,
+		holdfastv1.OperatorService_RestoreSnapshot_FullMethodName: true, // which takes longer
+		"/grpc.health.v1.Health/Check":                            true, // which it does not handle
+	} {
+		_, err := s.boundUnary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: method},
+			func(ctx context.Context, _ any) (any, error) {
+				if _, got := ctx.Deadline(); got != want {
+					t.Errorf("%s: got a deadline: %v, want %v", method, got, want)
+				}
+				return nil, nil
+			})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestRestoreHasTime checks that a restore may take longer than other calls, even if a
 // peer forwards it and the caller has set no deadline.
 func TestRestoreHasTime(t *testing.T) {

@@ -2,7 +2,6 @@ package auth
 
 import (
 	"context"
-	"slices"
 
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
@@ -53,16 +52,14 @@ func forwarded(values []string) (*Caller, *Error) {
 	return &Caller{Identity: id, Source: f.GetSource(), Peer: f.GetPeer(), Method: f.GetMethod()}, nil
 }
 
-// stripped returns a context without the metadata that only peers may send.
-func stripped(ctx context.Context, md metadata.MD) context.Context {
-	if len(md[headerIdentity]) == 0 && len(md[headerHop]) == 0 {
+// stripped returns a context without the metadata that only peers may send. identity tells
+// whether there is a forwarded identity.
+func stripped(ctx context.Context, identity bool) context.Context {
+	if !identity && len(metadata.ValueFromIncomingContext(ctx, headerHop)) == 0 {
 		return ctx
 	}
-	clean := metadata.MD{}
-	for k, v := range md {
-		if k != headerIdentity && k != headerHop {
-			clean[k] = slices.Clone(v)
-		}
-	}
-	return metadata.NewIncomingContext(ctx, clean)
+	md, _ := metadata.FromIncomingContext(ctx)
+	md.Delete(headerIdentity)
+	md.Delete(headerHop)
+	return metadata.NewIncomingContext(ctx, md)
 }

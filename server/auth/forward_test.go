@@ -55,9 +55,14 @@ func TestForward(t *testing.T) {
 // TestStripped checks that metadata of peers is dropped if another caller sends it.
 func TestStripped(t *testing.T) {
 	md := metadata.Pairs(headerIdentity, "x", headerHop, "n2", "a", "1")
-	got, _ := metadata.FromIncomingContext(stripped(metadata.NewIncomingContext(t.Context(), md), md))
+	got, _ := metadata.FromIncomingContext(stripped(metadata.NewIncomingContext(t.Context(), md), true))
 	if diff := cmp.Diff(metadata.Pairs("a", "1"), got); diff != "" {
 		t.Error(diff)
+	}
+	got, _ = metadata.FromIncomingContext(stripped(metadata.NewIncomingContext(t.Context(),
+		metadata.Pairs(headerHop, "n2", "a", "1")), false))
+	if diff := cmp.Diff(metadata.Pairs("a", "1"), got); diff != "" {
+		t.Errorf("without an identity: %s", diff)
 	}
 }
 

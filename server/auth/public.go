@@ -28,8 +28,8 @@ func AddressFrom(ctx context.Context) string {
 
 // forwardedAddress returns a context with the source address of a public call that a peer
 // forwards.
-func forwardedAddress(ctx context.Context, md metadata.MD) context.Context {
-	if v := md[headerSource]; len(v) == 1 {
+func forwardedAddress(ctx context.Context) context.Context {
+	if v := metadata.ValueFromIncomingContext(ctx, headerSource); len(v) == 1 {
 		return withAddress(ctx, v[0])
 	}
 	return ctx

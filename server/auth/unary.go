@@ -51,13 +51,13 @@ func (g *Gate) enter(ctx context.Context, method string) (context.Context, error
 	if CallerFrom(ctx) != nil {
 		return ctx, nil
 	}
-	p, md := g.fromGRPC(ctx, rule.name)
+	p := g.fromGRPC(ctx, rule.name)
 	if rule.Public {
 		switch { // already counted by the HTTP route, or by the peer where it arrived
 		case p.source == "":
 			return ctx, nil
 		case p.peer():
-			return forwardedAddress(ctx, md), nil
+			return forwardedAddress(ctx), nil
 		}
 		if rule.OverHTTP && !g.cfg.Insecure {
 			g.metrics.refused.WithLabelValues(ReasonOverHTTP).Inc()
@@ -74,7 +74,7 @@ func (g *Gate) enter(ctx context.Context, method string) (context.Context, error
 		return nil, err
 	}
 	if !g.cfg.Insecure && !p.peer() {
-		ctx = stripped(ctx, md)
+		ctx = stripped(ctx, len(p.forwarded) > 0)
 	}
 	return NewContext(ctx, c), nil
 }
