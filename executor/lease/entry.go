@@ -27,7 +27,7 @@ type entry struct {
 	inherited bool          // no heartbeat has arrived in this term
 	ready     bool          // a heartbeat of this generation was committed, so the owner's state is up to date
 	latest    *internalv1.Renewal
-	pool      string // of the machine, as of its newest keepalive
+	owner     owner // as of its newest heartbeat
 
 	queued         bool // for the next commit
 	waiters        []reply

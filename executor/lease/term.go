@@ -155,7 +155,6 @@ func (ts *termState) asked(kind internalv1.LeaseRef_Kind) time.Duration {
 
 // take implements Engine.Take.
 func (ts *termState) take(rn *internalv1.Renewal, answer reply) {
-	pool, placed := ts.placed(rn)
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	if ts.over {
@@ -163,13 +162,14 @@ func (ts *termState) take(rn *internalv1.Renewal, answer reply) {
 		return
 	}
 	ts.meter.count++
-	if !placed {
-		answer(&internalv1.RenewalAnswer{Outcome: internalv1.RenewalAnswer_UNKNOWN_LEASE})
-		return
-	}
 	ts.follow() // so that a lease that has just been released is not answered from memory
 	k := key{rn.GetLease().GetKind(), rn.GetLease().GetId()}
 	e := ts.table[k]
+	owner := ts.ownerOf(k, e)
+	if !owner.names(rn) {
+		answer(&internalv1.RenewalAnswer{Outcome: internalv1.RenewalAnswer_UNKNOWN_LEASE})
+		return
+	}
 	if e == nil {
 		var refusal internalv1.RenewalAnswer_Outcome
 		if e, refusal = ts.find(k); e == nil {
@@ -178,7 +178,7 @@ func (ts *termState) take(rn *internalv1.Renewal, answer reply) {
 		}
 	}
 	now := ts.clock.now()
-	e.seen, e.inherited, e.latest, e.pool = now, false, rn, pool
+	e.seen, e.inherited, e.latest, e.owner = now, false, rn, owner
 	e.interval = ts.asked(k.kind)
 	ts.order.advance(e)
 	// After a pause another peer may lead, and its lease clock may be ahead. Only a
@@ -204,31 +204,9 @@ func (ts *termState) renewed(e *entry) *internalv1.RenewalAnswer {
 		TtlMs:      e.ttl.Milliseconds(),
 		IntervalMs: spread(e.kind, e.interval).Milliseconds(),
 		At:         timestamppb.Now(),
-		PoolName:   e.pool,
+		PoolName:   e.owner.pool,
 	}
 }
-
-// placed returns the pool of the machine that sent a keepalive, and reports whether the
-// keepalive names that pool and the machine's provider. Clients identify a machine by
-// provider, pool and id, so a keepalive with other names is not for it. A name that
-// either side leaves empty matches.
-func (ts *termState) placed(rn *internalv1.Renewal) (pool string, ok bool) {
-	if rn.GetLease().GetKind() != internalv1.LeaseRef_MACHINE {
-		return "", true
-	}
-	view := ts.state.View()
-	if rn.GetProviderName() == "" && rn.GetPoolName() != "" && view.InPool(rn.GetLease().GetId(), rn.GetPoolName()) {
-		return rn.GetPoolName(), true // without reading the machine
-	}
-	m, known := view.Machine(rn.GetLease().GetId())
-	if !known {
-		return "", true // find rejects it
-	}
-	pool = m.GetSpec().GetPool()
-	return pool, match(rn.GetPoolName(), pool) && match(rn.GetProviderName(), m.GetAgent().GetProviderName())
-}
-
-func match(a, b string) bool { return a == "" || b == "" || a == b }
 
 // find returns a new entry for a lease that is not in the table, or the reason for its
 // refusal. It accepts a lease that was granted a moment ago, one that has expired but
