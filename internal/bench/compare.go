@@ -33,6 +33,7 @@ machine, and the driver, are the same for both.
             1,000 reads a second with writes
   watch     from StartRun until all watchers of a follower have the event
   steps     from the end of a step to the begin of the next; a slice is --runs runs
+  plan      a run of five steps by one client, from start to end
 
 The table has the medians of both and the ratio THIS : REF: the median over the
 rounds, and the spread from the least to the greatest. CPU is the processor time

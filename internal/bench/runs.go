@@ -41,13 +41,15 @@ const runsTimeout = 10 * time.Minute
 func runs() benchmark {
 	return benchmark{
 		name: "runs", short: "Measure runs on fake machines, compared with OpenStack Ironic, and 10,000 at once",
-		long: `Measure runs on fake machines in their own process, in two parts:
+		long: `Measure runs on fake machines in their own process, in three parts:
 
   whole   8 clients start a run of one step (power off and on) and wait for its
           end; then 8 clients read machines. In turn with OpenStack Ironic, its
           fake hardware and one conductor (--vs ironic): 8 clients deploy a node
           and wait until it is active; then 8 clients read nodes. Machines and
           nodes are created outside of the slices.
+  plan    one client starts a run of five steps (inspect, power off, inspect,
+          power on, inspect) and waits for its end
   flight  64 clients start 10,000 runs of three steps on as many machines without
           a pause, and all must succeed`,
 		example: `  holdfast-bench runs
@@ -55,6 +57,7 @@ func runs() benchmark {
   holdfast-bench runs --only flight --runs 1000 -o json`,
 		parts: []part{
 			{"whole", "runs from start to end, 8 clients", inHardware(atOnce(), notLooking(), wholeRuns)},
+			{"plan", "a run of five steps, one client", inHardware(atOnce(), notLooking(), planRun)},
 			{"flight", "many runs at once", inHardware(atOnce(), nil, flight)},
 		},
 		flags: []string{"runs", "vs", "ironic", "rounds", "slice"},

@@ -37,6 +37,7 @@ func scenarios() []scenario {
 			nil, nil, setReads},
 		{"watch", "StartRun until all watchers of a follower have the event", hardware, peers, setWatch},
 		{"steps", "runs of three steps: from the end of a step to the begin of the next", atOnce(), nil, setSteps},
+		{"plan", "a run of five steps, one client", atOnce(), notLooking(), setPlan},
 	}
 }
 

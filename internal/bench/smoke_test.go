@@ -85,7 +85,7 @@ func TestSmokeCompare(t *testing.T) {
 			got = append(got, p.Bench)
 		}
 	}
-	want := []string{"startrun.2", "engine.2", "reads.quiet", "reads.writes", "reads.1000/s", "watch.20", "steps.20"}
+	want := []string{"startrun.2", "engine.2", "reads.quiet", "reads.writes", "reads.1000/s", "watch.20", "steps.20", "plan"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("pairs with a ratio (-want +got):\n%s", diff)
 	}
@@ -108,7 +108,7 @@ func TestSmoke(t *testing.T) {
 	if os.Getenv("BENCH_SMOKE") == "" {
 		t.Skip("takes a minute: run make bench-smoke, or set BENCH_SMOKE=1")
 	}
-	whole := []string{"runs.rate", "runs.gets", "flight.rate", "flight.entries"}
+	whole := []string{"runs.rate", "runs.gets", "plan.p50", "flight.rate", "flight.entries"}
 	if (ironiclab.Config{}).Missing() == "" {
 		whole = append(whole, "runs.vs_ironic", "runs.gets_vs_ironic", "runs.ironic_rate", "runs.ironic_api_cpu")
 	}
