@@ -72,8 +72,9 @@ type Facts struct {
 	// cause, e.g. NoSecretsKey. Earlier observations remain valid.
 	ReachableUnknown, BMCUnknown bool
 
-	BootID string // changes with every boot of the host; empty if unknown
-	Image  string // the installed image; empty if unknown
+	Power  PowerState // unknown if this observation does not include it: read PowerState
+	BootID string     // changes with every boot of the host; empty if unknown
+	Image  string     // the installed image; empty if unknown
 }
 
 // Reasons of ReachableUnknown.

@@ -17,7 +17,7 @@ func (a *Attempt) power(power providers.PowerController, s *holdfastv1.Power) Ac
 	how := a.stopping(a.flag(s.GetForce(), "force"), s.GetShutdownSeconds())
 	return Action{
 		Before: func(ctx context.Context) (map[string]string, error) {
-			state, err := power.PowerState(ctx, a.Machine)
+			state, err := a.readPower(ctx, power)
 			return map[string]string{proofPower: string(state), "action": s.GetAction()}, err
 		},
 		Do: func(ctx context.Context) error {
@@ -49,11 +49,11 @@ func (a *Attempt) turn(
 	if err := a.settle(ctx, is); err != nil {
 		return err
 	}
-	done, err := is(ctx)
+	press, err := a.mustPress(ctx, power, want)
 	if err != nil {
 		return err
 	}
-	if a.Message = "power was already " + string(want); !done {
+	if a.Message = "power was already " + string(want); press {
 		if want == providers.PowerOn {
 			err = a.pressOn(ctx, power)
 		} else {
@@ -84,7 +84,7 @@ func (a *Attempt) inspect(inspector providers.Inspector) Action {
 		}
 		a.Message = "inspected"
 		if power, ok := a.Provider.(providers.PowerController); ok {
-			state, err := power.PowerState(ctx, a.Machine)
+			state, err := a.powerOf(ctx, power, facts)
 			if err != nil {
 				return err
 			}

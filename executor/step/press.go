@@ -19,6 +19,7 @@ func (a *Attempt) setPower(
 	shown func(context.Context) (bool, error),
 ) error {
 	return a.Effect(ctx, "power "+string(action), func(ctx context.Context) error {
+		a.lastPower = reading{}
 		err := power.SetPower(ctx, a.Op, a.Machine, action)
 		if err == nil || providers.ClassOf(err) != providers.Late {
 			a.InFlight.Sent, a.InFlight.shown = time.Now(), shown

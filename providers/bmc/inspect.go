@@ -26,6 +26,7 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 		if err == nil {
 			f.BMCReachable, f.BMCReason = true, "IPMIOK"
 		}
+		f.Power = state
 		if state == providers.PowerOff {
 			f.ReachableReason, f.ReachableUnknown = "PoweredOff", false
 		}

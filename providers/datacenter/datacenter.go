@@ -122,7 +122,7 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	_ = g.Wait()
 	f := host
 	f.BMCReachable, f.BMCReason = bmc.BMCReachable, bmc.BMCReason
-	f.BMCUnknown, f.BMCStuck = bmc.BMCUnknown, bmc.BMCStuck
+	f.BMCUnknown, f.BMCStuck, f.Power = bmc.BMCUnknown, bmc.BMCStuck, bmc.Power
 	hasBMC := m.GetSpec().GetBmcEndpoint() != ""
 	if f.ReachableUnknown && !bmc.ReachableUnknown && bmcErr == nil && hasBMC { // only the BMC knows
 		f.Reachable, f.ReachableReason, f.ReachableUnknown = bmc.Reachable, bmc.ReachableReason, false

@@ -22,7 +22,7 @@ func TestInspect(t *testing.T) {
 			BootID: "b-1", Image: "debian-13"}
 		down    = providers.Facts{ReachableReason: "NoRoute", BMCReason: "NoBMC"}
 		answers = providers.Facts{ReachableReason: "NotProbed", ReachableUnknown: true, BMCReachable: true,
-			BMCReason: "RedfishOK"}
+			BMCReason: "RedfishOK", Power: providers.PowerOff}
 		refused = providers.Errorf(providers.Auth, "inspect the BMC", "401")
 		running = providers.Facts{Reachable: true, ReachableReason: "OSRunning", BMCReachable: true, BMCReason: "RedfishOK"}
 		noKey   = providers.Errorf(providers.Transient, "inspect the host", "%w",
@@ -43,27 +43,29 @@ func TestInspect(t *testing.T) {
 	}{
 		{"both", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(answers, nil), says(up, nil),
 			providers.Facts{Reachable: true, ReachableReason: "SSHOK", BMCReachable: true, BMCReason: "RedfishOK",
-				BootID: "b-1", Image: "debian-13"}, false},
+				Power: providers.PowerOff, BootID: "b-1", Image: "debian-13"}, false},
 		{"host down", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(answers, nil), says(down, nil),
-			providers.Facts{ReachableReason: "NoRoute", BMCReachable: true, BMCReason: "RedfishOK"}, false},
+			providers.Facts{ReachableReason: "NoRoute", BMCReachable: true, BMCReason: "RedfishOK",
+				Power: providers.PowerOff}, false},
 		{"login refused by the BMC", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"},
 			says(providers.Facts{}, refused), says(up, nil),
 			providers.Facts{Reachable: true, ReachableReason: "SSHOK", BMCReason: "AuthFailed", BootID: "b-1",
 				Image: "debian-13"}, false},
 		{"the host hangs", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(answers, nil),
 			says(providers.Facts{}, hangs),
-			providers.Facts{ReachableReason: "Timeout", BMCReachable: true, BMCReason: "RedfishOK"}, false},
+			providers.Facts{ReachableReason: "Timeout", BMCReachable: true, BMCReason: "RedfishOK",
+				Power: providers.PowerOff}, false},
 		{"neither", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(providers.Facts{}, refused),
 			says(providers.Facts{}, hangs), providers.Facts{}, true},
 		{"a BMC alone", &holdfastv1.MachineSpec{BmcEndpoint: "b"}, says(answers, nil), never,
 			providers.Facts{ReachableReason: "NoSSHEndpoint", ReachableUnknown: true, BMCReachable: true,
-				BMCReason: "RedfishOK"}, false},
+				BMCReason: "RedfishOK", Power: providers.PowerOff}, false},
 		{"only a BMC that knows the host", &holdfastv1.MachineSpec{BmcEndpoint: "b"}, says(running, nil), never,
 			running, false},
 		{"host not probed", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(answers, nil),
 			says(providers.Facts{}, noKey),
 			providers.Facts{ReachableReason: "NoSecretsKey", ReachableUnknown: true, BMCReachable: true,
-				BMCReason: "RedfishOK"}, false},
+				BMCReason: "RedfishOK", Power: providers.PowerOff}, false},
 		{"a BMC alone that fails", &holdfastv1.MachineSpec{BmcEndpoint: "b"}, says(providers.Facts{}, refused), never,
 			providers.Facts{}, true},
 		{"a host alone", &holdfastv1.MachineSpec{SshEndpoint: "h"}, never, says(up, nil), up, false},

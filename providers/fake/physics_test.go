@@ -20,7 +20,7 @@ func TestAMachineAppears(t *testing.T) {
 			l.Fatal("no boot id")
 		}
 		want := providers.Facts{Reachable: true, ReachableReason: "PingOK", BMCReachable: true, BMCReason: "RedfishOK",
-			BootID: f.BootID, Image: "factory"}
+			Power: providers.PowerOn, BootID: f.BootID, Image: "factory"}
 		if diff := cmp.Diff(want, f); diff != "" {
 			l.Fatal(diff)
 		}

@@ -28,6 +28,9 @@ func (c *call) inspect(struct{}) (any, error) {
 		f.Reachable, f.ReachableReason = false, "PingTimeout"
 		f.BMCReachable, f.BMCReason = false, "RedfishTimeout"
 	}
+	if f.BMCReachable {
+		f.Power = c.powerNow()
+	}
 	if !f.Reachable {
 		f.BootID, f.Image = "", "" // the host reports them
 	}
@@ -44,11 +47,13 @@ func (c *call) health(struct{}) (any, error) {
 	return h, nil
 }
 
-func (c *call) powerState(struct{}) (any, error) {
+func (c *call) powerState(struct{}) (any, error) { return c.powerNow(), nil }
+
+func (c *call) powerNow() providers.PowerState {
 	if c.power {
-		return providers.PowerOn, nil
+		return providers.PowerOn
 	}
-	return providers.PowerOff, nil
+	return providers.PowerOff
 }
 
 func (c *call) powerOn(struct{}) (any, error) {

@@ -19,6 +19,17 @@ func inspectTests() map[string]func(*harness) {
 				h.Fatalf("got %+v, want reasons", f)
 			}
 		},
+		"SeesThePower": func(h *harness) {
+			i := need[providers.Inspector](h, providers.CanInspect)
+			p := need[providers.PowerController](h, providers.CanPower)
+			f, err := i.Inspect(h.ctx, h.Machine)
+			h.ok("inspect", err)
+			state, err := p.PowerState(h.ctx, h.Machine)
+			h.ok("read the power", err)
+			if f.Power != providers.PowerUnknown && f.Power != state {
+				h.Fatalf("got power %q, want that of PowerState, %q, or none", f.Power, state)
+			}
+		},
 		"ChangesNothing": func(h *harness) {
 			i := need[providers.Inspector](h, providers.CanInspect)
 			h.unchanged("inspecting", func() error {

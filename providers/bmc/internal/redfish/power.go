@@ -96,7 +96,7 @@ func (h *Host) Facts(ctx context.Context, f *providers.Facts) error {
 
 // facts fills in the facts that a system shows.
 func (s *computerSystem) facts(f *providers.Facts) {
-	f.BMCReachable, f.BMCReason = true, "RedfishOK"
+	f.BMCReachable, f.BMCReason, f.Power = true, "RedfishOK", s.state()
 	switch {
 	case s.PowerState == "Off":
 		f.ReachableReason, f.ReachableUnknown = "PoweredOff", false
