@@ -30,7 +30,7 @@ type Config struct {
 	RetryBase time.Duration // delay before the first retry, doubled for each further one. Default 1 s
 	RetryMax  time.Duration // maximum delay between retries. Default 1 min
 	NoteAfter time.Duration // duration of a wait before it is recorded. Default 1 s
-	LogFlush  time.Duration // interval between commits of logs. Default 200 ms
+	LogFlush  time.Duration // time until a line of a log is committed. Default 200 ms
 
 	Logger *slog.Logger
 	Tracer trace.Tracer // records spans of attempts; nil for none

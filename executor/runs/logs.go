@@ -1,7 +1,6 @@
 package runs
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -13,25 +12,42 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// maxLogBatch is the maximum number of bytes of log in one command. A batch is committed
-// when it is full, or after LogFlush.
+// maxLogBatch is the maximum number of bytes of log in one command. A log is committed
+// when it fills a batch, or after LogFlush.
 const maxLogBatch = 64 << 10
 
 // logSet contains the logs of the active runs.
 type logSet struct {
+	logSignals
 	mu   sync.Mutex
 	logs map[string]*runLog
-	full chan struct{} // a log has a full batch: commit before the next tick
+}
+
+// logSignals wake flushLogs. Each has a buffer of one.
+type logSignals struct {
+	begun chan struct{} // a log that had nothing to commit has something
+	full  chan struct{} // a log has a full batch: commit it now
 }
 
 func newLogSet() *logSet {
-	return &logSet{logs: map[string]*runLog{}, full: make(chan struct{}, 1)}
+	return &logSet{
+		logSignals: logSignals{begun: make(chan struct{}, 1), full: make(chan struct{}, 1)},
+		logs:       map[string]*runLog{},
+	}
+}
+
+// signal sends to a channel with a buffer of one, unless it is full.
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
 }
 
 func (s *logSet) add(run string, offset int64) *runLog {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := &runLog{run: run, offset: offset, full: s.full}
+	l := &runLog{run: run, offset: offset, logSignals: s.logSignals}
 	s.logs[run] = l
 	return l
 }
@@ -50,13 +66,14 @@ func (s *logSet) all() []*runLog {
 
 // runLog is the part of a run's log that is not committed yet.
 type runLog struct {
-	run  string
-	full chan<- struct{}
+	logSignals
+	run string
 
 	committing sync.Mutex // held from take to committed, so that offsets are consecutive
 
 	mu      sync.Mutex
 	pending []*holdfastv1.LogChunk
+	since   time.Time // when the first pending chunk was written
 	size    int
 	offset  int64 // of pending in the run log
 }
@@ -71,6 +88,10 @@ func (l *runLog) write(c *holdfastv1.LogChunk) {
 		if l.offset+int64(l.size) > fsm.MaxRunLog {
 			return
 		}
+		if len(l.pending) == 0 {
+			l.since = time.Now()
+			signal(l.begun)
+		}
 		n := min(len(data), maxLogBatch)
 		l.pending = append(l.pending, &holdfastv1.LogChunk{
 			Ts:      c.GetTs(),
@@ -83,10 +104,7 @@ func (l *runLog) write(c *holdfastv1.LogChunk) {
 		data = data[n:]
 	}
 	if l.size >= maxLogBatch {
-		select {
-		case l.full <- struct{}{}:
-		default:
-		}
+		signal(l.full)
 	}
 }
 
@@ -113,6 +131,10 @@ func (l *runLog) committed(a *internalv1.LogAppend, size int) {
 	l.pending = l.pending[len(a.GetChunks()):]
 	l.size -= size
 	l.offset += int64(size)
+	if len(l.pending) > 0 { // most was written during the commit
+		l.since = time.Now()
+		signal(l.begun)
+	}
 }
 
 // last commits all pending chunks. The last batch is passed to commit, to be proposed
@@ -134,67 +156,4 @@ func (l *runLog) last(appendTo func(*internalv1.LogAppend) error, commit func(re
 			return nil
 		}
 	}
-}
-
-// flushLogs commits the logs of runs until the term ends, many runs in one command.
-func (t *term) flushLogs(ctx context.Context) error {
-	tick := time.NewTicker(t.cfg.LogFlush)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-tick.C:
-		case <-t.logs.full:
-		}
-		for more := true; more; {
-			var err error
-			if more, err = t.flushBatch(ctx); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// flushBatch commits one batch and reports whether there is more.
-func (t *term) flushBatch(ctx context.Context) (more bool, err error) {
-	type taken struct {
-		log  *runLog
-		a    *internalv1.LogAppend
-		size int
-	}
-	var batch []taken
-	defer func() {
-		for _, b := range batch {
-			b.log.committing.Unlock()
-		}
-	}()
-	appends, room := []*internalv1.LogAppend(nil), maxLogBatch
-	for _, log := range t.logs.all() {
-		log.committing.Lock()
-		a, size, rest := log.take(room)
-		more = more || rest
-		if a == nil {
-			log.committing.Unlock()
-			continue
-		}
-		batch, appends, room = append(batch, taken{log, a, size}), append(appends, a), room-size
-	}
-	if len(appends) == 0 {
-		return false, nil
-	}
-	if err := t.appendLogs(ctx, appends...); err != nil {
-		return false, err
-	}
-	// failpoint: logs-committed
-	for _, b := range batch {
-		b.log.committed(b.a, b.size)
-	}
-	return more, nil
-}
-
-func (t *term) appendLogs(ctx context.Context, appends ...*internalv1.LogAppend) error {
-	_, err := t.propose(ctx, &internalv1.Command{Op: &internalv1.Command_AppendRunLogs{
-		AppendRunLogs: &internalv1.AppendRunLogs{Appends: appends}}})
-	return err
 }
