@@ -17,7 +17,7 @@ func (a *Attempt) power(power providers.PowerController, s *holdfastv1.Power) Ac
 	how := a.stopping(a.flag(s.GetForce(), "force"), s.GetShutdownSeconds())
 	return Action{
 		Before: func(ctx context.Context) (map[string]string, error) {
-			state, err := a.readPower(ctx, power)
+			state, err := readPower(ctx, a, power)
 			return map[string]string{proofPower: string(state), "action": s.GetAction()}, err
 		},
 		Do: func(ctx context.Context) error {
@@ -49,7 +49,7 @@ func (a *Attempt) turn(
 	if err := a.settle(ctx, is); err != nil {
 		return err
 	}
-	press, err := a.mustPress(ctx, power, want)
+	press, err := mustPress(ctx, a, power, want)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (a *Attempt) inspect(inspector providers.Inspector) Action {
 		}
 		a.Message = "inspected"
 		if power, ok := a.Provider.(providers.PowerController); ok {
-			state, err := a.powerOf(ctx, power, facts)
+			state, err := powerOf(ctx, a, power, facts)
 			if err != nil {
 				return err
 			}

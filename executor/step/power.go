@@ -44,7 +44,7 @@ func (a *Attempt) reboot(s *holdfastv1.Reboot) (Action, error) {
 	}
 	return Action{
 		Before: func(ctx context.Context) (map[string]string, error) {
-			state, err := a.readPower(ctx, power)
+			state, err := readPower(ctx, a, power)
 			if err != nil {
 				return nil, err
 			}
@@ -201,12 +201,12 @@ func (a *Attempt) bootedBy(f providers.Facts, err error) (bool, error) {
 func (a *Attempt) powerIs(
 	ctx context.Context, power providers.PowerController, want providers.PowerState,
 ) (bool, error) {
-	state, err := a.readPower(ctx, power)
+	state, err := readPower(ctx, a, power)
 	return state == want, err
 }
 
 func (a *Attempt) powerOn(ctx context.Context, power providers.PowerController) error {
-	if press, err := a.mustPress(ctx, power, providers.PowerOn); err != nil || !press {
+	if press, err := mustPress(ctx, a, power, providers.PowerOn); err != nil || !press {
 		return err
 	}
 	return a.pressOn(ctx, power)

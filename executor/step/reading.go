@@ -18,7 +18,7 @@ type reading struct {
 }
 
 // readPower reads the power state from the BMC.
-func (a *Attempt) readPower(ctx context.Context, power providers.PowerController) (providers.PowerState, error) {
+func readPower(ctx context.Context, a *Attempt, power providers.PowerController) (providers.PowerState, error) {
 	asked := time.Now()
 	state, err := power.PowerState(ctx, a.Machine)
 	if err == nil {
@@ -28,21 +28,21 @@ func (a *Attempt) readPower(ctx context.Context, power providers.PowerController
 }
 
 // powerOf returns the power state that facts contain. If they do not, it reads the state.
-func (a *Attempt) powerOf(
-	ctx context.Context, power providers.PowerController, f providers.Facts,
+func powerOf(
+	ctx context.Context, a *Attempt, power providers.PowerController, f providers.Facts,
 ) (providers.PowerState, error) {
 	if f.Power != providers.PowerUnknown {
 		return f.Power, nil
 	}
-	return a.readPower(ctx, power)
+	return readPower(ctx, a, power)
 }
 
 // mustPress reports whether a button has to be pressed for the wanted power state. A recent
 // reading of the opposite is enough, because the evidence is read after the press. That no press is
 // needed is evidence, so it is read now. An adopted attempt always reads now: a press of the
 // earlier leader may have taken effect since its last reading.
-func (a *Attempt) mustPress(
-	ctx context.Context, power providers.PowerController, want providers.PowerState,
+func mustPress(
+	ctx context.Context, a *Attempt, power providers.PowerController, want providers.PowerState,
 ) (bool, error) {
 	last := a.lastPower
 	known := last.state == providers.PowerOn || last.state == providers.PowerOff

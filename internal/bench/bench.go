@@ -1,3 +1,11 @@
+// Package bench implements `holdfast-bench`: it measures Holdfast beside well-known systems on the
+// user's machine. It starts real peers as processes on loopback with the default TLS, tokens and
+// fsync, and compares the figures with the goals of docs/performance.md.
+//
+// It owns the benchmarks. Package load makes load, contest puts contenders under load in turn,
+// rival starts the systems to compare with, proc reads processor time and memory, and report
+// writes the figures. It must not look into a peer: it measures only what clients and the
+// operating system see. A ratio is between interleaved slices of one run, never between two runs.
 package bench
 
 import (

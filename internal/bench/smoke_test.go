@@ -85,7 +85,8 @@ func TestSmokeCompare(t *testing.T) {
 			got = append(got, p.Bench)
 		}
 	}
-	want := []string{"startrun.2", "engine.2", "reads.quiet", "reads.writes", "reads.1000/s", "watch.20", "steps.20", "plan"}
+	want := []string{"startrun.2", "engine.2", "reads.quiet", "reads.writes", "reads.1000/s", "watch.20", "steps.20",
+		"plan"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("pairs with a ratio (-want +got):\n%s", diff)
 	}

@@ -1,7 +1,7 @@
 // Package table stores records in copy-on-write B-trees, with their indexes and facets, or in
-// numbered sequences, and reads and writes them as a snapshot. A schema defines the key, the index keys and the
-// facets of a message. It must not know what the records mean, nor read a clock: what it
-// stores and writes depends on the rows alone.
+// numbered sequences, and reads and writes them as a snapshot. A schema defines the key, the
+// index keys and the facets of a message. It must not know what the records mean, nor read a
+// clock: what it stores and writes depends on the rows alone.
 package table
 
 import (
