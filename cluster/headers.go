@@ -3,8 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -125,41 +123,6 @@ func answered(md metadata.MD) metadata.MD {
 		}
 	}
 	return out
-}
-
-// why returns the reason why no leader could be asked.
-func (rt *router) why(leader string) string {
-	var voters, seen []string
-	for _, m := range rt.n.gossip.Peers() {
-		if m.Alive {
-			seen = append(seen, m.Meta.GetId())
-		}
-	}
-	others, self := rt.n.voters()
-	if voters = others; self {
-		voters = append(voters, rt.n.cfg.NodeID)
-	}
-	switch {
-	case len(voters) == 0 && len(rt.n.founding.replaced()) > 0:
-		return fmt.Sprintf("the cluster cannot form: founders %v have lost their data since they agreed to form it:  "+
-			"stop the founders %v, move their data directories away and start them again",
-			rt.n.founding.replaced(), ids(rt.n.ident.get().Forming))
-	case len(voters) == 0 && rt.n.cfg.BootstrapExpect > 0:
-		return fmt.Sprintf("this peer has no cluster yet: one forms when %d peers see each other; peers seen: %v",
-			rt.n.cfg.BootstrapExpect, seen)
-	case len(voters) == 0:
-		return fmt.Sprintf("this peer has no cluster yet; peers seen: %v", seen)
-	case leader == rt.n.cfg.NodeID:
-		return "this peer is taking over the leadership"
-	case leader != "":
-		return fmt.Sprintf("leader %s is unreachable", leader)
-	}
-	since := "none since this peer started"
-	if t := rt.n.leaderless.Load(); t != nil {
-		since = fmt.Sprintf("none for %v", time.Since(*t).Round(time.Millisecond))
-	}
-	slices.Sort(voters)
-	return fmt.Sprintf("%s; a majority of the voters %v must be up; peers seen: %v", since, voters, seen)
 }
 
 // Access to methods that only peers may call (docs/security.md). Without TLS, any process

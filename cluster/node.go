@@ -23,6 +23,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/gossip"
+	"github.com/holdfast-metal/holdfast/cluster/internal/joinwatch"
 	"github.com/holdfast-metal/holdfast/cluster/internal/peerconn"
 	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
 	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
@@ -57,10 +58,12 @@ type Node struct {
 	reporter   *reporter
 	watchdog   *watchdog
 	metrics    *metrics
+	joins      *joinwatch.Watch
 
 	changed     *wait.Signal              // fires when the leader or its readiness changes
 	metaChanged *wait.Signal              // fires when gossipMeta changes
 	leaderless  atomic.Pointer[time.Time] // since when no leader has been known
+	fatal       atomic.Pointer[error]     // the error that makes this peer stop
 
 	life  context.Context // canceled when the node stops
 	end   context.CancelFunc
@@ -92,6 +95,7 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	n.committer = &committer{n: n, began: began}
 	n.membership, n.founding, n.watcher = &membership{n: n}, &founding{n: n}, &deathWatcher{n: n}
 	n.router, n.reader, n.reporter, n.watchdog = &router{n: n}, &reader{n: n}, &reporter{n: n}, &watchdog{n: n}
+	n.joins = joinwatch.New(standing{n}, n.log)
 	n.life, n.end = context.WithCancel(context.Background())
 	n.ended = n.life.Done()
 	var undo []func()
@@ -179,12 +183,16 @@ func (n *Node) checkState() error {
 // knows the cluster.
 func (n *Node) gossipMeta() *internalv1.GossipMeta {
 	rec := n.ident.get()
-	return &internalv1.GossipMeta{
+	meta := &internalv1.GossipMeta{
 		Id: n.cfg.NodeID, Instance: rec.Instance, ClusterId: rec.ClusterID,
 		RaftAddr: n.stream.Addr().String(), GrpcAddr: n.cfg.AdvertiseGRPC, HttpAddr: n.cfg.AdvertiseHTTP,
 		BootstrapExpect: uint32(n.cfg.BootstrapExpect), Bootstrapped: n.hasRaftState(),
 		MaxFeatureLevel: n.cfg.level(), Version: n.cfg.Version,
 	}
+	if err := n.failure(); err != nil {
+		meta.Failure = gossip.Fit(meta, err.Error())
+	}
+	return meta
 }
 
 // admit lets this peer vote and stand for election. Its identity already records that.

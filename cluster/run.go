@@ -54,6 +54,7 @@ func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 	do(n.watcher.resetStaleLeader)
 	do(n.founding.bootstrap)
 	do(n.keepJoined)
+	do(n.joins.Run)
 	do(n.gossip.ReloadKeys)
 	if n.cfg.TLS != nil {
 		do(n.cfg.TLS.Run)
@@ -104,6 +105,7 @@ func (n *Node) wait(ctx context.Context, fatal <-chan error) error {
 	case <-n.closing:
 		return errClosed
 	case err := <-fatal:
+		n.fatal.Store(&err)
 		n.log.Error("fatal error, stopping this peer", "error", err)
 		return err
 	}

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/joinwatch"
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -38,6 +38,9 @@ func (n *Node) Status(ctx context.Context) *holdfastv1.ClusterStatus {
 		ClusterId: meta.GetClusterId(), Leader: leader, Term: n.raft.CurrentTerm(),
 		FeatureLevel: meta.GetFeatureLevel(), AnsweredBy: n.cfg.NodeID,
 		Peers: n.reporter.knownPeers(leader), LastBackupAt: meta.GetLastBackup(),
+	}
+	if err := n.problem(); err != nil {
+		st.Problem = err.Error()
 	}
 	var wg sync.WaitGroup
 	for _, p := range st.GetPeers() {
@@ -105,8 +108,15 @@ func (rp *reporter) knownPeers(leader string) []*holdfastv1.Peer {
 func (rp *reporter) ask(ctx context.Context, p *holdfastv1.Peer) {
 	st, err := rp.peerStats(ctx, p.GetId())
 	if err != nil {
-		p.Error = status.Convert(err).Message()
+		p.Error = joinwatch.Call(err)
+		p.Alive = p.GetAlive() && !joinwatch.Refused(err) // gossip needs seconds to detect a dead peer
+		if m, ok := rp.n.gossip.Peer(p.GetId()); ok && m.Meta.GetFailure() != "" {
+			p.Error = "has stopped: " + m.Meta.GetFailure()
+		}
 		return
+	}
+	if why := rp.n.failure(); why != nil && p.GetId() == rp.n.cfg.NodeID {
+		p.Error = "is stopping: " + why.Error()
 	}
 	p.MayVote = st.MayVote == nil || st.GetMayVote() // an older peer does not report it
 	p.Term, p.Load = st.GetTerm(), st.GetLoad()

@@ -71,7 +71,7 @@ func TestReadiness(t *testing.T) {
 		{"leader", func(*Server, *nodetest.Node) {}, 200, readiness{Role: "leader", Leader: "p1"}},
 		{"follower", func(_ *Server, n *nodetest.Node) { n.SetLeader("p2") }, 200, readiness{Role: "follower", Leader: "p2"}},
 		{"no leader", func(_ *Server, n *nodetest.Node) { n.SetLeader("") }, 503,
-			readiness{Role: "candidate", Error: "no leader is known"}},
+			readiness{Role: "candidate", Error: "no leader: n2 does not answer"}},
 		{"no vote", func(_ *Server, n *nodetest.Node) { n.SetLeader("p2"); n.NoVote = errors.New("it catches up") }, 503,
 			readiness{Role: "follower", Leader: "p2", Error: "it catches up"}},
 		{"draining", func(s *Server, _ *nodetest.Node) { s.Drain() }, 503,

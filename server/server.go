@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"sync"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -26,7 +25,7 @@ type Node interface {
 type Membership interface {
 	Leader() (id string, self, ok bool)
 	Role() string // leader, follower, candidate
-	Votes() error // the reason if the peer does not count toward a quorum yet, or nil
+	Readiness() error // the reason if the peer has no leader, does not vote yet or is stopping, or nil
 	Status(ctx context.Context) *holdfastv1.ClusterStatus
 }
 
@@ -35,8 +34,6 @@ type State interface {
 	edge.State
 	HaltError() error // not nil once the state machine has halted permanently
 }
-
-var errNoLeader = errors.New("no leader is known")
 
 // Server serves the public API on one peer.
 type Server struct {
@@ -92,11 +89,8 @@ func (s *Server) ready() error {
 	if err := s.state.HaltError(); err != nil {
 		return err
 	}
-	if _, _, ok := s.node.Leader(); !ok {
-		return errNoLeader
-	}
 	// Rolling restarts wait for readiness, so ready must imply that the peer votes.
-	return s.node.Votes()
+	return s.node.Readiness()
 }
 
 // InProcess returns the in-process server of the HTTP APIs. A service with an HTTP API

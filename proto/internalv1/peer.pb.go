@@ -739,6 +739,7 @@ type GossipMeta struct {
 	Bootstrapped    bool                   `protobuf:"varint,8,opt,name=bootstrapped,proto3" json:"bootstrapped,omitempty"` // has Raft state
 	MaxFeatureLevel uint32                 `protobuf:"varint,9,opt,name=max_feature_level,json=maxFeatureLevel,proto3" json:"max_feature_level,omitempty"`
 	Version         string                 `protobuf:"bytes,10,opt,name=version,proto3" json:"version,omitempty"`
+	Failure         string                 `protobuf:"bytes,11,opt,name=failure,proto3" json:"failure,omitempty"` // why this peer is stopping; empty if it is not
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -843,6 +844,13 @@ func (x *GossipMeta) GetVersion() string {
 	return ""
 }
 
+func (x *GossipMeta) GetFailure() string {
+	if x != nil {
+		return x.Failure
+	}
+	return ""
+}
+
 var File_proto_internal_v1_peer_proto protoreflect.FileDescriptor
 
 const file_proto_internal_v1_peer_proto_rawDesc = "" +
@@ -889,7 +897,7 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"'\n" +
 	"\fLeaveRequest\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\"\x0f\n" +
-	"\rLeaveResponse\"\xc3\x02\n" +
+	"\rLeaveResponse\"\xdd\x02\n" +
 	"\n" +
 	"GossipMeta\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
@@ -903,7 +911,8 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"\fbootstrapped\x18\b \x01(\bR\fbootstrapped\x12*\n" +
 	"\x11max_feature_level\x18\t \x01(\rR\x0fmaxFeatureLevel\x12\x18\n" +
 	"\aversion\x18\n" +
-	" \x01(\tR\aversion2\x90\x05\n" +
+	" \x01(\tR\aversion\x12\x18\n" +
+	"\afailure\x18\v \x01(\tR\afailure2\x90\x05\n" +
 	"\vPeerService\x12[\n" +
 	"\aConfirm\x12$.holdfast.internal.v1.ConfirmRequest\x1a%.holdfast.internal.v1.ConfirmResponse\"\x03\x90\x02\x01\x12a\n" +
 	"\tReadIndex\x12&.holdfast.internal.v1.ReadIndexRequest\x1a'.holdfast.internal.v1.ReadIndexResponse\"\x03\x90\x02\x01\x12a\n" +

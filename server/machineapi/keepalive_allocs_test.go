@@ -49,7 +49,7 @@ func (n node) Apply(context.Context, *internalv1.Command) (fsm.Result, error) {
 func (n node) View(context.Context) (*fsm.View, error)        { return n.state.View(), nil }
 func (node) Leader() (string, bool, bool)                     { return "n1", true, true }
 func (node) Role() string                                     { return "leader" }
-func (node) Votes() error                                     { return nil }
+func (node) Readiness() error                                 { return nil }
 func (node) Status(context.Context) *holdfastv1.ClusterStatus { return &holdfastv1.ClusterStatus{} }
 
 // leases accepts every renewal at once.

@@ -63,6 +63,9 @@ func (g *Gossip) set(n *memberlist.Node, alive bool) {
 	old, known := g.members[n.Name]
 	now := Member{Meta: meta, Addr: n.Address(), Alive: alive}
 	g.members[n.Name] = now
+	if alive {
+		delete(g.failed, now.Addr)
+	}
 	g.mu.Unlock()
 	if !known || old.Alive != alive {
 		g.log.Info("peer seen in gossip", "id", n.Name, "alive", alive, "gossip", now.Addr,

@@ -5,7 +5,6 @@ package gossip
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"log/slog"
@@ -13,6 +12,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,6 +46,7 @@ type Gossip struct {
 	members   map[string]Member // by id, including this peer and dead ones
 	foreign   map[string]string // gossip address → why its cluster cannot be joined
 	warned    map[string]string // the same, as it was logged
+	failed    map[string]error  // by address, of the last round of joins
 	published *internalv1.GossipMeta
 }
 
@@ -177,110 +178,6 @@ func (g *Gossip) Peer(id string) (Member, bool) {
 	return m, ok
 }
 
-// join tries to join at one address. The error is an errForeign if the address belongs to
-// another cluster.
-func (g *Gossip) join(addr string) error {
-	host, port, err := resolve(addr)
-	if err != nil {
-		return err
-	}
-	at := net.JoinHostPort(host, strconv.Itoa(port))
-	g.mu.Lock()
-	delete(g.foreign, at)
-	g.mu.Unlock()
-	_, err = g.list.Join([]string{addr})
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if what := g.foreign[at]; err != nil && what != "" {
-		return errForeign(what)
-	}
-	return err
-}
-
-// errForeign means that an address belongs to another cluster.
-type errForeign string
-
-func (e errForeign) Error() string { return string(e) }
-
-// KeepJoined joins the configured peers and rejoins missing ones, because gossip forgets
-// peers that were unreachable for long. known returns gossip addresses by peer id. It
-// returns an error only if the configured peers belong to another cluster, no other peer is
-// known, and serving reports that this peer's own cluster does not work either.
-func (g *Gossip) KeepJoined(
-	ctx context.Context,
-	join []string,
-	known func() map[string]string,
-	serving func() bool,
-	every time.Duration,
-) error {
-	joined, pause := len(join) == 0, every/50
-	for {
-		var errs []error
-		mayStop := !serving() // before the joins, which take time
-		for _, addr := range g.missing(join, known()) {
-			if ctx.Err() != nil {
-				return nil
-			}
-			err := g.join(addr)
-			var foreign errForeign
-			switch {
-			case err == nil:
-				joined = true
-			case errors.As(err, &foreign) && mayStop && slices.Contains(join, addr) && g.alone():
-				return err
-			default:
-				errs = append(errs, fmt.Errorf("join %s: %w", addr, err))
-			}
-		}
-		if err := errors.Join(errs...); err != nil {
-			g.log.Debug("joining some peers failed, will retry", "error", err, "joined", joined)
-		}
-		if pause = min(pause*2, every); joined && len(errs) == 0 {
-			pause = every
-		}
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return nil
-		}
-	}
-}
-
-// missing returns the addresses that should be joined but are not.
-func (g *Gossip) missing(join []string, known map[string]string) []string {
-	alive := map[string]bool{g.at: true}
-	for _, m := range g.Peers() {
-		if m.Alive {
-			alive[m.Addr] = true
-			delete(known, m.Meta.GetId())
-		}
-	}
-	var out []string
-	add := func(addr string) {
-		host, port, err := resolve(addr)
-		if err == nil && alive[net.JoinHostPort(host, strconv.Itoa(port))] || slices.Contains(out, addr) {
-			return
-		}
-		out = append(out, addr)
-	}
-	for _, addr := range join {
-		add(addr)
-	}
-	for _, addr := range known {
-		if addr != "" {
-			add(addr)
-		}
-	}
-	return out
-}
-
-// alone reports whether no other peer is known.
-func (g *Gossip) alone() bool {
-	return !slices.ContainsFunc(g.Peers(), func(m Member) bool { return m.Meta.GetId() != g.self && m.Alive })
-}
-
 // Close stops gossip. If leaving is set, it notifies the others first, so that they need
 // not detect it.
 func (g *Gossip) Close(leaving bool) {
@@ -292,6 +189,13 @@ func (g *Gossip) Close(leaving bool) {
 	if err := g.list.Shutdown(); err != nil {
 		g.log.Debug("stopping gossip failed", "error", err)
 	}
+}
+
+// Fit returns the beginning of a text that fits into the metadata as another field.
+func Fit(meta *internalv1.GossipMeta, text string) string {
+	const head = 3 // bytes: the tag and the length
+	room := max(0, memberlist.MetaMaxSize-proto.Size(meta)-head)
+	return strings.ToValidUTF8(text[:min(len(text), room)], "")
 }
 
 // decodeMeta decodes the metadata that a peer gossips.

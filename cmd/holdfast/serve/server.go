@@ -321,12 +321,8 @@ type peer struct {
 
 // line returns the state of the peer as one line.
 func (p *peer) line(state *fsm.FSM) string {
-	leader, _, ok := p.node.Leader()
-	why := p.node.Votes()
-	if !ok {
-		why = errors.New("no known leader")
-	}
-	return statusLine(p.node.Role(), leader, state.View().Index(), why)
+	leader, _, _ := p.node.Leader()
+	return statusLine(p.node.Role(), leader, state.View().Index(), p.node.Readiness())
 }
 
 // beforeStop cancels active runs if the stop is meant to, while the executor can still release

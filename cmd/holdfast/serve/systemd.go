@@ -67,7 +67,7 @@ func statusLine(role, leader string, index uint64, why error) string {
 		line = fmt.Sprintf("%s of %s, index %d", role, leader, index)
 	}
 	if why != nil {
-		line += fmt.Sprintf(": not ready: %.150s", why)
+		line += fmt.Sprintf(": not ready: %.500s", why)
 	}
 	return line
 }

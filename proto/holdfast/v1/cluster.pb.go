@@ -166,7 +166,9 @@ type ClusterStatus struct {
 	AnsweredBy       string                 `protobuf:"bytes,7,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`                    // id of the answering peer
 	// When the newest completely saved snapshot was taken (operator snapshot save); unset:
 	// never. From the view of the answering peer.
-	LastBackupAt  *timestamppb.Timestamp `protobuf:"bytes,50,opt,name=last_backup_at,json=lastBackupAt,proto3" json:"last_backup_at,omitempty"`
+	LastBackupAt *timestamppb.Timestamp `protobuf:"bytes,50,opt,name=last_backup_at,json=lastBackupAt,proto3" json:"last_backup_at,omitempty"`
+	// Why the answering peer cannot serve: it knows no leader, or it is stopping. Empty if it can.
+	Problem       string `protobuf:"bytes,51,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -257,12 +259,19 @@ func (x *ClusterStatus) GetLastBackupAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *ClusterStatus) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
 type Peer struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Id              string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                                                      // its node id
 	Suffrage        string                 `protobuf:"bytes,2,opt,name=suffrage,proto3" json:"suffrage,omitempty"`                                          // voter, nonvoter, none (seen in gossip only)
 	Leader          bool                   `protobuf:"varint,3,opt,name=leader,proto3" json:"leader,omitempty"`                                             // it leads, from the view of the answering peer
-	Alive           bool                   `protobuf:"varint,4,opt,name=alive,proto3" json:"alive,omitempty"`                                               // from the view of gossip
+	Alive           bool                   `protobuf:"varint,4,opt,name=alive,proto3" json:"alive,omitempty"`                                               // from the view of gossip; false also if its port refuses connections
 	GrpcAddr        string                 `protobuf:"bytes,5,opt,name=grpc_addr,json=grpcAddr,proto3" json:"grpc_addr,omitempty"`                          // host:port of its API
 	HttpAddr        string                 `protobuf:"bytes,6,opt,name=http_addr,json=httpAddr,proto3" json:"http_addr,omitempty"`                          // host:port of its HTTP APIs and dashboard
 	RaftAddr        string                 `protobuf:"bytes,7,opt,name=raft_addr,json=raftAddr,proto3" json:"raft_addr,omitempty"`                          // host:port of Raft
@@ -272,7 +281,7 @@ type Peer struct {
 	LastIndex       uint64                 `protobuf:"varint,11,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`                     // last entry of its log
 	LastContactMs   int64                  `protobuf:"varint,12,opt,name=last_contact_ms,json=lastContactMs,proto3" json:"last_contact_ms,omitempty"`       // with the leader, as the peer reports; -1 unknown
 	MaxFeatureLevel uint32                 `protobuf:"varint,13,opt,name=max_feature_level,json=maxFeatureLevel,proto3" json:"max_feature_level,omitempty"` // understood by its binary
-	Error           string                 `protobuf:"bytes,14,opt,name=error,proto3" json:"error,omitempty"`                                               // why it cannot be reached
+	Error           string                 `protobuf:"bytes,14,opt,name=error,proto3" json:"error,omitempty"`                                               // why it cannot be reached, or why it is stopping
 	// Its data allows it to vote, as the peer reports. A peer that lost its data stays a voter
 	// of the configuration, but does not vote until it has caught up. False if it cannot be
 	// reached.
@@ -537,7 +546,7 @@ const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\tDebugFile\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04data\x18\x02 \x01(\fR\x04data\"\x19\n" +
-	"\x17GetClusterStatusRequest\"\xb8\x02\n" +
+	"\x17GetClusterStatusRequest\"\xd2\x02\n" +
 	"\rClusterStatus\x12\x1d\n" +
 	"\n" +
 	"cluster_id\x18\x01 \x01(\tR\tclusterId\x12\x16\n" +
@@ -548,7 +557,8 @@ const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\x05peers\x18\x06 \x03(\v2\x11.holdfast.v1.PeerR\x05peers\x12\x1f\n" +
 	"\vanswered_by\x18\a \x01(\tR\n" +
 	"answeredBy\x12@\n" +
-	"\x0elast_backup_at\x182 \x01(\v2\x1a.google.protobuf.TimestampR\flastBackupAt\"\x92\x04\n" +
+	"\x0elast_backup_at\x182 \x01(\v2\x1a.google.protobuf.TimestampR\flastBackupAt\x12\x18\n" +
+	"\aproblem\x183 \x01(\tR\aproblem\"\x92\x04\n" +
 	"\x04Peer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bsuffrage\x18\x02 \x01(\tR\bsuffrage\x12\x16\n" +

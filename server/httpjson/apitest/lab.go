@@ -251,8 +251,8 @@ func (l *Lab) Leader() (id string, self, ok bool) { return "p1", true, true }
 // Role implements server.Membership.
 func (l *Lab) Role() string { return "leader" }
 
-// Votes implements server.Membership.
-func (l *Lab) Votes() error { return nil }
+// Readiness implements server.Membership.
+func (l *Lab) Readiness() error { return nil }
 
 // Status implements server.Membership.
 func (l *Lab) Status(context.Context) *holdfastv1.ClusterStatus { return &holdfastv1.ClusterStatus{} }

@@ -90,8 +90,11 @@ func (n *Node) Role() string {
 	return "leader"
 }
 
-// Votes implements server.Node.
-func (n *Node) Votes() error {
+// Readiness implements server.Node.
+func (n *Node) Readiness() error {
+	if _, _, ok := n.Leader(); !ok {
+		return errors.New("no leader: n2 does not answer")
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.NoVote
