@@ -12,7 +12,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -70,7 +69,7 @@ func (cm *committer) apply(ctx context.Context, cmd *internalv1.Command) (fsm.Re
 	case <-ctx.Done():
 	case <-cm.n.ended:
 	}
-	why := readindex.ErrStopping
+	why := cm.n.stopping()
 	if ctx.Err() != nil {
 		why = fmt.Errorf("wait for the commit: %w", ctx.Err())
 	}

@@ -111,7 +111,7 @@ func (c *call) leader(ctx context.Context, hold time.Time) (string, error) {
 			t.Stop()
 			// This peer learns of no leader any more, so the caller should use another
 			// peer.
-			return "", c.n.refusal(fmt.Errorf("%w: this peer is stopping (%w)", ErrNoLeader, errNoMoreTime))
+			return "", c.n.refusal(fmt.Errorf("%w: %w (%w)", ErrNoLeader, c.n.stopping(), errNoMoreTime))
 		}
 		t.Stop()
 	}

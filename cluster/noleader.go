@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/joinwatch"
+	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
 )
 
 // why returns the reason why no leader could be asked. leader is the one that this peer knows.
 func (rt *router) why(leader string) string {
 	switch {
 	case rt.n.failure() != nil:
-		return fmt.Sprintf("this peer is stopping: %v", rt.n.failure())
+		return rt.n.stopping().Error()
 	case leader == "":
 		return rt.n.joins.Reason()
 	case leader == rt.n.cfg.NodeID:
@@ -24,8 +25,8 @@ func (rt *router) why(leader string) string {
 
 // problem returns the reason why this peer cannot serve: it is stopping, or it knows no leader.
 func (n *Node) problem() error {
-	if err := n.failure(); err != nil {
-		return fmt.Errorf("this peer is stopping: %w", err)
+	if n.failure() != nil {
+		return n.stopping()
 	}
 	if _, _, ok := n.Leader(); !ok {
 		return fmt.Errorf("%w: %s", ErrNoLeader, n.joins.Reason())
@@ -39,6 +40,14 @@ func (n *Node) failure() error {
 		return *err
 	}
 	return nil
+}
+
+// stopping returns the error for calls while this peer stops.
+func (n *Node) stopping() error {
+	if err := n.failure(); err != nil {
+		return fmt.Errorf("%w: %w", readindex.ErrStopping, err)
+	}
+	return readindex.ErrStopping
 }
 
 // Readiness returns nil if this peer can serve and the cluster can rely on it, or an error with the

@@ -79,7 +79,8 @@ func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 	err := n.wait(ctx, fatal)
 	stopLeading(cmp.Or(err, context.Cause(ctx)))
 	if errors.Is(err, ErrStalled) || errors.Is(err, ErrDisk) {
-		return err // everything that touches the disk would hang
+		n.abandon()
+		return err // everything else touches the disk and may hang
 	}
 	<-leading
 	if err == nil {
@@ -111,7 +112,20 @@ func (n *Node) wait(ctx context.Context, fatal <-chan error) error {
 	}
 }
 
-// firstOf returns the first error that is not nil.
+// lastWords is the time for answers of pending calls to leave.
+const lastWords = 100 * time.Millisecond
+
+// abandon ends this peer's part in the cluster without touching the disk: the others see its
+// connections close and elect a leader, pending calls are answered, and gossip spreads the reason.
+func (n *Node) abandon() {
+	n.gate.HangUp()
+	_ = n.stream.Close()
+	n.terms.stepDown(n.raft.CurrentTerm())
+	n.end()
+	n.gossip.Publish()
+	time.Sleep(lastWords)
+}
+
 // handOver transfers the leadership, and ends the membership if LeaveOnStop is set. The
 // leader's tasks have stopped.
 func (n *Node) handOver(ctx context.Context) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -145,10 +146,11 @@ func TestStrangerDoesNotJoin(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name  string
+		why   string // it reports
 		spoil func(c *clustertest.Cluster, p *clustertest.Peer)
 	}{
-		{"another cluster", func(c *clustertest.Cluster, p *clustertest.Peer) { c.Certify(p, c.CA, "lab", c.CA.Pair.Cert) }},
-		{"another CA", func(c *clustertest.Cluster, p *clustertest.Peer) {
+		{"another cluster", "of cluster test, but this is cluster lab", func(c *clustertest.Cluster, p *clustertest.Peer) { c.Certify(p, c.CA, "lab", c.CA.Pair.Cert) }},
+		{"another CA", "refuses the certificate of this peer", func(c *clustertest.Cluster, p *clustertest.Peer) {
 			ca := c.NewCA(clustertest.ClusterName)
 			c.Certify(p, ca, clustertest.ClusterName, slices.Concat(ca.Pair.Cert, c.CA.Pair.Cert))
 		}},
@@ -169,7 +171,7 @@ func TestStrangerDoesNotJoin(t *testing.T) {
 				}
 				return fmt.Errorf("not seen")
 			})
-			time.Sleep(time.Second) // sleep: nothing must happen meanwhile
+			reports(t, p, tc.why)
 			if got := suffrage(t, leader, p); got != "none" {
 				t.Errorf("got suffrage %s, want none", got)
 			}
@@ -199,6 +201,19 @@ func TestStrangerDoesNotJoin(t *testing.T) {
 	}
 }
 
+// reports waits until a peer reports why it has not joined.
+func reports(t *testing.T, p *clustertest.Peer, why string) {
+	t.Helper()
+	clustertest.Eventually(t, 10*time.Second, "the reason of "+p.ID, func() error {
+		err := p.Node.Readiness()
+		problem := p.Node.Status(t.Context()).GetProblem()
+		if err != nil && strings.Contains(err.Error(), why) && strings.Contains(problem, why) {
+			return nil
+		}
+		return fmt.Errorf("got %w and status %q, want %q in both", err, problem, why)
+	})
+}
+
 // fourth starts three peers. The fourth one only joins and is not started.
 func fourth(t *testing.T) *clustertest.Cluster {
 	return clustertest.Start(t, clustertest.Options{Peers: 4, TLS: true, Stopped: func(i int) bool { return i == 3 },
@@ -220,7 +235,7 @@ func TestWrongGossipKeyDoesNotJoin(t *testing.T) {
 	if err := c.TryStart(p, leader.Node.GossipAddr()); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(time.Second) // sleep: nothing must happen meanwhile
+	reports(t, p, leader.Node.GossipAddr()+": encrypts with another gossip key")
 	for _, s := range leader.Node.Status(t.Context()).GetPeers() {
 		if s.GetId() == p.ID {
 			t.Errorf("gossip: got %v, want it unknown", s)

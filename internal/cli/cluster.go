@@ -46,9 +46,7 @@ leader; the exit code is then 7. With --wait it first waits for a leader, for sc
 				return err
 			}
 			if s.GetLeader() == "" {
-				return &codeError{ExitUnavailable,
-					fmt.Sprintf("cluster status: there is no leader, says %s: writes wait until most voters reach each other",
-						cmp.Or(s.GetAnsweredBy(), "the peer asked"))}
+				return &codeError{ExitUnavailable, "cluster status: " + noLeader(s)}
 			}
 			return nil
 		}),
@@ -56,6 +54,12 @@ leader; the exit code is then 7. With --wait it first waits for a leader, for sc
 	o.register(cmd)
 	until.register(cmd, "wait until there is a leader, at most so long if a time is given (--wait=1m)")
 	return cmd
+}
+
+// noLeader returns the reason why there is no leader. Peers that are older than the field give none.
+func noLeader(s *holdfastv1.ClusterStatus) string {
+	why := cmp.Or(render.Clean(s.GetProblem()), "no leader: writes wait until a majority of the voters reach each other")
+	return fmt.Sprintf("%s (says %s)", why, cmp.Or(render.Clean(s.GetAnsweredBy()), "the peer asked"))
 }
 
 // statusPause is the pause between two polls for a leader: elections take about a second.

@@ -89,7 +89,7 @@ const httpPort = "that is an HTTP port: give the port of the gRPC API, 7400 unle
 func unavailableHint(err error) string {
 	switch client.Reason(err) {
 	case client.ReasonNoLeader:
-		return "start the missing peers; --stale reads the state of a peer without a leader"
+		return "--stale reads what a peer without a leader has"
 	case client.ReasonNotApplied:
 		return "try again"
 	}

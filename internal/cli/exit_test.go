@@ -219,11 +219,13 @@ func TestTimeout(t *testing.T) {
 func TestNoLeader(t *testing.T) {
 	f := fixture()
 	f.cluster.Leader = ""
+	f.cluster.Problem = "no leader: peer-1 and peer-3 do not answer"
 	startCluster(t, f)
 	var c command
 	c.wantCode(t, c.run(t, f, "cluster", "status"), ExitUnavailable)
 	wantIn(t, "out", c.out.String(), "leader none", "peer-3")
-	wantIn(t, "stderr", c.err.String(), "there is no leader, says peer-2")
+	wantIn(t, "stderr", c.err.String(), 
+		"cluster status: no leader: peer-1 and peer-3 do not answer (says peer-2)\n")
 }
 
 func TestWaitForLeader(t *testing.T) {
@@ -306,7 +308,7 @@ func TestRemedies(t *testing.T) {
 		want string
 	}{
 		{"no leader", withReason(t, codes.Unavailable, "no leader", client.ReasonNoLeader),
-			"start the missing peers; --stale reads"},
+			"--stale reads what a peer without a leader has"},
 		{"an HTTP port that answers", status.Error(codes.Unimplemented,
 			"unexpected HTTP status code received from server: 404 (Not Found)"), "that is an HTTP port"},
 		{"another version", status.Error(codes.Unimplemented, "unknown service"), "the server is another version"},

@@ -118,10 +118,10 @@ func TestRunbookQuotes(t *testing.T) {
 		}
 		harness.Until(t, "the last peer to report the lost majority", func() (bool, any) {
 			err := try(t, last, "m-1")
-			return err != nil && strings.Contains(err.Error(), "no leader: none for"), err
+			return err != nil && strings.Contains(err.Error(), "do not answer"), err
 		})
 		quoted(t, "lost-quorum.md",
-			"UNAVAILABLE … no leader: none for …; a majority of the voters […] must be up; peers seen: […]",
+			"UNAVAILABLE … no leader: … do not answer, … of … voters are needed: start …",
 			strings.ReplaceAll(fmt.Sprint(try(t, last, "m-1")), "code = Unavailable", "UNAVAILABLE"))
 	})
 }

@@ -57,12 +57,12 @@ func quorum(f findings) string {
 		}
 		return fmt.Sprintf("none %s: an election is in progress, %d of %d voters answer", since, all-len(silent), all)
 	}
-	verb := "do"
+	absence := " do not answer, "
 	if len(silent) == 1 {
-		verb = "does"
+		absence = " does not answer, "
 	}
-	return fmt.Sprintf("%s %s not answer, %d of %d voters are needed: start %s",
-		list(silent), verb, need, all, some(missing, len(silent)))
+	return list(silent) + absence +
+		fmt.Sprintf("%d of %d voters are needed: start %s", need, all, some(missing, len(silent)))
 }
 
 // some returns n of the named peers in words.

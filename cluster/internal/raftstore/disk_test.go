@@ -3,34 +3,74 @@ package raftstore
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
+	"syscall"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/raft"
+	wal "github.com/hashicorp/raft-wal"
 	"go.etcd.io/bbolt"
+	bbolterrors "go.etcd.io/bbolt/errors"
 )
 
-// fullDisk fails to store numbers.
-type fullDisk struct{ raft.StableStore }
+// badDisk fails each write.
+type badDisk struct {
+	raft.StableStore
+	raft.LogStore
 
-func (fullDisk) SetUint64([]byte, uint64) error { return errors.New("no space left on device") }
+	err error
+}
 
-func TestPeerEndsIfTermCannotBeStored(t *testing.T) {
-	guard := newDiskGuard()
-	guard.stand = runtime.Goexit
-	s := &termStore{StableStore: fullDisk{raft.NewInmemStore()}, guard: guard}
-	if err := s.SetUint64(keyLastVoteTerm, 7); err == nil {
-		t.Error("store a vote on a full disk: got no error")
-	}
-	go func() { _ = s.SetUint64(keyCurrentTerm, 7) }() // never returns: raft must not continue
-	ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
-	defer stop()
-	if err := guard.watch(ctx); !errors.Is(err, ErrDisk) || !strings.Contains(err.Error(), "write term 7: no space left") {
-		t.Errorf("error of the peer: got %v", err)
+func (d badDisk) SetUint64([]byte, uint64) error   { return d.err }
+func (d badDisk) Set(_, _ []byte) error            { return d.err }
+func (d badDisk) StoreLogs([]*raft.Log) error      { return d.err }
+func (d badDisk) DeleteRange(uint64, uint64) error { return d.err }
+
+// TestPeerEndsIfTheDiskFails checks that each write that Raft depends on ends the peer with the
+// reason, unless the store is closed.
+func TestPeerEndsIfTheDiskFails(t *testing.T) {
+	full := &fs.PathError{Op: "write", Path: "/data/raft.db", Err: syscall.ENOSPC}
+	for _, tt := range []struct {
+		name  string
+		err   error
+		write func(raft.StableStore, raft.LogStore) error
+		want  string
+	}{
+		{"term", full, func(s raft.StableStore, _ raft.LogStore) error { return s.SetUint64(keyCurrentTerm, 7) },
+			"the disk is full: write CurrentTerm 7: write /data/raft.db: no space left on device"},
+		{"vote", syscall.EIO, func(s raft.StableStore, _ raft.LogStore) error { return s.Set(keyLastVoteCand, []byte("n1")) },
+			"the disk has failed: write LastVoteCand: input/output error"},
+		{"entries", full, func(_ raft.StableStore, l raft.LogStore) error { return l.StoreLog(&raft.Log{Index: 9}) },
+			"the disk is full: write entry 9 of the raft log: write /data/raft.db: no space left on device"},
+		{"compaction", syscall.EDQUOT, func(_ raft.StableStore, l raft.LogStore) error { return l.DeleteRange(3, 9) },
+			"the disk is full: remove entry 3 of the raft log: disk quota exceeded"},
+		{"closed", wal.ErrClosed, func(_ raft.StableStore, l raft.LogStore) error { return l.StoreLog(&raft.Log{Index: 9}) }, ""},
+		{"closed bolt", bbolterrors.ErrDatabaseNotOpen,
+			func(s raft.StableStore, _ raft.LogStore) error { return s.SetUint64(keyCurrentTerm, 7) }, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			guard := newDiskGuard()
+			guard.stand = func() {}
+			d := badDisk{err: tt.err}
+			if err := tt.write(&guardedStable{d, guard}, &guardedLogs{d, guard.stop}); !errors.Is(err, tt.err) {
+				t.Errorf("write: got %v, want %v", err, tt.err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			if tt.want == "" {
+				stop() // it must not report anything
+			}
+			defer stop()
+			err := guard.watch(ctx)
+			if tt.want == "" && err == nil {
+				return
+			}
+			if !errors.Is(err, ErrDisk) || err.Error() != tt.want {
+				t.Errorf("error of the peer: got %v, want %q", err, tt.want)
+			}
+		})
 	}
 }
 

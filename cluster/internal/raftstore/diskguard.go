@@ -1,20 +1,34 @@
 package raftstore
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/hashicorp/raft"
+	wal "github.com/hashicorp/raft-wal"
+	bbolterrors "go.etcd.io/bbolt/errors"
 )
 
 // ErrDisk is returned by WatchDisk if the disk no longer stores the data that Raft depends on, or
 // returns something else than was written. The process must exit at once.
 var ErrDisk = errors.New("the disk has failed")
 
-// keyCurrentTerm is the key under which Raft stores its term.
-var keyCurrentTerm = []byte("CurrentTerm")
+// diskError is an ErrDisk with its cause.
+type diskError struct{ cause error }
+
+// Error implements error.
+func (e *diskError) Error() string {
+	what := ErrDisk.Error()
+	if errors.Is(e.cause, syscall.ENOSPC) || errors.Is(e.cause, syscall.EDQUOT) {
+		what = "the disk is full"
+	}
+	return what + ": " + e.cause.Error()
+}
+
+// Unwrap returns ErrDisk and the cause.
+func (e *diskError) Unwrap() []error { return []error{ErrDisk, e.cause} }
 
 // diskGuard stops the peer with an error where Raft would panic. The goroutine that met the
 // failure blocks forever, because Raft must not build on data that is not on disk.
@@ -40,25 +54,77 @@ func (g *diskGuard) stop(err error) {
 func (g *diskGuard) watch(ctx context.Context) error {
 	select {
 	case err := <-g.failed:
-		return fmt.Errorf("%w: %w", ErrDisk, err)
+		return &diskError{cause: err}
 	case <-ctx.Done():
 		return nil
 	}
 }
 
-// termStore is a StableStore that stops the peer if the term cannot be written. Raft would
-// panic.
-type termStore struct {
+// guardedStable is a StableStore that stops the peer if the term or the vote cannot be written. Raft
+// would panic, or stand for election forever.
+type guardedStable struct {
 	raft.StableStore
 
 	guard *diskGuard
 }
 
 // SetUint64 implements raft.StableStore.
-func (s *termStore) SetUint64(key []byte, v uint64) error {
+func (s *guardedStable) SetUint64(key []byte, v uint64) error {
 	err := s.StableStore.SetUint64(key, v)
-	if err != nil && bytes.Equal(key, keyCurrentTerm) {
-		s.guard.stop(fmt.Errorf("write term %d: %w", v, err))
+	if err != nil && !closed(err) {
+		s.guard.stop(fmt.Errorf("write %s %d: %w", key, v, err))
 	}
 	return err
+}
+
+// Set implements raft.StableStore.
+func (s *guardedStable) Set(key, value []byte) error {
+	err := s.StableStore.Set(key, value)
+	if err != nil && !closed(err) {
+		s.guard.stop(fmt.Errorf("write %s: %w", key, err))
+	}
+	return err
+}
+
+// guardedLogs is a LogStore that stops the peer if the log cannot be written. Raft would lose the
+// leadership, stand for election and lead again, because a term still fits where an entry does not.
+type guardedLogs struct {
+	raft.LogStore
+
+	failed func(error)
+}
+
+// StoreLog implements raft.LogStore.
+func (s *guardedLogs) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
+
+// StoreLogs implements raft.LogStore.
+func (s *guardedLogs) StoreLogs(logs []*raft.Log) error {
+	if len(logs) == 0 {
+		return nil
+	}
+	return s.checked("write entry", logs[0].Index, s.LogStore.StoreLogs(logs))
+}
+
+// DeleteRange implements raft.LogStore.
+func (s *guardedLogs) DeleteRange(from, to uint64) error {
+	return s.checked("remove entry", from, s.LogStore.DeleteRange(from, to))
+}
+
+// IsMonotonic implements raft.MonotonicLogStore. It returns the value of the underlying store.
+func (s *guardedLogs) IsMonotonic() bool {
+	m, ok := s.LogStore.(raft.MonotonicLogStore)
+	return ok && m.IsMonotonic()
+}
+
+// checked reports the error of a write to failed.
+func (s *guardedLogs) checked(what string, index uint64, err error) error {
+	if err != nil && !closed(err) {
+		s.failed(fmt.Errorf("%s %d of the raft log: %w", what, index, err))
+	}
+	return err
+}
+
+// closed reports whether a store was closed, because the peer stops.
+func closed(err error) bool {
+	return errors.Is(err, wal.ErrClosed) || errors.Is(err, bbolterrors.ErrDatabaseNotOpen)
 }

@@ -25,16 +25,11 @@ type walLogs struct {
 
 	mu       sync.Mutex // guards lowWater
 	lowWater uint64
-
-	// failed is called with the error if a write fails. It need not return. raft-wal has
-	// then possibly another list of segments in memory than on disk, and refuses all
-	// further writes until it is opened again.
-	failed func(error)
 }
 
 // openWALLogs opens the segments. New ones have no low-water mark yet.
 func openWALLogs(cfg *Config, path string, bolt *raftboltdb.BoltStore, fresh bool) (*walLogs, error) {
-	f := &walLogs{bolt: bolt, failed: func(error) {}}
+	f := &walLogs{bolt: bolt}
 	var err error
 	if fresh {
 		err = f.set(0)
@@ -77,10 +72,6 @@ func (f *walLogs) StoreLogs(logs []*raft.Log) error {
 	if len(logs) == 0 {
 		return nil
 	}
-	return f.checked("write entry", logs[0].Index, f.store(logs))
-}
-
-func (f *walLogs) store(logs []*raft.Log) error {
 	if err := f.WAL.StoreLogs(logs); err != nil {
 		return err
 	}
@@ -92,21 +83,9 @@ func (f *walLogs) store(logs []*raft.Log) error {
 	return f.set(logs[0].Index)
 }
 
-// checked reports the error of a write to failed.
-func (f *walLogs) checked(what string, index uint64, err error) error {
-	if err != nil && !errors.Is(err, wal.ErrClosed) {
-		f.failed(fmt.Errorf("%s %d of the raft log: %w", what, index, err))
-	}
-	return err
-}
-
 // DeleteRange implements raft.LogStore. Raft removes entries from the beginning, from the
 // end, or all.
 func (f *walLogs) DeleteRange(from, to uint64) error {
-	return f.checked("remove entry", from, f.remove(from, to))
-}
-
-func (f *walLogs) remove(from, to uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	first, err := f.FirstIndex()

@@ -119,14 +119,12 @@ func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *St
 	if err != nil {
 		return nil, err
 	}
-	logs := &checksumLogs{LogStore: store, damaged: func(error) {}}
+	guarded := &guardedLogs{LogStore: store, failed: func(error) {}}
+	logs := &checksumLogs{LogStore: guarded, damaged: func(error) {}}
 	if err := logs.check(); err != nil {
 		return nil, fmt.Errorf("open raft log in %s: %w: %s", cfg.Dir, err, DamageAdvice)
 	}
-	logs.damaged = guard.stop
-	if segments, ok := store.(*walLogs); ok {
-		segments.failed = guard.stop
-	}
+	logs.damaged, guarded.failed = guard.stop, guard.stop
 	cache, err := raft.NewLogCache(logCacheEntries, logs)
 	if err != nil {
 		return nil, fmt.Errorf("make cache of the raft log: %w", err)
@@ -140,7 +138,7 @@ func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *St
 	if err != nil {
 		return nil, fmt.Errorf("open snapshots in %s: %w", cfg.Dir, err)
 	}
-	stable := &termStore{StableStore: &voteStore{StableStore: bolt}, guard: guard}
+	stable := &guardedStable{StableStore: &voteStore{StableStore: bolt}, guard: guard}
 	return &Stores{
 		Logs: cache, Stable: stable, Snaps: snaps,
 		Measure: bolt.RunMetrics,

@@ -7,8 +7,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Keys under which Raft stores its vote.
+// Keys under which Raft stores its term and its vote.
 var (
+	keyCurrentTerm  = []byte("CurrentTerm")
 	keyLastVoteTerm = []byte("LastVoteTerm")
 	keyLastVoteCand = []byte("LastVoteCand")
 )

@@ -191,7 +191,7 @@ func TestPeerEndsIfSegmentsCannotBeWritten(t *testing.T) {
 	}
 	guard := newDiskGuard()
 	guard.stand = runtime.Goexit
-	f := &walLogs{WAL: w, bolt: bolt, failed: guard.stop}
+	f := &guardedLogs{&walLogs{WAL: w, bolt: bolt}, guard.stop}
 	go func() { _ = f.StoreLog(&raft.Log{Index: last + 1, Term: 3}) }()
 	ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
 	defer stop()
