@@ -98,6 +98,14 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 			}
 			return float64(v)
 		}),
+		gauge("disk_free_bytes", "Free space of the file system of the data directory.", func() float64 {
+			free, _, _ := n.stores.Space()
+			return float64(free)
+		}),
+		gauge("disk_size_bytes", "Size of the file system of the data directory; 0 in memory.", func() float64 {
+			_, total, _ := n.stores.Space()
+			return float64(total)
+		}),
 		gauge("last_contact_seconds", "Time since the last contact with the leader; 0 on it, -1 for never.", func() float64 {
 			if ms := n.reporter.lastContact(); ms >= 0 {
 				return float64(ms) / 1000

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 
@@ -119,7 +120,7 @@ func (rp *reporter) ask(ctx context.Context, p *holdfastv1.Peer) {
 		p.Error = "is stopping: " + why.Error()
 	}
 	p.MayVote = st.MayVote == nil || st.GetMayVote() // an older peer does not report it
-	p.Term, p.Load = st.GetTerm(), st.GetLoad()
+	p.Term, p.Load, p.Warning = st.GetTerm(), st.GetLoad(), st.GetWarning()
 	p.AppliedIndex, p.LastIndex, p.LastContactMs = st.GetAppliedIndex(), st.GetLastIndex(), st.GetLastContactMs()
 }
 
@@ -178,12 +179,16 @@ func (n *Node) LeaderLoad(ctx context.Context) (leader string, load *holdfastv1.
 }
 
 func (rp *reporter) stats() *internalv1.StatsResponse {
-	return &internalv1.StatsResponse{
+	st := &internalv1.StatsResponse{
 		PeerId: rp.n.cfg.NodeID, Instance: rp.n.ident.get().Instance,
 		AppliedIndex: rp.n.fsm.Applied(), LastIndex: rp.n.raft.LastIndex(), Term: rp.n.raft.CurrentTerm(),
 		LastContactMs: rp.lastContact(), State: rp.n.raft.State().String(), Version: rp.n.cfg.Version,
 		MayVote: proto.Bool(rp.n.gate.Admitted()), Load: rp.load(),
 	}
+	if err := rp.n.stores.Warning(); err != nil {
+		st.Warning = strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
+	return st
 }
 
 // lastContact returns the milliseconds since the last contact with the leader. It is 0 on

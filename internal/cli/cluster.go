@@ -136,7 +136,7 @@ func trouble(s *holdfastv1.ClusterStatus, p *holdfastv1.Peer) string {
 	if p.GetError() == "" && p.GetSuffrage() == "voter" && told && !p.GetMayVote() {
 		return "does not vote yet: it catches up"
 	}
-	return p.GetError()
+	return cmp.Or(p.GetError(), p.GetWarning())
 }
 
 func lastContact(p *holdfastv1.Peer, role string) string {

@@ -185,15 +185,27 @@ func fullDisk(t *testing.T) {
 	write(t, p, "m-0")
 	filler := filepath.Join(p.DataDir, "filler")
 	_ = os.WriteFile(filler, make([]byte, 4<<20), 0o600) // fails when the disk is full
-	const message = "failed to commit logs … no space left on device"
 	n := 0
-	harness.Until(t, "the peer to log that its disk is full", func() (bool, any) {
+	var told error
+	harness.Until(t, "the peer to end because its disk is full", func() (bool, any) {
+		if !p.Running() {
+			return true, nil
+		}
 		n++
-		err := try(t, p, fmt.Sprintf("m-%d", n))
-		return regexp.MustCompile("failed to commit logs.*no space left on device").MatchString(p.LogTail(1 << 20)), err
+		told = try(t, p, fmt.Sprintf("m-%d", n))
+		return false, told
 	})
-	quoted(t, "disk.md", message, p.LogTail(1<<20))
+	if err := p.Wait(); err == nil {
+		t.Error("got exit code 0, want a failure")
+	}
+	quoted(t, "disk.md", "the disk is full: write entry … of the raft log: … no space left on device", p.LogTail(1<<20))
+	if told == nil || !strings.Contains(told.Error(), "this peer is stopping: the disk is full") {
+		t.Logf("the last caller was told: %v", told)
+	}
 	if err := os.Remove(filler); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	write(t, p, "m-after")

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -61,8 +62,10 @@ type Stores struct {
 	// Measure exports bolt's statistics at an interval; nil in memory.
 	Measure func(ctx context.Context, every time.Duration)
 
-	closer io.Closer // nil in memory
-	guard  *diskGuard
+	closer    io.Closer // nil in memory
+	guard     *diskGuard
+	dir       string                 // empty in memory
+	snapError *atomic.Pointer[error] // of the last snapshot
 }
 
 // Open opens the stores. It returns an error if the directory is in use, or if its files are
@@ -75,7 +78,8 @@ func Open(cfg *Config) (s *Stores, err error) {
 	}
 	if cfg.Dir == "" {
 		mem := raft.NewInmemStore()
-		s = &Stores{Logs: mem, Stable: mem, Snaps: raft.NewInmemSnapshotStore(), guard: guard}
+		s = &Stores{Logs: mem, Stable: mem, Snaps: raft.NewInmemSnapshotStore(), guard: guard,
+			snapError: &atomic.Pointer[error]{}}
 	} else {
 		path := filepath.Join(cfg.Dir, raftFile)
 		if err := errors.Join(cfg.checkLogFile(path), checkBolt(path)); err != nil {
@@ -139,8 +143,9 @@ func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *St
 		return nil, fmt.Errorf("open snapshots in %s: %w", cfg.Dir, err)
 	}
 	stable := &guardedStable{StableStore: &voteStore{StableStore: bolt}, guard: guard}
+	noted := &notedSnaps{snaps, &atomic.Pointer[error]{}}
 	return &Stores{
-		Logs: cache, Stable: stable, Snaps: snaps,
+		Logs: cache, Stable: stable, Snaps: noted, dir: cfg.Dir, snapError: noted.last,
 		Measure: bolt.RunMetrics,
 		closer:  closers{closeLog, bolt.Close},
 		guard:   guard,

@@ -293,7 +293,10 @@ type Peer struct {
 	Behind uint64 `protobuf:"varint,52,opt,name=behind,proto3" json:"behind,omitempty"`
 	// Its work since it started, as the peer reports; unset if it cannot be reached or is older
 	// than this field.
-	Load          *PeerLoad `protobuf:"bytes,53,opt,name=load,proto3" json:"load,omitempty"`
+	Load *PeerLoad `protobuf:"bytes,53,opt,name=load,proto3" json:"load,omitempty"`
+	// Why its disk needs attention although it answers: the last snapshot failed, or little space
+	// is left. As the peer reports.
+	Warning       string `protobuf:"bytes,54,opt,name=warning,proto3" json:"warning,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -454,6 +457,13 @@ func (x *Peer) GetLoad() *PeerLoad {
 	return nil
 }
 
+func (x *Peer) GetWarning() string {
+	if x != nil {
+		return x.Warning
+	}
+	return ""
+}
+
 // PeerLoad is the work of a peer. Two samples give the rates in between. Only a leader has
 // any.
 type PeerLoad struct {
@@ -558,7 +568,7 @@ const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\vanswered_by\x18\a \x01(\tR\n" +
 	"answeredBy\x12@\n" +
 	"\x0elast_backup_at\x182 \x01(\v2\x1a.google.protobuf.TimestampR\flastBackupAt\x12\x18\n" +
-	"\aproblem\x183 \x01(\tR\aproblem\"\x92\x04\n" +
+	"\aproblem\x183 \x01(\tR\aproblem\"\xac\x04\n" +
 	"\x04Peer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bsuffrage\x18\x02 \x01(\tR\bsuffrage\x12\x16\n" +
@@ -580,7 +590,8 @@ const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\bmay_vote\x182 \x01(\bR\amayVote\x12\x12\n" +
 	"\x04term\x183 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06behind\x184 \x01(\x04R\x06behind\x12)\n" +
-	"\x04load\x185 \x01(\v2\x15.holdfast.v1.PeerLoadR\x04load\"\x9e\x01\n" +
+	"\x04load\x185 \x01(\v2\x15.holdfast.v1.PeerLoadR\x04load\x12\x18\n" +
+	"\awarning\x186 \x01(\tR\awarning\"\x9e\x01\n" +
 	"\bPeerLoad\x12\x16\n" +
 	"\x06leases\x18\x01 \x01(\x04R\x06leases\x12\x1d\n" +
 	"\n" +
