@@ -35,7 +35,7 @@ names do not connect to each other, even with the same CA.`,
 				return err
 			}
 			cert, key := filepath.Join(out, certFile), filepath.Join(out, keyFile)
-			if err := create(file{key, ca.Pair.Key}, file{cert, ca.Pair.Cert}); err != nil {
+			if err := create(private(key, ca.Pair.Key), public(cert, ca.Pair.Cert)); err != nil {
 				return err
 			}
 			cmd.Printf("%s  the CA of cluster %s, until %s: every peer and client gets it\n", cert, cluster,

@@ -156,7 +156,7 @@ func (f *certFlags) run(cmd *cobra.Command) error {
 		return fmt.Errorf("make the certificate of %s: %w", what, err)
 	}
 	cert, key := filepath.Join(f.out, name+".pem"), filepath.Join(f.out, name+"-key.pem")
-	if err := create(file{key, pair.Key}, file{cert, pair.Cert}); err != nil {
+	if err := create(private(key, pair.Key), public(cert, pair.Cert)); err != nil {
 		return err
 	}
 	if until.After(ca.Cert.NotAfter) {

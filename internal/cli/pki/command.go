@@ -34,8 +34,9 @@ func TLSCommand() *cobra.Command {
 		Use: "tls", GroupID: groupSetup,
 		Short: "Create and inspect certificates of peers and clients",
 		Long: `Create and inspect certificates. A cluster needs one CA, a certificate for each peer, and one for each person or tool
-that does not use a token. Files are written with mode 0600 and never overwritten.`,
-		Example: `  holdfast tls ca create --cluster prod
+that does not use a token. Certificates are written with mode 0644, keys with 0600, and nothing is overwritten.`,
+		Example: `  holdfast tls init --cluster prod --peer n1=10.0.0.1 --peer n2=10.0.0.2 --peer n3=10.0.0.3
+  holdfast tls ca create --cluster prod
   holdfast tls cert create --peer n1 --host n1.example.org --host 10.0.0.1
   holdfast tls cert create --client --name alice --role admin
   holdfast tls inspect n1.pem`,
@@ -44,7 +45,7 @@ that does not use a token. Files are written with mode 0600 and never overwritte
 			Example: "  holdfast tls ca create --cluster prod"}, caCreate()),
 		group(&cobra.Command{Use: "cert", Short: "Manage certificates of peers and clients",
 			Example: "  holdfast tls cert create --peer n1 --host n1.example.org"}, certCreate()),
-		inspect())
+		initCluster(), inspect())
 }
 
 // GossipCommand returns "gossip", the commands for gossip keys.

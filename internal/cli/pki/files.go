@@ -13,7 +13,14 @@ import (
 type file struct {
 	path string
 	data []byte
+	mode fs.FileMode
 }
+
+// private returns a file that only its owner may read: a key.
+func private(path string, data []byte) file { return file{path, data, 0o600} }
+
+// public returns a file that everybody may read: a certificate.
+func public(path string, data []byte) file { return file{path, data, 0o644} }
 
 // existsError reports a file that already exists.
 type existsError struct{ path string }
@@ -26,7 +33,7 @@ func (e *existsError) Error() string {
 // ExitCode is that of a conflict.
 func (e *existsError) ExitCode() int { return 4 }
 
-// create writes new files with mode 0600, all or none, each atomically. It creates their
+// create writes new files, all or none, each atomically. It creates their
 // directory (0700) if it is missing.
 func create(files ...file) error {
 	for _, f := range files {
@@ -56,7 +63,7 @@ func createOne(f file) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.Remove(tmp.Name())) }()
 	_, err = tmp.Write(f.data)
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+	if err = errors.Join(err, tmp.Chmod(f.mode), tmp.Sync(), tmp.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", f.path, err)
 	}
 	// Unlike a rename, a link replaces nothing.

@@ -34,7 +34,7 @@ Peers read the file again within seconds, without a restart. The first line encr
 				_, err := cmd.OutOrStdout().Write([]byte(gossipKey()))
 				return err
 			}
-			if err := create(file{out, []byte(gossipKey())}); err != nil {
+			if err := create(private(out, []byte(gossipKey()))); err != nil {
 				return err
 			}
 			cmd.Printf("%s  the key of gossip: every peer of the cluster gets it, and nobody else\n", out)

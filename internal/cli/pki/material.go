@@ -45,7 +45,9 @@ func Material(dir, cluster string, peers []string, hosts ...string) (Files, erro
 		return f, fmt.Errorf("make certificates: %w", err)
 	}
 	shared := []byte(gossipKey())
-	files := []file{{f.CA, ca.Pair.Cert}, {f.Gossip, shared}, {f.AdminKey, admin.Key}, {f.AdminCert, admin.Cert}}
+	files := []file{
+		public(f.CA, ca.Pair.Cert), private(f.Gossip, shared), private(f.AdminKey, admin.Key), public(f.AdminCert, admin.Cert),
+	}
 	for _, id := range peers {
 		p, err := ca.Peer(cluster, id, hosts, until)
 		if err != nil {
@@ -53,7 +55,8 @@ func Material(dir, cluster string, peers []string, hosts ...string) (Files, erro
 		}
 		cert, key := f.Peer(id)
 		trust, gossip := f.Shared(id)
-		files = append(files, file{key, p.Key}, file{cert, p.Cert}, file{trust, ca.Pair.Cert}, file{gossip, shared})
+		files = append(files, private(key, p.Key), public(cert, p.Cert), public(trust, ca.Pair.Cert),
+			private(gossip, shared))
 	}
 	return f, create(files...)
 }
