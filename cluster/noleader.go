@@ -98,7 +98,8 @@ func (fd *founding) why(seen []string) string {
 		return fmt.Sprintf("this peer has no cluster yet: %d peers see each other, but do not form one; peers seen: %v",
 			len(seen), seen)
 	}
-	return fmt.Sprintf("this peer has no cluster yet: one forms when %d peers see each other; peers seen: %v", expect, seen)
+	return fmt.Sprintf("this peer has no cluster yet: one forms when %d peers see each other; peers seen: %v",
+		expect, seen)
 }
 
 // Ask implements joinwatch.Cluster.

@@ -149,7 +149,9 @@ func TestStrangerDoesNotJoin(t *testing.T) {
 		why   string // it reports
 		spoil func(c *clustertest.Cluster, p *clustertest.Peer)
 	}{
-		{"another cluster", "of cluster test, but this is cluster lab", func(c *clustertest.Cluster, p *clustertest.Peer) { c.Certify(p, c.CA, "lab", c.CA.Pair.Cert) }},
+		{"another cluster", "of cluster test, but this is cluster lab", func(c *clustertest.Cluster, p *clustertest.Peer) {
+			c.Certify(p, c.CA, "lab", c.CA.Pair.Cert)
+		}},
 		{"another CA", "refuses the certificate of this peer", func(c *clustertest.Cluster, p *clustertest.Peer) {
 			ca := c.NewCA(clustertest.ClusterName)
 			c.Certify(p, ca, clustertest.ClusterName, slices.Concat(ca.Pair.Cert, c.CA.Pair.Cert))

@@ -35,7 +35,11 @@ func (s *Server) mux(apis ...func(m *auth.Mux, rpc grpc.ClientConnInterface)) *a
 	for _, add := range apis {
 		add(m, httpjson.Conn(s.local))
 	}
-	m.Otherwise("/", func(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
+	m.Otherwise("/", func(w http.ResponseWriter, r *http.Request, code int, err *auth.Error) {
+		if r.URL.Path == "/" && r.Method == http.MethodGet {
+			http.Redirect(w, r, "/ui/", http.StatusFound)
+			return
+		}
 		s.answer(w, code, map[string]string{"detail": err.Message})
 	})
 	return m

@@ -51,6 +51,8 @@ func TestHTTP(t *testing.T) {
 		{"GET", "/version", 200, `"version":"1.2.3"`},
 		{"GET", "/readyz", 200, `{"role":"leader","leader":"p1","applied_index":`},
 		{"GET", "/metrics", 200, `holdfast_machines{effective_state="READY"} 0`},
+		{"GET", "/", 302, `href="/ui/"`},
+		{"POST", "/", 404, `{"detail":"Not Found"}`},
 		{"GET", "/nothing", 404, `{"detail":"Not Found"}`},
 		{"POST", "/token", 404, `{"detail":"Not Found"}`},
 		{"POST", "/healthz", 405, `{"detail":"Method Not Allowed"}`},

@@ -56,7 +56,8 @@ leader; the exit code is then 7. With --wait it first waits for a leader, for sc
 	return cmd
 }
 
-// noLeader returns the reason why there is no leader. Peers that are older than the field give none.
+// noLeader returns the reason why there is no leader. Peers that are older than the field give
+// none.
 func noLeader(s *holdfastv1.ClusterStatus) string {
 	why := cmp.Or(render.Clean(s.GetProblem()), "no leader: writes wait until a majority of the voters reach each other")
 	return fmt.Sprintf("%s (says %s)", why, cmp.Or(render.Clean(s.GetAnsweredBy()), "the peer asked"))

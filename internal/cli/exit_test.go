@@ -224,7 +224,7 @@ func TestNoLeader(t *testing.T) {
 	var c command
 	c.wantCode(t, c.run(t, f, "cluster", "status"), ExitUnavailable)
 	wantIn(t, "out", c.out.String(), "leader none", "peer-3")
-	wantIn(t, "stderr", c.err.String(), 
+	wantIn(t, "stderr", c.err.String(),
 		"cluster status: no leader: peer-1 and peer-3 do not answer (says peer-2)\n")
 }
 

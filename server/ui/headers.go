@@ -52,6 +52,16 @@ func (d *dashboard) sameOrigin(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
+// unknown responds to a path below /ui/ that is no page.
+func (d *dashboard) unknown(w http.ResponseWriter, r *http.Request, code int, err *auth.Error) {
+	secure(w.Header())
+	if r.URL.Path == "/ui" {
+		http.Redirect(w, r, "/ui/", http.StatusFound)
+		return
+	}
+	d.fault(w, r, code, err.Message)
+}
+
 // refused shows an error of the gate. Users who are not signed in get the sign-in form.
 func (d *dashboard) refused(w http.ResponseWriter, r *http.Request, code int, err *auth.Error) {
 	secure(w.Header())

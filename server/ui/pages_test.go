@@ -69,6 +69,11 @@ func TestErrorsAreShownInPlace(t *testing.T) {
 	} {
 		has(t, get(l, "admin", path), code, nil, evil)
 	}
+	for _, who := range []string{"admin", ""} { // a wrong address leads back
+		has(t, get(l, who, "/ui/nothing"), 404, []string{"Not Found", `href="/ui/machines"`})
+		has(t, get(l, who, "/ui"), 302, []string{`href="/ui/"`})
+	}
+	has(t, get(l, "viewer", "/ui/audit"), 403, []string{`href="/ui/machines"`})
 }
 
 // TestSorted: racks are sorted numerically, in both directions, and the filter is kept.

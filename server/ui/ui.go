@@ -90,6 +90,7 @@ func (d *dashboard) routes(m *auth.Mux) {
 		m.HandleFunc("POST "+path, rule, d.refused, secured(d.sameOrigin(d.visit(do))))
 	}
 
+	m.Otherwise("/ui/", d.unknown)
 	open("GET /ui/assets/{hash}/{name}", d.assets.serve)
 	open("GET /ui/signin", d.signInPage)
 	open("POST /ui/signin", d.sameOrigin(d.signIn))

@@ -34,6 +34,7 @@ type visit struct {
 type view struct {
 	Title, Nav string
 	Who        *holdfastv1.Identity // nil if not signed in
+	Links      bool                 // the navigation is shown although the user is unknown
 	Open       bool                 // started with --insecure: every caller is an admin
 	At         position
 	Now        time.Time
@@ -118,5 +119,5 @@ func (v *visit) done(path string) error {
 
 // fault shows an error page. It does not need an authenticated user.
 func (d *dashboard) fault(w http.ResponseWriter, r *http.Request, code int, message string) {
-	d.show(w, r, code, "fault", &view{Title: http.StatusText(code), Error: message, Now: d.now()})
+	d.show(w, r, code, "fault", &view{Title: http.StatusText(code), Error: message, Links: true, Now: d.now()})
 }

@@ -37,7 +37,7 @@ func newLab(t *testing.T) *lab {
 	if err := os.Symlink(program.Holdfast(t), filepath.Join(bin, "holdfast")); err != nil {
 		t.Fatal(err)
 	}
-	block, err := freeport.Claim(ctx, 12) // the page of a cluster uses those after the first four
+	block, err := freeport.Claim(ctx, 13) // the page of a cluster uses those after the first four
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,8 +31,8 @@ func (g *Gossip) join(addr string) error {
 	return err
 }
 
-// joinAll joins at all addresses at once, because each may take the time limit. It returns the error
-// of each address that failed.
+// joinAll joins at all addresses at once, because each may take the time limit. It returns the
+// error of each address that failed.
 func (g *Gossip) joinAll(addrs []string) map[string]error {
 	errs := make([]error, len(addrs))
 	var wg sync.WaitGroup

@@ -18,8 +18,8 @@ const (
 	raftService
 )
 
-// http2Hello is the preface of HTTP/2 with empty settings. gRPC answers it with its settings, and an
-// HTTP/1 server with an error.
+// http2Hello is the preface of HTTP/2 with empty settings. gRPC answers it with its settings, and
+// an HTTP/1 server with an error.
 const http2Hello = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 
 const settingsFrame = 4

@@ -47,7 +47,8 @@ func TestPeerEndsIfTheDiskFails(t *testing.T) {
 			"the disk is full: write entry 9 of the raft log: write /data/raft.db: no space left on device"},
 		{"compaction", syscall.EDQUOT, func(_ raft.StableStore, l raft.LogStore) error { return l.DeleteRange(3, 9) },
 			"the disk is full: remove entry 3 of the raft log: disk quota exceeded"},
-		{"closed", wal.ErrClosed, func(_ raft.StableStore, l raft.LogStore) error { return l.StoreLog(&raft.Log{Index: 9}) }, ""},
+		{"closed", wal.ErrClosed,
+			func(_ raft.StableStore, l raft.LogStore) error { return l.StoreLog(&raft.Log{Index: 9}) }, ""},
 		{"closed bolt", bbolterrors.ErrDatabaseNotOpen,
 			func(s raft.StableStore, _ raft.LogStore) error { return s.SetUint64(keyCurrentTerm, 7) }, ""},
 	} {

@@ -60,8 +60,8 @@ func (g *diskGuard) watch(ctx context.Context) error {
 	}
 }
 
-// guardedStable is a StableStore that stops the peer if the term or the vote cannot be written. Raft
-// would panic, or stand for election forever.
+// guardedStable is a StableStore that stops the peer if the term or the vote cannot be written.
+// Raft would panic, or stand for election forever.
 type guardedStable struct {
 	raft.StableStore
 

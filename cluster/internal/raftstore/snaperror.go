@@ -58,8 +58,8 @@ func (s *notedSink) Close() error {
 	return nil
 }
 
-// Warning returns the reason why the disk needs attention although the peer works: its last snapshot
-// failed, or it has little space left. It returns nil otherwise.
+// Warning returns the reason why the disk needs attention although the peer works: its last
+// snapshot failed, or it has little space left. It returns nil otherwise.
 func (s *Stores) Warning() error {
 	var failed, low error
 	if err := s.snapError.Load(); err != nil {

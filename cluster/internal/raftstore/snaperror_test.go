@@ -34,7 +34,8 @@ func (s *snaps) Create(raft.SnapshotVersion, uint64, uint64, raft.Configuration,
 	return s.sink, s.err
 }
 
-// TestFailedSnapshotIsAWarning checks that the error of the last snapshot is kept until one succeeds.
+// TestFailedSnapshotIsAWarning checks that the error of the last snapshot is kept until one
+// succeeds.
 func TestFailedSnapshotIsAWarning(t *testing.T) {
 	inner := &snaps{}
 	s := &Stores{snapError: &atomic.Pointer[error]{}}

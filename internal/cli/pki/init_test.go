@@ -20,7 +20,8 @@ func TestInit(t *testing.T) {
 	peers := []string{"--peer", "n1=10.0.0.1", "--peer", "n2=b.example.org:8400", "--peer", "n3=2001:db8::3"}
 	init := append([]string{"tls", "init", "--cluster", "prod"}, peers...)
 	golden(t, filepath.Join(testdata, "init.golden"), ok(t, init...))
-	golden(t, filepath.Join(testdata, "init_packages.golden"), ok(t, append(init, "--layout", "packages", "--out", "pkg")...))
+	packages := ok(t, append(init, "--layout", "packages", "--out", "pkg")...)
+	golden(t, filepath.Join(testdata, "init_packages.golden"), packages)
 	var dir string
 	if dir, err = os.Getwd(); err != nil {
 		t.Fatal(err)

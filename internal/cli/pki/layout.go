@@ -87,7 +87,8 @@ func (f *initFlags) config(p initPeer, peers []initPeer) string {
 	}
 	var b strings.Builder
 	line := func(name, value string) { fmt.Fprintf(&b, "%s: %s\n", name, value) }
-	fmt.Fprintf(&b, "# Peer %s of cluster %s, made by holdfast tls init. docs/operating.md describes the keys.\n", p.id, f.cluster)
+	fmt.Fprintf(&b, "# Peer %s of cluster %s, made by holdfast tls init. docs/operating.md describes the keys.\n",
+		p.id, f.cluster)
 	line("node_id", strconv.Quote(p.id))
 	line("data_dir", strconv.Quote(data))
 	for i, name := range []string{"grpc_addr", "http_addr", "raft_addr", "gossip_addr"} {

@@ -46,7 +46,8 @@ func Material(dir, cluster string, peers []string, hosts ...string) (Files, erro
 	}
 	shared := []byte(gossipKey())
 	files := []file{
-		public(f.CA, ca.Pair.Cert), private(f.Gossip, shared), private(f.AdminKey, admin.Key), public(f.AdminCert, admin.Cert),
+		public(f.CA, ca.Pair.Cert), private(f.Gossip, shared),
+		private(f.AdminKey, admin.Key), public(f.AdminCert, admin.Cert),
 	}
 	for _, id := range peers {
 		p, err := ca.Peer(cluster, id, hosts, until)

@@ -82,7 +82,8 @@ func TestGolden(t *testing.T) {
 	check("inspect_peer", ok(t, "tls", "inspect", "n1.pem"))
 	check("inspect_client", ok(t, "tls", "inspect", "bob.pem"))
 	check("gossip", ok(t, "gossip", "keygen", "--out", "gossip.key"))
-	for _, verb := range []string{"tls", "tls ca", "tls cert", "tls ca create", "tls cert create", "tls inspect", "tls init",
+	for _, verb := range []string{"tls", "tls ca", "tls cert", "tls ca create", "tls cert create", "tls inspect",
+		"tls init",
 		"gossip", "gossip keygen"} {
 		check("help_"+strings.ReplaceAll(verb, " ", "_"), ok(t, append(strings.Fields(verb), "--help")...))
 	}
