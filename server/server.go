@@ -24,7 +24,7 @@ type Node interface {
 // quorum.
 type Membership interface {
 	Leader() (id string, self, ok bool)
-	Role() string // leader, follower, candidate
+	Role() string     // leader, follower, candidate
 	Readiness() error // the reason if the peer has no leader, does not vote yet or is stopping, or nil
 	Status(ctx context.Context) *holdfastv1.ClusterStatus
 }
