@@ -69,6 +69,7 @@ func New(cfg Config, node Node, state State, set *providers.Set) *Server {
 	}, set)
 	s.runs = runs.New(s.peer, runs.Config{CancelWait: cfg.CancelWait, Archive: cfg.Archive}, s.starts)
 	s.local = inproc.New(s.UnaryInterceptors()...)
+	s.local.InterceptStreams(s.StreamInterceptors()...)
 	s.Register(s.local)
 	cfg.Registerer.MustRegister(statemetrics.Collectors(state)...)
 	return s

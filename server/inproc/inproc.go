@@ -3,8 +3,7 @@
 // except for heartbeats (server.Heartbeats).
 //
 // It owns the path of a call from a client stub to a handler and back. It must not know
-// services, and no call may bypass the interceptors. Streams are not supported: an HTTP
-// route that streams reads the state itself.
+// services, and no call may bypass the interceptors.
 package inproc
 
 import (
@@ -28,8 +27,10 @@ import (
 type Server struct {
 	intercept grpc.UnaryServerInterceptor
 
-	mu      sync.RWMutex
-	methods map[string]method // by full method
+	mu              sync.RWMutex
+	methods         map[string]method // by full method
+	streams         map[string]streamer
+	interceptStream grpc.StreamServerInterceptor // nil: streams are refused
 }
 
 var (
@@ -42,9 +43,9 @@ type method struct {
 	handler grpc.MethodHandler
 }
 
-// New returns a server whose calls run through the interceptors in the given order.
+// New returns a server whose unary calls run through the interceptors in the given order.
 func New(interceptors ...grpc.UnaryServerInterceptor) *Server {
-	return &Server{intercept: chain(interceptors), methods: map[string]method{}}
+	return &Server{intercept: chain(interceptors), methods: map[string]method{}, streams: map[string]streamer{}}
 }
 
 // chain combines interceptors into one.
@@ -60,12 +61,15 @@ func chain(all []grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
 	}
 }
 
-// RegisterService implements grpc.ServiceRegistrar. Streams of the service are ignored.
+// RegisterService implements grpc.ServiceRegistrar.
 func (s *Server) RegisterService(d *grpc.ServiceDesc, impl any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range d.Methods {
 		s.methods["/"+d.ServiceName+"/"+m.MethodName] = method{impl: impl, handler: m.Handler}
+	}
+	for _, m := range d.Streams {
+		s.streams["/"+d.ServiceName+"/"+m.StreamName] = streamer{impl: impl, desc: m}
 	}
 }
 
@@ -100,16 +104,6 @@ func (s *Server) Invoke(ctx context.Context, fullMethod string, args, reply any,
 		return status.Errorf(codes.Internal, "call %s in this process: %v", fullMethod, err)
 	}
 	return nil
-}
-
-// NewStream implements grpc.ClientConnInterface.
-func (s *Server) NewStream(
-	_ context.Context,
-	_ *grpc.StreamDesc,
-	fullMethod string,
-	_ ...grpc.CallOption,
-) (grpc.ClientStream, error) {
-	return nil, status.Errorf(codes.Unimplemented, "call %s in this process: streams are not supported", fullMethod)
 }
 
 // move sets one message to the contents of another of the same type, which must not be used
