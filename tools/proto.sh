@@ -22,11 +22,11 @@ need_protoc() {
 	exit 1
 }
 
-# generate DIR writes the code of every .proto file below DIR/proto.
+# generate DIR writes the code of every .proto file below DIR/proto, except for proto/google, whose code is a module.
 generate() {
 	local files
-	mapfile -t files < <(find proto -name '*.proto' | LC_ALL=C sort)
-	PATH="$PWD/bin/tools:$PATH" protoc -I . \
+	mapfile -t files < <(find proto -name '*.proto' -not -path 'proto/google/*' | LC_ALL=C sort)
+	PATH="$PWD/bin/tools:$PATH" protoc -I . -I proto \
 		--go_out="$1" --go_opt=module=github.com/holdfast-metal/holdfast \
 		--go-grpc_out="$1" --go-grpc_opt=module=github.com/holdfast-metal/holdfast \
 		"${files[@]}"

@@ -9,6 +9,7 @@
 package holdfastv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -582,7 +583,7 @@ var File_proto_holdfast_v1_access_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_access_proto_rawDesc = "" +
 	"\n" +
-	"\x1eproto/holdfast/v1/access.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a\x1cproto/holdfast/v1/role.proto\x1a!proto/holdfast/v1/sensitive.proto\"\x0f\n" +
+	"\x1eproto/holdfast/v1/access.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a\x1cproto/holdfast/v1/role.proto\x1a!proto/holdfast/v1/sensitive.proto\"\x0f\n" +
 	"\rWhoAmIRequest\"\xbd\x01\n" +
 	"\bIdentity\x12\x1c\n" +
 	"\tprincipal\x18\x01 \x01(\tR\tprincipal\x12+\n" +
@@ -633,13 +634,16 @@ const file_proto_holdfast_v1_access_proto_rawDesc = "" +
 	"\x06tokens\x18\x01 \x03(\v2\x12.holdfast.v1.TokenR\x06tokens\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"/\n" +
 	"\x12RevokeTokenRequest\x12\x19\n" +
-	"\btoken_id\x18\x01 \x01(\tR\atokenId2\xb4\x03\n" +
-	"\rAccessService\x12F\n" +
-	"\x06WhoAmI\x12\x1a.holdfast.v1.WhoAmIRequest\x1a\x15.holdfast.v1.Identity\"\t\xfa\xa1\x19\x02 \x01\x90\x02\x01\x12\xae\x01\n" +
-	"\vCreateToken\x12\x1f.holdfast.v1.CreateTokenRequest\x1a .holdfast.v1.CreateTokenResponse\"\\\xfa\xa1\x19\x02\b\x03\x82\xa2\x19R*Plist the tokens and revoke the one that was never delivered, then create another\x12X\n" +
+	"\btoken_id\x18\x01 \x01(\tR\atokenId2\x94\x04\n" +
+	"\rAccessService\x12X\n" +
+	"\x06WhoAmI\x12\x1a.holdfast.v1.WhoAmIRequest\x1a\x15.holdfast.v1.Identity\"\x1b\xfa\xa1\x19\x02 \x01\x82\xd3\xe4\x93\x02\f\x12\n" +
+	"/v1/whoami\x90\x02\x01\x12\xc3\x01\n" +
+	"\vCreateToken\x12\x1f.holdfast.v1.CreateTokenRequest\x1a .holdfast.v1.CreateTokenResponse\"q\xfa\xa1\x19\x02\b\x03\x82\xa2\x19R*Plist the tokens and revoke the one that was never delivered, then create another\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
+	"/v1/tokens\x12j\n" +
 	"\n" +
-	"ListTokens\x12\x1e.holdfast.v1.ListTokensRequest\x1a\x1f.holdfast.v1.ListTokensResponse\"\t\xfa\xa1\x19\x02\b\x03\x90\x02\x01\x12P\n" +
-	"\vRevokeToken\x12\x1f.holdfast.v1.RevokeTokenRequest\x1a\x12.holdfast.v1.Token\"\f\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x02BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"ListTokens\x12\x1e.holdfast.v1.ListTokensRequest\x1a\x1f.holdfast.v1.ListTokensResponse\"\x1b\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02\f\x12\n" +
+	"/v1/tokens\x90\x02\x01\x12w\n" +
+	"\vRevokeToken\x12\x1f.holdfast.v1.RevokeTokenRequest\x1a\x12.holdfast.v1.Token\"3\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x02\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/tokens/{token_id}/revokeBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_access_proto_rawDescOnce sync.Once

@@ -9,6 +9,7 @@
 package holdfastv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -412,7 +413,7 @@ var File_proto_holdfast_v1_agent_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_agent_proto_rawDesc = "" +
 	"\n" +
-	"\x1dproto/holdfast/v1/agent.proto\x12\vholdfast.v1\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a!proto/holdfast/v1/sensitive.proto\"\x98\x01\n" +
+	"\x1dproto/holdfast/v1/agent.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a!proto/holdfast/v1/sensitive.proto\"\x98\x01\n" +
 	"\x18ListAgentMachinesRequest\x12\x1b\n" +
 	"\tpool_name\x18\x01 \x01(\tR\bpoolName\x12#\n" +
 	"\rprovider_name\x18\x02 \x01(\tR\fproviderName\x12\x1b\n" +
@@ -453,11 +454,13 @@ const file_proto_holdfast_v1_agent_proto_rawDesc = "" +
 	"\vmac_address\x18\n" +
 	" \x01(\tR\n" +
 	"macAddress\x12!\n" +
-	"\ftoken_sha256\x182 \x01(\fR\vtokenSha2562\xb9\x03\n" +
-	"\fAgentService\x12\xd8\x01\n" +
-	"\x12CreateAgentMachine\x12&.holdfast.v1.CreateAgentMachineRequest\x1a'.holdfast.v1.CreateAgentMachineResponse\"q\xfa\xa1\x19\x02\b\x02\x82\xa2\x19g*elist the machines of the pool and delete the one whose token was never delivered, then create another\x12[\n" +
-	"\rRegisterAgent\x12!.holdfast.v1.RegisterAgentRequest\x1a\x14.holdfast.v1.Machine\"\x11\xfa\xa1\x19\a\x12\x03\b\x04\x058\x01\x82\xa2\x19\x02\b\x01\x12q\n" +
-	"\x11ListAgentMachines\x12%.holdfast.v1.ListAgentMachinesRequest\x1a&.holdfast.v1.ListAgentMachinesResponse\"\r\xfa\xa1\x19\x06\b\x01\x12\x02\x04\x05\x90\x02\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\ftoken_sha256\x182 \x01(\fR\vtokenSha2562\x8e\x04\n" +
+	"\fAgentService\x12\xee\x01\n" +
+	"\x12CreateAgentMachine\x12&.holdfast.v1.CreateAgentMachineRequest\x1a'.holdfast.v1.CreateAgentMachineResponse\"\x86\x01\xfa\xa1\x19\x02\b\x02\x82\xa2\x19g*elist the machines of the pool and delete the one whose token was never delivered, then create another\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
+	"/v1/agents\x12\x86\x01\n" +
+	"\rRegisterAgent\x12!.holdfast.v1.RegisterAgentRequest\x1a\x14.holdfast.v1.Machine\"<\xfa\xa1\x19\a\x12\x03\b\x04\x058\x01\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02%:\x01*\" /v1/agents/{machine_id}/register\x12\x83\x01\n" +
+	"\x11ListAgentMachines\x12%.holdfast.v1.ListAgentMachinesRequest\x1a&.holdfast.v1.ListAgentMachinesResponse\"\x1f\xfa\xa1\x19\x06\b\x01\x12\x02\x04\x05\x82\xd3\xe4\x93\x02\f\x12\n" +
+	"/v1/agents\x90\x02\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_agent_proto_rawDescOnce sync.Once

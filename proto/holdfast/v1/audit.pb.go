@@ -9,6 +9,7 @@
 package holdfastv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -342,7 +343,7 @@ var File_proto_holdfast_v1_audit_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_audit_proto_rawDesc = "" +
 	"\n" +
-	"\x1dproto/holdfast/v1/audit.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"\xa3\x03\n" +
+	"\x1dproto/holdfast/v1/audit.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"\xa3\x03\n" +
 	"\n" +
 	"AuditEvent\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12*\n" +
@@ -371,10 +372,10 @@ const file_proto_holdfast_v1_audit_proto_rawDesc = "" +
 	"\x06events\x18\x01 \x03(\v2\x17.holdfast.v1.AuditEventR\x06events\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"?\n" +
 	"\x18ExportAuditEventsRequest\x12#\n" +
-	"\rfrom_sequence\x18\x01 \x01(\x04R\ffromSequence2\xd9\x01\n" +
-	"\fAuditService\x12g\n" +
-	"\x0fListAuditEvents\x12#.holdfast.v1.ListAuditEventsRequest\x1a$.holdfast.v1.ListAuditEventsResponse\"\t\xfa\xa1\x19\x02\b\x03\x90\x02\x01\x12`\n" +
-	"\x11ExportAuditEvents\x12%.holdfast.v1.ExportAuditEventsRequest\x1a\x17.holdfast.v1.AuditEvent\"\t\xfa\xa1\x19\x02\b\x03\x90\x02\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\rfrom_sequence\x18\x01 \x01(\x04R\ffromSequence2\x90\x02\n" +
+	"\fAuditService\x12\x7f\n" +
+	"\x0fListAuditEvents\x12#.holdfast.v1.ListAuditEventsRequest\x1a$.holdfast.v1.ListAuditEventsResponse\"!\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/audit/events\x90\x02\x01\x12\x7f\n" +
+	"\x11ExportAuditEvents\x12%.holdfast.v1.ExportAuditEventsRequest\x1a\x17.holdfast.v1.AuditEvent\"(\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02\x19\x12\x17/v1/audit/events:export\x90\x02\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_audit_proto_rawDescOnce sync.Once

@@ -7,6 +7,7 @@
 package holdfastv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -549,7 +550,7 @@ var File_proto_holdfast_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x1fproto/holdfast/v1/cluster.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"6\n" +
+	"\x1fproto/holdfast/v1/cluster.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"6\n" +
 	"\x13CollectDebugRequest\x12\x1f\n" +
 	"\vcpu_seconds\x18\x01 \x01(\x05R\n" +
 	"cpuSeconds\"3\n" +
@@ -598,10 +599,10 @@ const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"lease_rate\x18\x02 \x01(\x01R\tleaseRate\x12\x1a\n" +
 	"\bcommands\x18\x03 \x01(\x04R\bcommands\x12%\n" +
 	"\x0ecommit_seconds\x18\x04 \x01(\x01R\rcommitSeconds\x12\x18\n" +
-	"\acommits\x18\x05 \x03(\x04R\acommits2\xc8\x01\n" +
-	"\x0eClusterService\x12_\n" +
-	"\x10GetClusterStatus\x12$.holdfast.v1.GetClusterStatusRequest\x1a\x1a.holdfast.v1.ClusterStatus\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12U\n" +
-	"\fCollectDebug\x12 .holdfast.v1.CollectDebugRequest\x1a\x16.holdfast.v1.DebugFile\"\t\xfa\xa1\x19\x02\b\x03\x90\x02\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\acommits\x18\x05 \x03(\x04R\acommits2\xf4\x01\n" +
+	"\x0eClusterService\x12r\n" +
+	"\x10GetClusterStatus\x12$.holdfast.v1.GetClusterStatusRequest\x1a\x1a.holdfast.v1.ClusterStatus\"\x1c\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\r\x12\v/v1/cluster\x90\x02\x01\x12n\n" +
+	"\fCollectDebug\x12 .holdfast.v1.CollectDebugRequest\x1a\x16.holdfast.v1.DebugFile\"\"\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/cluster/debug\x90\x02\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_cluster_proto_rawDescOnce sync.Once

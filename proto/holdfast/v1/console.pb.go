@@ -7,6 +7,7 @@
 package holdfastv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -153,7 +154,7 @@ var File_proto_holdfast_v1_console_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_console_proto_rawDesc = "" +
 	"\n" +
-	"\x1fproto/holdfast/v1/console.proto\x12\vholdfast.v1\x1a\x1eproto/holdfast/v1/method.proto\"m\n" +
+	"\x1fproto/holdfast/v1/console.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1eproto/holdfast/v1/method.proto\"m\n" +
 	"\rAttachRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1b\n" +
 	"\tread_only\x18\x02 \x01(\bR\breadOnly\x12\x12\n" +
@@ -162,9 +163,9 @@ const file_proto_holdfast_v1_console_proto_rawDesc = "" +
 	"\x0eAttachResponse\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\x12\x1a\n" +
 	"\battached\x18\x02 \x01(\bR\battached\x12\x12\n" +
-	"\x04peer\x18\x03 \x01(\tR\x04peer2_\n" +
-	"\x0eConsoleService\x12M\n" +
-	"\x06Attach\x12\x1a.holdfast.v1.AttachRequest\x1a\x1b.holdfast.v1.AttachResponse\"\x06\xfa\xa1\x19\x02\b\x02(\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\x04peer\x18\x03 \x01(\tR\x04peer2\x86\x01\n" +
+	"\x0eConsoleService\x12t\n" +
+	"\x06Attach\x12\x1a.holdfast.v1.AttachRequest\x1a\x1b.holdfast.v1.AttachResponse\"-\xfa\xa1\x19\x02\b\x02\x82\xd3\xe4\x93\x02!:\x04data\"\x19/v1/runs/{run_id}/console(\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_console_proto_rawDescOnce sync.Once

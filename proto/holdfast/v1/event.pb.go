@@ -10,6 +10,7 @@
 package holdfastv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -616,7 +617,7 @@ var File_proto_holdfast_v1_event_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_event_proto_rawDesc = "" +
 	"\n" +
-	"\x1dproto/holdfast/v1/event.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\"\xc2\x02\n" +
+	"\x1dproto/holdfast/v1/event.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\"\xc2\x02\n" +
 	"\x05Event\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\x04R\x06cursor\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x04R\x05index\x12*\n" +
@@ -665,16 +666,16 @@ const file_proto_holdfast_v1_event_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"*\n" +
 	"\x14DeleteWebhookRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x17\n" +
-	"\x15DeleteWebhookResponse2_\n" +
-	"\fEventService\x12O\n" +
-	"\vWatchEvents\x12\x1f.holdfast.v1.WatchEventsRequest\x1a\x12.holdfast.v1.Event\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x010\x012\xa9\x03\n" +
-	"\x0eWebhookService\x12P\n" +
+	"\x15DeleteWebhookResponse2w\n" +
+	"\fEventService\x12g\n" +
+	"\vWatchEvents\x12\x1f.holdfast.v1.WatchEventsRequest\x1a\x12.holdfast.v1.Event\"!\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x12\x12\x10/v1/events:watch\x90\x02\x010\x012\x9f\x04\n" +
+	"\x0eWebhookService\x12|\n" +
 	"\n" +
-	"PutWebhook\x12\x1e.holdfast.v1.PutWebhookRequest\x1a\x14.holdfast.v1.Webhook\"\f\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x01\x12M\n" +
+	"PutWebhook\x12\x1e.holdfast.v1.PutWebhookRequest\x1a\x14.holdfast.v1.Webhook\"8\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02&:\awebhook\x1a\x1b/v1/webhooks/{webhook.name}\x12h\n" +
 	"\n" +
-	"GetWebhook\x12\x1e.holdfast.v1.GetWebhookRequest\x1a\x14.holdfast.v1.Webhook\"\t\xfa\xa1\x19\x02\b\x03\x90\x02\x01\x12^\n" +
-	"\fListWebhooks\x12 .holdfast.v1.ListWebhooksRequest\x1a!.holdfast.v1.ListWebhooksResponse\"\t\xfa\xa1\x19\x02\b\x03\x90\x02\x01\x12\x95\x01\n" +
-	"\rDeleteWebhook\x12!.holdfast.v1.DeleteWebhookRequest\x1a\".holdfast.v1.DeleteWebhookResponse\"=\xfa\xa1\x19\x02\b\x03\x82\xa2\x193*1read it back: NOT_FOUND means that it was deletedBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"GetWebhook\x12\x1e.holdfast.v1.GetWebhookRequest\x1a\x14.holdfast.v1.Webhook\"$\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/webhooks/{name}\x90\x02\x01\x12r\n" +
+	"\fListWebhooks\x12 .holdfast.v1.ListWebhooksRequest\x1a!.holdfast.v1.ListWebhooksResponse\"\x1d\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/webhooks\x90\x02\x01\x12\xb0\x01\n" +
+	"\rDeleteWebhook\x12!.holdfast.v1.DeleteWebhookRequest\x1a\".holdfast.v1.DeleteWebhookResponse\"X\xfa\xa1\x19\x02\b\x03\x82\xa2\x193*1read it back: NOT_FOUND means that it was deleted\x82\xd3\xe4\x93\x02\x15*\x13/v1/webhooks/{name}BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_event_proto_rawDescOnce sync.Once

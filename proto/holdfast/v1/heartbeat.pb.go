@@ -10,6 +10,7 @@
 package holdfastv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -421,7 +422,7 @@ var File_proto_holdfast_v1_heartbeat_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_heartbeat_proto_rawDesc = "" +
 	"\n" +
-	"!proto/holdfast/v1/heartbeat.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\"\xd4\x01\n" +
+	"!proto/holdfast/v1/heartbeat.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\"\xd4\x01\n" +
 	"\x17KeepMachineAliveRequest\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x12#\n" +
@@ -452,12 +453,11 @@ const file_proto_holdfast_v1_heartbeat_proto_rawDesc = "" +
 	"\x12PingServiceRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12/\n" +
 	"\x05state\x18\x02 \x01(\v2\x19.holdfast.v1.ServiceStateR\x05state\"\x15\n" +
-	"\x13PingServiceResponse2\xbd\x02\n" +
-	"\x10HeartbeatService\x12k\n" +
-	"\x10KeepMachineAlive\x12$.holdfast.v1.KeepMachineAliveRequest\x1a%.holdfast.v1.KeepMachineAliveResponse\"\n" +
-	"\xfa\xa1\x19\x06\x12\x02\x04\x058\x01\x12a\n" +
-	"\rHeartbeatPool\x12!.holdfast.v1.HeartbeatPoolRequest\x1a\".holdfast.v1.HeartbeatPoolResponse\"\t\xfa\xa1\x19\x05\x12\x01\x058\x02\x12Y\n" +
-	"\vPingService\x12\x1f.holdfast.v1.PingServiceRequest\x1a .holdfast.v1.PingServiceResponse\"\a\xfa\xa1\x19\x03\x12\x01\x06BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\x13PingServiceResponse2\xb9\x03\n" +
+	"\x10HeartbeatService\x12\x97\x01\n" +
+	"\x10KeepMachineAlive\x12$.holdfast.v1.KeepMachineAliveRequest\x1a%.holdfast.v1.KeepMachineAliveResponse\"6\xfa\xa1\x19\x06\x12\x02\x04\x058\x01\x82\xd3\xe4\x93\x02&:\x01*\"!/v1/agents/{machine_id}/heartbeat\x12\x89\x01\n" +
+	"\rHeartbeatPool\x12!.holdfast.v1.HeartbeatPoolRequest\x1a\".holdfast.v1.HeartbeatPoolResponse\"1\xfa\xa1\x19\x05\x12\x01\x058\x02\x82\xd3\xe4\x93\x02\":\x01*\"\x1d/v1/pools/{pool_id}/heartbeat\x12\x7f\n" +
+	"\vPingService\x12\x1f.holdfast.v1.PingServiceRequest\x1a .holdfast.v1.PingServiceResponse\"-\xfa\xa1\x19\x03\x12\x01\x06\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/services/{id}/heartbeatBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_heartbeat_proto_rawDescOnce sync.Once

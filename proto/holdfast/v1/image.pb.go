@@ -10,6 +10,7 @@
 package holdfastv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -889,7 +890,7 @@ var File_proto_holdfast_v1_image_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_image_proto_rawDesc = "" +
 	"\n" +
-	"\x1dproto/holdfast/v1/image.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"\x88\a\n" +
+	"\x1dproto/holdfast/v1/image.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"\x88\a\n" +
 	"\x05Image\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12 \n" +
 	"\vdescription\x18\x02 \x01(\tR\vdescription\x12\x12\n" +
@@ -955,15 +956,17 @@ const file_proto_holdfast_v1_image_proto_rawDesc = "" +
 	"\x12UploadFileResponse\x12%\n" +
 	"\x0ereceived_bytes\x18\x01 \x01(\x03R\rreceivedBytes\x12\x14\n" +
 	"\x05peers\x18\x02 \x03(\tR\x05peers\x12\x12\n" +
-	"\x04done\x18\x03 \x01(\bR\x04done2\xf0\x03\n" +
-	"\fImageService\x12L\n" +
-	"\bAddImage\x12\x1c.holdfast.v1.AddImageRequest\x1a\x12.holdfast.v1.Image\"\x0e\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x19\x02\b\x01\x12G\n" +
-	"\bGetImage\x12\x1c.holdfast.v1.GetImageRequest\x1a\x12.holdfast.v1.Image\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12X\n" +
+	"\x04done\x18\x03 \x01(\bR\x04done2\xf1\x04\n" +
+	"\fImageService\x12a\n" +
+	"\bAddImage\x12\x1c.holdfast.v1.AddImageRequest\x1a\x12.holdfast.v1.Image\"#\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
+	"/v1/images\x12`\n" +
+	"\bGetImage\x12\x1c.holdfast.v1.GetImageRequest\x1a\x12.holdfast.v1.Image\"\"\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/images/{name}\x90\x02\x01\x12j\n" +
 	"\n" +
-	"ListImages\x12\x1e.holdfast.v1.ListImagesRequest\x1a\x1f.holdfast.v1.ListImagesResponse\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12\x91\x01\n" +
-	"\vDeleteImage\x12\x1f.holdfast.v1.DeleteImageRequest\x1a .holdfast.v1.DeleteImageResponse\"?\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x193*1read it back: NOT_FOUND means that it was deleted\x12[\n" +
+	"ListImages\x12\x1e.holdfast.v1.ListImagesRequest\x1a\x1f.holdfast.v1.ListImagesResponse\"\x1b\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\f\x12\n" +
+	"/v1/images\x90\x02\x01\x12\xaa\x01\n" +
+	"\vDeleteImage\x12\x1f.holdfast.v1.DeleteImageRequest\x1a .holdfast.v1.DeleteImageResponse\"X\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x193*1read it back: NOT_FOUND means that it was deleted\x82\xd3\xe4\x93\x02\x13*\x11/v1/images/{name}\x12\x82\x01\n" +
 	"\n" +
-	"UploadFile\x12\x1e.holdfast.v1.UploadFileRequest\x1a\x1f.holdfast.v1.UploadFileResponse\"\b\xfa\xa1\x19\x04\b\x02\x18\x01(\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"UploadFile\x12\x1e.holdfast.v1.UploadFileRequest\x1a\x1f.holdfast.v1.UploadFileResponse\"/\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xd3\xe4\x93\x02!:\x04data\x1a\x19/v1/files/{header.sha256}(\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_image_proto_rawDescOnce sync.Once

@@ -9,6 +9,7 @@
 package holdfastv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -1133,7 +1134,7 @@ var File_proto_holdfast_v1_install_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_install_proto_rawDesc = "" +
 	"\n" +
-	"\x1fproto/holdfast/v1/install.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a!proto/holdfast/v1/sensitive.proto\"\xe9\t\n" +
+	"\x1fproto/holdfast/v1/install.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a!proto/holdfast/v1/sensitive.proto\"\xe9\t\n" +
 	"\aInstall\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x12\x15\n" +
@@ -1248,11 +1249,11 @@ const file_proto_holdfast_v1_install_proto_rawDesc = "" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\".\n" +
 	"\x18AppendInstallLogResponse\x12\x12\n" +
-	"\x04next\x18\x01 \x01(\x03R\x04next2\x8f\x05\n" +
-	"\x0eInstallService\x12M\n" +
+	"\x04next\x18\x01 \x01(\x03R\x04next2\xcc\x05\n" +
+	"\x0eInstallService\x12v\n" +
 	"\n" +
-	"GetInstall\x12\x1e.holdfast.v1.GetInstallRequest\x1a\x14.holdfast.v1.Install\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12^\n" +
-	"\fListInstalls\x12 .holdfast.v1.ListInstallsRequest\x1a!.holdfast.v1.ListInstallsResponse\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12\\\n" +
+	"GetInstall\x12\x1e.holdfast.v1.GetInstallRequest\x1a\x14.holdfast.v1.Install\"2\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02#\x12!/v1/machines/{machine_id}/install\x90\x02\x01\x12r\n" +
+	"\fListInstalls\x12 .holdfast.v1.ListInstallsRequest\x1a!.holdfast.v1.ListInstallsResponse\"\x1d\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/installs\x90\x02\x01\x12\\\n" +
 	"\n" +
 	"LookUpBoot\x12\x1f.holdfast.v1.BootMachineRequest\x1a .holdfast.v1.BootMachineResponse\"\v\xfa\xa1\x19\x04(\x010\x01\x90\x02\x01\x12Z\n" +
 	"\vBootMachine\x12\x1f.holdfast.v1.BootMachineRequest\x1a .holdfast.v1.BootMachineResponse\"\b\xfa\xa1\x19\x04(\x010\x01\x12U\n" +

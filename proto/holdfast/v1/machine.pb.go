@@ -10,6 +10,7 @@
 package holdfastv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	fieldmaskpb "google.golang.org/protobuf/types/known/fieldmaskpb"
@@ -2453,7 +2454,7 @@ var File_proto_holdfast_v1_machine_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\n" +
-	"\x1fproto/holdfast/v1/machine.proto\x12\vholdfast.v1\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"H\n" +
+	"\x1fproto/holdfast/v1/machine.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"H\n" +
 	"\x16RegisterMachineRequest\x12.\n" +
 	"\amachine\x18\x01 \x01(\v2\x14.holdfast.v1.MachineR\amachine\"2\n" +
 	"\x11GetMachineRequest\x12\x1d\n" +
@@ -2724,18 +2725,19 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\bmetadata\x18\v \x03(\v2'.holdfast.v1.HistoryEntry.MetadataEntryR\bmetadata\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012\x94\b\n" +
-	"\x0eMachineService\x12\xe4\x01\n" +
-	"\x0fRegisterMachine\x12#.holdfast.v1.RegisterMachineRequest\x1a\x14.holdfast.v1.Machine\"\x95\x01\xfa\xa1\x19\x02\b\x02\x82\xa2\x19\x8a\x01\b\x01\x12\x12machine.machine_id*rsearch for the machine by MAC address, BMC or serial before you register it again, and pass a machine_id next time\x12M\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012\xeb\n" +
 	"\n" +
-	"GetMachine\x12\x1e.holdfast.v1.GetMachineRequest\x1a\x14.holdfast.v1.Machine\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12^\n" +
-	"\fListMachines\x12 .holdfast.v1.ListMachinesRequest\x1a!.holdfast.v1.ListMachinesResponse\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12V\n" +
-	"\rUpdateMachine\x12!.holdfast.v1.UpdateMachineRequest\x1a\x14.holdfast.v1.Machine\"\f\xfa\xa1\x19\x02\b\x02\x82\xa2\x19\x02\b\x01\x12Z\n" +
-	"\x0fSetMachinePhase\x12#.holdfast.v1.SetMachinePhaseRequest\x1a\x14.holdfast.v1.Machine\"\f\xfa\xa1\x19\x02\b\x02\x82\xa2\x19\x02\b\x01\x12L\n" +
-	"\bRetryBmc\x12\x1c.holdfast.v1.RetryBmcRequest\x1a\x14.holdfast.v1.Machine\"\f\xfa\xa1\x19\x02\b\x02\x82\xa2\x19\x02\b\x01\x12\x95\x01\n" +
-	"\rDeleteMachine\x12!.holdfast.v1.DeleteMachineRequest\x1a\".holdfast.v1.DeleteMachineResponse\"=\xfa\xa1\x19\x02\b\x02\x82\xa2\x193*1read it back: NOT_FOUND means that it was deleted\x12p\n" +
-	"\x12ListMachineHistory\x12&.holdfast.v1.ListMachineHistoryRequest\x1a'.holdfast.v1.ListMachineHistoryResponse\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12`\n" +
-	"\x0eExplainMachine\x12\".holdfast.v1.ExplainMachineRequest\x1a\x1f.holdfast.v1.MachineExplanation\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\x0eMachineService\x12\x81\x02\n" +
+	"\x0fRegisterMachine\x12#.holdfast.v1.RegisterMachineRequest\x1a\x14.holdfast.v1.Machine\"\xb2\x01\xfa\xa1\x19\x02\b\x02\x82\xa2\x19\x8a\x01\b\x01\x12\x12machine.machine_id*rsearch for the machine by MAC address, BMC or serial before you register it again, and pass a machine_id next time\x82\xd3\xe4\x93\x02\x17:\amachine\"\f/v1/machines\x12n\n" +
+	"\n" +
+	"GetMachine\x12\x1e.holdfast.v1.GetMachineRequest\x1a\x14.holdfast.v1.Machine\"*\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x1b\x12\x19/v1/machines/{machine_id}\x90\x02\x01\x12r\n" +
+	"\fListMachines\x12 .holdfast.v1.ListMachinesRequest\x1a!.holdfast.v1.ListMachinesResponse\"\x1d\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/machines\x90\x02\x01\x12\x88\x01\n" +
+	"\rUpdateMachine\x12!.holdfast.v1.UpdateMachineRequest\x1a\x14.holdfast.v1.Machine\">\xfa\xa1\x19\x02\b\x02\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02,:\amachine2!/v1/machines/{machine.machine_id}\x12\x84\x01\n" +
+	"\x0fSetMachinePhase\x12#.holdfast.v1.SetMachinePhaseRequest\x1a\x14.holdfast.v1.Machine\"6\xfa\xa1\x19\x02\b\x02\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/machines/{machine_id}/phase\x12z\n" +
+	"\bRetryBmc\x12\x1c.holdfast.v1.RetryBmcRequest\x1a\x14.holdfast.v1.Machine\":\xfa\xa1\x19\x02\b\x02\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02(:\x01*\"#/v1/machines/{machine_id}/retry-bmc\x12\xb6\x01\n" +
+	"\rDeleteMachine\x12!.holdfast.v1.DeleteMachineRequest\x1a\".holdfast.v1.DeleteMachineResponse\"^\xfa\xa1\x19\x02\b\x02\x82\xa2\x193*1read it back: NOT_FOUND means that it was deleted\x82\xd3\xe4\x93\x02\x1b*\x19/v1/machines/{machine_id}\x12\x99\x01\n" +
+	"\x12ListMachineHistory\x12&.holdfast.v1.ListMachineHistoryRequest\x1a'.holdfast.v1.ListMachineHistoryResponse\"2\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02#\x12!/v1/machines/{machine_id}/history\x90\x02\x01\x12\x8d\x01\n" +
+	"\x0eExplainMachine\x12\".holdfast.v1.ExplainMachineRequest\x1a\x1f.holdfast.v1.MachineExplanation\"6\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02'\x12%/v1/machines/{machine_id}/explanation\x90\x02\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_machine_proto_rawDescOnce sync.Once

@@ -10,6 +10,7 @@
 package holdfastv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -458,7 +459,7 @@ var File_proto_holdfast_v1_node_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_node_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/holdfast/v1/node.proto\x12\vholdfast.v1\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1eproto/holdfast/v1/method.proto\"\x80\x01\n" +
+	"\x1cproto/holdfast/v1/node.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1eproto/holdfast/v1/method.proto\"\x80\x01\n" +
 	"\x11CreateNodeRequest\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x12\x1f\n" +
@@ -491,17 +492,17 @@ const file_proto_holdfast_v1_node_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\"t\n" +
 	"\x18ListStalledNodesResponse\x120\n" +
 	"\bmachines\x18\x01 \x03(\v2\x14.holdfast.v1.MachineR\bmachines\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xd5\x04\n" +
-	"\vNodeService\x12\x94\x01\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xec\x05\n" +
+	"\vNodeService\x12\xa8\x01\n" +
 	"\n" +
-	"CreateNode\x12\x1e.holdfast.v1.CreateNodeRequest\x1a\x14.holdfast.v1.Machine\"P\xfa\xa1\x19\x02\b\x02\x82\xa2\x19F*Dsearch for the node by its MAC address: if it exists, it was created\x12G\n" +
-	"\aGetNode\x12\x1b.holdfast.v1.GetNodeRequest\x1a\x14.holdfast.v1.Machine\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12P\n" +
+	"CreateNode\x12\x1e.holdfast.v1.CreateNodeRequest\x1a\x14.holdfast.v1.Machine\"d\xfa\xa1\x19\x02\b\x02\x82\xa2\x19F*Dsearch for the node by its MAC address: if it exists, it was created\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/v1/nodes\x12]\n" +
+	"\aGetNode\x12\x1b.holdfast.v1.GetNodeRequest\x1a\x14.holdfast.v1.Machine\"\x1f\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/nodes/{id}\x90\x02\x01\x12i\n" +
 	"\n" +
-	"UpdateNode\x12\x1e.holdfast.v1.UpdateNodeRequest\x1a\x14.holdfast.v1.Machine\"\f\xfa\xa1\x19\x02\b\x02\x82\xa2\x19\x02\b\x01\x12R\n" +
-	"\x0eTransitionNode\x12\".holdfast.v1.TransitionNodeRequest\x1a\x14.holdfast.v1.Machine\"\x06\xfa\xa1\x19\x02\b\x02\x12T\n" +
+	"UpdateNode\x12\x1e.holdfast.v1.UpdateNodeRequest\x1a\x14.holdfast.v1.Machine\"%\xfa\xa1\x19\x02\b\x02\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x13:\x01*2\x0e/v1/nodes/{id}\x12q\n" +
+	"\x0eTransitionNode\x12\".holdfast.v1.TransitionNodeRequest\x1a\x14.holdfast.v1.Machine\"%\xfa\xa1\x19\x02\b\x02\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/v1/nodes/{id}/state\x12o\n" +
 	"\n" +
-	"ReportNode\x12\x1e.holdfast.v1.ReportNodeRequest\x1a\x14.holdfast.v1.Machine\"\x10\xfa\xa1\x19\x06\b\x02\x12\x02\x04\x05\x82\xa2\x19\x02\b\x01\x12j\n" +
-	"\x10ListStalledNodes\x12$.holdfast.v1.ListStalledNodesRequest\x1a%.holdfast.v1.ListStalledNodesResponse\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"ReportNode\x12\x1e.holdfast.v1.ReportNodeRequest\x1a\x14.holdfast.v1.Machine\"+\xfa\xa1\x19\x06\b\x02\x12\x02\x04\x05\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/v1/nodes:report\x12\x83\x01\n" +
+	"\x10ListStalledNodes\x12$.holdfast.v1.ListStalledNodesRequest\x1a%.holdfast.v1.ListStalledNodesResponse\"\"\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/nodes:stalled\x90\x02\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_node_proto_rawDescOnce sync.Once

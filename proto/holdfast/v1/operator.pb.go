@@ -7,6 +7,7 @@
 package holdfastv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
@@ -1171,7 +1172,7 @@ var File_proto_holdfast_v1_operator_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_operator_proto_rawDesc = "" +
 	"\n" +
-	" proto/holdfast/v1/operator.proto\x12\vholdfast.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"\x15\n" +
+	" proto/holdfast/v1/operator.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"\x15\n" +
 	"\x13SaveSnapshotRequest\"\"\n" +
 	"\fSnapshotData\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"`\n" +
@@ -1246,20 +1247,21 @@ const file_proto_holdfast_v1_operator_proto_rawDesc = "" +
 	"\x03why\x18\x04 \x01(\tR\x03why\x120\n" +
 	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
 	"\x06behind\x18\x06 \x01(\x04R\x06behind\x12?\n" +
-	"\rremoved_after\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fremovedAfter2\x81\b\n" +
-	"\x0fOperatorService\x12[\n" +
-	"\fSaveSnapshot\x12 .holdfast.v1.SaveSnapshotRequest\x1a\x19.holdfast.v1.SnapshotData\"\f\xfa\xa1\x19\x05\b\x03\x12\x01\a\x90\x02\x010\x01\x12^\n" +
-	"\fNoteSnapshot\x12 .holdfast.v1.NoteSnapshotRequest\x1a!.holdfast.v1.NoteSnapshotResponse\"\t\xfa\xa1\x19\x05\b\x03\x12\x01\a\x12d\n" +
-	"\rStageSnapshot\x12!.holdfast.v1.StageSnapshotRequest\x1a\".holdfast.v1.StageSnapshotResponse\"\f\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x01\x12\xad\x01\n" +
-	"\x0fRestoreSnapshot\x12#.holdfast.v1.RestoreSnapshotRequest\x1a$.holdfast.v1.RestoreSnapshotResponse\"O\xfa\xa1\x19\x02\b\x03\x82\xa2\x19E*Cit may still be running: check the audit trail before you repeat it\x12m\n" +
-	"\x12TransferLeadership\x12&.holdfast.v1.TransferLeadershipRequest\x1a'.holdfast.v1.TransferLeadershipResponse\"\x06\xfa\xa1\x19\x02\b\x03\x12U\n" +
+	"\rremoved_after\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fremovedAfter2\xda\n" +
 	"\n" +
-	"RemovePeer\x12\x1e.holdfast.v1.RemovePeerRequest\x1a\x1f.holdfast.v1.RemovePeerResponse\"\x06\xfa\xa1\x19\x02\b\x03\x12F\n" +
-	"\x05Probe\x12\x19.holdfast.v1.ProbeRequest\x1a\x1a.holdfast.v1.ProbeResponse\"\x06\xfa\xa1\x19\x02\b\x03\x12X\n" +
-	"\fGetAutopilot\x12 .holdfast.v1.GetAutopilotRequest\x1a\x16.holdfast.v1.Autopilot\"\x0e\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x04\b\x01\x18\x01\x12V\n" +
-	"\fSetAutopilot\x12 .holdfast.v1.SetAutopilotRequest\x1a\x16.holdfast.v1.Autopilot\"\f\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x01\x12[\n" +
+	"\x0fOperatorService\x12}\n" +
+	"\fSaveSnapshot\x12 .holdfast.v1.SaveSnapshotRequest\x1a\x19.holdfast.v1.SnapshotData\".\xfa\xa1\x19\x05\b\x03\x12\x01\a\x82\xd3\xe4\x93\x02\x1cb\x04data\x12\x14/v1/cluster/snapshot\x90\x02\x010\x01\x12\x82\x01\n" +
+	"\fNoteSnapshot\x12 .holdfast.v1.NoteSnapshotRequest\x1a!.holdfast.v1.NoteSnapshotResponse\"-\xfa\xa1\x19\x05\b\x03\x12\x01\a\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/v1/cluster/snapshot:note\x12\x89\x01\n" +
+	"\rStageSnapshot\x12!.holdfast.v1.StageSnapshotRequest\x1a\".holdfast.v1.StageSnapshotResponse\"1\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/cluster/snapshot:stage\x12\xd4\x01\n" +
+	"\x0fRestoreSnapshot\x12#.holdfast.v1.RestoreSnapshotRequest\x1a$.holdfast.v1.RestoreSnapshotResponse\"v\xfa\xa1\x19\x02\b\x03\x82\xa2\x19E*Cit may still be running: check the audit trail before you repeat it\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/cluster/snapshot:restore\x12\x93\x01\n" +
+	"\x12TransferLeadership\x12&.holdfast.v1.TransferLeadershipRequest\x1a'.holdfast.v1.TransferLeadershipResponse\",\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/cluster/leader:transfer\x12s\n" +
 	"\n" +
-	"ResetClock\x12\x1e.holdfast.v1.ResetClockRequest\x1a\x1f.holdfast.v1.ResetClockResponse\"\f\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"RemovePeer\x12\x1e.holdfast.v1.RemovePeerRequest\x1a\x1f.holdfast.v1.RemovePeerResponse\"$\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02\x18*\x16/v1/cluster/peers/{id}\x12b\n" +
+	"\x05Probe\x12\x19.holdfast.v1.ProbeRequest\x1a\x1a.holdfast.v1.ProbeResponse\"\"\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02\x16:\x01*\"\x11/v1/cluster:probe\x12u\n" +
+	"\fGetAutopilot\x12 .holdfast.v1.GetAutopilotRequest\x1a\x16.holdfast.v1.Autopilot\"+\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x04\b\x01\x18\x01\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/cluster/autopilot\x12{\n" +
+	"\fSetAutopilot\x12 .holdfast.v1.SetAutopilotRequest\x1a\x16.holdfast.v1.Autopilot\"1\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x1f:\x06config\x1a\x15/v1/cluster/autopilot\x12}\n" +
+	"\n" +
+	"ResetClock\x12\x1e.holdfast.v1.ResetClockRequest\x1a\x1f.holdfast.v1.ResetClockResponse\".\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/cluster/clock:resetBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_operator_proto_rawDescOnce sync.Once

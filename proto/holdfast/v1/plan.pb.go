@@ -7,6 +7,7 @@
 package holdfastv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -935,7 +936,7 @@ var File_proto_holdfast_v1_plan_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/holdfast/v1/plan.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a\x1cproto/holdfast/v1/step.proto\"\xef\x01\n" +
+	"\x1cproto/holdfast/v1/plan.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a\x1cproto/holdfast/v1/step.proto\"\xef\x01\n" +
 	"\x10ProbePlanRequest\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x12\x17\n" +
@@ -1011,16 +1012,16 @@ const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x02 \x01(\tR\tmachineId\x12\x18\n" +
-	"\afailure\x18\x03 \x01(\tR\afailure2\xb7\x04\n" +
-	"\vPlanService\x12D\n" +
-	"\aGetPlan\x12\x1b.holdfast.v1.GetPlanRequest\x1a\x11.holdfast.v1.Plan\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12U\n" +
-	"\tListPlans\x12\x1d.holdfast.v1.ListPlansRequest\x1a\x1e.holdfast.v1.ListPlansResponse\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12O\n" +
+	"\afailure\x18\x03 \x01(\tR\afailure2\xdb\x05\n" +
+	"\vPlanService\x12b\n" +
+	"\aGetPlan\x12\x1b.holdfast.v1.GetPlanRequest\x1a\x11.holdfast.v1.Plan\"'\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x18\x12\x16/v1/plans/{plan_id=**}\x90\x02\x01\x12f\n" +
+	"\tListPlans\x12\x1d.holdfast.v1.ListPlansRequest\x1a\x1e.holdfast.v1.ListPlansResponse\"\x1a\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\v\x12\t/v1/plans\x90\x02\x01\x12c\n" +
 	"\n" +
-	"CreatePlan\x12\x1e.holdfast.v1.CreatePlanRequest\x1a\x11.holdfast.v1.Plan\"\x0e\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x19\x02\b\x01\x12\x8e\x01\n" +
+	"CreatePlan\x12\x1e.holdfast.v1.CreatePlanRequest\x1a\x11.holdfast.v1.Plan\"\"\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/v1/plans\x12\xac\x01\n" +
 	"\n" +
-	"DeletePlan\x12\x1e.holdfast.v1.DeletePlanRequest\x1a\x1f.holdfast.v1.DeletePlanResponse\"?\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x193*1read it back: NOT_FOUND means that it was deleted\x12K\n" +
-	"\vReleasePlan\x12\x1f.holdfast.v1.ReleasePlanRequest\x1a\x11.holdfast.v1.Plan\"\b\xfa\xa1\x19\x04\b\x02\x18\x01\x12\\\n" +
-	"\tProbePlan\x12\x1d.holdfast.v1.ProbePlanRequest\x1a\x1e.holdfast.v1.ProbePlanResponse\"\x10\xfa\xa1\x19\x02\b\x02\x82\xa2\x19\x06\b\x01\x18\x01 \x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"DeletePlan\x12\x1e.holdfast.v1.DeletePlanRequest\x1a\x1f.holdfast.v1.DeletePlanResponse\"]\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x193*1read it back: NOT_FOUND means that it was deleted\x82\xd3\xe4\x93\x02\x18*\x16/v1/plans/{plan_id=**}\x12t\n" +
+	"\vReleasePlan\x12\x1f.holdfast.v1.ReleasePlanRequest\x1a\x11.holdfast.v1.Plan\"1\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/v1/plans/{plan_id=**}:release\x12v\n" +
+	"\tProbePlan\x12\x1d.holdfast.v1.ProbePlanRequest\x1a\x1e.holdfast.v1.ProbePlanResponse\"*\xfa\xa1\x19\x02\b\x02\x82\xa2\x19\x06\b\x01\x18\x01 \x01\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/v1/plans:probeBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_plan_proto_rawDescOnce sync.Once

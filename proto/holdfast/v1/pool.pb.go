@@ -9,6 +9,7 @@
 package holdfastv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -1349,7 +1350,7 @@ var File_proto_holdfast_v1_pool_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_pool_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/holdfast/v1/pool.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"\xf9\b\n" +
+	"\x1cproto/holdfast/v1/pool.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"\xf9\b\n" +
 	"\x04Pool\x12\x17\n" +
 	"\apool_id\x18\x01 \x01(\tR\x06poolId\x12\x1a\n" +
 	"\bdeclared\x18\x02 \x01(\bR\bdeclared\x12\x1a\n" +
@@ -1463,19 +1464,19 @@ const file_proto_holdfast_v1_pool_proto_rawDesc = "" +
 	"page_token\x18\x02 \x01(\tR\tpageToken\"|\n" +
 	"\x15ListProvidersResponse\x12;\n" +
 	"\tproviders\x18\x01 \x03(\v2\x1d.holdfast.v1.PlatformProviderR\tproviders\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xd4\a\n" +
-	"\vPoolService\x12O\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xe4\t\n" +
+	"\vPoolService\x12f\n" +
 	"\n" +
-	"CreatePool\x12\x1e.holdfast.v1.CreatePoolRequest\x1a\x11.holdfast.v1.Pool\"\x0e\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x19\x02\b\x01\x12D\n" +
-	"\aGetPool\x12\x1b.holdfast.v1.GetPoolRequest\x1a\x11.holdfast.v1.Pool\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12U\n" +
-	"\tListPools\x12\x1d.holdfast.v1.ListPoolsRequest\x1a\x1e.holdfast.v1.ListPoolsResponse\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12\x8e\x01\n" +
+	"CreatePool\x12\x1e.holdfast.v1.CreatePoolRequest\x1a\x11.holdfast.v1.Pool\"%\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x11:\x04pool\"\t/v1/pools\x12_\n" +
+	"\aGetPool\x12\x1b.holdfast.v1.GetPoolRequest\x1a\x11.holdfast.v1.Pool\"$\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x15\x12\x13/v1/pools/{pool_id}\x90\x02\x01\x12f\n" +
+	"\tListPools\x12\x1d.holdfast.v1.ListPoolsRequest\x1a\x1e.holdfast.v1.ListPoolsResponse\"\x1a\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\v\x12\t/v1/pools\x90\x02\x01\x12\xa9\x01\n" +
 	"\n" +
-	"DeletePool\x12\x1e.holdfast.v1.DeletePoolRequest\x1a\x1f.holdfast.v1.DeletePoolResponse\"?\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x193*1read it back: NOT_FOUND means that it was deleted\x12d\n" +
-	"\fRegisterPool\x12 .holdfast.v1.RegisterPoolRequest\x1a!.holdfast.v1.RegisterPoolResponse\"\x0f\xfa\xa1\x19\x05\x12\x01\x058\x02\x82\xa2\x19\x02\b\x01\x12l\n" +
-	"\x0eDeregisterPool\x12\".holdfast.v1.DeregisterPoolRequest\x1a#.holdfast.v1.DeregisterPoolResponse\"\x11\xfa\xa1\x19\a\b\x02\x12\x01\x058\x02\x82\xa2\x19\x02\b\x01\x12r\n" +
-	"\x10RegisterProvider\x12$.holdfast.v1.RegisterProviderRequest\x1a%.holdfast.v1.RegisterProviderResponse\"\x11\xfa\xa1\x19\a\b\x02\x12\x01\x05\x18\x01\x82\xa2\x19\x02\b\x01\x12a\n" +
-	"\rListProviders\x12!.holdfast.v1.ListProvidersRequest\x1a\".holdfast.v1.ListProvidersResponse\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12\x9a\x01\n" +
-	"\x0eDeleteProvider\x12\".holdfast.v1.DeleteProviderRequest\x1a#.holdfast.v1.DeleteProviderResponse\"?\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x193*1read it back: NOT_FOUND means that it was deletedBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"DeletePool\x12\x1e.holdfast.v1.DeletePoolRequest\x1a\x1f.holdfast.v1.DeletePoolResponse\"Z\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x193*1read it back: NOT_FOUND means that it was deleted\x82\xd3\xe4\x93\x02\x15*\x13/v1/pools/{pool_id}\x12\x93\x01\n" +
+	"\fRegisterPool\x12 .holdfast.v1.RegisterPoolRequest\x1a!.holdfast.v1.RegisterPoolResponse\">\xfa\xa1\x19\x05\x12\x01\x058\x02\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02):\x04pool\"!/v1/pools/{pool.pool_id}/register\x12\x95\x01\n" +
+	"\x0eDeregisterPool\x12\".holdfast.v1.DeregisterPoolRequest\x1a#.holdfast.v1.DeregisterPoolResponse\":\xfa\xa1\x19\a\b\x02\x12\x01\x058\x02\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/v1/pools/{pool_id}/deregister\x12\x91\x01\n" +
+	"\x10RegisterProvider\x12$.holdfast.v1.RegisterProviderRequest\x1a%.holdfast.v1.RegisterProviderResponse\"0\xfa\xa1\x19\a\b\x02\x12\x01\x05\x18\x01\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x19:\bprovider\"\r/v1/providers\x12v\n" +
+	"\rListProviders\x12!.holdfast.v1.ListProvidersRequest\x1a\".holdfast.v1.ListProvidersResponse\"\x1e\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x0f\x12\r/v1/providers\x90\x02\x01\x12\xbd\x01\n" +
+	"\x0eDeleteProvider\x12\".holdfast.v1.DeleteProviderRequest\x1a#.holdfast.v1.DeleteProviderResponse\"b\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x193*1read it back: NOT_FOUND means that it was deleted\x82\xd3\xe4\x93\x02\x1d*\x1b/v1/providers/{provider_id}BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_pool_proto_rawDescOnce sync.Once

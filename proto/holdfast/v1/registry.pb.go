@@ -9,6 +9,7 @@
 package holdfastv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -723,7 +724,7 @@ var File_proto_holdfast_v1_registry_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_registry_proto_rawDesc = "" +
 	"\n" +
-	" proto/holdfast/v1/registry.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"\xad\x02\n" +
+	" proto/holdfast/v1/registry.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"\xad\x02\n" +
 	"\rServiceTarget\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12!\n" +
 	"\fservice_name\x18\x02 \x01(\tR\vserviceName\x12\x12\n" +
@@ -773,15 +774,15 @@ const file_proto_holdfast_v1_registry_proto_rawDesc = "" +
 	"\fServiceEvent\x12\x16\n" +
 	"\x06cursor\x18\x01 \x01(\x04R\x06cursor\x12.\n" +
 	"\aservice\x18\x02 \x01(\v2\x14.holdfast.v1.ServiceR\aservice\x12*\n" +
-	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at2\xe2\x04\n" +
-	"\x0fRegistryService\x12f\n" +
-	"\x0fRegisterService\x12#.holdfast.v1.RegisterServiceRequest\x1a\x14.holdfast.v1.Service\"\x18\xfa\xa1\x19\x03\x12\x01\x06\x82\xa2\x19\r\b\x01\x12\ttarget.id\x12r\n" +
-	"\x12UpdateServiceState\x12&.holdfast.v1.UpdateServiceStateRequest\x1a\x14.holdfast.v1.Service\"\x1e\xfa\xa1\x19\x03\x12\x01\x06\x82\xa2\x19\x13\b\x02\x12\x0fstate.timestamp\x12_\n" +
-	"\x11DeregisterService\x12%.holdfast.v1.DeregisterServiceRequest\x1a\x14.holdfast.v1.Service\"\r\xfa\xa1\x19\x03\x12\x01\x06\x82\xa2\x19\x02\b\x01\x12P\n" +
+	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at2\x90\x06\n" +
+	"\x0fRegistryService\x12\x82\x01\n" +
+	"\x0fRegisterService\x12#.holdfast.v1.RegisterServiceRequest\x1a\x14.holdfast.v1.Service\"4\xfa\xa1\x19\x03\x12\x01\x06\x82\xa2\x19\r\b\x01\x12\ttarget.id\x82\xd3\xe4\x93\x02\x16:\x06target\"\f/v1/services\x12\x98\x01\n" +
+	"\x12UpdateServiceState\x12&.holdfast.v1.UpdateServiceStateRequest\x1a\x14.holdfast.v1.Service\"D\xfa\xa1\x19\x03\x12\x01\x06\x82\xa2\x19\x13\b\x02\x12\x0fstate.timestamp\x82\xd3\xe4\x93\x02 :\x05state\"\x17/v1/services/{id}/state\x12\x81\x01\n" +
+	"\x11DeregisterService\x12%.holdfast.v1.DeregisterServiceRequest\x1a\x14.holdfast.v1.Service\"/\xfa\xa1\x19\x03\x12\x01\x06\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x1c:\x01*\"\x17/v1/services:deregister\x12i\n" +
 	"\n" +
-	"GetService\x12\x1e.holdfast.v1.GetServiceRequest\x1a\x14.holdfast.v1.Service\"\f\xfa\xa1\x19\x05\b\x01\x12\x01\x06\x90\x02\x01\x12a\n" +
-	"\fListServices\x12 .holdfast.v1.ListServicesRequest\x1a!.holdfast.v1.ListServicesResponse\"\f\xfa\xa1\x19\x05\b\x01\x12\x01\x06\x90\x02\x01\x12]\n" +
-	"\rWatchServices\x12!.holdfast.v1.WatchServicesRequest\x1a\x19.holdfast.v1.ServiceEvent\"\f\xfa\xa1\x19\x05\b\x01\x12\x01\x06\x90\x02\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"GetService\x12\x1e.holdfast.v1.GetServiceRequest\x1a\x14.holdfast.v1.Service\"%\xfa\xa1\x19\x05\b\x01\x12\x01\x06\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/services/{id}\x90\x02\x01\x12u\n" +
+	"\fListServices\x12 .holdfast.v1.ListServicesRequest\x1a!.holdfast.v1.ListServicesResponse\" \xfa\xa1\x19\x05\b\x01\x12\x01\x06\x82\xd3\xe4\x93\x02\x0e\x12\f/v1/services\x90\x02\x01\x12w\n" +
+	"\rWatchServices\x12!.holdfast.v1.WatchServicesRequest\x1a\x19.holdfast.v1.ServiceEvent\"&\xfa\xa1\x19\x05\b\x01\x12\x01\x06\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/services:watch\x90\x02\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_registry_proto_rawDescOnce sync.Once

@@ -7,6 +7,7 @@
 package holdfastv1
 
 import (
+	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
@@ -1450,7 +1451,7 @@ var File_proto_holdfast_v1_run_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x1bproto/holdfast/v1/run.proto\x12\vholdfast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1eproto/holdfast/v1/method.proto\"\xf9\x01\n" +
+	"\x1bproto/holdfast/v1/run.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1eproto/holdfast/v1/method.proto\"\xf9\x01\n" +
 	"\x0fStartRunRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x1d\n" +
@@ -1612,16 +1613,17 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\x06offset\x182 \x01(\x03R\x06offset\x12\x12\n" +
 	"\x04step\x183 \x01(\tR\x04step\x12\x18\n" +
 	"\aattempt\x184 \x01(\x05R\aattempt\x12\x1c\n" +
-	"\ttruncated\x185 \x01(\bR\ttruncated2\xc1\x04\n" +
+	"\ttruncated\x185 \x01(\bR\ttruncated2\xd4\x05\n" +
 	"\n" +
-	"RunService\x12\xa7\x01\n" +
-	"\bStartRun\x12\x1c.holdfast.v1.StartRunRequest\x1a\x10.holdfast.v1.Run\"k\xfa\xa1\x19\x02\b\x02\x82\xa2\x19a\b\x02\x12\n" +
-	"request_id*Qlist the machine's runs before you start another, and pass a request_id next time\x12A\n" +
-	"\x06GetRun\x12\x1a.holdfast.v1.GetRunRequest\x1a\x10.holdfast.v1.Run\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12R\n" +
-	"\bListRuns\x12\x1c.holdfast.v1.ListRunsRequest\x1a\x1d.holdfast.v1.ListRunsResponse\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x01\x12J\n" +
-	"\tCancelRun\x12\x1d.holdfast.v1.CancelRunRequest\x1a\x10.holdfast.v1.Run\"\f\xfa\xa1\x19\x02\b\x02\x82\xa2\x19\x02\b\x02\x12N\n" +
-	"\tWatchRuns\x12\x1d.holdfast.v1.WatchRunsRequest\x1a\x15.holdfast.v1.RunEvent\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x010\x01\x12V\n" +
-	"\rStreamRunLogs\x12!.holdfast.v1.StreamRunLogsRequest\x1a\x15.holdfast.v1.LogChunk\"\t\xfa\xa1\x19\x02\b\x01\x90\x02\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"RunService\x12\xba\x01\n" +
+	"\bStartRun\x12\x1c.holdfast.v1.StartRunRequest\x1a\x10.holdfast.v1.Run\"~\xfa\xa1\x19\x02\b\x02\x82\xa2\x19a\b\x02\x12\n" +
+	"request_id*Qlist the machine's runs before you start another, and pass a request_id next time\x82\xd3\xe4\x93\x02\r:\x01*\"\b/v1/runs\x12Z\n" +
+	"\x06GetRun\x12\x1a.holdfast.v1.GetRunRequest\x1a\x10.holdfast.v1.Run\"\"\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/runs/{run_id}\x90\x02\x01\x12b\n" +
+	"\bListRuns\x12\x1c.holdfast.v1.ListRunsRequest\x1a\x1d.holdfast.v1.ListRunsResponse\"\x19\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\n" +
+	"\x12\b/v1/runs\x90\x02\x01\x12m\n" +
+	"\tCancelRun\x12\x1d.holdfast.v1.CancelRunRequest\x1a\x10.holdfast.v1.Run\"/\xfa\xa1\x19\x02\b\x02\x82\xa2\x19\x02\b\x02\x82\xd3\xe4\x93\x02\x1d:\x01*\"\x18/v1/runs/{run_id}/cancel\x12d\n" +
+	"\tWatchRuns\x12\x1d.holdfast.v1.WatchRunsRequest\x1a\x15.holdfast.v1.RunEvent\"\x1f\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/runs:watch\x90\x02\x010\x01\x12t\n" +
+	"\rStreamRunLogs\x12!.holdfast.v1.StreamRunLogsRequest\x1a\x15.holdfast.v1.LogChunk\"'\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x18\x12\x16/v1/runs/{run_id}/logs\x90\x02\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_run_proto_rawDescOnce sync.Once
