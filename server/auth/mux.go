@@ -85,7 +85,7 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTT
 // no caller. Words may be nil: then a refusal is one line of text.
 //
 // The handler gets a context with the caller, and a body of at most MaxBody bytes that
-// must arrive within 30 s. It uses that context for gRPC calls within this process. The
+// must arrive within 30 s, unless the rule allows an upload. It uses that context for gRPC calls within this process. The
 // rule of the route decides only whether a caller may use the route; the rule of the RPC
 // checks the request.
 func (m *Mux) Handle(pattern string, rule Rule, words Words, h http.Handler) {
@@ -113,7 +113,7 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, cookie cookie, h ht
 			refuse(w, r, words, err)
 			return
 		}
-		if r.Body != nil && r.Body != http.NoBody {
+		if r.Body != nil && r.Body != http.NoBody && !rule.Upload {
 			// A slow body must not hold a connection forever. The writers of tests have
 			// no deadlines.
 			_ = http.NewResponseController(w).SetReadDeadline(g.now().Add(g.body))

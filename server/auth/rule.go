@@ -20,6 +20,9 @@ type Rule struct {
 	// need it, because they must pass while a client floods the peer. Downloads have
 	// their own limits: a BMC reads a virtual medium in very many small requests.
 	Unlimited bool
+	// Upload exempts the body of a route from the limits of size and time. The handler has
+	// its own.
+	Upload bool
 	// OverHTTP limits a public method to the HTTP routes of this process and to peers,
 	// which forward calls. Over gRPC a caller could claim any source address, on a
 	// listener that does not serve boot scripts.
