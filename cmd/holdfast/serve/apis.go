@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/discoveryapi"
+	"github.com/holdfast-metal/holdfast/server/jsonapi"
 	"github.com/holdfast-metal/holdfast/server/machineapi"
 	"github.com/holdfast-metal/holdfast/server/netbootapi"
 	"github.com/holdfast-metal/holdfast/server/nodeapi"
@@ -18,7 +19,7 @@ import (
 )
 
 // apis returns the HTTP APIs: those of the specifications, netboot, Prometheus's discovery,
-// their OpenAPI description, and the dashboard.
+// holdfast.v1 as JSON, their OpenAPI descriptions, and the dashboard.
 func apis(
 	srv *server.Server, netboot netbootapi.Config, hour ui.Histories, sessions ui.Sessions, log *slog.Logger,
 ) []func(*auth.Mux, grpc.ClientConnInterface) {
@@ -30,6 +31,7 @@ func apis(
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { poolapi.Register(m, rpc, beats) },
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { discoveryapi.Register(m, rpc, beats, srv) },
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { prometheusapi.Register(m, rpc) },
+		jsonapi.Register,
 		func(m *auth.Mux, _ grpc.ClientConnInterface) { openapi.Register(m) },
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { ui.Register(m, rpc, srv, hour, sessions, log) },
 	}

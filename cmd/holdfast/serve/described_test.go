@@ -74,7 +74,7 @@ func closeObjects(doc any) {
 // check compares an answer with the file's entry for the route and the status.
 func (d *description) check(pattern string, w *httptest.ResponseRecorder) error {
 	method, path, _ := strings.Cut(pattern, " ")
-	if strings.HasPrefix(path, "/ui/") || strings.HasPrefix(path, "/debug/") {
+	if forPeople(path) || strings.HasPrefix(path, "/debug/") {
 		return nil // not described: for users
 	}
 	answers := member(d.paths, path, strings.ToLower(method), "responses")

@@ -143,6 +143,10 @@ func ways() map[string]way {
 		"GET /api/v1/capabilities/notifications":   {path: "/api/v1/capabilities/notifications"},
 		"GET /api/v1/sd/prometheus":                {path: "/api/v1/sd/prometheus"},
 		"GET /openapi.yaml":                        {path: "/openapi.yaml"},
+		"GET /openapi/v1.json":                     {path: "/openapi/v1.json"},
+		"GET /docs":                                {path: "/docs", page: 301},
+		"GET /docs/app.js":                         {path: "/docs/app.js"},
+		"GET /docs/app.css":                        {path: "/docs/app.css"},
 
 		"GET /ui/assets/{hash}/{name}": {path: "/ui/assets/0/app.css"}, "GET /ui/signin": {path: "/ui/signin"},
 		"POST /ui/signin": {path: "/ui/signin", body: "token=x", page: 303}, "POST /ui/signout": {path: "/ui/signout",
@@ -304,6 +308,9 @@ func TestRouteMatrix(t *testing.T) {
 	for _, r := range routes {
 		if strings.HasSuffix(r.Pattern, "/{$}") {
 			continue // the same with a trailing slash: TestRoutesAreDocumented checks its rule
+		}
+		if strings.Contains(r.Pattern, " /v1/") {
+			continue // TestEveryMethodIsAuthorized of package jsonapi asks it
 		}
 		about, ok := all[r.Pattern]
 		if !ok || len(rules[r.Pattern]) == 0 {
