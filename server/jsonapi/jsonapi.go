@@ -3,6 +3,8 @@ package jsonapi
 import (
 	"context"
 	"net/http"
+	"strconv"
+	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -29,6 +31,7 @@ type endpoint struct {
 	data       protoreflect.FieldDescriptor // bytes of a stream's messages; nil if there are none
 	repeatable bool                         // a repeated call changes nothing more, if it has needs
 	needs      string                       // the field that identifies a repeated call; empty: none
+	buffers    *sync.Pool                   // of *[]byte, for responses
 }
 
 // Register adds the routes of all methods to a mux. The methods are called on rpc. It panics if a
@@ -51,7 +54,7 @@ func Register(m *auth.Mux, rpc grpc.ClientConnInterface) {
 }
 
 func newEndpoint(r Route, rpc grpc.ClientConnInterface) (*endpoint, error) {
-	e := &endpoint{Route: r, rpc: rpc, call: "/" + r.Name(), query: r.Query()}
+	e := &endpoint{Route: r, rpc: rpc, call: "/" + r.Name(), query: r.Query(), buffers: new(sync.Pool)}
 	var err error
 	if e.in, err = protoregistry.GlobalTypes.FindMessageByName(r.Method.Input().FullName()); err != nil {
 		return nil, err
@@ -111,19 +114,25 @@ func (e *endpoint) unary(w http.ResponseWriter, r *http.Request) {
 		refuse(w, err)
 		return
 	}
-	b, err := encode(resp)
-	if err != nil {
+	buf, ok := e.buffers.Get().(*[]byte)
+	if !ok {
+		buf = new([]byte)
+	}
+	defer e.buffers.Put(buf)
+	if *buf, err = encode((*buf)[:0], resp); err != nil {
 		refuse(w, err)
 		return
 	}
+	*buf = append(*buf, '\n')
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(*buf)))
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(append(b, '\n')) // an error means that the client has disconnected
+	_, _ = w.Write(*buf) // an error means that the client has disconnected
 }
 
-// encode returns a message as JSON. The names are those of the .proto files, as in -o json.
-func encode(m proto.Message) ([]byte, error) {
-	return protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+// encode appends a message as JSON. The names are those of the .proto files, as in -o json.
+func encode(to []byte, m proto.Message) ([]byte, error) {
+	return protojson.MarshalOptions{UseProtoNames: true}.MarshalAppend(to, m)
 }
 
 // The metadata of a call that a caller may set, and that of its response, as headers (docs/api.md).

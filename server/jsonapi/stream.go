@@ -163,7 +163,7 @@ func (e *endpoint) event(m message) string {
 	var data []byte
 	err := m.err
 	if err == nil {
-		data, err = encode(m.Message)
+		data, err = encode(nil, m.Message)
 	}
 	if err != nil {
 		return "event: problem\ndata: " + string(problemOf(err).json()) + "\n\n"

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -59,7 +61,7 @@ func anchor(heading string) string {
 }
 
 func (r *reference) service(sd protoreflect.ServiceDescriptor) {
-	r.f("### %s\n\n%s\n\n| method | request | response | |\n|---|---|---|---|\n", sd.Name(),
+	r.f("### %s\n\n%s\n\n| method | HTTP | request | response | |\n|---|---|---|---|---|\n", sd.Name(),
 		wrap(r.comments[string(sd.FullName())]))
 	for i := range sd.Methods().Len() {
 		m := sd.Methods().Get(i)
@@ -75,10 +77,21 @@ func (r *reference) service(sd protoreflect.ServiceDescriptor) {
 			o.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS {
 			about = "Reads. " + about
 		}
-		r.f("| `%s` | %s | %s | %s |\n", m.Name(), side(m.Input(), m.IsStreamingClient()),
+		r.f("| `%s` | %s | %s | %s | %s |\n", m.Name(), routeOf(m), side(m.Input(), m.IsStreamingClient()),
 			side(m.Output(), m.IsStreamingServer()), cell(about))
 	}
 	r.f("\n")
+}
+
+// routeOf returns the HTTP route of a method, or "".
+func routeOf(m protoreflect.MethodDescriptor) string {
+	rule, ok := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
+	if !ok || rule == nil {
+		return ""
+	}
+	p := rule.ProtoReflect().WhichOneof(rule.ProtoReflect().Descriptor().Oneofs().ByName("pattern"))
+	path := strings.ReplaceAll(rule.ProtoReflect().Get(p).String(), "=**", "")
+	return "`" + strings.ToUpper(string(p.Name())) + " " + path + "`"
 }
 
 func (r *reference) message(md protoreflect.MessageDescriptor) {
@@ -144,7 +157,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 		"The package `holdfast.v1`, from the comments of [proto/holdfast/v1](../proto/holdfast/v1). A test writes this page\n" +
 		"(`UPDATE_GOLDEN=1 go test ./internal/cli/explain`); `holdfast explain` prints the same on a terminal.\n" +
 		"[api.md](api.md) has the rules for all methods: errors, consistency, filters, pages, streams that resume.\n" +
-		"[security.md](security.md) lists the roles that may call each method.\n\n## Services\n\n")
+		"[http.md](http.md) has those of the HTTP routes. [security.md](security.md) lists the roles that may call each method.\n\n## Services\n\n")
 	for _, fd := range files() {
 		for i := range fd.Services().Len() {
 			r.service(fd.Services().Get(i))
