@@ -253,8 +253,9 @@ fmt: bin/tools/golangci-lint ## Format the code
 	bin/tools/golangci-lint fmt
 
 .PHONY: proto
-proto: bin/tools/protoc-gen-go bin/tools/protoc-gen-go-grpc ## Generate the Go code of proto/
+proto: bin/tools/protoc-gen-go bin/tools/protoc-gen-go-grpc ## Generate the Go code and the OpenAPI description of proto/
 	tools/proto.sh generate
+	UPDATE_GOLDEN=1 go test -run TestV1 ./server/openapi
 
 .PHONY: proto-check
 proto-check: bin/tools/protoc-gen-go bin/tools/protoc-gen-go-grpc ## Check that generated code matches proto/

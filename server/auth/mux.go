@@ -85,9 +85,9 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTT
 // no caller. Words may be nil: then a refusal is one line of text.
 //
 // The handler gets a context with the caller, and a body of at most MaxBody bytes that
-// must arrive within 30 s, unless the rule allows an upload. It uses that context for gRPC calls within this process. The
-// rule of the route decides only whether a caller may use the route; the rule of the RPC
-// checks the request.
+// must arrive within 30 s, unless the rule allows an upload. It uses that context for gRPC
+// calls within this process. The rule of the route decides only whether a caller may use
+// the route; the rule of the RPC checks the request.
 func (m *Mux) Handle(pattern string, rule Rule, words Words, h http.Handler) {
 	if !rule.set() {
 		panic("route " + strconv.Quote(pattern) + " has no rule that allows a caller")

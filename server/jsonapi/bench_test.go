@@ -31,8 +31,8 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkCalls compares calls over HTTP with the same calls over gRPC, both over TCP. cpu-ns/op is
-// the processor time of the client and the server together.
+// BenchmarkCalls compares calls over HTTP with the same calls over gRPC, both over TCP. cpu-ns/op
+// is the processor time of the client and the server together.
 func BenchmarkCalls(b *testing.B) {
 	l := lab(b)
 	for i := range 100 {

@@ -66,6 +66,7 @@ func TestCalls(t *testing.T) {
 		{"GET", "/v1/machines?filter=nothing%3D1", "", 400, `"fields":[{"field":"filter"`},
 		{"GET", "/v1/machines?filtre=x", "", 400,
 			`unknown query parameter \"filtre\":holdfast.v1.MachineService/ListMachines has filter, page_size, page_token`},
+		{"POST", "/v1/runs?consistency=stale", "{}", 400, `holdfast.v1.RunService/StartRun has none`},
 		{"GET", "/v1/machines?page_size=many", "", 400, `"reason":"INVALID_QUERY"`},
 		{"GET", "/v1/machines?filter=%ff", "", 400, `"reason":"INVALID_QUERY"`},
 		{"GET", "/v1/machines?consistency=fresh", "", 400, `"reason":"INVALID_CONSISTENCY"`},

@@ -3,6 +3,6 @@
 //
 // It owns the translation only: paths and bodies to request messages, responses to JSON, streams to
 // server-sent events, errors to problem+json. Calls run in this process through the interceptors of
-// gRPC, which check the caller, forward the call and record it. It must not know what a method does,
-// except for the rules in resume.go and duplex.go.
+// gRPC, which check the caller, forward the call and record it. It must not know what a method
+// does, except for the rules in resume.go and duplex.go.
 package jsonapi

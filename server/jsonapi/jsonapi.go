@@ -156,8 +156,8 @@ func outgoing(ctx context.Context, r *http.Request) (context.Context, error) {
 	default:
 		return nil, invalid("INVALID_CONSISTENCY", "consistency is not stale or linearizable")
 	}
-	if min := r.Header.Get(headerMinIndex); min != "" {
-		ctx = metadata.AppendToOutgoingContext(ctx, headerMinIndex, min)
+	if index := r.Header.Get(headerMinIndex); index != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, headerMinIndex, index)
 	}
 	return ctx, nil
 }

@@ -58,7 +58,7 @@ func problemOf(err error) *problem {
 	st := status.Convert(err)
 	p := &problem{
 		Type: "about:blank", Status: statusOf(st.Code()), Detail: st.Message(),
-		Code: code.Code(st.Code()).String(), //nolint:gosec // the codes of gRPC are below 17
+		Code: code.Code(st.Code()).String(),
 	}
 	if isTooLarge(err) {
 		p.Status = http.StatusRequestEntityTooLarge

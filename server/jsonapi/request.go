@@ -1,6 +1,7 @@
 package jsonapi
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -21,7 +22,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// consistency is the query parameter that every route has (docs/concepts.md).
+// consistency is the query parameter that every route of a read has (docs/concepts.md).
 const consistency = "consistency"
 
 func invalid(reason, message string) *auth.Error {
@@ -92,16 +93,16 @@ func (e *endpoint) readQuery(r *http.Request, msg proto.Message) error {
 	if err != nil {
 		return invalid("INVALID_QUERY", "read the query: "+err.Error())
 	}
-	delete(values, consistency)
 	for key, all := range values {
 		if !e.inQuery(key) {
 			return invalid("UNKNOWN_PARAMETER", "unknown query parameter "+strconv.Quote(key)+": "+e.Name()+
-				" has "+strings.Join(e.query, ", "))
+				" has "+cmp.Or(strings.Join(e.query, ", "), "none"))
 		}
 		if !utf8.ValidString(strings.Join(all, "")) {
 			return invalid("INVALID_QUERY", "query parameter "+key+" is not UTF-8")
 		}
 	}
+	delete(values, consistency)
 	if err := runtime.PopulateQueryParameters(msg, values, &utilities.DoubleArray{}); err != nil {
 		return invalid("INVALID_QUERY", "read the query: "+err.Error())
 	}
@@ -120,10 +121,14 @@ func (e *endpoint) inQuery(key string) bool {
 // Query returns the fields that the query may set: those that are neither in the path nor in the
 // body.
 func (r *Route) Query() []string {
-	if r.Body == "*" {
-		return []string{consistency}
+	var all []string
+	if r.Body != "*" {
+		all = r.queryBelow(r.Method.Input(), "")
 	}
-	return append(r.queryBelow(r.Method.Input(), ""), consistency)
+	if r.Verb == http.MethodGet {
+		all = append(all, consistency)
+	}
+	return all
 }
 
 func (r *Route) queryBelow(d protoreflect.MessageDescriptor, prefix string) (all []string) {
@@ -150,7 +155,8 @@ func (e *endpoint) readKey(r *http.Request, msg proto.Message) error {
 	case e.requestID == nil && e.repeatable && (e.needs == "" || isSet(msg.ProtoReflect(), e.needs)):
 		return nil
 	case e.requestID == nil:
-		return invalid("NOT_IDEMPOTENT", e.Name()+" takes no Idempotency-Key: it may not be repeated if its outcome is unknown")
+		return invalid("NOT_IDEMPOTENT", e.Name()+
+			" takes no Idempotency-Key: it may not be repeated if its outcome is unknown")
 	case !utf8.ValidString(key):
 		return invalid("INVALID_FIELD", "Idempotency-Key is not UTF-8")
 	}

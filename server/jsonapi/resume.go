@@ -15,7 +15,7 @@ func (e *endpoint) eventID(m proto.Message) string {
 	var id uint64
 	switch m := m.(type) {
 	case *holdfastv1.LogChunk:
-		id = uint64(m.GetOffset()) + uint64(len(m.GetData())) //nolint:gosec // offsets are not negative
+		id = uint64(m.GetOffset()) + uint64(len(m.GetData()))
 	case *holdfastv1.AuditEvent:
 		id = m.GetSequence()
 	case interface{ GetCursor() uint64 }:
@@ -43,7 +43,7 @@ func (e *endpoint) resume(r *http.Request, req proto.Message) error {
 	}
 	switch req := req.(type) {
 	case *holdfastv1.StreamRunLogsRequest:
-		req.Offset = int64(id) //nolint:gosec // ParseUint has limited it
+		req.Offset = int64(id)
 	case *holdfastv1.ExportAuditEventsRequest:
 		req.FromSequence = id + 1
 	default:

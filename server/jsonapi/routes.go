@@ -122,8 +122,9 @@ func (r *Route) Pattern() string {
 	return r.Verb + " " + path
 }
 
-// wildcard returns the name of a parameter in a pattern, which must be an identifier.
-func wildcard(field string) string { return strings.ReplaceAll(field, ".", "_") }
+// wildcard returns the name of a parameter in a pattern, which must be an identifier: the last part
+// of the field's path.
+func wildcard(field string) string { return field[strings.LastIndexByte(field, '.')+1:] }
 
 // Name returns the name of the method as access rules use it: holdfast.v1.RunService/StartRun.
 func (r *Route) Name() string {

@@ -170,8 +170,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// TestConsistencyOfStreams checks that a stream asks for the consistency of the request, and returns
-// its position.
+// TestConsistencyOfStreams checks that a stream asks for the consistency of the request, and
+// returns its position.
 func TestConsistencyOfStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, f := site()

@@ -111,8 +111,10 @@ func (g *generator) operation(r jsonapi.Route) object {
 		"description": "gRPC: " + r.Name() + ". Callers: " + rule.Needs() + ".",
 		"parameters":  g.parameters(r),
 		"responses": object{
-			"200":     object{"description": "The response.", "content": g.content(r)},
-			"default": object{"description": "An error.", "content": object{"application/problem+json": object{"schema": ref("Problem")}}},
+			"200": object{"description": "The response.", "content": g.content(r)},
+			"default": object{"description": "An error.", "content": object{
+				"application/problem+json": object{"schema": ref("Problem")},
+			}},
 		},
 	}
 	in := r.Method.Input()
@@ -140,7 +142,9 @@ func (g *generator) content(r jsonapi.Route) object {
 	case !r.Method.IsStreamingServer():
 		return object{"application/json": object{"schema": out}}
 	case data != nil && data.Kind() == protoreflect.BytesKind:
-		return object{"text/event-stream": object{"schema": out}, "text/plain": object{}, "application/octet-stream": object{}}
+		return object{
+			"text/event-stream": object{"schema": out}, "text/plain": object{}, "application/octet-stream": object{},
+		}
 	}
 	return object{"text/event-stream": object{"schema": out}}
 }
@@ -174,7 +178,8 @@ func (g *generator) parameters(r jsonapi.Route) []any {
 	if in.Fields().ByName("request_id") != nil {
 		header("Idempotency-Key", "the request_id")
 	}
-	if r.Method.IsStreamingServer() && !r.Method.IsStreamingClient() && r.ResponseBody == "" && r.Method.Name() != "CollectDebug" {
+	resumes := r.ResponseBody == "" && r.Method.Name() != "CollectDebug"
+	if r.Method.IsStreamingServer() && !r.Method.IsStreamingClient() && resumes {
 		header("Last-Event-ID", "resumes after this event")
 	}
 	return all
