@@ -21,6 +21,9 @@ const (
 	Degraded          = "Degraded"
 	NeedsIntervention = "NeedsIntervention"
 	AgentReady        = "AgentReady" // the agent of the machine sends heartbeats
+	Reachable         = "Reachable"
+	BMCReachable      = "BMCReachable"
+	PoweredOn         = "PoweredOn"
 )
 
 // ConditionText returns a condition with its status and reason, as the history shows it.

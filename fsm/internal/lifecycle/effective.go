@@ -20,6 +20,9 @@ func Derive(m *holdfastv1.Machine, now *timestamppb.Timestamp) *holdfastv1.Machi
 			s.Banners = append(s.Banners, banner(c))
 		}
 	}
+	s.Power, s.PowerObservedAt = power(m)
+	s.Issues = issues(m)
+	s.NeedsAttention = len(s.Issues) > 0
 	return m
 }
 

@@ -33,7 +33,7 @@ func Top(m *holdfastv1.Machine) *holdfastv1.Machine {
 	c := &both.machine
 	c.MachineId, c.Labels, c.Spec = m.MachineId, m.Labels, m.Spec
 	c.CreatedAt, c.UpdatedAt, c.Revision = m.CreatedAt, m.UpdatedAt, m.Revision
-	c.Node, c.Agent, c.Hardware = m.Node, m.Agent, m.Hardware
+	c.Node, c.Agent, c.Hardware, c.HardwareSummary = m.Node, m.Agent, m.Hardware, m.HardwareSummary
 	if m.Status != nil {
 		c.Status = &both.status
 		setStatus(c.Status, m.Status)
@@ -46,6 +46,8 @@ func setStatus(c, s *holdfastv1.MachineStatus) {
 	c.EffectiveState, c.Banners, c.NodeState = s.EffectiveState, s.Banners, s.NodeState
 	c.AgentState, c.PhaseChangedAt, c.BmcRetryAt = s.AgentState, s.PhaseChangedAt, s.BmcRetryAt
 	c.ClusterRef = s.ClusterRef
+	c.Power, c.PowerObservedAt = s.Power, s.PowerObservedAt
+	c.NeedsAttention, c.Issues = s.NeedsAttention, s.Issues
 }
 
 // Agent returns a copy of a machine's agent. Its own fields may be changed; its metrics are

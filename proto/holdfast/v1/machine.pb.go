@@ -91,6 +91,110 @@ func (MachineStatus_Phase) EnumDescriptor() ([]byte, []int) {
 	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{15, 0}
 }
 
+type PowerState_Value int32
+
+const (
+	PowerState_POWER_STATE_UNSPECIFIED PowerState_Value = 0 // the peer that answered is older than this field
+	PowerState_ON                      PowerState_Value = 1 // it is on
+	PowerState_OFF                     PowerState_Value = 2 // it is off
+	PowerState_UNKNOWN                 PowerState_Value = 3 // not observed: it has no BMC that shows it, or that does not answer now
+)
+
+// Enum value maps for PowerState_Value.
+var (
+	PowerState_Value_name = map[int32]string{
+		0: "POWER_STATE_UNSPECIFIED",
+		1: "ON",
+		2: "OFF",
+		3: "UNKNOWN",
+	}
+	PowerState_Value_value = map[string]int32{
+		"POWER_STATE_UNSPECIFIED": 0,
+		"ON":                      1,
+		"OFF":                     2,
+		"UNKNOWN":                 3,
+	}
+)
+
+func (x PowerState_Value) Enum() *PowerState_Value {
+	p := new(PowerState_Value)
+	*p = x
+	return p
+}
+
+func (x PowerState_Value) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PowerState_Value) Descriptor() protoreflect.EnumDescriptor {
+	return file_proto_holdfast_v1_machine_proto_enumTypes[1].Descriptor()
+}
+
+func (PowerState_Value) Type() protoreflect.EnumType {
+	return &file_proto_holdfast_v1_machine_proto_enumTypes[1]
+}
+
+func (x PowerState_Value) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PowerState_Value.Descriptor instead.
+func (PowerState_Value) EnumDescriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{16, 0}
+}
+
+type Issue_Urgency int32
+
+const (
+	Issue_URGENCY_UNSPECIFIED Issue_Urgency = 0 // not used
+	Issue_URGENT              Issue_Urgency = 1 // an operator has to act: NeedsIntervention, InstallFailed
+	Issue_DOWN                Issue_Urgency = 2 // it is in service and does not work: PoweredOff, Unreachable, NotInCluster, AgentExpired
+	Issue_MINOR               Issue_Urgency = 3 // Degraded, BMCUnreachable
+)
+
+// Enum value maps for Issue_Urgency.
+var (
+	Issue_Urgency_name = map[int32]string{
+		0: "URGENCY_UNSPECIFIED",
+		1: "URGENT",
+		2: "DOWN",
+		3: "MINOR",
+	}
+	Issue_Urgency_value = map[string]int32{
+		"URGENCY_UNSPECIFIED": 0,
+		"URGENT":              1,
+		"DOWN":                2,
+		"MINOR":               3,
+	}
+)
+
+func (x Issue_Urgency) Enum() *Issue_Urgency {
+	p := new(Issue_Urgency)
+	*p = x
+	return p
+}
+
+func (x Issue_Urgency) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Issue_Urgency) Descriptor() protoreflect.EnumDescriptor {
+	return file_proto_holdfast_v1_machine_proto_enumTypes[2].Descriptor()
+}
+
+func (Issue_Urgency) Type() protoreflect.EnumType {
+	return &file_proto_holdfast_v1_machine_proto_enumTypes[2]
+}
+
+func (x Issue_Urgency) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Issue_Urgency.Descriptor instead.
+func (Issue_Urgency) EnumDescriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{17, 0}
+}
+
 type EffectiveState_Value int32
 
 const (
@@ -139,11 +243,11 @@ func (x EffectiveState_Value) String() string {
 }
 
 func (EffectiveState_Value) Descriptor() protoreflect.EnumDescriptor {
-	return file_proto_holdfast_v1_machine_proto_enumTypes[1].Descriptor()
+	return file_proto_holdfast_v1_machine_proto_enumTypes[3].Descriptor()
 }
 
 func (EffectiveState_Value) Type() protoreflect.EnumType {
-	return &file_proto_holdfast_v1_machine_proto_enumTypes[1]
+	return &file_proto_holdfast_v1_machine_proto_enumTypes[3]
 }
 
 func (x EffectiveState_Value) Number() protoreflect.EnumNumber {
@@ -152,7 +256,7 @@ func (x EffectiveState_Value) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use EffectiveState_Value.Descriptor instead.
 func (EffectiveState_Value) EnumDescriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{16, 0}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{19, 0}
 }
 
 type Node_State int32
@@ -212,11 +316,11 @@ func (x Node_State) String() string {
 }
 
 func (Node_State) Descriptor() protoreflect.EnumDescriptor {
-	return file_proto_holdfast_v1_machine_proto_enumTypes[2].Descriptor()
+	return file_proto_holdfast_v1_machine_proto_enumTypes[4].Descriptor()
 }
 
 func (Node_State) Type() protoreflect.EnumType {
-	return &file_proto_holdfast_v1_machine_proto_enumTypes[2]
+	return &file_proto_holdfast_v1_machine_proto_enumTypes[4]
 }
 
 func (x Node_State) Number() protoreflect.EnumNumber {
@@ -225,7 +329,7 @@ func (x Node_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Node_State.Descriptor instead.
 func (Node_State) EnumDescriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{17, 0}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{20, 0}
 }
 
 type Agent_State int32
@@ -267,11 +371,11 @@ func (x Agent_State) String() string {
 }
 
 func (Agent_State) Descriptor() protoreflect.EnumDescriptor {
-	return file_proto_holdfast_v1_machine_proto_enumTypes[3].Descriptor()
+	return file_proto_holdfast_v1_machine_proto_enumTypes[5].Descriptor()
 }
 
 func (Agent_State) Type() protoreflect.EnumType {
-	return &file_proto_holdfast_v1_machine_proto_enumTypes[3]
+	return &file_proto_holdfast_v1_machine_proto_enumTypes[5]
 }
 
 func (x Agent_State) Number() protoreflect.EnumNumber {
@@ -280,7 +384,7 @@ func (x Agent_State) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Agent_State.Descriptor instead.
 func (Agent_State) EnumDescriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{23, 0}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{26, 0}
 }
 
 type RegisterMachineRequest struct {
@@ -1035,19 +1139,20 @@ func (x *MachineExplanation) GetConditions() []*Condition {
 }
 
 type Machine struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`                                                    // 8 hexadecimal digits if generated; never changes
-	Labels        map[string]string      `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // free labels of operators, for filters
-	Spec          *MachineSpec           `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`                                                                               // declared by operators
-	Status        *MachineStatus         `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`                                                                           // managed by the server
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,50,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`                                                   // creation time
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,51,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`                                                   // when it last changed
-	Revision      uint64                 `protobuf:"varint,52,opt,name=revision,proto3" json:"revision,omitempty"`                                                                     // Raft index of the last change
-	Node          *NodeRecord            `protobuf:"bytes,53,opt,name=node,proto3" json:"node,omitempty"`                                                                              // the node facet; unset while nothing is known
-	Agent         *AgentRecord           `protobuf:"bytes,54,opt,name=agent,proto3" json:"agent,omitempty"`                                                                            // the agent facet; unset while no agent is expected
-	Hardware      *HardwareInventory     `protobuf:"bytes,55,opt,name=hardware,proto3" json:"hardware,omitempty"`                                                                      // as its BMC reports; unset while it was not read. Omitted in lists
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	MachineId       string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`                                                    // 8 hexadecimal digits if generated; never changes
+	Labels          map[string]string      `protobuf:"bytes,2,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // free labels of operators, for filters
+	Spec            *MachineSpec           `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"`                                                                               // declared by operators
+	Status          *MachineStatus         `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`                                                                           // managed by the server
+	CreatedAt       *timestamppb.Timestamp `protobuf:"bytes,50,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`                                                   // creation time
+	UpdatedAt       *timestamppb.Timestamp `protobuf:"bytes,51,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`                                                   // when it last changed
+	Revision        uint64                 `protobuf:"varint,52,opt,name=revision,proto3" json:"revision,omitempty"`                                                                     // Raft index of the last change
+	Node            *NodeRecord            `protobuf:"bytes,53,opt,name=node,proto3" json:"node,omitempty"`                                                                              // the node facet; unset while nothing is known
+	Agent           *AgentRecord           `protobuf:"bytes,54,opt,name=agent,proto3" json:"agent,omitempty"`                                                                            // the agent facet; unset while no agent is expected
+	Hardware        *HardwareInventory     `protobuf:"bytes,55,opt,name=hardware,proto3" json:"hardware,omitempty"`                                                                      // as its BMC reports; unset while it was not read. Omitted in lists
+	HardwareSummary *HardwareSummary       `protobuf:"bytes,56,opt,name=hardware_summary,json=hardwareSummary,proto3" json:"hardware_summary,omitempty"`                                 // computed on read, from hardware, agent and node; unset while nothing is known
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Machine) Reset() {
@@ -1146,6 +1251,13 @@ func (x *Machine) GetAgent() *AgentRecord {
 func (x *Machine) GetHardware() *HardwareInventory {
 	if x != nil {
 		return x.Hardware
+	}
+	return nil
+}
+
+func (x *Machine) GetHardwareSummary() *HardwareSummary {
+	if x != nil {
+		return x.HardwareSummary
 	}
 	return nil
 }
@@ -1295,19 +1407,23 @@ func (x *MachineSpec) GetSshHostKeys() []string {
 }
 
 type MachineStatus struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Phase          MachineStatus_Phase    `protobuf:"varint,1,opt,name=phase,proto3,enum=holdfast.v1.MachineStatus_Phase" json:"phase,omitempty"`                                           // what operators want of it
-	Conditions     []*Condition           `protobuf:"bytes,2,rep,name=conditions,proto3" json:"conditions,omitempty"`                                                                       // observations
-	ActiveRunId    string                 `protobuf:"bytes,3,opt,name=active_run_id,json=activeRunId,proto3" json:"active_run_id,omitempty"`                                                // empty: none
-	EffectiveState EffectiveState_Value   `protobuf:"varint,50,opt,name=effective_state,json=effectiveState,proto3,enum=holdfast.v1.EffectiveState_Value" json:"effective_state,omitempty"` // computed on read
-	Banners        []string               `protobuf:"bytes,51,rep,name=banners,proto3" json:"banners,omitempty"`                                                                            // computed on read: NeedsIntervention, Degraded, with their reasons
-	NodeState      Node_State             `protobuf:"varint,52,opt,name=node_state,json=nodeState,proto3,enum=holdfast.v1.Node_State" json:"node_state,omitempty"`                          // what is on its disk
-	AgentState     Agent_State            `protobuf:"varint,53,opt,name=agent_state,json=agentState,proto3,enum=holdfast.v1.Agent_State" json:"agent_state,omitempty"`                      // state of its agent
-	PhaseChangedAt *timestamppb.Timestamp `protobuf:"bytes,54,opt,name=phase_changed_at,json=phaseChangedAt,proto3" json:"phase_changed_at,omitempty"`                                      // when the phase last changed
-	BmcRetryAt     *timestamppb.Timestamp `protobuf:"bytes,70,opt,name=bmc_retry_at,json=bmcRetryAt,proto3" json:"bmc_retry_at,omitempty"`                                                  // when RetryBmc last allowed logins to its BMC
-	ClusterRef     string                 `protobuf:"bytes,66,opt,name=cluster_ref,json=clusterRef,proto3" json:"cluster_ref,omitempty"`                                                    // the cluster that a run has joined it to; empty after its disk is written again
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Phase           MachineStatus_Phase    `protobuf:"varint,1,opt,name=phase,proto3,enum=holdfast.v1.MachineStatus_Phase" json:"phase,omitempty"`                                           // what operators want of it
+	Conditions      []*Condition           `protobuf:"bytes,2,rep,name=conditions,proto3" json:"conditions,omitempty"`                                                                       // observations
+	ActiveRunId     string                 `protobuf:"bytes,3,opt,name=active_run_id,json=activeRunId,proto3" json:"active_run_id,omitempty"`                                                // empty: none
+	EffectiveState  EffectiveState_Value   `protobuf:"varint,50,opt,name=effective_state,json=effectiveState,proto3,enum=holdfast.v1.EffectiveState_Value" json:"effective_state,omitempty"` // computed on read
+	Banners         []string               `protobuf:"bytes,51,rep,name=banners,proto3" json:"banners,omitempty"`                                                                            // computed on read: NeedsIntervention, Degraded, with their reasons
+	NodeState       Node_State             `protobuf:"varint,52,opt,name=node_state,json=nodeState,proto3,enum=holdfast.v1.Node_State" json:"node_state,omitempty"`                          // what is on its disk
+	AgentState      Agent_State            `protobuf:"varint,53,opt,name=agent_state,json=agentState,proto3,enum=holdfast.v1.Agent_State" json:"agent_state,omitempty"`                      // state of its agent
+	PhaseChangedAt  *timestamppb.Timestamp `protobuf:"bytes,54,opt,name=phase_changed_at,json=phaseChangedAt,proto3" json:"phase_changed_at,omitempty"`                                      // when the phase last changed
+	BmcRetryAt      *timestamppb.Timestamp `protobuf:"bytes,70,opt,name=bmc_retry_at,json=bmcRetryAt,proto3" json:"bmc_retry_at,omitempty"`                                                  // when RetryBmc last allowed logins to its BMC
+	ClusterRef      string                 `protobuf:"bytes,66,opt,name=cluster_ref,json=clusterRef,proto3" json:"cluster_ref,omitempty"`                                                    // the cluster that a run has joined it to; empty after its disk is written again
+	Power           PowerState_Value       `protobuf:"varint,71,opt,name=power,proto3,enum=holdfast.v1.PowerState_Value" json:"power,omitempty"`                                             // computed on read: its power as last observed, UNKNOWN if its BMC does not show it now
+	PowerObservedAt *timestamppb.Timestamp `protobuf:"bytes,72,opt,name=power_observed_at,json=powerObservedAt,proto3" json:"power_observed_at,omitempty"`                                   // computed on read: when power was last confirmed; unset: never
+	NeedsAttention  bool                   `protobuf:"varint,73,opt,name=needs_attention,json=needsAttention,proto3" json:"needs_attention,omitempty"`                                       // computed on read: it has issues
+	Issues          []*Issue               `protobuf:"bytes,74,rep,name=issues,proto3" json:"issues,omitempty"`                                                                              // computed on read: why somebody has to look at it, the most urgent first
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *MachineStatus) Reset() {
@@ -1410,6 +1526,233 @@ func (x *MachineStatus) GetClusterRef() string {
 	return ""
 }
 
+func (x *MachineStatus) GetPower() PowerState_Value {
+	if x != nil {
+		return x.Power
+	}
+	return PowerState_POWER_STATE_UNSPECIFIED
+}
+
+func (x *MachineStatus) GetPowerObservedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PowerObservedAt
+	}
+	return nil
+}
+
+func (x *MachineStatus) GetNeedsAttention() bool {
+	if x != nil {
+		return x.NeedsAttention
+	}
+	return false
+}
+
+func (x *MachineStatus) GetIssues() []*Issue {
+	if x != nil {
+		return x.Issues
+	}
+	return nil
+}
+
+// PowerState is the electrical power of a machine.
+type PowerState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PowerState) Reset() {
+	*x = PowerState{}
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PowerState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PowerState) ProtoMessage() {}
+
+func (x *PowerState) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PowerState.ProtoReflect.Descriptor instead.
+func (*PowerState) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{16}
+}
+
+// Issue is one reason to look at a machine. Retired machines have none.
+type Issue struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Urgency       Issue_Urgency          `protobuf:"varint,1,opt,name=urgency,proto3,enum=holdfast.v1.Issue_Urgency" json:"urgency,omitempty"` // how soon somebody has to look
+	Type          string                 `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`                                       // one word in CamelCase, such as PoweredOff
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`                                   // one word or the text of an error; may be empty
+	Since         *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=since,proto3" json:"since,omitempty"`                                     // since when
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Issue) Reset() {
+	*x = Issue{}
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Issue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Issue) ProtoMessage() {}
+
+func (x *Issue) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Issue.ProtoReflect.Descriptor instead.
+func (*Issue) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Issue) GetUrgency() Issue_Urgency {
+	if x != nil {
+		return x.Urgency
+	}
+	return Issue_URGENCY_UNSPECIFIED
+}
+
+func (x *Issue) GetType() string {
+	if x != nil {
+		return x.Type
+	}
+	return ""
+}
+
+func (x *Issue) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Issue) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+// HardwareSummary is a short form of a machine's hardware, for lists.
+type HardwareSummary struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cpus          int32                  `protobuf:"varint,1,opt,name=cpus,proto3" json:"cpus,omitempty"`                                  // number of processors; 0: unknown
+	Cores         int32                  `protobuf:"varint,2,opt,name=cores,proto3" json:"cores,omitempty"`                                // of all processors
+	MemoryBytes   int64                  `protobuf:"varint,3,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"` // memory
+	Disks         int32                  `protobuf:"varint,4,opt,name=disks,proto3" json:"disks,omitempty"`                                // number of drives
+	DiskBytes     int64                  `protobuf:"varint,5,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"`       // of all drives
+	Gpus          int32                  `protobuf:"varint,6,opt,name=gpus,proto3" json:"gpus,omitempty"`                                  // number of accelerators
+	Arch          string                 `protobuf:"bytes,7,opt,name=arch,proto3" json:"arch,omitempty"`                                   // e.g. x86_64
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HardwareSummary) Reset() {
+	*x = HardwareSummary{}
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HardwareSummary) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HardwareSummary) ProtoMessage() {}
+
+func (x *HardwareSummary) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HardwareSummary.ProtoReflect.Descriptor instead.
+func (*HardwareSummary) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *HardwareSummary) GetCpus() int32 {
+	if x != nil {
+		return x.Cpus
+	}
+	return 0
+}
+
+func (x *HardwareSummary) GetCores() int32 {
+	if x != nil {
+		return x.Cores
+	}
+	return 0
+}
+
+func (x *HardwareSummary) GetMemoryBytes() int64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+func (x *HardwareSummary) GetDisks() int32 {
+	if x != nil {
+		return x.Disks
+	}
+	return 0
+}
+
+func (x *HardwareSummary) GetDiskBytes() int64 {
+	if x != nil {
+		return x.DiskBytes
+	}
+	return 0
+}
+
+func (x *HardwareSummary) GetGpus() int32 {
+	if x != nil {
+		return x.Gpus
+	}
+	return 0
+}
+
+func (x *HardwareSummary) GetArch() string {
+	if x != nil {
+		return x.Arch
+	}
+	return ""
+}
+
 // EffectiveState is the state for user interfaces.
 type EffectiveState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1419,7 +1762,7 @@ type EffectiveState struct {
 
 func (x *EffectiveState) Reset() {
 	*x = EffectiveState{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[16]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1431,7 +1774,7 @@ func (x *EffectiveState) String() string {
 func (*EffectiveState) ProtoMessage() {}
 
 func (x *EffectiveState) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[16]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1444,7 +1787,7 @@ func (x *EffectiveState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EffectiveState.ProtoReflect.Descriptor instead.
 func (*EffectiveState) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{16}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{19}
 }
 
 // Node is the facet of a machine for the contents of its disk.
@@ -1456,7 +1799,7 @@ type Node struct {
 
 func (x *Node) Reset() {
 	*x = Node{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[17]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1468,7 +1811,7 @@ func (x *Node) String() string {
 func (*Node) ProtoMessage() {}
 
 func (x *Node) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[17]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1481,7 +1824,7 @@ func (x *Node) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Node.ProtoReflect.Descriptor instead.
 func (*Node) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{17}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{20}
 }
 
 // NodeRecord is the data of the node facet, except for its state.
@@ -1517,7 +1860,7 @@ type NodeRecord struct {
 
 func (x *NodeRecord) Reset() {
 	*x = NodeRecord{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[18]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1529,7 +1872,7 @@ func (x *NodeRecord) String() string {
 func (*NodeRecord) ProtoMessage() {}
 
 func (x *NodeRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[18]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1542,7 +1885,7 @@ func (x *NodeRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeRecord.ProtoReflect.Descriptor instead.
 func (*NodeRecord) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{18}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *NodeRecord) GetHostname() string {
@@ -1708,7 +2051,7 @@ type AgentRecord struct {
 
 func (x *AgentRecord) Reset() {
 	*x = AgentRecord{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[19]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1720,7 +2063,7 @@ func (x *AgentRecord) String() string {
 func (*AgentRecord) ProtoMessage() {}
 
 func (x *AgentRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[19]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1733,7 +2076,7 @@ func (x *AgentRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentRecord.ProtoReflect.Descriptor instead.
 func (*AgentRecord) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{19}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AgentRecord) GetProviderName() string {
@@ -1848,7 +2191,7 @@ type AgentMetrics struct {
 
 func (x *AgentMetrics) Reset() {
 	*x = AgentMetrics{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[20]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1860,7 +2203,7 @@ func (x *AgentMetrics) String() string {
 func (*AgentMetrics) ProtoMessage() {}
 
 func (x *AgentMetrics) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[20]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1873,7 +2216,7 @@ func (x *AgentMetrics) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentMetrics.ProtoReflect.Descriptor instead.
 func (*AgentMetrics) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{20}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AgentMetrics) GetCpuUtilizationPct() float64 {
@@ -1935,7 +2278,7 @@ type HardwareInventory struct {
 
 func (x *HardwareInventory) Reset() {
 	*x = HardwareInventory{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[21]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1947,7 +2290,7 @@ func (x *HardwareInventory) String() string {
 func (*HardwareInventory) ProtoMessage() {}
 
 func (x *HardwareInventory) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[21]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1960,7 +2303,7 @@ func (x *HardwareInventory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HardwareInventory.ProtoReflect.Descriptor instead.
 func (*HardwareInventory) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{21}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *HardwareInventory) GetSource() string {
@@ -2074,7 +2417,7 @@ type HardwarePart struct {
 
 func (x *HardwarePart) Reset() {
 	*x = HardwarePart{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[22]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2086,7 +2429,7 @@ func (x *HardwarePart) String() string {
 func (*HardwarePart) ProtoMessage() {}
 
 func (x *HardwarePart) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[22]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2099,7 +2442,7 @@ func (x *HardwarePart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HardwarePart.ProtoReflect.Descriptor instead.
 func (*HardwarePart) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{22}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *HardwarePart) GetKind() string {
@@ -2188,7 +2531,7 @@ type Agent struct {
 
 func (x *Agent) Reset() {
 	*x = Agent{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[23]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2200,7 +2543,7 @@ func (x *Agent) String() string {
 func (*Agent) ProtoMessage() {}
 
 func (x *Agent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[23]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2213,13 +2556,13 @@ func (x *Agent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Agent.ProtoReflect.Descriptor instead.
 func (*Agent) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{23}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{26}
 }
 
 // Condition is something observed of a machine. It is true, false or unknown.
 type Condition struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
-	Type           string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`                                           // Reachable, BMCReachable, Provisioned, InCustomerCluster, Drained, Degraded, NeedsIntervention
+	Type           string                 `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`                                           // Reachable, BMCReachable, PoweredOn, Provisioned, InCustomerCluster, Drained, Degraded, NeedsIntervention
 	Status         bool                   `protobuf:"varint,2,opt,name=status,proto3" json:"status,omitempty"`                                      // while unknown: the last known status, or false
 	Reason         string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`                                       // one word in CamelCase
 	LastTransition *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_transition,json=lastTransition,proto3" json:"last_transition,omitempty"` // last change of status
@@ -2234,7 +2577,7 @@ type Condition struct {
 
 func (x *Condition) Reset() {
 	*x = Condition{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[24]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2246,7 +2589,7 @@ func (x *Condition) String() string {
 func (*Condition) ProtoMessage() {}
 
 func (x *Condition) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[24]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2259,7 +2602,7 @@ func (x *Condition) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Condition.ProtoReflect.Descriptor instead.
 func (*Condition) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{24}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Condition) GetType() string {
@@ -2345,7 +2688,7 @@ type HistoryEntry struct {
 
 func (x *HistoryEntry) Reset() {
 	*x = HistoryEntry{}
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[25]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2357,7 +2700,7 @@ func (x *HistoryEntry) String() string {
 func (*HistoryEntry) ProtoMessage() {}
 
 func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[25]
+	mi := &file_proto_holdfast_v1_machine_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2370,7 +2713,7 @@ func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
 func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{25}
+	return file_proto_holdfast_v1_machine_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *HistoryEntry) GetMachineId() string {
@@ -2517,7 +2860,7 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\vsuggestions\x18\x0e \x03(\tR\vsuggestions\x126\n" +
 	"\n" +
 	"conditions\x182 \x03(\v2\x16.holdfast.v1.ConditionR\n" +
-	"conditions\"\xaa\x04\n" +
+	"conditions\"\xf3\x04\n" +
 	"\aMachine\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x128\n" +
@@ -2531,7 +2874,8 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\brevision\x184 \x01(\x04R\brevision\x12+\n" +
 	"\x04node\x185 \x01(\v2\x17.holdfast.v1.NodeRecordR\x04node\x12.\n" +
 	"\x05agent\x186 \x01(\v2\x18.holdfast.v1.AgentRecordR\x05agent\x12:\n" +
-	"\bhardware\x187 \x01(\v2\x1e.holdfast.v1.HardwareInventoryR\bhardware\x1a9\n" +
+	"\bhardware\x187 \x01(\v2\x1e.holdfast.v1.HardwareInventoryR\bhardware\x12G\n" +
+	"\x10hardware_summary\x188 \x01(\v2\x1c.holdfast.v1.HardwareSummaryR\x0fhardwareSummary\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc3\x03\n" +
@@ -2549,7 +2893,7 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x04pool\x187 \x01(\tR\x04pool\x12.\n" +
 	"\x13bmc_credentials_ref\x188 \x01(\tR\x11bmcCredentialsRef\x12.\n" +
 	"\x13ssh_credentials_ref\x189 \x01(\tR\x11sshCredentialsRef\x12\"\n" +
-	"\rssh_host_keys\x18: \x03(\tR\vsshHostKeys\"\xa9\x05\n" +
+	"\rssh_host_keys\x18: \x03(\tR\vsshHostKeys\"\xfb\x06\n" +
 	"\rMachineStatus\x126\n" +
 	"\x05phase\x18\x01 \x01(\x0e2 .holdfast.v1.MachineStatus.PhaseR\x05phase\x126\n" +
 	"\n" +
@@ -2566,7 +2910,11 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\fbmc_retry_at\x18F \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"bmcRetryAt\x12\x1f\n" +
 	"\vcluster_ref\x18B \x01(\tR\n" +
-	"clusterRef\"\x85\x01\n" +
+	"clusterRef\x123\n" +
+	"\x05power\x18G \x01(\x0e2\x1d.holdfast.v1.PowerState.ValueR\x05power\x12F\n" +
+	"\x11power_observed_at\x18H \x01(\v2\x1a.google.protobuf.TimestampR\x0fpowerObservedAt\x12'\n" +
+	"\x0fneeds_attention\x18I \x01(\bR\x0eneedsAttention\x12*\n" +
+	"\x06issues\x18J \x03(\v2\x12.holdfast.v1.IssueR\x06issues\"\x85\x01\n" +
 	"\x05Phase\x12\x15\n" +
 	"\x11PHASE_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rFACTORY_READY\x10\x01\x12\t\n" +
@@ -2576,7 +2924,34 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"IN_SERVICE\x10\x04\x12\x0f\n" +
 	"\vMAINTENANCE\x10\x05\x12\a\n" +
 	"\x03RMA\x10\x06\x12\v\n" +
-	"\aRETIRED\x10\a\"\xa2\x01\n" +
+	"\aRETIRED\x10\a\"P\n" +
+	"\n" +
+	"PowerState\"B\n" +
+	"\x05Value\x12\x1b\n" +
+	"\x17POWER_STATE_UNSPECIFIED\x10\x00\x12\x06\n" +
+	"\x02ON\x10\x01\x12\a\n" +
+	"\x03OFF\x10\x02\x12\v\n" +
+	"\aUNKNOWN\x10\x03\"\xe0\x01\n" +
+	"\x05Issue\x124\n" +
+	"\aurgency\x18\x01 \x01(\x0e2\x1a.holdfast.v1.Issue.UrgencyR\aurgency\x12\x12\n" +
+	"\x04type\x18\x02 \x01(\tR\x04type\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x120\n" +
+	"\x05since\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"C\n" +
+	"\aUrgency\x12\x17\n" +
+	"\x13URGENCY_UNSPECIFIED\x10\x00\x12\n" +
+	"\n" +
+	"\x06URGENT\x10\x01\x12\b\n" +
+	"\x04DOWN\x10\x02\x12\t\n" +
+	"\x05MINOR\x10\x03\"\xbb\x01\n" +
+	"\x0fHardwareSummary\x12\x12\n" +
+	"\x04cpus\x18\x01 \x01(\x05R\x04cpus\x12\x14\n" +
+	"\x05cores\x18\x02 \x01(\x05R\x05cores\x12!\n" +
+	"\fmemory_bytes\x18\x03 \x01(\x03R\vmemoryBytes\x12\x14\n" +
+	"\x05disks\x18\x04 \x01(\x05R\x05disks\x12\x1d\n" +
+	"\n" +
+	"disk_bytes\x18\x05 \x01(\x03R\tdiskBytes\x12\x12\n" +
+	"\x04gpus\x18\x06 \x01(\x05R\x04gpus\x12\x12\n" +
+	"\x04arch\x18\a \x01(\tR\x04arch\"\xa2\x01\n" +
 	"\x0eEffectiveState\"\x8f\x01\n" +
 	"\x05Value\x12\x1f\n" +
 	"\x1bEFFECTIVE_STATE_UNSPECIFIED\x10\x00\x12\x11\n" +
@@ -2751,111 +3126,122 @@ func file_proto_holdfast_v1_machine_proto_rawDescGZIP() []byte {
 	return file_proto_holdfast_v1_machine_proto_rawDescData
 }
 
-var file_proto_holdfast_v1_machine_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_proto_holdfast_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_proto_holdfast_v1_machine_proto_enumTypes = make([]protoimpl.EnumInfo, 6)
+var file_proto_holdfast_v1_machine_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_proto_holdfast_v1_machine_proto_goTypes = []any{
 	(MachineStatus_Phase)(0),           // 0: holdfast.v1.MachineStatus.Phase
-	(EffectiveState_Value)(0),          // 1: holdfast.v1.EffectiveState.Value
-	(Node_State)(0),                    // 2: holdfast.v1.Node.State
-	(Agent_State)(0),                   // 3: holdfast.v1.Agent.State
-	(*RegisterMachineRequest)(nil),     // 4: holdfast.v1.RegisterMachineRequest
-	(*GetMachineRequest)(nil),          // 5: holdfast.v1.GetMachineRequest
-	(*ListMachinesRequest)(nil),        // 6: holdfast.v1.ListMachinesRequest
-	(*ListMachinesResponse)(nil),       // 7: holdfast.v1.ListMachinesResponse
-	(*UpdateMachineRequest)(nil),       // 8: holdfast.v1.UpdateMachineRequest
-	(*RetryBmcRequest)(nil),            // 9: holdfast.v1.RetryBmcRequest
-	(*SetMachinePhaseRequest)(nil),     // 10: holdfast.v1.SetMachinePhaseRequest
-	(*DeleteMachineRequest)(nil),       // 11: holdfast.v1.DeleteMachineRequest
-	(*DeleteMachineResponse)(nil),      // 12: holdfast.v1.DeleteMachineResponse
-	(*ListMachineHistoryRequest)(nil),  // 13: holdfast.v1.ListMachineHistoryRequest
-	(*ListMachineHistoryResponse)(nil), // 14: holdfast.v1.ListMachineHistoryResponse
-	(*ExplainMachineRequest)(nil),      // 15: holdfast.v1.ExplainMachineRequest
-	(*MachineExplanation)(nil),         // 16: holdfast.v1.MachineExplanation
-	(*Machine)(nil),                    // 17: holdfast.v1.Machine
-	(*MachineSpec)(nil),                // 18: holdfast.v1.MachineSpec
-	(*MachineStatus)(nil),              // 19: holdfast.v1.MachineStatus
-	(*EffectiveState)(nil),             // 20: holdfast.v1.EffectiveState
-	(*Node)(nil),                       // 21: holdfast.v1.Node
-	(*NodeRecord)(nil),                 // 22: holdfast.v1.NodeRecord
-	(*AgentRecord)(nil),                // 23: holdfast.v1.AgentRecord
-	(*AgentMetrics)(nil),               // 24: holdfast.v1.AgentMetrics
-	(*HardwareInventory)(nil),          // 25: holdfast.v1.HardwareInventory
-	(*HardwarePart)(nil),               // 26: holdfast.v1.HardwarePart
-	(*Agent)(nil),                      // 27: holdfast.v1.Agent
-	(*Condition)(nil),                  // 28: holdfast.v1.Condition
-	(*HistoryEntry)(nil),               // 29: holdfast.v1.HistoryEntry
-	nil,                                // 30: holdfast.v1.Machine.LabelsEntry
-	nil,                                // 31: holdfast.v1.HistoryEntry.MetadataEntry
-	(*fieldmaskpb.FieldMask)(nil),      // 32: google.protobuf.FieldMask
-	(*timestamppb.Timestamp)(nil),      // 33: google.protobuf.Timestamp
+	(PowerState_Value)(0),              // 1: holdfast.v1.PowerState.Value
+	(Issue_Urgency)(0),                 // 2: holdfast.v1.Issue.Urgency
+	(EffectiveState_Value)(0),          // 3: holdfast.v1.EffectiveState.Value
+	(Node_State)(0),                    // 4: holdfast.v1.Node.State
+	(Agent_State)(0),                   // 5: holdfast.v1.Agent.State
+	(*RegisterMachineRequest)(nil),     // 6: holdfast.v1.RegisterMachineRequest
+	(*GetMachineRequest)(nil),          // 7: holdfast.v1.GetMachineRequest
+	(*ListMachinesRequest)(nil),        // 8: holdfast.v1.ListMachinesRequest
+	(*ListMachinesResponse)(nil),       // 9: holdfast.v1.ListMachinesResponse
+	(*UpdateMachineRequest)(nil),       // 10: holdfast.v1.UpdateMachineRequest
+	(*RetryBmcRequest)(nil),            // 11: holdfast.v1.RetryBmcRequest
+	(*SetMachinePhaseRequest)(nil),     // 12: holdfast.v1.SetMachinePhaseRequest
+	(*DeleteMachineRequest)(nil),       // 13: holdfast.v1.DeleteMachineRequest
+	(*DeleteMachineResponse)(nil),      // 14: holdfast.v1.DeleteMachineResponse
+	(*ListMachineHistoryRequest)(nil),  // 15: holdfast.v1.ListMachineHistoryRequest
+	(*ListMachineHistoryResponse)(nil), // 16: holdfast.v1.ListMachineHistoryResponse
+	(*ExplainMachineRequest)(nil),      // 17: holdfast.v1.ExplainMachineRequest
+	(*MachineExplanation)(nil),         // 18: holdfast.v1.MachineExplanation
+	(*Machine)(nil),                    // 19: holdfast.v1.Machine
+	(*MachineSpec)(nil),                // 20: holdfast.v1.MachineSpec
+	(*MachineStatus)(nil),              // 21: holdfast.v1.MachineStatus
+	(*PowerState)(nil),                 // 22: holdfast.v1.PowerState
+	(*Issue)(nil),                      // 23: holdfast.v1.Issue
+	(*HardwareSummary)(nil),            // 24: holdfast.v1.HardwareSummary
+	(*EffectiveState)(nil),             // 25: holdfast.v1.EffectiveState
+	(*Node)(nil),                       // 26: holdfast.v1.Node
+	(*NodeRecord)(nil),                 // 27: holdfast.v1.NodeRecord
+	(*AgentRecord)(nil),                // 28: holdfast.v1.AgentRecord
+	(*AgentMetrics)(nil),               // 29: holdfast.v1.AgentMetrics
+	(*HardwareInventory)(nil),          // 30: holdfast.v1.HardwareInventory
+	(*HardwarePart)(nil),               // 31: holdfast.v1.HardwarePart
+	(*Agent)(nil),                      // 32: holdfast.v1.Agent
+	(*Condition)(nil),                  // 33: holdfast.v1.Condition
+	(*HistoryEntry)(nil),               // 34: holdfast.v1.HistoryEntry
+	nil,                                // 35: holdfast.v1.Machine.LabelsEntry
+	nil,                                // 36: holdfast.v1.HistoryEntry.MetadataEntry
+	(*fieldmaskpb.FieldMask)(nil),      // 37: google.protobuf.FieldMask
+	(*timestamppb.Timestamp)(nil),      // 38: google.protobuf.Timestamp
 }
 var file_proto_holdfast_v1_machine_proto_depIdxs = []int32{
-	17, // 0: holdfast.v1.RegisterMachineRequest.machine:type_name -> holdfast.v1.Machine
-	17, // 1: holdfast.v1.ListMachinesResponse.machines:type_name -> holdfast.v1.Machine
-	17, // 2: holdfast.v1.UpdateMachineRequest.machine:type_name -> holdfast.v1.Machine
-	32, // 3: holdfast.v1.UpdateMachineRequest.update_mask:type_name -> google.protobuf.FieldMask
+	19, // 0: holdfast.v1.RegisterMachineRequest.machine:type_name -> holdfast.v1.Machine
+	19, // 1: holdfast.v1.ListMachinesResponse.machines:type_name -> holdfast.v1.Machine
+	19, // 2: holdfast.v1.UpdateMachineRequest.machine:type_name -> holdfast.v1.Machine
+	37, // 3: holdfast.v1.UpdateMachineRequest.update_mask:type_name -> google.protobuf.FieldMask
 	0,  // 4: holdfast.v1.SetMachinePhaseRequest.phase:type_name -> holdfast.v1.MachineStatus.Phase
-	29, // 5: holdfast.v1.ListMachineHistoryResponse.entries:type_name -> holdfast.v1.HistoryEntry
-	1,  // 6: holdfast.v1.MachineExplanation.effective_state:type_name -> holdfast.v1.EffectiveState.Value
-	33, // 7: holdfast.v1.MachineExplanation.since:type_name -> google.protobuf.Timestamp
-	33, // 8: holdfast.v1.MachineExplanation.deadline:type_name -> google.protobuf.Timestamp
-	33, // 9: holdfast.v1.MachineExplanation.next_action_at:type_name -> google.protobuf.Timestamp
-	28, // 10: holdfast.v1.MachineExplanation.conditions:type_name -> holdfast.v1.Condition
-	30, // 11: holdfast.v1.Machine.labels:type_name -> holdfast.v1.Machine.LabelsEntry
-	18, // 12: holdfast.v1.Machine.spec:type_name -> holdfast.v1.MachineSpec
-	19, // 13: holdfast.v1.Machine.status:type_name -> holdfast.v1.MachineStatus
-	33, // 14: holdfast.v1.Machine.created_at:type_name -> google.protobuf.Timestamp
-	33, // 15: holdfast.v1.Machine.updated_at:type_name -> google.protobuf.Timestamp
-	22, // 16: holdfast.v1.Machine.node:type_name -> holdfast.v1.NodeRecord
-	23, // 17: holdfast.v1.Machine.agent:type_name -> holdfast.v1.AgentRecord
-	25, // 18: holdfast.v1.Machine.hardware:type_name -> holdfast.v1.HardwareInventory
-	0,  // 19: holdfast.v1.MachineStatus.phase:type_name -> holdfast.v1.MachineStatus.Phase
-	28, // 20: holdfast.v1.MachineStatus.conditions:type_name -> holdfast.v1.Condition
-	1,  // 21: holdfast.v1.MachineStatus.effective_state:type_name -> holdfast.v1.EffectiveState.Value
-	2,  // 22: holdfast.v1.MachineStatus.node_state:type_name -> holdfast.v1.Node.State
-	3,  // 23: holdfast.v1.MachineStatus.agent_state:type_name -> holdfast.v1.Agent.State
-	33, // 24: holdfast.v1.MachineStatus.phase_changed_at:type_name -> google.protobuf.Timestamp
-	33, // 25: holdfast.v1.MachineStatus.bmc_retry_at:type_name -> google.protobuf.Timestamp
-	33, // 26: holdfast.v1.NodeRecord.state_changed_at:type_name -> google.protobuf.Timestamp
-	33, // 27: holdfast.v1.NodeRecord.last_seen_at:type_name -> google.protobuf.Timestamp
-	33, // 28: holdfast.v1.NodeRecord.install_status_at:type_name -> google.protobuf.Timestamp
-	33, // 29: holdfast.v1.NodeRecord.approved_at:type_name -> google.protobuf.Timestamp
-	24, // 30: holdfast.v1.AgentRecord.metrics:type_name -> holdfast.v1.AgentMetrics
-	33, // 31: holdfast.v1.AgentRecord.created_at:type_name -> google.protobuf.Timestamp
-	33, // 32: holdfast.v1.AgentRecord.registered_at:type_name -> google.protobuf.Timestamp
-	33, // 33: holdfast.v1.AgentRecord.last_keepalive:type_name -> google.protobuf.Timestamp
-	33, // 34: holdfast.v1.AgentRecord.state_changed_at:type_name -> google.protobuf.Timestamp
-	33, // 35: holdfast.v1.HardwareInventory.observed_at:type_name -> google.protobuf.Timestamp
-	26, // 36: holdfast.v1.HardwareInventory.parts:type_name -> holdfast.v1.HardwarePart
-	33, // 37: holdfast.v1.Condition.last_transition:type_name -> google.protobuf.Timestamp
-	33, // 38: holdfast.v1.Condition.observed_at:type_name -> google.protobuf.Timestamp
-	33, // 39: holdfast.v1.Condition.unknown_since:type_name -> google.protobuf.Timestamp
-	33, // 40: holdfast.v1.Condition.fresh_until:type_name -> google.protobuf.Timestamp
-	33, // 41: holdfast.v1.HistoryEntry.at:type_name -> google.protobuf.Timestamp
-	31, // 42: holdfast.v1.HistoryEntry.metadata:type_name -> holdfast.v1.HistoryEntry.MetadataEntry
-	4,  // 43: holdfast.v1.MachineService.RegisterMachine:input_type -> holdfast.v1.RegisterMachineRequest
-	5,  // 44: holdfast.v1.MachineService.GetMachine:input_type -> holdfast.v1.GetMachineRequest
-	6,  // 45: holdfast.v1.MachineService.ListMachines:input_type -> holdfast.v1.ListMachinesRequest
-	8,  // 46: holdfast.v1.MachineService.UpdateMachine:input_type -> holdfast.v1.UpdateMachineRequest
-	10, // 47: holdfast.v1.MachineService.SetMachinePhase:input_type -> holdfast.v1.SetMachinePhaseRequest
-	9,  // 48: holdfast.v1.MachineService.RetryBmc:input_type -> holdfast.v1.RetryBmcRequest
-	11, // 49: holdfast.v1.MachineService.DeleteMachine:input_type -> holdfast.v1.DeleteMachineRequest
-	13, // 50: holdfast.v1.MachineService.ListMachineHistory:input_type -> holdfast.v1.ListMachineHistoryRequest
-	15, // 51: holdfast.v1.MachineService.ExplainMachine:input_type -> holdfast.v1.ExplainMachineRequest
-	17, // 52: holdfast.v1.MachineService.RegisterMachine:output_type -> holdfast.v1.Machine
-	17, // 53: holdfast.v1.MachineService.GetMachine:output_type -> holdfast.v1.Machine
-	7,  // 54: holdfast.v1.MachineService.ListMachines:output_type -> holdfast.v1.ListMachinesResponse
-	17, // 55: holdfast.v1.MachineService.UpdateMachine:output_type -> holdfast.v1.Machine
-	17, // 56: holdfast.v1.MachineService.SetMachinePhase:output_type -> holdfast.v1.Machine
-	17, // 57: holdfast.v1.MachineService.RetryBmc:output_type -> holdfast.v1.Machine
-	12, // 58: holdfast.v1.MachineService.DeleteMachine:output_type -> holdfast.v1.DeleteMachineResponse
-	14, // 59: holdfast.v1.MachineService.ListMachineHistory:output_type -> holdfast.v1.ListMachineHistoryResponse
-	16, // 60: holdfast.v1.MachineService.ExplainMachine:output_type -> holdfast.v1.MachineExplanation
-	52, // [52:61] is the sub-list for method output_type
-	43, // [43:52] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	34, // 5: holdfast.v1.ListMachineHistoryResponse.entries:type_name -> holdfast.v1.HistoryEntry
+	3,  // 6: holdfast.v1.MachineExplanation.effective_state:type_name -> holdfast.v1.EffectiveState.Value
+	38, // 7: holdfast.v1.MachineExplanation.since:type_name -> google.protobuf.Timestamp
+	38, // 8: holdfast.v1.MachineExplanation.deadline:type_name -> google.protobuf.Timestamp
+	38, // 9: holdfast.v1.MachineExplanation.next_action_at:type_name -> google.protobuf.Timestamp
+	33, // 10: holdfast.v1.MachineExplanation.conditions:type_name -> holdfast.v1.Condition
+	35, // 11: holdfast.v1.Machine.labels:type_name -> holdfast.v1.Machine.LabelsEntry
+	20, // 12: holdfast.v1.Machine.spec:type_name -> holdfast.v1.MachineSpec
+	21, // 13: holdfast.v1.Machine.status:type_name -> holdfast.v1.MachineStatus
+	38, // 14: holdfast.v1.Machine.created_at:type_name -> google.protobuf.Timestamp
+	38, // 15: holdfast.v1.Machine.updated_at:type_name -> google.protobuf.Timestamp
+	27, // 16: holdfast.v1.Machine.node:type_name -> holdfast.v1.NodeRecord
+	28, // 17: holdfast.v1.Machine.agent:type_name -> holdfast.v1.AgentRecord
+	30, // 18: holdfast.v1.Machine.hardware:type_name -> holdfast.v1.HardwareInventory
+	24, // 19: holdfast.v1.Machine.hardware_summary:type_name -> holdfast.v1.HardwareSummary
+	0,  // 20: holdfast.v1.MachineStatus.phase:type_name -> holdfast.v1.MachineStatus.Phase
+	33, // 21: holdfast.v1.MachineStatus.conditions:type_name -> holdfast.v1.Condition
+	3,  // 22: holdfast.v1.MachineStatus.effective_state:type_name -> holdfast.v1.EffectiveState.Value
+	4,  // 23: holdfast.v1.MachineStatus.node_state:type_name -> holdfast.v1.Node.State
+	5,  // 24: holdfast.v1.MachineStatus.agent_state:type_name -> holdfast.v1.Agent.State
+	38, // 25: holdfast.v1.MachineStatus.phase_changed_at:type_name -> google.protobuf.Timestamp
+	38, // 26: holdfast.v1.MachineStatus.bmc_retry_at:type_name -> google.protobuf.Timestamp
+	1,  // 27: holdfast.v1.MachineStatus.power:type_name -> holdfast.v1.PowerState.Value
+	38, // 28: holdfast.v1.MachineStatus.power_observed_at:type_name -> google.protobuf.Timestamp
+	23, // 29: holdfast.v1.MachineStatus.issues:type_name -> holdfast.v1.Issue
+	2,  // 30: holdfast.v1.Issue.urgency:type_name -> holdfast.v1.Issue.Urgency
+	38, // 31: holdfast.v1.Issue.since:type_name -> google.protobuf.Timestamp
+	38, // 32: holdfast.v1.NodeRecord.state_changed_at:type_name -> google.protobuf.Timestamp
+	38, // 33: holdfast.v1.NodeRecord.last_seen_at:type_name -> google.protobuf.Timestamp
+	38, // 34: holdfast.v1.NodeRecord.install_status_at:type_name -> google.protobuf.Timestamp
+	38, // 35: holdfast.v1.NodeRecord.approved_at:type_name -> google.protobuf.Timestamp
+	29, // 36: holdfast.v1.AgentRecord.metrics:type_name -> holdfast.v1.AgentMetrics
+	38, // 37: holdfast.v1.AgentRecord.created_at:type_name -> google.protobuf.Timestamp
+	38, // 38: holdfast.v1.AgentRecord.registered_at:type_name -> google.protobuf.Timestamp
+	38, // 39: holdfast.v1.AgentRecord.last_keepalive:type_name -> google.protobuf.Timestamp
+	38, // 40: holdfast.v1.AgentRecord.state_changed_at:type_name -> google.protobuf.Timestamp
+	38, // 41: holdfast.v1.HardwareInventory.observed_at:type_name -> google.protobuf.Timestamp
+	31, // 42: holdfast.v1.HardwareInventory.parts:type_name -> holdfast.v1.HardwarePart
+	38, // 43: holdfast.v1.Condition.last_transition:type_name -> google.protobuf.Timestamp
+	38, // 44: holdfast.v1.Condition.observed_at:type_name -> google.protobuf.Timestamp
+	38, // 45: holdfast.v1.Condition.unknown_since:type_name -> google.protobuf.Timestamp
+	38, // 46: holdfast.v1.Condition.fresh_until:type_name -> google.protobuf.Timestamp
+	38, // 47: holdfast.v1.HistoryEntry.at:type_name -> google.protobuf.Timestamp
+	36, // 48: holdfast.v1.HistoryEntry.metadata:type_name -> holdfast.v1.HistoryEntry.MetadataEntry
+	6,  // 49: holdfast.v1.MachineService.RegisterMachine:input_type -> holdfast.v1.RegisterMachineRequest
+	7,  // 50: holdfast.v1.MachineService.GetMachine:input_type -> holdfast.v1.GetMachineRequest
+	8,  // 51: holdfast.v1.MachineService.ListMachines:input_type -> holdfast.v1.ListMachinesRequest
+	10, // 52: holdfast.v1.MachineService.UpdateMachine:input_type -> holdfast.v1.UpdateMachineRequest
+	12, // 53: holdfast.v1.MachineService.SetMachinePhase:input_type -> holdfast.v1.SetMachinePhaseRequest
+	11, // 54: holdfast.v1.MachineService.RetryBmc:input_type -> holdfast.v1.RetryBmcRequest
+	13, // 55: holdfast.v1.MachineService.DeleteMachine:input_type -> holdfast.v1.DeleteMachineRequest
+	15, // 56: holdfast.v1.MachineService.ListMachineHistory:input_type -> holdfast.v1.ListMachineHistoryRequest
+	17, // 57: holdfast.v1.MachineService.ExplainMachine:input_type -> holdfast.v1.ExplainMachineRequest
+	19, // 58: holdfast.v1.MachineService.RegisterMachine:output_type -> holdfast.v1.Machine
+	19, // 59: holdfast.v1.MachineService.GetMachine:output_type -> holdfast.v1.Machine
+	9,  // 60: holdfast.v1.MachineService.ListMachines:output_type -> holdfast.v1.ListMachinesResponse
+	19, // 61: holdfast.v1.MachineService.UpdateMachine:output_type -> holdfast.v1.Machine
+	19, // 62: holdfast.v1.MachineService.SetMachinePhase:output_type -> holdfast.v1.Machine
+	19, // 63: holdfast.v1.MachineService.RetryBmc:output_type -> holdfast.v1.Machine
+	14, // 64: holdfast.v1.MachineService.DeleteMachine:output_type -> holdfast.v1.DeleteMachineResponse
+	16, // 65: holdfast.v1.MachineService.ListMachineHistory:output_type -> holdfast.v1.ListMachineHistoryResponse
+	18, // 66: holdfast.v1.MachineService.ExplainMachine:output_type -> holdfast.v1.MachineExplanation
+	58, // [58:67] is the sub-list for method output_type
+	49, // [49:58] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_machine_proto_init() }
@@ -2869,8 +3255,8 @@ func file_proto_holdfast_v1_machine_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_machine_proto_rawDesc), len(file_proto_holdfast_v1_machine_proto_rawDesc)),
-			NumEnums:      4,
-			NumMessages:   28,
+			NumEnums:      6,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,10 +19,11 @@ func machineFilter() *filter.Schema {
 			Unknown: "unknown",
 			Names: []string{
 				"Reachable", "BMCReachable", "Provisioned", "InCustomerCluster", "Drained", "Degraded",
-				"NeedsIntervention", "AgentReady",
+				"NeedsIntervention", "AgentReady", "PoweredOn",
 			},
 		}},
-		Fixed: []string{"machine_id", "created_at"},
+		Hidden: []string{"hardware_summary"},
+		Fixed:  []string{"machine_id", "created_at"},
 		Canonical: map[string]func(string) string{"spec.mac_addresses": func(s string) string {
 			return strings.ToLower(strings.ReplaceAll(s, "-", ":"))
 		}},
@@ -35,6 +36,7 @@ func machineFilter() *filter.Schema {
 	}
 	for _, name := range []string{
 		"phase", "active_run_id", "effective_state", "node_state", "agent_state", "phase_changed_at", "banners",
+		"power", "power_observed_at", "needs_attention", "issues",
 	} {
 		s.Aliases[name] = "status." + name
 	}

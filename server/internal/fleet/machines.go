@@ -72,7 +72,7 @@ func (s *Machines) GetMachine(ctx context.Context, r *holdfastv1.GetMachineReque
 	if !ok {
 		return nil, request.NotFound("MACHINE_NOT_FOUND", "machine", r.GetMachineId())
 	}
-	m.Hardware = v.Hardware(m.GetMachineId())
+	m.Hardware, m.HardwareSummary = v.Hardware(m.GetMachineId()), v.HardwareSummary(m)
 	return m, nil
 }
 
@@ -101,6 +101,9 @@ func (s *Machines) ListMachines(
 	resp.Machines, resp.NextPageToken, err = page.Collect(ctx, p, rows, func(m *holdfastv1.Machine) bool {
 		return f.Match(m) && scope.Visible(id, m)
 	})
+	for _, m := range resp.GetMachines() {
+		m.HardwareSummary = v.HardwareSummary(m)
+	}
 	return resp, err
 }
 

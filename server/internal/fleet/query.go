@@ -53,17 +53,18 @@ func machineFacets(t filter.Terms) fsm.Facets {
 	return s
 }
 
-// stateFacet returns the stored facets of an effective state, which itself is computed on
-// read.
+// stateFacet returns stored facets that every machine with a value of a field has, if that field
+// is computed on read.
 func stateFacet(path, value string) (fsm.Facets, bool) {
-	if path != "status.effective_state" {
-		return fsm.Facets{}, false
-	}
-	switch value {
-	case "RMA", "RETIRED", "MAINTENANCE", "FACTORY_READY":
-		return fsm.Facets{Path: "status.phase", Value: value}, true
-	case "IN_SERVICE":
-		return fsm.Facets{Path: "status.conditions.InCustomerCluster", Value: "true"}, true
+	facet := func(path, value string) (fsm.Facets, bool) { return fsm.Facets{Path: path, Value: value}, true }
+	switch path + "=" + value {
+	case "status.effective_state=RMA", "status.effective_state=RETIRED", "status.effective_state=MAINTENANCE",
+		"status.effective_state=FACTORY_READY":
+		return facet("status.phase", value)
+	case "status.effective_state=IN_SERVICE":
+		return facet("status.conditions.InCustomerCluster", "true")
+	case "status.power=OFF":
+		return facet("status.conditions.PoweredOn", "false")
 	}
 	return fsm.Facets{}, false
 }

@@ -38,6 +38,12 @@ func foundFleet(t *testing.T) *nodetest.Node {
 		}
 	}
 	n.Start(t, "m-01", "run-1", "plan/reboot")
+	var seen []*internalv1.MachineConditions
+	for i := range 9 {
+		seen = append(seen, &internalv1.MachineConditions{MachineId: fmt.Sprintf("m-%02d", i),
+			Conditions: []*holdfastv1.Condition{{Type: "BMCReachable", Status: i%3 > 0}, {Type: "PoweredOn", Status: i%2 > 0}}})
+	}
+	n.Do(t, &internalv1.ObserveConditions{Machines: seen})
 	return n
 }
 
@@ -66,6 +72,8 @@ func TestListsFindWhatAScanFinds(t *testing.T) {
 			"conditions.Degraded=true", "conditions.InCustomerCluster=false", "conditions.Reachable=unknown",
 			"(rack=r1 OR phase=MAINTENANCE) AND labels.env=prod",
 			"revision<9", "active_run_id=run-1", "active_run_id:*",
+			"power=OFF", "power=ON", "power=UNKNOWN AND rack=r1", "power=OFF AND rack=r2", "NOT power=OFF",
+			"needs_attention=true", "needs_attention=false", "issues.type:BMCUnreachable",
 		} {
 			f, err := request.Filter(machineFilter, text)
 			if err != nil {
@@ -103,7 +111,7 @@ func TestListsDoNotDecodeTheFleet(t *testing.T) {
 	n := foundFleet(t)
 	for text, want := range map[string]int{
 		"rack=r1": 10, "rack=none": 0, "labels.env=prod AND phase=RMA": 0, "serial=*none*": 0, "effective_state=RMA": 0,
-		"rack=r1 AND labels.env=prod": 0, "": 40,
+		"rack=r1 AND labels.env=prod": 0, "": 40, "power=OFF": 5, "power=OFF AND rack=r2": 2,
 	} {
 		f, err := request.Filter(machineFilter, text)
 		if err != nil {
