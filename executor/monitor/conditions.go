@@ -19,6 +19,7 @@ import (
 const (
 	condReachable    = "Reachable"
 	condBMCReachable = "BMCReachable"
+	condPoweredOn    = "PoweredOn"
 	condInCluster    = "InCustomerCluster"
 	condProvisioned  = "Provisioned"
 	condDegraded     = "Degraded"
@@ -65,6 +66,9 @@ func (mon *term) reach(ctx context.Context, q *pollQueue, e *pollEntry, m *holdf
 			seen = append(seen, mon.unobserved(e, m, err, condReachable, condBMCReachable)...)
 		default:
 			seen = append(seen, hostSeen(m, facts), bmcSeen(facts))
+			if c := mon.powerSeen(m, facts); c != nil {
+				seen = append(seen, c)
+			}
 			if c := provisioned(m, facts); c != nil {
 				seen = append(seen, c)
 			}
@@ -269,7 +273,11 @@ func dated(began time.Time, good time.Duration, seen []*holdfastv1.Condition) []
 	for _, c := range seen {
 		// Use the start of the poll, so that observations that a run makes meanwhile are newer.
 		c.ObservedAt = timestamppb.New(began)
-		if !c.GetUnknown() && c.GetType() != condProvisioned {
+		switch {
+		case c.GetUnknown(), c.GetType() == condProvisioned:
+		case c.GetType() == condPoweredOn:
+			c.FreshUntil = timestamppb.New(began.Add(4 * powerRenewed))
+		default:
 			c.FreshUntil = timestamppb.New(began.Add(good))
 		}
 	}
@@ -304,7 +312,11 @@ func (mon *term) report(
 		if c.GetUnknown() && known.GetUnknown() && known.GetReason() == c.GetReason() && known.GetFreshUntil() == nil {
 			same = true // an unknown condition keeps its last status
 		}
-		if !same || c.GetFreshUntil() != nil && mon.age(c, known) >= renew {
+		every := renew
+		if c.GetType() == condPoweredOn {
+			every = max(every, powerRenewed)
+		}
+		if !same || c.GetFreshUntil() != nil && mon.age(c, known) >= every {
 			changed = append(changed, c)
 		}
 	}

@@ -24,7 +24,7 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 		}
 		state, err := pd.Power(ctx)
 		if err == nil {
-			f.BMCReachable, f.BMCReason = true, "IPMIOK"
+			f.BMCReachable, f.BMCReason, f.Power = true, "IPMIOK", state
 		}
 		f.Power = state
 		if state == providers.PowerOff {
@@ -39,7 +39,7 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	if errors.Is(err, context.Canceled) || errors.Is(err, access.ErrClosed) {
 		return providers.Facts{}, err
 	}
-	f.BMCReachable, f.BMCReason, f.BMCStuck = false, reasonOf(err), p.stuck(m)
+	f.BMCReachable, f.BMCReason, f.BMCStuck, f.Power = false, reasonOf(err), p.stuck(m), providers.PowerUnknown
 	if why := providers.WhyNotAsked(err); why != "" {
 		f.BMCReason, f.BMCUnknown = why, true
 	}

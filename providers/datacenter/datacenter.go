@@ -129,6 +129,7 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	}
 	if bmcErr != nil {
 		f.BMCReachable, f.BMCReason, f.BMCUnknown = false, reason(bmcErr), notAsked(bmcErr)
+		f.Power = providers.PowerUnknown
 	}
 	if hostErr != nil {
 		f.Reachable, f.ReachableReason, f.ReachableUnknown = false, reason(hostErr), notAsked(hostErr)

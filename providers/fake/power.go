@@ -18,6 +18,10 @@ type call struct {
 func (c *call) inspect(struct{}) (any, error) {
 	f := providers.Facts{BMCReachable: true, BMCReason: "RedfishOK", BootID: c.bootID, Image: c.image}
 	f.Reachable, f.ReachableReason = c.reachable()
+	f.Power = providers.PowerOff
+	if c.power {
+		f.Power = providers.PowerOn
+	}
 	if c.now.Before(c.backAt) {
 		f.BMCReachable, f.BMCReason = false, "RedfishTimeout"
 	}
@@ -33,6 +37,9 @@ func (c *call) inspect(struct{}) (any, error) {
 	}
 	if !f.Reachable {
 		f.BootID, f.Image = "", "" // the host reports them
+	}
+	if !f.BMCReachable {
+		f.Power = providers.PowerUnknown
 	}
 	return f, nil
 }

@@ -23,7 +23,8 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 		case n.Maintenance:
 			f.BMCReason = "Maintenance"
 		}
-		switch n.power() {
+		f.Power = n.power()
+		switch f.Power {
 		case providers.PowerOn:
 			f.Reachable, f.ReachableReason, f.BootID = true, "PoweredOn", n.powerChangedAt()
 		case providers.PowerOff:

@@ -137,12 +137,12 @@ func TestInspect(t *testing.T) {
 		node ironictest.Node
 		want providers.Facts // without the boot id
 	}{
-		"on": {ironictest.Node{}, providers.Facts{Reachable: true, ReachableReason: "PoweredOn",
+		"on": {ironictest.Node{}, providers.Facts{Reachable: true, ReachableReason: "PoweredOn", Power: providers.PowerOn,
 			BMCReachable: true, BMCReason: "IronicOK"}},
-		"off": {ironictest.Node{Power: "power off"}, providers.Facts{ReachableReason: "PoweredOff",
+		"off": {ironictest.Node{Power: "power off"}, providers.Facts{ReachableReason: "PoweredOff", Power: providers.PowerOff,
 			BMCReachable: true, BMCReason: "IronicOK"}},
 		"maintenance": {ironictest.Node{Power: "power off", Maintenance: "fan"},
-			providers.Facts{ReachableReason: "PoweredOff", BMCReachable: true, BMCReason: "Maintenance"}},
+			providers.Facts{ReachableReason: "PoweredOff", Power: providers.PowerOff, BMCReachable: true, BMCReason: "Maintenance"}},
 		"no BMC": {ironictest.Node{Power: "error", Maintenance: "x", Fault: "power failure"},
 			providers.Facts{ReachableReason: "NotProbed", BMCReason: "PowerFailure"}},
 	} {

@@ -18,6 +18,13 @@ func inspectTests() map[string]func(*harness) {
 			if f.ReachableReason == "" || f.BMCReason == "" {
 				h.Fatalf("got %+v, want reasons", f)
 			}
+			if c, ok := h.Provider.(providers.PowerController); ok && f.BMCReachable {
+				power, err := c.PowerState(h.ctx, h.Machine)
+				h.ok("read power", err)
+				if f.Power != power {
+					h.Fatalf("inspect: got power %q, want %q as PowerState returns", f.Power, power)
+				}
+			}
 		},
 		"SeesThePower": func(h *harness) {
 			i := need[providers.Inspector](h, providers.CanInspect)
