@@ -69,44 +69,6 @@ func (d *deed) run(a *app, cmd *cobra.Command, machine, plan string) error {
 	})(cmd, []string{machine})
 }
 
-func (a *app) machinePower() *cobra.Command {
-	verb := func(name, short, long string) *cobra.Command {
-		var d deed
-		cmd := &cobra.Command{
-			Use:               name + " MACHINE",
-			Args:              exactly("MACHINE"),
-			ValidArgsFunction: a.complete(machineKind().names),
-			Short:             short,
-			Long:              long,
-			Example:           "  holdfast machine power " + name + " m-123",
-			RunE: func(cmd *cobra.Command, args []string) error {
-				plan := "plan/power-" + name
-				if name == "status" {
-					plan = planInspect
-				}
-				return d.run(a, cmd, args[0], plan)
-			},
-		}
-		d.register(cmd)
-		if name == "off" || name == "cycle" {
-			d.flag(cmd, "force", "press the button at once, without asking the operating system first")
-		}
-		return cmd
-	}
-	return parent(&cobra.Command{
-		Use: "power", Short: "Turn a machine on or off",
-		Long: `Turn a machine on or off through its BMC. Each verb is a run: it is recorded, it is refused while another run is active, and it
-ends once the power state was seen to change.`,
-		Example: `  holdfast machine power status m-123
-  holdfast machine power cycle m-123 --force`,
-	}, verb("status", "Ask the BMC whether the power is on", ""),
-		verb("on", "Turn the power on", ""),
-		verb("off", "Turn the power off",
-			"Turn the power off. The operating system is asked to shut down; if it does not, the power is cut."),
-		verb("cycle", "Turn the power off and on",
-			"Turn the power off, wait until it is off, and turn it on. `run start --type REBOOT` also waits for the host."))
-}
-
 const planInspect = "plan/inspect"
 
 func (a *app) machineBootDevice() *cobra.Command {

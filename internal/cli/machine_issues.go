@@ -15,128 +15,44 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// troubled is the filter for machines that may have an issue. issuesOf decides: a machine that
-// is not in service may be powered off.
-const troubled = "NOT phase = RETIRED AND (conditions.NeedsIntervention = true OR node_state = INSTALL_FAILED OR " +
-	"conditions.Degraded = true OR " +
-	"conditions.BMCReachable = false OR conditions.Reachable = false OR conditions.InCustomerCluster = false OR " +
-	"agent_state = EXPIRED)"
+// troubled is the filter for the machines that need attention. The API decides which do.
+const troubled = "needs_attention = true"
 
-// urgency orders issues: the smaller, the more urgent.
-type urgency int
-
-const (
-	urgent urgency = iota
-	away
-	minor
-	none
-)
-
-func (u urgency) text() render.Text {
-	switch u {
-	case urgent:
-		return render.T("urgent", render.Red)
-	case away:
-		return render.T("down", render.Red)
-	case minor:
-		return render.T("minor", render.Yellow)
+// urgencyText returns how soon somebody has to look.
+func urgencyText(u holdfastv1.Issue_Urgency) render.Text {
+	colour := render.Red
+	if u == holdfastv1.Issue_MINOR {
+		colour = render.Yellow
 	}
-	return plain("")
+	return render.T(strings.ToLower(describe.Enum(u)), colour)
 }
 
-// issue is one problem of a machine.
-type issue struct {
-	urgency urgency
-	text    string
-	since   time.Time
-}
-
-// issuesOf lists the problems of a machine, the most urgent first.
-func issuesOf(m *holdfastv1.Machine) []issue {
-	var all []issue
-	status := m.GetStatus()
-	serving := status.GetPhase() == holdfastv1.MachineStatus_IN_SERVICE
-	for u := urgent; u < none; u++ {
-		if u == urgent && status.GetNodeState() == holdfastv1.Node_INSTALL_FAILED {
-			all = append(all, issue{u, "InstallFailed" + because(m.GetNode().GetLastInstallError()),
-				at(m.GetNode().GetStateChangedAt())})
-		}
-		if u == away && status.GetAgentState() == holdfastv1.Agent_EXPIRED {
-			all = append(all, issue{u, "AgentExpired", at(m.GetAgent().GetLastKeepalive())})
-		}
-		for _, c := range status.GetConditions() {
-			if !c.GetUnknown() && conditionUrgency(c, serving) == u {
-				all = append(all, issue{u, issueName(c) + because(cmp.Or(c.GetReason(), c.GetMessage())),
-					at(c.GetLastTransition())})
-			}
-		}
+// worst returns the most urgent issue of a machine, or nil.
+func worst(m *holdfastv1.Machine) *holdfastv1.Issue {
+	if all := m.GetStatus().GetIssues(); len(all) > 0 {
+		return all[0]
 	}
-	return all
-}
-
-func conditionUrgency(c *holdfastv1.Condition, serving bool) urgency {
-	switch {
-	case c.GetType() == "NeedsIntervention" && c.GetStatus():
-		return urgent
-	case (c.GetType() == "Reachable" || c.GetType() == "InCustomerCluster") && !c.GetStatus() && serving:
-		return away
-	case c.GetType() == "Degraded" && c.GetStatus(), c.GetType() == "BMCReachable" && !c.GetStatus():
-		return minor
-	}
-	return none
-}
-
-// issueName names the problem of a false condition.
-func issueName(c *holdfastv1.Condition) string {
-	switch c.GetType() {
-	case "Reachable":
-		return "Unreachable"
-	case "BMCReachable":
-		return "BMCUnreachable"
-	case "InCustomerCluster":
-		return "NotInCluster"
-	}
-	return c.GetType()
-}
-
-func because(why string) string {
-	if why == "" {
-		return ""
-	}
-	return " (" + shorten(why) + ")"
-}
-
-// worst returns the highest urgency of a machine, and its start.
-func worst(m *holdfastv1.Machine) (urgency, time.Time) {
-	all := issuesOf(m)
-	if len(all) == 0 {
-		return none, time.Time{}
-	}
-	return all[0].urgency, all[0].since
+	return nil
 }
 
 // byUrgency sorts by urgency, then by duration, the longest first.
 func byUrgency(x, y *holdfastv1.Machine) int {
-	ux, sx := worst(x)
-	uy, sy := worst(y)
-	return cmp.Or(cmp.Compare(ux, uy), sx.Compare(sy), fields.Natural(x.GetMachineId(), y.GetMachineId()))
+	wx, wy := worst(x), worst(y)
+	return cmp.Or(cmp.Compare(wx.GetUrgency(), wy.GetUrgency()), at(wx.GetSince()).Compare(at(wy.GetSince())),
+		fields.Natural(x.GetMachineId(), y.GetMachineId()))
 }
 
 func issueKind() kind[*holdfastv1.Machine] {
 	return kind[*holdfastv1.Machine]{
 		noun: "machine", list: "machines", name: (*holdfastv1.Machine).GetMachineId,
-		header: []string{"MACHINE", "URGENCY", "SINCE", "STATE", "RACK", "ISSUES"},
+		header: []string{"MACHINE", "URGENCY", "SINCE", "STATE", "POWER", "RACK", "WHY"},
 		wide:   []string{"LOCATION", "POOL", "PROVIDER", "BMC", "RUN"},
 		row: func(m *holdfastv1.Machine, now time.Time) []any {
-			u, since := worst(m)
-			var texts []string
-			for _, i := range issuesOf(m) {
-				texts = append(texts, i.text)
-			}
-			spec := m.GetSpec()
+			spec, most := m.GetSpec(), worst(m)
 			return []any{
-				m.GetMachineId(), u.text(), render.Ago(now, since),
-				render.State(describe.Enum(m.GetStatus().GetEffectiveState())), spec.GetRack(), strings.Join(texts, ", "),
+				m.GetMachineId(), urgencyText(most.GetUrgency()), render.Ago(now, at(most.GetSince())),
+				render.State(describe.Enum(m.GetStatus().GetEffectiveState())), powerText(m.GetStatus()), spec.GetRack(),
+				describe.Attention(m, now),
 				spec.GetLocation(), spec.GetPool(), cmp.Or(spec.GetProvider(), m.GetLabels()["provider"]),
 				spec.GetBmcEndpoint(), m.GetStatus().GetActiveRunId(),
 			}
@@ -149,9 +65,9 @@ func (a *app) machineIssues() *cobra.Command {
 		use: "issues", short: "List the machines that somebody should look at, the most urgent first",
 		long: `List the machines that somebody should look at, the most urgent first; among equals, what has lasted longest.
 
-urgent: somebody has to act (NeedsIntervention), or its install has failed. down: it is in service and cannot be reached, is not in its
-cluster, or its agent is silent. minor: it is degraded, or its BMC does not answer. Retired machines are left out. 'machine why' tells the
-rest.`,
+urgent: somebody has to act (NeedsIntervention), or its install has failed. down: it is in service and is powered off, cannot be
+reached or is not in its cluster, or its agent is silent. minor: it is degraded, or its BMC does not answer. Retired machines are left
+out. The filter needs_attention = true selects the same machines in every list; 'machine why' shows the rest.`,
 		example: `  holdfast machine issues
   holdfast machine issues --filter 'labels.site = "fra1"' -o wide
   holdfast machine issues --limit 1 -o name | xargs -r holdfast machine why`,
@@ -161,14 +77,7 @@ rest.`,
 				q.filter = "(" + q.filter + ") AND "
 			}
 			q.filter += troubled
-			items, next, err := machineKind().page(ctx, c, q)
-			var with []*holdfastv1.Machine
-			for _, m := range items {
-				if u, _ := worst(m); u != none {
-					with = append(with, m)
-				}
-			}
-			return with, next, err
+			return machineKind().page(ctx, c, q)
 		},
 		empty: "no machine has an issue",
 	})

@@ -10,35 +10,28 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func troubledMachine(
-	id string, phase holdfastv1.MachineStatus_Phase, conditions ...*holdfastv1.Condition,
-) *holdfastv1.Machine {
+func troubledMachine(id string, issues ...*holdfastv1.Issue) *holdfastv1.Machine {
 	return &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{Rack: "r7"},
-		Status: &holdfastv1.MachineStatus{Phase: phase, EffectiveState: holdfastv1.EffectiveState_READY,
-			Conditions: conditions}}
+		Status: &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_READY,
+			EffectiveState: holdfastv1.EffectiveState_READY, Power: holdfastv1.PowerState_ON, Issues: issues}}
 }
 
-func condition(kind string, status bool, reason string, since *timestamppb.Timestamp) *holdfastv1.Condition {
-	return &holdfastv1.Condition{Type: kind, Status: status, Reason: reason, LastTransition: since}
+func issue(urgency holdfastv1.Issue_Urgency, kind, reason string, since *timestamppb.Timestamp) *holdfastv1.Issue {
+	return &holdfastv1.Issue{Urgency: urgency, Type: kind, Reason: reason, Since: since}
 }
 
 func TestMachineIssues(t *testing.T) {
-	const ready, serving = holdfastv1.MachineStatus_READY, holdfastv1.MachineStatus_IN_SERVICE
-	failed := troubledMachine("m-7", ready)
-	failed.Status.NodeState = holdfastv1.Node_INSTALL_FAILED
-	failed.Node = &holdfastv1.NodeRecord{LastInstallError: "no disk", StateChangedAt: ago(time.Minute)}
-	silent := troubledMachine("m-8", serving)
-	silent.Status.AgentState, silent.Agent = holdfastv1.Agent_EXPIRED,
-		&holdfastv1.AgentRecord{LastKeepalive: ago(2 * time.Hour)}
+	off := troubledMachine("m-8", issue(holdfastv1.Issue_DOWN, "PoweredOff", "NotByRun", ago(2*time.Hour)))
+	off.Status.Power = holdfastv1.PowerState_OFF
+	off.Status.Conditions = []*holdfastv1.Condition{{Type: "PoweredOn", Reason: "NotByRun", LastTransition: ago(2 * time.Hour)}}
 	f := startCluster(t, &fakeCluster{machines: []*holdfastv1.Machine{
-		troubledMachine("m-1", ready, condition("Reachable", false, "NoAnswer", ago(time.Hour))),
-		troubledMachine("m-2", serving, condition("Reachable", false, "NoAnswer", ago(time.Hour)),
-			condition("Degraded", true, "FanFailed", ago(3*time.Hour))),
-		troubledMachine("m-3", ready, condition("BMCReachable", false, "AuthFailed", ago(48*time.Hour))),
-		troubledMachine("m-4", ready, condition("NeedsIntervention", true, "StepFailed", ago(5*time.Minute))),
-		troubledMachine("m-10", ready, condition("NeedsIntervention", true, "StepFailed", ago(5*time.Minute))),
-		troubledMachine("m-5", serving, &holdfastv1.Condition{Type: "Reachable", Unknown: true}),
-		failed, silent,
+		troubledMachine("m-2", issue(holdfastv1.Issue_DOWN, "Unreachable", "NoAnswer", ago(time.Hour)),
+			issue(holdfastv1.Issue_MINOR, "Degraded", "FanFailed", ago(3*time.Hour))),
+		troubledMachine("m-3", issue(holdfastv1.Issue_MINOR, "BMCUnreachable", "AuthFailed", ago(48*time.Hour))),
+		troubledMachine("m-4", issue(holdfastv1.Issue_URGENT, "NeedsIntervention", "StepFailed", ago(5*time.Minute))),
+		troubledMachine("m-10", issue(holdfastv1.Issue_URGENT, "NeedsIntervention", "StepFailed", ago(5*time.Minute))),
+		troubledMachine("m-7", issue(holdfastv1.Issue_URGENT, "InstallFailed", "no disk", ago(time.Minute))),
+		off,
 	}})
 	var c command
 	c.wantCode(t, c.run(t, f, "machine", "issues", "--filter", "rack = r7"), ExitOK)
@@ -57,7 +50,7 @@ func TestMachineIssues(t *testing.T) {
 }
 
 func TestNoIssues(t *testing.T) {
-	f := startCluster(t, &fakeCluster{machines: []*holdfastv1.Machine{{MachineId: "m-1"}}})
+	f := startCluster(t, &fakeCluster{})
 	var c command
 	c.wantCode(t, c.run(t, f, "machine", "issues", "--no-headers"), ExitOK)
 	if got := c.out.String(); got != "" {

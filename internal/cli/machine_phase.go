@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -18,7 +20,8 @@ func (a *app) machineSetPhase() *cobra.Command {
 		ValidArgsFunction: a.complete(machineKind().names, phaseNames),
 		Short:             "Move a machine to another phase by hand",
 		Long: `Move a machine to another phase by hand, e.g. into MAINTENANCE and back into IN_SERVICE, to RMA or RETIRED.
-The current phase decides which moves are allowed; only runs move a machine to PROVISIONING.`,
+The current phase decides which moves are allowed; only runs move a machine to PROVISIONING. The state that lists show may differ from
+the phase: docs/states.md.`,
 		Example: `  holdfast machine set-phase m-123 MAINTENANCE --comment "fan 3 is loud, ticket 4711"
   holdfast machine set-phase m-123 in-service`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -27,18 +30,39 @@ The current phase decides which moves are allowed; only runs move a machine to P
 				return err
 			}
 			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+				before, err := c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: args[0]})
+				if err != nil {
+					return failed(err, "set phase of machine %s to %s", args[0], to)
+				}
 				m, err := c.Machines().SetMachinePhase(ctx, &holdfastv1.SetMachinePhaseRequest{MachineId: args[0],
 					Phase: to, Comment: comment})
 				if err != nil {
 					return failed(err, "set phase of machine %s to %s", args[0], to)
 				}
-				return printOne(a, &o, machineKind(), m)
+				if !o.table() {
+					return printOne(a, &o, machineKind(), m)
+				}
+				_, err = fmt.Fprintln(a.Out, movedSentence(before, m))
+				return err
 			})(cmd, args)
 		},
 	}
 	o.register(cmd)
 	cmd.Flags().StringVar(&comment, "comment", "", "reason, kept in the machine's history")
 	return cmd
+}
+
+// movedSentence states a change of a machine's phase, and why its state differs from it.
+func movedSentence(before, m *holdfastv1.Machine) string {
+	from, to := before.GetStatus().GetPhase(), m.GetStatus().GetPhase()
+	text := fmt.Sprintf("%s: phase %s -> %s", m.GetMachineId(), from, to)
+	if from == to {
+		text = fmt.Sprintf("%s: phase %s, as before", m.GetMachineId(), to)
+	}
+	if shown := describe.ShownAs(m); shown != "" {
+		text += "; " + shown
+	}
+	return text
 }
 
 func (a *app) machineBMCRetry() *cobra.Command {

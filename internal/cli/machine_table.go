@@ -17,12 +17,10 @@ import (
 func machineKind() kind[*holdfastv1.Machine] {
 	return kind[*holdfastv1.Machine]{
 		noun: "machine", list: "machines",
-		name: (*holdfastv1.Machine).GetMachineId,
-		header: []string{"MACHINE", "STATE", "POOL", "AGENT", "KEEPALIVE", "RUN", "PROVIDER", "LOCATION", "RACK",
-			"UPDATED"},
-		wide: []string{"PHASE", "NODE", "AGENT VERSION", "IN USE", "CONDITIONS", "BANNERS", "SSH", "BMC", "MACS",
-			"SERIAL",
-			"CLUSTER", "CUSTOMER", "LABELS"},
+		name:   (*holdfastv1.Machine).GetMachineId,
+		header: []string{"MACHINE", "STATE", "POWER", "POOL", "AGENT", "RUN", "LOCATION", "RACK", "UPDATED", "WHY"},
+		wide: []string{"PHASE", "NODE", "HARDWARE", "PROVIDER", "KEEPALIVE", "AGENT VERSION", "IN USE", "CONDITIONS",
+			"BANNERS", "SSH", "BMC", "MACS", "SERIAL", "CLUSTER", "CUSTOMER", "LABELS"},
 		row: machineRow,
 		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Machine, string, error) {
 			r, err := c.Machines().ListMachines(ctx, &holdfastv1.ListMachinesRequest{Filter: q.filter, PageSize: q.size,
@@ -35,16 +33,26 @@ func machineKind() kind[*holdfastv1.Machine] {
 func machineRow(m *holdfastv1.Machine, now time.Time) []any {
 	spec, status := m.GetSpec(), m.GetStatus()
 	return []any{
-		m.GetMachineId(), render.State(describe.Enum(status.GetEffectiveState())), spec.GetPool(),
-		render.State(describe.Enum(status.GetAgentState())), age(now, m.GetAgent().GetLastKeepalive()),
-		status.GetActiveRunId(), cmp.Or(spec.GetProvider(), m.GetLabels()["provider"]), spec.GetLocation(),
-		spec.GetRack(), age(now, m.GetUpdatedAt()),
-		render.State(describe.Enum(status.GetPhase())), describe.Enum(status.GetNodeState()), m.GetAgent().GetAgentVersion(),
+		m.GetMachineId(), render.State(describe.Enum(status.GetEffectiveState())), powerText(status), spec.GetPool(),
+		render.State(describe.Enum(status.GetAgentState())), status.GetActiveRunId(), spec.GetLocation(),
+		spec.GetRack(), age(now, m.GetUpdatedAt()), describe.Attention(m, now),
+		render.State(describe.Enum(status.GetPhase())), describe.Enum(status.GetNodeState()),
+		describe.Hardware(m.GetHardwareSummary()), cmp.Or(spec.GetProvider(), m.GetLabels()["provider"]),
+		age(now, m.GetAgent().GetLastKeepalive()), m.GetAgent().GetAgentVersion(),
 		describe.InUse(m.GetAgent().GetMetrics()), conditions(status.GetConditions()),
 		render.T(strings.Join(status.GetBanners(), "; "), render.Red), spec.GetSshEndpoint(), spec.GetBmcEndpoint(),
 		strings.Join(spec.GetMacAddresses(), ","), spec.GetSerial(), spec.GetTargetClusterRef(),
 		spec.GetCustomerId(), joined(m.GetLabels()),
 	}
+}
+
+// powerText returns the power of a machine, in red if it should be on.
+func powerText(s *holdfastv1.MachineStatus) render.Text {
+	down := slices.ContainsFunc(s.GetIssues(), func(i *holdfastv1.Issue) bool { return i.GetType() == "PoweredOff" })
+	if down {
+		return render.T(describe.Power(s), render.Red)
+	}
+	return plain(describe.Power(s))
 }
 
 // conditions formats the conditions on one line, with a reason only for unusual ones.
@@ -69,11 +77,15 @@ func conditionTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 	}
 	t := render.NewTable(header...)
 	for _, c := range m.GetStatus().GetConditions() {
+		status := conditionStatus(c)
+		if describe.ConditionMeaning(m.GetStatus(), c) == describe.Bad {
+			status = render.T(status.Value, render.Red)
+		}
 		since := c.GetLastTransition()
 		if c.GetUnknown() {
 			since = c.GetUnknownSince()
 		}
-		t.Row(c.GetType(), conditionStatus(c), c.GetReason(), age(now, since), age(now, c.GetObservedAt()),
+		t.Row(c.GetType(), status, c.GetReason(), age(now, since), age(now, c.GetObservedAt()),
 			c.GetMessage())
 	}
 	return t

@@ -150,8 +150,8 @@ func TestUpdateHasFieldMask(t *testing.T) {
 func TestSetPhase(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
-	c.wantCode(t, c.run(t, f, "machine", "set-phase", "m-1", "in-service", "--comment", "fan replaced"), ExitOK)
-	want := &holdfastv1.SetMachinePhaseRequest{MachineId: "m-1", Phase: holdfastv1.MachineStatus_IN_SERVICE,
+	c.wantCode(t, c.run(t, f, "machine", "set-phase", "m-124", "in-service", "--comment", "fan replaced"), ExitOK)
+	want := &holdfastv1.SetMachinePhaseRequest{MachineId: "m-124", Phase: holdfastv1.MachineStatus_IN_SERVICE,
 		Comment: "fan replaced"}
 	if diff := cmp.Diff([]*holdfastv1.SetMachinePhaseRequest{want}, asked[*holdfastv1.SetMachinePhaseRequest](f),
 		protocmp.Transform()); diff != "" {
@@ -169,6 +169,7 @@ func TestWatchMachinesPrintsChanges(t *testing.T) {
 		switch asked++; asked {
 		case 2:
 			f.machines[0].Status.Conditions[0].ObservedAt = ago(0) // a change without a line
+			f.machines[0].Status.PowerObservedAt = ago(0)
 		case 3:
 			m := proto.CloneOf(f.machines[1])
 			m.Status.EffectiveState = holdfastv1.EffectiveState_RETIRED
@@ -189,7 +190,7 @@ func TestWatchMachinesPrintsChanges(t *testing.T) {
 	c.wantCode(t, <-done, ExitOK)
 	lines := strings.Split(strings.TrimSpace(c.out.String()), "\n")
 	if len(lines) != 5 || !strings.HasPrefix(lines[0], "MACHINE") ||
-		!strings.HasPrefix(lines[4], "m-124     RETIRED        -") {
+		!strings.HasPrefix(lines[4], "m-124     RETIRED        off     -") {
 		t.Errorf("output: want the header, three machines and the changed one in the same columns, got:\n%s", c.out.String())
 	}
 	wantIn(t, "stderr", c.err.String(), "machine m-125 is gone, or no longer matches")

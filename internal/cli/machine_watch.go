@@ -66,5 +66,8 @@ func significant(m *holdfastv1.Machine) *holdfastv1.Machine {
 	for _, c := range m.GetStatus().GetConditions() {
 		c.ObservedAt, c.FreshUntil = nil, nil
 	}
+	if m.GetStatus() != nil {
+		m.Status.PowerObservedAt = nil
+	}
 	return m
 }

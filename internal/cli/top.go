@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/top"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -99,18 +100,18 @@ func (s topSource) Fleet(ctx context.Context) (*top.Fleet, error) {
 
 // topIssue returns the issue of a machine, as in 'machine issues'.
 func topIssue(m *holdfastv1.Machine) (top.Issue, bool) {
-	all := issuesOf(m)
-	if len(all) == 0 || m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED {
+	first := worst(m)
+	if first == nil {
 		return top.Issue{}, false
 	}
 	i := top.Issue{
-		Machine: m.GetMachineId(), Urgency: all[0].urgency.text(), Rank: int(all[0].urgency), Since: all[0].since,
-		State: m.GetStatus().GetEffectiveState(),
+		Machine: m.GetMachineId(), Urgency: urgencyText(first.GetUrgency()), Rank: int(first.GetUrgency()),
+		Since: at(first.GetSince()), State: m.GetStatus().GetEffectiveState(),
 		Where: cmp.Or(m.GetSpec().GetRack(), m.GetSpec().GetPool()),
 		Run:   m.GetStatus().GetActiveRunId(),
 	}
-	for _, one := range all {
-		i.What = append(i.What, one.text)
+	for _, one := range m.GetStatus().GetIssues() {
+		i.What = append(i.What, describe.Issue(one))
 	}
 	return i, true
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -77,7 +78,8 @@ func YAML(raw []byte) ([]byte, error) {
 }
 
 // quoteOdd uses double quotes for text that the block style would change: with tabs, other
-// control characters, or spaces at the start of a line.
+// control characters, or spaces at the start of a line. Others read a plain ON or OFF as a boolean,
+// as YAML 1.1 does.
 func quoteOdd(n *yaml.Node) {
 	for _, c := range n.Content {
 		quoteOdd(c)
@@ -86,7 +88,12 @@ func quoteOdd(n *yaml.Node) {
 		return
 	}
 	odd := func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
-	if strings.ContainsFunc(n.Value, odd) || strings.Contains("\n"+n.Value, "\n ") || strings.HasPrefix(n.Value, "\n") {
+	if strings.ContainsFunc(n.Value, odd) || strings.Contains("\n"+n.Value, "\n ") || strings.HasPrefix(n.Value, "\n") || isSwitch(n.Value) {
 		n.Style = yaml.DoubleQuotedStyle
 	}
+}
+
+// isSwitch reports whether YAML 1.1 has a text as a boolean and YAML 1.2 does not.
+func isSwitch(text string) bool {
+	return slices.Contains([]string{"on", "off", "yes", "no", "y", "n"}, strings.ToLower(text))
 }

@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/describe"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) machinePower() *cobra.Command {
+	verb := func(name, short, long string) *cobra.Command {
+		var d deed
+		cmd := &cobra.Command{
+			Use:               name + " MACHINE",
+			Args:              exactly("MACHINE"),
+			ValidArgsFunction: a.complete(machineKind().names),
+			Short:             short,
+			Long:              long,
+			Example:           "  holdfast machine power " + name + " m-123",
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return d.run(a, cmd, args[0], "plan/power-"+name)
+			},
+		}
+		d.register(cmd)
+		if name == "off" || name == "cycle" {
+			d.flag(cmd, "force", "press the button at once, without asking the operating system first")
+		}
+		return cmd
+	}
+	return parent(&cobra.Command{
+		Use: "power", Short: "Turn a machine on or off",
+		Long: `Turn a machine on or off through its BMC. 'on', 'off' and 'cycle' are runs: each is recorded, is refused while another run is
+active, and ends once the power was seen to change. 'status' shows the power that the last poll has seen, and starts no run.`,
+		Example: `  holdfast machine power status m-123
+  holdfast machine power cycle m-123 --force`,
+	}, a.machinePowerStatus(),
+		verb("on", "Turn the power on", ""),
+		verb("off", "Turn the power off",
+			"Turn the power off. The operating system is asked to shut down; if it does not, the power is cut."),
+		verb("cycle", "Turn the power off and on",
+			"Turn the power off, wait until it is off, and turn it on. `run start --type REBOOT` also waits for the host."))
+}
+
+func (a *app) machinePowerStatus() *cobra.Command {
+	var o output
+	cmd := &cobra.Command{
+		Use: "status MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineKind().names),
+		Short: "Show whether the power is on",
+		Long: `Show whether the power is on, as the last poll of the BMC has seen it (every 30 s, and after each run), and how old that is.
+No run is started. 'machine inspect' reads the BMC at once.`,
+		Example: `  holdfast machine power status m-123
+  holdfast machine power status m-123 -o jsonpath=status.power
+  holdfast machine list --filter 'rack = "r7" AND power = OFF'`,
+		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			m, err := getMachine(ctx, c, args[0])
+			if err != nil {
+				return err
+			}
+			if !o.table() {
+				return printOne(a, &o, machineKind(), m)
+			}
+			_, err = fmt.Fprintln(a.Out, powerSentence(m, a.Now()))
+			return err
+		}),
+	}
+	o.register(cmd)
+	return cmd
+}
+
+// powerSentence states the power of a machine, its cause if it is off, and its age.
+func powerSentence(m *holdfastv1.Machine, now time.Time) string {
+	s := m.GetStatus()
+	text := m.GetMachineId() + ": power " + describe.Power(s)
+	switch s.GetPower() {
+	case holdfastv1.PowerState_POWER_STATE_UNSPECIFIED:
+		return m.GetMachineId() + ": this peer does not report the power: upgrade it"
+	case holdfastv1.PowerState_OFF:
+		text = m.GetMachineId() + ": " + describe.PoweredOff(s, now)
+	}
+	seen := age(now, s.GetPowerObservedAt())
+	if seen == "" {
+		return text + ", never observed"
+	}
+	return text + ", observed " + seen
+}

@@ -1,0 +1,72 @@
+package describe_test
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/internal/describe"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func TestAttention(t *testing.T) {
+	now := time.Unix(1000, 0)
+	ready, serving := holdfastv1.MachineStatus_READY, holdfastv1.MachineStatus_IN_SERVICE
+	off := func(phase holdfastv1.MachineStatus_Phase, reason, message string, i ...*holdfastv1.Issue) *holdfastv1.MachineStatus {
+		state := holdfastv1.EffectiveState_Value(holdfastv1.EffectiveState_Value_value[phase.String()])
+		return &holdfastv1.MachineStatus{Phase: phase, EffectiveState: state, Power: holdfastv1.PowerState_OFF, Issues: i,
+			Conditions: []*holdfastv1.Condition{{Type: "PoweredOn", Reason: reason, Message: message,
+				LastTransition: timestamppb.New(now.Add(-43 * time.Second))}}}
+	}
+	degraded := &holdfastv1.Issue{Type: "Degraded", Reason: "FanFailed"}
+	for want, s := range map[string]*holdfastv1.MachineStatus{
+		"": {},
+		"powered off 43s ago by run-1 (plan/power-off)": off(ready, "ByRun", "run-1 (plan/power-off)"),
+		"powered off 43s ago, not by a run, Degraded (FanFailed)": off(serving, "NotByRun", "",
+			&holdfastv1.Issue{Type: "PoweredOff"}, degraded),
+		"powered off since it was first polled": off(ready, "Observed", ""),
+		"Degraded (FanFailed), phase READY": {Phase: ready, EffectiveState: holdfastv1.EffectiveState_IN_SERVICE,
+			Issues: []*holdfastv1.Issue{degraded}},
+	} {
+		if got := describe.Attention(&holdfastv1.Machine{Status: s}, now); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestHardware(t *testing.T) {
+	for want, h := range map[string]*holdfastv1.HardwareSummary{
+		"": nil,
+		"2 CPUs, 64 cores, 512 GiB, 1 disk 3.8 TB, 8 GPUs, x86_64": {Cpus: 2, Cores: 64, MemoryBytes: 512 << 30, Disks: 1,
+			DiskBytes: 3_840_000_000_000, Gpus: 8, Arch: "x86_64"},
+		"4 cores": {Cores: 4},
+	} {
+		if got := describe.Hardware(h); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// The colour of a condition follows its meaning, not its status.
+func TestConditionMeaning(t *testing.T) {
+	free, serving := &holdfastv1.MachineStatus{}, &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_IN_SERVICE}
+	for _, tt := range []struct {
+		s    *holdfastv1.MachineStatus
+		c    *holdfastv1.Condition
+		want describe.Meaning
+	}{
+		{free, &holdfastv1.Condition{Type: "Reachable", Status: true}, describe.Good},
+		{free, &holdfastv1.Condition{Type: "Reachable"}, describe.Bad},
+		{free, &holdfastv1.Condition{Type: "Reachable", Unknown: true}, describe.Unclear},
+		{free, &holdfastv1.Condition{Type: "NeedsIntervention", Status: true}, describe.Bad},
+		{free, &holdfastv1.Condition{Type: "Degraded"}, describe.Good},
+		{free, &holdfastv1.Condition{Type: "PoweredOn"}, describe.Neutral},
+		{serving, &holdfastv1.Condition{Type: "PoweredOn"}, describe.Bad},
+		{serving, &holdfastv1.Condition{Type: "InCustomerCluster"}, describe.Bad},
+	} {
+		if got := describe.ConditionMeaning(tt.s, tt.c); got != tt.want {
+			t.Errorf("%v in phase %s: got %s, want %s", tt.c, tt.s.GetPhase(), got, tt.want)
+		}
+	}
+}
