@@ -5,9 +5,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
@@ -28,7 +30,9 @@ type choice struct {
 type cellText struct {
 	Text    string
 	Machine string                    // the machine's id
-	State   *holdfastv1.MachineStatus // the machine's state and its banners
+	State   *holdfastv1.MachineStatus // the machine's state
+	Power   *holdfastv1.MachineStatus // the machine's power
+	Why     string                    // a text of up to two lines
 	Run     string
 	At      *timestamppb.Timestamp
 }
@@ -69,6 +73,13 @@ func columnKinds() []columnKind {
 				return display.Natural(a.GetStatus().GetActiveRunId(), b.GetStatus().GetActiveRunId())
 			},
 		},
+		{
+			"power", "Power", true,
+			func(m *holdfastv1.Machine) cellText { return cellText{Power: m.GetStatus()} },
+			func(a, b *holdfastv1.Machine) int {
+				return cmp.Compare(b.GetStatus().GetPower(), a.GetStatus().GetPower())
+			},
+		},
 		text("pool", "Pool", true, func(m *holdfastv1.Machine) string { return m.GetSpec().GetPool() }),
 		text("location", "Location", true, func(m *holdfastv1.Machine) string { return m.GetSpec().GetLocation() }),
 		text("rack", "Rack", true, func(m *holdfastv1.Machine) string { return m.GetSpec().GetRack() }),
@@ -94,6 +105,9 @@ func columnKinds() []columnKind {
 		text("model", "Model", false, func(m *holdfastv1.Machine) string {
 			return strings.TrimSpace(m.GetNode().GetVendor() + " " + m.GetNode().GetModel())
 		}),
+		text("hardware", "Hardware", false, func(m *holdfastv1.Machine) string {
+			return describe.Hardware(m.GetHardwareSummary())
+		}),
 		text("version", "Agent version", false, func(m *holdfastv1.Machine) string {
 			return m.GetAgent().GetAgentVersion()
 		}),
@@ -101,14 +115,19 @@ func columnKinds() []columnKind {
 			return m.GetAgent().GetLastKeepalive()
 		}),
 		when("updated", "Updated", true, (*holdfastv1.Machine).GetUpdatedAt),
+		{
+			"why", "Why", true,
+			func(m *holdfastv1.Machine) cellText { return cellText{Why: describe.Attention(m, time.Now())} },
+			byState,
+		},
 	}
 }
 
-// byState sorts machines with the most banners first, then by effective state.
+// byState sorts machines with the most urgent issues first, then by effective state.
 func byState(a, b *holdfastv1.Machine) int {
 	x, y := a.GetStatus(), b.GetStatus()
 	return cmp.Or(
-		cmp.Compare(len(y.GetBanners()), len(x.GetBanners())),
+		cmp.Compare(urgency(a), urgency(b)),
 		cmp.Compare(x.GetEffectiveState(), y.GetEffectiveState()),
 	)
 }

@@ -35,6 +35,7 @@ type group struct {
 	Total          int
 	Troubled       int
 	States         [numStates]int
+	Affected       [numStates]int // of States: those that need attention
 	cells          []cell
 }
 
@@ -54,7 +55,7 @@ func countFleet(ctx context.Context, c holdfastv1.MachineServiceClient) (*fleet,
 	pools, racks := map[string]*group{}, map[[2]string]*group{}
 	err := everyMachine(ctx, c, "", func(m *holdfastv1.Machine) bool {
 		s, spec := m.GetStatus(), m.GetSpec()
-		x := cell{id: m.GetMachineId(), state: s.GetEffectiveState(), troubled: len(s.GetBanners()) > 0}
+		x := cell{id: m.GetMachineId(), state: s.GetEffectiveState(), troubled: s.GetNeedsAttention()}
 		f.Total++
 		f.States[x.state]++
 		if x.troubled {
@@ -92,20 +93,20 @@ func add[K comparable](groups map[K]*group, key K, x cell, keep bool) {
 	g.States[x.state]++
 	if x.troubled {
 		g.Troubled++
+		g.Affected[x.state]++
 	}
 	if keep {
 		g.cells = append(g.cells, x)
 	}
 }
 
-// urgency sorts machines that need intervention before degraded ones.
+// urgency is that of the most urgent issue of a machine: the smaller, the more urgent. Machines
+// without an issue come last.
 func urgency(m *holdfastv1.Machine) int {
-	for _, b := range m.GetStatus().GetBanners() {
-		if strings.HasPrefix(b, "NeedsIntervention") {
-			return 0
-		}
+	if all := m.GetStatus().GetIssues(); len(all) > 0 {
+		return int(all[0].GetUrgency())
 	}
-	return 1
+	return int(holdfastv1.Issue_MINOR) + 1
 }
 
 // byName sorts r2 before r10, and groups without a name last.

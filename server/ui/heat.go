@@ -179,23 +179,23 @@ type slice struct {
 	X, Width     int
 }
 
-// bar returns the parts of a bar that shows the states of a group.
+// bar returns the parts of a bar that shows the states of a group. Machines that need attention are
+// one part, whatever their state.
 func bar(g *group) []slice {
 	var all []slice
 	before := 0
-	for s, n := range g.States {
+	add := func(n int, class, label string) {
 		if n == 0 {
-			continue
+			return
 		}
-		state := holdfastv1.EffectiveState_Value(s)
 		x, end := before*1000/g.Total, (before+n)*1000/g.Total
-		all = append(all, slice{
-			Class: cell{state: state}.class(),
-			Title: display.Count(n) + " " + display.Label(state),
-			X:     x,
-			Width: end - x,
-		})
+		all = append(all, slice{Class: class, Title: display.Count(n) + " " + label, X: x, Width: end - x})
 		before += n
 	}
+	for s, n := range g.States {
+		state := holdfastv1.EffectiveState_Value(s)
+		add(n-g.Affected[s], cell{state: state}.class(), display.Label(state))
+	}
+	add(g.Troubled, cell{troubled: true}.class(), "in need of attention")
 	return all
 }

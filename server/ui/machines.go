@@ -24,6 +24,9 @@ type machinesBody struct {
 	Choices       []choice // all columns
 }
 
+// needsAttention is the filter of the machines that the overview counts, and of machine issues.
+const needsAttention = "needs_attention = true"
+
 type hint struct{ Text, Link string }
 
 // mostSorted bounds the number of machines that are sorted. rows is the page size of lists.
@@ -47,7 +50,8 @@ func (d *dashboard) machines(v *visit) error {
 	b.FilterInvalid = err != nil && b.Filter != ""
 	filtered := func(text, filter string) hint { return hint{text, display.Link("/ui/machines", "filter", filter)} }
 	b.Hints = []hint{
-		filtered("needs attention", "conditions.NeedsIntervention = true OR conditions.Degraded = true"),
+		filtered("needs attention", needsAttention),
+		filtered("powered off", "power = OFF"),
 		filtered("not reachable", "conditions.Reachable = false OR conditions.BMCReachable = false"),
 		filtered("in maintenance", "phase = MAINTENANCE"),
 		filtered("waiting for approval", "node_state = DISCOVERED"),

@@ -7,6 +7,7 @@ import (
 // overviewBody is the overview page.
 type overviewBody struct {
 	Fleet   *fleet
+	Trouble string // the filter of the machines that need attention
 	States  []stateCount
 	Heat    heat
 	Pools   []poolRow
@@ -36,7 +37,7 @@ func (d *dashboard) overview(v *visit) error {
 	if err != nil {
 		return err
 	}
-	b := overviewBody{Fleet: f, Heat: heatMap(f)}
+	b := overviewBody{Fleet: f, Trouble: needsAttention, Heat: heatMap(f)}
 	for s := 1; s < numStates; s++ {
 		state := holdfastv1.EffectiveState_Value(s)
 		b.States = append(b.States, stateCount{state, f.States[s], "effective_state = " + state.String()})

@@ -35,6 +35,7 @@ func Facts(m *holdfastv1.Machine) []Fact {
 	}
 	s, n, a := m.GetSpec(), m.GetNode(), m.GetAgent()
 	row("provider", cmp.Or(s.GetProvider(), m.GetLabels()["provider"]))
+	row("hardware", describe.Hardware(m.GetHardwareSummary()))
 	row("pool", s.GetPool())
 	row("location", s.GetLocation())
 	row("rack", s.GetRack())

@@ -29,6 +29,8 @@ func Functions(asset func(string) string) template.FuncMap {
 		"count":      Count,
 		"first":      cmp.Or[string],
 		"condition":  conditionText,
+		"meaning":    describe.ConditionMeaning,
+		"attention":  attention,
 		"poolStatus": poolStatus,
 		"dict":       dict,
 		"retry":      retryLink,
@@ -140,6 +142,9 @@ func conditionText(c *holdfastv1.Condition) string {
 	}
 	return "false"
 }
+
+// attention returns why a machine needs attention, is off or differs from its phase.
+func attention(m *holdfastv1.Machine) string { return describe.Attention(m, time.Now()) }
 
 func poolStatus(p *holdfastv1.Pool) string { return cmp.Or(Label(p.GetStatus()), "declared") }
 
