@@ -26,7 +26,6 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 		if err == nil {
 			f.BMCReachable, f.BMCReason, f.Power = true, "IPMIOK", state
 		}
-		f.Power = state
 		if state == providers.PowerOff {
 			f.ReachableReason, f.ReachableUnknown = "PoweredOff", false
 		}

@@ -18,10 +18,6 @@ type call struct {
 func (c *call) inspect(struct{}) (any, error) {
 	f := providers.Facts{BMCReachable: true, BMCReason: "RedfishOK", BootID: c.bootID, Image: c.image}
 	f.Reachable, f.ReachableReason = c.reachable()
-	f.Power = providers.PowerOff
-	if c.power {
-		f.Power = providers.PowerOn
-	}
 	if c.now.Before(c.backAt) {
 		f.BMCReachable, f.BMCReason = false, "RedfishTimeout"
 	}
@@ -37,9 +33,6 @@ func (c *call) inspect(struct{}) (any, error) {
 	}
 	if !f.Reachable {
 		f.BootID, f.Image = "", "" // the host reports them
-	}
-	if !f.BMCReachable {
-		f.Power = providers.PowerUnknown
 	}
 	return f, nil
 }
