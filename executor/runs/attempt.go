@@ -23,6 +23,7 @@ type attempt struct {
 	*runner
 	*step.Attempt
 	adopted *holdfastv1.Attempt // as an earlier leader began it, or nil
+	started time.Time           // when it began, possibly under an earlier leader
 
 	noted   step.Wait // last recorded wait
 	notedAt time.Time
@@ -35,8 +36,12 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 	if timeout <= 0 {
 		timeout = a.cfg.StepDeadline
 	}
-	deadline := time.Now().Add(timeout)
+	a.started = time.Now()
+	deadline := a.started.Add(timeout)
 	if a.adopted != nil {
+		if began := a.adopted.GetStartedAt(); began != nil {
+			a.started = began.AsTime()
+		}
 		// An outage must not fail the step: there is always some time left to observe.
 		if d := a.run.GetDeadline(); d != nil && d.AsTime().Before(deadline) {
 			deadline = latest(d.AsTime(), time.Now().Add(a.remainder(timeout)))
@@ -172,7 +177,7 @@ func (a *attempt) conclude(ctx context.Context, timedOut bool, failure error) (*
 		if timedOut {
 			class = providers.Timeout
 			failure = fmt.Errorf("gave up after %s waiting for %s%s",
-				time.Since(a.Began).Round(time.Millisecond), a.Waiting(), step.Cause(failure))
+				time.Since(a.started).Round(100*time.Millisecond), a.Waiting(), step.Cause(failure))
 		}
 		end.Outcome, end.Error, end.ErrorClass = holdfastv1.Attempt_FAILED, task.Truncate(task.MaxText,
 			failure.Error()), string(class)

@@ -23,7 +23,9 @@ func issue(urgency holdfastv1.Issue_Urgency, kind, reason string, since *timesta
 func TestMachineIssues(t *testing.T) {
 	off := troubledMachine("m-8", issue(holdfastv1.Issue_DOWN, "PoweredOff", "NotByRun", ago(2*time.Hour)))
 	off.Status.Power = holdfastv1.PowerState_OFF
-	off.Status.Conditions = []*holdfastv1.Condition{{Type: "PoweredOn", Reason: "NotByRun", LastTransition: ago(2 * time.Hour)}}
+	off.Status.Conditions = []*holdfastv1.Condition{{
+		Type: "PoweredOn", Reason: "NotByRun", LastTransition: ago(2 * time.Hour),
+	}}
 	f := startCluster(t, &fakeCluster{machines: []*holdfastv1.Machine{
 		troubledMachine("m-2", issue(holdfastv1.Issue_DOWN, "Unreachable", "NoAnswer", ago(time.Hour)),
 			issue(holdfastv1.Issue_MINOR, "Degraded", "FanFailed", ago(3*time.Hour))),

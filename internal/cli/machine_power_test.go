@@ -34,7 +34,9 @@ func TestPowerStatus(t *testing.T) {
 func TestMovedSentence(t *testing.T) {
 	const maintenance, ready, serving = holdfastv1.MachineStatus_MAINTENANCE, holdfastv1.MachineStatus_READY,
 		holdfastv1.MachineStatus_IN_SERVICE
-	m := func(phase holdfastv1.MachineStatus_Phase, state holdfastv1.EffectiveState_Value, run string) *holdfastv1.Machine {
+	m := func(
+		phase holdfastv1.MachineStatus_Phase, state holdfastv1.EffectiveState_Value, run string,
+	) *holdfastv1.Machine {
 		return &holdfastv1.Machine{MachineId: "m-7", Status: &holdfastv1.MachineStatus{Phase: phase, EffectiveState: state,
 			ActiveRunId: run}}
 	}

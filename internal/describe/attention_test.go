@@ -13,7 +13,9 @@ import (
 func TestAttention(t *testing.T) {
 	now := time.Unix(1000, 0)
 	ready, serving := holdfastv1.MachineStatus_READY, holdfastv1.MachineStatus_IN_SERVICE
-	off := func(phase holdfastv1.MachineStatus_Phase, reason, message string, i ...*holdfastv1.Issue) *holdfastv1.MachineStatus {
+	off := func(
+		phase holdfastv1.MachineStatus_Phase, reason, message string, i ...*holdfastv1.Issue,
+	) *holdfastv1.MachineStatus {
 		state := holdfastv1.EffectiveState_Value(holdfastv1.EffectiveState_Value_value[phase.String()])
 		return &holdfastv1.MachineStatus{Phase: phase, EffectiveState: state, Power: holdfastv1.PowerState_OFF, Issues: i,
 			Conditions: []*holdfastv1.Condition{{Type: "PoweredOn", Reason: reason, Message: message,

@@ -142,7 +142,8 @@ func TestInspect(t *testing.T) {
 		"off": {ironictest.Node{Power: "power off"}, providers.Facts{ReachableReason: "PoweredOff", Power: providers.PowerOff,
 			BMCReachable: true, BMCReason: "IronicOK"}},
 		"maintenance": {ironictest.Node{Power: "power off", Maintenance: "fan"},
-			providers.Facts{ReachableReason: "PoweredOff", Power: providers.PowerOff, BMCReachable: true, BMCReason: "Maintenance"}},
+			providers.Facts{ReachableReason: "PoweredOff", Power: providers.PowerOff,
+				BMCReachable: true, BMCReason: "Maintenance"}},
 		"no BMC": {ironictest.Node{Power: "error", Maintenance: "x", Fault: "power failure"},
 			providers.Facts{ReachableReason: "NotProbed", BMCReason: "PowerFailure"}},
 	} {

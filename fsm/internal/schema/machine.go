@@ -84,7 +84,8 @@ const LabelPath = "labels."
 // machines have. InCustomerCluster decides the effective state.
 var telling = map[string]string{
 	lifecycle.Degraded: "true", lifecycle.NeedsIntervention: "true", lifecycle.InCluster: "true",
-	lifecycle.Reachable: "false", lifecycle.BMCReachable: "false", lifecycle.PoweredOn: "false", lifecycle.AgentReady: "false",
+	lifecycle.Reachable:    "false",
+	lifecycle.BMCReachable: "false", lifecycle.PoweredOn: "false", lifecycle.AgentReady: "false",
 }
 
 // MachineFacets visits the facets of a machine: all labels, and those of MachineFacet.

@@ -88,7 +88,8 @@ func quoteOdd(n *yaml.Node) {
 		return
 	}
 	odd := func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
-	if strings.ContainsFunc(n.Value, odd) || strings.Contains("\n"+n.Value, "\n ") || strings.HasPrefix(n.Value, "\n") || isSwitch(n.Value) {
+	if strings.ContainsFunc(n.Value, odd) || isSwitch(n.Value) ||
+		strings.Contains("\n"+n.Value, "\n ") || strings.HasPrefix(n.Value, "\n") {
 		n.Style = yaml.DoubleQuotedStyle
 	}
 }
