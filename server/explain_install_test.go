@@ -37,7 +37,7 @@ func TestExplainInstall(t *testing.T) {
 		Leases: []*internalv1.LeaseRef{{Kind: internalv1.LeaseRef_INSTALL, Id: "run-1", Generation: 1}}})
 	e = why()
 	if !strings.Contains(e.GetSummary(),
-		"run run-1 (REPAVE), has failed at step install: its installer has not reported for 2h0m0s") ||
+		"repave failed at install: its installer has not reported for 2h0m0s") ||
 		e.GetDeadline() != nil ||
 		!slices.Contains(e.GetSuggestions(), "holdfast node state n-1 pending --force") {
 		t.Errorf("got %v", e)

@@ -24,17 +24,17 @@ func TestExplainMachine(t *testing.T) {
 		suggestions []string
 	}{
 		{
-			"idle", func(*testing.T, *nodetest.Node) {}, "nothing is to be waited for: no run is active", "", "",
+			"idle", func(*testing.T, *nodetest.Node) {}, "idle", "", "",
 			[]string{"holdfast machine history m-1"},
 		},
 		{
 			"queued", func(t *testing.T, n *nodetest.Node) { n.Start(t, "m-1", "run-1", "") },
-			"run run-1 (one) has not started, it is number 1 in the queue, and waits for the executor", "the executor", "",
+			"one has not begun, number 1 in the queue", "the executor", "",
 			[]string{"holdfast run logs run-1 -f", "holdfast run cancel run-1"},
 		},
 		{
 			"running", func(t *testing.T, n *nodetest.Node) { n.Start(t, "m-1", "run-1", ""); n.Begin(t, "run-1", 1) },
-			"run run-1 (one) is at step one, attempt 1 of 3, and waits for the host", "the host", "",
+			"one at one, waits for the host", "the host", "",
 			[]string{"holdfast run logs run-1 -f", "holdfast run cancel run-1"},
 		},
 		{
@@ -44,7 +44,7 @@ func TestExplainMachine(t *testing.T) {
 				n.Do(t, &internalv1.EndAttempt{RunId: "run-1", Step: "one", Attempt: 1, Outcome: holdfastv1.Attempt_FAILED,
 					Error: "no route to host"})
 				n.Begin(t, "run-1", 2)
-			}, "run run-1 (one) is at step one, attempt 2 of 3, and waits for the host", "the host", "no route to host",
+			}, "one at one, attempt 2 of 3, waits for the host", "the host", "no route to host",
 			[]string{"holdfast run logs run-1 -f", "holdfast run cancel run-1"},
 		},
 		{
@@ -52,7 +52,7 @@ func TestExplainMachine(t *testing.T) {
 				n.Start(t, "m-1", "run-1", "")
 				n.Begin(t, "run-1", 1)
 				n.Do(t, &internalv1.CancelRun{RunId: "run-1"})
-			}, "run run-1 (one) is at step one, attempt 1 of 3, is being canceled and waits for the current attempt to stop",
+			}, "one at one, is being canceled",
 			"the current attempt to stop", "",
 			[]string{"holdfast run logs run-1 -f"},
 		},
@@ -61,9 +61,7 @@ func TestExplainMachine(t *testing.T) {
 				n.Start(t, "m-1", "run-1", "")
 				n.Finish(t, "run-1", holdfastv1.Attempt_FAILED)
 			},
-			"needs attention (NeedsIntervention: StepFailed: one: exit status 3); it stays out of service until an " +
-				"operator moves it or a run succeeds; " +
-				"no run is active; its last one, run run-1 (one), has failed at step one: exit status 3", "an operator",
+			"one failed at one: exit status 3", "an operator",
 			"exit status 3",
 			[]string{"holdfast run logs run-1", "holdfast run retry run-1", "holdfast machine set-phase m-1 READY",
 				"holdfast machine history m-1"},
@@ -73,24 +71,23 @@ func TestExplainMachine(t *testing.T) {
 				n.Start(t, "m-1", "run-1", "")
 				n.Do(t, &internalv1.CancelRun{RunId: "run-1"})
 			},
-			"it stays out of service until an operator moves it or a run succeeds; no run is active; its last one, run " +
-				"run-1 (one), was canceled", "an operator", "canceled",
+			"one was canceled, waits for an operator", "an operator", "canceled",
 			[]string{"holdfast run logs run-1", "holdfast machine set-phase m-1 READY", "holdfast machine history m-1"},
 		},
 		{
 			"maintenance by hand", setPhase(holdfastv1.MachineStatus_MAINTENANCE),
-			"it stays out of service until an operator moves it or a run succeeds; no run is active", "an operator", "",
+			"waits for an operator", "an operator", "",
 			[]string{"holdfast machine set-phase m-1 READY", "holdfast machine history m-1"},
 		},
 		{
 			"rma", setPhase(holdfastv1.MachineStatus_RMA),
-			"it is out for return or replacement until an operator moves it; no run is active", "", "",
+			"to be returned, waits for an operator", "", "",
 			[]string{"holdfast machine set-phase m-1 READY", "holdfast machine set-phase m-1 RETIRED",
 				"holdfast machine history m-1"},
 		},
 		{
 			"retired", setPhase(holdfastv1.MachineStatus_RETIRED),
-			"it is out of the inventory for good, no operation is allowed; no run is active", "", "",
+			"retired, no operation is allowed", "", "",
 			[]string{"holdfast machine delete m-1", "holdfast machine history m-1"},
 		},
 	} {

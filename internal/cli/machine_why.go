@@ -44,16 +44,16 @@ func (a *app) machineWhy() *cobra.Command {
 // explanation formats the answer as lines: first the sentence, then its parts.
 func explanation(e *holdfastv1.MachineExplanation, now time.Time) []render.Line {
 	lines := []render.Line{{
-		render.T(e.GetMachineId(), render.Bold), plain(" is "), render.State(describe.Enum(e.GetEffectiveState())),
+		render.T(e.GetMachineId(), render.Bold), plain(" "), render.State(describe.Enum(e.GetEffectiveState())),
 		plain(": " + e.GetSummary()),
 	}}
+	if since := age(now, e.GetSince()); since != "" && e.GetWaitingFor() == "an operator" {
+		lines[0] = append(lines[0], plain(", "+since))
+	}
 	add := func(name string, text render.Text) {
 		if text.Value != "" {
 			lines = append(lines, render.Line{render.T(fmt.Sprintf("  %-13s ", name), render.Faint), text})
 		}
-	}
-	for _, b := range e.GetBanners() {
-		add("attention", render.T(b, render.Red))
 	}
 	if e.GetRunId() != "" {
 		run := e.GetRunId()
@@ -70,9 +70,11 @@ func explanation(e *holdfastv1.MachineExplanation, now time.Time) []render.Line 
 	}
 	waiting := e.GetWaitingFor()
 	if since := age(now, e.GetSince()); waiting != "" && since != "" {
-		waiting += " (since " + since + ")"
+		waiting += ", since " + since
 	}
-	add("waiting for", plain(waiting))
+	if e.GetWaitingFor() != "an operator" { // the summary has it
+		add("waiting for", plain(waiting))
+	}
 	add("next action", plain(render.Until(now, at(e.GetNextActionAt()))))
 	add("deadline", plain(render.Until(now, at(e.GetDeadline()))))
 	add("last error", render.T(e.GetLastError(), render.Red))

@@ -16,7 +16,7 @@ func TestPages(t *testing.T) {
 		"/ui/machines":                  {`id="m-m-1"`, "m-2", "r10", "1165a9b6"},
 		"/ui/machines?sort=rack":        {`aria-sort="ascending"`, "sort=-rack", "4 machines"},
 		"/ui/machines?filter=rack%3Dr7": {"m-1"},
-		"/ui/machines/m-1": {"is at step set-netboot, attempt 1", "holdfast run cancel run-1", "provisioning",
+		"/ui/machines/m-1": {"at set-netboot, waits for the BMC", "holdfast run cancel run-1", "provisioning",
 			"Conditions", "rack", "registered"},
 		"/ui/machines/new":           {"Approve", "02:00:00:00:00:aa"},
 		"/ui/runs":                   {"run-1", "REPAVE", "0/5", "Step duration"},

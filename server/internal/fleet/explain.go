@@ -1,8 +1,10 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -79,13 +81,9 @@ func explainRun(e *holdfastv1.MachineExplanation, run *holdfastv1.Run) {
 	}
 }
 
-// runLabel returns the name of a run for use in a sentence.
-func runLabel(run *holdfastv1.Run) string {
-	what := run.GetType()
-	if what == "" {
-		what = run.GetPlanId()
-	}
-	return fmt.Sprintf("run %s (%s)", run.GetRunId(), what)
+// runName returns the kind of a run as a word: "repave", "power-off".
+func runName(run *holdfastv1.Run) string {
+	return strings.ToLower(cmp.Or(run.GetType(), strings.TrimPrefix(run.GetPlanId(), "plan/")))
 }
 
 // explainActive explains a machine with an active run.
@@ -93,19 +91,18 @@ func explainActive(e *holdfastv1.MachineExplanation, run *holdfastv1.Run) {
 	e.WaitingFor, e.Since = run.GetWaitingFor(), run.GetWaitingSince()
 	e.Deadline, e.NextActionAt = run.GetDeadline(), run.GetNextActionAt()
 	e.QueuePosition = run.GetQueuePosition()
-	where := fmt.Sprintf("%s is at step %s", runLabel(run), run.GetCurrentStep())
+	e.Summary = runName(run) + " at " + run.GetCurrentStep()
 	switch {
 	case run.GetPhase() == holdfastv1.Run_PENDING:
-		where = fmt.Sprintf("%s has not started, it is number %d in the queue,", runLabel(run), run.GetQueuePosition())
-	case e.GetAttempt() > 0:
-		where += fmt.Sprintf(", attempt %d of %d,", e.GetAttempt(), attempts(run))
+		e.Summary = fmt.Sprintf("%s has not begun, number %d in the queue", runName(run), run.GetQueuePosition())
+	case e.GetAttempt() > 1:
+		e.Summary += fmt.Sprintf(", attempt %d of %d", e.GetAttempt(), attempts(run))
 	}
-	if run.GetCancelRequestedAt() != nil {
-		where += " is being canceled"
-	}
-	e.Summary = where
-	if w := run.GetWaitingFor(); w != "" {
-		e.Summary += " and waits for " + w
+	switch {
+	case run.GetCancelRequestedAt() != nil:
+		e.Summary += ", is being canceled"
+	case run.GetPhase() != holdfastv1.Run_PENDING && run.GetWaitingFor() != "":
+		e.Summary += ", waits for " + run.GetWaitingFor()
 	}
 	e.Suggestions = append(e.Suggestions, fmt.Sprintf("holdfast run logs %s -f", run.GetRunId()))
 	if run.GetCancelRequestedAt() == nil {

@@ -2,31 +2,29 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // explainIdle explains a machine without an active run. Last is its last run, or nil.
 func explainIdle(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *holdfastv1.Run) {
 	id := m.GetMachineId()
-	troubled := len(m.GetStatus().GetBanners()) > 0
-	said := "no run is active"
 	if last != nil {
-		said += fmt.Sprintf("; its last one, %s, %s", runLabel(last), ending(last))
 		e.Suggestions = append(e.Suggestions, "holdfast run logs "+last.GetRunId())
 	}
+	e.Summary = idleSummary(m, last)
 	switch m.GetStatus().GetPhase() {
 	case holdfastv1.MachineStatus_RETIRED:
-		said = "it is out of the inventory for good, no operation is allowed; " + said
 		e.Suggestions = append(e.Suggestions, "holdfast machine delete "+id)
 	case holdfastv1.MachineStatus_RMA:
-		said = "it is out for return or replacement until an operator moves it; " + said
 		e.Suggestions = append(e.Suggestions,
 			"holdfast machine set-phase "+id+" READY", "holdfast machine set-phase "+id+" RETIRED")
 	case holdfastv1.MachineStatus_MAINTENANCE:
-		said = "it stays out of service until an operator moves it or a run succeeds; " + said
 		e.WaitingFor = "an operator"
 		switch {
 		case last.GetPhase() == holdfastv1.Run_FAILED && last.GetObserved():
@@ -37,43 +35,80 @@ func explainIdle(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *
 		e.Suggestions = append(e.Suggestions, "holdfast machine set-phase "+id+" READY")
 	case holdfastv1.MachineStatus_FACTORY_READY:
 		if m.GetStatus().GetNodeState() == holdfastv1.Node_DISCOVERED {
-			said = "it was discovered and awaits approval; " + said
 			e.WaitingFor = "an operator"
 			e.Suggestions = append(e.Suggestions, "holdfast node approve "+id+" --workflow plan/repave-join")
 		}
 	default:
-		if plan := fsm.ApprovedPlan(m); plan != "" && !troubled {
-			said = "it is approved: its workflow " + plan + " starts when it boots from the network; " + said
-			e.WaitingFor = "the machine to boot from the network"
-			e.Suggestions = append(e.Suggestions, "holdfast run start "+id+" --type REPAVE --plan "+plan)
-			break
-		}
-		if troubled {
-			e.Suggestions = append(e.Suggestions, "holdfast machine set-phase "+id+" MAINTENANCE")
-		} else {
-			said = "nothing is to be waited for: " + said
-		}
+		explainFree(e, m)
 	}
-	if troubled {
-		said = "needs attention (" + strings.Join(m.GetStatus().GetBanners(), "; ") + "); " + said
-	}
-	e.Summary = said
 	e.Suggestions = append(e.Suggestions, "holdfast machine history "+id)
 }
 
-// ending returns the outcome of a run and its cause, for use in a sentence.
-func ending(run *holdfastv1.Run) string {
-	text := "has " + strings.ToLower(run.GetPhase().String())
-	switch run.GetPhase() {
-	case holdfastv1.Run_CANCELED:
-		text = "was canceled"
-	case holdfastv1.Run_FAILED:
-		if step := run.GetError().GetStep(); step != "" {
-			text += " at step " + step
-		}
+// explainFree adds the next steps for a machine that operators and runs may use.
+func explainFree(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine) {
+	id, s := m.GetMachineId(), m.GetStatus()
+	plan := fsm.ApprovedPlan(m)
+	switch {
+	case s.GetNeedsAttention() && s.GetPower() == holdfastv1.PowerState_OFF:
+		e.Suggestions = append(e.Suggestions, "holdfast machine power on "+id, "holdfast machine set-phase "+id+" MAINTENANCE")
+	case s.GetNeedsAttention():
+		e.Suggestions = append(e.Suggestions, "holdfast machine set-phase "+id+" MAINTENANCE")
+	case plan != "":
+		e.WaitingFor = "the machine to boot from the network"
+		e.Suggestions = append(e.Suggestions, "holdfast run start "+id+" --type REPAVE --plan "+plan)
 	}
-	if msg := run.GetError().GetMessage(); msg != "" && msg != "canceled" {
-		text += ": " + msg
+}
+
+// idleSummary returns the cause of a machine's state in a few words.
+func idleSummary(m *holdfastv1.Machine, last *holdfastv1.Run) string {
+	s := m.GetStatus()
+	waits := "waits for an operator"
+	switch {
+	case s.GetPhase() == holdfastv1.MachineStatus_RETIRED:
+		return "retired, no operation is allowed"
+	case s.GetPhase() == holdfastv1.MachineStatus_RMA:
+		return "to be returned, " + waits
+	case last.GetPhase() == holdfastv1.Run_FAILED && needsIntervention(s):
+		return failure(m, last)
+	case s.GetPhase() == holdfastv1.MachineStatus_MAINTENANCE && last.GetPhase() == holdfastv1.Run_CANCELED:
+		return runName(last) + " was canceled, " + waits
+	case s.GetNeedsAttention() && s.GetPower() == holdfastv1.PowerState_OFF:
+		return describe.PoweredOff(s, time.Now())
+	case s.GetNeedsAttention():
+		return describe.Issue(s.GetIssues()[0])
+	case s.GetPhase() == holdfastv1.MachineStatus_MAINTENANCE:
+		return waits
+	case s.GetPhase() == holdfastv1.MachineStatus_FACTORY_READY && s.GetNodeState() == holdfastv1.Node_DISCOVERED:
+		return "discovered, waits for approval"
+	case fsm.ApprovedPlan(m) != "":
+		return "approved, " + fsm.ApprovedPlan(m) + " starts when it boots from the network"
+	}
+	return "idle"
+}
+
+func needsIntervention(s *holdfastv1.MachineStatus) bool {
+	return slices.ContainsFunc(s.GetIssues(), func(i *holdfastv1.Issue) bool { return i.GetType() == "NeedsIntervention" })
+}
+
+// mostCause is the number of characters of an error in a summary.
+const mostCause = 60
+
+// failure returns where and why a run failed: "repave failed at set-netboot: BMC answered 500, 4
+// attempts". The names of the step and the machine that errors begin with are left out.
+func failure(m *holdfastv1.Machine, run *holdfastv1.Run) string {
+	text := runName(run) + " failed"
+	if step := run.GetError().GetStep(); step != "" {
+		text += " at " + step
+	}
+	cause := run.GetError().GetMessage()
+	if _, after, ok := strings.Cut(cause, " of "+m.GetMachineId()+": "); ok {
+		cause = after
+	}
+	if cause != "" {
+		text += ": " + describe.Cut(cause, mostCause)
+	}
+	if n := run.GetError().GetAttempt(); n > 1 {
+		text += fmt.Sprintf(", %d attempts", n)
 	}
 	return text
 }
