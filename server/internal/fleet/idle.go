@@ -50,7 +50,8 @@ func explainFree(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine) {
 	plan := fsm.ApprovedPlan(m)
 	switch {
 	case s.GetNeedsAttention() && s.GetPower() == holdfastv1.PowerState_OFF:
-		e.Suggestions = append(e.Suggestions, "holdfast machine power on "+id, "holdfast machine set-phase "+id+" MAINTENANCE")
+		e.Suggestions = append(e.Suggestions, "holdfast machine power on "+id,
+			"holdfast machine set-phase "+id+" MAINTENANCE")
 	case s.GetNeedsAttention():
 		e.Suggestions = append(e.Suggestions, "holdfast machine set-phase "+id+" MAINTENANCE")
 	case plan != "":

@@ -26,19 +26,10 @@ func dieWhileLogging() Scenario {
 		}}
 }
 
-// takeOverOutput is a test of package executor that kills a leader right after a command's
-// first lines are recorded. A cluster cannot be made to do that each time.
-func takeOverOutput() Scenario {
-	const test = "TestOutputGoesOnWhereTheRecordEnds"
-	return Scenario{Name: test + " of package executor", Run: func(ctx context.Context, e Env) ([]error, error) {
-		if err := e.Source.Go(ctx, e.Dir, "vet", "./executor"); err != nil {
-			return nil, err // it does not even build
-		}
-		if err := e.Source.Go(ctx, e.Dir, "test", "-count=1", "-run", "^"+test+"$", "./executor"); err != nil {
-			return []error{err}, nil
-		}
-		return nil, nil
-	}}
+// takeOverOutput kills a leader right after the first lines of a command are recorded. A cluster
+// cannot be made to do that each time.
+func takeOverOutput() unitTest {
+	return unitTest{"executor/runs", "TestOutputGoesOnWhereTheRecordEnds"}
 }
 
 // talkPlan is the id of the plan whose output package check knows.
@@ -126,14 +117,4 @@ func (e Env) stopExecutor(ctx context.Context, s failpoint.Switches, point strin
 // staleCommands sends commands of a replaced leader to the state. While its other
 // safeguards hold, no cluster lets such a command reach the state, so the state is tested
 // directly.
-func staleCommands() Scenario {
-	return Scenario{Name: "TestStaleEpochs of package fsm", Run: func(ctx context.Context, e Env) ([]error, error) {
-		if err := e.Source.Go(ctx, e.Dir, "vet", "./fsm"); err != nil {
-			return nil, err // it does not even build
-		}
-		if err := e.Source.Go(ctx, e.Dir, "test", "-count=1", "-run", "^TestStaleEpochs$", "./fsm"); err != nil {
-			return []error{err}, nil
-		}
-		return nil, nil
-	}}
-}
+func staleCommands() unitTest { return unitTest{"fsm", "TestStaleEpochs"} }

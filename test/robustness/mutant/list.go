@@ -52,7 +52,7 @@ func Mutants() []Mutant {
 		},
 		{
 			Name: "noepoch", Breaks: "the state refuses commands of a former leader",
-			Scenario: staleCommands(),
+			Scenario: staleCommands().scenario(),
 			Patches: []Patch{{"fsm/command.go",
 				"c.needsEpoch && e != now {",
 				"c.needsEpoch && e > now {"}},
@@ -94,7 +94,7 @@ func Mutants() []Mutant {
 		},
 		{
 			Name: "logtwice", Breaks: "a leader that adopts a command does not log recorded output again",
-			Scenario: takeOverOutput(),
+			Scenario: takeOverOutput().scenario(),
 			Patches: []Patch{{"executor/step/ssh.go", "token, offset := a.Op.Token(), a.logged()",
 				"token, offset := a.Op.Token(), 0*a.logged()"}},
 		},
