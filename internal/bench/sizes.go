@@ -221,7 +221,7 @@ func restores(ctx context.Context, g *growing) error {
 		return err
 	}
 	began = time.Now()
-	if err := g.operator(ctx, leader, "snapshot", "restore", file, "--abandon-runs"); err != nil {
+	if err := g.operator(ctx, leader, "snapshot", "restore", file, "--abandon-runs", "--yes"); err != nil {
 		return err
 	}
 	g.figure("restore", "the snapshot restored by holdfast operator", time.Since(began).Seconds(), "s",

@@ -124,7 +124,7 @@ func TestExitCodesOfRefusals(t *testing.T) {
 			{"run", "watch", "run-789"},
 			{"run", "watch"},
 			{"run", "logs", "run-789"},
-			{"machine", "delete", "m-1"},
+			{"machine", "delete", "m-1", "--yes"},
 		} {
 			var c command
 			c.wantCode(t, c.run(t, f, args...), tt.want)
@@ -198,7 +198,7 @@ func TestUnknownOutcomeIsReported(t *testing.T) {
 	f.refuse = always(status.Error(codes.Unavailable, "leadership lost"))
 	startCluster(t, f)
 	var c command
-	c.wantCode(t, c.run(t, f, "machine", "delete", "m-1"), ExitUnavailable)
+	c.wantCode(t, c.run(t, f, "machine", "delete", "m-1", "--yes"), ExitUnavailable)
 	wantIn(t, "stderr", c.err.String(), "delete machine m-1: the outcome is unknown", "leadership lost", "read it back")
 }
 

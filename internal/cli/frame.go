@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -162,21 +163,80 @@ type each struct {
 	short, long, example string
 	ids                  completer
 	do                   func(ctx context.Context, c *client.Client, id string) error
+	// look reads the named resources for --dry-run and the confirmation; nil: the command asks for
+	// none.
+	look func(ctx context.Context, c *client.Client, ids []string) (found, error)
 	// label returns the name of the i-th resource in messages; nil: its id.
 	label func(i int, id string) string
+}
+
+// found describes resources that a command would destroy.
+type found struct {
+	summary string             // in one line
+	print   func(a *app) error // prints them as a table
+}
+
+// finder returns a function that reads the named resources of a kind. note adds to the summary; it
+// may be nil.
+func finder[M proto.Message](k kind[M], plural string, get func(context.Context, *client.Client, string) (M, error),
+	note func([]M) string) func(context.Context, *client.Client, []string) (found, error) {
+	return func(ctx context.Context, c *client.Client, ids []string) (found, error) {
+		items := make([]M, len(ids))
+		for i, id := range ids {
+			var err error
+			if items[i], err = get(ctx, c, id); err != nil {
+				return found{}, failed(err, "get %s %s", k.noun, id)
+			}
+		}
+		summary := listed(k.noun, plural, ids)
+		if note != nil {
+			summary += note(items)
+		}
+		return found{summary, func(a *app) error { return printList(a, &output{format: formatTable}, k, items) }}, nil
+	}
+}
+
+// listed returns the name of one resource, or the number of several.
+func listed(noun, plural string, ids []string) string {
+	if len(ids) == 1 {
+		return noun + " " + ids[0]
+	}
+	return fmt.Sprintf("%d %s", len(ids), plural)
 }
 
 // eachCommand returns the command. It continues after a failure, prints each success, and
 // returns the errors.
 func eachCommand(a *app, v each) *cobra.Command {
-	return &cobra.Command{
+	var ok consent
+	cmd := &cobra.Command{
 		Use:               v.verb + " " + v.arg + "...",
 		Args:              atLeast(v.arg),
 		ValidArgsFunction: a.completeAll(v.ids),
 		Short:             v.short,
 		Long:              v.long,
 		Example:           v.example,
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if v.look != nil {
+			if err := ok.precheck(a, cmd.CommandPath(), v.verb+" "+listed(v.noun, v.plural, args)); err != nil {
+				return err
+			}
+		}
+		return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			if v.look != nil && !ok.given() {
+				seen, err := v.look(ctx, c, args)
+				switch {
+				case err != nil:
+					return err
+				case ok.dryRun:
+					a.note("dry run: %s %s", v.verb, seen.summary)
+					return seen.print(a)
+				}
+				err = ok.obtain(ctx, a, cmd.CommandPath(), v.verb+" "+seen.summary, word(args))
+				if err != nil {
+					return err
+				}
+			}
 			var errs []error
 			for i, id := range args {
 				name := id
@@ -190,6 +250,10 @@ func eachCommand(a *app, v each) *cobra.Command {
 				a.note("%s %s %s", v.done, v.noun, name)
 			}
 			return several(errs, len(args), v.verb+" "+v.plural)
-		}),
+		})(cmd, args)
 	}
+	if v.look != nil {
+		ok.register(cmd, "show the "+v.plural+", and "+v.verb+" none")
+	}
+	return cmd
 }

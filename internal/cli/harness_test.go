@@ -20,7 +20,8 @@ type command struct {
 	ctx      context.Context
 	env      map[string]string
 	in       string
-	terminal bool
+	terminal bool // output; with answers, also input
+	answers  bool
 	out, err buffer
 }
 
@@ -58,6 +59,7 @@ func (c *command) run(t *testing.T, f *fakeCluster, args ...string) int {
 		In: strings.NewReader(c.in), Out: &c.out, Err: &c.err, Now: now,
 		Getenv: func(k string) string { return env[k] },
 		Size:   func(io.Writer) (int, int, bool) { return 100, 30, c.terminal },
+		Interactive: func(io.Reader) bool { return c.answers },
 	}, append([]string{}, args...)) // never nil, because cobra would use the arguments of the test
 }
 

@@ -131,11 +131,13 @@ func (a *app) imageGet() *cobra.Command {
 		short:   "Show an image, and which peers have its files",
 		example: "  holdfast image get debian-13\n  holdfast image get debian-13 -o yaml",
 		arg:     "IMAGE", kind: imageKind(),
-		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Image, error) {
-			return c.Images().GetImage(ctx, &holdfastv1.GetImageRequest{Name: id})
-		},
+		get:  getImage,
 		more: func(i *holdfastv1.Image) []*render.Table { return []*render.Table{copiesOf(i)} },
 	})
+}
+
+func getImage(ctx context.Context, c *client.Client, id string) (*holdfastv1.Image, error) {
+	return c.Images().GetImage(ctx, &holdfastv1.GetImageRequest{Name: id})
 }
 
 func (a *app) imageDelete() *cobra.Command {
@@ -143,6 +145,7 @@ func (a *app) imageDelete() *cobra.Command {
 		verb: "delete", done: "deleted", arg: "IMAGE", noun: "image", plural: "images", ids: imageKind().names,
 		short: "Delete images that no active run installs", example: "  holdfast image delete debian-12",
 		long: "Delete images that no active run installs. Their files go a day later, unless another image has them too.",
+		look: finder(imageKind(), "images", getImage, nil),
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Images().DeleteImage(ctx, &holdfastv1.DeleteImageRequest{Name: id})
 			return err

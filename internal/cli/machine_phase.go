@@ -88,6 +88,12 @@ func (a *app) machineDelete() *cobra.Command {
 		long:  "Delete machines that have no active run. Their runs and history stay.",
 		example: `  holdfast machine delete m-123
   holdfast machine delete $(holdfast machine list --filter 'phase = RETIRED' -o name)`,
+		look: finder(machineKind(), "machines", getMachine, func(m []*holdfastv1.Machine) string {
+			if text := machineStates(m); text != "" {
+				return " (" + text + ")"
+			}
+			return ""
+		}),
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Machines().DeleteMachine(ctx, &holdfastv1.DeleteMachineRequest{MachineId: id})
 			return err

@@ -28,7 +28,7 @@ func (a *app) operator() *cobra.Command {
 
 func (a *app) operatorRecover() *cobra.Command {
 	var dir string
-	var dry, yes bool
+	var ok consent
 	cmd := &cobra.Command{
 		Use: "recover", Args: exactly(),
 		Short: "Recover a cluster from one peer after the majority is lost",
@@ -37,17 +37,32 @@ majority of the peers cannot be brought back. Wipe all other peers (move their d
 they then join the new cluster.
 
 Writes that the lost peers acknowledged and this peer does not have are lost. So choose the peer with the highest term, and among
-these the highest index, as --dry-run shows them. Active runs fail with a reason, and nothing is pressed for them again.`,
+these the highest index, as --dry-run shows them. Active runs fail with a reason, and nothing is pressed for them again.
+
+The command shows the changes and asks for confirmation: the id of the peer. Without a terminal it requires --yes.`,
 		Example: `  holdfast operator recover --data-dir /var/lib/holdfast --dry-run
   holdfast operator recover --data-dir /var/lib/holdfast --yes`,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
 				return usagef("operator recover: --data-dir is missing: the data directory of a peer that is stopped")
 			}
-			if !dry && !yes {
-				return usagef("operator recover: check with --dry-run first, then pass --yes")
+			if err := ok.precheck(a, cmd.CommandPath(), "make a new cluster of one peer"); err != nil {
+				return err
 			}
-			r, err := cluster.Recover(dir, dry, slog.New(slog.DiscardHandler))
+			if !ok.given() {
+				r, err := cluster.Recover(dir, true, slog.New(slog.DiscardHandler))
+				if err != nil {
+					return err
+				}
+				if err := a.printRecovery(r); err != nil || ok.dryRun {
+					return err
+				}
+				err = ok.obtain(cmd.Context(), a, cmd.CommandPath(), "make a new cluster of peer "+r.NodeID+" alone", r.NodeID)
+				if err != nil {
+					return err
+				}
+			}
+			r, err := cluster.Recover(dir, false, slog.New(slog.DiscardHandler))
 			if err != nil {
 				return err
 			}
@@ -55,8 +70,7 @@ these the highest index, as --dry-run shows them. Active runs fail with a reason
 		},
 	}
 	cmd.Flags().StringVar(&dir, "data-dir", "", "data `directory` of the stopped peer")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "show the changes, and make none")
-	cmd.Flags().BoolVar(&yes, "yes", false, "confirm the recovery")
+	ok.register(cmd, "show the changes, and make none")
 	return cmd
 }
 

@@ -183,8 +183,8 @@ func TestSnapshotVerbs(t *testing.T) {
 		{"verify " + path, ExitOK, "is whole"},
 		{"inspect " + path, ExitOK, "secrets keys   k1"},
 		{"inspect " + path, ExitOK, "machines             1"},
-		{"restore " + path, ExitOK, "failed because they were active then: run-1"},
-		{"restore " + path + ".none", ExitError, "no such file"},
+		{"restore " + path + " --yes", ExitOK, "failed because they were active then: run-1"},
+		{"restore " + path + ".none --yes", ExitError, "no such file"},
 		{"save", ExitUsage, "FILE is missing"},
 	} {
 		var c command
@@ -251,7 +251,7 @@ func TestRestoreHasTime(t *testing.T) {
 		f.operator = &fakeOperator{}
 		startCluster(t, f)
 		var c command
-		c.wantCode(t, c.run(t, f, strings.Fields("operator snapshot restore "+path+tt.args)...), ExitOK)
+		c.wantCode(t, c.run(t, f, strings.Fields("operator snapshot restore "+path+" --yes"+tt.args)...), ExitOK)
 		if got := f.operator.left; got < tt.least || got > tt.most {
 			t.Errorf("restore%s: got a timeout of %v, want %v to %v", tt.args, got, tt.least, tt.most)
 		}
@@ -295,7 +295,7 @@ func TestRestoreStartsAgain(t *testing.T) {
 			}}
 			startCluster(t, f)
 			var c command
-			c.wantCode(t, c.run(t, f, "operator", "snapshot", "restore", path), tt.code)
+			c.wantCode(t, c.run(t, f, "operator", "snapshot", "restore", path, "--yes"), tt.code)
 			ids := slices.Compact(slices.Sorted(slices.Values(f.operator.ids)))
 			if len(f.operator.ids) != tt.calls || len(ids) != tt.calls {
 				t.Errorf("got %d calls with %d ids, want %d with an id each", len(f.operator.ids), len(ids), tt.calls)
@@ -329,7 +329,7 @@ func TestOperatorVerbs(t *testing.T) {
 		{"operator raft verify", ExitUsage, "--data-dir is missing"},
 		{"operator raft verify --data-dir /nowhere", ExitError, "not the data directory of a peer"},
 		{"operator recover", ExitUsage, "--data-dir is missing"},
-		{"operator recover --data-dir /nowhere", ExitUsage, "--dry-run first"},
+		{"operator recover --data-dir /nowhere", ExitUsage, "check with --dry-run, then pass --yes"},
 		{"operator recover --data-dir /nowhere --dry-run", ExitError, "not the data directory of a peer"},
 	} {
 		var c command

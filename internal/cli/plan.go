@@ -75,11 +75,16 @@ for each run that succeeds. --max-active replaces that ramp by a fixed limit; 0 
 	return cmd
 }
 
+func getPlan(ctx context.Context, c *client.Client, id string) (*holdfastv1.Plan, error) {
+	return c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: id})
+}
+
 func (a *app) planDelete() *cobra.Command {
 	return eachCommand(a, each{
 		verb: "delete", done: "deleted", arg: "PLAN", noun: "plan", plural: "plans", ids: planKind().names,
 		short:   "Delete plans that no run refers to and that are not built in",
 		example: "  holdfast plan delete plan-repave-ubuntu-2204-v1",
+		look:    finder(planKind(), "plans", getPlan, nil),
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Plans().DeletePlan(ctx, &holdfastv1.DeletePlanRequest{PlanId: id})
 			return err

@@ -96,7 +96,7 @@ func TestPlanProblemsAreListed(t *testing.T) {
 func TestPlanDelete(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
-	c.wantCode(t, c.run(t, f, "plan", "delete", "a", "b"), ExitOK)
+	c.wantCode(t, c.run(t, f, "plan", "delete", "a", "b", "--yes"), ExitOK)
 	if got := len(asked[*holdfastv1.DeletePlanRequest](f)); got != 2 {
 		t.Errorf("got %d deleted plans, want 2", got)
 	}

@@ -145,9 +145,7 @@ func (a *app) poolGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Pool]{
 		short: "Show a pool and its GPUs", example: "  holdfast pool get gpu\n  holdfast pool get gpu -o yaml",
 		arg: "POOL", kind: poolKind(),
-		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Pool, error) {
-			return c.Pools().GetPool(ctx, &holdfastv1.GetPoolRequest{PoolId: id})
-		},
+		get:  getPool,
 		more: func(p *holdfastv1.Pool) []*render.Table { return []*render.Table{gpus(p)} },
 	})
 }
@@ -162,10 +160,15 @@ func gpus(p *holdfastv1.Pool) *render.Table {
 	return t
 }
 
+func getPool(ctx context.Context, c *client.Client, id string) (*holdfastv1.Pool, error) {
+	return c.Pools().GetPool(ctx, &holdfastv1.GetPoolRequest{PoolId: id})
+}
+
 func (a *app) poolDelete() *cobra.Command {
 	return eachCommand(a, each{
 		verb: "delete", done: "deleted", arg: "POOL", noun: "pool", plural: "pools", ids: poolKind().names,
 		short: "Delete declared pools that no machine is in", example: "  holdfast pool delete gpu",
+		look: finder(poolKind(), "pools", getPool, nil),
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Pools().DeletePool(ctx, &holdfastv1.DeletePoolRequest{PoolId: id})
 			return err

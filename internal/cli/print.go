@@ -38,6 +38,13 @@ func (k kind[M]) all(ctx context.Context, c *client.Client, filter string, limit
 	return items, err
 }
 
+// first reads at most limit resources, and reports whether there are more.
+func (k kind[M]) first(ctx context.Context, c *client.Client, limit int) ([]M, bool, error) {
+	return collect(limit, func(size int32, token string) ([]M, string, error) {
+		return k.page(ctx, c, query{size: size, token: token})
+	})
+}
+
 // names completes the names of resources, from the first page.
 func (k kind[M]) names(ctx context.Context, c *client.Client) []string {
 	items, _, err := k.page(ctx, c, query{filter: k.offer, size: pageSize})

@@ -50,6 +50,9 @@ func (a *app) runGet() *cobra.Command {
 	})
 }
 
+// activeRuns is the filter of runs that have not ended.
+const activeRuns = "phase = PENDING OR phase = RUNNING"
+
 func (a *app) runCancel() *cobra.Command {
 	var o output
 	var why, filter string
@@ -68,7 +71,7 @@ goes to MAINTENANCE. Canceling a canceled run is no error. --filter cancels all 
 			}
 			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
 				if filter != "" {
-					active, err := runKind().all(ctx, c, "("+filter+") AND (phase = PENDING OR phase = RUNNING)", 0)
+					active, err := runKind().all(ctx, c, "("+filter+") AND ("+activeRuns+")", 0)
 					if err != nil {
 						return failed(err, "list runs")
 					}

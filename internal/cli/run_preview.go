@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/client"
@@ -15,13 +17,9 @@ import (
 // It starts none.
 func (a *app) preview(ctx context.Context, c *client.Client, o *output, req *holdfastv1.StartRunRequest,
 	machines []*holdfastv1.Machine) error {
-	id := req.GetPlanId()
-	if id == "" {
-		id = fsm.DefaultPlanID(strings.ToUpper(strings.ReplaceAll(req.GetType(), "-", "_")))
-	}
-	plan, err := c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: id})
+	plan, err := planOf(ctx, c, req)
 	if err != nil {
-		return failed(err, "get plan %s", id)
+		return err
 	}
 	if err := printList(a, o, machineKind(), machines); err != nil {
 		return err
@@ -30,8 +28,60 @@ func (a *app) preview(ctx context.Context, c *client.Client, o *output, req *hol
 	return nil
 }
 
+// planOf returns the plan of a run that a request would start.
+func planOf(ctx context.Context, c *client.Client, req *holdfastv1.StartRunRequest) (*holdfastv1.Plan, error) {
+	id := cmp.Or(req.GetPlanId(),
+		fsm.DefaultPlanID(strings.ToUpper(strings.ReplaceAll(req.GetType(), "-", "_"))))
+	plan, err := c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: id})
+	return plan, failed(err, "get plan %s", id)
+}
+
+// allowRun blocks until the operator has confirmed a destructive run on one machine. Other runs need
+// no confirmation.
+func (a *app) allowRun(ctx context.Context, c *client.Client, path string, ok consent,
+	req *holdfastv1.StartRunRequest) error {
+	if ok.yes {
+		return nil
+	}
+	plan, err := planOf(ctx, c, req)
+	if err != nil || !stepkind.Destructive(plan) {
+		return err
+	}
+	m, err := getMachine(ctx, c, req.GetMachineId())
+	if err != nil {
+		return err
+	}
+	return ok.obtain(ctx, a, path, loss(plan, []*holdfastv1.Machine{m}), m.GetMachineId())
+}
+
+// loss describes a destructive run on machines.
+func loss(plan *holdfastv1.Plan, machines []*holdfastv1.Machine) string {
+	which := machineCount(machines)
+	if len(machines) == 1 {
+		s := machines[0].GetStatus()
+		which = fmt.Sprintf("machine %s, %s", machines[0].GetMachineId(), s.GetEffectiveState())
+		if s.GetActiveRunId() != "" {
+			which += " with an active run"
+		}
+	}
+	return fmt.Sprintf("%s: %s: %s", which, plan.GetPlanId(), effects(plan))
+}
+
 // machineCount returns the number of machines, and of those in service or with an active run.
 func machineCount(machines []*holdfastv1.Machine) string {
+	text := "1 machine"
+	if len(machines) != 1 {
+		text = fmt.Sprintf("%d machines", len(machines))
+	}
+	if states := machineStates(machines); states != "" {
+		text += ", " + states
+	}
+	return text
+}
+
+// machineStates counts the machines in service and those with an active run. It returns "" if there
+// are none.
+func machineStates(machines []*holdfastv1.Machine) string {
 	serving, busy := 0, 0
 	for _, m := range machines {
 		if m.GetStatus().GetEffectiveState() == holdfastv1.EffectiveState_IN_SERVICE {
@@ -41,29 +91,30 @@ func machineCount(machines []*holdfastv1.Machine) string {
 			busy++
 		}
 	}
-	text := "1 machine"
-	if len(machines) != 1 {
-		text = fmt.Sprintf("%d machines", len(machines))
-	}
+	var text []string
 	if serving > 0 {
-		text += fmt.Sprintf(", %d IN_SERVICE", serving)
+		text = append(text, fmt.Sprintf("%d IN_SERVICE", serving))
 	}
 	if busy > 0 {
-		text += fmt.Sprintf(", %d with an active run, on which none can start", busy)
+		text = append(text, fmt.Sprintf("%d with an active run", busy))
 	}
-	return text
+	return strings.Join(text, ", ")
 }
 
 // effects returns what a plan does to a machine and the data on it.
 func effects(p *holdfastv1.Plan) string {
-	var destroys, interrupts bool
+	var destroys []string
+	interrupts := false
 	for _, s := range p.GetSteps() {
 		k := stepkind.Of(s)
-		destroys, interrupts = destroys || k.GetDestroys(), interrupts || k.GetInterrupts()
+		if text := k.GetEffect(); k.GetDestroys() && !slices.Contains(destroys, text) {
+			destroys = append(destroys, text)
+		}
+		interrupts = interrupts || k.GetInterrupts()
 	}
 	switch {
-	case destroys:
-		return "erases disks"
+	case len(destroys) > 0:
+		return strings.Join(destroys, "; ")
 	case interrupts:
 		return "interrupts the host"
 	}

@@ -16,31 +16,44 @@ func (a *app) runRetry() *cobra.Command {
 	var o output
 	var wait waitFlag
 	var request string
+	var ok consent
 	cmd := &cobra.Command{
 		Use: "retry RUN", Args: exactly("RUN"), ValidArgsFunction: a.complete(runKind().names),
 		Short: "Start a run again, with its plan and parameters",
 		Long: `Start a run like RUN, which must have ended: on the same machine, with the same plan and parameters. It
 is a new run. If you do not know whether the command succeeded, repeat it with the --request-id that it printed:
-that returns the same run.`,
+that returns the same run. If the plan destroys data, the command asks for confirmation; without a terminal it requires
+--yes.`,
 		Example: "  holdfast run retry run-789 --wait",
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			r, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: args[0]})
-			if err != nil {
-				return failed(err, "get run %s", args[0])
-			}
-			req, err := again(r)
+	}
+	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		r, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: args[0]})
+		if err != nil {
+			return failed(err, "get run %s", args[0])
+		}
+		req, err := again(r)
+		if err != nil {
+			return err
+		}
+		if ok.dryRun {
+			m, err := getMachine(ctx, c, req.GetMachineId())
 			if err != nil {
 				return err
 			}
-			if req.RequestId = request; request == "" {
-				req.RequestId = uuid.NewString()
-				a.note("request-id: %s", req.GetRequestId())
-			}
-			return a.start(ctx, c, &o, req, wait, nil)
-		}),
-	}
+			return a.preview(ctx, c, &o, req, []*holdfastv1.Machine{m})
+		}
+		if err := a.allowRun(ctx, c, cmd.CommandPath(), ok, req); err != nil {
+			return err
+		}
+		if req.RequestId = request; request == "" {
+			req.RequestId = uuid.NewString()
+			a.note("request-id: %s", req.GetRequestId())
+		}
+		return a.start(ctx, c, &o, req, wait, nil)
+	})
 	o.register(cmd)
 	wait.register(cmd, waitForRun)
+	ok.register(cmd, "show the machine and the effects of the plan, and start nothing")
 	cmd.Flags().StringVar(&request, "request-id", "",
 		"request id that makes a repeated retry safe (default: generated and printed)")
 	return cmd

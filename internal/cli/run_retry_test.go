@@ -42,9 +42,9 @@ func TestRunStartDryRun(t *testing.T) {
 		want string // on standard error
 	}{
 		{"a machine", []string{"m-123", "--type", "reboot"},
-			"dry run: 1 machine, 1 with an active run, on which none can start: plan/reboot: interrupts the host"},
+			"dry run: 1 machine, 1 with an active run: plan/reboot: interrupts the host"},
 		{"a wave", []string{"--selector", "pool = gpu", "--plan", "plan-repave-ubuntu-2204-v1"},
-			"plan-repave-ubuntu-2204-v1: erases disks"},
+			"plan-repave-ubuntu-2204-v1: erases the disk and installs an image"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := startCluster(t, fixture())

@@ -17,7 +17,7 @@ func (a *app) runStart() *cobra.Command {
 		req    holdfastv1.StartRunRequest
 		values []string
 		many   waveFlags
-		dryRun bool
+		ok     consent
 	)
 	cmd := &cobra.Command{
 		Use:                   "start (MACHINE | --selector FILTER) (--type TYPE | --plan PLAN)",
@@ -36,9 +36,13 @@ start once more than --max-failures have failed, were canceled or could not star
 this command: after Ctrl-C its runs continue, and the same command with --wave ID continues the wave. It counts
 the runs that were started before, and starts no machine twice. The exit code is 5 unless all runs succeeded.
 
+If the plan destroys data, the command asks for confirmation: the id of the machine, or the number of machines.
+Without a terminal it requires --yes.
+
 --dry-run prints the machines and what the plan does to them, and starts nothing. It does not check whether the
 steps would succeed: see holdfast plan validate --dry-run.`,
 		Example: `  holdfast run start m-123 --type REPAVE --param image=ubuntu-24.04 --wait
+  holdfast run start m-123 --type REPAVE --dry-run
   holdfast run start m-123 --type REBOOT --request-id ticket-4711
   holdfast run start m-123 --plan plan-repave-ubuntu-2204-v1 --wait=45m
   holdfast run start --selector 'pool = gpu AND phase = READY' --type REPAVE --max-parallel 20 --max-failures 2 --wait
@@ -55,7 +59,7 @@ steps would succeed: see holdfast plan validate --dry-run.`,
 			if req.Params, err = params(values); err != nil {
 				return err
 			}
-			if dryRun {
+			if ok.dryRun {
 				return a.online(func(ctx context.Context, c *client.Client, args []string) error {
 					machines, err := many.machines(ctx, c, args)
 					if err != nil {
@@ -66,15 +70,20 @@ steps would succeed: see holdfast plan validate --dry-run.`,
 			}
 			if many.selector != "" {
 				return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-					return a.startWave(ctx, c, &o, &req, many, wait.limit)
+					return a.startWave(ctx, c, &o, &req, many, wait.limit, func(machines []*holdfastv1.Machine) error {
+						return a.allowWave(ctx, c, cmd.CommandPath(), ok, &req, machines)
+					})
 				})(cmd, args)
 			}
 			req.MachineId = args[0]
-			if req.RequestId == "" {
-				req.RequestId = uuid.NewString()
-				a.note("request-id: %s", req.RequestId)
-			}
 			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+				if err := a.allowRun(ctx, c, cmd.CommandPath(), ok, &req); err != nil {
+					return err
+				}
+				if req.RequestId == "" {
+					req.RequestId = uuid.NewString()
+					a.note("request-id: %s", req.RequestId)
+				}
 				return a.start(ctx, c, &o, &req, wait, nil)
 			})(cmd, args)
 		},
@@ -89,7 +98,7 @@ steps would succeed: see holdfast plan validate --dry-run.`,
 		"parameter key=value for the plan's steps (image, cluster_ref, net_config, reason, ticket); repeatable")
 	f.StringVar(&req.RequestId, "request-id", "",
 		"request id that makes a repeated start safe (default: generated and printed)")
-	f.BoolVar(&dryRun, "dry-run", false, "show the machines and the effects of the plan, and start nothing")
+	ok.register(cmd, "show the machines and the effects of the plan, and start nothing")
 	choices(cmd, "type", "REPAVE", "REBOOT", "RMA", "UPGRADE", "NET_RECONFIG")
 	a.completeFlag(cmd, "plan", planKind().names)
 	return cmd

@@ -26,7 +26,7 @@ func TestRunStart(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
 	c.wantCode(t, c.run(t, f, "run", "start", "m-123", "--type", "repave", "--plan", "p", "--param",
-		"image=ubuntu=24.04", "--param", "cluster_ref=c", "-o", "name"), ExitOK)
+		"image=ubuntu=24.04", "--param", "cluster_ref=c", "--yes", "-o", "name"), ExitOK)
 	if got, want := c.out.String(), "run-789\n"; got != want {
 		t.Errorf("got output %q, want %q", got, want)
 	}
@@ -52,7 +52,7 @@ func TestWaiting(t *testing.T) {
 	canceled := failedRun()
 	canceled.Phase, canceled.Error = holdfastv1.Run_CANCELED, &holdfastv1.RunError{Reason: "Canceled",
 		Message: "wrong rack"}
-	start := []string{"run", "start", "m-123", "--type", "REPAVE", "--request-id", "r"}
+	start := []string{"run", "start", "m-123", "--type", "REPAVE", "--request-id", "r", "--yes"}
 	for _, tt := range []struct {
 		name   string
 		args   []string
@@ -214,7 +214,7 @@ func TestLiveBlock(t *testing.T) {
 	// With --wait, the block is written to standard error, and standard output has only data.
 	c = command{terminal: true, env: map[string]string{"NO_COLOR": "1"}}
 	g := startCluster(t, &fakeCluster{runs: f.runs, events: f.events, open: true})
-	c.wantCode(t, c.run(t, g, "run", "start", "m-123", "--type", "REPAVE", "--wait", "-o", "name"), ExitOK)
+	c.wantCode(t, c.run(t, g, "run", "start", "m-123", "--type", "REPAVE", "--yes", "--wait", "-o", "name"), ExitOK)
 	if c.out.String() != "run-789\n" {
 		t.Errorf("got output %q, want only the run's name", c.out.String())
 	}

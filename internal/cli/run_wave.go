@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/fields"
 	"github.com/holdfast-metal/holdfast/internal/cli/wave"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -102,13 +103,8 @@ func (w *waveCluster) runs(ctx context.Context) ([]*holdfastv1.Run, error) {
 
 func (a *app) startWave(
 	ctx context.Context, c *client.Client, o *output, req *holdfastv1.StartRunRequest, flags waveFlags,
-	limit time.Duration,
+	limit time.Duration, allow func([]*holdfastv1.Machine) error,
 ) error {
-	if limit = a.limit(limit); limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
 	req.RequestId = cmp.Or(flags.id, "wave-"+uuid.NewString())
 	cluster := &waveCluster{c: c, req: req, call: a.globals.timeout}
 	known, err := cluster.runs(ctx)
@@ -119,11 +115,20 @@ func (a *app) startWave(
 	if err != nil {
 		return err
 	}
-	todo := slices.DeleteFunc(ids(machines, (*holdfastv1.Machine).GetMachineId), func(id string) bool {
-		return slices.ContainsFunc(known, func(r *holdfastv1.Run) bool { return r.GetMachineId() == id })
+	machines = slices.DeleteFunc(machines, func(m *holdfastv1.Machine) bool {
+		return slices.ContainsFunc(known, func(r *holdfastv1.Run) bool { return r.GetMachineId() == m.GetMachineId() })
 	})
+	todo := ids(machines, (*holdfastv1.Machine).GetMachineId)
 	if len(todo) == 0 && len(known) == 0 {
 		return &codeError{ExitNotFound, fmt.Sprintf("start a wave: no machine matches %q", flags.selector)}
+	}
+	if err := allow(machines); err != nil {
+		return err
+	}
+	if limit = a.limit(limit); limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
 	}
 	slices.SortFunc(todo, fields.Natural)
 	a.note("wave: %s: machines to start: %d, started before: %d", req.GetRequestId(), len(todo), len(known))
@@ -141,6 +146,19 @@ func (a *app) startWave(
 				p.Succeeded+p.Failed+p.Refused, p.Total, p.Failed+p.Refused, p.Active())
 		}}, cluster).Run(ctx)
 	return a.waveEnded(ctx, o, cluster, p, err)
+}
+
+// allowWave blocks until the operator has confirmed a destructive wave on machines.
+func (a *app) allowWave(ctx context.Context, c *client.Client, path string, ok consent,
+	req *holdfastv1.StartRunRequest, machines []*holdfastv1.Machine) error {
+	if ok.yes || len(machines) == 0 {
+		return nil
+	}
+	plan, err := planOf(ctx, c, req)
+	if err != nil || !stepkind.Destructive(plan) {
+		return err
+	}
+	return ok.obtain(ctx, a, path, loss(plan, machines), word(ids(machines, (*holdfastv1.Machine).GetMachineId)))
 }
 
 // unanswered reports whether the cluster could not be reached, in contrast to a machine that

@@ -73,11 +73,13 @@ func (a *app) secretGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Secret]{
 		short: "Show what is on record of a secret, and which machines refer to it", example: "  holdfast secret get bmc/r7",
 		arg: "SECRET", kind: secretKind(),
-		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Secret, error) {
-			return c.Secrets().GetSecret(ctx, &holdfastv1.GetSecretRequest{Name: id})
-		},
+		get:  getSecret,
 		more: func(s *holdfastv1.Secret) []*render.Table { return []*render.Table{usedBy(s)} },
 	})
+}
+
+func getSecret(ctx context.Context, c *client.Client, id string) (*holdfastv1.Secret, error) {
+	return c.Secrets().GetSecret(ctx, &holdfastv1.GetSecretRequest{Name: id})
 }
 
 func (a *app) secretDelete() *cobra.Command {
@@ -86,6 +88,16 @@ func (a *app) secretDelete() *cobra.Command {
 		verb: "delete", done: "deleted", arg: "SECRET", noun: "secret", plural: "secrets", ids: secretKind().names,
 		short:   "Delete secrets that no machine refers to",
 		example: "  holdfast secret delete bmc/r7\n  holdfast secret delete bmc/r7 --force",
+		look: finder(secretKind(), "secrets", getSecret, func(all []*holdfastv1.Secret) string {
+			users := 0
+			for _, s := range all {
+				users += int(s.GetUses())
+			}
+			if users == 0 {
+				return ""
+			}
+			return fmt.Sprintf(" (used by %d machines)", users)
+		}),
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Secrets().DeleteSecret(ctx, &holdfastv1.DeleteSecretRequest{Name: id, Force: force})
 			return err

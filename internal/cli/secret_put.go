@@ -59,7 +59,7 @@ restricted to their pools. A new version without --pool keeps the pools; --all-p
 			if in.allPools && len(in.pools) > 0 {
 				return usagef("%s: give --pool or --all-pools, not both", cmd.CommandPath())
 			}
-			values, err := a.secretValues(&in)
+			values, err := a.secretValues(cmd.Context(), &in)
 			if err != nil {
 				return err
 			}
@@ -87,7 +87,7 @@ restricted to their pools. A new version without --pool keeps the pools; --all-p
 }
 
 // secretValues reads the values, and prompts on a terminal for missing required ones.
-func (a *app) secretValues(in *secretInput) (map[string]string, error) {
+func (a *app) secretValues(ctx context.Context, in *secretInput) (map[string]string, error) {
 	values := map[string]string{}
 	set := func(key, text string) error {
 		if _, twice := values[key]; twice {
@@ -130,7 +130,7 @@ func (a *app) secretValues(in *secretInput) (map[string]string, error) {
 		}
 	}
 	for _, key := range missingValues(in.kind, values) {
-		text, err := a.ask(key, key != "username")
+		text, err := a.ask(ctx, key, key != "username")
 		if err != nil {
 			return nil, err
 		}
@@ -176,9 +176,9 @@ func missingValues(kind string, values map[string]string) []string {
 }
 
 // ask prompts for a value on the terminal, without echo if it is secret.
-func (a *app) ask(key string, secretly bool) (string, error) {
-	f, ok := a.In.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+func (a *app) ask(ctx context.Context, key string, secretly bool) (string, error) {
+	f := terminalFile(a.In)
+	if f == nil {
 		return "", usagef("value %q is missing, and there is no terminal to ask for it: give --from-file %s=PATH or "+
 			"--from-stdin %s", key, key, key)
 	}
@@ -186,14 +186,7 @@ func (a *app) ask(key string, secretly bool) (string, error) {
 		return "", err
 	}
 	if !secretly {
-		var b strings.Builder
-		for one := make([]byte, 1); ; { // byte by byte: what comes after the line is for the next question
-			n, err := f.Read(one)
-			if err != nil || n == 0 || one[0] == '\n' {
-				return strings.TrimSuffix(b.String(), "\r"), nil
-			}
-			b.WriteByte(one[0])
-		}
+		return a.readLine(ctx)
 	}
 	b, err := term.ReadPassword(int(f.Fd()))
 	_, _ = fmt.Fprintln(a.Err) // the line break was not echoed either

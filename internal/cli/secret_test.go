@@ -78,7 +78,7 @@ func TestSecretOutput(t *testing.T) {
 	c.wantCode(t, c.run(t, f, "secret", "rotate"), ExitOK)
 	wantIn(t, "stderr", c.err.String(), "sealed 7 again", "2026-11")
 	c = command{}
-	c.wantCode(t, c.run(t, f, "secret", "delete", "a", "b", "--force"), ExitOK)
+	c.wantCode(t, c.run(t, f, "secret", "delete", "a", "b", "--force", "--yes"), ExitOK)
 	wantIn(t, "stderr", c.err.String(), "deleted secret a", "deleted secret b")
 	if got := asked[*holdfastv1.DeleteSecretRequest](f); len(got) != 2 || !got[1].GetForce() {
 		t.Errorf("asked %v", got)

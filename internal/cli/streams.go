@@ -27,11 +27,15 @@ type Streams struct {
 	// Size returns the size of the terminal w in columns and rows; ok is false if w is not a
 	// terminal.
 	Size func(w io.Writer) (width, height int, ok bool)
+	// Interactive reports whether a reader is a terminal, so that a question can be asked. nil:
+	// never.
+	Interactive func(r io.Reader) bool
 }
 
 // OSStreams returns the streams of the process.
 func OSStreams() Streams {
-	return Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Now: time.Now, Size: terminalSize}
+	return Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Now: time.Now, Size: terminalSize,
+		Interactive: isTerminal}
 }
 
 func terminalSize(w io.Writer) (width, height int, ok bool) {
@@ -93,3 +97,14 @@ func (h noteHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 
 // WithGroup implements slog.Handler. The client's records have no groups.
 func (h noteHandler) WithGroup(string) slog.Handler { return h }
+
+// isTerminal reports whether a reader is a terminal.
+func isTerminal(r io.Reader) bool { return terminalFile(r) != nil }
+
+// terminalFile returns the file of a reader that is a terminal, or nil.
+func terminalFile(r io.Reader) *os.File {
+	if f, ok := r.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return f
+	}
+	return nil
+}

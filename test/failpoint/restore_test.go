@@ -99,7 +99,7 @@ func (r *restored) crash(t *testing.T, d death) {
 		err error
 	}
 	answers := make(chan answer, 1)
-	args := []string{"operator", "snapshot", "restore", r.file}
+	args := []string{"operator", "snapshot", "restore", "--yes", r.file}
 	if d.succeeds { // ask the leader, which survives: the answer of another peer could be lost with it
 		leader, err := r.Leader(ctx)
 		if err != nil {
@@ -193,7 +193,7 @@ const outcomeUnknown = 7
 func (r *restored) again(ctx context.Context, t *testing.T) {
 	t.Helper()
 	err := lab.Until(ctx, "the restore to succeed", func() bool {
-		out, err := r.operator(ctx, "operator", "snapshot", "restore", r.file)
+		out, err := r.operator(ctx, "operator", "snapshot", "restore", "--yes", r.file)
 		var exit *exec.ExitError
 		if errors.As(err, &exit) && exit.ExitCode() == outcomeUnknown && ctx.Err() == nil {
 			t.Logf("outcome of the repeated restore is unknown (%v):\n%s", err, out)

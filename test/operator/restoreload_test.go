@@ -113,7 +113,7 @@ func TestRestoreUnderLoad(t *testing.T) {
 	saved := time.Now()
 	tr.wait(ctx, enough)
 	restoring := time.Now()
-	s.must(t, "operator", "snapshot", "restore", file, "--abandon-runs")
+	s.must(t, "operator", "snapshot", "restore", "--yes", file, "--abandon-runs")
 	restored := time.Now()
 	pressed := s.effects(ctx, t, "")
 	tr.wait(ctx, enough)

@@ -155,7 +155,7 @@ func TestRestoreIsKilled(t *testing.T) {
 		for _, id := range []string{"new-1", "new-2"} {
 			s.must(t, "machine", "register", "--id", id)
 		}
-		cmd := s.command(t.Context(), true, "operator", "snapshot", "restore", file)
+		cmd := s.command(t.Context(), true, "operator", "snapshot", "restore", "--yes", file)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +197,7 @@ func TestRestoreIsKilled(t *testing.T) {
 func (s *site) restore(t *testing.T, file string) {
 	t.Helper()
 	for range 3 {
-		out, code := s.run(t, true, "operator", "snapshot", "restore", file)
+		out, code := s.run(t, true, "operator", "snapshot", "restore", "--yes", file)
 		if code == 0 {
 			return
 		}

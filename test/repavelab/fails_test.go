@@ -68,7 +68,7 @@ func TestRepaveFails(t *testing.T) {
 			"% done, at writing", "its power"}},
 	}
 	s.link(false)
-	b.run = s.cli("run", "start", b.id, "--type", "REPAVE", "--plan", "lab-repave", "--param", "authorized_keys="+
+	b.run = s.cli("run", "start", b.id, "--yes", "--type", "REPAVE", "--plan", "lab-repave", "--param", "authorized_keys="+
 		s.files["authorized"], "-o", "name")
 	b.run = b.run[strings.LastIndex(b.run, "/")+1:]
 	for n, f := range failures {

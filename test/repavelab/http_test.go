@@ -35,7 +35,7 @@ func TestHTTPBoot(t *testing.T) {
 	boxes := s.boxes(l, 1, true)
 	s.prepare(boxes, installs(0))
 	b := boxes[0]
-	b.run = s.cli("run", "start", b.id, "--type", "REPAVE", "--plan", "lab-repave", "--param", "authorized_keys="+
+	b.run = s.cli("run", "start", b.id, "--yes", "--type", "REPAVE", "--plan", "lab-repave", "--param", "authorized_keys="+
 		s.files["authorized"], "-o", "name")
 	b.run = b.run[strings.LastIndex(b.run, "/")+1:]
 	for _, stage := range []holdfastv1.Install_Stage{holdfastv1.Install_BOOTED_IPXE,

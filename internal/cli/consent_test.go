@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// changes returns the requests that change something.
+func changes(f *fakeCluster) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var names []string
+	for _, r := range f.requests {
+		switch name := string(proto.MessageName(r).Name()); {
+		case strings.HasPrefix(name, "Get"), strings.HasPrefix(name, "List"), strings.HasPrefix(name, "Watch"):
+		default:
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// TestConsent checks that destructive commands ask on a terminal, require --yes elsewhere, and change
+// nothing without it.
+func TestConsent(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.snap")
+	if err := os.WriteFile(file, snapshotFile(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const plan = "plan-repave-ubuntu-2204-v1"
+	for _, tt := range []struct {
+		args, answer string // a right answer
+		asks         string // the question, and the sentence without a terminal
+		shows        string // by the dry run
+	}{
+		{"run start m-124 --plan " + plan, "m-124",
+			"machine m-124, MAINTENANCE: " + plan + ": erases the disk and installs an image",
+			"1 machine: " + plan + ": erases the disk"},
+		{"run start --selector phase=READY --plan " + plan, "3",
+			"3 machines, 1 with an active run: " + plan + ": erases the disk and installs an image",
+			"3 machines, 1 with an active run: " + plan},
+		{"run retry run-790", "m-125", "machine m-125, READY: " + plan + ": erases the disk", "1 machine: " + plan},
+		{"machine delete m-124", "m-124", "delete machine m-124", "delete machine m-124"},
+		{"machine delete m-123 m-124", "2", "delete 2 machines", "delete 2 machines (1 with an active run)"},
+		{"pool delete pool-1", "pool-1", "delete pool pool-1", "delete pool pool-1"},
+		{"plan delete " + plan, plan, "delete plan " + plan, "delete plan " + plan},
+		{"operator snapshot restore " + file, "c-1", "replace the state of", "replace the state of cluster c-1: 3 machines"},
+	} {
+		for _, how := range []struct {
+			name     string
+			args     string
+			in       string
+			terminal bool
+			code     int
+			changes  bool
+			stderr   string
+		}{
+			{"right answer", "", tt.answer + "\n", true, ExitOK, true, "Type " + tt.answer + " to confirm: "},
+			{"wrong answer", "", "y\n", true, ExitError, false, `: not confirmed: got "y", want "` + tt.answer + `": nothing`},
+			{"end of input", "", "", true, ExitError, false, `not confirmed: got ""`},
+			{"no terminal", "", tt.answer + "\n", false, ExitUsage, false,
+				": there is no terminal to ask for confirmation: check with --dry-run, then pass --yes\n"},
+			{"--yes", " --yes", "", false, ExitOK, true, ""},
+			{"--dry-run", " --dry-run", "", false, ExitOK, false, "dry run: " + tt.shows},
+			{"--dry-run --yes", " --dry-run --yes", "", false, ExitOK, false, "dry run: " + tt.shows},
+		} {
+			t.Run(tt.args+"/"+how.name, func(t *testing.T) {
+				f := fixture()
+				f.cluster.ClusterId, f.operator = "c-1", &fakeOperator{}
+				again := failedRun()
+				again.RunId, again.MachineId, again.FinishedAt = "run-790", "m-125", ago(0)
+				f.runs = append(f.runs, again)
+				f.events, f.open = []*holdfastv1.RunEvent{inWave(1, "m-123", holdfastv1.Run_SUCCEEDED),
+					inWave(2, "m-124", holdfastv1.Run_SUCCEEDED), inWave(3, "m-125", holdfastv1.Run_SUCCEEDED)}, true
+				startCluster(t, f)
+				c := command{in: how.in, terminal: how.terminal, answers: how.terminal}
+				c.wantCode(t, c.run(t, f, strings.Fields(tt.args+how.args)...), how.code)
+				wantIn(t, "stderr", c.err.String(), how.stderr)
+				if how.terminal {
+					wantIn(t, "question", c.err.String(), tt.asks)
+				}
+				if got := changes(f); (len(got) > 0) != how.changes {
+					t.Errorf("got changes %v, want some: %v", got, how.changes)
+				}
+			})
+		}
+	}
+}
+
+// TestConsentIsForDestructivePlans checks that other runs ask for nothing.
+func TestConsentIsForDestructivePlans(t *testing.T) {
+	f := startCluster(t, fixture())
+	var c command
+	c.wantCode(t, c.run(t, f, "run", "start", "m-124", "--type", "REBOOT"), ExitOK)
+	if n := len(asked[*holdfastv1.StartRunRequest](f)); n != 1 {
+		t.Errorf("got %d started runs, want 1", n)
+	}
+}

@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) snapshotRestore() *cobra.Command {
+	r := &holdfastv1.RestoreSnapshotRequest{}
+	var ok consent
+	cmd := &cobra.Command{
+		Use: "restore FILE", Args: exactly("FILE"),
+		Short: "Restore the state from a snapshot file",
+		Long: `Restore the state of the running cluster from a snapshot file, on all peers at once. In a new cluster this is a bootstrap from a backup.
+
+If the snapshot is of this cluster, its peers, epoch, tokens and audit trail are kept, so revoked tokens stay revoked. Runs that were
+active in the snapshot fail with the reason Restored, and their machines need an operator. Everything else is as in the snapshot:
+later registrations, changes and runs are gone.
+
+The command asks for confirmation: the id of the cluster. Without a terminal it requires --yes. --dry-run shows the snapshot and
+the state that it would replace.`,
+		Example: `  holdfast operator snapshot restore holdfast.snap
+  holdfast operator snapshot restore holdfast.snap --dry-run
+  holdfast operator snapshot restore holdfast.snap --abandon-runs`,
+	}
+	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		data, err := os.ReadFile(args[0])
+		if err != nil {
+			return fmt.Errorf("read snapshot file: %w", err)
+		}
+		// A damaged file is not sent.
+		if err := fsm.SumBackup(data); err != nil {
+			return fmt.Errorf("%s: %w", args[0], err)
+		}
+		if err := a.allowRestore(ctx, c, cmd.CommandPath(), ok, data); err != nil || ok.dryRun {
+			return err
+		}
+		ctx, cancel := a.patience(ctx)
+		defer cancel()
+		return a.restore(ctx, c, r, data)
+	})
+	ok.register(cmd, "show the snapshot and the state that it would replace, and restore nothing")
+	cmd.Flags().BoolVar(&r.AbandonRuns, "abandon-runs", false,
+		"restore even if runs are active: they end, and their machines need an operator")
+	cmd.Flags().BoolVar(&r.OtherCluster, "other-cluster", false,
+		"restore a snapshot of another cluster into a cluster that is not empty")
+	cmd.Flags().BoolVar(&r.WithoutKeys, "without-keys", false, "restore even if the leader lacks keys of its secrets")
+	return cmd
+}
+
+// allowRestore shows the state that a snapshot would replace, and blocks until the operator has
+// confirmed the loss.
+func (a *app) allowRestore(ctx context.Context, c *client.Client, path string, ok consent, data []byte) error {
+	if ok.given() {
+		return nil
+	}
+	if err := ok.precheck(a, path, "replace the state of the cluster"); err != nil {
+		return err
+	}
+	s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+	if err != nil {
+		return failed(err, "get cluster status")
+	}
+	machines, more, err := machineKind().first(ctx, c, pageSize)
+	if err != nil {
+		return failed(err, "list machines")
+	}
+	active, err := runKind().all(ctx, c, activeRuns, 0)
+	if err != nil {
+		return failed(err, "list runs")
+	}
+	b, err := fsm.ReadBackup(bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("read snapshot: %w", err)
+	}
+	least := ""
+	if more {
+		least = "at least "
+	}
+	loss := fmt.Sprintf("replace the state of cluster %s: %s%d machines, %d active runs", s.GetClusterId(), least,
+		len(machines), len(active))
+	if ok.dryRun {
+		if _, err := io.WriteString(a.Out, inspection(b)); err != nil {
+			return err
+		}
+		a.note("dry run: %s", loss)
+		return nil
+	}
+	h := b.Header
+	return ok.obtain(ctx, a, path, fmt.Sprintf("%s, by a snapshot of cluster %s, taken %s", loss, h.GetClusterId(),
+		h.GetTakenAt().AsTime().UTC().Format(time.RFC3339)), s.GetClusterId())
+}
+
+// restoreTimeout is the default time limit of a restore, the same as that of the peers. They
+// continue if the caller leaves earlier, and the caller would not learn the outcome.
+const restoreTimeout = 30 * time.Minute
+
+// uploads is the maximum number of uploads of a restore.
+const uploads = 10
+
+// restore sends a snapshot file to the cluster and restores it. A new leader has no chunks of an
+// earlier upload and refuses the restore before it changes anything, so the upload starts again. It
+// does not start again under the same leader: then another operator has started a restore, and the
+// two would delete each other's chunks.
+func (a *app) restore(ctx context.Context, c *client.Client, r *holdfastv1.RestoreSnapshotRequest, data []byte) error {
+	if !a.timeoutGiven() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, restoreTimeout)
+		defer cancel()
+	}
+	term, err := leaderTerm(ctx, c)
+	if err != nil {
+		return err
+	}
+	for n := 1; ; n++ {
+		out, err := upload(ctx, c, r, data)
+		if err == nil {
+			return a.printRestored(out)
+		}
+		if n == uploads || client.Reason(err) != fsm.ReasonStageGone {
+			return err
+		}
+		now, statusErr := leaderTerm(ctx, c)
+		if statusErr != nil || now == term {
+			return err
+		}
+		a.note("the leader changed before the restore began: sending the file again")
+		term = now
+	}
+}
+
+// upload sends a snapshot file under an id of its own and restores it.
+func upload(ctx context.Context, c *client.Client, r *holdfastv1.RestoreSnapshotRequest, data []byte,
+) (*holdfastv1.RestoreSnapshotResponse, error) {
+	r.RestoreId = uuid.NewString()
+	var err error
+	if r.Chunks, err = stage(ctx, c, r.GetRestoreId(), data); err != nil {
+		return nil, err
+	}
+	out, err := c.Operator().RestoreSnapshot(ctx, r)
+	return out, failed(err, "restore snapshot")
+}
+
+// leaderTerm returns the Raft term of the present leader.
+func leaderTerm(ctx context.Context, c *client.Client) (uint64, error) {
+	s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+	if err != nil {
+		return 0, failed(err, "get cluster status")
+	}
+	return s.GetTerm(), nil
+}
+
+func (a *app) printRestored(r *holdfastv1.RestoreSnapshotResponse) error {
+	_, err := fmt.Fprintf(a.Out, "restored the state of %s (cluster %s, index %d): %d machines, %d runs\n",
+		r.GetTakenAt().AsTime().UTC().Format(time.RFC3339), r.GetClusterId(), r.GetIndex(), r.GetMachines(), r.GetRuns())
+	if err == nil && len(r.GetEndedRuns()) > 0 {
+		_, err = fmt.Fprintf(a.Out, "failed because they were active then: %s\n", strings.Join(r.GetEndedRuns(), ", "))
+	}
+	if err == nil && len(r.GetAbandonedRuns()) > 0 {
+		_, err = fmt.Fprintf(a.Out, "abandoned because they were active now: %s\n",
+			strings.Join(r.GetAbandonedRuns(), ", "))
+	}
+	return err
+}
