@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 func (a *app) apply() *cobra.Command {
@@ -62,6 +63,9 @@ that were, or would be, created or updated.`,
 				return fmt.Errorf("apply: %w", err)
 			}
 			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+				if err := checkReferences(ctx, c, docs); err != nil {
+					return fmt.Errorf("apply: %w", err)
+				}
 				var all []applied
 				for i, k := range kinds {
 					done, err := k.all(ctx, c, docs[i], dryRun)
@@ -88,6 +92,22 @@ that were, or would be, created or updated.`,
 	in.register(cmd.Flags(), "documents")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the changes, and store nothing")
 	return cmd
+}
+
+// checkReferences returns an error if a machine names a pool that neither exists nor is in the
+// documents.
+func checkReferences(ctx context.Context, c *client.Client, docs [][]proto.Message) error {
+	var machines []*holdfastv1.Machine
+	var pools []string
+	for _, doc := range slices.Concat(docs...) {
+		switch m := doc.(type) {
+		case *holdfastv1.Pool:
+			pools = append(pools, m.GetPoolId())
+		case *holdfastv1.Machine:
+			machines = append(machines, m)
+		}
+	}
+	return checkPools(ctx, c, machines, pools)
 }
 
 // all applies the documents of one kind, some in parallel. Failures are in the result; the

@@ -154,7 +154,12 @@ func page[M any](items []M, name func(M) string, size int32, token string) ([]M,
 func (f *fakeCluster) ListMachines(
 	_ context.Context, r *holdfastv1.ListMachinesRequest,
 ) (*holdfastv1.ListMachinesResponse, error) {
-	items, next := page(f.machines, (*holdfastv1.Machine).GetMachineId, r.GetPageSize(), r.GetPageToken())
+	machines := f.machines
+	if pool, ok := strings.CutPrefix(r.GetFilter(), `pool = "`); ok {
+		machines = slices.DeleteFunc(slices.Clone(machines),
+			func(m *holdfastv1.Machine) bool { return m.GetSpec().GetPool()+`"` != pool })
+	}
+	items, next := page(machines, (*holdfastv1.Machine).GetMachineId, r.GetPageSize(), r.GetPageToken())
 	return &holdfastv1.ListMachinesResponse{Machines: items, NextPageToken: next}, nil
 }
 

@@ -50,6 +50,9 @@ twice.`,
 				return err
 			}
 			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+				if err := checkPools(ctx, c, machines, nil); err != nil {
+					return err
+				}
 				return a.registerAll(ctx, c, &o, machines)
 			})(cmd, args)
 		},

@@ -35,6 +35,13 @@ each machine in it.`,
 				return err
 			}
 			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+				changed := make([]*holdfastv1.Machine, len(updates))
+				for i, u := range updates {
+					changed[i] = u.GetMachine()
+				}
+				if err := checkPools(ctx, c, changed, nil); err != nil {
+					return err
+				}
 				done := make([]*holdfastv1.Machine, len(updates))
 				errs := make([]error, len(updates))
 				for i, u := range updates {

@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/nearest"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// checkPools returns an error if a machine names a pool that does not exist, so that a typo makes no
+// machine that nobody finds. The pools in made are about to be created. The server accepts any name,
+// because pool managers may register after their machines: this is an early refusal for operators.
+func checkPools(ctx context.Context, c *client.Client, machines []*holdfastv1.Machine, made []string) error {
+	known := slices.Clone(made)
+	for _, m := range machines {
+		pool := m.GetSpec().GetPool()
+		if pool == "" || slices.Contains(known, pool) {
+			continue
+		}
+		there, err := poolExists(ctx, c, pool)
+		if err != nil {
+			return err
+		}
+		if !there {
+			return noPool(ctx, c, m, made)
+		}
+		known = append(known, pool)
+	}
+	return nil
+}
+
+// poolExists reports whether a pool is declared, has a manager, or has machines.
+func poolExists(ctx context.Context, c *client.Client, pool string) (bool, error) {
+	_, err := getPool(ctx, c, pool)
+	if status.Code(err) != codes.NotFound {
+		return err == nil, failed(err, "get pool %s", pool)
+	}
+	members, err := machineKind().all(ctx, c, fmt.Sprintf("pool = %q", pool), 1)
+	return len(members) > 0, failed(err, "list machines")
+}
+
+func noPool(ctx context.Context, c *client.Client, m *holdfastv1.Machine, made []string) error {
+	pool := m.GetSpec().GetPool()
+	msg := fmt.Sprintf("machine %s: there is no pool %q", m.GetMachineId(), pool)
+	if like := nearest.Of(pool, append(made, poolKind().names(ctx, c)...)); like != "" {
+		msg += fmt.Sprintf(": did you mean %q?", like)
+	}
+	return &codeError{ExitNotFound, msg + ": create it first: holdfast pool create " + pool}
+}

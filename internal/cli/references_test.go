@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// TestUnknownPools checks that no machine gets into a pool that does not exist.
+func TestUnknownPools(t *testing.T) {
+	for _, tt := range []struct {
+		args, in string
+		code     int
+		want     string // on standard error
+	}{
+		{"machine register --id m-1 --pool pool-1", "", ExitOK, ""},
+		{"machine register --id m-1", "", ExitOK, ""},
+		{"machine register --id m-1 --pool pol-1", "", ExitNotFound, `error: machine m-1: there is no pool "pol-1": ` +
+			"did you mean \"pool-1\"?: create it first: holdfast pool create pol-1\n"},
+		{"machine register --id m-1 --pool old", "", ExitOK, ""}, // not declared, but it has machines
+		{"machine update m-123 --pool elsewhere", "", ExitNotFound,
+			"error: machine m-123: there is no pool \"elsewhere\": create it first: holdfast pool create elsewhere\n"},
+		{"machine update m-123 --rack r8", "", ExitOK, ""},
+		{"apply -f -", "machine_id: m-1\nspec: {pool: new}\n---\npool_id: new\n", ExitOK, ""},
+		{"apply -f -", "machine_id: m-1\nspec: {pool: ned}\n---\npool_id: new\n", ExitNotFound,
+			"error: apply: machine m-1: there is no pool \"ned\": did you mean \"new\"?"},
+	} {
+		t.Run(tt.args+tt.in, func(t *testing.T) {
+			f := fixture()
+			f.refuse = func(r proto.Message) error {
+				if g, ok := r.(*holdfastv1.GetMachineRequest); ok && g.GetMachineId() == "m-1" {
+					return status.Error(codes.NotFound, "not found")
+				}
+				return nil
+			}
+			f.machines[0].Spec.Pool = "old"
+			startCluster(t, f)
+			c := command{in: tt.in}
+			c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), tt.code)
+			wantIn(t, "stderr", c.err.String(), tt.want)
+			if got := changes(f); (tt.code == ExitOK) != (len(got) > 0) {
+				t.Errorf("got changes %v with exit code %d", got, tt.code)
+			}
+		})
+	}
+}
