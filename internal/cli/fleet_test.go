@@ -288,7 +288,7 @@ func TestFleetVerbs(t *testing.T) {
 	for args, want := range map[string]string{
 		"pool create gpu --gpu-type H100 --label a=b":             "gpu",
 		"machine bmc-retry m-1 m-2":                               "allowed logins to the BMC of machine m-2",
-		"pool delete cpu gpu --yes":                                "deleted pool gpu",
+		"pool delete cpu gpu --yes":                               "deleted pool gpu",
 		"service deregister 550e8400-e29b-41d4-a716-446655440000": "deregistered service",
 		"node state m-1 active --force":                           "active",
 		"node get m-1 -o yaml":                                    "install_attempts: 2",

@@ -30,6 +30,7 @@ func formats() []string {
 type output struct {
 	format    format
 	noHeaders bool
+	columns   []string               // labels that tables show in a column of their own
 	expr      *expression.Expression // nil unless the format is one
 }
 

@@ -49,7 +49,7 @@ func listCommand[M proto.Message](a *app, v lister[M]) *cobra.Command {
 		Use: cmp.Or(v.use, "list"), Args: exactly(v.args...), Short: v.short, Long: v.long, Example: v.example,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			order, err := sortOrder[M](l.sortBy)
-			switch {
+			switch err = cmp.Or(err, l.resolve()); {
 			case err != nil:
 				return err
 			case order == nil:
@@ -83,7 +83,7 @@ func listCommand[M proto.Message](a *app, v lister[M]) *cobra.Command {
 	if v.ids != nil {
 		cmd.ValidArgsFunction = a.complete(v.ids)
 	}
-	l.register(cmd, v.filter)
+	l.register(cmd, v.filter, hasLabels[M]())
 	if v.watch != nil {
 		cmd.Flags().BoolVarP(&watch, "watch", "w", false, "keep printing changes (like holdfast "+v.kind.noun+" watch)")
 	}

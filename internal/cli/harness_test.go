@@ -57,8 +57,8 @@ func (c *command) run(t *testing.T, f *fakeCluster, args ...string) int {
 	}
 	return Main(ctx, Streams{
 		In: strings.NewReader(c.in), Out: &c.out, Err: &c.err, Now: now,
-		Getenv: func(k string) string { return env[k] },
-		Size:   func(io.Writer) (int, int, bool) { return 100, 30, c.terminal },
+		Getenv:      func(k string) string { return env[k] },
+		Size:        func(io.Writer) (int, int, bool) { return 100, 30, c.terminal },
 		Interactive: func(io.Reader) bool { return c.answers },
 	}, append([]string{}, args...)) // never nil, because cobra would use the arguments of the test
 }

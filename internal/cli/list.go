@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/fields"
+	"github.com/holdfast-metal/holdfast/internal/cli/selector"
 )
 
 // pageSize is the number of resources per page, the maximum of the API.
@@ -17,20 +18,61 @@ type listing struct {
 	output
 	filter     string
 	filterable bool // there is a --filter
+	labels     string
 	sortBy     string
 	limit      int
 }
 
-func (l *listing) register(cmd *cobra.Command, filterExample string) {
+// register adds the flags. label is true if the resources have labels.
+func (l *listing) register(cmd *cobra.Command, filterExample string, label bool) {
 	l.output.register(cmd)
 	l.filterable = filterExample != ""
 	if l.filterable {
 		cmd.Flags().StringVar(&l.filter, "filter", "", "only those that match (AIP-160), e.g. '"+filterExample+"'")
 	}
+	if l.filterable && label {
+		registerLabels(cmd, &l.labels)
+		cmd.Flags().StringSliceVarP(&l.columns, "label-columns", "L", nil, "add a column for each of these labels")
+	}
 	cmd.Flags().StringVar(&l.sortBy, "sort-by", "",
 		"sort by a field, such as created_at; -created_at reverses the order (see holdfast explain)")
 	cmd.Flags().IntVar(&l.limit, "limit", 0, "maximum number of rows (0: all)")
 }
+
+// registerLabels adds the flag of a label selector.
+func registerLabels(cmd *cobra.Command, to *string) {
+	cmd.Flags().StringVarP(to, "labels", "l", "", "only those with these labels: "+selector.Help)
+}
+
+// resolve adds the label selector to the filter.
+func (l *listing) resolve() (err error) {
+	l.filter, err = withLabels(l.filter, l.labels)
+	return err
+}
+
+// withLabels returns a filter of the resources that match a filter and a label selector.
+func withLabels(filter, labels string) (string, error) {
+	if labels == "" {
+		return filter, nil
+	}
+	chosen, err := selector.Filter(labels)
+	switch {
+	case err != nil:
+		return "", usagef("--labels: %s", err)
+	case strings.TrimSpace(filter) == "":
+		return chosen, nil
+	}
+	return "(" + filter + ") AND " + chosen, nil
+}
+
+// hasLabels reports whether resources of a kind have labels.
+func hasLabels[M proto.Message]() bool {
+	_, ok := any(*new(M)).(labeled)
+	return ok
+}
+
+// labeled is implemented by resources with labels.
+type labeled interface{ GetLabels() map[string]string }
 
 // sortOrder returns the order that --sort-by selects, or nil.
 func sortOrder[M proto.Message](by string) (func(x, y M) int, error) {

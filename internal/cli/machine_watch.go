@@ -26,7 +26,9 @@ the last of several changes in between. 'run watch' shows every step of every ru
   holdfast machine watch m-123 -o json
   holdfast machine watch --filter 'labels.rack = "r7"'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			switch {
+			switch err := l.resolve(); {
+			case err != nil:
+				return err
 			case len(args) > 0 && l.filter != "":
 				return usagef("%s: give either a machine or --filter", cmd.CommandPath())
 			case every <= 0:
@@ -43,7 +45,7 @@ the last of several changes in between. 'run watch' shows every step of every ru
 			})(cmd, args)
 		},
 	}
-	l.register(cmd, "phase = IN_SERVICE")
+	l.register(cmd, "phase = IN_SERVICE", true)
 	cmd.Flags().DurationVar(&every, "interval", watchInterval, "interval between polls")
 	return cmd
 }

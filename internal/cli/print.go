@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -63,10 +65,28 @@ func (k kind[M]) shown(m M) M {
 }
 
 func (k kind[M]) newTable(o *output) *render.Table {
+	header := slices.Clone(k.header)
 	if o.wide() {
-		return render.NewTable(append(k.header[:len(k.header):len(k.header)], k.wide...)...)
+		header = append(header, k.wide...)
 	}
-	return render.NewTable(k.header...)
+	for _, label := range o.columns {
+		header = append(header, strings.ToUpper(label))
+	}
+	return render.NewTable(header...)
+}
+
+// cells returns the cells of a row of newTable.
+func (k kind[M]) cells(o *output, m M, now time.Time) []any {
+	cells := k.row(m, now)
+	if !o.wide() {
+		cells = cells[:min(len(cells), len(k.header))]
+	}
+	if with, ok := any(m).(labeled); ok {
+		for _, label := range o.columns {
+			cells = append(cells, with.GetLabels()[label])
+		}
+	}
+	return cells
 }
 
 // printList prints resources as a list, even a single one.
@@ -88,7 +108,7 @@ func printList[M proto.Message](a *app, o *output, k kind[M], items []M) error {
 	t := k.newTable(o)
 	now := a.Now()
 	for _, m := range items {
-		t.Row(k.row(m, now)...)
+		t.Row(k.cells(o, m, now)...)
 	}
 	return a.table(o, t)
 }

@@ -29,7 +29,7 @@ func (a *app) runList() *cobra.Command {
   holdfast run list --filter 'phase = FAILED' -o wide`,
 		kind: runKind(), plural: "runs", filter: "machine_id = m-123",
 		watch: func(ctx context.Context, c *client.Client, l *listing) error {
-			return a.watchRuns(ctx, c, &l.output, l.filter, 0)
+			return a.watchRuns(ctx, c, &l.output, l.filter, 0, l.limit)
 		},
 	})
 }

@@ -59,7 +59,11 @@ func loss(plan *holdfastv1.Plan, machines []*holdfastv1.Machine) string {
 	which := machineCount(machines)
 	if len(machines) == 1 {
 		s := machines[0].GetStatus()
-		which = fmt.Sprintf("machine %s, %s", machines[0].GetMachineId(), s.GetEffectiveState())
+		state := s.GetEffectiveState()
+		if inService(machines[0]) {
+			state = holdfastv1.EffectiveState_IN_SERVICE
+		}
+		which = fmt.Sprintf("machine %s, %s", machines[0].GetMachineId(), state)
 		if s.GetActiveRunId() != "" {
 			which += " with an active run"
 		}
@@ -79,12 +83,18 @@ func machineCount(machines []*holdfastv1.Machine) string {
 	return text
 }
 
+// inService reports whether a machine is in service, by its phase or by its node.
+func inService(m *holdfastv1.Machine) bool {
+	return m.GetStatus().GetPhase() == holdfastv1.MachineStatus_IN_SERVICE ||
+		m.GetStatus().GetEffectiveState() == holdfastv1.EffectiveState_IN_SERVICE
+}
+
 // machineStates counts the machines in service and those with an active run. It returns "" if there
 // are none.
 func machineStates(machines []*holdfastv1.Machine) string {
 	serving, busy := 0, 0
 	for _, m := range machines {
-		if m.GetStatus().GetEffectiveState() == holdfastv1.EffectiveState_IN_SERVICE {
+		if inService(m) {
 			serving++
 		}
 		if m.GetStatus().GetActiveRunId() != "" {

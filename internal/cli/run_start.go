@@ -31,7 +31,7 @@ The same --request-id on the same machine always returns the same run, from any 
 the command succeeded, repeat it with the same id. By default an id is generated and printed to standard error.
 A machine has at most one active run.
 
-With --selector it is a wave: a run on each matching machine, at most --max-parallel at a time. No more runs
+With --selector (a filter) or -l (labels) it is a wave: a run on each matching machine, at most --max-parallel at a time. No more runs
 start once more than --max-failures have failed, were canceled or could not start. The wave lasts as long as
 this command: after Ctrl-C its runs continue, and the same command with --wave ID continues the wave. It counts
 the runs that were started before, and starts no machine twice. The exit code is 5 unless all runs succeeded.
@@ -45,6 +45,7 @@ steps would succeed: see holdfast plan validate --dry-run.`,
   holdfast run start m-123 --type REPAVE --dry-run
   holdfast run start m-123 --type REBOOT --request-id ticket-4711
   holdfast run start m-123 --plan plan-repave-ubuntu-2204-v1 --wait=45m
+  holdfast run start -l env=prod,!canary --type REBOOT --max-parallel 5
   holdfast run start --selector 'pool = gpu AND phase = READY' --type REPAVE --max-parallel 20 --max-failures 2 --wait
   run=$(holdfast run start m-123 --type REBOOT -o name) && holdfast run logs -f "$run"`,
 		RunE: func(cmd *cobra.Command, args []string) error {

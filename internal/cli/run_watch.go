@@ -36,7 +36,7 @@ JSON on a line, with its cursor. No transition is lost or repeated, even if a pe
 				if len(args) > 0 {
 					return a.watchRun(ctx, c, &o, args[0])
 				}
-				return a.watchRuns(ctx, c, &o, filter, cursor)
+				return a.watchRuns(ctx, c, &o, filter, cursor, 0)
 			})(cmd, args)
 		},
 	}
@@ -60,11 +60,18 @@ func (a *app) watchRun(ctx context.Context, c *client.Client, o *output, id stri
 }
 
 // watchRuns follows all matching runs until the context ends.
-func (a *app) watchRuns(ctx context.Context, c *client.Client, o *output, filter string, cursor uint64) error {
+func (a *app) watchRuns(ctx context.Context, c *client.Client, o *output, filter string, cursor uint64,
+	limit int) error {
 	ctx, cancel := a.patience(ctx)
 	defer cancel()
 	err := a.show(ctx, o, false, func(ctx context.Context, f func(*holdfastv1.RunEvent) error) error {
-		return c.WatchRuns(ctx, filter, cursor, f)
+		first := firstOf(limit)
+		return c.WatchRuns(ctx, filter, cursor, func(e *holdfastv1.RunEvent) error {
+			if !first(e.GetSnapshot().GetRunId()) {
+				return nil
+			}
+			return f(e)
+		})
 	})
 	return failed(ended(ctx, err), "watch runs")
 }

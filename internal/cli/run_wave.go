@@ -25,6 +25,7 @@ import (
 // waveFlags are the flags that turn run start into a wave.
 type waveFlags struct {
 	selector, id       string
+	labels             string
 	parallel, failures int
 }
 
@@ -32,17 +33,21 @@ func (w *waveFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&w.selector, "selector", "",
 		"start a run on each machine that matches (AIP-160), e.g. 'pool = gpu AND phase = READY'")
+	registerLabels(cmd, &w.labels)
 	f.IntVar(&w.parallel, "max-parallel", 10, "with --selector: maximum number of active runs")
 	f.IntVar(&w.failures, "max-failures", 0, "with --selector: number of failed runs after which no more start")
 	f.StringVar(&w.id, "wave", "", "with --selector: continue this wave (default: a new one, whose id is printed)")
 }
 
-func (w *waveFlags) check(cmd *cobra.Command, args []string, req *holdfastv1.StartRunRequest) error {
+func (w *waveFlags) check(cmd *cobra.Command, args []string, req *holdfastv1.StartRunRequest) (err error) {
+	w.selector, err = withLabels(w.selector, w.labels)
 	switch {
+	case err != nil:
+		return err
 	case len(args) == 0 && w.selector == "":
 		return usagef("%s: MACHINE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
 	case len(args) > 0 && w.selector != "":
-		return usagef("%s: give either MACHINE or --selector", cmd.CommandPath())
+		return usagef("%s: give either MACHINE or --selector (-l)", cmd.CommandPath())
 	case w.selector == "":
 		for _, name := range []string{"max-parallel", "max-failures", "wave"} {
 			if cmd.Flags().Changed(name) {

@@ -72,7 +72,7 @@ func printChanged[M proto.Message](a *app, o *output, k kind[M], t *render.Table
 		return nil
 	}
 	for _, m := range items {
-		t.Row(k.row(m, a.Now())...)
+		t.Row(k.cells(o, m, a.Now())...)
 	}
 	defer t.Clear()
 	return a.table(&output{format: o.format, noHeaders: o.noHeaders || !header}, t)
@@ -85,7 +85,11 @@ func (a *app) watchServices(ctx context.Context, c *client.Client, l *listing) e
 	defer cancel()
 	k := serviceKind()
 	t, header := k.newTable(&l.output), true
+	first := firstOf(l.limit)
 	err := c.WatchServices(ctx, l.filter, 0, func(e *holdfastv1.ServiceEvent) error {
+		if !first(k.name(e.GetService())) {
+			return nil
+		}
 		defer func() { header = false }()
 		return printChanged(a, &l.output, k, t, []*holdfastv1.Service{e.GetService()}, header)
 	})
@@ -93,6 +97,19 @@ func (a *app) watchServices(ctx context.Context, c *client.Client, l *listing) e
 		return ended(ctx, ctx.Err())
 	}
 	return failed(err, "watch services")
+}
+
+// firstOf returns a function that reports whether an id is one of the first ids that it was called
+// with, at most limit of them; 0: all.
+func firstOf(limit int) func(id string) bool {
+	seen := map[string]bool{}
+	return func(id string) bool {
+		if limit > 0 && len(seen) >= limit && !seen[id] {
+			return false
+		}
+		seen[id] = true
+		return true
+	}
 }
 
 // ended returns the error of a watch without an end: nil if the user stopped it. A watch with an

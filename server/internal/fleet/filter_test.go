@@ -31,7 +31,8 @@ func TestFilter(t *testing.T) {
 		"customer_id=acme",
 		"target_cluster_ref=c-a", "bmc_endpoint=10.0.0.3", "ssh_endpoint=10.0.0.2:22", "mac_addresses:aa:bb:cc:dd:ee:ff",
 		`mac_addresses:"AA-BB-CC-DD-EE-FF"`, "conditions.Reachable = true", "banners:Degraded*", "spec.rack:r7",
-		"status.phase:IN_SERVICE", `labels:"rack"`,
+		"status.phase:IN_SERVICE", `labels:"rack"`, `labels."rack":*`, `labels."row" != "x"`, `NOT labels."row":*`,
+		`(labels."rack" = "r7" OR labels."rack" = "r8")`,
 	} {
 		f, err := request.Filter(machineFilter, text)
 		if err != nil {
