@@ -19,8 +19,8 @@ func (a *app) machine() *cobra.Command {
 		Example: `  holdfast machine list --filter 'phase = IN_SERVICE AND labels.rack = "r7"'
   holdfast machine register -f machines.yaml
   holdfast machine why m-123`,
-	}, a.machineList(), a.machineGet(), a.machineRegister(), a.machineCreate(), a.machineUpdate(), a.machineSetPhase(),
-		a.machineBMCRetry(), a.machineDelete(), a.machineHistory(), a.machineIssues(), a.machineWhy(), a.machineWatch(),
+	}, a.machineList(), a.machineGet(), a.machineRegister(), a.machineCreate(), a.machineUpdate(), a.machineEdit(),
+		a.machineSetPhase(), a.machineBMCRetry(), a.machineDelete(), a.machineHistory(), a.machineIssues(), a.machineWhy(), a.machineWatch(),
 		a.machinePower(), a.machineBootDevice(), a.machineInspect(),
 		a.machineInventory(), a.machineIdentify(), a.machineSEL(), a.machineBMCReset(), a.machineMedia(), a.machineConsole())
 }

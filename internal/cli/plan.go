@@ -17,7 +17,7 @@ func (a *app) plan() *cobra.Command {
 		Example: `  holdfast plan list
   holdfast plan apply -f plan.yaml
   holdfast run start m-123 --type REPAVE --plan plan-repave-ubuntu-2204-v1`,
-	}, a.planList(), a.planGet(), a.planApply(), a.planValidate(), a.planRelease(), a.planDelete())
+	}, a.planList(), a.planGet(), a.planApply(), a.planEdit(), a.planValidate(), a.planRelease(), a.planDelete())
 }
 
 func (a *app) planList() *cobra.Command {

@@ -21,7 +21,7 @@ func (a *app) pool() *cobra.Command {
 		Example: `  holdfast pool create gpu --provider generic --gpu-type H100
   holdfast pool list --free-vram 24 --gpu-model "RTX 4090" --region EU
   holdfast pool get gpu`,
-	}, a.poolCreate(), a.poolList(), a.poolGet(), a.poolDelete(), a.poolProviders(), a.poolDeleteProvider())
+	}, a.poolCreate(), a.poolEdit(), a.poolList(), a.poolGet(), a.poolDelete(), a.poolProviders(), a.poolDeleteProvider())
 }
 
 func poolKind() kind[*holdfastv1.Pool] {

@@ -16,7 +16,16 @@ import (
 // JSON formats a message on one line, with the API's names. Unset values are included (a
 // condition's "status": false), except messages.
 func JSON(m proto.Message) ([]byte, error) {
-	raw, err := protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}.Marshal(m)
+	return marshal(m, protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true})
+}
+
+// Brief formats a message as JSON without unset values.
+func Brief(m proto.Message) ([]byte, error) {
+	return marshal(m, protojson.MarshalOptions{UseProtoNames: true})
+}
+
+func marshal(m proto.Message, how protojson.MarshalOptions) ([]byte, error) {
+	raw, err := how.Marshal(m)
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", m.ProtoReflect().Descriptor().Name(), err)
 	}
