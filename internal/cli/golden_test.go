@@ -20,6 +20,7 @@ func TestOutput(t *testing.T) {
 		"machine history m-124", "machine history m-124 -o wide", "machine why m-123",
 		"plan list", "plan list -o wide", "plan get plan-repave-ubuntu-2204-v1", "plan list -o name",
 		"run list", "run list -o wide", "run get run-789", "run get run-788", "run list -o name",
+		"run get run-788 -o json", "pool get pool-1 -o json", "machine get m-124 -o json",
 		"run logs run-789 --offset 10",
 		"token list", "token list -o wide", "token list -o name", "whoami",
 		"audit list", "audit list -o wide",

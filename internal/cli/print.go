@@ -158,9 +158,14 @@ func printStream[M proto.Message](a *app, o *output, m M) error {
 	if err != nil {
 		return err
 	}
+	return a.printStreamed(o, raw)
+}
+
+// printStreamed prints the JSON of one of a stream of resources.
+func (a *app) printStreamed(o *output, raw []byte) error {
 	switch {
 	case o.format == formatJSON:
-		_, err = a.Out.Write(append(raw, '\n'))
+		_, err := a.Out.Write(append(raw, '\n'))
 		return err
 	case o.expr != nil:
 		return a.document(o, raw)

@@ -36,17 +36,23 @@ func (a *app) runList() *cobra.Command {
 
 func (a *app) runGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Run]{
-		short: "Show a run and its steps", example: "  holdfast run get run-789\n  holdfast run get run-789 -o json",
+		short: "Show a run and its steps", long: "Show a run and its steps. The id of a machine stands for its last run.", example: "  holdfast run get run-789\n  holdfast run get run-789 -o json",
 		arg: "RUN", kind: runKind(),
 		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Run, error) {
-			r, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: id})
+			var r *holdfastv1.Run
+			err := a.ofRun(ctx, c, id, func(id string) (err error) {
+				r, err = c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: id})
+				return err
+			})
 			if why := r.GetArchive().GetNote(); why != "" {
-				a.note("run %s is archived: %s", id, why)
+				a.note("run %s is archived: %s", r.GetRunId(), why)
 			}
 			return r, err
 		},
-		more:  func(r *holdfastv1.Run) []*render.Table { return []*render.Table{runSteps(r, a.Now())} },
-		watch: a.watchRun,
+		more: func(r *holdfastv1.Run) []*render.Table { return []*render.Table{runSteps(r, a.Now())} },
+		watch: func(ctx context.Context, c *client.Client, o *output, id string) error {
+			return a.ofRun(ctx, c, id, func(id string) error { return a.watchRun(ctx, c, o, id) })
+		},
 	})
 }
 

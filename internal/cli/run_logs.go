@@ -1,51 +1,72 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 func (a *app) runLogs() *cobra.Command {
-	var o output
-	var follow bool
-	var offset int64
+	var f logFlags
 	cmd := &cobra.Command{
 		Use: "logs RUN", Aliases: []string{"log"}, Args: exactly("RUN"), ValidArgsFunction: a.complete(runKind().names),
 		Short: "Print the log of a run",
 		Long: `Print the log of a run, byte for byte; with -f follow it until the run ends. If a peer fails, the log
 continues from another one without lost or repeated bytes. -o json prints each chunk as JSON on a line,
-with its offset, step, attempt and stream.`,
+with its offset, step, attempt and stream, and its data as bytes (base64) and as text. The id of a machine
+stands for its last run.`,
 		Example: `  holdfast run logs run-789
-  holdfast run logs run-789 -f
+  holdfast run logs run-789 -f --timestamps
+  holdfast run logs m-123
   holdfast run logs run-789 --offset 4096 -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if offset < 0 {
-				return usagef("--offset: %d: give 0 or more", offset)
+			switch {
+			case f.offset < 0:
+				return usagef("--offset: %d: give 0 or more", f.offset)
+			case f.timestamps && f.structured():
+				return usagef("--timestamps: -o %s has the times already", f.format)
 			}
 			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
-				return a.logs(ctx, c, &o, args[0], offset, follow)
+				return a.ofRun(ctx, c, args[0], func(id string) error { return a.logs(ctx, c, &f, id) })
 			})(cmd, args)
 		},
 	}
-	o.register(cmd)
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow the log until the run ends")
-	cmd.Flags().Int64Var(&offset, "offset", 0, "start at this byte of the log")
+	f.register(cmd)
+	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "follow the log until the run ends")
+	cmd.Flags().BoolVar(&f.timestamps, "timestamps", false, "print the time before each line")
+	cmd.Flags().Int64Var(&f.offset, "offset", 0, "start at this byte of the log")
 	return cmd
 }
 
-func (a *app) logs(ctx context.Context, c *client.Client, o *output, id string, offset int64, follow bool) error {
+// logFlags are the flags of run logs.
+type logFlags struct {
+	output
+	follow, timestamps bool
+	offset             int64
+}
+
+// logs prints the log of a run.
+func (a *app) logs(ctx context.Context, c *client.Client, f *logFlags, id string) error {
 	ctx, cancel := a.patience(ctx)
 	defer cancel()
 	read := c.ReadLogs
-	if follow {
+	if f.follow {
 		read = c.FollowLogs
 	}
-	next := offset
-	err := read(ctx, id, offset, func(chunk *holdfastv1.LogChunk) error {
+	next, text := f.offset, &stamped{w: a.Out, off: !f.timestamps}
+	err := read(ctx, id, f.offset, func(chunk *holdfastv1.LogChunk) error {
 		if gap := chunk.GetOffset() - next; gap > 0 {
 			a.note("note: %d bytes of the log before here are no longer kept", gap)
 		}
@@ -53,20 +74,72 @@ func (a *app) logs(ctx context.Context, c *client.Client, o *output, id string, 
 		if chunk.GetTruncated() {
 			a.note("note: the log of run %s reached its limit here: nothing follows", id)
 		}
-		if o.structured() {
-			return printStream(a, o, chunk)
+		if f.structured() {
+			return a.printChunk(&f.output, chunk)
 		}
-		_, err := a.Out.Write(chunk.GetData())
-		return err
+		return text.write(at(chunk.GetTs()), chunk.GetData())
 	})
-	if follow {
+	if f.follow {
 		err = ended(ctx, err)
 	}
-	if client.Reason(err) == "RUN_NOT_FOUND" {
-		if m, merr := c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id}); merr == nil {
-			return usagef("%s is a machine: see the log of one of its runs: holdfast run list --filter 'machine_id = %q'",
-				m.GetMachineId(), m.GetMachineId())
-		}
-	}
 	return failed(err, "read log of run %s", id)
+}
+
+// printChunk prints a part of a log with its data also as text, in which U+FFFD replaces bytes that
+// are not UTF-8.
+func (a *app) printChunk(o *output, chunk *holdfastv1.LogChunk) error {
+	raw, err := manifest.JSON(secrets.Redact(chunk))
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(strings.ToValidUTF8(string(chunk.GetData()), "\ufffd"))
+	if err != nil {
+		return err
+	}
+	return a.printStreamed(o, slices.Concat(bytes.TrimSuffix(raw, []byte("}")), []byte(`,"text":`), text, []byte("}")))
+}
+
+// stamped writes text with a time before each line.
+type stamped struct {
+	w      io.Writer
+	off    bool // without times
+	inside bool // a line has begun
+}
+
+func (s *stamped) write(t time.Time, data []byte) error {
+	if s.off {
+		_, err := s.w.Write(data)
+		return err
+	}
+	var b bytes.Buffer
+	for line := range bytes.Lines(data) {
+		if !s.inside {
+			b.WriteString(t.UTC().Format("2006-01-02T15:04:05.000Z "))
+		}
+		b.Write(line)
+		s.inside = !bytes.HasSuffix(line, []byte("\n"))
+	}
+	_, err := s.w.Write(b.Bytes())
+	return err
+}
+
+// ofRun calls f with the id of a run. If there is no such run but a machine with this id, it calls f
+// again with the last run of the machine.
+func (a *app) ofRun(ctx context.Context, c *client.Client, id string, f func(id string) error) error {
+	err := f(id)
+	if client.Reason(err) != "RUN_NOT_FOUND" {
+		return err
+	}
+	if _, merr := c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id}); merr != nil {
+		return err
+	}
+	runs, lerr := runKind().all(ctx, c, fmt.Sprintf("machine_id = %q", id), 1)
+	switch {
+	case lerr != nil:
+		return failed(lerr, "list runs")
+	case len(runs) == 0:
+		return &codeError{ExitNotFound, "machine " + id + " has no run"}
+	}
+	a.note("the last run of machine %s is %s", id, runs[0].GetRunId())
+	return f(runs[0].GetRunId())
 }

@@ -8,9 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/testing/protocmp"
 	"sigs.k8s.io/yaml"
 
@@ -234,18 +232,4 @@ func TestLogs(t *testing.T) {
 	if got := asked[*holdfastv1.StreamRunLogsRequest](f)[1]; got.GetNoFollow() || c.out.String() != f.log {
 		t.Errorf("got request %v, output %q, want follow", got, c.out.String())
 	}
-}
-
-func TestLogsOfMachine(t *testing.T) {
-	f := fixture()
-	f.refuse = func(req proto.Message) error {
-		if _, ok := req.(*holdfastv1.StreamRunLogsRequest); ok {
-			return withReason(t, codes.NotFound, "run m-123 not found", "RUN_NOT_FOUND")
-		}
-		return nil
-	}
-	startCluster(t, f)
-	var c command
-	c.wantCode(t, c.run(t, f, "run", "logs", "m-123"), ExitUsage)
-	wantIn(t, "stderr", c.err.String(), "m-123 is a machine", `holdfast run list --filter 'machine_id = "m-123"'`)
 }

@@ -65,7 +65,11 @@ func (a *app) runWait() *cobra.Command {
 		Example: `  holdfast run wait run-789
   holdfast run wait run-789 --timeout 30m -o json`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			r, err := a.await(ctx, c, args[0], 0)
+			var r *holdfastv1.Run
+			err := a.ofRun(ctx, c, args[0], func(id string) (err error) {
+				r, err = a.await(ctx, c, id, 0)
+				return err
+			})
 			return a.printAwaited(&o, r, err)
 		}),
 	}

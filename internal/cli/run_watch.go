@@ -18,7 +18,8 @@ func (a *app) runWatch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "watch [RUN | --filter FILTER]", Args: between(0, 1, "RUN"), ValidArgsFunction: a.complete(runKind().names),
 		Short: "Follow runs live",
-		Long: `Follow a run until it ends (exit code 5 if it failed or was canceled), or all matching runs until Ctrl-C.
+		Long: `Follow a run until it ends (exit code 5 if it failed or was canceled), or all matching runs until Ctrl-C. The
+id of a machine stands for its last run.
 
 On a terminal it redraws a block with the steps of the run, or with the active runs. More than 20 runs are
 shown as a fleet that fits on the terminal: the number of runs per step, failures by machine, and the runs
@@ -34,7 +35,7 @@ JSON on a line, with its cursor. No transition is lost or repeated, even if a pe
 			}
 			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
 				if len(args) > 0 {
-					return a.watchRun(ctx, c, &o, args[0])
+					return a.ofRun(ctx, c, args[0], func(id string) error { return a.watchRun(ctx, c, &o, id) })
 				}
 				return a.watchRuns(ctx, c, &o, filter, cursor, 0)
 			})(cmd, args)
