@@ -21,11 +21,12 @@ func (a *app) apply() *cobra.Command {
 	var in inputs
 	var dryRun bool
 	var o output
+	var prune pruning
 	cmd := &cobra.Command{
 		Use: "apply -f FILE", DisableFlagsInUseLine: true, Args: exactly(),
 		Short: "Apply pools, images, plans and machines from files",
 		Long: `Apply pools, images, plans and machines from files and directories. Missing ones are created, and
-different ones are updated and shown field by field. Nothing else changes, and nothing is ever deleted.
+different ones are updated and shown field by field. Nothing else changes, and nothing is deleted without --prune.
 
 A file is YAML or JSON with the names of the API: documents separated by ---, lists, or the output of a list
 command with -o yaml. Of a directory, the files *.yaml, *.yml and *.json are read. The id of a document selects
@@ -39,15 +40,23 @@ With --dry-run nothing is stored: the server checks plans and images, and the di
 The exit code is then 1 if something would change. Without --dry-run it is 0 if all documents were applied, else
 that of the first document that failed.
 
+With --prune -l key=value all machines and pools of the files get this label, and those with the label that the
+files no longer have are deleted, after confirmation. Pools are deleted only if the files have pools, and machines
+only if they have machines. Nothing is deleted if a document was not applied.
+
 -o json and -o yaml print each document with its result, also unchanged and failed ones; -o name prints those
 that were, or would be, created or updated.`,
 		Example: `  holdfast apply -f site.yaml --dry-run
   holdfast apply -f site.yaml -f machines/ -R
+  holdfast apply -f site/ --prune -l site=fra1
   holdfast apply -f site.yaml --dry-run -o json | jq -r '.applied[] | select(.action != "unchanged").id'
   holdfast --context eu machine list -o yaml | holdfast apply -f -`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !in.given() {
 				return usagef("%s: -f FILE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
+			}
+			if err := prune.check(cmd.CommandPath()); err != nil {
+				return err
 			}
 			sources, err := in.sources(a)
 			if err != nil {
@@ -62,9 +71,19 @@ that were, or would be, created or updated.`,
 			if err != nil {
 				return fmt.Errorf("apply: %w", err)
 			}
+			if err := prune.set(docs); err != nil {
+				return err
+			}
 			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 				if err := checkReferences(ctx, c, docs); err != nil {
 					return fmt.Errorf("apply: %w", err)
+				}
+				gone, err := prune.find(ctx, c, docs)
+				if err != nil {
+					return err
+				}
+				if err := prune.confirm(ctx, a, cmd.CommandPath(), dryRun, gone); err != nil {
+					return err
 				}
 				var all []applied
 				for i, k := range kinds {
@@ -74,6 +93,7 @@ that were, or would be, created or updated.`,
 					}
 					all = append(all, done...)
 				}
+				all = prune.run(ctx, a, gone, all, dryRun)
 				show := a.printApplied
 				if o.structured() {
 					show = a.printAppliedAs
@@ -90,6 +110,7 @@ that were, or would be, created or updated.`,
 	}
 	o.register(cmd)
 	in.register(cmd.Flags(), "documents")
+	prune.register(cmd)
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the changes, and store nothing")
 	return cmd
 }
@@ -143,7 +164,7 @@ func (a *app) printApplied(o *output, all []applied, files string, dryRun bool) 
 			continue
 		}
 		counts[one.action]++
-		if one.action == unchanged {
+		if one.action == unchanged || one.action == deleted && o.format == formatName {
 			continue
 		}
 		if o.format == formatName {
@@ -168,6 +189,9 @@ func (a *app) printApplied(o *output, all []applied, files string, dryRun bool) 
 		counted = "dry run: %d to create, %d to update, %d unchanged"
 	}
 	fmt.Fprintf(&b, counted, counts[created], counts[updated], counts[unchanged])
+	if n := counts[deleted]; n > 0 {
+		fmt.Fprintf(&b, map[bool]string{true: ", %d to delete", false: ", %d deleted"}[dryRun], n)
+	}
 	if len(bad) > 0 {
 		fmt.Fprintf(&b, ", %d failed", len(bad))
 	}
@@ -186,7 +210,7 @@ type appliedDocument struct {
 type appliedResource struct {
 	Kind    string          `json:"kind"`
 	ID      string          `json:"id"`
-	Action  action          `json:"action"` // created, updated, unchanged, failed
+	Action  action          `json:"action"` // created, updated, unchanged, deleted, failed
 	Changes []appliedChange `json:"changes,omitempty"`
 	Error   string          `json:"error,omitempty"`
 }

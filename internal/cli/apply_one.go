@@ -21,11 +21,15 @@ const (
 	created   action = "created"
 	updated   action = "updated"
 	unchanged action = "unchanged"
+	deleted   action = "deleted"
 )
 
 func (a action) style() render.Style {
-	if a == created {
+	switch a {
+	case created:
 		return render.Green
+	case deleted:
+		return render.Red
 	}
 	return render.Yellow
 }

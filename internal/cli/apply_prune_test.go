@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func TestPrune(t *testing.T) {
+	const file = "machine_id: m-123\nlabels: {env: prod}\n"
+	const loss = "delete what the files no longer have (2): m-124 m-125"
+	for _, tt := range []struct {
+		name, args, in string
+		answer         string // on a terminal
+		refuse         bool   // updates
+		code           int
+		deleted        string
+		out, err       string
+	}{
+		{"confirmed", "--prune -l site=fra", file, "2", false, ExitOK, "m-124 m-125", "0 created, 1 updated, 0 unchanged, 2 deleted",
+			loss + "\nType 2 to confirm: "},
+		{"--yes", "--prune -l site=fra --yes", file, "", false, ExitOK, "m-124 m-125", "machine m-125 deleted", ""},
+		{"not confirmed", "--prune -l site=fra", file, "no", false, ExitError, "", "", "nothing was changed"},
+		{"no terminal", "--prune -l site=fra", file, "", false, ExitUsage, "", "", loss + ": there is no terminal"},
+		{"dry run", "--prune -l site=fra --dry-run", file, "", false, ExitError, "", "machine m-124 would be deleted", ""},
+		{"no machines in the files", "--prune -l site=fra", "plan_id: plan-new\nsteps: [{name: a, reboot: {}}]\n", "", false,
+			ExitOK, "", "1 created, 0 updated, 0 unchanged\n", ""},
+		{"a document fails", "--prune -l site=fra --yes", file, "", true, ExitConflict, "", "1 failed", "nothing is pruned"},
+		{"another value", "--prune -l env=test --yes", file, "", false, ExitUsage, "", "",
+			"machine m-123 has the label env=prod in its file, and -l is env=test"},
+		{"no label", "--prune", file, "", false, ExitUsage, "", "", `--prune needs a label to delete by: -l key=value, got ""`},
+		{"a selector", "--prune -l a!=b", file, "", false, ExitUsage, "", "", "--prune needs a label"},
+		{"without --prune", "-l a=b", file, "", false, ExitUsage, "", "", "-l and --yes go with --prune"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := fixture()
+			f.refuse = func(r proto.Message) error {
+				if _, ok := r.(*holdfastv1.UpdateMachineRequest); ok && tt.refuse {
+					return refusal(t, codes.FailedPrecondition, "it has an active run")
+				}
+				return nil
+			}
+			startCluster(t, f)
+			name := t.TempDir() + "/site.yaml"
+			if err := os.WriteFile(name, []byte(tt.in), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c := command{in: tt.answer + "\n", terminal: tt.answer != "", answers: tt.answer != ""}
+			c.wantCode(t, c.run(t, f, append([]string{"apply", "-f", name}, strings.Fields(tt.args)...)...), tt.code)
+			wantIn(t, "stdout", c.out.String(), tt.out)
+			wantIn(t, "stderr", c.err.String(), tt.err)
+			var got []string
+			for _, r := range asked[*holdfastv1.DeleteMachineRequest](f) {
+				got = append(got, r.GetMachineId())
+			}
+			if strings.Join(got, " ") != tt.deleted {
+				t.Errorf("got deleted %v, want %s", got, tt.deleted)
+			}
+			for _, r := range asked[*holdfastv1.UpdateMachineRequest](f) {
+				if r.GetMachine().GetLabels()["site"] != "fra" {
+					t.Errorf("got labels %v, want site=fra", r.GetMachine().GetLabels())
+				}
+			}
+			for _, r := range asked[*holdfastv1.ListMachinesRequest](f) {
+				if r.GetFilter() != `labels."site" = "fra"` {
+					t.Errorf("got filter %s", r.GetFilter())
+				}
+			}
+		})
+	}
+}
