@@ -14,8 +14,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// pruning deletes machines and pools that an earlier apply made and that the files no longer have. A
-// label marks them: apply sets it, and only resources with it are deleted.
+// pruning deletes machines and pools that an earlier apply made and that the files no longer have.
+// A label marks them: apply sets it, and only resources with it are deleted.
 type pruning struct {
 	on         bool
 	mark       string // key=value

@@ -22,7 +22,8 @@ func TestPrune(t *testing.T) {
 		deleted        string
 		out, err       string
 	}{
-		{"confirmed", "--prune -l site=fra", file, "2", false, ExitOK, "m-124 m-125", "0 created, 1 updated, 0 unchanged, 2 deleted",
+		{"confirmed", "--prune -l site=fra", file, "2", false, ExitOK, "m-124 m-125",
+			"0 created, 1 updated, 0 unchanged, 2 deleted",
 			loss + "\nType 2 to confirm: "},
 		{"--yes", "--prune -l site=fra --yes", file, "", false, ExitOK, "m-124 m-125", "machine m-125 deleted", ""},
 		{"not confirmed", "--prune -l site=fra", file, "no", false, ExitError, "", "", "nothing was changed"},

@@ -137,7 +137,7 @@ func TestApplyReportsFailures(t *testing.T) {
 		"plan_id: a\n---\nmachines: [{}]\n": "standard input:3: the document has no id: give it one of machine_id",
 	} {
 		c := command{in: in}
-		c.wantCode(t, c.run(t, f, "apply", "-f", "-"), ExitError)
+		c.wantCode(t, c.run(t, f, "apply", "-f", "-"), ExitUsage)
 		wantIn(t, "stderr", c.err.String(), want)
 	}
 	c = command{}
@@ -172,7 +172,7 @@ func TestApplyFiles(t *testing.T) {
 		{"two files", []string{"-f", one, "-f", site + "/b.yaml"}, ExitOK, "m-1\nm-3\n"},
 		{"a directory", []string{"-f", site}, ExitOK, "m-2\nm-3\n"},
 		{"its directories too", []string{"-f", site, "-R"}, ExitOK, "m-2\nm-3\nm-4\n"},
-		{"a document twice", []string{"-f", one, "-f", again}, ExitError,
+		{"a document twice", []string{"-f", one, "-f", again}, ExitUsage,
 			again + `:2: duplicate machine_id "m-1": first in ` + one + ":1"},
 		{"an empty directory", []string{"-f", t.TempDir()}, ExitError, "it has no file *.yaml, *.yml or *.json"},
 		{"nothing there", []string{"-f", filepath.Join(dir, "none")}, ExitError, "no such file"},

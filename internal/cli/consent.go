@@ -29,8 +29,8 @@ func (k *consent) precheck(a *app, path, loss string) error {
 		path, loss)
 }
 
-// obtain blocks until the operator has confirmed a loss by typing a word: the id of one resource, or
-// the number of several.
+// obtain blocks until the operator has confirmed a loss by typing a word: the id of one resource,
+// or the number of several.
 func (k *consent) obtain(ctx context.Context, a *app, path, loss, word string) error {
 	if err := k.precheck(a, path, loss); err != nil || k.yes {
 		return err
@@ -49,7 +49,8 @@ func (k *consent) obtain(ctx context.Context, a *app, path, loss, word string) e
 	return nil
 }
 
-// word returns the text that confirms a loss of these resources: the id of one, the number of several.
+// word returns the text that confirms a loss of these resources: the id of one, the number of
+// several.
 func word(names []string) string {
 	if len(names) == 1 {
 		return names[0]
@@ -63,8 +64,8 @@ func (a *app) interactive() bool {
 	return ok && a.Interactive != nil && a.Interactive(a.In)
 }
 
-// readLine reads a line of the input, or "" at its end. It returns when the context ends, although a
-// read of a terminal cannot be interrupted: the process then ends, and with it the read.
+// readLine reads a line of the input, or "" at its end. It returns when the context ends, although
+// a read of a terminal cannot be interrupted: the process then ends, and with it the read.
 func (a *app) readLine(ctx context.Context) (string, error) {
 	line := make(chan string, 1)
 	go func() {

@@ -26,8 +26,8 @@ func changes(f *fakeCluster) []string {
 	return names
 }
 
-// TestConsent checks that destructive commands ask on a terminal, require --yes elsewhere, and change
-// nothing without it.
+// TestConsent checks that destructive commands ask on a terminal, require --yes elsewhere, and
+// change nothing without it.
 func TestConsent(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "a.snap")
 	if err := os.WriteFile(file, snapshotFile(t), 0o600); err != nil {

@@ -134,7 +134,8 @@ func (e editor[M]) edit(ctx context.Context, a *app, c *client.Client, id string
 	}
 }
 
-// store writes an edited text. Only fields that were edited change, if the resource is not replaced.
+// store writes an edited text. Only fields that were edited change, if the resource is not
+// replaced.
 func (e editor[M]) store(ctx context.Context, c *client.Client, id string, was M, text []byte) (bool, error) {
 	empty := func() M { return was.ProtoReflect().New().Interface().(M) } //nolint:forcetypeassert // it is an M
 	docs, err := manifest.Decode([]manifest.Source{{File: "the text", Data: text}}, e.kind.list, empty)

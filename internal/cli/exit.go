@@ -7,10 +7,13 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
+	"github.com/holdfast-metal/holdfast/internal/nearest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -74,6 +77,9 @@ func ExitCode(err error) int {
 	if _, ok := errors.AsType[*usageError](err); ok {
 		return ExitUsage
 	}
+	if _, ok := errors.AsType[*manifest.Error](err); ok {
+		return ExitUsage
+	}
 	if _, ok := errors.AsType[*runError](err); ok {
 		return ExitRunFailed
 	}
@@ -121,11 +127,25 @@ func errDiffers() error { return &codeError{code: ExitError} }
 // parsing matches Go's errors for a text that is not a number or a time.
 var parsing = regexp.MustCompile(`^(?:strconv\.Parse\w+: parsing "[^"]*": |time: )(.*)$`)
 
+// likelyFlag returns the flag that an unknown one was meant to be, as a question, or "".
+func likelyFlag(cmd *cobra.Command, err error) string {
+	written, unknown := strings.CutPrefix(err.Error(), "unknown flag: --")
+	if !unknown {
+		return ""
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if like := nearest.Of(written, names); like != "" {
+		return ": did you mean --" + like + "?"
+	}
+	return ""
+}
+
 // flagTrouble returns the error of a flag as text: name, value, cause.
-func flagTrouble(err error) string {
+func flagTrouble(cmd *cobra.Command, err error) string {
 	invalid := (*pflag.InvalidValueError)(nil)
 	if !errors.As(err, &invalid) {
-		return err.Error()
+		return err.Error() + likelyFlag(cmd, err)
 	}
 	name, value, why := "--"+invalid.GetFlag().Name, invalid.GetValue(), invalid.Unwrap().Error()
 	m := parsing.FindStringSubmatch(why)

@@ -20,8 +20,8 @@ func (a *app) machine() *cobra.Command {
   holdfast machine register -f machines.yaml
   holdfast machine why m-123`,
 	}, a.machineList(), a.machineGet(), a.machineRegister(), a.machineCreate(), a.machineUpdate(), a.machineEdit(),
-		a.machineSetPhase(), a.machineBMCRetry(), a.machineDelete(), a.machineHistory(), a.machineIssues(), a.machineWhy(), a.machineWatch(),
-		a.machinePower(), a.machineBootDevice(), a.machineInspect(),
+		a.machineSetPhase(), a.machineBMCRetry(), a.machineDelete(), a.machineHistory(), a.machineIssues(),
+		a.machineWhy(), a.machineWatch(), a.machinePower(), a.machineBootDevice(), a.machineInspect(),
 		a.machineInventory(), a.machineIdentify(), a.machineSEL(), a.machineBMCReset(), a.machineMedia(), a.machineConsole())
 }
 

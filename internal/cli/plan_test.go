@@ -66,10 +66,10 @@ func TestPlanFileIsStrict(t *testing.T) {
 			`error: read plans: standard input:4: unknown key "rebot" in "steps[0]": did you mean "reboot"?`},
 		{"plan_id: p\nsteps:\n- name: a\n  timeout_seconds: soon\n",
 			`error: read plans: standard input:4: invalid value for int32 field timeout_seconds: "soon"`},
-		{"plan_id: p\nsteps:\n- name: a\n  reboot: {}\n  ssh: {}\n", `error: read plans: standard input:5: error parsing "ssh", oneof holdfast.v1.Step.kind is already set`},
+		{"plan_id: p\nsteps:\n- name: a\n  reboot: {}\n  ssh: {}\n", `error: read plans: standard input:5: "ssh" is beside another key of which only one may be set`},
 	} {
 		c := command{in: tt.in}
-		c.wantCode(t, c.run(t, f, "plan", "apply", "-f", "-"), ExitError)
+		c.wantCode(t, c.run(t, f, "plan", "apply", "-f", "-"), ExitUsage)
 		if got := c.err.String(); got != tt.want+"\n" {
 			t.Errorf("got stderr %q, want %q", got, tt.want)
 		}

@@ -13,9 +13,10 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// checkPools returns an error if a machine names a pool that does not exist, so that a typo makes no
-// machine that nobody finds. The pools in made are about to be created. The server accepts any name,
-// because pool managers may register after their machines: this is an early refusal for operators.
+// checkPools returns an error if a machine names a pool that does not exist, so that a typo makes
+// no machine that nobody finds. The pools in made are about to be created. The server accepts any
+// name, because pool managers may register after their machines: this is an early refusal for
+// operators.
 func checkPools(ctx context.Context, c *client.Client, machines []*holdfastv1.Machine, made []string) error {
 	known := slices.Clone(made)
 	for _, m := range machines {

@@ -51,7 +51,7 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 	a.root.SetErr(s.Err)
 	a.root.SetUsageTemplate(usageTemplate(true))
 	a.root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usagef("%s: %s: see: %s --help", cmd.CommandPath(), flagTrouble(err), cmd.CommandPath())
+		return usagef("%s: %s: see: %s --help", cmd.CommandPath(), flagTrouble(cmd, err), cmd.CommandPath())
 	})
 	a.globals.register(a.root.PersistentFlags())
 	a.root.AddGroup(&cobra.Group{ID: groupOperate, Title: "Operate:"})

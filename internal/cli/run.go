@@ -36,8 +36,9 @@ func (a *app) runList() *cobra.Command {
 
 func (a *app) runGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Run]{
-		short: "Show a run and its steps", long: "Show a run and its steps. The id of a machine stands for its last run.", example: "  holdfast run get run-789\n  holdfast run get run-789 -o json",
-		arg: "RUN", kind: runKind(),
+		short: "Show a run and its steps", long: "Show a run and its steps. The id of a machine stands for its last run.",
+		example: "  holdfast run get run-789\n  holdfast run get run-789 -o json",
+		arg:     "RUN", kind: runKind(),
 		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Run, error) {
 			var r *holdfastv1.Run
 			err := a.ofRun(ctx, c, id, func(id string) (err error) {

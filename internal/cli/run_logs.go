@@ -123,8 +123,8 @@ func (s *stamped) write(t time.Time, data []byte) error {
 	return err
 }
 
-// ofRun calls f with the id of a run. If there is no such run but a machine with this id, it calls f
-// again with the last run of the machine.
+// ofRun calls f with the id of a run. If there is no such run but a machine with this id, it calls
+// f again with the last run of the machine.
 func (a *app) ofRun(ctx context.Context, c *client.Client, id string, f func(id string) error) error {
 	err := f(id)
 	if client.Reason(err) != "RUN_NOT_FOUND" {

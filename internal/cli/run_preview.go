@@ -32,12 +32,15 @@ func (a *app) preview(ctx context.Context, c *client.Client, o *output, req *hol
 func planOf(ctx context.Context, c *client.Client, req *holdfastv1.StartRunRequest) (*holdfastv1.Plan, error) {
 	id := cmp.Or(req.GetPlanId(),
 		fsm.DefaultPlanID(strings.ToUpper(strings.ReplaceAll(req.GetType(), "-", "_"))))
+	if id == "" {
+		return nil, usagef("--type: %q is not one of REPAVE, REBOOT, RMA, UPGRADE, NET_RECONFIG", req.GetType())
+	}
 	plan, err := c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: id})
 	return plan, failed(err, "get plan %s", id)
 }
 
-// allowRun blocks until the operator has confirmed a destructive run on one machine. Other runs need
-// no confirmation.
+// allowRun blocks until the operator has confirmed a destructive run on one machine. Other runs
+// need no confirmation.
 func (a *app) allowRun(ctx context.Context, c *client.Client, path string, ok consent,
 	req *holdfastv1.StartRunRequest) error {
 	if ok.yes {

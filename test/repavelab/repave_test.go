@@ -102,8 +102,8 @@ func TestRepave(t *testing.T) {
 	t.Logf("%6.1f s: images uploaded, machines registered", time.Since(began).Seconds())
 
 	for _, b := range boxes {
-		b.run = s.cli("run", "start", b.id, "--yes", "--type", "REPAVE", "--plan", "lab-repave", "--param", "authorized_keys="+
-			s.files["authorized"], "-o", "name")
+		b.run = s.cli("run", "start", b.id, "--yes", "--type", "REPAVE", "--plan", "lab-repave", "--param",
+			"authorized_keys="+s.files["authorized"], "-o", "name")
 		b.run = b.run[strings.LastIndex(b.run, "/")+1:]
 	}
 	t.Logf("%6.1f s: runs started", time.Since(began).Seconds())

@@ -3,6 +3,7 @@ package manifest
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
 	"strconv"
@@ -120,6 +121,9 @@ func locate(file string, err error) error {
 		strings.ReplaceAll(e.Msg, "\u00a0", " ")); m != nil {
 		e.Line, _ = strconv.Atoi(m[1])
 		e.Msg = regexp.MustCompile(`field \w+`).ReplaceAllStringFunc(m[2], snake)
+	}
+	if m := regexp.MustCompile(`^error parsing "(\w+)", oneof \S+ is already set$`).FindStringSubmatch(e.Msg); m != nil {
+		e.Msg = fmt.Sprintf("%q is beside another key of which only one may be set", snake(m[1]))
 	}
 	return e
 }

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -127,6 +128,11 @@ func (e element) decode(kinds []Kind) (kind int, m proto.Message, id string, err
 				return k, m, id, nil
 			}
 		}
+	}
+	if e.node.Kind == yaml.MappingNode && len(e.node.Content) > 0 && slices.ContainsFunc(e.node.Content,
+		func(n *yaml.Node) bool { return n.Value == "apiVersion" }) {
+		return 0, nil, "", &Error{Line: e.node.Line, Msg: "this is a Kubernetes manifest: documents have the fields of the " +
+			"Holdfast API: see: holdfast explain machine"}
 	}
 	return 0, nil, "", &Error{Line: e.node.Line, Msg: "the document has no id: give it one of " + strings.Join(wanted,
 		", ")}

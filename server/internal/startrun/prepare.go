@@ -81,9 +81,9 @@ func (s *Preparer) checkCapabilities(ctx context.Context, start *internalv1.Star
 	return s.checkImage(ctx, start, provider, plan)
 }
 
-// checkImage adds the image that the caller names, if the run needs it and it does not exist. Only the
-// peer knows whether the provider installs images of the cluster or its own. An image that is deleted
-// later fails the step, as before.
+// checkImage adds the image that the caller names, if the run needs it and it does not exist. Only
+// the peer knows whether the provider installs images of the cluster or its own. An image that is
+// deleted later fails the step, as before.
 func (s *Preparer) checkImage(ctx context.Context, start *internalv1.StartRun, p providers.Provider,
 	plan *holdfastv1.Plan) error {
 	name := start.GetParams()["image"]
