@@ -88,7 +88,8 @@ func (n *Node) RemovePeer(ctx context.Context, id string, force bool) error {
 		return no("PEER_LEADS", "peer %q leads: "+
 			"hand the leadership over first (holdfast operator raft transfer-leadership)", id)
 	}
-	if !force && n.membership.answers(ctx, id) {
+	answers := n.membership.answers(ctx, id)
+	if answers && !force {
 		return no("PEER_ALIVE", "peer %q answers: "+
 			"stop it first, or it joins again (to make a peer leave, stop it with leave_on_stop)", id)
 	}
@@ -99,7 +100,7 @@ func (n *Node) RemovePeer(ctx context.Context, id string, force bool) error {
 				id, rest, following)
 		}
 	}
-	if err := n.membership.remove(ctx, id); err != nil {
+	if err := n.membership.remove(ctx, id, answers); err != nil {
 		return n.refusal(err)
 	}
 	n.log.Warn("peer removed by an operator", "id", id)

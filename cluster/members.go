@@ -368,12 +368,14 @@ func putPeer(p *internalv1.PeerRecord) *internalv1.Command {
 	return &internalv1.Command{Op: &internalv1.Command_PutPeer{PutPeer: &internalv1.PutPeer{Peer: p}}}
 }
 
-// remove removes a peer from the Raft configuration and from the state.
-func (ms *membership) remove(ctx context.Context, id string) error {
+// remove removes a peer from the Raft configuration and from the state. running reports that its
+// process has not ended. It is about to stop then, and is not admitted again. Gossip alone cannot
+// tell, because it needs seconds to notice a dead peer, which may come back.
+func (ms *membership) remove(ctx context.Context, id string, running bool) error {
 	if _, ok := ms.n.terms.current(); !ok {
 		return ErrNotLeader
 	}
-	if m, ok := ms.n.gossip.Peer(id); ok && m.Alive { // it is about to stop; a dead one may come back
+	if m, ok := ms.n.gossip.Peer(id); ok && m.Alive && running {
 		ms.departed.add(id, m.Meta.GetInstance())
 	}
 	if err := wait.For(ctx, ms.n.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {

@@ -95,7 +95,7 @@ func (s peerServer) Leave(ctx context.Context, req *internalv1.LeaveRequest) (*i
 	if err := s.n.router.checkSelf(ctx, req.GetPeerId()); err != nil {
 		return nil, err
 	}
-	if err := s.n.membership.remove(ctx, req.GetPeerId()); err != nil {
+	if err := s.n.membership.remove(ctx, req.GetPeerId(), true); err != nil {
 		return nil, s.n.refusal(err)
 	}
 	s.n.log.Info("peer has left", "id", req.GetPeerId())

@@ -34,6 +34,7 @@ func TestRegisterNewMachine(t *testing.T) {
 		Spec: &holdfastv1.MachineSpec{SshEndpoint: "10.20.30.40:22", BmcEndpoint: "10.20.30.41",
 			MacAddresses: []string{"aa:bb:cc:dd:ee:ff"}, Serial: "S1"},
 		Status: &holdfastv1.MachineStatus{Phase: ready, EffectiveState: holdfastv1.EffectiveState_READY,
+			Power:          holdfastv1.PowerState_UNKNOWN,
 			NodeState:      holdfastv1.Node_PENDING,
 			PhaseChangedAt: now},
 		CreatedAt: now, UpdatedAt: now, Revision: p.Index}

@@ -159,7 +159,6 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 		{"a run that went on without an event",
 			[]proto.Message{plan, busy, r,
 				event(1, run("r", "m", "q", func(r *holdfastv1.Run) { r.WaitingFor = "x" }))}, "last event"},
-		{"a hole in the events", []proto.Message{plan, busy, r, event(1, r), event(3, r)}, "event"},
 		{"an attempt with a wrong number", of(step(func(s *holdfastv1.StepStatus) { s.Attempts[0].Number = 2 })), "numbered"},
 		{"two open attempts", of(step(func(s *holdfastv1.StepStatus) {
 			s.Attempts, s.RetryCount = append(s.Attempts, &holdfastv1.Attempt{Number: 2}), 1
