@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -34,6 +35,8 @@ type CallError struct {
 	Tries  int
 	// OutcomeUnknown is true if the request may have been applied, or may still be.
 	OutcomeUnknown bool
+	// Repeatable is true if the same request may be sent again without another effect.
+	Repeatable bool
 	// Err is the last try's error, a gRPC status.
 	Err error
 	// Cause is the context's error if the context ended the tries.
@@ -47,12 +50,20 @@ func (e *CallError) Error() string {
 	last := tidy(status.Convert(e.Err).Message(), e.Addr)
 	if e.OutcomeUnknown {
 		return fmt.Sprintf("%s: the outcome is unknown: %s: %s: it may have been applied: %s",
-			name, e.Addr, last, advice(e.Method))
+			name, e.Addr, last, e.advice())
 	}
 	if e.Tries == 1 {
 		return fmt.Sprintf("%s: no response from %s: %s", name, e.Addr, last)
 	}
 	return fmt.Sprintf("%s: no response in %d tries: last error from %s: %s", name, e.Tries, e.Addr, last)
+}
+
+// advice returns the remedy for a request whose outcome is unknown.
+func (e *CallError) advice() string {
+	if e.Repeatable {
+		return "repeat the same request, which has no second effect"
+	}
+	return cmp.Or(retryOf(e.Method).GetRemedy(), "read the state back before you repeat it")
 }
 
 // tidy removes gRPC's wording from a failed connection, and the address, which the error

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -93,8 +92,3 @@ func onlyReads(method string) bool { return isRead(method) || retryOf(method).Ge
 // takesLong reports whether a healthy peer may need longer than a try's timeout. Another peer would
 // only start over.
 func takesLong(method string) bool { return retryOf(method).GetSlow() }
-
-// advice returns the remedy for a request whose outcome is unknown.
-func advice(method string) string {
-	return cmp.Or(retryOf(method).GetRemedy(), "read the state back before you repeat it")
-}

@@ -181,6 +181,7 @@ func (c *call) failed(cause error) error {
 		Addr:           c.addr,
 		Tries:          c.tries,
 		OutcomeUnknown: c.unknown,
+		Repeatable:     c.rule != once,
 		Err:            err,
 		Cause:          cause,
 	}
