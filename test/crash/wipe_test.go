@@ -150,7 +150,8 @@ func sameEverywhere(t *testing.T, c *harness.Cluster) {
 		ignore := []cmp.Option{protocmp.Transform(), protocmp.IgnoreFields(&holdfastv1.Machine{}, "revision", "updated_at"),
 			protocmp.IgnoreFields(&holdfastv1.Condition{}, "observed_at", "last_transition", "status", "reason", "message",
 				"unknown", "unknown_since", "fresh_until"),
-			protocmp.IgnoreFields(&holdfastv1.MachineStatus{}, "effective_state", "banners", "conditions"),
+			protocmp.IgnoreFields(&holdfastv1.MachineStatus{}, "effective_state", "banners", "conditions", "power",
+				"power_observed_at", "needs_attention", "issues"),
 			protocmp.IgnoreFields(&holdfastv1.Run{}, "log_compacted", "revision")}
 		if diff := cmp.Diff(first, got, ignore...); diff != "" {
 			t.Errorf("machines and runs of %s and %s differ:\n%s", c.Peers()[0].ID, p.ID, diff)

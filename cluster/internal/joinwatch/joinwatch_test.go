@@ -6,27 +6,47 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
 // lab is a cluster whose other peer refuses connections.
-type lab struct{ leader bool }
+type lab struct{ leader atomic.Bool }
 
 func (l *lab) Standing() Standing {
-	return Standing{Self: "n1", Leader: l.leader, Voters: []string{"n1", "n2"}, Seen: []string{"n1", "n2"}}
+	return Standing{Self: "n1", Leader: l.leader.Load(), Voters: []string{"n1", "n2"}, Seen: []string{"n1", "n2"}}
 }
 
 func (l *lab) Ask(context.Context, string) error { return errors.New("dial tcp: connection refused") }
 
 func (l *lab) FailedJoins() map[string]error { return nil }
 
+// buffer is a bytes.Buffer for concurrent use.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
 // TestReasonIsLogged checks that the reason is logged within 5 s and then every 30 s, and forgotten
 // when a leader is known.
 func TestReasonIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log buffer
 		l := &lab{}
 		w := New(l, slog.New(slog.NewTextHandler(&log, nil)))
 		ctx, stop := context.WithCancel(t.Context())
@@ -57,12 +77,12 @@ func TestReasonIsLogged(t *testing.T) {
 		at(2500*time.Millisecond, 1)
 		at(25*time.Second, 1)
 		at(6*time.Second, 2)
-		l.leader = true
+		l.leader.Store(true)
 		at(time.Minute, 2)
 		if w.reason.Load() != nil {
 			t.Error("with a leader: got a reason")
 		}
-		l.leader = false
+		l.leader.Store(false)
 		at(5*time.Second+time.Millisecond, 3)
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("got log %q, want %q in it", log.String(), want)
