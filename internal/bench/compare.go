@@ -17,7 +17,7 @@ import (
 // fsmTests is the name of the test binary of package fsm beside a build.
 const fsmTests = "fsm.test"
 
-// compareBuilds compares this build with another one.
+// compareBuilds returns the benchmark that compares this build with another one.
 func compareBuilds() benchmark {
 	b := benchmark{
 		name: "compare", short: "Compare this build with another one, in turn", apart: true,
@@ -76,7 +76,7 @@ func (sc scenario) compare(ctx context.Context, s *session) error {
 	})
 }
 
-// compareTwo has the same contender of both builds take turns.
+// compareTwo measures the same contender of both builds in turn.
 func compareTwo(ctx context.Context, ours, theirs *lab, a, b *contest.Contender) error {
 	name := a.Name
 	ours.say("%s: %d rounds of %s each", name, ours.rounds, ours.slice)
@@ -101,7 +101,7 @@ func compareTwo(ctx context.Context, ours, theirs *lab, a, b *contest.Contender)
 	return nil
 }
 
-// pairs puts the figures of two builds into the report.
+// pairs adds the figures of two builds to the report.
 func pairs(r *report.Report, name string, ref, this *contest.Outcome) {
 	quantile := func(o *contest.Outcome, q float64) (all []float64) {
 		for _, s := range o.Slices {
@@ -140,7 +140,7 @@ func compareFSM(ctx context.Context, s *session) error {
 	slices.Sort(names)
 	for _, name := range names {
 		units := []string{"ns/op", "B/op", "allocs/op"}
-		if _, ok := ours[0][name]["ns/run"]; ok { // it says the same as ns/op
+		if _, ok := ours[0][name]["ns/run"]; ok { // the same as ns/op
 			units = []string{"ns/run", "cpu-ns/run", "B/op", "allocs/op"}
 		}
 		for _, unit := range units {

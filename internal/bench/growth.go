@@ -22,22 +22,22 @@ const (
 	smallFleet, largeFleet = 10_000, 1_000_000
 )
 
-// measure is something that is measured at each size of the fleet.
+// measure is a measurement at each size of the fleet.
 type measure func(context.Context, *growing) error
 
-// growing is a fleet that gets larger.
+// growing is a growing fleet.
 type growing struct {
 	*lab
 	machines *stock
-	agents   []load.Agent // those of the fleet that report for themselves; none before they are measured
-	size     int          // now, without them
-	empty    float64      // MiB of a peer with no machines, median
+	agents   []load.Agent // created by the first measurement that needs them
+	size     int          // current number of machines, without those of agents
+	empty    float64      // MiB of a peer without machines, median
 	series   map[string][]float64
 }
 
-// inGrowth fills a cluster to one size after the other and measures at each.
+// inGrowth fills a cluster to each size in turn and measures there.
 func inGrowth(all ...measure) func(context.Context, *session) error {
-	// The one run that is at work stays there: what is started waits in line.
+	// The one active run never ends: other runs stay queued.
 	return inHardware([]string{"--latency", "1h"}, []string{"--max-active-runs", "1", "--look-calls-per-second", "1"},
 		func(ctx context.Context, l *lab) error {
 			if err := l.plan(ctx, powerCycle()); err != nil {
@@ -63,7 +63,7 @@ func inGrowth(all ...measure) func(context.Context, *session) error {
 		})
 }
 
-// grow registers machines until there are as many. None of them has a run.
+// grow registers machines up to a size. None of them has a run.
 func (g *growing) grow(ctx context.Context, size int) error {
 	more := size - g.size
 	g.say("registering machines up to %s", report.Thousands(int64(size)))
@@ -76,7 +76,7 @@ func (g *growing) grow(ctx context.Context, size int) error {
 	return nil
 }
 
-// figure notes one value at the size that the fleet has; a goal is for a million machines.
+// figure adds a value at the current size of the fleet. Goals are for a million machines.
 func (g *growing) figure(id, what string, value float64, unit string, wanted *report.Goal) {
 	if g.size != largeFleet {
 		wanted = nil
@@ -86,7 +86,7 @@ func (g *growing) figure(id, what string, value float64, unit string, wanted *re
 		what), value, unit, wanted)
 }
 
-// compare reports how much more the largest fleet takes than the smallest.
+// compare reports the ratios of the largest to the smallest fleet.
 func (g *growing) compare() {
 	first, last := g.sizes[0], g.sizes[len(g.sizes)-1]
 	if first == last {
@@ -108,7 +108,7 @@ func (g *growing) compare() {
 	}
 }
 
-// memory returns what a peer holds, the median of all.
+// memory returns the memory of a peer, the median of all.
 func (g *growing) memory() (float64, error) {
 	var all []float64
 	for _, p := range g.cluster.Peers() {
@@ -147,8 +147,7 @@ func (g *growing) usedBy(id, what string, before []float64) error {
 	return nil
 }
 
-// times does something again and again for a slice, one after the other, and gives how long each
-// took.
+// times calls do in sequence for a slice and returns the durations.
 func (g *growing) times(ctx context.Context, do func(context.Context) error) ([]time.Duration, error) {
 	var all []time.Duration
 	for end := time.Now().Add(g.slice); time.Now().Before(end) || len(all) == 0; {

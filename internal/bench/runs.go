@@ -15,27 +15,25 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// The goals of docs/performance.md for runs on fake machines. The first two are ratios: to what
-// OpenStack Ironic with its fake hardware and one conductor deploys, and answers of reads of a
-// node, on the same machine in the same run.
+// The goals of docs/performance.md for runs on fake machines. The first two are ratios to the
+// deployments and the reads of OpenStack Ironic with fake hardware and one conductor, on the same
+// machine in the same run.
 const (
 	goalRuns, goalGets = 50, 150
 	goalTransition     = 100 // ms, p99
-	goalStepEntries    = 0.5 // of the log
+	goalStepEntries    = 0.5 // log entries per step
 	flightRuns         = 10_000
 	wholeClients       = 8
 )
 
-// atOnce has power come and go as soon as a button is pressed, as it does with Ironic's fake
-// hardware.
+// atOnce makes the power change immediately, as with Ironic's fake hardware.
 func atOnce() []string { return []string{"--power-time", "1us"} }
 
-// notLooking has peers look at machines of their own accord once a second at most: Ironic does not
-// look at its nodes either while it is measured, and what either side does then is not to slow the
-// other down.
+// notLooking limits the polls of machines to one call per second. Ironic does not poll its nodes
+// during the measurement either.
 func notLooking() []string { return []string{"--look-calls-per-second", "1"} }
 
-// runsTimeout is until all runs must have ended.
+// runsTimeout limits the time until all runs have ended.
 const runsTimeout = 10 * time.Minute
 
 func runs() benchmark {
@@ -70,7 +68,7 @@ type ends struct {
 	wait map[string]chan *holdfastv1.Run // by machine
 }
 
-// of returns what gets the end of the machine's next run. Ask before it is started.
+// of returns a channel that receives the end of the machine's next run. Call it before the start.
 func (e *ends) of(machine string) <-chan *holdfastv1.Run {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -94,7 +92,7 @@ func (e *ends) note(ev *holdfastv1.RunEvent) error {
 	return nil
 }
 
-// watching does something while the ends of all runs are watched.
+// watching calls do while it watches the ends of all runs.
 func (l *lab) watching(ctx context.Context, do func(context.Context, *ends) error) error {
 	e := &ends{wait: map[string]chan *holdfastv1.Run{}}
 	ctx, stop := context.WithCancel(ctx)
@@ -112,7 +110,7 @@ func (l *lab) watching(ctx context.Context, do func(context.Context, *ends) erro
 	return errors.Join(err, g.Wait())
 }
 
-// ended waits for the end of a run, which must be a good one.
+// ended waits for the end of a run and returns an error unless it succeeded.
 func ended(ctx context.Context, ch <-chan *holdfastv1.Run) (*holdfastv1.Run, error) {
 	select {
 	case run := <-ch:
@@ -126,7 +124,7 @@ func ended(ctx context.Context, ch <-chan *holdfastv1.Run) (*holdfastv1.Run, err
 	}
 }
 
-// inspect is a step that only looks.
+// inspect returns a step that only reads.
 func inspect(name string) *holdfastv1.Step {
 	return &holdfastv1.Step{Name: name, Kind: &holdfastv1.Step_Inspect{Inspect: &holdfastv1.Inspect{}}}
 }
@@ -189,7 +187,7 @@ func flight(ctx context.Context, l *lab) (err error) {
 	return nil
 }
 
-// flight puts what was found into the report.
+// reportFlight adds the figures to the report.
 func reportFlight(r *report.Report, done []*holdfastv1.Run, took time.Duration, entries uint64) {
 	between, steps := betweenSteps(done)
 	var transition, perStep *report.Goal
@@ -205,7 +203,7 @@ func reportFlight(r *report.Report, done []*holdfastv1.Run, took time.Duration, 
 	r.Add("flight.entries", who+"entries of the Raft log a step", float64(entries)/float64(max(steps, 1)), "", perStep)
 }
 
-// betweenSteps returns the times from the end of a step to the begin of the next, and the number of
+// betweenSteps returns the times from the end of a step to the start of the next, and the number of
 // all steps.
 func betweenSteps(done []*holdfastv1.Run) (between []time.Duration, steps int) {
 	for _, run := range done {

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 )
 
-// setup is a size of the cluster and of its machines.
+// setup is a size of the cluster and of the share of each peer.
 type setup struct {
 	peers int
 	share float64 // cores of each peer
@@ -26,11 +26,11 @@ type setup struct {
 
 func (u setup) name() string { return fmt.Sprintf("%dx%g", u.peers, u.share) }
 
-// needs returns the cores that it takes: those of the peers, and as much as one of them for the
-// driver.
+// needs returns the number of cores that a setup needs: those of the peers, and the share of one
+// peer for the driver.
 func (u setup) needs() float64 { return float64(u.peers+1) * u.share }
 
-// scaling measures clusters of different sizes.
+// scaling returns the benchmark of clusters of different sizes.
 func scaling() benchmark {
 	b := benchmark{
 		name: "scaling", short: "Measure clusters of 3 and 5 peers with half a core and one core each", apart: true,
@@ -65,7 +65,7 @@ driver.`,
 	return b
 }
 
-// run runs all scenarios that are wanted.
+// run runs the chosen scenarios.
 func (u setup) run(ctx context.Context, s *session) error {
 	if have := float64(runtime.NumCPU()); u.needs() > have {
 		s.report.Note("%s was left out: it needs %g cores, this machine has %g", u.name(), u.needs(), have)

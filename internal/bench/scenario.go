@@ -11,19 +11,19 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 )
 
-// scenario is load on a cluster that more than one benchmark makes: compare on the clusters of two
-// builds in turn, scaling on clusters of different sizes.
+// scenario is a load that several benchmarks use: compare on the clusters of two builds in turn,
+// scaling on clusters of different sizes.
 type scenario struct {
 	name, about     string
-	hardware, peers []string // arguments. Without those of hardware there is none
-	// set prepares a cluster and calls do with its contenders, which are over when it returns.
+	hardware, peers []string // arguments; nil hardware: no fake hardware
+	// set prepares a cluster and calls do with its contenders, which end when it returns.
 	set func(ctx context.Context, l *lab, do turns) error
 }
 
-// turns has contenders take their slices.
+// turns measures contenders in turn.
 type turns func(context.Context, *lab, []*contest.Contender) error
 
-// idleHardware has runs wait in line behind one that never ends.
+// idleHardware returns arguments with which one run never ends and the others stay queued.
 func idleHardware() (hardware, peers []string) {
 	return []string{"--latency", "1h"}, []string{"--max-active-runs", "1", "--look-calls-per-second", "1"}
 }
@@ -48,7 +48,7 @@ func scenarioNames() (names []string) {
 	return names
 }
 
-// in starts a cluster for the scenario and prepares it.
+// in starts and prepares a cluster for the scenario.
 func (sc *scenario) in(ctx context.Context, s *session, cfg localcluster.Config, do turns) error {
 	set := func(ctx context.Context, l *lab) error { return sc.set(ctx, l, do) }
 	if sc.hardware == nil {
@@ -57,7 +57,7 @@ func (sc *scenario) in(ctx context.Context, s *session, cfg localcluster.Config,
 	return inHardwareOf(cfg, sc.hardware, sc.peers, set)(ctx, s)
 }
 
-// servers returns the processes of the peers, as contenders count them.
+// servers returns the processes of the peers by the names of contenders.
 func (l *lab) servers(ctx context.Context) (map[string][]int, *localcluster.Peer, *localcluster.Peer, error) {
 	leader, followers, err := l.roles(ctx)
 	if err != nil {
@@ -71,7 +71,7 @@ func (l *lab) servers(ctx context.Context) (map[string][]int, *localcluster.Peer
 	return procs, leader, followers[0], nil
 }
 
-// calls makes contenders of clients that make the same calls, and closes their connections at the
+// calls creates contenders of clients that make the same calls, and closes their connections at the
 // end.
 type calls struct {
 	*lab
@@ -80,7 +80,7 @@ type calls struct {
 	open  []*contest.Calls
 }
 
-// to connects clients to a peer.
+// to returns clients that are connected to a peer.
 func (c *calls) to(p *localcluster.Peer, clients int, call func(context.Context, grpc.ClientConnInterface) error) (
 	*contest.Calls, error,
 ) {

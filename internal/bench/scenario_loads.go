@@ -10,11 +10,11 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// pacedReads is the rate of the reads that are made whether earlier ones are answered or not.
+// pacedReads is the rate of the open loop of reads.
 const pacedReads = 1000
 
-// setReads has clients read on a follower: without a pause, the same while others write, and at a
-// fixed rate while others write.
+// setReads reads on a follower: without a pause, the same under writes, and at a fixed rate under
+// writes.
 func setReads(ctx context.Context, l *lab, do turns) (err error) {
 	procs, leader, follower, err := l.servers(ctx)
 	if err != nil {
@@ -74,7 +74,7 @@ func setWatch(ctx context.Context, l *lab, do turns) (err error) {
 	return errors.Join(err, g.Wait())
 }
 
-// events is a contest.Loader: one event after the other, each when all watchers have the last one.
+// events is a contest.Loader that makes an event as soon as all watchers have the last one.
 type events struct {
 	crier *crier
 	stock *stock
@@ -84,7 +84,7 @@ type events struct {
 // Prepare registers the machines of a slice.
 func (e *events) Prepare(ctx context.Context) error { return e.stock.fill(ctx, readFleet) }
 
-// Run returns how long it took each time until all watchers had the event.
+// Run returns the times until all watchers had an event.
 func (e *events) Run(ctx context.Context, d time.Duration) (all []time.Duration, err error) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		took, err := e.crier.startOne(ctx, e.at, e.stock, e.stock.watchers)
@@ -121,7 +121,7 @@ func setSteps(ctx context.Context, l *lab, do turns) (err error) {
 	})
 }
 
-// transitions is a contest.Loader whose slice is a number of runs, however long they take.
+// transitions is a contest.Loader whose slice is a number of runs, of any length.
 type transitions struct {
 	stock  *stock
 	starts *contest.Calls

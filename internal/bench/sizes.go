@@ -24,8 +24,8 @@ import (
 
 const pageSize = 100
 
-// growthBenchmarks are those that measure at several sizes of the fleet: growth measures all that
-// the others do, in one go.
+// growthBenchmarks returns the benchmarks that measure at several sizes of the fleet. The benchmark
+// growth includes all others.
 func growthBenchmarks() []benchmark {
 	sized := func(name, within, short string, all ...measure) benchmark {
 		return benchmark{
@@ -88,7 +88,7 @@ func lists(ctx context.Context, g *growing) error {
 	})
 }
 
-// keepalives has a follower take keepalives of some agents, which report beside the fleet.
+// keepalives sends keepalives of some agents, besides the fleet, to a follower.
 func keepalives(ctx context.Context, g *growing) (err error) {
 	leader, followers, err := g.roles(ctx)
 	if err != nil {
@@ -99,7 +99,7 @@ func keepalives(ctx context.Context, g *growing) (err error) {
 			return err
 		}
 	}
-	// again, too: they may have been away for so long that they have expired
+	// at each size, because they may have expired since the last one
 	if _, err := g.register(ctx, g.agents); err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func keepalives(ctx context.Context, g *growing) (err error) {
 		}
 		return nil
 	}
-	for range g.agents { // the first one of each may be a change: it has been away since the last size
+	for range g.agents { // the first one of each may be a change
 		if err := beat(ctx); err != nil {
 			return err
 		}
@@ -154,13 +154,12 @@ func memories(_ context.Context, g *growing) error {
 		return err
 	}
 	g.figure("memory", "memory of a peer", now/1024, "GiB", report.AtMost(goalMemory))
-	g.figure("bytes", "memory a machine, without what a peer has with none", (now-g.empty)*(1<<20)/float64(g.size),
+	g.figure("bytes", "memory per machine, without that of an empty peer", (now-g.empty)*(1<<20)/float64(g.size),
 		"B", nil)
 	return nil
 }
 
-// restores saves a snapshot while somebody writes, starts a follower anew, and restores the
-// snapshot.
+// restores saves a snapshot under writes, restarts a follower, and restores the snapshot.
 func restores(ctx context.Context, g *growing) error {
 	file := filepath.Join(g.dir, fmt.Sprintf("%d.snap", g.size))
 	var saved time.Duration
@@ -241,7 +240,7 @@ func restores(ctx context.Context, g *growing) error {
 	return nil
 }
 
-// everywhere waits until all peers have what the leader has by now.
+// everywhere waits until all peers have applied the current index of the leader.
 func (g *growing) everywhere(ctx context.Context, leader *localcluster.Peer) error {
 	want, err := leader.Readiness(ctx)
 	if err != nil {
@@ -260,7 +259,7 @@ func (g *growing) everywhere(ctx context.Context, leader *localcluster.Peer) err
 	return nil
 }
 
-// onLeader does something with a connection to the leader, who must lead to its end.
+// onLeader calls do with a connection to the leader. It returns an error if the leader changes.
 func (g *growing) onLeader(ctx context.Context, do func(*grpc.ClientConn, *localcluster.Peer) error) (err error) {
 	leader, _, err := g.roles(ctx)
 	if err != nil {
@@ -277,7 +276,7 @@ func (g *growing) onLeader(ctx context.Context, do func(*grpc.ClientConn, *local
 	return g.stillLeads(ctx, leader)
 }
 
-// operator runs `holdfast operator`, as an admin does.
+// operator runs `holdfast operator` with the credentials of an admin.
 func (g *growing) operator(ctx context.Context, at *localcluster.Peer, args ...string) error {
 	files := g.cluster.Files()
 	args = append([]string{"--addr", at.GRPCAddr, "--ca", files.CA, "--cert", files.AdminCert, "--key",

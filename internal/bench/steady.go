@@ -15,27 +15,25 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/wait"
 )
 
-// The goals of docs/performance.md for 100,000 agents at a 60 s beat.
+// The goals of docs/performance.md for 100,000 agents with a keepalive every 60 s.
 const (
-	goalEntries = 1  // a second
+	goalEntries = 1  // per second
 	goalLeader  = 15 // % of one core
 )
 
-// firstLooks is how many machines a second are looked at for the first time
-// (--look-calls-per-second of peers, of which a look takes more than one).
+// firstLooks is the number of machines per second that are polled for the first time
+// (--look-calls-per-second of peers; a poll makes several calls).
 const firstLooks = 200
 
-// afterRegistration is the time after all agents have registered whose keepalives are reported by
-// themselves.
+// afterRegistration is the time after the registrations whose keepalives are reported separately.
 const afterRegistration = 2 * time.Minute
 
-// lookedAt is how long it takes to look at so many machines for the first time.
+// lookedAt returns the time until a number of machines have been polled once.
 func lookedAt(machines int) time.Duration {
 	return time.Duration(machines) * time.Second / firstLooks
 }
 
-// steady registers a fleet, lets every agent become ready, and watches what the fleet costs from
-// then on.
+// steady registers a fleet, waits until every agent is ready, and measures the costs from then on.
 func steady(ctx context.Context, l *lab) error {
 	agents, err := l.poolAgents(ctx, l.agents)
 	if err != nil {
@@ -70,7 +68,7 @@ func steady(ctx context.Context, l *lab) error {
 	return g.Wait()
 }
 
-// watch waits for one whole period, in which every agent becomes ready, and measures from then on.
+// watch waits for one period, in which every agent becomes ready, and then measures.
 func (l *lab) watch(ctx context.Context, b *load.Beats) error {
 	leader, followers, err := l.roles(ctx)
 	if err != nil {
@@ -100,7 +98,7 @@ func (l *lab) watch(ctx context.Context, b *load.Beats) error {
 }
 
 // settling waits until all agents have sent a keepalive, which makes their machines ready, and
-// until those have been looked at. It reports the first two minutes of that, when the peers are
+// until the machines have been polled. It reports the first two minutes, when the peers are
 // busiest.
 func (l *lab) settling(
 	ctx context.Context, b *load.Beats, leader *localcluster.Peer, followers []*localcluster.Peer,
@@ -146,7 +144,7 @@ func (l *lab) settling(
 	return nil
 }
 
-// usage is what a cluster has used so far.
+// usage is the resource usage of a cluster so far.
 type usage struct {
 	at        time.Time
 	index     uint64 // of the log, applied on the leader
@@ -158,7 +156,7 @@ type usage struct {
 
 func (l *lab) usage(ctx context.Context, leader *localcluster.Peer, followers []*localcluster.Peer) (usage, error) {
 	ready, err := leader.Readiness(ctx)
-	for tries := 1; err != nil && tries < 10; tries++ { // on a machine with much to do one look may take too long
+	for tries := 1; err != nil && tries < 10; tries++ { // a request may take too long on a busy machine
 		ready, err = leader.Readiness(ctx)
 	}
 	u := usage{at: time.Now(), index: ready.AppliedIndex}
@@ -188,7 +186,7 @@ func (l *lab) usage(ctx context.Context, leader *localcluster.Peer, followers []
 	return u, nil
 }
 
-// cores returns what the leader, and a follower, have used since, in % of one core.
+// cores returns the processor time of the leader and of a follower since then, in % of a core.
 func (u usage) cores(after usage) (leader, follower float64) {
 	took := after.at.Sub(u.at).Seconds()
 	var followers []float64
@@ -224,7 +222,7 @@ func (l *lab) reportSteady(before, after usage, latencies []time.Duration, conne
 		100*(after.driver-before.driver).Seconds()/took.Seconds(), "%", nil)
 }
 
-// watched returns what the peers have used before and after the duration of the benchmark.
+// watched returns the usage before and after the duration of the benchmark.
 func (l *lab) watched(
 	ctx context.Context, leader *localcluster.Peer, followers []*localcluster.Peer,
 ) (before, after usage, err error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/bench/rival"
 )
 
-// wholeRuns has clients start runs one after the other, and read machines, in turn with Ironic that
-// deploys nodes, and reads them.
+// wholeRuns measures whole runs and reads of machines, in turn with deployments and reads of
+// nodes of Ironic.
 func wholeRuns(ctx context.Context, l *lab) (err error) {
 	if err := l.plan(ctx, powerCycle()); err != nil {
 		return err
@@ -65,13 +65,13 @@ func wholeRuns(ctx context.Context, l *lab) (err error) {
 	})
 }
 
-// rivalIronic starts Ironic if it is to be compared with; nil if not.
+// rivalIronic starts Ironic, or returns nil if the comparison is off or Ironic is not installed.
 func (l *lab) rivalIronic(ctx context.Context) (*rival.Ironic, error) {
 	if !l.against(vsIronic) {
-		return nil, nil //nolint:nilnil // nothing to compare with is no error
+		return nil, nil //nolint:nilnil // the comparison is optional
 	}
 	if missing := rival.MissingIronic(l.ironic); missing != "" {
-		l.report.Note("nothing was compared with Ironic, so that there are no verdicts about it: there is no %s "+
+		l.report.Note("Ironic was not compared, so there are no verdicts about it: %s is not installed "+
 			"(apt-get install --no-install-recommends ironic-api ironic-conductor)", missing)
 		return nil, nil //nolint:nilnil // the same
 	}
@@ -83,7 +83,7 @@ func (l *lab) rivalIronic(ctx context.Context) (*rival.Ironic, error) {
 	return i, err
 }
 
-// wholeRun starts a run on a machine that had none and waits for its end.
+// wholeRun starts a run on an unused machine and waits for its end.
 func (s *stock) wholeRun(e *ends) func(context.Context, grpc.ClientConnInterface) error {
 	return func(ctx context.Context, conn grpc.ClientConnInterface) error {
 		id, err := s.take()
@@ -99,8 +99,7 @@ func (s *stock) wholeRun(e *ends) func(context.Context, grpc.ClientConnInterface
 	}
 }
 
-// whole puts what was found into the report. There is a verdict only against an Ironic that was
-// measured beside it.
+// reportWhole adds the figures to the report. There is a verdict only if Ironic was measured, too.
 func reportWhole(r *report.Report, out map[string]*contest.Outcome) {
 	runs, gets := out["runs"], out["gets"]
 	took, with := report.Millis(runs.Latencies), fmt.Sprintf(", %d clients", wholeClients)
