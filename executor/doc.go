@@ -9,6 +9,8 @@
 //   - webhook posts events
 //   - bootstrap creates the first token of a cluster
 //
+// Package turnstile bounds the runs that are between two attempts.
+//
 // A task begins with a term and ends with it. It has no durable state of its own: everything is
 // rebuilt from a View when a term begins. A task must not decide how a command changes the state
 // (the FSM does), and it must reach hardware only through a provider.
