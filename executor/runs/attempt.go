@@ -73,6 +73,7 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 	}
 	if err == nil {
 		a.afterEffect()
+		a.enterToEnd(attemptCtx) //nolint:contextcheck // the same
 	}
 	a.cfg.Boundary(AfterEvidence, a.Kind)
 	return a.conclude(ctx, attemptCtx.TimedOut(), err)
@@ -114,7 +115,9 @@ func (a *attempt) prepare(ctx context.Context, most time.Duration) (func(context
 		a.Before = a.adopted.GetEvidenceBefore()
 		a.Prove(a.adopted.GetEvidenceAfter())
 	}
-	return a.Attempt.Prepare(ctx, most)
+	var do func(context.Context) error
+	a.observing(ctx, func() { do, err = a.Attempt.Prepare(ctx, most) })
+	return do, err
 }
 
 // intend commits the intent.
@@ -134,6 +137,7 @@ func (a *attempt) intend(ctx context.Context, deadline time.Time) error {
 		return err
 	}
 	// failpoint: intent-committed
+	a.leave()
 	a.advance(run)
 	if a.adopted != nil && step.Presses(a.Kind) {
 		a.InFlight.Sent = a.Began

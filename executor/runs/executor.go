@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/executor/fence"
 	"github.com/holdfast-metal/holdfast/executor/step"
 	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/executor/turnstile"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/providers"
 
@@ -35,6 +36,8 @@ type Config struct {
 	Logger *slog.Logger
 	Tracer trace.Tracer // records spans of attempts; nil for none
 
+	places int // of the turnstile for each class. Default 192
+
 	// Boundary is called at each boundary of each attempt, with the kind of the step.
 	// Tests crash the leader there.
 	Boundary func(b Boundary, kind string)
@@ -52,6 +55,7 @@ func (c Config) withDefaults() Config {
 	def(&c.NoteAfter, time.Second)
 	def(&c.LogFlush, 200*time.Millisecond)
 	c.MaxActive = cmp.Or(c.MaxActive, 10_000)
+	c.places = cmp.Or(c.places, places)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Boundary == nil {
 		c.Boundary = func(Boundary, string) {}
@@ -92,6 +96,7 @@ func (e *Executor) Run(ctx context.Context, t cluster.Term) error {
 		fence:    fence.Fence{Began: time.Now(), Confirm: t.Confirm},
 		runners:  map[string]*runner{},
 		queue:    newQueue(),
+		between:  turnstile.New(e.cfg.places),
 		done:     make(chan string),
 		group:    g,
 		logs:     newLogSet(),
@@ -119,10 +124,11 @@ type term struct {
 	epoch        uint64
 	fence        fence.Fence
 	group        *errgroup.Group
-	runners      map[string]*runner // by run id; owned by follow
-	consoleCount int                // number of runners of consoles, which do not count against MaxActive; owned by follow
-	queue        *queue             // owned by follow
-	done         chan string        // receives the run ids of runners that have ended
+	runners      map[string]*runner   // by run id; owned by follow
+	consoleCount int                  // runners of consoles, which do not count against MaxActive; owned by follow
+	queue        *queue               // owned by follow
+	between      *turnstile.Turnstile // of the runs between two attempts
+	done         chan string          // receives the run ids of runners that have ended
 	logs         *logSet
 }
 
@@ -136,13 +142,13 @@ func (t *term) follow(ctx context.Context) error {
 		switch {
 		case run.GetObserved(): // advanced by the reports of an installer
 		case run.GetBeside(): // it runs concurrently with other runs of the machine
-			t.start(ctx, waiting{run: run}, "")
+			t.start(ctx, newRunner(ctx, t, waiting{run: run}, lineOf(view, run, "")))
 		case run.GetPhase() == holdfastv1.Run_PENDING:
-			t.queue.add(run, t.providerOf(view, run))
+			t.queue.add(run, lineOf(view, run, t.providerOf(view, run)))
 		default: // it has begun and may be in the middle of an effect, so it does not queue
-			provider := t.providerOf(view, run)
-			t.queue.work(fsm.CohortOf(run), provider)
-			t.start(ctx, waiting{run: run}, provider)
+			at := lineOf(view, run, t.providerOf(view, run))
+			t.queue.work(at)
+			t.start(ctx, newRunner(ctx, t, waiting{run: run}, at))
 		}
 	}
 	for {
@@ -155,13 +161,15 @@ func (t *term) follow(ctx context.Context) error {
 			if r.nonExclusive {
 				t.consoleCount--
 			} else {
-				t.queue.done(r.cohort, r.instance)
+				t.queue.done(r.line)
 			}
 			delete(t.runners, id)
 			if now := t.state.View(); unbegun(now, id) { // its plan is held now, if not as of the view
 				view = now
-				t.queue.giveBack(waiting{r.run, r.place}, r.instance)
+				t.queue.giveBack(waiting{r.run, r.place}, r.line)
 			}
+			continue
+		case <-t.between.Freed():
 			continue
 		case <-changed:
 		}
@@ -182,12 +190,20 @@ func (t *term) follow(ctx context.Context) error {
 
 // begin starts the queued runs that may begin now.
 func (t *term) begin(ctx context.Context, view *fsm.View) {
+	full := map[turnstile.Class]bool{}
+	mayBegin := func(at line, running int) bool { return !full[at.class] && view.MayBegin(at.cohort, running) }
 	for len(t.runners)-t.consoleCount < t.cfg.MaxActive {
-		next, provider := t.queue.next(view.MayBegin, t.providers.MaxActive)
-		if next.run == nil {
+		at, ok := t.queue.next(mayBegin, t.providers.MaxActive)
+		switch {
+		case !ok:
 			return
+		case t.between.TryEnter(at.class):
+			r := newRunner(ctx, t, t.queue.take(at), at)
+			r.entered = true
+			t.start(ctx, r)
+		default:
+			full[at.class] = true
 		}
-		t.start(ctx, next, provider)
 	}
 }
 
@@ -195,6 +211,12 @@ func (t *term) begin(ctx context.Context, view *fsm.View) {
 func unbegun(view *fsm.View, id string) bool {
 	run, ok := view.Run(id)
 	return ok && run.GetPhase() == holdfastv1.Run_PENDING
+}
+
+// lineOf returns the line of a run whose machine has a provider.
+func lineOf(view *fsm.View, run *holdfastv1.Run, provider string) line {
+	plan, _ := view.Plan(run.GetPlanId())
+	return line{fsm.CohortOf(run), provider, turnstile.ClassOf(plan)}
 }
 
 // providerOf returns the name of the provider of a run's machine.
@@ -216,23 +238,23 @@ func (t *term) learn(ctx context.Context, view *fsm.View, events []*holdfastv1.R
 		}
 		switch {
 		case run.GetPhase() == holdfastv1.Run_PENDING && run.GetBeside():
-			t.start(ctx, waiting{run: run}, "")
+			t.start(ctx, newRunner(ctx, t, waiting{run: run}, lineOf(view, run, "")))
 		case run.GetPhase() == holdfastv1.Run_PENDING:
-			t.queue.add(run, t.providerOf(view, run))
+			t.queue.add(run, lineOf(view, run, t.providerOf(view, run)))
 		case fsm.Ended(run):
 			t.queue.remove(run)
 		}
 	}
 }
 
-func (t *term) start(ctx context.Context, w waiting, provider string) {
-	r := newRunner(ctx, t, w, provider)
+func (t *term) start(ctx context.Context, r *runner) {
 	if r.nonExclusive {
 		t.consoleCount++
 	}
 	t.runners[r.id] = r
 	t.group.Go(func() error {
 		defer r.cancel(nil)
+		defer r.leave()
 		err := r.driveSafely(ctx)
 		if ctx.Err() != nil {
 			return nil // the term has ended: the next leader continues the run

@@ -1,16 +1,19 @@
 package runs
 
 import (
+	"cmp"
 	"slices"
 
+	"github.com/holdfast-metal/holdfast/executor/turnstile"
 	"github.com/holdfast-metal/holdfast/fsm"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// queue contains the runs that have not begun. It is first come, first served, except
-// that runs are passed over if their plan is held or their provider is at its limit of
-// active runs. So runs are queued by plan and provider.
+// queue contains the runs that have not begun. Urgent runs come first. Otherwise it is first
+// come, first served, except that runs are passed over if their plan is held, their provider is
+// at its limit of active runs, or the turnstile has no place for their class. So runs are queued
+// by plan, provider and class.
 type queue struct {
 	lines map[line][]waiting
 	came  int                // number of runs that were ever added
@@ -22,6 +25,7 @@ type queue struct {
 type line struct {
 	cohort   fsm.Cohort
 	provider string
+	class    turnstile.Class
 }
 
 type waiting struct {
@@ -33,16 +37,14 @@ func newQueue() *queue {
 	return &queue{lines: map[line][]waiting{}, busy: map[string]int{}, alike: map[fsm.Cohort]int{}}
 }
 
-// add puts a run at the end of its line.
-func (q *queue) add(run *holdfastv1.Run, provider string) {
-	at := line{fsm.CohortOf(run), provider}
+// add puts a run at the end of a line.
+func (q *queue) add(run *holdfastv1.Run, at line) {
 	q.lines[at] = append(q.lines[at], waiting{run, q.came})
 	q.came++
 }
 
 // giveBack returns a run that could not begin to its former position.
-func (q *queue) giveBack(w waiting, provider string) {
-	at := line{fsm.CohortOf(w.run), provider}
+func (q *queue) giveBack(w waiting, at line) {
 	i, _ := slices.BinarySearchFunc(q.lines[at], w.place, func(w waiting, place int) int { return w.place - place })
 	q.lines[at] = slices.Insert(q.lines[at], i, w)
 }
@@ -64,42 +66,46 @@ func (q *queue) set(at line, runs []waiting) {
 	}
 }
 
-// next removes and returns the oldest run that may begin, and counts it as running; done
-// reverses that. The run is nil if none may begin.
-func (q *queue) next(
-	mayBegin func(c fsm.Cohort, running int) bool, most func(provider string) int,
-) (next waiting, provider string) {
-	var best *line
+// next returns the line whose first run is the next to begin, of the lines that may begin a run
+// besides those of the same cohort that are running.
+func (q *queue) next(mayBegin func(at line, running int) bool, most func(provider string) int) (next line, ok bool) {
 	for at, runs := range q.lines {
-		if best != nil && q.lines[*best][0].place < runs[0].place {
+		if ok && !q.before(at.class, runs[0], next) {
 			continue
 		}
-		if n := most(at.provider); n > 0 && q.busy[at.provider] >= n || !mayBegin(at.cohort, q.alike[at.cohort]) {
+		if n := most(at.provider); n > 0 && q.busy[at.provider] >= n || !mayBegin(at, q.alike[at.cohort]) {
 			continue
 		}
-		best = &at
+		next, ok = at, true
 	}
-	if best == nil {
-		return waiting{}, ""
-	}
-	runs := q.lines[*best]
-	q.set(*best, runs[1:])
-	q.work(best.cohort, best.provider)
-	return runs[0], best.provider
+	return next, ok
+}
+
+// before reports whether a run comes before the first one of a line.
+func (q *queue) before(c turnstile.Class, w waiting, other line) bool {
+	return cmp.Or(cmp.Compare(c, other.class), cmp.Compare(w.place, q.lines[other][0].place)) < 0
+}
+
+// take removes and returns the first run of a line, and counts it as running; done reverses that.
+func (q *queue) take(at line) waiting {
+	runs := q.lines[at]
+	q.set(at, runs[1:])
+	q.work(at)
+	return runs[0]
 }
 
 // work counts a run that begins.
-func (q *queue) work(c fsm.Cohort, provider string) {
-	q.busy[provider]++
-	q.alike[c]++
+func (q *queue) work(at line) {
+	q.busy[at.provider]++
+	q.alike[at.cohort]++
 }
 
 // done reverses work when a run has ended.
-func (q *queue) done(c fsm.Cohort, provider string) {
-	if q.busy[provider]--; q.busy[provider] <= 0 {
-		delete(q.busy, provider)
+func (q *queue) done(at line) {
+	if q.busy[at.provider]--; q.busy[at.provider] <= 0 {
+		delete(q.busy, at.provider)
 	}
-	if q.alike[c]--; q.alike[c] <= 0 {
-		delete(q.alike, c)
+	if q.alike[at.cohort]--; q.alike[at.cohort] <= 0 {
+		delete(q.alike, at.cohort)
 	}
 }

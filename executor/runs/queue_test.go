@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"github.com/holdfast-metal/holdfast/executor/turnstile"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -19,22 +20,24 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// Runs that may begin do so in the order of their arrival, and no provider exceeds its limit.
+// Of the runs that may begin, the urgent ones come first. Otherwise runs begin in the order of
+// their arrival, and no provider exceeds its limit.
 func TestQueueProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type entry struct {
-			run      *holdfastv1.Run
-			provider string
+			run *holdfastv1.Run
+			at  line
 		}
 		var (
 			q       = newQueue()
 			waiting []entry // in order of arrival
-			atWork  []string
+			running []line
 			held    = map[string]bool{}
+			class   = map[string]turnstile.Class{"p": turnstile.Ordinary, "q": turnstile.Urgent, "r": turnstile.Ordinary}
 			most    = map[string]int{"b": 1, "c": 2} // "a" has no limit
 			count   = func(provider string) (n int) {
-				for _, p := range atWork {
-					if p == provider {
+				for _, at := range running {
+					if at.provider == provider {
 						n++
 					}
 				}
@@ -45,9 +48,9 @@ func TestQueueProperty(t *testing.T) {
 		for i := range rapid.IntRange(1, 80).Draw(t, "steps") {
 			switch name("do", "add", "add", "next", "next", "done", "remove", "hold") {
 			case "add":
-				e := entry{&holdfastv1.Run{RunId: fmt.Sprint("r", i), PlanId: name("plan", "p", "q")},
-					name("provider", "a", "b", "c")}
-				q.add(e.run, e.provider)
+				run := &holdfastv1.Run{RunId: fmt.Sprint("r", i), PlanId: name("plan", "p", "q", "r")}
+				e := entry{run, line{fsm.CohortOf(run), name("provider", "a", "b", "c"), class[run.GetPlanId()]}}
+				q.add(e.run, e.at)
 				waiting = append(waiting, e)
 			case "remove":
 				if len(waiting) > 0 {
@@ -56,34 +59,35 @@ func TestQueueProperty(t *testing.T) {
 					waiting = append(waiting[:n:n], waiting[n+1:]...)
 				}
 			case "done":
-				if len(atWork) > 0 {
-					q.done(fsm.Cohort{}, atWork[0])
-					atWork = atWork[1:]
+				if len(running) > 0 {
+					q.done(running[0])
+					running = running[1:]
 				}
 			case "hold":
-				held[name("plan", "p", "q")] = rapid.Bool().Draw(t, "held")
+				held[name("plan", "p", "q", "r")] = rapid.Bool().Draw(t, "held")
 			case "next":
 				want := -1
 				for n, e := range waiting {
-					if limit := most[e.provider]; !held[e.run.GetPlanId()] && (limit == 0 || count(e.provider) < limit) {
+					limit := most[e.at.provider]
+					if held[e.run.GetPlanId()] || limit > 0 && count(e.at.provider) >= limit {
+						continue
+					}
+					if want < 0 || e.at.class < waiting[want].at.class {
 						want = n
-						break
 					}
 				}
-				next, provider := q.next(func(c fsm.Cohort, _ int) bool { return !held[c.Plan] },
-					func(p string) int { return most[p] })
-				got := next.run
-				if want < 0 {
-					if got != nil {
-						t.Fatalf("got run %s, want none", got.GetRunId())
-					}
+				at, ok := q.next(func(at line, _ int) bool { return !held[at.cohort.Plan] }, func(p string) int { return most[p] })
+				if ok != (want >= 0) {
+					t.Fatalf("got a run: %t, want %t", ok, want >= 0)
+				}
+				if !ok {
 					continue
 				}
 				e := waiting[want]
-				if got != e.run || provider != e.provider {
-					t.Fatalf("got run %v of %q, want %v of %q", got, provider, e.run, e.provider)
+				if got := q.take(at); got.run != e.run || at != e.at {
+					t.Fatalf("got run %v of %v, want %v of %v", got.run, at, e.run, e.at)
 				}
-				waiting, atWork = append(waiting[:want:want], waiting[want+1:]...), append(atWork, provider)
+				waiting, running = append(waiting[:want:want], waiting[want+1:]...), append(running, at)
 			}
 		}
 	})

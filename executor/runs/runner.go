@@ -24,11 +24,11 @@ import (
 // runner drives one run in one term.
 type runner struct {
 	*term
+	line
 	id           string
-	instance     string          // name of its machine's provider when the run began
-	cohort       fsm.Cohort      // that the queue counts it in
 	nonExclusive bool            // the run is a console
 	place        int             // position in the queue, if it was queued
+	entered      bool            // it holds a place of the turnstile
 	run          *holdfastv1.Run // as of the last commit
 	plan         *holdfastv1.Plan
 	whole        context.Context // ends with the term
@@ -38,13 +38,12 @@ type runner struct {
 	log          *slog.Logger
 }
 
-func newRunner(ctx context.Context, t *term, w waiting, provider string) *runner {
+func newRunner(ctx context.Context, t *term, w waiting, at line) *runner {
 	run := w.run
 	r := &runner{
 		term:         t,
+		line:         at,
 		id:           run.GetRunId(),
-		instance:     provider,
-		cohort:       fsm.CohortOf(run),
 		nonExclusive: run.GetBeside(),
 		place:        w.place,
 	}
@@ -156,6 +155,9 @@ func (r *runner) step(ctx context.Context) (*holdfastv1.Run, error) {
 	}
 	a := r.attempt(status, current, machine)
 	err := r.waitForRetry(status)
+	if err == nil && a.adopted == nil {
+		err = r.enterNext()
+	}
 	switch {
 	case errors.Is(err, step.ErrCanceled):
 		return a.cleanup(ctx)
@@ -196,8 +198,8 @@ func (r *runner) attempt(
 		Life:     r.live,
 		Consoles: r.consoles,
 		Turns:    r.turns,
-		Instance: r.instance,
-		Stagger:  r.providers.PowerOn(r.instance),
+		Instance: r.provider,
+		Stagger:  r.providers.PowerOn(r.provider),
 	}
 	return a
 }
