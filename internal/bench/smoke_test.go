@@ -111,7 +111,8 @@ func TestSmoke(t *testing.T) {
 	}
 	whole := []string{"runs.rate", "runs.gets", "plan.p50", "flight.rate", "flight.entries"}
 	if (ironiclab.Config{}).Missing() == "" {
-		whole = append(whole, "runs.vs_ironic", "runs.gets_vs_ironic", "runs.ironic_rate", "runs.ironic_api_cpu")
+		whole = append(whole, "runs.vs_ironic", "runs.cpu_vs_ironic", "runs.p50_vs_ironic", "runs.gets_vs_ironic",
+			"runs.ironic_rate", "runs.ironic_api_cpu")
 	}
 	for _, tt := range []struct {
 		args string

@@ -14,7 +14,7 @@ import (
 // wholeOutcome returns the outcome of three rounds.
 func wholeOutcome(rates ...float64) *contest.Outcome {
 	return &contest.Outcome{Rate: rates, Latencies: []time.Duration{time.Millisecond},
-		CPU: map[string][]float64{"leader": {1}, "conductor": {45_000}, "api": {20_000}}}
+		CPU: map[string][]float64{"leader": {1}, "servers": {1_300}, "conductor": {45_000}, "api": {20_000}}}
 }
 
 // TestWhole checks that verdicts use the ratio to an Ironic in the same rounds, and that there are
@@ -31,20 +31,17 @@ func TestWhole(t *testing.T) {
 		rival map[string]*contest.Outcome
 		want  []row // of the first rows
 	}{
-		{"alone", nil, []row{{"runs.rate", 400, ""}, {"runs.p50", 1, ""}, {"runs.p99", 1, ""}, {"runs.leader_cpu", 1, ""},
-			{"runs.gets", 20_000, ""}}},
-		{"both met",
-			map[string]*contest.Outcome{rival.IronicDeploys: wholeOutcome(8, 6, 10),
-				rival.IronicGets: wholeOutcome(100, 100, 100)},
-			[]row{{"runs.vs_ironic", 50, "yes"}, {"runs.gets_vs_ironic", 200, "yes"}, {"runs.rate", 400, ""}}},
-		{"one missed",
+		{"alone", nil, []row{{"runs.rate", 400, ""}, {"runs.p50", 1, ""}, {"runs.p99", 1, ""},
+			{"runs.servers_cpu", 1_300, ""}, {"runs.leader_cpu", 1, ""}, {"runs.gets", 20_000, ""}}},
+		{"rate and cost met",
 			map[string]*contest.Outcome{rival.IronicDeploys: wholeOutcome(8, 6, 10),
 				rival.IronicGets: wholeOutcome(100, 200, 300)},
-			[]row{{"runs.vs_ironic", 50, "yes"}, {"runs.gets_vs_ironic", 100, "no"}}},
-		{"the other one",
-			map[string]*contest.Outcome{rival.IronicDeploys: wholeOutcome(10, 10, 10),
+			[]row{{"runs.vs_ironic", 50, "yes"}, {"runs.cpu_vs_ironic", 0.02, "yes"}, {"runs.p50_vs_ironic", 1, "no"},
+				{"runs.gets_vs_ironic", 100, ""}, {"runs.rate", 400, ""}}},
+		{"rate missed",
+			map[string]*contest.Outcome{rival.IronicDeploys: wholeOutcome(20, 20, 20),
 				rival.IronicGets: wholeOutcome(50, 50, 50)},
-			[]row{{"runs.vs_ironic", 40, "no"}, {"runs.gets_vs_ironic", 400, "yes"}}},
+			[]row{{"runs.vs_ironic", 20, "no"}, {"runs.cpu_vs_ironic", 0.02, "yes"}}},
 	} {
 		out := map[string]*contest.Outcome{}
 		for _, side := range []map[string]*contest.Outcome{us, tt.rival} {
