@@ -168,13 +168,13 @@ func killEtcdLeader(ctx context.Context, e *rival.Etcd) (time.Duration, error) {
 	}
 	value := []byte(strings.Repeat("x", etcdValue))
 	write := func(ctx context.Context, conn grpc.ClientConnInterface) error {
-		return rival.EtcdCommit(ctx, conn, rival.EtcdIfNew(nil, []string{machineID(int(chance(readFleet)))}, value))
+		return rival.EtcdCommit(ctx, conn, rival.EtcdIfNew(nil, []string{anyMachine(readFleet)}, value))
 	}
 	w := &outage.Witness{Addrs: left, Creds: e.Creds, Call: write}
 	var o outage.Absence
 	err = outage.Noise{Creds: e.Creds, Addrs: all, Writers: failoverWriters,
 		Readers: failoverReaders, Write: write, Read: func(ctx context.Context, conn grpc.ClientConnInterface) error {
-			return rival.EtcdGet(ctx, conn, machineID(int(chance(readFleet))))
+			return rival.EtcdGet(ctx, conn, anyMachine(readFleet))
 		}}.During(ctx, func() (err error) {
 		o, err = w.See(ctx, func() (outage.Event, error) { return outage.Now(lead.Program.Kill) })
 		return err

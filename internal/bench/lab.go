@@ -158,7 +158,7 @@ func (l *lab) register(ctx context.Context, agents []load.Agent) (float64, error
 			if try == registerTries || ctx.Err() != nil {
 				return fmt.Errorf("register %s: %w", agents[i].ID, load.Wrong(status, body, err))
 			}
-			if err := wait.Sleep(ctx, firstBackoff); err != nil { // an election: agents retry, too
+			if err := wait.Sleep(ctx, time.Second); err != nil { // an election: agents retry, too
 				return err
 			}
 		}

@@ -64,14 +64,14 @@ func getMachine(stale bool) func(context.Context, grpc.ClientConnInterface) erro
 			ctx = metadata.AppendToOutgoingContext(ctx, client.HeaderConsistency, "stale")
 		}
 		_, err := holdfastv1.NewMachineServiceClient(conn).GetMachine(ctx,
-			&holdfastv1.GetMachineRequest{MachineId: machineID(int(chance(readFleet)))})
+			&holdfastv1.GetMachineRequest{MachineId: anyMachine(readFleet)})
 		return err
 	}
 }
 
 // relabel changes a label of a random machine.
 func relabel(ctx context.Context, conn grpc.ClientConnInterface) error {
-	m := &holdfastv1.Machine{MachineId: machineID(int(chance(readFleet))), Labels: map[string]string{"seen": fmt.Sprint(rand.Uint32())}} //nolint:gosec // no secret
+	m := &holdfastv1.Machine{MachineId: anyMachine(readFleet), Labels: map[string]string{"seen": fmt.Sprint(rand.Uint32())}} //nolint:gosec // no secret
 	_, err := holdfastv1.NewMachineServiceClient(conn).UpdateMachine(ctx, &holdfastv1.UpdateMachineRequest{Machine: m,
 		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels.seen"}}})
 	return err
@@ -121,7 +121,7 @@ func reads(ctx context.Context, l *lab, id string, writers int) (err error) {
 		}
 		c, err := contest.NewCalls(l.conns, other.Creds, []string{member.Addr},
 			func(ctx context.Context, conn grpc.ClientConnInterface) error {
-				return rival.EtcdGet(ctx, conn, machineID(int(chance(readFleet))))
+				return rival.EtcdGet(ctx, conn, anyMachine(readFleet))
 			})
 		if err := add(vsEtcd, c, err, member.Program.PID()); err != nil {
 			return err

@@ -56,7 +56,7 @@ func lists(ctx context.Context, g *growing) error {
 		machines := holdfastv1.NewMachineServiceClient(conn)
 		get, err := g.times(ctx, func(ctx context.Context) error {
 			_, err := machines.GetMachine(ctx,
-				&holdfastv1.GetMachineRequest{MachineId: machineID(int(chance(time.Duration(g.size))))})
+				&holdfastv1.GetMachineRequest{MachineId: anyMachine(g.size)})
 			return err
 		})
 		if err != nil {

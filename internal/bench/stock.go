@@ -3,8 +3,10 @@ package bench
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -27,6 +29,9 @@ const racks = 100
 
 // machineID returns the id of the i-th machine of a fleet.
 func machineID(i int) string { return fmt.Sprintf("b-%07d", i) }
+
+// anyMachine returns the id of a random machine of the first n.
+func anyMachine(n int) string { return machineID(rand.IntN(n)) } //nolint:gosec // no secret
 
 // newMachine returns the i-th machine of a fleet, with a spec of about 200 bytes.
 func newMachine(i int) *holdfastv1.Machine {
@@ -66,7 +71,7 @@ func (s *stock) fill(ctx context.Context, n int) error {
 			if try == registerTries || ctx.Err() != nil {
 				return fmt.Errorf("register machine %s: %w", m.GetMachineId(), err)
 			}
-			if err := wait.Sleep(ctx, firstBackoff); err != nil { // an election
+			if err := wait.Sleep(ctx, time.Second); err != nil { // an election
 				return err
 			}
 		}

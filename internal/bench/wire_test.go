@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-metal/holdfast/internal/bench/contest"
+	"github.com/holdfast-metal/holdfast/internal/bench/crowd"
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
 )
 
@@ -61,14 +62,14 @@ func TestStaleWires(t *testing.T) {
 	a := newAgent(7, "secret")
 	p := &load.Wires{Target: to}
 	defer p.Close()
-	c := &crowd{agents: []load.Agent{a}, wires: make([]*load.Wire, 1), peers: []load.Target{to}}
-	defer c.close()
+	c := crowd.New([]load.Agent{a}, []load.Target{to})
+	defer c.Close()
 	for i := range 3 {
 		if status, _, err := p.Post(t.Context(), a.Keepalive(nil, to.Addr)); err != nil || status != http.StatusOK {
 			t.Errorf("post %d: got %d, %v", i, status, err)
 		}
-		if _, err := c.try(t.Context(), 0, to); err != nil {
-			t.Errorf("try %d: %v", i, err)
+		if got := c.Reconnect(t.Context(), 1, time.Minute); got.Renewed() != 1 || got.Failed() != 0 {
+			t.Errorf("reconnect %d: got %+v, want one renewal at the first try", i, got)
 		}
 		if n := p.Open(); n != 1 {
 			t.Errorf("after post %d: got %d connections, want 1", i, n)
