@@ -30,6 +30,7 @@ func BenchmarkFleet(b *testing.B) {
 				b.ReportMetric(perMachine, "heap-B/machine")
 			})
 		}
+		ask("count", func(v *fsm.View, _ int) { v.CountStates() })
 		ask("get", func(v *fsm.View, i int) { v.Machine(fmt.Sprintf("m-%d", i%size)) })
 		for name, f := range map[string]fsm.Facets{"page": {Path: "labels.rack", Value: "r7"},
 			"none": {Path: "labels.rack", Value: "none"}} {

@@ -17,6 +17,9 @@ type Facets = table.Facets
 // excludes one that does.
 type Query = table.Query
 
+// StateCounts has the number of machines in each effective state.
+type StateCounts = fleet.StateCounts
+
 // MachineFacet reports whether path and value are a facet, so that all matching machines can
 // be found by it. Paths are those of filters; the path of a condition is status.conditions
 // and its type.

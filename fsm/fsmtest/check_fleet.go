@@ -21,7 +21,9 @@ func checkFleet(v *fsm.View) error {
 		return ok && l.GetExpiredAt() == nil
 	}
 	inPool, readyInPool := map[string]int32{}, map[string]int32{}
+	var states fsm.StateCounts
 	for m := range v.Machines("") {
+		states[m.GetStatus().GetEffectiveState()]++
 		id, s := m.GetMachineId(), m.GetStatus().GetAgentState()
 		here := s == holdfastv1.Agent_REGISTERED || s == holdfastv1.Agent_READY
 		if alive(internalv1.LeaseRef_MACHINE, id) != here ||
@@ -53,6 +55,9 @@ func checkFleet(v *fsm.View) error {
 				add("MAC %s of machine %s names %s", mac, id, other.GetMachineId())
 			}
 		}
+	}
+	if got := v.CountStates(); got != states {
+		add("machines by effective state are counted as %v, want %v", got, states)
 	}
 	for p := range v.Pools("") {
 		id, s := p.GetPoolId(), p.GetStatus()

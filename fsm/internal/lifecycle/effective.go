@@ -30,18 +30,24 @@ func Derive(m *holdfastv1.Machine, now *timestamppb.Timestamp) *holdfastv1.Machi
 // membership in a cluster, FACTORY_READY, READY.
 func effectiveState(m *holdfastv1.Machine) holdfastv1.EffectiveState_Value {
 	s := m.GetStatus()
-	switch {
-	case s.GetActiveRunId() != "":
+	if s.GetActiveRunId() != "" {
 		return holdfastv1.EffectiveState_PROVISIONING
-	case s.GetPhase() == holdfastv1.MachineStatus_RMA:
+	}
+	return IdleState(s.GetPhase(), Condition(m, InCluster).GetStatus())
+}
+
+// IdleState returns the effective state of a machine without an active run.
+func IdleState(phase holdfastv1.MachineStatus_Phase, inCluster bool) holdfastv1.EffectiveState_Value {
+	switch {
+	case phase == holdfastv1.MachineStatus_RMA:
 		return holdfastv1.EffectiveState_RMA
-	case s.GetPhase() == holdfastv1.MachineStatus_RETIRED:
+	case phase == holdfastv1.MachineStatus_RETIRED:
 		return holdfastv1.EffectiveState_RETIRED
-	case s.GetPhase() == holdfastv1.MachineStatus_MAINTENANCE:
+	case phase == holdfastv1.MachineStatus_MAINTENANCE:
 		return holdfastv1.EffectiveState_MAINTENANCE
-	case Condition(m, InCluster).GetStatus():
+	case inCluster:
 		return holdfastv1.EffectiveState_IN_SERVICE
-	case s.GetPhase() == holdfastv1.MachineStatus_FACTORY_READY:
+	case phase == holdfastv1.MachineStatus_FACTORY_READY:
 		return holdfastv1.EffectiveState_FACTORY_READY
 	}
 	return holdfastv1.EffectiveState_READY
