@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -67,6 +68,9 @@ type Config struct {
 	// Leases returns how many leases this peer keeps as the leader, and how many heartbeats
 	// it receives a second. The status shows both. It may be nil.
 	Leases func() (live int, rate float64)
+	// BMCCalls returns how many operations on BMCs this peer has done, by provider, for the
+	// status. It may be nil.
+	BMCCalls func() []*holdfastv1.ProviderCalls
 	// Tracer creates spans of commits within the traces of callers. If it is nil, there are
 	// none.
 	Tracer trace.Tracer

@@ -156,6 +156,9 @@ func (rp *reporter) load() *holdfastv1.PeerLoad {
 		live, rate := rp.n.cfg.Leases()
 		l.Leases, l.LeaseRate = uint64(max(live, 0)), rate
 	}
+	if rp.n.cfg.BMCCalls != nil {
+		l.Bmc = rp.n.cfg.BMCCalls()
+	}
 	return l
 }
 

@@ -54,6 +54,7 @@ type Hardware struct {
 	installs  Installs
 	log       *slog.Logger
 	metrics   *metrics // nil: nobody counts
+	calls     calls
 
 	bmcs  []*bmc.Provider
 	hosts []*sshexec.Provider
@@ -77,12 +78,12 @@ func (h *Hardware) Factories() map[string]providers.Factory {
 		"datacenter": h.datacenter, "ironic": h.ironic}
 }
 
-func (h *Hardware) cloudBMC(_ string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {
+func (h *Hardware) cloudBMC(name string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {
 	own, media, err := takeMedia(raw)
 	if err != nil {
 		return nil, err
 	}
-	p, err := h.newBMC(own, log)
+	p, err := h.newBMC(name, own, log)
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +131,7 @@ func (h *Hardware) newJoiner(p *sshexec.Provider) *kube.Joiner {
 	return j
 }
 
-func (h *Hardware) datacenter(_ string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {
+func (h *Hardware) datacenter(name string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {
 	var halves struct {
 		BMC json.RawMessage `json:"bmc"`
 		SSH json.RawMessage `json:"ssh"`
@@ -140,7 +141,7 @@ func (h *Hardware) datacenter(_ string, raw json.RawMessage, log *slog.Logger) (
 	if err := strict(raw, &halves); err != nil {
 		return nil, err
 	}
-	b, err := h.newBMC(halves.BMC, log)
+	b, err := h.newBMC(name, halves.BMC, log)
 	if err != nil {
 		return nil, fmt.Errorf("bmc: %w", err)
 	}
@@ -168,12 +169,13 @@ func (h *Hardware) ironic(_ string, raw json.RawMessage, log *slog.Logger) (prov
 	return p, nil
 }
 
-func (h *Hardware) newBMC(raw json.RawMessage, log *slog.Logger) (*bmc.Provider, error) {
+func (h *Hardware) newBMC(name string, raw json.RawMessage, log *slog.Logger) (*bmc.Provider, error) {
 	cfg, err := bmc.ParseConfig(raw)
 	if err != nil {
 		return nil, err
 	}
-	p, err := bmc.New(cfg, bmc.Deps{Credentials: accounts{h}, Memory: memory{h}, Log: log, Called: h.count})
+	called := func(c bmc.Call) { h.count(name, c) }
+	p, err := bmc.New(cfg, bmc.Deps{Credentials: accounts{h}, Memory: memory{h}, Log: log, Called: called})
 	if err == nil {
 		h.bmcs = append(h.bmcs, p)
 	}

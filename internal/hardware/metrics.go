@@ -29,8 +29,9 @@ func (h *Hardware) Measure(reg prometheus.Registerer) {
 	reg.MustRegister(h.metrics.calls, h.metrics.seconds)
 }
 
-// count counts one operation.
-func (h *Hardware) count(c bmc.Call) {
+// count counts one operation of a provider.
+func (h *Hardware) count(provider string, c bmc.Call) {
+	h.calls.count(provider, c.Outcome)
 	if h.metrics == nil {
 		return
 	}

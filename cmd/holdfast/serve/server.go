@@ -150,6 +150,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		Tracer:            traces.Tracer(),
 		DialOptions:       traces.Forwarded(),
 		Leases:            func() (int, float64) { return leaseLoad() },
+		BMCCalls:          hw.BMCCalls,
 		BeforeHandover:    p.beforeHandover,
 		LeaveOnStop:       cfg.LeaveOnStop,
 		ForwardMetadata:   auth.Forward,

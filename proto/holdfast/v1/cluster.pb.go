@@ -476,7 +476,9 @@ type PeerLoad struct {
 	// Histogram of these times: at most 0.1 ms, 0.15 ms, and from there on each bound twice the
 	// one before the last (0.2, 0.3, 0.4, 0.6, … ms); the last bucket has all longer ones.
 	// Empty if the peer is older than this field.
-	Commits       []uint64 `protobuf:"varint,5,rep,packed,name=commits,proto3" json:"commits,omitempty"`
+	Commits []uint64 `protobuf:"varint,5,rep,packed,name=commits,proto3" json:"commits,omitempty"`
+	// Operations on BMCs by provider, in order of their names. Providers without any are absent.
+	Bmc           []*ProviderCalls `protobuf:"bytes,6,rep,name=bmc,proto3" json:"bmc,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -546,6 +548,74 @@ func (x *PeerLoad) GetCommits() []uint64 {
 	return nil
 }
 
+func (x *PeerLoad) GetBmc() []*ProviderCalls {
+	if x != nil {
+		return x.Bmc
+	}
+	return nil
+}
+
+// ProviderCalls counts the operations of a provider on its BMCs.
+type ProviderCalls struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Provider      string                 `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"` // its name in the configuration
+	Calls         uint64                 `protobuf:"varint,2,opt,name=calls,proto3" json:"calls,omitempty"`      // operations, including those that were not sent because the BMC had not answered before
+	Failed        uint64                 `protobuf:"varint,3,opt,name=failed,proto3" json:"failed,omitempty"`    // of these, the ones with an error that is not "unsupported" or "late"
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProviderCalls) Reset() {
+	*x = ProviderCalls{}
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProviderCalls) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProviderCalls) ProtoMessage() {}
+
+func (x *ProviderCalls) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProviderCalls.ProtoReflect.Descriptor instead.
+func (*ProviderCalls) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ProviderCalls) GetProvider() string {
+	if x != nil {
+		return x.Provider
+	}
+	return ""
+}
+
+func (x *ProviderCalls) GetCalls() uint64 {
+	if x != nil {
+		return x.Calls
+	}
+	return 0
+}
+
+func (x *ProviderCalls) GetFailed() uint64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
 var File_proto_holdfast_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
@@ -592,14 +662,19 @@ const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\x04term\x183 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06behind\x184 \x01(\x04R\x06behind\x12)\n" +
 	"\x04load\x185 \x01(\v2\x15.holdfast.v1.PeerLoadR\x04load\x12\x18\n" +
-	"\awarning\x186 \x01(\tR\awarning\"\x9e\x01\n" +
+	"\awarning\x186 \x01(\tR\awarning\"\xcc\x01\n" +
 	"\bPeerLoad\x12\x16\n" +
 	"\x06leases\x18\x01 \x01(\x04R\x06leases\x12\x1d\n" +
 	"\n" +
 	"lease_rate\x18\x02 \x01(\x01R\tleaseRate\x12\x1a\n" +
 	"\bcommands\x18\x03 \x01(\x04R\bcommands\x12%\n" +
 	"\x0ecommit_seconds\x18\x04 \x01(\x01R\rcommitSeconds\x12\x18\n" +
-	"\acommits\x18\x05 \x03(\x04R\acommits2\xf4\x01\n" +
+	"\acommits\x18\x05 \x03(\x04R\acommits\x12,\n" +
+	"\x03bmc\x18\x06 \x03(\v2\x1a.holdfast.v1.ProviderCallsR\x03bmc\"Y\n" +
+	"\rProviderCalls\x12\x1a\n" +
+	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x14\n" +
+	"\x05calls\x18\x02 \x01(\x04R\x05calls\x12\x16\n" +
+	"\x06failed\x18\x03 \x01(\x04R\x06failed2\xf4\x01\n" +
 	"\x0eClusterService\x12r\n" +
 	"\x10GetClusterStatus\x12$.holdfast.v1.GetClusterStatusRequest\x1a\x1a.holdfast.v1.ClusterStatus\"\x1c\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\r\x12\v/v1/cluster\x90\x02\x01\x12n\n" +
 	"\fCollectDebug\x12 .holdfast.v1.CollectDebugRequest\x1a\x16.holdfast.v1.DebugFile\"\"\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/cluster/debug\x90\x02\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
@@ -616,7 +691,7 @@ func file_proto_holdfast_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_proto_holdfast_v1_cluster_proto_rawDescData
 }
 
-var file_proto_holdfast_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_proto_holdfast_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_proto_holdfast_v1_cluster_proto_goTypes = []any{
 	(*CollectDebugRequest)(nil),     // 0: holdfast.v1.CollectDebugRequest
 	(*DebugFile)(nil),               // 1: holdfast.v1.DebugFile
@@ -624,21 +699,23 @@ var file_proto_holdfast_v1_cluster_proto_goTypes = []any{
 	(*ClusterStatus)(nil),           // 3: holdfast.v1.ClusterStatus
 	(*Peer)(nil),                    // 4: holdfast.v1.Peer
 	(*PeerLoad)(nil),                // 5: holdfast.v1.PeerLoad
-	(*timestamppb.Timestamp)(nil),   // 6: google.protobuf.Timestamp
+	(*ProviderCalls)(nil),           // 6: holdfast.v1.ProviderCalls
+	(*timestamppb.Timestamp)(nil),   // 7: google.protobuf.Timestamp
 }
 var file_proto_holdfast_v1_cluster_proto_depIdxs = []int32{
 	4, // 0: holdfast.v1.ClusterStatus.peers:type_name -> holdfast.v1.Peer
-	6, // 1: holdfast.v1.ClusterStatus.last_backup_at:type_name -> google.protobuf.Timestamp
+	7, // 1: holdfast.v1.ClusterStatus.last_backup_at:type_name -> google.protobuf.Timestamp
 	5, // 2: holdfast.v1.Peer.load:type_name -> holdfast.v1.PeerLoad
-	2, // 3: holdfast.v1.ClusterService.GetClusterStatus:input_type -> holdfast.v1.GetClusterStatusRequest
-	0, // 4: holdfast.v1.ClusterService.CollectDebug:input_type -> holdfast.v1.CollectDebugRequest
-	3, // 5: holdfast.v1.ClusterService.GetClusterStatus:output_type -> holdfast.v1.ClusterStatus
-	1, // 6: holdfast.v1.ClusterService.CollectDebug:output_type -> holdfast.v1.DebugFile
-	5, // [5:7] is the sub-list for method output_type
-	3, // [3:5] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	6, // 3: holdfast.v1.PeerLoad.bmc:type_name -> holdfast.v1.ProviderCalls
+	2, // 4: holdfast.v1.ClusterService.GetClusterStatus:input_type -> holdfast.v1.GetClusterStatusRequest
+	0, // 5: holdfast.v1.ClusterService.CollectDebug:input_type -> holdfast.v1.CollectDebugRequest
+	3, // 6: holdfast.v1.ClusterService.GetClusterStatus:output_type -> holdfast.v1.ClusterStatus
+	1, // 7: holdfast.v1.ClusterService.CollectDebug:output_type -> holdfast.v1.DebugFile
+	6, // [6:8] is the sub-list for method output_type
+	4, // [4:6] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_cluster_proto_init() }
@@ -653,7 +730,7 @@ func file_proto_holdfast_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_cluster_proto_rawDesc), len(file_proto_holdfast_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
