@@ -54,6 +54,7 @@ func importRules() []importRule {
 		{part: "internal/guard"}, // for tests only
 		{part: "fsm/...", may: []string{"proto/...", "internal/nearest"}, tests: []string{"internal/guard"}, never: impure},
 		{part: "internal/heap"},
+		{part: "internal/series"},
 		{part: "internal/wait"},
 		{part: "internal/describe", may: []string{"proto/holdfast/..."}},
 		{part: "internal/tracing"},
@@ -79,7 +80,7 @@ func importRules() []importRule {
 			tests: []string{"server/internal/nodetest"}},
 		{part: "server/...", may: []string{
 			"proto/...", "internal/nearest", "internal/archive", "internal/describe", "internal/filter",
-			"internal/images/...", "internal/secrets",
+			"internal/images/...", "internal/secrets", "internal/series",
 			"fsm", "cluster", "cluster/peertls", "cluster/keyfile", "providers",
 		}, tests: []string{"internal/guard", "providers/...", "cluster/peertls/issue"},
 			never: []string{module + "/server/internal/nodetest"}},
