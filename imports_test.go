@@ -78,6 +78,8 @@ func importRules() []importRule {
 		{part: "server/internal/watch", may: []string{"internal/filter"}, tests: []string{"proto/..."}},
 		{part: "server/internal/scope", may: []string{"proto/...", "fsm", "server/auth"},
 			tests: []string{"server/internal/nodetest"}},
+		{part: "server/ui/history", may: []string{"proto/...", "fsm", "cluster", "internal/series"},
+			tests: []string{"fsm/fsmtest"}},
 		{part: "server/...", may: []string{
 			"proto/...", "internal/nearest", "internal/archive", "internal/describe", "internal/filter",
 			"internal/images/...", "internal/secrets", "internal/series",

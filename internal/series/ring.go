@@ -89,3 +89,24 @@ func (r *ring) read(kind Kind, first, last int64) Point {
 	}
 	return p
 }
+
+// Combine combines points of a series. Points of a Mean count by their number of periods.
+func Combine(kind Kind, points []Point) Point {
+	var total Point
+	for _, p := range points {
+		switch {
+		case p.Periods == 0:
+			continue
+		case total.Periods == 0, kind == Last:
+			total.Value = p.Value
+		case kind == Max:
+			total.Value = max(total.Value, p.Value)
+		case kind == Mean:
+			total.Value += (p.Value - total.Value) * float64(p.Periods) / float64(total.Periods+p.Periods)
+		case kind == Sum:
+			total.Value += p.Value
+		}
+		total.Periods += p.Periods
+	}
+	return total
+}

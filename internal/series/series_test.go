@@ -107,3 +107,24 @@ func TestMaximum(t *testing.T) {
 		t.Errorf("series (-want +got):\n%s", diff)
 	}
 }
+
+// TestCombine: combining the points of a stretch gives the point of the whole stretch, if all
+// periods have as many samples.
+func TestCombine(t *testing.T) {
+	for kind := Last; kind <= Sum; kind++ {
+		s := New(small())
+		for i := range 10 {
+			s.Add("x", kind, begin.Add(time.Duration(i)*4*time.Second), float64(i*i%7))
+		}
+		to := begin.Add(36 * time.Second)
+		want := s.Read("x", Query{Resolution: 1, Group: 10, N: 2, To: to})
+		got := Combine(kind, s.Read("x", Query{Resolution: 1, Group: 1, N: 20, To: to}))
+		whole := Combine(kind, append([]Point{{}}, want...))
+		if got.Periods != 10 || math.Abs(got.Value-whole.Value) > 1e-6 {
+			t.Errorf("kind %d: got %+v of single periods, and %+v of groups", kind, got, whole)
+		}
+	}
+	if got := Combine(Sum, []Point{{}, {}}); got.Periods != 0 {
+		t.Errorf("unknown points: got %+v", got)
+	}
+}

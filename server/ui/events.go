@@ -54,7 +54,7 @@ func (d *dashboard) events(w http.ResponseWriter, r *http.Request) {
 	}
 	s := d.stream(w, r)
 	s.pulse = func(at position) string {
-		return event("pulse", pulse{at.Index, at.Leader, at.Contact, d.now().UnixMilli(), d.hour.Taken()})
+		return event("pulse", pulse{at.Index, at.Leader, at.Contact, d.now().UnixMilli(), d.history.Taken()})
 	}
 	s.run(func(send func(text string) error) error { //nolint:contextcheck // the stream has the context of its request
 		read := newClients(s.conn)

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-metal/holdfast/internal/secrets"
+	"github.com/holdfast-metal/holdfast/internal/series"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server"
@@ -72,11 +74,18 @@ func sessions(t *testing.T) *secrets.Sessions {
 	return secrets.NewSessions(keys, time.Now)
 }
 
-// once is a history with one sample.
+// once is a history with one sample of everything.
 type once struct{}
 
-func (once) Samples() []history.Sample {
-	return []history.Sample{{At: time.Now(), Leader: "p1", Leases: 3, Signs: .3}}
+func (once) Window(r history.Range) *history.Window {
+	w := history.New(history.Config{}, nil, nil).Window(r)
+	w.BMCErrors = []history.Line{w.Runs[0]}
+	w.BMCErrors[0].Name, w.BMCErrors[0].Points = evil, slices.Clone(w.Runs[0].Points)
+	lines := slices.Concat(w.Machines, w.Runs, w.BMCErrors, []history.Line{w.Heartbeats, w.Commands, w.P50, w.P99})
+	for _, l := range lines {
+		l.Points[len(l.Points)-1] = series.Point{Value: 3, Periods: 1}
+	}
+	return w
 }
 
 func (once) Taken() uint64 { return 1 }

@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -59,6 +60,43 @@ func TestScope(t *testing.T) {
 	has(t, get(l, "elsewhere", "/ui/runs/run-1/log"), 404, nil)
 	has(t, post(l, "elsewhere", "/ui/runs/run-1/cancel", nil), 404, nil)
 	has(t, post(l, "elsewhere", "/ui/release/plan/inspect", nil), 403, nil)
+	all := []string{"Machines by state", "Ended runs", "BMC errors"}
+	has(t, get(l, "elsewhere", "/ui/charts"), 200, []string{"Heartbeats/s"}, all...)
+	has(t, get(l, "viewer", "/ui/charts"), 200, all)
+}
+
+// TestChartsData: the charts are served as JSON to viewers, without the numbers of all pools to
+// users of some.
+func TestChartsData(t *testing.T) {
+	l := lab(t)
+	for who, want := range map[string]map[string]int{
+		"viewer":    {"machines": 7, "runs": 3, "bmcs": 1, "load": 2, "commits": 2},
+		"elsewhere": {"load": 2, "commits": 2},
+	} {
+		w := get(l, who, "/ui/charts/data?range=24h")
+		var data struct {
+			Range  string
+			Series []struct {
+				Chart  string
+				Values []*float64
+			}
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &data); err != nil || data.Range != "24h" {
+			t.Errorf("%s: got range %q, %v", who, data.Range, err)
+		}
+		got := map[string]int{}
+		for _, s := range data.Series {
+			got[s.Chart]++
+			if n := len(s.Values); n < 100 || s.Values[0] != nil || *s.Values[n-1] != 3 {
+				t.Errorf("%s: %s has %d values, want more, the last known and 3", who, s.Chart, n)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: series by chart (-want +got):\n%s", who, diff)
+		}
+	}
+	has(t, get(l, "agent", "/ui/charts/data"), 403, nil)
+	has(t, get(l, "", "/ui/charts/data"), 401, nil)
 }
 
 // TestCrossOrigin: a form of another or an unknown origin has no effect, whatever the

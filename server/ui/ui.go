@@ -20,11 +20,7 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
-	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
-
-// Histories is this peer's history of the last hour (*history.History).
-type Histories = display.Histories
 
 // Feed streams changes to pages (*server.Server). Its errors are statuses. send is called
 // in the goroutine of the caller.
@@ -40,7 +36,7 @@ type Feed interface {
 type dashboard struct {
 	rpc      grpc.ClientConnInterface
 	feed     Feed
-	hour     display.Histories
+	history  Histories
 	sessions Sessions
 	log      *slog.Logger
 	assets   *assets
@@ -56,7 +52,7 @@ func Register(
 	m *auth.Mux,
 	rpc grpc.ClientConnInterface,
 	feed Feed,
-	hour display.Histories,
+	h Histories,
 	sessions Sessions,
 	log *slog.Logger,
 ) {
@@ -64,7 +60,7 @@ func Register(
 	d := &dashboard{
 		rpc:      rpc,
 		feed:     feed,
-		hour:     hour,
+		history:  h,
 		sessions: sessions,
 		log:      log,
 		assets:   a,
@@ -111,6 +107,8 @@ func (d *dashboard) routes(m *auth.Mux) {
 	page("GET /ui/services", viewer, d.services)
 	page("GET /ui/audit", auth.SameAs("holdfast.v1.AuditService/ListAuditEvents"), d.audit)
 	page("GET /ui/cluster", viewer, d.cluster)
+	page("GET /ui/charts", viewer, d.charts)
+	m.HandleFunc("GET /ui/charts/data", viewer, nil, secured(d.chartsData))
 
 	confirm := func(path, rpc string, a action) { act(path, rpc, a.ask, a.submit) }
 	confirm("/ui/machines/{id}/run", "RunService/StartRun",

@@ -21,7 +21,7 @@ import (
 // apis returns the HTTP APIs: those of the specifications, netboot, Prometheus's discovery,
 // holdfast.v1 as JSON, their OpenAPI descriptions, and the dashboard.
 func apis(
-	srv *server.Server, netboot netbootapi.Config, hour ui.Histories, sessions ui.Sessions, log *slog.Logger,
+	srv *server.Server, netboot netbootapi.Config, past ui.Histories, sessions ui.Sessions, log *slog.Logger,
 ) []func(*auth.Mux, grpc.ClientConnInterface) {
 	beats := srv.Heartbeats()
 	return []func(*auth.Mux, grpc.ClientConnInterface){
@@ -33,6 +33,6 @@ func apis(
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { prometheusapi.Register(m, rpc) },
 		jsonapi.Register,
 		func(m *auth.Mux, _ grpc.ClientConnInterface) { openapi.Register(m) },
-		func(m *auth.Mux, rpc grpc.ClientConnInterface) { ui.Register(m, rpc, srv, hour, sessions, log) },
+		func(m *auth.Mux, rpc grpc.ClientConnInterface) { ui.Register(m, rpc, srv, past, sessions, log) },
 	}
 }

@@ -26,7 +26,7 @@ type uncalled struct{ server.Node }
 func TestRoutesAreDocumented(t *testing.T) {
 	m := auth.Open().NewMux()
 	srv := server.New(server.Config{}, uncalled{}, fsm.New(), providers.SetOf(nil))
-	for _, add := range apis(srv, netbootapi.Config{}, history.New(history.Config{}, nil),
+	for _, add := range apis(srv, netbootapi.Config{}, history.New(history.Config{}, nil, nil),
 		secrets.NewSessions(nil, time.Now), slog.New(slog.DiscardHandler)) {
 		add(m, inproc.New())
 	}

@@ -158,6 +158,7 @@ func ways() map[string]way {
 		"GET /ui/plans": {path: "/ui/plans"}, "GET /ui/plans/{id...}": {path: "/ui/plans/plan/inspect"},
 		"GET /ui/pools": {path: "/ui/pools"}, "GET /ui/services": {path: "/ui/services"},
 		"GET /ui/audit": {path: "/ui/audit"}, "GET /ui/cluster": {path: "/ui/cluster"},
+		"GET /ui/charts": {path: "/ui/charts"}, "GET /ui/charts/data": {path: "/ui/charts/data?range=24h"},
 		"GET /ui/machines/{id}/run": {path: ui + "/run", foreign: others},
 		"POST /ui/machines/{id}/run": {path: "/ui/machines/other/run", body: "plan=plan/inspect", foreign: others,
 			page: 409},
@@ -187,7 +188,7 @@ func equipped(t *testing.T) (*apitest.Lab, []auth.Route) {
 	t.Helper()
 	var mux *auth.Mux
 	l := apitest.New(t, func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server) {
-		for _, add := range apis(s, netbootapi.Config{}, history.New(history.Config{}, nil),
+		for _, add := range apis(s, netbootapi.Config{}, history.New(history.Config{}, nil, nil),
 			secrets.NewSessions(nil, time.Now), slog.New(slog.DiscardHandler)) {
 			add(m, rpc)
 		}

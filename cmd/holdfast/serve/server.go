@@ -240,11 +240,11 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		}
 		return nil
 	})
-	hour := history.New(history.Config{}, p.node)
-	g.Go(func() error { return hour.Run(web) })
+	past := history.New(history.Config{}, p.node, state)
+	g.Go(func() error { return past.Run(web) })
 	var local grpc.ClientConnInterface // the services of this process, as the HTTP APIs call them
 	own := func(_ *auth.Mux, rpc grpc.ClientConnInterface) { local = rpc }
-	site := srv.HTTPServer(traces.Handler(srv.HTTPHandler(append(apis(srv, cfg.netbootConfig.api(), hour,
+	site := srv.HTTPServer(traces.Handler(srv.HTTPHandler(append(apis(srv, cfg.netbootConfig.api(), past,
 		secrets.NewSessions(keys, time.Now), peerLog), vault.routes, files.Routes, own)...)))
 	machines := machinesOnly(site.Handler)
 	site.Handler = cfg.netbootConfig.notMachines(site.Handler)

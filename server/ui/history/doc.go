@@ -1,10 +1,10 @@
-// Package history records the cluster's load: a sample from the leader every few seconds,
-// for an hour.
+// Package history records for two weeks how many machines are in each state, how many runs
+// end, the load of the leader, and the errors of BMCs.
 //
-// It owns a fixed-size ring in the memory of this peer, and the conversion of the leader's
-// counters to rates. Each peer samples the leader itself, so each has the history since its
-// own start, across leader changes.
+// It owns the samples in the memory of this peer, which are at most 2 MiB, and the conversion
+// of the leader's counters to rates. Machines and runs come from this peer's own state, and
+// the rest from the leader. Each peer therefore has all of it, across changes of the leader.
 //
-// It must not be used for decisions. It is neither replicated nor stored on disk; use
-// metrics for longer periods (docs/operating.md).
+// It must not be used for decisions. It is not replicated; use metrics for longer periods
+// (docs/operating.md).
 package history

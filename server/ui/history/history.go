@@ -2,67 +2,104 @@ package history
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/series"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Load reads the load of the leader (*cluster.Node).
-type Load interface {
+// Cluster is this peer in its cluster (*cluster.Node).
+type Cluster interface {
 	// LeaderLoad returns the leader's id and its counters since its start. It returns an
 	// error if no leader is known or it does not answer.
 	LeaderLoad(ctx context.Context) (leader string, load *holdfastv1.PeerLoad, err error)
+	// Votes returns an error while this peer has not caught up with the log.
+	Votes() error
+}
+
+// State is this peer's own copy of the replicated state (*fsm.FSM).
+type State interface {
+	View() *fsm.View
 }
 
 // Config configures a History.
 type Config struct {
-	Every time.Duration    // sampling interval; default 5 s
-	Keep  int              // number of stored samples; default 720, an hour
-	Now   func() time.Time // default time.Now
+	Every time.Duration // sampling interval; default 10 s
 }
 
-// Sample is the load at one moment.
-type Sample struct {
-	At     time.Time
-	Leader string  // empty if no leader answered
-	Leases uint64  // live leases
-	Signs  float64 // heartbeats per second
-	// Known reports whether the fields below are set. They are relative to the previous
-	// sample of the same leader.
-	Known    bool
-	Commands float64       // per second
-	Half     time.Duration // p50 of the commit latency; 0 if there were no commands
-	Most     time.Duration // p99 of the commit latency
+// The maximum number of providers with a series of their own. Others share one.
+const maxProviders = 16
+
+// The names of series. Those of machines end with a state, those of runs with a phase, and
+// those of BMCs with a provider.
+const (
+	machines   = "machines."
+	runs       = "runs."
+	heartbeats = "heartbeats" // a second
+	commands   = "commands"   // a second
+	commitP50  = "commit.p50" // in seconds
+	commitP99  = "commit.p99"
+	bmcErrors  = "bmc."
+	bmcOthers  = "bmc" // errors of the providers beyond maxProviders
+	maxFixed   = 16    // series that are not of a provider
+)
+
+// resolutions returns the resolutions of all series: an hour, a day and two weeks.
+func resolutions() []series.Resolution {
+	return []series.Resolution{
+		{Every: 10 * time.Second, Keep: 360},
+		{Every: time.Minute, Keep: 1440},
+		{Every: 10 * time.Minute, Keep: 2016},
+	}
 }
 
-// History is the load of the last hour.
+// maxLeaders bounds the number of changes of the leader.
+const maxLeaders = 200
+
+// Leader is a change of the leader.
+type Leader struct {
+	At time.Time
+	ID string
+}
+
+// History has the samples of this peer.
 type History struct {
-	cfg  Config
-	load Load
+	cfg     Config
+	cluster Cluster
+	start   time.Time // with a monotonic clock reading
 
-	mu   sync.Mutex
-	ring []Sample
-	n    uint64 // number of samples taken
+	fixed *series.Store
+	bmcs  *series.Store // by provider
 
-	last   *holdfastv1.PeerLoad // used by Run only: the previous answer
-	before Sample
+	mu      sync.Mutex
+	leaders []Leader
+	taken   uint64
+
+	before answer // the rest is used by Run only
+	states *stateSampler
 }
 
 // New returns an empty History.
-func New(cfg Config, l Load) *History {
+func New(cfg Config, c Cluster, s State) *History {
 	if cfg.Every <= 0 {
-		cfg.Every = 5 * time.Second
+		cfg.Every = 10 * time.Second
 	}
-	if cfg.Keep <= 0 {
-		cfg.Keep = 720
+	h := &History{
+		cfg:     cfg,
+		cluster: c,
+		start:   time.Now(),
+		fixed:   series.New(series.Config{Resolutions: resolutions(), MaxSeries: maxFixed}),
+		bmcs:    series.New(series.Config{Resolutions: resolutions(), MaxSeries: maxProviders}),
 	}
-	if cfg.Now == nil {
-		cfg.Now = time.Now
-	}
-	return &History{cfg: cfg, load: l}
+	h.states = &stateSampler{state: s, store: h.fixed, now: h.now}
+	return h
 }
+
+// now returns the wall clock of the start plus the time since, so that a step of the wall
+// clock moves no sample.
+func (h *History) now() time.Time { return h.start.Add(time.Since(h.start)) }
 
 // Run takes samples until ctx ends, and then returns nil.
 func (h *History) Run(ctx context.Context) error {
@@ -78,62 +115,20 @@ func (h *History) Run(ctx context.Context) error {
 	}
 }
 
-// take adds a sample. If the leader does not answer, the sample records that, so that
-// outages are visible.
+// take adds one sample of everything.
 func (h *History) take(ctx context.Context) {
-	leader, load, err := h.load.LeaderLoad(ctx)
-	if errors.Is(err, context.Canceled) {
-		return
+	h.takeLoad(ctx)
+	if h.cluster.Votes() == nil { // until then the state is an old one
+		h.states.take(ctx)
 	}
-	s := Sample{At: h.cfg.Now()}
-	if err == nil {
-		s.Leader, s.Leases, s.Signs = leader, load.GetLeases(), load.GetLeaseRate()
-		s.since(h.before, h.last, load)
-	}
-	h.before, h.last = s, load
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.ring) < h.cfg.Keep {
-		h.ring = append(h.ring, s)
-	} else {
-		h.ring[h.n%uint64(h.cfg.Keep)] = s
-	}
-	h.n++
+	h.taken++
 }
 
-// since sets the values relative to the previous sample, if the leader is the same and has
-// not restarted.
-func (s *Sample) since(before Sample, was, now *holdfastv1.PeerLoad) {
-	d := s.At.Sub(before.At)
-	if was == nil || now == nil || before.Leader != s.Leader || d <= 0 || now.GetCommands() < was.GetCommands() {
-		return
-	}
-	s.Known, s.Commands = true, float64(now.GetCommands()-was.GetCommands())/d.Seconds()
-	counts := make([]uint64, 0, len(now.GetCommits()))
-	for i, n := range now.GetCommits() {
-		if i < len(was.GetCommits()) {
-			n -= min(n, was.GetCommits()[i]) // the counters are not read atomically
-		}
-		counts = append(counts, n)
-	}
-	s.Half, s.Most = quantile(counts, 50), quantile(counts, 99)
-}
-
-// Samples returns the stored samples, oldest first.
-func (h *History) Samples() []Sample {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if len(h.ring) < h.cfg.Keep {
-		return append([]Sample(nil), h.ring...)
-	}
-	at := h.n % uint64(h.cfg.Keep)
-	return append(append(make([]Sample, 0, len(h.ring)), h.ring[at:]...), h.ring[:at]...)
-}
-
-// Taken returns the number of samples taken since the start. It changes with each new
-// sample.
+// Taken returns the number of samples taken since the start. It changes with each new sample.
 func (h *History) Taken() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.n
+	return h.taken
 }

@@ -49,12 +49,12 @@ func testConsole(t *testing.T, b *browser, l *lab, home *peer) {
 	b.calm()
 }
 
-// testCluster watches the graph of the last hour, and transfers the leadership.
+// testCluster watches the charts, and transfers the leadership.
 func testCluster(t *testing.T, b *browser, home *peer) {
-	b.do(chromedp.Navigate(home.url()+"/ui/cluster"), chromedp.WaitVisible("[data-history]"))
+	b.do(chromedp.Navigate(home.url()+"/ui/charts"), chromedp.WaitVisible("[data-history]"))
 	b.sees("the stream", `document.querySelector("#live.on")`)
 	b.do(chromedp.Evaluate(`window.kept = true; window.labels = new Set()`, nil))
-	b.sees("two states of the graph", `window.labels.add(document.querySelector("#h-commits").parentNode.nextElementSibling.outerHTML + document.querySelector("#now-commands").textContent).size > 1 && window.kept`)
+	b.sees("two states of the charts", `window.labels.add(document.querySelector("#h-commits").parentNode.nextElementSibling.outerHTML + document.querySelector("#now-commands").textContent).size > 1 && window.kept`)
 	b.do(chromedp.Navigate(home.url()+"/ui/drill"), chromedp.WaitVisible("form.ask .primary"))
 	b.picture("drill-1280-light")
 	b.do(chromedp.Click("form.ask .primary"))
@@ -64,10 +64,10 @@ func testCluster(t *testing.T, b *browser, home *peer) {
 		`parseInt(document.querySelector("#h-done ~ p:not(.summary)").textContent.replaceAll(" ", ""))`); n < 50 {
 		t.Errorf("drill: got %d acknowledged writes, want at least 50", n)
 	}
-	b.do(chromedp.Navigate(home.url() + "/ui/cluster"))
-	b.sees("the next leader in the graph",
+	b.do(chromedp.Navigate(home.url() + "/ui/charts"))
+	b.sees("the next leader in the charts",
 		`document.querySelector(".p-mark title")?.textContent.includes("leads from here on")`)
-	b.picture("cluster-handed-over-1280-light")
+	b.picture("charts-handed-over-1280-light")
 	b.calm()
 }
 

@@ -34,7 +34,7 @@ func testStill(t *testing.T, b *browser, l *lab, home *peer) {
 			`document.querySelector("#m-m-10 .s-maintenance")`},
 		{"/ui/", 0.1, func() { l.holdfast("run", "start", "m-11", "--type", "REBOOT", "--wait", "-o", "name") },
 			`document.querySelector("[aria-labelledby=h-recent]").textContent.includes("m-11")`},
-		{"/ui/cluster", 0.02, func() {}, `window.began + 12000 < performance.now()`},
+		{"/ui/charts", 0.02, func() {}, `window.began + 12000 < performance.now()`},
 	} {
 		for _, width := range []int64{1440, 360} {
 			b.size(width, 900, "light")

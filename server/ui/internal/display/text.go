@@ -159,8 +159,8 @@ func lastState(s *holdfastv1.Service) *holdfastv1.ServiceState {
 	return nil
 }
 
-// perSecond formats a rate.
-func perSecond(v float64) string {
+// Rate formats a rate.
+func Rate(v float64) string {
 	switch {
 	case v == 0:
 		return "0"
