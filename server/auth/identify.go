@@ -23,6 +23,7 @@ type presented struct {
 	bearer    []string
 	forwarded []string
 	method    string // as in the audit trail
+	page      bool   // a browser opens a page, which asks users without credentials to sign in
 }
 
 // peer reports whether a call arrived over a connection of another peer of this cluster.

@@ -138,6 +138,7 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, cookie cookie, h ht
 			}
 		}
 		read := r.Method == http.MethodGet || r.Method == http.MethodHead
+		p.page = read && cookie.name != ""
 		c, err := g.admit(r.Context(), &p, read)
 		if err == nil {
 			err = g.mayEnter(c, &rule, pattern)

@@ -106,6 +106,9 @@ func (g *Gate) authFailed(p *presented, err error) error {
 		return err
 	}
 	g.metrics.refused.WithLabelValues(e.Reason).Inc()
+	if p.page && e.Reason == ReasonNoCredentials {
+		return e // nobody has tried to sign in yet
+	}
 	if tooMany := g.limits.failed(p.source); tooMany != nil {
 		e = tooMany
 	}
