@@ -185,12 +185,14 @@ func TestTokenRevoke(t *testing.T) {
 	}
 	startCluster(t, f)
 	var c command
-	c.wantCode(t, c.run(t, f, "token", "revoke", "tok-1", "tok-2"), ExitOK)
+	c.wantCode(t, c.run(t, f, "token", "revoke", "tok-1", "tok-2", "--yes"), ExitOK)
 	wantIn(t, "stderr", c.err.String(), "revoked token tok-1", "revoked token tok-2")
 	var wrong command
-	wrong.wantCode(t, wrong.run(t, f, "token", "revoke", value), ExitUsage)
-	if strings.Contains(wrong.err.String(), value) {
-		t.Errorf("got the value of a token: %s", wrong.err.String())
+	for _, how := range []string{"", "--yes", "--dry-run"} {
+		wrong.wantCode(t, wrong.run(t, f, strings.Fields("token revoke "+value+" "+how)...), ExitUsage)
+		if strings.Contains(wrong.err.String(), value) {
+			t.Errorf("%s: got the value of a token: %s", how, wrong.err.String())
+		}
 	}
 }
 

@@ -146,10 +146,12 @@ func (a *app) clusterRefGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Secret]{
 		short: "Show what is on record of a cluster", example: "  holdfast cluster-ref get prod",
 		arg: "NAME", kind: clusterRefKind(),
-		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Secret, error) {
-			return c.Secrets().GetSecret(ctx, &holdfastv1.GetSecretRequest{Name: clusterPrefix + id})
-		},
+		get: getClusterRef,
 	})
+}
+
+func getClusterRef(ctx context.Context, c *client.Client, id string) (*holdfastv1.Secret, error) {
+	return c.Secrets().GetSecret(ctx, &holdfastv1.GetSecretRequest{Name: clusterPrefix + id})
 }
 
 func (a *app) clusterRefDelete() *cobra.Command {
@@ -157,6 +159,7 @@ func (a *app) clusterRefDelete() *cobra.Command {
 		verb: "delete", done: "deleted", arg: "NAME", noun: "cluster", plural: "clusters", ids: clusterRefKind().names,
 		short:   "Forget clusters: whether machines are in them is not known any more",
 		example: "  holdfast cluster-ref delete prod",
+		look:    finder(clusterRefKind(), "clusters", getClusterRef, nil),
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Secrets().DeleteSecret(ctx, &holdfastv1.DeleteSecretRequest{Name: clusterPrefix + id})
 			return err

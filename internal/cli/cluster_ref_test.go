@@ -23,7 +23,7 @@ func TestClusterRefOutput(t *testing.T) {
 		})
 	}
 	var c command
-	c.wantCode(t, c.run(t, f, "cluster-ref", "delete", "prod", "gpu"), ExitOK)
+	c.wantCode(t, c.run(t, f, "cluster-ref", "delete", "prod", "gpu", "--yes"), ExitOK)
 	wantIn(t, "stderr", c.err.String(), "deleted cluster prod", "deleted cluster gpu")
 	if got := asked[*holdfastv1.DeleteSecretRequest](f); len(got) != 2 || got[0].GetName() != "cluster/prod" {
 		t.Errorf("asked %v", got)

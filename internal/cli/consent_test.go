@@ -50,6 +50,10 @@ func TestConsent(t *testing.T) {
 		{"machine delete m-123 m-124", "2", "delete 2 machines", "delete 2 machines (1 with an active run)"},
 		{"pool delete pool-1", "pool-1", "delete pool pool-1", "delete pool pool-1"},
 		{"plan delete " + plan, plan, "delete plan " + plan, "delete plan " + plan},
+		{"token revoke tok-2", "tok-2", "revoke token tok-2", "revoke token tok-2"},
+		{"node approve m-1 --workflow " + plan, "m-1", "approve node m-1: " + plan + " at its next network boot: erases",
+			"approve node m-1: " + plan + ": erases the disk"},
+		{"cluster-ref delete prod", "prod", "delete cluster prod", "delete cluster prod"},
 		{"operator snapshot restore " + file, "c-1", "replace the state of", "replace the state of cluster c-1: 3 machines"},
 	} {
 		for _, how := range []struct {

@@ -159,7 +159,7 @@ func TestNotFoundHasRemedy(t *testing.T) {
 		{"RUN_NOT_FOUND", "run get x", "error: get run x: it was not found: see: holdfast run list\n"},
 		{"PLAN_NOT_FOUND", "plan get x", "error: get plan x: it was not found: see: holdfast plan list\n"},
 		{"POOL_NOT_FOUND", "pool get x", "error: get pool x: it was not found: see: holdfast pool list\n"},
-		{"TOKEN_NOT_FOUND", "token revoke x", "error: revoke token x: it was not found: see: holdfast token list\n"},
+		{"TOKEN_NOT_FOUND", "token revoke x --yes", "error: revoke token x: it was not found: see: holdfast token list\n"},
 		{"CURSOR_NOT_FOUND", "machine get x", "error: get machine x: it was not found\n"}, // not a noun of the command line
 	} {
 		f := fixture()

@@ -230,7 +230,7 @@ func TestMachineCreate(t *testing.T) {
 func TestNodeApprove(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
-	c.wantCode(t, c.run(t, f, "node", "approve", "m-1", "--workflow", "plan/x", "--comment", "c"), ExitOK)
+	c.wantCode(t, c.run(t, f, "node", "approve", "m-1", "--workflow", "plan/x", "--comment", "c", "--yes"), ExitOK)
 	up, move := asked[*holdfastv1.UpdateNodeRequest](f), asked[*holdfastv1.TransitionNodeRequest](f)
 	if len(up) != 1 || up[0].GetNode().GetWorkflowId() != "plan/x" ||
 		strings.Join(up[0].GetPaths(), ",") != "workflow_id" {

@@ -204,6 +204,17 @@ func listed(noun, plural string, ids []string) string {
 	return fmt.Sprintf("%d %s", len(ids), plural)
 }
 
+// names returns the arguments as they may be shown.
+func (v each) names(args []string) []string {
+	names := slices.Clone(args)
+	for i, id := range args {
+		if v.label != nil {
+			names[i] = v.label(i, id)
+		}
+	}
+	return names
+}
+
 // eachCommand returns the command. It continues after a failure, prints each success, and
 // returns the errors.
 func eachCommand(a *app, v each) *cobra.Command {
@@ -218,7 +229,7 @@ func eachCommand(a *app, v each) *cobra.Command {
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if v.look != nil {
-			if err := ok.precheck(a, cmd.CommandPath(), v.verb+" "+listed(v.noun, v.plural, args)); err != nil {
+			if err := ok.precheck(a, cmd.CommandPath(), v.verb+" "+listed(v.noun, v.plural, v.names(args))); err != nil {
 				return err
 			}
 		}
@@ -239,10 +250,7 @@ func eachCommand(a *app, v each) *cobra.Command {
 			}
 			var errs []error
 			for i, id := range args {
-				name := id
-				if v.label != nil {
-					name = v.label(i, id)
-				}
+				name := v.names(args)[i]
 				if err := v.do(ctx, c, id); err != nil {
 					errs = append(errs, failed(err, "%s %s %s", v.verb, v.noun, name))
 					continue

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -81,13 +83,19 @@ func (a *app) nodeGet() *cobra.Command {
 
 func (a *app) nodeApprove() *cobra.Command {
 	var o output
+	var ok consent
 	var workflow, comment string
 	cmd := &cobra.Command{
 		Use: "approve NODE", Args: exactly("NODE"), ValidArgsFunction: a.complete(machineKind().names),
 		Short: "Approve a discovered node; with a workflow, its next network boot installs it",
 		Example: `  holdfast node approve aa:bb:cc:dd:ee:ff --workflow plan/repave-join
   holdfast node approve 0a1b2c3d --comment "rack r7, as ordered"`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			if err := a.allowApproval(ctx, c, cmd.CommandPath(), ok, args[0], workflow); err != nil || ok.dryRun {
+				return err
+			}
 			if workflow != "" { // first: from pending on, an installer may take it up
 				if _, err := c.Nodes().UpdateNode(ctx,
 					&holdfastv1.UpdateNodeRequest{Id: args[0], Node: &holdfastv1.NodeRecord{WorkflowId: workflow},
@@ -97,12 +105,34 @@ func (a *app) nodeApprove() *cobra.Command {
 			}
 			return a.moveNode(ctx, c, &o, &holdfastv1.TransitionNodeRequest{Id: args[0],
 				State: holdfastv1.Node_PENDING, Comment: comment})
-		}),
+		})(cmd, args)
 	}
 	o.register(cmd)
+	ok.register(cmd, "show the effects of the workflow, and approve nothing")
 	cmd.Flags().StringVar(&workflow, "workflow", "", "plan that installs it")
 	cmd.Flags().StringVar(&comment, "comment", "", "reason, kept in its history")
 	return cmd
+}
+
+// allowApproval blocks until the operator has confirmed a workflow that destroys data.
+func (a *app) allowApproval(ctx context.Context, c *client.Client, path string, ok consent,
+	node, workflow string) error {
+	if workflow == "" || ok.given() {
+		return nil
+	}
+	plan, err := getPlan(ctx, c, workflow)
+	if err != nil {
+		return failed(err, "get plan %s", workflow)
+	}
+	if ok.dryRun {
+		a.note("dry run: approve node %s: %s: %s", node, workflow, effects(plan))
+		return nil
+	}
+	if !stepkind.Destructive(plan) {
+		return nil
+	}
+	return ok.obtain(ctx, a, path, fmt.Sprintf("approve node %s: %s at its next network boot: %s",
+		node, workflow, effects(plan)), node)
 }
 
 func (a *app) nodeState() *cobra.Command {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/client"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -147,6 +149,18 @@ func (a *app) tokenList() *cobra.Command {
 	})
 }
 
+// getToken returns a token by its id.
+func getToken(ctx context.Context, c *client.Client, id string) (*holdfastv1.Token, error) {
+	all, err := tokenKind().all(ctx, c, fmt.Sprintf("token_id = %q", id), 1)
+	if err == nil && len(all) == 0 {
+		err = status.Error(codes.NotFound, "token not found")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
 func (a *app) tokenRevoke() *cobra.Command {
 	return eachCommand(a, each{
 		verb: "revoke", done: "revoked", arg: "TOKEN", noun: "token", plural: "tokens", ids: tokenKind().names,
@@ -154,17 +168,32 @@ func (a *app) tokenRevoke() *cobra.Command {
 		long: `Make tokens worth nothing, by their ids (not by their values). When the command is done, no peer takes them any more; revoking
 again is fine.`,
 		example: "  holdfast token revoke tok-0a1b2c3d4e5f",
+		look:    lookAtTokens,
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Access().RevokeToken(ctx, &holdfastv1.RevokeTokenRequest{TokenId: id})
 			return err
 		},
-		label: func(i int, id string) string {
-			if len(id) > 64 {
-				return fmt.Sprintf("number %d", i+1) // it is a value: nothing must show it
-			}
-			return id
-		},
+		label: tokenLabel,
 	})
+}
+
+// tokenLabel returns the id of a token, or its position if it is a value: nothing must show it.
+func tokenLabel(i int, id string) string {
+	if len(id) > 64 {
+		return fmt.Sprintf("number %d", i+1)
+	}
+	return id
+}
+
+// lookAtTokens finds the tokens that will be revoked.
+func lookAtTokens(ctx context.Context, c *client.Client, ids []string) (found, error) {
+	for i, id := range ids {
+		if label := tokenLabel(i, id); label != id {
+			return found{}, &codeError{ExitUsage,
+				fmt.Sprintf("revoke token %s: it is a value, not an id: see: holdfast token list", label)}
+		}
+	}
+	return finder(tokenKind(), "tokens", getToken, nil)(ctx, c, ids)
 }
 
 func (a *app) whoami() *cobra.Command {

@@ -99,16 +99,19 @@ func (a *app) webhookGet() *cobra.Command {
 		short:   "Show a webhook, how far it is and what its receiver said last",
 		example: "  holdfast webhook get chat -o wide",
 		arg:     "WEBHOOK", kind: webhookKind(),
-		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Webhook, error) {
-			return c.Webhooks().GetWebhook(ctx, &holdfastv1.GetWebhookRequest{Name: id})
-		},
+		get: getWebhook,
 	})
+}
+
+func getWebhook(ctx context.Context, c *client.Client, id string) (*holdfastv1.Webhook, error) {
+	return c.Webhooks().GetWebhook(ctx, &holdfastv1.GetWebhookRequest{Name: id})
 }
 
 func (a *app) webhookDelete() *cobra.Command {
 	return eachCommand(a, each{
 		verb: "delete", done: "deleted", arg: "WEBHOOK", noun: "webhook", plural: "webhooks", ids: webhookKind().names,
 		short: "Delete webhooks; what they were not told yet, they are not told", example: "  holdfast webhook delete chat",
+		look: finder(webhookKind(), "webhooks", getWebhook, nil),
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Webhooks().DeleteWebhook(ctx, &holdfastv1.DeleteWebhookRequest{Name: id})
 			return err
