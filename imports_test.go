@@ -65,8 +65,8 @@ func importRules() []importRule {
 		{part: "internal/filter", may: []string{"proto/holdfast/...", "internal/nearest"}},
 		{part: "executor/executortest", may: []string{"proto/...", "fsm", "cluster", "providers", "providers/fake"}},
 		{part: "executor/...", may: []string{
-			"proto/...", "internal/archive", "internal/filter", "internal/secrets", "internal/wait", "fsm", "cluster",
-			"providers",
+			"proto/...", "internal/archive", "internal/describe", "internal/filter", "internal/secrets", "internal/wait",
+			"fsm", "cluster", "providers",
 		}, tests: []string{"internal/archive/...", "internal/guard", "providers/..."},
 			never: []string{module + "/executor/executortest"}},
 		{part: "internal/images/...", may: []string{

@@ -78,7 +78,7 @@ func TestBrake(t *testing.T) {
 			if got.GetBrake() != nil || len(got.GetRecent()) != 0 {
 				t.Errorf("after the release: %v", got)
 			}
-			if run := getRun(t, p, "run-late"); run.GetWaitingFor() != "the executor" {
+			if run := getRun(t, p, "run-late"); run.GetWaitingFor() != "a free slot" {
 				t.Errorf("after the release a run waits for %q", run.GetWaitingFor())
 			}
 			begin(t, p, "run-late")

@@ -52,6 +52,7 @@ func commandList(stage *backup.Cache) []command {
 		changes((*internalv1.Command).GetCompactRunLog, runs.CompactRunLog, ofRun).fenced(),
 		changes((*internalv1.Command).GetArchiveRun, runs.ArchiveRun, ofRun).fenced(),
 		changes((*internalv1.Command).GetDropArchivedRun, runs.DropArchivedRun, ofRun).fenced(),
+		answers((*internalv1.Command).GetNoteReading, runs.NoteReading, ofRun).fenced().since(core.Level2),
 
 		answers((*internalv1.Command).GetCreateToken, access.CreateToken,
 			byName("tokens", func(c *internalv1.CreateToken) string { return c.GetToken().GetToken().GetTokenId() })),

@@ -34,7 +34,7 @@ func TestStartRun(t *testing.T) {
 			{Name: "a", State: holdfastv1.StepStatus_WAITING, Kind: "ssh", TimeoutSeconds: 600, MaxRetries: 2},
 			{Name: "b", State: holdfastv1.StepStatus_WAITING, Kind: "repave", TimeoutSeconds: 7, MaxRetries: 0},
 		},
-		WaitingFor: "the executor", WaitingSince: now, QueuePosition: 1, MachinePhaseBefore: inService, Principal: "tester",
+		WaitingFor: "a free slot", WaitingSince: now, QueuePosition: 1, MachinePhaseBefore: inService, Principal: "tester",
 		Revision: p.Index}
 	same(t, "result", want, got)
 	same(t, "stored", want, getRun(t, p, "run-request-1"))

@@ -29,7 +29,7 @@ func TestExplainMachine(t *testing.T) {
 		},
 		{
 			"queued", func(t *testing.T, n *nodetest.Node) { n.Start(t, "m-1", "run-1", "") },
-			"one has not begun, number 1 in the queue", "the executor", "",
+			"one has not begun, number 1 in the queue, waits for a free slot", "a free slot", "",
 			[]string{"holdfast run logs run-1 -f", "holdfast run cancel run-1"},
 		},
 		{

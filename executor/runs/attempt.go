@@ -28,6 +28,7 @@ type attempt struct {
 	noted   step.Wait // last recorded wait
 	notedAt time.Time
 	crossed bool // the boundary after the first effect was reached
+	slow    *slowReading
 }
 
 // make executes the attempt from intent to outcome and returns the run after it.
@@ -115,9 +116,12 @@ func (a *attempt) prepare(ctx context.Context, most time.Duration) (func(context
 		a.Before = a.adopted.GetEvidenceBefore()
 		a.Prove(a.adopted.GetEvidenceAfter())
 	}
-	var do func(context.Context) error
-	a.observing(ctx, func() { do, err = a.Attempt.Prepare(ctx, most) })
-	return do, err
+	how, err := a.Choose()
+	if err != nil || a.adopted != nil || how.Before == nil {
+		return how.Do, err
+	}
+	a.observing(ctx, func() { err = a.Observe(ctx, how, most, a.noteSlowReading) })
+	return how.Do, err
 }
 
 // intend commits the intent.
@@ -258,7 +262,11 @@ const causeEvery = 10
 
 // Note implements step.Env: it records the current wait once it has lasted for NoteAfter.
 func (a *attempt) Note(ctx context.Context) error {
-	if a.Wait.Text == a.noted.Text || a.Began.IsZero() || time.Since(a.Wait.Since) < a.cfg.NoteAfter {
+	if a.Wait.Text == a.noted.Text || time.Since(a.Wait.Since) < a.cfg.NoteAfter {
+		return nil
+	}
+	if a.Began.IsZero() {
+		a.slow.note(a.Wait.Text)
 		return nil
 	}
 	if a.Wait.What == a.noted.What && a.noted.Text != a.Wait.What && time.Since(a.notedAt) < causeEvery*a.cfg.NoteAfter {

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/executor/console"
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
 )
@@ -133,24 +135,34 @@ type Wait struct {
 type Action struct {
 	Do     func(context.Context) error
 	Before func(context.Context) (map[string]string, error)
+	Reads  string // what Before reads: "power"
+	From   string // what answers it; empty: the BMC
 }
 
-// Prepare chooses the action of the step, and observes the machine before the effect for at most
-// that time. It returns the rest of the action.
-func (a *Attempt) Prepare(ctx context.Context, most time.Duration) (func(context.Context) error, error) {
-	how, err := a.Choose()
-	if err != nil || a.Adopted || how.Before == nil {
-		return how.Do, err
-	}
-	ctx, stop := context.WithTimeout(ctx, most)
-	defer stop()
-	err = a.Poll(ctx, "a first observation of the machine", func(ctx context.Context) (bool, error) {
+// Observe observes the machine before the effect, for at most that time. slow is called with the
+// wait and its deadline, and stop when the wait has ended.
+func (a *Attempt) Observe(
+	ctx context.Context, how Action, most time.Duration, slow func(waiting string, deadline time.Time) (stop func()),
+) error {
+	short, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	r := describe.Reading{By: cmp.Or(how.From, "BMC"), Of: how.Reads + " of " + a.Machine.GetMachineId()}
+	a.awaits(r.WaitingFor())
+	end, _ := short.Deadline()
+	defer slow(a.Wait.Text, end)()
+	err := a.Poll(short, a.Wait.Text, func(ctx context.Context) (bool, error) {
 		seen, err := how.Before(ctx)
 		a.Before = task.Values(seen)
 		return err == nil, err
 	})
-	return how.Do, err
+	if err != nil && short.Err() != nil && ctx.Err() == nil {
+		return fmt.Errorf("reading %s: %s did not answer within %s: %w", r.Of, r.By, rounded(most), err)
+	}
+	return err
 }
+
+// rounded returns a duration as it is shown in texts.
+func rounded(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
 
 // Cleanup cleans up after an earlier leader if the run was canceled meanwhile: it ends effects that
 // are still in progress. It adopts the attempt if there was anything to end.

@@ -16,6 +16,7 @@ import (
 func (a *Attempt) power(power providers.PowerController, s *holdfastv1.Power) Action {
 	how := a.stopping(a.flag(s.GetForce(), "force"), s.GetShutdownSeconds())
 	return Action{
+		Reads: "power",
 		Before: func(ctx context.Context) (map[string]string, error) {
 			state, err := readPower(ctx, a, power)
 			return map[string]string{proofPower: string(state), "action": s.GetAction()}, err

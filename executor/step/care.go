@@ -29,6 +29,7 @@ type lightStep struct{ *Attempt }
 // in time.
 func (a lightStep) identify(p providers.Identifier, s *holdfastv1.Identify) Action {
 	return Action{
+		Reads: "locator light",
 		Before: func(ctx context.Context) (map[string]string, error) {
 			light, err := p.Light(ctx, a.Machine)
 			return map[string]string{proofLocator: string(light)}, err
@@ -158,6 +159,7 @@ func (a *Attempt) media(p providers.MediaController, s *holdfastv1.Media) Action
 		}
 	}
 	return Action{
+		Reads: "virtual media",
 		Before: func(ctx context.Context) (map[string]string, error) {
 			got, err := p.Media(ctx, a.Machine)
 			return map[string]string{"media": shownURL(got)}, err
@@ -259,6 +261,7 @@ func (a *Attempt) resetBMC() (Action, error) {
 		return err == nil && at != a.Before[proofResetAt], err
 	}
 	return Action{
+		Reads: "time of the last BMC reset",
 		Before: func(ctx context.Context) (map[string]string, error) {
 			at, err := lastReset(ctx)
 			return map[string]string{proofResetAt: at}, err

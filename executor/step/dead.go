@@ -34,12 +34,14 @@ func (a *Attempt) unlessDead(how Action) Action {
 	if a.Step.GetName() != stepShutdown || !a.takesOut() {
 		return how
 	}
-	return Action{Before: how.Before, Do: func(ctx context.Context) error {
+	do := how.Do
+	how.Do = func(ctx context.Context) error {
 		if dead, err := a.hostDead(ctx); dead || err != nil {
 			return err
 		}
-		return how.Do(ctx)
-	}}
+		return do(ctx)
+	}
+	return how
 }
 
 // hostDead reports whether the host is dead: it has not answered for the time of

@@ -55,6 +55,7 @@ func (a eventStep) clearEvents(p providers.EventLog) Action {
 		return had == 0 || gone || len(now) < had || had == 1 && len(now) == 1 && now[0].At.IsZero(), nil
 	}
 	return Action{
+		Reads: "event log",
 		Before: func(ctx context.Context) (map[string]string, error) {
 			all, err := p.Events(ctx, a.Machine)
 			if err != nil || len(all) == 0 {

@@ -21,6 +21,7 @@ type inbandStep struct{ *Attempt }
 // rebootInband asks the host to reboot. The boot id is the only possible evidence.
 func (a inbandStep) rebootInband(exec providers.RemoteExecutor, inspector providers.Inspector) Action {
 	return Action{
+		Reads: "boot id", From: "host",
 		Before: func(ctx context.Context) (map[string]string, error) {
 			f, err := inspector.Inspect(ctx, a.Machine)
 			if err != nil {

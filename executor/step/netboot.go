@@ -35,6 +35,7 @@ func (a *Attempt) netboot(boot providers.BootController, s *holdfastv1.SetNetboo
 		return true, nil
 	}
 	return Action{
+		Reads: "boot device",
 		Before: func(ctx context.Context) (map[string]string, error) {
 			got, err := boot.BootDevice(ctx, a.Machine)
 			return bootProof(got), err

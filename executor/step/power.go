@@ -43,6 +43,7 @@ func (a *Attempt) reboot(s *holdfastv1.Reboot) (Action, error) {
 			"provider %s lacks %s", a.Provider.Kind(), providers.CanPower)
 	}
 	return Action{
+		Reads: "power",
 		Before: func(ctx context.Context) (map[string]string, error) {
 			state, err := readPower(ctx, a, power)
 			if err != nil {

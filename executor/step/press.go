@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -41,7 +42,7 @@ func (a *Attempt) setPowerAndWait(
 ) error {
 	lost := a.setPower(ctx, power, action, shown)
 	if lost == nil {
-		return a.Poll(ctx, what, shown)
+		return a.Poll(ctx, describe.Accepted(what, string(action)), shown)
 	}
 	if !a.isUnknown(ctx, lost) {
 		return lost

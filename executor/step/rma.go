@@ -30,6 +30,7 @@ type rmaStep struct{ *Attempt }
 func (a rmaStep) rma(power providers.PowerController, s *holdfastv1.RmaAction) Action {
 	wipe := a.flag(s.GetWipe(), "wipe")
 	return Action{
+		Reads:  "power",
 		Before: a.powerToTakeOut(power),
 		Do: func(ctx context.Context) error {
 			if err := a.spared(a.flag(s.GetForce(), "force")); err != nil {

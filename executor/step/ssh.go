@@ -30,7 +30,7 @@ func (a *Attempt) ssh(exec providers.RemoteExecutor, s *holdfastv1.SshCommand) A
 		if d, ok := ctx.Deadline(); ok {
 			cmd.Timeout = time.Until(d)
 		}
-		err := a.command(ctx, exec, "run "+describe(cmd), func(ctx context.Context) error {
+		err := a.command(ctx, exec, "run "+commandName(cmd), func(ctx context.Context) error {
 			return exec.StartCommand(ctx, a.Op, a.Machine, a.Op.Token(), cmd)
 		})
 		if ctx.Err() != nil {
@@ -198,7 +198,7 @@ func (a *Attempt) cleanupCommand(ctx context.Context) error {
 	return nil
 }
 
-func describe(c providers.Command) string {
+func commandName(c providers.Command) string {
 	if c.Script != "" {
 		return fmt.Sprintf("a script of %d bytes", len(c.Script))
 	}

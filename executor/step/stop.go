@@ -62,7 +62,7 @@ func (a *Attempt) softOff(
 	if asked := err == nil; asked {
 		// The wall clock may have jumped, so wait at most for the grace time.
 		until = earliest(until, time.Now().Add(grace))
-		a.Say("the operating system was asked to power off at %s, by an earlier leader", a.Seen[proofSoftOff])
+		a.Say("the operating system was asked to power off at %s, by an earlier leader", toSecond(a.Seen[proofSoftOff]))
 		if err := a.settle(ctx, isOff); err != nil {
 			return false, err
 		}
@@ -84,7 +84,7 @@ func (a *Attempt) softOff(
 			return off, err
 		}
 	}
-	a.Say("the operating system did not power off within %s", grace)
+	a.Say("the operating system did not power off within %s", rounded(grace))
 	return false, nil
 }
 
@@ -136,6 +136,15 @@ func earliest(a, b time.Time) time.Time {
 		return a
 	}
 	return b
+}
+
+// toSecond returns a time of the evidence without fractions of a second.
+func toSecond(proof string) string {
+	t, err := time.Parse(time.RFC3339Nano, proof)
+	if err != nil {
+		return proof
+	}
+	return t.Format(time.RFC3339)
 }
 
 // stamp formats a time for the evidence.

@@ -82,7 +82,7 @@ func (g accessGenerator) origin(v *fsm.View, c *internalv1.Command) *internalv1.
 func internal(c *internalv1.Command) bool {
 	switch c.GetOp().(type) {
 	case *internalv1.Command_LeaderEstablished, *internalv1.Command_BeginAttempt,
-		*internalv1.Command_NoteProgress, *internalv1.Command_EndAttempt,
+		*internalv1.Command_NoteProgress, *internalv1.Command_NoteReading, *internalv1.Command_EndAttempt,
 		*internalv1.Command_AbortRun, *internalv1.Command_AppendRunLogs, *internalv1.Command_CompactRunLog,
 		*internalv1.Command_ObserveConditions,
 		*internalv1.Command_ArchiveRun, *internalv1.Command_DropArchivedRun,

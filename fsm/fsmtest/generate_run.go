@@ -129,6 +129,9 @@ func (g runGenerator) advance(v *fsm.View) proto.Message {
 		return g.abort(r, open, name, n)
 	}
 	switch {
+	case open == nil && v.Has(fsm.Level2) && g.Choose("reads the machine", 5) == 0:
+		return &internalv1.NoteReading{RunId: r.GetRunId(), Step: name, Attempt: n + 1, WaitingFor: g.id("thing", 3),
+			Since: v.Meta().GetNow(), Deadline: v.Meta().GetNow()}
 	case open == nil:
 		return &internalv1.BeginAttempt{RunId: r.GetRunId(), Step: name, Attempt: n + 1, WaitingFor: g.id("thing", 3),
 			EvidenceBefore: map[string]string{"boot_id": g.id("boot", 9)}}

@@ -47,9 +47,20 @@ func Why(r *holdfastv1.Run) (text string, waits bool) {
 	case r.GetCancelRequestedAt() != nil:
 		return "canceling", false
 	case r.GetWaitingFor() != "":
-		return "waiting for " + r.GetWaitingFor(), true
+		return "waiting for " + WaitingFor(r), true
 	}
 	return "", false
+}
+
+// WaitingFor returns the event that a run waits for. The state has "the executor" for two of them.
+func WaitingFor(r *holdfastv1.Run) string {
+	switch {
+	case r.GetWaitingFor() != "the executor":
+		return r.GetWaitingFor()
+	case r.GetPhase() == holdfastv1.Run_PENDING:
+		return "a free slot"
+	}
+	return "step " + r.GetCurrentStep() + " to begin"
 }
 
 // Enum returns the name of a value; "" if it is unspecified.

@@ -6,7 +6,7 @@ package core
 const (
 	Level1 uint32 = 1
 	// Level2 adds boot mode "keep", per-machine agent tokens, the bounded clock, ramps of
-	// destructive plans and required parameters.
+	// destructive plans, required parameters and notes of slow readings.
 	Level2 uint32 = 2
 )
 

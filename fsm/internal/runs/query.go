@@ -26,12 +26,16 @@ func withQueue(s *core.State, run *holdfastv1.Run) *holdfastv1.Run {
 	}
 	run = shallow.Run(run)
 	plan, _ := s.Plans.Get(run.GetPlanId())
+	held := heldBy(s, plan, run)
+	if held == "" && run.GetDeadline() != nil { // its machine is being read: see NoteReading
+		return run
+	}
 	position, newest := s.Runs.IsLast(schema.RunsPending, run.GetRunId())
 	if !newest { // most are, when they start
 		position = 1 + s.Runs.Count(schema.RunsPending, schema.OrderedTime(run.GetCreatedAt(), run.GetRunId()))
 	}
 	run.QueuePosition = int32(position)
-	if held := heldBy(s, plan, run); held != "" {
+	if run.WaitingFor = "a free slot"; held != "" {
 		run.WaitingFor = held
 	}
 	return run

@@ -1,6 +1,7 @@
 package progress
 
 import (
+	"cmp"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -25,6 +26,9 @@ func Took(now time.Time, started, finished *timestamppb.Timestamp) string {
 // Why returns, in a few words, the condition that a run waits for, or the reason why it did not
 // succeed.
 func Why(r *holdfastv1.Run, now time.Time) string {
+	if text := cmp.Or(describe.Reads(r, now), describe.Ignores(r, now)); text != "" {
+		return text
+	}
 	text, waits := describe.Why(r)
 	if !waits {
 		return text

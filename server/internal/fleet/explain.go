@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 	"github.com/holdfast-metal/holdfast/server/internal/scope"
@@ -88,26 +90,40 @@ func runName(run *holdfastv1.Run) string {
 
 // explainActive explains a machine with an active run.
 func explainActive(e *holdfastv1.MachineExplanation, run *holdfastv1.Run) {
-	e.WaitingFor, e.Since = run.GetWaitingFor(), run.GetWaitingSince()
+	e.WaitingFor, e.Since = describe.WaitingFor(run), run.GetWaitingSince()
 	e.Deadline, e.NextActionAt = run.GetDeadline(), run.GetNextActionAt()
 	e.QueuePosition = run.GetQueuePosition()
-	e.Summary = runName(run) + " at " + run.GetCurrentStep()
-	switch {
-	case run.GetPhase() == holdfastv1.Run_PENDING:
-		e.Summary = fmt.Sprintf("%s has not begun, number %d in the queue", runName(run), run.GetQueuePosition())
-	case e.GetAttempt() > 1:
-		e.Summary += fmt.Sprintf(", attempt %d of %d", e.GetAttempt(), attempts(run))
-	}
-	switch {
-	case run.GetCancelRequestedAt() != nil:
-		e.Summary += ", is being canceled"
-	case run.GetPhase() != holdfastv1.Run_PENDING && run.GetWaitingFor() != "":
-		e.Summary += ", waits for " + run.GetWaitingFor()
-	}
+	e.Summary = activeSummary(e, run, time.Now())
 	e.Suggestions = append(e.Suggestions, fmt.Sprintf("holdfast run logs %s -f", run.GetRunId()))
 	if run.GetCancelRequestedAt() == nil {
 		e.Suggestions = append(e.Suggestions, "holdfast run cancel "+run.GetRunId())
 	}
+	if describe.Ignores(run, time.Now()) != "" {
+		e.Suggestions = append(e.Suggestions, "holdfast machine bmc-reset "+run.GetMachineId())
+	}
+}
+
+// activeSummary returns the state of an active run in a few words.
+func activeSummary(e *holdfastv1.MachineExplanation, run *holdfastv1.Run, now time.Time) string {
+	text := runName(run) + " at " + run.GetCurrentStep()
+	reads, ignores := describe.Reads(run, now), describe.Ignores(run, now)
+	if run.GetPhase() == holdfastv1.Run_PENDING && reads == "" {
+		text = fmt.Sprintf("%s has not begun, number %d in the queue", runName(run), run.GetQueuePosition())
+	} else if e.GetAttempt() > 1 {
+		text += fmt.Sprintf(", attempt %d of %d", e.GetAttempt(), attempts(run))
+	}
+	switch {
+	case run.GetCancelRequestedAt() != nil:
+		return text + ", is being canceled"
+	case reads != "":
+		return text + ", " + reads
+	case ignores != "":
+		return text + ", " + ignores
+	}
+	if waits := describe.WaitingFor(run); waits != "" {
+		text += ", waits for " + waits
+	}
+	return text
 }
 
 // attempts returns the maximum number of attempts of the current step.

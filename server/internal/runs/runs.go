@@ -109,7 +109,7 @@ func queued(v *fsm.View, run *holdfastv1.Run) *holdfastv1.Run {
 		return run
 	}
 	run = proto.CloneOf(run)
-	run.QueuePosition = r.GetQueuePosition()
+	run.QueuePosition, run.WaitingFor = r.GetQueuePosition(), r.GetWaitingFor()
 	return run
 }
 

@@ -25,6 +25,8 @@ func Functions(asset func(string) string) template.FuncMap {
 		"label":      Label,
 		"attempts":   describe.Attempts,
 		"done":       describe.Done,
+		"reads":      reads,
+		"waiting":    describe.WaitingFor,
 		"why":        why,
 		"count":      Count,
 		"first":      cmp.Or[string],
@@ -196,9 +198,18 @@ func scope(id *holdfastv1.Identity) string {
 // Ended reports whether a run has ended.
 func Ended(r *holdfastv1.Run) bool { return r.GetPhase() >= holdfastv1.Run_SUCCEEDED }
 
+// reads returns the progress of a hardware access that takes long, or "".
+func reads(r *holdfastv1.Run) string {
+	now := time.Now()
+	return cmp.Or(describe.Reads(r, now), describe.Ignores(r, now))
+}
+
 // why returns a short reason why a run is waiting or did not succeed, as in `run list -o
 // wide`.
 func why(r *holdfastv1.Run) string {
+	if text := reads(r); text != "" {
+		return text
+	}
 	text, _ := describe.Why(r)
 	return text
 }

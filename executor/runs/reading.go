@@ -1,0 +1,62 @@
+package runs
+
+import (
+	"sync"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// slowReading records that a machine is being read before an attempt, if that takes longer than
+// NoteAfter. Otherwise the run would look as if it waited in the queue.
+type slowReading struct {
+	a        *attempt
+	since    time.Time
+	deadline time.Time
+
+	mu    sync.Mutex // held while a note is committed
+	ended bool
+	noted string
+	at    time.Time // of the last note
+}
+
+// noteSlowReading records waiting once NoteAfter has passed. stop ends that and blocks until a note
+// in progress is committed.
+func (a *attempt) noteSlowReading(waiting string, deadline time.Time) (stop func()) {
+	s := &slowReading{a: a, since: time.Now(), deadline: deadline}
+	a.slow = s
+	timer := time.AfterFunc(a.cfg.NoteAfter, func() { s.note(waiting) })
+	return func() {
+		timer.Stop()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ended = true
+	}
+}
+
+// note commits the wait. A wait with another error is committed less often. Nothing depends on a
+// note, so one that fails is dropped: the intent fails alike if this leader cannot commit.
+func (s *slowReading) note(waiting string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	again := s.noted != "" && time.Since(s.at) < causeEvery*s.a.cfg.NoteAfter
+	if s.ended || s.noted == waiting || again || !s.a.state.View().Has(fsm.Level2) {
+		return
+	}
+	note := &internalv1.NoteReading{
+		RunId:      s.a.id,
+		Step:       s.a.Step.GetName(),
+		Attempt:    s.a.Op.Attempt,
+		WaitingFor: task.Truncate(task.MaxText, waiting),
+		Since:      at(s.since),
+		Deadline:   at(s.deadline),
+	}
+	_, err := s.a.propose(s.a.whole, &internalv1.Command{Op: &internalv1.Command_NoteReading{NoteReading: note}})
+	if err != nil {
+		s.a.log.Debug("cannot record a slow reading", "step", s.a.Step.GetName(), "error", err)
+		return
+	}
+	s.noted, s.at = waiting, time.Now()
+}

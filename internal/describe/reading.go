@@ -1,0 +1,50 @@
+package describe
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// butCause separates a wait and its last error in waiting_for.
+const butCause = ", but "
+
+// Reading is a wait for the answer to the first reading of a machine, before an attempt begins.
+type Reading struct {
+	By string // what has to answer: BMC
+	Of string // what is read: power of m-05
+}
+
+// WaitingFor returns the reading as the text of a run's waiting_for.
+func (r Reading) WaitingFor() string { return "the " + r.By + " to answer (reading " + r.Of + ")" }
+
+// reading returns the reading that a waiting_for describes and the last error. ok is false if it
+// describes another wait.
+func reading(waitingFor string) (r Reading, cause string, ok bool) {
+	text, cause, _ := strings.Cut(waitingFor, butCause)
+	by, of, ok := strings.Cut(text, " to answer (reading ")
+	return Reading{strings.TrimPrefix(by, "the "), strings.TrimSuffix(of, ")")}, cause, ok
+}
+
+// Reads returns a sentence about a run whose machine is being read before an attempt begins, and ""
+// for all others: "reading power of m-05: BMC has not answered for 13s (deadline in 7s)".
+func Reads(r *holdfastv1.Run, now time.Time) string {
+	what, cause, ok := reading(r.GetWaitingFor())
+	if !ok {
+		return ""
+	}
+	long := Duration(now.Sub(r.GetWaitingSince().AsTime()))
+	text := fmt.Sprintf("reading %s: %s has not answered for %s", what.Of, what.By, long)
+	if cause != "" {
+		text = fmt.Sprintf("reading %s for %s: %s", what.Of, long, cause)
+	}
+	if end := r.GetDeadline(); end != nil {
+		if left := end.AsTime().Sub(now); left > 0 {
+			return text + " (deadline in " + Duration(left) + ")"
+		}
+		text += " (deadline has passed)"
+	}
+	return text
+}
