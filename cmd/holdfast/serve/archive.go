@@ -29,15 +29,15 @@ type archiveConfig struct {
 
 func (c *archiveConfig) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.ArchiveURL, "archive-url", "",
-		"where the steps and logs of old runs go: a `URL` such as file:///srv/holdfast (which all peers see) or "+
-			"s3://bucket/prefix?endpoint=host:port&region=name; empty: they stay")
+		"`URL` of the archive for steps and logs of old runs: file:///srv/holdfast (shared by all peers) or "+
+			"s3://bucket/prefix?endpoint=host:port&region=name (default: no archive)")
 	fs.StringVar(&c.ArchiveCredentialsFile, "archive-credentials-file", "",
 		"`file` with aws_access_key_id and aws_secret_access_key for the bucket")
 	fs.DurationVar(&c.ArchiveAfter, "archive-after", 30*24*time.Hour,
-		"`time` since their end after which runs are archived")
-	fs.IntVar(&c.ArchiveKeepRuns, "archive-keep-runs", 3, "so `many` of each machine's newest runs are not archived")
+		"`time` after the end of a run until it is archived")
+	fs.IntVar(&c.ArchiveKeepRuns, "archive-keep-runs", 3, "`number` of newest runs per machine that are not archived")
 	fs.DurationVar(&c.ArchiveKeep, "archive-keep", 0,
-		"`time` since their end after which the archive drops runs; 0: never")
+		"`time` after the end of a run until it is deleted from the archive; 0: never")
 }
 
 // store is an archive as peers use it: the leader writes, all peers read.

@@ -59,20 +59,20 @@ type Config struct {
 // flags declares every key once. The file and the environment use the same table.
 func (c *Config) flags(fs *pflag.FlagSet) {
 	host, _ := os.Hostname()
-	fs.StringVar(&c.File, "config", "", "read keys from this YAML `file`; flags and environment win over it")
+	fs.StringVar(&c.File, "config", "", "YAML `file` with these keys; flags and environment override it")
 	fs.StringVar(&c.NodeID, "node-id", host, "stable `name` of this peer, unique in the cluster")
-	fs.StringVar(&c.DataDir, "data-dir", "", "`directory` of all state; made with mode 0700")
+	fs.StringVar(&c.DataDir, "data-dir", "", "`directory` of all state, created with mode 0700")
 	fs.StringVar(&c.GRPCAddr, "grpc-addr", "127.0.0.1:7400", "`address` of the gRPC API")
 	fs.StringVar(&c.HTTPAddr, "http-addr", "127.0.0.1:7401", "`address` of HTTP: metrics, health, version")
 	fs.StringVar(&c.RaftAddr, "raft-addr", "127.0.0.1:7402", "`address` of Raft between peers")
 	fs.StringVar(&c.GossipAddr, "gossip-addr", "127.0.0.1:7403", "`address` of gossip between peers (TCP and UDP)")
-	fs.StringVar(&c.AdvertiseGRPC, "advertise-grpc", "", "`address` others reach the gRPC API at, where it differs")
-	fs.StringVar(&c.AdvertiseHTTP, "advertise-http", "", "`address` others reach HTTP at, where it differs")
-	fs.StringVar(&c.AdvertiseRaft, "advertise-raft", "", "`address` others reach Raft at, where it differs")
-	fs.StringVar(&c.AdvertiseGossip, "advertise-gossip", "", "`address` others reach gossip at, where it differs")
+	fs.StringVar(&c.AdvertiseGRPC, "advertise-grpc", "", "`address` of the gRPC API for others, if it differs")
+	fs.StringVar(&c.AdvertiseHTTP, "advertise-http", "", "`address` of HTTP for others, if it differs")
+	fs.StringVar(&c.AdvertiseRaft, "advertise-raft", "", "`address` of Raft for others, if it differs")
+	fs.StringVar(&c.AdvertiseGossip, "advertise-gossip", "", "`address` of gossip for others, if it differs")
 	fs.StringSliceVar(&c.Join, "join", nil, "gossip `addresses` of other peers, host:port,…")
 	fs.IntVar(&c.BootstrapExpect, "bootstrap-expect", 0,
-		"`peers` that must see each other before a new cluster forms; 0 only joins")
+		"`number` of peers that form a new cluster; 0: join an existing one")
 	c.tlsConfig.flags(fs)
 	c.secretsConfig.flags(fs)
 	c.netbootConfig.flags(fs)
@@ -81,47 +81,46 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.Insecure, "insecure", false, "no TLS and no authentication: loopback addresses only")
 	fs.BoolVar(&c.Dev, "dev", false, "one peer, in memory, insecure, with fake hardware")
 	fs.StringVar(&c.OnShutdown, "on-shutdown", "handover",
-		"what a graceful stop does with active runs: `handover` to the next leader, or cancel (always, when there is "+
-			"no other peer)")
-	fs.BoolVar(&c.LeaveOnStop, "leave-on-stop", false, "leave the cluster for good on a graceful stop")
+		"active runs at a graceful stop: `handover` to the next leader, or cancel (always, if there is no other peer)")
+	fs.BoolVar(&c.LeaveOnStop, "leave-on-stop", false, "leave the cluster permanently on a graceful stop")
 	fs.StringVar(&c.LogLevel, "log-level", "info", "`level`: debug, info, warn, error")
 	fs.StringVar(&c.LogFormat, "log-format", "text", "`format`: text or json")
 	fs.Float64Var(&c.RaftMultiplier, "raft-multiplier", 1,
 		"`factor` of Raft's timeouts (500 ms heartbeat and election, 250 ms lease)")
 	fs.StringVar(&c.LogStore, "log-store", "",
-		"`store` of the Raft log: wal, or boltdb, which is slower; a log in the other one moves at the start (default: "+
-			"where it is, and wal for a new data directory)")
-	fs.IntVar(&c.MaxActiveRuns, "max-active-runs", 10_000, "`runs` at work at once; the others wait in line")
+		"`store` of the Raft log: wal, or boltdb, which is slower; an existing log is moved at the start (default: the "+
+			"current one; wal for a new data directory)")
+	fs.IntVar(&c.MaxActiveRuns, "max-active-runs", 10_000, "maximum `number` of runs that execute at the same time; the others wait in a queue")
 	fs.IntVar(&c.DefaultStepTimeoutSeconds, "default-step-timeout-seconds", 600,
-		"`seconds` for steps that set no timeout")
+		"default timeout of a step, in `seconds`")
 	fs.IntVar(&c.DefaultInstallTimeoutSeconds, "default-install-timeout-seconds", 3600,
-		"`seconds` for steps that install and set no timeout: servers take minutes to boot")
-	fs.IntVar(&c.DefaultStepMaxRetries, "default-step-max-retries", 2, "`retries` for steps that set none")
+		"default timeout of a step that installs, in `seconds`")
+	fs.IntVar(&c.DefaultStepMaxRetries, "default-step-max-retries", 2, "default `number` of retries of a step")
 	fs.Float64Var(&c.RateLimitPerSecond, "rate-limit-per-second", 1000,
-		"`calls` a second of one user; agents may make a twentieth of it; 0: any number")
+		"maximum `calls` per second of a user; agents: a twentieth of it; 0: no limit")
 	fs.IntVar(&c.ReconcileIntervalSeconds, "reconcile-interval-seconds", 30,
-		"`seconds` between two looks at a machine's conditions")
+		"`seconds` between two polls of a machine")
 	fs.IntVar(&c.HealthIntervalSeconds, "health-interval-seconds", 900,
-		"`seconds` between two looks at the health of its hardware, which are dear")
+		"`seconds` between two polls of the health of its hardware, which take more calls")
 	fs.IntVar(&c.LookCalls, "look-calls-per-second", 500,
-		"`calls` a second that all such looks may make; calls_per_second of a provider is its own budget")
+		"maximum `calls` per second of all polls; a provider's own limit is its calls_per_second")
 	fs.BoolVar(&c.AutoDiscover, "auto-discover", false,
-		"make machines of reports from MAC addresses that nobody knows; they await approval")
+		"create a machine for an unknown MAC address that boots or reports; it awaits approval")
 	fs.StringSliceVar(&c.DenyURLs, "deny-urls", egress.Default(),
-		"`networks` that images, webhooks and virtual media must not be fetched from, e.g. also 127.0.0.0/8; none: all may be")
+		"`networks` that images, webhooks and virtual media may not use, such as 127.0.0.0/8; none: all are allowed")
 	fs.Uint32Var(&c.AutoDiscoverLimit, "auto-discover-limit", 1000,
-		"`machines` that may await approval before --auto-discover makes no more; 0: no limit")
+		"maximum `number` of machines that --auto-discover creates and that await approval; 0: no limit")
 	fs.Float64Var(&c.PlatformMarginPercent, "platform-margin-percent", 0,
-		"`percent` that marketplace providers are told at registration")
+		"margin in `percent`, returned to marketplace providers at registration")
 	c.hidden(fs)
 }
 
 // hidden declares settings for tests, which --help does not show.
 func (c *Config) hidden(fs *pflag.FlagSet) {
 	fs.Uint64Var(&c.RaftSnapshotThreshold, "raft-snapshot-threshold", 0,
-		"`entries` since the last snapshot that are worth another")
+		"`entries` since the last snapshot that trigger another")
 	fs.Uint64Var(&c.RaftTrailingLogs, "raft-trailing-logs", 0, "`entries` kept after a snapshot")
-	fs.DurationVar(&c.RaftSnapshotInterval, "raft-snapshot-interval", 0, "`time` between two looks at the threshold")
+	fs.DurationVar(&c.RaftSnapshotInterval, "raft-snapshot-interval", 0, "`time` between two checks of the threshold")
 	fs.DurationVar(&c.RaftStallTimeout, "raft-stall-timeout", 0, "`time` after which a leader that cannot commit ends")
 	for _, name := range []string{"raft-snapshot-threshold", "raft-trailing-logs", "raft-snapshot-interval",
 		"raft-stall-timeout"} {
@@ -138,6 +137,11 @@ func (c *Config) settle() error {
 		}
 	} else if c.DataDir == "" {
 		return errors.New("set --data-dir: all state is kept there (or try --dev, which keeps it in memory)")
+	}
+	if c.Insecure {
+		if err := c.checkLoopback(); err != nil {
+			return err // before any other advice: the danger comes first
+		}
 	}
 	if c.NodeID == "" {
 		return errors.New("set --node-id: the stable name of this peer")
@@ -159,13 +163,7 @@ func (c *Config) settle() error {
 	if err := c.secretsConfig.settle(); err != nil {
 		return err
 	}
-	if err := c.tlsConfig.settle(c.Insecure, c.NodeID); err != nil {
-		return err
-	}
-	if !c.Insecure {
-		return nil
-	}
-	return c.checkLoopback()
+	return c.tlsConfig.settle(c.Insecure, c.NodeID)
 }
 
 // checkLoopback refuses addresses other than loopback for an unprotected peer
@@ -185,7 +183,8 @@ func (c *Config) checkLoopback() error {
 		}
 		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 			return fmt.Errorf(
-				"refuse --insecure with --%s %s: without TLS only loopback addresses are served, such as 127.0.0.1", a.flag, a.addr)
+				"refuse --insecure with --%s %s: anybody who reaches that address could erase every machine: "+
+					"set up TLS (holdfast tls init), or use a loopback address such as 127.0.0.1", a.flag, a.addr)
 		}
 	}
 	return nil

@@ -9,8 +9,6 @@ import (
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
-
-	"github.com/holdfast-metal/holdfast/internal/nearest"
 )
 
 // load completes the configuration from the environment and the file. Flags take precedence
@@ -26,7 +24,7 @@ func (c *Config) load(fs *pflag.FlagSet, getenv func(string) (string, bool)) err
 			return
 		}
 		if e := fs.Set(f.Name, v); e != nil {
-			err = fmt.Errorf("read %s=%q: %w", name, v, e)
+			err = fmt.Errorf("read %s: %w", name, badValue(f, v, e))
 		}
 		given[f.Name] = true
 	})
@@ -90,28 +88,14 @@ func (c *Config) parse(fs *pflag.FlagSet, given map[string]bool, b []byte) error
 			continue
 		}
 		text, err := scalar(value)
-		if err == nil {
-			err = fs.Set(name, text)
-		}
 		if err != nil {
 			return fmt.Errorf("line %d: key %q: %w", value.Line, key.Value, err)
 		}
+		if err := fs.Set(name, text); err != nil {
+			return fmt.Errorf("line %d: %s: %w", value.Line, key.Value, badValue(f, text, err))
+		}
 	}
 	return nil
-}
-
-// unknownKey returns the error for a key that no flag has, with a suggestion.
-func unknownKey(fs *pflag.FlagSet, key string) error {
-	if key == "current" || key == "contexts" {
-		return fmt.Errorf("unknown key %q: it is a file of contexts: HOLDFAST_CONFIG is the configuration of the peer; "+
-			"set HOLDFAST_CONTEXTS for the contexts of the client", key)
-	}
-	var names []string
-	fs.VisitAll(func(f *pflag.Flag) { names = append(names, strings.ReplaceAll(f.Name, "-", "_")) })
-	if guess := nearest.Of(strings.ReplaceAll(key, "-", "_"), names); guess != "" {
-		return fmt.Errorf("unknown key %q: did you mean %s?", key, guess)
-	}
-	return fmt.Errorf("unknown key %q", key)
 }
 
 // parseArchive parses the keys below archive: url is archive-url, and so on.
@@ -119,16 +103,17 @@ func (c *Config) parseArchive(fs *pflag.FlagSet, given map[string]bool, n *yaml.
 	if n.Kind != yaml.MappingNode {
 		return fmt.Errorf("line %d: key \"archive\": want keys such as url and after", n.Line)
 	}
-	below := &yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.MappingNode, Line: n.Line}}}
+	doc := &yaml.Node{Kind: yaml.DocumentNode, Content: []*yaml.Node{{Kind: yaml.MappingNode, Line: n.Line}}}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := *n.Content[i]
 		key.Value = "archive-" + key.Value
 		if strings.Contains(n.Content[i].Value, "archive") || fs.Lookup(strings.ReplaceAll(key.Value, "_", "-")) == nil {
-			return fmt.Errorf("line %d: unknown key %q below \"archive\"", key.Line, n.Content[i].Value)
+			return fmt.Errorf("line %d: unknown key %q below \"archive\"%s", key.Line, n.Content[i].Value,
+				suggest(n.Content[i].Value, below(fs, "archive-")))
 		}
-		below.Content[0].Content = append(below.Content[0].Content, &key, n.Content[i+1])
+		doc.Content[0].Content = append(doc.Content[0].Content, &key, n.Content[i+1])
 	}
-	b, err := yaml.Marshal(below)
+	b, err := yaml.Marshal(doc)
 	if err != nil {
 		return fmt.Errorf("line %d: key \"archive\": %w", n.Line, err)
 	}

@@ -31,13 +31,12 @@ func (c *netbootConfig) flags(fs *pflag.FlagSet) {
 		"`address` of plain HTTP for machines that boot from the network: boot scripts, images and installers, nothing "+
 			"else; the same port on all peers")
 	fs.StringVar(&c.NetbootDir, "netboot-dir", "",
-		"`directory` with ipxe.efi, undionly.kpxe and the like, for firmware that has no iPXE (Debian: /usr/lib/ipxe)")
+		"`directory` with ipxe.efi, undionly.kpxe and the like, for firmware without iPXE (Debian: /usr/lib/ipxe)")
 	fs.StringVar(&c.Netboot, "netboot", "",
-		"network `interface` on which firmware that boots from the network is answered, by ProxyDHCP beside your DHCP "+
-			"server and by TFTP; with --netboot-addr and --netboot-dir")
+		"network `interface` for ProxyDHCP (beside your DHCP server) and TFTP; requires --netboot-addr and --netboot-dir")
 	fs.BoolVar(&c.NetbootAnyMAC, "netboot-any-mac", false,
-		"serve a boot script also to a neighbor that has another MAC address than the machine it names, for a proxy in "+
-			"front of --netboot-addr")
+		"serve a boot script to neighbors with another MAC address than the machine they name, for a proxy in front of "+
+			"--netboot-addr")
 }
 
 func (c *netbootConfig) api() netbootapi.Config {

@@ -24,13 +24,13 @@ type secretsConfig struct {
 
 func (c *secretsConfig) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.SecretsKeyFile, "secrets-key-file", "",
-		"`file` with the keys that seal secrets, the first one in use (holdfast secret keygen), or credential:NAME of "+
-			"systemd; read again when it changes")
+		"`file` with the keys that encrypt secrets, the primary key first (holdfast secret keygen), or credential:NAME "+
+			"of systemd; reloaded when it changes")
 	fs.StringVar(&c.OIDCIssuerURL, "oidc-issuer-url", "",
-		"`URL` of the built-in OIDC issuer as clients reach it, the same on all peers; default: as each request names "+
-			"the host, with path /oidc")
+		"`URL` of the built-in OIDC issuer for clients, the same on all peers (default: the host of each request, with "+
+			"the path /oidc)")
 	fs.DurationVar(&c.OIDCKeyRotation, "oidc-key-rotation", issuer.DefaultRotation,
-		"`time` that a key of the built-in issuer signs")
+		"`time` between two rotations of the built-in issuer's signing key")
 }
 
 func (c *secretsConfig) settle() error {

@@ -230,7 +230,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	p.node.RegisterPeerService(api)
 
 	peerLog.Info("peer is up", "version", version, "grpc", grpcLn.Addr().String(), "http", httpLn.Addr().String(),
-		"raft", p.node.RaftAddr(), "gossip", p.node.GossipAddr())
+		"raft", p.node.RaftAddr(), "gossip", p.node.GossipAddr(), "dashboard", dashboardURL(store != nil, httpLn.Addr()))
 	g, gctx := errgroup.WithContext(ctx)
 	web, stopWeb := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWeb()
@@ -382,10 +382,18 @@ func stopGracefully(s *grpc.Server) {
 	}
 }
 
+// dashboardURL returns the URL of the dashboard.
+func dashboardURL(tls bool, addr net.Addr) string {
+	if tls {
+		return "https://" + addr.String() + "/ui/"
+	}
+	return "http://" + addr.String() + "/ui/"
+}
+
 func listen(ctx context.Context, flag, addr string) (net.Listener, error) {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen for --%s: %w", flag, err)
+		return nil, portTaken(fmt.Errorf("listen for --%s: %w", flag, err), addr)
 	}
 	return ln, nil
 }

@@ -24,9 +24,9 @@ func (c *tlsConfig) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.TLSCert, "tls-cert", "",
 		"`file` with this peer's certificate, PEM (see: holdfast tls cert create --help)")
 	fs.StringVar(&c.TLSKey, "tls-key", "",
-		"`file` with its key, PEM, for nobody else to read; credential:NAME is one that systemd gives")
+		"`file` with its key, PEM, not readable by others; credential:NAME is a credential of systemd")
 	fs.StringVar(&c.GossipKeyFile, "gossip-key-file", "",
-		"`file` with the keys of gossip, one a line: the first encrypts, all are understood")
+		"`file` with the gossip keys, one per line: the first encrypts, all decrypt")
 }
 
 // settle requires all of them, or none with --insecure.
