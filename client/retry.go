@@ -189,12 +189,13 @@ func (c *call) failed(cause error) error {
 
 // log logs each retry, and warns once if the call takes long.
 func (c *call) log(ctx context.Context) {
-	reason := status.Convert(c.err).Message()
-	log := c.peers.cfg.Logger.With("method", c.method, "addr", c.addr, "try", c.tries, "err", reason)
+	log := c.peers.cfg.Logger
+	attrs := []any{"method", c.method, "addr", c.addr, "try", c.tries, "err", tidy(status.Convert(c.err).Message(), c.addr)}
 	if !c.warned && time.Since(c.started) >= warnAfter {
 		c.warned = true
-		log.WarnContext(ctx, "no response yet, will retry")
+		end, _ := ctx.Deadline() // Invoke sets one
+		log.WarnContext(ctx, "no response yet, will retry", append(attrs, "until", end)...)
 		return
 	}
-	log.DebugContext(ctx, "trying another peer")
+	log.DebugContext(ctx, "trying another peer", attrs...)
 }

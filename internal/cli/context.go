@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/profile"
-	"github.com/holdfast-metal/holdfast/internal/cli/render"
 )
 
 func (a *app) contextCommand() *cobra.Command {
@@ -27,7 +26,7 @@ variables HOLDFAST_ADDR, HOLDFAST_TOKEN, HOLDFAST_CA, HOLDFAST_CERT and HOLDFAST
 		Example: `  holdfast context set prod --addr 10.0.0.1:7400,10.0.0.2:7400,10.0.0.3:7400 --ca /etc/holdfast/ca.pem
   holdfast context use prod
   holdfast --context lab machine list`,
-	}, a.contextList(), a.contextUse(), a.contextSet(), a.contextDelete())
+	}, a.contextList(), a.contextCurrent(), a.contextUse(), a.contextSet(), a.contextDelete())
 }
 
 // edit changes the config file.
@@ -44,39 +43,6 @@ func (a *app) edit(change func(*profile.File) error) error {
 		return err
 	}
 	return profile.Save(path, f)
-}
-
-func (a *app) contextList() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Args: exactly(),
-		Short:   "List the contexts; the current one has a star",
-		Example: "  holdfast context list",
-		RunE: func(*cobra.Command, []string) error {
-			path, err := profile.Path(a.Getenv)
-			if err != nil {
-				return err
-			}
-			f, err := profile.Load(path)
-			if err != nil {
-				return err
-			}
-			if len(f.Contexts) == 0 {
-				a.note("note: %s has no contexts: see: holdfast context set --help", path)
-			}
-			t := render.NewTable("CURRENT", "CONTEXT", "ADDRESSES", "TOKEN", "CA")
-			for _, name := range slices.Sorted(maps.Keys(f.Contexts)) {
-				c, star, token := f.Contexts[name], "", ""
-				if name == f.Current {
-					star = "*"
-				}
-				if c.Token != "" {
-					token = "set" // never the token itself
-				}
-				t.Row(star, name, strings.Join(c.Addrs, ","), token, c.CA)
-			}
-			return a.table(&output{}, t)
-		},
-	}
 }
 
 func (a *app) contextUse() *cobra.Command {

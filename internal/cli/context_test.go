@@ -181,6 +181,12 @@ func TestCompletion(t *testing.T) {
 		{[]string{"run", "logs", ""}, "run-789\nrun-788\n"},
 		{[]string{"run", "start", "m-123", "--plan", ""}, "plan/reboot\n"},
 		{[]string{"machine", "list", "-o", ""}, "table\nwide\njson\n"},
+		{[]string{"machine", "list", "--sort-by", ""}, "machine_id\n"},
+		{[]string{"run", "list", "--sort-by=-"}, "-created_at\n"},
+		{[]string{"machine", "list", "--filter", ""}, "rack\n"},
+		{[]string{"machine", "list", "--filter", "phase = "}, "phase = IN_SERVICE\n"},
+		{[]string{"machine", "list", "--filter", "(rack = r7 "}, "(rack = r7 AND\n"},
+		{[]string{"machine", "list", "--filter", "phase = READY AND po"}, "phase = READY AND pool\n"},
 	} {
 		var c command
 		c.wantCode(t, c.run(t, f, append([]string{"__complete"}, tt.args...)...), ExitOK)

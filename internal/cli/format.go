@@ -32,6 +32,7 @@ type output struct {
 	noHeaders bool
 	columns   []string               // labels that tables show in a column of their own
 	expr      *expression.Expression // nil unless the format is one
+	custom    []expression.Column    // of custom-columns; nil with any other format
 }
 
 // String implements pflag.Value.
@@ -42,7 +43,7 @@ func (o *output) Type() string { return "format" }
 
 // Set implements pflag.Value.
 func (o *output) Set(v string) error {
-	o.format, o.expr = format(v), nil
+	o.format, o.expr, o.custom = format(v), nil, nil
 	if slices.Contains(formats(), v) {
 		return nil
 	}
@@ -52,7 +53,11 @@ func (o *output) Set(v string) error {
 			strings.Join(expression.Kinds(), "=…, "))
 	}
 	var err error
-	o.expr, err = expression.Parse(kind, text)
+	if kind == expression.CustomColumns {
+		o.custom, err = expression.Columns(text)
+	} else {
+		o.expr, err = expression.Parse(kind, text)
+	}
 	return err
 }
 
@@ -63,7 +68,7 @@ func (o *output) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print tables without a header")
 	// It fails only for a flag that does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(append(formats(), "jsonpath=",
-		"go-template="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
+		"go-template=", "custom-columns="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 }
 
 func (o *output) wide() bool { return o.format == formatWide }

@@ -84,6 +84,7 @@ func listCommand[M proto.Message](a *app, v lister[M]) *cobra.Command {
 		cmd.ValidArgsFunction = a.complete(v.ids)
 	}
 	l.register(cmd, v.filter, hasLabels[M]())
+	completeFields(cmd, (*new(M)).ProtoReflect().Descriptor())
 	if v.watch != nil {
 		cmd.Flags().BoolVarP(&watch, "watch", "w", false, "keep printing changes (like holdfast "+v.kind.noun+" watch)")
 	}

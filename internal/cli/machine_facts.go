@@ -12,7 +12,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// factTable lists the known facts that the agent and the installer have reported.
+// factTable lists the facts of a machine: those of operators, then those of the agent and the
+// installer.
 func factTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 	t := render.NewTable("FACT", "VALUE")
 	row := func(name, value string) {
@@ -20,7 +21,14 @@ func factTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 			t.Row(name, value)
 		}
 	}
-	n, a := m.GetNode(), m.GetAgent()
+	n, a, spec := m.GetNode(), m.GetAgent(), m.GetSpec()
+	row("bmc", spec.GetBmcEndpoint())
+	row("ssh", spec.GetSshEndpoint())
+	row("macs", strings.Join(spec.GetMacAddresses(), ", "))
+	row("serial", spec.GetSerial())
+	row("provider", cmp.Or(spec.GetProvider(), m.GetLabels()["provider"]))
+	row("cluster", spec.GetTargetClusterRef())
+	row("labels", joined(m.GetLabels()).Value)
 	for _, f := range describe.Host(m) {
 		row(f.Name, f.Value)
 	}

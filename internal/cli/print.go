@@ -94,6 +94,8 @@ func printList[M proto.Message](a *app, o *output, k kind[M], items []M) error {
 	switch {
 	case o.format == formatName:
 		return printNames(a, k, items)
+	case o.custom != nil:
+		return printCustom(a, o, k, items)
 	case !o.table():
 		open := make([]M, len(items))
 		for i, m := range items {
@@ -118,6 +120,8 @@ func printOne[M proto.Message](a *app, o *output, k kind[M], m M, more ...*rende
 	switch {
 	case o.format == formatName:
 		return printNames(a, k, []M{m})
+	case o.custom != nil:
+		return printCustom(a, o, k, []M{m})
 	case !o.table():
 		raw, err := manifest.JSON(k.shown(m))
 		if err != nil {
@@ -167,7 +171,7 @@ func (a *app) printStreamed(o *output, raw []byte) error {
 	case o.format == formatJSON:
 		_, err := a.Out.Write(append(raw, '\n'))
 		return err
-	case o.expr != nil:
+	case o.expr != nil, o.custom != nil:
 		return a.document(o, raw)
 	}
 	if _, err := fmt.Fprintln(a.Out, "---"); err != nil {
@@ -176,8 +180,16 @@ func (a *app) printStreamed(o *output, raw []byte) error {
 	return a.document(o, raw)
 }
 
-// document prints JSON as indented JSON, as YAML, or through an expression.
+// document prints JSON as indented JSON, as YAML, as custom columns, or through an expression.
 func (a *app) document(o *output, raw []byte) error {
+	if o.custom != nil {
+		cells, err := o.customRow(raw)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(a.Out, render.Clean(strings.Join(cells, "   ")))
+		return err
+	}
 	if o.expr != nil {
 		if err := o.expr.Execute(a.Out, raw); err != nil {
 			return fmt.Errorf("print with -o %s: %w", o.format, err)
@@ -196,7 +208,12 @@ func (a *app) document(o *output, raw []byte) error {
 	return err
 }
 
+// table prints a table. On a terminal it fits the width, unless the format is wide: pipes get
+// all columns and all of their text.
 func (a *app) table(o *output, t *render.Table) error {
+	if width, _, ok := a.Size(a.Out); ok && !o.wide() {
+		t.Fit(width)
+	}
 	_, err := io.WriteString(a.Out, t.Format(a.colour(a.Out), !o.noHeaders))
 	return err
 }

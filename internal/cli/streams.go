@@ -75,6 +75,10 @@ func (h noteHandler) Enabled(_ context.Context, l slog.Level) bool { return l >=
 
 // Handle implements slog.Handler.
 func (h noteHandler) Handle(_ context.Context, r slog.Record) error {
+	if note := waitingNote(r); note != "" && h.level >= slog.LevelWarn {
+		_, err := fmt.Fprintln(h.w, render.Clean(note))
+		return err
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", map[bool]string{true: "note", false: "debug"}[r.Level >= slog.LevelWarn], r.Message)
 	write := func(attr slog.Attr) bool {

@@ -35,11 +35,8 @@ func Issue(i *holdfastv1.Issue) string {
 	if i.GetReason() == "" {
 		return i.GetType()
 	}
-	return i.GetType() + " (" + Cut(i.GetReason(), mostReason) + ")"
+	return i.GetType() + " (" + i.GetReason() + ")"
 }
-
-// mostReason is the length of a reason in a table, in bytes.
-const mostReason = 60
 
 // Cut shortens a text to a number of characters.
 func Cut(text string, most int) string {

@@ -18,7 +18,7 @@ const (
 )
 
 // Kinds lists the kinds.
-func Kinds() []string { return []string{JSONPath, GoTemplate} }
+func Kinds() []string { return []string{JSONPath, GoTemplate, CustomColumns} }
 
 // Expression is a parsed expression.
 type Expression struct {

@@ -57,7 +57,7 @@ func One(r *holdfastv1.Run, now time.Time) []render.Line {
 // head returns the line that names the run.
 func head(r *holdfastv1.Run, now time.Time) render.Line {
 	line := render.Line{
-		render.T(r.GetRunId(), render.Bold), text("  " + r.GetMachineId() + "  " + r.GetType() + "  "),
+		render.T(r.GetRunId(), render.Bold), text("  " + r.GetMachineId() + "  " + cmp.Or(r.GetType(), r.GetPlanId()) + "  "),
 		render.State(r.GetPhase().String()), text("  " + describe.Done(r)),
 	}
 	if took := Took(now, r.GetStartedAt(), r.GetFinishedAt()); took != "" {
@@ -86,8 +86,8 @@ func stepWhy(r *holdfastv1.Run, s *holdfastv1.StepStatus, now time.Time) string 
 func Short(r *holdfastv1.Run, now time.Time) render.Line {
 	state := render.State(r.GetPhase().String())
 	line := render.Line{
-		render.T(pad(r.GetRunId(), 12), render.Bold), text("  " + pad(r.GetMachineId(), 12) + "  " + pad(r.GetType(),
-			8) + "  "),
+		render.T(pad(r.GetRunId(), 12), render.Bold), text("  " + pad(r.GetMachineId(), 12) + "  " + pad(cmp.Or(r.GetType(),
+			r.GetPlanId()), 8) + "  "),
 		render.T(pad(state.Value, 9), state.Style), text("  " + pad(describe.Done(r),
 			5) + "  " + pad(Took(now, r.GetStartedAt(), r.GetFinishedAt()), 6)),
 	}
@@ -111,7 +111,7 @@ func Event(e *holdfastv1.RunEvent) string {
 	if e.GetTs() != nil {
 		ts = e.GetTs().AsTime().UTC().Format(time.RFC3339)
 	}
-	line := fmt.Sprintf("%s %s %s %s %s %s", cmp.Or(ts, "-"), r.GetRunId(), r.GetMachineId(), cmp.Or(r.GetType(), "-"),
+	line := fmt.Sprintf("%s %s %s %s %s %s", cmp.Or(ts, "-"), r.GetRunId(), r.GetMachineId(), cmp.Or(r.GetType(), r.GetPlanId(), "-"),
 		r.GetPhase(), describe.Done(r))
 	if s := current(r); s != nil {
 		line += fmt.Sprintf(" %s %s", s.GetName(), s.GetState())

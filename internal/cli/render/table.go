@@ -14,11 +14,12 @@ type Table struct {
 	header []string
 	rows   [][]Text
 	widths []int
+	gap    string
 }
 
 // NewTable returns a table with these columns.
 func NewTable(header ...string) *Table {
-	t := &Table{header: header, widths: make([]int, len(header))}
+	t := &Table{header: header, widths: make([]int, len(header)), gap: gap}
 	for i, h := range header {
 		t.widths[i] = utf8.RuneCountInString(h)
 	}
@@ -70,7 +71,7 @@ func (t *Table) Format(colour, header bool) string {
 			b.WriteString(c.paint(c.Value, colour))
 			if i < len(row)-1 {
 				b.WriteString(strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(c.Value)))
-				b.WriteString(gap)
+				b.WriteString(t.gap)
 			}
 		}
 		b.WriteByte('\n')

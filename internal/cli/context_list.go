@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/profile"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+)
+
+// listedContext is a context in JSON. It never has the token.
+type listedContext struct {
+	Name    string   `json:"name"`
+	Current bool     `json:"current"`
+	Addrs   []string `json:"addrs"`
+	Token   bool     `json:"token_set"`
+	CA      string   `json:"ca"`
+	Cert    string   `json:"cert"`
+	Key     string   `json:"key"`
+}
+
+// contexts returns all contexts by name, and the path of their file.
+func (a *app) contexts() ([]listedContext, string, error) {
+	path, err := profile.Path(a.Getenv)
+	if err != nil {
+		return nil, "", err
+	}
+	f, err := profile.Load(path)
+	if err != nil {
+		return nil, "", err
+	}
+	all := []listedContext{}
+	for _, name := range slices.Sorted(maps.Keys(f.Contexts)) {
+		c := f.Contexts[name]
+		all = append(all, listedContext{Name: name, Current: name == f.Current, Addrs: c.Addrs, Token: c.Token != "",
+			CA: c.CA, Cert: c.Cert, Key: c.Key})
+	}
+	return all, path, nil
+}
+
+func (a *app) contextList() *cobra.Command {
+	var o output
+	cmd := &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Args: exactly(),
+		Short: "List the contexts; the current one has a star",
+		Example: `  holdfast context list
+  holdfast context list -o name`,
+		RunE: func(*cobra.Command, []string) error {
+			all, path, err := a.contexts()
+			if err != nil {
+				return err
+			}
+			if len(all) == 0 {
+				a.note("note: %s has no contexts: see: holdfast context set --help", path)
+			}
+			return a.printContexts(&o, all)
+		},
+	}
+	o.register(cmd)
+	return cmd
+}
+
+func (a *app) printContexts(o *output, all []listedContext) error {
+	switch {
+	case o.format == formatName:
+		for _, c := range all {
+			if _, err := fmt.Fprintln(a.Out, c.Name); err != nil {
+				return err
+			}
+		}
+		return nil
+	case !o.table():
+		raw, err := json.Marshal(map[string]any{"contexts": all})
+		if err != nil {
+			return fmt.Errorf("write contexts: %w", err)
+		}
+		return a.document(o, raw)
+	}
+	t := render.NewTable("CURRENT", "CONTEXT", "ADDRESSES", "TOKEN", "CA")
+	for _, c := range all {
+		star := map[bool]string{true: "*"}[c.Current]
+		token := map[bool]string{true: "set"}[c.Token]
+		t.Row(star, c.Name, strings.Join(c.Addrs, ","), token, c.CA)
+	}
+	return a.table(o, t)
+}
+
+func (a *app) contextCurrent() *cobra.Command {
+	return &cobra.Command{
+		Use: "current", Args: exactly(),
+		Short:   "Show the name of the current context",
+		Example: "  holdfast context current",
+		RunE: func(*cobra.Command, []string) error {
+			all, _, err := a.contexts()
+			if err != nil {
+				return err
+			}
+			for _, c := range all {
+				if c.Current {
+					_, err := fmt.Fprintln(a.Out, c.Name)
+					return err
+				}
+			}
+			return &codeError{ExitNotFound, "no context is selected: see: holdfast context use --help"}
+		},
+	}
+}

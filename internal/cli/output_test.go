@@ -1,0 +1,65 @@
+package cli
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestCustomColumns(t *testing.T) {
+	f := startCluster(t, fixture())
+	for _, tt := range []struct{ spec, want string }{
+		{"ID:.machine_id,POOL:spec.pool", "ID      POOL\nm-123   "},
+		{"ID:.machine_id,NONE:.spec.nothing", "ID      NONE\nm-123   -\n"},
+		{"ID:{.machine_id}", "ID\nm-123\n"},
+	} {
+		var c command
+		c.wantCode(t, c.run(t, f, "machine", "list", "--limit", "1", "-o", "custom-columns="+tt.spec), ExitOK)
+		wantIn(t, tt.spec, c.out.String(), tt.want)
+	}
+	for _, spec := range []string{"", "ID", "ID:", ":.machine_id", "ID:{.machine_id"} {
+		var c command
+		c.wantCode(t, c.run(t, f, "machine", "list", "-o", "custom-columns="+spec), ExitUsage)
+	}
+}
+
+func TestContextOutput(t *testing.T) {
+	env := map[string]string{"HOLDFAST_CONTEXTS": t.TempDir() + "/contexts.yaml"}
+	run := func(want int, args ...string) string {
+		t.Helper()
+		c := command{env: env}
+		c.wantCode(t, c.run(t, nil, append([]string{"context"}, args...)...), want)
+		return c.out.String()
+	}
+	run(ExitNotFound, "current")
+	run(ExitOK, "set", "lab", "--addr", "10.0.0.1:7400", "--token", "hf_secret")
+	run(ExitOK, "set", "prod", "--addr", "10.0.0.2:7400")
+	if diff := cmp.Diff("lab\n", run(ExitOK, "current")); diff != "" {
+		t.Errorf("context current (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff("lab\nprod\n", run(ExitOK, "list", "-o", "name")); diff != "" {
+		t.Errorf("context list -o name (-want +got):\n%s", diff)
+	}
+	json := run(ExitOK, "list", "-o", "json")
+	wantIn(t, "JSON", json, `"name": "prod"`, `"current": true`, `"token_set": true`)
+	if strings.Contains(json, "hf_secret") {
+		t.Errorf("context list -o json: got the token in it:\n%s", json)
+	}
+}
+
+func TestRetryNoteIsASentence(t *testing.T) {
+	var b strings.Builder
+	now := time.Now()
+	r := slog.NewRecord(now, slog.LevelWarn, "no response yet, will retry", 0)
+	r.Add("method", "/m", "addr", "n1:7400", "err", "connection refused", "until", now.Add(28*time.Second))
+	if err := (noteHandler{w: &b, level: slog.LevelWarn}).Handle(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	want := "note: no answer from n1:7400 yet: connection refused; retrying for 28s more (Ctrl-C ends it)\n"
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("note (-want +got):\n%s", diff)
+	}
+}
