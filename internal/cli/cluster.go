@@ -60,7 +60,7 @@ leader; the exit code is then 7. With --wait it first waits for a leader, for sc
 // none.
 func noLeader(s *holdfastv1.ClusterStatus) string {
 	why := cmp.Or(render.Clean(s.GetProblem()), "no leader: writes wait until a majority of the voters reach each other")
-	return fmt.Sprintf("%s (says %s)", why, cmp.Or(render.Clean(s.GetAnsweredBy()), "the peer asked"))
+	return fmt.Sprintf("%s (according to %s)", why, cmp.Or(render.Clean(s.GetAnsweredBy()), "the peer asked"))
 }
 
 // statusPause is the pause between two polls for a leader: elections take about a second.
@@ -94,7 +94,7 @@ func (a *app) printStatus(o *output, s *holdfastv1.ClusterStatus) error {
 		return printOne(a, o, kind[*holdfastv1.ClusterStatus]{}, s)
 	}
 	_, err := fmt.Fprintf(a.Out,
-		"cluster %s: leader %s, term %d, feature level %d, %d may fail (says %s)\nnewest backup: %s\n\n",
+		"cluster %s: leader %s, term %d, feature level %d, %d may fail (according to %s)\nnewest backup: %s\n\n",
 		cmp.Or(render.Clean(s.GetClusterId()), "-"), cmp.Or(render.Clean(s.GetLeader()),
 			"none"), s.GetTerm(), s.GetFeatureLevel(),
 		s.GetFailureTolerance(), cmp.Or(render.Clean(s.GetAnsweredBy()), "-"),

@@ -144,7 +144,7 @@ func (a *app) clusterRefList() *cobra.Command {
 
 func (a *app) clusterRefGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Secret]{
-		short: "Show what is on record of a cluster", example: "  holdfast cluster-ref get prod",
+		short: "Show a registered cluster", example: "  holdfast cluster-ref get prod",
 		arg: "NAME", kind: clusterRefKind(),
 		get: getClusterRef,
 	})
@@ -157,7 +157,7 @@ func getClusterRef(ctx context.Context, c *client.Client, id string) (*holdfastv
 func (a *app) clusterRefDelete() *cobra.Command {
 	return eachCommand(a, each{
 		verb: "delete", done: "deleted", arg: "NAME", noun: "cluster", plural: "clusters", ids: clusterRefKind().names,
-		short:   "Forget clusters: whether machines are in them is not known any more",
+		short:   "Delete clusters; machines in them get the condition InCustomerCluster unknown",
 		example: "  holdfast cluster-ref delete prod",
 		look:    finder(clusterRefKind(), "clusters", getClusterRef, nil),
 		do: func(ctx context.Context, c *client.Client, id string) error {

@@ -38,8 +38,8 @@ func TestConditionsAreShown(t *testing.T) {
 		lines = append(lines, l.Format(0, false))
 	}
 	text := strings.Join(lines, "\n")
-	for _, want := range []string{"condition     BMCReachable Unknown (NoSecretsKey), since 5m ago, looked at 9s ago",
-		"condition     Degraded true (DiskFailed), since 2h ago, looked at 4m ago: disk 2 failed"} {
+	for _, want := range []string{"condition     BMCReachable Unknown (NoSecretsKey), for 5m, observed 9s ago",
+		"condition     Degraded true (DiskFailed), for 2h, observed 4m ago: disk 2 failed"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("reason: got\n%s\nwant %q in it", text, want)
 		}

@@ -127,6 +127,9 @@ func errDiffers() error { return &codeError{code: ExitError} }
 // parsing matches Go's errors for a text that is not a number or a time.
 var parsing = regexp.MustCompile(`^(?:strconv\.Parse\w+: parsing "[^"]*": |time: )(.*)$`)
 
+// shorthand matches pflag's errors for a flag of one letter: unknown, or without its value.
+var shorthand = regexp.MustCompile(`^(unknown shorthand flag|)(?:flag needs an argument|): '(.)' in -`)
+
 // likelyFlag returns the flag that an unknown one was meant to be, as a question, or "".
 func likelyFlag(cmd *cobra.Command, err error) string {
 	written, unknown := strings.CutPrefix(err.Error(), "unknown flag: --")
@@ -145,6 +148,9 @@ func likelyFlag(cmd *cobra.Command, err error) string {
 func flagTrouble(cmd *cobra.Command, err error) string {
 	invalid := (*pflag.InvalidValueError)(nil)
 	if !errors.As(err, &invalid) {
+		if m := shorthand.FindStringSubmatch(err.Error()); m != nil {
+			return map[bool]string{true: "unknown flag: -" + m[2], false: "-" + m[2] + " needs a value"}[m[1] != ""]
+		}
 		return err.Error() + likelyFlag(cmd, err)
 	}
 	name, value, why := "--"+invalid.GetFlag().Name, invalid.GetValue(), invalid.Unwrap().Error()
@@ -157,11 +163,11 @@ func flagTrouble(cmd *cobra.Command, err error) string {
 	case strings.Contains(m[1], "out of range"):
 		return fmt.Sprintf("%s: %q is out of range", name, value)
 	case strings.Contains(invalid.GetFlag().Value.Type(), "uration"):
-		return fmt.Sprintf("%s: %q is no time such as 90s or 1h30m", name, value)
+		return fmt.Sprintf("%s: %q is not a time such as 90s or 1h30m", name, value)
 	case strings.Contains(invalid.GetFlag().Value.Type(), "uint"):
-		return fmt.Sprintf("%s: %q is no number from 0 up", name, value)
+		return fmt.Sprintf("%s: %q is not a number from 0 up", name, value)
 	case invalid.GetFlag().Value.Type() == "bool":
 		return fmt.Sprintf("%s: %q is neither true nor false", name, value)
 	}
-	return fmt.Sprintf("%s: %q is no number", name, value)
+	return fmt.Sprintf("%s: %q is not a number", name, value)
 }

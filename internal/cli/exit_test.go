@@ -57,11 +57,11 @@ func TestUsageErrors(t *testing.T) {
 		{"run logs run-1 --offset -1", "--offset: -1"},
 		{"context set lab", "--addr is missing"},
 		{"machine list --limit many",
-			`holdfast machine list: --limit: "many" is no number: see: holdfast machine list --help`},
+			`holdfast machine list: --limit: "many" is not a number: see: holdfast machine list --help`},
 		{"machine list --limit 99999999999999999999", `--limit: "99999999999999999999" is out of range`},
-		{"machine list --timeout soon", `--timeout: "soon" is no time such as 90s`},
+		{"machine list --timeout soon", `--timeout: "soon" is not a time such as 90s`},
 		{"machine list --stale=perhaps", `--stale: "perhaps" is neither true nor false`},
-		{"operator autopilot set-config --min-quorum -1", `--min-quorum: "-1" is no number from 0 up`},
+		{"operator autopilot set-config --min-quorum -1", `--min-quorum: "-1" is not a number from 0 up`},
 		{"machine list -o jsonpath={.a[*}", `--output: "jsonpath={.a[*}": parse the path`},
 		{"machine list -o jsonpath", `--output: "jsonpath" is not one of table`},
 		{"machine update m-1 --rack", "flag needs an argument: --rack"},
@@ -225,7 +225,7 @@ func TestNoLeader(t *testing.T) {
 	c.wantCode(t, c.run(t, f, "cluster", "status"), ExitUnavailable)
 	wantIn(t, "out", c.out.String(), "leader none", "peer-3")
 	wantIn(t, "stderr", c.err.String(),
-		"cluster status: no leader: peer-1 and peer-3 do not answer (says peer-2)\n")
+		"cluster status: no leader: peer-1 and peer-3 do not answer (according to peer-2)\n")
 }
 
 func TestWaitForLeader(t *testing.T) {

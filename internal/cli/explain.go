@@ -52,7 +52,8 @@ No cluster is contacted: the fields are those of this binary.`,
 			noun, path, _ := strings.Cut(args[0], ".")
 			md := resources()[noun]
 			if md == nil {
-				return usagef("%s: %q is not one of %s", cmd.CommandPath(), noun, strings.Join(nouns(), ", "))
+				return usagef("%s: %q is not one of %s%s", cmd.CommandPath(), noun, strings.Join(nouns(), ", "),
+					didYouMean(noun, nouns()))
 			}
 			text, err := explanationOf(md, path)
 			if err != nil {

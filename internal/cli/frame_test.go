@@ -47,7 +47,7 @@ func TestSortBy(t *testing.T) {
 		{"--sort-by machine_id", "m-9 m-123 m-124 m-125", ""},
 		{"--sort-by -machine_id", "m-125 m-124 m-123 m-9", ""},
 		{"--sort-by rack", "m-123 m-9 m-124 m-125", ""},
-		{"--sort-by -revision --limit 2", "m-123 m-124", "more than these 2"},
+		{"--sort-by -revision --limit 2", "m-123 m-124", "only the first 2 are shown"},
 	} {
 		var c command
 		c.wantCode(t, c.run(t, f, append([]string{"machine", "list", "-o", "name"}, strings.Fields(tt.args)...)...), ExitOK)

@@ -131,7 +131,7 @@ func TestLimitIsReportedOnStderr(t *testing.T) {
 	if got, want := c.out.String(), "m-123\nm-124\n"; got != want {
 		t.Errorf("got output %q, want %q", got, want)
 	}
-	wantIn(t, "stderr", c.err.String(), "more than these 2")
+	wantIn(t, "stderr", c.err.String(), "only the first 2 are shown")
 
 	c = command{}
 	c.wantCode(t, c.run(t, f, "machine", "list", "--limit", "3", "-o", "name"), ExitOK)

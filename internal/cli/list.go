@@ -127,7 +127,7 @@ func collect[T any](
 
 // noteMore notes on standard error that the list was cut.
 func (a *app) noteMore(l *listing) {
-	hint := "note: there are more than these %d: raise --limit"
+	hint := "note: only the first %d are shown: raise --limit"
 	if l.filterable {
 		hint += ", or narrow it with --filter"
 	}

@@ -85,7 +85,7 @@ and the boot mode (UEFI or BIOS) stays as it is.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			device := strings.ToLower(strings.ReplaceAll(args[1], "_", "-"))
 			if !slices.Contains(devices, device) {
-				return usagef("DEVICE is %q: give one of %s", args[1], strings.Join(devices, ", "))
+				return usagef("DEVICE: %q is not one of %s", args[1], strings.Join(devices, ", "))
 			}
 			return d.run(a, cmd, args[0], "plan/boot-"+device)
 		},

@@ -2,13 +2,11 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/fields"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
@@ -27,9 +25,17 @@ func urgencyText(u holdfastv1.Issue_Urgency) render.Text {
 	return render.T(strings.ToLower(describe.Enum(u)), colour)
 }
 
+// issuesOf returns the issues of a machine, the most urgent first.
+func issuesOf(m *holdfastv1.Machine) []*holdfastv1.Issue {
+	if all := m.GetStatus().GetIssues(); len(all) > 0 {
+		return all
+	}
+	return derivedIssues(m)
+}
+
 // worst returns the most urgent issue of a machine, or nil.
 func worst(m *holdfastv1.Machine) *holdfastv1.Issue {
-	if all := m.GetStatus().GetIssues(); len(all) > 0 {
+	if all := issuesOf(m); len(all) > 0 {
 		return all[0]
 	}
 	return nil
@@ -72,13 +78,7 @@ out. The filter needs_attention = true selects the same machines in every list; 
   holdfast machine issues --filter 'labels.site = "fra1"' -o wide
   holdfast machine issues --limit 1 -o name | xargs -r holdfast machine why`,
 		kind: issueKind(), plural: "machines with issues", filter: `labels.rack = "r7"`, order: byUrgency,
-		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Machine, string, error) {
-			if q.filter = strings.TrimSpace(q.filter); q.filter != "" {
-				q.filter = "(" + q.filter + ") AND "
-			}
-			q.filter += troubled
-			return machineKind().page(ctx, c, q)
-		},
+		page:  troubledPage,
 		empty: "no machine has an issue",
 	})
 }

@@ -48,7 +48,7 @@ func TestMachineIssues(t *testing.T) {
 	if got, want := c.out.String(), "m-4\nm-10\n"; got != want {
 		t.Errorf("two most urgent: got %q, want %q", got, want)
 	}
-	wantIn(t, "stderr", c.err.String(), "more than these 2")
+	wantIn(t, "stderr", c.err.String(), "only the first 2 are shown")
 }
 
 func TestNoIssues(t *testing.T) {

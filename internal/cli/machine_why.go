@@ -69,14 +69,14 @@ func explanation(e *holdfastv1.MachineExplanation, now time.Time) []render.Line 
 		add("in the queue", plain(fmt.Sprintf("position %d", e.GetQueuePosition())))
 	}
 	waiting := e.GetWaitingFor()
-	if since := age(now, e.GetSince()); waiting != "" && since != "" {
-		waiting += ", since " + since
+	if since := at(e.GetSince()); waiting != "" && !since.IsZero() {
+		waiting += lasting(now, since)
 	}
 	if e.GetWaitingFor() != "an operator" { // the summary has it
 		add("waiting for", plain(waiting))
 	}
-	add("next action", plain(render.Until(now, at(e.GetNextActionAt()))))
-	add("deadline", plain(render.Until(now, at(e.GetDeadline()))))
+	add("next action", plain(due(now, at(e.GetNextActionAt()))))
+	add("deadline", plain(due(now, at(e.GetDeadline()))))
 	add("last error", render.T(e.GetLastError(), render.Red))
 	for _, c := range e.GetConditions() {
 		name := render.T(fmt.Sprintf("  %-13s ", "condition"), render.Faint)
@@ -100,14 +100,29 @@ func conditionDetail(c *holdfastv1.Condition, now time.Time) string {
 	if c.GetUnknown() {
 		since = c.GetUnknownSince()
 	}
-	if ago := age(now, since); ago != "" {
-		text += ", since " + ago
-	}
+	text += lasting(now, at(since))
 	if ago := age(now, c.GetObservedAt()); ago != "" {
-		text += ", looked at " + ago
+		text += ", observed " + ago
 	}
 	if c.GetMessage() != "" {
 		text += ": " + c.GetMessage()
 	}
 	return text
+}
+
+// lasting returns the duration of a state since its start, such as ", for 4s"; "" if the start is
+// unknown.
+func lasting(now, since time.Time) string {
+	if since.IsZero() {
+		return ""
+	}
+	return ", for " + describe.Age(max(now.Sub(since), 0))
+}
+
+// due returns the time until an event that is expected, or by how much it is overdue.
+func due(now, t time.Time) string {
+	if late := now.Sub(t); !t.IsZero() && late >= time.Second {
+		return "overdue by " + describe.Age(late)
+	}
+	return render.Until(now, t)
 }

@@ -167,10 +167,10 @@ func (a *app) probePlan(ctx context.Context, c *client.Client, o *output, r *hol
 		}
 	}
 	if bad > 0 {
-		return &codeError{ExitConflict, fmt.Sprintf("plan %s would fail on %s: %d of %d probes say so", name,
+		return &codeError{ExitConflict, fmt.Sprintf("plan %s would fail on %s: %d of %d checks failed", name,
 			r.GetMachineId(), bad, len(resp.GetProbes()))}
 	}
-	a.note("plan %s: nothing that can be seen now is in its way on %s (%d probes, %d of them cannot tell); nothing "+
-		"was changed", name, r.GetMachineId(), len(resp.GetProbes()), open)
+	a.note("plan %s: no problem found on %s (%d checks, %d of them inconclusive); nothing was "+
+		"changed", name, r.GetMachineId(), len(resp.GetProbes()), open)
 	return nil
 }

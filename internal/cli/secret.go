@@ -71,7 +71,7 @@ func (a *app) secretList() *cobra.Command {
 
 func (a *app) secretGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Secret]{
-		short: "Show what is on record of a secret, and which machines refer to it", example: "  holdfast secret get bmc/r7",
+		short: "Show a secret without its values, and the machines that refer to it", example: "  holdfast secret get bmc/r7",
 		arg: "SECRET", kind: secretKind(),
 		get:  getSecret,
 		more: func(s *holdfastv1.Secret) []*render.Table { return []*render.Table{usedBy(s)} },

@@ -56,6 +56,9 @@ restricted to their pools. A new version without --pool keeps the pools; --all-p
 			if in.kind == "" {
 				return usagef("%s: --type is missing: give bmc, ssh, join, token or opaque", cmd.CommandPath())
 			}
+			if !slices.Contains(secretTypes(), in.kind) {
+				return usagef("--type: %q is not one of %s", in.kind, strings.Join(secretTypes(), ", "))
+			}
 			if in.allPools && len(in.pools) > 0 {
 				return usagef("%s: give --pool or --all-pools, not both", cmd.CommandPath())
 			}
@@ -195,3 +198,6 @@ func (a *app) ask(ctx context.Context, key string, secretly bool) (string, error
 	}
 	return string(b), nil
 }
+
+// secretTypes returns the types of secrets.
+func secretTypes() []string { return []string{"bmc", "ssh", "join", "token", "opaque"} }

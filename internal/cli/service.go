@@ -62,7 +62,7 @@ func serviceState(s *holdfastv1.Service) render.Text {
 
 func (a *app) serviceList() *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Service]{
-		short: "List services, deregistered ones while they are remembered",
+		short: "List services, including recently deregistered ones",
 		example: `  holdfast service list
   holdfast service list --filter 'service_type = "tool-invoker" AND active = true'
   holdfast service list -w`,

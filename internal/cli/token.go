@@ -164,8 +164,8 @@ func getToken(ctx context.Context, c *client.Client, id string) (*holdfastv1.Tok
 func (a *app) tokenRevoke() *cobra.Command {
 	return eachCommand(a, each{
 		verb: "revoke", done: "revoked", arg: "TOKEN", noun: "token", plural: "tokens", ids: tokenKind().names,
-		short: "Make tokens worth nothing, at once and on every peer",
-		long: `Make tokens worth nothing, by their ids (not by their values). When the command is done, no peer takes them any more; revoking
+		short: "Revoke tokens, at once and on every peer",
+		long: `Revoke tokens by their ids (not by their values). When the command ends, no peer accepts them; revoking
 again is fine.`,
 		example: "  holdfast token revoke tok-0a1b2c3d4e5f",
 		look:    lookAtTokens,

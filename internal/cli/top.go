@@ -110,7 +110,7 @@ func topIssue(m *holdfastv1.Machine) (top.Issue, bool) {
 		Where: cmp.Or(m.GetSpec().GetRack(), m.GetSpec().GetPool()),
 		Run:   m.GetStatus().GetActiveRunId(),
 	}
-	for _, one := range m.GetStatus().GetIssues() {
+	for _, one := range issuesOf(m) {
 		i.What = append(i.What, describe.Issue(one))
 	}
 	return i, true

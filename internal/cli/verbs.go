@@ -2,9 +2,12 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/internal/nearest"
 )
 
 // parent turns cmd into a group: alone it prints its help, and an unknown word is a usage
@@ -19,6 +22,9 @@ func parent(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 		cmd.SuggestionsMinimumDistance = 2
 		like := cmd.SuggestionsFor(args[0])
 		if len(like) == 0 {
+			like = sameMeaning(cmd, args[0])
+		}
+		if len(like) == 0 {
 			like = elsewhere(cmd.Root(), args[0])
 		}
 		if len(like) > 0 {
@@ -28,6 +34,37 @@ func parent(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 	}
 	cmd.AddCommand(verbs...)
 	return cmd
+}
+
+// sameMeaning returns the verbs of a group that other tools call by this name. For the program
+// itself it returns an example.
+func sameMeaning(group *cobra.Command, name string) []string {
+	if !group.HasParent() && slices.Contains([]string{"get", "describe", "show"}, name) {
+		return []string{"holdfast machine get"}
+	}
+	for _, words := range [][]string{{"add", "create", "new", "put", "register", "set"},
+		{"delete", "remove", "rm", "revoke", "deregister"}, {"get", "show", "describe", "info"},
+		{"update", "edit", "change", "modify"}} {
+		if !slices.Contains(words, name) {
+			continue
+		}
+		var found []string
+		for _, cmd := range group.Commands() {
+			if slices.Contains(words, cmd.Name()) {
+				found = append(found, cmd.Name())
+			}
+		}
+		return found
+	}
+	return nil
+}
+
+// didYouMean returns the name that a mistyped one was meant to be, as a question, or "".
+func didYouMean(written string, names []string) string {
+	if guess := nearest.Of(written, names); guess != "" {
+		return ": did you mean " + guess + "?"
+	}
+	return ""
 }
 
 // elsewhere returns the commands of other groups that have this name or alias. Too many are of

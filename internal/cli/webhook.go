@@ -88,7 +88,7 @@ events from now on; a changed or enabled one continues at its last event.`,
 
 func (a *app) webhookList() *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Webhook]{
-		short:   "List webhooks, with how far each is",
+		short:   "List webhooks and the position of each",
 		example: "  holdfast webhook list -o wide",
 		kind:    webhookKind(), plural: "webhooks",
 	})
@@ -96,7 +96,7 @@ func (a *app) webhookList() *cobra.Command {
 
 func (a *app) webhookGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Webhook]{
-		short:   "Show a webhook, how far it is and what its receiver said last",
+		short:   "Show a webhook, its position and the last response of its receiver",
 		example: "  holdfast webhook get chat -o wide",
 		arg:     "WEBHOOK", kind: webhookKind(),
 		get: getWebhook,
@@ -110,7 +110,7 @@ func getWebhook(ctx context.Context, c *client.Client, id string) (*holdfastv1.W
 func (a *app) webhookDelete() *cobra.Command {
 	return eachCommand(a, each{
 		verb: "delete", done: "deleted", arg: "WEBHOOK", noun: "webhook", plural: "webhooks", ids: webhookKind().names,
-		short: "Delete webhooks; what they were not told yet, they are not told", example: "  holdfast webhook delete chat",
+		short: "Delete webhooks; events that they have not received are dropped", example: "  holdfast webhook delete chat",
 		look: finder(webhookKind(), "webhooks", getWebhook, nil),
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Webhooks().DeleteWebhook(ctx, &holdfastv1.DeleteWebhookRequest{Name: id})

@@ -169,8 +169,8 @@ func TestMatch(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	for _, tt := range []struct{ filter, want string }{
-		{"colour=red", `at character 1: there is no field "colour" (a label is labels.colour); ` +
-			"want one of: conditions, mac_addresses, phase, rack, machine_id, labels, spec"},
+		{"colour=red", `at character 1: there is no field "colour": did you mean labels.colour?` +
+			": see: holdfast explain machine"},
 		{"phasee=READY", `at character 1: there is no field "phasee": did you mean phase?`},
 		{"rack=r7 AND spec.colour=red", `at character 13: there is no field "spec.colour"`},
 		{"machine_id.x=red", `machine_id has no fields: there is no path "machine_id.x"`},

@@ -65,6 +65,9 @@ func (f *field) mayBeUnknown() bool {
 
 func (f *field) leaf() step { return f.steps[len(f.steps)-1] }
 
+// mostNames is the number of names in an error.
+const mostNames = 10
+
 // noField returns the error for an unknown field, with a suggestion. It lists the short names and
 // top-level fields only if there is none: all paths would fill a screen.
 func (s *Schema) noField(written string) error {
@@ -79,10 +82,18 @@ func (s *Schema) noField(written string) error {
 			names = append(names, name)
 		}
 		if f.IsMap() && f.TextName() == "labels" && !strings.Contains(written, ".") {
-			label = fmt.Sprintf(" (a label is labels.%s)", written)
+			label = fmt.Sprintf(": did you mean labels.%s?: see: holdfast explain "+
+				strings.ToLower(string(s.Message.Name())), written)
 		}
 	}
-	return fmt.Errorf("there is no field %q%s; want one of: %s", written, label, strings.Join(names, ", "))
+	if label != "" {
+		return fmt.Errorf("there is no field %q%s", written, label)
+	}
+	more := ""
+	if len(names) > mostNames {
+		names, more = names[:mostNames], ", …: see: holdfast explain "+strings.ToLower(string(s.Message.Name()))
+	}
+	return fmt.Errorf("there is no field %q; want one of: %s%s", written, strings.Join(names, ", "), more)
 }
 
 // field resolves the segments of a path. Its error names the path and lists the valid ones.

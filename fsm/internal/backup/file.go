@@ -123,5 +123,5 @@ func CheckSum(file []byte) error {
 	return nil
 }
 
-var errNoBackup = errors.New("read snapshot file: it is none: it does not begin with " +
+var errNoBackup = errors.New("read snapshot file: it is not a snapshot: it does not begin with " +
 	fileMagic[:len(fileMagic)-1])

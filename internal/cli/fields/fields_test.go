@@ -60,7 +60,7 @@ func TestOrder(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	for path, want := range map[string]string{
-		"spec.rak":           `MachineSpec has no field "rak": it has `,
+		"spec.rak":           `MachineSpec has no field "rak": did you mean rack?`,
 		"nothing":            `Machine has no field "nothing": it has agent,`,
 		"machine_id.x":       `"machine_id" has no fields`,
 		"labels":             `"labels" is a map: name a key: labels.KEY`,

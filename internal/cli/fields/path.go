@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/holdfast-metal/holdfast/internal/nearest"
 )
 
 // Path leads to a value in messages of one type: fields, and a key at the end if the last field
@@ -99,6 +101,9 @@ func unknown(md protoreflect.MessageDescriptor, name string) error {
 	var names []string
 	for i := range md.Fields().Len() {
 		names = append(names, string(md.Fields().Get(i).Name()))
+	}
+	if guess := nearest.Of(name, names); guess != "" {
+		return fmt.Errorf("%s has no field %q: did you mean %s?", md.Name(), name, guess)
 	}
 	slices.Sort(names)
 	return fmt.Errorf("%s has no field %q: it has %s", md.Name(), name, strings.Join(names, ", "))

@@ -123,7 +123,7 @@ func locate(file string, err error) error {
 		e.Msg = regexp.MustCompile(`field \w+`).ReplaceAllStringFunc(m[2], snake)
 	}
 	if m := regexp.MustCompile(`^error parsing "(\w+)", oneof \S+ is already set$`).FindStringSubmatch(e.Msg); m != nil {
-		e.Msg = fmt.Sprintf("%q is beside another key of which only one may be set", snake(m[1]))
+		e.Msg = fmt.Sprintf("%q: another key of this kind is set already: only one is allowed", snake(m[1]))
 	}
 	return e
 }

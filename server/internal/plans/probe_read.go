@@ -58,6 +58,9 @@ func (p *prober) read(ctx context.Context, plan *holdfastv1.Plan) {
 			found[ref] = &reading{}
 			into(found[ref], func() (string, error) {
 				n, err := j.NodeStatus(ctx, p.m, ref)
+				if n.Registered && n.Node == "" {
+					return fmt.Sprintf("cluster %s answers; the machine is in it (%s)", ref, n.Reason), err
+				}
 				if n.Registered {
 					return fmt.Sprintf("cluster %s answers; node %s is in it (%s)", ref, n.Node, n.Reason), err
 				}
