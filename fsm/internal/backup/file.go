@@ -60,11 +60,16 @@ func Write(s *core.State, w io.Writer, info Info) error {
 		return fmt.Errorf("write header of snapshot file: %w", err)
 	}
 	frames := &frameWriter{w: out}
-	z, err := zstd.NewWriter(frames, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
 	if err != nil {
 		return fmt.Errorf("compress snapshot file: %w", err)
 	}
-	if _, err := table.Write(z, meta, s.Tables()); err != nil {
+	var room []byte
+	pack := func(raw []byte) []byte {
+		room = z.EncodeAll(raw, room[:0])
+		return bytes.Clone(room)
+	}
+	if err := table.WritePacked(frames, meta, s.Tables(), pack); err != nil {
 		return errors.Join(err, z.Close())
 	}
 	if err := z.Close(); err != nil {

@@ -236,7 +236,7 @@ func (in *rowCheck) each(rows []incoming, see func(proto.Message)) error {
 			runtime.Gosched()
 		}
 		r := &rows[i]
-		m, err := read(r.Record)
+		m, err := read(r.value())
 		if err != nil {
 			return fmt.Errorf("decode record %q of %v: %w", r.key, in.rules.kind, err)
 		}
@@ -250,20 +250,20 @@ func (in *rowCheck) each(rows []incoming, see func(proto.Message)) error {
 
 // reader returns the function that reads a row: the table's partial decoder if it has one,
 // and the row decodes.
-func (in *rowCheck) reader() func(*Record) (proto.Message, error) {
-	decode := func(r *Record) (proto.Message, error) {
+func (in *rowCheck) reader() func(value []byte) (proto.Message, error) {
+	decode := func(value []byte) (proto.Message, error) {
 		m := in.rules.fresh()
-		return m, proto.Unmarshal(r.value, m)
+		return m, proto.Unmarshal(value, m)
 	}
 	if in.rules.partial == nil {
 		return decode
 	}
 	partial := in.rules.partial()
-	return func(r *Record) (proto.Message, error) {
-		if !in.shape.Fits(r.value) {
-			return decode(r) // returns the error
+	return func(value []byte) (proto.Message, error) {
+		if !in.shape.Fits(value) {
+			return decode(value) // returns the error
 		}
-		return partial(textOf(r.value)), nil
+		return partial(textOf(value)), nil
 	}
 }
 

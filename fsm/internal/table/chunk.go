@@ -17,8 +17,16 @@ const chunkRows = 256
 type chunk struct {
 	used atomic.Int32          // the number of slots that a copy of the sequence has taken
 	hot  atomic.Pointer[slots] // nil once the chunk is encoded
-	cold []string              // the encoded rows, if hot is nil
+	cold atomic.Pointer[coldRows]
 }
+
+// coldRows has the encoded rows of a chunk.
+type coldRows struct {
+	page  *page
+	spans []span
+}
+
+func (r *coldRows) row(i int) string { return textOf(r.spans[i].value(r.page.raw)) }
 
 // slots has a message or an encoded row, which is a string, for each row.
 type slots [chunkRows]any
@@ -49,47 +57,38 @@ func (c *chunk) row(i int) any {
 	if hot := c.hot.Load(); hot != nil {
 		return hot[i]
 	}
-	return c.cold[i]
+	return c.cold.Load().row(i)
 }
 
-// encoded returns the bytes of a row.
-func (c *chunk) encoded(i int) []byte {
-	if hot := c.hot.Load(); hot != nil {
-		return appendRow(nil, hot[i])
+// page returns the page of an encoded chunk, or nil.
+func (c *chunk) page() *page {
+	if cold := c.cold.Load(); cold != nil {
+		return cold.page
 	}
-	return bytesOf(c.cold[i])
+	return nil
 }
 
-// encode encodes a chunk of which this copy of the sequence has all rows. It needs a buffer,
-// and returns it.
-func (s *series) encode(c *chunk, room []byte) []byte {
+// encode encodes a chunk of which this copy of the sequence has all rows.
+func (s *series) encode(c *chunk, from uint64, b *pageBuilder) {
 	hot := c.hot.Load()
 	if hot == nil {
-		return room
+		return
 	}
-	var ends [chunkRows]int
-	room = room[:0]
+	var key []byte
 	for i, row := range hot {
-		room = appendRow(room, row)
-		ends[i] = len(room)
+		key = s.numberKey(key[:0], from+uint64(i))
+		b.add(textOf(key), row)
 	}
-	all, cold, from := string(room), make([]string, chunkRows), 0
-	for i, end := range ends {
-		cold[i], from = all[from:end], end
-	}
+	p, spans := b.build()
 	s.guard.drop(c)
-	s.cool.chunk(c, cold)
-	return room
+	c.cool(p, spans)
 }
 
-// chunk replaces the messages of a chunk by their bytes: see cool.
-func (c *cooling) chunk(of *chunk, cold []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if of.hot.Load() != nil {
-		of.cold = cold
-		of.hot.Store(nil)
-	}
+// cool replaces the messages of a chunk by a page. Readers look for it once the messages are
+// gone. Concurrent calls are harmless: the bytes are the same.
+func (c *chunk) cool(p *page, spans []span) {
+	c.cold.Store(&coldRows{p, spans})
+	c.hot.Store(nil)
 }
 
 // appendRow appends the bytes of a slot.

@@ -1,15 +1,19 @@
 package table
 
 import (
+	"bytes"
 	"fmt"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/tidwall/btree"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // The tests of tables are in an external package, because schemas import this one.
 const (
-	BatchRows      = batchRows
+	BatchRows      = 1000 // more than fit into a page, if each has some 100 bytes
 	ChunkRows      = chunkRows
 	SnapshotFormat = snapshotFormat
 )
@@ -39,7 +43,9 @@ type Loader struct {
 func NewLoader(t Rows, keep bool, keys []string, values [][]byte) *Loader {
 	l := &Loader{in: t.newLoader(keep)}
 	for i, k := range keys {
-		l.rows = append(l.rows, incoming{row: row{k, &Record{value: values[i]}}})
+		r := &Record{}
+		r.cell.Store(loneCell(values[i]))
+		l.rows = append(l.rows, incoming{row: row{k, r}})
 	}
 	return l
 }
@@ -76,4 +82,34 @@ func Trees[P proto.Message](t *Table[P]) []string {
 func count[T any](tree *btree.BTreeG[T]) (n int) {
 	tree.Scan(func(T) bool { n++; return true })
 	return n
+}
+
+// Pages returns the pages that a snapshot of a table consists of.
+func Pages[P proto.Message](t *Table[P]) []*page {
+	var all []*page
+	if err := t.pages(func(p *page) error { all = append(all, p); return nil }); err != nil {
+		panic(err)
+	}
+	return all
+}
+
+// Plain returns the snapshot of a table as it would be without pages.
+func Plain[P proto.Message](meta *internalv1.Meta, t *Table[P]) []byte {
+	var out bytes.Buffer
+	write := func(p *page) error { _, err := out.Write(p.raw); return err }
+	must := func(err error) {
+		if err != nil {
+			panic(err)
+		}
+	}
+	must(writeMessage(&internalv1.SnapshotHeader{Format: snapshotFormat, Meta: meta}, write))
+	n := uint64(0)
+	t.rows.Scan(func(r row) bool {
+		must(write(&page{raw: appendRecord(nil, t.rules.kind, r.key, t.encode(nil, r))}))
+		n++
+		return true
+	})
+	must(writeMessage(&internalv1.SnapshotRecord{}, write))
+	must(writeMessage(&internalv1.SnapshotTrailer{Records: n, Checksum: xxhash.Sum64(out.Bytes())}, write))
+	return out.Bytes()
 }

@@ -11,7 +11,6 @@ import (
 // TestGuard checks that a guarded table panics at the next use of a row whose message was
 // changed, and only then.
 func TestGuard(t *testing.T) {
-	type machines = *table.Table[*holdfastv1.Machine]
 	for name, use := range map[string]func(tab machines){
 		"replaced": func(tab machines) { tab.Put(&holdfastv1.Machine{MachineId: "m-1"}) },
 		"deleted":  func(tab machines) { tab.Delete("m-1") },

@@ -70,7 +70,7 @@ func (t *Rowset) glance(r row) proto.Message {
 	if t.room.partial == nil {
 		t.room.partial = t.rules.partial()
 	}
-	return t.room.partial(textOf(r.value))
+	return t.room.partial(textOf(r.value()))
 }
 
 // keysOf returns the index keys of a row. They are valid until the next call.

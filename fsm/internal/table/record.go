@@ -2,7 +2,6 @@ package table
 
 import (
 	"fmt"
-	"sync"
 	"sync/atomic"
 
 	"google.golang.org/protobuf/proto"
@@ -13,10 +12,11 @@ import (
 // the table keeps only the bytes: they need half the memory, and the garbage collector does
 // not visit their parts.
 
-// Record is one row. Its contents never change.
+// Record is one row. Its contents never change, but their form does: a reader that finds no
+// message finds bytes.
 type Record struct {
-	box    atomic.Pointer[box] // the message; nil if the row is encoded
-	value  []byte              // the encoded message, if box is nil
+	box    atomic.Pointer[box]  // the message; nil if the table keeps only the bytes
+	cell   atomic.Pointer[cell] // the bytes; nil if the row was not encoded yet
 	facets []*facet
 }
 
@@ -38,7 +38,7 @@ func (t *Rowset) message(r row) proto.Message {
 		return b.message
 	}
 	m := t.rules.fresh()
-	if err := proto.Unmarshal(r.value, m); err != nil {
+	if err := proto.Unmarshal(r.value(), m); err != nil {
 		panic(fmt.Sprintf("decode record %q of %v: %v", r.key, t.rules.kind, err))
 	}
 	if t.rules.decoded {
@@ -57,43 +57,50 @@ func (t *Rowset) private(r row) proto.Message {
 	return m
 }
 
-// encoded returns the bytes of a row.
+// value returns the bytes of an encoded row.
+func (r *Record) value() []byte { return r.cell.Load().value() }
+
+// encoded returns the bytes of a row. If they are new, they replace the message.
 func (t *Rowset) encoded(r row) []byte {
-	b := r.box.Load()
-	if b == nil {
-		return r.value
+	if c := r.cell.Load(); c != nil {
+		return c.value()
 	}
-	value := mustEncode(b.message)
-	t.guard.drop(r)
-	if !t.rules.decoded {
-		t.cool.cool(r.Record, value)
-	}
+	value := t.encode(nil, r)
+	t.settle(r, loneCell(value))
 	return value
+}
+
+// encode appends the bytes of a row. They are the same however often it is encoded.
+func (t *Rowset) encode(to []byte, r row) []byte {
+	if c := r.cell.Load(); c != nil {
+		return append(to, c.value()...)
+	}
+	b := r.box.Load()
+	if b == nil { // encoded since
+		return append(to, r.value()...)
+	}
+	return appendEncoded(to, b.message)
+}
+
+// settle stores the bytes of a row in c. Readers look for bytes once the message is gone, so
+// the order matters. Concurrent calls for one row are harmless: its bytes are the same.
+func (t *Rowset) settle(r row, c *cell) {
+	t.guard.drop(r)
+	r.cell.Store(c)
+	if !t.rules.decoded {
+		r.box.Store(nil)
+	}
 }
 
 func mustEncode(m proto.Message) []byte { return appendEncoded(nil, m) }
 
 // appendEncoded appends the bytes of a message.
 func appendEncoded(to []byte, m proto.Message) []byte {
-	value, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(to, m)
+	to, err := proto.MarshalOptions{Deterministic: true}.MarshalAppend(to, m)
 	if err != nil { // only for a string that is not UTF-8, which the edge refuses
 		panic(fmt.Sprintf("encode record of %v: %v", m.ProtoReflect().Descriptor().Name(), err))
 	}
-	return value
-}
-
-// cooling replaces messages by their bytes. Copies of a table share records, and therefore it.
-type cooling struct{ mu sync.Mutex }
-
-// cool replaces the message of a row by its bytes. Readers look at the bytes only once the
-// message is gone.
-func (c *cooling) cool(r *Record, value []byte) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if r.box.Load() != nil {
-		r.value = value
-		r.box.Store(nil)
-	}
+	return to
 }
 
 // Facet returns the value of a row under the path of a facet.

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"bytes"
 	"fmt"
 	"sync"
 	"unicode/utf8"
@@ -10,11 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-const (
-	batchRows    = 256     // rows in a batch
-	batchBytes   = 1 << 20 // or fewer, if they are as large as this
-	batchesAhead = 4       // batches decoded ahead
-)
+// batchesAhead is the number of batches that are decoded ahead. A batch becomes a page.
+const batchesAhead = 4
 
 // rowReader reads the rows of a snapshot into their tables.
 type rowReader struct {
@@ -22,18 +20,29 @@ type rowReader struct {
 	tables  []Rows
 	loaders map[internalv1.SnapshotRecord_Table]bulkLoader // by table
 
-	keys, values arena // of the rows
+	keys arena // of the rows
 
 	batch   *rowBatch   // being filled
+	raw     []byte      // its rows as in a page
 	pending []*rowBatch // being decoded, in the order of the snapshot
 	err     error       // the first error in a row
 }
 
+// rowBatch is a batch of rows of one table.
 type rowBatch struct {
 	into  bulkLoader
 	rows  []incoming
-	bytes int
+	spans []span
 	done  chan error // buffered
+}
+
+// seal makes a page of the batch.
+func (b *rowBatch) seal(raw []byte) {
+	cells, records := newPage(raw, b.spans), make([]Record, len(b.spans))
+	for i := range b.rows {
+		records[i].cell.Store(&cells[i])
+		b.rows[i].Record = &records[i]
+	}
 }
 
 // newRowReader returns a reader of rows into empty tables. If keep is false, it only checks
@@ -78,16 +87,18 @@ func (r *rowReader) each() (uint64, error) {
 		if into == nil {
 			return n, fmt.Errorf("record %d is of table %d, which this build does not know: upgrade it", n, kind)
 		}
-		if err := r.take(into, key, value); err != nil {
+		if err := r.take(into, kind, key, value); err != nil {
 			return n, err
 		}
 	}
 }
 
 // take copies a row into a batch. Keys have their own arena, because they outlive their rows
-// when these are replaced.
-func (r *rowReader) take(into bulkLoader, key, value []byte) error {
-	if b := r.batch; b != nil && (b.into != into || len(b.rows) == batchRows || b.bytes >= batchBytes) {
+// when these are replaced. A row of a newer build may have more fields, which are dropped.
+func (r *rowReader) take(into bulkLoader, kind internalv1.SnapshotRecord_Table, key, value []byte) error {
+	name := textOf(r.keys.keep(key))
+	size := recordSize(kind, name, value)
+	if b := r.batch; b != nil && (b.into != into || len(r.raw)+size > pageBytes) {
 		r.send()
 		if len(r.pending) > batchesAhead {
 			if r.receive(); r.err != nil {
@@ -96,22 +107,26 @@ func (r *rowReader) take(into bulkLoader, key, value []byte) error {
 		}
 	}
 	if r.batch == nil {
-		r.batch = &rowBatch{into: into, rows: make([]incoming, 0, batchRows), done: make(chan error, 1)}
+		r.batch = &rowBatch{into: into, done: make(chan error, 1)}
 	}
-	in := row{textOf(r.keys.keep(key)), &Record{value: r.values.keep(value)}}
-	r.batch.rows = append(r.batch.rows, incoming{row: in})
-	r.batch.bytes += len(value)
+	r.raw = appendRecord(r.raw, kind, name, value)
+	b := r.batch
+	b.rows = append(b.rows, incoming{row: row{key: name}})
+	b.spans = append(b.spans, span{end: uint32(len(r.raw)), size: uint32(len(value))})
 	return nil
 }
 
 // send starts decoding the current batch.
 func (r *rowReader) send() {
-	b := r.batch
+	b, raw := r.batch, bytes.Clone(r.raw)
 	if b == nil {
 		return
 	}
-	r.batch, r.pending = nil, append(r.pending, b)
-	go func() { b.done <- b.into.prepare(b.rows) }() // read and receive wait for it
+	r.batch, r.raw, r.pending = nil, r.raw[:0], append(r.pending, b)
+	go func() { // read and receive wait for it
+		b.seal(raw)
+		b.done <- b.into.prepare(b.rows)
+	}()
 }
 
 // receive adds the oldest batch to its table.
@@ -192,19 +207,9 @@ func parseRecord(raw []byte) (kind internalv1.SnapshotRecord_Table, key, value [
 }
 
 // appendRecord appends a length-prefixed internalv1.SnapshotRecord, with the same bytes as
-// protodelim.
+// protodelim. The value comes last.
 func appendRecord(to []byte, kind internalv1.SnapshotRecord_Table, key string, value []byte) []byte {
-	size := 0
-	if kind != 0 {
-		size += protowire.SizeTag(recordTable) + protowire.SizeVarint(uint64(kind))
-	}
-	if key != "" {
-		size += protowire.SizeTag(recordKey) + protowire.SizeBytes(len(key))
-	}
-	if len(value) > 0 {
-		size += protowire.SizeTag(recordValue) + protowire.SizeBytes(len(value))
-	}
-	to = protowire.AppendVarint(to, uint64(size))
+	to = protowire.AppendVarint(to, uint64(fieldsSize(kind, key, value)))
 	if kind != 0 {
 		to = protowire.AppendVarint(protowire.AppendTag(to, recordTable, protowire.VarintType), uint64(kind))
 	}
@@ -215,4 +220,22 @@ func appendRecord(to []byte, kind internalv1.SnapshotRecord_Table, key string, v
 		to = protowire.AppendBytes(protowire.AppendTag(to, recordValue, protowire.BytesType), value)
 	}
 	return to
+}
+
+// recordSize returns the number of bytes that appendRecord appends.
+func recordSize(kind internalv1.SnapshotRecord_Table, key string, value []byte) int {
+	return protowire.SizeBytes(fieldsSize(kind, key, value))
+}
+
+func fieldsSize(kind internalv1.SnapshotRecord_Table, key string, value []byte) (size int) {
+	if kind != 0 {
+		size += protowire.SizeTag(recordTable) + protowire.SizeVarint(uint64(kind))
+	}
+	if key != "" {
+		size += protowire.SizeTag(recordKey) + protowire.SizeBytes(len(key))
+	}
+	if len(value) > 0 {
+		size += protowire.SizeTag(recordValue) + protowire.SizeBytes(len(value))
+	}
+	return size
 }

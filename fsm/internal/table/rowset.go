@@ -33,7 +33,6 @@ type rules struct {
 // state.
 type Rowset struct {
 	rules   rules
-	cool    *cooling
 	guard   *guard // may be nil
 	rows    *btree.BTreeG[row]
 	indexes []*btree.BTreeG[entry]
@@ -45,7 +44,7 @@ type Rowset struct {
 
 func newRowset(r rules) *Rowset {
 	opts := btree.Options{NoLocks: true}
-	t := &Rowset{rules: r, cool: &cooling{}, facets: newFacets(), mark: newMark(), roll: newMark()}
+	t := &Rowset{rules: r, facets: newFacets(), mark: newMark(), roll: newMark()}
 	t.rows = btree.NewBTreeGOptions(func(a, b row) bool { return a.key < b.key }, opts)
 	for range r.indexes {
 		t.indexes = append(t.indexes, btree.NewBTreeGOptions(entry.less, opts))
@@ -60,7 +59,7 @@ func newRowset(r rules) *Rowset {
 func (t *Rowset) copy() *Rowset {
 	t.guard.sample()
 	c := &Rowset{
-		rules: t.rules, cool: t.cool, guard: t.guard, rows: t.rows.Copy(), facets: t.facets.Copy(),
+		rules: t.rules, guard: t.guard, rows: t.rows.Copy(), facets: t.facets.Copy(),
 		mark: t.mark.shared(), roll: t.roll.shared(),
 	}
 	for _, ix := range t.indexes {
@@ -106,14 +105,4 @@ func (t *Rowset) Delete(key string) {
 		t.reindex(old, nil)
 		t.refacet(row{key, &Record{}}, old.Record)
 	}
-}
-
-// each calls f for every row, encoded, by key, until f returns an error.
-func (t *Rowset) each(f func(kind internalv1.SnapshotRecord_Table, key string, value []byte) error) error {
-	var err error
-	t.rows.Scan(func(r row) bool {
-		err = f(t.rules.kind, r.key, t.encoded(r))
-		return err == nil
-	})
-	return err
 }

@@ -113,15 +113,6 @@ func TestSequenceIsAList(t *testing.T) {
 	})
 }
 
-// written returns the snapshot of a sequence.
-func written(t interface{ Fatalf(string, ...any) }, s news) []byte {
-	var file bytes.Buffer
-	if _, err := table.Write(&file, &internalv1.Meta{}, []table.Rows{s}); err != nil {
-		t.Fatalf("write: %v", err)
-	}
-	return file.Bytes()
-}
-
 func loadNews(file []byte, into news, keep bool) error {
 	in, _, err := table.Open(bytes.NewReader(file))
 	if err != nil {

@@ -2,6 +2,7 @@ package table
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -14,7 +15,6 @@ type series struct {
 	rules     rules
 	number    func(proto.Message) uint64
 	numberKey func(to []byte, number uint64) []byte
-	cool      *cooling
 	guard     *chunkGuard // may be nil
 
 	first, end uint64 // the number of the first row, and of the row after the last
@@ -23,7 +23,7 @@ type series struct {
 }
 
 func newSeries(r rules, number func(proto.Message) uint64, key func([]byte, uint64) []byte) *series {
-	s := &series{rules: r, number: number, numberKey: key, cool: &cooling{}}
+	s := &series{rules: r, number: number, numberKey: key}
 	if guarded {
 		s.Guard()
 	}
@@ -97,21 +97,38 @@ func (s *series) DropBefore(number uint64) {
 
 func (s *series) kind() internalv1.SnapshotRecord_Table { return s.rules.kind }
 
-// each calls f for every row, encoded, by number, until f returns an error. Key and value are
-// valid during the call.
-func (s *series) each(f func(kind internalv1.SnapshotRecord_Table, key string, value []byte) error) error {
-	var key, room []byte
+// pages calls emit with the rows as pages, by number, until it returns an error: one page for
+// each chunk. The page of a chunk that is full is kept until its first row is dropped.
+func (s *series) pages(emit func(*page) error) error {
+	b := &pageBuilder{kind: s.rules.kind}
 	for i, c := range s.chunks {
 		from := s.start + uint64(i)*chunkRows
-		if from+chunkRows <= s.end {
-			room = s.encode(c, room)
+		whole := from+chunkRows <= s.end // else a copy that has all of its rows may encode it
+		if whole {
+			s.encode(c, from, b)
 		}
-		for n := max(from, s.first); n < min(from+chunkRows, s.end); n++ {
-			key = s.numberKey(key[:0], n)
-			if err := f(s.rules.kind, textOf(key), c.encoded(int(n-from))); err != nil {
-				return err
-			}
+		p := c.page()
+		if !whole || from < s.first {
+			p = s.part(c, from, b)
 		}
+		if p.rows == 0 { // all were dropped
+			continue
+		}
+		if err := emit(p); err != nil {
+			return err
+		}
+		runtime.Gosched()
 	}
 	return nil
+}
+
+// part returns a page of the rows of a chunk that this copy of the sequence has.
+func (s *series) part(c *chunk, from uint64, b *pageBuilder) *page {
+	var key []byte
+	for n := max(from, s.first); n < min(from+chunkRows, s.end); n++ {
+		key = s.numberKey(key[:0], n)
+		b.add(textOf(key), c.row(int(n-from)))
+	}
+	p, _ := b.build()
+	return p
 }

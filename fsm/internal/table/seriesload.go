@@ -2,7 +2,6 @@ package table
 
 import (
 	"fmt"
-	"slices"
 
 	"google.golang.org/protobuf/proto"
 )
@@ -13,14 +12,16 @@ type seriesLoader struct {
 	into  *series
 	keep  bool
 	order keyOrder
-	key   []byte            // of the next row
+	key   []byte // of the next row
+
 	rows  [chunkRows]string // of the last chunk
+	build pageBuilder
 }
 
 // newLoader returns the loader of an empty sequence. If keep is false, rows are only checked
 // and counted: the sequence knows their numbers, and has none of them.
 func (s *series) newLoader(keep bool) bulkLoader {
-	return &seriesLoader{rowCheck: newRowCheck(s.rules), into: s, keep: keep}
+	return &seriesLoader{rowCheck: newRowCheck(s.rules), into: s, keep: keep, build: pageBuilder{kind: s.rules.kind}}
 }
 
 func (in *seriesLoader) len() int { return in.into.Len() }
@@ -39,7 +40,7 @@ func (in *seriesLoader) add(rows []incoming) error {
 			return err
 		}
 		if in.keep {
-			in.fill(textOf(r.value))
+			in.fill(textOf(r.value()))
 		}
 	}
 	return nil
@@ -49,7 +50,7 @@ func (in *seriesLoader) add(rows []incoming) error {
 func (in *seriesLoader) next(r row) error {
 	s := in.into
 	if s.Len() == 0 {
-		m, err := in.reader()(r.Record)
+		m, err := in.reader()(r.value())
 		if err != nil {
 			return err
 		}
@@ -74,9 +75,10 @@ func (in *seriesLoader) fill(row string) {
 	}
 	c := s.chunks[len(s.chunks)-1]
 	in.rows[i] = row
+	in.build.add(textOf(in.key), row)
 	c.used.Store(int32(i + 1))
 	if i == chunkRows-1 {
-		c.cold = slices.Clone(in.rows[:])
+		c.cool(in.build.build())
 	}
 }
 

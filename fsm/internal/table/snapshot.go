@@ -1,13 +1,10 @@
 package table
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
-	"runtime"
 
-	"github.com/cespare/xxhash/v2"
 	"google.golang.org/protobuf/encoding/protodelim"
 
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -18,11 +15,6 @@ const snapshotFormat = 1
 
 // maxRecord bounds one message of a snapshot, in bytes. A larger one means damage.
 const maxRecord = 64 << 20
-
-// yieldRows is the number of rows after which a reader or writer of a snapshot yields its
-// processor. If all processors are busy, other goroutines would otherwise wait for 10 ms,
-// until the scheduler preempts it. Writes and heartbeats are among them.
-const yieldRows = 64
 
 // Rows is a table or a sequence, without the type of its messages.
 type Rows interface {
@@ -35,49 +27,10 @@ type Rows interface {
 // stored is the part of Rows that snapshots use.
 type stored interface {
 	kind() internalv1.SnapshotRecord_Table
-	each(f func(kind internalv1.SnapshotRecord_Table, key string, value []byte) error) error
+	// pages calls emit with all rows as pages, in order, until it returns an error. Pages of rows
+	// that did not change since the last call are the same.
+	pages(emit func(*page) error) error
 	newLoader(keep bool) bulkLoader
-}
-
-// Write streams a snapshot: a header with the applied index, every record as it is
-// stored, and a trailer with the count and checksum. It returns the number of bytes.
-func Write(w io.Writer, meta *internalv1.Meta, tables []Rows) (int64, error) {
-	out := &countingWriter{w: w}
-	buf := bufio.NewWriterSize(out, 1<<20)
-	sum, trailer := xxhash.New(), &internalv1.SnapshotTrailer{}
-	summed := io.MultiWriter(buf, sum) // all except the trailer
-	write := protodelim.MarshalOptions{}
-	header := &internalv1.SnapshotHeader{Format: snapshotFormat, Meta: meta}
-	if _, err := write.MarshalTo(summed, header); err != nil {
-		return out.n, fmt.Errorf("write snapshot header: %w", err)
-	}
-	var row []byte
-	for _, t := range tables {
-		err := t.each(func(kind internalv1.SnapshotRecord_Table, key string, value []byte) error {
-			trailer.Records++
-			row = appendRecord(row[:0], kind, key, value)
-			if trailer.Records%yieldRows == 0 {
-				runtime.Gosched()
-			}
-			_, err := summed.Write(row)
-			return err
-		})
-		if err != nil {
-			return out.n, fmt.Errorf("write snapshot record %d: %w", trailer.GetRecords(), err)
-		}
-	}
-	// An empty record announces the trailer.
-	if _, err := write.MarshalTo(summed, &internalv1.SnapshotRecord{}); err != nil {
-		return out.n, fmt.Errorf("write snapshot end: %w", err)
-	}
-	trailer.Checksum = sum.Sum64()
-	if _, err := write.MarshalTo(buf, trailer); err != nil {
-		return out.n, fmt.Errorf("write snapshot trailer: %w", err)
-	}
-	if err := buf.Flush(); err != nil {
-		return out.n, fmt.Errorf("write snapshot: %w", err)
-	}
-	return out.n, nil
 }
 
 // Reader reads a snapshot.
@@ -129,17 +82,6 @@ func wholeness(err error) error {
 		return errors.New("snapshot is damaged: it ends too early")
 	}
 	return err
-}
-
-type countingWriter struct {
-	w io.Writer
-	n int64
-}
-
-func (c *countingWriter) Write(p []byte) (int, error) {
-	n, err := c.w.Write(p)
-	c.n += int64(n)
-	return n, err
 }
 
 // Count is the number of records in a table.
