@@ -40,8 +40,14 @@ type parts[T any] struct {
 	ends []int
 }
 
-// end ends the current part.
-func (p *parts[T]) end() { p.ends = append(p.ends, len(p.all)) }
+// end ends the current part and returns its beginning.
+func (p *parts[T]) end() (from int) {
+	if n := len(p.ends); n > 0 {
+		from = p.ends[n-1]
+	}
+	p.ends = append(p.ends, len(p.all))
+	return from
+}
 
 // pack releases spare capacity. Nothing may be added after it.
 func (p *parts[T]) pack() { p.all = slices.Clip(slices.Clone(p.all)) }

@@ -1,17 +1,13 @@
 package table
 
 import (
-	"fmt"
 	"iter"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/tidwall/btree"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/holdfast-metal/holdfast/fsm/internal/wire"
 )
 
 // The rows of a snapshot arrive table by table, in key order. Several goroutines decode them,
@@ -89,8 +85,13 @@ func (in *tableLoader) prepare(rows []incoming) error {
 	var keys parts[indexKey]
 	var shared parts[*facetRows]
 	addKey := func(index int, key string) { keys.all = append(keys.all, indexKey{index, key}) }
+	last := 0 // where the facets of the last row begin
 	addFacet := func(prefix, name, value string) {
-		shared.all = append(shared.all, in.share([3]string{prefix, name, value}))
+		s := sharedAmong(shared.all[last:], prefix, name, value)
+		if s == nil {
+			s = in.share([3]string{prefix, name, value})
+		}
+		shared.all = append(shared.all, s)
 	}
 	err := in.each(rows, func(m proto.Message) {
 		if in.rules.index != nil {
@@ -100,7 +101,7 @@ func (in *tableLoader) prepare(rows []incoming) error {
 			in.rules.facets(m, addFacet)
 		}
 		keys.end()
-		shared.end()
+		last = shared.end()
 	})
 	if err != nil {
 		return err
@@ -112,6 +113,16 @@ func (in *tableLoader) prepare(rows []incoming) error {
 	}
 	for i, r := range rows {
 		r.facets, rows[i].index, rows[i].shared = facets.part(i), keys.part(i), shared.part(i)
+	}
+	return nil
+}
+
+// sharedAmong returns the entry of a facet in a list, or nil. Rows in sequence are often alike.
+func sharedAmong(all []*facetRows, prefix, name, value string) *facetRows {
+	for _, s := range all {
+		if s.facet.is(prefix, name, value) {
+			return s
+		}
 	}
 	return nil
 }
@@ -216,74 +227,3 @@ func packed[T any](tree *btree.BTreeG[T]) *btree.BTreeG[T] {
 	c.ScanMut(func(T) bool { return true })
 	return c
 }
-
-// rowCheck is the part that all loaders share: it refuses a row that does not decode or whose
-// key is wrong.
-type rowCheck struct {
-	rules rules
-	shape *wire.Shape
-}
-
-func newRowCheck(r rules) rowCheck {
-	return rowCheck{rules: r, shape: wire.ShapeOf(r.fresh().ProtoReflect().Descriptor())}
-}
-
-// each checks rows and passes each message to see. The message is valid until the next one.
-func (in *rowCheck) each(rows []incoming, see func(proto.Message)) error {
-	read := in.reader()
-	for i := range rows {
-		if i%yieldRows == 0 {
-			runtime.Gosched()
-		}
-		r := &rows[i]
-		m, err := read(r.value())
-		if err != nil {
-			return fmt.Errorf("decode record %q of %v: %w", r.key, in.rules.kind, err)
-		}
-		if want := in.rules.key(m); want != r.key {
-			return fmt.Errorf("record of %v is under %q, want %q", in.rules.kind, r.key, want)
-		}
-		see(m)
-	}
-	return nil
-}
-
-// reader returns the function that reads a row: the table's partial decoder if it has one,
-// and the row decodes.
-func (in *rowCheck) reader() func(value []byte) (proto.Message, error) {
-	decode := func(value []byte) (proto.Message, error) {
-		m := in.rules.fresh()
-		return m, proto.Unmarshal(value, m)
-	}
-	if in.rules.partial == nil {
-		return decode
-	}
-	partial := in.rules.partial()
-	return func(value []byte) (proto.Message, error) {
-		if !in.shape.Fits(value) {
-			return decode(value) // returns the error
-		}
-		return partial(textOf(value)), nil
-	}
-}
-
-// verifier is a bulkLoader that checks and counts rows and keeps none.
-type verifier struct {
-	rowCheck
-	table string // its name
-	order keyOrder
-	n     int
-}
-
-func (in *verifier) len() int { return in.n }
-
-func (in *verifier) prepare(rows []incoming) error {
-	return in.each(rows, func(proto.Message) {})
-}
-
-func (in *verifier) add(rows []incoming) error {
-	in.n += len(rows)
-	return in.order.next(in.table, rows)
-}
-
-func (in *verifier) trees() []func() { return nil }

@@ -3,6 +3,7 @@ package table
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -70,14 +71,15 @@ func (r *rowReader) read() (uint64, error) {
 }
 
 func (r *rowReader) each() (uint64, error) {
+	last := "the header"
 	for n := uint64(0); ; {
 		raw, err := r.in.next()
 		if err != nil {
-			return n, fmt.Errorf("read record %d: %w", n+1, wholeness(err))
+			return n, fmt.Errorf("read record %d, after %s: %w", n+1, last, wholeness(err))
 		}
 		kind, key, value, err := parseRecord(raw)
 		if err != nil {
-			return n, fmt.Errorf("read record %d: %w", n+1, err)
+			return n, fmt.Errorf("read record %d, after %s: %w", n+1, last, err)
 		}
 		if kind == internalv1.SnapshotRecord_TABLE_UNSPECIFIED {
 			return n, nil
@@ -86,6 +88,9 @@ func (r *rowReader) each() (uint64, error) {
 		into := r.loaders[kind]
 		if into == nil {
 			return n, fmt.Errorf("record %d is of table %d, which this build does not know: upgrade it", n, kind)
+		}
+		if r.batch == nil || r.batch.into != into {
+			last = "one of " + strings.ToLower(kind.String())
 		}
 		if err := r.take(into, kind, key, value); err != nil {
 			return n, err
