@@ -20,6 +20,11 @@ func (c *Client) Runs() holdfastv1.RunServiceClient {
 	return holdfastv1.NewRunServiceClient(c.peers)
 }
 
+// Waves returns the service for runs on many machines.
+func (c *Client) Waves() holdfastv1.WaveServiceClient {
+	return holdfastv1.NewWaveServiceClient(c.peers)
+}
+
 // Cluster returns the service that reports the health of the control plane.
 func (c *Client) Cluster() holdfastv1.ClusterServiceClient {
 	return holdfastv1.NewClusterServiceClient(c.peers)

@@ -1,6 +1,7 @@
 // Package executor lists the leader's tasks. Each has a package of its own:
 //
 //   - runs drives runs: it makes the attempts of their steps and stores their logs
+//   - waves starts the runs of waves, within their limits
 //   - monitor polls the conditions of machines
 //   - lease tracks heartbeats and expires leases
 //   - retention archives ended runs and removes old records

@@ -52,7 +52,11 @@ func commandList(stage *backup.Cache) []command {
 		changes((*internalv1.Command).GetCompactRunLog, runs.CompactRunLog, ofRun).fenced(),
 		changes((*internalv1.Command).GetArchiveRun, runs.ArchiveRun, ofRun).fenced(),
 		changes((*internalv1.Command).GetDropArchivedRun, runs.DropArchivedRun, ofRun).fenced(),
-		answers((*internalv1.Command).GetNoteReading, runs.NoteReading, ofRun).fenced().since(core.Level2),
+		answers((*internalv1.Command).GetNoteReading, runs.NoteReading, ofRun).fenced().since(core.Level3),
+		answers((*internalv1.Command).GetStartWave, runs.StartWave, waveSubject).since(core.Level3),
+		answers((*internalv1.Command).GetAdvanceWave, runs.AdvanceWave,
+			byName("waves", (*internalv1.AdvanceWave).GetWaveId)).fenced().since(core.Level3),
+		answers((*internalv1.Command).GetCancelWave, runs.CancelWave, ofWave).since(core.Level3),
 
 		answers((*internalv1.Command).GetCreateToken, access.CreateToken,
 			byName("tokens", func(c *internalv1.CreateToken) string { return c.GetToken().GetToken().GetTokenId() })),

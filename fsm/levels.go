@@ -7,6 +7,7 @@ import "github.com/holdfast-metal/holdfast/fsm/internal/core"
 const (
 	Level1 = core.Level1
 	Level2 = core.Level2
+	Level3 = core.Level3
 )
 
 // FeatureLevel is the highest level that this build understands.

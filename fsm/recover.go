@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
+	"github.com/holdfast-metal/holdfast/fsm/internal/waves"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -36,6 +37,7 @@ func (f *FSM) Recover(clusterID, why string) ([]*holdfastv1.Run, error) {
 		runs.FinishRun(t, run, holdfastv1.Run_FAILED,
 			&holdfastv1.RunError{Reason: runs.ReasonRecovered, Message: why, Step: run.GetCurrentStep()})
 	}
+	waves.Abandon(t, "the cluster was recovered from one peer")
 	backup.ClearStage(t)
 	t.Meta.ClusterId = clusterID
 	f.publish()

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -76,6 +77,32 @@ func startSubject(t *core.Tx, c *internalv1.StartRun) subject {
 	}
 	if to := c.GetParams()["new_ssh_endpoint"]; to != "" && to != m.GetSpec().GetSshEndpoint() {
 		about.secrets = append(about.secrets, schema.Credentials(m)...)
+	}
+	return about
+}
+
+// waveSubject returns the machines of a new wave as the subject, and the secrets that the runs
+// would send somewhere.
+func waveSubject(t *core.Tx, c *internalv1.StartWave) subject {
+	about := named("waves", c.GetWave().GetWaveId())
+	for _, id := range c.GetMachineIds() {
+		one := startSubject(t, runs.WaveStart(c.GetWave(), id))
+		about.machines, about.secrets = append(about.machines, id), append(about.secrets, one.secrets...)
+	}
+	return about
+}
+
+// ofWave returns the machines of a wave as the subject. An unknown wave belongs to no caller, and
+// the command reports that it is unknown.
+func ofWave(t *core.Tx, c *internalv1.CancelWave) subject {
+	about := named("waves", c.GetWaveId())
+	for m := range t.WaveMembers.Ascend(schema.MemberPrefix(c.GetWaveId()), "") {
+		if id := m.GetMachine().GetMachineId(); t.Machines.Has(id) { // a deleted one is in no pool
+			about.machines = append(about.machines, id)
+		}
+	}
+	if !t.Waves.Has(c.GetWaveId()) {
+		about.machines = []string{""}
 	}
 	return about
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
 	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
 	"github.com/holdfast-metal/holdfast/fsm/internal/trail"
+	"github.com/holdfast-metal/holdfast/fsm/internal/waves"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -31,6 +32,7 @@ type View struct {
 	runsView
 	leasesView
 	backupView
+	wavesView
 
 	state *core.State
 	stage *backup.Cache
@@ -47,6 +49,7 @@ type (
 	runsView     = runs.View
 	leasesView   = leases.View
 	backupView   = backup.View
+	wavesView    = waves.View
 )
 
 func newView(s *core.State, codec *runlog.Codec, stage *backup.Cache) *View {
@@ -60,6 +63,7 @@ func newView(s *core.State, codec *runlog.Codec, stage *backup.Cache) *View {
 		runsView:     runs.NewView(s, codec),
 		leasesView:   leases.NewView(s),
 		backupView:   backup.NewView(s),
+		wavesView:    waves.NewView(s),
 		state:        s,
 		stage:        stage,
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/server/inproc"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
@@ -92,6 +93,12 @@ func (s *Server) ready() error {
 	}
 	// Rolling restarts wait for readiness, so ready must imply that the peer votes.
 	return s.node.Readiness()
+}
+
+// PrepareStart completes a command that starts a run, as StartRun does. The error is an *fsm.Error
+// if no state would allow the start.
+func (s *Server) PrepareStart(ctx context.Context, start *internalv1.StartRun) error {
+	return s.starts.Prepare(ctx, start)
 }
 
 // InProcess returns the in-process server of the HTTP APIs. A service with an HTTP API

@@ -17,17 +17,20 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/operator"
 	"github.com/holdfast-metal/holdfast/server/internal/plans"
 	"github.com/holdfast-metal/holdfast/server/internal/registry"
+	"github.com/holdfast-metal/holdfast/server/internal/waves"
 )
 
 // Register adds the services of the public API, gRPC health and, if the registrar
 // supports it, reflection. The gRPC server must use UnaryInterceptors and
 // StreamInterceptors, which convert errors to statuses.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
-	holdfastv1.RegisterMachineServiceServer(r, fleet.NewMachines(s.peer))
+	machines := fleet.NewMachines(s.peer)
+	holdfastv1.RegisterMachineServiceServer(r, machines)
 	holdfastv1.RegisterPlanServiceServer(r, plans.New(s.peer, plans.Config{
 		Providers: s.providers, ChooseDisk: s.cfg.ChooseDisk, Files: s.cfg.Files,
 	}))
 	holdfastv1.RegisterRunServiceServer(r, s.runs)
+	holdfastv1.RegisterWaveServiceServer(r, waves.New(s.peer, machines))
 	holdfastv1.RegisterConsoleServiceServer(r, console.New(s.peer, console.Config{
 		PeerID: s.cfg.PeerID, Leader: s.node.Leader, Consoles: s.cfg.Consoles, Peers: s.cfg.Peers,
 	}))

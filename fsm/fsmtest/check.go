@@ -62,7 +62,7 @@ func Check(v *fsm.View) error {
 			add("run %s is active on machine %s, which is gone", r, m)
 		}
 	}
-	return errors.Join(append(errs, checkEvents(v), checkAccess(v), checkFleet(v))...)
+	return errors.Join(append(errs, checkEvents(v), checkAccess(v), checkFleet(v), checkWaves(v))...)
 }
 
 // checkMachine checks that no two facets of a machine contradict each other

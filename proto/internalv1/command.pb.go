@@ -70,7 +70,7 @@ func (x LogBlock_Codec) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LogBlock_Codec.Descriptor instead.
 func (LogBlock_Codec) EnumDescriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{35, 0}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{36, 0}
 }
 
 // Entry is the payload of one Raft log entry.
@@ -160,6 +160,9 @@ type Command struct {
 	//	*Command_CompactRunLog
 	//	*Command_ArchiveRun
 	//	*Command_DropArchivedRun
+	//	*Command_StartWave
+	//	*Command_AdvanceWave
+	//	*Command_CancelWave
 	//	*Command_NoteReading
 	//	*Command_CreateToken
 	//	*Command_RevokeToken
@@ -530,6 +533,33 @@ func (x *Command) GetDropArchivedRun() *DropArchivedRun {
 	if x != nil {
 		if x, ok := x.Op.(*Command_DropArchivedRun); ok {
 			return x.DropArchivedRun
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetStartWave() *StartWave {
+	if x != nil {
+		if x, ok := x.Op.(*Command_StartWave); ok {
+			return x.StartWave
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetAdvanceWave() *AdvanceWave {
+	if x != nil {
+		if x, ok := x.Op.(*Command_AdvanceWave); ok {
+			return x.AdvanceWave
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetCancelWave() *CancelWave {
+	if x != nil {
+		if x, ok := x.Op.(*Command_CancelWave); ok {
+			return x.CancelWave
 		}
 	}
 	return nil
@@ -1016,6 +1046,18 @@ type Command_DropArchivedRun struct {
 	DropArchivedRun *DropArchivedRun `protobuf:"bytes,73,opt,name=drop_archived_run,json=dropArchivedRun,proto3,oneof"`
 }
 
+type Command_StartWave struct {
+	StartWave *StartWave `protobuf:"bytes,74,opt,name=start_wave,json=startWave,proto3,oneof"`
+}
+
+type Command_AdvanceWave struct {
+	AdvanceWave *AdvanceWave `protobuf:"bytes,75,opt,name=advance_wave,json=advanceWave,proto3,oneof"`
+}
+
+type Command_CancelWave struct {
+	CancelWave *CancelWave `protobuf:"bytes,76,opt,name=cancel_wave,json=cancelWave,proto3,oneof"`
+}
+
 type Command_NoteReading struct {
 	NoteReading *NoteReading `protobuf:"bytes,77,opt,name=note_reading,json=noteReading,proto3,oneof"`
 }
@@ -1233,6 +1275,12 @@ func (*Command_CompactRunLog) isCommand_Op() {}
 func (*Command_ArchiveRun) isCommand_Op() {}
 
 func (*Command_DropArchivedRun) isCommand_Op() {}
+
+func (*Command_StartWave) isCommand_Op() {}
+
+func (*Command_AdvanceWave) isCommand_Op() {}
+
+func (*Command_CancelWave) isCommand_Op() {}
 
 func (*Command_NoteReading) isCommand_Op() {}
 
@@ -2567,7 +2615,7 @@ func (x *CancelRun) GetReason() string {
 }
 
 // NoteReading records that the next attempt of a run has not begun because the executor still
-// reads the machine (epoch). The run's phase stays. From feature level 2.
+// reads the machine (epoch). The run's phase stays. From feature level 3.
 type NoteReading struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -2652,6 +2700,78 @@ func (x *NoteReading) GetDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
+// AdvanceWave starts the run of a waiting machine of a wave, within the limits of the wave, or
+// records that it cannot be started (epoch). From feature level 3.
+type AdvanceWave struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	WaveId string                 `protobuf:"bytes,1,opt,name=wave_id,json=waveId,proto3" json:"wave_id,omitempty"`
+	Start  *StartRun              `protobuf:"bytes,2,opt,name=start,proto3" json:"start,omitempty"` // request id, type, plan and parameters are the wave's
+	// Why the machine's run cannot be started; empty: start it. The proposer knows it from a refused
+	// AdvanceWave. The text is in the command, because the texts of refusals differ between builds.
+	Refusal       string `protobuf:"bytes,3,opt,name=refusal,proto3" json:"refusal,omitempty"`
+	RefusalReason string `protobuf:"bytes,4,opt,name=refusal_reason,json=refusalReason,proto3" json:"refusal_reason,omitempty"` // for programs
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdvanceWave) Reset() {
+	*x = AdvanceWave{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdvanceWave) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdvanceWave) ProtoMessage() {}
+
+func (x *AdvanceWave) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdvanceWave.ProtoReflect.Descriptor instead.
+func (*AdvanceWave) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *AdvanceWave) GetWaveId() string {
+	if x != nil {
+		return x.WaveId
+	}
+	return ""
+}
+
+func (x *AdvanceWave) GetStart() *StartRun {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *AdvanceWave) GetRefusal() string {
+	if x != nil {
+		return x.Refusal
+	}
+	return ""
+}
+
+func (x *AdvanceWave) GetRefusalReason() string {
+	if x != nil {
+		return x.RefusalReason
+	}
+	return ""
+}
+
 // BeginAttempt is the intent, committed before the effect (epoch). A new leader with a later
 // epoch can begin an open attempt again, which adopts it.
 type BeginAttempt struct {
@@ -2669,7 +2789,7 @@ type BeginAttempt struct {
 
 func (x *BeginAttempt) Reset() {
 	*x = BeginAttempt{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2681,7 +2801,7 @@ func (x *BeginAttempt) String() string {
 func (*BeginAttempt) ProtoMessage() {}
 
 func (x *BeginAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2694,7 +2814,7 @@ func (x *BeginAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginAttempt.ProtoReflect.Descriptor instead.
 func (*BeginAttempt) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{25}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *BeginAttempt) GetRunId() string {
@@ -2762,7 +2882,7 @@ type NoteProgress struct {
 
 func (x *NoteProgress) Reset() {
 	*x = NoteProgress{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2774,7 +2894,7 @@ func (x *NoteProgress) String() string {
 func (*NoteProgress) ProtoMessage() {}
 
 func (x *NoteProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2787,7 +2907,7 @@ func (x *NoteProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteProgress.ProtoReflect.Descriptor instead.
 func (*NoteProgress) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{26}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *NoteProgress) GetRunId() string {
@@ -2861,7 +2981,7 @@ type EndAttempt struct {
 
 func (x *EndAttempt) Reset() {
 	*x = EndAttempt{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2873,7 +2993,7 @@ func (x *EndAttempt) String() string {
 func (*EndAttempt) ProtoMessage() {}
 
 func (x *EndAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2886,7 +3006,7 @@ func (x *EndAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndAttempt.ProtoReflect.Descriptor instead.
 func (*EndAttempt) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{27}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *EndAttempt) GetRunId() string {
@@ -2985,7 +3105,7 @@ type AbortRun struct {
 
 func (x *AbortRun) Reset() {
 	*x = AbortRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2997,7 +3117,7 @@ func (x *AbortRun) String() string {
 func (*AbortRun) ProtoMessage() {}
 
 func (x *AbortRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3010,7 +3130,7 @@ func (x *AbortRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortRun.ProtoReflect.Descriptor instead.
 func (*AbortRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{28}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *AbortRun) GetRunId() string {
@@ -3044,7 +3164,7 @@ type AppendRunLogs struct {
 
 func (x *AppendRunLogs) Reset() {
 	*x = AppendRunLogs{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3056,7 +3176,7 @@ func (x *AppendRunLogs) String() string {
 func (*AppendRunLogs) ProtoMessage() {}
 
 func (x *AppendRunLogs) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3069,7 +3189,7 @@ func (x *AppendRunLogs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendRunLogs.ProtoReflect.Descriptor instead.
 func (*AppendRunLogs) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{29}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *AppendRunLogs) GetAppends() []*LogAppend {
@@ -3092,7 +3212,7 @@ type LogAppend struct {
 
 func (x *LogAppend) Reset() {
 	*x = LogAppend{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3104,7 +3224,7 @@ func (x *LogAppend) String() string {
 func (*LogAppend) ProtoMessage() {}
 
 func (x *LogAppend) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3117,7 +3237,7 @@ func (x *LogAppend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogAppend.ProtoReflect.Descriptor instead.
 func (*LogAppend) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{30}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *LogAppend) GetRunId() string {
@@ -3153,7 +3273,7 @@ type CompactRunLog struct {
 
 func (x *CompactRunLog) Reset() {
 	*x = CompactRunLog{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3165,7 +3285,7 @@ func (x *CompactRunLog) String() string {
 func (*CompactRunLog) ProtoMessage() {}
 
 func (x *CompactRunLog) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3178,7 +3298,7 @@ func (x *CompactRunLog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactRunLog.ProtoReflect.Descriptor instead.
 func (*CompactRunLog) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{31}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *CompactRunLog) GetRunId() string {
@@ -3210,7 +3330,7 @@ type ArchiveRun struct {
 
 func (x *ArchiveRun) Reset() {
 	*x = ArchiveRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3222,7 +3342,7 @@ func (x *ArchiveRun) String() string {
 func (*ArchiveRun) ProtoMessage() {}
 
 func (x *ArchiveRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3235,7 +3355,7 @@ func (x *ArchiveRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArchiveRun.ProtoReflect.Descriptor instead.
 func (*ArchiveRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{32}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ArchiveRun) GetRunId() string {
@@ -3287,7 +3407,7 @@ type DropArchivedRun struct {
 
 func (x *DropArchivedRun) Reset() {
 	*x = DropArchivedRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3299,7 +3419,7 @@ func (x *DropArchivedRun) String() string {
 func (*DropArchivedRun) ProtoMessage() {}
 
 func (x *DropArchivedRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3312,7 +3432,7 @@ func (x *DropArchivedRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DropArchivedRun.ProtoReflect.Descriptor instead.
 func (*DropArchivedRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{33}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DropArchivedRun) GetRunId() string {
@@ -3340,7 +3460,7 @@ type ArchivedRun struct {
 
 func (x *ArchivedRun) Reset() {
 	*x = ArchivedRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3352,7 +3472,7 @@ func (x *ArchivedRun) String() string {
 func (*ArchivedRun) ProtoMessage() {}
 
 func (x *ArchivedRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3365,7 +3485,7 @@ func (x *ArchivedRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArchivedRun.ProtoReflect.Descriptor instead.
 func (*ArchivedRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{34}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ArchivedRun) GetRun() *v1.Run {
@@ -3395,7 +3515,7 @@ type LogBlock struct {
 
 func (x *LogBlock) Reset() {
 	*x = LogBlock{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3407,7 +3527,7 @@ func (x *LogBlock) String() string {
 func (*LogBlock) ProtoMessage() {}
 
 func (x *LogBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3420,7 +3540,7 @@ func (x *LogBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogBlock.ProtoReflect.Descriptor instead.
 func (*LogBlock) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{35}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *LogBlock) GetOffset() int64 {
@@ -3462,7 +3582,7 @@ type StoredLog struct {
 
 func (x *StoredLog) Reset() {
 	*x = StoredLog{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3474,7 +3594,7 @@ func (x *StoredLog) String() string {
 func (*StoredLog) ProtoMessage() {}
 
 func (x *StoredLog) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3487,7 +3607,7 @@ func (x *StoredLog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredLog.ProtoReflect.Descriptor instead.
 func (*StoredLog) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{36}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *StoredLog) GetRunId() string {
@@ -3513,7 +3633,7 @@ type LogChunks struct {
 
 func (x *LogChunks) Reset() {
 	*x = LogChunks{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3525,7 +3645,7 @@ func (x *LogChunks) String() string {
 func (*LogChunks) ProtoMessage() {}
 
 func (x *LogChunks) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3538,7 +3658,7 @@ func (x *LogChunks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunks.ProtoReflect.Descriptor instead.
 func (*LogChunks) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{37}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *LogChunks) GetChunks() []*v1.LogChunk {
@@ -3563,7 +3683,7 @@ type CreateAgentMachine struct {
 
 func (x *CreateAgentMachine) Reset() {
 	*x = CreateAgentMachine{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3575,7 +3695,7 @@ func (x *CreateAgentMachine) String() string {
 func (*CreateAgentMachine) ProtoMessage() {}
 
 func (x *CreateAgentMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3588,7 +3708,7 @@ func (x *CreateAgentMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAgentMachine.ProtoReflect.Descriptor instead.
 func (*CreateAgentMachine) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{38}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CreateAgentMachine) GetMachineId() string {
@@ -3646,7 +3766,7 @@ type RegisterAgent struct {
 
 func (x *RegisterAgent) Reset() {
 	*x = RegisterAgent{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3658,7 +3778,7 @@ func (x *RegisterAgent) String() string {
 func (*RegisterAgent) ProtoMessage() {}
 
 func (x *RegisterAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3671,7 +3791,7 @@ func (x *RegisterAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterAgent.ProtoReflect.Descriptor instead.
 func (*RegisterAgent) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{39}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *RegisterAgent) GetAgent() *v1.RegisterAgentRequest {
@@ -3707,7 +3827,7 @@ type CreateNode struct {
 
 func (x *CreateNode) Reset() {
 	*x = CreateNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3719,7 +3839,7 @@ func (x *CreateNode) String() string {
 func (*CreateNode) ProtoMessage() {}
 
 func (x *CreateNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3732,7 +3852,7 @@ func (x *CreateNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateNode.ProtoReflect.Descriptor instead.
 func (*CreateNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{40}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CreateNode) GetMachineId() string {
@@ -3774,7 +3894,7 @@ type UpdateNode struct {
 
 func (x *UpdateNode) Reset() {
 	*x = UpdateNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3786,7 +3906,7 @@ func (x *UpdateNode) String() string {
 func (*UpdateNode) ProtoMessage() {}
 
 func (x *UpdateNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3799,7 +3919,7 @@ func (x *UpdateNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNode.ProtoReflect.Descriptor instead.
 func (*UpdateNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{41}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *UpdateNode) GetId() string {
@@ -3836,7 +3956,7 @@ type TransitionNode struct {
 
 func (x *TransitionNode) Reset() {
 	*x = TransitionNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3848,7 +3968,7 @@ func (x *TransitionNode) String() string {
 func (*TransitionNode) ProtoMessage() {}
 
 func (x *TransitionNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3861,7 +3981,7 @@ func (x *TransitionNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransitionNode.ProtoReflect.Descriptor instead.
 func (*TransitionNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{42}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *TransitionNode) GetId() string {
@@ -3914,7 +4034,7 @@ type ReportNode struct {
 
 func (x *ReportNode) Reset() {
 	*x = ReportNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3926,7 +4046,7 @@ func (x *ReportNode) String() string {
 func (*ReportNode) ProtoMessage() {}
 
 func (x *ReportNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3939,7 +4059,7 @@ func (x *ReportNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportNode.ProtoReflect.Descriptor instead.
 func (*ReportNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{43}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ReportNode) GetReport() *v1.ReportNodeRequest {
@@ -3986,7 +4106,7 @@ type CreatePool struct {
 
 func (x *CreatePool) Reset() {
 	*x = CreatePool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3998,7 +4118,7 @@ func (x *CreatePool) String() string {
 func (*CreatePool) ProtoMessage() {}
 
 func (x *CreatePool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4011,7 +4131,7 @@ func (x *CreatePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePool.ProtoReflect.Descriptor instead.
 func (*CreatePool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{44}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CreatePool) GetPool() *v1.Pool {
@@ -4030,7 +4150,7 @@ type DeletePool struct {
 
 func (x *DeletePool) Reset() {
 	*x = DeletePool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4042,7 +4162,7 @@ func (x *DeletePool) String() string {
 func (*DeletePool) ProtoMessage() {}
 
 func (x *DeletePool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4055,7 +4175,7 @@ func (x *DeletePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePool.ProtoReflect.Descriptor instead.
 func (*DeletePool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{45}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *DeletePool) GetPoolId() string {
@@ -4075,7 +4195,7 @@ type RegisterPool struct {
 
 func (x *RegisterPool) Reset() {
 	*x = RegisterPool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4087,7 +4207,7 @@ func (x *RegisterPool) String() string {
 func (*RegisterPool) ProtoMessage() {}
 
 func (x *RegisterPool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4100,7 +4220,7 @@ func (x *RegisterPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterPool.ProtoReflect.Descriptor instead.
 func (*RegisterPool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{46}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *RegisterPool) GetPool() *v1.Pool {
@@ -4127,7 +4247,7 @@ type DeregisterPool struct {
 
 func (x *DeregisterPool) Reset() {
 	*x = DeregisterPool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4139,7 +4259,7 @@ func (x *DeregisterPool) String() string {
 func (*DeregisterPool) ProtoMessage() {}
 
 func (x *DeregisterPool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4152,7 +4272,7 @@ func (x *DeregisterPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterPool.ProtoReflect.Descriptor instead.
 func (*DeregisterPool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{47}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *DeregisterPool) GetPoolId() string {
@@ -4179,7 +4299,7 @@ type DeleteProvider struct {
 
 func (x *DeleteProvider) Reset() {
 	*x = DeleteProvider{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[48]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4191,7 +4311,7 @@ func (x *DeleteProvider) String() string {
 func (*DeleteProvider) ProtoMessage() {}
 
 func (x *DeleteProvider) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[48]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4204,7 +4324,7 @@ func (x *DeleteProvider) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteProvider.ProtoReflect.Descriptor instead.
 func (*DeleteProvider) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{48}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *DeleteProvider) GetProviderId() string {
@@ -4223,7 +4343,7 @@ type RegisterProvider struct {
 
 func (x *RegisterProvider) Reset() {
 	*x = RegisterProvider{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[49]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4235,7 +4355,7 @@ func (x *RegisterProvider) String() string {
 func (*RegisterProvider) ProtoMessage() {}
 
 func (x *RegisterProvider) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[49]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4248,7 +4368,7 @@ func (x *RegisterProvider) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterProvider.ProtoReflect.Descriptor instead.
 func (*RegisterProvider) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{49}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *RegisterProvider) GetProvider() *v1.PlatformProvider {
@@ -4268,7 +4388,7 @@ type SweepPools struct {
 
 func (x *SweepPools) Reset() {
 	*x = SweepPools{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[50]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4280,7 +4400,7 @@ func (x *SweepPools) String() string {
 func (*SweepPools) ProtoMessage() {}
 
 func (x *SweepPools) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[50]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4293,7 +4413,7 @@ func (x *SweepPools) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SweepPools.ProtoReflect.Descriptor instead.
 func (*SweepPools) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{50}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *SweepPools) GetPoolIds() []string {
@@ -4314,7 +4434,7 @@ type RegisterService struct {
 
 func (x *RegisterService) Reset() {
 	*x = RegisterService{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[51]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4326,7 +4446,7 @@ func (x *RegisterService) String() string {
 func (*RegisterService) ProtoMessage() {}
 
 func (x *RegisterService) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[51]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4339,7 +4459,7 @@ func (x *RegisterService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterService.ProtoReflect.Descriptor instead.
 func (*RegisterService) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{51}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RegisterService) GetTarget() *v1.ServiceTarget {
@@ -4373,7 +4493,7 @@ type UpdateServiceState struct {
 
 func (x *UpdateServiceState) Reset() {
 	*x = UpdateServiceState{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[52]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4385,7 +4505,7 @@ func (x *UpdateServiceState) String() string {
 func (*UpdateServiceState) ProtoMessage() {}
 
 func (x *UpdateServiceState) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[52]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4398,7 +4518,7 @@ func (x *UpdateServiceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateServiceState.ProtoReflect.Descriptor instead.
 func (*UpdateServiceState) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{52}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *UpdateServiceState) GetId() string {
@@ -4426,7 +4546,7 @@ type DeregisterService struct {
 
 func (x *DeregisterService) Reset() {
 	*x = DeregisterService{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[53]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4438,7 +4558,7 @@ func (x *DeregisterService) String() string {
 func (*DeregisterService) ProtoMessage() {}
 
 func (x *DeregisterService) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[53]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4451,7 +4571,7 @@ func (x *DeregisterService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterService.ProtoReflect.Descriptor instead.
 func (*DeregisterService) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{53}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *DeregisterService) GetId() string {
@@ -4485,7 +4605,7 @@ type ResetClock struct {
 
 func (x *ResetClock) Reset() {
 	*x = ResetClock{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[54]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4497,7 +4617,7 @@ func (x *ResetClock) String() string {
 func (*ResetClock) ProtoMessage() {}
 
 func (x *ResetClock) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[54]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4510,7 +4630,7 @@ func (x *ResetClock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetClock.ProtoReflect.Descriptor instead.
 func (*ResetClock) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{54}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ResetClock) GetTo() *timestamppb.Timestamp {
@@ -4524,9 +4644,9 @@ var File_proto_internal_v1_command_proto protoreflect.FileDescriptor
 
 const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\n" +
-	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/agent.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/node.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\x1a\x1eproto/internal/v1/access.proto\x1a\x1eproto/internal/v1/backup.proto\x1a\x1dproto/internal/v1/event.proto\x1a\x1dproto/internal/v1/image.proto\x1a\x1fproto/internal/v1/install.proto\x1a\x1dproto/internal/v1/lease.proto\"B\n" +
+	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/agent.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/node.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\x1a\x1eproto/internal/v1/access.proto\x1a\x1eproto/internal/v1/backup.proto\x1a\x1dproto/internal/v1/event.proto\x1a\x1dproto/internal/v1/image.proto\x1a\x1fproto/internal/v1/install.proto\x1a\x1dproto/internal/v1/lease.proto\x1a\x1cproto/internal/v1/wave.proto\"B\n" +
 	"\x05Entry\x129\n" +
-	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\x85*\n" +
+	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xd4+\n" +
 	"\aCommand\x12#\n" +
 	"\rfeature_level\x18\x01 \x01(\rR\ffeatureLevel\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1c\n" +
@@ -4569,7 +4689,12 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\x0fcompact_run_log\x18G \x01(\v2#.holdfast.internal.v1.CompactRunLogH\x00R\rcompactRunLog\x12C\n" +
 	"\varchive_run\x18H \x01(\v2 .holdfast.internal.v1.ArchiveRunH\x00R\n" +
 	"archiveRun\x12S\n" +
-	"\x11drop_archived_run\x18I \x01(\v2%.holdfast.internal.v1.DropArchivedRunH\x00R\x0fdropArchivedRun\x12F\n" +
+	"\x11drop_archived_run\x18I \x01(\v2%.holdfast.internal.v1.DropArchivedRunH\x00R\x0fdropArchivedRun\x12@\n" +
+	"\n" +
+	"start_wave\x18J \x01(\v2\x1f.holdfast.internal.v1.StartWaveH\x00R\tstartWave\x12F\n" +
+	"\fadvance_wave\x18K \x01(\v2!.holdfast.internal.v1.AdvanceWaveH\x00R\vadvanceWave\x12C\n" +
+	"\vcancel_wave\x18L \x01(\v2 .holdfast.internal.v1.CancelWaveH\x00R\n" +
+	"cancelWave\x12F\n" +
 	"\fnote_reading\x18M \x01(\v2!.holdfast.internal.v1.NoteReadingH\x00R\vnoteReading\x12F\n" +
 	"\fcreate_token\x18P \x01(\v2!.holdfast.internal.v1.CreateTokenH\x00R\vcreateToken\x12F\n" +
 	"\frevoke_token\x18Q \x01(\v2!.holdfast.internal.v1.RevokeTokenH\x00R\vrevokeToken\x12C\n" +
@@ -4730,7 +4855,12 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\vwaiting_for\x18\x04 \x01(\tR\n" +
 	"waitingFor\x120\n" +
 	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x126\n" +
-	"\bdeadline\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\x92\x03\n" +
+	"\bdeadline\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"\x9d\x01\n" +
+	"\vAdvanceWave\x12\x17\n" +
+	"\awave_id\x18\x01 \x01(\tR\x06waveId\x124\n" +
+	"\x05start\x18\x02 \x01(\v2\x1e.holdfast.internal.v1.StartRunR\x05start\x12\x18\n" +
+	"\arefusal\x18\x03 \x01(\tR\arefusal\x12%\n" +
+	"\x0erefusal_reason\x18\x04 \x01(\tR\rrefusalReason\"\x92\x03\n" +
 	"\fBeginAttempt\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\tR\x04step\x12\x18\n" +
@@ -4901,7 +5031,7 @@ func file_proto_internal_v1_command_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_internal_v1_command_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 59)
+var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
 var file_proto_internal_v1_command_proto_goTypes = []any{
 	(LogBlock_Codec)(0),             // 0: holdfast.internal.v1.LogBlock.Codec
 	(*Entry)(nil),                   // 1: holdfast.internal.v1.Entry
@@ -4929,97 +5059,100 @@ var file_proto_internal_v1_command_proto_goTypes = []any{
 	(*StartRun)(nil),                // 23: holdfast.internal.v1.StartRun
 	(*CancelRun)(nil),               // 24: holdfast.internal.v1.CancelRun
 	(*NoteReading)(nil),             // 25: holdfast.internal.v1.NoteReading
-	(*BeginAttempt)(nil),            // 26: holdfast.internal.v1.BeginAttempt
-	(*NoteProgress)(nil),            // 27: holdfast.internal.v1.NoteProgress
-	(*EndAttempt)(nil),              // 28: holdfast.internal.v1.EndAttempt
-	(*AbortRun)(nil),                // 29: holdfast.internal.v1.AbortRun
-	(*AppendRunLogs)(nil),           // 30: holdfast.internal.v1.AppendRunLogs
-	(*LogAppend)(nil),               // 31: holdfast.internal.v1.LogAppend
-	(*CompactRunLog)(nil),           // 32: holdfast.internal.v1.CompactRunLog
-	(*ArchiveRun)(nil),              // 33: holdfast.internal.v1.ArchiveRun
-	(*DropArchivedRun)(nil),         // 34: holdfast.internal.v1.DropArchivedRun
-	(*ArchivedRun)(nil),             // 35: holdfast.internal.v1.ArchivedRun
-	(*LogBlock)(nil),                // 36: holdfast.internal.v1.LogBlock
-	(*StoredLog)(nil),               // 37: holdfast.internal.v1.StoredLog
-	(*LogChunks)(nil),               // 38: holdfast.internal.v1.LogChunks
-	(*CreateAgentMachine)(nil),      // 39: holdfast.internal.v1.CreateAgentMachine
-	(*RegisterAgent)(nil),           // 40: holdfast.internal.v1.RegisterAgent
-	(*CreateNode)(nil),              // 41: holdfast.internal.v1.CreateNode
-	(*UpdateNode)(nil),              // 42: holdfast.internal.v1.UpdateNode
-	(*TransitionNode)(nil),          // 43: holdfast.internal.v1.TransitionNode
-	(*ReportNode)(nil),              // 44: holdfast.internal.v1.ReportNode
-	(*CreatePool)(nil),              // 45: holdfast.internal.v1.CreatePool
-	(*DeletePool)(nil),              // 46: holdfast.internal.v1.DeletePool
-	(*RegisterPool)(nil),            // 47: holdfast.internal.v1.RegisterPool
-	(*DeregisterPool)(nil),          // 48: holdfast.internal.v1.DeregisterPool
-	(*DeleteProvider)(nil),          // 49: holdfast.internal.v1.DeleteProvider
-	(*RegisterProvider)(nil),        // 50: holdfast.internal.v1.RegisterProvider
-	(*SweepPools)(nil),              // 51: holdfast.internal.v1.SweepPools
-	(*RegisterService)(nil),         // 52: holdfast.internal.v1.RegisterService
-	(*UpdateServiceState)(nil),      // 53: holdfast.internal.v1.UpdateServiceState
-	(*DeregisterService)(nil),       // 54: holdfast.internal.v1.DeregisterService
-	(*ResetClock)(nil),              // 55: holdfast.internal.v1.ResetClock
-	nil,                             // 56: holdfast.internal.v1.StartRun.ParamsEntry
-	nil,                             // 57: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	nil,                             // 58: holdfast.internal.v1.NoteProgress.EvidenceEntry
-	nil,                             // 59: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	(*timestamppb.Timestamp)(nil),   // 60: google.protobuf.Timestamp
-	(*Origin)(nil),                  // 61: holdfast.internal.v1.Origin
-	(*CreateToken)(nil),             // 62: holdfast.internal.v1.CreateToken
-	(*RevokeToken)(nil),             // 63: holdfast.internal.v1.RevokeToken
-	(*DropTokens)(nil),              // 64: holdfast.internal.v1.DropTokens
-	(*PutSecret)(nil),               // 65: holdfast.internal.v1.PutSecret
-	(*DeleteSecret)(nil),            // 66: holdfast.internal.v1.DeleteSecret
-	(*ResealSecrets)(nil),           // 67: holdfast.internal.v1.ResealSecrets
-	(*PutSigningKeys)(nil),          // 68: holdfast.internal.v1.PutSigningKeys
-	(*RecordDenials)(nil),           // 69: holdfast.internal.v1.RecordDenials
-	(*CheckpointLeases)(nil),        // 70: holdfast.internal.v1.CheckpointLeases
-	(*ExpireLeases)(nil),            // 71: holdfast.internal.v1.ExpireLeases
-	(*OpenInstall)(nil),             // 72: holdfast.internal.v1.OpenInstall
-	(*BootInstall)(nil),             // 73: holdfast.internal.v1.BootInstall
-	(*ReportInstall)(nil),           // 74: holdfast.internal.v1.ReportInstall
-	(*AppendInstallLog)(nil),        // 75: holdfast.internal.v1.AppendInstallLog
-	(*NoteInstall)(nil),             // 76: holdfast.internal.v1.NoteInstall
-	(*PutImage)(nil),                // 77: holdfast.internal.v1.PutImage
-	(*DeleteImage)(nil),             // 78: holdfast.internal.v1.DeleteImage
-	(*StageBackup)(nil),             // 79: holdfast.internal.v1.StageBackup
-	(*RestoreBackup)(nil),           // 80: holdfast.internal.v1.RestoreBackup
-	(*NoteBackup)(nil),              // 81: holdfast.internal.v1.NoteBackup
-	(*SetAutopilot)(nil),            // 82: holdfast.internal.v1.SetAutopilot
-	(*PutWebhook)(nil),              // 83: holdfast.internal.v1.PutWebhook
-	(*DeleteWebhook)(nil),           // 84: holdfast.internal.v1.DeleteWebhook
-	(*NoteDelivery)(nil),            // 85: holdfast.internal.v1.NoteDelivery
-	(*v1.Machine)(nil),              // 86: holdfast.v1.Machine
-	(v1.MachineStatus_Phase)(0),     // 87: holdfast.v1.MachineStatus.Phase
-	(*v1.Condition)(nil),            // 88: holdfast.v1.Condition
-	(*v1.HardwareInventory)(nil),    // 89: holdfast.v1.HardwareInventory
-	(*v1.Plan)(nil),                 // 90: holdfast.v1.Plan
-	(v1.Attempt_Outcome)(0),         // 91: holdfast.v1.Attempt.Outcome
-	(v1.Run_Phase)(0),               // 92: holdfast.v1.Run.Phase
-	(*v1.RunError)(nil),             // 93: holdfast.v1.RunError
-	(*v1.LogChunk)(nil),             // 94: holdfast.v1.LogChunk
-	(*v1.Run)(nil),                  // 95: holdfast.v1.Run
-	(*StoredToken)(nil),             // 96: holdfast.internal.v1.StoredToken
-	(*v1.RegisterAgentRequest)(nil), // 97: holdfast.v1.RegisterAgentRequest
-	(*v1.NodeRecord)(nil),           // 98: holdfast.v1.NodeRecord
-	(v1.Node_State)(0),              // 99: holdfast.v1.Node.State
-	(*v1.ReportNodeRequest)(nil),    // 100: holdfast.v1.ReportNodeRequest
-	(*v1.Pool)(nil),                 // 101: holdfast.v1.Pool
-	(*v1.PlatformProvider)(nil),     // 102: holdfast.v1.PlatformProvider
-	(*v1.ServiceTarget)(nil),        // 103: holdfast.v1.ServiceTarget
-	(*v1.ServiceState)(nil),         // 104: holdfast.v1.ServiceState
+	(*AdvanceWave)(nil),             // 26: holdfast.internal.v1.AdvanceWave
+	(*BeginAttempt)(nil),            // 27: holdfast.internal.v1.BeginAttempt
+	(*NoteProgress)(nil),            // 28: holdfast.internal.v1.NoteProgress
+	(*EndAttempt)(nil),              // 29: holdfast.internal.v1.EndAttempt
+	(*AbortRun)(nil),                // 30: holdfast.internal.v1.AbortRun
+	(*AppendRunLogs)(nil),           // 31: holdfast.internal.v1.AppendRunLogs
+	(*LogAppend)(nil),               // 32: holdfast.internal.v1.LogAppend
+	(*CompactRunLog)(nil),           // 33: holdfast.internal.v1.CompactRunLog
+	(*ArchiveRun)(nil),              // 34: holdfast.internal.v1.ArchiveRun
+	(*DropArchivedRun)(nil),         // 35: holdfast.internal.v1.DropArchivedRun
+	(*ArchivedRun)(nil),             // 36: holdfast.internal.v1.ArchivedRun
+	(*LogBlock)(nil),                // 37: holdfast.internal.v1.LogBlock
+	(*StoredLog)(nil),               // 38: holdfast.internal.v1.StoredLog
+	(*LogChunks)(nil),               // 39: holdfast.internal.v1.LogChunks
+	(*CreateAgentMachine)(nil),      // 40: holdfast.internal.v1.CreateAgentMachine
+	(*RegisterAgent)(nil),           // 41: holdfast.internal.v1.RegisterAgent
+	(*CreateNode)(nil),              // 42: holdfast.internal.v1.CreateNode
+	(*UpdateNode)(nil),              // 43: holdfast.internal.v1.UpdateNode
+	(*TransitionNode)(nil),          // 44: holdfast.internal.v1.TransitionNode
+	(*ReportNode)(nil),              // 45: holdfast.internal.v1.ReportNode
+	(*CreatePool)(nil),              // 46: holdfast.internal.v1.CreatePool
+	(*DeletePool)(nil),              // 47: holdfast.internal.v1.DeletePool
+	(*RegisterPool)(nil),            // 48: holdfast.internal.v1.RegisterPool
+	(*DeregisterPool)(nil),          // 49: holdfast.internal.v1.DeregisterPool
+	(*DeleteProvider)(nil),          // 50: holdfast.internal.v1.DeleteProvider
+	(*RegisterProvider)(nil),        // 51: holdfast.internal.v1.RegisterProvider
+	(*SweepPools)(nil),              // 52: holdfast.internal.v1.SweepPools
+	(*RegisterService)(nil),         // 53: holdfast.internal.v1.RegisterService
+	(*UpdateServiceState)(nil),      // 54: holdfast.internal.v1.UpdateServiceState
+	(*DeregisterService)(nil),       // 55: holdfast.internal.v1.DeregisterService
+	(*ResetClock)(nil),              // 56: holdfast.internal.v1.ResetClock
+	nil,                             // 57: holdfast.internal.v1.StartRun.ParamsEntry
+	nil,                             // 58: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	nil,                             // 59: holdfast.internal.v1.NoteProgress.EvidenceEntry
+	nil,                             // 60: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	(*timestamppb.Timestamp)(nil),   // 61: google.protobuf.Timestamp
+	(*Origin)(nil),                  // 62: holdfast.internal.v1.Origin
+	(*StartWave)(nil),               // 63: holdfast.internal.v1.StartWave
+	(*CancelWave)(nil),              // 64: holdfast.internal.v1.CancelWave
+	(*CreateToken)(nil),             // 65: holdfast.internal.v1.CreateToken
+	(*RevokeToken)(nil),             // 66: holdfast.internal.v1.RevokeToken
+	(*DropTokens)(nil),              // 67: holdfast.internal.v1.DropTokens
+	(*PutSecret)(nil),               // 68: holdfast.internal.v1.PutSecret
+	(*DeleteSecret)(nil),            // 69: holdfast.internal.v1.DeleteSecret
+	(*ResealSecrets)(nil),           // 70: holdfast.internal.v1.ResealSecrets
+	(*PutSigningKeys)(nil),          // 71: holdfast.internal.v1.PutSigningKeys
+	(*RecordDenials)(nil),           // 72: holdfast.internal.v1.RecordDenials
+	(*CheckpointLeases)(nil),        // 73: holdfast.internal.v1.CheckpointLeases
+	(*ExpireLeases)(nil),            // 74: holdfast.internal.v1.ExpireLeases
+	(*OpenInstall)(nil),             // 75: holdfast.internal.v1.OpenInstall
+	(*BootInstall)(nil),             // 76: holdfast.internal.v1.BootInstall
+	(*ReportInstall)(nil),           // 77: holdfast.internal.v1.ReportInstall
+	(*AppendInstallLog)(nil),        // 78: holdfast.internal.v1.AppendInstallLog
+	(*NoteInstall)(nil),             // 79: holdfast.internal.v1.NoteInstall
+	(*PutImage)(nil),                // 80: holdfast.internal.v1.PutImage
+	(*DeleteImage)(nil),             // 81: holdfast.internal.v1.DeleteImage
+	(*StageBackup)(nil),             // 82: holdfast.internal.v1.StageBackup
+	(*RestoreBackup)(nil),           // 83: holdfast.internal.v1.RestoreBackup
+	(*NoteBackup)(nil),              // 84: holdfast.internal.v1.NoteBackup
+	(*SetAutopilot)(nil),            // 85: holdfast.internal.v1.SetAutopilot
+	(*PutWebhook)(nil),              // 86: holdfast.internal.v1.PutWebhook
+	(*DeleteWebhook)(nil),           // 87: holdfast.internal.v1.DeleteWebhook
+	(*NoteDelivery)(nil),            // 88: holdfast.internal.v1.NoteDelivery
+	(*v1.Machine)(nil),              // 89: holdfast.v1.Machine
+	(v1.MachineStatus_Phase)(0),     // 90: holdfast.v1.MachineStatus.Phase
+	(*v1.Condition)(nil),            // 91: holdfast.v1.Condition
+	(*v1.HardwareInventory)(nil),    // 92: holdfast.v1.HardwareInventory
+	(*v1.Plan)(nil),                 // 93: holdfast.v1.Plan
+	(v1.Attempt_Outcome)(0),         // 94: holdfast.v1.Attempt.Outcome
+	(v1.Run_Phase)(0),               // 95: holdfast.v1.Run.Phase
+	(*v1.RunError)(nil),             // 96: holdfast.v1.RunError
+	(*v1.LogChunk)(nil),             // 97: holdfast.v1.LogChunk
+	(*v1.Run)(nil),                  // 98: holdfast.v1.Run
+	(*StoredToken)(nil),             // 99: holdfast.internal.v1.StoredToken
+	(*v1.RegisterAgentRequest)(nil), // 100: holdfast.v1.RegisterAgentRequest
+	(*v1.NodeRecord)(nil),           // 101: holdfast.v1.NodeRecord
+	(v1.Node_State)(0),              // 102: holdfast.v1.Node.State
+	(*v1.ReportNodeRequest)(nil),    // 103: holdfast.v1.ReportNodeRequest
+	(*v1.Pool)(nil),                 // 104: holdfast.v1.Pool
+	(*v1.PlatformProvider)(nil),     // 105: holdfast.v1.PlatformProvider
+	(*v1.ServiceTarget)(nil),        // 106: holdfast.v1.ServiceTarget
+	(*v1.ServiceState)(nil),         // 107: holdfast.v1.ServiceState
 }
 var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	2,   // 0: holdfast.internal.v1.Entry.commands:type_name -> holdfast.internal.v1.Command
-	60,  // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
-	61,  // 2: holdfast.internal.v1.Command.origin:type_name -> holdfast.internal.v1.Origin
+	61,  // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
+	62,  // 2: holdfast.internal.v1.Command.origin:type_name -> holdfast.internal.v1.Origin
 	3,   // 3: holdfast.internal.v1.Command.leader_established:type_name -> holdfast.internal.v1.LeaderEstablished
 	4,   // 4: holdfast.internal.v1.Command.init_cluster:type_name -> holdfast.internal.v1.InitCluster
 	5,   // 5: holdfast.internal.v1.Command.raise_feature_level:type_name -> holdfast.internal.v1.RaiseFeatureLevel
 	6,   // 6: holdfast.internal.v1.Command.put_peer:type_name -> holdfast.internal.v1.PutPeer
 	8,   // 7: holdfast.internal.v1.Command.remove_peer:type_name -> holdfast.internal.v1.RemovePeer
 	9,   // 8: holdfast.internal.v1.Command.beat:type_name -> holdfast.internal.v1.Beat
-	55,  // 9: holdfast.internal.v1.Command.reset_clock:type_name -> holdfast.internal.v1.ResetClock
+	56,  // 9: holdfast.internal.v1.Command.reset_clock:type_name -> holdfast.internal.v1.ResetClock
 	10,  // 10: holdfast.internal.v1.Command.register_machine:type_name -> holdfast.internal.v1.RegisterMachine
 	11,  // 11: holdfast.internal.v1.Command.update_machine:type_name -> holdfast.internal.v1.UpdateMachine
 	12,  // 12: holdfast.internal.v1.Command.set_machine_phase:type_name -> holdfast.internal.v1.SetMachinePhase
@@ -5032,108 +5165,112 @@ var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	22,  // 19: holdfast.internal.v1.Command.release_plan:type_name -> holdfast.internal.v1.ReleasePlan
 	23,  // 20: holdfast.internal.v1.Command.start_run:type_name -> holdfast.internal.v1.StartRun
 	24,  // 21: holdfast.internal.v1.Command.cancel_run:type_name -> holdfast.internal.v1.CancelRun
-	26,  // 22: holdfast.internal.v1.Command.begin_attempt:type_name -> holdfast.internal.v1.BeginAttempt
-	27,  // 23: holdfast.internal.v1.Command.note_progress:type_name -> holdfast.internal.v1.NoteProgress
-	28,  // 24: holdfast.internal.v1.Command.end_attempt:type_name -> holdfast.internal.v1.EndAttempt
-	29,  // 25: holdfast.internal.v1.Command.abort_run:type_name -> holdfast.internal.v1.AbortRun
-	30,  // 26: holdfast.internal.v1.Command.append_run_logs:type_name -> holdfast.internal.v1.AppendRunLogs
-	32,  // 27: holdfast.internal.v1.Command.compact_run_log:type_name -> holdfast.internal.v1.CompactRunLog
-	33,  // 28: holdfast.internal.v1.Command.archive_run:type_name -> holdfast.internal.v1.ArchiveRun
-	34,  // 29: holdfast.internal.v1.Command.drop_archived_run:type_name -> holdfast.internal.v1.DropArchivedRun
-	25,  // 30: holdfast.internal.v1.Command.note_reading:type_name -> holdfast.internal.v1.NoteReading
-	62,  // 31: holdfast.internal.v1.Command.create_token:type_name -> holdfast.internal.v1.CreateToken
-	63,  // 32: holdfast.internal.v1.Command.revoke_token:type_name -> holdfast.internal.v1.RevokeToken
-	64,  // 33: holdfast.internal.v1.Command.drop_tokens:type_name -> holdfast.internal.v1.DropTokens
-	65,  // 34: holdfast.internal.v1.Command.put_secret:type_name -> holdfast.internal.v1.PutSecret
-	66,  // 35: holdfast.internal.v1.Command.delete_secret:type_name -> holdfast.internal.v1.DeleteSecret
-	67,  // 36: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
-	68,  // 37: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
-	69,  // 38: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
-	70,  // 39: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
-	71,  // 40: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
-	39,  // 41: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
-	40,  // 42: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
-	41,  // 43: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
-	42,  // 44: holdfast.internal.v1.Command.update_node:type_name -> holdfast.internal.v1.UpdateNode
-	43,  // 45: holdfast.internal.v1.Command.transition_node:type_name -> holdfast.internal.v1.TransitionNode
-	44,  // 46: holdfast.internal.v1.Command.report_node:type_name -> holdfast.internal.v1.ReportNode
-	45,  // 47: holdfast.internal.v1.Command.create_pool:type_name -> holdfast.internal.v1.CreatePool
-	46,  // 48: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
-	47,  // 49: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
-	48,  // 50: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
-	50,  // 51: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
-	51,  // 52: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
-	49,  // 53: holdfast.internal.v1.Command.delete_provider:type_name -> holdfast.internal.v1.DeleteProvider
-	52,  // 54: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
-	53,  // 55: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
-	54,  // 56: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
-	72,  // 57: holdfast.internal.v1.Command.open_install:type_name -> holdfast.internal.v1.OpenInstall
-	73,  // 58: holdfast.internal.v1.Command.boot_install:type_name -> holdfast.internal.v1.BootInstall
-	74,  // 59: holdfast.internal.v1.Command.report_install:type_name -> holdfast.internal.v1.ReportInstall
-	75,  // 60: holdfast.internal.v1.Command.append_install_log:type_name -> holdfast.internal.v1.AppendInstallLog
-	76,  // 61: holdfast.internal.v1.Command.note_install:type_name -> holdfast.internal.v1.NoteInstall
-	77,  // 62: holdfast.internal.v1.Command.put_image:type_name -> holdfast.internal.v1.PutImage
-	78,  // 63: holdfast.internal.v1.Command.delete_image:type_name -> holdfast.internal.v1.DeleteImage
-	79,  // 64: holdfast.internal.v1.Command.stage_backup:type_name -> holdfast.internal.v1.StageBackup
-	80,  // 65: holdfast.internal.v1.Command.restore_backup:type_name -> holdfast.internal.v1.RestoreBackup
-	81,  // 66: holdfast.internal.v1.Command.note_backup:type_name -> holdfast.internal.v1.NoteBackup
-	82,  // 67: holdfast.internal.v1.Command.set_autopilot:type_name -> holdfast.internal.v1.SetAutopilot
-	83,  // 68: holdfast.internal.v1.Command.put_webhook:type_name -> holdfast.internal.v1.PutWebhook
-	84,  // 69: holdfast.internal.v1.Command.delete_webhook:type_name -> holdfast.internal.v1.DeleteWebhook
-	85,  // 70: holdfast.internal.v1.Command.note_delivery:type_name -> holdfast.internal.v1.NoteDelivery
-	7,   // 71: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
-	86,  // 72: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
-	86,  // 73: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
-	87,  // 74: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
-	16,  // 75: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
-	88,  // 76: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
-	60,  // 77: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
-	89,  // 78: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
-	90,  // 79: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
-	56,  // 80: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
-	90,  // 81: holdfast.internal.v1.StartRun.checked_plan:type_name -> holdfast.v1.Plan
-	60,  // 82: holdfast.internal.v1.NoteReading.since:type_name -> google.protobuf.Timestamp
-	60,  // 83: holdfast.internal.v1.NoteReading.deadline:type_name -> google.protobuf.Timestamp
-	60,  // 84: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
-	57,  // 85: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	60,  // 86: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
-	60,  // 87: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
-	58,  // 88: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
-	31,  // 89: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
-	91,  // 90: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
-	59,  // 91: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	60,  // 92: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
-	31,  // 93: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
-	89,  // 94: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
-	92,  // 95: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
-	93,  // 96: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
-	31,  // 97: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
-	94,  // 98: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
-	36,  // 99: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
-	95,  // 100: holdfast.internal.v1.ArchivedRun.run:type_name -> holdfast.v1.Run
-	36,  // 101: holdfast.internal.v1.ArchivedRun.log:type_name -> holdfast.internal.v1.LogBlock
-	0,   // 102: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
-	36,  // 103: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
-	94,  // 104: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
-	96,  // 105: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
-	97,  // 106: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
-	96,  // 107: holdfast.internal.v1.RegisterAgent.token:type_name -> holdfast.internal.v1.StoredToken
-	98,  // 108: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
-	98,  // 109: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
-	99,  // 110: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
-	100, // 111: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
-	101, // 112: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
-	101, // 113: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
-	102, // 114: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
-	103, // 115: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
-	104, // 116: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
-	103, // 117: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
-	60,  // 118: holdfast.internal.v1.ResetClock.to:type_name -> google.protobuf.Timestamp
-	119, // [119:119] is the sub-list for method output_type
-	119, // [119:119] is the sub-list for method input_type
-	119, // [119:119] is the sub-list for extension type_name
-	119, // [119:119] is the sub-list for extension extendee
-	0,   // [0:119] is the sub-list for field type_name
+	27,  // 22: holdfast.internal.v1.Command.begin_attempt:type_name -> holdfast.internal.v1.BeginAttempt
+	28,  // 23: holdfast.internal.v1.Command.note_progress:type_name -> holdfast.internal.v1.NoteProgress
+	29,  // 24: holdfast.internal.v1.Command.end_attempt:type_name -> holdfast.internal.v1.EndAttempt
+	30,  // 25: holdfast.internal.v1.Command.abort_run:type_name -> holdfast.internal.v1.AbortRun
+	31,  // 26: holdfast.internal.v1.Command.append_run_logs:type_name -> holdfast.internal.v1.AppendRunLogs
+	33,  // 27: holdfast.internal.v1.Command.compact_run_log:type_name -> holdfast.internal.v1.CompactRunLog
+	34,  // 28: holdfast.internal.v1.Command.archive_run:type_name -> holdfast.internal.v1.ArchiveRun
+	35,  // 29: holdfast.internal.v1.Command.drop_archived_run:type_name -> holdfast.internal.v1.DropArchivedRun
+	63,  // 30: holdfast.internal.v1.Command.start_wave:type_name -> holdfast.internal.v1.StartWave
+	26,  // 31: holdfast.internal.v1.Command.advance_wave:type_name -> holdfast.internal.v1.AdvanceWave
+	64,  // 32: holdfast.internal.v1.Command.cancel_wave:type_name -> holdfast.internal.v1.CancelWave
+	25,  // 33: holdfast.internal.v1.Command.note_reading:type_name -> holdfast.internal.v1.NoteReading
+	65,  // 34: holdfast.internal.v1.Command.create_token:type_name -> holdfast.internal.v1.CreateToken
+	66,  // 35: holdfast.internal.v1.Command.revoke_token:type_name -> holdfast.internal.v1.RevokeToken
+	67,  // 36: holdfast.internal.v1.Command.drop_tokens:type_name -> holdfast.internal.v1.DropTokens
+	68,  // 37: holdfast.internal.v1.Command.put_secret:type_name -> holdfast.internal.v1.PutSecret
+	69,  // 38: holdfast.internal.v1.Command.delete_secret:type_name -> holdfast.internal.v1.DeleteSecret
+	70,  // 39: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
+	71,  // 40: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
+	72,  // 41: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
+	73,  // 42: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
+	74,  // 43: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
+	40,  // 44: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
+	41,  // 45: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
+	42,  // 46: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
+	43,  // 47: holdfast.internal.v1.Command.update_node:type_name -> holdfast.internal.v1.UpdateNode
+	44,  // 48: holdfast.internal.v1.Command.transition_node:type_name -> holdfast.internal.v1.TransitionNode
+	45,  // 49: holdfast.internal.v1.Command.report_node:type_name -> holdfast.internal.v1.ReportNode
+	46,  // 50: holdfast.internal.v1.Command.create_pool:type_name -> holdfast.internal.v1.CreatePool
+	47,  // 51: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
+	48,  // 52: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
+	49,  // 53: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
+	51,  // 54: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
+	52,  // 55: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
+	50,  // 56: holdfast.internal.v1.Command.delete_provider:type_name -> holdfast.internal.v1.DeleteProvider
+	53,  // 57: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
+	54,  // 58: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
+	55,  // 59: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
+	75,  // 60: holdfast.internal.v1.Command.open_install:type_name -> holdfast.internal.v1.OpenInstall
+	76,  // 61: holdfast.internal.v1.Command.boot_install:type_name -> holdfast.internal.v1.BootInstall
+	77,  // 62: holdfast.internal.v1.Command.report_install:type_name -> holdfast.internal.v1.ReportInstall
+	78,  // 63: holdfast.internal.v1.Command.append_install_log:type_name -> holdfast.internal.v1.AppendInstallLog
+	79,  // 64: holdfast.internal.v1.Command.note_install:type_name -> holdfast.internal.v1.NoteInstall
+	80,  // 65: holdfast.internal.v1.Command.put_image:type_name -> holdfast.internal.v1.PutImage
+	81,  // 66: holdfast.internal.v1.Command.delete_image:type_name -> holdfast.internal.v1.DeleteImage
+	82,  // 67: holdfast.internal.v1.Command.stage_backup:type_name -> holdfast.internal.v1.StageBackup
+	83,  // 68: holdfast.internal.v1.Command.restore_backup:type_name -> holdfast.internal.v1.RestoreBackup
+	84,  // 69: holdfast.internal.v1.Command.note_backup:type_name -> holdfast.internal.v1.NoteBackup
+	85,  // 70: holdfast.internal.v1.Command.set_autopilot:type_name -> holdfast.internal.v1.SetAutopilot
+	86,  // 71: holdfast.internal.v1.Command.put_webhook:type_name -> holdfast.internal.v1.PutWebhook
+	87,  // 72: holdfast.internal.v1.Command.delete_webhook:type_name -> holdfast.internal.v1.DeleteWebhook
+	88,  // 73: holdfast.internal.v1.Command.note_delivery:type_name -> holdfast.internal.v1.NoteDelivery
+	7,   // 74: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
+	89,  // 75: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
+	89,  // 76: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
+	90,  // 77: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
+	16,  // 78: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
+	91,  // 79: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
+	61,  // 80: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
+	92,  // 81: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
+	93,  // 82: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
+	57,  // 83: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
+	93,  // 84: holdfast.internal.v1.StartRun.checked_plan:type_name -> holdfast.v1.Plan
+	61,  // 85: holdfast.internal.v1.NoteReading.since:type_name -> google.protobuf.Timestamp
+	61,  // 86: holdfast.internal.v1.NoteReading.deadline:type_name -> google.protobuf.Timestamp
+	23,  // 87: holdfast.internal.v1.AdvanceWave.start:type_name -> holdfast.internal.v1.StartRun
+	61,  // 88: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
+	58,  // 89: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	61,  // 90: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
+	61,  // 91: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
+	59,  // 92: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
+	32,  // 93: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
+	94,  // 94: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
+	60,  // 95: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	61,  // 96: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
+	32,  // 97: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
+	92,  // 98: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
+	95,  // 99: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
+	96,  // 100: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
+	32,  // 101: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
+	97,  // 102: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
+	37,  // 103: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
+	98,  // 104: holdfast.internal.v1.ArchivedRun.run:type_name -> holdfast.v1.Run
+	37,  // 105: holdfast.internal.v1.ArchivedRun.log:type_name -> holdfast.internal.v1.LogBlock
+	0,   // 106: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
+	37,  // 107: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
+	97,  // 108: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
+	99,  // 109: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
+	100, // 110: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
+	99,  // 111: holdfast.internal.v1.RegisterAgent.token:type_name -> holdfast.internal.v1.StoredToken
+	101, // 112: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
+	101, // 113: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
+	102, // 114: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
+	103, // 115: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
+	104, // 116: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
+	104, // 117: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
+	105, // 118: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
+	106, // 119: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
+	107, // 120: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
+	106, // 121: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
+	61,  // 122: holdfast.internal.v1.ResetClock.to:type_name -> google.protobuf.Timestamp
+	123, // [123:123] is the sub-list for method output_type
+	123, // [123:123] is the sub-list for method input_type
+	123, // [123:123] is the sub-list for extension type_name
+	123, // [123:123] is the sub-list for extension extendee
+	0,   // [0:123] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_command_proto_init() }
@@ -5147,6 +5284,7 @@ func file_proto_internal_v1_command_proto_init() {
 	file_proto_internal_v1_image_proto_init()
 	file_proto_internal_v1_install_proto_init()
 	file_proto_internal_v1_lease_proto_init()
+	file_proto_internal_v1_wave_proto_init()
 	file_proto_internal_v1_command_proto_msgTypes[1].OneofWrappers = []any{
 		(*Command_LeaderEstablished)(nil),
 		(*Command_InitCluster)(nil),
@@ -5175,6 +5313,9 @@ func file_proto_internal_v1_command_proto_init() {
 		(*Command_CompactRunLog)(nil),
 		(*Command_ArchiveRun)(nil),
 		(*Command_DropArchivedRun)(nil),
+		(*Command_StartWave)(nil),
+		(*Command_AdvanceWave)(nil),
+		(*Command_CancelWave)(nil),
 		(*Command_NoteReading)(nil),
 		(*Command_CreateToken)(nil),
 		(*Command_RevokeToken)(nil),
@@ -5224,7 +5365,7 @@ func file_proto_internal_v1_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_internal_v1_command_proto_rawDesc), len(file_proto_internal_v1_command_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   59,
+			NumMessages:   60,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -26,6 +26,7 @@ import (
 	"github.com/holdfast-metal/holdfast/executor/monitor"
 	"github.com/holdfast-metal/holdfast/executor/runs"
 	"github.com/holdfast-metal/holdfast/executor/step"
+	"github.com/holdfast-metal/holdfast/executor/waves"
 	"github.com/holdfast-metal/holdfast/executor/webhook"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/hardware"
@@ -267,7 +268,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	g.Go(func() error { return keys.Run(web) })
 	g.Go(func() error { return hw.Serve(web) })
 	g.Go(func() error { return newPulse(peerLog, func() string { return p.line(state) }).run(gctx) })
-	others := append([]cluster.LeaderTask{hw}, vault.tasks...)
+	others := append([]cluster.LeaderTask{hw, waves.New(p.node, state, srv, peerLog)}, vault.tasks...)
 	if !cfg.Insecure {
 		others = append(others, bootstrap.New(p.node, os.Stdout))
 	}

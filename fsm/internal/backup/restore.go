@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
+	"github.com/holdfast-metal/holdfast/fsm/internal/waves"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -81,6 +82,7 @@ func Restore(
 			&holdfastv1.RunError{Reason: runs.ReasonRestored, Message: why, Step: run.GetCurrentStep()})
 		out.EndedRuns = append(out.EndedRuns, run.GetRunId())
 	}
+	waves.Abandon(t, "a snapshot was restored")
 	for _, run := range abandoned {
 		out.AbandonedRuns = append(out.AbandonedRuns, run.GetRunId())
 		markAbandoned(t, run, at)

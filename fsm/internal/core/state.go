@@ -35,6 +35,8 @@ type State struct {
 	Images        *table.Table[*holdfastv1.Image]
 	News          *table.Sequence[*holdfastv1.Event]
 	Webhooks      *table.Table[*holdfastv1.Webhook]
+	Waves         *table.Table[*holdfastv1.Wave]
+	WaveMembers   *table.Table[*internalv1.WaveMember]
 	all           []tableDecl // of the tables above
 }
 
@@ -80,6 +82,9 @@ func tableList() []tableDecl {
 			func(s *State) **table.Sequence[*holdfastv1.Event] { return &s.News }),
 		declareTable(table.New(schema.Webhooks()),
 			func(s *State) **table.Table[*holdfastv1.Webhook] { return &s.Webhooks }),
+		declareTable(table.New(schema.Waves()), func(s *State) **table.Table[*holdfastv1.Wave] { return &s.Waves }),
+		declareTable(table.New(schema.WaveMembers()),
+			func(s *State) **table.Table[*internalv1.WaveMember] { return &s.WaveMembers }),
 		declareTable(table.New(schema.Staged()),
 			func(s *State) **table.Table[*internalv1.StagedChunk] { return &s.Staged }),
 	}

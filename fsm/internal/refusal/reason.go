@@ -30,7 +30,10 @@ const (
 	ReasonSecretInUse     = "SECRET_IN_USE"  // machines refer to it
 	ReasonSecretPools     = "SECRET_POOLS"   // it is limited to pools that the machine is not in
 	ReasonSigningKeyMoved = "SIGNING_KEY_MOVED"
-	ReasonImageInUse      = "IMAGE_IN_USE" // an active run installs it
+	ReasonWaveFull        = "WAVE_FULL"      // a wave has its maximum of active runs
+	ReasonWaveStopped     = "WAVE_STOPPED"   // a wave starts no more runs
+	ReasonTooManyWaves    = "TOO_MANY_WAVES" // too many are active
+	ReasonImageInUse      = "IMAGE_IN_USE"   // an active run installs it
 	// ReasonDeviceNoted: another note of the device is stored.
 	ReasonDeviceNoted = "DEVICE_NOTED"
 )

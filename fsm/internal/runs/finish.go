@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/sessions"
+	"github.com/holdfast-metal/holdfast/fsm/internal/waves"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -24,6 +25,7 @@ func FinishRun(t *core.Tx, run *holdfastv1.Run, phase holdfastv1.Run_Phase, fail
 	}
 	PutRun(t, run, msg)
 	noteOutcome(t, run)
+	waves.NoteEnd(t, run)
 	if run.GetObserved() {
 		sessions.EndInstallLeases(t, run.GetRunId())
 	}

@@ -1,0 +1,56 @@
+package waves
+
+import (
+	"iter"
+
+	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// View has the queries of waves.
+type View struct{ s *core.State }
+
+// NewView returns the queries of a frozen state.
+func NewView(s *core.State) View { return View{s} }
+
+// Wave returns a wave without its machines.
+func (v *View) Wave(id string) (*holdfastv1.Wave, bool) { return v.s.Waves.Get(id) }
+
+// Waves returns all waves, newest first, each with its key for the next page. If before is empty,
+// it starts at the newest.
+func (v *View) Waves(before string) iter.Seq2[string, *holdfastv1.Wave] {
+	return v.s.Waves.ScanBack(schema.WavesByTime, "", before)
+}
+
+// ActiveWaves returns the waves that have not ended, oldest first.
+func (v *View) ActiveWaves() []*holdfastv1.Wave { return active(v.s) }
+
+// WaveMachines returns the machines of a wave, in the order of their starts.
+func (v *View) WaveMachines(id string) iter.Seq[*holdfastv1.WaveMachine] {
+	return func(yield func(*holdfastv1.WaveMachine) bool) {
+		for _, m := range v.s.WaveMembers.Scan(schema.MembersByPosition, schema.MemberPrefix(id), "") {
+			if !yield(m.GetMachine()) {
+				return
+			}
+		}
+	}
+}
+
+// NextOfWave returns the id of the machine of a wave that starts next, or "".
+func (v *View) NextOfWave(id string) string {
+	for _, m := range v.s.WaveMembers.Scan(schema.MembersWaiting, schema.MemberPrefix(id), "") {
+		return m.GetMachine().GetMachineId()
+	}
+	return ""
+}
+
+// Active returns the machines of a wave that have an active run.
+func Active(s *core.State, id string) []*internalv1.WaveMember {
+	var all []*internalv1.WaveMember
+	for _, m := range s.WaveMembers.Scan(schema.MembersActive, schema.MemberPrefix(id), "") {
+		all = append(all, m)
+	}
+	return all
+}

@@ -1,0 +1,163 @@
+package waves
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
+	"github.com/holdfast-metal/holdfast/server/internal/scope"
+)
+
+const pageSize = 1000 // of the lists of machines
+
+// StartWave starts a wave. It runs on the leader, whose state selects the machines. Apply does not
+// read the filter, because its meaning may differ between builds.
+func (s *Service) StartWave(ctx context.Context, r *holdfastv1.StartWaveRequest) (*holdfastv1.Wave, error) {
+	c := &internalv1.StartWave{MachineIds: r.GetMachineIds(), Wave: &holdfastv1.Wave{
+		WaveId: r.GetRequestId(), Type: r.GetType(), PlanId: r.GetPlanId(), Params: r.GetParams(), Filter: r.GetFilter(),
+		MaxParallel: r.GetMaxParallel(), MaxFailures: r.GetMaxFailures(),
+	}}
+	if len(c.GetMachineIds()) == 0 {
+		if err := request.Required("filter", r.GetFilter()); err != nil {
+			return nil, err
+		}
+		had, err := s.members(ctx, r.GetRequestId())
+		if err != nil {
+			return nil, err
+		}
+		if c.MachineIds = had; len(had) == 0 { // a repeated request is about the machines of the first
+			if c.MachineIds, err = s.matching(ctx, r.GetFilter()); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s.start(ctx, c, r.GetValidateOnly())
+}
+
+// RetryWave starts a wave on the machines of another one that have not succeeded.
+func (s *Service) RetryWave(ctx context.Context, r *holdfastv1.RetryWaveRequest) (*holdfastv1.Wave, error) {
+	old, err := s.wave(ctx, r.GetWaveId())
+	if err != nil {
+		return nil, err
+	}
+	if !fsm.WaveEnded(old) {
+		return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: "WAVE_ACTIVE", Message: fmt.Sprintf(
+			"wave %s is %s: wait for its end, or cancel it", old.GetWaveId(), old.GetPhase())}
+	}
+	w := &holdfastv1.Wave{
+		WaveId: r.GetRequestId(), Type: old.GetType(), PlanId: old.GetPlanId(), Params: old.GetParams(),
+		MaxParallel: old.GetMaxParallel(), MaxFailures: old.GetMaxFailures(), RetryOf: old.GetWaveId(),
+	}
+	if r.GetMaxParallel() != 0 {
+		w.MaxParallel = r.GetMaxParallel()
+	}
+	if r.MaxFailures != nil {
+		w.MaxFailures = r.GetMaxFailures()
+	}
+	c := &internalv1.StartWave{Wave: w}
+	v, err := s.Node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range old.GetMachines() {
+		if _, exists := v.Machine(m.GetMachineId()); exists && m.GetState() != holdfastv1.WaveMachine_SUCCEEDED {
+			c.MachineIds = append(c.MachineIds, m.GetMachineId())
+		}
+	}
+	if len(c.GetMachineIds()) == 0 {
+		return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: "NOTHING_TO_RETRY",
+			Message: fmt.Sprintf("the machines of wave %s have succeeded, or do not exist any more", old.GetWaveId())}
+	}
+	return s.start(ctx, c, r.GetValidateOnly())
+}
+
+// start commits a wave, or only checks it.
+func (s *Service) start(ctx context.Context, in *internalv1.StartWave, validateOnly bool) (*holdfastv1.Wave, error) {
+	if err := s.Needs(ctx, fsm.Level3, "start a wave"); err != nil {
+		return nil, err
+	}
+	if in.GetWave().GetWaveId() == "" {
+		in.Wave.WaveId = "wave-" + edge.RandomHex(6)
+	}
+	if err := fsm.CheckStartWave(in); err != nil {
+		return nil, err
+	}
+	if validateOnly {
+		w := in.GetWave()
+		w.Total, w.Waiting = int32(len(in.GetMachineIds())), int32(len(in.GetMachineIds()))
+		for _, id := range in.GetMachineIds() {
+			w.Machines = append(w.Machines,
+				&holdfastv1.WaveMachine{MachineId: id, State: holdfastv1.WaveMachine_WAITING})
+		}
+		return w, nil
+	}
+	c := auth.Command(ctx)
+	if c.GetOrigin() != nil {
+		c.Origin.RequestId = in.GetWave().GetWaveId()
+	}
+	c.Op = &internalv1.Command_StartWave{StartWave: in}
+	return edge.Apply[*holdfastv1.Wave](ctx, s.Node, c)
+}
+
+// members returns the machines of a wave, or none if there is no such wave.
+func (s *Service) members(ctx context.Context, id string) ([]string, error) {
+	v, err := s.Node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for m := range v.WaveMachines(id) {
+		ids = append(ids, m.GetMachineId())
+	}
+	return ids, nil
+}
+
+// matching returns the machines that a filter selects, and that the caller may see.
+func (s *Service) matching(ctx context.Context, filter string) ([]string, error) {
+	var ids []string
+	list := &holdfastv1.ListMachinesRequest{Filter: filter, PageSize: pageSize}
+	for {
+		resp, err := s.machines.ListMachines(ctx, list)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range resp.GetMachines() {
+			ids = append(ids, m.GetMachineId())
+		}
+		if list.PageToken = resp.GetNextPageToken(); list.PageToken == "" {
+			break
+		}
+		if len(ids) > fsm.MaxWaveMachines {
+			return nil, request.Invalid("filter", fmt.Sprintf("matches more than %d machines, the maximum of a wave",
+				fsm.MaxWaveMachines))
+		}
+	}
+	if len(ids) == 0 {
+		return nil, &fsm.Error{Code: fsm.NotFound, Reason: "NO_MACHINE", Message: fmt.Sprintf(
+			"no machine matches %q", filter)}
+	}
+	return ids, nil
+}
+
+// visible reports whether a caller may see a wave: all its machines that exist are in the caller's
+// pools, and at least one exists.
+func visible(ctx context.Context, v *fsm.View, id string) bool {
+	caller := auth.From(ctx)
+	if !auth.Scoped(caller) {
+		return true
+	}
+	some := false
+	for member := range v.WaveMachines(id) {
+		m, ok := v.Machine(member.GetMachineId())
+		if ok && !scope.Visible(caller, m) {
+			return false
+		}
+		some = some || ok
+	}
+	return some
+}

@@ -1,0 +1,117 @@
+package waves
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/filter"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
+	"github.com/holdfast-metal/holdfast/server/internal/page"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
+)
+
+// Machines lists the machines that a filter selects (*fleet.Machines).
+type Machines interface {
+	ListMachines(ctx context.Context, r *holdfastv1.ListMachinesRequest) (*holdfastv1.ListMachinesResponse, error)
+}
+
+// Service implements WaveService.
+type Service struct {
+	holdfastv1.UnimplementedWaveServiceServer
+	*edge.Peer
+	machines Machines
+}
+
+// New returns the service of a peer.
+func New(peer *edge.Peer, machines Machines) *Service {
+	return &Service{Peer: peer, machines: machines}
+}
+
+// GetWave gets a wave with its machines.
+func (s *Service) GetWave(ctx context.Context, r *holdfastv1.GetWaveRequest) (*holdfastv1.Wave, error) {
+	return s.wave(ctx, r.GetWaveId())
+}
+
+// wave returns a wave with its machines, and with the errors of their runs.
+func (s *Service) wave(ctx context.Context, id string) (*holdfastv1.Wave, error) {
+	if err := request.Required("wave_id", id); err != nil {
+		return nil, err
+	}
+	v, err := s.Node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w, ok := v.Wave(id)
+	if !ok || !visible(ctx, v, id) {
+		return nil, request.NotFound("WAVE_NOT_FOUND", "wave", id)
+	}
+	w = proto.CloneOf(w)
+	for m := range v.WaveMachines(id) {
+		if run, ok := v.Run(m.GetRunId()); ok && run.GetError() != nil {
+			m = proto.CloneOf(m)
+			m.Reason, m.Error = run.GetError().GetReason(), run.GetError().GetMessage()
+		}
+		w.Machines = append(w.Machines, m)
+	}
+	return w, nil
+}
+
+// ListWaves lists waves, newest first.
+func (s *Service) ListWaves(
+	ctx context.Context, r *holdfastv1.ListWavesRequest,
+) (*holdfastv1.ListWavesResponse, error) {
+	f, err := request.Filter(waveFilter, r.GetFilter())
+	if err != nil {
+		return nil, err
+	}
+	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "waves", r.GetFilter())
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.Node.View(ctx)
+	if err != nil {
+		return nil, err
+	}
+	resp := &holdfastv1.ListWavesResponse{}
+	resp.Waves, resp.NextPageToken, err = page.Collect(ctx, p, v.Waves(p.After), func(w *holdfastv1.Wave) bool {
+		return f.Match(w) && visible(ctx, v, w.GetWaveId())
+	})
+	return resp, err
+}
+
+// waveFilter returns the fields that filters of waves can use.
+func waveFilter() *filter.Schema {
+	return &filter.Schema{
+		Message: (*holdfastv1.Wave)(nil).ProtoReflect().Descriptor(),
+		Hidden:  []string{"machines"},
+		Canonical: map[string]func(string) string{"type": func(s string) string {
+			if c, ok := fsm.CanonicalType(s); ok {
+				return c
+			}
+			return s
+		}},
+	}
+}
+
+// CancelWave cancels a wave.
+func (s *Service) CancelWave(ctx context.Context, r *holdfastv1.CancelWaveRequest) (*holdfastv1.Wave, error) {
+	if err := request.Required("wave_id", r.GetWaveId()); err != nil {
+		return nil, err
+	}
+	if err := request.Comment("reason", r.GetReason()); err != nil {
+		return nil, err
+	}
+	if err := s.Needs(ctx, fsm.Level3, "cancel a wave"); err != nil {
+		return nil, err
+	}
+	c := auth.Command(ctx)
+	c.Op = &internalv1.Command_CancelWave{CancelWave: &internalv1.CancelWave{
+		WaveId: r.GetWaveId(), Reason: r.GetReason(), KeepRuns: r.GetKeepRuns(),
+	}}
+	return edge.Apply[*holdfastv1.Wave](ctx, s.Node, c)
+}
