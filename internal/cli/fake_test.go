@@ -54,6 +54,7 @@ type fakeCluster struct {
 	services []*holdfastv1.Service
 	log      string
 	operator *fakeOperator // nil for none
+	waves    *fakeWaves    // nil for none
 
 	// refuse answers a request with an error, if it returns one.
 	refuse func(req proto.Message) error
@@ -99,6 +100,9 @@ func startCluster(t *testing.T, f *fakeCluster) *fakeCluster {
 	holdfastv1.RegisterNodeServiceServer(s, f)
 	holdfastv1.RegisterPoolServiceServer(s, f)
 	holdfastv1.RegisterRegistryServiceServer(s, f)
+	if f.waves != nil {
+		holdfastv1.RegisterWaveServiceServer(s, f.waves)
+	}
 	if f.operator != nil {
 		holdfastv1.RegisterOperatorServiceServer(s, f.operator)
 	}

@@ -21,6 +21,11 @@ const (
 
 // live draws events as a block on a terminal until the watch ends.
 func (a *app) live(ctx context.Context, w io.Writer, steps bool, watch watcher) error {
+	return a.liveBelow(ctx, w, func() []render.Line { return nil }, steps, watch)
+}
+
+// liveBelow is live with lines above the block.
+func (a *app) liveBelow(ctx context.Context, w io.Writer, head func() []render.Line, steps bool, watch watcher) error {
 	events := make(chan *holdfastv1.RunEvent)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
@@ -34,12 +39,14 @@ func (a *app) live(ctx context.Context, w io.Writer, steps bool, watch watcher) 
 			}
 		})
 	})
-	g.Go(func() error { return a.draw(w, progress.NewBoard(steps), events) })
+	g.Go(func() error { return a.draw(w, head, progress.NewBoard(steps), events) })
 	return g.Wait()
 }
 
-// draw redraws the board until the events end.
-func (a *app) draw(w io.Writer, board *progress.Board, events <-chan *holdfastv1.RunEvent) error {
+// draw redraws the head and the board until the events end.
+func (a *app) draw(
+	w io.Writer, head func() []render.Line, board *progress.Board, events <-chan *holdfastv1.RunEvent,
+) error {
 	block := render.NewBlock(w, a.colour(w))
 	tick := time.NewTicker(redraw)
 	defer tick.Stop()
@@ -48,7 +55,7 @@ func (a *app) draw(w io.Writer, board *progress.Board, events <-chan *holdfastv1
 	var due <-chan time.Time
 	flush := func() error {
 		width, height, _ := a.Size(w)
-		err := block.Draw(above, board.Lines(a.Now()), width, height)
+		err := block.Draw(above, append(head(), board.Lines(a.Now())...), width, height)
 		above, due, next = nil, nil, time.Now().Add(frame)
 		return err
 	}

@@ -15,18 +15,21 @@ import (
 func (a *app) runRetry() *cobra.Command {
 	var o output
 	var wait waitFlag
-	var request string
+	var request, filter string
 	var ok consent
 	cmd := &cobra.Command{
-		Use: "retry RUN", Args: exactly("RUN"), ValidArgsFunction: a.complete(runKind().names),
+		Use: "retry (RUN | --filter FILTER)", DisableFlagsInUseLine: true, Args: between(0, 1, "RUN"), ValidArgsFunction: a.complete(runKind().names),
 		Short: "Start a run again, with its plan and parameters",
 		Long: `Start a run like RUN, which must have ended: on the same machine, with the same plan and parameters. It
 is a new run. If you do not know whether the command succeeded, repeat it with the --request-id that it printed:
 that returns the same run. If the plan destroys data, the command asks for confirmation; without a terminal it requires
---yes.`,
-		Example: "  holdfast run retry run-789 --wait",
+--yes.
+
+--filter retries the last run of each machine, if it has ended without success and matches.`,
+		Example: `  holdfast run retry run-789 --wait
+  holdfast run retry --filter 'plan_id = plan/rma AND error.reason = DeadlineExceeded' --dry-run`,
 	}
-	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+	one := a.online(func(ctx context.Context, c *client.Client, args []string) error {
 		r, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: args[0]})
 		if err != nil {
 			return failed(err, "get run %s", args[0])
@@ -51,9 +54,23 @@ that returns the same run. If the plan destroys data, the command asks for confi
 		}
 		return a.start(ctx, c, &o, req, wait, nil)
 	})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case (len(args) == 0) == (filter == ""):
+			return usagef("%s: give either RUN or --filter: usage: %s", cmd.CommandPath(), cmd.UseLine())
+		case filter == "":
+			return one(cmd, args)
+		case wait.set:
+			return usagef("%s: --wait: only for one run: follow many with holdfast run watch --filter", cmd.CommandPath())
+		}
+		return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			return a.retryRuns(ctx, c, &o, retryRuns{path: cmd.CommandPath(), filter: filter, request: request, ok: ok})
+		})(cmd, args)
+	}
 	o.register(cmd)
 	wait.register(cmd, waitForRun)
 	ok.register(cmd, "show the machine and the effects of the plan, and start nothing")
+	cmd.Flags().StringVar(&filter, "filter", "", "retry the runs that match (AIP-160), e.g. 'plan_id = plan/rma'")
 	cmd.Flags().StringVar(&request, "request-id", "",
 		"request id that makes a repeated retry safe (default: generated and printed)")
 	return cmd

@@ -70,7 +70,12 @@ func TestRunCancelSeveral(t *testing.T) {
 	wantIn(t, "stderr", c.err.String(), "cancel runs: 1 of 3 failed:", `run "run-0" not found`)
 
 	c = command{}
-	c.wantCode(t, c.run(t, f, "run", "cancel", "--filter", "plan_id = plan/reboot"), ExitOK)
+	c.wantCode(t, c.run(t, f, "run", "cancel", "--filter", "plan_id = plan/reboot"), ExitUsage)
+	c.wantCode(t, c.run(t, f, "run", "cancel", "--filter", "plan_id = plan/reboot", "--dry-run"), ExitOK)
+	if n := len(asked[*holdfastv1.CancelRunRequest](f)); n != 3 {
+		t.Errorf("got %d cancels without a confirmation, want none", n-3)
+	}
+	c.wantCode(t, c.run(t, f, "run", "cancel", "--filter", "plan_id = plan/reboot", "--yes"), ExitOK)
 	lists := asked[*holdfastv1.ListRunsRequest](f)
 	want := "(plan_id = plan/reboot) AND (phase = PENDING OR phase = RUNNING)"
 	if got := lists[len(lists)-1].GetFilter(); got != want {

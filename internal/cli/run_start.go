@@ -32,9 +32,10 @@ the command succeeded, repeat it with the same id. By default an id is generated
 A machine has at most one active run.
 
 With --selector (a filter) or -l (labels) it is a wave: a run on each matching machine, at most --max-parallel at a time. No more runs
-start once more than --max-failures have failed, were canceled or could not start. The wave lasts as long as
-this command: after Ctrl-C its runs continue, and the same command with --wave ID continues the wave. It counts
-the runs that were started before, and starts no machine twice. The exit code is 5 unless all runs succeeded.
+start once more than --max-failures have failed, were canceled or could not start. The leader drives the wave, and the
+command follows it: after Ctrl-C or with --detach it continues, and wave watch follows it. In a cluster with peers of an
+older release the wave lasts as long as the command, and the same command with --wave ID continues it. The exit code is 5
+unless all runs succeeded.
 
 If the plan destroys data, the command asks for confirmation: the id of the machine, or the number of machines.
 Without a terminal it requires --yes.

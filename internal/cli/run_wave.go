@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,6 +26,7 @@ type waveFlags struct {
 	selector, id       string
 	labels             string
 	parallel, failures int
+	detach             bool
 }
 
 func (w *waveFlags) register(cmd *cobra.Command) {
@@ -36,7 +36,8 @@ func (w *waveFlags) register(cmd *cobra.Command) {
 	registerLabels(cmd, &w.labels)
 	f.IntVar(&w.parallel, "max-parallel", 10, "with --selector: maximum number of active runs")
 	f.IntVar(&w.failures, "max-failures", 0, "with --selector: number of failed runs after which no more start")
-	f.StringVar(&w.id, "wave", "", "with --selector: continue this wave (default: a new one, whose id is printed)")
+	f.StringVar(&w.id, "wave", "", "with --selector: id of the wave; if it exists, it is followed (default: generated and printed)")
+	f.BoolVar(&w.detach, "detach", false, "with --selector: do not wait for the wave")
 }
 
 func (w *waveFlags) check(cmd *cobra.Command, args []string, req *holdfastv1.StartRunRequest) (err error) {
@@ -49,7 +50,7 @@ func (w *waveFlags) check(cmd *cobra.Command, args []string, req *holdfastv1.Sta
 	case len(args) > 0 && w.selector != "":
 		return usagef("%s: give either MACHINE or --selector (-l)", cmd.CommandPath())
 	case w.selector == "":
-		for _, name := range []string{"max-parallel", "max-failures", "wave"} {
+		for _, name := range []string{"max-parallel", "max-failures", "wave", "detach"} {
 			if cmd.Flags().Changed(name) {
 				return usagef("--%s: only for a wave: pass --selector", name)
 			}
@@ -106,7 +107,8 @@ func (w *waveCluster) runs(ctx context.Context) ([]*holdfastv1.Run, error) {
 	return all, failed(err, "list the runs of wave %s", w.req.GetRequestId())
 }
 
-func (a *app) startWave(
+// clientWave drives a wave from this process, for clusters that cannot: its peers are older.
+func (a *app) clientWave(
 	ctx context.Context, c *client.Client, o *output, req *holdfastv1.StartRunRequest, flags waveFlags,
 	limit time.Duration, allow func([]*holdfastv1.Machine) error,
 ) error {
@@ -221,16 +223,11 @@ func (a *app) waveEnded(ctx context.Context, o *output, cluster *waveCluster, p 
 
 // failedMachines returns the machines of the runs that ended without success, at most ten.
 func failedMachines(runs []*holdfastv1.Run) string {
-	const most = 10
 	var names []string
 	for _, r := range runs {
 		if r.GetFinishedAt() != nil && r.GetPhase() != holdfastv1.Run_SUCCEEDED {
 			names = append(names, r.GetMachineId())
 		}
 	}
-	slices.SortFunc(names, fields.Natural)
-	if n := len(names); n > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], " "), n-most)
-	}
-	return strings.Join(names, " ")
+	return atMostTen(names)
 }

@@ -1,0 +1,20 @@
+package progress
+
+import (
+	"fmt"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// Wave returns the line with the counts of a wave.
+func Wave(w *holdfastv1.Wave) []render.Line {
+	failures := w.GetFailed() + w.GetCanceled() + w.GetRefused()
+	done, total := int(w.GetSucceeded()+failures), int(w.GetTotal())
+	line := render.Line{text(fmt.Sprintf("%s  %s %d of %d done  %d active  %d waiting", w.GetWaveId(), bar(done, total),
+		done, total, w.GetActive(), w.GetWaiting()))}
+	if failures > 0 {
+		line = append(line, render.T(fmt.Sprintf("  %d failed", failures), render.Red))
+	}
+	return []render.Line{line}
+}

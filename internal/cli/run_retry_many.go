@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// retryRuns are the arguments of run retry --filter.
+type retryRuns struct {
+	path, filter, request string
+	ok                    consent
+}
+
+// retryRuns retries the last run of each machine that has ended without success, if it matches.
+// All new runs have one request id, so that a repeated command starts none twice.
+func (a *app) retryRuns(ctx context.Context, c *client.Client, o *output, r retryRuns) error {
+	runs, err := lastFailed(ctx, c, r.filter)
+	if err != nil {
+		return err
+	}
+	if len(runs) == 0 {
+		a.note("no machine has a last run that ended without success and matches %q", r.filter)
+		return nil
+	}
+	loss, destructive, err := retryLoss(ctx, c, runs)
+	switch {
+	case err != nil:
+		return err
+	case r.ok.dryRun:
+		a.note("dry run: %s", loss)
+		return printList(a, o, runKind(), runs)
+	case destructive:
+		if err := r.ok.obtain(ctx, a, r.path, loss, word(ids(runs, (*holdfastv1.Run).GetRunId))); err != nil {
+			return err
+		}
+	}
+	request := cmp.Or(r.request, uuid.NewString())
+	a.note("request-id: %s", request)
+	done, errs := make([]*holdfastv1.Run, len(runs)), make([]error, len(runs))
+	for i, run := range runs {
+		req, err := again(run)
+		if err == nil {
+			req.RequestId = request
+			done[i], err = c.Runs().StartRun(ctx, req)
+		}
+		errs[i] = failed(err, "retry run %s", run.GetRunId())
+	}
+	return printDone(a, o, runKind(), done, errs, "retry runs")
+}
+
+// lastFailed returns the runs that match a filter and ended without success, if they are the last
+// runs of their machines.
+func lastFailed(ctx context.Context, c *client.Client, filter string) ([]*holdfastv1.Run, error) {
+	all, err := runKind().all(ctx, c, "("+filter+") AND (phase = FAILED OR phase = CANCELED)", 0)
+	if err != nil {
+		return nil, failed(err, "list runs")
+	}
+	var last []*holdfastv1.Run
+	for _, r := range all {
+		newest, err := runKind().all(ctx, c, fmt.Sprintf("machine_id = %q", r.GetMachineId()), 1)
+		if err != nil {
+			return nil, failed(err, "list runs")
+		}
+		if len(newest) == 1 && newest[0].GetRunId() == r.GetRunId() {
+			last = append(last, r)
+		}
+	}
+	return last, nil
+}
+
+// retryLoss describes the effects of retrying runs, and reports whether data is destroyed.
+func retryLoss(ctx context.Context, c *client.Client, runs []*holdfastv1.Run) (string, bool, error) {
+	counts, destructive := map[string]int{}, false
+	for _, r := range runs {
+		counts[r.GetPlanId()]++
+	}
+	parts := []string{"retry " + runCount(len(runs))}
+	for _, id := range slices.Sorted(maps.Keys(counts)) {
+		plan, err := c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: id})
+		if err != nil {
+			return "", false, failed(err, "get plan %s", id)
+		}
+		destructive = destructive || stepkind.Destructive(plan)
+		parts = append(parts, fmt.Sprintf("%d × %s: %s", counts[id], id, effects(plan)))
+	}
+	return strings.Join(parts, "; "), destructive, nil
+}

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/progress"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/describe"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) wave() *cobra.Command {
+	return parent(&cobra.Command{
+		Use: "wave", Aliases: []string{"waves"},
+		Short: "Start, follow, cancel and retry runs on many machines",
+		Long: `Start, follow, cancel and retry waves. A wave is a run on each of many machines, a limited number at a time. The leader drives
+it, so it continues without the command that started it. Its id is the request_id of its runs.`,
+		Example: `  holdfast wave start --selector 'pool = gpu AND phase = READY' --type REPAVE --max-parallel 20
+  holdfast wave list --filter 'phase = RUNNING'
+  holdfast wave watch wave-6f1c
+  holdfast wave cancel wave-6f1c --reason "wrong image"
+  holdfast wave retry wave-6f1c`,
+	}, a.waveStart(), a.waveList(), a.waveGet(), a.waveWatch(), a.waveCancel(), a.waveRetry())
+}
+
+func waveKind() kind[*holdfastv1.Wave] {
+	return kind[*holdfastv1.Wave]{
+		noun: "wave", list: "waves",
+		name:   (*holdfastv1.Wave).GetWaveId,
+		header: []string{"WAVE", "TYPE", "PHASE", "DONE", "FAILED", "ACTIVE", "WAITING", "TOOK", "CREATED"},
+		wide:   []string{"PLAN", "PARALLEL", "MAX FAILURES", "STARTED BY", "RETRY OF", "SELECTOR", "REASON"},
+		row: func(w *holdfastv1.Wave, now time.Time) []any {
+			return []any{
+				w.GetWaveId(), w.GetType(), render.State(describe.Enum(w.GetPhase())),
+				fmt.Sprintf("%d/%d", waveDone(w), w.GetTotal()), number(waveFailures(w)), number(w.GetActive()),
+				number(w.GetWaiting()), progress.Took(now, w.GetCreatedAt(), w.GetFinishedAt()), age(now, w.GetCreatedAt()),
+				w.GetPlanId(), w.GetMaxParallel(), w.GetMaxFailures(), w.GetPrincipal(), w.GetRetryOf(), w.GetFilter(),
+				w.GetCancelReason(),
+			}
+		},
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Wave, string, error) {
+			r, err := c.Waves().ListWaves(ctx, &holdfastv1.ListWavesRequest{Filter: q.filter, PageSize: q.size,
+				PageToken: q.token})
+			return r.GetWaves(), r.GetNextPageToken(), err
+		},
+	}
+}
+
+// waveFailures returns the number of machines that count as failures.
+func waveFailures(w *holdfastv1.Wave) int32 { return w.GetFailed() + w.GetCanceled() + w.GetRefused() }
+
+// waveDone returns the number of machines whose run has ended or was refused.
+func waveDone(w *holdfastv1.Wave) int32 { return w.GetSucceeded() + waveFailures(w) }
+
+// waveMachines returns the machines of a wave.
+func waveMachines(w *holdfastv1.Wave) []*render.Table {
+	t := render.NewTable("MACHINE", "RUN", "STATE", "WHY")
+	for _, m := range w.GetMachines() {
+		t.Row(m.GetMachineId(), m.GetRunId(), render.State(describe.Enum(m.GetState())), m.GetError())
+	}
+	return []*render.Table{t}
+}
+
+func (a *app) waveList() *cobra.Command {
+	return listCommand(a, lister[*holdfastv1.Wave]{
+		short: "List waves, newest first",
+		example: `  holdfast wave list
+  holdfast wave list --filter 'phase = RUNNING'`,
+		kind: waveKind(), plural: "waves", filter: "phase = RUNNING",
+	})
+}
+
+func (a *app) waveGet() *cobra.Command {
+	return getCommand(a, getter[*holdfastv1.Wave]{
+		short: "Show a wave and its machines", example: "  holdfast wave get wave-6f1c\n  holdfast wave get wave-6f1c -o json",
+		arg: "WAVE", kind: waveKind(), get: getWave, more: waveMachines,
+		watch: func(ctx context.Context, c *client.Client, o *output, id string) error {
+			return a.watchWave(ctx, c, o, id)
+		},
+	})
+}
+
+func getWave(ctx context.Context, c *client.Client, id string) (*holdfastv1.Wave, error) {
+	return c.Waves().GetWave(ctx, &holdfastv1.GetWaveRequest{WaveId: id})
+}
+
+func (a *app) waveWatch() *cobra.Command {
+	var o output
+	cmd := &cobra.Command{
+		Use: "watch WAVE", Args: exactly("WAVE"), ValidArgsFunction: a.complete(waveKind().names),
+		Short: "Follow a wave until it ends",
+		Long: `Follow a wave until it ends, and print it. The progress is on standard error: a block on a terminal, else a line for each run that ends.
+Ctrl-C ends this command and not the wave. The exit code is 5 unless all runs succeeded, and 6 if --timeout was set and passed.`,
+		Example: "  holdfast wave watch wave-6f1c",
+		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			return a.watchWave(ctx, c, &o, args[0])
+		}),
+	}
+	o.register(cmd)
+	return cmd
+}
+
+func (a *app) watchWave(ctx context.Context, c *client.Client, o *output, id string) error {
+	w, err := getWave(ctx, c, id)
+	if err != nil {
+		return failed(err, "get wave %s", id)
+	}
+	return a.finishWave(ctx, c, w, 0, func(w *holdfastv1.Wave) error { return a.printWave(o, w) })
+}
+
+func (a *app) printWave(o *output, w *holdfastv1.Wave) error {
+	return printOne(a, o, waveKind(), w, waveMachines(w)...)
+}
+
+func (a *app) waveCancel() *cobra.Command {
+	var o output
+	var why string
+	var keep bool
+	cmd := &cobra.Command{
+		Use: "cancel WAVE", Args: exactly("WAVE"), ValidArgsFunction: a.complete(waveKind().names),
+		Short: "Cancel a wave and its active runs",
+		Long: `Cancel a wave: it starts no more runs, and its active runs are canceled as by run cancel. With --keep-runs they continue, and the
+wave ends with the last of them.`,
+		Example: `  holdfast wave cancel wave-6f1c --reason "wrong image"
+  holdfast wave cancel wave-6f1c --keep-runs`,
+		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			w, err := c.Waves().CancelWave(ctx, &holdfastv1.CancelWaveRequest{WaveId: args[0], Reason: why, KeepRuns: keep})
+			if err != nil {
+				return failed(err, "cancel wave %s", args[0])
+			}
+			return printOne(a, &o, waveKind(), w)
+		}),
+	}
+	o.register(cmd)
+	cmd.Flags().StringVar(&why, "reason", "", "reason, kept with the wave and its canceled runs")
+	cmd.Flags().BoolVar(&keep, "keep-runs", false, "do not cancel the active runs")
+	return cmd
+}

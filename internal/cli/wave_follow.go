@@ -1,0 +1,190 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/fields"
+	"github.com/holdfast-metal/holdfast/internal/cli/progress"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/wait"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+const (
+	waitForWave = "maximum time to follow the wave (--wait=2h); it continues afterwards"
+	// wavePoll is the interval at which the counts of a followed wave are read.
+	wavePoll = time.Second
+)
+
+// startedWave follows a wave that has been started until it ends, or only prints it.
+func (a *app) startedWave(ctx context.Context, c *client.Client, w *holdfastv1.Wave, detach bool, limit time.Duration,
+	show func(*holdfastv1.Wave) error) error {
+	a.note("wave: %s: %d machines, at most %d at a time", w.GetWaveId(), w.GetTotal(), w.GetMaxParallel())
+	if detach {
+		return show(w)
+	}
+	return a.finishWave(ctx, c, w, limit, show)
+}
+
+// finishWave follows a wave until it ends, shows it, and returns an error unless all its runs
+// succeeded.
+func (a *app) finishWave(ctx context.Context, c *client.Client, w *holdfastv1.Wave, limit time.Duration,
+	show func(*holdfastv1.Wave) error) error {
+	id := w.GetWaveId()
+	onward := fmt.Sprintf("it goes on: follow it with: holdfast wave watch %s; end it with: holdfast wave cancel %s", id, id)
+	if limit = a.limit(limit); limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	f := &follower{app: a, c: c, wave: w, ended: map[string]bool{}}
+	err := f.follow(ctx)
+	switch {
+	case err != nil && timeUp(ctx):
+		return &codeError{ExitTimeout, fmt.Sprintf("wave %s: time is up: %s", id, onward)}
+	case err != nil && errors.Is(ctx.Err(), context.Canceled):
+		return &codeError{ExitError, fmt.Sprintf("wave %s: detached: %s", id, onward)}
+	case err != nil:
+		a.note("wave: %s: %s", id, onward)
+		return failed(err, "follow wave %s", id)
+	}
+	if w, err = getWave(ctx, c, id); err != nil {
+		return failed(err, "get wave %s", id)
+	}
+	a.note("wave: %s: %s: %d of %d done, %d failed", id, w.GetPhase(), waveDone(w), w.GetTotal(), waveFailures(w))
+	if err := show(w); err != nil {
+		return err
+	}
+	return waveError(w)
+}
+
+// waveError returns the result of a wave that has ended as an error, or nil if all runs succeeded.
+func waveError(w *holdfastv1.Wave) error {
+	if w.GetPhase() == holdfastv1.Wave_SUCCEEDED {
+		return nil
+	}
+	text := fmt.Sprintf("wave %s: %s: %d of %d machines succeeded", w.GetWaveId(), w.GetPhase(), w.GetSucceeded(),
+		w.GetTotal())
+	for _, part := range []struct {
+		name  string
+		n     int32
+		state holdfastv1.WaveMachine_State
+	}{
+		{"failed", w.GetFailed(), holdfastv1.WaveMachine_FAILED},
+		{"canceled", w.GetCanceled(), holdfastv1.WaveMachine_CANCELED},
+		{"refused", w.GetRefused(), holdfastv1.WaveMachine_REFUSED},
+		{"not started", w.GetWaiting(), holdfastv1.WaveMachine_WAITING},
+	} {
+		if part.n > 0 {
+			text += fmt.Sprintf("; %s: %d (%s)", part.name, part.n, machinesIn(w, part.state))
+		}
+	}
+	return &codeError{ExitRunFailed, text + ": remove the cause, then: holdfast wave retry " + w.GetWaveId()}
+}
+
+// machinesIn returns the machines of a wave in a state, at most ten.
+func machinesIn(w *holdfastv1.Wave, state holdfastv1.WaveMachine_State) string {
+	var names []string
+	for _, m := range w.GetMachines() {
+		if m.GetState() == state {
+			names = append(names, m.GetMachineId())
+		}
+	}
+	return atMostTen(names)
+}
+
+// atMostTen returns the first ten names in natural order, and the number of the others.
+func atMostTen(names []string) string {
+	const most = 10
+	slices.SortFunc(names, fields.Natural)
+	if n := len(names); n > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], " "), n-most)
+	}
+	return strings.Join(names, " ")
+}
+
+// follower shows the progress of a wave on standard error.
+type follower struct {
+	*app
+	c     *client.Client
+	ended map[string]bool // runs whose end was shown
+
+	mu   sync.Mutex
+	wave *holdfastv1.Wave
+}
+
+func (f *follower) now() *holdfastv1.Wave {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.wave
+}
+
+// follow shows the wave until it ends.
+func (f *follower) follow(ctx context.Context) error {
+	g, ctx := errgroup.WithContext(ctx)
+	watching, stop := context.WithCancel(ctx)
+	g.Go(func() error {
+		defer stop()
+		return f.poll(ctx)
+	})
+	g.Go(func() error {
+		err := f.watch(watching)
+		if watching.Err() != nil { // poll has the result
+			return nil
+		}
+		return err
+	})
+	return g.Wait()
+}
+
+// poll reads the counts of the wave until it ends.
+func (f *follower) poll(ctx context.Context) error {
+	id := f.now().GetWaveId()
+	for f.now().GetFinishedAt() == nil {
+		if err := wait.Sleep(ctx, wavePoll); err != nil {
+			return err
+		}
+		call, cancel := context.WithTimeout(ctx, f.globals.timeout)
+		r, err := f.c.Waves().ListWaves(call, &holdfastv1.ListWavesRequest{Filter: fmt.Sprintf("wave_id = %q", id)})
+		cancel()
+		switch {
+		case err != nil:
+			return err
+		case len(r.GetWaves()) == 0:
+			return &codeError{ExitNotFound, "wave " + id + " not found"}
+		}
+		f.mu.Lock()
+		f.wave = r.GetWaves()[0]
+		f.mu.Unlock()
+	}
+	return nil
+}
+
+// watch shows the runs of the wave.
+func (f *follower) watch(ctx context.Context) error {
+	filter := fmt.Sprintf("request_id = %q", f.now().GetWaveId())
+	watch := func(ctx context.Context, see func(*holdfastv1.RunEvent) error) error {
+		return f.c.WatchRuns(ctx, filter, 0, see)
+	}
+	if f.terminal(f.Err) {
+		return f.liveBelow(ctx, f.Err, func() []render.Line { return progress.Wave(f.now()) }, false, watch)
+	}
+	return watch(ctx, func(e *holdfastv1.RunEvent) error {
+		r := e.GetSnapshot()
+		if r.GetFinishedAt() == nil || f.ended[r.GetRunId()] {
+			return nil
+		}
+		f.ended[r.GetRunId()] = true
+		f.note("%s %s %s: %d of %d done", r.GetMachineId(), r.GetRunId(), r.GetPhase(), len(f.ended), f.now().GetTotal())
+		return nil
+	})
+}

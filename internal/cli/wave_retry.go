@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"context"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) waveRetry() *cobra.Command {
+	var o output
+	var ok consent
+	var detach bool
+	var wait waitFlag
+	req := &holdfastv1.RetryWaveRequest{}
+	var parallel, failures int32
+	cmd := &cobra.Command{
+		Use: "retry WAVE", Args: exactly("WAVE"), ValidArgsFunction: a.complete(waveKind().names),
+		Short: "Start a wave on the machines of another one that have not succeeded",
+		Long: `Start a wave like WAVE, which must have ended, on its machines that have not succeeded: those that failed, were canceled, could
+not start, or were not started. It is a new wave, with the plan, parameters and limits of WAVE. If the plan destroys data, the
+command asks for confirmation; without a terminal it requires --yes.`,
+		Example: "  holdfast wave retry wave-6f1c\n  holdfast wave retry wave-6f1c --max-failures 3 --detach",
+	}
+	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		req.WaveId, req.MaxParallel = args[0], parallel
+		if cmd.Flags().Changed("max-failures") {
+			req.MaxFailures = &failures
+		}
+		if req.GetRequestId() == "" {
+			req.RequestId = newWaveID()
+		}
+		req.ValidateOnly = true
+		w, err := c.Waves().RetryWave(ctx, req)
+		if err != nil {
+			return failed(err, "retry wave %s", args[0])
+		}
+		if err := a.allowRetry(ctx, c, &o, cmd.CommandPath(), ok, w); err != nil || ok.dryRun {
+			return err
+		}
+		req.ValidateOnly = false
+		if w, err = c.Waves().RetryWave(ctx, req); err != nil {
+			return failed(err, "retry wave %s", args[0])
+		}
+		return a.startedWave(ctx, c, w, detach, wait.limit, func(w *holdfastv1.Wave) error { return a.printWave(&o, w) })
+	})
+	o.register(cmd)
+	ok.register(cmd, "show the machines and the effects of the plan, and start nothing")
+	wait.register(cmd, waitForWave)
+	f := cmd.Flags()
+	f.BoolVar(&detach, "detach", false, "do not wait for the wave")
+	f.Int32Var(&parallel, "max-parallel", 0, "maximum number of active runs (0: as before)")
+	f.Int32Var(&failures, "max-failures", 0, "number of failed runs after which no more start (default: as before)")
+	f.StringVar(&req.RequestId, "request-id", "", "id of the new wave, which makes a repeated retry safe (default: generated)")
+	return cmd
+}
+
+// allowRetry shows the machines of a wave that would start, or blocks until the operator has
+// confirmed it.
+func (a *app) allowRetry(ctx context.Context, c *client.Client, o *output, path string, ok consent,
+	w *holdfastv1.Wave) error {
+	if ok.given() {
+		return nil
+	}
+	start := &holdfastv1.StartRunRequest{Type: w.GetType(), PlanId: w.GetPlanId()}
+	member := map[string]bool{}
+	for _, m := range w.GetMachines() {
+		member[m.GetMachineId()] = true
+	}
+	machines, err := listMachines(ctx, c, &listing{})
+	if err != nil {
+		return err
+	}
+	machines = slices.DeleteFunc(machines, func(m *holdfastv1.Machine) bool { return !member[m.GetMachineId()] })
+	if ok.dryRun {
+		return a.preview(ctx, c, o, start, machines)
+	}
+	return a.allowWave(ctx, c, path, ok, start, machines)
+}
+
+// newWaveID returns a generated id of a wave.
+func newWaveID() string { return "wave-" + uuid.NewString() }

@@ -1,0 +1,83 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/fields"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// waveStart is run start with a selector.
+func (a *app) waveStart() *cobra.Command {
+	cmd := a.runStart()
+	cmd.Use = "start --selector FILTER (--type TYPE | --plan PLAN)"
+	cmd.Short = "Start a run on each of many machines, a limited number at a time"
+	cmd.Args, cmd.ValidArgsFunction = exactly(), nil
+	cmd.Long = `Start a wave: a run on each machine that matches --selector (a filter) or -l (labels) now, at most --max-parallel at a time. No
+more runs start once more than --max-failures have failed, were canceled or could not start. It is the same as run start with
+--selector.
+
+The command follows the wave until it ends. The leader drives the wave: after Ctrl-C or with --detach it continues, and
+wave watch follows it. The exit code is 5 unless all runs succeeded.
+
+If the plan destroys data, the command asks for confirmation: the number of machines. Without a terminal it requires --yes.`
+	cmd.Example = `  holdfast wave start -l env=prod,!canary --type REBOOT --max-parallel 5
+  holdfast wave start --selector 'pool = gpu AND phase = READY' --type REPAVE --max-parallel 20 --max-failures 2`
+	return cmd
+}
+
+// startWave starts a wave on the machines that match, after allow, and follows it until it ends.
+func (a *app) startWave(
+	ctx context.Context, c *client.Client, o *output, run *holdfastv1.StartRunRequest, flags waveFlags,
+	limit time.Duration, allow func([]*holdfastv1.Machine) error,
+) error {
+	show := func(w *holdfastv1.Wave) error {
+		runs, err := runKind().all(ctx, c, fmt.Sprintf("request_id = %q", w.GetWaveId()), 0)
+		if err != nil {
+			return failed(err, "list the runs of wave %s", w.GetWaveId())
+		}
+		return printList(a, o, runKind(), runs)
+	}
+	if flags.id != "" {
+		if w, err := getWave(ctx, c, flags.id); err == nil {
+			return a.startedWave(ctx, c, w, flags.detach, limit, show)
+		}
+	}
+	machines, err := listMachines(ctx, c, &listing{filter: flags.selector})
+	if err != nil {
+		return err
+	}
+	req := &holdfastv1.StartWaveRequest{
+		RequestId: cmp.Or(flags.id, newWaveID()), Filter: flags.selector, Type: run.GetType(), PlanId: run.GetPlanId(),
+		Params: run.GetParams(), MaxParallel: int32(flags.parallel), MaxFailures: int32(flags.failures), ValidateOnly: true,
+		MachineIds: ids(machines, (*holdfastv1.Machine).GetMachineId),
+	}
+	slices.SortFunc(req.GetMachineIds(), fields.Natural)
+	_, err = c.Waves().StartWave(ctx, req)
+	switch {
+	case status.Code(err) == codes.Unimplemented, client.Reason(err) == "FEATURE_LEVEL":
+		return a.clientWave(ctx, c, o, run, flags, limit, allow)
+	case len(machines) == 0:
+		return &codeError{ExitNotFound, fmt.Sprintf("start a wave: no machine matches %q", flags.selector)}
+	case err != nil:
+		return failed(err, "start a wave")
+	}
+	if err := allow(machines); err != nil {
+		return err
+	}
+	req.ValidateOnly = false
+	w, err := c.Waves().StartWave(ctx, req)
+	if err != nil {
+		return failed(err, "start wave %s", req.GetRequestId())
+	}
+	return a.startedWave(ctx, c, w, flags.detach, limit, show)
+}

@@ -1,0 +1,101 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// fakeWaves has one wave, which ends as it is set to when its counts are read.
+type fakeWaves struct {
+	holdfastv1.UnimplementedWaveServiceServer
+	mu    sync.Mutex
+	wave  *holdfastv1.Wave // nil: none has been started
+	ends  *holdfastv1.Wave // merged into it at the next list; nil: it does not end
+	reads int
+}
+
+func (f *fakeWaves) StartWave(_ context.Context, r *holdfastv1.StartWaveRequest) (*holdfastv1.Wave, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	w := &holdfastv1.Wave{WaveId: r.GetRequestId(), Type: r.GetType(), MaxParallel: r.GetMaxParallel(),
+		Total: int32(len(r.GetMachineIds())), Phase: holdfastv1.Wave_RUNNING}
+	if !r.GetValidateOnly() {
+		f.wave = w
+	}
+	return proto.CloneOf(w), nil
+}
+
+func (f *fakeWaves) GetWave(_ context.Context, r *holdfastv1.GetWaveRequest) (*holdfastv1.Wave, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.wave == nil || f.wave.GetWaveId() != r.GetWaveId() {
+		return nil, status.Error(codes.NotFound, "no such wave")
+	}
+	return proto.CloneOf(f.wave), nil
+}
+
+func (f *fakeWaves) ListWaves(context.Context, *holdfastv1.ListWavesRequest) (*holdfastv1.ListWavesResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reads++
+	if f.ends != nil {
+		proto.Merge(f.wave, f.ends)
+		f.wave.FinishedAt = timestamppb.Now()
+	}
+	return &holdfastv1.ListWavesResponse{Waves: []*holdfastv1.Wave{proto.CloneOf(f.wave)}}, nil
+}
+
+func (f *fakeWaves) CancelWave(_ context.Context, r *holdfastv1.CancelWaveRequest) (*holdfastv1.Wave, error) {
+	return &holdfastv1.Wave{WaveId: r.GetWaveId(), Phase: holdfastv1.Wave_STOPPING, CancelReason: r.GetReason()}, nil
+}
+
+func (f *fakeWaves) RetryWave(_ context.Context, r *holdfastv1.RetryWaveRequest) (*holdfastv1.Wave, error) {
+	return &holdfastv1.Wave{WaveId: r.GetRequestId(), Type: "REBOOT", Total: 1, RetryOf: r.GetWaveId(),
+		Machines: []*holdfastv1.WaveMachine{{MachineId: "m-123"}}}, nil
+}
+
+func TestLeaderWave(t *testing.T) {
+	well := &holdfastv1.Wave{Phase: holdfastv1.Wave_SUCCEEDED, Succeeded: 3}
+	bad := &holdfastv1.Wave{Phase: holdfastv1.Wave_STOPPED, Succeeded: 1, Failed: 1, Waiting: 1,
+		Machines: []*holdfastv1.WaveMachine{{MachineId: "m-124", State: holdfastv1.WaveMachine_FAILED},
+			{MachineId: "m-125", State: holdfastv1.WaveMachine_WAITING}}}
+	start := "wave start --selector x --type REBOOT --wave w-1 --max-parallel 2"
+	for _, tt := range []struct {
+		name, args string
+		ends       *holdfastv1.Wave
+		want       int
+		stderr     []string
+	}{
+		{"success", start, well, ExitOK, []string{"wave: w-1: 3 machines, at most 2 at a time", "3 of 3 done, 0 failed"}},
+		{"failures", start, bad, ExitRunFailed, []string{"wave w-1: STOPPED: 1 of 3 machines succeeded; " +
+			"failed: 1 (m-124); not started: 1 (m-125)", "holdfast wave retry w-1"}},
+		{"detached", start + " --detach", nil, ExitOK, []string{"wave: w-1: 3 machines"}},
+		{"time is up", start + " --wait=1s", nil, ExitTimeout, []string{"it goes on", "holdfast wave watch w-1"}},
+		{"run start", "run" + strings.TrimPrefix(start, "wave"), well, ExitOK, []string{"3 of 3 done"}},
+		{"a plan that erases needs a confirmation", strings.Replace(start, "--type REBOOT", "--plan plan-repave-ubuntu-2204-v1", 1), nil, ExitUsage,
+			[]string{"3 machines", "pass --yes"}},
+		{"cancel", "wave cancel w-1 --reason no", nil, ExitOK, nil},
+		{"retry", "wave retry w-1 --detach", nil, ExitOK, []string{"1 machines"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := fixture()
+			f.waves, f.open = &fakeWaves{ends: tt.ends}, true
+			startCluster(t, f)
+			var c command
+			c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), tt.want)
+			wantIn(t, "stderr", c.err.String(), tt.stderr...)
+			if n := len(asked[*holdfastv1.StartRunRequest](f)); n > 0 {
+				t.Errorf("the client has started %d runs, want none: the leader does", n)
+			}
+		})
+	}
+}
