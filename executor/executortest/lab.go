@@ -195,11 +195,11 @@ func (l *Lab) Epoch() uint64 {
 	return l.epoch
 }
 
-// Level2 raises the feature level of the cluster to 2.
-func (l *Lab) Level2() {
+// RaiseLevel raises the feature level of the cluster.
+func (l *Lab) RaiseLevel(level uint32) {
 	l.T.Helper()
 	l.Must(&internalv1.Command{
-		Op: &internalv1.Command_RaiseFeatureLevel{RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: fsm.Level2}}})
+		Op: &internalv1.Command_RaiseFeatureLevel{RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: level}}})
 }
 
 // KillApplying kills the leader of an epoch. It is for Refuse, which Apply calls under its lock.

@@ -42,7 +42,7 @@ func (s *slowReading) note(waiting string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	again := s.noted != "" && time.Since(s.at) < causeEvery*s.a.cfg.NoteAfter
-	if s.ended || s.noted == waiting || again || !s.a.state.View().Has(fsm.Level2) {
+	if s.ended || s.noted == waiting || again || !s.a.state.View().Has(fsm.Level3) {
 		return
 	}
 	note := &internalv1.NoteReading{

@@ -18,7 +18,7 @@ import (
 func TestSlowReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{Faults: fake.Faults{Hang: []string{"power_state"}}})
-		l.Level2()
+		l.RaiseLevel(fsm.Level3)
 		l.Machine("m-1")
 		s := stepOf("s", &holdfastv1.Power{Action: "on"})
 		s.TimeoutSeconds, s.MaxRetries = 60, proto.Int32(0)
@@ -49,7 +49,7 @@ func TestSlowReading(t *testing.T) {
 func TestQuickReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{Faults: fake.Faults{Latency: fake.Duration(100 * time.Millisecond)}})
-		l.Level2()
+		l.RaiseLevel(fsm.Level3)
 		l.Machine("m-1")
 		l.Plan("p", stepOf("s", &holdfastv1.Power{Action: "on"}))
 		l.lead(quick())
