@@ -63,7 +63,8 @@ func newLab(t *testing.T, n int, parallel, failures int32) *lab {
 		c.MachineIds = append(c.MachineIds, fmt.Sprintf("m-%02d", i))
 		l.Machine(c.GetMachineIds()[i])
 	}
-	l.Must(&internalv1.Command{FeatureLevel: fsm.Level3, Principal: "alice", Op: &internalv1.Command_StartWave{StartWave: c}})
+	l.Must(&internalv1.Command{FeatureLevel: fsm.Level3, Principal: "alice",
+		Op: &internalv1.Command_StartWave{StartWave: c}})
 	return l
 }
 

@@ -63,7 +63,8 @@ func checkWavePhase(w *holdfastv1.Wave) error {
 			w.GetWaiting())
 	case over && w.GetPhase() == holdfastv1.Wave_RUNNING:
 		return fmt.Errorf("it starts runs after %d failures, its limit is %d", failures, w.GetMaxFailures())
-	case (w.GetPhase() == holdfastv1.Wave_SUCCEEDED) != (w.GetSucceeded() == w.GetTotal() && w.GetCancelRequestedAt() == nil):
+	case (w.GetPhase() == holdfastv1.Wave_SUCCEEDED) !=
+		(w.GetSucceeded() == w.GetTotal() && w.GetCancelRequestedAt() == nil):
 		return fmt.Errorf("it is %s with %d of %d succeeded", w.GetPhase(), w.GetSucceeded(), w.GetTotal())
 	}
 	return nil

@@ -24,7 +24,8 @@ func (g waveGenerator) choices() []choice {
 
 func (g waveGenerator) startWave(v *fsm.View) proto.Message {
 	c := &internalv1.StartWave{Wave: &holdfastv1.Wave{
-		WaveId: g.id("wave", waveIDs), MaxParallel: int32(g.Choose("parallel", 3)), MaxFailures: int32(g.Choose("failures", 3)),
+		WaveId: g.id("wave", waveIDs), MaxParallel: int32(g.Choose("parallel", 3)),
+		MaxFailures: int32(g.Choose("failures", 3)),
 	}}
 	var plans []string
 	for p := range v.Plans("") {

@@ -18,8 +18,9 @@ func (a *app) runRetry() *cobra.Command {
 	var request, filter string
 	var ok consent
 	cmd := &cobra.Command{
-		Use: "retry (RUN | --filter FILTER)", DisableFlagsInUseLine: true, Args: between(0, 1, "RUN"), ValidArgsFunction: a.complete(runKind().names),
-		Short: "Start a run again, with its plan and parameters",
+		Use: "retry (RUN | --filter FILTER)", DisableFlagsInUseLine: true, Args: between(0, 1, "RUN"),
+		ValidArgsFunction: a.complete(runKind().names),
+		Short:             "Start a run again, with its plan and parameters",
 		Long: `Start a run like RUN, which must have ended: on the same machine, with the same plan and parameters. It
 is a new run. If you do not know whether the command succeeded, repeat it with the --request-id that it printed:
 that returns the same run. If the plan destroys data, the command asks for confirmation; without a terminal it requires

@@ -36,7 +36,8 @@ func (w *waveFlags) register(cmd *cobra.Command) {
 	registerLabels(cmd, &w.labels)
 	f.IntVar(&w.parallel, "max-parallel", 10, "with --selector: maximum number of active runs")
 	f.IntVar(&w.failures, "max-failures", 0, "with --selector: number of failed runs after which no more start")
-	f.StringVar(&w.id, "wave", "", "with --selector: id of the wave; if it exists, it is followed (default: generated and printed)")
+	f.StringVar(&w.id, "wave", "",
+		"with --selector: id of the wave; if it exists, it is followed (default: generated and printed)")
 	f.BoolVar(&w.detach, "detach", false, "with --selector: do not wait for the wave")
 }
 

@@ -77,8 +77,9 @@ func (a *app) waveList() *cobra.Command {
 
 func (a *app) waveGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Wave]{
-		short: "Show a wave and its machines", example: "  holdfast wave get wave-6f1c\n  holdfast wave get wave-6f1c -o json",
-		arg: "WAVE", kind: waveKind(), get: getWave, more: waveMachines,
+		short:   "Show a wave and its machines",
+		example: "  holdfast wave get wave-6f1c\n  holdfast wave get wave-6f1c -o json",
+		arg:     "WAVE", kind: waveKind(), get: getWave, more: waveMachines,
 		watch: func(ctx context.Context, c *client.Client, o *output, id string) error {
 			return a.watchWave(ctx, c, o, id)
 		},

@@ -40,7 +40,8 @@ func (a *app) startedWave(ctx context.Context, c *client.Client, w *holdfastv1.W
 func (a *app) finishWave(ctx context.Context, c *client.Client, w *holdfastv1.Wave, limit time.Duration,
 	show func(*holdfastv1.Wave) error) error {
 	id := w.GetWaveId()
-	onward := fmt.Sprintf("it goes on: follow it with: holdfast wave watch %s; end it with: holdfast wave cancel %s", id, id)
+	onward := fmt.Sprintf("it goes on: follow it with: holdfast wave watch %s; end it with: holdfast wave cancel %s",
+		id, id)
 	if limit = a.limit(limit); limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)

@@ -55,7 +55,8 @@ command asks for confirmation; without a terminal it requires --yes.`,
 	f.BoolVar(&detach, "detach", false, "do not wait for the wave")
 	f.Int32Var(&parallel, "max-parallel", 0, "maximum number of active runs (0: as before)")
 	f.Int32Var(&failures, "max-failures", 0, "number of failed runs after which no more start (default: as before)")
-	f.StringVar(&req.RequestId, "request-id", "", "id of the new wave, which makes a repeated retry safe (default: generated)")
+	f.StringVar(&req.RequestId, "request-id", "",
+		"id of the new wave, which makes a repeated retry safe (default: generated)")
 	return cmd
 }
 

@@ -81,8 +81,8 @@ func TestLeaderWave(t *testing.T) {
 		{"detached", start + " --detach", nil, ExitOK, []string{"wave: w-1: 3 machines"}},
 		{"time is up", start + " --wait=1s", nil, ExitTimeout, []string{"it goes on", "holdfast wave watch w-1"}},
 		{"run start", "run" + strings.TrimPrefix(start, "wave"), well, ExitOK, []string{"3 of 3 done"}},
-		{"a plan that erases needs a confirmation", strings.Replace(start, "--type REBOOT", "--plan plan-repave-ubuntu-2204-v1", 1), nil, ExitUsage,
-			[]string{"3 machines", "pass --yes"}},
+		{"a plan that erases needs a confirmation", strings.Replace(start, "--type REBOOT", "--plan plan-repave-ubuntu-2204-v1", 1),
+			nil, ExitUsage, []string{"3 machines", "pass --yes"}},
 		{"cancel", "wave cancel w-1 --reason no", nil, ExitOK, nil},
 		{"retry", "wave retry w-1 --detach", nil, ExitOK, []string{"1 machines"}},
 	} {

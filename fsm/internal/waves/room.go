@@ -23,8 +23,8 @@ func NotFound(id string) *refusal.Error {
 	return refusal.New(refusal.NotFound, "WAVE_NOT_FOUND", "wave %q not found", id).With("wave_id", id)
 }
 
-// Surplus returns the ended waves that must be removed before a wave of some machines starts, oldest
-// first.
+// Surplus returns the ended waves that must be removed before a wave of some machines starts,
+// oldest first.
 func Surplus(s *core.State, machines int) ([]*holdfastv1.Wave, *refusal.Error) {
 	if n := s.Waves.Count(schema.WavesActive, "\xff"); n >= maxActive {
 		return nil, refusal.New(refusal.FailedPrecondition, refusal.ReasonTooManyWaves,
