@@ -110,28 +110,3 @@ func newClients(c *conn) *clients {
 
 // pageSize is the maximum page size of lists.
 const pageSize = 1000
-
-// everyMachine calls f for all machines that match, until it returns false.
-func everyMachine(
-	ctx context.Context,
-	c holdfastv1.MachineServiceClient,
-	filter string,
-	f func(*holdfastv1.Machine) bool,
-) error {
-	r := &holdfastv1.ListMachinesRequest{Filter: filter, PageSize: pageSize}
-	for {
-		page, err := c.ListMachines(ctx, r)
-		if err != nil {
-			return err
-		}
-		for _, m := range page.GetMachines() {
-			if !f(m) {
-				return nil
-			}
-		}
-		if page.GetNextPageToken() == "" {
-			return nil
-		}
-		r = &holdfastv1.ListMachinesRequest{Filter: filter, PageSize: pageSize, PageToken: page.GetNextPageToken()}
-	}
-}

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/fleet"
 )
 
 // column is the header of a shown column.
@@ -127,7 +128,7 @@ func columnKinds() []columnKind {
 func byState(a, b *holdfastv1.Machine) int {
 	x, y := a.GetStatus(), b.GetStatus()
 	return cmp.Or(
-		cmp.Compare(urgency(a), urgency(b)),
+		cmp.Compare(fleet.Urgency(a), fleet.Urgency(b)),
 		cmp.Compare(x.GetEffectiveState(), y.GetEffectiveState()),
 	)
 }

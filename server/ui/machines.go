@@ -7,6 +7,7 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/fleet"
 )
 
 // machinesBody is the machine list.
@@ -83,7 +84,7 @@ func (b *machinesBody) byID(v *visit, token string) error {
 // sorted reads all matches, up to mostSorted, sorts them and selects a page.
 func (b *machinesBody) sorted(v *visit, order func(x, y *holdfastv1.Machine) int, from string) error {
 	var all []*holdfastv1.Machine
-	err := everyMachine(v.ctx, v.read.machines, b.Filter, func(m *holdfastv1.Machine) bool {
+	err := fleet.Each(v.ctx, v.read.machines, b.Filter, func(m *holdfastv1.Machine) bool {
 		b.Cut = len(all) == mostSorted
 		if !b.Cut {
 			all = append(all, m)

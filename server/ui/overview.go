@@ -2,14 +2,15 @@ package ui
 
 import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/fleet"
 )
 
 // overviewBody is the overview page.
 type overviewBody struct {
-	Fleet   *fleet
+	Fleet   *fleet.Counts
 	Trouble string // the filter of the machines that need attention
 	States  []stateCount
-	Heat    heat
+	Heat    fleet.Map
 	Pools   []poolRow
 	Active  []*holdfastv1.Run
 	More    bool // there are more active runs
@@ -25,25 +26,25 @@ type stateCount struct {
 }
 
 type poolRow struct {
-	group
-	Bar []slice
+	fleet.Group
+	Bar []fleet.Slice
 }
 
 // mostRuns bounds the active and the recent runs in the overview.
 const mostRuns = 12
 
 func (d *dashboard) overview(v *visit) error {
-	f, err := d.fleets.of(v.ctx, v.who, v.read.machines)
+	f, err := d.fleets.Of(v.ctx, v.who, v.read.machines)
 	if err != nil {
 		return err
 	}
-	b := overviewBody{Fleet: f, Trouble: needsAttention, Heat: heatMap(f)}
-	for s := 1; s < numStates; s++ {
+	b := overviewBody{Fleet: f, Trouble: needsAttention, Heat: fleet.Draw(f)}
+	for s := 1; s < fleet.NumStates; s++ {
 		state := holdfastv1.EffectiveState_Value(s)
 		b.States = append(b.States, stateCount{state, f.States[s], "effective_state = " + state.String()})
 	}
 	for _, g := range f.Pools {
-		b.Pools = append(b.Pools, poolRow{g, bar(&g)})
+		b.Pools = append(b.Pools, poolRow{g, fleet.Bar(&g)})
 	}
 	active, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{
 		Filter:   "phase = RUNNING OR phase = PENDING",

@@ -20,6 +20,7 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/fleet"
 )
 
 // Feed streams changes to pages (*server.Server). Its errors are statuses. send is called
@@ -43,7 +44,7 @@ type dashboard struct {
 	pages    *pages
 	rules    rules
 	origin   *http.CrossOriginProtection
-	fleets   *fleets
+	fleets   *fleet.Cache
 	now      func() time.Time
 }
 
@@ -69,7 +70,7 @@ func Register(
 		origin:   http.NewCrossOriginProtection(),
 		now:      time.Now,
 	}
-	d.fleets = newFleets(d.now)
+	d.fleets = fleet.NewCache(d.now)
 	d.routes(m.WithCookie(cookieName, sessions.Token))
 }
 

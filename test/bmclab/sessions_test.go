@@ -16,7 +16,7 @@ import (
 // throughout.
 func TestNoSessionIsLeft(t *testing.T) {
 	t.Parallel()
-	const systems, rounds = 8, 63 // each run reads twice: the facts, and the power
+	const systems, rounds = 8, 126 // each run reads once
 	l := open(t)
 	var ids []string
 	for i := range systems {

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -11,66 +12,51 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/fleet"
 )
 
-// fleetOf returns n machines in racks of 40 in two locations; one in a hundred needs
-// attention.
-func fleetOf(n int) *fleet {
-	f := &fleet{}
-	for i := range n {
-		if i%40 == 0 {
-			f.Racks = append(f.Racks, group{Location: fmt.Sprintf("dc%d", 1+2*i/n), Name: fmt.Sprintf("r%d", i/40+1)})
-		}
-		g := &f.Racks[len(f.Racks)-1]
-		x := cell{id: fmt.Sprintf("m-%d", i), state: holdfastv1.EffectiveState_IN_SERVICE, troubled: i%100 == 0}
-		g.cells, g.Total, f.Total = append(g.cells, x), g.Total+1, f.Total+1
-		g.States[x.state]++
-		if x.troubled {
-			g.Troubled++
-		}
-	}
-	return f
+// racks is a service with n machines in racks of 40.
+type racks struct {
+	holdfastv1.MachineServiceClient
+	n int
 }
 
-// TestHeatMap: every machine has a cell, and the drawing stays small.
-func TestHeatMap(t *testing.T) {
-	for _, tt := range []struct{ machines, blocks, cells int }{{0, 0, 0}, {100, 3, 100}, {10_000, 250, 10_000},
-		{100_000, 2, 2500}} {
-		h := heatMap(fleetOf(tt.machines))
-		blocks, cells, bytes := 0, 0, 0
-		for _, r := range h.Rows {
-			for _, b := range r.Blocks {
-				blocks++
-				cells += len(b.Cells)
-				for _, p := range b.Paths {
-					cells += strings.Count(p.D, "M")
-					bytes += len(p.D)
-				}
-				if b.Width > 600 || b.Height > 600 {
-					t.Errorf("%d machines: got rack %s of %d by %d", tt.machines, b.Name, b.Width, b.Height)
-				}
-			}
-		}
-		if blocks != tt.blocks || cells != tt.cells || bytes > 250_000 {
-			t.Errorf("%d machines: got %d blocks with %d cells in %d bytes, want %d with %d", tt.machines, blocks, cells, bytes,
-				tt.blocks, tt.cells)
-		}
+func (r racks) ListMachines(
+	context.Context, *holdfastv1.ListMachinesRequest, ...grpc.CallOption,
+) (*holdfastv1.ListMachinesResponse, error) {
+	resp := &holdfastv1.ListMachinesResponse{}
+	for i := range r.n {
+		resp.Machines = append(resp.Machines, &holdfastv1.Machine{MachineId: fmt.Sprintf("m-%d", i),
+			Spec: &holdfastv1.MachineSpec{Location: fmt.Sprintf("dc%d", 1+2*i/r.n), Rack: fmt.Sprintf("r%d", i/40+1)},
+			Status: &holdfastv1.MachineStatus{EffectiveState: holdfastv1.EffectiveState_IN_SERVICE,
+				NeedsAttention: i%100 == 0}})
 	}
+	return resp, nil
+}
+
+func fleetOf(t *testing.T, n int) *fleet.Counts {
+	t.Helper()
+	f, err := fleet.NewCache(time.Now).Of(t.Context(), &holdfastv1.Identity{}, racks{n: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }
 
 // TestOverviewOfMany: the page of 10,000 machines is small enough to be sent on every
 // change, and has few elements, which determine the rendering time.
 func TestOverviewOfMany(t *testing.T) {
-	f := fleetOf(10_000)
+	f := fleetOf(t, 10_000)
 	d := &dashboard{pages: loadPages(loadAssets()), now: time.Now}
 	begin := time.Now()
 	w := httptest.NewRecorder()
 	d.show(w, httptest.NewRequest(http.MethodGet, "/ui/", nil), http.StatusOK, "overview",
-		&view{Title: "Overview", Body: overviewBody{Fleet: f, Heat: heatMap(f)}})
+		&view{Title: "Overview", Body: overviewBody{Fleet: f, Heat: fleet.Draw(f)}})
 	took := time.Since(begin)
 	page := w.Body.String()
 	elements := strings.Count(page, "<") - strings.Count(page, "</")

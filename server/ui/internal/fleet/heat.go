@@ -1,4 +1,4 @@
-package ui
+package fleet
 
 import (
 	"cmp"
@@ -10,14 +10,14 @@ import (
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
 
-// heat is the heat map: a block for each rack with a cell for each machine.
-type heat struct {
-	Rows   []heatRow
+// Map is the heat map: a block for each rack with a cell for each machine.
+type Map struct {
+	Rows   []mapRow
 	Single bool // each cell links to its machine
 }
 
-// heatRow contains the racks of a location.
-type heatRow struct {
+// mapRow contains the racks of a location.
+type mapRow struct {
 	Location string
 	Blocks   []block
 }
@@ -44,8 +44,8 @@ const (
 	tooMany      = 25000
 )
 
-// heatMap draws a fleet.
-func heatMap(f *fleet) heat {
+// Draw draws a fleet.
+func Draw(f *Counts) Map {
 	side := 14
 	switch {
 	case f.Total > 6000:
@@ -53,14 +53,14 @@ func heatMap(f *fleet) heat {
 	case f.Total > manyMachines:
 		side = 9
 	}
-	h := heat{Single: f.Total <= manyMachines}
+	h := Map{Single: f.Total <= manyMachines}
 	racks := f.Racks
 	if f.Total > tooMany {
 		racks, side = together(racks), 9
 	}
 	for _, g := range racks {
 		if n := len(h.Rows); n == 0 || h.Rows[n-1].Location != g.Location {
-			h.Rows = append(h.Rows, heatRow{Location: g.Location})
+			h.Rows = append(h.Rows, mapRow{Location: g.Location})
 		}
 		row := &h.Rows[len(h.Rows)-1]
 		row.Blocks = append(row.Blocks, drawBlock(g, side, h.Single))
@@ -70,11 +70,11 @@ func heatMap(f *fleet) heat {
 
 // together merges the racks of each location into one group, with a cell for each rack. A
 // cell shows the most frequent state of the rack, or trouble if any machine has it.
-func together(racks []group) []group {
-	var all []group
+func together(racks []Group) []Group {
+	var all []Group
 	for _, r := range racks {
 		if n := len(all); n == 0 || all[n-1].Location != r.Location {
-			all = append(all, group{Location: r.Location, Name: r.Location, Filter: display.Equals("location", r.Location)})
+			all = append(all, Group{Location: r.Location, Name: r.Location, Filter: display.Equals("location", r.Location)})
 		}
 		g := &all[len(all)-1]
 		g.Total, g.Troubled = g.Total+r.Total, g.Troubled+r.Troubled
@@ -90,7 +90,7 @@ func together(racks []group) []group {
 }
 
 // drawBlock arranges the cells of a rack in rows.
-func drawBlock(g group, side int, single bool) block {
+func drawBlock(g Group, side int, single bool) block {
 	columns := 4 // taller than wide, like a rack
 	for columns*min(columns*4, 64) < len(g.cells) {
 		columns += 2
@@ -149,7 +149,7 @@ func (x cell) trouble() string {
 // cellClasses returns the CSS classes of cells in a fixed order.
 func cellClasses() []string {
 	var all []string
-	for s := range numStates {
+	for s := range NumStates {
 		all = append(all, "c-"+strconv.Itoa(s))
 	}
 	return append(all, "c-bad")
@@ -157,7 +157,7 @@ func cellClasses() []string {
 
 // title describes a group: "r7: 40 machines, 38 in service, 2 in maintenance, 1 in need of
 // attention".
-func (g *group) title() string {
+func (g *Group) title() string {
 	text := cmp.Or(g.Name, "no rack") + ": " + display.Count(g.Total) + " machines"
 	if g.Total == 1 {
 		text = cmp.Or(g.Name, "no rack") + ": 1 machine"
@@ -173,23 +173,23 @@ func (g *group) title() string {
 	return text
 }
 
-// slice is a part of a bar, in thousandths of its width.
-type slice struct {
+// Slice is a part of a bar, in thousandths of its width.
+type Slice struct {
 	Class, Title string
 	X, Width     int
 }
 
-// bar returns the parts of a bar that shows the states of a group. Machines that need attention are
+// Bar returns the parts of a bar that shows the states of a group. Machines that need attention are
 // one part, whatever their state.
-func bar(g *group) []slice {
-	var all []slice
+func Bar(g *Group) []Slice {
+	var all []Slice
 	before := 0
 	add := func(n int, class, label string) {
 		if n == 0 {
 			return
 		}
 		x, end := before*1000/g.Total, (before+n)*1000/g.Total
-		all = append(all, slice{Class: class, Title: display.Count(n) + " " + label, X: x, Width: end - x})
+		all = append(all, Slice{Class: class, Title: display.Count(n) + " " + label, X: x, Width: end - x})
 		before += n
 	}
 	for s, n := range g.States {

@@ -1,4 +1,4 @@
-package ui
+package fleet
 
 import (
 	"context"
@@ -33,16 +33,16 @@ func (s *slowMachines) ListMachines(
 // has disconnected.
 func TestCountOutlivesCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, c, who := newFleets(time.Now), &slowMachines{}, &holdfastv1.Identity{}
+		s, c, who := NewCache(time.Now), &slowMachines{}, &holdfastv1.Identity{}
 		first, leave := context.WithCancel(t.Context())
-		go func() { _, _ = s.of(first, who, c) }()
+		go func() { _, _ = s.Of(first, who, c) }()
 		synctest.Wait()
-		var got *fleet
+		var got *Counts
 		var err error
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			got, err = s.of(t.Context(), who, c)
+			got, err = s.Of(t.Context(), who, c)
 		}()
 		synctest.Wait()
 		leave()
