@@ -159,6 +159,9 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, cookie cookie, h ht
 		} else if c != nil && !read {
 			g.denials.refused(r.Context(), c, "", "", e)
 		}
+		if c != nil { // the page of a refusal shows who is signed in
+			r = r.WithContext(NewContext(r.Context(), c))
+		}
 		refuse(w, r, words, e)
 	})
 }

@@ -84,8 +84,6 @@ type clients struct {
 	runs     holdfastv1.RunServiceClient
 	plans    holdfastv1.PlanServiceClient
 	pools    holdfastv1.PoolServiceClient
-	registry holdfastv1.RegistryServiceClient
-	audit    holdfastv1.AuditServiceClient
 	cluster  holdfastv1.ClusterServiceClient
 	access   holdfastv1.AccessServiceClient
 	nodes    holdfastv1.NodeServiceClient
@@ -99,8 +97,6 @@ func newClients(c *conn) *clients {
 		runs:     holdfastv1.NewRunServiceClient(c),
 		plans:    holdfastv1.NewPlanServiceClient(c),
 		pools:    holdfastv1.NewPoolServiceClient(c),
-		registry: holdfastv1.NewRegistryServiceClient(c),
-		audit:    holdfastv1.NewAuditServiceClient(c),
 		cluster:  holdfastv1.NewClusterServiceClient(c),
 		access:   holdfastv1.NewAccessServiceClient(c),
 		nodes:    holdfastv1.NewNodeServiceClient(c),

@@ -87,7 +87,7 @@ func FuzzClean(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		got := clean(s)
+		got := display.Clean(s)
 		if !utf8.ValidString(got) ||
 			strings.ContainsFunc(got, func(r rune) bool { return r != '\n' && r != '\t' && unicode.IsControl(r) }) {
 			t.Errorf("%q: got %q", s, got)

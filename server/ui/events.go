@@ -18,8 +18,9 @@ type pulse struct {
 	Index   string `json:"index"`
 	Leader  string `json:"leader"`
 	Contact int64  `json:"contact"`
-	Now     int64  `json:"now"`    // this peer's clock, in milliseconds since 1970
-	Sample  uint64 `json:"sample"` // number of samples taken; a change makes the page redraw its charts
+	Now     int64  `json:"now"`     // this peer's clock, in milliseconds since 1970
+	Problem string `json:"problem"` // why there is no leader
+	Sample  uint64 `json:"sample"`  // number of samples taken; a change makes the page redraw its charts
 }
 
 // hello is the first event of a stream: the answering peer and the other ones.
@@ -54,7 +55,11 @@ func (d *dashboard) events(w http.ResponseWriter, r *http.Request) {
 	}
 	s := d.stream(w, r)
 	s.pulse = func(at position) string {
-		return event("pulse", pulse{at.Index, at.Leader, at.Contact, d.now().UnixMilli(), d.history.Taken()})
+		problem := ""
+		if at.Leader == "" {
+			problem = d.noLeader(s.ctx, newClients(s.conn))
+		}
+		return event("pulse", pulse{at.Index, at.Leader, at.Contact, d.now().UnixMilli(), problem, d.history.Taken()})
 	}
 	s.run(func(send func(text string) error) error { //nolint:contextcheck // the stream has the context of its request
 		read := newClients(s.conn)

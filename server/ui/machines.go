@@ -8,6 +8,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/fleet"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/lists"
 )
 
 // machinesBody is the machine list.
@@ -16,7 +17,7 @@ type machinesBody struct {
 	Machines      []*holdfastv1.Machine
 	Columns       []column
 	Rows          [][]cellText // by machine, then by column
-	From, Total   int          // Total is -1 if not counted
+	Total         string       // "1 to 100 of 1 204 machines"
 	Next, First   string
 	Cut           bool // there are too many to sort: only the first mostSorted were sorted
 	Hints         []hint
@@ -38,14 +39,14 @@ const (
 
 func (d *dashboard) machines(v *visit) error {
 	q := v.r.URL.Query()
-	b := machinesBody{Filter: strings.TrimSpace(q.Get("filter")), Sort: q.Get("sort"), Total: -1}
+	b := machinesBody{Filter: strings.TrimSpace(q.Get("filter")), Sort: q.Get("sort")}
 	shown := b.choose(q)
 	var err error
 	if order := orderBy(strings.TrimPrefix(b.Sort, "-")); order != nil {
 		err = b.sorted(v, order, q.Get("from"))
 	} else {
 		b.Sort = ""
-		err = b.byID(v, q.Get("page"))
+		err = b.byID(v, q.Get("page"), firstRow(q.Get("from")))
 	}
 	b.fill(shown)
 	b.FilterInvalid = err != nil && b.Filter != ""
@@ -62,7 +63,7 @@ func (d *dashboard) machines(v *visit) error {
 }
 
 // byID reads one page of the list in its native order.
-func (b *machinesBody) byID(v *visit, token string) error {
+func (b *machinesBody) byID(v *visit, token string, from int) error {
 	resp, err := v.read.machines.ListMachines(v.ctx, &holdfastv1.ListMachinesRequest{
 		Filter:    b.Filter,
 		PageSize:  rows,
@@ -72,13 +73,35 @@ func (b *machinesBody) byID(v *visit, token string) error {
 		return err
 	}
 	b.Machines = resp.GetMachines()
+	total, all := from-1+len(b.Machines), true
 	if t := resp.GetNextPageToken(); t != "" {
-		b.Next = b.link("page", t)
+		b.Next = b.link("page", t, "from", strconv.Itoa(from+len(b.Machines)))
+		if total, all, err = v.machinesTotal(b.Filter); err != nil {
+			return err
+		}
 	}
 	if token != "" {
 		b.First = b.link()
 	}
+	b.Total = totalOf(from, len(b.Machines), total, all, "machine", "machines")
 	return nil
+}
+
+// machinesTotal returns the number of machines that match, or lists.MostCounted and false if
+// there are more. All machines are always counted.
+func (v *visit) machinesTotal(filter string) (n int, all bool, err error) {
+	if filter == "" {
+		f, err := v.fleets.Of(v.ctx, v.who, v.read.machines)
+		if err != nil {
+			return 0, false, err
+		}
+		return f.Total, true, nil
+	}
+	err = fleet.Each(v.ctx, v.read.machines, filter, func(*holdfastv1.Machine) bool {
+		n++
+		return n <= lists.MostCounted
+	})
+	return min(n, lists.MostCounted), n <= lists.MostCounted, err
 }
 
 // sorted reads all matches, up to mostSorted, sorts them and selects a page.
@@ -100,8 +123,8 @@ func (b *machinesBody) sorted(v *visit, order func(x, y *holdfastv1.Machine) int
 	}
 	n, _ := strconv.Atoi(from) // an invalid number is 0
 	n = min(max(n, 0), len(all))
-	b.From, b.Total = n, len(all)
 	b.Machines = all[n:min(n+rows, len(all))]
+	b.Total = totalOf(n+1, len(b.Machines), len(all), !b.Cut, "machine", "machines")
 	if n+rows < len(all) {
 		b.Next = b.link("sort", b.Sort, "from", strconv.Itoa(n+rows))
 	}

@@ -3,11 +3,13 @@ package ui
 import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/fleet"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/health"
 )
 
 // overviewBody is the overview page.
 type overviewBody struct {
 	Fleet   *fleet.Counts
+	Peers   health.Peers
 	Trouble string // the filter of the machines that need attention
 	States  []stateCount
 	Heat    fleet.Map
@@ -30,6 +32,9 @@ type poolRow struct {
 	Bar []fleet.Slice
 }
 
+// activeRuns is the filter of runs that have not ended.
+const activeRuns = "phase = RUNNING OR phase = PENDING"
+
 // mostRuns bounds the active and the recent runs in the overview.
 const mostRuns = 12
 
@@ -38,7 +43,11 @@ func (d *dashboard) overview(v *visit) error {
 	if err != nil {
 		return err
 	}
-	b := overviewBody{Fleet: f, Trouble: needsAttention, Heat: fleet.Draw(f)}
+	st, err := d.health.Status(v.ctx, v.read.cluster)
+	if err != nil {
+		return err
+	}
+	b := overviewBody{Fleet: f, Peers: health.PeersOf(st), Trouble: needsAttention, Heat: fleet.Draw(f)}
 	for s := 1; s < fleet.NumStates; s++ {
 		state := holdfastv1.EffectiveState_Value(s)
 		b.States = append(b.States, stateCount{state, f.States[s], "effective_state = " + state.String()})
@@ -47,7 +56,7 @@ func (d *dashboard) overview(v *visit) error {
 		b.Pools = append(b.Pools, poolRow{g, fleet.Bar(&g)})
 	}
 	active, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{
-		Filter:   "phase = RUNNING OR phase = PENDING",
+		Filter:   activeRuns,
 		PageSize: mostRuns,
 	})
 	if err != nil {

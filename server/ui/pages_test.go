@@ -12,7 +12,7 @@ func TestPages(t *testing.T) {
 	l := lab(t)
 	for path, want := range map[string][]string{
 		"/ui/": {"<b>4</b><span>machines</span>", "r7", "run-1", "No run has ended yet",
-			"provisioning"},
+			"provisioning", "peers alive"},
 		"/ui/machines":                  {`id="m-m-1"`, "m-2", "r10", "1165a9b6"},
 		"/ui/machines?sort=rack":        {`aria-sort="ascending"`, "sort=-rack", "4 machines"},
 		"/ui/machines?filter=rack%3Dr7": {"m-1"},
@@ -24,9 +24,11 @@ func TestPages(t *testing.T) {
 		"/ui/plans":                  {"plan/repave-join", "set-netboot"},
 		"/ui/plans/plan/repave-join": {"erases the disk", "run-1"},
 		"/ui/pools":                  {"elsewhere", "gpu"},
-		"/ui/services":               {"No service matches"},
+		"/ui/services":               {"There are no services yet", "/api/v1/management/discovery/register"},
 		"/ui/audit":                  {"Audit"},
 		"/ui/cluster":                {"Cluster", "leader"},
+		"/ui/hardware":               {`id="e-m-1"`, "r10", "4 machines"},
+		"/ui/alerts":                 {"HoldfastBackupMissing", "firing"},
 		"/ui/machines/m-2/run":       {"plan/reboot", "choose one"},
 		"/ui/machines/m-2/run?plan=plan%2Frepave-join": {"Type <b>m-2</b> to confirm", "will be lost", "installs an image"},
 		"/ui/machines/m-2/run?plan=plan%2Finspect":     {"reads only, changes nothing", "Start the run"},
@@ -73,7 +75,7 @@ func TestErrorsAreShownInPlace(t *testing.T) {
 		has(t, get(l, "admin", path), code, nil, evil)
 	}
 	for _, who := range []string{"admin", ""} { // a wrong address leads back
-		has(t, get(l, who, "/ui/nothing"), 404, []string{"Not Found", `href="/ui/machines"`})
+		has(t, get(l, who, "/ui/nothing"), 404, []string{"Not found", `href="/ui/machines"`})
 		has(t, get(l, who, "/ui"), 302, []string{`href="/ui/"`})
 	}
 	has(t, get(l, "viewer", "/ui/audit"), 403, []string{`href="/ui/machines"`})

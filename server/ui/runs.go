@@ -1,18 +1,28 @@
 package ui
 
 import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/httpjson"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/lists"
 )
 
 // runsBody is the list of runs, newest first.
 type runsBody struct {
 	Filter        string
 	Runs          []*holdfastv1.Run
+	Total         string // "1 to 100 of 1 204 runs"
 	Next, First   string
 	Hints         []hint
 	FilterInvalid bool
@@ -31,21 +41,41 @@ func (d *dashboard) runs(v *visit) error {
 	b.FilterInvalid = err != nil && b.Filter != ""
 	if err == nil {
 		b.Runs = resp.GetRuns()
+		from := firstRow(q.Get("from"))
+		total, all := from-1+len(b.Runs), true
 		if t := resp.GetNextPageToken(); t != "" {
-			b.Next = display.Link("/ui/runs", "filter", b.Filter, "page", t)
+			b.Next = display.Link("/ui/runs", "filter", b.Filter, "page", t, "from", strconv.Itoa(from+len(b.Runs)))
+			if total, all, err = v.runsTotal(b.Filter); err != nil {
+				return err
+			}
 		}
 		if token != "" {
 			b.First = display.Link("/ui/runs", "filter", b.Filter)
 		}
+		b.Total = totalOf(from, len(b.Runs), total, all, "run", "runs")
 		b.Plots, err = plotRunsOf(v, b.Filter)
 	}
 	b.Hints = []hint{
-		{"active", display.Link("/ui/runs", "filter", "phase = RUNNING OR phase = PENDING")},
+		{"active", display.Link("/ui/runs", "filter", activeRuns)},
 		{"failed", display.Link("/ui/runs", "filter", "phase = FAILED")},
 		{"canceled", display.Link("/ui/runs", "filter", "phase = CANCELED")},
 		{"repaves", display.Link("/ui/runs", "filter", "type = REPAVE")},
 	}
 	return v.page("runs", "Runs", "runs", b, err)
+}
+
+// runsTotal returns the number of runs that match, or lists.MostCounted and false if there are
+// more.
+func (v *visit) runsTotal(filter string) (int, bool, error) {
+	count := lists.Kind{Read: func(
+		ctx context.Context, _ grpc.ClientConnInterface, q lists.Query,
+	) (lists.Part, error) {
+		resp, err := v.read.runs.ListRuns(ctx, &holdfastv1.ListRunsRequest{
+			Filter: q.Filter, PageSize: q.Size, PageToken: q.Page,
+		})
+		return lists.Part{Rows: make([]lists.Row, len(resp.GetRuns())), Next: resp.GetNextPageToken()}, err
+	}}
+	return lists.Total(v.ctx, v.read.conn, count, filter)
 }
 
 // plotRunsOf returns charts of the latest runs that match a filter, or nil if there are
@@ -71,7 +101,7 @@ type runBody struct {
 // logBody is the shown part of a log.
 type logBody struct {
 	Run    *holdfastv1.Run
-	Pieces []logPiece
+	Pieces []display.LogPiece
 	End    int64  // offset of the end
 	Cut    bool   // the beginning is not shown
 	Stream string // the only stream to show, or "" for all
@@ -105,10 +135,55 @@ func (d *dashboard) theLog(v *visit, run *holdfastv1.Run, stream string) (logBod
 	req := &holdfastv1.StreamRunLogsRequest{RunId: run.GetRunId(), Offset: b.End, NoFollow: true}
 	err := d.feed.RunLog(v.ctx, req, func(c *holdfastv1.LogChunk) error {
 		if stream == "" || c.GetStream() == stream {
-			b.Pieces = appendLog(b.Pieces, c)
+			b.Pieces = display.AppendLog(b.Pieces, c)
 		}
 		b.End = c.GetOffset() + int64(len(c.GetData()))
 		return nil
 	})
 	return b, err
+}
+
+// runLog streams the log of a run, or one of its streams, as server-sent events. It starts
+// at an offset or after the last event. When the run has ended, it sends the event "end".
+// With ?as=text it responds with the whole log so far.
+func (d *dashboard) runLog(w http.ResponseWriter, r *http.Request) {
+	q, id := r.URL.Query(), r.PathValue("id")
+	if q.Get("as") == "text" {
+		d.wholeLog(w, r, id)
+		return
+	}
+	offset, err := strconv.ParseInt(cmp.Or(r.Header.Get("Last-Event-ID"), q.Get("offset"), "0"), 10, 64)
+	if err != nil || offset < 0 {
+		http.Error(w, "offset is invalid: want a byte offset in the log", http.StatusBadRequest)
+		return
+	}
+	s, only := d.stream(w, r), q.Get("stream")
+	s.run(func(send func(text string) error) error { //nolint:contextcheck // the stream has the context of its request
+		req := &holdfastv1.StreamRunLogsRequest{RunId: id, Offset: offset}
+		err := d.feed.RunLog(s.ctx, req, func(c *holdfastv1.LogChunk) error {
+			if only != "" && c.GetStream() != only {
+				return nil
+			}
+			data, _ := json.Marshal(display.Piece(c)) // a piece always marshals
+			next := c.GetOffset() + int64(len(c.GetData()))
+			return send(fmt.Sprintf("id: %d\nevent: log\ndata: %s\n\n", next, data))
+		})
+		if err == nil {
+			err = send("event: end\ndata: {}\n\n")
+		}
+		return err
+	})
+}
+
+// wholeLog responds with the unmodified log as text.
+func (d *dashboard) wholeLog(w http.ResponseWriter, r *http.Request, id string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	req := &holdfastv1.StreamRunLogsRequest{RunId: id, NoFollow: true}
+	err := d.feed.RunLog(r.Context(), req, func(c *holdfastv1.LogChunk) error {
+		_, err := w.Write(c.GetData())
+		return err
+	})
+	if err != nil {
+		http.Error(w, httpjson.Message(err), httpjson.Status(err))
+	}
 }

@@ -21,6 +21,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/fleet"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/health"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/lists"
 )
 
 // Feed streams changes to pages (*server.Server). Its errors are statuses. send is called
@@ -45,6 +47,7 @@ type dashboard struct {
 	rules    rules
 	origin   *http.CrossOriginProtection
 	fleets   *fleet.Cache
+	health   *health.Cache
 	now      func() time.Time
 }
 
@@ -70,7 +73,7 @@ func Register(
 		origin:   http.NewCrossOriginProtection(),
 		now:      time.Now,
 	}
-	d.fleets = fleet.NewCache(d.now)
+	d.fleets, d.health = fleet.NewCache(d.now), health.NewCache(d.now)
 	d.routes(m.WithCookie(cookieName, sessions.Token))
 }
 
@@ -105,11 +108,18 @@ func (d *dashboard) routes(m *auth.Mux) {
 	page("GET /ui/plans/{id...}", viewer, d.plan)
 	page("GET /ui/compare", viewer, d.compare)
 	page("GET /ui/pools", viewer, d.pools)
-	page("GET /ui/services", viewer, d.services)
-	page("GET /ui/audit", auth.SameAs("holdfast.v1.AuditService/ListAuditEvents"), d.audit)
 	page("GET /ui/cluster", viewer, d.cluster)
 	page("GET /ui/charts", viewer, d.charts)
 	m.HandleFunc("GET /ui/charts/data", viewer, nil, secured(d.chartsData))
+	for _, k := range lists.All() {
+		rule := viewer
+		if k.Method != "" {
+			rule = auth.SameAs("holdfast.v1." + k.Method)
+		}
+		page("GET /ui/"+k.Name, rule, d.list(k, nil))
+	}
+	page("GET /ui/hardware", viewer, d.list(lists.Hardware(), hardwareSum))
+	page("GET /ui/alerts", viewer, d.alerts)
 
 	confirm := func(path, rpc string, a action) { act(path, rpc, a.ask, a.submit) }
 	confirm("/ui/machines/{id}/run", "RunService/StartRun",
@@ -137,6 +147,9 @@ func loadRules() rules {
 		"NodeService/TransitionNode",
 		"PlanService/ReleasePlan",
 		"AuditService/ListAuditEvents",
+		"AccessService/ListTokens",
+		"SecretService/ListSecrets",
+		"WebhookService/ListWebhooks",
 		"PlanService/CreatePlan",
 		"PlanService/ProbePlan",
 		"OperatorService/TransferLeadership",

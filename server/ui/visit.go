@@ -14,6 +14,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/health"
 )
 
 // pageTimeout bounds the time to render a page.
@@ -34,14 +35,15 @@ type visit struct {
 type view struct {
 	Title, Nav string
 	Who        *holdfastv1.Identity // nil if not signed in
-	Links      bool                 // the navigation is shown although the user is unknown
+	Pages      []navGroup           // the navigation; none if the user has to sign in
 	Open       bool                 // started with --insecure: every caller is an admin
 	At         position
+	NoLeader   string // why there is no leader; empty if there is one
 	Now        time.Time
 	Again      string // the URL of this page
 	Error      string // the error of the requested action
 	Unsure     bool   // the outcome of the requested action is unknown
-	MayAudit   bool
+	Post       bool   // an action was requested
 	Body       any
 }
 
@@ -70,8 +72,10 @@ func (d *dashboard) visit(h func(*visit) error) http.HandlerFunc {
 		}
 		if err := h(v); err != nil {
 			code := httpjson.Status(err)
-			p := &view{Title: http.StatusText(code), Error: httpjson.Message(err), Unsure: v.unsure(err)}
-			d.show(w, r, code, "fault", v.view("", "", p))
+			p := &view{Title: titleOf(code), Error: httpjson.Message(err), Unsure: v.unsure(err)}
+			back := navAt(r.URL.Path)
+			p.Body = faultBody{back, code}
+			d.show(w, r, code, "fault", v.view("", back.Key, p))
 		}
 	}
 }
@@ -84,13 +88,16 @@ func (v *visit) view(title, nav string, p *view) *view {
 	p.Nav, p.Who, p.At, p.Now = nav, v.who, v.read.conn.position(), v.now()
 	p.Open = v.who.GetMethod() == auth.MethodInsecure
 	p.Again = v.r.URL.RequestURI()
-	p.MayAudit = v.rules.may(v.who, "AuditService/ListAuditEvents")
+	p.Pages = v.rules.navigation(v.who)
+	if p.At.known && p.At.Leader == "" {
+		p.NoLeader = v.noLeader(v.ctx, v.read)
+	}
 	return p
 }
 
 // page shows a page, with an error above its content if shown is not nil.
 func (v *visit) page(name, title, nav string, body any, shown error) error {
-	code, p := http.StatusOK, &view{Body: body}
+	code, p := http.StatusOK, &view{Body: body, Post: v.r.Method == http.MethodPost}
 	if shown != nil {
 		code, p.Error, p.Unsure = httpjson.Status(shown), httpjson.Message(shown), v.unsure(shown)
 	}
@@ -117,7 +124,48 @@ func (v *visit) done(path string) error {
 	return nil
 }
 
+// noLeader returns why this peer knows no leader.
+func (d *dashboard) noLeader(ctx context.Context, c *clients) string {
+	st, err := d.health.Status(ctx, c.cluster)
+	if err != nil || st.GetLeader() != "" { // there is one by now
+		return ""
+	}
+	return health.NoLeader(st)
+}
+
+// faultBody is an error page.
+type faultBody struct {
+	Back navEntry // the page that the address is below, or none
+	Code int
+}
+
+// Denied reports whether another user may be allowed to open the page.
+func (b faultBody) Denied() bool { return b.Code == http.StatusForbidden }
+
 // fault shows an error page. It does not need an authenticated user.
 func (d *dashboard) fault(w http.ResponseWriter, r *http.Request, code int, message string) {
-	d.show(w, r, code, "fault", &view{Title: http.StatusText(code), Error: message, Links: true, Now: d.now()})
+	who := auth.From(r.Context())
+	back := navAt(r.URL.Path)
+	d.show(w, r, code, "fault", &view{
+		Title: titleOf(code),
+		Error: message,
+		Nav:   back.Key,
+		Who:   who,
+		Pages: d.rules.navigation(who),
+		Open:  who.GetMethod() == auth.MethodInsecure,
+		Now:   d.now(),
+		Again: r.URL.RequestURI(),
+		Body:  faultBody{back, code},
+	})
+}
+
+// titleOf returns the title of an error page.
+func titleOf(code int) string {
+	switch code {
+	case http.StatusNotFound:
+		return "Not found"
+	case http.StatusForbidden:
+		return "Not allowed"
+	}
+	return http.StatusText(code)
 }

@@ -47,6 +47,7 @@ type Lab struct {
 	unsure bool  // the outcome of every command is lost
 	tokens map[string]string
 	denied []*holdfastv1.AuditEvent
+	peers  *holdfastv1.ClusterStatus
 }
 
 // New starts a peer with one API, a machine 1165a9b6 that waits for its agent, and tokens.
@@ -82,7 +83,8 @@ func open(
 ) *Lab {
 	t.Helper()
 	begin := time.Date(2026, 1, 29, 15, 10, 0, 0, time.UTC)
-	l := &Lab{TB: t, state: fsm.New(), now: begin.Add(-time.Hour), tokens: map[string]string{}}
+	l := &Lab{TB: t, state: fsm.New(), now: begin.Add(-time.Hour), tokens: map[string]string{},
+		peers: &holdfastv1.ClusterStatus{}}
 	l.Do(&internalv1.LeaderEstablished{PeerId: "p1", Term: 1})
 	for _, plan := range fsm.DefaultPlans() {
 		l.Do(&internalv1.CreatePlan{Plan: plan, BuiltIn: true})
@@ -255,7 +257,18 @@ func (l *Lab) Role() string { return "leader" }
 func (l *Lab) Readiness() error { return nil }
 
 // Status implements server.Membership.
-func (l *Lab) Status(context.Context) *holdfastv1.ClusterStatus { return &holdfastv1.ClusterStatus{} }
+func (l *Lab) Status(context.Context) *holdfastv1.ClusterStatus {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return proto.CloneOf(l.peers)
+}
+
+// SetStatus sets the status of the cluster.
+func (l *Lab) SetStatus(st *holdfastv1.ClusterStatus) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.peers = st
+}
 
 // Renew implements server.Leases. Each heartbeat is committed at once if the state knows
 // its owner.

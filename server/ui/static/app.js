@@ -6,7 +6,7 @@
   const live = document.getElementById("live");
   const said = live && live.querySelector(".said");
   const dot = live && live.querySelector(".dot");
-  let peer = "", peers = [], leader = null, skew = 0, lastHeard = Date.now(), staleSince = 0, cursor = "";
+  let peer = "", peers = [], leader = null, problem = "", skew = 0, lastHeard = Date.now(), staleSince = 0, cursor = "";
 
   // --- times ---------------------------------------------------------------------------------------------------------------------------
   const largest = (ms) => {
@@ -122,7 +122,7 @@
     }
     if (!peer || leader === null) return; // nothing received yet
     live.className = leader ? "live on" : "live stale";
-    put(said, leader ? `Live from ${peer}, ${leader === peer ? "the leader" : "leader " + leader}` : `${peer} has no known leader: showing its own state. Writes wait.`);
+    put(said, leader ? `Live from ${peer}, ${leader === peer ? "the leader" : "leader " + leader}` : problem || `${peer} knows no leader. This page shows its own state. Changes wait.`);
   };
   let source, lastIndex = "", lastSample = 0;
   const heard = () => {
@@ -143,6 +143,7 @@
     });
     on("pulse", (d) => {
       leader = d.leader || "";
+      problem = d.problem || "";
       skew = d.now - Date.now();
       if (d.index !== lastIndex) want(3000);
       if (d.sample !== lastSample && document.querySelector("[data-history]")) want(0);
@@ -226,11 +227,6 @@
     filter.focus();
     filter.select();
   });
-  const here = document.querySelector(".top nav [aria-current]")?.getBoundingClientRect();
-  if (here) { // not scrollIntoView: it would move the start of tab navigation past the skip link
-    const nav = document.querySelector(".top nav"), room = nav.getBoundingClientRect();
-    nav.scrollLeft += here.left + here.width / 2 - room.left - room.width / 2;
-  }
   if (location.search.includes("at=")) {
     const url = new URL(location.href);
     url.searchParams.delete("at");

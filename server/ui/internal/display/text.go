@@ -37,10 +37,10 @@ func Functions(asset func(string) string) template.FuncMap {
 		"dict":       dict,
 		"retry":      retryLink,
 		"used":       usedVRAM,
-		"lastState":  lastState,
 		"ended":      Ended,
 		"join":       strings.Join,
-		"bytes":      size,
+		"bytes":      Bytes,
+		"prose":      prose,
 	}
 }
 
@@ -119,8 +119,8 @@ func Count(n int) string {
 	return s
 }
 
-// size formats a number of bytes.
-func size(n int64) string {
+// Bytes formats a number of bytes.
+func Bytes(n int64) string {
 	switch {
 	case n >= 1<<40:
 		return fmt.Sprintf("%.1f TiB", float64(n)/(1<<40))
@@ -152,14 +152,6 @@ func poolStatus(p *holdfastv1.Pool) string { return cmp.Or(Label(p.GetStatus()),
 
 // usedVRAM returns the used memory of a GPU in gigabytes.
 func usedVRAM(g *holdfastv1.Gpu) float64 { return max(g.GetTotalVramGb()-g.GetAvailableVramGb(), 0) }
-
-// lastState returns the last reported health of a service, or nil.
-func lastState(s *holdfastv1.Service) *holdfastv1.ServiceState {
-	if n := len(s.GetStates()); n > 0 {
-		return s.GetStates()[n-1]
-	}
-	return nil
-}
 
 // Rate formats a rate.
 func Rate(v float64) string {
@@ -212,4 +204,21 @@ func why(r *holdfastv1.Run) string {
 	}
 	text, _ := describe.Why(r)
 	return text
+}
+
+// word is a part of a text: a command or words.
+type word struct {
+	Text string
+	Code bool
+}
+
+// prose splits a text into words and commands, which are between backticks.
+func prose(s string) []word {
+	var all []word
+	for i, part := range strings.Split(s, "`") {
+		if part != "" {
+			all = append(all, word{part, i%2 == 1})
+		}
+	}
+	return all
 }

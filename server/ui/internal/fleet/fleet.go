@@ -17,6 +17,8 @@ type Counts struct {
 	States    [NumStates]int
 	Attention []*holdfastv1.Machine // the most urgent machines that need attention
 	Troubled  int                   // number of machines that need attention
+	Urgent    int                   // of these, the ones with an urgent issue
+	Hardware  Hardware
 	Pools     []Group
 	Racks     []Group // by location and name
 }
@@ -54,8 +56,12 @@ func count(ctx context.Context, c holdfastv1.MachineServiceClient) (*Counts, err
 		x := cell{id: m.GetMachineId(), state: s.GetEffectiveState(), troubled: s.GetNeedsAttention()}
 		f.Total++
 		f.States[x.state]++
+		f.Hardware.add(m)
 		if x.troubled {
 			f.Troubled++
+			if Urgency(m) == int(holdfastv1.Issue_URGENT) {
+				f.Urgent++
+			}
 			f.Attention = append(f.Attention, m)
 		}
 		add(pools, spec.GetPool(), x, false)

@@ -1,0 +1,217 @@
+package lists
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/health"
+)
+
+// answers are the responses of services by the name of the method.
+type answers map[string]proto.Message
+
+func (a answers) Invoke(_ context.Context, method string, _, reply any, _ ...grpc.CallOption) error {
+	proto.Merge(reply.(proto.Message), a[path.Base(method)])
+	return nil
+}
+
+func (answers) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, grpc.ErrClientConnClosing
+}
+
+func at(minute int) *timestamppb.Timestamp {
+	return timestamppb.New(time.Date(2026, 1, 29, 15, minute, 0, 0, time.UTC))
+}
+
+// text returns the content of a cell: links as [text](path), labels as text/class.
+func text(c display.Cell) string {
+	var all []string
+	for _, p := range c.Parts {
+		switch {
+		case p.At != nil:
+			all = append(all, p.At.AsTime().Format("15:04"))
+		case p.Link != "":
+			all = append(all, "["+p.Text+"]("+p.Link+")")
+		case p.State != "":
+			all = append(all, p.Text+"/"+strings.TrimPrefix(p.State, "state "))
+		default:
+			all = append(all, p.Text)
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// TestColumns checks each column of each list.
+func TestColumns(t *testing.T) {
+	conn := answers{
+		"ListTokens": &holdfastv1.ListTokensResponse{Tokens: []*holdfastv1.Token{
+			{TokenId: "t-1", Name: "alice", Role: holdfastv1.Role_OPERATOR, Pools: []string{"gpu", "cpu"}, State: "revoked",
+				CreatedAt: at(1), CreatedBy: "user:root", ExpiresAt: at(2), RevokedAt: at(3), Comment: "left"},
+			{TokenId: "t-2", Role: holdfastv1.Role_AGENT, MachineId: "m-1", State: "active"},
+		}},
+		"ListSecrets": &holdfastv1.ListSecretsResponse{Secrets: []*holdfastv1.Secret{{
+			Name: "bmc/r7", Type: "bmc", Keys: []string{"username", "password"}, KeyId: "k1", Version: 3, UpdatedAt: at(4),
+			UpdatedBy: "user:root", UsedBy: []string{"m-1", "m-2"}, Uses: 1002,
+		}}},
+		"ListWebhooks": &holdfastv1.ListWebhooksResponse{Webhooks: []*holdfastv1.Webhook{
+			{Name: "chat", Url: "https://hooks.example/in", Filter: `type = "run.failed"`, SecretRef: "hook", CreatedAt: at(1),
+				CreatedBy: "user:root", Cursor: 41, Failures: 3, LastError: "HTTP 503", TriedAt: at(5), Missed: 2, Behind: 1234},
+			{Name: "off", Disabled: true, Failures: 1},
+			{Name: "well", TriedAt: at(6)},
+		}},
+		"ListImages": &holdfastv1.ListImagesResponse{Images: []*holdfastv1.Image{{
+			Name: "debian-13", Description: "base", Arch: "amd64", Format: holdfastv1.Image_QCOW2,
+			Compression: holdfastv1.Image_ZSTD, Disk: &holdfastv1.Image_File{SizeBytes: 3 << 30},
+			Kernel: &holdfastv1.Image_File{Url: "https://i.example/vmlinuz"}, Cmdline: "quiet", UpdatedAt: at(7),
+			CreatedBy: "user:root",
+		}}},
+		"ListInstalls": &holdfastv1.ListInstallsResponse{Installs: []*holdfastv1.Install{
+			{MachineId: "m-1", RunId: "run-1", Step: "install", Attempt: 2, Image: "debian-13", Stage: holdfastv1.Install_FAILED,
+				Progress: 40, Error: "no disk", IpAddress: "10.0.0.9", Boots: 3, StageSince: at(8), LastSeenAt: at(9),
+				ClosedAt: at(10)},
+			{MachineId: "m-2", Stage: holdfastv1.Install_WRITING, Disk: "largest"},
+		}},
+		"ListServices": &holdfastv1.ListServicesResponse{Services: []*holdfastv1.Service{
+			{Active: true, LastSeen: at(11), Target: &holdfastv1.ServiceTarget{Id: "s-1", ServiceName: "tool",
+				ServiceType: "tool-invoker", Host: "::1", Port: 90}, States: []*holdfastv1.ServiceState{{Healthy: true},
+				{Reason: "disk full", Timestamp: at(12)}}},
+			{Deregistered: true, Target: &holdfastv1.ServiceTarget{Id: "s-2"}},
+		}},
+		"ListAuditEvents": &holdfastv1.ListAuditEventsResponse{Events: []*holdfastv1.AuditEvent{
+			{Sequence: 1204, At: at(13), Principal: "user:eve", Method: "StartRun", Resource: "m-1",
+				Outcome: "PERMISSION_DENIED", Reason: "ROLE", Count: 4, Source: "10.0.0.1", Peer: "n1"},
+			{Sequence: 5, Outcome: "OK", Count: 1},
+		}},
+	}
+	want := map[string][]string{
+		"tokens": {
+			"Token=t-1 | Name=alice | Role=operator | For=gpu, cpu | State=revoked/s-failed 15:03 | Created=15:01 | " +
+				"By=user:root | Expires=15:02 | Comment=left",
+			"Token=t-2 | Role=agent | For=[m-1](/ui/machines/m-1) | State=active/s-active | Expires=never",
+		},
+		"secrets": {"Secret=bmc/r7 | Type=bmc | Values=username, password | Pools=all | Version=3 | Key=k1 | Updated=15:04 | " +
+			"By=user:root | Used by=[m-1](/ui/machines/m-1) [m-2](/ui/machines/m-2) and 1 000 more"},
+		"webhooks": {
+			"Webhook=chat | State=failing/s-failed 3 tries, the last 15:05 | URL=https://hooks.example/in | " +
+				`Filter=type = "run.failed" | Delivered=event 41 | Waiting=1 234 | Missed=2 | Signed with=hook | Created=15:01 | ` +
+				"By=user:root | Last error=HTTP 503",
+			"Webhook=off | State=disabled/s- | Filter=all events | Delivered=none | Waiting=0 | Missed=0 | Signed with=not signed",
+			"Webhook=well | State=ok/s-active again since 15:06 | Filter=all events | Delivered=none | Waiting=0 | Missed=0 | " +
+				"Signed with=not signed",
+		},
+		"images": {"Image=debian-13 | Description=base | Arch=amd64 | Disk=qcow2+zstd | Files=disk 3 GiB, kernel | " +
+			"Source=disk uploaded, https://i.example/vmlinuz | Updated=15:07 | By=user:root | Kernel options=quiet"},
+		"installs": {
+			"Machine=[m-1](/ui/machines/m-1) | Stage=failed/s-failed ended 15:10 | Done=40 % | Image=debian-13 | " +
+				"Run=[run-1](/ui/runs/run-1) install | Attempt=2 | Stage since=15:08 | Last seen=15:09 | Address=10.0.0.9 | " +
+				"Boots=3 | Details=no disk",
+			"Machine=[m-2](/ui/machines/m-2) | Stage=writing/s-running | Done=0 % | Image=none: only erases | Attempt=0 | " +
+				"Boots=0 | Details=onto the disk largest",
+		},
+		"services": {
+			"Service=tool | Type=tool-invoker | Address=[::1]:90 | Active=active/s-succeeded | " +
+				"Health=unhealthy/s-failed disk full 15:12 | Last seen=15:11 | Id=s-1",
+			"Address=:0 | Active=deregistered/s- | Id=s-2",
+		},
+		"audit": {
+			"No.=1 204 | When=15:13 | Principal=user:eve | Method=StartRun | Resource=m-1 | " +
+				"Outcome=PERMISSION_DENIED/s-failed ROLE × 4 | Source=10.0.0.1 | Peer=n1",
+			"No.=5 | Outcome=OK",
+		},
+	}
+	conn["ListMachines"] = &holdfastv1.ListMachinesResponse{Machines: []*holdfastv1.Machine{
+		{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Pool: "gpu", Location: "fra1", Rack: "r7", Serial: "S1"},
+			Node: &holdfastv1.NodeRecord{Vendor: "Dell", Model: "R760"},
+			HardwareSummary: &holdfastv1.HardwareSummary{Cpus: 2, Cores: 64, MemoryBytes: 512 << 30, Disks: 4,
+				DiskBytes: 8 << 40, Gpus: 8, Arch: "x86_64"}},
+		{MachineId: "m-2", Node: &holdfastv1.NodeRecord{SerialNumber: "S2"}},
+	}}
+	want["hardware"] = []string{
+		"Machine=[m-1](/ui/machines/m-1) | Pool=gpu | Location=fra1 | Rack=r7 | Model=Dell R760 | Serial=S1 | CPUs=2 | " +
+			"Cores=64 | Memory=512 GiB | Disks=4 | Disk space=8.0 TiB | GPUs=8 | Arch=x86_64",
+		"Machine=[m-2](/ui/machines/m-2) | Serial=S2",
+	}
+	for _, k := range append(All(), Hardware()) {
+		part, err := k.Read(t.Context(), conn, Query{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range part.Rows {
+			if len(r.Cells) != len(k.Columns) {
+				t.Fatalf("%s: got %d cells, want %d", k.Name, len(r.Cells), len(k.Columns))
+			}
+			var cells []string
+			for i, c := range r.Cells {
+				if !c.Empty() {
+					cells = append(cells, k.Columns[i]+"="+text(c))
+				}
+			}
+			got = append(got, strings.Join(cells, " | "))
+		}
+		if diff := cmp.Diff(want[k.Name], got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", k.Name, diff)
+		}
+	}
+}
+
+// TestTotal checks that counting ends at a limit.
+func TestTotal(t *testing.T) {
+	for _, tt := range []struct {
+		entries, want int
+		all           bool
+	}{{0, 0, true}, {1, 1, true}, {1000, 1000, true}, {MostCounted, MostCounted, true}, {MostCounted + 1, MostCounted, false}} {
+		reads := 0
+		k := Kind{Read: func(_ context.Context, _ grpc.ClientConnInterface, q Query) (p Part, err error) {
+			reads++
+			from := 0
+			_, _ = fmt.Sscan(q.Page, &from)
+			p.Rows = make([]Row, min(int(q.Size), tt.entries-from))
+			if from += len(p.Rows); from < tt.entries {
+				p.Next = fmt.Sprint(from)
+			}
+			return p, nil
+		}}
+		n, all, err := Total(t.Context(), nil, k, "")
+		if n != tt.want || all != tt.all || err != nil || reads > MostCounted/1000 {
+			t.Errorf("%d entries: got %d, %t, %v after %d reads, want %d, %t", tt.entries, n, all, err, reads, tt.want, tt.all)
+		}
+	}
+}
+
+// TestAlertRows checks that firing alerts come first, with all their columns.
+func TestAlertRows(t *testing.T) {
+	var got []string
+	for _, r := range AlertRows([]health.Alert{
+		{Name: "HoldfastA", Severity: "warning", Rule: "if a", Remedy: "holdfast a"},
+		{Name: "B", Severity: "info", Rule: "if b", Hidden: true},
+		{Name: "HoldfastC", Severity: "critical", Rule: "if c", Firing: []string{"x", "y"}, Remedy: "holdfast c"},
+	}) {
+		var cells []string
+		for i, c := range r.Cells {
+			cells = append(cells, Alerts().Columns[i]+"="+text(c))
+		}
+		got = append(got, strings.Join(cells, " | "))
+	}
+	want := []string{
+		"Alert=HoldfastC | State=firing/s-failed | Severity=critical | Fires if=if c | Details=x; y | Next step=holdfast c | " +
+			"Runbook=[runbook](" + runbook + "#holdfastc)",
+		"Alert=HoldfastA | State=ok/s-active | Severity=warning | Fires if=if a | Details= | Next step= | " +
+			"Runbook=[runbook](" + runbook + "#holdfasta)",
+		"Alert=B | State=not visible to you/s- | Severity=info | Fires if=if b | Details= | Next step= | Runbook=",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,64 @@
+package lists
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+
+	"google.golang.org/grpc"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
+)
+
+func webhooks() Kind {
+	return Kind{
+		Name: "webhooks", Title: "Webhooks", One: "webhook", Many: "webhooks",
+		Method: "WebhookService/ListWebhooks",
+		Create: `holdfast webhook put chat --url https://hooks.example/in --filter 'type = "run.failed"'`,
+		Note: "Delivered is the number of the last event that was delivered or does not match the filter. " +
+			"Waiting are the events after it.",
+		Columns: []string{
+			"Webhook", "State", "URL", "Filter", "Delivered", "Waiting", "Missed", "Signed with", "Created", "By", "Last error",
+		},
+		Read: func(ctx context.Context, c grpc.ClientConnInterface, q Query) (Part, error) {
+			resp, err := holdfastv1.NewWebhookServiceClient(c).ListWebhooks(ctx, &holdfastv1.ListWebhooksRequest{
+				PageSize: q.Size, PageToken: q.Page,
+			})
+			return Part{rowsOf(resp.GetWebhooks(), webhookRow), resp.GetNextPageToken()}, err
+		},
+	}
+}
+
+func webhookRow(w *holdfastv1.Webhook) Row {
+	state := display.Badge("ok", "active")
+	switch n := w.GetFailures(); {
+	case w.GetDisabled():
+		state = display.Badge("disabled", "")
+	case n == 1:
+		state = display.Badge("failing", "failed").And(display.Faint("1 try, the last")).And(display.When(w.GetTriedAt()))
+	case n > 1:
+		state = display.Badge("failing", "failed").And(display.Faint(fmt.Sprintf("%d tries, the last", n))).
+			And(display.When(w.GetTriedAt()))
+	case w.GetTriedAt() != nil:
+		state = state.And(display.Faint("again since")).And(display.When(w.GetTriedAt()))
+	}
+	delivered := display.Text("event " + strconv.FormatUint(w.GetCursor(), 10))
+	if w.GetCursor() == 0 {
+		delivered = display.Text("none")
+	}
+	return Row{w.GetName(), []display.Cell{
+		display.ID(w.GetName()),
+		state,
+		display.Long(w.GetUrl()),
+		display.Long(cmp.Or(w.GetFilter(), "all events")),
+		delivered,
+		display.Number(w.GetBehind()),
+		display.Number(w.GetMissed()),
+		display.Text(cmp.Or(w.GetSecretRef(), "not signed")),
+		display.When(w.GetCreatedAt()),
+		display.Text(w.GetCreatedBy()),
+		display.Long(w.GetLastError()),
+	}}
+}
