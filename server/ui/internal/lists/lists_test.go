@@ -2,6 +2,7 @@ package lists
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -27,7 +28,7 @@ func (a answers) Invoke(_ context.Context, method string, _, reply any, _ ...grp
 }
 
 func (answers) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, grpc.ErrClientConnClosing
+	return nil, errors.New("no streams")
 }
 
 func at(minute int) *timestamppb.Timestamp {
