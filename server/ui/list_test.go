@@ -27,7 +27,8 @@ func TestLists(t *testing.T) {
 	l.Do(&internalv1.PutSecret{Secret: &internalv1.StoredSecret{
 		Secret: &holdfastv1.Secret{Name: "bmc/r7", Type: "bmc", Keys: []string{"password"}, Version: 1, KeyId: "k1"},
 		Sealed: &internalv1.Sealed{KeyId: "k1", Ciphertext: []byte("ciphertext of it")}}})
-	l.Do(&internalv1.PutWebhook{Webhook: &holdfastv1.Webhook{Name: "chat", Url: "https://hooks.example/" + url.PathEscape(evil)}})
+	l.Do(&internalv1.PutWebhook{Webhook: &holdfastv1.Webhook{Name: "chat",
+		Url: "https://hooks.example/" + url.PathEscape(evil)}})
 	for name, tt := range map[string]struct {
 		want []string
 		open bool // to viewers

@@ -21,8 +21,8 @@ func links(w *httptest.ResponseRecorder) (all []string) {
 	return all
 }
 
-// TestNavigation checks that users are offered the pages that they may open, also on pages of errors,
-// and that each offered page opens.
+// TestNavigation checks that users are offered the pages that they may open, also on pages of
+// errors, and that each offered page opens.
 func TestNavigation(t *testing.T) {
 	l := lab(t)
 	forAdmins := map[string]bool{"webhooks": true, "tokens": true, "secrets": true, "audit": true}
@@ -63,7 +63,8 @@ func TestFaults(t *testing.T) {
 	has(t, get(l, "admin", "/ui/machines/none"), 404, []string{"Not found", `href="/ui/machines">All of Machines`}, "signin?",
 		"Not done.")
 	has(t, get(l, "admin", "/ui/machines?filter=nonsense"), 400, []string{`role="alert"`}, "Not done.")
-	has(t, post(l, "admin", "/ui/machines/m-2/phase", map[string][]string{"phase": {"RETIRED"}}), 400, []string{"Not done."})
+	has(t, post(l, "admin", "/ui/machines/m-2/phase", map[string][]string{"phase": {"RETIRED"}}), 400,
+		[]string{"Not done."})
 }
 
 // TestAlertsPage checks the order, the details and the limits of the page of alerts.
@@ -76,7 +77,8 @@ func TestAlertsPage(t *testing.T) {
 		"<code>holdfast operator snapshot save FILE</code>", "alerts.md#holdfastbackupmissing", "HoldfastCommitsSlow",
 		`data-label="Severity">critical`}, evil)
 	page := w.Body.String()
-	if first, ok := strings.Index(page, "e-HoldfastDiskAlmostFull"), strings.Index(page, "e-HoldfastNoLeader"); first > ok {
+	firing, ok := strings.Index(page, "e-HoldfastDiskAlmostFull"), strings.Index(page, "e-HoldfastNoLeader")
+	if firing < 0 || firing > ok {
 		t.Error("got a rule that is ok before a firing alert")
 	}
 	has(t, get(l, "admin", "/ui/alerts"), 200, nil, "not visible to you")

@@ -35,7 +35,8 @@ func TestSum(t *testing.T) {
 	}{
 		{0, 10, "", true},
 		{1, 10, "2 CPUs, 32 cores, 64 GiB of memory, 1 disk, 1.0 TiB of disk space; the hardware of 1 is unknown", true},
-		{40, 100, "80 CPUs, 1 280 cores, 2.5 TiB of memory, 40 disks, 40.0 TiB of disk space; the hardware of 1 is unknown", true},
+		{40, 100, "80 CPUs, 1 280 cores, 2.5 TiB of memory, 40 disks, 40.0 TiB of disk space" +
+			"; the hardware of 1 is unknown", true},
 		{9, 10, "18 CPUs, 288 cores, 576 GiB of memory, 9 disks, 9.0 TiB of disk space; the hardware of 1 is unknown", true},
 		{9, 2, "4 CPUs, 64 cores, 128 GiB of memory, 2 disks, 2.0 TiB of disk space", false},
 	} {

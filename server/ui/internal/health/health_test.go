@@ -22,7 +22,8 @@ func status(leader string, tolerance int32, change ...func(*holdfastv1.ClusterSt
 	st := &holdfastv1.ClusterStatus{Leader: leader, FailureTolerance: tolerance, AnsweredBy: "n1",
 		LastBackupAt: ago(time.Hour)}
 	for i := range 3 {
-		st.Peers = append(st.Peers, &holdfastv1.Peer{Id: fmt.Sprintf("n%d", i+1), Suffrage: "voter", Alive: true, Version: "1.2"})
+		st.Peers = append(st.Peers, &holdfastv1.Peer{Id: fmt.Sprintf("n%d", i+1),
+			Suffrage: "voter", Alive: true, Version: "1.2"})
 	}
 	for _, f := range change {
 		f(st)
@@ -114,25 +115,30 @@ func TestAlerts(t *testing.T) {
 		"HoldfastBackupOld": {Facts{Status: status("n1", 1, func(st *holdfastv1.ClusterStatus) {
 			st.LastBackupAt = ago(37 * time.Hour)
 		})}, []string{"the newest one is 37 hours old"}},
-		"HoldfastBackupMissing": {Facts{Status: status("n1", 1, func(st *holdfastv1.ClusterStatus) { st.LastBackupAt = nil })},
+		"HoldfastBackupMissing": {Facts{Status: status("n1", 1, func(st *holdfastv1.ClusterStatus) {
+			st.LastBackupAt = nil
+		})},
 			[]string{"no snapshot of this cluster was saved"}},
-		"HoldfastPlanHeld": {Facts{Plans: []*holdfastv1.Plan{{PlanId: "plan/x", Brake: &holdfastv1.PlanBrake{Failure: "install",
-			Machines: 3}}, {PlanId: "plan/y"}}}, []string{"plan/x: install on 3 machines"}},
+		"HoldfastPlanHeld": {Facts{Plans: []*holdfastv1.Plan{{PlanId: "plan/x", Brake: &holdfastv1.PlanBrake{
+			Failure: "install", Machines: 3}}, {PlanId: "plan/y"}}}, []string{"plan/x: install on 3 machines"}},
 		"HoldfastRunsOverdue": {Facts{Active: []*holdfastv1.Run{
 			{RunId: "r1", MachineId: "m1", Phase: holdfastv1.Run_PENDING, CreatedAt: ago(11 * time.Minute)},
 			{RunId: "r2", MachineId: "m2", Phase: holdfastv1.Run_RUNNING, StartedAt: ago(3 * time.Minute),
 				Steps: []*holdfastv1.StepStatus{{TimeoutSeconds: 60}, {TimeoutSeconds: 60}}},
-			{Phase: holdfastv1.Run_RUNNING, StartedAt: ago(time.Hour), Steps: []*holdfastv1.StepStatus{{TimeoutSeconds: 7200}}},
+			{Phase: holdfastv1.Run_RUNNING, StartedAt: ago(time.Hour),
+				Steps: []*holdfastv1.StepStatus{{TimeoutSeconds: 7200}}},
 			{Phase: holdfastv1.Run_RUNNING, StartedAt: ago(time.Hour), Beside: true,
 				Steps: []*holdfastv1.StepStatus{{TimeoutSeconds: 60}}},
 		}}, []string{"r1 on m1, for 11m0s", "r2 on m2, for 3m0s"}},
 		"HoldfastRunsFail": {Facts{Recent: append(failed(5, time.Minute), failed(9, time.Hour)...)},
 			[]string{"5 of 5 runs failed"}},
-		"HoldfastWebhookFails": {Facts{Webhooks: []*holdfastv1.Webhook{{Name: "chat", Failures: 2, Behind: 7, LastError: "503"},
+		"HoldfastWebhookFails": {Facts{Webhooks: []*holdfastv1.Webhook{{Name: "chat", Failures: 2, Behind: 7,
+			LastError: "503"},
 			{Name: "well", Behind: 3}, {Name: "off", Failures: 2, Behind: 7, Disabled: true}}},
 			[]string{"chat: 2 tries failed, 7 events wait: 503"}},
 		"HoldfastMachinesNeedIntervention": {Facts{Urgent: 2}, []string{"2 machines need an operator"}},
-		"ClockAhead":                       {Facts{Recent: []*holdfastv1.Run{{CreatedAt: ago(-2 * time.Minute)}}}, []string{"by 2m0s"}},
+		"ClockAhead": {Facts{Recent: []*holdfastv1.Run{{CreatedAt: ago(-2 * time.Minute)}}},
+			[]string{"by 2m0s"}},
 	}
 	for name, tt := range want {
 		if tt.facts.Now = now; tt.facts.Status == nil {

@@ -101,13 +101,15 @@ func TestColumns(t *testing.T) {
 				"By=user:root | Expires=15:02 | Comment=left",
 			"Token=t-2 | Role=agent | For=[m-1](/ui/machines/m-1) | State=active/s-active | Expires=never",
 		},
-		"secrets": {"Secret=bmc/r7 | Type=bmc | Values=username, password | Pools=all | Version=3 | Key=k1 | Updated=15:04 | " +
+		"secrets": {"Secret=bmc/r7 | Type=bmc | Values=username, password | Pools=all | Version=3 | Key=k1 | " +
+			"Updated=15:04 | " +
 			"By=user:root | Used by=[m-1](/ui/machines/m-1) [m-2](/ui/machines/m-2) and 1 000 more"},
 		"webhooks": {
 			"Webhook=chat | State=failing/s-failed 3 tries, the last 15:05 | URL=https://hooks.example/in | " +
 				`Filter=type = "run.failed" | Delivered=event 41 | Waiting=1 234 | Missed=2 | Signed with=hook | Created=15:01 | ` +
 				"By=user:root | Last error=HTTP 503",
-			"Webhook=off | State=disabled/s- | Filter=all events | Delivered=none | Waiting=0 | Missed=0 | Signed with=not signed",
+			"Webhook=off | State=disabled/s- | Filter=all events | Delivered=none | Waiting=0 | Missed=0 | " +
+				"Signed with=not signed",
 			"Webhook=well | State=ok/s-active again since 15:06 | Filter=all events | Delivered=none | Waiting=0 | Missed=0 | " +
 				"Signed with=not signed",
 		},
@@ -172,7 +174,8 @@ func TestTotal(t *testing.T) {
 	for _, tt := range []struct {
 		entries, want int
 		all           bool
-	}{{0, 0, true}, {1, 1, true}, {1000, 1000, true}, {MostCounted, MostCounted, true}, {MostCounted + 1, MostCounted, false}} {
+	}{{0, 0, true}, {1, 1, true}, {1000, 1000, true}, {MostCounted, MostCounted, true},
+		{MostCounted + 1, MostCounted, false}} {
 		reads := 0
 		k := Kind{Read: func(_ context.Context, _ grpc.ClientConnInterface, q Query) (p Part, err error) {
 			reads++
@@ -206,7 +209,8 @@ func TestAlertRows(t *testing.T) {
 		got = append(got, strings.Join(cells, " | "))
 	}
 	want := []string{
-		"Alert=HoldfastC | State=firing/s-failed | Severity=critical | Fires if=if c | Details=x; y | Next step=holdfast c | " +
+		"Alert=HoldfastC | State=firing/s-failed | Severity=critical | Fires if=if c | Details=x; y | " +
+			"Next step=holdfast c | " +
 			"Runbook=[runbook](" + runbook + "#holdfastc)",
 		"Alert=HoldfastA | State=ok/s-active | Severity=warning | Fires if=if a | Details= | Next step= | " +
 			"Runbook=[runbook](" + runbook + "#holdfasta)",
