@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/series"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/server"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson/apitest"
@@ -31,7 +32,13 @@ const evil = `<script>alert(1)</script>`
 // and a node waits for approval.
 func lab(t *testing.T) *apitest.Lab {
 	t.Helper()
-	l := apitest.New(t, func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server) {
+	return labWith(t, providers.SetOf(nil))
+}
+
+// labWith is lab for a peer with providers.
+func labWith(t *testing.T, set *providers.Set) *apitest.Lab {
+	t.Helper()
+	l := apitest.Driving(t, set, func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server) {
 		ui.Register(m, rpc, s, once{}, sessions(t), slog.New(slog.DiscardHandler))
 	})
 	l.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",

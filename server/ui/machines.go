@@ -1,11 +1,13 @@
 package ui
 
 import (
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/bulk"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/fleet"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/lists"
@@ -22,8 +24,11 @@ type machinesBody struct {
 	Cut           bool // there are too many to sort: only the first mostSorted were sorted
 	Hints         []hint
 	FilterInvalid bool
-	Chosen        string   // the selected columns, or "" for the default ones
-	Choices       []choice // all columns
+	Chosen        string      // the selected columns, or "" for the default ones
+	Choices       []choice    // all columns
+	Actions       []bulk.Kind // on the selected machines
+	Selected      bool        // all machines of this page are selected
+	SelectLink    string      // selects them, or none
 }
 
 // needsAttention is the filter of the machines that the overview counts, and of machine issues.
@@ -49,6 +54,7 @@ func (d *dashboard) machines(v *visit) error {
 		err = b.byID(v, q.Get("page"), firstRow(q.Get("from")))
 	}
 	b.fill(shown)
+	b.Actions, b.Selected, b.SelectLink = v.bulkKinds(), q.Get("select") == "page", selectLink(v.r.URL)
 	b.FilterInvalid = err != nil && b.Filter != ""
 	filtered := func(text, filter string) hint { return hint{text, display.Link("/ui/machines", "filter", filter)} }
 	b.Hints = []hint{
@@ -60,6 +66,17 @@ func (d *dashboard) machines(v *visit) error {
 		filtered("with an active run", `active_run_id != ""`),
 	}
 	return v.page("machines", "Machines", "machines", b, err)
+}
+
+// selectLink returns the link of this page that selects all its machines, or none if they are.
+func selectLink(page *url.URL) string {
+	q := page.Query()
+	if q.Get("select") == "page" {
+		q.Del("select")
+	} else {
+		q.Set("select", "page")
+	}
+	return (&url.URL{Path: page.Path, RawQuery: q.Encode()}).String()
 }
 
 // byID reads one page of the list in its native order.

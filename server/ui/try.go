@@ -9,6 +9,7 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/httpjson"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/runform"
 )
 
 // tryTimeout is the timeout of probes, which the API completes within 25 seconds.
@@ -50,7 +51,7 @@ func (d *dashboard) try(v *visit) error {
 	if err != nil {
 		return err
 	}
-	params, err := readParams(form.Get("params"))
+	params, err := runform.Params(form.Get("params"))
 	if err == nil {
 		var resp *holdfastv1.ProbePlanResponse
 		ctx, cancel := context.WithTimeout(v.r.Context(), tryTimeout) // BMCs are slow

@@ -20,14 +20,17 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/bulk"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/find"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/fleet"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/health"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/lists"
 )
 
-// Feed streams changes to pages (*server.Server). Its errors are statuses. send is called
-// in the goroutine of the caller.
+// Feed streams changes to pages and searches (*server.Server). Its errors are statuses. send is
+// called in the goroutine of the caller.
 type Feed interface {
+	find.Source
 	// RunEvents sends the transitions of runs after the cursor. With cursor 0 it sends a
 	// cursor first and then new transitions.
 	RunEvents(ctx context.Context, filter string, cursor uint64, send func(*holdfastv1.RunEvent) error) error
@@ -104,6 +107,9 @@ func (d *dashboard) routes(m *auth.Mux) {
 	page("GET /ui/runs/{id}", viewer, d.run)
 	m.HandleFunc("GET /ui/runs/{id}/log", viewer, nil, secured(d.runLog))
 	m.HandleFunc("GET /ui/events", viewer, nil, secured(d.events))
+	m.HandleFunc("GET /ui/find", viewer, nil, secured(find.Handler(d.feed, func() find.Plans {
+		return newClients(&conn{rpc: d.rpc, reads: true}).plans
+	})))
 	page("GET /ui/plans", viewer, d.plans)
 	page("GET /ui/plans/{id...}", viewer, d.plan)
 	page("GET /ui/compare", viewer, d.compare)
@@ -130,6 +136,9 @@ func (d *dashboard) routes(m *auth.Mux) {
 		action{"Approve", "machines", approveQuestion, approve})
 	confirm("/ui/runs/{id}/cancel", "RunService/CancelRun", action{"Cancel", "runs", cancelQuestion, cancelRun})
 	confirm("/ui/release/{id...}", "PlanService/ReleasePlan", action{"Release", "plans", releaseQuestion, release})
+	for _, k := range bulk.Kinds() {
+		act("/ui/bulk/"+k.Key, k.Method, d.askBulk, d.doBulk)
+	}
 	act("/ui/check", "PlanService/CreatePlan", d.askCheck, d.check)
 	act("/ui/try/{id...}", "PlanService/ProbePlan", d.askTry, d.try)
 	act("/ui/drill", "OperatorService/TransferLeadership", d.askDrill, d.drill)
@@ -144,6 +153,7 @@ func loadRules() rules {
 		"RunService/StartRun",
 		"RunService/CancelRun",
 		"MachineService/SetMachinePhase",
+		"MachineService/UpdateMachine",
 		"NodeService/TransitionNode",
 		"PlanService/ReleasePlan",
 		"AuditService/ListAuditEvents",

@@ -90,3 +90,8 @@ func runSeq(seq iter.Seq2[string, *holdfastv1.Run]) iter.Seq[*holdfastv1.Run] {
 		}
 	}
 }
+
+// RunsWithPrefix returns the runs whose id begins with a text, by id.
+func (v *View) RunsWithPrefix(text string) iter.Seq[*holdfastv1.Run] {
+	return v.s.Runs.Ascend(text, "")
+}

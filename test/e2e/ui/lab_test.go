@@ -34,7 +34,8 @@ type peer struct {
 
 func (p *peer) url() string { return fmt.Sprintf("https://127.0.0.1:%d", p.http) }
 
-func newLab(t *testing.T) *lab {
+// newLab starts three peers, and a fleet with additional flags.
+func newLab(t *testing.T, fleet ...string) *lab {
 	t.Helper()
 	l := &lab{T: t, whole: t, dir: t.TempDir()}
 	l.binary = filepath.Join(l.dir, "holdfast")
@@ -43,7 +44,10 @@ func newLab(t *testing.T) *lab {
 	l.holdfast("tls", "cert", "create", "--client", "--name", "admin", "--role", "admin")
 	l.holdfast("gossip", "keygen", "--out", "gossip.key")
 	fake := freePort(t)
-	l.start("fake", "fake-hardware", "--addr", fmt.Sprintf("127.0.0.1:%d", fake), "--latency", "300ms")
+	if len(fleet) == 0 {
+		fleet = []string{"--latency", "300ms"}
+	}
+	l.start("fake", append([]string{"fake-hardware", "--addr", fmt.Sprintf("127.0.0.1:%d", fake)}, fleet...)...)
 	l.write("peer.yaml", fmt.Sprintf("providers: {fake: {kind: fake, endpoint: \"http://127.0.0.1:%d\"}}\n", fake))
 	var join, addrs []string
 	for i := range 3 {

@@ -108,6 +108,8 @@ func TestDashboard(t *testing.T) {
 
 	signIn(home, admin)
 	scene("columns", func(t *testing.T) { testColumns(t, b, home) })
+	scene("bulk", func(t *testing.T) { testBulk(t, b, home) })
+	scene("palette", func(t *testing.T) { testPalette(t, b, home) })
 	scene("plans", func(t *testing.T) { testPlans(t, b, home) })
 	scene("console", func(t *testing.T) { testConsole(t, b, l, home) })
 	scene("cluster", func(t *testing.T) { testCluster(t, b, home) })
@@ -192,6 +194,7 @@ func pages(run string) map[string]string {
 		"console": "/ui/machines/m-07/console", "compare": "/ui/compare?a=plan%2Freboot&b=plan%2Frepave-join",
 		"check": "/ui/check?from=plan%2Freboot",
 		"try":   "/ui/try/plan/reboot", "drill": "/ui/drill",
+		"picked": "/ui/machines?select=page", "bulk": "/ui/bulk/runs/power-off?m=m-05&m=m-06",
 		"columns": "/ui/machines?columns=serial,provider,address,keepalive",
 	}
 }

@@ -1,0 +1,122 @@
+package ui
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// TestUnkind opens every page with data that is hard to show: an empty fleet, failed and hung
+// machines, long errors, many labels, and a cluster without a leader. It checks that no page scrolls
+// sideways, that no text is cut without a title, and that axe-core finds nothing.
+func TestUnkind(t *testing.T) {
+	if os.Getenv("E2E_UI") == "" {
+		t.Skip("needs Chromium: run make e2e-ui, or set E2E_UI=1")
+	}
+	long := strings.Repeat("slot 3 answers nothing since the last firmware update; ", 4)[:200]
+	config := filepath.Join(t.TempDir(), "fleet.yaml")
+	faults := fmt.Sprintf("latency: 20ms\nmachines:\n  m-03: {fail: 1}\n  m-04: {hang: [\"*\"]}\n  m-06: {broken: {DiskFailed: %q}}\n", long)
+	if err := os.WriteFile(config, []byte(faults), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := newLab(t, "--config", config)
+	admin := l.holdfast("token", "create", "--name", "a-user-with-a-name-as-long-as-those-of-many-directories", "--role", "admin")
+	b := newBrowser(t)
+	b.size(1400, 900, "light")
+	home := l.peers[0]
+	b.do(chromedp.Navigate(home.url()+"/ui/signin"), chromedp.WaitVisible("#token"), chromedp.SendKeys("#token", admin+"\n"))
+	b.sees("the overview", `document.querySelector("#live.on")`)
+	listed := map[string]string{}
+	for _, path := range eval[[]string](b, `[...document.querySelectorAll(".top nav a[href]")].map((a) => a.getAttribute("href"))`) {
+		listed[strings.ReplaceAll(strings.Trim(path, "/"), "/", "-")] = path
+	}
+	axe := axeSource(t)
+	look := func(t *testing.T, state, live string, pages map[string]string) {
+		b.T, l.T = t, t
+		for _, width := range []int64{1400, 390} {
+			for _, scheme := range []string{"light", "dark"} {
+				b.size(width, 900, scheme)
+				for name, path := range pages {
+					b.do(chromedp.Navigate(home.url()+path), chromedp.WaitVisible("#main"))
+					b.sees(name+" with its status line", live)
+					title := fmt.Sprintf("unkind-%s-%s-%d-%s", state, name, width, scheme)
+					checkPage(t, b, title)
+					for _, text := range eval[[]string](b, cut) {
+						t.Errorf("%s: cut without a title: %s", title, text)
+					}
+					if axe != "" {
+						for _, v := range b.axe(axe) {
+							t.Errorf("%s: %s", title, v)
+						}
+					}
+					b.picture(title)
+				}
+			}
+		}
+		b.calm()
+	}
+	const on = `document.querySelector("#live.on")`
+	t.Run("empty fleet", func(t *testing.T) { look(t, "empty", on, listed) })
+
+	b.T, l.T = t, t
+	failed := seedUnkind(l, long)
+	pages := map[string]string{
+		"labels": "/ui/machines/m-02", "failed": "/ui/machines/m-03", "hung": "/ui/machines/m-04",
+		"comment": "/ui/machines/m-05", "broken": "/ui/machines/m-06", "run": "/ui/runs/" + failed,
+		"filter": "/ui/machines?filter=" + strings.Repeat("nonsense", 25), "none": "/ui/machines/none",
+		"bulk": "/ui/bulk/phase?all=1&phase=RETIRED", "label": "/ui/bulk/labels/remove?all=1&key=label-07",
+		"plan": "/ui/bulk/runs/plan?all=1&plan=plan%2Frepave-join", "picked": "/ui/machines?select=page&sort=state",
+	}
+	for name, path := range listed {
+		pages[name] = path
+	}
+	t.Run("failed and hung", func(t *testing.T) { look(t, "failed", on, pages) })
+
+	b.T, l.T = t, t
+	l.kill(l.peers[1])
+	l.kill(l.peers[2])
+	b.size(1400, 900, "light")
+	b.do(chromedp.Navigate(home.url() + "/ui/"))
+	b.sees("no leader", `document.querySelector("#live.stale")`)
+	t.Run("no leader", func(t *testing.T) { look(t, "headless", `document.querySelector("#live")`, pages) })
+}
+
+// seedUnkind registers machines that fail, hang, are broken or have many labels. It returns the id of
+// a failed run.
+func seedUnkind(l *lab, long string) (run string) {
+	l.holdfast("pool", "create", "gpu")
+	var all strings.Builder
+	for i := range 12 {
+		fmt.Fprintf(&all, "---\nmachine_id: m-%02d\nspec: {provider: fake, rack: r%d, location: fra1, pool: gpu, serial: SN-%d}\n", i+1, i/4+1, i)
+	}
+	all.WriteString("labels: {}\n---\nmachine_id: m-with-an-identifier-that-is-as-long-as-one-can-possibly-be-0001\nspec: {provider: fake, pool: gpu}\n")
+	l.write("machines.yaml", all.String())
+	l.holdfast("machine", "register", "-f", "machines.yaml")
+	labels := []string{"machine", "update", "m-02"}
+	for i := range 40 {
+		labels = append(labels, "--label", fmt.Sprintf("label-%02d=%s", i, strings.Repeat("value", i%12+1)))
+	}
+	l.holdfast(labels...)
+	l.write("plan.yaml", "plan_id: once\nsteps:\n- {name: reboot-without-another-attempt-after-the-first, reboot: {force: true}, max_retries: 0}\n")
+	l.holdfast("plan", "apply", "-f", "plan.yaml")
+	run = strings.Fields(l.holdfast("run", "start", "m-03", "--plan", "once", "-o", "name"))[0]
+	l.holdfast("run", "start", "m-04", "--plan", "once", "-o", "name")
+	l.holdfast("machine", "set-phase", "m-05", "MAINTENANCE", "--comment", strings.ReplaceAll(long, " ", "_"))
+	l.until("the failed run", func() bool {
+		return strings.Contains(l.holdfast("run", "get", run, "-o", "json"), `"FAILED"`)
+	})
+	return run
+}
+
+// cut lists texts that do not fit their element and are cut off, without a title that has them.
+const cut = `[...document.querySelectorAll("body *")].filter((el) => {
+	const css = getComputedStyle(el);
+	if (el.closest(".hidden, .skip, svg, pre, textarea, [title]") || el.matches("input, select, option") || !el.textContent.trim() || !el.checkVisibility()) return false;
+	const clips = (v) => v === "hidden" || v === "clip";
+	const wide = el.scrollWidth > el.clientWidth + 1, high = el.scrollHeight > el.clientHeight + 2;
+	return el.clientWidth > 1 && (clips(css.overflowX) && wide || clips(css.overflowY) && high && css.webkitLineClamp !== "none");
+}).map((el) => el.outerHTML.slice(0, 160))`
