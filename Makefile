@@ -150,7 +150,7 @@ e2e-ssh: ## Test the provider ssh against sshd on a systemd host in a container 
 	E2E_SSH=1 go test -count=1 -timeout 15m -v -run '^TestSystemdHost$$' ./providers/ssh
 
 # It installs Debian's chromium if Chrome is missing, and saves a picture of each page in
-# test/e2e/ui/out.
+# test/e2e/ui/out. E2E_UI_BINARY=file takes that binary instead of building one.
 .PHONY: e2e-ui
 e2e-ui: ## Test the dashboard in a browser, with three peers of which one dies (3 minutes)
 	command -v google-chrome >/dev/null || tools/debs.sh /usr/bin/chromium:chromium

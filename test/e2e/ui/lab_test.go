@@ -39,7 +39,11 @@ func newLab(t *testing.T, fleet ...string) *lab {
 	t.Helper()
 	l := &lab{T: t, whole: t, dir: t.TempDir()}
 	l.binary = filepath.Join(l.dir, "holdfast")
-	l.command("go", "-C", "../../..", "build", "-buildvcs=false", "-o", l.binary, "./cmd/holdfast")
+	if built := os.Getenv("E2E_UI_BINARY"); built != "" {
+		l.binary = built
+	} else {
+		l.command("go", "-C", "../../..", "build", "-buildvcs=false", "-o", l.binary, "./cmd/holdfast")
+	}
 	l.holdfast("tls", "ca", "create", "--cluster", "e2e")
 	l.holdfast("tls", "cert", "create", "--client", "--name", "admin", "--role", "admin")
 	l.holdfast("gossip", "keygen", "--out", "gossip.key")
