@@ -12,7 +12,9 @@ import (
 
 func TestFacetPrefix(t *testing.T) {
 	machines := table.New(schema.Machines())
-	for id, env := range map[string]string{"m-1": "prod-2", "m-2": "prod-1", "m-3": "lab", "m-4": "prod-1", "m-5": "prodigy"} {
+	for id, env := range map[string]string{
+		"m-1": "prod-2", "m-2": "prod-1", "m-3": "lab", "m-4": "prod-1", "m-5": "prodigy",
+	} {
 		machines.Put(&holdfastv1.Machine{MachineId: id, Labels: map[string]string{"env": env, "envy": "prod-1"}})
 	}
 	for _, tt := range []struct {

@@ -19,19 +19,27 @@ func TestUnkind(t *testing.T) {
 	}
 	long := strings.Repeat("slot 3 answers nothing since the last firmware update; ", 4)[:200]
 	config := filepath.Join(t.TempDir(), "fleet.yaml")
-	faults := fmt.Sprintf("latency: 20ms\nmachines:\n  m-03: {fail: 1}\n  m-04: {hang: [\"*\"]}\n  m-06: {broken: {DiskFailed: %q}}\n", long)
+	faults := fmt.Sprintf(`latency: 20ms
+machines:
+  m-03: {fail: 1}
+  m-04: {hang: ["*"]}
+  m-06: {broken: {DiskFailed: %q}}
+`, long)
 	if err := os.WriteFile(config, []byte(faults), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	l := newLab(t, "--config", config)
-	admin := l.holdfast("token", "create", "--name", "a-user-with-a-name-as-long-as-those-of-many-directories", "--role", "admin")
+	const name = "a-user-with-a-name-as-long-as-those-of-many-directories"
+	admin := l.holdfast("token", "create", "--name", name, "--role", "admin")
 	b := newBrowser(t)
 	b.size(1400, 900, "light")
 	home := l.peers[0]
-	b.do(chromedp.Navigate(home.url()+"/ui/signin"), chromedp.WaitVisible("#token"), chromedp.SendKeys("#token", admin+"\n"))
+	b.do(chromedp.Navigate(home.url()+"/ui/signin"), chromedp.WaitVisible("#token"),
+		chromedp.SendKeys("#token", admin+"\n"))
 	b.sees("the overview", `document.querySelector("#live.on")`)
 	listed := map[string]string{}
-	for _, path := range eval[[]string](b, `[...document.querySelectorAll(".top nav a[href]")].map((a) => a.getAttribute("href"))`) {
+	const links = `[...document.querySelectorAll(".top nav a[href]")].map((a) => a.getAttribute("href"))`
+	for _, path := range eval[[]string](b, links) {
 		listed[strings.ReplaceAll(strings.Trim(path, "/"), "/", "-")] = path
 	}
 	axe := axeSource(t)
@@ -91,9 +99,11 @@ func seedUnkind(l *lab, long string) (run string) {
 	l.holdfast("pool", "create", "gpu")
 	var all strings.Builder
 	for i := range 12 {
-		fmt.Fprintf(&all, "---\nmachine_id: m-%02d\nspec: {provider: fake, rack: r%d, location: fra1, pool: gpu, serial: SN-%d}\n", i+1, i/4+1, i)
+		fmt.Fprintf(&all, "---\nmachine_id: m-%02d\n", i+1)
+		fmt.Fprintf(&all, "spec: {provider: fake, rack: r%d, location: fra1, pool: gpu, serial: SN-%d}\n", i/4+1, i)
 	}
-	all.WriteString("labels: {}\n---\nmachine_id: m-with-an-identifier-that-is-as-long-as-one-can-possibly-be-0001\nspec: {provider: fake, pool: gpu}\n")
+	all.WriteString("---\nmachine_id: m-with-an-identifier-that-is-as-long-as-one-can-possibly-be-0001\n")
+	all.WriteString("spec: {provider: fake, pool: gpu}\n")
 	l.write("machines.yaml", all.String())
 	l.holdfast("machine", "register", "-f", "machines.yaml")
 	labels := []string{"machine", "update", "m-02"}
@@ -101,7 +111,8 @@ func seedUnkind(l *lab, long string) (run string) {
 		labels = append(labels, "--label", fmt.Sprintf("label-%02d=%s", i, strings.Repeat("value", i%12+1)))
 	}
 	l.holdfast(labels...)
-	l.write("plan.yaml", "plan_id: once\nsteps:\n- {name: reboot-without-another-attempt-after-the-first, reboot: {force: true}, max_retries: 0}\n")
+	l.write("plan.yaml", "plan_id: once\nsteps:\n"+
+		"- {name: reboot-without-another-attempt-after-the-first, reboot: {force: true}, max_retries: 0}\n")
 	l.holdfast("plan", "apply", "-f", "plan.yaml")
 	run = strings.Fields(l.holdfast("run", "start", "m-03", "--plan", "once", "-o", "name"))[0]
 	l.holdfast("run", "start", "m-04", "--plan", "once", "-o", "name")

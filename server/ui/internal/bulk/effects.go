@@ -37,8 +37,8 @@ func (q *Question) askRuns(ctx context.Context, plans Plans) error {
 		destroys, interrupts = destroys || s.Destroys, interrupts || s.Interrupts
 	}
 	q.Grave = destroys || interrupts
-	q.Happens = append(q.Happens, fmt.Sprintf("%s: a run of %s starts on each. Runs that exceed the limit of active runs wait.",
-		q.Count(), id))
+	q.Happens = append(q.Happens, fmt.Sprintf(
+		"%s: a run of %s starts on each. Runs that exceed the limit of active runs wait.", q.Count(), id))
 	switch {
 	case destroys:
 		q.Happens = append(q.Happens, "All data on these machines will be lost.")

@@ -72,8 +72,8 @@ func search(ctx context.Context, source Source, plans Plans, text string) ([]Ite
 		all = append(all, Item{"machine", m.GetMachineId(), machineDetail(m, text), display.MachinePath(m.GetMachineId())})
 	}
 	for _, r := range source.FindRuns(ctx, text, mostRuns) {
-		detail := strings.Join([]string{r.GetMachineId(), cmp.Or(r.GetType(), r.GetPlanId()), display.Label(r.GetPhase())}, ", ")
-		all = append(all, Item{"run", r.GetRunId(), detail, display.RunPath(r.GetRunId())})
+		detail := []string{r.GetMachineId(), cmp.Or(r.GetType(), r.GetPlanId()), display.Label(r.GetPhase())}
+		all = append(all, Item{"run", r.GetRunId(), strings.Join(detail, ", "), display.RunPath(r.GetRunId())})
 	}
 	list, err := plans.ListPlans(ctx, &holdfastv1.ListPlansRequest{PageSize: readPlans})
 	if err != nil {
