@@ -11,8 +11,8 @@ import (
 )
 
 // TestUnkind opens every page with data that is hard to show: an empty fleet, failed and hung
-// machines, long errors, many labels, and a cluster without a leader. It checks that no page scrolls
-// sideways, that no text is cut without a title, and that axe-core finds nothing.
+// machines, long errors, many labels, and a cluster without a leader. It checks that no page
+// scrolls sideways, that no text is cut without a title, and that axe-core finds nothing.
 func TestUnkind(t *testing.T) {
 	if os.Getenv("E2E_UI") == "" {
 		t.Skip("needs Chromium: run make e2e-ui, or set E2E_UI=1")
@@ -93,8 +93,8 @@ machines:
 	t.Run("no leader", func(t *testing.T) { look(t, "headless", `document.querySelector("#live")`, pages) })
 }
 
-// seedUnkind registers machines that fail, hang, are broken or have many labels. It returns the id of
-// a failed run.
+// seedUnkind registers machines that fail, hang, are broken or have many labels. It returns the id
+// of a failed run.
 func seedUnkind(l *lab, long string) (run string) {
 	l.holdfast("pool", "create", "gpu")
 	var all strings.Builder
