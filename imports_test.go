@@ -55,6 +55,8 @@ func importRules() []importRule {
 		{part: "fsm/...", may: []string{"proto/...", "internal/nearest"}, tests: []string{"internal/guard"}, never: impure},
 		{part: "internal/heap"},
 		{part: "internal/series"},
+		{part: "internal/portowner"},
+		{part: "internal/flagerror", may: []string{"internal/nearest"}},
 		{part: "internal/wait"},
 		{part: "internal/describe", may: []string{"proto/holdfast/..."}},
 		{part: "internal/tracing"},

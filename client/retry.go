@@ -190,7 +190,8 @@ func (c *call) failed(cause error) error {
 // log logs each retry, and warns once if the call takes long.
 func (c *call) log(ctx context.Context) {
 	log := c.peers.cfg.Logger
-	attrs := []any{"method", c.method, "addr", c.addr, "try", c.tries, "err", tidy(status.Convert(c.err).Message(), c.addr)}
+	attrs := []any{"method", c.method, "addr", c.addr, "try", c.tries,
+		"err", tidy(status.Convert(c.err).Message(), c.addr)}
 	if !c.warned && time.Since(c.started) >= warnAfter {
 		c.warned = true
 		end, _ := ctx.Deadline() // Invoke sets one

@@ -22,7 +22,8 @@ func runKind() kind[*holdfastv1.Run] {
 		wide:   []string{"PLAN", "REQUEST", "QUEUE", "STARTED BY", "WHY"},
 		row: func(r *holdfastv1.Run, now time.Time) []any {
 			return []any{
-				r.GetRunId(), r.GetMachineId(), cmp.Or(r.GetType(), r.GetPlanId()), render.State(describe.Enum(r.GetPhase())), r.GetCurrentStep(),
+				r.GetRunId(), r.GetMachineId(), cmp.Or(r.GetType(), r.GetPlanId()),
+				render.State(describe.Enum(r.GetPhase())), r.GetCurrentStep(),
 				describe.Done(r), progress.Took(now, r.GetStartedAt(), r.GetFinishedAt()),
 				age(now, r.GetCreatedAt()),
 				r.GetPlanId(), r.GetRequestId(), number(max(r.GetQueuePosition(), 0)), r.GetPrincipal(),

@@ -19,5 +19,6 @@ func waitingNote(r slog.Record) string {
 		return ""
 	}
 	left := until.Time().Sub(r.Time).Round(time.Second)
-	return fmt.Sprintf("note: no answer from %s yet: %s; retrying for %s more (Ctrl-C ends it)", found["addr"], found["err"], left)
+	return fmt.Sprintf("note: no answer from %s yet: %s; retrying for %s more (Ctrl-C ends it)",
+		found["addr"], found["err"], left)
 }

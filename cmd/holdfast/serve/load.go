@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/holdfast-metal/holdfast/internal/flagerror"
 )
 
 // load completes the configuration from the environment and the file. Flags take precedence
@@ -24,7 +26,7 @@ func (c *Config) load(fs *pflag.FlagSet, getenv func(string) (string, bool)) err
 			return
 		}
 		if e := fs.Set(f.Name, v); e != nil {
-			err = fmt.Errorf("read %s: %w", name, badValue(f, v, e))
+			err = fmt.Errorf("read %s: %w", name, flagerror.Value(f, v, e))
 		}
 		given[f.Name] = true
 	})
@@ -92,10 +94,31 @@ func (c *Config) parse(fs *pflag.FlagSet, given map[string]bool, b []byte) error
 			return fmt.Errorf("line %d: key %q: %w", value.Line, key.Value, err)
 		}
 		if err := fs.Set(name, text); err != nil {
-			return fmt.Errorf("line %d: %s: %w", value.Line, key.Value, badValue(f, text, err))
+			return fmt.Errorf("line %d: %s: %w", value.Line, key.Value, flagerror.Value(f, text, err))
 		}
 	}
 	return nil
+}
+
+// unknownKey returns the error for a key that no flag has, with a suggestion.
+func unknownKey(fs *pflag.FlagSet, key string) error {
+	if key == "current" || key == "contexts" {
+		return fmt.Errorf("unknown key %q: it is a file of contexts: HOLDFAST_CONFIG is the configuration of the peer; "+
+			"set HOLDFAST_CONTEXTS for the contexts of the client", key)
+	}
+	known := append(below(fs, ""), "providers", "oidc_issuers", "archive")
+	return fmt.Errorf("unknown key %q%s", key, flagerror.Suggest(key, known))
+}
+
+// below returns the keys whose flags have a prefix, without it.
+func below(fs *pflag.FlagSet, prefix string) []string {
+	var names []string
+	fs.VisitAll(func(f *pflag.Flag) {
+		if name, ok := strings.CutPrefix(f.Name, prefix); ok {
+			names = append(names, strings.ReplaceAll(name, "-", "_"))
+		}
+	})
+	return names
 }
 
 // parseArchive parses the keys below archive: url is archive-url, and so on.
@@ -109,7 +132,7 @@ func (c *Config) parseArchive(fs *pflag.FlagSet, given map[string]bool, n *yaml.
 		key.Value = "archive-" + key.Value
 		if strings.Contains(n.Content[i].Value, "archive") || fs.Lookup(strings.ReplaceAll(key.Value, "_", "-")) == nil {
 			return fmt.Errorf("line %d: unknown key %q below \"archive\"%s", key.Line, n.Content[i].Value,
-				suggest(n.Content[i].Value, below(fs, "archive-")))
+				flagerror.Suggest(n.Content[i].Value, below(fs, "archive-")))
 		}
 		doc.Content[0].Content = append(doc.Content[0].Content, &key, n.Content[i+1])
 	}

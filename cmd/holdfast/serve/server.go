@@ -32,6 +32,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/hardware"
 	"github.com/holdfast-metal/holdfast/internal/heap"
 	"github.com/holdfast-metal/holdfast/internal/images"
+	"github.com/holdfast-metal/holdfast/internal/portowner"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -394,7 +395,7 @@ func dashboardURL(tls bool, addr net.Addr) string {
 func listen(ctx context.Context, flag, addr string) (net.Listener, error) {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
-		return nil, portTaken(fmt.Errorf("listen for --%s: %w", flag, err), addr)
+		return nil, portowner.Explain(fmt.Errorf("listen for --%s: %w", flag, err), addr)
 	}
 	return ln, nil
 }

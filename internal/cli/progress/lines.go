@@ -111,7 +111,8 @@ func Event(e *holdfastv1.RunEvent) string {
 	if e.GetTs() != nil {
 		ts = e.GetTs().AsTime().UTC().Format(time.RFC3339)
 	}
-	line := fmt.Sprintf("%s %s %s %s %s %s", cmp.Or(ts, "-"), r.GetRunId(), r.GetMachineId(), cmp.Or(r.GetType(), r.GetPlanId(), "-"),
+	line := fmt.Sprintf("%s %s %s %s %s %s", cmp.Or(ts, "-"), r.GetRunId(), r.GetMachineId(),
+		cmp.Or(r.GetType(), r.GetPlanId(), "-"),
 		r.GetPhase(), describe.Done(r))
 	if s := current(r); s != nil {
 		line += fmt.Sprintf(" %s %s", s.GetName(), s.GetState())

@@ -1,4 +1,6 @@
-package serve
+// Package portowner finds the process that listens on a TCP port, for errors of a listener. It owns
+// the reading of /proc, and must not know the addresses of Holdfast.
+package portowner
 
 import (
 	"errors"
@@ -14,23 +16,23 @@ import (
 // tcpListen is the state of a listening socket in /proc/net/tcp.
 const tcpListen = "0A"
 
-// portTaken adds the process that listens on addr to the error of a listener, if /proc shows it.
-func portTaken(err error, addr string) error {
+// Explain adds the process that listens on addr to the error of a listener, if /proc shows it.
+func Explain(err error, addr string) error {
 	if !errors.Is(err, syscall.EADDRINUSE) && !strings.Contains(err.Error(), syscall.EADDRINUSE.Error()) {
 		return err
 	}
 	owner := "another process"
 	if _, port, e := net.SplitHostPort(addr); e == nil {
-		if name := portOwner("/proc", port); name != "" {
+		if name := find("/proc", port); name != "" {
 			owner = name
 		}
 	}
 	return fmt.Errorf("%w: %s listens there: stop it, or set another address", err, owner)
 }
 
-// portOwner returns the process that listens on a TCP port, as "NAME (pid N)". It returns "" if
+// find returns the process that listens on a TCP port, as "NAME (pid N)". It returns "" if
 // there is none, or if it belongs to another user and cannot be seen.
-func portOwner(proc, port string) string {
+func find(proc, port string) string {
 	inodes := map[string]bool{}
 	for _, file := range []string{"net/tcp", "net/tcp6"} {
 		table, _ := os.ReadFile(filepath.Join(proc, file)) // absent on other systems

@@ -1,0 +1,36 @@
+// Package flagerror describes an error in the value of a flag, and suggests names. It owns the
+// wording, and must not know where the value comes from.
+package flagerror
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-metal/holdfast/internal/nearest"
+)
+
+// Value returns the error for a value that a flag does not take, as a sentence without the
+// words of package strconv.
+func Value(f *pflag.Flag, value string, err error) error {
+	switch kind := f.Value.Type(); kind {
+	case "int", "float64":
+		return fmt.Errorf("%q is not a number", value)
+	case "uint32", "uint64":
+		return fmt.Errorf("%q is not a number from 0 up", value)
+	case "bool":
+		return fmt.Errorf("%q is neither true nor false", value)
+	case "duration":
+		return fmt.Errorf("%q is not a time such as 90s or 1h30m", value)
+	}
+	return err
+}
+
+// Suggest returns the name that a mistyped one was meant to be, as a question, or "".
+func Suggest(written string, names []string) string {
+	if guess := nearest.Of(strings.ReplaceAll(written, "-", "_"), names); guess != "" {
+		return ": did you mean " + guess + "?"
+	}
+	return ""
+}
