@@ -164,7 +164,7 @@ func ways() map[string]way {
 		"GET /ui/images": {path: "/ui/images"}, "GET /ui/installs": {path: "/ui/installs"},
 		"GET /ui/tokens": {path: "/ui/tokens"}, "GET /ui/secrets": {path: "/ui/secrets"},
 		"GET /ui/webhooks": {path: "/ui/webhooks"}, "GET /ui/hardware": {path: "/ui/hardware"},
-		"GET /ui/alerts": {path: "/ui/alerts"},
+		"GET /ui/alerts":            {path: "/ui/alerts"},
 		"GET /ui/machines/{id}/run": {path: ui + "/run", foreign: others},
 		"POST /ui/machines/{id}/run": {path: "/ui/machines/other/run", body: "plan=plan/inspect", foreign: others,
 			page: 409},

@@ -189,7 +189,7 @@ func pages(run string) map[string]string {
 		"run": "/ui/runs/" + run, "plans": "/ui/plans",
 		"plan": "/ui/plans/plan/repave-join", "pools": "/ui/pools", "services": "/ui/services", "audit": "/ui/audit",
 		"cluster": "/ui/cluster", "charts": "/ui/charts", "charts-14d": "/ui/charts?range=14d",
-		"filter":  "/ui/machines?filter=nonsense", "ask": "/ui/machines/m-05/run?plan=plan%2Frepave-join",
+		"filter": "/ui/machines?filter=nonsense", "ask": "/ui/machines/m-05/run?plan=plan%2Frepave-join",
 		"phase":   "/ui/machines/m-05/phase?phase=RETIRED",
 		"console": "/ui/machines/m-07/console", "compare": "/ui/compare?a=plan%2Freboot&b=plan%2Frepave-join",
 		"check": "/ui/check?from=plan%2Freboot",
