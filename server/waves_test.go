@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/waves"
 )
 
-// TestWaves takes a wave from its start by a filter to the retry of the machines that did not
+// TestWaves starts a wave by a filter and later retries it on the machines that did not
 // succeed.
 func TestWaves(t *testing.T) {
 	n := nodetest.New()

@@ -78,7 +78,7 @@ func (d *Driver) Run(ctx context.Context, t cluster.Term) error {
 	}
 }
 
-// pass gives each active wave a turn. It reports whether a wave can start more runs now.
+// pass starts runs of each active wave. It reports whether a wave can start more runs now.
 func (d *Driver) pass(ctx context.Context, epoch uint64) (more bool, err error) {
 	for _, w := range d.state.View().ActiveWaves() {
 		again, err := d.advance(ctx, epoch, w.GetWaveId())

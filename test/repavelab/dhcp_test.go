@@ -102,7 +102,7 @@ func TestDHCPSnippets(t *testing.T) {
 	}
 }
 
-// ownPlaces gives Kea its own directories.
+// ownPlaces sets directories of its own for Kea.
 func ownPlaces(t *testing.T) []string {
 	t.Helper()
 	return append(os.Environ(), "KEA_PIDFILE_DIR="+t.TempDir(), "KEA_LOCKFILE_DIR=none", "KEA_LOGGER_DESTINATION=stderr")

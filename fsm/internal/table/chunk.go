@@ -39,7 +39,7 @@ func newChunk() *chunk {
 	return c
 }
 
-// claim takes slot i, unless another copy of the sequence has done so.
+// claim reserves slot i, unless another copy of the sequence has done so.
 func (c *chunk) claim(i int) bool { return c.used.CompareAndSwap(int32(i), int32(i+1)) }
 
 // fork returns a copy of the slots before i, with slot i taken.

@@ -149,7 +149,7 @@ func calmly(ctx context.Context, c *harness.Cluster, do func() error) error {
 	return err
 }
 
-// certify gives a peer a certificate and blocks until it presents it.
+// certify issues a certificate of a peer and blocks until the peer presents it.
 func certify(ctx context.Context, c *harness.Cluster, p *localcluster.Peer, by *issue.CA, keyFirst bool) error {
 	want, err := c.Certify(p, by, keyFirst)
 	if err != nil {
