@@ -379,6 +379,7 @@ func (ms *membership) remove(ctx context.Context, id string, running bool) error
 		ms.departed.add(id, m.Meta.GetInstance())
 	}
 	if err := wait.For(ctx, ms.n.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {
+		ms.n.gossip.Notify() // the reconciler deletes the record if the change is committed later
 		leader, _, _ := ms.n.Leader()
 		return &OutcomeError{Outcome: raftOutcome(err, true), Leader: leader,
 			Err: fmt.Errorf("remove peer %s from the raft configuration: %w", id, err)}
@@ -387,6 +388,7 @@ func (ms *membership) remove(ctx context.Context, id string, running bool) error
 	if err := ms.forgetPeer(ctx, id); err != nil {
 		// The peer is removed nevertheless, and the leader deletes its record later: see
 		// reconciler.forgetRemoved.
+		ms.n.gossip.Notify()
 		ms.n.log.Warn("peer removed, but its record is not deleted yet, will retry", "id", id, "error", err)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -101,17 +102,23 @@ func TestDriver(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLab(t, machines, 3, 1)
 				l.starts.lacking, l.starts.stale["m-02"] = "m-04", true
+				var mu sync.Mutex
 				n, dead := 0, make(chan struct{})
 				l.Commit = func(c *internalv1.Command) {
-					l.most = max(l.most, l.wave().GetActive())
-					if c.GetAdvanceWave() == nil {
+					if dies := func() bool {
+						mu.Lock()
+						defer mu.Unlock()
+						l.most = max(l.most, l.wave().GetActive())
+						if c.GetAdvanceWave() != nil {
+							n++
+						}
+						return c.GetAdvanceWave() != nil && n == tt.die
+					}(); !dies {
 						return
 					}
-					if n++; n == tt.die {
-						close(dead)
-						if !tt.late {
-							time.Sleep(time.Second) // sleep: in the bubble; the leader is killed meanwhile
-						}
+					close(dead)
+					if !tt.late {
+						time.Sleep(time.Second) // sleep: in the bubble; the leader is killed meanwhile
 					}
 				}
 				first := l.lead()

@@ -250,7 +250,7 @@ func (g fleetGenerator) createPool(*fsm.View) proto.Message {
 }
 
 func (g fleetGenerator) deletePool(*fsm.View) proto.Message {
-	if g.rarely("a provider instead") {
+	if g.Choose("a provider instead", 3) == 0 {
 		return &internalv1.DeleteProvider{ProviderId: g.id("provider", 2)}
 	}
 	return &internalv1.DeletePool{PoolId: g.id("pool", poolIDs)}

@@ -121,7 +121,7 @@ func (g runGenerator) advance(v *fsm.View) proto.Message {
 	if n > 0 && fsm.Open(step.GetAttempts()[n-1]) {
 		open = step.GetAttempts()[n-1]
 	}
-	if g.rarely("out of step") {
+	if g.rarely("out of step") && g.Choose("far out of step", 2) == 0 {
 		n += int32(g.Choose("by", 3)) - 1
 		name = oneOf(g.draw, "step", append(Kinds(), name))
 	}
@@ -129,7 +129,7 @@ func (g runGenerator) advance(v *fsm.View) proto.Message {
 		return g.abort(r, open, name, n)
 	}
 	switch {
-	case open == nil && v.Has(fsm.Level2) && g.Choose("reads the machine", 5) == 0:
+	case open == nil && v.Has(fsm.Level3) && g.Choose("reads the machine", 5) == 0:
 		return &internalv1.NoteReading{RunId: r.GetRunId(), Step: name, Attempt: n + 1, WaitingFor: g.id("thing", 3),
 			Since: v.Meta().GetNow(), Deadline: v.Meta().GetNow()}
 	case open == nil:

@@ -30,6 +30,7 @@ func (a *app) startedWave(ctx context.Context, c *client.Client, w *holdfastv1.W
 	show func(*holdfastv1.Wave) error) error {
 	a.note("wave: %s: %d machines, at most %d at a time", w.GetWaveId(), w.GetTotal(), w.GetMaxParallel())
 	if detach {
+		a.note("wave: it goes on: follow it with: holdfast wave watch %s", w.GetWaveId())
 		return show(w)
 	}
 	return a.finishWave(ctx, c, w, limit, show)

@@ -41,6 +41,9 @@ func (a *app) startWave(
 	limit time.Duration, allow func([]*holdfastv1.Machine) error,
 ) error {
 	show := func(w *holdfastv1.Wave) error {
+		if flags.detach {
+			return printOne(a, o, waveKind(), w)
+		}
 		runs, err := runKind().all(ctx, c, fmt.Sprintf("request_id = %q", w.GetWaveId()), 0)
 		if err != nil {
 			return failed(err, "list the runs of wave %s", w.GetWaveId())

@@ -78,7 +78,7 @@ func TestLeaderWave(t *testing.T) {
 		{"success", start, well, ExitOK, []string{"wave: w-1: 3 machines, at most 2 at a time", "3 of 3 done, 0 failed"}},
 		{"failures", start, bad, ExitRunFailed, []string{"wave w-1: STOPPED: 1 of 3 machines succeeded; " +
 			"failed: 1 (m-124); not started: 1 (m-125)", "holdfast wave retry w-1"}},
-		{"detached", start + " --detach", nil, ExitOK, []string{"wave: w-1: 3 machines"}},
+		{"detached", start + " --detach", nil, ExitOK, []string{"wave: w-1: 3 machines", "holdfast wave watch w-1"}},
 		{"time is up", start + " --wait=1s", nil, ExitTimeout, []string{"it goes on", "holdfast wave watch w-1"}},
 		{"run start", "run" + strings.TrimPrefix(start, "wave"), well, ExitOK, []string{"3 of 3 done"}},
 		{"a plan that erases needs a confirmation",
