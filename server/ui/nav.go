@@ -30,6 +30,7 @@ func navigation() []navGroup {
 		}},
 		{"Work", []navEntry{
 			{Key: "runs", Link: "/ui/runs", Text: "Runs"},
+			{Key: "waves", Link: "/ui/waves", Text: "Waves"},
 			{Key: "plans", Link: "/ui/plans", Text: "Plans"},
 			{Key: "images", Link: "/ui/images", Text: "Images"},
 			{Key: "installs", Link: "/ui/installs", Text: "Installs"},

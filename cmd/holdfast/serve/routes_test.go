@@ -156,6 +156,7 @@ func ways() map[string]way {
 		"GET /ui/runs": {path: "/ui/runs"}, "GET /ui/runs/{id}": {path: "/ui/runs/" + theRun, foreign: others},
 		"GET /ui/runs/{id}/log": {path: "/ui/runs/" + theRun + "/log?as=text",
 			foreign: others}, "GET /ui/events": {path: "/ui/events"},
+		"GET /ui/waves": {path: "/ui/waves"},
 		"GET /ui/find":  {path: "/ui/find?q=m"},
 		"GET /ui/plans": {path: "/ui/plans"}, "GET /ui/plans/{id...}": {path: "/ui/plans/plan/inspect"},
 		"GET /ui/pools": {path: "/ui/pools"}, "GET /ui/services": {path: "/ui/services"},

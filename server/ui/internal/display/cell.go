@@ -1,9 +1,12 @@
 package display
 
 import (
+	"fmt"
 	"strings"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/internal/describe"
 )
 
 // Cell is the content of a cell of a table: texts, links and times.
@@ -95,6 +98,9 @@ func Command(s string) Cell {
 func Badge(text, like string) Cell {
 	return Cell{Parts: []Part{{Text: text, State: strings.TrimSpace("state s-" + like)}}}
 }
+
+// State returns a cell with a state in its colour.
+func State(v fmt.Stringer) Cell { return Badge(Label(v), strings.ToLower(describe.Enum(v))) }
 
 // To returns a cell with a link; empty without a text.
 func To(text, link string) Cell {

@@ -15,6 +15,9 @@ func MachinePath(id string) string { return "/ui/machines/" + url.PathEscape(id)
 // RunPath returns the path of the page of a run.
 func RunPath(id string) string { return "/ui/runs/" + url.PathEscape(id) }
 
+// WavePath returns the path of the page of a wave.
+func WavePath(id string) string { return "/ui/waves/" + url.PathEscape(id) }
+
 // PlanPath returns the path of the page of a plan.
 func PlanPath(id string) string { return (&url.URL{Path: "/ui/plans/" + id}).EscapedPath() }
 

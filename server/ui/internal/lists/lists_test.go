@@ -61,6 +61,12 @@ func TestColumns(t *testing.T) {
 				CreatedAt: at(1), CreatedBy: "user:root", ExpiresAt: at(2), RevokedAt: at(3), Comment: "left"},
 			{TokenId: "t-2", Role: holdfastv1.Role_AGENT, MachineId: "m-1", State: "active"},
 		}},
+		"ListWaves": &holdfastv1.ListWavesResponse{Waves: []*holdfastv1.Wave{
+			{WaveId: "w-1", Type: "REPAVE", PlanId: "plan/repave-join", Phase: holdfastv1.Wave_STOPPED, Succeeded: 1, Failed: 2,
+				Canceled: 3, Refused: 4, Active: 5, Waiting: 1006, Total: 1021, Principal: "user:eve", CreatedAt: at(1),
+				FinishedAt: at(2)},
+			{WaveId: "w-2", PlanId: "plan/inspect", Phase: holdfastv1.Wave_RUNNING},
+		}},
 		"ListSecrets": &holdfastv1.ListSecretsResponse{Secrets: []*holdfastv1.Secret{{
 			Name: "bmc/r7", Type: "bmc", Keys: []string{"username", "password"}, KeyId: "k1", Version: 3, UpdatedAt: at(4),
 			UpdatedBy: "user:root", UsedBy: []string{"m-1", "m-2"}, Uses: 1002,
@@ -100,6 +106,12 @@ func TestColumns(t *testing.T) {
 			"Token=t-1 | Name=alice | Role=operator | For=gpu, cpu | State=revoked/s-failed 15:03 | Created=15:01 | " +
 				"By=user:root | Expires=15:02 | Comment=left",
 			"Token=t-2 | Role=agent | For=[m-1](/ui/machines/m-1) | State=active/s-active | Expires=never",
+		},
+		"waves": {
+			"Wave=[w-1](/ui/waves/w-1) | Type=[REPAVE](/ui/plans/plan/repave-join) | Phase=stopped/s-stopped | Succeeded=1 | " +
+				"Failed=9 | Active=5 | Waiting=1 006 | Machines=1 021 | By=user:eve | Created=15:01 | Ended=15:02",
+			"Wave=[w-2](/ui/waves/w-2) | Type=[plan/inspect](/ui/plans/plan/inspect) | Phase=running/s-running | Succeeded=0 | " +
+				"Failed=0 | Active=0 | Waiting=0 | Machines=0",
 		},
 		"secrets": {"Secret=bmc/r7 | Type=bmc | Values=username, password | Pools=all | Version=3 | Key=k1 | " +
 			"Updated=15:04 | " +
