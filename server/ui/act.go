@@ -14,8 +14,8 @@ import (
 // actBody is a confirmation page: the action, its consequences, and for actions that cannot
 // be undone, the text to type.
 type actBody struct {
-	Kind    string // run, phase, approve, cancel, release
-	Subject string // of the title: a machine, a run or a plan
+	Kind    string // run, phase, approve, cancel, release, cancel-wave, retry-wave
+	Subject string // of the title: a machine, a run, a plan or a wave
 	Machine *holdfastv1.Machine
 	Run     *holdfastv1.Run
 	Plan    *holdfastv1.Plan
@@ -30,7 +30,7 @@ type actBody struct {
 	Plans   []*holdfastv1.Plan // run: the plans to choose from
 	Steps   []display.PlanStep
 	Phases  []holdfastv1.MachineStatus_Phase // phase: the phases to choose from
-	Request string                           // run: the request id, so that a form submitted twice starts one run
+	Request string                           // run, retry-wave: the request id, so that a form sent twice starts one
 }
 
 // Value returns the submitted value of a field.

@@ -88,6 +88,7 @@ type clients struct {
 	access   holdfastv1.AccessServiceClient
 	nodes    holdfastv1.NodeServiceClient
 	operator holdfastv1.OperatorServiceClient
+	waves    holdfastv1.WaveServiceClient
 }
 
 func newClients(c *conn) *clients {
@@ -101,6 +102,7 @@ func newClients(c *conn) *clients {
 		access:   holdfastv1.NewAccessServiceClient(c),
 		nodes:    holdfastv1.NewNodeServiceClient(c),
 		operator: holdfastv1.NewOperatorServiceClient(c),
+		waves:    holdfastv1.NewWaveServiceClient(c),
 	}
 }
 

@@ -96,6 +96,7 @@ type runBody struct {
 	Log       logBody
 	MayCancel bool
 	MayRetry  bool
+	Wave      string // id of the wave that started it; empty: none
 }
 
 // logBody is the shown part of a log.
@@ -119,6 +120,9 @@ func (d *dashboard) run(v *visit) error {
 	b.MayCancel = !display.Ended(run) && run.GetCancelRequestedAt() == nil && v.rules.may(v.who, "RunService/CancelRun")
 	b.MayRetry = display.Ended(run) && run.GetPhase() != holdfastv1.Run_SUCCEEDED && !run.GetObserved() &&
 		v.rules.may(v.who, "RunService/StartRun")
+	if b.Wave, err = waveOf(v, run); err != nil {
+		return err
+	}
 	if b.Log, err = d.theLog(v, run, ""); err != nil {
 		return err
 	}

@@ -110,6 +110,7 @@ func (d *dashboard) routes(m *auth.Mux) {
 	m.HandleFunc("GET /ui/find", viewer, nil, secured(find.Handler(d.feed, func() find.Plans {
 		return newClients(&conn{rpc: d.rpc, reads: true}).plans
 	})))
+	page("GET /ui/waves/{id}", viewer, d.wave)
 	page("GET /ui/plans", viewer, d.plans)
 	page("GET /ui/plans/{id...}", viewer, d.plan)
 	page("GET /ui/compare", viewer, d.compare)
@@ -136,6 +137,9 @@ func (d *dashboard) routes(m *auth.Mux) {
 		action{"Approve", "machines", approveQuestion, approve})
 	confirm("/ui/runs/{id}/cancel", "RunService/CancelRun", action{"Cancel", "runs", cancelQuestion, cancelRun})
 	confirm("/ui/release/{id...}", "PlanService/ReleasePlan", action{"Release", "plans", releaseQuestion, release})
+	confirm("/ui/waves/{id}/cancel", "WaveService/CancelWave",
+		action{"Cancel", "waves", cancelWaveQuestion, cancelWave})
+	confirm("/ui/waves/{id}/retry", "WaveService/RetryWave", action{"Retry", "waves", retryWaveQuestion, retryWave})
 	for _, k := range bulk.Kinds() {
 		act("/ui/bulk/"+k.Key, k.Method, d.askBulk, d.doBulk)
 	}
@@ -152,6 +156,8 @@ func loadRules() rules {
 	for _, m := range []string{
 		"RunService/StartRun",
 		"RunService/CancelRun",
+		"WaveService/CancelWave",
+		"WaveService/RetryWave",
 		"MachineService/SetMachinePhase",
 		"MachineService/UpdateMachine",
 		"NodeService/TransitionNode",

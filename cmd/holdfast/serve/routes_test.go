@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -156,7 +157,12 @@ func ways() map[string]way {
 		"GET /ui/runs": {path: "/ui/runs"}, "GET /ui/runs/{id}": {path: "/ui/runs/" + theRun, foreign: others},
 		"GET /ui/runs/{id}/log": {path: "/ui/runs/" + theRun + "/log?as=text",
 			foreign: others}, "GET /ui/events": {path: "/ui/events"},
-		"GET /ui/waves": {path: "/ui/waves"},
+		"GET /ui/waves": {path: "/ui/waves"}, "GET /ui/waves/{id}": {path: "/ui/waves/w", foreign: others},
+		"GET /ui/waves/{id}/cancel":  {path: "/ui/waves/w/cancel", foreign: others},
+		"POST /ui/waves/{id}/cancel": {path: "/ui/waves/w/cancel", body: "typed=1", foreign: others, page: 303},
+		"GET /ui/waves/{id}/retry":   {path: "/ui/waves/canceled/retry", foreign: others},
+		"POST /ui/waves/{id}/retry": {path: "/ui/waves/canceled/retry", body: "typed=1&request=w2", foreign: others,
+			page: 303},
 		"GET /ui/find":  {path: "/ui/find?q=m"},
 		"GET /ui/plans": {path: "/ui/plans"}, "GET /ui/plans/{id...}": {path: "/ui/plans/plan/inspect"},
 		"GET /ui/pools": {path: "/ui/pools"}, "GET /ui/services": {path: "/ui/services"},
@@ -232,6 +238,12 @@ func equipped(t *testing.T) (*apitest.Lab, []auth.Route) {
 	l.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "busy",
 		Spec: &holdfastv1.MachineSpec{Pool: "gpu"}}})
 	l.Do(&internalv1.StartRun{RunId: theRun, MachineId: "busy", RequestId: "r", PlanId: "plan/inspect"})
+	l.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level3})
+	for _, id := range []string{"w", "canceled"} {
+		l.Do(&internalv1.StartWave{MachineIds: []string{"busy"},
+			Wave: &holdfastv1.Wave{WaveId: id, PlanId: "plan/inspect"}})
+	}
+	l.Do(&internalv1.CancelWave{WaveId: "canceled"})
 	l.Do(&internalv1.RegisterProvider{Provider: &holdfastv1.PlatformProvider{ProviderId: "of-gpu", PoolId: "gpu"}})
 	l.Do(&internalv1.RegisterService{NewId: theService, TtlMs: 60_000,
 		Target: &holdfastv1.ServiceTarget{Id: theService, ServiceName: "my-tool", ServiceType: "tool-invoker",
