@@ -61,7 +61,8 @@ func TestWavePages(t *testing.T) {
 	has(t, get(l, "elsewhere", "/ui/runs/run-w"), 200, nil, "/ui/waves/w-1")
 }
 
-// TestWaveActions checks that waves are canceled and retried after the number of machines was typed.
+// TestWaveActions checks that waves are canceled and retried after the number of machines was
+// typed.
 func TestWaveActions(t *testing.T) {
 	l := waveLab(t)
 	before := l.Dump()

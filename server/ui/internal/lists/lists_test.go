@@ -110,8 +110,8 @@ func TestColumns(t *testing.T) {
 		"waves": {
 			"Wave=[w-1](/ui/waves/w-1) | Type=[REPAVE](/ui/plans/plan/repave-join) | Phase=stopped/s-stopped | Succeeded=1 | " +
 				"Failed=9 | Active=5 | Waiting=1 006 | Machines=1 021 | By=user:eve | Created=15:01 | Ended=15:02",
-			"Wave=[w-2](/ui/waves/w-2) | Type=[plan/inspect](/ui/plans/plan/inspect) | Phase=running/s-running | Succeeded=0 | " +
-				"Failed=0 | Active=0 | Waiting=0 | Machines=0",
+			"Wave=[w-2](/ui/waves/w-2) | Type=[plan/inspect](/ui/plans/plan/inspect) | Phase=running/s-running | " +
+				"Succeeded=0 | Failed=0 | Active=0 | Waiting=0 | Machines=0",
 		},
 		"secrets": {"Secret=bmc/r7 | Type=bmc | Values=username, password | Pools=all | Version=3 | Key=k1 | " +
 			"Updated=15:04 | " +
