@@ -65,7 +65,7 @@
   };
 
   // The links of the navigation are the pages.
-  const pages = (text) => [...document.querySelectorAll(".top nav a[href]")]
+  const pages = (text) => [...document.querySelectorAll("#pages a[href]")]
     .map((a) => ({ kind: "page", text: a.textContent.trim(), detail: "", link: a.getAttribute("href") }))
     .filter((p) => p.text.toLowerCase().includes(text.toLowerCase()));
 
