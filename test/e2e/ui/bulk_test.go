@@ -48,7 +48,7 @@ func testPalette(t *testing.T, b *browser, home *peer) {
 	}
 	b.picture("palette-1280-light")
 	b.do(chromedp.KeyEvent(kb.Enter))
-	b.sees("the machine", `location.pathname === "/ui/machines/m-21"`)
+	b.sees("the machine", `location.pathname === "/ui/machines/m-21" && document.querySelector("#live.on")`)
 	ctrlK()
 	b.do(chromedp.KeyEvent("clus"))
 	b.sees("the page first", `document.querySelector("#find-list [aria-selected=true] b")?.textContent === "Cluster"`)

@@ -20,7 +20,7 @@ type stop struct {
 // reachable lists the elements that the tab key must reach, in the order of the page. The browser
 // decides whether they are visible.
 const reachable = `[...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")].filter((el) =>
-	el.tabIndex >= 0 && !el.disabled && el.type !== "hidden" && el.checkVisibility())`
+	el.tabIndex >= 0 && !el.disabled && el.type !== "hidden" && el.checkVisibility({ visibilityProperty: true }))`
 
 // tabs presses the tab key through the whole page.
 func (b *browser) tabs() []stop {
