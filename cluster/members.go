@@ -174,16 +174,17 @@ func (r *reconciler) peer(ctx context.Context, m gossip.Member) error {
 	return r.promote(ctx, m)
 }
 
-// verifyIdentity connects to a new peer to check its certificate. Gossip does not prove an
-// identity: any holder of its key can claim one.
+// verifyIdentity connects to a new peer to check that it answers, and its certificate. Gossip does
+// not prove an identity: any holder of its key can claim one. And for seconds it reports a dead peer
+// as alive, which would be admitted again after its removal.
 func (r *reconciler) verifyIdentity(ctx context.Context, id string) error {
-	if r.n.cfg.TLS == nil || id == r.n.cfg.NodeID {
+	if id == r.n.cfg.NodeID {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	if _, err := r.n.reporter.peerStats(ctx, id); err != nil {
-		return fmt.Errorf("verify its certificate: %w", err)
+		return fmt.Errorf("verify that it answers with its certificate: %w", err)
 	}
 	return nil
 }
@@ -379,7 +380,6 @@ func (ms *membership) remove(ctx context.Context, id string, running bool) error
 		ms.departed.add(id, m.Meta.GetInstance())
 	}
 	if err := wait.For(ctx, ms.n.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {
-		ms.n.gossip.Notify() // the reconciler deletes the record if the change is committed later
 		leader, _, _ := ms.n.Leader()
 		return &OutcomeError{Outcome: raftOutcome(err, true), Leader: leader,
 			Err: fmt.Errorf("remove peer %s from the raft configuration: %w", id, err)}
@@ -388,7 +388,6 @@ func (ms *membership) remove(ctx context.Context, id string, running bool) error
 	if err := ms.forgetPeer(ctx, id); err != nil {
 		// The peer is removed nevertheless, and the leader deletes its record later: see
 		// reconciler.forgetRemoved.
-		ms.n.gossip.Notify()
 		ms.n.log.Warn("peer removed, but its record is not deleted yet, will retry", "id", id, "error", err)
 	}
 	return nil
