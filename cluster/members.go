@@ -174,9 +174,9 @@ func (r *reconciler) peer(ctx context.Context, m gossip.Member) error {
 	return r.promote(ctx, m)
 }
 
-// verifyIdentity connects to a new peer to check that it answers, and its certificate. Gossip does
-// not prove an identity: any holder of its key can claim one. And for seconds it reports a dead peer
-// as alive, which would be admitted again after its removal.
+// verifyIdentity connects to a new peer to check that it answers, and its certificate. Gossip
+// does not prove an identity: any holder of its key can claim one. And for seconds it reports a
+// dead peer as alive, which would be admitted again after its removal.
 func (r *reconciler) verifyIdentity(ctx context.Context, id string) error {
 	if id == r.n.cfg.NodeID {
 		return nil
