@@ -78,16 +78,21 @@ func (d *Driver) Run(ctx context.Context, t cluster.Term) error {
 	}
 }
 
-// pass starts runs of each active wave. It reports whether a wave can start more runs now.
+// pass starts runs of each active wave. It reports whether a wave can start more runs now. A wave
+// that fails does not hold up the others.
 func (d *Driver) pass(ctx context.Context, epoch uint64) (more bool, err error) {
+	var errs []error
 	for _, w := range d.state.View().ActiveWaves() {
 		again, err := d.advance(ctx, epoch, w.GetWaveId())
+		if stale(err) {
+			return false, err
+		}
 		if err != nil {
-			return false, fmt.Errorf("wave %s: %w", w.GetWaveId(), err)
+			errs = append(errs, fmt.Errorf("wave %s: %w", w.GetWaveId(), err))
 		}
 		more = more || again
 	}
-	return more, nil
+	return more, errors.Join(errs...)
 }
 
 // advance starts runs of a wave until it is full or its turn ends. It reports whether the wave can

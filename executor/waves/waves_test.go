@@ -29,12 +29,16 @@ import (
 type starts struct {
 	n       atomic.Int64
 	lacking string
+	broken  string // a machine whose start cannot be prepared now
 	stale   map[string]bool
 }
 
 func (s *starts) PrepareStart(_ context.Context, start *internalv1.StartRun) error {
 	start.RunId = fmt.Sprint("run-", s.n.Add(1))
 	start.DefaultTimeoutSeconds = 20
+	if start.GetMachineId() == s.broken {
+		return errors.New("disk is full")
+	}
 	if start.GetMachineId() == s.lacking {
 		start.MissingCapability, start.MissingForStep = "provider fake lacks a BMC", "s"
 	}
@@ -172,6 +176,26 @@ func TestDriverStops(t *testing.T) {
 		time.Sleep(time.Minute) // sleep: in the bubble; for starts that must not come
 		if w := l.wave(); w.GetPhase() != holdfastv1.Wave_STOPPED || w.GetSucceeded() != 2 || w.GetWaiting() != 2 {
 			t.Errorf("got %v, want STOPPED with 2 succeeded and 2 waiting", w)
+		}
+	})
+}
+
+// TestOneWaveFails checks that a wave whose start fails again and again does not hold up another.
+func TestOneWaveFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, 3, 1, 0)
+		l.Machine("x")
+		l.starts.broken = "x"
+		l.Must(&internalv1.Command{FeatureLevel: fsm.Level3, Principal: "bob",
+			Op: &internalv1.Command_StartWave{StartWave: &internalv1.StartWave{
+				Wave: &holdfastv1.Wave{WaveId: "a", PlanId: "p"}, MachineIds: []string{"x"}}}})
+		l.lead()
+		time.Sleep(time.Minute) // sleep: in the bubble
+		if w := l.wave(); w.GetPhase() != holdfastv1.Wave_SUCCEEDED {
+			t.Errorf("got %v, want SUCCEEDED", w)
+		}
+		if w, _ := l.FSM.View().Wave("a"); w.GetWaiting() != 1 {
+			t.Errorf("got %v, want its machine to wait", w)
 		}
 	})
 }
