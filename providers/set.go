@@ -179,10 +179,19 @@ func (s *Set) Of(m Machine) (Provider, error) {
 	if p, ok := s.byName[s.fallback]; ok {
 		return p, nil
 	}
-	names := slices.Sorted(maps.Keys(s.byName))
 	return nil, Errorf(Unsupported, "pick the provider of "+m.GetMachineId(),
-		"provider %q is not configured (configured: %s)", name, strings.Join(names, ", "))
+		"provider %q is not configured (configured: %s)", name, strings.Join(s.Names(), ", "))
 }
+
+// Has reports whether machines may name a provider. With a fallback, they may name any.
+func (s *Set) Has(name string) bool {
+	_, named := s.byName[name]
+	_, fallback := s.byName[s.fallback]
+	return named || fallback
+}
+
+// Names returns the names of the configured instances, sorted.
+func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.byName)) }
 
 // MaxActive returns the limit of concurrent runs on the machines of an instance; 0 if there is
 // none.

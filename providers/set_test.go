@@ -116,5 +116,8 @@ func TestFallbackProvider(t *testing.T) {
 		if err != nil || got != want {
 			t.Errorf("provider of a machine of %q: got %v, %v, want %v", name, got, err, want)
 		}
+		if !set.Has(name) {
+			t.Errorf("%q: got refused, want any name accepted with a fallback", name)
+		}
 	}
 }

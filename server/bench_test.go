@@ -23,7 +23,7 @@ func BenchmarkListMachines(b *testing.B) {
 				Labels: map[string]string{"env": "prod"},
 				Spec:   &holdfastv1.MachineSpec{Rack: fmt.Sprintf("r%d", i%20), Serial: fmt.Sprintf("S%08d", i)}}})
 		}
-		s := fleet.NewMachines(New(Config{}, n, n.Peer, testProviders()).peer)
+		s := fleet.NewMachines(New(Config{}, n, n.Peer, testProviders()).peer, testProviders())
 		for _, tt := range []struct {
 			name, filter string
 			want         int

@@ -48,7 +48,7 @@ func checkPages(t *rapid.T, got, before []string, sorted func([]string) bool) {
 func TestMachinePages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := nodetest.New()
-		s := fleet.NewMachines(New(Config{}, n, n.Peer, testProviders()).peer)
+		s := fleet.NewMachines(New(Config{}, n, n.Peer, testProviders()).peer, testProviders())
 		size := rapid.Int32Range(1, 7).Draw(t, "page size")
 		filter := rapid.SampledFrom([]string{"", "rack = r1", "NOT rack = r1", "machine_id = m-05"}).Draw(t, "filter")
 		add := func() {

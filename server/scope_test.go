@@ -67,7 +67,7 @@ func twoPools(t *testing.T) (*nodetest.Node, *Server) {
 // pool, by any method.
 func TestScopedReads(t *testing.T) {
 	_, s := twoPools(t)
-	ms, rs := fleet.NewMachines(s.peer), s.runs
+	ms, rs := fleet.NewMachines(s.peer, s.providers), s.runs
 	logs := func(ctx context.Context, run string) error {
 		return rs.StreamRunLogs(&holdfastv1.StreamRunLogsRequest{RunId: run, NoFollow: true},
 			&kept[holdfastv1.LogChunk]{ctx: ctx})
@@ -112,7 +112,7 @@ func TestScopedReads(t *testing.T) {
 
 func TestScopedLists(t *testing.T) {
 	n, s := twoPools(t)
-	ms, rs := fleet.NewMachines(s.peer), s.runs
+	ms, rs := fleet.NewMachines(s.peer, s.providers), s.runs
 	ctx := scopedTo("a")
 	for _, filter := range []string{"", `machine_id = "m-b"`} {
 		machines, err := ms.ListMachines(ctx, &holdfastv1.ListMachinesRequest{Filter: filter})

@@ -24,7 +24,7 @@ import (
 // supports it, reflection. The gRPC server must use UnaryInterceptors and
 // StreamInterceptors, which convert errors to statuses.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
-	machines := fleet.NewMachines(s.peer)
+	machines := fleet.NewMachines(s.peer, s.providers)
 	holdfastv1.RegisterMachineServiceServer(r, machines)
 	holdfastv1.RegisterPlanServiceServer(r, plans.New(s.peer, plans.Config{
 		Providers: s.providers, ChooseDisk: s.cfg.ChooseDisk, Files: s.cfg.Files,

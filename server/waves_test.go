@@ -23,7 +23,7 @@ func TestWaves(t *testing.T) {
 		n.Machine(t, id)
 	}
 	peer := &edge.Peer{Node: n, State: n.Peer}
-	s, ctx := waves.New(peer, fleet.NewMachines(peer)), testCtx(t)
+	s, ctx := waves.New(peer, fleet.NewMachines(peer, testProviders())), testCtx(t)
 	req := &holdfastv1.StartWaveRequest{RequestId: "w", Filter: `machine_id != "x-1"`, Type: "reboot"}
 	var refusal *fsm.Error
 	if _, err := s.StartWave(ctx, req); !errors.As(err, &refusal) || refusal.Reason != "FEATURE_LEVEL" {

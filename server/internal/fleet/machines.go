@@ -19,10 +19,11 @@ import (
 type Machines struct {
 	holdfastv1.UnimplementedMachineServiceServer
 	*edge.Peer
+	providers Providers
 }
 
-// NewMachines returns the service of a peer.
-func NewMachines(peer *edge.Peer) *Machines { return &Machines{Peer: peer} }
+// NewMachines returns the service of a peer with these providers.
+func NewMachines(peer *edge.Peer, p Providers) *Machines { return &Machines{Peer: peer, providers: p} }
 
 // RegisterMachine registers a new machine or updates a known one.
 func (s *Machines) RegisterMachine(
@@ -37,6 +38,9 @@ func (s *Machines) RegisterMachine(
 		m.Status = &holdfastv1.MachineStatus{Phase: p}
 	}
 	if err := request.Violations(fsm.NormalizeMachine(m)); err != nil {
+		return nil, err
+	}
+	if err := s.checkReferences(ctx, m, nil); err != nil {
 		return nil, err
 	}
 	generate := m.GetMachineId() == ""
@@ -122,6 +126,9 @@ func (s *Machines) UpdateMachine(
 		if err := request.Violations(fsm.NormalizeMachine(m)); err != nil {
 			return nil, err
 		}
+	}
+	if err := s.checkReferences(ctx, m, paths); err != nil {
+		return nil, err
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_UpdateMachine{UpdateMachine: &internalv1.UpdateMachine{Machine: m, Paths: paths}}
