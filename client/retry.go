@@ -72,6 +72,9 @@ func (c *call) run(ctx context.Context) error {
 		if done, err := c.round(ctx); done {
 			return err
 		}
+		if c.tooLate(ctx) {
+			return c.failed(context.DeadlineExceeded)
+		}
 		if ctx.Err() != nil || c.unknown && c.rule == once || c.wrong.permanent(len(c.peers.all)) {
 			return c.failed(ctx.Err())
 		}
@@ -81,6 +84,19 @@ func (c *call) run(ctx context.Context) error {
 		}
 		c.pause = 0
 	}
+}
+
+// answerMargin is the maximum time before the deadline at which a peer without a leader answers.
+const answerMargin = 100 * time.Millisecond
+
+// tooLate reports whether another try could only make the outcome unknown. A peer without a
+// leader answers NO_LEADER shortly before the deadline. A try after that would be cut off.
+func (c *call) tooLate(ctx context.Context) bool {
+	end, ok := ctx.Deadline()
+	if !ok || c.unknown || onlyReads(c.method) || Reason(c.err) != ReasonNoLeader {
+		return false
+	}
+	return time.Until(end) <= min(answerMargin, end.Sub(c.started)/4)
 }
 
 // round tries one peer, or several in turn if the request may be hedged, until one answers.

@@ -163,6 +163,29 @@ func TestTriesEndWithTheDeadline(t *testing.T) {
 	}
 }
 
+// A peer that knows no leader answers shortly before the deadline that the call was not applied.
+// The rest of the time must not go to a try that is cut off.
+func TestNoLeaderUntilTheDeadlineIsNotUnknown(t *testing.T) {
+	a := startPeer(t, &fakePeer{unary: func(ctx context.Context, n int) error {
+		if n > 1 {
+			return hang(ctx, n)
+		}
+		end, _ := ctx.Deadline()
+		<-time.After(time.Until(end) - min(answerMargin, time.Until(end)/4))
+		return unavailable(t, ReasonNoLeader)
+	}})
+	c := dial(t, Config{Addrs: []string{a.addr}, Timeout: 600 * time.Millisecond})
+	var call *CallError
+	err := remove(context.Background(), c)
+	if !errors.As(err, &call) || call.OutcomeUnknown || call.Tries != 1 {
+		t.Errorf("got %v, want one try that was not applied", err)
+	}
+	if status.Code(err) != codes.Unavailable || Reason(err) != ReasonNoLeader ||
+		!errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want UNAVAILABLE with NO_LEADER, which wraps the deadline", err)
+	}
+}
+
 func TestHungPeerIsLeft(t *testing.T) {
 	for _, tt := range []struct {
 		name string
