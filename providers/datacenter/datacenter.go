@@ -47,6 +47,7 @@ type Joiner interface {
 	providers.ClusterJoiner
 	providers.JoinEnder
 	providers.Drainer
+	JoinsRegistered() bool
 }
 
 // Installer installs machines that boot from the network (netboot.Imager).

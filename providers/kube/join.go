@@ -27,6 +27,9 @@ type script struct {
 // scriptAge is how long a prepared script is used: a late start is retried at once.
 const scriptAge = time.Minute
 
+// JoinsRegistered returns true: a join needs a cluster that Clusters finds.
+func (j *Joiner) JoinsRegistered() bool { return true }
+
 // StartJoin creates a token for the attempt and starts kubeadm with it on the host. If kubeadm was
 // started before, it does nothing.
 func (j *Joiner) StartJoin(ctx context.Context, op providers.Op, m providers.Machine, s providers.JoinSpec) error {

@@ -37,6 +37,8 @@ func TestControlPlaneJoins(t *testing.T) {
 	host := StartHost(t, bin, filepath.Join(dir, "host"), hostUUID)
 	s := openSite(t, dir)
 	at("the API server and three peers are up")
+	account := Account(t, plane)
+	s.cli("cluster-ref", "add", "prod", "--kubeconfig", account)
 	s.register(host, "m-1")
 	if _, err := s.client.Plans().CreatePlan(t.Context(),
 		&holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: "join", Steps: []*holdfastv1.Step{
@@ -48,7 +50,6 @@ func TestControlPlaneJoins(t *testing.T) {
 		}}}); err != nil {
 		t.Fatal(err)
 	}
-	account := Account(t, plane)
 	right, wrong := strings.Repeat("0123456789abcdef", 4), strings.Repeat("fedcba9876543210", 4)
 	key := func(text string) []string {
 		file := filepath.Join(dir, "key")

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm"
-	"github.com/holdfast-metal/holdfast/internal/nearest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -78,42 +76,10 @@ func (s *Preparer) checkCapabilities(ctx context.Context, start *internalv1.Star
 		start.MissingCapability = fmt.Sprintf("provider %q lacks %s", s.providers.NameOf(m), c)
 		return nil
 	}
-	return s.checkImage(ctx, start, provider, plan)
-}
-
-// checkImage adds the image that the caller names, if the run needs it and it does not exist. Only
-// the peer knows whether the provider installs images of the cluster or its own. An image that is
-// deleted later fails the step, as before.
-func (s *Preparer) checkImage(ctx context.Context, start *internalv1.StartRun, p providers.Provider,
-	plan *holdfastv1.Plan) error {
-	name := start.GetParams()["image"]
-	i := slices.IndexFunc(plan.GetSteps(), func(s *holdfastv1.Step) bool {
-		return s.GetRepave() != nil && s.GetRepave().GetImage() == ""
-	})
-	if boots, ok := p.(interface{ BootsInstaller() bool }); name == "" || i < 0 || !ok || !boots.BootsInstaller() {
-		return nil
-	}
-	if _, there := s.State.View().Image(name); there {
-		return nil
-	}
-	v, err := s.Node.View(ctx) // it may have been added a moment ago, on an earlier leader
-	if err != nil {
+	if err := s.checkImage(ctx, start, provider, plan); err != nil || start.GetMissingCapability() != "" {
 		return err
 	}
-	if _, there := v.Image(name); there {
-		return nil
-	}
-	start.MissingForStep = plan.GetSteps()[i].GetName()
-	start.MissingCapability = fmt.Sprintf("there is no image %q", name)
-	var names []string
-	for img := range v.Images("") {
-		names = append(names, img.GetName())
-	}
-	if like := nearest.Of(name, names); like != "" {
-		start.MissingCapability += fmt.Sprintf(": did you mean %q?", like)
-	}
-	start.MissingCapability += ": see: holdfast image list"
-	return nil
+	return s.checkCluster(ctx, start, provider, plan)
 }
 
 // parts returns the part of a machine that determines its provider, and the plan, which
