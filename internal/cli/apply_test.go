@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -114,6 +115,48 @@ func TestApplyPools(t *testing.T) {
 			!cmp.Equal(p.GetLabels(), old.GetLabels()) && len(old.GetLabels()) > 0) {
 			t.Errorf("got request %v, want the fields missing in the file as in %v", p, old)
 		}
+	}
+}
+
+// TestApplyInOrder applies documents in the order of their kinds, whatever the order in the file:
+// a pool and an image must be there before a machine or plan names them. Clusters and providers are
+// not documents: apply reports the server's refusal of a machine that names one that is not there.
+func TestApplyInOrder(t *testing.T) {
+	docs := map[byte]string{
+		'p': "pool_id: new\n",
+		'i': "name: new\nformat: RAW\n",
+		'l': "plan_id: l\nsteps: [{name: a, repave: {image: new}}]\n",
+		'm': "machine_id: m-new\nspec: {pool: new, provider: dc-9, target_cluster_ref: prod}\n",
+	}
+	const refused = `machine.spec.provider: "dc-9" is not configured`
+	want := []string{"CreatePoolRequest", "AddImageRequest", "CreatePlanRequest", "RegisterMachineRequest"}
+	for _, tt := range []struct {
+		order string
+		err   string // of the server, for the machine
+	}{{"pilm", ""}, {"mlip", ""}, {"lmpi", ""}, {"impl", ""}, {"mpil", refused}} {
+		t.Run(tt.order+tt.err, func(t *testing.T) {
+			f := fixture()
+			f.refuse = func(r proto.Message) error {
+				if _, ok := r.(*holdfastv1.RegisterMachineRequest); ok && tt.err != "" {
+					return refusal(t, codes.InvalidArgument, tt.err)
+				}
+				return nil
+			}
+			startCluster(t, f)
+			var c command
+			for _, k := range []byte(tt.order) {
+				c.in += "---\n" + docs[k]
+			}
+			code := ExitOK
+			if tt.err != "" {
+				code = ExitUsage
+			}
+			c.wantCode(t, c.run(t, f, "apply", "-f", "-"), code)
+			wantIn(t, "stderr", c.err.String(), tt.err)
+			if diff := cmp.Diff(want, slices.Compact(changes(f))); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
