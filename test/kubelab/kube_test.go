@@ -161,7 +161,7 @@ func TestMachineInACluster(t *testing.T) {
 	if strings.Contains(s.log(run), secret) {
 		t.Error("got the token in the log of the run")
 	}
-	s.cli("cluster-ref", "delete", "prod")
+	s.cli("cluster-ref", "delete", "prod", "--yes")
 	s.inCluster("m-1", "unknown", "ClusterNotRegistered")
 }
 
