@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -147,7 +148,9 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	undo = append(undo, func() { _ = n.raft.Shutdown().Error() })
 	n.gate.Attach(transport.Local{
 		Voter: n.voterWithoutLeader, FirstIndex: n.stores.Logs.FirstIndex, Follows: n.sendsTo,
+		Synced: n.stores.Synced,
 	})
+	n.stores.WriteLate(n.needsVoters)
 	if cfg.raftStarted != nil {
 		cfg.raftStarted(n)
 	}
@@ -259,6 +262,17 @@ func (n *Node) sendsTo(id raft.ServerID, term uint64) bool {
 	}
 	_, ok := n.server(string(id))
 	return ok
+}
+
+// needsVoters reports whether this peer leads and needs the answer of another voter to commit an
+// entry.
+func (n *Node) needsVoters() bool {
+	if n.raft.State() != raft.Leader {
+		return false
+	}
+	return slices.ContainsFunc(n.raft.GetConfiguration().Configuration().Servers, func(s raft.Server) bool {
+		return s.Suffrage == raft.Voter && s.ID != raft.ServerID(n.cfg.NodeID)
+	})
 }
 
 // ServerAddr implements raft.ServerAddressProvider. It returns a peer's current address,

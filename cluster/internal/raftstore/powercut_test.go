@@ -143,8 +143,9 @@ func (l *list) CommitState(s types.PersistentState) error {
 	return nil
 }
 
-// TestPowerCuts cuts the power again and again, at any write or sync. No acknowledged entry may be
-// lost or changed, and the peer must always start again and go on.
+// TestPowerCuts cuts the power again and again, at any write or sync, also while entries are written
+// late. No entry that was on disk may be lost or changed, and the peer must always start again and go
+// on.
 func TestPowerCuts(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")
@@ -158,13 +159,14 @@ func TestPowerCuts(t *testing.T) {
 	})
 }
 
-// history is the acknowledged entries of a log.
+// history is the entries of a log.
 type history struct {
-	t     *rapid.T
-	dir   string
-	first uint64
-	texts []string
-	logs  raft.LogStore
+	t      *rapid.T
+	dir    string
+	first  uint64
+	texts  []string
+	onDisk int // how many of the texts are on disk, and must stay
+	logs   *lateWrites
 }
 
 // live opens the log, compares it, and changes it until the power is cut.
@@ -181,12 +183,15 @@ func (h *history) live(fresh bool) {
 	if err != nil {
 		h.t.Fatalf("open: %v", err)
 	}
-	h.logs = &checksumLogs{LogStore: f, damaged: func(error) {}}
+	h.logs = newLateWrites(&checksumLogs{LogStore: f, damaged: func(error) {}})
+	h.logs.may = func() bool { return rapid.Bool().Draw(h.t, "late") }
 	h.compare()
 	p.set(rapid.IntRange(1, 60).Draw(h.t, "power"))
 	for err == nil {
 		err = h.step()
+		h.look()
 	}
+	_ = h.logs.settle() // no write goes on
 	if !p.out() {
 		h.t.Fatalf("with power: got %v", err)
 	}
@@ -196,7 +201,16 @@ func (h *history) live(fresh bool) {
 	p.cut(h.t)
 }
 
-// compare checks that all acknowledged entries are there. Others may follow, and then stay.
+// look notes which entries are on disk.
+func (h *history) look() {
+	for ; h.onDisk < len(h.texts); h.onDisk++ {
+		if ok, _ := h.logs.synced(h.first + uint64(h.onDisk)); !ok {
+			return
+		}
+	}
+}
+
+// compare checks that all entries are there that were on disk. Others may follow, and then stay.
 func (h *history) compare() {
 	last, err := h.logs.LastIndex()
 	if err != nil {
@@ -210,13 +224,14 @@ func (h *history) compare() {
 		}
 		got = append(got, string(l.Data))
 	}
-	if len(got) < len(h.texts) {
-		h.t.Fatalf("got %d entries from %d, want at least %d", len(got), h.first, len(h.texts))
+	if len(got) < h.onDisk {
+		h.t.Fatalf("got %d entries from %d, want at least %d", len(got), h.first, h.onDisk)
 	}
-	if diff := cmp.Diff(h.texts, got[:len(h.texts)], cmpopts.EquateEmpty()); diff != "" {
+	both := min(len(got), len(h.texts))
+	if diff := cmp.Diff(h.texts[:both], got[:both], cmpopts.EquateEmpty()); diff != "" {
 		h.t.Fatalf("entries from %d (-want +got):\n%s", h.first, diff)
 	}
-	h.texts = got
+	h.texts, h.onDisk = got, len(got)
 }
 
 // step adds entries, or removes some from the beginning or the end. Raft removes entries from the
@@ -232,10 +247,11 @@ func (h *history) step() error {
 			return err
 		}
 		h.first += uint64(some)
-		h.texts = h.texts[some:]
+		h.texts, h.onDisk = h.texts[some:], max(0, h.onDisk-some)
 		return h.logs.DeleteRange(from, h.first-1)
 	case kind == 1 && some > 0:
 		h.texts = h.texts[:len(h.texts)-some]
+		h.onDisk = min(h.onDisk, len(h.texts))
 		return h.logs.DeleteRange(end-uint64(some), end-1)
 	}
 	var logs []*raft.Log

@@ -42,7 +42,7 @@ type Config struct {
 	Offline bool
 	// Logger receives the lines of the libraries.
 	Logger *slog.Logger
-	// Wrap, if set, replaces the log store, to simulate a failing disk under Raft.
+	// Wrap, if set, replaces the log store under Raft's cache, to simulate a failing disk.
 	Wrap func(raft.LogStore) raft.LogStore
 
 	clusterID   string // for error texts
@@ -62,6 +62,7 @@ type Stores struct {
 	// Measure exports bolt's statistics at an interval; nil in memory.
 	Measure func(ctx context.Context, every time.Duration)
 
+	late      *lateWrites
 	closer    io.Closer // nil in memory
 	guard     *diskGuard
 	dir       string                 // empty in memory
@@ -78,8 +79,9 @@ func Open(cfg *Config) (s *Stores, err error) {
 	}
 	if cfg.Dir == "" {
 		mem := raft.NewInmemStore()
-		s = &Stores{Logs: mem, Stable: mem, Snaps: raft.NewInmemSnapshotStore(), guard: guard,
-			snapError: &atomic.Pointer[error]{}}
+		s = &Stores{Stable: mem, Snaps: raft.NewInmemSnapshotStore(), guard: guard, snapError: &atomic.Pointer[error]{}}
+		s.late = newLateWrites(cfg.wrapped(mem))
+		s.Logs = s.late
 	} else {
 		path := filepath.Join(cfg.Dir, raftFile)
 		if err := errors.Join(cfg.checkLogFile(path), checkBolt(path)); err != nil {
@@ -106,10 +108,14 @@ func Open(cfg *Config) (s *Stores, err error) {
 			return nil, errors.Join(err, bolt.Close())
 		}
 	}
-	if cfg.Wrap != nil {
-		s.Logs = cfg.Wrap(s.Logs)
-	}
 	return s, nil
+}
+
+func (c *Config) wrapped(s raft.LogStore) raft.LogStore {
+	if c.Wrap == nil {
+		return s
+	}
+	return c.Wrap(s)
 }
 
 // openFiles opens the log, in bolt or in segments, and the snapshots.
@@ -129,7 +135,8 @@ func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *St
 		return nil, fmt.Errorf("open raft log in %s: %w: %s", cfg.Dir, err, DamageAdvice)
 	}
 	logs.damaged, guarded.failed = guard.stop, guard.stop
-	cache, err := raft.NewLogCache(logCacheEntries, logs)
+	late := newLateWrites(cfg.wrapped(logs))
+	cache, err := raft.NewLogCache(logCacheEntries, late)
 	if err != nil {
 		return nil, fmt.Errorf("make cache of the raft log: %w", err)
 	}
@@ -145,7 +152,7 @@ func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *St
 	stable := &guardedStable{StableStore: &voteStore{StableStore: bolt}, guard: guard}
 	noted := &notedSnaps{snaps, &atomic.Pointer[error]{}}
 	return &Stores{
-		Logs: cache, Stable: stable, Snaps: noted, dir: cfg.Dir, snapError: noted.last,
+		Logs: cache, Stable: stable, Snaps: noted, dir: cfg.Dir, late: late, snapError: noted.last,
 		Measure: bolt.RunMetrics,
 		closer:  closers{closeLog, bolt.Close},
 		guard:   guard,
@@ -194,6 +201,19 @@ func (s *Stores) Close() error {
 
 // HasState reports whether the peer has ever been part of a cluster.
 func (s *Stores) HasState() (bool, error) { return raft.HasExistingState(s.Logs, s.Stable, s.Snaps) }
+
+// WriteLate lets the leader send entries to its followers while it writes them. may is called by Raft
+// when it stores entries, and reports whether Raft needs other voters to commit them. The caller must
+// pass no voter's answer to Raft before Synced reports its entries.
+func (s *Stores) WriteLate(may func() bool) {
+	s.late.mu.Lock()
+	defer s.late.mu.Unlock()
+	s.late.may = may
+}
+
+// Synced reports whether the entries of the log up to an index are on disk. If not, the channel is
+// closed after the next write.
+func (s *Stores) Synced(index uint64) (bool, <-chan struct{}) { return s.late.synced(index) }
 
 // WatchDisk returns ErrDisk when the disk fails, and nil when ctx ends.
 func (s *Stores) WatchDisk(ctx context.Context) error { return s.guard.watch(ctx) }

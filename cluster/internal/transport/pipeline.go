@@ -15,7 +15,7 @@ import (
 // heartbeats continue, and Raft does not shut down, because it waits for the sender. If the
 // answers are drained, the sender continues and notices the end.
 //
-// It also sends notices of commits: see commits.
+// It also sends notices of commits (see commits), and holds answers back (see disk).
 type pipeline struct {
 	raft.AppendPipeline
 
@@ -23,6 +23,7 @@ type pipeline struct {
 	once sync.Once
 	stop chan struct{}
 
+	disk       *disk
 	commits    *commits
 	wake       chan struct{}
 	unanswered atomic.Pointer[raft.AppendEntriesRequest] // the notice in flight
@@ -36,13 +37,13 @@ func (g *Gate) AppendEntriesPipeline(id raft.ServerID, addr raft.ServerAddress) 
 	if err != nil {
 		return nil, err
 	}
-	return newPipeline(id, inner, g.commits), nil
+	return newPipeline(id, inner, g.commits, &g.disk), nil
 }
 
-func newPipeline(id raft.ServerID, inner raft.AppendPipeline, c *commits) *pipeline {
+func newPipeline(id raft.ServerID, inner raft.AppendPipeline, c *commits, d *disk) *pipeline {
 	p := &pipeline{
 		AppendPipeline: inner, out: make(chan raft.AppendFuture), stop: make(chan struct{}),
-		commits: c, wake: make(chan struct{}, 1),
+		disk: d, commits: c, wake: make(chan struct{}, 1),
 	}
 	p.next = c.open(id, p)
 	p.wakeUp()
@@ -51,16 +52,21 @@ func newPipeline(id raft.ServerID, inner raft.AppendPipeline, c *commits) *pipel
 	return p
 }
 
-// run buffers the answers until they are read. There are few: the sender ends soon after
-// the reader.
+// run buffers the answers until their entries are on this peer's disk and they are read. There are
+// few: the sender ends soon after the reader.
 func (p *pipeline) run() {
 	in := p.AppendPipeline.Consumer()
 	var kept []raft.AppendFuture
 	for {
 		var out chan<- raft.AppendFuture
 		var next raft.AppendFuture
+		var written <-chan struct{}
 		if len(kept) > 0 {
-			out, next = p.out, kept[0]
+			next = kept[0]
+			var ok bool
+			if ok, written = p.disk.has(last(next.Request())); ok {
+				out, written = p.out, nil
+			}
 		}
 		select {
 		case f := <-in:
@@ -69,6 +75,7 @@ func (p *pipeline) run() {
 			}
 		case out <- next:
 			kept = kept[1:]
+		case <-written: // look again
 		case <-p.stop:
 			return
 		}

@@ -34,6 +34,9 @@ func (g *Gate) AppendEntries(
 		if err != nil || !resp.Success {
 			return err
 		}
+		if err := g.awaitSync(last(part)); err != nil {
+			return err
+		}
 		g.commits.match(id, part)
 	}
 	return nil
@@ -56,7 +59,7 @@ func (g *Gate) append(
 	req *raft.AppendEntriesRequest,
 	resp *raft.AppendEntriesResponse,
 ) error {
-	if g.hungUp.Load() {
+	if g.isHungUp() {
 		return errHungUp
 	}
 	return fresh(func() error {
@@ -93,7 +96,7 @@ func (g *Gate) retryUntilAccepted(id raft.ServerID, term uint64, giveUp func() b
 // serves reports whether this peer still leads in a term and replicates to the peer.
 func (g *Gate) serves(id raft.ServerID, term uint64) bool {
 	f := g.follows.Load()
-	return f != nil && !g.hungUp.Load() && (*f)(id, term)
+	return f != nil && !g.isHungUp() && (*f)(id, term)
 }
 
 // isHeartbeat distinguishes heartbeats from entries as the library's own transport does.
@@ -120,7 +123,7 @@ func (g *Gate) InstallSnapshot(
 
 // reach returns nil if the peer's Raft port accepts connections.
 func (g *Gate) reach(id raft.ServerID, addr raft.ServerAddress) error {
-	if g.hungUp.Load() {
+	if g.isHungUp() {
 		return errHungUp
 	}
 	if at, err := g.addrs.ServerAddr(id); err == nil {
@@ -135,6 +138,15 @@ func (g *Gate) reach(id raft.ServerID, addr raft.ServerAddress) error {
 
 // HangUp ends all calls to other peers and prevents new ones.
 func (g *Gate) HangUp() {
-	g.hungUp.Store(true)
+	g.hangUp.Do(func() { close(g.hungUp) })
 	_ = g.layer.Close()
+}
+
+func (g *Gate) isHungUp() bool {
+	select {
+	case <-g.hungUp:
+		return true
+	default:
+		return false
+	}
 }

@@ -37,11 +37,13 @@ type Gate struct {
 	admitted atomic.Bool
 	voter    atomic.Pointer[func() (raft.ServerID, bool)]     // see judgeByLog
 	follows  atomic.Pointer[func(raft.ServerID, uint64) bool] // see serves
-	hungUp   atomic.Bool
+	hungUp   chan struct{}                                    // closed by HangUp
+	hangUp   sync.Once
 	// firstIndex returns the first index of this peer's log: see compacted.
 	firstIndex atomic.Pointer[func() (uint64, error)]
 	refused    atomic.Uint64 // the term of the last vote request that this peer refused
 	commits    *commits
+	disk       disk
 
 	layer raft.StreamLayer
 	addrs raft.ServerAddressProvider
@@ -73,6 +75,9 @@ type Local struct {
 	Voter func() (id raft.ServerID, ok bool)
 	// FirstIndex returns the first index of this peer's log.
 	FirstIndex func() (uint64, error)
+	// Synced reports whether this peer's log is on disk up to an entry. If not, the channel is
+	// closed when more of it is.
+	Synced func(index uint64) (bool, <-chan struct{})
 	// Follows reports whether this peer leads in the term and replicates entries to the peer.
 	Follows func(id raft.ServerID, term uint64) bool
 }
@@ -82,6 +87,7 @@ func (g *Gate) Attach(l Local) {
 	g.voter.Store(&l.Voter)
 	g.firstIndex.Store(&l.FirstIndex)
 	g.follows.Store(&l.Follows)
+	g.disk.synced.Store(&l.Synced)
 }
 
 // Admitted reports whether this peer may vote.
@@ -106,6 +112,7 @@ func NewGate(s raft.StreamLayer, addrs raft.ServerAddressProvider, log *slog.Log
 			MsgpackUseNewTimeFormat: true, // permanently: peers with different formats cannot talk to each other
 		}),
 		rpcs:    make(chan raft.RPC),
+		hungUp:  make(chan struct{}),
 		commits: newCommits(),
 		layer:   s,
 		addrs:   addrs,
@@ -130,6 +137,7 @@ func (g *Gate) pump() {
 				continue
 			}
 			g.judgeByLog(rpc)
+			g.finishWrites(rpc)
 			rpc = g.noteRefusal(rpc)
 			select {
 			case g.rpcs <- rpc:

@@ -1,0 +1,65 @@
+package transport
+
+import (
+	"math"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+)
+
+// The leader sends entries to its followers while it writes them itself, but Raft takes them for
+// written. So no peer's acknowledgement may count before the entries are on this peer's disk:
+//
+//   - A follower's answer to the leader reaches Raft only then. With one other voter at least, no
+//     entry is committed without such an answer.
+//   - A peer that has lost the leadership may still be writing entries. It receives them from the new
+//     leader again, and Raft would acknowledge them without another write. So it writes them first.
+
+// disk is the progress of writing this peer's log. Until the gate is attached, all of it is on
+// disk.
+type disk struct {
+	synced atomic.Pointer[func(index uint64) (bool, <-chan struct{})]
+}
+
+// has reports whether the log is on disk up to an index. If not, the channel is closed when more of
+// it is.
+func (d *disk) has(index uint64) (bool, <-chan struct{}) {
+	synced := d.synced.Load()
+	if synced == nil {
+		return true, nil
+	}
+	return (*synced)(index)
+}
+
+// last returns the index of the last entry of a request, or 0.
+func last(req *raft.AppendEntriesRequest) uint64 {
+	if n := len(req.Entries); n > 0 {
+		return req.Entries[n-1].Index
+	}
+	return 0
+}
+
+// finishWrites blocks until this peer may pass a request to Raft.
+func (g *Gate) finishWrites(rpc raft.RPC) {
+	if req, ok := rpc.Command.(*raft.AppendEntriesRequest); ok && len(req.Entries) > 0 {
+		_ = g.awaitSync(math.MaxUint64)
+	}
+}
+
+// awaitSync blocks until this peer's log is on disk up to an index. It returns an error if the
+// peer stops before.
+func (g *Gate) awaitSync(index uint64) error {
+	for {
+		ok, written := g.disk.has(index)
+		if ok {
+			return nil
+		}
+		select {
+		case <-written:
+		case <-g.hungUp:
+			return errHungUp
+		case <-g.stop:
+			return errHungUp
+		}
+	}
+}
