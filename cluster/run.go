@@ -199,7 +199,19 @@ func (n *Node) shutdown(ctx context.Context, orderly bool) error {
 	if errors.Is(err, wait.ErrStopped) {
 		return errShutdownHangs
 	}
-	return errors.Join(err, n.stores.Close())
+	return errors.Join(err, n.closeStores(ctx))
+}
+
+// closeStores waits for the last write, and for the disk.
+func (n *Node) closeStores(ctx context.Context) error {
+	closed := make(chan error, 1)
+	go func() { closed <- n.stores.Close() }() // ends with the write
+	select {
+	case err := <-closed:
+		return err
+	case <-ctx.Done():
+		return errShutdownHangs
+	}
 }
 
 // shutdownRaft waits until Raft has shut down. Raft waits for its calls to other peers, and

@@ -1,11 +1,16 @@
 package raftstore
 
 import (
+	"errors"
+	"math"
 	"slices"
 	"sync"
 
 	"github.com/hashicorp/raft"
 )
+
+// errEnded means that the store is being closed.
+var errEnded = errors.New("the raft log is closed")
 
 // lateWrites is a LogStore that lets a leader send entries to its followers while it writes them.
 // Raft itself sends them afterwards, so a command would take two syncs in sequence. An entry that is
@@ -39,17 +44,35 @@ func (s *lateWrites) synced(index uint64) (bool, <-chan struct{}) {
 	return len(s.pending) == 0 || index < s.pending[0].Index, s.written
 }
 
-// settle blocks until nothing is pending.
-func (s *lateWrites) settle() error {
+// settle blocks until the entries up to an index are on disk. It does not wait for later ones: under
+// load there are always some.
+func (s *lateWrites) settle(index uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.pending) > 0 && s.err == nil {
-		written := s.written
-		s.mu.Unlock()
-		<-written
-		s.mu.Lock()
+	for s.err == nil && len(s.pending) > 0 && s.pending[0].Index <= index {
+		s.await()
 	}
 	return s.err
+}
+
+// end blocks until no write runs, and refuses new ones.
+func (s *lateWrites) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.writing {
+		s.await()
+	}
+	if s.err == nil {
+		s.err = errEnded
+	}
+}
+
+// await releases the lock until the running write has ended.
+func (s *lateWrites) await() {
+	written := s.written
+	s.mu.Unlock()
+	<-written
+	s.mu.Lock()
 }
 
 // StoreLog implements raft.LogStore.
@@ -60,12 +83,14 @@ func (s *lateWrites) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Lo
 func (s *lateWrites) StoreLogs(logs []*raft.Log) error {
 	config := func(l *raft.Log) bool { return l.Type == raft.LogConfiguration }
 	s.mu.Lock()
-	may := s.may
+	may, n := s.may, len(s.pending)
+	// After an installed snapshot there may be a hole, and pending has none.
+	successive := n == 0 || len(logs) == 0 || logs[0].Index == s.pending[n-1].Index+1
 	s.mu.Unlock()
-	if may() && !slices.ContainsFunc(logs, config) {
+	if successive && may() && !slices.ContainsFunc(logs, config) {
 		return s.later(logs)
 	}
-	if err := s.settle(); err != nil {
+	if err := s.settle(math.MaxUint64); err != nil {
 		return err
 	}
 	return s.LogStore.StoreLogs(logs)
@@ -139,7 +164,7 @@ func (s *lateWrites) LastIndex() (uint64, error) {
 
 // DeleteRange implements raft.LogStore.
 func (s *lateWrites) DeleteRange(from, to uint64) error {
-	if err := s.settle(); err != nil {
+	if err := s.settle(to); err != nil {
 		return err
 	}
 	return s.LogStore.DeleteRange(from, to)

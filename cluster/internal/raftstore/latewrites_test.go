@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/raft"
@@ -163,3 +164,108 @@ func TestLateWriteFails(t *testing.T) {
 		}
 	})
 }
+
+// TestRemovalDoesNotWaitForLaterEntries checks that a removal from the beginning, after a snapshot, is
+// not held up by entries that arrive all the time.
+func TestRemovalDoesNotWaitForLaterEntries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := newSlowLogs()
+		s := newLateWrites(slow)
+		s.may = func() bool { return true }
+		for i := uint64(1); i <= 2; i++ {
+			if err := s.StoreLogs(entriesOf(raft.LogCommand, i, i)); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait() // entry 1 is being written
+		}
+		done := make(chan error, 1)
+		go func() { done <- s.DeleteRange(1, 1) }()
+		slow.allow <- nil
+		synctest.Wait()
+		if len(done) == 0 {
+			t.Error("removal of entry 1: got no answer while entry 2 is being written")
+		}
+		slow.allow <- nil
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"2"}, reads(t, s)); diff != "" {
+			t.Errorf("entries (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestHoleIsWrittenInTime checks that entries after a hole, which an installed snapshot leaves in bolt,
+// are read under their own index.
+func TestHoleIsWrittenInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := newSlowLogs()
+		s := newLateWrites(slow)
+		s.may = func() bool { return true }
+		if err := s.StoreLogs(entriesOf(raft.LogCommand, 1, 2)); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- s.StoreLogs(entriesOf(raft.LogCommand, 9, 9)) }()
+		synctest.Wait()
+		if len(done) > 0 {
+			t.Error("entry 9 after entry 2: got an answer before anything was written")
+		}
+		close(slow.allow)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		var l raft.Log
+		if err := s.GetLog(9, &l); err != nil || string(l.Data) != "9" {
+			t.Errorf("read entry 9: got %q, %v", l.Data, err)
+		}
+	})
+}
+
+// TestCloseWaitsForTheWrite checks that the files are not closed while an entry is written.
+func TestCloseWaitsForTheWrite(t *testing.T) {
+	dir, slow := t.TempDir(), &slowStore{allow: make(chan struct{})}
+	cfg := storeConfig(dir, LogStoreWAL)
+	cfg.Wrap = func(l raft.LogStore) raft.LogStore { slow.LogStore = l; return slow }
+	s, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.WriteLate(func() bool { return true })
+	if err := s.Logs.StoreLogs(entriesOf(raft.LogCommand, 1, 2)); err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	select {
+	case err := <-closed:
+		t.Fatalf("close while entries are written: got %v, want it to wait", err)
+	case <-time.After(20 * time.Millisecond): // nothing must happen for longer than closing takes
+	}
+	close(slow.allow)
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
+	if err := s.late.StoreLogs(entriesOf(raft.LogCommand, 3, 3)); err == nil {
+		t.Error("write after the end: got no error")
+	}
+	opened(t, dir, "", func(s *Stores) {
+		if last, err := s.Logs.LastIndex(); err != nil || last != 2 {
+			t.Errorf("last entry: got %d, %v, want 2", last, err)
+		}
+	})
+}
+
+// slowStore writes only when it is allowed to.
+type slowStore struct {
+	raft.LogStore
+	allow chan struct{}
+}
+
+func (s *slowStore) StoreLogs(logs []*raft.Log) error {
+	<-s.allow
+	return s.LogStore.StoreLogs(logs)
+}
+
+func (s *slowStore) IsMonotonic() bool { return true }

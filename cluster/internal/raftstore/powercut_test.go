@@ -191,7 +191,7 @@ func (h *history) live(fresh bool) {
 		err = h.step()
 		h.look()
 	}
-	_ = h.logs.settle() // no write goes on
+	_ = h.logs.settle(math.MaxUint64) // no write goes on
 	if !p.out() {
 		h.t.Fatalf("with power: got %v", err)
 	}

@@ -188,11 +188,12 @@ func sweepSnapshots(dir string) error {
 // state.
 func Names() []string { return []string{raftFile, walDir, "snapshots"} }
 
-// Close closes the files.
+// Close closes the files once the running write has ended. Raft must not run.
 func (s *Stores) Close() error {
 	if s.closer == nil {
 		return nil
 	}
+	s.late.end() // raft-wal panics if it is closed while a write begins
 	if err := s.closer.Close(); err != nil {
 		return fmt.Errorf("close raft log: %w", err)
 	}

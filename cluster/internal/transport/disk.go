@@ -1,8 +1,9 @@
 package transport
 
 import (
-	"math"
+	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -14,6 +15,8 @@ import (
 //     entry is committed without such an answer.
 //   - A peer that has lost the leadership may still be writing entries. It receives them from the new
 //     leader again, and Raft would acknowledge them without another write. So it writes them first.
+
+var errNotServed = errors.New("this peer no longer leads in this term, or no longer replicates to the other")
 
 // disk is the progress of writing this peer's log. Until the gate is attached, all of it is on
 // disk.
@@ -39,27 +42,36 @@ func last(req *raft.AppendEntriesRequest) uint64 {
 	return 0
 }
 
-// finishWrites blocks until this peer may pass a request to Raft.
-func (g *Gate) finishWrites(rpc raft.RPC) {
-	if req, ok := rpc.Command.(*raft.AppendEntriesRequest); ok && len(req.Entries) > 0 {
-		_ = g.awaitSync(math.MaxUint64)
-	}
+// finishWrites blocks until this peer may pass a request to Raft, which then acknowledges entries that
+// it already has. It reports false if the peer stops before, and the request must be dropped.
+func (g *Gate) finishWrites(rpc raft.RPC) bool {
+	req, ok := rpc.Command.(*raft.AppendEntriesRequest)
+	return !ok || g.awaitSync(last(req), func() bool { return true }) == nil
 }
 
-// awaitSync blocks until this peer's log is on disk up to an index. It returns an error if the
-// peer stops before.
-func (g *Gate) awaitSync(index uint64) error {
-	for {
-		ok, written := g.disk.has(index)
-		if ok {
-			return nil
-		}
+// awaitSync blocks until this peer's log is on disk up to an index. It returns an error if the peer
+// stops before, or if wanted returns false. Raft goes on with heartbeats as long as a call runs, also
+// in a term in which it no longer leads, and nobody would stand for election.
+func (g *Gate) awaitSync(index uint64, wanted func() bool) error {
+	ok, written := g.disk.has(index)
+	if ok {
+		return nil
+	}
+	look := time.NewTicker(retryPause)
+	defer look.Stop()
+	for !ok {
 		select {
 		case <-written:
+			ok, written = g.disk.has(index)
+		case <-look.C:
+			if !wanted() {
+				return errNotServed
+			}
 		case <-g.hungUp:
 			return errHungUp
 		case <-g.stop:
 			return errHungUp
 		}
 	}
+	return nil
 }

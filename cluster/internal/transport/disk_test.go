@@ -2,7 +2,6 @@ package transport
 
 import (
 	"errors"
-	"math"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -85,6 +84,7 @@ func TestPipelineHoldsAnswers(t *testing.T) {
 // TestCallHoldsAnswers checks the same for a call without a pipeline, which must also end when the
 // peer stops.
 func TestCallHoldsAnswers(t *testing.T) {
+	leads, deposed := func(raft.ServerID, uint64) bool { return true }, func(raft.ServerID, uint64) bool { return false }
 	for _, tt := range []struct {
 		name string
 		end  func(*Gate, *slowDisk)
@@ -92,10 +92,12 @@ func TestCallHoldsAnswers(t *testing.T) {
 	}{
 		{"written", func(_ *Gate, d *slowDisk) { d.write(3) }, nil},
 		{"stopping", func(g *Gate, _ *slowDisk) { g.HangUp() }, errHungUp},
+		{"deposed", func(g *Gate, _ *slowDisk) { g.follows.Store(&deposed) }, errNotServed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			here, there, slow := testGate(t), testGate(t), newSlowDisk()
 			slow.attach(&here.disk)
+			here.follows.Store(&leads)
 			go func() { // ends with the test
 				select {
 				case rpc := <-there.Consumer():
@@ -141,17 +143,57 @@ func TestEntriesWaitForOlderOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	go send(request(7, 8, 9, 0))
-	for _, through := range []uint64{9, 10} {
+	for _, through := range []uint64{8, 9} {
 		select {
 		case <-slow.asked:
 		case <-there.Consumer():
-			t.Fatal("got entries before all of the log is on disk")
+			t.Fatal("got entries before they are on disk")
 		}
 		slow.write(through)
 	}
-	slow.write(math.MaxUint64)
 	answer(<-there.Consumer())
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestEntriesAreDroppedWithTheDisk checks that Raft never gets entries that it would acknowledge
+// although the peer stops before they are on disk.
+func TestEntriesAreDroppedWithTheDisk(t *testing.T) {
+	here, there, slow := testGate(t), testGate(t), newSlowDisk()
+	slow.attach(&there.disk)
+	done := make(chan error, 1)
+	go func() {
+		done <- here.NetworkTransport.AppendEntries("p2", there.LocalAddr(), request(7, 8, 9, 0),
+			new(raft.AppendEntriesResponse))
+	}()
+	<-slow.asked
+	there.hangUp.Do(func() { close(there.hungUp) }) // HangUp closes the connections a moment later
+	select {
+	case <-there.Consumer():
+		t.Fatal("got entries that are not on disk")
+	case err := <-done:
+		if err == nil {
+			t.Error("got an acknowledgement, want an error")
+		}
+	}
+}
+
+// TestRefusalsAreNotHeld checks that Raft learns at once that a follower refuses it, even if its disk
+// hangs.
+func TestRefusalsAreNotHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow, w, d := newSlowDisk(), newWire(), new(disk)
+		slow.attach(d)
+		p := newPipeline("p2", w, newCommits(), d)
+		defer closePipeline(t, p)
+		mustSend(t, p, request(7, 1, 3, 0))
+		w.answer(0, false)
+		synctest.Wait()
+		select {
+		case <-p.Consumer():
+		default:
+			t.Error("got no answer, want the refusal")
+		}
+	})
 }

@@ -64,7 +64,7 @@ func (p *pipeline) run() {
 		if len(kept) > 0 {
 			next = kept[0]
 			var ok bool
-			if ok, written = p.disk.has(last(next.Request())); ok {
+			if ok, written = p.disk.has(last(next.Request())); ok || !next.Response().Success {
 				out, written = p.out, nil
 			}
 		}

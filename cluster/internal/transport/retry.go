@@ -34,7 +34,7 @@ func (g *Gate) AppendEntries(
 		if err != nil || !resp.Success {
 			return err
 		}
-		if err := g.awaitSync(last(part)); err != nil {
+		if err := g.awaitSync(last(part), func() bool { return g.serves(id, req.Term) }); err != nil {
 			return err
 		}
 		g.commits.match(id, part)

@@ -137,7 +137,10 @@ func (g *Gate) pump() {
 				continue
 			}
 			g.judgeByLog(rpc)
-			g.finishWrites(rpc)
+			if !g.finishWrites(rpc) {
+				rpc.Respond(nil, errHungUp)
+				continue
+			}
 			rpc = g.noteRefusal(rpc)
 			select {
 			case g.rpcs <- rpc:
