@@ -17,8 +17,8 @@ const (
 	goalGrowth             = 2 // x
 	goalMemory             = 3 // GiB a peer, at a million
 	goalSnapshot           = 5 // s, the same
-	goalRestore            = 15
-	goalStall              = 10 // ms, the same
+	goalRestore            = 20
+	goalStall              = 40 // ms, the same
 	smallFleet, largeFleet = 10_000, 1_000_000
 )
 

@@ -11,7 +11,7 @@ import (
 
 // goalIdle is the goal of docs/performance.md for the processor time of an idle leader, in % of a
 // core.
-const goalIdle = 2
+const goalIdle = 2.5
 
 // idleSettle is the time that new peers have to finish their start.
 const idleSettle = 10 * time.Second

@@ -56,8 +56,8 @@ in four parts:
 
 // The goals of docs/performance.md for keepalives taken by a follower.
 const (
-	goalVsEmpty = 0.75
-	goalVsRedis = 7
+	goalVsEmpty = 0.4
+	goalVsRedis = 2
 )
 
 // perConn is how many agents take turns on a connection of the load driver.

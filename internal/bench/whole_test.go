@@ -39,9 +39,9 @@ func TestWhole(t *testing.T) {
 			[]row{{"runs.vs_ironic", 50, "yes"}, {"runs.cpu_vs_ironic", 0.02, "yes"}, {"runs.p50_vs_ironic", 1, "no"},
 				{"runs.gets_vs_ironic", 100, ""}, {"runs.rate", 400, ""}}},
 		{"rate missed",
-			map[string]*contest.Outcome{rival.IronicDeploys: wholeOutcome(20, 20, 20),
+			map[string]*contest.Outcome{rival.IronicDeploys: wholeOutcome(25, 25, 25),
 				rival.IronicGets: wholeOutcome(50, 50, 50)},
-			[]row{{"runs.vs_ironic", 20, "no"}, {"runs.cpu_vs_ironic", 0.02, "yes"}}},
+			[]row{{"runs.vs_ironic", 16, "no"}, {"runs.cpu_vs_ironic", 0.02, "yes"}}},
 	} {
 		out := map[string]*contest.Outcome{}
 		for _, side := range []map[string]*contest.Outcome{us, tt.rival} {
