@@ -51,14 +51,19 @@ func finite(received bool, err error) (bool, error) {
 	return received, err
 }
 
-// follow runs a stream across peers: if a part breaks, the next peer serves the next part.
+// follow runs a stream across peers: if a part breaks, the next peer serves the next part. If the
+// context's time is up before any peer has served a part, the error is a CallError with the reason.
 func (p *peers) follow(ctx context.Context, method string, next part) error {
 	alone := time.Now() // since when there is no peer
 	var wrong mismatches
+	var last *CallError // of the part before
+	served := false
 	for tries := 1; ; tries++ {
 		peer := p.pick()
 		began := time.Now()
-		received, err := p.part(ctx, peer, method, next)
+		received, sent, err := p.part(ctx, peer, method, next)
+		lasted := time.Since(began) > p.tryTimeout
+		served = served || received || sent && (lasted || ctx.Err() != nil)
 		var mine callerError
 		switch {
 		case errors.Is(err, errEnded):
@@ -66,11 +71,11 @@ func (p *peers) follow(ctx context.Context, method string, next part) error {
 		case errors.As(err, &mine):
 			return mine.err
 		case ctx.Err() != nil:
-			return ctx.Err()
+			return cutOff(ctx.Err(), served, last)
 		case !resumable(err):
 			return err
 		}
-		if received || time.Since(began) > p.tryTimeout {
+		if received || lasted {
 			alone, tries = time.Now(), 1
 		}
 		p.order.Leave(peer.number)
@@ -78,28 +83,42 @@ func (p *peers) follow(ctx context.Context, method string, next part) error {
 		c.DebugContext(ctx, "stream broke, continuing with another peer", "err", err)
 		wait := max(p.delay(tries), retryDelay(err))
 		wrong.note(err, p.cfg.TLS != nil)
+		last = &CallError{Method: method, Addr: peer.addr, Tries: tries, Err: err}
 		limit := p.cfg.ReconnectTimeout
 		if limit > 0 && time.Since(alone)+wait > limit || wrong.permanent(len(p.all)) {
-			return &CallError{Method: method, Addr: peer.addr, Tries: tries, Err: err}
+			return last
 		}
 		if err := sleep(ctx, wait); err != nil {
-			return err
+			return cutOff(err, served, last)
 		}
 	}
 }
 
+// cutOff returns the error of a stream that the context has ended: the context's, or that of the
+// last try if the time was up before a peer served the stream.
+func cutOff(cause error, served bool, last *CallError) error {
+	if served || last == nil || !errors.Is(cause, context.DeadlineExceeded) {
+		return cause
+	}
+	last.Cause = cause
+	return last
+}
+
 // part runs one part with its own context, so that its stream is always released. If there
-// is another peer, the watchdog ends a stream whose peer does not respond.
-func (p *peers) part(ctx context.Context, peer *peer, method string, next part) (bool, error) {
+// is another peer, the watchdog ends a stream whose peer does not respond. sent reports whether the
+// request has left on a connection.
+func (p *peers) part(
+	ctx context.Context, peer *peer, method string, next part,
+) (received, sent bool, err error) {
 	ctx, release := p.watchdog(ctx, peer, streamQuiet)
 	defer release()
-	ctx, _ = peer.watch(p.outgoing(ctx, method))
-	received, err := next(ctx, peer.conn)
+	ctx, left := peer.watch(p.outgoing(ctx, method))
+	received, err = next(ctx, peer.conn)
 	var mine callerError
 	if hung := watchdogError(ctx); hung != nil && !errors.As(err, &mine) {
 		err = hung
 	}
-	return received, err
+	return received, left.Load(), err
 }
 
 // resumable reports whether another peer may succeed. A stopping server may end its streams

@@ -191,6 +191,7 @@ func TestUnavailable(t *testing.T) {
 
 	c = command{env: c.env}
 	c.wantCode(t, c.run(t, nil, "run", "watch", "--timeout", "2s"), ExitUnavailable)
+	wantIn(t, "stderr", c.err.String(), "error: watch runs: no response", "127.0.0.1:1", "connection refused")
 }
 
 func TestUnknownOutcomeIsReported(t *testing.T) {

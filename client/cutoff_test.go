@@ -1,0 +1,63 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// TestDeadlineOfStream checks that a stream that no peer has served reports why, and one that was
+// served reports that its time is up.
+func TestDeadlineOfStream(t *testing.T) {
+	noLeader := serving(0, status.Error(codes.Unavailable, "no leader"))
+	for _, tt := range []struct {
+		name  string
+		addrs func(t *testing.T) []string
+		want  codes.Code // of the CallError; OK: the context's error alone
+	}{
+		{"nothing listens", func(t *testing.T) []string { return []string{refusedAddr(t)} }, codes.Unavailable},
+		{"the peer refuses", func(t *testing.T) []string {
+			return []string{startPeer(t, &fakePeer{watch: noLeader}).addr}
+		}, codes.Unavailable},
+		{"no events", func(t *testing.T) []string {
+			return []string{startPeer(t, &fakePeer{watch: serving(0, nil)}).addr}
+		}, codes.OK},
+		{"no events, from the second peer", func(t *testing.T) []string {
+			return []string{refusedAddr(t), startPeer(t, &fakePeer{watch: serving(0, nil)}).addr}
+		}, codes.OK},
+		{"no peer after an event", func(t *testing.T) []string {
+			var n atomic.Int32
+			return []string{startPeer(t, &fakePeer{watch: func(r *holdfastv1.WatchRunsRequest, s eventStream) error {
+				if n.Add(1) > 1 {
+					return status.Error(codes.Unavailable, "no leader")
+				}
+				return serving(0, status.Error(codes.Unavailable, "peer stops"), event(11, 101, "a"))(r, s)
+			}}).addr}
+		}, codes.OK},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := dial(t, Config{Addrs: tt.addrs(t), ReconnectTimeout: -1})
+			ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+			defer cancel()
+			err := c.WatchRuns(ctx, "", 0, func(*holdfastv1.RunEvent) error { return nil })
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v, want context.DeadlineExceeded in it", err)
+			}
+			got := codes.OK
+			if call, ok := errors.AsType[*CallError](err); ok {
+				got = status.Code(call)
+			}
+			if got != tt.want {
+				t.Errorf("got code %v (%v), want %v", got, err, tt.want)
+			}
+		})
+	}
+}
