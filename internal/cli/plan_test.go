@@ -66,7 +66,7 @@ func TestPlanFileIsStrict(t *testing.T) {
 			`error: read plans: standard input:4: unknown key "rebot" in "steps[0]": did you mean "reboot"?`},
 		{"plan_id: p\nsteps:\n- name: a\n  timeout_seconds: soon\n",
 			`error: read plans: standard input:4: invalid value for int32 field timeout_seconds: "soon"`},
-		{"plan_id: p\nsteps:\n- name: a\n  reboot: {}\n  ssh: {}\n", `error: read plans: standard input:5: "ssh": another key of this kind is set already: only one is allowed`},
+		{"plan_id: p\nsteps:\n- name: a\n  reboot: {}\n  ssh: {}\n", `error: read plans: standard input:5: "steps[0]" has "reboot" and "ssh": only one of them is allowed`},
 	} {
 		c := command{in: tt.in}
 		c.wantCode(t, c.run(t, f, "plan", "apply", "-f", "-"), ExitUsage)

@@ -54,10 +54,18 @@ func (w *writer) message(n *yaml.Node, md protoreflect.MessageDescriptor, path s
 	if isText(md) {
 		return w.scalar(n, protoreflect.StringKind, path)
 	}
+	set := map[protoreflect.Name]string{} // the keys of alternatives
 	return w.mapping(n, path, func(key *yaml.Node, value *yaml.Node) error {
 		fd := field(md, key.Value)
 		if fd == nil {
 			return unknownKey(key, md, path)
+		}
+		if of := fd.ContainingOneof(); of != nil && !of.IsSynthetic() && !isNull(value) {
+			if other := set[of.Name()]; other != "" {
+				return &Error{Line: key.Line, Msg: fmt.Sprintf("%s has %q and %q: only one of them is allowed",
+					named(path), other, key.Value)}
+			}
+			set[of.Name()] = key.Value
 		}
 		return w.field(value, fd, join(path, key.Value))
 	})
@@ -121,11 +129,7 @@ func (w *writer) mapping(n *yaml.Node, path string, value func(key, value *yaml.
 		return nil
 	}
 	if n.Kind != yaml.MappingNode {
-		what := strconv.Quote(path)
-		if path == "" {
-			what = "a document"
-		}
-		return &Error{Line: n.Line, Msg: what + " must be a mapping of keys to values"}
+		return &Error{Line: n.Line, Msg: named(path) + " must be a mapping of keys to values"}
 	}
 	seen := make(map[string]int, len(n.Content)/2)
 	w.buf.WriteByte('{')
@@ -198,6 +202,14 @@ func isText(md protoreflect.MessageDescriptor) bool {
 		return true
 	}
 	return false
+}
+
+// named returns a path for messages.
+func named(path string) string {
+	if path == "" {
+		return "a document"
+	}
+	return strconv.Quote(path)
 }
 
 func join(path, key string) string {

@@ -3,7 +3,6 @@ package manifest
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"regexp"
 	"strconv"
@@ -57,7 +56,7 @@ func decode[M proto.Message](data []byte, list string, empty func() M) ([]M, err
 	return out, nil
 }
 
-func errNoDocument() error { return &Error{Msg: "there is no document in it"} }
+func errNoDocument() error { return &Error{Msg: "there is no document in it: see: holdfast explain machine"} }
 
 // parse returns the top value of each document.
 func parse(data []byte) ([]*yaml.Node, error) {
@@ -116,14 +115,15 @@ func locate(file string, err error) error {
 		own.File = file
 		return own
 	}
+	if e := parsed(err.Error()); e != nil {
+		e.File = file
+		return e
+	}
 	e := &Error{File: file, Msg: err.Error()}
-	if m := regexp.MustCompile(`^(?:yaml:|proto:).*?line (\d+)(?::\d+\))?: (.*)$`).FindStringSubmatch(
+	if m := regexp.MustCompile(`^proto:.*?line (\d+)(?::\d+\))?: (.*)$`).FindStringSubmatch(
 		strings.ReplaceAll(e.Msg, "\u00a0", " ")); m != nil {
 		e.Line, _ = strconv.Atoi(m[1])
 		e.Msg = regexp.MustCompile(`field \w+`).ReplaceAllStringFunc(m[2], snake)
-	}
-	if m := regexp.MustCompile(`^error parsing "(\w+)", oneof \S+ is already set$`).FindStringSubmatch(e.Msg); m != nil {
-		e.Msg = fmt.Sprintf("%q: another key of this kind is set already: only one is allowed", snake(m[1]))
 	}
 	return e
 }

@@ -54,7 +54,7 @@ func TestMixed(t *testing.T) {
 		"machine_id: m\nrak: r7\n":                             `f:2: unknown key "rak"`,
 		"machine_id: m\n---\npool_id: m\n---\nmachine_id: m\n": `f:5: duplicate machine_id "m": first in f:1`,
 		"just text\n": "f:1: the document has no id: give it one of pool_id, name, plan_id, machine_id",
-		"---\n":       "f: there is no document in it",
+		"---\n":       "f: there is no document in it: see: holdfast explain machine",
 	} {
 		if _, err := Mixed([]Source{{"f", []byte(in)}}, mixedKinds()); err == nil || err.Error() != want {
 			t.Errorf("%q: got error %v, want %s", in, err, want)
