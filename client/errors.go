@@ -66,14 +66,25 @@ func (e *CallError) advice() string {
 	return cmp.Or(retryOf(e.Method).GetRemedy(), "read the state back before you repeat it")
 }
 
-// tidy removes gRPC's wording from a failed connection, and the address, which the error
-// has already.
+// tidy removes the wording of gRPC and of the dialer from a failed connection, and the address,
+// which the error has already.
 func tidy(msg, addr string) string {
-	dial, ok := strings.CutPrefix(msg, `connection error: desc = "transport: Error while dialing: `)
+	cause, ok := strings.CutPrefix(msg, `connection error: desc = "`)
 	if !ok {
 		return msg
 	}
-	return strings.TrimPrefix(strings.TrimSuffix(dial, `"`), "dial tcp "+addr+": ")
+	cause = strings.TrimSuffix(cause, `"`)
+	switch {
+	case strings.Contains(cause, httpSign):
+		return "it answers in HTTP/1.1"
+	case cause == plainSign:
+		return "it closes the connection"
+	}
+	for _, prefix := range []string{"transport: Error while dialing: ", "transport: authentication handshake failed: ",
+		"error reading server preface: ", "dial tcp " + addr + ": ", "dial tcp: "} {
+		cause = strings.TrimPrefix(cause, prefix)
+	}
+	return cause
 }
 
 // Unwrap returns the last try's error and, if the context ended the tries, its error.

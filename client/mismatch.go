@@ -18,8 +18,10 @@ var mismatchSigns = [...]string{
 	"tls: failed to verify certificate",               // a server of another CA, or for another name
 	"remote error: tls:",                              // the server refuses the client certificate
 	"first record does not look like a TLS handshake", // a server without TLS
-	"looked like an HTTP/1.1 header",                  // an HTTP port
+	httpSign, // an HTTP port
 }
+
+const httpSign = "looked like an HTTP/1.1 header"
 
 // plainSign is the message of a client without TLS that has reached a server with TLS. With TLS
 // it also appears if a load balancer has no server at the moment.

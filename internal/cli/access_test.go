@@ -281,5 +281,5 @@ func TestAuditExportVerifies(t *testing.T) {
 	part.wantCode(t, part.run(t, f, "audit", "export", "--from", "4"), ExitOK)
 	verify(part.out.String(), ExitOK, `"first_sequence": 4`, `"after": "`)
 	var missing command
-	missing.wantCode(t, missing.run(t, nil, "audit", "verify", "-f", filepath.Join(t.TempDir(), "none")), ExitError)
+	missing.wantCode(t, missing.run(t, nil, "audit", "verify", "-f", filepath.Join(t.TempDir(), "none")), ExitUsage)
 }

@@ -217,8 +217,8 @@ func TestApplyFiles(t *testing.T) {
 		{"its directories too", []string{"-f", site, "-R"}, ExitOK, "m-2\nm-3\nm-4\n"},
 		{"a document twice", []string{"-f", one, "-f", again}, ExitUsage,
 			again + `:2: duplicate machine_id "m-1": first in ` + one + ":1"},
-		{"an empty directory", []string{"-f", t.TempDir()}, ExitError, "it has no file *.yaml, *.yml or *.json"},
-		{"nothing there", []string{"-f", filepath.Join(dir, "none")}, ExitError, "no such file"},
+		{"an empty directory", []string{"-f", t.TempDir()}, ExitUsage, "it has no file *.yaml, *.yml or *.json"},
+		{"nothing there", []string{"-f", filepath.Join(dir, "none")}, ExitUsage, "no such file"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := startCluster(t, fixture())

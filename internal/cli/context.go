@@ -53,7 +53,7 @@ func (a *app) contextUse() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			err := a.edit(func(f *profile.File) error {
 				if _, err := f.Context(args[0]); err != nil {
-					return &codeError{ExitNotFound, err.Error()}
+					return err
 				}
 				f.Current = args[0]
 				return nil
@@ -122,7 +122,7 @@ func (a *app) contextDelete() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.edit(func(f *profile.File) error {
 				if _, err := f.Context(args[0]); err != nil {
-					return &codeError{ExitNotFound, err.Error()}
+					return err
 				}
 				delete(f.Contexts, args[0])
 				if f.Current == args[0] {

@@ -71,7 +71,7 @@ func TestContexts(t *testing.T) {
 	}
 
 	run(ExitNotFound, "", nil, "context", "use", "nowhere")
-	run(ExitError, "", nil, "--context", "nowhere", "machine", "list")
+	run(ExitNotFound, "", nil, "--context", "nowhere", "machine", "list")
 	run(ExitOK, "", nil, "context", "delete", "prod")
 	if got := run(ExitOK, "", nil, "context", "list").out.String(); strings.Contains(got, "prod") {
 		t.Errorf("got context prod, want it removed:\n%s", got)
@@ -148,7 +148,7 @@ func TestTLSFilesAreChecked(t *testing.T) {
 		{[]string{"--addr", "10.0.0.1:7400", "--token", "s3cret"}, "refusing to send the token without TLS"},
 	} {
 		var c command
-		c.wantCode(t, c.run(t, nil, append(tt.args, "machine", "list")...), ExitError)
+		c.wantCode(t, c.run(t, nil, append(tt.args, "machine", "list")...), ExitUsage)
 		wantIn(t, "stderr", c.err.String(), tt.want)
 		if strings.Contains(c.err.String(), "s3cret") {
 			t.Errorf("got the token in stderr: %s", c.err.String())

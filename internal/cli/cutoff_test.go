@@ -4,6 +4,9 @@ import (
 	"context"
 	"strings"
 	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // TestInterruptedCommandFails checks that a command with an end that is interrupted before it has
@@ -64,5 +67,18 @@ func TestInterruptedInstallWatch(t *testing.T) {
 			c.wantCode(t, <-done, tt.want)
 			wantIn(t, "stderr", c.err.String(), tt.err)
 		})
+	}
+}
+
+// TestTimeIsUpBeforeTheRunIsRead checks that the run continues, whether or not it was read in time.
+func TestTimeIsUpBeforeTheRunIsRead(t *testing.T) {
+	f := fixture()
+	f.refuse = always(status.Error(codes.DeadlineExceeded, "slow"))
+	startCluster(t, f)
+	var c command
+	c.wantCode(t, c.run(t, f, "run", "wait", "run-789", "--timeout", "50ms"), ExitTimeout)
+	want := "error: wait for run run-789: time is up after 50ms: it goes on: see: holdfast run watch run-789\n"
+	if got := c.err.String(); got != want {
+		t.Errorf("got stderr %q, want %q", got, want)
 	}
 }

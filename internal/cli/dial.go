@@ -49,7 +49,11 @@ func (a *app) dial() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.Dial(cfg)
+	c, err := client.Dial(cfg)
+	if err != nil {
+		return nil, &usageError{err.Error()} // it connects later: the settings are wrong
+	}
+	return c, nil
 }
 
 // WithClientFlags adds the flags that select a cluster to a command of another program, and returns
@@ -146,7 +150,11 @@ func loadTLS(c profile.Context) (*tls.Config, error) {
 	case c.Cert != "" && c.Key == "":
 		return nil, usagef("--cert %s: give its key, with --key or HOLDFAST_KEY", c.Cert)
 	}
-	return client.LoadTLS(c.CA, c.Cert, c.Key)
+	cfg, err := client.LoadTLS(c.CA, c.Cert, c.Key)
+	if err != nil {
+		return nil, &usageError{err.Error()}
+	}
+	return cfg, nil
 }
 
 func splitAddrs(s string) []string {

@@ -75,8 +75,7 @@ func filesOf(dir string, recursive bool) ([]string, error) {
 		return nil, fmt.Errorf("read directory %s: %w", dir, err)
 	}
 	if len(files) == 0 {
-		return nil, fmt.Errorf("read directory %s: it has no file *.yaml, *.yml or *.json (-R reads its directories too)",
-			dir)
+		return nil, usagef("read directory %s: it has no file *.yaml, *.yml or *.json (-R reads its directories too)", dir)
 	}
 	return files, nil
 }

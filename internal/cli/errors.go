@@ -48,7 +48,10 @@ func reason(err error) string {
 	}
 	var s interface{ GRPCStatus() *status.Status }
 	if errors.As(err, &s) {
-		return s.GRPCStatus().Message()
+		if msg := s.GRPCStatus().Message(); !strings.Contains(msg, plainHTTP) {
+			return msg
+		}
+		return "the server does not answer in gRPC"
 	}
 	return err.Error()
 }
@@ -75,13 +78,16 @@ func hint(err error) string {
 	case codes.Unauthenticated:
 		return "give a token with --token or HOLDFAST_TOKEN"
 	case codes.Unimplemented:
-		if strings.Contains(s.Message(), "unexpected HTTP status code") {
+		if strings.Contains(s.Message(), plainHTTP) {
 			return httpPort
 		}
 		return "the server is another version, or not Holdfast: see: holdfast version --server"
 	}
 	return ""
 }
+
+// plainHTTP is a part of gRPC's message for a server that speaks HTTP/2 without gRPC.
+const plainHTTP = "unexpected HTTP status code"
 
 const httpPort = "that is an HTTP port: give the port of the gRPC API, 7400 unless a peer is configured otherwise"
 
@@ -93,7 +99,11 @@ func unavailableHint(err error) string {
 	case client.ReasonNotApplied:
 		return "try again"
 	}
-	switch msg := err.Error(); {
+	msg := err.Error()
+	if call, ok := errors.AsType[*client.CallError](err); ok {
+		msg = call.Err.Error() // in the words of gRPC
+	}
+	switch {
 	case strings.Contains(msg, "looked like an HTTP/1.1 header"):
 		return httpPort
 	case strings.Contains(msg, "tls: certificate required"):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"regexp"
 	"strings"
 
@@ -86,8 +87,11 @@ func ExitCode(err error) int {
 	if s, ok := status.FromError(err); ok {
 		return codeExit(s.Code())
 	}
-	if errors.Is(err, context.DeadlineExceeded) {
+	switch path := (*fs.PathError)(nil); {
+	case errors.Is(err, context.DeadlineExceeded):
 		return ExitTimeout
+	case errors.As(err, &path) && errors.Is(err, fs.ErrNotExist):
+		return ExitUsage // a file or directory that the command line names
 	}
 	return ExitError
 }
@@ -144,12 +148,26 @@ func likelyFlag(cmd *cobra.Command, err error) string {
 	return ""
 }
 
+// shorthands returns the flags of one letter.
+func shorthands(cmd *cobra.Command) []string {
+	var all []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Shorthand != "" && !f.Hidden {
+			all = append(all, fmt.Sprintf("-%s (--%s)", f.Shorthand, f.Name))
+		}
+	})
+	return all
+}
+
 // flagTrouble returns the error of a flag as text: name, value, cause.
 func flagTrouble(cmd *cobra.Command, err error) string {
 	invalid := (*pflag.InvalidValueError)(nil)
 	if !errors.As(err, &invalid) {
 		if m := shorthand.FindStringSubmatch(err.Error()); m != nil {
-			return map[bool]string{true: "unknown flag: -" + m[2], false: "-" + m[2] + " needs a value"}[m[1] != ""]
+			if m[1] == "" {
+				return "-" + m[2] + " needs a value"
+			}
+			return "unknown flag: -" + m[2] + ": short flags are " + strings.Join(shorthands(cmd), ", ")
 		}
 		return err.Error() + likelyFlag(cmd, err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -274,6 +275,9 @@ func TestExitCodeOfOtherErrors(t *testing.T) {
 		{fmt.Errorf("wait: %w", context.DeadlineExceeded), ExitTimeout},
 		{fmt.Errorf("start: %w", &runError{run: &holdfastv1.Run{}}), ExitRunFailed},
 		{fmt.Errorf("serve: %w", &codeError{code: 42}), 42},
+		{fmt.Errorf("apply: %w", &fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist}), ExitUsage},
+		{fmt.Errorf("apply: %w", &fs.PathError{Op: "open", Path: "x", Err: fs.ErrPermission}), ExitError},
+		{fs.ErrNotExist, ExitError},
 	} {
 		if got := ExitCode(tt.err); got != tt.want {
 			t.Errorf("ExitCode(%v): got %d, want %d", tt.err, got, tt.want)

@@ -100,7 +100,7 @@ func TestInvalidFileRegistersNothing(t *testing.T) {
 		t.Errorf("got %d registered machines, want 0", len(f.requests))
 	}
 	c = command{}
-	c.wantCode(t, c.run(t, f, "machine", "register", "-f", "/does/not/exist"), ExitError)
+	c.wantCode(t, c.run(t, f, "machine", "register", "-f", "/does/not/exist"), ExitUsage)
 	wantIn(t, "stderr", c.err.String(), "/does/not/exist")
 }
 

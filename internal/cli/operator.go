@@ -44,7 +44,7 @@ The command shows the changes and asks for confirmation: the id of the peer. Wit
   holdfast operator recover --data-dir /var/lib/holdfast --yes`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
-				return usagef("operator recover: --data-dir is missing: the data directory of a peer that is stopped")
+				return usagef("%s: --data-dir is missing: the data directory of a peer that is stopped", cmd.CommandPath())
 			}
 			if err := ok.precheck(a, cmd.CommandPath(), "make a new cluster of one peer"); err != nil {
 				return err

@@ -59,5 +59,6 @@ func (a *app) printVerification(dir string, v *cluster.Verification) error {
 	if _, err := fmt.Fprint(a.Out, b.String()); err != nil || damaged == nil {
 		return err
 	}
-	return fmt.Errorf("verify %s: %s: %w: %s", dir, damaged.File, damaged.Damage, cluster.DamageAdvice)
+	return &codeError{ExitError, fmt.Sprintf("verify %s: %s: %s: %s", dir, damaged.File, damaged.Damage,
+		cluster.DamageAdvice)}
 }

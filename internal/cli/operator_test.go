@@ -184,7 +184,7 @@ func TestSnapshotVerbs(t *testing.T) {
 		{"inspect " + path, ExitOK, "secrets keys   k1"},
 		{"inspect " + path, ExitOK, "machines             1"},
 		{"restore " + path + " --yes", ExitOK, "failed because they were active then: run-1"},
-		{"restore " + path + ".none --yes", ExitError, "no such file"},
+		{"restore " + path + ".none --yes", ExitUsage, "no such file"},
 		{"save", ExitUsage, "FILE is missing"},
 	} {
 		var c command
@@ -327,10 +327,10 @@ func TestOperatorVerbs(t *testing.T) {
 		{"operator clock show", ExitOK, "ahead   50m0s"},
 		{"operator clock reset", ExitOK, "the record's clock was set"},
 		{"operator raft verify", ExitUsage, "--data-dir is missing"},
-		{"operator raft verify --data-dir /nowhere", ExitError, "not the data directory of a peer"},
+		{"operator raft verify --data-dir /nowhere", ExitUsage, "not the data directory of a peer"},
 		{"operator recover", ExitUsage, "--data-dir is missing"},
 		{"operator recover --data-dir /nowhere", ExitUsage, "check with --dry-run, then pass --yes"},
-		{"operator recover --data-dir /nowhere --dry-run", ExitError, "not the data directory of a peer"},
+		{"operator recover --data-dir /nowhere --dry-run", ExitUsage, "not the data directory of a peer"},
 	} {
 		var c command
 		c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), tt.code)

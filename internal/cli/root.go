@@ -71,6 +71,7 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 	}
 	for _, cmd := range more {
 		cmd.GroupID = cmp.Or(cmd.GroupID, groupServe)
+		cmd.Args = asUsage(cmd.Args)
 		cmd.SetUsageTemplate(usageTemplate(false))
 		a.root.AddCommand(cmd)
 	}

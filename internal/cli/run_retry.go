@@ -22,7 +22,7 @@ func (a *app) runRetry() *cobra.Command {
 		ValidArgsFunction: a.complete(runKind().names),
 		Short:             "Start a run again, with its plan and parameters",
 		Long: `Start a run like RUN, which must have ended: on the same machine, with the same plan and parameters. It
-is a new run. If you do not know whether the command succeeded, repeat it with the --request-id that it printed:
+is a new run. The id of a machine stands for its last run. If you do not know whether the command succeeded, repeat it with the --request-id that it printed:
 that returns the same run. If the plan destroys data, the command asks for confirmation; without a terminal it requires
 --yes.
 
@@ -31,7 +31,11 @@ that returns the same run. If the plan destroys data, the command asks for confi
   holdfast run retry --filter 'plan_id = plan/rma AND error.reason = DeadlineExceeded' --dry-run`,
 	}
 	one := a.online(func(ctx context.Context, c *client.Client, args []string) error {
-		r, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: args[0]})
+		var r *holdfastv1.Run
+		err := a.ofRun(ctx, c, args[0], func(id string) (err error) {
+			r, err = c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: id})
+			return err
+		})
 		if err != nil {
 			return failed(err, "get run %s", args[0])
 		}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/client"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -116,6 +118,9 @@ func (a *app) waited(id string, run *holdfastv1.Run, limit time.Duration, err er
 		return nil
 	case err == nil:
 		return &runError{run}
+	case run == nil && status.Code(err) == codes.DeadlineExceeded:
+		return &codeError{ExitTimeout,
+			fmt.Sprintf("wait for run %s: time is up after %s: it goes on: see: holdfast run watch %s", id, limit, id)}
 	case run == nil:
 		return failed(err, "wait for run %s", id)
 	case errors.Is(err, context.DeadlineExceeded):

@@ -162,7 +162,7 @@ func TestSecretPutRefuses(t *testing.T) {
 		{"a value with --from-file", []string{"a", "--type", "token", "--from-file", value}, ExitUsage, "want KEY=PATH"},
 		{"twice", []string{"a", "--type", "token", "--from-file", "token=/dev/null", "--from-stdin", "token"}, ExitUsage,
 			"given twice"},
-		{"no such file", []string{"a", "--type", "token", "--from-file", "token=/none"}, ExitError, "no such file"},
+		{"no such file", []string{"a", "--type", "token", "--from-file", "token=/none"}, ExitUsage, "no such file"},
 		{"too large", []string{"a", "--type", "token", "--from-file", "token=" + large}, ExitError, "more than"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

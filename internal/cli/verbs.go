@@ -27,13 +27,29 @@ func parent(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 		if len(like) == 0 {
 			like = elsewhere(cmd.Root(), args[0])
 		}
-		if len(like) > 0 {
+		if verbs := names(cmd); len(like) > 0 {
 			msg += fmt.Sprintf(": did you mean %s?", strings.Join(like, " or "))
+		} else if cmd.HasParent() && len(verbs) <= maxVerbs {
+			msg += ": it has " + strings.Join(verbs, ", ")
 		}
 		return usagef("%s: see: %s --help", msg, cmd.CommandPath())
 	}
 	cmd.AddCommand(verbs...)
 	return cmd
+}
+
+// maxVerbs is the maximum number of verbs of a group that a message lists.
+const maxVerbs = 12
+
+// names returns the names of a group's verbs.
+func names(group *cobra.Command) []string {
+	var all []string
+	for _, cmd := range group.Commands() {
+		if cmd.IsAvailableCommand() {
+			all = append(all, cmd.Name())
+		}
+	}
+	return all
 }
 
 // sameMeaning returns the verbs of a group that other tools call by this name. For the program
@@ -105,6 +121,20 @@ func between(low, high int, names ...string) cobra.PositionalArgs {
 			return usagef("%s: usage: %s", msg, cmd.UseLine())
 		}
 		return nil
+	}
+}
+
+// asUsage returns the check of arguments of another package's command with usage errors.
+func asUsage(check cobra.PositionalArgs) cobra.PositionalArgs {
+	if check == nil {
+		return nil
+	}
+	return func(cmd *cobra.Command, args []string) error {
+		err := check(cmd, args)
+		if err == nil || ExitCode(err) != ExitError {
+			return err
+		}
+		return usagef("%s: see: %s --help", err, cmd.CommandPath())
 	}
 }
 

@@ -27,6 +27,18 @@ func Value(f *pflag.Flag, value string, err error) error {
 	return err
 }
 
+// invalidError is an error of a command line or a configuration.
+type invalidError struct{ err error }
+
+// Invalid returns err with the exit code of an invalid command line or file, 2.
+func Invalid(err error) error { return &invalidError{err} }
+
+func (e *invalidError) Error() string { return e.err.Error() }
+func (e *invalidError) Unwrap() error { return e.err }
+
+// ExitCode returns the exit code of the command.
+func (e *invalidError) ExitCode() int { return 2 }
+
 // Suggest returns the name that a mistyped one was meant to be, as a question, or "".
 func Suggest(written string, names []string) string {
 	if guess := nearest.Of(strings.ReplaceAll(written, "-", "_"), names); guess != "" {

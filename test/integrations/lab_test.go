@@ -88,20 +88,7 @@ func (l *lab) run(name string, args ...string) string {
 // serve starts a peer, and waits until it is ready.
 func (l *lab) serve() {
 	l.Helper()
-	log, err := os.Create(filepath.Join(l.dir, "peer.log"))
-	if err != nil {
-		l.Fatal(err)
-	}
-	cmd := exec.Command(filepath.Join(l.dir, "bin", "holdfast"), "server", "--dev")
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = l.dir, l.env, log, log
-	if err := cmd.Start(); err != nil {
-		l.Fatal(err)
-	}
-	l.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // killed
-		_ = log.Close()
-	})
+	log := l.start("--dev")
 	for deadline := time.Now().Add(time.Minute); ; {
 		resp, err := http.Get("http://" + l.http + "/readyz")
 		if err == nil {
@@ -111,9 +98,29 @@ func (l *lab) serve() {
 			}
 		}
 		if time.Now().After(deadline) {
-			text, _ := os.ReadFile(log.Name())
+			text, _ := os.ReadFile(log)
 			l.Fatalf("wait for the peer to be ready: %v\n%s", err, text)
 		}
 		time.Sleep(50 * time.Millisecond) // sleep: between polls of another process
 	}
+}
+
+// start starts a peer, and returns the file of its output.
+func (l *lab) start(args ...string) string {
+	l.Helper()
+	log, err := os.Create(filepath.Join(l.dir, "peer.log"))
+	if err != nil {
+		l.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(l.dir, "bin", "holdfast"), append([]string{"server"}, args...)...)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = l.dir, l.env, log, log
+	if err := cmd.Start(); err != nil {
+		l.Fatal(err)
+	}
+	l.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // killed
+		_ = log.Close()
+	})
+	return log.Name()
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/holdfast-metal/holdfast/internal/flagerror"
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
@@ -40,10 +41,10 @@ in their configuration. GET /effects answers every effect that really happened, 
 			if file != "" {
 				b, err := os.ReadFile(file)
 				if err != nil {
-					return fmt.Errorf("read fleet configuration: %w", err)
+					return flagerror.Invalid(fmt.Errorf("read fleet configuration: %w", err))
 				}
 				if cfg, err = fake.ParseConfig(b); err != nil {
-					return fmt.Errorf("read fleet configuration %s: %w", file, err)
+					return flagerror.Invalid(fmt.Errorf("read fleet configuration %s: %w", file, err))
 				}
 			}
 			set := cmd.Flags().Changed
@@ -63,7 +64,7 @@ in their configuration. GET /effects answers every effect that really happened, 
 				cfg.Lie = faults.Lie
 			}
 			if err := cfg.Validate(); err != nil {
-				return fmt.Errorf("read fleet configuration: %w", err)
+				return flagerror.Invalid(fmt.Errorf("read fleet configuration: %w", err))
 			}
 			ln, err := new(net.ListenConfig).Listen(cmd.Context(), "tcp", addr)
 			if err != nil {

@@ -29,6 +29,7 @@ import (
 	"github.com/holdfast-metal/holdfast/executor/waves"
 	"github.com/holdfast-metal/holdfast/executor/webhook"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/flagerror"
 	"github.com/holdfast-metal/holdfast/internal/hardware"
 	"github.com/holdfast-metal/holdfast/internal/heap"
 	"github.com/holdfast-metal/holdfast/internal/images"
@@ -58,16 +59,13 @@ key of the configuration file (node_id); flags win over the environment, and tha
   holdfast server --insecure --node-id n1 --data-dir /tmp/n1 --bootstrap-expect 3 --join 127.0.0.1:7413,127.0.0.1:7423`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cfg.load(cmd.Flags(), os.LookupEnv); err != nil {
-				return err
-			}
-			if err := cfg.settle(); err != nil {
-				return err
+			if err := cmp.Or(cfg.load(cmd.Flags(), os.LookupEnv), cfg.settle()); err != nil {
+				return flagerror.Invalid(err)
 			}
 			cfg.settings = settings(cmd.LocalFlags()) // those of clients have a token
 			log, err := cfg.logger()
 			if err != nil {
-				return err
+				return flagerror.Invalid(err)
 			}
 			return run(cmd.Context(), &cfg, version, log)
 		},
@@ -90,7 +88,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	hw := hardware.New(log.With("peer", cfg.NodeID))
 	set, err := providers.NewSet(hw.Factories(), cfg.Providers, log)
 	if err != nil {
-		return err
+		return flagerror.Invalid(err)
 	}
 	if cfg.Dev {
 		set = set.WithFallback("fake")
@@ -104,11 +102,11 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	}
 	keys, err := secrets.Open(cfg.SecretsKeyFile, log.With("peer", cfg.NodeID))
 	if err != nil {
-		return err
+		return flagerror.Invalid(err)
 	}
 	store, err := cfg.tlsConfig.open(cfg.Insecure, cfg.NodeID, log.With("peer", cfg.NodeID), reg)
 	if err != nil {
-		return err
+		return flagerror.Invalid(err)
 	}
 	// Listen first: a port in use must fail before anything is written.
 	grpcLn, err := listen(ctx, "grpc-addr", cfg.GRPCAddr)

@@ -56,7 +56,9 @@ func decode[M proto.Message](data []byte, list string, empty func() M) ([]M, err
 	return out, nil
 }
 
-func errNoDocument() error { return &Error{Msg: "there is no document in it: see: holdfast explain machine"} }
+func errNoDocument() error {
+	return &Error{Msg: "there is no document in it: see: holdfast explain machine"}
+}
 
 // parse returns the top value of each document.
 func parse(data []byte) ([]*yaml.Node, error) {

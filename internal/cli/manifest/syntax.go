@@ -31,8 +31,8 @@ var syntax = []struct {
 // yamlError matches the errors of the YAML parser.
 var yamlError = regexp.MustCompile(`^yaml: (?:line (\d+): )?(.*)$`)
 
-// parsed converts an error of the YAML parser, or returns nil. The parser counts lines from 0 and the
-// scanner from 1; neither names the first line.
+// parsed converts an error of the YAML parser, or returns nil. The parser counts lines from 0 and
+// the scanner from 1; neither names the first line.
 func parsed(msg string) *Error {
 	m := yamlError.FindStringSubmatch(msg)
 	if m == nil {

@@ -31,8 +31,8 @@ func Load(path string) (File, error) {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
 	if err := dec.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
-		return File{}, fmt.Errorf("read config file %s: %s: a file of contexts has the keys current and contexts; "+
-			"if this is the configuration of a peer, set HOLDFAST_CONTEXTS to the file of contexts", path, plain(err))
+		return File{}, &codedError{2, fmt.Sprintf("read config file %s: %s: a file of contexts has the keys current and "+
+			"contexts; if this is the configuration of a peer, set HOLDFAST_CONTEXTS to the file of contexts", path, plain(err))}
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		return File{}, fmt.Errorf(
@@ -92,7 +92,19 @@ func (f File) Context(name string) (Context, error) {
 	}
 	c, ok := f.Contexts[name]
 	if !ok {
-		return Context{}, fmt.Errorf("use context %q: not found: see: holdfast context list", name)
+		return Context{}, &codedError{3, fmt.Sprintf("context %q not found: see: holdfast context list", name)}
 	}
 	return c, nil
 }
+
+// codedError is an error with an exit code of the command line: 2 for an invalid file, 3 for a
+// context that is not found.
+type codedError struct {
+	code int
+	msg  string
+}
+
+func (e *codedError) Error() string { return e.msg }
+
+// ExitCode returns the exit code.
+func (e *codedError) ExitCode() int { return e.code }
