@@ -53,6 +53,10 @@ func TestConsent(t *testing.T) {
 		{"token revoke tok-2", "tok-2", "revoke token tok-2", "revoke token tok-2"},
 		{"node approve m-1 --workflow " + plan, "m-1", "approve node m-1: " + plan + " at its next network boot: erases",
 			"approve node m-1: " + plan + ": erases the disk"},
+		{"node approve m-1", "m-1", "approve node m-1: plan/repave-join at its next network boot: erases",
+			"approve node m-1: plan/repave-join: erases the disk"},
+		{"node state m-1 pending", "m-1", "approve node m-1: plan/repave-join at its next network boot: erases",
+			"approve node m-1: plan/repave-join: erases the disk"},
 		{"cluster-ref delete prod", "prod", "delete cluster prod", "delete cluster prod"},
 		{"operator snapshot restore " + file, "c-1", "replace the state of", "replace the state of cluster c-1: 3 machines"},
 	} {
@@ -80,6 +84,7 @@ func TestConsent(t *testing.T) {
 				again := failedRun()
 				again.RunId, again.MachineId, again.FinishedAt = "run-790", "m-125", ago(0)
 				f.runs = append(f.runs, again)
+				f.plans = append(f.plans, &holdfastv1.Plan{PlanId: "plan/repave-join", Steps: f.plans[0].GetSteps()})
 				f.events, f.open = []*holdfastv1.RunEvent{inWave(1, "m-123", holdfastv1.Run_SUCCEEDED),
 					inWave(2, "m-124", holdfastv1.Run_SUCCEEDED), inWave(3, "m-125", holdfastv1.Run_SUCCEEDED)}, true
 				startCluster(t, f)

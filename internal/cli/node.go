@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
-	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -81,68 +79,16 @@ func (a *app) nodeGet() *cobra.Command {
 	})
 }
 
-func (a *app) nodeApprove() *cobra.Command {
-	var o output
-	var ok consent
-	var workflow, comment string
-	cmd := &cobra.Command{
-		Use: "approve NODE", Args: exactly("NODE"), ValidArgsFunction: a.complete(machineKind().names),
-		Short: "Approve a discovered node; with a workflow, its next network boot installs it",
-		Example: `  holdfast node approve aa:bb:cc:dd:ee:ff --workflow plan/repave-join
-  holdfast node approve 0a1b2c3d --comment "rack r7, as ordered"`,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			if err := a.allowApproval(ctx, c, cmd.CommandPath(), ok, args[0], workflow); err != nil || ok.dryRun {
-				return err
-			}
-			if workflow != "" { // first: from pending on, an installer may take it up
-				if _, err := c.Nodes().UpdateNode(ctx,
-					&holdfastv1.UpdateNodeRequest{Id: args[0], Node: &holdfastv1.NodeRecord{WorkflowId: workflow},
-						Paths: []string{"workflow_id"}}); err != nil {
-					return failed(err, "set the workflow of node %s to %s", args[0], workflow)
-				}
-			}
-			return a.moveNode(ctx, c, &o, &holdfastv1.TransitionNodeRequest{Id: args[0],
-				State: holdfastv1.Node_PENDING, Comment: comment})
-		})(cmd, args)
-	}
-	o.register(cmd)
-	ok.register(cmd, "show the effects of the workflow, and approve nothing")
-	cmd.Flags().StringVar(&workflow, "workflow", "", "plan that installs it")
-	cmd.Flags().StringVar(&comment, "comment", "", "reason, kept in its history")
-	return cmd
-}
-
-// allowApproval blocks until the operator has confirmed a workflow that destroys data.
-func (a *app) allowApproval(ctx context.Context, c *client.Client, path string, ok consent,
-	node, workflow string) error {
-	if workflow == "" || ok.given() {
-		return nil
-	}
-	plan, err := getPlan(ctx, c, workflow)
-	if err != nil {
-		return failed(err, "get plan %s", workflow)
-	}
-	if ok.dryRun {
-		a.note("dry run: approve node %s: %s: %s", node, workflow, effects(plan))
-		return nil
-	}
-	if !stepkind.Destructive(plan) {
-		return nil
-	}
-	return ok.obtain(ctx, a, path, fmt.Sprintf("approve node %s: %s at its next network boot: %s",
-		node, workflow, effects(plan)), node)
-}
-
 func (a *app) nodeState() *cobra.Command {
 	var o output
+	var ask consent
 	r := &holdfastv1.TransitionNodeRequest{}
 	cmd := &cobra.Command{
 		Use: "state NODE STATE", Args: exactly("NODE", "STATE"),
 		ValidArgsFunction: a.complete(machineKind().names, nodeStates),
 		Short:             "Move a node to another state",
-		Long:              `Move a node to another state, along the transitions of the node state machine. --force only bypasses the limit of failed installs.`,
+		Long:              `Move a node to another state, along the transitions of the node state machine. --force only bypasses the limit of failed installs.
+A move to pending approves the node, like holdfast node approve, and asks for the same confirmation.`,
 		Example: `  holdfast node state m-123 active --comment "burn-in passed"
   holdfast node state m-123 pending --force`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -153,11 +99,15 @@ func (a *app) nodeState() *cobra.Command {
 			r.State = holdfastv1.Node_State(s)
 			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
 				r.Id = args[0]
+				if err := a.allowMove(ctx, c, cmd.CommandPath(), ask, r, ""); err != nil || ask.dryRun {
+					return err
+				}
 				return a.moveNode(ctx, c, &o, r)
 			})(cmd, args)
 		},
 	}
 	o.register(cmd)
+	ask.register(cmd, "show the effects, and move nothing")
 	cmd.Flags().StringVar(&r.Comment, "comment", "", "reason, kept in its history")
 	cmd.Flags().BoolVar(&r.Force, "force", false, "ignore the limit of failed installs")
 	return cmd

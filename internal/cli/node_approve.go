@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) nodeApprove() *cobra.Command {
+	var o output
+	var ok consent
+	var workflow, comment string
+	cmd := &cobra.Command{
+		Use: "approve NODE", Args: exactly("NODE"), ValidArgsFunction: a.complete(machineKind().names),
+		Short: "Approve a discovered node; with a workflow, its next network boot installs it",
+		Example: `  holdfast node approve aa:bb:cc:dd:ee:ff --workflow plan/repave-join
+  holdfast node approve 0a1b2c3d --comment "rack r7, as ordered"`,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			move := &holdfastv1.TransitionNodeRequest{Id: args[0], State: holdfastv1.Node_PENDING, Comment: comment}
+			if err := a.allowMove(ctx, c, cmd.CommandPath(), ok, move, workflow); err != nil || ok.dryRun {
+				return err
+			}
+			if workflow != "" { // first: from pending on, an installer may take it up
+				if _, err := c.Nodes().UpdateNode(ctx,
+					&holdfastv1.UpdateNodeRequest{Id: args[0], Node: &holdfastv1.NodeRecord{WorkflowId: workflow},
+						Paths: []string{"workflow_id"}}); err != nil {
+					return failed(err, "set the workflow of node %s to %s", args[0], workflow)
+				}
+			}
+			return a.moveNode(ctx, c, &o, move)
+		})(cmd, args)
+	}
+	o.register(cmd)
+	ok.register(cmd, "show the effects of the workflow, and approve nothing")
+	cmd.Flags().StringVar(&workflow, "workflow", "", "plan that installs it (default: the one that it has)")
+	cmd.Flags().StringVar(&comment, "comment", "", "reason, kept in its history")
+	return cmd
+}
+
+// allowMove blocks until the operator has confirmed a move of a node, if it approves a workflow
+// that destroys data: the given one, else that of the node.
+func (a *app) allowMove(ctx context.Context, c *client.Client, path string, ok consent,
+	move *holdfastv1.TransitionNodeRequest, workflow string) error {
+	if ok.given() {
+		return nil
+	}
+	node, text := move.GetId(), "move node "+move.GetId()+" to "+strings.ToLower(move.GetState().String())
+	if move.GetState() == holdfastv1.Node_PENDING {
+		text = "approve node " + node
+		if workflow == "" {
+			m, err := c.Nodes().GetNode(ctx, &holdfastv1.GetNodeRequest{Id: node})
+			if err != nil {
+				return failed(err, "get node %s", node)
+			}
+			workflow = m.GetNode().GetWorkflowId()
+		}
+	}
+	if workflow == "" {
+		if ok.dryRun {
+			a.note("dry run: %s: installs nothing", text)
+		}
+		return nil
+	}
+	plan, err := getPlan(ctx, c, workflow)
+	if err != nil {
+		return failed(err, "get plan %s", workflow)
+	}
+	if ok.dryRun {
+		a.note("dry run: %s: %s: %s", text, workflow, effects(plan))
+		return nil
+	}
+	if !stepkind.Destructive(plan) {
+		return nil
+	}
+	return ok.obtain(ctx, a, path, fmt.Sprintf("%s: %s at its next network boot: %s", text, workflow, effects(plan)), node)
+}
