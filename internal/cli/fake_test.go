@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -264,11 +263,8 @@ func (f *fakeCluster) GetRun(_ context.Context, r *holdfastv1.GetRunRequest) (*h
 }
 
 func (f *fakeCluster) ListRuns(_ context.Context, r *holdfastv1.ListRunsRequest) (*holdfastv1.ListRunsResponse, error) {
-	runs := f.runs
-	if id, ok := strings.CutPrefix(r.GetFilter(), "request_id = "); ok {
-		runs = slices.DeleteFunc(slices.Clone(runs),
-			func(run *holdfastv1.Run) bool { return strconv.Quote(run.GetRequestId()) != id })
-	}
+	runs := slices.DeleteFunc(slices.Clone(f.runs),
+		func(run *holdfastv1.Run) bool { return !runMatches(r.GetFilter(), run) })
 	items, next := page(runs, (*holdfastv1.Run).GetRunId, r.GetPageSize(), r.GetPageToken())
 	return &holdfastv1.ListRunsResponse{Runs: items, NextPageToken: next}, nil
 }

@@ -52,8 +52,9 @@ func (a *app) retryRuns(ctx context.Context, c *client.Client, o *output, r retr
 		if err == nil {
 			req.RequestId = request
 			done[i], err = c.Runs().StartRun(ctx, req)
+			err = failed(err, "retry run %s", run.GetRunId())
 		}
-		errs[i] = failed(err, "retry run %s", run.GetRunId())
+		errs[i] = err
 	}
 	return printDone(a, o, runKind(), done, errs, "retry runs")
 }

@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// runMatches evaluates the parts of filters that the command line adds.
+func runMatches(filter string, r *holdfastv1.Run) bool {
+	failed := client.Finished(r) && r.GetPhase() != holdfastv1.Run_SUCCEEDED
+	switch {
+	case strings.HasPrefix(filter, "request_id = "):
+		return filter == "request_id = "+strconv.Quote(r.GetRequestId())
+	case strings.HasPrefix(filter, `machine_id = "`):
+		return filter == "machine_id = "+strconv.Quote(r.GetMachineId())
+	case strings.HasSuffix(filter, ") AND (phase = FAILED OR phase = CANCELED)"):
+		return failed
+	case strings.HasSuffix(filter, ") AND ("+activeRuns+")"):
+		return !client.Finished(r)
+	}
+	return true
+}
+
+// manyRuns returns a cluster in which the last runs of m-1 and m-3 have not succeeded, and those of
+// m-2 and m-4 are active.
+func manyRuns(plan string) *fakeCluster {
+	f := fixture()
+	run := func(id, machine string, phase holdfastv1.Run_Phase) *holdfastv1.Run {
+		r := &holdfastv1.Run{RunId: id, MachineId: machine, PlanId: plan, Phase: phase,
+			Params: map[string]string{"image": "of-" + id}}
+		if client.Finished(r) {
+			r.FinishedAt = ago(0)
+		}
+		return r
+	}
+	f.runs = []*holdfastv1.Run{ // newest first
+		run("run-6", "m-4", holdfastv1.Run_PENDING), run("run-5", "m-3", holdfastv1.Run_CANCELED),
+		run("run-4", "m-2", holdfastv1.Run_RUNNING), run("run-3", "m-2", holdfastv1.Run_FAILED),
+		run("run-2", "m-1", holdfastv1.Run_FAILED), run("run-1", "m-1", holdfastv1.Run_FAILED),
+	}
+	return f
+}
+
+func TestRunRetryFilter(t *testing.T) {
+	const destructive = "plan-repave-ubuntu-2204-v1"
+	refuses := func(machine string) func(*testing.T, *fakeCluster) {
+		return func(t *testing.T, f *fakeCluster) {
+			f.refuse = func(req proto.Message) error {
+				if r, ok := req.(*holdfastv1.StartRunRequest); ok && r.GetMachineId() == machine {
+					return refusal(t, codes.FailedPrecondition, "the machine is RETIRED")
+				}
+				return nil
+			}
+		}
+	}
+	for _, tt := range []struct {
+		name, plan, args, in string
+		change               func(*testing.T, *fakeCluster)
+		code                 int
+		started              []string // machine=image
+		err                  string
+	}{
+		{name: "the last runs only", plan: "plan/reboot", started: []string{"m-3=of-run-5", "m-1=of-run-2"},
+			err: "request-id: "},
+		{name: "dry run", plan: "plan/reboot", args: "--dry-run --yes",
+			err: "dry run: retry 2 runs; 2 × plan/reboot: interrupts the host"},
+		{name: "request id", plan: "plan/reboot", args: "--request-id r-1",
+			started: []string{"m-3=of-run-5", "m-1=of-run-2"}, err: "request-id: r-1\n"},
+		{name: "confirmed", plan: destructive, in: "2\n", started: []string{"m-3=of-run-5", "m-1=of-run-2"},
+			err: "retry 2 runs; 2 × " + destructive + ": erases the disk"},
+		{name: "not confirmed", plan: destructive, in: "yes\n", code: ExitError, err: `got "yes", want "2"`},
+		{name: "confirmed in advance", plan: destructive, args: "--yes", started: []string{"m-3=of-run-5", "m-1=of-run-2"}},
+		{name: "one is refused", plan: "plan/reboot", change: refuses("m-3"), code: ExitConflict,
+			started: []string{"m-3=of-run-5", "m-1=of-run-2"},
+			err:     "retry runs: 1 of 2 failed:\n  retry run run-5: the machine is RETIRED\n"},
+		{name: "one was observed", plan: "plan/reboot", code: ExitConflict, started: []string{"m-1=of-run-2"},
+			change: func(_ *testing.T, f *fakeCluster) { f.runs[1].Observed = true },
+			err:    "failed:\n  retry run run-5: an installer of its own drove it"},
+		{name: "none", plan: "plan/reboot", change: func(_ *testing.T, f *fakeCluster) { f.runs = f.runs[2:4] },
+			err: "no machine has a last run that ended without success"},
+		{name: "with a time to wait", plan: "plan/reboot", args: "--wait", code: ExitUsage, err: "--wait: only for one run"},
+		{name: "with a run", plan: "plan/reboot", args: "run-5", code: ExitUsage, err: "give either RUN or --filter"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := manyRuns(tt.plan)
+			if tt.change != nil {
+				tt.change(t, f)
+			}
+			startCluster(t, f)
+			c := command{in: tt.in, terminal: true, answers: true}
+			args := append([]string{"run", "retry", "--filter", "pool = gpu"}, strings.Fields(tt.args)...)
+			c.wantCode(t, c.run(t, f, args...), tt.code)
+			wantIn(t, "stderr", c.err.String(), tt.err)
+			var started []string
+			ids := map[string]bool{}
+			for _, r := range asked[*holdfastv1.StartRunRequest](f) {
+				started = append(started, r.GetMachineId()+"="+r.GetParams()["image"])
+				ids[r.GetRequestId()] = true
+			}
+			if diff := cmp.Diff(tt.started, started); diff != "" {
+				t.Errorf("started runs (-want +got):\n%s", diff)
+			}
+			if len(started) > 0 && (len(ids) != 1 || ids[""]) {
+				t.Errorf("got request ids %v, want one", ids)
+			}
+			if lists := asked[*holdfastv1.ListRunsRequest](f); len(lists) > 0 &&
+				lists[0].GetFilter() != "(pool = gpu) AND (phase = FAILED OR phase = CANCELED)" {
+				t.Errorf("got filter %q, want that of the command line in it", lists[0].GetFilter())
+			}
+		})
+	}
+}
+
+func TestRunCancelFilter(t *testing.T) {
+	both := []*holdfastv1.CancelRunRequest{
+		{RunId: "run-6", Reason: "wrong image"}, {RunId: "run-4", Reason: "wrong image"},
+	}
+	const loss = "cancel 2 runs; the machines go to MAINTENANCE"
+	for _, tt := range []struct {
+		name, args, in string
+		runs           int // 0: all
+		code           int
+		canceled       []*holdfastv1.CancelRunRequest
+		err            string
+	}{
+		{name: "confirmed", in: "2\n", canceled: both, err: loss + "\nType 2 to confirm: "},
+		{name: "not confirmed", in: "run-6\n", code: ExitError, err: `got "run-6", want "2"`},
+		{name: "confirmed in advance", args: "--yes", canceled: both},
+		{name: "dry run", args: "--dry-run --yes", err: "dry run: " + loss},
+		{name: "one", in: "run-6\n", runs: 1, canceled: both[:1], err: "cancel 1 run; the"},
+		{name: "none", runs: -1, err: `no active run matches "pool = gpu"`},
+		{name: "with a run", args: "run-6", code: ExitUsage, err: "give either RUN or --filter"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := manyRuns("plan/reboot")
+			switch {
+			case tt.runs > 0:
+				f.runs = f.runs[:tt.runs]
+			case tt.runs < 0:
+				f.runs = f.runs[4:]
+			}
+			startCluster(t, f)
+			c := command{in: tt.in, terminal: true, answers: true}
+			args := append([]string{"run", "cancel", "--filter", "pool = gpu", "--reason", "wrong image"},
+				strings.Fields(tt.args)...)
+			c.wantCode(t, c.run(t, f, args...), tt.code)
+			wantIn(t, "stderr", c.err.String(), tt.err)
+			if diff := cmp.Diff(tt.canceled, asked[*holdfastv1.CancelRunRequest](f), protocmp.Transform()); diff != "" {
+				t.Errorf("canceled runs (-want +got):\n%s", diff)
+			}
+		})
+	}
+	f := startCluster(t, manyRuns("plan/reboot"))
+	var c command
+	c.wantCode(t, c.run(t, f, "run", "cancel", "run-6", "--dry-run"), ExitUsage)
+	wantIn(t, "stderr", c.err.String(), "--dry-run: only with --filter")
+}
