@@ -61,27 +61,31 @@ func ReadPrivate(name string) ([]byte, error) {
 }
 
 func read(path string, private bool) (_ []byte, err error) {
+	kind := "file"
+	if private {
+		kind = "key file"
+	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("read key file: %w", err)
+		return nil, fmt.Errorf("read %s: %w", kind, err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	info, err := f.Stat() // of the open file, which cannot be exchanged in between
 	if err != nil {
-		return nil, fmt.Errorf("read key file: %w", err)
+		return nil, fmt.Errorf("read %s: %w", kind, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("read key file %s: it is not a regular file", path)
+		return nil, fmt.Errorf("read %s %s: it is not a regular file", kind, path)
 	}
 	if mode := info.Mode().Perm(); private && mode&0o077 != 0 {
 		return nil, fmt.Errorf("read key file %s: others can read it (mode %04o): run: chmod 600 %s", path, mode, path)
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxSize+1))
 	if err != nil {
-		return nil, fmt.Errorf("read key file %s: %w", path, err)
+		return nil, fmt.Errorf("read %s %s: %w", kind, path, err)
 	}
 	if len(b) > maxSize {
-		return nil, fmt.Errorf("read key file %s: it is larger than %d bytes", path, maxSize)
+		return nil, fmt.Errorf("read %s %s: it is larger than %d bytes", kind, path, maxSize)
 	}
 	return b, nil
 }

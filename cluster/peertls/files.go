@@ -131,7 +131,7 @@ func explain(err error) error {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fmt.Errorf("%w: make a new one with: holdfast tls cert create", err)
 	case errors.As(err, &unknown):
-		return fmt.Errorf("%w: it was issued by a CA that is not in the CA file", err)
+		return fmt.Errorf("its issuer %q is not in the CA file, or has another key there", unknown.Cert.Issuer.CommonName)
 	}
 	return err
 }
