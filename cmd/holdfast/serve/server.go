@@ -240,7 +240,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		}
 		return nil
 	})
-	past := history.New(history.Config{}, p.node, state)
+	past := history.New(history.Config{Dir: cfg.DataDir, Logger: peerLog}, p.node, state)
 	g.Go(func() error { return past.Run(web) })
 	var local grpc.ClientConnInterface // the services of this process, as the HTTP APIs call them
 	own := func(_ *auth.Mux, rpc grpc.ClientConnInterface) { local = rpc }

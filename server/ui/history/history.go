@@ -1,7 +1,9 @@
 package history
 
 import (
+	"cmp"
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -26,7 +28,9 @@ type State interface {
 
 // Config configures a History.
 type Config struct {
-	Every time.Duration // sampling interval; default 10 s
+	Every  time.Duration // sampling interval; default 10 s
+	Dir    string        // the data directory, which keeps the samples; "": they are lost with the process
+	Logger *slog.Logger  // default: none
 }
 
 // The maximum number of providers with a series of their own. Others share one.
@@ -79,6 +83,7 @@ type History struct {
 
 	before answer // the rest is used by Run only
 	states *stateSampler
+	failed bool // the last write of the file
 }
 
 // New returns an empty History.
@@ -86,6 +91,7 @@ func New(cfg Config, c Cluster, s State) *History {
 	if cfg.Every <= 0 {
 		cfg.Every = 10 * time.Second
 	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	h := &History{
 		cfg:     cfg,
 		cluster: c,
@@ -101,12 +107,19 @@ func New(cfg Config, c Cluster, s State) *History {
 // clock moves no sample.
 func (h *History) now() time.Time { return h.start.Add(time.Since(h.start)) }
 
-// Run takes samples until ctx ends, and then returns nil.
+// Run continues the samples of the file until ctx ends, and then returns nil.
 func (h *History) Run(ctx context.Context) error {
+	h.load()
+	defer h.save()
+	saveAt := h.now().Add(saveEvery)
 	tick := time.NewTicker(h.cfg.Every)
 	defer tick.Stop()
 	for {
 		h.take(ctx)
+		if now := h.now(); !now.Before(saveAt) {
+			h.save()
+			saveAt = now.Add(saveEvery)
+		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

@@ -61,9 +61,9 @@ func newPeer() *fsmtest.Peer {
 }
 
 // begin runs a history until the test ends.
-func begin(t *testing.T, c Cluster, s State) *History {
+func begin(t *testing.T, cfg Config, c Cluster, s State) *History {
 	t.Helper()
-	h := New(Config{}, c, s)
+	h := New(cfg, c, s)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- h.Run(ctx) }()
@@ -97,7 +97,7 @@ func TestLoad(t *testing.T) {
 		old := func() (string, *holdfastv1.PeerLoad, error) { return "n3", nil, nil }
 		c := &leaders{all: []func() (string, *holdfastv1.PeerLoad, error){says("n1", 100, 0), says("n1", 150, 0),
 			says("n1", 150, 0), noLeader, says("n2", 900, 2), says("n2", 5, 2), says("n2", 25, 2), old}}
-		h := begin(t, c, newPeer())
+		h := begin(t, Config{}, c, newPeer())
 		time.Sleep(75 * time.Second) // sleep: fake clock
 		w := h.Window(RangeOf("1h"))
 		for name, tt := range map[string]struct {
@@ -152,7 +152,7 @@ func TestState(t *testing.T) {
 		run("run-2", cancel)
 		run("run-3", cancel)
 		time.Sleep(time.Minute) // sleep: fake clock
-		h := begin(t, &leaders{all: []func() (string, *holdfastv1.PeerLoad, error){noLeader}}, p)
+		h := begin(t, Config{}, &leaders{all: []func() (string, *holdfastv1.PeerLoad, error){noLeader}}, p)
 		time.Sleep(65 * time.Second) // sleep: fake clock
 		p.Now = time.Now()
 		p.Do(&internalv1.SetMachinePhase{MachineId: "m-2", Phase: holdfastv1.MachineStatus_MAINTENANCE})
@@ -180,7 +180,7 @@ func TestState(t *testing.T) {
 // TestCatchingUp: a peer that still applies its log has an old state, which is not sampled.
 func TestCatchingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := begin(t, &leaders{all: []func() (string, *holdfastv1.PeerLoad, error){noLeader},
+		h := begin(t, Config{}, &leaders{all: []func() (string, *holdfastv1.PeerLoad, error){noLeader},
 			late: errors.New("10 of 20 log entries applied")}, newPeer())
 		for _, l := range h.Window(RangeOf("1h")).Machines {
 			if got := newest(l, 1)[0]; got != "?" {

@@ -62,6 +62,7 @@ func (s *stateSampler) countRuns(ctx context.Context, v *fsm.View, now time.Time
 		events, err := v.Events(s.cursor, eventBatch)
 		if err != nil {
 			s.skipEvents(v)
+			from = time.Time{} // the skipped events may have had runs
 			continue
 		}
 		if len(events) == 0 {
