@@ -1,8 +1,11 @@
 package ui_test
 
 import (
+	"fmt"
 	"net/url"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -44,6 +47,26 @@ func TestTry(t *testing.T) {
 	has(t, post(l, "elsewhere", "/ui/try/plan/inspect", url.Values{"machine": {"m-1"}}), 404, nil)
 	has(t, post(l, "operator", "/ui/try/plan/inspect", url.Values{"machine": {"m-2"}, "params": {"nonsense"}}), 400,
 		[]string{"is not key=value"})
+}
+
+// TestHeldPlan: the overview, the list and the page of a plan show for how long its brake holds it.
+func TestHeldPlan(t *testing.T) {
+	l := lab(t)
+	step := &holdfastv1.Step{Name: "ssh", MaxRetries: proto.Int32(0),
+		Kind: &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Command: "true"}}}
+	l.Do(&internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "plan/x", Steps: []*holdfastv1.Step{step}}})
+	for i := range 5 {
+		m, run := fmt.Sprint("b-", i), fmt.Sprint("run-b-", i)
+		l.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: m}})
+		l.Do(&internalv1.StartRun{RunId: run, MachineId: m, RequestId: run, PlanId: "plan/x", DefaultTimeoutSeconds: 60})
+		l.Do(&internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 1})
+		l.Do(&internalv1.EndAttempt{RunId: run, Step: "ssh", Attempt: 1, Outcome: holdfastv1.Attempt_FAILED, Error: evil})
+	}
+	for path, want := range map[string]string{
+		"/ui/": "held by its brake <span", "/ui/plans/plan/x": "held by its brake <span", "/ui/plans": `class="trouble"><span`,
+	} {
+		has(t, get(l, "viewer", path), 200, []string{want + ` title="since 20`, `>for <span class="num" data-since="20`}, evil)
+	}
 }
 
 // TestDrillIsRefused: if the cluster tolerates no failure, the leadership is not

@@ -122,7 +122,7 @@ func TestColumns(t *testing.T) {
 				"By=user:root | Last error=HTTP 503",
 			"Webhook=off | State=disabled/s- | Filter=all events | Delivered=none | Waiting=0 | Missed=0 | " +
 				"Signed with=not signed",
-			"Webhook=well | State=ok/s-active again since 15:06 | Filter=all events | Delivered=none | Waiting=0 | Missed=0 | " +
+			"Webhook=well | State=ok/s-active recovered 15:06 | Filter=all events | Delivered=none | Waiting=0 | Missed=0 | " +
 				"Signed with=not signed",
 		},
 		"images": {"Image=debian-13 | Description=base | Arch=amd64 | Disk=qcow2+zstd | Files=disk 3 GiB, kernel | " +

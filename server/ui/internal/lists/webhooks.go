@@ -42,7 +42,7 @@ func webhookRow(w *holdfastv1.Webhook) Row {
 		state = display.Badge("failing", "failed").And(display.Faint(fmt.Sprintf("%d tries, the last", n))).
 			And(display.When(w.GetTriedAt()))
 	case w.GetTriedAt() != nil:
-		state = state.And(display.Faint("again since")).And(display.When(w.GetTriedAt()))
+		state = state.And(display.Faint("recovered")).And(display.When(w.GetTriedAt()))
 	}
 	delivered := display.Text("event " + strconv.FormatUint(w.GetCursor(), 10))
 	if w.GetCursor() == 0 {
