@@ -58,15 +58,19 @@ func TestWaves(t *testing.T) {
 	if err != nil || len(list.GetWaves()) != 1 || list.GetWaves()[0].GetWaveId() != "w2" {
 		t.Errorf("got %v, %v, want w2 alone", list, err)
 	}
-	w, err := s.GetWave(ctx, &holdfastv1.GetWaveRequest{WaveId: "w2"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, m := range w.GetMachines() {
-		got = append(got, m.GetMachineId()+" "+m.GetState().String())
-	}
-	if diff := cmp.Diff([]string{"m-1 WAITING", "m-2 WAITING"}, got); diff != "" {
-		t.Errorf("machines (-want +got):\n%s", diff)
+	for machine, want := range map[string][]string{
+		"": {"m-1 WAITING", "m-2 WAITING"}, "m-2": {"m-2 WAITING"}, "m-3": nil,
+	} {
+		w, err := s.GetWave(ctx, &holdfastv1.GetWaveRequest{WaveId: "w2", MachineId: machine})
+		if err != nil || w.GetTotal() != 2 {
+			t.Errorf("machine %q: got %v, %v, want a wave of 2 machines", machine, w, err)
+		}
+		var got []string
+		for _, m := range w.GetMachines() {
+			got = append(got, m.GetMachineId()+" "+m.GetState().String())
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("machine %q: machines (-want +got):\n%s", machine, diff)
+		}
 	}
 }

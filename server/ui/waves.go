@@ -74,7 +74,8 @@ func waveOf(v *visit, run *holdfastv1.Run) (string, error) {
 	if run.GetRequestId() == "" {
 		return "", nil
 	}
-	w, err := v.read.waves.GetWave(v.ctx, &holdfastv1.GetWaveRequest{WaveId: run.GetRequestId()})
+	w, err := v.read.waves.GetWave(v.ctx, &holdfastv1.GetWaveRequest{
+		WaveId: run.GetRequestId(), MachineId: run.GetMachineId()})
 	if status.Code(err) == codes.NotFound {
 		return "", nil
 	}

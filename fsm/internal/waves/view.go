@@ -38,6 +38,12 @@ func (v *View) WaveMachines(id string) iter.Seq[*holdfastv1.WaveMachine] {
 	}
 }
 
+// WaveMachine returns a machine of a wave.
+func (v *View) WaveMachine(id, machine string) (*holdfastv1.WaveMachine, bool) {
+	m, ok := v.s.WaveMembers.Get(schema.MemberKey(id, machine))
+	return m.GetMachine(), ok
+}
+
 // NextOfWave returns the id of the machine of a wave that starts next, or "".
 func (v *View) NextOfWave(id string) string {
 	for _, m := range v.s.WaveMembers.Scan(schema.MembersWaiting, schema.MemberPrefix(id), "") {

@@ -257,7 +257,8 @@ func (x *StartWaveRequest) GetValidateOnly() bool {
 
 type GetWaveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	WaveId        string                 `protobuf:"bytes,1,opt,name=wave_id,json=waveId,proto3" json:"wave_id,omitempty"` // the wave
+	WaveId        string                 `protobuf:"bytes,1,opt,name=wave_id,json=waveId,proto3" json:"wave_id,omitempty"`          // the wave
+	MachineId     string                 `protobuf:"bytes,2,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"` // return only this machine of the wave, if it has it; empty: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -295,6 +296,13 @@ func (*GetWaveRequest) Descriptor() ([]byte, []int) {
 func (x *GetWaveRequest) GetWaveId() string {
 	if x != nil {
 		return x.WaveId
+	}
+	return ""
+}
+
+func (x *GetWaveRequest) GetMachineId() string {
+	if x != nil {
+		return x.MachineId
 	}
 	return ""
 }
@@ -865,9 +873,11 @@ const file_proto_holdfast_v1_wave_proto_rawDesc = "" +
 	"\rvalidate_only\x18\t \x01(\bR\fvalidateOnly\x1a9\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\")\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"H\n" +
 	"\x0eGetWaveRequest\x12\x17\n" +
-	"\awave_id\x18\x01 \x01(\tR\x06waveId\"f\n" +
+	"\awave_id\x18\x01 \x01(\tR\x06waveId\x12\x1d\n" +
+	"\n" +
+	"machine_id\x18\x02 \x01(\tR\tmachineId\"f\n" +
 	"\x10ListWavesRequest\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +

@@ -41,7 +41,7 @@ func (s *Service) StartWave(ctx context.Context, r *holdfastv1.StartWaveRequest)
 
 // RetryWave starts a wave on the machines of another one that have not succeeded.
 func (s *Service) RetryWave(ctx context.Context, r *holdfastv1.RetryWaveRequest) (*holdfastv1.Wave, error) {
-	old, err := s.wave(ctx, r.GetWaveId())
+	old, err := s.wave(ctx, r.GetWaveId(), "")
 	if err != nil {
 		return nil, err
 	}

@@ -32,13 +32,13 @@ func New(peer *edge.Peer, machines Machines) *Service {
 	return &Service{Peer: peer, machines: machines}
 }
 
-// GetWave gets a wave with its machines.
+// GetWave gets a wave with its machines, or with one of them.
 func (s *Service) GetWave(ctx context.Context, r *holdfastv1.GetWaveRequest) (*holdfastv1.Wave, error) {
-	return s.wave(ctx, r.GetWaveId())
+	return s.wave(ctx, r.GetWaveId(), r.GetMachineId())
 }
 
-// wave returns a wave with its machines, and with the errors of their runs.
-func (s *Service) wave(ctx context.Context, id string) (*holdfastv1.Wave, error) {
+// wave returns a wave with its machines, or with one of them, and with the errors of their runs.
+func (s *Service) wave(ctx context.Context, id, machine string) (*holdfastv1.Wave, error) {
 	if err := request.Required("wave_id", id); err != nil {
 		return nil, err
 	}
@@ -51,7 +51,12 @@ func (s *Service) wave(ctx context.Context, id string) (*holdfastv1.Wave, error)
 		return nil, request.NotFound("WAVE_NOT_FOUND", "wave", id)
 	}
 	w = proto.CloneOf(w)
-	for m := range v.WaveMachines(id) {
+	machines := v.WaveMachines(id)
+	if machine != "" {
+		m, ok := v.WaveMachine(id, machine)
+		machines = func(yield func(*holdfastv1.WaveMachine) bool) { _ = ok && yield(m) }
+	}
+	for m := range machines {
 		if run, ok := v.Run(m.GetRunId()); ok && run.GetError() != nil {
 			m = proto.CloneOf(m)
 			m.Reason, m.Error = run.GetError().GetReason(), run.GetError().GetMessage()
