@@ -115,16 +115,23 @@ func (d *Driver) advance(ctx context.Context, epoch uint64, id string) (more boo
 // start starts the run of a machine, or records why it cannot be started.
 func (d *Driver) start(ctx context.Context, epoch uint64, w *holdfastv1.Wave, machine string) error {
 	cmd, refusal, err := d.try(ctx, epoch, w, machine)
-	switch {
-	case err != nil || refusal == nil:
+	if err != nil {
 		return err
+	}
+	if refusal == nil {
+		// failpoint: wave-start-committed
+		return nil
+	}
+	switch {
 	case refusal.Reason == fsm.ReasonWaveFull, refusal.Reason == fsm.ReasonWaveStopped:
 		return nil // it has changed since the view
 	case refusal.Code == fsm.Aborted:
 		return refusal
 	}
 	cmd.Refusal, cmd.RefusalReason = task.Truncate(task.MaxValue, refusal.Message), refusal.Reason
+	// failpoint: wave-refusal-due
 	_, again, err := d.propose(ctx, epoch, w, cmd)
+	// failpoint: wave-refusal-committed
 	if again != nil && again.Reason != fsm.ReasonWaveStopped {
 		return again
 	}
@@ -145,6 +152,7 @@ func (d *Driver) try(ctx context.Context, epoch uint64, w *holdfastv1.Wave, mach
 			return cmd, refusal, nil
 		}
 		cmd.Start.Params = nil // Apply takes them from the wave
+		// failpoint: wave-start-due
 		cmd, refusal, err = d.propose(ctx, epoch, w, cmd)
 		if refusal == nil || refusal.Code != fsm.Aborted || stale(refusal) {
 			break
