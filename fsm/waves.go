@@ -18,9 +18,12 @@ const (
 	ReasonWaveStopped = refusal.ReasonWaveStopped
 )
 
-// CheckStartWave checks the parts of a wave that need no state. It sets the canonical type, the
-// default plan and the default limits.
+// CheckStartWave checks the parts of a wave that need no state.
 func CheckStartWave(c *internalv1.StartWave) *Error { return runs.CheckStartWave(c) }
+
+// CompleteWave returns a checked wave with the canonical type, the default plan and the default
+// limits.
+func CompleteWave(w *holdfastv1.Wave) *holdfastv1.Wave { return runs.CompleteWave(w) }
 
 // WaveStart returns the start of a machine's run in a wave.
 func WaveStart(w *holdfastv1.Wave, machineID string) *internalv1.StartRun {

@@ -199,6 +199,27 @@ func TestWaveAgain(t *testing.T) {
 	}
 }
 
+// TestCompleteWave checks that Apply gives the same wave for a command without defaults, as older
+// leaders may have proposed, and for a complete one.
+func TestCompleteWave(t *testing.T) {
+	var snapshots [][]byte
+	given := &internalv1.StartWave{Wave: &holdfastv1.Wave{WaveId: "w", Type: "Reboot"}, MachineIds: []string{"m-0"}}
+	complete := &internalv1.StartWave{Wave: fsm.CompleteWave(given.GetWave()), MachineIds: given.GetMachineIds()}
+	want := &holdfastv1.Wave{WaveId: "w", Type: "REBOOT", PlanId: "plan/reboot", MaxParallel: 10}
+	same(t, "complete wave", want, complete.GetWave())
+	same(t, "completed twice", want, fsm.CompleteWave(complete.GetWave()))
+	for _, op := range []*internalv1.StartWave{given, complete} {
+		p := fsmtest.NewPeer()
+		do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.Level3})
+		register(t, p, "m-0", ready)
+		do(t, p, op)
+		snapshots = append(snapshots, snapshotBytes(t, p.FSM))
+	}
+	if !bytes.Equal(snapshots[0], snapshots[1]) {
+		t.Error("the command without defaults gives another state than the complete one")
+	}
+}
+
 // Ended waves are removed, oldest first, when many new ones start.
 func TestWaveRetention(t *testing.T) {
 	p := waveLab(t, 1, 1, 0)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -38,10 +39,19 @@ func TestWaves(t *testing.T) {
 		t.Error("validate_only has started a wave")
 	}
 	req.ValidateOnly = false
+	var proposed *holdfastv1.Wave
+	n.Before = func(c *internalv1.Command) error {
+		proposed = c.GetStartWave().GetWave()
+		return nil
+	}
 	for range 2 { // the same request twice
 		if w, err := s.StartWave(ctx, req); err != nil || w.GetType() != "REBOOT" {
 			t.Fatalf("got %v, %v, want a wave", w, err)
 		}
+	}
+	n.Before = nil
+	if diff := cmp.Diff(fsm.CompleteWave(proposed), proposed, protocmp.Transform()); diff != "" {
+		t.Errorf("proposed wave (-complete +got):\n%s", diff)
 	}
 	if _, err := s.RetryWave(ctx, &holdfastv1.RetryWaveRequest{WaveId: "w"}); !errors.As(err, &refusal) ||
 		refusal.Reason != "WAVE_ACTIVE" {

@@ -1,7 +1,10 @@
 package runs
 
 import (
+	"cmp"
 	"maps"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
@@ -20,8 +23,7 @@ const (
 	maxWaveFilter   = 4 << 10 // bytes
 )
 
-// CheckStartWave checks the parts of a wave that need no state. It sets the canonical type, the
-// default plan and the default limits.
+// CheckStartWave checks the parts of a wave that need no state.
 func CheckStartWave(c *internalv1.StartWave) *refusal.Error {
 	w := c.GetWave()
 	switch n := len(c.GetMachineIds()); {
@@ -46,15 +48,18 @@ func CheckStartWave(c *internalv1.StartWave) *refusal.Error {
 		}
 		seen[id] = true
 	}
-	start := WaveStart(w, c.GetMachineIds()[0])
-	if err := CheckStartRun(start); err != nil {
-		return err
-	}
-	w.Type, w.PlanId = start.GetType(), start.GetPlanId()
-	if w.GetMaxParallel() == 0 {
-		w.MaxParallel = defaultParallel
-	}
-	return nil
+	return CheckStartRun(WaveStart(w, c.GetMachineIds()[0]))
+}
+
+// CompleteWave returns a checked wave with the canonical type, the default plan and the default
+// limits. The server does this before it proposes a wave. Apply does it again, because a command of
+// an older leader may lack these fields. So these defaults must never change.
+func CompleteWave(w *holdfastv1.Wave) *holdfastv1.Wave {
+	w = proto.CloneOf(w)
+	w.Type, _ = plans.CanonicalType(w.GetType())
+	w.PlanId = cmp.Or(w.GetPlanId(), plans.DefaultID(w.GetType()))
+	w.MaxParallel = cmp.Or(w.GetMaxParallel(), defaultParallel)
+	return w
 }
 
 // WaveStart returns the start of a machine's run in a wave.
@@ -70,9 +75,9 @@ func StartWave(t *core.Tx, c *internalv1.StartWave) (*holdfastv1.Wave, *refusal.
 	if err := CheckStartWave(c); err != nil {
 		return nil, err
 	}
-	in := c.GetWave()
+	in := CompleteWave(c.GetWave())
 	if old, ok := t.Waves.Get(in.GetWaveId()); ok {
-		return old, sameWave(t, old, c)
+		return old, sameWave(t, old, in, c.GetMachineIds())
 	}
 	plan, ok := t.Plans.Get(in.GetPlanId())
 	if !ok {
@@ -111,14 +116,14 @@ func StartWave(t *core.Tx, c *internalv1.StartWave) (*holdfastv1.Wave, *refusal.
 }
 
 // sameWave returns an error if a wave's id is used again for another wave.
-func sameWave(t *core.Tx, old *holdfastv1.Wave, c *internalv1.StartWave) *refusal.Error {
-	in, i := c.GetWave(), 0
+func sameWave(t *core.Tx, old, in *holdfastv1.Wave, machines []string) *refusal.Error {
+	i := 0
 	same := old.GetType() == in.GetType() && old.GetPlanId() == in.GetPlanId() &&
 		maps.Equal(old.GetParams(), in.GetParams()) && old.GetRetryOf() == in.GetRetryOf() &&
 		old.GetMaxParallel() == in.GetMaxParallel() && old.GetMaxFailures() == in.GetMaxFailures() &&
-		int(old.GetTotal()) == len(c.GetMachineIds())
+		int(old.GetTotal()) == len(machines)
 	for _, m := range t.WaveMembers.Scan(schema.MembersByPosition, schema.MemberPrefix(old.GetWaveId()), "") {
-		same = same && m.GetMachine().GetMachineId() == c.GetMachineIds()[i]
+		same = same && m.GetMachine().GetMachineId() == machines[i]
 		i++
 	}
 	if same {

@@ -87,6 +87,7 @@ func (s *Service) start(ctx context.Context, in *internalv1.StartWave, validateO
 	if err := fsm.CheckStartWave(in); err != nil {
 		return nil, err
 	}
+	in.Wave = fsm.CompleteWave(in.GetWave())
 	if validateOnly {
 		w := in.GetWave()
 		w.Total, w.Waiting = int32(len(in.GetMachineIds())), int32(len(in.GetMachineIds()))
