@@ -44,8 +44,7 @@ func driveWave(name string) func(context.Context, *lab.Lab) error {
 	}
 }
 
-// checkWave returns an error unless each machine of a wave has one run of the wave, which succeeded,
-// and the busy one was refused and has none.
+// checkWave compares a wave with its runs.
 func checkWave(ctx context.Context, l *lab.Lab, wave *holdfastv1.Wave, busy string) error {
 	list, err := l.Client.Runs().ListRuns(ctx, &holdfastv1.ListRunsRequest{
 		Filter: fmt.Sprintf("request_id = %q", wave.GetWaveId()), PageSize: 1000,
@@ -53,9 +52,15 @@ func checkWave(ctx context.Context, l *lab.Lab, wave *holdfastv1.Wave, busy stri
 	if err != nil {
 		return fmt.Errorf("list the runs of wave %s: %w", wave.GetWaveId(), err)
 	}
+	return waveProblems(wave, list.GetRuns(), busy)
+}
+
+// waveProblems returns an error unless each machine of a wave has one run of the wave, which
+// succeeded, and the busy one was refused and has none.
+func waveProblems(wave *holdfastv1.Wave, all []*holdfastv1.Run, busy string) error {
 	var problems []error
 	runs := map[string][]string{}
-	for _, r := range list.GetRuns() {
+	for _, r := range all {
 		runs[r.GetMachineId()] = append(runs[r.GetMachineId()], fmt.Sprint(r.GetRunId(), " ", r.GetPhase()))
 	}
 	for _, m := range wave.GetMachines() {
