@@ -32,8 +32,12 @@ func TestEveryTransitionIsAnEvent(t *testing.T) {
 		f()
 		want = append(want, &holdfastv1.RunEvent{Ts: p.View().Meta().GetNow(), Snapshot: getRun(t, p, run),
 			Message: message, Cursor: uint64(len(want) + 1), Index: p.Index})
-		if s := want[len(want)-1].Snapshot; s.GetQueuePosition() > 0 { // reads alone know the queue
-			s.QueuePosition, s.WaitingFor = 0, "the executor"
+		switch s := want[len(want)-1].Snapshot; s.GetWaitingFor() { // reads alone know more
+		case "a free slot", "step reboot to begin":
+			s.QueuePosition = 0
+			shown := proto.CloneOf(s)
+			s.WaitingFor = "the executor"
+			same(t, message+", as it is shown", shown, p.View().Readable(s))
 		}
 	}
 	step("run created", func() { start(t, p, "m", "request-1", "", "plan/x") })

@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -76,6 +78,51 @@ func TestWatchRuns(t *testing.T) {
 	bad := watch(t, c, "colour=red", 0)
 	_, err := bad.Recv()
 	wantError(t, err, codes.InvalidArgument, "INVALID_FIELD")
+}
+
+// TestWatchWaitingFor checks that events have the same waiting_for as reads, in new and old
+// streams.
+func TestWatchWaitingFor(t *testing.T) {
+	n := nodetest.New()
+	_, c := serve(t, n, Config{})
+	plan := nodetest.OnePlan("two")
+	plan.Steps = append(plan.Steps, proto.CloneOf(plan.GetSteps()[0]))
+	plan.Steps[1].Name = "second"
+	n.Do(t, &internalv1.CreatePlan{Plan: plan})
+	n.Machine(t, "m-1")
+	all := watch(t, c, "", 0)
+	for _, tt := range []struct {
+		do   func()
+		want string
+	}{
+		{func() { n.Start(t, "m-1", "run-1", "two") }, "a free slot"},
+		{func() { n.Begin(t, "run-1", 1) }, "the host"},
+		{func() { n.End(t, "run-1", 1, holdfastv1.Attempt_SUCCEEDED) }, "step second to begin"},
+	} {
+		tt.do()
+		filter := fmt.Sprintf("waiting_for = %q", tt.want)
+		got := map[string]string{}
+		for name, s := range map[string]eventStream{"a stream": all, "a new stream": watch(t, c, filter, 0)} {
+			e, err := s.Recv()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[name] = e.GetSnapshot().GetWaitingFor()
+		}
+		run, err := c.GetRun(testCtx(t), &holdfastv1.GetRunRequest{RunId: "run-1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := c.ListRuns(testCtx(t), &holdfastv1.ListRunsRequest{Filter: filter})
+		if err != nil || len(list.GetRuns()) != 1 {
+			t.Fatalf("list of %s: got %v, %v, want one run", filter, list, err)
+		}
+		got["a read"], got["a list"] = run.GetWaitingFor(), list.GetRuns()[0].GetWaitingFor()
+		want := map[string]string{"a stream": tt.want, "a new stream": tt.want, "a read": tt.want, "a list": tt.want}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("waiting_for (-want +got):\n%s", diff)
+		}
+	}
 }
 
 // TestWatchCurrentOfNothing checks that the stream waits if there are no runs.

@@ -13,7 +13,7 @@ import (
 // has an active run, so the wave cannot start one on it.
 func driveWave(name string) func(context.Context, *lab.Lab) error {
 	return func(ctx context.Context, l *lab.Lab) error {
-		const machines, busy = 4, 1
+		const machines, busy = 4, 2
 		req := &holdfastv1.StartWaveRequest{
 			RequestId: "fp-wave-" + name, PlanId: planWave, MaxParallel: 2, MaxFailures: 1,
 		}

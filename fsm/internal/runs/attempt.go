@@ -238,7 +238,7 @@ func StepSucceeded(t *core.Tx, run *holdfastv1.Run, step *holdfastv1.StepStatus)
 	for _, next := range run.GetSteps() {
 		if next.GetState() == holdfastv1.StepStatus_WAITING {
 			run.CurrentStep = next.GetName()
-			run.WaitingFor, run.WaitingSince, run.NextActionAt = "the executor", t.Now, t.Now
+			run.WaitingFor, run.WaitingSince, run.NextActionAt = atExecutor, t.Now, t.Now
 			PutRun(t, run, fmt.Sprintf("step %s succeeded", step.GetName()))
 			return
 		}

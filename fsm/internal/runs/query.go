@@ -1,12 +1,21 @@
 package runs
 
 import (
+	"cmp"
 	"iter"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+const (
+	// atExecutor is the stored text of a run that waits for the executor: in the queue, or between
+	// two steps. It must never change, because peers of all builds store it.
+	atExecutor = "the executor"
+	// freeSlot is the text of a queued run that nothing else holds.
+	freeSlot = "a free slot"
 )
 
 // ByRequest returns the run of a request id.
@@ -22,7 +31,7 @@ func ByRequest(s *core.State, machineID, requestID string) (*holdfastv1.Run, boo
 // withQueue returns a run with the fields that are computed on read.
 func withQueue(s *core.State, run *holdfastv1.Run) *holdfastv1.Run {
 	if run.GetPhase() != holdfastv1.Run_PENDING {
-		return run
+		return readable(run)
 	}
 	run = shallow.Run(run)
 	plan, _ := s.Plans.Get(run.GetPlanId())
@@ -35,10 +44,35 @@ func withQueue(s *core.State, run *holdfastv1.Run) *holdfastv1.Run {
 		position = 1 + s.Runs.Count(schema.RunsPending, schema.OrderedTime(run.GetCreatedAt(), run.GetRunId()))
 	}
 	run.QueuePosition = int32(position)
-	if run.WaitingFor = "a free slot"; held != "" {
-		run.WaitingFor = held
+	run.WaitingFor = cmp.Or(held, freeSlot)
+	return run
+}
+
+// readable returns a run that names what it waits for, where the state has atExecutor.
+func readable(run *holdfastv1.Run) *holdfastv1.Run {
+	if run.GetWaitingFor() != atExecutor {
+		return run
+	}
+	run = shallow.Run(run)
+	run.WaitingFor = freeSlot
+	if run.GetPhase() != holdfastv1.Run_PENDING {
+		run.WaitingFor = "step " + run.GetCurrentStep() + " to begin"
 	}
 	return run
+}
+
+// Readable returns a state of a run, such as that of an event, with waiting_for as Run returns it.
+// It has no position in the queue, which changes without an event.
+func (v *View) Readable(run *holdfastv1.Run) *holdfastv1.Run {
+	shown := readable(run)
+	if shown == run || run.GetPhase() != holdfastv1.Run_PENDING {
+		return shown
+	}
+	if now, ok := v.s.Runs.Get(run.GetRunId()); ok && now.GetPhase() == holdfastv1.Run_PENDING {
+		plan, _ := v.s.Plans.Get(run.GetPlanId())
+		shown.WaitingFor = cmp.Or(heldBy(v.s, plan, now), freeSlot)
+	}
+	return shown
 }
 
 // Run returns a run with its position in the queue.

@@ -181,7 +181,7 @@ func newRun(c *internalv1.StartRun, plan *holdfastv1.Plan) *holdfastv1.Run {
 		PlanId:     plan.GetPlanId(),
 		Phase:      holdfastv1.Run_PENDING,
 		Params:     c.GetParams(),
-		WaitingFor: "the executor",
+		WaitingFor: atExecutor,
 	}
 	room := make([]holdfastv1.StepStatus, len(plan.GetSteps())) // one allocation for all
 	run.Steps = make([]*holdfastv1.StepStatus, 0, len(room))

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/watch"
@@ -45,14 +46,14 @@ func (t *eventHub) after(cursor uint64) ([]*holdfastv1.RunEvent, error) {
 		if cursor+1 < first { // read without the lock, so that a slow watcher does not block the others
 			t.mu.Unlock()
 			defer t.mu.Lock()
-			return t.state.View().Events(cursor, watch.Batch)
+			return readable(t.state.View(), cursor)
 		}
 		from := int(cursor + 1 - first) // cursors are consecutive
 		return t.events[from:min(n, from+watch.Batch)], nil
 	}
 	v := t.state.View()
 	t.advance(v.LastEvent())
-	fresh, err := v.Events(cursor, watch.Batch)
+	fresh, err := readable(v, cursor)
 	if err != nil || len(fresh) == 0 {
 		return nil, err
 	}
@@ -64,6 +65,18 @@ func (t *eventHub) after(cursor uint64) ([]*holdfastv1.RunEvent, error) {
 		t.events = t.events[max(0, len(t.events)-eventCache):]
 	}
 	return fresh, nil
+}
+
+// readable returns events as they are sent: a run waits for the same as in GetRun.
+func readable(v *fsm.View, cursor uint64) ([]*holdfastv1.RunEvent, error) {
+	events, err := v.Events(cursor, watch.Batch)
+	for i, e := range events {
+		if run := v.Readable(e.GetSnapshot()); run != e.GetSnapshot() { // events of the state are shared
+			events[i] = &holdfastv1.RunEvent{Ts: e.GetTs(), Snapshot: run, Message: e.GetMessage(), Cursor: e.GetCursor(),
+				Index: e.GetIndex()}
+		}
+	}
+	return events, err
 }
 
 // advance wakes all watchers if there are new events. The caller holds the lock.

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -86,8 +84,12 @@ func (s *Service) ListRuns(
 		rows = v.MachineRuns(id, p.After)
 	}
 	sees := scope.SeesRuns(auth.From(ctx), func() *fsm.View { return v })
+	stored := f.Only(func(path string) bool { return path != "waiting_for" }) // it compares no computed field
 	resp := &holdfastv1.ListRunsResponse{}
 	resp.Runs, resp.NextPageToken, err = page.Collect(ctx, p, rows, func(run *holdfastv1.Run) bool {
+		if !stored {
+			run = v.Readable(run)
+		}
 		return f.Match(run) && sees(run)
 	})
 	if err != nil {
@@ -101,15 +103,12 @@ func (s *Service) ListRuns(
 
 // queued returns a run with its queue position, which is not in the rows of a list.
 func queued(v *fsm.View, run *holdfastv1.Run) *holdfastv1.Run {
-	if run.GetPhase() != holdfastv1.Run_PENDING {
+	if fsm.Ended(run) {
 		return run
 	}
-	r, ok := v.Run(run.GetRunId())
-	if !ok {
-		return run
+	if r, ok := v.Run(run.GetRunId()); ok {
+		return r
 	}
-	run = proto.CloneOf(run)
-	run.QueuePosition, run.WaitingFor = r.GetQueuePosition(), r.GetWaitingFor()
 	return run
 }
 

@@ -29,6 +29,10 @@ func (s *Service) StartRun(ctx context.Context, r *holdfastv1.StartRunRequest) (
 			c.Origin.RequestId = r.GetRequestId()
 		}
 		c.Op = &internalv1.Command_StartRun{StartRun: start}
-		return edge.Apply[*holdfastv1.Run](ctx, s.Node, c)
+		run, err := edge.Apply[*holdfastv1.Run](ctx, s.Node, c)
+		if err != nil {
+			return nil, err
+		}
+		return s.State.View().Readable(run), nil
 	})
 }

@@ -97,6 +97,7 @@ func (w *runWatch) current(v *fsm.View) error {
 	var held *holdfastv1.RunEvent
 	now := v.Meta().GetNow()
 	for run := range runsByAge(v, w.filter) {
+		run = v.Readable(run)
 		if w.hides(run) || !w.matches.Current(run.GetRunId(), run, fsm.Ended(run)) {
 			continue
 		}
