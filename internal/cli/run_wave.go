@@ -139,7 +139,7 @@ func (a *app) clientWave(
 		defer cancel()
 	}
 	slices.SortFunc(todo, fields.Natural)
-	a.note("wave: %s: machines to start: %d, started before: %d", req.GetRequestId(), len(todo), len(known))
+	a.note("%s: machines to start: %d, started before: %d", req.GetRequestId(), len(todo), len(known))
 	p, err := wave.New(wave.Config{Machines: todo, Known: known, Parallel: flags.parallel, Failures: flags.failures,
 		Refused: func(machine string, err error) error {
 			err = failed(err, "start run on machine %s", machine)
@@ -197,7 +197,7 @@ func (a *app) waveEnded(ctx context.Context, o *output, cluster *waveCluster, p 
 	case err != nil && errors.Is(ctx.Err(), context.Canceled):
 		return &codeError{ExitError, fmt.Sprintf("wave %s: interrupted: %s", id, onward)}
 	case err != nil:
-		a.note("wave: %s: %s", id, onward)
+		a.note("%s: %s", id, onward)
 		return failed(err, "wave %s", id)
 	}
 	runs, err := cluster.runs(ctx)

@@ -56,7 +56,7 @@ func TestWave(t *testing.T) {
 				"who is it?"}},
 		{"continue after an earlier failure", []string{"--wave", "req-1", "--max-failures", "1"},
 			[]*holdfastv1.RunEvent{well[0], well[2]}, nil, ExitRunFailed, []string{"m-123", "m-125"},
-			[]string{"wave: req-1: machines to start: 2, started before: 1", "2 of 3 machines succeeded; failed: 1"}},
+			[]string{"req-1: machines to start: 2, started before: 1", "2 of 3 machines succeeded; failed: 1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := fixture()

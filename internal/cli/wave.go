@@ -33,14 +33,14 @@ func waveKind() kind[*holdfastv1.Wave] {
 		noun: "wave", list: "waves",
 		name:   (*holdfastv1.Wave).GetWaveId,
 		header: []string{"WAVE", "TYPE", "PHASE", "DONE", "FAILED", "ACTIVE", "WAITING", "TOOK", "CREATED"},
-		wide:   []string{"PLAN", "PARALLEL", "MAX FAILURES", "STARTED BY", "RETRY OF", "SELECTOR", "REASON"},
+		wide:   []string{"PLAN", "PARALLEL", "MAX FAILURES", "STARTED BY", "RETRY OF", "SELECTOR", "WHY"},
 		row: func(w *holdfastv1.Wave, now time.Time) []any {
 			return []any{
 				w.GetWaveId(), w.GetType(), render.State(describe.Enum(w.GetPhase())),
 				fmt.Sprintf("%d/%d", waveDone(w), w.GetTotal()), number(waveFailures(w)), number(w.GetActive()),
 				number(w.GetWaiting()), progress.Took(now, w.GetCreatedAt(), w.GetFinishedAt()), age(now, w.GetCreatedAt()),
 				w.GetPlanId(), w.GetMaxParallel(), w.GetMaxFailures(), w.GetPrincipal(), w.GetRetryOf(), w.GetFilter(),
-				w.GetCancelReason(),
+				describe.Wave(w),
 			}
 		},
 		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Wave, string, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/fields"
 	"github.com/holdfast-metal/holdfast/internal/cli/progress"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -28,9 +29,9 @@ const (
 // startedWave follows a wave that has been started until it ends, or only prints it.
 func (a *app) startedWave(ctx context.Context, c *client.Client, w *holdfastv1.Wave, detach bool, limit time.Duration,
 	show func(*holdfastv1.Wave) error) error {
-	a.note("wave: %s: %d machines, at most %d at a time", w.GetWaveId(), w.GetTotal(), w.GetMaxParallel())
+	a.note("%s: %s, at most %d at a time", w.GetWaveId(), describe.Machines(w.GetTotal()), w.GetMaxParallel())
 	if detach {
-		a.note("wave: it goes on: follow it with: holdfast wave watch %s", w.GetWaveId())
+		a.note("%s: it goes on: follow it with: holdfast wave watch %s", w.GetWaveId(), w.GetWaveId())
 		return show(w)
 	}
 	return a.finishWave(ctx, c, w, limit, show)
@@ -56,13 +57,13 @@ func (a *app) finishWave(ctx context.Context, c *client.Client, w *holdfastv1.Wa
 	case err != nil && errors.Is(ctx.Err(), context.Canceled):
 		return &codeError{ExitError, fmt.Sprintf("wave %s: detached: %s", id, onward)}
 	case err != nil:
-		a.note("wave: %s: %s", id, onward)
+		a.note("%s: %s", id, onward)
 		return failed(err, "follow wave %s", id)
 	}
 	if w, err = getWave(ctx, c, id); err != nil {
 		return failed(err, "get wave %s", id)
 	}
-	a.note("wave: %s: %s: %d of %d done, %d failed", id, w.GetPhase(), waveDone(w), w.GetTotal(), waveFailures(w))
+	a.note("%s: %d of %d done, %d failed. %s", id, waveDone(w), w.GetTotal(), waveFailures(w), describe.Wave(w))
 	if err := show(w); err != nil {
 		return err
 	}

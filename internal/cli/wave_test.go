@@ -75,17 +75,19 @@ func TestLeaderWave(t *testing.T) {
 		want       int
 		stderr     []string
 	}{
-		{"success", start, well, ExitOK, []string{"wave: w-1: 3 machines, at most 2 at a time", "3 of 3 done, 0 failed"}},
-		{"failures", start, bad, ExitRunFailed, []string{"wave w-1: STOPPED: 1 of 3 machines succeeded; " +
+		{"success", start, well, ExitOK, []string{"\nw-1: 3 machines, at most 2 at a time\n",
+			"\nw-1: 3 of 3 done, 0 failed. Succeeded: the runs of all machines succeeded.\n"}},
+		{"failures", start, bad, ExitRunFailed, []string{"\nw-1: 2 of 3 done, 1 failed. Stopped: 1 machine has " +
+			"failed, more than the limit of 0. 1 machine was not started.\n", "error: wave w-1: STOPPED: 1 of 3 machines succeeded; " +
 			"failed: 1 (m-124); not started: 1 (m-125)", "holdfast wave retry w-1"}},
-		{"detached", start + " --detach", nil, ExitOK, []string{"wave: w-1: 3 machines", "holdfast wave watch w-1"}},
+		{"detached", start + " --detach", nil, ExitOK, []string{"\nw-1: 3 machines", "\nw-1: it goes on: follow it with: holdfast wave watch w-1\n"}},
 		{"time is up", start + " --wait=1s", nil, ExitTimeout, []string{"it goes on", "holdfast wave watch w-1"}},
 		{"run start", "run" + strings.TrimPrefix(start, "wave"), well, ExitOK, []string{"3 of 3 done"}},
 		{"a plan that erases needs a confirmation",
 			strings.Replace(start, "--type REBOOT", "--plan plan-repave-ubuntu-2204-v1", 1),
 			nil, ExitUsage, []string{"3 machines", "pass --yes"}},
 		{"cancel", "wave cancel w-1 --reason no", nil, ExitOK, nil},
-		{"retry", "wave retry w-1 --detach", nil, ExitOK, []string{"1 machines"}},
+		{"retry", "wave retry w-1 --detach", nil, ExitOK, []string{": 1 machine, at most"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := fixture()
@@ -93,10 +95,21 @@ func TestLeaderWave(t *testing.T) {
 			startCluster(t, f)
 			var c command
 			c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), tt.want)
-			wantIn(t, "stderr", c.err.String(), tt.stderr...)
+			wantIn(t, "stderr", "\n"+c.err.String(), tt.stderr...)
 			if n := len(asked[*holdfastv1.StartRunRequest](f)); n > 0 {
 				t.Errorf("the client has started %d runs, want none: the leader does", n)
 			}
 		})
 	}
+}
+
+// TestWaveWhy checks that a wave says why it stopped.
+func TestWaveWhy(t *testing.T) {
+	f := fixture()
+	f.waves = &fakeWaves{wave: &holdfastv1.Wave{WaveId: "w-1", Phase: holdfastv1.Wave_STOPPED, Total: 3, Failed: 1,
+		Waiting: 2}}
+	startCluster(t, f)
+	var c command
+	c.wantCode(t, c.run(t, f, "wave", "get", "w-1", "-o", "wide"), ExitOK)
+	wantIn(t, "stdout", c.out.String(), "Stopped: 1 machine has failed, more than the limit of 0. 2 machines were not started.")
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
@@ -31,7 +32,7 @@ func (d *dashboard) wave(v *visit) error {
 	if err != nil {
 		return err
 	}
-	b := waveBody{Wave: w, Summary: display.WaveSummary(w), Shares: display.WaveShares(w)}
+	b := waveBody{Wave: w, Summary: describe.Wave(w), Shares: display.WaveShares(w)}
 	ended := w.GetFinishedAt() != nil
 	b.MayCancel = !ended && w.GetCancelRequestedAt() == nil && v.rules.may(v.who, "WaveService/CancelWave")
 	b.MayRetry = ended && w.GetPhase() != holdfastv1.Wave_SUCCEEDED && v.rules.may(v.who, "WaveService/RetryWave")

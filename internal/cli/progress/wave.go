@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -11,10 +12,13 @@ import (
 func Wave(w *holdfastv1.Wave) []render.Line {
 	failures := w.GetFailed() + w.GetCanceled() + w.GetRefused()
 	done, total := int(w.GetSucceeded()+failures), int(w.GetTotal())
-	line := render.Line{text(fmt.Sprintf("%s  %s %d of %d done  %d active  %d waiting", w.GetWaveId(), bar(done, total),
+	line := render.Line{text(fmt.Sprintf("%s  %s  %d of %d done  %d active  %d waiting", w.GetWaveId(), bar(done, total),
 		done, total, w.GetActive(), w.GetWaiting()))}
 	if failures > 0 {
 		line = append(line, render.T(fmt.Sprintf("  %d failed", failures), render.Red))
+	}
+	if w.GetPhase() != holdfastv1.Wave_RUNNING {
+		line = append(line, text("  "), render.State(describe.Enum(w.GetPhase())))
 	}
 	return []render.Line{line}
 }

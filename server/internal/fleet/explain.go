@@ -48,6 +48,7 @@ func (s *Machines) ExplainMachine(
 		explainRun(e, run)
 		explainActive(e, run)
 	}
+	explainWaves(e, v)
 	return e, nil
 }
 

@@ -111,13 +111,7 @@ func Label(v fmt.Stringer) string {
 }
 
 // Count formats a number with separated thousands.
-func Count(n int) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + " " + s[i:]
-	}
-	return s
-}
+func Count(n int) string { return describe.Count(n) }
 
 // Bytes formats a number of bytes.
 func Bytes(n int64) string {

@@ -1,10 +1,6 @@
 package display
 
-import (
-	"fmt"
-
-	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-)
+import holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 
 // WaveShare is the number of machines of a wave in a state, and its part of a bar of width 1000.
 type WaveShare struct {
@@ -32,47 +28,4 @@ func WaveShares(w *holdfastv1.Wave) []WaveShare {
 		s.Width = 1000*before/total - s.X
 	}
 	return all
-}
-
-// WaveSummary returns the phase of a wave and its reason as a sentence.
-func WaveSummary(w *holdfastv1.Wave) string {
-	unstarted := machines(w.GetWaiting(), "was", "were") + " not started."
-	switch w.GetPhase() {
-	case holdfastv1.Wave_RUNNING:
-		return fmt.Sprintf("Running: %s active, %s waiting.", Count(int(w.GetActive())), Count(int(w.GetWaiting())))
-	case holdfastv1.Wave_STOPPING:
-		return fmt.Sprintf("Stopping: %s. It starts no more runs, and waits for %s active.", waveReason(w),
-			Count(int(w.GetActive())))
-	case holdfastv1.Wave_SUCCEEDED:
-		return "Succeeded: the runs of all machines succeeded."
-	case holdfastv1.Wave_FAILED:
-		return fmt.Sprintf("Failed: all runs were started, %s of %s succeeded.", Count(int(w.GetSucceeded())),
-			Count(int(w.GetTotal())))
-	case holdfastv1.Wave_STOPPED:
-		return "Stopped: " + waveReason(w) + ". " + unstarted
-	case holdfastv1.Wave_CANCELED:
-		return "Canceled: " + waveReason(w) + ". " + unstarted
-	}
-	return ""
-}
-
-// waveReason returns why a wave starts no more runs.
-func waveReason(w *holdfastv1.Wave) string {
-	switch {
-	case w.GetCancelReason() != "":
-		return w.GetCancelReason()
-	case w.GetCancelRequestedAt() != nil:
-		return "no reason was given"
-	}
-	failures := w.GetFailed() + w.GetCanceled() + w.GetRefused()
-	return fmt.Sprintf("%s failed, more than the limit of %s", machines(failures, "has", "have"),
-		Count(int(w.GetMaxFailures())))
-}
-
-// machines returns a number of machines with the verb for it.
-func machines(n int32, one, many string) string {
-	if n == 1 {
-		return "1 machine " + one
-	}
-	return Count(int(n)) + " machines " + many
 }
