@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -64,7 +65,8 @@ func TestWaves(t *testing.T) {
 	if err != nil || retry.GetRetryOf() != "w" || retry.GetMaxParallel() != 3 {
 		t.Fatalf("got %v, %v, want a retry of w with 3 at a time", retry, err)
 	}
-	list, err := s.ListWaves(ctx, &holdfastv1.ListWavesRequest{Filter: "phase = RUNNING"})
+	list, err := s.ListWaves(ctx, &holdfastv1.ListWavesRequest{Filter: fmt.Sprintf(
+		"principal = %q AND (phase = RUNNING OR phase = STOPPING)", retry.GetPrincipal())})
 	if err != nil || len(list.GetWaves()) != 1 || list.GetWaves()[0].GetWaveId() != "w2" {
 		t.Errorf("got %v, %v, want w2 alone", list, err)
 	}

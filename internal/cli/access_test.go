@@ -80,7 +80,14 @@ func (f *fakeCluster) ListTokens(
 }
 
 func (f *fakeCluster) RevokeToken(_ context.Context, r *holdfastv1.RevokeTokenRequest) (*holdfastv1.Token, error) {
-	return &holdfastv1.Token{TokenId: r.GetTokenId(), State: "revoked"}, nil
+	t := &holdfastv1.Token{TokenId: r.GetTokenId()}
+	for _, known := range f.tokens {
+		if known.GetTokenId() == r.GetTokenId() {
+			t = proto.CloneOf(known)
+		}
+	}
+	t.State = "revoked"
+	return t, nil
 }
 
 // newest returns the trail as it is listed.

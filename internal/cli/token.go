@@ -166,15 +166,33 @@ func (a *app) tokenRevoke() *cobra.Command {
 		verb: "revoke", done: "revoked", arg: "TOKEN", noun: "token", plural: "tokens", ids: tokenKind().names,
 		short: "Revoke tokens, at once and on every peer",
 		long: `Revoke tokens by their ids (not by their values). When the command ends, no peer accepts them; revoking
-again is fine.`,
+again is fine. Runs and waves that they have started continue; the command names the active waves.`,
 		example: "  holdfast token revoke tok-0a1b2c3d4e5f",
 		look:    lookAtTokens,
 		do: func(ctx context.Context, c *client.Client, id string) error {
-			_, err := c.Access().RevokeToken(ctx, &holdfastv1.RevokeTokenRequest{TokenId: id})
+			t, err := c.Access().RevokeToken(ctx, &holdfastv1.RevokeTokenRequest{TokenId: id})
+			if err == nil {
+				a.noteWaves(ctx, c, "token:"+t.GetName())
+			}
 			return err
 		},
 		label: tokenLabel,
 	})
+}
+
+// noteWaves names the active waves of a caller, which continue without it. It is only a note, so
+// errors are ignored, such as those of peers that do not know waves.
+func (a *app) noteWaves(ctx context.Context, c *client.Client, principal string) {
+	r, err := c.Waves().ListWaves(ctx, &holdfastv1.ListWavesRequest{
+		Filter: fmt.Sprintf("principal = %q AND (phase = RUNNING OR phase = STOPPING)", principal),
+	})
+	if err != nil {
+		return
+	}
+	for _, w := range r.GetWaves() {
+		a.note("%s: started by %s, continues: end it with: holdfast wave cancel %s", w.GetWaveId(), principal,
+			w.GetWaveId())
+	}
 }
 
 // tokenLabel returns the id of a token, or its position if it is a value: nothing must show it.

@@ -78,9 +78,10 @@ func TestLeaderWave(t *testing.T) {
 		{"success", start, well, ExitOK, []string{"\nw-1: 3 machines, at most 2 at a time\n",
 			"\nw-1: 3 of 3 done, 0 failed. Succeeded: the runs of all machines succeeded.\n"}},
 		{"failures", start, bad, ExitRunFailed, []string{"\nw-1: 2 of 3 done, 1 failed. Stopped: 1 machine has " +
-			"failed, more than the limit of 0. 1 machine was not started.\n", "error: wave w-1: STOPPED: 1 of 3 machines succeeded; " +
-			"failed: 1 (m-124); not started: 1 (m-125)", "holdfast wave retry w-1"}},
-		{"detached", start + " --detach", nil, ExitOK, []string{"\nw-1: 3 machines", "\nw-1: it goes on: follow it with: holdfast wave watch w-1\n"}},
+			"failed, more than the limit of 0. 1 machine was not started.\n", "error: wave w-1: STOPPED: " +
+			"1 of 3 machines succeeded; failed: 1 (m-124); not started: 1 (m-125)", "holdfast wave retry w-1"}},
+		{"detached", start + " --detach", nil, ExitOK, []string{"\nw-1: 3 machines",
+			"\nw-1: it goes on: follow it with: holdfast wave watch w-1\n"}},
 		{"time is up", start + " --wait=1s", nil, ExitTimeout, []string{"it goes on", "holdfast wave watch w-1"}},
 		{"run start", "run" + strings.TrimPrefix(start, "wave"), well, ExitOK, []string{"3 of 3 done"}},
 		{"a plan that erases needs a confirmation",
@@ -111,5 +112,21 @@ func TestWaveWhy(t *testing.T) {
 	startCluster(t, f)
 	var c command
 	c.wantCode(t, c.run(t, f, "wave", "get", "w-1", "-o", "wide"), ExitOK)
-	wantIn(t, "stdout", c.out.String(), "Stopped: 1 machine has failed, more than the limit of 0. 2 machines were not started.")
+	wantIn(t, "stdout", c.out.String(),
+		"Stopped: 1 machine has failed, more than the limit of 0. 2 machines were not started.")
+}
+
+// TestTokenOfWaves checks that the active waves of a revoked token are named.
+func TestTokenOfWaves(t *testing.T) {
+	f := fixture()
+	f.waves = &fakeWaves{wave: &holdfastv1.Wave{WaveId: "w-1", Principal: "token:ci", Phase: holdfastv1.Wave_RUNNING}}
+	startCluster(t, f)
+	var c command
+	c.wantCode(t, c.run(t, f, "token", "revoke", "tok-2", "--yes"), ExitOK)
+	wantIn(t, "stderr", c.err.String(), "revoked token tok-2",
+		"w-1: started by token:ci, continues: end it with: holdfast wave cancel w-1\n")
+	want := `principal = "token:ci" AND (phase = RUNNING OR phase = STOPPING)`
+	if all := asked[*holdfastv1.ListWavesRequest](f); len(all) != 1 || all[0].GetFilter() != want {
+		t.Errorf("got %v, want one list of %s", all, want)
+	}
 }
