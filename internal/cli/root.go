@@ -51,6 +51,9 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 	a.root.SetErr(s.Err)
 	a.root.SetUsageTemplate(usageTemplate(true))
 	a.root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if args := cmd.Flags().Args(); cmd.HasAvailableSubCommands() && len(args) > 0 {
+			return unknownCommand(cmd, args) // whose flags are unknown as well
+		}
 		return usagef("%s: %s: see: %s --help", cmd.CommandPath(), flagTrouble(cmd, err), cmd.CommandPath())
 	})
 	a.globals.register(a.root.PersistentFlags())

@@ -2,8 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,61 +16,10 @@ func parent(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 		if len(args) == 0 {
 			return cmd.Help()
 		}
-		msg := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
-		cmd.SuggestionsMinimumDistance = 2
-		like := cmd.SuggestionsFor(args[0])
-		if len(like) == 0 {
-			like = sameMeaning(cmd, args[0])
-		}
-		if len(like) == 0 {
-			like = elsewhere(cmd.Root(), args[0])
-		}
-		if verbs := names(cmd); len(like) > 0 {
-			msg += fmt.Sprintf(": did you mean %s?", strings.Join(like, " or "))
-		} else if cmd.HasParent() && len(verbs) <= maxVerbs {
-			msg += ": it has " + strings.Join(verbs, ", ")
-		}
-		return usagef("%s: see: %s --help", msg, cmd.CommandPath())
+		return unknownCommand(cmd, args)
 	}
 	cmd.AddCommand(verbs...)
 	return cmd
-}
-
-// maxVerbs is the maximum number of verbs of a group that a message lists.
-const maxVerbs = 12
-
-// names returns the names of a group's verbs.
-func names(group *cobra.Command) []string {
-	var all []string
-	for _, cmd := range group.Commands() {
-		if cmd.IsAvailableCommand() {
-			all = append(all, cmd.Name())
-		}
-	}
-	return all
-}
-
-// sameMeaning returns the verbs of a group that other tools call by this name. For the program
-// itself it returns an example.
-func sameMeaning(group *cobra.Command, name string) []string {
-	if !group.HasParent() && slices.Contains([]string{"get", "describe", "show"}, name) {
-		return []string{"holdfast machine get"}
-	}
-	for _, words := range [][]string{{"add", "create", "new", "put", "register", "set"},
-		{"delete", "remove", "rm", "revoke", "deregister"}, {"get", "show", "describe", "info"},
-		{"update", "edit", "change", "modify"}} {
-		if !slices.Contains(words, name) {
-			continue
-		}
-		var found []string
-		for _, cmd := range group.Commands() {
-			if slices.Contains(words, cmd.Name()) {
-				found = append(found, cmd.Name())
-			}
-		}
-		return found
-	}
-	return nil
 }
 
 // didYouMean returns the name that a mistyped one was meant to be, as a question, or "".
@@ -81,24 +28,6 @@ func didYouMean(written string, names []string) string {
 		return ": did you mean " + guess + "?"
 	}
 	return ""
-}
-
-// elsewhere returns the commands of other groups that have this name or alias. Too many are of
-// no help.
-func elsewhere(root *cobra.Command, name string) []string {
-	const most = 3
-	var found []string
-	for _, group := range root.Commands() {
-		for _, cmd := range group.Commands() {
-			if cmd.IsAvailableCommand() && (cmd.Name() == name || cmd.HasAlias(name)) {
-				found = append(found, cmd.CommandPath())
-			}
-		}
-	}
-	if len(found) > most {
-		return nil
-	}
-	return found
 }
 
 // exactly requires these arguments, which the usage line names.

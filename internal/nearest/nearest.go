@@ -2,8 +2,8 @@
 // error messages. It owns the edit distance, and must not know the source of the names.
 package nearest
 
-// Of returns the first of the names with the fewest letters to add, drop or change, at most
-// two. It returns "" if there is none. Short words must share at least half of their
+// Of returns the first of the names with the fewest letters to add, drop, change or swap, at
+// most two. It returns "" if there is none. Short words must share at least half of their
 // letters.
 func Of(written string, names []string) string {
 	best, at := "", min(3, len(written)/2+1)
@@ -15,23 +15,28 @@ func Of(written string, names []string) string {
 	return best
 }
 
-// distance counts the letters to add, drop or change (Levenshtein).
+// distance counts the letters to add, drop, change or swap with the next one (optimal string
+// alignment).
 func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	d := make([][]int, len(a)+1) // d[i][j] is the distance of a[:i] and b[:j]
+	for i := range d {
+		d[i] = make([]int, len(b)+1)
+		d[i][0] = i
 	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			d := before
-			if a[i] != b[j] {
-				d++
+	for j := range d[0] {
+		d[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			change := d[i-1][j-1]
+			if a[i-1] != b[j-1] {
+				change++
 			}
-			before = row[j+1]
-			row[j+1] = min(d, row[j+1]+1, row[j]+1)
+			d[i][j] = min(d[i-1][j]+1, d[i][j-1]+1, change)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
+			}
 		}
 	}
-	return row[len(b)]
+	return d[len(a)][len(b)]
 }

@@ -7,7 +7,7 @@ import (
 )
 
 func TestOf(t *testing.T) {
-	names := []string{"image", "cluster_ref", "force", "for", "url"}
+	names := []string{"image", "cluster_ref", "force", "for", "url", "edit", "list"}
 	for _, tt := range []struct{ written, want string }{
 		{"imag", "image"},
 		{"imgae", "image"},
@@ -15,6 +15,7 @@ func TestOf(t *testing.T) {
 		{"forces", "force"},
 		{"forc", "force"},
 		{"fox", "for"},
+		{"lsit", "list"}, // a swap counts once
 		{"kernel", ""},
 		{"x", ""},
 		{"", ""},
