@@ -171,7 +171,7 @@ func (a *app) online(
 			return err
 		}
 		defer func() { _ = c.Close() }()
-		return f(cmd.Context(), c, args)
+		return suggest(cmd.Context(), c, f(cmd.Context(), c, args))
 	}
 }
 

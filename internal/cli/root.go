@@ -90,6 +90,7 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 			parent(cmd)
 		}
 	}
+	sameFlag(a.root)
 	_ = a.root.RegisterFlagCompletionFunc("context", func(cmd *cobra.Command, _ []string,
 		part string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return a.completeContexts(cmd, nil, part)

@@ -71,7 +71,8 @@ func (a *app) runCancel() *cobra.Command {
 		ValidArgsFunction: a.complete(runKind().names),
 		Short:             "Cancel active runs",
 		Long: `Cancel active runs. A waiting run ends at once; a running one ends when its step can be stopped. The machine
-goes to MAINTENANCE. Canceling a canceled run is no error.
+goes to MAINTENANCE. Canceling a canceled run is no error. The
+id of a machine stands for its last run.
 
 --filter cancels all active runs that match, after a confirmation: the number of runs. Without a terminal it requires
 --yes. --dry-run prints the runs and cancels none.`,
@@ -130,8 +131,10 @@ func (a *app) cancelAll(
 ) error {
 	done, errs := make([]*holdfastv1.Run, len(names)), make([]error, len(names))
 	for i, id := range names {
-		done[i], errs[i] = c.Runs().CancelRun(ctx, &holdfastv1.CancelRunRequest{RunId: id, Reason: why})
-		errs[i] = failed(errs[i], "cancel run %s", id)
+		errs[i] = a.ofRun(ctx, c, id, func(id string) (err error) {
+			done[i], err = c.Runs().CancelRun(ctx, &holdfastv1.CancelRunRequest{RunId: id, Reason: why})
+			return failed(err, "cancel run %s", id)
+		})
 	}
 	for i, r := range done {
 		if !wait.set || errs[i] != nil {

@@ -23,7 +23,10 @@ func TestMachineForRun(t *testing.T) {
 		{"run logs m-123", ExitOK, "line"},
 		{"run watch m-123", ExitRunFailed, "run-789"},
 		{"run wait m-123 -o name", ExitRunFailed, "run-789"},
+		{"run retry m-123 --yes -o name", ExitOK, "run-789"},
+		{"run cancel m-123 -o name", ExitOK, "run-789"},
 		{"run get nothing", ExitNotFound, ""},
+		{"run cancel nothing", ExitNotFound, ""},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
 			f := fixture()

@@ -34,10 +34,10 @@ that returns the same run. If the plan destroys data, the command asks for confi
 		var r *holdfastv1.Run
 		err := a.ofRun(ctx, c, args[0], func(id string) (err error) {
 			r, err = c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: id})
-			return err
+			return failed(err, "get run %s", id)
 		})
 		if err != nil {
-			return failed(err, "get run %s", args[0])
+			return err
 		}
 		req, err := again(r)
 		if err != nil {

@@ -2,6 +2,11 @@
 // error messages. It owns the edit distance, and must not know the source of the names.
 package nearest
 
+import (
+	"regexp"
+	"strings"
+)
+
 // Of returns the first of the names with the fewest letters to add, drop, change or swap, at
 // most two. It returns "" if there is none. Short words must share at least half of their
 // letters.
@@ -14,6 +19,34 @@ func Of(written string, names []string) string {
 	}
 	return best
 }
+
+// Name returns the name of a resource that a mistyped one was meant to be, or "". A name may have
+// been written without its prefix (plan/repave as repave). Names that differ in a number are names
+// of different resources: m-9 is not meant by m-99, but m-09 is meant by m-9.
+func Name(written string, names []string) string {
+	var others []string
+	bases := map[string]string{}
+	for _, n := range names {
+		base := n[strings.LastIndex(n, "/")+1:]
+		switch {
+		case base == written, digits.ReplaceAllString(n, "$1") == digits.ReplaceAllString(written, "$1"):
+			return n
+		case numbers.ReplaceAllString(n, "#") != numbers.ReplaceAllString(written, "#"):
+			others = append(others, n, base)
+			bases[base] = n
+		}
+	}
+	like := Of(written, others)
+	if full, ok := bases[like]; ok {
+		return full
+	}
+	return like
+}
+
+var (
+	numbers = regexp.MustCompile(`[0-9]+`)
+	digits  = regexp.MustCompile(`0*([0-9]+)`) // a number and the zeros before it
+)
 
 // distance counts the letters to add, drop, change or swap with the next one (optimal string
 // alignment).

@@ -25,3 +25,22 @@ func TestOf(t *testing.T) {
 		}
 	}
 }
+
+func TestName(t *testing.T) {
+	names := []string{"plan/repave-join", "m-9", "m-010", "gpu"}
+	for _, tt := range []struct{ written, want string }{
+		{"repave-join", "plan/repave-join"},
+		{"repave-jion", "plan/repave-join"},
+		{"plan/repave-jin", "plan/repave-join"},
+		{"gpi", "gpu"},
+		{"n-9", "m-9"},
+		{"m-09", "m-9"},
+		{"m-10", "m-010"},
+		{"m-99", ""}, // another machine
+		{"storage", ""},
+	} {
+		if got := nearest.Name(tt.written, names); got != tt.want {
+			t.Errorf("Name(%q): got %q, want %q", tt.written, got, tt.want)
+		}
+	}
+}
