@@ -77,7 +77,9 @@ func tidy(msg, addr string) string {
 	switch {
 	case strings.Contains(cause, httpSign):
 		return "it answers in HTTP/1.1"
-	case cause == plainSign:
+	case strings.Contains(cause, alpnSign):
+		return "it uses TLS, but does not speak gRPC"
+	case cause == plainSign, cause == "transport: authentication handshake failed: EOF":
 		return "it closes the connection"
 	}
 	for _, prefix := range []string{"transport: Error while dialing: ", "transport: authentication handshake failed: ",

@@ -19,9 +19,13 @@ var mismatchSigns = [...]string{
 	"remote error: tls:",                              // the server refuses the client certificate
 	"first record does not look like a TLS handshake", // a server without TLS
 	httpSign, // an HTTP port
+	alpnSign,
 }
 
-const httpSign = "looked like an HTTP/1.1 header"
+const (
+	httpSign = "looked like an HTTP/1.1 header"
+	alpnSign = "missing selected ALPN property" // a TLS port that is not gRPC, such as that of Raft
+)
 
 // plainSign is the message of a client without TLS that has reached a server with TLS. With TLS
 // it also appears if a load balancer has no server at the moment.

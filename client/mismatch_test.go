@@ -43,6 +43,7 @@ func TestMismatchEndsTheCall(t *testing.T) {
 		{"no TLS in the server", []string{plain}, trusting, true},
 		{"no client certificate", []string{strict}, trusting, true},
 		{"an HTTP port", []string{web.Listener.Addr().String()}, nil, true},
+		{"a TLS port without gRPC", []string{site.Listener.Addr().String()}, trusting, true},
 		{"all addresses", []string{withTLS, web.Listener.Addr().String()}, nil, true},
 		{"nothing listens at another address", []string{withTLS, refusedAddr(t)}, nil, false},
 	} {

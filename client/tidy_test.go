@@ -16,6 +16,9 @@ func TestTidy(t *testing.T) {
 		{`connection error: desc = "error reading server preface: EOF"`, "it closes the connection"},
 		{`connection error: desc = "error reading server preface: http2: failed reading the frame payload: http2: frame too ` +
 			`large, note that the frame header looked like an HTTP/1.1 header"`, "it answers in HTTP/1.1"},
+		{`connection error: desc = "transport: authentication handshake failed: EOF"`, "it closes the connection"},
+		{`connection error: desc = "transport: authentication handshake failed: credentials: cannot check peer: missing ` +
+			`selected ALPN property. If you upgraded from"`, "it uses TLS, but does not speak gRPC"},
 		{"no leader", "no leader"},
 	} {
 		if got := tidy(tt.in, addr); got != tt.want {

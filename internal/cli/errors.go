@@ -101,11 +101,19 @@ func unavailableHint(err error) string {
 	}
 	msg := err.Error()
 	if call, ok := errors.AsType[*client.CallError](err); ok {
-		msg = call.Err.Error() // in the words of gRPC
+		msg = status.Convert(call.Err).Message() // CallError shows it in other words
 	}
+	return connectionHint(msg)
+}
+
+// connectionHint returns the remedy for gRPC's message about a failed connection.
+func connectionHint(msg string) string {
+	const grpcPort = "is it the port of the gRPC API, 7400 unless a peer is configured otherwise?"
 	switch {
 	case strings.Contains(msg, "looked like an HTTP/1.1 header"):
 		return httpPort
+	case strings.Contains(msg, "missing selected ALPN property"), strings.Contains(msg, "handshake failed: EOF"):
+		return grpcPort
 	case strings.Contains(msg, "tls: certificate required"):
 		return "the cluster requires a client certificate: give --cert and --key"
 	case strings.Contains(msg, "remote error: tls: "):

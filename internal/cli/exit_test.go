@@ -333,6 +333,9 @@ func TestRemedies(t *testing.T) {
 		{"no client certificate", refused("error reading server preface: remote error: tls: certificate required"),
 			"give --cert and --key"},
 		{"no TLS in the client", refused("error reading server preface: EOF"), "give its CA with --ca"},
+		{"the port of Raft", &client.CallError{Err: refused("missing selected ALPN property")}, "is it the port of the gRPC API"},
+		{"the port of gossip", &client.CallError{Err: refused("authentication handshake failed: EOF")},
+			"is it the port of the gRPC API"},
 		{"nothing listens", refused("connect: connection refused"), "does a peer run there"},
 	} {
 		if got := hint(tt.err); !strings.Contains(got, tt.want) {
