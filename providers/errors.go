@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // Class classifies an error of a provider. It decides how the executor handles the error.
@@ -43,8 +44,15 @@ type Error struct {
 	Err   error
 }
 
-// Error returns the operation and its cause.
-func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.Op, e.Err) }
+// Error returns the operation and its cause. It is shown to operators, so it does not have Go's words
+// for a deadline.
+func (e *Error) Error() string {
+	text := fmt.Sprintf("%s: %v", e.Op, e.Err)
+	return noAnswer.Replace(text)
+}
+
+var noAnswer = strings.NewReplacer("no answer: "+context.DeadlineExceeded.Error(), "no answer in time",
+	context.DeadlineExceeded.Error(), "no answer in time")
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }

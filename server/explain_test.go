@@ -29,12 +29,12 @@ func TestExplainMachine(t *testing.T) {
 		},
 		{
 			"queued", func(t *testing.T, n *nodetest.Node) { n.Start(t, "m-1", "run-1", "") },
-			"one has not begun, number 1 in the queue, waits for a free slot", "a free slot", "",
+			"one is number 1 in the queue, waits for a free slot", "a free slot", "",
 			[]string{"holdfast run logs run-1 -f", "holdfast run cancel run-1"},
 		},
 		{
 			"running", func(t *testing.T, n *nodetest.Node) { n.Start(t, "m-1", "run-1", ""); n.Begin(t, "run-1", 1) },
-			"one at one, waits for the host", "the host", "",
+			"one, waits for the host", "the host", "",
 			[]string{"holdfast run logs run-1 -f", "holdfast run cancel run-1"},
 		},
 		{
@@ -44,7 +44,7 @@ func TestExplainMachine(t *testing.T) {
 				n.Do(t, &internalv1.EndAttempt{RunId: "run-1", Step: "one", Attempt: 1, Outcome: holdfastv1.Attempt_FAILED,
 					Error: "no route to host"})
 				n.Begin(t, "run-1", 2)
-			}, "one at one, attempt 2 of 3, waits for the host", "the host", "no route to host",
+			}, "one, attempt 2 of 3, waits for the host", "the host", "no route to host",
 			[]string{"holdfast run logs run-1 -f", "holdfast run cancel run-1"},
 		},
 		{
@@ -52,7 +52,7 @@ func TestExplainMachine(t *testing.T) {
 				n.Start(t, "m-1", "run-1", "")
 				n.Begin(t, "run-1", 1)
 				n.Do(t, &internalv1.CancelRun{RunId: "run-1"})
-			}, "one at one, is being canceled",
+			}, "one, is being canceled",
 			"the current attempt to stop", "",
 			[]string{"holdfast run logs run-1 -f"},
 		},

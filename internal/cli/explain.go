@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -24,7 +25,8 @@ func resources() map[string]protoreflect.MessageDescriptor {
 		"machine": &holdfastv1.Machine{}, "plan": &holdfastv1.Plan{}, "step": &holdfastv1.Step{}, "run": &holdfastv1.Run{},
 		"pool":    &holdfastv1.Pool{},
 		"service": &holdfastv1.Service{}, "image": &holdfastv1.Image{}, "secret": &holdfastv1.Secret{},
-		"token": &holdfastv1.Token{},
+		"token": &holdfastv1.Token{}, "wave": &holdfastv1.Wave{}, "webhook": &holdfastv1.Webhook{},
+		"install": &holdfastv1.Install{}, "node": &holdfastv1.Machine{}, "event": &holdfastv1.Event{},
 		"audit": &holdfastv1.AuditEvent{}, "history": &holdfastv1.HistoryEntry{}, "cluster": &holdfastv1.ClusterStatus{},
 	} {
 		all[noun] = m.ProtoReflect().Descriptor()
@@ -50,7 +52,7 @@ No cluster is contacted: the fields are those of this binary.`,
   holdfast explain plan.steps.repave`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			noun, path, _ := strings.Cut(args[0], ".")
-			md := resources()[noun]
+			md := cmp.Or(resources()[noun], resources()[strings.TrimSuffix(noun, "s")])
 			if md == nil {
 				return usagef("%s: %q is not one of %s%s", cmd.CommandPath(), noun, strings.Join(nouns(), ", "),
 					didYouMean(noun, nouns()))

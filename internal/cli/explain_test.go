@@ -8,13 +8,29 @@ func TestExplain(t *testing.T) {
 		c.wantCode(t, c.run(t, nil, "explain", name), ExitOK)
 		golden(t, "explain_"+name+".golden", c.out.String())
 	}
+	for _, plural := range []string{"machines", "waves.phase"} {
+		var c command
+		c.wantCode(t, c.run(t, nil, "explain", plural), ExitOK)
+	}
 	for name, want := range map[string]string{
-		"rack":                "is not one of audit, cluster, history, image, machine",
+		"rack":                "is not one of audit, cluster, event, history, image",
 		"machine.rack":        `Machine has no field "rack": it has agent`,
 		"machine.spec.rack.x": `"rack" has no fields`,
 	} {
 		var c command
 		c.wantCode(t, c.run(t, nil, "explain", name), ExitUsage)
 		wantIn(t, name, c.err.String(), want)
+	}
+}
+
+// Each noun with a list can be explained.
+func TestExplainNouns(t *testing.T) {
+	for _, group := range Root(Streams{}).Commands() {
+		if group.Name() == "context" || group.Name() == "cluster-ref" || exactVerb(group, "list") == "" {
+			continue // clusters are secrets, contexts are files
+		}
+		if resources()[group.Name()] == nil {
+			t.Errorf("%s has a list, but 'explain %s' does not exist", group.Name(), group.Name())
+		}
 	}
 }

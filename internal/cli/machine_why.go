@@ -75,7 +75,9 @@ func explanation(e *holdfastv1.MachineExplanation, now time.Time) []render.Line 
 	if e.GetWaitingFor() != "an operator" { // the summary has it
 		add("waiting for", plain(waiting))
 	}
-	add("next action", plain(due(now, at(e.GetNextActionAt()))))
+	if next := at(e.GetNextActionAt()); next.After(now) || e.GetDeadline() == nil { // polls go on until the deadline
+		add("next action", plain(due(now, next)))
+	}
 	add("deadline", plain(due(now, at(e.GetDeadline()))))
 	add("last error", render.T(e.GetLastError(), render.Red))
 	for _, c := range e.GetConditions() {

@@ -16,10 +16,9 @@ func Attention(m *holdfastv1.Machine, now time.Time) string {
 	var all []string
 	off := s.GetPower() == holdfastv1.PowerState_OFF
 	for _, i := range s.GetIssues() {
-		if i.GetType() == "PoweredOff" {
-			continue
+		if i.GetType() != "PoweredOff" && !repeated(i, s.GetIssues()) {
+			all = append(all, Issue(i))
 		}
-		all = append(all, Issue(i))
 	}
 	if off {
 		all = append([]string{PoweredOff(s, now)}, all...)
@@ -28,6 +27,29 @@ func Attention(m *holdfastv1.Machine, now time.Time) string {
 		all = append(all, "phase "+phase.String())
 	}
 	return strings.Join(all, ", ")
+}
+
+// repeated reports whether another issue has the reason of this one, and more: a failed run that
+// installs is InstallFailed and NeedsIntervention with one error.
+func repeated(i *holdfastv1.Issue, all []*holdfastv1.Issue) bool {
+	for _, other := range all {
+		if i.GetReason() != "" && len(other.GetReason()) > len(i.GetReason()) &&
+			strings.Contains(other.GetReason(), i.GetReason()) {
+			return true
+		}
+	}
+	return false
+}
+
+// IssueText returns an issue as a sentence without its subject: "BMC does not answer (RedfishTimeout)".
+func IssueText(i *holdfastv1.Issue) string {
+	words, ok := map[string]string{"Unreachable": "host does not answer", "BMCUnreachable": "BMC does not answer",
+		"NotInCluster": "not seen in its cluster", "AgentExpired": "agent sends no heartbeats", "Degraded": "a part has failed",
+		"InstallFailed": "installation failed", "NeedsIntervention": "needs an operator"}[i.GetType()]
+	if !ok {
+		return Issue(i)
+	}
+	return Issue(&holdfastv1.Issue{Type: words, Reason: Cut(i.GetReason(), headline)})
 }
 
 // Issue returns an issue as its type and its reason.
@@ -59,12 +81,26 @@ func ShownAs(m *holdfastv1.Machine) string {
 	case s.GetActiveRunId() != "":
 		return text + " because " + s.GetActiveRunId() + " is active"
 	case state == holdfastv1.EffectiveState_IN_SERVICE:
-		return text + " because its node is still in cluster " +
-			cmp.Or(s.GetClusterRef(), m.GetSpec().GetTargetClusterRef(), "default")
+		return text + " because " + inCluster(m)
 	case s.GetPhase() == holdfastv1.MachineStatus_IN_SERVICE:
 		return text + " until its node is seen in a cluster"
 	}
 	return text
+}
+
+// Idle returns the state of a machine without an active run and without an issue: "idle", and the
+// phase if its node is in a cluster nevertheless.
+func Idle(m *holdfastv1.Machine) string {
+	s := m.GetStatus()
+	if s.GetEffectiveState() == holdfastv1.EffectiveState_IN_SERVICE && s.GetPhase() != holdfastv1.MachineStatus_IN_SERVICE {
+		return "idle in phase " + s.GetPhase().String() + ", " + inCluster(m)
+	}
+	return "idle"
+}
+
+func inCluster(m *holdfastv1.Machine) string {
+	return "its node is still in cluster " +
+		cmp.Or(m.GetStatus().GetClusterRef(), m.GetSpec().GetTargetClusterRef(), "default")
 }
 
 // PoweredOff returns since when a machine is off, and the run that turned it off.

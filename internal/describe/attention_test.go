@@ -22,11 +22,15 @@ func TestAttention(t *testing.T) {
 				LastTransition: timestamppb.New(now.Add(-43 * time.Second))}}}
 	}
 	degraded := &holdfastv1.Issue{Type: "Degraded", Reason: "FanFailed"}
+	installFailed := &holdfastv1.Issue{Type: "InstallFailed", Reason: "BMC answered 500"}
+	intervene := &holdfastv1.Issue{Type: "NeedsIntervention", Reason: "StepFailed: pxe: BMC answered 500"}
 	for want, s := range map[string]*holdfastv1.MachineStatus{
 		"": {},
 		"powered off 43s ago by run-1 (plan/power-off)": off(ready, "ByRun", "run-1 (plan/power-off)"),
 		"powered off 43s ago, not by a run, Degraded (FanFailed)": off(serving, "NotByRun", "",
 			&holdfastv1.Issue{Type: "PoweredOff"}, degraded),
+		"NeedsIntervention (StepFailed: pxe: BMC answered 500)": {Issues: []*holdfastv1.Issue{installFailed, intervene}},
+		"InstallFailed (BMC answered 500), Degraded (FanFailed)": {Issues: []*holdfastv1.Issue{installFailed, degraded}},
 		"powered off since it was first polled": off(ready, "Observed", ""),
 		"Degraded (FanFailed), phase READY": {Phase: ready, EffectiveState: holdfastv1.EffectiveState_IN_SERVICE,
 			Issues: []*holdfastv1.Issue{degraded}},
@@ -69,6 +73,31 @@ func TestConditionMeaning(t *testing.T) {
 	} {
 		if got := describe.ConditionMeaning(tt.s, tt.c); got != tt.want {
 			t.Errorf("%v in phase %s: got %s, want %s", tt.c, tt.s.GetPhase(), got, tt.want)
+		}
+	}
+}
+
+func TestIssueText(t *testing.T) {
+	for want, i := range map[string]*holdfastv1.Issue{
+		"BMC does not answer (RedfishTimeout)": {Type: "BMCUnreachable", Reason: "RedfishTimeout"},
+		"agent sends no heartbeats":            {Type: "AgentExpired"},
+		"Rusty (since May)":                    {Type: "Rusty", Reason: "since May"}, // of a newer peer
+	} {
+		if got := describe.IssueText(i); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestIdle(t *testing.T) {
+	serving := holdfastv1.EffectiveState_IN_SERVICE
+	for want, s := range map[string]*holdfastv1.MachineStatus{
+		"idle": {Phase: holdfastv1.MachineStatus_IN_SERVICE, EffectiveState: serving},
+		"idle in phase READY, its node is still in cluster prod": {Phase: holdfastv1.MachineStatus_READY,
+			EffectiveState: serving, ClusterRef: "prod"},
+	} {
+		if got := describe.Idle(&holdfastv1.Machine{Status: s}); got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

@@ -48,3 +48,18 @@ func Reads(r *holdfastv1.Run, now time.Time) string {
 	}
 	return text
 }
+
+// Hangs returns the sentence of Reads in a few words, for a headline: "BMC has not answered for 13s".
+func Hangs(r *holdfastv1.Run, now time.Time) string {
+	what, cause, ok := reading(r.GetWaitingFor())
+	switch {
+	case !ok:
+		return ""
+	case cause != "":
+		return Cut(cause, headline)
+	}
+	return what.By + " has not answered for " + Duration(now.Sub(r.GetWaitingSince().AsTime()))
+}
+
+// headline is the number of characters of a cause in a headline.
+const headline = 60

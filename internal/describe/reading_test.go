@@ -64,3 +64,18 @@ func TestWaitingFor(t *testing.T) {
 		}
 	}
 }
+
+func TestHangs(t *testing.T) {
+	now := time.Unix(1000, 0)
+	reading := Reading{By: "BMC", Of: "power of m-05"}.WaitingFor()
+	for _, tt := range []struct{ waitingFor, want string }{
+		{reading, "BMC has not answered for 13s"},
+		{reading + ", but BMC answered 503", "BMC answered 503"},
+		{"the host to boot", ""},
+	} {
+		r := &holdfastv1.Run{WaitingFor: tt.waitingFor, WaitingSince: timestamppb.New(now.Add(-13 * time.Second))}
+		if got := Hangs(r, now); got != tt.want {
+			t.Errorf("Hangs(%q): got %q, want %q", tt.waitingFor, got, tt.want)
+		}
+	}
+}

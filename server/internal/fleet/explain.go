@@ -106,20 +106,21 @@ func explainActive(e *holdfastv1.MachineExplanation, run *holdfastv1.Run) {
 
 // activeSummary returns the state of an active run in a few words.
 func activeSummary(e *holdfastv1.MachineExplanation, run *holdfastv1.Run, now time.Time) string {
-	text := runName(run) + " at " + run.GetCurrentStep()
-	reads, ignores := describe.Reads(run, now), describe.Ignores(run, now)
+	text := runName(run)
+	if run.GetCurrentStep() != text {
+		text += " at " + run.GetCurrentStep()
+	}
+	reads, ignores := describe.Hangs(run, now), describe.Ignores(run, now)
 	if run.GetPhase() == holdfastv1.Run_PENDING && reads == "" {
-		text = fmt.Sprintf("%s has not begun, number %d in the queue", runName(run), run.GetQueuePosition())
+		text = fmt.Sprintf("%s is number %d in the queue", runName(run), run.GetQueuePosition())
 	} else if e.GetAttempt() > 1 {
 		text += fmt.Sprintf(", attempt %d of %d", e.GetAttempt(), attempts(run))
 	}
 	switch {
 	case run.GetCancelRequestedAt() != nil:
 		return text + ", is being canceled"
-	case reads != "":
-		return text + ", " + reads
-	case ignores != "":
-		return text + ", " + ignores
+	case reads != "", ignores != "":
+		return text + ": " + cmp.Or(reads, ignores)
 	}
 	if waits := describe.WaitingFor(run); waits != "" {
 		text += ", waits for " + waits

@@ -76,7 +76,7 @@ func idleSummary(m *holdfastv1.Machine, last *holdfastv1.Run) string {
 	case s.GetNeedsAttention() && s.GetPower() == holdfastv1.PowerState_OFF:
 		return describe.PoweredOff(s, time.Now())
 	case s.GetNeedsAttention():
-		return describe.Issue(s.GetIssues()[0])
+		return describe.IssueText(s.GetIssues()[0])
 	case s.GetPhase() == holdfastv1.MachineStatus_MAINTENANCE:
 		return waits
 	case s.GetPhase() == holdfastv1.MachineStatus_FACTORY_READY && s.GetNodeState() == holdfastv1.Node_DISCOVERED:
@@ -84,7 +84,7 @@ func idleSummary(m *holdfastv1.Machine, last *holdfastv1.Run) string {
 	case fsm.ApprovedPlan(m) != "":
 		return "approved, " + fsm.ApprovedPlan(m) + " starts when it boots from the network"
 	}
-	return "idle"
+	return describe.Idle(m)
 }
 
 func needsIntervention(s *holdfastv1.MachineStatus) bool {
