@@ -67,6 +67,12 @@ func (c *call) write(ctx context.Context) (any, error) {
 // errNoMoreTime is wrapped by errors that leave no time for another try.
 var errNoMoreTime = errors.New("no time left")
 
+// lastTry is an error that leaves no time for another try. Callers see its cause alone.
+type lastTry struct{ error }
+
+// Unwrap returns the cause and errNoMoreTime.
+func (e lastTry) Unwrap() []error { return []error{e.error, errNoMoreTime} }
+
 func (c *call) tryWrite(ctx context.Context, hold time.Time) (any, class, error) {
 	id, err := c.leader(ctx, hold)
 	if err != nil {
@@ -106,12 +112,12 @@ func (c *call) leader(ctx context.Context, hold time.Time) (string, error) {
 		case <-ctx.Done():
 			t.Stop()
 			id, _, _ := c.n.Leader()
-			return "", c.n.refusal(fmt.Errorf("%w: %s (%w)", ErrNoLeader, c.n.router.why(id), errNoMoreTime))
+			return "", c.n.refusal(lastTry{fmt.Errorf("%w: %s", ErrNoLeader, c.n.router.why(id))})
 		case <-c.n.ended:
 			t.Stop()
 			// This peer learns of no leader any more, so the caller should use another
 			// peer.
-			return "", c.n.refusal(fmt.Errorf("%w: %w (%w)", ErrNoLeader, c.n.stopping(), errNoMoreTime))
+			return "", c.n.refusal(lastTry{fmt.Errorf("%w: %w", ErrNoLeader, c.n.stopping())})
 		}
 		t.Stop()
 	}

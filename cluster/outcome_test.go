@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/hashicorp/raft"
@@ -88,5 +89,16 @@ func TestOutcomeErrorOverGRPC(t *testing.T) {
 	}
 	if got := classOf(nil); got != final {
 		t.Errorf("class of no error: got %v, want final", got)
+	}
+}
+
+// The last try of a call is known to the call, and not shown to its caller.
+func TestLastTry(t *testing.T) {
+	err := error(&OutcomeError{Outcome: NotApplied, Err: lastTry{fmt.Errorf("%w: n2 does not answer", ErrNoLeader)}})
+	if !errors.Is(err, errNoMoreTime) || !errors.Is(err, ErrNoLeader) {
+		t.Errorf("got %v, want an error for the last try without a leader", err)
+	}
+	if got, want := err.Error(), "no leader: n2 does not answer"; !strings.HasSuffix(got, want) {
+		t.Errorf("got %q, want %q at the end", got, want)
 	}
 }

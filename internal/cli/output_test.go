@@ -58,7 +58,8 @@ func TestRetryNoteIsASentence(t *testing.T) {
 	if err := (noteHandler{w: &b, level: slog.LevelWarn}).Handle(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	want := "note: no answer from n1:7400 yet: connection refused; retrying for 28s more (Ctrl-C ends it)\n"
+	want := "note: no answer from n1:7400 yet: connection refused: does a peer run there (--addr, HOLDFAST_ADDR)? " +
+		"To try Holdfast: holdfast server --dev; retrying for 28s more (Ctrl-C ends it)\n"
 	if diff := cmp.Diff(want, b.String()); diff != "" {
 		t.Errorf("note (-want +got):\n%s", diff)
 	}

@@ -90,11 +90,16 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 			parent(cmd)
 		}
 	}
-	sameFlag(a.root)
 	_ = a.root.RegisterFlagCompletionFunc("context", func(cmd *cobra.Command, _ []string,
 		part string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return a.completeContexts(cmd, nil, part)
 	}) // it fails for flags that are not there only
+	sameFlag(a.root)
+	a.root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
+		if cmd.Name() == cobra.ShellCompRequestCmd { // cobra keeps completions for ever, so not for each command
+			a.completeFlags(a.root)
+		}
+	}
 	return a.root
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 )
 
@@ -19,6 +20,9 @@ func waitingNote(r slog.Record) string {
 		return ""
 	}
 	left := until.Time().Sub(r.Time).Round(time.Second)
-	return fmt.Sprintf("note: no answer from %s yet: %s; retrying for %s more (Ctrl-C ends it)",
-		found["addr"], found["err"], left)
+	why := found["err"].String()
+	if strings.HasSuffix(why, "connection refused") || strings.HasSuffix(why, "no such host") {
+		why += ": " + connectionHint(why) // the address may be wrong: the remedy should not wait for the last try
+	}
+	return fmt.Sprintf("note: no answer from %s yet: %s; retrying for %s more (Ctrl-C ends it)", found["addr"], why, left)
 }

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// takesFile matches the usage of flags that take a path.
+var takesFile = regexp.MustCompile(`\b(file|files|directory|FILE)\b`)
+
+// completeFlags completes the flags of all commands that have no completion of their own. A shell
+// offers files only for flags that take a path.
+func (a *app) completeFlags(cmd *cobra.Command) {
+	values := a.flagValues(cmd)
+	complete := func(f *pflag.Flag) {
+		if _, has := cmd.GetFlagCompletionFunc(f.Name); has || f.Value.Type() == "bool" {
+			return
+		}
+		fn, known := values[f.Name]
+		switch {
+		case known:
+		case takesFile.MatchString(f.Usage):
+			return
+		default:
+			fn = cobra.NoFileCompletions
+		}
+		_ = cmd.RegisterFlagCompletionFunc(f.Name, fn) // the flag exists and has none
+	}
+	cmd.LocalFlags().VisitAll(complete)
+	for _, sub := range cmd.Commands() {
+		a.completeFlags(sub)
+	}
+}
+
+// flagValues returns the completion of flags, by name.
+func (a *app) flagValues(cmd *cobra.Command) map[string]cobra.CompletionFunc {
+	one := func(values completer, more cobra.ShellCompDirective) cobra.CompletionFunc {
+		complete := a.complete(values)
+		return func(cmd *cobra.Command, _ []string, part string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			all, directive := complete(cmd, nil, part)
+			return all, directive | more
+		}
+	}
+	all := map[string]cobra.CompletionFunc{
+		"pool": one(poolKind().names, 0), "plan": one(planKind().names, 0), "workflow": one(planKind().names, 0),
+		"label-columns": one(labelKeys(""), 0), "labels": one(labelKeys("="), cobra.ShellCompDirectiveNoSpace),
+		"param": one(paramNames(cmd), cobra.ShellCompDirectiveNoSpace),
+	}
+	if cmd.HasParent() {
+		if md := resources()[cmd.Parent().Name()]; md != nil {
+			all["filter"] = func(_ *cobra.Command, _ []string, part string) ([]cobra.Completion, cobra.ShellCompDirective) {
+				return filterWords(md, part), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+			}
+		}
+	}
+	machine := resources()["machine"]
+	all["selector"] = func(_ *cobra.Command, _ []string, part string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return filterWords(machine, part), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+	}
+	return all
+}
+
+// labelKeys completes the keys of labels of machines, each with a suffix.
+func labelKeys(suffix string) completer {
+	return func(ctx context.Context, c *client.Client) []string {
+		machines, _, err := machineKind().first(ctx, c, pageSize)
+		if err != nil {
+			return nil
+		}
+		keys := map[string]bool{}
+		for _, m := range machines {
+			for key := range m.GetLabels() {
+				keys[key+suffix] = true
+			}
+		}
+		return slices.Sorted(maps.Keys(keys))
+	}
+}
+
+// paramNames completes the names of the parameters that the plan of a command reads.
+func paramNames(cmd *cobra.Command) completer {
+	return func(ctx context.Context, c *client.Client) []string {
+		id, _ := cmd.Flags().GetString("plan")
+		if kind, err := cmd.Flags().GetString("type"); err == nil && id == "" {
+			id = fsm.DefaultPlanID(strings.ToUpper(strings.ReplaceAll(kind, "-", "_")))
+		}
+		plan, err := c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: id})
+		if err != nil {
+			return nil
+		}
+		names := map[string]bool{}
+		for _, s := range plan.GetSteps() {
+			for _, name := range stepkind.Of(s).GetParams() {
+				names[name+"="] = true
+			}
+		}
+		return slices.Sorted(maps.Keys(names))
+	}
+}
