@@ -44,8 +44,8 @@ type Error struct {
 	Err   error
 }
 
-// Error returns the operation and its cause. It is shown to operators, so it does not have Go's words
-// for a deadline.
+// Error returns the operation and its cause. It is shown to operators, so it does not have Go's
+// words for a deadline.
 func (e *Error) Error() string {
 	text := fmt.Sprintf("%s: %v", e.Op, e.Err)
 	return noAnswer.Replace(text)

@@ -55,7 +55,7 @@ func (a *app) flagValues(cmd *cobra.Command) map[string]cobra.CompletionFunc {
 	all := map[string]cobra.CompletionFunc{
 		"pool": one(poolKind().names, 0), "plan": one(planKind().names, 0), "workflow": one(planKind().names, 0),
 		"label-columns": one(labelKeys(""), 0), "labels": one(labelKeys("="), cobra.ShellCompDirectiveNoSpace),
-		"param": one(paramNames(cmd), cobra.ShellCompDirectiveNoSpace),
+		"param": one(paramNames(cmd), cobra.ShellCompDirectiveNoSpace), "sha256": cobra.NoFileCompletions,
 	}
 	if cmd.HasParent() {
 		if md := resources()[cmd.Parent().Name()]; md != nil {

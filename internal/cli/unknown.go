@@ -122,8 +122,8 @@ func sameMeaning(group *cobra.Command, name string) []string {
 	return nil
 }
 
-// elsewhere returns the commands of other groups that have this verb, or one that means the same. If
-// there are many, that of machines is the example for a verb without a group.
+// elsewhere returns the commands of other groups that have this verb, or one that means the same.
+// If there are many, that of machines is the example for a verb without a group.
 func elsewhere(group *cobra.Command, name string) []string {
 	const most = 3
 	root, found := group.Root(), []string(nil)
@@ -164,7 +164,8 @@ func misspelledVerb(group *cobra.Command, name string) []string {
 
 // otherTools returns the command for words of other tools that no command has.
 func otherTools() map[string]string {
-	const power, reboot, repave = "holdfast machine power", "holdfast run start --type REBOOT", "holdfast run start --type REPAVE"
+	const power = "holdfast machine power"
+	const reboot, repave = "holdfast run start --type REBOOT", "holdfast run start --type REPAVE"
 	return map[string]string{
 		"diff": "holdfast apply --dry-run", "login": "holdfast context set", "config": "holdfast context",
 		"rollout": "holdfast wave", "batch": "holdfast wave", "job": "holdfast run", "jobs": "holdfast run",

@@ -41,11 +41,15 @@ func repeated(i *holdfastv1.Issue, all []*holdfastv1.Issue) bool {
 	return false
 }
 
-// IssueText returns an issue as a sentence without its subject: "BMC does not answer (RedfishTimeout)".
+// IssueText returns an issue as a sentence without its subject: "BMC does not answer
+// (RedfishTimeout)".
 func IssueText(i *holdfastv1.Issue) string {
-	words, ok := map[string]string{"Unreachable": "host does not answer", "BMCUnreachable": "BMC does not answer",
-		"NotInCluster": "not seen in its cluster", "AgentExpired": "agent sends no heartbeats", "Degraded": "a part has failed",
-		"InstallFailed": "installation failed", "NeedsIntervention": "needs an operator"}[i.GetType()]
+	words, ok := map[string]string{
+		"Unreachable": "host does not answer", "BMCUnreachable": "BMC does not answer",
+		"NotInCluster": "not seen in its cluster", "AgentExpired": "agent sends no heartbeats",
+		"Degraded": "a part has failed", "InstallFailed": "installation failed",
+		"NeedsIntervention": "needs an operator",
+	}[i.GetType()]
 	if !ok {
 		return Issue(i)
 	}
@@ -92,7 +96,8 @@ func ShownAs(m *holdfastv1.Machine) string {
 // phase if its node is in a cluster nevertheless.
 func Idle(m *holdfastv1.Machine) string {
 	s := m.GetStatus()
-	if s.GetEffectiveState() == holdfastv1.EffectiveState_IN_SERVICE && s.GetPhase() != holdfastv1.MachineStatus_IN_SERVICE {
+	shown := s.GetEffectiveState() == holdfastv1.EffectiveState_IN_SERVICE
+	if shown && s.GetPhase() != holdfastv1.MachineStatus_IN_SERVICE {
 		return "idle in phase " + s.GetPhase().String() + ", " + inCluster(m)
 	}
 	return "idle"

@@ -49,7 +49,8 @@ func Reads(r *holdfastv1.Run, now time.Time) string {
 	return text
 }
 
-// Hangs returns the sentence of Reads in a few words, for a headline: "BMC has not answered for 13s".
+// Hangs returns the sentence of Reads in a few words, for a headline: "BMC has not answered for
+// 13s".
 func Hangs(r *holdfastv1.Run, now time.Time) string {
 	what, cause, ok := reading(r.GetWaitingFor())
 	switch {
