@@ -24,7 +24,7 @@ machines:
   m-03: {fail: 1}
   m-04: {hang: ["*"]}
   m-06: {broken: {DiskFailed: %q}}
-`, long)
+`, long) + failing(6)
 	if err := os.WriteFile(config, []byte(faults), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -38,9 +38,12 @@ machines:
 		chromedp.SendKeys("#token", admin+"\n"))
 	b.sees("the overview", `document.querySelector("#live.on")`)
 	listed := map[string]string{}
-	const links = `[...document.querySelectorAll(".top nav a[href]")].map((a) => a.getAttribute("href"))`
+	const links = `[...document.querySelectorAll("#pages a[href]")].map((a) => a.getAttribute("href"))`
 	for _, path := range eval[[]string](b, links) {
 		listed[strings.ReplaceAll(strings.Trim(path, "/"), "/", "-")] = path
+	}
+	if len(listed) < 15 {
+		t.Fatalf("pages of the navigation: got %d, want 15 or more: %v", len(listed), listed)
 	}
 	axe := axeSource(t)
 	look := func(t *testing.T, state, live string, pages map[string]string) {
@@ -50,7 +53,9 @@ machines:
 				b.size(width, 900, scheme)
 				for name, path := range pages {
 					b.do(chromedp.Navigate(home.url()+path), chromedp.WaitVisible("#main"))
-					b.sees(name+" with its status line", live)
+					if name != "lost" { // it has no status line
+						b.sees(name+" with its status line", live)
+					}
 					title := fmt.Sprintf("unkind-%s-%s-%d-%s", state, name, width, scheme)
 					checkPage(t, b, title)
 					for _, text := range eval[[]string](b, cut) {
@@ -71,13 +76,17 @@ machines:
 	t.Run("empty fleet", func(t *testing.T) { look(t, "empty", on, listed) })
 
 	b.T, l.T = t, t
-	failed := seedUnkind(l, long)
+	failed, wave := seedUnkind(l, long)
 	pages := map[string]string{
 		"labels": "/ui/machines/m-02", "failed": "/ui/machines/m-03", "hung": "/ui/machines/m-04",
 		"comment": "/ui/machines/m-05", "broken": "/ui/machines/m-06", "run": "/ui/runs/" + failed,
+		"wave": "/ui/waves/" + wave,
 		"filter": "/ui/machines?filter=" + strings.Repeat("nonsense", 25), "none": "/ui/machines/none",
 		"bulk": "/ui/bulk/phase?all=1&phase=RETIRED", "label": "/ui/bulk/labels/remove?all=1&key=label-07",
 		"plan": "/ui/bulk/runs/plan?all=1&plan=plan%2Frepave-join", "picked": "/ui/machines?select=page&sort=state",
+		"off": "/ui/machines/m-11", "held": "/ui/plans/site/reboot-once", "lost": "/ui/nope",
+		"check": "/ui/check?from=site%2Freboot-once",
+		"ask":   "/ui/machines/m-08/run?plan=plan%2Frepave-join", "console": "/ui/machines/m-07/console",
 	}
 	for name, path := range listed {
 		pages[name] = path
@@ -91,36 +100,6 @@ machines:
 	b.do(chromedp.Navigate(home.url() + "/ui/"))
 	b.sees("no leader", `document.querySelector("#live.stale")`)
 	t.Run("no leader", func(t *testing.T) { look(t, "headless", `document.querySelector("#live")`, pages) })
-}
-
-// seedUnkind registers machines that fail, hang, are broken or have many labels. It returns the id
-// of a failed run.
-func seedUnkind(l *lab, long string) (run string) {
-	l.holdfast("pool", "create", "gpu")
-	var all strings.Builder
-	for i := range 12 {
-		fmt.Fprintf(&all, "---\nmachine_id: m-%02d\n", i+1)
-		fmt.Fprintf(&all, "spec: {provider: fake, rack: r%d, location: fra1, pool: gpu, serial: SN-%d}\n", i/4+1, i)
-	}
-	all.WriteString("---\nmachine_id: m-with-an-identifier-that-is-as-long-as-one-can-possibly-be-0001\n")
-	all.WriteString("spec: {provider: fake, pool: gpu}\n")
-	l.write("machines.yaml", all.String())
-	l.holdfast("machine", "register", "-f", "machines.yaml")
-	labels := []string{"machine", "update", "m-02"}
-	for i := range 40 {
-		labels = append(labels, "--label", fmt.Sprintf("label-%02d=%s", i, strings.Repeat("value", i%12+1)))
-	}
-	l.holdfast(labels...)
-	l.write("plan.yaml", "plan_id: once\nsteps:\n"+
-		"- {name: reboot-without-another-attempt-after-the-first, reboot: {force: true}, max_retries: 0}\n")
-	l.holdfast("plan", "apply", "-f", "plan.yaml")
-	run = strings.Fields(l.holdfast("run", "start", "m-03", "--plan", "once", "-o", "name"))[0]
-	l.holdfast("run", "start", "m-04", "--plan", "once", "-o", "name")
-	l.holdfast("machine", "set-phase", "m-05", "MAINTENANCE", "--comment", strings.ReplaceAll(long, " ", "_"))
-	l.until("the failed run", func() bool {
-		return strings.Contains(l.holdfast("run", "get", run, "-o", "json"), `"FAILED"`)
-	})
-	return run
 }
 
 // cut lists texts that do not fit their element and are cut off, without a title that has them.
