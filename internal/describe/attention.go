@@ -56,10 +56,13 @@ func IssueText(i *holdfastv1.Issue) string {
 	return Issue(&holdfastv1.Issue{Type: words, Reason: Cut(i.GetReason(), headline)})
 }
 
-// Issue returns an issue as its type and its reason.
+// Issue returns an issue as its type and its reason, or as the step that failed.
 func Issue(i *holdfastv1.Issue) string {
 	if i.GetReason() == "" {
 		return i.GetType()
+	}
+	if at, ok := strings.CutPrefix(i.GetReason(), "StepFailed: "); ok {
+		return "failed at " + at
 	}
 	return i.GetType() + " (" + i.GetReason() + ")"
 }

@@ -29,9 +29,11 @@ func TestAttention(t *testing.T) {
 		"powered off 43s ago by run-1 (plan/power-off)": off(ready, "ByRun", "run-1 (plan/power-off)"),
 		"powered off 43s ago, not by a run, Degraded (FanFailed)": off(serving, "NotByRun", "",
 			&holdfastv1.Issue{Type: "PoweredOff"}, degraded),
-		"NeedsIntervention (StepFailed: pxe: BMC answered 500)":  {Issues: []*holdfastv1.Issue{installFailed, intervene}},
+		"failed at pxe: BMC answered 500":                        {Issues: []*holdfastv1.Issue{installFailed, intervene}},
 		"InstallFailed (BMC answered 500), Degraded (FanFailed)": {Issues: []*holdfastv1.Issue{installFailed, degraded}},
 		"powered off since it was first polled":                  off(ready, "Observed", ""),
+		"failed at join: no answer": {Issues: []*holdfastv1.Issue{
+			{Type: "NeedsIntervention", Reason: "StepFailed: join: no answer"}}},
 		"Degraded (FanFailed), phase READY": {Phase: ready, EffectiveState: holdfastv1.EffectiveState_IN_SERVICE,
 			Issues: []*holdfastv1.Issue{degraded}},
 	} {

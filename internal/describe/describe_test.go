@@ -33,6 +33,10 @@ func TestWhy(t *testing.T) {
 		{&holdfastv1.Run{Error: &holdfastv1.RunError{Reason: "StepFailed"}}, "StepFailed", false},
 		{&holdfastv1.Run{Phase: holdfastv1.Run_SUCCEEDED, WaitingFor: "a host"}, "", false},
 		{&holdfastv1.Run{QueuePosition: 3}, "position 3 in the queue", false},
+		{&holdfastv1.Run{Phase: holdfastv1.Run_PENDING, QueuePosition: 3, WaitingFor: "the executor"},
+			"position 3 in the queue", false},
+		{&holdfastv1.Run{Phase: holdfastv1.Run_PENDING, QueuePosition: 1, WaitingFor: "the release of plan x"},
+			"waiting for the release of plan x", false},
 		{&holdfastv1.Run{WaitingFor: "a host"}, "waiting for a host", true},
 		{&holdfastv1.Run{}, "", false},
 	} {

@@ -42,6 +42,8 @@ func Why(r *holdfastv1.Run) (text string, waits bool) {
 		return r.GetError().GetReason(), false
 	case r.GetPhase() >= holdfastv1.Run_SUCCEEDED:
 		return "", false
+	case r.GetQueuePosition() > 0 && WaitingFor(r) != "" && WaitingFor(r) != FreeSlot:
+		return "waiting for " + WaitingFor(r), false // its position does not matter while its plan is held
 	case r.GetQueuePosition() > 0:
 		return fmt.Sprintf("position %d in the queue", r.GetQueuePosition()), false
 	case r.GetCancelRequestedAt() != nil:
@@ -52,13 +54,16 @@ func Why(r *holdfastv1.Run) (text string, waits bool) {
 	return "", false
 }
 
+// FreeSlot is what a run waits for that only the limit of active runs holds back.
+const FreeSlot = "a free slot"
+
 // WaitingFor returns the event that a run waits for. The state has "the executor" for two of them.
 func WaitingFor(r *holdfastv1.Run) string {
 	switch {
 	case r.GetWaitingFor() != "the executor":
 		return r.GetWaitingFor()
 	case r.GetPhase() == holdfastv1.Run_PENDING:
-		return "a free slot"
+		return FreeSlot
 	}
 	return "step " + r.GetCurrentStep() + " to begin"
 }

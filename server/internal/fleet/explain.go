@@ -92,8 +92,10 @@ func runName(run *holdfastv1.Run) string {
 // explainActive explains a machine with an active run.
 func explainActive(e *holdfastv1.MachineExplanation, run *holdfastv1.Run) {
 	e.WaitingFor, e.Since = describe.WaitingFor(run), run.GetWaitingSince()
-	e.Deadline, e.NextActionAt = run.GetDeadline(), run.GetNextActionAt()
-	e.QueuePosition = run.GetQueuePosition()
+	e.NextActionAt, e.QueuePosition = run.GetNextActionAt(), run.GetQueuePosition()
+	if e.GetQueuePosition() == 0 { // that of an earlier look at the machine is over
+		e.Deadline = run.GetDeadline()
+	}
 	e.Summary = activeSummary(e, run, time.Now())
 	e.Suggestions = append(e.Suggestions, fmt.Sprintf("holdfast run logs %s -f", run.GetRunId()))
 	if run.GetCancelRequestedAt() == nil {
@@ -112,7 +114,10 @@ func activeSummary(e *holdfastv1.MachineExplanation, run *holdfastv1.Run, now ti
 	}
 	reads, ignores := describe.Hangs(run, now), describe.Ignores(run, now)
 	if run.GetPhase() == holdfastv1.Run_PENDING && reads == "" {
-		text = fmt.Sprintf("%s is number %d in the queue", runName(run), run.GetQueuePosition())
+		text = runName(run) + " has not begun"
+		if describe.WaitingFor(run) == describe.FreeSlot {
+			text = fmt.Sprintf("%s is number %d in the queue", runName(run), run.GetQueuePosition())
+		}
 	} else if e.GetAttempt() > 1 {
 		text += fmt.Sprintf(", attempt %d of %d", e.GetAttempt(), attempts(run))
 	}
