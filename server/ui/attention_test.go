@@ -22,10 +22,11 @@ func TestPoweredOffIsNeverGreen(t *testing.T) {
 	has(t, get(l, "admin", "/ui/"), 200, []string{
 		`href="/ui/machines?filter=needs_attention%20%3d%20true"><b>1</b><span>need attention</span>`,
 		`<rect class="c-bad" x="0" y="0" width="12" height="12" rx="2"><title>m-2: in service, needs attention`,
-		`<span class="state s-bad">in service</span> <span class="state p-off">off</span>`,
+		`<span class="state s-bad">in service</span></td><td data-label="Power"><span class="state p-off">off</span>`,
 		"1 in need of attention",
 	}, `s-in_service">`)
 	has(t, get(l, "admin", list), 200, []string{`id="m-m-2"`, `s-bad">in service`, `p-off">off`,
 		"ago, not by a run", `data-label="Why" class="why"`}, `id="m-m-1"`, "s-in_service")
-	has(t, get(l, "admin", "/ui/machines/m-2"), 200, []string{`k-bad">false`, `p-off">off`, `k-good">true`}, "s-in_service")
+	has(t, get(l, "admin", "/ui/machines/m-2"), 200, []string{`k-bad">false`, `p-off">power off`, `k-good">true`,
+		`<section class="card grave" aria-labelledby="h-why">`}, "s-in_service")
 }

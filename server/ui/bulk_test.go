@@ -40,22 +40,24 @@ func TestBulkSelect(t *testing.T) {
 // the number of machines.
 func TestBulkAsk(t *testing.T) {
 	l := lab(t)
-	addFleet(l, 3)
+	addFleet(l, 3) // f-1 is in service, and its node in no cluster
+	l.Do(&internalv1.SetMachinePhase{MachineId: "f-1", Phase: holdfastv1.MachineStatus_IN_SERVICE})
 	const two = "?m=f-0&m=f-1&m=f-0"
 	for path, want := range map[string][]string{
-		"runs/power-on" + two:                               {"Power on 2 machines", "plan/power-on"},
-		"runs/power-off" + two:                              {"Type <b>2</b>", "Workloads on these machines are interrupted"},
-		"runs/power-off?all=1&filter=rack+%3D+r1":           {"Power off 3 machines", "f-2", "Type <b>3</b>"},
-		"runs/plan" + two:                                   {"choose one", "plan/reboot", `name="m" value="f-1"`},
-		"runs/plan" + two + "&plan=plan%2Frepave-join":      {"will be lost", "Type <b>2</b>", "installs an image"},
-		"runs/plan?m=m-1&m=f-0&plan=plan%2Finspect":         {"refused while run-1 is active", "1 machine is expected"},
-		"phase" + two:                                       {"choose one", "MAINTENANCE"},
-		"phase" + two + "&phase=MAINTENANCE":                {"READY → MAINTENANCE", "Set phase to MAINTENANCE"},
-		"phase" + two + "&phase=RETIRED":                    {"cannot be undone", "Type <b>2</b>"},
-		"labels/set" + two + "&key=env&value=prod":          {"env: lab → prod"},
-		"labels/set" + two + "&key=new&value=x":             {"new=x is added"},
-		"labels/remove" + two:                               {"<option>env</option>"},
-		"labels/remove?m=m-2&m=f-0&key=env":                 {"env=lab is removed", "no label env"},
+		"runs/power-on" + two:                          {"Power on 2 machines", "plan/power-on"},
+		"runs/power-off" + two:                         {"Type <b>2</b>", "Workloads on these machines are interrupted"},
+		"runs/power-off?all=1&filter=rack+%3D+r1":      {"Power off 3 machines", "f-2", "Type <b>3</b>"},
+		"runs/plan" + two:                              {"choose one", "plan/reboot", `name="m" value="f-1"`},
+		"runs/plan" + two + "&plan=plan%2Frepave-join": {"will be lost", "Type <b>2</b>", "installs an image"},
+		"runs/plan?m=m-1&m=f-0&plan=plan%2Finspect":    {"refused while run-1 is active", "1 machine is expected"},
+		"phase" + two:                                  {"choose one", "MAINTENANCE"},
+		"phase" + two + "&phase=MAINTENANCE":           {"READY → MAINTENANCE", "Set phase to MAINTENANCE"},
+		"phase" + two + "&phase=RETIRED":               {"cannot be undone", "Type <b>2</b>", "1 machine is in service"},
+		"labels/set" + two + "&key=env&value=prod":     {"env: lab → prod"},
+		"labels/set" + two + "&key=new&value=x":        {"new=x is added"},
+		"labels/remove" + two:                          {"<option>env</option>"},
+		"labels/remove?m=m-2&m=f-0&key=env": {"env=lab is removed", "no label env",
+			"Remove a label from 2 machines", "The label env changes on 1 of 2 machines."},
 		"labels/set?m=gone&m=f-0&key=a&value=b&filter=x%3D": {"not found", `href="/ui/machines?filter=x%3D"`},
 	} {
 		t.Run(path, func(t *testing.T) {

@@ -6,10 +6,12 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/ui/history"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/chart"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
 
 // clusterBody is the cluster page.
@@ -41,14 +43,35 @@ func (b clusterBody) Load() *holdfastv1.PeerLoad {
 	return nil
 }
 
-// Commit returns the leader's average commit latency, from proposal to answer.
+// Commit returns the quantiles of the leader's commit latency, from proposal to answer. Leaders of
+// older versions report only the mean.
 func (b clusterBody) Commit() string {
 	l := b.Load()
-	if l.GetCommands() == 0 {
+	switch {
+	case l.GetCommands() == 0:
 		return "-"
+	case len(l.GetCommits()) == 0:
+		return display.InTime(time.Duration(l.GetCommitSeconds() / float64(l.GetCommands()) * float64(time.Second)))
 	}
-	d := time.Duration(l.GetCommitSeconds() / float64(l.GetCommands()) * float64(time.Second))
-	return d.Round(10 * time.Microsecond).String()
+	half, most := history.Quantile(l.GetCommits(), 50), history.Quantile(l.GetCommits(), 99)
+	return display.InTime(half) + " / " + display.InTime(most)
+}
+
+// Commands returns the number of commands that the leader has committed.
+func (b clusterBody) Commands() int { return int(b.Load().GetCommands()) }
+
+// Leases returns the number of live leases.
+func (b clusterBody) Leases() string { return display.Count(int(b.Load().GetLeases())) }
+
+// Heartbeats returns the heartbeats per second that the leader receives.
+func (b clusterBody) Heartbeats() string { return display.Rate(b.Load().GetLeaseRate()) }
+
+// Contact returns the time since a peer heard from the leader.
+func (b clusterBody) Contact(p *holdfastv1.Peer) string {
+	if d := time.Duration(p.GetLastContactMs()) * time.Millisecond; d >= 10*time.Second {
+		return describe.Age(d)
+	}
+	return display.InTime(time.Duration(max(p.GetLastContactMs(), 1)) * time.Millisecond)
 }
 
 // CatchesUp reports whether a voter does not vote yet. Peers of older versions report no

@@ -115,7 +115,7 @@ func TestTimeline(t *testing.T) {
 		t.Errorf("got %s, want %s", strings.Join(got, ", "), want)
 	}
 	p := display.Plot([]*holdfastv1.Run{run})
-	if len(p.Took) != 1 || p.Took[0].Label != "30s / 30s" || len(p.Failed) != 1 || p.Failed[0].Name != "a: transient" ||
+	if len(p.Took) != 1 || p.Took[0].Label != "30s / 30s" || len(p.Failed) != 1 || p.Failed[0].Name != "transient: a" ||
 		p.Failed[0].Label != "1" {
 		t.Errorf("got plots %+v", p)
 	}

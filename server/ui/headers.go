@@ -2,6 +2,7 @@ package ui
 
 import (
 	"net/http"
+	"strings"
 
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
@@ -52,8 +53,21 @@ func (d *dashboard) sameOrigin(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// unknown responds to a path below /ui/ that is no page.
+// noPage returns the error of a path that is no page.
+func noPage(r *http.Request) string { return "the dashboard has no page " + r.URL.Path }
+
+// unknown responds to users who are not signed in and open a path that is no page.
 func (d *dashboard) unknown(w http.ResponseWriter, r *http.Request, code int, err *auth.Error) {
+	if code != http.StatusUnauthorized {
+		d.refused(w, r, code, err)
+		return
+	}
+	secure(w.Header())
+	d.fault(w, r, http.StatusNotFound, noPage(r))
+}
+
+// otherwise responds to other methods than those of the routes.
+func (d *dashboard) otherwise(w http.ResponseWriter, r *http.Request, code int, err *auth.Error) {
 	secure(w.Header())
 	if r.URL.Path == "/ui" {
 		http.Redirect(w, r, "/ui/", http.StatusFound)
@@ -66,7 +80,7 @@ func (d *dashboard) unknown(w http.ResponseWriter, r *http.Request, code int, er
 func (d *dashboard) refused(w http.ResponseWriter, r *http.Request, code int, err *auth.Error) {
 	secure(w.Header())
 	if code != http.StatusUnauthorized {
-		d.fault(w, r, code, err.Message)
+		d.fault(w, r, code, strings.Replace(err.Message, "call "+r.Pattern, "open this page", 1))
 		return
 	}
 	if r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Site") == "cross-site" {

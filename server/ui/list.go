@@ -1,9 +1,12 @@
 package ui
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"google.golang.org/grpc"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
@@ -19,9 +22,32 @@ type listBody struct {
 	FilterInvalid bool
 	Hints         []hint
 	Rows          []lists.Row
-	Total         string // "1 to 100 of 1 204 tokens"
 	Sum           string // of all entries, not only of the page
-	Next, First   string
+	pageLinks
+}
+
+// pageLinks is the position of a page in its list.
+type pageLinks struct {
+	Total       string // "1 to 100 of 1 204 tokens"
+	Next, First string // links; empty: none
+}
+
+// links returns the position of the page that the URL selects. k.Read counts the entries.
+func (v *visit) links(path string, k lists.Kind, filter string, part lists.Part) (b pageLinks, err error) {
+	q := v.r.URL.Query()
+	from := firstRow(q.Get("from"))
+	if q.Get("page") != "" {
+		b.First = display.Link(path, "filter", filter)
+	}
+	total, all := from-1+len(part.Rows), true
+	if part.Next != "" {
+		b.Next = display.Link(path, "filter", filter, "page", part.Next, "from", strconv.Itoa(from+len(part.Rows)))
+		if total, all, err = lists.Total(v.ctx, v.read.conn, k, filter); err != nil {
+			return b, err
+		}
+	}
+	b.Total = totalOf(from, len(part.Rows), total, all, k.One, k.Many)
+	return b, nil
 }
 
 // list returns the handler of the page of a list. sum may be nil; it describes all entries that
@@ -39,20 +65,9 @@ func (d *dashboard) list(k lists.Kind, sum func(v *visit, filter string) (string
 			return v.page("list", k.Title, k.Name, b, err)
 		}
 		b.Rows = part.Rows
-		from := firstRow(q.Get("from"))
-		if part.Next != "" {
-			b.Next = display.Link(path, "filter", b.Filter, "page", part.Next, "from", strconv.Itoa(from+len(part.Rows)))
+		if b.pageLinks, err = v.links(path, k, b.Filter, part); err != nil {
+			return err
 		}
-		if q.Get("page") != "" {
-			b.First = display.Link(path, "filter", b.Filter)
-		}
-		total, all := from-1+len(part.Rows), true
-		if part.Next != "" {
-			if total, all, err = lists.Total(v.ctx, v.read.conn, k, b.Filter); err != nil {
-				return err
-			}
-		}
-		b.Total = totalOf(from, len(part.Rows), total, all, k.One, k.Many)
 		if sum != nil {
 			if b.Sum, err = sum(v, b.Filter); err != nil {
 				return err
@@ -60,6 +75,22 @@ func (d *dashboard) list(k lists.Kind, sum func(v *visit, filter string) (string
 		}
 		return v.page("list", k.Title, k.Name, b, nil)
 	}
+}
+
+// listed reads the page of a list that the URL selects. k has the names of the entries.
+func listed[T any](
+	v *visit, path string, k lists.Kind, filter string, read func(context.Context, lists.Query) ([]T, string, error),
+) ([]T, pageLinks, error) {
+	k.Read = func(ctx context.Context, _ grpc.ClientConnInterface, q lists.Query) (lists.Part, error) {
+		items, next, err := read(ctx, q)
+		return lists.Part{Rows: make([]lists.Row, len(items)), Next: next}, err
+	}
+	items, next, err := read(v.ctx, lists.Query{Filter: filter, Page: v.r.URL.Query().Get("page"), Size: rows})
+	if err != nil {
+		return nil, pageLinks{}, err
+	}
+	at, err := v.links(path, k, filter, lists.Part{Rows: make([]lists.Row, len(items)), Next: next})
+	return items, at, err
 }
 
 // firstRow returns the number of the first row of a page, from 1.
@@ -93,22 +124,23 @@ func totalOf(from, rows, total int, all bool, one, many string) string {
 type poolsBody struct {
 	Pools     []*holdfastv1.Pool
 	Providers []*holdfastv1.PlatformProvider
-	Next      string
+	pageLinks
 }
 
 func (d *dashboard) pools(v *visit) error {
-	q := v.r.URL.Query()
-	resp, err := v.read.pools.ListPools(v.ctx, &holdfastv1.ListPoolsRequest{PageSize: rows, PageToken: q.Get("page")})
+	var b poolsBody
+	var err error
+	b.Pools, b.pageLinks, err = listed(v, "/ui/pools", lists.Kind{One: "pool", Many: "pools"}, "",
+		func(ctx context.Context, q lists.Query) ([]*holdfastv1.Pool, string, error) {
+			resp, err := v.read.pools.ListPools(ctx, &holdfastv1.ListPoolsRequest{PageSize: q.Size, PageToken: q.Page})
+			return resp.GetPools(), resp.GetNextPageToken(), err
+		})
 	if err != nil {
-		return v.page("pools", "Pools & GPUs", "pools", poolsBody{}, err)
-	}
-	b := poolsBody{Pools: resp.GetPools()}
-	if t := resp.GetNextPageToken(); t != "" {
-		b.Next = display.Link("/ui/pools", "page", t)
+		return v.page("pools", "Pools", "pools", b, err)
 	}
 	providers, err := v.read.pools.ListProviders(v.ctx, &holdfastv1.ListProvidersRequest{PageSize: rows})
 	b.Providers = providers.GetProviders()
-	return v.page("pools", "Pools & GPUs", "pools", b, err)
+	return v.page("pools", "Pools", "pools", b, err)
 }
 
 // alerts shows the state of the alerts that this peer can evaluate.
@@ -125,7 +157,7 @@ func (d *dashboard) alerts(v *visit) error {
 			firing++
 		}
 	}
-	b.Rows, b.Total = lists.AlertRows(alerts), fmt.Sprintf("%d of %d alerts are firing", firing, len(alerts))
+	b.Rows, b.Sum = lists.AlertRows(alerts), fmt.Sprintf("%d of %d alerts firing", firing, len(alerts))
 	return v.page("list", k.Title, k.Name, b, nil)
 }
 

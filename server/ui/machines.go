@@ -161,6 +161,8 @@ type machineBody struct {
 	History                     []*holdfastv1.HistoryEntry
 	OlderHistory                string
 	Facts                       []display.Fact
+	Issues                      []string                 // those that Why does not mention
+	Phased                      *holdfastv1.HistoryEntry // the last change of the phase; nil: not on this page
 	MayRun, MayMove, MayApprove bool
 }
 
@@ -197,6 +199,11 @@ func (d *dashboard) machine(v *visit) error {
 	}
 	if b.History = h.GetEntries(); h.GetNextPageToken() != "" {
 		b.OlderHistory = display.Link("/ui/machines/"+id, "history", h.GetNextPageToken()) + "#history"
+	}
+	b.Issues = display.Issues(m, b.Why)
+	isPhase := func(e *holdfastv1.HistoryEntry) bool { return e.GetFacet() == "phase" }
+	if i := slices.IndexFunc(b.History, isPhase); i >= 0 && v.r.URL.Query().Get("history") == "" {
+		b.Phased = b.History[i]
 	}
 	b.MayRun = v.rules.may(v.who, "RunService/StartRun")
 	b.MayMove = v.rules.may(v.who, "MachineService/SetMachinePhase")

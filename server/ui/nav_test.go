@@ -47,6 +47,9 @@ func TestNavigation(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", path, diff)
 		}
 	}
+	if diff := cmp.Diff(admin, links(get(l, "admin", "/ui/nothing"))); diff != "" {
+		t.Errorf("an unknown page for an admin (-want +got):\n%s", diff)
+	}
 	if diff := cmp.Diff(viewer, links(get(l, "", "/ui/nothing"))); diff != "" {
 		t.Errorf("without a user (-want +got):\n%s", diff)
 	}
@@ -58,9 +61,11 @@ func TestNavigation(t *testing.T) {
 // TestFaults checks that pages of errors lead on.
 func TestFaults(t *testing.T) {
 	l := lab(t)
-	has(t, get(l, "viewer", "/ui/tokens"), 403, []string{"Not allowed", "token:viewer", "has the role viewer", "Sign out",
-		`href="/ui/signin?next=`}, "Not done.")
-	has(t, get(l, "admin", "/ui/machines/none"), 404, []string{"Not found", `href="/ui/machines">All of Machines`}, "signin?",
+	has(t, get(l, "viewer", "/ui/tokens"), 403, []string{"Not allowed", "Sign out", `href="/ui/signin?next=`,
+		"token:viewer has the role viewer, which may not open this page: it needs admin"}, "Not done.", "GET /ui")
+	has(t, get(l, "viewer", "/ui/nothing"), 404, []string{"Not found", "the dashboard has no page /ui/nothing", "Sign out",
+		`href="/ui/">Overview`}, "Not Found", "Not done.")
+	has(t, get(l, "admin", "/ui/machines/none"), 404, []string{"Not found", `href="/ui/machines">Machines`}, "signin?",
 		"Not done.")
 	has(t, get(l, "admin", "/ui/machines?filter=nonsense"), 400, []string{`role="alert"`}, "Not done.")
 	has(t, post(l, "admin", "/ui/machines/m-2/phase", map[string][]string{"phase": {"RETIRED"}}), 400,
@@ -73,7 +78,7 @@ func TestAlertsPage(t *testing.T) {
 	l.SetStatus(&holdfastv1.ClusterStatus{Leader: "p1", AnsweredBy: "p1", FailureTolerance: 1,
 		Peers: []*holdfastv1.Peer{{Id: "p1", Suffrage: "voter", Alive: true, Warning: evil + " is full"}}})
 	w := get(l, "viewer", "/ui/alerts")
-	has(t, w, 200, []string{"3 of 14 alerts are firing", "p1: &lt;script&gt;", "not visible to you",
+	has(t, w, 200, []string{"3 of 14 alerts firing", "p1: &lt;script&gt;", "not visible to you",
 		"<code>holdfast operator snapshot save FILE</code>", "alerts.md#holdfastbackupmissing", "HoldfastCommitsSlow",
 		`data-label="Severity">critical`}, evil)
 	page := w.Body.String()

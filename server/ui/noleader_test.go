@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/fleet"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/health"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/lists"
 )
@@ -71,5 +72,42 @@ func TestNoLeaderNotice(t *testing.T) {
 	p.leader = "p2"
 	if page := open(); strings.Contains(page, "stale") || !strings.Contains(page, "leader p2") {
 		t.Errorf("with a leader: got\n%s", page)
+	}
+}
+
+// TestEmptyFleet checks that pages without machines have the command that adds the first one, and
+// no empty tables, legends or cards.
+func TestEmptyFleet(t *testing.T) {
+	d := &dashboard{rpc: &peer{leader: "p1", status: &holdfastv1.ClusterStatus{Leader: "p1"}},
+		pages: loadPages(loadAssets()), rules: loadRules(), now: time.Now, fleets: fleet.NewCache(time.Now),
+		health: health.NewCache(time.Now)}
+	const register = "<code>holdfast machine register --id m-1 --rack r7</code>"
+	for _, tt := range []struct {
+		name    string
+		page    func(*visit) error
+		command string
+	}{
+		{"overview", d.overview, register},
+		{"machines", d.machines, register},
+		{"hardware", d.list(lists.Hardware(), hardwareSum), register},
+		{"pools", d.pools, "<code>holdfast pool create gpu</code>"},
+		{"runs", d.runs, "<code>holdfast run start MACHINE --type INSPECT</code>"},
+	} {
+		w := httptest.NewRecorder()
+		d.visit(func(v *visit) error {
+			v.who = &holdfastv1.Identity{Role: holdfastv1.Role_ADMIN}
+			return tt.page(v)
+		})(w, httptest.NewRequest(http.MethodGet, "/ui/", nil))
+		page := w.Body.String()
+		for _, want := range []string{"To get started:", tt.command} {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s: got no %q in\n%s", tt.name, want, page)
+			}
+		}
+		for _, not := range []string{"<table", `class="legend"`, `id="h-pools"`, `id="h-attention"`} {
+			if strings.Contains(page, not) {
+				t.Errorf("%s: got %q", tt.name, not)
+			}
+		}
 	}
 }

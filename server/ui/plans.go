@@ -2,24 +2,27 @@ package ui
 
 import (
 	"cmp"
+	"context"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/lists"
 )
 
 type plansBody struct {
 	Plans    []*holdfastv1.Plan
-	Next     string
 	MayCheck bool
+	pageLinks
 }
 
 func (d *dashboard) plans(v *visit) error {
-	q := v.r.URL.Query()
-	resp, err := v.read.plans.ListPlans(v.ctx, &holdfastv1.ListPlansRequest{PageSize: rows, PageToken: q.Get("page")})
-	b := plansBody{Plans: resp.GetPlans(), MayCheck: v.rules.may(v.who, "PlanService/CreatePlan")}
-	if t := resp.GetNextPageToken(); t != "" {
-		b.Next = display.Link("/ui/plans", "page", t)
-	}
+	b := plansBody{MayCheck: v.rules.may(v.who, "PlanService/CreatePlan")}
+	var err error
+	b.Plans, b.pageLinks, err = listed(v, "/ui/plans", lists.Kind{One: "plan", Many: "plans"}, "",
+		func(ctx context.Context, q lists.Query) ([]*holdfastv1.Plan, string, error) {
+			resp, err := v.read.plans.ListPlans(ctx, &holdfastv1.ListPlansRequest{PageSize: q.Size, PageToken: q.Page})
+			return resp.GetPlans(), resp.GetNextPageToken(), err
+		})
 	return v.page("plans", "Plans", "plans", b, err)
 }
 
@@ -28,6 +31,7 @@ type planBody struct {
 	Plan       *holdfastv1.Plan
 	Steps      []display.PlanStep
 	Runs       []*holdfastv1.Run
+	MoreRuns   string
 	MayRelease bool
 	MayTry     bool
 	MayCheck   bool
@@ -42,6 +46,9 @@ func (d *dashboard) plan(v *visit) error {
 	req := &holdfastv1.ListRunsRequest{Filter: display.Equals("plan_id", id), PageSize: 20}
 	runs, err := v.read.runs.ListRuns(v.ctx, req)
 	b := planBody{Plan: p, Steps: display.PlanSteps(p), Runs: runs.GetRuns()}
+	if runs.GetNextPageToken() != "" {
+		b.MoreRuns = display.Link("/ui/runs", "filter", display.Equals("plan_id", id))
+	}
 	b.MayRelease = p.GetBrake() != nil && v.rules.may(v.who, "PlanService/ReleasePlan")
 	b.MayTry, b.MayCheck = v.rules.may(v.who, "PlanService/ProbePlan"), v.rules.may(v.who, "PlanService/CreatePlan")
 	return v.page("plan", cmp.Or(p.GetDisplayName(), id), "plans", b, err)

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -22,37 +21,18 @@ import (
 type runsBody struct {
 	Filter        string
 	Runs          []*holdfastv1.Run
-	Total         string // "1 to 100 of 1 204 runs"
-	Next, First   string
 	Hints         []hint
 	FilterInvalid bool
 	Plots         *display.Plots
+	pageLinks
 }
 
 func (d *dashboard) runs(v *visit) error {
-	q := v.r.URL.Query()
-	b := runsBody{Filter: strings.TrimSpace(q.Get("filter"))}
-	token := q.Get("page")
-	resp, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{
-		Filter:    b.Filter,
-		PageSize:  rows,
-		PageToken: token,
-	})
+	b := runsBody{Filter: strings.TrimSpace(v.r.URL.Query().Get("filter"))}
+	var err error
+	b.Runs, b.pageLinks, err = listed(v, "/ui/runs", lists.Kind{One: "run", Many: "runs"}, b.Filter, v.listRuns)
 	b.FilterInvalid = err != nil && b.Filter != ""
 	if err == nil {
-		b.Runs = resp.GetRuns()
-		from := firstRow(q.Get("from"))
-		total, all := from-1+len(b.Runs), true
-		if t := resp.GetNextPageToken(); t != "" {
-			b.Next = display.Link("/ui/runs", "filter", b.Filter, "page", t, "from", strconv.Itoa(from+len(b.Runs)))
-			if total, all, err = v.runsTotal(b.Filter); err != nil {
-				return err
-			}
-		}
-		if token != "" {
-			b.First = display.Link("/ui/runs", "filter", b.Filter)
-		}
-		b.Total = totalOf(from, len(b.Runs), total, all, "run", "runs")
 		b.Plots, err = plotRunsOf(v, b.Filter)
 	}
 	b.Hints = []hint{
@@ -64,18 +44,12 @@ func (d *dashboard) runs(v *visit) error {
 	return v.page("runs", "Runs", "runs", b, err)
 }
 
-// runsTotal returns the number of runs that match, or lists.MostCounted and false if there are
-// more.
-func (v *visit) runsTotal(filter string) (int, bool, error) {
-	count := lists.Kind{Read: func(
-		ctx context.Context, _ grpc.ClientConnInterface, q lists.Query,
-	) (lists.Part, error) {
-		resp, err := v.read.runs.ListRuns(ctx, &holdfastv1.ListRunsRequest{
-			Filter: q.Filter, PageSize: q.Size, PageToken: q.Page,
-		})
-		return lists.Part{Rows: make([]lists.Row, len(resp.GetRuns())), Next: resp.GetNextPageToken()}, err
-	}}
-	return lists.Total(v.ctx, v.read.conn, count, filter)
+// listRuns reads a page of the runs that match.
+func (v *visit) listRuns(ctx context.Context, q lists.Query) ([]*holdfastv1.Run, string, error) {
+	resp, err := v.read.runs.ListRuns(ctx, &holdfastv1.ListRunsRequest{
+		Filter: q.Filter, PageSize: q.Size, PageToken: q.Page,
+	})
+	return resp.GetRuns(), resp.GetNextPageToken(), err
 }
 
 // plotRunsOf returns charts of the latest runs that match a filter, or nil if there are

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -93,7 +95,7 @@ func (d *dashboard) routes(m *auth.Mux) {
 		m.HandleFunc("POST "+path, rule, d.refused, secured(d.sameOrigin(d.visit(do))))
 	}
 
-	m.Otherwise("/ui/", d.unknown)
+	m.Otherwise("/ui/", d.otherwise)
 	open("GET /ui/assets/{hash}/{name}", d.assets.serve)
 	open("GET /ui/signin", d.signInPage)
 	open("POST /ui/signin", d.sameOrigin(d.signIn))
@@ -146,6 +148,9 @@ func (d *dashboard) routes(m *auth.Mux) {
 	act("/ui/check", "PlanService/CreatePlan", d.askCheck, d.check)
 	act("/ui/try/{id...}", "PlanService/ProbePlan", d.askTry, d.try)
 	act("/ui/drill", "OperatorService/TransferLeadership", d.askDrill, d.drill)
+	m.HandleFunc("GET /ui/{path...}", viewer, d.unknown, secured(d.visit(func(v *visit) error {
+		return status.Error(codes.NotFound, noPage(v.r))
+	})))
 }
 
 // rules are the access rules of the actions that pages offer.

@@ -45,7 +45,7 @@ func TestWavePages(t *testing.T) {
 		"Running: 1 active, 119 waiting.", `class="t-open" x="8" width="8"`, ">121 machines<", ">1 refused<",
 		"7 active runs, 3 failures", `href="/ui/plans/plan/inspect"`, "by tester",
 		`<dd class="value">&lt;script&gt;`, `data-label="Machine"><a class="id" href="/ui/machines/m-1">`,
-		`data-label="State"><span class="state s-refused">refused`, `data-label="Run"><a class="id" href="/ui/runs/run-w">`,
+		`data-label="State"><span class="state s-refused">refused`, `data-label="Run"><a class="id run" href="/ui/runs/run-w">`,
 		`data-label="Reason">ACTIVE_RUN<`, `data-label="Message" class="why">&lt;script&gt;`, "1 to 100 of 121 machines",
 		`href="/ui/waves/w-1?from=101" rel="next"`, ">Cancel</a>", `aria-current="page">Waves`,
 	}, append(not, "x-099", "Retry failed")...)
@@ -54,8 +54,8 @@ func TestWavePages(t *testing.T) {
 	has(t, get(l, "viewer", "/ui/waves/w-1?state=ACTIVE&from=9"), 200, []string{">1 machine<", `id="m-m-2"`}, `id="m-m-1"`)
 	has(t, get(l, "viewer", "/ui/waves/w-1?state=FAILED"), 200,
 		[]string{"No machine of this wave is in this state"}, "<table")
-	has(t, get(l, "viewer", "/ui/waves/none"), 404, []string{"All of Waves"})
-	has(t, get(l, "viewer", "/ui/runs/run-w"), 200, []string{`href="/ui/waves/w-1">wave w-1`})
+	has(t, get(l, "viewer", "/ui/waves/none"), 404, []string{`<a class="button" href="/ui/waves">Waves</a>`})
+	has(t, get(l, "viewer", "/ui/runs/run-w"), 200, []string{`href="/ui/waves/w-1">w-1`})
 	has(t, get(l, "viewer", "/ui/runs/run-1"), 200, nil, "/ui/waves/")
 	has(t, get(l, "elsewhere", "/ui/waves/w-1"), 404, nil)
 	has(t, get(l, "elsewhere", "/ui/runs/run-w"), 200, nil, "/ui/waves/w-1")

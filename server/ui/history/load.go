@@ -57,8 +57,8 @@ func (h *History) addRates(was, now answer) {
 		}
 		counts = append(counts, n)
 	}
-	if p99 := quantile(counts, 99); p99 > 0 {
-		h.fixed.Add(commitP50, series.Mean, now.at, quantile(counts, 50).Seconds())
+	if p99 := Quantile(counts, 99); p99 > 0 {
+		h.fixed.Add(commitP50, series.Mean, now.at, Quantile(counts, 50).Seconds())
 		h.fixed.Add(commitP99, series.Max, now.at, p99.Seconds())
 	}
 	h.addBMCs(was, now)

@@ -6,10 +6,10 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster"
 )
 
-// quantile returns the latency that percent of the commands did not exceed, with counts as
+// Quantile returns the latency that percent of the commands did not exceed, with counts as
 // in PeerLoad.commits. It interpolates linearly within a bucket. Latencies above the last
 // bound are reported as that bound. Without commands it returns 0.
-func quantile(counts []uint64, percent uint64) time.Duration {
+func Quantile(counts []uint64, percent uint64) time.Duration {
 	var all uint64
 	for _, n := range counts {
 		all += n

@@ -22,7 +22,7 @@ func TestQuantile(t *testing.T) {
 		}
 		before := time.Duration(0)
 		for percent := uint64(1); percent <= 100; percent++ {
-			got := quantile(counts, percent)
+			got := Quantile(counts, percent)
 			if len(places) == 0 {
 				if got != 0 {
 					t.Fatalf("without commands: got %v", got)

@@ -114,7 +114,7 @@
         said.replaceChildren(text, ...peers.map((p) => {
           const a = document.createElement("a");
           a.href = p.url + location.pathname + location.search;
-          a.textContent = "switch to " + p.id;
+          a.textContent = "Switch to " + p.id;
           return a;
         }));
       }

@@ -117,6 +117,7 @@ func (q *Question) askLabel() error {
 	if remove {
 		q.Submit = "Remove label " + q.key
 	}
+	changed := 0
 	for i := range q.Rows {
 		r := &q.Rows[i]
 		old, has := r.Machine.GetLabels()[q.key]
@@ -125,14 +126,18 @@ func (q *Question) askLabel() error {
 			r.Effect = "no label " + q.key
 		case remove:
 			r.Effect = fmt.Sprintf("%s=%s is removed", q.key, old)
+			changed++
 		case has && old == q.value:
 			r.Effect = fmt.Sprintf("%s=%s, as before", q.key, q.value)
 		case has:
 			r.Effect = fmt.Sprintf("%s: %s → %s", q.key, old, q.value)
+			changed++
 		default:
 			r.Effect = fmt.Sprintf("%s=%s is added", q.key, q.value)
+			changed++
 		}
 	}
+	q.Happens = append(q.Happens, fmt.Sprintf("The label %s changes on %d of %s.", q.key, changed, q.Count()))
 	return nil
 }
 

@@ -44,8 +44,8 @@ func Kinds() []Kind {
 		{PowerCycle, "Power cycle", "Power cycle", methodRun, "plan/power-cycle"},
 		{StartPlan, "Start a plan on", "Start a plan", methodRun, ""},
 		{SetPhase, "Set the phase of", "Set phase", methodPhase, ""},
-		{SetLabel, "Set a label of", "Set label", methodUpdate, ""},
-		{RemoveLabel, "Remove a label of", "Remove label", methodUpdate, ""},
+		{SetLabel, "Set a label on", "Set label", methodUpdate, ""},
+		{RemoveLabel, "Remove a label from", "Remove label", methodUpdate, ""},
 	}
 }
 

@@ -100,7 +100,8 @@ func Ask(ctx context.Context, machines Machines, plans Plans, kind Kind, form ur
 func (q *Question) sum() {
 	serving, refused := 0, 0
 	for _, r := range q.Rows {
-		if r.Machine.GetStatus().GetEffectiveState() == holdfastv1.EffectiveState_IN_SERVICE {
+		if s := r.Machine.GetStatus(); s.GetEffectiveState() == holdfastv1.EffectiveState_IN_SERVICE ||
+			s.GetPhase() == holdfastv1.MachineStatus_IN_SERVICE {
 			serving++
 		}
 		if r.Refused {

@@ -95,7 +95,7 @@ func TestAreas(t *testing.T) {
 func TestTable(t *testing.T) {
 	w := window()
 	table := Fleet(w)[0].Table
-	if diff := cmp.Diff([]string{"ready", "in service", "rma"}, table.Heads); diff != "" {
+	if diff := cmp.Diff([]string{"ready", "in service", "RMA"}, table.Heads); diff != "" {
 		t.Errorf("heads (-want +got):\n%s", diff)
 	}
 	if len(table.Rows) != 10 {

@@ -20,7 +20,7 @@ const maxProviders = 6
 // The reasons for empty charts.
 const (
 	noSample = "No sample yet: this peer has just started."
-	noLeader = "No sample: no leader has answered."
+	noLeader = "No sample yet: the leader has not answered since this peer started."
 )
 
 // Fleet returns the charts of the machines, of the runs and of the BMCs.
@@ -81,7 +81,7 @@ func runs(w *history.Window) plot {
 func bmcs(w *history.Window) plot {
 	p := plot{
 		id: "bmcs", title: "BMC errors per minute", word: frequency, leaders: w.Leaders,
-		empty: "No provider has called a BMC.",
+		empty: "No sample yet of a provider that calls BMCs.",
 	}
 	errors := func(l history.Line) float64 { return series.Combine(series.Sum, l.Points).Value }
 	all := slices.Clone(w.BMCErrors)
@@ -131,7 +131,7 @@ func commits(w *history.Window) plot {
 		id: "commits", title: "Commit latency p50 / p99", now: now, said: "now " + now,
 		word:    func(v float64) string { return strings.Replace(seconds(v), "-", "0", 1) },
 		leaders: w.Leaders,
-		empty:   "No command was committed.",
+		empty:   "No sample yet of a committed command.",
 		measures: []measure{
 			{"p-most", "p99", w.P99, seconds},
 			{"p-half", "p50", w.P50, seconds},

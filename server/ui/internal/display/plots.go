@@ -42,7 +42,7 @@ func Plot(runs []*holdfastv1.Run) *Plots {
 					d := a.GetFinishedAt().AsTime().Sub(a.GetStartedAt().AsTime())
 					took[s.GetName()] = append(took[s.GetName()], d)
 				case holdfastv1.Attempt_FAILED:
-					failed[s.GetName()+": "+cmp.Or(a.GetErrorClass(), "other")]++
+					failed[cmp.Or(a.GetErrorClass(), "other")+": "+s.GetName()]++
 				}
 			}
 		}

@@ -26,7 +26,7 @@ func PlanSteps(p *holdfastv1.Plan) []PlanStep {
 	for i, s := range p.GetSteps() {
 		row := PlanStep{Number: i + 1, Name: s.GetName(), Timeout: "default", Retries: "default"}
 		if s.GetTimeoutSeconds() > 0 {
-			row.Timeout = duration(time.Duration(s.GetTimeoutSeconds()) * time.Second)
+			row.Timeout = whole(time.Duration(s.GetTimeoutSeconds()) * time.Second)
 		}
 		if s.MaxRetries != nil {
 			row.Retries = fmt.Sprint(s.GetMaxRetries())
@@ -36,6 +36,17 @@ func PlanSteps(p *holdfastv1.Plan) []PlanStep {
 		all = append(all, row)
 	}
 	return all
+}
+
+// whole formats a duration without a smaller unit of zero: 15m, not 15m00s.
+func whole(d time.Duration) string {
+	text := describe.Duration(d)
+	for _, zero := range []string{"m00s", "h00m", "d0h"} {
+		if strings.HasSuffix(text, zero) {
+			return strings.TrimSuffix(text, zero[1:])
+		}
+	}
+	return text
 }
 
 // effect describes the effect of a step on a machine, and reports whether it interrupts

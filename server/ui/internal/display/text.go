@@ -19,6 +19,7 @@ func Functions(asset func(string) string) template.FuncMap {
 		"asset":      asset,
 		"stamp":      stamp,
 		"span":       span,
+		"elapsed":    func(from *timestamppb.Timestamp) *stretch { return span(from, nil) },
 		"enum":       describe.Enum,
 		"lower":      strings.ToLower,
 		"scope":      scope,
@@ -33,6 +34,7 @@ func Functions(asset func(string) string) template.FuncMap {
 		"condition":  conditionText,
 		"meaning":    describe.ConditionMeaning,
 		"attention":  attention,
+		"shownAs":    describe.ShownAs,
 		"poolStatus": poolStatus,
 		"dict":       dict,
 		"retry":      retryLink,
@@ -107,7 +109,10 @@ func duration(d time.Duration) string {
 
 // Label returns the readable name of a value, such as "in service".
 func Label(v fmt.Stringer) string {
-	return strings.ToLower(strings.ReplaceAll(describe.Enum(v), "_", " "))
+	if name := describe.Enum(v); name != "RMA" {
+		return strings.ToLower(strings.ReplaceAll(name, "_", " "))
+	}
+	return "RMA"
 }
 
 // Count formats a number with separated thousands.

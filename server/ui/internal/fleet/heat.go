@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +15,11 @@ import (
 type Map struct {
 	Rows   []mapRow
 	Single bool // each cell links to its machine
+}
+
+// Located reports whether a rack has a location.
+func (m Map) Located() bool {
+	return slices.ContainsFunc(m.Rows, func(r mapRow) bool { return r.Location != "" })
 }
 
 // mapRow contains the racks of a location.

@@ -50,7 +50,7 @@ func Alerts(f Facts) []Alert {
 		{"HoldfastDiskAlmostFull", "critical", "a peer reports a problem of its disk", f.disk(), false,
 			"holdfast cluster status -o wide"},
 		{"HoldfastPeerDown", "warning", "a peer does not answer", f.peersDown(), false, "holdfast cluster status"},
-		{"HoldfastPeerLags", "warning", fmt.Sprintf("a peer has not applied %d committed entries", mostBehind), f.lags(),
+		{"HoldfastPeerLags", "warning", "a peer has not applied 5 000 committed entries", f.lags(),
 			false, "holdfast cluster status -o wide"},
 		{"HoldfastVersionsMixed", "warning", "peers run different releases", f.versions(), false,
 			"holdfast operator upgrade check"},
@@ -106,7 +106,7 @@ func (f Facts) noneMayFail() []string {
 		}
 	}
 	return when(voters > 2 && f.Status.GetFailureTolerance() == 0,
-		"only %s peers answer: stop none of them", PeersOf(f.Status))
+		"peers alive: %s. Do not stop another one", PeersOf(f.Status))
 }
 
 // each returns a line for each peer of the configuration for which why is not empty.

@@ -99,7 +99,7 @@ func TestAlerts(t *testing.T) {
 		"HoldfastNoLeader": {Facts{Status: status("", 1, func(st *holdfastv1.ClusterStatus) {
 			st.Problem = "no leader: n2 does not answer"
 		})}, []string{"n2 does not answer"}},
-		"HoldfastNoneMayFail": {Facts{Status: status("n1", 0)}, []string{"only 3 of 3 peers answer: stop none of them"}},
+		"HoldfastNoneMayFail": {Facts{Status: status("n1", 0)}, []string{"peers alive: 3 of 3. Do not stop another one"}},
 		"HoldfastDiskAlmostFull": {Facts{Status: status("n1", 1, func(st *holdfastv1.ClusterStatus) {
 			st.Peers[1].Warning = "2 GiB are free"
 		})}, []string{"n2: 2 GiB are free"}},

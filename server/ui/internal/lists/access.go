@@ -25,7 +25,7 @@ func tokens() Kind {
 		Create: "holdfast token create --name alice --role viewer",
 		Note: "The value of a token is shown once, when it is created. " +
 			"To revoke one: `holdfast token revoke TOKEN`",
-		Columns: []string{"Token", "Name", "Role", "For", "State", "Created", "By", "Expires", "Comment"},
+		Columns: []string{"Token", "Name", "Role", "Scope", "State", "Created", "By", "Expires", "Comment"},
 		Read: func(ctx context.Context, c grpc.ClientConnInterface, q Query) (Part, error) {
 			resp, err := holdfastv1.NewAccessServiceClient(c).ListTokens(ctx, &holdfastv1.ListTokensRequest{
 				Filter: q.Filter, PageSize: q.Size, PageToken: q.Page,

@@ -22,6 +22,7 @@ func Alerts() Kind {
 
 // AlertRows returns the rows of alerts, the firing ones first.
 func AlertRows(alerts []health.Alert) []Row {
+	like := map[string]string{"critical": "failed", "warning": "maintenance", "info": "running"}
 	var firing, rest []Row
 	for _, a := range alerts {
 		state, details, remedy := display.Badge("ok", "active"), display.Cell{}, display.Cell{}
@@ -29,7 +30,7 @@ func AlertRows(alerts []health.Alert) []Row {
 		case a.Hidden:
 			state = display.Badge("not visible to you", "")
 		case len(a.Firing) > 0:
-			state, details = display.Badge("firing", "failed"), display.Long(strings.Join(a.Firing, "; "))
+			state, details = display.Badge("firing", like[a.Severity]), display.Long(strings.Join(a.Firing, "; "))
 			remedy = display.Command(a.Remedy)
 		}
 		book := display.Cell{}

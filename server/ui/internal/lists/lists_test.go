@@ -103,9 +103,9 @@ func TestColumns(t *testing.T) {
 	}
 	want := map[string][]string{
 		"tokens": {
-			"Token=t-1 | Name=alice | Role=operator | For=gpu, cpu | State=revoked/s-failed 15:03 | Created=15:01 | " +
+			"Token=t-1 | Name=alice | Role=operator | Scope=gpu, cpu | State=revoked/s-failed 15:03 | Created=15:01 | " +
 				"By=user:root | Expires=15:02 | Comment=left",
-			"Token=t-2 | Role=agent | For=[m-1](/ui/machines/m-1) | State=active/s-active | Expires=never",
+			"Token=t-2 | Role=agent | Scope=[m-1](/ui/machines/m-1) | State=active/s-active | Expires=never",
 		},
 		"waves": {
 			"Wave=[w-1](/ui/waves/w-1) | Type=[REPAVE](/ui/plans/plan/repave-join) | Phase=stopped/s-stopped | Succeeded=1 | " +
@@ -118,11 +118,11 @@ func TestColumns(t *testing.T) {
 			"By=user:root | Used by=[m-1](/ui/machines/m-1) [m-2](/ui/machines/m-2) and 1 000 more"},
 		"webhooks": {
 			"Webhook=chat | State=failing/s-failed 3 tries, the last 15:05 | URL=https://hooks.example/in | " +
-				`Filter=type = "run.failed" | Delivered=event 41 | Waiting=1 234 | Missed=2 | Signed with=hook | Created=15:01 | ` +
+				`Filter=type = "run.failed" | Position=event 41 | Waiting=1 234 | Missed=2 | Signed with=hook | Created=15:01 | ` +
 				"By=user:root | Last error=HTTP 503",
-			"Webhook=off | State=disabled/s- | Filter=all events | Delivered=none | Waiting=0 | Missed=0 | " +
+			"Webhook=off | State=disabled/s- | Filter=all events | Position=none | Waiting=0 | Missed=0 | " +
 				"Signed with=not signed",
-			"Webhook=well | State=ok/s-active recovered 15:06 | Filter=all events | Delivered=none | Waiting=0 | Missed=0 | " +
+			"Webhook=well | State=ok/s-active recovered 15:06 | Filter=all events | Position=none | Waiting=0 | Missed=0 | " +
 				"Signed with=not signed",
 		},
 		"images": {"Image=debian-13 | Description=base | Arch=amd64 | Disk=qcow2+zstd | Files=disk 3 GiB, kernel | " +

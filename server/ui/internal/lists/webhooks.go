@@ -17,10 +17,10 @@ func webhooks() Kind {
 		Name: "webhooks", Title: "Webhooks", One: "webhook", Many: "webhooks",
 		Method: "WebhookService/ListWebhooks",
 		Create: `holdfast webhook put chat --url https://hooks.example/in --filter 'type = "run.failed"'`,
-		Note: "Delivered is the number of the last event that was delivered or does not match the filter. " +
-			"Waiting are the events after it.",
+		Note: "Position is the number of the last event that was delivered, or that the filter excludes. " +
+			"Waiting is the number of events after it.",
 		Columns: []string{
-			"Webhook", "State", "URL", "Filter", "Delivered", "Waiting", "Missed", "Signed with", "Created", "By", "Last error",
+			"Webhook", "State", "URL", "Filter", "Position", "Waiting", "Missed", "Signed with", "Created", "By", "Last error",
 		},
 		Read: func(ctx context.Context, c grpc.ClientConnInterface, q Query) (Part, error) {
 			resp, err := holdfastv1.NewWebhookServiceClient(c).ListWebhooks(ctx, &holdfastv1.ListWebhooksRequest{
