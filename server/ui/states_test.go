@@ -36,7 +36,8 @@ func TestMachineStates(t *testing.T) {
 	l.Do(&internalv1.ObserveConditions{Machines: []*internalv1.MachineConditions{{MachineId: "m-2",
 		Conditions: []*holdfastv1.Condition{
 			{Type: "BMCReachable", Status: true}, {Type: "InCustomerCluster"}, {Type: "PoweredOn", Reason: "NotByRun"},
-			{Type: "Reachable", Reason: "PoweredOff"}, {Type: "Degraded", Status: true, Reason: "DiskFailed", Message: "slot 3 " + evil},
+			{Type: "Reachable", Reason: "PoweredOff"},
+			{Type: "Degraded", Status: true, Reason: "DiskFailed", Message: "slot 3 " + evil},
 		}}}})
 	w := get(l, "admin", "/ui/machines/m-2")
 	has(t, w, 200, []string{"<div>Degraded (DiskFailed): slot 3 &lt;script&gt;", ": why &lt;script&gt;",
@@ -68,9 +69,11 @@ func TestClusterFigures(t *testing.T) {
 		{Id: "p2", Suffrage: "voter", Alive: true, LastContactMs: 24}, {Id: "p3", Suffrage: "voter", LastContactMs: 140716},
 	}}
 	l.SetStatus(st)
-	has(t, get(l, "admin", "/ui/cluster"), 200, []string{">12 345</b><span>leases, 617 heartbeats/s", ">0.1 ms / 0.3 ms</b>",
+	has(t, get(l, "admin", "/ui/cluster"), 200, []string{
+		">12 345</b><span>leases, 617 heartbeats/s", ">0.1 ms / 0.3 ms</b>",
 		"commit latency p50 / p99, of 1 000 commands", ">24 ms ago<", ">2m ago<", `href="/ui/drill"`,
-		"holdfast operator snapshot save FILE"})
+		"holdfast operator snapshot save FILE",
+	})
 	st.Leader, st.Peers[0].Leader = "", false
 	l.SetStatus(st)
 	has(t, get(l, "admin", "/ui/cluster"), 200, []string{`<div class="tile t-bad"><b>none</b>`}, `href="/ui/drill"`)

@@ -45,7 +45,8 @@ func TestWavePages(t *testing.T) {
 		"Running: 1 active, 119 waiting.", `class="t-open" x="8" width="8"`, ">121 machines<", ">1 refused<",
 		"7 active runs, 3 failures", `href="/ui/plans/plan/inspect"`, "by tester",
 		`<dd class="value">&lt;script&gt;`, `data-label="Machine"><a class="id" href="/ui/machines/m-1">`,
-		`data-label="State"><span class="state s-refused">refused`, `data-label="Run"><a class="id run" href="/ui/runs/run-w">`,
+		`data-label="State"><span class="state s-refused">refused`,
+		`data-label="Run"><a class="id run" href="/ui/runs/run-w">`,
 		`data-label="Reason">ACTIVE_RUN<`, `data-label="Message" class="why">&lt;script&gt;`, "1 to 100 of 121 machines",
 		`href="/ui/waves/w-1?from=101" rel="next"`, ">Cancel</a>", `aria-current="page">Waves`,
 	}, append(not, "x-099", "Retry failed")...)

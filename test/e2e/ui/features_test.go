@@ -37,7 +37,7 @@ func testConsole(t *testing.T, b *browser, l *lab, home *peer) {
 		chromedp.BySearch), chromedp.WaitVisible("form[method=post].ask"), chromedp.Click("form[method=post].ask .primary"))
 	b.sees("its run", `location.pathname.startsWith("/ui/runs/run-")`)
 	b.do(chromedp.Navigate(home.url() + "/ui/machines/m-07/console"))
-	b.sees("the open console", `document.querySelector("h1 .s-running") && document.querySelector(".log[data-follow]")`)
+	b.sees("the open console", `document.querySelector("main p .s-running") && document.querySelector(".log[data-follow]")`)
 	b.do(chromedp.Evaluate(`window.kept = true`, nil))
 	l.holdfast("run", "start", "m-07", "--type", "REBOOT", "--wait", "-o", "name")
 	b.sees("the output of the boot",

@@ -20,7 +20,10 @@ func Issues(m *holdfastv1.Machine, why *holdfastv1.MachineExplanation) []string 
 		switch {
 		case i.GetType() == "PoweredOff" && strings.HasPrefix(why.GetSummary(), "powered off"):
 		case i.GetType() == "NeedsIntervention" && why.GetLastError() != "":
-		case text == why.GetSummary() && message == "":
+		case text == why.GetSummary():
+			if message != "" {
+				all = append(all, message)
+			}
 		case message != "" && !strings.Contains(text, message):
 			all = append(all, text+": "+message)
 		default:

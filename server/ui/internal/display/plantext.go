@@ -7,7 +7,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 	"sigs.k8s.io/yaml"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -15,8 +14,7 @@ import (
 
 // PlanText returns a plan as YAML, without the fields that the cluster adds.
 func PlanText(p *holdfastv1.Plan) string {
-	p = proto.CloneOf(p)
-	p.BuiltIn, p.Referenced, p.CreatedAt, p.Brake, p.Recent = false, false, nil, nil, nil
+	p = &holdfastv1.Plan{PlanId: p.GetPlanId(), DisplayName: p.GetDisplayName(), Steps: p.GetSteps()}
 	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(p)
 	if err != nil {
 		return "# " + err.Error() + "\n"

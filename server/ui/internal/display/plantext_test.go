@@ -58,8 +58,9 @@ func TestPlanText(t *testing.T) {
 	for _, p := range fsm.DefaultPlans() {
 		p = proto.CloneOf(p)
 		p.BuiltIn, p.Referenced, p.Brake = true, true, &holdfastv1.PlanBrake{Failure: "x"}
+		p.Ramps, p.MaxActive = []*holdfastv1.PlanRamp{{Limit: 6}}, 9
 		got, err := ReadPlan(PlanText(p))
-		p.BuiltIn, p.Referenced, p.Brake = false, false, nil
+		p.BuiltIn, p.Referenced, p.Brake, p.Ramps, p.MaxActive = false, false, nil, nil, 0
 		if err != nil || !proto.Equal(got, p) {
 			t.Errorf("%s: got %v (%v)", p.GetPlanId(), got, err)
 		}

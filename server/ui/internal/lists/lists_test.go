@@ -213,6 +213,8 @@ func TestAlertRows(t *testing.T) {
 		{Name: "HoldfastA", Severity: "warning", Rule: "if a", Remedy: "holdfast a"},
 		{Name: "B", Severity: "info", Rule: "if b", Hidden: true},
 		{Name: "HoldfastC", Severity: "critical", Rule: "if c", Firing: []string{"x", "y"}, Remedy: "holdfast c"},
+		{Name: "D", Severity: "warning", Rule: "if d", Firing: []string{"z"}},
+		{Name: "E", Severity: "info", Rule: "if e", Firing: []string{"z"}},
 	}) {
 		var cells []string
 		for i, c := range r.Cells {
@@ -224,6 +226,8 @@ func TestAlertRows(t *testing.T) {
 		"Alert=HoldfastC | State=firing/s-failed | Severity=critical | Fires if=if c | Details=x; y | " +
 			"Next step=holdfast c | " +
 			"Runbook=[runbook](" + runbook + "#holdfastc)",
+		"Alert=D | State=firing/s-maintenance | Severity=warning | Fires if=if d | Details=z | Next step= | Runbook=",
+		"Alert=E | State=firing/s-running | Severity=info | Fires if=if e | Details=z | Next step= | Runbook=",
 		"Alert=HoldfastA | State=ok/s-active | Severity=warning | Fires if=if a | Details= | Next step= | " +
 			"Runbook=[runbook](" + runbook + "#holdfasta)",
 		"Alert=B | State=not visible to you/s- | Severity=info | Fires if=if b | Details= | Next step= | Runbook=",
