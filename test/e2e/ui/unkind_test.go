@@ -53,9 +53,7 @@ machines:
 				b.size(width, 900, scheme)
 				for name, path := range pages {
 					b.do(chromedp.Navigate(home.url()+path), chromedp.WaitVisible("#main"))
-					if name != "lost" { // it has no status line
-						b.sees(name+" with its status line", live)
-					}
+					b.sees(name+" with its status line", live)
 					title := fmt.Sprintf("unkind-%s-%s-%d-%s", state, name, width, scheme)
 					checkPage(t, b, title)
 					for _, text := range eval[[]string](b, cut) {
@@ -80,7 +78,7 @@ machines:
 	pages := map[string]string{
 		"labels": "/ui/machines/m-02", "failed": "/ui/machines/m-03", "hung": "/ui/machines/m-04",
 		"comment": "/ui/machines/m-05", "broken": "/ui/machines/m-06", "run": "/ui/runs/" + failed,
-		"wave": "/ui/waves/" + wave,
+		"wave":   "/ui/waves/" + wave,
 		"filter": "/ui/machines?filter=" + strings.Repeat("nonsense", 25), "none": "/ui/machines/none",
 		"bulk": "/ui/bulk/phase?all=1&phase=RETIRED", "label": "/ui/bulk/labels/remove?all=1&key=label-07",
 		"plan": "/ui/bulk/runs/plan?all=1&plan=plan%2Frepave-join", "picked": "/ui/machines?select=page&sort=state",
