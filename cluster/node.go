@@ -148,7 +148,7 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	undo = append(undo, func() { _ = n.raft.Shutdown().Error() })
 	n.gate.Attach(transport.Local{
 		Voter: n.voterWithoutLeader, FirstIndex: n.stores.Logs.FirstIndex, Follows: n.sendsTo,
-		Synced: n.stores.Synced,
+		Term: n.raft.CurrentTerm, Synced: n.stores.Synced,
 	})
 	n.stores.WriteLate(n.needsVoters)
 	if cfg.raftStarted != nil {

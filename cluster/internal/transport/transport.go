@@ -41,7 +41,8 @@ type Gate struct {
 	hangUp   sync.Once
 	// firstIndex returns the first index of this peer's log: see compacted.
 	firstIndex atomic.Pointer[func() (uint64, error)]
-	refused    atomic.Uint64 // the term of the last vote request that this peer refused
+	term       atomic.Pointer[func() uint64] // see SetHeartbeatHandler
+	refused    atomic.Uint64                 // the term of the last vote request that this peer refused
 	commits    *commits
 	disk       disk
 
@@ -75,6 +76,8 @@ type Local struct {
 	Voter func() (id raft.ServerID, ok bool)
 	// FirstIndex returns the first index of this peer's log.
 	FirstIndex func() (uint64, error)
+	// Term returns the current term.
+	Term func() uint64
 	// Synced reports whether this peer's log is on disk up to an entry. If not, the channel is
 	// closed when more of it is.
 	Synced func(index uint64) (bool, <-chan struct{})
@@ -87,6 +90,7 @@ func (g *Gate) Attach(l Local) {
 	g.voter.Store(&l.Voter)
 	g.firstIndex.Store(&l.FirstIndex)
 	g.follows.Store(&l.Follows)
+	g.term.Store(&l.Term)
 	g.disk.synced.Store(&l.Synced)
 }
 
