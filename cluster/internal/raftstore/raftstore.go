@@ -149,6 +149,11 @@ func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *St
 	if err != nil {
 		return nil, fmt.Errorf("open snapshots in %s: %w", cfg.Dir, err)
 	}
+	if !cfg.ReadOnly {
+		if err := dropReplaced(store, snaps); err != nil {
+			return nil, fmt.Errorf("open raft log in %s: %w", cfg.Dir, err)
+		}
+	}
 	stable := &guardedStable{StableStore: &voteStore{StableStore: bolt}, guard: guard}
 	noted := &notedSnaps{snaps, &atomic.Pointer[error]{}}
 	return &Stores{
