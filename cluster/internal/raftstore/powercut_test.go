@@ -241,7 +241,8 @@ func (h *history) step() error {
 	end := h.first + uint64(len(h.texts))
 	some := min(n, len(h.texts)-1) // Raft keeps some entries
 	switch {
-	case kind == 0 && some > 0:
+	case kind == 0 && min(some, h.onDisk) > 0:
+		some = min(some, h.onDisk) // a snapshot covers only committed entries, which are on disk
 		from, err := h.logs.FirstIndex() // below h.first after a removal that failed
 		if err != nil {
 			return err
