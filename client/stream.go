@@ -63,7 +63,7 @@ func (p *peers) follow(ctx context.Context, method string, next part) error {
 		began := time.Now()
 		received, sent, err := p.part(ctx, peer, method, next)
 		lasted := time.Since(began) > p.tryTimeout
-		served = served || received || sent && (lasted || ctx.Err() != nil)
+		served = served || received || sent && (lasted || upWithin(ctx, cutMargin))
 		var mine callerError
 		switch {
 		case errors.Is(err, errEnded):
@@ -92,6 +92,16 @@ func (p *peers) follow(ctx context.Context, method string, next part) error {
 			return cutOff(err, served, last)
 		}
 	}
+}
+
+// cutMargin is how long before the deadline a peer may end a stream because of it: the clocks of
+// both sides differ by as much as the request takes.
+const cutMargin = 50 * time.Millisecond
+
+// upWithin reports whether the context has ended, or its deadline is nearer than that.
+func upWithin(ctx context.Context, d time.Duration) bool {
+	end, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && time.Until(end) < d
 }
 
 // cutOff returns the error of a stream that the context has ended: the context's, or that of the

@@ -35,13 +35,13 @@ func TestExplainWave(t *testing.T) {
 	}{
 		{"waiting", "m-1", func() {}, []string{"idle; waits for its turn in wave w-1", "its turn in wave w-1", wave}},
 		{"active", "m-1", func() { advance("m-1", ""); n.Begin(t, "run-m-1", 1) },
-			[]string{"one at one, waits for the host; the run is part of wave w-1", "the host", wave}},
+			[]string{"one, waits for the host; the run is part of wave w-1", "the host", wave}},
 		{"succeeded", "m-1", func() { n.End(t, "run-m-1", 1, holdfastv1.Attempt_SUCCEEDED) },
 			[]string{"idle", "", history}},
 		{"refused", "m-2", func() { advance("m-2", "no BMC") },
 			[]string{"idle; wave w-1 could not start a run: no BMC", "", wave}},
 		{"a run of another", "m-3", func() { n.Start(t, "m-3", "run-o", "one"); n.Begin(t, "run-o", 1) },
-			[]string{"one at one, waits for the host; waits for its turn in wave w-1", "the host", wave}},
+			[]string{"one, waits for the host; waits for its turn in wave w-1", "the host", wave}},
 		{"ended", "m-3", func() {
 			n.End(t, "run-o", 1, holdfastv1.Attempt_SUCCEEDED)
 			n.Do(t, &internalv1.CancelWave{WaveId: "w-1"})

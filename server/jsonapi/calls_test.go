@@ -43,7 +43,7 @@ func (e exchange) check(t *testing.T, l *apitest.Lab) {
 func TestCalls(t *testing.T) {
 	l := lab(t)
 	for _, e := range []exchange{
-		{"POST", "/v1/machines", `{"machine_id":"m-1","labels":{"rack":"r7"},"spec":{"provider":"fake"}}`, 200,
+		{"POST", "/v1/machines", `{"machine_id":"m-1","labels":{"rack":"r7"},"spec":{"serial":"s-1"}}`, 200,
 			`"machine_id":"m-1"`},
 		{"GET", "/v1/machines/m-1", "", 200, `"labels":{"rack":"r7"}`},
 		{"GET", "/v1/machines?filter=labels.rack%3Dr7&page_size=5", "", 200, `{"machines":[{"machine_id":"m-1"`},

@@ -56,16 +56,6 @@ func (d *dashboard) sameOrigin(h http.HandlerFunc) http.HandlerFunc {
 // noPage returns the error of a path that is no page.
 func noPage(r *http.Request) string { return "the dashboard has no page " + r.URL.Path }
 
-// unknown responds to users who are not signed in and open a path that is no page.
-func (d *dashboard) unknown(w http.ResponseWriter, r *http.Request, code int, err *auth.Error) {
-	if code != http.StatusUnauthorized {
-		d.refused(w, r, code, err)
-		return
-	}
-	secure(w.Header())
-	d.fault(w, r, http.StatusNotFound, noPage(r))
-}
-
 // otherwise responds to other methods than those of the routes.
 func (d *dashboard) otherwise(w http.ResponseWriter, r *http.Request, code int, err *auth.Error) {
 	secure(w.Header())

@@ -74,8 +74,9 @@ func TestErrorsAreShownInPlace(t *testing.T) {
 	} {
 		has(t, get(l, "admin", path), code, nil, evil)
 	}
-	for _, who := range []string{"admin", ""} { // a wrong address leads back
-		has(t, get(l, who, "/ui/nothing"), 404, []string{"Not found", `href="/ui/machines"`})
+	has(t, get(l, "admin", "/ui/nothing"), 404, []string{"Not found", `href="/ui/machines"`}) // leads back
+	has(t, get(l, "", "/ui/nothing"), 401, []string{`action="/ui/signin"`})
+	for _, who := range []string{"admin", ""} {
 		has(t, get(l, who, "/ui"), 302, []string{`href="/ui/"`})
 	}
 	has(t, get(l, "viewer", "/ui/audit"), 403, []string{`href="/ui/machines"`})

@@ -148,7 +148,7 @@ func (d *dashboard) routes(m *auth.Mux) {
 	act("/ui/check", "PlanService/CreatePlan", d.askCheck, d.check)
 	act("/ui/try/{id...}", "PlanService/ProbePlan", d.askTry, d.try)
 	act("/ui/drill", "OperatorService/TransferLeadership", d.askDrill, d.drill)
-	m.HandleFunc("GET /ui/{path...}", viewer, d.unknown, secured(d.visit(func(v *visit) error {
+	m.HandleFunc("GET /ui/{path...}", viewer, d.refused, secured(d.visit(func(v *visit) error {
 		return status.Error(codes.NotFound, noPage(v.r))
 	})))
 }

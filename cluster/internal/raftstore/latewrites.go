@@ -13,12 +13,12 @@ import (
 var errEnded = errors.New("the raft log is closed")
 
 // lateWrites is a LogStore that lets a leader send entries to its followers while it writes them.
-// Raft itself sends them afterwards, so a command would take two syncs in sequence. An entry that is
-// not written yet can already be read.
+// Raft itself sends them afterwards, so a command would take two syncs in sequence. An entry that
+// is not written yet can already be read.
 //
-// Raft takes an entry for one that is on this disk as soon as StoreLogs returns. That is harmless if
-// Raft also needs the answer of another voter before it commits the entry, and if it gets that answer
-// only once the entry is on this disk: see synced, and package transport.
+// Raft takes an entry for one that is on this disk as soon as StoreLogs returns. That is harmless
+// if Raft also needs the answer of another voter before it commits the entry, and if it gets that
+// answer only once the entry is on this disk: see synced, and package transport.
 type lateWrites struct {
 	raft.LogStore
 
@@ -44,8 +44,8 @@ func (s *lateWrites) synced(index uint64) (bool, <-chan struct{}) {
 	return len(s.pending) == 0 || index < s.pending[0].Index, s.written
 }
 
-// settle blocks until the entries up to an index are on disk. It does not wait for later ones: under
-// load there are always some.
+// settle blocks until the entries up to an index are on disk. It does not wait for later ones:
+// under load there are always some.
 func (s *lateWrites) settle(index uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

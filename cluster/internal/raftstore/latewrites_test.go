@@ -165,8 +165,8 @@ func TestLateWriteFails(t *testing.T) {
 	})
 }
 
-// TestRemovalDoesNotWaitForLaterEntries checks that a removal from the beginning, after a snapshot, is
-// not held up by entries that arrive all the time.
+// TestRemovalDoesNotWaitForLaterEntries checks that a removal from the beginning, after a
+// snapshot, is not held up by entries that arrive all the time.
 func TestRemovalDoesNotWaitForLaterEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := newSlowLogs()
@@ -196,8 +196,8 @@ func TestRemovalDoesNotWaitForLaterEntries(t *testing.T) {
 	})
 }
 
-// TestHoleIsWrittenInTime checks that entries after a hole, which an installed snapshot leaves in bolt,
-// are read under their own index.
+// TestHoleIsWrittenInTime checks that entries after a hole, which an installed snapshot leaves in
+// bolt, are read under their own index.
 func TestHoleIsWrittenInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := newSlowLogs()

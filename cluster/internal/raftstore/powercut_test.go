@@ -143,9 +143,9 @@ func (l *list) CommitState(s types.PersistentState) error {
 	return nil
 }
 
-// TestPowerCuts cuts the power again and again, at any write or sync, also while entries are written
-// late. No entry that was on disk may be lost or changed, and the peer must always start again and go
-// on.
+// TestPowerCuts cuts the power again and again, at any write or sync, also while entries are
+// written late. No entry that was on disk may be lost or changed, and the peer must always start
+// again and go on.
 func TestPowerCuts(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		dir, err := os.MkdirTemp(t.TempDir(), "")
@@ -242,7 +242,7 @@ func (h *history) step() error {
 	some := min(n, len(h.texts)-1) // Raft keeps some entries
 	switch {
 	case kind == 0 && min(some, h.onDisk) > 0:
-		some = min(some, h.onDisk) // a snapshot covers only committed entries, which are on disk
+		some = min(some, h.onDisk)       // a snapshot covers only committed entries, which are on disk
 		from, err := h.logs.FirstIndex() // below h.first after a removal that failed
 		if err != nil {
 			return err

@@ -208,9 +208,9 @@ func (s *Stores) Close() error {
 // HasState reports whether the peer has ever been part of a cluster.
 func (s *Stores) HasState() (bool, error) { return raft.HasExistingState(s.Logs, s.Stable, s.Snaps) }
 
-// WriteLate lets the leader send entries to its followers while it writes them. may is called by Raft
-// when it stores entries, and reports whether Raft needs other voters to commit them. The caller must
-// pass no voter's answer to Raft before Synced reports its entries.
+// WriteLate lets the leader send entries to its followers while it writes them. may is called by
+// Raft when it stores entries, and reports whether Raft needs other voters to commit them. The
+// caller must pass no voter's answer to Raft before Synced reports its entries.
 func (s *Stores) WriteLate(may func() bool) {
 	s.late.mu.Lock()
 	defer s.late.mu.Unlock()

@@ -6,9 +6,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// dropReplaced removes all entries if the newest snapshot is newer. Raft does so after it has installed
-// a snapshot. If the peer dies before that, segments refuse the next entry, which does not follow the
-// last one, and the peer stops at each start.
+// dropReplaced removes all entries if the newest snapshot is newer. Raft does so after it has
+// installed a snapshot. If the peer dies before that, segments refuse the next entry, which does
+// not follow the last one, and the peer stops at each start.
 func dropReplaced(logs raft.LogStore, snaps raft.SnapshotStore) error {
 	if m, ok := logs.(raft.MonotonicLogStore); !ok || !m.IsMonotonic() {
 		return nil

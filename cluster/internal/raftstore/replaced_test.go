@@ -8,8 +8,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// TestEntriesBeforeAnInstalledSnapshot checks that a peer that dies between an installed snapshot and
-// the removal of its entries can store the entries after the snapshot. It keeps entries that it needs.
+// TestEntriesBeforeAnInstalledSnapshot checks that a peer that dies between an installed snapshot
+// and the removal of its entries can store the entries after the snapshot. It keeps entries that
+// it needs.
 func TestEntriesBeforeAnInstalledSnapshot(t *testing.T) {
 	for _, tt := range []struct {
 		name, store string

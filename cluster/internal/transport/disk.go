@@ -42,16 +42,17 @@ func last(req *raft.AppendEntriesRequest) uint64 {
 	return 0
 }
 
-// finishWrites blocks until this peer may pass a request to Raft, which then acknowledges entries that
-// it already has. It reports false if the peer stops before, and the request must be dropped.
+// finishWrites blocks until this peer may pass a request to Raft, which then acknowledges entries
+// that it already has. It reports false if the peer stops before, and the request must be
+// dropped.
 func (g *Gate) finishWrites(rpc raft.RPC) bool {
 	req, ok := rpc.Command.(*raft.AppendEntriesRequest)
 	return !ok || g.awaitSync(last(req), func() bool { return true }) == nil
 }
 
-// awaitSync blocks until this peer's log is on disk up to an index. It returns an error if the peer
-// stops before, or if wanted returns false. Raft goes on with heartbeats as long as a call runs, also
-// in a term in which it no longer leads, and nobody would stand for election.
+// awaitSync blocks until this peer's log is on disk up to an index. It returns an error if the
+// peer stops before, or if wanted returns false. Raft goes on with heartbeats as long as a call
+// runs, also in a term in which it no longer leads, and nobody would stand for election.
 func (g *Gate) awaitSync(index uint64, wanted func() bool) error {
 	ok, written := g.disk.has(index)
 	if ok {

@@ -125,8 +125,8 @@ func TestCallHoldsAnswers(t *testing.T) {
 	}
 }
 
-// TestEntriesWaitForOlderOnes checks that a peer that has lost the leadership writes its own entries
-// before it gets them again from the new leader.
+// TestEntriesWaitForOlderOnes checks that a peer that has lost the leadership writes its own
+// entries before it gets them again from the new leader.
 func TestEntriesWaitForOlderOnes(t *testing.T) {
 	here, there, slow := testGate(t), testGate(t), newSlowDisk()
 	slow.attach(&there.disk)
@@ -179,8 +179,8 @@ func TestEntriesAreDroppedWithTheDisk(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreNotHeld checks that Raft learns at once that a follower refuses it, even if its disk
-// hangs.
+// TestRefusalsAreNotHeld checks that Raft learns at once that a follower refuses it, even if its
+// disk hangs.
 func TestRefusalsAreNotHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, w, d := newSlowDisk(), newWire(), new(disk)

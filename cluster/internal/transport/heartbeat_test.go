@@ -60,8 +60,8 @@ func TestHeartbeatsOfNewerTerms(t *testing.T) {
 	}
 }
 
-// TestHeartbeatsOvertakeEntries checks that a leader learns of a newer term while entries of the new
-// leader wait for its disk, which may hang.
+// TestHeartbeatsOvertakeEntries checks that a leader learns of a newer term while entries of the
+// new leader wait for its disk, which may hang.
 func TestHeartbeatsOvertakeEntries(t *testing.T) {
 	there, _ := inTerm(t, 7)
 	slow := newSlowDisk()

@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
 )
 
-// simPeer is a peer from its start until a power cut. It treats entries and votes as the library does.
+// simPeer is a peer from its start until a power cut. It treats entries and votes as the library
+// does.
 type simPeer struct {
 	*raft.InmemStore // its disk, which stores entries when it may
 
@@ -45,7 +46,7 @@ func startPeer(t *testing.T, disk *raft.InmemStore, term uint64, counted *atomic
 }
 
 func entryAt(s raft.LogStore, index uint64) (l raft.Log) { _ = s.GetLog(index, &l); return l }
-func (p *simPeer) last() raft.Log { i, _ := p.logs.LastIndex(); return entryAt(p.logs, i) }
+func (p *simPeer) last() raft.Log                        { i, _ := p.logs.LastIndex(); return entryAt(p.logs, i) }
 
 func (p *simPeer) propose() { _ = p.logs.StoreLog(&raft.Log{Index: p.last().Index + 1, Term: p.term}) }
 
@@ -106,8 +107,9 @@ func (p *simPeer) stand(other *simPeer) {
 	}
 }
 
-// TestPowerCutsOfThreePeers runs three peers at random, whose disks are slow and whose power is cut. An
-// acknowledgement counts only for entries that are on the disks of both the follower and the leader.
+// TestPowerCutsOfThreePeers runs three peers at random, whose disks are slow and whose power is
+// cut. An acknowledgement counts only for entries that are on the disks of both the follower and
+// the leader.
 func TestPowerCutsOfThreePeers(t *testing.T) {
 	var counted atomic.Int64
 	for seed := range uint64(100) {

@@ -163,7 +163,7 @@ func ways() map[string]way {
 		"GET /ui/waves/{id}/retry":   {path: "/ui/waves/canceled/retry", foreign: others},
 		"POST /ui/waves/{id}/retry": {path: "/ui/waves/canceled/retry", body: "typed=1&request=w2", foreign: others,
 			page: 303},
-		"GET /ui/find":  {path: "/ui/find?q=m"},
+		"GET /ui/find": {path: "/ui/find?q=m"}, "GET /ui/{path...}": {path: "/ui/none/such", page: 404},
 		"GET /ui/plans": {path: "/ui/plans"}, "GET /ui/plans/{id...}": {path: "/ui/plans/plan/inspect"},
 		"GET /ui/pools": {path: "/ui/pools"}, "GET /ui/services": {path: "/ui/services"},
 		"GET /ui/audit": {path: "/ui/audit"}, "GET /ui/cluster": {path: "/ui/cluster"},
