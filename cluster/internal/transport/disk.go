@@ -13,8 +13,9 @@ import (
 //
 //   - A follower's answer to the leader reaches Raft only then. With one other voter at least, no
 //     entry is committed without such an answer.
-//   - A peer that has lost the leadership may still be writing entries. It receives them from the new
-//     leader again, and Raft would acknowledge them without another write. So it writes them first.
+//   - A peer that has lost the leadership may still be writing entries. It receives them from
+//     the new leader again, and Raft would acknowledge them without another write. So it writes
+//     them first.
 
 var errNotServed = errors.New("this peer no longer leads in this term, or no longer replicates to the other")
 
