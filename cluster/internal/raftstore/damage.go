@@ -1,6 +1,7 @@
 package raftstore
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -56,8 +57,15 @@ func walkBolt(path string) error {
 		if want := tx.Size(); st.Size() < want {
 			return fmt.Errorf("the file is truncated to %d of %d bytes", st.Size(), want)
 		}
-		return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error {
-			return b.ForEach(func(_, _ []byte) error { return nil })
+		return tx.ForEach(func(name []byte, b *bbolt.Bucket) error {
+			var last []byte
+			return b.ForEach(func(key, _ []byte) error {
+				if last != nil && bytes.Compare(last, key) >= 0 { // bolt checks this, too
+					return fmt.Errorf("key %x of bucket %s follows %x", key, name, last)
+				}
+				last = key
+				return nil
+			})
 		})
 	})
 	if err = errors.Join(err, db.Close()); err != nil {
