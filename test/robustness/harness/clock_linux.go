@@ -110,6 +110,13 @@ func (c *Clock) away(ctx context.Context) (bool, error) {
 				return false, err
 			}
 			all, free = all && stopped, free && (at <= c.code.entry || at >= c.code.entry+jumpSize)
+			if stopped && free {
+				busy, err := inHandler(filepath.Join(tasks, t.Name()))
+				if err != nil {
+					return false, err
+				}
+				free = !busy
+			}
 		}
 		if all {
 			return free, nil
@@ -119,6 +126,23 @@ func (c *Clock) away(ctx context.Context) (bool, error) {
 		}
 	}
 	return false, ctx.Err()
+}
+
+// inHandler reports whether a thread is in a handler of a signal, such as that of a preemption. The
+// handler may return to the code to be replaced. Go blocks all signals in handlers, and otherwise
+// only while it makes a thread (proc(5), SigBlk in /proc/[pid]/task/[tid]/status).
+func inHandler(task string) (bool, error) {
+	status, err := os.ReadFile(filepath.Join(task, "status"))
+	if err != nil {
+		return false, err
+	}
+	_, rest, _ := strings.Cut(string(status), "SigBlk:\t")
+	mask, _, _ := strings.Cut(rest, "\n")
+	blocked, err := strconv.ParseUint(mask, 16, 64)
+	if err != nil {
+		return false, fmt.Errorf("read the blocked signals of %s: %w", task, err)
+	}
+	return blocked != 0, nil
 }
 
 // counter returns the instruction pointer of a thread (proc(5),
