@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
@@ -129,8 +130,8 @@ func (c *Clock) away(ctx context.Context) (bool, error) {
 }
 
 // inHandler reports whether a thread is in a handler of a signal, such as that of a preemption. The
-// handler may return to the code to be replaced. Go blocks all signals in handlers, and otherwise
-// only while it makes a thread (proc(5), SigBlk in /proc/[pid]/task/[tid]/status).
+// handler may return to the code to be replaced. Go blocks SIGSEGV in handlers, and otherwise only
+// while it makes a thread (proc(5), SigBlk in /proc/[pid]/task/[tid]/status).
 func inHandler(task string) (bool, error) {
 	status, err := os.ReadFile(filepath.Join(task, "status"))
 	if err != nil {
@@ -142,7 +143,7 @@ func inHandler(task string) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("read the blocked signals of %s: %w", task, err)
 	}
-	return blocked != 0, nil
+	return blocked&(1<<(syscall.SIGSEGV-1)) != 0, nil
 }
 
 // counter returns the instruction pointer of a thread (proc(5),
