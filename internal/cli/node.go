@@ -87,8 +87,8 @@ func (a *app) nodeState() *cobra.Command {
 		Use: "state NODE STATE", Args: exactly("NODE", "STATE"),
 		ValidArgsFunction: a.complete(machineKind().names, nodeStates),
 		Short:             "Move a node to another state",
-		Long: `Move a node to another state, along the transitions of the node state machine. --force only bypasses the limit of failed installs.
-A move to pending approves the node, like holdfast node approve, and asks for the same confirmation.`,
+		Long: `Move a node to another state, along the transitions of the node state machine. --force only bypasses the limit of
+failed installs. A move to pending approves the node, like holdfast node approve, and asks for the same confirmation.`,
 		Example: `  holdfast node state m-123 active --comment "burn-in passed"
   holdfast node state m-123 pending --force`,
 		RunE: func(cmd *cobra.Command, args []string) error {

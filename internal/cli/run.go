@@ -71,8 +71,7 @@ func (a *app) runCancel() *cobra.Command {
 		ValidArgsFunction: a.complete(runKind().names),
 		Short:             "Cancel active runs",
 		Long: `Cancel active runs. A waiting run ends at once; a running one ends when its step can be stopped. The machine
-goes to MAINTENANCE. Canceling a canceled run is no error. The
-id of a machine stands for its last run.
+goes to MAINTENANCE. Canceling a canceled run is no error. The id of a machine stands for its last run.
 
 --filter cancels all active runs that match, after a confirmation: the number of runs. Without a terminal it requires
 --yes. --dry-run prints the runs and cancels none.`,

@@ -22,9 +22,9 @@ func (a *app) runRetry() *cobra.Command {
 		ValidArgsFunction: a.complete(runKind().names),
 		Short:             "Start a run again, with its plan and parameters",
 		Long: `Start a run like RUN, which must have ended: on the same machine, with the same plan and parameters. It
-is a new run. The id of a machine stands for its last run. If you do not know whether the command succeeded, repeat it with the --request-id that it printed:
-that returns the same run. If the plan destroys data, the command asks for confirmation; without a terminal it requires
---yes.
+is a new run. The id of a machine stands for its last run. If you do not know whether the command succeeded, repeat it
+with the --request-id that it printed: that returns the same run. If the plan destroys data, the command asks for
+confirmation; without a terminal it requires --yes.
 
 --filter retries the last run of each machine, if it has ended without success and matches.`,
 		Example: `  holdfast run retry run-789 --wait
