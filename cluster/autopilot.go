@@ -188,19 +188,27 @@ type membership struct {
 // departed lists the peers that have left, so that the leader does not add a peer again
 // that is still in gossip. Each leader has its own list in memory. A peer that was removed
 // by force and not stopped joins again under the next leader, as a nonvoter that catches up
-// first. The flag's help text says so.
+// first. The flag's help text says so. A process that starts again is not listed.
 type departed struct {
 	mu sync.Mutex
-	m  map[string]string // id → instance
+	m  map[string]process // by peer id
 }
 
-func (d *departed) add(id, instance string) {
+// process identifies one process of a peer.
+type process struct {
+	instance string
+	start    int64
+}
+
+func processOf(m *internalv1.GossipMeta) process { return process{m.GetInstance(), m.GetStart()} }
+
+func (d *departed) add(m *internalv1.GossipMeta) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.m == nil {
-		d.m = map[string]string{}
+		d.m = map[string]process{}
 	}
-	d.m[id] = instance
+	d.m[m.GetId()] = processOf(m)
 }
 
 func (d *departed) forget(id string) {
@@ -209,11 +217,11 @@ func (d *departed) forget(id string) {
 	delete(d.m, id)
 }
 
-func (d *departed) has(id, instance string) bool {
+func (d *departed) has(m *internalv1.GossipMeta) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	have, ok := d.m[id]
-	return ok && have == instance
+	have, ok := d.m[m.GetId()]
+	return ok && have == processOf(m)
 }
 
 // answers reports whether a peer answers a request for its statistics.

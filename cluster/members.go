@@ -126,7 +126,7 @@ func (r *reconciler) forgetRemoved(ctx context.Context) error {
 func (r *reconciler) peer(ctx context.Context, m gossip.Member) error {
 	id := m.Meta.GetId()
 	srv, in := r.n.server(id)
-	if !in && r.n.membership.departed.has(id, m.Meta.GetInstance()) {
+	if !in && r.n.membership.departed.has(m.Meta) {
 		return nil // it has left and is about to stop
 	}
 	meta := r.n.fsm.View().Meta()
@@ -377,7 +377,7 @@ func (ms *membership) remove(ctx context.Context, id string, running bool) error
 		return ErrNotLeader
 	}
 	if m, ok := ms.n.gossip.Peer(id); ok && m.Alive && running {
-		ms.departed.add(id, m.Meta.GetInstance())
+		ms.departed.add(m.Meta)
 	}
 	if err := wait.For(ctx, ms.n.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {
 		leader, _, _ := ms.n.Leader()

@@ -66,6 +66,7 @@ type Node struct {
 	leaderless  atomic.Pointer[time.Time] // since when no leader has been known
 	fatal       atomic.Pointer[error]     // the error that makes this peer stop
 
+	start int64           // when the process started, which tells it from the one before
 	life  context.Context // canceled when the node stops
 	end   context.CancelFunc
 	ended <-chan struct{}
@@ -91,6 +92,7 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	n := &Node{
 		cfg: cfg, log: cfg.Logger, fsm: f, driver: &raftFSM{fsm: f},
 		changed: wait.NewSignal(), metaChanged: wait.NewSignal(), closing: make(chan struct{}),
+		start: began.UnixNano(),
 	}
 	n.terms = &terms{n: n, notify: make(chan bool, 64), pauseRequests: make(chan *pauseRequest)}
 	n.committer = &committer{n: n, began: began}
@@ -190,7 +192,7 @@ func (n *Node) gossipMeta() *internalv1.GossipMeta {
 		Id: n.cfg.NodeID, Instance: rec.Instance, ClusterId: rec.ClusterID,
 		RaftAddr: n.stream.Addr().String(), GrpcAddr: n.cfg.AdvertiseGRPC, HttpAddr: n.cfg.AdvertiseHTTP,
 		BootstrapExpect: uint32(n.cfg.BootstrapExpect), Bootstrapped: n.hasRaftState(),
-		MaxFeatureLevel: n.cfg.level(), Version: n.cfg.Version,
+		MaxFeatureLevel: n.cfg.level(), Version: n.cfg.Version, Start: n.start,
 	}
 	if err := n.failure(); err != nil {
 		meta.Failure = gossip.Fit(meta, err.Error())

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"github.com/holdfast-metal/holdfast/cluster/internal/joinwatch"
 	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
 )
@@ -105,10 +107,15 @@ func (fd *founding) why(seen []string) string {
 // Ask implements joinwatch.Cluster.
 func (s standing) Ask(ctx context.Context, id string) error {
 	st, err := s.n.reporter.peerStats(ctx, id)
-	if err == nil && st.GetPeerId() != id {
+	switch {
+	case err != nil:
+		return err
+	case st.GetPeerId() != id:
 		return errors.New("another peer answers at its address: " + st.GetPeerId())
+	case st.GetState() == raft.Leader.String():
+		return joinwatch.ErrLeads
 	}
-	return err
+	return nil
 }
 
 // FailedJoins implements joinwatch.Cluster.

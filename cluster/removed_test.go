@@ -62,3 +62,25 @@ func TestRemovedPeerRejoins(t *testing.T) {
 		return nil
 	})
 }
+
+// A peer that leaves, dies before gossip notices, and starts again with its data is another
+// process, so it joins like any other. Otherwise it would wait for its cluster forever. Found by
+// the failpoint "server-removed".
+func TestLeftPeerRejoinsAfterRestart(t *testing.T) {
+	t.Parallel()
+	c := clustertest.Start(t, clustertest.Options{OnDisk: true})
+	settled(t, c, 3)
+	leader := c.Leader()
+	dead := c.Followers(leader)[0]
+	c.Kill(dead)
+	if err := leader.Node.RemoveLeaving(t.Context(), dead.ID); err != nil {
+		t.Fatal(err)
+	}
+	c.Restart(dead)
+	clustertest.Eventually(t, 20*time.Second, "the peer to vote again", func() error {
+		if s := suffrage(t, leader, dead); s != "voter" {
+			return errors.New("suffrage is " + s)
+		}
+		return nil
+	})
+}

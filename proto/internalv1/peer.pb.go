@@ -748,8 +748,11 @@ type GossipMeta struct {
 	MaxFeatureLevel uint32                 `protobuf:"varint,9,opt,name=max_feature_level,json=maxFeatureLevel,proto3" json:"max_feature_level,omitempty"`
 	Version         string                 `protobuf:"bytes,10,opt,name=version,proto3" json:"version,omitempty"`
 	Failure         string                 `protobuf:"bytes,11,opt,name=failure,proto3" json:"failure,omitempty"` // why this peer is stopping; empty if it is not
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// When the process started, in nanoseconds since 1970: it tells a restarted process from the one
+	// before. 0 if the peer is older than this field.
+	Start         int64 `protobuf:"fixed64,12,opt,name=start,proto3" json:"start,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GossipMeta) Reset() {
@@ -859,6 +862,13 @@ func (x *GossipMeta) GetFailure() string {
 	return ""
 }
 
+func (x *GossipMeta) GetStart() int64 {
+	if x != nil {
+		return x.Start
+	}
+	return 0
+}
+
 var File_proto_internal_v1_peer_proto protoreflect.FileDescriptor
 
 const file_proto_internal_v1_peer_proto_rawDesc = "" +
@@ -906,7 +916,7 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"'\n" +
 	"\fLeaveRequest\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\"\x0f\n" +
-	"\rLeaveResponse\"\xdd\x02\n" +
+	"\rLeaveResponse\"\xf3\x02\n" +
 	"\n" +
 	"GossipMeta\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
@@ -921,7 +931,8 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"\x11max_feature_level\x18\t \x01(\rR\x0fmaxFeatureLevel\x12\x18\n" +
 	"\aversion\x18\n" +
 	" \x01(\tR\aversion\x12\x18\n" +
-	"\afailure\x18\v \x01(\tR\afailure2\x90\x05\n" +
+	"\afailure\x18\v \x01(\tR\afailure\x12\x14\n" +
+	"\x05start\x18\f \x01(\x10R\x05start2\x90\x05\n" +
 	"\vPeerService\x12[\n" +
 	"\aConfirm\x12$.holdfast.internal.v1.ConfirmRequest\x1a%.holdfast.internal.v1.ConfirmResponse\"\x03\x90\x02\x01\x12a\n" +
 	"\tReadIndex\x12&.holdfast.internal.v1.ReadIndexRequest\x1a'.holdfast.internal.v1.ReadIndexResponse\"\x03\x90\x02\x01\x12a\n" +

@@ -12,9 +12,10 @@ import (
 type findings struct {
 	Standing
 
-	asked bool              // the peers were asked; otherwise only gossip is known
-	peers map[string]string // id → cause
-	addrs map[string]string // join address → cause
+	asked  bool              // the peers were asked; otherwise only gossip is known
+	leader string            // the peer that says that it leads, if one does
+	peers  map[string]string // id → cause
+	addrs  map[string]string // join address → cause
 }
 
 // explain returns the reason in one line.
@@ -38,8 +39,13 @@ func explain(f findings) string {
 	return strings.Join(parts, "; ")
 }
 
-// quorum returns which voters are missing for a majority.
+// quorum returns the leader that does not reach this peer, or which voters are missing for a
+// majority.
 func quorum(f findings) string {
+	if f.leader != "" {
+		return f.leader + " leads, but does not replicate to this peer: it has just been elected, or has removed " +
+			"this peer from the cluster (see holdfast operator raft list-peers)"
+	}
 	var silent []string
 	for _, id := range f.Voters {
 		_, failed := f.peers[id]

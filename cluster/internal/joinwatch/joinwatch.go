@@ -5,6 +5,7 @@ package joinwatch
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -18,11 +19,15 @@ const (
 	askTime  = 700 * time.Millisecond // for the answers of peers
 )
 
+// ErrLeads is the answer of a peer that leads, although the asking peer knows no leader.
+var ErrLeads = errors.New("leads")
+
 // Cluster is what the watch asks.
 type Cluster interface {
 	// Standing returns what this peer knows of its cluster.
 	Standing() Standing
-	// Ask calls a peer. It returns an error if the peer does not answer.
+	// Ask calls a peer. It returns ErrLeads if the peer leads, and another error if it does not
+	// answer.
 	Ask(ctx context.Context, id string) error
 	// FailedJoins returns the error of each gossip address that cannot be joined.
 	FailedJoins() map[string]error
@@ -104,9 +109,12 @@ func (w *Watch) look(ctx context.Context, st Standing) findings {
 	var mu sync.Mutex
 	for id := range others(st) {
 		wg.Go(func() {
-			if err := w.cluster.Ask(ctx, id); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
+			err := w.cluster.Ask(ctx, id)
+			mu.Lock()
+			defer mu.Unlock()
+			if errors.Is(err, ErrLeads) {
+				f.leader = id
+			} else if err != nil {
 				f.peers[id] = Call(err)
 			}
 		})
