@@ -2,13 +2,20 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os/exec"
 	"slices"
+	"strings"
 	"time"
+
+	"google.golang.org/grpc"
 
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
 	"github.com/holdfast-metal/holdfast/internal/bench/proc"
 	"github.com/holdfast-metal/holdfast/internal/bench/report"
+	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 )
 
 // goalGrowth is of docs/performance.md: get and a filtered page at 1,000,000 machines against
@@ -18,6 +25,7 @@ const (
 	goalMemory             = 3 // GiB a peer, at a million
 	goalSnapshot           = 5 // s, the same
 	goalRestore            = 20
+	goalRestoreEmpty       = 15
 	goalStall              = 40 // ms, the same
 	smallFleet, largeFleet = 10_000, 1_000_000
 )
@@ -159,4 +167,52 @@ func (g *growing) times(ctx context.Context, do func(context.Context) error) ([]
 	}
 	slices.Sort(all)
 	return all, nil
+}
+
+// everywhere waits until all peers have applied the current index of the leader.
+func (g *growing) everywhere(ctx context.Context, leader *localcluster.Peer) error {
+	want, err := leader.Readiness(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range g.cluster.Peers() {
+		for {
+			if now, err := p.Readiness(ctx); err == nil && now.AppliedIndex >= want.AppliedIndex {
+				break
+			}
+			if err := wait.Sleep(ctx, 20*time.Millisecond); err != nil {
+				return fmt.Errorf("wait until %s has index %d: %w", p.ID, want.AppliedIndex, err)
+			}
+		}
+	}
+	return nil
+}
+
+// onLeader calls do with a connection to the leader. It returns an error if the leader changes.
+func (g *growing) onLeader(ctx context.Context, do func(*grpc.ClientConn, *localcluster.Peer) error) (err error) {
+	leader, _, err := g.roles(ctx)
+	if err != nil {
+		return err
+	}
+	conn, err := grpc.NewClient(leader.GRPCAddr, grpc.WithTransportCredentials(g.cluster.Credentials()))
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", leader.GRPCAddr, err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if err := do(conn, leader); err != nil {
+		return err
+	}
+	return g.stillLeads(ctx, leader)
+}
+
+// operator runs `holdfast operator` with the credentials of an admin.
+func (g *growing) operator(ctx context.Context, at *localcluster.Peer, args ...string) error {
+	files := g.cluster.Files()
+	args = append([]string{"--addr", at.GRPCAddr, "--ca", files.CA, "--cert", files.AdminCert, "--key",
+		files.AdminKey, "--timeout", runsTimeout.String(), "operator"}, args...)
+	out, err := exec.CommandContext(ctx, g.binary, args...).CombinedOutput() //nolint:gosec // our own executable
+	if err != nil {
+		return fmt.Errorf("holdfast %s: %w: %s", strings.Join(args[len(args)-2:], " "), err, out)
+	}
+	return nil
 }

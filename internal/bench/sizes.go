@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -18,7 +16,6 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/bench/load"
 	"github.com/holdfast-metal/holdfast/internal/bench/report"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
-	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -202,7 +199,7 @@ func restores(ctx context.Context, g *growing) error {
 		report.AtMost(goalSnapshot))
 	g.figure("file", "its size", float64(info.Size())/(1<<20), "MiB", nil)
 	g.figure("stall", "longest write meanwhile", report.Quantile(report.Millis(stall), 1), "ms", report.AtMost(goalStall))
-	leader, followers, err := g.roles(ctx)
+	_, followers, err := g.roles(ctx)
 	if err != nil {
 		return err
 	}
@@ -216,74 +213,69 @@ func restores(ctx context.Context, g *growing) error {
 		return err
 	}
 	g.figure("up", "a follower killed and started, until it is ready", time.Since(began).Seconds(), "s", nil)
-	if before, err = g.used(); err != nil {
+	over := restoring{id: "restore", where: "over the fleet", args: []string{"--abandon-runs"}, wanted: goalRestore}
+	if err := g.restore(start, file, over); err != nil {
 		return err
 	}
-	began = time.Now()
-	if err := g.operator(ctx, leader, "snapshot", "restore", file, "--abandon-runs", "--yes"); err != nil {
+	g.say("starting the peers without data")
+	if err := g.startEmpty(start); err != nil {
 		return err
 	}
-	g.figure("restore", "the snapshot restored by holdfast operator", time.Since(began).Seconds(), "s",
-		report.AtMost(goalRestore))
-	if err := errors.Join(g.everywhere(start, leader), g.cluster.WaitReady(start), os.Remove(file)); err != nil {
+	empty := restoring{id: "restore_empty", where: "into an empty cluster", args: []string{"--other-cluster"},
+		wanted: goalRestoreEmpty}
+	return errors.Join(g.restore(start, file, empty), os.Remove(file))
+}
+
+// restoring is one way to restore a snapshot.
+type restoring struct {
+	id, where string
+	args      []string // further arguments of holdfast operator snapshot restore
+	wanted    float64  // s, at most
+}
+
+// restore restores a snapshot.
+func (g *growing) restore(ctx context.Context, file string, r restoring) error {
+	leader, _, err := g.roles(ctx)
+	if err != nil {
 		return err
 	}
-	g.figure("restored", "until all peers have restored it", time.Since(began).Seconds(), "s", nil)
-	if err := g.usedBy("restore", "the restore", before); err != nil {
+	before, err := g.used()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	args := append([]string{"snapshot", "restore", file, "--yes"}, r.args...)
+	if err := g.operator(ctx, leader, args...); err != nil {
+		return err
+	}
+	g.figure(r.id, "the snapshot restored "+r.where+" by holdfast operator", time.Since(began).Seconds(), "s",
+		report.AtMost(r.wanted))
+	if err := errors.Join(g.everywhere(ctx, leader), g.cluster.WaitReady(ctx)); err != nil {
+		return err
+	}
+	g.figure(r.id+"_all", "until all peers have restored it", time.Since(began).Seconds(), "s", nil)
+	if err := g.usedBy(r.id, "the restore "+r.where, before); err != nil {
 		return err
 	}
 	now, err := g.memory()
 	if err != nil {
 		return err
 	}
-	g.figure("restored_memory", "memory of a peer after that", now/1024, "GiB", nil)
+	g.figure(r.id+"_memory", "memory of a peer after that", now/1024, "GiB", nil)
 	return nil
 }
 
-// everywhere waits until all peers have applied the current index of the leader.
-func (g *growing) everywhere(ctx context.Context, leader *localcluster.Peer) error {
-	want, err := leader.Readiness(ctx)
-	if err != nil {
-		return err
-	}
+// startEmpty stops the peers, deletes their data and starts them, so that they form a new cluster.
+func (g *growing) startEmpty(ctx context.Context) error {
 	for _, p := range g.cluster.Peers() {
-		for {
-			if now, err := p.Readiness(ctx); err == nil && now.AppliedIndex >= want.AppliedIndex {
-				break
-			}
-			if err := wait.Sleep(ctx, 20*time.Millisecond); err != nil {
-				return fmt.Errorf("wait until %s has index %d: %w", p.ID, want.AppliedIndex, err)
-			}
+		if err := errors.Join(p.Kill(), p.Wipe()); err != nil {
+			return err
 		}
 	}
-	return nil
-}
-
-// onLeader calls do with a connection to the leader. It returns an error if the leader changes.
-func (g *growing) onLeader(ctx context.Context, do func(*grpc.ClientConn, *localcluster.Peer) error) (err error) {
-	leader, _, err := g.roles(ctx)
-	if err != nil {
-		return err
+	for _, p := range g.cluster.Peers() {
+		if err := p.Start(ctx); err != nil {
+			return err
+		}
 	}
-	conn, err := grpc.NewClient(leader.GRPCAddr, grpc.WithTransportCredentials(g.cluster.Credentials()))
-	if err != nil {
-		return fmt.Errorf("connect to %s: %w", leader.GRPCAddr, err)
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	if err := do(conn, leader); err != nil {
-		return err
-	}
-	return g.stillLeads(ctx, leader)
-}
-
-// operator runs `holdfast operator` with the credentials of an admin.
-func (g *growing) operator(ctx context.Context, at *localcluster.Peer, args ...string) error {
-	files := g.cluster.Files()
-	args = append([]string{"--addr", at.GRPCAddr, "--ca", files.CA, "--cert", files.AdminCert, "--key",
-		files.AdminKey, "--timeout", runsTimeout.String(), "operator"}, args...)
-	out, err := exec.CommandContext(ctx, g.binary, args...).CombinedOutput() //nolint:gosec // our own executable
-	if err != nil {
-		return fmt.Errorf("holdfast %s: %w: %s", strings.Join(args[len(args)-2:], " "), err, out)
-	}
-	return nil
+	return g.cluster.WaitReady(ctx)
 }
