@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/peer"
@@ -19,6 +20,15 @@ import (
 
 // site serves a mux on a real socket.
 func site(t *testing.T, f *fakeRecords, cfg Config, change func(*Gate)) (*httptest.Server, *Mux) {
+	t.Helper()
+	m := routes(t, f, cfg, change)
+	srv := httptest.NewServer(m)
+	t.Cleanup(srv.Close)
+	return srv, m
+}
+
+// routes returns the mux of site.
+func routes(t *testing.T, f *fakeRecords, cfg Config, change func(*Gate)) *Mux {
 	t.Helper()
 	g := newGate(t, f, cfg)
 	if change != nil {
@@ -45,9 +55,7 @@ func site(t *testing.T, f *fakeRecords, cfg Config, change func(*Gate)) (*httpte
 		_, _ = fmt.Fprintf(w, "%v", From(r.Context()))
 	})
 	m.HandleFunc("GET /plain", Least(holdfastv1.Role_VIEWER), nil, func(http.ResponseWriter, *http.Request) {})
-	srv := httptest.NewServer(m)
-	t.Cleanup(srv.Close)
-	return srv, m
+	return m
 }
 
 func TestMux(t *testing.T) {
@@ -226,67 +234,76 @@ func TestOtherSites(t *testing.T) {
 // TestPublicLimits checks the limits of calls without credentials, per address and in
 // total. Health checks, and peers without authentication, have none.
 func TestPublicLimits(t *testing.T) {
-	l := newLimits(defaultRate)
-	take := func(source string) (n int) {
-		for l.public(source) == nil {
-			n++
+	synctest.Test(t, func(t *testing.T) { // without the bubble's clock a slow machine refills the buckets meanwhile
+		l := newLimits(defaultRate)
+		take := func(source string) (n int) {
+			for l.public(source) == nil {
+				n++
+			}
+			return n
 		}
-		return n
-	}
-	if n := take("10.0.0.66"); n < publicBurst || n > publicBurst+publicRate {
-		t.Errorf("one address: got %d calls at once, want about %d", n, publicBurst)
-	}
-	if err := l.public("10.0.0.5"); err != nil {
-		t.Errorf("other address: %v", err)
-	}
-	take("2001:db8::1")
-	if err := l.public("2001:db8::2"); err == nil {
-		t.Error("an address of the same /64 has a limit of its own")
-	}
-	for i := range 2 * publicAllMax / publicBurst {
-		take(fmt.Sprintf("10.1.0.%d", i))
-	}
-	if err := l.public("10.2.0.1"); err == nil || err.Reason != ReasonRateLimit {
-		t.Errorf("total: got %v, want %s", err, ReasonRateLimit)
-	}
+		if n := take("10.0.0.66"); n != publicBurst {
+			t.Errorf("one address: got %d calls at once, want %d", n, publicBurst)
+		}
+		if err := l.public("10.0.0.5"); err != nil {
+			t.Errorf("other address: %v", err)
+		}
+		take("2001:db8::1")
+		if err := l.public("2001:db8::2"); err == nil {
+			t.Error("an address of the same /64 has a limit of its own")
+		}
+		for i := range publicAllMax / publicBurst {
+			take(fmt.Sprintf("10.1.0.%d", i))
+		}
+		if err := l.public("10.2.0.1"); err == nil || err.Reason != ReasonRateLimit {
+			t.Errorf("total: got %v, want %s", err, ReasonRateLimit)
+		}
+		time.Sleep(time.Second) // sleep: the clock of the bubble
+		if n := take("10.0.0.66"); n != publicRate {
+			t.Errorf("one address after a second: got %d calls at once, want %g", n, publicRate)
+		}
+	})
+}
 
-	f := &fakeRecords{}
-	secure, m := site(t, f, Config{}, nil)
-	m.HandleFunc("GET /health", Health(), nil, func(http.ResponseWriter, *http.Request) {})
-	m.HandleFunc("GET /file", Download(), nil, func(http.ResponseWriter, *http.Request) {})
-	open, _ := site(t, f, Config{Insecure: true}, nil)
-	for _, tt := range []struct {
-		url     string
-		limited bool
-	}{{secure.URL + "/health", false}, {secure.URL + "/file", false}, {open.URL + "/open", false},
-		{secure.URL + "/open", true}, {secure.URL + "/health", false}} {
-		limited, calls := false, publicBurst+100
-		if tt.limited {
-			calls = 10 * publicBurst // more than are allowed in the meantime, also on a slow machine
-		}
-		for range calls {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, tt.url, nil)
-			if err != nil {
-				t.Fatal(err)
+// TestLimitedRoutes checks which routes have the limit of public calls.
+func TestLimitedRoutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeRecords{}
+		secure := routes(t, f, Config{}, nil)
+		secure.HandleFunc("GET /health", Health(), nil, func(http.ResponseWriter, *http.Request) {})
+		secure.HandleFunc("GET /file", Download(), nil, func(http.ResponseWriter, *http.Request) {})
+		insecure := routes(t, f, Config{Insecure: true}, nil)
+		for _, tt := range []struct {
+			name, path string
+			mux        *Mux
+			limited    bool
+		}{
+			{"health", "/health", secure, false},
+			{"download", "/file", secure, false},
+			{"public, without authentication", "/open", insecure, false},
+			{"public", "/open", secure, true},
+			{"health, when public calls are refused", "/health", secure, false},
+		} {
+			for range publicBurst {
+				tt.mux.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, tt.path, nil))
 			}
-			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_ = resp.Body.Close()
-			if limited = resp.StatusCode == http.StatusTooManyRequests && resp.Header.Get("Retry-After") != ""; limited {
-				break
+			w := httptest.NewRecorder()
+			tt.mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, tt.path, nil))
+			limited := w.Code == http.StatusTooManyRequests && w.Header().Get("Retry-After") != ""
+			if limited != tt.limited {
+				t.Errorf("%s: got status %d, limited %t, want %t", tt.name, w.Code, limited, tt.limited)
 			}
 		}
-		if limited != tt.limited {
-			t.Errorf("%s: got limited %t, want %t", tt.url, limited, tt.limited)
-		}
-	}
+	})
 }
 
 // TestPublicCallsAreLimited checks the same over gRPC. Calls of this process's HTTP
 // routes are already counted.
 func TestPublicCallsAreLimited(t *testing.T) {
+	synctest.Test(t, testPublicCalls)
+}
+
+func testPublicCalls(t *testing.T) {
 	g := newGate(t, &fakeRecords{}, Config{})
 	from := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 66), Port: 1}})
 	for _, tt := range []struct {
