@@ -43,7 +43,7 @@ func (v *View) MachinesWithPrefix(text string) iter.Seq[*holdfastv1.Machine] {
 
 // macPrefix returns the canonical form of the beginning of a MAC address in any notation.
 func macPrefix(text string) (string, bool) {
-	hex := lex.Lower(strings.NewReplacer(":", "", "-", "", ".", "").Replace(text))
+	hex := lex.Hex(text)
 	if hex == "" || len(hex) > 12 || strings.Trim(hex, "0123456789abcdef") != "" {
 		return "", false
 	}

@@ -52,10 +52,15 @@ func ValidName(s string, most int) bool {
 	return true
 }
 
+var separators = strings.NewReplacer(":", "", "-", "", ".", "")
+
+// Hex returns a text in lower case and without the separators of MAC addresses.
+func Hex(s string) string { return Lower(separators.Replace(s)) }
+
 // MAC returns a MAC address in lower case and with colons. It accepts six bytes in hex,
 // separated by colons, dashes, dots or nothing.
 func MAC(s string) (string, bool) {
-	hex := Lower(strings.NewReplacer(":", "", "-", "", ".", "").Replace(strings.TrimSpace(s)))
+	hex := Hex(strings.TrimSpace(s))
 	if len(hex) != 12 || strings.Trim(hex, "0123456789abcdef") != "" {
 		return "", false
 	}
