@@ -213,7 +213,7 @@ func restores(ctx context.Context, g *growing) error {
 		return err
 	}
 	g.figure("up", "a follower killed and started, until it is ready", time.Since(began).Seconds(), "s", nil)
-	over := restoring{id: "restore", where: "over the fleet", args: []string{"--abandon-runs"}, wanted: goalRestore}
+	over := restoring{id: "restore", where: "over the fleet", args: []string{"--abandon-runs"}}
 	if err := g.restore(start, file, over); err != nil {
 		return err
 	}
@@ -222,7 +222,7 @@ func restores(ctx context.Context, g *growing) error {
 		return err
 	}
 	empty := restoring{id: "restore_empty", where: "into an empty cluster", args: []string{"--other-cluster"},
-		wanted: goalRestoreEmpty}
+		wanted: report.AtMost(goalRestore)}
 	return errors.Join(g.restore(start, file, empty), os.Remove(file))
 }
 
@@ -230,7 +230,7 @@ func restores(ctx context.Context, g *growing) error {
 type restoring struct {
 	id, where string
 	args      []string // further arguments of holdfast operator snapshot restore
-	wanted    float64  // s, at most
+	wanted    *report.Goal
 }
 
 // restore restores a snapshot.
@@ -249,7 +249,7 @@ func (g *growing) restore(ctx context.Context, file string, r restoring) error {
 		return err
 	}
 	g.figure(r.id, "the snapshot restored "+r.where+" by holdfast operator", time.Since(began).Seconds(), "s",
-		report.AtMost(r.wanted))
+		r.wanted)
 	if err := errors.Join(g.everywhere(ctx, leader), g.cluster.WaitReady(ctx)); err != nil {
 		return err
 	}
