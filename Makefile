@@ -65,9 +65,19 @@ man: ## Write the manual page of each command to bin/man
 # docs/packages.md lists the files and explains how to sign them. ARCHES="amd64" builds one of the
 # two architectures.
 .PHONY: release
-release: ## Build a release in bin/release/VERSION: static binaries, debs, rpms, SBOMs, checksums (VERSION=1.2.3)
+release: ## Build a release in bin/release/VERSION: static binaries, debs, rpms, images, SBOMs, checksums (VERSION=1.2.3)
 	@[ '$(origin VERSION)' = 'command line' ] || { echo 'release: set the version: make release VERSION=1.2.3' >&2; exit 2; }
 	tools/release.sh '$(VERSION)'
+
+.PHONY: image
+image: ## Build only the OCI images of a release, into bin/release/VERSION (VERSION=1.2.3)
+	@[ '$(origin VERSION)' = 'command line' ] || { echo 'image: set the version: make image VERSION=1.2.3' >&2; exit 2; }
+	ONLY=images tools/release.sh '$(VERSION)'
+
+# A module of its own, which `go test ./...` does not see.
+.PHONY: test-image
+test-image: ## Test how images are built
+	go -C tools/release test -timeout 2m ./image
 
 # Run this once for each release and commit the result: every later build must open it (test/golden).
 .PHONY: golden-data
@@ -316,6 +326,7 @@ ci: ## Run everything that a change must pass
 	$(MAKE) build
 	$(MAKE) bench-guard # some budgets do not hold under the race detector
 	$(MAKE) race
+	$(MAKE) test-image
 	$(MAKE) crash STORES=mixed
 	$(MAKE) chaos
 	$(MAKE) fuzz-short FUZZTIME=3s # there are about sixty targets

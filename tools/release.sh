@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds a release in DIR (default: bin/release/VERSION): release.sh VERSION [DIR]. It has static binaries
-# for Linux (ARCHES="amd64 arm64"), debs, rpms, bills of materials and SHA256SUMS. The same commit and
-# version of Go produce the same bytes; SOURCE_DATE_EPOCH defaults to the time of the commit.
+# for Linux (ARCHES="amd64 arm64"), debs, rpms, OCI images, bills of materials and SHA256SUMS; with
+# ONLY=images, it adds the images to DIR. The same commit and version of Go produce the same bytes;
+# SOURCE_DATE_EPOCH defaults to the time of the commit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=$1 out=${2:-bin/release/$1} arches=${ARCHES:-amd64 arm64}
@@ -14,7 +15,9 @@ export GOFLAGS=-buildvcs=false # VERSION is the version; git fails if another us
 umask 022
 [ -z "$(git status --porcelain 2>/dev/null)" ] || echo "release: this checkout has changes that no commit has: nobody can make these bytes again" >&2
 stage=$out.stage
-rm -rf "$out" "$stage"
+only=${ONLY:-}
+[ "$only" = images ] || rm -rf "$out"
+rm -rf "$stage"
 mkdir -p "$out" "$stage/man" "$stage/completion"
 
 build() { go build -trimpath -ldflags "-s -w -X main.version=$version" -o "$@"; }
@@ -24,24 +27,28 @@ for arch in $arches; do
 	done
 done
 
-# A binary for this machine prints manual pages and completions.
-self=$stage/$(go env GOHOSTARCH)/holdfast
-[ "$(go env GOHOSTOS)" = linux ] && [ -x "$self" ] || {
-	self=$stage/self
-	build "$self" ./cmd/holdfast
-}
-"$self" man "$stage/man"
-gzip -9n "$stage"/man/*.1
-for shell in bash zsh fish; do
-	"$self" completion "$shell" >"$stage/completion/holdfast.$shell"
-done
-# Packages install binaries in /usr/bin; /usr/local is for other ways to install.
-for unit in holdfast holdfast-agent; do
-	sed 's,/usr/local/bin/,/usr/bin/,g' "deploy/systemd/$unit.service" >"$stage/$unit.service"
-done
+packages=()
+if [ "$only" != images ]; then
+	# A binary for this machine prints manual pages and completions.
+	self=$stage/$(go env GOHOSTARCH)/holdfast
+	[ "$(go env GOHOSTOS)" = linux ] && [ -x "$self" ] || {
+		self=$stage/self
+		build "$self" ./cmd/holdfast
+	}
+	"$self" man "$stage/man"
+	gzip -9n "$stage"/man/*.1
+	for shell in bash zsh fish; do
+		"$self" completion "$shell" >"$stage/completion/holdfast.$shell"
+	done
+	# Packages install binaries in /usr/bin; /usr/local is for other ways to install.
+	for unit in holdfast holdfast-agent; do
+		sed 's,/usr/local/bin/,/usr/bin/,g' "deploy/systemd/$unit.service" >"$stage/$unit.service"
+	done
+	packages=(deploy/packages/holdfast.yaml deploy/packages/holdfast-agent.yaml)
+fi
 
 go -C tools/release build -trimpath -o ../../bin/tools/release .
-bin/tools/release -version "$version" -stage "$stage" -out "$out" -arches "${arches// /,}" deploy/packages/holdfast.yaml deploy/packages/holdfast-agent.yaml
+bin/tools/release -version "$version" -stage "$stage" -out "$out" -arches "${arches// /,}" -revision "$(git rev-parse HEAD 2>/dev/null)" -images holdfast,holdfast-agent "${packages[@]}"
 rm -rf "$stage"
 echo "$out:"
 ls -l "$out" | awk 'NR > 1 { printf "  %10d  %s\n", $5, $9 }'
