@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds two releases and tests their debs on a systemd host in a container: release-check.sh [DIR]. It
 # installs, verifies, runs a peer, upgrades, removes and purges. It tests the rpms over the host's root,
-# and checks the files of the other architecture; with qemu-user it also runs their binaries.
+# runs the services of deploy/container with the files of the image, and checks the files of the other
+# architecture; with qemu-user it also runs their binaries.
 # Needs root, systemd-container, debootstrap and a mirror. The root of the host is built once, in
 # /var/cache/holdfast (E2E_HOST_ROOT=dir). man, rpm and qemu-user are used if they are installed.
 set -euo pipefail
@@ -47,6 +48,9 @@ for binary in holdfast holdfast-agent; do
 	fi
 done
 echo "release-check: the same bytes twice, sums and bills are right, $foreign too"
+
+E2E_IMAGE=$dir/new/holdfast-0.0.2-oci.tar go -C tools/release test -count=1 -timeout 5m -run '^TestRun$' ./image
+echo "release-check: image: all is well"
 
 lab=$dir/lab
 down() {

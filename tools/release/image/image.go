@@ -47,7 +47,7 @@ func Write(c Config, file string) (digest string, err error) {
 			return "", fmt.Errorf("image for %s: %w", b.Arch, err)
 		}
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{
-			Add:        img,
+			Add:        plain{img},
 			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: b.Arch}},
 		})
 	}
@@ -65,6 +65,13 @@ func Write(c Config, file string) (digest string, err error) {
 	}
 	return hash.String(), nil
 }
+
+// plain is an image without an artifact type. Otherwise the library adds the type of the
+// configuration to the index, and engines that know artifacts may take the image for one.
+type plain struct{ v1.Image }
+
+// ArtifactType returns no type.
+func (plain) ArtifactType() (string, error) { return "", nil }
 
 // one returns the image for one architecture. The layer with the binary is the last one, so that a
 // new release replaces no other.

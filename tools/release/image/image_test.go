@@ -94,6 +94,9 @@ func TestImage(t *testing.T) {
 	var platforms []string
 	for _, m := range list.Manifests {
 		platforms = append(platforms, m.Platform.String())
+		if m.ArtifactType != "" {
+			t.Errorf("%s has the artifact type %q, want none", m.Platform, m.ArtifactType)
+		}
 		img, err := index.Image(m.Digest)
 		if err != nil {
 			t.Fatal(err)
