@@ -19,6 +19,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
+var at = time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC)
+
 // build writes the image of tiny binaries, and returns the file and its digest.
 func build(t *testing.T, name string) (file, digest string) {
 	t.Helper()
@@ -27,7 +29,7 @@ func build(t *testing.T, name string) (file, digest string) {
 	writeFile(t, license, "license")
 	c := Config{
 		Name: name, Version: "1.2.3", Revision: "abc", License: license,
-		At: time.Date(2026, 11, 27, 0, 0, 0, 0, time.UTC),
+		At: at,
 	}
 	for _, arch := range []string{"amd64", "arm64"} {
 		binary := filepath.Join(dir, arch)
@@ -71,6 +73,18 @@ func TestWriteTwiceGivesTheSameBytes(t *testing.T) {
 	second, _ := build(t, "holdfast")
 	if !bytes.Equal(readFile(t, first), readFile(t, second)) {
 		t.Error("two builds differ")
+	}
+	for in := tar.NewReader(bytes.NewReader(readFile(t, first))); ; { // two builds may take the same second
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !h.ModTime.Equal(at) {
+			t.Errorf("%s has the time %s, want that of the release, %s", h.Name, h.ModTime, at)
+		}
 	}
 }
 
@@ -207,8 +221,9 @@ func TestAgent(t *testing.T) {
 }
 
 func TestWriteRefusesAnotherName(t *testing.T) {
-	if _, err := Write(Config{Name: "other"}, filepath.Join(t.TempDir(), "image.tar")); err == nil {
-		t.Error("Write of another binary: got no error")
+	_, err := Write(Config{Name: "other", At: at}, filepath.Join(t.TempDir(), "image.tar"))
+	if err == nil || !strings.Contains(err.Error(), "want holdfast or holdfast-agent") {
+		t.Errorf("Write of another binary = %v, want an error with the names", err)
 	}
 }
 
