@@ -14,6 +14,9 @@ import (
 // sessionPrefix begins the text of a session, to distinguish it from a token.
 const sessionPrefix = "hfsession."
 
+// plainPrefix begins a text of Seal that is not encrypted.
+const plainPrefix = "hfplain."
+
 // Sessions creates browser sessions: texts that stand for a token for a limited time. They
 // are not accepted in place of the token itself. Every peer with the same keys can open
 // them, and none are stored.
@@ -32,8 +35,28 @@ func (s *Sessions) Begin(token string, lasts time.Duration) (string, error) {
 	if s.keys.primary() == nil {
 		return token, nil
 	}
+	return s.Seal("", []byte(token), lasts)
+}
+
+// Token returns the token of a session and whether the session is valid. A text without the
+// prefix is returned as the token itself, as issued by a peer without a key.
+func (s *Sessions) Token(session string) (string, bool) {
+	if !strings.HasPrefix(session, sessionPrefix) {
+		return session, true
+	}
+	plain, ok := s.Unseal("", session)
+	return string(plain), ok
+}
+
+// Seal returns a text from which every peer can read data for a limited time. Without a key
+// the data is encoded, but not encrypted. Unseal needs the same use.
+func (s *Sessions) Seal(use string, data []byte, lasts time.Duration) (string, error) {
 	plain := binary.BigEndian.AppendUint64(nil, uint64(s.now().Add(lasts).Unix()))
-	sealed, err := s.keys.Seal(BrowserSessions, "", 0, append(plain, token...))
+	plain = append(plain, data...)
+	if s.keys.primary() == nil {
+		return plainPrefix + base64.RawURLEncoding.EncodeToString(plain), nil
+	}
+	sealed, err := s.keys.Seal(BrowserSessions, use, 0, plain)
 	if err != nil {
 		return "", err
 	}
@@ -44,24 +67,32 @@ func (s *Sessions) Begin(token string, lasts time.Duration) (string, error) {
 	return sessionPrefix + base64.RawURLEncoding.EncodeToString(b), nil
 }
 
-// Token returns the token of a session and whether the session is valid. A text without the
-// prefix is returned as the token itself, as issued by a peer without a key.
-func (s *Sessions) Token(session string) (string, bool) {
-	text, ok := strings.CutPrefix(session, sessionPrefix)
+// Unseal returns the data of a text that Seal returned, and whether the text is valid. A peer
+// with a key accepts encrypted texts only.
+func (s *Sessions) Unseal(use, text string) ([]byte, bool) {
+	prefix := sessionPrefix
+	if s.keys.primary() == nil {
+		prefix = plainPrefix
+	}
+	text, ok := strings.CutPrefix(text, prefix)
 	if !ok {
-		return session, true
+		return nil, false
 	}
-	b, err := base64.RawURLEncoding.DecodeString(text)
+	plain, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
-		return "", false
+		return nil, false
 	}
-	sealed := &internalv1.Sealed{}
-	if err := proto.Unmarshal(b, sealed); err != nil {
-		return "", false
+	if prefix == sessionPrefix {
+		sealed := &internalv1.Sealed{}
+		if err := proto.Unmarshal(plain, sealed); err != nil {
+			return nil, false
+		}
+		if plain, err = s.keys.Open(BrowserSessions, use, 0, sealed); err != nil {
+			return nil, false
+		}
 	}
-	plain, err := s.keys.Open(BrowserSessions, "", 0, sealed)
-	if err != nil || len(plain) < 8 || s.now().Unix() >= int64(binary.BigEndian.Uint64(plain)) {
-		return "", false
+	if len(plain) < 8 || s.now().Unix() >= int64(binary.BigEndian.Uint64(plain)) {
+		return nil, false
 	}
-	return string(plain[8:]), true
+	return plain[8:], true
 }
