@@ -51,7 +51,8 @@ func importRules() []importRule {
 		{part: "proto/holdfast/..."},
 		{part: "proto/internalv1", may: []string{"proto/holdfast/..."}},
 		{part: "internal/nearest"},
-		{part: "internal/guard"}, // for tests only
+		{part: "internal/guard"},    // for tests only
+		{part: "internal/oidctest"}, // for tests only
 		{part: "fsm/...", may: []string{"proto/...", "internal/nearest"}, tests: []string{"internal/guard"}, never: impure},
 		{part: "internal/heap"},
 		{part: "internal/series"},
@@ -86,7 +87,7 @@ func importRules() []importRule {
 			"proto/...", "internal/nearest", "internal/archive", "internal/describe", "internal/filter",
 			"internal/images/...", "internal/secrets", "internal/series",
 			"fsm", "cluster", "cluster/peertls", "cluster/keyfile", "providers",
-		}, tests: []string{"internal/guard", "providers/...", "cluster/peertls/issue"},
+		}, tests: []string{"internal/guard", "internal/oidctest", "providers/...", "cluster/peertls/issue"},
 			never: []string{module + "/server/internal/nodetest"}},
 		{part: "client/...", may: []string{"proto/holdfast/..."}, link: heavy},
 		{part: "internal/facts/...", link: heavy},
@@ -101,7 +102,7 @@ func importRules() []importRule {
 		{part: "internal/cli/...", may: []string{
 			"proto/...", "client/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "internal/describe",
 			"internal/nearest", "internal/secrets", "internal/wait",
-		}, tests: []string{"fsm/fsmtest"}, never: tests},
+		}, tests: []string{"fsm/fsmtest", "internal/oidctest"}, never: tests},
 		{part: "internal/localcluster", may: []string{
 			"proto/...", "client/...", "internal/cli/pki", "cluster/...", "server/...",
 		}, never: tests},

@@ -7,6 +7,7 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/internal/access"
 	"github.com/holdfast-metal/holdfast/server/internal/console"
 	"github.com/holdfast-metal/holdfast/server/internal/diagnose"
@@ -36,7 +37,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	}))
 	holdfastv1.RegisterClusterServiceServer(r, diagnose.NewCluster(s.peer, diagnose.Config{
 		PeerID: s.cfg.PeerID, Version: s.cfg.Version, Settings: s.cfg.Settings, Gatherer: s.cfg.Gatherer,
-		Ready: s.ready, Note: s.cfg.Note,
+		Ready: s.ready, Note: s.cfg.Note, Issuers: issuers(s.cfg.Gate),
 	}, s.node))
 	holdfastv1.RegisterOperatorServiceServer(r, operator.New(s.peer, operator.Config{
 		PeerID: s.cfg.PeerID, Version: s.cfg.Version, Keeper: s.cfg.Keeper, Peers: s.cfg.Peers, Keys: s.cfg.Keys,
@@ -64,4 +65,16 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 // discovery returns the configuration of the discovery of machines.
 func (s *Server) discovery() fleet.Discovery {
 	return fleet.Discovery{On: s.cfg.AutoDiscover, Limit: s.cfg.AutoDiscoverLimit}
+}
+
+// issuers returns the issuers with which people sign in, for clients.
+func issuers(g *auth.Gate) []*holdfastv1.Issuer {
+	var all []*holdfastv1.Issuer
+	for _, s := range g.SignIns() {
+		c := s.Config()
+		all = append(all, &holdfastv1.Issuer{
+			Issuer: c.URL, DisplayName: c.DisplayName, ClientId: c.CLIClientID, Scopes: c.Scopes, Audience: c.Audience,
+		})
+	}
+	return all
 }

@@ -31,8 +31,10 @@ const (
 	ReasonOverHTTP           = "OVER_HTTP" // machines can call the method only by its HTTP route
 	ReasonNoRule             = "NO_RULE"
 	ReasonRateLimit          = "RATE_LIMIT"
-	ReasonForeignHost        = "FOREIGN_HOST" // --insecure, and the Host header is not a loopback name
-	ReasonCrossOrigin        = "CROSS_ORIGIN" // a browser sent it for a page of another site
+	ReasonForeignHost        = "FOREIGN_HOST"    // --insecure, and the Host header is not a loopback name
+	ReasonSignInState        = "SIGN_IN_STATE"   // an answer of an issuer to no sign-in of this browser
+	ReasonSignInRefused      = "SIGN_IN_REFUSED" // the issuer answered with an error
+	ReasonCrossOrigin        = "CROSS_ORIGIN"    // a browser sent it for a page of another site
 )
 
 // Error is a refusal of the gate. Its message names the remedy, and contains no part of

@@ -40,6 +40,8 @@ type Issuer struct {
 	// PoolsClaim is the claim with the pools that the caller is scoped to. If it is set
 	// and a token names no pool, viewers and operators have no role.
 	PoolsClaim string `json:"pools_claim"`
+	// People configures how people sign in with the issuer.
+	People
 }
 
 const (
@@ -68,6 +70,9 @@ func (i *Issuer) check() error {
 	}
 	i.UserClaim = cmp.Or(i.UserClaim, "sub")
 	i.RolesClaim = cmp.Or(i.RolesClaim, "roles")
+	if err := i.People.check(u.Host); err != nil {
+		return fmt.Errorf("issuer %q: %w", i.URL, err)
+	}
 	return nil
 }
 
@@ -75,8 +80,11 @@ func loopback(host string) bool {
 	return host == "localhost" || host == "127.0.0.1" || host == "::1"
 }
 
-// issuers contains the configured issuers by URL.
-type issuers struct{ by map[string]*issuer }
+// issuers contains the configured issuers by URL, and in their order.
+type issuers struct {
+	by  map[string]*issuer
+	all []*issuer
+}
 
 func newIssuers(cfgs []Issuer, log *slog.Logger) (*issuers, error) {
 	s := &issuers{by: map[string]*issuer{}}
@@ -88,6 +96,7 @@ func newIssuers(cfgs []Issuer, log *slog.Logger) (*issuers, error) {
 			return nil, fmt.Errorf("read oidc_issuers: issuer %q is listed twice", cfg.URL)
 		}
 		s.by[cfg.URL] = newIssuer(cfg, log)
+		s.all = append(s.all, s.by[cfg.URL])
 	}
 	return s, nil
 }
@@ -101,7 +110,10 @@ type issuer struct {
 	log    *slog.Logger
 	logged atomic.Pointer[string] // the failure that was logged last; nil once it is over
 
+	exchanges *rate.Limiter // of codes for tokens
+
 	mu       sync.Mutex
+	provider *oidc.Provider // nil until its discovery document was fetched
 	verifier *oidc.IDTokenVerifier
 	tried    time.Time
 	failed   error
@@ -110,7 +122,7 @@ type issuer struct {
 
 func newIssuer(cfg Issuer, log *slog.Logger) *issuer {
 	u, _ := url.Parse(cfg.URL) // checked
-	i := &issuer{cfg: cfg, host: u.Host, log: log}
+	i := &issuer{cfg: cfg, host: u.Host, log: log, exchanges: rate.NewLimiter(exchangesPerSecond, exchangesBurst)}
 	i.client = &http.Client{
 		Timeout: issuerTimeout,
 		// Do not follow redirects: they could lead to any address.
@@ -203,6 +215,7 @@ func (i *issuer) fetch(done chan struct{}) {
 	i.running, i.tried, i.failed = nil, time.Now(), err
 	switch {
 	case err == nil:
+		i.provider = p
 		i.verifier = p.Verifier(&oidc.Config{ClientID: i.cfg.Audience, SupportedSigningAlgs: asymmetric()})
 	case i.logged.Load() == nil && !errors.Is(err, errAskedJustNow): // the transport logs its own failures
 		i.note(err)

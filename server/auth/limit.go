@@ -86,6 +86,12 @@ func (l *limits) failed(source string) *Error {
 	return tooMany(failedRate, "too many calls without valid credentials from %s", source)
 }
 
+// exhausted reports whether an address has had too many failed authentications, without counting
+// another one.
+func (l *limits) exhausted(source string) bool {
+	return l.perSecond >= 0 && bucket(l.sources, source, failedRate, failedBurst).Tokens() < 1
+}
+
 // public counts a call without credentials: first against the limit of its address, then
 // against that of all addresses. So one address cannot use up the common limit.
 func (l *limits) public(source string) *Error {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -144,5 +146,26 @@ func TestTransientErrors(t *testing.T) {
 	w := ask(l, "admin", "POST", "/v1/machines", `{"machine_id":"m-9"}`)
 	if w.Code != 503 || w.Header().Get("Retry-After") == "" || !strings.Contains(w.Body.String(), `"code":"UNAVAILABLE"`) {
 		t.Errorf("got %d %v %s", w.Code, w.Header(), w.Body)
+	}
+}
+
+// TestListIssuers checks that anybody learns how to sign in, without a leader, and learns no more.
+func TestListIssuers(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("s3cret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := apitest.WithIssuers(t, []auth.Issuer{
+		{URL: "https://tokens.example", Audience: "x"},
+		{URL: "https://sso.example/dc", Audience: "holdfast", People: auth.People{ClientID: "dashboard",
+			ClientSecretFile: secret, CLIClientID: "cli", DisplayName: "SSO"}},
+	}, func(m *auth.Mux, rpc grpc.ClientConnInterface, _ *server.Server) { jsonapi.Register(m, rpc) })
+	l.LoseLeader(true)
+	w := ask(l, "", "GET", "/v1/issuers", "")
+	want := `{"issuers":[{"issuer":"https://sso.example/dc","display_name":"SSO","client_id":"cli",` +
+		`"scopes":["openid","profile"],"audience":"holdfast"}]}`
+	if got := strings.ReplaceAll(strings.TrimSpace(w.Body.String()), ", ", ","); w.Code != 200 ||
+		strings.ReplaceAll(got, `": `, `":`) != want {
+		t.Errorf("got %d %s, want %s", w.Code, w.Body, want)
 	}
 }

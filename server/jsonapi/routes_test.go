@@ -130,6 +130,10 @@ func TestEveryMethodIsAuthorized(t *testing.T) {
 				w := ask(l, token, r.Verb, path, "")
 				body := w.Body.String()
 				switch allowed := may(token, accessOf(r.Method)); {
+				case accessOf(r.Method).GetPublic():
+					if w.Code != http.StatusOK {
+						t.Errorf("%s by %q: got %d %s, want 200 for anybody", name, token, w.Code, body)
+					}
 				case token == "" || token == "revoked":
 					if w.Code != http.StatusUnauthorized || !strings.Contains(body, `"code":"UNAUTHENTICATED"`) {
 						t.Errorf("%s without credentials: got %d %s", name, w.Code, body)

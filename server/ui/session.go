@@ -5,6 +5,9 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/signin"
 )
 
 // cookieName is the session cookie. It contains the token, sealed with keys that all peers
@@ -12,8 +15,13 @@ import (
 // the token is revoked. Without a secrets key the cookie contains the token itself.
 const cookieName = "holdfast_token"
 
+// flowCookie is the cookie of a sign-in with an issuer that has begun. Unlike the session it is
+// sent with the issuer's answer, which comes from another site.
+const flowCookie = "holdfast_signin"
+
 // Sessions converts tokens to cookies and back (*secrets.Sessions).
 type Sessions interface {
+	signin.Sealer
 	Begin(token string, lasts time.Duration) (cookie string, err error)
 	Token(cookie string) (token string, ok bool)
 }
@@ -27,15 +35,79 @@ const longestToken = 3800
 type signInBody struct {
 	Next    string
 	Message string
+	Issuers []signin.Choice
+	End     string        // the address at which Ended ends its own session
+	Ended   signin.Choice // the issuer of the session that the user has ended
 }
 
+// signInPage asks who the user is. The parameter ended is the issuer of the session that the user
+// has ended.
 func (d *dashboard) signInPage(w http.ResponseWriter, r *http.Request) {
-	d.askToken(w, r, http.StatusOK, r.URL.Query().Get("next"), "")
+	body := signInBody{Next: localPath(r.URL.Query().Get("next"))}
+	if issuer := r.URL.Query().Get("ended"); issuer != "" {
+		body.End, body.Ended = d.people.EndURL(r, issuer)
+	}
+	d.askUser(w, r, http.StatusOK, body)
 }
 
 func (d *dashboard) askToken(w http.ResponseWriter, r *http.Request, code int, next, message string) {
-	v := &view{Title: "Sign in", Now: d.now(), Body: signInBody{Next: localPath(next), Message: message}}
-	d.show(w, r, code, "signin", v)
+	d.askUser(w, r, code, signInBody{Next: localPath(next), Message: message})
+}
+
+func (d *dashboard) askUser(w http.ResponseWriter, r *http.Request, code int, body signInBody) {
+	body.Issuers = d.people.Choices()
+	d.show(w, r, code, "signin", &view{Title: "Sign in", Now: d.now(), Body: body})
+}
+
+// signInWith sends the browser to an issuer. It is a link and not a form, because the content
+// security policy forbids forms that lead to other hosts.
+func (d *dashboard) signInWith(w http.ResponseWriter, r *http.Request) {
+	next := localPath(r.URL.Query().Get("next"))
+	begun, err := d.people.Begin(r, r.URL.Query().Get("issuer"), next)
+	if err != nil {
+		d.askToken(w, r, auth.StatusOf(err.Code), next, err.Message)
+		return
+	}
+	if begun.Cookie != "" {
+		setFlow(w, begun.Cookie, begun.Secure, int(signin.Lifetime/time.Second))
+	}
+	http.Redirect(w, r, begun.URL, http.StatusSeeOther)
+}
+
+// signedIn takes the answer of an issuer, and begins a session that ends with its token.
+func (d *dashboard) signedIn(w http.ResponseWriter, r *http.Request) {
+	value := ""
+	if c, err := r.Cookie(flowCookie); err == nil {
+		value = c.Value
+	}
+	setFlow(w, "", r.TLS != nil, -1)
+	s, refusal := d.people.Finish(r, value)
+	next := localPath(s.Next)
+	if refusal != nil {
+		d.askToken(w, r, auth.StatusOf(refusal.Code), next, refusal.Message)
+		return
+	}
+	lasts := min(sessionTime, s.Expires.Sub(d.now()))
+	cookie, err := d.sessions.Begin(s.Token, lasts)
+	if err != nil || len(cookie) > longestToken || !printable(cookie) {
+		d.askToken(w, r, http.StatusBadRequest, next, "The token of the identity provider is too long for a browser "+
+			"session. Its administrator reduces the groups and claims in the tokens of this application.")
+		return
+	}
+	d.keep(w, r, cookie, int(lasts/time.Second))
+	http.Redirect(w, r, next, http.StatusSeeOther)
+}
+
+func setFlow(w http.ResponseWriter, value string, secure bool, seconds int) {
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure with TLS; without TLS, sign-ins are for loopback only
+		Name:     flowCookie,
+		Value:    value,
+		Path:     "/ui/signin",
+		MaxAge:   seconds,
+		HttpOnly: true,
+		Secure:   secure,
+		SameSite: http.SameSiteLaxMode,
+	})
 }
 
 // signIn stores the token in a cookie without checking it. The next page checks it and
@@ -59,8 +131,16 @@ func (d *dashboard) signIn(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *dashboard) signOut(w http.ResponseWriter, r *http.Request) {
+	to := "/ui/signin"
+	if c, err := r.Cookie(cookieName); err == nil {
+		if token, ok := d.sessions.Token(c.Value); ok {
+			if issuer := d.people.IssuerOf(token); issuer != "" {
+				to += "?" + url.Values{"ended": {issuer}}.Encode()
+			}
+		}
+	}
 	d.keep(w, r, "", -1)
-	http.Redirect(w, r, "/ui/signin", http.StatusSeeOther)
+	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
 func (d *dashboard) keep(w http.ResponseWriter, r *http.Request, token string, seconds int) {

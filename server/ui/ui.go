@@ -22,6 +22,7 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/signin"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/bulk"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/find"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/fleet"
@@ -46,6 +47,7 @@ type dashboard struct {
 	feed     Feed
 	history  Histories
 	sessions Sessions
+	people   *signin.Flow
 	log      *slog.Logger
 	assets   *assets
 	pages    *pages
@@ -71,6 +73,7 @@ func Register(
 		feed:     feed,
 		history:  h,
 		sessions: sessions,
+		people:   signin.New(m.SignIns(), sessions),
 		log:      log,
 		assets:   a,
 		pages:    loadPages(a),
@@ -99,6 +102,8 @@ func (d *dashboard) routes(m *auth.Mux) {
 	open("GET /ui/assets/{hash}/{name}", d.assets.serve)
 	open("GET /ui/signin", d.signInPage)
 	open("POST /ui/signin", d.sameOrigin(d.signIn))
+	open("GET /ui/signin/with", d.signInWith)
+	open("GET "+auth.CallbackPath, d.signedIn)
 	open("POST /ui/signout", d.sameOrigin(d.signOut))
 
 	page("GET /ui/{$}", viewer, d.overview)

@@ -23,6 +23,163 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type ListIssuersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListIssuersRequest) Reset() {
+	*x = ListIssuersRequest{}
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListIssuersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListIssuersRequest) ProtoMessage() {}
+
+func (x *ListIssuersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListIssuersRequest.ProtoReflect.Descriptor instead.
+func (*ListIssuersRequest) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{0}
+}
+
+type ListIssuersResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Issuers       []*Issuer              `protobuf:"bytes,1,rep,name=issuers,proto3" json:"issuers,omitempty"` // empty: people sign in with tokens and certificates only
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListIssuersResponse) Reset() {
+	*x = ListIssuersResponse{}
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListIssuersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListIssuersResponse) ProtoMessage() {}
+
+func (x *ListIssuersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListIssuersResponse.ProtoReflect.Descriptor instead.
+func (*ListIssuersResponse) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *ListIssuersResponse) GetIssuers() []*Issuer {
+	if x != nil {
+		return x.Issuers
+	}
+	return nil
+}
+
+// Issuer is an OIDC issuer as `holdfast login` uses it.
+type Issuer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Issuer        string                 `protobuf:"bytes,1,opt,name=issuer,proto3" json:"issuer,omitempty"`                              // URL, as in its tokens and its discovery document
+	DisplayName   string                 `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"` // its name on the sign-in page
+	ClientId      string                 `protobuf:"bytes,3,opt,name=client_id,json=clientId,proto3" json:"client_id,omitempty"`          // the public client of command lines; empty if there is none
+	Scopes        []string               `protobuf:"bytes,4,rep,name=scopes,proto3" json:"scopes,omitempty"`                              // requested scopes
+	Audience      string                 `protobuf:"bytes,5,opt,name=audience,proto3" json:"audience,omitempty"`                          // a token must be made for it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Issuer) Reset() {
+	*x = Issuer{}
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Issuer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Issuer) ProtoMessage() {}
+
+func (x *Issuer) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Issuer.ProtoReflect.Descriptor instead.
+func (*Issuer) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Issuer) GetIssuer() string {
+	if x != nil {
+		return x.Issuer
+	}
+	return ""
+}
+
+func (x *Issuer) GetDisplayName() string {
+	if x != nil {
+		return x.DisplayName
+	}
+	return ""
+}
+
+func (x *Issuer) GetClientId() string {
+	if x != nil {
+		return x.ClientId
+	}
+	return ""
+}
+
+func (x *Issuer) GetScopes() []string {
+	if x != nil {
+		return x.Scopes
+	}
+	return nil
+}
+
+func (x *Issuer) GetAudience() string {
+	if x != nil {
+		return x.Audience
+	}
+	return ""
+}
+
 type CollectDebugRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	CpuSeconds    int32                  `protobuf:"varint,1,opt,name=cpu_seconds,json=cpuSeconds,proto3" json:"cpu_seconds,omitempty"` // 0: no CPU profile; at most 60
@@ -32,7 +189,7 @@ type CollectDebugRequest struct {
 
 func (x *CollectDebugRequest) Reset() {
 	*x = CollectDebugRequest{}
-	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[0]
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -44,7 +201,7 @@ func (x *CollectDebugRequest) String() string {
 func (*CollectDebugRequest) ProtoMessage() {}
 
 func (x *CollectDebugRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[0]
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -57,7 +214,7 @@ func (x *CollectDebugRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CollectDebugRequest.ProtoReflect.Descriptor instead.
 func (*CollectDebugRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{0}
+	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *CollectDebugRequest) GetCpuSeconds() int32 {
@@ -78,7 +235,7 @@ type DebugFile struct {
 
 func (x *DebugFile) Reset() {
 	*x = DebugFile{}
-	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[1]
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -90,7 +247,7 @@ func (x *DebugFile) String() string {
 func (*DebugFile) ProtoMessage() {}
 
 func (x *DebugFile) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[1]
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -103,7 +260,7 @@ func (x *DebugFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DebugFile.ProtoReflect.Descriptor instead.
 func (*DebugFile) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{1}
+	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *DebugFile) GetName() string {
@@ -128,7 +285,7 @@ type GetClusterStatusRequest struct {
 
 func (x *GetClusterStatusRequest) Reset() {
 	*x = GetClusterStatusRequest{}
-	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[2]
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -140,7 +297,7 @@ func (x *GetClusterStatusRequest) String() string {
 func (*GetClusterStatusRequest) ProtoMessage() {}
 
 func (x *GetClusterStatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[2]
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -153,7 +310,7 @@ func (x *GetClusterStatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetClusterStatusRequest.ProtoReflect.Descriptor instead.
 func (*GetClusterStatusRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{2}
+	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{5}
 }
 
 type ClusterStatus struct {
@@ -176,7 +333,7 @@ type ClusterStatus struct {
 
 func (x *ClusterStatus) Reset() {
 	*x = ClusterStatus{}
-	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[3]
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -188,7 +345,7 @@ func (x *ClusterStatus) String() string {
 func (*ClusterStatus) ProtoMessage() {}
 
 func (x *ClusterStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[3]
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -201,7 +358,7 @@ func (x *ClusterStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterStatus.ProtoReflect.Descriptor instead.
 func (*ClusterStatus) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{3}
+	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ClusterStatus) GetClusterId() string {
@@ -304,7 +461,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[4]
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -316,7 +473,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[4]
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -329,7 +486,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{4}
+	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Peer) GetId() string {
@@ -485,7 +642,7 @@ type PeerLoad struct {
 
 func (x *PeerLoad) Reset() {
 	*x = PeerLoad{}
-	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[5]
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -497,7 +654,7 @@ func (x *PeerLoad) String() string {
 func (*PeerLoad) ProtoMessage() {}
 
 func (x *PeerLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[5]
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -510,7 +667,7 @@ func (x *PeerLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerLoad.ProtoReflect.Descriptor instead.
 func (*PeerLoad) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{5}
+	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PeerLoad) GetLeases() uint64 {
@@ -567,7 +724,7 @@ type ProviderCalls struct {
 
 func (x *ProviderCalls) Reset() {
 	*x = ProviderCalls{}
-	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[6]
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -579,7 +736,7 @@ func (x *ProviderCalls) String() string {
 func (*ProviderCalls) ProtoMessage() {}
 
 func (x *ProviderCalls) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[6]
+	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -592,7 +749,7 @@ func (x *ProviderCalls) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderCalls.ProtoReflect.Descriptor instead.
 func (*ProviderCalls) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{6}
+	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ProviderCalls) GetProvider() string {
@@ -620,7 +777,16 @@ var File_proto_holdfast_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x1fproto/holdfast/v1/cluster.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"6\n" +
+	"\x1fproto/holdfast/v1/cluster.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"\x14\n" +
+	"\x12ListIssuersRequest\"D\n" +
+	"\x13ListIssuersResponse\x12-\n" +
+	"\aissuers\x18\x01 \x03(\v2\x13.holdfast.v1.IssuerR\aissuers\"\x94\x01\n" +
+	"\x06Issuer\x12\x16\n" +
+	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12!\n" +
+	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12\x1b\n" +
+	"\tclient_id\x18\x03 \x01(\tR\bclientId\x12\x16\n" +
+	"\x06scopes\x18\x04 \x03(\tR\x06scopes\x12\x1a\n" +
+	"\baudience\x18\x05 \x01(\tR\baudience\"6\n" +
 	"\x13CollectDebugRequest\x12\x1f\n" +
 	"\vcpu_seconds\x18\x01 \x01(\x05R\n" +
 	"cpuSeconds\"3\n" +
@@ -674,10 +840,11 @@ const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\rProviderCalls\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x14\n" +
 	"\x05calls\x18\x02 \x01(\x04R\x05calls\x12\x16\n" +
-	"\x06failed\x18\x03 \x01(\x04R\x06failed2\xf4\x01\n" +
+	"\x06failed\x18\x03 \x01(\x04R\x06failed2\xe4\x02\n" +
 	"\x0eClusterService\x12r\n" +
 	"\x10GetClusterStatus\x12$.holdfast.v1.GetClusterStatusRequest\x1a\x1a.holdfast.v1.ClusterStatus\"\x1c\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\r\x12\v/v1/cluster\x90\x02\x01\x12n\n" +
-	"\fCollectDebug\x12 .holdfast.v1.CollectDebugRequest\x1a\x16.holdfast.v1.DebugFile\"\"\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/cluster/debug\x90\x02\x010\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\fCollectDebug\x12 .holdfast.v1.CollectDebugRequest\x1a\x16.holdfast.v1.DebugFile\"\"\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/cluster/debug\x90\x02\x010\x01\x12n\n" +
+	"\vListIssuers\x12\x1f.holdfast.v1.ListIssuersRequest\x1a .holdfast.v1.ListIssuersResponse\"\x1c\xfa\xa1\x19\x02(\x01\x82\xd3\xe4\x93\x02\r\x12\v/v1/issuers\x90\x02\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_cluster_proto_rawDescOnce sync.Once
@@ -691,31 +858,37 @@ func file_proto_holdfast_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_proto_holdfast_v1_cluster_proto_rawDescData
 }
 
-var file_proto_holdfast_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_proto_holdfast_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_proto_holdfast_v1_cluster_proto_goTypes = []any{
-	(*CollectDebugRequest)(nil),     // 0: holdfast.v1.CollectDebugRequest
-	(*DebugFile)(nil),               // 1: holdfast.v1.DebugFile
-	(*GetClusterStatusRequest)(nil), // 2: holdfast.v1.GetClusterStatusRequest
-	(*ClusterStatus)(nil),           // 3: holdfast.v1.ClusterStatus
-	(*Peer)(nil),                    // 4: holdfast.v1.Peer
-	(*PeerLoad)(nil),                // 5: holdfast.v1.PeerLoad
-	(*ProviderCalls)(nil),           // 6: holdfast.v1.ProviderCalls
-	(*timestamppb.Timestamp)(nil),   // 7: google.protobuf.Timestamp
+	(*ListIssuersRequest)(nil),      // 0: holdfast.v1.ListIssuersRequest
+	(*ListIssuersResponse)(nil),     // 1: holdfast.v1.ListIssuersResponse
+	(*Issuer)(nil),                  // 2: holdfast.v1.Issuer
+	(*CollectDebugRequest)(nil),     // 3: holdfast.v1.CollectDebugRequest
+	(*DebugFile)(nil),               // 4: holdfast.v1.DebugFile
+	(*GetClusterStatusRequest)(nil), // 5: holdfast.v1.GetClusterStatusRequest
+	(*ClusterStatus)(nil),           // 6: holdfast.v1.ClusterStatus
+	(*Peer)(nil),                    // 7: holdfast.v1.Peer
+	(*PeerLoad)(nil),                // 8: holdfast.v1.PeerLoad
+	(*ProviderCalls)(nil),           // 9: holdfast.v1.ProviderCalls
+	(*timestamppb.Timestamp)(nil),   // 10: google.protobuf.Timestamp
 }
 var file_proto_holdfast_v1_cluster_proto_depIdxs = []int32{
-	4, // 0: holdfast.v1.ClusterStatus.peers:type_name -> holdfast.v1.Peer
-	7, // 1: holdfast.v1.ClusterStatus.last_backup_at:type_name -> google.protobuf.Timestamp
-	5, // 2: holdfast.v1.Peer.load:type_name -> holdfast.v1.PeerLoad
-	6, // 3: holdfast.v1.PeerLoad.bmc:type_name -> holdfast.v1.ProviderCalls
-	2, // 4: holdfast.v1.ClusterService.GetClusterStatus:input_type -> holdfast.v1.GetClusterStatusRequest
-	0, // 5: holdfast.v1.ClusterService.CollectDebug:input_type -> holdfast.v1.CollectDebugRequest
-	3, // 6: holdfast.v1.ClusterService.GetClusterStatus:output_type -> holdfast.v1.ClusterStatus
-	1, // 7: holdfast.v1.ClusterService.CollectDebug:output_type -> holdfast.v1.DebugFile
-	6, // [6:8] is the sub-list for method output_type
-	4, // [4:6] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	2,  // 0: holdfast.v1.ListIssuersResponse.issuers:type_name -> holdfast.v1.Issuer
+	7,  // 1: holdfast.v1.ClusterStatus.peers:type_name -> holdfast.v1.Peer
+	10, // 2: holdfast.v1.ClusterStatus.last_backup_at:type_name -> google.protobuf.Timestamp
+	8,  // 3: holdfast.v1.Peer.load:type_name -> holdfast.v1.PeerLoad
+	9,  // 4: holdfast.v1.PeerLoad.bmc:type_name -> holdfast.v1.ProviderCalls
+	5,  // 5: holdfast.v1.ClusterService.GetClusterStatus:input_type -> holdfast.v1.GetClusterStatusRequest
+	3,  // 6: holdfast.v1.ClusterService.CollectDebug:input_type -> holdfast.v1.CollectDebugRequest
+	0,  // 7: holdfast.v1.ClusterService.ListIssuers:input_type -> holdfast.v1.ListIssuersRequest
+	6,  // 8: holdfast.v1.ClusterService.GetClusterStatus:output_type -> holdfast.v1.ClusterStatus
+	4,  // 9: holdfast.v1.ClusterService.CollectDebug:output_type -> holdfast.v1.DebugFile
+	1,  // 10: holdfast.v1.ClusterService.ListIssuers:output_type -> holdfast.v1.ListIssuersResponse
+	8,  // [8:11] is the sub-list for method output_type
+	5,  // [5:8] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_cluster_proto_init() }
@@ -730,7 +903,7 @@ func file_proto_holdfast_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_cluster_proto_rawDesc), len(file_proto_holdfast_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

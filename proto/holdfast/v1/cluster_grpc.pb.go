@@ -21,6 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	ClusterService_GetClusterStatus_FullMethodName = "/holdfast.v1.ClusterService/GetClusterStatus"
 	ClusterService_CollectDebug_FullMethodName     = "/holdfast.v1.ClusterService/CollectDebug"
+	ClusterService_ListIssuers_FullMethodName      = "/holdfast.v1.ClusterService/ListIssuers"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
@@ -36,6 +37,9 @@ type ClusterServiceClient interface {
 	// goroutines, memory, and a CPU profile if cpu_seconds is set. The called peer answers,
 	// with or without a quorum. For admins.
 	CollectDebug(ctx context.Context, in *CollectDebugRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DebugFile], error)
+	// Lists the OIDC issuers with which people sign in, in the order of the called peer's
+	// configuration. It contains no secret.
+	ListIssuers(ctx context.Context, in *ListIssuersRequest, opts ...grpc.CallOption) (*ListIssuersResponse, error)
 }
 
 type clusterServiceClient struct {
@@ -75,6 +79,16 @@ func (c *clusterServiceClient) CollectDebug(ctx context.Context, in *CollectDebu
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ClusterService_CollectDebugClient = grpc.ServerStreamingClient[DebugFile]
 
+func (c *clusterServiceClient) ListIssuers(ctx context.Context, in *ListIssuersRequest, opts ...grpc.CallOption) (*ListIssuersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListIssuersResponse)
+	err := c.cc.Invoke(ctx, ClusterService_ListIssuers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ClusterServiceServer is the server API for ClusterService service.
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
@@ -88,6 +102,9 @@ type ClusterServiceServer interface {
 	// goroutines, memory, and a CPU profile if cpu_seconds is set. The called peer answers,
 	// with or without a quorum. For admins.
 	CollectDebug(*CollectDebugRequest, grpc.ServerStreamingServer[DebugFile]) error
+	// Lists the OIDC issuers with which people sign in, in the order of the called peer's
+	// configuration. It contains no secret.
+	ListIssuers(context.Context, *ListIssuersRequest) (*ListIssuersResponse, error)
 	mustEmbedUnimplementedClusterServiceServer()
 }
 
@@ -103,6 +120,9 @@ func (UnimplementedClusterServiceServer) GetClusterStatus(context.Context, *GetC
 }
 func (UnimplementedClusterServiceServer) CollectDebug(*CollectDebugRequest, grpc.ServerStreamingServer[DebugFile]) error {
 	return status.Error(codes.Unimplemented, "method CollectDebug not implemented")
+}
+func (UnimplementedClusterServiceServer) ListIssuers(context.Context, *ListIssuersRequest) (*ListIssuersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListIssuers not implemented")
 }
 func (UnimplementedClusterServiceServer) mustEmbedUnimplementedClusterServiceServer() {}
 func (UnimplementedClusterServiceServer) testEmbeddedByValue()                        {}
@@ -154,6 +174,24 @@ func _ClusterService_CollectDebug_Handler(srv interface{}, stream grpc.ServerStr
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ClusterService_CollectDebugServer = grpc.ServerStreamingServer[DebugFile]
 
+func _ClusterService_ListIssuers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListIssuersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).ListIssuers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_ListIssuers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).ListIssuers(ctx, req.(*ListIssuersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ClusterService_ServiceDesc is the grpc.ServiceDesc for ClusterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -164,6 +202,10 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetClusterStatus",
 			Handler:    _ClusterService_GetClusterStatus_Handler,
+		},
+		{
+			MethodName: "ListIssuers",
+			Handler:    _ClusterService_ListIssuers_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

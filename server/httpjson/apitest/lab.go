@@ -75,11 +75,22 @@ func Driving(
 	return open(t, server.Config{}, set, add)
 }
 
+// WithIssuers is New for a peer that accepts access tokens of OIDC issuers.
+func WithIssuers(
+	t testing.TB,
+	issuers []auth.Issuer,
+	add func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server),
+) *Lab {
+	t.Helper()
+	return open(t, server.Config{}, providers.SetOf(nil), add, issuers...)
+}
+
 func open(
 	t testing.TB,
 	cfg server.Config,
 	set *providers.Set,
 	add func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server),
+	issuers ...auth.Issuer,
 ) *Lab {
 	t.Helper()
 	begin := time.Date(2026, 1, 29, 15, 10, 0, 0, time.UTC)
@@ -120,7 +131,7 @@ func open(
 		},
 	})
 	l.tokens["agent"] = secret
-	gate, err := auth.New(auth.Config{PeerID: "p1", RatePerSecond: -1}, auth.Deps{
+	gate, err := auth.New(auth.Config{PeerID: "p1", RatePerSecond: -1, Issuers: issuers}, auth.Deps{
 		Records: func() auth.Records { return l.state.View() },
 		Fresh:   func(context.Context) (auth.Records, error) { return l.state.View(), nil },
 		Report:  l.report,

@@ -17,6 +17,7 @@ type Config struct {
 	Gatherer prometheus.Gatherer
 	Ready    func() error  // nil if the peer can serve
 	Note     func() string // a remark about the peer, or ""
+	Issuers  []*holdfastv1.Issuer
 }
 
 // Members is the status of the peer and its cluster (*cluster.Node).
@@ -44,4 +45,11 @@ func (s *Cluster) GetClusterStatus(
 	ctx context.Context, _ *holdfastv1.GetClusterStatusRequest,
 ) (*holdfastv1.ClusterStatus, error) {
 	return s.members.Status(ctx), nil
+}
+
+// ListIssuers lists the issuers with which people sign in.
+func (s *Cluster) ListIssuers(
+	context.Context, *holdfastv1.ListIssuersRequest,
+) (*holdfastv1.ListIssuersResponse, error) {
+	return &holdfastv1.ListIssuersResponse{Issuers: s.cfg.Issuers}, nil
 }
