@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -61,8 +62,11 @@ func dialOptions(cfg Config) []grpc.DialOption {
 		// A page of 1000 runs with their attempts exceeds gRPC's 4 MiB.
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64 << 20)),
 	}
-	if cfg.Token != "" {
-		opts = append(opts, grpc.WithPerRPCCredentials(bearer{token: cfg.Token, tls: cfg.TLS != nil}))
+	if tokens := cfg.Tokens; tokens != nil || cfg.Token != "" {
+		if tokens == nil {
+			tokens = func(context.Context) (string, error) { return cfg.Token, nil }
+		}
+		opts = append(opts, grpc.WithPerRPCCredentials(bearer{tokens: tokens, tls: cfg.TLS != nil}))
 	}
 	return append(opts, cfg.DialOptions...)
 }

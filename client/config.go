@@ -2,6 +2,7 @@ package client
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -30,6 +31,9 @@ type Config struct {
 	// Token is sent as a bearer token with each call. Without TLS it is sent to loopback
 	// addresses only. If empty, no token is sent.
 	Token string
+	// Tokens returns the token of each call, in place of Token, for tokens that expire. It is
+	// called concurrently, and its errors should be statuses.
+	Tokens func(context.Context) (string, error)
 	// TLS is used for every connection. Nil means no TLS.
 	TLS *tls.Config
 	// Timeout bounds a unary call, including all its tries, if its context has no deadline.
@@ -57,7 +61,7 @@ func (c Config) withDefaults() (Config, error) {
 		if err != nil {
 			return c, err
 		}
-		if c.Token != "" && c.TLS == nil && !loopback(addr) {
+		if (c.Token != "" || c.Tokens != nil) && c.TLS == nil && !loopback(addr) {
 			return c, fmt.Errorf("dial %s: refusing to send the token without TLS: "+
 				"pass a CA certificate, or no token", addr)
 		}

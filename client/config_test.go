@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"crypto/tls"
 	"strings"
 	"testing"
@@ -19,6 +20,8 @@ func TestDialChecksTheConfiguration(t *testing.T) {
 		{"empty address", Config{Addrs: []string{""}}, "is not host:port"},
 		{"token in the clear", Config{Addrs: []string{"10.0.0.1:7400"}, Token: "s3cret"},
 			"refusing to send the token without TLS"},
+		{"tokens in the clear", Config{Addrs: []string{"10.0.0.1:7400"},
+			Tokens: func(context.Context) (string, error) { return "s3cret", nil }}, "refusing to send the token without TLS"},
 		{"token on loopback", Config{Addrs: []string{"127.0.0.1:7400", "[::1]:7400", "localhost:7400"}, Token: "s3cret"}, ""},
 		{"token with TLS", Config{Addrs: []string{"10.0.0.1:7400"}, Token: "s3cret",
 			TLS: &tls.Config{MinVersion: tls.VersionTLS13}}, ""},

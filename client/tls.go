@@ -43,13 +43,17 @@ func LoadTLS(ca, cert, key string) (*tls.Config, error) {
 // bearer sends the token with each call. Config refuses a token without TLS for any address
 // that is not loopback.
 type bearer struct {
-	token string
-	tls   bool
+	tokens func(context.Context) (string, error)
+	tls    bool
 }
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.
-func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return map[string]string{"authorization": "Bearer " + b.token}, nil
+func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+	token, err := b.tokens(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"authorization": "Bearer " + token}, nil
 }
 
 // RequireTransportSecurity implements credentials.PerRPCCredentials.
