@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/login"
 	"github.com/holdfast-metal/holdfast/internal/cli/profile"
 )
 
@@ -120,7 +121,7 @@ func (a *app) contextDelete() *cobra.Command {
 		Short:   "Delete a context",
 		Example: "  holdfast context delete lab",
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.edit(func(f *profile.File) error {
+			err := a.edit(func(f *profile.File) error {
 				if _, err := f.Context(args[0]); err != nil {
 					return err
 				}
@@ -130,6 +131,14 @@ func (a *app) contextDelete() *cobra.Command {
 				}
 				return nil
 			})
+			if err != nil {
+				return err
+			}
+			path, err := profile.Path(a.Getenv)
+			if err != nil {
+				return err
+			}
+			return login.At(path, args[0]).Delete()
 		},
 	}
 }

@@ -110,7 +110,7 @@ func TestNamedContextHasPrecedence(t *testing.T) {
 			return env[k]
 		}}}
 		got, err := a.target()
-		if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
+		if diff := cmp.Diff(tt.want, got.Context); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
 		}
 	}

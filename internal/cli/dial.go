@@ -85,10 +85,14 @@ func (a *app) clientConfig() (client.Config, error) {
 	if err != nil {
 		return client.Config{}, err
 	}
+	tokens, err := a.tokens(target)
+	if err != nil {
+		return client.Config{}, err
+	}
 	if a.globals.timeout <= 0 {
 		return client.Config{}, usagef("--timeout: %s: give more than 0", a.globals.timeout)
 	}
-	tlsConfig, err := loadTLS(target)
+	tlsConfig, err := loadTLS(target.Context)
 	if err != nil {
 		return client.Config{}, err
 	}
@@ -97,13 +101,21 @@ func (a *app) clientConfig() (client.Config, error) {
 		level = slog.LevelDebug
 	}
 	return client.Config{
-		Addrs: target.Addrs, Token: target.Token, TLS: tlsConfig, Timeout: a.globals.timeout,
+		Addrs: target.Addrs, Token: target.Token, Tokens: tokens, TLS: tlsConfig, Timeout: a.globals.timeout,
 		Consistency: client.Consistency{Stale: a.globals.stale},
 		Logger:      slog.New(noteHandler{w: a.Err, level: level}),
 	}, nil
 }
 
-func (a *app) target() (profile.Context, error) {
+// destination is the selected cluster.
+type destination struct {
+	profile.Context
+	name     string // of the context; empty if none is used
+	contexts string // path of the file of contexts
+	explicit bool   // the token is from a flag or the environment
+}
+
+func (a *app) target() (destination, error) {
 	g := a.globals
 	env := a.Getenv
 	if g.context != "" {
@@ -111,7 +123,7 @@ func (a *app) target() (profile.Context, error) {
 	}
 	name := cmp.Or(g.context, env("HOLDFAST_CONTEXT"))
 	addr := cmp.Or(g.addr, env("HOLDFAST_ADDR"))
-	var c profile.Context
+	var c destination
 	if addr == "" || name != "" {
 		path, err := profile.Path(a.Getenv)
 		if err != nil && name != "" {
@@ -122,9 +134,10 @@ func (a *app) target() (profile.Context, error) {
 			if err != nil {
 				return c, err
 			}
-			if c, err = file.Context(name); err != nil {
+			if c.Context, err = file.Context(name); err != nil {
 				return c, err
 			}
+			c.name, c.contexts = cmp.Or(name, file.Current), path
 		}
 	}
 	if addr != "" {
@@ -133,7 +146,8 @@ func (a *app) target() (profile.Context, error) {
 	if len(c.Addrs) == 0 {
 		c.Addrs = []string{defaultAddr}
 	}
-	c.Token = cmp.Or(g.token, env("HOLDFAST_TOKEN"), c.Token)
+	given := cmp.Or(g.token, env("HOLDFAST_TOKEN"))
+	c.Token, c.explicit = cmp.Or(given, c.Token), given != ""
 	c.CA = cmp.Or(g.ca, env("HOLDFAST_CA"), c.CA)
 	c.Cert = cmp.Or(g.cert, env("HOLDFAST_CERT"), c.Cert)
 	c.Key = cmp.Or(g.key, env("HOLDFAST_KEY"), c.Key)

@@ -76,7 +76,10 @@ func hint(err error) string {
 	case codes.DeadlineExceeded:
 		return "give it longer with --timeout"
 	case codes.Unauthenticated:
-		return "give a token with --token or HOLDFAST_TOKEN"
+		if strings.Contains(s.Message(), "holdfast login") {
+			return "" // it names the remedy
+		}
+		return "give a token with --token or HOLDFAST_TOKEN, or run: holdfast login"
 	case codes.Unimplemented:
 		if strings.Contains(s.Message(), plainHTTP) {
 			return httpPort

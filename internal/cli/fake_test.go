@@ -52,6 +52,7 @@ type fakeCluster struct {
 	pools    []*holdfastv1.Pool
 	services []*holdfastv1.Service
 	log      string
+	issuers  []*holdfastv1.Issuer
 	operator *fakeOperator // nil for none
 	waves    *fakeWaves    // nil for none
 

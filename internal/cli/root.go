@@ -79,7 +79,7 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 		a.root.AddCommand(cmd)
 	}
 	a.root.AddCommand(a.man())
-	for _, cmd := range []*cobra.Command{a.contextCommand(), a.explain(), a.whoami(), a.version()} {
+	for _, cmd := range []*cobra.Command{a.contextCommand(), a.login(), a.logout(), a.explain(), a.whoami(), a.version()} {
 		cmd.GroupID = groupSetup
 		a.root.AddCommand(cmd)
 	}

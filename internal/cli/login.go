@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/login"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// browserTime is the time that a person has to sign in with a browser.
+const browserTime = 10 * time.Minute
+
+func (a *app) login() *cobra.Command {
+	var issuer string
+	var browser bool
+	cmd := &cobra.Command{
+		Use: "login [--issuer NAME] [--browser]", DisableFlagsInUseLine: true, Args: exactly(),
+		Short: "Sign in to the current context with your identity provider",
+		Long: `Sign in to the current context with an OIDC issuer of the cluster. The command shows an address and a code to
+enter there, in a browser on any machine. With --browser, and if the issuer has no such flow, the browser must be on
+this machine.
+
+The tokens are stored beside the config file, readable for you only, and are refreshed before a call when they have
+expired. --token and HOLDFAST_TOKEN take precedence over them, and they over a token of the context.`,
+		Example: `  holdfast login
+  holdfast --context prod login --issuer 'Example SSO' --browser`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			t, err := a.loginTarget()
+			if err != nil {
+				return err
+			}
+			return a.signIn(cmd.Context(), t, issuer, browser)
+		},
+	}
+	cmd.Flags().StringVar(&issuer, "issuer", "", "`name` or URL of the issuer, if the cluster has several")
+	cmd.Flags().BoolVar(&browser, "browser", false, "sign in with a browser on this machine")
+	return cmd
+}
+
+func (a *app) logout() *cobra.Command {
+	return &cobra.Command{
+		Use: "logout", Args: exactly(),
+		Short: "Delete the sign-in of the current context",
+		Long: `Delete the tokens that holdfast login stored for the current context. The session in the browser does not end.
+An access token that somebody has copied is valid until it expires.`,
+		Example: "  holdfast logout",
+		RunE: func(*cobra.Command, []string) error {
+			t, err := a.loginTarget()
+			if err != nil {
+				return err
+			}
+			if err := login.At(t.contexts, t.name).Delete(); err != nil {
+				return err
+			}
+			a.note("signed out of context %s", t.name)
+			return nil
+		},
+	}
+}
+
+// loginTarget returns the selected context, which stores the sign-in.
+func (a *app) loginTarget() (destination, error) {
+	t, err := a.target()
+	if err == nil && t.name == "" {
+		err = usagef("no context is selected, which would store the sign-in: " +
+			"run: holdfast context set NAME --addr … --ca …")
+	}
+	return t, err
+}
+
+// tokens returns the tokens of the sign-in of a context, or nil if there is none.
+func (a *app) tokens(t destination) (func(context.Context) (string, error), error) {
+	if t.name == "" || t.explicit {
+		return nil, nil
+	}
+	store := login.At(t.contexts, t.name)
+	saved, ok, err := store.Load()
+	if err != nil || !ok {
+		return nil, err
+	}
+	source := login.NewSource(store, saved, a.Now)
+	return func(ctx context.Context) (string, error) {
+		token, err := source.Token(ctx)
+		if err != nil {
+			return "", status.Error(codes.Unauthenticated, err.Error())
+		}
+		return token, nil
+	}, nil
+}
+
+// signIn signs in with an issuer of the cluster, and stores the tokens.
+func (a *app) signIn(ctx context.Context, t destination, name string, browser bool) error {
+	cfg, err := a.clientConfig()
+	if err != nil {
+		return err
+	}
+	var token string
+	cfg.Token, cfg.Tokens = "", func(context.Context) (string, error) { return token, nil }
+	c, err := client.Dial(cfg)
+	if err != nil {
+		return &usageError{err.Error()}
+	}
+	defer func() { _ = c.Close() }()
+	issuer, err := chooseIssuer(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	saved, err := a.flow(ctx, issuer, browser)
+	if err != nil {
+		return err
+	}
+	token = saved.Token
+	id, err := c.Access().WhoAmI(ctx, &holdfastv1.WhoAmIRequest{})
+	if err != nil {
+		return failed(err, "sign in to context %s", t.name)
+	}
+	if err := login.At(t.contexts, t.name).Save(saved); err != nil {
+		return err
+	}
+	until := "until " + saved.Expires.Local().Format("2006-01-02 15:04")
+	if saved.Refresh != "" {
+		until = "and stay so while " + issuer.GetDisplayName() + " refreshes the token"
+	}
+	a.note("you are signed in to context %s as %s (%s), %s", t.name, id.GetPrincipal(), loginRole(id), until)
+	return nil
+}
+
+// loginRole returns the role of an identity, and its pools.
+func loginRole(id *holdfastv1.Identity) string {
+	if id.GetRole() == holdfastv1.Role_ROLE_UNSPECIFIED {
+		return "no role: an admin maps your groups to one in oidc_issuers"
+	}
+	role := strings.ToLower(id.GetRole().String())
+	if len(id.GetPools()) > 0 {
+		role += " of " + strings.Join(id.GetPools(), ", ")
+	}
+	return role
+}
+
+// chooseIssuer returns the issuer with a name or URL, or the only one.
+func chooseIssuer(ctx context.Context, c *client.Client, name string) (*holdfastv1.Issuer, error) {
+	r, err := c.Cluster().ListIssuers(ctx, &holdfastv1.ListIssuersRequest{})
+	if err != nil {
+		return nil, failed(err, "ask for the issuers of the cluster")
+	}
+	var fit, all []*holdfastv1.Issuer
+	var names []string
+	for _, i := range r.GetIssuers() {
+		if i.GetClientId() == "" {
+			continue
+		}
+		all, names = append(all, i), append(names, fmt.Sprintf("%q", i.GetDisplayName()))
+		if name == i.GetDisplayName() || name == i.GetIssuer() {
+			fit = append(fit, i)
+		}
+	}
+	switch {
+	case len(all) == 0:
+		return nil, &codeError{ExitConflict, "the cluster has no issuer for holdfast login: use a token, or an admin sets " +
+			"client_id or cli_client_id in oidc_issuers (docs/security.md)"}
+	case name == "" && len(all) == 1:
+		return all[0], nil
+	case name == "":
+		return nil, usagef("the cluster has several issuers: give one with --issuer: %s", strings.Join(names, ", "))
+	case len(fit) == 0:
+		return nil, &codeError{ExitNotFound, fmt.Sprintf("issuer %q not found: the cluster has %s", name,
+			strings.Join(names, ", "))}
+	}
+	return fit[0], nil
+}
+
+// flow signs in with an issuer.
+func (a *app) flow(ctx context.Context, i *holdfastv1.Issuer, browser bool) (login.Saved, error) {
+	f, err := login.New(ctx, login.Issuer{URL: i.GetIssuer(), ClientID: i.GetClientId(), Audience: i.GetAudience(),
+		Scopes: i.GetScopes()})
+	if err != nil {
+		return login.Saved{}, err
+	}
+	if a.timeoutGiven() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, a.globals.timeout)
+		defer cancel()
+	}
+	if !browser {
+		saved, err := f.Device(ctx, a.showCode)
+		if !errors.Is(err, login.ErrNoDevice) {
+			return saved, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, browserTime)
+	defer cancel()
+	return f.Browser(ctx, func(address string) {
+		a.note("Open this address in a browser on this machine:")
+		a.note("%s", address)
+		a.note("Waiting until %s …", a.Now().Add(browserTime).Local().Format("15:04"))
+		a.openBrowser(ctx, address)
+	})
+}
+
+func (a *app) showCode(p login.Prompt) {
+	a.note("Open %s and enter the code %s.", p.URL, p.Code)
+	if p.Complete != "" {
+		a.note("Or open %s, which has the code filled in.", p.Complete)
+	}
+	a.note("Waiting until %s …", p.Until.Local().Format("15:04"))
+}
+
+// openBrowser opens an address on the desktop of a person, if there is one.
+func (a *app) openBrowser(ctx context.Context, address string) {
+	if !a.terminal(a.Err) || a.Getenv("DISPLAY") == "" && a.Getenv("WAYLAND_DISPLAY") == "" {
+		return
+	}
+	//nolint:gosec // an https address of the issuer as the only argument, without a shell
+	_ = exec.CommandContext(ctx, "xdg-open", address).Start() // the address is on the terminal, too
+}

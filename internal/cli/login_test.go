@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/login"
+	"github.com/holdfast-metal/holdfast/internal/oidctest"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// TestLogin: the sign-in is stored for the context and used for its calls, until it is deleted.
+func TestLogin(t *testing.T) {
+	p := oidctest.New(t, oidctest.Settings{ClientID: "cli", Audience: "holdfast"})
+	f := startCluster(t, &fakeCluster{issuers: []*holdfastv1.Issuer{
+		{Issuer: "https://other.example", DisplayName: "Dashboard only"},
+		{Issuer: p.URL, DisplayName: "Example SSO", ClientId: "cli", Audience: "holdfast", Scopes: []string{"openid"}},
+	}})
+	file := filepath.Join(t.TempDir(), "config.yaml")
+	env := map[string]string{"HOLDFAST_CONTEXTS": file, "HOLDFAST_ADDR": ""}
+	run := func(want int, args ...string) string {
+		t.Helper()
+		c := command{env: env}
+		c.wantCode(t, c.run(t, f, args...), want)
+		return c.err.String()
+	}
+	wantIn(t, "no context", run(ExitUsage, "login"), "no context is selected")
+	run(ExitOK, "context", "set", "lab", "--addr", f.addr, "--token", "old")
+	wantIn(t, "login", run(ExitOK, "login"), "Open "+p.URL+"/activate and enter the code "+oidctest.UserCode,
+		"Waiting until", "you are signed in to context lab as token:ci (operator", "while Example SSO refreshes")
+	store := login.At(file, "lab")
+	saved, ok, err := store.Load()
+	if err != nil || !ok {
+		t.Fatalf("got %t, %v", ok, err)
+	}
+	used := func(token string) {
+		t.Helper()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if got := f.meta.Get("authorization"); len(got) != 1 || got[0] != "Bearer "+token {
+			t.Errorf("got authorization %.20q, want %.20q", got, token)
+		}
+	}
+	used(saved.Token)
+	run(ExitOK, "whoami")
+	used(saved.Token)
+	run(ExitOK, "--token", "flag", "whoami")
+	used("flag")
+
+	saved.Expires = time.Unix(0, 0)
+	if err := store.Save(saved); err != nil {
+		t.Fatal(err)
+	}
+	run(ExitOK, "whoami")
+	next, _, err := store.Load()
+	if err != nil || next.Refresh == saved.Refresh {
+		t.Errorf("got refresh token %.20q, %v, want another one", next.Refresh, err)
+	}
+	used(next.Token)
+	p.Set(func(s *oidctest.Settings) { s.NoRefresh = true })
+	next.Expires = time.Unix(0, 0)
+	if err := store.Save(next); err != nil {
+		t.Fatal(err)
+	}
+	text := run(ExitError, "whoami")
+	wantIn(t, "ended", text, "has ended: run: holdfast login")
+	if strings.Contains(text, "--token") || strings.Contains(text, "transport:") {
+		t.Errorf("got %q, want one remedy", text)
+	}
+	run(ExitOK, "logout")
+	run(ExitOK, "logout")
+	run(ExitOK, "whoami")
+	used("old")
+	if err := store.Save(next); err != nil {
+		t.Fatal(err)
+	}
+	run(ExitOK, "context", "delete", "lab")
+	left, err := os.ReadDir(filepath.Join(filepath.Dir(file), "config-logins"))
+	if err != nil || len(left) != 0 {
+		t.Errorf("got files %v (%v), want none", left, err)
+	}
+}
+
+func TestLoginErrors(t *testing.T) {
+	one := &holdfastv1.Issuer{Issuer: "https://a.example", DisplayName: "A", ClientId: "cli"}
+	two := &holdfastv1.Issuer{Issuer: "https://b.example", DisplayName: "B", ClientId: "cli"}
+	down := oidctest.New(t, oidctest.Settings{Down: true})
+	for _, tt := range []struct {
+		name    string
+		issuers []*holdfastv1.Issuer
+		args    []string
+		code    int
+		want    string
+	}{
+		{"no issuer", nil, nil, ExitConflict, "has no issuer for holdfast login"},
+		{"dashboard only", []*holdfastv1.Issuer{{Issuer: "https://a.example"}}, nil, ExitConflict, "cli_client_id"},
+		{"several", []*holdfastv1.Issuer{one, two}, nil, ExitUsage, `give one with --issuer: "A", "B"`},
+		{"unknown", []*holdfastv1.Issuer{one, two}, []string{"--issuer", "C"}, ExitNotFound, `issuer "C" not found`},
+		{"plain http", []*holdfastv1.Issuer{{Issuer: "http://a.example", ClientId: "cli"}}, nil, ExitError, "want https"},
+		{"down", []*holdfastv1.Issuer{{Issuer: down.URL, ClientId: "cli"}}, nil, ExitError, "read the discovery document"},
+	} {
+		f := startCluster(t, &fakeCluster{issuers: tt.issuers})
+		env := map[string]string{"HOLDFAST_CONTEXTS": filepath.Join(t.TempDir(), "config.yaml"), "HOLDFAST_ADDR": ""}
+		c := command{env: env}
+		c.wantCode(t, c.run(t, f, "context", "set", "lab", "--addr", f.addr), ExitOK)
+		c = command{env: env}
+		c.wantCode(t, c.run(t, f, append([]string{"login"}, tt.args...)...), tt.code)
+		wantIn(t, tt.name, c.err.String(), tt.want)
+	}
+	env := map[string]string{"HOLDFAST_CONTEXTS": filepath.Join(t.TempDir(), "config.yaml"), "HOLDFAST_ADDR": ""}
+	c := command{env: env}
+	c.wantCode(t, c.run(t, nil, "context", "set", "far", "--addr", "n1.example:7400"), ExitOK)
+	c.wantCode(t, c.run(t, nil, "login"), ExitUsage)
+	wantIn(t, "without TLS", c.err.String(), "without TLS")
+}
+
+func (f *fakeCluster) ListIssuers(
+	context.Context, *holdfastv1.ListIssuersRequest,
+) (*holdfastv1.ListIssuersResponse, error) {
+	return &holdfastv1.ListIssuersResponse{Issuers: f.issuers}, nil
+}
