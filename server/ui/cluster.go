@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/internal/describe"
@@ -51,11 +52,14 @@ func (b clusterBody) Commit() string {
 	case l.GetCommands() == 0:
 		return "-"
 	case len(l.GetCommits()) == 0:
-		return display.InTime(time.Duration(l.GetCommitSeconds() / float64(l.GetCommands()) * float64(time.Second)))
+		return unbroken(display.InTime(time.Duration(l.GetCommitSeconds() / float64(l.GetCommands()) * float64(time.Second))))
 	}
 	half, most := history.Quantile(l.GetCommits(), 50), history.Quantile(l.GetCommits(), 99)
-	return display.InTime(half) + " / " + display.InTime(most)
+	return unbroken(display.InTime(half)) + " / " + unbroken(display.InTime(most))
 }
+
+// unbroken returns a number that is not broken from its unit.
+func unbroken(s string) string { return strings.ReplaceAll(s, " ", "\u00a0") }
 
 // Commands returns the number of commands that the leader has committed.
 func (b clusterBody) Commands() int { return int(b.Load().GetCommands()) }

@@ -115,8 +115,8 @@ func TestTimeline(t *testing.T) {
 		t.Errorf("got %s, want %s", strings.Join(got, ", "), want)
 	}
 	p := display.Plot([]*holdfastv1.Run{run})
-	if len(p.Took) != 1 || p.Took[0].Label != "30s / 30s" || len(p.Failed) != 1 || p.Failed[0].Name != "transient: a" ||
-		p.Failed[0].Label != "1" {
+	if len(p.Took) != 1 || p.Took[0].Label != "30s / 30s" || p.Took[0].Width != 1000 || p.Took[0].Span != 1000 ||
+		len(p.Failed) != 1 || p.Failed[0].Name != "transient: a" || p.Failed[0].Label != "1" || p.Failed[0].Width != 1000 {
 		t.Errorf("got plots %+v", p)
 	}
 }

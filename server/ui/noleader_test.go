@@ -75,13 +75,17 @@ func TestNoLeaderNotice(t *testing.T) {
 	}
 }
 
+// whole returns the HTML of a word that is not broken at its hyphens.
+func whole(word string) string { return `<span class="word">` + word + `</span>` }
+
 // TestEmptyFleet checks that pages without machines have the command that adds the first one, and
 // no empty tables, legends or cards.
 func TestEmptyFleet(t *testing.T) {
 	d := &dashboard{rpc: &peer{leader: "p1", status: &holdfastv1.ClusterStatus{Leader: "p1"}},
 		pages: loadPages(loadAssets()), rules: loadRules(), now: time.Now, fleets: fleet.NewCache(time.Now),
 		health: health.NewCache(time.Now)}
-	const register = "<code>holdfast machine register --id m-1 --rack r7</code>"
+	register := "<code>holdfast machine register " + whole("--id") + " " + whole("m-1") + " " + whole("--rack") +
+		" r7</code>"
 	for _, tt := range []struct {
 		name    string
 		page    func(*visit) error
@@ -91,7 +95,7 @@ func TestEmptyFleet(t *testing.T) {
 		{"machines", d.machines, register},
 		{"hardware", d.list(lists.Hardware(), hardwareSum), register},
 		{"pools", d.pools, "<code>holdfast pool create gpu</code>"},
-		{"runs", d.runs, "<code>holdfast run start MACHINE --type INSPECT</code>"},
+		{"runs", d.runs, "<code>holdfast run start MACHINE " + whole("--type") + " INSPECT</code>"},
 	} {
 		w := httptest.NewRecorder()
 		d.visit(func(v *visit) error {

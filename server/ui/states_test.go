@@ -70,7 +70,7 @@ func TestClusterFigures(t *testing.T) {
 	}}
 	l.SetStatus(st)
 	has(t, get(l, "admin", "/ui/cluster"), 200, []string{
-		">12 345</b><span>leases, 617 heartbeats/s", ">0.1 ms / 0.3 ms</b>",
+		">12 345</b><span>leases, 617 heartbeats/s", ">0.1\u00a0ms / 0.3\u00a0ms</b>",
 		"commit latency p50 / p99, of 1 000 commands", ">24 ms ago<", ">2m ago<", `href="/ui/drill"`,
 		"holdfast operator snapshot save FILE",
 	})

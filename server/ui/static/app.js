@@ -19,7 +19,8 @@
   const pad = (n) => String(n).padStart(2, "0");
   const took = (ms) => {
     const s = Math.floor(ms / 1000);
-    if (ms < 10000) return (Math.max(ms, 0) / 1000).toFixed(1) + "s";
+    if (ms < 100) return Math.max(Math.floor(ms), 0) + "ms";
+    if (ms < 10000) return (ms / 1000).toFixed(1) + "s";
     if (s < 60) return s + "s";
     if (s < 3600) return Math.floor(s / 60) + "m" + pad(s % 60) + "s";
     if (s < 86400) return Math.floor(s / 3600) + "h" + pad(Math.floor(s / 60) % 60) + "m";

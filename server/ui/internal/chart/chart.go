@@ -49,18 +49,18 @@ func (Chart) Base() int { return base }
 // Before returns the end of labels left of the plot area.
 func (Chart) Before() int { return left - 6 }
 
-// Under returns the base line of labels below the plot area.
-func (Chart) Under() int { return base + 16 }
+// Under returns the upper edge of labels below the plot area.
+func (Chart) Under() int { return base + 7 }
 
 // Curve is a path with its name in the legend.
 type Curve struct{ Class, Name, D string }
 
 // Mark is a labelled position.
 type Mark struct {
-	At, Text int
-	Anchor   string // class of the label: "", mid or end
-	Label    string
-	Title    string
+	At     int
+	Anchor string // class of the label: "", mid or end
+	Label  string
+	Title  string
 }
 
 // measure is one line of a chart.
@@ -100,7 +100,7 @@ func (p plot) draw(w *history.Window) Chart {
 	scale := round(most)
 	for _, share := range []int{2, 1, 0} {
 		y := base - (base-top)*share/2
-		c.Levels = append(c.Levels, Mark{At: y, Text: y + 4, Label: p.word(scale * float64(share) / 2)})
+		c.Levels = append(c.Levels, Mark{At: y, Label: p.word(scale * float64(share) / 2)})
 	}
 	if p.stacked {
 		c.Areas = p.areas(scale)

@@ -158,3 +158,13 @@ func TestShort(t *testing.T) {
 		}
 	}
 }
+
+// TestIsolatedPoint checks that a single sample between gaps is a circle, and others form a line.
+func TestIsolatedPoint(t *testing.T) {
+	l := line("a", series.Last, 4, 1, 2, 1) // known, unknown, known, known
+	got := measure{line: l}.path(1)
+	const want = "M146 14m-2 0a2 2 0 1 0 4 0a2 2 0 1 0-4 0M506 14L686 14"
+	if got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

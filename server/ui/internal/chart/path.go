@@ -18,7 +18,7 @@ func number(v float64) string {
 }
 
 // path returns a line through the middle of all known points, with gaps where values are
-// unknown. An isolated point is a short line.
+// unknown. An isolated point is a small circle.
 func (m measure) path(scale float64) string {
 	var b strings.Builder
 	n := len(m.line.Points)
@@ -34,8 +34,11 @@ func (m measure) path(scale float64) string {
 			fmt.Fprintf(&b, "L%s %s", at, v)
 			continue
 		}
-		fmt.Fprintf(&b, "M%s %sh1", at, v)
-		pen = true
+		if pen = i+1 < n && m.line.Points[i+1].Periods > 0; !pen {
+			fmt.Fprintf(&b, "M%s %sm-2 0a2 2 0 1 0 4 0a2 2 0 1 0-4 0", at, v)
+			continue
+		}
+		fmt.Fprintf(&b, "M%s %s", at, v)
 	}
 	return b.String()
 }

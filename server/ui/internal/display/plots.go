@@ -9,29 +9,29 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Plots are charts of the durations and failures of recent runs.
+// Plots are the durations and failures of recent runs, as bars.
 type Plots struct {
-	Runs                     int
-	Took, Failed             []plotRow
-	TookHeight, FailedHeight int
+	Runs         int
+	Took, Failed []plotRow
 }
 
-// plotRow is a bar with its name and value. Positions are in units of the chart.
+// plotRow is a bar with its name and value.
 type plotRow struct {
-	Name, Label, Title             string
-	X, Y, Text, Width, Span, After int
+	Name, Label, Title string
+	Class              string // of the bar
+	Width, Span        int    // of 1000: the bar, and a pale one behind it; 0: none
 }
 
-// The size of a chart: names to the left, bars, values to the right.
 const (
-	plotNames = 190
-	plotBars  = 340
-	plotLine  = 24
-	plotMost  = 10 // rows
-	PlotRuns  = 300
+	plotMost  = 10   // rows
+	plotWidth = 1000 // of the longest bar
+	plotLeast = 4    // of the shortest bar
 )
 
-// Plot draws the durations of steps and the causes of failed attempts.
+// PlotRuns is the number of runs that the plots are about.
+const PlotRuns = 300
+
+// Plot returns the durations of steps and the causes of failed attempts.
 func Plot(runs []*holdfastv1.Run) *Plots {
 	took, failed := map[string][]time.Duration{}, map[string]int{}
 	for _, r := range runs {
@@ -48,12 +48,12 @@ func Plot(runs []*holdfastv1.Run) *Plots {
 		}
 	}
 	p := &Plots{Runs: len(runs)}
-	p.drawTook(took)
-	p.drawFailed(failed)
+	p.rankTook(took)
+	p.rankFailed(failed)
 	return p
 }
 
-func (p *Plots) drawTook(took map[string][]time.Duration) {
+func (p *Plots) rankTook(took map[string][]time.Duration) {
 	type row struct {
 		name         string
 		half, nearly time.Duration
@@ -69,18 +69,20 @@ func (p *Plots) drawTook(took map[string][]time.Duration) {
 	slices.SortFunc(rows, func(a, b row) int {
 		return cmp.Or(cmp.Compare(b.nearly, a.nearly), cmp.Compare(a.name, b.name))
 	})
-	for i, r := range rows[:min(len(rows), plotMost)] {
-		b := newPlotRow(i, r.name)
-		b.Width, b.Span = int(r.half*plotBars/longest)+1, int(r.nearly*plotBars/longest)+1
-		b.After = b.X + b.Span + 6
-		b.Label = duration(r.half) + " / " + duration(r.nearly)
-		b.Title = fmt.Sprintf("%s: p50 %s, p95 %s, %d attempts", r.name, duration(r.half), duration(r.nearly), r.n)
-		p.Took = append(p.Took, b)
+	for _, r := range rows[:min(len(rows), plotMost)] {
+		half, nearly := duration(r.half), duration(r.nearly)
+		p.Took = append(p.Took, plotRow{
+			Name:  r.name,
+			Label: half + " / " + nearly,
+			Title: fmt.Sprintf("%s: p50 %s, p95 %s, %d attempts", r.name, half, nearly, r.n),
+			Class: "p-bar",
+			Width: max(int(r.half*plotWidth/longest), plotLeast),
+			Span:  int(r.nearly * plotWidth / longest),
+		})
 	}
-	p.TookHeight = len(p.Took)*plotLine + 4
 }
 
-func (p *Plots) drawFailed(failed map[string]int) {
+func (p *Plots) rankFailed(failed map[string]int) {
 	names, most := make([]string, 0, len(failed)), 1
 	for name, n := range failed {
 		names, most = append(names, name), max(most, n)
@@ -88,19 +90,13 @@ func (p *Plots) drawFailed(failed map[string]int) {
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(failed[b], failed[a]), cmp.Compare(a, b))
 	})
-	for i, name := range names[:min(len(names), plotMost)] {
-		b := newPlotRow(i, name)
-		b.Width = failed[name]*plotBars/most + 1
-		b.After, b.Label = b.X+b.Width+6, Count(failed[name])
-		b.Title = fmt.Sprintf("%s: %d attempts", name, failed[name])
-		p.Failed = append(p.Failed, b)
+	for _, name := range names[:min(len(names), plotMost)] {
+		p.Failed = append(p.Failed, plotRow{
+			Name:  name,
+			Label: Count(failed[name]),
+			Title: fmt.Sprintf("%s: %d attempts", name, failed[name]),
+			Class: "p-bad",
+			Width: max(failed[name]*plotWidth/most, plotLeast),
+		})
 	}
-	p.FailedHeight = len(p.Failed)*plotLine + 4
-}
-
-func newPlotRow(i int, name string) plotRow {
-	if r := []rune(name); len(r) > 28 {
-		name = string(r[:27]) + "…"
-	}
-	return plotRow{Name: name, X: plotNames, Y: i*plotLine + 4, Text: i*plotLine + 15}
 }

@@ -43,6 +43,8 @@ func Functions(asset func(string) string) template.FuncMap {
 		"join":       strings.Join,
 		"bytes":      Bytes,
 		"prose":      prose,
+		"pieces":     pieces,
+		"words":      words,
 	}
 }
 
@@ -98,10 +100,13 @@ func span(from, to *timestamppb.Timestamp) *stretch {
 	return &stretch{Text: duration(time.Since(from.AsTime())), Since: from.AsTime().Format(time.RFC3339Nano)}
 }
 
-// duration formats a duration with its one or two largest units, or tenths of a second if
-// it is short.
+// duration formats a duration with its one or two largest units, or tenths of a second or
+// milliseconds if it is short.
 func duration(d time.Duration) string {
-	if d = max(d, 0); d < 10*time.Second {
+	switch d = max(d, 0); {
+	case d < 100*time.Millisecond:
+		return fmt.Sprintf("%dms", d.Milliseconds())
+	case d < 10*time.Second:
 		return fmt.Sprintf("%.1fs", d.Seconds())
 	}
 	return describe.Duration(d)
@@ -203,21 +208,4 @@ func why(r *holdfastv1.Run) string {
 	}
 	text, _ := describe.Why(r)
 	return text
-}
-
-// word is a part of a text: a command or words.
-type word struct {
-	Text string
-	Code bool
-}
-
-// prose splits a text into words and commands, which are between backticks.
-func prose(s string) []word {
-	var all []word
-	for i, part := range strings.Split(s, "`") {
-		if part != "" {
-			all = append(all, word{part, i%2 == 1})
-		}
-	}
-	return all
 }

@@ -50,7 +50,7 @@ func Alerts(f Facts) []Alert {
 		{"HoldfastDiskAlmostFull", "critical", "a peer reports a problem of its disk", f.disk(), false,
 			"holdfast cluster status -o wide"},
 		{"HoldfastPeerDown", "warning", "a peer does not answer", f.peersDown(), false, "holdfast cluster status"},
-		{"HoldfastPeerLags", "warning", "a peer has not applied 5 000 committed entries", f.lags(),
+		{"HoldfastPeerLags", "warning", "a peer has not applied 5\u00a0000 committed entries", f.lags(),
 			false, "holdfast cluster status -o wide"},
 		{"HoldfastVersionsMixed", "warning", "peers run different releases", f.versions(), false,
 			"holdfast operator upgrade check"},

@@ -136,7 +136,7 @@ func TestAlerts(t *testing.T) {
 			LastError: "503"},
 			{Name: "well", Behind: 3}, {Name: "off", Failures: 2, Behind: 7, Disabled: true}}},
 			[]string{"chat: 2 tries failed, 7 events wait: 503"}},
-		"HoldfastMachinesNeedIntervention": {Facts{Urgent: 2}, []string{"2 machines need an operator"}},
+		"HoldfastMachinesNeedIntervention": {Facts{Urgent: 2}, []string{"2 machines have an urgent issue"}},
 		"ClockAhead": {Facts{Recent: []*holdfastv1.Run{{CreatedAt: ago(-2 * time.Minute)}}},
 			[]string{"by 2m0s"}},
 	}

@@ -9,9 +9,9 @@ import (
 
 func (f Facts) urgent() []string {
 	if f.Urgent == 1 {
-		return []string{"1 machine needs an operator"}
+		return []string{"1 machine has an urgent issue"}
 	}
-	return when(f.Urgent > 0, "%d machines need an operator", f.Urgent)
+	return when(f.Urgent > 0, "%d machines have an urgent issue", f.Urgent)
 }
 
 func (f Facts) held() (all []string) {

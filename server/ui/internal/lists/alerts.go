@@ -36,6 +36,7 @@ func AlertRows(alerts []health.Alert) []Row {
 		book := display.Cell{}
 		if strings.HasPrefix(a.Name, "Holdfast") {
 			book = display.To("runbook", runbook+"#"+strings.ToLower(a.Name))
+			book.Class = "" // not as wide as an id
 		}
 		row := Row{a.Name, []display.Cell{
 			display.Text(a.Name), state, display.Text(a.Severity), display.Long(a.Rule), details, remedy, book,
