@@ -125,6 +125,7 @@ func TestDashboard(t *testing.T) {
 					b.do(chromedp.Navigate(home.url()+path), chromedp.WaitVisible("#main"))
 					b.sees(name+" is live", `document.querySelector("#live.on")`)
 					checkPage(t, b, fmt.Sprintf("%s at %d px, %s", name, size[0], scheme))
+					checkFit(t, b, fmt.Sprintf("%s at %d px, %s", name, size[0], scheme))
 					if axe != "" && size[0] < 1400 { // wider ones have the elements and colors of 1280
 						for _, v := range b.axe(axe) {
 							t.Errorf("%s at %d px, %s: %s", name, size[0], scheme, v)

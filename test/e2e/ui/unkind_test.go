@@ -12,7 +12,7 @@ import (
 
 // TestUnkind opens every page with data that is hard to show: an empty fleet, failed and hung
 // machines, long errors, many labels, and a cluster without a leader. It checks that no page
-// scrolls sideways, that no text is cut without a title, and that axe-core finds nothing.
+// scrolls sideways, that texts fit (checkFit), and that axe-core finds nothing.
 func TestUnkind(t *testing.T) {
 	if os.Getenv("E2E_UI") == "" {
 		t.Skip("needs Chromium: run make e2e-ui, or set E2E_UI=1")
@@ -56,9 +56,7 @@ machines:
 					b.sees(name+" with its status line", live)
 					title := fmt.Sprintf("unkind-%s-%s-%d-%s", state, name, width, scheme)
 					checkPage(t, b, title)
-					for _, text := range eval[[]string](b, cut) {
-						t.Errorf("%s: cut without a title: %s", title, text)
-					}
+					checkFit(t, b, title)
 					if axe != "" {
 						for _, v := range b.axe(axe) {
 							t.Errorf("%s: %s", title, v)
@@ -99,12 +97,3 @@ machines:
 	b.sees("no leader", `document.querySelector("#live.stale")`)
 	t.Run("no leader", func(t *testing.T) { look(t, "headless", `document.querySelector("#live")`, pages) })
 }
-
-// cut lists texts that do not fit their element and are cut off, without a title that has them.
-const cut = `[...document.querySelectorAll("body *")].filter((el) => {
-	const css = getComputedStyle(el);
-	if (el.closest(".hidden, .skip, svg, pre, textarea, [title]") || el.matches("input, select, option") || !el.textContent.trim() || !el.checkVisibility()) return false;
-	const clips = (v) => v === "hidden" || v === "clip";
-	const wide = el.scrollWidth > el.clientWidth + 1, high = el.scrollHeight > el.clientHeight + 2;
-	return el.clientWidth > 1 && (clips(css.overflowX) && wide || clips(css.overflowY) && high && css.webkitLineClamp !== "none");
-}).map((el) => el.outerHTML.slice(0, 160))`
