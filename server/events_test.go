@@ -79,8 +79,17 @@ func TestWebhooks(t *testing.T) {
 	if err != nil || len(r.GetWebhooks()) != 1 || r.GetWebhooks()[0].GetName() != "a" || r.GetNextPageToken() == "" {
 		t.Fatalf("got %v, %v; want a and more", r, err)
 	}
-	if w, err := c.GetWebhook(ctx, &holdfastv1.GetWebhookRequest{Name: "b"}); err != nil || w.GetBehind() == 0 {
-		t.Errorf("got %v, %v; want it behind by the machine's events", w, err)
+	w, err := c.GetWebhook(ctx, &holdfastv1.GetWebhookRequest{Name: "b"})
+	if err != nil || w.GetBehind() == 0 || w.GetWaiting() != 0 || w.GetWaitingSince() != nil {
+		t.Errorf("got %v, %v; want it behind by the machine's events, none of which waits", w, err)
+	}
+	phases := &holdfastv1.Webhook{Name: "a", Url: "https://h.example", Filter: `type = "machine.phase"`}
+	if err := put(phases); err != nil {
+		t.Fatal(err)
+	}
+	r, err = c.ListWebhooks(ctx, &holdfastv1.ListWebhooksRequest{PageSize: 1})
+	if err != nil || r.GetWebhooks()[0].GetWaiting() != 1 || r.GetWebhooks()[0].GetWaitingSince() == nil {
+		t.Errorf("got %v, %v; want one event waiting for a, and since when", r, err)
 	}
 	if _, err := c.DeleteWebhook(ctx, &holdfastv1.DeleteWebhookRequest{Name: "b"}); err != nil {
 		t.Fatal(err)

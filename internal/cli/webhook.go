@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -29,7 +30,7 @@ func webhookKind() kind[*holdfastv1.Webhook] {
 		wide:   []string{"URL", "SECRET", "MISSED", "AT", "TRIED"},
 		row: func(w *holdfastv1.Webhook, now time.Time) []any {
 			return []any{
-				w.GetName(), webhookState(w), number(w.GetBehind()), number(w.GetFailures()), w.GetFilter(),
+				w.GetName(), webhookState(w, now), number(w.GetBehind()), number(w.GetFailures()), w.GetFilter(),
 				w.GetLastError(),
 				w.GetUrl(), w.GetSecretRef(), number(w.GetMissed()), strconv.FormatUint(w.GetCursor(), 10),
 				age(now, w.GetTriedAt()),
@@ -43,12 +44,14 @@ func webhookKind() kind[*holdfastv1.Webhook] {
 	}
 }
 
-func webhookState(w *holdfastv1.Webhook) render.Text {
+func webhookState(w *holdfastv1.Webhook, now time.Time) render.Text {
 	switch {
 	case w.GetDisabled():
 		return plain("disabled")
 	case w.GetFailures() > 0:
 		return render.T("failing", render.Red)
+	case describe.WebhookLate(w, now):
+		return render.T("waiting", render.Yellow)
 	}
 	return render.T("ok", render.Green)
 }

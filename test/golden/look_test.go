@@ -17,8 +17,8 @@ import (
 // passing lists the fields of answers that are computed on each read or change over time.
 func passing() []string {
 	return []string{"active", "updatedAt", "stateChangedAt", "lastSeen", "revision", "conditions", "effectiveState",
-		"effective_state", "state", "status", "missed", "behind", "triedAt", "failures", "lastError", "cursor", "keys",
-		"nextPageToken", "lastUsedAt", "note"}
+		"effective_state", "state", "status", "missed", "behind", "waiting", "waitingSince", "triedAt", "failures",
+		"lastError", "cursor", "keys", "nextPageToken", "lastUsedAt", "note"}
 }
 
 // look reads all kinds of resources, as plain JSON without the passing fields.

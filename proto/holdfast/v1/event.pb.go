@@ -195,20 +195,22 @@ func (x *WatchEventsRequest) GetCursor() uint64 {
 // Webhook is a URL that receives events.
 type Webhook struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                             // 1 to 64 letters, digits, '.', '_', '-'
-	Url           string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`                               // http or https, without credentials
-	Filter        string                 `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`                         // of events, as in WatchEventsRequest; empty: all
-	SecretRef     string                 `protobuf:"bytes,4,opt,name=secret_ref,json=secretRef,proto3" json:"secret_ref,omitempty"`  // secret whose key `token` signs the messages; empty: they are not signed
-	Disabled      bool                   `protobuf:"varint,5,opt,name=disabled,proto3" json:"disabled,omitempty"`                    // nothing is sent; once enabled, it continues where it was
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`  // creation time
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`  // when it was last changed
-	CreatedBy     string                 `protobuf:"bytes,8,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`  // principal that created it
-	Cursor        uint64                 `protobuf:"varint,9,opt,name=cursor,proto3" json:"cursor,omitempty"`                        // the last event that was delivered, or did not match the filter
-	Failures      uint32                 `protobuf:"varint,10,opt,name=failures,proto3" json:"failures,omitempty"`                   // consecutive failed tries
-	LastError     string                 `protobuf:"bytes,11,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"` // of the last try, if it failed
-	TriedAt       *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=tried_at,json=triedAt,proto3" json:"tried_at,omitempty"`       // when failures last changed
-	Missed        uint64                 `protobuf:"varint,13,opt,name=missed,proto3" json:"missed,omitempty"`                       // events that were deleted before their delivery
-	Behind        uint64                 `protobuf:"varint,14,opt,name=behind,proto3" json:"behind,omitempty"`                       // events after cursor, matching or not
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                      // 1 to 64 letters, digits, '.', '_', '-'
+	Url           string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`                                        // http or https, without credentials
+	Filter        string                 `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`                                  // of events, as in WatchEventsRequest; empty: all
+	SecretRef     string                 `protobuf:"bytes,4,opt,name=secret_ref,json=secretRef,proto3" json:"secret_ref,omitempty"`           // secret whose key `token` signs the messages; empty: they are not signed
+	Disabled      bool                   `protobuf:"varint,5,opt,name=disabled,proto3" json:"disabled,omitempty"`                             // nothing is sent; once enabled, it continues where it was
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`           // creation time
+	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`           // when it was last changed
+	CreatedBy     string                 `protobuf:"bytes,8,opt,name=created_by,json=createdBy,proto3" json:"created_by,omitempty"`           // principal that created it
+	Cursor        uint64                 `protobuf:"varint,9,opt,name=cursor,proto3" json:"cursor,omitempty"`                                 // the last event that was delivered, or did not match the filter
+	Failures      uint32                 `protobuf:"varint,10,opt,name=failures,proto3" json:"failures,omitempty"`                            // consecutive failed tries
+	LastError     string                 `protobuf:"bytes,11,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`          // of the last try, if it failed
+	TriedAt       *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=tried_at,json=triedAt,proto3" json:"tried_at,omitempty"`                // when failures last changed
+	Missed        uint64                 `protobuf:"varint,13,opt,name=missed,proto3" json:"missed,omitempty"`                                // events that were deleted before their delivery
+	Behind        uint64                 `protobuf:"varint,14,opt,name=behind,proto3" json:"behind,omitempty"`                                // events after cursor, matching or not
+	Waiting       uint64                 `protobuf:"varint,15,opt,name=waiting,proto3" json:"waiting,omitempty"`                              // matching events after cursor, at most 1,000; not set by PutWebhook
+	WaitingSince  *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=waiting_since,json=waitingSince,proto3" json:"waiting_since,omitempty"` // time of the first of them; absent: none waits
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -339,6 +341,20 @@ func (x *Webhook) GetBehind() uint64 {
 		return x.Behind
 	}
 	return 0
+}
+
+func (x *Webhook) GetWaiting() uint64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *Webhook) GetWaitingSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.WaitingSince
+	}
+	return nil
 }
 
 type PutWebhookRequest struct {
@@ -631,7 +647,7 @@ const file_proto_holdfast_v1_event_proto_rawDesc = "" +
 	"\x04pool\x18\t \x01(\v2\x11.holdfast.v1.PoolR\x04pool\"D\n" +
 	"\x12WatchEventsRequest\x12\x16\n" +
 	"\x06filter\x18\x01 \x01(\tR\x06filter\x12\x16\n" +
-	"\x06cursor\x18\x02 \x01(\x04R\x06cursor\"\xd1\x03\n" +
+	"\x06cursor\x18\x02 \x01(\x04R\x06cursor\"\xac\x04\n" +
 	"\aWebhook\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12\x16\n" +
@@ -652,7 +668,9 @@ const file_proto_holdfast_v1_event_proto_rawDesc = "" +
 	"last_error\x18\v \x01(\tR\tlastError\x125\n" +
 	"\btried_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\atriedAt\x12\x16\n" +
 	"\x06missed\x18\r \x01(\x04R\x06missed\x12\x16\n" +
-	"\x06behind\x18\x0e \x01(\x04R\x06behind\"C\n" +
+	"\x06behind\x18\x0e \x01(\x04R\x06behind\x12\x18\n" +
+	"\awaiting\x18\x0f \x01(\x04R\awaiting\x12?\n" +
+	"\rwaiting_since\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\fwaitingSince\"C\n" +
 	"\x11PutWebhookRequest\x12.\n" +
 	"\awebhook\x18\x01 \x01(\v2\x14.holdfast.v1.WebhookR\awebhook\"'\n" +
 	"\x11GetWebhookRequest\x12\x12\n" +
@@ -715,23 +733,24 @@ var file_proto_holdfast_v1_event_proto_depIdxs = []int32{
 	9,  // 5: holdfast.v1.Webhook.created_at:type_name -> google.protobuf.Timestamp
 	9,  // 6: holdfast.v1.Webhook.updated_at:type_name -> google.protobuf.Timestamp
 	9,  // 7: holdfast.v1.Webhook.tried_at:type_name -> google.protobuf.Timestamp
-	2,  // 8: holdfast.v1.PutWebhookRequest.webhook:type_name -> holdfast.v1.Webhook
-	2,  // 9: holdfast.v1.ListWebhooksResponse.webhooks:type_name -> holdfast.v1.Webhook
-	1,  // 10: holdfast.v1.EventService.WatchEvents:input_type -> holdfast.v1.WatchEventsRequest
-	3,  // 11: holdfast.v1.WebhookService.PutWebhook:input_type -> holdfast.v1.PutWebhookRequest
-	4,  // 12: holdfast.v1.WebhookService.GetWebhook:input_type -> holdfast.v1.GetWebhookRequest
-	5,  // 13: holdfast.v1.WebhookService.ListWebhooks:input_type -> holdfast.v1.ListWebhooksRequest
-	7,  // 14: holdfast.v1.WebhookService.DeleteWebhook:input_type -> holdfast.v1.DeleteWebhookRequest
-	0,  // 15: holdfast.v1.EventService.WatchEvents:output_type -> holdfast.v1.Event
-	2,  // 16: holdfast.v1.WebhookService.PutWebhook:output_type -> holdfast.v1.Webhook
-	2,  // 17: holdfast.v1.WebhookService.GetWebhook:output_type -> holdfast.v1.Webhook
-	6,  // 18: holdfast.v1.WebhookService.ListWebhooks:output_type -> holdfast.v1.ListWebhooksResponse
-	8,  // 19: holdfast.v1.WebhookService.DeleteWebhook:output_type -> holdfast.v1.DeleteWebhookResponse
-	15, // [15:20] is the sub-list for method output_type
-	10, // [10:15] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	9,  // 8: holdfast.v1.Webhook.waiting_since:type_name -> google.protobuf.Timestamp
+	2,  // 9: holdfast.v1.PutWebhookRequest.webhook:type_name -> holdfast.v1.Webhook
+	2,  // 10: holdfast.v1.ListWebhooksResponse.webhooks:type_name -> holdfast.v1.Webhook
+	1,  // 11: holdfast.v1.EventService.WatchEvents:input_type -> holdfast.v1.WatchEventsRequest
+	3,  // 12: holdfast.v1.WebhookService.PutWebhook:input_type -> holdfast.v1.PutWebhookRequest
+	4,  // 13: holdfast.v1.WebhookService.GetWebhook:input_type -> holdfast.v1.GetWebhookRequest
+	5,  // 14: holdfast.v1.WebhookService.ListWebhooks:input_type -> holdfast.v1.ListWebhooksRequest
+	7,  // 15: holdfast.v1.WebhookService.DeleteWebhook:input_type -> holdfast.v1.DeleteWebhookRequest
+	0,  // 16: holdfast.v1.EventService.WatchEvents:output_type -> holdfast.v1.Event
+	2,  // 17: holdfast.v1.WebhookService.PutWebhook:output_type -> holdfast.v1.Webhook
+	2,  // 18: holdfast.v1.WebhookService.GetWebhook:output_type -> holdfast.v1.Webhook
+	6,  // 19: holdfast.v1.WebhookService.ListWebhooks:output_type -> holdfast.v1.ListWebhooksResponse
+	8,  // 20: holdfast.v1.WebhookService.DeleteWebhook:output_type -> holdfast.v1.DeleteWebhookResponse
+	16, // [16:21] is the sub-list for method output_type
+	11, // [11:16] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_event_proto_init() }

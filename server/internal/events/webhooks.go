@@ -54,6 +54,7 @@ func (s *Webhooks) GetWebhook(ctx context.Context, r *holdfastv1.GetWebhookReque
 	if !ok {
 		return nil, request.NotFound("WEBHOOK_NOT_FOUND", "webhook", r.GetName())
 	}
+	progress(v, w)
 	return w, nil
 }
 
@@ -72,6 +73,9 @@ func (s *Webhooks) ListWebhooks(
 	rows := page.Keyed(v.Webhooks(p.After), (*holdfastv1.Webhook).GetName)
 	resp := &holdfastv1.ListWebhooksResponse{}
 	resp.Webhooks, resp.NextPageToken, err = page.Collect(ctx, p, rows, nil)
+	for _, w := range resp.GetWebhooks() {
+		progress(v, w)
+	}
 	return resp, err
 }
 

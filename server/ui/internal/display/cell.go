@@ -15,7 +15,7 @@ type Cell struct {
 	Class string // num: a number; why: long text; id: an identifier
 }
 
-// Part is a part of a cell. Exactly one of Text and At is set.
+// Part is a part of a cell. Exactly one of Text, At and Since is set.
 type Part struct {
 	Text  string
 	Link  string // the text links to this page
@@ -23,6 +23,7 @@ type Part struct {
 	Faint bool
 	Code  bool // the text is a command
 	At    *timestamppb.Timestamp
+	Since *timestamppb.Timestamp // shown as the time since then
 }
 
 // Empty reports whether a cell has no content.
@@ -75,6 +76,14 @@ func When(at *timestamppb.Timestamp) Cell {
 		return Cell{}
 	}
 	return Cell{Parts: []Part{{At: at}}}
+}
+
+// For returns a cell with the time since another, which may be nil.
+func For(since *timestamppb.Timestamp) Cell {
+	if since == nil {
+		return Cell{}
+	}
+	return Cell{Parts: []Part{{Since: since}}}
 }
 
 // Faint returns a cell with an additional remark.

@@ -64,9 +64,9 @@ func (f Facts) failing() []string {
 
 func (f Facts) webhooks() (all []string) {
 	for _, w := range f.Webhooks {
-		if w.GetFailures() > 0 && w.GetBehind() > 0 && !w.GetDisabled() {
+		if w.GetFailures() > 0 && w.GetWaiting() > 0 && !w.GetDisabled() {
 			all = append(all, fmt.Sprintf("%s: %d tries failed, %d events wait: %s",
-				w.GetName(), w.GetFailures(), w.GetBehind(), w.GetLastError()))
+				w.GetName(), w.GetFailures(), w.GetWaiting(), w.GetLastError()))
 		}
 	}
 	return all

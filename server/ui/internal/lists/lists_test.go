@@ -42,6 +42,8 @@ func text(c display.Cell) string {
 		switch {
 		case p.At != nil:
 			all = append(all, p.At.AsTime().Format("15:04"))
+		case p.Since != nil:
+			all = append(all, "for "+p.Since.AsTime().Format("15:04"))
 		case p.Link != "":
 			all = append(all, "["+p.Text+"]("+p.Link+")")
 		case p.State != "":
@@ -73,9 +75,12 @@ func TestColumns(t *testing.T) {
 		}}},
 		"ListWebhooks": &holdfastv1.ListWebhooksResponse{Webhooks: []*holdfastv1.Webhook{
 			{Name: "chat", Url: "https://hooks.example/in", Filter: `type = "run.failed"`, SecretRef: "hook", CreatedAt: at(1),
-				CreatedBy: "user:root", Cursor: 41, Failures: 3, LastError: "HTTP 503", TriedAt: at(5), Missed: 2, Behind: 1234},
+				CreatedBy: "user:root", Cursor: 41, Failures: 3, LastError: "HTTP 503", TriedAt: at(5), Missed: 2,
+				Behind: 1234, Waiting: 1000, WaitingSince: at(5)},
 			{Name: "off", Disabled: true, Failures: 1},
 			{Name: "well", TriedAt: at(6)},
+			{Name: "late", Behind: 20, Waiting: 12, WaitingSince: at(7)},
+			{Name: "soon", Behind: 20, Waiting: 12, WaitingSince: timestamppb.Now()},
 		}},
 		"ListImages": &holdfastv1.ListImagesResponse{Images: []*holdfastv1.Image{{
 			Name: "debian-13", Description: "base", Arch: "amd64", Format: holdfastv1.Image_QCOW2,
@@ -118,11 +123,15 @@ func TestColumns(t *testing.T) {
 			"By=user:root | Used by=[m-1](/ui/machines/m-1) [m-2](/ui/machines/m-2) and 1 000 more"},
 		"webhooks": {
 			"Webhook=chat | State=failing/s-failed 3 tries, the last 15:05 | URL=https://hooks.example/in | " +
-				`Filter=type = "run.failed" | Position=event 41 | Waiting=1 234 | Missed=2 | Signed with=hook | Created=15:01 | ` +
+				`Filter=type = "run.failed" | Position=event 41 | Waiting=1 000 | Missed=2 | Signed with=hook | Created=15:01 | ` +
 				"By=user:root | Last error=HTTP 503",
 			"Webhook=off | State=disabled/s- | Filter=all events | Position=none | Waiting=0 | Missed=0 | " +
 				"Signed with=not signed",
 			"Webhook=well | State=ok/s-active recovered 15:06 | Filter=all events | Position=none | Waiting=0 | Missed=0 | " +
+				"Signed with=not signed",
+			"Webhook=late | State=12 waiting/s-maintenance for 15:07 | Filter=all events | Position=none | Waiting=12 | " +
+				"Missed=0 | Signed with=not signed",
+			"Webhook=soon | State=ok/s-active | Filter=all events | Position=none | Waiting=12 | Missed=0 | " +
 				"Signed with=not signed",
 		},
 		"images": {"Image=debian-13 | Description=base | Arch=amd64 | Disk=qcow2+zstd | Files=disk 3 GiB, kernel | " +

@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
@@ -18,7 +20,7 @@ func webhooks() Kind {
 		Method: "WebhookService/ListWebhooks",
 		Create: `holdfast webhook put chat --url https://hooks.example/in --filter 'type = "run.failed"'`,
 		Note: "Position is the number of the last event that was delivered, or that the filter excludes. " +
-			"Waiting is the number of events after it.",
+			"Waiting is the number of later events that match the filter, up to 1 000.",
 		Columns: []string{
 			"Webhook", "State", "URL", "Filter", "Position", "Waiting", "Missed", "Signed with", "Created", "By", "Last error",
 		},
@@ -31,30 +33,38 @@ func webhooks() Kind {
 	}
 }
 
-func webhookRow(w *holdfastv1.Webhook) Row {
-	state := display.Badge("ok", "active")
+// webhookState returns the state of a webhook. One for which events wait is not ok for long.
+func webhookState(w *holdfastv1.Webhook, now time.Time) display.Cell {
+	ok := display.Badge("ok", "active")
 	switch n := w.GetFailures(); {
 	case w.GetDisabled():
-		state = display.Badge("disabled", "")
+		return display.Badge("disabled", "")
 	case n == 1:
-		state = display.Badge("failing", "failed").And(display.Faint("1 try, the last")).And(display.When(w.GetTriedAt()))
+		return display.Badge("failing", "failed").And(display.Faint("1 try, the last")).And(display.When(w.GetTriedAt()))
 	case n > 1:
-		state = display.Badge("failing", "failed").And(display.Faint(fmt.Sprintf("%d tries, the last", n))).
+		return display.Badge("failing", "failed").And(display.Faint(fmt.Sprintf("%d tries, the last", n))).
 			And(display.When(w.GetTriedAt()))
+	case describe.WebhookLate(w, now):
+		waiting := display.Count(int(w.GetWaiting())) + " waiting"
+		return display.Badge(waiting, "maintenance").And(display.For(w.GetWaitingSince()))
 	case w.GetTriedAt() != nil:
-		state = state.And(display.Faint("recovered")).And(display.When(w.GetTriedAt()))
+		return ok.And(display.Faint("recovered")).And(display.When(w.GetTriedAt()))
 	}
+	return ok
+}
+
+func webhookRow(w *holdfastv1.Webhook) Row {
 	delivered := display.Text("event " + strconv.FormatUint(w.GetCursor(), 10))
 	if w.GetCursor() == 0 {
 		delivered = display.Text("none")
 	}
 	return Row{w.GetName(), []display.Cell{
 		display.ID(w.GetName()),
-		state,
+		webhookState(w, time.Now()),
 		display.Long(w.GetUrl()),
 		display.Long(cmp.Or(w.GetFilter(), "all events")),
 		delivered,
-		display.Number(w.GetBehind()),
+		display.Number(w.GetWaiting()),
 		display.Number(w.GetMissed()),
 		display.Text(cmp.Or(w.GetSecretRef(), "not signed")),
 		display.When(w.GetCreatedAt()),

@@ -1,0 +1,24 @@
+package describe
+
+import (
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// TestWebhookLate checks from when on a waiting event is late.
+func TestWebhookLate(t *testing.T) {
+	now := time.Date(2026, 1, 29, 15, 10, 0, 0, time.UTC)
+	for age, want := range map[time.Duration]bool{-time.Minute: false, 29 * time.Second: false, 30 * time.Second: true} {
+		w := &holdfastv1.Webhook{Waiting: 1, WaitingSince: timestamppb.New(now.Add(-age))}
+		if got := WebhookLate(w, now); got != want {
+			t.Errorf("an event that waits for %s: got late %t, want %t", age, got, want)
+		}
+	}
+	if WebhookLate(&holdfastv1.Webhook{Behind: 9}, now) {
+		t.Error("no event waits: got late")
+	}
+}
