@@ -26,19 +26,17 @@ func changes(f *fakeCluster) []string {
 	return names
 }
 
-// TestConsent checks that destructive commands ask on a terminal, require --yes elsewhere, and
-// change nothing without it.
-func TestConsent(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "a.snap")
-	if err := os.WriteFile(file, snapshotFile(t), 0o600); err != nil {
-		t.Fatal(err)
-	}
+// consentCase is a command that asks for confirmation.
+type consentCase struct {
+	args, answer string // a right answer
+	asks         string // the question, and the sentence without a terminal
+	shows        string // by the dry run
+}
+
+func consentCases() []consentCase {
 	const plan = "plan-repave-ubuntu-2204-v1"
-	for _, tt := range []struct {
-		args, answer string // a right answer
-		asks         string // the question, and the sentence without a terminal
-		shows        string // by the dry run
-	}{
+	const service = "550e8400-e29b-41d4-a716-446655440000"
+	return []consentCase{
 		{"run start m-124 --plan " + plan, "m-124",
 			"machine m-124, MAINTENANCE: " + plan + ": erases the disk and installs an image",
 			"1 machine: " + plan + ": erases the disk"},
@@ -58,8 +56,31 @@ func TestConsent(t *testing.T) {
 		{"node state m-1 pending", "m-1", "approve node m-1: plan/repave-join at its next network boot: erases",
 			"approve node m-1: plan/repave-join: erases the disk"},
 		{"cluster-ref delete prod", "prod", "delete cluster prod", "delete cluster prod"},
-		{"operator snapshot restore " + file, "c-1", "replace the state of", "replace the state of cluster c-1: 3 machines"},
-	} {
+		{"pool delete-provider acme", "acme", "delete provider acme", "delete provider acme"},
+		{"service deregister " + service, service, "deregister service " + service, "deregister service " + service},
+		{"machine set-phase m-125 retired", "m-125", "retire machine m-125, READY: RETIRED is final",
+			"retire machine m-125, READY: RETIRED is final"},
+		{"node state m-1 retired", "m-1", "retire node m-1: retired is final", "retire node m-1: retired is final"},
+		{"run cancel run-789", "run-789", "cancel run run-789 (REPAVE, RUNNING); machine m-123 goes to MAINTENANCE",
+			"cancel run run-789 (REPAVE, RUNNING); machine m-123"},
+		{"run cancel --filter phase=RUNNING", "run-789", "cancel run run-789", "cancel run run-789"},
+		{"wave cancel w-1", "w-1", "cancel wave w-1 (3 machines): waiting and not started: 1; active: 2, which are canceled",
+			"cancel wave w-1 (3 machines)"},
+		{"operator raft remove-peer peer-3", "peer-3",
+			"remove peer peer-3 (voter, not alive) from the cluster: 2 of 3 voters remain", "remove peer peer-3"},
+		{"operator raft remove-peer peer-2 --force", "peer-2", "remove peer peer-2 (voter, alive)", "remove peer peer-2"},
+	}
+}
+
+// TestConsent checks that destructive commands ask on a terminal, require --yes elsewhere, and
+// change nothing without it.
+func TestConsent(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.snap")
+	if err := os.WriteFile(file, snapshotFile(t), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range append(consentCases(), consentCase{"operator snapshot restore --abandon-runs " + file, "c-1",
+		"replace the state of", "replace the state of cluster c-1: 3 machines"}) {
 		for _, how := range []struct {
 			name     string
 			args     string
@@ -80,7 +101,10 @@ func TestConsent(t *testing.T) {
 		} {
 			t.Run(tt.args+"/"+how.name, func(t *testing.T) {
 				f := fixture()
-				f.cluster.ClusterId, f.operator = "c-1", &fakeOperator{}
+				f.cluster.ClusterId, f.cluster.FeatureLevel, f.operator = "c-1", 3, &fakeOperator{}
+				if strings.HasPrefix(tt.args, "wave ") {
+					f.waves = &fakeWaves{wave: &holdfastv1.Wave{WaveId: "w-1", Total: 3, Active: 2, Waiting: 1}}
+				}
 				again := failedRun()
 				again.RunId, again.MachineId, again.FinishedAt = "run-790", "m-125", ago(0)
 				f.runs = append(f.runs, again)

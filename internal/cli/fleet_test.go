@@ -286,13 +286,13 @@ func TestNodeTag(t *testing.T) {
 func TestFleetVerbs(t *testing.T) {
 	f := startCluster(t, fixture())
 	for args, want := range map[string]string{
-		"pool create gpu --gpu-type H100 --label a=b":             "gpu",
-		"machine bmc-retry m-1 m-2":                               "allowed logins to the BMC of machine m-2",
-		"pool delete cpu gpu --yes":                               "deleted pool gpu",
-		"service deregister 550e8400-e29b-41d4-a716-446655440000": "deregistered service",
-		"node state m-1 active --force":                           "active",
-		"node get m-1 -o yaml":                                    "install_attempts: 2",
-		"node history m-124":                                      "FACET",
+		"pool create gpu --gpu-type H100 --label a=b":                   "gpu",
+		"machine bmc-retry m-1 m-2":                                     "allowed logins to the BMC of machine m-2",
+		"pool delete cpu gpu --yes":                                     "deleted pool gpu",
+		"service deregister 550e8400-e29b-41d4-a716-446655440000 --yes": "deregistered service",
+		"node state m-1 active --force":                                 "active",
+		"node get m-1 -o yaml":                                          "install_attempts: 2",
+		"node history m-124":                                            "FACET",
 	} {
 		var c command
 		c.wantCode(t, c.run(t, f, strings.Fields(args)...), ExitOK)

@@ -14,6 +14,7 @@ import (
 
 func (a *app) machineSetPhase() *cobra.Command {
 	var o output
+	var ok consent
 	var comment string
 	cmd := &cobra.Command{
 		Use: "set-phase MACHINE PHASE", Args: exactly("MACHINE", "PHASE"),
@@ -21,7 +22,9 @@ func (a *app) machineSetPhase() *cobra.Command {
 		Short:             "Move a machine to another phase by hand",
 		Long: `Move a machine to another phase by hand, e.g. into MAINTENANCE and back into IN_SERVICE, to RMA or RETIRED.
 The current phase decides which moves are allowed; only runs move a machine to PROVISIONING. The state that lists show may differ from
-the phase: docs/states.md.`,
+the phase: docs/states.md.
+
+RETIRED is final, so the command asks for confirmation: the id of the machine. Without a terminal it requires --yes.`,
 		Example: `  holdfast machine set-phase m-123 MAINTENANCE --comment "fan 3 is loud, ticket 4711"
   holdfast machine set-phase m-123 in-service`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -33,6 +36,17 @@ the phase: docs/states.md.`,
 				before, err := c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: args[0]})
 				if err != nil {
 					return failed(err, "set phase of machine %s to %s", args[0], to)
+				}
+				if ok.dryRun {
+					a.note("dry run: %s", phaseLoss(before, to))
+					return printOne(a, &o, machineKind(), before)
+				}
+				// The server refuses a move of a machine with an active run.
+				if s := before.GetStatus(); to == holdfastv1.MachineStatus_RETIRED && s.GetPhase() != to &&
+					s.GetActiveRunId() == "" {
+					if err := ok.obtain(ctx, a, cmd.CommandPath(), phaseLoss(before, to), args[0]); err != nil {
+						return err
+					}
 				}
 				m, err := c.Machines().SetMachinePhase(ctx, &holdfastv1.SetMachinePhaseRequest{MachineId: args[0],
 					Phase: to, Comment: comment})
@@ -48,8 +62,17 @@ the phase: docs/states.md.`,
 		},
 	}
 	o.register(cmd)
+	ok.register(cmd, "show the machine, and move it nowhere")
 	cmd.Flags().StringVar(&comment, "comment", "", "reason, kept in the machine's history")
 	return cmd
+}
+
+// phaseLoss returns the effect of a move: "retire machine m-1, IN_SERVICE: RETIRED is final".
+func phaseLoss(m *holdfastv1.Machine, to holdfastv1.MachineStatus_Phase) string {
+	if to != holdfastv1.MachineStatus_RETIRED {
+		return fmt.Sprintf("move machine %s from %s to %s", m.GetMachineId(), m.GetStatus().GetPhase(), to)
+	}
+	return fmt.Sprintf("retire machine %s, %s: RETIRED is final", m.GetMachineId(), m.GetStatus().GetPhase())
 }
 
 // movedSentence states a change of a machine's phase, and why its state differs from it.

@@ -88,7 +88,8 @@ func (a *app) nodeState() *cobra.Command {
 		ValidArgsFunction: a.complete(machineKind().names, nodeStates),
 		Short:             "Move a node to another state",
 		Long: `Move a node to another state, along the transitions of the node state machine. --force only bypasses the limit of
-failed installs. A move to pending approves the node, like holdfast node approve, and asks for the same confirmation.`,
+failed installs. A move to pending approves the node, like holdfast node approve, and asks for the same confirmation. So
+does a move to retired, which is final. Without a terminal both require --yes.`,
 		Example: `  holdfast node state m-123 active --comment "burn-in passed"
   holdfast node state m-123 pending --force`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -45,14 +45,22 @@ func (a *app) nodeApprove() *cobra.Command {
 	return cmd
 }
 
-// allowMove blocks until the operator has confirmed a move of a node, if it approves a workflow
-// that destroys data: the given one, else that of the node.
+// allowMove blocks until the operator has confirmed a move of a node, if it retires the node, or
+// approves a workflow that destroys data: the given one, else that of the node.
 func (a *app) allowMove(ctx context.Context, c *client.Client, path string, ok consent,
 	move *holdfastv1.TransitionNodeRequest, workflow string) error {
 	if ok.given() {
 		return nil
 	}
 	node, text := move.GetId(), "move node "+move.GetId()+" to "+strings.ToLower(move.GetState().String())
+	if move.GetState() == holdfastv1.Node_RETIRED {
+		text = "retire node " + node + ": retired is final"
+		if !ok.dryRun {
+			return ok.obtain(ctx, a, path, text, node)
+		}
+		a.note("dry run: %s", text)
+		return nil
+	}
 	if move.GetState() == holdfastv1.Node_PENDING {
 		text = "approve node " + node
 		if workflow == "" {

@@ -60,27 +60,6 @@ func (a *app) raftTransfer() *cobra.Command {
 	return cmd
 }
 
-func (a *app) raftRemove() *cobra.Command {
-	var force bool
-	cmd := &cobra.Command{
-		Use: "remove-peer PEER", Args: exactly("PEER"), ValidArgsFunction: a.complete(peerIDs),
-		Short: "Remove a permanently lost peer from the cluster",
-		Long: `Remove a permanently lost peer from the cluster. It is refused for the leader, for a peer that answers, and if the remaining voters
-that answer are no majority. To remove a running peer, stop it with --leave-on-stop.`,
-		Example: "  holdfast operator raft remove-peer n3",
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			if _, err := c.Operator().RemovePeer(ctx, &holdfastv1.RemovePeerRequest{Id: args[0], Force: force}); err != nil {
-				return failed(err, "remove peer %s", args[0])
-			}
-			_, err := fmt.Fprintf(a.Out,
-				"peer %s is no member any more; move its data directory away before you start it again\n", args[0])
-			return err
-		}),
-	}
-	cmd.Flags().BoolVar(&force, "force", false, "remove it even if it answers; stop it at once, or it joins again")
-	return cmd
-}
-
 func (a *app) operatorAutopilot() *cobra.Command {
 	return parent(&cobra.Command{
 		Use:     "autopilot",

@@ -317,7 +317,7 @@ func TestOperatorVerbs(t *testing.T) {
 	}{
 		{"operator raft transfer-leadership", ExitOK, "p2 leads now, p1 has handed over (12ms)"},
 		{"operator raft transfer-leadership --to p3", ExitOK, "p3 leads now"},
-		{"operator raft remove-peer p3", ExitOK, "peer p3 is no member any more"},
+		{"operator raft remove-peer p3 --yes", ExitOK, "peer p3 is no member any more"},
 		{"operator raft list-peers -o name", ExitOK, "peer-1"},
 		{"operator autopilot state", ExitOK, "voter"},
 		{"operator autopilot get-config", ExitOK, "dead-server-threshold  24h0m0s"},

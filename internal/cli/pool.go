@@ -3,10 +3,13 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/client"
@@ -196,6 +199,19 @@ func providerKind() kind[*holdfastv1.PlatformProvider] {
 	}
 }
 
+// getProvider returns a provider. The API only lists them.
+func getProvider(ctx context.Context, c *client.Client, id string) (*holdfastv1.PlatformProvider, error) {
+	all, err := providerKind().all(ctx, c, "", 0)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(all, func(p *holdfastv1.PlatformProvider) bool { return p.GetProviderId() == id })
+	if i < 0 {
+		return nil, status.Errorf(codes.NotFound, "provider %q not found", id)
+	}
+	return all[i], nil
+}
+
 func (a *app) poolProviders() *cobra.Command {
 	cmd := listCommand(a, lister[*holdfastv1.PlatformProvider]{
 		short:   "List the marketplace providers that pool managers and operators registered",
@@ -211,6 +227,7 @@ func (a *app) poolDeleteProvider() *cobra.Command {
 		verb: "delete", done: "deleted", arg: "PROVIDER", noun: "provider", plural: "providers", ids: providerKind().names,
 		short:   "Delete marketplace providers; one whose manager still runs registers again",
 		example: "  holdfast pool delete-provider acme",
+		look:    finder(providerKind(), "providers", getProvider, nil),
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Pools().DeleteProvider(ctx, &holdfastv1.DeleteProviderRequest{ProviderId: id})
 			return err

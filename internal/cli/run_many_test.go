@@ -136,7 +136,8 @@ func TestRunCancelFilter(t *testing.T) {
 		{name: "not confirmed", in: "run-6\n", code: ExitError, err: `got "run-6", want "2"`},
 		{name: "confirmed in advance", args: "--yes", canceled: both},
 		{name: "dry run", args: "--dry-run --yes", err: "dry run: " + loss},
-		{name: "one", in: "run-6\n", runs: 1, canceled: both[:1], err: "cancel 1 run; the"},
+		{name: "one", in: "run-6\n", runs: 1, canceled: both[:1],
+			err: "cancel run run-6 (plan/reboot, PENDING); machine m-4 goes to"},
 		{name: "none", runs: -1, err: `no active run matches "pool = gpu"`},
 		{name: "with a run", args: "run-6", code: ExitUsage, err: "give either RUN or --filter"},
 	} {
@@ -161,6 +162,6 @@ func TestRunCancelFilter(t *testing.T) {
 	}
 	f := startCluster(t, manyRuns("plan/reboot"))
 	var c command
-	c.wantCode(t, c.run(t, f, "run", "cancel", "run-6", "--dry-run"), ExitUsage)
-	wantIn(t, "stderr", c.err.String(), "--dry-run: only with --filter")
+	c.wantCode(t, c.run(t, f, "run", "cancel", "run-6", "--dry-run"), ExitOK)
+	wantIn(t, "stderr", c.err.String(), "dry run: cancel run run-6")
 }

@@ -62,7 +62,8 @@ func TestRunStartDryRun(t *testing.T) {
 func TestRunCancelSeveral(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
-	c.wantCode(t, c.run(t, f, "run", "cancel", "run-788", "run-0", "run-789", "--reason", "wrong image"), ExitNotFound)
+	c.wantCode(t, c.run(t, f, "run", "cancel", "run-788", "run-0", "run-789", "--reason", "wrong image",
+		"--yes"), ExitNotFound)
 	if n := len(asked[*holdfastv1.CancelRunRequest](f)); n != 3 {
 		t.Errorf("got %d cancels, want 3", n)
 	}

@@ -82,11 +82,11 @@ func TestWaiting(t *testing.T) {
 			[]string{"it is still RUNNING after 2s"}},
 		{"action, timeout of the command", []string{"machine", "power", "on", "m-123", "--timeout", "1s"}, nil, ExitTimeout,
 			"", []string{"it is still RUNNING after 1s"}},
-		{"cancel, timeout of the command", []string{"run", "cancel", "run-789", "--wait", "--timeout", "1s"}, nil,
+		{"cancel, timeout of the command", []string{"run", "cancel", "run-789", "--yes", "--wait", "--timeout", "1s"}, nil,
 			ExitTimeout, "", []string{"it is still RUNNING after 1s"}},
-		{"cancel, canceled", []string{"run", "cancel", "run-789", "--wait", "--reason", "wrong rack"}, canceled, ExitOK,
-			"CANCELED", nil},
-		{"cancel, too late", []string{"run", "cancel", "run-789", "--wait"}, succeeded(), ExitRunFailed, "SUCCEEDED",
+		{"cancel, canceled", []string{"run", "cancel", "run-789", "--yes", "--wait", "--reason", "wrong rack"}, canceled,
+			ExitOK, "CANCELED", nil},
+		{"cancel, too late", []string{"run", "cancel", "run-789", "--yes", "--wait"}, succeeded(), ExitRunFailed, "SUCCEEDED",
 			[]string{"it ended before it could be canceled"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -74,9 +74,7 @@ func (a *app) serviceGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Service]{
 		short: "Show a service and its last states", example: "  holdfast service get 550e8400-e29b-41d4-a716-446655440000",
 		arg: "SERVICE", kind: serviceKind(),
-		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Service, error) {
-			return c.Registry().GetService(ctx, &holdfastv1.GetServiceRequest{Id: id})
-		},
+		get: getService,
 		more: func(s *holdfastv1.Service) []*render.Table {
 			states := render.NewTable("AT", "HEALTHY", "REASON")
 			for _, st := range s.GetStates() {
@@ -87,12 +85,17 @@ func (a *app) serviceGet() *cobra.Command {
 	})
 }
 
+func getService(ctx context.Context, c *client.Client, id string) (*holdfastv1.Service, error) {
+	return c.Registry().GetService(ctx, &holdfastv1.GetServiceRequest{Id: id})
+}
+
 func (a *app) serviceDeregister() *cobra.Command {
 	return eachCommand(a, each{
 		verb: "deregister", done: "deregistered", arg: "SERVICE", noun: "service", plural: "services",
 		ids:     serviceKind().names,
 		short:   "Take services out, as they would themselves",
 		example: "  holdfast service deregister 550e8400-e29b-41d4-a716-446655440000",
+		look:    finder(serviceKind(), "services", getService, nil),
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Registry().DeregisterService(ctx, &holdfastv1.DeregisterServiceRequest{Id: id})
 			return err

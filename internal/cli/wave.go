@@ -117,28 +117,3 @@ func (a *app) watchWave(ctx context.Context, c *client.Client, o *output, id str
 func (a *app) printWave(o *output, w *holdfastv1.Wave) error {
 	return printOne(a, o, waveKind(), w, waveMachines(w)...)
 }
-
-func (a *app) waveCancel() *cobra.Command {
-	var o output
-	var why string
-	var keep bool
-	cmd := &cobra.Command{
-		Use: "cancel WAVE", Args: exactly("WAVE"), ValidArgsFunction: a.complete(waveKind().names),
-		Short: "Cancel a wave and its active runs",
-		Long: `Cancel a wave: it starts no more runs, and its active runs are canceled as by run cancel. With --keep-runs they continue, and the
-wave ends with the last of them.`,
-		Example: `  holdfast wave cancel wave-6f1c --reason "wrong image"
-  holdfast wave cancel wave-6f1c --keep-runs`,
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			w, err := c.Waves().CancelWave(ctx, &holdfastv1.CancelWaveRequest{WaveId: args[0], Reason: why, KeepRuns: keep})
-			if err != nil {
-				return failed(err, "cancel wave %s", args[0])
-			}
-			return printOne(a, &o, waveKind(), w)
-		}),
-	}
-	o.register(cmd)
-	cmd.Flags().StringVar(&why, "reason", "", "reason, kept with the wave and its canceled runs")
-	cmd.Flags().BoolVar(&keep, "keep-runs", false, "do not cancel the active runs")
-	return cmd
-}

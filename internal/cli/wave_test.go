@@ -87,7 +87,7 @@ func TestLeaderWave(t *testing.T) {
 		{"a plan that erases needs a confirmation",
 			strings.Replace(start, "--type REBOOT", "--plan plan-repave-ubuntu-2204-v1", 1),
 			nil, ExitUsage, []string{"3 machines", "pass --yes"}},
-		{"cancel", "wave cancel w-1 --reason no", nil, ExitOK, nil},
+		{"cancel", "wave cancel w-1 --reason no --yes", nil, ExitOK, nil},
 		{"retry", "wave retry w-1 --detach", nil, ExitOK, []string{": 1 machine, at most"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

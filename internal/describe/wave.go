@@ -55,6 +55,14 @@ func Count(n int) string {
 	return s
 }
 
+// Number returns a number of things: "1 run", "1204 runs".
+func Number[N ~int | ~int32 | ~uint32 | ~uint64](n N, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprint(n) + " " + one + "s"
+}
+
 func count(n int32) string { return Count(int(n)) }
 
 // waveReason returns why a wave starts no more runs.

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) raftRemove() *cobra.Command {
+	var force bool
+	var ok consent
+	cmd := &cobra.Command{
+		Use: "remove-peer PEER", Args: exactly("PEER"), ValidArgsFunction: a.complete(peerIDs),
+		Short: "Remove a permanently lost peer from the cluster",
+		Long: `Remove a permanently lost peer from the cluster. It is refused for the leader, for a peer that answers, and if the remaining voters
+that answer are no majority. To remove a running peer, stop it with --leave-on-stop.
+
+The command asks for confirmation: the id of the peer. Without a terminal it requires --yes.`,
+		Example: `  holdfast operator raft remove-peer n3
+  holdfast operator raft remove-peer n3 --dry-run`,
+	}
+	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		id := args[0]
+		if !ok.given() {
+			s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+			if err != nil {
+				return failed(err, "remove peer %s", id)
+			}
+			loss, member := removalLoss(s, id)
+			if ok.dryRun {
+				a.note("dry run: %s", loss)
+				return nil
+			}
+			if member { // the server refuses the others
+				if err := ok.obtain(ctx, a, cmd.CommandPath(), loss, id); err != nil {
+					return err
+				}
+			}
+		}
+		if _, err := c.Operator().RemovePeer(ctx, &holdfastv1.RemovePeerRequest{Id: id, Force: force}); err != nil {
+			return failed(err, "remove peer %s", id)
+		}
+		_, err := fmt.Fprintf(a.Out,
+			"peer %s is no member any more; move its data directory away before you start it again\n", id)
+		return err
+	})
+	ok.register(cmd, "show the effect, and remove no peer")
+	cmd.Flags().BoolVar(&force, "force", false, "remove it even if it answers; stop it at once, or it joins again")
+	return cmd
+}
+
+// removalLoss returns the effect of removing a peer: "remove peer n3 (voter, alive) from the
+// cluster: 2 of 3 voters remain; n3 joins again only without its data".
+func removalLoss(s *holdfastv1.ClusterStatus, id string) (loss string, member bool) {
+	what, voters, remain := "not a member", 0, 0
+	for _, p := range s.GetPeers() {
+		voter := p.GetSuffrage() == "voter"
+		if voter {
+			voters++
+		}
+		if p.GetId() != id {
+			if voter {
+				remain++
+			}
+			continue
+		}
+		member = p.GetSuffrage() != "none"
+		what = p.GetSuffrage() + ", not alive"
+		if p.GetAlive() {
+			what = p.GetSuffrage() + ", alive"
+		}
+	}
+	loss = fmt.Sprintf("remove peer %s (%s) from the cluster: %d of %d voters remain; "+
+		"%s joins again only without its data", id, what, remain, voters, id)
+	return loss, member
+}

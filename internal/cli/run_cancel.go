@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/describe"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) runCancel() *cobra.Command {
+	var o output
+	var why, filter string
+	var wait waitFlag
+	var ok consent
+	cmd := &cobra.Command{
+		Use: "cancel (RUN... | --filter FILTER)", DisableFlagsInUseLine: true, Args: cobra.ArbitraryArgs,
+		ValidArgsFunction: a.complete(runKind().names),
+		Short:             "Cancel active runs",
+		Long: `Cancel active runs. A waiting run ends at once; a running one ends when its step can be stopped. The machine
+goes to MAINTENANCE. Canceling a canceled run is no error. The id of a machine stands for its last run. --filter cancels
+all active runs that match.
+
+The command asks for confirmation: the given id of one run, or the number of runs. Without a terminal it requires --yes.
+--dry-run prints the runs and cancels none.`,
+		Example: `  holdfast run cancel run-789 --reason "wrong rack" --wait
+  holdfast run cancel --filter 'request_id = "wave-7d0f"' --reason "wrong image"`,
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if (len(args) == 0) == (filter == "") {
+			return usagef("%s: give either RUN or --filter: usage: %s", cmd.CommandPath(), cmd.UseLine())
+		}
+		return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			if ok.given() && filter == "" {
+				return a.cancelAll(ctx, c, &o, args, why, wait)
+			}
+			runs, err := a.toCancel(ctx, c, args, filter)
+			if err != nil {
+				return err
+			}
+			if len(runs) == 0 {
+				a.note("no active run matches %q", filter)
+				return nil
+			}
+			found := ids(runs, (*holdfastv1.Run).GetRunId)
+			if filter != "" {
+				args = found
+			}
+			active := slices.DeleteFunc(runs, func(r *holdfastv1.Run) bool { return r.GetFinishedAt() != nil })
+			if ok.dryRun {
+				a.note("dry run: %s", cancelLoss(active))
+				return printList(a, &o, runKind(), active)
+			}
+			if len(active) > 0 { // the server says of the others that they have ended
+				if err := ok.obtain(ctx, a, cmd.CommandPath(), cancelLoss(active), word(args)); err != nil {
+					return err
+				}
+			}
+			return a.cancelAll(ctx, c, &o, found, why, wait)
+		})(cmd, args)
+	}
+	o.register(cmd)
+	wait.register(cmd, waitForRun)
+	cmd.Flags().StringVar(&why, "reason", "", "reason, kept with the run")
+	cmd.Flags().StringVar(&filter, "filter", "", "cancel the active runs that match (AIP-160), e.g. 'plan_id = plan/rma'")
+	ok.register(cmd, "show the runs, and cancel none")
+	return cmd
+}
+
+// toCancel returns the named runs, or all active runs that match a filter.
+func (a *app) toCancel(
+	ctx context.Context, c *client.Client, names []string, filter string,
+) ([]*holdfastv1.Run, error) {
+	if filter != "" {
+		runs, err := runKind().all(ctx, c, "("+filter+") AND ("+activeRuns+")", 0)
+		return runs, failed(err, "list runs")
+	}
+	runs := make([]*holdfastv1.Run, len(names))
+	for i, id := range names {
+		err := a.ofRun(ctx, c, id, func(id string) (err error) {
+			runs[i], err = c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: id})
+			return failed(err, "cancel run %s", id)
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return runs, nil
+}
+
+// cancelLoss returns the effect of canceling runs: "cancel run run-1 (REBOOT, RUNNING); machine m-1
+// goes to MAINTENANCE".
+func cancelLoss(runs []*holdfastv1.Run) string {
+	if len(runs) != 1 {
+		return fmt.Sprintf("cancel %s; the machines go to MAINTENANCE", runCount(len(runs)))
+	}
+	r := runs[0]
+	return fmt.Sprintf("cancel run %s (%s, %s); machine %s goes to MAINTENANCE", r.GetRunId(),
+		cmp.Or(r.GetType(), r.GetPlanId()), r.GetPhase(), r.GetMachineId())
+}
+
+// runCount returns a number of runs.
+func runCount(n int) string { return describe.Number(n, "run") }
+
+// cancelAll cancels runs and prints them. All are canceled before the first is waited for.
+func (a *app) cancelAll(
+	ctx context.Context, c *client.Client, o *output, names []string, why string, wait waitFlag,
+) error {
+	done, errs := make([]*holdfastv1.Run, len(names)), make([]error, len(names))
+	for i, id := range names {
+		errs[i] = a.ofRun(ctx, c, id, func(id string) (err error) {
+			done[i], err = c.Runs().CancelRun(ctx, &holdfastv1.CancelRunRequest{RunId: id, Reason: why})
+			return failed(err, "cancel run %s", id)
+		})
+	}
+	for i, r := range done {
+		if !wait.set || errs[i] != nil {
+			continue
+		}
+		var err error
+		if done[i], err = a.await(ctx, c, r.GetRunId(), wait.limit); err != nil && !isRunError(err) {
+			return err
+		}
+		if done[i].GetPhase() != holdfastv1.Run_CANCELED {
+			errs[i] = &codeError{ExitRunFailed, "cancel run " + names[i] + ": it ended before it could be canceled: " +
+				done[i].GetPhase().String()}
+		}
+	}
+	if len(names) == 1 {
+		if done[0].GetRunId() != "" {
+			if err := a.printRun(o, done[0]); err != nil {
+				return err
+			}
+		}
+		return errs[0]
+	}
+	return printDone(a, o, runKind(), done, errs, "cancel runs")
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/describe"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) waveCancel() *cobra.Command {
+	var o output
+	var why string
+	var keep bool
+	var ok consent
+	cmd := &cobra.Command{
+		Use: "cancel WAVE", Args: exactly("WAVE"), ValidArgsFunction: a.complete(waveKind().names),
+		Short: "Cancel a wave and its active runs",
+		Long: `Cancel a wave: it starts no more runs, and its active runs are canceled as by run cancel. With --keep-runs they continue, and the
+wave ends with the last of them.
+
+The command asks for confirmation: the id of the wave. Without a terminal it requires --yes. With --keep-runs it does
+not ask: wave retry starts the runs of the other machines later.`,
+		Example: `  holdfast wave cancel wave-6f1c --reason "wrong image"
+  holdfast wave cancel wave-6f1c --keep-runs`,
+	}
+	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		id := args[0]
+		if ok.dryRun || !ok.yes && !keep {
+			w, err := getWave(ctx, c, id)
+			if err != nil {
+				return failed(err, "cancel wave %s", id)
+			}
+			if ok.dryRun {
+				a.note("dry run: %s", waveLoss(w, keep))
+				return printOne(a, &o, waveKind(), w)
+			}
+			if w.GetFinishedAt() == nil {
+				if err := ok.obtain(ctx, a, cmd.CommandPath(), waveLoss(w, keep), id); err != nil {
+					return err
+				}
+			}
+		}
+		w, err := c.Waves().CancelWave(ctx, &holdfastv1.CancelWaveRequest{WaveId: id, Reason: why, KeepRuns: keep})
+		if err != nil {
+			return failed(err, "cancel wave %s", id)
+		}
+		return printOne(a, &o, waveKind(), w)
+	})
+	o.register(cmd)
+	ok.register(cmd, "show the wave, and do not cancel it")
+	cmd.Flags().StringVar(&why, "reason", "", "reason, kept with the wave and its canceled runs")
+	cmd.Flags().BoolVar(&keep, "keep-runs", false, "do not cancel the active runs")
+	return cmd
+}
+
+// waveLoss returns the effect of canceling a wave.
+func waveLoss(w *holdfastv1.Wave, keepRuns bool) string {
+	runs := "continue"
+	if !keepRuns {
+		runs = "are canceled, and their machines go to MAINTENANCE"
+	}
+	return fmt.Sprintf("cancel wave %s (%s): waiting and not started: %d; active: %d, which %s",
+		w.GetWaveId(), describe.Number(int(w.GetTotal()), "machine"), w.GetWaiting(), w.GetActive(), runs)
+}
