@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"time"
@@ -14,6 +12,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -30,7 +29,7 @@ active in the snapshot fail with the reason Restored, and their machines need an
 later registrations, changes and runs are gone.
 
 The command asks for confirmation: the id of the cluster. Without a terminal it requires --yes. --dry-run shows the snapshot and
-the state that it would replace.`,
+the state that it would replace, and fails if the restore would be refused.`,
 		Example: `  holdfast operator snapshot restore holdfast.snap
   holdfast operator snapshot restore holdfast.snap --dry-run
   holdfast operator snapshot restore holdfast.snap --abandon-runs`,
@@ -44,7 +43,7 @@ the state that it would replace.`,
 		if err := fsm.SumBackup(data); err != nil {
 			return fmt.Errorf("%s: %w", args[0], err)
 		}
-		if err := a.allowRestore(ctx, c, cmd.CommandPath(), ok, data); err != nil || ok.dryRun {
+		if err := a.allowRestore(ctx, c, cmd.CommandPath(), ok, r, data); err != nil || ok.dryRun {
 			return err
 		}
 		ctx, cancel := a.patience(ctx)
@@ -58,49 +57,6 @@ the state that it would replace.`,
 		"restore a snapshot of another cluster into a cluster that is not empty")
 	cmd.Flags().BoolVar(&r.WithoutKeys, "without-keys", false, "restore even if the leader lacks keys of its secrets")
 	return cmd
-}
-
-// allowRestore shows the state that a snapshot would replace, and blocks until the operator has
-// confirmed the loss.
-func (a *app) allowRestore(ctx context.Context, c *client.Client, path string, ok consent, data []byte) error {
-	if ok.given() {
-		return nil
-	}
-	if err := ok.precheck(a, path, "replace the state of the cluster"); err != nil {
-		return err
-	}
-	s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
-	if err != nil {
-		return failed(err, "get cluster status")
-	}
-	machines, more, err := machineKind().first(ctx, c, pageSize)
-	if err != nil {
-		return failed(err, "list machines")
-	}
-	active, err := runKind().all(ctx, c, activeRuns, 0)
-	if err != nil {
-		return failed(err, "list runs")
-	}
-	b, err := fsm.ReadBackup(bytes.NewReader(data))
-	if err != nil {
-		return fmt.Errorf("read snapshot: %w", err)
-	}
-	least := ""
-	if more {
-		least = "at least "
-	}
-	loss := fmt.Sprintf("replace the state of cluster %s: %s%d machines, %d active runs", s.GetClusterId(), least,
-		len(machines), len(active))
-	if ok.dryRun {
-		if _, err := io.WriteString(a.Out, inspection(b)); err != nil {
-			return err
-		}
-		a.note("dry run: %s", loss)
-		return nil
-	}
-	h := b.Header
-	return ok.obtain(ctx, a, path, fmt.Sprintf("%s, by a snapshot of cluster %s, taken %s", loss, h.GetClusterId(),
-		h.GetTakenAt().AsTime().UTC().Format(time.RFC3339)), s.GetClusterId())
 }
 
 // restoreTimeout is the default time limit of a restore, the same as that of the peers. They
@@ -163,13 +119,14 @@ func leaderTerm(ctx context.Context, c *client.Client) (uint64, error) {
 }
 
 func (a *app) printRestored(r *holdfastv1.RestoreSnapshotResponse) error {
-	_, err := fmt.Fprintf(a.Out, "restored the state of %s (cluster %s, index %d): %d machines, %d runs\n",
-		r.GetTakenAt().AsTime().UTC().Format(time.RFC3339), r.GetClusterId(), r.GetIndex(), r.GetMachines(), r.GetRuns())
+	_, err := fmt.Fprintf(a.Out, "restored the state of %s (cluster %s, index %d): %s, %s\n",
+		r.GetTakenAt().AsTime().UTC().Format(time.RFC3339), r.GetClusterId(), r.GetIndex(),
+		describe.Number(r.GetMachines(), "machine"), describe.Number(r.GetRuns(), "run"))
 	if err == nil && len(r.GetEndedRuns()) > 0 {
-		_, err = fmt.Fprintf(a.Out, "failed because they were active then: %s\n", strings.Join(r.GetEndedRuns(), ", "))
+		_, err = fmt.Fprintf(a.Out, "active in the snapshot, now FAILED: %s\n", strings.Join(r.GetEndedRuns(), ", "))
 	}
 	if err == nil && len(r.GetAbandonedRuns()) > 0 {
-		_, err = fmt.Fprintf(a.Out, "abandoned because they were active now: %s\n",
+		_, err = fmt.Fprintf(a.Out, "active before the restore, now abandoned: %s\n",
 			strings.Join(r.GetAbandonedRuns(), ", "))
 	}
 	return err

@@ -183,7 +183,7 @@ func TestSnapshotVerbs(t *testing.T) {
 		{"verify " + path, ExitOK, "is whole"},
 		{"inspect " + path, ExitOK, "secrets keys   k1"},
 		{"inspect " + path, ExitOK, "machines             1"},
-		{"restore " + path + " --yes", ExitOK, "failed because they were active then: run-1"},
+		{"restore " + path + " --yes", ExitOK, "active in the snapshot, now FAILED: run-1"},
 		{"restore " + path + ".none --yes", ExitUsage, "no such file"},
 		{"save", ExitUsage, "FILE is missing"},
 	} {

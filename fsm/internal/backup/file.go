@@ -123,7 +123,8 @@ func CheckSum(file []byte) error {
 	end := max(len(fileMagic), len(file)-sha256.Size)
 	body, sum := file[:end], file[end:]
 	if got := sha256.Sum256(body); !bytes.Equal(got[:], sum) {
-		return fmt.Errorf("read snapshot file: it is damaged: its bytes have the SHA-256 %x, it says %x", got, sum)
+		return fmt.Errorf("read snapshot file: it is damaged or incomplete: its content has the SHA-256 %x, "+
+			"but its end says %x: use another copy", got, sum)
 	}
 	return nil
 }

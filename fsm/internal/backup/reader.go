@@ -117,7 +117,7 @@ func (s *sumReader) checkSum() error {
 		return cutOff(err)
 	}
 	if string(got) != string(want) {
-		return fmt.Errorf("it is damaged: its bytes have the SHA-256 %x, it says %x", want, got)
+		return fmt.Errorf("it is damaged: its content has the SHA-256 %x, but its end says %x: use another copy", want, got)
 	}
 	if _, err := s.r.ReadByte(); !errors.Is(err, io.EOF) {
 		return errors.New("it is damaged: it goes on after its end")

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestRestoreIsCheckedFirst checks that a restore that the leader would refuse is refused before
+// the question, and by --dry-run.
+func TestRestoreIsCheckedFirst(t *testing.T) {
+	dir := t.TempDir()
+	whole := snapshotFile(t)
+	for name, data := range map[string][]byte{
+		"good.snap": whole, "cut.snap": whole[:len(whole)-5], "empty.snap": nil, "text.snap": []byte("hello\n"),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		name, file, flags string
+		change            func(*fakeCluster)
+		code              int
+		want              string
+	}{
+		{"another cluster", "good.snap", "--abandon-runs", func(f *fakeCluster) { f.cluster.ClusterId = "c-2" }, ExitConflict,
+			"the snapshot is of cluster c-1, and this is c-2, which has machines or runs of its own"},
+		{"another cluster, confirmed", "good.snap", "--abandon-runs --other-cluster",
+			func(f *fakeCluster) { f.cluster.ClusterId = "c-2" }, ExitOK, ""},
+		{"another cluster without anything", "good.snap", "", func(f *fakeCluster) {
+			f.cluster.ClusterId, f.machines, f.runs = "c-2", nil, nil
+		}, ExitOK, ""},
+		{"active runs", "good.snap", "", nil, ExitConflict, "such as run-789 on machine m-123): cancel them"},
+		{"too new", "good.snap", "--abandon-runs", func(f *fakeCluster) { f.cluster.FeatureLevel = 0 }, ExitConflict,
+			"the cluster 0: upgrade all peers first"},
+		{"cut off", "cut.snap", "", nil, ExitError, "it is damaged or incomplete"},
+		{"empty", "empty.snap", "", nil, ExitError, "it is not a snapshot"},
+		{"a text", "text.snap", "", nil, ExitError, "it is not a snapshot"},
+	} {
+		for _, how := range []string{"--dry-run", ""} {
+			t.Run(tt.name+how, func(t *testing.T) {
+				f := fixture()
+				f.operator, f.cluster.ClusterId, f.cluster.FeatureLevel = &fakeOperator{}, "c-1", 3
+				if tt.change != nil {
+					tt.change(f)
+				}
+				startCluster(t, f)
+				c := command{in: f.cluster.GetClusterId() + "\n", terminal: true, answers: true}
+				args := "operator snapshot restore " + filepath.Join(dir, tt.file) + " " + tt.flags + " " + how
+				c.wantCode(t, c.run(t, f, strings.Fields(args)...), tt.code)
+				wantIn(t, "stderr", c.err.String(), tt.want)
+				if asked := strings.Contains(c.err.String(), "to confirm"); asked != (tt.code == ExitOK && how == "") {
+					t.Errorf("asked: %v; stderr:\n%s", asked, c.err.String())
+				}
+			})
+		}
+	}
+}
