@@ -1,6 +1,12 @@
 package auth
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -60,6 +66,7 @@ func ruleOf(m protoreflect.MethodDescriptor) (Rule, bool) {
 		Anyone:   a.GetAnyone(),
 		Public:   a.GetPublic(),
 		OverHTTP: a.GetOverHttp(),
+		Does:     action(m),
 	}
 	switch a.GetOwn() {
 	case holdfastv1.MethodAccess_OWN_MACHINE:
@@ -90,4 +97,57 @@ func ownPool(id *holdfastv1.Identity, req proto.Message) bool {
 		return false
 	}
 	return pool != "" && InScope(id, pool)
+}
+
+// does returns an action that completes "may not".
+func (r *Rule) does(what string) string { return cmp.Or(r.Does, "call "+what) }
+
+// callerName returns a caller for a sentence: user "ann" (viewer).
+func callerName(id *holdfastv1.Identity) string {
+	kind, name, ok := strings.Cut(id.GetPrincipal(), ":")
+	if !ok {
+		return fmt.Sprintf("%s (role %s)", cmp.Or(kind, "the caller"), roleName(id.GetRole()))
+	}
+	role := roleName(id.GetRole())
+	if role == "none" {
+		role = "no role"
+	}
+	return fmt.Sprintf("%s %q (%s)", kind, name, role)
+}
+
+// action returns the action of a method in words, derived from its name: StartRun is "start runs",
+// SetMachinePhase "set machine phases". A method of one word acts on the noun of its service:
+// ConsoleService/Attach is "attach consoles".
+func action(m protoreflect.MethodDescriptor) string {
+	words := split(string(m.Name()))
+	if len(words) == 1 {
+		words = append(words, split(strings.TrimSuffix(string(m.Parent().Name()), "Service"))...)
+	}
+	last := len(words) - 1
+	words[last] = manyOf(words[last])
+	return strings.Join(words, " ")
+}
+
+// split returns the words of a name in camel case, in lower case.
+func split(name string) (words []string) {
+	for i, r := range name {
+		if i == 0 || unicode.IsUpper(r) {
+			words = append(words, "")
+		}
+		words[len(words)-1] += string(unicode.ToLower(r))
+	}
+	return words
+}
+
+// manyOf returns the plural of a noun. Some have none, and some words are no nouns.
+func manyOf(noun string) string {
+	switch {
+	case noun == "bmc":
+		return "BMCs"
+	case strings.HasSuffix(noun, "s"), slices.Contains([]string{
+		"alive", "autopilot", "clock", "debug", "history", "leadership",
+	}, noun):
+		return noun
+	}
+	return noun + "s"
 }

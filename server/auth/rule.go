@@ -38,6 +38,8 @@ type Rule struct {
 	// Unscoped refuses callers that are scoped to pools: the method affects the whole
 	// cluster.
 	Unscoped bool
+	// Does completes "may not" in refusals: "start runs". Empty: the name of the call.
+	Does string
 	// Own checks that an agent's request concerns the agent itself. It is nil if the FSM
 	// checks it, or if there is nothing to check.
 	Own func(id *holdfastv1.Identity, req proto.Message) bool
@@ -64,8 +66,8 @@ func (r *Rule) allows(id *holdfastv1.Identity, req proto.Message, what string) *
 			what, id.GetPrincipal())
 	case isPeer(id):
 		return denied(ReasonRole,
-			"%s may not call %s: peer certificates have no role: use a client certificate or a token",
-			id.GetPrincipal(), what)
+			"%s may not %s: peer certificates have no role: use a client certificate or a token",
+			id.GetPrincipal(), r.does(what))
 	case r.Anyone, role == holdfastv1.Role_ADMIN:
 		return nil
 	case rank(role) > rank(holdfastv1.Role_SERVICE):
@@ -76,15 +78,20 @@ func (r *Rule) allows(id *holdfastv1.Identity, req proto.Message, what string) *
 		(role == holdfastv1.Role_POOL_AGENT || role == holdfastv1.Role_ENROLLER) && len(id.GetPools()) == 0:
 		return denied(ReasonNotOwn, "the token of %s names no machine and no pool: create a new one", id.GetPrincipal())
 	case req != nil && r.Own != nil && !r.Own(id, req):
-		return denied(ReasonNotOwn, "%s may call %s for itself only", id.GetPrincipal(), what)
+		return denied(ReasonNotOwn, "%s may %s for itself only", callerName(id), r.does(what))
 	}
 	return nil
 }
 
 // wrongRole returns the refusal of an identity whose role may not call what.
 func (r *Rule) wrongRole(id *holdfastv1.Identity, what string) *Error {
-	return denied(ReasonRole, "%s has the role %s, which may not call %s: it needs %s",
-		id.GetPrincipal(), roleName(id.GetRole()), what, r.Needs())
+	role := r.Least
+	if role == holdfastv1.Role_ROLE_UNSPECIFIED {
+		role = append(slices.Clone(r.Also), holdfastv1.Role_ADMIN)[0]
+	}
+	return denied(ReasonRole, "%s may not %s: this needs the role %s: an admin creates a token with "+
+		"`holdfast token create --role %s`", callerName(id), r.does(what), strings.ReplaceAll(r.Needs(), ", ", " or "),
+		roleName(role))
 }
 
 // allowsPerson is allows for viewers and operators.
@@ -93,8 +100,8 @@ func (r *Rule) allowsPerson(id *holdfastv1.Identity, what string) *Error {
 		return r.wrongRole(id, what)
 	}
 	if r.Unscoped && Scoped(id) {
-		return denied(ReasonScope, "%s is scoped to the pools %s: %s needs an %s without a scope",
-			id.GetPrincipal(), strings.Join(id.GetPools(), ", "), what, roleName(r.Least))
+		return denied(ReasonScope, "%s is scoped to the pools %s and may not %s: this needs an %s without a scope",
+			callerName(id), strings.Join(id.GetPools(), ", "), r.does(what), roleName(r.Least))
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func TestTokens(t *testing.T) {
 	}
 	l.Run(t, append(calls,
 		apitest.Expect("another pool", "gpu", "POST", register, pool, 403, "*"),
-		apitest.Expect("another pool's heartbeat", "gpu", "POST", heartbeat, beat, 403, `{"error":"forbidden","message":"pool:gpu may call holdfast.v1.HeartbeatService/HeartbeatPool for itself only"}`),
+		apitest.Expect("another pool's heartbeat", "gpu", "POST", heartbeat, beat, 403, `{"error":"forbidden","message":"pool \"gpu\" (pool-agent) may heartbeat pools for itself only"}`),
 		apitest.Expect("a viewer registers", "viewer", "POST", register, pool, 403, "*"),
 		apitest.Expect("a viewer's provider", "viewer", "POST", providers, provider, 403, "*"),
 		apitest.Expect("a pool's manager lists", "pool", "GET", "/v2/pools", "", 403, "*"),

@@ -59,7 +59,7 @@ func TestNavigation(t *testing.T) {
 func TestFaults(t *testing.T) {
 	l := lab(t)
 	has(t, get(l, "viewer", "/ui/tokens"), 403, []string{"Not allowed", "Sign out", `href="/ui/signin?next=`,
-		"token:viewer has the role viewer, which may not open this page: it needs admin"}, "Not done.", "GET /ui")
+		"token &#34;viewer&#34; (viewer) may not list tokens: this needs the role admin"}, "Not done.", "GET /ui")
 	has(t, get(l, "viewer", "/ui/nothing"), 404, []string{"Not found", "the dashboard has no page /ui/nothing", "Sign out",
 		`href="/ui/">Overview`}, "Not Found", "Not done.")
 	has(t, get(l, "admin", "/ui/machines/none"), 404, []string{"Not found", `href="/ui/machines">Machines`}, "signin?",

@@ -34,11 +34,11 @@ func TestViewer(t *testing.T) {
 		has(t, get(l, "viewer", path), 200, nil, "Start a run", "Set phase", ">Cancel<", ">Approve<", ">Audit<",
 			"Open the console", "Try on a machine", "/ui/check", ">Drill<", `method="post" class`)
 	}
-	has(t, get(l, "viewer", "/ui/audit"), 403, []string{"has the role viewer"})
+	has(t, get(l, "viewer", "/ui/audit"), 403, []string{"(viewer) may not "})
 	before := l.Dump()
 	for path, form := range deeds() {
-		has(t, get(l, "viewer", path), 403, []string{"has the role viewer"})
-		has(t, post(l, "viewer", path, form), 403, []string{"has the role viewer"})
+		has(t, get(l, "viewer", path), 403, []string{"(viewer) may not "})
+		has(t, post(l, "viewer", path, form), 403, []string{"(viewer) may not "})
 		has(t, post(l, "", path, form), 401, []string{"Sign in"})
 		has(t, post(l, "agent", path, form), 403, nil)
 	}

@@ -101,7 +101,7 @@ func TestDashboard(t *testing.T) {
 			t.Error("page of a viewer: got actions, want none")
 		}
 		b.do(chromedp.Navigate(home.url() + "/ui/machines/m-03/phase?phase=RETIRED"))
-		b.sees("the refusal", `document.querySelector(".error")?.textContent.includes("has the role viewer")`)
+		b.sees("the refusal", `document.querySelector(".error")?.textContent.includes("(viewer) may not ")`)
 		b.picture("denied-1280-light")
 		b.calm()
 	})
