@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -37,20 +38,41 @@ func poolApplier() applier[*holdfastv1.Pool] {
 		},
 		declared: func(p *holdfastv1.Pool) *holdfastv1.Pool {
 			return &holdfastv1.Pool{PoolId: p.GetPoolId(), Declared: p.GetDeclared(), Provider: p.GetProvider(),
-				GpuType: p.GetGpuType(), Labels: p.GetLabels()}
+				GpuType: p.GetGpuType(), Labels: p.GetLabels(), Region: p.GetRegion()}
 		},
 		plan: func(_ context.Context, _ *client.Client, t *target[*holdfastv1.Pool]) (*holdfastv1.Pool, error) {
-			return &holdfastv1.Pool{
+			want := &holdfastv1.Pool{
 				PoolId: t.doc.GetPoolId(), Declared: true, Provider: cmp.Or(t.doc.GetProvider(), t.live.GetProvider()),
 				GpuType: cmp.Or(t.doc.GetGpuType(), t.live.GetGpuType()),
 				Labels:  labels(t.live.GetLabels(), t.doc.GetLabels()),
-			}, nil
+				Region:  cmp.Or(t.doc.GetRegion(), t.live.GetRegion()),
+			}
+			if managed(t.live) { // its manager reports the region
+				want.Region = t.live.GetRegion()
+			}
+			if t.found && exported(t.doc) {
+				want.Declared = t.live.GetDeclared() || want.GetProvider() != t.live.GetProvider() ||
+					want.GetGpuType() != t.live.GetGpuType() || !maps.Equal(want.GetLabels(), t.live.GetLabels())
+			}
+			return want, nil
 		},
+		check: fsm.CheckPool,
 		put: func(ctx context.Context, c *client.Client, t *target[*holdfastv1.Pool]) error {
 			_, err := c.Pools().CreatePool(ctx, &holdfastv1.CreatePoolRequest{Pool: t.want})
 			return err
 		},
 	}
+}
+
+// exported reports whether a document is the output of get for a pool that only its manager has
+// registered. Applied again, it does not declare the pool.
+func exported(doc *holdfastv1.Pool) bool {
+	return !doc.GetDeclared() && doc.GetStatus() != holdfastv1.Pool_STATUS_UNSPECIFIED
+}
+
+// managed reports whether a manager has registered a pool.
+func managed(p *holdfastv1.Pool) bool {
+	return p.GetStatus() != holdfastv1.Pool_STATUS_UNSPECIFIED && p.GetStatus() != holdfastv1.Pool_ARCHIVED
 }
 
 func imageApplier() applier[*holdfastv1.Image] {
@@ -130,6 +152,7 @@ func machineApplier() applier[*holdfastv1.Machine] {
 				UpdateMask: mask})
 			return err
 		},
+		check: fsm.NormalizeMachine,
 	}
 }
 

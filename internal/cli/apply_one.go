@@ -2,12 +2,14 @@ package cli
 
 import (
 	"context"
+	"fmt"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/cli/difference"
 	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
@@ -66,6 +68,9 @@ type applier[M proto.Message] struct {
 	// plan returns the resource to store.
 	plan func(ctx context.Context, c *client.Client, t *target[M]) (M, error)
 	put  func(ctx context.Context, c *client.Client, t *target[M]) error
+	// check returns the violations for which the server would refuse the document, for a dry run;
+	// nil: plan asks the server.
+	check func(M) []fsm.FieldViolation
 }
 
 // one applies a document. Another client may write between the read and the write, so the write
@@ -96,13 +101,33 @@ func (k applier[M]) one(ctx context.Context, c *client.Client, doc proto.Message
 			out.action = unchanged
 		}
 	}
-	if dryRun || out.action == unchanged {
+	if out.action == unchanged {
+		return out
+	}
+	if dryRun {
+		if k.check != nil {
+			if err := invalid(k.check(proto.CloneOf(t.doc))); err != nil {
+				return fail(err)
+			}
+		}
 		return out
 	}
 	if err := k.put(ctx, c, t); err != nil {
 		return fail(err)
 	}
 	return out
+}
+
+// invalid returns violations as an error, like that of the server.
+func invalid(bad []fsm.FieldViolation) error {
+	if len(bad) == 0 {
+		return nil
+	}
+	text := bad[0].Field + ": " + bad[0].Description
+	if n := len(bad) - 1; n > 0 {
+		text += fmt.Sprintf(" (and %d more)", n)
+	}
+	return status.Error(codes.InvalidArgument, text)
 }
 
 // shown removes secret and unchanged values.

@@ -56,7 +56,7 @@ func (a *app) poolEdit() *cobra.Command {
 		long: "A field that is removed is cleared."}
 	e.declared = func(p *holdfastv1.Pool) *holdfastv1.Pool {
 		p = poolApplier().declared(p)
-		p.Declared = false // it is of the server
+		p.Declared, p.Region = false, "" // they are of the server
 		return p
 	}
 	return editCommand(a, e)

@@ -94,9 +94,6 @@ func (s *Service) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanReques
 		return nil, request.Invalid("plan",
 			"has a field in "+name+" that is unknown to this server: is the client newer than the server?")
 	}
-	if r.GetValidateOnly() {
-		return s.dryRun(ctx, plan, r.GetReplace())
-	}
 	newer := func(st *holdfastv1.Step) bool {
 		return len(st.GetSsh().GetParams()) > 0 || st.GetNetboot().GetBootMode() != ""
 	}
@@ -111,6 +108,9 @@ func (s *Service) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanReques
 				return nil, err
 			}
 		}
+	}
+	if r.GetValidateOnly() {
+		return s.dryRun(ctx, plan, r.GetReplace())
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_CreatePlan{CreatePlan: &internalv1.CreatePlan{Plan: plan, Replace: r.GetReplace()}}

@@ -1,0 +1,42 @@
+package cli
+
+import (
+	"testing"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// TestApplyDryRunChecks checks that a dry run refuses documents that the server would refuse.
+func TestApplyDryRunChecks(t *testing.T) {
+	for doc, want := range map[string]string{
+		"machine_id: m-new\nspec: {mac_addresses: [nonsense]}\n": `machine.spec.mac_addresses[0]: "nonsense" is not`,
+		"machine_id: m-123\nlabels: {\"a b\": x}\n":              `machine.labels: key "a b" is not`,
+		"pool_id: new\nlabels: {\"a b\": x}\n":                   `pool.labels: key "a b" is not`,
+		"pool_id: pool-1\ngpu_type: \"a\\nb\"\n":                 `pool.gpu_type: must be one line`,
+	} {
+		f := startCluster(t, fixture())
+		c := command{in: doc}
+		c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run"), ExitUsage)
+		wantIn(t, "stderr", c.err.String(), want)
+		if got := changes(f); len(got) > 0 {
+			t.Errorf("%s: got changes %v, want none", doc, got)
+		}
+	}
+}
+
+// TestApplyRegion checks that the region of a pool without a manager is applied.
+func TestApplyRegion(t *testing.T) {
+	for _, tt := range []struct{ doc, want string }{
+		{"pool_id: managed\nregion: US\n", "0 created, 0 updated, 1 unchanged"}, // its manager reports it
+		{"pool_id: own\nregion: US\n", `region: (none) → "US"`},
+	} {
+		f := fixture()
+		f.pools = append(f.pools, &holdfastv1.Pool{PoolId: "own", Declared: true, Provider: "generic"},
+			&holdfastv1.Pool{PoolId: "managed", Declared: true, Provider: "generic", Status: holdfastv1.Pool_HEALTHY,
+				Region: "EU"})
+		startCluster(t, f)
+		c := command{in: tt.doc}
+		c.wantCode(t, c.run(t, f, "apply", "-f", "-"), ExitOK)
+		wantIn(t, "out", c.out.String(), tt.want)
+	}
+}
