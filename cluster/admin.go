@@ -96,7 +96,7 @@ func (n *Node) RemovePeer(ctx context.Context, id string, force bool) error {
 	if srv.Suffrage == raft.Voter {
 		rest, following := (&reconciler{n: n, term: r.term}).followed(ctx, id)
 		if following < rest/2+1 {
-			return no("NO_QUORUM", "removing peer %q leaves %d voters, of which %d answer: not a majority",
+			return no("NO_QUORUM", "removing peer %q leaves a cluster of %d voters, of which %d answer: not a majority",
 				id, rest, following)
 		}
 	}

@@ -213,9 +213,9 @@ func (r *reconciler) demote(ctx context.Context, m gossip.Member, rec *internalv
 	id := m.Meta.GetId()
 	voters, following := r.followed(ctx, id)
 	if following < voters/2+1 {
-		return fmt.Errorf("it has lost its data, but only %d of the %d other voters answer: "+
+		return fmt.Errorf("it has lost its data, but of the other voters (%d) only %d answer: "+
 			"waiting for them before removing its vote",
-			following, voters)
+			voters, following)
 	}
 	r.n.log.Warn("peer has lost its data, demoting it until it has caught up", "id", id,
 		"instance", m.Meta.GetInstance(), "recorded", rec.GetInstance())

@@ -97,10 +97,11 @@ func (fd *founding) why(seen []string) string {
 	case expect == 0:
 		return fmt.Sprintf("this peer has no cluster yet: it waits for the leader of one to add it; peers seen: %v", seen)
 	case len(seen) >= expect:
-		return fmt.Sprintf("this peer has no cluster yet: %d peers see each other, but do not form one; peers seen: %v",
-			len(seen), seen)
+		return fmt.Sprintf("this peer has no cluster yet: its founders (%d) see each other, but have not formed it; "+
+			"peers seen: %v",
+			expect, seen)
 	}
-	return fmt.Sprintf("this peer has no cluster yet: one forms when %d peers see each other; peers seen: %v",
+	return fmt.Sprintf("this peer has no cluster yet: one forms when all its founders (%d) see each other; peers seen: %v",
 		expect, seen)
 }
 

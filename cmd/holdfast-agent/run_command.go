@@ -142,7 +142,7 @@ func machineLine(id string, s machine.Status) string {
 		at := s.LastKeepalive.Format(time.TimeOnly)
 		return fmt.Sprintf("%s is ready; keepalives each %s, the last at %s", id, s.Interval, at)
 	case s.Err != nil:
-		return fmt.Sprintf("%s is not ready, %d failures, will retry: %.150s", id, s.Failures, s.Err)
+		return fmt.Sprintf("%s is not ready, failures: %d, will retry: %.150s", id, s.Failures, s.Err)
 	}
 	return id + " is registering"
 }

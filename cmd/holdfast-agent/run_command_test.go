@@ -224,7 +224,7 @@ func TestMachineLine(t *testing.T) {
 	at := time.Date(2026, 11, 21, 13, 30, 0, 0, time.UTC)
 	for want, s := range map[string]machine.Status{
 		"m-1 is ready; keepalives each 1m0s, the last at 13:30:00": {Ready: true, Interval: time.Minute, LastKeepalive: at},
-		"m-1 is not ready, 3 failures, will retry: file does not":  {Failures: 3, Err: os.ErrNotExist},
+		"m-1 is not ready, failures: 3, will retry: file does not": {Failures: 3, Err: os.ErrNotExist},
 		"m-1 is registering": {},
 	} {
 		if got := machineLine("m-1", s); !strings.HasPrefix(got, want) {

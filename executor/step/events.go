@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
@@ -166,7 +167,7 @@ func eventSummary(all []providers.Event) string {
 	for _, e := range all {
 		n[strings.ToLower(e.Severity)]++
 	}
-	s := fmt.Sprintf("%d events", len(all))
+	s := describe.Number(len(all), "event")
 	for _, k := range []string{"critical", "warning"} {
 		if n[k] > 0 {
 			s += fmt.Sprintf(", %d %s", n[k], k)

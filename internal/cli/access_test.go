@@ -226,7 +226,7 @@ func TestAuditVerify(t *testing.T) {
 				hex.EncodeToString(trail[1].GetHash())},
 		{"changed", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { es[2].Principal = "user:bob"; return es },
 			nil, ExitError, "no 1 2 2",
-			"broken, after 2 events that verify: event 3 has hash"},
+			"broken, after 2 verified events: event 3 has hash"},
 		{"omitted", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { return slices.Delete(es, 2, 3) }, nil,
 			ExitError, "no 1 2 2", "event 3 is missing"},
 		{"rehashed", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -96,7 +97,7 @@ type brokenError struct {
 }
 
 func (e *brokenError) Error() string {
-	return fmt.Sprintf("the audit trail is broken, after %d events that verify: %s", e.verified, e.fault)
+	return fmt.Sprintf("the audit trail is broken, after %s: %s", describe.Number(e.verified, "verified event"), e.fault)
 }
 
 func (v *verification) add(e *holdfastv1.AuditEvent) error {

@@ -174,7 +174,7 @@ func imageSums(given []string, sources map[string]string) (map[string]string, er
 		part, sum, named := strings.Cut(s, "=")
 		if !named {
 			if len(parts) != 1 {
-				return nil, usagef("--sha256: there are %d files: name one, such as disk=SUM", len(parts))
+				return nil, usagef("--sha256: the image has several files (%d): name one, such as disk=SUM", len(parts))
 			}
 			part, sum = parts[0], s
 		}

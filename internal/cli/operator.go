@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -82,7 +83,8 @@ func (a *app) printRecovery(r *cluster.Recovery) error {
 		r.SnapshotIndex, r.Now.UTC().Format(time.RFC3339))
 	fmt.Fprintf(&b, "  machines    %d\n", r.Machines)
 	if len(r.ActiveRuns) > 0 {
-		fmt.Fprintf(&b, "  will fail   %d active runs: %s\n", len(r.ActiveRuns), strings.Join(r.ActiveRuns, ", "))
+		fmt.Fprintf(&b, "  will fail   %s: %s\n", describe.Number(len(r.ActiveRuns), "active run"),
+			strings.Join(r.ActiveRuns, ", "))
 	}
 	if r.NewClusterID == "" {
 		b.WriteString("Nothing was changed. What others have after this term and index would be lost; their data " +

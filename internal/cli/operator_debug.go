@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -38,7 +39,7 @@ contains names of machines and addresses.`,
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(a.Out, "collected %s: %d files\n", file, names)
+			_, err = fmt.Fprintf(a.Out, "collected %s: %s\n", file, describe.Number(names, "file"))
 			return err
 		}),
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -171,7 +172,8 @@ func (a *app) snapshotVerify() *cobra.Command {
 			for _, t := range b.Tables {
 				records += t.Records
 			}
-			_, err = fmt.Fprintf(a.Out, "%s is whole: %d bytes, %d records\n", args[0], in.n, records)
+			_, err = fmt.Fprintf(a.Out, "%s is whole: %d bytes, %s\n", args[0], in.n,
+				describe.Number(records, "record"))
 			return err
 		},
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -35,8 +36,9 @@ func (a *app) planGet() *cobra.Command {
 		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Plan, error) {
 			p, err := c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: id})
 			if b := p.GetBrake(); b != nil {
-				a.note("held: %s on %d machines, of its last %d runs (%s). New runs wait until: holdfast plan release %s",
-					b.GetFailure(), b.GetMachines(), b.GetRuns(), b.GetLastError(), p.GetPlanId())
+				a.note("held: %s on %s, of its last %s (%s). New runs wait until: holdfast plan release %s",
+					b.GetFailure(), describe.Number(b.GetMachines(), "machine"), runCount(int(b.GetRuns())),
+					b.GetLastError(), p.GetPlanId())
 			}
 			return p, err
 		},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -76,10 +77,7 @@ func loss(plan *holdfastv1.Plan, machines []*holdfastv1.Machine) string {
 
 // machineCount returns the number of machines, and of those in service or with an active run.
 func machineCount(machines []*holdfastv1.Machine) string {
-	text := "1 machine"
-	if len(machines) != 1 {
-		text = fmt.Sprintf("%d machines", len(machines))
-	}
+	text := describe.Number(len(machines), "machine")
 	if states := machineStates(machines); states != "" {
 		text += ", " + states
 	}

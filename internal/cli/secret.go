@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -96,7 +97,7 @@ func (a *app) secretDelete() *cobra.Command {
 			if users == 0 {
 				return ""
 			}
-			return fmt.Sprintf(" (used by %d machines)", users)
+			return " (used by " + describe.Number(users, "machine") + ")"
 		}),
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Secrets().DeleteSecret(ctx, &holdfastv1.DeleteSecretRequest{Name: id, Force: force})

@@ -99,8 +99,8 @@ func cancelWaveQuestion(v *visit, form url.Values) (actBody, error) {
 	b.Subject, b.Back = w.GetWaveId(), display.WavePath(w.GetWaveId())
 	b.Typed = strconv.Itoa(int(w.GetTotal()))
 	b.Happens = []string{
-		fmt.Sprintf("The wave has %d machines. It starts no more runs; %d machines are waiting.", w.GetTotal(),
-			w.GetWaiting()),
+		fmt.Sprintf("The wave has %s. It starts no more runs; waiting machines: %d.",
+			describe.Number(w.GetTotal(), "machine"), w.GetWaiting()),
 		fmt.Sprintf("Its active runs, now %d, are canceled. Their machines may be left in an intermediate state, "+
 			"and go to maintenance.", w.GetActive()),
 	}
@@ -136,9 +136,9 @@ func retryWaveQuestion(v *visit, form url.Values) (actBody, error) {
 		return b, err
 	}
 	b.Steps, b.Submit, b.Typed = display.PlanSteps(b.Plan), "Start the wave", strconv.Itoa(int(w.GetTotal()))
-	b.Happens = []string{fmt.Sprintf("A new wave starts a run of %s on each of %d machines that have not succeeded, "+
-		"at most %d at a time. It stops after more than %d failures.", w.GetPlanId(), w.GetTotal(), w.GetMaxParallel(),
-		w.GetMaxFailures())}
+	b.Happens = []string{fmt.Sprintf("A new wave starts a run of %s on each machine that has not succeeded (%d), "+
+		"at most %d at a time. It stops after more than %s.", w.GetPlanId(), w.GetTotal(), w.GetMaxParallel(),
+		describe.Number(w.GetMaxFailures(), "failure"))}
 	for _, s := range b.Steps {
 		if s.Destroys {
 			b.Happens = append(b.Happens, "All data on these machines will be lost.")

@@ -75,7 +75,7 @@ func TestWaveActions(t *testing.T) {
 		has(t, post(l, "elsewhere", path, form), 404, nil)
 	}
 	has(t, get(l, "operator", "/ui/waves/w-1/cancel"), 200,
-		[]string{"Type <b>121</b>", "119 machines are waiting", "now 1, are canceled", `name="keep_runs"`})
+		[]string{"Type <b>121</b>", "waiting machines: 119", "now 1, are canceled", `name="keep_runs"`})
 	for _, typed := range []string{"", "1", "1211"} {
 		has(t, post(l, "operator", "/ui/waves/w-1/cancel", url.Values{"typed": {typed}, "comment": {"old"},
 			"keep_runs": {"1"}}), 400, []string{"type 121 to confirm", `value="old"`, " checked"})

@@ -122,8 +122,8 @@ func DeleteSecret(t *core.Tx, c *internalv1.DeleteSecret) *refusal.Error {
 	}
 	if used := withUses(t.State, s.GetSecret()); used.GetUses() > 0 && !c.GetForce() {
 		return refusal.New(refusal.FailedPrecondition, refusal.ReasonSecretInUse,
-			"secret %q is in use by %d machines, such as %s: let them refer to another one, or delete it with force",
-			c.GetName(), used.GetUses(), strings.Join(used.GetUsedBy(), ", ")).With("secret", c.GetName())
+			"secret %q is in use by %s, such as %s: let them refer to another one, or delete it with force",
+			c.GetName(), lex.Number(used.GetUses(), "machine"), strings.Join(used.GetUsedBy(), ", ")).With("secret", c.GetName())
 	}
 	for w := range t.Webhooks.Ascend("", "") {
 		if w.GetSecretRef() == c.GetName() && !c.GetForce() {

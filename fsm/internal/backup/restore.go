@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
@@ -29,9 +30,9 @@ func Restorable(s *core.State, cache *Cache, c *internalv1.RestoreBackup) (*File
 	if was, is := b.Header.GetClusterId(), s.Meta.GetClusterId(); was != is && !c.GetOtherCluster() &&
 		s.Machines.Len()+s.Runs.Len() > 0 {
 		return nil, refusal.New(refusal.FailedPrecondition, refusal.ReasonOtherCluster,
-			"the snapshot is of cluster %s, and this is %s with %d machines and %d runs of its own, "+
+			"the snapshot is of cluster %s, and this is %s with %s and %s of its own, "+
 				"which would be lost: restore it into a new cluster, or confirm with --other-cluster",
-			was, is, s.Machines.Len(), s.Runs.Len())
+			was, is, lex.Number(s.Machines.Len(), "machine"), lex.Number(s.Runs.Len(), "run"))
 	}
 	if active := runs.ActiveRuns(s); len(active) > 0 && !c.GetAbandonRuns() {
 		return nil, refusal.New(refusal.FailedPrecondition, refusal.ReasonRunsActive,

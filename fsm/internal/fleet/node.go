@@ -88,7 +88,7 @@ func CheckDiscovery(t *core.Tx, mac string, limit uint32) *refusal.Error {
 	for range t.Machines.Find(table.Query{Facets: discovered}, "") {
 		if waiting++; waiting >= limit {
 			return refusal.New(refusal.FailedPrecondition, ReasonDiscoveryFull,
-				"discover node %s: %d discovered machines await approval, which is the limit: "+
+				"discover node %s: the limit of %d discovered machines that await approval is reached: "+
 					"approve or delete them, or raise --auto-discover-limit",
 				mac, limit)
 		}

@@ -4,6 +4,7 @@
 package lex
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 )
@@ -16,6 +17,15 @@ func First(values ...string) string {
 		}
 	}
 	return ""
+}
+
+// Number returns a number of things: "1 machine", "2 machines". Answers use it. A text that Apply
+// stores must not change, since older peers store it too.
+func Number[N ~int | ~int32 | ~uint64](n N, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprint(n) + " " + one + "s"
 }
 
 // Clip truncates a text to at most most bytes, at a rune boundary.

@@ -52,8 +52,8 @@ func DeletePool(t *core.Tx, c *internalv1.DeletePool) *refusal.Error {
 	}
 	if n := countPool(t.State, schema.MachinesByPool, p.GetPoolId()); n > 0 {
 		return refusal.New(refusal.FailedPrecondition, ReasonPoolInUse,
-			"pool %q has %d machines: move or delete them first",
-			p.GetPoolId(), n).
+			"pool %q has %s: move or delete them first",
+			p.GetPoolId(), lex.Number(n, "machine")).
 			With("pool_id", p.GetPoolId())
 	}
 	if managed(p) {

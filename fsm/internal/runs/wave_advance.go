@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/fsm/internal/waves"
@@ -34,7 +35,7 @@ func AdvanceWave(t *core.Tx, c *internalv1.AdvanceWave) (*holdfastv1.Wave, *refu
 		return w, nil
 	case w.GetActive() >= w.GetMaxParallel():
 		return nil, refusal.New(refusal.FailedPrecondition, refusal.ReasonWaveFull,
-			"wave %s has %d active runs, its maximum", w.GetWaveId(), w.GetActive())
+			"wave %s has %s, its maximum", w.GetWaveId(), lex.Number(w.GetActive(), "active run"))
 	}
 	start := proto.CloneOf(c.GetStart())
 	start.RequestId, start.Type, start.PlanId, start.Params = w.GetWaveId(), w.GetType(), w.GetPlanId(), w.GetParams()

@@ -66,7 +66,7 @@ func (s *Reader) Load(tables []Rows, keep bool) ([]Count, error) {
 		return nil, fmt.Errorf("read trailer: %w", wholeness(err))
 	}
 	if trailer.GetRecords() != n || trailer.GetChecksum() != sum {
-		return nil, fmt.Errorf("snapshot is damaged: %d records with checksum %x, its trailer says %d with %x",
+		return nil, fmt.Errorf("snapshot is damaged: records: %d with checksum %x, its trailer says %d with %x",
 			n, sum, trailer.GetRecords(), trailer.GetChecksum())
 	}
 	if _, err := s.in.ReadByte(); !errors.Is(err, io.EOF) {

@@ -28,7 +28,7 @@ func NotFound(id string) *refusal.Error {
 func Surplus(s *core.State, machines int) ([]*holdfastv1.Wave, *refusal.Error) {
 	if n := s.Waves.Count(schema.WavesActive, "\xff"); n >= maxActive {
 		return nil, refusal.New(refusal.FailedPrecondition, refusal.ReasonTooManyWaves,
-			"%d waves are active, the maximum: wait for the end of one, or cancel it", n)
+			"the number of active waves is %d, the maximum: wait for the end of one, or cancel it", n)
 	}
 	ended, members := s.Waves.Count(schema.WavesEnded, "\xff"), s.WaveMembers.Len()+machines
 	var surplus []*holdfastv1.Wave

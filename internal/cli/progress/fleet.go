@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -73,7 +74,7 @@ func (f *fleet) lines(active []*holdfastv1.Run) []render.Line {
 		}
 	}
 	all := len(f.ended) + len(active)
-	head := render.Line{render.T(fmt.Sprintf("%d runs", all), render.Bold), text("  " + bar(len(f.ended), all))}
+	head := render.Line{render.T(describe.Number(all, "run"), render.Bold), text("  " + bar(len(f.ended), all))}
 	for _, p := range slices.Sorted(maps.Keys(phases)) {
 		head = append(head, text(fmt.Sprintf("  %d ", phases[p])), render.State(p.String()))
 	}

@@ -131,7 +131,7 @@ func (m *model) peerLines() []render.Line {
 	told := slices.ContainsFunc(peers, (*holdfastv1.Peer).GetMayVote)
 	for i, p := range peers {
 		if i == mostPeers {
-			lines = append(lines, render.Line{render.T(fmt.Sprintf("          and %d peers more", len(peers)-i),
+			lines = append(lines, render.Line{render.T(fmt.Sprintf("          and %d more", len(peers)-i),
 				render.Faint)})
 			break
 		}

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -109,7 +108,7 @@ func failure(m *holdfastv1.Machine, run *holdfastv1.Run) string {
 		text += ": " + describe.Cut(cause, mostCause)
 	}
 	if n := run.GetError().GetAttempt(); n > 1 {
-		text += fmt.Sprintf(", %d attempts", n)
+		text += ", " + describe.Number(n, "attempt")
 	}
 	return text
 }

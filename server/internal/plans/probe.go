@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
@@ -111,8 +112,8 @@ func (p *prober) checkStart(plan *holdfastv1.Plan) {
 	}
 	if b := plan.GetBrake(); b != nil {
 		p.add(nil, "plan", holdfastv1.Probe_FAILS,
-			"it is held, because its runs failed with %s on %d machines: holdfast plan release %s",
-			b.GetFailure(), b.GetMachines(), plan.GetPlanId())
+			"it is held, because its runs failed with %s on %s: holdfast plan release %s",
+			b.GetFailure(), describe.Number(b.GetMachines(), "machine"), plan.GetPlanId())
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
@@ -123,15 +124,12 @@ func isAre(n int) string {
 	if n == 1 {
 		return "1 machine is"
 	}
-	return fmt.Sprintf("%d machines are", n)
+	return describe.Number(n, "machine") + " are"
 }
 
 // Count returns the number of selected machines in words.
 func (q *Question) Count() string {
-	if len(q.Rows) == 1 {
-		return "1 machine"
-	}
-	return fmt.Sprintf("%d machines", len(q.Rows))
+	return describe.Number(len(q.Rows), "machine")
 }
 
 // Confirmed checks that the number of machines was typed, if the action requires it.

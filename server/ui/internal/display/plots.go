@@ -7,6 +7,8 @@ import (
 	"time"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+
+	"github.com/holdfast-metal/holdfast/internal/describe"
 )
 
 // Plots are the durations and failures of recent runs, as bars.
@@ -74,7 +76,7 @@ func (p *Plots) rankTook(took map[string][]time.Duration) {
 		p.Took = append(p.Took, plotRow{
 			Name:  r.name,
 			Label: half + " / " + nearly,
-			Title: fmt.Sprintf("%s: p50 %s, p95 %s, %d attempts", r.name, half, nearly, r.n),
+			Title: fmt.Sprintf("%s: p50 %s, p95 %s, %s", r.name, half, nearly, describe.Number(r.n, "attempt")),
 			Class: "p-bar",
 			Width: max(int(r.half*plotWidth/longest), plotLeast),
 			Span:  int(r.nearly * plotWidth / longest),
@@ -94,7 +96,7 @@ func (p *Plots) rankFailed(failed map[string]int) {
 		p.Failed = append(p.Failed, plotRow{
 			Name:  name,
 			Label: Count(failed[name]),
-			Title: fmt.Sprintf("%s: %d attempts", name, failed[name]),
+			Title: fmt.Sprintf("%s: %s", name, describe.Number(failed[name], "attempt")),
 			Class: "p-bad",
 			Width: max(failed[name]*plotWidth/most, plotLeast),
 		})

@@ -135,7 +135,7 @@ func TestAlerts(t *testing.T) {
 		"HoldfastWebhookFails": {Facts{Webhooks: []*holdfastv1.Webhook{{Name: "chat", Failures: 2, Waiting: 7,
 			LastError: "503"},
 			{Name: "well", Waiting: 3}, {Name: "off", Failures: 2, Waiting: 7, Disabled: true}}},
-			[]string{"chat: 2 tries failed, 7 events wait: 503"}},
+			[]string{"chat: failed tries: 2, waiting events: 7: 503"}},
 		"HoldfastMachinesNeedIntervention": {Facts{Urgent: 2}, []string{"2 machines have an urgent issue"}},
 		"ClockAhead": {Facts{Recent: []*holdfastv1.Run{{CreatedAt: ago(-2 * time.Minute)}}},
 			[]string{"by 2m0s"}},

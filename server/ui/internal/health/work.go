@@ -5,19 +5,22 @@ import (
 	"time"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+
+	"github.com/holdfast-metal/holdfast/internal/describe"
 )
 
 func (f Facts) urgent() []string {
 	if f.Urgent == 1 {
 		return []string{"1 machine has an urgent issue"}
 	}
-	return when(f.Urgent > 0, "%d machines have an urgent issue", f.Urgent)
+	return when(f.Urgent > 0, "%s have an urgent issue", describe.Number(f.Urgent, "machine"))
 }
 
 func (f Facts) held() (all []string) {
 	for _, p := range f.Plans {
 		if b := p.GetBrake(); b != nil {
-			all = append(all, fmt.Sprintf("%s: %s on %d machines", p.GetPlanId(), b.GetFailure(), b.GetMachines()))
+			all = append(all, fmt.Sprintf("%s: %s on %s", p.GetPlanId(), b.GetFailure(),
+				describe.Number(b.GetMachines(), "machine")))
 		}
 	}
 	return all
@@ -65,7 +68,7 @@ func (f Facts) failing() []string {
 func (f Facts) webhooks() (all []string) {
 	for _, w := range f.Webhooks {
 		if w.GetFailures() > 0 && w.GetWaiting() > 0 && !w.GetDisabled() {
-			all = append(all, fmt.Sprintf("%s: %d tries failed, %d events wait: %s",
+			all = append(all, fmt.Sprintf("%s: failed tries: %d, waiting events: %d: %s",
 				w.GetName(), w.GetFailures(), w.GetWaiting(), w.GetLastError()))
 		}
 	}
