@@ -33,6 +33,8 @@ var quiet = map[string]string{
 	"context use":                       "a local file",
 	"image add":                         "refuses an image of this name",
 	"image apply":                       "stores a definition; active runs keep theirs",
+	"login":                             "a local file",
+	"logout":                            "a local file",
 	"machine bmc-reset":                 "restarts the BMC, not the machine",
 	"machine bmc-retry":                 "one login",
 	"machine boot-device":               "set it again; nothing restarts",
