@@ -166,6 +166,16 @@ e2e-ui: ## Test the dashboard in a browser, with three peers of which one dies (
 	command -v google-chrome >/dev/null || tools/debs.sh /usr/bin/chromium:chromium
 	E2E_UI=1 go -C test/e2e/ui test -count=1 -timeout 15m -v .
 
+# deploy/terraform is a module of its own. Needs terraform 1.11 or later in the PATH.
+# E2E_TERRAFORM_BINARY=file takes that holdfast instead of building one.
+.PHONY: build-terraform e2e-terraform
+build-terraform: ## Build the Terraform provider, bin/terraform-provider-holdfast
+	go -C deploy/terraform build -ldflags '-s -w -X main.version=$(VERSION)' -o ../../bin/ ./terraform-provider-holdfast
+
+e2e-terraform: ## Test the Terraform provider: its unit tests, and terraform against a peer (1 minute)
+	go -C deploy/terraform vet ./...
+	E2E_TERRAFORM=1 go -C deploy/terraform test -count=1 -timeout 10m -v ./...
+
 # A git reference. Default: the newest tag, or the last build before the present feature level.
 PREVIOUS ?= $(or $(shell git describe --tags --abbrev=0 2>/dev/null),$(shell git log -1 --format=%H^ -G'^const FeatureLevel = Level' -- fsm 2>/dev/null))
 .PHONY: e2e-previous
