@@ -62,8 +62,9 @@ func TestTerraform(t *testing.T) {
 		name string
 		play func(*lab)
 	}{
-		{"wrong values", wrongValues}, {"create", create}, {"drift", drift}, {"change", change}, {"plan", plans},
-		{"import", imports}, {"refusals", refusals}, {"destroy", destroy},
+		{"example", example}, {"wrong values", wrongValues}, {"create", create}, {"drift", drift},
+		{"change", change}, {"plan", plans},
+		{"import", imports}, {"refusals", refusals}, {"other kinds", others}, {"destroy", destroy},
 	} {
 		t.Run(scene.name, func(t *testing.T) {
 			one := *l
@@ -71,6 +72,27 @@ func TestTerraform(t *testing.T) {
 			scene.play(&one)
 		})
 	}
+}
+
+// example applies the example of the documentation, through a context instead of the environment.
+func example(l *lab) {
+	for _, file := range []string{"main.tf", "inspect.yaml"} {
+		text, err := os.ReadFile("../examples/fleet/" + file)
+		if err != nil {
+			l.Fatal(err)
+		}
+		l.write(file, strings.Replace(string(text), `provider "holdfast" {}`, `provider "holdfast" {
+  context = "lab"
+}`, 1))
+	}
+	l.holdfast("context", "set", "lab", "--addr", l.addr)
+	password := []string{"-var", "bmc_password=secret-of-the-bmc"}
+	l.apply(password...)
+	l.unchanged(password...)
+	if got := strings.Count(l.holdfast("machine", "list", "--filter", "pool = gpu", "-o", "name"), "fra1-r7-"); got != 10 {
+		l.Errorf("got %d machines, want 10", got)
+	}
+	l.apply(append(password, "-destroy")...)
 }
 
 func wrongValues(l *lab) {
@@ -137,6 +159,7 @@ func plans(l *lab) {
 	l.differs("must be replaced", `"plan/check" -> "plan/check-2"`)
 	l.contains(l.apply(), `The server keeps plan "plan/check"`)
 	l.unchanged()
+	l.holdfast("run", "start", "m-2", "--plan", "plan/check-2", "--wait")
 	l.config(fleet)
 	l.apply() // the plan is the same as the one that stayed
 	l.unchanged()
@@ -158,14 +181,24 @@ resource "holdfast_plan" "built_in" {
 `
 	l.config(existing)
 	l.refused([]string{"apply", "-auto-approve", "-target=holdfast_machine.old"}, `machine "old-1" exists already: import it`)
-	for _, at := range [][2]string{{"holdfast_machine.old", "old-1"}} {
-		if out, code := l.terraform("import", at[0], at[1]); code != 0 {
-			l.Fatalf("import %v: exit code %d\n%s", at, code, out)
-		}
+	if out, code := l.terraform("import", "holdfast_machine.old", "old-1"); code != 0 {
+		l.Fatalf("import: exit code %d\n%s", code, out)
 	}
 	l.refused([]string{"import", "holdfast_plan.built_in", "plan/none"}, `plan "plan/none" not found`)
-	l.config(strings.Split(existing, `resource "holdfast_plan" "built_in"`)[0])
+	managed, _, _ := strings.Cut(existing, `resource "holdfast_plan" "built_in"`)
+	l.config(managed)
 	l.unchanged()
+	l.holdfast("machine", "register", "--id", "old-2", "--rack", "r2", "--label", "env=prod")
+	l.config(managed + "import {\n  to = holdfast_machine.old2\n  id = \"old-2\"\n}\n" +
+		"import {\n  to = holdfast_plan.stored\n  id = \"plan/check-2\"\n}\n")
+	if out, code := l.terraform("plan", "-generate-config-out=generated.tf"); code != 0 {
+		l.Fatalf("generate the configuration: exit code %d\n%s", code, out)
+	}
+	l.contains(l.apply(), "2 imported, 0 added, 0 changed, 0 destroyed")
+	l.unchanged()
+	if err := os.Remove(l.path("generated.tf")); err != nil {
+		l.Fatal(err)
+	}
 }
 
 func refusals(l *lab) {
@@ -174,6 +207,84 @@ func refusals(l *lab) {
 	l.holdfast("machine", "set-phase", "m-1", "IN_SERVICE")
 	l.config("")
 	l.refused([]string{"plan", "-input=false"}, `machine "m-1" is IN_SERVICE: move it to another phase first`)
+	l.config(strings.ReplaceAll(fleet, "machine_id    = each.key", "machine_id    = each.key\n  force_delete  = true"))
+	l.apply()
+}
+
+const otherKinds = `
+variable "version_of_password" { default = 1 }
+variable "password" {
+  default   = "first-password"
+  ephemeral = true
+}
+resource "holdfast_secret" "bmc" {
+  name              = "bmc/r7"
+  type              = "bmc"
+  values_wo         = { username = "admin", password = var.password }
+  values_wo_version = var.version_of_password
+}
+resource "holdfast_secret" "hook" {
+  name              = "hook"
+  type              = "token"
+  values_wo         = { token = "signing-key" }
+  values_wo_version = 1
+}
+resource "holdfast_webhook" "pager" {
+  name       = "pager"
+  url        = "https://example.com/hook"
+  filter     = "type = \"run.failed\""
+  secret_ref = holdfast_secret.hook.name
+}
+resource "holdfast_image" "debian" {
+  name = "debian"
+  disk = {
+    url    = "https://example.com/debian.raw.zst"
+    sha256 = sha256("debian")
+  }
+  compression = "ZSTD"
+}
+`
+
+func others(l *lab) {
+	l.config(fleet + otherKinds)
+	l.apply()
+	l.unchanged()
+	version := func() string { return l.holdfast("secret", "get", "bmc/r7", "-o", "jsonpath={.version}") }
+	state, err := os.ReadFile(l.path("terraform.tfstate"))
+	if err != nil {
+		l.Fatal(err)
+	}
+	for _, value := range []string{"first-password", "signing-key"} {
+		if strings.Contains(string(state), value) {
+			l.Errorf("the state contains the secret value %q", value)
+		}
+	}
+	if got := l.apply("-var", "password=second") + version(); !strings.Contains(got, "No changes.") {
+		l.Errorf("another value with the same version: got %s", got)
+	}
+	l.apply("-var", "password=second", "-var", "version_of_password=2")
+	l.contains(version(), "2")
+	l.holdfast("webhook", "put", "pager", "--url", "https://example.com/hook", "--disabled")
+	l.differs("disabled = true -> null", `+ filter`, `+ secret_ref = "hook"`,
+		"values_wo_version = 2 -> 1", "0 to add, 2 to change, 0 to destroy")
+	l.apply()
+	l.config(fleet + strings.NewReplacer("type = ", "typ = ", `sha256("debian")`, `"abc"`, "ZSTD", "LZ4").Replace(otherKinds))
+	l.refused([]string{"validate"}, "compression: is not one of NONE, GZIP, ZSTD")
+	l.config(fleet + strings.ReplaceAll(otherKinds, "url    = \"https://example.com/debian.raw.zst\"", ""))
+	l.refused([]string{"plan", "-input=false"}, "disk.size_bytes")
+	l.config(fleet + otherKinds)
+	for _, at := range [][2]string{{"holdfast_webhook.pager", "pager"}, {"holdfast_image.debian", "debian"},
+		{"holdfast_pool.gpu", "gpu"}} {
+		if out, code := l.terraform("state", "rm", at[0]); code != 0 {
+			l.Fatalf("state rm: %s", out)
+		}
+		if out, code := l.terraform("import", at[0], at[1]); code != 0 {
+			l.Errorf("import %v: exit code %d\n%s", at, code, out)
+		}
+	}
+	l.unchanged()
+	// An import records no dependencies, and the secret cannot be deleted before the webhook.
+	l.apply("-destroy", "-target=holdfast_webhook.pager")
 	l.config(strings.ReplaceAll(fleet, "machine_id    = each.key", "machine_id    = each.key\n  force_delete  = true"))
 	l.apply()
 }

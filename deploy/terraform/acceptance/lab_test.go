@@ -19,6 +19,7 @@ type lab struct {
 	*testing.T
 	dir    string
 	binary string // holdfast
+	addr   string // of the peer
 	env    []string
 }
 
@@ -33,8 +34,8 @@ func newLab(t *testing.T) *lab {
 	t.Cleanup(func() { _ = ports.Release() })
 	l := &lab{T: t, dir: t.TempDir()}
 	at := func() string { return ports.Address("127.0.0.1") }
-	grpc := at()
-	l.env = append(os.Environ(), "HOME="+l.dir, "HOLDFAST_ADDR="+grpc, "HOLDFAST_GRPC_ADDR="+grpc,
+	l.addr = at()
+	l.env = append(os.Environ(), "HOME="+l.dir, "HOLDFAST_ADDR="+l.addr, "HOLDFAST_GRPC_ADDR="+l.addr,
 		"HOLDFAST_HTTP_ADDR="+at(), "HOLDFAST_RAFT_ADDR="+at(), "HOLDFAST_GOSSIP_ADDR="+at(),
 		"TF_CLI_CONFIG_FILE="+l.path("terraformrc"), "CHECKPOINT_DISABLE=1", "TF_IN_AUTOMATION=1")
 	l.binary = l.built("E2E_TERRAFORM_BINARY", "../../..", "./cmd/holdfast", l.path("bin/holdfast"))
@@ -67,8 +68,9 @@ func (l *lab) serve() {
 	if err != nil {
 		l.Fatal(err)
 	}
+	l.holdfast("secret", "keygen", "--out", l.path("secrets.keys"))
 	ctx, stop := context.WithCancel(context.Background())
-	peer := exec.CommandContext(ctx, l.binary, "server", "--dev")
+	peer := exec.CommandContext(ctx, l.binary, "server", "--dev", "--secrets-key-file", l.path("secrets.keys"))
 	peer.Cancel = func() error { return peer.Process.Signal(os.Interrupt) }
 	peer.WaitDelay = 10 * time.Second
 	peer.Env, peer.Stdout, peer.Stderr = l.env, log, log
@@ -147,9 +149,9 @@ func (l *lab) apply(args ...string) string {
 }
 
 // unchanged checks that a plan is empty.
-func (l *lab) unchanged() {
+func (l *lab) unchanged(args ...string) {
 	l.Helper()
-	if out, code := l.terraform("plan", "-detailed-exitcode", "-input=false"); code != 0 {
+	if out, code := l.terraform(append([]string{"plan", "-detailed-exitcode", "-input=false"}, args...)...); code != 0 {
 		l.Errorf("got exit code %d, want an empty plan:\n%s", code, out)
 	}
 }

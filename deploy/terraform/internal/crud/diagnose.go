@@ -37,25 +37,40 @@ func (r *Resource[M]) fail(d *diag.Diagnostics, verb string, m *M, err error) {
 
 // wrong adds a violation at its attribute.
 func (r *Resource[M]) wrong(d *diag.Diagnostics, summary string, v Violation) {
-	field := strings.TrimPrefix(strings.TrimPrefix(v.Field, r.kind.Name+"."), "spec.")
-	first, rest := field, ""
-	if at := strings.IndexAny(field, ".["); at >= 0 {
-		first, rest = field[:at], field[at:]
-	}
-	name := first
-	if other, ok := r.kind.Rename[first]; ok {
-		name = other
-	}
-	if _, ok := r.kind.Schema.Attributes[name]; !ok {
+	field := r.field(v)
+	name, rest := r.attribute(field)
+	if name == "" {
 		d.AddError(summary, field+": "+v.Text)
 		return
 	}
 	at := path.Root(name)
-	if name == first || rest == "" {
-		first = name
-	}
 	if key, ok := strings.CutPrefix(rest, "."); ok && name == "labels" {
 		at = at.AtMapKey(key)
 	}
-	d.AddAttributeError(at, summary, first+rest+": "+v.Text)
+	d.AddAttributeError(at, summary, field+": "+v.Text)
+}
+
+// field returns the field of a violation without the names of messages: mac_addresses[0]. A field
+// that is an attribute with another name has the name of the attribute.
+func (r *Resource[M]) field(v Violation) string {
+	field := strings.TrimPrefix(strings.TrimPrefix(v.Field, r.kind.Name+"."), "spec.")
+	if other, ok := r.kind.Rename[field]; ok {
+		return other
+	}
+	return field
+}
+
+// attribute returns the attribute of a field, or "" if it has none, and the path in it.
+func (r *Resource[M]) attribute(field string) (name, rest string) {
+	name = field
+	if at := strings.IndexAny(field, ".["); at >= 0 {
+		name, rest = field[:at], field[at:]
+	}
+	if other, ok := r.kind.Rename[name]; ok {
+		name = other
+	}
+	if _, ok := r.kind.Schema.Attributes[name]; !ok {
+		return "", ""
+	}
+	return name, rest
 }

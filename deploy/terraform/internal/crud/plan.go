@@ -4,8 +4,12 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/tfsdk"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // ValidateConfig implements resource.ResourceWithValidateConfig. It needs no server.
@@ -21,8 +25,21 @@ func (r *Resource[M]) ValidateConfig(
 		return
 	}
 	for _, v := range r.kind.Check(&m) {
+		if name, _ := r.attribute(r.field(v)); name != "" && !known(ctx, req.Config, name) {
+			continue // it is checked when it is known
+		}
 		r.wrong(&resp.Diagnostics, fmt.Sprintf("Invalid %s %q", r.kind.Name, r.kind.ID(&m)), v)
 	}
+}
+
+// known reports whether an attribute of a configuration has no unknown part.
+func known(ctx context.Context, c tfsdk.Config, name string) bool {
+	var v attr.Value
+	if c.GetAttribute(ctx, path.Root(name), &v).HasError() || v == nil {
+		return true
+	}
+	raw, err := v.ToTerraformValue(ctx)
+	return err != nil || raw.IsFullyKnown()
 }
 
 // ModifyPlan implements resource.ResourceWithModifyPlan: another id means another resource, and the
@@ -62,7 +79,12 @@ func (r *Resource[M]) ModifyPlan(
 	if !exists {
 		old = nil
 	}
-	if err := r.kind.Preview(ctx, r.client, old, &m); err != nil {
+	err := r.kind.Preview(ctx, r.client, old, &m)
+	switch status.Code(err) {
+	case codes.OK:
+	case codes.PermissionDenied: // a viewer may plan
+		resp.Diagnostics.AddWarning(fmt.Sprintf("The server has not checked %s %q", r.kind.Name, r.kind.ID(&m)), Message(err))
+	default:
 		r.fail(&resp.Diagnostics, "plan", &m, err)
 	}
 }

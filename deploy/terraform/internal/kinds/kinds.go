@@ -17,6 +17,7 @@ import (
 func All() []func() resource.Resource {
 	return []func() resource.Resource{
 		crud.New(machineKind()), crud.New(poolKind()), crud.New(planKind()),
+		crud.New(imageKind()), crud.New(secretKind()), crud.New(webhookKind()),
 	}
 }
 

@@ -71,7 +71,7 @@ func machineKind() crud.Kind[machine] {
 			return err
 		},
 		Check: func(m *machine) []crud.Violation {
-			if !m.MachineID.IsUnknown() && m.MachineID.ValueString() == "" {
+			if m.MachineID.ValueString() == "" {
 				return []crud.Violation{{Field: "machine_id", Text: "is required"}}
 			}
 			return violations(fsm.NormalizeMachine(m.proto()))
@@ -80,7 +80,7 @@ func machineKind() crud.Kind[machine] {
 }
 
 func macAddresses() schema.SetAttribute {
-	s := optionalSet("MAC addresses, in any notation with colons or dashes")
+	s := optionalSet("MAC addresses, in any notation")
 	s.PlanModifiers = []planmodifier.Set{values.SameMACs{}}
 	return s
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"github.com/holdfast-metal/holdfast/client"
@@ -32,7 +33,9 @@ func planKind() crud.Kind[plan] {
 		Schema: schema.Schema{
 			Description: "A plan. It is stored, and no run is started.",
 			Attributes: map[string]schema.Attribute{
-				"plan_id": schema.StringAttribute{Computed: true, Description: "The plan_id of the document"},
+				"plan_id": schema.StringAttribute{Computed: true, Description: "The plan_id of the document",
+					// Not a replacement while the document is unknown.
+					PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()}},
 				"document": schema.StringAttribute{Required: true,
 					Description: "The plan as YAML or JSON, as in `holdfast apply -f`: plan_id, display_name, steps. " +
 						"Its formatting is no difference.",
@@ -141,9 +144,6 @@ func samePlan(was, now string) bool {
 }
 
 func checkPlan(p *plan) []crud.Violation {
-	if p.Document.IsUnknown() {
-		return nil
-	}
 	doc, err := parsePlan(p.Document.ValueString())
 	if err != nil {
 		return []crud.Violation{{Field: "document", Text: err.Error()}}

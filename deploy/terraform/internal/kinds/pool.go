@@ -15,6 +15,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
+// defaultProvider is the provider of a pool whose declaration has none. An import leaves it out.
+const defaultProvider = "generic"
+
 // pool is the model of holdfast_pool: the declaration of a pool. Omitted attributes keep their
 // value on the server.
 type pool struct {
@@ -62,13 +65,7 @@ func poolKind() crud.Kind[pool] {
 			_, err := c.Pools().DeletePool(ctx, &holdfastv1.DeletePoolRequest{PoolId: p.PoolID.ValueString()})
 			return err
 		},
-		Check: func(p *pool) []crud.Violation {
-			in := p.proto(nil, p)
-			if p.PoolID.IsUnknown() {
-				in.PoolId = "unknown"
-			}
-			return violations(fsm.CheckPool(in))
-		},
+		Check: func(p *pool) []crud.Violation { return violations(fsm.CheckPool(p.proto(nil, p))) },
 	}
 }
 
@@ -108,7 +105,7 @@ func kept(live string, was, now types.String) string {
 }
 
 func (p *pool) fill(live *holdfastv1.Pool, all bool) {
-	p.ProviderName = values.Kept(p.ProviderName, live.GetProvider(), all)
+	p.ProviderName = values.Kept(p.ProviderName, live.GetProvider(), all && live.GetProvider() != defaultProvider)
 	p.GPUType = values.Kept(p.GPUType, live.GetGpuType(), all)
 	p.Labels = values.KeptLabels(p.Labels, live.GetLabels(), all)
 }

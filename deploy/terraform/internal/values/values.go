@@ -151,8 +151,10 @@ func sorted(in []string, normal func(string) string) []string {
 	return slices.Compact(out)
 }
 
-// MAC returns a MAC address in the form of the server.
-func MAC(s string) string { return strings.ToLower(strings.ReplaceAll(strings.TrimSpace(s), "-", ":")) }
+// MAC returns the digits of a MAC address, to compare addresses in any notation.
+func MAC(s string) string {
+	return strings.ToLower(strings.NewReplacer(":", "", "-", "", ".", "").Replace(strings.TrimSpace(s)))
+}
 
 // Same returns its argument.
 func Same(s string) string { return s }

@@ -1,0 +1,20 @@
+package sources
+
+import "testing"
+
+func TestFilter(t *testing.T) {
+	for _, tt := range []struct {
+		expression string
+		labels     map[string]string
+		want       string
+	}{
+		{"", nil, ""},
+		{" ", map[string]string{"env": "prod"}, `labels."env" = "prod"`},
+		{"rack = r7 OR rack = r8", map[string]string{"b": `"`, "a/x": "1"},
+			`(rack = r7 OR rack = r8) AND labels."a/x" = "1" AND labels."b" = "\""`},
+	} {
+		if got := filter(tt.expression, tt.labels); got != tt.want {
+			t.Errorf("filter(%q, %v): got %s, want %s", tt.expression, tt.labels, got, tt.want)
+		}
+	}
+}
