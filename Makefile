@@ -74,10 +74,10 @@ image: ## Build only the OCI images of a release, into bin/release/VERSION (VERS
 	@[ '$(origin VERSION)' = 'command line' ] || { echo 'image: set the version: make image VERSION=1.2.3' >&2; exit 2; }
 	ONLY=images tools/release.sh '$(VERSION)'
 
-# A module of its own, which `go test ./...` does not see.
-.PHONY: test-image
-test-image: ## Test how images are built
+.PHONY: test-modules
+test-modules: ## Test the modules of images and of Terraform, which go test ./... does not see
 	go -C tools/release test -timeout 2m ./image
+	go -C deploy/terraform test -timeout 2m ./...
 
 # Run this once for each release and commit the result: every later build must open it (test/golden).
 .PHONY: golden-data
@@ -336,7 +336,7 @@ ci: ## Run everything that a change must pass
 	$(MAKE) build
 	$(MAKE) bench-guard # some budgets do not hold under the race detector
 	$(MAKE) race
-	$(MAKE) test-image
+	$(MAKE) test-modules
 	$(MAKE) crash STORES=mixed
 	$(MAKE) chaos
 	$(MAKE) fuzz-short FUZZTIME=3s # there are about sixty targets
