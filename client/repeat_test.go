@@ -19,7 +19,7 @@ func TestRules(t *testing.T) {
 	}{
 		{holdfastv1.MachineService_ListMachines_FullMethodName, &holdfastv1.ListMachinesRequest{}, hedged},
 		{holdfastv1.ClusterService_GetClusterStatus_FullMethodName, &holdfastv1.GetClusterStatusRequest{}, hedged},
-		{holdfastv1.ClusterService_ListIssuers_FullMethodName, &holdfastv1.ListIssuersRequest{}, hedged},
+		{holdfastv1.ClusterService_GetIssuers_FullMethodName, &holdfastv1.GetIssuersRequest{}, hedged},
 		{holdfastv1.RunService_StartRun_FullMethodName, &holdfastv1.StartRunRequest{}, once},
 		{holdfastv1.RunService_StartRun_FullMethodName, &holdfastv1.StartRunRequest{RequestId: "r"}, hedged},
 		{holdfastv1.RunService_CancelRun_FullMethodName, &holdfastv1.CancelRunRequest{}, hedged},

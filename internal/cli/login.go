@@ -149,7 +149,7 @@ func loginRole(id *holdfastv1.Identity) string {
 
 // chooseIssuer returns the issuer with a name or URL, or the only one.
 func chooseIssuer(ctx context.Context, c *client.Client, name string) (*holdfastv1.Issuer, error) {
-	r, err := c.Cluster().ListIssuers(ctx, &holdfastv1.ListIssuersRequest{})
+	r, err := c.Cluster().GetIssuers(ctx, &holdfastv1.GetIssuersRequest{})
 	if err != nil {
 		return nil, failed(err, "ask for the issuers of the cluster")
 	}

@@ -118,8 +118,8 @@ func TestLoginErrors(t *testing.T) {
 	wantIn(t, "without TLS", c.err.String(), "without TLS")
 }
 
-func (f *fakeCluster) ListIssuers(
-	context.Context, *holdfastv1.ListIssuersRequest,
-) (*holdfastv1.ListIssuersResponse, error) {
-	return &holdfastv1.ListIssuersResponse{Issuers: f.issuers}, nil
+func (f *fakeCluster) GetIssuers(
+	context.Context, *holdfastv1.GetIssuersRequest,
+) (*holdfastv1.GetIssuersResponse, error) {
+	return &holdfastv1.GetIssuersResponse{Issuers: f.issuers}, nil
 }

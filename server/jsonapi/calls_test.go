@@ -149,8 +149,8 @@ func TestTransientErrors(t *testing.T) {
 	}
 }
 
-// TestListIssuers checks that anybody learns how to sign in, without a leader, and learns no more.
-func TestListIssuers(t *testing.T) {
+// TestGetIssuers checks that anybody learns how to sign in, without a leader, and learns no more.
+func TestGetIssuers(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("s3cret"), 0o600); err != nil {
 		t.Fatal(err)

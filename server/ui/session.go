@@ -84,7 +84,11 @@ func (d *dashboard) signedIn(w http.ResponseWriter, r *http.Request) {
 	s, refusal := d.people.Finish(r, value)
 	next := localPath(s.Next)
 	if refusal != nil {
-		d.askToken(w, r, auth.StatusOf(refusal.Code), next, refusal.Message)
+		code := auth.StatusOf(refusal.Code)
+		if code == http.StatusUnauthorized { // required by RFC 9110
+			w.Header().Set("WWW-Authenticate", `Bearer realm="holdfast"`)
+		}
+		d.askToken(w, r, code, next, refusal.Message)
 		return
 	}
 	lasts := min(sessionTime, s.Expires.Sub(d.now()))

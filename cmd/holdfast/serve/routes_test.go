@@ -151,7 +151,9 @@ func ways() map[string]way {
 		"GET /docs/app.css":                        {path: "/docs/app.css"},
 
 		"GET /ui/assets/{hash}/{name}": {path: "/ui/assets/0/app.css"}, "GET /ui/signin": {path: "/ui/signin"},
-		"POST /ui/signin": {path: "/ui/signin", body: "token=x", page: 303}, "POST /ui/signout": {path: "/ui/signout",
+		"GET /ui/signin/with":     {path: "/ui/signin/with?issuer=x", page: 404}, // there is no issuer
+		"GET /ui/signin/callback": {path: "/ui/signin/callback?state=x", page: 401},
+		"POST /ui/signin":         {path: "/ui/signin", body: "token=x", page: 303}, "POST /ui/signout": {path: "/ui/signout",
 			page: 303},
 		"GET /ui/machines": {path: "/ui/machines"}, "GET /ui/machines/{id}": {path: ui, foreign: others},
 		"GET /ui/runs": {path: "/ui/runs"}, "GET /ui/runs/{id}": {path: "/ui/runs/" + theRun, foreign: others},

@@ -23,26 +23,26 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-type ListIssuersRequest struct {
+type GetIssuersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ListIssuersRequest) Reset() {
-	*x = ListIssuersRequest{}
+func (x *GetIssuersRequest) Reset() {
+	*x = GetIssuersRequest{}
 	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ListIssuersRequest) String() string {
+func (x *GetIssuersRequest) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ListIssuersRequest) ProtoMessage() {}
+func (*GetIssuersRequest) ProtoMessage() {}
 
-func (x *ListIssuersRequest) ProtoReflect() protoreflect.Message {
+func (x *GetIssuersRequest) ProtoReflect() protoreflect.Message {
 	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -54,32 +54,32 @@ func (x *ListIssuersRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ListIssuersRequest.ProtoReflect.Descriptor instead.
-func (*ListIssuersRequest) Descriptor() ([]byte, []int) {
+// Deprecated: Use GetIssuersRequest.ProtoReflect.Descriptor instead.
+func (*GetIssuersRequest) Descriptor() ([]byte, []int) {
 	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{0}
 }
 
-type ListIssuersResponse struct {
+type GetIssuersResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Issuers       []*Issuer              `protobuf:"bytes,1,rep,name=issuers,proto3" json:"issuers,omitempty"` // empty: people sign in with tokens and certificates only
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ListIssuersResponse) Reset() {
-	*x = ListIssuersResponse{}
+func (x *GetIssuersResponse) Reset() {
+	*x = GetIssuersResponse{}
 	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ListIssuersResponse) String() string {
+func (x *GetIssuersResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ListIssuersResponse) ProtoMessage() {}
+func (*GetIssuersResponse) ProtoMessage() {}
 
-func (x *ListIssuersResponse) ProtoReflect() protoreflect.Message {
+func (x *GetIssuersResponse) ProtoReflect() protoreflect.Message {
 	mi := &file_proto_holdfast_v1_cluster_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -91,12 +91,12 @@ func (x *ListIssuersResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ListIssuersResponse.ProtoReflect.Descriptor instead.
-func (*ListIssuersResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use GetIssuersResponse.ProtoReflect.Descriptor instead.
+func (*GetIssuersResponse) Descriptor() ([]byte, []int) {
 	return file_proto_holdfast_v1_cluster_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *ListIssuersResponse) GetIssuers() []*Issuer {
+func (x *GetIssuersResponse) GetIssuers() []*Issuer {
 	if x != nil {
 		return x.Issuers
 	}
@@ -777,9 +777,9 @@ var File_proto_holdfast_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x1fproto/holdfast/v1/cluster.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"\x14\n" +
-	"\x12ListIssuersRequest\"D\n" +
-	"\x13ListIssuersResponse\x12-\n" +
+	"\x1fproto/holdfast/v1/cluster.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\"\x13\n" +
+	"\x11GetIssuersRequest\"C\n" +
+	"\x12GetIssuersResponse\x12-\n" +
 	"\aissuers\x18\x01 \x03(\v2\x13.holdfast.v1.IssuerR\aissuers\"\x94\x01\n" +
 	"\x06Issuer\x12\x16\n" +
 	"\x06issuer\x18\x01 \x01(\tR\x06issuer\x12!\n" +
@@ -840,11 +840,12 @@ const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\rProviderCalls\x12\x1a\n" +
 	"\bprovider\x18\x01 \x01(\tR\bprovider\x12\x14\n" +
 	"\x05calls\x18\x02 \x01(\x04R\x05calls\x12\x16\n" +
-	"\x06failed\x18\x03 \x01(\x04R\x06failed2\xe4\x02\n" +
+	"\x06failed\x18\x03 \x01(\x04R\x06failed2\xe1\x02\n" +
 	"\x0eClusterService\x12r\n" +
 	"\x10GetClusterStatus\x12$.holdfast.v1.GetClusterStatusRequest\x1a\x1a.holdfast.v1.ClusterStatus\"\x1c\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\r\x12\v/v1/cluster\x90\x02\x01\x12n\n" +
-	"\fCollectDebug\x12 .holdfast.v1.CollectDebugRequest\x1a\x16.holdfast.v1.DebugFile\"\"\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/cluster/debug\x90\x02\x010\x01\x12n\n" +
-	"\vListIssuers\x12\x1f.holdfast.v1.ListIssuersRequest\x1a .holdfast.v1.ListIssuersResponse\"\x1c\xfa\xa1\x19\x02(\x01\x82\xd3\xe4\x93\x02\r\x12\v/v1/issuers\x90\x02\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\fCollectDebug\x12 .holdfast.v1.CollectDebugRequest\x1a\x16.holdfast.v1.DebugFile\"\"\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/cluster/debug\x90\x02\x010\x01\x12k\n" +
+	"\n" +
+	"GetIssuers\x12\x1e.holdfast.v1.GetIssuersRequest\x1a\x1f.holdfast.v1.GetIssuersResponse\"\x1c\xfa\xa1\x19\x02(\x01\x82\xd3\xe4\x93\x02\r\x12\v/v1/issuers\x90\x02\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_cluster_proto_rawDescOnce sync.Once
@@ -860,8 +861,8 @@ func file_proto_holdfast_v1_cluster_proto_rawDescGZIP() []byte {
 
 var file_proto_holdfast_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_proto_holdfast_v1_cluster_proto_goTypes = []any{
-	(*ListIssuersRequest)(nil),      // 0: holdfast.v1.ListIssuersRequest
-	(*ListIssuersResponse)(nil),     // 1: holdfast.v1.ListIssuersResponse
+	(*GetIssuersRequest)(nil),       // 0: holdfast.v1.GetIssuersRequest
+	(*GetIssuersResponse)(nil),      // 1: holdfast.v1.GetIssuersResponse
 	(*Issuer)(nil),                  // 2: holdfast.v1.Issuer
 	(*CollectDebugRequest)(nil),     // 3: holdfast.v1.CollectDebugRequest
 	(*DebugFile)(nil),               // 4: holdfast.v1.DebugFile
@@ -873,17 +874,17 @@ var file_proto_holdfast_v1_cluster_proto_goTypes = []any{
 	(*timestamppb.Timestamp)(nil),   // 10: google.protobuf.Timestamp
 }
 var file_proto_holdfast_v1_cluster_proto_depIdxs = []int32{
-	2,  // 0: holdfast.v1.ListIssuersResponse.issuers:type_name -> holdfast.v1.Issuer
+	2,  // 0: holdfast.v1.GetIssuersResponse.issuers:type_name -> holdfast.v1.Issuer
 	7,  // 1: holdfast.v1.ClusterStatus.peers:type_name -> holdfast.v1.Peer
 	10, // 2: holdfast.v1.ClusterStatus.last_backup_at:type_name -> google.protobuf.Timestamp
 	8,  // 3: holdfast.v1.Peer.load:type_name -> holdfast.v1.PeerLoad
 	9,  // 4: holdfast.v1.PeerLoad.bmc:type_name -> holdfast.v1.ProviderCalls
 	5,  // 5: holdfast.v1.ClusterService.GetClusterStatus:input_type -> holdfast.v1.GetClusterStatusRequest
 	3,  // 6: holdfast.v1.ClusterService.CollectDebug:input_type -> holdfast.v1.CollectDebugRequest
-	0,  // 7: holdfast.v1.ClusterService.ListIssuers:input_type -> holdfast.v1.ListIssuersRequest
+	0,  // 7: holdfast.v1.ClusterService.GetIssuers:input_type -> holdfast.v1.GetIssuersRequest
 	6,  // 8: holdfast.v1.ClusterService.GetClusterStatus:output_type -> holdfast.v1.ClusterStatus
 	4,  // 9: holdfast.v1.ClusterService.CollectDebug:output_type -> holdfast.v1.DebugFile
-	1,  // 10: holdfast.v1.ClusterService.ListIssuers:output_type -> holdfast.v1.ListIssuersResponse
+	1,  // 10: holdfast.v1.ClusterService.GetIssuers:output_type -> holdfast.v1.GetIssuersResponse
 	8,  // [8:11] is the sub-list for method output_type
 	5,  // [5:8] is the sub-list for method input_type
 	5,  // [5:5] is the sub-list for extension type_name

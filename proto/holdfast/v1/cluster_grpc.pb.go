@@ -21,7 +21,7 @@ const _ = grpc.SupportPackageIsVersion9
 const (
 	ClusterService_GetClusterStatus_FullMethodName = "/holdfast.v1.ClusterService/GetClusterStatus"
 	ClusterService_CollectDebug_FullMethodName     = "/holdfast.v1.ClusterService/CollectDebug"
-	ClusterService_ListIssuers_FullMethodName      = "/holdfast.v1.ClusterService/ListIssuers"
+	ClusterService_GetIssuers_FullMethodName       = "/holdfast.v1.ClusterService/GetIssuers"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
@@ -37,9 +37,9 @@ type ClusterServiceClient interface {
 	// goroutines, memory, and a CPU profile if cpu_seconds is set. The called peer answers,
 	// with or without a quorum. For admins.
 	CollectDebug(ctx context.Context, in *CollectDebugRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DebugFile], error)
-	// Lists the OIDC issuers with which people sign in, in the order of the called peer's
+	// Returns the OIDC issuers with which people sign in, in the order of the called peer's
 	// configuration. It contains no secret.
-	ListIssuers(ctx context.Context, in *ListIssuersRequest, opts ...grpc.CallOption) (*ListIssuersResponse, error)
+	GetIssuers(ctx context.Context, in *GetIssuersRequest, opts ...grpc.CallOption) (*GetIssuersResponse, error)
 }
 
 type clusterServiceClient struct {
@@ -79,10 +79,10 @@ func (c *clusterServiceClient) CollectDebug(ctx context.Context, in *CollectDebu
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ClusterService_CollectDebugClient = grpc.ServerStreamingClient[DebugFile]
 
-func (c *clusterServiceClient) ListIssuers(ctx context.Context, in *ListIssuersRequest, opts ...grpc.CallOption) (*ListIssuersResponse, error) {
+func (c *clusterServiceClient) GetIssuers(ctx context.Context, in *GetIssuersRequest, opts ...grpc.CallOption) (*GetIssuersResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListIssuersResponse)
-	err := c.cc.Invoke(ctx, ClusterService_ListIssuers_FullMethodName, in, out, cOpts...)
+	out := new(GetIssuersResponse)
+	err := c.cc.Invoke(ctx, ClusterService_GetIssuers_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -102,9 +102,9 @@ type ClusterServiceServer interface {
 	// goroutines, memory, and a CPU profile if cpu_seconds is set. The called peer answers,
 	// with or without a quorum. For admins.
 	CollectDebug(*CollectDebugRequest, grpc.ServerStreamingServer[DebugFile]) error
-	// Lists the OIDC issuers with which people sign in, in the order of the called peer's
+	// Returns the OIDC issuers with which people sign in, in the order of the called peer's
 	// configuration. It contains no secret.
-	ListIssuers(context.Context, *ListIssuersRequest) (*ListIssuersResponse, error)
+	GetIssuers(context.Context, *GetIssuersRequest) (*GetIssuersResponse, error)
 	mustEmbedUnimplementedClusterServiceServer()
 }
 
@@ -121,8 +121,8 @@ func (UnimplementedClusterServiceServer) GetClusterStatus(context.Context, *GetC
 func (UnimplementedClusterServiceServer) CollectDebug(*CollectDebugRequest, grpc.ServerStreamingServer[DebugFile]) error {
 	return status.Error(codes.Unimplemented, "method CollectDebug not implemented")
 }
-func (UnimplementedClusterServiceServer) ListIssuers(context.Context, *ListIssuersRequest) (*ListIssuersResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method ListIssuers not implemented")
+func (UnimplementedClusterServiceServer) GetIssuers(context.Context, *GetIssuersRequest) (*GetIssuersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetIssuers not implemented")
 }
 func (UnimplementedClusterServiceServer) mustEmbedUnimplementedClusterServiceServer() {}
 func (UnimplementedClusterServiceServer) testEmbeddedByValue()                        {}
@@ -174,20 +174,20 @@ func _ClusterService_CollectDebug_Handler(srv interface{}, stream grpc.ServerStr
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type ClusterService_CollectDebugServer = grpc.ServerStreamingServer[DebugFile]
 
-func _ClusterService_ListIssuers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListIssuersRequest)
+func _ClusterService_GetIssuers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetIssuersRequest)
 	if err := dec(in); err != nil {
 		return nil, err
 	}
 	if interceptor == nil {
-		return srv.(ClusterServiceServer).ListIssuers(ctx, in)
+		return srv.(ClusterServiceServer).GetIssuers(ctx, in)
 	}
 	info := &grpc.UnaryServerInfo{
 		Server:     srv,
-		FullMethod: ClusterService_ListIssuers_FullMethodName,
+		FullMethod: ClusterService_GetIssuers_FullMethodName,
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(ClusterServiceServer).ListIssuers(ctx, req.(*ListIssuersRequest))
+		return srv.(ClusterServiceServer).GetIssuers(ctx, req.(*GetIssuersRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -204,8 +204,8 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _ClusterService_GetClusterStatus_Handler,
 		},
 		{
-			MethodName: "ListIssuers",
-			Handler:    _ClusterService_ListIssuers_Handler,
+			MethodName: "GetIssuers",
+			Handler:    _ClusterService_GetIssuers_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

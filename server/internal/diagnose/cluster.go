@@ -47,9 +47,9 @@ func (s *Cluster) GetClusterStatus(
 	return s.members.Status(ctx), nil
 }
 
-// ListIssuers lists the issuers with which people sign in.
-func (s *Cluster) ListIssuers(
-	context.Context, *holdfastv1.ListIssuersRequest,
-) (*holdfastv1.ListIssuersResponse, error) {
-	return &holdfastv1.ListIssuersResponse{Issuers: s.cfg.Issuers}, nil
+// GetIssuers returns the issuers with which people sign in.
+func (s *Cluster) GetIssuers(
+	context.Context, *holdfastv1.GetIssuersRequest,
+) (*holdfastv1.GetIssuersResponse, error) {
+	return &holdfastv1.GetIssuersResponse{Issuers: s.cfg.Issuers}, nil
 }
