@@ -115,9 +115,10 @@ func TestWaveThatCannotContinue(t *testing.T) {
 		want   int
 		stderr string
 	}{
-		{"no peer answers", "--wait=1m --timeout 1s", refusal(t, codes.Unavailable, "no leader"), ExitUnavailable,
+		// Each needs one answer within its time, also on a busy machine.
+		{"no peer answers", "--wait=1m --timeout 3s", refusal(t, codes.Unavailable, "no leader"), ExitUnavailable,
 			"no leader"},
-		{"too many calls", "--wait=1m --timeout 1s", tooMany(t), ExitError, "slow down"},
+		{"too many calls", "--wait=1m --timeout 3s", tooMany(t), ExitError, "slow down"},
 		{"wait timeout", "--wait=1s", nil, ExitTimeout, "time is up: runs that go on: 1, machines that are not started: 2"},
 		{"command timeout", "--wait --timeout 1s", nil, ExitTimeout,
 			"time is up: runs that go on: 1, machines that are not started: 2"},
