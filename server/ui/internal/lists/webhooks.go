@@ -20,7 +20,7 @@ func webhooks() Kind {
 		Method: "WebhookService/ListWebhooks",
 		Create: `holdfast webhook put chat --url https://hooks.example/in --filter 'type = "run.failed"'`,
 		Note: "Position is the number of the last event that was delivered, or that the filter excludes. " +
-			"Waiting is the number of later events that match the filter, up to 1 000.",
+			"Waiting is the number of later events that match the filter, up to 1\u00a0000.",
 		Columns: []string{
 			"Webhook", "State", "URL", "Filter", "Position", "Waiting", "Missed", "Signed with", "Created", "By", "Last error",
 		},
