@@ -30,6 +30,9 @@ func TestRefusalInWords(t *testing.T) {
 			Pools: []string{"p", "q"}}, `token "a" (operator) is scoped to the pools p, q and may not create plans: ` +
 			"this needs an operator without a scope"},
 		{"RunService/StartRun", &holdfastv1.Identity{Principal: "user:bo"}, `user "bo" (no role) may not start runs: `},
+		{"RunService/StartRun", &holdfastv1.Identity{Principal: "user:bo@sso.example.com", Method: MethodOIDC},
+			`user "bo@sso.example.com" (no role) may not start runs: this needs the role operator: ` +
+				"an admin maps a role or group that your identity provider gives you to one in oidc_issuers"},
 	} {
 		r := policy()["holdfast.v1."+tt.method]
 		err := r.allows(tt.id, nil, tt.method)

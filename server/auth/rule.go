@@ -89,9 +89,12 @@ func (r *Rule) wrongRole(id *holdfastv1.Identity, what string) *Error {
 	if role == holdfastv1.Role_ROLE_UNSPECIFIED {
 		role = append(slices.Clone(r.Also), holdfastv1.Role_ADMIN)[0]
 	}
-	return denied(ReasonRole, "%s may not %s: this needs the role %s: an admin creates a token with "+
-		"`holdfast token create --role %s`", callerName(id), r.does(what), strings.ReplaceAll(r.Needs(), ", ", " or "),
-		roleName(role))
+	remedy := "an admin creates a token with `holdfast token create --role " + roleName(role) + "`"
+	if id.GetMethod() == MethodOIDC && strings.HasPrefix(id.GetPrincipal(), "user:") {
+		remedy = "an admin maps a role or group that your identity provider gives you to one in oidc_issuers"
+	}
+	return denied(ReasonRole, "%s may not %s: this needs the role %s: %s", callerName(id), r.does(what),
+		strings.ReplaceAll(r.Needs(), ", ", " or "), remedy)
 }
 
 // allowsPerson is allows for viewers and operators.
