@@ -184,7 +184,10 @@ func InTime(d time.Duration) string {
 
 // scope describes the role and pools of a user, for the page header.
 func scope(id *holdfastv1.Identity) string {
-	role := strings.ToLower(id.GetRole().String())
+	role := strings.ReplaceAll(strings.ToLower(id.GetRole().String()), "_", "-")
+	if id.GetRole() == holdfastv1.Role_ROLE_UNSPECIFIED {
+		role = "no role"
+	}
 	if len(id.GetPools()) == 0 {
 		return role
 	}
