@@ -166,6 +166,12 @@ e2e-ui: ## Test the dashboard in a browser, with three peers of which one dies (
 	command -v google-chrome >/dev/null || tools/debs.sh /usr/bin/chromium:chromium
 	E2E_UI=1 go -C test/e2e/ui test -count=1 -timeout 15m -v .
 
+# test/e2e/oidc is a module of its own. E2E_BINARY=file takes that binary instead of building one.
+.PHONY: e2e-oidc
+e2e-oidc: ## Sign people in with a real OpenID provider: dashboard, Chromium, holdfast login (1 minute)
+	command -v google-chrome >/dev/null || tools/debs.sh /usr/bin/chromium:chromium
+	E2E_OIDC=1 go -C test/e2e/oidc test -count=1 -timeout 10m -v .
+
 # deploy/terraform is a module of its own. Needs terraform 1.11 or later in the PATH.
 # E2E_TERRAFORM_BINARY=file takes that holdfast instead of building one.
 .PHONY: build-terraform e2e-terraform
