@@ -26,6 +26,24 @@ func TestDeadlineOfStream(t *testing.T) {
 		{"the peer refuses", func(t *testing.T) []string {
 			return []string{startPeer(t, &fakePeer{watch: noLeader}).addr}
 		}, codes.Unavailable},
+		// The second try is cut before the peer can be expected to refuse again.
+		{"the peer refuses slowly", func(t *testing.T) []string {
+			var n atomic.Int32
+			return []string{startPeer(t, &fakePeer{watch: func(r *holdfastv1.WatchRunsRequest, s eventStream) error {
+				if n.Add(1) > 1 {
+					return serving(0, nil)(r, s)
+				}
+				time.Sleep(200 * time.Millisecond) // sleep: the peer is slow
+				return status.Error(codes.Unavailable, "no leader")
+			}}).addr}
+		}, codes.Unavailable},
+		{"the peer refuses at the last moment", func(t *testing.T) []string {
+			return []string{startPeer(t, &fakePeer{watch: func(_ *holdfastv1.WatchRunsRequest, s eventStream) error {
+				end, _ := s.Context().Deadline()
+				time.Sleep(time.Until(end) / 2) // sleep: each refusal is nearer to the deadline
+				return status.Error(codes.Unavailable, "no leader")
+			}}).addr}
+		}, codes.Unavailable},
 		{"no events", func(t *testing.T) []string {
 			return []string{startPeer(t, &fakePeer{watch: serving(0, nil)}).addr}
 		}, codes.OK},

@@ -56,14 +56,16 @@ func finite(received bool, err error) (bool, error) {
 func (p *peers) follow(ctx context.Context, method string, next part) error {
 	alone := time.Now() // since when there is no peer
 	var wrong mismatches
-	var last *CallError // of the part before
+	var last *CallError       // of the part before
+	var refused time.Duration // how long that took
 	served := false
 	for tries := 1; ; tries++ {
 		peer := p.pick()
 		began := time.Now()
 		received, sent, err := p.part(ctx, peer, method, next)
-		lasted := time.Since(began) > p.tryTimeout
-		served = served || received || sent && (lasted || upWithin(ctx, cutMargin))
+		took := time.Since(began)
+		lasted, cut := took > p.tryTimeout, wasCut(ctx, err)
+		served = served || received || sent && (lasted || cut && took > max(cutMargin, 4*refused))
 		var mine callerError
 		switch {
 		case errors.Is(err, errEnded):
@@ -83,7 +85,9 @@ func (p *peers) follow(ctx context.Context, method string, next part) error {
 		c.DebugContext(ctx, "stream broke, continuing with another peer", "err", err)
 		wait := max(p.delay(tries), retryDelay(err))
 		wrong.note(err, p.cfg.TLS != nil)
-		last = &CallError{Method: method, Addr: peer.addr, Tries: tries, Err: err}
+		if !cut || last == nil { // the refusal before says more than the cut
+			last, refused = &CallError{Method: method, Addr: peer.addr, Tries: tries, Err: err}, took
+		}
 		limit := p.cfg.ReconnectTimeout
 		if limit > 0 && time.Since(alone)+wait > limit || wrong.permanent(len(p.all)) {
 			return last
@@ -98,10 +102,16 @@ func (p *peers) follow(ctx context.Context, method string, next part) error {
 // both sides differ by as much as the request takes.
 const cutMargin = 50 * time.Millisecond
 
-// upWithin reports whether the context has ended, or its deadline is nearer than that.
-func upWithin(ctx context.Context, d time.Duration) bool {
+// wasCut reports whether the deadline ended a part, here or at the peer. A peer that serves the part
+// has had time to refuse it: compare how long the part took with the refusal before.
+func wasCut(ctx context.Context, err error) bool {
+	switch status.Code(err) {
+	case codes.DeadlineExceeded, codes.Canceled:
+	default:
+		return false // an answer
+	}
 	end, ok := ctx.Deadline()
-	return ctx.Err() != nil || ok && time.Until(end) < d
+	return ctx.Err() != nil || ok && time.Until(end) < cutMargin
 }
 
 // cutOff returns the error of a stream that the context has ended: the context's, or that of the
