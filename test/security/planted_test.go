@@ -403,7 +403,7 @@ func (s *site) whoAmI(p *localcluster.Peer, token string) error {
 		return err
 	}
 	s.record(p.ID+" to an access token", string(b))
-	if resp.StatusCode != http.StatusForbidden || !bytes.Contains(b, []byte("service:tools")) {
+	if resp.StatusCode != http.StatusForbidden || !bytes.Contains(b, []byte(`service "tools"`)) {
 		return fmt.Errorf("%d %s", resp.StatusCode, b)
 	}
 	return nil
