@@ -102,8 +102,9 @@ func (p *peers) follow(ctx context.Context, method string, next part) error {
 // both sides differ by as much as the request takes.
 const cutMargin = 50 * time.Millisecond
 
-// wasCut reports whether the deadline ended a part, here or at the peer. A peer that serves the
-// part has had time to refuse it: compare how long the part took with the refusal before.
+// wasCut reports whether the deadline ended a part, here or at the peer. Such a part may have
+// been refused a moment later, so it counts as served only if it took much longer than the
+// refusal before.
 func wasCut(ctx context.Context, err error) bool {
 	switch status.Code(err) {
 	case codes.DeadlineExceeded, codes.Canceled:

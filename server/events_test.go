@@ -3,8 +3,10 @@ package server
 import (
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
@@ -90,6 +92,10 @@ func TestWebhooks(t *testing.T) {
 	r, err = c.ListWebhooks(ctx, &holdfastv1.ListWebhooksRequest{PageSize: 1})
 	if err != nil || r.GetWebhooks()[0].GetWaiting() != 1 || r.GetWebhooks()[0].GetWaitingSince() == nil {
 		t.Errorf("got %v, %v; want one event waiting for a, and since when", r, err)
+	}
+	w, err = c.GetWebhook(ctx, &holdfastv1.GetWebhookRequest{Name: "a"})
+	if diff := cmp.Diff(r.GetWebhooks()[0], w, protocmp.Transform()); err != nil || diff != "" {
+		t.Errorf("get a, %v (-list +get):\n%s", err, diff)
 	}
 	if _, err := c.DeleteWebhook(ctx, &holdfastv1.DeleteWebhookRequest{Name: "b"}); err != nil {
 		t.Fatal(err)

@@ -132,6 +132,9 @@ func (p *Provider) issue(w http.ResponseWriter, s Settings, nonce string) {
 	if nonce != "" {
 		more["nonce"] = nonce
 	}
+	if s.AtHash != "" {
+		more["at_hash"] = s.AtHash
+	}
 	refresh := rand.Text()
 	p.mu.Lock()
 	p.refresh[refresh] = true

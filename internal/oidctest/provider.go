@@ -25,6 +25,7 @@ type Settings struct {
 	Lifetime               time.Duration  // of tokens; default an hour
 	Deny                   string         // the error of all sign-ins: access_denied
 	Nonce                  string         // in place of the requested one
+	AtHash                 string         // at_hash of ID tokens; empty: they have none
 	NoDevice               bool           // no device endpoint
 	NoRefresh              bool           // refresh tokens are refused
 	Down                   bool           // no request is answered

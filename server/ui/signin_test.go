@@ -203,6 +203,8 @@ func TestFailedSignIns(t *testing.T) {
 		{"a made-up code", nil, l, nil, param("code", "x"), 401, "has expired or was used before"},
 		{"an expired code", func(s *oidctest.Settings) { s.Expired = true }, l, nil, same, 401,
 			"has expired or was used before"},
+		{"another access token", func(s *oidctest.Settings) { s.AtHash = "x" }, l, nil, same, 401,
+			"belongs to another sign-in"},
 		{"another nonce", func(s *oidctest.Settings) { s.Nonce = "x" }, l, nil, same, 401, "belongs to another sign-in"},
 		{"another audience", func(s *oidctest.Settings) { s.Audience = "grafana" }, l, nil, same, 401, "audience"},
 		{"an expired token", func(s *oidctest.Settings) { s.Lifetime = -time.Minute }, l, nil, same, 401, "an expiry"},
