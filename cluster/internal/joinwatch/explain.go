@@ -43,8 +43,8 @@ func explain(f findings) string {
 // majority.
 func quorum(f findings) string {
 	if f.leader != "" {
-		return f.leader + " leads, but does not replicate to this peer: it has just been elected, or has removed " +
-			"this peer from the cluster (see holdfast operator raft list-peers)"
+		return f.leader + " leads, but does not replicate to this peer: it has just been elected, cannot reach the " +
+			"Raft port of this peer, or has removed it from the cluster (see holdfast operator raft list-peers)"
 	}
 	var silent []string
 	for _, id := range f.Voters {

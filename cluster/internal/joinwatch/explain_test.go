@@ -40,8 +40,8 @@ func TestExplain(t *testing.T) {
 		{"an election", findings{Standing: Standing{Self: "n1", Voters: three, For: 407e6}, asked: true},
 			"none for 407ms: an election is in progress, 3 of 3 voters answer"},
 		{"removed from the cluster", findings{Standing: Standing{Self: "n1", Voters: three, For: 4e9}, asked: true,
-			leader: "n3"}, "n3 leads, but does not replicate to this peer: it has just been elected, or has removed " +
-			"this peer from the cluster (see holdfast operator raft list-peers)"},
+			leader: "n3"}, "n3 leads, but does not replicate to this peer: it has just been elected, cannot reach the " +
+			"Raft port of this peer, or has removed it from the cluster (see holdfast operator raft list-peers)"},
 		{"a start", findings{Standing: Standing{Self: "n1", Voters: three}, asked: true,
 			peers: map[string]string{"n3": refused}},
 			"none since this peer started: an election is in progress, 2 of 3 voters answer"},
