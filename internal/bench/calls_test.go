@@ -11,7 +11,7 @@ import (
 )
 
 func TestStockTakes(t *testing.T) {
-	s := &stock{made: 2}
+	s := &machinePool{made: 2}
 	var got []string
 	for range 3 {
 		id, err := s.take()
@@ -25,25 +25,25 @@ func TestStockTakes(t *testing.T) {
 	}
 }
 
-// TestCrier checks that each watcher counts once for the current event, and not for others.
-func TestCrier(t *testing.T) {
+// TestReceipts checks that each watcher counts once for the current event, and not for others.
+func TestReceipts(t *testing.T) {
 	of := func(machine string, phase holdfastv1.Run_Phase) *holdfastv1.RunEvent {
 		return &holdfastv1.RunEvent{Snapshot: &holdfastv1.Run{MachineId: machine, Phase: phase}}
 	}
-	c := &crier{}
-	all := c.cry("a", 2)
+	c := &receipts{}
+	all := c.begin("a", 2)
 	for _, ev := range []*holdfastv1.RunEvent{of("b", holdfastv1.Run_PENDING), of("a", holdfastv1.Run_PENDING),
 		of("a", holdfastv1.Run_RUNNING)} {
-		c.hear(ev)
+		c.receive(ev)
 	}
 	select {
 	case <-all:
 		t.Fatal("got all watchers after one of two")
 	default:
 	}
-	c.hear(of("a", holdfastv1.Run_PENDING))
+	c.receive(of("a", holdfastv1.Run_PENDING))
 	<-all
-	if len(c.heard) != 2 {
-		t.Errorf("got %d notified watchers, want 2", len(c.heard))
+	if len(c.latencies) != 2 {
+		t.Errorf("got %d notified watchers, want 2", len(c.latencies))
 	}
 }

@@ -99,14 +99,14 @@ func powerCycle() *holdfastv1.Step {
 		Force: true}}}
 }
 
-// starter starts a run on a machine of the stock with each call.
+// starter starts a run on a machine of the machinePool with each call.
 type starter struct {
 	*contest.Calls
-	stock *stock
-	want  int // machines for the next slice
+	machinePool *machinePool
+	want        int // machines for the next slice
 }
 
-func (s *starter) Prepare(ctx context.Context) error { return s.stock.fill(ctx, s.want) }
+func (s *starter) Prepare(ctx context.Context) error { return s.machinePool.fill(ctx, s.want) }
 
 func (s *starter) Run(ctx context.Context, d time.Duration) ([]time.Duration, error) {
 	latencies, err := s.Calls.Run(ctx, d)
@@ -115,7 +115,7 @@ func (s *starter) Run(ctx context.Context, d time.Duration) ([]time.Duration, er
 }
 
 // startRun starts a run on a machine that had none.
-func (s *stock) startRun(ctx context.Context, conn grpc.ClientConnInterface) error {
+func (s *machinePool) startRun(ctx context.Context, conn grpc.ClientConnInterface) error {
 	id, err := s.take()
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func startRuns(ctx context.Context, l *lab) (err error) {
 	if other != nil {
 		defer func() { err = errors.Join(err, other.Close()) }()
 	}
-	machines := &stock{lab: l}
+	machines := &machinePool{lab: l}
 	for _, n := range l.clients {
 		l.say("%d rounds of %s each: %d clients", l.rounds, l.slice, n)
 		if err := startRunsBy(ctx, l, n, machines, other); err != nil {
@@ -176,7 +176,7 @@ func (l *lab) rivalEtcd(ctx context.Context) (*rival.Etcd, error) {
 }
 
 // startRunsBy measures StartRun with n clients.
-func startRunsBy(ctx context.Context, l *lab, n int, machines *stock, other *rival.Etcd) (err error) {
+func startRunsBy(ctx context.Context, l *lab, n int, machines *machinePool, other *rival.Etcd) (err error) {
 	leader, followers, err := l.roles(ctx)
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func startRunsBy(ctx context.Context, l *lab, n int, machines *stock, other *riv
 	defer func() { err = errors.Join(err, engine.Close()) }()
 	servers := map[string][]int{"servers": peers}
 	all := []*contest.Contender{
-		{Name: "holdfast", Load: &starter{Calls: ours, stock: machines, want: min(100*n, 10_000)}, Procs: servers},
+		{Name: "holdfast", Load: &starter{Calls: ours, machinePool: machines, want: min(100*n, 10_000)}, Procs: servers},
 		{Name: "engine", Load: engine, Procs: servers},
 	}
 	var lead *rival.Member

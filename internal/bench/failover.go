@@ -24,7 +24,7 @@ const (
 	goalHandover             = 50 // ms
 )
 
-// failoverWriters and failoverReaders are the clients besides the witness, distributed among all
+// failoverWriters and failoverReaders are the clients besides the prober, distributed among all
 // members.
 const failoverWriters, failoverReaders = 8, 8
 
@@ -54,7 +54,7 @@ func probe(ctx context.Context, conn grpc.ClientConnInterface) error {
 
 // kills kills the leaders of Holdfast and of etcd in turn.
 func kills(ctx context.Context, l *lab) (err error) {
-	if err := (&stock{lab: l}).fill(ctx, readFleet); err != nil {
+	if err := (&machinePool{lab: l}).fill(ctx, readFleet); err != nil {
 		return err
 	}
 	other, err := l.rivalEtcd(ctx)
@@ -113,21 +113,21 @@ func (l *lab) killLeader(ctx context.Context) (writes, reads time.Duration, err 
 		left = append(left, p.GRPCAddr)
 	}
 	creds := l.cluster.Credentials()
-	w, r := &outage.Witness{Addrs: left, Creds: creds, Call: probe}, &outage.Witness{Addrs: left, Creds: creds,
+	w, r := &outage.Prober{Addrs: left, Creds: creds, Call: probe}, &outage.Prober{Addrs: left, Creds: creds,
 		Call: getMachine(false)}
 	err = l.underLoad(ctx, func() error {
 		killed := make(chan struct{})
 		var at outage.Event
 		var g errgroup.Group
 		g.Go(func() error {
-			o, err := r.See(ctx, func() (outage.Event, error) {
+			o, err := r.Measure(ctx, func() (outage.Event, error) {
 				<-killed
 				return at, nil
 			})
 			reads = o.Back
 			return err
 		})
-		o, err := w.See(ctx, func() (_ outage.Event, err error) {
+		o, err := w.Measure(ctx, func() (_ outage.Event, err error) {
 			defer close(killed)
 			at, err = outage.Now(leader.Kill)
 			return at, err
@@ -170,13 +170,13 @@ func killEtcdLeader(ctx context.Context, e *rival.Etcd) (time.Duration, error) {
 	write := func(ctx context.Context, conn grpc.ClientConnInterface) error {
 		return rival.EtcdCommit(ctx, conn, rival.EtcdIfNew(nil, []string{anyMachine(readFleet)}, value))
 	}
-	w := &outage.Witness{Addrs: left, Creds: e.Creds, Call: write}
-	var o outage.Absence
+	w := &outage.Prober{Addrs: left, Creds: e.Creds, Call: write}
+	var o outage.Outage
 	err = outage.Noise{Creds: e.Creds, Addrs: all, Writers: failoverWriters,
 		Readers: failoverReaders, Write: write, Read: func(ctx context.Context, conn grpc.ClientConnInterface) error {
 			return rival.EtcdGet(ctx, conn, anyMachine(readFleet))
 		}}.During(ctx, func() (err error) {
-		o, err = w.See(ctx, func() (outage.Event, error) { return outage.Now(lead.Program.Kill) })
+		o, err = w.Measure(ctx, func() (outage.Event, error) { return outage.Now(lead.Program.Kill) })
 		return err
 	})
 	if err != nil {
@@ -185,14 +185,14 @@ func killEtcdLeader(ctx context.Context, e *rival.Etcd) (time.Duration, error) {
 	if err := lead.Start(); err != nil {
 		return 0, err
 	}
-	back := &outage.Witness{Addrs: []string{lead.Addr}, Creds: e.Creds, Call: write} // until it serves again
-	_, err = back.See(ctx, func() (outage.Event, error) { return outage.Now(func() error { return nil }) })
+	back := &outage.Prober{Addrs: []string{lead.Addr}, Creds: e.Creds, Call: write} // until it serves again
+	_, err = back.Measure(ctx, func() (outage.Event, error) { return outage.Now(func() error { return nil }) })
 	return o.Back, err
 }
 
 // stops stops the leader with SIGTERM.
 func stops(ctx context.Context, l *lab) error {
-	if err := (&stock{lab: l}).fill(ctx, readFleet); err != nil {
+	if err := (&machinePool{lab: l}).fill(ctx, readFleet); err != nil {
 		return err
 	}
 	var gaps []time.Duration
@@ -205,10 +205,10 @@ func stops(ctx context.Context, l *lab) error {
 		for _, p := range followers {
 			left = append(left, p.GRPCAddr)
 		}
-		w := &outage.Witness{Addrs: left, Creds: l.cluster.Credentials(), Call: probe}
-		var o outage.Absence
+		w := &outage.Prober{Addrs: left, Creds: l.cluster.Credentials(), Call: probe}
+		var o outage.Outage
 		err = l.underLoad(ctx, func() (err error) {
-			o, err = w.See(ctx, func() (outage.Event, error) {
+			o, err = w.Measure(ctx, func() (outage.Event, error) {
 				ctx, stop := context.WithTimeout(ctx, readyTimeout)
 				defer stop()
 				return outage.Now(func() error { return leader.Stop(ctx) })

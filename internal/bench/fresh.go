@@ -47,7 +47,7 @@ func fresh(ctx context.Context, l *lab) error {
 	}
 	settle := l.settle
 	if settle < 0 {
-		settle = lookedAt(len(agents))
+		settle = firstPollsTime(len(agents))
 	}
 	l.say("waiting for %s", settle)
 	if err := wait.Sleep(ctx, settle); err != nil {

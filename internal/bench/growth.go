@@ -35,7 +35,7 @@ type measure func(context.Context, *growing) error
 // growing is a growing fleet.
 type growing struct {
 	*lab
-	machines *stock
+	machines *machinePool
 	agents   []load.Agent // created by the first measurement that needs them
 	size     int          // current number of machines, without those of agents
 	empty    float64      // MiB of a peer without machines, median
@@ -50,7 +50,7 @@ func inGrowth(all ...measure) func(context.Context, *session) error {
 			if err := l.plan(ctx, powerCycle()); err != nil {
 				return err
 			}
-			g := &growing{lab: l, machines: &stock{lab: l}, series: map[string][]float64{}}
+			g := &growing{lab: l, machines: &machinePool{lab: l}, series: map[string][]float64{}}
 			var err error
 			if g.empty, err = g.memory(); err != nil {
 				return err

@@ -35,13 +35,13 @@ func setPlan(ctx context.Context, l *lab, do turns) (err error) {
 	}
 	c := &calls{lab: l, procs: procs}
 	defer func() { err = errors.Join(err, c.close()) }()
-	machines := &stock{lab: l}
+	machines := &machinePool{lab: l}
 	return l.watching(ctx, func(ctx context.Context, e *ends) error {
-		made, err := c.to(leader, 1, machines.wholeRun(e))
+		made, err := c.to(leader, 1, machines.endToEndRun(e))
 		if err != nil {
 			return err
 		}
-		c.add("plan", &starter{Calls: made, stock: machines, want: planRuns})
+		c.add("plan", &starter{Calls: made, machinePool: machines, want: planRuns})
 		return do(ctx, l, c.all)
 	})
 }

@@ -83,7 +83,7 @@ func reads(ctx context.Context, l *lab, id string, writers int) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := (&stock{lab: l}).fill(ctx, readFleet); err != nil {
+	if err := (&machinePool{lab: l}).fill(ctx, readFleet); err != nil {
 		return err
 	}
 	var all []*contest.Contender

@@ -25,15 +25,15 @@ const (
 	goalTransition  = 100 // ms, p99
 	goalStepEntries = 0.5 // log entries per step
 	flightRuns      = 10_000
-	wholeClients    = 8
+	endToEndClients = 8
 )
 
 // atOnce makes the power change immediately, as with Ironic's fake hardware.
 func atOnce() []string { return []string{"--power-time", "1us"} }
 
-// notLooking limits the polls of machines to one call per second. Ironic does not poll its nodes
+// rarePolls limits the polls of machines to one call per second. Ironic does not poll its nodes
 // during the measurement either.
-func notLooking() []string { return []string{"--look-calls-per-second", "1"} }
+func rarePolls() []string { return []string{"--look-calls-per-second", "1"} }
 
 // runsTimeout limits the time until all runs have ended.
 const runsTimeout = 10 * time.Minute
@@ -56,8 +56,8 @@ func runs() benchmark {
   holdfast-bench runs --only whole --slice 5s
   holdfast-bench runs --only flight --runs 1000 -o json`,
 		parts: []part{
-			{"whole", "runs from start to end, 8 clients", inHardware(atOnce(), notLooking(), wholeRuns)},
-			{"plan", "a run of five steps, one client", inHardware(atOnce(), notLooking(), planRun)},
+			{"whole", "runs from start to end, 8 clients", inHardware(atOnce(), rarePolls(), endToEndRuns)},
+			{"plan", "a run of five steps, one client", inHardware(atOnce(), rarePolls(), planRun)},
 			{"flight", "many runs at once", inHardware(atOnce(), nil, flight)},
 		},
 		flags: []string{"runs", "vs", "ironic", "rounds", "slice"},
@@ -140,7 +140,7 @@ func flight(ctx context.Context, l *lab) (err error) {
 	if err != nil {
 		return err
 	}
-	machines := &stock{lab: l}
+	machines := &machinePool{lab: l}
 	l.say("registering %s machines", report.Thousands(int64(l.runs)))
 	if err := machines.fill(ctx, l.runs); err != nil {
 		return err

@@ -37,7 +37,7 @@ func scenarios() []scenario {
 			nil, nil, setReads},
 		{"watch", "StartRun until all watchers of a follower have the event", hardware, peers, setWatch},
 		{"steps", "runs of three steps: from the end of a step to the begin of the next", atOnce(), nil, setSteps},
-		{"plan", "a run of five steps, one client", atOnce(), notLooking(), setPlan},
+		{"plan", "a run of five steps, one client", atOnce(), rarePolls(), setPlan},
 	}
 }
 
@@ -128,9 +128,9 @@ func setStarts(ctx context.Context, l *lab, do turns) error {
 	if err := l.plan(ctx, powerCycle()); err != nil {
 		return err
 	}
-	machines := &stock{lab: l}
+	machines := &machinePool{lab: l}
 	return l.forClients(ctx, "startrun", do, machines.startRun, func(c *contest.Calls, n int) contest.Loader {
-		return &starter{Calls: c, stock: machines, want: min(100*n, 10_000)}
+		return &starter{Calls: c, machinePool: machines, want: min(100*n, 10_000)}
 	})
 }
 

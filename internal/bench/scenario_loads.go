@@ -20,7 +20,7 @@ func setReads(ctx context.Context, l *lab, do turns) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := (&stock{lab: l}).fill(ctx, readFleet); err != nil {
+	if err := (&machinePool{lab: l}).fill(ctx, readFleet); err != nil {
 		return err
 	}
 	c := &calls{lab: l, procs: procs}
@@ -51,8 +51,8 @@ func setWatch(ctx context.Context, l *lab, do turns) (err error) {
 	}
 	c := &calls{lab: l, procs: procs}
 	defer func() { err = errors.Join(err, c.close()) }()
-	e := &events{crier: &crier{}, stock: &stock{lab: l}}
-	if e.at, err = c.to(leader, 1, e.stock.startRun); err != nil {
+	e := &events{receipts: &receipts{}, machinePool: &machinePool{lab: l}}
+	if e.at, err = c.to(leader, 1, e.machinePool.startRun); err != nil {
 		return err
 	}
 	if err := e.Prepare(ctx); err != nil {
@@ -63,7 +63,7 @@ func setWatch(ctx context.Context, l *lab, do turns) (err error) {
 	}
 	running, stop := context.WithCancel(ctx)
 	defer stop()
-	g, err := l.openWatchers(running, follower.GRPCAddr, e.crier)
+	g, err := l.openWatchers(running, follower.GRPCAddr, e.receipts)
 	if err != nil {
 		stop()
 		return errors.Join(err, g.Wait())
@@ -76,18 +76,18 @@ func setWatch(ctx context.Context, l *lab, do turns) (err error) {
 
 // events is a contest.Loader that makes an event as soon as all watchers have the last one.
 type events struct {
-	crier *crier
-	stock *stock
-	at    *contest.Calls
+	receipts    *receipts
+	machinePool *machinePool
+	at          *contest.Calls
 }
 
 // Prepare registers the machines of a slice.
-func (e *events) Prepare(ctx context.Context) error { return e.stock.fill(ctx, readFleet) }
+func (e *events) Prepare(ctx context.Context) error { return e.machinePool.fill(ctx, readFleet) }
 
 // Run returns the times until all watchers had an event.
 func (e *events) Run(ctx context.Context, d time.Duration) (all []time.Duration, err error) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
-		took, err := e.crier.startOne(ctx, e.at, e.stock, e.stock.watchers)
+		took, err := e.receipts.startOne(ctx, e.at, e.machinePool, e.machinePool.watchers)
 		if errors.Is(err, contest.ErrEnough) {
 			break
 		}
@@ -110,8 +110,8 @@ func setSteps(ctx context.Context, l *lab, do turns) (err error) {
 	}
 	c := &calls{lab: l, procs: procs}
 	defer func() { err = errors.Join(err, c.close()) }()
-	s := &transitions{stock: &stock{lab: l}}
-	if s.starts, err = c.to(leader, readers, s.stock.startRun); err != nil {
+	s := &transitions{machinePool: &machinePool{lab: l}}
+	if s.starts, err = c.to(leader, readers, s.machinePool.startRun); err != nil {
 		return err
 	}
 	c.add(fmt.Sprintf("steps.%d", l.runs), s)
@@ -123,19 +123,21 @@ func setSteps(ctx context.Context, l *lab, do turns) (err error) {
 
 // transitions is a contest.Loader whose slice is a number of runs, of any length.
 type transitions struct {
-	stock  *stock
-	starts *contest.Calls
-	ends   *ends
+	machinePool *machinePool
+	starts      *contest.Calls
+	ends        *ends
 }
 
 // Prepare registers the machines of a slice.
-func (s *transitions) Prepare(ctx context.Context) error { return s.stock.fill(ctx, s.stock.runs) }
+func (s *transitions) Prepare(ctx context.Context) error {
+	return s.machinePool.fill(ctx, s.machinePool.runs)
+}
 
 // Run returns the times from the end of a step to the begin of the next.
 func (s *transitions) Run(ctx context.Context, _ time.Duration) ([]time.Duration, error) {
 	var waiting []<-chan *holdfastv1.Run
-	for i := range s.stock.runs {
-		waiting = append(waiting, s.ends.of(machineID(int(s.stock.taken.Load())+i)))
+	for i := range s.machinePool.runs {
+		waiting = append(waiting, s.ends.of(machineID(int(s.machinePool.taken.Load())+i)))
 	}
 	ctx, stop := context.WithTimeout(ctx, runsTimeout)
 	defer stop()

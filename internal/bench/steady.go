@@ -21,16 +21,16 @@ const (
 	goalLeader  = 15 // % of one core
 )
 
-// firstLooks is the number of machines per second that are polled for the first time
+// firstPollRate is the number of machines per second that are polled for the first time
 // (--look-calls-per-second of peers; a poll makes several calls).
-const firstLooks = 200
+const firstPollRate = 200
 
 // afterRegistration is the time after the registrations whose keepalives are reported separately.
 const afterRegistration = 2 * time.Minute
 
-// lookedAt returns the time until a number of machines have been polled once.
-func lookedAt(machines int) time.Duration {
-	return time.Duration(machines) * time.Second / firstLooks
+// firstPollsTime returns the time until a number of machines have been polled once.
+func firstPollsTime(machines int) time.Duration {
+	return time.Duration(machines) * time.Second / firstPollRate
 }
 
 // steady registers a fleet, waits until every agent is ready, and measures the costs from then on.
@@ -45,7 +45,7 @@ func steady(ctx context.Context, l *lab) error {
 	}
 	l.report.Add("fleet.registered", fmt.Sprintf("registrations, %s agents, each acknowledged after its commit",
 		report.Thousands(int64(l.agents))), rate, "/s", nil)
-	b := &load.Beats{Agents: agents, Period: l.beat}
+	b := &load.Heartbeats{Agents: agents, Period: l.beat}
 	for _, p := range l.cluster.Peers() {
 		b.Peers = append(b.Peers, &load.Wires{Target: l.target(p)})
 	}
@@ -69,7 +69,7 @@ func steady(ctx context.Context, l *lab) error {
 }
 
 // watch waits for one period, in which every agent becomes ready, and then measures.
-func (l *lab) watch(ctx context.Context, b *load.Beats) error {
+func (l *lab) watch(ctx context.Context, b *load.Heartbeats) error {
 	leader, followers, err := l.roles(ctx)
 	if err != nil {
 		return err
@@ -101,11 +101,11 @@ func (l *lab) watch(ctx context.Context, b *load.Beats) error {
 // until the machines have been polled. It reports the first two minutes, when the peers are
 // busiest.
 func (l *lab) settling(
-	ctx context.Context, b *load.Beats, leader *localcluster.Peer, followers []*localcluster.Peer,
+	ctx context.Context, b *load.Heartbeats, leader *localcluster.Peer, followers []*localcluster.Peer,
 ) error {
 	first, settle := l.beat+2*time.Second, l.settle // the last keepalives are still on their way
 	if settle < 0 {
-		settle = max(0, lookedAt(l.agents)-l.beat)
+		settle = max(0, firstPollsTime(l.agents)-l.beat)
 	}
 	busy := min(first+settle, afterRegistration)
 	l.say("one keepalive each, within %s, which makes the machines ready; leaving them alone for %s after that", l.beat,

@@ -83,7 +83,7 @@ func throughput(ctx context.Context, l *lab) (err error) {
 	if _, err := l.register(ctx, agents); err != nil {
 		return err
 	}
-	if err := wait.Sleep(ctx, lookedAt(len(agents))); err != nil { // or that is measured, too
+	if err := wait.Sleep(ctx, firstPollsTime(len(agents))); err != nil { // or that is measured, too
 		return err
 	}
 	follower := followers[0]

@@ -39,26 +39,26 @@ the event, and until the last one has it.`,
 	}
 }
 
-// crier counts the watchers that have received the current event.
-type crier struct {
-	mu      sync.Mutex
-	machine string
-	began   time.Time
-	missing int
-	heard   []time.Duration
-	all     chan struct{} // closed when all watchers have the event
+// receipts counts the watchers that have received the current event.
+type receipts struct {
+	mu        sync.Mutex
+	machine   string
+	began     time.Time
+	missing   int
+	latencies []time.Duration
+	all       chan struct{} // closed when all watchers have the event
 }
 
-// cry begins to count the event of a run on a machine.
-func (c *crier) cry(machine string, watchers int) <-chan struct{} {
+// begin counts the event of a run on a machine.
+func (c *receipts) begin(machine string, watchers int) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.machine, c.missing, c.began, c.all = machine, watchers, time.Now(), make(chan struct{})
 	return c.all
 }
 
-// hear is called by each watcher for each event. The first event of a run counts.
-func (c *crier) hear(ev *holdfastv1.RunEvent) {
+// receive is called by each watcher for each event. The first event of a run counts.
+func (c *receipts) receive(ev *holdfastv1.RunEvent) {
 	if run := ev.GetSnapshot(); run.GetPhase() == holdfastv1.Run_PENDING {
 		now := time.Now()
 		c.mu.Lock()
@@ -66,7 +66,7 @@ func (c *crier) hear(ev *holdfastv1.RunEvent) {
 		if run.GetMachineId() != c.machine || c.missing == 0 {
 			return
 		}
-		c.heard = append(c.heard, now.Sub(c.began))
+		c.latencies = append(c.latencies, now.Sub(c.began))
 		if c.missing--; c.missing == 0 {
 			close(c.all)
 		}
@@ -74,8 +74,10 @@ func (c *crier) hear(ev *holdfastv1.RunEvent) {
 }
 
 // startOne starts a run and returns the time until all watchers have its event.
-func (c *crier) startOne(ctx context.Context, at *contest.Calls, machines *stock, watchers int) (time.Duration, error) {
-	all := c.cry(machineID(int(machines.taken.Load())), watchers)
+func (c *receipts) startOne(
+	ctx context.Context, at *contest.Calls, machines *machinePool, watchers int,
+) (time.Duration, error) {
+	all := c.begin(machineID(int(machines.taken.Load())), watchers)
 	if err := at.Once(ctx); err != nil {
 		return 0, err
 	}
@@ -98,7 +100,7 @@ func fanOut(ctx context.Context, l *lab) (err error) {
 	if err != nil {
 		return err
 	}
-	machines := &stock{lab: l}
+	machines := &machinePool{lab: l}
 	if err := machines.fill(ctx, watchEvents+1); err != nil {
 		return err
 	}
@@ -110,7 +112,7 @@ func fanOut(ctx context.Context, l *lab) (err error) {
 	if err := at.Once(ctx); err != nil { // it never ends, so the other runs stay queued
 		return err
 	}
-	c := &crier{}
+	c := &receipts{}
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	l.say("opening %s streams to %s", report.Thousands(int64(l.watchers)), followers[0].ID)
@@ -150,7 +152,7 @@ func fanOut(ctx context.Context, l *lab) (err error) {
 		wanted)
 	r.Add("watch.all_p50", "the same, p50", report.Quantile(report.Millis(last), 0.5), "ms", nil)
 	r.Add("watch.each_p50", who+"from StartRun until one has its event, p50",
-		report.Quantile(report.Millis(c.heard), 0.5), "ms", nil)
+		report.Quantile(report.Millis(c.latencies), 0.5), "ms", nil)
 	r.Add("watch.cpu", "processor time of the follower an event and watcher",
 		float64((after-before).Microseconds())/events, "µs", nil)
 	return nil
@@ -158,7 +160,7 @@ func fanOut(ctx context.Context, l *lab) (err error) {
 
 // openWatchers opens streams and returns the group that reads them until ctx ends. If it returns no
 // error, all streams are open.
-func (l *lab) openWatchers(ctx context.Context, addr string, c *crier) (*errgroup.Group, error) {
+func (l *lab) openWatchers(ctx context.Context, addr string, c *receipts) (*errgroup.Group, error) {
 	g := new(errgroup.Group)
 	var conn *grpc.ClientConn
 	for i := range l.watchers {
@@ -189,7 +191,7 @@ func (l *lab) openWatchers(ctx context.Context, addr string, c *crier) (*errgrou
 				if err != nil {
 					return fmt.Errorf("watch runs: %w", err)
 				}
-				c.hear(ev)
+				c.receive(ev)
 			}
 		})
 	}

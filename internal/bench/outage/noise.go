@@ -29,10 +29,10 @@ func (n Noise) During(ctx context.Context, do func() error) (err error) {
 			if ctx.Err() != nil {
 				return contest.ErrEnough
 			}
-			ctx, stop := context.WithTimeout(ctx, witnessTimeout)
+			ctx, stop := context.WithTimeout(ctx, callTimeout)
 			defer stop()
 			if call(ctx, conn) != nil {
-				_ = wait.Sleep(ctx, witnessTimeout/50) // after the end of ctx the next call fails, too
+				_ = wait.Sleep(ctx, callTimeout/50) // after the end of ctx the next call fails, too
 			}
 			return nil
 		}

@@ -119,8 +119,8 @@ func (f *fleet) tell(ctx context.Context) error {
 				for _, n := range c.Failures {
 					failed += n
 				}
-				parts = append(parts, fmt.Sprintf("%s %d of %d, %d beats (p99 %s), %d failed, %d forgotten", k.name,
-					c.Known, c.Members, c.Beats.Count, seconds(c.Beats.P99), failed, c.Forgotten))
+				parts = append(parts, fmt.Sprintf("%s %d of %d, %d heartbeats (p99 %s), %d failed, %d forgotten", k.name,
+					c.Known, c.Members, c.Heartbeats.Count, seconds(c.Heartbeats.P99), failed, c.Forgotten))
 			}
 		}
 		if f.Machines > 0 {
@@ -148,7 +148,7 @@ func (r *Report) write(w io.Writer) error {
 	for _, name := range slices.Sorted(maps.Keys(r.Kinds)) {
 		k := r.Kinds[name]
 		row(name, fmt.Sprintf("registered, of %d", k.Members), k.Registered)
-		row(name, "heartbeats", k.Beats)
+		row(name, "heartbeats", k.Heartbeats)
 		t.Row(plain(name), plain("delayed by the simulator"), plain(""), plain(""), plain(seconds(k.LateSeconds)),
 			plain(""))
 		for _, why := range slices.Sorted(maps.Keys(k.Failures)) {

@@ -21,10 +21,10 @@ import (
 )
 
 const (
-	inFlight        = 64  // concurrent calls during registration
-	servicesAToken  = 500 // services that share a token: its rate limit is 200 calls per second
-	tokenGrace      = time.Hour
-	farewellTimeout = time.Minute
+	inFlight          = 64  // concurrent calls during registration
+	servicesAToken    = 500 // services that share a token: its rate limit is 200 calls per second
+	tokenGrace        = time.Hour
+	deregisterTimeout = time.Minute
 )
 
 // Options sets the size and the behavior of a fleet.
@@ -105,10 +105,10 @@ func Run(ctx context.Context, o Options, admin client.Config, notes io.Writer) (
 		return nil, err
 	}
 	// ctx may have ended: the rest has its own deadline.
-	last, stop := context.WithTimeout(context.WithoutCancel(ctx), farewellTimeout)
+	last, stop := context.WithTimeout(context.WithoutCancel(ctx), deregisterTimeout)
 	defer stop()
 	if r, err = f.report(last, began); err == nil {
-		f.farewell(last, r)
+		f.deregister(last, r)
 	}
 	return r, err
 }

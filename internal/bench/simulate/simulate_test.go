@@ -59,8 +59,8 @@ func TestSimulate(t *testing.T) {
 	defer end()
 	o.progress = func(f *fleet) {
 		pools, agents, services := f.kinds[0].count(), f.kinds[1].count(), f.kinds[2].count()
-		if pools.Beats.Count >= 2 && agents.Beats.Count >= 30 && services.Beats.Count >= 10 && f.declared.Load() == 4 &&
-			f.runs.ended.Count() >= 3 {
+		if pools.Heartbeats.Count >= 2 && agents.Heartbeats.Count >= 30 && services.Heartbeats.Count >= 10 &&
+			f.declared.Load() == 4 && f.runs.ended.Count() >= 3 {
 			end()
 		}
 	}

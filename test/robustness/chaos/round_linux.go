@@ -62,7 +62,7 @@ func (r Round) Run(ctx context.Context, c *harness.Cluster) ([]Injected, error) 
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(traffic) }()
 
-	injected, broken := r.inject(ctx, c, s, rng, w.Unrest)
+	injected, broken := r.inject(ctx, c, s, rng, w.Disturbed)
 	stop()
 	errs := []error{broken, <-ended}
 	if broken == nil { // otherwise the state is unknown
@@ -88,15 +88,15 @@ func (r Round) Run(ctx context.Context, c *harness.Cluster) ([]Injected, error) 
 }
 
 // inject follows the schedule until there were enough faults, or one could not be repaired.
-// It calls unrest when a fault begins, and its result when it ends.
+// It calls disturbed when a fault begins, and its result when it ends.
 func (r Round) inject(
-	ctx context.Context, c *harness.Cluster, s *schedule, rng *rand.Rand, unrest func() func(),
+	ctx context.Context, c *harness.Cluster, s *schedule, rng *rand.Rand, disturbed func() func(),
 ) ([]Injected, error) {
 	began := time.Now()
 	var injected []Injected
 	_ = wait.Sleep(ctx, warmUp)
 	for ctx.Err() == nil && (len(injected) < r.Count || time.Since(began) < r.For) {
-		over := unrest()
+		over := disturbed()
 		one, err := breakAndMend(ctx, c, s.next(), rng)
 		over()
 		one.After = time.Since(began).Round(time.Millisecond)

@@ -14,8 +14,8 @@ import (
 func TestTraffic(t *testing.T) {
 	var ops []workload.Op
 	for _, k := range []workload.Kind{workload.StartRun, workload.CancelRun, workload.GetRun, workload.UpdateMachine,
-		workload.GetMachine, workload.ListMachines, workload.CreatePlan, workload.GetPlan, workload.AddPool,
-		workload.DropPlan} {
+		workload.GetMachine, workload.ListMachines, workload.CreatePlan, workload.GetPlan, workload.CreatePool,
+		workload.DeletePlan} {
 		ops = append(ops, at(0, 1, workload.Op{Kind: k}))
 	}
 	h := of(ops...)

@@ -14,9 +14,9 @@ func declared(h *workload.History, f *final.Record) []error {
 	added, dropped := map[string]workload.Op{}, map[string]workload.Op{}
 	for _, op := range h.Ops {
 		switch op.Kind {
-		case workload.AddPool, workload.AddPlan:
+		case workload.CreatePool, workload.CreatePlanOnce:
 			added[op.Pool+op.Plan] = op
-		case workload.DropPool, workload.DropPlan:
+		case workload.DeletePool, workload.DeletePlan:
 			dropped[op.Pool+op.Plan] = op
 		}
 	}
@@ -40,7 +40,7 @@ func declared(h *workload.History, f *final.Record) []error {
 		}
 	}
 	for _, op := range h.Ops {
-		if op.Kind != workload.SeePool && op.Kind != workload.SeePlan {
+		if op.Kind != workload.GetPool && op.Kind != workload.GetPlanOnce {
 			continue
 		}
 		id := op.Pool + op.Plan

@@ -24,33 +24,33 @@ func early(h *workload.History, _ *final.Record) []error {
 		return nil
 	}
 	sure := map[string][]sign{}
-	holders := map[string]workload.Life{}
-	for _, l := range f.Lives {
+	holders := map[string]workload.LeaseClient{}
+	for _, l := range f.Clients {
 		for _, id := range l.IDs() {
 			holders[id] = l
 			sure[id] = slices.DeleteFunc(signs(l, id), func(s sign) bool { return !s.sure })
 		}
 	}
 	var errs []error
-	for _, look := range slices.Concat(f.Sights, f.Last) {
-		if look.State != workload.Lost {
+	for _, seen := range slices.Concat(f.Observations, f.Last) {
+		if seen.State != workload.Lost {
 			continue
 		}
 		var newest *sign
-		for i, s := range sure[look.ID] {
-			if s.ret < look.Call {
-				newest = &sure[look.ID][i]
+		for i, s := range sure[seen.ID] {
+			if s.ret < seen.Call {
+				newest = &sure[seen.ID][i]
 			}
 		}
 		if newest == nil {
 			continue
 		}
-		ttl := f.Terms[look.Holder].TTL
-		if took := look.Return - newest.call - workload.Within(f.Deaf, newest.call, look.Return, 0); took < ttl {
+		ttl := f.LeaseTimes[seen.Holder].TTL
+		if took := seen.Return - newest.call - workload.Within(f.NoQuorum, newest.call, seen.Return, 0); took < ttl {
 			errs = append(errs, fmt.Errorf("%s was lost at most %.3fs after it had sent a heartbeat "+
 				"that was acknowledged [%.3fs, %.3fs], its TTL is %s: seen at [%.3fs, %.3fs]",
-				whose(holders[look.ID], look.ID), took.Seconds(), newest.call.Seconds(), newest.ret.Seconds(),
-				ttl, look.Call.Seconds(), look.Return.Seconds()))
+				whose(holders[seen.ID], seen.ID), took.Seconds(), newest.call.Seconds(), newest.ret.Seconds(),
+				ttl, seen.Call.Seconds(), seen.Return.Seconds()))
 		}
 	}
 	return few(errs)
@@ -69,7 +69,7 @@ func missed(h *workload.History, _ *final.Record) []error {
 		return []error{errors.New("the clients of leases were not read at the end")}
 	}
 	var errs []error
-	for _, l := range f.Lives {
+	for _, l := range f.Clients {
 		for _, id := range l.IDs() {
 			last, ok := lookAt(f, id)
 			if !ok {
@@ -86,19 +86,19 @@ func missed(h *workload.History, _ *final.Record) []error {
 }
 
 // late returns an error if the loss in a gap was late, or was not declared at all.
-func late(f *workload.Fleet, l workload.Life, id string, g gap, last workload.Sight) error {
+func late(f *workload.Fleet, l workload.LeaseClient, id string, g gap, last workload.Observation) error {
 	first := last
-	for _, s := range f.Sights {
+	for _, s := range f.Observations {
 		if s.ID == id && s.State != workload.Up && s.Call >= g.from && s.Call <= min(g.until, first.Call) {
 			first = s
 		}
 	}
-	most := f.Terms[l.Holder].Most
+	most := f.LeaseTimes[l.Holder].Max
 	if first.State == workload.Up || first.Call > g.until {
 		return fmt.Errorf("%s sent no heartbeat from %.3fs to %.3fs, and was not declared lost within %s",
 			whose(l, id), g.from.Seconds(), g.to.Seconds(), most)
 	}
-	if took := first.Call - g.from - workload.Within(f.Unrest, g.from, first.Call, recovery); took > most+between {
+	if took := first.Call - g.from - workload.Within(f.Disturbed, g.from, first.Call, recovery); took > most+between {
 		return fmt.Errorf("%s sent no heartbeat from %.3fs on, and was declared lost only %.3fs later, "+
 			"not counting faults, want at most %s", whose(l, id), g.from.Seconds(), took.Seconds(), most)
 	}

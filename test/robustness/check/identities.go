@@ -21,7 +21,7 @@ func identities(h *workload.History, _ *final.Record) []error {
 	}
 	var errs []error
 	owner, spare := map[string]string{}, map[string]int{}
-	for _, l := range f.Lives {
+	for _, l := range f.Clients {
 		ids := l.IDs()
 		if len(ids) > 1 {
 			errs = append(errs, fmt.Errorf("%s was registered under several ids: %v", whose(l, ""), ids))
@@ -35,7 +35,7 @@ func identities(h *workload.History, _ *final.Record) []error {
 				errs = append(errs, err)
 			}
 		}
-		for _, t := range l.Trips {
+		for _, t := range l.Requests {
 			if t.Kind == workload.Register && t.Outcome == workload.Unknown {
 				if t.ID != "" && len(ids) == 0 {
 					owner[t.ID] = l.Name // whether it is recorded or not
@@ -57,11 +57,11 @@ func identities(h *workload.History, _ *final.Record) []error {
 	return few(errs)
 }
 
-// before returns the trips that a read at a time could have seen. The outcome of a trip that was in
-// flight then is unknown to the read.
-func before(trips []workload.Trip, at time.Duration) []workload.Trip {
-	var seen []workload.Trip
-	for _, t := range trips {
+// before returns the requests that a read at a time could have seen. The outcome of a request
+// that was in flight then is unknown to the read.
+func before(requests []workload.Request, at time.Duration) []workload.Request {
+	var seen []workload.Request
+	for _, t := range requests {
 		if t.Call > at {
 			continue
 		}
@@ -74,13 +74,13 @@ func before(trips []workload.Trip, at time.Duration) []workload.Trip {
 }
 
 // onRecord compares an id with the last read.
-func onRecord(f *workload.Fleet, l workload.Life, id string) error {
-	trips := l.Trips
+func onRecord(f *workload.Fleet, l workload.LeaseClient, id string) error {
+	requests := l.Requests
 	if f.LastAt > 0 {
-		trips = before(trips, f.LastAt)
+		requests = before(requests, f.LastAt)
 	}
 	last, ok := lookAt(f, id)
-	if !ok && !slices.ContainsFunc(trips, func(t workload.Trip) bool {
+	if !ok && !slices.ContainsFunc(requests, func(t workload.Request) bool {
 		return t.Kind == workload.Register && t.Outcome == workload.OK && t.ID == id
 	}) {
 		return nil // the registration may have followed the read
@@ -88,22 +88,22 @@ func onRecord(f *workload.Fleet, l workload.Life, id string) error {
 	if !ok {
 		return fmt.Errorf("%s is not recorded, although its registration was acknowledged", whose(l, id))
 	}
-	// The newest acknowledged registration, and trips that may follow it.
-	var registered workload.Trip
-	for _, t := range trips {
+	// The newest acknowledged registration, and requests that may follow it.
+	var registered workload.Request
+	for _, t := range requests {
 		if t.Kind == workload.Register && t.Outcome == workload.OK && t.ID == id && t.Call >= registered.Call {
 			registered = t
 		}
 	}
 	left, maybe := false, false
-	for _, t := range trips {
+	for _, t := range requests {
 		if t.ID != id || t.Outcome == workload.NotApplied || t.Outcome == workload.Refused {
 			continue
 		}
 		switch {
-		case t.Kind == workload.Farewell && t.Call >= registered.Return && t.Outcome == workload.OK:
+		case t.Kind == workload.Deregister && t.Call >= registered.Return && t.Outcome == workload.OK:
 			left = true
-		case t.Kind == workload.Farewell && t.Return+held >= registered.Call,
+		case t.Kind == workload.Deregister && t.Return+held >= registered.Call,
 			t.Kind == workload.Register && t.Outcome == workload.Unknown:
 			maybe = true
 		}

@@ -20,8 +20,8 @@ import (
 //     lasted longer.
 //   - Time in which fewer than a majority of the peers had a process does not count against a
 //     lease, because no leader could accept heartbeats.
-//   - A sight is a linearizable read: it shows the state at some moment between its call and its
-//     return.
+//   - An observation is a linearizable read: it shows the state at some moment between its call
+//     and its return.
 
 // held bounds how long a peer works on a request after its client is gone.
 const held = 10 * time.Second
@@ -30,7 +30,7 @@ const held = 10 * time.Second
 // an election, and the recorded lease clock may be two seconds behind.
 const recovery = 3 * time.Second
 
-// sign is a trip that may have been a heartbeat.
+// sign is a request that may have been a heartbeat.
 type sign struct {
 	call, ret time.Duration
 	sure      bool // it was answered with success
@@ -45,9 +45,9 @@ func (s sign) last() time.Duration {
 }
 
 // signs returns the heartbeats of an id, in the order in which they were sent.
-func signs(l workload.Life, id string) []sign {
+func signs(l workload.LeaseClient, id string) []sign {
 	var all []sign
-	for _, t := range l.Trips {
+	for _, t := range l.Requests {
 		if t.Alive() && t.ID == id && (t.Outcome == workload.OK || t.Outcome == workload.Unknown) {
 			all = append(all, sign{t.Call, t.Return, t.Outcome == workload.OK})
 		}
@@ -68,15 +68,15 @@ type gap struct {
 // overdue returns the gaps in which the lease must have been lost, because they were longer
 // than the terms, not counting faults. The last gap ends with the last read. There is none
 // if the client has deregistered.
-func overdue(f *workload.Fleet, l workload.Life, id string, end time.Duration) []gap {
+func overdue(f *workload.Fleet, l workload.LeaseClient, id string, end time.Duration) []gap {
 	all := append(signs(l, id), sign{call: end, ret: end, sure: true})
 	var gaps []gap
 	var from time.Duration
 	for i, s := range all {
 		if i > 0 {
 			g := gap{after: all[i-1].call, from: from, to: s.call, until: s.ret}
-			calm := g.to - g.from - workload.Within(f.Unrest, g.from, g.to, recovery)
-			if calm > f.Terms[l.Holder].Most && !saidFarewell(l, g.after, g.until) {
+			calm := g.to - g.from - workload.Within(f.Disturbed, g.from, g.to, recovery)
+			if calm > f.LeaseTimes[l.Holder].Max && !mayDeregister(l, g.after, g.until) {
 				gaps = append(gaps, g)
 			}
 		}
@@ -85,21 +85,21 @@ func overdue(f *workload.Fleet, l workload.Life, id string, end time.Duration) [
 	return gaps
 }
 
-// saidFarewell reports whether the client may have deregistered within a time.
-func saidFarewell(l workload.Life, from, to time.Duration) bool {
-	return slices.ContainsFunc(l.Trips, func(t workload.Trip) bool {
-		return t.Kind == workload.Farewell && t.Outcome != workload.NotApplied && t.Call >= from && t.Call <= to
+// mayDeregister reports whether the client may have deregistered within a time.
+func mayDeregister(l workload.LeaseClient, from, to time.Duration) bool {
+	return slices.ContainsFunc(l.Requests, func(t workload.Request) bool {
+		return t.Kind == workload.Deregister && t.Outcome != workload.NotApplied && t.Call >= from && t.Call <= to
 	})
 }
 
 // atMost returns how often a lease can have been lost: once in each gap of at least its
 // TTL. Heartbeats with an unknown outcome count or not, whichever yields more. The last gap
 // has no end.
-func atMost(f *workload.Fleet, l workload.Life, id string) int {
+func atMost(f *workload.Fleet, l workload.LeaseClient, id string) int {
 	all := signs(l, id)
 	n, base := 0, time.Duration(-1)
 	for _, s := range all {
-		lost := base >= 0 && s.ret-base-workload.Within(f.Deaf, base, s.ret, 0) >= f.Terms[l.Holder].TTL
+		lost := base >= 0 && s.ret-base-workload.Within(f.NoQuorum, base, s.ret, 0) >= f.LeaseTimes[l.Holder].TTL
 		if lost {
 			n++
 		}
@@ -113,17 +113,17 @@ func atMost(f *workload.Fleet, l workload.Life, id string) int {
 	return n
 }
 
-// lookAt returns the last sight of an id.
-func lookAt(f *workload.Fleet, id string) (workload.Sight, bool) {
-	i := slices.IndexFunc(f.Last, func(s workload.Sight) bool { return s.ID == id })
+// lookAt returns the last observation of an id.
+func lookAt(f *workload.Fleet, id string) (workload.Observation, bool) {
+	i := slices.IndexFunc(f.Last, func(s workload.Observation) bool { return s.ID == id })
 	if i < 0 {
-		return workload.Sight{}, false
+		return workload.Observation{}, false
 	}
 	return f.Last[i], true
 }
 
 // whose returns a description of a client of a lease.
-func whose(l workload.Life, id string) string {
+func whose(l workload.LeaseClient, id string) string {
 	if id == "" || id == l.Name {
 		return fmt.Sprintf("%s %s", l.Holder, l.Name)
 	}

@@ -16,7 +16,7 @@ func losses(h *workload.History, f *final.Record) []error {
 		return nil
 	}
 	var errs []error
-	for _, l := range h.Fleet.Lives {
+	for _, l := range h.Fleet.Clients {
 		for _, id := range l.IDs() {
 			last, ok := lookAt(h.Fleet, id)
 			if !ok {

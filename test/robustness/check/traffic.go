@@ -13,8 +13,8 @@ import (
 func traffic(h *workload.History, _ *final.Record) []error {
 	errs := h.Lacks()
 	for _, pair := range [][2]workload.Kind{
-		{workload.AddPool, workload.AddPlan},
-		{workload.DropPool, workload.DropPlan},
+		{workload.CreatePool, workload.CreatePlanOnce},
+		{workload.DeletePool, workload.DeletePlan},
 	} {
 		// The rarer pair is 1 of 100 calls.
 		if n, want := h.Count(pair[0], workload.OK)+h.Count(pair[1], workload.OK), h.MinOps/400; n < want {
@@ -41,7 +41,7 @@ func fleetTraffic(f *workload.Fleet) []error {
 	var errs []error
 	for _, kind := range []workload.Holder{workload.Machine, workload.Pool, workload.Service} {
 		clients, beating, killed, why := 0, 0, 0, "nothing was refused"
-		for _, l := range f.Lives {
+		for _, l := range f.Clients {
 			if l.Holder != kind {
 				continue
 			}
@@ -50,7 +50,7 @@ func fleetTraffic(f *workload.Fleet) []error {
 			if len(ids) > 0 && len(signs(l, ids[0])) > 1 {
 				beating++
 			}
-			for _, t := range l.Trips {
+			for _, t := range l.Requests {
 				if t.Why != "" {
 					why = fmt.Sprintf("%s at peer %d: %d %s", t.Kind, t.Peer, t.Status, t.Why)
 				}
@@ -65,7 +65,7 @@ func fleetTraffic(f *workload.Fleet) []error {
 			errs = append(errs, fmt.Errorf("%d of %d clients of kind %s sent heartbeats; the last failure: %s",
 				beating, clients, kind, why))
 		}
-		if killed == 0 && f.Terms[kind].Most < time.Minute { // otherwise there is no time for it
+		if killed == 0 && f.LeaseTimes[kind].Max < time.Minute { // otherwise there is no time for it
 			errs = append(errs, fmt.Errorf("no client of kind %s was killed", kind))
 		}
 	}
@@ -77,9 +77,9 @@ func fleetTraffic(f *workload.Fleet) []error {
 
 // foreignTokens reports whether a token was valid at another peer than its issuer.
 func foreignTokens(f *workload.Fleet) bool {
-	for _, l := range f.Lives {
+	for _, l := range f.Clients {
 		maker := -1
-		for _, t := range l.Trips {
+		for _, t := range l.Requests {
 			switch {
 			case t.Outcome != workload.OK:
 			case t.Kind == workload.Token:

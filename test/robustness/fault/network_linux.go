@@ -76,8 +76,10 @@ func isolateAndKill(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (He
 
 // oneWay cuts either the sending or the receiving direction of one peer.
 func oneWay(_ context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
-	i, deaf := rng.IntN(len(c.Peers())), rng.IntN(2) == 0
-	return onLinks(c, func(from, to int) wire.Link { return wire.Link{Cut: deaf && to == i || !deaf && from == i} })
+	i, incoming := rng.IntN(len(c.Peers())), rng.IntN(2) == 0
+	return onLinks(c, func(from, to int) wire.Link {
+		return wire.Link{Cut: incoming && to == i || !incoming && from == i}
+	})
 }
 
 // ring lets each peer send only to the next one: no connection works.

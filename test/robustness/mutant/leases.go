@@ -23,53 +23,53 @@ func shortLeases() []Patch {
 		fmt.Sprintf("machineTTL = %d * time.Second", agentTTL/time.Second)}}
 }
 
-// agentTerms returns the resulting terms: a leader adds half a TTL to inherited leases, and
+// agentTimes returns the resulting times: a leader adds half a TTL to inherited leases, and
 // ten seconds are for a busy machine.
-func agentTerms() workload.Terms {
-	return workload.Terms{TTL: agentTTL, Most: agentTTL + agentTTL/2 + 10*time.Second}
+func agentTimes() workload.LeaseTimes {
+	return workload.LeaseTimes{TTL: agentTTL, Max: agentTTL + agentTTL/2 + 10*time.Second}
 }
 
-// hands are agents that send heartbeats when the scenario requests it.
-type hands struct {
+// manualAgents are agents that send heartbeats when the scenario requests it.
+type manualAgents struct {
 	*bench
-	*workload.Hands
-	terms workload.Terms
+	*workload.ManualAgents
+	times workload.LeaseTimes
 }
 
 // The agents of these scenarios: one whose lease is tested, and one whose heartbeats record
 // the lease clock.
 const subject, other = "agent", "other"
 
-func (e Env) hands(ctx context.Context) (*hands, error) {
+func (e Env) manualAgents(ctx context.Context) (*manualAgents, error) {
 	// With Raft's default timeouts, a busy machine does not lose its leader. The death of a
 	// process is noticed at once anyway.
 	b, err := e.openWith(ctx, failpoint.Switches{}, lab.Config{Slow: true})
 	if err != nil {
 		return nil, err
 	}
-	w, err := workload.NewHands(ctx, b.rec, b.Target(), workload.Leases{workload.Machine: agentTerms()})
+	w, err := workload.NewManualAgents(ctx, b.rec, b.Target(), workload.Leases{workload.Machine: agentTimes()})
 	if err != nil {
 		return nil, errors.Join(err, b.close())
 	}
-	return &hands{b, w, agentTerms()}, nil
+	return &manualAgents{b, w, agentTimes()}, nil
 }
 
 // come registers an agent and sends its first heartbeat, which is recorded.
-func (h *hands) come(ctx context.Context, peer int, id string) error {
+func (h *manualAgents) come(ctx context.Context, peer int, id string) error {
 	_, err := h.Register(ctx, peer, id)
 	if err == nil {
-		_, err = h.Beat(ctx, peer, id)
+		_, err = h.Heartbeat(ctx, peer, id)
 	}
 	return err
 }
 
 // untilLost polls until the subject is lost, or the longest possible time is over.
-func (h *hands) untilLost(ctx context.Context) error {
-	patience, stop := context.WithTimeout(ctx, h.terms.Most+5*time.Second)
+func (h *manualAgents) untilLost(ctx context.Context) error {
+	patience, stop := context.WithTimeout(ctx, h.times.Max+5*time.Second)
 	defer stop()
 	for peer := 0; patience.Err() == nil; peer++ {
 		// If a peer does not answer, try the next one.
-		if c, err := h.Look(patience, peer%len(h.Peers()), subject); err == nil && c == workload.Lost {
+		if c, err := h.Read(patience, peer%len(h.Peers()), subject); err == nil && c == workload.Lost {
 			return nil
 		}
 		if err := wait.Sleep(ctx, 50*time.Millisecond); err != nil {
@@ -79,7 +79,7 @@ func (h *hands) untilLost(ctx context.Context) error {
 	return nil // the check reports the violation
 }
 
-func (h *hands) truth(ctx context.Context) ([]error, error) {
+func (h *manualAgents) truth(ctx context.Context) ([]error, error) {
 	if err := h.Steady(ctx); err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (h *hands) truth(ctx context.Context) ([]error, error) {
 func answeredFromMemory() Scenario {
 	return Scenario{Name: "the leader dies after heartbeats that are not recorded", Provoke: shortLeases(),
 		Run: func(ctx context.Context, e Env) ([]error, error) {
-			h, err := e.hands(ctx)
+			h, err := e.manualAgents(ctx)
 			if err != nil {
 				return nil, err
 			}
@@ -110,8 +110,8 @@ func answeredFromMemory() Scenario {
 				return nil, err
 			}
 			// The recorded heartbeat may be up to half a TTL older than the newest one.
-			for began := time.Now(); time.Since(began) < h.terms.TTL/2-300*time.Millisecond; {
-				if _, err := h.Beat(ctx, at, subject); err != nil {
+			for began := time.Now(); time.Since(began) < h.times.TTL/2-300*time.Millisecond; {
+				if _, err := h.Heartbeat(ctx, at, subject); err != nil {
 					return nil, err
 				}
 				if err := wait.Sleep(ctx, 100*time.Millisecond); err != nil {
@@ -121,7 +121,7 @@ func answeredFromMemory() Scenario {
 			if err := h.come(ctx, at, other); err != nil {
 				return nil, err
 			}
-			over := h.Unrest()
+			over := h.Disturbed()
 			if err := leader.Kill(); err != nil {
 				return nil, err
 			}
@@ -140,7 +140,7 @@ func answeredFromMemory() Scenario {
 func allDead() Scenario {
 	return Scenario{Name: "all peers are dead for longer than a TTL", Provoke: shortLeases(),
 		Run: func(ctx context.Context, e Env) ([]error, error) {
-			h, err := e.hands(ctx)
+			h, err := e.manualAgents(ctx)
 			if err != nil {
 				return nil, err
 			}
@@ -149,14 +149,14 @@ func allDead() Scenario {
 			if err := h.come(ctx, 0, subject); err != nil {
 				return nil, err
 			}
-			over := h.Unrest()
+			over := h.Disturbed()
 			for _, p := range h.Peers() {
 				if err := p.Kill(); err != nil {
 					return nil, err
 				}
 			}
-			heal := h.Deaf()
-			if err := wait.Sleep(ctx, h.terms.TTL*5/3); err != nil { // a leader would add half a TTL
+			heal := h.NoQuorum()
+			if err := wait.Sleep(ctx, h.times.TTL*5/3); err != nil { // a leader would add half a TTL
 				return nil, err
 			}
 			heal()
@@ -181,7 +181,7 @@ func allDead() Scenario {
 func inherited() Scenario {
 	return Scenario{Name: "an agent is gone, and then the leader", Provoke: shortLeases(),
 		Run: func(ctx context.Context, e Env) ([]error, error) {
-			h, err := e.hands(ctx)
+			h, err := e.manualAgents(ctx)
 			if err != nil {
 				return nil, err
 			}
@@ -193,7 +193,7 @@ func inherited() Scenario {
 			if err != nil {
 				return nil, err
 			}
-			over := h.Unrest()
+			over := h.Disturbed()
 			if err := leader.Kill(); err != nil {
 				return nil, err
 			}

@@ -13,8 +13,8 @@ import (
 
 // Clients act as fast as the SDK allows, so that leases of six seconds are useful.
 const (
-	beatEvery = time.Second
-	tryFor    = 2 * time.Second // at one peer
+	heartbeatEvery = time.Second
+	tryFor         = 2 * time.Second // at one peer
 )
 
 func hostOf(raw string) string {
@@ -47,7 +47,7 @@ func (gpus) State(context.Context) (poolreg.State, error) {
 
 func (f *fleet) agent(h *holder) (incarnation, error) {
 	a, err := machine.New(machine.Config{Servers: f.w.target.URLs, Token: f.tokens["agent"], MachineID: h.name,
-		Pool: f.names().pool, Interval: beatEvery,
+		Pool: f.names().pool, Interval: heartbeatEvery,
 		Timeout: tryFor, Transport: h.tap}, metal{})
 	if err != nil {
 		return incarnation{}, err
@@ -65,7 +65,7 @@ func (f *fleet) poolManager(h *holder) (incarnation, error) {
 			Version:  "1",
 		},
 		Orchestrator:      &poolreg.Server{URLs: f.w.target.URLs, Token: f.tokens[h.name]},
-		HeartbeatInterval: beatEvery, Timeout: tryFor, Transport: h.tap,
+		HeartbeatInterval: heartbeatEvery, Timeout: tryFor, Transport: h.tap,
 	}, gpus{})
 	if err != nil {
 		return incarnation{}, err
@@ -82,7 +82,7 @@ func (f *fleet) service(h *holder) (incarnation, error) {
 	}
 	s, err := discovery.New(discovery.Config{BaseURLs: f.w.target.URLs, ClientID: f.tokens["service-id"],
 		Secret:         f.tokens["service"],
-		TokenEndpoints: issuers, DataDir: h.dir, Period: beatEvery, Timeout: tryFor, Transport: h.tap},
+		TokenEndpoints: issuers, DataDir: h.dir, Period: heartbeatEvery, Timeout: tryFor, Transport: h.tap},
 		discovery.Target{ServiceName: h.name, Host: f.names().host, Port: 9090, ServiceType: discovery.ToolInvoker})
 	if err != nil {
 		return incarnation{}, err

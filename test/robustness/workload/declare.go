@@ -20,10 +20,10 @@ func (c *client) declare(ctx context.Context, op Op) {
 	if len(c.declared) == 0 || dice < 4 {
 		if id := fmt.Sprintf("%s-c%d-%d", c.w.prefix, c.id, c.n); c.rng.IntN(2) == 0 {
 			op.Pool = id
-			op = c.w.rec.AddPool(ctx, op, c.timeout())
+			op = c.w.rec.CreatePool(ctx, op, c.timeout())
 		} else {
 			op.Plan = id
-			op = c.w.rec.AddPlan(ctx, op, c.timeout())
+			op = c.w.rec.CreatePlanOnce(ctx, op, c.timeout())
 		}
 		if op.Outcome == OK {
 			c.declared = append(c.declared, op)
@@ -34,22 +34,22 @@ func (c *client) declare(ctx context.Context, op Op) {
 	op.Pool, op.Plan = c.declared[i].Pool, c.declared[i].Plan
 	switch pool := op.Pool != ""; {
 	case dice < 6 && pool:
-		c.w.rec.SeePool(ctx, op, c.timeout())
+		c.w.rec.GetPool(ctx, op, c.timeout())
 	case dice < 6:
-		c.w.rec.SeePlan(ctx, op, c.timeout())
+		c.w.rec.GetPlanOnce(ctx, op, c.timeout())
 	default:
 		c.declared = slices.Delete(c.declared, i, i+1)
 		if pool {
-			c.w.rec.DropPool(ctx, op, c.timeout())
+			c.w.rec.DeletePool(ctx, op, c.timeout())
 		} else {
-			c.w.rec.DropPlan(ctx, op, c.timeout())
+			c.w.rec.DeletePlan(ctx, op, c.timeout())
 		}
 	}
 }
 
-// AddPool creates op.Pool.
-func (r *Recorder) AddPool(ctx context.Context, op Op, timeout time.Duration) Op {
-	op.Kind = AddPool
+// CreatePool creates op.Pool.
+func (r *Recorder) CreatePool(ctx context.Context, op Op, timeout time.Duration) Op {
+	op.Kind = CreatePool
 	return r.do(ctx, op, timeout, func(ctx context.Context, p peer, op *Op, o grpc.CallOption) error {
 		_, err := p.pools.CreatePool(ctx,
 			&holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: op.Pool, GpuType: "none"}}, o)
@@ -57,45 +57,45 @@ func (r *Recorder) AddPool(ctx context.Context, op Op, timeout time.Duration) Op
 	})
 }
 
-// DropPool deletes op.Pool.
-func (r *Recorder) DropPool(ctx context.Context, op Op, timeout time.Duration) Op {
-	op.Kind = DropPool
+// DeletePool deletes op.Pool.
+func (r *Recorder) DeletePool(ctx context.Context, op Op, timeout time.Duration) Op {
+	op.Kind = DeletePool
 	return r.do(ctx, op, timeout, func(ctx context.Context, p peer, op *Op, o grpc.CallOption) error {
 		_, err := p.pools.DeletePool(ctx, &holdfastv1.DeletePoolRequest{PoolId: op.Pool}, o)
 		return err
 	})
 }
 
-// SeePool reads op.Pool.
-func (r *Recorder) SeePool(ctx context.Context, op Op, timeout time.Duration) Op {
-	op.Kind = SeePool
+// GetPool reads op.Pool.
+func (r *Recorder) GetPool(ctx context.Context, op Op, timeout time.Duration) Op {
+	op.Kind = GetPool
 	return r.do(ctx, op, timeout, func(ctx context.Context, p peer, op *Op, o grpc.CallOption) error {
 		_, err := p.pools.GetPool(ctx, &holdfastv1.GetPoolRequest{PoolId: op.Pool}, o)
 		return err
 	})
 }
 
-// AddPlan creates op.Plan.
-func (r *Recorder) AddPlan(ctx context.Context, op Op, timeout time.Duration) Op {
-	op.Kind = AddPlan
+// CreatePlanOnce creates op.Plan.
+func (r *Recorder) CreatePlanOnce(ctx context.Context, op Op, timeout time.Duration) Op {
+	op.Kind = CreatePlanOnce
 	return r.do(ctx, op, timeout, func(ctx context.Context, p peer, op *Op, o grpc.CallOption) error {
 		_, err := p.plans.CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: register(op.Plan, "once")}, o)
 		return err
 	})
 }
 
-// DropPlan deletes op.Plan.
-func (r *Recorder) DropPlan(ctx context.Context, op Op, timeout time.Duration) Op {
-	op.Kind = DropPlan
+// DeletePlan deletes op.Plan.
+func (r *Recorder) DeletePlan(ctx context.Context, op Op, timeout time.Duration) Op {
+	op.Kind = DeletePlan
 	return r.do(ctx, op, timeout, func(ctx context.Context, p peer, op *Op, o grpc.CallOption) error {
 		_, err := p.plans.DeletePlan(ctx, &holdfastv1.DeletePlanRequest{PlanId: op.Plan}, o)
 		return err
 	})
 }
 
-// SeePlan reads op.Plan.
-func (r *Recorder) SeePlan(ctx context.Context, op Op, timeout time.Duration) Op {
-	op.Kind = SeePlan
+// GetPlanOnce reads op.Plan.
+func (r *Recorder) GetPlanOnce(ctx context.Context, op Op, timeout time.Duration) Op {
+	op.Kind = GetPlanOnce
 	return r.do(ctx, op, timeout, func(ctx context.Context, p peer, op *Op, o grpc.CallOption) error {
 		_, err := p.plans.GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: op.Plan}, o)
 		return err

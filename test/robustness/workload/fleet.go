@@ -28,17 +28,17 @@ const (
 // fleet is the clients of leases: agents, pool managers and services of the SDK, and real
 // agents.
 type fleet struct {
-	w      *Workload
-	dir    string
-	tokens map[string]string // secrets of the credentials, by purpose; "service-id" is a client id
-	all    []*holder
-	sights sights
+	w            *Workload
+	dir          string
+	tokens       map[string]string // secrets of the credentials, by purpose; "service-id" is a client id
+	all          []*holder
+	observations observations
 
-	mu     sync.Mutex
-	unrest [][2]time.Time
-	deaf   []Span
-	last   []Sight
-	lastAt time.Duration // when the read of last began
+	mu        sync.Mutex
+	disturbed [][2]time.Time
+	noQuorum  []Span
+	last      []Observation
+	lastAt    time.Duration // when the read of last began
 
 	running sync.WaitGroup
 	servers []*http.Server     // listeners of processes
@@ -115,13 +115,13 @@ func (f *fleet) start(traffic context.Context) error {
 	}
 	f.running.Go(func() { f.listen(life) })
 	for i := range 2 {
-		f.running.Go(func() { f.look(life, i) })
+		f.running.Go(func() { f.poll(life, i) })
 	}
 	return nil
 }
 
-func (f *fleet) add(kind Holder, name string, i int, born func(*holder) (incarnation, error)) *holder {
-	h := &holder{fleet: f, kind: kind, name: name, number: i, steady: i%2 == 0, born: born,
+func (f *fleet) add(kind Holder, name string, i int, starter func(*holder) (incarnation, error)) *holder {
+	h := &holder{fleet: f, kind: kind, name: name, number: i, steady: i%2 == 0, starter: starter,
 		ttl: f.w.cfg.Leases[kind].TTL,
 		dir: filepath.Join(f.dir, name), tap: newTap(f.w.target, f.w.rec)}
 	f.all = append(f.all, h)
@@ -140,7 +140,7 @@ func (f *fleet) listen(ctx context.Context) {
 		now := f.w.rec.Since()
 		few := f.w.target.Running() <= len(f.w.target.Addrs)/2
 		if since >= 0 && (!few || now-until > 200*time.Millisecond) {
-			f.deafFor(Span{since, until})
+			f.addNoQuorum(Span{since, until})
 			since = -1
 		}
 		if few {
@@ -152,22 +152,22 @@ func (f *fleet) listen(ctx context.Context) {
 	}
 }
 
-func (f *fleet) deafFor(s Span) {
+func (f *fleet) addNoQuorum(s Span) {
 	if s.To <= s.From {
 		return
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.deaf = append(f.deaf, s)
+	f.noQuorum = append(f.noQuorum, s)
 }
 
-// Unrest records that something is broken until the returned function is called.
-func (w *Workload) Unrest() (over func()) {
+// Disturbed records that something is broken until the returned function is called.
+func (w *Workload) Disturbed() (over func()) {
 	began := time.Now()
 	return func() {
 		w.fleet.mu.Lock()
 		defer w.fleet.mu.Unlock()
-		w.fleet.unrest = append(w.fleet.unrest, [2]time.Time{began, time.Now()})
+		w.fleet.disturbed = append(w.fleet.disturbed, [2]time.Time{began, time.Now()})
 	}
 }
 
@@ -183,12 +183,12 @@ func (f *fleet) finish(ctx context.Context) error {
 	var due []*holder
 	most := time.Duration(0)
 	for i, h := range f.all {
-		if terms := f.w.cfg.Leases[h.kind]; terms.Most < longest {
+		if terms := f.w.cfg.Leases[h.kind]; terms.Max < longest {
 			if i%4 >= 2 {
 				h.kill()
 			}
 			if h.killed() {
-				due, most = append(due, h), max(most, terms.Most)
+				due, most = append(due, h), max(most, terms.Max)
 			}
 		}
 	}
@@ -198,7 +198,7 @@ func (f *fleet) finish(ctx context.Context) error {
 	defer stop()
 	for {
 		at := f.w.rec.Since()
-		last, err := f.w.rec.sightAll(patience, f.names())
+		last, err := f.w.rec.observeAll(patience, f.names())
 		if err == nil {
 			f.mu.Lock()
 			f.last, f.lastAt = last, at
@@ -234,7 +234,7 @@ func (f *fleet) close() {
 // held bounds how long a peer works on a request after its client is gone.
 const held = 10 * time.Second
 
-func allLost(due []*holder, last []Sight) bool {
+func allLost(due []*holder, last []Observation) bool {
 	state := map[string]Condition{}
 	for _, s := range last {
 		state[s.ID] = s.State
@@ -251,17 +251,17 @@ func allLost(due []*holder, last []Sight) bool {
 
 // seen returns the history of the fleet.
 func (f *fleet) seen() *Fleet {
-	all := &Fleet{Terms: f.w.cfg.Leases, Sights: f.sights.seen()}
+	all := &Fleet{LeaseTimes: f.w.cfg.Leases, Observations: f.observations.seen()}
 	for _, h := range f.all {
-		all.Lives = append(all.Lives, h.life())
+		all.Clients = append(all.Clients, h.life())
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all.Last, all.LastAt, all.Deaf = f.last, f.lastAt, slices.Clone(f.deaf)
-	for _, u := range f.unrest {
-		all.Unrest = append(all.Unrest, Span{u[0].Sub(f.w.rec.base), u[1].Sub(f.w.rec.base)})
+	all.Last, all.LastAt, all.NoQuorum = f.last, f.lastAt, slices.Clone(f.noQuorum)
+	for _, u := range f.disturbed {
+		all.Disturbed = append(all.Disturbed, Span{u[0].Sub(f.w.rec.base), u[1].Sub(f.w.rec.base)})
 	}
-	slices.SortFunc(all.Unrest, func(a, b Span) int { return int(a.From - b.From) })
+	slices.SortFunc(all.Disturbed, func(a, b Span) int { return int(a.From - b.From) })
 	return all
 }
 

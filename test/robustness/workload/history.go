@@ -19,12 +19,12 @@ const (
 	GetPlan       Kind = "GetPlan"
 
 	// Calls on pools and plans that are created once and deleted once, by one client.
-	AddPool  Kind = "CreatePool"
-	DropPool Kind = "DeletePool"
-	SeePool  Kind = "GetPool"
-	AddPlan  Kind = "CreatePlan (once)"
-	DropPlan Kind = "DeletePlan"
-	SeePlan  Kind = "GetPlan (once)"
+	CreatePool     Kind = "CreatePool"
+	DeletePool     Kind = "DeletePool"
+	GetPool        Kind = "GetPool"
+	CreatePlanOnce Kind = "CreatePlan (once)"
+	DeletePlan     Kind = "DeletePlan"
+	GetPlanOnce    Kind = "GetPlan (once)"
 )
 
 // LabelKey is the label to which the workload writes unique values.

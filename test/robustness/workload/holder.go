@@ -22,11 +22,11 @@ type holder struct {
 	ttl       time.Duration
 	dir       string // state that survives restarts
 	tap       *tap
-	doors     []string // of a process: the addresses of the peers
-	born      func(*holder) (incarnation, error)
+	proxies   []string // of a process: the addresses of the peers
+	starter   func(*holder) (incarnation, error)
 
 	mu    sync.Mutex
-	now   *present
+	now   *activeProcess
 	stops []Stop
 }
 
@@ -36,8 +36,8 @@ type incarnation struct {
 	freeze func() (thaw func())
 }
 
-// present is a running incarnation.
-type present struct {
+// activeProcess is a running incarnation.
+type activeProcess struct {
 	incarnation
 	leave context.CancelFunc
 	cut   func()
@@ -86,13 +86,13 @@ func (h *holder) begin() bool {
 		return false
 	}
 	cut := h.tap.begin()
-	inc, err := h.born(h)
+	inc, err := h.starter(h)
 	if err != nil {
 		h.fleet.w.target.Log.Error("cannot start a client of a lease", "name", h.name, "error", err)
 		return false
 	}
 	ctx, leave := context.WithCancel(context.Background())
-	p := &present{incarnation: inc, leave: leave, cut: cut, done: make(chan struct{})}
+	p := &activeProcess{incarnation: inc, leave: leave, cut: cut, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
 		if err := inc.run(ctx); err != nil && ctx.Err() == nil {
@@ -146,21 +146,21 @@ func (h *holder) frozen(ctx context.Context, d time.Duration) {
 	thaw()
 }
 
-func (h *holder) life() Life {
+func (h *holder) life() LeaseClient {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return Life{
-		Holder:  h.kind,
-		Name:    h.name,
-		Process: h.isProcess,
-		Trips:   h.tap.seen(),
-		Stops:   append([]Stop(nil), h.stops...),
+	return LeaseClient{
+		Holder:   h.kind,
+		Name:     h.name,
+		Process:  h.isProcess,
+		Requests: h.tap.seen(),
+		Stops:    append([]Stop(nil), h.stops...),
 	}
 }
 
-// beyond returns a proxy to one peer, for clients that are processes: their requests go
+// proxyTo returns a proxy to one peer, for clients that are processes: their requests go
 // through the tap.
-func (h *holder) beyond(to string) (*httputil.ReverseProxy, error) {
+func (h *holder) proxyTo(to string) (*httputil.ReverseProxy, error) {
 	u, err := url.Parse(to)
 	if err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ func (h *holder) listen() error {
 		if err != nil {
 			return fmt.Errorf("listen for %s: %w", h.name, err)
 		}
-		proxy, err := h.beyond(to)
+		proxy, err := h.proxyTo(to)
 		if err != nil {
 			return err
 		}
@@ -34,7 +34,7 @@ func (h *holder) listen() error {
 			}
 		}
 		srv := &http.Server{Handler: proxy, ReadHeaderTimeout: 5 * time.Second}
-		h.doors = append(h.doors, "http://"+l.Addr().String())
+		h.proxies = append(h.proxies, "http://"+l.Addr().String())
 		h.fleet.servers = append(h.fleet.servers, srv)
 		h.fleet.running.Go(func() { _ = srv.Serve(l) })
 	}
@@ -55,9 +55,9 @@ func (f *fleet) process(h *holder) (incarnation, error) {
 	if err != nil {
 		return incarnation{}, err
 	}
-	cmd := exec.Command(f.w.cfg.Agent, "run", "--server", strings.Join(h.doors, ","), "--token-file", token, "--pool",
+	cmd := exec.Command(f.w.cfg.Agent, "run", "--server", strings.Join(h.proxies, ","), "--token-file", token, "--pool",
 		f.names().pool,
-		"--state-dir", h.dir, "--hostname", h.name, "--private-ip", "10.0.0.1", "--interval", beatEvery.String())
+		"--state-dir", h.dir, "--hostname", h.name, "--private-ip", "10.0.0.1", "--interval", heartbeatEvery.String())
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, tied()
 	started, ended := make(chan error, 1), make(chan error, 1)
 	go func() {

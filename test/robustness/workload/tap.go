@@ -24,10 +24,10 @@ type tap struct {
 	peers map[string]int // by host:port
 	since func() time.Duration
 
-	mu    sync.Mutex
-	trips []Trip
-	life  context.Context // of the current incarnation; it ends when the process is killed
-	still chan struct{}   // closed while the process is not frozen
+	mu       sync.Mutex
+	requests []Request
+	life     context.Context // of the current incarnation; it ends when the process is killed
+	still    chan struct{}   // closed while the process is not frozen
 }
 
 func newTap(t Target, rec *Recorder) *tap {
@@ -69,10 +69,10 @@ func (t *tap) freeze() (thaw func()) {
 	return func() { close(still) }
 }
 
-func (t *tap) seen() []Trip {
+func (t *tap) seen() []Request {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return append([]Trip(nil), t.trips...)
+	return append([]Request(nil), t.requests...)
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -101,28 +101,28 @@ func (t *tap) RoundTrip(req *http.Request) (*http.Response, error) {
 	out := req.Clone(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}))
 	out.Body, out.ContentLength, out.RequestURI = io.NopCloser(bytes.NewReader(body)), int64(len(body)), ""
 
-	trip := Trip{Peer: t.peers[req.URL.Host], Call: t.since()}
+	request := Request{Peer: t.peers[req.URL.Host], Call: t.since()}
 	resp, err := t.base.RoundTrip(out)
 	var answer []byte
 	if err == nil {
 		answer, err = readAll(resp.Body) // only a complete response counts
 	}
-	trip.Return = t.since()
-	known := trip.reads(req.URL.Path, body, answer)
-	trip.classify(resp, answer, err, sent.Load())
+	request.Return = t.since()
+	known := request.reads(req.URL.Path, body, answer)
+	request.classify(resp, answer, err, sent.Load())
 	switch {
 	case err != nil:
-		trip.Why = err.Error()
-	case trip.Outcome != OK:
-		trip.Why = string(answer[:min(len(answer), 200)])
+		request.Why = err.Error()
+	case request.Outcome != OK:
+		request.Why = string(answer[:min(len(answer), 200)])
 	}
 	if known {
 		t.mu.Lock()
-		t.trips = append(t.trips, trip)
+		t.requests = append(t.requests, request)
 		t.mu.Unlock()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ask peer %d: %w", trip.Peer, err)
+		return nil, fmt.Errorf("ask peer %d: %w", request.Peer, err)
 	}
 	resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(answer)), int64(len(answer))
 	return resp, nil
@@ -141,7 +141,7 @@ func readAll(r io.ReadCloser) ([]byte, error) {
 
 // classify sets the known outcome of the request. After a dial error the request never
 // left, unless some of it was sent: then net/http has retried it on another connection.
-func (t *Trip) classify(resp *http.Response, answer []byte, err error, sent bool) {
+func (t *Request) classify(resp *http.Response, answer []byte, err error, sent bool) {
 	var dial *net.OpError
 	var said struct {
 		ErrorCode string `json:"error_code"`
@@ -166,7 +166,7 @@ func (t *Trip) classify(resp *http.Response, answer []byte, err error, sent bool
 
 // reads sets the kind and the id of a request, by its path, and reports whether it is
 // relevant. The three APIs have their ids in different places.
-func (t *Trip) reads(path string, body, answer []byte) bool {
+func (t *Request) reads(path string, body, answer []byte) bool {
 	var in struct {
 		MachineID string `json:"machine_id"`
 		PoolID    string `json:"pool_id"`
@@ -178,13 +178,13 @@ func (t *Trip) reads(path string, body, answer []byte) bool {
 	case path == "/api/v1/machine/register":
 		t.Kind, t.ID = Register, in.MachineID
 	case path == "/api/v1/machine/keepalive":
-		t.Kind, t.ID = Beat, in.MachineID
+		t.Kind, t.ID = Heartbeat, in.MachineID
 	case path == "/v2/pools/register":
 		t.Kind, t.ID = Register, in.PoolID
 	case strings.HasPrefix(path, "/v2/pools/") && strings.HasSuffix(path, "/heartbeat"):
-		t.Kind, t.ID = Beat, in.PoolID
+		t.Kind, t.ID = Heartbeat, in.PoolID
 	case strings.HasPrefix(path, "/v2/pools/") && strings.HasSuffix(path, "/deregister"):
-		t.Kind, t.ID = Farewell, in.PoolID
+		t.Kind, t.ID = Deregister, in.PoolID
 	case path == services+"register":
 		var out struct {
 			Data struct {
@@ -197,11 +197,11 @@ func (t *Trip) reads(path string, body, answer []byte) bool {
 			t.ID = out.Data.ID
 		}
 	case path == services+"ping":
-		t.Kind, t.ID = Beat, strings.TrimSpace(string(body))
+		t.Kind, t.ID = Heartbeat, strings.TrimSpace(string(body))
 	case strings.HasPrefix(path, services+"update/"):
-		t.Kind, t.ID = Beat, strings.TrimPrefix(path, services+"update/")
+		t.Kind, t.ID = Heartbeat, strings.TrimPrefix(path, services+"update/")
 	case path == services+"deregister":
-		t.Kind, t.ID = Farewell, in.ID
+		t.Kind, t.ID = Deregister, in.ID
 	case strings.HasSuffix(path, "/token"):
 		t.Kind = Token
 	default:

@@ -48,33 +48,33 @@ func TestTapReads(t *testing.T) {
 		path, body string
 		code       int
 		answer     string
-		want       Trip
+		want       Request
 	}{
 		"machine": {"/api/v1/machine/register", `{"machine_id":"m"}`, 200, `{}`,
-			Trip{Kind: Register, ID: "m", Outcome: OK}},
+			Request{Kind: Register, ID: "m", Outcome: OK}},
 		"keepalive": {"/api/v1/machine/keepalive/", `{"machine_id":"m"}`, 200, `{}`,
-			Trip{Kind: Beat, ID: "m", Outcome: OK}},
+			Request{Kind: Heartbeat, ID: "m", Outcome: OK}},
 		"expired": {"/api/v1/machine/keepalive", `{"machine_id":"m"}`, 500,
-			`{"error_code":"machine_not_found"}`, Trip{Kind: Beat, ID: "m", Outcome: Refused}},
+			`{"error_code":"machine_not_found"}`, Request{Kind: Heartbeat, ID: "m", Outcome: Refused}},
 		"failed": {"/api/v1/machine/keepalive", `{"machine_id":"m"}`, 500, `{"message":"no"}`,
-			Trip{Kind: Beat, ID: "m", Outcome: Unknown}},
+			Request{Kind: Heartbeat, ID: "m", Outcome: Unknown}},
 		"no leader": {"/api/v1/machine/register", `{"machine_id":"m"}`, 503, `{}`,
-			Trip{Kind: Register, ID: "m", Outcome: Unknown}},
+			Request{Kind: Register, ID: "m", Outcome: Unknown}},
 		"pool": {"/v2/pools/register", `{"pool_id":"p"}`, 200, `{}`,
-			Trip{Kind: Register, ID: "p", Outcome: OK}},
+			Request{Kind: Register, ID: "p", Outcome: OK}},
 		"heartbeat": {"/v2/pools/p/heartbeat", `{"pool_id":"p"}`, 404, `{"error":"pool_not_found"}`,
-			Trip{Kind: Beat, ID: "p", Outcome: Refused}},
-		"pool's farewell": {"/v2/pools/p/deregister", `{"pool_id":"p"}`, 200, `{}`,
-			Trip{Kind: Farewell, ID: "p", Outcome: OK}},
+			Request{Kind: Heartbeat, ID: "p", Outcome: Refused}},
+		"pool deregisters": {"/v2/pools/p/deregister", `{"pool_id":"p"}`, 200, `{}`,
+			Request{Kind: Deregister, ID: "p", Outcome: OK}},
 		"new service": {services + "/register", `{"serviceName":"s"}`, 200, `{"data":{"id":"x"}}`,
-			Trip{Kind: Register, ID: "x", New: true, Outcome: OK}},
+			Request{Kind: Register, ID: "x", New: true, Outcome: OK}},
 		"known service": {services + "/register", `{"id":"x"}`, 503, ``,
-			Trip{Kind: Register, ID: "x", Outcome: Unknown}},
-		"ping":               {services + "/ping/", `x`, 200, ``, Trip{Kind: Beat, ID: "x", Outcome: OK}},
-		"report":             {services + "/update/x", `{"healthy":true}`, 200, ``, Trip{Kind: Beat, ID: "x", Outcome: OK}},
-		"service's farewell": {services + "/deregister", `{"id":"x"}`, 200, ``, Trip{Kind: Farewell, ID: "x", Outcome: OK}},
-		"token":              {"/oidc/token", `grant_type=client_credentials`, 200, `{}`, Trip{Kind: Token, Outcome: OK}},
-		"irrelevant request": {"/oidc/.well-known/openid-configuration", ``, 200, `{}`, Trip{}},
+			Request{Kind: Register, ID: "x", Outcome: Unknown}},
+		"ping":                {services + "/ping/", `x`, 200, ``, Request{Kind: Heartbeat, ID: "x", Outcome: OK}},
+		"report":              {services + "/update/x", `{"healthy":true}`, 200, ``, Request{Kind: Heartbeat, ID: "x", Outcome: OK}},
+		"service deregisters": {services + "/deregister", `{"id":"x"}`, 200, ``, Request{Kind: Deregister, ID: "x", Outcome: OK}},
+		"token":               {"/oidc/token", `grant_type=client_credentials`, 200, `{}`, Request{Kind: Token, Outcome: OK}},
+		"irrelevant request":  {"/oidc/.well-known/openid-configuration", ``, 200, `{}`, Request{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, url := wired(t, tt.code, tt.answer)
@@ -82,13 +82,13 @@ func TestTapReads(t *testing.T) {
 			if code != tt.code || answer != tt.answer || err != nil {
 				t.Errorf("got %d %q, %v: want the answer of the server", code, answer, err)
 			}
-			var want []Trip
+			var want []Request
 			if tt.want.Kind != "" {
 				tt.want.Peer, tt.want.Status = 1, tt.code
-				want = []Trip{tt.want}
+				want = []Request{tt.want}
 			}
-			if diff := cmp.Diff(want, w.seen(), cmpopts.IgnoreFields(Trip{}, "Call", "Return", "Why")); diff != "" {
-				t.Errorf("trips (-want +got):\n%s", diff)
+			if diff := cmp.Diff(want, w.seen(), cmpopts.IgnoreFields(Request{}, "Call", "Return", "Why")); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -129,8 +129,8 @@ func TestTapCut(t *testing.T) {
 		t.Errorf("next incarnation: got %d, %v", code, err)
 	}
 	var got []Outcome
-	for _, trip := range w.seen() {
-		got = append(got, trip.Outcome)
+	for _, request := range w.seen() {
+		got = append(got, request.Outcome)
 	}
 	if diff := cmp.Diff([]Outcome{NotApplied, Unknown}, got); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)

@@ -21,7 +21,7 @@ func (f *Record) fleet(ctx context.Context, h *workload.History, c *grpc.ClientC
 	if h.Fleet == nil {
 		return nil
 	}
-	for _, l := range h.Fleet.Lives {
+	for _, l := range h.Fleet.Clients {
 		if l.Holder != workload.Machine {
 			continue
 		}

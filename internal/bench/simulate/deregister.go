@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 )
 
-// farewell deregisters services and pool managers, as real ones do when they stop, and counts them.
-// Agents cannot deregister (spec 000): they expire. It is called after the report, which counts the
-// members that expired during the simulation.
-func (f *fleet) farewell(ctx context.Context, r *Report) {
+// deregister deregisters services and pool managers, as real ones do when they stop, and counts
+// them. Agents cannot deregister (spec 000): they expire. It is called after the report, which
+// counts the members that expired during the simulation.
+func (f *fleet) deregister(ctx context.Context, r *Report) {
 	for _, k := range f.kinds {
 		if k.leave == nil || len(k.members) == 0 {
 			continue

@@ -14,21 +14,21 @@ import (
 // the host of services.
 type names struct{ pool, region, host string }
 
-// lookEvery is the time between two reads of all holders of leases by one observer.
-const lookEvery = 300 * time.Millisecond
+// observeEvery is the time between two reads of all holders of leases by one observer.
+const observeEvery = 300 * time.Millisecond
 
-// restless is the duration of a read above which the cluster counts as unhealthy.
-const restless = 500 * time.Millisecond
+// slowRead is the duration of a read above which the cluster counts as unhealthy.
+const slowRead = 500 * time.Millisecond
 
-// sights stores the reads of observers.
-type sights struct {
+// observations stores the reads of observers.
+type observations struct {
 	mu    sync.Mutex
-	all   []Sight
+	all   []Observation
 	known map[string]Condition // newest, by id
 }
 
 // add keeps all losses, and the changes of other conditions: the checks need no more.
-func (s *sights) add(some []Sight) {
+func (s *observations) add(some []Observation) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known == nil {
@@ -42,34 +42,34 @@ func (s *sights) add(some []Sight) {
 	}
 }
 
-func (s *sights) seen() []Sight {
+func (s *observations) seen() []Observation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]Sight(nil), s.all...)
+	return append([]Observation(nil), s.all...)
 }
 
-// look polls all holders, each time at another peer.
-func (f *fleet) look(ctx context.Context, at int) {
-	for ; wait.Sleep(ctx, lookEvery) == nil; at++ {
+// poll reads all holders, each time at another peer.
+func (f *fleet) poll(ctx context.Context, at int) {
+	for ; wait.Sleep(ctx, observeEvery) == nil; at++ {
 		for _, kind := range []Holder{Machine, Pool, Service} {
-			over := f.w.Unrest()
+			over := f.w.Disturbed()
 			began := time.Now()
-			some, err := f.w.rec.sight(ctx, at%len(f.w.rec.peers), kind, f.names())
+			some, err := f.w.rec.observe(ctx, at%len(f.w.rec.peers), kind, f.names())
 			if err == nil {
-				f.sights.add(some)
+				f.observations.add(some)
 			}
-			if err != nil || time.Since(began) > restless {
+			if err != nil || time.Since(began) > slowRead {
 				over() // later losses are excused: a busy machine has elections without a fault
 			}
 		}
 	}
 }
 
-// sightAll reads all holders, with a linearizable read of some peer for each kind.
-func (r *Recorder) sightAll(ctx context.Context, f names) ([]Sight, error) {
-	all := []Sight{} // not nil, even without holders
+// observeAll reads all holders, with a linearizable read of some peer for each kind.
+func (r *Recorder) observeAll(ctx context.Context, f names) ([]Observation, error) {
+	all := []Observation{} // not nil, even without holders
 	for i, kind := range []Holder{Machine, Pool, Service} {
-		some, err := r.sight(ctx, i%len(r.peers), kind, f)
+		some, err := r.observe(ctx, i%len(r.peers), kind, f)
 		if err != nil {
 			return nil, err
 		}
@@ -78,13 +78,13 @@ func (r *Recorder) sightAll(ctx context.Context, f names) ([]Sight, error) {
 	return all, nil
 }
 
-// sight reads the condition of all holders of a kind at one peer, linearizably.
-func (r *Recorder) sight(ctx context.Context, at int, kind Holder, f names) ([]Sight, error) {
+// observe reads the condition of all holders of a kind at one peer, linearizably.
+func (r *Recorder) observe(ctx context.Context, at int, kind Holder, f names) ([]Observation, error) {
 	p := r.peers[at]
 	began := r.Since()
-	var all []Sight
+	var all []Observation
 	add := func(id, name string, c Condition) {
-		all = append(all, Sight{Holder: kind, ID: id, Name: name, State: c, Call: began})
+		all = append(all, Observation{Holder: kind, ID: id, Name: name, State: c, Call: began})
 	}
 	switch kind {
 	case Machine:

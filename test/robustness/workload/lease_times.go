@@ -26,20 +26,20 @@ func SecretsKey(dir string) ([]string, error) {
 // TTL + 60 s). A pool has three of its heartbeat intervals, which are 5 to 30 s.
 func OrdinaryLeases() Leases {
 	return Leases{
-		Machine: {TTL: 5 * time.Minute, Most: 6 * time.Minute},
-		Pool:    {TTL: 15 * time.Second, Most: 150 * time.Second},
-		Service: {TTL: 90 * time.Second, Most: 150 * time.Second},
+		Machine: {TTL: 5 * time.Minute, Max: 6 * time.Minute},
+		Pool:    {TTL: 15 * time.Second, Max: 150 * time.Second},
+		Service: {TTL: 90 * time.Second, Max: 150 * time.Second},
 	}
 }
 
 // ShortLeases returns the terms of a holdfast built with ShortLeaseEdits: leases can be
-// lost several times within a round. Most allows for half a TTL, which a leader adds to
+// lost several times within a round. Max allows for half a TTL, which a leader adds to
 // inherited leases, and ten seconds for a busy machine.
 func ShortLeases() Leases {
 	return Leases{
-		Machine: {TTL: 6 * time.Second, Most: 19 * time.Second},
-		Pool:    {TTL: 6 * time.Second, Most: 21 * time.Second},
-		Service: {TTL: 6 * time.Second, Most: 19 * time.Second},
+		Machine: {TTL: 6 * time.Second, Max: 19 * time.Second},
+		Pool:    {TTL: 6 * time.Second, Max: 21 * time.Second},
+		Service: {TTL: 6 * time.Second, Max: 19 * time.Second},
 	}
 }
 

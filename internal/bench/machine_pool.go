@@ -47,15 +47,15 @@ func newMachine(i int) *holdfastv1.Machine {
 	}
 }
 
-// stock holds machines that were created before the measurement.
-type stock struct {
+// machinePool holds machines that were created before the measurement.
+type machinePool struct {
 	*lab
 	made  int
 	taken atomic.Int64
 }
 
 // fill creates machines until n are unused.
-func (s *stock) fill(ctx context.Context, n int) error {
+func (s *machinePool) fill(ctx context.Context, n int) error {
 	missing := n - (s.made - int(s.taken.Load()))
 	if missing <= 0 {
 		return nil
@@ -81,7 +81,7 @@ func (s *stock) fill(ctx context.Context, n int) error {
 }
 
 // take returns an unused machine, or contest.ErrEnough if there is none.
-func (s *stock) take() (string, error) {
+func (s *machinePool) take() (string, error) {
 	i := int(s.taken.Add(1)) - 1
 	if i >= s.made {
 		s.taken.Add(-1)

@@ -37,7 +37,7 @@ func (emptyFleet) ListServices(
 // TestSightsOfAnEmptyFleet checks that a read of an empty fleet differs from no read.
 func TestSightsOfAnEmptyFleet(t *testing.T) {
 	r := &Recorder{peers: []peer{{machines: emptyFleet{}, pools: emptyFleet{}, services: emptyFleet{}}}}
-	got, err := r.sightAll(t.Context(), names{})
+	got, err := r.observeAll(t.Context(), names{})
 	if err != nil || got == nil || len(got) != 0 {
 		t.Errorf("got %#v (%v), want an empty list that is not nil", got, err)
 	}

@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	witnessTimeout = 500 * time.Millisecond // of one call of a witness
-	outageTimeout  = 30 * time.Second       // maximum length of an outage
-	calm           = 300 * time.Millisecond // measured before the event and after its end
+	callTimeout   = 500 * time.Millisecond // of one call of a prober
+	outageTimeout = 30 * time.Second       // maximum length of an outage
+	calm          = 300 * time.Millisecond // measured before the event and after its end
 )
 
 // Now runs do and returns its begin and end.
@@ -38,8 +38,8 @@ func Now(do func() error) (Event, error) {
 // success is an answered call.
 type success struct{ began, ended time.Time }
 
-// Witness calls each member of a cluster without a pause, like a client that knows all members.
-type Witness struct {
+// Prober calls each member of a cluster without a pause, like a client that knows all members.
+type Prober struct {
 	Addrs []string
 	Creds credentials.TransportCredentials
 	Call  func(context.Context, grpc.ClientConnInterface) error
@@ -48,8 +48,8 @@ type Witness struct {
 	all []success
 }
 
-// Absence is the outage during an event.
-type Absence struct {
+// Outage is the outage during an event.
+type Outage struct {
 	Back time.Duration // from the begin of the event to the first answer to a call that was made after its end
 	Gap  time.Duration // the longest time without any answer
 }
@@ -58,8 +58,8 @@ type Absence struct {
 // the end of the process.
 type Event struct{ began, done time.Time }
 
-// See runs an event and measures until calls are answered again.
-func (w *Witness) See(ctx context.Context, happen func() (Event, error)) (Absence, error) {
+// Measure runs an event and measures until calls are answered again.
+func (w *Prober) Measure(ctx context.Context, happen func() (Event, error)) (Outage, error) {
 	ctx, stop := context.WithTimeout(ctx, outageTimeout)
 	defer stop()
 	w.all = nil
@@ -86,15 +86,15 @@ func (w *Witness) See(ctx context.Context, happen func() (Event, error)) (Absenc
 		return wait.Sleep(ctx, calm)
 	}()
 	if err := errors.Join(err, g.Wait()); err != nil {
-		return Absence{}, err
+		return Outage{}, err
 	}
-	return w.judge(at), nil
+	return w.outage(at), nil
 }
 
 // ask calls one member until ctx ends, and retries failed calls.
-func (w *Witness) ask(ctx context.Context, addr string) (err error) {
+func (w *Prober) ask(ctx context.Context, addr string) (err error) {
 	soon := grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 5 * time.Millisecond, Multiplier: 1.2,
-		MaxDelay: 50 * time.Millisecond}, MinConnectTimeout: witnessTimeout}
+		MaxDelay: 50 * time.Millisecond}, MinConnectTimeout: callTimeout}
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(w.Creds), grpc.WithConnectParams(soon))
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", addr, err)
@@ -102,7 +102,7 @@ func (w *Witness) ask(ctx context.Context, addr string) (err error) {
 	defer func() { err = errors.Join(err, conn.Close()) }()
 	for ctx.Err() == nil {
 		s := success{began: time.Now()}
-		call, stop := context.WithTimeout(ctx, witnessTimeout)
+		call, stop := context.WithTimeout(ctx, callTimeout)
 		err := w.Call(call, conn)
 		stop()
 		if err != nil {
@@ -118,7 +118,7 @@ func (w *Witness) ask(ctx context.Context, addr string) (err error) {
 }
 
 // until waits for the answer to a call that began after a given time.
-func (w *Witness) until(ctx context.Context, t time.Time) error {
+func (w *Prober) until(ctx context.Context, t time.Time) error {
 	for {
 		w.mu.Lock()
 		seen := slices.ContainsFunc(w.all, func(s success) bool { return s.began.After(t) })
@@ -132,12 +132,12 @@ func (w *Witness) until(ctx context.Context, t time.Time) error {
 	}
 }
 
-// judge computes the outage from the answered calls.
-func (w *Witness) judge(at Event) Absence {
+// outage computes the outage from the answered calls.
+func (w *Prober) outage(at Event) Outage {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	slices.SortFunc(w.all, func(a, b success) int { return a.ended.Compare(b.ended) })
-	var o Absence
+	var o Outage
 	for i, s := range w.all {
 		if i > 0 {
 			o.Gap = max(o.Gap, s.ended.Sub(w.all[i-1].ended))

@@ -50,7 +50,7 @@ func TestWhole(t *testing.T) {
 			}
 		}
 		r := report.New("runs", "v", time.Now())
-		reportWhole(r, out)
+		reportEndToEnd(r, out)
 		var got []row
 		for _, f := range r.Figures {
 			met := ""

@@ -17,31 +17,31 @@ const (
 	Service Holder = "service"
 )
 
-// Terms are how long a lease lasts after a heartbeat.
-type Terms struct {
-	TTL  time.Duration // it is never lost sooner
-	Most time.Duration // it is lost by then, without faults
+// LeaseTimes are how long a lease lasts after a heartbeat.
+type LeaseTimes struct {
+	TTL time.Duration // it is never lost sooner
+	Max time.Duration // it is lost by then, without faults
 }
 
 // Leases are the terms of all kinds of holders.
-type Leases map[Holder]Terms
+type Leases map[Holder]LeaseTimes
 
-// TripKind is the kind of a request of a client of a lease.
-type TripKind string
+// RequestKind is the kind of a request of a client of a lease.
+type RequestKind string
 
-// Kinds of trips.
+// Kinds of requests.
 const (
-	Register TripKind = "register"
-	Beat     TripKind = "beat"     // a keepalive, a heartbeat, a ping, a report of a state
-	Farewell TripKind = "farewell" // a deregistration
-	Token    TripKind = "token"    // the request of an access token
+	Register   RequestKind = "register"
+	Heartbeat  RequestKind = "heartbeat" // a keepalive, a heartbeat, a ping, a report of a state
+	Deregister RequestKind = "deregister"
+	Token      RequestKind = "token" // the request of an access token
 )
 
-// Trip is one request of a client of a lease to one peer, observed on the client's side. OK
+// Request is one request of a client of a lease to one peer, observed on the client's side. OK
 // is any successful response, Refused a refusal, and NotApplied a request that never left.
 // Everything else is Unknown.
-type Trip struct {
-	Kind         TripKind
+type Request struct {
+	Kind         RequestKind
 	Peer         int
 	Call, Return time.Duration // since History.Base
 	Outcome      Outcome
@@ -51,8 +51,8 @@ type Trip struct {
 	Why          string // the message of a failure, or the error
 }
 
-// Alive reports whether the trip may have been a heartbeat.
-func (t Trip) Alive() bool { return t.Kind == Register || t.Kind == Beat }
+// Alive reports whether the request may have been a heartbeat.
+func (t Request) Alive() bool { return t.Kind == Register || t.Kind == Heartbeat }
 
 // End is how a client's process ended.
 type End string
@@ -72,19 +72,19 @@ type Stop struct {
 	For time.Duration // of Frozen
 }
 
-// Life is the history of one client of a lease, over all its incarnations. Its name is its
+// LeaseClient is the history of one client of a lease, over all its incarnations. Its name is its
 // identity: an id file, a machine id.
-type Life struct {
-	Holder  Holder
-	Name    string
-	Process bool // a real holdfast-agent
-	Trips   []Trip
-	Stops   []Stop
+type LeaseClient struct {
+	Holder   Holder
+	Name     string
+	Process  bool // a real holdfast-agent
+	Requests []Request
+	Stops    []Stop
 }
 
-// Sight is a linearizable read of a holder: its state at some moment between Call and
+// Observation is a linearizable read of a holder: its state at some moment between Call and
 // Return.
-type Sight struct {
+type Observation struct {
 	Holder       Holder
 	ID, Name     string // Name of a service is its service name
 	State        Condition
@@ -106,13 +106,13 @@ type Span struct{ From, To time.Duration }
 
 // Fleet is the history of the clients of leases.
 type Fleet struct {
-	Terms  Leases
-	Lives  []Life
-	Sights []Sight       // of all losses, at every read, and the first of each other condition
-	Last   []Sight       // of all holders, after the stopped ones had time to be lost; nil if there was no read
-	LastAt time.Duration // when that read began; clients may register later. 0: after everything else
-	Deaf   []Span        // fewer than a majority of the peers had a process: there could be no leader
-	Unrest []Span        // something was broken, or reads failed or were slow; in the order of From
+	LeaseTimes   Leases
+	Clients      []LeaseClient
+	Observations []Observation // of all losses, at every read, and the first of each other condition
+	Last         []Observation // of all holders, after the stopped ones had time to be lost; nil if there was no read
+	LastAt       time.Duration // when that read began; clients may register later. 0: after everything else
+	NoQuorum     []Span        // fewer than a majority of the peers had a process: there could be no leader
+	Disturbed    []Span        // something was broken, or reads failed or were slow; in the order of From
 }
 
 // Within returns how much of a period overlaps some spans, each of which is extended at its
@@ -129,9 +129,9 @@ func Within(spans []Span, from, to, after time.Duration) time.Duration {
 }
 
 // IDs returns the ids with which a life was registered, each once.
-func (l Life) IDs() []string {
+func (l LeaseClient) IDs() []string {
 	ids := map[string]bool{}
-	for _, t := range l.Trips {
+	for _, t := range l.Requests {
 		if t.Kind == Register && t.Outcome == OK {
 			ids[t.ID] = true
 		}
@@ -139,11 +139,11 @@ func (l Life) IDs() []string {
 	return slices.Sorted(maps.Keys(ids))
 }
 
-// Count returns the number of trips of a kind with an outcome.
-func (f *Fleet) Count(k TripKind, o Outcome) int {
+// Count returns the number of requests of a kind with an outcome.
+func (f *Fleet) Count(k RequestKind, o Outcome) int {
 	n := 0
-	for _, l := range f.Lives {
-		for _, t := range l.Trips {
+	for _, l := range f.Clients {
+		for _, t := range l.Requests {
 			if t.Kind == k && t.Outcome == o {
 				n++
 			}
@@ -155,7 +155,7 @@ func (f *Fleet) Count(k TripKind, o Outcome) int {
 // Ends returns how often clients ended in a way.
 func (f *Fleet) Ends(how End) int {
 	n := 0
-	for _, l := range f.Lives {
+	for _, l := range f.Clients {
 		for _, s := range l.Stops {
 			if s.How == how {
 				n++
@@ -175,6 +175,6 @@ func (f *Fleet) String() string {
 	}
 	return fmt.Sprintf("%d clients of leases: %d registrations and %d heartbeats acknowledged, "+
 		"%d deregistrations; %d killed, %d left, %d frozen; %d lost at the end",
-		len(f.Lives), f.Count(Register, OK), f.Count(Beat, OK), f.Count(Farewell, OK),
+		len(f.Clients), f.Count(Register, OK), f.Count(Heartbeat, OK), f.Count(Deregister, OK),
 		f.Ends(Killed), f.Ends(Left), f.Ends(Frozen), len(lost))
 }

@@ -11,9 +11,9 @@ import (
 // which makes 600 concurrent ones.
 const maxWires = 1200
 
-// Beats is a fleet whose agents send heartbeats at a fixed rate, evenly distributed over the
+// Heartbeats is a fleet whose agents send heartbeats at a fixed rate, evenly distributed over the
 // period, without waiting for responses.
-type Beats struct {
+type Heartbeats struct {
 	Agents []Agent
 	Peers  []*Wires // agent i reports to peer i modulo their number
 	Period time.Duration
@@ -26,21 +26,21 @@ type Beats struct {
 }
 
 // Run sends heartbeats until ctx ends, and then waits for outstanding responses.
-func (b *Beats) Run(ctx context.Context) {
+func (b *Heartbeats) Run(ctx context.Context) {
 	gap := b.Period / time.Duration(len(b.Agents))
 	s := &Schedule{
 		Members: len(b.Agents), AtOnce: maxWires * len(b.Peers),
 		First: func(i int) time.Duration { return time.Duration(i) * gap },
 		Call: func(ctx context.Context, i int, due time.Time) time.Duration {
-			b.beat(ctx, i, due)
+			b.send(ctx, i, due)
 			return b.Period
 		},
 	}
 	s.Run(ctx)
 }
 
-// beat sends one keepalive.
-func (b *Beats) beat(ctx context.Context, i int, due time.Time) {
+// send sends one keepalive.
+func (b *Heartbeats) send(ctx context.Context, i int, due time.Time) {
 	p := b.Peers[i%len(b.Peers)]
 	status, body, err := p.Post(ctx, b.Agents[i].Keepalive(nil, p.Addr))
 	took := time.Since(due)
@@ -56,7 +56,7 @@ func (b *Beats) beat(ctx context.Context, i int, due time.Time) {
 }
 
 // Reset returns the counts and resets them.
-func (b *Beats) Reset() (latencies []time.Duration, failed int, failure error) {
+func (b *Heartbeats) Reset() (latencies []time.Duration, failed int, failure error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	latencies, failed, failure = b.latencies, b.failed, b.failure

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/bench/rival"
 )
 
-// wholeRuns measures whole runs and reads of machines, in turn with deployments and reads of
+// endToEndRuns measures whole runs and reads of machines, in turn with deployments and reads of
 // nodes of Ironic.
-func wholeRuns(ctx context.Context, l *lab) (err error) {
+func endToEndRuns(ctx context.Context, l *lab) (err error) {
 	if err := l.plan(ctx, powerCycle()); err != nil {
 		return err
 	}
@@ -30,14 +30,14 @@ func wholeRuns(ctx context.Context, l *lab) (err error) {
 		defer func() { err = errors.Join(err, other.Close()) }()
 	}
 	at, creds := []string{leader.GRPCAddr}, l.cluster.Credentials()
-	machines := &stock{lab: l}
+	machines := &machinePool{lab: l}
 	return l.watching(ctx, func(ctx context.Context, e *ends) (err error) {
-		whole, err := contest.NewCalls(wholeClients, creds, at, machines.wholeRun(e))
+		whole, err := contest.NewCalls(endToEndClients, creds, at, machines.endToEndRun(e))
 		if err != nil {
 			return err
 		}
 		defer func() { err = errors.Join(err, whole.Close()) }()
-		gets, err := contest.NewCalls(wholeClients, creds, at, getMachine(false))
+		gets, err := contest.NewCalls(endToEndClients, creds, at, getMachine(false))
 		if err != nil {
 			return err
 		}
@@ -46,13 +46,14 @@ func wholeRuns(ctx context.Context, l *lab) (err error) {
 			return err
 		}
 		all := []*contest.Contender{
-			{Name: "runs", Load: &starter{Calls: whole, stock: machines, want: readFleet}, Procs: procs, Clients: wholeClients},
+			{Name: "runs", Load: &starter{Calls: whole, machinePool: machines, want: readFleet}, Procs: procs,
+				Clients: endToEndClients},
 			{Name: "gets", Load: gets, Procs: procs},
 		}
 		if other != nil {
-			all = append(all, other.Contenders(l.slice, wholeClients)...)
+			all = append(all, other.Contenders(l.slice, endToEndClients)...)
 		}
-		l.say("%d rounds of %s each: %d clients", l.rounds, l.slice, wholeClients)
+		l.say("%d rounds of %s each: %d clients", l.rounds, l.slice, endToEndClients)
 		out, err := contest.Interleave(ctx, l.rounds, l.slice, all)
 		if err != nil {
 			return err
@@ -60,7 +61,7 @@ func wholeRuns(ctx context.Context, l *lab) (err error) {
 		if err := l.stillLeads(ctx, leader); err != nil {
 			return err
 		}
-		reportWhole(l.report, out)
+		reportEndToEnd(l.report, out)
 		return nil
 	})
 }
@@ -83,8 +84,8 @@ func (l *lab) rivalIronic(ctx context.Context) (*rival.Ironic, error) {
 	return i, err
 }
 
-// wholeRun starts a run on an unused machine and waits for its end.
-func (s *stock) wholeRun(e *ends) func(context.Context, grpc.ClientConnInterface) error {
+// endToEndRun starts a run on an unused machine and waits for its end.
+func (s *machinePool) endToEndRun(e *ends) func(context.Context, grpc.ClientConnInterface) error {
 	return func(ctx context.Context, conn grpc.ClientConnInterface) error {
 		id, err := s.take()
 		if err != nil {
@@ -99,10 +100,11 @@ func (s *stock) wholeRun(e *ends) func(context.Context, grpc.ClientConnInterface
 	}
 }
 
-// reportWhole adds the figures to the report. There is a verdict only if Ironic was measured, too.
-func reportWhole(r *report.Report, out map[string]*contest.Outcome) {
+// reportEndToEnd adds the figures to the report. There is a verdict only if Ironic was measured,
+// too.
+func reportEndToEnd(r *report.Report, out map[string]*contest.Outcome) {
 	runs, gets := out["runs"], out["gets"]
-	took, with := report.Millis(runs.Latencies), fmt.Sprintf(", %d clients", wholeClients)
+	took, with := report.Millis(runs.Latencies), fmt.Sprintf(", %d clients", endToEndClients)
 	deploys, reads := out[rival.IronicDeploys], out[rival.IronicGets]
 	if deploys != nil && reads != nil {
 		r.Add("runs.vs_ironic", "whole runs on fake machines : deployments of Ironic"+with,
