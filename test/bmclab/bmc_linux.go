@@ -8,14 +8,14 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/test/bmclab/desk"
+	"github.com/holdfast-metal/holdfast/test/bmclab/control"
 	"github.com/holdfast-metal/holdfast/test/bmclab/proc"
 )
 
 // BMC is a BMC in its own process. Machines keep running when it does not.
 type BMC struct {
 	Endpoint string // bmc_endpoint of a machine
-	*desk.Client
+	*control.Client
 
 	l     *Lab
 	start func() (*proc.Process, error)
@@ -70,18 +70,18 @@ func (b *BMC) Reboot(after time.Duration) {
 func (l *Lab) Redfish(machines []*Machine, inMemory ...string) *BMC {
 	l.t.Helper()
 	l.made++
-	addr, at := l.ports.Address("127.0.0.1"), filepath.Join(l.dir, fmt.Sprintf("desk%d", l.made))
-	args := []string{"redfish", "-addr", addr, "-desk", at}
+	addr, at := l.ports.Address("127.0.0.1"), filepath.Join(l.dir, fmt.Sprintf("control%d", l.made))
+	args := []string{"redfish", "-addr", addr, "-control", at}
 	for _, m := range machines {
 		args = append(args, "-system", m.Name()+"="+m.socket)
 	}
 	for _, id := range inMemory {
 		args = append(args, "-system", id)
 	}
-	b := &BMC{Endpoint: "http://" + addr, Client: desk.Dial(at), l: l}
+	b := &BMC{Endpoint: "http://" + addr, Client: control.Dial(at), l: l}
 	b.start = func() (*proc.Process, error) {
 		_ = os.Remove(at)
-		return l.starter.Start(filepath.Join(l.dir, "redfish.log"), l.b.front, args...)
+		return l.starter.Start(filepath.Join(l.dir, "redfish.log"), l.b.bmcServer, args...)
 	}
 	b.up = func() bool {
 		_, err := b.Seen(l.t.Context())
@@ -115,7 +115,7 @@ func (l *Lab) IPMI(m *Machine) *BMC {
 	fmt.Fprintf(&lan,
 		"    guid a123456789abcdefa123456789000001\n  endlan\n  chassis_control \"%s control %s 0x20\"\n"+
 			"  startnow false\n  sol %q 115200\n",
-		l.b.front, m.socket, m.Line())
+		l.b.bmcServer, m.socket, m.Line())
 	fmt.Fprintf(&lan,
 		"  user 1 false \"\" \"\" user 10 none md2 md5 straight\n"+
 			"  user 2 true %q %q admin 10 none md2 md5 straight\n", User, Password)

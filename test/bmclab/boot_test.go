@@ -15,7 +15,7 @@ func TestBootDevices(t *testing.T) {
 	t.Parallel()
 	l := open(t)
 	cd := l.Files()
-	for _, f := range fronts() {
+	for _, f := range bmcKinds() {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			m := l.Machine("boots-" + f.name)

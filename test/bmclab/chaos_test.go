@@ -13,15 +13,15 @@ import (
 	"github.com/holdfast-metal/holdfast/test/bmclab/chassis"
 )
 
-// front is a kind of BMC, and a plan that cycles the power through it. With IPMI, a reboot would
+// bmcKind is a kind of BMC, and a plan that cycles the power through it. With IPMI, a reboot would
 // wait for the host, which cannot be observed.
-type front struct {
+type bmcKind struct {
 	name, plan string
 	start      func(*Lab, *Machine) *BMC
 }
 
-func fronts() []front {
-	return []front{
+func bmcKinds() []bmcKind {
+	return []bmcKind{
 		{"redfish", "plan/reboot", func(l *Lab, m *Machine) *BMC { return l.Redfish([]*Machine{m}) }},
 		{"ipmi", "plan/power-cycle", (*Lab).IPMI},
 	}
@@ -42,7 +42,7 @@ func TestChaos(t *testing.T) {
 	t.Parallel()
 	l := open(t)
 	s := openSite(t)
-	for _, f := range fronts() {
+	for _, f := range bmcKinds() {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			s := s.in(t)
@@ -123,7 +123,7 @@ func TestLeaderDies(t *testing.T) {
 	l := open(t)
 	s := openSite(t)
 	bmcs := map[string]*BMC{} // BMCs that count sessions, by machine
-	for _, f := range fronts() {
+	for _, f := range bmcKinds() {
 		for _, k := range []struct {
 			name string
 			at   func(m *Machine, kill func())

@@ -30,9 +30,9 @@ const patience = 60 * time.Second
 
 // Bench is shared by all labs: programs, and the guests that machines boot.
 type Bench struct {
-	dir    string
-	front  string
-	guests chassis.Guests
+	dir       string
+	bmcServer string
+	guests    chassis.Guests
 
 	build    sync.Once
 	holdfast string
@@ -49,7 +49,7 @@ func Open(ctx context.Context) (*Bench, error) {
 		return nil, fmt.Errorf("open the lab: %w", err)
 	}
 	b := &Bench{dir: dir}
-	if b.front, err = (program.Build{Package: "test/bmclab/front"}).Into(ctx, dir); err != nil {
+	if b.bmcServer, err = (program.Build{Package: "test/bmclab/bmcserver"}).Into(ctx, dir); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
 	if b.guests, err = chassis.BuildGuests(ctx, dir); err != nil {

@@ -9,12 +9,12 @@ import (
 
 // TestConcurrentBuilds checks that two concurrent builds each return a program at its own path.
 func TestConcurrentBuilds(t *testing.T) {
-	front := Build{Package: "test/bmclab/front"}
+	bmcServer := Build{Package: "test/bmclab/bmcserver"}
 	dirs := [2]string{t.TempDir(), t.TempDir()}
 	var all sync.WaitGroup
 	for _, dir := range dirs {
 		all.Go(func() {
-			path, err := front.Into(t.Context(), dir)
+			path, err := bmcServer.Into(t.Context(), dir)
 			if err != nil {
 				t.Error(err)
 				return

@@ -27,7 +27,7 @@ import (
 //
 //	HOLDFAST_TEST_BINARY=path   holdfast with ordinary leases; default: new, short leases
 //	HOLDFAST_TEST_AGENT=path    holdfast-agent; without it and with a binary, no agent is a process
-//	HOLDFAST_TEST_FRONT=path    the BMCs (test/bmclab/front); default: a new build
+//	HOLDFAST_TEST_BMC=path    the BMCs (test/bmclab/bmcserver); default: a new build
 //	CHAOS=1            run TestChaos, which takes about two minutes for each of its two seeds
 //	CHAOS_SEED=n       run TestChaos once, with this seed and all faults
 //	CHAOS_FAULTS=a,b   inject only these faults
@@ -101,14 +101,14 @@ func TestChaosSmoke(t *testing.T) {
 const (
 	binaryVar = "HOLDFAST_TEST_BINARY"
 	agentVar  = "HOLDFAST_TEST_AGENT"
-	frontVar  = "HOLDFAST_TEST_FRONT"
+	bmcVar    = "HOLDFAST_TEST_BMC"
 	shortVar  = "HOLDFAST_TEST_SHORT_LEASES" // set if the binary has short leases
 )
 
 // executables are the executables under test.
 type executables struct {
 	holdfast, agent string
-	front           string // of BMCs
+	bmcServer       string // of BMCs
 	leases          workload.Leases
 }
 
@@ -116,22 +116,22 @@ type executables struct {
 // leases.
 func build(t *testing.T, race bool) executables {
 	t.Helper()
-	front := os.Getenv(frontVar)
-	if front == "" {
+	bmcServer := os.Getenv(bmcVar)
+	if bmcServer == "" {
 		var err error
-		if front, err = (program.Build{Package: site.Front}).Into(t.Context(), t.TempDir()); err != nil {
+		if bmcServer, err = (program.Build{Package: site.BMCServer}).Into(t.Context(), t.TempDir()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if name := os.Getenv(binaryVar); name != "" {
-		e := executables{holdfast: name, agent: os.Getenv(agentVar), front: front, leases: workload.OrdinaryLeases()}
+		e := executables{holdfast: name, agent: os.Getenv(agentVar), bmcServer: bmcServer, leases: workload.OrdinaryLeases()}
 		if os.Getenv(shortVar) != "" {
 			e.leases = workload.ShortLeases()
 		}
 		return e
 	}
 	dir := t.TempDir()
-	e := executables{front: front, leases: workload.ShortLeases()}
+	e := executables{bmcServer: bmcServer, leases: workload.ShortLeases()}
 	root, err := overlay.Root(".")
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func inPrivate(t *testing.T, race bool) bool {
 	if e.leases[workload.Machine] == workload.ShortLeases()[workload.Machine] {
 		short = "1"
 	}
-	return private.Again(t, binaryVar+"="+e.holdfast, agentVar+"="+e.agent, frontVar+"="+e.front, shortVar+"="+short)
+	return private.Again(t, binaryVar+"="+e.holdfast, agentVar+"="+e.agent, bmcVar+"="+e.bmcServer, shortVar+"="+short)
 }
 
 // cluster starts a cluster. multiplier is that of Raft's timeouts, and args are for each peer. If
@@ -201,7 +201,7 @@ func cluster(t *testing.T, e executables, seed int64, multiplier float64, args [
 	}
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	c, err := harness.Start(ctx, harness.Config{Binary: e.holdfast, Front: e.front, Dir: dir, Seed: seed,
+	c, err := harness.Start(ctx, harness.Config{Binary: e.holdfast, BMCServer: e.bmcServer, Dir: dir, Seed: seed,
 		RaftMultiplier: multiplier, Args: append(args, keys...),
 		Stores: stores, Log: slog.New(slog.NewTextHandler(output2{story, os.Stderr}, nil))})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/test/bmclab/desk"
+	"github.com/holdfast-metal/holdfast/test/bmclab/control"
 	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
@@ -50,7 +50,7 @@ func presses(h *workload.History, f *final.Record) []error {
 }
 
 // letters returns the presses that a BMC received, one letter each.
-func letters(seen desk.Seen) string {
+func letters(seen control.Seen) string {
 	var b strings.Builder
 	for _, e := range seen.Effects {
 		if e.Name != "reset" {

@@ -6,7 +6,7 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
-	"github.com/holdfast-metal/holdfast/test/bmclab/desk"
+	"github.com/holdfast-metal/holdfast/test/bmclab/control"
 	"github.com/holdfast-metal/holdfast/test/robustness/site"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
@@ -14,8 +14,8 @@ import (
 const behind = "rb-bmc-0"
 
 // pressed returns the observations of a BMC: a letter for each press.
-func pressed(presses string) desk.Seen {
-	seen := desk.Seen{Logins: 7, On: map[string]bool{site.System: true}}
+func pressed(presses string) control.Seen {
+	seen := control.Seen{Logins: 7, On: map[string]bool{site.System: true}}
 	for _, l := range presses {
 		e := redfishtest.Effect{Name: "reset", Detail: map[rune]string{'F': "ForceOff", 'f': "ForceOff", 'N': "On",
 			'n': "On", 'R': "ForceRestart"}[l], Ignored: l == 'f' || l == 'n'}
@@ -76,7 +76,7 @@ func TestPresses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := record()
-			f.Runs, f.BMCs = tt.runs, []desk.Seen{pressed(tt.seen)}
+			f.Runs, f.BMCs = tt.runs, []control.Seen{pressed(tt.seen)}
 			expect(t, presses(behindBMCs(), f), tt.want)
 		})
 	}
@@ -84,7 +84,7 @@ func TestPresses(t *testing.T) {
 
 func TestAtRestAndSessions(t *testing.T) {
 	h, f := behindBMCs(), record()
-	f.BMCs, f.Sessions = []desk.Seen{pressed("FN")}, []int{0}
+	f.BMCs, f.Sessions = []control.Seen{pressed("FN")}, []int{0}
 	expect(t, atRest(h, f), "no recorded attempt")
 	f.Runs = []*holdfastv1.Run{powered(2, "rb-power-on", "off", holdfastv1.Attempt_SUCCEEDED, 1),
 		powered(1, "rb-power-off", "on", holdfastv1.Attempt_SUCCEEDED, 1)}

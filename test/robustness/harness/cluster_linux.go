@@ -32,10 +32,10 @@ type Config struct {
 	Args, Env      []string        // of each peer
 	Stores         logstore.Stores // of the Raft logs; nil: the default of all peers
 	Fleet          []string        // further arguments of the fake hardware
-	// Front is the executable of BMCs (of site.Front). Empty means no BMCs and no real
+	// BMCServer is the executable of BMCs (of site.BMCServer). Empty means no BMCs and no real
 	// host.
-	Front string
-	Log   *slog.Logger
+	BMCServer string
+	Log       *slog.Logger
 }
 
 // spare is the number of peers that can be added later.

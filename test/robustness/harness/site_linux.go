@@ -15,11 +15,11 @@ const bmcCount = 4
 // openSite starts BMCs and a host in addition to the fake hardware, and configures the
 // peers for them.
 func (c *Cluster) openSite(ctx context.Context, host string, cfg Config, local *localcluster.Config) error {
-	if cfg.Front == "" {
+	if cfg.BMCServer == "" {
 		return nil
 	}
 	s, err := site.Start(ctx,
-		site.Config{Front: cfg.Front, Dir: filepath.Join(cfg.Dir, "site"), Host: host, BMCs: bmcCount, SSH: true})
+		site.Config{BMCServer: cfg.BMCServer, Dir: filepath.Join(cfg.Dir, "site"), Host: host, BMCs: bmcCount, SSH: true})
 	if err != nil {
 		return err
 	}

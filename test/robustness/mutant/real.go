@@ -26,11 +26,11 @@ type realBench struct {
 
 // openReal starts a site and a cluster that uses it.
 func (e Env) openReal(ctx context.Context, cfg site.Config, points ...string) (*realBench, error) {
-	front, err := program.Build{Package: site.Front}.Into(ctx, e.Dir)
+	bmcServer, err := program.Build{Package: site.BMCServer}.Into(ctx, e.Dir)
 	if err != nil {
 		return nil, err
 	}
-	cfg.Dir, cfg.Front = filepath.Join(e.Dir, "site"), front
+	cfg.Dir, cfg.BMCServer = filepath.Join(e.Dir, "site"), bmcServer
 	s, err := site.Start(ctx, cfg)
 	if err != nil {
 		return nil, err

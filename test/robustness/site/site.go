@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/cluster/freeport"
-	"github.com/holdfast-metal/holdfast/test/bmclab/desk"
+	"github.com/holdfast-metal/holdfast/test/bmclab/control"
 	"github.com/holdfast-metal/holdfast/test/bmclab/proc"
 	"github.com/holdfast-metal/holdfast/test/sshd"
 )
@@ -36,7 +36,7 @@ const (
 
 // Config configures a site.
 type Config struct {
-	Front     string // the executable of test/bmclab/front; see Build
+	BMCServer string // the executable of test/bmclab/bmcserver; see Build
 	Dir       string // of logs, sockets and the host's files; short, because of the sockets
 	Host      string // address of all listeners; default 127.0.0.1
 	BMCs      int    // number of BMCs; 0: none
@@ -65,14 +65,14 @@ type Site struct {
 	starter *proc.Starter
 }
 
-// BMC is one BMC. Its desk returns its observations, and makes it misbehave.
+// BMC is one BMC. Its control interface returns its observations, and makes it misbehave.
 type BMC struct {
-	*desk.Client
+	*control.Client
 	Endpoint string // bmc_endpoint of a machine
 }
 
-// Front is the package of the BMCs' executable.
-const Front = "test/bmclab/front"
+// BMCServer is the package of the BMCs' executable.
+const BMCServer = "test/bmclab/bmcserver"
 
 // Start starts everything, and blocks until it answers. The site must be closed.
 func Start(ctx context.Context, cfg Config) (s *Site, err error) {
@@ -113,14 +113,14 @@ func Start(ctx context.Context, cfg Config) (s *Site, err error) {
 
 // bmc starts a BMC and blocks until it answers.
 func (s *Site) bmc(ctx context.Context, i int) (*BMC, error) {
-	addr, at := s.ports.Address(s.cfg.Host), filepath.Join(s.cfg.Dir, "desk"+strconv.Itoa(i))
-	p, err := s.starter.Start(filepath.Join(s.cfg.Dir, "bmc"+strconv.Itoa(i)+".log"), s.cfg.Front,
-		"redfish", "-addr", addr, "-desk", at, "-system", System,
+	addr, at := s.ports.Address(s.cfg.Host), filepath.Join(s.cfg.Dir, "control"+strconv.Itoa(i))
+	p, err := s.starter.Start(filepath.Join(s.cfg.Dir, "bmc"+strconv.Itoa(i)+".log"), s.cfg.BMCServer,
+		"redfish", "-addr", addr, "-control", at, "-system", System,
 		"-power-time", s.cfg.PowerTime.String(), "-boot-time", bootTime.String(), "-reset-time", resetTime.String())
 	if err != nil {
 		return nil, err
 	}
-	b := &BMC{Client: desk.Dial(at), Endpoint: "http://" + addr}
+	b := &BMC{Client: control.Dial(at), Endpoint: "http://" + addr}
 	for {
 		_, err := b.Seen(ctx)
 		if err == nil {

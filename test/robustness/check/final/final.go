@@ -20,7 +20,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers/fake"
-	"github.com/holdfast-metal/holdfast/test/bmclab/desk"
+	"github.com/holdfast-metal/holdfast/test/bmclab/control"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
@@ -42,9 +42,9 @@ type Record struct {
 	Services []*holdfastv1.Service          // all
 	Declared map[string]bool                // ids of all pools and plans
 
-	BMCs     []desk.Seen // what each BMC had received when all runs had ended
-	Sessions []int       // left on each BMC, a while later
-	Starts   string      // one line for each command that began on the host: its token
+	BMCs     []control.Seen // what each BMC had received when all runs had ended
+	Sessions []int          // left on each BMC, a while later
+	Starts   string         // one line for each command that began on the host: its token
 }
 
 // Sum is a checksum of a peer's state.

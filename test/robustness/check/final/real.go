@@ -6,7 +6,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/test/bmclab/desk"
+	"github.com/holdfast-metal/holdfast/test/bmclab/control"
 	"github.com/holdfast-metal/holdfast/test/robustness/site"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
@@ -52,9 +52,9 @@ func (f *Record) real(ctx context.Context, r *workload.Real) error {
 }
 
 // SeenOf returns the observations of a machine's BMC.
-func (f *Record) SeenOf(i int) desk.Seen {
+func (f *Record) SeenOf(i int) control.Seen {
 	if i < len(f.BMCs) {
 		return f.BMCs[i]
 	}
-	return desk.Seen{}
+	return control.Seen{}
 }

@@ -1,7 +1,7 @@
-// Command front connects a BMC to the chassis of a lab machine:
+// Command bmcserver connects a BMC to the chassis of a lab machine:
 //
-//	front control SOCKET 0x20 get|set NAME [VALUE]...   the chassis_control program of ipmi_sim
-//	front redfish -addr HOST:PORT -desk SOCKET [-system ID=SOCKET]...   a BMC that speaks Redfish
+//	bmcserver control SOCKET 0x20 get|set NAME [VALUE]...   the chassis_control program of ipmi_sim
+//	bmcserver redfish -addr HOST:PORT -control SOCKET [-system ID=SOCKET]...   a BMC that speaks Redfish
 //
 // It manages no machine: see package chassis.
 package main
@@ -18,14 +18,14 @@ func main() {
 	var err error
 	switch args := os.Args[1:]; {
 	case len(args) > 4 && args[0] == "control":
-		err = control(args[1], args[3], args[4:])
+		err = ipmi(args[1], args[3], args[4:])
 	case len(args) > 0 && args[0] == "redfish":
 		err = redfish(args[1:])
 	default:
 		err = errors.New("want: control SOCKET 0x20 get|set NAME [VALUE]..., or redfish")
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "front:", err)
+		fmt.Fprintln(os.Stderr, "bmcserver:", err)
 		os.Exit(1)
 	}
 }

@@ -9,16 +9,16 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 	"github.com/holdfast-metal/holdfast/test/bmclab/chassis"
-	"github.com/holdfast-metal/holdfast/test/bmclab/desk"
+	"github.com/holdfast-metal/holdfast/test/bmclab/control"
 )
 
-// redfish runs a BMC with Redfish, and a desk on a unix socket, where a test sets its
+// redfish runs a BMC with Redfish, and a control interface on a unix socket, where a test sets its
 // quirks and reads what it has received.
 func redfish(args []string) error {
 	var all systems
 	f := flag.NewFlagSet("redfish", flag.ContinueOnError)
 	addr := f.String("addr", "", "host:port of the Redfish service")
-	at := f.String("desk", "", "unix socket of the desk")
+	at := f.String("control", "", "unix socket of the control interface")
 	gone := f.Duration("reset-time", 2*time.Second, "how long the BMC is gone when it is reset")
 	power := f.Duration("power-time", 0, "from a press until it shows, of systems in memory")
 	boot := f.Duration("boot-time", 0, "from power on until the operating system runs, of systems in memory")
@@ -44,10 +44,10 @@ func redfish(args []string) error {
 	}
 	d, err := net.Listen("unix", *at)
 	if err != nil {
-		return fmt.Errorf("open the desk: %w", err)
+		return fmt.Errorf("open the control interface: %w", err)
 	}
 	failed := make(chan error, 2)
-	for l, h := range map[net.Listener]http.Handler{l: s.Handler(), d: desk.Handler(s)} {
+	for l, h := range map[net.Listener]http.Handler{l: s.Handler(), d: control.Handler(s)} {
 		srv := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute}
 		go func() { failed <- srv.Serve(l) }()
 	}

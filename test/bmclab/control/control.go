@@ -1,8 +1,8 @@
-// Package desk is the control interface of a Redfish service in another process: a test
+// Package control is the control interface of a Redfish service in another process: a test
 // sets its quirks and reads what it has received.
 //
 // It uses HTTP on a unix socket, and must not depend on the tests' purpose.
-package desk
+package control
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ type Seen struct {
 	On       map[string]bool      // the power of each system in memory, by id
 }
 
-// Handler serves the desk of a service.
+// Handler serves the control interface of a service.
 func Handler(s *redfishtest.Service) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /seen", func(w http.ResponseWriter, _ *http.Request) {
@@ -57,10 +57,10 @@ func Handler(s *redfishtest.Service) http.Handler {
 	return mux
 }
 
-// Client is a test's client of a desk.
+// Client is a test's client of a control interface.
 type Client struct{ http *http.Client }
 
-// Dial returns a client for the unix socket of a desk.
+// Dial returns a client for the unix socket of a control interface.
 func Dial(socket string) *Client {
 	return &Client{&http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true, // the service may be restarted
@@ -91,17 +91,17 @@ func (c *Client) do(ctx context.Context, method, path string, body, answer any) 
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://desk"+path, bytes.NewReader(b))
+	req, err := http.NewRequestWithContext(ctx, method, "http://control"+path, bytes.NewReader(b))
 	if err != nil {
 		return err
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return fmt.Errorf("ask the desk: %w", err)
+		return fmt.Errorf("ask the BMC: %w", err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("ask the desk for %s: %s", path, res.Status)
+		return fmt.Errorf("ask the BMC for %s: %s", path, res.Status)
 	}
 	if answer == nil {
 		return nil

@@ -11,9 +11,9 @@ func bootNames() map[string]string {
 	return map[string]string{"none": "none", "pxe": "net", "default": "disk", "cdrom": "cd"}
 }
 
-// control carries out a request of ipmi_sim (ipmi_lan(5); the values were found by
+// ipmi carries out a request of ipmi_sim (ipmi_lan(5); the values were found by
 // observation).
-func control(socket, verb string, words []string) error {
+func ipmi(socket, verb string, words []string) error {
 	c := chassis.Dial(socket, "ipmi")
 	if verb == "get" {
 		for _, name := range words {
