@@ -10,7 +10,7 @@ MAKEFLAGS += --no-builtin-rules
 
 VERSION := $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
 BINARIES := $(notdir $(wildcard cmd/*))
-TOOLS := bin/tools/golangci-lint bin/tools/govulncheck bin/tools/protoc-gen-go bin/tools/protoc-gen-go-grpc
+TOOLS := bin/tools/golangci-lint bin/tools/govulncheck bin/tools/deadcode bin/tools/protoc-gen-go bin/tools/protoc-gen-go-grpc
 
 # git describe sets the version, so Go does not ask git, which fails if another user owns the
 # checkout. All targets compile as releases do, static and without local paths, so that they share
@@ -261,8 +261,9 @@ fuzz-short: ## Run every fuzz target for FUZZTIME (10s)
 	tools/fuzz.sh $(FUZZTIME)
 
 .PHONY: lint
-lint: bin/tools/golangci-lint bin/tools/govulncheck ## Check the code with golangci-lint, which includes go vet, and govulncheck
+lint: bin/tools/golangci-lint bin/tools/govulncheck bin/tools/deadcode ## Check the code with golangci-lint, which includes go vet, deadcode and govulncheck
 	bin/tools/golangci-lint run ./...
+	tools/deadcode.sh
 	tools/hooks/commit-msg --range "$$(git rev-list --max-count=50 HEAD | tail -n 1)..HEAD"
 	tools/vuln.sh
 
@@ -353,6 +354,7 @@ tools: $(TOOLS) ## Build the pinned tools into bin/tools/
 
 # A tool is rebuilt only if its version has changed.
 bin/tools/golangci-lint: TOOL = github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+bin/tools/deadcode: TOOL = golang.org/x/tools/cmd/deadcode
 bin/tools/govulncheck: TOOL = golang.org/x/vuln/cmd/govulncheck
 bin/tools/protoc-gen-go: TOOL = google.golang.org/protobuf/cmd/protoc-gen-go
 bin/tools/protoc-gen-go-grpc: TOOL = google.golang.org/grpc/cmd/protoc-gen-go-grpc
