@@ -16,12 +16,16 @@ import (
 // and the content security policy must allow the way back.
 func testChromium(t *testing.T, l *lab) {
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox,
-		chromedp.Flag("ignore-certificate-errors", true), chromedp.WindowSize(1280, 900),
-		chromedp.UserDataDir(t.TempDir()))
+		chromedp.Flag("ignore-certificate-errors", true), chromedp.WindowSize(1280, 900))
 	alloc, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	defer stop()
 	ctx, cancel := chromedp.NewContext(alloc)
 	defer cancel()
+	defer func() { // Children of a Chromium that is killed still write to its directory.
+		within, done := context.WithTimeout(ctx, 10*time.Second)
+		defer done()
+		_ = chromedp.Cancel(within)
+	}()
 	var mu sync.Mutex
 	var troubles []string
 	chromedp.ListenTarget(ctx, func(event any) {

@@ -29,11 +29,16 @@ type browser struct {
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox,
-		chromedp.Flag("ignore-certificate-errors", true), chromedp.UserDataDir(t.TempDir()))
-	alloc, stop := chromedp.NewExecAllocator(t.Context(), options...)
+		chromedp.Flag("ignore-certificate-errors", true))
+	alloc, stop := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
 	t.Cleanup(stop)
 	ctx, cancel := chromedp.NewContext(alloc)
 	t.Cleanup(cancel)
+	t.Cleanup(func() { // Children of a Chromium that is killed still write to its directory.
+		within, done := context.WithTimeout(ctx, 10*time.Second)
+		defer done()
+		_ = chromedp.Cancel(within)
+	})
 	b := &browser{T: t, ctx: ctx}
 	chromedp.ListenTarget(ctx, func(ev any) {
 		switch e := ev.(type) {
