@@ -55,9 +55,7 @@ func importRules() []importRule {
 		{part: "internal/oidctest"}, // for tests only
 		{part: "fsm/...", may: []string{"proto/...", "internal/nearest"}, tests: []string{"internal/guard"}, never: impure},
 		{part: "internal/heap"},
-		{part: "internal/series"},
 		{part: "internal/portowner"},
-		{part: "internal/flagerror", may: []string{"internal/nearest"}},
 		{part: "internal/wait"},
 		{part: "internal/describe", may: []string{"proto/holdfast/..."}},
 		{part: "internal/tracing"},
@@ -81,11 +79,12 @@ func importRules() []importRule {
 		{part: "server/internal/watch", may: []string{"internal/filter"}, tests: []string{"proto/..."}},
 		{part: "server/internal/scope", may: []string{"proto/...", "fsm", "server/auth"},
 			tests: []string{"server/internal/nodetest"}},
-		{part: "server/ui/history", may: []string{"proto/...", "fsm", "cluster", "internal/series"},
+		{part: "server/ui/history/series"},
+		{part: "server/ui/history", may: []string{"proto/...", "fsm", "cluster", "server/ui/history/series"},
 			tests: []string{"fsm/fsmtest"}},
 		{part: "server/...", may: []string{
 			"proto/...", "internal/nearest", "internal/archive", "internal/describe", "internal/filter",
-			"internal/images/...", "internal/secrets", "internal/series",
+			"internal/images/...", "internal/secrets", "internal/wait",
 			"fsm", "cluster", "cluster/peertls", "cluster/keyfile", "providers",
 		}, tests: []string{"internal/guard", "internal/oidctest", "providers/...", "cluster/peertls/issue"},
 			never: []string{module + "/server/internal/nodetest"}},
@@ -99,6 +98,7 @@ func importRules() []importRule {
 		{part: "internal/hardware", may: []string{
 			"proto/...", "fsm", "cluster", "executor", "server/...", "providers/...", "internal/images/...", "internal/secrets",
 		}, tests: []string{"fsm/fsmtest"}},
+		{part: "internal/cli/flagerror", may: []string{"internal/nearest"}},
 		{part: "internal/cli/...", may: []string{
 			"proto/...", "client/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "internal/describe",
 			"internal/nearest", "internal/secrets", "internal/wait",

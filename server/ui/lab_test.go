@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-metal/holdfast/internal/secrets"
-	"github.com/holdfast-metal/holdfast/internal/series"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -25,6 +24,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson/apitest"
 	"github.com/holdfast-metal/holdfast/server/ui"
 	"github.com/holdfast-metal/holdfast/server/ui/history"
+	"github.com/holdfast-metal/holdfast/server/ui/history/series"
 )
 
 const evil = `<script>alert(1)</script>`

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/holdfast-metal/holdfast/internal/flagerror"
+	"github.com/holdfast-metal/holdfast/internal/cli/flagerror"
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/holdfast-metal/holdfast/internal/flagerror"
+	"github.com/holdfast-metal/holdfast/internal/cli/flagerror"
 )
 
 // load completes the configuration from the environment and the file. Flags take precedence

@@ -29,7 +29,7 @@ import (
 	"github.com/holdfast-metal/holdfast/executor/waves"
 	"github.com/holdfast-metal/holdfast/executor/webhook"
 	"github.com/holdfast-metal/holdfast/fsm"
-	"github.com/holdfast-metal/holdfast/internal/flagerror"
+	"github.com/holdfast-metal/holdfast/internal/cli/flagerror"
 	"github.com/holdfast-metal/holdfast/internal/hardware"
 	"github.com/holdfast-metal/holdfast/internal/heap"
 	"github.com/holdfast-metal/holdfast/internal/images"

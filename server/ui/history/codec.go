@@ -9,7 +9,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/internal/series"
+	"github.com/holdfast-metal/holdfast/server/ui/history/series"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm"
-	"github.com/holdfast-metal/holdfast/internal/series"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/ui/history/series"
 )
 
 // Cluster is this peer in its cluster (*cluster.Node).

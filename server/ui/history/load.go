@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/internal/series"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/ui/history/series"
 )
 
 // answer is the report of a leader. Without a leader, load is nil.

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/internal/series"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/ui/history/series"
 )
 
 // Range is a time span that ends now.

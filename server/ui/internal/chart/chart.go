@@ -4,8 +4,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/internal/series"
 	"github.com/holdfast-metal/holdfast/server/ui/history"
+	"github.com/holdfast-metal/holdfast/server/ui/history/series"
 )
 
 // The edges of the plot area, in units of the drawing.

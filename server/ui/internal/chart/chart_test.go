@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/holdfast-metal/holdfast/internal/series"
 	"github.com/holdfast-metal/holdfast/server/ui/history"
+	"github.com/holdfast-metal/holdfast/server/ui/history/series"
 )
 
 // line returns a line of n equal points; those from one until before another are unknown.

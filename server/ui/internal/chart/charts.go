@@ -8,9 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/internal/series"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/history"
+	"github.com/holdfast-metal/holdfast/server/ui/history/series"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
 

@@ -3,8 +3,8 @@ package chart
 import (
 	"time"
 
-	"github.com/holdfast-metal/holdfast/internal/series"
 	"github.com/holdfast-metal/holdfast/server/ui/history"
+	"github.com/holdfast-metal/holdfast/server/ui/history/series"
 )
 
 // Data is a window as JSON.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/internal/series"
 	"github.com/holdfast-metal/holdfast/server/ui/history"
+	"github.com/holdfast-metal/holdfast/server/ui/history/series"
 )
 
 // Table is a chart in numbers, the newest row first.
