@@ -2,7 +2,7 @@ package fleet
 
 import (
 	"context"
-	"strings"
+	"fmt"
 	"sync"
 	"time"
 
@@ -40,7 +40,7 @@ func (s *Cache) Of(
 	id *holdfastv1.Identity,
 	c holdfastv1.MachineServiceClient,
 ) (*Counts, error) {
-	key := id.GetRole().String() + " " + strings.Join(id.GetPools(), " ")
+	key := fmt.Sprintf("%v %q", id.GetRole(), id.GetPools())
 	s.mu.Lock()
 	f := s.all[key]
 	s.mu.Unlock()

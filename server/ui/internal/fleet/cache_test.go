@@ -52,3 +52,18 @@ func TestCountOutlivesCaller(t *testing.T) {
 		}
 	})
 }
+
+// TestScopesAreApart checks that users of different pools never share counts.
+func TestScopesAreApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := NewCache(time.Now), &slowMachines{}
+		for _, pools := range [][]string{nil, {"a", "b"}, {"a b"}, {"a"}} {
+			if _, err := s.Of(t.Context(), &holdfastv1.Identity{Pools: pools}, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if c.asked != 4 {
+			t.Errorf("got %d counts for 4 scopes", c.asked)
+		}
+	})
+}
