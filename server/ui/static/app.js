@@ -6,7 +6,7 @@
   const live = document.getElementById("live");
   const said = live && live.querySelector(".said");
   const dot = live && live.querySelector(".dot");
-  let peer = "", peers = [], leader = null, problem = "", skew = 0, lastHeard = Date.now(), staleSince = 0, cursor = "";
+  let peer = "", peers = [], leader = null, problem = "", skew = 0, lastHeard = Date.now(), staleSince = 0;
 
   // --- times ---------------------------------------------------------------------------------------------------------------------------
   const largest = (ms) => {
@@ -134,7 +134,6 @@
     source = new EventSource(document.body.dataset.live);
     const on = (name, f) => source.addEventListener(name, (e) => {
       heard();
-      if (e.lastEventId) cursor = e.lastEventId;
       f(JSON.parse(e.data));
       show();
     });

@@ -60,7 +60,7 @@
       return el;
     }));
     input.setAttribute("aria-expanded", String(found.length > 0));
-    said.textContent = !text ? "" : found.length ? found.length + " found" : "Nothing begins with " + text;
+    said.textContent = !text ? "" : found.length ? found.length + " found" : "Nothing matches " + text;
     choose(found.length ? 0 : -1);
   };
 

@@ -56,6 +56,6 @@ func testPalette(t *testing.T, b *browser, home *peer) {
 	b.sees("the same page after Escape", `!document.querySelector("#find").open && location.pathname === "/ui/machines/m-21"`)
 	ctrlK()
 	b.do(chromedp.KeyEvent("env=none"))
-	b.sees("nothing", `document.querySelector("#find [role=status]").textContent === "Nothing begins with env=none"`)
+	b.sees("nothing", `document.querySelector("#find [role=status]").textContent === "Nothing matches env=none"`)
 	b.calm()
 }
