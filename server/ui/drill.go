@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
@@ -69,9 +70,8 @@ func (b *drillBody) measure(ctx context.Context, c holdfastv1.OperatorServiceCli
 	writing, stop := context.WithCancel(ctx)
 	defer stop()
 	var g errgroup.Group
-	away := time.Duration(0)
+	away, last := time.Duration(0), time.Now()
 	g.Go(func() error {
-		last := time.Now()
 		for writing.Err() == nil {
 			try, cancel := context.WithTimeout(writing, time.Second)
 			_, err := c.Probe(try, &holdfastv1.ProbeRequest{})
@@ -84,29 +84,21 @@ func (b *drillBody) measure(ctx context.Context, c holdfastv1.OperatorServiceCli
 			case writing.Err() == nil:
 				b.Refused++
 			}
-			pause(writing, drillPause)
+			_ = wait.Sleep(writing, drillPause)
 		}
 		return nil
 	})
-	pause(ctx, drillBefore)
+	_ = wait.Sleep(ctx, drillBefore)
 	r, err := c.TransferLeadership(ctx, &holdfastv1.TransferLeadershipRequest{To: b.To})
 	if err == nil {
-		pause(ctx, drillAfter)
+		_ = wait.Sleep(ctx, drillAfter)
 	}
 	stop()
 	_ = g.Wait() // it always returns nil
 	if err != nil {
 		return err
 	}
+	away = max(away, time.Since(last)) // writes may not have resumed
 	b.From, b.Led, b.Took, b.Away = r.GetFrom(), r.GetTo(), display.InTime(r.GetTook().AsDuration()), display.InTime(away)
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }
