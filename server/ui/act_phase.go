@@ -3,11 +3,13 @@ package ui
 import (
 	"fmt"
 	"net/url"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/bulk"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
 
@@ -21,11 +23,7 @@ func phaseQuestion(v *visit, form url.Values) (actBody, error) {
 	}
 	id, from := b.Machine.GetMachineId(), b.Machine.GetStatus().GetPhase()
 	b.Subject, b.Back = id, display.MachinePath(id)
-	for p := holdfastv1.MachineStatus_READY; p <= holdfastv1.MachineStatus_RETIRED; p++ {
-		if p != from && p != holdfastv1.MachineStatus_PROVISIONING { // set by runs only
-			b.Phases = append(b.Phases, p)
-		}
-	}
+	b.Phases = slices.DeleteFunc(bulk.Phases(), func(p holdfastv1.MachineStatus_Phase) bool { return p == from })
 	to, ok := holdfastv1.MachineStatus_Phase_value[form.Get("phase")]
 	if !ok || to == 0 {
 		return b, nil
@@ -74,11 +72,10 @@ func approveQuestion(v *visit, form url.Values) (actBody, error) {
 	id := b.Machine.GetMachineId()
 	b.Back = display.MachinePath(id)
 	b.Happens = []string{"The node becomes pending: when it boots from the network, its installation can start."}
-	plans, err := v.read.plans.ListPlans(v.ctx, &holdfastv1.ListPlansRequest{PageSize: pageSize})
-	if err != nil {
+	if b.Plans, err = v.allPlans(); err != nil {
 		return b, err
 	}
-	b.Subject, b.Plans = id, plans.GetPlans()
+	b.Subject = id
 	return b, nil
 }
 

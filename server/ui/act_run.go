@@ -23,12 +23,10 @@ func runQuestion(v *visit, form url.Values) (actBody, error) {
 	}
 	id := b.Machine.GetMachineId()
 	b.Subject, b.Back = id, display.MachinePath(id)
-	plans, err := v.read.plans.ListPlans(v.ctx, &holdfastv1.ListPlansRequest{PageSize: pageSize})
-	if err != nil {
+	if b.Plans, err = v.allPlans(); err != nil {
 		return b, err
 	}
-	b.Plans = plans.GetPlans()
-	slices.SortStableFunc(b.Plans, func(x, y *holdfastv1.Plan) int { return runform.Rank(x) - runform.Rank(y) })
+	runform.Sort(b.Plans)
 	i := slices.IndexFunc(b.Plans, func(p *holdfastv1.Plan) bool { return p.GetPlanId() == form.Get("plan") })
 	if i < 0 {
 		return b, nil

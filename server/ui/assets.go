@@ -79,11 +79,11 @@ func mimeOf(name string) string {
 //go:embed templates
 var templates embed.FS
 
-// pages are the parsed templates, each within the layout.
-type pages struct{ all map[string]*template.Template }
+// pages are the parsed templates by name, each within the layout.
+type pages map[string]*template.Template
 
-func loadPages(a *assets) *pages {
-	p := &pages{all: map[string]*template.Template{}}
+func loadPages(a *assets) pages {
+	p := pages{}
 	base := template.Must(template.New("layout.html").Funcs(display.Functions(a.url)).
 		ParseFS(templates, "templates/layout.html", "templates/parts.html"))
 	names, err := fs.Glob(templates, "templates/*.html")
@@ -95,7 +95,7 @@ func loadPages(a *assets) *pages {
 		if name == "layout" || name == "parts" {
 			continue
 		}
-		p.all[name] = template.Must(template.Must(base.Clone()).ParseFS(templates, n))
+		p[name] = template.Must(template.Must(base.Clone()).ParseFS(templates, n))
 	}
 	return p
 }
@@ -103,7 +103,7 @@ func loadPages(a *assets) *pages {
 // show writes a page. If the template fails, it writes an error instead of a partial page.
 func (d *dashboard) show(w http.ResponseWriter, r *http.Request, code int, name string, v *view) {
 	var b bytes.Buffer
-	if err := d.pages.all[name].ExecuteTemplate(&b, "layout.html", v); err != nil {
+	if err := d.pages[name].ExecuteTemplate(&b, "layout.html", v); err != nil {
 		d.log.Error("rendering a dashboard page failed", "page", name, "error", err)
 		http.Error(w, "This page could not be rendered; see the log of this peer.", http.StatusInternalServerError)
 		return

@@ -39,29 +39,23 @@ type bulkResult struct {
 	Outcome, Message string
 }
 
-// bulkKind returns the action of the path.
-func bulkKind(v *visit) bulk.Kind {
-	k, _ := bulk.Named(v.r.URL.Path[len("/ui/bulk/"):]) // the routes are the keys
-	return k
-}
-
-func (d *dashboard) askBulk(v *visit) error {
-	q, err := bulk.Ask(v.ctx, v.read.machines, v.read.plans, bulkKind(v), v.r.URL.Query())
-	return d.showBulk(v, q, err)
+func (v *visit) askBulk(k bulk.Kind) error {
+	q, err := bulk.Ask(v.ctx, v.read.machines, v.read.plans, k, v.r.URL.Query())
+	return v.showBulk(q, err)
 }
 
 // doBulk does the confirmed action, or shows the confirmation page again with the error.
-func (d *dashboard) doBulk(v *visit) error {
+func (v *visit) doBulk(k bulk.Kind) error {
 	form, err := v.form()
 	if err != nil {
 		return err
 	}
-	q, err := bulk.Ask(v.ctx, v.read.machines, v.read.plans, bulkKind(v), form)
+	q, err := bulk.Ask(v.ctx, v.read.machines, v.read.plans, k, form)
 	if err == nil {
 		err = q.Confirmed()
 	}
 	if err != nil {
-		return d.showBulk(v, q, err)
+		return v.showBulk(q, err)
 	}
 	ctx, cancel := context.WithTimeout(v.r.Context(), bulkTimeout)
 	defer cancel()
@@ -98,18 +92,18 @@ func (b *bulkDoneBody) add(v *visit, r bulk.Result) {
 
 // showBulk shows the confirmation page. An error without selected machines is shown on a page of
 // its own.
-func (d *dashboard) showBulk(v *visit, q *bulk.Question, err error) error {
+func (v *visit) showBulk(q *bulk.Question, err error) error {
 	if len(q.Rows) == 0 {
 		return err
 	}
 	b := bulkBody{Question: q, Back: bulkList(q.Form)}
 	if q.Kind.Key == bulk.StartPlan {
-		plans, failed := v.read.plans.ListPlans(v.ctx, &holdfastv1.ListPlansRequest{PageSize: pageSize})
+		plans, failed := v.allPlans()
 		if failed != nil {
 			return failed
 		}
-		b.Plans = plans.GetPlans()
-		slices.SortStableFunc(b.Plans, func(x, y *holdfastv1.Plan) int { return runform.Rank(x) - runform.Rank(y) })
+		runform.Sort(plans)
+		b.Plans = plans
 	}
 	return v.page("bulk", q.Kind.Title+" "+q.Count(), "machines", b, err)
 }
@@ -121,5 +115,5 @@ func bulkList(form url.Values) string {
 
 // bulkKinds returns the actions that the user may call.
 func (v *visit) bulkKinds() []bulk.Kind {
-	return slices.DeleteFunc(bulk.Kinds(), func(k bulk.Kind) bool { return !v.rules.may(v.who, k.Method) })
+	return slices.DeleteFunc(bulk.Kinds(), func(k bulk.Kind) bool { return !v.may(k.Method) })
 }

@@ -19,9 +19,10 @@ type position struct {
 	known   bool
 }
 
-// conn makes calls in this process and records the position of the answers.
+// conn makes calls in this process and records the position of the answers. Pages open no streams.
 type conn struct {
-	rpc   grpc.ClientConnInterface
+	grpc.ClientConnInterface
+
 	reads bool   // read this peer's own state
 	least string // minimum index of reads, so that users see their own writes
 
@@ -38,20 +39,9 @@ func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 		}
 	}
 	var h metadata.MD
-	err := c.rpc.Invoke(ctx, method, args, reply, append(opts, grpc.Header(&h))...)
+	err := c.ClientConnInterface.Invoke(ctx, method, args, reply, append(opts, grpc.Header(&h))...)
 	c.note(h)
 	return err
-}
-
-// NewStream implements grpc.ClientConnInterface. It always fails, because in-process
-// streams are not supported.
-func (c *conn) NewStream(
-	ctx context.Context,
-	d *grpc.StreamDesc,
-	method string,
-	opts ...grpc.CallOption,
-) (grpc.ClientStream, error) {
-	return c.rpc.NewStream(ctx, d, method, opts...)
 }
 
 func (c *conn) note(h metadata.MD) {

@@ -26,7 +26,7 @@ func (d *dashboard) cluster(v *visit) error {
 	st, err := v.read.cluster.GetClusterStatus(v.ctx, &holdfastv1.GetClusterStatusRequest{})
 	b := clusterBody{
 		Status:   st,
-		MayDrill: v.rules.may(v.who, "OperatorService/TransferLeadership"),
+		MayDrill: v.may("OperatorService/TransferLeadership"),
 	}
 	for _, p := range st.GetPeers() {
 		b.Newest = max(b.Newest, p.GetAppliedIndex())

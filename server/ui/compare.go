@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/httpjson"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
 
@@ -22,8 +23,8 @@ type compareBody struct {
 func (d *dashboard) compare(v *visit) error {
 	q := v.r.URL.Query()
 	b := compareBody{A: q.Get("a"), B: q.Get("b")}
-	plans, err := v.read.plans.ListPlans(v.ctx, &holdfastv1.ListPlansRequest{PageSize: pageSize})
-	if b.Plans = plans.GetPlans(); err != nil || b.A == "" || b.B == "" {
+	var err error
+	if b.Plans, err = v.allPlans(); err != nil || b.A == "" || b.B == "" {
 		return v.page("compare", "Compare plans", "plans", b, err)
 	}
 	var texts []string
@@ -87,7 +88,7 @@ func (d *dashboard) check(v *visit) error {
 func (b *checkBody) check(v *visit, p *holdfastv1.Plan) error {
 	req := &holdfastv1.CreatePlanRequest{Plan: p, Replace: true, ValidateOnly: true}
 	p, err := v.write.plans.CreatePlan(v.ctx, req)
-	for _, f := range fieldsOf(err) {
+	for _, f := range httpjson.Fields(err) {
 		b.Fields = append(b.Fields, fmt.Sprintf("%s: %s", f.GetField(), f.GetDescription()))
 	}
 	if err != nil {

@@ -24,7 +24,7 @@ func (d *dashboard) console(v *visit) error {
 	if err != nil {
 		return err
 	}
-	b := consoleBody{Machine: m, MayOpen: v.rules.may(v.who, "RunService/StartRun")}
+	b := consoleBody{Machine: m, MayOpen: v.may("RunService/StartRun")}
 	filter := display.Equals("machine_id", m.GetMachineId()) + " AND " + display.Equals("plan_id", planConsole)
 	runs, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{Filter: filter, PageSize: 20})
 	if err != nil {

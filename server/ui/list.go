@@ -172,8 +172,7 @@ func (v *visit) facts() (f health.Facts, err error) {
 		return f, err
 	}
 	f.Urgent = machines.Urgent
-	plans, err := v.read.plans.ListPlans(v.ctx, &holdfastv1.ListPlansRequest{PageSize: pageSize})
-	if err != nil {
+	if f.Plans, err = v.allPlans(); err != nil {
 		return f, err
 	}
 	active, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{Filter: activeRuns, PageSize: pageSize})
@@ -184,8 +183,8 @@ func (v *visit) facts() (f health.Facts, err error) {
 	if err != nil {
 		return f, err
 	}
-	f.Plans, f.Active, f.Recent = plans.GetPlans(), active.GetRuns(), recent.GetRuns()
-	if f.WebhooksHidden = !v.rules.may(v.who, "WebhookService/ListWebhooks"); f.WebhooksHidden {
+	f.Active, f.Recent = active.GetRuns(), recent.GetRuns()
+	if f.WebhooksHidden = !v.may("WebhookService/ListWebhooks"); f.WebhooksHidden {
 		return f, nil
 	}
 	hooks, err := holdfastv1.NewWebhookServiceClient(v.read.conn).ListWebhooks(v.ctx,

@@ -19,9 +19,7 @@ type machinesBody struct {
 	Machines      []*holdfastv1.Machine
 	Columns       []column
 	Rows          [][]cellText // by machine, then by column
-	Total         string       // "1 to 100 of 1 204 machines"
-	Next, First   string
-	Cut           bool // there are too many to sort: only the first mostSorted were sorted
+	Cut           bool         // there are too many to sort: only the first mostSorted were sorted
 	Hints         []hint
 	FilterInvalid bool
 	Chosen        string      // the selected columns, or "" for the default ones
@@ -29,6 +27,7 @@ type machinesBody struct {
 	Actions       []bulk.Kind // on the selected machines
 	Selected      bool        // all machines of this page are selected
 	SelectLink    string      // selects them, or none
+	pageLinks
 }
 
 // needsAttention is the filter of the machines that the overview counts, and of machine issues.
@@ -167,12 +166,11 @@ type machineBody struct {
 }
 
 func (d *dashboard) machine(v *visit) error {
-	id := v.r.PathValue("id")
-	m, err := v.read.machines.GetMachine(v.ctx, &holdfastv1.GetMachineRequest{MachineId: id})
+	m, err := v.theMachine()
 	if err != nil {
 		return err
 	}
-	b := machineBody{Machine: m, Facts: display.Facts(m)}
+	id, b := m.GetMachineId(), machineBody{Machine: m, Facts: display.Facts(m)}
 	b.Why, err = v.read.machines.ExplainMachine(v.ctx, &holdfastv1.ExplainMachineRequest{MachineId: id})
 	if err != nil {
 		return err
@@ -205,9 +203,9 @@ func (d *dashboard) machine(v *visit) error {
 	if i := slices.IndexFunc(b.History, isPhase); i >= 0 && v.r.URL.Query().Get("history") == "" {
 		b.Phased = b.History[i]
 	}
-	b.MayRun = v.rules.may(v.who, "RunService/StartRun")
-	b.MayMove = v.rules.may(v.who, "MachineService/SetMachinePhase")
+	b.MayRun = v.may("RunService/StartRun")
+	b.MayMove = v.may("MachineService/SetMachinePhase")
 	b.MayApprove = m.GetStatus().GetNodeState() == holdfastv1.Node_DISCOVERED &&
-		v.rules.may(v.who, "NodeService/TransitionNode")
+		v.may("NodeService/TransitionNode")
 	return v.page("machine", id, "machines", b, nil)
 }

@@ -15,7 +15,7 @@ type navGroup struct {
 // navEntry is a page in the navigation.
 type navEntry struct {
 	Key, Link, Text string
-	method          string // its callers may open the page; empty: all viewers
+	method          string // its callers may open the page; empty: all viewers may
 }
 
 // navigation returns all pages of the navigation.
@@ -49,14 +49,14 @@ func navigation() []navGroup {
 	}
 }
 
-// navigation returns the pages that a user may open, or of an unknown user (nil) those that all
-// viewers may open.
-func (r rules) navigation(id *holdfastv1.Identity) []navGroup {
+// navigationOf returns the pages that a user may open. Of an unknown user (nil) these are the pages
+// of all viewers.
+func navigationOf(id *holdfastv1.Identity) []navGroup {
 	var all []navGroup
 	for _, g := range navigation() {
 		shown := navGroup{Title: g.Title}
 		for _, e := range g.Entries {
-			if e.method == "" || id != nil && r.may(id, e.method) {
+			if e.method == "" || id != nil && may(id, e.method) {
 				shown.Entries = append(shown.Entries, e)
 			}
 		}

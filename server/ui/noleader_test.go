@@ -43,7 +43,7 @@ func TestNoLeaderNotice(t *testing.T) {
 	const evil = "<script>"
 	p := &peer{status: &holdfastv1.ClusterStatus{AnsweredBy: "p1",
 		Problem: "no leader: " + evil + " and p3 do not answer, 2 of 3 voters are needed"}}
-	d := &dashboard{rpc: p, pages: loadPages(loadAssets()), rules: loadRules(), now: time.Now,
+	d := &dashboard{rpc: p, pages: loadPages(loadAssets()), now: time.Now,
 		health: health.NewCache(time.Now)}
 	open := func() string {
 		r := httptest.NewRequest(http.MethodGet, "/ui/services", nil)
@@ -82,7 +82,7 @@ func whole(word string) string { return `<span class="word">` + word + `</span>`
 // no empty tables, legends or cards.
 func TestEmptyFleet(t *testing.T) {
 	d := &dashboard{rpc: &peer{leader: "p1", status: &holdfastv1.ClusterStatus{Leader: "p1"}},
-		pages: loadPages(loadAssets()), rules: loadRules(), now: time.Now, fleets: fleet.NewCache(time.Now),
+		pages: loadPages(loadAssets()), now: time.Now, fleets: fleet.NewCache(time.Now),
 		health: health.NewCache(time.Now)}
 	register := "<code>holdfast machine register " + whole("--id") + " " + whole("m-1") + " " + whole("--rack") +
 		" r7</code>"

@@ -71,11 +71,11 @@ func (d *dashboard) overview(v *visit) error {
 		return err
 	}
 	b.Recent = recent.GetRuns()
-	plans, err := v.read.plans.ListPlans(v.ctx, &holdfastv1.ListPlansRequest{PageSize: pageSize})
+	plans, err := v.allPlans()
 	if err != nil {
 		return err
 	}
-	for _, p := range plans.GetPlans() {
+	for _, p := range plans {
 		if p.GetBrake() != nil {
 			b.Held = append(b.Held, p)
 		}

@@ -16,7 +16,7 @@ type plansBody struct {
 }
 
 func (d *dashboard) plans(v *visit) error {
-	b := plansBody{MayCheck: v.rules.may(v.who, "PlanService/CreatePlan")}
+	b := plansBody{MayCheck: v.may("PlanService/CreatePlan")}
 	var err error
 	b.Plans, b.pageLinks, err = listed(v, "/ui/plans", lists.Kind{One: "plan", Many: "plans"}, "",
 		func(ctx context.Context, q lists.Query) ([]*holdfastv1.Plan, string, error) {
@@ -24,6 +24,12 @@ func (d *dashboard) plans(v *visit) error {
 			return resp.GetPlans(), resp.GetNextPageToken(), err
 		})
 	return v.page("plans", "Plans", "plans", b, err)
+}
+
+// allPlans returns all plans, by id.
+func (v *visit) allPlans() ([]*holdfastv1.Plan, error) {
+	resp, err := v.read.plans.ListPlans(v.ctx, &holdfastv1.ListPlansRequest{PageSize: pageSize})
+	return resp.GetPlans(), err
 }
 
 // planBody is the page of one plan.
@@ -49,7 +55,7 @@ func (d *dashboard) plan(v *visit) error {
 	if runs.GetNextPageToken() != "" {
 		b.MoreRuns = display.Link("/ui/runs", "filter", display.Equals("plan_id", id))
 	}
-	b.MayRelease = p.GetBrake() != nil && v.rules.may(v.who, "PlanService/ReleasePlan")
-	b.MayTry, b.MayCheck = v.rules.may(v.who, "PlanService/ProbePlan"), v.rules.may(v.who, "PlanService/CreatePlan")
+	b.MayRelease = p.GetBrake() != nil && v.may("PlanService/ReleasePlan")
+	b.MayTry, b.MayCheck = v.may("PlanService/ProbePlan"), v.may("PlanService/CreatePlan")
 	return v.page("plan", cmp.Or(p.GetDisplayName(), id), "plans", b, err)
 }

@@ -91,9 +91,9 @@ func (d *dashboard) run(v *visit) error {
 		return err
 	}
 	b := runBody{Run: run, Steps: display.Timeline(run, timestamppb.New(v.now()))}
-	b.MayCancel = !display.Ended(run) && run.GetCancelRequestedAt() == nil && v.rules.may(v.who, "RunService/CancelRun")
+	b.MayCancel = !display.Ended(run) && run.GetCancelRequestedAt() == nil && v.may("RunService/CancelRun")
 	b.MayRetry = display.Ended(run) && run.GetPhase() != holdfastv1.Run_SUCCEEDED && !run.GetObserved() &&
-		v.rules.may(v.who, "RunService/StartRun")
+		v.may("RunService/StartRun")
 	if b.Wave, err = waveOf(v, run); err != nil {
 		return err
 	}

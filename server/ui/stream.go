@@ -28,7 +28,7 @@ func (d *dashboard) stream(w http.ResponseWriter, r *http.Request) *stream {
 		w:     w,
 		out:   httpjson.NewEvents(w),
 		ctx:   r.Context(),
-		conn:  &conn{rpc: d.rpc, reads: true},
+		conn:  &conn{ClientConnInterface: d.rpc, reads: true},
 		pulse: func(position) string { return ": alive\n\n" },
 	}
 }

@@ -5,10 +5,7 @@ import (
 	"net/url"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
-
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/server/httpjson"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/runform"
 )
 
@@ -72,12 +69,4 @@ func (d *dashboard) try(v *visit) error {
 		}
 	}
 	return v.page("try", "Try "+b.Plan.GetPlanId(), "plans", b, err)
-}
-
-// fieldsOf returns the field violations of an error.
-func fieldsOf(err error) []*errdetails.BadRequest_FieldViolation {
-	if err == nil {
-		return nil
-	}
-	return httpjson.Fields(err)
 }

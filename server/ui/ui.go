@@ -50,8 +50,7 @@ type dashboard struct {
 	people   *signin.Flow
 	log      *slog.Logger
 	assets   *assets
-	pages    *pages
-	rules    rules
+	pages    pages
 	origin   *http.CrossOriginProtection
 	fleets   *fleet.Cache
 	health   *health.Cache
@@ -77,7 +76,6 @@ func Register(
 		log:      log,
 		assets:   a,
 		pages:    loadPages(a),
-		rules:    loadRules(),
 		origin:   http.NewCrossOriginProtection(),
 		now:      time.Now,
 	}
@@ -93,7 +91,7 @@ func (d *dashboard) routes(m *auth.Mux) {
 		m.HandleFunc(pattern, rule, d.refused, secured(d.visit(h)))
 	}
 	act := func(path, rpc string, ask, do func(*visit) error) {
-		rule := auth.SameAs("holdfast.v1." + rpc)
+		rule := ruleOf(rpc)
 		page("GET "+path, rule, ask)
 		m.HandleFunc("POST "+path, rule, d.refused, secured(d.sameOrigin(d.visit(do))))
 	}
@@ -115,7 +113,7 @@ func (d *dashboard) routes(m *auth.Mux) {
 	m.HandleFunc("GET /ui/runs/{id}/log", viewer, nil, secured(d.runLog))
 	m.HandleFunc("GET /ui/events", viewer, nil, secured(d.events))
 	m.HandleFunc("GET /ui/find", viewer, nil, secured(find.Handler(d.feed, func() find.Plans {
-		return newClients(&conn{rpc: d.rpc, reads: true}).plans
+		return newClients(&conn{ClientConnInterface: d.rpc, reads: true}).plans
 	})))
 	page("GET /ui/waves/{id}", viewer, d.wave)
 	page("GET /ui/plans", viewer, d.plans)
@@ -128,7 +126,7 @@ func (d *dashboard) routes(m *auth.Mux) {
 	for _, k := range lists.All() {
 		rule := viewer
 		if k.Method != "" {
-			rule = auth.SameAs("holdfast.v1." + k.Method)
+			rule = ruleOf(k.Method)
 		}
 		page("GET /ui/"+k.Name, rule, d.list(k, nil))
 	}
@@ -148,7 +146,8 @@ func (d *dashboard) routes(m *auth.Mux) {
 		action{"Cancel", "waves", cancelWaveQuestion, cancelWave})
 	confirm("/ui/waves/{id}/retry", "WaveService/RetryWave", action{"Retry", "waves", retryWaveQuestion, retryWave})
 	for _, k := range bulk.Kinds() {
-		act("/ui/bulk/"+k.Key, k.Method, d.askBulk, d.doBulk)
+		act("/ui/bulk/"+k.Key, k.Method,
+			func(v *visit) error { return v.askBulk(k) }, func(v *visit) error { return v.doBulk(k) })
 	}
 	act("/ui/check", "PlanService/CreatePlan", d.askCheck, d.check)
 	act("/ui/try/{id...}", "PlanService/ProbePlan", d.askTry, d.try)
@@ -158,35 +157,11 @@ func (d *dashboard) routes(m *auth.Mux) {
 	})))
 }
 
-// rules are the access rules of the actions that pages offer.
-type rules map[string]auth.Rule
+// ruleOf returns the access rule of a method of the API, given without its package.
+func ruleOf(method string) auth.Rule { return auth.SameAs("holdfast.v1." + method) }
 
-func loadRules() rules {
-	r := rules{}
-	for _, m := range []string{
-		"RunService/StartRun",
-		"RunService/CancelRun",
-		"WaveService/CancelWave",
-		"WaveService/RetryWave",
-		"MachineService/SetMachinePhase",
-		"MachineService/UpdateMachine",
-		"NodeService/TransitionNode",
-		"PlanService/ReleasePlan",
-		"AuditService/ListAuditEvents",
-		"AccessService/ListTokens",
-		"SecretService/ListSecrets",
-		"WebhookService/ListWebhooks",
-		"PlanService/CreatePlan",
-		"PlanService/ProbePlan",
-		"OperatorService/TransferLeadership",
-	} {
-		r[m] = auth.SameAs("holdfast.v1." + m)
-	}
-	return r
-}
-
-// may reports whether a user may call a method.
-func (r rules) may(id *holdfastv1.Identity, method string) bool {
-	rule := r[method]
+// may reports whether the role of a user allows a method. Pages offer only such actions.
+func may(id *holdfastv1.Identity, method string) bool {
+	rule := ruleOf(method)
 	return rule.Lets(id)
 }

@@ -57,7 +57,7 @@ func (d *dashboard) visit(h func(*visit) error) http.HandlerFunc {
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 		defer cancel()
-		reads := &conn{rpc: d.rpc, reads: true}
+		reads := &conn{ClientConnInterface: d.rpc, reads: true}
 		if n, err := strconv.ParseUint(r.URL.Query().Get("at"), 10, 64); err == nil {
 			reads.least = strconv.FormatUint(n, 10)
 		}
@@ -68,7 +68,7 @@ func (d *dashboard) visit(h func(*visit) error) http.HandlerFunc {
 			ctx:       ctx,
 			who:       auth.From(r.Context()),
 			read:      newClients(reads),
-			write:     newClients(&conn{rpc: d.rpc}),
+			write:     newClients(&conn{ClientConnInterface: d.rpc}),
 		}
 		if err := h(v); err != nil {
 			code := httpjson.Status(err)
@@ -80,6 +80,9 @@ func (d *dashboard) visit(h func(*visit) error) http.HandlerFunc {
 	}
 }
 
+// may reports whether the role of the user allows a method.
+func (v *visit) may(method string) bool { return may(v.who, method) }
+
 // view sets the fields that all pages have.
 func (v *visit) view(title, nav string, p *view) *view {
 	if title != "" {
@@ -88,7 +91,7 @@ func (v *visit) view(title, nav string, p *view) *view {
 	p.Nav, p.Who, p.At, p.Now = nav, v.who, v.read.conn.position(), v.now()
 	p.Open = v.who.GetMethod() == auth.MethodInsecure
 	p.Again = v.r.URL.RequestURI()
-	p.Pages = v.rules.navigation(v.who)
+	p.Pages = navigationOf(v.who)
 	if p.At.known && p.At.Leader == "" {
 		p.NoLeader = v.noLeader(v.ctx, v.read)
 	}
@@ -151,7 +154,7 @@ func (d *dashboard) fault(w http.ResponseWriter, r *http.Request, code int, mess
 		Error: message,
 		Nav:   back.Key,
 		Who:   who,
-		Pages: d.rules.navigation(who),
+		Pages: navigationOf(who),
 		Open:  who.GetMethod() == auth.MethodInsecure,
 		Now:   d.now(),
 		Again: r.URL.RequestURI(),

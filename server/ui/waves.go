@@ -16,15 +16,14 @@ import (
 
 // waveBody is the page of one wave.
 type waveBody struct {
-	Wave        *holdfastv1.Wave
-	Summary     string
-	Shares      []display.WaveShare
-	Machines    []*holdfastv1.WaveMachine // of this page
-	State       string                    // of the shown machines; empty: all
-	Total       string                    // "1 to 100 of 1 204 machines"
-	Next, First string
-	MayCancel   bool
-	MayRetry    bool
+	Wave      *holdfastv1.Wave
+	Summary   string
+	Shares    []display.WaveShare
+	Machines  []*holdfastv1.WaveMachine // of this page
+	State     string                    // of the shown machines; empty: all
+	MayCancel bool
+	MayRetry  bool
+	pageLinks
 }
 
 func (d *dashboard) wave(v *visit) error {
@@ -34,8 +33,8 @@ func (d *dashboard) wave(v *visit) error {
 	}
 	b := waveBody{Wave: w, Summary: describe.Wave(w), Shares: display.WaveShares(w)}
 	ended := w.GetFinishedAt() != nil
-	b.MayCancel = !ended && w.GetCancelRequestedAt() == nil && v.rules.may(v.who, "WaveService/CancelWave")
-	b.MayRetry = ended && w.GetPhase() != holdfastv1.Wave_SUCCEEDED && v.rules.may(v.who, "WaveService/RetryWave")
+	b.MayCancel = !ended && w.GetCancelRequestedAt() == nil && v.may("WaveService/CancelWave")
+	b.MayRetry = ended && w.GetPhase() != holdfastv1.Wave_SUCCEEDED && v.may("WaveService/RetryWave")
 	b.choose(v.r.URL.Query())
 	return v.page("wave", w.GetWaveId(), "waves", b, nil)
 }

@@ -1,8 +1,6 @@
 package bulk
 
 import (
-	"slices"
-
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -49,18 +47,8 @@ func Kinds() []Kind {
 	}
 }
 
-// Named returns the action with a key.
-func Named(key string) (Kind, bool) {
-	all := Kinds()
-	i := slices.IndexFunc(all, func(k Kind) bool { return k.Key == key })
-	if i < 0 {
-		return Kind{}, false
-	}
-	return all[i], true
-}
-
-// phases returns the phases that an operator can set.
-func phases() []holdfastv1.MachineStatus_Phase {
+// Phases returns the phases that an operator can set.
+func Phases() []holdfastv1.MachineStatus_Phase {
 	var all []holdfastv1.MachineStatus_Phase
 	for p := holdfastv1.MachineStatus_READY; p <= holdfastv1.MachineStatus_RETIRED; p++ {
 		if p != holdfastv1.MachineStatus_PROVISIONING { // set by runs only

@@ -70,7 +70,7 @@ func (q *Question) Fields() []string {
 // Ask reads the selected machines and describes the action. If the question has rows, its error
 // belongs to the form: the page can be shown with it.
 func Ask(ctx context.Context, machines Machines, plans Plans, kind Kind, form url.Values) (*Question, error) {
-	q := &Question{Kind: kind, Form: form, Selection: selectionOf(form), Phases: phases()}
+	q := &Question{Kind: kind, Form: form, Selection: selectionOf(form), Phases: Phases()}
 	selected, err := q.Selection.read(ctx, machines)
 	if err != nil {
 		return q, err

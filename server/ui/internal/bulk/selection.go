@@ -3,7 +3,6 @@ package bulk
 import (
 	"context"
 	"net/url"
-	"slices"
 	"strings"
 
 	"google.golang.org/grpc"
@@ -11,14 +10,13 @@ import (
 	"google.golang.org/grpc/status"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/fleet"
 )
 
 // Machines reads machines.
 type Machines interface {
+	fleet.Lister
 	GetMachine(context.Context, *holdfastv1.GetMachineRequest, ...grpc.CallOption) (*holdfastv1.Machine, error)
-	ListMachines(
-		context.Context, *holdfastv1.ListMachinesRequest, ...grpc.CallOption,
-	) (*holdfastv1.ListMachinesResponse, error)
 }
 
 // Selection is how a form selects machines: by their ids, or all that match a filter.
@@ -72,24 +70,19 @@ func (s Selection) read(ctx context.Context, c Machines) ([]*holdfastv1.Machine,
 // matching returns all machines that match the filter.
 func (s Selection) matching(ctx context.Context, c Machines) ([]*holdfastv1.Machine, error) {
 	var all []*holdfastv1.Machine
-	r := &holdfastv1.ListMachinesRequest{Filter: s.Filter, PageSize: Most + 1}
-	for {
-		page, err := c.ListMachines(ctx, r)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, page.GetMachines()...)
-		switch next := page.GetNextPageToken(); {
-		case len(all) > Most:
-			return nil, tooMany()
-		case next == "" && len(all) == 0:
-			return nil, status.Error(codes.InvalidArgument, "no machine matches the filter: nothing is selected")
-		case next == "":
-			return slices.Clip(all), nil
-		default:
-			r = &holdfastv1.ListMachinesRequest{Filter: s.Filter, PageSize: Most + 1, PageToken: next}
-		}
+	err := fleet.Each(ctx, c, s.Filter, func(m *holdfastv1.Machine) bool {
+		all = append(all, m)
+		return len(all) <= Most
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(all) > Most:
+		return nil, tooMany()
+	case len(all) == 0:
+		return nil, status.Error(codes.InvalidArgument, "no machine matches the filter: nothing is selected")
 	}
+	return all, nil
 }
 
 func tooMany() error {

@@ -1,6 +1,8 @@
+// Package runform reads the forms that start runs: the plan and the parameters. It makes no calls.
 package runform
 
 import (
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -10,9 +12,13 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Rank sorts plans of users first, then built-in plans that are usually started
-// directly, then those with a single operation.
-func Rank(p *holdfastv1.Plan) int {
+// Sort sorts plans of users first, then built-in plans that are usually started directly, then
+// those with a single operation.
+func Sort(plans []*holdfastv1.Plan) {
+	slices.SortStableFunc(plans, func(a, b *holdfastv1.Plan) int { return rank(a) - rank(b) })
+}
+
+func rank(p *holdfastv1.Plan) int {
 	switch {
 	case !p.GetBuiltIn():
 		return 0
