@@ -153,15 +153,22 @@ func (d *dashboard) runLog(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// wholeLog responds with the unmodified log as text.
+// wholeLog responds with the unmodified log as text. If the log breaks off, it cuts the connection,
+// so that no client takes a part for the whole.
 func (d *dashboard) wholeLog(w http.ResponseWriter, r *http.Request, id string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	req := &holdfastv1.StreamRunLogsRequest{RunId: id, NoFollow: true}
+	begun := false
 	err := d.feed.RunLog(r.Context(), req, func(c *holdfastv1.LogChunk) error {
+		begun = true
 		_, err := w.Write(c.GetData())
 		return err
 	})
-	if err != nil {
+	switch {
+	case err == nil:
+	case begun:
+		panic(http.ErrAbortHandler)
+	default:
 		http.Error(w, httpjson.Message(err), httpjson.Status(err))
 	}
 }
