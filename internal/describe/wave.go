@@ -46,23 +46,6 @@ func WaveMachine(w *holdfastv1.Wave, m *holdfastv1.WaveMachine) string {
 	return ""
 }
 
-// Count formats a number with separated thousands.
-func Count(n int) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + " " + s[i:]
-	}
-	return s
-}
-
-// Number returns a number of things: "1 run", "1204 runs".
-func Number[N ~int | ~int32 | ~uint32 | ~uint64](n N, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprint(n) + " " + one + "s"
-}
-
 func count(n int32) string { return Count(int(n)) }
 
 // waveReason returns why a wave starts no more runs.
@@ -84,12 +67,4 @@ func machines(n int32, one, many string) string {
 		many = one
 	}
 	return Machines(n) + " " + many
-}
-
-// Machines returns a number of machines: "1 machine", "1 204 machines".
-func Machines(n int32) string {
-	if n == 1 {
-		return "1 machine"
-	}
-	return count(n) + " machines"
 }

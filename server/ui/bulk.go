@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/bulk"
@@ -67,7 +68,7 @@ func (v *visit) doBulk(k bulk.Kind) error {
 		b.RunsLink = display.Link("/ui/runs", "filter", display.Equals("request_id", q.Request))
 	}
 	if q.Typed != "" {
-		b.Retyped = display.Count(len(b.Left))
+		b.Retyped = describe.Count(len(b.Left))
 	}
 	return v.page("bulk-done", q.Kind.Title+" "+q.Count(), "machines", b, nil)
 }

@@ -65,7 +65,7 @@ func unbroken(s string) string { return strings.ReplaceAll(s, " ", "\u00a0") }
 func (b clusterBody) Commands() int { return int(b.Load().GetCommands()) }
 
 // Leases returns the number of live leases.
-func (b clusterBody) Leases() string { return display.Count(int(b.Load().GetLeases())) }
+func (b clusterBody) Leases() string { return describe.Count(int(b.Load().GetLeases())) }
 
 // Heartbeats returns the heartbeats per second that the leader receives.
 func (b clusterBody) Heartbeats() string { return display.Rate(b.Load().GetLeaseRate()) }

@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/fleet"
@@ -105,7 +106,7 @@ func firstRow(from string) int {
 // totalOf describes a part of a list of one or many: "1 to 100 of more than 5 000 runs". It
 // returns "" for an empty list.
 func totalOf(from, rows, total int, all bool, one, many string) string {
-	count := display.Count(total)
+	count := describe.Count(total)
 	if !all {
 		count = "more than " + count
 	}
@@ -117,7 +118,7 @@ func totalOf(from, rows, total int, all bool, one, many string) string {
 	case from == 1 && all && total == rows:
 		return count + " " + many
 	}
-	return fmt.Sprintf("%s to %s of %s %s", display.Count(from), display.Count(from+rows-1), count, many)
+	return fmt.Sprintf("%s to %s of %s %s", describe.Count(from), describe.Count(from+rows-1), count, many)
 }
 
 // poolsBody is the page of pools and marketplace providers.

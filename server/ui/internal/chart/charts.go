@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/history"
 	"github.com/holdfast-metal/holdfast/server/ui/history/series"
@@ -160,6 +161,6 @@ func frequency(v float64) string {
 	return strconv.FormatFloat(v, 'g', 2, 64)
 }
 
-func count(v float64) string { return display.Count(int(v + .5)) }
+func count(v float64) string { return describe.Count(int(v + .5)) }
 
 func seconds(v float64) string { return display.InTime(time.Duration(v * float64(time.Second))) }

@@ -59,7 +59,7 @@ func Long(s string) Cell {
 
 // Number returns a cell with a number. Zero is shown as 0.
 func Number[N int | int32 | int64 | uint32 | uint64](n N) Cell {
-	return Cell{Class: "num", Parts: []Part{{Text: Count(int(n))}}}
+	return Cell{Class: "num", Parts: []Part{{Text: describe.Count(int(n))}}}
 }
 
 // Size returns a cell with a number of bytes; empty for 0, which means unknown.

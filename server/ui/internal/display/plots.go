@@ -95,7 +95,7 @@ func (p *Plots) rankFailed(failed map[string]int) {
 	for _, name := range names[:min(len(names), plotMost)] {
 		p.Failed = append(p.Failed, plotRow{
 			Name:  name,
-			Label: Count(failed[name]),
+			Label: describe.Count(failed[name]),
 			Title: fmt.Sprintf("%s: %s", name, describe.Number(failed[name], "attempt")),
 			Class: "p-bad",
 			Width: max(failed[name]*plotWidth/most, plotLeast),

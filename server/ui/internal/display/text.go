@@ -29,7 +29,7 @@ func Functions(asset func(string) string) template.FuncMap {
 		"reads":      reads,
 		"waiting":    describe.WaitingFor,
 		"why":        why,
-		"count":      Count,
+		"count":      describe.Count,
 		"first":      cmp.Or[string],
 		"condition":  conditionText,
 		"meaning":    describe.ConditionMeaning,
@@ -120,9 +120,6 @@ func Label(v fmt.Stringer) string {
 	return "RMA"
 }
 
-// Count formats a number with separated thousands.
-func Count(n int) string { return describe.Count(n) }
-
 // Bytes formats a number of bytes.
 func Bytes(n int64) string {
 	switch {
@@ -165,7 +162,7 @@ func Rate(v float64) string {
 	case v < 10:
 		return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0")
 	}
-	return Count(int(v + .5))
+	return describe.Count(int(v + .5))
 }
 
 // InTime formats a short duration. 0 is "-".

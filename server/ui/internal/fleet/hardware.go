@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
@@ -54,7 +55,7 @@ func (h Hardware) String() string {
 		case n == 1:
 			all = append(all, "1 "+one)
 		case n > 0:
-			all = append(all, display.Count(int(n))+" "+many)
+			all = append(all, describe.Count(int(n))+" "+many)
 		}
 	}
 	add(h.CPUs, "CPU", "CPUs")
@@ -72,7 +73,7 @@ func (h Hardware) String() string {
 	}
 	text := strings.Join(all, ", ")
 	if h.Known < h.Machines {
-		text += fmt.Sprintf("; the hardware of %s is unknown", display.Count(h.Machines-h.Known))
+		text += fmt.Sprintf("; the hardware of %s is unknown", describe.Count(h.Machines-h.Known))
 	}
 	return text
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
@@ -164,17 +165,17 @@ func cellClasses() []string {
 // title describes a group: "r7: 40 machines, 38 in service, 2 in maintenance, 1 in need of
 // attention".
 func (g *Group) title() string {
-	text := cmp.Or(g.Name, "no rack") + ": " + display.Count(g.Total) + " machines"
+	text := cmp.Or(g.Name, "no rack") + ": " + describe.Count(g.Total) + " machines"
 	if g.Total == 1 {
 		text = cmp.Or(g.Name, "no rack") + ": 1 machine"
 	}
 	for s, n := range g.States {
 		if n > 0 {
-			text += fmt.Sprintf(", %s %s", display.Count(n), display.Label(holdfastv1.EffectiveState_Value(s)))
+			text += fmt.Sprintf(", %s %s", describe.Count(n), display.Label(holdfastv1.EffectiveState_Value(s)))
 		}
 	}
 	if g.Troubled > 0 {
-		text += fmt.Sprintf(", %s in need of attention", display.Count(g.Troubled))
+		text += fmt.Sprintf(", %s in need of attention", describe.Count(g.Troubled))
 	}
 	return text
 }
@@ -195,7 +196,7 @@ func Bar(g *Group) []Slice {
 			return
 		}
 		x, end := before*1000/g.Total, (before+n)*1000/g.Total
-		all = append(all, Slice{Class: class, Title: display.Count(n) + " " + label, X: x, Width: end - x})
+		all = append(all, Slice{Class: class, Title: describe.Count(n) + " " + label, X: x, Width: end - x})
 		before += n
 	}
 	for s, n := range g.States {

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
@@ -79,7 +80,7 @@ func secrets() Kind {
 func secretRow(s *holdfastv1.Secret) Row {
 	uses := display.Machines(s.GetUsedBy()...)
 	if more := int(s.GetUses()) - len(s.GetUsedBy()); more > 0 {
-		uses = uses.And(display.Text("and " + display.Count(more) + " more"))
+		uses = uses.And(display.Text("and " + describe.Count(more) + " more"))
 	}
 	return Row{s.GetName(), []display.Cell{
 		display.ID(s.GetName()),

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
@@ -81,7 +82,7 @@ func eventRow(e *holdfastv1.AuditEvent) Row {
 		outcome = display.Badge(e.GetOutcome(), "failed").And(display.Text(e.GetReason()))
 	}
 	if n := e.GetCount(); n > 1 {
-		outcome = outcome.And(display.Text("× " + display.Count(int(n))))
+		outcome = outcome.And(display.Text("× " + describe.Count(int(n))))
 	}
 	return Row{strconv.FormatUint(e.GetSequence(), 10), []display.Cell{
 		display.Number(e.GetSequence()),

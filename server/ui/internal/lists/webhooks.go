@@ -45,7 +45,7 @@ func webhookState(w *holdfastv1.Webhook, now time.Time) display.Cell {
 		return display.Badge("failing", "failed").And(display.Faint(fmt.Sprintf("%d tries, the last", n))).
 			And(display.When(w.GetTriedAt()))
 	case describe.WebhookLate(w, now):
-		waiting := display.Count(int(w.GetWaiting())) + " waiting"
+		waiting := describe.Count(int(w.GetWaiting())) + " waiting"
 		return display.Badge(waiting, "maintenance").And(display.For(w.GetWaitingSince()))
 	case w.GetTriedAt() != nil:
 		return ok.And(display.Faint("recovered")).And(display.When(w.GetTriedAt()))

@@ -9,7 +9,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// The entries of a map are sorted, so that a plan looks the same each time.
+// The entries of a map are sorted, so that a plan is shown the same each time.
 func TestStep(t *testing.T) {
 	s := &holdfastv1.Step{Kind: &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{
 		Command: "true", Env: map[string]string{"b": "2", "a": "1", "c": "3"}}}}
