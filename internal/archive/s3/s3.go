@@ -102,7 +102,7 @@ func (s *Store) Remove(ctx context.Context, folder string) error {
 	if err != nil {
 		return err
 	}
-	for o := range s.client.ListObjects(ctx, s.cfg.Bucket, minio.ListObjectsOptions{Prefix: key, Recursive: true}) {
+	for o := range s.client.ListObjectsIter(ctx, s.cfg.Bucket, minio.ListObjectsOptions{Prefix: key, Recursive: true}) {
 		if o.Err != nil {
 			return fmt.Errorf("list %s in bucket %s: %w", key, s.cfg.Bucket, o.Err)
 		}
