@@ -121,21 +121,12 @@ func New(cfg Config, store *blob.Store, cluster Cluster, state State) *Depot {
 		t.ResponseHeaderTimeout = time.Minute
 		cfg.Client = &http.Client{Transport: t}
 	}
-	for _, d := range []struct {
-		v         *time.Duration
-		otherwise time.Duration
-	}{
-		{&cfg.Interval, time.Second},
-		{&cfg.Stall, 30 * time.Second},
-		{&cfg.Pause, time.Second},
-		{&cfg.Grace, 15 * time.Second},
-		{&cfg.Patience, 20 * time.Second},
-		{&cfg.KeepUnused, 24 * time.Hour},
-	} {
-		if *d.v == 0 {
-			*d.v = d.otherwise
-		}
-	}
+	cfg.Interval = cmp.Or(cfg.Interval, time.Second)
+	cfg.Stall = cmp.Or(cfg.Stall, 30*time.Second)
+	cfg.Pause = cmp.Or(cfg.Pause, time.Second)
+	cfg.Grace = cmp.Or(cfg.Grace, 15*time.Second)
+	cfg.Patience = cmp.Or(cfg.Patience, 20*time.Second)
+	cfg.KeepUnused = cmp.Or(cfg.KeepUnused, 24*time.Hour)
 	d := &Depot{
 		cfg:       cfg,
 		log:       cfg.Logger,

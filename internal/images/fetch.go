@@ -40,24 +40,15 @@ func (d *Depot) fetchWithRetry(ctx context.Context, f file, prefer string) error
 	for try := 1; ; try++ {
 		before := d.store.Received(f.sum)
 		err := d.fetchOnce(ctx, f, prefer)
-		final := errors.Is(err, errLeft) || errors.Is(err, blob.ErrFull) || errors.Is(err, blob.ErrSize) ||
-			errors.As(err, new(permanentError))
-		if err == nil || ctx.Err() != nil || final {
-			d.logResult(f, err)
-			return err
-		}
 		if errors.Is(err, blob.ErrSum) {
-			// The first failure may come from a partial file that a crash damaged. It has
-			// been discarded, so a second failure is final.
-			if wrong++; wrong == 2 {
-				d.logResult(f, err)
-				return err
-			}
+			wrong++
 		}
 		if d.store.Received(f.sum) > before {
 			try, pause = 0, d.cfg.Pause
 		}
-		if try >= maxTries {
+		// The first wrong checksum may come from a partial file that a crash damaged. It has been
+		// discarded, so a second one is final.
+		if err == nil || ctx.Err() != nil || isFinal(err) || wrong == 2 || try >= maxTries {
 			d.logResult(f, err)
 			return err
 		}
@@ -68,6 +59,12 @@ func (d *Depot) fetchWithRetry(ctx context.Context, f file, prefer string) error
 		}
 		pause = min(2*pause, max(maxPause, d.cfg.Pause))
 	}
+}
+
+// isFinal reports whether a retry would fail alike.
+func isFinal(err error) bool {
+	return errors.Is(err, errLeft) || errors.Is(err, blob.ErrFull) || errors.Is(err, blob.ErrSize) ||
+		errors.As(err, new(permanentError))
 }
 
 // logResult logs the result of a fetch.
@@ -83,7 +80,7 @@ func (d *Depot) logResult(f file, err error) {
 
 // fetchOnce tries each source once: the peers that have the file, then its URL.
 func (d *Depot) fetchOnce(ctx context.Context, f file, prefer string) error {
-	if _, ok, err := d.store.Has(ctx, f.sum); ok || ctx.Err() != nil {
+	if _, ok, err := d.has(ctx, f.sum); ok || ctx.Err() != nil {
 		return err
 	}
 	r, err := d.store.Receive(ctx, f.sum, f.size)

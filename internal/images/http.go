@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/images/blob"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -135,20 +136,20 @@ func (d *Depot) serveContent(
 	http.ServeContent(c, r, "", time.Time{}, content)
 }
 
-// await opens a file as soon as this peer has it. If that takes too long, the error
-// contains the progress.
+// await opens a file as soon as this peer has it. If that takes too long, the error contains the
+// progress. Errors name no path, because callers are anonymous.
 func (d *Depot) await(ctx context.Context, f *holdfastv1.Image_File) (*os.File, error) {
 	end := time.Now().Add(d.cfg.Patience)
 	for {
-		open, err := d.store.Open(ctx, f.GetSha256())
-		if err == nil {
+		open, err := d.open(ctx, f.GetSha256())
+		switch {
+		case err == nil:
 			return open, nil
-		}
-		if ctx.Err() != nil {
+		case ctx.Err() != nil:
 			return nil, ctx.Err()
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
+		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, blob.ErrSum):
 			d.log.Error("cannot open image file", "error", err)
+			return nil, errors.New("this peer cannot read the file: retry, or use another peer")
 		}
 		fetching, last := d.status(f.GetSha256())
 		if last != nil && !fetching || !time.Now().Add(pollEvery).Before(end) || wait.Sleep(ctx, pollEvery) != nil {

@@ -3,6 +3,7 @@ package images
 import (
 	"context"
 	"errors"
+	"os"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -37,14 +38,11 @@ func (d *Depot) fetchMissing(ctx context.Context) {
 
 // ensure reports whether the peer has a file. If not, it starts a fetch.
 func (d *Depot) ensure(ctx context.Context, f file) bool {
-	_, ok, err := d.store.Has(ctx, f.sum)
+	_, ok, err := d.has(ctx, f.sum)
 	if ok {
 		return true
 	}
-	if errors.Is(err, blob.ErrSum) {
-		d.metrics.damaged.Inc()
-		d.log.Error("image file damaged on disk, will fetch it again", "sha256", f.sum, "error", err)
-	} else if err != nil && ctx.Err() == nil {
+	if err != nil && !errors.Is(err, blob.ErrSum) && ctx.Err() == nil {
 		d.log.Error("cannot read image file", "sha256", f.sum, "error", err)
 	}
 	d.mu.Lock()
@@ -59,6 +57,28 @@ func (d *Depot) ensure(ctx context.Context, f file) bool {
 		d.fetch(f, "") //nolint:contextcheck // a fetch lives as long as Run, not as long as its caller
 	}
 	return false
+}
+
+// has is blob.Store.Has that counts and logs a damaged file.
+func (d *Depot) has(ctx context.Context, sum string) (size int64, ok bool, err error) {
+	size, ok, err = d.store.Has(ctx, sum)
+	d.noteDamage(sum, err)
+	return size, ok, err
+}
+
+// open is blob.Store.Open that counts and logs a damaged file.
+func (d *Depot) open(ctx context.Context, sum string) (*os.File, error) {
+	f, err := d.store.Open(ctx, sum)
+	d.noteDamage(sum, err)
+	return f, err
+}
+
+// noteDamage counts and logs a damaged file. The store has removed it, and reports it only once.
+func (d *Depot) noteDamage(sum string, err error) {
+	if errors.Is(err, blob.ErrSum) {
+		d.metrics.damaged.Inc()
+		d.log.Error("image file damaged on disk, will fetch it again", "sha256", sum, "error", err)
+	}
 }
 
 // sweep marks the files of images as used and removes those that have been unused for long.

@@ -1,6 +1,7 @@
 package images
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,7 +77,7 @@ func (d *Depot) ask(ctx context.Context, ids []string, r *internalv1.StatBlobReq
 // StatBlob reports whether this peer has a file, or its progress.
 func (d *Depot) StatBlob(ctx context.Context, r *internalv1.StatBlobRequest) (*internalv1.StatBlobResponse, error) {
 	a := &internalv1.StatBlobResponse{PeerId: d.cfg.PeerID}
-	size, ok, err := d.store.Has(ctx, r.GetSha256())
+	size, ok, err := d.has(ctx, r.GetSha256())
 	if ctx.Err() != nil {
 		return nil, status.FromContextError(ctx.Err()).Err()
 	}
@@ -112,7 +113,7 @@ func (d *Depot) ReadBlob(
 	r *internalv1.ReadBlobRequest,
 	stream grpc.ServerStreamingServer[internalv1.ReadBlobResponse],
 ) error {
-	f, err := d.store.Open(stream.Context(), r.GetSha256())
+	f, err := d.open(stream.Context(), r.GetSha256())
 	if errors.Is(err, fs.ErrNotExist) {
 		return status.Errorf(codes.NotFound, "peer %s does not have image file %.64q", d.cfg.PeerID, r.GetSha256())
 	}
@@ -166,12 +167,7 @@ func (d *Depot) Copies(ctx context.Context, sum string) []*holdfastv1.Image_Copy
 	for id, why := range down {
 		copies = append(copies, &holdfastv1.Image_Copy{PeerId: id, Error: why})
 	}
-	slices.SortFunc(copies, func(a, b *holdfastv1.Image_Copy) int {
-		if a.GetPeerId() < b.GetPeerId() {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(copies, func(a, b *holdfastv1.Image_Copy) int { return cmp.Compare(a.GetPeerId(), b.GetPeerId()) })
 	return copies
 }
 

@@ -67,7 +67,7 @@ func (d *Depot) Upload(stream uploadStream) error {
 // receive receives the file on this peer.
 func (d *Depot) receive(stream uploadStream, in *incoming, head *holdfastv1.UploadFileRequest_Header) error {
 	ctx := stream.Context()
-	size, ok, err := d.store.Has(ctx, head.GetSha256())
+	size, ok, err := d.has(ctx, head.GetSha256())
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -78,8 +78,8 @@ func (d *Depot) receive(stream uploadStream, in *incoming, head *holdfastv1.Uplo
 		}
 		return stream.Send(&holdfastv1.UploadFileResponse{ReceivedBytes: size})
 	}
-	if err != nil {
-		d.log.Warn("image file damaged, receiving it again", "error", err)
+	if err != nil && !errors.Is(err, blob.ErrSum) {
+		d.log.Warn("cannot read image file, receiving it again", "error", err)
 	}
 	r, err := d.store.Receive(ctx, head.GetSha256(), head.GetSizeBytes())
 	if err != nil {

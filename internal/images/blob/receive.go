@@ -56,7 +56,7 @@ func (s *Store) Receive(ctx context.Context, sum string, size int64) (r *Receive
 		return nil, r.wrap(err)
 	}
 	if size > 0 && r.at > size {
-		if err := r.restart(); err != nil {
+		if err := r.Restart(); err != nil {
 			return nil, err
 		}
 	}
@@ -77,9 +77,7 @@ func (s *Store) begin(sum string) bool {
 func (r *Receiver) Offset() int64 { return r.at }
 
 // Restart discards the received bytes.
-func (r *Receiver) Restart() error { return r.restart() }
-
-func (r *Receiver) restart() error {
+func (r *Receiver) Restart() error {
 	r.hash.Reset()
 	r.at, r.unsaved = 0, 0
 	if err := r.f.Truncate(0); err != nil {
@@ -121,7 +119,7 @@ func (r *Receiver) Commit() error {
 		at := r.at
 		return errors.Join(
 			fmt.Errorf("receive image file %s: the checksum of its %d bytes is %s: %w", r.sum, at, got, ErrSum),
-			r.restart(),
+			r.Restart(),
 		)
 	}
 	if err := r.f.Sync(); err != nil {
