@@ -16,7 +16,7 @@ import (
 const (
 	checkEvery = 30 * time.Second // between two checks by the leader
 	noteEvery  = 5 * time.Second  // minimum time between two checks for Note
-	shoutEvery = time.Minute      // interval of the error log while leading without a key
+	logEvery   = time.Minute      // between two errors in the log while leading without a key
 
 	// handovers is how often in a row a peer hands over the leadership immediately. With up
 	// to five peers, of which only one has the key, that one has been the leader by then,
@@ -76,7 +76,7 @@ func (g *Guard) Missing() []string {
 func (g *Guard) Run(ctx context.Context, _ cluster.Term) error {
 	t := time.NewTicker(checkEvery)
 	defer t.Stop()
-	var shouted time.Time
+	var logged time.Time
 	for {
 		changed := g.keys.Changed()
 		missing := g.Missing()
@@ -85,14 +85,13 @@ func (g *Guard) Run(ctx context.Context, _ cluster.Term) error {
 			if g.recovered() {
 				g.log.Info("this peer has all secrets keys again", "file", g.keys.File())
 			}
-			shouted = time.Time{}
+			logged = time.Time{}
 		case g.shouldHandOver(time.Now()):
 			return fmt.Errorf("%s: another peer should lead", g.words(missing))
-		case time.Since(shouted) >= shoutEvery:
-			shouted = time.Now()
+		case time.Since(logged) >= logEvery:
+			logged = time.Now()
 			g.log.Error("leading without a secrets key: no recent leader has it; "+
-				"runs that need such a secret fail until the key is back",
-				"missing", missing, "file", g.keys.File(), "what", g.words(missing))
+				"runs that need such a secret fail until the key is back", "error", g.words(missing))
 		}
 		select {
 		case <-ctx.Done():

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	lookEvery  = 5 * time.Second // interval of reads of the file
-	lookAtMost = time.Second     // minimum time between reads because of a missing key
+	pollEvery = 5 * time.Second // interval of reads of the file
+	minPause  = time.Second     // between two reads because of a missing key
 )
 
 // Keyring holds the keys of a file. It is safe for concurrent use. A nil Keyring, or one
@@ -27,7 +27,7 @@ type Keyring struct {
 	keys atomic.Pointer[[]*key] // the primary key first; nil if there are none
 
 	mu      sync.Mutex
-	looked  time.Time
+	readAt  time.Time
 	seen    [sha256.Size]byte // hash of the file in use
 	trouble string            // error of the last read
 	changed chan struct{}
@@ -50,7 +50,7 @@ func Open(file string, log *slog.Logger) (*Keyring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open secrets keys: read %s: %w", file, err)
 	}
-	k.seen, k.looked = sha256.Sum256(b), time.Now()
+	k.seen, k.readAt = sha256.Sum256(b), time.Now()
 	k.keys.Store(&keys)
 	return k, nil
 }
@@ -61,7 +61,7 @@ func (k *Keyring) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	t := time.NewTicker(lookEvery)
+	t := time.NewTicker(pollEvery)
 	defer t.Stop()
 	for {
 		select {
@@ -73,16 +73,16 @@ func (k *Keyring) Run(ctx context.Context) error {
 	}
 }
 
-// reload reads the file unless it was read within the last atMost. If the file is invalid,
-// the current keys stay in use.
-func (k *Keyring) reload(atMost time.Duration) {
+// reload reads the file, unless it was read less than pause ago. If the file is invalid, the current
+// keys stay in use.
+func (k *Keyring) reload(pause time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
-	if now.Sub(k.looked) < atMost {
+	if now.Sub(k.readAt) < pause {
 		return
 	}
-	k.looked = now
+	k.readAt = now
 	b, err := keyfile.ReadPrivate(k.file)
 	sum := sha256.Sum256(b)
 	if err == nil && sum == k.seen {
@@ -173,7 +173,7 @@ func (k *Keyring) find(id string) *key {
 	}
 	key := get()
 	if key == nil && k.File() != "" {
-		k.reload(lookAtMost)
+		k.reload(minPause)
 		key = get()
 	}
 	return key

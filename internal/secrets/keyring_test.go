@@ -60,7 +60,7 @@ func TestReload(t *testing.T) {
 			if err := os.Chmod(path, mode); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(2 * lookEvery) // sleep: fake clock, for two reads of the file
+			time.Sleep(2 * pollEvery) // sleep: fake clock, for two reads of the file
 			synctest.Wait()
 		}
 		wantIDs := func(want ...string) {
@@ -110,7 +110,7 @@ func TestUnknownKeyReadsFile(t *testing.T) {
 		if k.Has("k2") {
 			t.Error("got two reads of the file within a second")
 		}
-		time.Sleep(lookAtMost) // sleep: fake clock
+		time.Sleep(minPause) // sleep: fake clock
 		if !k.Has("k2") || k.Has("k1") {
 			t.Errorf("got keys %v, want k2", k.IDs())
 		}
