@@ -29,8 +29,8 @@ import (
 // tracerName is the instrumentation scope of our own spans.
 const tracerName = "github.com/holdfast-metal/holdfast"
 
-// lastSpansTime is the time limit for sending the last spans when a peer stops.
-const lastSpansTime = 2 * time.Second
+// flushTimeout bounds the time to send the last spans when a peer stops.
+const flushTimeout = 2 * time.Second
 
 // Config configures traces.
 type Config struct {
@@ -63,10 +63,7 @@ func (c *Config) Check() error {
 }
 
 // Tracing creates spans and sends them. A nil Tracing creates none.
-type Tracing struct {
-	provider   *sdktrace.TracerProvider
-	propagator propagation.TextMapPropagator
-}
+type Tracing struct{ provider *sdktrace.TracerProvider }
 
 // Open starts tracing and returns nil if it is off. It does not wait for the receiver: an
 // unreachable receiver costs spans, never a call. Spans carry the name of the peer and its version.
@@ -82,11 +79,8 @@ func (c *Config) Open(ctx context.Context, peer, version string, log *slog.Logge
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces cannot be sent", "error", err) }))
 	about := resource.NewSchemaless(attribute.String("service.name", "holdfast"),
 		attribute.String("service.instance.id", peer), attribute.String("service.version", version))
-	return &Tracing{
-		propagator: propagation.TraceContext{},
-		provider: sdktrace.NewTracerProvider(sdktrace.WithBatcher(out), sdktrace.WithResource(about),
-			sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(c.TracingRatio)))),
-	}, nil
+	return &Tracing{sdktrace.NewTracerProvider(sdktrace.WithBatcher(out), sdktrace.WithResource(about),
+		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(c.TracingRatio))))}, nil
 }
 
 // Close sends the remaining spans.
@@ -94,7 +88,7 @@ func (t *Tracing) Close(log *slog.Logger) {
 	if t == nil {
 		return
 	}
-	ctx, stop := context.WithTimeout(context.Background(), lastSpansTime)
+	ctx, stop := context.WithTimeout(context.Background(), flushTimeout)
 	defer stop()
 	if err := t.provider.Shutdown(ctx); err != nil {
 		log.Warn("the last traces were not sent", "error", err)
@@ -110,12 +104,12 @@ func (t *Tracing) Tracer() trace.Tracer {
 }
 
 func (t *Tracing) options() []otelgrpc.Option {
-	return []otelgrpc.Option{otelgrpc.WithTracerProvider(t.provider), otelgrpc.WithPropagators(t.propagator),
-		otelgrpc.WithFilter(worthASpan)}
+	return []otelgrpc.Option{otelgrpc.WithTracerProvider(t.provider), otelgrpc.WithPropagators(propagation.TraceContext{}),
+		otelgrpc.WithFilter(isTraced)}
 }
 
-// worthASpan filters out the constant calls of peers, probes and agents.
-func worthASpan(call *stats.RPCTagInfo) bool {
+// isTraced reports whether a call gets a span. The constant calls of peers, probes and agents do not.
+func isTraced(call *stats.RPCTagInfo) bool {
 	for _, often := range []string{"/grpc.health.", "/grpc.reflection.", "/holdfast.internal.",
 		"/holdfast.v1.HeartbeatService/"} {
 		if strings.HasPrefix(call.FullMethodName, often) {
@@ -148,9 +142,11 @@ func (t *Tracing) Handler(h http.Handler) http.Handler {
 	if t == nil {
 		return h
 	}
-	return otelhttp.NewHandler(h, "HTTP", otelhttp.WithTracerProvider(t.provider), otelhttp.WithPropagators(t.propagator),
-		otelhttp.WithFilter(func(r *http.Request) bool {
-			return strings.HasPrefix(r.URL.Path, "/api/") && !strings.HasSuffix(r.URL.Path,
-				"/keepalive") && !strings.HasSuffix(r.URL.Path, "/heartbeat")
-		}))
+	filter := func(r *http.Request) bool {
+		path := r.URL.Path
+		return strings.HasPrefix(path, "/api/") && !strings.HasSuffix(path, "/keepalive") &&
+			!strings.HasSuffix(path, "/heartbeat")
+	}
+	return otelhttp.NewHandler(h, "HTTP", otelhttp.WithTracerProvider(t.provider),
+		otelhttp.WithPropagators(propagation.TraceContext{}), otelhttp.WithFilter(filter))
 }
