@@ -25,7 +25,7 @@ const (
 	slowestDownload = 64 << 10        // minimum average rate in bytes per second; slower connections are closed
 	downloadSlack   = 2 * time.Minute // extra time; longer than a piece needs at that rate
 	piece           = 4 << 20         // bytes sent between two checks of the rate
-	lookTimeout     = 5 * time.Second // for a linearizable read
+	viewTimeout     = 5 * time.Second // for a linearizable read
 	pollEvery       = 50 * time.Millisecond
 	retryAfter      = "5" // seconds
 )
@@ -67,22 +67,22 @@ func (d *Depot) serveSum(w http.ResponseWriter, r *http.Request) {
 	d.serve(w, r, f)
 }
 
-// find evaluates look on this peer's state, and if it finds nothing, on a linearizable
+// find evaluates lookup on this peer's state, and if it finds nothing, on a linearizable
 // view.
 func (d *Depot) find(
 	ctx context.Context,
-	look func(*fsm.View) (*holdfastv1.Image_File, bool),
+	lookup func(*fsm.View) (*holdfastv1.Image_File, bool),
 ) (*holdfastv1.Image_File, bool) {
-	if f, ok := look(d.state.View()); ok {
+	if f, ok := lookup(d.state.View()); ok {
 		return f, true
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
 	v, err := d.cluster.View(ctx)
 	if err != nil {
 		return nil, false
 	}
-	return look(v)
+	return lookup(v)
 }
 
 // serve serves a file of an image unchanged.

@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	sayEvery = 2 * time.Second // interval of progress messages
-	slowest  = 1 << 20         // bytes per second; the minimum rate between peers
-	slack    = 2 * time.Minute // additional time
+	reportEvery = 2 * time.Second // interval of progress messages
+	slowest     = 1 << 20         // bytes per second; the minimum rate between peers
+	slack       = 2 * time.Minute // additional time
 )
 
 type uploadStream = grpc.BidiStreamingServer[holdfastv1.UploadFileRequest, holdfastv1.UploadFileResponse]
@@ -89,7 +89,7 @@ func (d *Depot) receive(stream uploadStream, in *incoming, head *holdfastv1.Uplo
 	if err := stream.Send(&holdfastv1.UploadFileResponse{ReceivedBytes: r.Offset()}); err != nil {
 		return err
 	}
-	said := time.Now()
+	reported := time.Now()
 	for {
 		part, err := in.next()
 		if errors.Is(err, io.EOF) {
@@ -103,8 +103,8 @@ func (d *Depot) receive(stream uploadStream, in *incoming, head *holdfastv1.Uplo
 		if err != nil {
 			return toStatus(err)
 		}
-		if time.Since(said) > sayEvery {
-			said = time.Now()
+		if time.Since(reported) > reportEvery {
+			reported = time.Now()
 			if err := stream.Send(&holdfastv1.UploadFileResponse{ReceivedBytes: r.Offset()}); err != nil {
 				return err
 			}
@@ -129,8 +129,8 @@ func (d *Depot) replicate(stream uploadStream, head *holdfastv1.UploadFileReques
 	for _, id := range voters {
 		calls.Go(func() { results <- result{id, d.pull(ctx, id, head)} })
 	}
-	say := time.NewTicker(sayEvery)
-	defer say.Stop()
+	report := time.NewTicker(reportEvery)
+	defer report.Stop()
 	var have, failed []string
 	for len(have) <= len(voters)/2 {
 		if len(voters)-len(failed) <= len(voters)/2 {
@@ -146,7 +146,7 @@ func (d *Depot) replicate(stream uploadStream, head *holdfastv1.UploadFileReques
 				continue
 			}
 			have = append(have, r.id)
-		case <-say.C:
+		case <-report.C:
 			progress := &holdfastv1.UploadFileResponse{ReceivedBytes: head.GetSizeBytes(), Peers: have}
 			if err := stream.Send(progress); err != nil {
 				return err
