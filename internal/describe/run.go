@@ -54,7 +54,7 @@ func Why(r *holdfastv1.Run) (text string, waits bool) {
 	return "", false
 }
 
-// FreeSlot is what a run waits for that only the limit of active runs holds back.
+// FreeSlot is the wait of a run that only the limit of active runs holds back.
 const FreeSlot = "a free slot"
 
 // WaitingFor returns the event that a run waits for. The state has "the executor" for two of them.

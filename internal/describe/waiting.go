@@ -13,8 +13,8 @@ const butCause = ", but "
 
 // Reading is a wait for the answer to the first reading of a machine, before an attempt begins.
 type Reading struct {
-	By string // what has to answer: BMC
-	Of string // what is read: power of m-05
+	By string // the part that has to answer: BMC
+	Of string // the value that is read: power of m-05
 }
 
 // WaitingFor returns the reading as the text of a run's waiting_for.
@@ -31,14 +31,14 @@ func reading(waitingFor string) (r Reading, cause string, ok bool) {
 // Reads returns a sentence about a run whose machine is being read before an attempt begins, and ""
 // for all others: "reading power of m-05: BMC has not answered for 13s (deadline in 7s)".
 func Reads(r *holdfastv1.Run, now time.Time) string {
-	what, cause, ok := reading(r.GetWaitingFor())
+	waits, cause, ok := reading(r.GetWaitingFor())
 	if !ok {
 		return ""
 	}
 	long := Duration(now.Sub(r.GetWaitingSince().AsTime()))
-	text := fmt.Sprintf("reading %s: %s has not answered for %s", what.Of, what.By, long)
+	text := fmt.Sprintf("reading %s: %s has not answered for %s", waits.Of, waits.By, long)
 	if cause != "" {
-		text = fmt.Sprintf("reading %s for %s: %s", what.Of, long, cause)
+		text = fmt.Sprintf("reading %s for %s: %s", waits.Of, long, cause)
 	}
 	if end := r.GetDeadline(); end != nil {
 		if left := end.AsTime().Sub(now); left > 0 {
@@ -52,14 +52,14 @@ func Reads(r *holdfastv1.Run, now time.Time) string {
 // Hangs returns the sentence of Reads in a few words, for a headline: "BMC has not answered for
 // 13s".
 func Hangs(r *holdfastv1.Run, now time.Time) string {
-	what, cause, ok := reading(r.GetWaitingFor())
+	waits, cause, ok := reading(r.GetWaitingFor())
 	switch {
 	case !ok:
 		return ""
 	case cause != "":
 		return Cut(cause, headline)
 	}
-	return what.By + " has not answered for " + Duration(now.Sub(r.GetWaitingSince().AsTime()))
+	return waits.By + " has not answered for " + Duration(now.Sub(r.GetWaitingSince().AsTime()))
 }
 
 // headline is the number of characters of a cause in a headline.

@@ -208,7 +208,7 @@ func (p *parser) value() (value string, quoted bool, err error) {
 }
 
 // word reads a quoted string, or a word up to one of the stop characters.
-func (p *parser) word(stops, what string) (text string, quoted bool, err error) {
+func (p *parser) word(stops, kind string) (text string, quoted bool, err error) {
 	start := p.at
 	if !p.done() && (p.text[p.at] == '"' || p.text[p.at] == '\'') {
 		text, err = p.quotedString()
@@ -221,10 +221,10 @@ func (p *parser) word(stops, what string) (text string, quoted bool, err error) 
 	case text != "":
 		return text, false, nil
 	case p.done():
-		return "", false, p.errorf(start, "a %s is missing at the end", what)
+		return "", false, p.errorf(start, "a %s is missing at the end", kind)
 	}
 	r, _ := utf8.DecodeRuneInString(p.text[p.at:])
-	return "", false, p.errorf(start, "want a %s, not %q: quote text that contains such characters", what, r)
+	return "", false, p.errorf(start, "want a %s, not %q: quote text that contains such characters", kind, r)
 }
 
 // quotedString reads a string in single or double quotes. The escapes are those of Go and

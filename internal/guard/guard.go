@@ -1,5 +1,5 @@
-// Package guard holds the budgets of what can be counted exactly: allocations, bytes and writes of
-// the most frequent operations. Tests measure them, and make bench-guard prints the table.
+// Package guard holds the budgets of the most frequent operations: their allocations, bytes and
+// writes, which can be counted exactly. Tests measure them, and make bench-guard prints the table.
 //
 // It owns the budgets. It must not measure anything, nor hold times, which depend on the machine.
 package guard

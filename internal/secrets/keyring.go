@@ -28,8 +28,8 @@ type Keyring struct {
 
 	mu      sync.Mutex
 	readAt  time.Time
-	seen    [sha256.Size]byte // hash of the file in use
-	trouble string            // error of the last read
+	hash    [sha256.Size]byte // of the file in use
+	failure string            // error of the last read
 	changed chan struct{}
 }
 
@@ -50,7 +50,7 @@ func Open(file string, log *slog.Logger) (*Keyring, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open secrets keys: read %s: %w", file, err)
 	}
-	k.seen, k.readAt = sha256.Sum256(b), time.Now()
+	k.hash, k.readAt = sha256.Sum256(b), time.Now()
 	k.keys.Store(&keys)
 	return k, nil
 }
@@ -85,8 +85,8 @@ func (k *Keyring) reload(pause time.Duration) {
 	k.readAt = now
 	b, err := keyfile.ReadPrivate(k.file)
 	sum := sha256.Sum256(b)
-	if err == nil && sum == k.seen {
-		k.trouble = ""
+	if err == nil && sum == k.hash {
+		k.failure = ""
 		return
 	}
 	var keys []*key
@@ -94,14 +94,14 @@ func (k *Keyring) reload(pause time.Duration) {
 		keys, err = parseKeys(b)
 	}
 	if err != nil {
-		if k.trouble != err.Error() {
+		if k.failure != err.Error() {
 			k.log.Error("secrets keys file is invalid, keeping the current keys until it is fixed",
 				"file", k.file, "error", err)
 		}
-		k.trouble = err.Error()
+		k.failure = err.Error()
 		return
 	}
-	k.seen, k.trouble = sum, ""
+	k.hash, k.failure = sum, ""
 	k.keys.Store(&keys)
 	k.log.Info("secrets keys reloaded", "file", k.file, "primary", keys[0].id, "keys", k.IDs())
 	close(k.changed)
