@@ -78,11 +78,11 @@ func (b clusterBody) Contact(p *holdfastv1.Peer) string {
 	return display.InTime(time.Duration(max(p.GetLastContactMs(), 1)) * time.Millisecond)
 }
 
-// CatchesUp reports whether a voter does not vote yet. Peers of older versions report no
-// voters at all; then it returns false for every peer.
+// CatchesUp reports whether a voter does not vote yet. Peers of older versions do not report which
+// voters may vote: then it returns false for every peer.
 func (b clusterBody) CatchesUp(p *holdfastv1.Peer) bool {
-	told := slices.ContainsFunc(b.Status.GetPeers(), (*holdfastv1.Peer).GetMayVote)
-	return told && !p.GetMayVote() && p.GetSuffrage() == "voter" && p.GetError() == ""
+	reported := slices.ContainsFunc(b.Status.GetPeers(), (*holdfastv1.Peer).GetMayVote)
+	return reported && !p.GetMayVote() && p.GetSuffrage() == "voter" && p.GetError() == ""
 }
 
 // Behind returns the number of entries that another peer has applied and this one has not.

@@ -51,8 +51,8 @@ type checkBody struct {
 	Fields  []string // errors by field
 }
 
-// longestPlan bounds the size of a plan in the form.
-const longestPlan = 256 << 10
+// maxPlan is the maximum size of a plan in the form, in bytes.
+const maxPlan = 256 << 10
 
 func (d *dashboard) askCheck(v *visit) error {
 	b := checkBody{}
@@ -76,9 +76,9 @@ func (d *dashboard) check(v *visit) error {
 	b := checkBody{Text: strings.ReplaceAll(form.Get("plan"), "\r\n", "\n")}
 	p, err := display.ReadPlan(b.Text)
 	switch {
-	case len(b.Text) > longestPlan:
+	case len(b.Text) > maxPlan:
 		err = status.Errorf(codes.InvalidArgument,
-			"the plan has %d bytes, the limit is %d: use holdfast plan validate", len(b.Text), longestPlan)
+			"the plan has %d bytes, the limit is %d: use holdfast plan validate", len(b.Text), maxPlan)
 	case err == nil:
 		err = b.check(v, p)
 	}

@@ -53,10 +53,7 @@ func (d *dashboard) sameOrigin(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// noPage returns the error of a path that is no page.
-func noPage(r *http.Request) string { return "the dashboard has no page " + r.URL.Path }
-
-// otherwise responds to other methods than those of the routes.
+// otherwise responds to requests that match no route, such as a POST to a list.
 func (d *dashboard) otherwise(w http.ResponseWriter, r *http.Request, code int, err *auth.Error) {
 	secure(w.Header())
 	if r.URL.Path == "/ui" {

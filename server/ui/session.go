@@ -29,8 +29,8 @@ type Sessions interface {
 // sessionTime is the lifetime of a session.
 const sessionTime = 12 * time.Hour
 
-// longestToken is approximately the maximum size of a cookie.
-const longestToken = 3800
+// maxCookie is about the maximum size of a cookie, in bytes.
+const maxCookie = 3800
 
 type signInBody struct {
 	Next    string
@@ -74,7 +74,7 @@ func (d *dashboard) signInWith(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, begun.URL, http.StatusSeeOther)
 }
 
-// signedIn takes the answer of an issuer, and begins a session that ends with its token.
+// signedIn handles the answer of an issuer, and begins a session that ends with its token.
 func (d *dashboard) signedIn(w http.ResponseWriter, r *http.Request) {
 	value := ""
 	if c, err := r.Cookie(flowCookie); err == nil {
@@ -93,15 +93,16 @@ func (d *dashboard) signedIn(w http.ResponseWriter, r *http.Request) {
 	}
 	lasts := min(sessionTime, s.Expires.Sub(d.now()))
 	cookie, err := d.sessions.Begin(s.Token, lasts)
-	if err != nil || len(cookie) > longestToken || !printable(cookie) {
+	if err != nil || len(cookie) > maxCookie || !printable(cookie) {
 		d.askToken(w, r, http.StatusBadRequest, next, "The token of the identity provider is too long for a browser "+
 			"session. Its administrator reduces the groups and claims in the tokens of this application.")
 		return
 	}
-	d.keep(w, r, cookie, int(lasts/time.Second))
+	d.setSession(w, r, cookie, int(lasts/time.Second))
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
+// setFlow sets the cookie of a sign-in; with seconds -1 it deletes it.
 func setFlow(w http.ResponseWriter, value string, secure bool, seconds int) {
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure with TLS; without TLS, sign-ins are for loopback only
 		Name:     flowCookie,
@@ -119,18 +120,18 @@ func setFlow(w http.ResponseWriter, value string, secure bool, seconds int) {
 func (d *dashboard) signIn(w http.ResponseWriter, r *http.Request) {
 	token := strings.TrimSpace(r.PostFormValue("token"))
 	next := localPath(r.PostFormValue("next"))
-	if token == "" || len(token) > longestToken || !printable(token) {
+	if token == "" || len(token) > maxCookie || !printable(token) {
 		d.askToken(w, r, http.StatusBadRequest, next,
 			"That is not a token: want a single word, as printed by `holdfast token create`.")
 		return
 	}
 	cookie, err := d.sessions.Begin(token, sessionTime)
-	if err != nil || len(cookie) > longestToken {
+	if err != nil || len(cookie) > maxCookie {
 		d.askToken(w, r, http.StatusBadRequest, next,
 			"That token is too long for a browser session: create one with `holdfast token create`.")
 		return
 	}
-	d.keep(w, r, cookie, int(sessionTime/time.Second))
+	d.setSession(w, r, cookie, int(sessionTime/time.Second))
 	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // localPath returns only paths of the dashboard
 }
 
@@ -143,14 +144,15 @@ func (d *dashboard) signOut(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	d.keep(w, r, "", -1)
+	d.setSession(w, r, "", -1)
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
-func (d *dashboard) keep(w http.ResponseWriter, r *http.Request, token string, seconds int) {
+// setSession sets the cookie of a session; with seconds -1 it deletes it.
+func (d *dashboard) setSession(w http.ResponseWriter, r *http.Request, value string, seconds int) {
 	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure with TLS; without TLS, tokens are for loopback only
 		Name:     cookieName,
-		Value:    token,
+		Value:    value,
 		Path:     "/ui/",
 		MaxAge:   seconds,
 		HttpOnly: true,

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// keepStream is the interval of pulses, and of checks whether the reader is still authorized.
-const keepStream = 3 * time.Second
+// pulseEvery is the interval of pulses, and of checks whether the reader is still authorized.
+const pulseEvery = 3 * time.Second
 
 // stream is a response of server-sent events. It ends with the request, when the peer
 // stops, and when the reader's token is revoked.
@@ -57,7 +57,7 @@ func (s *stream) run(follow func(send func(text string) error) error) {
 		s.out.End()
 	}()
 	read := newClients(s.conn)
-	alive := time.NewTicker(keepStream)
+	alive := time.NewTicker(pulseEvery)
 	defer alive.Stop()
 	for {
 		var text string

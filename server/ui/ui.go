@@ -153,7 +153,7 @@ func (d *dashboard) routes(m *auth.Mux) {
 	act("/ui/try/{id...}", "PlanService/ProbePlan", d.askTry, d.try)
 	act("/ui/drill", "OperatorService/TransferLeadership", d.askDrill, d.drill)
 	m.HandleFunc("GET /ui/{path...}", viewer, d.refused, secured(d.visit(func(v *visit) error {
-		return status.Error(codes.NotFound, noPage(v.r))
+		return status.Error(codes.NotFound, "the dashboard has no page "+v.r.URL.Path)
 	})))
 }
 

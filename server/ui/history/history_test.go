@@ -213,7 +213,7 @@ func TestMemory(t *testing.T) {
 		was := answer{at, fmt.Sprint("n", i), load(i)}
 		at = at.Add(10 * time.Minute)
 		now := answer{at, was.leader, load(i + 1)}
-		h.leads(now)
+		h.noteLeader(now)
 		h.addRates(was, now)
 	}
 	if got := int64(heap()) - int64(before); got > 2<<20 {

@@ -22,15 +22,15 @@ func (h *History) takeLoad(ctx context.Context) {
 	now := answer{at: h.now()}
 	if err == nil {
 		now.leader, now.load = leader, load
-		h.leads(now)
+		h.noteLeader(now)
 		h.fixed.Add(heartbeats, series.Mean, now.at, load.GetLeaseRate())
 		h.addRates(h.before, now)
 	}
 	h.before = now
 }
 
-// leads records a change of the leader.
-func (h *History) leads(now answer) {
+// noteLeader records a change of the leader.
+func (h *History) noteLeader(now answer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if n := len(h.leaders); n > 0 && h.leaders[n-1].ID == now.leader {

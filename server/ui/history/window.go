@@ -83,10 +83,10 @@ func (h *History) Window(r Range) *Window {
 	}
 	w.Heartbeats, w.Commands = line(series.Mean, heartbeats), line(series.Mean, commands)
 	w.P50, w.P99 = line(series.Mean, commitP50), line(series.Max, commitP99)
-	for _, name := range h.bmcs.Names("") {
+	for _, name := range h.bmcs.Names() {
 		w.BMCErrors = append(w.BMCErrors, sum(h.bmcs, name))
 	}
-	if len(h.fixed.Names(bmcOthers)) > 0 {
+	if slices.Contains(h.fixed.Names(), bmcOthers) {
 		others := sum(h.fixed, bmcOthers)
 		others.Name = ""
 		w.BMCErrors = append(w.BMCErrors, others)

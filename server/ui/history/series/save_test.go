@@ -64,7 +64,7 @@ func TestLoadRefuses(t *testing.T) {
 		if err := to.Load(saved, begin.Add(time.Second)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: got %v, want %q", name, err, tt.want)
 		}
-		if diff := cmp.Diff([]string{"z"}, to.Names("")); diff != "" {
+		if diff := cmp.Diff([]string{"z"}, to.Names()); diff != "" {
 			t.Errorf("%s: series (-want +got):\n%s", name, diff)
 		}
 	}

@@ -100,7 +100,7 @@ func TestMaximum(t *testing.T) {
 	var got []string
 	for i, at := range []int{0, 1, 2, 39, 40, 41} {
 		ok := s.Add(fmt.Sprintf("s-%d", i), Last, begin.Add(time.Duration(at)*time.Second), 1)
-		got = append(got, fmt.Sprint(ok, s.Names("s-")))
+		got = append(got, fmt.Sprint(ok, s.Names()))
 	}
 	want := []string{"true [s-0]", "true [s-0 s-1]", "false [s-0 s-1]", "false [s-0 s-1]", "true [s-4]", "true [s-4 s-5]"}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -98,18 +98,11 @@ func (s *Store) dropOld(now time.Time) {
 	})
 }
 
-// Names returns the names of all series with a prefix, in order.
-func (s *Store) Names(prefix string) []string {
+// Names returns the names of all series, in order.
+func (s *Store) Names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []string
-	for name := range s.all {
-		if strings.HasPrefix(name, prefix) {
-			all = append(all, name)
-		}
-	}
-	slices.Sort(all)
-	return all
+	return slices.Sorted(maps.Keys(s.all))
 }
 
 // Query selects a part of a series: N points that end at a time, each of Group periods of a

@@ -81,10 +81,10 @@ func (m measure) value(p series.Point) float64 {
 // plot is the description of a chart before it is drawn.
 type plot struct {
 	id, title, now string
-	said           string // now in words, for the label
+	summary        string // now in words, for the label
 	empty          string // shown if there are no samples
 	measures       []measure
-	word           func(float64) string // formats a value of the scale
+	format         func(float64) string // formats a value of the scale
 	stacked        bool
 	leaders        []history.Leader
 }
@@ -100,7 +100,7 @@ func (p plot) draw(w *history.Window) Chart {
 	scale := round(most)
 	for _, share := range []int{2, 1, 0} {
 		y := base - (base-top)*share/2
-		c.Levels = append(c.Levels, Mark{At: y, Label: p.word(scale * float64(share) / 2)})
+		c.Levels = append(c.Levels, Mark{At: y, Label: p.format(scale * float64(share) / 2)})
 	}
 	if p.stacked {
 		c.Areas = p.areas(scale)
@@ -110,7 +110,7 @@ func (p plot) draw(w *history.Window) Chart {
 		}
 	}
 	c.Marks = marks(p.leaders, w)
-	c.Label = p.title + ", last " + w.Range.Text + ": " + p.said + ", maximum " + p.word(most)
+	c.Label = p.title + ", last " + w.Range.Text + ": " + p.summary + ", maximum " + p.format(most)
 	return c
 }
 

@@ -40,7 +40,7 @@ func Cluster(w *history.Window) []Chart {
 
 // machines is the number of machines by effective state.
 func machines(w *history.Window) plot {
-	p := plot{id: "machines", title: "Machines by state", word: count, stacked: true, empty: noSample}
+	p := plot{id: "machines", title: "Machines by state", format: count, stacked: true, empty: noSample}
 	var total series.Point
 	parts := ""
 	for _, l := range w.Machines {
@@ -54,13 +54,13 @@ func machines(w *history.Window) plot {
 		}
 	}
 	p.now = known(total, count)
-	p.said = "now " + p.now + parts
+	p.summary = "now " + p.now + parts
 	return p
 }
 
 // runs is the number of runs that ended, by outcome.
 func runs(w *history.Window) plot {
-	p := plot{id: "runs", title: "Ended runs per minute", word: frequency, empty: noSample}
+	p := plot{id: "runs", title: "Ended runs per minute", format: frequency, empty: noSample}
 	classes := map[string]string{"SUCCEEDED": "l-good", "FAILED": "l-bad", "CANCELED": "l-warn"}
 	var ended, failed []series.Point
 	for _, l := range w.Runs {
@@ -73,7 +73,7 @@ func runs(w *history.Window) plot {
 	}
 	p.now = known(series.Combine(series.Sum, ended), count) + " ended, " +
 		known(series.Combine(series.Sum, failed), count) + " failed"
-	p.said = p.now
+	p.summary = p.now
 	return p
 }
 
@@ -81,7 +81,7 @@ func runs(w *history.Window) plot {
 // of their own.
 func bmcs(w *history.Window) plot {
 	p := plot{
-		id: "bmcs", title: "BMC errors per minute", word: frequency, leaders: w.Leaders,
+		id: "bmcs", title: "BMC errors per minute", format: frequency, leaders: w.Leaders,
 		empty: "No sample yet of a provider that calls BMCs.",
 	}
 	errors := func(l history.Line) float64 { return series.Combine(series.Sum, l.Points).Value }
@@ -98,7 +98,7 @@ func bmcs(w *history.Window) plot {
 		p.measures = append(p.measures, measure{fmt.Sprint("l-", i+1), cmp.Or(l.Name, "other providers"), l, count})
 	}
 	p.now = known(series.Combine(series.Sum, total), count)
-	p.said = p.now + " in total"
+	p.summary = p.now + " in total"
 	return p
 }
 
@@ -119,7 +119,7 @@ func merge(all []history.Line) history.Line {
 func rate(id, title, name string, l history.Line, w *history.Window) plot {
 	now := known(newest(l), frequency)
 	return plot{
-		id: id, title: title, now: now, said: "now " + now, word: frequency, leaders: w.Leaders,
+		id: id, title: title, now: now, summary: "now " + now, format: frequency, leaders: w.Leaders,
 		empty:    noLeader,
 		measures: []measure{{"p-half", name, l, frequency}},
 	}
@@ -129,8 +129,8 @@ func rate(id, title, name string, l history.Line, w *history.Window) plot {
 func commits(w *history.Window) plot {
 	now := known(newest(w.P50), seconds) + " / " + known(newest(w.P99), seconds)
 	return plot{
-		id: "commits", title: "Commit latency p50 / p99", now: now, said: "now " + now,
-		word:    func(v float64) string { return strings.Replace(seconds(v), "-", "0", 1) },
+		id: "commits", title: "Commit latency p50 / p99", now: now, summary: "now " + now,
+		format:  func(v float64) string { return strings.Replace(seconds(v), "-", "0", 1) },
 		leaders: w.Leaders,
 		empty:   "No sample yet of a committed command.",
 		measures: []measure{

@@ -63,7 +63,7 @@ func Draw(f *Counts) Map {
 	h := Map{Single: f.Total <= manyMachines}
 	racks := f.Racks
 	if f.Total > tooMany {
-		racks, side = together(racks), 9
+		racks, side = mergeRacks(racks), 9
 	}
 	for _, g := range racks {
 		if n := len(h.Rows); n == 0 || h.Rows[n-1].Location != g.Location {
@@ -75,9 +75,9 @@ func Draw(f *Counts) Map {
 	return h
 }
 
-// together merges the racks of each location into one group, with a cell for each rack. A
+// mergeRacks merges the racks of each location into one group, with a cell for each rack. A
 // cell shows the most frequent state of the rack, or trouble if any machine has it.
-func together(racks []Group) []Group {
+func mergeRacks(racks []Group) []Group {
 	var all []Group
 	for _, r := range racks {
 		if n := len(all); n == 0 || all[n-1].Location != r.Location {
