@@ -73,8 +73,8 @@ func (k *Keyring) Run(ctx context.Context) error {
 	}
 }
 
-// reload reads the file, unless it was read less than pause ago. If the file is invalid, the current
-// keys stay in use.
+// reload reads the file, unless it was read less than pause ago. If the file is invalid, the
+// current keys stay in use.
 func (k *Keyring) reload(pause time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -108,7 +108,8 @@ func (t *Tracing) options() []otelgrpc.Option {
 		otelgrpc.WithFilter(isTraced)}
 }
 
-// isTraced reports whether a call gets a span. The constant calls of peers, probes and agents do not.
+// isTraced reports whether a call gets a span. The constant calls of peers, probes and agents do
+// not.
 func isTraced(call *stats.RPCTagInfo) bool {
 	for _, often := range []string{"/grpc.health.", "/grpc.reflection.", "/holdfast.internal.",
 		"/holdfast.v1.HeartbeatService/"} {
