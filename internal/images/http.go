@@ -105,23 +105,24 @@ func (d *Depot) serveContent(
 	f *holdfastv1.Image_File,
 	with func(*os.File) (io.ReadSeeker, error),
 ) {
+	h := w.Header()
+	later := func(err error) {
+		h.Set("Retry-After", retryAfter)
+		h.Set("Cache-Control", "no-store")
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	}
 	from := auth.Source(r)
 	if err := d.downloads.acquire(from); err != nil {
-		w.Header().Set("Retry-After", retryAfter)
-		w.Header().Set("Cache-Control", "no-store")
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		later(err)
 		return
 	}
 	defer d.downloads.release(from)
 	open, err := d.await(r.Context(), f)
 	if err != nil {
-		w.Header().Set("Retry-After", retryAfter)
-		w.Header().Set("Cache-Control", "no-store")
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		later(err)
 		return
 	}
 	defer func() { _ = open.Close() }()
-	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("X-Content-Type-Options", "nosniff")
 	content, err := with(open)
