@@ -102,10 +102,6 @@ func (b actBody) typed() error {
 	return nil
 }
 
-func (v *visit) theMachine() (*holdfastv1.Machine, error) {
-	return v.read.machines.GetMachine(v.ctx, &holdfastv1.GetMachineRequest{MachineId: v.r.PathValue("id")})
-}
-
 // cancelQuestion returns the confirmation page for canceling a run.
 func cancelQuestion(v *visit, form url.Values) (actBody, error) {
 	b := actBody{Kind: "cancel", Form: form, Submit: "Cancel the run"}

@@ -74,20 +74,20 @@ func (d *dashboard) check(v *visit) error {
 		return err
 	}
 	b := checkBody{Text: strings.ReplaceAll(form.Get("plan"), "\r\n", "\n")}
-	p, err := display.ReadPlan(b.Text)
-	switch {
-	case len(b.Text) > maxPlan:
-		err = status.Errorf(codes.InvalidArgument,
-			"the plan has %d bytes, the limit is %d: use holdfast plan validate", len(b.Text), maxPlan)
-	case err == nil:
-		err = b.check(v, p)
-	}
+	err = b.check(v)
 	return v.page("check", "Check a plan", "plans", b, err)
 }
 
-func (b *checkBody) check(v *visit, p *holdfastv1.Plan) error {
-	req := &holdfastv1.CreatePlanRequest{Plan: p, Replace: true, ValidateOnly: true}
-	p, err := v.write.plans.CreatePlan(v.ctx, req)
+func (b *checkBody) check(v *visit) error {
+	if len(b.Text) > maxPlan {
+		return status.Errorf(codes.InvalidArgument,
+			"the plan has %d bytes, the limit is %d: use holdfast plan validate", len(b.Text), maxPlan)
+	}
+	p, err := display.ReadPlan(b.Text)
+	if err != nil {
+		return err
+	}
+	p, err = v.write.plans.CreatePlan(v.ctx, &holdfastv1.CreatePlanRequest{Plan: p, Replace: true, ValidateOnly: true})
 	for _, f := range httpjson.Fields(err) {
 		b.Fields = append(b.Fields, fmt.Sprintf("%s: %s", f.GetField(), f.GetDescription()))
 	}

@@ -1,9 +1,76 @@
 package ui
 
 import (
+	"slices"
+
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 )
+
+// machineBody is the page of one machine.
+type machineBody struct {
+	Machine                     *holdfastv1.Machine
+	Why                         *holdfastv1.MachineExplanation
+	Active                      *holdfastv1.Run // nil if no run is active
+	Runs                        []*holdfastv1.Run
+	MoreRuns                    string
+	History                     []*holdfastv1.HistoryEntry
+	OlderHistory                string
+	Facts                       []display.Fact
+	Issues                      []string                 // those that Why does not mention
+	Phased                      *holdfastv1.HistoryEntry // the last change of the phase; nil: not on this page
+	MayRun, MayMove, MayApprove bool
+}
+
+func (d *dashboard) machine(v *visit) error {
+	m, err := v.theMachine()
+	if err != nil {
+		return err
+	}
+	id, b := m.GetMachineId(), machineBody{Machine: m, Facts: display.Facts(m)}
+	b.Why, err = v.read.machines.ExplainMachine(v.ctx, &holdfastv1.ExplainMachineRequest{MachineId: id})
+	if err != nil {
+		return err
+	}
+	req := &holdfastv1.ListRunsRequest{Filter: display.Equals("machine_id", id), PageSize: 20}
+	runs, err := v.read.runs.ListRuns(v.ctx, req)
+	if err != nil {
+		return err
+	}
+	if b.Runs = runs.GetRuns(); runs.GetNextPageToken() != "" {
+		b.MoreRuns = display.Link("/ui/runs", "filter", display.Equals("machine_id", id))
+	}
+	isActive := func(r *holdfastv1.Run) bool { return r.GetRunId() == m.GetStatus().GetActiveRunId() }
+	if i := slices.IndexFunc(b.Runs, isActive); i >= 0 {
+		b.Active = b.Runs[i]
+	}
+	h, err := v.read.machines.ListMachineHistory(v.ctx, &holdfastv1.ListMachineHistoryRequest{
+		MachineId: id,
+		PageSize:  50,
+		PageToken: v.r.URL.Query().Get("history"),
+	})
+	if err != nil {
+		return err
+	}
+	if b.History = h.GetEntries(); h.GetNextPageToken() != "" {
+		b.OlderHistory = display.Link("/ui/machines/"+id, "history", h.GetNextPageToken()) + "#history"
+	}
+	b.Issues = display.Issues(m, b.Why)
+	isPhase := func(e *holdfastv1.HistoryEntry) bool { return e.GetFacet() == "phase" }
+	if i := slices.IndexFunc(b.History, isPhase); i >= 0 && v.r.URL.Query().Get("history") == "" {
+		b.Phased = b.History[i]
+	}
+	b.MayRun = v.may("RunService/StartRun")
+	b.MayMove = v.may("MachineService/SetMachinePhase")
+	b.MayApprove = m.GetStatus().GetNodeState() == holdfastv1.Node_DISCOVERED &&
+		v.may("NodeService/TransitionNode")
+	return v.page("machine", id, "machines", b, nil)
+}
+
+// theMachine returns the machine of the path.
+func (v *visit) theMachine() (*holdfastv1.Machine, error) {
+	return v.read.machines.GetMachine(v.ctx, &holdfastv1.GetMachineRequest{MachineId: v.r.PathValue("id")})
+}
 
 // planConsole is the plan that keeps a serial console open.
 const planConsole = "plan/console"

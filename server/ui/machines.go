@@ -47,7 +47,7 @@ func (d *dashboard) machines(v *visit) error {
 	shown := b.choose(q)
 	var err error
 	if order := orderBy(strings.TrimPrefix(b.Sort, "-")); order != nil {
-		err = b.sorted(v, order, q.Get("from"))
+		err = b.sorted(v, order, firstRow(q.Get("from"))-1)
 	} else {
 		b.Sort = ""
 		err = b.byID(v, q.Get("page"), firstRow(q.Get("from")))
@@ -120,8 +120,8 @@ func (v *visit) machinesTotal(filter string) (n int, all bool, err error) {
 	return min(n, lists.MostCounted), n <= lists.MostCounted, err
 }
 
-// sorted reads all matches, up to mostSorted, sorts them and selects a page.
-func (b *machinesBody) sorted(v *visit, order func(x, y *holdfastv1.Machine) int, from string) error {
+// sorted reads all matches, up to mostSorted, sorts them, and selects the page that begins after n.
+func (b *machinesBody) sorted(v *visit, order func(x, y *holdfastv1.Machine) int, n int) error {
 	var all []*holdfastv1.Machine
 	err := fleet.Each(v.ctx, v.read.machines, b.Filter, func(m *holdfastv1.Machine) bool {
 		b.Cut = len(all) == mostSorted
@@ -137,75 +137,14 @@ func (b *machinesBody) sorted(v *visit, order func(x, y *holdfastv1.Machine) int
 	if strings.HasPrefix(b.Sort, "-") {
 		slices.Reverse(all)
 	}
-	n, _ := strconv.Atoi(from) // an invalid number is 0
-	n = min(max(n, 0), len(all))
+	n = min(n, len(all))
 	b.Machines = all[n:min(n+rows, len(all))]
 	b.Total = totalOf(n+1, len(b.Machines), len(all), !b.Cut, "machine", "machines")
 	if n+rows < len(all) {
-		b.Next = b.link("sort", b.Sort, "from", strconv.Itoa(n+rows))
+		b.Next = b.link("sort", b.Sort, "from", strconv.Itoa(n+rows+1))
 	}
 	if n > 0 {
 		b.First = b.link("sort", b.Sort)
 	}
 	return nil
-}
-
-// machineBody is the page of one machine.
-type machineBody struct {
-	Machine                     *holdfastv1.Machine
-	Why                         *holdfastv1.MachineExplanation
-	Active                      *holdfastv1.Run // nil if no run is active
-	Runs                        []*holdfastv1.Run
-	MoreRuns                    string
-	History                     []*holdfastv1.HistoryEntry
-	OlderHistory                string
-	Facts                       []display.Fact
-	Issues                      []string                 // those that Why does not mention
-	Phased                      *holdfastv1.HistoryEntry // the last change of the phase; nil: not on this page
-	MayRun, MayMove, MayApprove bool
-}
-
-func (d *dashboard) machine(v *visit) error {
-	m, err := v.theMachine()
-	if err != nil {
-		return err
-	}
-	id, b := m.GetMachineId(), machineBody{Machine: m, Facts: display.Facts(m)}
-	b.Why, err = v.read.machines.ExplainMachine(v.ctx, &holdfastv1.ExplainMachineRequest{MachineId: id})
-	if err != nil {
-		return err
-	}
-	req := &holdfastv1.ListRunsRequest{Filter: display.Equals("machine_id", id), PageSize: 20}
-	runs, err := v.read.runs.ListRuns(v.ctx, req)
-	if err != nil {
-		return err
-	}
-	if b.Runs = runs.GetRuns(); runs.GetNextPageToken() != "" {
-		b.MoreRuns = display.Link("/ui/runs", "filter", display.Equals("machine_id", id))
-	}
-	isActive := func(r *holdfastv1.Run) bool { return r.GetRunId() == m.GetStatus().GetActiveRunId() }
-	if i := slices.IndexFunc(b.Runs, isActive); i >= 0 {
-		b.Active = b.Runs[i]
-	}
-	h, err := v.read.machines.ListMachineHistory(v.ctx, &holdfastv1.ListMachineHistoryRequest{
-		MachineId: id,
-		PageSize:  50,
-		PageToken: v.r.URL.Query().Get("history"),
-	})
-	if err != nil {
-		return err
-	}
-	if b.History = h.GetEntries(); h.GetNextPageToken() != "" {
-		b.OlderHistory = display.Link("/ui/machines/"+id, "history", h.GetNextPageToken()) + "#history"
-	}
-	b.Issues = display.Issues(m, b.Why)
-	isPhase := func(e *holdfastv1.HistoryEntry) bool { return e.GetFacet() == "phase" }
-	if i := slices.IndexFunc(b.History, isPhase); i >= 0 && v.r.URL.Query().Get("history") == "" {
-		b.Phased = b.History[i]
-	}
-	b.MayRun = v.may("RunService/StartRun")
-	b.MayMove = v.may("MachineService/SetMachinePhase")
-	b.MayApprove = m.GetStatus().GetNodeState() == holdfastv1.Node_DISCOVERED &&
-		v.may("NodeService/TransitionNode")
-	return v.page("machine", id, "machines", b, nil)
 }

@@ -93,3 +93,12 @@ func TestSorted(t *testing.T) {
 		}
 	}
 }
+
+// TestSortedPages: a sorted list has pages, too.
+func TestSortedPages(t *testing.T) {
+	l := waveLab(t)
+	w := get(l, "admin", "/ui/machines?sort=-machine")
+	has(t, w, 200, []string{"1 to 100 of 123 machines", `id="m-x-118"`}, `id="m-m-1"`, "First page")
+	has(t, get(l, "admin", nextPage(w.Body.String())), 200,
+		[]string{"101 to 123 of 123 machines", `id="m-m-1"`, "First page"}, `id="m-x-118"`, "Next page")
+}

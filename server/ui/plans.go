@@ -3,10 +3,13 @@ package ui
 import (
 	"cmp"
 	"context"
+	"net/url"
+	"time"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/lists"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/runform"
 )
 
 type plansBody struct {
@@ -58,4 +61,66 @@ func (d *dashboard) plan(v *visit) error {
 	b.MayRelease = p.GetBrake() != nil && v.may("PlanService/ReleasePlan")
 	b.MayTry, b.MayCheck = v.may("PlanService/ProbePlan"), v.may("PlanService/CreatePlan")
 	return v.page("plan", cmp.Or(p.GetDisplayName(), id), "plans", b, err)
+}
+
+// tryTimeout is the timeout of probes, which the API completes within 25 seconds.
+const tryTimeout = 30 * time.Second
+
+// tryBody is the page that probes whether a plan would succeed on a machine.
+type tryBody struct {
+	Plan   *holdfastv1.Plan
+	Form   url.Values
+	Probes []*holdfastv1.Probe
+	Fails  int
+	Open   int // number of inconclusive probes
+}
+
+// Value returns the submitted value of a field.
+func (b tryBody) Value(name string) string { return b.Form.Get(name) }
+
+func (v *visit) tryQuestion(form url.Values) (tryBody, error) {
+	p, err := v.read.plans.GetPlan(v.ctx, &holdfastv1.GetPlanRequest{PlanId: v.r.PathValue("id")})
+	return tryBody{Plan: p, Form: form}, err
+}
+
+func (d *dashboard) askTry(v *visit) error {
+	b, err := v.tryQuestion(v.r.URL.Query())
+	if err != nil {
+		return err
+	}
+	return v.page("try", "Try "+b.Plan.GetPlanId(), "plans", b, nil)
+}
+
+// try makes the leader probe the machine. It is a form and not a link, because probes log
+// in to the BMC.
+func (d *dashboard) try(v *visit) error {
+	form, err := v.form()
+	if err != nil {
+		return err
+	}
+	b, err := v.tryQuestion(form)
+	if err != nil {
+		return err
+	}
+	params, err := runform.Params(form.Get("params"))
+	if err == nil {
+		var resp *holdfastv1.ProbePlanResponse
+		ctx, cancel := context.WithTimeout(v.r.Context(), tryTimeout) // BMCs are slow
+		defer cancel()
+		resp, err = v.write.plans.ProbePlan(ctx, &holdfastv1.ProbePlanRequest{
+			MachineId: form.Get("machine"),
+			PlanId:    b.Plan.GetPlanId(),
+			Params:    params,
+		})
+		b.Probes = resp.GetProbes()
+	}
+	for _, p := range b.Probes {
+		switch p.GetVerdict() {
+		case holdfastv1.Probe_FAILS:
+			b.Fails++
+		case holdfastv1.Probe_UNKNOWN, holdfastv1.Probe_VERDICT_UNSPECIFIED:
+			b.Open++
+		}
+	}
+	return v.page("try", "Try "+b.Plan.GetPlanId(), "plans", b, err)
 }

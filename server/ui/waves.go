@@ -64,6 +64,7 @@ func (b *waveBody) choose(q url.Values) {
 	}
 }
 
+// theWave returns the wave of the path.
 func (v *visit) theWave() (*holdfastv1.Wave, error) {
 	return v.read.waves.GetWave(v.ctx, &holdfastv1.GetWaveRequest{WaveId: v.r.PathValue("id")})
 }
