@@ -14,7 +14,7 @@ func (c *comparison) eval(m protoreflect.Message, later bool) truth {
 	return no
 }
 
-func (c *comparison) fixed() bool { return c.field.fixed }
+func (c *comparison) every(f func(*comparison) bool) bool { return f(c) }
 
 func (c *comparison) pinned(path string) (string, bool) {
 	if c.exact == "" || c.path != path || len(c.steps) != 1 {

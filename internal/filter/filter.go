@@ -43,7 +43,9 @@ func (f *Filter) Possible(m proto.Message) bool { return f.root.eval(m.ProtoRefl
 
 // Fixed reports whether a match is permanent: no compared field changes during a message's
 // life.
-func (f *Filter) Fixed() bool { return f.root.fixed() }
+func (f *Filter) Fixed() bool {
+	return f.root.every(func(c *comparison) bool { return c.field.fixed })
+}
 
 // Pinned returns the only value that the field at path can have in a match, if the filter
 // demands one.
@@ -62,7 +64,8 @@ const (
 type node interface {
 	// eval evaluates the node. If later is set, comparisons of mutable fields are maybe.
 	eval(m protoreflect.Message, later bool) truth
-	fixed() bool
+	// every reports whether f holds for all comparisons.
+	every(f func(*comparison) bool) bool
 	pinned(path string) (string, bool)
 	narrowing
 }
@@ -79,7 +82,7 @@ func (a and) eval(m protoreflect.Message, later bool) truth {
 	return all
 }
 
-func (a and) fixed() bool { return allFixed(a) }
+func (a and) every(f func(*comparison) bool) bool { return everyOf(a, f) }
 
 func (a and) pinned(path string) (string, bool) {
 	for _, n := range a {
@@ -102,7 +105,7 @@ func (o or) eval(m protoreflect.Message, later bool) truth {
 	return best
 }
 
-func (o or) fixed() bool { return allFixed(o) }
+func (o or) every(f func(*comparison) bool) bool { return everyOf(o, f) }
 
 func (o or) pinned(path string) (string, bool) {
 	if len(o) == 1 {
@@ -117,6 +120,6 @@ func (n not) eval(m protoreflect.Message, later bool) truth { return yes - n.nod
 
 func (n not) pinned(string) (string, bool) { return "", false }
 
-func allFixed(nodes []node) bool {
-	return !slices.ContainsFunc(nodes, func(n node) bool { return !n.fixed() })
+func everyOf(nodes []node, f func(*comparison) bool) bool {
+	return !slices.ContainsFunc(nodes, func(n node) bool { return !n.every(f) })
 }

@@ -19,8 +19,6 @@ type narrowing interface {
 	terms(indexed func(path, value string) bool) (Terms, bool)
 	// needs appends texts that occur in the strings of all matches.
 	needs(stored func(path string) bool, texts []string) []string
-	// only reports whether all compared fields are stored.
-	only(stored func(path string) bool) bool
 }
 
 // Terms returns conditions that every match meets and that an index can answer. It returns
@@ -33,7 +31,9 @@ func (f *Filter) Terms(indexed func(path, value string) bool) (Terms, bool) {
 func (f *Filter) Texts(stored func(path string) bool) []string { return f.root.needs(stored, nil) }
 
 // Only reports whether the filter compares stored fields only.
-func (f *Filter) Only(stored func(path string) bool) bool { return f.root.only(stored) }
+func (f *Filter) Only(stored func(path string) bool) bool {
+	return f.root.every(func(c *comparison) bool { return stored(c.path) })
+}
 
 func (a and) terms(indexed func(path, value string) bool) (Terms, bool) {
 	var all []Terms
@@ -112,18 +112,6 @@ func (c *comparison) needs(stored func(path string) bool, texts []string) []stri
 		return texts
 	}
 	return append(texts, c.holds)
-}
-
-func (a and) only(stored func(path string) bool) bool { return allOnly(a, stored) }
-
-func (o or) only(stored func(path string) bool) bool { return allOnly(o, stored) }
-
-func (n not) only(stored func(path string) bool) bool { return n.node.only(stored) }
-
-func (c *comparison) only(stored func(path string) bool) bool { return stored(c.path) }
-
-func allOnly(nodes []node, stored func(path string) bool) bool {
-	return !slices.ContainsFunc(nodes, func(n node) bool { return !n.only(stored) })
 }
 
 // demand records the only matching value.
