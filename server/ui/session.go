@@ -91,15 +91,23 @@ func (d *dashboard) signedIn(w http.ResponseWriter, r *http.Request) {
 		d.askToken(w, r, code, next, refusal.Message)
 		return
 	}
-	lasts := min(sessionTime, s.Expires.Sub(d.now()))
-	cookie, err := d.sessions.Begin(s.Token, lasts)
+	d.begin(w, r, s.Token, min(sessionTime, s.Expires.Sub(d.now())), next,
+		"The token of the identity provider is too long for a browser session. "+
+			"Its administrator reduces the groups and claims in the tokens of this application.")
+}
+
+// begin begins a session with a token and continues with the page next. If the token does not fit
+// into a cookie, it shows the message tooLong.
+func (d *dashboard) begin(
+	w http.ResponseWriter, r *http.Request, token string, lasts time.Duration, next, tooLong string,
+) {
+	cookie, err := d.sessions.Begin(token, lasts)
 	if err != nil || len(cookie) > maxCookie || !printable(cookie) {
-		d.askToken(w, r, http.StatusBadRequest, next, "The token of the identity provider is too long for a browser "+
-			"session. Its administrator reduces the groups and claims in the tokens of this application.")
+		d.askToken(w, r, http.StatusBadRequest, next, tooLong)
 		return
 	}
 	d.setSession(w, r, cookie, int(lasts/time.Second))
-	http.Redirect(w, r, next, http.StatusSeeOther)
+	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // localPath returns only paths of the dashboard
 }
 
 // setFlow sets the cookie of a sign-in; with seconds -1 it deletes it.
@@ -125,14 +133,8 @@ func (d *dashboard) signIn(w http.ResponseWriter, r *http.Request) {
 			"That is not a token: want a single word, as printed by `holdfast token create`.")
 		return
 	}
-	cookie, err := d.sessions.Begin(token, sessionTime)
-	if err != nil || len(cookie) > maxCookie {
-		d.askToken(w, r, http.StatusBadRequest, next,
-			"That token is too long for a browser session: create one with `holdfast token create`.")
-		return
-	}
-	d.setSession(w, r, cookie, int(sessionTime/time.Second))
-	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // localPath returns only paths of the dashboard
+	d.begin(w, r, token, sessionTime, next,
+		"That token is too long for a browser session: create one with `holdfast token create`.")
 }
 
 func (d *dashboard) signOut(w http.ResponseWriter, r *http.Request) {

@@ -18,6 +18,8 @@ const (
 
 // Chart is one chart, ready to be shown.
 type Chart struct {
+	Frame
+
 	ID, Title, Now string
 	Label          string // the chart in one sentence
 	Empty          string // why there is nothing to draw, or ""
@@ -28,29 +30,20 @@ type Chart struct {
 	Table          Table
 }
 
-// Width returns the width of the drawing.
-func (Chart) Width() int { return left + plane + 8 }
+// Frame is the size of a drawing and the edges of its plot area.
+type Frame struct {
+	Width, Height          int
+	Left, Right, Top, Base int
+	Before                 int // end of labels left of the plot area
+	Under                  int // upper edge of labels below the plot area
+}
 
-// Height returns the height of the drawing.
-func (Chart) Height() int { return base + 22 }
-
-// Left returns the left edge of the plot area.
-func (Chart) Left() int { return left }
-
-// Right returns the right edge of the plot area.
-func (Chart) Right() int { return left + plane }
-
-// Top returns the upper edge of the plot area.
-func (Chart) Top() int { return top }
-
-// Base returns the lower edge of the plot area.
-func (Chart) Base() int { return base }
-
-// Before returns the end of labels left of the plot area.
-func (Chart) Before() int { return left - 6 }
-
-// Under returns the upper edge of labels below the plot area.
-func (Chart) Under() int { return base + 7 }
+func frame() Frame {
+	return Frame{
+		Width: left + plane + 8, Height: base + 22, Left: left, Right: left + plane, Top: top, Base: base,
+		Before: left - 6, Under: base + 7,
+	}
+}
 
 // Curve is a path with its name in the legend.
 type Curve struct{ Class, Name, D string }
@@ -91,7 +84,7 @@ type plot struct {
 
 // draw draws a chart of a window.
 func (p plot) draw(w *history.Window) Chart {
-	c := Chart{ID: p.id, Title: p.title, Now: p.now, Ticks: ticks(w.Range), Table: p.table(w)}
+	c := Chart{Frame: frame(), ID: p.id, Title: p.title, Now: p.now, Ticks: ticks(w.Range), Table: p.table(w)}
 	if p.firstKnown() == p.points() {
 		c.Empty = p.empty
 		return c
