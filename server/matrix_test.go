@@ -175,7 +175,7 @@ func (p *secured) registerTheRest(g *grpc.Server) {
 type kind struct {
 	name  string
 	token *holdfastv1.Token
-	// roles are the roles in docs/security.md that the kind has; none if it is not
+	// roles are the roles in docs/permissions.md that the kind has; none if it is not
 	// authenticated.
 	roles []string
 	// code is the answer to all methods except public ones, for unauthenticated callers.
@@ -379,10 +379,10 @@ func fill(m protoreflect.Message, depth int, values map[string]string) {
 	}
 }
 
-// documented returns a table of docs/security.md: methods, and the callers they allow.
+// documented returns a table of docs/permissions.md: methods, and the callers they allow.
 func documented(t *testing.T, head string) map[string][]string {
 	t.Helper()
-	f := must[*os.File](t)(os.Open("../docs/security.md"))
+	f := must[*os.File](t)(os.Open("../docs/permissions.md"))
 	defer func() { _ = f.Close() }()
 	table := map[string][]string{}
 	in := false
@@ -441,17 +441,17 @@ func (k *kind) foreign(method string) bool {
 }
 
 // TestMatrix checks every method and every route with every kind of caller, over TLS,
-// against docs/security.md.
+// against docs/permissions.md.
 func TestMatrix(t *testing.T) {
 	p := secure(t, auth.Config{RatePerSecond: -1})
 	methods, routes := documented(t, "| method | who |"), documented(t, "| route | who |")
 	for _, md := range p.methods {
 		if name := string(md.Parent().FullName()) + "/" + string(md.Name()); methods[name] == nil {
-			t.Errorf("docs/security.md does not list the callers of %s", name)
+			t.Errorf("docs/permissions.md does not list the callers of %s", name)
 		}
 	}
 	if len(methods) != len(p.methods) {
-		t.Errorf("docs/security.md has %d methods, there are %d", len(methods), len(p.methods))
+		t.Errorf("docs/permissions.md has %d methods, there are %d", len(methods), len(p.methods))
 	}
 	for _, k := range p.kinds() {
 		t.Run(k.name, func(t *testing.T) {

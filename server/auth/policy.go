@@ -15,7 +15,7 @@ import (
 )
 
 // policy returns the access rules of all methods by name, such as
-// "holdfast.v1.RunService/StartRun" (shown in docs/security.md). The methods of the public API
+// "holdfast.v1.RunService/StartRun" (shown in docs/permissions.md). The methods of the public API
 // declare theirs in the option (holdfast.v1.access). A method without a rule is refused, and a test
 // fails for it. Whether a resource is in the caller's pools is checked elsewhere: by the FSM for
 // changes, by the handlers for reads.

@@ -113,7 +113,7 @@ func (r *Rule) allowsPerson(id *holdfastv1.Identity, what string) *Error {
 // what to offer. The resource is checked only by the call itself.
 func (r *Rule) Lets(id *holdfastv1.Identity) bool { return r.allows(id, nil, "") == nil }
 
-// Needs returns the callers that the rule allows, for errors and docs/security.md.
+// Needs returns the callers that the rule allows, for errors and docs/permissions.md.
 func (r *Rule) Needs() string {
 	switch {
 	case r.Public && r.OverHTTP:

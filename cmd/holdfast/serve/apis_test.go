@@ -21,7 +21,7 @@ import (
 // uncalled is the node of a server that only registers its routes.
 type uncalled struct{ server.Node }
 
-// TestRoutesAreDocumented checks that docs/security.md has the permissions of every HTTP route, as
+// TestRoutesAreDocumented checks that docs/permissions.md has every HTTP route, as
 // in the server, and that openapi.yaml has all routes except those of pages and of holdfast.v1.
 func TestRoutesAreDocumented(t *testing.T) {
 	m := auth.Open().NewMux()
@@ -30,13 +30,13 @@ func TestRoutesAreDocumented(t *testing.T) {
 		secrets.NewSessions(nil, time.Now), slog.New(slog.DiscardHandler)) {
 		add(m, inproc.New())
 	}
-	doc, err := os.ReadFile("../../../docs/security.md")
+	doc, err := os.ReadFile("../../../docs/permissions.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, table, ok := strings.Cut(string(doc), "| route of the HTTP APIs | who |\n|---|---|\n")
 	if !ok {
-		t.Fatal("docs/security.md has no table of the HTTP APIs' routes")
+		t.Fatal("docs/permissions.md has no table of the HTTP APIs' routes")
 	}
 	table, _, _ = strings.Cut(table, "\n\n")
 	described := string(openapi.File())
@@ -60,11 +60,11 @@ func TestRoutesAreDocumented(t *testing.T) {
 			t.Errorf("server/openapi/openapi.yaml lacks %s", r.Pattern)
 		}
 		if want := "| `" + r.Pattern + "` | " + r.Rule.Needs() + " |"; !rows[want] {
-			t.Errorf("docs/security.md lacks the row\n%s", want)
+			t.Errorf("docs/permissions.md lacks the row\n%s", want)
 		}
 	}
 	if len(rows) != routes {
-		t.Errorf("docs/security.md has %d routes, there are %d", len(rows), routes)
+		t.Errorf("docs/permissions.md has %d routes, there are %d", len(rows), routes)
 	}
 }
 

@@ -33,7 +33,7 @@ const (
 	theService = "550e8400-e29b-41d4-a716-446655440000"
 )
 
-// caller is a kind of caller, as named in docs/security.md.
+// caller is a kind of caller, as named in docs/permissions.md.
 type caller struct {
 	name  string
 	token string // of the lab, or "=" and the value of the header
@@ -291,10 +291,10 @@ func send(t *testing.T, l *apitest.Lab, pattern, path, body, token string) *http
 	return w.ResponseRecorder
 }
 
-// documentedRoutes reads both tables of routes in docs/security.md.
+// documentedRoutes reads both tables of routes in docs/permissions.md.
 func documentedRoutes(t *testing.T) map[string][]string {
 	t.Helper()
-	doc, err := os.ReadFile("../../../docs/security.md")
+	doc, err := os.ReadFile("../../../docs/permissions.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +335,7 @@ func wantStatus(w caller, about way, rule []string) (least, most int) {
 }
 
 // TestRouteMatrix sends every route as every kind of caller, through the real chain of handlers and
-// the real state. The status must be that of docs/security.md, a refused request must not change
+// the real state. The status must be that of docs/permissions.md, a refused request must not change
 // the state, and the answer must match openapi.yaml.
 func TestRouteMatrix(t *testing.T) {
 	l, routes := equipped(t)
@@ -350,7 +350,7 @@ func TestRouteMatrix(t *testing.T) {
 		}
 		about, ok := all[r.Pattern]
 		if !ok || len(rules[r.Pattern]) == 0 {
-			t.Errorf("%s: this test does not know how to ask it, or docs/security.md lacks it", r.Pattern)
+			t.Errorf("%s: this test does not know how to ask it, or docs/permissions.md lacks it", r.Pattern)
 			continue
 		}
 		for _, w := range callers() {

@@ -157,8 +157,8 @@ func TestReferenceIsCurrent(t *testing.T) {
 		"The package `holdfast.v1`, from the comments of [proto/holdfast/v1](../proto/holdfast/v1). A test writes this page\n" +
 		"(`UPDATE_GOLDEN=1 go test ./internal/cli/explain`); `holdfast explain` prints the same on a terminal.\n" +
 		"[api.md](api.md) has the rules for all methods: errors, consistency, filters, pages, streams that resume.\n" +
-		"[http.md](http.md) has those of the HTTP routes. [security.md](security.md) lists the roles that may call each " +
-		"method.\n\n## Services\n\n")
+		"[http.md](http.md) has those of the HTTP routes. [permissions.md](permissions.md) lists the roles that may call " +
+		"each method.\n\n## Services\n\n")
 	for _, fd := range files() {
 		for i := range fd.Services().Len() {
 			r.service(fd.Services().Get(i))
