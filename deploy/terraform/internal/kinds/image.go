@@ -53,10 +53,7 @@ func imageKind() crud.Kind[image] {
 		},
 		Read: func(ctx context.Context, c *client.Client, i *image, _ bool) error {
 			live, err := c.Images().GetImage(ctx, &holdfastv1.GetImageRequest{Name: i.Name.ValueString()})
-			if err == nil {
-				i.fill(live)
-			}
-			return err
+			return filled(i.fill, live, err)
 		},
 		Create: func(ctx context.Context, c *client.Client, i, _ *image) error {
 			return i.put(ctx, c, &holdfastv1.AddImageRequest{})
@@ -117,25 +114,15 @@ func (i *image) proto() (*holdfastv1.Image, []crud.Violation) {
 func (i *image) put(ctx context.Context, c *client.Client, r *holdfastv1.AddImageRequest) error {
 	r.Image, _ = i.proto()
 	live, err := c.Images().AddImage(ctx, r)
-	if err == nil {
-		i.fill(live)
-	}
-	return err
+	return filled(i.fill, live, err)
 }
 
 func (i *image) fill(live *holdfastv1.Image) {
 	i.Description = values.Whole(i.Description, live.GetDescription(), "")
 	i.Arch = values.Whole(i.Arch, live.GetArch(), "amd64")
 	i.Cmdline = values.Whole(i.Cmdline, live.GetCmdline(), "")
-	format, compression := "RAW", "NONE"
-	if live.GetFormat() != holdfastv1.Image_FORMAT_UNSPECIFIED {
-		format = live.GetFormat().String()
-	}
-	if live.GetCompression() != holdfastv1.Image_COMPRESSION_UNSPECIFIED {
-		compression = live.GetCompression().String()
-	}
-	i.Format = enum(i.Format, format, "RAW")
-	i.Compression = enum(i.Compression, compression, "NONE")
+	i.Format = enum(i.Format, live.GetFormat(), "RAW")
+	i.Compression = enum(i.Compression, live.GetCompression(), "NONE")
 	i.Disk, i.Kernel, i.Initrd = fileOf(i.Disk, live.GetDisk()), fileOf(i.Kernel, live.GetKernel()),
 		fileOf(i.Initrd, live.GetInitrd())
 }

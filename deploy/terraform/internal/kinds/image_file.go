@@ -43,12 +43,20 @@ func fileOf(old types.Object, live *holdfastv1.Image_File) types.Object {
 	})
 }
 
-// enum returns the attribute of an enumeration, whose case is no difference.
-func enum(old types.String, live, byDefault string) types.String {
-	if strings.EqualFold(old.ValueString(), live) {
+// enum returns the attribute of an enumeration, whose case is no difference. The unset value is the
+// default.
+func enum[E interface {
+	~int32
+	String() string
+}](old types.String, live E, byDefault string) types.String {
+	name := byDefault
+	if live != 0 {
+		name = live.String()
+	}
+	if strings.EqualFold(old.ValueString(), name) {
 		return old
 	}
-	return values.Whole(old, live, byDefault)
+	return values.Whole(old, name, byDefault)
 }
 
 // names returns the names of an enumeration in the order of their numbers, without the unset one.

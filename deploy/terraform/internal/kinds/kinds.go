@@ -30,6 +30,14 @@ func violations(in []fsm.FieldViolation) []crud.Violation {
 	return out
 }
 
+// filled passes the answer of a call to fill, unless the call failed, and returns the call's error.
+func filled[L any](fill func(L), live L, err error) error {
+	if err == nil {
+		fill(live)
+	}
+	return err
+}
+
 func required(text string) schema.StringAttribute {
 	return schema.StringAttribute{Required: true, Description: text}
 }

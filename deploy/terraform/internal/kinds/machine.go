@@ -122,11 +122,10 @@ func (m *machine) fill(live *holdfastv1.Machine, all bool) {
 
 func readMachine(ctx context.Context, c *client.Client, m *machine, all bool) error {
 	live, err := c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: m.MachineID.ValueString()})
-	if err != nil {
-		return err
+	if err == nil {
+		m.fill(live, all)
 	}
-	m.fill(live, all)
-	return nil
+	return err
 }
 
 func createMachine(ctx context.Context, c *client.Client, m, _ *machine) error {
@@ -134,11 +133,10 @@ func createMachine(ctx context.Context, c *client.Client, m, _ *machine) error {
 		return err
 	}
 	live, err := c.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: m.proto()})
-	if err != nil {
-		return err
+	if err == nil {
+		m.fill(live, false)
 	}
-	m.fill(live, false)
-	return nil
+	return err
 }
 
 // updateMachine sends only the fields that differ: other fields and labels may change meanwhile.
@@ -153,11 +151,10 @@ func updateMachine(ctx context.Context, c *client.Client, was, m, _ *machine) er
 		}
 	}
 	live, err := c.Machines().UpdateMachine(ctx, &holdfastv1.UpdateMachineRequest{Machine: m.proto(), UpdateMask: mask})
-	if err != nil {
-		return err
+	if err == nil {
+		m.fill(live, false)
 	}
-	m.fill(live, false)
-	return nil
+	return err
 }
 
 // mayDeleteMachine returns an error if the machine is in service.

@@ -51,10 +51,7 @@ func secretKind() crud.Kind[secret] {
 		},
 		Read: func(ctx context.Context, c *client.Client, s *secret, _ bool) error {
 			live, err := c.Secrets().GetSecret(ctx, &holdfastv1.GetSecretRequest{Name: s.Name.ValueString()})
-			if err == nil {
-				s.fill(live)
-			}
-			return err
+			return filled(s.fill, live, err)
 		},
 		Create: func(ctx context.Context, c *client.Client, s, config *secret) error { return s.put(ctx, c, config) },
 		Update: func(ctx context.Context, c *client.Client, _, s, config *secret) error {
@@ -81,10 +78,7 @@ func (s *secret) put(ctx context.Context, c *client.Client, config *secret) erro
 	pools := values.Texts(s.Pools)
 	live, err := c.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: s.Name.ValueString(),
 		Type: s.Type.ValueString(), Values: values.Map(config.ValuesWO), Pools: pools, AllPools: len(pools) == 0})
-	if err == nil {
-		s.fill(live)
-	}
-	return err
+	return filled(s.fill, live, err)
 }
 
 func (s *secret) fill(live *holdfastv1.Secret) {

@@ -40,10 +40,7 @@ func webhookKind() crud.Kind[webhook] {
 		Empty: func(name string) webhook { return webhook{Name: types.StringValue(name)} },
 		Read: func(ctx context.Context, c *client.Client, w *webhook, _ bool) error {
 			live, err := c.Webhooks().GetWebhook(ctx, &holdfastv1.GetWebhookRequest{Name: w.Name.ValueString()})
-			if err == nil {
-				w.fill(live)
-			}
-			return err
+			return filled(w.fill, live, err)
 		},
 		Create: func(ctx context.Context, c *client.Client, w, _ *webhook) error { return w.put(ctx, c) },
 		Update: func(ctx context.Context, c *client.Client, _, w, _ *webhook) error { return w.put(ctx, c) },
@@ -62,10 +59,7 @@ func (w *webhook) proto() *holdfastv1.Webhook {
 
 func (w *webhook) put(ctx context.Context, c *client.Client) error {
 	live, err := c.Webhooks().PutWebhook(ctx, &holdfastv1.PutWebhookRequest{Webhook: w.proto()})
-	if err == nil {
-		w.fill(live)
-	}
-	return err
+	return filled(w.fill, live, err)
 }
 
 func (w *webhook) fill(live *holdfastv1.Webhook) {
