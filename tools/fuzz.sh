@@ -25,7 +25,7 @@ fuzz() {
 		echo "--- $1 $2: the time was up and nothing was found (go.dev/issue/75804)"
 		return 0
 	fi
-	echo "fuzz: $2 in $1 failed, see above; a new input lies in its testdata/fuzz: commit it with the fix" >&2
+	echo "fuzz: $2 in $1 failed, see above; a new input is in its testdata/fuzz: commit it with the fix" >&2
 	return 1
 }
 

@@ -24,7 +24,7 @@ if [ -z "$real" ] && [ "$(id -u)" = 0 ] && [ "$arch" = "$host" ]; then
 	real=$(newest)
 fi
 if [ -z "$real" ]; then
-	echo "netboot: apt knows no package $package: run apt-get update as root, or give KERNEL=linux-image-VERSION" >&2
+	echo "netboot: apt has no package $package: run apt-get update as root, or set KERNEL=linux-image-VERSION" >&2
 	exit 1
 fi
 mkdir -p "$out/debs"
@@ -35,7 +35,7 @@ deb=$(ls -t "$PWD/${real}"_*.deb | head -1)
 # Boot media need boot loaders for BIOS and UEFI. Machines that boot from the network do not.
 loaders=$PWD/loaders
 if [ "$arch" != amd64 ]; then
-	echo "netboot: no boot medium is made: there is one for amd64 alone" >&2
+	echo "netboot: no boot medium is made: only amd64 has one" >&2
 	loaders=
 elif apt-get -q "${apt[@]}" download isolinux syslinux-common systemd-boot-efi >&2; then
 	rm -rf "$loaders"
@@ -43,7 +43,7 @@ elif apt-get -q "${apt[@]}" download isolinux syslinux-common systemd-boot-efi >
 		dpkg-deb -x "$(ls -t "$PWD/${p}"_*.deb | head -1)" "$loaders"
 	done
 else
-	echo "netboot: no boot medium is made: apt knows not all of isolinux, syslinux-common, systemd-boot-efi" >&2
+	echo "netboot: no boot medium is made: apt does not have all of isolinux, syslinux-common, systemd-boot-efi" >&2
 	loaders=
 fi
 
@@ -58,7 +58,7 @@ if [ -n "$needed" ] && apt-get -q "${apt[@]}" download $needed >&2; then
 		dpkg-deb -x "$(ls -t "$PWD/${p}"_*.deb | head -1)" "$programs"
 	done
 else
-	echo "netboot: the installer will refuse TAR images: apt knows not all that e2fsprogs and dosfstools need" >&2
+	echo "netboot: the installer will refuse TAR images: apt does not have all packages that e2fsprogs and dosfstools need" >&2
 	programs=
 fi
 cd - >/dev/null

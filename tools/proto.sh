@@ -43,7 +43,7 @@ check() {
 	generate "$tmp/should-be"
 	find proto -name '*.pb.go' -exec cp --parents -t "$tmp/is" {} +
 	if ! (cd "$tmp" && diff -ru -I '^//[[:space:]-]*protoc  *v[0-9.]*$' is should-be); then
-		echo "proto: the generated code is not what proto/ says: run 'make proto', delete what has no .proto file any more, and commit the result" >&2
+		echo "proto: the generated code does not match proto/: run 'make proto', delete code without a .proto file, and commit the result" >&2
 		exit 1
 	fi
 	echo "proto: the generated code is up to date"

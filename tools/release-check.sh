@@ -74,14 +74,14 @@ if command -v man >/dev/null; then
 		MANPAGER=cat man -M "$pages" "$page" 2>&1 | grep -q SYNOPSIS || die "man $page finds no page in $pages"
 	done
 else
-	echo "release-check: SKIPPED: there is no man here, manual pages were not looked at" >&2
+	echo "release-check: SKIPPED: man is not installed, manual pages were not checked" >&2
 fi
 for shell in zsh fish; do
 	file=$(find "$lab/n1/root/usr/share/$shell" -type f)
 	if command -v "$shell" >/dev/null; then
-		"$shell" -n "$file" || die "$shell does not take $file"
+		"$shell" -n "$file" || die "$shell refuses $file"
 	else
-		echo "release-check: SKIPPED: there is no $shell here, its completion was not looked at" >&2
+		echo "release-check: SKIPPED: $shell is not installed, its completion was not checked" >&2
 	fi
 done
 on_host upgrade
@@ -101,6 +101,6 @@ if command -v rpm >/dev/null; then
 	done
 	tools/release-check-rpm.sh "$dir" "${E2E_HOST_ROOT:-/var/cache/holdfast/host-root}" "$(word_of "$arch")"
 else
-	echo "release-check: SKIPPED: there is no rpm here, rpms were not looked at" >&2
+	echo "release-check: SKIPPED: rpm is not installed, rpms were not checked" >&2
 fi
 echo "release-check: all is well"

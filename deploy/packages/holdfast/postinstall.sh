@@ -11,6 +11,6 @@ systemd-tmpfiles --create holdfast.conf
 if [ -d /run/systemd/system ]; then
 	systemctl daemon-reload
 	if [ ! -e /etc/systemd/system/holdfast.service ] && systemctl is-active --quiet holdfast.service; then
-		echo "holdfast: the peer was not restarted, it runs the release before; when all peers are well: systemctl restart holdfast, one peer at a time, the leader last" >&2
+		echo "holdfast: the peer was not restarted and still runs the earlier release; when all peers are healthy: systemctl restart holdfast, one peer at a time, the leader last" >&2
 	fi
 fi
