@@ -1,4 +1,4 @@
-# shellcheck shell=sh disable=SC2154,SC2034 # hf_base, hf_nonce and hf_days come from outside, hf_rest takes what is not needed
+# shellcheck shell=sh disable=SC2154,SC2034 # hf_base, hf_nonce and hf_days come from outside, hf_rest receives unused fields
 # The agent answers the requests of one session. It reads a line, runs the function in it, and
 # writes the answer to descriptor 3. It ends with the session and keeps no state in memory. It
 # needs only POSIX, Linux, flock and setsid.
@@ -34,7 +34,7 @@ hf_in_time() {
 	return 1
 }
 
-# hf_started PID prints the start time of a process, which tells it from a later one with that PID.
+# hf_started PID prints the start time of a process, which distinguishes it from a later one with that PID.
 hf_started() {
 	read -r hf_line <"/proc/$1/stat" || return 1
 	# shellcheck disable=SC2086 # it is a list of numbers
@@ -68,7 +68,7 @@ hf_look() {
 		hf_why="the host was rebooted while it ran (boot id $hf_boot_then, now $hf_boot); it is not started again"
 	elif [ "$(hf_started "$hf_pid")" = "$hf_since" ] || hf_lives; then
 		hf_state=running hf_code=0
-	elif ! hf_ended; then # asked again: it may have ended meanwhile
+	elif ! hf_ended; then # a second read: it may have ended meanwhile
 		hf_why='its supervisor was killed: what became of it is not known'
 	fi
 }
@@ -112,7 +112,7 @@ hf_status() {
 		echo 'status none 0 0 0' >&3
 		return
 	fi
-	hf_look # before the output: what is over has printed all
+	hf_look # before the output, so that the output of an ended command is complete
 	hf_index || {
 		hf_err transient 'the output is locked by somebody else'
 		return
@@ -328,7 +328,7 @@ hf_net_status() {
 		esac
 		hf_tries=$((hf_tries + 1))
 		if [ "$hf_tries" -gt 200 ]; then
-			[ "$hf_net_state" = reverting ] && break # that is decided, whatever keeps it
+			[ "$hf_net_state" = reverting ] && break # decided, even if it takes long
 			hf_err transient 'a network configuration is still being applied'
 			return
 		fi
@@ -385,7 +385,7 @@ hf_net_apply() {
 	do
 		hf_tries=$((hf_tries + 1))
 		if [ "$hf_tries" -gt 240 ]; then
-			hf_err timeout 'it waits for its turn, or the host did not begin to apply it' # it may come to its turn still
+			hf_err timeout 'it waits for its turn, or the host did not begin to apply it' # it may still begin
 			return
 		fi
 		sleep 0.05
@@ -430,7 +430,7 @@ hf_net_confirm() {
 			ln "$hf_dir/say.confirmed" "$hf_dir/decision" 2>/dev/null
 		fi
 		rm -f "$hf_dir/decision.$2"
-		sync "$hf_dir/decision" "$hf_dir" 2>/dev/null || sync # or a power cut takes it back
+		sync "$hf_dir/decision" "$hf_dir" 2>/dev/null || sync # otherwise a power cut undoes it
 		hf_net_load "$1"
 		;;
 	esac

@@ -213,7 +213,7 @@ ata_own() { # DISK
 		return 1
 	fi
 	echo "$said" | grep -Eq '^ ?not locked$' || {
-		return 1 # ata_unlock has said so
+		return 1 # ata_unlock has reported it
 	}
 	hdparm --user-master u --security-set-pass holdfast "$1" >&2 || return 1
 	if echo "$said" | grep -q 'supported: enhanced erase' && hdparm --user-master u --security-erase-enhanced holdfast "$1" >&2; then

@@ -45,7 +45,7 @@ keep() {
 	n=0
 	while read -r size path; do
 		n=$((n + 1))
-		if [ -e "$path" ] || [ -L "$path" ]; then # a link may lead nowhere
+		if [ -e "$path" ] || [ -L "$path" ]; then # -L: also a dangling link
 			cp -a "$path" "$dir/old.$n" || return 1
 		fi
 	done <"$dir/job"
@@ -70,11 +70,11 @@ write_new() {
 }
 
 write_old() {
-	[ -f "$dir/kept" ] || [ -f "$dir/changed" ] || return 0 # who died before has changed nothing: what is there is no file of ours
+	[ -f "$dir/kept" ] || [ -f "$dir/changed" ] || return 0 # a process that died before these has changed nothing
 	n=0
 	while read -r size path; do
 		n=$((n + 1))
-		if [ -e "$dir/old.$n" ] || [ -L "$dir/old.$n" ]; then # a relative link leads nowhere from here
+		if [ -e "$dir/old.$n" ] || [ -L "$dir/old.$n" ]; then # -L: a relative link dangles here
 			cp -a "$dir/old.$n" "$path.holdfast-new" && mv "$path.holdfast-new" "$path"
 		else
 			rm -f "$path"
@@ -88,7 +88,7 @@ before_change() {
 	ifupdown)
 		: >"$dir/touched"
 		mkdir -p /run/network
-		[ -f "$dir/up" ] || ifquery --state >"$dir/up" 2>/dev/null # the first time: that is the former network
+		[ -f "$dir/up" ] || ifquery --state >"$dir/up" 2>/dev/null # only the first call sees the former network
 		ifdown -a --exclude=lo
 		;;
 	networkmanager)
@@ -293,7 +293,7 @@ run() {
 		exit 0
 	fi
 	echo "$token" >"$base/n-current.new" && mv "$base/n-current.new" "$base/n-current"
-	sleep 0.3 # the answer leaves first: this may cut the connection
+	sleep 0.3 # send the answer first: this may cut the connection
 	if ! keep || { [ "$rollback" != 0 ] && ! arm; }; then
 		decide reverted 'the way back could not be prepared: is the disk full?'
 		disarm
@@ -315,8 +315,8 @@ rollback() {
 	base=$1 token=$2 dir=$3 manager=$4
 	exec 8>"$base/n-lock"
 	if decide reverted "$5"; then
-		if [ "${6:-}" != locked ]; then # by who has started us
-			flock -w 20 8 # an apply that hangs does not keep us from going back
+		if [ "${6:-}" != locked ]; then # unless the caller holds the lock
+			flock -w 20 8 # an apply that hangs does not prevent the rollback
 		fi
 		go_back
 	fi
@@ -327,7 +327,7 @@ boot() {
 	decide reverted 'the host was rebooted before it was confirmed'
 	word=
 	[ ! -f "$dir/decision" ] || read -r word rest <"$dir/decision"
-	if [ "$word" != confirmed ] && [ ! -f "$dir/restored" ]; then # decided now, or before, by who did not come to its end
+	if [ "$word" != confirmed ] && [ ! -f "$dir/restored" ]; then # also if an earlier process decided and died
 		write_old
 		check_files
 		: >"$dir/restored"

@@ -83,7 +83,7 @@ run() {
 	trap 'terminated=1' TERM
 	read -r up rest </proc/uptime
 	now=${up%.*}${up#*.} began=${up%.*}
-	if [ "$now" -ge "$latest" ]; then # whoever asked has given up by now
+	if [ "$now" -ge "$latest" ]; then # the caller has given up by now
 		rm -rf "$dir"
 		exit 0
 	fi
@@ -150,7 +150,7 @@ run() {
 			break
 		fi
 		tries=$((tries + 1))
-		sleep 0.05 # a daemon that keeps its output open is not waited for: what it prints comes late
+		sleep 0.05 # do not wait for a daemon that keeps its output open
 	done
 	ended "done" "$code"
 }
