@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 func main() {
@@ -90,24 +91,28 @@ func find(root string) ([]text, error) {
 	return found, err
 }
 
-// calls maps the names of functions to the kind of their texts and the index of the argument.
-func calls() map[string]struct {
+// call is a function with a text: its kind, and the index of the argument.
+type call struct {
 	kind string
 	arg  int
-} {
-	type c = struct {
-		kind string
-		arg  int
+}
+
+// calls returns the functions with texts, by name.
+func calls() map[string]call {
+	all := map[string]call{}
+	for c, names := range map[call]string{
+		{"error", 0}: "Errorf New usagef",
+		{"log", 0}:   "Error Warn Info Debug",
+		{"log", 1}:   "ErrorContext WarnContext InfoContext DebugContext",
+		{"help", 2}:  "Var",
+		{"help", 3}:  "StringVar BoolVar IntVar DurationVar StringSliceVar StringArrayVar",
+		{"help", 4}:  "StringVarP BoolVarP IntVarP",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			all[name] = c
+		}
 	}
-	return map[string]c{
-		"Errorf": {"error", 0}, "New": {"error", 0}, "usagef": {"error", 0}, "Error": {"log", 0}, "Warn": {"log",
-			0}, "Info": {"log", 0}, "Debug": {"log", 0},
-		"ErrorContext": {"log", 1}, "WarnContext": {"log", 1}, "InfoContext": {"log", 1}, "DebugContext": {"log", 1},
-		"StringVar": {"help", 3}, "BoolVar": {"help", 3}, "IntVar": {"help", 3}, "DurationVar": {"help",
-			3}, "StringSliceVar": {"help", 3},
-		"StringVarP": {"help", 4}, "BoolVarP": {"help", 4}, "IntVarP": {"help", 4}, "StringArrayVar": {"help",
-			3}, "Var": {"help", 2},
-	}
+	return all
 }
 
 // scanGo returns the texts of errors, log lines and help in a Go file.
@@ -176,7 +181,7 @@ func scanHTML(name string, b []byte) ([]text, error) {
 	})
 	for i, line := range strings.Split(string(plain), "\n") {
 		for part := range strings.SplitSeq(line, "\x00") {
-			if part = strings.TrimSpace(part); strings.ContainsFunc(part, func(r rune) bool { return r >= 'A' && r <= 'z' }) {
+			if part = strings.TrimSpace(part); strings.ContainsFunc(part, unicode.IsLetter) {
 				found = append(found, text{"ui", name, i + 1, part})
 			}
 		}
