@@ -17,11 +17,7 @@ from ansible.module_utils.common.text.converters import to_native
 def ask(options, *words):
     """Returns the output of `holdfast WORDS -o json`. The token is passed in the environment, since other users can see arguments."""
     command = [options.get("binary") or "holdfast"] + list(words) + ["-o", "json"]
-    env = dict(os.environ)
-    for option, name in (("addr", "HOLDFAST_ADDR"), ("token", "HOLDFAST_TOKEN"), ("context", "HOLDFAST_CONTEXT"),
-                         ("ca", "HOLDFAST_CA"), ("cert", "HOLDFAST_CERT"), ("key", "HOLDFAST_KEY")):
-        if options.get(option):
-            env[name] = options[option]
+    env = environment(options)
     try:
         done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, timeout=int(options.get("timeout") or 60), check=False)
     except OSError as e:
@@ -34,6 +30,22 @@ def ask(options, *words):
         return json.loads(done.stdout)
     except ValueError as e:
         raise AnsibleError("%s: its answer is not JSON: %s" % (" ".join(command[:3]), to_native(e)))
+
+
+def environment(options):
+    """Returns the environment of the command. A context that an option names has priority over the variables of this process, which may be of another cluster."""
+    env = dict(os.environ)
+    context = options.get("context")
+    named = context and context != os.environ.get("HOLDFAST_CONTEXT")
+    for option in ("addr", "token", "ca", "cert", "key"):
+        name, value = "HOLDFAST_" + option.upper(), options.get(option)
+        if named and value in (None, "", os.environ.get(name)):
+            env.pop(name, None)
+        elif value:
+            env[name] = value
+    if context:
+        env["HOLDFAST_CONTEXT"] = context
+    return env
 
 
 def address_of(machine):
