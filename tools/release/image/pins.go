@@ -12,6 +12,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Pins is a list of Debian packages with their checksums.
@@ -100,7 +101,12 @@ func (p Pins) archived(url string) string {
 	return url
 }
 
+// downloadTimeout is the limit of one download. A package has at most 3 MB.
+const downloadTimeout = 5 * time.Minute
+
 func get(ctx context.Context, url string) (raw []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
+	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err

@@ -1,12 +1,16 @@
 package image
 
 import (
+	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -45,6 +49,27 @@ func TestVerify(t *testing.T) {
 	if err := p.verify([]byte("other")); err == nil {
 		t.Error("verify another file: got no error")
 	}
+}
+
+// stalled is a network without answers.
+type stalled struct{}
+
+func (stalled) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// TestStalledDownloadsEnd checks that a mirror that does not answer cannot hang a release.
+func TestStalledDownloadsEnd(t *testing.T) {
+	network := http.DefaultTransport
+	http.DefaultTransport = stalled{}
+	defer func() { http.DefaultTransport = network }()
+	synctest.Test(t, func(t *testing.T) {
+		p := Pins{pins: []pin{{url: "https://deb.debian.org/debian/pool/a_1_arm64.deb"}}}
+		if _, err := p.Fetch(t.Context(), t.TempDir(), "arm64"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v, want that the deadline has passed", err)
+		}
+	})
 }
 
 // TestList checks the list in the repository.
