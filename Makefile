@@ -109,11 +109,11 @@ race: ## Run all tests under the race detector
 e2e: ## Run the tests that start real processes, without the test cache
 	CGO_ENABLED=1 go test -race -count=1 -timeout 40m ./test/...
 
-# It shares the host with sshd with e2e-ssh.
 # The end-to-end targets need Debian, root and a mirror. They install missing packages, start and
 # stop all services themselves, and need no KVM. Roots of hosts and images are built once, in
 # /var/cache/holdfast.
 
+# It shares the host with sshd with e2e-ssh.
 .PHONY: e2e-bmc
 e2e-bmc: ## Test BMCs (Redfish, IPMI) with QEMU machines, and sshd on a systemd host: conformance, quirks, chaos (5 minutes)
 	E2E_BMC=1 go test -count=1 -timeout 10m -v -p 1 ./test/bmclab ./providers/bmc
@@ -129,12 +129,12 @@ e2e-installer: netboot ## Install QEMU machines with the netboot image over a ne
 e2e-tar: netboot ## Install QEMU machines from a tar of a root file system; boot them with BIOS and UEFI (8 minutes)
 	E2E_TAR=1 go test -count=1 -timeout 15m -v -run '^TestTarBoots$$' ./internal/installer
 
-# E2E_REPAVE_CACHE=dir sets the directory of the image. With E2E_REPAVE_DHCP=dnsmasq, dnsmasq answers
-# the firmware as in docs/netboot.md. E2E_REPAVE_BOXES=1 installs one machine.
-# The first of these targets builds Kubernetes and a disk image. The limit of a test must not depend
-# on that.
+# The first of the targets with a repave builds Kubernetes and a disk image. The limit of a test must
+# not depend on that.
 PREPARE_REPAVE := E2E_REPAVE=1 go test -count=1 -timeout 60m -run '^$$' ./test/repavelab
 
+# E2E_REPAVE_CACHE=dir sets the directory of the image. With E2E_REPAVE_DHCP=dnsmasq, dnsmasq answers
+# the firmware as in docs/netboot.md. E2E_REPAVE_BOXES=1 installs one machine.
 .PHONY: e2e-repave
 e2e-repave: netboot ## Install three bare QEMU machines and join them to Kubernetes while the leader is killed three times (15 minutes)
 	$(PREPARE_REPAVE)
@@ -252,8 +252,8 @@ soak: ## Inject a fault every 15 s for MINUTES (60) and check all promises every
 .PHONY: test-security
 test-security: ## Run the tests of TLS, identities, roles, secrets, audit and limits
 	CGO_ENABLED=1 go test -race -count=1 -timeout 15m ./server/auth/... ./server/inproc ./internal/secrets/... ./server/issuer/... ./cluster/peertls/... ./cluster/keyfile
-	CGO_ENABLED=1 go test -race -count=1 -timeout 15m -run 'Matrix|WhoDidIt|Forged|Revoked|Bootstrap|Scoped|Loris|Oversized|PingFlood|RateLimit|PlainText|Secret|Audit|Token' ./server
-	go test -count=1 -timeout 10m -run 'TLS|Gossip|Forward|Removed|Peer' ./cluster ./cluster/internal/...
+	CGO_ENABLED=1 go test -race -count=1 -timeout 15m -run 'Matrix|WhoDidIt|Forged|Revoked|Scoped|Loris|Oversized|PingFlood|RateLimit|PlainText|Secret|Audit|Token' ./server
+	go test -count=1 -timeout 10m -run 'Stranger|Rotation|Gossip|Forward|Removed|Peer' ./cluster ./cluster/internal/...
 	go test -count=1 -timeout 15m ./test/security
 
 .PHONY: fuzz-short
