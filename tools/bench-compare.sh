@@ -12,7 +12,7 @@ ref=${1:?usage: tools/bench-compare.sh REF [PARTS [ARG...]]}
 parts=${2:-}
 shift "$(($# < 2 ? $# : 2))"
 commit=$(git rev-parse --verify --quiet "$ref^{commit}") || {
-	echo "bench-compare: REF=$ref is no commit of this repository" >&2
+	echo "bench-compare: REF=$ref is not a commit of this repository" >&2
 	exit 2
 }
 

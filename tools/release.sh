@@ -7,13 +7,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 version=$1 out=${2:-bin/release/$1} arches=${ARCHES:-amd64 arm64}
 if ! [[ $version =~ ^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.]+)?$ ]]; then
-	echo "release: \"$version\" is no version such as 1.2.3 or 1.2.3-rc1" >&2
+	echo "release: \"$version\" is not a version such as 1.2.3 or 1.2.3-rc1" >&2
 	exit 2
 fi
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)} TZ=UTC LC_ALL=C CGO_ENABLED=0
 export GOFLAGS=-buildvcs=false # VERSION is the version; git fails if another user owns the checkout
 umask 022
-[ -z "$(git status --porcelain 2>/dev/null)" ] || echo "release: this checkout has changes that no commit has: nobody can make these bytes again" >&2
+[ -z "$(git status --porcelain 2>/dev/null)" ] || echo "release: the checkout has uncommitted changes: this build cannot be repeated" >&2
 stage=$out.stage
 only=${ONLY:-}
 [ "$only" = images ] || rm -rf "$out"
