@@ -20,7 +20,7 @@ func (t *Table) Fit(width int) {
 	}
 	t.gap = narrow
 	for i := len(t.header) - 1; i > 0 && len(t.rows) > 0; i-- {
-		if !slices.ContainsFunc(t.rows, func(row []Text) bool { return i < len(row) && row[i].Value != "-" }) {
+		if !slices.ContainsFunc(t.rows, func(row []Text) bool { return row[i].Value != "-" }) {
 			t.drop(i)
 		}
 	}
@@ -42,7 +42,7 @@ func (t *Table) drop(i int) {
 	t.header = slices.Delete(slices.Clone(t.header), i, i+1)
 	t.widths = slices.Delete(t.widths, i, i+1)
 	for j, row := range t.rows {
-		t.rows[j] = slices.Delete(row, i, min(i+1, len(row)))
+		t.rows[j] = slices.Delete(row, i, i+1)
 	}
 }
 

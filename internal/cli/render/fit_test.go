@@ -39,3 +39,16 @@ func TestFit(t *testing.T) {
 		}
 	}
 }
+
+// TestRowWithFewCells checks that missing cells are shown as "-", at any width.
+func TestRowWithFewCells(t *testing.T) {
+	for _, width := range []int{80, 10} {
+		tab := NewTable("MACHINE", "STATE", "POOL")
+		tab.Row("m-1")
+		tab.Row("m-2", "READY", "gpu")
+		tab.Fit(width)
+		if got := strings.Fields(strings.Split(tab.String(), "\n")[1]); len(got) != 3 || got[2] != "-" {
+			t.Errorf("width %d: got row %v, want m-1 - -", width, got)
+		}
+	}
+}

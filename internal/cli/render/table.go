@@ -27,13 +27,17 @@ func NewTable(header ...string) *Table {
 }
 
 // Row adds a row. A cell is a Text, or a value that is printed without a style. Cells beyond the
-// last column are left out. An empty cell is shown as "-", so that scripts can cut columns.
+// last column are left out. An empty or missing cell is shown as "-", so that scripts can cut
+// columns.
 func (t *Table) Row(cells ...any) {
-	row := make([]Text, min(len(cells), len(t.header)))
+	row := make([]Text, len(t.header))
 	for i := range row {
-		c, ok := cells[i].(Text)
-		if !ok {
-			c.Value = fmt.Sprint(cells[i])
+		var c Text
+		if i < len(cells) {
+			var ok bool
+			if c, ok = cells[i].(Text); !ok {
+				c.Value = fmt.Sprint(cells[i])
+			}
 		}
 		c.Value = strings.TrimSpace(Clean(c.Value))
 		if c.Value == "" {
