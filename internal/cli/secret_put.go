@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -191,12 +192,34 @@ func (a *app) ask(ctx context.Context, key string, secretly bool) (string, error
 	if !secretly {
 		return a.readLine(ctx)
 	}
-	b, err := term.ReadPassword(int(f.Fd()))
+	text, err := readPassword(ctx, int(f.Fd()))
 	_, _ = fmt.Fprintln(a.Err) // the line break was not echoed either
 	if err != nil {
 		return "", fmt.Errorf("read value %s from the terminal: %w", key, err)
 	}
-	return string(b), nil
+	return text, nil
+}
+
+// readPassword reads a line from a terminal without echo. If the context ends first, the terminal
+// echoes again, although the read cannot be interrupted: see readLine.
+func readPassword(ctx context.Context, fd int) (string, error) {
+	before, err := term.GetState(fd)
+	if err != nil {
+		return "", err
+	}
+	var text []byte
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		text, err = term.ReadPassword(fd)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return string(text), err
+	case <-ctx.Done():
+		return "", errors.Join(context.Cause(ctx), term.Restore(fd, before))
+	}
 }
 
 // secretTypes returns the types of secrets.
