@@ -52,7 +52,7 @@ The trail keeps the last 262144 events. To keep all of them, export regularly, e
   holdfast audit export --from 4712 >> audit.jsonl
   holdfast audit verify -f audit.jsonl`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			ctx, cancel := a.patience(ctx)
+			ctx, cancel := a.patience(ctx, 0)
 			defer cancel()
 			out := bufio.NewWriter(a.Out)
 			err := c.ExportAudit(ctx, from, func(e *holdfastv1.AuditEvent) error {

@@ -51,7 +51,7 @@ The exit code is 0 if everything verifies, and 1 if not.`,
 				return a.verified(&o, v, a.verifyFile(file, v))
 			}
 			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-				ctx, cancel := a.patience(ctx)
+				ctx, cancel := a.patience(ctx, 0)
 				defer cancel()
 				err := c.ExportAudit(ctx, v.sequence, v.add)
 				if broken := (*brokenError)(nil); !errors.As(err, &broken) {

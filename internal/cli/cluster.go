@@ -38,7 +38,7 @@ leader; the exit code is then 7. With --wait it first waits for a leader, for sc
   holdfast cluster status --wait=1m
   holdfast cluster status -o json`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			s, err := leaderStatus(ctx, c, until)
+			s, err := a.leaderStatus(ctx, c, until)
 			if err != nil {
 				return failed(err, "get cluster status")
 			}
@@ -69,13 +69,9 @@ const statusPause = 200 * time.Millisecond
 // leaderStatus returns the first status that has a leader if the flag is set, else the first
 // status. After the time limit it returns the last one. It also waits for peers that do not
 // answer yet.
-func leaderStatus(ctx context.Context, c *client.Client, flag waitFlag) (*holdfastv1.ClusterStatus, error) {
-	patience := ctx
-	if flag.limit > 0 {
-		var cancel context.CancelFunc
-		patience, cancel = context.WithTimeout(ctx, flag.limit)
-		defer cancel()
-	}
+func (a *app) leaderStatus(ctx context.Context, c *client.Client, flag waitFlag) (*holdfastv1.ClusterStatus, error) {
+	patience, cancel := a.patience(ctx, flag.limit)
+	defer cancel()
 	for {
 		s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
 		absent := err == nil && s.GetLeader() == "" || status.Code(err) == codes.Unavailable

@@ -189,11 +189,19 @@ func (a *app) online(
 	}
 }
 
-// patience returns the context of a command that waits or follows: without a limit unless
-// --timeout is set.
-func (a *app) patience(ctx context.Context) (context.Context, context.CancelFunc) {
-	if a.timeoutGiven() {
-		return context.WithTimeout(ctx, a.globals.timeout)
+// limit returns the time limit of a wait: that of --wait, else that of --timeout if it is set; 0:
+// none.
+func (a *app) limit(wait time.Duration) time.Duration {
+	if wait == 0 && a.timeoutGiven() {
+		return a.globals.timeout
+	}
+	return wait
+}
+
+// patience returns the context of a command that waits or follows, with its limit.
+func (a *app) patience(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+	if limit := a.limit(wait); limit > 0 {
+		return context.WithTimeout(ctx, limit)
 	}
 	return context.WithCancel(ctx)
 }

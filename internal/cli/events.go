@@ -38,7 +38,7 @@ With --cursor it starts after that event; the last 65,536 events are kept.`,
   holdfast events watch --filter 'machine_id = m-123' -o json
   holdfast events watch --cursor 4711`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			ctx, cancel := a.patience(ctx)
+			ctx, cancel := a.patience(ctx, 0)
 			defer cancel()
 			err := c.WatchEvents(ctx, filter, cursor, func(e *holdfastv1.Event) error {
 				if e.GetType() == "" {

@@ -275,7 +275,7 @@ func (a *app) upload(
 	if n == 0 {
 		return nil, nil, fmt.Errorf("read %s: %w", path, err)
 	}
-	ctx, cancel := a.patience(ctx)
+	ctx, cancel := a.patience(ctx, 0)
 	defer cancel()
 	began, said := time.Now(), time.Now()
 	peers, err := c.UploadFile(ctx, client.Upload{SHA256: sum, Size: size, From: f, Progress: func(sent int64) {

@@ -41,7 +41,7 @@ session. 'run watch' shows the steps around it and their retries.`,
 }
 
 func (a *app) watchInstall(ctx context.Context, c *client.Client, o *output, id string, every time.Duration) error {
-	ctx, cancel := a.patience(ctx)
+	ctx, cancel := a.patience(ctx, 0)
 	defer cancel()
 	i, err := getInstall(ctx, c, id)
 	if err == nil && i.GetClosedAt() != nil {

@@ -186,19 +186,16 @@ func (a *app) flow(ctx context.Context, i *holdfastv1.Issuer, browser bool) (log
 	if err != nil {
 		return login.Saved{}, err
 	}
-	if a.timeoutGiven() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, a.globals.timeout)
-		defer cancel()
-	}
+	ctx, cancel := a.patience(ctx, 0)
+	defer cancel()
 	if !browser {
 		saved, err := f.Device(ctx, a.showCode)
 		if !errors.Is(err, login.ErrNoDevice) {
 			return saved, err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, browserTime)
-	defer cancel()
+	ctx, stop := context.WithTimeout(ctx, browserTime)
+	defer stop()
 	return f.Browser(ctx, func(address string) {
 		a.note("Open this address in a browser on this machine:")
 		a.note("%s", address)

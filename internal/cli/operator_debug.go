@@ -30,7 +30,7 @@ contains names of machines and addresses.`,
 		Example: `  holdfast --addr 10.0.0.2:7400 operator debug -f n2.tar.gz
   holdfast --addr 10.0.0.2:7400 operator debug --cpu 10`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			ctx, cancel := a.patience(ctx)
+			ctx, cancel := a.patience(ctx, 0)
 			defer cancel()
 			if file == "" {
 				file = "holdfast-debug-" + time.Now().UTC().Format("20060102T150405Z") + ".tar.gz"

@@ -46,7 +46,7 @@ the state that it would replace, and fails if the restore would be refused.`,
 		if err := a.allowRestore(ctx, c, cmd.CommandPath(), ok, r, data); err != nil || ok.dryRun {
 			return err
 		}
-		ctx, cancel := a.patience(ctx)
+		ctx, cancel := a.patience(ctx, 0)
 		defer cancel()
 		return a.restore(ctx, c, r, data)
 	})

@@ -40,7 +40,7 @@ saves its own state, without a leader; that is not audited, and cluster status a
 		Example: `  holdfast operator snapshot save /var/backups/holdfast.snap
   holdfast --addr 10.0.0.2:7400 --stale operator snapshot save rescued.snap`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			ctx, cancel := a.patience(ctx)
+			ctx, cancel := a.patience(ctx, 0)
 			defer cancel()
 			b, size, err := a.save(ctx, c, args[0])
 			if err != nil {

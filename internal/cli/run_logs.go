@@ -59,7 +59,7 @@ type logFlags struct {
 
 // logs prints the log of a run.
 func (a *app) logs(ctx context.Context, c *client.Client, f *logFlags, id string) error {
-	ctx, cancel := a.patience(ctx)
+	ctx, cancel := a.patience(ctx, 0)
 	defer cancel()
 	read := c.ReadLogs
 	if f.follow {

@@ -79,23 +79,11 @@ func (a *app) runWait() *cobra.Command {
 	return cmd
 }
 
-// limit returns the time limit of a wait: that of --wait, else of --timeout if it is set; 0:
-// none.
-func (a *app) limit(wait time.Duration) time.Duration {
-	if wait == 0 && a.timeoutGiven() {
-		return a.globals.timeout
-	}
-	return wait
-}
-
 // await waits for a run and shows its progress if standard error is a terminal. A run that did
 // not succeed is returned with a *runError.
 func (a *app) await(ctx context.Context, c *client.Client, id string, limit time.Duration) (*holdfastv1.Run, error) {
-	if limit = a.limit(limit); limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
+	ctx, cancel := a.patience(ctx, limit)
+	defer cancel()
 	var last *holdfastv1.Run
 	observe := func(ctx context.Context, f func(*holdfastv1.RunEvent) error) error {
 		run, err := c.ObserveRun(ctx, id, f)
@@ -108,7 +96,7 @@ func (a *app) await(ctx context.Context, c *client.Client, id string, limit time
 	} else {
 		err = observe(ctx, func(*holdfastv1.RunEvent) error { return nil })
 	}
-	return last, a.waited(id, last, limit, err)
+	return last, a.waited(id, last, a.limit(limit), err)
 }
 
 // waited returns the error of an ended wait.

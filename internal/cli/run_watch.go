@@ -50,7 +50,7 @@ JSON on a line, with its cursor. No transition is lost or repeated, even if a pe
 
 // watchRun follows one run until it ends.
 func (a *app) watchRun(ctx context.Context, c *client.Client, o *output, id string) error {
-	ctx, cancel := a.patience(ctx)
+	ctx, cancel := a.patience(ctx, 0)
 	defer cancel()
 	var last *holdfastv1.Run
 	err := a.show(ctx, o, true, func(ctx context.Context, f func(*holdfastv1.RunEvent) error) (err error) {
@@ -63,7 +63,7 @@ func (a *app) watchRun(ctx context.Context, c *client.Client, o *output, id stri
 // watchRuns follows all matching runs until the context ends.
 func (a *app) watchRuns(ctx context.Context, c *client.Client, o *output, filter string, cursor uint64,
 	limit int) error {
-	ctx, cancel := a.patience(ctx)
+	ctx, cancel := a.patience(ctx, 0)
 	defer cancel()
 	err := a.show(ctx, o, false, func(ctx context.Context, f func(*holdfastv1.RunEvent) error) error {
 		first := firstOf(limit)

@@ -133,11 +133,8 @@ func (a *app) clientWave(
 	if err := allow(machines); err != nil {
 		return err
 	}
-	if limit = a.limit(limit); limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
+	ctx, cancel := a.patience(ctx, limit)
+	defer cancel()
 	slices.SortFunc(todo, fields.Natural)
 	a.note("%s: machines to start: %d, started before: %d", req.GetRequestId(), len(todo), len(known))
 	p, err := wave.New(wave.Config{Machines: todo, Known: known, Parallel: flags.parallel, Failures: flags.failures,

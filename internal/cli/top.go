@@ -43,7 +43,7 @@ Without a terminal use 'run watch', 'machine issues' and 'cluster status -o json
 			// The client's notes about another peer would overwrite the view, which shows them.
 			a.Err = io.Discard
 			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-				ctx, cancel := a.patience(ctx)
+				ctx, cancel := a.patience(ctx, 0)
 				defer cancel()
 				cfg := top.Config{In: a.In, Out: a.Out, Colour: a.colour(a.Out), Every: every, Now: a.Now,
 					Env: []string{"TERM=" + a.Getenv("TERM"), "COLORTERM=" + a.Getenv("COLORTERM"), "NO_COLOR=" +

@@ -18,7 +18,7 @@ func watchPolled[M proto.Message](
 	ctx context.Context, a *app, o *output, k kind[M], every time.Duration, significant func(M) M, read func() ([]M,
 		error),
 ) error {
-	ctx, cancel := a.patience(ctx)
+	ctx, cancel := a.patience(ctx, 0)
 	defer cancel()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -81,7 +81,7 @@ func printChanged[M proto.Message](a *app, o *output, k kind[M], t *render.Table
 // watchServices prints the services that match, and each again when it changes. It follows the
 // stream of changes, so none is missed.
 func (a *app) watchServices(ctx context.Context, c *client.Client, l *listing) error {
-	ctx, cancel := a.patience(ctx)
+	ctx, cancel := a.patience(ctx, 0)
 	defer cancel()
 	k := serviceKind()
 	t, header := k.newTable(&l.output), true

@@ -44,11 +44,8 @@ func (a *app) finishWave(ctx context.Context, c *client.Client, w *holdfastv1.Wa
 	id := w.GetWaveId()
 	onward := fmt.Sprintf("it goes on: follow it with: holdfast wave watch %s; end it with: holdfast wave cancel %s",
 		id, id)
-	if limit = a.limit(limit); limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
+	ctx, cancel := a.patience(ctx, limit)
+	defer cancel()
 	f := &follower{app: a, c: c, wave: w, ended: map[string]bool{}}
 	err := f.follow(ctx)
 	switch {
