@@ -85,7 +85,12 @@ func (a *app) drill(ctx context.Context, c *client.Client, to string) error {
 	defer stop()
 	var wg sync.WaitGroup
 	m := &meter{last: time.Now()}
-	wg.Go(func() { m.run(ctx, c) })
+	wg.Go(func() {
+		m.run(ctx, func(ctx context.Context) error {
+			_, err := c.Operator().Probe(ctx, &holdfastv1.ProbeRequest{})
+			return err
+		})
+	})
 	_ = wait.Sleep(ctx, drillBefore)
 	r, err := c.Operator().TransferLeadership(ctx, &holdfastv1.TransferLeadershipRequest{To: to})
 	if err == nil {
@@ -109,19 +114,20 @@ type meter struct {
 	acked, refused int
 }
 
-func (m *meter) run(ctx context.Context, c *client.Client) {
+// run calls write until the context ends. A call may take a second.
+func (m *meter) run(ctx context.Context, write func(context.Context) error) {
 	for ctx.Err() == nil {
 		try, cancel := context.WithTimeout(ctx, time.Second)
-		_, err := c.Operator().Probe(try, &holdfastv1.ProbeRequest{})
+		err := write(try)
 		cancel()
 		switch {
 		case err == nil:
-			now := time.Now()
-			m.longest, m.last = max(m.longest, now.Sub(m.last)), now
+			m.longest, m.last = max(m.longest, time.Since(m.last)), time.Now()
 			m.acked++
 		case ctx.Err() == nil:
 			m.refused++
 		}
 		_ = wait.Sleep(ctx, probePause)
 	}
+	m.longest = max(m.longest, time.Since(m.last)) // no write has been acknowledged since
 }
