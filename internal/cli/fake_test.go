@@ -53,6 +53,7 @@ type fakeCluster struct {
 	services []*holdfastv1.Service
 	log      string
 	issuers  []*holdfastv1.Issuer
+	debugs   int           // calls of CollectDebug
 	operator *fakeOperator // nil for none
 	waves    *fakeWaves    // nil for none
 

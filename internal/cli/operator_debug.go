@@ -50,6 +50,16 @@ contains names of machines and addresses.`,
 
 // collectDebug writes the files that a peer sends into an archive, and returns their number.
 func collectDebug(ctx context.Context, c *client.Client, file string, cpu int32) (n int, err error) {
+	// First: a profile for a file that exists would be in vain.
+	out, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return 0, fmt.Errorf("collect debug files: %w", err)
+	}
+	defer func() {
+		if err = errors.Join(err, out.Close()); err != nil {
+			err = errors.Join(err, os.Remove(file))
+		}
+	}()
 	stream, err := c.Cluster().CollectDebug(ctx, &holdfastv1.CollectDebugRequest{CpuSeconds: cpu})
 	if err != nil {
 		return 0, failed(err, "collect debug files")
@@ -70,10 +80,6 @@ func collectDebug(ctx context.Context, c *client.Client, file string, cpu int32)
 		}
 		files[name] = append(files[name], part.GetData()...)
 	}
-	out, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return 0, fmt.Errorf("collect debug files: %w", err)
-	}
 	z := gzip.NewWriter(out)
 	t := tar.NewWriter(z)
 	for _, name := range names {
@@ -83,5 +89,5 @@ func collectDebug(ctx context.Context, c *client.Client, file string, cpu int32)
 			_, err = t.Write(files[name])
 		}
 	}
-	return len(names), errors.Join(err, t.Close(), z.Close(), out.Close())
+	return len(names), errors.Join(err, t.Close(), z.Close())
 }

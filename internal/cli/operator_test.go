@@ -145,6 +145,7 @@ func (f *fakeOperator) ResetClock(
 func (f *fakeCluster) CollectDebug(
 	_ *holdfastv1.CollectDebugRequest, s grpc.ServerStreamingServer[holdfastv1.DebugFile],
 ) error {
+	f.debugs++
 	for _, part := range []*holdfastv1.DebugFile{{Name: "about.txt", Data: []byte("peer ")},
 		{Name: "about.txt", Data: []byte("p1\n")}, {Name: "../../etc/evil", Data: []byte("x")}} {
 		if err := s.Send(part); err != nil {
@@ -337,6 +338,12 @@ func TestOperatorVerbs(t *testing.T) {
 		if out := c.out.String() + c.err.String(); !strings.Contains(out, tt.want) {
 			t.Errorf("%s: got %q, want %q in it", tt.args, out, tt.want)
 		}
+	}
+	var again command
+	again.wantCode(t, again.run(t, f, "operator", "debug", "-f", archive, "--cpu", "30"), ExitError)
+	wantIn(t, "stderr", again.err.String(), "file exists")
+	if f.debugs != 1 {
+		t.Errorf("got %d calls of CollectDebug, want 1: not one that profiles for a file that exists", f.debugs)
 	}
 	f.operator.sick = true
 	for format, want := range map[string]string{
