@@ -22,6 +22,7 @@ import (
 type imageInput struct {
 	disk, kernel, initrd string // each a URL or a file
 	sums                 []string
+	sha256               map[string]string // parsed, by part
 	format, compression  string
 	image                *holdfastv1.Image
 	replace, dryRun      bool
@@ -45,8 +46,11 @@ its first bytes. The installer writes raw and qcow2 images, and unpacks tar imag
   holdfast image add live --kernel https://e.example/vmlinuz --initrd https://e.example/initrd --sha256 kernel=$A --sha256 initrd=$B --cmdline "console=ttyS0"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in.image.Name = args[0]
+			if err := in.check(); err != nil {
+				return err
+			}
 			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-				if err := a.imageFilesFrom(ctx, c, &in); err != nil {
+				if err := in.addFiles(ctx, a, c); err != nil {
 					return err
 				}
 				i, err := c.Images().AddImage(ctx, &holdfastv1.AddImageRequest{Image: in.image, Replace: in.replace,
@@ -116,49 +120,64 @@ URLs with their SHA-256, or were uploaded before (holdfast image add).`,
 	return cmd
 }
 
-// imageFilesFrom sets the files of an image, and uploads local files.
-func (a *app) imageFilesFrom(ctx context.Context, c *client.Client, in *imageInput) error {
-	sources := map[string]string{"disk": in.disk, "kernel": in.kernel, "initrd": in.initrd}
-	sums, err := imageSums(in.sums, sources)
-	if err != nil {
+// imageParts returns the names of the files of an image.
+func imageParts() []string { return []string{"disk", "kernel", "initrd"} }
+
+// sources returns the URL or file of each part; "" for none.
+func (in *imageInput) sources() map[string]string {
+	return map[string]string{"disk": in.disk, "kernel": in.kernel, "initrd": in.initrd}
+}
+
+func isURL(source string) bool { return strings.Contains(source, "://") }
+
+// check parses the flags, so that no file is uploaded before an error in them.
+func (in *imageInput) check() (err error) {
+	if in.sha256, err = imageSums(in.sums, in.sources()); err != nil {
 		return err
 	}
-	var head []byte
-	for _, part := range []string{"disk", "kernel", "initrd"} {
-		source := sources[part]
-		if source == "" {
-			continue
+	for _, part := range imageParts() {
+		if isURL(in.sources()[part]) && in.sha256[part] == "" {
+			return usagef("--%s: a URL needs the SHA-256 of its contents: pass --sha256 %s=SUM", part, part)
 		}
-		f := &holdfastv1.Image_File{Url: source, Sha256: sums[part]}
-		if strings.Contains(source, "://") {
-			if f.GetSha256() == "" {
-				return usagef("--%s: a URL needs the SHA-256 of its contents: pass --sha256 %s=SUM", part, part)
-			}
-		} else {
-			var begin []byte
-			if f, begin, err = a.upload(ctx, c, source, sums[part]); err != nil {
+	}
+	if in.disk == "" && (in.format != "" || in.compression != "") {
+		return usagef("--format and --compression apply to a disk: pass --disk")
+	}
+	in.image.Format = holdfastv1.Image_Format(holdfastv1.Image_Format_value[strings.ToUpper(in.format)])
+	if in.format != "" && in.image.Format == 0 {
+		return usagef("--format: %q is not raw, qcow2 or tar", in.format)
+	}
+	in.image.Compression = holdfastv1.Image_Compression(holdfastv1.Image_Compression_value[strings.ToUpper(in.compression)])
+	if in.compression != "" && in.image.Compression == 0 {
+		return usagef("--compression: %q is not none, gzip or zstd", in.compression)
+	}
+	return nil
+}
+
+// addFiles uploads the local files, and sets the files, format and compression of the image.
+func (in *imageInput) addFiles(ctx context.Context, a *app, c *client.Client) error {
+	files, heads := map[string]*holdfastv1.Image_File{}, map[string][]byte{}
+	for _, part := range imageParts() {
+		source := in.sources()[part]
+		switch {
+		case source == "":
+		case isURL(source):
+			files[part] = &holdfastv1.Image_File{Url: source, Sha256: in.sha256[part]}
+		default:
+			var err error
+			if files[part], heads[part], err = a.upload(ctx, c, source, in.sha256[part]); err != nil {
 				return fmt.Errorf("--%s: %w", part, err)
 			}
-			if part == "disk" {
-				head = begin
-			}
-		}
-		switch part {
-		case "disk":
-			in.image.Disk = f
-		case "kernel":
-			in.image.Kernel = f
-		case "initrd":
-			in.image.Initrd = f
 		}
 	}
-	if in.disk == "" {
-		if in.format != "" || in.compression != "" {
-			return usagef("--format and --compression apply to a disk: pass --disk")
-		}
-		return nil
+	in.image.Disk, in.image.Kernel, in.image.Initrd = files["disk"], files["kernel"], files["initrd"]
+	if in.disk != "" {
+		name, _, _ := strings.Cut(in.disk, "?")
+		format, compression := guessImage(name, heads["disk"])
+		in.image.Format = cmp.Or(in.image.GetFormat(), format)
+		in.image.Compression = cmp.Or(in.image.GetCompression(), compression)
 	}
-	return in.guess(head)
+	return nil
 }
 
 // imageSums parses --sha256: the sum of the only file, or one per file.
@@ -184,28 +203,6 @@ func imageSums(given []string, sources map[string]string) (map[string]string, er
 		sums[part] = strings.ToLower(sum)
 	}
 	return sums, nil
-}
-
-// guess sets the format and the compression that the flags omit.
-func (in *imageInput) guess(head []byte) error {
-	name, _, _ := strings.Cut(in.disk, "?")
-	format, compression := guessImage(name, head)
-	if in.format != "" {
-		n, ok := holdfastv1.Image_Format_value[strings.ToUpper(in.format)]
-		if !ok || n == 0 {
-			return usagef("--format: %q is not raw, qcow2 or tar", in.format)
-		}
-		format = holdfastv1.Image_Format(n)
-	}
-	if in.compression != "" {
-		n, ok := holdfastv1.Image_Compression_value[strings.ToUpper(in.compression)]
-		if !ok || n == 0 {
-			return usagef("--compression: %q is not none, gzip or zstd", in.compression)
-		}
-		compression = holdfastv1.Image_Compression(n)
-	}
-	in.image.Format, in.image.Compression = format, compression
-	return nil
 }
 
 // guessImage derives format and compression from a name and the first bytes; the bytes take
@@ -270,9 +267,11 @@ func (a *app) upload(
 	if want != "" && want != sum {
 		return nil, nil, usagef("%s has the SHA-256 %s, want %s", path, sum, want)
 	}
-	head = make([]byte, 512)
-	n, err := f.ReadAt(head, 0)
-	if n == 0 {
+	if size == 0 {
+		return nil, nil, usagef("%s is empty", path)
+	}
+	head = make([]byte, min(size, 512))
+	if _, err := f.ReadAt(head, 0); err != nil {
 		return nil, nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	ctx, cancel := a.patience(ctx, 0)
@@ -290,5 +289,5 @@ func (a *app) upload(
 	}
 	a.note("uploaded %s: %s in %.1f s; %s have it", path, byteSize(size), time.Since(began).Seconds(),
 		strings.Join(peers, ", "))
-	return &holdfastv1.Image_File{Sha256: sum, SizeBytes: size}, head[:n], nil
+	return &holdfastv1.Image_File{Sha256: sum, SizeBytes: size}, head, nil
 }

@@ -87,6 +87,9 @@ func TestImageAdd(t *testing.T) {
 	} {
 		c = command{}
 		c.wantCode(t, c.run(t, f, append([]string{"image", "add", "x"}, args...)...), ExitUsage)
+		if strings.Contains(c.err.String(), "uploaded") {
+			t.Errorf("%v: got an upload before the error: %s", args, c.err.String())
+		}
 	}
 }
 
