@@ -10,7 +10,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/client"
-	"github.com/holdfast-metal/holdfast/internal/cli/selector"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -40,7 +39,7 @@ func (p *pruning) check(path string) error {
 	}
 	var ok bool
 	if p.key, p.value, ok = strings.Cut(p.mark, "="); !ok || p.key == "" || p.value == "" ||
-		strings.ContainsAny(p.mark, "!, ()") {
+		strings.ContainsAny(p.mark, "!, ()") || strings.Contains(p.value, "=") {
 		return usagef("%s: --prune needs a label to delete by: -l key=value, got %q", path, p.mark)
 	}
 	return nil
@@ -85,10 +84,7 @@ func (p *pruning) find(ctx context.Context, c *client.Client, docs [][]proto.Mes
 	if !p.on {
 		return nil, nil
 	}
-	filter, err := selector.Filter(p.mark)
-	if err != nil {
-		return nil, usagef("-l: %s", err)
-	}
+	filter := fmt.Sprintf("labels.%q = %q", p.key, p.value)
 	var machines, pools []string
 	for _, doc := range slices.Concat(docs...) {
 		switch m := doc.(type) {

@@ -36,6 +36,7 @@ func TestPrune(t *testing.T) {
 			"machine m-123 has the label env=prod in its file, and -l is env=test"},
 		{"no label", "--prune", file, "", false, ExitUsage, "", "", `--prune needs a label to delete by: -l key=value, got ""`},
 		{"a selector", "--prune -l a!=b", file, "", false, ExitUsage, "", "", "--prune needs a label"},
+		{"two equals signs", "--prune -l site==fra --yes", file, "", false, ExitUsage, "", "", "--prune needs a label"},
 		{"without --prune", "-l a=b", file, "", false, ExitUsage, "", "", "-l and --yes go with --prune"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
