@@ -59,21 +59,21 @@ fleet. First read one of the runs (holdfast run list --filter 'phase = FAILED'),
 A plan that erases disks, retires machines or changes their network starts with 5 machines at once per image, and one more
 for each run that succeeds. --max-active replaces that ramp by a fixed limit; 0 restores the ramp.`,
 		Example: "  holdfast plan release plan/repave-join\n  holdfast plan release plan/repave-join --max-active 200",
-		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			r := &holdfastv1.ReleasePlanRequest{PlanId: args[0]}
-			if most >= 0 {
-				r.MaxActive = &most
-			}
-			p, err := c.Plans().ReleasePlan(ctx, r)
-			if err != nil {
-				return failed(err, "release plan %s", args[0])
-			}
-			return printOne(a, &o, planKind(), p, planSteps(p))
-		}),
 	}
+	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		r := &holdfastv1.ReleasePlanRequest{PlanId: args[0]}
+		if cmd.Flags().Changed("max-active") {
+			r.MaxActive = &most
+		}
+		p, err := c.Plans().ReleasePlan(ctx, r)
+		if err != nil {
+			return failed(err, "release plan %s", args[0])
+		}
+		return printOne(a, &o, planKind(), p, planSteps(p))
+	})
 	o.register(cmd)
-	cmd.Flags().Int32Var(&most, "max-active", -1,
-		"runs of the plan that may be at work at once for each image, instead of a ramp; 0 returns to the ramp")
+	cmd.Flags().Int32Var(&most, "max-active", 0,
+		"maximum number of active runs of the plan per image, instead of the ramp; 0: the ramp again")
 	return cmd
 }
 

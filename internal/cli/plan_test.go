@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -46,6 +47,26 @@ func TestPlanApply(t *testing.T) {
 		if got.GetReplace() != tt.replace || got.GetValidateOnly() != tt.validate || len(got.GetPlan().GetSteps()) != 5 {
 			t.Errorf("%v: got request %v, want replace %v, validate only %v, 5 steps", tt.args, got, tt.replace, tt.validate)
 		}
+	}
+}
+
+// TestPlanRelease checks that --max-active is sent as given, also if the server refuses it.
+func TestPlanRelease(t *testing.T) {
+	f := startCluster(t, fixture())
+	zero, bad := int32(0), int32(-1)
+	for _, tt := range []struct {
+		args string
+		want *int32
+	}{{"", nil}, {"--max-active=0", &zero}, {"--max-active=-1", &bad}} {
+		var c command
+		c.wantCode(t, c.run(t, f, append([]string{"plan", "release", "plan/reboot"}, strings.Fields(tt.args)...)...), ExitOK)
+		all := asked[*holdfastv1.ReleasePlanRequest](f)
+		if diff := cmp.Diff(tt.want, all[len(all)-1].MaxActive); diff != "" {
+			t.Errorf("%q (-want +got):\n%s", tt.args, diff)
+		}
+	}
+	if help := helpOf(t, f, "plan", "release"); strings.Contains(help, "-1") {
+		t.Errorf("the help shows a default that means nothing:\n%s", help)
 	}
 }
 
