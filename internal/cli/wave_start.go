@@ -5,9 +5,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -21,7 +23,16 @@ func (a *app) waveStart() *cobra.Command {
 	cmd := a.runStart()
 	cmd.Use = "start --selector FILTER (--type TYPE | --plan PLAN)"
 	cmd.Short = "Start a run on each of many machines, a limited number at a time"
-	cmd.Args, cmd.ValidArgsFunction = exactly(), nil
+	cmd.ValidArgsFunction = nil
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if f := cmd.Flags(); !f.Changed("selector") && !f.Changed("labels") {
+			return usagef("%s: --selector is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
+		}
+		return exactly()(cmd, args)
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { f.Usage = strings.TrimPrefix(f.Usage, "with --selector: ") })
+	cmd.Flags().Lookup("wait").Usage = waitForWave
+	_ = cmd.Flags().MarkHidden("request-id") // which --wave replaces; it fails only for a flag that does not exist
 	cmd.Long = `Start a wave: a run on each machine that matches --selector (a filter) or -l (labels) now, at most --max-parallel at a time. No
 more runs start once more than --max-failures have failed, were canceled or could not start. It is the same as run start with
 --selector.

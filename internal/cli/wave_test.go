@@ -87,6 +87,7 @@ func TestLeaderWave(t *testing.T) {
 		{"a plan that erases needs a confirmation",
 			strings.Replace(start, "--type REBOOT", "--plan plan-repave-ubuntu-2204-v1", 1),
 			nil, ExitUsage, []string{"3 machines", "pass --yes"}},
+		{"no selector", "wave start --type REBOOT", nil, ExitUsage, []string{"wave start: --selector is missing"}},
 		{"cancel", "wave cancel w-1 --reason no --yes", nil, ExitOK, nil},
 		{"retry", "wave retry w-1 --detach", nil, ExitOK, []string{": 1 machine, at most"}},
 	} {
@@ -101,6 +102,16 @@ func TestLeaderWave(t *testing.T) {
 				t.Errorf("the client has started %d runs, want none: the leader does", n)
 			}
 		})
+	}
+}
+
+// TestWaveStartHelp checks that the help of wave start has no flag that a wave refuses.
+func TestWaveStartHelp(t *testing.T) {
+	help := helpOf(t, nil, "wave", "start")
+	for _, text := range []string{"--request-id", "with --selector", "until the run has ended"} {
+		if strings.Contains(help, text) {
+			t.Errorf("got %q in the help of wave start:\n%s", text, help)
+		}
 	}
 }
 
