@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // verbsPage is the page with the table of all verbs, between the markers.
@@ -42,6 +44,36 @@ func TestVerbsInDocs(t *testing.T) {
 		t.Errorf("%s (-want +got; UPDATE_GOLDEN=1 writes it):\n%s", verbsPage, diff)
 	}
 }
+
+// TestCommandsInHelp checks that the commands that a help text names exist.
+func TestCommandsInHelp(t *testing.T) {
+	root := Root(Streams{Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }})
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		text := cmd.Long + "\n" + cmd.Example
+		cmd.LocalFlags().VisitAll(func(f *pflag.Flag) { text += "\n" + f.Usage })
+		for _, part := range strings.Split(text, "holdfast ")[1:] {
+			for at, words := root, strings.Fields(part); len(words) > 0 && at.HasSubCommands(); words = words[1:] {
+				word := strings.TrimRight(words[0], ").,;:`'")
+				next, _, _ := at.Find([]string{word})
+				if next == at && at != root && verbLike.MatchString(word) {
+					t.Errorf("%s names %q, which does not exist", cmd.CommandPath(), at.CommandPath()+" "+word)
+				}
+				if next == at {
+					break
+				}
+				at = next
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+	}
+	visit(root)
+}
+
+// verbLike matches a word that is a verb if it follows a group.
+var verbLike = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 
 // verbRows returns a row for each command with an action, in the order of the help.
 func verbRows(cmd *cobra.Command) string {

@@ -55,8 +55,7 @@ func listCommand[M proto.Message](a *app, v lister[M]) *cobra.Command {
 			case order == nil:
 				order = v.order
 			case watch:
-				return usagef("%s: --watch prints changes in their order: omit --sort-by or --watch",
-					cmd.CommandPath())
+				return usagef("%s: a watch prints changes in their order: omit --sort-by or --watch", cmd.CommandPath())
 			}
 			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
 				if watch {
@@ -86,7 +85,7 @@ func listCommand[M proto.Message](a *app, v lister[M]) *cobra.Command {
 	l.register(cmd, v.filter, hasLabels[M]())
 	completeFields(cmd, (*new(M)).ProtoReflect().Descriptor())
 	if v.watch != nil {
-		cmd.Flags().BoolVarP(&watch, "watch", "w", false, "keep printing changes (like holdfast "+v.kind.noun+" watch)")
+		cmd.Flags().BoolVarP(&watch, "watch", "w", false, "keep printing changes until Ctrl-C")
 	}
 	return cmd
 }
@@ -150,7 +149,7 @@ func getCommand[M proto.Message](a *app, v getter[M]) *cobra.Command {
 	}
 	o.register(cmd)
 	if v.watch != nil {
-		cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow changes (like holdfast "+v.kind.noun+" watch)")
+		cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow changes (see: holdfast "+v.kind.noun+" watch --help)")
 	}
 	return cmd
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -60,12 +61,39 @@ func TestSortBy(t *testing.T) {
 		"machine list --sort-by racks":    `Machine has no field "racks"`,
 		"machine list --sort-by labels":   "name a key: labels.KEY",
 		"machine list -w --sort-by rack":  "omit --sort-by or --watch",
+		"machine watch --sort-by rack":    "machine watch: a watch prints changes in their order: omit --sort-by",
 		"run list --sort-by steps":        "cannot be sorted by",
 		"machine history m-1 --sort-by x": `HistoryEntry has no field "x"`,
 	} {
 		var c command
 		c.wantCode(t, c.run(t, f, strings.Fields(args)...), ExitUsage)
 		wantIn(t, args, c.err.String(), want)
+	}
+}
+
+// A watch without a limit must not grow with each resource that it has shown.
+func TestFirstOf(t *testing.T) {
+	all, two := firstOf(0), firstOf(2)
+	ids := make([]string, 1000)
+	for i := range ids {
+		ids[i] = strconv.Itoa(i)
+	}
+	next := 0
+	if n := testing.AllocsPerRun(1, func() {
+		for range len(ids) / 2 {
+			all(ids[next])
+			next++
+		}
+	}); n > 0 {
+		t.Errorf("without a limit: got %v allocations for %d ids, want none", n, len(ids)/2)
+	}
+	for _, tt := range []struct {
+		id   string
+		want bool
+	}{{"a", true}, {"b", true}, {"c", false}, {"a", true}} {
+		if got := two(tt.id); got != tt.want {
+			t.Errorf("limit 2, id %s: got %v, want %v", tt.id, got, tt.want)
+		}
 	}
 }
 

@@ -31,6 +31,8 @@ the last of several changes in between. 'run watch' shows every step of every ru
 				return err
 			case len(args) > 0 && l.filter != "":
 				return usagef("%s: give either a machine or --filter", cmd.CommandPath())
+			case l.sortBy != "":
+				return usagef("%s: a watch prints changes in their order: omit --sort-by", cmd.CommandPath())
 			case every <= 0:
 				return usagef("--interval: %s: give more than 0", every)
 			}

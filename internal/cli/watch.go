@@ -104,7 +104,10 @@ func (a *app) watchServices(ctx context.Context, c *client.Client, l *listing) e
 func firstOf(limit int) func(id string) bool {
 	seen := map[string]bool{}
 	return func(id string) bool {
-		if limit > 0 && len(seen) >= limit && !seen[id] {
+		if limit <= 0 || seen[id] {
+			return true
+		}
+		if len(seen) == limit {
 			return false
 		}
 		seen[id] = true
