@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -37,6 +38,7 @@ func TestUsageErrors(t *testing.T) {
 		{"logs m-1 -f", `unknown command "logs" for "holdfast": did you mean holdfast run logs?`},
 		{"diff -f dir", `unknown command "diff" for "holdfast": did you mean holdfast apply --dry-run?`},
 		{"stop run run-1", `did you mean holdfast run cancel?`},
+		{"context login", `did you mean holdfast login?`},
 		{"machine reboot m-1", `did you mean holdfast run start --type REBOOT?`},
 		{"machine remove m-1", `did you mean delete?`},
 		{"recover", `unknown command "recover" for "holdfast": did you mean holdfast operator recover?`},
@@ -256,6 +258,11 @@ func TestWaitForLeader(t *testing.T) {
 	c = command{}
 	c.wantCode(t, c.run(t, f, "cluster", "status", "--wait=300ms"), ExitUnavailable)
 	wantIn(t, "out", c.out.String(), "leader none")
+
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	c = command{ctx: ctx}
+	c.wantCode(t, c.run(t, f, "cluster", "status", "--wait", "--timeout", "300ms"), ExitUnavailable)
 }
 
 func TestFlagsAnywhere(t *testing.T) {

@@ -167,7 +167,7 @@ func otherTools() map[string]string {
 	const power = "holdfast machine power"
 	const reboot, repave = "holdfast run start --type REBOOT", "holdfast run start --type REPAVE"
 	return map[string]string{
-		"diff": "holdfast apply --dry-run", "login": "holdfast context set", "config": "holdfast context",
+		"diff": "holdfast apply --dry-run", "login": "holdfast login", "config": "holdfast context",
 		"rollout": "holdfast wave", "batch": "holdfast wave", "job": "holdfast run", "jobs": "holdfast run",
 		"reboot": reboot, "restart": reboot, "reinstall": repave, "provision": repave, "repave": repave,
 		"poweron": power + " on", "poweroff": power + " off", "on": power + " on", "off": power + " off",
