@@ -9,6 +9,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/fields"
+	"github.com/holdfast-metal/holdfast/internal/nearest"
 )
 
 // maxNodes is the maximum size to which aliases can expand a document.
@@ -56,7 +59,7 @@ func (w *writer) message(n *yaml.Node, md protoreflect.MessageDescriptor, path s
 	}
 	set := map[protoreflect.Name]string{} // the keys of alternatives
 	return w.mapping(n, path, func(key *yaml.Node, value *yaml.Node) error {
-		fd := field(md, key.Value)
+		fd := fields.ByName(md, key.Value)
 		if fd == nil {
 			return unknownKey(key, md, path)
 		}
@@ -69,6 +72,22 @@ func (w *writer) message(n *yaml.Node, md protoreflect.MessageDescriptor, path s
 		}
 		return w.field(value, fd, join(path, key.Value))
 	})
+}
+
+// unknownKey returns an error with the key, its place, and the most similar known key.
+func unknownKey(key *yaml.Node, md protoreflect.MessageDescriptor, path string) error {
+	msg := fmt.Sprintf("unknown key %q", key.Value)
+	if path != "" {
+		msg += fmt.Sprintf(" in %q", path)
+	}
+	var names []string
+	for i := range md.Fields().Len() {
+		names = append(names, string(md.Fields().Get(i).Name()))
+	}
+	if best := nearest.Of(key.Value, names); best != "" {
+		msg += fmt.Sprintf(": did you mean %q?", best)
+	}
+	return &Error{Line: key.Line, Msg: msg}
 }
 
 // field writes the value of one field.

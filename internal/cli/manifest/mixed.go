@@ -83,7 +83,7 @@ func spread(n *yaml.Node, kinds []Kind) []element {
 		return []element{{n, -1}}
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		k := listOf(n.Content[i].Value, kinds)
+		k := slices.IndexFunc(kinds, func(k Kind) bool { return k.List == n.Content[i].Value })
 		if k < 0 || n.Content[i+1].Kind != yaml.SequenceNode {
 			return []element{{n, -1}}
 		}
@@ -92,15 +92,6 @@ func spread(n *yaml.Node, kinds []Kind) []element {
 		}
 	}
 	return all
-}
-
-func listOf(key string, kinds []Kind) int {
-	for k := range kinds {
-		if kinds[k].List == key {
-			return k
-		}
-	}
-	return -1
 }
 
 // decode reads a document and returns its kind and id.
