@@ -3,6 +3,7 @@ package difference
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,14 +39,14 @@ func messages(path string, was, now protoreflect.Message) []Change {
 		at := path + string(f.Name())
 		switch a, b := was.Get(f), now.Get(f); {
 		case f.IsMap():
-			all = append(all, maps(at, f, a.Map(), b.Map())...)
+			all = append(all, mapValues(at, f, a.Map(), b.Map())...)
 		case f.IsList() && f.Message() != nil:
 			all = append(all, lists(at, a.List(), b.List())...)
 		case f.IsList():
 			all = append(all, values(at, list(f, a.List()), list(f, b.List()))...)
 		case f.Message() != nil:
 			below := messages(at+".", a.Message(), b.Message())
-			if len(below) == 0 && was.Has(f) != now.Has(f) { // one that says by being there, such as a step's kind
+			if len(below) == 0 && was.Has(f) != now.Has(f) { // its presence is the value, such as a step's kind
 				below = values(at, present(was.Has(f)), present(now.Has(f)))
 			}
 			all = append(all, below...)
@@ -81,7 +82,7 @@ func lists(path string, was, now protoreflect.List) []Change {
 	return all
 }
 
-func maps(path string, f protoreflect.FieldDescriptor, was, now protoreflect.Map) []Change {
+func mapValues(path string, f protoreflect.FieldDescriptor, was, now protoreflect.Map) []Change {
 	keys := map[string]protoreflect.MapKey{}
 	add := func(k protoreflect.MapKey, _ protoreflect.Value) bool {
 		keys[k.String()] = k
@@ -89,11 +90,6 @@ func maps(path string, f protoreflect.FieldDescriptor, was, now protoreflect.Map
 	}
 	was.Range(add)
 	now.Range(add)
-	var names []string
-	for name := range keys {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	text := func(m protoreflect.Map, k protoreflect.MapKey) string {
 		if !m.Has(k) {
 			return ""
@@ -101,7 +97,7 @@ func maps(path string, f protoreflect.FieldDescriptor, was, now protoreflect.Map
 		return scalar(f.MapValue(), m.Get(k))
 	}
 	var all []Change
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
 		all = append(all, values(path+"."+name, text(was, keys[name]), text(now, keys[name]))...)
 	}
 	return all
