@@ -130,7 +130,7 @@ func bar(done, all int) string {
 func slowest(runs []*holdfastv1.Run) []*holdfastv1.Run {
 	since := func(r *holdfastv1.Run) time.Time {
 		at := r.GetStartedAt()
-		if s := current(r); s.GetStartedAt() != nil {
+		if s := Current(r); s.GetStartedAt() != nil {
 			at = s.GetStartedAt()
 		}
 		return at.AsTime()

@@ -63,7 +63,7 @@ func head(r *holdfastv1.Run, now time.Time) render.Line {
 	if took := Took(now, r.GetStartedAt(), r.GetFinishedAt()); took != "" {
 		line = append(line, text("  "+took))
 	}
-	if why := Why(r, now); why != "" && (client.Finished(r) || current(r) == nil) {
+	if why := Why(r, now); why != "" && (client.Finished(r) || Current(r) == nil) {
 		line = append(line, render.T("  "+why, render.Faint))
 	}
 	return line
@@ -92,7 +92,7 @@ func Short(r *holdfastv1.Run, now time.Time) render.Line {
 			5) + "  " + pad(Took(now, r.GetStartedAt(), r.GetFinishedAt()), 6)),
 	}
 	parts := []string{}
-	if s := current(r); s != nil && !client.Finished(r) {
+	if s := Current(r); s != nil && !client.Finished(r) {
 		parts = append(parts, s.GetName())
 		if s.GetRetryCount() > 0 {
 			parts = append(parts, "attempt "+describe.Attempts(s))
@@ -114,7 +114,7 @@ func Event(e *holdfastv1.RunEvent) string {
 	line := fmt.Sprintf("%s %s %s %s %s %s", cmp.Or(ts, "-"), r.GetRunId(), r.GetMachineId(),
 		cmp.Or(r.GetType(), r.GetPlanId(), "-"),
 		r.GetPhase(), describe.Done(r))
-	if s := current(r); s != nil {
+	if s := Current(r); s != nil {
 		line += fmt.Sprintf(" %s %s", s.GetName(), s.GetState())
 		if s.GetRetryCount() > 0 {
 			line += " attempt " + describe.Attempts(s)

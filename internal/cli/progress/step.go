@@ -41,7 +41,8 @@ func Why(r *holdfastv1.Run, now time.Time) string {
 	return text
 }
 
-func current(r *holdfastv1.Run) *holdfastv1.StepStatus {
+// Current returns the current step of a run, or nil.
+func Current(r *holdfastv1.Run) *holdfastv1.StepStatus {
 	for _, s := range r.GetSteps() {
 		if s.GetName() == r.GetCurrentStep() {
 			return s

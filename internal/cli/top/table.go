@@ -2,7 +2,6 @@ package top
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 	"time"
 
@@ -41,7 +40,7 @@ func runColumns() []column[*holdfastv1.Run] {
 			return plain(progress.Took(now, cmp.Or(r.GetStartedAt(), r.GetCreatedAt()), r.GetFinishedAt()))
 		}, func(a, b *holdfastv1.Run) int { return a.GetCreatedAt().AsTime().Compare(b.GetCreatedAt().AsTime()) }},
 		{"AT STEP", 8, false, func(r *holdfastv1.Run, now time.Time) render.Text {
-			s := current(r)
+			s := progress.Current(r)
 			return plain(progress.Took(now, s.GetStartedAt(), s.GetFinishedAt()))
 		}, func(a, b *holdfastv1.Run) int { return atStep(a).Compare(atStep(b)) }},
 		{"STEP", 0, false, func(r *holdfastv1.Run, now time.Time) render.Text { return plain(doing(r, now)) },
@@ -72,18 +71,10 @@ func by[T any, K cmp.Ordered](f func(T) K) func(a, b T) int {
 	return func(a, b T) int { return cmp.Compare(f(a), f(b)) }
 }
 
-func current(r *holdfastv1.Run) *holdfastv1.StepStatus {
-	i := slices.IndexFunc(r.GetSteps(), func(s *holdfastv1.StepStatus) bool { return s.GetName() == r.GetCurrentStep() })
-	if i < 0 {
-		return nil
-	}
-	return r.GetSteps()[i]
-}
-
 // atStep returns the time since which a run has been at its step. Runs that have not started
 // sort last.
 func atStep(r *holdfastv1.Run) time.Time {
-	if at := cmp.Or(current(r).GetStartedAt(), r.GetStartedAt()); at != nil {
+	if at := cmp.Or(progress.Current(r).GetStartedAt(), r.GetStartedAt()); at != nil {
 		return at.AsTime()
 	}
 	return r.GetCreatedAt().AsTime().AddDate(100, 0, 0)
@@ -109,7 +100,7 @@ func bar(r *holdfastv1.Run) string {
 // doing returns the step of a run and the condition that it waits for, or its outcome.
 func doing(r *holdfastv1.Run, now time.Time) string {
 	var parts []string
-	if s := current(r); s != nil && !client.Finished(r) {
+	if s := progress.Current(r); s != nil && !client.Finished(r) {
 		name := s.GetName()
 		if s.GetRetryCount() > 0 {
 			name += " (attempt " + describe.Attempts(s) + ")"

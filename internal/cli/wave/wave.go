@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/holdfast-metal/holdfast/client"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -67,13 +68,13 @@ func New(cfg Config, c Cluster) *Wave {
 func (w *Wave) Run(ctx context.Context) (Progress, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	news := make(chan *holdfastv1.Run)
+	runs := make(chan *holdfastv1.Run)
 	done := false
 	g, watching := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		err := w.cluster.Watch(watching, func(r *holdfastv1.Run) error {
 			select {
-			case news <- r:
+			case runs <- r:
 				return nil
 			case <-watching.Done():
 				return watching.Err()
@@ -82,7 +83,7 @@ func (w *Wave) Run(ctx context.Context) (Progress, error) {
 		return cmp.Or(err, errors.New("watch the runs of the wave: it ended by itself"))
 	})
 	g.Go(func() error {
-		if err := w.drive(watching, news); err != nil {
+		if err := w.drive(watching, runs); err != nil {
 			return err
 		}
 		done = true
@@ -95,7 +96,7 @@ func (w *Wave) Run(ctx context.Context) (Progress, error) {
 	return w.p, nil
 }
 
-func (w *Wave) drive(ctx context.Context, news <-chan *holdfastv1.Run) error {
+func (w *Wave) drive(ctx context.Context, runs <-chan *holdfastv1.Run) error {
 	next := 0
 	for {
 		for next < len(w.cfg.Machines) && w.p.Active() < w.cfg.Parallel && !w.Stopped() {
@@ -119,7 +120,7 @@ func (w *Wave) drive(ctx context.Context, news <-chan *holdfastv1.Run) error {
 			return nil
 		}
 		select {
-		case r := <-news:
+		case r := <-runs:
 			w.note(r)
 		case <-ctx.Done():
 			return ctx.Err()
@@ -133,7 +134,7 @@ func (w *Wave) Stopped() bool { return w.p.Failed+w.p.Refused > w.cfg.Failures }
 // note counts the changes of a run. Events may arrive late: an older one changes nothing.
 func (w *Wave) note(r *holdfastv1.Run) {
 	before := w.runs[r.GetMachineId()]
-	if before != nil && (ended(before) || r.GetRevision() < before.GetRevision()) {
+	if before != nil && (client.Finished(before) || r.GetRevision() < before.GetRevision()) {
 		return
 	}
 	if before == nil {
@@ -143,7 +144,7 @@ func (w *Wave) note(r *holdfastv1.Run) {
 		}
 	}
 	w.runs[r.GetMachineId()] = r
-	if !ended(r) {
+	if !client.Finished(r) {
 		return
 	}
 	if r.GetPhase() == holdfastv1.Run_SUCCEEDED {
@@ -152,12 +153,4 @@ func (w *Wave) note(r *holdfastv1.Run) {
 		w.p.Failed++
 	}
 	w.cfg.Ended(r, w.p)
-}
-
-func ended(r *holdfastv1.Run) bool {
-	switch r.GetPhase() {
-	case holdfastv1.Run_SUCCEEDED, holdfastv1.Run_FAILED, holdfastv1.Run_CANCELED:
-		return true
-	}
-	return false
 }
