@@ -63,11 +63,7 @@ that were, or would be, created or updated.`,
 				return fmt.Errorf("apply: %w", err)
 			}
 			kinds := applyKinds()
-			of := make([]manifest.Kind, len(kinds))
-			for i := range kinds {
-				of[i] = kinds[i].Kind
-			}
-			docs, err := manifest.Mixed(sources, of)
+			docs, err := manifest.Mixed(sources, mapped(kinds, func(k applyKind) manifest.Kind { return k.Kind }))
 			if err != nil {
 				return fmt.Errorf("apply: %w", err)
 			}

@@ -12,30 +12,18 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
-	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // applyKinds lists the kinds of documents, those that others refer to first.
 func applyKinds() []applyKind {
-	return []applyKind{
-		{manifest.Kind{List: "pools", ID: "pool_id", Empty: func() proto.Message { return &holdfastv1.Pool{} }},
-			poolApplier().one},
-		{manifest.Kind{List: "images", ID: "name", Empty: func() proto.Message { return &holdfastv1.Image{} }},
-			imageApplier().one},
-		{manifest.Kind{List: "plans", ID: "plan_id", Empty: func() proto.Message { return &holdfastv1.Plan{} }},
-			planApplier().one},
-		{manifest.Kind{List: "machines", ID: "machine_id", Empty: func() proto.Message { return &holdfastv1.Machine{} }},
-			machineApplier().one},
-	}
+	return []applyKind{poolApplier().documents("pool_id"), imageApplier().documents("name"),
+		planApplier().documents("plan_id"), machineApplier().documents("machine_id")}
 }
 
 func poolApplier() applier[*holdfastv1.Pool] {
 	return applier[*holdfastv1.Pool]{
-		noun: "pool", id: (*holdfastv1.Pool).GetPoolId,
-		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Pool, error) {
-			return c.Pools().GetPool(ctx, &holdfastv1.GetPoolRequest{PoolId: id})
-		},
+		kind: poolKind(),
 		declared: func(p *holdfastv1.Pool) *holdfastv1.Pool {
 			return &holdfastv1.Pool{PoolId: p.GetPoolId(), Declared: p.GetDeclared(), Provider: p.GetProvider(),
 				GpuType: p.GetGpuType(), Labels: p.GetLabels(), Region: p.GetRegion()}
@@ -77,10 +65,7 @@ func managed(p *holdfastv1.Pool) bool {
 
 func imageApplier() applier[*holdfastv1.Image] {
 	return applier[*holdfastv1.Image]{
-		noun: "image", id: (*holdfastv1.Image).GetName,
-		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Image, error) {
-			return c.Images().GetImage(ctx, &holdfastv1.GetImageRequest{Name: id})
-		},
+		kind: imageKind(),
 		declared: func(i *holdfastv1.Image) *holdfastv1.Image {
 			i = proto.CloneOf(i)
 			i.CreatedAt, i.UpdatedAt, i.CreatedBy = nil, nil, ""
@@ -104,10 +89,7 @@ func imageApplier() applier[*holdfastv1.Image] {
 
 func planApplier() applier[*holdfastv1.Plan] {
 	return applier[*holdfastv1.Plan]{
-		noun: "plan", id: (*holdfastv1.Plan).GetPlanId,
-		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Plan, error) {
-			return c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: id})
-		},
+		kind: planKind(),
 		declared: func(p *holdfastv1.Plan) *holdfastv1.Plan {
 			return &holdfastv1.Plan{PlanId: p.GetPlanId(), DisplayName: p.GetDisplayName(), Steps: p.GetSteps()}
 		},
@@ -124,10 +106,7 @@ func planApplier() applier[*holdfastv1.Plan] {
 
 func machineApplier() applier[*holdfastv1.Machine] {
 	return applier[*holdfastv1.Machine]{
-		noun: "machine", id: (*holdfastv1.Machine).GetMachineId,
-		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Machine, error) {
-			return c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id})
-		},
+		kind: machineKind(),
 		declared: func(m *holdfastv1.Machine) *holdfastv1.Machine {
 			return &holdfastv1.Machine{MachineId: m.GetMachineId(), Spec: specOver(m.GetSpec(), nil),
 				Labels: m.GetLabels()}

@@ -60,9 +60,7 @@ type target[M proto.Message] struct {
 
 // applier reads, compares and writes documents of one kind.
 type applier[M proto.Message] struct {
-	noun string
-	id   func(M) string
-	get  func(ctx context.Context, c *client.Client, id string) (M, error)
+	kind kind[M]
 	// declared returns the fields that users set; the others belong to the server.
 	declared func(M) M
 	// plan returns the resource to store.
@@ -73,16 +71,21 @@ type applier[M proto.Message] struct {
 	check func(M) []fsm.FieldViolation
 }
 
+// documents returns the kind of documents that have their id in a field.
+func (k applier[M]) documents(id string) applyKind {
+	return applyKind{manifest.Kind{List: k.kind.list, ID: id, Empty: func() proto.Message { return empty[M]() }}, k.one}
+}
+
 // one applies a document. Another client may write between the read and the write, so the write
 // names the fields that it changes, and its answer is the result.
 func (k applier[M]) one(ctx context.Context, c *client.Client, doc proto.Message, dryRun bool) applied {
 	t := &target[M]{doc: doc.(M)} //nolint:forcetypeassert // manifest.Mixed makes what applyKinds says
-	out := applied{noun: k.noun, id: k.id(t.doc), action: created}
+	out := applied{noun: k.kind.noun, id: k.kind.name(t.doc), action: created}
 	fail := func(err error) applied {
-		out.err = failed(err, "apply %s %s", k.noun, out.id)
+		out.err = failed(err, "apply %s %s", out.noun, out.id)
 		return out
 	}
-	live, err := k.get(ctx, c, out.id)
+	live, err := k.kind.get(ctx, c, out.id)
 	switch {
 	case err == nil:
 		t.live, t.found, out.action = live, true, updated

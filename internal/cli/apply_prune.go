@@ -124,7 +124,7 @@ func missing[M proto.Message](ctx context.Context, c *client.Client, k kind[M], 
 		keep[id] = true
 	}
 	var gone []doomed
-	for _, id := range ids(live, k.name) {
+	for _, id := range mapped(live, k.name) {
 		if !keep[id] {
 			gone = append(gone, doomed{k.noun, id, func(ctx context.Context) error { return remove(ctx, id) }})
 		}
@@ -137,10 +137,7 @@ func (p *pruning) confirm(ctx context.Context, a *app, path string, dryRun bool,
 	if dryRun || len(gone) == 0 {
 		return nil
 	}
-	names := make([]string, len(gone))
-	for i, d := range gone {
-		names[i] = d.id
-	}
+	names := mapped(gone, func(d doomed) string { return d.id })
 	const shown = 10
 	list := strings.Join(names[:min(shown, len(names))], " ")
 	if n := len(names) - shown; n > 0 {

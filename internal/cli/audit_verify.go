@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -54,7 +53,7 @@ The exit code is 0 if everything verifies, and 1 if not.`,
 				ctx, cancel := a.patience(ctx, 0)
 				defer cancel()
 				err := c.ExportAudit(ctx, v.sequence, v.add)
-				if broken := (*brokenError)(nil); !errors.As(err, &broken) {
+				if _, broken := errors.AsType[*brokenError](err); !broken {
 					err = failed(err, "read the audit trail")
 				}
 				return a.verified(&o, v, err)
@@ -124,17 +123,16 @@ func (v *verification) done() error {
 	return nil
 }
 
-func (a *app) verifyFile(name string, v *verification) (err error) {
-	in := a.In
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return fmt.Errorf("verify audit events: %w", err)
-		}
-		defer func() { err = errors.Join(err, f.Close()) }()
-		in = f
+func (a *app) verifyFile(name string, v *verification) error {
+	if name == "-" {
+		return verifyLines(a.In, "standard input", v)
 	}
-	return verifyLines(in, cmp.Or(map[string]string{"-": "standard input"}[name], name), v)
+	f, err := os.Open(name)
+	if err != nil {
+		return fmt.Errorf("verify audit events: %w", err)
+	}
+	defer func() { _ = f.Close() }() // it is only read
+	return verifyLines(f, name, v)
 }
 
 func verifyLines(in io.Reader, name string, v *verification) error {
@@ -173,11 +171,11 @@ type verdict struct {
 
 // verified prints the result. A broken trail is an error.
 func (a *app) verified(o *output, v *verification, err error) error {
-	broken := (*brokenError)(nil)
 	if err == nil {
 		err = v.done()
 	}
-	if err != nil && !errors.As(err, &broken) {
+	broken, ok := errors.AsType[*brokenError](err)
+	if err != nil && !ok {
 		return err
 	}
 	d := verdict{Whole: err == nil, First: v.chain.First, Last: v.chain.Sequence, Count: v.chain.Count}

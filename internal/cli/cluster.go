@@ -40,7 +40,7 @@ leader; the exit code is then 7. With --wait it first waits for a leader, for sc
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 			s, err := a.leaderStatus(ctx, c, until)
 			if err != nil {
-				return failed(err, "get cluster status")
+				return err
 			}
 			if err := a.printStatus(&o, s); err != nil {
 				return err
@@ -54,6 +54,11 @@ leader; the exit code is then 7. With --wait it first waits for a leader, for sc
 	o.register(cmd)
 	until.register(cmd, "wait until there is a leader, at most so long if a time is given (--wait=1m)")
 	return cmd
+}
+
+func getClusterStatus(ctx context.Context, c *client.Client) (*holdfastv1.ClusterStatus, error) {
+	s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+	return s, failed(err, "get cluster status")
 }
 
 // noLeader returns the reason why there is no leader. Peers that are older than the field give
@@ -73,7 +78,7 @@ func (a *app) leaderStatus(ctx context.Context, c *client.Client, flag waitFlag)
 	patience, cancel := a.patience(ctx, flag.limit)
 	defer cancel()
 	for {
-		s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+		s, err := getClusterStatus(ctx, c)
 		absent := err == nil && s.GetLeader() == "" || status.Code(err) == codes.Unavailable
 		if !flag.set || !absent || patience.Err() != nil {
 			return s, err

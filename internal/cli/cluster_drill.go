@@ -21,9 +21,9 @@ func (a *app) clusterSafe() *cobra.Command {
 still answers and may vote. For scripts: the exit code is 0 if so, 7 if not.`,
 		Example: "  holdfast cluster failover-safe && systemctl restart holdfast",
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+			s, err := getClusterStatus(ctx, c)
 			if err != nil {
-				return failed(err, "get cluster status")
+				return err
 			}
 			if why := unsafe(s); why != "" {
 				return unavailable("not safe: %s", why)
@@ -66,9 +66,9 @@ func (a *app) clusterDrill() *cobra.Command {
 longest time without an acknowledged write. Runs continue under the next leader. It is refused if no peer may fail.`,
 		Example: "  holdfast cluster drill",
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+			s, err := getClusterStatus(ctx, c)
 			if err != nil {
-				return failed(err, "get cluster status")
+				return err
 			}
 			if why := unsafe(s); why != "" {
 				return unavailable("not drilled: %s", why)

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -46,7 +45,7 @@ func isClusterRef(s *holdfastv1.Secret) bool {
 
 func clusterRefKind() kind[*holdfastv1.Secret] {
 	return kind[*holdfastv1.Secret]{
-		noun: "cluster", list: "secrets",
+		noun: "cluster", arg: "NAME", list: "secrets",
 		name:   clusterRefName,
 		header: []string{"CLUSTER", "CONTROL PLANES", "POOLS", "VERSION", "UPDATED"},
 		wide:   []string{"BY", "CREATED", "KEY"},
@@ -65,6 +64,7 @@ func clusterRefKind() kind[*holdfastv1.Secret] {
 			items, next, err := secretKind().page(ctx, c, q)
 			return slices.DeleteFunc(items, func(s *holdfastv1.Secret) bool { return !isClusterRef(s) }), next, err
 		},
+		get: getClusterRef,
 	}
 }
 
@@ -121,32 +121,18 @@ Control planes join with the key that kubeadm init phase upload-certs --upload-c
 	return cmd
 }
 
-// readSecretFile reads a value from a file, or from standard input if the name is "-".
-func (a *app) readSecretFile(path string) (string, error) {
-	if path == "-" {
-		return readValue(a.In)
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = file.Close() }() // it is only read
-	return readValue(file)
-}
-
 func (a *app) clusterRefList() *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Secret]{
 		short:   "List the clusters that are registered",
 		example: "  holdfast cluster-ref list\n  holdfast cluster-ref list -o wide",
-		kind:    clusterRefKind(), plural: "clusters",
+		kind:    clusterRefKind(),
 	})
 }
 
 func (a *app) clusterRefGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Secret]{
 		short: "Show a registered cluster", example: "  holdfast cluster-ref get prod",
-		arg: "NAME", kind: clusterRefKind(),
-		get: getClusterRef,
+		kind: clusterRefKind(),
 	})
 }
 
@@ -155,11 +141,10 @@ func getClusterRef(ctx context.Context, c *client.Client, id string) (*holdfastv
 }
 
 func (a *app) clusterRefDelete() *cobra.Command {
-	return eachCommand(a, each{
-		verb: "delete", done: "deleted", arg: "NAME", noun: "cluster", plural: "clusters", ids: clusterRefKind().names,
+	return eachCommand(a, each[*holdfastv1.Secret]{
+		kind:    clusterRefKind(),
 		short:   "Delete clusters; machines in them get the condition InCustomerCluster unknown",
 		example: "  holdfast cluster-ref delete prod",
-		look:    finder(clusterRefKind(), "clusters", getClusterRef, nil),
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Secrets().DeleteSecret(ctx, &holdfastv1.DeleteSecretRequest{Name: clusterPrefix + id})
 			return err

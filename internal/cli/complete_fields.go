@@ -55,9 +55,5 @@ func filterWords(md protoreflect.MessageDescriptor, part string) []string {
 }
 
 func prefixed(prefix string, words []string) []string {
-	all := make([]string, len(words))
-	for i, w := range words {
-		all[i] = prefix + w
-	}
-	return all
+	return mapped(words, func(w string) string { return prefix + w })
 }

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -13,7 +12,6 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
-	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // takesFile matches the usage of flags that take a path.
@@ -93,9 +91,9 @@ func paramNames(cmd *cobra.Command) completer {
 	return func(ctx context.Context, c *client.Client) []string {
 		id, _ := cmd.Flags().GetString("plan")
 		if kind, err := cmd.Flags().GetString("type"); err == nil && id == "" {
-			id = fsm.DefaultPlanID(strings.ToUpper(strings.ReplaceAll(kind, "-", "_")))
+			id = fsm.DefaultPlanID(enumName(kind))
 		}
-		plan, err := c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: id})
+		plan, err := getPlan(ctx, c, id)
 		if err != nil {
 			return nil
 		}

@@ -80,15 +80,21 @@ func filesOf(dir string, recursive bool) ([]string, error) {
 	return files, nil
 }
 
+// empty returns a new message.
+func empty[M proto.Message]() M {
+	var none M
+	return none.ProtoReflect().New().Interface().(M) //nolint:forcetypeassert // the type is that of none
+}
+
 // readDocuments reads the documents of one kind.
-func readDocuments[M proto.Message](a *app, in *inputs, list string, empty func() M) ([]M, error) {
+func readDocuments[M proto.Message](a *app, in *inputs, k kind[M]) ([]M, error) {
 	sources, err := in.sources(a)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", list, err)
+		return nil, fmt.Errorf("read %s: %w", k.list, err)
 	}
-	docs, err := manifest.Decode(sources, list, empty)
+	docs, err := manifest.Decode(sources, k.list, empty[M])
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", list, err)
+		return nil, fmt.Errorf("read %s: %w", k.list, err)
 	}
 	return docs, nil
 }
@@ -112,6 +118,16 @@ func (a *app) readFile(file string) ([]byte, error) {
 		return nil, fmt.Errorf("%s has more than %d MiB: split the file", file, maxFile>>20)
 	}
 	return data, nil
+}
+
+// storeEach calls store for each document, and prints the results.
+func storeEach[D any, M proto.Message](a *app, o *output, k kind[M], docs []D, what string,
+	store func(doc D) (M, error)) error {
+	done, errs := make([]M, len(docs)), make([]error, len(docs))
+	for i, doc := range docs {
+		done[i], errs[i] = store(doc)
+	}
+	return printDone(a, o, k, done, errs, what)
 }
 
 // printDone prints the successful documents and returns the errors of the others. Both slices

@@ -25,7 +25,6 @@ import (
 // editor describes a command that edits one resource as YAML.
 type editor[M proto.Message] struct {
 	applier[M]
-	kind kind[M]
 	long string
 	// example is an id.
 	example string
@@ -36,7 +35,7 @@ type editor[M proto.Message] struct {
 
 func (a *app) machineEdit() *cobra.Command {
 	return editCommand(a, editor[*holdfastv1.Machine]{
-		applier: machineApplier(), kind: machineKind(), example: "m-123",
+		applier: machineApplier(), example: "m-123",
 		long: "A field that is removed is cleared.",
 		check: func(ctx context.Context, c *client.Client, m *holdfastv1.Machine) error {
 			return checkPools(ctx, c, []*holdfastv1.Machine{m}, nil)
@@ -46,13 +45,13 @@ func (a *app) machineEdit() *cobra.Command {
 
 func (a *app) planEdit() *cobra.Command {
 	return editCommand(a, editor[*holdfastv1.Plan]{
-		applier: planApplier(), kind: planKind(), example: "plan-mine-v1", whole: true,
+		applier: planApplier(), example: "plan-mine-v1", whole: true,
 		long: "A plan that a run refers to never changes.",
 	})
 }
 
 func (a *app) poolEdit() *cobra.Command {
-	e := editor[*holdfastv1.Pool]{applier: poolApplier(), kind: poolKind(), example: "gpu", whole: true,
+	e := editor[*holdfastv1.Pool]{applier: poolApplier(), example: "gpu", whole: true,
 		long: "A field that is removed is cleared."}
 	e.declared = func(p *holdfastv1.Pool) *holdfastv1.Pool {
 		p = poolApplier().declared(p)
@@ -64,27 +63,27 @@ func (a *app) poolEdit() *cobra.Command {
 
 func editCommand[M proto.Message](a *app, e editor[M]) *cobra.Command {
 	var o output
-	arg := strings.ToUpper(e.noun)
+	arg := e.kind.usage()
 	cmd := &cobra.Command{
 		Use: "edit " + arg, Args: exactly(arg), ValidArgsFunction: a.complete(e.kind.names),
-		Short: "Edit a " + e.noun + " as YAML",
-		Long: "Edit a " + e.noun + ` as YAML in $VISUAL, $EDITOR or vi. An empty file changes nothing.
+		Short: "Edit a " + e.kind.noun + " as YAML",
+		Long: "Edit a " + e.kind.noun + ` as YAML in $VISUAL, $EDITOR or vi. An empty file changes nothing.
 If the edited text is invalid or refused, the editor opens again with the error. ` + e.long + `
 
 A change that another client makes meanwhile to the same fields is a conflict (exit code 4).`,
-		Example: "  holdfast " + e.noun + " edit " + e.example,
+		Example: "  holdfast " + e.kind.noun + " edit " + e.example,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
 			changed, err := e.edit(ctx, a, c, args[0])
 			switch {
 			case err != nil:
 				return err
 			case !changed:
-				a.note("%s %s is unchanged", e.noun, args[0])
+				a.note("%s %s is unchanged", e.kind.noun, args[0])
 				return nil
 			}
-			m, err := e.get(ctx, c, args[0])
+			m, err := e.kind.get(ctx, c, args[0])
 			if err != nil {
-				return failed(err, "get %s %s", e.noun, args[0])
+				return failed(err, "get %s %s", e.kind.noun, args[0])
 			}
 			return printOne(a, &o, e.kind, m)
 		}),
@@ -96,9 +95,9 @@ A change that another client makes meanwhile to the same fields is a conflict (e
 // edit opens the editor until the text can be stored, or is given up. The file is kept if an edit
 // was not stored.
 func (e editor[M]) edit(ctx context.Context, a *app, c *client.Client, id string) (changed bool, err error) {
-	live, err := e.get(ctx, c, id)
+	live, err := e.kind.get(ctx, c, id)
 	if err != nil {
-		return false, failed(err, "get %s %s", e.noun, id)
+		return false, failed(err, "get %s %s", e.kind.noun, id)
 	}
 	was := e.declared(live)
 	raw, err := manifest.Brief(was)
@@ -111,13 +110,13 @@ func (e editor[M]) edit(ctx context.Context, a *app, c *client.Client, id string
 	}
 	d, err := newDraft(text)
 	if err != nil {
-		return false, fmt.Errorf("edit %s %s: %w", e.noun, id, err)
+		return false, fmt.Errorf("edit %s %s: %w", e.kind.noun, id, err)
 	}
 	for {
 		text, err := d.open(ctx, a)
 		if err != nil {
 			a.note("the edited text is in %s", d.path)
-			return false, fmt.Errorf("edit %s %s: %w", e.noun, id, err)
+			return false, fmt.Errorf("edit %s %s: %w", e.kind.noun, id, err)
 		}
 		if len(bytes.TrimSpace(text)) == 0 {
 			return false, d.remove()
@@ -128,7 +127,7 @@ func (e editor[M]) edit(ctx context.Context, a *app, c *client.Client, id string
 			return changed, d.remove()
 		case !mendable(err) || bytes.Equal(text, d.refused):
 			a.note("the edited text is in %s", d.path)
-			return false, failed(err, "edit %s %s", e.noun, id)
+			return false, failed(err, "edit %s %s", e.kind.noun, id)
 		}
 		d.refused, d.why = text, err
 	}
@@ -137,13 +136,12 @@ func (e editor[M]) edit(ctx context.Context, a *app, c *client.Client, id string
 // store writes an edited text. Only fields that were edited change, if the resource is not
 // replaced.
 func (e editor[M]) store(ctx context.Context, c *client.Client, id string, was M, text []byte) (bool, error) {
-	empty := func() M { return was.ProtoReflect().New().Interface().(M) } //nolint:forcetypeassert // it is an M
-	docs, err := manifest.Decode([]manifest.Source{{File: "the text", Data: text}}, e.kind.list, empty)
+	docs, err := manifest.Decode([]manifest.Source{{File: "the text", Data: text}}, e.kind.list, empty[M])
 	switch {
 	case err != nil:
 		return false, usagef("%s", err)
-	case len(docs) != 1 || e.id(docs[0]) != id:
-		return false, usagef("the text must have one %s with the id %s", e.noun, id)
+	case len(docs) != 1 || e.kind.name(docs[0]) != id:
+		return false, usagef("the text must have one %s with the id %s", e.kind.noun, id)
 	}
 	t := &target[M]{doc: e.declared(docs[0]), found: true}
 	t.want, t.changes = t.doc, difference.Between(was.ProtoReflect(), e.declared(docs[0]).ProtoReflect())
@@ -155,7 +153,7 @@ func (e editor[M]) store(ctx context.Context, c *client.Client, id string, was M
 			return false, err
 		}
 	}
-	if t.live, err = e.get(ctx, c, id); err != nil {
+	if t.live, err = e.kind.get(ctx, c, id); err != nil {
 		return false, err
 	}
 	for _, other := range difference.Between(was.ProtoReflect(), e.declared(t.live).ProtoReflect()) {
@@ -168,14 +166,10 @@ func (e editor[M]) store(ctx context.Context, c *client.Client, id string, was M
 
 // mendable reports whether another edit may help.
 func mendable(err error) bool {
-	if usage := (*usageError)(nil); errors.As(err, &usage) {
-		return true
-	}
-	if ExitCode(err) == ExitNotFound {
-		return true
-	}
+	_, usage := errors.AsType[*usageError](err)
 	code := status.Code(err)
-	return code == codes.InvalidArgument || code == codes.FailedPrecondition || code == codes.AlreadyExists
+	return usage || ExitCode(err) == ExitNotFound || code == codes.InvalidArgument ||
+		code == codes.FailedPrecondition || code == codes.AlreadyExists
 }
 
 // draft is a text that is edited in a temporary file.

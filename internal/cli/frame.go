@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -18,7 +17,7 @@ type lister[M proto.Message] struct {
 	use                  string // empty: list
 	short, long, example string
 	kind                 kind[M]
-	plural               string // in messages: "images"
+	plural               string // in messages; empty: that of the noun
 	filter               string // an example; empty where the API has no filter
 	args                 []string
 	ids                  completer // of the arguments, where there are any
@@ -103,7 +102,7 @@ func (v lister[M]) all(
 		return v.page(ctx, c, query{args: args, filter: l.filter, size: size, token: token})
 	})
 	if err != nil || order == nil {
-		return items, more, failed(err, "list %s", v.plural)
+		return items, more, failed(err, "list %s", cmp.Or(v.plural, v.kind.noun+"s"))
 	}
 	slices.SortStableFunc(items, order)
 	if l.limit > 0 && len(items) > l.limit {
@@ -115,20 +114,22 @@ func (v lister[M]) all(
 // getter describes a command that shows one resource.
 type getter[M proto.Message] struct {
 	short, long, example string
-	arg                  string // in the usage line: IMAGE
 	kind                 kind[M]
-	get                  func(ctx context.Context, c *client.Client, id string) (M, error)
-	more                 func(M) []*render.Table // what a table shows below; nil for nothing
+	get                  func(ctx context.Context, c *client.Client, id string) (M, error) // nil: that of the kind
+	more                 func(M) []*render.Table                                           // what a table shows below; nil for nothing
 	watch                func(ctx context.Context, c *client.Client, o *output, id string) error
 }
 
 func getCommand[M proto.Message](a *app, v getter[M]) *cobra.Command {
 	var o output
 	watch := false
+	if v.get == nil {
+		v.get = v.kind.get
+	}
 	cmd := &cobra.Command{
-		Use:               "get " + v.arg,
+		Use:               "get " + v.kind.usage(),
 		Aliases:           []string{"describe"},
-		Args:              exactly(v.arg),
+		Args:              exactly(v.kind.usage()),
 		ValidArgsFunction: a.complete(v.kind.names),
 		Short:             v.short,
 		Long:              v.long,
@@ -156,56 +157,36 @@ func getCommand[M proto.Message](a *app, v getter[M]) *cobra.Command {
 
 // each describes a command that does the same operation on every named resource, such as
 // delete.
-type each struct {
-	verb, done           string // "delete", "deleted"
-	arg                  string // in the usage line: IMAGE
-	noun, plural         string // "image", "images"
+type each[M proto.Message] struct {
+	verb, done           string // empty: "delete", "deleted"
+	kind                 kind[M]
 	short, long, example string
-	ids                  completer
 	do                   func(ctx context.Context, c *client.Client, id string) error
-	// look reads the named resources for --dry-run and the confirmation; nil: the command asks for
-	// none.
-	look func(ctx context.Context, c *client.Client, ids []string) (found, error)
+	unasked              bool // without confirmation
+	// note returns more about the resources, for the confirmation; nil: nothing.
+	note func([]M) string
 	// label returns the name of the i-th resource in messages; nil: its id.
 	label func(i int, id string) string
 }
 
-// found describes resources that a command would destroy.
-type found struct {
-	summary string             // in one line
-	print   func(a *app) error // prints them as a table
-}
-
-// finder returns a function that reads the named resources of a kind. note adds to the summary; it
-// may be nil.
-func finder[M proto.Message](k kind[M], plural string, get func(context.Context, *client.Client, string) (M, error),
-	note func([]M) string) func(context.Context, *client.Client, []string) (found, error) {
-	return func(ctx context.Context, c *client.Client, ids []string) (found, error) {
-		items := make([]M, len(ids))
-		for i, id := range ids {
-			var err error
-			if items[i], err = get(ctx, c, id); err != nil {
-				return found{}, failed(err, "get %s %s", k.noun, id)
-			}
+// find reads the named resources, and summarizes them on one line.
+func (v each[M]) find(ctx context.Context, c *client.Client, args []string) (items []M, summary string, err error) {
+	names := v.names(args)
+	items = make([]M, len(args))
+	for i, id := range args {
+		if items[i], err = v.kind.get(ctx, c, id); err != nil {
+			return nil, "", failed(err, "%s %s %s", v.verb, v.kind.noun, names[i])
 		}
-		summary := listed(k.noun, plural, ids)
-		if note != nil {
-			summary += note(items)
-		}
-		return found{summary, func(a *app) error { return printList(a, &output{format: formatTable}, k, items) }}, nil
 	}
-}
-
-// listed returns the name of one resource, or the number of several.
-func listed(noun, plural string, ids []string) string {
-	if len(ids) == 1 {
-		return noun + " " + ids[0]
+	summary = v.verb + " " + v.kind.listed(names)
+	if v.note != nil {
+		summary += v.note(items)
 	}
-	return fmt.Sprintf("%d %s", len(ids), plural)
+	return items, summary, nil
 }
 
 // names returns the arguments as they may be shown.
-func (v each) names(args []string) []string {
+func (v each[M]) names(args []string) []string {
 	names := slices.Clone(args)
 	for i, id := range args {
 		if v.label != nil {
@@ -217,51 +198,51 @@ func (v each) names(args []string) []string {
 
 // eachCommand returns the command. It continues after a failure, prints each success, and
 // returns the errors.
-func eachCommand(a *app, v each) *cobra.Command {
+func eachCommand[M proto.Message](a *app, v each[M]) *cobra.Command {
 	var ok consent
+	v.verb, v.done = cmp.Or(v.verb, "delete"), cmp.Or(v.done, "deleted")
 	cmd := &cobra.Command{
-		Use:               v.verb + " " + v.arg + "...",
-		Args:              atLeast(v.arg),
-		ValidArgsFunction: a.completeAll(v.ids),
+		Use:               v.verb + " " + v.kind.usage() + "...",
+		Args:              atLeast(v.kind.usage()),
+		ValidArgsFunction: a.completeAll(v.kind.names),
 		Short:             v.short,
 		Long:              v.long,
 		Example:           v.example,
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if v.look != nil {
-			if err := ok.precheck(a, cmd.CommandPath(), v.verb+" "+listed(v.noun, v.plural, v.names(args))); err != nil {
+		names := v.names(args)
+		if !v.unasked {
+			if err := ok.precheck(a, cmd.CommandPath(), v.verb+" "+v.kind.listed(names)); err != nil {
 				return err
 			}
 		}
 		return a.online(func(ctx context.Context, c *client.Client, args []string) error {
-			if v.look != nil && !ok.given() {
-				seen, err := v.look(ctx, c, args)
+			if !v.unasked && !ok.given() {
+				items, summary, err := v.find(ctx, c, args)
 				switch {
 				case err != nil:
 					return err
 				case ok.dryRun:
-					a.note("dry run: %s %s", v.verb, seen.summary)
-					return seen.print(a)
+					a.note("dry run: %s", summary)
+					return printList(a, &output{format: formatTable}, v.kind, items)
 				}
-				err = ok.obtain(ctx, a, cmd.CommandPath(), v.verb+" "+seen.summary, word(args))
-				if err != nil {
+				if err := ok.obtain(ctx, a, cmd.CommandPath(), summary, word(args)); err != nil {
 					return err
 				}
 			}
 			var errs []error
 			for i, id := range args {
-				name := v.names(args)[i]
 				if err := v.do(ctx, c, id); err != nil {
-					errs = append(errs, failed(err, "%s %s %s", v.verb, v.noun, name))
+					errs = append(errs, failed(err, "%s %s %s", v.verb, v.kind.noun, names[i]))
 					continue
 				}
-				a.note("%s %s %s", v.done, v.noun, name)
+				a.note("%s %s %s", v.done, v.kind.noun, names[i])
 			}
-			return several(errs, len(args), v.verb+" "+v.plural)
+			return several(errs, len(args), v.verb+" "+v.kind.noun+"s")
 		})(cmd, args)
 	}
-	if v.look != nil {
-		ok.register(cmd, "show the "+v.plural+", and "+v.verb+" none")
+	if !v.unasked {
+		ok.register(cmd, "show the "+v.kind.noun+"s, and "+v.verb+" none")
 	}
 	return cmd
 }

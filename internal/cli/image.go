@@ -52,6 +52,7 @@ func imageKind() kind[*holdfastv1.Image] {
 			r, err := c.Images().ListImages(ctx, &holdfastv1.ListImagesRequest{PageSize: q.size, PageToken: q.token})
 			return r.GetImages(), r.GetNextPageToken(), err
 		},
+		get: getImage,
 	}
 }
 
@@ -122,7 +123,7 @@ func copiesOf(i *holdfastv1.Image) *render.Table {
 func (a *app) imageList() *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Image]{
 		short: "List images by name", example: "  holdfast image list\n  holdfast image list -o wide",
-		kind: imageKind(), plural: "images",
+		kind: imageKind(),
 	})
 }
 
@@ -130,9 +131,8 @@ func (a *app) imageGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Image]{
 		short:   "Show an image, and which peers have its files",
 		example: "  holdfast image get debian-13\n  holdfast image get debian-13 -o yaml",
-		arg:     "IMAGE", kind: imageKind(),
-		get:  getImage,
-		more: func(i *holdfastv1.Image) []*render.Table { return []*render.Table{copiesOf(i)} },
+		kind:    imageKind(),
+		more:    func(i *holdfastv1.Image) []*render.Table { return []*render.Table{copiesOf(i)} },
 	})
 }
 
@@ -141,11 +141,10 @@ func getImage(ctx context.Context, c *client.Client, id string) (*holdfastv1.Ima
 }
 
 func (a *app) imageDelete() *cobra.Command {
-	return eachCommand(a, each{
-		verb: "delete", done: "deleted", arg: "IMAGE", noun: "image", plural: "images", ids: imageKind().names,
+	return eachCommand(a, each[*holdfastv1.Image]{
+		kind:  imageKind(),
 		short: "Delete images that no active run installs", example: "  holdfast image delete debian-12",
 		long: "Delete images that no active run installs. Their files go a day later, unless another image has them too.",
-		look: finder(imageKind(), "images", getImage, nil),
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Images().DeleteImage(ctx, &holdfastv1.DeleteImageRequest{Name: id})
 			return err

@@ -98,18 +98,16 @@ URLs with their SHA-256, or were uploaded before (holdfast image add).`,
 			if !in.given() {
 				return usagef("%s: -f FILE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
 			}
-			images, err := readDocuments(a, &in, "images", func() *holdfastv1.Image { return &holdfastv1.Image{} })
+			images, err := readDocuments(a, &in, imageKind())
 			if err != nil {
 				return err
 			}
 			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-				done, errs := make([]*holdfastv1.Image, len(images)), make([]error, len(images))
-				for n, i := range images {
-					done[n], errs[n] = c.Images().AddImage(ctx,
+				return storeEach(a, &o, imageKind(), images, "apply images", func(i *holdfastv1.Image) (*holdfastv1.Image, error) {
+					done, err := c.Images().AddImage(ctx,
 						&holdfastv1.AddImageRequest{Image: i, Replace: replace, ValidateOnly: dryRun})
-					errs[n] = failed(errs[n], "apply image %s", cmp.Or(i.GetName(), "without name"))
-				}
-				return printDone(a, &o, imageKind(), done, errs, "apply images")
+					return done, failed(err, "apply image %s", cmp.Or(i.GetName(), "without name"))
+				})
 			})(cmd, args)
 		},
 	}

@@ -29,7 +29,7 @@ failed. A session has the name of its machine, and a machine has one session at 
 
 func installKind() kind[*holdfastv1.Install] {
 	return kind[*holdfastv1.Install]{
-		noun: "install", list: "installs",
+		noun: "install", arg: "MACHINE", list: "installs",
 		name:   (*holdfastv1.Install).GetMachineId,
 		header: []string{"MACHINE", "STAGE", "DONE", "IMAGE", "RUN", "ATTEMPT", "SINCE", "SEEN"},
 		wide:   []string{"DISK", "ADDRESS", "BOOTS", "DETAIL"},
@@ -44,6 +44,7 @@ func installKind() kind[*holdfastv1.Install] {
 		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Install, string, error) {
 			return pageOfInstalls(ctx, c, q, true)
 		},
+		get: getInstall,
 	}
 }
 
@@ -72,7 +73,7 @@ func (a *app) installList() *cobra.Command {
 		short: "List install sessions that are open, by machine",
 		example: "  holdfast install list\n  holdfast install list --all --sort-by -opened_at\n" +
 			"  holdfast install list -o wide",
-		kind: k, plural: "installs",
+		kind:  k,
 		empty: "note: nothing is being installed: --all lists sessions that are over, too",
 	})
 	cmd.Flags().BoolVar(&all, "all", false, "also ended sessions: the last one of each machine")
@@ -91,8 +92,8 @@ func (a *app) installGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Install]{
 		short:   "Show a machine's install session, the last one when none is open",
 		example: "  holdfast install get m-123\n  holdfast install get m-123 -o jsonpath=host_keys",
-		arg:     "MACHINE", kind: installKind(), get: getInstall,
-		more: func(i *holdfastv1.Install) []*render.Table { return []*render.Table{stagesOf(i)} },
+		kind:    installKind(),
+		more:    func(i *holdfastv1.Install) []*render.Table { return []*render.Table{stagesOf(i)} },
 	})
 }
 

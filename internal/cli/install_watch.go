@@ -82,7 +82,7 @@ func (a *app) nextInstall(
 	ctx context.Context, c *client.Client, old *holdfastv1.Install, every time.Duration,
 ) (*holdfastv1.Install, error) {
 	id := old.GetMachineId()
-	m, err := c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id})
+	m, err := getMachine(ctx, c, id)
 	run := m.GetStatus().GetActiveRunId()
 	if err != nil || run == "" || run == old.GetRunId() {
 		return old, err
@@ -91,7 +91,7 @@ func (a *app) nextInstall(
 		id)
 	for {
 		// Read the run first: a session that it opened before its end is then visible.
-		r, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: run})
+		r, err := getRun(ctx, c, run)
 		if err != nil {
 			return nil, err
 		}
@@ -117,7 +117,7 @@ func installEnded(ctx context.Context, c *client.Client, i *holdfastv1.Install) 
 		// This is the final state if the installed system cannot be observed, or if the machine
 		// was only wiped. Otherwise the system should have booted, and its attempt has the
 		// result.
-		r, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: i.GetRunId()})
+		r, err := getRun(ctx, c, i.GetRunId())
 		if err != nil {
 			return failed(err, "get run %s of the install of %s", i.GetRunId(), i.GetMachineId())
 		}

@@ -36,7 +36,7 @@ func (a *app) machineList() *cobra.Command {
   holdfast machine list --sort-by -updated_at --limit 20
   holdfast machine list -o jsonpath='{range .machines[*]}{.machine_id} {.spec.bmc_endpoint}{"\n"}{end}'
   holdfast machine list -w`,
-		kind: machineKind(), plural: "machines", filter: "phase = IN_SERVICE",
+		kind: machineKind(), filter: "phase = IN_SERVICE",
 		watch: func(ctx context.Context, c *client.Client, l *listing) error {
 			return a.watchMachines(ctx, &l.output, watchInterval, func() ([]*holdfastv1.Machine, error) {
 				return listMachines(ctx, c, l)
@@ -57,10 +57,7 @@ func (a *app) machineGet() *cobra.Command {
   holdfast machine get m-123 -o yaml
   holdfast machine get m-123 -o jsonpath=status.phase
   holdfast machine get m-123 -w`,
-		arg: "MACHINE", kind: machineKind(),
-		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Machine, error) {
-			return c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id})
-		},
+		kind: machineKind(),
 		more: func(m *holdfastv1.Machine) []*render.Table {
 			return []*render.Table{conditionTable(m, a.Now()), factTable(m, a.Now()), hardwareTable(m, a.Now())}
 		},

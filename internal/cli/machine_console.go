@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -51,7 +50,7 @@ func (a *app) console(ctx context.Context, c *client.Client, machine string, rea
 	a.note("run: %s", id)
 	typed := make(chan []byte)
 	if readOnly {
-		a.note("looking on: Ctrl-C leaves")
+		a.note("read only: Ctrl-C leaves")
 	} else {
 		restore := a.rawTerminal()
 		defer restore()
@@ -73,8 +72,8 @@ func (a *app) console(ctx context.Context, c *client.Client, machine string, rea
 // rawTerminal sets the terminal of standard input to raw mode, so that all keys are sent, also
 // Ctrl-C.
 func (a *app) rawTerminal() (restore func()) {
-	f, ok := a.In.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+	f := terminalFile(a.In)
+	if f == nil {
 		return func() {}
 	}
 	old, err := term.MakeRaw(int(f.Fd()))

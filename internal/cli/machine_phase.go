@@ -33,7 +33,7 @@ RETIRED is final, so the command asks for confirmation: the id of the machine. W
 				return err
 			}
 			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
-				before, err := c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: args[0]})
+				before, err := getMachine(ctx, c, args[0])
 				if err != nil {
 					return failed(err, "set phase of machine %s to %s", args[0], to)
 				}
@@ -89,9 +89,8 @@ func movedSentence(before, m *holdfastv1.Machine) string {
 }
 
 func (a *app) machineBMCRetry() *cobra.Command {
-	return eachCommand(a, each{
-		verb: "bmc-retry", done: "allowed logins to the BMC of", arg: "MACHINE", noun: "machine", plural: "machines",
-		ids:   machineKind().names,
+	return eachCommand(a, each[*holdfastv1.Machine]{
+		verb: "bmc-retry", done: "allowed logins to the BMC of", kind: machineKind(), unasked: true,
 		short: "Log in again to BMCs that refused the account",
 		long: `Log in again to the BMCs of machines that refused their account. After two refused logins an account is left alone,
 because another one might lock it, and one login is tried every 30 minutes. Use this when the account works again.`,
@@ -105,18 +104,18 @@ because another one might lock it, and one login is tried every 30 minutes. Use 
 }
 
 func (a *app) machineDelete() *cobra.Command {
-	return eachCommand(a, each{
-		verb: "delete", done: "deleted", arg: "MACHINE", noun: "machine", plural: "machines", ids: machineKind().names,
+	return eachCommand(a, each[*holdfastv1.Machine]{
+		kind:  machineKind(),
 		short: "Delete machines that have no active run",
 		long:  "Delete machines that have no active run. Their runs and history stay.",
 		example: `  holdfast machine delete m-123
   holdfast machine delete $(holdfast machine list --filter 'phase = RETIRED' -o name)`,
-		look: finder(machineKind(), "machines", getMachine, func(m []*holdfastv1.Machine) string {
+		note: func(m []*holdfastv1.Machine) string {
 			if text := machineStates(m); text != "" {
 				return " (" + text + ")"
 			}
 			return ""
-		}),
+		},
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Machines().DeleteMachine(ctx, &holdfastv1.DeleteMachineRequest{MachineId: id})
 			return err
@@ -126,9 +125,7 @@ func (a *app) machineDelete() *cobra.Command {
 
 // phaseNames completes phases.
 func phaseNames(context.Context, *client.Client) []string {
-	var names []string
-	for i := int32(1); holdfastv1.MachineStatus_Phase_name[i] != ""; i++ {
-		names = append(names, strings.ToLower(strings.ReplaceAll(holdfastv1.MachineStatus_Phase_name[i], "_", "-")))
-	}
-	return names
+	return mapped(enumNames(holdfastv1.MachineStatus_Phase_name), func(name string) string {
+		return strings.ToLower(strings.ReplaceAll(name, "_", "-"))
+	})
 }

@@ -14,21 +14,16 @@ import (
 
 func (a *app) machinePower() *cobra.Command {
 	verb := func(name, short, long string) *cobra.Command {
-		var d deed
-		cmd := &cobra.Command{
-			Use:               name + " MACHINE",
-			Args:              exactly("MACHINE"),
-			ValidArgsFunction: a.complete(machineKind().names),
-			Short:             short,
-			Long:              long,
-			Example:           "  holdfast machine power " + name + " m-123",
-			RunE: func(cmd *cobra.Command, args []string) error {
-				return d.run(a, cmd, args[0], "plan/power-"+name)
-			},
-		}
-		d.register(cmd)
-		if name == "off" || name == "cycle" {
-			d.flag(cmd, "force", "press the button at once, without asking the operating system first")
+		flags := map[string]*bool{}
+		cmd := machinePlanCommand(a, &cobra.Command{
+			Use: name + " MACHINE", Args: exactly("MACHINE"), Short: short, Long: long,
+			Example: "  holdfast machine power " + name + " m-123",
+		}, machinePlan{plan: func([]string) (string, map[string]string, error) {
+			return "plan/power-" + name, switches(flags), nil
+		}})
+		if name != "on" {
+			flags["force"] = cmd.Flags().Bool("force", false,
+				"press the button at once, without asking the operating system first")
 		}
 		return cmd
 	}
@@ -43,7 +38,7 @@ active, and ends once the power was seen to change. 'status' shows the power tha
 		verb("off", "Turn the power off",
 			"Turn the power off. The operating system is asked to shut down; if it does not, the power is cut."),
 		verb("cycle", "Turn the power off and on",
-			"Turn the power off, wait until it is off, and turn it on. `run start --type REBOOT` also waits for the host."))
+			"Turn the power off, wait until it is off, and turn it on. 'run start --type REBOOT' also waits for the host."))
 }
 
 func (a *app) machinePowerStatus() *cobra.Command {

@@ -68,7 +68,7 @@ twice.`,
 func (a *app) machinesToRegister(in *inputs, spec *specFlags, id, initial string) ([]*holdfastv1.Machine, error) {
 	var machines []*holdfastv1.Machine
 	if in.given() {
-		read, err := readDocuments(a, in, "machines", func() *holdfastv1.Machine { return &holdfastv1.Machine{} })
+		read, err := readDocuments(a, in, machineKind())
 		if err != nil {
 			return nil, err
 		}

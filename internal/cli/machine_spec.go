@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -15,7 +16,7 @@ type specFlags struct {
 	labels   []string
 	macs     []string
 	hostKeys []string
-	text     map[string]*string // by field of MachineSpec
+	text     map[protoreflect.Name]*string // by field of MachineSpec
 }
 
 // specFields maps flags to fields of MachineSpec.
@@ -36,12 +37,12 @@ func specFields() [][3]string {
 }
 
 func (s *specFlags) register(f *pflag.FlagSet) {
-	s.text = map[string]*string{}
+	s.text = map[protoreflect.Name]*string{}
 	f.StringArrayVar(&s.labels, "label", nil, "label key=value; repeatable")
 	f.StringSliceVar(&s.macs, "mac", nil, "MAC address; repeatable")
 	f.StringArrayVar(&s.hostKeys, "ssh-host-key", nil, "public host key, as in authorized_keys; repeatable")
 	for _, d := range specFields() {
-		s.text[d[1]] = f.String(d[0], "", d[2])
+		s.text[protoreflect.Name(d[1])] = f.String(d[0], "", d[2])
 	}
 }
 
@@ -84,21 +85,12 @@ func (s *specFlags) machine(id string, removal bool) (*holdfastv1.Machine, error
 	if err != nil {
 		return nil, err
 	}
-	return &holdfastv1.Machine{MachineId: id, Labels: labels, Spec: &holdfastv1.MachineSpec{
-		SshEndpoint:       *s.text["ssh_endpoint"],
-		BmcEndpoint:       *s.text["bmc_endpoint"],
-		SshCredentialsRef: *s.text["ssh_credentials_ref"],
-		BmcCredentialsRef: *s.text["bmc_credentials_ref"],
-		TargetClusterRef:  *s.text["target_cluster_ref"],
-		MacAddresses:      s.macs,
-		SshHostKeys:       s.hostKeys,
-		Provider:          *s.text["provider"],
-		Location:          *s.text["location"],
-		Rack:              *s.text["rack"],
-		Pool:              *s.text["pool"],
-		Serial:            *s.text["serial"],
-		CustomerId:        *s.text["customer_id"],
-	}}, nil
+	spec := &holdfastv1.MachineSpec{MacAddresses: s.macs, SshHostKeys: s.hostKeys}
+	m := spec.ProtoReflect()
+	for name, value := range s.text {
+		m.Set(m.Descriptor().Fields().ByName(name), protoreflect.ValueOfString(*value))
+	}
+	return &holdfastv1.Machine{MachineId: id, Labels: labels, Spec: spec}, nil
 }
 
 // newMachineID generates the id on the client, so that a registration with an unknown outcome
@@ -112,13 +104,9 @@ func newMachineID() string {
 
 // phase parses a machine phase in any spelling.
 func phase(flag, s string) (holdfastv1.MachineStatus_Phase, error) {
-	name := strings.ToUpper(strings.ReplaceAll(s, "-", "_"))
-	if v, ok := holdfastv1.MachineStatus_Phase_value[name]; ok && v != 0 {
+	if v := holdfastv1.MachineStatus_Phase_value[enumName(s)]; v != 0 {
 		return holdfastv1.MachineStatus_Phase(v), nil
 	}
-	var names []string
-	for i := int32(1); holdfastv1.MachineStatus_Phase_name[i] != ""; i++ {
-		names = append(names, holdfastv1.MachineStatus_Phase_name[i])
-	}
-	return 0, usagef("%s: %q is not one of %s", flag, s, strings.Join(names, ", "))
+	return 0, usagef("%s: %q is not one of %s", flag, s,
+		strings.Join(enumNames(holdfastv1.MachineStatus_Phase_name), ", "))
 }

@@ -27,6 +27,7 @@ func machineKind() kind[*holdfastv1.Machine] {
 				PageToken: q.token})
 			return r.GetMachines(), r.GetNextPageToken(), err
 		},
+		get: getMachine,
 	}
 }
 

@@ -35,20 +35,15 @@ each machine in it.`,
 				return err
 			}
 			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-				changed := make([]*holdfastv1.Machine, len(updates))
-				for i, u := range updates {
-					changed[i] = u.GetMachine()
-				}
+				changed := mapped(updates, (*holdfastv1.UpdateMachineRequest).GetMachine)
 				if err := checkPools(ctx, c, changed, nil); err != nil {
 					return err
 				}
-				done := make([]*holdfastv1.Machine, len(updates))
-				errs := make([]error, len(updates))
-				for i, u := range updates {
-					done[i], errs[i] = c.Machines().UpdateMachine(ctx, u)
-					errs[i] = failed(errs[i], "update machine %s", u.GetMachine().GetMachineId())
-				}
-				return printDone(a, &o, machineKind(), done, errs, "update machines")
+				return storeEach(a, &o, machineKind(), updates, "update machines",
+					func(u *holdfastv1.UpdateMachineRequest) (*holdfastv1.Machine, error) {
+						m, err := c.Machines().UpdateMachine(ctx, u)
+						return m, failed(err, "update machine %s", u.GetMachine().GetMachineId())
+					})
 			})(cmd, args)
 		},
 	}
@@ -77,13 +72,11 @@ func (a *app) updates(
 		}
 		return []*holdfastv1.UpdateMachineRequest{{Machine: m, UpdateMask: &fieldmaskpb.FieldMask{Paths: paths}}}, nil
 	}
-	machines, err := readDocuments(a, in, "machines", func() *holdfastv1.Machine { return &holdfastv1.Machine{} })
+	machines, err := readDocuments(a, in, machineKind())
 	if err != nil {
 		return nil, err
 	}
-	updates := make([]*holdfastv1.UpdateMachineRequest, len(machines))
-	for i, m := range machines {
-		updates[i] = &holdfastv1.UpdateMachineRequest{Machine: m}
-	}
-	return updates, nil
+	return mapped(machines, func(m *holdfastv1.Machine) *holdfastv1.UpdateMachineRequest {
+		return &holdfastv1.UpdateMachineRequest{Machine: m}
+	}), nil
 }

@@ -44,6 +44,7 @@ func nodeKind() kind[*holdfastv1.Machine] {
 			}
 		},
 		page: machineKind().page,
+		get:  getNode,
 	}
 }
 
@@ -61,7 +62,7 @@ func nodeStateText(s holdfastv1.Node_State) render.Text {
 func (a *app) nodeList() *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Machine]{
 		short: "List nodes", example: "  holdfast node list --filter 'node_state = DISCOVERED'\n  holdfast node list -w",
-		kind: nodeKind(), plural: "nodes", filter: "node_state = INSTALL_FAILED",
+		kind: nodeKind(), filter: "node_state = INSTALL_FAILED",
 		watch: func(ctx context.Context, c *client.Client, l *listing) error {
 			return watchPolled(ctx, a, &l.output, nodeKind(), watchInterval, significant,
 				func() ([]*holdfastv1.Machine, error) { return listMachines(ctx, c, l) })
@@ -72,11 +73,13 @@ func (a *app) nodeList() *cobra.Command {
 func (a *app) nodeGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Machine]{
 		short: "Show a node", example: "  holdfast node get aa:bb:cc:dd:ee:ff -o yaml",
-		arg: "NODE", kind: nodeKind(),
-		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Machine, error) {
-			return c.Nodes().GetNode(ctx, &holdfastv1.GetNodeRequest{Id: id})
-		},
+		kind: nodeKind(),
 	})
+}
+
+func getNode(ctx context.Context, c *client.Client, id string) (*holdfastv1.Machine, error) {
+	m, err := c.Nodes().GetNode(ctx, &holdfastv1.GetNodeRequest{Id: id})
+	return m, failed(err, "get node %s", id)
 }
 
 func (a *app) nodeState() *cobra.Command {
@@ -93,11 +96,10 @@ does a move to retired, which is final. Without a terminal both require --yes.`,
 		Example: `  holdfast node state m-123 active --comment "burn-in passed"
   holdfast node state m-123 pending --force`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, ok := holdfastv1.Node_State_value[strings.ToUpper(strings.ReplaceAll(args[1], "-", "_"))]
-			if !ok || s == 0 {
+			r.State = holdfastv1.Node_State(holdfastv1.Node_State_value[enumName(args[1])])
+			if r.GetState() == 0 {
 				return usagef("STATE: %q is not one of %s", args[1], strings.Join(nodeStates(cmd.Context(), nil), ", "))
 			}
-			r.State = holdfastv1.Node_State(s)
 			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
 				r.Id = args[0]
 				if err := a.allowMove(ctx, c, cmd.CommandPath(), ask, r, ""); err != nil || ask.dryRun {
@@ -148,9 +150,5 @@ func (a *app) nodeStalled() *cobra.Command {
 
 // nodeStates completes states.
 func nodeStates(context.Context, *client.Client) []string {
-	var names []string
-	for i := int32(1); holdfastv1.Node_State_name[i] != ""; i++ {
-		names = append(names, strings.ToLower(holdfastv1.Node_State_name[i]))
-	}
-	return names
+	return mapped(enumNames(holdfastv1.Node_State_name), strings.ToLower)
 }

@@ -64,9 +64,9 @@ func (a *app) allowMove(ctx context.Context, c *client.Client, path string, ok c
 	if move.GetState() == holdfastv1.Node_PENDING {
 		text = "approve node " + node
 		if workflow == "" {
-			m, err := c.Nodes().GetNode(ctx, &holdfastv1.GetNodeRequest{Id: node})
+			m, err := getNode(ctx, c, node)
 			if err != nil {
-				return failed(err, "get node %s", node)
+				return err
 			}
 			workflow = m.GetNode().GetWorkflowId()
 		}
@@ -79,7 +79,7 @@ func (a *app) allowMove(ctx context.Context, c *client.Client, path string, ok c
 	}
 	plan, err := getPlan(ctx, c, workflow)
 	if err != nil {
-		return failed(err, "get plan %s", workflow)
+		return err
 	}
 	if ok.dryRun {
 		a.note("dry run: %s: %s: %s", text, workflow, effects(plan))

@@ -43,7 +43,7 @@ func (a *app) nodeHistory() *cobra.Command {
 		example: "  holdfast node history aa:bb:cc:dd:ee:ff\n  holdfast node history m-123 -o wide",
 		kind:    historyKind(), plural: "the history of a node",
 		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.HistoryEntry, string, error) {
-			m, err := c.Nodes().GetNode(ctx, &holdfastv1.GetNodeRequest{Id: q.args[0]})
+			m, err := getNode(ctx, c, q.args[0])
 			if err != nil {
 				return nil, "", err
 			}

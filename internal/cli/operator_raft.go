@@ -28,7 +28,7 @@ func (a *app) raftListPeers() *cobra.Command {
 		Short:   "List the peers of the Raft configuration",
 		Example: "  holdfast operator raft list-peers -o wide",
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+			s, err := getClusterStatus(ctx, c)
 			if err != nil {
 				return failed(err, "list peers")
 			}

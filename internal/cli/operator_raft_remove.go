@@ -26,7 +26,7 @@ The command asks for confirmation: the id of the peer. Without a terminal it req
 	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
 		id := args[0]
 		if !ok.given() {
-			s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+			s, err := getClusterStatus(ctx, c)
 			if err != nil {
 				return failed(err, "remove peer %s", id)
 			}

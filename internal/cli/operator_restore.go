@@ -111,9 +111,9 @@ func upload(ctx context.Context, c *client.Client, r *holdfastv1.RestoreSnapshot
 
 // leaderTerm returns the Raft term of the present leader.
 func leaderTerm(ctx context.Context, c *client.Client) (uint64, error) {
-	s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+	s, err := getClusterStatus(ctx, c)
 	if err != nil {
-		return 0, failed(err, "get cluster status")
+		return 0, err
 	}
 	return s.GetTerm(), nil
 }

@@ -61,8 +61,8 @@ func (a *app) allowRestore(ctx context.Context, c *client.Client, path string, o
 func readReplaced(ctx context.Context, c *client.Client) (replaced, error) {
 	var r replaced
 	var err error
-	if r.cluster, err = c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{}); err != nil {
-		return r, failed(err, "get cluster status")
+	if r.cluster, err = getClusterStatus(ctx, c); err != nil {
+		return r, err
 	}
 	machines, more, err := machineKind().first(ctx, c, pageSize)
 	if err != nil {

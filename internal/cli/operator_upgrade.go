@@ -31,9 +31,9 @@ of each peer and the remaining work. Features of the new build are used only onc
 		Example: `  ./holdfast-new operator upgrade check
   ./holdfast-new operator upgrade check && systemctl restart holdfast`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+			s, err := getClusterStatus(ctx, c)
 			if err != nil {
-				return failed(err, "get cluster status")
+				return err
 			}
 			return a.printUpgrade(&o, s, thisBuild(a.Version).Version, fsm.FeatureLevel)
 		}),

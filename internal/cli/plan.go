@@ -24,7 +24,7 @@ func (a *app) plan() *cobra.Command {
 func (a *app) planList() *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Plan]{
 		short: "List plans by id", example: "  holdfast plan list\n  holdfast plan list -o wide",
-		kind: planKind(), plural: "plans",
+		kind: planKind(),
 	})
 }
 
@@ -32,9 +32,9 @@ func (a *app) planGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Plan]{
 		short:   "Show a plan and its steps",
 		example: "  holdfast plan get plan/repave-join\n  holdfast plan get plan/repave-join -o yaml > plan.yaml",
-		arg:     "PLAN", kind: planKind(),
+		kind:    planKind(),
 		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Plan, error) {
-			p, err := c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: id})
+			p, err := getPlan(ctx, c, id)
 			if b := p.GetBrake(); b != nil {
 				a.note("held: %s on %s, of its last %s (%s). New runs wait until: holdfast plan release %s",
 					b.GetFailure(), describe.Number(b.GetMachines(), "machine"), runCount(int(b.GetRuns())),
@@ -78,15 +78,15 @@ for each run that succeeds. --max-active replaces that ramp by a fixed limit; 0 
 }
 
 func getPlan(ctx context.Context, c *client.Client, id string) (*holdfastv1.Plan, error) {
-	return c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: id})
+	p, err := c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: id})
+	return p, failed(err, "get plan %s", id)
 }
 
 func (a *app) planDelete() *cobra.Command {
-	return eachCommand(a, each{
-		verb: "delete", done: "deleted", arg: "PLAN", noun: "plan", plural: "plans", ids: planKind().names,
+	return eachCommand(a, each[*holdfastv1.Plan]{
+		kind:    planKind(),
 		short:   "Delete plans that no run refers to and that are not built in",
 		example: "  holdfast plan delete plan-repave-ubuntu-2204-v1",
-		look:    finder(planKind(), "plans", getPlan, nil),
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Plans().DeletePlan(ctx, &holdfastv1.DeletePlanRequest{PlanId: id})
 			return err

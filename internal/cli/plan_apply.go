@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
-	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -28,7 +27,9 @@ Other plans can be replaced with --replace.`,
 		Example: `  holdfast plan apply -f plan.yaml
   holdfast plan apply -f plan.yaml --dry-run
   holdfast plan get plan/repave-join -o yaml | sed s,plan/repave-join,plan-mine-v1, | holdfast plan apply -f -`,
-		RunE: a.storePlans(&o, &in, func() (bool, bool) { return replace, dryRun }, "apply"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.storePlans(cmd, &o, &in, "apply", &holdfastv1.CreatePlanRequest{Replace: replace, ValidateOnly: dryRun})
+		},
 	}
 	o.register(cmd)
 	in.register(cmd.Flags(), "plans")
@@ -65,10 +66,7 @@ earlier step, or cannot be checked from here, are unknown. --plan checks a store
 			case stored != "" && (len(args) > 0 || in.given()):
 				return usagef("%s: give either FILE or --plan", cmd.CommandPath())
 			case stored != "":
-				return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-					return a.probePlan(ctx, c, &o, &holdfastv1.ProbePlanRequest{MachineId: machine, PlanId: stored,
-						Params: with})
-				})(cmd, nil)
+				return a.probePlan(cmd, &o, &holdfastv1.ProbePlanRequest{MachineId: machine, PlanId: stored, Params: with})
 			case len(args) > 0 && in.given():
 				return usagef("%s: give FILE once: as an argument, or with -f", cmd.CommandPath())
 			case len(args) > 0:
@@ -77,19 +75,16 @@ earlier step, or cannot be checked from here, are unknown. --plan checks a store
 				return usagef("%s: FILE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
 			}
 			if machine == "" {
-				return a.storePlans(&o, &in, func() (bool, bool) { return true, true }, "validate")(cmd, nil)
+				return a.storePlans(cmd, &o, &in, "validate", &holdfastv1.CreatePlanRequest{Replace: true, ValidateOnly: true})
 			}
-			plans, err := readDocuments(a, &in, "plans", func() *holdfastv1.Plan { return &holdfastv1.Plan{} })
+			plans, err := readDocuments(a, &in, planKind())
 			if err != nil {
 				return err
 			}
 			if len(plans) != 1 {
 				return usagef("%s: %s has %d plans: --dry-run takes one", cmd.CommandPath(), &in, len(plans))
 			}
-			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-				return a.probePlan(ctx, c, &o, &holdfastv1.ProbePlanRequest{MachineId: machine, Plan: plans[0],
-					Params: with})
-			})(cmd, nil)
+			return a.probePlan(cmd, &o, &holdfastv1.ProbePlanRequest{MachineId: machine, Plan: plans[0], Params: with})
 		},
 	}
 	o.register(cmd)
@@ -103,74 +98,70 @@ earlier step, or cannot be checked from here, are unknown. --plan checks a store
 	return cmd
 }
 
-func (a *app) storePlans(
-	o *output, in *inputs, how func() (replace, validateOnly bool), verb string,
-) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		if !in.given() {
-			return usagef("%s: -f FILE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
-		}
-		plans, err := readDocuments(a, in, "plans", func() *holdfastv1.Plan { return &holdfastv1.Plan{} })
-		if err != nil {
-			return err
-		}
-		replace, validateOnly := how()
-		return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			done := make([]*holdfastv1.Plan, len(plans))
-			errs := make([]error, len(plans))
-			for i, p := range plans {
-				done[i], errs[i] = c.Plans().CreatePlan(ctx,
-					&holdfastv1.CreatePlanRequest{Plan: p, Replace: replace, ValidateOnly: validateOnly})
-				errs[i] = failed(errs[i], "%s plan %s", verb, cmp.Or(p.GetPlanId(), "without plan_id"))
-				if errs[i] == nil && validateOnly {
-					a.note("plan %s is valid; nothing was stored", done[i].GetPlanId())
-				}
-			}
-			return printDone(a, o, planKind(), done, errs, verb+" plans")
-		})(cmd, args)
+// storePlans sends each plan of the files with a request.
+func (a *app) storePlans(cmd *cobra.Command, o *output, in *inputs, verb string, r *holdfastv1.CreatePlanRequest) error {
+	if !in.given() {
+		return usagef("%s: -f FILE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
 	}
+	plans, err := readDocuments(a, in, planKind())
+	if err != nil {
+		return err
+	}
+	return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+		return storeEach(a, o, planKind(), plans, verb+" plans", func(p *holdfastv1.Plan) (*holdfastv1.Plan, error) {
+			r.Plan = p
+			done, err := c.Plans().CreatePlan(ctx, r)
+			if err == nil && r.GetValidateOnly() {
+				a.note("plan %s is valid; nothing was stored", done.GetPlanId())
+			}
+			return done, failed(err, "%s plan %s", verb, cmp.Or(p.GetPlanId(), "without plan_id"))
+		})
+	})(cmd, nil)
 }
 
 // probePlan prints whether each step of a plan would pass on a machine. The exit code is 4 if
 // one would fail.
-func (a *app) probePlan(ctx context.Context, c *client.Client, o *output, r *holdfastv1.ProbePlanRequest) error {
-	name := cmp.Or(r.GetPlanId(), r.GetPlan().GetPlanId())
-	resp, err := c.Plans().ProbePlan(ctx, r)
-	if err != nil {
-		return failed(err, "probe plan %s on %s", name, r.GetMachineId())
-	}
-	bad, open := 0, 0
-	t := render.NewTable("STEP", "KIND", "WHAT", "VERDICT", "SEEN")
-	for _, p := range resp.GetProbes() {
-		verdict := render.T("ok", render.Green)
-		switch p.GetVerdict() {
-		case holdfastv1.Probe_FAILS:
-			bad++
-			verdict = render.T("FAILS", render.Red)
-		case holdfastv1.Probe_UNKNOWN, holdfastv1.Probe_VERDICT_UNSPECIFIED:
-			open++
-			verdict = render.T("unknown", render.Yellow)
+func (a *app) probePlan(cmd *cobra.Command, o *output, r *holdfastv1.ProbePlanRequest) error {
+	return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+		name := cmp.Or(r.GetPlanId(), r.GetPlan().GetPlanId())
+		resp, err := c.Plans().ProbePlan(ctx, r)
+		if err != nil {
+			return failed(err, "probe plan %s on %s", name, r.GetMachineId())
 		}
-		t.Row(p.GetStep(), p.GetKind(), p.GetWhat(), verdict, render.Clean(p.GetMessage()))
-	}
-	if o.table() {
-		if err := a.table(o, t); err != nil {
-			return err
+		if o.structured() {
+			err = printOne(a, o, kind[*holdfastv1.ProbePlanResponse]{}, resp)
+		} else {
+			err = a.table(o, probeTable(resp.GetProbes()))
 		}
-	} else {
-		raw, err := manifest.JSON(resp)
 		if err != nil {
 			return err
 		}
-		if err := a.document(o, raw); err != nil {
-			return err
+		count := map[holdfastv1.Probe_Verdict]int{}
+		for _, p := range resp.GetProbes() {
+			count[p.GetVerdict()]++
 		}
+		if bad := count[holdfastv1.Probe_FAILS]; bad > 0 {
+			return &codeError{ExitConflict, fmt.Sprintf("plan %s would fail on %s: %d of %d checks failed", name,
+				r.GetMachineId(), bad, len(resp.GetProbes()))}
+		}
+		a.note("plan %s: no problem found on %s (%d checks, %d of them inconclusive); nothing was "+
+			"changed", name, r.GetMachineId(), len(resp.GetProbes()),
+			count[holdfastv1.Probe_UNKNOWN]+count[holdfastv1.Probe_VERDICT_UNSPECIFIED])
+		return nil
+	})(cmd, nil)
+}
+
+func probeTable(probes []*holdfastv1.Probe) *render.Table {
+	t := render.NewTable("STEP", "KIND", "WHAT", "VERDICT", "SEEN")
+	for _, p := range probes {
+		verdict := render.T("ok", render.Green)
+		switch p.GetVerdict() {
+		case holdfastv1.Probe_FAILS:
+			verdict = render.T("FAILS", render.Red)
+		case holdfastv1.Probe_UNKNOWN, holdfastv1.Probe_VERDICT_UNSPECIFIED:
+			verdict = render.T("unknown", render.Yellow)
+		}
+		t.Row(p.GetStep(), p.GetKind(), p.GetWhat(), verdict, p.GetMessage())
 	}
-	if bad > 0 {
-		return &codeError{ExitConflict, fmt.Sprintf("plan %s would fail on %s: %d of %d checks failed", name,
-			r.GetMachineId(), bad, len(resp.GetProbes()))}
-	}
-	a.note("plan %s: no problem found on %s (%d checks, %d of them inconclusive); nothing was "+
-		"changed", name, r.GetMachineId(), len(resp.GetProbes()), open)
-	return nil
+	return t
 }

@@ -22,13 +22,14 @@ func planKind() kind[*holdfastv1.Plan] {
 			return []any{
 				p.GetPlanId(), p.GetDisplayName(), len(p.GetSteps()), p.GetBuiltIn(),
 				p.GetReferenced(), held(p, now), age(now, p.GetCreatedAt()),
-				strings.Join(ids(p.GetSteps(), (*holdfastv1.Step).GetName), ","),
+				strings.Join(mapped(p.GetSteps(), (*holdfastv1.Step).GetName), ","),
 			}
 		},
 		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Plan, string, error) {
 			r, err := c.Plans().ListPlans(ctx, &holdfastv1.ListPlansRequest{PageSize: q.size, PageToken: q.token})
 			return r.GetPlans(), r.GetNextPageToken(), err
 		},
+		get: getPlan,
 	}
 }
 

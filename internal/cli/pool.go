@@ -43,6 +43,7 @@ func poolKind() kind[*holdfastv1.Pool] {
 		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Pool, string, error) {
 			return pageOfPools(ctx, c, q, &holdfastv1.ListPoolsRequest{})
 		},
+		get: getPool,
 	}
 }
 
@@ -110,7 +111,7 @@ func (a *app) poolList() *cobra.Command {
   holdfast pool list --free-vram 24 --gpu-model "RTX 4090"
   holdfast pool list --filter 'status = UNAVAILABLE' -o wide
   holdfast pool list -w`,
-		kind: k, plural: "pools", filter: "status = HEALTHY",
+		kind: k, filter: "status = HEALTHY",
 		watch: func(ctx context.Context, c *client.Client, l *listing) error {
 			return watchPolled(ctx, a, &l.output, k, watchInterval, steadyPool, func() ([]*holdfastv1.Pool, error) {
 				items, err := k.all(ctx, c, l.filter, l.limit)
@@ -147,8 +148,7 @@ func steadyPool(p *holdfastv1.Pool) *holdfastv1.Pool {
 func (a *app) poolGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Pool]{
 		short: "Show a pool and its GPUs", example: "  holdfast pool get gpu\n  holdfast pool get gpu -o yaml",
-		arg: "POOL", kind: poolKind(),
-		get:  getPool,
+		kind: poolKind(),
 		more: func(p *holdfastv1.Pool) []*render.Table { return []*render.Table{gpus(p)} },
 	})
 }
@@ -168,10 +168,9 @@ func getPool(ctx context.Context, c *client.Client, id string) (*holdfastv1.Pool
 }
 
 func (a *app) poolDelete() *cobra.Command {
-	return eachCommand(a, each{
-		verb: "delete", done: "deleted", arg: "POOL", noun: "pool", plural: "pools", ids: poolKind().names,
+	return eachCommand(a, each[*holdfastv1.Pool]{
+		kind:  poolKind(),
 		short: "Delete declared pools that no machine is in", example: "  holdfast pool delete gpu",
-		look: finder(poolKind(), "pools", getPool, nil),
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Pools().DeletePool(ctx, &holdfastv1.DeletePoolRequest{PoolId: id})
 			return err
@@ -196,6 +195,7 @@ func providerKind() kind[*holdfastv1.PlatformProvider] {
 				PageToken: q.token})
 			return r.GetProviders(), r.GetNextPageToken(), err
 		},
+		get: getProvider,
 	}
 }
 
@@ -216,18 +216,17 @@ func (a *app) poolProviders() *cobra.Command {
 	cmd := listCommand(a, lister[*holdfastv1.PlatformProvider]{
 		short:   "List the marketplace providers that pool managers and operators registered",
 		example: "  holdfast pool providers",
-		kind:    providerKind(), plural: "providers",
+		kind:    providerKind(),
 	})
 	cmd.Use, cmd.Aliases = "providers", nil
 	return cmd
 }
 
 func (a *app) poolDeleteProvider() *cobra.Command {
-	cmd := eachCommand(a, each{
-		verb: "delete", done: "deleted", arg: "PROVIDER", noun: "provider", plural: "providers", ids: providerKind().names,
+	cmd := eachCommand(a, each[*holdfastv1.PlatformProvider]{
+		kind:    providerKind(),
 		short:   "Delete marketplace providers; one whose manager still runs registers again",
 		example: "  holdfast pool delete-provider acme",
-		look:    finder(providerKind(), "providers", getProvider, nil),
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Pools().DeleteProvider(ctx, &holdfastv1.DeleteProviderRequest{ProviderId: id})
 			return err

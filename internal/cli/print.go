@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -13,12 +14,14 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/describe"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 )
 
-// kind describes the printing of one kind of resource.
+// kind describes one kind of resource: how it is read, named and printed.
 type kind[M proto.Message] struct {
 	noun   string // in messages, and the command that is about them: machine
+	arg    string // in usage lines; empty: the noun in capitals
 	list   string // the key of a list of them
 	name   func(M) string
 	header []string
@@ -26,11 +29,23 @@ type kind[M proto.Message] struct {
 	row    func(m M, now time.Time) []any // the cells of all columns, as for render.Table
 	reveal bool                           // it is there to show a secret, this once
 	page   pager[M]
+	get    func(ctx context.Context, c *client.Client, id string) (M, error)
 	offer  string // filter of the names that a shell completes; empty: all
 }
 
 // pager requests one page of a list, with the filter and the arguments of the command line.
 type pager[M proto.Message] func(ctx context.Context, c *client.Client, q query) (items []M, next string, err error)
+
+// usage returns the argument of commands about one resource.
+func (k kind[M]) usage() string { return cmp.Or(k.arg, strings.ToUpper(k.noun)) }
+
+// listed returns the name of one resource, or the number of several.
+func (k kind[M]) listed(names []string) string {
+	if len(names) == 1 {
+		return k.noun + " " + names[0]
+	}
+	return describe.Number(len(names), k.noun)
+}
 
 // all reads the resources that match a filter, at most limit of them; 0: all.
 func (k kind[M]) all(ctx context.Context, c *client.Client, filter string, limit int) ([]M, error) {
@@ -53,7 +68,7 @@ func (k kind[M]) names(ctx context.Context, c *client.Client) []string {
 	if err != nil {
 		return nil
 	}
-	return ids(items, k.name)
+	return mapped(items, k.name)
 }
 
 // shown returns a message without fields that hold a secret.
@@ -97,11 +112,7 @@ func printList[M proto.Message](a *app, o *output, k kind[M], items []M) error {
 	case o.custom != nil:
 		return printCustom(a, o, k, items)
 	case !o.table():
-		open := make([]M, len(items))
-		for i, m := range items {
-			open[i] = k.shown(m)
-		}
-		raw, err := manifest.List(k.list, open)
+		raw, err := manifest.List(k.list, mapped(items, k.shown))
 		if err != nil {
 			return err
 		}

@@ -6,17 +6,14 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/internal/cli/expression"
 	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 )
 
 // printCustom prints resources as a table with the columns of -o custom-columns.
 func printCustom[M proto.Message](a *app, o *output, k kind[M], items []M) error {
-	header := make([]string, len(o.custom))
-	for i, c := range o.custom {
-		header[i] = c.Header
-	}
-	t := render.NewTable(header...)
+	t := render.NewTable(mapped(o.custom, func(c expression.Column) string { return c.Header })...)
 	for _, m := range items {
 		raw, err := manifest.JSON(k.shown(m))
 		if err != nil {
@@ -26,11 +23,7 @@ func printCustom[M proto.Message](a *app, o *output, k kind[M], items []M) error
 		if err != nil {
 			return err
 		}
-		row := make([]any, len(cells))
-		for i, c := range cells {
-			row[i] = c
-		}
-		t.Row(row...)
+		t.Row(mapped(cells, func(c string) any { return c })...)
 	}
 	return a.table(&output{format: formatWide, noHeaders: o.noHeaders}, t) // its columns are never cut
 }

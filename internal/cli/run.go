@@ -27,7 +27,7 @@ func (a *app) runList() *cobra.Command {
 		example: `  holdfast run list --limit 20
   holdfast run list --filter 'machine_id = m-123'
   holdfast run list --filter 'phase = FAILED' -o wide`,
-		kind: runKind(), plural: "runs", filter: "machine_id = m-123",
+		kind: runKind(), filter: "machine_id = m-123",
 		watch: func(ctx context.Context, c *client.Client, l *listing) error {
 			return a.watchRuns(ctx, c, &l.output, l.filter, 0, l.limit)
 		},
@@ -38,11 +38,11 @@ func (a *app) runGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Run]{
 		short: "Show a run and its steps", long: "Show a run and its steps. The id of a machine stands for its last run.",
 		example: "  holdfast run get run-789\n  holdfast run get run-789 -o json",
-		arg:     "RUN", kind: runKind(),
+		kind:    runKind(),
 		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Run, error) {
 			var r *holdfastv1.Run
 			err := a.ofRun(ctx, c, id, func(id string) (err error) {
-				r, err = c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: id})
+				r, err = getRun(ctx, c, id)
 				return err
 			})
 			if why := r.GetArchive().GetNote(); why != "" {
@@ -55,6 +55,11 @@ func (a *app) runGet() *cobra.Command {
 			return a.ofRun(ctx, c, id, func(id string) error { return a.watchRun(ctx, c, o, id) })
 		},
 	})
+}
+
+func getRun(ctx context.Context, c *client.Client, id string) (*holdfastv1.Run, error) {
+	r, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: id})
+	return r, failed(err, "get run %s", id)
 }
 
 // activeRuns is the filter of runs that have not ended.

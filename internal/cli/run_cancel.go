@@ -47,7 +47,7 @@ The command asks for confirmation: the given id of one run, or the number of run
 				a.note("no active run matches %q", filter)
 				return nil
 			}
-			found := ids(runs, (*holdfastv1.Run).GetRunId)
+			found := mapped(runs, (*holdfastv1.Run).GetRunId)
 			if filter != "" {
 				args = found
 			}
@@ -83,7 +83,7 @@ func (a *app) toCancel(
 	runs := make([]*holdfastv1.Run, len(names))
 	for i, id := range names {
 		err := a.ofRun(ctx, c, id, func(id string) (err error) {
-			runs[i], err = c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: id})
+			runs[i], err = getRun(ctx, c, id)
 			return failed(err, "cancel run %s", id)
 		})
 		if err != nil {

@@ -130,7 +130,7 @@ func (a *app) ofRun(ctx context.Context, c *client.Client, id string, f func(id 
 	if client.Reason(err) != "RUN_NOT_FOUND" {
 		return err
 	}
-	if _, merr := c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id}); merr != nil {
+	if _, merr := getMachine(ctx, c, id); merr != nil {
 		return err
 	}
 	runs, lerr := runKind().all(ctx, c, fmt.Sprintf("machine_id = %q", id), 1)

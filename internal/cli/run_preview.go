@@ -31,13 +31,11 @@ func (a *app) preview(ctx context.Context, c *client.Client, o *output, req *hol
 
 // planOf returns the plan of a run that a request would start.
 func planOf(ctx context.Context, c *client.Client, req *holdfastv1.StartRunRequest) (*holdfastv1.Plan, error) {
-	id := cmp.Or(req.GetPlanId(),
-		fsm.DefaultPlanID(strings.ToUpper(strings.ReplaceAll(req.GetType(), "-", "_"))))
+	id := cmp.Or(req.GetPlanId(), fsm.DefaultPlanID(enumName(req.GetType())))
 	if id == "" {
 		return nil, usagef("--type: %q is not one of REPAVE, REBOOT, RMA, UPGRADE, NET_RECONFIG", req.GetType())
 	}
-	plan, err := c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: id})
-	return plan, failed(err, "get plan %s", id)
+	return getPlan(ctx, c, id)
 }
 
 // allowRun blocks until the operator has confirmed a destructive run on one machine. Other runs

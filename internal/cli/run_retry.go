@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
@@ -33,8 +32,8 @@ confirmation; without a terminal it requires --yes.
 	one := a.online(func(ctx context.Context, c *client.Client, args []string) error {
 		var r *holdfastv1.Run
 		err := a.ofRun(ctx, c, args[0], func(id string) (err error) {
-			r, err = c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: id})
-			return failed(err, "get run %s", id)
+			r, err = getRun(ctx, c, id)
+			return err
 		})
 		if err != nil {
 			return err
@@ -53,10 +52,7 @@ confirmation; without a terminal it requires --yes.
 		if err := a.allowRun(ctx, c, cmd.CommandPath(), ok, req); err != nil {
 			return err
 		}
-		if req.RequestId = request; request == "" {
-			req.RequestId = uuid.NewString()
-			a.note("request-id: %s", req.GetRequestId())
-		}
+		req.RequestId = a.requestID(request)
 		return a.start(ctx, c, &o, req, wait, nil)
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -40,7 +40,7 @@ func (a *app) retryRuns(ctx context.Context, c *client.Client, o *output, r retr
 		a.note("dry run: %s", loss)
 		return printList(a, o, runKind(), runs)
 	case destructive:
-		if err := r.ok.obtain(ctx, a, r.path, loss, word(ids(runs, (*holdfastv1.Run).GetRunId))); err != nil {
+		if err := r.ok.obtain(ctx, a, r.path, loss, word(mapped(runs, (*holdfastv1.Run).GetRunId))); err != nil {
 			return err
 		}
 	}
@@ -87,9 +87,9 @@ func retryLoss(ctx context.Context, c *client.Client, runs []*holdfastv1.Run) (s
 	}
 	parts := []string{"retry " + runCount(len(runs))}
 	for _, id := range slices.Sorted(maps.Keys(counts)) {
-		plan, err := c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: id})
+		plan, err := getPlan(ctx, c, id)
 		if err != nil {
-			return "", false, failed(err, "get plan %s", id)
+			return "", false, err
 		}
 		destructive = destructive || stepkind.Destructive(plan)
 		parts = append(parts, fmt.Sprintf("%d × %s: %s", counts[id], id, effects(plan)))

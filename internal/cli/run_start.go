@@ -82,10 +82,7 @@ steps would succeed: see holdfast plan validate --dry-run.`,
 				if err := a.allowRun(ctx, c, cmd.CommandPath(), ok, &req); err != nil {
 					return err
 				}
-				if req.RequestId == "" {
-					req.RequestId = uuid.NewString()
-					a.note("request-id: %s", req.RequestId)
-				}
+				req.RequestId = a.requestID(req.GetRequestId())
 				return a.start(ctx, c, &o, &req, wait, nil)
 			})(cmd, args)
 		},
@@ -106,9 +103,19 @@ steps would succeed: see holdfast plan validate --dry-run.`,
 	return cmd
 }
 
+// requestID returns the request id of a command, and prints one that it generates.
+func (a *app) requestID(given string) string {
+	if given != "" {
+		return given
+	}
+	id := uuid.NewString()
+	a.note("request-id: %s", id)
+	return id
+}
+
 // start starts a run. After a success, show prints the result for people; nil prints the run.
 func (a *app) start(ctx context.Context, c *client.Client, o *output, req *holdfastv1.StartRunRequest, wait waitFlag,
-	show func(context.Context, *client.Client, *holdfastv1.Run) error) error {
+	show func(*holdfastv1.Run) error) error {
 	r, err := c.Runs().StartRun(ctx, req)
 	if err != nil {
 		return failed(err, "start run on machine %s", req.GetMachineId())
@@ -121,7 +128,7 @@ func (a *app) start(ctx context.Context, c *client.Client, o *output, req *holdf
 	}
 	r, err = a.await(ctx, c, r.GetRunId(), wait.limit)
 	if show != nil && err == nil && o.table() {
-		return show(ctx, c, r)
+		return show(r)
 	}
 	return a.printAwaited(o, r, err)
 }

@@ -35,6 +35,7 @@ func runKind() kind[*holdfastv1.Run] {
 				PageToken: q.token})
 			return r.GetRuns(), r.GetNextPageToken(), err
 		},
+		get: getRun,
 	}
 }
 

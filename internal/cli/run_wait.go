@@ -134,8 +134,8 @@ func (a *app) printAwaited(o *output, r *holdfastv1.Run, err error) error {
 
 // isRunError reports whether a run ended without success, in contrast to a failed wait.
 func isRunError(err error) bool {
-	ended := (*runError)(nil)
-	return errors.As(err, &ended)
+	_, ok := errors.AsType[*runError](err)
+	return ok
 }
 
 func (a *app) printRun(o *output, r *holdfastv1.Run) error {

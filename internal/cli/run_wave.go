@@ -72,11 +72,8 @@ func (w *waveFlags) machines(ctx context.Context, c *client.Client, args []strin
 	if w.selector != "" {
 		return listMachines(ctx, c, &listing{filter: w.selector})
 	}
-	m, err := c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: args[0]})
-	if err != nil {
-		return nil, failed(err, "get machine %s", args[0])
-	}
-	return []*holdfastv1.Machine{m}, nil
+	m, err := getMachine(ctx, c, args[0])
+	return []*holdfastv1.Machine{m}, err
 }
 
 // waveCluster is the cluster as seen by one wave.
@@ -126,7 +123,7 @@ func (a *app) clientWave(
 	machines = slices.DeleteFunc(machines, func(m *holdfastv1.Machine) bool {
 		return slices.ContainsFunc(known, func(r *holdfastv1.Run) bool { return r.GetMachineId() == m.GetMachineId() })
 	})
-	todo := ids(machines, (*holdfastv1.Machine).GetMachineId)
+	todo := mapped(machines, (*holdfastv1.Machine).GetMachineId)
 	if len(todo) == 0 && len(known) == 0 {
 		return &codeError{ExitNotFound, fmt.Sprintf("start a wave: no machine matches %q", flags.selector)}
 	}
@@ -163,7 +160,7 @@ func (a *app) allowWave(ctx context.Context, c *client.Client, path string, ok c
 	if err != nil || !stepkind.Destructive(plan) {
 		return err
 	}
-	return ok.obtain(ctx, a, path, loss(plan, machines), word(ids(machines, (*holdfastv1.Machine).GetMachineId)))
+	return ok.obtain(ctx, a, path, loss(plan, machines), word(mapped(machines, (*holdfastv1.Machine).GetMachineId)))
 }
 
 // unanswered reports whether the cluster could not be reached, in contrast to a machine that

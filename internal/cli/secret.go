@@ -47,6 +47,7 @@ func secretKind() kind[*holdfastv1.Secret] {
 			r, err := c.Secrets().ListSecrets(ctx, &holdfastv1.ListSecretsRequest{PageSize: q.size, PageToken: q.token})
 			return r.GetSecrets(), r.GetNextPageToken(), err
 		},
+		get: getSecret,
 	}
 }
 
@@ -66,15 +67,14 @@ func (a *app) secretList() *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Secret]{
 		short:   "List secrets by name, without their values",
 		example: "  holdfast secret list\n  holdfast secret list -o wide",
-		kind:    secretKind(), plural: "secrets",
+		kind:    secretKind(),
 	})
 }
 
 func (a *app) secretGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Secret]{
 		short: "Show a secret without its values, and the machines that refer to it", example: "  holdfast secret get bmc/r7",
-		arg: "SECRET", kind: secretKind(),
-		get:  getSecret,
+		kind: secretKind(),
 		more: func(s *holdfastv1.Secret) []*render.Table { return []*render.Table{usedBy(s)} },
 	})
 }
@@ -85,11 +85,11 @@ func getSecret(ctx context.Context, c *client.Client, id string) (*holdfastv1.Se
 
 func (a *app) secretDelete() *cobra.Command {
 	var force bool
-	cmd := eachCommand(a, each{
-		verb: "delete", done: "deleted", arg: "SECRET", noun: "secret", plural: "secrets", ids: secretKind().names,
+	cmd := eachCommand(a, each[*holdfastv1.Secret]{
+		kind:    secretKind(),
 		short:   "Delete secrets that no machine refers to",
 		example: "  holdfast secret delete bmc/r7\n  holdfast secret delete bmc/r7 --force",
-		look: finder(secretKind(), "secrets", getSecret, func(all []*holdfastv1.Secret) string {
+		note: func(all []*holdfastv1.Secret) string {
 			users := 0
 			for _, s := range all {
 				users += int(s.GetUses())
@@ -98,7 +98,7 @@ func (a *app) secretDelete() *cobra.Command {
 				return ""
 			}
 			return " (used by " + describe.Number(users, "machine") + ")"
-		}),
+		},
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Secrets().DeleteSecret(ctx, &holdfastv1.DeleteSecretRequest{Name: id, Force: force})
 			return err

@@ -108,12 +108,7 @@ func (a *app) secretValues(ctx context.Context, in *secretInput) (map[string]str
 		if !ok || key == "" || path == "" {
 			return nil, usagef("--from-file: want KEY=PATH, such as password=/run/bmc-password")
 		}
-		file, err := os.Open(path)
-		if err != nil {
-			return nil, fmt.Errorf("read value %s: %w", key, err)
-		}
-		text, err := readValue(file)
-		_ = file.Close() // it was only read
+		text, err := a.readSecretFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("read value %s from %s: %w", key, path, err)
 		}
@@ -141,6 +136,19 @@ func (a *app) secretValues(ctx context.Context, in *secretInput) (map[string]str
 		values[key] = text
 	}
 	return values, nil
+}
+
+// readSecretFile reads a value from a file, or from standard input if the name is "-".
+func (a *app) readSecretFile(path string) (string, error) {
+	if path == "-" {
+		return readValue(a.In)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }() // it is only read
+	return readValue(file)
 }
 
 // readValue reads a value without the line break that editors add to a single line.

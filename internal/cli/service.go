@@ -47,6 +47,7 @@ func serviceKind() kind[*holdfastv1.Service] {
 				PageSize: q.size, PageToken: q.token})
 			return r.GetServices(), r.GetNextPageToken(), err
 		},
+		get: getService,
 	}
 }
 
@@ -66,15 +67,14 @@ func (a *app) serviceList() *cobra.Command {
 		example: `  holdfast service list
   holdfast service list --filter 'service_type = "tool-invoker" AND active = true'
   holdfast service list -w`,
-		kind: serviceKind(), plural: "services", filter: "active = true", watch: a.watchServices,
+		kind: serviceKind(), filter: "active = true", watch: a.watchServices,
 	})
 }
 
 func (a *app) serviceGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Service]{
 		short: "Show a service and its last states", example: "  holdfast service get 550e8400-e29b-41d4-a716-446655440000",
-		arg: "SERVICE", kind: serviceKind(),
-		get: getService,
+		kind: serviceKind(),
 		more: func(s *holdfastv1.Service) []*render.Table {
 			states := render.NewTable("AT", "HEALTHY", "REASON")
 			for _, st := range s.GetStates() {
@@ -90,12 +90,10 @@ func getService(ctx context.Context, c *client.Client, id string) (*holdfastv1.S
 }
 
 func (a *app) serviceDeregister() *cobra.Command {
-	return eachCommand(a, each{
-		verb: "deregister", done: "deregistered", arg: "SERVICE", noun: "service", plural: "services",
-		ids:     serviceKind().names,
+	return eachCommand(a, each[*holdfastv1.Service]{
+		verb: "deregister", done: "deregistered", kind: serviceKind(),
 		short:   "Take services out, as they would themselves",
 		example: "  holdfast service deregister 550e8400-e29b-41d4-a716-446655440000",
-		look:    finder(serviceKind(), "services", getService, nil),
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Registry().DeregisterService(ctx, &holdfastv1.DeregisterServiceRequest{Id: id})
 			return err

@@ -92,8 +92,8 @@ func role(name string, r *holdfastv1.CreateTokenRequest) (holdfastv1.Role_Value,
 	case name == "":
 		return 0, usagef("--role is missing: give viewer, operator, admin, agent, pool-agent, enroller or service")
 	}
-	v, ok := holdfastv1.Role_Value_value[strings.ToUpper(strings.ReplaceAll(name, "-", "_"))]
-	if !ok || v == 0 {
+	v := holdfastv1.Role_Value_value[enumName(name)]
+	if v == 0 {
 		return 0, usagef("--role: %q is not one of viewer, operator, admin, agent, pool-agent, enroller, service", name)
 	}
 	return holdfastv1.Role_Value(v), nil
@@ -145,12 +145,15 @@ func (a *app) tokenList() *cobra.Command {
 		example: `  holdfast token list
   holdfast token list --filter 'state = active AND role = ADMIN'
   holdfast token list --filter 'pool:gpu' -o wide`,
-		kind: tokenKind(), plural: "tokens", filter: "state = active",
+		kind: tokenKind(), filter: "state = active",
 	})
 }
 
-// getToken returns a token by its id.
+// getToken returns a token by its id. The API only lists tokens.
 func getToken(ctx context.Context, c *client.Client, id string) (*holdfastv1.Token, error) {
+	if isTokenValue(id) {
+		return nil, usagef("it is a value, not an id: see: holdfast token list")
+	}
 	all, err := tokenKind().all(ctx, c, fmt.Sprintf("token_id = %q", id), 1)
 	if err == nil && len(all) == 0 {
 		err = status.Error(codes.NotFound, "token not found")
@@ -162,13 +165,12 @@ func getToken(ctx context.Context, c *client.Client, id string) (*holdfastv1.Tok
 }
 
 func (a *app) tokenRevoke() *cobra.Command {
-	return eachCommand(a, each{
-		verb: "revoke", done: "revoked", arg: "TOKEN", noun: "token", plural: "tokens", ids: tokenKind().names,
+	return eachCommand(a, each[*holdfastv1.Token]{
+		verb: "revoke", done: "revoked", kind: tokenKind(),
 		short: "Revoke tokens, at once and on every peer",
 		long: `Revoke tokens by their ids (not by their values). When the command ends, no peer accepts them; revoking
 again is fine. Runs and waves that they have started continue; the command names the active waves.`,
 		example: "  holdfast token revoke tok-0a1b2c3d4e5f",
-		look:    lookAtTokens,
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			t, err := c.Access().RevokeToken(ctx, &holdfastv1.RevokeTokenRequest{TokenId: id})
 			if err == nil {
@@ -195,23 +197,15 @@ func (a *app) noteWaves(ctx context.Context, c *client.Client, principal string)
 	}
 }
 
+// isTokenValue reports whether a text is the value of a token instead of its id.
+func isTokenValue(text string) bool { return len(text) > 64 }
+
 // tokenLabel returns the id of a token, or its position if it is a value: nothing must show it.
 func tokenLabel(i int, id string) string {
-	if len(id) > 64 {
+	if isTokenValue(id) {
 		return fmt.Sprintf("number %d", i+1)
 	}
 	return id
-}
-
-// lookAtTokens finds the tokens that will be revoked.
-func lookAtTokens(ctx context.Context, c *client.Client, ids []string) (found, error) {
-	for i, id := range ids {
-		if label := tokenLabel(i, id); label != id {
-			return found{}, &codeError{ExitUsage,
-				fmt.Sprintf("revoke token %s: it is a value, not an id: see: holdfast token list", label)}
-		}
-	}
-	return finder(tokenKind(), "tokens", getToken, nil)(ctx, c, ids)
 }
 
 func (a *app) whoami() *cobra.Command {

@@ -31,6 +31,7 @@ func tokenKind() kind[*holdfastv1.Token] {
 			return r.GetTokens(), r.GetNextPageToken(), err
 		},
 		offer: "state = active",
+		get:   getToken,
 	}
 }
 

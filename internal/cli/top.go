@@ -65,15 +65,12 @@ type topSource struct{ c *client.Client }
 
 // Status returns the state of the control plane, as seen by one peer.
 func (s topSource) Status(ctx context.Context) (*holdfastv1.ClusterStatus, error) {
-	return s.c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+	return getClusterStatus(ctx, s.c)
 }
 
-// active is the filter of the followed runs. The transition that ends a run is sent too.
-const active = "phase = RUNNING OR phase = PENDING"
-
-// WatchRuns sends the active runs, and then each transition.
+// WatchRuns sends the active runs, and then each transition, also that which ends a run.
 func (s topSource) WatchRuns(ctx context.Context, f func(*holdfastv1.RunEvent) error) error {
-	return s.c.WatchRuns(ctx, active, 0, f)
+	return s.c.WatchRuns(ctx, activeRuns, 0, f)
 }
 
 // Fleet counts the machines.

@@ -59,7 +59,7 @@ func (a *app) version() *cobra.Command {
 				return a.printVersion(&o, nil)
 			}
 			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-				s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+				s, err := getClusterStatus(ctx, c)
 				if err != nil {
 					return failed(err, "get the peers' versions")
 				}

@@ -48,6 +48,7 @@ func waveKind() kind[*holdfastv1.Wave] {
 				PageToken: q.token})
 			return r.GetWaves(), r.GetNextPageToken(), err
 		},
+		get: getWave,
 	}
 }
 
@@ -71,7 +72,7 @@ func (a *app) waveList() *cobra.Command {
 		short: "List waves, newest first",
 		example: `  holdfast wave list
   holdfast wave list --filter 'phase = RUNNING'`,
-		kind: waveKind(), plural: "waves", filter: "phase = RUNNING",
+		kind: waveKind(), filter: "phase = RUNNING",
 	})
 }
 
@@ -79,7 +80,7 @@ func (a *app) waveGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Wave]{
 		short:   "Show a wave and its machines",
 		example: "  holdfast wave get wave-6f1c\n  holdfast wave get wave-6f1c -o json",
-		arg:     "WAVE", kind: waveKind(), get: getWave, more: waveMachines,
+		kind:    waveKind(), more: waveMachines,
 		watch: func(ctx context.Context, c *client.Client, o *output, id string) error {
 			return a.watchWave(ctx, c, o, id)
 		},

@@ -73,7 +73,7 @@ func (a *app) startWave(
 	req := &holdfastv1.StartWaveRequest{
 		RequestId: cmp.Or(flags.id, newWaveID()), Filter: flags.selector, Type: run.GetType(), PlanId: run.GetPlanId(),
 		Params: run.GetParams(), MaxParallel: int32(flags.parallel), MaxFailures: int32(flags.failures), ValidateOnly: true,
-		MachineIds: ids(machines, (*holdfastv1.Machine).GetMachineId),
+		MachineIds: mapped(machines, (*holdfastv1.Machine).GetMachineId),
 	}
 	slices.SortFunc(req.GetMachineIds(), fields.Natural)
 	_, err = c.Waves().StartWave(ctx, req)

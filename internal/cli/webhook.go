@@ -41,6 +41,7 @@ func webhookKind() kind[*holdfastv1.Webhook] {
 				PageToken: q.token})
 			return r.GetWebhooks(), r.GetNextPageToken(), err
 		},
+		get: getWebhook,
 	}
 }
 
@@ -93,7 +94,7 @@ func (a *app) webhookList() *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Webhook]{
 		short:   "List webhooks and the position of each",
 		example: "  holdfast webhook list -o wide",
-		kind:    webhookKind(), plural: "webhooks",
+		kind:    webhookKind(),
 	})
 }
 
@@ -101,8 +102,7 @@ func (a *app) webhookGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Webhook]{
 		short:   "Show a webhook, its position and the last response of its receiver",
 		example: "  holdfast webhook get chat -o wide",
-		arg:     "WEBHOOK", kind: webhookKind(),
-		get: getWebhook,
+		kind:    webhookKind(),
 	})
 }
 
@@ -111,10 +111,9 @@ func getWebhook(ctx context.Context, c *client.Client, id string) (*holdfastv1.W
 }
 
 func (a *app) webhookDelete() *cobra.Command {
-	return eachCommand(a, each{
-		verb: "delete", done: "deleted", arg: "WEBHOOK", noun: "webhook", plural: "webhooks", ids: webhookKind().names,
+	return eachCommand(a, each[*holdfastv1.Webhook]{
+		kind:  webhookKind(),
 		short: "Delete webhooks; events that they have not received are dropped", example: "  holdfast webhook delete chat",
-		look: finder(webhookKind(), "webhooks", getWebhook, nil),
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Webhooks().DeleteWebhook(ctx, &holdfastv1.DeleteWebhookRequest{Name: id})
 			return err

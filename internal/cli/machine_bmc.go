@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) machineBootDevice() *cobra.Command {
+	devices := []string{"pxe", "http", "disk", "virtual-media"}
+	flags := map[string]*bool{}
+	cmd := machinePlanCommand(a, &cobra.Command{
+		Use: "boot-device MACHINE DEVICE", Args: exactly("MACHINE", "DEVICE"),
+		ValidArgsFunction: a.complete(machineKind().names, func(context.Context, *client.Client) []string { return devices }),
+		Short:             "Set the device that a machine boots from next",
+		Long: `Set the device that a machine boots from next: pxe, http, disk or virtual-media. It is read back. The machine does not reboot,
+and the boot mode (UEFI or BIOS) stays as it is, unless --uefi is set.`,
+		Example: `  holdfast machine boot-device m-123 pxe
+  holdfast machine boot-device m-123 disk --persistent --uefi`,
+	}, machinePlan{plan: func(args []string) (string, map[string]string, error) {
+		device := strings.ToLower(strings.ReplaceAll(args[1], "_", "-"))
+		if !slices.Contains(devices, device) {
+			return "", nil, usagef("DEVICE: %q is not one of %s", args[1], strings.Join(devices, ", "))
+		}
+		return "plan/boot-" + device, switches(flags), nil
+	}})
+	flags["persistent"] = cmd.Flags().Bool("persistent", false, "set it for all boots, not only for the next one")
+	flags["uefi"] = cmd.Flags().Bool("uefi", false, "boot in UEFI mode, whatever mode is set now")
+	return cmd
+}
+
+func (a *app) machineInspect() *cobra.Command {
+	return machinePlanCommand(a, &cobra.Command{
+		Use: "inspect MACHINE", Args: exactly("MACHINE"),
+		Short: "Inspect a machine through its BMC and its host",
+		Long: `Inspect a machine through its BMC and its host, and store the result as evidence of the run (-o yaml shows it). The machine's
+phase does not change, even if the inspection fails.`,
+		Example: "  holdfast machine inspect m-123 -o yaml",
+	}, machinePlan{plan: fixedPlan("plan/inspect")})
+}
+
+func (a *app) machineIdentify() *cobra.Command {
+	var off bool
+	var long time.Duration
+	cmd := machinePlanCommand(a, &cobra.Command{
+		Use: "identify MACHINE", Args: exactly("MACHINE"),
+		Short: "Switch a machine's locator light on or off",
+		Long: `Switch a machine's locator light on, or off with --off. With --for it is switched off again after that time. The run lasts as
+long and blocks other runs of the machine: cancel it when you have found the machine. The machine's phase does not change.`,
+		Example: `  holdfast machine identify m-123
+  holdfast machine identify m-123 --for 5m --detach
+  holdfast machine identify m-123 --off`,
+	}, machinePlan{plan: func([]string) (string, map[string]string, error) {
+		switch {
+		case off && long != 0:
+			return "", nil, usagef("give either --for or --off")
+		case long < 0 || long > time.Hour:
+			return "", nil, usagef("--for: %s: give a time of 1h at most", long)
+		case off:
+			return "plan/identify-off", nil, nil
+		case long > 0:
+			return "plan/identify-on", map[string]string{"for": long.String()}, nil
+		}
+		return "plan/identify-on", nil, nil
+	}})
+	cmd.Flags().BoolVar(&off, "off", false, "switch it off")
+	cmd.Flags().DurationVar(&long, "for", 0,
+		"switch it off again after this time, e.g. 5m; at most 1h (default: it stays on)")
+	return cmd
+}
+
+func (a *app) machineSEL() *cobra.Command {
+	var clearLog bool
+	cmd := machinePlanCommand(a, &cobra.Command{
+		Use: "sel MACHINE", Aliases: []string{"events"}, Args: exactly("MACHINE"),
+		Short: "Read the event log of a machine's BMC",
+		Long: `Read the event log of a machine's BMC, oldest entry first: time, severity, sensor, message. The entries are stored in the run's
+log. --clear clears it on the BMC once the entries are stored; entries written between the two are lost.`,
+		Example: `  holdfast machine sel m-123
+  holdfast machine sel m-123 --clear`,
+	}, machinePlan{
+		plan: func([]string) (string, map[string]string, error) {
+			if clearLog {
+				return "plan/sel-clear", nil, nil
+			}
+			return "plan/sel", nil, nil
+		},
+		show: func(ctx context.Context, c *client.Client, _ *output, r *holdfastv1.Run) error {
+			err := c.ReadLogs(ctx, r.GetRunId(), 0, func(chunk *holdfastv1.LogChunk) error {
+				if chunk.GetStream() != "events" {
+					return nil
+				}
+				_, err := a.Out.Write(chunk.GetData())
+				return err
+			})
+			a.note("%s", r.GetSteps()[0].GetMessage())
+			return failed(err, "read log of run %s", r.GetRunId())
+		},
+	})
+	cmd.Flags().BoolVar(&clearLog, "clear", false, "clear the event log after reading it")
+	return cmd
+}
+
+func (a *app) machineBMCReset() *cobra.Command {
+	return machinePlanCommand(a, &cobra.Command{
+		Use: "bmc-reset MACHINE", Args: exactly("MACHINE"),
+		Short: "Restart a machine's BMC",
+		Long: `Restart a machine's BMC and wait until it answers again. The host keeps running. A BMC is restarted at most once an hour, and
+not while a press of the power button may still be in progress.`,
+		Example: "  holdfast machine bmc-reset m-123",
+	}, machinePlan{plan: fixedPlan("plan/bmc-reset")})
+}
+
+func (a *app) machineMedia() *cobra.Command {
+	insert := machinePlanCommand(a, &cobra.Command{
+		Use: "insert MACHINE URL", Args: exactly("MACHINE", "URL"),
+		Short: "Insert an image into a machine's virtual drive",
+		Long: `Insert an image into a machine's virtual drive and verify it. An image that is already in the drive is ejected first. The BMC
+loads the image itself, so it must be able to reach the URL. The URL is recorded: put no password into it.`,
+		Example: `  holdfast machine media insert m-123 https://images.example/rescue.iso
+  holdfast machine boot-device m-123 virtual-media && holdfast machine power cycle m-123`,
+	}, machinePlan{plan: func(args []string) (string, map[string]string, error) {
+		return "plan/media-insert", map[string]string{"url": args[1]}, nil
+	}})
+	eject := machinePlanCommand(a, &cobra.Command{
+		Use: "eject MACHINE", Args: exactly("MACHINE"),
+		Short: "Eject the image from a machine's virtual drive", Example: "  holdfast machine media eject m-123",
+	}, machinePlan{plan: fixedPlan("plan/media-eject")})
+	return parent(&cobra.Command{
+		Use: "media", Short: "Manage a machine's virtual media",
+		Example: `  holdfast machine media insert m-123 https://images.example/rescue.iso
+  holdfast machine media eject m-123`,
+	}, insert, eject)
+}
+
+func (a *app) machineInventory() *cobra.Command {
+	return machinePlanCommand(a, &cobra.Command{
+		Use: "inventory MACHINE", Args: exactly("MACHINE"),
+		Short: "Read a machine's hardware inventory from its BMC",
+		Long: `Read a machine's processors, memory, disks, network ports, serial numbers and firmware from its BMC. The inventory is stored and
+shown by 'machine get' beside the facts of operators and agents, which it does not overwrite. Changes are in the history.`,
+		Example: "  holdfast machine inventory m-123",
+	}, machinePlan{
+		plan: fixedPlan("plan/inventory"),
+		show: func(ctx context.Context, c *client.Client, o *output, r *holdfastv1.Run) error {
+			m, err := getMachine(ctx, c, r.GetMachineId())
+			if err != nil {
+				return err
+			}
+			a.note("%s", r.GetSteps()[0].GetMessage())
+			return a.table(o, hardwareTable(m, a.Now()))
+		},
+	})
+}

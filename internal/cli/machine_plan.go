@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// machinePlan describes a command that runs a built-in plan on one machine. An operation of an
+// operator is a run, so that it is recorded, excludes other runs, and is safe to repeat with its
+// request id.
+type machinePlan struct {
+	// plan returns the id of the plan for the arguments, and the parameters of the run.
+	plan func(args []string) (id string, params map[string]string, err error)
+	// show prints the result instead of the run; nil prints the run.
+	show func(ctx context.Context, c *client.Client, o *output, r *holdfastv1.Run) error
+}
+
+// machinePlanCommand completes cmd, whose first argument is the machine, with the flags and the
+// action of such a command.
+func machinePlanCommand(a *app, cmd *cobra.Command, v machinePlan) *cobra.Command {
+	var o output
+	var request string
+	var detach bool
+	if cmd.ValidArgsFunction == nil {
+		cmd.ValidArgsFunction = a.complete(machineKind().names)
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		plan, params, err := v.plan(args)
+		if err != nil {
+			return err
+		}
+		req := &holdfastv1.StartRunRequest{MachineId: args[0], PlanId: plan, Params: params,
+			RequestId: a.requestID(request)}
+		return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			var show func(*holdfastv1.Run) error
+			if v.show != nil {
+				show = func(r *holdfastv1.Run) error { return v.show(ctx, c, &o, r) }
+			}
+			return a.start(ctx, c, &o, req, waitFlag{set: !detach}, show)
+		})(cmd, args)
+	}
+	o.register(cmd)
+	cmd.Flags().StringVar(&request, "request-id", "",
+		"request id that makes a repeated call safe (default: generated and printed)")
+	cmd.Flags().BoolVar(&detach, "detach", false, "do not wait for the end of the run")
+	return cmd
+}
+
+// fixedPlan returns the function plan of a command whose plan has no parameters.
+func fixedPlan(id string) func([]string) (string, map[string]string, error) {
+	return func([]string) (string, map[string]string, error) { return id, nil, nil }
+}
+
+// switches returns the parameters of the flags that are set.
+func switches(flags map[string]*bool) map[string]string {
+	params := map[string]string{}
+	for name, set := range flags {
+		if *set {
+			params[name] = "true"
+		}
+	}
+	return params
+}
