@@ -129,12 +129,12 @@ func TestTokenCreate(t *testing.T) {
 		want       *holdfastv1.CreateTokenRequest
 	}{
 		{"--name ci --role operator --pool a,b --ttl 90d --comment x",
-			"tok-9 for operator ci (pool a,b), good until 2026-04-29T15:20:00Z: shown once",
+			"tok-9 for operator ci (pool a,b), valid until 2026-04-29T15:20:00Z: shown once",
 			&holdfastv1.CreateTokenRequest{Name: "ci", Role: holdfastv1.Role_OPERATOR, Pools: []string{"a", "b"},
 				TtlSeconds: 90 * 24 * 3600, Comment: "x"}},
-		{"--name alice --role ADMIN", "tok-9 for admin alice, good until it is revoked",
+		{"--name alice --role ADMIN", "tok-9 for admin alice, valid until it is revoked",
 			&holdfastv1.CreateTokenRequest{Name: "alice", Role: holdfastv1.Role_ADMIN}},
-		{"--name bob --role admin --ttl never", "good until it is revoked",
+		{"--name bob --role admin --ttl never", "valid until it is revoked",
 			&holdfastv1.CreateTokenRequest{Name: "bob", Role: holdfastv1.Role_ADMIN, NeverExpires: true}},
 		{"--name gpus --pool gpu", "pool-agent gpus (pool gpu)", &holdfastv1.CreateTokenRequest{Name: "gpus",
 			Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"gpu"}}},
@@ -222,7 +222,7 @@ func TestAuditVerify(t *testing.T) {
 		{"nothing yet", func([]*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { return nil }, nil, ExitOK, "yes - - - -",
 			""},
 		{"truncated", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { return es[2:] }, nil, ExitOK, "yes 3 5 3",
-			"the events before 3 were not looked at; event 3 follows an event with hash " +
+			"the events before 3 were not verified; event 3 follows an event with hash " +
 				hex.EncodeToString(trail[1].GetHash())},
 		{"changed", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { es[2].Principal = "user:bob"; return es },
 			nil, ExitError, "no 1 2 2",

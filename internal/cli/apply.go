@@ -36,7 +36,7 @@ are ignored. Pools are applied first, then images, plans and machines.
 Pools and machines keep fields and labels that the documents omit. Images and plans are replaced as a whole. A
 plan that a run uses never changes: store the new one under another id.
 
-With --dry-run nothing is stored: the server checks plans and images, and the differences are shown, as by diff.
+With --dry-run nothing is stored: the server checks plans and images, and the differences are shown.
 The exit code is then 1 if something would change. Without --dry-run it is 0 if all documents were applied, else
 that of the first document that failed.
 
@@ -153,7 +153,7 @@ func (a *app) printApplied(o *output, all []applied, files string, dryRun bool) 
 	if dryRun {
 		would = "would be "
 	}
-	colour := a.colour(a.Out)
+	color := a.color(a.Out)
 	for _, one := range all {
 		if one.err != nil {
 			bad = append(bad, one.err)
@@ -169,7 +169,7 @@ func (a *app) printApplied(o *output, all []applied, files string, dryRun bool) 
 		}
 		line := render.Line{plain(one.noun + " " + one.id + " "),
 			render.T(would+string(one.action), one.action.style())}
-		b.WriteString(line.Format(0, colour) + "\n")
+		b.WriteString(line.Format(0, color) + "\n")
 		for _, c := range one.changes {
 			b.WriteString("  " + render.Clean(c.String()) + "\n")
 		}

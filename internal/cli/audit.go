@@ -46,7 +46,7 @@ func (a *app) auditExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "export", Args: exactly(),
 		Short: "Export the audit trail as JSON lines, oldest first",
-		Long: `Export the audit trail as JSON, one event per line, oldest first. holdfast audit verify -f checks such a file.
+		Long: `Export the audit trail as JSON, one event per line, oldest first. 'audit verify -f' checks such a file.
 The trail keeps the last 262144 events. To keep all of them, export regularly, each time from the last exported event.`,
 		Example: `  holdfast audit export > audit.jsonl
   holdfast audit export --from 4712 >> audit.jsonl

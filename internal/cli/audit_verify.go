@@ -216,7 +216,7 @@ func (a *app) printVerdict(o *output, d verdict) error {
 	}
 	t.Row(whole, number(d.First), number(d.Last), number(d.Count), d.End)
 	if d.After != "" {
-		a.note("note: the events before %d were not looked at; event %d follows an event with hash %s", d.First,
+		a.note("note: the events before %d were not verified; event %d follows an event with hash %s", d.First,
 			d.First, d.After)
 	}
 	return a.table(o, t)

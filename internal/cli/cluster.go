@@ -52,7 +52,7 @@ leader; the exit code is then 7. With --wait it first waits for a leader, for sc
 		}),
 	}
 	o.register(cmd)
-	until.register(cmd, "wait until there is a leader, at most so long if a time is given (--wait=1m)")
+	until.register(cmd, "wait until there is a leader, for at most this time if one is given (--wait=1m)")
 	return cmd
 }
 
@@ -61,8 +61,7 @@ func getClusterStatus(ctx context.Context, c *client.Client) (*holdfastv1.Cluste
 	return s, failed(err, "get cluster status")
 }
 
-// noLeader returns the reason why there is no leader. Peers that are older than the field give
-// none.
+// noLeader returns the reason why there is no leader. Older peers report none.
 func noLeader(s *holdfastv1.ClusterStatus) string {
 	why := cmp.Or(render.Clean(s.GetProblem()), "no leader: writes wait until a majority of the voters reach each other")
 	return fmt.Sprintf("%s (according to %s)", why, cmp.Or(render.Clean(s.GetAnsweredBy()), "the peer asked"))
@@ -131,11 +130,10 @@ func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {
 	}
 }
 
-// trouble returns the reason why a peer does not count, or "". Peers that are older than the
-// field report no voters at all.
+// trouble returns the reason why a peer does not count, or "". Older peers report no voters at all.
 func trouble(s *holdfastv1.ClusterStatus, p *holdfastv1.Peer) string {
-	told := slices.ContainsFunc(s.GetPeers(), (*holdfastv1.Peer).GetMayVote)
-	if p.GetError() == "" && p.GetSuffrage() == "voter" && told && !p.GetMayVote() {
+	knowsVoters := slices.ContainsFunc(s.GetPeers(), (*holdfastv1.Peer).GetMayVote)
+	if p.GetError() == "" && p.GetSuffrage() == "voter" && knowsVoters && !p.GetMayVote() {
 		return "does not vote yet: it catches up"
 	}
 	return cmp.Or(p.GetError(), p.GetWarning())
@@ -155,6 +153,6 @@ func (a *app) versionTable(o *output, s *holdfastv1.ClusterStatus) error {
 		t.Row(p.GetId(), p.GetVersion(), number(p.GetMaxFeatureLevel()),
 			render.T(p.GetError(), render.Red))
 	}
-	_, err := io.WriteString(a.Out, "\n"+t.Format(a.colour(a.Out), !o.noHeaders))
+	_, err := io.WriteString(a.Out, "\n"+t.Format(a.color(a.Out), !o.noHeaders))
 	return err
 }

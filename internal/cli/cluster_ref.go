@@ -123,7 +123,7 @@ Control planes join with the key that kubeadm init phase upload-certs --upload-c
 
 func (a *app) clusterRefList() *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Secret]{
-		short:   "List the clusters that are registered",
+		short:   "List registered clusters by name",
 		example: "  holdfast cluster-ref list\n  holdfast cluster-ref list -o wide",
 		kind:    clusterRefKind(),
 	})

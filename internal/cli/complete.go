@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -68,25 +67,4 @@ func peerIDs(ctx context.Context, c *client.Client) []string {
 		return nil
 	}
 	return mapped(r.GetPeers(), (*holdfastv1.Peer).GetId)
-}
-
-// enumName returns the name of an enum value in the API: IN_SERVICE for in-service.
-func enumName(written string) string { return strings.ToUpper(strings.ReplaceAll(written, "-", "_")) }
-
-// enumNames returns the names of an enum in the order of its values, without that of 0.
-func enumNames(names map[int32]string) []string {
-	var all []string
-	for i := int32(1); names[i] != ""; i++ {
-		all = append(all, names[i])
-	}
-	return all
-}
-
-// mapped returns the results of f for all items, such as their ids.
-func mapped[M, R any](items []M, f func(M) R) []R {
-	out := make([]R, len(items))
-	for i, m := range items {
-		out[i] = f(m)
-	}
-	return out
 }

@@ -27,11 +27,11 @@ type globals struct {
 
 func (g *globals) register(f *pflag.FlagSet) {
 	f.StringVar(&g.addr, "addr", "",
-		"gRPC addresses of the peers, comma-separated; any of them will do (HOLDFAST_ADDR; default "+defaultAddr+")")
+		"gRPC addresses of one or more peers, comma-separated (HOLDFAST_ADDR; default "+defaultAddr+")")
 	f.StringVar(&g.token, "token", "", "access token (better: HOLDFAST_TOKEN, which other users cannot see)")
 	f.StringVar(&g.context, "context", "",
-		"context of the config file to use (HOLDFAST_CONTEXT); beside this flag HOLDFAST_ADDR, _TOKEN, _CA, _CERT and "+
-			"_KEY do not count")
+		"context of the config file to use (HOLDFAST_CONTEXT); this flag replaces HOLDFAST_ADDR, _TOKEN, _CA, _CERT "+
+			"and _KEY")
 	f.StringVar(&g.ca, "ca", "", "file with the CA certificates of the cluster, which turns TLS on (HOLDFAST_CA)")
 	f.StringVar(&g.cert, "cert", "", "file with a client certificate (HOLDFAST_CERT)")
 	f.StringVar(&g.key, "key", "", "file with its key (HOLDFAST_KEY)")

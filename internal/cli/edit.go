@@ -125,7 +125,7 @@ func (e editor[M]) edit(ctx context.Context, a *app, c *client.Client, id string
 		switch {
 		case err == nil:
 			return changed, d.remove()
-		case !mendable(err) || bytes.Equal(text, d.refused):
+		case !correctable(err) || bytes.Equal(text, d.refused):
 			a.note("the edited text is in %s", d.path)
 			return false, failed(err, "edit %s %s", e.kind.noun, id)
 		}
@@ -164,8 +164,8 @@ func (e editor[M]) store(ctx context.Context, c *client.Client, id string, was M
 	return true, e.put(ctx, c, t)
 }
 
-// mendable reports whether another edit may help.
-func mendable(err error) bool {
+// correctable reports whether another edit may help.
+func correctable(err error) bool {
 	_, usage := errors.AsType[*usageError](err)
 	code := status.Code(err)
 	return usage || ExitCode(err) == ExitNotFound || code == codes.InvalidArgument ||

@@ -66,7 +66,7 @@ func hint(err error) string {
 		return ""
 	}
 	if call, ok := errors.AsType[*client.CallError](err); ok && call.OutcomeUnknown {
-		return "" // it says so itself
+		return "" // its message has the remedy
 	}
 	switch s.Code() {
 	case codes.NotFound:

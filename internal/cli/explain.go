@@ -61,7 +61,7 @@ No cluster is contacted: the fields are those of this binary.`,
 			if err != nil {
 				return usagef("%s: %s", cmd.CommandPath(), err)
 			}
-			_, err = io.WriteString(a.Out, text(a.colour(a.Out)))
+			_, err = io.WriteString(a.Out, text(a.color(a.Out)))
 			return err
 		},
 	}
@@ -69,7 +69,7 @@ No cluster is contacted: the fields are those of this binary.`,
 
 // explanationOf follows a path from a message, also through lists and maps, and explains its
 // end.
-func explanationOf(md protoreflect.MessageDescriptor, path string) (func(colour bool) string, error) {
+func explanationOf(md protoreflect.MessageDescriptor, path string) (func(color bool) string, error) {
 	title, about, typ := string(md.Name()), explain.Comment(md), ""
 	var values []protoreflect.EnumValueDescriptor
 	for path != "" {
@@ -89,7 +89,7 @@ func explanationOf(md protoreflect.MessageDescriptor, path string) (func(colour 
 			}
 		}
 	}
-	return func(colour bool) string {
+	return func(color bool) string {
 		lines := []render.Line{{render.T(strings.TrimPrefix(title, "holdfast.v1."), render.Bold),
 			render.T("  "+typ, render.Cyan)}}
 		for _, text := range []string{about, commentOf(md, about)} {
@@ -99,11 +99,11 @@ func explanationOf(md protoreflect.MessageDescriptor, path string) (func(colour 
 		}
 		var b strings.Builder
 		for _, l := range lines {
-			b.WriteString(strings.TrimRight(l.Format(0, colour), " ") + "\n")
+			b.WriteString(strings.TrimRight(l.Format(0, color), " ") + "\n")
 		}
 		for _, t := range []*render.Table{valueTable(values), fieldTable(md)} {
 			if t.Len() > 0 {
-				b.WriteString("\n" + t.Format(colour, true))
+				b.WriteString("\n" + t.Format(color, true))
 			}
 		}
 		return b.String()

@@ -115,9 +115,11 @@ func (v lister[M]) all(
 type getter[M proto.Message] struct {
 	short, long, example string
 	kind                 kind[M]
-	get                  func(ctx context.Context, c *client.Client, id string) (M, error) // nil: that of the kind
-	more                 func(M) []*render.Table                                           // what a table shows below; nil for nothing
-	watch                func(ctx context.Context, c *client.Client, o *output, id string) error
+	// get reads the resource; nil: as the kind does.
+	get func(ctx context.Context, c *client.Client, id string) (M, error)
+	// more returns the tables below that of the resource; nil: none.
+	more  func(M) []*render.Table
+	watch func(ctx context.Context, c *client.Client, o *output, id string) error
 }
 
 func getCommand[M proto.Message](a *app, v getter[M]) *cobra.Command {

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"iter"
 	"strings"
 	"time"
@@ -75,22 +74,6 @@ func imageFormat(i *holdfastv1.Image) string {
 		f += "+" + strings.ToLower(c.String())
 	}
 	return f
-}
-
-// byteSize formats a number of bytes; 0 means unknown and returns "".
-func byteSize(n int64) string {
-	const units = "KMGT"
-	if n == 0 {
-		return ""
-	}
-	if n < 1<<10 {
-		return fmt.Sprintf("%d B", n)
-	}
-	v, u := float64(n)/1024, 0
-	for v >= 1024 && u < len(units)-1 {
-		v, u = v/1024, u+1
-	}
-	return fmt.Sprintf("%.1f %ciB", v, units[u])
 }
 
 // copiesOf lists the peers that have each file.

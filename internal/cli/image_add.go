@@ -91,7 +91,7 @@ func (a *app) imageApply() *cobra.Command {
 		Use: "apply -f FILE", DisableFlagsInUseLine: true, Args: exactly(),
 		Short: "Store images from a file",
 		Long: `Store images from a file, YAML or JSON with the names of the API: one image, several separated by ---, or a list. Its files are
-URLs with their SHA-256, or were uploaded before (holdfast image add).`,
+URLs with their SHA-256, or were uploaded before with 'image add'.`,
 		Example: "  holdfast image apply -f images.yaml\n  holdfast image get debian-13 -o yaml | holdfast --context " +
 			"eu image apply -f -",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -145,7 +145,8 @@ func (in *imageInput) check() (err error) {
 	if in.format != "" && in.image.Format == 0 {
 		return usagef("--format: %q is not raw, qcow2 or tar", in.format)
 	}
-	in.image.Compression = holdfastv1.Image_Compression(holdfastv1.Image_Compression_value[strings.ToUpper(in.compression)])
+	in.image.Compression = holdfastv1.Image_Compression(
+		holdfastv1.Image_Compression_value[strings.ToUpper(in.compression)])
 	if in.compression != "" && in.image.Compression == 0 {
 		return usagef("--compression: %q is not none, gzip or zstd", in.compression)
 	}

@@ -48,7 +48,7 @@ func installKind() kind[*holdfastv1.Install] {
 	}
 }
 
-// installStage returns the name of a stage, and reports whether it is final.
+// installStage returns the name of a stage, in the color of its outcome.
 func installStage(i *holdfastv1.Install) render.Text {
 	name, style := strings.ReplaceAll(strings.ToLower(i.GetStage().String()), "_", "-"), render.Plain
 	switch {
@@ -70,7 +70,7 @@ func (a *app) installList() *cobra.Command {
 		return pageOfInstalls(ctx, c, q, all)
 	}
 	cmd := listCommand(a, lister[*holdfastv1.Install]{
-		short: "List install sessions that are open, by machine",
+		short: "List open install sessions by machine",
 		example: "  holdfast install list\n  holdfast install list --all --sort-by -opened_at\n" +
 			"  holdfast install list -o wide",
 		kind:  k,
@@ -90,7 +90,7 @@ func pageOfInstalls(
 
 func (a *app) installGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Install]{
-		short:   "Show a machine's install session, the last one when none is open",
+		short:   "Show a machine's install session, or the last one if none is open",
 		example: "  holdfast install get m-123\n  holdfast install get m-123 -o jsonpath=host_keys",
 		kind:    installKind(),
 		more:    func(i *holdfastv1.Install) []*render.Table { return []*render.Table{stagesOf(i)} },

@@ -12,7 +12,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// redraw is the interval at which a block is drawn without news, to update durations; frame is
+// redraw is the interval at which a block is drawn without events, to update durations; frame is
 // the minimum interval between two drawings.
 const (
 	redraw = time.Second
@@ -47,7 +47,7 @@ func (a *app) liveBelow(ctx context.Context, w io.Writer, head func() []render.L
 func (a *app) draw(
 	w io.Writer, head func() []render.Line, board *progress.Board, events <-chan *holdfastv1.RunEvent,
 ) error {
-	block := render.NewBlock(w, a.colour(w))
+	block := render.NewBlock(w, a.color(w))
 	tick := time.NewTicker(redraw)
 	defer tick.Stop()
 	var above []render.Line

@@ -51,7 +51,7 @@ func (a *app) logout() *cobra.Command {
 	return &cobra.Command{
 		Use: "logout", Args: exactly(),
 		Short: "Delete the sign-in of the current context",
-		Long: `Delete the tokens that holdfast login stored for the current context. The session in the browser does not end.
+		Long: `Delete the tokens that 'login' stored for the current context. The session in the browser does not end.
 An access token that somebody has copied is valid until it expires.`,
 		Example: "  holdfast logout",
 		RunE: func(*cobra.Command, []string) error {

@@ -2,10 +2,8 @@ package cli
 
 import (
 	"context"
-	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
@@ -27,7 +25,7 @@ func (a *app) machine() *cobra.Command {
 
 func (a *app) machineList() *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Machine]{
-		short: "List machines",
+		short: "List machines by id",
 		long: "List machines by id.\n\nSTATE is what an operator acts by: an active run makes it PROVISIONING " +
 			"whatever the phase is.\n-o wide adds the phase, conditions and banners.",
 		example: `  holdfast machine list
@@ -73,12 +71,4 @@ func (a *app) machineGet() *cobra.Command {
 func getMachine(ctx context.Context, c *client.Client, id string) (*holdfastv1.Machine, error) {
 	m, err := c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id})
 	return m, failed(err, "get machine %s", id)
-}
-
-// at returns a time, or the zero time if it is not set.
-func at(ts *timestamppb.Timestamp) time.Time {
-	if ts == nil {
-		return time.Time{}
-	}
-	return ts.AsTime()
 }

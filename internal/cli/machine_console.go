@@ -66,7 +66,7 @@ func (a *app) console(ctx context.Context, c *client.Client, machine string, rea
 		err = nil
 	}
 	a.note("\r\n[console of %s is left]\r", machine)
-	return failed(err, "keep the console of machine %s", machine)
+	return failed(err, "attach to the console of machine %s", machine)
 }
 
 // rawTerminal sets the terminal of standard input to raw mode, so that all keys are sent, also

@@ -48,7 +48,7 @@ output: the cluster stores only its hash. The agent must register within an hour
 	}
 	o.register(cmd)
 	f := cmd.Flags()
-	f.StringVar(&r.Pool, "pool", "", "the pool")
+	f.StringVar(&r.Pool, "pool", "", "pool of the machine")
 	f.StringVar(&r.MachineId, "id", "", "machine id (default: generated)")
 	f.StringVar(&r.ProviderName, "provider", "", "provider (default: the pool's)")
 	f.Var(&life, "ttl", "lifetime of the token, such as 90d (default: until it is revoked)")

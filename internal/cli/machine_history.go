@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
@@ -40,16 +39,4 @@ func historyKind() kind[*holdfastv1.HistoryEntry] {
 			}
 		},
 	}
-}
-
-// age returns the age of a time, or "" if it is not set.
-func age(now time.Time, ts *timestamppb.Timestamp) string { return render.Ago(now, at(ts)) }
-
-// stamp formats a time to the second, in UTC, so that histories of several places can be
-// compared.
-func stamp(ts *timestamppb.Timestamp) string {
-	if ts == nil {
-		return ""
-	}
-	return ts.AsTime().Format(time.RFC3339)
 }

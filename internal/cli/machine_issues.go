@@ -18,11 +18,11 @@ const troubled = "needs_attention = true"
 
 // urgencyText returns how soon somebody has to look.
 func urgencyText(u holdfastv1.Issue_Urgency) render.Text {
-	colour := render.Red
+	color := render.Red
 	if u == holdfastv1.Issue_MINOR {
-		colour = render.Yellow
+		color = render.Yellow
 	}
-	return render.T(strings.ToLower(describe.Enum(u)), colour)
+	return render.T(strings.ToLower(describe.Enum(u)), color)
 }
 
 // issuesOf returns the issues of a machine, the most urgent first.

@@ -62,7 +62,7 @@ RETIRED is final, so the command asks for confirmation: the id of the machine. W
 		},
 	}
 	o.register(cmd)
-	ok.register(cmd, "show the machine, and move it nowhere")
+	ok.register(cmd, "show the machine, and do not move it")
 	cmd.Flags().StringVar(&comment, "comment", "", "reason, kept in the machine's history")
 	return cmd
 }

@@ -24,15 +24,14 @@ func (a *app) machineRegister() *cobra.Command {
 		Use: "register (-f FILE | [flags])", DisableFlagsInUseLine: true, Args: exactly(),
 		Short: "Register machines, or update them",
 		Long: `Register machines, from a file or one from flags. A machine that is known is updated: its spec and
-labels become those given. The status belongs to the server; only a new machine may say FACTORY_READY
-or READY.
+labels become those given. The status belongs to the server, but a new machine can begin in the phase
+FACTORY_READY or READY.
 
 The file is YAML or JSON with the names of the API: one machine, several with --- between them, a list,
 or what 'machine list -o yaml' prints. A key that the API does not have is an error. Nothing is
-registered unless all of the file is right.
+registered unless the whole file is valid.
 
-A machine without an id gets one of 8 hex digits, made here, so that a registration is never applied
-twice.`,
+A machine without an id gets one of 8 hex digits, which the command generates and prints.`,
 		Example: `  holdfast machine register -f machines.yaml
   holdfast machine register --id m-123 --label env=prod --bmc 10.20.30.41 --mac aa:bb:cc:dd:ee:ff --provider dc-1
   holdfast machine list -o yaml | HOLDFAST_ADDR=other:7400 holdfast machine register -f -`,

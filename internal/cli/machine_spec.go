@@ -26,21 +26,21 @@ func specFields() [][3]string {
 		{"bmc", "bmc_endpoint", "BMC endpoint, host or URL"},
 		{"ssh-credentials", "ssh_credentials_ref", "name of the secret that opens the host"},
 		{"bmc-credentials", "bmc_credentials_ref", "name of the secret that opens the BMC"},
-		{"provider", "provider", "name of the provider instance that operates it"},
+		{"provider", "provider", "name of the provider that operates the machine"},
 		{"location", "location", "location, e.g. a datacenter"},
 		{"rack", "rack", "rack"},
-		{"pool", "pool", "pool that it is in"},
+		{"pool", "pool", "pool of the machine"},
 		{"serial", "serial", "serial number"},
-		{"cluster", "target_cluster_ref", "cluster that it is for"},
-		{"customer", "customer_id", "customer that it is for"},
+		{"cluster", "target_cluster_ref", "cluster that the machine is for"},
+		{"customer", "customer_id", "customer that the machine is for"},
 	}
 }
 
 func (s *specFlags) register(f *pflag.FlagSet) {
 	s.text = map[protoreflect.Name]*string{}
-	f.StringArrayVar(&s.labels, "label", nil, "label key=value; repeatable")
-	f.StringSliceVar(&s.macs, "mac", nil, "MAC address; repeatable")
-	f.StringArrayVar(&s.hostKeys, "ssh-host-key", nil, "public host key, as in authorized_keys; repeatable")
+	f.StringArrayVar(&s.labels, "label", nil, "label `key=value`; repeatable")
+	f.StringSliceVar(&s.macs, "mac", nil, "MAC `address`; repeatable")
+	f.StringArrayVar(&s.hostKeys, "ssh-host-key", nil, "public host `key`, as in authorized_keys; repeatable")
 	for _, d := range specFields() {
 		s.text[protoreflect.Name(d[1])] = f.String(d[0], "", d[2])
 	}

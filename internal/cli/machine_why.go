@@ -31,7 +31,7 @@ func (a *app) machineWhy() *cobra.Command {
 			}
 			var b strings.Builder
 			for _, line := range explanation(e, a.Now()) {
-				b.WriteString(line.Format(0, a.colour(a.Out)) + "\n")
+				b.WriteString(line.Format(0, a.color(a.Out)) + "\n")
 			}
 			_, err = io.WriteString(a.Out, b.String())
 			return err

@@ -61,8 +61,9 @@ func nodeStateText(s holdfastv1.Node_State) render.Text {
 
 func (a *app) nodeList() *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Machine]{
-		short: "List nodes", example: "  holdfast node list --filter 'node_state = DISCOVERED'\n  holdfast node list -w",
-		kind: nodeKind(), filter: "node_state = INSTALL_FAILED",
+		short:   "List nodes by machine id",
+		example: "  holdfast node list --filter 'node_state = DISCOVERED'\n  holdfast node list -w",
+		kind:    nodeKind(), filter: "node_state = INSTALL_FAILED",
 		watch: func(ctx context.Context, c *client.Client, l *listing) error {
 			return watchPolled(ctx, a, &l.output, nodeKind(), watchInterval, significant,
 				func() ([]*holdfastv1.Machine, error) { return listMachines(ctx, c, l) })
@@ -91,7 +92,7 @@ func (a *app) nodeState() *cobra.Command {
 		ValidArgsFunction: a.complete(machineKind().names, nodeStates),
 		Short:             "Move a node to another state",
 		Long: `Move a node to another state, along the transitions of the node state machine. --force only bypasses the limit of
-failed installs. A move to pending approves the node, like holdfast node approve, and asks for the same confirmation. So
+failed installs. A move to pending approves the node, like 'node approve', and asks for the same confirmation. So
 does a move to retired, which is final. Without a terminal both require --yes.`,
 		Example: `  holdfast node state m-123 active --comment "burn-in passed"
   holdfast node state m-123 pending --force`,
@@ -110,8 +111,8 @@ does a move to retired, which is final. Without a terminal both require --yes.`,
 		},
 	}
 	o.register(cmd)
-	ask.register(cmd, "show the effects, and move nothing")
-	cmd.Flags().StringVar(&r.Comment, "comment", "", "reason, kept in its history")
+	ask.register(cmd, "show the effects, and do not move the node")
+	cmd.Flags().StringVar(&r.Comment, "comment", "", "reason, kept in the node's history")
 	cmd.Flags().BoolVar(&r.Force, "force", false, "ignore the limit of failed installs")
 	return cmd
 }
@@ -129,7 +130,7 @@ func (a *app) nodeStalled() *cobra.Command {
 	var after time.Duration
 	cmd := &cobra.Command{
 		Use: "stalled", Args: exactly(),
-		Short:   "List nodes that have been installing for long, longest first",
+		Short:   "List nodes that have been installing for too long, the longest first",
 		Example: "  holdfast node stalled --after 30m",
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 			stalled, _, err := collect(0, func(size int32, token string) ([]*holdfastv1.Machine, string, error) {

@@ -28,7 +28,7 @@ func (a *app) nodeApprove() *cobra.Command {
 			if err := a.allowMove(ctx, c, cmd.CommandPath(), ok, move, workflow); err != nil || ok.dryRun {
 				return err
 			}
-			if workflow != "" { // first: from pending on, an installer may take it up
+			if workflow != "" { // first: once the node is pending, an installer may start
 				if _, err := c.Nodes().UpdateNode(ctx,
 					&holdfastv1.UpdateNodeRequest{Id: args[0], Node: &holdfastv1.NodeRecord{WorkflowId: workflow},
 						Paths: []string{"workflow_id"}}); err != nil {
@@ -40,8 +40,8 @@ func (a *app) nodeApprove() *cobra.Command {
 	}
 	o.register(cmd)
 	ok.register(cmd, "show the effects of the workflow, and approve nothing")
-	cmd.Flags().StringVar(&workflow, "workflow", "", "plan that installs it (default: the one that it has)")
-	cmd.Flags().StringVar(&comment, "comment", "", "reason, kept in its history")
+	cmd.Flags().StringVar(&workflow, "workflow", "", "plan that installs the node (default: its current workflow)")
+	cmd.Flags().StringVar(&comment, "comment", "", "reason, kept in the node's history")
 	return cmd
 }
 

@@ -31,7 +31,7 @@ func (a *app) operatorRecover() *cobra.Command {
 	var dir string
 	var ok consent
 	cmd := &cobra.Command{
-		Use: "recover", Args: exactly(),
+		Use: "recover --data-dir DIRECTORY", DisableFlagsInUseLine: true, Args: exactly(),
 		Short: "Recover a cluster from one peer after the majority is lost",
 		Long: `Turn the stopped peer with this data directory into the only peer of a new cluster that has its state. This is the last resort, if a
 majority of the peers cannot be brought back. Wipe all other peers (move their data directories away) before you start them again:
@@ -107,8 +107,8 @@ func (a *app) operatorClock() *cobra.Command {
 		Use:     "clock",
 		Short:   "Show or reset the replicated clock",
 		Example: "  holdfast operator clock show",
-	}, a.clockVerb("show", "Show the record's clock and the leader's", true),
-		a.clockVerb("reset", "Set the record's clock to this machine's time after a wrong clock has moved it", false))
+	}, a.clockVerb("show", "Show the replicated clock and the leader's", true),
+		a.clockVerb("reset", "Set the replicated clock to this machine's time, if a wrong clock has moved it", false))
 }
 
 func (a *app) clockVerb(use, short string, dry bool) *cobra.Command {
@@ -124,7 +124,7 @@ func (a *app) clockVerb(use, short string, dry bool) *cobra.Command {
 			_, err = fmt.Fprintf(a.Out, "record  %s\nleader  %s\nahead   %s\n",
 				record.Format(time.RFC3339), leader.Format(time.RFC3339), record.Sub(leader).Round(time.Second))
 			if err == nil && !dry {
-				_, err = fmt.Fprintln(a.Out, "the record's clock was set")
+				_, err = fmt.Fprintln(a.Out, "the replicated clock was set")
 			}
 			return err
 		}),

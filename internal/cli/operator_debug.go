@@ -44,7 +44,7 @@ contains names of machines and addresses.`,
 		}),
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "`archive` to write (0600); default: holdfast-debug-TIME.tar.gz")
-	cmd.Flags().Int32Var(&cpu, "cpu", 0, "`seconds` of CPU profile")
+	cmd.Flags().Int32Var(&cpu, "cpu", 0, "take a CPU profile of this many `seconds`")
 	return cmd
 }
 

@@ -77,13 +77,13 @@ func (a *app) autopilotState() *cobra.Command {
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 			s, err := c.Operator().GetAutopilot(ctx, &holdfastv1.GetAutopilotRequest{})
 			if err != nil {
-				return failed(err, "get autopilot's state")
+				return failed(err, "get the state of autopilot")
 			}
 			if err := a.printAutopilot(&o, s); err != nil {
 				return err
 			}
 			if !s.GetHealthy() {
-				return unavailable("autopilot: not all peers are well, %d may fail", s.GetFailureTolerance())
+				return unavailable("autopilot: not all peers are healthy, %d may fail", s.GetFailureTolerance())
 			}
 			return nil
 		}),
@@ -130,7 +130,7 @@ func (a *app) autopilotGet() *cobra.Command {
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 			s, err := c.Operator().GetAutopilot(ctx, &holdfastv1.GetAutopilotRequest{})
 			if err != nil {
-				return failed(err, "get autopilot's rules")
+				return failed(err, "get the configuration of autopilot")
 			}
 			return a.printRules(s.GetConfig())
 		}),
@@ -158,7 +158,7 @@ func (a *app) autopilotSet() *cobra.Command {
 	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 		s, err := c.Operator().GetAutopilot(ctx, &holdfastv1.GetAutopilotRequest{})
 		if err != nil {
-			return failed(err, "get autopilot's rules")
+			return failed(err, "get the configuration of autopilot")
 		}
 		rules, given := s.GetConfig(), cmd.Flags().Changed
 		if given("cleanup-dead-servers") {
@@ -174,16 +174,16 @@ func (a *app) autopilotSet() *cobra.Command {
 			rules.StabilizationTime = durationpb.New(stable)
 		}
 		if s, err = c.Operator().SetAutopilot(ctx, &holdfastv1.SetAutopilotRequest{Config: rules}); err != nil {
-			return failed(err, "set autopilot's rules")
+			return failed(err, "set the configuration of autopilot")
 		}
 		return a.printRules(s.GetConfig())
 	})
 	cmd.Flags().BoolVar(&cleanup, "cleanup-dead-servers", false,
 		"remove peers that have been dead for longer than the threshold")
 	cmd.Flags().DurationVar(&dead, "dead-server-threshold", 24*time.Hour,
-		"how `long` a peer must be dead, as seen by one leader")
-	cmd.Flags().Uint32Var(&quorum, "min-quorum", 3, "never fewer `voters` than these")
+		"`time` that a peer must be dead, as seen by one leader, before it is removed")
+	cmd.Flags().Uint32Var(&quorum, "min-quorum", 3, "minimum `number` of voters that a removal leaves")
 	cmd.Flags().DurationVar(&stable, "stabilization-time", 0,
-		"how `long` a new peer must keep up with the log before it votes")
+		"`time` that a new peer must keep up with the log before it votes")
 	return cmd
 }

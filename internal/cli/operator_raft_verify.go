@@ -12,7 +12,7 @@ import (
 func (a *app) raftVerify() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
-		Use: "verify", Args: exactly(),
+		Use: "verify --data-dir DIRECTORY", DisableFlagsInUseLine: true, Args: exactly(),
 		Short: "Verify the data directory of a stopped peer (exit code 1 if it is damaged)",
 		Long: `Verify the data directory of a stopped peer: the checksum of every entry of the Raft log and of
 every snapshot, that no entry is missing between them, and that the term and the vote fit. Nothing is changed.
@@ -23,9 +23,9 @@ end of the log, this can look the same.
 The exit code is 0 if everything verifies. If not, it is 1, and the error names the file, the first damaged
 entry and the remedy.`,
 		Example: `  holdfast operator raft verify --data-dir /var/lib/holdfast`,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir == "" {
-				return usagef("operator raft verify: --data-dir is missing: the data directory of a peer that is stopped")
+				return usagef("%s: --data-dir is missing: the data directory of a peer that is stopped", cmd.CommandPath())
 			}
 			v, err := cluster.Verify(dir)
 			if err != nil {

@@ -81,7 +81,7 @@ func (a *app) restore(ctx context.Context, c *client.Client, r *holdfastv1.Resto
 		return err
 	}
 	for n := 1; ; n++ {
-		out, err := upload(ctx, c, r, data)
+		out, err := uploadSnapshot(ctx, c, r, data)
 		if err == nil {
 			return a.printRestored(out)
 		}
@@ -97,8 +97,8 @@ func (a *app) restore(ctx context.Context, c *client.Client, r *holdfastv1.Resto
 	}
 }
 
-// upload sends a snapshot file under an id of its own and restores it.
-func upload(ctx context.Context, c *client.Client, r *holdfastv1.RestoreSnapshotRequest, data []byte,
+// uploadSnapshot sends a snapshot file under an id of its own and restores it.
+func uploadSnapshot(ctx context.Context, c *client.Client, r *holdfastv1.RestoreSnapshotRequest, data []byte,
 ) (*holdfastv1.RestoreSnapshotResponse, error) {
 	r.RestoreId = uuid.NewString()
 	var err error

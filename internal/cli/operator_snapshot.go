@@ -103,7 +103,7 @@ func (a *app) noteSaved(ctx context.Context, c *client.Client, b *fsm.CheckedBac
 	_, err := c.Operator().NoteSnapshot(ctx, &holdfastv1.NoteSnapshotRequest{Peer: b.Header.GetPeer(),
 		SavedAt: b.Header.GetTakenAt()})
 	if err != nil {
-		a.note("the file is whole, but the cluster could not be told that there is a new backup: %s",
+		a.note("the file is complete, but the cluster could not record the new backup: %s",
 			status.Convert(err).Message())
 	}
 }

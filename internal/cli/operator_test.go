@@ -326,7 +326,7 @@ func TestOperatorVerbs(t *testing.T) {
 			"cleanup-dead-servers   true\ndead-server-threshold  24h0m0s\nmin-quorum             3"},
 		{"operator debug -f " + archive, ExitOK, "2 files"},
 		{"operator clock show", ExitOK, "ahead   50m0s"},
-		{"operator clock reset", ExitOK, "the record's clock was set"},
+		{"operator clock reset", ExitOK, "the replicated clock was set"},
 		{"operator raft verify", ExitUsage, "--data-dir is missing"},
 		{"operator raft verify --data-dir /nowhere", ExitUsage, "not the data directory of a peer"},
 		{"operator recover", ExitUsage, "--data-dir is missing"},

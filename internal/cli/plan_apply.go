@@ -45,7 +45,7 @@ func (a *app) planValidate() *cobra.Command {
 	var machine, stored string
 	var values []string
 	cmd := &cobra.Command{
-		Use: "validate FILE", DisableFlagsInUseLine: true, Args: between(0, 1, "FILE"),
+		Use: "validate (FILE | --plan PLAN --dry-run MACHINE)", DisableFlagsInUseLine: true, Args: between(0, 1, "FILE"),
 		Short: "Validate plans on the server without storing them",
 		Long: `Validate plans on the server without storing them. Each error is one line with its field. FILE can also be passed with -f, as for plan apply.
 
@@ -92,14 +92,16 @@ earlier step, or cannot be checked from here, are unknown. --plan checks a store
 	cmd.Flags().StringVar(&machine, "dry-run", "",
 		"check which steps would pass on this `machine`, without running any")
 	cmd.Flags().StringVar(&stored, "plan", "", "stored `plan` to check instead of FILE (with --dry-run)")
-	cmd.Flags().StringArrayVar(&values, "param", nil, "parameter key=value of the run (with --dry-run); repeatable")
+	cmd.Flags().StringArrayVar(&values, "param", nil, "parameter `key=value` of the run (with --dry-run); repeatable")
 	a.completeFlag(cmd, "dry-run", machineKind().names)
 	a.completeFlag(cmd, "plan", planKind().names)
 	return cmd
 }
 
 // storePlans sends each plan of the files with a request.
-func (a *app) storePlans(cmd *cobra.Command, o *output, in *inputs, verb string, r *holdfastv1.CreatePlanRequest) error {
+func (a *app) storePlans(
+	cmd *cobra.Command, o *output, in *inputs, verb string, r *holdfastv1.CreatePlanRequest,
+) error {
 	if !in.given() {
 		return usagef("%s: -f FILE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
 	}

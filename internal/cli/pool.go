@@ -95,7 +95,8 @@ func (a *app) poolCreate() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&p.Provider, "provider", "", "provider of its machines (default: generic)")
 	f.StringVar(&p.GpuType, "gpu-type", "", "GPU model of its machines, such as H100")
-	f.StringToStringVar(&p.Labels, "label", nil, "labels, key=value, comma-separated")
+	f.StringToStringVar(&p.Labels, "label", nil, "label `key=value`; repeatable")
+	f.Lookup("label").DefValue = "" // the help would show []
 	return cmd
 }
 
@@ -106,7 +107,7 @@ func (a *app) poolList() *cobra.Command {
 		return pageOfPools(ctx, c, q, r)
 	}
 	cmd := listCommand(a, lister[*holdfastv1.Pool]{
-		short: "List pools",
+		short: "List pools by id",
 		example: `  holdfast pool list
   holdfast pool list --free-vram 24 --gpu-model "RTX 4090"
   holdfast pool list --filter 'status = UNAVAILABLE' -o wide
@@ -120,7 +121,7 @@ func (a *app) poolList() *cobra.Command {
 		},
 	})
 	f := cmd.Flags()
-	f.Float64Var(&r.MinAvailableVramGb, "free-vram", 0, "only those with a GPU that has so many gigabytes free")
+	f.Float64Var(&r.MinAvailableVramGb, "free-vram", 0, "only pools with a GPU that has this many `gigabytes` free")
 	f.StringVar(&r.GpuModel, "gpu-model", "", "only pools with this GPU")
 	f.StringVar(&r.Region, "region", "", "only pools of this region")
 	return cmd

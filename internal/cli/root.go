@@ -20,8 +20,8 @@ The commands below talk to any peer of a cluster: --addr, HOLDFAST_ADDR, or a co
 the config file (holdfast context --help). Several addresses are tried one after the other.
 
 Output goes to standard output in the format of -o (table, wide, json, yaml, name, jsonpath=…,
-go-template=…); notes and errors go to standard error. There are colours on terminals, unless
-NO_COLOR is set.`
+go-template=…, custom-columns=…); notes and errors go to standard error. There are colors on
+terminals, unless NO_COLOR is set.`
 
 const rootExample = `  holdfast machine list
   holdfast run start m-123 --type REPAVE --wait
@@ -52,7 +52,7 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 	a.root.SetUsageTemplate(usageTemplate(true))
 	a.root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if args := cmd.Flags().Args(); cmd.HasAvailableSubCommands() && len(args) > 0 {
-			return unknownCommand(cmd, args) // whose flags are unknown as well
+			return unknownCommand(cmd, args) // its flags are unknown because it is
 		}
 		return usagef("%s: %s: see: %s --help", cmd.CommandPath(), flagTrouble(cmd, err), cmd.CommandPath())
 	})
@@ -83,7 +83,7 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 		cmd.GroupID = groupSetup
 		a.root.AddCommand(cmd)
 	}
-	// which is cobra's, and takes a shell that it does not know for a wish to be helped
+	// cobra's own command prints its help if the shell is unknown: as a group it returns an error.
 	a.root.InitDefaultCompletionCmd("completion")
 	for _, cmd := range a.root.Commands() {
 		if cmd.Name() == "completion" {
@@ -93,10 +93,10 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 	_ = a.root.RegisterFlagCompletionFunc("context", func(cmd *cobra.Command, _ []string,
 		part string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return a.completeContexts(cmd, nil, part)
-	}) // it fails for flags that are not there only
+	}) // it fails only for a flag that does not exist
 	sameFlag(a.root)
 	a.root.PersistentPreRun = func(cmd *cobra.Command, _ []string) {
-		if cmd.Name() == cobra.ShellCompRequestCmd { // cobra keeps completions for ever, so not for each command
+		if cmd.Name() == cobra.ShellCompRequestCmd { // not for each command: cobra keeps completions forever
 			a.completeFlags(a.root)
 		}
 	}

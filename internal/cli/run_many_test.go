@@ -84,7 +84,7 @@ func TestRunRetryFilter(t *testing.T) {
 			err:     "retry runs: 1 of 2 failed:\n  retry run run-5: the machine is RETIRED\n"},
 		{name: "one was observed", plan: "plan/reboot", code: ExitConflict, started: []string{"m-1=of-run-2"},
 			change: func(_ *testing.T, f *fakeCluster) { f.runs[1].Observed = true },
-			err:    "failed:\n  retry run run-5: an installer of its own drove it"},
+			err:    "failed:\n  retry run run-5: another system executed it"},
 		{name: "none", plan: "plan/reboot", change: func(_ *testing.T, f *fakeCluster) { f.runs = f.runs[2:4] },
 			err: "no machine has a last run that ended without success"},
 		{name: "with a time to wait", plan: "plan/reboot", args: "--wait", code: ExitUsage, err: "--wait: only for one run"},

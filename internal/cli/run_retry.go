@@ -38,7 +38,7 @@ confirmation; without a terminal it requires --yes.
 		if err != nil {
 			return err
 		}
-		req, err := again(r)
+		req, err := retryRequest(r)
 		if err != nil {
 			return err
 		}
@@ -77,14 +77,14 @@ confirmation; without a terminal it requires --yes.
 	return cmd
 }
 
-// again returns the request for a run like one that has ended, without a request id.
-func again(r *holdfastv1.Run) (*holdfastv1.StartRunRequest, error) {
+// retryRequest returns the request for a run like one that has ended, without a request id.
+func retryRequest(r *holdfastv1.Run) (*holdfastv1.StartRunRequest, error) {
 	switch {
 	case r.GetFinishedAt() == nil:
 		return nil, &codeError{ExitConflict, fmt.Sprintf("retry run %s: it is still %s: wait for its end, or cancel it",
 			r.GetRunId(), r.GetPhase())}
 	case r.GetObserved():
-		return nil, &codeError{ExitConflict, fmt.Sprintf("retry run %s: an installer of its own drove it, not Holdfast",
+		return nil, &codeError{ExitConflict, fmt.Sprintf("retry run %s: another system executed it, not Holdfast",
 			r.GetRunId())}
 	}
 	req := &holdfastv1.StartRunRequest{MachineId: r.GetMachineId(), Type: r.GetType(), Params: r.GetParams()}

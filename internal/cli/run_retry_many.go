@@ -48,7 +48,7 @@ func (a *app) retryRuns(ctx context.Context, c *client.Client, o *output, r retr
 	a.note("request-id: %s", request)
 	done, errs := make([]*holdfastv1.Run, len(runs)), make([]error, len(runs))
 	for i, run := range runs {
-		req, err := again(run)
+		req, err := retryRequest(run)
 		if err == nil {
 			req.RequestId = request
 			done[i], err = c.Runs().StartRun(ctx, req)

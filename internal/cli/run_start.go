@@ -33,7 +33,7 @@ A machine has at most one active run.
 
 With --selector (a filter) or -l (labels) it is a wave: a run on each matching machine, at most --max-parallel at a time. No more runs
 start once more than --max-failures have failed, were canceled or could not start. The leader drives the wave, and the
-command follows it: after Ctrl-C or with --detach it continues, and wave watch follows it. In a cluster with peers of an
+command follows it: after Ctrl-C or with --detach it continues, and 'wave watch' follows it. In a cluster with peers of an
 older release the wave lasts as long as the command, and the same command with --wave ID continues it. The exit code is 5
 unless all runs succeeded.
 
@@ -41,7 +41,7 @@ If the plan destroys data, the command asks for confirmation: the id of the mach
 Without a terminal it requires --yes.
 
 --dry-run prints the machines and what the plan does to them, and starts nothing. It does not check whether the
-steps would succeed: see holdfast plan validate --dry-run.`,
+steps would succeed: 'plan validate --dry-run' does.`,
 		Example: `  holdfast run start m-123 --type REPAVE --param image=ubuntu-24.04 --wait
   holdfast run start m-123 --type REPAVE --dry-run
   holdfast run start m-123 --type REBOOT --request-id ticket-4711
@@ -91,10 +91,10 @@ steps would succeed: see holdfast plan validate --dry-run.`,
 	wait.register(cmd, waitForRun)
 	many.register(cmd)
 	f := cmd.Flags()
-	f.StringVar(&req.Type, "type", "", "what to do: REPAVE, REBOOT, RMA, UPGRADE or NET_RECONFIG, in any spelling")
+	f.StringVar(&req.Type, "type", "", "`type` of the run: REPAVE, REBOOT, RMA, UPGRADE or NET_RECONFIG, in upper or lower case")
 	f.StringVar(&req.PlanId, "plan", "", "plan to run instead of the type's default plan")
 	f.StringArrayVar(&values, "param", nil,
-		"parameter key=value for the plan's steps (image, cluster_ref, net_config, reason, ticket); repeatable")
+		"parameter `key=value` for the plan's steps (image, cluster_ref, net_config, reason, ticket); repeatable")
 	f.StringVar(&req.RequestId, "request-id", "",
 		"request id that makes a repeated start safe (default: generated and printed)")
 	ok.register(cmd, "show the machines and the effects of the plan, and start nothing")

@@ -3,8 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/client"
@@ -50,24 +48,4 @@ func runSteps(r *holdfastv1.Run, now time.Time) *render.Table {
 			progress.Took(now, s.GetStartedAt(), s.GetFinishedAt()), message)
 	}
 	return t
-}
-
-// number formats a count; 0 returns "".
-func number[N int32 | uint32 | uint64](n N) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.FormatUint(uint64(n), 10)
-}
-
-// params parses --param, which is repeatable.
-func params(values []string) (map[string]string, error) {
-	if len(values) == 0 {
-		return nil, nil
-	}
-	m, err := pairs("param", values)
-	if err != nil {
-		return nil, fmt.Errorf("%w, e.g. image=ubuntu-24.04", err)
-	}
-	return m, nil
 }

@@ -32,7 +32,7 @@ func (w *waitFlag) String() string {
 // Type implements pflag.Value.
 func (w *waitFlag) Type() string { return "duration" }
 
-const waitForRun = "wait until the run has ended, at most so long if a time is given (--wait=10m); show its " +
+const waitForRun = "wait until the run has ended, for at most this time if one is given (--wait=10m); show its " +
 	"progress on standard error"
 
 // forever is the value of --wait without an argument.

@@ -80,7 +80,7 @@ func (w *waveFlags) machines(ctx context.Context, c *client.Client, args []strin
 type waveCluster struct {
 	c    *client.Client
 	req  *holdfastv1.StartRunRequest
-	call time.Duration // how long a start may take: the limit of the wave is not its
+	call time.Duration // time limit of a start, beside that of the wave
 }
 
 func (w *waveCluster) filter() string { return fmt.Sprintf("request_id = %q", w.req.GetRequestId()) }
@@ -170,7 +170,7 @@ func unanswered(err error) bool {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Unauthenticated:
 		return true
 	}
-	return client.Reason(err) == client.ReasonRateLimit // and not let in all the time that a call has
+	return client.Reason(err) == client.ReasonRateLimit // for the whole time of the call
 }
 
 // timeUp reports whether the deadline of the context has passed, in contrast to the limit of
@@ -183,7 +183,7 @@ func timeUp(ctx context.Context) bool {
 // waveEnded prints the runs and the result of the wave.
 func (a *app) waveEnded(ctx context.Context, o *output, cluster *waveCluster, p wave.Progress, err error) error {
 	id := cluster.req.GetRequestId()
-	onward := fmt.Sprintf("runs that go on: %d, machines that are not started: %d: go on with the same command and "+
+	onward := fmt.Sprintf("runs that continue: %d, machines that are not started: %d: continue with the same command and "+
 		"--wave %s", p.Active(), p.Waiting(), id)
 	switch {
 	case err != nil && timeUp(ctx):
@@ -210,7 +210,7 @@ func (a *app) waveEnded(ctx context.Context, o *output, cluster *waveCluster, p 
 		msg += ": " + names
 	}
 	if n := p.Waiting(); n > 0 {
-		msg += fmt.Sprintf(", not started: %d: mend what is wrong, then go on with the same command, --max-failures %d "+
+		msg += fmt.Sprintf(", not started: %d: remove the cause, then continue with the same command, --max-failures %d "+
 			"and --wave %s", n, p.Failed+p.Refused, id)
 	}
 	return &codeError{ExitRunFailed, msg}

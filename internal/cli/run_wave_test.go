@@ -52,7 +52,7 @@ func TestWave(t *testing.T) {
 			[]string{"start run on machine m-124: it has an active run", "2 of 3 machines succeeded; failed: 0, refused: 1\n"}},
 		{"no start allowed", []string{"--max-failures", "3"}, well,
 			refuses("m-124", refusal(t, codes.Unauthenticated, "who is it?")), ExitError, []string{"m-123", "m-124"},
-			[]string{"runs that go on: 0, machines that are not started: 2: go on with the same command and --wave wave-",
+			[]string{"runs that continue: 0, machines that are not started: 2: continue with the same command and --wave wave-",
 				"who is it?"}},
 		{"continue after an earlier failure", []string{"--wave", "req-1", "--max-failures", "1"},
 			[]*holdfastv1.RunEvent{well[0], well[2]}, nil, ExitRunFailed, []string{"m-123", "m-125"},
@@ -101,8 +101,8 @@ func TestWaveInterrupted(t *testing.T) {
 	cancel()
 	c.wantCode(t, <-done, ExitError)
 	id := asked[*holdfastv1.StartRunRequest](f)[0].GetRequestId()
-	wantIn(t, "stderr", c.err.String(), "wave "+id+": interrupted: runs that go on: ",
-		"go on with the same command and --wave "+id)
+	wantIn(t, "stderr", c.err.String(), "wave "+id+": interrupted: runs that continue: ",
+		"continue with the same command and --wave "+id)
 }
 
 // TestWaveThatCannotContinue checks that an error of a call is not reported as the timeout of the
@@ -119,9 +119,10 @@ func TestWaveThatCannotContinue(t *testing.T) {
 		{"no peer answers", "--wait=1m --timeout 3s", refusal(t, codes.Unavailable, "no leader"), ExitUnavailable,
 			"no leader"},
 		{"too many calls", "--wait=1m --timeout 3s", tooMany(t), ExitError, "slow down"},
-		{"wait timeout", "--wait=1s", nil, ExitTimeout, "time is up: runs that go on: 1, machines that are not started: 2"},
+		{"wait timeout", "--wait=1s", nil, ExitTimeout,
+			"time is up: runs that continue: 1, machines that are not started: 2"},
 		{"command timeout", "--wait --timeout 1s", nil, ExitTimeout,
-			"time is up: runs that go on: 1, machines that are not started: 2"},
+			"time is up: runs that continue: 1, machines that are not started: 2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := fixture()
@@ -138,7 +139,7 @@ func TestWaveThatCannotContinue(t *testing.T) {
 			c := command{ctx: ctx}
 			args := strings.Fields("run start --selector x --type REBOOT --max-parallel 1 --max-failures 9 " + tt.args)
 			c.wantCode(t, c.run(t, f, args...), tt.want)
-			wantIn(t, "stderr", c.err.String(), tt.stderr, "go on with the same command and --wave wave-")
+			wantIn(t, "stderr", c.err.String(), tt.stderr, "continue with the same command and --wave wave-")
 		})
 	}
 }

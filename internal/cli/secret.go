@@ -121,7 +121,7 @@ It is safe to repeat.`,
 			if err != nil {
 				return failed(err, "rotate secrets")
 			}
-			a.note("sealed %d again; all are under key %s now", r.GetResealed(), r.GetKeyId())
+			a.note("encrypted %d again; all are encrypted with key %s now", r.GetResealed(), r.GetKeyId())
 			return nil
 		}),
 	}
@@ -154,7 +154,7 @@ standard output.`,
 			if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 				return fmt.Errorf("write key file %s: %w", out, err)
 			}
-			a.note("made %s: copy it to every peer, and to a place where no peer is", out)
+			a.note("created %s: copy it to every peer, and keep a copy outside of the peers", out)
 			return nil
 		},
 	}

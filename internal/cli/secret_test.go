@@ -80,7 +80,7 @@ func TestSecretOutput(t *testing.T) {
 	}
 	var c command
 	c.wantCode(t, c.run(t, f, "secret", "rotate"), ExitOK)
-	wantIn(t, "stderr", c.err.String(), "sealed 7 again", "2026-11")
+	wantIn(t, "stderr", c.err.String(), "encrypted 7 again", "2026-11")
 	c = command{}
 	c.wantCode(t, c.run(t, f, "secret", "delete", "a", "b", "--force", "--yes"), ExitOK)
 	wantIn(t, "stderr", c.err.String(), "deleted secret a", "deleted secret b")

@@ -15,7 +15,7 @@ import (
 func (a *app) service() *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "service", Aliases: []string{"services"},
-		Short: "Show services registered with the discovery API",
+		Short: "Show and deregister services of the discovery API",
 		Example: `  holdfast service list
   holdfast service list --filter 'active = false'
   holdfast service get 550e8400-e29b-41d4-a716-446655440000`,
@@ -92,7 +92,7 @@ func getService(ctx context.Context, c *client.Client, id string) (*holdfastv1.S
 func (a *app) serviceDeregister() *cobra.Command {
 	return eachCommand(a, each[*holdfastv1.Service]{
 		verb: "deregister", done: "deregistered", kind: serviceKind(),
-		short:   "Take services out, as they would themselves",
+		short:   "Deregister services, as they would themselves",
 		example: "  holdfast service deregister 550e8400-e29b-41d4-a716-446655440000",
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Registry().DeregisterService(ctx, &holdfastv1.DeregisterServiceRequest{Id: id})

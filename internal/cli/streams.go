@@ -16,8 +16,7 @@ import (
 
 // Streams is the environment of the commands: files, variables, clock and terminal.
 type Streams struct {
-	// Version is that of this binary, for holdfast version. Empty: the version stamped by the
-	// Go tool.
+	// Version is that of this binary. Empty: the version stamped by the Go tool.
 	Version string
 
 	In       io.Reader
@@ -53,8 +52,8 @@ func (a *app) terminal(w io.Writer) bool {
 	return ok && a.Getenv("TERM") != "dumb"
 }
 
-// colour reports whether to color output to a writer (https://no-color.org).
-func (a *app) colour(w io.Writer) bool {
+// color reports whether to color output to a writer (https://no-color.org).
+func (a *app) color(w io.Writer) bool {
 	return a.terminal(w) && a.Getenv("NO_COLOR") == ""
 }
 
@@ -111,4 +110,24 @@ func terminalFile(r io.Reader) *os.File {
 		return f
 	}
 	return nil
+}
+
+// waitingNote returns the client's warning about a call that is being retried as a sentence, and
+// "" for any other record. The warning has the attributes addr, err and until.
+func waitingNote(r slog.Record) string {
+	found := map[string]slog.Value{}
+	r.Attrs(func(attr slog.Attr) bool {
+		found[attr.Key] = attr.Value
+		return true
+	})
+	until, ok := found["until"]
+	if !ok || until.Kind() != slog.KindTime {
+		return ""
+	}
+	left := until.Time().Sub(r.Time).Round(time.Second)
+	why := found["err"].String()
+	if strings.HasSuffix(why, "connection refused") || strings.HasSuffix(why, "no such host") {
+		why += ": " + connectionHint(why) // the address may be wrong: the remedy should not wait for the last try
+	}
+	return fmt.Sprintf("note: no answer from %s yet: %s; retrying for %s more (Ctrl-C ends it)", found["addr"], why, left)
 }

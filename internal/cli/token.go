@@ -217,7 +217,7 @@ func (a *app) whoami() *cobra.Command {
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 			id, err := c.Access().WhoAmI(ctx, &holdfastv1.WhoAmIRequest{})
 			if err != nil {
-				return failed(err, "ask who I am")
+				return failed(err, "get your identity")
 			}
 			return printOne(a, &o, identityKind(), id)
 		}),

@@ -89,7 +89,7 @@ func may(t *holdfastv1.Token) string {
 
 func until(t *holdfastv1.Token) string {
 	if t.GetExpiresAt() == nil {
-		return "good until it is revoked"
+		return "valid until it is revoked"
 	}
-	return "good until " + stamp(t.GetExpiresAt())
+	return "valid until " + stamp(t.GetExpiresAt())
 }

@@ -19,11 +19,11 @@ func (a *app) waveCancel() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cancel WAVE", Args: exactly("WAVE"), ValidArgsFunction: a.complete(waveKind().names),
 		Short: "Cancel a wave and its active runs",
-		Long: `Cancel a wave: it starts no more runs, and its active runs are canceled as by run cancel. With --keep-runs they continue, and the
+		Long: `Cancel a wave: it starts no more runs, and its active runs are canceled as by 'run cancel'. With --keep-runs they continue, and the
 wave ends with the last of them.
 
 The command asks for confirmation: the id of the wave. Without a terminal it requires --yes. With --keep-runs it does
-not ask: wave retry starts the runs of the other machines later.`,
+not ask: 'wave retry' starts the runs of the other machines later.`,
 		Example: `  holdfast wave cancel wave-6f1c --reason "wrong image"
   holdfast wave cancel wave-6f1c --keep-runs`,
 	}

@@ -18,7 +18,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// waveStart is run start with a selector.
+// waveStart is 'run start' with a selector.
 func (a *app) waveStart() *cobra.Command {
 	cmd := a.runStart()
 	cmd.Use = "start --selector FILTER (--type TYPE | --plan PLAN)"
@@ -34,11 +34,11 @@ func (a *app) waveStart() *cobra.Command {
 	cmd.Flags().Lookup("wait").Usage = waitForWave
 	_ = cmd.Flags().MarkHidden("request-id") // which --wave replaces; it fails only for a flag that does not exist
 	cmd.Long = `Start a wave: a run on each machine that matches --selector (a filter) or -l (labels) now, at most --max-parallel at a time. No
-more runs start once more than --max-failures have failed, were canceled or could not start. It is the same as run start with
---selector.
+more runs start once more than --max-failures have failed, were canceled or could not start. It is the same as 'run start'
+with --selector.
 
 The command follows the wave until it ends. The leader drives the wave: after Ctrl-C or with --detach it continues, and
-wave watch follows it. The exit code is 5 unless all runs succeeded.
+'wave watch' follows it. The exit code is 5 unless all runs succeeded.
 
 If the plan destroys data, the command asks for confirmation: the number of machines. Without a terminal it requires --yes.`
 	cmd.Example = `  holdfast wave start -l env=prod,!canary --type REBOOT --max-parallel 5

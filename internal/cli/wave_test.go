@@ -108,7 +108,7 @@ func TestLeaderWave(t *testing.T) {
 // TestWaveStartHelp checks that the help of wave start has no flag that a wave refuses.
 func TestWaveStartHelp(t *testing.T) {
 	help := helpOf(t, nil, "wave", "start")
-	for _, text := range []string{"--request-id", "with --selector", "until the run has ended"} {
+	for _, text := range []string{"--request-id", "with --selector:", "until the run has ended"} {
 		if strings.Contains(help, text) {
 			t.Errorf("got %q in the help of wave start:\n%s", text, help)
 		}

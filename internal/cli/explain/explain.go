@@ -38,7 +38,7 @@ func Type(fd protoreflect.FieldDescriptor) string {
 func single(fd protoreflect.FieldDescriptor) string {
 	switch {
 	case fd.Enum() != nil:
-		if fd.Enum().Name() == "Value" { // it only makes room for its values: Role.Value
+		if fd.Enum().Name() == "Value" { // the message is only the scope of its values: Role.Value
 			return string(fd.Enum().Parent().Name())
 		}
 		return string(fd.Enum().Name())

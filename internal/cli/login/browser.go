@@ -59,7 +59,7 @@ func (f *Flow) Browser(ctx context.Context, show func(address string)) (Saved, e
 	return f.saved(t)
 }
 
-// callback takes the first answer with the right state. Others are refused, and change nothing:
+// callback accepts the first answer with the right state. Others are refused, and change nothing:
 // any page can send one.
 func (f *Flow) callback(state string, answers chan<- answer) http.Handler {
 	mux := http.NewServeMux()

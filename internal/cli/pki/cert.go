@@ -99,7 +99,7 @@ func (f *certFlags) check(cmd *cobra.Command) error {
 			return usagef(cmd, "--role %q: want viewer, operator, admin or backup", r)
 		}
 		if (r == "admin" || r == "backup") && len(f.pools) > 0 {
-			return usagef(cmd, "--role %s is for all pools: leave out --pool, or take operator", r)
+			return usagef(cmd, "--role %s is for all pools: omit --pool, or use operator", r)
 		}
 	}
 	for _, p := range f.pools {

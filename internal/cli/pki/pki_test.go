@@ -171,7 +171,7 @@ func TestRefusals(t *testing.T) {
 		{"tls cert create --client --name bob", "--client wants --name and --role", 2},
 		{"tls cert create --client --name ../bob --role viewer", "no slashes", 2},
 		{"tls cert create --client --name bob --role root", `--role "root": want viewer, operator, admin or backup`, 2},
-		{"tls cert create --client --name bob --role admin --pool gpu", "leave out --pool", 2},
+		{"tls cert create --client --name bob --role admin --pool gpu", "omit --pool", 2},
 		{"tls cert create --client --name bob --role viewer --host x", "--host is for peers", 2},
 		{"tls cert create --server", "--server wants --name", 2},
 		{"tls cert create --peer n2 --ca-dir /none", "holdfast tls ca create", 1},

@@ -46,8 +46,8 @@ func State(name string) Text {
 }
 
 // paint adds the style, if colors are enabled and the text is not empty.
-func (t Text) paint(s string, colour bool) string {
-	if !colour || t.Style == Plain || s == "" {
+func (t Text) paint(s string, color bool) string {
+	if !color || t.Style == Plain || s == "" {
 		return s
 	}
 	return "\x1b[" + string(t.Style) + "m" + s + "\x1b[0m"

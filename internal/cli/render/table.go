@@ -54,8 +54,8 @@ func (t *Table) Len() int { return len(t.rows) }
 // String returns the table without colors.
 func (t *Table) String() string { return t.Format(false, true) }
 
-// Format writes the table, in colour or not, with its header or without.
-func (t *Table) Format(colour, header bool) string {
+// Format writes the table, in color or not, with its header or without.
+func (t *Table) Format(color, header bool) string {
 	rows := t.rows
 	if header {
 		head := make([]Text, len(t.header))
@@ -72,7 +72,7 @@ func (t *Table) Format(colour, header bool) string {
 	var b strings.Builder
 	for _, row := range rows {
 		for i, c := range row {
-			b.WriteString(c.paint(c.Value, colour))
+			b.WriteString(c.paint(c.Value, color))
 			if i < len(row)-1 {
 				b.WriteString(strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(c.Value)))
 				b.WriteString(t.gap)

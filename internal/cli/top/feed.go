@@ -12,7 +12,7 @@ import (
 type feed struct {
 	mu      sync.Mutex
 	changed map[string]*holdfastv1.Run
-	again   bool   // the watch began anew: what it does not send again has ended
+	restart bool   // the watch has restarted: runs that it does not send again have ended
 	cursor  uint64 // of the last event
 	err     error  // why the watch has ended, while it has
 }
@@ -28,7 +28,7 @@ func (f *feed) begin() {
 
 func (f *feed) reset() {
 	clear(f.changed)
-	f.again, f.cursor, f.err = true, 0, nil
+	f.restart, f.cursor, f.err = true, 0, nil
 }
 
 // add stores an event. The current state has cursor 0, except its last event: an event with
@@ -56,15 +56,15 @@ func (f *feed) fail(err error) {
 // runsMsg holds the changes since the last one.
 type runsMsg struct {
 	changed map[string]*holdfastv1.Run
-	again   bool
+	restart bool
 	err     error
 }
 
 func (f *feed) take() runsMsg {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	m := runsMsg{f.changed, f.again, f.err}
-	f.changed, f.again = map[string]*holdfastv1.Run{}, false
+	m := runsMsg{f.changed, f.restart, f.err}
+	f.changed, f.restart = map[string]*holdfastv1.Run{}, false
 	return m
 }
 
@@ -83,7 +83,7 @@ func newRuns() runs {
 }
 
 func (s *runs) apply(m runsMsg) {
-	if m.again {
+	if m.restart {
 		clear(s.active)
 	}
 	for id, r := range m.changed {

@@ -81,8 +81,8 @@ func someFleet() *Fleet {
 }
 
 // shown returns a model that has received all data.
-func shown(colour bool) *model {
-	m := newModel(now, colour)
+func shown(color bool) *model {
+	m := newModel(now, color)
 	send(m, tea.WindowSizeMsg{Width: 110, Height: 24}, statusMsg{status: someStatus()}, fleetMsg{fleet: someFleet()},
 		runsMsg{changed: someRuns()})
 	return m

@@ -32,7 +32,7 @@ func (m *model) titleLine() render.Line {
 	l := render.Line{render.T("holdfast top", render.Bold), plain("  " + clock(m.now()))}
 	s := m.status
 	if s == nil {
-		return append(l, render.T("  asking for the cluster's status …", render.Faint))
+		return append(l, render.T("  reading the cluster's status …", render.Faint))
 	}
 	leader := render.T("no leader", render.Red)
 	if s.GetLeader() != "" {
@@ -43,13 +43,13 @@ func (m *model) titleLine() render.Line {
 		tolerance = render.T("none may fail", render.Yellow)
 	}
 	return append(l, plain("  "), leader, plain(fmt.Sprintf("  term %d  ", s.GetTerm())), tolerance,
-		render.T(fmt.Sprintf("  cluster %s, says %s", s.GetClusterId(), s.GetAnsweredBy()), render.Faint))
+		render.T(fmt.Sprintf("  cluster %s, according to %s", s.GetClusterId(), s.GetAnsweredBy()), render.Faint))
 }
 
 // trouble returns a warning about the figures themselves.
 func (m *model) trouble() []render.Line {
 	var lines []render.Line
-	say := func(format string, args ...any) {
+	warn := func(format string, args ...any) {
 		lines = append(lines, render.Line{render.T("! "+fmt.Sprintf(format, args...), render.Red)})
 	}
 	if m.statusErr != nil {
@@ -57,16 +57,16 @@ func (m *model) trouble() []render.Line {
 		if !m.statusAt.IsZero() {
 			age = ", the last answer is from " + clock(m.statusAt)
 		}
-		say("no peer answers%s: %v", age, m.statusErr)
+		warn("no peer answers%s: %v", age, m.statusErr)
 	} else if m.fleetErr != nil {
-		say("machines cannot be counted: %v", m.fleetErr)
+		warn("machines cannot be counted: %v", m.fleetErr)
 	}
 	if m.watchErr != nil && m.statusErr == nil {
-		say("runs cannot be followed: %v", m.watchErr)
+		warn("runs cannot be followed: %v", m.watchErr)
 	}
 	for _, p := range m.status.GetPeers() {
 		if p.GetId() == m.status.GetAnsweredBy() && p.GetLastContactMs() > silent {
-			say("%s has not heard a leader for %s: what it says may be as old", p.GetId(),
+			warn("%s has not heard a leader for %s: its figures may be as old", p.GetId(),
 				describe.Duration(time.Duration(p.GetLastContactMs())*time.Millisecond))
 		}
 	}
@@ -127,8 +127,8 @@ func rate(x float64) string {
 func (m *model) peerLines() []render.Line {
 	var lines []render.Line
 	peers := m.status.GetPeers()
-	// a peer that is older than the field reports no voter at all
-	told := slices.ContainsFunc(peers, (*holdfastv1.Peer).GetMayVote)
+	// An older peer reports no voters at all.
+	knowsVoters := slices.ContainsFunc(peers, (*holdfastv1.Peer).GetMayVote)
 	for i, p := range peers {
 		if i == mostPeers {
 			lines = append(lines, render.Line{render.T(fmt.Sprintf("          and %d more", len(peers)-i),
@@ -147,7 +147,7 @@ func (m *model) peerLines() []render.Line {
 		switch {
 		case p.GetError() != "":
 			l = append(l, render.T(p.GetError(), render.Red))
-		case told && !p.GetMayVote() && role == "voter":
+		case knowsVoters && !p.GetMayVote() && role == "voter":
 			l = append(l, render.T("does not vote yet: it catches up", render.Yellow))
 		default:
 			l = append(l, plain(fmt.Sprintf("index %d, ", p.GetAppliedIndex())), lag(p))

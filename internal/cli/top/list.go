@@ -21,7 +21,7 @@ type list[T any] struct {
 	rows   []T // sorted, those that match
 	cursor int
 	chosen string
-	held   bool // somebody went to the row
+	held   bool // the user has moved to the row
 	top    int  // first row shown
 }
 

@@ -34,8 +34,8 @@ type fleetMsg struct {
 
 // model is the state of the screen. Only the messages of Update change it.
 type model struct {
-	now    func() time.Time
-	colour bool
+	now   func() time.Time
+	color bool
 
 	width, height int
 	status        *holdfastv1.ClusterStatus
@@ -58,8 +58,8 @@ type model struct {
 	helpOpen bool
 }
 
-func newModel(now func() time.Time, colour bool) *model {
-	m := &model{now: now, colour: colour, width: 80, height: 24, runs: newRuns()}
+func newModel(now func() time.Time, color bool) *model {
+	m := &model{now: now, color: color, width: 80, height: 24, runs: newRuns()}
 	m.runList = list[*holdfastv1.Run]{columns: runColumns(), id: (*holdfastv1.Run).GetRunId, sort: 6}
 	m.issues = list[Issue]{columns: issueColumns(), id: func(i Issue) string { return i.Machine }, sort: 1}
 	return m

@@ -107,7 +107,7 @@ func TestSelectedRowStays(t *testing.T) {
 	if got, want := order(m)+": "+m.runList.chosen, "run-0 run-1 run-2 run-3: run-2"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	send(m, runsMsg{again: true, changed: map[string]*holdfastv1.Run{"run-1": m.runs.active["run-1"]}})
+	send(m, runsMsg{restart: true, changed: map[string]*holdfastv1.Run{"run-1": m.runs.active["run-1"]}})
 	if got, want := order(m)+": "+m.runList.chosen, "run-1: run-1"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -217,7 +217,7 @@ func TestFits(t *testing.T) {
 				id := rapid.StringMatching(`run-[0-9]{1,2}`).Draw(t, "id")
 				phase := rapid.SampledFrom([]holdfastv1.Run_Phase{holdfastv1.Run_PENDING, holdfastv1.Run_RUNNING,
 					holdfastv1.Run_FAILED}).Draw(t, "phase")
-				send(m, runsMsg{again: rapid.Bool().Draw(t, "again"),
+				send(m, runsMsg{restart: rapid.Bool().Draw(t, "restart"),
 					changed: map[string]*holdfastv1.Run{id: run(id, "m-"+id, phase, time.Minute, time.Second)}})
 			case 2:
 				send(m, statusMsg{err: errors.New("no peer answers")})

@@ -12,9 +12,9 @@ type rates struct {
 	leases   uint64
 	renewals float64 // a second
 
-	known    bool          // the next two are: there were two looks at one leader
+	known    bool          // commands and commit are known: there were two samples of one leader
 	commands float64       // a second
-	commit   time.Duration // each took, on average; 0: there was none
+	commit   time.Duration // mean time of a command; 0: there was none
 
 	last *holdfastv1.PeerLoad
 	at   time.Time

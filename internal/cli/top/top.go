@@ -18,8 +18,8 @@ type Config struct {
 	In  io.Reader // keys
 	Out io.Writer // a terminal
 	Env []string  // of the process: TERM and the like
-	// Colour enables colors; the view has the same content without them.
-	Colour bool
+	// Color enables colors; the view has the same content without them.
+	Color bool
 	// Every is the interval between two polls of the cluster. The runs are redrawn at least
 	// five times as often.
 	Every time.Duration
@@ -53,7 +53,7 @@ func (t *Top) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	// The program has a context of its own: it must quit by itself to restore the terminal.
-	p := tea.NewProgram(newModel(t.cfg.Now, t.cfg.Colour), t.options()...)
+	p := tea.NewProgram(newModel(t.cfg.Now, t.cfg.Color), t.options()...)
 	g, ctx := errgroup.WithContext(ctx)
 	f := newFeed()
 	g.Go(func() error { t.watch(ctx, f); return nil })

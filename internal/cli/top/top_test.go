@@ -139,7 +139,7 @@ func TestFeed(t *testing.T) {
 		t.Errorf("new watch: got %s, want %s", got, want)
 	}
 	f.fail(errors.New("no peer"))
-	if m := f.take(); m.err == nil || m.again {
+	if m := f.take(); m.err == nil || m.restart {
 		t.Errorf("after an error: got %+v, want the error and the old runs", m)
 	}
 	f.begin()

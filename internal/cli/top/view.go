@@ -20,7 +20,7 @@ func (m *model) View() tea.View {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		b.WriteString(l.Format(m.width, m.colour))
+		b.WriteString(l.Format(m.width, m.color))
 	}
 	v := tea.NewView(b.String())
 	v.AltScreen, v.WindowTitle = true, "holdfast top"

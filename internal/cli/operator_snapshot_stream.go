@@ -25,13 +25,13 @@ type received struct {
 	sum    hash.Hash
 	size   int64
 	left   []byte // of the last part
-	err    error  // of the stream or the file: what the reader says of the end that came too early is not the reason
+	err    error  // of the stream or the file; that of the reader is only its consequence
 }
 
 func (r *received) Read(p []byte) (int, error) {
 	for len(r.left) == 0 {
 		part, err := r.stream.Recv()
-		if err == io.EOF { //nolint:errorlint // gRPC gives it as it is, and so must a reader
+		if err == io.EOF { //nolint:errorlint // gRPC returns it unwrapped, and so must a reader
 			return 0, io.EOF
 		}
 		if err != nil {
@@ -39,7 +39,7 @@ func (r *received) Read(p []byte) (int, error) {
 			return 0, r.err
 		}
 		r.left = part.GetData()
-		_, _ = r.sum.Write(r.left) // a hash takes everything
+		_, _ = r.sum.Write(r.left) // a hash never fails
 		n, err := r.file.Write(r.left)
 		if r.size += int64(n); err != nil {
 			r.err = fmt.Errorf("save snapshot: %w", err)
