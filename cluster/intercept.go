@@ -21,8 +21,8 @@ type router struct {
 	last   atomic.Pointer[header] // of the last answer
 }
 
-// UnaryInterceptor lets any peer accept any unary call. Calls that change something run on
-// the leader. Reads run on this peer once its state is as new as the call requires
+// InterceptUnary is the interceptor with which any peer accepts any unary call. Calls that change
+// something run on the leader. Reads run on this peer once its state is as new as the call requires
 // (metadata holdfast-consistency and holdfast-min-index), or on the leader if this peer is
 // behind. Every answer carries the index, the leader and the last contact with it
 // (docs/concepts.md). Health and reflection pass unchanged. Internal calls are accepted
@@ -30,66 +30,62 @@ type router struct {
 //
 // Calls are answered before the caller's deadline, if need be with UNAVAILABLE, an
 // ErrorInfo and a text that names the cause.
-func (n *Node) UnaryInterceptor() grpc.UnaryServerInterceptor {
-	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+func (n *Node) InterceptUnary(
+	ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
+) (reply any, err error) {
+	r := n.router.routes.get(info.FullMethod)
+	if r == nil {
 		if err := n.router.checkPeer(ctx, info.FullMethod); err != nil {
 			return nil, err
 		}
-		r := n.router.routes.get(info.FullMethod)
-		if r == nil {
-			return next(ctx, req)
-		}
-		ctx, hopped := n.router.trusted(ctx)
-		in, cancel := inTime(ctx)
-		defer cancel()
-		c := &call{n: n, route: r, method: info.FullMethod, req: req, next: next, hopped: hopped}
-		var (
-			reply any
-			err   error
-		)
-		switch {
-		case r.local:
-			reply, err = c.local(in, 0)
-		case r.read:
-			reply, err = c.read(in)
-		default:
-			reply, err = c.write(in)
-		}
-		if c.header == nil {
-			c.header = n.router.header()
-		}
-		c.setHeaders(ctx)
-		return reply, err
+		return next(ctx, req)
 	}
+	ctx, hopped := n.router.trusted(ctx)
+	in, cancel := inTime(ctx)
+	defer cancel()
+	c := &call{n: n, route: r, method: info.FullMethod, req: req, next: next, hopped: hopped}
+	switch {
+	case r.local:
+		reply, err = c.local(in, 0)
+	case r.read:
+		reply, err = c.read(in)
+	default:
+		reply, err = c.write(in)
+	}
+	c.setHeaders(ctx)
+	return reply, err
 }
 
-// StreamInterceptor resolves the consistency of read-only streams when they begin. Streams
-// are served by the peer that accepted them; none is forwarded. A stream that is not stale
-// ends with UNAVAILABLE if this peer loses contact with the cluster.
-func (n *Node) StreamInterceptor() grpc.StreamServerInterceptor {
-	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+// InterceptStream is the interceptor that resolves the consistency of read-only streams when they
+// begin. Streams are served by the peer that accepted them; none is forwarded. A stream that is not
+// stale ends with UNAVAILABLE if this peer loses contact with the cluster.
+func (n *Node) InterceptStream(
+	srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler,
+) error {
+	r := n.router.routes.get(info.FullMethod)
+	if r == nil {
 		if err := n.router.checkPeer(ss.Context(), info.FullMethod); err != nil {
 			return err
 		}
-		r := n.router.routes.get(info.FullMethod)
-		if r == nil || r.local || !r.read {
-			return next(srv, ss)
-		}
-		index, stale, err := n.router.beginStream(ss.Context())
-		if herr := ss.SetHeader(n.router.header()); herr != nil {
-			n.log.Debug("set response headers", "error", herr)
-		}
-		if err != nil {
-			return err
-		}
-		ctx := WithConsistency(ss.Context(), Consistency{Stale: true, MinIndex: index})
-		if !stale {
-			var stop func()
-			ctx, stop = n.router.whileConnected(ctx)
-			defer stop()
-		}
-		return n.router.lostContact(ctx, next(srv, readStream{ServerStream: ss, ctx: ctx}))
+		return next(srv, ss)
 	}
+	if r.local || !r.read {
+		return next(srv, ss)
+	}
+	index, stale, err := n.router.beginStream(ss.Context())
+	if herr := ss.SetHeader(n.router.header()); herr != nil {
+		n.log.Debug("set response headers", "error", herr)
+	}
+	if err != nil {
+		return err
+	}
+	ctx := WithConsistency(ss.Context(), Consistency{Stale: true, MinIndex: index})
+	if !stale {
+		var stop func()
+		ctx, stop = n.router.whileConnected(ctx)
+		defer stop()
+	}
+	return n.router.lostContact(ctx, next(srv, readStream{ServerStream: ss, ctx: ctx}))
 }
 
 // beginStream blocks until the local state is as new as the stream requires, and returns
@@ -148,19 +144,15 @@ const lookUpBoot = "/holdfast.v1.InstallService/LookUpBoot"
 
 func findRoute(method string) *route {
 	service, name, ok := strings.Cut(strings.TrimPrefix(method, "/"), "/")
-	if !ok || strings.HasPrefix(service, "grpc.") || strings.HasPrefix(service, "holdfast.internal.") {
+	if !ok || strings.HasPrefix(service, "grpc.") || strings.HasPrefix(method, internalPrefix) {
 		return nil
 	}
-	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service + "." + name))
 	if err != nil {
 		return nil
 	}
-	sd, ok := d.(protoreflect.ServiceDescriptor)
+	md, ok := d.(protoreflect.MethodDescriptor)
 	if !ok {
-		return nil
-	}
-	md := sd.Methods().ByName(protoreflect.Name(name))
-	if md == nil {
 		return nil
 	}
 	out, err := protoregistry.GlobalTypes.FindMessageByName(md.Output().FullName())

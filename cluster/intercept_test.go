@@ -31,7 +31,7 @@ func (s *answerStream) SetHeader(md metadata.MD) error {
 func TestGuardIntercept(t *testing.T) {
 	c := clustertest.Start(t, clustertest.Options{Peers: 1})
 	p := c.Leader()
-	unary := p.Node.UnaryInterceptor()
+	unary := p.Node.InterceptUnary
 	info := &grpc.UnaryServerInfo{FullMethod: holdfastv1.MachineService_UpdateMachine_FullMethodName}
 	var s answerStream
 	ctx := grpc.NewContextWithServerTransportStream(metadata.NewIncomingContext(t.Context(), metadata.Pairs(

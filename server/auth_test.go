@@ -165,13 +165,11 @@ func TestRevokedWhileSending(t *testing.T) {
 	ss := &incoming{ctx: grpcpeer.NewContext(ctx, &grpcpeer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}),
 		come: make(chan struct{})}
 	go func() {
-		err := p.s.cfg.Gate.EdgeStream(nil, ss, desc, func(srv any, s grpc.ServerStream) error {
-			return p.s.cfg.Gate.Stream(srv, s, desc, func(_ any, s grpc.ServerStream) error {
-				for range 2 {
-					took <- s.RecvMsg(nil)
-				}
-				return nil
-			})
+		err := p.s.serveStream(nil, ss, desc, func(_ any, s grpc.ServerStream) error {
+			for range 2 {
+				took <- s.RecvMsg(nil)
+			}
+			return nil
 		})
 		if err != nil {
 			took <- err

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -84,11 +85,11 @@ type Config struct {
 	Note func() string
 }
 
-// Forwarder runs between the authentication and the authorization of a call
-// (*cluster.Node).
+// Forwarder sends a call to the peer that serves it, between the authentication and the
+// authorization of the call (*cluster.Node). Both methods are interceptors.
 type Forwarder interface {
-	UnaryInterceptor() grpc.UnaryServerInterceptor
-	StreamInterceptor() grpc.StreamServerInterceptor
+	InterceptUnary(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error)
+	InterceptStream(srv any, stream grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error
 }
 
 // withDefaults returns a configuration with the defaults of unset fields.

@@ -60,8 +60,7 @@ type clients struct {
 func serve(t *testing.T, n *nodetest.Node, cfg Config) (*Server, *clients) {
 	t.Helper()
 	s := New(cfg, n, n.Peer, testProviders())
-	g := grpc.NewServer(append(GRPCOptions(), grpc.ChainUnaryInterceptor(s.UnaryInterceptors()...),
-		grpc.ChainStreamInterceptor(s.StreamInterceptors()...))...)
+	g := grpc.NewServer(s.GRPCOptions()...)
 	s.Register(g)
 	lis := bufconn.Listen(1 << 20)
 	done := make(chan struct{})

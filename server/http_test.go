@@ -204,24 +204,21 @@ func TestCallTimeout(t *testing.T) {
 }
 
 // sayer is a Forwarder that returns the id of this peer, and the requested consistency.
-type sayer struct{ asked string }
-
-func (f *sayer) UnaryInterceptor() grpc.UnaryServerInterceptor {
-	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-		md, _ := metadata.FromIncomingContext(ctx)
-		f.asked = strings.Join(md.Get(cluster.HeaderConsistency), ",")
-		if err := grpc.SetHeader(ctx, metadata.Pairs(cluster.HeaderIndex, "41", cluster.HeaderLeader, "p2",
-			cluster.HeaderLastContact, "7")); err != nil {
-			return nil, err
-		}
-		return next(ctx, req)
-	}
+type sayer struct {
+	Forwarder
+	asked string
 }
 
-func (*sayer) StreamInterceptor() grpc.StreamServerInterceptor {
-	return func(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-		return next(srv, s)
+func (f *sayer) InterceptUnary(
+	ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler,
+) (any, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	f.asked = strings.Join(md.Get(cluster.HeaderConsistency), ",")
+	if err := grpc.SetHeader(ctx, metadata.Pairs(cluster.HeaderIndex, "41", cluster.HeaderLeader, "p2",
+		cluster.HeaderLastContact, "7")); err != nil {
+		return nil, err
 	}
+	return next(ctx, req)
 }
 
 // TestHTTPConsistency checks that the HTTP APIs pass on the requested consistency and

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/internal/operator"
@@ -33,8 +34,9 @@ const (
 	streamWorkers = 256
 )
 
-// GRPCOptions returns the limits for a gRPC server of the public API.
-func GRPCOptions() []grpc.ServerOption {
+// GRPCOptions returns the options of a gRPC server of the public API: its limits and its
+// interceptors.
+func (s *Server) GRPCOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxRequestSize),
 		grpc.MaxHeaderListSize(maxMetadata),
@@ -50,112 +52,116 @@ func GRPCOptions() []grpc.ServerOption {
 			MaxConnectionAge:      maxConnectionAge,
 			MaxConnectionAgeGrace: lastCallsTimeout,
 		}),
+		grpc.UnaryInterceptor(s.serveUnary),
+		grpc.StreamInterceptor(s.serveStream),
 	}
 }
 
-// UnaryInterceptors returns all interceptors of a gRPC server of the public API, in this
-// order: metrics, logging, error statuses and recovery from panics; the default deadline;
-// authentication and rate limits; the Forwarder, which sends the call to the peer that
-// serves it; and on that peer, authorization.
-func (s *Server) UnaryInterceptors() []grpc.UnaryServerInterceptor {
-	all := []grpc.UnaryServerInterceptor{s.guardUnary, s.boundUnary, s.cfg.Gate.EdgeUnary}
-	if s.cfg.Forwarder != nil {
-		all = append(all, s.cfg.Forwarder.UnaryInterceptor())
+// serveUnary is the path of every unary call, whether it arrives over gRPC or from an HTTP API of
+// this process: metrics, logging, a status for its error or panic; a deadline; authentication and
+// rate limits; the Forwarder, which sends the call to the peer that serves it; and on that peer,
+// authorization. Only heartbeats over HTTP have a shorter one (see Heartbeats).
+func (s *Server) serveUnary(
+	ctx context.Context, req any, call *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
+) (resp any, err error) {
+	method, start := call.FullMethod, time.Now()
+	defer func() { err = s.ended(ctx, method, start, recover(), err) }()
+	in := ctx
+	if most := s.callTimeout(ctx, method); most > 0 {
+		var cancel context.CancelFunc
+		in, cancel = context.WithTimeout(ctx, most)
+		defer cancel()
 	}
-	return append(all, s.cfg.Gate.Unary)
+	if in, err = s.cfg.Gate.Enter(in, method); err != nil {
+		return nil, err
+	}
+	authorized := func(ctx context.Context, req any) (any, error) {
+		m, _ := req.(proto.Message)
+		if err := s.cfg.Gate.Authorize(ctx, method, m); err != nil {
+			return nil, err
+		}
+		return handle(ctx, req)
+	}
+	if s.cfg.Forwarder == nil {
+		return authorized(in, req)
+	}
+	return s.cfg.Forwarder.InterceptUnary(in, req, call, authorized)
 }
 
-// StreamInterceptors is UnaryInterceptors for streams, which have no default deadline.
-func (s *Server) StreamInterceptors() []grpc.StreamServerInterceptor {
-	all := []grpc.StreamServerInterceptor{s.guardStream, s.cfg.Gate.EdgeStream}
-	if s.cfg.Forwarder != nil {
-		all = append(all, s.cfg.Forwarder.StreamInterceptor())
+// serveStream is serveUnary for streams, which have no default deadline.
+func (s *Server) serveStream(
+	srv any, stream grpc.ServerStream, call *grpc.StreamServerInfo, handle grpc.StreamHandler,
+) (err error) {
+	method, start := call.FullMethod, time.Now()
+	open := s.metrics.open.WithLabelValues(method)
+	open.Inc()
+	defer open.Dec()
+	defer func() { err = s.ended(stream.Context(), method, start, recover(), err) }()
+	ctx, err := s.cfg.Gate.Enter(stream.Context(), method)
+	if err != nil {
+		return err
 	}
-	return append(all, s.cfg.Gate.Stream)
+	authorized := func(srv any, stream grpc.ServerStream) error {
+		stream, err := s.cfg.Gate.AuthorizeStream(stream, method)
+		if err != nil {
+			return err
+		}
+		return handle(srv, stream)
+	}
+	entered := &streamOf{ServerStream: stream, ctx: ctx}
+	if s.cfg.Forwarder == nil {
+		return authorized(srv, entered)
+	}
+	return s.cfg.Forwarder.InterceptStream(srv, entered, call, authorized)
 }
 
-// localInterceptors returns the interceptors of heartbeats that arrive over the HTTP APIs.
-// They are those of gRPC, without three steps that change nothing for a heartbeat: Leases
-// sets a deadline, auth.Mux has authenticated the caller, and every peer serves heartbeats.
-// The first two of these steps alone would add 15 % to the processor time of a keepalive
-// (BenchmarkKeepalive).
-func (s *Server) localInterceptors() []grpc.UnaryServerInterceptor {
-	return []grpc.UnaryServerInterceptor{s.guardUnary, s.cfg.Gate.Unary}
+// streamOf is a stream with the context of its caller.
+type streamOf struct {
+	grpc.ServerStream
+	ctx context.Context //nolint:containedctx // a stream has a context
 }
 
-// boundUnary sets a deadline on calls without one, so that no call waits forever for a
-// cluster without quorum. A restore has a longer one, because it has to read a whole
-// snapshot.
-func (s *Server) boundUnary(
-	ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler,
-) (any, error) {
-	if _, ok := ctx.Deadline(); ok || s.boundLater(call.FullMethod) {
-		return next(ctx, req)
-	}
-	most := s.cfg.CallTimeout
-	if call.FullMethod == holdfastv1.OperatorService_RestoreSnapshot_FullMethodName {
-		most = max(most, operator.RestoreCallTimeout)
-	}
-	ctx, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-	return next(ctx, req)
-}
+// Context implements grpc.ServerStream.
+func (s *streamOf) Context() context.Context { return s.ctx }
 
-// boundLater reports whether the Forwarder sets the deadline of a call without one. A second
-// context with a timer would cost 2 µs.
-func (s *Server) boundLater(method string) bool {
-	return s.cfg.Forwarder != nil && strings.HasPrefix(method, publicPrefix) &&
-		method != holdfastv1.OperatorService_RestoreSnapshot_FullMethodName
+// callTimeout returns the time limit for a call without a deadline, so that no call waits forever
+// for a cluster without quorum. It is 0 for a call with a deadline, and for one whose deadline the
+// Forwarder sets: a second context with a timer would cost 2 µs. A restore has a longer one,
+// because it has to read a whole snapshot.
+func (s *Server) callTimeout(ctx context.Context, method string) time.Duration {
+	if _, ok := ctx.Deadline(); ok {
+		return 0
+	}
+	if method == holdfastv1.OperatorService_RestoreSnapshot_FullMethodName {
+		return max(s.cfg.CallTimeout, operator.RestoreCallTimeout)
+	}
+	if s.cfg.Forwarder != nil && strings.HasPrefix(method, publicPrefix) {
+		return 0
+	}
+	return s.cfg.CallTimeout
 }
 
 // publicPrefix begins the full names of methods of the public API.
 const publicPrefix = "/holdfast.v1."
 
-// guardUnary measures a call, and converts its panic or error to a status.
-func (s *Server) guardUnary(
-	ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler,
-) (resp any, err error) {
-	start := time.Now()
-	defer func() { err = s.ended(ctx, call.FullMethod, start, recover(), err) }()
-	return next(ctx, req)
-}
-
-// guardStream is guardUnary for streams.
-func (s *Server) guardStream(
-	srv any, stream grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler,
-) (err error) {
-	start := time.Now()
-	open := s.metrics.open.WithLabelValues(call.FullMethod)
-	open.Inc()
-	defer open.Dec()
-	defer func() { err = s.ended(stream.Context(), call.FullMethod, start, recover(), err) }()
-	return next(srv, stream)
-}
-
-// ended observes the end of a call, and returns the status for its panic or its error.
+// ended measures and logs a call, and returns the status for its panic or its error. It does not
+// log the request, which may contain a secret.
 func (s *Server) ended(ctx context.Context, method string, start time.Time, panicked any, err error) error {
 	if panicked != nil { // becomes INTERNAL
 		err = &recovery.PanicError{Panic: panicked, Stack: debug.Stack()}
 	}
 	err = s.peer.Status(ctx, method, err)
-	s.observed(ctx, method, time.Since(start), err)
-	return err
-}
-
-// observed updates the metrics and logs a call. It does not log the request, which may
-// contain a secret.
-func (s *Server) observed(ctx context.Context, method string, took time.Duration, err error) {
-	code := status.Code(err)
+	took, code := time.Since(start), status.Code(err)
 	s.metrics.handled.WithLabelValues(method, code.String()).Inc()
 	s.metrics.seconds.WithLabelValues(method).Observe(took.Seconds())
-	if !s.peer.Log.Enabled(ctx, slog.LevelDebug) {
-		return
+	if s.peer.Log.Enabled(ctx, slog.LevelDebug) {
+		attrs := []slog.Attr{
+			slog.String("method", method), slog.String("code", code.String()), slog.Duration("took", took),
+		}
+		if err != nil {
+			attrs = append(attrs, slog.String("error", status.Convert(err).Message()))
+		}
+		s.peer.Log.LogAttrs(ctx, slog.LevelDebug, "call", attrs...)
 	}
-	attrs := []slog.Attr{
-		slog.String("method", method), slog.String("code", code.String()), slog.Duration("took", took),
-	}
-	if err != nil {
-		attrs = append(attrs, slog.String("error", status.Convert(err).Message()))
-	}
-	s.peer.Log.LogAttrs(ctx, slog.LevelDebug, "call", attrs...)
+	return err
 }

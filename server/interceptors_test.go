@@ -12,12 +12,14 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/operator"
 )
 
-// forwarder is a Forwarder whose interceptors do nothing.
-type forwarder struct{}
+// forwarder is a Forwarder that sends no call to another peer.
+type forwarder struct{ Forwarder }
 
-func (forwarder) UnaryInterceptor() grpc.UnaryServerInterceptor { return nil }
-
-func (forwarder) StreamInterceptor() grpc.StreamServerInterceptor { return nil }
+func (forwarder) InterceptUnary(
+	ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler,
+) (any, error) {
+	return next(ctx, req)
+}
 
 // TestForwarderBounds checks which calls without a deadline get none here because the Forwarder
 // sets it.
@@ -28,7 +30,7 @@ func TestForwarderBounds(t *testing.T) {
 		holdfastv1.OperatorService_RestoreSnapshot_FullMethodName: true, // which takes longer
 		"/grpc.health.v1.Health/Check":                            true, // which it does not handle
 	} {
-		_, err := s.boundUnary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: method},
+		_, err := s.serveUnary(t.Context(), nil, &grpc.UnaryServerInfo{FullMethod: method},
 			func(ctx context.Context, _ any) (any, error) {
 				if _, got := ctx.Deadline(); got != want {
 					t.Errorf("%s: got a deadline: %v, want %v", method, got, want)
@@ -59,7 +61,7 @@ func TestRestoreHasTime(t *testing.T) {
 			time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := s.boundUnary(tt.ctx, nil, &grpc.UnaryServerInfo{FullMethod: tt.method},
+			_, err := s.serveUnary(tt.ctx, nil, &grpc.UnaryServerInfo{FullMethod: tt.method},
 				func(ctx context.Context, _ any) (any, error) {
 					deadline, ok := ctx.Deadline()
 					if left := time.Until(deadline); !ok || left > tt.most || left < tt.least {

@@ -118,8 +118,7 @@ func plainGRPC(t *testing.T, cfg Config, more ...grpc.ServerOption) (string, *cl
 	t.Helper()
 	n := nodetest.New()
 	s := New(cfg, n, n.Peer, testProviders())
-	g := grpc.NewServer(append(append(GRPCOptions(), grpc.ChainUnaryInterceptor(s.UnaryInterceptors()...),
-		grpc.ChainStreamInterceptor(s.StreamInterceptors()...)), more...)...)
+	g := grpc.NewServer(append(s.GRPCOptions(), more...)...)
 	s.Register(g)
 	addr := listen(t, g.Serve, func() {
 		s.Drain()

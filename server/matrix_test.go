@@ -97,8 +97,7 @@ func secureWith(t *testing.T, cfg auth.Config, change func(*Config)) *secured {
 	conf := Config{Gate: gate}
 	change(&conf)
 	p.s = New(conf, n, n.Peer, testProviders())
-	g := grpc.NewServer(append(GRPCOptions(), grpc.Creds(credentials.NewTLS(store.API())),
-		grpc.ChainUnaryInterceptor(p.s.UnaryInterceptors()...), grpc.ChainStreamInterceptor(p.s.StreamInterceptors()...))...)
+	g := grpc.NewServer(append(p.s.GRPCOptions(), grpc.Creds(credentials.NewTLS(store.API())))...)
 	p.s.Register(g)
 	relay.Register(g)
 	p.registerTheRest(g)

@@ -55,8 +55,8 @@ type Server struct {
 	starts     *startrun.Preparer
 }
 
-// New returns a server. It starts nothing: Register it with a gRPC server that uses its
-// interceptors, and serve its HTTPHandler.
+// New returns a server. It starts nothing: Register it with a gRPC server that has its
+// GRPCOptions, and serve its HTTPHandler.
 func New(cfg Config, node Node, state State, set *providers.Set) *Server {
 	cfg = withDefaults(cfg)
 	s := &Server{
@@ -69,8 +69,7 @@ func New(cfg Config, node Node, state State, set *providers.Set) *Server {
 		StepTimeout: cfg.DefaultStepTimeout, InstallTimeout: cfg.DefaultInstallTimeout, MaxRetries: cfg.DefaultMaxRetries,
 	}, set)
 	s.runs = runs.New(s.peer, runs.Config{CancelWait: cfg.CancelWait, Archive: cfg.Archive}, s.starts)
-	s.local = inproc.New(s.UnaryInterceptors()...)
-	s.local.InterceptStreams(s.StreamInterceptors()...)
+	s.local = inproc.New(s.serveUnary, s.serveStream)
 	s.Register(s.local)
 	cfg.Registerer.MustRegister(statemetrics.Collectors(state)...)
 	return s

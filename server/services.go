@@ -22,8 +22,8 @@ import (
 )
 
 // Register adds the services of the public API, gRPC health and, if the registrar
-// supports it, reflection. The gRPC server must use UnaryInterceptors and
-// StreamInterceptors, which convert errors to statuses.
+// supports it, reflection. The gRPC server must have GRPCOptions, whose interceptors
+// convert errors to statuses.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	machines := fleet.NewMachines(s.peer, s.providers)
 	holdfastv1.RegisterMachineServiceServer(r, machines)

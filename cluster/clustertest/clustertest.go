@@ -149,8 +149,8 @@ func (c *Cluster) TryStart(p *Peer, join ...string) error {
 		return err
 	}
 	s := grpc.NewServer(append(options,
-		grpc.UnaryInterceptor(n.UnaryInterceptor()),
-		grpc.StreamInterceptor(n.StreamInterceptor()),
+		grpc.UnaryInterceptor(n.InterceptUnary),
+		grpc.StreamInterceptor(n.InterceptStream),
 	)...)
 	n.RegisterPeerService(s)
 	p.mu.Lock()

@@ -72,7 +72,7 @@ type Gate struct {
 	cfg     Config
 	deps    Deps
 	log     *slog.Logger
-	rules   map[string]methodRule // by full gRPC method
+	rules   map[string]*methodRule // by full gRPC method
 	limits  *limits
 	denials *Denials
 	lookups *lookups
@@ -96,7 +96,7 @@ func New(cfg Config, deps Deps) (*Gate, error) {
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	cfg.RatePerSecond = cmp.Or(cfg.RatePerSecond, defaultRate)
 	g := &Gate{
-		cfg: cfg, deps: deps, log: cfg.Logger, rules: map[string]methodRule{}, lookups: newLookups(),
+		cfg: cfg, deps: deps, log: cfg.Logger, rules: map[string]*methodRule{}, lookups: newLookups(),
 		limits:  newLimits(cfg.RatePerSecond),
 		builtIn: newBuiltIn(),
 		metrics: newMetrics(cfg.Registerer),
@@ -105,7 +105,9 @@ func New(cfg Config, deps Deps) (*Gate, error) {
 	}
 	g.denials = newDenials(deps.Report, cfg.Logger, g.metrics)
 	for name, r := range policy() {
-		g.rules["/"+name] = methodRule{Rule: r, name: name, read: readOnly(name)}
+		if r.set() {
+			g.rules["/"+name] = &methodRule{Rule: r, name: name, read: readOnly(name)}
+		}
 	}
 	var err error
 	g.oidc, err = newIssuers(cfg.Issuers, cfg.Logger)
@@ -117,31 +119,32 @@ func (g *Gate) Denials() *Denials { return g.denials }
 
 // rule returns the rule of a method. A method that is not in the table is refused for all
 // callers.
-func (g *Gate) rule(method string) (methodRule, *Error) {
-	r, ok := g.rules[method]
-	if !ok || !r.set() {
-		return methodRule{}, denied(ReasonNoRule, "method %s has no access rule", method)
+func (g *Gate) rule(method string) (*methodRule, *Error) {
+	if r, ok := g.rules[method]; ok {
+		return r, nil
 	}
-	return r, nil
+	return &methodRule{}, denied(ReasonNoRule, "method %s has no access rule", method)
 }
 
-// readOnly reports whether a method has no side effects according to its proto, or is one
-// of gRPC's own.
+// readOnly reports whether a method has no side effects according to its proto. That is true of
+// those of gRPC itself, and of those between peers.
 func readOnly(name string) bool {
-	service, method, _ := strings.Cut(name, "/")
-	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
-	if err != nil {
-		return true // health or reflection, not linked in
-	}
-	sd, ok := d.(protoreflect.ServiceDescriptor)
-	if !ok {
+	m := methodOf(name)
+	if m == nil || m.ParentFile().Package() != "holdfast.v1" {
 		return true
 	}
-	if md := sd.Methods().ByName(protoreflect.Name(method)); md != nil && sd.ParentFile().Package() == "holdfast.v1" {
-		o, ok := md.Options().(*descriptorpb.MethodOptions)
-		return ok && o.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
+	o, ok := m.Options().(*descriptorpb.MethodOptions)
+	return ok && o.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
+}
+
+// methodOf returns a method by its name, holdfast.v1.RunService/StartRun, or nil if it is unknown.
+func methodOf(name string) protoreflect.MethodDescriptor {
+	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(strings.Replace(name, "/", ".", 1)))
+	if err != nil {
+		return nil
 	}
-	return true
+	m, _ := d.(protoreflect.MethodDescriptor)
+	return m
 }
 
 // Open returns a gate that treats every caller as an anonymous admin. A server without

@@ -98,28 +98,22 @@ func (g *Gate) identify(ctx context.Context, p *presented) (*Caller, error) {
 		return c, nil
 	}
 	c := &Caller{Source: p.source, Peer: g.cfg.PeerID, Method: p.method}
-	return c, g.authenticate(ctx, token, p, c)
-}
-
-// authenticate identifies the caller at the other end of the connection.
-func (g *Gate) authenticate(ctx context.Context, token string, p *presented, c *Caller) (err error) {
 	switch {
 	case token != "" && isJWT(token):
-		c.Identity, err = g.accessToken(ctx, token, p.source)
-		return err
+		id, err := g.accessToken(ctx, token, p.source)
+		c.Identity = id
+		return c, err
 	case token != "":
-		return g.bearer(ctx, token, c)
+		return c, g.bearer(ctx, token, c)
 	case p.cert == nil:
-		return unauthenticated(ReasonNoCredentials,
+		return nil, unauthenticated(ReasonNoCredentials,
 			"no credentials: send `Authorization: Bearer` and a token (`holdfast token create`), "+
 				"or use a client certificate")
 	}
-	id, refusal := fromCertificate(p.cert)
-	if refusal != nil {
-		return refusal
+	if c.Identity, bad = fromCertificate(p.cert); bad != nil {
+		return nil, bad
 	}
-	c.Identity = id
-	return nil
+	return c, nil
 }
 
 // anonymousCaller returns the caller if authentication is off. Source, peer and method of

@@ -317,7 +317,7 @@ func testPublicCalls(t *testing.T) {
 	} {
 		limited := false
 		for range publicBurst + 100 {
-			if _, err := g.enter(tt.ctx, tt.method); err != nil {
+			if _, err := g.Enter(tt.ctx, tt.method); err != nil {
 				limited = true
 			}
 		}

@@ -142,7 +142,7 @@ func TestRules(t *testing.T) {
 // TestNoRule checks that a method without a rule is refused, even to admins.
 func TestNoRule(t *testing.T) {
 	g := newGate(t, &fakeRecords{}, Config{Insecure: true})
-	if _, err := g.enter(t.Context(), "/holdfast.v1.RunService/Nothing"); reasonOf(err) != ReasonNoRule {
+	if _, err := g.Enter(t.Context(), "/holdfast.v1.RunService/Nothing"); reasonOf(err) != ReasonNoRule {
 		t.Errorf("got %v", err)
 	}
 	ctx := NewContext(t.Context(), &Caller{Identity: anonymous()})

@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -164,13 +162,8 @@ func Least(role holdfastv1.Role_Value) Rule { return Rule{Least: role} }
 // route. It leaves Own to the RPC. If the method has no rule, the returned rule allows no
 // caller.
 func SameAs(method string) Rule {
-	service, name, _ := strings.Cut(method, "/")
-	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service + "." + name))
-	if err != nil {
-		return Rule{}
-	}
-	m, ok := d.(protoreflect.MethodDescriptor)
-	if !ok {
+	m := methodOf(method)
+	if m == nil {
 		return Rule{}
 	}
 	r, _ := ruleOf(m)

@@ -58,7 +58,7 @@ func TestConsistency(t *testing.T) {
 		{"POST", "/a/x?consistency=stale", `200 "x" index 42 leader n1 contact 7`, []string{"", ""}},
 		{"POST", "/beat?consistency=fresh", `200 "beat" index  leader  contact `, nil},
 	} {
-		m, rpc, p := auth.Open().NewMux(), inproc.New(), &pools{}
+		m, rpc, p := auth.Open().NewMux(), inproc.New(nil, nil), &pools{}
 		holdfastv1.RegisterPoolServiceServer(rpc, p)
 		calls := holdfastv1.NewPoolServiceClient(httpjson.Conn(rpc))
 		handler := func(w http.ResponseWriter, r *http.Request) {

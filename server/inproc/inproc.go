@@ -9,7 +9,6 @@ package inproc
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -25,12 +24,12 @@ import (
 // becomes incoming metadata. A request belongs to the handler once it is passed, as if it
 // had been sent.
 type Server struct {
-	intercept grpc.UnaryServerInterceptor
+	unary  grpc.UnaryServerInterceptor
+	stream grpc.StreamServerInterceptor
 
-	mu              sync.RWMutex
-	methods         map[string]method // by full method
-	streams         map[string]streamer
-	interceptStream grpc.StreamServerInterceptor // nil: streams are refused
+	mu      sync.RWMutex
+	methods map[string]method // by full method
+	streams map[string]streamer
 }
 
 var (
@@ -43,22 +42,9 @@ type method struct {
 	handler grpc.MethodHandler
 }
 
-// New returns a server whose unary calls run through the interceptors in the given order.
-func New(interceptors ...grpc.UnaryServerInterceptor) *Server {
-	return &Server{intercept: chain(interceptors), methods: map[string]method{}, streams: map[string]streamer{}}
-}
-
-// chain combines interceptors into one.
-func chain(all []grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
-	all = slices.Clone(all)
-	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-		next := handler
-		for _, i := range slices.Backward(all) {
-			inner := next
-			next = func(ctx context.Context, req any) (any, error) { return i(ctx, req, info, inner) }
-		}
-		return next(ctx, req)
-	}
+// New returns a server whose calls run through the interceptors. Each may be nil.
+func New(unary grpc.UnaryServerInterceptor, stream grpc.StreamServerInterceptor) *Server {
+	return &Server{unary: unary, stream: stream, methods: map[string]method{}, streams: map[string]streamer{}}
 }
 
 // RegisterService implements grpc.ServiceRegistrar.
@@ -95,7 +81,7 @@ func (s *Server) Invoke(ctx context.Context, fullMethod string, args, reply any,
 	stream := &serverStream{method: fullMethod}
 	ctx = metadata.NewIncomingContext(metadata.NewOutgoingContext(ctx, nil), md)
 	ctx = grpc.NewContextWithServerTransportStream(ctx, stream)
-	got, err := m.handler(m.impl, ctx, func(into any) error { return move(into, in) }, s.intercept)
+	got, err := m.handler(m.impl, ctx, func(into any) error { return move(into, in) }, s.unary)
 	stream.answer(opts)
 	if err != nil {
 		return status.Convert(err).Err()

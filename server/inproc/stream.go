@@ -3,7 +3,6 @@ package inproc
 import (
 	"context"
 	"io"
-	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -19,22 +18,6 @@ type streamer struct {
 	desc grpc.StreamDesc
 }
 
-// InterceptStreams sets the interceptors of streams, in the given order. Streams are refused until
-// it is called. It must be called before the first stream.
-func (s *Server) InterceptStreams(all ...grpc.StreamServerInterceptor) {
-	all = slices.Clone(all)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.interceptStream = func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, h grpc.StreamHandler) error {
-		next := h
-		for _, i := range slices.Backward(all) {
-			inner := next
-			next = func(srv any, ss grpc.ServerStream) error { return i(srv, ss, info, inner) }
-		}
-		return next(srv, ss)
-	}
-}
-
 // NewStream implements grpc.ClientConnInterface. It supports no options. The handler runs in a
 // goroutine until it returns; ctx must be canceled unless the caller reads the stream to its end.
 func (s *Server) NewStream(
@@ -42,9 +25,8 @@ func (s *Server) NewStream(
 ) (grpc.ClientStream, error) {
 	s.mu.RLock()
 	m, ok := s.streams[fullMethod]
-	intercept := s.interceptStream
 	s.mu.RUnlock()
-	if !ok || intercept == nil {
+	if !ok {
 		return nil, status.Errorf(codes.Unimplemented, "call %s in this process: it is not registered", fullMethod)
 	}
 	if err := ctx.Err(); err != nil {
@@ -62,10 +44,17 @@ func (s *Server) NewStream(
 	}
 	go func() {
 		defer cancel()
-		err := intercept(m.impl, handlerEnd{p}, info, m.desc.Handler)
-		p.end(status.Convert(err).Err())
+		p.end(status.Convert(s.serve(m, handlerEnd{p}, info)).Err())
 	}()
 	return callerEnd{p}, nil
+}
+
+// serve runs the handler of a stream behind the interceptor.
+func (s *Server) serve(m streamer, ss grpc.ServerStream, info *grpc.StreamServerInfo) error {
+	if s.stream == nil {
+		return m.desc.Handler(m.impl, ss)
+	}
+	return s.stream(m.impl, ss, info, m.desc.Handler)
 }
 
 // pipe is a stream between a caller and a handler. No message is buffered.

@@ -17,7 +17,6 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
-	"github.com/holdfast-metal/holdfast/server"
 	"github.com/holdfast-metal/holdfast/server/httpjson/apitest"
 )
 
@@ -92,7 +91,7 @@ func BenchmarkCalls(b *testing.B) {
 // overGRPC serves the lab over gRPC.
 func overGRPC(b *testing.B, l *apitest.Lab) holdfastv1.MachineServiceClient {
 	b.Helper()
-	g := grpc.NewServer(append(server.GRPCOptions(), grpc.ChainUnaryInterceptor(l.Server.UnaryInterceptors()...))...)
+	g := grpc.NewServer(l.Server.GRPCOptions()...)
 	l.Server.Register(g)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -108,8 +108,7 @@ func (*fake) UploadFile(
 }
 
 func site() (http.Handler, *fake) {
-	rpc, f := inproc.New(), &fake{}
-	rpc.InterceptStreams()
+	rpc, f := inproc.New(nil, nil), &fake{}
 	holdfastv1.RegisterRunServiceServer(rpc, f)
 	holdfastv1.RegisterOperatorServiceServer(rpc, f)
 	holdfastv1.RegisterImageServiceServer(rpc, f)

@@ -41,7 +41,7 @@ func (b *behind) ListAgentMachines(
 
 func ask(t *testing.T, b *behind, method, path, body string) *httptest.ResponseRecorder {
 	t.Helper()
-	rpc := inproc.New()
+	rpc := inproc.New(nil, nil)
 	holdfastv1.RegisterAgentServiceServer(grpc.ServiceRegistrar(rpc), b)
 	mux := auth.Open().NewMux()
 	Register(mux, rpc, nil, slog.New(slog.DiscardHandler))

@@ -24,7 +24,7 @@ func TestLimitedMachineRetries(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := gate.NewMux()
-	netbootapi.Register(m, inproc.New(), netbootapi.Config{}, slog.New(slog.DiscardHandler))
+	netbootapi.Register(m, inproc.New(nil, nil), netbootapi.Config{}, slog.New(slog.DiscardHandler))
 	srv := httptest.NewServer(m)
 	defer srv.Close()
 	get := func(path string) (int, string) {

@@ -74,8 +74,7 @@ func (g *guarded) serve(i int, p *clustertest.Peer) {
 		g.t.Fatal(err)
 	}
 	srv := server.New(server.Config{Gate: gate, Forwarder: p.Node}, p.Node, p.FSM, providers.SetOf(nil))
-	s := grpc.NewServer(append(server.GRPCOptions(), grpc.Creds(credentials.NewTLS(store.API())),
-		grpc.ChainUnaryInterceptor(srv.UnaryInterceptors()...), grpc.ChainStreamInterceptor(srv.StreamInterceptors()...))...)
+	s := grpc.NewServer(append(srv.GRPCOptions(), grpc.Creds(credentials.NewTLS(store.API())))...)
 	srv.Register(s)
 	relay.Register(s)
 	p.Node.RegisterPeerService(s)

@@ -28,7 +28,7 @@ func TestRoutesAreDocumented(t *testing.T) {
 	srv := server.New(server.Config{}, uncalled{}, fsm.New(), providers.SetOf(nil))
 	for _, add := range apis(srv, netbootapi.Config{}, history.New(history.Config{}, nil, nil),
 		secrets.NewSessions(nil, time.Now), slog.New(slog.DiscardHandler)) {
-		add(m, inproc.New())
+		add(m, inproc.New(nil, nil))
 	}
 	doc, err := os.ReadFile("../../../docs/permissions.md")
 	if err != nil {

@@ -220,9 +220,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		DefaultStepTimeout: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second, DefaultMaxRetries: retries,
 		DefaultInstallTimeout: time.Duration(cfg.DefaultInstallTimeoutSeconds) * time.Second}, p.node, state, set)
 	apiLn, creds := secured(store, grpcLn)
-	api := grpc.NewServer(append(slices.Concat(server.GRPCOptions(), creds, traces.Served()),
-		grpc.ChainUnaryInterceptor(srv.UnaryInterceptors()...),
-		grpc.ChainStreamInterceptor(srv.StreamInterceptors()...))...)
+	api := grpc.NewServer(slices.Concat(srv.GRPCOptions(), creds, traces.Served())...)
 	srv.Register(api)
 	relay.Register(api)
 	tasks.Leases.Register(api)

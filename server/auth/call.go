@@ -10,39 +10,10 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// EdgeUnary authenticates calls on the peer where they arrive. It runs before the
-// cluster's interceptor. Unary authorizes them.
-func (g *Gate) EdgeUnary(
-	ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler,
-) (any, error) {
-	ctx, err := g.enter(ctx, call.FullMethod)
-	if err != nil {
-		return nil, err
-	}
-	return next(ctx, req)
-}
-
-// EdgeStream is EdgeUnary for streams.
-func (g *Gate) EdgeStream(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	ctx, err := g.enter(ss.Context(), call.FullMethod)
-	if err != nil {
-		return err
-	}
-	return next(srv, &edgeStream{ServerStream: ss, ctx: ctx})
-}
-
-type edgeStream struct {
-	grpc.ServerStream
-	ctx context.Context
-}
-
-// Context implements grpc.ServerStream.
-func (s *edgeStream) Context() context.Context { return s.ctx }
-
-// enter returns a context with the authenticated caller, and counts the call against the
-// caller's rate limit. Calls that this process makes itself, for the HTTP APIs, already
-// have a caller.
-func (g *Gate) enter(ctx context.Context, method string) (context.Context, error) {
+// Enter authenticates a call on the peer where it arrives, and counts it against the rate limit of
+// the caller. It returns a context with the caller, for Authorize on the peer that serves the call.
+// Calls that this process makes itself, for the HTTP APIs, already have a caller.
+func (g *Gate) Enter(ctx context.Context, method string) (context.Context, error) {
 	rule, refusal := g.rule(method)
 	if refusal != nil {
 		g.metrics.refused.WithLabelValues(refusal.Reason).Inc()
@@ -116,26 +87,45 @@ func (g *Gate) authFailed(p *presented, err error) error {
 	return e
 }
 
-// Unary authorizes calls on the peer that serves them. It runs after the cluster's
-// interceptor. A refused change is recorded before its caller gets the answer.
-func (g *Gate) Unary(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-	m, _ := req.(proto.Message)
-	if err := g.Authorize(ctx, call.FullMethod, m); err != nil {
-		return nil, err
+// Authorize returns an error if the caller may not call a method, by its full name, with this
+// request, on the peer that serves the call. Req is nil if the request has not been read yet. A
+// refused change is recorded before its caller gets the answer.
+func (g *Gate) Authorize(ctx context.Context, method string, req proto.Message) error {
+	rule, refusal := g.rule(method)
+	if refusal == nil && rule.Public {
+		return nil
 	}
-	return next(ctx, req)
+	c := CallerFrom(ctx)
+	if c == nil { // Enter did not run
+		return unauthenticated(ReasonNoCredentials, "no credentials: the call was not authenticated")
+	}
+	if refusal == nil {
+		_, refusal = g.recheck(c.Identity, c.seen)
+	}
+	if refusal == nil {
+		refusal = rule.allows(c.Identity, req, rule.name)
+	}
+	if refusal == nil {
+		return nil
+	}
+	g.metrics.refused.WithLabelValues(refusal.Reason).Inc()
+	if !rule.read {
+		resource, requestID := resourceOf(req)
+		g.denials.refused(ctx, c, resource, requestID, refusal)
+	}
+	return refusal
 }
 
-// Stream is Unary for streams. It checks the token again at each message, so a stream
-// ends when its token is revoked.
-func (g *Gate) Stream(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
-	if err := g.Authorize(ss.Context(), call.FullMethod, nil); err != nil {
-		return err
+// AuthorizeStream is Authorize for a stream. The returned stream checks the caller's token again at
+// each message, so it ends when the token is revoked.
+func (g *Gate) AuthorizeStream(ss grpc.ServerStream, method string) (grpc.ServerStream, error) {
+	if err := g.Authorize(ss.Context(), method, nil); err != nil {
+		return nil, err
 	}
 	if c := CallerFrom(ss.Context()); c != nil && c.Identity.GetTokenId() != "" {
-		ss = &tokenStream{ServerStream: ss, g: g, id: c.Identity, seen: c.seen}
+		return &tokenStream{ServerStream: ss, g: g, id: c.Identity, seen: c.seen}, nil
 	}
-	return next(srv, ss)
+	return ss, nil
 }
 
 type tokenStream struct {
@@ -171,33 +161,4 @@ func (s *tokenStream) still() error {
 		return err
 	}
 	return nil
-}
-
-// Authorize returns an error if the caller may not call a method, by its full name, with
-// this request. Req is nil if the request has not been read yet. Code that serves a call
-// without Unary must call it.
-func (g *Gate) Authorize(ctx context.Context, method string, req proto.Message) error {
-	rule, refusal := g.rule(method)
-	if refusal == nil && rule.Public {
-		return nil
-	}
-	c := CallerFrom(ctx)
-	if c == nil { // EdgeUnary did not run
-		return unauthenticated(ReasonNoCredentials, "no credentials: the call was not authenticated")
-	}
-	if refusal == nil {
-		_, refusal = g.recheck(c.Identity, c.seen)
-	}
-	if refusal == nil {
-		refusal = rule.allows(c.Identity, req, rule.name)
-	}
-	if refusal == nil {
-		return nil
-	}
-	g.metrics.refused.WithLabelValues(refusal.Reason).Inc()
-	if !rule.read {
-		resource, requestID := resourceOf(req)
-		g.denials.refused(ctx, c, resource, requestID, refusal)
-	}
-	return refusal
 }
