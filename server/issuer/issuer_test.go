@@ -383,3 +383,13 @@ func TestTokenErrors(t *testing.T) {
 		t.Errorf("credentials in the URL: got %d %+v", code, e)
 	}
 }
+
+// TestErrorDescription checks that a description has only the characters of RFC 6749 §5.2.
+func TestErrorDescription(t *testing.T) {
+	w := httptest.NewRecorder()
+	refuse(w, http.StatusForbidden, "access_denied", "host \"a\\nb…\": use `localhost`")
+	want := `{"error":"access_denied","error_description":"host 'a/nb?': use 'localhost'"}` + "\n"
+	if got := w.Body.String(); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

@@ -207,8 +207,17 @@ func (i *Issuer) fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func refuse(w http.ResponseWriter, status int, code, description string) {
-	// RFC 6749 allows few characters in a description.
-	plain := strings.NewReplacer(`"`, "'", "`", "'", `\\`, "/").Replace(description)
+	plain := strings.Map(func(r rune) rune { // RFC 6749 allows few characters in a description
+		switch {
+		case r == '"', r == '`':
+			return '\''
+		case r == '\\':
+			return '/'
+		case r < ' ', r > '~':
+			return '?'
+		}
+		return r
+	}, description)
 	answer(w, status, struct {
 		Error       string `json:"error"`
 		Description string `json:"error_description"`
