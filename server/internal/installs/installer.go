@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -103,7 +104,7 @@ func (s *Service) ReportInstall(
 	if err != nil {
 		return nil, err
 	}
-	report := request.WithoutUnknown(r)
+	report := proto.CloneOf(request.WithoutUnknown(r)) // the request may be repeated on another leader
 	report.Token = ""
 	return edge.Apply[*holdfastv1.Install](ctx, s.Node, &internalv1.Command{Principal: "installer",
 		Op: &internalv1.Command_ReportInstall{ReportInstall: &internalv1.ReportInstall{Sha256: sum, Report: report}}})
