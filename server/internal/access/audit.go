@@ -36,15 +36,11 @@ func (s *Audit) ListAuditEvents(
 	if err != nil {
 		return nil, err
 	}
-	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "audit", r.GetFilter())
+	p, v, err := page.Open(ctx, s.Node.View, r, "audit", r.GetFilter())
 	if err != nil {
 		return nil, err
 	}
 	before, err := p.Sequence()
-	if err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -58,10 +58,7 @@ func (s *Secrets) PutSecret(ctx context.Context, r *holdfastv1.PutSecretRequest)
 
 // GetSecret returns the record of a secret without its values.
 func (s *Secrets) GetSecret(ctx context.Context, r *holdfastv1.GetSecretRequest) (*holdfastv1.Secret, error) {
-	if err := request.Required("name", r.GetName()); err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	v, err := request.View(ctx, s.Node.View, "name", r.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -76,11 +73,7 @@ func (s *Secrets) GetSecret(ctx context.Context, r *holdfastv1.GetSecretRequest)
 func (s *Secrets) ListSecrets(
 	ctx context.Context, r *holdfastv1.ListSecretsRequest,
 ) (*holdfastv1.ListSecretsResponse, error) {
-	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "secrets")
-	if err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	p, v, err := page.Open(ctx, s.Node.View, r, "secrets")
 	if err != nil {
 		return nil, err
 	}
@@ -107,10 +100,7 @@ func (s *Secrets) DeleteSecret(
 	c.Op = &internalv1.Command_DeleteSecret{
 		DeleteSecret: &internalv1.DeleteSecret{Name: r.GetName(), Force: r.GetForce()},
 	}
-	if _, err := s.Node.Apply(ctx, c); err != nil {
-		return nil, err
-	}
-	return &holdfastv1.DeleteSecretResponse{}, nil
+	return edge.ApplyEmpty[holdfastv1.DeleteSecretResponse](ctx, s.Node, c)
 }
 
 // keyMissing returns the error of a leader that lacks the key to encrypt or decrypt a

@@ -105,11 +105,7 @@ func (s *Tokens) ListTokens(
 	if err != nil {
 		return nil, err
 	}
-	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "tokens", r.GetFilter())
-	if err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	p, v, err := page.Open(ctx, s.Node.View, r, "tokens", r.GetFilter())
 	if err != nil {
 		return nil, err
 	}

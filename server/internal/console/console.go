@@ -67,10 +67,7 @@ func (s *Service) Attach(stream consoleStream) error {
 	if err != nil {
 		return err
 	}
-	if err := request.Required("run_id", first.GetRunId()); err != nil {
-		return err
-	}
-	v, err := s.Node.View(ctx)
+	v, err := request.View(ctx, s.Node.View, "run_id", first.GetRunId())
 	if err != nil {
 		return err
 	}

@@ -29,6 +29,14 @@ func Apply[M proto.Message](ctx context.Context, node Node, c *internalv1.Comman
 	return m, nil
 }
 
+// ApplyEmpty commits a command, and returns an empty response.
+func ApplyEmpty[R any](ctx context.Context, node Node, c *internalv1.Command) (*R, error) {
+	if _, err := node.Apply(ctx, c); err != nil {
+		return nil, err
+	}
+	return new(R), nil
+}
+
 // RetryAborted calls try again if the state refused the command only because it changed
 // meanwhile. Examples are a generated id that is in use, and a machine whose provider
 // changed after its capabilities were checked.

@@ -4,10 +4,40 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
 )
 
 // ErrDraining ends the streams of a peer that shuts down.
 var ErrDraining = errors.New("this peer is shutting down: use another one")
+
+// Follow calls send with this peer's state, now and after changes, until send fails or the stream
+// must end. Two calls are at least a pause apart.
+func (p *Peer) Follow(ctx context.Context, pause time.Duration, send func(*fsm.View) error) error {
+	for {
+		changed := p.State.Changed()
+		if err := send(p.State.View()); err != nil {
+			return err
+		}
+		if err := Pause(ctx, p.Draining, pause, changed); err != nil {
+			return err
+		}
+	}
+}
+
+// CheckCursor returns an error if no event with a cursor was ever sent, or if those after it are
+// no longer kept. It reads a linearizable view: a stale one may be older than the view of the
+// peer that returned the cursor.
+func CheckCursor[E any](
+	ctx context.Context, node Node, cursor uint64, events func(v *fsm.View, cursor uint64, most int) (E, error),
+) error {
+	v, err := node.View(cluster.WithConsistency(ctx, cluster.Consistency{}))
+	if err == nil {
+		_, err = events(v, cursor, 1)
+	}
+	return err
+}
 
 // Ended returns the reason why a stream must end now, or nil.
 func Ended(ctx context.Context, draining <-chan struct{}) error {

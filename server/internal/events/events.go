@@ -1,12 +1,10 @@
 package events
 
 import (
-	"context"
 	"time"
 
 	"google.golang.org/grpc"
 
-	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -59,29 +57,11 @@ func (s *Service) WatchEvents(
 			return err
 		}
 	case w.cursor > v.LastNews():
-		// A stale view may be older than the view of the peer that returned the cursor. A
-		// linearizable one cannot be.
-		if v, err = s.Node.View(cluster.WithConsistency(ctx, cluster.Consistency{})); err != nil {
-			return err
-		}
-		if _, err := v.News(w.cursor, 1); err != nil {
+		if err := edge.CheckCursor(ctx, s.Node, w.cursor, (*fsm.View).News); err != nil {
 			return err
 		}
 	}
-	return s.follow(ctx, w)
-}
-
-// follow sends the events after the cursor until the stream ends.
-func (s *Service) follow(ctx context.Context, w *eventWatch) error {
-	for {
-		changed := s.State.Changed()
-		if err := w.follow(s.State.View()); err != nil {
-			return err
-		}
-		if err := edge.Pause(ctx, s.Draining, eventPause, changed); err != nil {
-			return err
-		}
-	}
+	return s.Follow(ctx, eventPause, w.follow)
 }
 
 // eventWatch is one stream of events.

@@ -43,10 +43,7 @@ func (s *Webhooks) PutWebhook(ctx context.Context, r *holdfastv1.PutWebhookReque
 
 // GetWebhook returns a webhook with its progress.
 func (s *Webhooks) GetWebhook(ctx context.Context, r *holdfastv1.GetWebhookRequest) (*holdfastv1.Webhook, error) {
-	if err := request.Required("name", r.GetName()); err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	v, err := request.View(ctx, s.Node.View, "name", r.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -62,11 +59,7 @@ func (s *Webhooks) GetWebhook(ctx context.Context, r *holdfastv1.GetWebhookReque
 func (s *Webhooks) ListWebhooks(
 	ctx context.Context, r *holdfastv1.ListWebhooksRequest,
 ) (*holdfastv1.ListWebhooksResponse, error) {
-	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "webhooks")
-	if err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	p, v, err := page.Open(ctx, s.Node.View, r, "webhooks")
 	if err != nil {
 		return nil, err
 	}
@@ -88,8 +81,5 @@ func (s *Webhooks) DeleteWebhook(
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_DeleteWebhook{DeleteWebhook: &internalv1.DeleteWebhook{Name: r.GetName()}}
-	if _, err := s.Node.Apply(ctx, c); err != nil {
-		return nil, err
-	}
-	return &holdfastv1.DeleteWebhookResponse{}, nil
+	return edge.ApplyEmpty[holdfastv1.DeleteWebhookResponse](ctx, s.Node, c)
 }

@@ -19,10 +19,7 @@ import (
 func (s *Machines) ExplainMachine(
 	ctx context.Context, r *holdfastv1.ExplainMachineRequest,
 ) (*holdfastv1.MachineExplanation, error) {
-	if err := request.Required("machine_id", r.GetMachineId()); err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	v, err := request.View(ctx, s.Node.View, "machine_id", r.GetMachineId())
 	if err != nil {
 		return nil, err
 	}

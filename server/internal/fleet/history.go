@@ -20,15 +20,11 @@ func (s *Machines) ListMachineHistory(
 	if err := request.Required("machine_id", id); err != nil {
 		return nil, err
 	}
-	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "history", id)
+	p, v, err := page.Open(ctx, s.Node.View, r, "history", id)
 	if err != nil {
 		return nil, err
 	}
 	before, err := p.Sequence()
-	if err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}

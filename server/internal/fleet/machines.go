@@ -65,10 +65,7 @@ func inventory(in *holdfastv1.Machine) *holdfastv1.Machine {
 
 // GetMachine gets a machine.
 func (s *Machines) GetMachine(ctx context.Context, r *holdfastv1.GetMachineRequest) (*holdfastv1.Machine, error) {
-	if err := request.Required("machine_id", r.GetMachineId()); err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	v, err := request.View(ctx, s.Node.View, "machine_id", r.GetMachineId())
 	if err != nil {
 		return nil, err
 	}
@@ -88,11 +85,7 @@ func (s *Machines) ListMachines(
 	if err != nil {
 		return nil, err
 	}
-	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "machines", r.GetFilter())
-	if err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	p, v, err := page.Open(ctx, s.Node.View, r, "machines", r.GetFilter())
 	if err != nil {
 		return nil, err
 	}
@@ -180,8 +173,5 @@ func (s *Machines) DeleteMachine(
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_DeleteMachine{DeleteMachine: &internalv1.DeleteMachine{MachineId: r.GetMachineId()}}
-	if _, err := s.Node.Apply(ctx, c); err != nil {
-		return nil, err
-	}
-	return &holdfastv1.DeleteMachineResponse{}, nil
+	return edge.ApplyEmpty[holdfastv1.DeleteMachineResponse](ctx, s.Node, c)
 }

@@ -50,10 +50,7 @@ func (s *Nodes) CreateNode(ctx context.Context, r *holdfastv1.CreateNodeRequest)
 
 // GetNode returns a node by the id of its machine or by a MAC address.
 func (s *Nodes) GetNode(ctx context.Context, r *holdfastv1.GetNodeRequest) (*holdfastv1.Machine, error) {
-	if err := request.Required("id", r.GetId()); err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	v, err := request.View(ctx, s.Node.View, "id", r.GetId())
 	if err != nil {
 		return nil, err
 	}
@@ -132,10 +129,6 @@ func (s *Nodes) ReportNode(ctx context.Context, r *holdfastv1.ReportNodeRequest)
 func (s *Nodes) ListStalledNodes(
 	ctx context.Context, r *holdfastv1.ListStalledNodesRequest,
 ) (*holdfastv1.ListStalledNodesResponse, error) {
-	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "stalled", fmt.Sprint(r.GetOlderThanSeconds()))
-	if err != nil {
-		return nil, err
-	}
 	after := time.Duration(r.GetOlderThanSeconds()) * time.Second
 	switch {
 	case after < 0:
@@ -143,7 +136,7 @@ func (s *Nodes) ListStalledNodes(
 	case after == 0:
 		after = stalledAfter
 	}
-	v, err := s.Node.View(ctx)
+	p, v, err := page.Open(ctx, s.Node.View, r, "stalled", fmt.Sprint(r.GetOlderThanSeconds()))
 	if err != nil {
 		return nil, err
 	}

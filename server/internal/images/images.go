@@ -73,10 +73,7 @@ func (s *Service) AddImage(ctx context.Context, r *holdfastv1.AddImageRequest) (
 
 // GetImage returns an image with the state of its files on each peer.
 func (s *Service) GetImage(ctx context.Context, r *holdfastv1.GetImageRequest) (*holdfastv1.Image, error) {
-	if err := request.Required("name", r.GetName()); err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	v, err := request.View(ctx, s.Node.View, "name", r.GetName())
 	if err != nil {
 		return nil, err
 	}
@@ -97,11 +94,7 @@ func (s *Service) GetImage(ctx context.Context, r *holdfastv1.GetImageRequest) (
 func (s *Service) ListImages(
 	ctx context.Context, r *holdfastv1.ListImagesRequest,
 ) (*holdfastv1.ListImagesResponse, error) {
-	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "images")
-	if err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	p, v, err := page.Open(ctx, s.Node.View, r, "images")
 	if err != nil {
 		return nil, err
 	}
@@ -120,10 +113,7 @@ func (s *Service) DeleteImage(
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_DeleteImage{DeleteImage: &internalv1.DeleteImage{Name: r.GetName()}}
-	if _, err := s.Node.Apply(ctx, c); err != nil {
-		return nil, err
-	}
-	return &holdfastv1.DeleteImageResponse{}, nil
+	return edge.ApplyEmpty[holdfastv1.DeleteImageResponse](ctx, s.Node, c)
 }
 
 // UploadFile stores a file of an image.

@@ -42,10 +42,7 @@ func New(peer *edge.Peer, d fleet.Discovery, starts Starts, denials Denials) *Se
 
 // GetInstall gets the install session of a machine.
 func (s *Service) GetInstall(ctx context.Context, r *holdfastv1.GetInstallRequest) (*holdfastv1.Install, error) {
-	if err := request.Required("machine_id", r.GetMachineId()); err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	v, err := request.View(ctx, s.Node.View, "machine_id", r.GetMachineId())
 	if err != nil {
 		return nil, err
 	}
@@ -61,11 +58,7 @@ func (s *Service) GetInstall(ctx context.Context, r *holdfastv1.GetInstallReques
 func (s *Service) ListInstalls(
 	ctx context.Context, r *holdfastv1.ListInstallsRequest,
 ) (*holdfastv1.ListInstallsResponse, error) {
-	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "installs", strconv.FormatBool(r.GetAll()))
-	if err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	p, v, err := page.Open(ctx, s.Node.View, r, "installs", strconv.FormatBool(r.GetAll()))
 	if err != nil {
 		return nil, err
 	}

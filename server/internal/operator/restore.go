@@ -35,10 +35,7 @@ func (s *Service) StageSnapshot(
 		Principal: auth.Command(ctx).GetPrincipal(),
 		Op:        &internalv1.Command_StageBackup{StageBackup: stage},
 	}
-	if _, err := s.Node.Apply(ctx, c); err != nil {
-		return nil, err
-	}
-	return &holdfastv1.StageSnapshotResponse{}, nil
+	return edge.ApplyEmpty[holdfastv1.StageSnapshotResponse](ctx, s.Node, c)
 }
 
 // RestoreSnapshot replaces the state with the staged snapshot while the leader's tasks

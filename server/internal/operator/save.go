@@ -91,8 +91,5 @@ func (s *Service) NoteSnapshot(
 ) (*holdfastv1.NoteSnapshotResponse, error) {
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_NoteBackup{NoteBackup: &internalv1.NoteBackup{Peer: r.GetPeer(), Saved: r.GetSavedAt()}}
-	if _, err := s.Node.Apply(ctx, c); err != nil {
-		return nil, err
-	}
-	return &holdfastv1.NoteSnapshotResponse{}, nil
+	return edge.ApplyEmpty[holdfastv1.NoteSnapshotResponse](ctx, s.Node, c)
 }

@@ -53,6 +53,23 @@ func Parse(size int32, token string, list ...string) (*Position, error) {
 	return p, nil
 }
 
+// Request is a request for a page.
+type Request interface {
+	GetPageSize() int32
+	GetPageToken() string
+}
+
+// Open returns the position of the requested page of a list (see Parse), and a view to read it
+// from.
+func Open[V any](
+	ctx context.Context, view func(context.Context) (V, error), r Request, list ...string,
+) (p *Position, v V, err error) {
+	if p, err = Parse(r.GetPageSize(), r.GetPageToken(), list...); err == nil {
+		v, err = view(ctx)
+	}
+	return p, v, err
+}
+
 // hashOf returns the hash of a list.
 func hashOf(list []string) uint64 {
 	h := xxhash.New()

@@ -45,10 +45,7 @@ func New(peer *edge.Peer, cfg Config) *Service { return &Service{Peer: peer, cfg
 
 // GetPlan gets a plan.
 func (s *Service) GetPlan(ctx context.Context, r *holdfastv1.GetPlanRequest) (*holdfastv1.Plan, error) {
-	if err := request.Required("plan_id", r.GetPlanId()); err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	v, err := request.View(ctx, s.Node.View, "plan_id", r.GetPlanId())
 	if err != nil {
 		return nil, err
 	}
@@ -63,11 +60,7 @@ func (s *Service) GetPlan(ctx context.Context, r *holdfastv1.GetPlanRequest) (*h
 func (s *Service) ListPlans(
 	ctx context.Context, r *holdfastv1.ListPlansRequest,
 ) (*holdfastv1.ListPlansResponse, error) {
-	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "plans")
-	if err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	p, v, err := page.Open(ctx, s.Node.View, r, "plans")
 	if err != nil {
 		return nil, err
 	}
@@ -163,10 +156,7 @@ func (s *Service) DeletePlan(
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_DeletePlan{DeletePlan: &internalv1.DeletePlan{PlanId: r.GetPlanId()}}
-	if _, err := s.Node.Apply(ctx, c); err != nil {
-		return nil, err
-	}
-	return &holdfastv1.DeletePlanResponse{}, nil
+	return edge.ApplyEmpty[holdfastv1.DeletePlanResponse](ctx, s.Node, c)
 }
 
 // ReleasePlan releases the brake of a plan.

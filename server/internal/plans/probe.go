@@ -23,10 +23,7 @@ const probeTime = 25 * time.Second
 func (s *Service) ProbePlan(
 	ctx context.Context, r *holdfastv1.ProbePlanRequest,
 ) (*holdfastv1.ProbePlanResponse, error) {
-	if err := request.Required("machine_id", r.GetMachineId()); err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	v, err := request.View(ctx, s.Node.View, "machine_id", r.GetMachineId())
 	if err != nil {
 		return nil, err
 	}

@@ -110,11 +110,7 @@ func (s *Agents) RegisterAgent(
 func (s *Agents) ListAgentMachines(
 	ctx context.Context, r *holdfastv1.ListAgentMachinesRequest,
 ) (*holdfastv1.ListAgentMachinesResponse, error) {
-	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "agent machines", r.GetPoolName(), r.GetProviderName())
-	if err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	p, v, err := page.Open(ctx, s.Node.View, r, "agent machines", r.GetPoolName(), r.GetProviderName())
 	if err != nil {
 		return nil, err
 	}

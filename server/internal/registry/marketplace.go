@@ -64,10 +64,7 @@ func (s *Pools) DeleteProvider(
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_DeleteProvider{DeleteProvider: &internalv1.DeleteProvider{ProviderId: r.GetProviderId()}}
-	if _, err := s.Node.Apply(ctx, c); err != nil {
-		return nil, err
-	}
-	return &holdfastv1.DeleteProviderResponse{}, nil
+	return edge.ApplyEmpty[holdfastv1.DeleteProviderResponse](ctx, s.Node, c)
 }
 
 // ListProviders lists marketplace providers by id. A caller that is scoped to pools sees
@@ -76,11 +73,7 @@ func (s *Pools) DeleteProvider(
 func (s *Pools) ListProviders(
 	ctx context.Context, r *holdfastv1.ListProvidersRequest,
 ) (*holdfastv1.ListProvidersResponse, error) {
-	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "providers")
-	if err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	p, v, err := page.Open(ctx, s.Node.View, r, "providers")
 	if err != nil {
 		return nil, err
 	}

@@ -54,10 +54,7 @@ func (s *Pools) CreatePool(ctx context.Context, r *holdfastv1.CreatePoolRequest)
 
 // GetPool gets a pool.
 func (s *Pools) GetPool(ctx context.Context, r *holdfastv1.GetPoolRequest) (*holdfastv1.Pool, error) {
-	if err := request.Required("pool_id", r.GetPoolId()); err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	v, err := request.View(ctx, s.Node.View, "pool_id", r.GetPoolId())
 	if err != nil {
 		return nil, err
 	}
@@ -79,12 +76,8 @@ func (s *Pools) ListPools(
 	if r.GetMinAvailableVramGb() < 0 {
 		return nil, request.Invalid("min_available_vram_gb", "is negative")
 	}
-	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "pools",
+	p, v, err := page.Open(ctx, s.Node.View, r, "pools",
 		r.GetFilter(), r.GetGpuModel(), r.GetRegion(), fmt.Sprint(r.GetMinAvailableVramGb()))
-	if err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -107,10 +100,7 @@ func (s *Pools) DeletePool(
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_DeletePool{DeletePool: &internalv1.DeletePool{PoolId: r.GetPoolId()}}
-	if _, err := s.Node.Apply(ctx, c); err != nil {
-		return nil, err
-	}
-	return &holdfastv1.DeletePoolResponse{}, nil
+	return edge.ApplyEmpty[holdfastv1.DeletePoolResponse](ctx, s.Node, c)
 }
 
 // RegisterPool registers the pool of a pool manager. The manager may call it any number
@@ -164,10 +154,7 @@ func (s *Pools) DeregisterPool(
 	c.Op = &internalv1.Command_DeregisterPool{DeregisterPool: &internalv1.DeregisterPool{
 		PoolId: r.GetPoolId(), Reason: clip(r.GetReason(), request.MaxComment),
 	}}
-	if _, err := s.Node.Apply(ctx, c); err != nil {
-		return nil, err
-	}
-	return &holdfastv1.DeregisterPoolResponse{}, nil
+	return edge.ApplyEmpty[holdfastv1.DeregisterPoolResponse](ctx, s.Node, c)
 }
 
 // poolFilter returns the fields that pool filters can use.

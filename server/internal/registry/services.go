@@ -145,10 +145,7 @@ func (s *Services) deregistered(ctx context.Context, t *holdfastv1.ServiceTarget
 func (s *Services) GetService(
 	ctx context.Context, r *holdfastv1.GetServiceRequest,
 ) (*holdfastv1.Service, error) {
-	if err := request.Required("id", r.GetId()); err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	v, err := request.View(ctx, s.Node.View, "id", r.GetId())
 	if err != nil {
 		return nil, err
 	}
@@ -167,11 +164,7 @@ func (s *Services) ListServices(
 	if err != nil {
 		return nil, err
 	}
-	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "services", r.GetFilter())
-	if err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	p, v, err := page.Open(ctx, s.Node.View, r, "services", r.GetFilter())
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
@@ -47,24 +46,11 @@ func (s *Services) Watch(
 			return err
 		}
 	case cursor > v.LastServiceEvent():
-		// A stale view may be older than the view of the peer that returned the cursor. A
-		// linearizable one cannot be.
-		if v, err = s.Node.View(cluster.WithConsistency(ctx, cluster.Consistency{})); err != nil {
-			return err
-		}
-		if _, err := v.ServiceEvents(cursor, 1); err != nil {
+		if err := edge.CheckCursor(ctx, s.Node, cursor, (*fsm.View).ServiceEvents); err != nil {
 			return err
 		}
 	}
-	for {
-		changed := s.State.Changed()
-		if err := w.follow(s.State.View()); err != nil {
-			return err
-		}
-		if err := edge.Pause(ctx, s.Draining, servicePause, changed); err != nil {
-			return err
-		}
-	}
+	return s.Follow(ctx, servicePause, w.follow)
 }
 
 // serviceWatch is one stream of changes.

@@ -1,6 +1,7 @@
 package request
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -20,6 +21,15 @@ func Required(field, value string) error {
 	return nil
 }
 
+// View returns a view for a request that names a resource in a field, or an error if the field is
+// empty.
+func View[V any](ctx context.Context, view func(context.Context) (V, error), field, value string) (v V, err error) {
+	if err := Required(field, value); err != nil {
+		return v, err
+	}
+	return view(ctx)
+}
+
 // Comment returns an error if a comment is too long to be kept in the history.
 func Comment(field, value string) error {
 	if len(value) > MaxComment {
@@ -36,6 +46,14 @@ func Filter(schema func() *filter.Schema, text string) (*filter.Filter, error) {
 		return nil, Invalid("filter", bad.Error())
 	}
 	return f, err
+}
+
+// CanonicalType returns the canonical name of a type of runs, or another text unchanged.
+func CanonicalType(name string) string {
+	if c, ok := fsm.CanonicalType(name); ok {
+		return c
+	}
+	return name
 }
 
 // Invalid returns the refusal of one field.

@@ -1,9 +1,9 @@
 package runs
 
 import (
-	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
 // runFilter returns the fields that run filters can use.
@@ -15,11 +15,6 @@ func runFilter() *filter.Schema {
 			"run_id", "machine_id", "request_id", "type", "plan_id", "params", "created_at", "principal",
 			"machine_phase_before",
 		},
-		Canonical: map[string]func(string) string{"type": func(s string) string {
-			if c, ok := fsm.CanonicalType(s); ok {
-				return c
-			}
-			return s
-		}},
+		Canonical: map[string]func(string) string{"type": request.CanonicalType},
 	}
 }

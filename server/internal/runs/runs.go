@@ -47,10 +47,7 @@ func New(peer *edge.Peer, cfg Config, starts Starts) *Service {
 
 // GetRun gets a run.
 func (s *Service) GetRun(ctx context.Context, r *holdfastv1.GetRunRequest) (*holdfastv1.Run, error) {
-	if err := request.Required("run_id", r.GetRunId()); err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	v, err := request.View(ctx, s.Node.View, "run_id", r.GetRunId())
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +66,7 @@ func (s *Service) ListRuns(
 	if err != nil {
 		return nil, err
 	}
-	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "runs", r.GetFilter())
-	if err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	p, v, err := page.Open(ctx, s.Node.View, r, "runs", r.GetFilter())
 	if err != nil {
 		return nil, err
 	}

@@ -5,7 +5,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -69,12 +68,7 @@ func (s *Service) Watch(
 			return err
 		}
 	case w.cursor > v.LastEvent():
-		// A stale view may be older than the view of the peer that returned the cursor. A
-		// linearizable one cannot be.
-		if v, err = s.Node.View(cluster.WithConsistency(ctx, cluster.Consistency{})); err != nil {
-			return err
-		}
-		if _, err := v.Events(w.cursor, 1); err != nil {
+		if err := edge.CheckCursor(ctx, s.Node, w.cursor, (*fsm.View).Events); err != nil {
 			return err
 		}
 	}

@@ -39,10 +39,7 @@ func (s *Service) GetWave(ctx context.Context, r *holdfastv1.GetWaveRequest) (*h
 
 // wave returns a wave with its machines, or with one of them, and with the errors of their runs.
 func (s *Service) wave(ctx context.Context, id, machine string) (*holdfastv1.Wave, error) {
-	if err := request.Required("wave_id", id); err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	v, err := request.View(ctx, s.Node.View, "wave_id", id)
 	if err != nil {
 		return nil, err
 	}
@@ -74,11 +71,7 @@ func (s *Service) ListWaves(
 	if err != nil {
 		return nil, err
 	}
-	p, err := page.Parse(r.GetPageSize(), r.GetPageToken(), "waves", r.GetFilter())
-	if err != nil {
-		return nil, err
-	}
-	v, err := s.Node.View(ctx)
+	p, v, err := page.Open(ctx, s.Node.View, r, "waves", r.GetFilter())
 	if err != nil {
 		return nil, err
 	}
@@ -92,14 +85,9 @@ func (s *Service) ListWaves(
 // waveFilter returns the fields that filters of waves can use.
 func waveFilter() *filter.Schema {
 	return &filter.Schema{
-		Message: (*holdfastv1.Wave)(nil).ProtoReflect().Descriptor(),
-		Hidden:  []string{"machines"},
-		Canonical: map[string]func(string) string{"type": func(s string) string {
-			if c, ok := fsm.CanonicalType(s); ok {
-				return c
-			}
-			return s
-		}},
+		Message:   (*holdfastv1.Wave)(nil).ProtoReflect().Descriptor(),
+		Hidden:    []string{"machines"},
+		Canonical: map[string]func(string) string{"type": request.CanonicalType},
 	}
 }
 
