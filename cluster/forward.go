@@ -147,7 +147,7 @@ func (c *call) invoke(ctx context.Context, id string, md metadata.MD) (any, clas
 	ctx, stop := c.n.reader.whileLeads(ctx, id)
 	defer stop()
 	ctx, sent := peerconn.WithSent(ctx)
-	md.Set(headerHop, c.n.cfg.NodeID)
+	md.Set(HeaderForwardedBy, c.n.cfg.NodeID)
 	if f := c.n.cfg.ForwardMetadata; f != nil {
 		f(ctx, md)
 	}
@@ -186,6 +186,7 @@ func (c *call) invoke(ctx context.Context, id string, md metadata.MD) (any, clas
 	return reply, final, nil
 }
 
+// brokenBy returns why a call to another peer broke off.
 func brokenBy(ctx context.Context, err error) string {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause.Error()

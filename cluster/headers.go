@@ -29,8 +29,8 @@ const (
 	// the leader. It is 0 on the leader and -1 if there was none.
 	HeaderLastContact = "holdfast-last-contact-ms"
 
-	// headerHop marks a call that another peer has forwarded. It is not forwarded again.
-	headerHop = "holdfast-forwarded-by"
+	// HeaderForwardedBy names the peer that has forwarded a call. The call is not forwarded again.
+	HeaderForwardedBy = "holdfast-forwarded-by"
 )
 
 // Time limits of calls.
@@ -125,10 +125,8 @@ func answered(md metadata.MD) metadata.MD {
 	return out
 }
 
-// Access to methods that only peers may call (docs/security.md). Without TLS, any process
-// on loopback counts as a peer.
-
-// internalPrefix is the prefix of the methods between peers.
+// internalPrefix begins the full names of the methods that only peers may call
+// (docs/security.md). Without TLS, any process on loopback counts as a peer.
 const internalPrefix = "/holdfast.internal."
 
 // callingPeer returns the id of the peer at the other end. ok is false if it is not a peer
@@ -172,7 +170,7 @@ func (rt *router) checkSelf(ctx context.Context, id string) error {
 // names the calling peer itself, which with TLS is the peer in the certificate. Other
 // metadata about the original caller may be trusted only if ok is true.
 func (n *Node) ForwardedBy(ctx context.Context) (id string, ok bool) {
-	by := metadata.ValueFromIncomingContext(ctx, headerHop)
+	by := metadata.ValueFromIncomingContext(ctx, HeaderForwardedBy)
 	if len(by) != 1 {
 		return "", false
 	}
@@ -186,14 +184,14 @@ func (n *Node) ForwardedBy(ctx context.Context) (id string, ok bool) {
 // trusted reports whether another peer has forwarded a call, and returns its context. It
 // drops the forwarding header unless an authenticated peer has sent it.
 func (rt *router) trusted(ctx context.Context) (_ context.Context, hopped bool) {
-	if len(metadata.ValueFromIncomingContext(ctx, headerHop)) == 0 {
+	if len(metadata.ValueFromIncomingContext(ctx, HeaderForwardedBy)) == 0 {
 		return ctx, false
 	}
 	if _, ok := rt.n.ForwardedBy(ctx); ok {
 		return ctx, true
 	}
 	md := incoming(ctx)
-	md.Delete(headerHop)
+	md.Delete(HeaderForwardedBy)
 	return metadata.NewIncomingContext(ctx, md), false
 }
 

@@ -65,7 +65,7 @@ func sum(token string) []byte {
 	return s[:]
 }
 
-// alive returns why a token is not valid, or nil if it is.
+// alive returns the refusal of a token that is not valid, or nil.
 func alive(t *holdfastv1.Token, now time.Time) *Error {
 	if e := fsm.TokenGood(t, now); e != nil {
 		return unauthenticated(e.Reason, "%s", e.Message)

@@ -79,7 +79,7 @@ func (g *Gate) accessToken(ctx context.Context, token, source string) (*holdfast
 // unknownIssuer rewords the error about an unknown token if the unknown part is the
 // issuer.
 func unknownIssuer(err error) error {
-	if e, ok := isRefusal(err); ok && e.Reason == ReasonTokenUnknown {
+	if e, ok := errors.AsType[*Error](err); ok && e.Reason == ReasonTokenUnknown {
 		return unauthenticated(ReasonTokenUnknown,
 			"unknown issuer of the access token: want the built-in issuer or one of oidc_issuers")
 	}

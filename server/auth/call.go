@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -72,7 +73,7 @@ func (g *Gate) admit(ctx context.Context, p *presented, read bool) (*Caller, err
 // authFailed counts and records a failed authentication, and returns the error for the
 // caller.
 func (g *Gate) authFailed(p *presented, err error) error {
-	e, ok := isRefusal(err)
+	e, ok := errors.AsType[*Error](err)
 	if !ok {
 		return err
 	}

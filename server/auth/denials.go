@@ -126,12 +126,7 @@ func (d *Denials) budget(principal string) bool {
 	if principal == unknownPrincipal {
 		every = unknownEvery
 	}
-	l, ok := d.budgets.Get(principal)
-	if !ok {
-		l = rate.NewLimiter(rate.Every(every), eventBurst)
-		d.budgets.Add(principal, l)
-	}
-	return l.AllowN(d.now(), 1)
+	return bucket(d.budgets, principal, float64(rate.Every(every)), eventBurst).AllowN(d.now(), 1)
 }
 
 // merge counts a refusal without its details: source, resource and request id.

@@ -6,6 +6,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/cluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -13,7 +14,6 @@ import (
 // The metadata of calls that a peer forwards. It is dropped if the caller is not a peer.
 const (
 	headerIdentity = "holdfast-identity-bin"
-	headerHop      = "holdfast-forwarded-by" // set by cluster
 	headerToken    = "authorization"
 )
 
@@ -52,14 +52,14 @@ func forwarded(values []string) (*Caller, *Error) {
 	return &Caller{Identity: id, Source: f.GetSource(), Peer: f.GetPeer(), Method: f.GetMethod()}, nil
 }
 
-// stripped returns a context without the metadata that only peers may send. identity tells
-// whether there is a forwarded identity.
+// stripped returns a context without the metadata that only peers may send. Identity is whether
+// there is a forwarded identity.
 func stripped(ctx context.Context, identity bool) context.Context {
-	if !identity && len(metadata.ValueFromIncomingContext(ctx, headerHop)) == 0 {
+	if !identity && len(metadata.ValueFromIncomingContext(ctx, cluster.HeaderForwardedBy)) == 0 {
 		return ctx
 	}
 	md, _ := metadata.FromIncomingContext(ctx)
 	md.Delete(headerIdentity)
-	md.Delete(headerHop)
+	md.Delete(cluster.HeaderForwardedBy)
 	return metadata.NewIncomingContext(ctx, md)
 }

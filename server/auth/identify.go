@@ -3,7 +3,6 @@ package auth
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"net"
 	"net/http"
 
@@ -198,11 +197,4 @@ func sawToken(r Records, t *holdfastv1.Token) seen {
 		s.expires = t.GetExpiresAt().AsTime()
 	}
 	return s
-}
-
-// isRefusal reports whether an error is a refusal of the caller, rather than a failed
-// read.
-func isRefusal(err error) (*Error, bool) {
-	e, ok := errors.AsType[*Error](err)
-	return e, ok
 }

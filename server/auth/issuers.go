@@ -56,7 +56,7 @@ func (i *Issuer) check() error {
 	switch {
 	case err != nil || u.Host == "":
 		return fmt.Errorf("issuer %q: want a URL such as https://sso.example.com/realms/dc", i.URL)
-	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
+	case u.Scheme != "https" && (u.Scheme != "http" || !Loopback(u.Hostname())):
 		return fmt.Errorf("issuer %q: want https: over http an attacker can replace the issuer's keys", i.URL)
 	case i.Audience == "":
 		return fmt.Errorf("issuer %q: set audience: tokens issued for other services must be refused", i.URL)
@@ -74,10 +74,6 @@ func (i *Issuer) check() error {
 		return fmt.Errorf("issuer %q: %w", i.URL, err)
 	}
 	return nil
-}
-
-func loopback(host string) bool {
-	return host == "localhost" || host == "127.0.0.1" || host == "::1"
 }
 
 // issuers contains the configured issuers by URL, and in their order.

@@ -14,18 +14,18 @@ import (
 
 // The rate limits of callers (docs/security.md).
 const (
-	defaultRate   = 1000.0 // calls a second of a user
-	maxBuckets    = 65536  // callers with a budget; the least recent one is dropped, and starts with a full one
-	failedRate    = 10.0   // failed authentications a second of one address
-	failedBurst   = 50
-	publicRate    = 50.0 // public calls a second of one address
-	publicBurst   = 200
-	publicAll     = 1000.0 // public calls a second of all addresses
-	publicAllMax  = 2000   // burst
-	burstSeconds  = 2
-	shareAgent    = 0.05
-	shareService  = 0.2
-	sharePoolCrew = 10.0
+	defaultRate  = 1000.0 // calls a second of a user
+	maxBuckets   = 65536  // callers with a budget; the least recent one is dropped, and starts with a full one
+	failedRate   = 10.0   // failed authentications a second of one address
+	failedBurst  = 50
+	publicRate   = 50.0 // public calls a second of one address
+	publicBurst  = 200
+	publicAll    = 1000.0 // public calls a second of all addresses
+	publicAllMax = 2000   // burst
+	burstSeconds = 2
+	shareAgent   = 0.05 // of the calls of a user
+	shareService = 0.2
+	sharePool    = 10.0
 )
 
 // limits is the rate limits of all callers. They are kept in memory, by each peer on its
@@ -71,7 +71,7 @@ func (l *limits) rate(r holdfastv1.Role_Value) float64 {
 	case holdfastv1.Role_SERVICE:
 		return l.perSecond * shareService
 	case holdfastv1.Role_POOL_AGENT:
-		return l.perSecond * sharePoolCrew
+		return l.perSecond * sharePool
 	}
 	return l.perSecond
 }
@@ -120,6 +120,7 @@ func sourceKey(source string) string {
 	return p.String()
 }
 
+// bucket returns the budget with a key, which a first use creates.
 func bucket(c *lru.Cache[string, *rate.Limiter], key string, perSecond, burst float64) *rate.Limiter {
 	if b, ok := c.Get(key); ok {
 		return b

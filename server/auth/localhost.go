@@ -27,12 +27,16 @@ func (g *Gate) localHost(r *http.Request, public bool) *Error {
 func loopbackHost(host string, anyIP bool) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
-	} else {
-		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 	}
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return Loopback(host) || anyIP && err == nil
+}
+
+// Loopback reports whether a host without a port is localhost or a loopback address.
+func Loopback(host string) bool {
 	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
 		return true
 	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && (anyIP || ip.Unmap().IsLoopback())
+	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && ip.Unmap().IsLoopback()
 }

@@ -50,14 +50,7 @@ func (s *lookups) remember(hash []byte) { s.misses.Add(string(hash), struct{}{})
 
 // allow spends one read of the budget of a source, and of the common budget.
 func (s *lookups) allow(source string) *Error {
-	l, ok := s.sources.Get(source)
-	if !ok {
-		l = rate.NewLimiter(lookupsPerSourceSecond, lookupsBurst)
-		if before, found, _ := s.sources.PeekOrAdd(source, l); found {
-			l = before
-		}
-	}
-	if l.Allow() && s.all.Allow() {
+	if bucket(s.sources, source, lookupsPerSourceSecond, lookupsBurst).Allow() && s.all.Allow() {
 		return nil
 	}
 	return &Error{

@@ -17,10 +17,10 @@ const (
 	bodyTimeout = 30 * time.Second // for the whole body
 )
 
-// Words writes the response to a refused call, in the format of the API that the route
+// ErrorWriter writes the response to a refused call, in the format of the API that the route
 // belongs to. The status is 401, 403, 429 or 503 from the gate, 404 or 405 from
 // Otherwise, and 400 or 500 from httpjson. It may show err.Message to the client.
-type Words func(w http.ResponseWriter, r *http.Request, status int, err *Error)
+type ErrorWriter func(w http.ResponseWriter, r *http.Request, status int, err *Error)
 
 // Route is one route of a Mux.
 type Route struct {
@@ -82,35 +82,35 @@ func (m *Mux) Routes() []Route { return *m.routes }
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTTP(w, r) }
 
 // Handle adds a route: "GET /readyz". It panics if the pattern is bad or the rule allows
-// no caller. Words may be nil: then a refusal is one line of text.
+// no caller. ErrorWriter may be nil: then a refusal is one line of text.
 //
 // The handler gets a context with the caller, and a body of at most MaxBody bytes that
 // must arrive within 30 s, unless the rule allows an upload. It uses that context for gRPC
 // calls within this process. The rule of the route decides only whether a caller may use
 // the route; the rule of the RPC checks the request.
-func (m *Mux) Handle(pattern string, rule Rule, words Words, h http.Handler) {
+func (m *Mux) Handle(pattern string, rule Rule, writeError ErrorWriter, h http.Handler) {
 	if !rule.set() {
 		panic("route " + strconv.Quote(pattern) + " has no rule that allows a caller")
 	}
-	if words == nil {
-		words = plainWords
+	if writeError == nil {
+		writeError = writeText
 	}
 	*m.routes = append(*m.routes, Route{Pattern: pattern, Rule: rule})
-	m.mux.Handle(pattern, m.g.guard(pattern, rule, words, m.cookie, h))
+	m.mux.Handle(pattern, m.g.guard(pattern, rule, writeError, m.cookie, h))
 	m.twin.Handle(pattern, h)
 }
 
 // HandleFunc is Handle for a function.
-func (m *Mux) HandleFunc(pattern string, rule Rule, words Words, h http.HandlerFunc) {
-	m.Handle(pattern, rule, words, h)
+func (m *Mux) HandleFunc(pattern string, rule Rule, writeError ErrorWriter, h http.HandlerFunc) {
+	m.Handle(pattern, rule, writeError, h)
 }
 
 // guard returns a handler that checks a request against the rule of the route, then calls
 // h.
-func (g *Gate) guard(pattern string, rule Rule, words Words, cookie cookie, h http.Handler) http.Handler {
+func (g *Gate) guard(pattern string, rule Rule, writeError ErrorWriter, cookie cookie, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := g.localHost(r, rule.Public); err != nil {
-			refuse(w, r, words, err)
+			refuse(w, r, writeError, err)
 			return
 		}
 		if r.Body != nil && r.Body != http.NoBody && !rule.Upload {
@@ -123,7 +123,7 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, cookie cookie, h ht
 		}
 		if rule.Public {
 			if err := g.allowPublic(&rule, sourceOf(r.RemoteAddr)); err != nil {
-				refuse(w, r, words, err)
+				refuse(w, r, writeError, err)
 				return
 			}
 			h.ServeHTTP(w, r.WithContext(withAddress(r.Context(), sourceOf(r.RemoteAddr))))
@@ -133,7 +133,7 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, cookie cookie, h ht
 		if len(p.bearer) == 0 {
 			var over *Error
 			if p.bearer, over = cookie.of(r); over != nil {
-				refuse(w, r, words, over)
+				refuse(w, r, writeError, over)
 				return
 			}
 		}
@@ -150,7 +150,7 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, cookie cookie, h ht
 			h.ServeHTTP(w, r.WithContext(NewContext(r.Context(), c)))
 			return
 		}
-		e, ok := isRefusal(err)
+		e, ok := errors.AsType[*Error](err)
 		if !ok {
 			e = &Error{
 				Code: codes.Unavailable, Reason: "NO_LEADER", Retry: time.Second,
@@ -162,7 +162,7 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, cookie cookie, h ht
 		if c != nil { // the page of a refusal shows who is signed in
 			r = r.WithContext(NewContext(r.Context(), c))
 		}
-		refuse(w, r, words, e)
+		refuse(w, r, writeError, e)
 	})
 }
 
@@ -207,7 +207,7 @@ func (g *Gate) sameSite(r *http.Request) error {
 		r.Header.Get("Origin"))
 }
 
-func refuse(w http.ResponseWriter, r *http.Request, words Words, e *Error) {
+func refuse(w http.ResponseWriter, r *http.Request, writeError ErrorWriter, e *Error) {
 	status := StatusOf(e.Code)
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="holdfast"`)
@@ -215,7 +215,7 @@ func refuse(w http.ResponseWriter, r *http.Request, words Words, e *Error) {
 	if e.Retry > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int((e.Retry+time.Second-1)/time.Second)))
 	}
-	words(w, r, status, e)
+	writeError(w, r, status, e)
 }
 
 // StatusOf returns the default HTTP status of a code. An API may specify another one.
@@ -243,7 +243,7 @@ func StatusOf(c codes.Code) int {
 	return http.StatusInternalServerError
 }
 
-func plainWords(w http.ResponseWriter, _ *http.Request, status int, err *Error) {
+func writeText(w http.ResponseWriter, _ *http.Request, status int, err *Error) {
 	http.Error(w, err.Message, status)
 }
 

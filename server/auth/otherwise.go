@@ -11,7 +11,7 @@ import (
 // is in the format of that API instead of a line of text: 405 with the methods of the
 // path, or 404. The response contains nothing that the documentation does not, so it
 // needs no token.
-func (m *Mux) Otherwise(prefix string, words Words) {
+func (m *Mux) Otherwise(prefix string, writeError ErrorWriter) {
 	notFound := func(w http.ResponseWriter, r *http.Request) {
 		h, _ := m.twin.Handler(r)
 		v := &verdict{header: http.Header{}}
@@ -22,7 +22,7 @@ func (m *Mux) Otherwise(prefix string, words Words) {
 			err = &Error{Code: codes.Unimplemented, Reason: "NO_SUCH_METHOD", Message: "Method Not Allowed"}
 			w.Header()["Allow"] = v.header["Allow"]
 		}
-		words(w, r, status, err)
+		writeError(w, r, status, err)
 	}
 	m.mux.HandleFunc(prefix, notFound)
 	if path := strings.TrimSuffix(prefix, "/"); path != "" {

@@ -62,12 +62,7 @@ func (r *Relay) RecordDenials(
 
 // Node is the peer that a gate protects (*cluster.Node).
 type Node interface {
-	Proposer
 	Peers
-}
-
-// Proposer commits commands and serves reads (*cluster.Node).
-type Proposer interface {
 	Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error)
 	View(ctx context.Context) (*fsm.View, error)
 }

@@ -48,8 +48,8 @@ func (r *Rule) set() bool {
 	return r.Public || r.Anyone || r.Peers || r.Least != holdfastv1.Role_ROLE_UNSPECIFIED || len(r.Also) > 0
 }
 
-// allows returns why an identity may not call the method or route named what, or nil if
-// it may. Req is nil if the request has not been read yet.
+// allows returns the refusal of an identity that may not call a method or route, or nil. What is its
+// name. Req is nil if the request has not been read yet.
 func (r *Rule) allows(id *holdfastv1.Identity, req proto.Message, what string) *Error {
 	role := id.GetRole()
 	switch {

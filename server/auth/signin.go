@@ -71,7 +71,7 @@ func (p *People) check(host string) error {
 	}
 	u, err := url.Parse(p.RedirectURL)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Path != CallbackPath ||
-		u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
+		u.Scheme != "https" && (u.Scheme != "http" || !Loopback(u.Hostname())) {
 		return fmt.Errorf("redirect_url %q: want one such as https://holdfast.example%s", p.RedirectURL, CallbackPath)
 	}
 	return nil
@@ -204,7 +204,7 @@ func (s *SignIn) Issued(token string) bool {
 // Failed counts and records a failed sign-in, and returns the error for the person.
 func (s *SignIn) Failed(r *http.Request, err *Error) *Error {
 	p := &presented{source: sourceOf(r.RemoteAddr), method: r.Method + " " + r.URL.Path}
-	if e, ok := isRefusal(s.g.authFailed(p, err)); ok {
+	if e, ok := errors.AsType[*Error](s.g.authFailed(p, err)); ok {
 		return e
 	}
 	return err

@@ -13,13 +13,6 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-const (
-	// keepStream is the interval of keep-alive comments on a stream without events.
-	// firstSign is the delay of the first one.
-	keepStream = 15 * time.Second
-	firstSign  = 200 * time.Millisecond
-)
-
 // notification is one server-sent event.
 type notification struct {
 	Event    string   `json:"event"` // register, deregister, update
@@ -59,15 +52,15 @@ func (a *api) notifications(w http.ResponseWriter, r *http.Request) {
 	}()
 	out := httpjson.NewEvents(w)
 	defer out.End()
-	alive := time.NewTimer(firstSign)
+	alive := time.NewTimer(httpjson.FirstAlive)
 	defer alive.Stop()
 	for {
-		text := ": alive\n\n"
+		text := httpjson.Alive
 		select {
 		case e := <-events:
 			text = event(e)
 		case <-alive.C:
-			alive.Reset(keepStream)
+			alive.Reset(httpjson.AliveEvery)
 		case <-done:
 			if !out.Begun() {
 				fail(w, end)

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
@@ -55,7 +56,7 @@ func (c conn) Invoke(ctx context.Context, method string, args, reply any, opts .
 		return c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
 	}
 	if w.stale {
-		ctx = metadata.AppendToOutgoingContext(ctx, "holdfast-consistency", "stale")
+		ctx = metadata.AppendToOutgoingContext(ctx, cluster.HeaderConsistency, "stale")
 	}
 	var md metadata.MD
 	err := c.ClientConnInterface.Invoke(ctx, method, args, reply, append(opts, grpc.Header(&md))...)
@@ -66,13 +67,16 @@ func (c conn) Invoke(ctx context.Context, method string, args, reply any, opts .
 // note copies the position of a call's answer to the response. A read of several calls is
 // as fresh as its first call, a write as its last.
 func (w *writer) note(md metadata.MD) {
-	h := w.Header()
-	if reads(w.r) && h.Get("holdfast-index") != "" {
-		return
+	if !reads(w.r) || w.Header().Get(cluster.HeaderIndex) == "" {
+		CopyPosition(w, md)
 	}
-	for _, name := range []string{"holdfast-index", "holdfast-leader", "holdfast-last-contact-ms"} {
+}
+
+// CopyPosition copies the position of a call's answer to the headers of a response.
+func CopyPosition(w http.ResponseWriter, md metadata.MD) {
+	for _, name := range []string{cluster.HeaderIndex, cluster.HeaderLeader, cluster.HeaderLastContact} {
 		if v := md.Get(name); len(v) > 0 {
-			h.Set(name, v[0])
+			w.Header().Set(name, v[0])
 		}
 	}
 }

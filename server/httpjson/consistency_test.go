@@ -70,10 +70,10 @@ func TestConsistency(t *testing.T) {
 			}
 			httpjson.Write(w, http.StatusOK, r.PathValue("id"))
 		}
-		words := func(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
+		writeError := func(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
 			httpjson.Write(w, code, err.Message)
 		}
-		httpjson.Add(m, words,
+		httpjson.Add(m, writeError,
 			httpjson.Route{Pattern: "GET /a/{id}", RPC: "PoolService/GetPool", Handler: handler},
 			httpjson.Route{Pattern: "POST /a/{id}", RPC: "PoolService/DeletePool", Handler: handler},
 			httpjson.Route{Pattern: "POST /beat", RPC: "HeartbeatService/HeartbeatPool",

@@ -6,8 +6,16 @@ import (
 	"time"
 )
 
-// slowest is how long a write to a stream may block on a slow client.
-const slowest = 30 * time.Second
+// WriteTimeout is the time that a write to a stream may block on a slow client.
+const WriteTimeout = 30 * time.Second
+
+// Alive is a comment for a stream without events. The first one is due after FirstAlive, so that a
+// client soon learns that its stream is open.
+const (
+	Alive      = ": alive\n\n"
+	AliveEvery = 15 * time.Second
+	FirstAlive = 200 * time.Millisecond
+)
 
 // Events is a response of server-sent events.
 type Events struct {
@@ -32,7 +40,7 @@ func (e *Events) Write(text string) error {
 		e.w.Header().Set("Cache-Control", "no-store")
 		e.w.WriteHeader(http.StatusOK)
 	}
-	_ = e.c.SetWriteDeadline(time.Now().Add(slowest)) // recorders in tests do not support deadlines
+	_ = e.c.SetWriteDeadline(time.Now().Add(WriteTimeout)) // recorders in tests do not support deadlines
 	if _, err := io.WriteString(e.w, text); err != nil {
 		return err
 	}

@@ -133,7 +133,7 @@ func Write(w http.ResponseWriter, code int, body any) {
 func writeEncodingError(w http.ResponseWriter, err error) {
 	e := &auth.Error{Code: codes.Internal, Reason: "INTERNAL", Message: "encode the response: " + err.Error()}
 	if own, ok := w.(*writer); ok {
-		own.words(own.ResponseWriter, own.r, http.StatusInternalServerError, e)
+		own.writeError(own.ResponseWriter, own.r, http.StatusInternalServerError, e)
 		return
 	}
 	http.Error(w, e.Message, http.StatusInternalServerError)

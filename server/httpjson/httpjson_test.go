@@ -143,10 +143,10 @@ func TestWrite(t *testing.T) {
 // refused in the API's error form.
 func TestAdd(t *testing.T) {
 	m := auth.Open().NewMux()
-	words := func(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
+	writeError := func(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
 		httpjson.Write(w, code, err.Message)
 	}
-	httpjson.Add(m, words, httpjson.Route{Pattern: "GET /a/{id}", RPC: "PoolService/GetPool",
+	httpjson.Add(m, writeError, httpjson.Route{Pattern: "GET /a/{id}", RPC: "PoolService/GetPool",
 		Handler: func(w http.ResponseWriter, r *http.Request) {
 			httpjson.Write(w, http.StatusOK, r.PathValue("id"))
 		}})
@@ -164,10 +164,10 @@ func TestAdd(t *testing.T) {
 // form, not a truncated response.
 func TestUnrepresentableBody(t *testing.T) {
 	m := auth.Open().NewMux()
-	words := func(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
+	writeError := func(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
 		httpjson.Write(w, code, map[string]string{"word": err.Message})
 	}
-	httpjson.Add(m, words, httpjson.Route{Pattern: "GET /a", RPC: "PoolService/GetPool",
+	httpjson.Add(m, writeError, httpjson.Route{Pattern: "GET /a", RPC: "PoolService/GetPool",
 		Handler: func(w http.ResponseWriter, _ *http.Request) {
 			httpjson.Write(w, http.StatusOK, math.NaN())
 		}})

@@ -14,8 +14,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/holdfast-metal/holdfast/cluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
 // endpoint serves one route.
@@ -48,9 +50,9 @@ func Register(m *auth.Mux, rpc grpc.ClientConnInterface) {
 		}
 		rule := auth.SameAs(r.Name())
 		rule.Upload = r.Method.IsStreamingClient()
-		m.HandleFunc(r.Pattern(), rule, words, e.handler())
+		m.HandleFunc(r.Pattern(), rule, writeError, e.handler())
 	}
-	m.Otherwise("/v1/", words)
+	m.Otherwise("/v1/", writeError)
 }
 
 func newEndpoint(r Route, rpc grpc.ClientConnInterface) (*endpoint, error) {
@@ -109,7 +111,7 @@ func (e *endpoint) unary(w http.ResponseWriter, r *http.Request) {
 	}
 	var header metadata.MD
 	err = e.rpc.Invoke(ctx, e.call, req, resp, grpc.Header(&header))
-	position(w, header)
+	httpjson.CopyPosition(w, header)
 	if err != nil {
 		refuse(w, err)
 		return
@@ -135,15 +137,10 @@ func encode(to []byte, m proto.Message) ([]byte, error) {
 	return protojson.MarshalOptions{UseProtoNames: true}.MarshalAppend(to, m)
 }
 
-// The metadata of a call that a caller may set, and that of its response, as headers (docs/api.md).
-const (
-	headerConsistency = "holdfast-consistency"
-	headerMinIndex    = "holdfast-min-index"
-)
-
-// outgoing returns a context with the consistency that a request asks for.
+// outgoing returns a context with the consistency that a request requires in its headers
+// (docs/api.md) or its query.
 func outgoing(ctx context.Context, r *http.Request) (context.Context, error) {
-	want := r.Header.Get(headerConsistency)
+	want := r.Header.Get(cluster.HeaderConsistency)
 	if r.URL.RawQuery != "" {
 		if v := r.URL.Query().Get(consistency); v != "" {
 			want = v
@@ -152,21 +149,12 @@ func outgoing(ctx context.Context, r *http.Request) (context.Context, error) {
 	switch want {
 	case "", "linearizable":
 	case "stale":
-		ctx = metadata.AppendToOutgoingContext(ctx, headerConsistency, want)
+		ctx = metadata.AppendToOutgoingContext(ctx, cluster.HeaderConsistency, want)
 	default:
 		return nil, invalid("INVALID_CONSISTENCY", "consistency is not stale or linearizable")
 	}
-	if index := r.Header.Get(headerMinIndex); index != "" {
-		ctx = metadata.AppendToOutgoingContext(ctx, headerMinIndex, index)
+	if index := r.Header.Get(cluster.HeaderMinIndex); index != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, cluster.HeaderMinIndex, index)
 	}
 	return ctx, nil
-}
-
-// position copies the position of an answer to the headers of the response.
-func position(w http.ResponseWriter, md metadata.MD) {
-	for _, name := range []string{"holdfast-index", "holdfast-leader", "holdfast-last-contact-ms"} {
-		if v := md.Get(name); len(v) > 0 {
-			w.Header().Set(name, v[0])
-		}
-	}
 }

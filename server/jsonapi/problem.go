@@ -85,8 +85,8 @@ func problemOf(err error) *problem {
 // refuse writes an error.
 func refuse(w http.ResponseWriter, err error) { problemOf(err).write(w) }
 
-// words writes the errors of the gate, and 404 and 405.
-func words(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
+// writeError writes the errors of the gate, and 404 and 405.
+func writeError(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
 	p := problemOf(err)
 	p.Status = code
 	p.write(w)

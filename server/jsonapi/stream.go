@@ -14,13 +14,6 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-const (
-	// keepStream is the interval of keep-alive comments on a stream without events.
-	// firstSign is the delay of the first one.
-	keepStream = 15 * time.Second
-	firstSign  = 200 * time.Millisecond
-)
-
 // message is a message of a stream, or its end: io.EOF or an error.
 type message struct {
 	proto.Message
@@ -130,10 +123,10 @@ func (e *endpoint) receive(s grpc.ClientStream, to chan<- message) {
 func (e *endpoint) events(w http.ResponseWriter, s grpc.ClientStream, messages <-chan message) {
 	out := httpjson.NewEvents(w)
 	defer out.End()
-	alive := time.NewTimer(firstSign)
+	alive := time.NewTimer(httpjson.FirstAlive)
 	defer alive.Stop()
 	for {
-		text, last := ": alive\n\n", false
+		text, last := httpjson.Alive, false
 		select {
 		case m := <-messages:
 			if !out.Begun() {
@@ -145,7 +138,7 @@ func (e *endpoint) events(w http.ResponseWriter, s grpc.ClientStream, messages <
 			}
 			text, last = e.event(m), m.err != nil
 		case <-alive.C:
-			alive.Reset(keepStream)
+			alive.Reset(httpjson.AliveEvery)
 		case <-s.Context().Done():
 			return
 		}
@@ -205,7 +198,7 @@ func (e *endpoint) bytes(w http.ResponseWriter, s grpc.ClientStream, messages <-
 		case m.err != nil:
 			panic(http.ErrAbortHandler)
 		}
-		_ = c.SetWriteDeadline(time.Now().Add(slowest)) // recorders in tests do not support deadlines
+		_ = c.SetWriteDeadline(time.Now().Add(httpjson.WriteTimeout)) // recorders in tests do not support deadlines
 		if _, err := w.Write(m.ProtoReflect().Get(e.data).Bytes()); err != nil {
 			return
 		}
@@ -213,12 +206,9 @@ func (e *endpoint) bytes(w http.ResponseWriter, s grpc.ClientStream, messages <-
 	}
 }
 
-// slowest is how long a write may block on a slow client.
-const slowest = 30 * time.Second
-
 // takePosition copies the position of a stream to the headers. The call has sent its header.
 func takePosition(w http.ResponseWriter, s grpc.ClientStream) {
 	if md, err := s.Header(); err == nil {
-		position(w, md)
+		httpjson.CopyPosition(w, md)
 	}
 }

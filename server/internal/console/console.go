@@ -33,8 +33,7 @@ const (
 	maxTyped       = 4096             // maximum input in one message, in bytes
 	attachTimeout  = 45 * time.Second // maximum time for a console to open
 	firstMessage   = 10 * time.Second // maximum time to wait for the first message
-	headerByPeer   = "holdfast-forwarded-by"
-	consoleMessage = 16 << 10 // maximum output in one message, in bytes
+	consoleMessage = 16 << 10         // maximum output in one message, in bytes
 )
 
 // Config configures a Service. Without Consoles the leader can attach no console, and without

@@ -25,8 +25,7 @@ func noLeaderFor(what string) error {
 // forwarded reports whether another peer has forwarded the stream. It is not forwarded
 // again.
 func forwarded(ctx context.Context) bool {
-	md, _ := metadata.FromIncomingContext(ctx)
-	return len(md.Get(headerByPeer)) > 0
+	return len(metadata.ValueFromIncomingContext(ctx, cluster.HeaderForwardedBy)) > 0
 }
 
 // relay forwards the stream to the leader.
@@ -41,8 +40,7 @@ func (s *Service) relay(
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	md := metadata.MD{}
-	md.Set(headerByPeer, s.cfg.PeerID)
+	md := metadata.Pairs(cluster.HeaderForwardedBy, s.cfg.PeerID)
 	auth.Forward(ctx, md)
 	up, err := holdfastv1.NewConsoleServiceClient(conn).Attach(metadata.NewOutgoingContext(ctx, md))
 	if err != nil {

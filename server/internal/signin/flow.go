@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -115,7 +116,7 @@ func (f *Flow) Begin(r *http.Request, issuer, next string) (Begun, *auth.Error) 
 	}
 	to := config(s.Config(), p, redirect).AuthCodeURL(st.State, oidc.Nonce(st.Nonce),
 		oauth2.S256ChallengeOption(st.Verifier))
-	return Begun{URL: to, Cookie: cookie, Secure: redirect[:6] == "https:"}, nil
+	return Begun{URL: to, Cookie: cookie, Secure: strings.HasPrefix(redirect, "https:")}, nil
 }
 
 // config returns the client of the dashboard, without its secret.

@@ -1,9 +1,7 @@
 package signin
 
 import (
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 
@@ -29,7 +27,7 @@ func redirectURL(r *http.Request, configured string) (string, *auth.Error) {
 	if err != nil || back.Host != r.Host || back.Hostname() == "" || back.User != nil {
 		return "", refuse(codes.InvalidArgument, auth.ReasonSignInState, "The address of this page is not valid.")
 	}
-	if u.Scheme == "http" && !loopback(back.Hostname()) {
+	if u.Scheme == "http" && !auth.Loopback(back.Hostname()) {
 		return "", refuse(codes.FailedPrecondition, auth.ReasonSignInState,
 			"Signing in needs https. If a proxy in front of this peer has it, an admin sets redirect_url of the issuer.")
 	}
@@ -47,12 +45,4 @@ func elsewhere(r *http.Request, configured string) string {
 	q := r.URL.Query()
 	q.Set(moved, "1")
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: r.URL.Path, RawQuery: q.Encode()}).String()
-}
-
-func loopback(host string) bool {
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil && net.IP(ip.AsSlice()).IsLoopback()
 }
