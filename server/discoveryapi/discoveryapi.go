@@ -25,26 +25,26 @@ type Watcher interface {
 	Services(ctx context.Context, filter string, cursor uint64, send func(*holdfastv1.ServiceEvent) error) error
 }
 
-// Beats accepts pings (server.Heartbeats). Its errors are statuses.
-type Beats interface {
+// Heartbeats accepts pings (server.Heartbeats). Its errors are statuses.
+type Heartbeats interface {
 	PingService(ctx context.Context, r *holdfastv1.PingServiceRequest) (*holdfastv1.PingServiceResponse, error)
 }
 
 type api struct {
-	registry holdfastv1.RegistryServiceClient
-	beats    Beats
-	access   holdfastv1.AccessServiceClient
-	watch    Watcher
+	registry   holdfastv1.RegistryServiceClient
+	heartbeats Heartbeats
+	access     holdfastv1.AccessServiceClient
+	watch      Watcher
 }
 
 // Register adds the routes to a mux, each with and without a trailing slash. Calls to the
-// services use rpc; pings go to beats and streams come from watch.
-func Register(m *auth.Mux, rpc grpc.ClientConnInterface, beats Beats, watch Watcher) {
+// services use rpc; pings go to heartbeats and streams come from watch.
+func Register(m *auth.Mux, rpc grpc.ClientConnInterface, heartbeats Heartbeats, watch Watcher) {
 	a := &api{
-		registry: holdfastv1.NewRegistryServiceClient(rpc),
-		beats:    beats,
-		access:   holdfastv1.NewAccessServiceClient(rpc),
-		watch:    watch,
+		registry:   holdfastv1.NewRegistryServiceClient(rpc),
+		heartbeats: heartbeats,
+		access:     holdfastv1.NewAccessServiceClient(rpc),
+		watch:      watch,
 	}
 	m.Otherwise(base+"/", refused)
 	m.Otherwise("/api/v1/capabilities/", refused)
@@ -155,7 +155,7 @@ func (a *api) ping(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req := &holdfastv1.PingServiceRequest{Id: strings.ToValidUTF8(id[:min(len(id), maxID)], "")}
-	if _, err := a.beats.PingService(r.Context(), req); err != nil {
+	if _, err := a.heartbeats.PingService(r.Context(), req); err != nil {
 		fail(w, err)
 		return
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// Beats accepts keepalives (server.Heartbeats). Its errors are statuses.
-type Beats interface {
+// Heartbeats accepts keepalives (server.Heartbeats). Its errors are statuses.
+type Heartbeats interface {
 	KeepMachineAlive(
 		ctx context.Context,
 		r *holdfastv1.KeepMachineAliveRequest,
@@ -23,15 +23,15 @@ type Beats interface {
 
 // api serves the routes.
 type api struct {
-	agents holdfastv1.AgentServiceClient
-	beats  Beats
-	log    *slog.Logger
+	agents     holdfastv1.AgentServiceClient
+	heartbeats Heartbeats
+	log        *slog.Logger
 }
 
 // Register adds the routes to a mux, each with and without a trailing slash. Calls to the
-// services use rpc; keepalives go to beats.
-func Register(m *auth.Mux, rpc grpc.ClientConnInterface, beats Beats, log *slog.Logger) {
-	a := &api{agents: holdfastv1.NewAgentServiceClient(rpc), beats: beats, log: log}
+// services use rpc; keepalives go to heartbeats.
+func Register(m *auth.Mux, rpc grpc.ClientConnInterface, heartbeats Heartbeats, log *slog.Logger) {
+	a := &api{agents: holdfastv1.NewAgentServiceClient(rpc), heartbeats: heartbeats, log: log}
 	m.Otherwise("/api/v1/machine/", refused)
 	route := httpjson.NewRoute
 	httpjson.Add(m, refused,

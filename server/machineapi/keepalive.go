@@ -61,7 +61,7 @@ func (a *api) keepalive(w http.ResponseWriter, r *http.Request) {
 			FreeGpuCount:         int32(min(max(m.FreeGPUs, 0), 1<<20)),
 		}
 	}
-	resp, err := a.beats.KeepMachineAlive(r.Context(), req)
+	resp, err := a.heartbeats.KeepMachineAlive(r.Context(), req)
 	if err != nil {
 		other := failure{Message: "Failed to update keepalive"}
 		if status.Code(err) == codes.NotFound {

@@ -22,20 +22,20 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// Beats accepts heartbeats (server.Heartbeats). Its errors are statuses.
-type Beats interface {
+// Heartbeats accepts heartbeats (server.Heartbeats). Its errors are statuses.
+type Heartbeats interface {
 	HeartbeatPool(ctx context.Context, r *holdfastv1.HeartbeatPoolRequest) (*holdfastv1.HeartbeatPoolResponse, error)
 }
 
 type api struct {
-	pools holdfastv1.PoolServiceClient
-	beats Beats
+	pools      holdfastv1.PoolServiceClient
+	heartbeats Heartbeats
 }
 
 // Register adds the routes to a mux, each with and without a trailing slash. Calls to the
-// services use rpc; heartbeats go to beats.
-func Register(m *auth.Mux, rpc grpc.ClientConnInterface, beats Beats) {
-	a := &api{pools: holdfastv1.NewPoolServiceClient(rpc), beats: beats}
+// services use rpc; heartbeats go to heartbeats.
+func Register(m *auth.Mux, rpc grpc.ClientConnInterface, heartbeats Heartbeats) {
+	a := &api{pools: holdfastv1.NewPoolServiceClient(rpc), heartbeats: heartbeats}
 	m.Otherwise("/v2/", lost)
 	route := httpjson.NewRoute
 	httpjson.Add(m, refused,
@@ -128,7 +128,7 @@ func (a *api) heartbeat(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := in.proto()
-	resp, err := a.beats.HeartbeatPool(r.Context(), &holdfastv1.HeartbeatPoolRequest{
+	resp, err := a.heartbeats.HeartbeatPool(r.Context(), &holdfastv1.HeartbeatPoolRequest{
 		PoolId:        r.PathValue("id"),
 		Gpus:          p.GetGpus(),
 		WorkersTotal:  p.GetWorkersTotal(),
