@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -130,22 +131,15 @@ func (a *api) program(w http.ResponseWriter, r *http.Request) {
 		s.ask(w)
 		return
 	}
-	for _, known := range Programs() {
-		if name != known || a.cfg.Dir == "" {
-			continue
+	if slices.Contains(Programs(), name) && a.cfg.Dir != "" {
+		if f, err := os.Open(filepath.Join(a.cfg.Dir, name)); err == nil {
+			defer func() { _ = f.Close() }()
+			if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+				w.Header().Set("Content-Type", "application/octet-stream")
+				http.ServeContent(w, r, name, info.ModTime(), f)
+				return
+			}
 		}
-		f, err := os.Open(filepath.Join(a.cfg.Dir, known))
-		if err != nil {
-			break
-		}
-		defer func() { _ = f.Close() }()
-		info, err := f.Stat()
-		if err != nil || !info.Mode().IsRegular() {
-			break
-		}
-		w.Header().Set("Content-Type", "application/octet-stream")
-		http.ServeContent(w, r, known, info.ModTime(), f)
-		return
 	}
 	message := "there is no " + strconv.Quote(name) + " in --netboot-dir of this peer: it may contain " +
 		strings.Join(Programs(), ", ")

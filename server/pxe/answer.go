@@ -108,22 +108,22 @@ func (s *Server) file(f firmware) (string, error) {
 	return name, err
 }
 
-// answer returns the reply to a packet, or nil if there is none. at is set if the packet
+// answer returns the reply to a packet, or nil if there is none. Proxy is whether the packet
 // arrived on port 4011.
-func (s *Server) answer(ctx context.Context, p *dhcpv4.DHCPv4, at bool) (*dhcpv4.DHCPv4, error) {
+func (s *Server) answer(ctx context.Context, p *dhcpv4.DHCPv4, proxy bool) (*dhcpv4.DHCPv4, error) {
 	f, is := read(p)
 	kind := dhcpv4.MessageTypeOffer
 	switch {
 	case !is:
 		return nil, nil //nolint:nilnil // no reply is not an error
-	case at && p.MessageType() == dhcpv4.MessageTypeRequest:
+	case proxy && p.MessageType() == dhcpv4.MessageTypeRequest:
 		kind = dhcpv4.MessageTypeAck
-	case at || p.MessageType() != dhcpv4.MessageTypeDiscover:
+	case proxy || p.MessageType() != dhcpv4.MessageTypeDiscover:
 		return nil, nil //nolint:nilnil // a request to port 67 is for the DHCP server
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTime)
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
-	boots, err := s.boots.Boots(ctx, f.mac, "")
+	boots, err := s.installs.LookUpBoot(ctx, &holdfastv1.BootMachineRequest{Mac: f.mac})
 	if err != nil {
 		return nil, fmt.Errorf("look up the boot action of %s: %w", f.mac, err)
 	}
@@ -148,7 +148,7 @@ func (s *Server) answer(ctx context.Context, p *dhcpv4.DHCPv4, at bool) (*dhcpv4
 		mods = append(mods, dhcpv4.WithOption(dhcpv4.OptGeneric(dhcpv4.OptionClientMachineIdentifier, id)))
 	}
 	switch asks := isUEFI(f.arch) && !f.http && !f.ipxe; {
-	case asks && !at: // it requests the file on port 4011 next
+	case asks && !proxy: // it requests the file on port 4011 next
 	case f.http:
 		mods = append(mods, dhcpv4.WithOption(dhcpv4.OptBootFileName(name)))
 	default:

@@ -20,6 +20,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"google.golang.org/grpc"
+
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -48,15 +50,17 @@ const (
 
 // Limits of concurrent work. Firmware retries if a limit is reached.
 const (
-	maxQuestions = 32
-	maxTransfers = 64
-	askTime      = 3 * time.Second // for one lookup; firmware does not wait longer
+	maxLookups    = 32
+	maxTransfers  = 64
+	lookupTimeout = 3 * time.Second // firmware does not wait longer
 )
 
-// Boots returns the boot action of a machine (InstallService.LookUpBoot). It has no side
-// effects.
-type Boots interface {
-	Boots(ctx context.Context, mac, arch string) (*holdfastv1.BootMachineResponse, error)
+// Installs returns the boot action of a machine (holdfastv1.InstallServiceClient). LookUpBoot has
+// no side effects: the answer contains no token, and unknown machines are not registered.
+type Installs interface {
+	LookUpBoot(
+		ctx context.Context, r *holdfastv1.BootMachineRequest, opts ...grpc.CallOption,
+	) (*holdfastv1.BootMachineResponse, error)
 }
 
 // sockets are the sockets of a Server. Tests use their own.
@@ -68,13 +72,13 @@ type sockets struct {
 
 // Server replies to firmware.
 type Server struct {
-	cfg   Config
-	boots Boots
-	log   *slog.Logger
+	cfg      Config
+	installs Installs
+	log      *slog.Logger
 }
 
 // New returns a Server. It fails if Host is not an IPv4 address or Dir does not exist.
-func New(cfg Config, boots Boots) (*Server, error) {
+func New(cfg Config, installs Installs) (*Server, error) {
 	if !cfg.Host.Is4() {
 		return nil, fmt.Errorf("answer firmware: %s is not an IPv4 address: PXE supports IPv4 only", cfg.Host)
 	}
@@ -83,5 +87,5 @@ func New(cfg Config, boots Boots) (*Server, error) {
 			"(netboot_dir; Debian's package ipxe installs them in /usr/lib/ipxe)", errors.Join(err, os.ErrNotExist))
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return &Server{cfg: cfg, boots: boots, log: cfg.Logger}, nil
+	return &Server{cfg: cfg, installs: installs, log: cfg.Logger}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -48,13 +49,8 @@ func (s *Server) serveFiles(ctx context.Context, conn *net.UDPConn) error {
 // The directory is ignored.
 func nameOf(asked string) string {
 	name := path.Base(path.Clean("/" + strings.ReplaceAll(asked, `\`, "/")))
-	if name == scriptName {
+	if name == scriptName || slices.Contains(netbootapi.Programs(), name) {
 		return name
-	}
-	for _, known := range netbootapi.Programs() {
-		if name == known {
-			return known
-		}
 	}
 	return ""
 }

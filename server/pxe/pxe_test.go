@@ -16,6 +16,7 @@ import (
 	"github.com/insomniacslk/dhcp/dhcpv4"
 	"github.com/insomniacslk/dhcp/iana"
 	"github.com/pin/tftp/v3"
+	"google.golang.org/grpc"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -25,12 +26,14 @@ const mac = "52:54:00:77:00:01"
 // answers maps MAC addresses to boot actions. Other machines boot their disk.
 type answers map[string]*holdfastv1.BootMachineResponse
 
-func (a answers) Boots(_ context.Context, mac, _ string) (*holdfastv1.BootMachineResponse, error) {
-	if mac == "02:00:00:00:00:99" {
+func (a answers) LookUpBoot(
+	_ context.Context, r *holdfastv1.BootMachineRequest, _ ...grpc.CallOption,
+) (*holdfastv1.BootMachineResponse, error) {
+	if r.GetMac() == "02:00:00:00:00:99" {
 		return nil, errors.New("the cluster has no leader")
 	}
-	if r, ok := a[mac]; ok {
-		return r, nil
+	if boots, ok := a[r.GetMac()]; ok {
+		return boots, nil
 	}
 	return &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_DISK}, nil
 }
@@ -39,7 +42,7 @@ func installing() answers {
 	return answers{mac: {Action: holdfastv1.BootMachineResponse_INSTALL}}
 }
 
-func newServer(t *testing.T, boots Boots) *Server {
+func newServer(t *testing.T, installs Installs) *Server {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"undionly.kpxe", "ipxe.efi", "ipxe-arm64.efi", "secret"} {
@@ -47,7 +50,7 @@ func newServer(t *testing.T, boots Boots) *Server {
 			t.Fatal(err)
 		}
 	}
-	s, err := New(Config{Interface: "lo", Host: netip.MustParseAddr("10.0.0.1"), BootPort: 7404, Dir: dir}, boots)
+	s, err := New(Config{Interface: "lo", Host: netip.MustParseAddr("10.0.0.1"), BootPort: 7404, Dir: dir}, installs)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +343,9 @@ func FuzzAnswer(f *testing.F) {
 
 type everybody struct{}
 
-func (everybody) Boots(context.Context, string, string) (*holdfastv1.BootMachineResponse, error) {
+func (everybody) LookUpBoot(
+	context.Context, *holdfastv1.BootMachineRequest, ...grpc.CallOption,
+) (*holdfastv1.BootMachineResponse, error) {
 	return &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_INSTALL}, nil
 }
 

@@ -85,10 +85,10 @@ func (s *Server) serve(ctx context.Context, open sockets) error {
 
 // listen replies to the packets of a socket. Several are handled concurrently, because a
 // lookup may wait for the leader. Packets over the limit are dropped; firmware retries.
-func (s *Server) listen(ctx context.Context, conn *net.UDPConn, at bool) error {
+func (s *Server) listen(ctx context.Context, conn *net.UDPConn, proxy bool) error {
 	var g errgroup.Group
 	defer func() { _ = g.Wait() }()
-	g.SetLimit(maxQuestions)
+	g.SetLimit(maxLookups)
 	b := make([]byte, 1500)
 	for {
 		n, from, err := conn.ReadFromUDP(b)
@@ -103,7 +103,7 @@ func (s *Server) listen(ctx context.Context, conn *net.UDPConn, at bool) error {
 			continue // malformed packets are ignored
 		}
 		g.TryGo(func() error {
-			err := s.reply(ctx, conn, p, from, at)
+			err := s.reply(ctx, conn, p, from, proxy)
 			if err != nil && ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
 				s.log.Warn("replying to firmware failed", "mac", p.ClientHWAddr.String(), "error", err)
 			}
@@ -112,8 +112,8 @@ func (s *Server) listen(ctx context.Context, conn *net.UDPConn, at bool) error {
 	}
 }
 
-func (s *Server) reply(ctx context.Context, conn *net.UDPConn, p *dhcpv4.DHCPv4, from *net.UDPAddr, at bool) error {
-	answer, err := s.answer(ctx, p, at)
+func (s *Server) reply(ctx context.Context, conn *net.UDPConn, p *dhcpv4.DHCPv4, from *net.UDPAddr, proxy bool) error {
+	answer, err := s.answer(ctx, p, proxy)
 	if answer == nil || err != nil {
 		return err
 	}

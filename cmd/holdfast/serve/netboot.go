@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 	"google.golang.org/grpc"
 
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/netbootapi"
 	"github.com/holdfast-metal/holdfast/server/netbootapi/neighbor"
 	"github.com/holdfast-metal/holdfast/server/pxe"
@@ -49,7 +50,7 @@ func (c *netbootConfig) api() netbootapi.Config {
 }
 
 // firmware returns the DHCP and TFTP server for firmware, or nil.
-func (c *netbootConfig) firmware(boots pxe.Boots, log *slog.Logger) (*pxe.Server, error) {
+func (c *netbootConfig) firmware(installs pxe.Installs, log *slog.Logger) (*pxe.Server, error) {
 	if c.Netboot == "" {
 		return nil, nil //nolint:nilnil // there is none, and that is no error
 	}
@@ -72,7 +73,7 @@ func (c *netbootConfig) firmware(boots pxe.Boots, log *slog.Logger) (*pxe.Server
 		}
 	}
 	return pxe.New(pxe.Config{Interface: c.Netboot, Host: host.Unmap(), BootPort: uint16(number), Dir: c.NetbootDir,
-		Logger: log}, boots)
+		Logger: log}, installs)
 }
 
 // addressOf returns the first IPv4 address of an interface.
@@ -96,7 +97,7 @@ func addressOf(name string) (netip.Addr, error) {
 // serveFirmware serves firmware until ctx ends. InstallService selects the boot program of a
 // machine, as it does its boot script.
 func (c *netbootConfig) serveFirmware(ctx context.Context, rpc grpc.ClientConnInterface, log *slog.Logger) error {
-	s, err := c.firmware(netbootapi.NewBoots(rpc), log)
+	s, err := c.firmware(holdfastv1.NewInstallServiceClient(rpc), log)
 	if s == nil || err != nil {
 		return err
 	}
