@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -31,16 +32,13 @@ func services() []string {
 }
 
 func (s *healthService) status(service string) grpc_health_v1.HealthCheckResponse_ServingStatus {
-	for _, known := range services() {
-		if known != service {
-			continue
-		}
-		if s.ready() != nil {
-			return grpc_health_v1.HealthCheckResponse_NOT_SERVING
-		}
-		return grpc_health_v1.HealthCheckResponse_SERVING
+	switch {
+	case !slices.Contains(services(), service):
+		return grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN
+	case s.ready() != nil:
+		return grpc_health_v1.HealthCheckResponse_NOT_SERVING
 	}
-	return grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN
+	return grpc_health_v1.HealthCheckResponse_SERVING
 }
 
 // Check returns the current status of a service.

@@ -155,7 +155,7 @@ func (s *serverStream) SetTrailer(md metadata.MD) error {
 	return nil
 }
 
-// answer stores the headers and trailers in the call options that ask for them.
+// answer stores the headers and trailers in the call options that request them.
 func (s *serverStream) answer(opts []grpc.CallOption) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -164,14 +164,12 @@ func (a *api) history(w http.ResponseWriter, r *http.Request) {
 	httpjson.Write(w, http.StatusOK, map[string]any{"data": all, "total": total})
 }
 
-func lower(state string) string { return strings.ToLower(state) }
-
 func showEntry(e *holdfastv1.HistoryEntry) entry {
 	key := "holdfast:" + e.GetMachineId() + "/history/" + strconv.FormatUint(e.GetSequence(), 10)
 	out := entry{
 		ID:        uuid.NewSHA1(uuid.NameSpaceURL, []byte(key)).String(),
-		FromState: lower(e.GetFrom()),
-		ToState:   lower(e.GetTo()),
+		FromState: strings.ToLower(e.GetFrom()),
+		ToState:   strings.ToLower(e.GetTo()),
 		Comment:   httpjson.OrNull(e.GetComment()),
 		CreatedAt: stamp(e.GetAt()),
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// prefix is of the names of secrets that hold registered clusters (docs/kubernetes.md).
+// prefix begins the names of the secrets that contain registered clusters (docs/kubernetes.md).
 const prefix = "cluster/"
 
 // Uses reports whether a provider joins registered clusters.

@@ -59,14 +59,9 @@ func (c *contention) serve(w http.ResponseWriter, r *http.Request, profile strin
 			profile, r.FormValue("seconds"), maxContentionSecs), http.StatusBadRequest)
 		return
 	}
-	defer c.sample(profile)()
-	pprof.Handler(profile).ServeHTTP(w, r)
-}
-
-// sample turns sampling on until all requests for the profile have called end.
-func (c *contention) sample(profile string) (end func()) {
 	c.add(profile, 1)
-	return func() { c.add(profile, -1) }
+	defer c.add(profile, -1)
+	pprof.Handler(profile).ServeHTTP(w, r)
 }
 
 // add changes the number of running requests for a profile, and with it the sampling.

@@ -9,12 +9,14 @@ import (
 // ended.
 func TestContentionOfTwo(t *testing.T) {
 	var c contention
-	first, second, other := c.sample("mutex"), c.sample("mutex"), c.sample("block")
+	for _, profile := range []string{"mutex", "mutex", "block"} {
+		c.add(profile, 1)
+	}
 	for _, step := range []struct {
-		end  func()
+		ends string
 		want int
-	}{{first, mutexFraction}, {other, mutexFraction}, {second, 0}} {
-		step.end()
+	}{{"mutex", mutexFraction}, {"block", mutexFraction}, {"mutex", 0}} {
+		c.add(step.ends, -1)
 		if got := runtime.SetMutexProfileFraction(-1); got != step.want {
 			t.Errorf("got the mutex profile fraction %d, want %d", got, step.want)
 		}

@@ -43,8 +43,8 @@ func ApplyEmpty[R any](ctx context.Context, node Node, c *internalv1.Command) (*
 func RetryAborted[M any](try func() (M, error)) (M, error) {
 	for n := 1; ; n++ {
 		m, err := try()
-		var refusal *fsm.Error
-		if !errors.As(err, &refusal) || refusal.Code != fsm.Aborted || n == MaxTries {
+		refusal, ok := errors.AsType[*fsm.Error](err)
+		if !ok || refusal.Code != fsm.Aborted || n == MaxTries {
 			return m, err
 		}
 	}

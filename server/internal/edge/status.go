@@ -17,9 +17,6 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// errorDomain is the domain of every google.rpc.ErrorInfo.
-const errorDomain = cluster.ErrorDomain
-
 // retryAfter is the RetryInfo of UNAVAILABLE: about the time until an election is
 // noticed.
 const retryAfter = 250 * time.Millisecond
@@ -116,7 +113,7 @@ func subject(meta map[string]string) string {
 
 // info returns the reason of an error for programs.
 func info(reason string, meta map[string]string) *errdetails.ErrorInfo {
-	return &errdetails.ErrorInfo{Reason: reason, Domain: errorDomain, Metadata: meta}
+	return &errdetails.ErrorInfo{Reason: reason, Domain: cluster.ErrorDomain, Metadata: meta}
 }
 
 // with returns a status with details. If they cannot be added, it returns the status

@@ -10,8 +10,6 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/server/internal/request"
-	"github.com/holdfast-metal/holdfast/server/internal/scope"
 )
 
 // ExplainMachine explains a machine's state: its cause, the event that the machine waits for,
@@ -19,13 +17,9 @@ import (
 func (s *Machines) ExplainMachine(
 	ctx context.Context, r *holdfastv1.ExplainMachineRequest,
 ) (*holdfastv1.MachineExplanation, error) {
-	v, err := request.View(ctx, s.Node.View, "machine_id", r.GetMachineId())
+	v, m, err := s.machine(ctx, r.GetMachineId())
 	if err != nil {
 		return nil, err
-	}
-	m, ok := scope.Machine(ctx, v, r.GetMachineId())
-	if !ok {
-		return nil, request.NotFound("MACHINE_NOT_FOUND", "machine", r.GetMachineId())
 	}
 	e := &holdfastv1.MachineExplanation{
 		MachineId:      m.GetMachineId(),
@@ -90,7 +84,7 @@ func runName(run *holdfastv1.Run) string {
 func explainActive(e *holdfastv1.MachineExplanation, run *holdfastv1.Run) {
 	e.WaitingFor, e.Since = describe.WaitingFor(run), run.GetWaitingSince()
 	e.NextActionAt, e.QueuePosition = run.GetNextActionAt(), run.GetQueuePosition()
-	if e.GetQueuePosition() == 0 { // that of an earlier look at the machine is over
+	if e.GetQueuePosition() == 0 { // in the queue, it is that of an earlier poll
 		e.Deadline = run.GetDeadline()
 	}
 	e.Summary = activeSummary(e, run, time.Now())
@@ -138,4 +132,21 @@ func attempts(run *holdfastv1.Run) int32 {
 		}
 	}
 	return 1
+}
+
+// explainWaves adds the active waves of a machine.
+func explainWaves(e *holdfastv1.MachineExplanation, v *fsm.View) {
+	for _, w := range v.ActiveWaves() {
+		m, ok := v.WaveMachine(w.GetWaveId(), e.GetMachineId())
+		text := describe.WaveMachine(w, m)
+		if !ok || text == "" {
+			continue
+		}
+		e.Summary += "; " + describe.Cut(text, 2*mostCause)
+		e.Suggestions = append(e.Suggestions, "holdfast wave get "+w.GetWaveId())
+		if m.GetState() == holdfastv1.WaveMachine_WAITING && w.GetPhase() == holdfastv1.Wave_RUNNING &&
+			e.GetWaitingFor() == "" {
+			e.WaitingFor, e.Since = "its turn in wave "+w.GetWaveId(), w.GetCreatedAt()
+		}
+	}
 }

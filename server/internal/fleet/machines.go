@@ -65,16 +65,25 @@ func inventory(in *holdfastv1.Machine) *holdfastv1.Machine {
 
 // GetMachine gets a machine.
 func (s *Machines) GetMachine(ctx context.Context, r *holdfastv1.GetMachineRequest) (*holdfastv1.Machine, error) {
-	v, err := request.View(ctx, s.Node.View, "machine_id", r.GetMachineId())
+	v, m, err := s.machine(ctx, r.GetMachineId())
 	if err != nil {
 		return nil, err
 	}
-	m, ok := scope.Machine(ctx, v, r.GetMachineId())
-	if !ok {
-		return nil, request.NotFound("MACHINE_NOT_FOUND", "machine", r.GetMachineId())
-	}
 	m.Hardware, m.HardwareSummary = v.Hardware(m.GetMachineId()), v.HardwareSummary(m)
 	return m, nil
+}
+
+// machine returns a machine that the caller may see, and the view that it is from.
+func (s *Machines) machine(ctx context.Context, id string) (*fsm.View, *holdfastv1.Machine, error) {
+	v, err := request.View(ctx, s.Node.View, "machine_id", id)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, ok := scope.Machine(ctx, v, id)
+	if !ok {
+		return nil, nil, request.NotFound("MACHINE_NOT_FOUND", "machine", id)
+	}
+	return v, m, nil
 }
 
 // ListMachines lists machines by id.

@@ -32,9 +32,9 @@ func (s *Service) LookUpBoot(
 	}
 	// This peer serves the call itself. It must detect here that there is no leader,
 	// because firmware does not wait for long.
-	asks, cancel := context.WithTimeout(cluster.WithConsistency(ctx, cluster.Consistency{}), bootTime)
+	fresh, cancel := context.WithTimeout(cluster.WithConsistency(ctx, cluster.Consistency{}), bootTime)
 	defer cancel()
-	if v, err := s.Node.View(asks); err == nil {
+	if v, err := s.Node.View(fresh); err == nil {
 		return s.bootAnswer(v, r), nil
 	}
 	answer := s.bootAnswer(s.State.View(), r)
@@ -108,7 +108,7 @@ func (s *Service) machineAnswer(v *fsm.View, r *holdfastv1.BootMachineRequest) *
 	return disk
 }
 
-// waitAnswer returns the decision that a machine waits and asks again.
+// waitAnswer returns the decision that a machine waits and retries.
 func waitAnswer(machine, run, why string) *holdfastv1.BootMachineResponse {
 	return &holdfastv1.BootMachineResponse{
 		Action:    holdfastv1.BootMachineResponse_WAIT,

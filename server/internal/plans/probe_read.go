@@ -17,9 +17,9 @@ func (p *prober) read(ctx context.Context, plan *holdfastv1.Plan) {
 	ctx, stop := context.WithTimeout(ctx, probeTime)
 	defer stop()
 	var g errgroup.Group
-	into := func(l *reading, read func() (string, error)) {
+	into := func(r *reading, read func() (string, error)) {
 		g.Go(func() error {
-			l.text, l.err = read()
+			r.text, r.err = read()
 			return nil
 		})
 	}
@@ -69,8 +69,8 @@ func (p *prober) read(ctx context.Context, plan *holdfastv1.Plan) {
 		}
 	}
 	_ = g.Wait() // each read has its own error
-	for ref, l := range found {
-		p.clusters[ref] = *l
+	for ref, r := range found {
+		p.clusters[ref] = *r
 	}
 }
 

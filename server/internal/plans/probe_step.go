@@ -49,18 +49,18 @@ func (p *prober) check(ctx context.Context, s *holdfastv1.Step, c holdfastv1.Ste
 }
 
 // report adds the result of a read.
-func (p *prober) report(s *holdfastv1.Step, what string, l reading) {
+func (p *prober) report(s *holdfastv1.Step, what string, r reading) {
 	switch {
-	case l.err != nil && providers.ClassOf(l.err) == providers.Auth:
-		p.add(s, what, holdfastv1.Probe_FAILS, "it answers, but refuses the account: %v", l.err)
-	case l.err != nil:
-		p.add(s, what, holdfastv1.Probe_FAILS, "%v", l.err)
-	case l.unknown:
-		p.add(s, what, holdfastv1.Probe_UNKNOWN, "%s", l.text)
-	case l.text == "":
+	case r.err != nil && providers.ClassOf(r.err) == providers.Auth:
+		p.add(s, what, holdfastv1.Probe_FAILS, "it answers, but refuses the account: %v", r.err)
+	case r.err != nil:
+		p.add(s, what, holdfastv1.Probe_FAILS, "%v", r.err)
+	case r.unknown:
+		p.add(s, what, holdfastv1.Probe_UNKNOWN, "%s", r.text)
+	case r.text == "":
 		p.add(s, what, holdfastv1.Probe_UNKNOWN, "the provider cannot probe this")
 	default:
-		p.add(s, what, holdfastv1.Probe_OK, "%s", l.text)
+		p.add(s, what, holdfastv1.Probe_OK, "%s", r.text)
 	}
 }
 

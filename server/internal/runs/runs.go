@@ -124,3 +124,16 @@ func runsByAge(v *fsm.View, f *filter.Filter) iter.Seq[*holdfastv1.Run] {
 	}
 	return v.RunsByAge()
 }
+
+// runFilter returns the fields that run filters can use.
+func runFilter() *filter.Schema {
+	return &filter.Schema{
+		Message: (*holdfastv1.Run)(nil).ProtoReflect().Descriptor(),
+		Hidden:  []string{"queue_position"},
+		Fixed: []string{
+			"run_id", "machine_id", "request_id", "type", "plan_id", "params", "created_at", "principal",
+			"machine_phase_before",
+		},
+		Canonical: map[string]func(string) string{"type": request.CanonicalType},
+	}
+}

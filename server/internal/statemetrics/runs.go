@@ -23,15 +23,15 @@ type runCollector struct {
 	step          *prometheus.HistogramVec
 	retries       *prometheus.CounterVec
 
-	places map[stepPlace]bool // every place a run was seen in: its metric stays, at zero
+	seen map[runStep]bool // all that were ever active: their metrics stay, at zero
 }
 
-// stepPlace is the type of a run and the kind of a step.
-type stepPlace struct{ run, kind string }
+// runStep is the type of a run and the kind of a step.
+type runStep struct{ run, kind string }
 
 func newRunCollector() *runCollector {
 	c := &runCollector{
-		places: map[stepPlace]bool{},
+		seen: map[runStep]bool{},
 		active: prometheus.NewDesc("holdfast_runs_active",
 			"Runs that have not ended, by phase. PENDING is the length of the queue.", []string{"phase"}, nil),
 		oldest: prometheus.NewDesc("holdfast_run_oldest_seconds",
@@ -95,7 +95,7 @@ func (c *runCollector) collect(ch chan<- prometheus.Metric, v *fsm.View, now tim
 	phases := []holdfastv1.Run_Phase{holdfastv1.Run_PENDING, holdfastv1.Run_RUNNING}
 	active, oldest := map[holdfastv1.Run_Phase]int{}, map[holdfastv1.Run_Phase]time.Duration{}
 	overdue := map[holdfastv1.Run_Phase]int{}
-	steps := map[stepPlace]int{}
+	steps := map[runStep]int{}
 	for r := range v.ActiveRuns() {
 		phase := r.GetPhase()
 		since, most := r.GetCreatedAt(), longWait
@@ -104,9 +104,9 @@ func (c *runCollector) collect(ch chan<- prometheus.Metric, v *fsm.View, now tim
 			for _, s := range r.GetSteps() {
 				most += time.Duration(s.GetTimeoutSeconds()) * time.Second
 				if s.GetState() == holdfastv1.StepStatus_RUNNING {
-					at := stepPlace{typeOf(r), s.GetKind()}
+					at := runStep{typeOf(r), s.GetKind()}
 					steps[at]++
-					c.places[at] = true
+					c.seen[at] = true
 				}
 			}
 		}
@@ -122,7 +122,7 @@ func (c *runCollector) collect(ch chan<- prometheus.Metric, v *fsm.View, now tim
 		ch <- prometheus.MustNewConstMetric(c.oldest, prometheus.GaugeValue, oldest[p].Seconds(), p.String())
 		ch <- prometheus.MustNewConstMetric(c.overdue, prometheus.GaugeValue, float64(overdue[p]), p.String())
 	}
-	for p := range c.places {
+	for p := range c.seen {
 		ch <- prometheus.MustNewConstMetric(c.atStep, prometheus.GaugeValue, float64(steps[p]), p.run, p.kind)
 	}
 	c.ended.Collect(ch)
@@ -141,7 +141,7 @@ func (c *runCollector) countEnded(r *holdfastv1.Run) {
 		c.wait.WithLabelValues(phase).Observe(r.GetStartedAt().AsTime().Sub(r.GetCreatedAt().AsTime()).Seconds())
 	}
 	for _, s := range r.GetSteps() {
-		c.places[stepPlace{typeOf(r), s.GetKind()}] = true
+		c.seen[runStep{typeOf(r), s.GetKind()}] = true
 		c.retries.WithLabelValues(s.GetKind()).Add(float64(s.GetRetryCount()))
 		if s.GetStartedAt() != nil && s.GetFinishedAt() != nil {
 			took := s.GetFinishedAt().AsTime().Sub(s.GetStartedAt().AsTime())
