@@ -46,11 +46,11 @@ func (c *call) write(ctx context.Context) (any, error) {
 	var lost error // of a try with an unknown outcome; it is returned unless a later try gets an answer
 	hold := time.Now().Add(holdTimeout)
 	for {
-		reply, what, err := c.tryWrite(ctx, hold)
+		reply, outcome, err := c.tryWrite(ctx, hold)
 		switch {
-		case what == final:
+		case outcome == final:
 			return reply, err
-		case what == unknown:
+		case outcome == unknown:
 			lost, hold = err, time.Now().Add(holdTimeout)
 			if c.hopped || !c.route.replayable(c.req) {
 				return nil, lost
@@ -134,9 +134,9 @@ func (c *call) target() (id string, ok bool) {
 
 // forward makes the call on another peer, which gets md.
 func (c *call) forward(ctx context.Context, id string, md metadata.MD) (any, class, error) {
-	reply, what, err := c.invoke(ctx, id, md)
-	c.n.metrics.forwarded(what)
-	return reply, what, err
+	reply, outcome, err := c.invoke(ctx, id, md)
+	c.n.metrics.forwarded(outcome)
+	return reply, outcome, err
 }
 
 func (c *call) invoke(ctx context.Context, id string, md metadata.MD) (any, class, error) {
@@ -161,7 +161,7 @@ func (c *call) invoke(ctx context.Context, id string, md metadata.MD) (any, clas
 		grpc.Header(&header),
 		grpc.Trailer(&trailer),
 	)
-	what := classOf(err)
+	outcome := classOf(err)
 	broken := false
 	switch status.Code(err) {
 	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
@@ -172,21 +172,21 @@ func (c *call) invoke(ctx context.Context, id string, md metadata.MD) (any, clas
 	switch {
 	case broken && !sent.Load():
 		cc.ResetConnectBackoff() // so that the next try does not wait for the backoff
-		why := status.Convert(err).Message()
-		return nil, notApplied, c.n.refusal(fmt.Errorf("%w: peer %s is unreachable: %s", ErrNoLeader, id, why))
+		cause := status.Convert(err).Message()
+		return nil, notApplied, c.n.refusal(fmt.Errorf("%w: peer %s is unreachable: %s", ErrNoLeader, id, cause))
 	case broken:
 		err := fmt.Errorf("call to leader %s failed: %s", id, brokenBy(ctx, err))
 		return nil, unknown, &OutcomeError{Outcome: Unknown, Leader: id, Err: err}
-	case what == final:
+	case outcome == final:
 		c.header, c.trailer = answered(header), answered(trailer)
 	}
 	if err != nil {
-		return nil, what, err
+		return nil, outcome, err
 	}
 	return reply, final, nil
 }
 
-// brokenBy returns why a call to another peer broke off.
+// brokenBy returns the cause of a broken call to another peer.
 func brokenBy(ctx context.Context, err error) string {
 	if cause := context.Cause(ctx); cause != nil {
 		return cause.Error()
@@ -225,8 +225,8 @@ func (c *call) read(ctx context.Context) (any, error) {
 	}
 	pause, hold := newPause(c.n), time.Now().Add(holdTimeout)
 	for {
-		reply, what, err := c.tryRead(ctx, hold, want.MinIndex)
-		if what == final {
+		reply, outcome, err := c.tryRead(ctx, hold, want.MinIndex)
+		if outcome == final {
 			return reply, err
 		}
 		if err = c.n.router.unread(err); c.hopped || errors.Is(err, errNoMoreTime) || !pause.wait(ctx) {

@@ -26,7 +26,7 @@ type router struct {
 // (metadata holdfast-consistency and holdfast-min-index), or on the leader if this peer is
 // behind. Every answer carries the index, the leader and the last contact with it
 // (docs/concepts.md). Health and reflection pass unchanged. Internal calls are accepted
-// only from peers. ClusterService always answers for the peer that was asked.
+// only from peers. ClusterService always answers for the peer that received the call.
 //
 // Calls are answered before the caller's deadline, if need be with UNAVAILABLE, an
 // ErrorInfo and a text that names the cause.
@@ -120,7 +120,7 @@ func (s readStream) Context() context.Context { return s.ctx }
 
 // route is how the interceptors handle a method.
 type route struct {
-	local     bool // served by the peer that was asked, or sent to the leader by the handler itself
+	local     bool // served by the peer that received the call, or sent to the leader by the handler
 	read      bool // idempotency_level = NO_SIDE_EFFECTS
 	out       protoreflect.MessageType
 	requestID protoreflect.FieldDescriptor // a string field request_id of the request; nil if there is none

@@ -23,7 +23,7 @@ type healthService struct {
 	*Server
 }
 
-// services returns the names that health knows; "" is the whole peer.
+// services returns the names of the services; "" is the whole peer.
 func services() []string {
 	return []string{
 		"", holdfastv1.MachineService_ServiceDesc.ServiceName, holdfastv1.PlanService_ServiceDesc.ServiceName,

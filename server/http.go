@@ -84,9 +84,8 @@ type readiness struct {
 	Note         string `json:"note,omitempty"`  // a further remark for operators
 }
 
-// readyz answers 503 if the peer cannot serve. It knows no leader, does not vote yet, has
-// not yet applied its log after a start, is shutting down, or its state machine has
-// halted.
+// readyz responds with 503 if the peer cannot serve: it has no leader, does not vote yet, has not
+// yet applied its log after a start, is shutting down, or its state machine has halted.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	leader, _, _ := s.node.Leader()
 	r := readiness{Role: s.node.Role(), Leader: leader, AppliedIndex: s.peer.State.View().Index(), Note: s.cfg.Note()}

@@ -10,6 +10,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -132,16 +133,8 @@ func (d *Denials) budget(principal string) bool {
 // merge counts a refusal without its details: source, resource and request id.
 func (d *Denials) merge(e *holdfastv1.AuditEvent) {
 	d.metrics.merged.Add(float64(e.GetCount()))
-	m := &holdfastv1.AuditEvent{
-		At:        e.GetAt(),
-		Principal: e.GetPrincipal(),
-		Peer:      e.GetPeer(),
-		Method:    e.GetMethod(),
-		Outcome:   e.GetOutcome(),
-		Reason:    e.GetReason(),
-		TokenId:   e.GetTokenId(),
-		Count:     e.GetCount(),
-	}
+	m := proto.CloneOf(e)
+	m.Source, m.Resource, m.RequestId = "", "", ""
 	if d.merged.add(m) {
 		return
 	}
@@ -153,39 +146,42 @@ func (d *Denials) merge(e *holdfastv1.AuditEvent) {
 	}
 }
 
-// failed buffers a failed authentication.
-func (d *Denials) failed(p *presented, peer string, err *Error) {
-	d.note(&holdfastv1.AuditEvent{
-		At: timestamppb.New(d.now()), Principal: unknownPrincipal, Source: p.source, Peer: peer, Method: p.method,
-		Outcome: outcome(err.Code), Reason: err.Reason, Count: 1,
-	})
-}
-
-// limited buffers a change that was refused because its caller exceeded the rate limit.
-func (d *Denials) limited(c *Caller, err *Error) {
-	d.note(&holdfastv1.AuditEvent{
+// event returns the audit event of a refusal.
+func (d *Denials) event(c *Caller, err *Error) *holdfastv1.AuditEvent {
+	return &holdfastv1.AuditEvent{
 		At:        timestamppb.New(d.now()),
 		Principal: c.Identity.GetPrincipal(),
 		Source:    c.Source,
 		Peer:      c.Peer,
 		Method:    c.Method,
 		TokenId:   c.Identity.GetTokenId(),
-		Outcome:   outcome(err.Code), Reason: err.Reason, Count: 1,
-	})
+		Outcome:   outcome(err.Code),
+		Reason:    err.Reason,
+		Count:     1,
+	}
 }
+
+// unknownCaller returns the caller of a call without valid credentials.
+func unknownCaller(source, peer, method string) *Caller {
+	return &Caller{
+		Identity: &holdfastv1.Identity{Principal: unknownPrincipal}, Source: source, Peer: peer, Method: method,
+	}
+}
+
+// failed buffers a failed authentication.
+func (d *Denials) failed(p *presented, peer string, err *Error) {
+	d.note(d.event(unknownCaller(p.source, peer, p.method), err))
+}
+
+// limited buffers a change that was refused because its caller exceeded the rate limit.
+func (d *Denials) limited(c *Caller, err *Error) { d.note(d.event(c, err)) }
 
 // refused records a refused change before its caller gets the answer. It waits at most
 // waitRecorded; after that the refusal stays in the buffer and is reported later.
 func (d *Denials) refused(ctx context.Context, c *Caller, resource, requestID string, err *Error) {
-	done := d.note(&holdfastv1.AuditEvent{
-		At:        timestamppb.New(d.now()),
-		Principal: c.Identity.GetPrincipal(),
-		Source:    c.Source,
-		Peer:      c.Peer,
-		Method:    c.Method,
-		TokenId:   c.Identity.GetTokenId(),
-		Resource:  resource, RequestId: requestID, Outcome: outcome(err.Code), Reason: err.Reason, Count: 1,
-	})
+	e := d.event(c, err)
+	e.Resource, e.RequestId = resource, requestID
+	done := d.note(e)
 	if done == nil {
 		return
 	}

@@ -34,7 +34,7 @@ func Forward(ctx context.Context, md metadata.MD) {
 		Identity: c.Identity, Source: c.Source, Peer: c.Peer, Method: c.Method,
 	})
 	if err == nil {
-		md.Set(headerIdentity, string(b)) // without it the next peer takes this peer for the caller, and refuses
+		md.Set(headerIdentity, string(b)) // without it this peer is the caller, and the next one refuses it
 	}
 }
 

@@ -50,18 +50,6 @@ func parseGrant(text string) (grant, bool) {
 	return g, true
 }
 
-// rank orders the roles that a certificate or claim can name.
-func rank(r holdfastv1.Role_Value) int {
-	return slices.Index([]holdfastv1.Role_Value{
-		holdfastv1.Role_ROLE_UNSPECIFIED,
-		holdfastv1.Role_BACKUP,
-		holdfastv1.Role_SERVICE,
-		holdfastv1.Role_VIEWER,
-		holdfastv1.Role_OPERATOR,
-		holdfastv1.Role_ADMIN,
-	}, r)
-}
-
 // highest returns the highest role among the grants, with all pools named for that role.
 // If one of those grants names no pool, the result is not scoped. Pools of lower roles
 // are ignored. The order of the grants does not matter.

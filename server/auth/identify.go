@@ -18,11 +18,11 @@ import (
 type presented struct {
 	source    string
 	cert      *peertls.Caller // nil without one
-	certError *Error          // why the certificate was refused
+	certError *Error          // the refusal of the certificate
 	bearer    []string
 	forwarded []string
 	method    string // as in the audit trail
-	page      bool   // a browser opens a page, which asks users without credentials to sign in
+	page      bool   // a browser opens a page; without credentials it is sent to sign in
 }
 
 // peer reports whether a call arrived over a connection of another peer of this cluster.

@@ -159,7 +159,7 @@ func (g *Gate) guard(pattern string, rule Rule, writeError ErrorWriter, cookie c
 		} else if c != nil && !read {
 			g.denials.refused(r.Context(), c, "", "", e)
 		}
-		if c != nil { // the page of a refusal shows who is signed in
+		if c != nil { // the page of a refusal shows the signed-in user
 			r = r.WithContext(NewContext(r.Context(), c))
 		}
 		refuse(w, r, writeError, e)

@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"google.golang.org/grpc/metadata"
-
-	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // headerSource is the metadata in which a peer forwards the source address of a public
@@ -39,11 +37,5 @@ func forwardedAddress(ctx context.Context) context.Context {
 // gate itself records refused calls with a token or a certificate.
 func (g *Gate) Deny(ctx context.Context, method, resource string, err *Error) {
 	g.metrics.refused.WithLabelValues(err.Reason).Inc()
-	c := &Caller{
-		Identity: &holdfastv1.Identity{Principal: unknownPrincipal},
-		Source:   AddressFrom(ctx),
-		Peer:     g.cfg.PeerID,
-		Method:   method,
-	}
-	g.denials.refused(ctx, c, resource, "", err)
+	g.denials.refused(ctx, unknownCaller(AddressFrom(ctx), g.cfg.PeerID, method), resource, "", err)
 }

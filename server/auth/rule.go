@@ -48,8 +48,8 @@ func (r *Rule) set() bool {
 	return r.Public || r.Anyone || r.Peers || r.Least != holdfastv1.Role_ROLE_UNSPECIFIED || len(r.Also) > 0
 }
 
-// allows returns the refusal of an identity that may not call a method or route, or nil. What is its
-// name. Req is nil if the request has not been read yet.
+// allows returns the refusal of an identity that may not call a method or route, or nil. What is
+// its name. Req is nil if the request has not been read yet.
 func (r *Rule) allows(id *holdfastv1.Identity, req proto.Message, what string) *Error {
 	role := id.GetRole()
 	switch {
@@ -81,7 +81,19 @@ func (r *Rule) allows(id *holdfastv1.Identity, req proto.Message, what string) *
 	return nil
 }
 
-// wrongRole returns the refusal of an identity whose role may not call what.
+// rank orders the roles that a certificate or claim can name.
+func rank(r holdfastv1.Role_Value) int {
+	return slices.Index([]holdfastv1.Role_Value{
+		holdfastv1.Role_ROLE_UNSPECIFIED,
+		holdfastv1.Role_BACKUP,
+		holdfastv1.Role_SERVICE,
+		holdfastv1.Role_VIEWER,
+		holdfastv1.Role_OPERATOR,
+		holdfastv1.Role_ADMIN,
+	}, r)
+}
+
+// wrongRole returns the refusal of an identity whose role does not allow a call.
 func (r *Rule) wrongRole(id *holdfastv1.Identity, what string) *Error {
 	role := r.Least
 	if role == holdfastv1.Role_ROLE_UNSPECIFIED {
@@ -107,8 +119,8 @@ func (r *Rule) allowsPerson(id *holdfastv1.Identity, what string) *Error {
 	return nil
 }
 
-// Lets reports whether the role of an identity may call. User interfaces use it to decide
-// what to offer. The resource is checked only by the call itself.
+// Lets reports whether the role of an identity allows the call. User interfaces offer only such
+// calls. The call itself also checks the resource.
 func (r *Rule) Lets(id *holdfastv1.Identity) bool { return r.allows(id, nil, "") == nil }
 
 // Needs returns the callers that the rule allows, for errors and docs/permissions.md.

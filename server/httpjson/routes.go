@@ -20,7 +20,7 @@ type Route struct {
 // NewRoute returns a route.
 func NewRoute(pattern, rpc string, h http.HandlerFunc) Route { return Route{pattern, rpc, h} }
 
-// writer is the ResponseWriter of a route. It knows the error form of its API.
+// writer is the ResponseWriter of a route. It has the error writer of its API.
 type writer struct {
 	http.ResponseWriter
 	r          *http.Request

@@ -5,6 +5,6 @@
 // rotation. The leader creates the next key ahead of time; every peer signs with the key in
 // the replicated state. A client is a token of role SERVICE, with its id and value.
 //
-// It must not decide what an access token permits. Package auth does, from the record of
-// the client's token, so that revoking a client takes effect at once.
+// It must not decide about the rights of an access token. Package auth does, according to the
+// record of the client's token, so that revoking a client takes effect at once.
 package issuer

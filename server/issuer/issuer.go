@@ -93,19 +93,19 @@ type claims struct {
 }
 
 // unavailable is the reason why the issuer cannot sign at the moment.
-type unavailable struct{ why string }
+type unavailable string
 
-func (u unavailable) Error() string { return u.why }
+func (u unavailable) Error() string { return string(u) }
 
 // ready returns the current signer, or an unavailable error.
 func (i *Issuer) ready() (jose.Signer, error) {
 	if _, ok := i.keys.Primary(); !ok {
-		return nil, unavailable{"the built-in issuer is off: " + secrets.ErrNoKey.Error()}
+		return nil, unavailable("the built-in issuer is off: " + secrets.ErrNoKey.Error())
 	}
 	k := signing(i.state.View().SigningKeys(), i.now())
 	if k == nil {
-		return nil, unavailable{"the built-in issuer has no signing key yet: " +
-			"the leader creates one once it has a secrets key; retry in a moment"}
+		return nil, unavailable("the built-in issuer has no signing key yet: " +
+			"the leader creates one once it has a secrets key; retry in a moment")
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -116,19 +116,17 @@ func (i *Issuer) ready() (jose.Signer, error) {
 	if err != nil {
 		i.log.Error("cannot decrypt the built-in issuer's signing key", "error", err)
 		if unknown := new(secrets.UnknownKeyError); errors.As(err, &unknown) {
-			return nil, unavailable{"this peer cannot sign: the signing key is sealed under secrets key " + unknown.ID +
-				", which it does not have; use another peer"}
+			return nil, unavailable("this peer cannot sign: the signing key is sealed under secrets key " + unknown.ID +
+				", which it does not have; use another peer")
 		}
-		return nil, unavailable{
-			"this peer cannot sign: its secrets key does not decrypt the signing key; use another peer",
-		}
+		return nil, unavailable("this peer cannot sign: its secrets key does not decrypt the signing key; use another peer")
 	}
 	i.keyID, i.signer = k.GetKeyId(), signer
 	return signer, nil
 }
 
-// issue returns an access token for a client and its lifetime.
-func (i *Issuer) issue(signer jose.Signer, iss string, who *holdfastv1.Identity) (string, time.Duration, error) {
+// issue returns an access token for a client.
+func (i *Issuer) issue(signer jose.Signer, iss string, who *holdfastv1.Identity) (string, error) {
 	now := i.now()
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails: see crypto/rand
@@ -145,7 +143,7 @@ func (i *Issuer) issue(signer jose.Signer, iss string, who *holdfastv1.Identity)
 	}
 	raw, err := jwt.Signed(signer).Claims(c).Serialize()
 	if err != nil {
-		return "", 0, fmt.Errorf("sign access token: %w", err)
+		return "", fmt.Errorf("sign access token: %w", err)
 	}
-	return raw, i.cfg.TTL, nil
+	return raw, nil
 }

@@ -38,58 +38,59 @@ type credentials struct {
 
 // token is the token endpoint (RFC 6749 §3.2).
 func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
-	signer, err := i.ready()
+	raw, err := i.exchange(w, r)
 	if err != nil {
 		i.fail(w, r, err)
 		return
 	}
-	form, bad := readForm(w, r)
-	if bad != nil {
-		i.fail(w, r, bad)
-		return
-	}
-	c, bad := clientOf(r.Header, form)
-	if bad != nil {
-		i.fail(w, r, bad)
-		return
-	}
-	switch grant := form.Get("grant_type"); grant {
-	case "client_credentials":
-	case "":
-		i.fail(w, r, invalidRequest("grant_type is missing: want client_credentials"))
-		return
-	default:
-		i.fail(w, r, &oauthError{
-			status:      http.StatusBadRequest,
-			code:        "unsupported_grant_type",
-			description: "only client_credentials is supported",
-		})
-		return
-	}
-	iss := i.name(r)
-	if iss == "" {
-		i.fail(w, r, invalidRequest("the Host header of the request is invalid"))
-		return
-	}
-	who, err := i.clients.Client(r.Context(), c.id, c.secret, r.RemoteAddr, r.Pattern)
-	if err != nil {
-		i.fail(w, r, err)
-		return
-	}
-	raw, ttl, err := i.issue(signer, iss, who)
-	if err != nil {
-		i.fail(w, r, err)
-		return
-	}
-	i.log.DebugContext(r.Context(), "access token issued",
-		"client", who.GetPrincipal(), "client_id", who.GetTokenId(), "seconds", int(ttl.Seconds()))
 	w.Header().Set("Pragma", "no-cache")
 	answer(w, http.StatusOK, struct {
 		AccessToken string `json:"access_token"`
 		TokenType   string `json:"token_type"`
 		ExpiresIn   int    `json:"expires_in"` // seconds
 		Scope       string `json:"scope"`
-	}{raw, "Bearer", int(ttl.Seconds()), scope})
+	}{raw, "Bearer", int(i.cfg.TTL.Seconds()), scope})
+}
+
+// exchange returns an access token for the credentials in a request.
+func (i *Issuer) exchange(w http.ResponseWriter, r *http.Request) (string, error) {
+	signer, err := i.ready()
+	if err != nil {
+		return "", err
+	}
+	form, bad := readForm(w, r)
+	if bad != nil {
+		return "", bad
+	}
+	c, bad := clientOf(r.Header, form)
+	if bad != nil {
+		return "", bad
+	}
+	switch form.Get("grant_type") {
+	case "client_credentials":
+	case "":
+		return "", invalidRequest("grant_type is missing: want client_credentials")
+	default:
+		return "", &oauthError{
+			status:      http.StatusBadRequest,
+			code:        "unsupported_grant_type",
+			description: "only client_credentials is supported",
+		}
+	}
+	iss := i.name(r)
+	if iss == "" {
+		return "", invalidRequest("the Host header of the request is invalid")
+	}
+	who, err := i.clients.Client(r.Context(), c.id, c.secret, r.RemoteAddr, r.Pattern)
+	if err != nil {
+		return "", err
+	}
+	raw, err := i.issue(signer, iss, who)
+	if err == nil {
+		i.log.DebugContext(r.Context(), "access token issued",
+			"client", who.GetPrincipal(), "client_id", who.GetTokenId(), "seconds", int(i.cfg.TTL.Seconds()))
+	}
+	return raw, err
 }
 
 // readForm reads the form in the body. URL parameters are ignored, because secrets in URLs
@@ -176,7 +177,7 @@ func (i *Issuer) fail(w http.ResponseWriter, r *http.Request, err error) {
 		known = &oauthError{
 			status:      http.StatusServiceUnavailable,
 			code:        "temporarily_unavailable",
-			description: off.why,
+			description: off.Error(),
 			retry:       5 * time.Second,
 		}
 	case errors.As(err, &denied) && denied.Code == codes.Unauthenticated:

@@ -15,7 +15,7 @@ import (
 )
 
 // statusOf returns the HTTP status of a code in this API. It is that of the other HTTP APIs, except
-// that a caller can tell a deadline, a cancellation and a missing method apart.
+// that a caller can distinguish a deadline, a cancellation and a missing method.
 func statusOf(c codes.Code) int {
 	switch c {
 	case codes.DeadlineExceeded:

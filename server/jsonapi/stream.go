@@ -172,7 +172,7 @@ func (e *endpoint) event(m message) string {
 }
 
 // bytes sends the bytes in messages. If the call fails after the first ones, the connection is
-// aborted, so that the client does not take a part for the whole.
+// aborted, so that the client does not mistake a part for all of it.
 func (e *endpoint) bytes(w http.ResponseWriter, s grpc.ClientStream, messages <-chan message, kind string) {
 	c := http.NewResponseController(w)
 	defer func() { _ = c.SetWriteDeadline(time.Time{}) }()

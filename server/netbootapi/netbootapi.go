@@ -78,7 +78,7 @@ func (a *api) boot(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	s := script{base: baseOf(r), mac: q.Get("mac")}
 	if s.mac == "" {
-		s.ask(w)
+		s.chain(w)
 		return
 	}
 	req := &holdfastv1.BootMachineRequest{
@@ -128,7 +128,7 @@ func (a *api) program(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("file")
 	if name == "autoexec.ipxe" {
 		s := script{base: baseOf(r)}
-		s.ask(w)
+		s.chain(w)
 		return
 	}
 	if slices.Contains(Programs(), name) && a.cfg.Dir != "" {
@@ -203,7 +203,7 @@ func bootRefused(w http.ResponseWriter, r *http.Request, code int, err *auth.Err
 	case code != http.StatusTooManyRequests:
 		refused(w, r, code, err)
 	case s.mac == "":
-		s.ask(w)
+		s.chain(w)
 	default:
 		s.again(w, "", err.Message)
 	}

@@ -52,13 +52,13 @@ func words(s string) string {
 }
 
 // disk writes a script that boots the disk.
-func (s *script) disk(w http.ResponseWriter, machine, why string) {
-	write(w, "echo Holdfast: "+quiet(cmp.Or(machine, s.mac))+" boots its disk: "+quiet(why), "exit")
+func (s *script) disk(w http.ResponseWriter, machine, reason string) {
+	write(w, "echo Holdfast: "+quiet(cmp.Or(machine, s.mac))+" boots its disk: "+quiet(reason), "exit")
 }
 
 // again writes a script that waits and retries.
-func (s *script) again(w http.ResponseWriter, machine, why string) {
-	begin := "echo Holdfast: " + quiet(cmp.Or(machine, s.mac)) + " waits: " + quiet(why)
+func (s *script) again(w http.ResponseWriter, machine, reason string) {
+	begin := "echo Holdfast: " + quiet(cmp.Or(machine, s.mac)) + " waits: " + quiet(reason)
 	write(w, append([]string{begin, ":again"}, s.retry()...)...)
 }
 
@@ -76,9 +76,8 @@ func (s *script) retry() []string {
 	return lines
 }
 
-// ask writes a script that requests the boot script for the network card that iPXE booted
-// from.
-func (s *script) ask(w http.ResponseWriter) {
+// chain writes a script that chains to the boot script for the network card that iPXE booted from.
+func (s *script) chain(w http.ResponseWriter) {
 	write(w,
 		":again",
 		"isset ${ip} || dhcp || goto wait",

@@ -77,7 +77,7 @@ func programs(a iana.Arch) []string {
 	return nil
 }
 
-// isUEFI reports whether firmware is UEFI. UEFI asks for the file on port 4011; several
+// isUEFI reports whether firmware is UEFI. UEFI requests the file on port 4011; several
 // vendors ignore an offer that already names it.
 func isUEFI(a iana.Arch) bool { return a != iana.INTEL_X86PC }
 

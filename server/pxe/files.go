@@ -73,7 +73,7 @@ func (s *Server) send(asked string, to io.ReaderFrom) error {
 	return sized(to, f)
 }
 
-// sized sends a file with its length, for firmware that asks for it (RFC 2349).
+// sized sends a file with its length, for firmware that requests it (RFC 2349).
 func sized(to io.ReaderFrom, from io.ReadSeeker) error {
 	n, err := from.Seek(0, io.SeekEnd)
 	if err == nil {

@@ -143,7 +143,7 @@ func (l *Lab) Dump() string {
 	return b.String()
 }
 
-// Fuzzed makes a generated request and checks what holds for all of them: the status is one
+// Fuzzed makes a generated request and checks the rules for all of them: the status is one
 // of the given ones, the body is JSON, and a refused request changes nothing.
 func (l *Lab) Fuzzed(t *testing.T, c Call, statuses ...int) Answer {
 	t.Helper()

@@ -30,8 +30,8 @@ func Registered(v *fsm.View, ref string) bool {
 	return ok
 }
 
-// Problem returns the reason why a machine of a pool cannot get a cluster that is not
-// registered. It suggests only clusters that machines of the pool may join.
+// Problem returns the text of the refusal of a cluster that is not registered. It suggests only
+// clusters that machines of the pool may join.
 func Problem(v *fsm.View, ref, pool string) string {
 	var names []string
 	for s := range v.Secrets(prefix) {

@@ -39,7 +39,7 @@ func CheckCursor[E any](
 	return err
 }
 
-// Ended returns the reason why a stream must end now, or nil.
+// Ended returns an error if a stream must end now.
 func Ended(ctx context.Context, draining <-chan struct{}) error {
 	select {
 	case <-draining:

@@ -93,8 +93,9 @@ func needsIntervention(s *holdfastv1.MachineStatus) bool {
 // mostCause is the number of characters of an error in a summary.
 const mostCause = 60
 
-// failure returns where and why a run failed: "repave failed at set-netboot: BMC answered 500, 4
-// attempts". The names of the step and the machine that errors begin with are left out.
+// failure returns the step and the cause of a failed run: "repave failed at set-netboot: BMC
+// answered 500, 4 attempts". The names of the step and the machine that errors begin with are
+// left out.
 func failure(m *holdfastv1.Machine, run *holdfastv1.Run) string {
 	text := runName(run) + " failed"
 	if step := run.GetError().GetStep(); step != "" {

@@ -24,10 +24,10 @@ type Providers interface {
 	Names() []string // sorted
 }
 
-// checkReferences returns an error if a registration, or an update of these paths, gives a machine
-// a provider that this peer, the leader, is not configured with, or a cluster that is not
-// registered. A machine may keep the names that it has: they may be older than this check, or than
-// a change of the configuration.
+// checkReferences returns an error if a registration, or an update of these paths, sets a
+// provider that this peer, the leader, is not configured with, or a cluster that is not
+// registered. A machine may keep the names that it has: they may be older than this check, or
+// than a change of the configuration.
 //
 // This only spares the caller a typo and protects no state: the next leader may have another
 // configuration, or be of a version without this check, and a cluster may be deleted at any time.

@@ -21,8 +21,7 @@ import (
 type Files interface {
 	// Upload stores a file. It responds once a majority of voters has the file.
 	Upload(stream grpc.BidiStreamingServer[holdfastv1.UploadFileRequest, holdfastv1.UploadFileResponse]) error
-	// Held returns nil if a majority of voters has a file, or the reason why an image
-	// must not use it.
+	// Held returns an error unless a majority of voters has a file. Only then may an image use it.
 	Held(ctx context.Context, sum string) error
 	// Copies returns the copy of a file on each peer, complete or not.
 	Copies(ctx context.Context, sum string) []*holdfastv1.Image_Copy

@@ -94,9 +94,9 @@ func (s *Service) machineAnswer(v *fsm.View, r *holdfastv1.BootMachineRequest) *
 	case !active || run.GetObserved() || fsm.Ended(run):
 		return disk
 	case i.GetRunId() == run.GetRunId() && v.Has(fsm.Level2) && fsm.InstallerRuns(i, now):
-		why := fmt.Sprintf("its installer is running: a boot script is served again after %s without a report",
+		reason := fmt.Sprintf("its installer is running: a boot script is served again after %s without a report",
 			fsm.InstallerSilence)
-		return waitAnswer(m.GetMachineId(), run.GetRunId(), why)
+		return waitAnswer(m.GetMachineId(), run.GetRunId(), reason)
 	case fsm.InstallOpen(i) && i.GetRunId() == run.GetRunId() && fsm.InstallBoots(i):
 		return s.installAnswer(v, m, run, r.GetArch())
 	case fsm.InstallOpen(i) && i.GetRunId() == run.GetRunId() && i.GetStage() != holdfastv1.Install_FAILED:
@@ -109,12 +109,12 @@ func (s *Service) machineAnswer(v *fsm.View, r *holdfastv1.BootMachineRequest) *
 }
 
 // waitAnswer returns the decision that a machine waits and retries.
-func waitAnswer(machine, run, why string) *holdfastv1.BootMachineResponse {
+func waitAnswer(machine, run, reason string) *holdfastv1.BootMachineResponse {
 	return &holdfastv1.BootMachineResponse{
 		Action:    holdfastv1.BootMachineResponse_WAIT,
 		MachineId: machine,
 		RunId:     run,
-		Reason:    why,
+		Reason:    reason,
 	}
 }
 
@@ -140,9 +140,9 @@ func willInstall(run *holdfastv1.Run) bool {
 func (s *Service) installAnswer(
 	v *fsm.View, m *holdfastv1.Machine, run *holdfastv1.Run, arch string,
 ) *holdfastv1.BootMachineResponse {
-	img, why := Bootable(v, InstallerImage, fsm.MachineArch(arch, m))
-	if why != "" {
-		return waitAnswer(m.GetMachineId(), run.GetRunId(), why)
+	img, reason := Bootable(v, InstallerImage, fsm.MachineArch(arch, m))
+	if reason != "" {
+		return waitAnswer(m.GetMachineId(), run.GetRunId(), reason)
 	}
 	return &holdfastv1.BootMachineResponse{
 		Action:    holdfastv1.BootMachineResponse_INSTALL,
@@ -154,9 +154,9 @@ func (s *Service) installAnswer(
 	}
 }
 
-// Bootable returns the image with a name for an architecture. If no machine can boot it,
-// why contains the reason.
-func Bootable(v *fsm.View, name, arch string) (img *holdfastv1.Image, why string) {
+// Bootable returns the image with a name for an architecture, or the reason if no machine can boot
+// it.
+func Bootable(v *fsm.View, name, arch string) (img *holdfastv1.Image, reason string) {
 	img, ok := v.ImageFor(name, arch)
 	name = fsm.ImageName(name, arch)
 	switch {

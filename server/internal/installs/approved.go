@@ -16,19 +16,19 @@ import (
 func approved(v *fsm.View, m *holdfastv1.Machine) *holdfastv1.BootMachineResponse {
 	id := fsm.ApprovedPlan(m)
 	plan, ok := v.Plan(id)
-	why := ""
+	reason := ""
 	switch {
 	case !ok:
-		why = "its workflow " + id + " does not exist"
+		reason = "its workflow " + id + " does not exist"
 	case !fsm.Installs(plan):
-		why = "its workflow " + id + " installs nothing"
+		reason = "its workflow " + id + " installs nothing"
 	default:
 		return waitAnswer(m.GetMachineId(), "", "it is approved: its workflow "+id+" starts now")
 	}
 	return &holdfastv1.BootMachineResponse{
 		Action:    holdfastv1.BootMachineResponse_DISK,
 		MachineId: m.GetMachineId(),
-		Reason:    why,
+		Reason:    reason,
 	}
 }
 

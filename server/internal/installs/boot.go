@@ -61,8 +61,8 @@ func (s *Service) BootMachine(
 	})
 }
 
-// reasonBootTakeover is the reason in the audit trail if another machine asked for a boot
-// script.
+// reasonBootTakeover is the reason in the audit trail if another machine requested a
+// boot script.
 const reasonBootTakeover = "BOOT_TAKEOVER"
 
 // takenOver reports whether the caller's own MAC address is not one of the machine it
@@ -80,7 +80,7 @@ func takenOver(v *fsm.View, answer *holdfastv1.BootMachineResponse, r *holdfastv
 	return caller.GetMachineId() != answer.GetMachineId()
 }
 
-// refuseTakeover records that another machine asked for a boot script. The caller has to
+// refuseTakeover records that another machine requested a boot script. The caller has to
 // wait, like a machine whose install is not ready.
 func (s *Service) refuseTakeover(
 	ctx context.Context, answer *holdfastv1.BootMachineResponse, r *holdfastv1.BootMachineRequest,
@@ -103,9 +103,9 @@ func (s *Service) refuseTakeover(
 func (s *Service) lacksInstaller(v *fsm.View, answer *holdfastv1.BootMachineResponse, arch string) bool {
 	i, ok := v.Install(answer.GetMachineId())
 	m, _ := v.Machine(answer.GetMachineId())
-	_, why := Bootable(v, InstallerImage, fsm.MachineArch(arch, m))
+	_, reason := Bootable(v, InstallerImage, fsm.MachineArch(arch, m))
 	return ok && fsm.InstallBoots(i) && answer.GetAction() == holdfastv1.BootMachineResponse_WAIT &&
-		why == answer.GetReason() && i.GetNote() != answer.GetReason()
+		reason == answer.GetReason() && i.GetNote() != answer.GetReason()
 }
 
 // discover creates a machine for an unknown MAC address. The machine awaits approval,
@@ -133,7 +133,7 @@ func (s *Service) discover(
 		Reason:    "it was discovered now and awaits approval",
 		HttpAddrs: httpAddrs(v),
 	}
-	if img, why := Bootable(v, inventoryImage, fsm.MachineArch(r.GetArch(), m)); why == "" {
+	if img, reason := Bootable(v, inventoryImage, fsm.MachineArch(r.GetArch(), m)); reason == "" {
 		answer.Action = holdfastv1.BootMachineResponse_INVENTORY
 		answer.Image, answer.Cmdline = img.GetName(), img.GetCmdline()
 	}

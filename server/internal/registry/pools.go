@@ -16,9 +16,8 @@ import (
 )
 
 const (
-	// poolTTL is three times the shortest interval that pool managers are asked to keep.
-	// The leader waits for at least three of the intervals that it asked for
-	// (POOLREG-18021).
+	// poolTTL is three times the shortest interval that the leader requests of pool managers.
+	// It waits for at least three of the requested intervals (POOLREG-18021).
 	poolTTL = 15 * time.Second
 	// poolInterval is the interval until the first heartbeat is answered (POOLREG-18010).
 	poolInterval = 10 * time.Second

@@ -83,11 +83,14 @@ func (c *runCollector) describe(ch chan<- *prometheus.Desc) {
 	ch <- c.oldest
 	ch <- c.overdue
 	ch <- c.atStep
-	c.ended.Describe(ch)
-	c.seconds.Describe(ch)
-	c.wait.Describe(ch)
-	c.step.Describe(ch)
-	c.retries.Describe(ch)
+	for _, v := range c.vectors() {
+		v.Describe(ch)
+	}
+}
+
+// vectors returns the metrics of ended runs.
+func (c *runCollector) vectors() []prometheus.Collector {
+	return []prometheus.Collector{c.ended, c.seconds, c.wait, c.step, c.retries}
 }
 
 // collect computes the metrics of the active runs.
@@ -125,11 +128,9 @@ func (c *runCollector) collect(ch chan<- prometheus.Metric, v *fsm.View, now tim
 	for p := range c.seen {
 		ch <- prometheus.MustNewConstMetric(c.atStep, prometheus.GaugeValue, float64(steps[p]), p.run, p.kind)
 	}
-	c.ended.Collect(ch)
-	c.seconds.Collect(ch)
-	c.wait.Collect(ch)
-	c.step.Collect(ch)
-	c.retries.Collect(ch)
+	for _, v := range c.vectors() {
+		v.Collect(ch)
+	}
 }
 
 // countEnded counts an ended run.

@@ -27,7 +27,7 @@ type stateCollector struct {
 	runs                      *runCollector
 	started                   time.Time
 
-	mu     sync.Mutex // guards what follows; scrapes may overlap
+	mu     sync.Mutex // guards the following; scrapes may overlap
 	counts map[holdfastv1.EffectiveState_Value]int
 	conds  map[condStatus]int
 	oldest map[string]float64 // age of the oldest observation in seconds, by type of condition
