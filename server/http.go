@@ -25,11 +25,7 @@ const (
 
 // HTTPHandler returns the handler of everything that is not gRPC. Each API adds its
 // routes with their rules, and calls the gRPC methods of this process.
-func (s *Server) HTTPHandler(apis ...func(m *auth.Mux, rpc grpc.ClientConnInterface)) http.Handler {
-	return s.mux(apis...)
-}
-
-func (s *Server) mux(apis ...func(m *auth.Mux, rpc grpc.ClientConnInterface)) *auth.Mux {
+func (s *Server) HTTPHandler(apis ...func(m *auth.Mux, rpc grpc.ClientConnInterface)) *auth.Mux {
 	m := s.cfg.Gate.NewMux()
 	s.operations(m)
 	for _, add := range apis {

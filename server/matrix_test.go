@@ -101,7 +101,7 @@ func secureWith(t *testing.T, cfg auth.Config, change func(*Config)) *secured {
 	p.s.Register(g)
 	relay.Register(g)
 	p.registerTheRest(g)
-	mux := p.s.mux()
+	mux := p.s.HTTPHandler()
 	p.routes = mux.Routes()
 	site := p.s.HTTPServer(mux)
 	site.TLSConfig = store.HTTP()

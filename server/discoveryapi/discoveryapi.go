@@ -89,6 +89,15 @@ func fail(w http.ResponseWriter, err error) {
 	refuse(w, code, httpjson.Message(err))
 }
 
+// done responds to a call whose response has no body.
+func done(w http.ResponseWriter, err error) {
+	if err != nil {
+		fail(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+}
+
 // read decodes the body into v. If the body is invalid, it writes the error and returns
 // false.
 func read(w http.ResponseWriter, r *http.Request, v any) bool {
@@ -119,11 +128,8 @@ func (a *api) deregister(w http.ResponseWriter, r *http.Request) {
 	}
 	t := in.proto()
 	req := &holdfastv1.DeregisterServiceRequest{Id: t.GetId(), Target: t}
-	if _, err := a.registry.DeregisterService(r.Context(), req); err != nil {
-		fail(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusOK)
+	_, err := a.registry.DeregisterService(r.Context(), req)
+	done(w, err)
 }
 
 func (a *api) update(w http.ResponseWriter, r *http.Request) {
@@ -132,11 +138,8 @@ func (a *api) update(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req := &holdfastv1.UpdateServiceStateRequest{Id: r.PathValue("id"), State: in.proto()}
-	if _, err := a.registry.UpdateServiceState(r.Context(), req); err != nil {
-		fail(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusOK)
+	_, err := a.registry.UpdateServiceState(r.Context(), req)
+	done(w, err)
 }
 
 // maxID bounds the part of an id that is read. No id is longer.
@@ -155,9 +158,6 @@ func (a *api) ping(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req := &holdfastv1.PingServiceRequest{Id: strings.ToValidUTF8(id[:min(len(id), maxID)], "")}
-	if _, err := a.heartbeats.PingService(r.Context(), req); err != nil {
-		fail(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusOK)
+	_, err := a.heartbeats.PingService(r.Context(), req)
+	done(w, err)
 }

@@ -10,10 +10,8 @@ import (
 
 // services returns all registered services.
 func (a *api) services(r *http.Request) ([]*holdfastv1.Service, error) {
-	req := &holdfastv1.ListServicesRequest{PageSize: 1000}
 	var all []*holdfastv1.Service
-	for {
-		resp, err := a.registry.ListServices(r.Context(), req)
+	for resp, err := range httpjson.Pages(r.Context(), &holdfastv1.ListServicesRequest{}, a.registry.ListServices) {
 		if err != nil {
 			return nil, err
 		}
@@ -22,10 +20,8 @@ func (a *api) services(r *http.Request) ([]*holdfastv1.Service, error) {
 				all = append(all, s)
 			}
 		}
-		if req.PageToken = resp.GetNextPageToken(); req.GetPageToken() == "" {
-			return all, nil
-		}
 	}
+	return all, nil
 }
 
 // list responds with the targets of all services.

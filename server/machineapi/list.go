@@ -37,14 +37,12 @@ type listedMetrics struct {
 	FreeGPUs          int32   `json:"free_gpu_count"`
 }
 
-// list responds with the ready machines, optionally of one pool and one provider.
+// list responds with all ready machines, optionally of one pool and one provider.
 func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	machines := make([]listed, 0)
-	for token := ""; ; { // the HTTP API has no paging
-		resp, err := a.agents.ListAgentMachines(r.Context(), &holdfastv1.ListAgentMachinesRequest{
-			PoolName: q.Get("pool_name"), ProviderName: q.Get("provider_name"), PageSize: listPage, PageToken: token,
-		})
+	req := &holdfastv1.ListAgentMachinesRequest{PoolName: q.Get("pool_name"), ProviderName: q.Get("provider_name")}
+	for resp, err := range httpjson.Pages(r.Context(), req, a.agents.ListAgentMachines) {
 		if err != nil {
 			a.fail(w, err, failure{Message: "Failed to get neighbors"})
 			return
@@ -52,15 +50,9 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 		for _, m := range resp.GetMachines() {
 			machines = append(machines, listing(m, resp.GetGpuTypes()[m.GetSpec().GetPool()]))
 		}
-		if token = resp.GetNextPageToken(); token == "" {
-			break
-		}
 	}
 	answer(w, http.StatusOK, machines)
 }
-
-// listPage is the page size of the calls.
-const listPage = 1000
 
 func listing(m *holdfastv1.Machine, gpu string) listed {
 	g := m.GetAgent()

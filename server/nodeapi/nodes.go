@@ -168,10 +168,9 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	if !good {
 		return
 	}
-	req := &holdfastv1.ListMachinesRequest{PageSize: 1000}
+	req := &holdfastv1.ListMachinesRequest{}
 	all, total := []node{}, 0
-	for {
-		resp, err := a.machines.ListMachines(r.Context(), req)
+	for resp, err := range httpjson.Pages(r.Context(), req, a.machines.ListMachines) {
 		if err != nil {
 			fail(w, err)
 			return
@@ -187,9 +186,6 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 				all = append(all, show(m))
 			}
 			total++
-		}
-		if req.PageToken = resp.GetNextPageToken(); req.GetPageToken() == "" {
-			break
 		}
 	}
 	httpjson.Write(w, http.StatusOK, many{Success: true, Data: all, Total: total})
@@ -223,19 +219,15 @@ func (a *api) stalled(w http.ResponseWriter, r *http.Request) {
 	if !good {
 		return
 	}
-	req := &holdfastv1.ListStalledNodesRequest{OlderThanSeconds: int64(minutes) * 60, PageSize: 1000}
+	req := &holdfastv1.ListStalledNodesRequest{OlderThanSeconds: int64(minutes) * 60}
 	all := []node{}
-	for {
-		resp, err := a.nodes.ListStalledNodes(r.Context(), req)
+	for resp, err := range httpjson.Pages(r.Context(), req, a.nodes.ListStalledNodes) {
 		if err != nil {
 			fail(w, err)
 			return
 		}
 		for _, m := range resp.GetMachines() {
 			all = append(all, show(m))
-		}
-		if req.PageToken = resp.GetNextPageToken(); req.GetPageToken() == "" {
-			break
 		}
 	}
 	httpjson.Write(w, http.StatusOK, many{Success: true, Data: all, Total: len(all)})

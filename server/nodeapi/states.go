@@ -140,10 +140,9 @@ func (a *api) history(w http.ResponseWriter, r *http.Request) {
 		fail(w, err)
 		return
 	}
-	req := &holdfastv1.ListMachineHistoryRequest{MachineId: m.GetMachineId(), PageSize: 1000}
+	req := &holdfastv1.ListMachineHistoryRequest{MachineId: m.GetMachineId()}
 	all, total := []entry{}, 0
-	for {
-		resp, err := a.machines.ListMachineHistory(r.Context(), req)
+	for resp, err := range httpjson.Pages(r.Context(), req, a.machines.ListMachineHistory) {
 		if err != nil {
 			fail(w, err)
 			return
@@ -156,9 +155,6 @@ func (a *api) history(w http.ResponseWriter, r *http.Request) {
 				all = append(all, showEntry(e))
 			}
 			total++
-		}
-		if req.PageToken = resp.GetNextPageToken(); req.GetPageToken() == "" {
-			break
 		}
 	}
 	httpjson.Write(w, http.StatusOK, map[string]any{"data": all, "total": total})

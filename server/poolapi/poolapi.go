@@ -180,7 +180,6 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 		GpuModel: q.Get("gpu_model"),
 		Region:   q.Get("region"),
 		Filter:   q.Get("filter"),
-		PageSize: 1000,
 	}
 	if s := q.Get("min_available_vram_gb"); s != "" {
 		v, err := strconv.ParseFloat(s, 64)
@@ -192,17 +191,13 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 		req.MinAvailableVramGb = v
 	}
 	all := make([]shown, 0)
-	for {
-		resp, err := a.pools.ListPools(r.Context(), req)
+	for resp, err := range httpjson.Pages(r.Context(), req, a.pools.ListPools) {
 		if err != nil {
 			fail(w, err)
 			return
 		}
 		for _, p := range resp.GetPools() {
 			all = append(all, show(p))
-		}
-		if req.PageToken = resp.GetNextPageToken(); req.GetPageToken() == "" {
-			break
 		}
 	}
 	httpjson.Write(w, http.StatusOK, map[string]any{"pools": all, "total": len(all)})

@@ -54,9 +54,8 @@ func (a *api) targets(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	all := []group{} // never null: Prometheus requires a list
-	req := &holdfastv1.ListMachinesRequest{Filter: q.Get("filter"), PageSize: 1000}
-	for {
-		resp, err := a.machines.ListMachines(r.Context(), req)
+	req := &holdfastv1.ListMachinesRequest{Filter: q.Get("filter")}
+	for resp, err := range httpjson.Pages(r.Context(), req, a.machines.ListMachines) {
 		if err != nil {
 			httpjson.Write(w, httpjson.Status(err), failure{httpjson.Message(err)})
 			return
@@ -65,9 +64,6 @@ func (a *api) targets(w http.ResponseWriter, r *http.Request) {
 			if host := address(m); host != "" {
 				all = append(all, groupOf(m, host, port))
 			}
-		}
-		if req.PageToken = resp.GetNextPageToken(); req.GetPageToken() == "" {
-			break
 		}
 	}
 	httpjson.Write(w, http.StatusOK, all)
