@@ -119,8 +119,6 @@ type Attempt struct {
 	Broken    error // a commit during the attempt failed: this leader cannot conclude it
 
 	InFlight InFlight
-
-	lastPower reading
 }
 
 // Wait is what an attempt waits for.

@@ -1,3 +1,9 @@
+// Package step implements the kinds of steps. Choose returns the Action of a step, which observes
+// the machine before the effect, does the effect, and gathers the evidence that it happened. An
+// action that an earlier leader began observes before it acts, so that no effect is repeated.
+//
+// It reaches machines through the capabilities of a provider, and the cluster through Env. It must
+// not decide how an outcome changes a run, and no effect may bypass Env.Effect.
 package step
 
 import (
@@ -32,9 +38,11 @@ func actions() map[string]choose {
 		"verify": with(func(a *Attempt, p providers.ClusterJoiner) Action {
 			return joinStep{a}.verify(p, a.Step.GetVerify())
 		}),
-		"net":     with(func(a *Attempt, p providers.NetConfigurator) Action { return a.net(p, a.Step.GetNet()) }),
-		"rma":     with(func(a *Attempt, p providers.PowerController) Action { return rmaStep{a}.rma(p, a.Step.GetRma()) }),
-		"power":   with(func(a *Attempt, p providers.PowerController) Action { return a.power(p, a.Step.GetPower()) }),
+		"net": with(func(a *Attempt, p providers.NetConfigurator) Action { return a.net(p, a.Step.GetNet()) }),
+		"rma": with(func(a *Attempt, p providers.PowerController) Action { return rmaStep{a}.rma(p, a.Step.GetRma()) }),
+		"power": with(func(a *Attempt, p providers.PowerController) Action {
+			return (&powerStep{Attempt: a, bmc: p}).power(a.Step.GetPower())
+		}),
 		"inspect": with((*Attempt).inspect),
 		"identify": with(func(a *Attempt, p providers.Identifier) Action {
 			return lightStep{a}.identify(p, a.Step.GetIdentify())

@@ -2,10 +2,8 @@ package step
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/providers"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -24,202 +22,113 @@ const (
 	proofSoftAgain = "soft_off_again_at" // the second request, if the outcome of the first is unknown
 )
 
-// reboot chooses the way to reboot: through the BMC if there is one, otherwise, or if the
-// step asks for it, in band.
-func (a *Attempt) reboot(s *holdfastv1.Reboot) (Action, error) {
-	power, _ := a.Provider.(providers.PowerController)
-	inspector, ok := a.Provider.(providers.Inspector)
-	if !ok {
-		return Action{}, providers.Errorf(providers.Unsupported, "reboot",
-			"provider %s lacks %s", a.Provider.Kind(), providers.CanInspect)
-	}
-	if s.GetMode() == "inband" || (s.GetMode() != "bmc" && (power == nil || a.noBMC())) {
-		return with(func(a *Attempt, p providers.RemoteExecutor) Action {
-			return inbandStep{a}.rebootInband(p, inspector)
-		})(a)
-	}
-	if power == nil {
-		return Action{}, providers.Errorf(providers.Unsupported, "reboot",
-			"provider %s lacks %s", a.Provider.Kind(), providers.CanPower)
-	}
+// powerStep reads and changes the power of a machine through its BMC.
+type powerStep struct {
+	*Attempt
+	bmc  providers.PowerController
+	last reading
+}
+
+// power turns the power on, off, or off and on. On and off are idempotent. For a cycle,
+// it records that the power was seen off before it turns the power on again, so that it
+// cannot happen twice.
+func (a *powerStep) power(s *holdfastv1.Power) Action {
+	how := a.stopping(a.flag(s.GetForce(), "force"), s.GetShutdownSeconds())
 	return Action{
 		Reads: "power",
 		Before: func(ctx context.Context) (map[string]string, error) {
-			state, err := readPower(ctx, a, power)
-			if err != nil {
-				return nil, err
-			}
-			seen := map[string]string{proofPower: string(state)}
-			// If the host does not answer there is no boot id to compare. Then the power
-			// state is the evidence.
-			if f, err := inspector.Inspect(ctx, a.Machine); err == nil && f.BootID != "" {
-				seen[proofBootID] = f.BootID
-			}
-			return seen, nil
+			state, err := a.read(ctx)
+			return map[string]string{proofPower: string(state), "action": s.GetAction()}, err
 		},
 		Do: func(ctx context.Context) error {
-			return a.rebootBMC(ctx, power, inspector, a.stopping(s.GetForce(), s.GetShutdownSeconds()))
+			switch s.GetAction() {
+			case "on":
+				return a.turn(ctx, providers.PowerOn, stopping{})
+			case "off":
+				return a.turn(ctx, providers.PowerOff, how)
+			}
+			if a.Before[proofPower] != string(providers.PowerOff) && a.Seen[proofOffSeen] == "" {
+				if err := a.turn(ctx, providers.PowerOff, how); err != nil {
+					return err
+				}
+				if err := a.Record(ctx, map[string]string{proofOffSeen: stamp(time.Now())}); err != nil {
+					return err
+				}
+			}
+			return a.turn(ctx, providers.PowerOn, stopping{})
 		},
-	}, nil
-}
-
-// bmcless is implemented by providers that also have machines without a BMC.
-type bmcless interface {
-	HasBMC(m providers.Machine) bool
-}
-
-// noBMC reports whether the machine has no BMC, though its provider supports BMCs.
-func (a *Attempt) noBMC() bool {
-	p, ok := a.Provider.(bmcless)
-	return ok && !p.HasBMC(a.Machine)
-}
-
-// rebootBMC reboots in separate steps: power off, observe off, power on, observe on,
-// observe the boot. It never uses the BMC's "cycle" (docs/concepts.md).
-func (a *Attempt) rebootBMC(
-	ctx context.Context, power providers.PowerController, inspector providers.Inspector, how stopping,
-) error {
-	rebooted := func(ctx context.Context) (bool, error) { return a.booted(ctx, inspector) }
-	isOff := func(ctx context.Context) (bool, error) { return a.powerIs(ctx, power, providers.PowerOff) }
-
-	// Was it off already, or has an earlier leader powered it off, or even on again?
-	wasOff := a.Before[proofPower] == string(providers.PowerOff) || a.Seen[proofOffSeen] != ""
-	if !wasOff {
-		// If a soft off is recorded, powerOff waits for it. No earlier leader can have
-		// setPowerAndWait on in that case: that comes after off was recorded.
-		if a.Adopted && a.Seen[proofSoftOff] == "" {
-			done := false
-			err := a.settle(ctx, func(ctx context.Context) (bool, error) {
-				var err error
-				if done, err = rebooted(ctx); done || err != nil {
-					return done, err
-				}
-				if wasOff, err = isOff(ctx); wasOff || err != nil {
-					return wasOff, err
-				}
-				return false, a.answersAsBefore(ctx, inspector)
-			})
-			if err != nil || done {
-				return err
-			}
-		}
-		if !wasOff {
-			if err := a.powerOff(ctx, power, how); err != nil {
-				return err
-			}
-		}
-		a.Prove(map[string]string{proofOffSeen: stamp(time.Now())})
-		if a.Before[proofBootID] == "" || a.Seen[proofSoftOff] != "" || a.bootsInstaller() {
-			// There will be no boot id to compare, or a soft off is recorded. So record
-			// that the power was off before it is on again.
-			if err := a.Record(ctx, a.Seen); err != nil {
-				return err
-			}
-		}
 	}
-	isOn := func(ctx context.Context) (bool, error) { return a.powerIs(ctx, power, providers.PowerOn) }
-	if err := a.settle(ctx, isOn); err != nil {
+}
+
+// turn sets the power to the wanted state. It first waits for the result of a press that
+// an earlier leader may have sent. how is only used to turn it off.
+func (a *powerStep) turn(ctx context.Context, want providers.PowerState, how stopping) error {
+	if err := a.settle(ctx, a.is(want)); err != nil {
 		return err
 	}
-	if err := a.powerOn(ctx, power); err != nil {
+	press, err := a.mustPress(ctx, want)
+	if err != nil {
 		return err
 	}
-	if a.bootsInstaller() {
-		a.Prove(map[string]string{proofPower: string(providers.PowerOn)})
-		a.Message = "power is on: the machine is booting its installer"
-		return nil
-	}
-	return a.Poll(ctx, "the host to boot", a.bootedOrUnseen(inspector))
-}
-
-// bootedOrUnseen returns a condition like booted that also accepts the power state alone
-// if the boot cannot be observed: the power was seen off, it is on, and the BMC has
-// reported nothing about the host for UnseenBoot. A BMC that reports boots at all does so
-// within that time.
-func (a *Attempt) bootedOrUnseen(inspector providers.Inspector) func(context.Context) (bool, error) {
-	var since time.Time
-	return func(ctx context.Context) (bool, error) {
-		f, err := inspector.Inspect(ctx, a.Machine)
-		if err != nil || !f.NoWitness() || a.Before[proofBootID] != "" {
-			since = time.Time{}
-			return a.bootedBy(f, err)
+	if a.Message = "power was already " + string(want); press {
+		if want == providers.PowerOn {
+			err = a.powerOn(ctx)
+		} else {
+			err = a.powerOff(ctx, how)
 		}
-		if since.IsZero() {
-			since = time.Now()
-		}
-		if time.Since(since) < a.Config.UnseenBoot {
-			return false, nil
-		}
-		a.Prove(map[string]string{proofPower: string(providers.PowerOn)})
-		a.Message = "power was off and is on: cannot observe whether the host is up (" + task.Clean(f.ReachableReason) + ")"
-		return true, nil
+		a.Message = "power is " + string(want)
 	}
-}
-
-// answersAsBefore returns an error if the host answered before the attempt and does not
-// answer now. It may be shutting down or booting, for minutes, which must not be mistaken
-// for a host that was never asked to reboot.
-func (a *Attempt) answersAsBefore(ctx context.Context, inspector providers.Inspector) error {
-	if a.Before[proofBootID] == "" {
-		return nil
-	}
-	f, err := inspector.Inspect(ctx, a.Machine)
-	if err == nil && !f.Reachable {
-		err = fmt.Errorf("the host of %s does not answer (%s)", a.Machine.GetMachineId(), task.Clean(f.ReachableReason))
+	if err == nil {
+		a.Prove(map[string]string{proofPower: string(want)})
 	}
 	return err
 }
 
-// booted reports whether the host is up with another boot id than before. If its boot id
-// was not known before, it is enough that the host is up after the power was off.
-func (a *Attempt) booted(ctx context.Context, inspector providers.Inspector) (bool, error) {
-	return a.bootedBy(inspector.Inspect(ctx, a.Machine))
-}
-
-func (a *Attempt) bootedBy(f providers.Facts, err error) (bool, error) {
-	if err != nil || !f.Reachable {
-		if err == nil && f.ReachableReason == "HostKeyMismatch" {
-			// Transient, because an initramfs that waits for a passphrase has its own key.
-			err = providers.Errorf(providers.Transient, "boot "+a.Machine.GetMachineId(),
-				"the host at %s has another host key than the recorded one: "+
-					"if the host was reinstalled, record its new key; if not, another host has its address",
-				a.Machine.GetSpec().GetSshEndpoint())
-		}
-		return false, err
-	}
-	if old := a.Before[proofBootID]; old != "" {
-		if f.BootID == "" || task.Value(f.BootID) == old {
-			return false, nil
-		}
-	} else if a.Seen[proofOffSeen] == "" && a.Before[proofPower] != string(providers.PowerOff) {
-		return false, nil
-	}
-	a.Prove(map[string]string{proofBootID: f.BootID, proofPower: string(providers.PowerOn)})
-	a.Message = "booted"
-	return true, nil
-}
-
-func (a *Attempt) powerIs(
-	ctx context.Context, power providers.PowerController, want providers.PowerState,
-) (bool, error) {
-	state, err := readPower(ctx, a, power)
-	return state == want, err
-}
-
-func (a *Attempt) powerOn(ctx context.Context, power providers.PowerController) error {
-	if press, err := mustPress(ctx, a, power, providers.PowerOn); err != nil || !press {
-		return err
-	}
-	return a.pressOn(ctx, power)
-}
-
-// pressOn powers on a machine that was just observed to be off.
-func (a *Attempt) pressOn(ctx context.Context, power providers.PowerController) error {
+// powerOn presses the power button of a machine that is off, once it is its turn.
+func (a *powerStep) powerOn(ctx context.Context) error {
 	if err := a.awaitTurn(ctx); err != nil {
 		return err
 	}
-	return a.setPowerAndWait(ctx, power, providers.ActionOn, "the power to be on",
-		func(ctx context.Context) (bool, error) {
-			return a.powerIs(ctx, power, providers.PowerOn)
-		})
+	return a.pressAndWait(ctx, providers.ActionOn)
+}
+
+// readingValid is the age up to which a reading of the power may decide that a button is to be
+// pressed. It is the time for which a confirmation of the term permits an effect.
+const readingValid = 500 * time.Millisecond
+
+// reading is the last power state that this leader has read in the attempt, since its last press.
+type reading struct {
+	state providers.PowerState
+	at    time.Time // before the BMC was asked
+}
+
+// read reads the power state from the BMC.
+func (a *powerStep) read(ctx context.Context) (providers.PowerState, error) {
+	asked := time.Now()
+	state, err := a.bmc.PowerState(ctx, a.Machine)
+	if err == nil {
+		a.last = reading{state, asked}
+	}
+	return state, err
+}
+
+// is returns a condition that reads the power state and reports whether it is the wanted one.
+func (a *powerStep) is(want providers.PowerState) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		state, err := a.read(ctx)
+		return state == want, err
+	}
+}
+
+// mustPress reports whether a button has to be pressed for the wanted power state. A recent
+// reading of the opposite is enough, because the evidence is read after the press. That no press is
+// needed is evidence, so it is read now. An adopted attempt always reads now: a press of the
+// earlier leader may have taken effect since its last reading.
+func (a *powerStep) mustPress(ctx context.Context, want providers.PowerState) (bool, error) {
+	known := a.last.state == providers.PowerOn || a.last.state == providers.PowerOff
+	if !a.Adopted && known && a.last.state != want && time.Since(a.last.at) < readingValid {
+		return true, nil
+	}
+	state, err := a.read(ctx)
+	return state != want, err
 }

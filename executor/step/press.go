@@ -11,36 +11,34 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// setPower presses the power button. shown reports whether the press has taken effect, which
-// may take as long as the provider's Settle.
-func (a *Attempt) setPower(
-	ctx context.Context,
-	power providers.PowerController,
-	action providers.PowerAction,
-	shown func(context.Context) (bool, error),
-) error {
+// press presses the power button.
+func (a *powerStep) press(ctx context.Context, action providers.PowerAction) error {
 	return a.Effect(ctx, "power "+string(action), func(ctx context.Context) error {
-		a.lastPower = reading{}
-		err := power.SetPower(ctx, a.Op, a.Machine, action)
+		a.last = reading{}
+		err := a.bmc.SetPower(ctx, a.Op, a.Machine, action)
 		if err == nil || providers.ClassOf(err) != providers.Late {
-			a.InFlight.Sent, a.InFlight.shown = time.Now(), shown
+			a.InFlight = InFlight{Sent: time.Now(), shown: a.is(stateAfter(action))}
 		}
 		return err
 	})
 }
 
-// setPowerAndWait presses the power button and waits until shown returns true. If the BMC does
-// not answer, the press may have been done, so this is not a failure yet: the machine is
-// polled for as long as a press may take to show. Only then the attempt fails, and the
-// next one presses again.
-func (a *Attempt) setPowerAndWait(
-	ctx context.Context,
-	power providers.PowerController,
-	action providers.PowerAction,
-	what string,
-	shown func(context.Context) (bool, error),
-) error {
-	lost := a.setPower(ctx, power, action, shown)
+// stateAfter returns the power state that a press leads to.
+func stateAfter(action providers.PowerAction) providers.PowerState {
+	if action == providers.ActionOn {
+		return providers.PowerOn
+	}
+	return providers.PowerOff
+}
+
+// pressAndWait presses the power button and waits until the power has the wanted state. If the BMC
+// does not answer, the press may have been done, so this is not a failure yet: the machine is
+// polled for as long as a press may take to show. Only then the attempt fails, and the next one
+// presses again.
+func (a *powerStep) pressAndWait(ctx context.Context, action providers.PowerAction) error {
+	want := stateAfter(action)
+	what, shown := "the power to be "+string(want), a.is(want)
+	lost := a.press(ctx, action)
 	if lost == nil {
 		return a.Poll(ctx, describe.Accepted(what, string(action)), shown)
 	}

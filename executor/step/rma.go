@@ -48,7 +48,8 @@ func (a rmaStep) rma(power providers.PowerController, s *holdfastv1.RmaAction) A
 			what := "its power cannot be switched off, taken out for return "
 			if !gone {
 				// A wiped host has no operating system to shut down.
-				if err := a.turn(ctx, power, providers.PowerOff, a.stopping(wipe, s.GetShutdownSeconds())); err != nil {
+				p := &powerStep{Attempt: a.Attempt, bmc: power}
+				if err := p.turn(ctx, providers.PowerOff, a.stopping(wipe, s.GetShutdownSeconds())); err != nil {
 					return err
 				}
 				what = "powered off for return "

@@ -29,17 +29,16 @@ func (a *Attempt) stopping(force bool, seconds int32) stopping {
 
 // powerOff requests a soft off first, unless forced. If the machine is still on after the
 // grace time, it presses the power button.
-func (a *Attempt) powerOff(ctx context.Context, power providers.PowerController, how stopping) error {
-	isOff := func(ctx context.Context) (bool, error) { return a.powerIs(ctx, power, providers.PowerOff) }
+func (a *powerStep) powerOff(ctx context.Context, how stopping) error {
 	if !how.force {
 		if end, ok := ctx.Deadline(); ok { // leave time for the power button
 			how.grace = min(how.grace, time.Until(end)/2)
 		}
-		if off, err := a.softOff(ctx, power, isOff, how.grace); off || err != nil {
+		if off, err := a.softOff(ctx, how.grace); off || err != nil {
 			return err
 		}
 	}
-	return a.setPowerAndWait(ctx, power, providers.ActionHardOff, "the power to be off", isOff)
+	return a.pressAndWait(ctx, providers.ActionHardOff)
 }
 
 const waitSoftOff = "the operating system to power off"
@@ -52,24 +51,19 @@ const waitSoftOff = "the operating system to power off"
 // request may never have been sent. Then, and only if the machine is still on after the
 // grace time, softOff sends a second request, which is recorded too. A second request is
 // harmless, but cutting the power of a system that was never asked to shut down is not.
-func (a *Attempt) softOff(
-	ctx context.Context,
-	power providers.PowerController,
-	isOff func(context.Context) (bool, error),
-	grace time.Duration,
-) (off bool, err error) {
+func (a *powerStep) softOff(ctx context.Context, grace time.Duration) (off bool, err error) {
 	until, err := time.Parse(time.RFC3339Nano, a.Seen[proofSoftUntil])
 	if asked := err == nil; asked {
 		// The wall clock may have jumped, so wait at most for the grace time.
 		until = earliest(until, time.Now().Add(grace))
 		a.Say("the operating system was asked to power off at %s, by an earlier leader", toSecond(a.Seen[proofSoftOff]))
-		if err := a.settle(ctx, isOff); err != nil {
+		if err := a.settle(ctx, a.is(providers.PowerOff)); err != nil {
 			return false, err
 		}
-	} else if until, err = a.askOff(ctx, power, isOff, proofSoftOff, grace); err != nil || until.IsZero() {
+	} else if until, err = a.askOff(ctx, proofSoftOff, grace); err != nil || until.IsZero() {
 		return false, err
 	}
-	if off, err := a.wentOff(ctx, isOff, until); off || err != nil {
+	if off, err := a.wentOff(ctx, until); off || err != nil {
 		return off, err
 	}
 	if a.Seen[proofSoftSent] == "" && a.Seen[proofSoftAgain] == "" {
@@ -77,10 +71,10 @@ func (a *Attempt) softOff(
 			grace = min(grace, time.Until(end)/2)
 		}
 		a.Say("the earlier leader did not record whether the soft off was sent: requesting it again")
-		if until, err = a.askOff(ctx, power, isOff, proofSoftAgain, grace); err != nil || until.IsZero() {
+		if until, err = a.askOff(ctx, proofSoftAgain, grace); err != nil || until.IsZero() {
 			return false, err
 		}
-		if off, err := a.wentOff(ctx, isOff, until); off || err != nil {
+		if off, err := a.wentOff(ctx, until); off || err != nil {
 			return off, err
 		}
 	}
@@ -91,19 +85,13 @@ func (a *Attempt) softOff(
 // askOff sends a soft off request and returns the end of the grace time, or the zero time
 // if the BMC does not support it. The time of the request is recorded as the evidence
 // named by proof.
-func (a *Attempt) askOff(
-	ctx context.Context,
-	power providers.PowerController,
-	isOff func(context.Context) (bool, error),
-	proof string,
-	grace time.Duration,
-) (time.Time, error) {
+func (a *powerStep) askOff(ctx context.Context, proof string, grace time.Duration) (time.Time, error) {
 	now := time.Now()
 	a.awaits(waitSoftOff)
 	if err := a.Record(ctx, map[string]string{proof: stamp(now), proofSoftUntil: stamp(now.Add(grace))}); err != nil {
 		return time.Time{}, err
 	}
-	err := a.setPower(ctx, power, providers.ActionSoftOff, isOff)
+	err := a.press(ctx, providers.ActionSoftOff)
 	switch {
 	case err != nil && a.Broken == nil && providers.ClassOf(err) == providers.Unsupported:
 		return time.Time{}, nil
@@ -115,9 +103,8 @@ func (a *Attempt) askOff(
 }
 
 // wentOff polls the machine until a time, and reports whether it is off.
-func (a *Attempt) wentOff(
-	ctx context.Context, isOff func(context.Context) (bool, error), until time.Time,
-) (off bool, err error) {
+func (a *powerStep) wentOff(ctx context.Context, until time.Time) (off bool, err error) {
+	isOff := a.is(providers.PowerOff)
 	softCtx, stop := context.WithDeadline(ctx, until)
 	defer stop()
 	err = a.Poll(softCtx, waitSoftOff, isOff)

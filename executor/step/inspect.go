@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,38 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
+
+// inspect reads the state of the machine into the evidence.
+func (a *Attempt) inspect(inspector providers.Inspector) Action {
+	return Action{Do: func(ctx context.Context) error {
+		facts, err := inspector.Inspect(ctx, a.Machine)
+		if err != nil {
+			return err
+		}
+		seen := map[string]string{
+			"reachable":        strconv.FormatBool(facts.Reachable),
+			"reachable_reason": facts.ReachableReason,
+			"bmc_reachable":    strconv.FormatBool(facts.BMCReachable),
+			"bmc_reason":       facts.BMCReason,
+			proofBootID:        facts.BootID,
+			"image":            facts.Image,
+		}
+		a.Message = "inspected"
+		if power, ok := a.Provider.(providers.PowerController); ok {
+			state := facts.Power
+			if state == providers.PowerUnknown {
+				if state, err = power.PowerState(ctx, a.Machine); err != nil {
+					return err
+				}
+			}
+			seen[proofPower] = string(state)
+			a.Message = "power is " + string(state)
+		}
+		maps.DeleteFunc(seen, func(_, v string) bool { return v == "" })
+		a.Prove(seen)
+		return nil
+	}}
+}
 
 // readInventory reads the inventory of the machine, which is stored with the outcome. If
 // it contradicts the machine's spec, the message and the run log have the difference, but

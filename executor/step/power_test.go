@@ -43,10 +43,10 @@ func TestMustPress(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				a := &Attempt{Adopted: tt.adopted, lastPower: reading{tt.last, time.Now()}}
-				time.Sleep(tt.age) // sleep: fake clock
 				bmc := &scripted{state: on}
-				press, err := mustPress(t.Context(), a, bmc, on)
+				a := &powerStep{Attempt: &Attempt{Adopted: tt.adopted}, bmc: bmc, last: reading{tt.last, time.Now()}}
+				time.Sleep(tt.age) // sleep: fake clock
+				press, err := a.mustPress(t.Context(), on)
 				if err != nil || press != tt.press || bmc.reads != tt.reads {
 					t.Errorf("got press %v after %d readings (%v), want %v after %d", press, bmc.reads, err, tt.press, tt.reads)
 				}

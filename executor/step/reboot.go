@@ -1,0 +1,176 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/executor/task"
+	"github.com/holdfast-metal/holdfast/providers"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// reboot chooses the way to reboot: through the BMC if there is one, otherwise, or if the
+// step asks for it, in band.
+func (a *Attempt) reboot(s *holdfastv1.Reboot) (Action, error) {
+	power, _ := a.Provider.(providers.PowerController)
+	inspector, ok := a.Provider.(providers.Inspector)
+	if !ok {
+		return Action{}, lacks(a, providers.CanInspect)
+	}
+	if s.GetMode() == "inband" || (s.GetMode() != "bmc" && (power == nil || a.noBMC())) {
+		return with(func(a *Attempt, p providers.RemoteExecutor) Action {
+			return inbandStep{a}.rebootInband(p, inspector)
+		})(a)
+	}
+	if power == nil {
+		return Action{}, lacks(a, providers.CanPower)
+	}
+	p := &powerStep{Attempt: a, bmc: power}
+	return Action{
+		Reads: "power",
+		Before: func(ctx context.Context) (map[string]string, error) {
+			state, err := p.read(ctx)
+			if err != nil {
+				return nil, err
+			}
+			seen := map[string]string{proofPower: string(state)}
+			// If the host does not answer there is no boot id to compare. Then the power
+			// state is the evidence.
+			if f, err := inspector.Inspect(ctx, a.Machine); err == nil && f.BootID != "" {
+				seen[proofBootID] = f.BootID
+			}
+			return seen, nil
+		},
+		Do: func(ctx context.Context) error {
+			return p.reboot(ctx, inspector, a.stopping(s.GetForce(), s.GetShutdownSeconds()))
+		},
+	}, nil
+}
+
+// bmcless is implemented by providers that also have machines without a BMC.
+type bmcless interface {
+	HasBMC(m providers.Machine) bool
+}
+
+// noBMC reports whether the machine has no BMC, though its provider supports BMCs.
+func (a *Attempt) noBMC() bool {
+	p, ok := a.Provider.(bmcless)
+	return ok && !p.HasBMC(a.Machine)
+}
+
+// reboot reboots in separate steps: power off, observe off, power on, observe on,
+// observe the boot. It never uses the BMC's "cycle" (docs/concepts.md).
+func (a *powerStep) reboot(ctx context.Context, inspector providers.Inspector, how stopping) error {
+	// Was it off already, or has an earlier leader powered it off, or even on again?
+	wasOff := a.Before[proofPower] == string(providers.PowerOff) || a.Seen[proofOffSeen] != ""
+	if !wasOff {
+		// If a soft off is recorded, powerOff waits for it. In that case no earlier leader can
+		// have powered the machine on: that comes after off was recorded.
+		if a.Adopted && a.Seen[proofSoftOff] == "" {
+			done := false
+			err := a.settle(ctx, func(ctx context.Context) (bool, error) {
+				var err error
+				if done, err = a.booted(ctx, inspector); done || err != nil {
+					return done, err
+				}
+				if wasOff, err = a.is(providers.PowerOff)(ctx); wasOff || err != nil {
+					return wasOff, err
+				}
+				return false, a.answersAsBefore(ctx, inspector)
+			})
+			if err != nil || done {
+				return err
+			}
+		}
+		if !wasOff {
+			if err := a.powerOff(ctx, how); err != nil {
+				return err
+			}
+		}
+		a.Prove(map[string]string{proofOffSeen: stamp(time.Now())})
+		if a.Before[proofBootID] == "" || a.Seen[proofSoftOff] != "" || a.bootsInstaller() {
+			// There will be no boot id to compare, or a soft off is recorded. So record
+			// that the power was off before it is on again.
+			if err := a.Record(ctx, a.Seen); err != nil {
+				return err
+			}
+		}
+	}
+	if err := a.turn(ctx, providers.PowerOn, stopping{}); err != nil {
+		return err
+	}
+	if a.bootsInstaller() {
+		a.Message = "power is on: the machine is booting its installer"
+		return nil
+	}
+	return a.Poll(ctx, "the host to boot", a.bootedOrUnseen(inspector))
+}
+
+// bootedOrUnseen returns a condition like booted that also accepts the power state alone
+// if the boot cannot be observed: the power was seen off, it is on, and the BMC has
+// reported nothing about the host for UnseenBoot. A BMC that reports boots at all does so
+// within that time.
+func (a *Attempt) bootedOrUnseen(inspector providers.Inspector) func(context.Context) (bool, error) {
+	var since time.Time
+	return func(ctx context.Context) (bool, error) {
+		f, err := inspector.Inspect(ctx, a.Machine)
+		if err != nil || !f.NoWitness() || a.Before[proofBootID] != "" {
+			since = time.Time{}
+			return a.bootedBy(f, err)
+		}
+		if since.IsZero() {
+			since = time.Now()
+		}
+		if time.Since(since) < a.Config.UnseenBoot {
+			return false, nil
+		}
+		a.Prove(map[string]string{proofPower: string(providers.PowerOn)})
+		a.Message = "power was off and is on: cannot observe whether the host is up (" + task.Clean(f.ReachableReason) + ")"
+		return true, nil
+	}
+}
+
+// answersAsBefore returns an error if the host answered before the attempt and does not
+// answer now. It may be shutting down or booting, for minutes, which must not be mistaken
+// for a host that was never asked to reboot.
+func (a *Attempt) answersAsBefore(ctx context.Context, inspector providers.Inspector) error {
+	if a.Before[proofBootID] == "" {
+		return nil
+	}
+	f, err := inspector.Inspect(ctx, a.Machine)
+	if err == nil && !f.Reachable {
+		err = fmt.Errorf("the host of %s does not answer (%s)", a.Machine.GetMachineId(), task.Clean(f.ReachableReason))
+	}
+	return err
+}
+
+// booted reports whether the host is up with another boot id than before. If its boot id
+// was not known before, it is enough that the host is up after the power was off.
+func (a *Attempt) booted(ctx context.Context, inspector providers.Inspector) (bool, error) {
+	return a.bootedBy(inspector.Inspect(ctx, a.Machine))
+}
+
+func (a *Attempt) bootedBy(f providers.Facts, err error) (bool, error) {
+	if err != nil || !f.Reachable {
+		if err == nil && f.ReachableReason == "HostKeyMismatch" {
+			// Transient, because an initramfs that waits for a passphrase has its own key.
+			err = providers.Errorf(providers.Transient, "boot "+a.Machine.GetMachineId(),
+				"the host at %s has another host key than the recorded one: "+
+					"if the host was reinstalled, record its new key; if not, another host has its address",
+				a.Machine.GetSpec().GetSshEndpoint())
+		}
+		return false, err
+	}
+	if old := a.Before[proofBootID]; old != "" {
+		if f.BootID == "" || task.Value(f.BootID) == old {
+			return false, nil
+		}
+	} else if a.Seen[proofOffSeen] == "" && a.Before[proofPower] != string(providers.PowerOff) {
+		return false, nil
+	}
+	a.Prove(map[string]string{proofBootID: f.BootID, proofPower: string(providers.PowerOn)})
+	a.Message = "booted"
+	return true, nil
+}
