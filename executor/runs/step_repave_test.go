@@ -3,6 +3,8 @@ package runs
 import (
 	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -20,6 +22,27 @@ func (p imagerOf) StartInstall(
 ) error {
 	p.asked <- s
 	return p.Provider.StartInstall(ctx, op, m, s)
+}
+
+// A run shows the stage of its install if that lasts long.
+func TestLongStageOfInstallIsShown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t, fake.Config{InstallTime: fake.Duration(2 * time.Minute)})
+		l.Machine("m-1")
+		install := stepOf("s", &holdfastv1.RepaveImage{Image: "debian"})
+		install.TimeoutSeconds = 600
+		l.Plan("p", install)
+		l.lead(quick())
+		id := l.Start("m-1", "", "p", nil).GetRunId()
+		for _, stage := range []string{"writing the image", "booting the image"} {
+			want := "the install to finish (" + stage + ")"
+			l.Wait(id, "waiting for "+want, func(r *holdfastv1.Run) bool { return r.GetWaitingFor() == want })
+		}
+		if run := l.Ended(id); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
+			t.Errorf("run: got %s (%s), want SUCCEEDED", run.GetPhase(), run.GetError())
+		}
+	})
 }
 
 // A retry boots the machine like its plan, and the installer gets that boot mode.

@@ -96,8 +96,10 @@ func (a installStep) install(ctx context.Context, imager providers.Imager, spec 
 			stage, since = st.Stage, time.Now()
 			a.Say("install: %s (%d %%)", task.Clean(stage), st.Progress)
 		}
-		if stage != "" && time.Since(since) > longStage {
-			a.Wait.Text = "the install to finish (" + task.Clean(stage) + ")" // the next note records it
+		if waiting := "the install to finish"; stage != "" && time.Since(since) > longStage {
+			a.awaits(waiting + " (" + task.Clean(stage) + ")")
+		} else {
+			a.awaits(waiting)
 		}
 		if st.Due != "" && st.State == providers.WorkRunning {
 			if st.Press && (pressed.due == st.Due || pressed.due == "") && time.Since(pressed.at) <= a.SettleTime() {
