@@ -45,9 +45,9 @@ func (f Fence) Await(ctx context.Context) error {
 	return wait.Sleep(ctx, time.Until(f.Began.Add(Age)))
 }
 
-// Lease asks a majority to confirm the term. It returns the time after which no effect may be sent
+// permit asks a majority to confirm the term. It returns the time after which no effect may be sent
 // on the strength of that confirmation.
-func (f Fence) Lease(ctx context.Context) (notAfter time.Time, err error) {
+func (f Fence) permit(ctx context.Context) (notAfter time.Time, err error) {
 	asked := time.Now()
 	if err := f.Confirm(ctx); err != nil {
 		return time.Time{}, err
@@ -76,14 +76,14 @@ func (f Fence) Do(ctx context.Context, e Effect) error {
 	announced, late, pause := false, 0, e.Pause
 	for {
 		// failpoint: effect-due
-		notAfter, err := f.Lease(ctx)
+		notAfter, err := f.permit(ctx)
 		if err == nil {
 			if !announced {
 				announced = true
 				e.Confirmed()
 			}
 			// failpoint: term-confirmed
-			err = e.Do(providers.WithConfirm(providers.WithNotAfter(ctx, notAfter), f.Lease))
+			err = e.Do(providers.WithConfirm(providers.WithNotAfter(ctx, notAfter), f.permit))
 			if err == nil || providers.ClassOf(err) != providers.Late {
 				return err
 			}

@@ -16,7 +16,7 @@ var errNotLeader = errors.New("not the leader")
 
 // A confirmation permits an effect until 500 ms after it was requested. It is invalid if a majority
 // took longer than 100 ms.
-func TestLease(t *testing.T) {
+func TestPermit(t *testing.T) {
 	tests := []struct {
 		name  string
 		takes time.Duration
@@ -35,7 +35,7 @@ func TestLease(t *testing.T) {
 					return tt.err
 				}}
 				asked := time.Now()
-				notAfter, err := f.Lease(t.Context())
+				notAfter, err := f.permit(t.Context())
 				if (err == nil) != tt.ok || tt.err != nil && !errors.Is(err, tt.err) {
 					t.Errorf("got %v, want success: %t", err, tt.ok)
 				}
@@ -74,7 +74,7 @@ func TestDo(t *testing.T) {
 				err := f.Do(t.Context(), Effect{
 					Do: func(ctx context.Context) error {
 						if err := providers.InTime(ctx, "press"); err != nil {
-							t.Errorf("lease of the effect: %v", err)
+							t.Errorf("time to send the effect: %v", err)
 						}
 						done++
 						return tt.does[done-1]
