@@ -20,8 +20,8 @@ import (
 // attempt is one try of a step. It records the intent and the outcome, and it is the step.Env of
 // the action in between.
 type attempt struct {
-	*runner
 	*step.Attempt
+	runner  *runner
 	adopted *holdfastv1.Attempt // as an earlier leader began it, or nil
 	started time.Time           // when it began, possibly under an earlier leader
 
@@ -35,7 +35,7 @@ type attempt struct {
 func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 	timeout := time.Duration(a.Status.GetTimeoutSeconds()) * time.Second
 	if timeout <= 0 {
-		timeout = a.cfg.StepDeadline
+		timeout = a.Config.StepDeadline
 	}
 	a.started = time.Now()
 	deadline := a.started.Add(timeout)
@@ -44,24 +44,24 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 			a.started = began.AsTime()
 		}
 		// An outage must not fail the step: there is always some time left to observe.
-		if d := a.run.GetDeadline(); d != nil && d.AsTime().Before(deadline) {
+		if d := a.Run.GetDeadline(); d != nil && d.AsTime().Before(deadline) {
 			deadline = latest(d.AsTime(), time.Now().Add(a.remainder(timeout)))
 		}
 	}
-	ctx, live, done := a.traced(ctx)
+	ctx, life, done := a.traced(ctx)
 	defer done()
-	attemptCtx, stop := step.Allow(live, deadline)
+	attemptCtx, stop := step.Allow(life, deadline)
 	defer stop()
 
-	action, err := a.prepare(attemptCtx, min(timeout, step.PrepareTime)) //nolint:contextcheck // it derives from live
+	action, err := a.prepare(attemptCtx, min(timeout, step.PrepareTime)) //nolint:contextcheck // it derives from life
 	if err != nil {
 		action = func(context.Context) error { return err } // recorded as a failed attempt like any other
 	}
-	a.cfg.Boundary(BeforeIntent, a.Kind)
+	a.runner.cfg.Boundary(BeforeIntent, a.Kind)
 	if err := a.intend(ctx, deadline); err != nil {
 		return nil, err
 	}
-	a.cfg.Boundary(AfterIntent, a.Kind)
+	a.runner.cfg.Boundary(AfterIntent, a.Kind)
 	err = action(attemptCtx) //nolint:contextcheck // the same
 	if err != nil && attemptCtx.Err() != nil {
 		a.AwaitSettle() //nolint:contextcheck // the attempt's context has ended, the term's has not
@@ -74,9 +74,9 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 	}
 	if err == nil {
 		a.afterEffect()
-		a.enterToEnd(attemptCtx) //nolint:contextcheck // the same
+		a.runner.enterToEnd(attemptCtx) //nolint:contextcheck // the same
 	}
-	a.cfg.Boundary(AfterEvidence, a.Kind)
+	a.runner.cfg.Boundary(AfterEvidence, a.Kind)
 	return a.conclude(ctx, attemptCtx.TimedOut(), err)
 }
 
@@ -91,7 +91,7 @@ const (
 // attempt ends eventually.
 func (a *attempt) remainder(timeout time.Duration) time.Duration {
 	least := min(timeout, leastRemainder)
-	if time.Until(a.run.GetDeadline().AsTime()) > least || len(a.adopted.GetEpochs()) >= fairAdoptions {
+	if time.Until(a.Run.GetDeadline().AsTime()) > least || len(a.adopted.GetEpochs()) >= fairAdoptions {
 		return least
 	}
 	return max(least, timeout/2)
@@ -107,7 +107,7 @@ func latest(a, b time.Time) time.Time {
 // prepare chooses the provider and the action of the step, and observes the machine before the
 // effect.
 func (a *attempt) prepare(ctx context.Context, most time.Duration) (func(context.Context) error, error) {
-	p, err := a.providers.Of(a.Machine)
+	p, err := a.runner.providers.Of(a.Machine)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,7 @@ func (a *attempt) prepare(ctx context.Context, most time.Duration) (func(context
 	if err != nil || a.adopted != nil || how.Before == nil {
 		return how.Do, err
 	}
-	a.observing(ctx, func() { err = a.Observe(ctx, how, most, a.noteSlowReading) })
+	a.runner.observing(ctx, func() { err = a.Observe(ctx, how, most, a.noteSlowReading) })
 	return how.Do, err
 }
 
@@ -128,7 +128,7 @@ func (a *attempt) prepare(ctx context.Context, most time.Duration) (func(context
 func (a *attempt) intend(ctx context.Context, deadline time.Time) error {
 	a.Began, a.noted.Text = time.Now(), "the "+a.Kind
 	begin := &internalv1.BeginAttempt{
-		RunId:          a.id,
+		RunId:          a.Op.RunID,
 		Step:           a.Step.GetName(),
 		Attempt:        a.Op.Attempt,
 		Deadline:       at(deadline),
@@ -136,18 +136,18 @@ func (a *attempt) intend(ctx context.Context, deadline time.Time) error {
 		EvidenceBefore: a.Before,
 		NextActionAt:   at(a.Began),
 	}
-	run, err := a.proposeRun(ctx, &internalv1.Command{Op: &internalv1.Command_BeginAttempt{BeginAttempt: begin}})
+	run, err := a.runner.proposeRun(ctx, &internalv1.Command{Op: &internalv1.Command_BeginAttempt{BeginAttempt: begin}})
 	if err != nil {
 		return err
 	}
 	// failpoint: intent-committed
-	a.leave()
-	a.advance(run)
+	a.runner.leave()
+	a.Run = run
 	if a.adopted != nil && step.Presses(a.Kind) {
 		a.InFlight.Sent = a.Began
 	}
 	if a.adopted != nil {
-		a.Say("attempt %d of %s continues under the leader of term %d", a.Op.Attempt, a.Step.GetName(), a.epoch)
+		a.Say("attempt %d of %s continues under the leader of term %d", a.Op.Attempt, a.Step.GetName(), a.Op.Epoch)
 	} else {
 		a.Say("attempt %d of %s (%s)", a.Op.Attempt, a.Step.GetName(), a.Kind)
 	}
@@ -165,7 +165,7 @@ func (a *attempt) Adopt(ctx context.Context, most time.Duration) error {
 // conclude commits the outcome with its evidence and the rest of the log.
 func (a *attempt) conclude(ctx context.Context, timedOut bool, failure error) (*holdfastv1.Run, error) {
 	end := &internalv1.EndAttempt{
-		RunId:         a.id,
+		RunId:         a.Op.RunID,
 		Step:          a.Step.GetName(),
 		Attempt:       a.Op.Attempt,
 		EvidenceAfter: a.Seen,
@@ -176,7 +176,7 @@ func (a *attempt) conclude(ctx context.Context, timedOut bool, failure error) (*
 	case failure == nil:
 		end.Outcome = holdfastv1.Attempt_SUCCEEDED
 		a.Say("%s succeeded%s", a.Step.GetName(), step.Suffix(a.Message))
-	case errors.Is(context.Cause(a.live), step.ErrCanceled): //nolint:contextcheck // the run's context has the cause of its end
+	case errors.Is(context.Cause(a.Life), step.ErrCanceled): //nolint:contextcheck // the run's context has the cause of its end
 		end.Outcome, end.Error = holdfastv1.Attempt_CANCELED, "canceled while waiting for "+a.Waiting()
 		end.Message = end.GetError()
 		a.Say("%s %s", a.Step.GetName(), end.GetError())
@@ -190,20 +190,20 @@ func (a *attempt) conclude(ctx context.Context, timedOut bool, failure error) (*
 		end.Outcome, end.Error, end.ErrorClass = holdfastv1.Attempt_FAILED, task.Truncate(task.MaxText,
 			failure.Error()), string(class)
 		end.Permanent = permanent(class, a.Status)
-		end.RetryAt = at(time.Now().Add(retryAfter(a.cfg.RetryBase, a.cfg.RetryMax, a.Op.Attempt)))
+		end.RetryAt = at(time.Now().Add(retryAfter(a.runner.cfg.RetryBase, a.runner.cfg.RetryMax, a.Op.Attempt)))
 		end.Message = end.GetError()
 		a.Say("%s failed: %s", a.Step.GetName(), end.GetError())
-		a.log.Warn("attempt failed",
+		a.Logger.Warn("attempt failed",
 			"step", a.Step.GetName(), "attempt", a.Op.Attempt, "class", class, "error", end.GetError())
 	}
 	a.endSpan(ctx, end.GetOutcome())
 	var run *holdfastv1.Run
-	appendTo := func(l *internalv1.LogAppend) error { return a.appendLogs(ctx, l) }
-	err := a.out.last(appendTo, func(rest *internalv1.LogAppend) error {
+	appendTo := func(l *internalv1.LogAppend) error { return a.runner.appendLogs(ctx, l) }
+	err := a.runner.out.last(appendTo, func(rest *internalv1.LogAppend) error {
 		end.Log = rest
 		var err error
 		// failpoint: evidence-gathered
-		run, err = a.proposeRun(ctx, &internalv1.Command{Op: &internalv1.Command_EndAttempt{EndAttempt: end}})
+		run, err = a.runner.proposeRun(ctx, &internalv1.Command{Op: &internalv1.Command_EndAttempt{EndAttempt: end}})
 		// failpoint: outcome-committed
 		return err
 	})
@@ -229,17 +229,17 @@ func permanent(c providers.Class, s *holdfastv1.StepStatus) bool {
 
 // Effect implements step.Env.
 func (a *attempt) Effect(ctx context.Context, what string, do func(context.Context) error) error {
-	err := a.fence.Do(ctx, fence.Effect{
+	err := a.runner.fence.Do(ctx, fence.Effect{
 		Do:        do,
 		Confirmed: func() { a.Say("%s", what) },
 		Late: func(times int, err error) {
 			if times&(times-1) == 0 {
-				a.log.Warn("effect was too late and was not sent, will retry",
+				a.Logger.Warn("effect was too late and was not sent, will retry",
 					"step", a.Step.GetName(), "attempt", a.Op.Attempt, "effect", what, "times", times, "error", err)
 			}
 		},
-		Pause:    a.cfg.PollMin,
-		MaxPause: a.cfg.PollMax,
+		Pause:    a.Config.PollMin,
+		MaxPause: a.Config.PollMax,
 	})
 	if err == nil {
 		// failpoint: effect-done
@@ -252,7 +252,7 @@ func (a *attempt) Effect(ctx context.Context, what string, do func(context.Conte
 func (a *attempt) afterEffect() {
 	if !a.crossed {
 		a.crossed = true
-		a.cfg.Boundary(AfterEffect, a.Kind)
+		a.runner.cfg.Boundary(AfterEffect, a.Kind)
 	}
 }
 
@@ -262,43 +262,43 @@ const causeEvery = 10
 
 // Note implements step.Env: it records the current wait once it has lasted for NoteAfter.
 func (a *attempt) Note(ctx context.Context) error {
-	if a.Wait.Text == a.noted.Text || time.Since(a.Wait.Since) < a.cfg.NoteAfter {
+	after := a.runner.cfg.NoteAfter
+	if a.Wait.Text == a.noted.Text || time.Since(a.Wait.Since) < after {
 		return nil
 	}
 	if a.Began.IsZero() {
 		a.slow.note(a.Wait.Text)
 		return nil
 	}
-	if a.Wait.What == a.noted.What && a.noted.Text != a.Wait.What && time.Since(a.notedAt) < causeEvery*a.cfg.NoteAfter {
+	if a.Wait.What == a.noted.What && a.noted.Text != a.Wait.What && time.Since(a.notedAt) < causeEvery*after {
 		return nil // an error whose text changes each time must not write a log entry each time
 	}
 	return a.Record(ctx, nil)
 }
 
-// Record implements step.Env. It does not
-// include the run log, though the command could: notes are rare, and logs of many runs
-// are committed together every LogFlush anyway.
+// Record implements step.Env. It does not include the run log, though the command could: notes are
+// rare, and logs of many runs are committed together every LogFlush anyway.
 func (a *attempt) Record(ctx context.Context, evidence map[string]string) error {
 	evidence = task.Values(evidence)
 	// The commit must outlive the attempt: if a cancel or the deadline interrupted it,
 	// its outcome would be unknown, which ends the term.
-	committing := trace.ContextWithSpan(a.whole, trace.SpanFromContext(ctx))
+	committing := trace.ContextWithSpan(a.Term, trace.SpanFromContext(ctx))
 	note := &internalv1.NoteProgress{
-		RunId:        a.id,
+		RunId:        a.Op.RunID,
 		Step:         a.Step.GetName(),
 		Attempt:      a.Op.Attempt,
 		WaitingFor:   task.Truncate(task.MaxText, a.Waiting()),
 		Evidence:     evidence,
-		NextActionAt: at(time.Now().Add(a.cfg.PollMax)),
+		NextActionAt: at(time.Now().Add(a.Config.PollMax)),
 	}
 	//nolint:contextcheck // see above
-	run, err := a.proposeRun(committing, &internalv1.Command{Op: &internalv1.Command_NoteProgress{NoteProgress: note}})
+	run, err := a.runner.proposeRun(committing, &internalv1.Command{Op: &internalv1.Command_NoteProgress{NoteProgress: note}})
 	if err != nil {
 		a.Broken = err
 		return err
 	}
 	// failpoint: progress-committed
-	a.advance(run)
+	a.Run = run
 	a.noted, a.notedAt = a.Wait, time.Now()
 	a.Prove(evidence)
 	return nil
@@ -306,7 +306,7 @@ func (a *attempt) Record(ctx context.Context, evidence map[string]string) error 
 
 // Write implements step.Log.
 func (a *attempt) Write(stream string, data []byte) {
-	a.out.write(&holdfastv1.LogChunk{
+	a.runner.out.write(&holdfastv1.LogChunk{
 		Ts:      at(time.Now()),
 		Stream:  stream,
 		Data:    data,
@@ -321,14 +321,11 @@ func (a *attempt) Commit(ctx context.Context) error {
 		if l == nil {
 			return nil
 		}
-		return a.appendLogs(ctx, l)
+		return a.runner.appendLogs(ctx, l)
 	}
-	err := a.out.last(appendTo, appendTo)
+	err := a.runner.out.last(appendTo, appendTo)
 	if err != nil {
 		a.Broken = err
 	}
 	return err
 }
-
-// advance stores the run that a commit has returned.
-func (a *attempt) advance(run *holdfastv1.Run) { a.runner.run, a.Attempt.Run = run, run }

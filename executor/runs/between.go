@@ -23,7 +23,7 @@ func (r *runner) enter(ctx context.Context) error {
 	if r.entered {
 		return nil
 	}
-	if err := r.between.Enter(ctx, r.class); err != nil {
+	if err := r.between.Enter(ctx, r.line.class); err != nil {
 		return r.whyEnded(err)
 	}
 	r.entered = true
@@ -34,13 +34,9 @@ func (r *runner) enter(ctx context.Context) error {
 func (r *runner) leave() {
 	if r.entered {
 		r.entered = false
-		r.between.Leave(r.class)
+		r.between.Leave(r.line.class)
 	}
 }
-
-// enterNext blocks until the run holds a place for its next attempt, or is canceled. An attempt
-// that an earlier leader began needs none.
-func (r *runner) enterNext() error { return r.enter(r.live) }
 
 // enterToEnd blocks until the run holds a place for the outcome of an attempt and its next step, or
 // ctx ends. The outcome of the last step needs none.
@@ -58,7 +54,7 @@ func (r *runner) observing(ctx context.Context, do func()) {
 		do()
 		return
 	}
-	free := time.AfterFunc(observeFor, func() { r.between.Leave(r.class) })
+	free := time.AfterFunc(observeFor, func() { r.between.Leave(r.line.class) })
 	func() {
 		defer func() { r.entered = free.Stop() }() // also if do panics
 		do()

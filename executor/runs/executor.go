@@ -142,11 +142,11 @@ func (t *term) follow(ctx context.Context) error {
 		switch {
 		case run.GetObserved(): // advanced by the reports of an installer
 		case run.GetBeside(): // it runs concurrently with other runs of the machine
-			t.start(ctx, newRunner(ctx, t, waiting{run: run}, lineOf(view, run, "")))
+			t.start(ctx, newRunner(ctx, t, waiting{run: run}, t.lineOf(view, run)))
 		case run.GetPhase() == holdfastv1.Run_PENDING:
-			t.queue.add(run, lineOf(view, run, t.providerOf(view, run)))
+			t.queue.add(run, t.lineOf(view, run))
 		default: // it has begun and may be in the middle of an effect, so it does not queue
-			at := lineOf(view, run, t.providerOf(view, run))
+			at := t.lineOf(view, run)
 			t.queue.work(at)
 			t.start(ctx, newRunner(ctx, t, waiting{run: run}, at))
 		}
@@ -213,16 +213,16 @@ func unbegun(view *fsm.View, id string) bool {
 	return ok && run.GetPhase() == holdfastv1.Run_PENDING
 }
 
-// lineOf returns the line of a run whose machine has a provider.
-func lineOf(view *fsm.View, run *holdfastv1.Run, provider string) line {
+// lineOf returns the line of a run. A console has no provider, because the limit of active runs of
+// a provider does not count it.
+func (t *term) lineOf(view *fsm.View, run *holdfastv1.Run) line {
 	plan, _ := view.Plan(run.GetPlanId())
-	return line{fsm.CohortOf(run), provider, turnstile.ClassOf(plan)}
-}
-
-// providerOf returns the name of the provider of a run's machine.
-func (t *term) providerOf(view *fsm.View, run *holdfastv1.Run) string {
-	m, _ := view.Machine(run.GetMachineId())
-	return t.providers.NameOf(m)
+	at := line{cohort: fsm.CohortOf(run), class: turnstile.ClassOf(plan)}
+	if !run.GetBeside() {
+		m, _ := view.Machine(run.GetMachineId())
+		at.provider = t.providers.NameOf(m)
+	}
+	return at
 }
 
 // learn processes events: it queues new runs, removes canceled ones from the queue, and
@@ -238,9 +238,9 @@ func (t *term) learn(ctx context.Context, view *fsm.View, events []*holdfastv1.R
 		}
 		switch {
 		case run.GetPhase() == holdfastv1.Run_PENDING && run.GetBeside():
-			t.start(ctx, newRunner(ctx, t, waiting{run: run}, lineOf(view, run, "")))
+			t.start(ctx, newRunner(ctx, t, waiting{run: run}, t.lineOf(view, run)))
 		case run.GetPhase() == holdfastv1.Run_PENDING:
-			t.queue.add(run, lineOf(view, run, t.providerOf(view, run)))
+			t.queue.add(run, t.lineOf(view, run))
 		case fsm.Ended(run):
 			t.queue.remove(run)
 		}
@@ -255,7 +255,7 @@ func (t *term) start(ctx context.Context, r *runner) {
 	t.group.Go(func() error {
 		defer r.cancel(nil)
 		defer r.leave()
-		err := r.driveSafely(ctx)
+		err := r.drive(ctx)
 		if ctx.Err() != nil {
 			return nil // the term has ended: the next leader continues the run
 		}

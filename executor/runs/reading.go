@@ -27,7 +27,7 @@ type slowReading struct {
 func (a *attempt) noteSlowReading(waiting string, deadline time.Time) (stop func()) {
 	s := &slowReading{a: a, since: time.Now(), deadline: deadline}
 	a.slow = s
-	timer := time.AfterFunc(a.cfg.NoteAfter, func() { s.note(waiting) })
+	timer := time.AfterFunc(a.runner.cfg.NoteAfter, func() { s.note(waiting) })
 	return func() {
 		timer.Stop()
 		s.mu.Lock()
@@ -41,21 +41,21 @@ func (a *attempt) noteSlowReading(waiting string, deadline time.Time) (stop func
 func (s *slowReading) note(waiting string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	again := s.noted != "" && time.Since(s.at) < causeEvery*s.a.cfg.NoteAfter
-	if s.ended || s.noted == waiting || again || !s.a.state.View().Has(fsm.Level3) {
+	again := s.noted != "" && time.Since(s.at) < causeEvery*s.a.runner.cfg.NoteAfter
+	if s.ended || s.noted == waiting || again || !s.a.State.View().Has(fsm.Level3) {
 		return
 	}
 	note := &internalv1.NoteReading{
-		RunId:      s.a.id,
+		RunId:      s.a.Op.RunID,
 		Step:       s.a.Step.GetName(),
 		Attempt:    s.a.Op.Attempt,
 		WaitingFor: task.Truncate(task.MaxText, waiting),
 		Since:      at(s.since),
 		Deadline:   at(s.deadline),
 	}
-	_, err := s.a.propose(s.a.whole, &internalv1.Command{Op: &internalv1.Command_NoteReading{NoteReading: note}})
+	_, err := s.a.runner.propose(s.a.Term, &internalv1.Command{Op: &internalv1.Command_NoteReading{NoteReading: note}})
 	if err != nil {
-		s.a.log.Debug("cannot record a slow reading", "step", s.a.Step.GetName(), "error", err)
+		s.a.Logger.Debug("cannot record a slow reading", "step", s.a.Step.GetName(), "error", err)
 		return
 	}
 	s.noted, s.at = waiting, time.Now()

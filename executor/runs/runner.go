@@ -24,12 +24,12 @@ import (
 // runner drives one run in one term.
 type runner struct {
 	*term
-	line
+	line         line
 	id           string
 	nonExclusive bool            // the run is a console
 	place        int             // position in the queue, if it was queued
 	entered      bool            // it holds a place of the turnstile
-	run          *holdfastv1.Run // as of the last commit
+	run          *holdfastv1.Run // as of the begin of the attempt
 	plan         *holdfastv1.Plan
 	whole        context.Context // ends with the term
 	live         context.Context // ends with the term, or when the run is canceled
@@ -55,9 +55,13 @@ func newRunner(ctx context.Context, t *term, w waiting, at line) *runner {
 
 // drive executes the run until it ends. It returns nil if the run has ended, or if it may
 // not begin because its plan was held after the run left the queue.
-func (r *runner) drive(ctx context.Context) error {
-	if err := r.awaitFence(ctx); err != nil {
-		return err
+func (r *runner) drive(ctx context.Context) (err error) {
+	defer r.recoverPanic(ctx, &err)
+	if run, _ := r.state.View().Run(r.id); inAttempt(run) {
+		// No effect of the earlier leader that left the attempt open may arrive after this.
+		if err := r.fence.Await(ctx); err != nil {
+			return err
+		}
 	}
 	view := r.state.View()
 	run, ok := view.Run(r.id)
@@ -101,25 +105,22 @@ func (r *runner) drive(ctx context.Context) error {
 	return nil
 }
 
-// driveSafely is drive with a recover: a panic of a provider or step fails only this run.
-// Without it the process would end, and so would each next leader.
-func (r *runner) driveSafely(ctx context.Context) (err error) {
-	defer func() {
-		p := recover()
-		if p == nil {
-			return
-		}
-		r.log.Error("step panicked, its run fails",
-			"step", r.run.GetCurrentStep(), "panic", p, "stack", string(debug.Stack()))
-		message := fmt.Sprintf("do step %s: a defect in Holdfast or its provider: %v: "+
-			"check the machine; the stack is in the log of the leader", r.run.GetCurrentStep(), p)
-		err = r.abort(ctx, holdfastv1.Run_FAILED, &holdfastv1.RunError{
-			Reason:  "Panicked",
-			Step:    r.run.GetCurrentStep(),
-			Message: task.Truncate(task.MaxText, message),
-		})
-	}()
-	return r.drive(ctx)
+// recoverPanic is deferred by drive: a panic of a provider or step fails only this run. Without it
+// the process would end, and so would each next leader.
+func (r *runner) recoverPanic(ctx context.Context, err *error) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	r.log.Error("step panicked, its run fails",
+		"step", r.run.GetCurrentStep(), "panic", p, "stack", string(debug.Stack()))
+	message := fmt.Sprintf("do step %s: a defect in Holdfast or its provider: %v: "+
+		"check the machine; the stack is in the log of the leader", r.run.GetCurrentStep(), p)
+	*err = r.abort(ctx, holdfastv1.Run_FAILED, &holdfastv1.RunError{
+		Reason:  "Panicked",
+		Step:    r.run.GetCurrentStep(),
+		Message: task.Truncate(task.MaxText, message),
+	})
 }
 
 // abort ends the run between attempts.
@@ -156,7 +157,7 @@ func (r *runner) step(ctx context.Context) (*holdfastv1.Run, error) {
 	a := r.attempt(status, current, machine)
 	err := r.waitForRetry(status)
 	if err == nil && a.adopted == nil {
-		err = r.enterNext()
+		err = r.enter(r.live)
 	}
 	switch {
 	case errors.Is(err, step.ErrCanceled):
@@ -198,8 +199,8 @@ func (r *runner) attempt(
 		Life:     r.live,
 		Consoles: r.consoles,
 		Turns:    r.turns,
-		Instance: r.provider,
-		Stagger:  r.providers.PowerOn(r.provider),
+		Instance: r.line.provider,
+		Stagger:  r.providers.PowerOn(r.line.provider),
 	}
 	return a
 }
@@ -208,7 +209,7 @@ func (r *runner) attempt(
 // are still in progress and then the attempt, so that the record shows the effects on the machine.
 // It returns ErrCanceled if there was nothing to clean up.
 func (a *attempt) cleanup(ctx context.Context) (*holdfastv1.Run, error) {
-	if p, err := a.providers.Of(a.Machine); err == nil { // without a provider the run ends all the same
+	if p, err := a.runner.providers.Of(a.Machine); err == nil { // without a provider the run ends all the same
 		a.Provider = p
 		if err := a.Cleanup(ctx); err != nil {
 			return nil, err
@@ -260,15 +261,6 @@ func (r *runner) whyEnded(err error) error {
 }
 
 func at(t time.Time) *timestamppb.Timestamp { return timestamppb.New(t) }
-
-// awaitFence blocks until no effect of an earlier leader can arrive any more, if such a leader left
-// an attempt of the run open.
-func (r *runner) awaitFence(ctx context.Context) error {
-	if run, ok := r.state.View().Run(r.id); !ok || !inAttempt(run) {
-		return nil
-	}
-	return r.fence.Await(ctx)
-}
 
 // inAttempt reports whether an attempt of the run is open.
 func inAttempt(run *holdfastv1.Run) bool {

@@ -16,17 +16,18 @@ import (
 // the run id in its attributes. The trace contains no errors of hardware: they are in the
 // run log.
 func (a *attempt) traced(ctx context.Context) (term, life context.Context, done func()) {
-	if a.cfg.Tracer == nil {
-		return ctx, a.live, func() {}
+	tracer := a.runner.cfg.Tracer
+	if tracer == nil {
+		return ctx, a.Life, func() {}
 	}
-	_, span := a.cfg.Tracer.Start(ctx, "attempt "+a.Kind, trace.WithNewRoot(), trace.WithAttributes(
-		attribute.String("holdfast.run", a.id),
+	_, span := tracer.Start(ctx, "attempt "+a.Kind, trace.WithNewRoot(), trace.WithAttributes(
+		attribute.String("holdfast.run", a.Op.RunID),
 		attribute.String("holdfast.machine", a.Machine.GetMachineId()),
 		attribute.String("holdfast.step", a.Step.GetName()),
 		attribute.Int("holdfast.attempt", int(a.Op.Attempt)),
 		attribute.Bool("holdfast.taken_over", a.adopted != nil),
 	))
-	return trace.ContextWithSpan(ctx, span), trace.ContextWithSpan(a.live, span), func() { span.End() }
+	return trace.ContextWithSpan(ctx, span), trace.ContextWithSpan(a.Life, span), func() { span.End() }
 }
 
 // endSpan records the outcome in the attempt's span.

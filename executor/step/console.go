@@ -83,7 +83,7 @@ func (a consoleStep) console(p providers.Console, s *holdfastv1.SerialConsole) A
 // copyConsole copies the output of the console to the run log and to the attached
 // clients, until the console ends.
 func (a consoleStep) copyConsole(o *console.Console, hw io.Reader) (err error) {
-	defer func() { // driveSafely recovers only panics of the runner's own goroutine
+	defer func() { // the recover of a runner handles only panics of the runner's own goroutine
 		if p := recover(); p != nil {
 			a.Logger.Error("reading a console panicked", "panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("read the console: a defect in Holdfast or its provider: %v", p)

@@ -62,8 +62,8 @@ func Mutants() []Mutant {
 			Scenario: dieAfterEffect(),
 			Patches: []Patch{
 				{"executor/runs/attempt.go", "\terr = action(attemptCtx)", "\terr = acted"},
-				{"executor/runs/attempt.go", "\ta.cfg.Boundary(BeforeIntent, a.Kind)\n",
-					"\ta.cfg.Boundary(BeforeIntent, a.Kind)\n\tacted := action(attemptCtx)\n"},
+				{"executor/runs/attempt.go", "\ta.runner.cfg.Boundary(BeforeIntent, a.Kind)\n",
+					"\ta.runner.cfg.Boundary(BeforeIntent, a.Kind)\n\tacted := action(attemptCtx)\n"},
 			},
 		},
 		{
