@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/filter"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -89,7 +91,7 @@ func (p *post) run() {
 			p.stale = errors.Is(err, errChanged)
 			break
 		}
-		if wait(p.ctx, pollPause, changed) != nil {
+		if nextChange(p.ctx, pollPause, changed) != nil {
 			break
 		}
 	}
@@ -172,10 +174,10 @@ func (p *post) deliver(e *holdfastv1.Event) error {
 		}
 		p.tries.WithLabelValues(p.hook.GetName(), "failed").Inc()
 		p.failures++
-		p.note(err.Error())
+		p.note(task.Truncate(task.MaxValue, err.Error())) // it contains text of the receiver
 		p.cfg.Logger.Warn("webhook delivery failed, will retry", "webhook", p.hook.GetName(),
 			"event", e.GetCursor(), "failures", p.failures, "error", err)
-		if err := p.rest(min(max(pause, after), p.cfg.LastRetry)); err != nil {
+		if err := wait.Sleep(p.ctx, min(max(pause, after), p.cfg.LastRetry)); err != nil {
 			return err
 		}
 		pause = min(2*pause, p.cfg.LastRetry)
@@ -194,22 +196,11 @@ func (p *post) confirm() error {
 			p.confirmed = time.Now()
 			break
 		}
-		if err := p.rest(p.cfg.FirstRetry); err != nil {
+		if err := wait.Sleep(p.ctx, p.cfg.FirstRetry); err != nil {
 			return err
 		}
 	}
 	return p.ctx.Err()
-}
-
-func (p *post) rest(d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-p.ctx.Done():
-		return p.ctx.Err()
-	}
 }
 
 // try posts an event once. Errors do not contain the URL, which may include a token. after

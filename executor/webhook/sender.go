@@ -1,3 +1,9 @@
+// Package webhook posts events to the URLs of webhooks, at least once and in order. Each
+// event is a CloudEvent with a signature that the receiver can check (docs/events.md).
+//
+// It owns the messages and their signatures, and the leader task that posts them. It must not
+// control access to webhooks, and it keeps no state of its own: the position of each webhook is
+// replicated.
 package webhook
 
 import (
@@ -14,6 +20,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -104,7 +111,7 @@ func (s *Sender) Run(ctx context.Context, t cluster.Term) error {
 				all.Go(p.run)
 			}
 		}
-		if wait(ctx, s.cfg.LookEvery, changed) != nil {
+		if nextChange(ctx, s.cfg.LookEvery, changed) != nil {
 			return nil
 		}
 	}
@@ -117,18 +124,13 @@ func sameHook(a, b *holdfastv1.Webhook) bool {
 		a.GetCreatedAt().AsTime().Equal(b.GetCreatedAt().AsTime())
 }
 
-// wait returns after the next change, and not before the pause has passed.
-func wait(ctx context.Context, least time.Duration, changed <-chan struct{}) error {
-	timer := time.NewTimer(least)
-	defer timer.Stop()
+// nextChange blocks until the next change, and for at least a time. It returns the error of ctx if
+// that ends first.
+func nextChange(ctx context.Context, least time.Duration, changed <-chan struct{}) error {
+	began := time.Now()
 	select {
 	case <-changed:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	select {
-	case <-timer.C:
-		return nil
+		return wait.Sleep(ctx, least-time.Since(began))
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -34,6 +34,8 @@ type peer struct {
 	mu    sync.Mutex
 	index uint64
 	epoch uint64
+
+	transport http.RoundTripper // of lead; nil for the default
 }
 
 func newPeer(t *testing.T) *peer {
@@ -56,6 +58,9 @@ func (p *peer) Apply(_ context.Context, c *internalv1.Command) (fsm.Result, erro
 	b, err := proto.Marshal(&internalv1.Entry{Commands: []*internalv1.Command{c}})
 	if err != nil {
 		return fsm.Result{}, err
+	}
+	if len(b) > 512<<10 {
+		return fsm.Result{}, &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrTooLarge}
 	}
 	rs := p.FSM.Apply(p.index, p.epoch, b)
 	if err := p.HaltError(); err != nil {
@@ -121,7 +126,7 @@ func (p *peer) leadWhile(secrets Secrets, confirm func(context.Context) error) (
 		Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p1",
 			Term: epoch}}})
 	s := NewSender(Config{FirstRetry: time.Millisecond, LastRetry: 5 * time.Millisecond, NoteEvery: 5 * time.Millisecond,
-		LookEvery: time.Millisecond, Timeout: 20 * time.Second}, p, p, secrets)
+		LookEvery: time.Millisecond, Timeout: 20 * time.Second, Transport: p.transport}, p, p, secrets)
 	ctx, cancel := context.WithCancel(p.t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -365,6 +370,30 @@ func TestWebhookIsChangedBack(t *testing.T) {
 }
 
 // Errors that are shown or stored do not contain the URL, because its query may be a credential.
+// statusOf is a receiver that answers with a status line.
+type statusOf string
+
+func (s statusOf) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: 503, Status: string(s), Body: http.NoBody}, nil
+}
+
+// A receiver may answer with a status that is no text, or too long for a log entry. The failure is
+// recorded all the same.
+func TestFailureWithBrokenStatus(t *testing.T) {
+	for name, status := range map[string]string{"not UTF-8": "503 \xff", "long": "503 " + strings.Repeat("x", 600<<10)} {
+		t.Run(name, func(t *testing.T) {
+			p := newPeer(t)
+			p.put(&holdfastv1.Webhook{Name: "h", Url: "http://127.0.0.1/hook", Filter: phases})
+			p.transport = statusOf(status)
+			p.lead(nil)
+			p.machine("m-1")
+			p.wait("a recorded failure", func(w *holdfastv1.Webhook) bool {
+				return w.GetFailures() > 0 && strings.HasPrefix(w.GetLastError(), "the receiver answers 503")
+			})
+		})
+	}
+}
+
 func TestFailuresHaveNoSecrets(t *testing.T) {
 	p, r := newPeer(t), newReceiver(t)
 	url := r.URL
