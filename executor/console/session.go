@@ -137,7 +137,9 @@ func (a *attached) Read(b []byte) (int, error) {
 func (a *attached) Write(b []byte) (int, error) {
 	a.o.mu.Lock()
 	mine, err := a.o.writer == a, a.o.err
-	a.o.lastWord = time.Now()
+	if mine {
+		a.o.lastWord = time.Now() // a refused input does not keep the console open
+	}
 	a.o.mu.Unlock()
 	switch {
 	case err != nil:
