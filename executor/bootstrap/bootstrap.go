@@ -5,7 +5,6 @@ package bootstrap
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
+	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -50,28 +50,19 @@ func (b *Task) Run(ctx context.Context, _ cluster.Term) error {
 	for {
 		done, err := b.try(ctx, secret, hash)
 		if done {
-			return nil
+			return err
 		}
-		if err != nil && ctx.Err() == nil && !retryable(err) {
+		if _, refused := errors.AsType[*fsm.Error](err); refused && ctx.Err() == nil {
 			return fmt.Errorf("create the bootstrap token: %w", err)
 		}
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if wait.Sleep(ctx, pause) != nil {
 			return nil
 		}
 	}
 }
 
-// retryable reports whether another attempt may succeed.
-func retryable(err error) bool {
-	_, refused := errors.AsType[*fsm.Error](err)
-	return !refused
-}
-
-// try creates the token unless the cluster has one, and prints it after the commit.
+// try creates the token unless the cluster has one, and prints it after the commit. It is done,
+// with or without an error, once the cluster has a token.
 func (b *Task) try(ctx context.Context, secret string, hash []byte) (done bool, err error) {
 	v, err := b.node.View(ctx)
 	if err != nil {
@@ -83,13 +74,15 @@ func (b *Task) try(ctx context.Context, secret string, hash []byte) (done bool, 
 	if v.Meta().GetBootstrapped() {
 		return true, nil
 	}
+	var id [6]byte
+	_, _ = rand.Read(id[:]) // never fails
 	now := timestamppb.Now()
 	_, err = b.node.Apply(ctx, &internalv1.Command{
 		Time: now, Principal: "system",
 		Op: &internalv1.Command_CreateToken{CreateToken: &internalv1.CreateToken{Token: &internalv1.StoredToken{
 			Sha256: hash,
 			Token: &holdfastv1.Token{
-				TokenId:   "tok-" + randomHex(6),
+				TokenId:   fmt.Sprintf("tok-%x", id),
 				Name:      "bootstrap",
 				Role:      holdfastv1.Role_ADMIN,
 				Bootstrap: true,
@@ -109,11 +102,9 @@ func (b *Task) show(secret string) error {
 	_, err := fmt.Fprintf(b.out, "bootstrap token: %s\nThis is shown once and expires in 7 days. "+
 		"Set HOLDFAST_TOKEN to it, create tokens for users with `holdfast token create`, "+
 		"then revoke it with `holdfast token revoke`.\n", secret)
-	return err
-}
-
-func randomHex(n int) string {
-	b := make([]byte, n)
-	_, _ = rand.Read(b)
-	return hex.EncodeToString(b)
+	if err != nil {
+		return fmt.Errorf("print the bootstrap token: %w: it cannot be shown again, "+
+			"so create a token with the client certificate of an admin", err)
+	}
+	return nil
 }

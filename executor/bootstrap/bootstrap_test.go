@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -76,6 +77,21 @@ func TestFirstToken(t *testing.T) {
 			}
 		})
 	}
+}
+
+// closed is an output that was closed.
+type closed struct{}
+
+func (closed) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// A token that could not be printed is an error, because nobody can sign in with it.
+func TestTokenIsNotPrinted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := &node{Lab: executortest.New(t, fake.Config{}), lost: errors.New("leader was killed")}
+		if err := New(n, closed{}).Run(t.Context(), cluster.Term{}); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("got %v, want %v", err, io.ErrClosedPipe)
+		}
+	})
 }
 
 // A command that the state refuses is an error, which ends the term.
