@@ -73,7 +73,7 @@ func (o *outbox) add(batch uint64, position uint32, a *internalv1.RenewalAnswer)
 	r := o.ready[n-1]
 	r.Answers, r.Positions = append(r.Answers, a), append(r.Positions, position)
 	if !o.held {
-		o.signal()
+		notify(o.wake)
 	}
 }
 
@@ -89,14 +89,7 @@ func (o *outbox) release() {
 	defer o.mu.Unlock()
 	o.held = false
 	if len(o.ready) > 0 {
-		o.signal()
-	}
-}
-
-func (o *outbox) signal() {
-	select {
-	case o.wake <- struct{}{}:
-	default:
+		notify(o.wake)
 	}
 }
 

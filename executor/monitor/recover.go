@@ -3,7 +3,7 @@ package monitor
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -45,7 +45,7 @@ func (mon *term) rescue(ctx context.Context, m *holdfastv1.Machine, p providers.
 		Epoch:     mon.epoch,
 		Principal: recoverer,
 		Op: &internalv1.Command_StartRun{StartRun: &internalv1.StartRun{
-			RunId:           "run-" + hex.EncodeToString(id[:]),
+			RunId:           fmt.Sprintf("run-%x", id),
 			MachineId:       m.GetMachineId(),
 			RequestId:       recoverer + "-bmc-reset-" + now.Format("2006-01-02T15"),
 			PlanId:          resetPlan,

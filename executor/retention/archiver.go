@@ -73,7 +73,7 @@ func NewArchiver(cfg ArchiverConfig, p task.Proposer, s task.State, a Archive) *
 // Run archives and drops runs once per interval until the term ends.
 func (v *Archiver) Run(ctx context.Context, t cluster.Term) error {
 	for {
-		if err := v.look(ctx, t.Epoch, time.Now()); err != nil {
+		if err := v.pass(ctx, t.Epoch, time.Now()); err != nil {
 			return err
 		}
 		if wait.Sleep(ctx, v.cfg.Interval) != nil {
@@ -82,9 +82,9 @@ func (v *Archiver) Run(ctx context.Context, t cluster.Term) error {
 	}
 }
 
-// look makes one pass. It returns an error only if another peer leads now: errors of the
-// archive are retried in the next pass.
-func (v *Archiver) look(ctx context.Context, epoch uint64, now time.Time) error {
+// pass archives and drops the runs that are due. It returns an error only if another peer leads
+// now: errors of the archive are retried in the next pass.
+func (v *Archiver) pass(ctx context.Context, epoch uint64, now time.Time) error {
 	view := v.state.View()
 	for run := range view.WholeRuns() {
 		if v.due(view, run, now) {
@@ -122,11 +122,11 @@ func (v *Archiver) each(
 	limited, cancel := context.WithTimeout(ctx, v.cfg.Timeout)
 	defer cancel()
 	err := do(limited)
-	var refused *fsm.Error
+	refused, _ := errors.AsType[*fsm.Error](err)
 	switch {
 	case err == nil:
 		v.moved.WithLabelValues(outcome).Inc()
-	case errors.As(err, &refused) && refused.Reason == fsm.ReasonStaleEpoch:
+	case refused != nil && refused.Reason == fsm.ReasonStaleEpoch:
 		return fmt.Errorf("archive run %s: %w", run.GetRunId(), err)
 	case ctx.Err() == nil:
 		v.moved.WithLabelValues("failed").Inc()

@@ -88,7 +88,7 @@ func TestArchiver(t *testing.T) {
 	v := NewArchiver(ArchiverConfig{KeepRuns: 1, Keep: 2 * month, Registerer: reg}, l, l.FSM, a)
 	look := func(now time.Time) {
 		t.Helper()
-		if err := v.look(t.Context(), l.Epoch(), now); err != nil {
+		if err := v.pass(t.Context(), l.Epoch(), now); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -152,7 +152,7 @@ func TestArchiverFaults(t *testing.T) {
 			}
 			v := NewArchiver(ArchiverConfig{KeepRuns: -1}, l, l.FSM, a)
 			then := time.Now().Add(month)
-			if err := v.look(t.Context(), l.Epoch(), then); err != nil {
+			if err := v.pass(t.Context(), l.Epoch(), then); err != nil {
 				t.Fatalf("pass with an unavailable archive: got %v, want no error", err)
 			}
 			if r, _ := l.FSM.View().Run(ids[0]); r.GetArchive() != nil || len(r.GetSteps()) == 0 ||
@@ -160,7 +160,7 @@ func TestArchiverFaults(t *testing.T) {
 				t.Fatalf("run: got it archived without an object: %v", r)
 			}
 			a.before, a.damage = func(string) error { return nil }, false
-			if err := v.look(t.Context(), l.Epoch(), then); err != nil {
+			if err := v.pass(t.Context(), l.Epoch(), then); err != nil {
 				t.Fatal(err)
 			}
 			if r, _ := l.FSM.View().Run(ids[0]); r.GetArchive() == nil {
@@ -180,7 +180,7 @@ func TestArchiverIsReplaced(t *testing.T) {
 			cfg := ArchiverConfig{KeepRuns: -1, Keep: 2 * month}
 			then := time.Now().Add(month)
 			if call == "remove" {
-				if err := NewArchiver(cfg, l, l.FSM, a).look(t.Context(), l.Epoch(), then); err != nil {
+				if err := NewArchiver(cfg, l, l.FSM, a).pass(t.Context(), l.Epoch(), then); err != nil {
 					t.Fatal(err)
 				}
 				then = then.Add(2 * month)
@@ -192,7 +192,7 @@ func TestArchiverIsReplaced(t *testing.T) {
 				}
 				return nil
 			}
-			err := NewArchiver(cfg, l, l.FSM, a).look(t.Context(), stale, then)
+			err := NewArchiver(cfg, l, l.FSM, a).pass(t.Context(), stale, then)
 			if err == nil || !strings.Contains(err.Error(), "epoch") {
 				t.Errorf("old leader: got %v, want an old epoch", err)
 			}
@@ -200,7 +200,7 @@ func TestArchiverIsReplaced(t *testing.T) {
 			if call == "remove" && r.GetArchive().GetDroppedAt() != nil || call != "remove" && r.GetArchive() != nil {
 				t.Errorf("old leader: got the run archived: %v", r.GetArchive())
 			}
-			if err := NewArchiver(cfg, l, l.FSM, a).look(t.Context(), l.Epoch(), then); err != nil {
+			if err := NewArchiver(cfg, l, l.FSM, a).pass(t.Context(), l.Epoch(), then); err != nil {
 				t.Fatal(err)
 			}
 			if r, _ := l.FSM.View().Run(ids[0]); r.GetArchive() == nil ||
@@ -217,12 +217,12 @@ func TestArchiverWithWrongClock(t *testing.T) {
 	l, ids := old(t, 1)
 	a := newBreaking(t)
 	v := NewArchiver(ArchiverConfig{KeepRuns: -1, Keep: 2 * month}, l, l.FSM, a)
-	if err := v.look(t.Context(), l.Epoch(), time.Now().Add(month)); err != nil {
+	if err := v.pass(t.Context(), l.Epoch(), time.Now().Add(month)); err != nil {
 		t.Fatal(err)
 	}
 	l.Must(&internalv1.Command{
 		Op: &internalv1.Command_RaiseFeatureLevel{RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: fsm.FeatureLevel}}})
-	if err := v.look(t.Context(), l.Epoch(), time.Now().Add(6*month)); err != nil {
+	if err := v.pass(t.Context(), l.Epoch(), time.Now().Add(6*month)); err != nil {
 		t.Fatal(err)
 	}
 	r, _ := l.FSM.View().Run(ids[0])

@@ -94,17 +94,17 @@ func (g *GC) due(now time.Time) []*internalv1.Command {
 			}
 		}
 	}
+	if len(dead) > 0 {
+		cmds = append(cmds, &internalv1.Command{Op: &internalv1.Command_DropTokens{
+			DropTokens: &internalv1.DropTokens{TokenIds: dead},
+		}})
+	}
 	if view.Has(fsm.Level2) { // peers below level 2 do not let a service return that the server has deregistered
 		for _, id := range view.MissingServices(now, maxMissing) {
 			cmds = append(cmds, &internalv1.Command{Op: &internalv1.Command_DeregisterService{
 				DeregisterService: &internalv1.DeregisterService{Id: id, ByServer: true},
 			}})
 		}
-	}
-	if len(dead) > 0 {
-		cmds = append(cmds, &internalv1.Command{Op: &internalv1.Command_DropTokens{
-			DropTokens: &internalv1.DropTokens{TokenIds: dead},
-		}})
 	}
 	return cmds
 }

@@ -1,3 +1,6 @@
+// Package waves starts the runs of waves, within their limits. It decides nothing: Apply checks the
+// limits, counts the machines and ends a wave. It has no state, so the next leader continues where
+// this one ended, and no machine of a wave is started twice.
 package waves
 
 import (
@@ -130,7 +133,7 @@ func (d *Driver) start(ctx context.Context, epoch uint64, w *holdfastv1.Wave, ma
 	}
 	cmd.Refusal, cmd.RefusalReason = task.Truncate(task.MaxValue, refusal.Message), refusal.Reason
 	// failpoint: wave-refusal-due
-	_, again, err := d.propose(ctx, epoch, w, cmd)
+	again, err := d.propose(ctx, epoch, w, cmd)
 	// failpoint: wave-refusal-committed
 	if again != nil && again.Reason != fsm.ReasonWaveStopped {
 		return again
@@ -153,7 +156,7 @@ func (d *Driver) try(ctx context.Context, epoch uint64, w *holdfastv1.Wave, mach
 		}
 		cmd.Start.Params = nil // Apply takes them from the wave
 		// failpoint: wave-start-due
-		cmd, refusal, err = d.propose(ctx, epoch, w, cmd)
+		refusal, err = d.propose(ctx, epoch, w, cmd)
 		if refusal == nil || refusal.Code != fsm.Aborted || stale(refusal) {
 			break
 		}
@@ -161,17 +164,18 @@ func (d *Driver) try(ctx context.Context, epoch uint64, w *holdfastv1.Wave, mach
 	return cmd, refusal, err
 }
 
-// propose commits a command on behalf of the caller that started the wave.
-func (d *Driver) propose(ctx context.Context, epoch uint64, w *holdfastv1.Wave, cmd *internalv1.AdvanceWave) (
-	*internalv1.AdvanceWave, *fsm.Error, error,
-) {
+// propose commits a command on behalf of the caller that started the wave. It returns the refusal
+// of the state, if any.
+func (d *Driver) propose(
+	ctx context.Context, epoch uint64, w *holdfastv1.Wave, cmd *internalv1.AdvanceWave,
+) (*fsm.Error, error) {
 	_, err := task.Propose(ctx, d.proposer, epoch, &internalv1.Command{
 		FeatureLevel: fsm.Level3, Principal: w.GetPrincipal(), Op: &internalv1.Command_AdvanceWave{AdvanceWave: cmd},
 	})
 	if refusal, ok := errors.AsType[*fsm.Error](err); ok {
-		return cmd, refusal, nil
+		return refusal, nil
 	}
-	return cmd, nil, err
+	return nil, err
 }
 
 // stale reports whether a newer leader has been established.
