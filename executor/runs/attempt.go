@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -225,6 +226,20 @@ func permanent(c providers.Class, s *holdfastv1.StepStatus) bool {
 		}
 	}
 	return false
+}
+
+// retryAfter returns the delay before a retry. It doubles with each attempt, and half of
+// it is random, so that runs that failed together do not retry together.
+func retryAfter(base, most time.Duration, attempt int32) time.Duration {
+	d := base
+	for range attempt - 1 {
+		if d *= 2; d >= most {
+			d = most
+			break
+		}
+	}
+	d = min(d, most)
+	return d/2 + rand.N(d/2+1)
 }
 
 // Effect implements step.Env.

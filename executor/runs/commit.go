@@ -17,15 +17,10 @@ var (
 	errPlanHeld = errors.New("plan is held")
 )
 
-// propose commits a command of this term, with retries.
-func (t *term) propose(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
-	return task.Propose(ctx, t.proposer, t.epoch, cmd)
-}
-
 // proposeRun commits a command about a run and returns the run after it. errRunOver,
 // step.ErrCanceled and errPlanHeld are the refusals that a runner expects.
 func (t *term) proposeRun(ctx context.Context, cmd *internalv1.Command) (*holdfastv1.Run, error) {
-	res, err := t.propose(ctx, cmd)
+	res, err := task.Propose(ctx, t.proposer, t.epoch, cmd)
 	if refused, ok := errors.AsType[*fsm.Error](err); ok {
 		switch refused.Reason {
 		case fsm.ReasonRunFinished:

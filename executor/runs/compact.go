@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -74,8 +75,7 @@ func (r *refusals) has(run string) bool {
 
 // note remembers a refusal and returns other errors.
 func (r *refusals) note(t *term, run string, err error) error {
-	var refused *fsm.Error
-	if !errors.As(err, &refused) || refused.Reason == fsm.ReasonStaleEpoch {
+	if refused, ok := errors.AsType[*fsm.Error](err); !ok || refused.Reason == fsm.ReasonStaleEpoch {
 		return err
 	}
 	t.cfg.Logger.Error("log stays uncompressed", "run", run, "error", err)
@@ -97,7 +97,7 @@ func (t *term) compactRun(ctx context.Context, enc *zstd.Encoder, view *fsm.View
 			return fmt.Errorf("compress the log of run %s: %w", run, err)
 		}
 		group, size = nil, 0
-		_, err = t.propose(ctx, &internalv1.Command{Op: &internalv1.Command_CompactRunLog{
+		_, err = task.Propose(ctx, t.proposer, t.epoch, &internalv1.Command{Op: &internalv1.Command_CompactRunLog{
 			CompactRunLog: &internalv1.CompactRunLog{RunId: run, Block: block},
 		}})
 		// failpoint: log-compacted

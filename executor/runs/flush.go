@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -107,7 +108,7 @@ func (t *term) flushBatch(ctx context.Context, logs []*runLog) (rest []*runLog, 
 }
 
 func (t *term) appendLogs(ctx context.Context, appends ...*internalv1.LogAppend) error {
-	_, err := t.propose(ctx, &internalv1.Command{Op: &internalv1.Command_AppendRunLogs{
+	_, err := task.Propose(ctx, t.proposer, t.epoch, &internalv1.Command{Op: &internalv1.Command_AppendRunLogs{
 		AppendRunLogs: &internalv1.AppendRunLogs{Appends: appends}}})
 	return err
 }

@@ -53,7 +53,9 @@ func (s *slowReading) note(waiting string) {
 		Since:      at(s.since),
 		Deadline:   at(s.deadline),
 	}
-	_, err := s.a.runner.propose(s.a.Term, &internalv1.Command{Op: &internalv1.Command_NoteReading{NoteReading: note}})
+	r := s.a.runner
+	_, err := task.Propose(s.a.Term, r.proposer, r.epoch,
+		&internalv1.Command{Op: &internalv1.Command_NoteReading{NoteReading: note}})
 	if err != nil {
 		s.a.Logger.Debug("cannot record a slow reading", "step", s.a.Step.GetName(), "error", err)
 		return

@@ -1,3 +1,6 @@
+// Package task has what several leader tasks need: the interfaces to the cluster and to the state,
+// commands that are retried until they are applied or refused, and texts in their recorded form. It
+// must not know any task.
 package task
 
 import (
