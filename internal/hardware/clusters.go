@@ -10,15 +10,15 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/kube"
 )
 
-// clusterSecret is the prefix of the secrets of registered clusters: cluster/NAME, of type
-// join, with a kubeconfig (holdfast cluster-ref add).
+// clusterSecret is the prefix of the secrets of registered clusters. cluster/NAME has the type join
+// and a kubeconfig (holdfast cluster-ref add).
 const clusterSecret = "cluster/"
 
-// clusters finds registered clusters.
+// clusters implements kube.Clusters with the secrets of registered clusters.
 type clusters struct{ h *Hardware }
 
-// Cluster opens a cluster for a machine. A cluster restricted to pools is only available to
-// machines of these pools.
+// Cluster returns the access to a cluster for a machine. A cluster of some pools is refused to
+// machines of others.
 func (c clusters) Cluster(ctx context.Context, m providers.Machine, ref string) (kube.Registered, error) {
 	name := clusterSecret + ref
 	stored, ok := c.h.inventory.View().Secret(name)

@@ -32,7 +32,7 @@ func strict(raw json.RawMessage, into any) error {
 	return nil
 }
 
-// open opens a secret of one type.
+// open returns a secret, which must have a type.
 func (h *Hardware) open(ctx context.Context, name, kind string) (secrets.Secret, error) {
 	s, err := h.secrets.Resolve(ctx, name)
 	switch {
@@ -48,7 +48,7 @@ func (h *Hardware) open(ctx context.Context, name, kind string) (secrets.Secret,
 	return s, nil
 }
 
-// accounts finds the BMC accounts in the secrets that machines name.
+// accounts returns the BMC accounts from the secrets that machines name.
 type accounts struct{ h *Hardware }
 
 func (a accounts) Account(ctx context.Context, m providers.Machine) (bmc.Account, error) {
@@ -66,7 +66,7 @@ func (a accounts) Account(ctx context.Context, m providers.Machine) (bmc.Account
 		Version: fmt.Sprintf("%s/%d", s.Name, s.Version)}, nil
 }
 
-// logins finds the credentials for hosts.
+// logins returns the credentials of hosts.
 type logins struct{ h *Hardware }
 
 func (l logins) Login(ctx context.Context, ref string) (sshexec.Login, error) {
@@ -84,7 +84,7 @@ func (l logins) Login(ctx context.Context, ref string) (sshexec.Login, error) {
 		Certificate: []byte(reveal("certificate")), Password: reveal("password")}, nil
 }
 
-// ironicLogins finds how to log in to Ironic.
+// ironicLogins returns the credentials of Ironic.
 type ironicLogins struct{ h *Hardware }
 
 func (l ironicLogins) Login(ctx context.Context, ref string) (ironic.Login, error) {
@@ -98,7 +98,7 @@ func (l ironicLogins) Login(ctx context.Context, ref string) (ironic.Login, erro
 		AppSecret: reveal("application_credential_secret"), Version: fmt.Sprintf("%s/%d", s.Name, s.Version)}, nil
 }
 
-// memory keeps memos of BMCs as notes.
+// memory stores memos of BMCs as notes.
 type memory struct{ h *Hardware }
 
 func (m memory) Recall(_ context.Context, name string) (bmc.Memo, error) {
@@ -129,16 +129,16 @@ func (m memory) Remember(ctx context.Context, name string, memo bmc.Memo) error 
 	return m.h.notes.Put(ctx, "bmc/"+name, note)
 }
 
-// urgent reports whether the next leader does harm without what was learned: a session that nobody
-// ends, an account that is locked, a BMC that is reset again. That a session was ended, which
-// driver works, and that a BMC is silent it finds out by itself.
+// urgent reports whether the next leader could do harm without a change of a memo: leave a session
+// open, lock an account, or reset a BMC a second time. The next leader notices by itself that a
+// session was ended, which driver works, and that a BMC does not answer.
 func urgent(before, now bmc.Memo) bool {
 	return now.Session != "" && now.Session != before.Session || now.LoggingIn && !before.LoggingIn ||
 		now.Refused != before.Refused || now.RefusedWith != before.RefusedWith || !now.ResetAt.Equal(before.ResetAt)
 }
 
-// hostKeys finds the keys of hosts in the inventory, and else what was pinned when a host was first
-// seen.
+// hostKeys returns the keys of hosts from the inventory, or else the key that was pinned at the
+// first connection.
 type hostKeys struct{ h *Hardware }
 
 func (k hostKeys) Get(_ context.Context, host string) ([]string, error) {

@@ -1,6 +1,6 @@
-// Package hardware puts the kinds of providers together with what they need of a peer: secrets, the
-// inventory, and notes for the next leader. It owns which kinds there are and when their sessions
-// end; it drives nothing itself.
+// Package hardware connects the kinds of providers to a peer: to its secrets, its inventory, and
+// its notes for the next leader. It owns the list of the kinds, and the end of their sessions. It
+// must not start an effect by itself.
 package hardware
 
 import (
@@ -32,11 +32,11 @@ type Secrets interface {
 	Resolve(ctx context.Context, name string) (secrets.Secret, error)
 }
 
-// Notes keeps what is to be known after a change of leader.
+// Notes stores facts that the next leader needs (notes.Devices).
 type Notes interface {
 	Get(key string) []byte
 	Put(ctx context.Context, key string, value []byte) error
-	PutSoon(key string, value []byte) // a change of leader may lose it
+	PutSoon(key string, value []byte) // may be lost at a change of the leader
 	PutFirst(ctx context.Context, key string, value []byte) error
 }
 
@@ -45,22 +45,20 @@ type Inventory interface {
 	View() *fsm.View
 }
 
-// Hardware creates the providers of a peer. They are configured before the peer has a state,
-// which Attach passes to them.
+// Hardware creates the providers of a peer. They are created from the configuration, before the
+// peer has the secrets and the state that Attach passes to them.
 type Hardware struct {
 	secrets   Secrets
 	notes     Notes
 	inventory Inventory
 	installs  Installs
 	log       *slog.Logger
-	metrics   *metrics // nil: nobody counts
+	metrics   *metrics // nil before Measure
 	calls     calls
 
-	bmcs  []*bmc.Provider
-	hosts []*sshexec.Provider
-
+	bmcs    []*bmc.Provider
+	hosts   []*sshexec.Provider
 	ironics []*ironic.Provider
-
 	joiners []*kube.Joiner
 
 	over chan struct{} // a term has ended
@@ -70,12 +68,19 @@ type Hardware struct {
 func New(log *slog.Logger) *Hardware { return &Hardware{log: log, over: make(chan struct{}, 1)} }
 
 // Attach is called once, before any provider is used.
-func (h *Hardware) Attach(s Secrets, n Notes, i Inventory) { h.secrets, h.notes, h.inventory = s, n, i }
+func (h *Hardware) Attach(s Secrets, n Notes, i Inventory, installs Installs) {
+	h.secrets, h.notes, h.inventory, h.installs = s, n, i, installs
+}
 
 // Factories returns the provider kinds that a configuration may name.
 func (h *Hardware) Factories() map[string]providers.Factory {
-	return map[string]providers.Factory{"fake": fake.Factory, "cloudbmc": h.cloudBMC, "ssh": h.ssh,
-		"datacenter": h.datacenter, "ironic": h.ironic}
+	return map[string]providers.Factory{
+		"fake":       fake.Factory,
+		"cloudbmc":   h.cloudBMC,
+		"ssh":        h.ssh,
+		"datacenter": h.datacenter,
+		"ironic":     h.ironic,
+	}
 }
 
 func (h *Hardware) cloudBMC(name string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {
@@ -97,14 +102,14 @@ func (h *Hardware) cloudBMC(name string, raw json.RawMessage, log *slog.Logger) 
 	return installingCloudBMC{cloudBMC{p}, i}, nil
 }
 
-// cloudBMC is a machine of which only the BMC is reachable.
+// cloudBMC is the provider of machines of which only the BMC is reachable.
 type cloudBMC struct{ *bmc.Provider }
 
-// Kind is "cloudbmc".
+// Kind implements providers.Provider.
 func (cloudBMC) Kind() string { return "cloudbmc" }
 
-// installingCloudBMC also installs machines, by virtual media; its configuration names the
-// peers that their BMCs can reach.
+// installingCloudBMC also installs machines, by virtual media. Its configuration names the peers
+// that the BMCs can reach.
 type installingCloudBMC struct {
 	cloudBMC
 	*netboot.MediumImager
@@ -118,13 +123,13 @@ func (h *Hardware) ssh(_ string, raw json.RawMessage, log *slog.Logger) (provide
 	return host{p, h.newJoiner(p)}, nil
 }
 
-// host is a machine of which only the host is reachable.
+// host is the provider of machines of which only the host is reachable.
 type host struct {
 	*sshexec.Provider
 	*kube.Joiner
 }
 
-// newJoiner returns the joiner of hosts to registered clusters.
+// newJoiner returns a provider that joins hosts to registered clusters.
 func (h *Hardware) newJoiner(p *sshexec.Provider) *kube.Joiner {
 	j := kube.New(clusters{h}, p)
 	h.joiners = append(h.joiners, j)
@@ -133,9 +138,8 @@ func (h *Hardware) newJoiner(p *sshexec.Provider) *kube.Joiner {
 
 func (h *Hardware) datacenter(name string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {
 	var halves struct {
-		BMC json.RawMessage `json:"bmc"`
-		SSH json.RawMessage `json:"ssh"`
-
+		BMC     json.RawMessage `json:"bmc"`
+		SSH     json.RawMessage `json:"ssh"`
 		Netboot json.RawMessage `json:"netboot"`
 	}
 	if err := strict(raw, &halves); err != nil {
@@ -194,13 +198,13 @@ func (h *Hardware) newHost(raw json.RawMessage, log *slog.Logger) (*sshexec.Prov
 	return p, err
 }
 
-// releaseTime is the time limit for closing BMC sessions after a term.
+// releaseTime bounds the time to close BMC sessions after a term.
 const releaseTime = 30 * time.Second
 
-// Run is the leader task that notices the start and the end of a term. Knowledge of BMCs comes
-// from the records of the last leader, not from an earlier term of this peer. After the term
-// another peer may lead and must find no session of this one. Run does not wait for the BMCs,
-// since that would delay a hand-over: Serve closes the sessions.
+// Run is the leader task that prepares the providers for a term: they read the notes of the last
+// leader, and forget those of an earlier term of this peer. After the term Serve closes the
+// sessions, because another peer may lead. Run does not wait for that, since it would delay a
+// handover.
 func (h *Hardware) Run(ctx context.Context, _ cluster.Term) error {
 	for _, p := range h.bmcs {
 		p.Recall()

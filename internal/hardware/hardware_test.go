@@ -77,7 +77,7 @@ func newPeer(t *testing.T) (*Hardware, *peer) {
 			Values: map[string]secrets.Value{"password": secrets.NewValue("hush")}},
 	}}
 	h := New(slog.New(slog.DiscardHandler))
-	h.Attach(p, p, p)
+	h.Attach(p, p, p, nil)
 	return h, p
 }
 

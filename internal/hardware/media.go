@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/providers/bmc"
@@ -18,23 +19,23 @@ type media struct {
 	stages
 }
 
-// takeMedia removes the key media from a configuration whose other keys are the BMC's; nil if
-// there is none.
-func takeMedia(raw json.RawMessage) (rest, own json.RawMessage, err error) {
+// takeMedia splits the configuration of a cloudbmc into that of its media, or nil, and that of its
+// BMCs.
+func takeMedia(raw json.RawMessage) (ofBMC, media json.RawMessage, err error) {
 	if len(raw) == 0 {
 		return raw, nil, nil
 	}
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &keys); err != nil {
-		return raw, nil, nil //nolint:nilerr // who reads it as a whole says what is wrong with it
+		return raw, nil, nil //nolint:nilerr // ParseConfig returns a better error
 	}
-	own, ok := keys["media"]
+	media, ok := keys["media"]
 	if !ok {
 		return raw, nil, nil
 	}
 	delete(keys, "media")
-	rest, err = json.Marshal(keys)
-	return rest, own, err
+	ofBMC, err = json.Marshal(keys)
+	return ofBMC, media, err
 }
 
 func (h *Hardware) newMediumImager(raw json.RawMessage, b *bmc.Provider) (*netboot.MediumImager, error) {
@@ -42,8 +43,8 @@ func (h *Hardware) newMediumImager(raw json.RawMessage, b *bmc.Provider) (*netbo
 	if err := strict(raw, &m); err != nil {
 		return nil, err
 	}
-	for _, s := range append(append([]string(nil), m.Servers...), m.Installers...) {
-		if err := baseURL(s); err != nil {
+	for _, s := range slices.Concat(m.Servers, m.Installers) {
+		if err := checkBaseURL(s); err != nil {
 			return nil, fmt.Errorf("server %q: %w", s, err)
 		}
 	}
@@ -51,8 +52,9 @@ func (h *Hardware) newMediumImager(raw json.RawMessage, b *bmc.Provider) (*netbo
 		sessions{h}, b, nil)
 }
 
-// baseURL checks the URL of a peer. It becomes a word of a kernel's command line.
-func baseURL(s string) error {
+// checkBaseURL returns an error unless a text is the base URL of a peer. It becomes a word of a
+// kernel's command line, so it must not contain spaces or quotes.
+func checkBaseURL(s string) error {
 	u, err := url.Parse(s)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.ContainsAny(s, " \t\n\"'"):

@@ -6,13 +6,14 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc"
 )
 
-// metrics count the operations on BMCs. Only the leader sends them.
+// metrics are the metrics of operations on BMCs, which only the leader makes.
 type metrics struct {
 	calls   *prometheus.CounterVec
 	seconds *prometheus.HistogramVec
 }
 
-// Measure starts counting operations on BMCs. Call it once, before any provider is used.
+// Measure registers the metrics of operations on BMCs. It is called once, before any provider is
+// used.
 func (h *Hardware) Measure(reg prometheus.Registerer) {
 	h.metrics = &metrics{
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "holdfast_bmc_calls_total",
@@ -22,14 +23,14 @@ func (h *Hardware) Measure(reg prometheus.Registerer) {
 			Help:    "How long operations on BMCs took, waits for other operations on the same BMC included.",
 			Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}}, []string{"vendor"}),
 	}
-	for _, outcome := range bmc.Outcomes() { // a rate wants to begin at zero
+	for _, outcome := range bmc.Outcomes() { // so that rates start from zero
 		h.metrics.calls.WithLabelValues(bmc.Vendors()[0], outcome)
 	}
 	h.metrics.seconds.WithLabelValues(bmc.Vendors()[0])
 	reg.MustRegister(h.metrics.calls, h.metrics.seconds)
 }
 
-// count counts one operation of a provider.
+// count counts an operation on a BMC of a provider.
 func (h *Hardware) count(provider string, c bmc.Call) {
 	h.calls.count(provider, c.Outcome)
 	if h.metrics == nil {

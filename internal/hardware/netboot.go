@@ -12,15 +12,12 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/netboot"
 )
 
-// Installs stores install sessions (executor.Installs).
+// Installs stores install sessions (notes.Installs).
 type Installs interface {
 	Session(machineID string) *holdfastv1.Install
 	Open(ctx context.Context, op providers.Op, image, disk, cloudInit string, wipe bool) error
 	Note(ctx context.Context, i *holdfastv1.Install, seen *internalv1.NoteInstall) error
 }
-
-// AttachInstalls is called once, before any provider is used.
-func (h *Hardware) AttachInstalls(i Installs) { h.installs = i }
 
 // newImager returns the imager of machines that boot from the network.
 func (h *Hardware) newImager(raw json.RawMessage, b *bmc.Provider, host providers.Inspector) (*netboot.Imager, error) {
@@ -31,7 +28,7 @@ func (h *Hardware) newImager(raw json.RawMessage, b *bmc.Provider, host provider
 	return netboot.New(stages.config(), sessions{h}, b, host), nil
 }
 
-// stages holds the time limit of each stage of an install.
+// stages are the time limits of the stages of an install.
 type stages struct {
 	Boot    int `json:"boot_seconds"`
 	Start   int `json:"start_seconds"`
@@ -40,11 +37,16 @@ type stages struct {
 }
 
 func (s stages) config() netboot.Config {
-	of := func(n int) time.Duration { return time.Duration(n) * time.Second }
-	return netboot.Config{Boot: of(s.Boot), Start: of(s.Start), Silence: of(s.Silence), Disk: of(s.Disk)}
+	seconds := func(n int) time.Duration { return time.Duration(n) * time.Second }
+	return netboot.Config{
+		Boot:    seconds(s.Boot),
+		Start:   seconds(s.Start),
+		Silence: seconds(s.Silence),
+		Disk:    seconds(s.Disk),
+	}
 }
 
-// sessions is the part of install sessions that an Imager needs.
+// sessions implements netboot.Sessions with the install sessions of the peer.
 type sessions struct{ h *Hardware }
 
 func (s sessions) Session(machineID string) *holdfastv1.Install {
@@ -56,7 +58,11 @@ func (s sessions) Open(ctx context.Context, op providers.Op, spec providers.Inst
 }
 
 func (s sessions) Note(ctx context.Context, i *holdfastv1.Install, seen netboot.Seen) error {
-	return s.h.installs.Note(ctx, i, &internalv1.NoteInstall{DiskBooted: seen.DiskBooted, PowerOffSeen: seen.PowerOff,
+	return s.h.installs.Note(ctx, i, &internalv1.NoteInstall{
+		DiskBooted:   seen.DiskBooted,
+		PowerOffSeen: seen.PowerOff,
 		PowerOnSeen:  seen.PowerOn,
-		MediumSha256: seen.MediumSHA256, MediumServer: seen.MediumServer})
+		MediumSha256: seen.MediumSHA256,
+		MediumServer: seen.MediumServer,
+	})
 }
