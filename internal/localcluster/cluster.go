@@ -24,19 +24,19 @@ import (
 type Cluster struct {
 	mu    sync.Mutex
 	peers []*Peer // by id; Add and Remove change it
-	all   []*Peer // and those to spare
+	all   []*Peer // with the spare ones
 
 	ports   *freeport.Block
 	http    *http.Client
-	files   *pki.Files  // nil if the cluster is insecure
-	admin   *tls.Config // the same
-	asPeer  map[*Peer]*tls.Config
+	files   *pki.Files            // nil if the cluster is insecure
+	admin   *tls.Config           // the same
+	asPeer  map[*Peer]*tls.Config // the same
 	closing sync.Once
-	failed  error // of Close
+	failed  error // the result of Close
 }
 
-// Start starts a cluster and waits until it serves. After an error no process is left; the logs
-// are kept.
+// Start starts a cluster and blocks until it serves. If it fails, no process is left, but the logs
+// are.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	c, err := New(ctx, cfg)
 	if err != nil {
@@ -63,17 +63,25 @@ func New(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Connections are kept with TLS, because frequent handshakes are expensive. A connection to
-	// a killed peer is detected, and the request is repeated.
+	// With TLS, secure replaces the transport by one that keeps connections, because handshakes are
+	// expensive. It notices if the peer of a connection was killed, and sends the request again.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	c := &Cluster{ports: ports, http: client}
 	for i := range cfg.Peers + cfg.Spare {
 		id := "n" + strconv.Itoa(i+1)
 		host := cfg.Hosts[i]
-		c.all = append(c.all, &Peer{ID: id, GRPCAddr: ports.Address(host), HTTPAddr: ports.Address(host),
-			RaftAddr: ports.Address(host), GossipAddr: ports.Address(host),
-			DataDir: filepath.Join(cfg.Dir, id, "data"),
-			LogFile: filepath.Join(cfg.Dir, id+".log"), binary: cfg.Binary, http: client, secure: !cfg.Insecure})
+		c.all = append(c.all, &Peer{
+			ID:         id,
+			GRPCAddr:   ports.Address(host),
+			HTTPAddr:   ports.Address(host),
+			RaftAddr:   ports.Address(host),
+			GossipAddr: ports.Address(host),
+			DataDir:    filepath.Join(cfg.Dir, id, "data"),
+			LogFile:    filepath.Join(cfg.Dir, id+".log"),
+			binary:     cfg.Binary,
+			http:       client,
+			secure:     !cfg.Insecure,
+		})
 	}
 	c.peers = slices.Clone(c.all[:cfg.Peers])
 	if !cfg.Insecure {
@@ -89,7 +97,7 @@ func New(ctx context.Context, cfg Config) (*Cluster, error) {
 			enter = func() error { return cfg.Enter(i) }
 		}
 		if p.spawner, err = newSpawner(enter); err != nil {
-			return nil, errors.Join(fmt.Errorf("make room for peer %s: %w", p.ID, err), c.Close())
+			return nil, errors.Join(fmt.Errorf("prepare the thread of peer %s: %w", p.ID, err), c.Close())
 		}
 		if p.args, err = c.arguments(cfg, p); err != nil {
 			return nil, errors.Join(err, c.Close())
@@ -98,8 +106,8 @@ func New(ctx context.Context, cfg Config) (*Cluster, error) {
 	return c, nil
 }
 
-// environment returns our environment without HOLDFAST_*, which would configure the peers, and
-// with more.
+// environment returns the environment of this process with more variables, and without HOLDFAST_*,
+// which would configure the peers.
 func environment(more []string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "HOLDFAST_") })
 	return append(env, more...)
@@ -128,7 +136,7 @@ func (c *Cluster) arguments(cfg Config, p *Peer) ([]string, error) {
 	if c.files == nil {
 		args = append(args, "--insecure")
 	} else {
-		// nobody here is to be held back
+		// Tests send more calls than a caller may send by default.
 		args = append(append(args, c.files.ServerArgs(p.ID)...), "--rate-limit-per-second", "0")
 	}
 	args = append(args, "--node-id", p.ID, "--data-dir", p.DataDir,
@@ -141,7 +149,7 @@ func (c *Cluster) arguments(cfg Config, p *Peer) ([]string, error) {
 	}
 	if slices.Contains(c.peers, p) {
 		args = append(args, "--bootstrap-expect", strconv.Itoa(cfg.Peers))
-	} else { // one to spare joins what is there, and leaves it when it is stopped
+	} else { // a spare peer joins the cluster, and leaves it when it is stopped
 		args = append(args, "--bootstrap-expect", "0", "--leave-on-stop")
 	}
 	if len(others) > 0 {
@@ -183,7 +191,7 @@ func (c *Cluster) Addrs() []string {
 	return addrs
 }
 
-// Leader waits until a peer that is not paused reports that it leads, and returns it.
+// Leader blocks until a peer that is not paused reports that it leads, and returns it.
 func (c *Cluster) Leader(ctx context.Context) (*Peer, error) {
 	var leader *Peer
 	err := c.poll(ctx, func(states map[*Peer]Readiness) error {
@@ -201,8 +209,8 @@ func (c *Cluster) Leader(ctx context.Context) (*Peer, error) {
 	return leader, nil
 }
 
-// WaitReady waits until all peers that run, and are not paused, are ready and name the same
-// leader. It fails at once if one of them ends.
+// WaitReady blocks until all peers that run, and are not paused, are ready and name the same
+// leader. It returns an error at once if one of them ends.
 func (c *Cluster) WaitReady(ctx context.Context) error {
 	started := c.awake()
 	return c.poll(ctx, func(states map[*Peer]Readiness) error {
@@ -244,23 +252,24 @@ func (c *Cluster) awake() []*Peer {
 	return slices.DeleteFunc(c.Peers(), func(p *Peer) bool { return !p.awake() })
 }
 
-// final is an error that waiting cannot change.
+// final is an error that ends a poll.
 type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
 
-// poll polls all awake peers in parallel until cond returns true.
+// poll polls all awake peers, in parallel, until cond returns nil or a final error for their
+// states.
 func (c *Cluster) poll(ctx context.Context, cond func(map[*Peer]Readiness) error) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	var last error
 	for {
-		err := cond(c.look(ctx))
+		err := cond(c.states(ctx))
 		if err == nil || errors.As(err, new(final)) {
 			return err
 		}
 		if ctx.Err() == nil || last == nil {
-			last = err // of a look that time cut short nobody answers
+			last = err // but not after a poll that the end of ctx has cut short
 		}
 		select {
 		case <-ctx.Done():
@@ -270,7 +279,8 @@ func (c *Cluster) poll(ctx context.Context, cond func(map[*Peer]Readiness) error
 	}
 }
 
-func (c *Cluster) look(ctx context.Context) map[*Peer]Readiness {
+// states returns the states of the awake peers that answer.
+func (c *Cluster) states(ctx context.Context) map[*Peer]Readiness {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	states := map[*Peer]Readiness{}

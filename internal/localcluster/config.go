@@ -14,7 +14,7 @@ import (
 // Config describes the processes to start and their files.
 type Config struct {
 	Binary string // the holdfast executable
-	// Dir holds each peer's files: <Dir>/<id>/data, <Dir>/<id>/config.yaml and <Dir>/<id>.log,
+	// Dir has each peer's files: <Dir>/<id>/data, <Dir>/<id>/config.yaml and <Dir>/<id>.log,
 	// and certificates. It is created if missing, and never removed.
 	Dir   string
 	Peers int // 1, 3, 5 or 7; ids n1 to nN. Default 3
@@ -28,7 +28,7 @@ type Config struct {
 	// <Dir>/tls-…, and the holder of Cluster.TLS is an admin.
 	Insecure       bool
 	RaftMultiplier float64  // scales Raft's timeouts; zero leaves the peers' default
-	Env            []string // more environment of each peer, KEY=value. Of our own, HOLDFAST_* is not passed on
+	Env            []string // more variables of each peer, KEY=value. HOLDFAST_* of this process is not inherited
 	Args           []string // more arguments of each peer
 	// ArgsOf returns more arguments of peer i (from 0), after Args. Nil for none.
 	ArgsOf func(i int) []string
@@ -36,15 +36,14 @@ type Config struct {
 	// Spare is the number of peers that Cluster.Add can add later. Their ids, hosts and
 	// certificates follow those of the first.
 	Spare int
-	// Trust holds more CAs, in PEM, that the clients trust from the start: those that the peers
-	// will have later.
+	// Trust has more CAs, in PEM, that the clients trust from the start: those that the peers will
+	// have later.
 	Trust []byte
 
 	// Hosts are the addresses that the peers listen on, one each. Default: 127.0.0.1 for all.
 	Hosts []string
-	// Enter is called once on the thread that starts the processes of peer i (from 0), before
-	// the first of them, to move it, e.g. into a network namespace. The thread runs nothing
-	// else. Nil for none.
+	// Enter is called on the thread that starts the processes of peer i (from 0), before the first
+	// one, for example to enter a network namespace. The thread runs nothing else. Nil for none.
 	Enter func(i int) error
 }
 
@@ -60,11 +59,11 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("start a local cluster of %d peers: want 1, 3, 5 or %d", c.Peers, maxPeers)
 	}
 	if c.Binary == "" || c.Dir == "" {
-		return c, errors.New("start a local cluster: name its binary and its directory")
+		return c, errors.New("start a local cluster: set its binary and its directory")
 	}
 	if c.Spare < 0 || c.Peers+c.Spare > maxPeers {
-		return c, fmt.Errorf("start a local cluster of %d peers and %d to spare: want at most %d", c.Peers, c.Spare,
-			maxPeers)
+		return c, fmt.Errorf("start a local cluster of %d peers and %d spare ones: want at most %d in total",
+			c.Peers, c.Spare, maxPeers)
 	}
 	for len(c.Hosts) < c.Peers+c.Spare {
 		c.Hosts = append(slices.Clone(c.Hosts), localhost)
@@ -78,7 +77,7 @@ func (c Config) withDefaults() (Config, error) {
 }
 
 const (
-	pollInterval = 20 * time.Millisecond // between two looks at a peer
-	pollTimeout  = time.Second           // of one look
+	pollInterval = 20 * time.Millisecond // between two polls of a peer
+	pollTimeout  = time.Second           // of one poll
 	stopTimeout  = 15 * time.Second      // from SIGTERM to SIGKILL when a cluster is closed
 )

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/freeport"
 )
 
-// FakeHardware is a fleet of fake machines in a process of its own. It outlives peers and lists
+// FakeHardware is a fleet of fake machines in a process of its own, which outlives peers. It lists
 // all effects at Endpoint + "/effects" (docs/operating.md).
 type FakeHardware struct {
 	Endpoint string // "http://127.0.0.1:port", for Config.FakeEndpoint
@@ -24,8 +24,8 @@ type FakeHardware struct {
 	proc    *process
 }
 
-// StartFakeHardware runs `holdfast fake-hardware` on a free port, with additional arguments,
-// and waits until it answers. Its log is <dir>/fake-hardware.log.
+// StartFakeHardware runs `holdfast fake-hardware` on a free port, with additional arguments, and
+// blocks until it answers. Its log is <dir>/fake-hardware.log.
 func StartFakeHardware(ctx context.Context, binary, dir string, args ...string) (*FakeHardware, error) {
 	return StartFakeHardwareOn(ctx, localhost, binary, dir, args...)
 }
@@ -55,7 +55,7 @@ func StartFakeHardwareOn(ctx context.Context, host, binary, dir string, args ...
 	return f, nil
 }
 
-// wait waits until the process answers or has ended.
+// wait blocks until the process answers. It returns an error if the process ends first.
 func (f *FakeHardware) wait(ctx context.Context) error {
 	client := &http.Client{Timeout: pollTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	tick := time.NewTicker(pollInterval)
@@ -78,7 +78,7 @@ func (f *FakeHardware) wait(ctx context.Context) error {
 	}
 }
 
-// State reports whether the fleet's process runs, or else its exit status and last output.
+// State returns, for error messages, whether the process runs, or its exit status and last output.
 func (f *FakeHardware) State() string {
 	if f.proc.running() {
 		return "it is running"
@@ -86,12 +86,12 @@ func (f *FakeHardware) State() string {
 	return fmt.Sprintf("it has ended (%v); the end of its log:\n%s", f.proc.cmd.ProcessState, tail(f.LogFile, 2000))
 }
 
-// Close ends the fleet and loses its record of effects, so read that first. A fleet that failed
-// or was killed before is an error.
+// Close ends the process, and its list of effects is lost. It returns an error if the process had
+// failed or was killed before.
 func (f *FakeHardware) Close() error {
 	var err error
 	if !f.proc.running() && !f.proc.cmd.ProcessState.Success() {
-		err = fmt.Errorf("fake hardware was gone before it was closed: %s", f.State())
+		err = fmt.Errorf("fake hardware had ended before it was closed: %s", f.State())
 	}
 	return errors.Join(err, f.end())
 }

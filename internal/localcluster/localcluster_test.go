@@ -186,7 +186,7 @@ func TestFakeHardware(t *testing.T) {
 	}
 	<-f.proc.done
 	if err := f.Close(); err == nil ||
-		!strings.Contains(err.Error(), "gone before it was closed: it has ended (signal: killed)") {
+		!strings.Contains(err.Error(), "had ended before it was closed: it has ended (signal: killed)") {
 		t.Errorf("close of a killed fleet: got %v", err)
 	}
 	if _, err := StartFakeHardware(ctx, "/bin/false", cfg.Dir); err == nil || !strings.Contains(err.Error(), "has ended") {

@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// All returns the peers, and the spare ones that are not among them, by id.
+// All returns the peers, with the spare ones, by id.
 func (c *Cluster) All() []*Peer { return slices.Clone(c.all) }
 
-// Add starts the next spare peer. It is one of Peers from then on, and has to join the others.
+// Add starts the next spare peer, which joins the others. It is one of Peers from then on.
 func (c *Cluster) Add(ctx context.Context) (*Peer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i := slices.IndexFunc(c.all, func(p *Peer) bool { return !slices.Contains(c.peers, p) })
 	if i < 0 {
-		return nil, errors.New("add a peer: there is none to spare")
+		return nil, errors.New("add a peer: there is no spare one")
 	}
 	p := c.all[i]
 	if err := p.Start(ctx); err != nil {
@@ -26,8 +26,8 @@ func (c *Cluster) Add(ctx context.Context) (*Peer, error) {
 	return p, nil
 }
 
-// Remove stops an added peer, which leaves the cluster, and removes its data. It is spare
-// again.
+// Remove stops an added peer, which leaves the cluster, and removes its data. Then it is a spare
+// one.
 func (c *Cluster) Remove(ctx context.Context, p *Peer) error {
 	if err := p.Stop(ctx); err != nil {
 		return fmt.Errorf("remove a peer: %w", err)

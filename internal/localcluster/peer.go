@@ -10,13 +10,13 @@ import (
 	"syscall"
 )
 
-// Peer is one peer: a process that can be ended and started again with the same id, addresses
-// and data. It is safe for concurrent use.
+// Peer is one peer, whose process can be ended and started again with the same id, addresses and
+// data. It is safe for concurrent use.
 type Peer struct {
 	ID                                       string
 	GRPCAddr, HTTPAddr, RaftAddr, GossipAddr string // host:port
 	DataDir                                  string
-	LogFile                                  string // what all its processes wrote to stdout and stderr
+	LogFile                                  string // stdout and stderr of all its processes
 
 	binary  string
 	args    []string
@@ -33,7 +33,7 @@ type Peer struct {
 
 var errNotRunning = errors.New("it is not running")
 
-// Start starts the peer's process and does not wait for it to serve: see Cluster.WaitReady.
+// Start starts the peer's process. Cluster.WaitReady waits until it serves.
 func (p *Peer) Start(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("start peer %s: %w", p.ID, err)
@@ -99,8 +99,8 @@ func (p *Peer) signal(sig syscall.Signal) (*process, error) {
 	return p.now, nil
 }
 
-// Stop asks the peer to stop (SIGTERM) and waits until it has. It fails when the context ends
-// before that, and when the peer's exit status is not zero.
+// Stop sends SIGTERM to the peer and blocks until it has ended. It returns an error if ctx ends
+// first, or if the exit status is not 0.
 func (p *Peer) Stop(ctx context.Context) error {
 	proc, err := p.signal(syscall.SIGTERM)
 	if err != nil {
@@ -117,8 +117,8 @@ func (p *Peer) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Kill ends the peer with SIGKILL, like a crash, and waits until it has ended. Killing an ended
-// peer is no error.
+// Kill ends the peer with SIGKILL, like a crash, and blocks until it has ended. It returns nil if
+// the peer had ended before.
 func (p *Peer) Kill() error {
 	proc, err := p.signal(syscall.SIGKILL)
 	if errors.Is(err, errNotRunning) {
@@ -131,7 +131,7 @@ func (p *Peer) Kill() error {
 	return nil
 }
 
-// Pause stops the peer's process where it is (SIGSTOP): its connections stay open, nothing answers.
+// Pause stops the peer's process (SIGSTOP): its connections stay open, but it does not answer.
 func (p *Peer) Pause() error {
 	_, err := p.signal(syscall.SIGSTOP)
 	return err
@@ -144,7 +144,7 @@ func (p *Peer) Resume() error {
 }
 
 // Dump ends the peer with SIGQUIT, which writes the stacks of all goroutines into its log, and
-// waits for its end.
+// blocks until it has ended.
 func (p *Peer) Dump() error {
 	proc, err := p.signal(syscall.SIGQUIT)
 	if err != nil {
@@ -154,8 +154,8 @@ func (p *Peer) Dump() error {
 	return nil
 }
 
-// Wait waits until the peer's process has ended and returns nil for exit status 0, else an
-// *exec.ExitError. A peer that was never started is an error.
+// Wait blocks until the peer's process has ended. It returns nil for exit status 0, and otherwise
+// an *exec.ExitError. It returns an error if the peer was never started.
 func (p *Peer) Wait() error {
 	p.mu.Lock()
 	proc := p.now

@@ -7,18 +7,18 @@ import (
 	"syscall"
 )
 
-// Program is a process beside the peers, such as one that they are compared with. It ends with
-// this process, like the peers.
+// Program is another process, such as a system that the peers are compared with. Like them, it ends
+// with this process.
 type Program struct {
-	LogFile string // what it writes to stdout and stderr
+	LogFile string // its stdout and stderr
 
 	spawner *spawner
 	closing sync.Once // of the spawner
 	proc    *process
 }
 
-// StartProgram starts a program and does not wait for it to serve. Its environment is ours
-// without HOLDFAST_*, plus env.
+// StartProgram starts a program. Its environment is that of this process without HOLDFAST_*, with
+// env.
 func StartProgram(binary string, args, env []string, logFile string) (*Program, error) {
 	p := &Program{LogFile: logFile}
 	var err error
@@ -41,8 +41,8 @@ func (p *Program) Done() <-chan struct{} { return p.proc.done }
 // LogTail returns at most the last n bytes of its output, beginning at the start of a line.
 func (p *Program) LogTail(n int) string { return tail(p.LogFile, n) }
 
-// Kill ends the process and its children with SIGKILL and waits for its end. It is no error if
-// the process has ended before.
+// Kill ends the process and its children with SIGKILL, and blocks until the process has ended. It
+// returns nil if the process had ended before.
 func (p *Program) Kill() error {
 	defer p.closing.Do(p.spawner.close)
 	// The process leads a group of its own, whose id cannot be reused while the group has a

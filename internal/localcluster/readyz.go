@@ -17,7 +17,7 @@ type Readiness struct {
 	Error        string `json:"error"`         // why it is not ready
 }
 
-// Readiness requests /readyz of the peer. An error means that it did not answer.
+// Readiness requests /readyz of the peer. It returns an error if the peer does not answer.
 func (p *Peer) Readiness(ctx context.Context) (Readiness, error) {
 	ctx, stop := context.WithTimeout(ctx, pollTimeout)
 	defer stop()
@@ -36,7 +36,7 @@ func (p *Peer) Readiness(ctx context.Context) (Readiness, error) {
 	}
 	r := Readiness{Ready: res.StatusCode == http.StatusOK}
 	if err := json.Unmarshal(body, &r); err != nil {
-		return Readiness{}, fmt.Errorf("read what peer %s answered at /readyz (%s): %w", p.ID, res.Status, err)
+		return Readiness{}, fmt.Errorf("read the answer of peer %s at /readyz (%s): %w", p.ID, res.Status, err)
 	}
 	return r, nil
 }

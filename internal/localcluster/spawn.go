@@ -13,8 +13,8 @@ type spawner struct {
 	done  chan error
 }
 
-// newSpawner starts the thread, which calls enter first unless it is nil. The thread ends with
-// close, or with the process.
+// newSpawner starts the thread, which first calls enter unless it is nil. The thread ends at close,
+// or with this process.
 func newSpawner(enter func() error) (*spawner, error) {
 	s := &spawner{start: make(chan *exec.Cmd), done: make(chan error)}
 	go func() {
@@ -49,7 +49,7 @@ func (s *spawner) run(binary string, args, env []string, logFile string) (*proce
 		return nil, err
 	}
 	defer func() { _ = log.Close() }()   // the child has its own
-	cmd := exec.Command(binary, args...) // without a context: it runs until somebody ends it
+	cmd := exec.Command(binary, args...) // without a context: it outlives the call
 	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = env, log, log, tied()
 	s.start <- cmd
 	if err := <-s.done; err != nil {
@@ -72,5 +72,5 @@ func (p *process) running() bool {
 	}
 }
 
-// close ends the thread, and thereby its processes.
+// close ends the thread, and so its processes (see tied).
 func (s *spawner) close() { close(s.start) }

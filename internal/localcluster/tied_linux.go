@@ -2,8 +2,8 @@ package localcluster
 
 import "syscall"
 
-// tied makes a child end with the thread that starts it. A process group of its own shields it
-// from a Ctrl-C on the terminal: the cluster's owner decides when it stops.
+// tied returns attributes with which a child ends with the thread that starts it. The child has a
+// process group of its own, so that Ctrl-C on the terminal does not end it before this process.
 func tied() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }

@@ -4,5 +4,5 @@ package localcluster
 
 import "syscall"
 
-// tied cannot tie a child to its parent here: Close has to be called.
+// tied cannot make a child end with its parent on this system: Close has to be called.
 func tied() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

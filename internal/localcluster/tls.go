@@ -19,7 +19,7 @@ func (c *Cluster) secure(cfg Config) error {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return fmt.Errorf("make certificates: %w", err)
 	}
-	dir, err := os.MkdirTemp(cfg.Dir, "tls-") // another one each time: what is there already is not ours
+	dir, err := os.MkdirTemp(cfg.Dir, "tls-") // a new one, because another cluster may have used cfg.Dir
 	if err != nil {
 		return fmt.Errorf("make certificates: %w", err)
 	}
@@ -48,10 +48,10 @@ func (c *Cluster) secure(cfg Config) error {
 	return nil
 }
 
-// Files returns the certificates of the cluster; nil if it is insecure.
+// Files returns the certificates of the cluster, or nil if it is insecure.
 func (c *Cluster) Files() *pki.Files { return c.files }
 
-// TLS returns the configuration of clients, who are admins; nil if the cluster is insecure.
+// TLS returns the configuration of a client that is an admin, or nil if the cluster is insecure.
 func (c *Cluster) TLS() *tls.Config {
 	if c.admin == nil {
 		return nil
@@ -67,8 +67,7 @@ func (c *Cluster) Credentials() credentials.TransportCredentials {
 	return credentials.NewTLS(c.TLS())
 }
 
-// PeerCredentials returns the gRPC credentials of a peer, which the methods between peers
-// require.
+// PeerCredentials returns the gRPC credentials of a peer, for the methods that only peers may call.
 func (c *Cluster) PeerCredentials(p *Peer) credentials.TransportCredentials {
 	cfg, ok := c.asPeer[p]
 	if !ok {
@@ -77,10 +76,10 @@ func (c *Cluster) PeerCredentials(p *Peer) credentials.TransportCredentials {
 	return credentials.NewTLS(cfg)
 }
 
-// HTTP returns a client for the peers' HTTP, as an admin.
+// HTTP returns a client of the HTTP addresses of the peers, as an admin.
 func (c *Cluster) HTTP() *http.Client { return c.http }
 
-// URL returns the address of a path of the peer's HTTP.
+// URL returns the URL of a path of the peer.
 func (p *Peer) URL(path string) string {
 	if p.secure {
 		return "https://" + p.HTTPAddr + path
