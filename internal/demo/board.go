@@ -18,10 +18,11 @@ type board struct {
 	started time.Time
 	v       view
 	index   map[string]int // of a machine in v.Machines
-	known   []recorded     // of each machine: the counts that have events already
-	quarter int            // the last quarter of the steps that has an event
-	takes   int            // index of the event that counts attempts taken over, -1 for none
-	took    time.Time      // when it last changed
+	known   []recorded     // of each machine: the counts for which there are events
+	quarter int            // the last quarter of the steps for which there is an event
+
+	adoptions int       // index of the event with the number of adopted attempts, or -1
+	adoptedAt time.Time // when that number last changed
 
 	dead, successor string // the killed leader and its successor
 
@@ -31,16 +32,22 @@ type board struct {
 }
 
 // recorded counts the failed attempts of a run, and those that a new leader adopted.
-type recorded struct{ failed, taken int }
+type recorded struct{ failed, adopted int }
 
 // killShare is the percentage of steps done at which the leader is killed: at the second step of
 // five, most machines are between power off and power on.
 const killShare = 36
 
 func newBoard(machines []*holdfastv1.Machine, now func() time.Time) *board {
-	b := &board{now: now, started: now(), index: make(map[string]int, len(machines)),
-		known: make([]recorded, len(machines)),
-		takes: -1, half: make(chan struct{}), finished: make(chan struct{})}
+	b := &board{
+		now:       now,
+		started:   now(),
+		index:     make(map[string]int, len(machines)),
+		known:     make([]recorded, len(machines)),
+		adoptions: -1,
+		half:      make(chan struct{}),
+		finished:  make(chan struct{}),
+	}
 	b.v.Machines = make([]machineView, len(machines))
 	for i, m := range machines {
 		b.index[m.GetMachineId()] = i
@@ -73,7 +80,7 @@ func (b *board) run(r *holdfastv1.Run) {
 	wasDone, wasEnded := m.Done, m.ended()
 	m.Phase, m.Step, m.Waiting = r.GetPhase(), r.GetCurrentStep(), r.GetWaitingFor()
 	m.Error = r.GetError().GetMessage()
-	m.Done, m.Attempt, m.TakenOver = 0, 0, false
+	m.Done, m.Attempt, m.Adopted = 0, 0, false
 	var is recorded
 	var last string // the last failure
 	for _, s := range r.GetSteps() {
@@ -82,7 +89,7 @@ func (b *board) run(r *holdfastv1.Run) {
 		}
 		for _, a := range s.GetAttempts() {
 			if len(a.GetEpochs()) > 1 {
-				is.taken++
+				is.adopted++
 			}
 			if a.GetOutcome() == holdfastv1.Attempt_FAILED {
 				is.failed++
@@ -90,7 +97,7 @@ func (b *board) run(r *holdfastv1.Run) {
 					a.GetNumber())
 			}
 			if s.GetName() == r.GetCurrentStep() {
-				m.Attempt, m.TakenOver = a.GetNumber(), len(a.GetEpochs()) > 1
+				m.Attempt, m.Adopted = a.GetNumber(), len(a.GetEpochs()) > 1
 				m.Failure = ""
 				if a.GetOutcome() == holdfastv1.Attempt_FAILED {
 					m.Failure = short(a.GetError(), m.ID)
@@ -103,12 +110,12 @@ func (b *board) run(r *holdfastv1.Run) {
 		m.Took = r.GetFinishedAt().AsTime().Sub(r.GetCreatedAt().AsTime())
 	}
 	if is.failed > known.failed && m.Phase == holdfastv1.Run_RUNNING {
-		b.tell(event{Kind: warning, Text: last, Retry: true})
+		b.add(event{Kind: warning, Text: last, Retry: true})
 	}
 	if m.Phase == holdfastv1.Run_FAILED && !wasEnded {
-		b.tell(event{Kind: bad, Text: fmt.Sprintf("%s: run %s failed: %s", m.ID, r.GetRunId(), m.Error)})
+		b.add(event{Kind: bad, Text: fmt.Sprintf("%s: run %s failed: %s", m.ID, r.GetRunId(), m.Error)})
 	}
-	b.takenOver(is.taken - known.taken)
+	b.addAdopted(is.adopted - known.adopted)
 	*known = is
 	b.v.Done += m.Done - wasDone
 	if m.ended() && !wasEnded {
@@ -120,26 +127,27 @@ func (b *board) run(r *holdfastv1.Run) {
 // short removes the parts of an error that the board shows elsewhere.
 func short(text, machine string) string { return strings.ReplaceAll(text, " of "+machine+":", ":") }
 
-// takenOver adds to the number of attempts that a new leader adopted.
-func (b *board) takenOver(n int) {
+// addAdopted adds to the number of attempts that a new leader adopted.
+func (b *board) addAdopted(n int) {
 	if n > 0 {
-		b.v.TakenOver += n
-		b.took = b.now()
-		b.countTaken()
+		b.v.Adopted += n
+		b.adoptedAt = b.now()
+		b.showAdopted()
 	}
 }
 
-// countTaken updates the one event with their number, which follows the event with the new leader.
-func (b *board) countTaken() {
-	if b.successor == "" || b.v.TakenOver == 0 {
+// showAdopted updates the event with the number of adopted attempts, which follows the event with
+// the new leader.
+func (b *board) showAdopted() {
+	if b.successor == "" || b.v.Adopted == 0 {
 		return
 	}
-	if b.takes < 0 {
-		b.takes = len(b.v.Events)
-		b.tell(event{Kind: good})
+	if b.adoptions < 0 {
+		b.adoptions = len(b.v.Events)
+		b.add(event{Kind: good})
 	}
-	b.v.Events[b.takes].Text = fmt.Sprintf("%s adopts %s of %s", b.successor,
-		plural(b.v.TakenOver, "attempt", "attempts"), b.dead)
+	b.v.Events[b.adoptions].Text = fmt.Sprintf("%s adopts %s of %s", b.successor,
+		plural(b.v.Adopted, "attempt", "attempts"), b.dead)
 }
 
 // died records that a leader was killed, and the progress at that time.
@@ -156,7 +164,7 @@ func (b *board) succeeded(dead, leader string, took time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.dead, b.successor = dead, leader
-	b.countTaken()
+	b.showAdopted()
 }
 
 // milestones adds events of progress and closes the channels half and finished when they are due.
@@ -167,19 +175,19 @@ func (b *board) milestones() {
 	}
 	if q := 4 * b.v.Done / total; q > b.quarter && q < 4 {
 		b.quarter = q
-		b.tell(event{Text: fmt.Sprintf("%d %% done: %d of %d steps", 25*q, b.v.Done, total), Quiet: true})
+		b.add(event{Text: fmt.Sprintf("%d %% done: %d of %d steps", 25*q, b.v.Done, total), Quiet: true})
 	}
-	open(b.half, b.v.Done >= b.killAt)
-	open(b.finished, b.v.Ended == len(b.v.Machines))
+	closeIf(b.half, b.v.Done >= b.killAt)
+	closeIf(b.finished, b.v.Ended == len(b.v.Machines))
 }
 
-// open closes a channel if when is true and it is not closed yet.
-func open(gate chan struct{}, when bool) {
+// closeIf closes a channel if due is true and it is not closed yet.
+func closeIf(c chan struct{}, due bool) {
 	select {
-	case <-gate:
+	case <-c:
 	default:
-		if when {
-			close(gate)
+		if due {
+			close(c)
 		}
 	}
 }
@@ -188,11 +196,11 @@ func open(gate chan struct{}, when bool) {
 func (b *board) say(k kind, format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tell(event{Kind: k, Text: fmt.Sprintf(format, args...)})
+	b.add(event{Kind: k, Text: fmt.Sprintf(format, args...)})
 }
 
-// tell adds an event. The caller holds the lock.
-func (b *board) tell(e event) {
+// add adds an event. The caller holds the lock.
+func (b *board) add(e event) {
 	e.At = b.now().Sub(b.started)
 	b.v.Events = append(b.v.Events, e)
 }
@@ -238,8 +246,8 @@ func (b *board) progress() (done, total int) {
 // elapsed returns the time since the start.
 func (b *board) elapsed() time.Duration { return b.now().Sub(b.started) }
 
-// settle is the time without a change after which the number of adopted attempts is printed by a
-// display that cannot correct it.
+// settle is the time without a change after which the number of adopted attempts counts as final,
+// for displays that cannot correct it.
 const settle = 1500 * time.Millisecond
 
 // view returns a copy of the current state.
@@ -249,8 +257,8 @@ func (b *board) view() view {
 	v := b.v
 	v.Elapsed = b.now().Sub(b.started)
 	v.Machines, v.Peers, v.Events = slices.Clone(v.Machines), slices.Clone(v.Peers), slices.Clone(v.Events)
-	if b.takes >= 0 && v.Ended < len(v.Machines) && b.now().Sub(b.took) < settle {
-		v.Events[b.takes].Unsettled = true
+	if b.adoptions >= 0 && v.Ended < len(v.Machines) && b.now().Sub(b.adoptedAt) < settle {
+		v.Events[b.adoptions].Unsettled = true
 	}
 	return v
 }

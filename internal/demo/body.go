@@ -62,6 +62,7 @@ func row(v view, m machineView, width int, g glyphs) render.Line {
 	return cut(append(l, render.T(note, style)), width, g)
 }
 
+// longest returns the number of columns of the longest text.
 func longest(all []string) int {
 	n := 0
 	for _, s := range all {
@@ -99,8 +100,8 @@ func note(m machineView) (string, render.Style) {
 		return "queued", render.Faint
 	case m.Failure != "":
 		return "retry: " + m.Failure, render.Yellow
-	case m.TakenOver:
-		return "taken over", render.Cyan
+	case m.Adopted:
+		return "adopted", render.Cyan
 	case m.Attempt > 1:
 		return fmt.Sprintf("attempt %d", m.Attempt), render.Yellow
 	}
@@ -138,15 +139,13 @@ func crowd(v view, width, room int, g glyphs) []render.Line {
 
 // cellOf draws the slowest machine of a group. A failed one counts as the slowest.
 func cellOf(v view, group []machineView, g glyphs) (string, render.Style) {
-	m := slices.MinFunc(group, func(a, b machineView) int {
-		if a.failed() != b.failed() {
-			if a.failed() {
-				return -1
-			}
-			return 1
+	progress := func(m machineView) int {
+		if m.failed() {
+			return -1
 		}
-		return a.Done - b.Done
-	})
+		return m.Done
+	}
+	m := slices.MinFunc(group, func(a, b machineView) int { return progress(a) - progress(b) })
 	switch {
 	case m.failed():
 		return g.cross, render.Red

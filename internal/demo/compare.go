@@ -129,60 +129,60 @@ func (c *comparison) total(want func(effect string) bool) tally {
 	return sum
 }
 
-// deed identifies an effect of one attempt.
-type deed struct {
+// attemptEffect is an effect of one attempt.
+type attemptEffect struct {
 	machine, run, step string
 	attempt            int32
 	effect             string
 }
 
-func (d deed) String() string {
-	return fmt.Sprintf("%s of %s by attempt %d of step %s of run %s", d.effect, d.machine, d.attempt, d.step, d.run)
+func (e attemptEffect) String() string {
+	return fmt.Sprintf("%s of %s by attempt %d of step %s of run %s", e.effect, e.machine, e.attempt, e.step, e.run)
 }
 
 // compare compares the effects of the recorded attempts with those that the hardware counted.
 func compare(runs []*holdfastv1.Run, effects []fake.Effect) comparison {
 	c := comparison{Effects: map[string]tally{}}
-	seen := map[deed]int{}
+	seen := map[attemptEffect]int{}
 	for _, e := range effects {
 		if e.Destructive || isPower(e.Effect) {
-			seen[deed{e.MachineID, e.RunID, e.Step, e.Attempt, e.Effect}]++
+			seen[attemptEffect{e.MachineID, e.RunID, e.Step, e.Attempt, e.Effect}]++
 		}
 	}
 	for _, run := range runs {
 		for _, step := range run.GetSteps() {
 			for _, a := range step.GetAttempts() {
 				for effect, n := range needs(step.GetKind(), a) {
-					d := deed{run.GetMachineId(), run.GetRunId(), step.GetName(), a.GetNumber(), effect}
-					c.judge(d, n, seen[d])
-					delete(seen, d)
+					e := attemptEffect{run.GetMachineId(), run.GetRunId(), step.GetName(), a.GetNumber(), effect}
+					c.judge(e, n, seen[e])
+					delete(seen, e)
 				}
 			}
 		}
 	}
-	for d, n := range seen {
-		c.count(d.effect, tally{Seen: n, Duplicated: n})
-		c.Findings = append(c.Findings, fmt.Sprintf("seen %s, not recorded: %s", times(n), d))
+	for e, n := range seen {
+		c.count(e.effect, tally{Seen: n, Duplicated: n})
+		c.Findings = append(c.Findings, fmt.Sprintf("seen %s, not recorded: %s", times(n), e))
 	}
 	slices.Sort(c.Findings)
 	return c
 }
 
 // judge counts an effect of a recorded attempt.
-func (c *comparison) judge(d deed, n need, seen int) {
+func (c *comparison) judge(e attemptEffect, n need, seen int) {
 	t := tally{Seen: seen, Duplicated: max(seen-1, 0)}
 	if n == once || seen > 0 {
 		t.Asked = 1
 	}
 	if n == once && seen == 0 {
 		t.Missing = 1
-		c.Findings = append(c.Findings, fmt.Sprintf("recorded, never seen: %s", d))
+		c.Findings = append(c.Findings, fmt.Sprintf("recorded, never seen: %s", e))
 	}
 	if seen > 1 {
-		c.Findings = append(c.Findings, fmt.Sprintf("seen %s: %s", times(seen), d))
+		c.Findings = append(c.Findings, fmt.Sprintf("seen %s: %s", times(seen), e))
 	}
 	if t != (tally{}) {
-		c.count(d.effect, t)
+		c.count(e.effect, t)
 	}
 }
 

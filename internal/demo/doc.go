@@ -3,6 +3,6 @@
 //
 // It owns the sequence of the demo, its display, and the comparison of the recorded attempts with
 // the effects that the fake hardware counted. The hardware runs in this process, so that it
-// survives every peer and is an independent witness. The package must not know how a peer works: it
-// starts processes (localcluster) and uses the public API.
+// survives every peer and counts independently of them. The package must not know how a peer works:
+// it starts processes (localcluster) and uses the public API.
 package demo

@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
@@ -19,7 +20,7 @@ type failover struct {
 	at             string        // the progress at that time, in words
 }
 
-// failoverTimeout limits the time without an acknowledged write.
+// failoverTimeout bounds the time without an acknowledged write.
 const failoverTimeout = 30 * time.Second
 
 // failover kills the leader and retries a write at the other peers until it is acknowledged: a
@@ -69,13 +70,7 @@ func (s *story) failover(ctx context.Context) (failover, error) {
 	return f, nil
 }
 
-// others returns the addresses of the peers besides one.
+// others returns the addresses of the peers except one.
 func (s *story) others(but *localcluster.Peer) []string {
-	var addrs []string
-	for _, p := range s.cluster.Peers() {
-		if p != but {
-			addrs = append(addrs, p.GRPCAddr)
-		}
-	}
-	return addrs
+	return slices.DeleteFunc(s.cluster.Addrs(), func(addr string) bool { return addr == but.GRPCAddr })
 }

@@ -35,7 +35,7 @@ func scene(n int) view {
 		case 3:
 			m.Done, m.Attempt, m.Retries = 1, 2, 1
 		case 4:
-			m.Done, m.TakenOver = 2, true
+			m.Done, m.Adopted = 2, true
 		case 5:
 			m.Phase, m.Attempt = holdfastv1.Run_PENDING, 0
 		case 6:

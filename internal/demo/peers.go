@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 )
 
-// readyTimeout limits the time until the peers are ready.
+// readyTimeout bounds the time until the peers are ready.
 const readyTimeout = 45 * time.Second
 
 // diedError reports that peers are not running although they should. Their logs have the reason.
@@ -109,9 +109,9 @@ func (s *story) expected(id string) bool {
 	return s.victim == id
 }
 
-// guard polls the peers until ctx ends. It updates the leader, and returns an error if a peer ends
-// unexpectedly.
-func (s *story) guard(ctx context.Context) error {
+// watchPeers polls the peers until ctx ends. It updates the leader on the board, and returns an
+// error if a peer ends unexpectedly.
+func (s *story) watchPeers(ctx context.Context) error {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -123,8 +123,8 @@ func (s *story) guard(ctx context.Context) error {
 		if dead := s.dead(); len(dead) > 0 && ctx.Err() == nil {
 			return ended(dead)
 		}
-		look, stop := context.WithTimeout(ctx, 500*time.Millisecond)
-		leader, err := s.cluster.Leader(look)
+		short, stop := context.WithTimeout(ctx, 500*time.Millisecond)
+		leader, err := s.cluster.Leader(short)
 		stop()
 		switch {
 		case err == nil:

@@ -25,7 +25,7 @@ type report struct {
 	KilledPeer   string `json:"killed_peer"`
 	NewLeader    string `json:"new_leader"`
 	FailoverMS   int64  `json:"failover_ms"` // from SIGKILL to the first write that was acknowledged again
-	TakenOver    int    `json:"attempts_taken_over"`
+	Adopted      int    `json:"attempts_taken_over"`
 
 	PowerActionsAsked      int `json:"power_actions_asked"`
 	PowerActionsSeen       int `json:"power_actions_seen"`
@@ -78,7 +78,7 @@ func newReport(machines int, runs []*holdfastv1.Run, effects []fake.Effect, f fa
 					r.Retries++
 				}
 				if len(a.GetEpochs()) > 1 {
-					r.TakenOver++
+					r.Adopted++
 				}
 			}
 		}

@@ -44,7 +44,7 @@ func (c *console) logs(err error) {
 // stay keeps the cluster up until ctx ends, and prints how to use it.
 func (s *story) stay(ctx context.Context, binary string, c *console) {
 	c.println(s.invitation(binary, onPath(binary), s.pass(ctx))...)
-	if err := s.guard(ctx); err != nil {
+	if err := s.watchPeers(ctx); err != nil {
 		c.logs(err)
 		c.println(err.Error(), "Ctrl-C stops the other peers.")
 		<-ctx.Done()

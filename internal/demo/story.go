@@ -34,7 +34,7 @@ type story struct {
 func run(ctx context.Context, o options, c *console) (err error) {
 	binary, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("find our own executable: %w", err)
+		return fmt.Errorf("find the executable of this process: %w", err)
 	}
 	s := &story{options: o, machines: inventory(o.machines)}
 	s.board = newBoard(s.machines, time.Now)
@@ -84,7 +84,7 @@ func (s *story) play(ctx context.Context, binary string, c *console) (*report, e
 	g.Go(func() error { return watch(shown, s.board, c.display()) })
 	g.Go(func() (err error) {
 		defer done()
-		r, err = s.tell(ctx, binary)
+		r, err = s.perform(ctx, binary)
 		return err
 	})
 	if err := g.Wait(); err != nil {
@@ -93,8 +93,8 @@ func (s *story) play(ctx context.Context, binary string, c *console) (*report, e
 	return r, nil
 }
 
-// tell runs the demo up to the report.
-func (s *story) tell(ctx context.Context, binary string) (*report, error) {
+// perform runs the demo up to the report.
+func (s *story) perform(ctx context.Context, binary string) (*report, error) {
 	if err := s.startPeers(ctx, binary); err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (s *story) repave(ctx context.Context) (failover, error) {
 	defer stop()
 	var f failover
 	g.Go(func() error { return s.follow(watching) })
-	g.Go(func() error { return s.guard(watching) })
+	g.Go(func() error { return s.watchPeers(watching) })
 	g.Go(func() error {
 		if err := s.start(ctx); err != nil {
 			return err

@@ -25,7 +25,7 @@ func summary(r *report, g glyphs) []render.Line {
 		lines = append(lines,
 			line("leader", "%s killed with SIGKILL at %s, now %s leads", r.KilledPeer, r.killAt, r.NewLeader),
 			line("writes", "paused for %d ms", r.FailoverMS),
-			line("attempts", "%d left open by the killed leader and adopted by the next", r.TakenOver))
+			line("attempts", "%d left open by the killed leader and adopted by the next", r.Adopted))
 	}
 	if r.Dir != "" {
 		lines = append(lines, line("files", "%s", r.Dir))

@@ -9,14 +9,14 @@ import (
 
 // view is the state of the demo at one moment.
 type view struct {
-	Elapsed   time.Duration
-	Steps     []string // of the plan
-	Machines  []machineView
-	Peers     []peerView
-	Events    []event // oldest first
-	Done      int     // steps
-	Ended     int     // runs
-	TakenOver int     // attempts
+	Elapsed  time.Duration
+	Steps    []string // of the plan
+	Machines []machineView
+	Peers    []peerView
+	Events   []event // oldest first
+	Done     int     // steps
+	Ended    int     // runs
+	Adopted  int     // attempts
 }
 
 func (v view) total() int { return len(v.Machines) * len(v.Steps) }
@@ -31,17 +31,17 @@ func (v view) retries() int {
 
 // machineView is a machine and its run.
 type machineView struct {
-	ID        string
-	Phase     holdfastv1.Run_Phase // of the run; unspecified before there is one
-	Done      int                  // steps
-	Step      string               // the current one
-	Attempt   int32                // of the current step, 0 before the first
-	TakenOver bool                 // the attempt was begun by an earlier leader
-	Waiting   string               // waiting_for of the run
-	Failure   string               // of the last attempt of the current step; "" while one is running
-	Error     string               // of a failed run
-	Retries   int                  // of all steps
-	Took      time.Duration        // of a run that has ended
+	ID      string
+	Phase   holdfastv1.Run_Phase // of the run; unspecified before there is one
+	Done    int                  // steps
+	Step    string               // the current one
+	Attempt int32                // of the current step, 0 before the first
+	Adopted bool                 // the attempt was begun by an earlier leader
+	Waiting string               // waiting_for of the run
+	Failure string               // of the last attempt of the current step; "" while one is running
+	Error   string               // of a failed run
+	Retries int                  // of all steps
+	Took    time.Duration        // of a run that has ended
 }
 
 func (m machineView) ended() bool {
