@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/cluster/freeport"
@@ -20,8 +19,7 @@ type FakeHardware struct {
 	LogFile  string
 
 	ports   *freeport.Block
-	spawner *spawner
-	proc    *process
+	program *Program // nil if it could not be started
 }
 
 // StartFakeHardware runs `holdfast fake-hardware` on a free port, with additional arguments, and
@@ -41,11 +39,7 @@ func StartFakeHardwareOn(ctx context.Context, host, binary, dir string, args ...
 	}
 	addr := ports.Address(host)
 	f := &FakeHardware{Endpoint: "http://" + addr, LogFile: filepath.Join(dir, "fake-hardware.log"), ports: ports}
-	if f.spawner, err = newSpawner(nil); err != nil {
-		return nil, errors.Join(err, ports.Release())
-	}
-	f.proc, err = f.spawner.run(binary, append([]string{"fake-hardware", "--addr", addr}, args...), environment(nil),
-		f.LogFile)
+	f.program, err = StartProgram(binary, append([]string{"fake-hardware", "--addr", addr}, args...), nil, f.LogFile)
 	if err == nil {
 		err = f.wait(ctx)
 	}
@@ -70,7 +64,7 @@ func (f *FakeHardware) wait(ctx context.Context) error {
 		}
 		select {
 		case <-tick.C:
-		case <-f.proc.done:
+		case <-f.program.Done():
 			return errors.New(f.State())
 		case <-ctx.Done():
 			return ctx.Err()
@@ -80,29 +74,27 @@ func (f *FakeHardware) wait(ctx context.Context) error {
 
 // State returns, for error messages, whether the process runs, or its exit status and last output.
 func (f *FakeHardware) State() string {
-	if f.proc.running() {
+	proc := f.program.proc
+	if proc.running() {
 		return "it is running"
 	}
-	return fmt.Sprintf("it has ended (%v); the end of its log:\n%s", f.proc.cmd.ProcessState, tail(f.LogFile, 2000))
+	return fmt.Sprintf("it has ended (%v); the end of its log:\n%s", proc.cmd.ProcessState, f.program.LogTail(2000))
 }
 
 // Close ends the process, and its list of effects is lost. It returns an error if the process had
 // failed or was killed before.
 func (f *FakeHardware) Close() error {
 	var err error
-	if !f.proc.running() && !f.proc.cmd.ProcessState.Success() {
+	if proc := f.program.proc; !proc.running() && !proc.cmd.ProcessState.Success() {
 		err = fmt.Errorf("fake hardware had ended before it was closed: %s", f.State())
 	}
 	return errors.Join(err, f.end())
 }
 
 func (f *FakeHardware) end() error {
-	defer f.spawner.close()
 	var err error
-	if f.proc != nil && f.proc.running() {
-		if err = f.proc.cmd.Process.Signal(syscall.SIGKILL); err == nil {
-			<-f.proc.done
-		}
+	if f.program != nil {
+		err = f.program.Kill()
 	}
 	return errors.Join(err, f.ports.Release())
 }

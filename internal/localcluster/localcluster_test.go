@@ -175,16 +175,16 @@ func TestFakeHardware(t *testing.T) {
 	if err := f.wait(ctx); err != nil {
 		t.Error(err)
 	}
-	if err := f.Close(); err != nil || f.proc.running() {
-		t.Errorf("close: got %v, running %v", err, f.proc.running())
+	if err := f.Close(); err != nil || f.program.proc.running() {
+		t.Errorf("close: got %v, running %v", err, f.program.proc.running())
 	}
 	if f, err = StartFakeHardware(ctx, cfg.Binary, cfg.Dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.proc.cmd.Process.Kill(); err != nil {
+	if err := f.program.proc.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	<-f.proc.done
+	<-f.program.proc.done
 	if err := f.Close(); err == nil ||
 		!strings.Contains(err.Error(), "had ended before it was closed: it has ended (signal: killed)") {
 		t.Errorf("close of a killed fleet: got %v", err)
