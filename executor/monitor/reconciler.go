@@ -45,15 +45,10 @@ type Monitor struct {
 
 // New returns a Monitor; Run it in each term.
 func New(cfg Config, p task.Proposer, s task.State, set *providers.Set) *Monitor {
-	def := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	def(&cfg.Interval, 30*time.Second)
-	def(&cfg.HealthInterval, 15*time.Minute)
-	def(&cfg.Timeout, 10*time.Second)
-	def(&cfg.HealthTimeout, 2*time.Minute)
+	cfg.Interval = cmp.Or(cfg.Interval, 30*time.Second)
+	cfg.HealthInterval = cmp.Or(cfg.HealthInterval, 15*time.Minute)
+	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Second)
+	cfg.HealthTimeout = cmp.Or(cfg.HealthTimeout, 2*time.Minute)
 	if cfg.Calls <= 0 {
 		cfg.Calls = 500
 	}

@@ -56,16 +56,11 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	def := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
 	c.Config = c.Config.WithDefaults()
-	def(&c.RetryBase, time.Second)
-	def(&c.RetryMax, time.Minute)
-	def(&c.NoteAfter, time.Second)
-	def(&c.LogFlush, 200*time.Millisecond)
+	c.RetryBase = cmp.Or(c.RetryBase, time.Second)
+	c.RetryMax = cmp.Or(c.RetryMax, time.Minute)
+	c.NoteAfter = cmp.Or(c.NoteAfter, time.Second)
+	c.LogFlush = cmp.Or(c.LogFlush, 200*time.Millisecond)
 	c.MaxActive = cmp.Or(c.MaxActive, 10_000)
 	c.places = cmp.Or(c.places, places)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))

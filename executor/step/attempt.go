@@ -42,20 +42,14 @@ type Config struct {
 
 // WithDefaults returns the configuration with its defaults filled in.
 func (c Config) WithDefaults() Config {
-	for d, v := range map[*time.Duration]time.Duration{
-		&c.PollMin:      20 * time.Millisecond,
-		&c.PollMax:      2 * time.Second,
-		&c.SoftOff:      time.Minute,
-		&c.Linger:       30 * time.Second,
-		&c.UnseenBoot:   time.Minute,
-		&c.DeadAfter:    time.Minute,
-		&c.BMCGoes:      time.Minute,
-		&c.StepDeadline: 10 * time.Minute,
-	} {
-		if *d == 0 {
-			*d = v
-		}
-	}
+	c.PollMin = cmp.Or(c.PollMin, 20*time.Millisecond)
+	c.PollMax = cmp.Or(c.PollMax, 2*time.Second)
+	c.SoftOff = cmp.Or(c.SoftOff, time.Minute)
+	c.Linger = cmp.Or(c.Linger, 30*time.Second)
+	c.UnseenBoot = cmp.Or(c.UnseenBoot, time.Minute)
+	c.DeadAfter = cmp.Or(c.DeadAfter, time.Minute)
+	c.BMCGoes = cmp.Or(c.BMCGoes, time.Minute)
+	c.StepDeadline = cmp.Or(c.StepDeadline, 10*time.Minute)
 	if c.DenyURL == nil {
 		c.DenyURL = func(string) error { return nil }
 	}

@@ -53,17 +53,11 @@ type Sender struct {
 
 // NewSender returns a Sender. Run is called in each term.
 func NewSender(cfg Config, node task.Proposer, state task.State, secrets Secrets) *Sender {
-	for d, otherwise := range map[*time.Duration]time.Duration{
-		&cfg.Timeout:    10 * time.Second,
-		&cfg.FirstRetry: time.Second,
-		&cfg.LastRetry:  5 * time.Minute,
-		&cfg.NoteEvery:  time.Second,
-		&cfg.LookEvery:  250 * time.Millisecond,
-	} {
-		if *d == 0 {
-			*d = otherwise
-		}
-	}
+	cfg.Timeout = cmp.Or(cfg.Timeout, 10*time.Second)
+	cfg.FirstRetry = cmp.Or(cfg.FirstRetry, time.Second)
+	cfg.LastRetry = cmp.Or(cfg.LastRetry, 5*time.Minute)
+	cfg.NoteEvery = cmp.Or(cfg.NoteEvery, time.Second)
+	cfg.LookEvery = cmp.Or(cfg.LookEvery, 250*time.Millisecond)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	tries := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "holdfast_webhook_tries_total",
