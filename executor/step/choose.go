@@ -7,6 +7,7 @@
 package step
 
 import (
+	"cmp"
 	"reflect"
 
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -81,12 +82,7 @@ func lacks(a *Attempt, c providers.Capability) error {
 // param returns the first value that is not empty: the step's own, the run's parameter,
 // or one of the others.
 func (a *Attempt) param(own, name string, others ...string) string {
-	for _, v := range append([]string{own, a.Run.GetParams()[name]}, others...) {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
+	return cmp.Or(own, a.Run.GetParams()[name], cmp.Or(others...))
 }
 
 // flag reports whether a flag is set in the step or in the parameters of the run.

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -94,10 +95,7 @@ func (a eventStep) clearEvents(p providers.EventLog) Action {
 							"clear the event log in a separate run", fsm.MaxRunLog)
 				}
 				what := fmt.Sprintf("clear the event log of %d entries", len(all))
-				err = a.Effect(ctx, what, func(ctx context.Context) error {
-					return p.ClearEvents(ctx, a.Op,
-						a.Machine)
-				})
+				err = a.Effect(ctx, what, func(ctx context.Context) error { return p.ClearEvents(ctx, a.Op, a.Machine) })
 				if err != nil {
 					return err
 				}
@@ -121,10 +119,8 @@ func eventKey(e providers.Event) string {
 // has written are skipped.
 func (a eventStep) showEvents(all []providers.Event) {
 	var b strings.Builder
-	worst := map[string]int{}
 	for _, e := range all {
 		b.WriteString(eventLine(e))
-		worst[strings.ToLower(e.Severity)]++
 	}
 	text := b.String()
 	if old := a.shown(streamEvents); old != "" {
@@ -134,8 +130,9 @@ func (a eventStep) showEvents(all []providers.Event) {
 		a.Log.Write(streamEvents, []byte(text))
 	}
 	a.Prove(map[string]string{proofEvents: strconv.Itoa(len(all))})
+	count := severities(all)
 	for _, s := range []string{"warning", "critical"} {
-		if n := worst[s]; n > 0 {
+		if n := count[s]; n > 0 {
 			a.Prove(map[string]string{s: strconv.Itoa(n)})
 		}
 	}
@@ -150,23 +147,22 @@ func eventLine(e providers.Event) string {
 	if !e.At.IsZero() {
 		at = e.At.UTC().Format(time.RFC3339)
 	}
-	fields := []string{at, orDash(e.Severity), orDash(e.Sensor), e.Message}
+	fields := []string{at, cmp.Or(e.Severity, "-"), cmp.Or(e.Sensor, "-"), e.Message}
 	return strings.Join(strings.Fields(task.Clean(strings.Join(fields, " | "))), " ") + "\n"
 }
 
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-// eventSummary returns the number of entries in total and by severity.
-func eventSummary(all []providers.Event) string {
+// severities counts entries by severity.
+func severities(all []providers.Event) map[string]int {
 	n := map[string]int{}
 	for _, e := range all {
 		n[strings.ToLower(e.Severity)]++
 	}
+	return n
+}
+
+// eventSummary returns the number of entries in total and by severity.
+func eventSummary(all []providers.Event) string {
+	n := severities(all)
 	s := describe.Number(len(all), "event")
 	for _, k := range []string{"critical", "warning"} {
 		if n[k] > 0 {

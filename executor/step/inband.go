@@ -39,11 +39,8 @@ func (a inbandStep) rebootInband(exec providers.RemoteExecutor, inspector provid
 				return err
 			}
 			if !asked {
-				err := a.Effect(ctx, "reboot from within", func(ctx context.Context) error {
-					return a.askReboot(ctx,
-						exec)
-				})
-				if err != nil {
+				ask := func(ctx context.Context) error { return a.askReboot(ctx, exec) }
+				if err := a.Effect(ctx, "reboot from within", ask); err != nil {
 					return err
 				}
 			}

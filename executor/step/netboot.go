@@ -62,28 +62,3 @@ func bootProof(d providers.BootDevice) map[string]string {
 		"uefi":        strconv.FormatBool(d.UEFI),
 	}
 }
-
-// installerBooter is implemented by providers whose installer does not answer while it
-// runs: the only evidence of a reboot into it is that the power is on.
-type installerBooter interface{ BootsInstaller() bool }
-
-// bootsInstaller reports whether the attempt boots the machine into the installer of one
-// of the next steps.
-func (a *Attempt) bootsInstaller() bool {
-	if p, ok := a.Provider.(installerBooter); !ok || !p.BootsInstaller() {
-		return false
-	}
-	at := false
-	for _, s := range a.Run.GetSteps() {
-		switch {
-		case s.GetName() == a.Step.GetName():
-			at = true
-		case !at:
-		case s.GetKind() == "repave":
-			return true
-		case s.GetKind() != "netboot":
-			return false
-		}
-	}
-	return false
-}

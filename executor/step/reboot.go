@@ -108,6 +108,31 @@ func (a *powerStep) reboot(ctx context.Context, inspector providers.Inspector, h
 	return a.Poll(ctx, "the host to boot", a.bootedOrUnseen(inspector))
 }
 
+// installerBooter is implemented by providers whose installer does not answer while it
+// runs: the only evidence of a reboot into it is that the power is on.
+type installerBooter interface{ BootsInstaller() bool }
+
+// bootsInstaller reports whether the attempt boots the machine into the installer of one
+// of the next steps.
+func (a *Attempt) bootsInstaller() bool {
+	if p, ok := a.Provider.(installerBooter); !ok || !p.BootsInstaller() {
+		return false
+	}
+	at := false
+	for _, s := range a.Run.GetSteps() {
+		switch {
+		case s.GetName() == a.Step.GetName():
+			at = true
+		case !at:
+		case s.GetKind() == "repave":
+			return true
+		case s.GetKind() != "netboot":
+			return false
+		}
+	}
+	return false
+}
+
 // bootedOrUnseen returns a condition like booted that also accepts the power state alone
 // if the boot cannot be observed: the power was seen off, it is on, and the BMC has
 // reported nothing about the host for UnseenBoot. A BMC that reports boots at all does so

@@ -29,8 +29,8 @@ func (t *Turns) take(provider, rack string, by providers.Stagger) time.Time {
 		gaps[provider+"\x00"+rack] = by.Rack
 	}
 	for line, gap := range gaps {
-		if gap > 0 {
-			at = later(at, t.next[line])
+		if next := t.next[line]; gap > 0 && next.After(at) {
+			at = next
 		}
 	}
 	for line, gap := range gaps {
@@ -51,11 +51,4 @@ func (a *Attempt) awaitTurn(ctx context.Context) error {
 	extend(ctx, time.Until(at))
 	what := "its turn to be powered on (power_on_interval of provider " + a.Instance + ")"
 	return a.Poll(ctx, what, func(context.Context) (bool, error) { return !time.Now().Before(at), nil })
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

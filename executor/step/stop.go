@@ -55,7 +55,9 @@ func (a *powerStep) softOff(ctx context.Context, grace time.Duration) (off bool,
 	until, err := time.Parse(time.RFC3339Nano, a.Seen[proofSoftUntil])
 	if asked := err == nil; asked {
 		// The wall clock may have jumped, so wait at most for the grace time.
-		until = earliest(until, time.Now().Add(grace))
+		if most := time.Now().Add(grace); until.After(most) {
+			until = most
+		}
 		a.Say("the operating system was asked to power off at %s, by an earlier leader", toSecond(a.Seen[proofSoftOff]))
 		if err := a.settle(ctx, a.is(providers.PowerOff)); err != nil {
 			return false, err
@@ -116,13 +118,6 @@ func (a *powerStep) wentOff(ctx context.Context, until time.Time) (off bool, err
 	}
 	off, err = isOff(ctx) // the time may have been too short for a poll
 	return off && err == nil, nil
-}
-
-func earliest(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // toSecond returns a time of the evidence without fractions of a second.
