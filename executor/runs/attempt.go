@@ -46,7 +46,10 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 		}
 		// An outage must not fail the step: there is always some time left to observe.
 		if d := a.Run.GetDeadline(); d != nil && d.AsTime().Before(deadline) {
-			deadline = latest(d.AsTime(), time.Now().Add(a.remainder(timeout)))
+			deadline = d.AsTime()
+			if least := time.Now().Add(a.remainder(timeout)); least.After(deadline) {
+				deadline = least
+			}
 		}
 	}
 	ctx, life, done := a.traced(ctx)
@@ -96,13 +99,6 @@ func (a *attempt) remainder(timeout time.Duration) time.Duration {
 		return least
 	}
 	return max(least, timeout/2)
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // prepare chooses the provider and the action of the step, and observes the machine before the
@@ -307,7 +303,8 @@ func (a *attempt) Record(ctx context.Context, evidence map[string]string) error 
 		NextActionAt: at(time.Now().Add(a.Config.PollMax)),
 	}
 	//nolint:contextcheck // see above
-	run, err := a.runner.proposeRun(committing, &internalv1.Command{Op: &internalv1.Command_NoteProgress{NoteProgress: note}})
+	run, err := a.runner.proposeRun(committing,
+		&internalv1.Command{Op: &internalv1.Command_NoteProgress{NoteProgress: note}})
 	if err != nil {
 		a.Broken = err
 		return err

@@ -22,8 +22,8 @@ type slowReading struct {
 	at    time.Time // of the last note
 }
 
-// noteSlowReading records waiting once NoteAfter has passed. stop ends that and blocks until a note
-// in progress is committed.
+// noteSlowReading records waiting, the text of a wait, once NoteAfter has passed. stop prevents
+// later notes, and blocks until a note in progress is committed.
 func (a *attempt) noteSlowReading(waiting string, deadline time.Time) (stop func()) {
 	s := &slowReading{a: a, since: time.Now(), deadline: deadline}
 	a.slow = s

@@ -21,6 +21,11 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
+var (
+	errRunOver  = errors.New("run has ended")
+	errPlanHeld = errors.New("plan is held")
+)
+
 // runner drives one run in one term.
 type runner struct {
 	*term
@@ -123,6 +128,27 @@ func (r *runner) recoverPanic(ctx context.Context, err *error) {
 	})
 }
 
+// proposeRun commits a command about a run and returns the run after it. errRunOver,
+// step.ErrCanceled and errPlanHeld are the refusals that a runner expects.
+func (t *term) proposeRun(ctx context.Context, cmd *internalv1.Command) (*holdfastv1.Run, error) {
+	res, err := task.Propose(ctx, t.proposer, t.epoch, cmd)
+	if refused, ok := errors.AsType[*fsm.Error](err); ok {
+		switch refused.Reason {
+		case fsm.ReasonRunFinished:
+			return nil, errRunOver
+		case fsm.ReasonCancelRequested:
+			return nil, step.ErrCanceled
+		case fsm.ReasonPlanHeld:
+			return nil, errPlanHeld
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	run, _ := res.Value.(*holdfastv1.Run)
+	return run, nil
+}
+
 // abort ends the run between attempts.
 func (r *runner) abort(ctx context.Context, phase holdfastv1.Run_Phase, why *holdfastv1.RunError) error {
 	_, err := r.proposeRun(ctx, &internalv1.Command{Op: &internalv1.Command_AbortRun{
@@ -173,13 +199,10 @@ func (r *runner) attempt(
 	status *holdfastv1.StepStatus, current *holdfastv1.Step, machine *holdfastv1.Machine,
 ) *attempt {
 	a := &attempt{runner: r}
-	number := int32(1)
-	if n := len(status.GetAttempts()); n > 0 {
-		last := status.GetAttempts()[n-1]
-		number = last.GetNumber() + 1
-		if fsm.Open(last) {
-			number, a.adopted = last.GetNumber(), last
-		}
+	last := lastAttempt(status)
+	number := last.GetNumber() + 1
+	if last != nil && fsm.Open(last) {
+		number, a.adopted = last.GetNumber(), last
 	}
 	a.Attempt = &step.Attempt{
 		Env:      a,
@@ -207,7 +230,7 @@ func (r *runner) attempt(
 
 // cleanup cleans up after an earlier leader if the run was canceled meanwhile. It ends effects that
 // are still in progress and then the attempt, so that the record shows the effects on the machine.
-// It returns ErrCanceled if there was nothing to clean up.
+// It returns step.ErrCanceled if there was nothing to clean up.
 func (a *attempt) cleanup(ctx context.Context) (*holdfastv1.Run, error) {
 	if p, err := a.runner.providers.Of(a.Machine); err == nil { // without a provider the run ends all the same
 		a.Provider = p
@@ -238,7 +261,7 @@ func (r *runner) current() (*holdfastv1.StepStatus, *holdfastv1.Step) {
 
 // waitForRetry blocks until the recorded time of the next retry.
 func (r *runner) waitForRetry(s *holdfastv1.StepStatus) error {
-	if len(s.GetAttempts()) > 0 && !fsm.Open(s.GetAttempts()[len(s.GetAttempts())-1]) {
+	if last := lastAttempt(s); last != nil && !fsm.Open(last) {
 		if at := r.run.GetNextActionAt(); at != nil {
 			// The wall clock may have jumped, so wait at most as long as a retry can be delayed.
 			if err := wait.Sleep(r.live, min(time.Until(at.AsTime()), r.cfg.RetryMax)); err != nil {
@@ -265,7 +288,15 @@ func at(t time.Time) *timestamppb.Timestamp { return timestamppb.New(t) }
 // inAttempt reports whether an attempt of the run is open.
 func inAttempt(run *holdfastv1.Run) bool {
 	return slices.ContainsFunc(run.GetSteps(), func(s *holdfastv1.StepStatus) bool {
-		n := len(s.GetAttempts())
-		return n > 0 && fsm.Open(s.GetAttempts()[n-1])
+		last := lastAttempt(s)
+		return last != nil && fsm.Open(last)
 	})
+}
+
+// lastAttempt returns the last attempt of a step, or nil.
+func lastAttempt(s *holdfastv1.StepStatus) *holdfastv1.Attempt {
+	if n := len(s.GetAttempts()); n > 0 {
+		return s.GetAttempts()[n-1]
+	}
+	return nil
 }
