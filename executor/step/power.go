@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/executor/fence"
 	"github.com/holdfast-metal/holdfast/providers"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -94,7 +95,7 @@ func (a *powerStep) powerOn(ctx context.Context) error {
 
 // readingValid is the age up to which a reading of the power may decide that a button is to be
 // pressed. It is the time for which a confirmation of the term permits an effect.
-const readingValid = 500 * time.Millisecond
+const readingValid = fence.EffectValid
 
 // reading is the last power state that this leader has read in the attempt, since its last press.
 type reading struct {
