@@ -77,7 +77,9 @@ func (c *Set) change(f func()) {
 	c.changed = make(chan struct{})
 }
 
-func (c *Set) look(run string) (o *Console, leads bool, changed <-chan struct{}) {
+// find returns the console of a run, or nil, whether this peer leads, and a channel that is closed
+// when that changes.
+func (c *Set) find(run string) (o *Console, leads bool, changed <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.open[run], c.terms > 0, c.changed
@@ -103,7 +105,7 @@ func (c *Set) Attach(ctx context.Context, run string, write bool) (io.ReadWriteC
 	late := false
 	for {
 		state := c.state.Changed()
-		o, leads, changed := c.look(run)
+		o, leads, changed := c.find(run)
 		switch r, ok := c.state.View().Run(run); {
 		case o != nil:
 			return o.attach(ctx, write)
@@ -147,7 +149,7 @@ func (c *Set) Attach(ctx context.Context, run string, write bool) (io.ReadWriteC
 // closed at once if no other client is attached. Otherwise Leave has no effect: if the
 // connection of another client breaks later, that client may return.
 func (c *Set) Leave(run string) {
-	if o, _, _ := c.look(run); o != nil {
+	if o, _, _ := c.find(run); o != nil {
 		o.change(func() { o.left = o.here == 0 })
 	}
 }

@@ -86,7 +86,7 @@ func TestArchiver(t *testing.T) {
 	a := newBreaking(t)
 	reg := prometheus.NewRegistry()
 	v := NewArchiver(ArchiverConfig{KeepRuns: 1, Keep: 2 * month, Registerer: reg}, l, l.FSM, a)
-	look := func(now time.Time) {
+	passAt := func(now time.Time) {
 		t.Helper()
 		if err := v.pass(t.Context(), l.Epoch(), now); err != nil {
 			t.Fatal(err)
@@ -94,11 +94,11 @@ func TestArchiver(t *testing.T) {
 	}
 	before, _ := l.FSM.View().Run(ids[0])
 	text := l.Log(ids[0], "stdout")
-	look(time.Now())
+	passAt(time.Now())
 	if r, _ := l.FSM.View().Run(ids[0]); r.GetArchive() != nil {
 		t.Error("run of today: got it archived")
 	}
-	look(time.Now().Add(month))
+	passAt(time.Now().Add(month))
 	for i, id := range ids {
 		r, _ := l.FSM.View().Run(id)
 		if got, want := r.GetArchive() != nil, i < 2; got != want {
@@ -115,7 +115,7 @@ func TestArchiver(t *testing.T) {
 		t.Errorf("object: got %v, run %v, %d blocks", err, o.GetRun(), len(o.GetLog()))
 	}
 
-	look(time.Now().Add(3 * month))
+	passAt(time.Now().Add(3 * month))
 	r, _ = l.FSM.View().Run(ids[0])
 	if r.GetArchive().GetDroppedAt() == nil {
 		t.Error("archived run: got it kept beyond its retention")

@@ -10,7 +10,7 @@ import (
 )
 
 // slowReading records that a machine is being read before an attempt, if that takes longer than
-// NoteAfter. Otherwise the run would look as if it waited in the queue.
+// NoteAfter. Otherwise the run would seem to wait in the queue.
 type slowReading struct {
 	a        *attempt
 	since    time.Time

@@ -241,7 +241,7 @@ const (
 // resetBMC restarts the BMC, observes that it goes away and waits until it answers again.
 // The provider knows the time of the last reset, so a new leader does not reset it again.
 func (a *Attempt) resetBMC() (Action, error) {
-	look, ok := a.Provider.(providers.Inspector)
+	inspector, ok := a.Provider.(providers.Inspector)
 	if !ok {
 		return Action{}, lacks(a, providers.CanInspect)
 	}
@@ -279,24 +279,24 @@ func (a *Attempt) resetBMC() (Action, error) {
 					return p.ResetBMC(ctx, a.Op, a.Machine)
 				})
 				if err != nil {
-					if was, lookErr := asked(ctx); lookErr != nil || !was {
+					if was, readErr := asked(ctx); readErr != nil || !was {
 						return err
 					}
 					a.Say("%v; but it was sent", err)
 				}
 			}
-			return a.bmcComesBack(ctx, look)
+			return a.bmcComesBack(ctx, inspector)
 		},
 	}, nil
 }
 
 // bmcComesBack blocks until the BMC has gone away and answers again. A new leader may be
 // too late to observe that it is away.
-func (a *Attempt) bmcComesBack(ctx context.Context, look providers.Inspector) error {
+func (a *Attempt) bmcComesBack(ctx context.Context, inspector providers.Inspector) error {
 	if a.Seen[proofAway] == "" {
 		goes, stop := context.WithTimeout(ctx, a.Config.BMCGoes)
 		err := a.Poll(goes, "the BMC to go away", func(ctx context.Context) (bool, error) {
-			f, err := look.Inspect(ctx, a.Machine)
+			f, err := inspector.Inspect(ctx, a.Machine)
 			return err == nil && !f.BMCReachable, err
 		})
 		timedOut := goes.Err() != nil
@@ -316,7 +316,7 @@ func (a *Attempt) bmcComesBack(ctx context.Context, look providers.Inspector) er
 		}
 	}
 	err := a.Poll(ctx, "the BMC to answer again", func(ctx context.Context) (bool, error) {
-		f, err := look.Inspect(ctx, a.Machine)
+		f, err := inspector.Inspect(ctx, a.Machine)
 		return err == nil && f.BMCReachable, err
 	})
 	if err == nil {

@@ -114,11 +114,11 @@ func is(n providers.NodeStatus, role string) bool {
 // its host. If the disk was written meanwhile, the node no longer exists, but the cluster
 // still shows it as Ready until its heartbeats are overdue.
 func (a joinStep) fromBefore(ctx context.Context, n providers.NodeStatus) (bool, error) {
-	look, ok := a.Provider.(providers.Inspector)
+	inspector, ok := a.Provider.(providers.Inspector)
 	if !ok || n.BootID == "" {
 		return false, nil
 	}
-	f, err := look.Inspect(ctx, a.Machine)
+	f, err := inspector.Inspect(ctx, a.Machine)
 	return err == nil && f.BootID != "" && f.BootID != n.BootID, err
 }
 

@@ -19,8 +19,8 @@ const (
 	// netRollback is how long a host waits for the confirmation of a new network before
 	// it rolls back.
 	netRollback = 2 * time.Minute
-	// netLook bounds a poll at one of two addresses, of which one may not answer.
-	netLook = 10 * time.Second
+	// netPoll bounds a poll at one of two addresses, of which one may not answer.
+	netPoll = 10 * time.Second
 )
 
 // netChange is a change of a host's network configuration.
@@ -67,7 +67,7 @@ func (a *Attempt) net(p providers.NetConfigurator, s *holdfastv1.NetReconfig) Ac
 
 func (c *netChange) bring(ctx context.Context, config string, rollback time.Duration) error {
 	applied := c.Adopted || c.Op.Attempt > 1 // perhaps
-	err := c.Poll(ctx, "the host to answer", func(ctx context.Context) (bool, error) { return c.look(ctx, applied) })
+	err := c.Poll(ctx, "the host to answer", func(ctx context.Context) (bool, error) { return c.readStatus(ctx, applied) })
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (c *netChange) bring(ctx context.Context, config string, rollback time.Dura
 		}
 	}
 	return c.Poll(ctx, "the network to answer on the new path", func(ctx context.Context) (bool, error) {
-		if ok, err := c.look(ctx, true); !ok {
+		if ok, err := c.readStatus(ctx, true); !ok {
 			return false, err
 		}
 		switch {
@@ -131,7 +131,7 @@ func (c *netChange) apply(ctx context.Context, config string, rollback time.Dura
 		var answers time.Time // when the host first answered a poll
 		err := c.Poll(ctx, "the host to report whether it has the new network",
 			func(ctx context.Context) (bool, error) {
-				if ok, err := c.look(ctx, true); !ok {
+				if ok, err := c.readStatus(ctx, true); !ok {
 					return false, err
 				}
 				if answers.IsZero() {
@@ -158,13 +158,13 @@ func (c *netChange) ours(token string) bool {
 	return false
 }
 
-// look reads which network the host has. If the new one may be applied, it asks at the
+// readStatus reads which network the host has. If the new one may be applied, it asks at the
 // new address first, and then at the old one, in case the host has rolled back. An answer
 // at the new address counts only if it has a token of this step: otherwise it may be from
 // another host.
-func (c *netChange) look(ctx context.Context, applied bool) (bool, error) {
+func (c *netChange) readStatus(ctx context.Context, applied bool) (bool, error) {
 	if c.moves && applied {
-		short, stop := context.WithTimeout(ctx, netLook)
+		short, stop := context.WithTimeout(ctx, netPoll)
 		st, err := c.host.NetworkStatus(short, c.there)
 		stop()
 		if err == nil && c.ours(st.Token) {
@@ -191,9 +191,9 @@ func (c *netChange) confirm(ctx context.Context, token string) error {
 		})
 		if err != nil && c.moves && ctx.Err() == nil {
 			// No answer may mean that the host has rolled back to its old address.
-			short, stop := context.WithTimeout(ctx, netLook)
+			short, stop := context.WithTimeout(ctx, netPoll)
 			defer stop()
-			if st, lookErr := c.host.NetworkStatus(short, c.Machine); lookErr == nil && st.Token == token && st.Reverted {
+			if st, readErr := c.host.NetworkStatus(short, c.Machine); readErr == nil && st.Token == token && st.Reverted {
 				return false, errWentBack
 			}
 		}

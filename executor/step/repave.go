@@ -56,12 +56,12 @@ func (a installStep) install(ctx context.Context, imager providers.Imager, spec 
 		}
 	}()
 	var st providers.InstallStatus
-	look := func(ctx context.Context) (err error) {
+	readStatus := func(ctx context.Context) (err error) {
 		st, err = imager.InstallStatus(ctx, a.Machine, token)
 		return err
 	}
 	if err := a.Poll(ctx, "the installer to answer", func(ctx context.Context) (bool, error) {
-		err := look(ctx)
+		err := readStatus(ctx)
 		return err == nil, err
 	}); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (a installStep) install(ctx context.Context, imager providers.Imager, spec 
 		pressed.at = a.Began
 	}
 	return a.Poll(ctx, "the install to finish", func(ctx context.Context) (bool, error) {
-		if err := look(ctx); err != nil {
+		if err := readStatus(ctx); err != nil {
 			return false, err
 		}
 		if st.Stage != stage {

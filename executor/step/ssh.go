@@ -66,12 +66,12 @@ func (a *Attempt) command(
 ) error {
 	token, offset := a.Op.Token(), a.logged()
 	var st providers.CommandStatus
-	look := func(ctx context.Context) (err error) {
+	readStatus := func(ctx context.Context) (err error) {
 		st, err = exec.CommandStatus(ctx, a.Machine, token, offset)
 		return err
 	}
 	if err := a.Poll(ctx, "the host to answer", func(ctx context.Context) (bool, error) {
-		err := look(ctx)
+		err := readStatus(ctx)
 		return err == nil, err
 	}); err != nil {
 		return err
@@ -79,13 +79,13 @@ func (a *Attempt) command(
 	if st.State == providers.WorkNone {
 		offset = 0
 		if err := a.Effect(ctx, what, start); err != nil {
-			if err := a.unstarted(ctx, err, look, &st); err != nil {
+			if err := a.unstarted(ctx, err, readStatus, &st); err != nil {
 				return err
 			}
 		}
 	}
 	return a.Poll(ctx, "the command to exit", func(ctx context.Context) (bool, error) {
-		if err := look(ctx); err != nil {
+		if err := readStatus(ctx); err != nil {
 			return false, err
 		}
 		for _, o := range st.Output {
@@ -120,14 +120,14 @@ func (a *Attempt) command(
 // second time, under another token. It returns the error if the command was not started,
 // and cannot be any more.
 func (a *Attempt) unstarted(
-	ctx context.Context, failed error, look func(context.Context) error, st *providers.CommandStatus,
+	ctx context.Context, failed error, readStatus func(context.Context) error, st *providers.CommandStatus,
 ) error {
 	if c := providers.ClassOf(failed); c != providers.Timeout && c != providers.Transient {
 		return failed
 	}
 	since := time.Now()
 	err := a.Poll(ctx, "the host to report whether the command was started", func(ctx context.Context) (bool, error) {
-		err := look(ctx)
+		err := readStatus(ctx)
 		return err == nil && (st.State != providers.WorkNone || time.Since(since) > fence.Age), err
 	})
 	if err != nil || st.State == providers.WorkNone {

@@ -35,7 +35,7 @@ type Config struct {
 	FirstRetry time.Duration // delay after the first failed attempt; it doubles with each failure; default 1 s
 	LastRetry  time.Duration // maximum delay; default 5 min
 	NoteEvery  time.Duration // minimum time between two records of the position, if there are no failures; default 1 s
-	LookEvery  time.Duration // minimum time between two reads of the webhooks; default 250 ms
+	ReadEvery  time.Duration // minimum time between two reads of the webhooks; default 250 ms
 	Transport  http.RoundTripper
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -57,7 +57,7 @@ func NewSender(cfg Config, node task.Proposer, state task.State, secrets Secrets
 	cfg.FirstRetry = cmp.Or(cfg.FirstRetry, time.Second)
 	cfg.LastRetry = cmp.Or(cfg.LastRetry, 5*time.Minute)
 	cfg.NoteEvery = cmp.Or(cfg.NoteEvery, time.Second)
-	cfg.LookEvery = cmp.Or(cfg.LookEvery, 250*time.Millisecond)
+	cfg.ReadEvery = cmp.Or(cfg.ReadEvery, 250*time.Millisecond)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	tries := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "holdfast_webhook_tries_total",
@@ -105,7 +105,7 @@ func (s *Sender) Run(ctx context.Context, t cluster.Term) error {
 				all.Go(p.run)
 			}
 		}
-		if nextChange(ctx, s.cfg.LookEvery, changed) != nil {
+		if nextChange(ctx, s.cfg.ReadEvery, changed) != nil {
 			return nil
 		}
 	}

@@ -126,7 +126,7 @@ func (p *peer) leadWhile(secrets Secrets, confirm func(context.Context) error) (
 		Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p1",
 			Term: epoch}}})
 	s := NewSender(Config{FirstRetry: time.Millisecond, LastRetry: 5 * time.Millisecond, NoteEvery: 5 * time.Millisecond,
-		LookEvery: time.Millisecond, Timeout: 20 * time.Second, Transport: p.transport}, p, p, secrets)
+		ReadEvery: time.Millisecond, Timeout: 20 * time.Second, Transport: p.transport}, p, p, secrets)
 	ctx, cancel := context.WithCancel(p.t.Context())
 	done := make(chan error, 1)
 	go func() {
