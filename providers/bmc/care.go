@@ -15,16 +15,18 @@ func (p *Provider) Light(ctx context.Context, m providers.Machine) (providers.Li
 
 // Identify switches the locator light.
 func (p *Provider) Identify(ctx context.Context, _ providers.Op, m providers.Machine, on bool) error {
-	return write(ctx, p, m, "switch the locator light", func(ctx context.Context, d maintenanceDriver) error {
+	do := func(ctx context.Context, _ *controller, d maintenanceDriver) error {
 		return d.Identify(ctx, on)
-	})
+	}
+	return operate(ctx, p, m, "switch the locator light", true, do)
 }
 
 // ClearEvents empties the event log.
 func (p *Provider) ClearEvents(ctx context.Context, _ providers.Op, m providers.Machine) error {
-	return write(ctx, p, m, "clear the event log", func(ctx context.Context, d maintenanceDriver) error {
+	do := func(ctx context.Context, _ *controller, d maintenanceDriver) error {
 		return d.ClearEvents(ctx)
-	})
+	}
+	return operate(ctx, p, m, "clear the event log", true, do)
 }
 
 // resetEvery is the minimum time between two resets of a BMC.

@@ -149,16 +149,18 @@ func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint
 }
 
 // fallback returns the Redfish driver if IPMI lacks the operation and the BMC turns out to speak
-// Redfish. Redfish is probed again soon, because the alternative is a permanent error.
-func (c *controller) fallback(ctx context.Context, m providers.Machine, e endpoint, err error) (*redfish.Host, bool) {
+// Redfish, else nil. Redfish is probed again soon, because the alternative is a permanent error.
+func (c *controller) fallback(ctx context.Context, m providers.Machine, e endpoint, err error) any {
 	if !errors.Is(err, errLacks) {
-		return nil, false
+		return nil
 	}
 	if all, err := e.protocols(m, c.p.cfg.Protocol, ""); err != nil || len(all) == 1 {
-		return nil, false
+		return nil
 	}
-	h := c.redfishOf(m, e)
-	return h, c.redfishAgain(ctx, h, lookSoon)
+	if h := c.redfishOf(m, e); c.redfishAgain(ctx, h, lookSoon) {
+		return h
+	}
+	return nil
 }
 
 // absent reports whether err shows that there is no Redfish service: something else answers at the

@@ -14,17 +14,13 @@ import (
 // at a time. It is closed when ctx ends.
 func (p *Provider) OpenConsole(ctx context.Context, m providers.Machine) (io.ReadWriteCloser, error) {
 	what := "open the console of " + m.GetMachineId()
-	e, err := parseEndpoint(m.GetSpec().GetBmcEndpoint(), p.cfg.AllowHTTP)
-	if err != nil {
-		return nil, providers.Errorf(providers.Unsupported, what, "%w", err)
-	}
 	if by := Protocol(cmp.Or(m.GetLabels()[ProtocolLabel], string(p.cfg.Protocol))); by == Redfish {
 		return nil, providers.Errorf(providers.Unsupported, what,
 			"the console needs IPMI, and the protocol of this machine is set to redfish")
 	}
-	c, err := p.controllerOf(ctx, m, e)
+	e, c, err := p.find(ctx, m, what)
 	if err != nil {
-		return nil, access.Classify(what, err, false)
+		return nil, err
 	}
 	c.mu.Lock()
 	taken := c.console

@@ -65,12 +65,16 @@ func keyOf(m providers.Machine, e endpoint) string {
 	return e.key()
 }
 
-// controllerOf returns the controller of a machine's BMC.
-func (p *Provider) controllerOf(ctx context.Context, m providers.Machine, e endpoint) (*controller, error) {
+// find returns the endpoint of a machine's BMC and its controller, with the stored state loaded.
+func (p *Provider) find(ctx context.Context, m providers.Machine, what string) (endpoint, *controller, error) {
+	e, err := parseEndpoint(m.GetSpec().GetBmcEndpoint(), p.cfg.AllowHTTP)
+	if err != nil {
+		return e, nil, providers.Errorf(providers.Unsupported, what, "%w", err)
+	}
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
-		return nil, access.ErrClosed
+		return e, nil, access.Classify(what, access.ErrClosed, false)
 	}
 	key := keyOf(m, e)
 	c := p.bmcs[key]
@@ -82,28 +86,28 @@ func (p *Provider) controllerOf(ctx context.Context, m providers.Machine, e endp
 		p.bmcs[key] = c
 	}
 	p.mu.Unlock()
-	c.state.Lock()
-	c.machine = m
-	c.state.Unlock()
 	if err := c.load(ctx); err != nil {
-		return c, err
+		return e, nil, err
 	}
-	c.heedRetry(m)
-	return c, nil
+	c.use(m)
+	return e, c, nil
 }
 
-// heedRetry resets the count of refused logins if an operator has asked for a retry (RetryBmc).
-func (c *controller) heedRetry(m providers.Machine) {
-	if m.GetStatus().GetBmcRetryAt() == nil {
-		return
-	}
-	at := m.GetStatus().GetBmcRetryAt().AsTime().Format(time.RFC3339Nano)
+// use makes c use the account of a machine. It resets the count of refused logins if an operator has
+// asked for a retry (RetryBmc).
+func (c *controller) use(m providers.Machine) {
+	retry := m.GetStatus().GetBmcRetryAt()
 	c.state.Lock()
-	known := c.memo.Retried == at
-	c.memo.Retried = at
+	c.machine = m
+	forgive := false
+	if retry != nil {
+		at := retry.AsTime().Format(time.RFC3339Nano)
+		forgive = c.memo.Retried != at
+		c.memo.Retried = at
+	}
 	c.state.Unlock()
-	if !known {
-		c.bmc.Logins.Forgive()
+	if forgive {
+		c.bmc.Logins.Forgive() // calls back with its own lock held
 	}
 }
 

@@ -14,15 +14,11 @@ import (
 // BMC that reports the boot progress; the boot id is then the time of the last reset.
 func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
 	f := providers.Facts{ReachableReason: providers.NotProbed, ReachableUnknown: true}
-	inspect := func(ctx context.Context, c *controller, d any, by Protocol) error {
+	inspect := func(ctx context.Context, _ *controller, d powerDriver) error {
 		if h, ok := d.(*redfish.Host); ok {
 			return h.Facts(ctx, &f)
 		}
-		pd, err := as[powerDriver](c, d, by, "inspect the BMC")
-		if err != nil {
-			return err
-		}
-		state, err := pd.Power(ctx)
+		state, err := d.Power(ctx)
 		if err == nil {
 			f.BMCReachable, f.BMCReason, f.Power = true, "IPMIOK", state
 		}
@@ -31,7 +27,7 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 		}
 		return err
 	}
-	err := p.operate(ctx, m, "inspect the BMC", false, inspect)
+	err := operate(ctx, p, m, "inspect the BMC", false, inspect)
 	if err == nil {
 		return f, nil
 	}
@@ -84,11 +80,7 @@ func (p *Provider) Events(ctx context.Context, m providers.Machine) ([]providers
 // Health reads the health of the machine's parts from the BMC: drives, power supplies, fans,
 // temperatures, and the newest entries of its event log.
 func (p *Provider) Health(ctx context.Context, m providers.Machine) (providers.Health, error) {
-	h, err := read(ctx, p, m, "read the health", healthDriver.Health)
-	if err != nil {
-		return providers.Health{}, err
-	}
-	return h, nil
+	return read(ctx, p, m, "read the health", healthDriver.Health)
 }
 
 // Progress is the boot progress of a machine, as its BMC reports it.

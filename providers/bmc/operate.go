@@ -8,14 +8,16 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
-// operate performs one operation on the BMC of a machine. An effect runs alone on its BMC. If its
-// not-after time has passed, it is refused as late before anything is sent.
-func (p *Provider) operate(
+// operate performs one operation on the BMC of a machine, with a driver that implements D. An effect
+// runs alone on its BMC. If its not-after time has passed, it is refused as late before anything is
+// sent.
+func operate[D any](
 	ctx context.Context,
+	p *Provider,
 	m providers.Machine,
 	what string,
 	effect bool,
-	f func(ctx context.Context, c *controller, driver any, by Protocol) error,
+	do func(context.Context, *controller, D) error,
 ) error {
 	what += " of " + m.GetMachineId()
 	if err := ctx.Err(); err != nil {
@@ -44,29 +46,21 @@ func (p *Provider) operate(
 		}
 		var driver any
 		var err error
-		by, driver, err = c.choose(ctx, m, e)
-		if err == nil {
-			err = f(ctx, c, driver, by)
+		if by, driver, err = c.choose(ctx, m, e); err == nil {
+			var d D
+			if d, err = as[D](c, driver, by, what); err == nil {
+				err = do(ctx, c, d)
+			}
 		}
-		if h, ok := c.fallback(ctx, m, e, err); ok {
+		if d, ok := c.fallback(ctx, m, e, err).(D); ok {
 			by = Redfish
-			err = f(ctx, c, h, by)
+			err = do(ctx, c, d)
 		}
 		c.outcome(err)
 		return access.Classify(what, err, effect)
 	})
 	p.count(c, by, began, err)
 	return err
-}
-
-// find returns the endpoint of a machine's BMC and its controller.
-func (p *Provider) find(ctx context.Context, m providers.Machine, what string) (endpoint, *controller, error) {
-	e, err := parseEndpoint(m.GetSpec().GetBmcEndpoint(), p.cfg.AllowHTTP)
-	if err != nil {
-		return e, nil, providers.Errorf(providers.Unsupported, what, "%w", err)
-	}
-	c, err := p.controllerOf(ctx, m, e)
-	return e, c, access.Classify(what, err, false)
 }
 
 // panicking ends the session with a BMC if an operation on it panics. The process is about to end
@@ -90,28 +84,11 @@ func read[D, T any](
 	what string,
 	get func(D, context.Context) (T, error),
 ) (v T, err error) {
-	query := func(ctx context.Context, c *controller, driver any, by Protocol) error {
-		d, err := as[D](c, driver, by, what)
-		if err == nil {
-			v, err = get(d, ctx)
-		}
+	err = operate(ctx, p, m, what, false, func(ctx context.Context, _ *controller, d D) (err error) {
+		v, err = get(d, ctx)
 		return err
-	}
-	err = p.operate(ctx, m, what, false, query)
-	return v, err
-}
-
-// write performs an effect on a BMC with a driver that implements D.
-func write[D any](
-	ctx context.Context, p *Provider, m providers.Machine, what string, do func(context.Context, D) error,
-) error {
-	return p.operate(ctx, m, what, true, func(ctx context.Context, c *controller, driver any, by Protocol) error {
-		d, err := as[D](c, driver, by, what)
-		if err != nil {
-			return err
-		}
-		return do(ctx, d)
 	})
+	return v, err
 }
 
 // PowerState reads the power state. It is unknown during a transition.
@@ -126,11 +103,7 @@ func (p *Provider) SetPower(ctx context.Context, _ providers.Op, m providers.Mac
 	default:
 		return access.UnknownAction(a)
 	}
-	press := func(ctx context.Context, c *controller, d any, by Protocol) error {
-		pd, err := as[powerDriver](c, d, by, "press a button")
-		if err != nil {
-			return err
-		}
+	press := func(ctx context.Context, c *controller, d powerDriver) error {
 		c.mu.Lock()
 		c.pressing++
 		c.mu.Unlock()
@@ -141,9 +114,9 @@ func (p *Provider) SetPower(ctx context.Context, _ providers.Op, m providers.Mac
 			c.pressing--
 			c.powerEnd = time.Now().Add(settle)
 		}()
-		return pd.SetPower(ctx, a)
+		return d.SetPower(ctx, a)
 	}
-	return p.operate(ctx, m, "press "+string(a), true, press)
+	return operate(ctx, p, m, "press "+string(a), true, press)
 }
 
 // BootDevice returns the override of the boot order. Without an override its Mode is empty.
@@ -155,7 +128,7 @@ func (p *Provider) BootDevice(ctx context.Context, m providers.Machine) (provide
 func (p *Provider) SetBootDevice(
 	ctx context.Context, _ providers.Op, m providers.Machine, b providers.BootDevice,
 ) error {
-	return write(ctx, p, m, "set the boot device", func(ctx context.Context, d bootDriver) error {
+	return operate(ctx, p, m, "set the boot device", true, func(ctx context.Context, _ *controller, d bootDriver) error {
 		return d.SetBoot(ctx, b)
 	})
 }
@@ -167,14 +140,14 @@ func (p *Provider) Media(ctx context.Context, m providers.Machine) (string, erro
 
 // InsertMedia inserts an image and verifies it.
 func (p *Provider) InsertMedia(ctx context.Context, _ providers.Op, m providers.Machine, url string) error {
-	return write(ctx, p, m, "insert virtual media", func(ctx context.Context, d mediaDriver) error {
+	return operate(ctx, p, m, "insert virtual media", true, func(ctx context.Context, _ *controller, d mediaDriver) error {
 		return d.Insert(ctx, url)
 	})
 }
 
 // EjectMedia empties the virtual drive and verifies it.
 func (p *Provider) EjectMedia(ctx context.Context, _ providers.Op, m providers.Machine) error {
-	return write(ctx, p, m, "eject virtual media", func(ctx context.Context, d mediaDriver) error {
+	return operate(ctx, p, m, "eject virtual media", true, func(ctx context.Context, _ *controller, d mediaDriver) error {
 		return d.Eject(ctx)
 	})
 }

@@ -135,11 +135,13 @@ func (h *Host) SetBoot(ctx context.Context, d providers.BootDevice) error {
 		if try == 2 || h.quirksNow().NoIfMatch { // two 412s for a fresh ETag are the service's fault
 			match = ""
 		}
-		err = h.patch(ctx, at.path, match, change)
+		body := map[string]any{"Boot": change}
+		r := request{method: http.MethodPatch, path: at.path, body: body, match: match}
+		err = h.effect(ctx, r)
 		mode := at.boot.Mode
 		if change["BootSourceOverrideMode"] == mode && mode != "" && refusesMode(err) {
 			delete(change, "BootSourceOverrideMode") // already in that mode
-			err = h.patch(ctx, at.path, match, change)
+			err = h.effect(ctx, r)
 		}
 		if providers.ClassOf(err) == providers.Late {
 			return err // keep the data, so that the next call is in time
@@ -210,27 +212,6 @@ func refusesMode(err error) bool {
 		return true
 	}
 	return false
-}
-
-// patch changes the Boot property, unless the system was changed since it was read.
-func (h *Host) patch(ctx context.Context, system, match string, change map[string]string) error {
-	if _, err := h.c.open(providers.Unhurried(ctx)); err != nil {
-		return err
-	}
-	body := map[string]any{"Boot": change}
-	return h.change(ctx, request{method: http.MethodPatch, path: system, body: body, match: match})
-}
-
-// change sends a PATCH. If the service requires an If-Match and none was sent, it repeats the
-// request with one that matches any ETag.
-func (h *Host) change(ctx context.Context, r request) error {
-	a, err := h.c.do(ctx, r)
-	if statusOf(err) == http.StatusPreconditionRequired && r.match == "" {
-		r.match = "*"
-		a, err = h.c.do(ctx, r)
-	}
-	h.follow(a)
-	return err
 }
 
 // verify polls for a while until a change shows: an "OK" is not evidence.

@@ -88,11 +88,9 @@ type request struct {
 	method string
 	path   string
 	body   any
-	match  string // If-Match
-	auth   func(*http.Request)
+	match  string   // If-Match
+	as     *session // nil: without a login
 }
-
-func (r request) writes() bool { return r.method != http.MethodGet && r.method != http.MethodHead }
 
 // answer is a response, read to its end.
 type answer struct {
@@ -114,45 +112,37 @@ func (a *answer) decode(v any) error {
 // otherwise end the new session too. An account only counts as refused if its newest session is.
 func (c *Client) do(ctx context.Context, r request) (*answer, error) {
 	c.alone.RLock()
-	a, gone, err := c.try(ctx, r)
-	c.alone.RUnlock()
-	if gone == nil {
-		return a, err
-	}
-	c.alone.Lock()
-	defer c.alone.Unlock()
-	for try := 0; try < 2 && !gone.basic; try++ { // another request may have used up the first session
-		next, expired, err := c.try(ctx, r)
-		if expired == nil {
-			return next, err
+	unlock := c.alone.RUnlock
+	defer func() { unlock() }()
+	const most = 3 // another request may have used up the second session
+	for try := 1; ; try++ {
+		s, err := c.open(ctx)
+		if err != nil {
+			return nil, err
 		}
-		gone = expired
+		r.as = s
+		a, err := c.send(ctx, r)
+		if statusOf(err) != http.StatusUnauthorized {
+			return a, err
+		}
+		c.forget(ctx, s)
+		if s.basic {
+			c.cfg.BMC.Logins.Done(s.account, false)
+		}
+		if s.basic || try == most {
+			return nil, access.RefusedAs(s.account, err)
+		}
+		if try == 1 {
+			unlock()
+			c.alone.Lock()
+			unlock = c.alone.Unlock
+		}
 	}
-	return nil, access.RefusedAs(gone.account, err)
-}
-
-// try sends a request within the session. If the service no longer knows the session, try drops and
-// returns it.
-func (c *Client) try(ctx context.Context, r request) (*answer, *session, error) {
-	s, err := c.open(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	r.auth = s.sign
-	a, err := c.send(ctx, r)
-	if statusOf(err) != http.StatusUnauthorized {
-		return a, nil, err
-	}
-	c.forget(ctx, s)
-	if s.basic {
-		c.cfg.BMC.Logins.Done(s.account, false)
-	}
-	return nil, s, err
 }
 
 // send sends a request, without retries, and reads the response. It enters the gate of the BMC.
 func (c *Client) send(ctx context.Context, r request) (*answer, error) {
-	leave, err := c.cfg.BMC.Gate.Enter(ctx, r.writes())
+	leave, err := c.cfg.BMC.Gate.Enter(ctx, r.method != http.MethodGet)
 	if err != nil {
 		return nil, err
 	}
@@ -164,28 +154,9 @@ func (c *Client) send(ctx context.Context, r request) (*answer, error) {
 			c.heard.Store(true)
 		}
 	}})
-	var body io.Reader
-	if r.body != nil {
-		b, err := json.Marshal(r.body)
-		if err != nil {
-			return nil, fmt.Errorf("encode the body of %s %s: %w", r.method, r.path, err)
-		}
-		body = bytes.NewReader(b)
-	}
-	req, err := c.request(ctx, r, body)
+	req, err := c.newHTTPRequest(ctx, r)
 	if err != nil {
 		return nil, err
-	}
-	req.Header.Set("Accept", "application/json")
-	req.Header.Set("OData-Version", "4.0")
-	if body != nil {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if r.match != "" {
-		req.Header.Set("If-Match", r.match)
-	}
-	if r.auth != nil {
-		r.auth(req)
 	}
 	res, err := c.cfg.HTTP.Do(req)
 	if err != nil {
@@ -205,10 +176,10 @@ func (c *Client) send(ctx context.Context, r request) (*answer, error) {
 	return &answer{status: res.StatusCode, header: res.Header, body: b}, nil
 }
 
-// request builds an HTTP request to our BMC. The path comes from the service, possibly before any
-// login, and the request carries credentials. So it must not reach another host: appended to
-// "https://10.0.0.7", a path of "@host/x" or ".host/x" would.
-func (c *Client) request(ctx context.Context, r request, body io.Reader) (*http.Request, error) {
+// newHTTPRequest returns r as an HTTP request to our BMC. The path comes from the service, possibly
+// before any login, and the request carries credentials. So it must not reach another host:
+// appended to "https://10.0.0.7", a path of "@host/x" or ".host/x" would.
+func (c *Client) newHTTPRequest(ctx context.Context, r request) (*http.Request, error) {
 	path := r.path
 	if rest, ok := strings.CutPrefix(path, c.cfg.Base); ok && strings.HasPrefix(rest, "/") {
 		path = rest // some services use absolute links
@@ -217,9 +188,32 @@ func (c *Client) request(ctx context.Context, r request, body io.Reader) (*http.
 		return nil, access.Disagree("the service refers to %q, which is not a path on this BMC: "+
 			"not requested, because credentials must not reach another host", access.Clip(r.path, 100))
 	}
+	var body io.Reader
+	if r.body != nil {
+		b, err := json.Marshal(r.body)
+		if err != nil {
+			return nil, fmt.Errorf("encode the body of %s %s: %w", r.method, r.path, err)
+		}
+		body = bytes.NewReader(b)
+	}
 	req, err := http.NewRequestWithContext(ctx, r.method, c.cfg.Base+path, body)
 	if err != nil {
 		return nil, fmt.Errorf("create request for path %q of the service: %w", access.Clip(r.path, 100), err)
+	}
+	req.Header.Set("Accept", "application/json")
+	req.Header.Set("OData-Version", "4.0")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if r.match != "" {
+		req.Header.Set("If-Match", r.match)
+	}
+	switch {
+	case r.as == nil:
+	case r.as.basic:
+		req.SetBasicAuth(r.as.account.User, r.as.account.Password)
+	default:
+		req.Header.Set("X-Auth-Token", r.as.token)
 	}
 	return req, nil
 }

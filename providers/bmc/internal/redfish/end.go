@@ -14,9 +14,9 @@ import (
 func (c *Client) endEarlier(ctx context.Context, s *session, former string, lost bool) {
 	var err error
 	if lost {
-		err = c.clear(ctx, s.sign, s.account.User, s.path)
+		err = c.clear(ctx, s, s.path)
 	} else {
-		err = c.remove(ctx, former, s.sign)
+		err = c.remove(ctx, former, s)
 	}
 	c.setLost(err != nil)
 	if err == nil {
@@ -24,9 +24,9 @@ func (c *Client) endEarlier(ctx context.Context, s *session, former string, lost
 	}
 }
 
-// remove ends the session at path, if there is one.
-func (c *Client) remove(ctx context.Context, path string, sign func(*http.Request)) error {
-	_, err := c.send(ctx, request{method: http.MethodDelete, path: path, auth: sign})
+// remove ends the session at path, if there is one. as authenticates the request.
+func (c *Client) remove(ctx context.Context, path string, as *session) error {
+	_, err := c.send(ctx, request{method: http.MethodDelete, path: path, as: as})
 	if statusOf(err) == http.StatusNotFound {
 		return nil // it has expired
 	}
@@ -58,15 +58,15 @@ func (c *Client) setLost(lost bool) {
 	c.lost = lost
 }
 
-// clear ends all sessions of a user except one. No other client uses the account. If there may be
-// no room for a session, sign uses basic authentication, which every service supports (DSP0266
-// §13.3).
-func (c *Client) clear(ctx context.Context, sign func(*http.Request), user, except string) error {
+// clear ends all sessions of an account except one. No other client uses the account. as
+// authenticates the requests. If there may be no room for a session, it uses basic authentication,
+// which every service supports (DSP0266 §13.3).
+func (c *Client) clear(ctx context.Context, as *session, except string) error {
 	root, err := c.service(ctx)
 	if err != nil {
 		return err
 	}
-	res, err := c.send(ctx, request{method: http.MethodGet, path: root.Links.Sessions.ID, auth: sign})
+	res, err := c.send(ctx, request{method: http.MethodGet, path: root.Links.Sessions.ID, as: as})
 	if err != nil {
 		return notYet(err)
 	}
@@ -78,7 +78,7 @@ func (c *Client) clear(ctx context.Context, sign func(*http.Request), user, exce
 		if m.ID == except {
 			continue
 		}
-		res, err := c.send(ctx, request{method: http.MethodGet, path: m.ID, auth: sign})
+		res, err := c.send(ctx, request{method: http.MethodGet, path: m.ID, as: as})
 		if statusOf(err) == http.StatusNotFound {
 			continue // it has ended
 		}
@@ -89,10 +89,10 @@ func (c *Client) clear(ctx context.Context, sign func(*http.Request), user, exce
 		if err := res.decode(&s); err != nil {
 			return err
 		}
-		if s.UserName != user {
+		if s.UserName != as.account.User {
 			continue
 		}
-		if err := c.remove(ctx, m.ID, sign); err != nil {
+		if err := c.remove(ctx, m.ID, as); err != nil {
 			return err
 		}
 	}
@@ -161,7 +161,7 @@ func (c *Client) findLost(ctx context.Context) error {
 		err = c.cfg.BMC.Logins.Allow(a)
 	}
 	if err == nil {
-		err = c.clear(ctx, (&session{account: a, basic: true}).sign, a.User, "")
+		err = c.clear(ctx, &session{account: a, basic: true}, "")
 	}
 	if err != nil {
 		c.setLost(true)
@@ -178,7 +178,7 @@ func (c *Client) end(ctx context.Context, s *session) error {
 	}
 	var err error
 	for range 2 {
-		_, err = c.send(ctx, request{method: http.MethodDelete, path: s.path, auth: s.sign})
+		_, err = c.send(ctx, request{method: http.MethodDelete, path: s.path, as: s})
 		status := statusOf(err)
 		if err == nil || status == http.StatusUnauthorized || status == http.StatusNotFound {
 			c.cfg.Record.Ended(ctx, s.path)

@@ -22,14 +22,6 @@ type session struct {
 	used    time.Time
 }
 
-func (s *session) sign(r *http.Request) {
-	if s.basic {
-		r.SetBasicAuth(s.account.User, s.account.Password)
-		return
-	}
-	r.Header.Set("X-Auth-Token", s.token)
-}
-
 // flight is a login under way, which several callers may wait for.
 type flight struct {
 	done    chan struct{}
@@ -117,7 +109,7 @@ func (c *Client) logIn(ctx context.Context) (*session, error) {
 	// failpoint: login-begun
 	s, err := c.create(ctx, root, a)
 	if full(err) {
-		if err := c.clear(ctx, (&session{account: a, basic: true}).sign, a.User, ""); err != nil {
+		if err := c.clear(ctx, &session{account: a, basic: true}, ""); err != nil {
 			return nil, fmt.Errorf("end old sessions of %s: %w", a.User, err)
 		}
 		s, err = c.create(ctx, root, a)
@@ -174,7 +166,7 @@ func (c *Client) create(ctx context.Context, root *serviceRoot, a access.Account
 // tryBasic tests the account once before requests use it: several bad ones at once could lock it.
 func (c *Client) tryBasic(ctx context.Context, root *serviceRoot, a access.Account) (*session, error) {
 	s := &session{account: a, basic: true, used: time.Now()}
-	_, err := c.send(ctx, request{method: http.MethodGet, path: root.Systems.ID, auth: s.sign})
+	_, err := c.send(ctx, request{method: http.MethodGet, path: root.Systems.ID, as: s})
 	if mustChange(err) {
 		return nil, refusedForChange(a, err)
 	}

@@ -3,7 +3,6 @@ package redfish
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"path"
@@ -270,15 +269,14 @@ func pick(what string, allowed []string, wanted ...string) (string, error) {
 		strings.Join(wanted, ", "), strings.Join(allowed, ", "))
 }
 
-// post sends an action. It is an effect: it is sent in time or not at all.
-func (h *Host) post(ctx context.Context, target string, body any) error {
-	if _, err := h.c.open(providers.Unhurried(ctx)); err != nil {
-		return err
+// effect sends a request that changes something, in time or not at all. If the service requires an
+// If-Match for a PATCH and none was sent, effect repeats it with one that matches any ETag.
+func (h *Host) effect(ctx context.Context, r request) error {
+	a, err := h.c.do(ctx, r)
+	if statusOf(err) == http.StatusPreconditionRequired && r.method == http.MethodPatch && r.match == "" {
+		r.match = "*"
+		a, err = h.c.do(ctx, r)
 	}
-	if body == nil {
-		body = json.RawMessage("{}")
-	}
-	a, err := h.c.do(ctx, request{method: http.MethodPost, path: target, body: body})
 	h.follow(a)
 	return err
 }
