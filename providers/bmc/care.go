@@ -59,9 +59,9 @@ func (p *Provider) ResetBMC(ctx context.Context, _ providers.Op, m providers.Mac
 	if err != nil {
 		return access.Classify(what, err, false)
 	}
-	t, err := as[maintenanceDriver](c, driver, by, what)
-	if err != nil {
-		return err
+	t, ok := driver.(maintenanceDriver)
+	if !ok {
+		return c.cannot(by, what)
 	}
 	// The reset is recorded before it is sent. Otherwise a leader that dies in between would leave
 	// the next one without any trace of the reset.

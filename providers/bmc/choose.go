@@ -44,7 +44,7 @@ type (
 	}
 )
 
-// The capabilities of the drivers. Operations find them by a type assertion: see as.
+// The capabilities of the drivers. Operations find them by a type assertion: see operate.
 var (
 	_ powerDriver       = (*redfish.Host)(nil)
 	_ bootDriver        = (*redfish.Host)(nil)
@@ -64,21 +64,17 @@ var (
 	_ reader      = (*bmclib.Host)(nil)
 )
 
-// as returns driver as a D, or an error if it is not one. The error is Transient if IPMI is in use
-// only because Redfish does not answer at the moment: a retry may help.
-func as[D any](c *controller, driver any, p Protocol, what string) (D, error) {
-	d, ok := driver.(D)
-	switch {
-	case ok:
-		return d, nil
-	case c.hadRedfish():
-		return d, providers.Errorf(providers.Transient, what, "%w", access.Disagree(
+// cannot returns the error for an operation that the driver of p lacks. It is Transient if IPMI is
+// in use only because Redfish does not answer at the moment: a retry may help.
+func (c *controller) cannot(p Protocol, what string) error {
+	if c.hadRedfish() {
+		return providers.Errorf(providers.Transient, what, "%w", access.Disagree(
 			"%s cannot do it, and Redfish, which this BMC has spoken, does not answer now", p))
 	}
-	return d, providers.Errorf(providers.Unsupported, what, "%s cannot do it; %w", p, errLacks)
+	return providers.Errorf(providers.Unsupported, what, "%s cannot do it; %w", p, errLacks)
 }
 
-// errLacks is in the error of as if the driver is the BMC's best one: a retry cannot help.
+// errLacks is in the error of cannot if the driver is the BMC's best one: a retry cannot help.
 var errLacks = errors.New("it needs a BMC with Redfish")
 
 // maxSilence is the number of unanswered operations after which the chosen driver is forgotten. The

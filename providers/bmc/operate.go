@@ -47,9 +47,10 @@ func operate[D any](
 		var driver any
 		var err error
 		if by, driver, err = c.choose(ctx, m, e); err == nil {
-			var d D
-			if d, err = as[D](c, driver, by, what); err == nil {
+			if d, ok := driver.(D); ok {
 				err = do(ctx, c, d)
+			} else {
+				err = c.cannot(by, what)
 			}
 		}
 		if d, ok := c.fallback(ctx, m, e, err).(D); ok {

@@ -137,11 +137,11 @@ func (h *Host) SetBoot(ctx context.Context, d providers.BootDevice) error {
 		}
 		body := map[string]any{"Boot": change}
 		r := request{method: http.MethodPatch, path: at.path, body: body, match: match}
-		err = h.effect(ctx, r)
+		err = h.change(ctx, r)
 		mode := at.boot.Mode
 		if change["BootSourceOverrideMode"] == mode && mode != "" && refusesMode(err) {
 			delete(change, "BootSourceOverrideMode") // already in that mode
-			err = h.effect(ctx, r)
+			err = h.change(ctx, r)
 		}
 		if providers.ClassOf(err) == providers.Late {
 			return err // keep the data, so that the next call is in time
@@ -212,6 +212,18 @@ func refusesMode(err error) bool {
 		return true
 	}
 	return false
+}
+
+// change sends a request whose result verify polls for. If the service requires an If-Match for a
+// PATCH and none was sent, change repeats it with one that matches any ETag.
+func (h *Host) change(ctx context.Context, r request) error {
+	a, err := h.c.do(ctx, r)
+	if statusOf(err) == http.StatusPreconditionRequired && r.method == http.MethodPatch && r.match == "" {
+		r.match = "*"
+		a, err = h.c.do(ctx, r)
+	}
+	h.follow(a)
+	return err
 }
 
 // verify polls for a while until a change shows: an "OK" is not evidence.

@@ -107,7 +107,7 @@ func (h *Host) ClearEvents(ctx context.Context) error {
 	for i, t := range targets {
 		sends, err := providers.Confirmed(ctx, what)
 		if err == nil {
-			err = h.effect(sends, request{method: http.MethodPost, path: t, body: struct{}{}})
+			_, err = h.c.do(sends, request{method: http.MethodPost, path: t, body: struct{}{}})
 		}
 		if i > 0 && providers.ClassOf(err) == providers.Late {
 			return providers.Errorf(providers.Transient, what, "%w",
@@ -188,10 +188,10 @@ func (h *Host) Identify(ctx context.Context, on bool) error {
 		return providers.Errorf(providers.Unsupported, "switch the locator light",
 			"the BMC shows no locator light of the system")
 	}
-	err = h.effect(ctx, request{method: http.MethodPatch, path: s.ODataID, body: body, match: s.ETag})
+	err = h.change(ctx, request{method: http.MethodPatch, path: s.ODataID, body: body, match: s.ETag})
 	// A 412 means that nothing was done. Changes by others do not matter to a light.
 	if statusOf(err) == http.StatusPreconditionFailed {
-		err = h.effect(ctx, request{method: http.MethodPatch, path: s.ODataID, body: body})
+		err = h.change(ctx, request{method: http.MethodPatch, path: s.ODataID, body: body})
 	}
 	if providers.ClassOf(err) != providers.Late {
 		h.stale()
@@ -210,7 +210,7 @@ func (h *Host) ResetBMC(ctx context.Context) error {
 		return err
 	}
 	body := map[string]string{"ResetType": t}
-	if err := h.effect(ctx, request{method: http.MethodPost, path: reset.Target, body: body}); err != nil {
+	if _, err := h.c.do(ctx, request{method: http.MethodPost, path: reset.Target, body: body}); err != nil {
 		return err
 	}
 	h.c.cfg.HTTP.CloseIdleConnections()

@@ -220,7 +220,7 @@ func (h *Host) insertBy(ctx context.Context, target, url string) error {
 		for _, w := range wants {
 			body[w] = values[w]
 		}
-		err := h.effect(ctx, request{method: http.MethodPost, path: target, body: body})
+		err := h.change(ctx, request{method: http.MethodPost, path: target, body: body})
 		var r *reply
 		if !errors.As(err, &r) {
 			return err
@@ -247,7 +247,7 @@ func (h *Host) Eject(ctx context.Context) error {
 		return err
 	}
 	if target := v.Actions.Eject.Target; target != "" {
-		err = h.effect(ctx, request{method: http.MethodPost, path: target, body: struct{}{}})
+		err = h.change(ctx, request{method: http.MethodPost, path: target, body: struct{}{}})
 	} else {
 		err = h.patchSlot(ctx, v, map[string]any{"Image": nil, "Inserted": false})
 	}
@@ -263,7 +263,7 @@ func (h *Host) patchSlot(ctx context.Context, v *virtualMedia, body any) error {
 	if h.quirksNow().NoIfMatch {
 		r.match = ""
 	}
-	return h.effect(ctx, r)
+	return h.change(ctx, r)
 }
 
 func (h *Host) seeMedia(ctx context.Context, want string) error {

@@ -60,7 +60,7 @@ func (h *Host) SetPower(ctx context.Context, a providers.PowerAction) error {
 	// Redfish 1.0 services may omit the target.
 	target := cmp.Or(s.Actions.Reset.Target, s.ODataID+"/Actions/ComputerSystem.Reset")
 	body := map[string]string{"ResetType": t}
-	err = h.effect(ctx, request{method: http.MethodPost, path: target, body: body})
+	_, err = h.c.do(ctx, request{method: http.MethodPost, path: target, body: body})
 	// Some services return an error if the machine is already in that state. Nothing was done then.
 	if statusOf(err) != 0 && providers.ClassOf(access.Classify("", err, true)) != providers.Auth {
 		if is, rerr := h.Power(prepare); rerr == nil && is == want {

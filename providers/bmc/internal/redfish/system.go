@@ -269,18 +269,6 @@ func pick(what string, allowed []string, wanted ...string) (string, error) {
 		strings.Join(wanted, ", "), strings.Join(allowed, ", "))
 }
 
-// effect sends a request that changes something, in time or not at all. If the service requires an
-// If-Match for a PATCH and none was sent, effect repeats it with one that matches any ETag.
-func (h *Host) effect(ctx context.Context, r request) error {
-	a, err := h.c.do(ctx, r)
-	if statusOf(err) == http.StatusPreconditionRequired && r.method == http.MethodPatch && r.match == "" {
-		r.match = "*"
-		a, err = h.c.do(ctx, r)
-	}
-	h.follow(a)
-	return err
-}
-
 // manager returns the path of the system's manager: the BMC itself. If the system cannot be read,
 // which is likely when a BMC has to be restarted, it returns the only manager of the service.
 func (h *Host) manager(ctx context.Context) (string, error) {
