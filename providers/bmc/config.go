@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net"
@@ -17,27 +16,32 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/ipmi"
 	"github.com/holdfast-metal/holdfast/providers/guard"
 	"github.com/holdfast-metal/holdfast/providers/internal/settings"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 // Config is the configuration of the BMC part of a provider. In JSON, durations are strings such as
 // "30s" (ParseConfig).
 type Config struct {
-	Protocol    Protocol      // if neither endpoint nor labels name one; default Auto
-	TLS         string        // "verify" (default), or "insecure", which exposes BMC passwords
-	CAFile      string        // PEM certificates to verify BMCs with; default: the system's
-	AllowHTTP   bool          // allow Redfish without TLS for endpoints with http://: for labs
-	Timeout     time.Duration // of one operation; default 60s
-	RequestTime time.Duration // of one HTTP request; default 30s
-	Idle        time.Duration // an unused session is ended after it; default 5m
-	Settle      time.Duration // until a press of a button shows; default 15s
-	OpenTime    time.Duration // the circuit breaker is open before the next probe; default 30s
-	Ipmitool    string        // path; default: the one in PATH
-	CommandTime time.Duration // ipmitool is killed after it; default 15s
-	IPMIPort    string        // of endpoints without ipmi://; default 623
-	CipherSuite string        // of IPMI; default 17 (SHA-256), old BMCs need 3. See CipherLabel
-	IPMIGap     time.Duration // minimum pause between IPMI commands; a quirk may extend it
-	RPCURL      string        // of a bmclib RPC service, for rpc://NAME: https://, or http:// with AllowHTTP
-	AutoReset   bool          // reset a stuck BMC automatically (Facts.BMCStuck); default false
+	Protocol  Protocol `json:"protocol"`   // if neither endpoint nor labels name one; default Auto
+	TLS       string   `json:"tls"`        // "verify" (default), or "insecure", which exposes BMC passwords
+	CAFile    string   `json:"ca_file"`    // PEM certificates to verify BMCs with; default: the system's
+	AllowHTTP bool     `json:"allow_http"` // allow Redfish without TLS for endpoints with http://: for labs
+
+	Timeout     time.Duration `json:"-"` // of one operation; default 60s
+	RequestTime time.Duration `json:"-"` // of one HTTP request; default 30s
+	Idle        time.Duration `json:"-"` // an unused session is ended after it; default 5m
+	Settle      time.Duration `json:"-"` // until a press of a button shows; default 15s
+	OpenTime    time.Duration `json:"-"` // the circuit breaker is open before the next probe; default 30s
+	CommandTime time.Duration `json:"-"` // ipmitool is killed after it; default 15s
+	IPMIGap     time.Duration `json:"-"` // minimum pause between IPMI commands; a quirk may extend it
+
+	Ipmitool    string `json:"ipmitool"`     // path; default: the one in PATH
+	IPMIPort    string `json:"ipmi_port"`    // of endpoints without ipmi://; default 623
+	CipherSuite string `json:"cipher_suite"` // of IPMI; default 17 (SHA-256), old BMCs need 3. See CipherLabel
+	// RPCURL is the URL of a bmclib RPC service, for rpc://NAME: https://, or http:// with
+	// AllowHTTP.
+	RPCURL    string `json:"rpc_url"`
+	AutoReset bool   `json:"auto_reset"` // reset a stuck BMC automatically (Facts.BMCStuck); default false
 }
 
 // CipherLabel is the label of a machine that overrides CipherSuite.
@@ -60,7 +64,7 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.RPCURL != "" && !c.validRPC() {
 		return c, fmt.Errorf("rpc_url %q is not an https:// URL (nor an http:// one with allow_http)",
-			access.Clip(c.RPCURL, 100))
+			text.Clip(c.RPCURL, 100))
 	}
 	return c, c.Protocol.check()
 }
@@ -72,62 +76,31 @@ func (c Config) validRPC() bool {
 
 // ParseConfig parses a configuration in JSON. The error for an unknown key names the key.
 func ParseConfig(raw []byte) (Config, error) {
-	var f struct {
-		Protocol    Protocol `json:"protocol"`
-		TLS         string   `json:"tls"`
-		CAFile      string   `json:"ca_file"`
-		AllowHTTP   bool     `json:"allow_http"`
-		Timeout     duration `json:"timeout"`
-		RequestTime duration `json:"request_time"`
-		Idle        duration `json:"idle"`
-		Settle      duration `json:"settle"`
-		OpenTime    duration `json:"open_time"`
-		Ipmitool    string   `json:"ipmitool"`
-		CommandTime duration `json:"command_time"`
-		IPMIPort    string   `json:"ipmi_port"`
-		CipherSuite string   `json:"cipher_suite"`
-		IPMIGap     duration `json:"ipmi_gap"`
-		AutoReset   bool     `json:"auto_reset"`
-		RPCURL      string   `json:"rpc_url"`
+	type duration = settings.OptionalDuration
+	var c Config
+	keys := struct {
+		*Config
+		Timeout     *duration `json:"timeout"`
+		RequestTime *duration `json:"request_time"`
+		Idle        *duration `json:"idle"`
+		Settle      *duration `json:"settle"`
+		OpenTime    *duration `json:"open_time"`
+		CommandTime *duration `json:"command_time"`
+		IPMIGap     *duration `json:"ipmi_gap"`
+	}{
+		&c,
+		(*duration)(&c.Timeout),
+		(*duration)(&c.RequestTime),
+		(*duration)(&c.Idle),
+		(*duration)(&c.Settle),
+		(*duration)(&c.OpenTime),
+		(*duration)(&c.CommandTime),
+		(*duration)(&c.IPMIGap),
 	}
-	if err := settings.Read(raw, &f); err != nil {
+	if err := settings.Read(raw, &keys); err != nil {
 		return Config{}, fmt.Errorf("read configuration: %w", err)
 	}
-	return Config{
-		Protocol:    f.Protocol,
-		TLS:         f.TLS,
-		CAFile:      f.CAFile,
-		AllowHTTP:   f.AllowHTTP,
-		Timeout:     time.Duration(f.Timeout),
-		RequestTime: time.Duration(f.RequestTime),
-		Idle:        time.Duration(f.Idle),
-		Settle:      time.Duration(f.Settle),
-		OpenTime:    time.Duration(f.OpenTime),
-		Ipmitool:    f.Ipmitool,
-		CommandTime: time.Duration(f.CommandTime),
-		IPMIPort:    f.IPMIPort,
-		CipherSuite: f.CipherSuite,
-		IPMIGap:     time.Duration(f.IPMIGap),
-		AutoReset:   f.AutoReset,
-		RPCURL:      f.RPCURL,
-	}.withDefaults()
-}
-
-// duration is a time.Duration that is written like "30s" in JSON.
-type duration time.Duration
-
-// UnmarshalJSON parses a duration like "30s".
-func (d *duration) UnmarshalJSON(b []byte) error {
-	var s string
-	if err := json.Unmarshal(b, &s); err != nil {
-		return fmt.Errorf(`%s is not a duration like "30s"`, b)
-	}
-	v, err := time.ParseDuration(s)
-	if err != nil || v < 0 {
-		return fmt.Errorf(`%q is not a duration like "30s"`, s)
-	}
-	*d = duration(v)
-	return nil
+	return c.withDefaults()
 }
 
 // newHTTP returns the HTTP client for one BMC. It uses few connections and enforces the not-after

@@ -352,9 +352,10 @@ func TestConfig(t *testing.T) {
 		{``, ""},
 		{`{"protocol": "ipmi", "cipher_suite": "3", "command_time": "8s", "tls": "insecure"}`, ""},
 		{`{"protocol": "amt"}`, `protocol "amt" is not one of redfish, ipmi, auto`},
-		{`{"pasword": "x"}`, `unknown field "pasword"`},
+		{`{"pasword": "x"}`, `unknown key "pasword"`},
 		{`{"tls": "off"}`, `tls is "off"`},
-		{`{"timeout": 5}`, `is not a duration`},
+		{`{"timeout": 5}`, `write it as text with a unit`},
+		{`{"ipmi_gap": "0s", "timeout": null}`, ""},
 		{`{"tls": "insecure", "ca_file": "x"}`, "has no effect with"},
 	} {
 		_, err := bmc.ParseConfig([]byte(c.in))

@@ -1,17 +1,15 @@
 package fake
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-metal/holdfast/providers/internal/settings"
 )
 
 // Duration is a time.Duration that is written as a string in JSON, e.g. "200ms".
@@ -20,21 +18,9 @@ type Duration time.Duration
 // MarshalJSON returns a string like "200ms".
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
 
-// UnmarshalJSON parses "200ms". It refuses negative durations.
+// UnmarshalJSON parses "200ms".
 func (d *Duration) UnmarshalJSON(b []byte) error {
-	var s string
-	if err := json.Unmarshal(b, &s); err != nil {
-		return fmt.Errorf(`read duration %s: write it as text with a unit, e.g. "200ms"`, b)
-	}
-	v, err := time.ParseDuration(s)
-	if err != nil {
-		return fmt.Errorf(`read duration %q: write it as a number and a unit, e.g. "200ms"`, s)
-	}
-	if v < 0 {
-		return fmt.Errorf("read duration %q: it must not be negative", s)
-	}
-	*d = Duration(v)
-	return nil
+	return (*settings.OptionalDuration)(d).UnmarshalJSON(b)
 }
 
 // Config describes a fleet: durations and faults.
@@ -80,7 +66,7 @@ func (c *Config) UnmarshalJSON(b []byte) error {
 		*plain
 		Machines map[string]json.RawMessage `json:"machines"`
 	}{plain: (*plain)(c)}
-	if err := decodeStrict(b, &in); err != nil {
+	if err := settings.Read(b, &in); err != nil {
 		return err
 	}
 	var err error
@@ -130,7 +116,7 @@ func overlay(all Faults, old map[string]Faults, raw map[string]json.RawMessage) 
 			f = all
 		}
 		f = f.clone()
-		if err := decodeStrict(raw[id], &f); err != nil {
+		if err := settings.Read(raw[id], &f); err != nil {
 			return nil, fmt.Errorf("machine %q: %w", id, err)
 		}
 		if out == nil {
@@ -141,35 +127,14 @@ func overlay(all Faults, old map[string]Faults, raw map[string]json.RawMessage) 
 	return out, nil
 }
 
-// decodeStrict decodes one JSON value. Unknown fields and trailing data are errors.
-func decodeStrict(b []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(b))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		if _, key, ok := strings.Cut(err.Error(), "json: unknown field "); ok {
-			return fmt.Errorf("unknown key %s", key)
-		}
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("more than one value")
-	}
-	return nil
-}
-
 // withDefaults fills in the defaults.
 func (c Config) withDefaults() Config {
-	set := func(d *Duration, def time.Duration) {
-		if *d == 0 {
-			*d = Duration(def)
-		}
-	}
-	set(&c.PowerTime, 20*time.Millisecond)
-	set(&c.BootTime, 150*time.Millisecond)
-	set(&c.InstallTime, 300*time.Millisecond)
-	set(&c.CommandTime, 30*time.Millisecond)
-	set(&c.JoinTime, 50*time.Millisecond)
-	set(&c.ResetTime, 100*time.Millisecond)
+	settings.Default(&c.PowerTime, 20*time.Millisecond)
+	settings.Default(&c.BootTime, 150*time.Millisecond)
+	settings.Default(&c.InstallTime, 300*time.Millisecond)
+	settings.Default(&c.CommandTime, 30*time.Millisecond)
+	settings.Default(&c.JoinTime, 50*time.Millisecond)
+	settings.Default(&c.ResetTime, 100*time.Millisecond)
 	if c.Now == nil {
 		c.Now = time.Now
 	}

@@ -53,7 +53,7 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"key twice", "seed: 1\nseed: 2", `key "seed" already set`},
 		{"not YAML", "{", "yaml"},
 		{"a list", "[1]", "array"},
-		{"number as duration", "latency: 5", `read duration 5: write it as text with a unit, e.g. "200ms"`},
+		{"number as duration", "latency: 5", `read duration 5: write it as text with a unit, e.g. "15s"`},
 		{"duration without unit", "boot_time: '5'", `read duration "5"`},
 		{"negative duration", "boot_time: -1s", `read duration "-1s": it must not be negative`},
 		{"no probability", "fail: 1.5", "fail is 1.5"},

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/internal/settings"
 )
 
 // maxBody bounds a request, in bytes. It includes scripts and cloud-init configurations.
@@ -101,7 +102,7 @@ func (f *Fleet) changeFaults(w http.ResponseWriter, r *http.Request) {
 		in.Faults, old = f.Faults()
 	}
 	if err == nil {
-		err = decodeStrict(raw, &in)
+		err = settings.Read(raw, &in)
 	}
 	var machines map[string]Faults
 	if err == nil {
@@ -127,7 +128,7 @@ func (f *Fleet) operate(w http.ResponseWriter, r *http.Request) {
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	var in request
 	if err == nil {
-		err = decodeStrict(raw, &in)
+		err = settings.Read(raw, &in)
 	}
 	if err == nil && in.MachineID == "" {
 		err = errors.New("machine_id is empty")

@@ -18,6 +18,7 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/internal/settings"
 )
 
 // Sessions stores install sessions where the next leader finds them.
@@ -56,15 +57,10 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	def := func(d *time.Duration, otherwise time.Duration) {
-		if *d <= 0 {
-			*d = otherwise
-		}
-	}
-	def(&c.Boot, 15*time.Minute)
-	def(&c.Start, 5*time.Minute)
-	def(&c.Silence, 5*time.Minute)
-	def(&c.Disk, 15*time.Minute)
+	settings.Default(&c.Boot, 15*time.Minute)
+	settings.Default(&c.Start, 5*time.Minute)
+	settings.Default(&c.Silence, 5*time.Minute)
+	settings.Default(&c.Disk, 15*time.Minute)
 	return c
 }
 

@@ -12,11 +12,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 )
 
-// Read decodes one JSON value. An empty text leaves v unchanged. The error for an unknown key names
-// the key.
+// Read decodes one JSON value. An empty text leaves v unchanged. The error for an unknown key is
+// `unknown key "NAME"`.
 func Read(raw []byte, v any) error {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil
@@ -24,6 +25,9 @@ func Read(raw []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
+		if _, key, ok := strings.Cut(err.Error(), "json: unknown field "); ok {
+			return fmt.Errorf("unknown key %s", key)
+		}
 		return err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
@@ -32,21 +36,42 @@ func Read(raw []byte, v any) error {
 	return nil
 }
 
-// Duration is a time.Duration that is written as a string in JSON, e.g. "15s".
+// Duration is a time.Duration that is written as a string in JSON, e.g. "15s". It is above zero.
 type Duration time.Duration
 
-// UnmarshalJSON parses "15s". It refuses durations that are not positive.
+// UnmarshalJSON parses "15s".
 func (d *Duration) UnmarshalJSON(b []byte) error {
-	var s string
-	if err := json.Unmarshal(b, &s); err != nil {
-		return fmt.Errorf(`read duration %s: write it as text with a unit, e.g. "15s"`, b)
-	}
-	v, err := time.ParseDuration(s)
-	if err != nil || v <= 0 {
-		return fmt.Errorf(`read duration %q: write a number above zero and a unit, e.g. "15s"`, s)
+	v, err := parseDuration(b)
+	if err == nil && v == 0 {
+		err = fmt.Errorf(`read duration %s: write a number above zero and a unit, e.g. "15s"`, b)
 	}
 	*d = Duration(v)
-	return nil
+	return err
+}
+
+// OptionalDuration is a Duration that may also be zero.
+type OptionalDuration time.Duration
+
+// UnmarshalJSON parses "15s" or "0s".
+func (d *OptionalDuration) UnmarshalJSON(b []byte) error {
+	v, err := parseDuration(b)
+	*d = OptionalDuration(v)
+	return err
+}
+
+func parseDuration(b []byte) (time.Duration, error) {
+	var s string
+	if err := json.Unmarshal(b, &s); err != nil {
+		return 0, fmt.Errorf(`read duration %s: write it as text with a unit, e.g. "15s"`, b)
+	}
+	v, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, fmt.Errorf(`read duration %q: write it as a number and a unit, e.g. "15s"`, s)
+	}
+	if v < 0 {
+		return 0, fmt.Errorf("read duration %q: it must not be negative", s)
+	}
+	return v, nil
 }
 
 // Default sets a value that is not configured.
