@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/providers"
-	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/bmclib"
 	"github.com/holdfast-metal/holdfast/providers/bmc/vendor"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 // Protocol is a protocol to reach BMCs with.
@@ -82,7 +82,7 @@ func parseEndpoint(s string, allowHTTP bool) (endpoint, error) {
 	bad := func(why string) (endpoint, error) {
 		return endpoint{}, fmt.Errorf(
 			"bmc_endpoint %q %s: want host[:port], or one with https://, ipmi://, amt:// or rpc://",
-			access.Clip(s, 100), why)
+			text.Clip(s, 100), why)
 	}
 	if i := strings.LastIndexByte(s, '@'); i >= 0 { // drop credentials before the text is printed
 		s = s[i+1:]

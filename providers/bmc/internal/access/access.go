@@ -9,7 +9,6 @@ package access
 
 import (
 	"context"
-	"strings"
 	"time"
 )
 
@@ -34,12 +33,3 @@ const (
 
 // MaxText bounds the text of a BMC in our errors, in bytes.
 const MaxText = 300
-
-// Clip returns s on one line. If it is longer than n bytes, it is cut there.
-func Clip(s string, n int) string {
-	s = strings.Join(strings.Fields(s), " ")
-	if len(s) > n {
-		s = strings.ToValidUTF8(s[:n], "") + "…"
-	}
-	return s
-}

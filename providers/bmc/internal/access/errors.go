@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/guard"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 // ErrClosed is the error of operations after the provider was closed.
@@ -69,5 +70,5 @@ func Disagree(format string, args ...any) error { return &answered{fmt.Errorf(fo
 // UnknownAction returns the error for a power action that no driver has.
 func UnknownAction(a providers.PowerAction) error {
 	return providers.Errorf(providers.Unsupported, "set the power",
-		"action %q is not one of on, soft-off, hard-off", Clip(string(a), 40))
+		"action %q is not one of on, soft-off, hard-off", text.Clip(string(a), 40))
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/ipmi"
 	"github.com/holdfast-metal/holdfast/providers/bmc/vendor"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 // Prefix is the prefix of a driver's name as a protocol, in configurations and texts.
@@ -227,7 +228,7 @@ func (h *Host) SetBoot(ctx context.Context, want providers.BootDevice) error {
 	word, ok := map[string]string{"PXE": "pxe", "DISK": "disk", "VIRTUAL_MEDIA": "cdrom"}[want.Mode]
 	if !ok {
 		return providers.Errorf(providers.Unsupported, "set the boot device",
-			"%s has no boot mode %q; it has PXE, DISK, VIRTUAL_MEDIA", h.protocol, access.Clip(want.Mode, 40))
+			"%s has no boot mode %q; it has PXE, DISK, VIRTUAL_MEDIA", h.protocol, text.Clip(want.Mode, 40))
 	}
 	return h.call(ctx, "boot from "+word, true, func(ctx context.Context, d vendor.Driver) error {
 		b, can := d.(vendor.BootSetter)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 // fields parses lines like "Product Serial        : X".
@@ -54,7 +55,7 @@ func (h *Host) Inventory(ctx context.Context) (*providers.Inventory, error) {
 	}
 	out, err := h.run(ctx, false, "fru", "print", "0")
 	if err != nil {
-		v.Missing = append(v.Missing, "serial number and model: "+access.Clip(err.Error(), access.MaxText))
+		v.Missing = append(v.Missing, "serial number and model: "+text.Clip(err.Error(), access.MaxText))
 		return v, nil
 	}
 	f := fields(out)
@@ -83,7 +84,7 @@ func (h *Host) Events(ctx context.Context) (all []providers.Event, err error) {
 func parseEvent(row []string) (e providers.Event) {
 	for i, p := range []*string{&e.ID, nil, &e.Sensor, &e.Message} {
 		if p != nil && i < len(row) {
-			*p = access.Clip(row[i], 1000)
+			*p = text.Clip(row[i], 1000)
 		}
 	}
 	if len(row) > 1 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 // Power reads the power state, which ipmitool prints in words.
@@ -92,7 +93,7 @@ func parseBootFlags(out string, q access.Quirks) (providers.BootDevice, error) {
 		return d, nil
 	}
 	return providers.BootDevice{}, access.Disagree(
-		"no boot flags in the output of ipmitool: %s", access.Clip(out, access.MaxText))
+		"no boot flags in the output of ipmitool: %s", text.Clip(out, access.MaxText))
 }
 
 // Boot reads the boot flags.
@@ -116,7 +117,7 @@ func (h *Host) SetBoot(ctx context.Context, d providers.BootDevice) error {
 		args = append(args, "cdrom")
 	default:
 		return providers.Errorf(providers.Unsupported, "set the boot device",
-			"IPMI has no boot mode %q; it has PXE, DISK, VIRTUAL_MEDIA", access.Clip(d.Mode, 40))
+			"IPMI has no boot mode %q; it has PXE, DISK, VIRTUAL_MEDIA", text.Clip(d.Mode, 40))
 	}
 	var options []string
 	if d.Persistent {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 // Health reads the sensors (SDR) and then the newest entries of the event log (SEL).
@@ -48,7 +49,7 @@ func (h *Host) Health(ctx context.Context) (providers.Health, error) {
 	case access.Silent(err):
 		return providers.Health{}, err
 	default:
-		all.Unread = append(all.Unread, "the event log: "+access.Clip(err.Error(), 120))
+		all.Unread = append(all.Unread, "the event log: "+text.Clip(err.Error(), 120))
 	}
 	all.Sort()
 	return all, nil
@@ -133,7 +134,7 @@ func faults() [][2]string {
 
 // problem returns the problem that a sensor shows, if any.
 func (s sensor) problem() (providers.Problem, bool) {
-	name := access.Clip(s.name, 60)
+	name := text.Clip(s.name, 60)
 	if value, unit, ok := s.measured(); ok {
 		word := map[string]string{
 			"nc": "is out of its range",
@@ -159,7 +160,7 @@ func (s sensor) over(f map[string]string) string {
 	reading, _ := strconv.ParseFloat(value, 64)
 	describe := func(relation string, limit float64) string {
 		bound := strconv.FormatFloat(limit, 'f', -1, 64)
-		return access.Clip(s.name, 60) + " " + value + " " + unit + relation + bound + " " + unit
+		return text.Clip(s.name, 60) + " " + value + " " + unit + relation + bound + " " + unit
 	}
 	for _, t := range []string{"Upper Non-Recoverable", "Upper Critical", "Upper Non-Critical"} {
 		if limit, err := strconv.ParseFloat(f[t], 64); err == nil && reading >= limit {
@@ -208,7 +209,7 @@ func logged(out string, now time.Time) []providers.Problem {
 	for i := len(order) - 1; i >= 0 && len(ps) < access.LogTold; i-- {
 		if e := order[i]; open[e] {
 			delete(open, e)
-			text := "the event log says: " + access.Clip(e.sensor+": "+e.event, 120)
+			text := "the event log says: " + text.Clip(e.sensor+": "+e.event, 120)
 			ps = append(ps, providers.Problem{Kind: providers.EventLogged, Text: text})
 		}
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 // CipherLabel is the label of a machine that overrides the cipher suite.
@@ -245,7 +246,7 @@ func ToolError(ctx context.Context, what string, err error, out string) error {
 	has := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(strings.ToLower(out), w) })
 	}
-	said := access.Answered(errors.New(access.Clip(out, access.MaxText)))
+	said := access.Answered(errors.New(text.Clip(out, access.MaxText)))
 	switch {
 	case has("unexpected"): // mixed-up answers of a slow BMC: like a wrong password, but not one
 		return providers.Errorf(providers.Transient, what, "%w", said)
@@ -263,7 +264,7 @@ func ToolError(ctx context.Context, what string, err error, out string) error {
 		return providers.Errorf(providers.Unsupported, what, "%w", said)
 	case has("unable to establish", "no response", "timeout"):
 		return providers.Errorf(providers.Timeout, what,
-			"the BMC does not answer over IPMI: %s", access.Clip(out, access.MaxText))
+			"the BMC does not answer over IPMI: %s", text.Clip(out, access.MaxText))
 	}
 	return providers.Errorf(providers.Transient, what, "%w", said)
 }

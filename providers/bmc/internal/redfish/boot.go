@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 // bootFresh is how long the data for a change of the boot device, such as the ETag, may be reused.
@@ -166,7 +167,7 @@ func (b bootOverride) change(d providers.BootDevice, q access.Quirks) (map[strin
 	names := targetsOf(d.Mode)
 	if names == nil {
 		return nil, providers.Errorf(providers.Unsupported, what,
-			"mode %q is not one of PXE, HTTP, DISK, VIRTUAL_MEDIA", access.Clip(d.Mode, 40))
+			"mode %q is not one of PXE, HTTP, DISK, VIRTUAL_MEDIA", text.Clip(d.Mode, 40))
 	}
 	if q.UsbCd && len(names) > 1 {
 		names = []string{usbCd, names[0]}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 // maxBody bounds a response of a Redfish service, in bytes.
@@ -186,7 +187,7 @@ func (c *Client) newHTTPRequest(ctx context.Context, r request) (*http.Request, 
 	}
 	if !strings.HasPrefix(path, "/") {
 		return nil, access.Disagree("the service refers to %q, which is not a path on this BMC: "+
-			"not requested, because credentials must not reach another host", access.Clip(r.path, 100))
+			"not requested, because credentials must not reach another host", text.Clip(r.path, 100))
 	}
 	var body io.Reader
 	if r.body != nil {
@@ -198,7 +199,7 @@ func (c *Client) newHTTPRequest(ctx context.Context, r request) (*http.Request, 
 	}
 	req, err := http.NewRequestWithContext(ctx, r.method, c.cfg.Base+path, body)
 	if err != nil {
-		return nil, fmt.Errorf("create request for path %q of the service: %w", access.Clip(r.path, 100), err)
+		return nil, fmt.Errorf("create request for path %q of the service: %w", text.Clip(r.path, 100), err)
 	}
 	req.Header.Set("Accept", "application/json")
 	req.Header.Set("OData-Version", "4.0")

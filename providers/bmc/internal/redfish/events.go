@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 // Events reads the event log, the oldest entry first.
@@ -33,7 +34,7 @@ func (h *Host) Events(ctx context.Context) ([]providers.Event, error) {
 				At:       t,
 				Severity: string(e.Severity),
 				Sensor:   string(e.SensorType),
-				Message:  access.Clip(e.Message, 1000),
+				Message:  text.Clip(e.Message, 1000),
 			})
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 // checkup reads the health of a machine once. Its requests run one after the other, so that other
@@ -36,7 +37,7 @@ func (k *checkup) get(what, at string, v any) bool {
 	case access.Silent(err) || k.ctx.Err() != nil || providers.ClassOf(access.Classify("", err, false)) == providers.Auth:
 		k.err = err
 	default:
-		k.h.Unread = append(k.h.Unread, what+": "+access.Clip(err.Error(), 120))
+		k.h.Unread = append(k.h.Unread, what+": "+text.Clip(err.Error(), 120))
 	}
 	return false
 }
@@ -202,7 +203,7 @@ func (k *checkup) temperature(p part) {
 	if !limit.set {
 		limit = p.UpperFatal
 	}
-	name := access.Clip(cmp.Or(string(p.Name), "sensor "+p.id()), 60)
+	name := text.Clip(cmp.Or(string(p.Name), "sensor "+p.id()), 60)
 	switch bad := p.Status.bad(); {
 	case p.Reading.set && limit.set && limit.value > 0 && p.Reading.value >= limit.value:
 		k.found(providers.Thermal, "%s %g C over %g C", name, p.Reading.value, limit.value)
@@ -257,8 +258,8 @@ const logEntries = 10
 // logEntry has the fields we need of a LogEntry.
 type logEntry struct {
 	ODataID                              string `json:"@odata.id"`
-	Created, Severity, Message, Resolved text
-	EntryCode                            text
+	Created, Severity, Message, Resolved looseText
+	EntryCode                            looseText
 }
 
 // log reads the newest entries of the event log. If entries are links, it reads only a few at each
@@ -299,6 +300,6 @@ func (k *checkup) log(services string) {
 		return strings.Compare(string(b.Created), string(a.Created))
 	})
 	for _, e := range critical[:min(len(critical), access.LogTold)] {
-		k.found(providers.EventLogged, "the event log says: %s", access.Clip(string(e.Message), 120))
+		k.found(providers.EventLogged, "the event log says: %s", text.Clip(string(e.Message), 120))
 	}
 }

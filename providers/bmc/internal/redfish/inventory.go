@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 // Inventory reads the parts of the machine. A part that cannot be read is listed in Missing.
@@ -34,7 +35,7 @@ func (h *Host) Inventory(ctx context.Context) (*providers.Inventory, error) {
 		if link == "" {
 			v.Missing = append(v.Missing, name+": not shown by the BMC")
 		} else if err := read(); err != nil {
-			v.Missing = append(v.Missing, name+": "+access.Clip(err.Error(), access.MaxText))
+			v.Missing = append(v.Missing, name+": "+text.Clip(err.Error(), access.MaxText))
 		}
 	}
 	part("firmware of the BMC", "manager", func() error {

@@ -7,22 +7,22 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
-// text is a property that should be a string. Services return null, numbers and booleans where the
-// schema has strings.
-type text string
+// looseText is a property that should be a string. Services return null, numbers and booleans where
+// the schema has strings.
+type looseText string
 
 // UnmarshalJSON accepts a string, a number or a boolean; anything else is empty.
-func (t *text) UnmarshalJSON(b []byte) error {
+func (t *looseText) UnmarshalJSON(b []byte) error {
 	var s string
 	scalar := len(b) > 0 && (b[0] == '-' || b[0] >= '0' && b[0] <= '9')
 	switch {
 	case json.Unmarshal(b, &s) == nil:
-		*t = text(s)
+		*t = looseText(s)
 	case scalar, string(b) == "true", string(b) == "false":
-		*t = text(b)
+		*t = looseText(b)
 	}
 	return nil
 }
@@ -41,7 +41,7 @@ func (n *number) UnmarshalJSON(b []byte) error {
 }
 
 // state is the Status of a resource (Resource schema).
-type state struct{ State, Health, HealthRollup text }
+type state struct{ State, Health, HealthRollup looseText }
 
 // bad describes the fault, or returns "" if none is known. Values outside the schema are ignored:
 // some service returns Health: Enabled (bb-Ricardo/check_redfish#200).
@@ -58,19 +58,19 @@ func (s state) bad() string {
 
 // part has the properties that all kinds of parts share.
 type part struct {
-	ODataID       string `json:"@odata.id"`
-	ID            text   `json:"Id"`
-	MemberID      text   `json:"MemberId"`
-	Name          text
-	Socket        text
-	DeviceLocator text
+	ODataID       string    `json:"@odata.id"`
+	ID            looseText `json:"Id"`
+	MemberID      looseText `json:"MemberId"`
+	Name          looseText
+	Socket        looseText
+	DeviceLocator looseText
 	Status        state
 
-	FailurePredicted bool   // of a drive
-	LineInputStatus  text   // of a power supply
-	Reading          number `json:"ReadingCelsius"` // of a temperature, with its thresholds
-	UpperCritical    number `json:"UpperThresholdCritical"`
-	UpperFatal       number `json:"UpperThresholdFatal"`
+	FailurePredicted bool      // of a drive
+	LineInputStatus  looseText // of a power supply
+	Reading          number    `json:"ReadingCelsius"` // of a temperature, with its thresholds
+	UpperCritical    number    `json:"UpperThresholdCritical"`
+	UpperFatal       number    `json:"UpperThresholdFatal"`
 }
 
 func (p part) id() string { return cmp.Or(string(p.ID), string(p.MemberID), path.Base(p.ODataID)) }
@@ -79,7 +79,7 @@ func (p part) id() string { return cmp.Or(string(p.ID), string(p.MemberID), path
 func (p part) called(what string) string {
 	name := cmp.Or(string(p.DeviceLocator), string(p.Socket), string(p.Name))
 	if strings.ContainsAny(name, "0123456789") {
-		return access.Clip(name, 60)
+		return text.Clip(name, 60)
 	}
-	return what + " " + access.Clip(p.id(), 40)
+	return what + " " + text.Clip(p.id(), 40)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 // reply is an error response of a Redfish service (DSP0266 §8.6). The service is there, and it did
@@ -62,15 +63,15 @@ func newReply(method, path string, status int, body []byte) *reply {
 		if i == 4 {
 			break
 		}
-		r.Codes = append(r.Codes, access.Clip(m.MessageID, 80))
+		r.Codes = append(r.Codes, text.Clip(m.MessageID, 80))
 		if m.Message != "" {
 			r.Text = m.Message
 		}
 	}
 	if len(r.Codes) == 0 && b.Error.Code != "" {
-		r.Codes = []string{access.Clip(b.Error.Code, 80)}
+		r.Codes = []string{text.Clip(b.Error.Code, 80)}
 	}
-	r.Text = access.Clip(r.Text, access.MaxText)
+	r.Text = text.Clip(r.Text, access.MaxText)
 	return r
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
 // follow stores the task of a change that was accepted and runs in the background (202, DSP0266
@@ -52,7 +53,7 @@ func (h *Host) failedTask(ctx context.Context, what string) error {
 		reason := "no reason given"
 		for _, m := range t.Messages {
 			if m.Message != "" {
-				reason = access.Clip(m.Message, access.MaxText)
+				reason = text.Clip(m.Message, access.MaxText)
 			}
 		}
 		return providers.Errorf(providers.Transient, "change the "+what, "%w",
