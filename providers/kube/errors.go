@@ -1,18 +1,15 @@
 package kube
 
 import (
-	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"regexp"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/guard"
 	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
@@ -25,23 +22,15 @@ func classify(op string, err error) error {
 	if _, ok := errors.AsType[*providers.Error](err); ok {
 		return err
 	}
-	class := providers.Transient
-	var (
-		nerr    net.Error
-		cert    *tls.CertificateVerificationError
-		unknown x509.UnknownAuthorityError
-		status  apierrors.APIStatus
-	)
-	switch {
-	case errors.As(err, &status):
-		class = classOf(err)
-		err = fmt.Errorf("the API answered %d: %s", status.Status().Code, clip(status.Status().Message))
-	case errors.As(err, &cert), errors.As(err, &unknown):
-		class = providers.Unsupported
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return providers.Errorf(classOf(err), op,
+			"the API answered %d: %s", status.Status().Code, clip(status.Status().Message))
+	}
+	class, _ := guard.Classify(err, false)
+	if class == providers.Unsupported {
 		err = fmt.Errorf("%w: the CA of the cluster has changed since its registration: "+
 			"register it again with holdfast cluster-ref add", err)
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &nerr) && nerr.Timeout():
-		class = providers.Timeout
 	}
 	return providers.Errorf(class, op, "%w", err)
 }
