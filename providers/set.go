@@ -1,6 +1,7 @@
 package providers
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,68 +40,57 @@ func (c *Config) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &fields); err != nil {
 		return err
 	}
-	raw, ok := fields["kind"]
-	if !ok {
-		return errors.New(`provider has no kind: set one, e.g. "kind: fake"`)
-	}
-	if err := json.Unmarshal(raw, &c.Kind); err != nil || c.Kind == "" {
-		return fmt.Errorf("kind of provider is %s: it is the name of a kind, e.g. fake", raw)
-	}
-	delete(fields, "kind")
-	if raw, ok := fields["max_active"]; ok {
-		if err := json.Unmarshal(raw, &c.MaxActive); err != nil || c.MaxActive < 0 {
-			return fmt.Errorf("max_active of provider is %s: it is a number of runs, 0 for no limit", raw)
-		}
-		delete(fields, "max_active")
-	}
-	if raw, ok := fields["calls_per_second"]; ok {
-		if err := json.Unmarshal(raw, &c.Calls); err != nil || c.Calls < 0 {
-			return fmt.Errorf("calls_per_second of provider is %s: it is a number of calls, "+
-				"0 for the default of %d", raw, DefaultCalls)
-		}
-		delete(fields, "calls_per_second")
-	}
-	staggers := map[string]*time.Duration{
-		"power_on_interval":      &c.PowerOn.Interval,
-		"power_on_rack_interval": &c.PowerOn.Rack,
-	}
-	for key, d := range staggers {
+	// decode decodes and deletes a key. It returns an error with the wanted value if that is
+	// invalid.
+	decode := func(key string, into any, valid func() bool, want string) error {
 		raw, ok := fields[key]
 		if !ok {
-			continue
-		}
-		var text string
-		err := json.Unmarshal(raw, &text)
-		if err == nil {
-			*d, err = time.ParseDuration(text)
-		}
-		if err != nil || *d < 0 {
-			return fmt.Errorf("%s of provider is %s: it is a time between two power-ons, e.g. 2s", key, raw)
+			return nil
 		}
 		delete(fields, key)
+		if err := json.Unmarshal(raw, into); err != nil || !valid() {
+			return fmt.Errorf("%s of provider is %s: it is %s", key, raw, want)
+		}
+		return nil
 	}
-	var err error
+	if _, ok := fields["kind"]; !ok {
+		return errors.New(`provider has no kind: set one, e.g. "kind: fake"`)
+	}
+	const pause = "a time between two power-ons, e.g. 2s"
+	var interval, rack string
+	err := cmp.Or(
+		decode("kind", &c.Kind, func() bool { return c.Kind != "" }, "the name of a kind, e.g. fake"),
+		decode("max_active", &c.MaxActive, func() bool { return c.MaxActive >= 0 },
+			"a number of runs, 0 for no limit"),
+		decode("calls_per_second", &c.Calls, func() bool { return c.Calls >= 0 },
+			fmt.Sprintf("a number of calls, 0 for the default of %d", DefaultCalls)),
+		decode("power_on_interval", &interval, func() bool { return parsePause(interval, &c.PowerOn.Interval) }, pause),
+		decode("power_on_rack_interval", &rack, func() bool { return parsePause(rack, &c.PowerOn.Rack) }, pause),
+	)
+	if err != nil {
+		return err
+	}
 	c.Raw, err = json.Marshal(fields)
 	return err
 }
 
+// parsePause parses a duration into d, and reports whether it is valid.
+func parsePause(text string, d *time.Duration) bool {
+	var err error
+	*d, err = time.ParseDuration(text)
+	return err == nil && *d >= 0
+}
+
 // Set holds the configured provider instances, by name.
 type Set struct {
-	byName    map[string]Provider
-	maxActive map[string]int
-	calls     map[string]int
-	powerOn   map[string]Stagger
-	fallback  string
+	byName   map[string]Provider
+	configs  map[string]Config // without Raw; may lack an instance
+	fallback string
 }
 
 // NewSet builds every configured instance with the factory of its kind.
 func NewSet(factories map[string]Factory, configs map[string]Config, log *slog.Logger) (*Set, error) {
-	s := &Set{
-		byName:    make(map[string]Provider, len(configs)),
-		maxActive: map[string]int{},
-		calls:     map[string]int{},
-		powerOn:   map[string]Stagger{},
-	}
+	s := &Set{byName: make(map[string]Provider, len(configs)), configs: make(map[string]Config, len(configs))}
 	for _, name := range slices.Sorted(maps.Keys(configs)) {
 		c := configs[name]
 		f, ok := factories[c.Kind]
@@ -112,15 +102,15 @@ func NewSet(factories map[string]Factory, configs map[string]Config, log *slog.L
 		if err != nil {
 			return nil, fmt.Errorf("configure provider %q: %w", name, err)
 		}
-		s.byName[name], s.maxActive[name], s.calls[name] = p, c.MaxActive, c.Calls
-		s.powerOn[name] = c.PowerOn
+		c.Raw = nil
+		s.byName[name], s.configs[name] = p, c
 	}
 	return s, nil
 }
 
 // SetOf returns a set of existing instances.
 func SetOf(byName map[string]Provider, options ...Option) *Set {
-	s := &Set{byName: maps.Clone(byName), calls: map[string]int{}, powerOn: map[string]Stagger{}}
+	s := &Set{byName: maps.Clone(byName), configs: map[string]Config{}}
 	for _, o := range options {
 		o(s)
 	}
@@ -132,42 +122,39 @@ type Option func(*Set)
 
 // WithCalls limits the calls a second for polling the machines of an instance.
 func WithCalls(name string, perSecond int) Option {
-	return func(s *Set) { s.calls[name] = perSecond }
+	return func(s *Set) {
+		c := s.configs[name]
+		c.Calls = perSecond
+		s.configs[name] = c
+	}
 }
 
 // WithStagger sets the minimum time between power-ons of the machines of an instance.
 func WithStagger(name string, by Stagger) Option {
-	return func(s *Set) { s.powerOn[name] = by }
+	return func(s *Set) {
+		c := s.configs[name]
+		c.PowerOn = by
+		s.configs[name] = c
+	}
 }
 
 // WithFallback returns a set that uses the named instance for each machine whose own provider is
 // not configured. It is for trials only: a provider must not drive real hardware that does not
 // name it.
 func (s *Set) WithFallback(name string) *Set {
-	return &Set{
-		byName:    s.byName,
-		maxActive: s.maxActive,
-		calls:     s.calls,
-		powerOn:   s.powerOn,
-		fallback:  name,
-	}
+	return &Set{byName: s.byName, configs: s.configs, fallback: name}
 }
 
 // NameOf returns the name of a machine's provider: the field of its spec, else its label
 // "provider", else the only configured instance, else "fake" (docs/operating.md).
 func (s *Set) NameOf(m Machine) string {
-	if n := m.GetSpec().GetProvider(); n != "" {
-		return n
-	}
-	if n := m.GetLabels()["provider"]; n != "" {
-		return n
-	}
+	only := "fake"
 	if len(s.byName) == 1 {
-		for n := range s.byName {
-			return n
+		for name := range s.byName {
+			only = name
 		}
 	}
-	return "fake"
+	return cmp.Or(m.GetSpec().GetProvider(), m.GetLabels()["provider"], only)
 }
 
 // Of returns a machine's provider. The error names that provider and the configured ones.
@@ -195,15 +182,10 @@ func (s *Set) Names() []string { return slices.Sorted(maps.Keys(s.byName)) }
 
 // MaxActive returns the limit of concurrent runs on the machines of an instance; 0 if there is
 // none.
-func (s *Set) MaxActive(name string) int { return s.maxActive[name] }
+func (s *Set) MaxActive(name string) int { return s.configs[name].MaxActive }
 
 // PowerOn returns the minimum time between power-ons of the machines of an instance.
-func (s *Set) PowerOn(name string) Stagger { return s.powerOn[name] }
+func (s *Set) PowerOn(name string) Stagger { return s.configs[name].PowerOn }
 
 // Calls returns the limit, in calls a second, for polling the machines of an instance.
-func (s *Set) Calls(name string) int {
-	if n := s.calls[name]; n > 0 {
-		return n
-	}
-	return DefaultCalls
-}
+func (s *Set) Calls(name string) int { return cmp.Or(s.configs[name].Calls, DefaultCalls) }
