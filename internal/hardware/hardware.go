@@ -157,7 +157,7 @@ func (h *Hardware) datacenter(name string, raw json.RawMessage, log *slog.Logger
 	if err != nil {
 		return nil, fmt.Errorf("netboot: %w", err)
 	}
-	return datacenter.New(b, b, b, b, s, h.newJoiner(s), i), nil
+	return datacenter.New(b, s, h.newJoiner(s), i), nil
 }
 
 func (h *Hardware) ironic(_ string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {

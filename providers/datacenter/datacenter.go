@@ -14,6 +14,14 @@ import (
 
 // BMC has the capabilities that work while the host is off.
 type BMC interface {
+	Controls
+	Care
+	providers.Console
+	providers.Settler
+}
+
+// Controls are the capabilities of a BMC that boot a machine.
+type Controls interface {
 	providers.Inspector
 	providers.PowerController
 	providers.BootController
@@ -23,9 +31,15 @@ type BMC interface {
 // Care has the other capabilities of a BMC.
 type Care interface {
 	providers.Identifier
-	providers.EventLog
 	providers.BMCResetter
+	Reports
+}
+
+// Reports are what a BMC knows of the hardware.
+type Reports interface {
+	providers.EventLog
 	providers.InventoryReader
+	providers.HealthReader
 }
 
 // Host has the capabilities that need a running host.
@@ -56,49 +70,17 @@ type Installer interface {
 	BootsInstaller() bool
 }
 
-// Provider drives machines through a BMC and SSH.
+// Provider drives machines through a BMC and SSH. Its Settle is the BMC's: a host refuses late
+// effects itself.
 type Provider struct {
-	providers.PowerController
-	providers.BootController
-	providers.MediaController
-	providers.RemoteExecutor
-	providers.NetConfigurator
-	HostOnly
+	BMC
+	Host
 	Joiner
 	Installer
-	Care
-	providers.Console
-	providers.Settler
-
-	bmc, host providers.Inspector
 }
 
-// New returns a provider of two parts. Settle is the BMC's: a host refuses late effects itself.
-func New(
-	bmc BMC,
-	care Care,
-	console providers.Console,
-	settle providers.Settler,
-	host Host,
-	joiner Joiner,
-	installer Installer,
-) *Provider {
-	return &Provider{
-		PowerController: bmc,
-		BootController:  bmc,
-		MediaController: bmc,
-		RemoteExecutor:  host,
-		NetConfigurator: host,
-		HostOnly:        host,
-		Joiner:          joiner,
-		Installer:       installer,
-		Care:            care,
-		Console:         console,
-		Settler:         settle,
-		bmc:             bmc,
-		host:            host,
-	}
-}
+// New returns a provider of these parts.
+func New(b BMC, h Host, j Joiner, i Installer) *Provider { return &Provider{b, h, j, i} }
 
 // Kind returns "datacenter".
 func (p *Provider) Kind() string { return "datacenter" }
@@ -114,17 +96,17 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	bmc := providers.Facts{BMCReason: "NoBMC", BMCUnknown: true, ReachableUnknown: true}
 	host := providers.Facts{ReachableReason: providers.NoSSHEndpoint, ReachableUnknown: true}
 	var bmcErr, hostErr error
-	if m.GetSpec().GetBmcEndpoint() != "" {
-		g.Go(func() error { bmc, bmcErr = p.bmc.Inspect(ctx, m); return nil })
+	hasBMC, hasHost := p.HasBMC(m), m.GetSpec().GetSshEndpoint() != ""
+	if hasBMC {
+		g.Go(func() error { bmc, bmcErr = p.BMC.Inspect(ctx, m); return nil })
 	}
-	if m.GetSpec().GetSshEndpoint() != "" {
-		g.Go(func() error { host, hostErr = p.host.Inspect(ctx, m); return nil })
+	if hasHost {
+		g.Go(func() error { host, hostErr = p.Host.Inspect(ctx, m); return nil })
 	}
 	_ = g.Wait()
 	f := host
 	f.BMCReachable, f.BMCReason = bmc.BMCReachable, bmc.BMCReason
 	f.BMCUnknown, f.BMCStuck, f.Power = bmc.BMCUnknown, bmc.BMCStuck, bmc.Power
-	hasBMC := m.GetSpec().GetBmcEndpoint() != ""
 	if f.ReachableUnknown && !bmc.ReachableUnknown && bmcErr == nil && hasBMC { // only the BMC knows
 		f.Reachable, f.ReachableReason, f.ReachableUnknown = bmc.Reachable, bmc.ReachableReason, false
 	}
@@ -135,27 +117,21 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	if hostErr != nil {
 		f.Reachable, f.ReachableReason, f.ReachableUnknown = false, reason(hostErr), notAsked(hostErr)
 	}
-	if bmcErr != nil && (hostErr != nil || m.GetSpec().GetSshEndpoint() == "") {
-		return providers.Facts{}, errors.Join(bmcErr, hostErr)
-	}
-	if hostErr != nil && m.GetSpec().GetBmcEndpoint() == "" {
-		return providers.Facts{}, hostErr
+	if (bmcErr != nil || !hasBMC) && (hostErr != nil || !hasHost) {
+		if err := errors.Join(bmcErr, hostErr); err != nil {
+			return providers.Facts{}, err
+		}
 	}
 	return f, nil
 }
 
 // Health returns the health of the hardware, as the BMC reports it.
 func (p *Provider) Health(ctx context.Context, m providers.Machine) (providers.Health, error) {
-	op := "read the health of " + m.GetMachineId()
-	r, ok := p.bmc.(providers.HealthReader)
-	if m.GetSpec().GetBmcEndpoint() == "" {
-		return providers.Health{}, providers.Errorf(providers.Unsupported, op, "%w",
+	if !p.HasBMC(m) {
+		return providers.Health{}, providers.Errorf(providers.Unsupported, "read the health of "+m.GetMachineId(), "%w",
 			&providers.NotAsked{Reason: "NoBMC", Err: errors.New("the machine has no BMC endpoint")})
 	}
-	if !ok {
-		return providers.Health{}, providers.Errorf(providers.Unsupported, op, "the BMC does not report it")
-	}
-	return r.Health(ctx, m)
+	return p.BMC.Health(ctx, m)
 }
 
 func notAsked(err error) bool { return providers.WhyNotAsked(err) != "" }

@@ -11,10 +11,26 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// look is a half of a provider that returns fixed facts.
-type look func() (providers.Facts, error)
+// poll is a part of a provider that returns fixed facts.
+type poll func() (providers.Facts, error)
 
-func (l look) Inspect(context.Context, providers.Machine) (providers.Facts, error) { return l() }
+type bmcPart struct {
+	BMC
+	poll
+}
+
+func (b bmcPart) Inspect(context.Context, providers.Machine) (providers.Facts, error) {
+	return b.poll()
+}
+
+type hostPart struct {
+	Host
+	poll
+}
+
+func (h hostPart) Inspect(context.Context, providers.Machine) (providers.Facts, error) {
+	return h.poll()
+}
 
 func TestInspect(t *testing.T) {
 	var (
@@ -29,15 +45,15 @@ func TestInspect(t *testing.T) {
 			&providers.NotAsked{Reason: "NoSecretsKey", Err: errors.New("no key")})
 		hangs = providers.Errorf(providers.Timeout, "inspect the host", "no answer")
 	)
-	says := func(f providers.Facts, err error) look { return func() (providers.Facts, error) { return f, err } }
-	never := look(func() (providers.Facts, error) {
+	says := func(f providers.Facts, err error) poll { return func() (providers.Facts, error) { return f, err } }
+	never := poll(func() (providers.Facts, error) {
 		t.Error("half without an endpoint: got a call")
 		return providers.Facts{}, nil
 	})
 	tests := []struct {
 		name      string
 		spec      *holdfastv1.MachineSpec
-		bmc, host look
+		bmc, host poll
 		want      providers.Facts
 		failed    bool
 	}{
@@ -74,7 +90,7 @@ func TestInspect(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := &Provider{bmc: tt.bmc, host: tt.host}
+			p := New(bmcPart{poll: tt.bmc}, hostPart{poll: tt.host}, nil, nil)
 			got, err := p.Inspect(t.Context(), &holdfastv1.Machine{MachineId: "m", Spec: tt.spec})
 			var classed *providers.Error
 			if (err != nil) != tt.failed || tt.failed && !errors.As(err, &classed) {
