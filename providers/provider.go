@@ -83,9 +83,9 @@ const (
 	NoSSHEndpoint = "NoSSHEndpoint" // the BMC does not know, and the machine has no SSH endpoint
 )
 
-// NoWitness reports whether the BMC answers but nothing can ever show if the host does. An example
-// is a BMC with IPMI only, on a machine without SSH.
-func (f Facts) NoWitness() bool {
+// HostUnobservable reports whether the BMC answers but nothing can ever show if the host does. An
+// example is a BMC with IPMI only, on a machine without SSH.
+func (f Facts) HostUnobservable() bool {
 	return f.BMCReachable && f.ReachableUnknown &&
 		(f.ReachableReason == NotProbed || f.ReachableReason == NoSSHEndpoint)
 }

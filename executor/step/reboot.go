@@ -141,7 +141,7 @@ func (a *Attempt) bootedOrUnseen(inspector providers.Inspector) func(context.Con
 	var since time.Time
 	return func(ctx context.Context) (bool, error) {
 		f, err := inspector.Inspect(ctx, a.Machine)
-		if err != nil || !f.NoWitness() || a.Before[proofBootID] != "" {
+		if err != nil || !f.HostUnobservable() || a.Before[proofBootID] != "" {
 			since = time.Time{}
 			return a.bootedBy(f, err)
 		}
