@@ -10,7 +10,7 @@ import (
 // Inspect returns Ironic's view of a machine. A node that Ironic cannot reach is a fact, not an
 // error.
 func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
-	f := providers.Facts{ReachableReason: "NotProbed"}
+	f := providers.Facts{ReachableReason: providers.NotProbed}
 	err := p.call(ctx, m, "inspect the node", false, func(ctx context.Context, s *session, id string) error {
 		n, err := p.read(ctx, s, id)
 		if err != nil {

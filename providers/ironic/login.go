@@ -222,22 +222,22 @@ func (d *door) welcome(s *session) {
 	}
 }
 
-// rejected handles a 401. A session that was accepted before has expired; a new one was refused.
-// again reports whether to log in again.
-func (d *door) rejected(s *session) (again bool, err error) {
+// rejected handles a 401. It returns nil for a session that was accepted before: it has expired,
+// and the caller logs in again. A new session was refused.
+func (d *door) rejected(s *session) error {
 	d.leave(s)
 	d.mu.Lock()
 	fresh := s.fresh
 	d.mu.Unlock()
 	if !fresh {
-		return true, nil
+		return nil
 	}
 	if d.cfg.Auth == AuthNone {
-		return false, providers.Errorf(providers.Auth, "connect to Ironic",
+		return providers.Errorf(providers.Auth, "connect to Ironic",
 			"it requires a login: set auth to http_basic or keystone")
 	}
 	d.refuse(s.login)
-	return false, refusal(s.login, d.cfg)
+	return refusal(s.login, d.cfg)
 }
 
 var errNoIronic = errors.New("no Ironic API")

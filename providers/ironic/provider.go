@@ -118,7 +118,7 @@ func (p *Provider) try(
 		err = f(ctx, s, id)
 		switch code := status(err); {
 		case code == http.StatusUnauthorized && again:
-			if again, err = p.door.rejected(s); !again {
+			if err := p.door.rejected(s); err != nil {
 				return err
 			}
 			again = false
