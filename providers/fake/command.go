@@ -26,11 +26,9 @@ func (c *call) startCommand(a commandArgs) (any, error) {
 	if a.Command.Path == "" && a.Command.Script == "" {
 		return nil, fmt.Errorf("command has neither a path nor a script")
 	}
-	user := a.Command.User
-	user = cmp.Or(user, "root")
 	h := host{
 		name:   c.id,
-		user:   user,
+		user:   cmp.Or(a.Command.User, "root"),
 		bootID: c.bootID,
 		image:  c.image,
 		time:   time.Duration(c.fleet.config.CommandTime),

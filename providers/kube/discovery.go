@@ -66,9 +66,7 @@ func address(server string) (string, error) {
 	if err != nil || u.Hostname() == "" {
 		return "", url.InvalidHostError(server)
 	}
-	port := u.Port()
-	port = cmp.Or(port, "443")
-	return net.JoinHostPort(u.Hostname(), port), nil
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "443")), nil
 }
 
 // fingerprints returns the hashes of the certificates' public keys in kubeadm's format (RFC 7469

@@ -1,6 +1,7 @@
 package sshexec
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -28,12 +29,7 @@ func (l Login) GoString() string { return l.String() }
 // LogValue returns the user only.
 func (l Login) LogValue() slog.Value { return slog.StringValue(l.String()) }
 
-func (l Login) user() string {
-	if l.Username == "" {
-		return "root"
-	}
-	return l.Username
-}
+func (l Login) user() string { return cmp.Or(l.Username, "root") }
 
 // digest identifies a login without storing it.
 func (l Login) digest() [sha256.Size]byte {

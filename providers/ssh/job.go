@@ -31,8 +31,7 @@ type job struct {
 
 // newJob validates a command and converts it for the host.
 func newJob(c providers.Command) (job, error) {
-	j := job{user: c.User, script: c.Script}
-	j.user = cmp.Or(j.user, "root")
+	j := job{user: cmp.Or(c.User, "root"), script: c.Script}
 	if !userOK.MatchString(j.user) {
 		return job{}, fmt.Errorf("user %q is not a user name", text.Clip(c.User, 80))
 	}

@@ -78,23 +78,20 @@ func (p *Provider) dial(ctx context.Context, to place, via *link) (*link, error)
 		_ = cc.Close()
 		err = ctx.Err()
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		_ = conn.Close()
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return nil, classify(op, ctx.Err(), providers.Timeout)
-		}
-		if keeper.refused != nil {
+		case keeper.refused != nil:
 			return nil, providers.Errorf(providers.Auth, op, "%w", keeper.refused)
-		}
-		if strings.Contains(err.Error(), "unable to authenticate") {
+		case strings.Contains(err.Error(), "unable to authenticate"):
 			p.refusals.count(to, login)
 			return nil, providers.Errorf(providers.Auth, op, "the host refuses user %s: %w", login.user(), err)
 		}
 		return nil, providers.Errorf(providers.Transient, op, "%w", err)
-	default:
-		p.refusals.clear(to)
 	}
+	p.refusals.clear(to)
 	client := ssh.NewClient(cc, chans, reqs)
 	if err := keeper.pin(ctx, p.keys); err != nil {
 		_ = client.Close()
@@ -284,8 +281,7 @@ func (p *Provider) dialVia(ctx context.Context, to place, jumps []Jump) (*link, 
 	if err != nil {
 		return nil, providers.Errorf(providers.Unsupported, "connect to "+to.host, "jump host: %w", err)
 	}
-	ref := last.CredentialsRef
-	ref = cmp.Or(ref, p.cfg.CredentialsRef)
+	ref := cmp.Or(last.CredentialsRef, p.cfg.CredentialsRef)
 	via, _, err := p.link(ctx, place{host: jumpHost(address), address: address, ref: ref}, jumps[:len(jumps)-1])
 	if err != nil {
 		return nil, err
