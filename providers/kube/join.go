@@ -186,9 +186,12 @@ func said(output []providers.Output) string {
 func (j *Joiner) EndJoin(ctx context.Context, op providers.Op, m providers.Machine, s providers.JoinSpec) error {
 	attempt := op.Token()
 	j.forget(attempt)
+	what := fmt.Sprintf("revoke the token that %s joins %s with", m.GetMachineId(), s.ClusterRef)
+	if err := providers.InTime(ctx, what); err != nil {
+		return err
+	}
 	a, err := j.api(ctx, m, s.ClusterRef)
 	if err == nil {
-		what := fmt.Sprintf("revoke the token that %s joins %s with", m.GetMachineId(), s.ClusterRef)
 		err = classify(what, a.revoke(ctx, attempt))
 	}
 	if providers.ClassOf(err) == providers.Late {

@@ -162,6 +162,35 @@ func TestJoinTokens(t *testing.T) {
 	}
 }
 
+// A token behind another owner's is revoked even if that one has ended since.
+func TestRevokeBehindAnEndedToken(t *testing.T) {
+	c, h := newCluster(t), newHost()
+	spec := providers.JoinSpec{ClusterRef: "prod"}
+	start := func() {
+		t.Helper()
+		if err := kube.New(c, h).StartJoin(t.Context(), op(), machine("m-1"), spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	start()
+	var first string
+	c.with(func() {
+		for name, s := range c.secrets {
+			first, s.Annotations = name, nil
+		}
+	})
+	start()
+	c.with(func() { delete(c.secrets, first) })
+	if err := kube.New(c, h).EndJoin(t.Context(), op(), machine("m-1"), spec); err != nil {
+		t.Fatal(err)
+	}
+	c.with(func() {
+		if len(c.secrets) != 0 {
+			t.Errorf("got %d tokens, want ours revoked", len(c.secrets))
+		}
+	})
+}
+
 // A token of another owner with our id is neither used nor deleted.
 func TestForeignJoinToken(t *testing.T) {
 	c, h := newCluster(t), newHost()

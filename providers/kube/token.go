@@ -105,18 +105,24 @@ func newToken(attempt, id, secret string) *corev1.Secret {
 	}
 }
 
-// revoke deletes the token of an attempt, if there is one.
+// revoke deletes the token of an attempt, if there is one. It reads all candidates: the one that
+// was taken when the token was created may be free by now. Reading them can take a slow API longer
+// than an effect may wait, so the deletion is confirmed separately.
 func (a *api) revoke(ctx context.Context, attempt string) error {
 	for c := range tokenCandidates {
-		s, err := a.tokenSecret(ctx, tokenID(attempt, c))
+		s, err := a.tokenSecret(providers.Unhurried(ctx), tokenID(attempt, c))
 		if err != nil {
 			return err
 		}
-		if s == nil {
-			return nil
+		if s == nil || s.Annotations[attemptNote] != attempt {
+			continue
 		}
-		if s.Annotations[attemptNote] == attempt {
-			return a.deleteToken(ctx, s)
+		sends, err := providers.Confirmed(ctx, "revoke a bootstrap token")
+		if err == nil {
+			err = a.deleteToken(sends, s)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil
