@@ -117,7 +117,7 @@ func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint
 	if len(protocols) == 1 {
 		return protocols[0], driverOf(protocols[0]), nil
 	}
-	if driver == IPMI && c.redfishAgain(ctx, c.redfishOf(m, e), c.lookEvery()) {
+	if driver == IPMI && c.redfishAgain(ctx, c.redfishOf(m, e), c.probeEvery()) {
 		driver = Redfish
 	}
 	if driver != "" {
@@ -153,7 +153,7 @@ func (c *controller) fallback(ctx context.Context, m providers.Machine, e endpoi
 	if all, err := e.protocols(m, c.p.cfg.Protocol, ""); err != nil || len(all) == 1 {
 		return nil
 	}
-	if h := c.redfishOf(m, e); c.redfishAgain(ctx, h, lookSoon) {
+	if h := c.redfishOf(m, e); c.redfishAgain(ctx, h, probeSoon) {
 		return h
 	}
 	return nil

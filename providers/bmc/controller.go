@@ -48,7 +48,7 @@ type controller struct {
 	memo             Memo
 	kept             Memo      // last value in Memory
 	driver           Protocol  // that worked, in this process
-	looked           time.Time // last probe for Redfish, if the driver is IPMI
+	probed           time.Time // last probe for Redfish, if the driver is IPMI
 	silence          int       // consecutive unanswered operations
 	opened           int       // times that the breaker has opened since it was closed
 	acceptsButSilent bool      // the last unanswered operation had a connection, so the network is fine

@@ -8,15 +8,15 @@ func ParseEndpoint(s string) (redfish, ipmi, system string, only Protocol, err e
 	return e.redfish, e.ipmi, e.system, e.only, err
 }
 
-// LookDue makes the check due whether BMCs with IPMI also have Redfish.
-func (p *Provider) LookDue() { p.LookedAt(time.Time{}) }
+// ProbeDue makes the check due whether BMCs with IPMI also have Redfish.
+func (p *Provider) ProbeDue() { p.ProbedAt(time.Time{}) }
 
-// LookedAt sets the time of the last such check.
-func (p *Provider) LookedAt(at time.Time) {
+// ProbedAt sets the time of the last such check.
+func (p *Provider) ProbedAt(at time.Time) {
 	p.each(func(c *controller) {
 		c.state.Lock()
 		defer c.state.Unlock()
-		c.looked = at
+		c.probed = at
 	})
 }
 

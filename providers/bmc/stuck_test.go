@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 )
 
-// look inspects with a short timeout.
-func (l *lab) look() providers.Facts {
+// inspect inspects with a short timeout.
+func (l *lab) inspect() providers.Facts {
 	l.t.Helper()
 	ctx, cancel := context.WithTimeout(l.ctx, 50*time.Millisecond)
 	defer cancel()
@@ -34,11 +34,11 @@ func TestStuckBMC(t *testing.T) {
 	l.power(providers.PowerOn)
 	l.s.Set(func(q *redfishtest.Quirks) { q.Hang = true })
 	for i := range 5 {
-		if f := l.look(); f.BMCStuck {
+		if f := l.inspect(); f.BMCStuck {
 			t.Fatalf("got stuck after %d polls", i+1)
 		}
 	}
-	l.eventually("stuck", func() bool { return l.look().BMCStuck })
+	l.eventually("stuck", func() bool { return l.inspect().BMCStuck })
 	l.s.Set(func(q *redfishtest.Quirks) { q.Hang = false })
 	l.ok("reset the BMC", l.p.ResetBMC(l.ctx, op("recover"), l.m))
 	l.power(providers.PowerOn)
@@ -46,7 +46,7 @@ func TestStuckBMC(t *testing.T) {
 	for _, p := range []*bmc.Provider{l.p, l.provider(auto)} { // the next leader knows the restart too
 		l.p = p
 		l.eventually("repeated backoffs", func() bool {
-			if l.look().BMCStuck {
+			if l.inspect().BMCStuck {
 				t.Fatal("got stuck within an hour of a restart")
 			}
 			return bmc.AdviceOf(l.impatient()) == bmc.Intervene
@@ -79,7 +79,7 @@ func TestBMCIsNotStuck(t *testing.T) {
 				l.s.Set(func(q *redfishtest.Quirks) { q.Hang = true })
 			}
 			l.eventually("advice to reset the BMC", func() bool {
-				if l.look().BMCStuck {
+				if l.inspect().BMCStuck {
 					t.Fatal("stuck")
 				}
 				return bmc.AdviceOf(l.impatient()) == bmc.Reset
@@ -96,7 +96,7 @@ func TestBMCWithoutMachineIsRestarted(t *testing.T) {
 			200*time.Millisecond
 	})
 	l.s.Set(func(q *redfishtest.Quirks) { q.HangSystems = true })
-	if f := l.look(); f.BMCReachable {
+	if f := l.inspect(); f.BMCReachable {
 		t.Fatalf("got facts %+v, want a BMC that does not answer", f)
 	}
 	l.ok("reset the BMC", l.p.ResetBMC(l.ctx, op("recover"), l.m))

@@ -114,7 +114,7 @@ func TestIPMIReplacesSilentRedfishTemporarily(t *testing.T) {
 			l.s.Set(func(q *redfishtest.Quirks) { q.Hang = false })
 			served := l.s.Served()
 			l.power(providers.PowerOn)
-			l.p.LookDue()
+			l.p.ProbeDue()
 			hurried := providers.WithNotAfter(l.ctx, time.Now().Add(time.Minute))
 			l.ok("press", l.p.SetPower(hurried, op("power"), l.m, providers.ActionOn))
 			if n := l.s.Served(); n != served {
@@ -153,7 +153,7 @@ func TestCheckInLittleTime(t *testing.T) {
 			l.ok("remember", l.mem.Remember(l.ctx, key, bmc.Memo{Driver: bmc.IPMI}))
 			l.power(providers.PowerOn)
 			l.s.Set(func(q *redfishtest.Quirks) { q.Hang = c.hangs })
-			l.p.LookDue()
+			l.p.ProbeDue()
 			ctx, cancel := context.WithTimeout(l.ctx, c.left)
 			defer cancel()
 			_, err := l.p.PowerState(ctx, l.m)
@@ -206,7 +206,7 @@ func TestCheckForMissingOperation(t *testing.T) {
 			l, key, _ := autoLab(t)
 			l.ok("remember", l.mem.Remember(l.ctx, key, bmc.Memo{Driver: bmc.IPMI}))
 			l.power(providers.PowerOn)
-			l.p.LookedAt(time.Now().Add(-c.ago))
+			l.p.ProbedAt(time.Now().Add(-c.ago))
 			served := l.s.Served()
 			l.power(providers.PowerOn)
 			if n := l.s.Served(); n != served {

@@ -12,22 +12,22 @@ import (
 // Intervals of the probes for Redfish on a BMC that is driven over IPMI, and the time limit for
 // reading its service root.
 const (
-	lookSoon  = time.Minute      // it has spoken Redfish before
-	lookLater = 10 * time.Minute // it never has
-	lookTime  = 5 * time.Second
+	probeSoon  = time.Minute      // it has spoken Redfish before
+	probeLater = 10 * time.Minute // it never has
+	probeTime  = 5 * time.Second
 )
 
 // markDriver records the driver that answered. IPMI in place of Redfish is not stored: after a
 // single failure the next leader should still try Redfish first.
-func (c *controller) markDriver(p Protocol, looked bool) {
+func (c *controller) markDriver(p Protocol, probed bool) {
 	c.state.Lock()
 	defer c.state.Unlock()
 	c.driver = p
 	if p == Redfish || c.memo.Driver != Redfish {
 		c.memo.Driver = p
 	}
-	if looked {
-		c.looked = time.Now()
+	if probed {
+		c.probed = time.Now()
 	}
 }
 
@@ -39,31 +39,31 @@ func (c *controller) hadRedfish() bool {
 	return c.driver == IPMI && c.memo.Driver == Redfish
 }
 
-// lookEvery returns the interval of the probes for Redfish.
-func (c *controller) lookEvery() time.Duration {
+// probeEvery returns the interval of the probes for Redfish.
+func (c *controller) probeEvery() time.Duration {
 	c.state.Lock()
 	defer c.state.Unlock()
 	if c.memo.Driver == Redfish {
-		return lookSoon
+		return probeSoon
 	}
-	return lookLater
+	return probeLater
 }
 
-// lookDue reports whether to probe for Redfish now, and records the probe. Effects do not wait for
+// probeDue reports whether to probe for Redfish now, and records the probe. Effects do not wait for
 // one, nor do calls with little time. A reachability check has 10 s, which is enough.
-func (c *controller) lookDue(ctx context.Context, every time.Duration) bool {
+func (c *controller) probeDue(ctx context.Context, every time.Duration) bool {
 	if _, hurried := providers.NotAfter(ctx); hurried {
 		return false
 	}
-	if end, ok := ctx.Deadline(); ok && time.Until(end) < lookTime {
+	if end, ok := ctx.Deadline(); ok && time.Until(end) < probeTime {
 		return false
 	}
 	c.state.Lock()
 	defer c.state.Unlock()
-	if time.Since(c.looked) < every {
+	if time.Since(c.probed) < every {
 		return false
 	}
-	c.looked = time.Now()
+	c.probed = time.Now()
 	return true
 }
 
@@ -71,10 +71,10 @@ func (c *controller) lookDue(ctx context.Context, every time.Duration) bool {
 // Redfish if it answers. Otherwise a web server that was down when the driver was chosen would cost
 // the machine its virtual media permanently. It leaves time for a query over IPMI.
 func (c *controller) redfishAgain(ctx context.Context, h *redfish.Host, every time.Duration) bool {
-	if !c.lookDue(ctx, every) {
+	if !c.probeDue(ctx, every) {
 		return false
 	}
-	readCtx, cancel := withShare(ctx, lookTime)
+	readCtx, cancel := withShare(ctx, probeTime)
 	err := c.redfish.Probe(readCtx)
 	cancel()
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *controller) redfishAgain(ctx context.Context, h *redfish.Host, every ti
 	case providers.ClassOf(access.Classify("", err, false)) == providers.Auth:
 		// IPMI accepts the account. Wait for a day before the next login that may be refused.
 		c.state.Lock()
-		c.looked = time.Now().Add(24 * time.Hour)
+		c.probed = time.Now().Add(24 * time.Hour)
 		c.state.Unlock()
 	}
 	return err == nil
