@@ -25,9 +25,9 @@ type bareMachine struct {
 // Disks implements installer.Machine.
 func (m *bareMachine) Disks() ([]diskrule.Disk, error) { return disks.List(m.root) }
 
-// Look implements installer.Machine. Facts that cannot be read are left out, because an
+// Inventory implements installer.Machine. Facts that cannot be read are left out, because an
 // incomplete inventory must not block the installation.
-func (m *bareMachine) Look() (peers.Inventory, string) {
+func (m *bareMachine) Inventory() (peers.Inventory, string) {
 	board := m.board()
 	inv := peers.Inventory{
 		Vendor: board.Vendor, Model: board.Model, SerialNumber: board.Serial, SystemUUID: board.UUID,

@@ -121,7 +121,7 @@ func runPool(ctx context.Context, s system, f poolFile, log *slog.Logger) error 
 	source := &gpuPool{started: time.Now(), fixed: f.GPUs}
 	if ask, ok := s.smi(); ok {
 		source.gpus = smi.NewMonitor(ask, log)
-		source.gpus.Look(ctx)
+		source.gpus.Poll(ctx)
 	}
 	client, err := poolreg.New(cfg, source)
 	if err != nil {

@@ -157,7 +157,7 @@ func TestFreeGPUs(t *testing.T) {
 			}
 			return programs, err
 		}, testLogger())
-		m.Look(t.Context())
+		m.Poll(t.Context())
 		return m
 	}
 	const two = "0, GPU-a, NVIDIA H100, 81559, 1, 30, 9.0\n1, GPU-b, NVIDIA H100, 81559, 81000, 30, 9.0\n"

@@ -24,8 +24,8 @@ import (
 type Machine interface {
 	// Disks returns the current disks.
 	Disks() ([]diskrule.Disk, error)
-	// Look returns the rest of the inventory, and the address of the machine.
-	Look() (peers.Inventory, string)
+	// Inventory returns the rest of the inventory, and the address of the machine.
+	Inventory() (peers.Inventory, string)
 	// Open opens a disk for writing.
 	Open(name string) (Disk, error)
 	// Finish adapts a written and closed disk to this machine. It returns the public halves

@@ -71,7 +71,7 @@ func (m *machine) Disks() ([]diskrule.Disk, error) {
 	defer m.mu.Unlock()
 	return append([]diskrule.Disk(nil), m.disks...), nil
 }
-func (m *machine) Look() (peers.Inventory, string) {
+func (m *machine) Inventory() (peers.Inventory, string) {
 	return peers.Inventory{Vendor: "Dell Inc.", SerialNumber: "ABC1234"}, "10.0.0.7"
 }
 func (m *machine) Open(name string) (Disk, error) { return m.media[name], nil }

@@ -74,7 +74,7 @@ func (w *work) reportEnd(ctx context.Context, keys []string, err error) error {
 	if errors.Is(err, peers.ErrOver) || ctx.Err() != nil {
 		return err // the cluster no longer accepts reports
 	}
-	inv, ip := w.machine.Look()
+	inv, ip := w.machine.Inventory()
 	inv.Wiped = w.wiped
 	r := peers.Report{
 		Status: peers.Complete, Stage: w.stage.Load().(string), Progress: 100, HostKeys: keys, IPAddress: ip,
@@ -128,7 +128,7 @@ func (w *work) do(ctx context.Context) ([]string, error) {
 
 // start reports the inventory. It blocks until a peer has accepted it.
 func (w *work) start(ctx context.Context) error {
-	inv, ip := w.machine.Look()
+	inv, ip := w.machine.Inventory()
 	var err error
 	if inv.Disks, err = w.machine.Disks(); err != nil {
 		return err

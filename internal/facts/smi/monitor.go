@@ -107,7 +107,7 @@ func (m *Monitor) Run(ctx context.Context) error {
 	tick := time.NewTicker(Every)
 	defer tick.Stop()
 	for {
-		m.Look(ctx)
+		m.Poll(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -116,8 +116,8 @@ func (m *Monitor) Run(ctx context.Context) error {
 	}
 }
 
-// Look polls once.
-func (m *Monitor) Look(ctx context.Context) {
+// Poll polls once.
+func (m *Monitor) Poll(ctx context.Context) {
 	gpus, err := query(ctx, m.ask)
 	if ctx.Err() != nil {
 		return
