@@ -36,10 +36,10 @@ type Report struct {
 
 // Peer is an http.Handler. Its exported fields must be set before it serves.
 type Peer struct {
-	Image []byte         // the first responses with the image end after so many bytes; 0: none does
-	Order map[string]any // the number of such responses
-	CutAt int            // the first answers with the image end after so many bytes; 0: none does
-	Cuts  int            // how many of them
+	Image []byte
+	Order map[string]any // the work order
+	CutAt int            // the first responses with the image end after so many bytes; 0: none does
+	Cuts  int            // number of such responses
 	// Refuse is called before each request. If it returns a status other than 0, that is
 	// the response.
 	Refuse func(r *http.Request) int

@@ -5,7 +5,6 @@
 // partition to the end of the disk. It writes nothing but tables, and ignores the contents
 // of partitions. It assumes sectors of 512 bytes, as images do; Fits reports whether a disk
 // with other sectors can boot an image.
-// others cannot boot.
 package table
 
 import "encoding/binary"
