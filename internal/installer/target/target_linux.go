@@ -10,6 +10,7 @@
 package target
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -110,12 +111,7 @@ func partitions(disk string) ([]partition, error) {
 	if len(all) == 0 {
 		all = append(all, partition{disk, size(dir)})
 	}
-	slices.SortStableFunc(all, func(a, b partition) int {
-		if a.size > b.size {
-			return -1
-		}
-		return 1
-	})
+	slices.SortStableFunc(all, func(a, b partition) int { return cmp.Compare(b.size, a.size) })
 	return all, nil
 }
 
