@@ -79,16 +79,11 @@ type Installer struct {
 
 // New returns an Installer. It sends and writes nothing yet.
 func New(cfg Config, m Machine) *Installer {
-	def := func(d *time.Duration, v time.Duration) {
-		if *d <= 0 {
-			*d = v
-		}
-	}
-	def(&cfg.OrderTimeout, 15*time.Minute)
-	def(&cfg.TellTimeout, 15*time.Minute)
-	def(&cfg.Settle, 3*time.Second)
-	def(&cfg.DiskTimeout, 30*time.Second)
-	def(&cfg.Every, 5*time.Second)
+	cfg.OrderTimeout = cmp.Or(cfg.OrderTimeout, 15*time.Minute)
+	cfg.TellTimeout = cmp.Or(cfg.TellTimeout, 15*time.Minute)
+	cfg.Settle = cmp.Or(cfg.Settle, 3*time.Second)
+	cfg.DiskTimeout = cmp.Or(cfg.DiskTimeout, 30*time.Second)
+	cfg.Every = cmp.Or(cfg.Every, 5*time.Second)
 	if cfg.Log == nil {
 		cfg.Log = &peers.Log{}
 	}

@@ -59,15 +59,9 @@ type Download struct {
 // NewDownload returns a download that ends with the context. Nothing is sent before the
 // first Read.
 func NewDownload(ctx context.Context, cfg DownloadConfig) *Download {
-	if cfg.HTTP == nil {
-		cfg.HTTP = &http.Client{}
-	}
-	if cfg.Stall <= 0 {
-		cfg.Stall = DefaultStall
-	}
-	if cfg.GiveUp <= 0 {
-		cfg.GiveUp = DefaultGiveUp
-	}
+	cfg.HTTP = cmp.Or(cfg.HTTP, http.DefaultClient)
+	cfg.Stall = cmp.Or(cfg.Stall, DefaultStall)
+	cfg.GiveUp = cmp.Or(cfg.GiveUp, DefaultGiveUp)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	d := &Download{DownloadConfig: cfg, ctx: ctx, sum: sha256.New(), last: time.Now()}
 	d.total.Store(cfg.Size)

@@ -89,10 +89,6 @@ func archived(first []byte) error {
 	return err
 }
 
-// Clear erases boot code and partition tables of a disk with the given size in bytes. From
-// then on it boots neither its old system nor a part of the new one.
-func Clear(disk Disk, size uint64) error { return clearEnds(disk, size) }
-
 // counted counts the bytes read, and calls then after each read.
 type counted struct {
 	io.Reader

@@ -62,12 +62,12 @@ func (j Job) Write(ctx context.Context, src Source, disk Disk) (Result, error) {
 	defer closeIt()
 	progress := func(int64) { j.report(100*src.Received(), src.Size()) }
 	if j.Format == formatQCOW2 {
-		disk, err := j.stage(ctx, src, plain)
+		inside, err := j.stage(ctx, src, plain)
 		if err != nil {
 			return Result{}, err
 		}
-		defer disk.end()
-		plain, progress = disk, func(at int64) { j.report(50*disk.Size()+50*at, disk.Size()) }
+		defer inside.end()
+		plain, progress = inside, func(at int64) { j.report(50*inside.Size()+50*at, inside.Size()) }
 	}
 	head := make([]byte, HeadSize)
 	n, err := fill(plain, head)
@@ -93,7 +93,7 @@ func (j Job) Write(ctx context.Context, src Source, disk Disk) (Result, error) {
 			return Result{}, err
 		}
 	}
-	if err := clearEnds(disk, j.DiskSize); err != nil {
+	if err := Clear(disk, j.DiskSize); err != nil {
 		return Result{}, err
 	}
 	end, err := j.stream(ctx, src, plain, disk, int64(n), zeroed, progress)
@@ -162,9 +162,9 @@ func (j Job) report(done, all int64) {
 	}
 }
 
-// clearEnds erases boot code, partition tables and their copies. From then on the disk
-// boots neither its old system nor a part of the new one.
-func clearEnds(disk Disk, size uint64) error {
+// Clear erases boot code, partition tables and their copies of a disk with the given size
+// in bytes. From then on it boots neither its old system nor a part of the new one.
+func Clear(disk Disk, size uint64) error {
 	zeros := make([]byte, min(HeadSize, size))
 	for _, at := range []uint64{0, size - uint64(len(zeros))} {
 		if _, err := disk.WriteAt(zeros, int64(at)); err != nil {

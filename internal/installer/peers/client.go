@@ -60,12 +60,12 @@ func New(cfg Config) (*Client, error) {
 		return nil, errors.New("find the install token: none found: " +
 			"set holdfast.token= on the kernel command line")
 	}
-	c := &Client{token: cfg.Token, http: cfg.HTTP, log: cfg.Logger, servers: []string{base}}
-	if c.http == nil {
-		c.http = &http.Client{}
-	}
-	c.log = cmp.Or(c.log, slog.New(slog.DiscardHandler))
-	return c, nil
+	return &Client{
+		token:   cfg.Token,
+		http:    cmp.Or(cfg.HTTP, http.DefaultClient),
+		log:     cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler)),
+		servers: []string{base},
+	}, nil
 }
 
 func baseURL(s string) (string, error) {

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"sync"
@@ -55,7 +56,7 @@ func (l *Log) Run(ctx context.Context, c *Client, to string) error {
 func (l *Log) Flush(ctx context.Context, c *Client, to string) error {
 	for {
 		l.mu.Lock()
-		part, at := append([]byte(nil), l.text[:min(len(l.text), maxPart)]...), l.sent
+		part, at := bytes.Clone(l.text[:min(len(l.text), maxPart)]), l.sent
 		l.mu.Unlock()
 		if len(part) == 0 {
 			return nil
