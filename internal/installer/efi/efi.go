@@ -17,6 +17,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf16"
+
+	"github.com/holdfast-metal/holdfast/internal/installer/table"
 )
 
 // Title is the name of the entry in the firmware's menu.
@@ -29,14 +31,9 @@ const (
 	most       = 64 << 10                                // maximum size of a variable, in bytes
 )
 
-// Loader is a boot loader on a partition.
+// Loader is a boot loader on an EFI system partition.
 type Loader struct {
-	Partition    int    // from 1
-	Start, Count uint64 // sectors
-	GPT          bool   // otherwise MBR
-	// ID is the partition's GUID in the format of a GPT. With an MBR, its first four bytes are the
-	// disk signature.
-	ID   [16]byte
+	table.System
 	Path string // with backslashes
 }
 

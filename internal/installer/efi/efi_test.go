@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-metal/holdfast/internal/installer/table"
 )
 
 func order(numbers ...uint16) (b []byte) {
@@ -20,9 +22,9 @@ func order(numbers ...uint16) (b []byte) {
 
 // The bytes follow the specification, field by field.
 func TestOption(t *testing.T) {
-	l := Loader{Partition: 15, Start: 2048, Count: 260096, GPT: true,
+	l := Loader{table.System{Partition: 15, Start: 2048, Count: 260096, GPT: true,
 		ID: [16]byte{0x28, 0x73, 0x2a, 0xc1, 0x1f, 0xf8, 0xd2, 0x11, 0xba, 0x4b, 0, 0xa0, 0xc9, 0x3e, 0xc9,
-			0x3b}, Path: `\EFI\A`}
+			0x3b}}, `\EFI\A`}
 	want := "01000000" + "4000" + // active; length of the paths
 		"48006f006c0064006600610073007400" + "0000" +
 		"04012a00" + "0f000000" + "0008000000000000" + "00f8030000000000" + "28732ac11ff8d211ba4b00a0c93ec93b" + "0202" +
@@ -34,8 +36,8 @@ func TestOption(t *testing.T) {
 }
 
 func TestEnter(t *testing.T) {
-	l := Loader{Partition: 1, Start: 2048, Count: 2048, GPT: true, Path: `\EFI\BOOT\BOOTX64.EFI`}
-	old := Loader{Partition: 3, GPT: true, Path: `\EFI\OLD`}
+	l := Loader{table.System{Partition: 1, Start: 2048, Count: 2048, GPT: true}, `\EFI\BOOT\BOOTX64.EFI`}
+	old := Loader{table.System{Partition: 3, GPT: true}, `\EFI\OLD`}
 	other := append([]byte{1, 0, 0, 0, 4, 0, 'P', 0, 'X', 0, 'E', 0, 0, 0}, 0x7f, 0xff, 4, 0)
 	tests := []struct {
 		name  string

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-metal/holdfast/internal/installer/table"
 )
 
 // enterIn is the environment variable of the process that dies while it enters a loader.
@@ -28,8 +30,8 @@ func TestEnterHelper(t *testing.T) {
 }
 
 func loader() Loader {
-	return Loader{Partition: 2, Start: 4096, Count: 524288, GPT: true, ID: [16]byte{1, 2, 3},
-		Path: `\EFI\BOOT\BOOTX64.EFI`}
+	return Loader{table.System{Partition: 2, Start: 4096, Count: 524288, GPT: true, ID: [16]byte{1, 2, 3}},
+		`\EFI\BOOT\BOOTX64.EFI`}
 }
 
 // An installer that dies between the boot entry and the boot order leaves an entry that is never

@@ -7,7 +7,11 @@
 // with other sectors can boot an image.
 package table
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+)
 
 const (
 	sector = 512 // bytes
@@ -42,6 +46,17 @@ func mbr(head []byte) (entries []entry, ok bool) {
 		})
 	}
 	return entries, true
+}
+
+// readHead reads the first two sectors of a disk and the entries of its MBR. ok is false if it has
+// no MBR.
+func readHead(disk io.ReaderAt) (head []byte, entries []entry, ok bool, err error) {
+	head = make([]byte, 2*sector)
+	if _, err := io.ReadFull(io.NewSectionReader(disk, 0, int64(len(head))), head); err != nil {
+		return nil, nil, false, fmt.Errorf("read the partition table: %w", err)
+	}
+	entries, ok = mbr(head)
+	return head, entries, ok, nil
 }
 
 // Fits reports whether a disk whose sectors have so many bytes can boot with the table at

@@ -3,7 +3,6 @@ package table
 import (
 	"encoding/binary"
 	"fmt"
-	"io"
 	"math"
 	"os"
 
@@ -17,16 +16,15 @@ const align = 1 << 20 / sector
 // of a GPT there. It returns a message for the log. It changes nothing if there is no
 // table, or if the last partition is large enough.
 func Grow(disk *os.File, size uint64) (did string, err error) {
-	head := make([]byte, 2*sector)
-	if _, err := io.ReadFull(io.NewSectionReader(disk, 0, int64(len(head))), head); err != nil {
-		return "", fmt.Errorf("read the partition table: %w", err)
+	head, entries, ok, err := readHead(disk)
+	if err != nil {
+		return "", err
 	}
-	entries, ok := mbr(head)
 	if !ok {
 		return "no partition table: nothing to grow", nil
 	}
 	for i, e := range entries {
-		if e.kind == typeGPT && string(head[sector:sector+8]) == "EFI PART" {
+		if e.kind == typeGPT && gptAt(head, sector) {
 			return growGPT(disk, size, i)
 		}
 	}

@@ -3,7 +3,6 @@ package table
 import (
 	"encoding/binary"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -17,7 +16,7 @@ const typeSystem = 0xef // an EFI system partition in an MBR
 type System struct {
 	Partition    int    // from 1
 	Start, Count uint64 // sectors
-	GPT          bool
+	GPT          bool   // otherwise MBR
 	// ID is the partition's GUID as stored in the GPT. With an MBR, its first four bytes
 	// are the disk signature.
 	ID [16]byte
@@ -26,16 +25,12 @@ type System struct {
 // FindSystem returns the first EFI system partition of a disk. It reports in ok whether
 // there is one.
 func FindSystem(disk *os.File) (s System, ok bool, err error) {
-	head := make([]byte, 2*sector)
-	if _, err := io.ReadFull(io.NewSectionReader(disk, 0, int64(len(head))), head); err != nil {
-		return System{}, false, fmt.Errorf("read the partition table: %w", err)
-	}
-	entries, ok := mbr(head)
-	if !ok {
-		return System{}, false, nil
+	head, entries, ok, err := readHead(disk)
+	if err != nil || !ok {
+		return System{}, false, err
 	}
 	for i, e := range entries {
-		if e.kind == typeGPT && string(head[sector:sector+8]) == "EFI PART" {
+		if e.kind == typeGPT && gptAt(head, sector) {
 			return systemGPT(disk)
 		}
 		if e.kind == typeSystem && e.count > 0 {

@@ -65,14 +65,7 @@ func entry(ctx context.Context, disk string, parts []partition) (string, error) 
 	}
 	name := ""
 	err = mounted("efivarfs", varsDir, "efivarfs", 0, func() error {
-		name, err = efi.Enter(varsDir, efi.Loader{
-			Partition: esp.Partition,
-			Start:     esp.Start,
-			Count:     esp.Count,
-			GPT:       esp.GPT,
-			ID:        esp.ID,
-			Path:      `\EFI\BOOT\` + loader,
-		})
+		name, err = efi.Enter(varsDir, efi.Loader{System: esp, Path: `\EFI\BOOT\` + loader})
 		return err
 	})
 	return name, err
