@@ -10,7 +10,7 @@ import (
 func bootTests() map[string]func(*harness) {
 	set := func(persistent bool) func(*harness) {
 		return func(h *harness) {
-			b := need[providers.BootController](h, providers.CanBoot)
+			b := need[providers.BootController](h)
 			for _, mode := range []string{"PXE", "DISK"} {
 				want := providers.BootDevice{Mode: mode, Persistent: persistent, UEFI: true}
 				op := h.op("netboot-" + mode)
@@ -27,7 +27,7 @@ func bootTests() map[string]func(*harness) {
 		"Once":       set(false),
 		"Persistent": set(true),
 		"UnknownModeIsRefused": func(h *harness) {
-			b := need[providers.BootController](h, providers.CanBoot)
+			b := need[providers.BootController](h)
 			before, err := b.BootDevice(h.ctx, h.Machine)
 			h.ok("read boot device", err)
 			floppy := providers.BootDevice{Mode: "FLOPPY"}
@@ -44,7 +44,7 @@ func bootTests() map[string]func(*harness) {
 func mediaTests() map[string]func(*harness) {
 	return map[string]func(*harness){
 		"InsertAndEject": func(h *harness) {
-			p := need[providers.MediaController](h, providers.CanMedia)
+			p := need[providers.MediaController](h)
 			if h.MediaURL == "" {
 				h.Skip("setup has no MediaURL")
 			}
@@ -68,7 +68,7 @@ func mediaTests() map[string]func(*harness) {
 func consoleTests() map[string]func(*harness) {
 	return map[string]func(*harness){
 		"AnswersWhatIsTyped": func(h *harness) {
-			p := need[providers.Console](h, providers.CanConsole)
+			p := need[providers.Console](h)
 			c, err := p.OpenConsole(h.ctx, h.Machine)
 			h.ok("open console", err)
 			_, err = c.Write([]byte("\n"))
@@ -79,7 +79,7 @@ func consoleTests() map[string]func(*harness) {
 			h.ok("close console", c.Close())
 		},
 		"CloseEndsARead": func(h *harness) {
-			p := need[providers.Console](h, providers.CanConsole)
+			p := need[providers.Console](h)
 			c, err := p.OpenConsole(h.ctx, h.Machine)
 			h.ok("open console", err)
 			ended := make(chan struct{})

@@ -11,7 +11,7 @@ func careTests() map[string]func(*harness) {
 	mac := regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
 	return map[string]func(*harness){
 		"LightReadsBack": func(h *harness) {
-			p := need[providers.Identifier](h, providers.CanIdentify)
+			p := need[providers.Identifier](h)
 			for on, want := range map[bool]providers.LightState{true: providers.LightOn, false: providers.LightOff} {
 				op := h.op("identify-" + string(want))
 				h.ok("switch the light "+string(want), p.Identify(h.ctx, op, h.Machine, on))
@@ -23,7 +23,7 @@ func careTests() map[string]func(*harness) {
 			}
 		},
 		"EventsAreCleared": func(h *harness) {
-			p := need[providers.EventLog](h, providers.CanEvents)
+			p := need[providers.EventLog](h)
 			before, err := p.Events(h.ctx, h.Machine)
 			h.ok("read the event log", err)
 			for i, e := range before[min(1, len(before)):] {
@@ -51,7 +51,7 @@ func careTests() map[string]func(*harness) {
 			h.counted(op, "clear_log", 1)
 		},
 		"InventoryIsSound": func(h *harness) {
-			p := need[providers.InventoryReader](h, providers.CanInventory)
+			p := need[providers.InventoryReader](h)
 			first, err := p.Inventory(h.ctx, h.Machine)
 			h.ok("read the inventory", err)
 			second, err := p.Inventory(h.ctx, h.Machine)
@@ -71,8 +71,8 @@ func careTests() map[string]func(*harness) {
 			}
 		},
 		"ResetComesBack": func(h *harness) {
-			p := need[providers.BMCResetter](h, providers.CanReset)
-			state := need[providers.PowerController](h, providers.CanPower)
+			p := need[providers.BMCResetter](h)
+			state := need[providers.PowerController](h)
 			if !h.ResetBMC {
 				h.Skip("setup does not allow resetting the BMC")
 			}

@@ -11,7 +11,7 @@ import (
 func commandTests() map[string]func(*harness) {
 	return map[string]func(*harness){
 		"UnknownTokenIsNone": func(h *harness) {
-			p := need[providers.RemoteExecutor](h, providers.CanExec)
+			p := need[providers.RemoteExecutor](h)
 			token := h.op("ssh").Token()
 			if s := h.status(p, token, 0); s.State != providers.WorkNone {
 				h.Fatalf("got %+v, want none", s)
@@ -28,7 +28,7 @@ func commandTests() map[string]func(*harness) {
 			}, "1 2'3\n")
 		},
 		"StartTwiceIsOnce": func(h *harness) {
-			p := need[providers.RemoteExecutor](h, providers.CanExec)
+			p := need[providers.RemoteExecutor](h)
 			op := h.op("ssh")
 			c := providers.Command{Script: "echo once; sleep 0.2; echo done"}
 			for range 3 {
@@ -43,7 +43,7 @@ func commandTests() map[string]func(*harness) {
 			h.counted(op, "command", 1)
 		},
 		"OutlivesItsCaller": func(h *harness) {
-			p := need[providers.RemoteExecutor](h, providers.CanExec)
+			p := need[providers.RemoteExecutor](h)
 			op := h.op("ssh")
 			ctx, cancel := context.WithCancel(h.ctx)
 			c := providers.Command{Script: "sleep 0.3; echo alive"}
@@ -55,7 +55,7 @@ func commandTests() map[string]func(*harness) {
 			}
 		},
 		"KillEndsIt": func(h *harness) {
-			p := need[providers.RemoteExecutor](h, providers.CanExec)
+			p := need[providers.RemoteExecutor](h)
 			op := h.op("ssh")
 			c := providers.Command{Script: "echo up; sleep 600"}
 			h.ok("start", p.StartCommand(h.ctx, op, h.Machine, op.Token(), c))
@@ -72,7 +72,7 @@ func commandTests() map[string]func(*harness) {
 			h.counted(op, "command", 1)
 		},
 		"TimeoutEndsIt": func(h *harness) {
-			p := need[providers.RemoteExecutor](h, providers.CanExec)
+			p := need[providers.RemoteExecutor](h)
 			op := h.op("ssh")
 			c := providers.Command{Script: "sleep 600", Timeout: h.Wait / 10}
 			h.ok("start", p.StartCommand(h.ctx, op, h.Machine, op.Token(), c))
@@ -84,7 +84,7 @@ func commandTests() map[string]func(*harness) {
 // prints runs a command and checks its stdout.
 func (h *harness) prints(c providers.Command, want string) {
 	h.Helper()
-	p := need[providers.RemoteExecutor](h, providers.CanExec)
+	p := need[providers.RemoteExecutor](h)
 	op := h.op("ssh")
 	h.ok("start", p.StartCommand(h.ctx, op, h.Machine, op.Token(), c))
 	s := h.finished(p, op.Token())

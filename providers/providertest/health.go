@@ -7,7 +7,7 @@ import (
 func healthTests() map[string]func(*harness) {
 	return map[string]func(*harness){
 		"TellsOfParts": func(h *harness) {
-			p := need[providers.HealthReader](h, providers.CanHealth)
+			p := need[providers.HealthReader](h)
 			got, err := p.Health(h.ctx, h.Machine)
 			h.ok("read the health", err)
 			for _, problem := range got.Problems {
@@ -31,7 +31,7 @@ func healthTests() map[string]func(*harness) {
 			})
 		},
 		"SaysTheSameTwice": func(h *harness) {
-			p := need[providers.HealthReader](h, providers.CanHealth)
+			p := need[providers.HealthReader](h)
 			first, err := p.Health(h.ctx, h.Machine)
 			h.ok("read the health", err)
 			again, err := p.Health(h.ctx, h.Machine)
@@ -46,7 +46,7 @@ func healthTests() map[string]func(*harness) {
 			}
 		},
 		"ChangesNothing": func(h *harness) {
-			p := need[providers.HealthReader](h, providers.CanHealth)
+			p := need[providers.HealthReader](h)
 			h.unchanged("reading the health", func() error {
 				_, err := p.Health(h.ctx, h.Machine)
 				return err

@@ -5,7 +5,7 @@ import "github.com/holdfast-metal/holdfast/providers"
 func installTests() map[string]func(*harness) {
 	return map[string]func(*harness){
 		"UnknownTokenIsNone": func(h *harness) {
-			p := need[providers.Imager](h, providers.CanImage)
+			p := need[providers.Imager](h)
 			s, err := p.InstallStatus(h.ctx, h.Machine, h.op("repave").Token())
 			h.ok("read install status", err)
 			if s.State != providers.WorkNone {
@@ -13,7 +13,7 @@ func installTests() map[string]func(*harness) {
 			}
 		},
 		"StartTwiceIsOnce": func(h *harness) {
-			p := need[providers.Imager](h, providers.CanImage)
+			p := need[providers.Imager](h)
 			if h.Image == "" {
 				h.Skip("setup has no Image")
 			}
@@ -39,7 +39,7 @@ func installTests() map[string]func(*harness) {
 			}
 		},
 		"NothingToDoIsRefused": func(h *harness) {
-			p := need[providers.Imager](h, providers.CanImage)
+			p := need[providers.Imager](h)
 			op := h.op("repave")
 			h.classed("install nothing", p.StartInstall(h.ctx, op, h.Machine, providers.InstallSpec{}))
 			h.counted(op, "install", 0)
@@ -79,7 +79,7 @@ func (h *harness) installed(
 // Inspector.
 func (h *harness) booted() (id string) {
 	h.Helper()
-	i := need[providers.Inspector](h, providers.CanInspect)
+	i := need[providers.Inspector](h)
 	h.eventually("host answers", func() (bool, error) {
 		f, err := i.Inspect(h.ctx, h.Machine)
 		id = f.BootID

@@ -9,14 +9,14 @@ import (
 func joinTests() map[string]func(*harness) {
 	return map[string]func(*harness){
 		"UnknownTokenIsNone": func(h *harness) {
-			p := need[providers.ClusterJoiner](h, providers.CanJoin)
+			p := need[providers.ClusterJoiner](h)
 			s, _, err := p.JoinStatus(h.ctx, h.Machine, h.op("join").Token())
 			if err != nil || s != providers.WorkNone {
 				h.Fatalf("got %q, %v, want none", s, err)
 			}
 		},
 		"StartTwiceIsOnce": func(h *harness) {
-			p := need[providers.ClusterJoiner](h, providers.CanJoin)
+			p := need[providers.ClusterJoiner](h)
 			if h.ClusterRef == "" {
 				h.Skip("setup has no ClusterRef")
 			}
@@ -84,7 +84,7 @@ func networkTests() map[string]func(*harness) {
 
 func (h *harness) network() providers.NetConfigurator {
 	h.Helper()
-	p := need[providers.NetConfigurator](h, providers.CanNet)
+	p := need[providers.NetConfigurator](h)
 	if h.NetConfig == "" {
 		h.Skip("setup has no NetConfig")
 	}

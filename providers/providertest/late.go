@@ -31,7 +31,7 @@ func lateTests() map[string]func(*harness) {
 			}
 		},
 		"InTimeIsDone": func(h *harness) {
-			p := need[providers.PowerController](h, providers.CanPower)
+			p := need[providers.PowerController](h)
 			off := h.op("off")
 			ctx := providers.WithNotAfter(h.ctx, time.Now().Add(h.Wait))
 			h.ok("press in time", p.SetPower(ctx, off, h.Machine, providers.ActionHardOff))

@@ -10,7 +10,7 @@ import (
 func outputTests() map[string]func(*harness) {
 	exit := func(code int) func(*harness) {
 		return func(h *harness) {
-			p := need[providers.RemoteExecutor](h, providers.CanExec)
+			p := need[providers.RemoteExecutor](h)
 			op := h.op("ssh")
 			script := fmt.Sprintf("echo out; echo err >&2; echo more; exit %d", code)
 			h.ok("start", p.StartCommand(h.ctx, op, h.Machine, op.Token(), providers.Command{Script: script}))
@@ -37,7 +37,7 @@ func outputTests() map[string]func(*harness) {
 
 // byOffset reads from every offset, twice: the output must be the same and complete.
 func byOffset(h *harness) {
-	p := need[providers.RemoteExecutor](h, providers.CanExec)
+	p := need[providers.RemoteExecutor](h)
 	op := h.op("ssh")
 	c := providers.Command{Script: "echo one; echo two >&2; echo three"}
 	h.ok("start", p.StartCommand(h.ctx, op, h.Machine, op.Token(), c))
@@ -61,7 +61,7 @@ func byOffset(h *harness) {
 
 // whileItRuns reads the output of a running command as the executor does.
 func whileItRuns(h *harness) {
-	p := need[providers.RemoteExecutor](h, providers.CanExec)
+	p := need[providers.RemoteExecutor](h)
 	op := h.op("ssh")
 	script := "echo one; sleep 0.2; echo two; sleep 0.2; echo three"
 	h.ok("start", p.StartCommand(h.ctx, op, h.Machine, op.Token(), providers.Command{Script: script}))
@@ -79,7 +79,7 @@ func whileItRuns(h *harness) {
 
 // longIsWhole checks output that exceeds one answer of most transports.
 func longIsWhole(h *harness) {
-	p := need[providers.RemoteExecutor](h, providers.CanExec)
+	p := need[providers.RemoteExecutor](h)
 	op := h.op("ssh")
 	h.ok("start", p.StartCommand(h.ctx, op, h.Machine, op.Token(), providers.Command{Script: "seq 50000"}))
 	var want strings.Builder
@@ -92,7 +92,7 @@ func longIsWhole(h *harness) {
 }
 
 func offsetAtEnd(h *harness) {
-	p := need[providers.RemoteExecutor](h, providers.CanExec)
+	p := need[providers.RemoteExecutor](h)
 	op := h.op("ssh")
 	h.ok("start", p.StartCommand(h.ctx, op, h.Machine, op.Token(), providers.Command{Script: "echo all"}))
 	end := int64(len(text(h.finished(p, op.Token()).Output, "")))

@@ -9,7 +9,7 @@ import (
 func inspectTests() map[string]func(*harness) {
 	return map[string]func(*harness){
 		"SeesTheHost": func(h *harness) {
-			i := need[providers.Inspector](h, providers.CanInspect)
+			i := need[providers.Inspector](h)
 			f, err := i.Inspect(h.ctx, h.Machine)
 			h.ok("inspect", err)
 			if !f.Reachable && !f.BMCReachable {
@@ -27,8 +27,8 @@ func inspectTests() map[string]func(*harness) {
 			}
 		},
 		"SeesThePower": func(h *harness) {
-			i := need[providers.Inspector](h, providers.CanInspect)
-			p := need[providers.PowerController](h, providers.CanPower)
+			i := need[providers.Inspector](h)
+			p := need[providers.PowerController](h)
 			f, err := i.Inspect(h.ctx, h.Machine)
 			h.ok("inspect", err)
 			state, err := p.PowerState(h.ctx, h.Machine)
@@ -38,7 +38,7 @@ func inspectTests() map[string]func(*harness) {
 			}
 		},
 		"ChangesNothing": func(h *harness) {
-			i := need[providers.Inspector](h, providers.CanInspect)
+			i := need[providers.Inspector](h)
 			h.unchanged("inspecting", func() error {
 				_, err := i.Inspect(h.ctx, h.Machine)
 				return err
@@ -97,7 +97,7 @@ func powerTests() map[string]func(*harness) {
 			h.offThenOn(providers.ActionSoftOff)
 		},
 		"PressWhenAlreadyThere": func(h *harness) {
-			p := need[providers.PowerController](h, providers.CanPower)
+			p := need[providers.PowerController](h)
 			on, off := h.op("on"), h.op("off")
 			h.press(p, on, providers.ActionOn)
 			h.power(p, providers.PowerOn)
@@ -112,7 +112,7 @@ func powerTests() map[string]func(*harness) {
 			h.turnOn(p)
 		},
 		"UnknownActionIsRefused": func(h *harness) {
-			p := need[providers.PowerController](h, providers.CanPower)
+			p := need[providers.PowerController](h)
 			op := h.op("cycle")
 			h.classed("power action cycle", p.SetPower(h.ctx, op, h.Machine, "cycle"))
 			h.power(p, providers.PowerOn)
@@ -123,7 +123,7 @@ func powerTests() map[string]func(*harness) {
 
 // offThenOn reboots a machine as the executor does: off, observed off, on, observed on.
 func (h *harness) offThenOn(how providers.PowerAction) {
-	p := need[providers.PowerController](h, providers.CanPower)
+	p := need[providers.PowerController](h)
 	i, inspects := h.Provider.(providers.Inspector)
 	var before providers.Facts
 	if inspects {

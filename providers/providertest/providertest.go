@@ -6,9 +6,12 @@
 package providertest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
+	"maps"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -72,20 +75,11 @@ func Run(t *testing.T, setup func(t *testing.T) Setup) {
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
-			for _, name := range sortedKeys(g.tests) {
+			for _, name := range slices.Sorted(maps.Keys(g.tests)) {
 				t.Run(name, func(t *testing.T) { g.tests[name](newHarness(t, setup(t))) })
 			}
 		})
 	}
-}
-
-func sortedKeys(m map[string]func(*harness)) []string {
-	var ks []string
-	for k := range m {
-		ks = append(ks, k)
-	}
-	slices.Sort(ks)
-	return ks
 }
 
 // harness is one test with its setup.
@@ -98,15 +92,9 @@ type harness struct {
 }
 
 func newHarness(t *testing.T, s Setup) *harness {
-	if s.Wait == 0 {
-		s.Wait = 10 * time.Second
-	}
-	if s.Poll == 0 {
-		s.Poll = 10 * time.Millisecond
-	}
-	if s.Rollback == 0 {
-		s.Rollback = s.Wait / 10
-	}
+	s.Wait = cmp.Or(s.Wait, 10*time.Second)
+	s.Poll = cmp.Or(s.Poll, 10*time.Millisecond)
+	s.Rollback = cmp.Or(s.Rollback, s.Wait/10)
 	// Tokens must be new, because hardware may remember those of earlier runs of the suite.
 	return &harness{T: t, Setup: s, ctx: t.Context(), run: "conformance-" + rand.Text()[:8]}
 }
@@ -200,11 +188,11 @@ func (h *harness) counted(op providers.Op, name string, want int) {
 }
 
 // need returns a capability, or skips the test.
-func need[C any](h *harness, c providers.Capability) C {
+func need[C any](h *harness) C {
 	h.Helper()
 	p, ok := h.Provider.(C)
 	if !ok {
-		h.Skipf("provider %q does not implement %s", h.Provider.Kind(), c)
+		h.Skipf("provider %q does not implement %s", h.Provider.Kind(), reflect.TypeFor[C]().Name())
 	}
 	return p
 }

@@ -1,6 +1,7 @@
 package ironictest
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -40,12 +41,8 @@ type bootDevice struct {
 func (s *Server) Add(n Node) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n.State == "" {
-		n.State = "available"
-	}
-	if n.Power == "" {
-		n.Power = "power on"
-	}
+	n.State = cmp.Or(n.State, "available")
+	n.Power = cmp.Or(n.Power, "power on")
 	h := rand.Text()
 	n.uuid, n.since = strings.ToLower("00000000-0000-4000-8000-"+h[:12]), time.Now().Add(-time.Minute)
 	n.extra, n.instance = map[string]any{}, map[string]any{}

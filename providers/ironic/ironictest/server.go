@@ -8,10 +8,12 @@
 package ironictest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -60,15 +62,9 @@ type Server struct {
 // New starts a server that is stopped at the end of the test.
 func New(t testing.TB, c Config) *Server {
 	t.Helper()
-	if c.Step == 0 {
-		c.Step = 20 * time.Millisecond
-	}
-	if c.Least == 0 {
-		c.Least = 1
-	}
-	if c.Newest == 0 {
-		c.Newest = 82
-	}
+	c.Step = cmp.Or(c.Step, 20*time.Millisecond)
+	c.Least = cmp.Or(c.Least, 1)
+	c.Newest = cmp.Or(c.Newest, 82)
 	s := &Server{cfg: c, nodes: map[string]*Node{}, tokens: map[string]bool{}, over: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.versions)
@@ -109,7 +105,7 @@ func (s *Server) Versions(least, newest int) {
 func (s *Server) Asked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]string(nil), s.asked...)
+	return slices.Clone(s.asked)
 }
 
 // Count returns how often a change was accepted.
