@@ -63,12 +63,12 @@ type Config struct {
 	HTTP   *http.Client
 	Logger *slog.Logger
 
-	OrderTimeout time.Duration // bounds the wait for a work order; default: 15 minutes
-	TellTimeout  time.Duration // bounds the retries of the final report; default: 15 minutes
-	Settle       time.Duration // the list of disks must not change for this long; default: 3 s
-	DiskTimeout  time.Duration // bounds the wait for a disk that the rule selects; default: 30 s
-	Every        time.Duration // between reports of progress; default: 5 s
-	GiveUp       time.Duration // see image.DownloadConfig
+	OrderTimeout  time.Duration // bounds the wait for a work order; default: 15 minutes
+	ReportTimeout time.Duration // bounds the retries of the final report; default: 15 minutes
+	Settle        time.Duration // the list of disks must not change for this long; default: 3 s
+	DiskTimeout   time.Duration // bounds the wait for a disk that the rule selects; default: 30 s
+	Every         time.Duration // between reports of progress; default: 5 s
+	GiveUp        time.Duration // see image.DownloadConfig
 }
 
 // Installer carries out one work order.
@@ -80,7 +80,7 @@ type Installer struct {
 // New returns an Installer. It sends and writes nothing yet.
 func New(cfg Config, m Machine) *Installer {
 	cfg.OrderTimeout = cmp.Or(cfg.OrderTimeout, 15*time.Minute)
-	cfg.TellTimeout = cmp.Or(cfg.TellTimeout, 15*time.Minute)
+	cfg.ReportTimeout = cmp.Or(cfg.ReportTimeout, 15*time.Minute)
 	cfg.Settle = cmp.Or(cfg.Settle, 3*time.Second)
 	cfg.DiskTimeout = cmp.Or(cfg.DiskTimeout, 30*time.Second)
 	cfg.Every = cmp.Or(cfg.Every, 5*time.Second)

@@ -124,7 +124,7 @@ func run(t *testing.T, p *installtest.Peer, m Machine) error {
 	in := New(Config{
 		Client: client, Log: log, HTTP: &http.Client{Transport: transport}, Logger: slog.New(slog.NewTextHandler(log, nil)),
 		Settle: 10 * time.Millisecond, DiskTimeout: 50 * time.Millisecond, Every: 10 * time.Millisecond,
-		TellTimeout: 10 * time.Second, GiveUp: time.Second,
+		ReportTimeout: 10 * time.Second, GiveUp: time.Second,
 	}, m)
 	err = in.Run(t.Context())
 	if wrong := p.Wrong(); len(wrong) > 0 {

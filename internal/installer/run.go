@@ -89,7 +89,7 @@ func (w *work) reportEnd(ctx context.Context, keys []string, err error) error {
 		inv.Disks, _ = w.machine.Disks() // with the results of the erasures
 		r.Inventory = &inv
 	}
-	ctx, cancel := context.WithTimeout(ctx, w.TellTimeout)
+	ctx, cancel := context.WithTimeout(ctx, w.ReportTimeout)
 	defer cancel()
 	return errors.Join(err, w.Client.Report(ctx, w.order.ReportURL, r))
 }
@@ -153,7 +153,7 @@ func (w *work) reportProgress(ctx context.Context, end <-chan struct{}) error {
 			return nil
 		case <-t.C:
 		}
-		err := w.Client.Tell(ctx, w.order.ReportURL, w.progress())
+		err := w.Client.ReportOnce(ctx, w.order.ReportURL, w.progress())
 		switch {
 		case errors.Is(err, peers.ErrOver):
 			return err

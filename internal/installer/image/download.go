@@ -32,10 +32,9 @@ type DownloadConfig struct {
 	URLs   []string // all with the same bytes
 	Size   int64    // expected, in bytes; 0: unknown
 	HTTP   *http.Client
-	Header func(url string) http.Header // of a request; nil: none
-	Stall  time.Duration                // default: DefaultStall
-	GiveUp time.Duration                // default: DefaultGiveUp
-	Logger *slog.Logger                 // default: none
+	Stall  time.Duration // default: DefaultStall
+	GiveUp time.Duration // default: DefaultGiveUp
+	Logger *slog.Logger  // default: none
 }
 
 // Download reads an image from the first URL that has it. If that fails, it continues with
@@ -174,12 +173,6 @@ func (d *Download) open(url string) error {
 	if err != nil {
 		cancel()
 		return fmt.Errorf("create the request: %w", err)
-	}
-	if d.Header != nil {
-		req.Header = d.Header(url)
-	}
-	if req.Header == nil {
-		req.Header = make(http.Header)
 	}
 	req.Header.Set("Accept-Encoding", "identity") // the checksum is over the bytes as they are
 	at := d.Received()

@@ -13,8 +13,8 @@ import (
 
 const (
 	formatTAR = "TAR"
-	// look is how much of an archive is checked before anything is written, in bytes.
-	look = 64 << 10
+	// peekSize is how much of an archive is checked before anything is written, in bytes.
+	peekSize = 64 << 10
 )
 
 // ContentError means that an image cannot be used because of its contents: wrong bytes, or
@@ -42,8 +42,8 @@ func (j Job) Unpack(
 		return Result{}, j.explain(ctx, src, err)
 	}
 	defer closeIt()
-	in := bufio.NewReaderSize(plain, look)
-	first, err := in.Peek(look)
+	in := bufio.NewReaderSize(plain, peekSize)
+	first, err := in.Peek(peekSize)
 	if err == nil || errors.Is(err, io.EOF) {
 		err = archived(first)
 	}
@@ -83,7 +83,7 @@ func archived(first []byte) error {
 	switch {
 	case errors.Is(err, io.EOF):
 		return errors.New("it is empty")
-	case errors.Is(err, io.ErrUnexpectedEOF) && len(first) == look:
+	case errors.Is(err, io.ErrUnexpectedEOF) && len(first) == peekSize:
 		return nil // a long header
 	}
 	return err

@@ -123,9 +123,9 @@ func (c *Client) Report(ctx context.Context, to string, r Report) error {
 	return c.report(ctx, c.persist, to, r)
 }
 
-// Tell sends a report to each peer in turn, without retries, because another report will
+// ReportOnce sends a report to each peer in turn, without retries, because another report will
 // follow.
-func (c *Client) Tell(ctx context.Context, to string, r Report) error {
+func (c *Client) ReportOnce(ctx context.Context, to string, r Report) error {
 	return c.report(ctx, c.round, to, r)
 }
 

@@ -82,7 +82,8 @@ func TestReportGoesToNextPeer(t *testing.T) {
 	good, asked := answering(t, http.StatusOK)
 	c := client(t, bad)
 	c.Know([]string{good})
-	if err := c.Tell(t.Context(), "http://elsewhere/api/v2/report", Report{Status: Progress, Progress: 3}); err != nil {
+	r := Report{Status: Progress, Progress: 3}
+	if err := c.ReportOnce(t.Context(), "http://elsewhere/api/v2/report", r); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{good, bad}, c.Servers()); diff != "" {
@@ -93,7 +94,7 @@ func TestReportGoesToNextPeer(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := c.Tell(ctx, "", Report{Status: Progress}); !errors.Is(err, context.Canceled) {
+	if err := c.ReportOnce(ctx, "", Report{Status: Progress}); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the end: got %v", err)
 	}
 }
