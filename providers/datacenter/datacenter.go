@@ -111,11 +111,12 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 		f.Reachable, f.ReachableReason, f.ReachableUnknown = bmc.Reachable, bmc.ReachableReason, false
 	}
 	if bmcErr != nil {
-		f.BMCReachable, f.BMCReason, f.BMCUnknown = false, reason(bmcErr), notAsked(bmcErr)
+		f.BMCReachable, f.BMCReason, f.BMCUnknown = false, reason(bmcErr), providers.WhyNotAsked(bmcErr) != ""
 		f.Power = providers.PowerUnknown
 	}
 	if hostErr != nil {
-		f.Reachable, f.ReachableReason, f.ReachableUnknown = false, reason(hostErr), notAsked(hostErr)
+		f.Reachable, f.ReachableReason = false, reason(hostErr)
+		f.ReachableUnknown = providers.WhyNotAsked(hostErr) != ""
 	}
 	if (bmcErr != nil || !hasBMC) && (hostErr != nil || !hasHost) {
 		if err := errors.Join(bmcErr, hostErr); err != nil {
@@ -133,8 +134,6 @@ func (p *Provider) Health(ctx context.Context, m providers.Machine) (providers.H
 	}
 	return p.BMC.Health(ctx, m)
 }
-
-func notAsked(err error) bool { return providers.WhyNotAsked(err) != "" }
 
 // reason returns the reason for a failed poll, as conditions show it.
 func reason(err error) string {

@@ -33,15 +33,10 @@ type Clusters interface {
 	Cluster(ctx context.Context, m providers.Machine, ref string) (Registered, error)
 }
 
-// Host has the capabilities that a join needs of a host.
-type Host interface {
-	providers.RemoteExecutor
-}
-
 // Joiner drives nodes. It is safe for concurrent use, and must be closed.
 type Joiner struct {
 	clusters Clusters
-	host     Host
+	host     providers.RemoteExecutor
 
 	mu      sync.Mutex
 	apis    map[string]*api   // by ref
@@ -49,7 +44,7 @@ type Joiner struct {
 }
 
 // New returns a Joiner. It opens no connection before the first call.
-func New(c Clusters, h Host) *Joiner {
+func New(c Clusters, h providers.RemoteExecutor) *Joiner {
 	return &Joiner{clusters: c, host: h, apis: map[string]*api{}, scripts: map[string]script{}}
 }
 
