@@ -93,6 +93,17 @@ func (p *Provider) find(ctx context.Context, m providers.Machine, what string) (
 	return e, c, nil
 }
 
+// known returns the endpoint of a machine's BMC, and its controller, or nil before the first
+// operation on it.
+func (p *Provider) known(m providers.Machine) (e endpoint, c *controller, err error) {
+	if e, err = parseEndpoint(m.GetSpec().GetBmcEndpoint(), p.cfg.AllowHTTP); err != nil {
+		return e, nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return e, p.bmcs[keyOf(m, e)], nil
+}
+
 // use makes c use the account of a machine. It resets the count of refused logins if an operator has
 // asked for a retry (RetryBmc).
 func (c *controller) use(m providers.Machine) {

@@ -43,14 +43,8 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 
 // stuck reports whether the machine's BMC is due for an automatic reset.
 func (p *Provider) stuck(m providers.Machine) bool {
-	e, err := parseEndpoint(m.GetSpec().GetBmcEndpoint(), p.cfg.AllowHTTP)
-	if err != nil || !p.cfg.AutoReset {
-		return false
-	}
-	p.mu.Lock()
-	c := p.bmcs[keyOf(m, e)]
-	p.mu.Unlock()
-	if c == nil {
+	_, c, _ := p.known(m)
+	if c == nil || !p.cfg.AutoReset {
 		return false
 	}
 	c.state.Lock()

@@ -177,15 +177,11 @@ func (p *Provider) each(f func(*controller)) {
 // Settle returns how late a press can show: the BMC's own delay, and over IPMI the run time of
 // ipmitool.
 func (p *Provider) Settle(m providers.Machine) time.Duration {
-	d := p.cfg.Settle
-	e, err := parseEndpoint(m.GetSpec().GetBmcEndpoint(), p.cfg.AllowHTTP)
+	d, sends := p.cfg.Settle, p.cfg.CommandTime
+	e, c, err := p.known(m)
 	if err != nil {
-		return d
+		return d // nothing can be sent
 	}
-	p.mu.Lock()
-	c := p.bmcs[keyOf(m, e)]
-	p.mu.Unlock()
-	sends := p.cfg.CommandTime
 	if e.only == Redfish || p.cfg.Protocol == Redfish {
 		sends = 0
 	}

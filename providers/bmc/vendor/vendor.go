@@ -66,8 +66,6 @@ type Driver interface {
 type (
 	// BootSetter sets the next boot device: pxe, disk, cdrom.
 	BootSetter = lib.BootDeviceSetter
-	// Resetter restarts the BMC.
-	Resetter = lib.BMCResetter
 	// Inventory reads the parts of the machine, with their firmware versions.
 	Inventory interface {
 		Inventory(ctx context.Context) (*common.Device, error)

@@ -11,11 +11,10 @@ import (
 // TestNew checks that every driver is created without a request, and has the methods of its
 // capabilities.
 func TestNew(t *testing.T) {
-	can := map[string]struct{ boot, reset, inventory bool }{
-		vendor.RPC: {boot: true}, vendor.AMT: {boot: true}, vendor.Ipmitool: {boot: true,
-			reset: true}, vendor.ASRockRack: {reset: true, inventory: true},
-		vendor.Dell: {reset: true, inventory: true}, vendor.OpenBMC: {reset: true,
-			inventory: true}, vendor.Supermicro: {reset: true, inventory: true},
+	can := map[string]struct{ boot, inventory bool }{
+		vendor.RPC: {boot: true}, vendor.AMT: {boot: true}, vendor.Ipmitool: {boot: true},
+		vendor.ASRockRack: {inventory: true}, vendor.Dell: {inventory: true},
+		vendor.OpenBMC: {inventory: true}, vendor.Supermicro: {inventory: true},
 	}
 	for _, name := range vendor.Names() {
 		d, err := vendor.New(name, vendor.Config{Host: "192.0.2.1", User: "u", Password: "p",
@@ -26,10 +25,9 @@ func TestNew(t *testing.T) {
 			continue
 		}
 		_, boot := d.(vendor.BootSetter)
-		_, reset := d.(vendor.Resetter)
 		_, inventory := d.(vendor.Inventory)
-		if want := can[name]; boot != want.boot || reset != want.reset || inventory != want.inventory {
-			t.Errorf("%s: boot %t, reset %t, inventory %t, want %+v", name, boot, reset, inventory, want)
+		if want := can[name]; boot != want.boot || inventory != want.inventory {
+			t.Errorf("%s: boot %t, inventory %t, want %+v", name, boot, inventory, want)
 		}
 	}
 }

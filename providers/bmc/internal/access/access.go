@@ -27,8 +27,8 @@ type Progress struct {
 
 // Limits of a report of the health, with any driver.
 const (
-	LogWindow = 24 * time.Hour // age up to which a critical entry of the event log counts
-	LogTold   = 3              // entries of the event log that are reported
+	LogWindow   = 24 * time.Hour // age up to which a critical entry of the event log counts
+	LogReported = 3              // entries of the event log that are reported
 )
 
 // MaxText bounds the text of a BMC in our errors, in bytes.

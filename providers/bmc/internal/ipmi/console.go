@@ -94,7 +94,7 @@ func (h *Host) console(ctx context.Context, free func()) (*console, error) {
 	go func() {
 		runtime.LockOSThread() // ipmitool dies with the thread that starts it: keep the thread
 		defer runtime.UnlockOSThread()
-		ends(cmd)
+		endWithThread(cmd)
 		err := cmd.Start()
 		started <- err
 		if err == nil {

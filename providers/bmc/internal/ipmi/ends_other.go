@@ -4,5 +4,5 @@ package ipmi
 
 import "os/exec"
 
-// ends does nothing on systems without Pdeathsig.
-func ends(*exec.Cmd) {}
+// endWithThread does nothing on systems without Pdeathsig.
+func endWithThread(*exec.Cmd) {}

@@ -206,7 +206,7 @@ func logged(out string, now time.Time) []providers.Problem {
 		}
 	}
 	var ps []providers.Problem
-	for i := len(order) - 1; i >= 0 && len(ps) < access.LogTold; i-- {
+	for i := len(order) - 1; i >= 0 && len(ps) < access.LogReported; i-- {
 		if e := order[i]; open[e] {
 			delete(open, e)
 			text := "the event log says: " + text.Clip(e.sensor+": "+e.event, 120)

@@ -196,11 +196,11 @@ func (h *Host) exec(ctx context.Context, a access.Account, effect bool, args []s
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.Env = h.env(a)
 	cmd.WaitDelay = time.Second
-	// The program ends with the thread that starts it (see ends), so this thread must live until
-	// then.
+	// The program ends with the thread that starts it (see endWithThread), so this thread must live
+	// until then.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	ends(cmd)
+	endWithThread(cmd)
 	if effect {
 		if err := providers.InTime(ctx, what); err != nil {
 			return "", err

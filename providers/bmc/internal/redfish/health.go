@@ -299,7 +299,7 @@ func (k *checkup) log(services string) {
 	slices.SortStableFunc(critical, func(a, b logEntry) int {
 		return strings.Compare(string(b.Created), string(a.Created))
 	})
-	for _, e := range critical[:min(len(critical), access.LogTold)] {
+	for _, e := range critical[:min(len(critical), access.LogReported)] {
 		k.found(providers.EventLogged, "the event log says: %s", text.Clip(string(e.Message), 120))
 	}
 }
