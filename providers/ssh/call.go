@@ -9,13 +9,13 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// place returns the address and the secret of a machine's host.
-func (p *Provider) place(op string, m providers.Machine) (place, error) {
+// target returns the address and the secret of a machine's host.
+func (p *Provider) target(op string, m providers.Machine) (target, error) {
 	address, err := parseEndpoint(m.GetSpec().GetSshEndpoint())
 	if err != nil {
-		return place{}, providers.Errorf(providers.Unsupported, op, "machine %s: %w", m.GetMachineId(), err)
+		return target{}, providers.Errorf(providers.Unsupported, op, "machine %s: %w", m.GetMachineId(), err)
 	}
-	to := place{host: m.GetMachineId(), address: address, ref: m.GetSpec().GetSshCredentialsRef()}
+	to := target{host: m.GetMachineId(), address: address, ref: m.GetSpec().GetSshCredentialsRef()}
 	if to.ref == "" {
 		to.ref, to.common = p.cfg.CredentialsRef, p.cfg.CredentialsRef != ""
 	}
@@ -72,7 +72,7 @@ func withShell[T any](
 	do func(context.Context, *shell) (T, error),
 ) (T, error) {
 	var none T
-	to, err := p.place(op, m)
+	to, err := p.target(op, m)
 	if err != nil {
 		return none, err
 	}

@@ -30,7 +30,7 @@ func TestClosedConnectionsAreForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range hosts {
-		l, fresh, err := p.link(t.Context(), place{host: fmt.Sprint("m-", i), address: address, ref: "key"}, nil)
+		l, fresh, err := p.link(t.Context(), target{host: fmt.Sprint("m-", i), address: address, ref: "key"}, nil)
 		if err != nil || !fresh {
 			t.Fatalf("connection %d: fresh %v, %v", i, fresh, err)
 		}
@@ -58,9 +58,9 @@ func TestClosedConnectionsAreForgotten(t *testing.T) {
 // TestRemoveKeepsTheNextLink checks that the end of an old connection does not remove its
 // replacement.
 func TestRemoveKeepsTheNextLink(t *testing.T) {
-	to := place{host: "m-1"}
+	to := target{host: "m-1"}
 	old, next := &link{to: to}, &link{to: to}
-	p := pool{links: map[place]*link{to: next}, open: map[*link]struct{}{old: {}, next: {}}}
+	p := pool{links: map[target]*link{to: next}, open: map[*link]struct{}{old: {}, next: {}}}
 	p.remove(old)
 	if p.links[to] != next {
 		t.Error("got the new connection removed with the old one")
@@ -75,12 +75,12 @@ func TestRemoveKeepsTheNextLink(t *testing.T) {
 // again.
 func TestRefusalsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := refusals{seen: map[place]refusal{}}
+		r := refusals{seen: map[target]refusal{}}
 		for i := range 100 {
-			r.count(place{host: fmt.Sprint("m-", i)}, Login{})
+			r.count(target{host: fmt.Sprint("m-", i)}, Login{})
 		}
 		time.Sleep(refusedFor + time.Second) // sleep: fake clock
-		r.count(place{host: "m-other"}, Login{})
+		r.count(target{host: "m-other"}, Login{})
 		if got := len(r.seen); got != 1 {
 			t.Errorf("got %d refusals after all but one have expired, want 1", got)
 		}

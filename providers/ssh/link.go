@@ -22,7 +22,7 @@ const maxSessions = 4
 // unused for a while.
 type link struct {
 	client *ssh.Client
-	to     place
+	to     target
 	via    *link // connection to the jump host, held while this one is open
 	born   time.Time
 	slots  chan struct{}
@@ -35,8 +35,8 @@ type link struct {
 	retired bool // not handed out any more; the last user closes it
 }
 
-// place identifies a link: the host and the login.
-type place struct {
+// target identifies a link: the host and the login.
+type target struct {
 	host    string // as HostKeys names it
 	address string
 	ref     string // of the secret
@@ -44,7 +44,7 @@ type place struct {
 }
 
 // dial connects and logs in. The link has one user. ctx bounds the whole call.
-func (p *Provider) dial(ctx context.Context, to place, via *link) (*link, error) {
+func (p *Provider) dial(ctx context.Context, to target, via *link) (*link, error) {
 	op := "connect to " + to.host + " at " + to.address
 	login, err := p.credentials.Login(ctx, to.ref)
 	if err != nil {
@@ -200,9 +200,9 @@ func (l *link) closed() bool {
 // pool holds the connections of a provider.
 type pool struct {
 	mu      sync.Mutex
-	links   map[place]*link    // the open connection to share
+	links   map[target]*link   // the open connection to share
 	open    map[*link]struct{} // all that are not closed
-	dialing map[place]chan struct{}
+	dialing map[target]chan struct{}
 	closed  bool
 }
 
@@ -226,9 +226,9 @@ func (p *pool) remove(l *link) {
 
 var errClosed = errors.New("provider is closed")
 
-// link returns the connection to a place. If there is none, it opens one, and fresh is true. The
+// link returns the connection to a target. If there is none, it opens one, and fresh is true. The
 // caller must release it.
-func (p *Provider) link(ctx context.Context, to place, jumps []Jump) (l *link, fresh bool, err error) {
+func (p *Provider) link(ctx context.Context, to target, jumps []Jump) (l *link, fresh bool, err error) {
 	for {
 		p.pool.mu.Lock()
 		if p.pool.closed {
@@ -272,7 +272,7 @@ func (p *Provider) link(ctx context.Context, to place, jumps []Jump) (l *link, f
 	}
 }
 
-func (p *Provider) dialVia(ctx context.Context, to place, jumps []Jump) (*link, error) {
+func (p *Provider) dialVia(ctx context.Context, to target, jumps []Jump) (*link, error) {
 	if len(jumps) == 0 {
 		return p.dial(ctx, to, nil)
 	}
@@ -282,7 +282,7 @@ func (p *Provider) dialVia(ctx context.Context, to place, jumps []Jump) (*link, 
 		return nil, providers.Errorf(providers.Unsupported, "connect to "+to.host, "jump host: %w", err)
 	}
 	ref := cmp.Or(last.CredentialsRef, p.cfg.CredentialsRef)
-	via, _, err := p.link(ctx, place{host: jumpHost(address), address: address, ref: ref}, jumps[:len(jumps)-1])
+	via, _, err := p.link(ctx, target{host: jumpHost(address), address: address, ref: ref}, jumps[:len(jumps)-1])
 	if err != nil {
 		return nil, err
 	}
@@ -293,8 +293,8 @@ func (p *Provider) dialVia(ctx context.Context, to place, jumps []Jump) (*link, 
 	return l, err
 }
 
-// forget makes the next call to a place open a new connection.
-func (p *Provider) forget(to place) {
+// forget makes the next call to a target open a new connection.
+func (p *Provider) forget(to target) {
 	p.pool.mu.Lock()
 	l := p.pool.links[to]
 	delete(p.pool.links, to)

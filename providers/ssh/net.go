@@ -146,7 +146,7 @@ func (p *Provider) ConfirmNetwork(ctx context.Context, _ providers.Op, m provide
 var errOldPath = errors.New("the connection is older than the change")
 
 func (p *Provider) forgetMachine(m providers.Machine) {
-	if to, err := p.place("", m); err == nil {
+	if to, err := p.target("", m); err == nil {
 		p.forget(to)
 	}
 }

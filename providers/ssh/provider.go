@@ -35,11 +35,11 @@ func New(cfg Config, credentials Credentials, keys HostKeys, log *slog.Logger) (
 		keys:        jumpKeys{keys, cfg.Jump},
 		log:         log,
 		pool: pool{
-			links:   map[place]*link{},
+			links:   map[target]*link{},
 			open:    map[*link]struct{}{},
-			dialing: map[place]chan struct{}{},
+			dialing: map[target]chan struct{}{},
 		},
-		refusals: refusals{seen: map[place]refusal{}},
+		refusals: refusals{seen: map[target]refusal{}},
 	}, nil
 }
 

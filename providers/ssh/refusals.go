@@ -18,7 +18,7 @@ const (
 // refusals counts consecutive refused logins. Expired entries are dropped.
 type refusals struct {
 	mu    sync.Mutex
-	seen  map[place]refusal
+	seen  map[target]refusal
 	swept time.Time
 }
 
@@ -28,7 +28,7 @@ type refusal struct {
 	until time.Time
 }
 
-func (r *refusals) allow(to place, l Login) error {
+func (r *refusals) allow(to target, l Login) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	was, ok := r.seen[to]
@@ -40,7 +40,7 @@ func (r *refusals) allow(to place, l Login) error {
 		l.user(), was.times, to.ref, was.until.UTC().Format(time.RFC3339))
 }
 
-func (r *refusals) count(to place, l Login) {
+func (r *refusals) count(to target, l Login) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sweep(time.Now())
@@ -59,10 +59,10 @@ func (r *refusals) sweep(now time.Time) {
 		return
 	}
 	r.swept = now
-	maps.DeleteFunc(r.seen, func(_ place, was refusal) bool { return now.After(was.until) })
+	maps.DeleteFunc(r.seen, func(_ target, was refusal) bool { return now.After(was.until) })
 }
 
-func (r *refusals) clear(to place) {
+func (r *refusals) clear(to target) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.seen, to)
