@@ -66,20 +66,20 @@ func (u *unpacker) all(ctx context.Context, r *tar.Reader) error {
 			return &image.ContentError{What: fmt.Sprintf("after %d entries", u.stats.Entries), Err: err}
 		}
 		if err := u.entry(h, r); err != nil {
-			return blame(h.Name, err)
+			return explain(h.Name, err)
 		}
 		u.stats.Entries++
 	}
 	for _, h := range slices.Backward(u.dirs) { // inner directories first
 		if err := u.finish(h); err != nil {
-			return blame(h.Name, err)
+			return explain(h.Name, err)
 		}
 	}
 	return nil
 }
 
-// blame tells an entry that the disk refused from an entry that is invalid.
-func blame(name string, err error) error {
+// explain returns the error of an entry: an *image.ContentError, unless the disk refused the entry.
+func explain(name string, err error) error {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		return fmt.Errorf("unpack %q: the root file system is full: the image needs a larger disk: %w", name, err)
 	}
@@ -204,16 +204,16 @@ func (u *unpacker) file(at int, base string, r io.Reader) error {
 // link creates a hard link in the entered directory. Its target is resolved from the root
 // too.
 func (u *unpacker) link(base, to string) error {
-	to, err := local(to)
+	name, err := local(to)
 	if err != nil {
 		return fmt.Errorf("it is a link to %q: %w", to, err)
 	}
-	from, err := u.open(path.Dir(to), false)
+	from, err := u.open(path.Dir(name), false)
 	if err != nil {
 		return fmt.Errorf("it is a link to %q: %w", to, err)
 	}
 	// A symbolic link is linked, not followed.
-	err = unix.Linkat(int(from.Fd()), path.Base(to), int(u.in.Fd()), base, 0)
+	err = unix.Linkat(int(from.Fd()), path.Base(name), int(u.in.Fd()), base, 0)
 	if err := errors.Join(err, from.Close()); err != nil {
 		return fmt.Errorf("it is a link to %q: %w", to, err)
 	}
