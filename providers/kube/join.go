@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -80,10 +81,17 @@ func (j *Joiner) prepared(
 	if err != nil {
 		return "", err
 	}
+	j.keep(attempt, text)
+	return text, nil
+}
+
+// keep stores the script of an attempt, and drops those that were not started in time: another
+// leader may have started their attempts, and they hold tokens.
+func (j *Joiner) keep(attempt, text string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	maps.DeleteFunc(j.scripts, func(_ string, s script) bool { return time.Since(s.made) >= scriptAge })
 	j.scripts[attempt] = script{text, time.Now()}
-	return text, nil
 }
 
 func (j *Joiner) forget(attempt string) {
