@@ -11,7 +11,7 @@ import (
 // A boot medium belongs to one install session. Its URL contains a secret, which is enough to
 // download it. The install token on the medium is derived from that secret, so any peer can build
 // the medium, and the state only holds the hash of the token. If a virtual drive shows a medium's
-// URL, the hash tells whether it belongs to the session.
+// URL, the hash shows whether it belongs to the session.
 
 const (
 	mediumPrefix = "/netboot/media/"

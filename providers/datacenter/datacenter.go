@@ -35,7 +35,7 @@ type Care interface {
 	Reports
 }
 
-// Reports are what a BMC knows of the hardware.
+// Reports has the readings of the hardware by a BMC.
 type Reports interface {
 	providers.EventLog
 	providers.InventoryReader

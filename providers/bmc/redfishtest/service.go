@@ -7,6 +7,7 @@
 package redfishtest
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"slices"
@@ -116,14 +117,9 @@ type Service struct {
 
 // New returns a service.
 func New(c Config) *Service {
-	def := func(s *string, v string) {
-		if *s == "" {
-			*s = v
-		}
-	}
-	def(&c.User, "admin")
-	def(&c.Password, "secret")
-	def(&c.Manufacturer, "Contoso")
+	c.User = cmp.Or(c.User, "admin")
+	c.Password = cmp.Or(c.Password, "secret")
+	c.Manufacturer = cmp.Or(c.Manufacturer, "Contoso")
 	if len(c.Systems) == 0 {
 		c.Systems = []string{"1"}
 	}

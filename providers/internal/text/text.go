@@ -1,6 +1,6 @@
 // Package text prepares foreign text, such as answers of devices and output of commands, for error
 // messages and stages. It owns the form of such a text: valid UTF-8, one line, of limited length.
-// It must not know what a text says: secrets are the matter of the provider that reads it.
+// It knows no secrets: the provider that reads a text hides them.
 package text
 
 import "strings"
