@@ -31,7 +31,6 @@ type (
 	reader interface {
 		Inventory(ctx context.Context) (*providers.Inventory, error)
 		Events(ctx context.Context) ([]providers.Event, error)
-		Progress(ctx context.Context) (Progress, error)
 	}
 	maintenanceDriver interface {
 		Light(ctx context.Context) (providers.LightState, error)

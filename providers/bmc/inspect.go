@@ -76,11 +76,3 @@ func (p *Provider) Events(ctx context.Context, m providers.Machine) ([]providers
 func (p *Provider) Health(ctx context.Context, m providers.Machine) (providers.Health, error) {
 	return read(ctx, p, m, "read the health", healthDriver.Health)
 }
-
-// Progress is the boot progress of a machine, as its BMC reports it.
-type Progress = access.Progress
-
-// BootProgress returns how far the machine has booted.
-func (p *Provider) BootProgress(ctx context.Context, m providers.Machine) (Progress, error) {
-	return read(ctx, p, m, "read the boot progress", reader.Progress)
-}

@@ -264,11 +264,6 @@ func TestInventoryEventsAndProgress(t *testing.T) {
 		time.Since(all[1].At) > time.Minute {
 		t.Errorf("got events %+v, want two, the last one critical", all)
 	}
-	g, err := l.p.BootProgress(l.ctx, l.m)
-	l.ok("boot progress", err)
-	if g.State != "OSRunning" {
-		t.Errorf("got boot progress %+v, want OSRunning", g)
-	}
 	if reads, _ := l.s.Most(); reads > 2 {
 		t.Errorf("got %d reads at once, want at most 2", reads)
 	}

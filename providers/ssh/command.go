@@ -174,6 +174,14 @@ func (p *Provider) KillCommand(ctx context.Context, _ providers.Op, m providers.
 	})
 }
 
+// Reboot asks the host to reboot, with or without systemd, under the op's token. A new boot id
+// shows that it has.
+func (p *Provider) Reboot(ctx context.Context, op providers.Op, m providers.Machine) error {
+	const script = "if [ -d /run/systemd/system ]; then exec systemctl reboot; fi\n" +
+		"shutdown -r now 2>/dev/null || exec reboot\n"
+	return p.StartCommand(ctx, op, m, op.Token(), providers.Command{Script: script, Timeout: time.Minute})
+}
+
 // readFacts parses the answer of hf_inspect.
 func readFacts(r *bufio.Reader, words []string) (boot, image string, err error) {
 	if len(words) != 3 || words[0] != "facts" {

@@ -315,10 +315,3 @@ func (p *Provider) Close() error {
 	p.watching.Wait()
 	return nil
 }
-
-// Connections returns the number of open connections, for metrics and tests.
-func (p *Provider) Connections() int {
-	p.pool.mu.Lock()
-	defer p.pool.mu.Unlock()
-	return len(p.pool.open)
-}

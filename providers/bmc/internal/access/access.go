@@ -19,12 +19,6 @@ type BMC struct {
 	Account func(ctx context.Context) (Account, error) // returns the current account
 }
 
-// Progress is the boot progress of a machine, as its BMC reports it.
-type Progress struct {
-	State string    // BootProgressTypes of the ComputerSystem schema, e.g. OSRunning; may be empty
-	At    time.Time // since when
-}
-
 // Limits of a report of the health, with any driver.
 const (
 	LogWindow   = 24 * time.Hour // age up to which a critical entry of the event log counts

@@ -276,6 +276,3 @@ func (h *Host) cannot(what string) error {
 func errNoReason() error {
 	return access.Answered(errors.New("the driver reports failure without a reason"))
 }
-
-// Progress returns nothing: the drivers do not report it.
-func (h *Host) Progress(context.Context) (access.Progress, error) { return access.Progress{}, nil }

@@ -110,9 +110,6 @@ func parseTime(s string) time.Time {
 	return time.Time{}
 }
 
-// Progress returns nothing: over IPMI, BMCs do not report it in a common way.
-func (h *Host) Progress(context.Context) (access.Progress, error) { return access.Progress{}, nil }
-
 // Identify switches the locator light on until it is switched off.
 func (h *Host) Identify(ctx context.Context, on bool) error {
 	how := "0"

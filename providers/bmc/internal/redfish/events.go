@@ -146,16 +146,6 @@ func (h *Host) clearTargets(ctx context.Context) (targets []string, err error) {
 	return targets, nil
 }
 
-// Progress reads how far the machine has booted.
-func (h *Host) Progress(ctx context.Context) (access.Progress, error) {
-	s, err := h.read(ctx)
-	if err != nil {
-		return access.Progress{}, err
-	}
-	t, _ := time.Parse(time.RFC3339, s.BootProgress.LastStateTime)
-	return access.Progress{State: s.BootProgress.LastState, At: t}, nil
-}
-
 // Light reads the locator light of the system, from the new property or the old one.
 func (h *Host) Light(ctx context.Context) (providers.LightState, error) {
 	s, err := h.read(ctx)

@@ -47,7 +47,7 @@ type computerSystem struct {
 	PowerState   string
 	HostName     string
 	Boot         bootOverride
-	BootProgress struct{ LastState, LastStateTime string }
+	BootProgress struct{ LastState string }
 	LastReset    string `json:"LastResetTime"`
 	Actions      struct {
 		Reset resetAction `json:"#ComputerSystem.Reset"`
