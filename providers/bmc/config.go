@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"time"
@@ -104,21 +103,15 @@ func ParseConfig(raw []byte) (Config, error) {
 }
 
 // newHTTP returns the HTTP client for one BMC. It uses few connections and enforces the not-after
-// time.
+// time. DSP0266 does not require following a redirect for any of our requests.
 func newHTTP(verify *tls.Config) *http.Client {
-	return &http.Client{
-		Transport: guard.Transport(&http.Transport{
-			DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-			TLSHandshakeTimeout: 15 * time.Second, // some BMCs need seconds
-			MaxIdleConnsPerHost: 2,
-			MaxConnsPerHost:     4,
-			IdleConnTimeout:     time.Minute,
-			TLSClientConfig:     verify.Clone(),
-		}),
-		// A redirect would send the session's token elsewhere. DSP0266 does not require following
-		// one for any of our requests.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	return guard.Client(&http.Transport{
+		TLSHandshakeTimeout: 15 * time.Second, // some BMCs need seconds
+		MaxIdleConnsPerHost: 2,
+		MaxConnsPerHost:     4,
+		IdleConnTimeout:     time.Minute,
+		TLSClientConfig:     verify.Clone(),
+	})
 }
 
 // Deps are the dependencies of a provider.

@@ -20,15 +20,12 @@ import (
 // remoteClient returns a client for thousands of concurrent calls to one host. It has no timeout,
 // because contexts have one.
 func remoteClient() *http.Client {
-	return &http.Client{
-		Transport: guard.Transport(&http.Transport{
-			DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
-			MaxIdleConnsPerHost: 4096,
-			IdleConnTimeout:     30 * time.Second,
-			DisableCompression:  true,
-		}),
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
+	return guard.Client(&http.Transport{
+		DialContext:         (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		MaxIdleConnsPerHost: 4096,
+		IdleConnTimeout:     30 * time.Second,
+		DisableCompression:  true,
+	})
 }
 
 // call performs one operation, once. result may be nil.

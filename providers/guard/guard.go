@@ -11,9 +11,22 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
+	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
 )
+
+// dialTime bounds connecting, if a transport has no dialer of its own.
+const dialTime = 10 * time.Second
+
+// Client returns a client with Transport(t). It follows no redirect, which would send the login
+// elsewhere.
+func Client(t *http.Transport) *http.Client {
+	return &http.Client{
+		Transport:     Transport(t),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
 
 // Transport returns a RoundTripper like t that sends nothing once the not-after time of a request's
 // context has passed. The error then has class Late. It speaks HTTP/1.1, which has one request at
@@ -22,7 +35,7 @@ func Transport(t *http.Transport) http.RoundTripper {
 	t = t.Clone()
 	dial := t.DialContext
 	if dial == nil {
-		dial = new(net.Dialer).DialContext
+		dial = (&net.Dialer{Timeout: dialTime}).DialContext
 	}
 	t.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)

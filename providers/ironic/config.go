@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -180,18 +179,15 @@ func (c Config) http() (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &http.Client{
-		Timeout: time.Duration(c.RequestTime),
-		Transport: bounded{guard.Transport(&http.Transport{
-			DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-			TLSHandshakeTimeout: 10 * time.Second,
-			MaxIdleConnsPerHost: 16, // one Ironic has many nodes
-			IdleConnTimeout:     time.Minute,
-			TLSClientConfig:     verify,
-		})},
-		// A redirect would send the login elsewhere.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}, nil
+	client := guard.Client(&http.Transport{
+		TLSHandshakeTimeout: 10 * time.Second,
+		MaxIdleConnsPerHost: 16, // one Ironic has many nodes
+		IdleConnTimeout:     time.Minute,
+		TLSClientConfig:     verify,
+	})
+	client.Timeout = time.Duration(c.RequestTime)
+	client.Transport = bounded{client.Transport}
+	return client, nil
 }
 
 // bounded limits response bodies to maxBody, because gophercloud reads them without a limit.

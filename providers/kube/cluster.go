@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -167,7 +166,6 @@ func connect(cfg *rest.Config) (*rest.RESTClient, error) {
 		TLSHandshakeTimeout: 10 * time.Second,
 		IdleConnTimeout:     time.Minute,
 		MaxIdleConnsPerHost: 16,
-		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 	}
 	rt, err := rest.HTTPWrappersForConfig(cfg, guard.Transport(plain))
 	if err != nil {
