@@ -193,6 +193,11 @@ func (c Config) http() (*http.Client, error) {
 // bounded limits response bodies to maxBody, because gophercloud reads them without a limit.
 type bounded struct{ next http.RoundTripper }
 
+// CloseIdleConnections implements the optional interface that http.Client uses.
+func (b bounded) CloseIdleConnections() {
+	(&http.Client{Transport: b.next}).CloseIdleConnections()
+}
+
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := b.next.RoundTrip(r)
 	if err == nil {

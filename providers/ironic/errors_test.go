@@ -33,3 +33,19 @@ func TestReplyClass(t *testing.T) {
 		}
 	}
 }
+
+// idler records that its idle connections are closed.
+type idler struct {
+	http.RoundTripper
+	closed bool
+}
+
+func (i *idler) CloseIdleConnections() { i.closed = true }
+
+func TestCloseEndsConnections(t *testing.T) {
+	i := &idler{}
+	p := &Provider{door: &door{http: &http.Client{Transport: bounded{i}}}}
+	if p.Close(); !i.closed {
+		t.Error("got idle connections after Close, want none")
+	}
+}
