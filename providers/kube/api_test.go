@@ -6,10 +6,12 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,6 +40,7 @@ type cluster struct {
 	budget  map[string]string      // pods protected by a budget of that name
 	dawdle  time.Duration          // before an eviction
 	calls   []string               // changes, in order
+	open    atomic.Int32           // connections
 	uid     int
 }
 
@@ -55,7 +58,7 @@ func newCluster(t *testing.T) *cluster {
 	mux.HandleFunc("PATCH /api/v1/nodes/{name}", c.patchNode)
 	mux.HandleFunc("GET /api/v1/pods", c.listPods)
 	mux.HandleFunc("POST /api/v1/namespaces/{ns}/pods/{name}/eviction", c.evict)
-	c.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	c.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer "+bearer {
 			refuse(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized", nil)
 			return
@@ -64,6 +67,15 @@ func newCluster(t *testing.T) *cluster {
 		defer c.mu.Unlock()
 		mux.ServeHTTP(w, r)
 	}))
+	c.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		switch s {
+		case http.StateNew:
+			c.open.Add(1)
+		case http.StateClosed:
+			c.open.Add(-1)
+		}
+	}
+	c.StartTLS()
 	t.Cleanup(c.Close)
 	c.ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate().Raw})
 	c.info = c.publish(c.URL, c.ca)

@@ -12,6 +12,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -52,7 +53,7 @@ func (j *Joiner) Close() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for ref, a := range j.apis {
-		a.client.Client.CloseIdleConnections()
+		a.closeIdle()
 		delete(j.apis, ref)
 	}
 }
@@ -69,6 +70,10 @@ type api struct {
 	mu    sync.Mutex
 	nodes *directory // of all nodes, cached
 }
+
+// closeIdle closes idle connections. The transport is below those that add credentials, where
+// http.Client does not find it.
+func (a *api) closeIdle() { utilnet.CloseIdleConnectionsFor(a.client.Client.Transport) }
 
 // api returns the client of a cluster. If the registration has changed, it creates a new one.
 func (j *Joiner) api(ctx context.Context, m providers.Machine, ref string) (*api, error) {
@@ -91,7 +96,7 @@ func (j *Joiner) api(ctx context.Context, m providers.Machine, ref string) (*api
 		return nil, providers.Errorf(providers.Unsupported, op, "%w", err)
 	}
 	if old := j.apis[ref]; old != nil {
-		old.client.Client.CloseIdleConnections()
+		old.closeIdle()
 	}
 	a := &api{
 		ref:     ref,

@@ -104,6 +104,20 @@ func TestNodeStatusUnknown(t *testing.T) {
 	}
 }
 
+func TestCloseEndsConnections(t *testing.T) {
+	c := newCluster(t)
+	j := kube.New(c, newHost())
+	if _, err := j.NodeStatus(t.Context(), machine("m-1"), "prod"); err != nil {
+		t.Fatal(err)
+	}
+	j.Close()
+	for end := time.Now().Add(5 * time.Second); c.open.Load() > 0; time.Sleep(time.Millisecond) { // sleep: a poll
+		if time.Now().After(end) {
+			t.Fatalf("got %d connections after Close, want none", c.open.Load())
+		}
+	}
+}
+
 // A token is created once for an attempt, by any leader and in any number of starts. It is only in
 // the script, and deleted when the attempt has ended.
 func TestJoinTokens(t *testing.T) {
