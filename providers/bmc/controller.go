@@ -104,8 +104,8 @@ func (p *Provider) known(m providers.Machine) (e endpoint, c *controller, err er
 	return e, p.bmcs[keyOf(m, e)], nil
 }
 
-// use makes c use the account of a machine. It resets the count of refused logins if an operator has
-// asked for a retry (RetryBmc).
+// use makes c use the account of a machine. It resets the count of refused logins if an operator
+// has asked for a retry (RetryBmc).
 func (c *controller) use(m providers.Machine) {
 	retry := m.GetStatus().GetBmcRetryAt()
 	c.state.Lock()

@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 )
 
-// operate performs one operation on the BMC of a machine, with a driver that implements D. An effect
-// runs alone on its BMC. If its not-after time has passed, it is refused as late before anything is
-// sent.
+// operate performs one operation on the BMC of a machine, with a driver that implements D. An
+// effect runs alone on its BMC. If its not-after time has passed, it is refused as late before
+// anything is sent.
 func operate[D any](
 	ctx context.Context,
 	p *Provider,
