@@ -15,7 +15,7 @@ import (
 )
 
 // Autopilot: the optional rules by which the leader changes the membership, beyond those of
-// members.go (decision 0016).
+// reconcile.go (decision 0016).
 const (
 	defaultDeadServer = 24 * time.Hour
 	defaultMinQuorum  = 3
@@ -174,60 +174,4 @@ func unwell(p *holdfastv1.Peer) string {
 		return "does not vote yet"
 	}
 	return ""
-}
-
-// membership is what this peer, as the leader, knows of the other peers beyond Raft's
-// configuration. It removes peers.
-type membership struct {
-	n *Node
-
-	departed departed
-	seen     conditions // the peers' conditions, as this leader observed them
-}
-
-// departed lists the peers that have left, so that the leader does not add a peer again
-// that is still in gossip. Each leader has its own list in memory. A peer that was removed
-// by force and not stopped joins again under the next leader, as a nonvoter that catches up
-// first. The flag's help text says so. A process that starts again is not listed.
-type departed struct {
-	mu sync.Mutex
-	m  map[string]process // by peer id
-}
-
-// process identifies one process of a peer.
-type process struct {
-	instance string
-	start    int64
-}
-
-func processOf(m *internalv1.GossipMeta) process { return process{m.GetInstance(), m.GetStart()} }
-
-func (d *departed) add(m *internalv1.GossipMeta) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.m == nil {
-		d.m = map[string]process{}
-	}
-	d.m[m.GetId()] = processOf(m)
-}
-
-func (d *departed) forget(id string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.m, id)
-}
-
-func (d *departed) has(m *internalv1.GossipMeta) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	have, ok := d.m[m.GetId()]
-	return ok && have == processOf(m)
-}
-
-// answers reports whether a peer answers a request for its statistics.
-func (ms *membership) answers(ctx context.Context, id string) bool {
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	_, err := ms.n.reporter.peerStats(ctx, id)
-	return err == nil
 }

@@ -172,6 +172,26 @@ func ids(fs []founder) []string {
 	return out
 }
 
+// why returns the reason why there is no cluster, for a peer without one.
+func (fd *founding) why(seen []string) string {
+	expect := fd.n.cfg.BootstrapExpect
+	lost := fd.replaced()
+	switch {
+	case len(lost) > 0:
+		return fmt.Sprintf("the cluster cannot form: founders %v have lost their data since they agreed to form it: "+
+			"stop the founders %v, move their data directories away and start them again",
+			lost, ids(fd.n.ident.get().Forming))
+	case expect == 0:
+		return fmt.Sprintf("this peer has no cluster yet: it waits for the leader of one to add it; peers seen: %v", seen)
+	case len(seen) >= expect:
+		return fmt.Sprintf("this peer has no cluster yet: its founders (%d) see each other, but have not formed it; "+
+			"peers seen: %v",
+			expect, seen)
+	}
+	return fmt.Sprintf("this peer has no cluster yet: one forms when all its founders (%d) see each other; peers seen: %v",
+		expect, seen)
+}
+
 // currentFounders returns the founders that gossip shows, or those that this peer has
 // agreed to.
 func (fd *founding) currentFounders() []founder {
@@ -311,4 +331,13 @@ func (fd *founding) admitFor(req *internalv1.AdmitRequest) error {
 	// failpoint: admission-stored
 	fd.admit()
 	return nil
+}
+
+// admit lets this peer vote and stand for election. Its identity already records that.
+func (fd *founding) admit() {
+	if !fd.n.gate.Admit(true) {
+		fd.n.log.Info("this peer may vote")
+		fd.n.reload(fd.n.cfg.awake)
+	}
+	fd.n.metaChanged.Fire()
 }

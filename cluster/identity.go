@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -154,4 +155,44 @@ func writeFileSync(path string, data []byte) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+// keepIdentity stores the cluster id once the state has it, and gossips changes of this
+// peer's metadata.
+func (n *Node) keepIdentity(ctx context.Context) error {
+	for {
+		meta, changed := n.metaChanged.Wait(), n.fsm.Changed()
+		if err := n.learnCluster(); err != nil {
+			return err
+		}
+		n.gossip.Publish()
+		if m := n.gossipMeta(); m.GetClusterId() != "" && m.GetBootstrapped() && len(n.ident.get().Forming) == 0 {
+			changed = nil // nothing more to learn from the state
+		}
+		select {
+		case <-meta:
+		case <-changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (n *Node) learnCluster() error {
+	id := n.fsm.View().Meta().GetClusterId()
+	rec := n.ident.get()
+	if id == "" || rec.ClusterID == id && len(rec.Forming) == 0 {
+		return nil
+	}
+	if rec.ClusterID != "" && rec.ClusterID != id {
+		return fmt.Errorf("peer %s at %s has data of cluster %s but its identity names cluster %s: "+
+			"restore its data directory",
+			n.cfg.NodeID, n.RaftAddr(), id, rec.ClusterID)
+	}
+	err := n.ident.update(func(r *identityRecord) error {
+		r.ClusterID, r.Forming = id, nil
+		return nil
+	})
+	// failpoint: cluster-learned
+	return err
 }

@@ -6,14 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/raft"
-	"golang.org/x/sync/errgroup"
-
 	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
-	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // LeaderTask is work that only the leader does.
@@ -69,57 +64,6 @@ func (p *pauses) next(lasted time.Duration) time.Duration {
 	}
 	p.last = min(max(firstPause, 2*p.last), lastPause)
 	return p.last
-}
-
-// terms are the leaderships of this peer: it starts and ends the work of a term, proves that a term
-// is current, and hands the leadership over.
-type terms struct {
-	n *Node
-
-	notify        chan bool // leadership changes, from Raft
-	leadership    atomic.Pointer[leadership]
-	sessions      sessions
-	confirmer     *readindex.Confirmer
-	pauseRequests chan *pauseRequest // requests for lead to pause the tasks
-	handingOver   atomic.Bool        // a transfer is running, so sendsTo stops retries that would block it
-}
-
-// leadership is a term that is ready: this peer has applied the term's first command.
-type leadership struct {
-	term  uint64
-	floor uint64 // the index of its first command
-}
-
-// current returns the leadership if this peer leads and is ready.
-func (ts *terms) current() (leadership, bool) {
-	r := ts.leadership.Load()
-	if r == nil || !ts.leadsIn(r.term) {
-		return leadership{}, false
-	}
-	return *r, true
-}
-
-// leadsIn reports whether this peer still leads in a term that it has led. No peer leads
-// twice in one term.
-func (ts *terms) leadsIn(term uint64) bool {
-	return ts.n.raft.State() == raft.Leader && ts.n.raft.CurrentTerm() == term
-}
-
-// leading returns the term in which this peer leads.
-func (ts *terms) leading() (uint64, bool) {
-	term := ts.n.raft.CurrentTerm() // read before and after, because it may lose and stand in another term in between
-	return term, ts.n.raft.State() == raft.Leader && ts.n.raft.CurrentTerm() == term
-}
-
-// notReady returns the reason why this peer cannot accept commands, or nil if it can.
-func (ts *terms) notReady() error {
-	if _, ok := ts.current(); ok {
-		return nil
-	}
-	if ts.n.raft.State() == raft.Leader {
-		return fmt.Errorf("%w yet: it is taking over", ErrNotLeader)
-	}
-	return ErrNotLeader
 }
 
 // session runs the work of one leadership.
@@ -279,81 +223,30 @@ func (ts *terms) startSession(ctx context.Context, term uint64, tasks []LeaderTa
 	return s
 }
 
-// stepDown makes this peer refuse everything that only a ready leader may do.
-func (ts *terms) stepDown(term uint64) {
-	if r := ts.leadership.Load(); r != nil && r.term <= term {
-		ts.leadership.Store(nil)
-	}
-	ts.confirmer.End(term + 1)
-	ts.n.changed.Fire()
+// pauseRequest asks lead to run do while this peer leads and its tasks are stopped.
+type pauseRequest struct {
+	ctx  context.Context
+	do   func(context.Context) error
+	done chan error // buffered
 }
 
-// runTerm does the work of one term.
-func (ts *terms) runTerm(ctx context.Context, term uint64, tasks []LeaderTask) error {
-	start := time.Now()
-	floor, err := ts.establish(ctx, term)
-	if err != nil {
-		return fmt.Errorf("establish term %d: %w", term, err)
+// Interlude stops the leader's tasks, calls do, which may commit, and restarts the tasks
+// from the resulting state. If do fails, the leadership is transferred, because tasks do
+// not resume in the same term. If no other peer takes it, this peer begins another term. It
+// works only on a leader that is ready.
+func (n *Node) Interlude(ctx context.Context, do func(context.Context) error) error {
+	i := &pauseRequest{ctx: ctx, do: do, done: make(chan error, 1)}
+	select {
+	case n.terms.pauseRequests <- i:
+	case <-ctx.Done():
+		return n.refusal(fmt.Errorf("wait for the leader's tasks: %w", ctx.Err()))
+	case <-n.ended:
+		return n.refusal(readindex.ErrStopping)
 	}
-	ts.leadership.Store(&leadership{term: term, floor: floor})
-	ts.n.changed.Fire()
-	ts.n.log.Info("leading", "term", term, "index", floor, "took", time.Since(start))
-
-	// Tasks of an old leader that has not noticed yet must end before ours begin.
-	ts.standDownOthers(ctx, term)
-	if err := ctx.Err(); err != nil {
-		return err // it has not waited for them, so that no task of this term may begin
-	}
-	t := Term{Epoch: term, confirm: func(ctx context.Context) error {
-		// A task that ignores its context must not hold up the next leader.
-		ctx, cancel := context.WithTimeout(ctx, taskConfirmTimeout)
-		defer cancel()
-		return ts.confirmTerm(ctx, term)
-	}}
-	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return ts.n.membership.reconcileMembers(gctx, term) })
-	for _, task := range tasks {
-		g.Go(func() error { return task.Run(gctx, t) })
-	}
-	err = g.Wait()
-	if err == nil {
-		<-ctx.Done()
-	}
-	return err
-}
-
-// confirmTerm implements Term.Confirm.
-func (ts *terms) confirmTerm(ctx context.Context, term uint64) error {
-	return ts.confirmTermWith(ctx, term, "")
-}
-
-// confirmTermWith is confirmTerm with an acknowledgement that already exists: the peer
-// ackedBy reported, after the call began, that it has the term. ackedBy may be empty.
-func (ts *terms) confirmTermWith(ctx context.Context, term uint64, ackedBy string) error {
-	if r, ok := ts.current(); !ok || r.term != term {
-		return fmt.Errorf("%w in term %d any more", ErrNotLeader, term)
-	}
-	if err := ts.confirmer.Confirm(ctx, term, ackedBy); err != nil {
-		return fmt.Errorf("confirm term %d with a quorum: %w", term, err)
-	}
-	if r, ok := ts.current(); !ok || r.term != term {
-		return fmt.Errorf("%w in term %d any more", ErrNotLeader, term)
-	}
-	return nil
-}
-
-// askConfirm returns nil if a peer confirms that it still has the term.
-func (ts *terms) askConfirm(ctx context.Context, id string, term uint64) error {
-	c, err := ts.n.conns.Peer(id)
-	if err != nil {
+	select {
+	case err := <-i.done:
 		return err
+	case <-ctx.Done():
+		return &OutcomeError{Outcome: Unknown, Err: fmt.Errorf("wait for the leader's tasks: %w", ctx.Err())}
 	}
-	r, err := c.Confirm(ctx, &internalv1.ConfirmRequest{Term: term})
-	if err != nil {
-		return err
-	}
-	if r.GetPeerId() != id || r.GetTerm() != term {
-		return fmt.Errorf("peer %s has term %d", r.GetPeerId(), r.GetTerm())
-	}
-	return nil
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"sort"
 	"sync/atomic"
 	"time"
 
@@ -133,6 +134,25 @@ func (m *metrics) applied(d time.Duration, err *OutcomeError) {
 		result = "not_applied"
 	}
 	m.applySeconds.WithLabelValues(result).Observe(d.Seconds())
+}
+
+// CommitBounds is the number of bounds of PeerLoad.commits. It has one more count, for
+// commands slower than all bounds (about 5 s).
+const CommitBounds = 32
+
+// CommitBound returns the upper bound of bucket i of PeerLoad.commits: 0.1 ms, 0.15 ms, and
+// then twice the bound before the previous one.
+func CommitBound(i int) time.Duration {
+	d := 100 * time.Microsecond << (i / 2)
+	if i%2 == 1 {
+		d += d / 2
+	}
+	return d
+}
+
+// commitPlace returns the bucket for a command that took d.
+func commitPlace(d time.Duration) int {
+	return sort.Search(CommitBounds, func(i int) bool { return d <= CommitBound(i) })
 }
 
 func (m *metrics) batched(commands int) { m.batchSize.Observe(float64(commands)) }

@@ -8,6 +8,12 @@
 //
 // New creates a Node and opens its data directory and listeners. Run does the work and
 // blocks.
+//
+// The files in reading order: node.go creates a peer, run.go runs and stops it, bootstrap.go forms
+// a new cluster. leader.go runs the leader's tasks, terms.go begins and confirms a term,
+// handover.go ends it. members.go removes peers; reconcile.go and autopilot.go make the leader add,
+// promote and remove them. apply.go and batch.go commit commands, read.go serves reads, and
+// intercept.go and forward.go send calls to the peer that can answer them.
 package cluster
 
 import (
@@ -198,47 +204,6 @@ func (n *Node) gossipMeta() *internalv1.GossipMeta {
 		meta.Failure = gossip.Fit(meta, err.Error())
 	}
 	return meta
-}
-
-// admit lets this peer vote and stand for election. Its identity already records that.
-func (fd *founding) admit() {
-	if !fd.n.gate.Admit(true) {
-		fd.n.log.Info("this peer may vote")
-		fd.n.reload(fd.n.cfg.awake)
-	}
-	fd.n.metaChanged.Fire()
-}
-
-// servers returns the latest Raft configuration.
-func (n *Node) servers() []raft.Server {
-	f := n.raft.GetConfiguration()
-	if f.Error() != nil {
-		return nil
-	}
-	return f.Configuration().Servers
-}
-
-func (n *Node) server(id string) (raft.Server, bool) {
-	for _, s := range n.servers() {
-		if string(s.ID) == id {
-			return s, true
-		}
-	}
-	return raft.Server{}, false
-}
-
-// voters returns the other voters of the latest configuration, and whether this peer is one.
-func (n *Node) voters() (others []string, self bool) {
-	for _, s := range n.servers() {
-		switch {
-		case s.Suffrage != raft.Voter:
-		case string(s.ID) == n.cfg.NodeID:
-			self = true
-		default:
-			others = append(others, string(s.ID))
-		}
-	}
-	return others, self
 }
 
 // voterWithoutLeader returns a voter of the latest configuration, if there is one and no

@@ -139,3 +139,12 @@ func raftOutcome(err error, dispatched bool) Outcome {
 	// or a timeout.
 	return Unknown
 }
+
+// refusal returns the error of a call that has changed nothing.
+func (n *Node) refusal(err error) error {
+	if o, ok := errors.AsType[*OutcomeError](err); ok {
+		return o
+	}
+	leader, _, _ := n.Leader()
+	return &OutcomeError{Outcome: NotApplied, Leader: leader, Err: err}
+}

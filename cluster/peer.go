@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -100,24 +99,6 @@ func (s peerServer) Leave(ctx context.Context, req *internalv1.LeaveRequest) (*i
 	}
 	s.n.log.Info("peer has left", "id", req.GetPeerId())
 	return &internalv1.LeaveResponse{}, nil
-}
-
-// refusal returns the error of a call that has changed nothing.
-func (n *Node) refusal(err error) error {
-	if o, ok := errors.AsType[*OutcomeError](err); ok {
-		return o
-	}
-	leader, _, _ := n.Leader()
-	return &OutcomeError{Outcome: NotApplied, Leader: leader, Err: err}
-}
-
-func (n *Node) askLeave(ctx context.Context, leader string) error {
-	c, err := n.conns.Peer(leader)
-	if err != nil {
-		return err
-	}
-	_, err = c.Leave(ctx, &internalv1.LeaveRequest{PeerId: n.cfg.NodeID})
-	return err
 }
 
 // PeerConn returns the connection to another peer, for services between peers. The node

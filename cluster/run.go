@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 )
@@ -112,6 +113,22 @@ func (n *Node) wait(ctx context.Context, fatal <-chan error) error {
 	}
 }
 
+// failure returns the error that makes this peer stop, or nil.
+func (n *Node) failure() error {
+	if err := n.fatal.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// stopping returns the error for calls while this peer stops.
+func (n *Node) stopping() error {
+	if err := n.failure(); err != nil {
+		return fmt.Errorf("%w: %w", readindex.ErrStopping, err)
+	}
+	return readindex.ErrStopping
+}
+
 // lastWords is the time for answers of pending calls to leave.
 const lastWords = 100 * time.Millisecond
 
@@ -149,36 +166,6 @@ func (n *Node) handOver(ctx context.Context) {
 		if err := n.leave(ctx); err != nil {
 			n.log.Error("leaving the cluster failed: remove this peer by hand", "error", err)
 		}
-	}
-}
-
-// leave asks the leader to remove this peer from the cluster.
-func (n *Node) leave(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
-	defer cancel()
-	for {
-		changed := n.changed.Wait()
-		var err error
-		if id, self, ok := n.Leader(); ok && !self {
-			if err = n.askLeave(ctx, id); err == nil {
-				return nil
-			}
-		} else if self {
-			// The peer was asked to hand over, but its successor may not have won, so it
-			// still leads or leads again.
-			if err = n.terms.transfer(ctx); err != nil {
-				err = fmt.Errorf("hand over the leadership: %w", err)
-			}
-		}
-		t := time.NewTimer(50 * time.Millisecond)
-		select {
-		case <-changed:
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return errors.Join(fmt.Errorf("leave the cluster: %w", ctx.Err()), err)
-		}
-		t.Stop()
 	}
 }
 
@@ -244,46 +231,6 @@ func (n *Node) keepJoined(ctx context.Context) error {
 		return leader != "" || n.ident.get().Recovered
 	}
 	return n.gossip.KeepJoined(ctx, n.cfg.Join, known, serving, n.cfg.scale(5*time.Second))
-}
-
-// keepIdentity stores the cluster id once the state has it, and gossips changes of this
-// peer's metadata.
-func (n *Node) keepIdentity(ctx context.Context) error {
-	for {
-		meta, changed := n.metaChanged.Wait(), n.fsm.Changed()
-		if err := n.learnCluster(); err != nil {
-			return err
-		}
-		n.gossip.Publish()
-		if m := n.gossipMeta(); m.GetClusterId() != "" && m.GetBootstrapped() && len(n.ident.get().Forming) == 0 {
-			changed = nil // nothing more to learn from the state
-		}
-		select {
-		case <-meta:
-		case <-changed:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-}
-
-func (n *Node) learnCluster() error {
-	id := n.fsm.View().Meta().GetClusterId()
-	rec := n.ident.get()
-	if id == "" || rec.ClusterID == id && len(rec.Forming) == 0 {
-		return nil
-	}
-	if rec.ClusterID != "" && rec.ClusterID != id {
-		return fmt.Errorf("peer %s at %s has data of cluster %s but its identity names cluster %s: "+
-			"restore its data directory",
-			n.cfg.NodeID, n.RaftAddr(), id, rec.ClusterID)
-	}
-	err := n.ident.update(func(r *identityRecord) error {
-		r.ClusterID, r.Forming = id, nil
-		return nil
-	})
-	// failpoint: cluster-learned
-	return err
 }
 
 // watchHalt returns an error when the state machine halts at an entry that this build does

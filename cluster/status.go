@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -124,25 +123,6 @@ func (rp *reporter) ask(ctx context.Context, p *holdfastv1.Peer) {
 	p.AppliedIndex, p.LastIndex, p.LastContactMs = st.GetAppliedIndex(), st.GetLastIndex(), st.GetLastContactMs()
 }
 
-// CommitBounds is the number of bounds of PeerLoad.commits. It has one more count, for
-// commands slower than all bounds (about 5 s).
-const CommitBounds = 32
-
-// CommitBound returns the upper bound of bucket i of PeerLoad.commits: 0.1 ms, 0.15 ms, and
-// then twice the bound before the previous one.
-func CommitBound(i int) time.Duration {
-	d := 100 * time.Microsecond << (i / 2)
-	if i%2 == 1 {
-		d += d / 2
-	}
-	return d
-}
-
-// commitPlace returns the bucket for a command that took d.
-func commitPlace(d time.Duration) int {
-	return sort.Search(CommitBounds, func(i int) bool { return d <= CommitBound(i) })
-}
-
 // load returns the work that this peer has done since it started.
 func (rp *reporter) load() *holdfastv1.PeerLoad {
 	l := &holdfastv1.PeerLoad{
@@ -224,6 +204,15 @@ var errNoVoter = errors.New("peer is not a voter: the leader has not promoted it
 // ready. Applying that many takes some tens of milliseconds.
 const maxBehind = 256
 
+// Readiness returns nil if this peer can serve and the cluster can rely on it, or an error with the
+// reason: it is stopping, it knows no leader, or it does not vote (see Votes).
+func (n *Node) Readiness() error {
+	if err := n.problem(); err != nil {
+		return err
+	}
+	return n.Votes()
+}
+
 // Votes returns nil if the cluster can rely on this peer after losing another one, or an
 // error with the reason. A peer that is new or lost its data has no vote until it has
 // caught up. A peer that has just started still applies its log, and if it were elected
@@ -246,3 +235,68 @@ func (n *Node) Votes() error {
 	n.applied.Store(true) // a peer that was there once only has to keep up
 	return nil
 }
+
+// problem returns the reason why this peer cannot serve: it is stopping, or it knows no leader.
+func (n *Node) problem() error {
+	if n.failure() != nil {
+		return n.stopping()
+	}
+	if _, _, ok := n.Leader(); !ok {
+		return fmt.Errorf("%w: %s", ErrNoLeader, n.joins.Reason())
+	}
+	return nil
+}
+
+// why returns the reason why no leader could be asked. leader is the one that this peer knows.
+func (rt *router) why(leader string) string {
+	switch {
+	case rt.n.failure() != nil:
+		return rt.n.stopping().Error()
+	case leader == "":
+		return rt.n.joins.Reason()
+	case leader == rt.n.cfg.NodeID:
+		return "this peer is taking over the leadership"
+	}
+	return fmt.Sprintf("leader %s is unreachable", leader)
+}
+
+// standing is what package joinwatch asks this peer.
+type standing struct{ n *Node }
+
+// Standing implements joinwatch.Cluster.
+func (s standing) Standing() joinwatch.Standing {
+	n := s.n
+	_, _, leader := n.Leader()
+	st := joinwatch.Standing{Self: n.cfg.NodeID, Leader: leader}
+	others, self := n.voters()
+	if st.Voters = others; self {
+		st.Voters = append(st.Voters, n.cfg.NodeID)
+	}
+	for _, m := range n.gossip.Peers() {
+		if m.Alive {
+			st.Seen = append(st.Seen, m.Meta.GetId())
+		}
+	}
+	if t := n.leaderless.Load(); t != nil {
+		st.For = time.Since(*t)
+	}
+	st.Forming = n.founding.why(st.Seen)
+	return st
+}
+
+// Ask implements joinwatch.Cluster.
+func (s standing) Ask(ctx context.Context, id string) error {
+	st, err := s.n.reporter.peerStats(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case st.GetPeerId() != id:
+		return errors.New("another peer answers at its address: " + st.GetPeerId())
+	case st.GetState() == raft.Leader.String():
+		return joinwatch.ErrLeads
+	}
+	return nil
+}
+
+// FailedJoins implements joinwatch.Cluster.
+func (s standing) FailedJoins() map[string]error { return s.n.gossip.FailedJoins() }

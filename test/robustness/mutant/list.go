@@ -10,7 +10,7 @@ func Mutants() []Mutant {
 			Breaks: "a linearizable read confirms the term with a majority; raft.VerifyLeader accepts older " +
 				"acknowledgements",
 			Scenario: pausedLeader(),
-			Patches: []Patch{{"cluster/leader.go",
+			Patches: []Patch{{"cluster/terms.go",
 				"if err := ts.confirmer.Confirm(ctx, term, ackedBy); err != nil {",
 				"if err := ts.n.raft.VerifyLeader().Error(); err != nil {"}},
 		},
