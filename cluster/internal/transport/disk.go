@@ -2,7 +2,6 @@ package transport
 
 import (
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -19,20 +18,13 @@ import (
 
 var errNotServed = errors.New("this peer no longer leads in this term, or no longer replicates to the other")
 
-// disk is the progress of writing this peer's log. Until the gate is attached, all of it is on
-// disk.
-type disk struct {
-	synced atomic.Pointer[func(index uint64) (bool, <-chan struct{})]
-}
-
-// has reports whether the log is on disk up to an index. If not, the channel is closed when more of
-// it is.
-func (d *disk) has(index uint64) (bool, <-chan struct{}) {
-	synced := d.synced.Load()
-	if synced == nil {
-		return true, nil
+// synced reports whether this peer's log is on disk up to an index. If not, the channel is closed
+// when more of it is. Until the gate is attached, all of it is on disk.
+func (g *Gate) synced(index uint64) (bool, <-chan struct{}) {
+	if l := g.local.Load(); l != nil {
+		return l.Synced(index)
 	}
-	return (*synced)(index)
+	return true, nil
 }
 
 // last returns the index of the last entry of a request, or 0.
@@ -55,17 +47,17 @@ func (g *Gate) finishWrites(rpc raft.RPC) bool {
 // peer stops before, or if wanted returns false. Raft goes on with heartbeats as long as a call
 // runs, also in a term in which it no longer leads, and nobody would stand for election.
 func (g *Gate) awaitSync(index uint64, wanted func() bool) error {
-	ok, written := g.disk.has(index)
+	ok, written := g.synced(index)
 	if ok {
 		return nil
 	}
-	look := time.NewTicker(retryPause)
-	defer look.Stop()
+	poll := time.NewTicker(retryPause)
+	defer poll.Stop()
 	for !ok {
 		select {
 		case <-written:
-			ok, written = g.disk.has(index)
-		case <-look.C:
+			ok, written = g.synced(index)
+		case <-poll.C:
 			if !wanted() {
 				return errNotServed
 			}

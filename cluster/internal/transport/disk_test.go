@@ -39,18 +39,14 @@ func (d *slowDisk) write(through uint64) {
 	d.written = make(chan struct{})
 }
 
-func (d *slowDisk) attach(to *disk) {
-	f := d.synced
-	to.synced.Store(&f)
-}
+func (d *slowDisk) attach(to *Gate) { attach(to, func(l *Local) { l.Synced = d.synced }) }
 
 // TestPipelineHoldsAnswers checks that Raft gets the answer of a follower only when this peer has
 // the entries on disk, too.
 func TestPipelineHoldsAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow, w, d := newSlowDisk(), newWire(), new(disk)
-		slow.attach(d)
-		p := newPipeline("p2", w, newCommits(), d)
+		slow, w := newSlowDisk(), newWire()
+		p := newPipeline("p2", w, newCommits(), slow.synced)
 		defer closePipeline(t, p)
 		got := 0
 		take := func() int {
@@ -84,20 +80,19 @@ func TestPipelineHoldsAnswers(t *testing.T) {
 // TestCallHoldsAnswers checks the same for a call without a pipeline, which must also end when the
 // peer stops.
 func TestCallHoldsAnswers(t *testing.T) {
-	leads, deposed := func(raft.ServerID, uint64) bool { return true }, func(raft.ServerID, uint64) bool { return false }
 	for _, tt := range []struct {
 		name string
-		end  func(*Gate, *slowDisk)
+		end  func(g *Gate, d *slowDisk, deposed func())
 		want error
 	}{
-		{"written", func(_ *Gate, d *slowDisk) { d.write(3) }, nil},
-		{"stopping", func(g *Gate, _ *slowDisk) { g.HangUp() }, errHungUp},
-		{"deposed", func(g *Gate, _ *slowDisk) { g.follows.Store(&deposed) }, errNotServed},
+		{"written", func(_ *Gate, d *slowDisk, _ func()) { d.write(3) }, nil},
+		{"stopping", func(g *Gate, _ *slowDisk, _ func()) { g.HangUp() }, errHungUp},
+		{"deposed", func(_ *Gate, _ *slowDisk, deposed func()) { deposed() }, errNotServed},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			here, there, slow := testGate(t), testGate(t), newSlowDisk()
-			slow.attach(&here.disk)
-			here.follows.Store(&leads)
+			slow.attach(here)
+			deposed := leads(here)
 			go func() { // ends with the test
 				select {
 				case rpc := <-there.Consumer():
@@ -117,7 +112,7 @@ func TestCallHoldsAnswers(t *testing.T) {
 				}
 				slow.write(through)
 			}
-			tt.end(here, slow)
+			tt.end(here, slow, deposed)
 			if err := <-done; !errors.Is(err, tt.want) {
 				t.Errorf("got %v, want %v", err, tt.want)
 			}
@@ -129,7 +124,7 @@ func TestCallHoldsAnswers(t *testing.T) {
 // entries before it gets them again from the new leader.
 func TestEntriesWaitForOlderOnes(t *testing.T) {
 	here, there, slow := testGate(t), testGate(t), newSlowDisk()
-	slow.attach(&there.disk)
+	slow.attach(there)
 	done := make(chan error, 2)
 	send := func(req *raft.AppendEntriesRequest) {
 		done <- here.NetworkTransport.AppendEntries("p2", there.LocalAddr(), req, new(raft.AppendEntriesResponse))
@@ -161,7 +156,7 @@ func TestEntriesWaitForOlderOnes(t *testing.T) {
 // although the peer stops before they are on disk.
 func TestEntriesAreDroppedWithTheDisk(t *testing.T) {
 	here, there, slow := testGate(t), testGate(t), newSlowDisk()
-	slow.attach(&there.disk)
+	slow.attach(there)
 	done := make(chan error, 1)
 	go func() {
 		done <- here.NetworkTransport.AppendEntries("p2", there.LocalAddr(), request(7, 8, 9, 0),
@@ -183,9 +178,8 @@ func TestEntriesAreDroppedWithTheDisk(t *testing.T) {
 // disk hangs.
 func TestRefusalsAreNotHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		slow, w, d := newSlowDisk(), newWire(), new(disk)
-		slow.attach(d)
-		p := newPipeline("p2", w, newCommits(), d)
+		slow, w := newSlowDisk(), newWire()
+		p := newPipeline("p2", w, newCommits(), slow.synced)
 		defer closePipeline(t, p)
 		mustSend(t, p, request(7, 1, 3, 0))
 		w.answer(0, false)

@@ -12,9 +12,9 @@ func (g *Gate) SetHeartbeatHandler(handle func(raft.RPC)) {
 }
 
 func (g *Gate) passHeartbeat(rpc raft.RPC, beside func(raft.RPC)) {
-	term := g.term.Load()
+	l := g.local.Load()
 	req, ok := rpc.Command.(*raft.AppendEntriesRequest)
-	if term == nil || !ok || req.Term <= (*term)() {
+	if l == nil || !ok || req.Term <= l.Term() {
 		beside(rpc)
 		return
 	}

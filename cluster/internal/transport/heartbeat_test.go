@@ -12,7 +12,7 @@ import (
 func inTerm(t *testing.T, term uint64) (g *Gate, beside <-chan uint64) {
 	t.Helper()
 	g = testGate(t)
-	g.Attach(Local{Term: func() uint64 { return term }})
+	attach(g, func(l *Local) { l.Term = func() uint64 { return term } })
 	handled := make(chan uint64, 1)
 	g.SetHeartbeatHandler(func(rpc raft.RPC) {
 		handled <- rpc.Command.(*raft.AppendEntriesRequest).Term
@@ -65,7 +65,7 @@ func TestHeartbeatsOfNewerTerms(t *testing.T) {
 func TestHeartbeatsOvertakeEntries(t *testing.T) {
 	there, _ := inTerm(t, 7)
 	slow := newSlowDisk()
-	slow.attach(&there.disk)
+	slow.attach(there)
 	sendTo(t, there, request(8, 1, 3, 0))
 	<-slow.asked
 	done := sendTo(t, there, heartbeat(8))
@@ -84,7 +84,7 @@ func TestHeartbeatsOvertakeEntries(t *testing.T) {
 // stopped.
 func TestHeartbeatsEndWithTheGate(t *testing.T) {
 	there, asked, ended := testGate(t), make(chan struct{}), make(chan struct{})
-	there.Attach(Local{Term: func() uint64 { close(asked); return 7 }})
+	attach(there, func(l *Local) { l.Term = func() uint64 { close(asked); return 7 } })
 	go func() {
 		defer close(ended)
 		there.passHeartbeat(raft.RPC{Command: heartbeat(8), RespChan: make(chan raft.RPCResponse, 1)}, answer)

@@ -130,7 +130,7 @@ func TestNotices(t *testing.T) {
 				if tt.early {
 					c.add(tt.index, tt.term)
 				}
-				p := newPipeline("p2", w, c, new(disk))
+				p := newPipeline("p2", w, c, written)
 				defer closePipeline(t, p)
 				if tt.sent != nil {
 					mustSend(t, p, tt.sent)
@@ -159,7 +159,7 @@ func TestNotices(t *testing.T) {
 func TestNoticesAreCoalesced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, w := newCommits(), newWire()
-		p := newPipeline("p2", w, c, new(disk))
+		p := newPipeline("p2", w, c, written)
 		defer closePipeline(t, p)
 		mustSend(t, p, request(7, 1, 100, 0))
 		commit := func(first, last uint64) {
@@ -189,7 +189,7 @@ func TestAnswersToNoticesAreDropped(t *testing.T) {
 	for _, accepted := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			c, w := newCommits(), newWire()
-			p := newPipeline("p2", w, c, new(disk))
+			p := newPipeline("p2", w, c, written)
 			defer closePipeline(t, p)
 			var want, got []*raft.AppendEntriesRequest
 			for i := uint64(1); i <= 3; i++ {
@@ -235,7 +235,7 @@ func TestNoticeOfALateRequest(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c, w := newCommits(), newWire()
-			p := newPipeline("p2", w, c, new(disk))
+			p := newPipeline("p2", w, c, written)
 			defer closePipeline(t, p)
 			mustSend(t, p, request(7, 1, 1, 0))
 			c.add(tt.committed, 7)
@@ -256,7 +256,7 @@ func TestNoticeOfALateRequest(t *testing.T) {
 func TestPipelineClosesWithABlockedNotice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, w := newCommits(), newWire()
-		p := newPipeline("p2", w, c, new(disk))
+		p := newPipeline("p2", w, c, written)
 		mustSend(t, p, request(7, 1, 9, 0))
 		w.full = true
 		c.add(1, 7)

@@ -15,7 +15,7 @@ import (
 // heartbeats continue, and Raft does not shut down, because it waits for the sender. If the
 // answers are drained, the sender continues and notices the end.
 //
-// It also sends notices of commits (see commits), and holds answers back (see disk).
+// It also sends notices of commits (see commits), and holds answers back (see disk.go).
 type pipeline struct {
 	raft.AppendPipeline
 
@@ -23,7 +23,7 @@ type pipeline struct {
 	once sync.Once
 	stop chan struct{}
 
-	disk       *disk
+	synced     func(index uint64) (bool, <-chan struct{}) // see Gate.synced
 	commits    *commits
 	wake       chan struct{}
 	unanswered atomic.Pointer[raft.AppendEntriesRequest] // the notice in flight
@@ -37,13 +37,15 @@ func (g *Gate) AppendEntriesPipeline(id raft.ServerID, addr raft.ServerAddress) 
 	if err != nil {
 		return nil, err
 	}
-	return newPipeline(id, inner, g.commits, &g.disk), nil
+	return newPipeline(id, inner, g.commits, g.synced), nil
 }
 
-func newPipeline(id raft.ServerID, inner raft.AppendPipeline, c *commits, d *disk) *pipeline {
+func newPipeline(
+	id raft.ServerID, inner raft.AppendPipeline, c *commits, synced func(uint64) (bool, <-chan struct{}),
+) *pipeline {
 	p := &pipeline{
 		AppendPipeline: inner, out: make(chan raft.AppendFuture), stop: make(chan struct{}),
-		disk: d, commits: c, wake: make(chan struct{}, 1),
+		synced: synced, commits: c, wake: make(chan struct{}, 1),
 	}
 	p.next = c.open(id, p)
 	p.wakeUp()
@@ -64,7 +66,7 @@ func (p *pipeline) run() {
 		if len(kept) > 0 {
 			next = kept[0]
 			var ok bool
-			if ok, written = p.disk.has(last(next.Request())); ok || !next.Response().Success {
+			if ok, written = p.synced(last(next.Request())); ok || !next.Response().Success {
 				out, written = p.out, nil
 			}
 		}
@@ -75,7 +77,7 @@ func (p *pipeline) run() {
 			}
 		case out <- next:
 			kept = kept[1:]
-		case <-written: // look again
+		case <-written: // ask again
 		case <-p.stop:
 			return
 		}

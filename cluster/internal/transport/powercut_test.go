@@ -41,7 +41,7 @@ func startPeer(t *testing.T, disk *raft.InmemStore, term uint64, counted *atomic
 	s, _ := raftstore.Open(&raftstore.Config{Wrap: func(raft.LogStore) raft.LogStore { return p }}) // in memory
 	s.WriteLate(func() bool { return p.leads })
 	p.logs, p.gate = s.Logs, &Gate{stop: p.cut}
-	p.gate.disk.synced.Store(new(s.Synced))
+	p.gate.Attach(Local{Synced: s.Synced})
 	return p
 }
 

@@ -45,12 +45,12 @@ func (g *Gate) AppendEntries(
 // compacted reports whether the log now begins after the entries of a request. The peer
 // then needs a snapshot, which Raft sends once the call has failed.
 func (g *Gate) compacted(req *raft.AppendEntriesRequest) bool {
-	first := g.firstIndex.Load()
-	if first == nil || len(req.Entries) == 0 {
+	l := g.local.Load()
+	if l == nil || len(req.Entries) == 0 {
 		return false
 	}
-	at, err := (*first)()
-	return err == nil && at > req.Entries[0].Index
+	first, err := l.FirstIndex()
+	return err == nil && first > req.Entries[0].Index
 }
 
 func (g *Gate) append(
@@ -78,11 +78,9 @@ func (g *Gate) retryUntilAccepted(id raft.ServerID, term uint64, giveUp func() b
 	began := time.Now()
 	g.log.Warn("replication to peer failed, retrying", "id", id, "error", err)
 	for err != nil && g.serves(id, term) && !giveUp() {
-		t := time.NewTimer(retryPause)
 		select {
-		case <-t.C:
+		case <-time.After(retryPause):
 		case <-g.stop:
-			t.Stop()
 			return err
 		}
 		err = call()
@@ -95,8 +93,8 @@ func (g *Gate) retryUntilAccepted(id raft.ServerID, term uint64, giveUp func() b
 
 // serves reports whether this peer still leads in a term and replicates to the peer.
 func (g *Gate) serves(id raft.ServerID, term uint64) bool {
-	f := g.follows.Load()
-	return f != nil && !g.isHungUp() && (*f)(id, term)
+	l := g.local.Load()
+	return l != nil && !g.isHungUp() && l.Follows(id, term)
 }
 
 // isHeartbeat distinguishes heartbeats from entries as the library's own transport does.

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,14 +13,6 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster/freeport"
 )
-
-// leads makes the gate treat this peer as the leader until the returned function is called.
-func leads(g *Gate) (stop func()) {
-	var over atomic.Bool
-	f := func(raft.ServerID, uint64) bool { return !over.Load() }
-	g.follows.Store(&f)
-	return func() { over.Store(true) }
-}
 
 func entries() *raft.AppendEntriesRequest {
 	return &raft.AppendEntriesRequest{RPCHeader: header(), Term: 3, LeaderCommitIndex: 7}

@@ -109,14 +109,14 @@ func TestCompactedRequestsFail(t *testing.T) {
 	here, there := testGate(t), testGate(t)
 	addr := there.LocalAddr()
 	_ = there.Close()
-	follows := func(raft.ServerID, uint64) bool { return true }
-	here.follows.Store(&follows)
+	leads(here)
 	at := uint64(11)
-	firstIndex := func() (uint64, error) {
-		at++ // the index advances as snapshots are taken
-		return at - 1, nil
-	}
-	here.firstIndex.Store(&firstIndex)
+	attach(here, func(l *Local) {
+		l.FirstIndex = func() (uint64, error) {
+			at++ // the index advances as snapshots are taken
+			return at - 1, nil
+		}
+	})
 	done := make(chan error, 1)
 	go func() { done <- here.AppendEntries("p2", addr, largeRequest(1), &raft.AppendEntriesResponse{}) }()
 	select {

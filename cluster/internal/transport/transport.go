@@ -35,16 +35,11 @@ type Gate struct {
 
 	rpcs     chan raft.RPC
 	admitted atomic.Bool
-	voter    atomic.Pointer[func() (raft.ServerID, bool)]     // see judgeByLog
-	follows  atomic.Pointer[func(raft.ServerID, uint64) bool] // see serves
-	hungUp   chan struct{}                                    // closed by HangUp
+	local    atomic.Pointer[Local] // nil until Attach
+	hungUp   chan struct{}         // closed by HangUp
 	hangUp   sync.Once
-	// firstIndex returns the first index of this peer's log: see compacted.
-	firstIndex atomic.Pointer[func() (uint64, error)]
-	term       atomic.Pointer[func() uint64] // see SetHeartbeatHandler
-	refused    atomic.Uint64                 // the term of the last vote request that this peer refused
-	commits    *commits
-	disk       disk
+	refused  atomic.Uint64 // the term of the last vote request that this peer refused
+	commits  *commits
 
 	layer raft.StreamLayer
 	addrs raft.ServerAddressProvider
@@ -69,7 +64,7 @@ const maxPool = 3
 // maxInFlight is how many requests of a pipeline may be unanswered: two of Raft, and a notice.
 const maxInFlight = 3
 
-// Local is what the gate has to know of this peer's Raft.
+// Local is the part of this peer's Raft that the gate asks.
 type Local struct {
 	// Voter returns a voter of the latest configuration. ok is false if there is none, or if a
 	// leader is known.
@@ -86,13 +81,7 @@ type Local struct {
 }
 
 // Attach connects the gate to this peer's Raft, which has been started with it.
-func (g *Gate) Attach(l Local) {
-	g.voter.Store(&l.Voter)
-	g.firstIndex.Store(&l.FirstIndex)
-	g.follows.Store(&l.Follows)
-	g.term.Store(&l.Term)
-	g.disk.synced.Store(&l.Synced)
-}
+func (g *Gate) Attach(l Local) { g.local.Store(&l) }
 
 // Admitted reports whether this peer may vote.
 func (g *Gate) Admitted() bool { return g.admitted.Load() }
@@ -201,17 +190,17 @@ func refuse(rpc raft.RPC) bool {
 // majority and would refuse each other forever. So the request is changed to name a known
 // voter.
 func (g *Gate) judgeByLog(rpc raft.RPC) {
-	voter := g.voter.Load()
-	if voter == nil {
+	l := g.local.Load()
+	if l == nil {
 		return
 	}
 	switch req := rpc.Command.(type) {
 	case *raft.RequestVoteRequest:
-		if id, ok := (*voter)(); ok {
+		if id, ok := l.Voter(); ok {
 			req.ID = []byte(id)
 		}
 	case *raft.RequestPreVoteRequest:
-		if id, ok := (*voter)(); ok {
+		if id, ok := l.Voter(); ok {
 			req.ID = []byte(id)
 		}
 	}

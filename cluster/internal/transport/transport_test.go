@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,6 +87,33 @@ func TestGateRefusesVotes(t *testing.T) {
 	}
 }
 
+// attach changes a part of the Raft that a gate asks. Before the first change, the gate leads
+// nobody, has written everything and knows no voter.
+func attach(g *Gate, change func(*Local)) {
+	l := Local{
+		Voter:      func() (raft.ServerID, bool) { return "", false },
+		FirstIndex: func() (uint64, error) { return 1, nil },
+		Term:       func() uint64 { return math.MaxUint64 },
+		Synced:     written,
+		Follows:    func(raft.ServerID, uint64) bool { return false },
+	}
+	if now := g.local.Load(); now != nil {
+		l = *now
+	}
+	change(&l)
+	g.Attach(l)
+}
+
+// written is the disk of a peer that has written its whole log.
+func written(uint64) (bool, <-chan struct{}) { return true, nil }
+
+// leads makes the gate treat this peer as the leader until the returned function is called.
+func leads(g *Gate) (stop func()) {
+	var over atomic.Bool
+	attach(g, func(l *Local) { l.Follows = func(raft.ServerID, uint64) bool { return !over.Load() } })
+	return func() { over.Store(true) }
+}
+
 // While no leader is known, the gate gives candidates the name of a voter, so that Raft compares
 // only their logs.
 func TestGateJudgesByLog(t *testing.T) {
@@ -100,8 +129,9 @@ func TestGateJudgesByLog(t *testing.T) {
 		voter string // if no leader is known
 		want  string
 	}{{"n2", "n2"}, {"", "n1"}} {
-		voter := func() (raft.ServerID, bool) { return raft.ServerID(tc.voter), tc.voter != "" }
-		g.voter.Store(&voter)
+		attach(g, func(l *Local) {
+			l.Voter = func() (raft.ServerID, bool) { return raft.ServerID(tc.voter), tc.voter != "" }
+		})
 		got := make(chan string, 2)
 		done := make(chan struct{})
 		go func() {
