@@ -57,12 +57,8 @@ func (s *checksumLogs) GetLog(index uint64, l *raft.Log) error {
 	return nil
 }
 
-// IsMonotonic implements raft.MonotonicLogStore. It returns the value of the underlying
-// store.
-func (s *checksumLogs) IsMonotonic() bool {
-	m, ok := s.LogStore.(raft.MonotonicLogStore)
-	return ok && m.IsMonotonic()
-}
+// IsMonotonic implements raft.MonotonicLogStore.
+func (s *checksumLogs) IsMonotonic() bool { return monotonic(s.LogStore) }
 
 // check reads every entry. Holes are allowed: an installed snapshot replaces the entries
 // before it.

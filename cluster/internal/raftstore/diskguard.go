@@ -110,11 +110,8 @@ func (s *guardedLogs) DeleteRange(from, to uint64) error {
 	return s.checked("remove entry", from, s.LogStore.DeleteRange(from, to))
 }
 
-// IsMonotonic implements raft.MonotonicLogStore. It returns the value of the underlying store.
-func (s *guardedLogs) IsMonotonic() bool {
-	m, ok := s.LogStore.(raft.MonotonicLogStore)
-	return ok && m.IsMonotonic()
-}
+// IsMonotonic implements raft.MonotonicLogStore.
+func (s *guardedLogs) IsMonotonic() bool { return monotonic(s.LogStore) }
 
 // checked reports the error of a write to failed.
 func (s *guardedLogs) checked(what string, index uint64, err error) error {

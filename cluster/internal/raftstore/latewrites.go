@@ -170,8 +170,5 @@ func (s *lateWrites) DeleteRange(from, to uint64) error {
 	return s.LogStore.DeleteRange(from, to)
 }
 
-// IsMonotonic implements raft.MonotonicLogStore. It returns the value of the underlying store.
-func (s *lateWrites) IsMonotonic() bool {
-	m, ok := s.LogStore.(raft.MonotonicLogStore)
-	return ok && m.IsMonotonic()
-}
+// IsMonotonic implements raft.MonotonicLogStore.
+func (s *lateWrites) IsMonotonic() bool { return monotonic(s.LogStore) }

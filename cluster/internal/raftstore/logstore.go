@@ -212,3 +212,9 @@ func removeWAL(path string) error {
 	}
 	return nil
 }
+
+// monotonic reports whether a store refuses an entry that does not follow the last one.
+func monotonic(s raft.LogStore) bool {
+	m, ok := s.(raft.MonotonicLogStore)
+	return ok && m.IsMonotonic()
+}

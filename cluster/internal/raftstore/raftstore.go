@@ -7,11 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -63,10 +61,10 @@ type Stores struct {
 	Measure func(ctx context.Context, every time.Duration)
 
 	late      *lateWrites
-	closer    io.Closer // nil in memory
+	close     func() error // nil in memory
 	guard     *diskGuard
-	dir       string                 // empty in memory
-	snapError *atomic.Pointer[error] // of the last snapshot
+	dir       string // empty in memory
+	snapshots *notedSnaps
 }
 
 // Open opens the stores. It returns an error if the directory is in use, or if its files are
@@ -79,34 +77,32 @@ func Open(cfg *Config) (s *Stores, err error) {
 	}
 	if cfg.Dir == "" {
 		mem := raft.NewInmemStore()
-		s = &Stores{Stable: mem, Snaps: raft.NewInmemSnapshotStore(), guard: guard, snapError: &atomic.Pointer[error]{}}
-		s.late = newLateWrites(cfg.wrapped(mem))
-		s.Logs = s.late
-	} else {
-		path := filepath.Join(cfg.Dir, raftFile)
-		if err := errors.Join(cfg.checkLogFile(path), checkBolt(path)); err != nil {
-			return nil, err
-		}
-		bolt, err := raftboltdb.New(raftboltdb.Options{
-			Path: path,
-			BoltOptions: &bbolt.Options{
-				Timeout: time.Second,
-				// A synced free list would be written with every commit, and it grows with
-				// the file.
-				NoFreelistSync: true,
-				FreelistType:   bbolt.FreelistMapType,
-			},
-			MsgpackUseNewTimeFormat: true, // permanent: see package transport
-		})
-		if err != nil {
-			return nil, boltError(path, err)
-		}
-		if err := cfg.checkLogState(bolt); err != nil {
-			return nil, errors.Join(err, bolt.Close())
-		}
-		if s, err = openFiles(cfg, bolt, guard); err != nil {
-			return nil, errors.Join(err, bolt.Close())
-		}
+		late, snaps := newLateWrites(cfg.wrapped(mem)), &notedSnaps{SnapshotStore: raft.NewInmemSnapshotStore()}
+		return &Stores{Logs: late, Stable: mem, Snaps: snaps, late: late, guard: guard, snapshots: snaps}, nil
+	}
+	path := filepath.Join(cfg.Dir, raftFile)
+	if err := errors.Join(cfg.checkLogFile(path), checkBolt(path)); err != nil {
+		return nil, err
+	}
+	bolt, err := raftboltdb.New(raftboltdb.Options{
+		Path: path,
+		BoltOptions: &bbolt.Options{
+			Timeout: time.Second,
+			// A synced free list would be written with every commit, and it grows with
+			// the file.
+			NoFreelistSync: true,
+			FreelistType:   bbolt.FreelistMapType,
+		},
+		MsgpackUseNewTimeFormat: true, // permanent: see package transport
+	})
+	if err != nil {
+		return nil, boltError(path, err)
+	}
+	if err := cfg.checkLogState(bolt); err != nil {
+		return nil, errors.Join(err, bolt.Close())
+	}
+	if s, err = openFiles(cfg, bolt, guard); err != nil {
+		return nil, errors.Join(err, bolt.Close())
 	}
 	return s, nil
 }
@@ -155,25 +151,13 @@ func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *St
 		}
 	}
 	stable := &guardedStable{StableStore: &voteStore{StableStore: bolt}, guard: guard}
-	noted := &notedSnaps{snaps, &atomic.Pointer[error]{}}
+	noted := &notedSnaps{SnapshotStore: snaps}
 	return &Stores{
-		Logs: cache, Stable: stable, Snaps: noted, dir: cfg.Dir, late: late, snapError: noted.last,
+		Logs: cache, Stable: stable, Snaps: noted, dir: cfg.Dir, late: late, snapshots: noted,
 		Measure: bolt.RunMetrics,
-		closer:  closers{closeLog, bolt.Close},
+		close:   func() error { return errors.Join(closeLog(), bolt.Close()) },
 		guard:   guard,
 	}, nil
-}
-
-// closers closes all its parts in order.
-type closers []func() error
-
-// Close implements io.Closer.
-func (c closers) Close() error {
-	var err error
-	for _, end := range c {
-		err = errors.Join(err, end())
-	}
-	return err
 }
 
 // sweepSnapshots removes snapshots that were being written when the peer died. Raft neither
@@ -195,11 +179,11 @@ func Names() []string { return []string{raftFile, walDir, "snapshots"} }
 
 // Close closes the files once the running write has ended. Raft must not run.
 func (s *Stores) Close() error {
-	if s.closer == nil {
+	if s.close == nil {
 		return nil
 	}
 	s.late.end() // raft-wal panics if it is closed while a write begins
-	if err := s.closer.Close(); err != nil {
+	if err := s.close(); err != nil {
 		return fmt.Errorf("close raft log: %w", err)
 	}
 	return nil

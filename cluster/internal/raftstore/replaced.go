@@ -10,7 +10,7 @@ import (
 // installed a snapshot. If the peer dies before that, segments refuse the next entry, which does
 // not follow the last one, and the peer stops at each start.
 func dropReplaced(logs raft.LogStore, snaps raft.SnapshotStore) error {
-	if m, ok := logs.(raft.MonotonicLogStore); !ok || !m.IsMonotonic() {
+	if !monotonic(logs) {
 		return nil
 	}
 	all, err := snaps.List()

@@ -13,7 +13,7 @@ import (
 type notedSnaps struct {
 	raft.SnapshotStore
 
-	last *atomic.Pointer[error] // nil if the last snapshot is on disk
+	last atomic.Pointer[error] // nil if the last snapshot is on disk
 }
 
 // Create implements raft.SnapshotStore.
@@ -62,7 +62,7 @@ func (s *notedSink) Close() error {
 // snapshot failed, or it has little space left. It returns nil otherwise.
 func (s *Stores) Warning() error {
 	var failed, low error
-	if err := s.snapError.Load(); err != nil {
+	if err := s.snapshots.last.Load(); err != nil {
 		failed = *err
 	}
 	if free, total, err := s.Space(); err == nil && free < min(lowSpace, total/lowPart) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -38,8 +37,8 @@ func (s *snaps) Create(raft.SnapshotVersion, uint64, uint64, raft.Configuration,
 // succeeds.
 func TestFailedSnapshotIsAWarning(t *testing.T) {
 	inner := &snaps{}
-	s := &Stores{snapError: &atomic.Pointer[error]{}}
-	noted := &notedSnaps{inner, s.snapError}
+	noted := &notedSnaps{SnapshotStore: inner}
+	s := &Stores{snapshots: noted}
 	for _, tt := range []struct {
 		name               string
 		create, write, end error

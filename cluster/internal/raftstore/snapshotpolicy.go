@@ -97,12 +97,7 @@ type Snapshotter interface {
 // Run checks the size of the log until ctx ends.
 func (p *Policy) Run(ctx context.Context) error {
 	for {
-		every := p.Interval
-		t := time.NewTimer(every + rand.N(every)) //nolint:gosec // jitter, not security
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if !wait.Sleep(ctx, p.Interval+rand.N(p.Interval)) { //nolint:gosec // jitter, not security
 			return nil
 		}
 		w := p.Meter.Since()
