@@ -129,9 +129,7 @@ func resolve(addr string) (host string, port int, err error) {
 	if err != nil {
 		return "", 0, fmt.Errorf("%q: %w", addr, err)
 	}
-	slices.SortFunc(ips, func(a, b net.IP) int { // IPv4 first
-		return cmp.Compare(len(a.To4()), len(b.To4())) * -1
-	})
+	slices.SortFunc(ips, func(a, b net.IP) int { return cmp.Compare(len(b.To4()), len(a.To4())) }) // IPv4 first
 	return ips[0].String(), port, nil
 }
 

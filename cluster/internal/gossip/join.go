@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 )
 
 // join tries to join at one address. The error is an errForeign if the address belongs to
@@ -82,9 +84,8 @@ func (g *Gossip) KeepJoined(
 		failed := g.joinAll(missing)
 		joined = joined || len(failed) < len(missing)
 		for _, addr := range join {
-			var foreign errForeign
-			if mayStop && errors.As(failed[addr], &foreign) && g.alone() {
-				return failed[addr]
+			if foreign, ok := errors.AsType[errForeign](failed[addr]); ok && mayStop && g.alone() {
+				return foreign
 			}
 		}
 		if len(failed) > 0 {
@@ -93,11 +94,7 @@ func (g *Gossip) KeepJoined(
 		if pause = min(pause*2, every); joined && len(failed) == 0 {
 			pause = every
 		}
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if !wait.Sleep(ctx, pause) {
 			return nil
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 )
 
 // Confirmer proves that a term has not been replaced, because a majority of the voters
@@ -147,7 +149,7 @@ func (c *Confirmer) serve(id string) {
 		if hedged != c.waiting[0].ticket && c.redundant(id, others) { // a new call, which other peers can confirm
 			hedged = c.waiting[0].ticket
 			c.mu.Unlock()
-			c.pause(confirmHedge)
+			wait.Sleep(c.ctx, confirmHedge)
 			continue
 		}
 		term, ticket := c.term, c.ticket
@@ -166,17 +168,8 @@ func (c *Confirmer) serve(id string) {
 		}
 		c.mu.Unlock()
 		if err != nil {
-			c.pause(confirmPause)
+			wait.Sleep(c.ctx, confirmPause)
 		}
-	}
-}
-
-func (c *Confirmer) pause(d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-c.ctx.Done():
 	}
 }
 
