@@ -104,7 +104,7 @@ func (s *Store) server(
 					if err := check(leaf); err != nil {
 						return err
 					}
-					bound(hello.Conn, leaf.NotAfter)
+					Bound(hello.Conn, leaf.NotAfter)
 					return nil
 				},
 			}, nil

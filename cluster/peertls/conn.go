@@ -27,9 +27,7 @@ func Bounded(c net.Conn) net.Conn { return &boundConn{Conn: c} }
 
 // Bound closes a connection of Bounded or Listen at a given time if it is still open. The
 // earliest time applies.
-func Bound(c net.Conn, at time.Time) { bound(c, at) }
-
-func bound(c net.Conn, at time.Time) {
+func Bound(c net.Conn, at time.Time) {
 	if b, ok := c.(*boundConn); ok {
 		b.endAt(at)
 	}

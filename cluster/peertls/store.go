@@ -115,10 +115,10 @@ func (s *Store) current() *set {
 // one stays in use. The error is logged only if the next regular check finds it again,
 // because files are replaced one by one.
 func (s *Store) refresh(regular bool) {
-	if !regular && !s.mu.TryLock() {
-		return // another goroutine is checking
-	} else if regular {
+	if regular {
 		s.mu.Lock()
+	} else if !s.mu.TryLock() {
+		return // another goroutine is checking
 	}
 	defer s.mu.Unlock()
 	now := time.Now()
