@@ -140,7 +140,7 @@ const (
 	baseLease     = 250 * time.Millisecond
 )
 
-// complete fills in the defaults and validates the rest.
+// complete validates the configuration and sets the defaults.
 func (c *Config) complete() error {
 	if c.NodeID == "" {
 		return errors.New("node id is empty: give every peer a unique name")
@@ -168,6 +168,15 @@ func (c *Config) complete() error {
 	if err := transport.CheckReachable("grpc", c.AdvertiseGRPC); err != nil {
 		return err
 	}
+	c.setDefaults()
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	c.Logger = c.Logger.With("peer", c.NodeID)
+	return nil
+}
+
+func (c *Config) setDefaults() {
 	setDefault(&c.RaftMultiplier, 1)
 	setDefault(&c.SnapshotThreshold, 8192)
 	setDefault(&c.SnapshotInterval, 30*time.Second)
@@ -178,11 +187,6 @@ func (c *Config) complete() error {
 	setDefault(&c.snapshotCheckInterval, raftstore.CheckInterval)
 	setDefault(&c.logBytes, raftstore.LogBytes)
 	setDefault(&c.standDown, standDownTimeout)
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-	c.Logger = c.Logger.With("peer", c.NodeID)
-	return nil
 }
 
 func setDefault[T comparable](v *T, d T) {

@@ -67,8 +67,7 @@ func openIdentity(dir, nodeID string) (*identity, error) {
 	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // it is a directory
 		return nil, fmt.Errorf("restrict access to the data directory: %w", err)
 	}
-	id := &identity{path: filepath.Join(dir, identityFile)}
-	data, err := os.ReadFile(id.path)
+	id, err := readIdentity(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		for _, name := range raftstore.Names() {
 			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
@@ -77,20 +76,32 @@ func openIdentity(dir, nodeID string) (*identity, error) {
 					dir, name, identityFile)
 			}
 		}
-		rec := newIdentity(nodeID)
-		return id, id.store(rec)
+		return id, id.store(newIdentity(nodeID))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read identity: %w", err)
-	}
-	if err := json.Unmarshal(data, &id.rec); err != nil {
-		return nil, fmt.Errorf("read identity %s: %w: "+
-			"restore the file, or move the data directory away to join as a new peer", id.path, err)
+		return nil, err
 	}
 	if id.rec.NodeID != nodeID {
 		return nil, fmt.Errorf("data directory %s belongs to peer %q, but this peer is %q: "+
 			"start it with its own directory or node id",
 			dir, id.rec.NodeID, nodeID)
+	}
+	return id, nil
+}
+
+// readIdentity reads the identity in a data directory. If there is none, the error is
+// fs.ErrNotExist, and the returned identity is empty.
+func readIdentity(dir string) (*identity, error) {
+	id := &identity{path: filepath.Join(dir, identityFile)}
+	data, err := os.ReadFile(id.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return id, fmt.Errorf("not the data directory of a peer: %w", err)
+	}
+	if err != nil {
+		return id, fmt.Errorf("read identity: %w", err)
+	}
+	if err := json.Unmarshal(data, &id.rec); err != nil {
+		return id, fmt.Errorf("read identity %s: %w: restore the file", id.path, err)
 	}
 	return id, nil
 }

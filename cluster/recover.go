@@ -1,13 +1,9 @@
 package cluster
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/google/uuid"
@@ -39,15 +35,12 @@ type Recovery struct {
 // its entries count as committed. Writes that the others acknowledged but this peer lacks
 // are lost. It fails while the peer runs. A dry run changes nothing.
 func Recover(dataDir string, dry bool, log *slog.Logger) (_ *Recovery, err error) {
-	ident, err := existingIdentity(dataDir)
+	ident, err := readIdentity(dataDir)
 	if err != nil {
 		return nil, fmt.Errorf("recover from %s: %w", dataDir, err)
 	}
 	cfg := &Config{NodeID: ident.rec.NodeID, DataDir: dataDir, Logger: log}
-	setDefault(&cfg.RaftMultiplier, 1)
-	setDefault(&cfg.SnapshotThreshold, 8192)
-	setDefault(&cfg.SnapshotInterval, 30*time.Second)
-	setDefault(&cfg.TrailingLogs, 10240)
+	cfg.setDefaults()
 	sc := raftstore.Config{Dir: dataDir, Logger: log, ReadOnly: dry, Offline: true}
 	if err := ident.rec.expectLog(&sc); err != nil {
 		return nil, fmt.Errorf("recover from %s: %w", dataDir, err)
@@ -67,20 +60,6 @@ func Recover(dataDir string, dry bool, log *slog.Logger) (_ *Recovery, err error
 	}
 	defer raftstore.Damage("recover from "+dataDir, &err)
 	return recoverFrom(cfg, ident, s, dry)
-}
-
-// existingIdentity reads the identity in a data directory. It does not create one.
-func existingIdentity(dir string) (*identity, error) {
-	path := filepath.Join(dir, identityFile)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("not the data directory of a peer: %w", err)
-	}
-	id := &identity{path: path}
-	if err := json.Unmarshal(data, &id.rec); err != nil {
-		return nil, fmt.Errorf("read identity %s: %w", path, err)
-	}
-	return id, nil
 }
 
 func recoverFrom(cfg *Config, ident *identity, s *raftstore.Stores, dry bool) (*Recovery, error) {
@@ -151,7 +130,7 @@ func replay(s *raftstore.Stores, r *Recovery) (*fsm.FSM, error) {
 			return nil, fmt.Errorf("open snapshot %s: %w", snaps[0].ID, err)
 		}
 		r.SnapshotIndex, r.LastIndex, r.LastTerm = meta.Index, meta.Index, meta.Term
-		if err := errors.Join(state.Restore(rc), closeOf(rc)); err != nil {
+		if err := errors.Join(state.Restore(rc), rc.Close()); err != nil {
 			return nil, err
 		}
 	}
@@ -174,8 +153,6 @@ func replay(s *raftstore.Stores, r *Recovery) (*fsm.FSM, error) {
 	}
 	return state, nil
 }
-
-func closeOf(c io.Closer) error { return c.Close() }
 
 // recoveringFSM writes the snapshot from which a recovered peer starts.
 type recoveringFSM struct {
@@ -218,7 +195,7 @@ const DamageAdvice = raftstore.DamageAdvice
 // Verify verifies the checksums and the completeness of everything that Raft has stored in the data
 // directory of a stopped peer. It changes nothing, and fails while the peer runs.
 func Verify(dataDir string) (*Verification, error) {
-	ident, err := existingIdentity(dataDir)
+	ident, err := readIdentity(dataDir)
 	if err != nil {
 		return nil, fmt.Errorf("verify %s: %w", dataDir, err)
 	}
