@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -65,13 +64,11 @@ func (w *deathWatcher) run(ctx context.Context) error {
 			}
 			changed = nil // try again, but not too often
 		}
-		t := time.NewTimer(watchPause)
 		select {
 		case <-changed:
-		case <-t.C:
+		case <-time.After(watchPause):
 		case <-ctx.Done():
 		}
-		t.Stop()
 	}
 	return nil
 }
@@ -186,7 +183,7 @@ func (w *deathWatcher) callElection(ctx context.Context, dead string) {
 		}
 		if term := w.votedForAnother(); term > waitedFor {
 			waitedFor = term // an election is in progress, and standing in the next term would end it
-		} else if w.n.raft.State() == raft.Follower && slices.ContainsFunc(w.n.servers(), w.n.isSelfVoter) {
+		} else if _, votes := w.n.voters(); votes && w.n.raft.State() == raft.Follower {
 			if !logged {
 				w.n.log.Warn("leader process ended, calling an election", "leader", dead)
 				logged = true

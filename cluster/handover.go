@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,6 +44,7 @@ func (n *Node) TransferTo(ctx context.Context, to string) (string, error) {
 	}
 }
 
+// transferTo hands the leadership to a voter. If to is empty, it chooses one.
 func (ts *terms) transferTo(ctx context.Context, to string) error {
 	if to == "" {
 		return ts.transfer(ctx)
@@ -56,11 +58,7 @@ func (ts *terms) transferTo(ctx context.Context, to string) error {
 	}
 	ts.handingOver.Store(true)
 	defer ts.handingOver.Store(false)
-	addr, err := ts.n.ServerAddr(s.ID)
-	if err != nil {
-		return fmt.Errorf("hand the leadership to %s: %w", to, err)
-	}
-	if err := wait.For(ctx, ts.n.raft.LeadershipTransferToServer(s.ID, addr)); err != nil {
+	if err := wait.For(ctx, ts.n.raft.LeadershipTransferToServer(s.ID, s.Address)); err != nil {
 		return fmt.Errorf("hand the leadership to %s: %w", to, err)
 	}
 	return nil
@@ -112,15 +110,7 @@ func (ts *terms) successors(ctx context.Context) []raft.Server {
 		})
 	}
 	wg.Wait()
-	slices.SortStableFunc(found, func(a, b raft.Server) int {
-		switch x, y := last[a.ID], last[b.ID]; {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(found, func(a, b raft.Server) int { return cmp.Compare(last[b.ID], last[a.ID]) })
 	return found
 }
 

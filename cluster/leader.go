@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
@@ -81,23 +79,9 @@ func (s *session) stop(why error) {
 	<-s.done
 }
 
-// sessions holds the running session, so that it can be stopped from outside.
-type sessions struct {
-	mu  sync.Mutex
-	cur *session
-}
-
-func (s *sessions) set(cur *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cur = cur
-}
-
 // stopBefore stops the session of an older term, and waits for it until ctx ends.
-func (s *sessions) stopBefore(ctx context.Context, term uint64) error {
-	s.mu.Lock()
-	cur := s.cur
-	s.mu.Unlock()
+func (ts *terms) stopBefore(ctx context.Context, term uint64) error {
+	cur := ts.session.Load()
 	if cur == nil || cur.term >= term {
 		return nil
 	}
@@ -122,7 +106,7 @@ func (ts *terms) lead(ctx context.Context, tasks []LeaderTask) {
 	stop := func(why error) {
 		if cur != nil {
 			cur.stop(why)
-			ts.sessions.set(nil)
+			ts.session.Store(nil)
 			cur, ended = nil, nil
 		}
 	}
@@ -198,7 +182,7 @@ func (ts *terms) lead(ctx context.Context, tasks []LeaderTask) {
 // term. It calls an election at once, so the peer leads again in a moment, alone or with
 // others that answer. It reports whether Raft accepted the election.
 func (ts *terms) reelect(term uint64) bool {
-	if !slices.ContainsFunc(ts.n.servers(), ts.n.isSelfVoter) {
+	if _, votes := ts.n.voters(); !votes {
 		return false // it is being removed and would not win
 	}
 	ts.n.log.Warn("no other peer took the leadership, calling an election to restart the leader's tasks", "term", term)
@@ -208,8 +192,8 @@ func (ts *terms) reelect(term uint64) bool {
 func (ts *terms) startSession(ctx context.Context, term uint64, tasks []LeaderTask) *session {
 	ctx, cancel := context.WithCancelCause(ctx)
 	s := &session{term: term, began: time.Now(), cancel: cancel, done: make(chan struct{})}
-	ts.sessions.set(s) // first, or the next leader finds no session to stop and starts its tasks beside ours
-	go func() {        // stop waits for it
+	ts.session.Store(s) // first, or the next leader finds no session to stop and starts its tasks beside ours
+	go func() {         // stop waits for it
 		defer close(s.done)
 		defer cancel(nil)
 		err := ts.runTerm(ctx, term, tasks)

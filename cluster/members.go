@@ -191,15 +191,12 @@ func (n *Node) leave(ctx context.Context) error {
 				err = fmt.Errorf("hand over the leadership: %w", err)
 			}
 		}
-		t := time.NewTimer(50 * time.Millisecond)
 		select {
 		case <-changed:
-		case <-t.C:
+		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
-			t.Stop()
 			return errors.Join(fmt.Errorf("leave the cluster: %w", ctx.Err()), err)
 		}
-		t.Stop()
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hashicorp/raft"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/libmetrics"
@@ -71,16 +70,11 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 	for _, c := range []prometheus.Collector{
 		m.applySeconds, m.batchSize, m.reads, m.forwards, m.deathWatch,
 		gauge("is_leader", "1 when this peer leads and is ready.", func() float64 {
-			if _, ok := n.terms.current(); ok {
-				return 1
-			}
-			return 0
+			return flag(n.Ready())
 		}),
 		gauge("has_leader", "1 when this peer knows a leader.", func() float64 {
-			if _, _, ok := n.Leader(); ok {
-				return 1
-			}
-			return 0
+			_, _, ok := n.Leader()
+			return flag(ok)
 		}),
 		gauge("applied_index", "Raft index of this peer's state.", func() float64 { return float64(n.fsm.Applied()) }),
 		gauge("commit_index", "Raft index that this peer knows to be committed.", func() float64 {
@@ -91,13 +85,8 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 			return float64(n.committer.batch.waiting())
 		}),
 		gauge("voters", "Voters in the Raft configuration.", func() float64 {
-			v := 0
-			for _, s := range n.servers() {
-				if s.Suffrage == raft.Voter {
-					v++
-				}
-			}
-			return float64(v)
+			others, self := n.voters()
+			return float64(len(others)) + flag(self)
 		}),
 		gauge("disk_free_bytes", "Free space of the file system of the data directory.", func() float64 {
 			free, _, _ := n.stores.Space()
@@ -119,6 +108,14 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 		}
 	}
 	return m, nil
+}
+
+// flag returns the value of a gauge that is 1 for true.
+func flag(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func (m *metrics) applied(d time.Duration, err *OutcomeError) {

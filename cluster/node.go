@@ -110,8 +110,8 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	var undo []func()
 	defer func() {
 		if err != nil {
-			for i := len(undo) - 1; i >= 0; i-- {
-				undo[i]()
+			for _, f := range slices.Backward(undo) {
+				f()
 			}
 			n.end()
 		}
@@ -317,8 +317,4 @@ func (n *Node) Close() {
 func (n *Node) Ready() bool {
 	_, ok := n.terms.current()
 	return ok
-}
-
-func (n *Node) isSelfVoter(s raft.Server) bool {
-	return string(s.ID) == n.cfg.NodeID && s.Suffrage == raft.Voter
 }

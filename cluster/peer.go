@@ -56,7 +56,7 @@ func (s peerServer) StandDown(
 	if r := s.n.terms.leadership.Load(); r != nil && r.term < req.GetTerm() {
 		s.n.terms.stepDown(r.term)
 	}
-	if err := s.n.terms.sessions.stopBefore(ctx, req.GetTerm()); err != nil {
+	if err := s.n.terms.stopBefore(ctx, req.GetTerm()); err != nil {
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
 	return &internalv1.StandDownResponse{}, nil

@@ -118,14 +118,14 @@ func (rd *reader) readIndex(ctx context.Context) (uint64, error) {
 // The index covers the commits of earlier leaders, because it covers the first command of
 // this term. From then on only commands and configurations are committed, so the state
 // reaches every index up to it. The asking peer acknowledges the term itself if its request
-// names it: see ackedBy. In a cluster of three no other peer has to be asked then.
+// names it: see ackingPeer. In a cluster of three no other peer has to be asked then.
 func (rd *reader) leaderReadIndex(ctx context.Context, ackedBy string) (uint64, error) {
 	r, ok := rd.n.terms.current()
 	if !ok {
 		return 0, rd.n.terms.notReady()
 	}
 	index := max(rd.n.raft.CommitIndex(), r.floor)
-	if err := rd.n.terms.confirmTermWith(ctx, r.term, ackedBy); err != nil {
+	if err := rd.n.terms.confirmTerm(ctx, r.term, ackedBy); err != nil {
 		return 0, err
 	}
 	return index, nil
@@ -191,10 +191,8 @@ func (rd *reader) whileLeads(ctx context.Context, id string) (context.Context, f
 				return
 			}
 		}
-		t := time.NewTimer(leaderGrace)
-		defer t.Stop()
 		select {
-		case <-t.C:
+		case <-time.After(leaderGrace):
 			cancel(errReplaced)
 		case <-ctx.Done():
 		}
@@ -213,15 +211,12 @@ func (rd *reader) waitReady(ctx context.Context) error {
 		if rd.n.raft.State() != raft.Leader {
 			return ErrNotLeader
 		}
-		t := time.NewTimer(pollLeader)
 		select {
 		case <-changed:
-		case <-t.C:
+		case <-time.After(pollLeader):
 		case <-ctx.Done():
-			t.Stop()
 			return fmt.Errorf("%w: %w", rd.n.terms.notReady(), ctx.Err())
 		}
-		t.Stop()
 	}
 }
 
@@ -240,21 +235,15 @@ func (rt *router) whileConnected(ctx context.Context) (context.Context, func()) 
 		for {
 			changed := rt.n.changed.Wait()
 			var expired <-chan time.Time
-			var timer *time.Timer
 			if since := rt.n.leaderless.Load(); since != nil {
-				timer = time.NewTimer(time.Until(since.Add(rt.n.cfg.scale(leaderlessLimit))))
-				expired = timer.C
+				expired = time.After(time.Until(since.Add(rt.n.cfg.scale(leaderlessLimit))))
 			}
 			select {
 			case <-changed:
 			case <-expired:
 				cancel(errLostContact)
+				return
 			case <-ctx.Done():
-			}
-			if timer != nil {
-				timer.Stop()
-			}
-			if ctx.Err() != nil {
 				return
 			}
 		}

@@ -54,13 +54,10 @@ func (ms *membership) reconcileMembers(ctx context.Context, term uint64) error {
 		if r.dirty {
 			every = ms.n.cfg.scale(200 * time.Millisecond)
 		}
-		t := time.NewTimer(every)
 		select {
-		case <-t.C:
+		case <-time.After(every):
 		case <-changed:
-			t.Stop()
 		case <-ctx.Done():
-			t.Stop()
 			return nil
 		}
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -28,7 +29,7 @@ type terms struct {
 
 	notify        chan bool // leadership changes, from Raft
 	leadership    atomic.Pointer[leadership]
-	sessions      sessions
+	session       atomic.Pointer[session] // the running one; nil if there is none
 	confirmer     *readindex.Confirmer
 	pauseRequests chan *pauseRequest // requests for lead to pause the tasks
 	handingOver   atomic.Bool        // a transfer is running, so sendsTo stops retries that would block it
@@ -92,7 +93,7 @@ func (ts *terms) runTerm(ctx context.Context, term uint64, tasks []LeaderTask) e
 		// A task that ignores its context must not hold up the next leader.
 		ctx, cancel := context.WithTimeout(ctx, taskConfirmTimeout)
 		defer cancel()
-		return ts.confirmTerm(ctx, term)
+		return ts.confirmTerm(ctx, term, "")
 	}}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return ts.n.membership.reconcileMembers(gctx, term) })
@@ -157,10 +158,7 @@ func (ts *terms) genesis() []*internalv1.Command {
 			cmds = append(cmds, putPeer(record(m)))
 		}
 	}
-	id := ts.n.ident.get().ClusterID
-	if id == "" {
-		id = uuid.NewString()
-	}
+	id := cmp.Or(ts.n.ident.get().ClusterID, uuid.NewString())
 	return append(cmds, &internalv1.Command{
 		Op: &internalv1.Command_InitCluster{InitCluster: &internalv1.InitCluster{ClusterId: id}},
 	})
@@ -199,14 +197,9 @@ func (ts *terms) stepDown(term uint64) {
 	ts.n.changed.Fire()
 }
 
-// confirmTerm implements Term.Confirm.
-func (ts *terms) confirmTerm(ctx context.Context, term uint64) error {
-	return ts.confirmTermWith(ctx, term, "")
-}
-
-// confirmTermWith is confirmTerm with an acknowledgement that already exists: the peer
-// ackedBy reported, after the call began, that it has the term. ackedBy may be empty.
-func (ts *terms) confirmTermWith(ctx context.Context, term uint64, ackedBy string) error {
+// confirmTerm returns nil only if a majority confirmed, after the call began, that the term is
+// current. ackedBy names a peer that has already reported that since then; it may be empty.
+func (ts *terms) confirmTerm(ctx context.Context, term uint64, ackedBy string) error {
 	if r, ok := ts.current(); !ok || r.term != term {
 		return fmt.Errorf("%w in term %d any more", ErrNotLeader, term)
 	}
