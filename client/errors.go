@@ -106,13 +106,16 @@ func (e *CallError) GRPCStatus() *status.Status {
 
 // Reason returns the reason of Holdfast's ErrorInfo in a gRPC error, such as NO_LEADER, or
 // "".
-func Reason(err error) string {
+func Reason(err error) string { return errorInfo(err).GetReason() }
+
+// errorInfo returns Holdfast's ErrorInfo in a gRPC error, or nil.
+func errorInfo(err error) *errdetails.ErrorInfo {
 	for _, d := range status.Convert(err).Details() {
 		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == ErrorDomain {
-			return info.GetReason()
+			return info
 		}
 	}
-	return ""
+	return nil
 }
 
 // tooMany reports whether a call was rejected by a rate limit.
@@ -146,11 +149,4 @@ func FieldViolations(err error) []*errdetails.BadRequest_FieldViolation {
 }
 
 // Detail returns a value of Holdfast's ErrorInfo in a gRPC error, such as run_id, or "".
-func Detail(err error, key string) string {
-	for _, d := range status.Convert(err).Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == ErrorDomain {
-			return info.GetMetadata()[key]
-		}
-	}
-	return ""
-}
+func Detail(err error, key string) string { return errorInfo(err).GetMetadata()[key] }

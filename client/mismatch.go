@@ -1,6 +1,7 @@
 package client
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -38,15 +39,8 @@ func mismatched(err error, tls bool) bool {
 		return false
 	}
 	msg := status.Convert(err).Message()
-	if !tls && strings.Contains(msg, plainSign) {
-		return true
-	}
-	for _, sign := range mismatchSigns {
-		if strings.Contains(msg, sign) {
-			return true
-		}
-	}
-	return false
+	return !tls && strings.Contains(msg, plainSign) ||
+		slices.ContainsFunc(mismatchSigns[:], func(sign string) bool { return strings.Contains(msg, sign) })
 }
 
 // mismatches counts the tries of a call that failed by a mismatch, without any other failure

@@ -66,11 +66,11 @@ func (p *peers) follow(ctx context.Context, method string, next part) error {
 		took := time.Since(began)
 		lasted, cut := took > p.tryTimeout, wasCut(ctx, err)
 		served = served || received || sent && (lasted || cut && took > max(cutMargin, 4*refused))
-		var mine callerError
+		mine, failed := errors.AsType[callerError](err)
 		switch {
 		case errors.Is(err, errEnded):
 			return nil
-		case errors.As(err, &mine):
+		case failed:
 			return mine.err
 		case ctx.Err() != nil:
 			return cutOff(ctx.Err(), served, last)
@@ -135,9 +135,10 @@ func (p *peers) part(
 	defer release()
 	ctx, left := peer.watch(p.outgoing(ctx, method))
 	received, err = next(ctx, peer.conn)
-	var mine callerError
-	if hung := watchdogError(ctx); hung != nil && !errors.As(err, &mine) {
-		err = hung
+	if hung := watchdogError(ctx); hung != nil {
+		if _, mine := errors.AsType[callerError](err); !mine {
+			err = hung
+		}
 	}
 	return received, left.Load(), err
 }

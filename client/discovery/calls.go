@@ -2,12 +2,10 @@ package discovery
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/holdfast-metal/holdfast/client/internal/rest"
 )
@@ -17,32 +15,12 @@ const base = "/api/v1/management/discovery"
 // errForgotten is a 404: the router does not know the service.
 var errForgotten = errors.New("the router does not know the service")
 
-func (m *Manager) postJSON(ctx context.Context, path string, body any) (*rest.Answer, error) {
-	b, err := json.Marshal(body)
-	if err != nil {
-		return nil, fmt.Errorf("write the request: %w", err)
-	}
-	return m.peers.Post(ctx, rest.Request{Path: base + path, Body: b, JSON: true})
-}
-
-// postNew is like postJSON for a target without an id. Each router that accepts it creates
-// another service.
-func (m *Manager) postNew(ctx context.Context, path string, body any) (*rest.Answer, error) {
-	b, err := json.Marshal(body)
-	if err != nil {
-		return nil, fmt.Errorf("write the request: %w", err)
-	}
-	return m.peers.Post(ctx, rest.Request{Path: base + path, Body: b, JSON: true, OneByOne: true})
-}
-
 // tryRegister registers once, with the known id if there is one, and stores the assigned
 // id.
 func (m *Manager) tryRegister(ctx context.Context) error {
-	sent, post := m.Target(), m.postJSON
-	if sent.ID == "" {
-		post = m.postNew
-	}
-	answer, err := post(ctx, "/register", sent)
+	sent := m.Target()
+	// Without an id, each router that accepts it creates another service.
+	answer, err := m.peers.PostJSON(ctx, rest.Request{Path: base + "/register", OneByOne: sent.ID == ""}, sent)
 	if err != nil {
 		return err
 	}
@@ -120,7 +98,8 @@ func (m *Manager) flushReports(ctx context.Context) (forgotten bool) {
 		if !ok {
 			return false
 		}
-		answer, err := m.postJSON(ctx, "/update/"+url.PathEscape(m.Target().ID), s)
+		path := base + "/update/" + url.PathEscape(m.Target().ID)
+		answer, err := m.peers.PostJSON(ctx, rest.Request{Path: path}, s)
 		if err == nil {
 			err = forgottenOr(answer)
 		}
@@ -152,30 +131,27 @@ func permanent(status int) bool {
 	return status >= 400 && status < 500
 }
 
-// deregister deregisters the service within the time farewellTimeout. If that fails, Run
-// ends anyway, and the router notices later that the pings have stopped.
+// deregister deregisters the service. If that does not succeed in time, Run ends anyway, and the
+// router notices later that the pings have stopped.
 func (m *Manager) deregister(ctx context.Context) {
-	ctx, cancel := context.WithTimeoutCause(ctx, farewellTimeout, fmt.Errorf("not done within %s", farewellTimeout))
-	defer cancel()
 	t := m.Target()
-	again := rest.Backoff{Base: 100 * time.Millisecond, Max: time.Second}
-	for try := 1; ; try++ {
-		answer, err := m.postJSON(ctx, "/deregister", t)
-		if err == nil {
-			err = answer.Err()
+	var answer *rest.Answer
+	var err error
+	final := rest.Farewell(ctx, func(ctx context.Context) bool {
+		if answer, err = m.peers.PostJSON(ctx, rest.Request{Path: base + "/deregister"}, t); err != nil {
+			return false
 		}
-		if err == nil || answer != nil && answer.Status < 500 {
-			if err != nil {
-				m.log.WarnContext(ctx, "router refused the deregistration", "err", err)
-			}
-			for _, c := range m.cfg.Callbacks {
-				c.OnDeregistration(m, t, answer.Status)
-			}
-			return
-		}
-		if rest.Sleep(ctx, again.Delay(try)) != nil {
-			m.log.WarnContext(ctx, "deregistration failed, giving up", "err", err)
-			return
-		}
+		err = answer.Err()
+		return answer.Status < 500
+	})
+	switch {
+	case !final:
+		m.log.WarnContext(ctx, "deregistration failed, giving up", "err", err)
+		return
+	case err != nil:
+		m.log.WarnContext(ctx, "router refused the deregistration", "err", err)
+	}
+	for _, c := range m.cfg.Callbacks {
+		c.OnDeregistration(m, t, answer.Status)
 	}
 }

@@ -11,12 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/rest"
 )
 
-const (
-	// maxWait bounds the time between tries while a router fails.
-	maxWait = 30 * time.Second
-	// farewellTimeout bounds the deregistration at the end of Run.
-	farewellTimeout = 5 * time.Second
-)
+// maxWait bounds the time between tries while a router fails.
+const maxWait = 30 * time.Second
 
 // Phase is the phase of a registration's life.
 type Phase string
@@ -126,20 +122,13 @@ func (m *Manager) Run(ctx context.Context) error {
 		m.set(Initial, kept)
 	}
 	registered := false
-	for lost := 0; ctx.Err() == nil; lost++ {
-		// Back off if a router accepts a registration and then denies it.
-		if lost > 1 && rest.Sleep(ctx, m.backoff.Delay(lost-1)) != nil {
-			break
-		}
+	rest.Repeat(ctx, m.backoff, func(ctx context.Context) (pinged bool) {
 		if m.register(ctx) != nil {
-			break
+			return false // the context has ended
 		}
 		registered = true
-		pinged := m.active(ctx)
-		if pinged {
-			lost = 0
-		}
-	}
+		return m.active(ctx)
+	})
 	if registered {
 		m.deregister(context.WithoutCancel(ctx))
 	}

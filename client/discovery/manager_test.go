@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/holdfast-metal/holdfast/client/internal/rest"
 	"github.com/holdfast-metal/holdfast/client/internal/resttest"
 )
 
@@ -391,9 +392,9 @@ func TestManagerLeavesInTime(t *testing.T) {
 		{"well", nil, nil, 0, true},
 		{"one silent peer", resttest.Silent, []string{"a"}, 4 * time.Second, true},
 		{"two torn peers", resttest.Torn, []string{"a", "b"}, 0, true},
-		{"silence", resttest.Silent, hosts(), farewellTimeout, false},
-		{"no listener", nil, hosts(), farewellTimeout, false},
-		{"503", resttest.Answer(503, ""), hosts(), farewellTimeout, false},
+		{"silence", resttest.Silent, hosts(), rest.FarewellTimeout, false},
+		{"no listener", nil, hosts(), rest.FarewellTimeout, false},
+		{"503", resttest.Answer(503, ""), hosts(), rest.FarewellTimeout, false},
 		{"forgotten", resttest.Answer(404, ""), hosts(), 0, false},
 	}
 	for _, tt := range tests {

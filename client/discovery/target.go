@@ -4,8 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/client/internal/rest"
 )
 
 // Service types of the specification.
@@ -97,9 +98,5 @@ func errorText(raw json.RawMessage) string {
 	if json.Unmarshal(raw, &e) == nil && e.Message != "" {
 		text = e.Message
 	}
-	const most = 200
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return text
+	return rest.Shorten(text)
 }

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -100,24 +99,18 @@ func (a *Agent) Status() Status {
 // lease expires.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.peers.Close()
-	for forgot := 0; ; forgot++ {
-		// Back off if a server accepts a registration and then denies it.
-		if forgot > 1 && rest.Sleep(ctx, a.backoff.Delay(forgot-1)) != nil {
-			return nil
-		}
+	rest.Repeat(ctx, a.backoff, func(ctx context.Context) bool {
 		specs, err := a.register(ctx)
 		if err != nil {
-			return nil
+			return false // the context has ended
 		}
-		taken, err := a.keepAlive(ctx, specs)
-		if ctx.Err() != nil {
-			return nil
+		worked, why := a.keepAlive(ctx, specs)
+		if ctx.Err() == nil {
+			a.log.WarnContext(ctx, "registering again", "reason", why)
 		}
-		if taken {
-			forgot = 0
-		}
-		a.log.WarnContext(ctx, "registering again", "reason", err)
-	}
+		return worked
+	})
+	return nil
 }
 
 // register retries until the machine is registered or the context ends.
@@ -147,7 +140,8 @@ func (a *Agent) tryRegister(ctx context.Context, specs Specs) error {
 	if err != nil {
 		return err
 	}
-	answer, err := a.post(ctx, pathRegister, specs.request(a.cfg, token, sum))
+	answer, err := a.peers.PostJSON(ctx, rest.Request{Path: pathRegister, Final: forgotten},
+		specs.request(a.cfg, token, sum))
 	if err != nil {
 		return err
 	}
@@ -160,36 +154,36 @@ func (a *Agent) tryRegister(ctx context.Context, specs Specs) error {
 		}
 		a.log.InfoContext(ctx, "enrolled with a token of its own", "token_id", id)
 	}
-	a.took(false, readTiming(answer.Body))
+	a.succeeded(false, readTiming(answer.Body))
 	return nil
 }
 
 // keepAlive sends keepalives until the machine must register again, or the context ends,
-// and returns why. It reports in taken whether any keepalive succeeded.
-func (a *Agent) keepAlive(ctx context.Context, registered Specs) (taken bool, why error) {
+// and returns why. It reports in worked whether any keepalive succeeded.
+func (a *Agent) keepAlive(ctx context.Context, registered Specs) (worked bool, why error) {
 	checked := time.Now()
 	for failures := 0; ; {
 		switch err := a.tryKeepalive(ctx); {
 		case err == nil:
-			if !taken || failures > 0 {
+			if !worked || failures > 0 {
 				a.log.InfoContext(ctx, "ready", "interval", a.Status().Interval)
 			}
-			taken, failures = true, 0
+			worked, failures = true, 0
 			if rest.Sleep(ctx, rest.Early(a.Status().Interval)) != nil {
-				return taken, ctx.Err()
+				return worked, ctx.Err()
 			}
 		case errors.Is(err, errForgotten), errors.Is(err, errRevoked):
-			return taken, err
+			return worked, err
 		default:
 			failures++
 			if err := a.pause(ctx, "keepalive", failures, err); err != nil {
-				return taken, err
+				return worked, err
 			}
 		}
 		if time.Since(checked) >= specsEvery {
 			checked = time.Now()
 			if now, err := a.source.Specs(ctx); err == nil && now != registered {
-				return taken, errors.New("the machine's specs have changed")
+				return worked, errors.New("the machine's specs have changed")
 			}
 		}
 	}
@@ -207,7 +201,7 @@ func (a *Agent) tryKeepalive(ctx context.Context) error {
 	} else {
 		a.log.DebugContext(ctx, "keepalive without metrics", "err", err)
 	}
-	answer, err := a.post(ctx, pathKeepalive, req)
+	answer, err := a.peers.PostJSON(ctx, rest.Request{Path: pathKeepalive, Final: forgotten}, req)
 	if err != nil {
 		return err
 	}
@@ -222,21 +216,13 @@ func (a *Agent) tryKeepalive(ctx context.Context) error {
 	if err := answer.Err(); err != nil {
 		return err
 	}
-	a.tokens.taken()
-	a.took(true, readTiming(answer.Body))
+	a.tokens.accepted()
+	a.succeeded(true, readTiming(answer.Body))
 	return nil
 }
 
-func (a *Agent) post(ctx context.Context, path string, body any) (*rest.Answer, error) {
-	b, err := json.Marshal(body)
-	if err != nil {
-		return nil, fmt.Errorf("write the request: %w", err)
-	}
-	return a.peers.Post(ctx, rest.Request{Path: path, Body: b, JSON: true, Final: forgotten})
-}
-
-// took records a successful request.
-func (a *Agent) took(ready bool, t timing) {
+// succeeded records a successful request.
+func (a *Agent) succeeded(ready bool, t timing) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := time.Now()

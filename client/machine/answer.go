@@ -32,9 +32,12 @@ func readTiming(body []byte) timing {
 		NextKeepaliveMs json.RawMessage `json:"next_keepalive_ms"`
 	}
 	_ = json.Unmarshal(outer.MachineState, &members)
-	t := timing{ttl: amount(members.TTLSeconds, time.Second), next: amount(outer.NextKeepaliveMs, time.Millisecond)}
+	t := timing{
+		ttl:  rest.Duration(members.TTLSeconds, time.Second),
+		next: rest.Duration(outer.NextKeepaliveMs, time.Millisecond),
+	}
 	if t.next == 0 {
-		t.next = amount(members.NextKeepaliveMs, time.Millisecond)
+		t.next = rest.Duration(members.NextKeepaliveMs, time.Millisecond)
 	}
 	return t
 }
@@ -51,22 +54,6 @@ func enrolledAs(body []byte) string {
 		return ""
 	}
 	return in.MachineState.TokenID
-}
-
-// maxAmount is larger than any sensible value.
-const maxAmount = 24 * time.Hour
-
-// amount returns the duration in a JSON number, which may be written as a string.
-func amount(raw json.RawMessage, unit time.Duration) time.Duration {
-	var n json.Number
-	if json.Unmarshal(raw, &n) != nil {
-		return 0
-	}
-	f, err := n.Float64()
-	if err != nil || !(f > 0) {
-		return 0
-	}
-	return time.Duration(min(f*float64(unit), float64(maxAmount)))
 }
 
 // interval returns the time between keepalives: the configured one, the one requested by

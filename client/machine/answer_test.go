@@ -16,7 +16,7 @@ func TestReadTiming(t *testing.T) {
 		`{"next_keepalive_ms":1500,"machine_state":[]}`:                             {next: 1500 * time.Millisecond},
 		`{"next_keepalive_ms":"soon","machine_state":{"ttl_seconds":null}}`:         {},
 		`{"machine_state":{"ttl_seconds":-300}}`:                                    {},
-		`{"machine_state":{"ttl_seconds":1e300}}`:                                   {ttl: maxAmount},
+		`{"machine_state":{"ttl_seconds":1e300}}`:                                   {ttl: 24 * time.Hour},
 		`{"machine_state":{"ttl_seconds":{"deep":[1]},"next_keepalive_ms":2000.5}}`: {next: 2000500 * time.Microsecond},
 		`[]`: {}, `null`: {}, ``: {}, `<html>`: {},
 	} {

@@ -142,8 +142,8 @@ func (c *credentials) lapsed() bool {
 	return c.refused
 }
 
-// taken records a successful keepalive.
-func (c *credentials) taken() {
+// accepted records that a server has accepted the token of a keepalive.
+func (c *credentials) accepted() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.own == "" || c.used {

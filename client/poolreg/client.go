@@ -126,9 +126,9 @@ func (l *link) get() Status {
 	return l.status
 }
 
-// took records a successful request. The interval is the one that the server requested, or
+// succeeded records a successful request. The interval is the one that the server requested, or
 // zero.
-func (l *link) took(interval time.Duration) {
+func (l *link) succeeded(interval time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.status.Connected, l.status.Failures, l.status.Err, l.status.Progress = true, 0, nil, time.Now()

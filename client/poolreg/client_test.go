@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/holdfast-metal/holdfast/client/internal/rest"
 	"github.com/holdfast-metal/holdfast/client/internal/resttest"
 )
 
@@ -315,10 +316,10 @@ func TestClientLeavesInTime(t *testing.T) {
 		left    bool
 	}{
 		{"well", nil, nil, 0, true},
-		{"two silent peers", resttest.Silent, []string{"a", "b"}, farewellTimeout, true},
+		{"two silent peers", resttest.Silent, []string{"a", "b"}, rest.FarewellTimeout, true},
 		{"torn peers", resttest.Torn, []string{"a", "b"}, 0, true},
-		{"silence", resttest.Silent, hosts(), farewellTimeout, false},
-		{"no listener", nil, hosts(), farewellTimeout, false},
+		{"silence", resttest.Silent, hosts(), rest.FarewellTimeout, false},
+		{"no listener", nil, hosts(), rest.FarewellTimeout, false},
 		{"forgotten", resttest.Answer(404, `{"error":"pool_not_found"}`), hosts(), 0, false},
 		{"refused", resttest.Answer(403, ""), hosts(), 0, false},
 	}

@@ -17,8 +17,6 @@ const (
 	// lostAfter is the number of failed heartbeats in a row after which the orchestrator
 	// may mark the pool as unavailable (POOLREG-18021).
 	lostAfter = 3
-	// farewellTimeout bounds the deregistration (POOLREG-18051).
-	farewellTimeout = 5 * time.Second
 	// Bounds of the interval that an orchestrator can request.
 	minInterval = 500 * time.Millisecond
 	maxInterval = 5 * time.Minute
@@ -49,11 +47,7 @@ func newOrchestrator(cfg Config, source Source) (*orchestrator, error) {
 func (o *orchestrator) run(ctx context.Context) {
 	defer o.peers.Close()
 	sent := false // the orchestrator may have accepted a registration
-	for lost := 0; ctx.Err() == nil; lost++ {
-		// Back off if an orchestrator accepts a registration and then denies it.
-		if lost > 1 && rest.Sleep(ctx, o.backoff.Delay(lost-1)) != nil {
-			break
-		}
+	rest.Repeat(ctx, o.backoff, func(ctx context.Context) bool {
 		var inventory []registerGPU
 		err := o.retry(ctx, func(ctx context.Context) (err error) {
 			inventory, err = o.register(ctx)
@@ -61,18 +55,15 @@ func (o *orchestrator) run(ctx context.Context) {
 			return err
 		})
 		if err != nil {
-			break
+			return false // the context has ended
 		}
 		sent = true
-		taken, why := o.heartbeats(ctx, inventory)
-		if ctx.Err() != nil {
-			break
+		worked, why := o.heartbeats(ctx, inventory)
+		if ctx.Err() == nil {
+			o.log.WarnContext(ctx, "registering again with the full state", "reason", why)
 		}
-		if taken {
-			lost = 0
-		}
-		o.log.WarnContext(ctx, "registering again with the full state", "reason", why)
-	}
+		return worked
+	})
 	if sent {
 		o.deregister(context.WithoutCancel(ctx))
 	}
@@ -97,33 +88,33 @@ func (o *orchestrator) register(ctx context.Context) ([]registerGPU, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.took(askedInterval(answer.Body, "heartbeat_interval_ms"))
+	o.succeeded(askedInterval(answer.Body, "heartbeat_interval_ms"))
 	o.log.InfoContext(ctx, "registered", "gpus", len(inventory), "heartbeat_interval", o.get().Interval)
 	return inventory, nil
 }
 
 // heartbeats sends heartbeats, the first one at once, until the pool must register again or
-// the context ends, and returns why. It reports in taken whether any heartbeat succeeded.
-func (o *orchestrator) heartbeats(ctx context.Context, inventory []registerGPU) (taken bool, why error) {
+// the context ends, and returns why. It reports in worked whether any heartbeat succeeded.
+func (o *orchestrator) heartbeats(ctx context.Context, inventory []registerGPU) (worked bool, why error) {
 	for failures := 0; ; {
 		err := o.heartbeat(ctx, inventory)
 		wait := rest.Early(o.get().Interval)
 		switch {
 		case ctx.Err() != nil:
-			return taken, ctx.Err()
+			return worked, ctx.Err()
 		case err == nil:
-			taken, failures = true, 0
+			worked, failures = true, 0
 		case errors.Is(err, errForgotten):
 			o.failed(err, true)
-			return taken, err
+			return worked, err
 		case errors.Is(err, errChanged):
-			return taken, err
+			return worked, err
 		default:
 			failures++
 			o.failed(err, failures >= lostAfter)
 			if failures >= lostAfter {
 				o.log.ErrorContext(ctx, "connection lost, working offline", "failures", failures, "err", err)
-				return taken, errLost
+				return worked, errLost
 			}
 			// Retry before the next one is due: three missing heartbeats are too many.
 			wait = min(wait, o.wait(failures, err))
@@ -131,7 +122,7 @@ func (o *orchestrator) heartbeats(ctx context.Context, inventory []registerGPU) 
 				"failures", failures, "retry_in", wait.Round(time.Millisecond), "err", err)
 		}
 		if err := rest.Sleep(ctx, wait); err != nil {
-			return taken, err
+			return worked, err
 		}
 	}
 }
@@ -152,17 +143,13 @@ func (o *orchestrator) heartbeat(ctx context.Context, inventory []registerGPU) e
 	if err != nil {
 		return err
 	}
-	o.took(askedInterval(answer.Body, "next_heartbeat_ms"))
+	o.succeeded(askedInterval(answer.Body, "next_heartbeat_ms"))
 	return nil
 }
 
 // post sends a request to the server. It returns an error unless the request succeeded.
 func (l *link) post(ctx context.Context, path string, body any) (*rest.Answer, error) {
-	b, err := json.Marshal(body)
-	if err != nil {
-		return nil, fmt.Errorf("write the request: %w", err)
-	}
-	answer, err := l.peers.Post(ctx, rest.Request{Path: path, Body: b, JSON: true, Final: forgotten})
+	answer, err := l.peers.PostJSON(ctx, rest.Request{Path: path, Final: forgotten}, body)
 	if err != nil {
 		return nil, err
 	}
@@ -183,36 +170,34 @@ func forgotten(a *rest.Answer) bool {
 // askedInterval returns the interval that a response requests, in milliseconds, or zero.
 func askedInterval(body []byte, member string) time.Duration {
 	var members map[string]json.RawMessage
-	var ms json.Number // accepts strings too
-	if json.Unmarshal(body, &members) != nil || json.Unmarshal(members[member], &ms) != nil {
+	if json.Unmarshal(body, &members) != nil {
 		return 0
 	}
-	f, err := ms.Float64()
-	if err != nil || !(f > 0) {
+	asked := rest.Duration(members[member], time.Millisecond)
+	if asked == 0 {
 		return 0
 	}
-	return time.Duration(min(max(f*float64(time.Millisecond), float64(minInterval)), float64(maxInterval)))
+	return min(max(asked, minInterval), maxInterval)
 }
 
 // deregister deregisters the pool. If that does not succeed in time, Run ends anyway.
 func (o *orchestrator) deregister(ctx context.Context) {
-	ctx, cancel := context.WithTimeoutCause(ctx, farewellTimeout, fmt.Errorf("not done within %s", farewellTimeout))
-	defer cancel()
-	again := rest.Backoff{Base: 100 * time.Millisecond, Max: time.Second}
 	path := "/v2/pools/" + url.PathEscape(o.pool.ID) + "/deregister"
-	for try := 1; ; try++ {
-		_, err := o.post(ctx, path, deregisterRequest{PoolID: o.pool.ID, Reason: "graceful_shutdown"})
-		switch status := rest.Status(err); {
-		case err == nil, errors.Is(err, errForgotten):
-			o.log.InfoContext(ctx, "deregistered")
-			return
-		case status >= 400 && status < 500 && status != http.StatusTooManyRequests:
-			o.log.WarnContext(ctx, "orchestrator refused the deregistration", "err", err)
-			return
+	var err error
+	final := rest.Farewell(ctx, func(ctx context.Context) bool {
+		if _, err = o.post(ctx, path, deregisterRequest{PoolID: o.pool.ID, Reason: "graceful_shutdown"}); err == nil {
+			return true
 		}
-		if rest.Sleep(ctx, again.Delay(try)) != nil {
-			o.log.WarnContext(ctx, "deregistration failed, giving up", "err", err)
-			return
-		}
+		status := rest.Status(err)
+		refused := status >= 400 && status < 500 && status != http.StatusTooManyRequests
+		return refused || errors.Is(err, errForgotten)
+	})
+	switch {
+	case !final:
+		o.log.WarnContext(ctx, "deregistration failed, giving up", "err", err)
+	case err == nil, errors.Is(err, errForgotten):
+		o.log.InfoContext(ctx, "deregistered")
+	default:
+		o.log.WarnContext(ctx, "orchestrator refused the deregistration", "err", err)
 	}
 }

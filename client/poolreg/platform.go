@@ -124,7 +124,7 @@ func (p *platform) register(ctx context.Context) error {
 		return err
 	}
 	first := !p.get().Connected
-	p.took(0)
+	p.succeeded(0)
 	if first {
 		var body struct {
 			Margin json.Number `json:"platform_margin_percent"`

@@ -47,11 +47,6 @@ func (o *Order) Late(target int) {
 }
 
 func (o *Order) putLast(target int) {
-	list := make([]int, 0, len(o.list))
-	for _, t := range o.list {
-		if t != target {
-			list = append(list, t)
-		}
-	}
-	o.list = slices.Clip(append(list, target))
+	list := slices.DeleteFunc(slices.Clone(o.list), func(t int) bool { return t == target })
+	o.list = append(list, target)
 }

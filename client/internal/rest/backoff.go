@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"time"
 )
@@ -30,6 +31,36 @@ func (b Backoff) Ceiling(failures int) time.Duration {
 func (b Backoff) Delay(failures int) time.Duration {
 	d := b.Ceiling(failures)
 	return d - Chance(d/2)
+}
+
+// Repeat runs sessions until the context ends. It backs off if they end before they have worked:
+// a server may accept a registration and then deny it.
+func Repeat(ctx context.Context, b Backoff, session func(context.Context) (worked bool)) {
+	for failed := 0; ctx.Err() == nil; failed++ {
+		if failed > 1 && Sleep(ctx, b.Delay(failed-1)) != nil {
+			return
+		}
+		if session(ctx) {
+			failed = 0
+		}
+	}
+}
+
+// FarewellTimeout bounds Farewell (POOLREG-18051).
+const FarewellTimeout = 5 * time.Second
+
+// Farewell repeats the last request of a client until it is final. It reports false if that takes
+// longer than FarewellTimeout.
+func Farewell(ctx context.Context, request func(context.Context) (final bool)) bool {
+	ctx, cancel := context.WithTimeoutCause(ctx, FarewellTimeout, fmt.Errorf("not done within %s", FarewellTimeout))
+	defer cancel()
+	b := Backoff{Base: 100 * time.Millisecond, Max: time.Second}
+	for try := 1; !request(ctx); try++ {
+		if Sleep(ctx, b.Delay(try)) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // Early shortens an interval by up to a tenth, so that clients started together drift

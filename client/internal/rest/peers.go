@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -60,14 +61,11 @@ type Peers struct {
 
 // New validates the addresses. It does not connect yet.
 func New(cfg Config) (*Peers, error) {
-	p := &Peers{tokens: cfg.Tokens, timeout: cfg.Timeout, userAgent: cfg.UserAgent}
+	none := Tokens(StaticToken(""))
+	p := &Peers{tokens: cmp.Or(cfg.Tokens, none), timeout: cfg.Timeout, userAgent: cfg.UserAgent}
 	if p.timeout <= 0 {
 		p.timeout = DefaultTimeout
 	}
-	if p.tokens == nil {
-		p.tokens = StaticToken("")
-	}
-	secret := cfg.Tokens != nil && cfg.Tokens != StaticToken("") && !cfg.AllowPlaintext
 	for _, s := range cfg.URLs {
 		u, err := parseBase(s)
 		if err != nil {
@@ -75,7 +73,7 @@ func New(cfg Config) (*Peers, error) {
 		}
 		p.bases = append(p.bases, u)
 	}
-	if secret {
+	if p.tokens != none && !cfg.AllowPlaintext {
 		if err := p.RequireSecret(); err != nil {
 			return nil, err
 		}

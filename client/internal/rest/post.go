@@ -20,7 +20,7 @@ import (
 type Request struct {
 	Path string // begins with a slash
 	Body []byte
-	JSON bool // sets the Content-Type, which is not sent otherwise
+	json bool // sets the Content-Type, which is not sent otherwise
 	// Final reports whether another peer would return the same unsuccessful answer.
 	Final func(*Answer) bool
 	// OneByOne is set for requests that create something each time they succeed. Another
@@ -72,9 +72,6 @@ func Status(err error) int {
 	return 0
 }
 
-// maxMessage bounds the server's text in an error.
-const maxMessage = 200
-
 // message returns the readable text in an error body of any of these APIs.
 func (a *Answer) message() string {
 	var members map[string]json.RawMessage
@@ -89,11 +86,32 @@ func (a *Answer) message() string {
 	if text == "" {
 		text = string(a.Body)
 	}
-	text = strings.TrimSpace(text)
+	return Shorten(strings.TrimSpace(text))
+}
+
+// maxMessage bounds the server's text in an error.
+const maxMessage = 200
+
+// Shorten returns the beginning of a server's text, for an error.
+func Shorten(text string) string {
 	if len(text) > maxMessage {
 		text = strings.ToValidUTF8(text[:maxMessage], "") + "…"
 	}
 	return text
+}
+
+// Duration returns the time in a JSON number, which may be written as a string. It returns zero if
+// there is none, and at most a day.
+func Duration(raw json.RawMessage, unit time.Duration) time.Duration {
+	var n json.Number
+	if json.Unmarshal(raw, &n) != nil {
+		return 0
+	}
+	f, err := n.Float64()
+	if err != nil || !(f > 0) {
+		return 0
+	}
+	return time.Duration(min(f*float64(unit), float64(24*time.Hour)))
 }
 
 // Post tries one peer after the other, each at most once (twice if its token can be
@@ -124,6 +142,16 @@ func (p *Peers) Post(ctx context.Context, req Request) (*Answer, error) {
 		p.order.Late(order[i])
 	}
 	return r.result()
+}
+
+// PostJSON is Post with a value as the body.
+func (p *Peers) PostJSON(ctx context.Context, req Request, body any) (*Answer, error) {
+	var err error
+	if req.Body, err = json.Marshal(body); err != nil {
+		return nil, fmt.Errorf("write the request: %w", err)
+	}
+	req.json = true
+	return p.Post(ctx, req)
 }
 
 // tried is the result of one peer.
@@ -204,7 +232,7 @@ func (p *Peers) try(ctx context.Context, at int, req Request, token string) (*An
 	if err != nil {
 		return nil, fmt.Errorf("create the request: %w", err)
 	}
-	if req.JSON {
+	if req.json {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	if token != "" {

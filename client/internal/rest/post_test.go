@@ -143,7 +143,7 @@ func TestPostSends(t *testing.T) {
 	if diff := cmp.Diff(seen{"/base/ping/", "id", "Bearer abc", "", "tester/1", ""}, got); diff != "" {
 		t.Errorf("request (-want +got):\n%s", diff)
 	}
-	if _, err := p.Post(t.Context(), Request{Path: "/pools/a%2Fb", Body: []byte("{}"), JSON: true}); err != nil {
+	if _, err := p.Post(t.Context(), Request{Path: "/pools/a%2Fb", Body: []byte("{}"), json: true}); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(seen{"/base/pools/a%2Fb", "{}", "Bearer abc", "application/json", "tester/1", ""},

@@ -18,10 +18,11 @@ type Tokens interface {
 	Refused(token string) bool
 }
 
-// NewTokens returns the token of a file if there is one, else a token that never changes.
+// NewTokens returns the token of a file, which is read on first use, or else a token that never
+// changes.
 func NewTokens(file, token string) Tokens {
 	if file != "" {
-		return NewFileToken(file)
+		return &fileToken{path: file}
 	}
 	return StaticToken(token)
 }
@@ -38,19 +39,16 @@ func (t StaticToken) Refused(string) bool { return false }
 // maxTokenFile is far larger than any real token.
 const maxTokenFile = 16 << 10
 
-// FileToken reads the token from a file, and again when a server has refused it.
-type FileToken struct {
+// fileToken reads the token from a file, and again when a server has refused it.
+type fileToken struct {
 	path string
 
 	mu    sync.Mutex
 	token string
 }
 
-// NewFileToken returns a FileToken for path. The file is read on first use.
-func NewFileToken(path string) *FileToken { return &FileToken{path: path} }
-
 // Token implements Tokens.
-func (t *FileToken) Token(context.Context) (string, error) {
+func (t *fileToken) Token(context.Context) (string, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.token != "" {
@@ -65,7 +63,7 @@ func (t *FileToken) Token(context.Context) (string, error) {
 
 // Refused implements Tokens. It reads the file again: a new token is written there before
 // the old one is revoked.
-func (t *FileToken) Refused(token string) bool {
+func (t *fileToken) Refused(token string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.token == token {

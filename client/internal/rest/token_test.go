@@ -9,7 +9,7 @@ import (
 
 func TestFileToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
-	tok := NewFileToken(path)
+	tok := NewTokens(path, "")
 	if got, err := tok.Token(t.Context()); err == nil {
 		t.Fatalf("Token without a file: got %q, want an error", got)
 	}
@@ -50,7 +50,7 @@ func TestFileTokenRefusesInvalidTokens(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		got, err := NewFileToken(path).Token(t.Context())
+		got, err := NewTokens(path, "").Token(t.Context())
 		if err == nil {
 			t.Errorf("Token of %.20q: got %.20q, want an error", text, got)
 		} else if s := strings.TrimSpace(text); s != "" && strings.Contains(err.Error(), s) {
