@@ -5,17 +5,9 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/holdfast-metal/holdfast/client/machine"
 )
-
-// flagNames returns the names of all flags of a command.
-func flagNames(cmd *cobra.Command) []string {
-	var names []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	return names
-}
 
 // factsCommand prints the facts that run would send.
 func factsCommand(s system) *cobra.Command {

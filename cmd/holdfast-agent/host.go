@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -188,7 +189,7 @@ func (h *host) freeGPUs() (int, error) {
 }
 
 // round returns f with two decimals.
-func round(f float64) float64 { return float64(int64(f*100+0.5)) / 100 }
+func round(f float64) float64 { return math.Round(f*100) / 100 }
 
 // arch returns uname's name of a Go architecture.
 func arch(goarch string) string {

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/holdfast-metal/holdfast/internal/facts"
 	"github.com/holdfast-metal/holdfast/internal/facts/smi"
@@ -65,14 +66,14 @@ func newRoot(s system) *cobra.Command {
 // fromEnvironment sets flags that are not on the command line from the environment.
 func fromEnvironment(cmd *cobra.Command, getenv func(string) string) error {
 	var errs []error
-	for _, name := range flagNames(cmd) {
-		variable := "HOLDFAST_AGENT_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
-		if v := getenv(variable); v != "" && !cmd.Flags().Changed(name) {
-			if err := cmd.Flags().Set(name, v); err != nil {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		variable := "HOLDFAST_AGENT_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		if v := getenv(variable); v != "" && !f.Changed {
+			if err := cmd.Flags().Set(f.Name, v); err != nil {
 				errs = append(errs, fmt.Errorf("read %s: %w", variable, err))
 			}
 		}
-	}
+	})
 	return errors.Join(errs...)
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -73,10 +74,7 @@ func runCommand(s system, log *logFlags) *cobra.Command {
 
 // stateDir returns the directory that systemd has created, or its usual path.
 func stateDir(getenv func(string) string) string {
-	if dir := getenv("STATE_DIRECTORY"); dir != "" {
-		return dir
-	}
-	return "/var/lib/holdfast-agent"
+	return cmp.Or(getenv("STATE_DIRECTORY"), "/var/lib/holdfast-agent")
 }
 
 func runAgent(ctx context.Context, s system, f runFlags, log *slog.Logger) error {

@@ -40,20 +40,18 @@ func (c *archiveConfig) flags(fs *pflag.FlagSet) {
 		"`time` after the end of a run until it is deleted from the archive; 0: never")
 }
 
-// store is an archive as peers use it: the leader writes, all peers read.
-type store interface{ retention.Archive }
-
 func (c *archiveConfig) archiver(log *slog.Logger, reg prometheus.Registerer) retention.ArchiverConfig {
 	keep := c.ArchiveKeepRuns
 	if keep == 0 {
-		keep = -1 // none: zero is the archiver's word for its default
+		keep = -1 // none: the archiver takes zero for its default
 	}
 	return retention.ArchiverConfig{After: c.ArchiveAfter, Keep: c.ArchiveKeep, KeepRuns: keep,
 		Interval: min(time.Minute, c.ArchiveAfter), Logger: log, Registerer: reg}
 }
 
-// open opens the archive; nil for none. It sends no request to a bucket yet.
-func (c *archiveConfig) open() (s store, done func(), err error) {
+// open opens the archive, which the leader writes and all peers read; nil for none. It sends no
+// request to a bucket yet.
+func (c *archiveConfig) open() (s retention.Archive, done func(), err error) {
 	done = func() {}
 	if c.ArchiveURL == "" {
 		return nil, done, nil
@@ -64,7 +62,7 @@ func (c *archiveConfig) open() (s store, done func(), err error) {
 	}
 	u, err := url.Parse(c.ArchiveURL)
 	if err != nil {
-		return nil, done, errors.New("read --archive-url: it is not a URL") // and may hold what is none of a log's business
+		return nil, done, errors.New("read --archive-url: it is not a URL") // without its text, which may have credentials
 	}
 	if u.User != nil {
 		return nil, done, errors.New("read --archive-url: it contains credentials: put them into --archive-credentials-file")
@@ -74,15 +72,12 @@ func (c *archiveConfig) open() (s store, done func(), err error) {
 		return c.openDirectory(u)
 	case "s3":
 		s, err := c.bucket(u)
-		if err != nil {
-			return nil, done, err
-		}
-		return s, done, nil
+		return s, done, err
 	}
 	return nil, done, fmt.Errorf("read --archive-url %s: want file:///directory or s3://bucket", u.Redacted())
 }
 
-func (c *archiveConfig) openDirectory(u *url.URL) (store, func(), error) {
+func (c *archiveConfig) openDirectory(u *url.URL) (retention.Archive, func(), error) {
 	if u.Host != "" || !filepath.IsAbs(u.Path) || u.RawQuery != "" {
 		return nil, func() {}, fmt.Errorf("read --archive-url %s: want file:/// and the path of a directory", u.Redacted())
 	}
@@ -93,7 +88,7 @@ func (c *archiveConfig) openDirectory(u *url.URL) (store, func(), error) {
 	return d, func() { _ = d.Close() }, nil
 }
 
-func (c *archiveConfig) bucket(u *url.URL) (store, error) {
+func (c *archiveConfig) bucket(u *url.URL) (retention.Archive, error) {
 	q := u.Query()
 	for k := range q {
 		if !slices.Contains([]string{"endpoint", "region", "plain"}, k) {

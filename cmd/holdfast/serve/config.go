@@ -50,7 +50,7 @@ type Config struct {
 	archiveConfig
 
 	tracing  tracing.Config
-	settings string // what flags, environment and file have come to
+	settings string // the effective settings: see the function of that name
 
 	Providers   map[string]providers.Config // in the file only
 	OIDCIssuers []auth.Issuer               // the same
@@ -124,7 +124,7 @@ func (c *Config) hidden(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.RaftStallTimeout, "raft-stall-timeout", 0, "`time` after which a leader that cannot commit ends")
 	for _, name := range []string{"raft-snapshot-threshold", "raft-trailing-logs", "raft-snapshot-interval",
 		"raft-stall-timeout"} {
-		_ = fs.MarkHidden(name) // it fails for flags that are not there only
+		_ = fs.MarkHidden(name) // fails for unknown flags only
 	}
 }
 

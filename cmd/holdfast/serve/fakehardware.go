@@ -3,7 +3,6 @@ package serve
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-metal/holdfast/internal/cli/flagerror"
 	"github.com/holdfast-metal/holdfast/providers/fake"
@@ -89,30 +87,4 @@ in their configuration. GET /effects answers every effect that really happened, 
 	fs.StringSliceVar(&faults.Hang, "hang", nil, "`operations` that never answer, or *")
 	fs.StringSliceVar(&faults.Lie, "lie", nil, "`operations` that are accepted and do nothing, or *")
 	return cmd
-}
-
-// serveHTTP serves, with TLS if it is configured, until ctx ends, then waits briefly for active
-// requests.
-func serveHTTP(ctx context.Context, s *http.Server, ln net.Listener) error {
-	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		serve := s.Serve
-		if s.TLSConfig != nil {
-			serve = func(l net.Listener) error { return s.ServeTLS(l, "", "") }
-		}
-		if err := serve(ln); !errors.Is(err, http.ErrServerClosed) {
-			return fmt.Errorf("serve HTTP on %s: %w", ln.Addr(), err)
-		}
-		return nil
-	})
-	g.Go(func() error {
-		<-gctx.Done()
-		stop, cancel := context.WithTimeout(context.WithoutCancel(gctx), 2*time.Second)
-		defer cancel()
-		if err := s.Shutdown(stop); err != nil {
-			return s.Close()
-		}
-		return nil
-	})
-	return g.Wait()
 }

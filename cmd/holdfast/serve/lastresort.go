@@ -26,7 +26,7 @@ func (l *lastResort) after(err error) {
 	if !errors.Is(err, cluster.ErrStalled) && !errors.Is(err, cluster.ErrDisk) {
 		return
 	}
-	l.timer.Store(time.AfterFunc(hungTime, func() { l.exit(1) })) // and no word then: the log may be on that disk
+	l.timer.Store(time.AfterFunc(hungTime, func() { l.exit(1) })) // it logs nothing then: the log may be on that disk
 	l.log.Error("the disk hangs or failed, ending the process", "at_most", hungTime)
 }
 

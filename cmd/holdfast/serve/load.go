@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -59,43 +60,44 @@ func (c *Config) parse(fs *pflag.FlagSet, given map[string]bool, b []byte) error
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		key, value := root.Content[i], root.Content[i+1]
-		name := strings.ReplaceAll(key.Value, "_", "-") // both spellings are taken: the file's and the flag's
+		name := strings.ReplaceAll(key.Value, "_", "-") // the spelling of the flag is accepted, too
 		if seen[name] {
 			return fmt.Errorf("line %d: duplicate key %q", key.Line, key.Value)
 		}
 		seen[name] = true
-		if name == "providers" {
-			if err := c.parseProviders(value); err != nil {
-				return err
-			}
-			continue
+		var err error
+		switch name {
+		case "providers":
+			err = decode[map[string]map[string]any](value, name, "a kind and options for each name", &c.Providers)
+		case "oidc-issuers": // whose access tokens are accepted (docs/security.md)
+			err = decode[[]map[string]any](value, "oidc_issuers", "a list of issuers", &c.OIDCIssuers)
+		case "archive":
+			err = c.parseArchive(fs, given, value)
+		default:
+			err = parseFlag(fs, given, name, key, value)
 		}
-		if name == "oidc-issuers" {
-			if err := c.parseIssuers(value); err != nil {
-				return err
-			}
-			continue
-		}
-		if name == "archive" {
-			if err := c.parseArchive(fs, given, value); err != nil {
-				return err
-			}
-			continue
-		}
-		f := fs.Lookup(name)
-		if f == nil || name == "config" || name == "help" {
-			return fmt.Errorf("line %d: %w", key.Line, unknownKey(fs, key.Value))
-		}
-		if given[name] {
-			continue
-		}
-		text, err := scalar(value)
 		if err != nil {
-			return fmt.Errorf("line %d: key %q: %w", value.Line, key.Value, err)
+			return err
 		}
-		if err := fs.Set(name, text); err != nil {
-			return fmt.Errorf("line %d: %s: %w", value.Line, key.Value, flagerror.Value(f, text, err))
-		}
+	}
+	return nil
+}
+
+// parseFlag parses a key that has a flag.
+func parseFlag(fs *pflag.FlagSet, given map[string]bool, name string, key, value *yaml.Node) error {
+	f := fs.Lookup(name)
+	if f == nil || name == "config" || name == "help" {
+		return fmt.Errorf("line %d: %w", key.Line, unknownKey(fs, key.Value))
+	}
+	if given[name] {
+		return nil
+	}
+	text, err := scalar(value)
+	if err != nil {
+		return fmt.Errorf("line %d: key %q: %w", value.Line, key.Value, err)
+	}
+	if err := fs.Set(name, text); err != nil {
+		return fmt.Errorf("line %d: %s: %w", value.Line, key.Value, flagerror.Value(f, text, err))
 	}
 	return nil
 }
@@ -152,44 +154,29 @@ func scalar(n *yaml.Node) (string, error) {
 		parts := make([]string, 0, len(n.Content))
 		for _, e := range n.Content {
 			if e.Kind != yaml.ScalarNode {
-				return "", fmt.Errorf("want a list of plain values")
+				return "", errors.New("want a list of plain values")
 			}
 			parts = append(parts, e.Value)
 		}
 		return strings.Join(parts, ","), nil
 	}
-	return "", fmt.Errorf("want a plain value or a list of them")
+	return "", errors.New("want a plain value or a list of them")
 }
 
-func (c *Config) parseProviders(n *yaml.Node) error {
-	var tree map[string]map[string]any
+// decode decodes a value with JSON names. T is its form in the file.
+func decode[T any](n *yaml.Node, key, want string, into any) error {
+	var tree T
 	if err := n.Decode(&tree); err != nil {
-		return fmt.Errorf("line %d: key \"providers\": want a kind and options for each name: %w", n.Line, err)
+		return fmt.Errorf("line %d: key %q: want %s: %w", n.Line, key, want, err)
 	}
 	b, err := json.Marshal(tree)
+	if err == nil {
+		dec := json.NewDecoder(bytes.NewReader(b))
+		dec.DisallowUnknownFields()
+		err = dec.Decode(into)
+	}
 	if err != nil {
-		return fmt.Errorf("line %d: key \"providers\": %w", n.Line, err)
-	}
-	if err := json.Unmarshal(b, &c.Providers); err != nil {
-		return fmt.Errorf("line %d: key \"providers\": %w", n.Line, err)
-	}
-	return nil
-}
-
-// parseIssuers parses the OIDC issuers whose access tokens are accepted (docs/security.md).
-func (c *Config) parseIssuers(n *yaml.Node) error {
-	var tree []map[string]any
-	if err := n.Decode(&tree); err != nil {
-		return fmt.Errorf("line %d: key \"oidc_issuers\": want a list of issuers: %w", n.Line, err)
-	}
-	b, err := json.Marshal(tree)
-	if err != nil {
-		return fmt.Errorf("line %d: key \"oidc_issuers\": %w", n.Line, err)
-	}
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&c.OIDCIssuers); err != nil {
-		return fmt.Errorf("line %d: key \"oidc_issuers\": %w", n.Line, err)
+		return fmt.Errorf("line %d: key %q: %w", n.Line, key, err)
 	}
 	return nil
 }

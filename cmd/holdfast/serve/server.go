@@ -6,10 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
+	"runtime"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,7 +32,6 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/hardware"
 	"github.com/holdfast-metal/holdfast/internal/heap"
 	"github.com/holdfast-metal/holdfast/internal/images"
-	"github.com/holdfast-metal/holdfast/internal/portowner"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -74,18 +72,12 @@ key of the configuration file (node_id); flags win over the environment, and tha
 	return cmd
 }
 
-// cancelTime is the time limit for runs to end when a stop cancels them: a command must be
-// killed, or a press must take effect (providers.Settler: up to 30 s).
-const cancelTime = 35 * time.Second
-
-// stopTime is the time limit for active calls when a peer stops.
-const stopTime = 3 * time.Second
-
 // run creates a peer and runs it until ctx ends.
 func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) error {
-	end := &lastResort{exit: os.Exit, log: log.With("peer", cfg.NodeID)}
+	peerLog := log.With("peer", cfg.NodeID) // package cluster adds it itself
+	end := &lastResort{exit: os.Exit, log: peerLog}
 	defer end.stop() // after all the others
-	hw := hardware.New(log.With("peer", cfg.NodeID))
+	hw := hardware.New(peerLog)
 	set, err := providers.NewSet(hw.Factories(), cfg.Providers, log)
 	if err != nil {
 		return flagerror.Invalid(err)
@@ -100,11 +92,11 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if err := cluster.BridgeMetrics(reg); err != nil {
 		return fmt.Errorf("bridge metrics: %w", err)
 	}
-	keys, err := secrets.Open(cfg.SecretsKeyFile, log.With("peer", cfg.NodeID))
+	keys, err := secrets.Open(cfg.SecretsKeyFile, peerLog)
 	if err != nil {
 		return flagerror.Invalid(err)
 	}
-	store, err := cfg.tlsConfig.open(cfg.Insecure, cfg.NodeID, log.With("peer", cfg.NodeID), reg)
+	store, err := cfg.tlsConfig.open(cfg.Insecure, cfg.NodeID, peerLog, reg)
 	if err != nil {
 		return flagerror.Invalid(err)
 	}
@@ -124,13 +116,12 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		return err
 	}
 
-	traces, err := cfg.tracing.Open(ctx, cfg.NodeID, version, log.With("peer", cfg.NodeID))
+	traces, err := cfg.tracing.Open(ctx, cfg.NodeID, version, peerLog)
 	if err != nil {
 		return err
 	}
-	defer traces.Close(log.With("peer", cfg.NodeID)) //nolint:contextcheck // what there is is sent though ctx has ended
+	defer traces.Close(peerLog) //nolint:contextcheck // the remaining spans are sent although ctx has ended
 	state := fsm.New()
-	peerLog := log.With("peer", cfg.NodeID) // the cluster says so itself
 	p := &peer{cfg: cfg, log: peerLog}
 	leaseLoad := func() (int, float64) { return 0, 0 } // there is no engine yet
 	p.node, err = cluster.New(cluster.Config{
@@ -193,7 +184,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	p.exec, leaseLoad = tasks.Runs, tasks.Leases.Load
 	retries := int32(cfg.DefaultStepMaxRetries)
 	if retries == 0 {
-		retries = -1 // none: zero is the server's word for its default
+		retries = -1 // none: the server takes zero for its default
 	}
 	gate, relay, err := auth.ForNode(cfg.gate(peerLog, reg, clusterOf(store)), p.node, state)
 	if err != nil {
@@ -283,7 +274,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		end.after(err)
 		stopWeb()
 		if ctx.Err() == nil {
-			api.Stop() // the peer cannot go on: no time for manners
+			api.Stop() // not gracefully, because the peer cannot continue
 			return err
 		}
 		stopGracefully(api)
@@ -300,99 +291,10 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 func (c *Config) gate(log *slog.Logger, reg prometheus.Registerer, cluster string) auth.Config {
 	perSecond := c.RateLimitPerSecond
 	if perSecond == 0 {
-		perSecond = -1 // zero is the gate's word for its default
+		perSecond = -1 // no limit: the gate takes zero for its default
 	}
 	return auth.Config{Insecure: c.Insecure, Cluster: cluster, PeerID: c.NodeID, Issuers: c.OIDCIssuers,
 		RatePerSecond: perSecond, Logger: log, Registerer: reg}
-}
-
-// peer holds the shared parts of a running peer.
-type peer struct {
-	cfg  *Config
-	log  *slog.Logger
-	node *cluster.Node
-	exec *runs.Executor
-
-	stopping sync.Once
-	cancels  bool // what is to become of active runs, once it stops
-}
-
-// line returns the state of the peer as one line.
-func (p *peer) line(state *fsm.FSM) string {
-	leader, _, _ := p.node.Leader()
-	return statusLine(p.node.Role(), leader, state.View().Index(), p.node.Readiness())
-}
-
-// beforeStop cancels active runs if the stop is meant to, while the executor can still release
-// their machines.
-func (p *peer) beforeStop(ctx context.Context) {
-	if p.node.Role() != "leader" || !p.cancelsRuns(ctx) {
-		return
-	}
-	ctx, stop := context.WithTimeout(ctx, cancelTime)
-	defer stop()
-	if err := p.exec.Cancel(ctx, p.whyCanceled()); err != nil {
-		p.log.Warn("not all active runs have ended by themselves", "error", err)
-	}
-}
-
-// beforeHandover cancels the remaining runs.
-func (p *peer) beforeHandover(ctx context.Context) {
-	if !p.cancelsRuns(ctx) {
-		return
-	}
-	if err := p.exec.CancelActive(ctx, p.whyCanceled()); err != nil {
-		p.log.Warn("not all active runs were canceled", "error", err)
-	}
-}
-
-// cancelsRuns reports whether a stop cancels active runs: it is configured, or no other peer
-// could continue them (docs/concepts.md).
-func (p *peer) cancelsRuns(ctx context.Context) bool {
-	p.stopping.Do(func() { // to ask all peers takes a moment: once a stop
-		voters := 0
-		for _, peer := range p.node.Status(ctx).GetPeers() {
-			if peer.GetSuffrage() == "voter" {
-				voters++
-			}
-		}
-		p.cancels = p.cfg.OnShutdown == "cancel" || voters <= 1
-	})
-	return p.cancels
-}
-
-func (p *peer) whyCanceled() string { return "peer " + p.cfg.NodeID + " was stopped" }
-
-func stopGracefully(s *grpc.Server) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.GracefulStop()
-	}()
-	t := time.NewTimer(stopTime)
-	defer t.Stop()
-	select {
-	case <-done:
-	case <-t.C:
-		s.Stop()
-		<-done
-	}
-}
-
-// dashboardURL returns the URL of the dashboard.
-func dashboardURL(tls bool, addr net.Addr) string {
-	if tls {
-		return "https://" + addr.String() + "/ui/"
-	}
-	return "http://" + addr.String() + "/ui/"
-}
-
-func listen(ctx context.Context, flag, addr string) (net.Listener, error) {
-	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
-	if err != nil {
-		return nil, portowner.Explain(fmt.Errorf("listen for --%s: %w", flag, err), addr)
-	}
-	return ln, nil
 }
 
 // genesis returns the initial state of a new cluster.
@@ -404,4 +306,13 @@ func genesis() []*internalv1.Command {
 				CreatePlan: &internalv1.CreatePlan{Plan: p, BuiltIn: true}}})
 	}
 	return cmds
+}
+
+// buildInfo exports the build as a metric. Alerts on mixed versions and dashboards read it.
+func buildInfo(version string) prometheus.Collector {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "holdfast_build_info",
+		Help:        "1, with the version of this peer and the Go that it was built with.",
+		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()}})
+	g.Set(1)
+	return g
 }

@@ -10,22 +10,22 @@ import (
 	"github.com/holdfast-metal/holdfast/client/sdnotify"
 )
 
-// lookEvery is the interval of reports to systemd; its watchdog may require a shorter one.
-const lookEvery = 5 * time.Second
+// statusEvery is the interval of reports to systemd; its watchdog may require a shorter one.
+const statusEvery = 5 * time.Second
 
 // pulse notifies systemd that the peer is up, of its status line, and of its liveness. It does
 // nothing if systemd did not start the peer.
 type pulse struct {
 	notify sdnotify.Notifier
 	log    *slog.Logger
-	// look returns the status line. It blocks if the peer hangs, and the watchdog then ends the
+	// line returns the status line. It blocks if the peer hangs, and the watchdog then ends the
 	// process.
-	look func() string
+	line func() string
 }
 
 // newPulse reads the socket and the watchdog interval from the environment.
-func newPulse(log *slog.Logger, look func() string) pulse {
-	return pulse{notify: sdnotify.New(os.Getenv, os.Getpid()), log: log, look: look}
+func newPulse(log *slog.Logger, line func() string) pulse {
+	return pulse{notify: sdnotify.New(os.Getenv, os.Getpid()), log: log, line: line}
 }
 
 // run notifies systemd that the peer is up once it listens and answers calls, and then reports
@@ -33,7 +33,7 @@ func newPulse(log *slog.Logger, look func() string) pulse {
 // a majority is not a service that failed to start.
 func (p pulse) run(ctx context.Context) error {
 	p.send(ctx, sdnotify.Ready)
-	every := lookEvery
+	every := statusEvery
 	if d := p.notify.Watchdog(); d > 0 {
 		every = min(every, d/3)
 	}
@@ -41,7 +41,7 @@ func (p pulse) run(ctx context.Context) error {
 	defer tick.Stop()
 	for last := ""; ctx.Err() == nil; {
 		words := []string{sdnotify.Watchdog}
-		if line := p.look(); line != last {
+		if line := p.line(); line != last {
 			last, words = line, append(words, sdnotify.Status(line))
 		}
 		p.send(ctx, words...)

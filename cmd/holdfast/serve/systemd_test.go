@@ -43,7 +43,7 @@ func TestPulse(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	lines, ended := make(chan string), make(chan error, 1)
-	p := pulse{log: slog.New(slog.DiscardHandler), look: func() string { return <-lines },
+	p := pulse{log: slog.New(slog.DiscardHandler), line: func() string { return <-lines },
 		notify: sdnotify.New(func(name string) string {
 			return map[string]string{"NOTIFY_SOCKET": socket, "WATCHDOG_USEC": "60000"}[name]
 		}, 1)}
