@@ -121,15 +121,15 @@ func (m *Manager) Run(ctx context.Context) error {
 	if kept != "" {
 		m.set(Initial, kept)
 	}
-	registered := false
+	tried := false
 	rest.Repeat(ctx, m.backoff, func(ctx context.Context) (pinged bool) {
+		tried = true
 		if m.register(ctx) != nil {
 			return false // the context has ended
 		}
-		registered = true
 		return m.active(ctx)
 	})
-	if registered {
+	if tried && m.Target().ID != "" { // a registration may have succeeded without an answer
 		m.deregister(context.WithoutCancel(ctx))
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -438,6 +439,41 @@ func TestManagerLeavesDuringElection(t *testing.T) {
 		stop()
 		if len(s.services) != 0 {
 			t.Error("got a registered service, want it deregistered")
+		}
+	})
+}
+
+// A service that stops before its registration is answered may be registered nevertheless.
+func TestManagerLeavesAfterUnansweredRegistration(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		const id = "550e8400-e29b-41d4-a716-446655440000"
+		file, err := newIDFile(dir, tool())
+		if err == nil {
+			err = file.write(id)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, n := new(router), new(resttest.Network)
+		n.Serve("a", func(w http.ResponseWriter, r *http.Request) {
+			if !strings.HasSuffix(r.URL.Path, "/register") {
+				s.ServeHTTP(w, r)
+				return
+			}
+			s.ServeHTTP(httptest.NewRecorder(), r)
+			resttest.Silent(w, r)
+		})
+		cfg := config(n)
+		cfg.DataDir = dir
+		_, stop := start(t, cfg)
+		sleep(time.Second)
+		if !slices.Equal(s.ids(), []string{id}) {
+			t.Fatalf("got services %v, want %s", s.ids(), id)
+		}
+		stop()
+		if !slices.Equal(s.deregistered, []string{id}) {
+			t.Errorf("got deregistered %v, want %s", s.deregistered, id)
 		}
 	})
 }
