@@ -1,6 +1,9 @@
 package serve
 
 import (
+	"errors"
+	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -120,4 +123,26 @@ func FuzzParse(f *testing.F) {
 		c.flags(fs)
 		_ = c.parse(fs, map[string]bool{}, b)
 	})
+}
+
+// TestInvalidSettingsWriteNothing checks that a peer refuses a setting before it creates its data
+// directory, with the exit code of an invalid command line.
+func TestInvalidSettingsWriteNothing(t *testing.T) {
+	for _, args := range [][]string{{"--deny-urls", "nowhere"}, {"--archive-url", "ftp://a"}} {
+		dir := filepath.Join(t.TempDir(), "data")
+		c, err := loaded(t, append(args, "--insecure", "--data-dir", dir, "--node-id", "n1", "--bootstrap-expect", "1",
+			"--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--raft-addr", "127.0.0.1:0",
+			"--gossip-addr", "127.0.0.1:0"), nil, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = run(t.Context(), c, "test", slog.New(slog.DiscardHandler))
+		var invalid interface{ ExitCode() int }
+		if !errors.As(err, &invalid) || invalid.ExitCode() != 2 {
+			t.Errorf("%s: got %v, want exit code 2", args, err)
+		}
+		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: got a data directory (error %v), want none", args, err)
+		}
+	}
 }

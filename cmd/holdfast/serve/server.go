@@ -100,6 +100,10 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if err != nil {
 		return flagerror.Invalid(err)
 	}
+	fetches, err := egress.New(cfg.DenyURLs)
+	if err != nil {
+		return flagerror.Invalid(fmt.Errorf("read --deny-urls: %w", err))
+	}
 	// Listen first: a port in use must fail before anything is written.
 	grpcLn, err := listen(ctx, "grpc-addr", cfg.GRPCAddr)
 	if err != nil {
@@ -116,6 +120,11 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		return err
 	}
 
+	old, closeArchive, err := cfg.archiveConfig.open()
+	if err != nil {
+		return flagerror.Invalid(err)
+	}
+	defer closeArchive()
 	traces, err := cfg.tracing.Open(ctx, cfg.NodeID, version, peerLog)
 	if err != nil {
 		return err
@@ -153,15 +162,6 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if err != nil {
 		return err
 	}
-	fetches, err := egress.New(cfg.DenyURLs)
-	if err != nil {
-		return fmt.Errorf("read --deny-urls: %w", err)
-	}
-	old, closeArchive, err := cfg.archiveConfig.open()
-	if err != nil {
-		return err
-	}
-	defer closeArchive()
 	resolver := secrets.NewResolver(state, keys)
 	tasks := executor.New(executor.Config{
 		Runs: runs.Config{
