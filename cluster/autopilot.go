@@ -104,7 +104,7 @@ func (r *reconciler) removeDead(ctx context.Context) error {
 			continue
 		}
 		if s.Suffrage == raft.Voter {
-			if rest, following := r.followed(ctx, id); !rules.mayClean(rest, following) {
+			if rest, following := r.n.membership.followed(ctx, r.term, id); !rules.mayClean(rest, following) {
 				continue
 			}
 		}

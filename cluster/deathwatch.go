@@ -256,7 +256,7 @@ func (w *deathWatcher) votedForAnother() uint64 {
 // for election.
 //
 // A Raft candidate accepts a leader's entry while its heartbeat timer expires, if it was
-// told to stand at once by a handover or by the death watch. It is then a candidate that
+// asked to stand at once by a handover or by the death watch. It is then a candidate that
 // has a leader, and Raft never clears that leader. Such late entries are those that a
 // paused process finds in its sockets. If the leader is lost permanently and this peer's
 // log is behind, no peer can ever be elected: this peer refuses the other one because it

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -121,7 +122,7 @@ func (n *Node) RemovePeer(ctx context.Context, id string, force bool) error {
 			"stop it first, or it joins again (to make a peer leave, stop it with leave_on_stop)", id)
 	}
 	if srv.Suffrage == raft.Voter {
-		rest, following := (&reconciler{n: n, term: r.term}).followed(ctx, id)
+		rest, following := n.membership.followed(ctx, r.term, id)
 		if following < rest/2+1 {
 			return no("NO_QUORUM", "removing peer %q leaves a cluster of %d voters, of which %d answer: not a majority",
 				id, rest, following)
@@ -132,6 +133,28 @@ func (n *Node) RemovePeer(ctx context.Context, id string, force bool) error {
 	}
 	n.log.Warn("peer removed by an operator", "id", id)
 	return nil
+}
+
+// followed counts the voters except one, and how many of them lead or follow in the term.
+// It asks them, because gossip is slow to detect a dead peer.
+func (ms *membership) followed(ctx context.Context, term uint64, but string) (voters, following int) {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	var wg sync.WaitGroup
+	var n atomic.Int64
+	for _, s := range ms.n.servers() {
+		if s.Suffrage != raft.Voter || string(s.ID) == but {
+			continue
+		}
+		voters++
+		wg.Go(func() {
+			if st, err := ms.n.reporter.peerStats(ctx, string(s.ID)); err == nil && st.GetTerm() == term {
+				n.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	return voters, int(n.Load())
 }
 
 // answers reports whether a peer answers a request for its statistics.

@@ -72,7 +72,7 @@ type Node struct {
 	leaderless  atomic.Pointer[time.Time] // since when no leader has been known
 	fatal       atomic.Pointer[error]     // the error that makes this peer stop
 
-	start int64           // when the process started, which tells it from the one before
+	start int64           // when the process started, which distinguishes it from the one before
 	life  context.Context // canceled when the node stops
 	end   context.CancelFunc
 	ended <-chan struct{}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -208,7 +206,7 @@ func (r *reconciler) move(ctx context.Context, srv raft.Server, to raft.ServerAd
 // others are no majority without it.
 func (r *reconciler) demote(ctx context.Context, m gossip.Member, rec *internalv1.PeerRecord) error {
 	id := m.Meta.GetId()
-	voters, following := r.followed(ctx, id)
+	voters, following := r.n.membership.followed(ctx, r.term, id)
 	if following < voters/2+1 {
 		return fmt.Errorf("it has lost its data, but of the other voters (%d) only %d answer: "+
 			"waiting for them before removing its vote",
@@ -220,28 +218,6 @@ func (r *reconciler) demote(ctx context.Context, m gossip.Member, rec *internalv
 	err := r.change(ctx, r.n.raft.DemoteVoter(raft.ServerID(id), 0, changeTimeout))
 	// failpoint: peer-demoted
 	return err
-}
-
-// followed counts the voters except one, and how many of them lead or follow in this term.
-// It asks them, because gossip is slow to detect a dead peer.
-func (r *reconciler) followed(ctx context.Context, but string) (voters, following int) {
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	var wg sync.WaitGroup
-	var n atomic.Int64
-	for _, s := range r.n.servers() {
-		if s.Suffrage != raft.Voter || string(s.ID) == but {
-			continue
-		}
-		voters++
-		wg.Go(func() {
-			if st, err := r.n.reporter.peerStats(ctx, string(s.ID)); err == nil && st.GetTerm() == r.term {
-				n.Add(1)
-			}
-		})
-	}
-	wg.Wait()
-	return voters, int(n.Load())
 }
 
 // promote makes a nonvoter a voter once it holds everything that was committed when this

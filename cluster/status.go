@@ -260,7 +260,7 @@ func (rt *router) why(leader string) string {
 	return fmt.Sprintf("leader %s is unreachable", leader)
 }
 
-// standing is what package joinwatch asks this peer.
+// standing answers the questions of package joinwatch.
 type standing struct{ n *Node }
 
 // Standing implements joinwatch.Cluster.

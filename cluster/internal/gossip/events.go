@@ -91,7 +91,7 @@ func (g *Gossip) NotifyAlive(n *memberlist.Node) error {
 // NotifyMerge implements memberlist.MergeDelegate. It rejects the state of another cluster.
 func (g *Gossip) NotifyMerge(nodes []*memberlist.Node) error {
 	var err error
-	news := false
+	changed := false
 	for _, n := range nodes {
 		what := g.mismatch(n)
 		if what == "" || n.State != memberlist.StateAlive {
@@ -99,12 +99,12 @@ func (g *Gossip) NotifyMerge(nodes []*memberlist.Node) error {
 		}
 		g.mu.Lock()
 		g.foreign[n.Address()] = what
-		news = news || g.warned[n.Address()] != what
+		changed = changed || g.warned[n.Address()] != what
 		g.warned[n.Address()] = what
 		g.mu.Unlock()
 		err = errForeign(what)
 	}
-	if news { // both sides try again all the time
+	if changed { // both sides retry all the time
 		g.log.Error("gossip with another cluster refused", "error", err)
 	}
 	return err

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// findings are the answers of one look. A peer or address that works is not in the maps.
+// findings are the answers of one poll. A peer or address that works is not in the maps.
 type findings struct {
 	Standing
 
 	asked  bool              // the peers were asked; otherwise only gossip is known
-	leader string            // the peer that says that it leads, if one does
+	leader string            // the peer that leads, if one answers so
 	peers  map[string]string // id → cause
 	addrs  map[string]string // join address → cause
 }
@@ -39,7 +39,7 @@ func explain(f findings) string {
 	return strings.Join(parts, "; ")
 }
 
-// quorum returns the leader that does not reach this peer, or which voters are missing for a
+// quorum names the leader that does not reach this peer, or the voters that are missing for a
 // majority.
 func quorum(f findings) string {
 	if f.leader != "" {

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	every    = time.Second     // between two looks
+	every    = time.Second     // between two polls
 	firstLog = 4 * time.Second // without a leader until the first line in the log
 	nextLogs = 30 * time.Second
 	askTime  = 700 * time.Millisecond // for the answers of peers
@@ -22,9 +22,9 @@ const (
 // ErrLeads is the answer of a peer that leads, although the asking peer knows no leader.
 var ErrLeads = errors.New("leads")
 
-// Cluster is what the watch asks.
+// Cluster is the cluster as this peer sees it.
 type Cluster interface {
-	// Standing returns what this peer knows of its cluster.
+	// Standing returns the state of the cluster as this peer knows it.
 	Standing() Standing
 	// Ask calls a peer. It returns ErrLeads if the peer leads, and another error if it does not
 	// answer.
@@ -33,7 +33,7 @@ type Cluster interface {
 	FailedJoins() map[string]error
 }
 
-// Standing is what a peer knows of its cluster.
+// Standing is the state of a cluster as a peer knows it.
 type Standing struct {
 	Self string
 	// Leader means that a leader is known.
@@ -60,7 +60,7 @@ type Watch struct {
 // New returns a watch, which works in Run.
 func New(c Cluster, log *slog.Logger) *Watch { return &Watch{cluster: c, probe: probe, log: log} }
 
-// Reason returns the reason of the last look, or that which gossip alone suggests.
+// Reason returns the reason that the last poll has found, or the one that gossip alone suggests.
 func (w *Watch) Reason() string {
 	if r := w.reason.Load(); r != nil {
 		return *r
@@ -68,8 +68,8 @@ func (w *Watch) Reason() string {
 	return explain(findings{Standing: w.cluster.Standing()})
 }
 
-// Run looks every second while no leader is known, until ctx ends. It logs the reason after 4 s and
-// then every 30 s.
+// Run polls the peers every second while no leader is known, until ctx ends. It logs the reason
+// after 4 s and then every 30 s.
 func (w *Watch) Run(ctx context.Context) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -91,7 +91,7 @@ func (w *Watch) Run(ctx context.Context) error {
 		if since.IsZero() {
 			since = now.Add(-every) // it may have begun right after the last tick
 		}
-		reason := explain(w.look(ctx, st))
+		reason := explain(w.poll(ctx, st))
 		w.reason.Store(&reason)
 		if ctx.Err() == nil && now.Sub(since) >= firstLog && (logged.IsZero() || now.Sub(logged) >= nextLogs) {
 			w.log.Warn("this peer knows no leader", "for", now.Sub(since).Round(every), "reason", reason)
@@ -100,8 +100,8 @@ func (w *Watch) Run(ctx context.Context) error {
 	}
 }
 
-// look asks all peers at once, and probes the addresses whose answer was not understood.
-func (w *Watch) look(ctx context.Context, st Standing) findings {
+// poll asks all peers at once, and probes the addresses whose answer was not understood.
+func (w *Watch) poll(ctx context.Context, st Standing) findings {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	f := findings{Standing: st, asked: true, peers: map[string]string{}, addrs: map[string]string{}}

@@ -8,26 +8,24 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log"
 	"log/slog"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
 
-// hclogger is an hclog.Logger that writes to slog.
+// hclogger is an hclog.Logger that writes to slog. The libraries only log and call With; the other
+// methods are those of a null logger.
 type hclogger struct {
+	hclog.Logger
+
 	log   *slog.Logger
-	name  string
-	args  []any
 	dedup *logDedup // shared by all loggers derived from one
 }
 
-var _ hclog.Logger = (*hclogger)(nil)
-
 // New returns a logger for the component of that name.
 func New(l *slog.Logger, name string) hclog.Logger {
-	return &hclogger{log: l.With("component", name), name: name, dedup: &logDedup{}}
+	return &hclogger{Logger: hclog.NewNullLogger(), log: l.With("component", name), dedup: &logDedup{}}
 }
 
 func slogLevel(l hclog.Level) slog.Level {
@@ -50,7 +48,7 @@ func (h *hclogger) Log(level hclog.Level, msg string, args ...any) {
 		return
 	}
 	args = plain(args)
-	l, suppressed := h.dedup.check(l, h.name+msg+about(args), time.Now())
+	l, suppressed := h.dedup.check(l, msg+about(args), time.Now())
 	if suppressed > 0 {
 		args = append(args, "like_it_before", suppressed)
 	}
@@ -90,7 +88,7 @@ func (h *hclogger) Trace(msg string, args ...any) { h.Log(hclog.Trace, msg, args
 func (h *hclogger) Debug(msg string, args ...any) { h.Log(hclog.Debug, msg, args...) }
 
 // Info also logs at debug level. Raft's information is a detail for operators, who read
-// this package's own lines.
+// this peer's own lines.
 func (h *hclogger) Info(msg string, args ...any) { h.Log(hclog.Debug, msg, args...) }
 
 // Warn logs at warning level.
@@ -99,67 +97,13 @@ func (h *hclogger) Warn(msg string, args ...any) { h.Log(hclog.Warn, msg, args..
 // Error logs at error level.
 func (h *hclogger) Error(msg string, args ...any) { h.Log(hclog.Error, msg, args...) }
 
-// IsTrace reports whether trace lines are logged.
-func (h *hclogger) IsTrace() bool { return h.enabled(slog.LevelDebug) }
-
-// IsDebug reports whether debug lines are logged.
-func (h *hclogger) IsDebug() bool { return h.enabled(slog.LevelDebug) }
-
-// IsInfo reports whether info lines are logged.
-func (h *hclogger) IsInfo() bool { return h.enabled(slog.LevelInfo) }
-
-// IsWarn reports whether warnings are logged.
-func (h *hclogger) IsWarn() bool { return h.enabled(slog.LevelWarn) }
-
-// IsError reports whether errors are logged.
-func (h *hclogger) IsError() bool { return h.enabled(slog.LevelError) }
-
-func (h *hclogger) enabled(l slog.Level) bool { return h.log.Enabled(context.Background(), l) }
-
-// ImpliedArgs returns the arguments added by With.
-func (h *hclogger) ImpliedArgs() []any { return h.args }
-
 // With returns a logger that adds key-value pairs to every line.
 func (h *hclogger) With(args ...any) hclog.Logger {
-	return &hclogger{
-		log:   h.log.With(plain(args)...),
-		name:  h.name,
-		args:  append(h.args[:len(h.args):len(h.args)], args...),
-		dedup: h.dedup,
-	}
+	return &hclogger{Logger: h.Logger, log: h.log.With(plain(args)...), dedup: h.dedup}
 }
 
-// Name returns the name of the component.
-func (h *hclogger) Name() string { return h.name }
-
-// Named returns a logger with an extended component name.
-func (h *hclogger) Named(name string) hclog.Logger { return h.ResetNamed(h.name + "." + name) }
-
-// ResetNamed returns a logger with another component name.
-func (h *hclogger) ResetNamed(name string) hclog.Logger {
-	return &hclogger{log: h.log, name: name, args: h.args, dedup: h.dedup}
-}
-
-// SetLevel does nothing: slog's handler sets the level.
-func (h *hclogger) SetLevel(hclog.Level) {}
-
-// GetLevel returns the lowest level that is logged.
-func (h *hclogger) GetLevel() hclog.Level {
-	if h.IsDebug() {
-		return hclog.Debug
-	}
-	return hclog.Info
-}
-
-// StandardLogger returns a log.Logger that writes to this logger.
-func (h *hclogger) StandardLogger(opts *hclog.StandardLoggerOptions) *log.Logger {
-	return log.New(h.StandardWriter(opts), "", 0)
-}
-
-// StandardWriter returns a writer that logs the lines written to it.
-func (h *hclogger) StandardWriter(*hclog.StandardLoggerOptions) io.Writer {
-	return Lines(h.log)
-}
+// Named returns the logger itself: the name of the component is enough.
+func (h *hclogger) Named(string) hclog.Logger { return h }
 
 // Lines returns a writer for libraries that know only the standard logger. It logs each line.
 // The lines contain their level in brackets.

@@ -3,6 +3,7 @@
 package libmetrics
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"sync"
@@ -63,8 +64,8 @@ func measureOf(name string, sample bool) measure {
 		"memberlist.queue.broadcasts":
 		return measure{scale: 1}
 	}
-	if name, ok := boltName(name); ok {
-		return measure{scale: 1, name: "raft.boltdb." + name}
+	if name := boltName(name); name != "" {
+		return measure{scale: 1, name: name}
 	}
 	if sample {
 		return measure{suffix: "_seconds", scale: 1}
@@ -72,32 +73,28 @@ func measureOf(name string, sample bool) measure {
 	return measure{scale: 1}
 }
 
-// boltName returns better names for bolt statistics whose names end in a suffix that
-// Prometheus reserves for histograms or types.
-func boltName(name string) (better string, ok bool) {
-	own, ok := strings.CutPrefix(name, "raft.boltdb.")
-	if !ok {
-		return "", false
+// boltName returns a better name for a bolt statistic whose name ends in a suffix that Prometheus
+// reserves for histograms or types. It returns "" for other metrics.
+func boltName(name string) string {
+	switch name {
+	case "raft.boltdb.numFreePages":
+		return "raft.boltdb.freePages"
+	case "raft.boltdb.numPendingPages":
+		return "raft.boltdb.pendingPages"
+	case "raft.boltdb.totalReadTxn":
+		return "raft.boltdb.readTransactions"
+	case "raft.boltdb.openReadTxn":
+		return "raft.boltdb.openReadTransactions"
+	case "raft.boltdb.txstats.pageCount":
+		return "raft.boltdb.txstats.pages"
+	case "raft.boltdb.txstats.cursorCount":
+		return "raft.boltdb.txstats.cursors"
+	case "raft.boltdb.txstats.nodeCount":
+		return "raft.boltdb.txstats.nodes"
+	case "raft.boltdb.txstats.nodeDeref":
+		return "raft.boltdb.txstats.nodeDereferences"
 	}
-	switch own {
-	case "numFreePages":
-		return "freePages", true
-	case "numPendingPages":
-		return "pendingPages", true
-	case "totalReadTxn":
-		return "readTransactions", true
-	case "openReadTxn":
-		return "openReadTransactions", true
-	case "txstats.pageCount":
-		return "txstats.pages", true
-	case "txstats.cursorCount":
-		return "txstats.cursors", true
-	case "txstats.nodeCount":
-		return "txstats.nodes", true
-	case "txstats.nodeDeref":
-		return "txstats.nodeDereferences", true
-	}
-	return "", false
+	return ""
 }
 
 // seriesOf returns the metric of a key and its labels. It creates the metric with the first
@@ -111,10 +108,7 @@ func seriesOf[M prometheus.Metric](
 	create func(name, help string, constant prometheus.Labels) M,
 ) (m M, ok bool) {
 	own := strings.Join(key[1:], ".") // without the prefix "holdfast"
-	name := own
-	if what.name != "" {
-		name = what.name
-	}
+	name := cmp.Or(what.name, own)
 	id := own + what.suffix + kind
 	for _, l := range labels {
 		id += "\x00" + l.Name + "\x00" + l.Value

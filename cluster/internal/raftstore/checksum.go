@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+	gometrics "github.com/hashicorp/go-metrics/compat"
 	"github.com/hashicorp/raft"
 )
 
@@ -37,6 +38,17 @@ func (s *checksumLogs) StoreLogs(logs []*raft.Log) error {
 	}
 	defer measureStore(time.Now(), logs)
 	return s.LogStore.StoreLogs(out)
+}
+
+// measureStore records how long a write of entries took, and their bytes, in any store. Package
+// libmetrics exports both with the metrics of Raft.
+func measureStore(began time.Time, logs []*raft.Log) {
+	bytes := 0
+	for _, l := range logs {
+		bytes += len(l.Data)
+	}
+	gometrics.MeasureSince([]string{"raft", "log", "store"}, began)
+	gometrics.IncrCounter([]string{"raft", "log", "bytes"}, float32(bytes))
 }
 
 // GetLog implements raft.LogStore.

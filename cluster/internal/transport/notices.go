@@ -101,7 +101,7 @@ func (p *pipeline) notify() {
 	}
 }
 
-// wakeUp makes the pipeline send a notice if there is news. Calls in quick succession share one.
+// wakeUp makes the pipeline send a notice if one is due. Calls in quick succession share one.
 func (p *pipeline) wakeUp() {
 	select {
 	case p.wake <- struct{}{}:
@@ -117,7 +117,7 @@ func (p *pipeline) notice() {
 	}
 	p.sending.Lock()
 	defer p.sending.Unlock()
-	index, ok := p.news()
+	index, ok := p.due()
 	if !ok {
 		return
 	}
@@ -128,9 +128,9 @@ func (p *pipeline) notice() {
 	_, _ = p.AppendPipeline.AppendEntries(&req, new(raft.AppendEntriesResponse))
 }
 
-// news returns the commit index for the next notice. ok is false if the follower knows it. The
+// due returns the commit index for the next notice. ok is false if the follower knows it. The
 // caller holds sending.
-func (p *pipeline) news() (index uint64, ok bool) {
+func (p *pipeline) due() (index uint64, ok bool) {
 	index = min(p.commits.through(p.next.Term), p.next.PrevLogEntry)
 	return index, index > p.next.LeaderCommitIndex
 }
@@ -146,7 +146,7 @@ func (p *pipeline) send(
 	p.next = following(req)
 	p.next.LeaderCommitIndex = max(p.next.LeaderCommitIndex, known)
 	f, err := p.AppendPipeline.AppendEntries(req, resp)
-	if _, ok := p.news(); ok { // committed after Raft had made the request
+	if _, ok := p.due(); ok { // committed after Raft had made the request
 		p.wakeUp()
 	}
 	return f, err
