@@ -30,6 +30,9 @@ func pausedLeader() Scenario {
 		{"cluster/run.go", "do(n.watchLeader)\n", "do(n.watchLeader)\n\tgo n.standOnRequest(bg)\n"},
 		{"cluster/stand_generated.go", "", standOnRequest},
 		{"cluster/internal/transport/slow_generated.go", "", slowMessages},
+		{"cluster/internal/transport/heartbeat.go",
+			"\tg.NetworkTransport.SetHeartbeatHandler(func(rpc raft.RPC) { g.passHeartbeat(rpc, handle) })\n",
+			"\t_ = handle // heartbeats take the way of all messages, through slow\n"},
 		{"cluster/internal/transport/retry.go",
 			"\treturn g.NetworkTransport.AppendEntries(id, addr, req, resp)\n",
 			"\terr := g.NetworkTransport.AppendEntries(id, addr, req, resp)\n" +
@@ -70,8 +73,6 @@ const slowMessages = `package transport
 import (
 	"sync/atomic"
 	"time"
-
-	"github.com/hashicorp/raft"
 )
 
 var Leading atomic.Bool
@@ -83,8 +84,6 @@ func slow() {
 	}
 	time.Sleep(20 * time.Millisecond)
 }
-
-func (g *Gate) SetHeartbeatHandler(func(raft.RPC)) {}
 `
 
 // standOnRequest is code for package cluster: a peer stands for election when a file of its
