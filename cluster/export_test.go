@@ -131,3 +131,11 @@ func (c *Config) SetCommitTimeout(d time.Duration) { c.commitTimeout = d }
 
 // SendNoNotices makes the peer send no notices of commits, like an older build.
 func (c *Config) SendNoNotices() { c.noNotices = true }
+
+// RemoveLeaving removes a peer as if it had asked for it.
+func (n *Node) RemoveLeaving(ctx context.Context, id string) error {
+	return n.membership.remove(ctx, id, true)
+}
+
+// Leave asks the leader to remove this peer from the cluster, as a graceful stop does.
+func (n *Node) Leave(ctx context.Context) error { return n.leave(ctx) }

@@ -23,7 +23,7 @@ func (sink) Cancel() error                 { return nil }
 
 // Only entries in a stored snapshot are subtracted: none that arrived while it was written, and
 // none of a failed snapshot.
-func TestScale(t *testing.T) {
+func TestOnlyStoredSnapshotsCount(t *testing.T) {
 	f := &raftFSM{fsm: fsm.New()}
 	index := uint64(0)
 	apply := func() {
