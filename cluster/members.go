@@ -20,17 +20,12 @@ import (
 type membership struct {
 	n *Node
 
-	departed departed
+	// departed maps the ids of peers that have left to their processes, so that the leader does
+	// not add a peer again that is still in gossip. A process that starts again is another one.
+	// Each leader has its own list in memory. A peer that was removed by force and not stopped
+	// joins again under the next leader, as a nonvoter that catches up first.
+	departed sync.Map
 	seen     conditions // the peers' conditions, as this leader observed them
-}
-
-// departed lists the peers that have left, so that the leader does not add a peer again
-// that is still in gossip. Each leader has its own list in memory. A peer that was removed
-// by force and not stopped joins again under the next leader, as a nonvoter that catches up
-// first. The flag's help text says so. A process that starts again is not listed.
-type departed struct {
-	mu sync.Mutex
-	m  map[string]process // by peer id
 }
 
 // process identifies one process of a peer.
@@ -40,28 +35,6 @@ type process struct {
 }
 
 func processOf(m *internalv1.GossipMeta) process { return process{m.GetInstance(), m.GetStart()} }
-
-func (d *departed) add(m *internalv1.GossipMeta) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.m == nil {
-		d.m = map[string]process{}
-	}
-	d.m[m.GetId()] = processOf(m)
-}
-
-func (d *departed) forget(id string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.m, id)
-}
-
-func (d *departed) has(m *internalv1.GossipMeta) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	have, ok := d.m[m.GetId()]
-	return ok && have == processOf(m)
-}
 
 // servers returns the latest Raft configuration.
 func (n *Node) servers() []raft.Server {
@@ -173,7 +146,7 @@ func (ms *membership) remove(ctx context.Context, id string, running bool) error
 		return ErrNotLeader
 	}
 	if m, ok := ms.n.gossip.Peer(id); ok && m.Alive && running {
-		ms.departed.add(m.Meta)
+		ms.departed.Store(id, processOf(m.Meta))
 	}
 	if err := wait.For(ctx, ms.n.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {
 		leader, _, _ := ms.n.Leader()

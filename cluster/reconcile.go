@@ -79,7 +79,7 @@ func (r *reconciler) pass(ctx context.Context) error {
 	var errs []error
 	for _, m := range r.n.gossip.Peers() {
 		if !m.Alive {
-			r.n.membership.departed.forget(m.Meta.GetId())
+			r.n.membership.departed.Delete(m.Meta.GetId())
 			continue
 		}
 		if err := r.peer(ctx, m); err != nil {
@@ -121,7 +121,7 @@ func (r *reconciler) forgetRemoved(ctx context.Context) error {
 func (r *reconciler) peer(ctx context.Context, m gossip.Member) error {
 	id := m.Meta.GetId()
 	srv, in := r.n.server(id)
-	if !in && r.n.membership.departed.has(m.Meta) {
+	if left, ok := r.n.membership.departed.Load(id); ok && !in && left == processOf(m.Meta) {
 		return nil // it has left and is about to stop
 	}
 	meta := r.n.fsm.View().Meta()

@@ -47,17 +47,15 @@ func (n *Node) Status(ctx context.Context) *holdfastv1.ClusterStatus {
 		wg.Go(func() { n.reporter.ask(ctx, p) })
 	}
 	wg.Wait()
-	committed := n.raft.CommitIndex()
+	committed, voters, answering := n.raft.CommitIndex(), 0, 0
 	for _, p := range st.GetPeers() {
-		if p.GetError() == "" && committed > p.GetAppliedIndex() {
+		answers := p.GetError() == "" // gossip needs seconds to detect a dead peer
+		if answers && committed > p.GetAppliedIndex() {
 			p.Behind = committed - p.GetAppliedIndex()
 		}
-	}
-	voters, answering := 0, 0
-	for _, p := range st.GetPeers() {
 		if p.GetSuffrage() == "voter" {
 			voters++
-			if p.GetError() == "" && p.GetMayVote() { // gossip needs seconds to detect a dead peer
+			if answers && p.GetMayVote() {
 				answering++
 			}
 		}
