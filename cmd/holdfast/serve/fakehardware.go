@@ -45,21 +45,16 @@ in their configuration. GET /effects answers every effect that really happened, 
 					return flagerror.Invalid(fmt.Errorf("read fleet configuration %s: %w", file, err))
 				}
 			}
-			set := cmd.Flags().Changed
-			if set("latency") {
-				cfg.Latency = fake.Duration(latency)
-			}
-			if set("power-time") {
-				cfg.PowerTime = fake.Duration(powerTime)
-			}
-			if set("fail") {
-				cfg.Fail = faults.Fail
-			}
-			if set("hang") {
-				cfg.Hang = faults.Hang
-			}
-			if set("lie") {
-				cfg.Lie = faults.Lie
+			for flag, use := range map[string]func(){
+				"latency":    func() { cfg.Latency = fake.Duration(latency) },
+				"power-time": func() { cfg.PowerTime = fake.Duration(powerTime) },
+				"fail":       func() { cfg.Fail = faults.Fail },
+				"hang":       func() { cfg.Hang = faults.Hang },
+				"lie":        func() { cfg.Lie = faults.Lie },
+			} {
+				if cmd.Flags().Changed(flag) {
+					use()
+				}
 			}
 			if err := cfg.Validate(); err != nil {
 				return flagerror.Invalid(fmt.Errorf("read fleet configuration: %w", err))
