@@ -29,7 +29,12 @@ func Machines() *table.Schema[*holdfastv1.Machine] {
 		Indexes: machineIndexes,
 		Index:   indexMachine,
 		Facets:  MachineFacets,
-		Partial: partialMachine,
+		Fields: []string{
+			"machine_id", "labels", "spec.bmc_endpoint", "spec.target_cluster_ref", "spec.mac_addresses", "spec.provider",
+			"spec.location", "spec.rack", "spec.serial", "spec.customer_id", "spec.pool", "spec.bmc_credentials_ref",
+			"spec.ssh_credentials_ref", "status.phase", "status.conditions.type", "status.conditions.status",
+			"status.node_state", "status.agent_state", "node.state_changed_at", "agent.token_id",
+		},
 
 		SameKeys: func(old, m *holdfastv1.Machine) bool {
 			return old.GetSpec() == m.GetSpec() && old.GetAgent().GetTokenId() == m.GetAgent().GetTokenId() &&

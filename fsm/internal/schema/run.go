@@ -3,24 +3,9 @@ package schema
 import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
-	"github.com/holdfast-metal/holdfast/fsm/internal/wire"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
-
-// RunEvents returns the schema of the events of runs.
-func RunEvents() *table.Schema[*holdfastv1.RunEvent] {
-	return &table.Schema[*holdfastv1.RunEvent]{
-		Kind:      internalv1.SnapshotRecord_EVENTS,
-		Key:       func(e *holdfastv1.RunEvent) string { return Ordered(e.GetCursor()) },
-		Number:    (*holdfastv1.RunEvent).GetCursor,
-		NumberKey: appendOrdered,
-		Partial: func() func(string) *holdfastv1.RunEvent {
-			e := &holdfastv1.RunEvent{}
-			return wire.PartialNumber(e, 50, &e.Cursor)
-		},
-	}
-}
 
 // History returns the schema of history entries.
 func History() *table.Schema[*holdfastv1.HistoryEntry] {
@@ -28,7 +13,7 @@ func History() *table.Schema[*holdfastv1.HistoryEntry] {
 		Kind: internalv1.SnapshotRecord_HISTORY,
 		Key:  func(e *holdfastv1.HistoryEntry) string { return HistoryKey(e.GetMachineId(), e.GetSequence()) },
 
-		Partial: partialHistory,
+		Fields: []string{"machine_id", "sequence"},
 	}
 }
 
@@ -36,23 +21,6 @@ func History() *table.Schema[*holdfastv1.HistoryEntry] {
 func HistoryKey(machineID string, seq uint64) string {
 	key := make([]byte, 0, 96) // enough for most ids; stays on the stack
 	return string(appendOrdered(append(append(key, machineID...), '/'), seq))
-}
-
-// partialHistory returns a partial decoder of history entries.
-func partialHistory() func(row string) *holdfastv1.HistoryEntry {
-	e := &holdfastv1.HistoryEntry{}
-	return func(row string) *holdfastv1.HistoryEntry {
-		e.MachineId, e.Sequence = "", 0
-		for f := range wire.FieldsOf(row) {
-			switch {
-			case f.IsText(1):
-				e.MachineId = f.Text
-			case f.IsVarint(2):
-				e.Sequence = f.Value
-			}
-		}
-		return e
-	}
 }
 
 // Cohort identifies the runs that share a ramp. A defect of one of them probably affects all.

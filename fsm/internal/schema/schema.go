@@ -1,5 +1,5 @@
-// Package schema has the keys, indexes and facets of every table, and the partial decoders that
-// read them from an encoded record. It must not know how a record changes.
+// Package schema has the keys, indexes and facets of every table. It must not know how a record
+// changes.
 package schema
 
 import (
@@ -7,44 +7,15 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/images"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
-	"github.com/holdfast-metal/holdfast/fsm/internal/wire"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
-
-// Audit returns the schema of audit events.
-func Audit() *table.Schema[*holdfastv1.AuditEvent] {
-	return &table.Schema[*holdfastv1.AuditEvent]{
-		Kind:      internalv1.SnapshotRecord_AUDIT,
-		Key:       func(e *holdfastv1.AuditEvent) string { return Ordered(e.GetSequence()) },
-		Number:    (*holdfastv1.AuditEvent).GetSequence,
-		NumberKey: appendOrdered,
-		Partial: func() func(string) *holdfastv1.AuditEvent {
-			e := &holdfastv1.AuditEvent{}
-			return wire.PartialNumber(e, 1, &e.Sequence)
-		},
-	}
-}
 
 // Devices returns the schema of notes on BMCs and hosts.
 func Devices() *table.Schema[*internalv1.DeviceNote] {
 	return &table.Schema[*internalv1.DeviceNote]{
 		Kind: internalv1.SnapshotRecord_DEVICE_NOTES,
 		Key:  (*internalv1.DeviceNote).GetKey,
-	}
-}
-
-// News returns the schema of the event log.
-func News() *table.Schema[*holdfastv1.Event] {
-	return &table.Schema[*holdfastv1.Event]{
-		Kind:      internalv1.SnapshotRecord_NEWS,
-		Key:       func(e *holdfastv1.Event) string { return Ordered(e.GetCursor()) },
-		Number:    (*holdfastv1.Event).GetCursor,
-		NumberKey: appendOrdered,
-		Partial: func() func(string) *holdfastv1.Event {
-			e := &holdfastv1.Event{}
-			return wire.PartialNumber(e, 1, &e.Cursor)
-		},
 	}
 }
 
@@ -141,16 +112,6 @@ func Services() *table.Schema[*holdfastv1.Service] {
 				add(ServicesGone, OrderedTime(s.GetUpdatedAt(), ""))
 			}
 		},
-	}
-}
-
-// ServiceEvents returns the schema of the events of services.
-func ServiceEvents() *table.Schema[*holdfastv1.ServiceEvent] {
-	return &table.Schema[*holdfastv1.ServiceEvent]{
-		Kind:      internalv1.SnapshotRecord_SERVICE_EVENTS,
-		Key:       func(e *holdfastv1.ServiceEvent) string { return Ordered(e.GetCursor()) },
-		Number:    (*holdfastv1.ServiceEvent).GetCursor,
-		NumberKey: appendOrdered,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -169,13 +170,17 @@ func (r *rowReader) counts() []Count {
 	return counts
 }
 
-// The fields of internalv1.SnapshotRecord. There is one for every row, so it is encoded and
-// decoded by hand.
-const (
-	recordTable protowire.Number = 1
-	recordKey   protowire.Number = 2
-	recordValue protowire.Number = 3
+// The numbers of the fields of internalv1.SnapshotRecord. There is a record for every row, so
+// records are encoded and decoded without a message, which would be garbage.
+var (
+	recordTable = recordField("table")
+	recordKey   = recordField("key")
+	recordValue = recordField("value")
 )
+
+func recordField(name protoreflect.Name) protowire.Number {
+	return (*internalv1.SnapshotRecord)(nil).ProtoReflect().Descriptor().Fields().ByName(name).Number()
+}
 
 // parseRecord decodes an internalv1.SnapshotRecord as proto.Unmarshal does. Key and value
 // alias raw.
