@@ -84,7 +84,12 @@ func (in *tableLoader) all() iter.Seq[*incoming] {
 func (in *tableLoader) prepare(rows []incoming) error {
 	var keys parts[indexKey]
 	var shared parts[*facetRows]
-	addKey := func(index int, key string) { keys.all = append(keys.all, indexKey{index, key}) }
+	addKey := func(index int, key string) {
+		if own := rows[len(keys.ends)].key; key == own {
+			key = own // a part of the row's bytes would keep its page in memory
+		}
+		keys.all = append(keys.all, indexKey{index, key})
+	}
 	last := 0 // where the facets of the last row begin
 	addFacet := func(prefix, name, value string) {
 		s := sharedAmong(shared.all[last:], prefix, name, value)

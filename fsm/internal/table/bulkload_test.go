@@ -121,3 +121,25 @@ func TestFirstFaultIsTold(t *testing.T) {
 		}
 	}
 }
+
+// TestIndexKeysDoNotKeepPages checks that the index keys of loaded rows are no parts of their
+// bytes: an index outlives them, and would keep a whole page in memory for each key.
+func TestIndexKeysDoNotKeepPages(t *testing.T) {
+	var file bytes.Buffer
+	a, b := table.New(schema.Machines()), table.New(schema.Machines())
+	for i := range 3 {
+		a.Put(&holdfastv1.Machine{MachineId: fmt.Sprint("m-", i), Agent: &holdfastv1.AgentRecord{TokenId: "token"}})
+	}
+	if _, err := table.Write(&file, &internalv1.Meta{}, []table.Rows{a.Rowset}); err != nil {
+		t.Fatal(err)
+	}
+	if err := load(&file, b); err != nil {
+		t.Fatal(err)
+	}
+	if n := table.IndexLen(b, schema.MachinesEnrolled); n != 3 {
+		t.Fatalf("got %d index keys, want 3", n)
+	}
+	if keys := table.KeysInPages(b); len(keys) > 0 {
+		t.Errorf("index keys %q are parts of a page", keys)
+	}
+}

@@ -3,6 +3,7 @@ package table
 import (
 	"bytes"
 	"fmt"
+	"unsafe"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/tidwall/btree"
@@ -91,6 +92,22 @@ func Pages[P proto.Message](t *Table[P]) []*page {
 		panic(err)
 	}
 	return all
+}
+
+// KeysInPages returns the index keys of encoded rows that are parts of a page.
+func KeysInPages[P proto.Message](t *Table[P]) (keys []string) {
+	for _, ix := range t.indexes {
+		ix.Scan(func(e entry) bool {
+			r, _ := t.find(e.row)
+			raw := r.cell.Load().page.raw
+			from, at := uintptr(unsafe.Pointer(&raw[0])), uintptr(unsafe.Pointer(unsafe.StringData(e.key)))
+			if at >= from && at < from+uintptr(len(raw)) {
+				keys = append(keys, e.key)
+			}
+			return true
+		})
+	}
+	return keys
 }
 
 // Plain returns the snapshot of a table as it would be without pages.

@@ -27,7 +27,9 @@ type Schema[P proto.Message] struct {
 
 	// Fields has the paths of the fields that Key, Index, Facets and Number use. The bulk loader
 	// decodes no others: with all of them, a restore takes 1.3 to 1.5 times as long, and the check
-	// of a file 2 to 3 times (BenchmarkSnapshot). If empty, rows are decoded in full.
+	// of a file 2 to 3 times (BenchmarkSnapshot). If empty, rows are decoded in full. A text of a
+	// row that is decoded in part is a part of its bytes, so Index must not add one as it is,
+	// except for the row's own key.
 	Fields []string
 
 	// Number returns the number of a row of a sequence, and NumberKey appends its key.
