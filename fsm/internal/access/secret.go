@@ -40,34 +40,31 @@ func ValidSecretName(name string) bool {
 
 // ValidateSecret returns the violations of a secret's public part, except for its version.
 func ValidateSecret(s *holdfastv1.Secret) []refusal.FieldViolation {
-	var bad []refusal.FieldViolation
-	add := func(field, format string, args ...any) {
-		bad = append(bad, refusal.FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
-	}
+	var bad refusal.Violations
 	if !ValidSecretName(s.GetName()) {
 		// The message omits the name, because it may be a secret value.
-		add("name", "is not 1 to %d letters, digits, '.', '_', '-', ':' or '/'", maxSecretName)
+		bad.Add("name", "is not 1 to %d letters, digits, '.', '_', '-', ':' or '/'", maxSecretName)
 	}
 	if !slices.Contains(secretTypes(), s.GetType()) {
-		add("type", "is not one of %s", strings.Join(secretTypes(), ", "))
+		bad.Add("type", "is not one of %s", strings.Join(secretTypes(), ", "))
 	}
 	if n := len(s.GetKeys()); n == 0 || n > maxSecretKeys {
-		add("values", "are %d, 1 to %d are allowed", n, maxSecretKeys)
+		bad.Add("values", "are %d, 1 to %d are allowed", n, maxSecretKeys)
 	}
 	for _, k := range s.GetKeys() {
 		if !lex.ValidName(k, 64) {
-			add("values", "have a name that is not 1 to 64 letters, digits, '.', '_', '-' or ':'")
+			bad.Add("values", "have a name that is not 1 to 64 letters, digits, '.', '_', '-' or ':'")
 		}
 	}
 	if n := len(s.GetPools()); n > maxPools {
-		add("pools", "are %d, at most %d are allowed", n, maxPools)
+		bad.Add("pools", "are %d, at most %d are allowed", n, maxPools)
 	}
 	for i, p := range s.GetPools() {
 		if !lex.Printable(p, core.MaxPoolName) {
-			add(fmt.Sprintf("pools[%d]", i), "is not 1 to %d visible characters", core.MaxPoolName)
+			bad.Add(fmt.Sprintf("pools[%d]", i), "is not 1 to %d visible characters", core.MaxPoolName)
 		}
 	}
-	return bad
+	return bad.Fields
 }
 
 // PutSecret stores a version of a secret. Its ciphertext is bound to that version, so it must

@@ -14,51 +14,48 @@ import (
 
 // ValidateToken returns the violations of a requested token, except for its id and its times.
 func ValidateToken(tok *holdfastv1.Token) []refusal.FieldViolation {
-	var bad []refusal.FieldViolation
-	add := func(field, format string, args ...any) {
-		bad = append(bad, refusal.FieldViolation{Field: "token." + field, Description: fmt.Sprintf(format, args...)})
-	}
+	bad := refusal.Violations{Prefix: "token."}
 	if !lex.ValidName(tok.GetName(), maxTokenName) {
-		add("name", "%q is not 1 to %d letters, digits, '.', '_', '-' or ':'", tok.GetName(), maxTokenName)
+		bad.Add("name", "%q is not 1 to %d letters, digits, '.', '_', '-' or ':'", tok.GetName(), maxTokenName)
 	}
 	if n := len(tok.GetComment()); n > core.MaxNote {
-		add("comment", "has %d bytes, at most %d are allowed", n, core.MaxNote)
+		bad.Add("comment", "has %d bytes, at most %d are allowed", n, core.MaxNote)
 	}
 	pools, machine := len(tok.GetPools()), tok.GetMachineId()
 	switch role := tok.GetRole(); role {
 	case holdfastv1.Role_ADMIN, holdfastv1.Role_SERVICE:
 		if pools > 0 {
-			add("pools", "must be empty for role %s: it is not scoped to pools", role)
+			bad.Add("pools", "must be empty for role %s: it is not scoped to pools", role)
 		}
 	case holdfastv1.Role_VIEWER, holdfastv1.Role_OPERATOR:
 	case holdfastv1.Role_AGENT:
 		if machine == "" {
-			add("machine_id", "is required for role AGENT: the token is valid for that machine only")
+			bad.Add("machine_id", "is required for role AGENT: the token is valid for that machine only")
 		}
 	case holdfastv1.Role_POOL_AGENT, holdfastv1.Role_ENROLLER:
 		if pools != 1 {
-			add("pools", "has %d pools: a token of role %s has exactly one", pools, role)
+			bad.Add("pools", "has %d pools: a token of role %s has exactly one", pools, role)
 		}
 	default:
-		add("role", "%q is not one of VIEWER, OPERATOR, ADMIN, AGENT, POOL_AGENT, ENROLLER, SERVICE", role.String())
+		bad.Add("role", "%q is not one of VIEWER, OPERATOR, ADMIN, AGENT, POOL_AGENT, ENROLLER, SERVICE", role.String())
 	}
 	switch role := tok.GetRole(); {
 	case role == holdfastv1.Role_AGENT && pools > 0:
-		add("pools", "must be empty for role AGENT: the machine's pool applies")
+		bad.Add("pools", "must be empty for role AGENT: the machine's pool applies")
 	case role != holdfastv1.Role_AGENT && machine != "":
-		add("machine_id", "must be empty for role %s: only agents are bound to a machine", role)
+		bad.Add("machine_id", "must be empty for role %s: only agents are bound to a machine", role)
 	case machine != "" && !lex.ValidName(machine, 64):
-		add("machine_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", machine)
+		bad.Add("machine_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", machine)
 	}
 	if pools > maxTokenPools {
-		add("pools", "are %d, at most %d are allowed", pools, maxTokenPools)
+		bad.Add("pools", "are %d, at most %d are allowed", pools, maxTokenPools)
 	}
 	for i, p := range tok.GetPools() {
 		if !lex.Printable(p, core.MaxPoolName) {
-			add(fmt.Sprintf("pools[%d]", i), "%q is not 1 to %d visible characters", p, core.MaxPoolName)
+			bad.Add(fmt.Sprintf("pools[%d]", i), "%q is not 1 to %d visible characters", p, core.MaxPoolName)
 		}
 	}
-	return bad
+	return bad.Fields
 }
 
 // CheckToken is AdmitToken without the check of the caller's privileges.

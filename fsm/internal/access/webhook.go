@@ -27,26 +27,23 @@ func webhookNotFound(name string) *refusal.Error {
 // ValidateWebhook returns the violations of a requested webhook. The server checks its
 // filter.
 func ValidateWebhook(w *holdfastv1.Webhook) []refusal.FieldViolation {
-	var bad []refusal.FieldViolation
-	add := func(field, what string) {
-		bad = append(bad, refusal.FieldViolation{Field: "webhook." + field, Description: what})
-	}
+	bad := refusal.Violations{Prefix: "webhook."}
 	if !lex.ValidName(w.GetName(), 64) {
-		add("name", "has to be 1 to 64 letters, digits, '.', '_', '-'")
+		bad.Add("name", "has to be 1 to 64 letters, digits, '.', '_', '-'")
 	}
 	switch u, ok := lex.ParseURL(w.GetUrl()); {
 	case !ok || len(w.GetUrl()) > maxWebhookURL || !u.IsWeb():
-		add("url", "has to be an http or https URL of at most 2048 bytes")
+		bad.Add("url", "has to be an http or https URL of at most 2048 bytes")
 	case u.User:
-		add("url", "holds credentials: sign the messages with secret_ref instead")
+		bad.Add("url", "holds credentials: sign the messages with secret_ref instead")
 	}
 	if len(w.GetFilter()) > maxWebhookText {
-		add("filter", "is longer than 4096 bytes")
+		bad.Add("filter", "is longer than 4096 bytes")
 	}
 	if w.GetSecretRef() != "" && !ValidSecretName(w.GetSecretRef()) {
-		add("secret_ref", "is not the name of a secret")
+		bad.Add("secret_ref", "is not the name of a secret")
 	}
-	return bad
+	return bad.Fields
 }
 
 // PutWebhook creates or changes a webhook. A new one receives the events after its creation.

@@ -16,36 +16,29 @@ const MaxAgentText = 255
 
 // checkAgent returns the violations of a registration.
 func checkAgent(in *holdfastv1.RegisterAgentRequest) []refusal.FieldViolation {
-	var bad []refusal.FieldViolation
+	var bad refusal.Violations
 	if !lex.ValidName(in.GetMachineId(), 64) {
-		bad = append(bad, refusal.FieldViolation{
-			Field: "machine_id", Description: "is not 1 to 64 letters, digits, '.', '_', '-' or ':'",
-		})
+		bad.Add("machine_id", "is not 1 to 64 letters, digits, '.', '_', '-' or ':'")
 	}
 	for _, f := range []struct{ name, value string }{
 		{"hostname", in.GetHostname()}, {"provider_name", in.GetProviderName()}, {"private_ip", in.GetPrivateIp()},
 	} {
 		if len(f.value) > MaxAgentText || strings.ContainsAny(f.value, "\x00\n\r") {
-			bad = append(bad,
-				refusal.FieldViolation{Field: f.name, Description: "must be one line of at most 255 bytes"})
+			bad.Add(f.name, "must be one line of at most 255 bytes")
 		}
 	}
 	if in.GetCpuMillicores() < 0 || in.GetMemoryMib() < 0 || in.GetGpuCount() < 0 {
-		bad = append(bad, refusal.FieldViolation{
-			Field: "cpu_millicores", Description: "cpu, memory and GPU count must not be below zero",
-		})
+		bad.Add("cpu_millicores", "cpu, memory and GPU count must not be below zero")
 	}
 	if mac := in.GetMacAddress(); mac != "" {
 		if _, ok := lex.MAC(mac); !ok {
-			bad = append(bad, refusal.FieldViolation{
-				Field: "mac_address", Description: "is not a MAC address such as aa:bb:cc:dd:ee:ff",
-			})
+			bad.Add("mac_address", "is not a MAC address such as aa:bb:cc:dd:ee:ff")
 		}
 	}
 	for _, v := range CheckNode(in.GetHardware()) {
-		bad = append(bad, refusal.FieldViolation{Field: "hardware." + v.Field, Description: v.Description})
+		bad.Add("hardware."+v.Field, "%s", v.Description)
 	}
-	return bad
+	return bad.Fields
 }
 
 // hardwarePaths returns the fields of the node facet that an agent may set: those read from

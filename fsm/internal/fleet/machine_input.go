@@ -19,30 +19,27 @@ import (
 // the violations. MAC addresses get lower case, colons and no duplicates; endpoints are
 // trimmed.
 func NormalizeMachine(m *holdfastv1.Machine) []refusal.FieldViolation {
-	var bad []refusal.FieldViolation
-	add := func(field, format string, args ...any) {
-		bad = append(bad, refusal.FieldViolation{Field: "machine." + field, Description: fmt.Sprintf(format, args...)})
-	}
+	bad := refusal.Violations{Prefix: "machine."}
 	if id := m.GetMachineId(); id != "" && !lex.ValidName(id, 64) {
-		add("machine_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", id)
+		bad.Add("machine_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", id)
 	}
 	for _, k := range slices.Sorted(maps.Keys(m.GetLabels())) {
 		if !lex.ValidName(strings.ReplaceAll(k, "/", "."), 63) {
-			add("labels", "key %q is not 1 to 63 letters, digits, '.', '_', '-', ':' or '/'", k)
+			bad.Add("labels", "key %q is not 1 to 63 letters, digits, '.', '_', '-', ':' or '/'", k)
 		}
 		if v := m.GetLabels()[k]; len(v) > 256 {
-			add("labels."+k, "value has %d bytes, at most 256 are allowed", len(v))
+			bad.Add("labels."+k, "value has %d bytes, at most 256 are allowed", len(v))
 		}
 	}
 	s := m.GetSpec()
 	if s == nil {
-		return bad
+		return bad.Fields
 	}
 	macs := make([]string, 0, len(s.GetMacAddresses()))
 	for i, in := range s.GetMacAddresses() {
 		mac, ok := lex.MAC(in)
 		if !ok {
-			add(fmt.Sprintf("spec.mac_addresses[%d]", i), "%q is not a MAC address such as aa:bb:cc:dd:ee:ff", in)
+			bad.Add(fmt.Sprintf("spec.mac_addresses[%d]", i), "%q is not a MAC address such as aa:bb:cc:dd:ee:ff", in)
 		} else if !slices.Contains(macs, mac) {
 			macs = append(macs, mac)
 		}
@@ -59,33 +56,33 @@ func NormalizeMachine(m *holdfastv1.Machine) []refusal.FieldViolation {
 	} {
 		*f.value = strings.TrimSpace(*f.value)
 		if len(*f.value) > 255 || strings.ContainsAny(*f.value, "\x00\n\r") {
-			add("spec."+f.name, "must be one line of at most 255 bytes")
+			bad.Add("spec."+f.name, "must be one line of at most 255 bytes")
 		}
 	}
 	for i, k := range s.GetSshHostKeys() {
 		if kind, rest, ok := strings.Cut(k, " "); !ok || len(k) > 2048 || strings.ContainsAny(k, "\x00\n\r") ||
 			rest == "" || !hostKeyKind(kind) {
-			add(fmt.Sprintf("spec.ssh_host_keys[%d]", i), "is not a public key such as ssh-ed25519 AAAA…, on one line")
+			bad.Add(fmt.Sprintf("spec.ssh_host_keys[%d]", i), "is not a public key such as ssh-ed25519 AAAA…, on one line")
 		}
 	}
 	if n := len(s.GetSshHostKeys()); n > 8 {
-		add("spec.ssh_host_keys", "has %d keys, at most 8 are allowed", n)
+		bad.Add("spec.ssh_host_keys", "has %d keys, at most 8 are allowed", n)
 	}
 	if strings.ContainsAny(s.GetBmcEndpoint()+s.GetSshEndpoint(), " \t") {
-		add("spec", "endpoints must not contain blanks")
+		bad.Add("spec", "endpoints must not contain blanks")
 	}
 	if p := s.GetPool(); p != "" && !lex.Printable(p, core.MaxPoolName) {
-		add("spec.pool", "%q is not 1 to %d visible characters", p, core.MaxPoolName)
+		bad.Add("spec.pool", "%q is not 1 to %d visible characters", p, core.MaxPoolName)
 	}
 	for _, f := range []struct{ name, value string }{
 		{"bmc_credentials_ref", s.GetBmcCredentialsRef()},
 		{"ssh_credentials_ref", s.GetSshCredentialsRef()},
 	} {
 		if f.value != "" && !access.ValidSecretName(f.value) {
-			add("spec."+f.name, "is not the name of a secret") // it may be a secret value
+			bad.Add("spec."+f.name, "is not the name of a secret") // it may be a secret value
 		}
 	}
-	return bad
+	return bad.Fields
 }
 
 // hostKeyKind reports whether s is the type of a public key, so that a private key is not

@@ -44,7 +44,7 @@ func FactPaths() []string {
 
 // CheckNode returns the violations of a client's node record, and trims its texts.
 func CheckNode(n *holdfastv1.NodeRecord) []refusal.FieldViolation {
-	var bad []refusal.FieldViolation
+	var bad refusal.Violations
 	if n == nil {
 		return nil
 	}
@@ -56,52 +56,41 @@ func CheckNode(n *holdfastv1.NodeRecord) []refusal.FieldViolation {
 		}
 		*text = strings.TrimSpace(*text)
 		if len(*text) > MaxNodeText || strings.ContainsAny(*text, "\x00\n\r") || !utf8.ValidString(*text) {
-			bad = append(bad, refusal.FieldViolation{
-				Field: name, Description: fmt.Sprintf("must be one line of at most %d bytes", MaxNodeText),
-			})
+			bad.Add(name, "must be one line of at most %d bytes", MaxNodeText)
 		}
 	}
 	if len(n.GetTags()) > maxTags {
-		bad = append(bad, refusal.FieldViolation{
-			Field:       "tags",
-			Description: fmt.Sprintf("are %d, at most %d are allowed", len(n.GetTags()), maxTags),
-		})
+		bad.Add("tags", "are %d, at most %d are allowed", len(n.GetTags()), maxTags)
 	}
 	for i, tag := range n.GetTags() {
 		tag = lex.Lower(strings.TrimSpace(tag))
 		n.Tags[i] = tag
 		if tag == "" || len(tag) > maxTag || strings.ContainsAny(tag, "\x00\n\r/") {
-			bad = append(bad, refusal.FieldViolation{
-				Field:       fmt.Sprintf("tags[%d]", i),
-				Description: fmt.Sprintf("must be one line of 1 to %d bytes without a slash", maxTag),
-			})
+			bad.Add(fmt.Sprintf("tags[%d]", i), "must be one line of 1 to %d bytes without a slash", maxTag)
 		}
 	}
-	return bad
+	return bad.Fields
 }
 
-// nodeWords returns the values of enumerated fields. Empty means unknown.
-func nodeWords() map[string][]string {
-	return map[string][]string{"arch": {"", "x86_64", "arm64", "aarch64", "amd64"}, "boot_mode": {"", "bios", "uefi"}}
-}
-
-// checkNodeWords returns the violations of enumerated fields set by an operator. Values
-// reported by a machine are not checked.
+// checkNodeWords returns the violations of enumerated fields set by an operator. An empty value
+// means unknown. Values reported by a machine are not checked.
 func checkNodeWords(t *core.Tx, n *holdfastv1.NodeRecord) []refusal.FieldViolation {
 	if n == nil || !t.Has(core.Level2) {
 		return nil
 	}
-	var bad []refusal.FieldViolation
-	texts, words := NodeText(n), nodeWords()
-	for _, name := range []string{"arch", "boot_mode"} {
-		if !slices.Contains(words[name], *texts[name]) {
-			bad = append(bad, refusal.FieldViolation{
-				Field:       name,
-				Description: fmt.Sprintf("%q is not one of %s", *texts[name], strings.Join(words[name][1:], ", ")),
-			})
+	var bad refusal.Violations
+	for _, f := range []struct {
+		name, value string
+		words       []string
+	}{
+		{"arch", n.GetArch(), []string{"x86_64", "arm64", "aarch64", "amd64"}},
+		{"boot_mode", n.GetBootMode(), []string{"bios", "uefi"}},
+	} {
+		if f.value != "" && !slices.Contains(f.words, f.value) {
+			bad.Add(f.name, "%q is not one of %s", f.value, strings.Join(f.words, ", "))
 		}
 	}
-	return bad
+	return bad.Fields
 }
 
 // MergeNode copies the fields in paths, which must be valid.

@@ -25,62 +25,56 @@ func Arches() []string { return []string{"amd64", "arm64"} }
 
 // Validate returns the violations of an image that has its defaults (NormalImage).
 func Validate(i *holdfastv1.Image) []refusal.FieldViolation {
-	var bad []refusal.FieldViolation
-	add := func(field, format string, args ...any) {
-		bad = append(bad, refusal.FieldViolation{Field: "image." + field, Description: fmt.Sprintf(format, args...)})
-	}
+	bad := refusal.Violations{Prefix: "image."}
 	if name := i.GetName(); !lex.ValidName(name, maxName) || strings.Contains(name, ":") ||
 		strings.Trim(name, ".") == "" || name == "sha256" {
 		// The name is part of paths.
-		add("name", "is not 1 to %d letters, digits, '.', '_' or '-', or it is sha256", maxName)
+		bad.Add("name", "is not 1 to %d letters, digits, '.', '_' or '-', or it is sha256", maxName)
 	}
 	if n := len(i.GetDescription()); n > maxText {
-		add("description", "has %d bytes, at most %d are allowed", n, maxText)
+		bad.Add("description", "has %d bytes, at most %d are allowed", n, maxText)
 	}
 	if !slices.Contains(Arches(), i.GetArch()) {
-		add("arch", "is not one of %s", strings.Join(Arches(), ", "))
+		bad.Add("arch", "is not one of %s", strings.Join(Arches(), ", "))
 	}
 	if i.GetDisk() == nil && (i.GetKernel() == nil || i.GetInitrd() == nil) {
-		add("disk", "is missing: an image has a disk, or a kernel and an initrd, or all three")
+		bad.Add("disk", "is missing: an image has a disk, or a kernel and an initrd, or all three")
 	}
 	if i.GetDisk() == nil && (i.GetFormat() != 0 || i.GetCompression() != 0) {
-		add("format", "is that of a disk, and there is none")
+		bad.Add("format", "is that of a disk, and there is none")
 	}
 	if i.GetInitrd() != nil && i.GetKernel() == nil {
-		add("kernel", "is missing: an initrd needs one")
+		bad.Add("kernel", "is missing: an initrd needs one")
 	}
 	if s := i.GetCmdline(); len(s) > maxCmdline || !lex.SingleLine(s) {
-		add("cmdline", "is not one line of at most %d bytes", maxCmdline)
+		bad.Add("cmdline", "is not one line of at most %d bytes", maxCmdline)
 	}
 	if i.GetCmdline() != "" && i.GetKernel() == nil {
-		add("cmdline", "is that of a kernel, and there is none")
+		bad.Add("cmdline", "is that of a kernel, and there is none")
 	}
 	for part, f := range Files(i) {
-		bad = append(bad, checkFile("image."+part, f)...)
+		bad.Fields = append(bad.Fields, checkFile("image."+part+".", f)...)
 	}
-	return bad
+	return bad.Fields
 }
 
-func checkFile(field string, f *holdfastv1.Image_File) []refusal.FieldViolation {
-	var bad []refusal.FieldViolation
-	add := func(name, format string, args ...any) {
-		bad = append(bad, refusal.FieldViolation{Field: field + "." + name, Description: fmt.Sprintf(format, args...)})
-	}
+func checkFile(prefix string, f *holdfastv1.Image_File) []refusal.FieldViolation {
+	bad := refusal.Violations{Prefix: prefix}
 	if !ValidSum(f.GetSha256()) {
-		add("sha256", "is not a SHA-256: 64 hexadecimal digits in lower case (sha256sum FILE)")
+		bad.Add("sha256", "is not a SHA-256: 64 hexadecimal digits in lower case (sha256sum FILE)")
 	}
 	switch n := f.GetSizeBytes(); {
 	case n < 0 || n > MaxFile:
-		add("size_bytes", "is %d, at most %d are allowed", n, int64(MaxFile))
+		bad.Add("size_bytes", "is %d, at most %d are allowed", n, int64(MaxFile))
 	case n == 0 && f.GetUrl() == "":
-		add("size_bytes", "is 0: a file that was uploaded has some bytes")
+		bad.Add("size_bytes", "is 0: a file that was uploaded has some bytes")
 	}
 	if f.GetUrl() != "" {
 		if err := checkURL(f.GetUrl()); err != "" {
-			add("url", "%s", err)
+			bad.Add("url", "%s", err)
 		}
 	}
-	return bad
+	return bad.Fields
 }
 
 // checkURL returns the violation of an image file's URL. It does not quote the URL,

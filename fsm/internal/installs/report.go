@@ -79,31 +79,28 @@ func ReportInstall(t *core.Tx, c *internalv1.ReportInstall) (*holdfastv1.Install
 
 // checkInstallReport returns the violations of a report.
 func checkInstallReport(r *holdfastv1.ReportInstallRequest) []refusal.FieldViolation {
-	bad := fleet.CheckNode(r.GetFacts())
-	add := func(field, format string, args ...any) {
-		bad = append(bad, refusal.FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
-	}
+	bad := refusal.Violations{Fields: fleet.CheckNode(r.GetFacts())}
 	if s := r.GetStatus(); !slices.Contains([]string{"started", "progress", "complete", "failed"}, s) {
-		add("status", "%.40q is not started, progress, complete or failed", s)
+		bad.Add("status", "%.40q is not started, progress, complete or failed", s)
 	}
 	if p := r.GetProgress(); p < 0 || p > 100 {
-		add("progress", "%d is not 0 to 100", p)
+		bad.Add("progress", "%d is not 0 to 100", p)
 	}
 	if !oneLine(r.GetDetail()) {
-		add("stage", "must be one line of at most %d bytes", fleet.MaxNodeText)
+		bad.Add("stage", "must be one line of at most %d bytes", fleet.MaxNodeText)
 	}
 	if !oneLine(r.GetIpAddress()) {
-		add("ip_address", "must be one line of at most %d bytes", fleet.MaxNodeText)
+		bad.Add("ip_address", "must be one line of at most %d bytes", fleet.MaxNodeText)
 	}
 	if n := len(r.GetHostKeys()); n > maxHostKeys {
-		add("host_keys", "are %d, at most %d are allowed", n, maxHostKeys)
+		bad.Add("host_keys", "are %d, at most %d are allowed", n, maxHostKeys)
 	}
 	for n, k := range r.GetHostKeys() {
 		if len(k) > 2048 || strings.ContainsAny(k, "\x00\n\r") || len(strings.Fields(k)) < 2 {
-			add(fmt.Sprintf("host_keys[%d]", n), "is not a public key such as ssh-ed25519 AAAA…")
+			bad.Add(fmt.Sprintf("host_keys[%d]", n), "is not a public key such as ssh-ed25519 AAAA…")
 		}
 	}
-	return bad
+	return bad.Fields
 }
 
 func oneLine(s string) bool {

@@ -22,39 +22,36 @@ const (
 // Validate returns the violations of a plan, and sets the canonical case of its words.
 // Unknown kinds and duplicate names are violations.
 func Validate(p *holdfastv1.Plan) []refusal.FieldViolation {
-	var bad []refusal.FieldViolation
-	add := func(field, format string, args ...any) {
-		bad = append(bad, refusal.FieldViolation{Field: "plan." + field, Description: fmt.Sprintf(format, args...)})
-	}
+	bad := refusal.Violations{Prefix: "plan."}
 	if !lex.ValidName(strings.ReplaceAll(p.GetPlanId(), "/", "."), maxPlanIDLength) {
-		add("plan_id", "%q is not 1 to %d letters, digits, '.', '_', '-', ':' or '/'", p.GetPlanId(), maxPlanIDLength)
+		bad.Add("plan_id", "%q is not 1 to %d letters, digits, '.', '_', '-', ':' or '/'", p.GetPlanId(), maxPlanIDLength)
 	}
 	if n := len(p.GetSteps()); n == 0 || n > maxSteps {
-		add("steps", "has %d steps, 1 to %d are allowed", n, maxSteps)
+		bad.Add("steps", "has %d steps, 1 to %d are allowed", n, maxSteps)
 	}
 	seen := map[string]int{}
 	for i, s := range p.GetSteps() {
 		at := fmt.Sprintf("steps[%d].", i)
 		if !lex.ValidName(s.GetName(), 64) {
-			add(at+"name", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", s.GetName())
+			bad.Add(at+"name", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", s.GetName())
 		} else if first, dup := seen[s.GetName()]; dup {
-			add(at+"name", "%q is the name of steps[%d] too: step names are unique in a plan", s.GetName(), first)
+			bad.Add(at+"name", "%q is the name of steps[%d] too: step names are unique in a plan", s.GetName(), first)
 		} else {
 			seen[s.GetName()] = i
 		}
 		if n := s.GetTimeoutSeconds(); n < 0 || n > maxStepTimeout {
-			add(at+"timeout_seconds", "%d is not 0 to %d", n, maxStepTimeout)
+			bad.Add(at+"timeout_seconds", "%d is not 0 to %d", n, maxStepTimeout)
 		}
 		if n := s.GetMaxRetries(); n < 0 || n > maxStepRetries {
-			add(at+"max_retries", "%d is not 0 to %d", n, maxStepRetries)
+			bad.Add(at+"max_retries", "%d is not 0 to %d", n, maxStepRetries)
 		}
 		for _, v := range checkSettings(s) {
-			add(at+v.Field, "%s", v.Description)
+			bad.Add(at+v.Field, "%s", v.Description)
 		}
 	}
 	console := func(s *holdfastv1.Step) bool { return s.GetConsole() != nil }
 	if len(p.GetSteps()) > 1 && slices.ContainsFunc(p.GetSteps(), console) {
-		add("steps", "a console must be the only step")
+		bad.Add("steps", "a console must be the only step")
 	}
-	return bad
+	return bad.Fields
 }

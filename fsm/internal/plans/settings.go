@@ -49,13 +49,13 @@ func checkSettings(s *holdfastv1.Step) []refusal.FieldViolation {
 	if check := settingsChecks()[c.kind]; check != nil {
 		check(c, s)
 	}
-	return c.bad
+	return c.bad.Fields
 }
 
 // checker collects the violations of the settings of a step.
 type checker struct {
 	kind string
-	bad  []refusal.FieldViolation
+	bad  refusal.Violations
 }
 
 // add adds a violation of a setting, or, if field is empty, of all of them together.
@@ -64,7 +64,7 @@ func (c *checker) add(field, format string, args ...any) {
 	if field != "" {
 		at += "." + field
 	}
-	c.bad = append(c.bad, refusal.FieldViolation{Field: at, Description: fmt.Sprintf(format, args...)})
+	c.bad.Add(at, format, args...)
 }
 
 func (c *checker) oneOf(field string, v *string, fold func(string) string, allowed ...string) {

@@ -1,5 +1,5 @@
 // Package refusal has the error that commands and queries return when the state does not allow
-// them. It does not know any rule.
+// them. It must not know any rule.
 package refusal
 
 import "fmt"
@@ -63,6 +63,17 @@ type FieldViolation struct {
 // Error returns the message.
 func (e *Error) Error() string { return e.Message }
 
+// Violations collects the invalid fields of a request.
+type Violations struct {
+	Prefix string // of their paths, such as "machine."
+	Fields []FieldViolation
+}
+
+// Add adds the violation of a field.
+func (v *Violations) Add(field, format string, args ...any) {
+	v.Fields = append(v.Fields, FieldViolation{Field: v.Prefix + field, Description: fmt.Sprintf(format, args...)})
+}
+
 // New returns a refusal without fields.
 func New(c Code, reason, format string, args ...any) *Error {
 	return &Error{Code: c, Reason: reason, Message: fmt.Sprintf(format, args...)}
@@ -92,5 +103,7 @@ func Invalid(fields []FieldViolation) *Error {
 
 // InvalidField returns an InvalidArgument error with one violation.
 func InvalidField(field, format string, args ...any) *Error {
-	return Invalid([]FieldViolation{{Field: field, Description: fmt.Sprintf(format, args...)}})
+	var bad Violations
+	bad.Add(field, format, args...)
+	return Invalid(bad.Fields)
 }

@@ -15,31 +15,30 @@ const (
 	maxWorkers  = 256 // of one GPU
 )
 
-func checkGpus(gpus []*holdfastv1.Gpu) []refusal.FieldViolation {
+// checkGpus returns the violations of the GPUs in a message. The prefix is that of its fields.
+func checkGpus(prefix string, gpus []*holdfastv1.Gpu) []refusal.FieldViolation {
+	bad := refusal.Violations{Prefix: prefix}
 	if len(gpus) > maxGpus {
-		return []refusal.FieldViolation{
-			{Field: "pool.gpus", Description: fmt.Sprintf("are %d, at most %d are allowed", len(gpus), maxGpus)},
-		}
+		bad.Add("gpus", "are %d, at most %d are allowed", len(gpus), maxGpus)
+		return bad.Fields
 	}
 	seen := map[int32]bool{}
-	var bad []refusal.FieldViolation
 	for i, g := range gpus {
-		at := fmt.Sprintf("pool.gpus[%d]", i)
+		at := fmt.Sprintf("gpus[%d]", i)
 		switch {
 		case seen[g.GetId()]:
-			bad = append(bad,
-				refusal.FieldViolation{Field: at + ".id", Description: fmt.Sprintf("%d is duplicate", g.GetId())})
+			bad.Add(at+".id", "%d is duplicate", g.GetId())
 		// NaN fails these comparisons too.
 		case !(g.GetTotalVramGb() >= 0) || !(g.GetAvailableVramGb() >= 0) || g.GetTotalVramGb() > 1e6 ||
 			g.GetAvailableVramGb() > 1e6:
-			bad = append(bad, refusal.FieldViolation{Field: at, Description: "VRAM is not a number of gigabytes"})
+			bad.Add(at, "VRAM is not a number of gigabytes")
 		case len(g.GetModel()) > maxPoolText || len(g.GetComputeCapability()) > maxPoolText ||
 			len(g.GetWorkers()) > maxWorkers:
-			bad = append(bad, refusal.FieldViolation{Field: at, Description: "is too long"})
+			bad.Add(at, "is too long")
 		}
 		seen[g.GetId()] = true
 	}
-	return bad
+	return bad.Fields
 }
 
 // keepMeasured copies the measurements of the last heartbeat to a registration, which has

@@ -107,7 +107,7 @@ func PoolSeen(t *core.Tx, id string, r *internalv1.PoolReport) {
 		return
 	}
 	movePool(t, p, holdfastv1.Pool_HEALTHY, "")
-	if r != nil && checkGpus(r.GetGpus()) == nil {
+	if r != nil && checkGpus("", r.GetGpus()) == nil {
 		p.Gpus = mergeGpus(p.GetGpus(), r.GetGpus())
 		p.WorkersTotal, p.WorkersReady, p.WorkersBusy = r.GetWorkersTotal(), r.GetWorkersReady(), r.GetWorkersBusy()
 		p.UptimeSeconds = r.GetUptimeSeconds()

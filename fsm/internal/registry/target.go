@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
@@ -29,18 +28,15 @@ func validUUID(s string) bool {
 // CheckTarget returns the violations of a target. An empty id is valid: the server generates
 // one.
 func CheckTarget(s *holdfastv1.ServiceTarget) []refusal.FieldViolation {
-	var bad []refusal.FieldViolation
-	add := func(field, format string, args ...any) {
-		bad = append(bad, refusal.FieldViolation{Field: "target." + field, Description: fmt.Sprintf(format, args...)})
-	}
+	bad := refusal.Violations{Prefix: "target."}
 	if s.GetId() != "" && !validUUID(s.GetId()) {
-		add("id", "is not a UUID of 36 characters")
+		bad.Add("id", "is not a UUID of 36 characters")
 	}
 	if s.GetServiceName() == "" {
-		add("service_name", "is required")
+		bad.Add("service_name", "is required")
 	}
 	if s.GetPort() < 0 || s.GetPort() > 65535 {
-		add("port", "%d is not 0 to 65535", s.GetPort())
+		bad.Add("port", "%d is not 0 to 65535", s.GetPort())
 	}
 	for _, f := range []struct{ name, value string }{
 		{"service_name", s.GetServiceName()}, {"host", s.GetHost()},
@@ -49,8 +45,8 @@ func CheckTarget(s *holdfastv1.ServiceTarget) []refusal.FieldViolation {
 		{"language_sub_type", s.GetLanguageSubType()},
 	} {
 		if len(f.value) > maxServiceText || strings.ContainsAny(f.value, "\x00\n\r") {
-			add(f.name, "must be one line of at most %d bytes", maxServiceText)
+			bad.Add(f.name, "must be one line of at most %d bytes", maxServiceText)
 		}
 	}
-	return bad
+	return bad.Fields
 }
