@@ -43,49 +43,47 @@ type State struct {
 // tableList declares the tables of a new state, in the order of a snapshot.
 func tableList() []tableDecl {
 	return []tableDecl{
-		declareTable(table.New(schema.Machines()),
+		declare(table.New(schema.Machines()),
 			func(s *State) **table.Table[*holdfastv1.Machine] { return &s.Machines }),
-		declareTable(table.New(schema.Plans()), func(s *State) **table.Table[*holdfastv1.Plan] { return &s.Plans }),
-		declareTable(table.New(schema.Runs()), func(s *State) **table.Table[*holdfastv1.Run] { return &s.Runs }),
-		declareTable(table.New(schema.History()),
+		declare(table.New(schema.Plans()), func(s *State) **table.Table[*holdfastv1.Plan] { return &s.Plans }),
+		declare(table.New(schema.Runs()), func(s *State) **table.Table[*holdfastv1.Run] { return &s.Runs }),
+		declare(table.New(schema.History()),
 			func(s *State) **table.Table[*holdfastv1.HistoryEntry] { return &s.History }),
-		declareSequence(table.NewSequence(schema.RunEvents()),
+		declare(table.NewSequence(schema.RunEvents()),
 			func(s *State) **table.Sequence[*holdfastv1.RunEvent] { return &s.Events }),
-		declareTable(table.New(schema.RunLogs()),
-			func(s *State) **table.Table[*internalv1.StoredLog] { return &s.Logs }),
-		declareTable(table.New(schema.Peers()),
-			func(s *State) **table.Table[*internalv1.PeerRecord] { return &s.Peers }),
-		declareTable(table.New(schema.Tokens()),
+		declare(table.New(schema.RunLogs()), func(s *State) **table.Table[*internalv1.StoredLog] { return &s.Logs }),
+		declare(table.New(schema.Peers()), func(s *State) **table.Table[*internalv1.PeerRecord] { return &s.Peers }),
+		declare(table.New(schema.Tokens()),
 			func(s *State) **table.Table[*internalv1.StoredToken] { return &s.Tokens }),
-		declareTable(table.New(schema.Secrets()),
+		declare(table.New(schema.Secrets()),
 			func(s *State) **table.Table[*internalv1.StoredSecret] { return &s.Secrets }),
-		declareTable(table.New(schema.SigningKeys()),
+		declare(table.New(schema.SigningKeys()),
 			func(s *State) **table.Table[*internalv1.SigningKey] { return &s.SigningKeys }),
-		declareSequence(table.NewSequence(schema.Audit()),
+		declare(table.NewSequence(schema.Audit()),
 			func(s *State) **table.Sequence[*holdfastv1.AuditEvent] { return &s.Audit }),
-		declareTable(table.New(schema.Leases()), func(s *State) **table.Table[*internalv1.Lease] { return &s.Leases }),
-		declareTable(table.New(schema.Installs()),
+		declare(table.New(schema.Leases()), func(s *State) **table.Table[*internalv1.Lease] { return &s.Leases }),
+		declare(table.New(schema.Installs()),
 			func(s *State) **table.Table[*internalv1.StoredInstall] { return &s.Installs }),
-		declareTable(table.New(schema.Pools()), func(s *State) **table.Table[*holdfastv1.Pool] { return &s.Pools }),
-		declareTable(table.New(schema.Providers()),
+		declare(table.New(schema.Pools()), func(s *State) **table.Table[*holdfastv1.Pool] { return &s.Pools }),
+		declare(table.New(schema.Providers()),
 			func(s *State) **table.Table[*holdfastv1.PlatformProvider] { return &s.Providers }),
-		declareTable(table.New(schema.Services()),
+		declare(table.New(schema.Services()),
 			func(s *State) **table.Table[*holdfastv1.Service] { return &s.Services }),
-		declareSequence(table.NewSequence(schema.ServiceEvents()),
+		declare(table.NewSequence(schema.ServiceEvents()),
 			func(s *State) **table.Sequence[*holdfastv1.ServiceEvent] { return &s.ServiceEvents }),
-		declareTable(table.New(schema.Devices()),
+		declare(table.New(schema.Devices()),
 			func(s *State) **table.Table[*internalv1.DeviceNote] { return &s.Devices }),
-		declareTable(table.New(schema.Hardware()),
+		declare(table.New(schema.Hardware()),
 			func(s *State) **table.Table[*internalv1.MachineHardware] { return &s.Hardware }),
-		declareTable(table.New(schema.Images()), func(s *State) **table.Table[*holdfastv1.Image] { return &s.Images }),
-		declareSequence(table.NewSequence(schema.News()),
+		declare(table.New(schema.Images()), func(s *State) **table.Table[*holdfastv1.Image] { return &s.Images }),
+		declare(table.NewSequence(schema.News()),
 			func(s *State) **table.Sequence[*holdfastv1.Event] { return &s.News }),
-		declareTable(table.New(schema.Webhooks()),
+		declare(table.New(schema.Webhooks()),
 			func(s *State) **table.Table[*holdfastv1.Webhook] { return &s.Webhooks }),
-		declareTable(table.New(schema.Waves()), func(s *State) **table.Table[*holdfastv1.Wave] { return &s.Waves }),
-		declareTable(table.New(schema.WaveMembers()),
+		declare(table.New(schema.Waves()), func(s *State) **table.Table[*holdfastv1.Wave] { return &s.Waves }),
+		declare(table.New(schema.WaveMembers()),
 			func(s *State) **table.Table[*internalv1.WaveMember] { return &s.WaveMembers }),
-		declareTable(table.New(schema.Staged()),
+		declare(table.New(schema.Staged()),
 			func(s *State) **table.Table[*internalv1.StagedChunk] { return &s.Staged }),
 	}
 }
@@ -97,15 +95,10 @@ type tableDecl struct {
 	rows   func(s *State) table.Rows
 }
 
-func declareTable[P proto.Message](empty *table.Table[P], field func(*State) **table.Table[P]) tableDecl {
-	return tableDecl{
-		attach: func(s *State) { *field(s) = empty },
-		freeze: func(to, from, since *State) { *field(to) = (*field(from)).Freeze(*field(since)) },
-		rows:   func(s *State) table.Rows { return *field(s) },
-	}
-}
-
-func declareSequence[P proto.Message](empty *table.Sequence[P], field func(*State) **table.Sequence[P]) tableDecl {
+func declare[T interface {
+	table.Rows
+	Freeze(since T) T
+}](empty T, field func(*State) *T) tableDecl {
 	return tableDecl{
 		attach: func(s *State) { *field(s) = empty },
 		freeze: func(to, from, since *State) { *field(to) = (*field(from)).Freeze(*field(since)) },
