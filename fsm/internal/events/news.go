@@ -2,7 +2,6 @@ package events
 
 import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
-	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -29,17 +28,5 @@ func (v *View) FirstNews() uint64 { return v.s.Meta.GetFirstNews() }
 // News returns at most limit events with a cursor above after, oldest first. It returns the
 // errors of Events.
 func (v *View) News(after uint64, limit int) ([]*holdfastv1.Event, error) {
-	if first := v.FirstNews(); after+1 < first || after > v.LastNews() {
-		return nil, refusal.New(refusal.OutOfRange, refusal.ReasonCursorGone,
-			"cursor %d is not kept: events %d to %d are; watch again without a cursor to go on from now",
-			after, first, v.LastNews())
-	}
-	var es []*holdfastv1.Event
-	for e := range v.s.News.After(after) {
-		if len(es) == limit {
-			break
-		}
-		es = append(es, e)
-	}
-	return es, nil
+	return read(v.s.News, kept{v.FirstNews(), v.LastNews()}, after, limit, "go on from now")
 }

@@ -2,7 +2,6 @@ package events
 
 import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
-	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -27,17 +26,5 @@ func (v *View) LastEvent() uint64 { return v.s.Meta.GetLastEvent() }
 // Events returns at most limit events with a cursor above after, oldest first. A cursor that
 // is too old to resume from, or that this cluster never issued, is OutOfRange.
 func (v *View) Events(after uint64, limit int) ([]*holdfastv1.RunEvent, error) {
-	if first := v.s.Meta.GetFirstEvent(); after+1 < first || after > v.LastEvent() {
-		return nil, refusal.New(refusal.OutOfRange, refusal.ReasonCursorGone,
-			"cursor %d is not kept: events %d to %d are; watch again without a cursor to start from the current state",
-			after, first, v.LastEvent())
-	}
-	var es []*holdfastv1.RunEvent
-	for e := range v.s.Events.After(after) {
-		if len(es) == limit {
-			break
-		}
-		es = append(es, e)
-	}
-	return es, nil
+	return read(v.s.Events, kept{v.s.Meta.GetFirstEvent(), v.LastEvent()}, after, limit, fromCurrentState)
 }

@@ -2,7 +2,6 @@ package events
 
 import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
-	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -27,17 +26,6 @@ func (v *View) LastServiceEvent() uint64 { return v.s.Meta.GetLastServiceEvent()
 // ServiceEvents returns at most limit events of services with a cursor above after, oldest
 // first. It returns the errors of Events.
 func (v *View) ServiceEvents(after uint64, limit int) ([]*holdfastv1.ServiceEvent, error) {
-	if first := v.s.Meta.GetFirstServiceEvent(); after+1 < first || after > v.LastServiceEvent() {
-		return nil, refusal.New(refusal.OutOfRange, refusal.ReasonCursorGone,
-			"cursor %d is not kept: events %d to %d are; watch again without a cursor to start from the current state",
-			after, first, v.LastServiceEvent())
-	}
-	var es []*holdfastv1.ServiceEvent
-	for e := range v.s.ServiceEvents.After(after) {
-		if len(es) == limit {
-			break
-		}
-		es = append(es, e)
-	}
-	return es, nil
+	kept := kept{v.s.Meta.GetFirstServiceEvent(), v.LastServiceEvent()}
+	return read(v.s.ServiceEvents, kept, after, limit, fromCurrentState)
 }

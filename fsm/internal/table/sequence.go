@@ -53,6 +53,18 @@ func (s *Sequence[P]) After(after uint64) iter.Seq[P] {
 	}
 }
 
+// Page returns at most limit rows with a number > after, in order.
+func (s *Sequence[P]) Page(after uint64, limit int) []P {
+	var rows []P
+	for m := range s.After(after) {
+		if len(rows) == limit {
+			break
+		}
+		rows = append(rows, m)
+	}
+	return rows
+}
+
 // Before returns the rows with a number < before, last first.
 func (s *Sequence[P]) Before(before uint64) iter.Seq[P] {
 	return func(yield func(P) bool) {

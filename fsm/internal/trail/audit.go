@@ -144,12 +144,5 @@ func (v *View) AuditAfter(seq uint64, limit int) ([]*holdfastv1.AuditEvent, erro
 			"audit event %d is not kept: events %d to %d are; start without a number to read all of them",
 			seq, first, last)
 	}
-	var es []*holdfastv1.AuditEvent
-	for e := range v.s.Audit.After(seq) {
-		if len(es) == limit {
-			break
-		}
-		es = append(es, e)
-	}
-	return es, nil
+	return v.s.Audit.Page(seq, limit), nil
 }
