@@ -1,3 +1,5 @@
+// Package fleet has the rules of machines: their inventory, phase, conditions, node record, agent
+// and hardware. It must not know how a run or an installation proceeds.
 package fleet
 
 import "github.com/holdfast-metal/holdfast/fsm/internal/core"
