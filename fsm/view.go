@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -85,13 +86,7 @@ func (v *View) Sizes() map[string]int {
 }
 
 // Peers returns the record of every peer, by id.
-func (v *View) Peers() []*internalv1.PeerRecord {
-	var ps []*internalv1.PeerRecord
-	for p := range v.state.Peers.Ascend("", "") {
-		ps = append(ps, p)
-	}
-	return ps
-}
+func (v *View) Peers() []*internalv1.PeerRecord { return slices.Collect(v.state.Peers.Ascend("", "")) }
 
 // Peer returns the record of a peer.
 func (v *View) Peer(id string) (*internalv1.PeerRecord, bool) { return v.state.Peers.Get(id) }

@@ -3,6 +3,7 @@ package fsmtest
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -100,13 +101,7 @@ func checkRunStep(old, r *holdfastv1.Run) error {
 
 // checkHistoryStep checks that a machine's history only grew, with consecutive numbers.
 func checkHistoryStep(before, after *fsm.View, machine string) error {
-	var old, now []*holdfastv1.HistoryEntry
-	for e := range before.History(machine, 0) {
-		old = append(old, e)
-	}
-	for e := range after.History(machine, 0) {
-		now = append(now, e)
-	}
+	old, now := slices.Collect(before.History(machine, 0)), slices.Collect(after.History(machine, 0))
 	if len(now) < len(old) {
 		return fmt.Errorf("history of %s has %d entries, had %d", machine, len(now), len(old))
 	}

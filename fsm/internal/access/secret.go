@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -188,13 +189,9 @@ func wholeSecret(s *core.State, stored *internalv1.StoredSecret) *internalv1.Sto
 
 // Secrets returns the sealed secrets with a name above after, by name.
 func (v *View) Secrets(after string) iter.Seq[*internalv1.StoredSecret] {
-	return func(yield func(*internalv1.StoredSecret) bool) {
-		for s := range v.s.Secrets.Ascend("", after) {
-			if !yield(wholeSecret(v.s, s)) {
-				return
-			}
-		}
-	}
+	return table.Map(v.s.Secrets.Ascend("", after), func(s *internalv1.StoredSecret) *internalv1.StoredSecret {
+		return wholeSecret(v.s, s)
+	})
 }
 
 // SealedUnder returns the ids of the keys that seal secrets and signing keys, sorted.

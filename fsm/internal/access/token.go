@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -136,11 +137,5 @@ func (v *View) Token(id string) (*holdfastv1.Token, bool) {
 
 // Tokens returns the tokens with an id above after, by id.
 func (v *View) Tokens(after string) iter.Seq[*holdfastv1.Token] {
-	return func(yield func(*holdfastv1.Token) bool) {
-		for s := range v.s.Tokens.Ascend("", after) {
-			if !yield(s.GetToken()) {
-				return
-			}
-		}
-	}
+	return table.Map(v.s.Tokens.Ascend("", after), (*internalv1.StoredToken).GetToken)
 }

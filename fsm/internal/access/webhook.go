@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -131,11 +132,7 @@ func (v *View) Webhook(name string) (*holdfastv1.Webhook, bool) {
 
 // Webhooks returns the webhooks with a name above after, by name.
 func (v *View) Webhooks(after string) iter.Seq[*holdfastv1.Webhook] {
-	return func(yield func(*holdfastv1.Webhook) bool) {
-		for w := range v.s.Webhooks.Ascend("", after) {
-			if !yield(withBehind(v.s, w)) {
-				return
-			}
-		}
-	}
+	return table.Map(v.s.Webhooks.Ascend("", after), func(w *holdfastv1.Webhook) *holdfastv1.Webhook {
+		return withBehind(v.s, w)
+	})
 }

@@ -27,12 +27,16 @@ func (v *View) ProviderOf(machineID string) (provider string, ok bool) {
 }
 
 // Machine returns a machine with its effective state.
-func (v *View) Machine(id string) (*holdfastv1.Machine, bool) {
-	m, ok := v.s.Machines.Get(id)
+func (v *View) Machine(id string) (*holdfastv1.Machine, bool) { return v.found(v.s.Machines.Get(id)) }
+
+func (v *View) whole(m *holdfastv1.Machine) *holdfastv1.Machine { return Whole(v.s, m) }
+
+// found returns the whole machine of a lookup.
+func (v *View) found(m *holdfastv1.Machine, ok bool) (*holdfastv1.Machine, bool) {
 	if !ok {
 		return nil, false
 	}
-	return Whole(v.s, m), true
+	return v.whole(m), true
 }
 
 // MachineMark returns a value that changes whenever the record of the machine changes. It
@@ -59,24 +63,12 @@ func (v *View) MachineIDs() iter.Seq[string] { return v.s.Machines.Keys() }
 
 // Machines returns the machines with an id above after, by id.
 func (v *View) Machines(after string) iter.Seq[*holdfastv1.Machine] {
-	return func(yield func(*holdfastv1.Machine) bool) {
-		for m := range v.s.Machines.Ascend("", after) {
-			if !yield(Whole(v.s, m)) {
-				return
-			}
-		}
-	}
+	return table.Map(v.s.Machines.Ascend("", after), v.whole)
 }
 
 // FindMachines returns the machines with an id above after that q selects, by id.
 func (v *View) FindMachines(q table.Query, after string) iter.Seq[*holdfastv1.Machine] {
-	return func(yield func(*holdfastv1.Machine) bool) {
-		for m := range v.s.Machines.Find(q, after) {
-			if !yield(Whole(v.s, m)) {
-				return
-			}
-		}
-	}
+	return table.Map(v.s.Machines.Find(q, after), v.whole)
 }
 
 // Node returns the machine with an id, which may be a machine id or a MAC address.
@@ -111,21 +103,11 @@ func (v *View) MachineByMAC(mac string) (*holdfastv1.Machine, bool) {
 	if !ok {
 		return nil, false
 	}
-	m, ok := ByMAC(v.s, mac)
-	if !ok {
-		return nil, false
-	}
-	return Whole(v.s, m), true
+	return v.found(ByMAC(v.s, mac))
 }
 
 // NodeByID returns the machine with a machine id or a MAC address.
-func (v *View) NodeByID(id string) (*holdfastv1.Machine, bool) {
-	m, ok := Node(v.s, id)
-	if !ok {
-		return nil, false
-	}
-	return Whole(v.s, m), true
-}
+func (v *View) NodeByID(id string) (*holdfastv1.Machine, bool) { return v.found(Node(v.s, id)) }
 
 // Stalled returns the machines whose node has been installing, deprovisioning or migrating
 // since before a time. The longest comes first, each with its key for the next page. If after
@@ -146,13 +128,7 @@ func (v *View) PoolMachines(pool, after string) iter.Seq[*holdfastv1.Machine] {
 	if after != "" {
 		after = schema.PoolKey(pool) + after
 	}
-	return func(yield func(*holdfastv1.Machine) bool) {
-		for _, m := range v.s.Machines.Scan(schema.MachinesByPool, schema.PoolKey(pool), after) {
-			if !yield(Whole(v.s, m)) {
-				return
-			}
-		}
-	}
+	return table.Map(table.Values(v.s.Machines.Scan(schema.MachinesByPool, schema.PoolKey(pool), after)), v.whole)
 }
 
 // InPool reports whether a machine is in a pool. It does not decode the machine.

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/registry"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -148,11 +149,5 @@ func (v *View) Leases() iter.Seq[*internalv1.Lease] { return v.s.Leases.Ascend("
 // LeasesChangedSince returns the leases that were granted, expired or ended after a revision,
 // oldest change first.
 func (v *View) LeasesChangedSince(revision uint64) iter.Seq[*internalv1.Lease] {
-	return func(yield func(*internalv1.Lease) bool) {
-		for _, l := range v.s.Leases.Scan(schema.LeasesByRevision, "", schema.Ordered(revision)) {
-			if !yield(l) {
-				return
-			}
-		}
-	}
+	return table.Values(v.s.Leases.Scan(schema.LeasesByRevision, "", schema.Ordered(revision)))
 }

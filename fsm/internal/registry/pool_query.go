@@ -4,6 +4,7 @@ import (
 	"iter"
 	"strings"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -18,13 +19,7 @@ func (v *View) Pool(id string) (*holdfastv1.Pool, bool) {
 
 // Pools returns the pools with an id above after, by id, including archived ones.
 func (v *View) Pools(after string) iter.Seq[*holdfastv1.Pool] {
-	return func(yield func(*holdfastv1.Pool) bool) {
-		for p := range v.s.Pools.Ascend("", after) {
-			if !yield(wholePool(v.s, p)) {
-				return
-			}
-		}
-	}
+	return table.Map(v.s.Pools.Ascend("", after), func(p *holdfastv1.Pool) *holdfastv1.Pool { return wholePool(v.s, p) })
 }
 
 // PoolQuery selects pools for placement. The zero value matches any pool.

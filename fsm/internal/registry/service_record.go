@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -93,11 +94,7 @@ func (v *View) Service(id string) (*holdfastv1.Service, bool) {
 
 // Services returns the services with an id above after, by id, including deregistered ones.
 func (v *View) Services(after string) iter.Seq[*holdfastv1.Service] {
-	return func(yield func(*holdfastv1.Service) bool) {
-		for s := range v.s.Services.Ascend("", after) {
-			if !yield(wholeService(v.s, s)) {
-				return
-			}
-		}
-	}
+	return table.Map(v.s.Services.Ascend("", after), func(s *holdfastv1.Service) *holdfastv1.Service {
+		return wholeService(v.s, s)
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -79,12 +80,12 @@ func logKeys(t *core.Tx, runID string) (keys []string) {
 
 // WholeRuns returns the ended runs whose steps and log are not archived, oldest first.
 func (v *View) WholeRuns() iter.Seq[*holdfastv1.Run] {
-	return runSeq(v.s.Runs.Scan(schema.RunsUnarchived, "", ""))
+	return table.Values(v.s.Runs.Scan(schema.RunsUnarchived, "", ""))
 }
 
 // ArchivedRuns returns the runs whose steps and log are in the archive, oldest first.
 func (v *View) ArchivedRuns() iter.Seq[*holdfastv1.Run] {
-	return runSeq(v.s.Runs.Scan(schema.RunsArchived, "", ""))
+	return table.Values(v.s.Runs.Scan(schema.RunsArchived, "", ""))
 }
 
 // NewerRuns returns the number of newer runs of the same machine, up to limit.

@@ -3,6 +3,7 @@ package runs
 import (
 	"fmt"
 	"iter"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/runlog"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -178,15 +180,7 @@ func CompactRunLog(t *core.Tx, c *internalv1.CompactRunLog) *refusal.Error {
 // RunLog returns a run's log from a byte offset, in order. The first chunk is cut to start
 // there.
 func (v *View) RunLog(runID string, offset int64) iter.Seq[*holdfastv1.LogChunk] {
-	return func(yield func(*holdfastv1.LogChunk) bool) {
-		v.codec.Read(runID, func(yield func(*internalv1.LogBlock) bool) {
-			for l := range v.blocksFrom(runID, offset) {
-				if !yield(l.GetBlock()) {
-					return
-				}
-			}
-		}, offset)(yield)
-	}
+	return v.codec.Read(runID, table.Map(v.blocksFrom(runID, offset), (*internalv1.StoredLog).GetBlock), offset)
 }
 
 // blocksFrom returns the blocks of a log from the one with a byte on. A tail polls often, so
@@ -211,9 +205,5 @@ func (v *View) blocksFrom(runID string, offset int64) iter.Seq[*internalv1.Store
 
 // LogBlocks returns the blocks of a run's log as stored, in order.
 func (v *View) LogBlocks(runID string) []*internalv1.LogBlock {
-	var bs []*internalv1.LogBlock
-	for l := range v.s.Logs.Ascend(runID+"/", "") {
-		bs = append(bs, l.GetBlock())
-	}
-	return bs
+	return slices.Collect(table.Map(v.s.Logs.Ascend(runID+"/", ""), (*internalv1.StoredLog).GetBlock))
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/fsm/internal/shallow"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -97,7 +98,7 @@ func (v *View) Runs(before string) iter.Seq2[string, *holdfastv1.Run] {
 
 // RunsByAge returns all runs, oldest first, without queue positions.
 func (v *View) RunsByAge() iter.Seq[*holdfastv1.Run] {
-	return runSeq(v.s.Runs.Scan(schema.RunsByTime, "", ""))
+	return table.Values(v.s.Runs.Scan(schema.RunsByTime, "", ""))
 }
 
 // MachineRuns returns the runs of one machine as Runs does.
@@ -107,22 +108,12 @@ func (v *View) MachineRuns(machineID, before string) iter.Seq2[string, *holdfast
 
 // ActiveRuns returns the runs that have not ended, oldest first.
 func (v *View) ActiveRuns() iter.Seq[*holdfastv1.Run] {
-	return runSeq(v.s.Runs.Scan(schema.RunsActive, "", ""))
+	return table.Values(v.s.Runs.Scan(schema.RunsActive, "", ""))
 }
 
 // UncompactedRuns returns the ended runs whose log is not compressed yet, oldest first.
 func (v *View) UncompactedRuns() iter.Seq[*holdfastv1.Run] {
-	return runSeq(v.s.Runs.Scan(schema.RunsUncompacted, "", ""))
-}
-
-func runSeq(seq iter.Seq2[string, *holdfastv1.Run]) iter.Seq[*holdfastv1.Run] {
-	return func(yield func(*holdfastv1.Run) bool) {
-		for _, r := range seq {
-			if !yield(r) {
-				return
-			}
-		}
-	}
+	return table.Values(v.s.Runs.Scan(schema.RunsUncompacted, "", ""))
 }
 
 // RunsWithPrefix returns the runs whose id begins with a text, by id.

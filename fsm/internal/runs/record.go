@@ -1,12 +1,14 @@
 package runs
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -62,9 +64,5 @@ func newsType(p holdfastv1.Run_Phase) string {
 
 // ActiveRuns returns all runs that have not ended.
 func ActiveRuns(s *core.State) []*holdfastv1.Run {
-	var runs []*holdfastv1.Run
-	for _, r := range s.Runs.Scan(schema.RunsActive, "", "") {
-		runs = append(runs, r)
-	}
-	return runs
+	return slices.Collect(table.Values(s.Runs.Scan(schema.RunsActive, "", "")))
 }

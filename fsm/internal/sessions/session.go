@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -149,13 +150,7 @@ func (v *View) Install(machineID string) (*holdfastv1.Install, bool) {
 // Installs returns the last install session of each machine with an id above after, by
 // machine.
 func (v *View) Installs(after string) iter.Seq[*holdfastv1.Install] {
-	return func(yield func(*holdfastv1.Install) bool) {
-		for s := range v.s.Installs.Ascend("", after) {
-			if !yield(s.GetInstall()) {
-				return
-			}
-		}
-	}
+	return table.Map(v.s.Installs.Ascend("", after), (*internalv1.StoredInstall).GetInstall)
 }
 
 // InstallByToken returns the open session of the valid token with this SHA-256.

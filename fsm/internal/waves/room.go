@@ -6,6 +6,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -61,9 +62,5 @@ func Remove(t *core.Tx, w *holdfastv1.Wave) {
 
 // active returns the waves that have not ended.
 func active(s *core.State) []*holdfastv1.Wave {
-	var all []*holdfastv1.Wave
-	for _, w := range s.Waves.Scan(schema.WavesActive, "", "") {
-		all = append(all, w)
-	}
-	return slices.Clip(all)
+	return slices.Collect(table.Values(s.Waves.Scan(schema.WavesActive, "", "")))
 }

@@ -1,10 +1,14 @@
+// Package waves has the records of waves: their limits, how the end of a run changes them, when
+// they end, and the queries. It must not start or cancel runs, which package runs does.
 package waves
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/table"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -29,13 +33,8 @@ func (v *View) ActiveWaves() []*holdfastv1.Wave { return active(v.s) }
 
 // WaveMachines returns the machines of a wave, in the order of their starts.
 func (v *View) WaveMachines(id string) iter.Seq[*holdfastv1.WaveMachine] {
-	return func(yield func(*holdfastv1.WaveMachine) bool) {
-		for _, m := range v.s.WaveMembers.Scan(schema.MembersByPosition, schema.MemberPrefix(id), "") {
-			if !yield(m.GetMachine()) {
-				return
-			}
-		}
-	}
+	members := table.Values(v.s.WaveMembers.Scan(schema.MembersByPosition, schema.MemberPrefix(id), ""))
+	return table.Map(members, (*internalv1.WaveMember).GetMachine)
 }
 
 // WaveMachine returns a machine of a wave.
@@ -54,9 +53,5 @@ func (v *View) NextOfWave(id string) string {
 
 // Active returns the machines of a wave that have an active run.
 func Active(s *core.State, id string) []*internalv1.WaveMember {
-	var all []*internalv1.WaveMember
-	for _, m := range s.WaveMembers.Scan(schema.MembersActive, schema.MemberPrefix(id), "") {
-		all = append(all, m)
-	}
-	return all
+	return slices.Collect(table.Values(s.WaveMembers.Scan(schema.MembersActive, schema.MemberPrefix(id), "")))
 }
