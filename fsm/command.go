@@ -65,22 +65,17 @@ func (c command) since(level uint32) command {
 
 // commandSet finds the declaration of a command.
 type commandSet struct {
-	op    protoreflect.OneofDescriptor
-	byNum map[protoreflect.FieldNumber]command
+	op        protoreflect.OneofDescriptor
+	byMessage map[protoreflect.FullName]command
 }
 
 func newCommandSet(stage *backup.Cache) *commandSet {
-	byMessage := map[protoreflect.FullName]command{}
-	for _, c := range commandList(stage) {
-		byMessage[c.message] = c
+	s := &commandSet{
+		op:        (*internalv1.Command)(nil).ProtoReflect().Descriptor().Oneofs().ByName("op"),
+		byMessage: map[protoreflect.FullName]command{},
 	}
-	op := (&internalv1.Command{}).ProtoReflect().Descriptor().Oneofs().ByName("op")
-	s := &commandSet{op: op, byNum: map[protoreflect.FieldNumber]command{}}
-	for i := range op.Fields().Len() {
-		f := op.Fields().Get(i)
-		if c, ok := byMessage[f.Message().FullName()]; ok {
-			s.byNum[f.Number()] = c
-		}
+	for _, c := range commandList(stage) {
+		s.byMessage[c.message] = c
 	}
 	return s
 }
@@ -91,7 +86,7 @@ func (s *commandSet) of(c *internalv1.Command) (command, bool) {
 	if field == nil {
 		return command{}, false
 	}
-	found, ok := s.byNum[field.Number()]
+	found, ok := s.byMessage[field.Message().FullName()]
 	return found, ok
 }
 

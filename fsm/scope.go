@@ -44,7 +44,7 @@ func within(t *core.Tx, about subject, pools []string, machineID string) *Error 
 	}
 	scope := fmt.Sprintf("your scope is pool %s", strings.Join(pools, ", "))
 	if len(about.machines) == 0 && len(about.pools) == 0 {
-		return outOfScope("%s belongs to no pool, and %s", orThis(about.resource), scope)
+		return outOfScope("%s belongs to no pool, and %s", about.resource, scope)
 	}
 	for _, id := range about.machines {
 		m, ok := t.Machines.Get(id)
@@ -59,9 +59,9 @@ func within(t *core.Tx, about subject, pools []string, machineID string) *Error 
 	for _, p := range about.pools {
 		if !slices.Contains(pools, p) {
 			if p == "" {
-				return outOfScope("%s would be in no pool, and %s: name the pool", orThis(about.resource), scope)
+				return outOfScope("%s would be in no pool, and %s: name the pool", about.resource, scope)
 			}
-			return outOfScope("%s is about pool %q, and %s", orThis(about.resource), p, scope).With("pool", p)
+			return outOfScope("%s is about pool %q, and %s", about.resource, p, scope).With("pool", p)
 		}
 	}
 	return ownSecrets(t, about, pools, scope)
@@ -70,7 +70,7 @@ func within(t *core.Tx, about subject, pools []string, machineID string) *Error 
 func onlyMachine(t *core.Tx, about subject, machineID string) *Error {
 	if len(about.machines) == 0 {
 		return outOfScope("%s is not machine %q, and this token is valid for that machine only",
-			orThis(about.resource), machineID)
+			about.resource, machineID)
 	}
 	for _, id := range about.machines {
 		if id != machineID {
@@ -92,13 +92,6 @@ func onlyMachine(t *core.Tx, about subject, machineID string) *Error {
 
 func outOfScope(format string, args ...any) *Error {
 	return refuse(PermissionDenied, ReasonOutOfScope, format, args...)
-}
-
-func orThis(resource string) string {
-	if resource == "" {
-		return "this"
-	}
-	return resource
 }
 
 // scoped reports whether the caller is limited to some pools or to a machine.

@@ -142,13 +142,11 @@ func providerSubject(t *core.Tx, in *holdfastv1.PlatformProvider) subject {
 	return about
 }
 
-// nodeID returns the machine that a node's id refers to, which may be a machine id or a MAC
-// address.
+// nodeID returns the id of the machine that a node's id refers to, which may be a machine id or a
+// MAC address. It returns an unknown id as it is.
 func nodeID(t *core.Tx, id string) string {
-	if mac, ok := lex.MAC(id); ok && !t.Machines.Has(id) {
-		if m, ok := t.Machines.Lookup(schema.MachinesByOwned, "MAC address "+mac); ok {
-			return m.GetMachineId()
-		}
+	if m, ok := fleet.Node(t.State, id); ok {
+		return m.GetMachineId()
 	}
 	return id
 }

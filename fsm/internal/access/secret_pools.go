@@ -21,15 +21,8 @@ func PoolName(p string) string {
 
 // SecretWithin reports whether a secret is limited to some of these pools.
 func SecretWithin(s *holdfastv1.Secret, pools []string) bool {
-	if len(s.GetPools()) == 0 {
-		return false
-	}
-	for _, p := range s.GetPools() {
-		if !slices.Contains(pools, p) {
-			return false
-		}
-	}
-	return true
+	others := func(p string) bool { return !slices.Contains(pools, p) }
+	return len(s.GetPools()) > 0 && !slices.ContainsFunc(s.GetPools(), others)
 }
 
 // CheckSecretPools refuses a machine that refers to a secret of other pools. It may refer to

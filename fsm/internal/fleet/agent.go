@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"cmp"
+
 	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/events"
@@ -58,7 +60,7 @@ func CreateAgentMachine(t *core.Tx, c *internalv1.CreateAgentMachine) (*holdfast
 		MovePhase(t, m, holdfastv1.MachineStatus_READY, Change{By: "operator", Comment: "created for an agent"})
 	}
 	moveAgent(t, m, holdfastv1.Agent_PENDING, "operator", "")
-	m.Agent.ProviderName = lex.First(c.GetProviderName(), m.GetAgent().GetProviderName(), pool.GetProvider(),
+	m.Agent.ProviderName = cmp.Or(c.GetProviderName(), m.GetAgent().GetProviderName(), pool.GetProvider(),
 		GenericProvider)
 	t.GrantLease(internalv1.LeaseRef_PENDING_MACHINE, id, c.GetPendingTtlMs())
 	PutMachine(t, m)
@@ -109,14 +111,14 @@ func RegisterAgent(t *core.Tx, c *internalv1.RegisterAgent) (*holdfastv1.Machine
 		events.AddHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "spec.pool", TriggeredBy: "system"})
 	}
 	moveAgent(t, m, holdfastv1.Agent_REGISTERED, "system", "")
-	takeFacts(t, m, in)
+	copyFacts(t, m, in)
 	if own != nil {
 		enroll(t, m, own)
 	}
 	a := m.GetAgent()
 	a.RegisteredAt = t.Now
 	if l, ok := t.Lease(internalv1.LeaseRef_MACHINE, m.GetMachineId()); ok {
-		a.LastKeepalive = firstTime(lastKeepalive(l), a.GetLastKeepalive())
+		a.LastKeepalive = cmp.Or(lastKeepalive(l), a.GetLastKeepalive())
 	}
 	t.EndLease(internalv1.LeaseRef_PENDING_MACHINE, m.GetMachineId())
 	t.GrantLease(internalv1.LeaseRef_MACHINE, m.GetMachineId(), c.GetTtlMs())

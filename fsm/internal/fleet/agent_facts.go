@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -47,11 +48,11 @@ func hardwarePaths() []string {
 	return []string{"vendor", "model", "serial_number", "system_uuid", "arch", "boot_mode"}
 }
 
-// takeFacts copies the facts in an agent's registration to its machine. All changes are one
+// copyFacts copies the facts in an agent's registration to its machine. All changes are one
 // history entry. Facts claim no unique keys: only the inventory's MAC addresses and serial
 // numbers do.
-func takeFacts(t *core.Tx, m *holdfastv1.Machine, in *holdfastv1.RegisterAgentRequest) {
-	a, d := m.GetAgent(), factDiff{again: m.GetAgent().GetRegisteredAt() != nil}
+func copyFacts(t *core.Tx, m *holdfastv1.Machine, in *holdfastv1.RegisterAgentRequest) {
+	a, d := m.GetAgent(), factDiff{known: m.GetAgent().GetRegisteredAt() != nil}
 	text := func(name string, field *string, is string) {
 		d.note("agent."+name, *field, is)
 		*field = is
@@ -60,7 +61,7 @@ func takeFacts(t *core.Tx, m *holdfastv1.Machine, in *holdfastv1.RegisterAgentRe
 		d.note("agent."+name, strconv.FormatInt(*field, 10), strconv.FormatInt(is, 10))
 		*field = is
 	}
-	text("provider_name", &a.ProviderName, lex.First(in.GetProviderName(), a.GetProviderName(), GenericProvider))
+	text("provider_name", &a.ProviderName, cmp.Or(in.GetProviderName(), a.GetProviderName(), GenericProvider))
 	text("hostname", &a.Hostname, in.GetHostname())
 	text("private_ip", &a.PrivateIp, in.GetPrivateIp())
 	if mac, ok := lex.MAC(in.GetMacAddress()); ok {
@@ -71,7 +72,7 @@ func takeFacts(t *core.Tx, m *holdfastv1.Machine, in *holdfastv1.RegisterAgentRe
 	count("memory_mib", &a.MemoryMib, in.GetMemoryMib())
 	count("gpu_count", &gpus, int64(in.GetGpuCount()))
 	a.GpuCount = in.GetGpuCount()
-	takeHardware(t, m, in.GetHardware(), &d)
+	copyHardware(m, in.GetHardware(), &d)
 	if len(d.names) > 0 {
 		events.AddHistory(t, m, &holdfastv1.HistoryEntry{
 			Facet: "inventory", To: strings.Join(d.names, ", "), TriggeredBy: "agent", Metadata: d.values,
@@ -79,7 +80,8 @@ func takeFacts(t *core.Tx, m *holdfastv1.Machine, in *holdfastv1.RegisterAgentRe
 	}
 }
 
-func takeHardware(t *core.Tx, m *holdfastv1.Machine, in *holdfastv1.NodeRecord, d *factDiff) {
+// copyHardware copies the facts that an agent has read from the hardware.
+func copyHardware(m *holdfastv1.Machine, in *holdfastv1.NodeRecord, d *factDiff) {
 	if in == nil {
 		return
 	}
@@ -100,20 +102,20 @@ func takeHardware(t *core.Tx, m *holdfastv1.Machine, in *holdfastv1.NodeRecord, 
 
 // factDiff collects changed facts.
 type factDiff struct {
-	again  bool // the agent has registered before; otherwise its facts are new and not changes
+	known  bool // the agent has registered before; otherwise its facts are new and not changes
 	names  []string
 	values map[string]string
 }
 
 func (d *factDiff) note(name, was, is string) {
-	if d.again {
+	if d.known {
 		d.noteOver(name, was, is)
 	}
 }
 
 // noteOver records a change of a field that others than the agent may have set.
 func (d *factDiff) noteOver(name, was, is string) {
-	if was == is || was == "" && !d.again {
+	if was == is || was == "" && !d.known {
 		return
 	}
 	if d.values == nil {

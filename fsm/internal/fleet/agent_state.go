@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"cmp"
+
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
@@ -97,7 +99,7 @@ func Whole(s *core.State, m *holdfastv1.Machine) *holdfastv1.Machine {
 		if l, ok := s.Lease(internalv1.LeaseRef_MACHINE, m.GetMachineId()); ok && !l.GetGone() {
 			whole.Agent = shallow.Agent(a)
 			whole.Agent.Metrics, whole.Agent.AgentVersion = l.GetMetrics(), l.GetAgentVersion()
-			whole.Agent.LastKeepalive = firstTime(lastKeepalive(l), a.GetLastKeepalive())
+			whole.Agent.LastKeepalive = cmp.Or(lastKeepalive(l), a.GetLastKeepalive())
 		}
 	}
 	return whole
@@ -110,11 +112,4 @@ func lastKeepalive(l *internalv1.Lease) *timestamppb.Timestamp {
 		return nil
 	}
 	return l.GetLastSeen()
-}
-
-func firstTime(a, b *timestamppb.Timestamp) *timestamppb.Timestamp {
-	if a != nil {
-		return a
-	}
-	return b
 }

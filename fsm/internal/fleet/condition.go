@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -48,7 +49,7 @@ func Observe(t *core.Tx, m *holdfastv1.Machine, seen *holdfastv1.Condition) {
 		})
 	}
 	if next.GetUnknown() {
-		next.UnknownSince = firstTime(c.GetUnknownSince(), firstTime(seen.GetUnknownSince(), t.Now))
+		next.UnknownSince = cmp.Or(c.GetUnknownSince(), seen.GetUnknownSince(), t.Now)
 	}
 	if next.GetObservedAt() == nil {
 		next.ObservedAt = t.Now

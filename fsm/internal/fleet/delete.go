@@ -22,10 +22,7 @@ func DeleteMachine(t *core.Tx, c *internalv1.DeleteMachine) *refusal.Error {
 		run = console.GetRunId()
 	}
 	if run != "" {
-		return refusal.New(refusal.FailedPrecondition, refusal.ReasonActiveRun,
-			"machine %q has the active run %s: cancel it or wait for it",
-			m.GetMachineId(), run).
-			With("run_id", run)
+		return ActiveRun(m.GetMachineId(), run)
 	}
 	events.AddHistory(t, m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "deleted", TriggeredBy: "operator"})
 	access.RevokeAgents(t, m.GetMachineId())

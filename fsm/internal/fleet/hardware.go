@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -143,7 +144,7 @@ func without(parts, others []*holdfastv1.HardwarePart) []*holdfastv1.HardwarePar
 
 // partName returns a name that distinguishes a part from others of its kind.
 func partName(p *holdfastv1.HardwarePart) string {
-	return strings.Join(strings.Fields(p.GetSlot()+" "+lex.First(p.GetSerial(), p.GetMac(), p.GetModel())), " ")
+	return strings.Join(strings.Fields(p.GetSlot()+" "+cmp.Or(p.GetSerial(), p.GetMac(), p.GetModel())), " ")
 }
 
 // Hardware returns the inventory of a machine, or nil if none was read.

@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"cmp"
+
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/access"
@@ -127,8 +129,5 @@ func MovesHardware(old, m *holdfastv1.Machine) bool {
 // ProviderOf returns the provider named by a machine, or "" if configuration decides.
 // StartRun.checked_provider is compared with it.
 func ProviderOf(m *holdfastv1.Machine) string {
-	if p := m.GetSpec().GetProvider(); p != "" {
-		return p
-	}
-	return m.GetLabels()["provider"]
+	return cmp.Or(m.GetSpec().GetProvider(), m.GetLabels()["provider"])
 }

@@ -15,6 +15,12 @@ func MachineNotFound(id string) *refusal.Error {
 	return refusal.New(refusal.NotFound, "MACHINE_NOT_FOUND", "machine %q not found", id).With("machine_id", id)
 }
 
+// ActiveRun returns the refusal of a command that a machine's active run excludes.
+func ActiveRun(machineID, runID string) *refusal.Error {
+	return refusal.New(refusal.FailedPrecondition, refusal.ReasonActiveRun,
+		"machine %q has the active run %s: cancel it or wait for it", machineID, runID).With("run_id", runID)
+}
+
 // Edit returns a copy of a machine whose status, node and agent may be changed: see
 // shallow.Machine. To change more of it, use Edit of the table.
 func Edit(t *core.Tx, id string) (*holdfastv1.Machine, bool) {
@@ -33,10 +39,7 @@ func SetMachinePhase(t *core.Tx, c *internalv1.SetMachinePhase) (*holdfastv1.Mac
 	}
 	from, to := m.GetStatus().GetPhase(), c.GetPhase()
 	if run := m.GetStatus().GetActiveRunId(); run != "" {
-		return nil, refusal.New(refusal.FailedPrecondition, refusal.ReasonActiveRun,
-			"machine %q has the active run %s: cancel it or wait for it",
-			m.GetMachineId(), run).
-			With("run_id", run)
+		return nil, ActiveRun(m.GetMachineId(), run)
 	}
 	if from == to {
 		return Whole(t.State, m), nil

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,9 +38,18 @@ func nodePaths() []string {
 	}
 }
 
-// FactPaths returns the paths that a node may report about itself.
-func FactPaths() []string {
-	return []string{"hostname", "ip_address", "vendor", "model", "serial_number", "system_uuid", "arch", "boot_mode"}
+// MergeFacts copies the fields that a node has reported about itself. It leaves out empty ones. in may
+// be nil.
+func MergeFacts(n, in *holdfastv1.NodeRecord) {
+	if in == nil {
+		return
+	}
+	own, facts := NodeText(n), NodeText(in)
+	for _, p := range append(hardwarePaths(), "hostname", "ip_address") {
+		if *facts[p] != "" {
+			*own[p] = *facts[p]
+		}
+	}
 }
 
 // CheckNode returns the violations of a client's node record, and trims its texts.
@@ -137,5 +147,5 @@ func NoteFailedInstall(m *holdfastv1.Machine, attempt int32, why string) {
 		m.Node = &holdfastv1.NodeRecord{}
 	}
 	m.Node.InstallAttempts = max(m.GetNode().GetInstallAttempts(), attempt)
-	m.Node.LastInstallError = lex.Clip(lex.First(why, m.GetNode().GetLastInstallError()), core.MaxNote)
+	m.Node.LastInstallError = lex.Clip(cmp.Or(why, m.GetNode().GetLastInstallError()), core.MaxNote)
 }

@@ -78,12 +78,7 @@ func Same(a, b *holdfastv1.Image) bool { return proto.Equal(Normal(a), Normal(b)
 // Of returns the name of the image that a step of a run installs: its own, else the
 // run's parameter, else the machine's label, else "default".
 func Of(s *holdfastv1.RepaveImage, run *holdfastv1.Run, m *holdfastv1.Machine) string {
-	for _, name := range []string{s.GetImage(), run.GetParams()["image"], m.GetLabels()["image"]} {
-		if name != "" {
-			return name
-		}
-	}
-	return "default"
+	return cmp.Or(s.GetImage(), run.GetParams()["image"], m.GetLabels()["image"], "default")
 }
 
 // ArchOf returns the architecture of a name, as images have it: amd64 or arm64. It returns ""

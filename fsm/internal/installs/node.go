@@ -1,6 +1,7 @@
 package installs
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -27,15 +28,6 @@ func ReportNode(t *core.Tx, c *internalv1.ReportNode) (*holdfastv1.Machine, *ref
 	}
 	if p := r.GetInstallationProgress(); p < 0 || p > 100 {
 		return nil, refusal.InvalidField("installation_progress", "%d is not 0 to 100", p)
-	}
-	facts := make([]string, 0, len(fleet.FactPaths()))
-	if in := r.GetFacts(); in != nil {
-		texts := fleet.NodeText(in)
-		for _, p := range fleet.FactPaths() {
-			if *texts[p] != "" {
-				facts = append(facts, p)
-			}
-		}
 	}
 	m, known := fleet.ByMAC(t.State, mac)
 	if !known {
@@ -64,7 +56,7 @@ func ReportNode(t *core.Tx, c *internalv1.ReportNode) (*holdfastv1.Machine, *ref
 	if m.Node == nil {
 		m.Node = &holdfastv1.NodeRecord{}
 	}
-	fleet.MergeNode(m.Node, r.GetFacts(), facts)
+	fleet.MergeFacts(m.Node, r.GetFacts())
 	m.Node.LastSeenAt = t.Now
 	m = installReported(t, m, r, c.GetRunId())
 	fleet.PutMachine(t, m)
@@ -109,7 +101,7 @@ func installReported(
 	if r.GetHasProgress() && status == "progress" {
 		n.InstallProgress = r.GetInstallationProgress()
 	}
-	switch why := lex.First(lex.Clip(r.GetInstallationError(), core.MaxNote), "the installer gave no reason"); {
+	switch why := cmp.Or(lex.Clip(r.GetInstallationError(), core.MaxNote), "the installer gave no reason"); {
 	case status == "failed":
 		n.InstallAttempts++
 		n.LastInstallError = why

@@ -21,9 +21,7 @@ func observedRun(t *core.Tx, m *holdfastv1.Machine) (*holdfastv1.Run, *refusal.E
 	}
 	run, ok := t.Runs.Edit(id)
 	if !ok || !run.GetObserved() {
-		return nil, refusal.New(refusal.FailedPrecondition, refusal.ReasonActiveRun,
-			"machine %q has the active run %s: cancel it or wait for it", m.GetMachineId(), id).
-			With("run_id", id).With("machine_id", m.GetMachineId())
+		return nil, fleet.ActiveRun(m.GetMachineId(), id).With("machine_id", m.GetMachineId())
 	}
 	return run, nil
 }

@@ -1,6 +1,7 @@
 package installs
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -40,26 +41,11 @@ func ReportInstall(t *core.Tx, c *internalv1.ReportInstall) (*holdfastv1.Install
 	if m.Node == nil {
 		m.Node = &holdfastv1.NodeRecord{}
 	}
-	var facts []string
-	if in := r.GetFacts(); in != nil {
-		for _, p := range fleet.FactPaths() {
-			if *fleet.NodeText(in)[p] != "" {
-				facts = append(facts, p)
-			}
-		}
-		fleet.MergeNode(m.Node, in, facts)
-	}
-	if r.GetIpAddress() != "" {
-		m.Node.IpAddress = r.GetIpAddress()
-	}
+	fleet.MergeFacts(m.Node, r.GetFacts())
+	m.Node.IpAddress = cmp.Or(r.GetIpAddress(), m.Node.GetIpAddress())
 	m.Node.LastSeenAt = t.Now
 	keepHardwareOfHost(t, run, r.GetInventory())
-	if r.GetIpAddress() != "" {
-		i.IpAddress = r.GetIpAddress()
-	}
-	if r.GetDetail() != "" {
-		i.Detail = r.GetDetail()
-	}
+	i.IpAddress, i.Detail = cmp.Or(r.GetIpAddress(), i.GetIpAddress()), cmp.Or(r.GetDetail(), i.GetDetail())
 	if len(r.GetHostKeys()) > 0 {
 		i.HostKeys = r.GetHostKeys()
 	}
@@ -133,7 +119,7 @@ func sessionReported(t *core.Tx, m *holdfastv1.Machine, r *holdfastv1.ReportNode
 	}
 	switch status := r.GetInstallationStatus(); {
 	case status == "failed":
-		i.Error, i.CompletedAt = lex.First(lex.Clip(r.GetInstallationError(), core.MaxNote),
+		i.Error, i.CompletedAt = cmp.Or(lex.Clip(r.GetInstallationError(), core.MaxNote),
 			"the installer gave no reason"), t.Now
 		stage(t, s, holdfastv1.Install_FAILED, "the installer has failed: "+i.GetError())
 	case status == "complete":

@@ -4,6 +4,7 @@
 package installs
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"slices"
@@ -94,7 +95,7 @@ func stage(t *core.Tx, s *internalv1.StoredInstall, stage holdfastv1.Install_Sta
 	run = shallow.Run(run)
 	run.WaitingFor, run.WaitingSince = sessions.InstallStage(i), t.Now
 	runs.PutRun(t, run,
-		fmt.Sprintf("step %s: %s", i.GetStep(), lex.First(what, "waiting for "+sessions.InstallStage(i))))
+		fmt.Sprintf("step %s: %s", i.GetStep(), cmp.Or(what, "waiting for "+sessions.InstallStage(i))))
 }
 
 // BootInstall records that a machine has requested its boot script, and the token in it.

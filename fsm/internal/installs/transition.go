@@ -1,6 +1,7 @@
 package installs
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
@@ -32,12 +33,12 @@ func TransitionNode(t *core.Tx, c *internalv1.TransitionNode) (*holdfastv1.Machi
 		if err := checkObservable(t, m, c.GetRunId()); err != nil {
 			return nil, err
 		}
-		why := lex.First(comment, "an operator says that the install has begun")
+		why := cmp.Or(comment, "an operator says that the install has begun")
 		return fleet.Whole(t.State, beginObserved(t, m, c.GetRunId(), why)), nil
 	case run != nil && c.GetState() == holdfastv1.Node_INSTALLED:
-		m = observedDone(t, m, run, lex.First(comment, "an operator says that the install is complete"))
+		m = observedDone(t, m, run, cmp.Or(comment, "an operator says that the install is complete"))
 	case run != nil && c.GetState() == holdfastv1.Node_INSTALL_FAILED:
-		m = observedFailed(t, m, run, lex.First(comment, "an operator says that the install has failed"))
+		m = observedFailed(t, m, run, cmp.Or(comment, "an operator says that the install has failed"))
 	default:
 		if run != nil {
 			m = observedCanceled(t, m, run,

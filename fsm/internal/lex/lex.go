@@ -9,16 +9,6 @@ import (
 	"unicode/utf8"
 )
 
-// First returns the first value that is not empty, or "".
-func First(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
-}
-
 // Number returns a number of things: "1 machine", "2 machines". Answers use it. A text that Apply
 // stores must not change, since older peers store it too.
 func Number[N ~int | ~int32 | ~uint64](n N, one string) string {

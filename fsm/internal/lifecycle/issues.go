@@ -37,11 +37,7 @@ func issues(m *holdfastv1.Machine) []*holdfastv1.Issue {
 		if urgency == holdfastv1.Issue_URGENCY_UNSPECIFIED {
 			continue
 		}
-		reason := c.GetReason()
-		if reason == "" {
-			reason = c.GetMessage()
-		}
-		add(urgency, kind, reason, c.GetLastTransition())
+		add(urgency, kind, cmp.Or(c.GetReason(), c.GetMessage()), c.GetLastTransition())
 	}
 	slices.SortStableFunc(all, func(a, b *holdfastv1.Issue) int { return cmp.Compare(a.GetUrgency(), b.GetUrgency()) })
 	return all

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -43,12 +44,9 @@ func CheckPhase(id string, from, to holdfastv1.MachineStatus_Phase) *refusal.Err
 	for _, p := range allowed {
 		names = append(names, p.String())
 	}
-	next := "nothing"
-	if len(names) > 0 {
-		next = strings.Join(names, ", ")
-	}
 	return refusal.New(refusal.FailedPrecondition, "PHASE_TRANSITION",
-		"machine %q cannot be moved by hand from %s to %s; from there it can go to: %s", id, from, to, next)
+		"machine %q cannot be moved by hand from %s to %s; from there it can go to: %s", id, from, to,
+		cmp.Or(strings.Join(names, ", "), "nothing"))
 }
 
 // KeepsNode reports whether a node keeps its state during a run that installs nothing.

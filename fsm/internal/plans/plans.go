@@ -29,27 +29,23 @@ func Braked(p *holdfastv1.Plan) bool {
 // NonExclusive reports whether runs of a plan may run besides the active run of their
 // machine.
 func NonExclusive(p *holdfastv1.Plan) bool {
-	for _, s := range p.GetSteps() {
-		if !stepkind.Of(s).GetConcurrent() {
-			return false
-		}
-	}
-	return len(p.GetSteps()) > 0
+	exclusive := func(s *holdfastv1.Step) bool { return !stepkind.Of(s).GetConcurrent() }
+	return len(p.GetSteps()) > 0 && !slices.ContainsFunc(p.GetSteps(), exclusive)
 }
 
 // NodeState returns the node state during a run of a plan, or unspecified if the plan does
 // not determine it.
 func NodeState(p *holdfastv1.Plan) holdfastv1.Node_State {
-	for _, s := range p.GetSteps() {
-		if s.GetRepave() != nil {
-			return holdfastv1.Node_INSTALLING
-		}
+	if Installs(p) {
+		return holdfastv1.Node_INSTALLING
 	}
 	return holdfastv1.Node_NODE_STATE_UNSPECIFIED
 }
 
 // Installs reports whether a plan writes an image to the disk.
-func Installs(p *holdfastv1.Plan) bool { return NodeState(p) == holdfastv1.Node_INSTALLING }
+func Installs(p *holdfastv1.Plan) bool {
+	return slices.ContainsFunc(p.GetSteps(), func(s *holdfastv1.Step) bool { return s.GetRepave() != nil })
+}
 
 // CheckReplace returns an error if a plan may not be replaced.
 func CheckReplace(old *holdfastv1.Plan, replace bool) *refusal.Error {

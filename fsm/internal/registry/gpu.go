@@ -1,9 +1,9 @@
 package registry
 
 import (
+	"cmp"
 	"fmt"
 
-	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -74,8 +74,8 @@ func mergeGpus(known, seen []*holdfastv1.Gpu) []*holdfastv1.Gpu {
 			continue
 		}
 		delete(reported, k.GetId())
-		k.Model = lex.First(g.GetModel(), k.GetModel())
-		k.ComputeCapability = lex.First(g.GetComputeCapability(), k.GetComputeCapability())
+		k.Model = cmp.Or(g.GetModel(), k.GetModel())
+		k.ComputeCapability = cmp.Or(g.GetComputeCapability(), k.GetComputeCapability())
 		if g.GetTotalVramGb() > 0 {
 			k.TotalVramGb = g.GetTotalVramGb()
 		}

@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"cmp"
+
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
@@ -34,7 +36,7 @@ func CreatePool(t *core.Tx, c *internalv1.CreatePool) (*holdfastv1.Pool, *refusa
 	if !exists {
 		p = &holdfastv1.Pool{PoolId: in.GetPoolId(), CreatedAt: t.Now}
 	}
-	p.Declared, p.Provider = true, lex.First(in.GetProvider(), fleet.GenericProvider)
+	p.Declared, p.Provider = true, cmp.Or(in.GetProvider(), fleet.GenericProvider)
 	p.GpuType, p.Labels = in.GetGpuType(), in.GetLabels()
 	if !managed(p) && in.GetRegion() != "" {
 		p.Region = in.GetRegion()
@@ -82,7 +84,7 @@ func RegisterPool(t *core.Tx, c *internalv1.RegisterPool) (*holdfastv1.Pool, *re
 		p = &holdfastv1.Pool{PoolId: in.GetPoolId(), CreatedAt: t.Now}
 	}
 	p.Endpoint, p.NodeId, p.Version = in.GetEndpoint(), in.GetNodeId(), in.GetVersion()
-	p.Region = lex.First(in.GetRegion(), p.GetRegion())
+	p.Region = cmp.Or(in.GetRegion(), p.GetRegion())
 	if t.Has(core.Level2) && p.GetStatus() == holdfastv1.Pool_HEALTHY {
 		keepMeasured(p.GetGpus(), in.GetGpus())
 	} else {

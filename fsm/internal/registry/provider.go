@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"iter"
 
@@ -57,7 +58,7 @@ func RegisterProvider(t *core.Tx, c *internalv1.RegisterProvider) (*holdfastv1.P
 	p.CreatedAt, p.UpdatedAt, p.Status = t.Now, t.Now, "registered"
 	old, exists := t.Providers.Get(p.GetProviderId())
 	if exists {
-		p.CreatedAt, p.PoolId = old.GetCreatedAt(), lex.First(p.GetPoolId(), old.GetPoolId())
+		p.CreatedAt, p.PoolId = old.GetCreatedAt(), cmp.Or(p.GetPoolId(), old.GetPoolId())
 	}
 	if pool := p.GetPoolId(); pool != "" && pool != old.GetPoolId() && providersOf(t, pool) >= maxProviders {
 		return nil, refusal.New(refusal.FailedPrecondition, "PROVIDER_LIMIT",

@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -104,19 +106,15 @@ func UpdateServiceState(t *core.Tx, c *internalv1.UpdateServiceState) (*holdfast
 // overtaken reports whether a state is a late duplicate: it was recorded before, and a newer
 // one followed.
 func overtaken(states []*holdfastv1.ServiceState, s *holdfastv1.ServiceState) bool {
-	for i := range max(0, len(states)-1) {
-		if proto.Equal(states[i], s) {
-			return true
-		}
-	}
-	return false
+	same := func(old *holdfastv1.ServiceState) bool { return proto.Equal(old, s) }
+	return slices.ContainsFunc(states[:max(0, len(states)-1)], same)
 }
 
 // DeregisterService deregisters a service. Its id stays known for a while, so that repeating
 // the call changes nothing. A client without an id is found by name, host and port, if they
 // are unique.
 func DeregisterService(t *core.Tx, c *internalv1.DeregisterService) (*holdfastv1.Service, *refusal.Error) {
-	id := lex.First(c.GetId(), c.GetTarget().GetId())
+	id := cmp.Or(c.GetId(), c.GetTarget().GetId())
 	if id == "" {
 		id = targetID(t, c.GetTarget())
 	}

@@ -15,8 +15,7 @@ func AbortRun(t *core.Tx, c *internalv1.AbortRun) (*holdfastv1.Run, *refusal.Err
 	case !ok:
 		return nil, runNotFound(c.GetRunId())
 	case lifecycle.Ended(run):
-		return nil, refusal.New(refusal.FailedPrecondition, refusal.ReasonRunFinished, "run %s has already %s",
-			run.GetRunId(), run.GetPhase())
+		return nil, runFinished(run)
 	case run.GetObserved() && c.GetPhase() != holdfastv1.Run_CANCELED:
 		return nil, refusal.New(refusal.FailedPrecondition, ReasonRunObserved,
 			"run %s is observed: its installer's reports decide whether it fails", run.GetRunId())

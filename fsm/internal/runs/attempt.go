@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,8 +29,7 @@ func activeStep(t *core.Tx, runID, step string) (*holdfastv1.Run, *holdfastv1.St
 		return nil, nil, runNotFound(runID)
 	}
 	if lifecycle.Ended(run) {
-		return nil, nil, refusal.New(refusal.FailedPrecondition, refusal.ReasonRunFinished, "run %s has already %s",
-			runID, run.GetPhase())
+		return nil, nil, runFinished(run)
 	}
 	if run.GetObserved() {
 		return nil, nil, refusal.New(refusal.FailedPrecondition, ReasonRunObserved,
@@ -193,19 +193,14 @@ func EndAttempt(t *core.Tx, c *internalv1.EndAttempt) (*holdfastv1.Run, *refusal
 	if to := a.GetEvidenceAfter()[ProofEndpoint]; to != "" && moved {
 		moveHost(t, run.GetMachineId(), to)
 	}
-	step.Message = c.GetMessage()
-	if step.Message == "" {
-		step.Message = c.GetError()
-	}
+	step.Message = cmp.Or(c.GetMessage(), c.GetError())
 	switch {
 	case c.GetOutcome() == holdfastv1.Attempt_SUCCEEDED:
 		fleet.KeepHardware(t, run, c.GetInventory())
 		StepSucceeded(t, run, step)
 	case c.GetOutcome() == holdfastv1.Attempt_CANCELED:
 		why := canceledError(run)
-		if step.Message == "" {
-			step.Message = why.GetMessage()
-		}
+		step.Message = cmp.Or(step.GetMessage(), why.GetMessage())
 		EndStep(t, step, holdfastv1.StepStatus_FAILED)
 		FinishRun(t, run, holdfastv1.Run_CANCELED, why)
 	case !c.GetPermanent() && a.GetNumber() <= step.GetMaxRetries():

@@ -17,9 +17,7 @@ func CancelRun(t *core.Tx, c *internalv1.CancelRun) (*holdfastv1.Run, *refusal.E
 	case run.GetPhase() == holdfastv1.Run_CANCELED, run.GetCancelRequestedAt() != nil && !lifecycle.Ended(run):
 		return run, nil
 	case lifecycle.Ended(run):
-		return nil, refusal.New(refusal.FailedPrecondition, refusal.ReasonRunFinished, "run %s has already %s",
-			run.GetRunId(), run.GetPhase()).
-			With("phase", run.GetPhase().String())
+		return nil, runFinished(run).With("phase", run.GetPhase().String())
 	}
 	run.CancelRequestedAt, run.CancelReason = t.Now, c.GetReason()
 	if run.GetObserved() {

@@ -69,12 +69,8 @@ func ClusterRef(m *holdfastv1.Machine, own string, params map[string]string) str
 // Such a run reads, or changes something outside of the host: a light, a log, a virtual
 // drive.
 func leavesAlone(run *holdfastv1.Run) bool {
-	for _, s := range run.GetSteps() {
-		if !stepkind.Named(s.GetKind()).GetKeepsPhase() {
-			return false
-		}
-	}
-	return len(run.GetSteps()) > 0
+	changes := func(s *holdfastv1.StepStatus) bool { return !stepkind.Named(s.GetKind()).GetKeepsPhase() }
+	return len(run.GetSteps()) > 0 && !slices.ContainsFunc(run.GetSteps(), changes)
 }
 
 // nodeAfterLook returns the node state to restore after a run that leaves its machine

@@ -16,6 +16,12 @@ func runNotFound(id string) *refusal.Error {
 	return refusal.New(refusal.NotFound, "RUN_NOT_FOUND", "run %q not found", id).With("run_id", id)
 }
 
+// runFinished returns the refusal of a command that would change a run that has ended.
+func runFinished(run *holdfastv1.Run) *refusal.Error {
+	return refusal.New(refusal.FailedPrecondition, refusal.ReasonRunFinished, "run %s has already %s",
+		run.GetRunId(), run.GetPhase())
+}
+
 // PutRun stores a run and adds the event of its transition. The run must not change any more.
 func PutRun(t *core.Tx, run *holdfastv1.Run, message string) {
 	run.Revision, run.QueuePosition = t.Index, 0

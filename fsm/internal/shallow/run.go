@@ -2,6 +2,23 @@ package shallow
 
 import holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 
+// Plan returns a copy of a plan. Its own fields may be changed; its steps, outcomes and ramps
+// are shared.
+func Plan(p *holdfastv1.Plan) *holdfastv1.Plan {
+	return &holdfastv1.Plan{
+		PlanId:      p.PlanId,
+		DisplayName: p.DisplayName,
+		Steps:       p.Steps,
+		BuiltIn:     p.BuiltIn,
+		Referenced:  p.Referenced,
+		CreatedAt:   p.CreatedAt,
+		Brake:       p.Brake,
+		Recent:      p.Recent,
+		Ramps:       p.Ramps,
+		MaxActive:   p.MaxActive,
+	}
+}
+
 // Run returns a copy of a run. Its own fields may be changed; its steps are shared.
 func Run(r *holdfastv1.Run) *holdfastv1.Run {
 	return &holdfastv1.Run{
