@@ -1,6 +1,6 @@
-// Package holdfastv1 is the public API of Holdfast, generated from the .proto files beside it.
-// Written by hand is what every program must do in the same way: AuditHash. It must not know
-// anything else of Holdfast.
+// Package holdfastv1 is the public API of Holdfast, generated from the .proto files beside it. Only
+// the hash chain of audit events is written by hand, because every program must compute it in the
+// same way. It must not import another package of Holdfast.
 package holdfastv1
 
 import (
@@ -10,20 +10,19 @@ import (
 	"fmt"
 )
 
-// auditDomain begins what is hashed, so that the hash of an event is the hash of nothing else.
+// auditDomain is the beginning of the hashed bytes, so that no other data has the hash of an event.
 // Another layout gets another number.
 const auditDomain = "holdfast audit event 1"
 
-// AuditHash returns what the hash of an audit event must be (docs/security.md): SHA-256 over these
-// fields, in this order, each with its length in bytes in front as four bytes, most significant
+// AuditHash returns the hash that an audit event must have (docs/security.md): the SHA-256 of these
+// fields, in this order. Each is preceded by its length in bytes, as four bytes, most significant
 // first:
 //
 //	"holdfast audit event 1", previous_hash, sequence, at (unix seconds), at (nanoseconds), principal, source, peer, method, resource,
 //	request_id, outcome, reason, index, count, token_id
 //
-// Strings are UTF-8, numbers eight bytes, most significant first. The order is not that of
-// protobuf, and does not depend on how protobuf encodes: events that were exported as JSON verify
-// too.
+// Strings are UTF-8, numbers eight bytes, most significant first. The hash does not depend on the
+// encoding of protobuf, so events that were exported as JSON can be verified too.
 func AuditHash(e *AuditEvent) []byte {
 	var space [512]byte
 	b := appendText(space[:0], auditDomain)
@@ -54,9 +53,9 @@ func appendNumber(b []byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(b, 8), n)
 }
 
-// AuditChain verifies audit events that are added oldest first. The zero value begins with whatever
-// comes first; give the sequence and hash of an event that was verified before to prove that
-// nothing between is missing.
+// AuditChain verifies audit events that are added oldest first. The zero value accepts any first
+// event. With the sequence and hash of an event that was verified before, it verifies that no event
+// between them is missing.
 type AuditChain struct {
 	Sequence uint64 // of the newest event
 	Hash     []byte // of the newest event
@@ -65,7 +64,7 @@ type AuditChain struct {
 	Count    uint64
 }
 
-// Add verifies the next event. The error says what does not fit; the chain then stays as it was.
+// Add verifies the next event. If it returns an error, the chain is unchanged.
 func (c *AuditChain) Add(e *AuditEvent) error {
 	n := e.GetSequence()
 	switch {
