@@ -9,11 +9,11 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// BackupInfo is the part of a snapshot file's description that the state does not know.
+// BackupInfo is the part of a snapshot file's description that is not in the state.
 type BackupInfo = backup.Info
 
-// SumBackup returns an error if the checksum of a snapshot file is wrong. It decodes nothing, so
-// it is fast.
+// SumBackup returns an error if the checksum of a snapshot file is wrong. It does not decode the
+// file, so it is fast.
 func SumBackup(file []byte) error { return backup.CheckSum(file) }
 
 // WriteBackup writes a snapshot file.

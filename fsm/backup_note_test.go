@@ -56,7 +56,7 @@ func TestRestoreKnowsItsBackup(t *testing.T) {
 	taken := p.View().Meta().GetNow().AsTime()
 	p.Now = p.Now.Add(48 * time.Hour)
 	do(t, p, &internalv1.NoteBackup{Saved: timestamppb.New(p.Now)})
-	if r := p.BringBack(file, 1000, &internalv1.RestoreBackup{RestoreId: "r1"}); r.Err != nil {
+	if r := p.RestoreFile(file, 1000, &internalv1.RestoreBackup{RestoreId: "r1"}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	if got := p.View().Meta().GetLastBackup().AsTime(); !got.Equal(taken) {

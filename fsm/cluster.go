@@ -66,7 +66,7 @@ func setAutopilot(t *core.Tx, c *internalv1.SetAutopilot) *Error {
 		return invalid("config", "is required")
 	case a.GetDeadServerMs() != 0 && a.GetDeadServerMs() < minDeadServer:
 		return invalid("config.dead_server_threshold",
-			"is %d ms, at least %d ms are wanted: a reboot is no reason", a.GetDeadServerMs(), minDeadServer)
+			"is %d ms, at least %d ms are allowed: a reboot takes as long", a.GetDeadServerMs(), minDeadServer)
 	case a.GetStabilizationMs() < 0 || a.GetDeadServerMs() < 0:
 		return invalid("config", "has a time below zero")
 	case a.GetMinQuorum() == 1 || a.GetMinQuorum() == 2:

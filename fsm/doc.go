@@ -18,10 +18,14 @@
 //	fleet     machines, with their nodes, agents and hardware
 //	registry  pools, providers and services
 //	sessions  install sessions, as stored
-//	runs      plans, images and runs
+//	waves     the records of waves
+//	runs      plans, images, runs and the start of waves
 //	installs  the reports about installs, and the runs that they advance
 //	leases    heartbeats and expiry
 //	backup    snapshot files and restores
+//
+// The other packages below internal have no transaction: tables and their schemas, the form of
+// texts, refusals, and rules that depend on one record alone.
 //
 // Records are stored in copy-on-write B-trees (docs/decisions/0003), as messages until a
 // snapshot has encoded them (docs/decisions/0025). A View is a frozen copy of all records. It is

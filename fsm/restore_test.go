@@ -99,13 +99,13 @@ func TestRestoreEndsRuns(t *testing.T) {
 	do(t, p, &internalv1.InitCluster{ClusterId: "c1"})
 	do(t, p, &internalv1.BeginAttempt{RunId: run, Step: mustRun(t, p, run).GetCurrentStep(), Attempt: 1})
 	file := backup(t, p.View())
-	r := p.BringBack(file, 1000, &internalv1.RestoreBackup{RestoreId: "r1"})
+	r := p.RestoreFile(file, 1000, &internalv1.RestoreBackup{RestoreId: "r1"})
 	if r.Err == nil || r.Err.Reason != fsm.ReasonRunsActive {
 		t.Fatalf("restore with an active run: got %v, want %s", r.Err, fsm.ReasonRunsActive)
 	}
 	last := p.View().LastEvent()
 	p.Lead(7)
-	if r = p.BringBack(file, 1000, &internalv1.RestoreBackup{RestoreId: "r2", AbandonRuns: true}); r.Err != nil {
+	if r = p.RestoreFile(file, 1000, &internalv1.RestoreBackup{RestoreId: "r2", AbandonRuns: true}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	got := mustRun(t, p, run)
@@ -146,7 +146,7 @@ func TestRestoreHoldsNoPlan(t *testing.T) {
 		do(t, p, &internalv1.BeginAttempt{RunId: "run-" + run, Step: mustRun(t, p, "run-"+run).GetCurrentStep(), Attempt: 1})
 	}
 	file := backup(t, p.View())
-	r := p.BringBack(file, 1000, &internalv1.RestoreBackup{RestoreId: "r1", AbandonRuns: true})
+	r := p.RestoreFile(file, 1000, &internalv1.RestoreBackup{RestoreId: "r1", AbandonRuns: true})
 	if r.Err != nil {
 		t.Fatal(r.Err)
 	}
@@ -196,7 +196,7 @@ func TestRestoreKeepsWhoMayCall(t *testing.T) {
 	file := backup(t, p.View())
 	do(t, p, &internalv1.RevokeToken{TokenId: "t-old"})
 	token("t-new", 2)
-	if r := p.BringBack(file, 512, &internalv1.RestoreBackup{RestoreId: "r1"}); r.Err != nil {
+	if r := p.RestoreFile(file, 512, &internalv1.RestoreBackup{RestoreId: "r1"}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	old, _ := p.View().Token("t-old")
@@ -217,7 +217,7 @@ func TestRestoreMovesWebhooksOn(t *testing.T) {
 	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-late"}})
 	do(t, p, &internalv1.DeleteWebhook{Name: "chat"})
 	before := p.View().LastNews()
-	if r := p.BringBack(file, 1000, &internalv1.RestoreBackup{RestoreId: "r1", AbandonRuns: true}); r.Err != nil {
+	if r := p.RestoreFile(file, 1000, &internalv1.RestoreBackup{RestoreId: "r1", AbandonRuns: true}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	v := p.View()
@@ -239,7 +239,7 @@ func TestRestoreRefusals(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, &internalv1.InitCluster{ClusterId: "c1"})
 	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "mine"}})
-	if r := p.BringBack(file, 4096, &internalv1.RestoreBackup{RestoreId: "r1"}); r.Err == nil ||
+	if r := p.RestoreFile(file, 4096, &internalv1.RestoreBackup{RestoreId: "r1"}); r.Err == nil ||
 		r.Err.Reason != fsm.ReasonOtherCluster {
 		t.Errorf("another cluster's file into one that is not empty: got %v, want %s", r.Err, fsm.ReasonOtherCluster)
 	}
@@ -251,14 +251,14 @@ func TestRestoreRefusals(t *testing.T) {
 		r.Err.Reason != fsm.ReasonStageGone {
 		t.Errorf("a chunk after a change of leader: got %v, want %s", r.Err, fsm.ReasonStageGone)
 	}
-	if r := p.BringBack(append(bytes.Clone(file[:len(file)-1]), 0), 4096,
+	if r := p.RestoreFile(append(bytes.Clone(file[:len(file)-1]), 0), 4096,
 		&internalv1.RestoreBackup{RestoreId: "r3", OtherCluster: true}); r.Err == nil || r.Err.Reason != "SNAPSHOT_DAMAGED" {
 		t.Errorf("a damaged file: got %v, want SNAPSHOT_DAMAGED", r.Err)
 	}
 	if _, ok := p.View().Machine("mine"); !ok {
 		t.Error("a refused restore has changed the state")
 	}
-	if r := p.BringBack(file, 4096, &internalv1.RestoreBackup{RestoreId: "r4", OtherCluster: true}); r.Err != nil {
+	if r := p.RestoreFile(file, 4096, &internalv1.RestoreBackup{RestoreId: "r4", OtherCluster: true}); r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	if id := p.View().Meta().GetClusterId(); id != "c1" {
@@ -296,10 +296,10 @@ func TestRestoreProperty(t *testing.T) {
 			}
 		}
 		c := &internalv1.RestoreBackup{RestoreId: "again", AbandonRuns: true, OtherCluster: true}
-		if r := p.BringBack(file, 700, proto.CloneOf(c)); r.Err != nil {
+		if r := p.RestoreFile(file, 700, proto.CloneOf(c)); r.Err != nil {
 			rt.Fatal(r.Err)
 		}
-		if r := twin.BringBack(file, 700, c); r.Err != nil {
+		if r := twin.RestoreFile(file, 700, c); r.Err != nil {
 			rt.Fatal(r.Err)
 		}
 		mine, err1 := fsmtest.Bytes(p.FSM)

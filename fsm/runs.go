@@ -24,15 +24,15 @@ func ClusterRef(m *holdfastv1.Machine, own string, params map[string]string) str
 // steps are scripts, recognized by name.
 func Drains(s *holdfastv1.StepStatus) bool { return runs.Drains(s) }
 
-// ProofSkipped is the evidence key for a step that was skipped because its host is dead. Its
+// EvidenceSkipped is the evidence key for a step that was skipped because its host is dead. Its
 // value is the reason.
-const ProofSkipped = runs.ProofSkipped
+const EvidenceSkipped = runs.EvidenceSkipped
 
 // Skipped reports whether a step succeeded because it was skipped.
 func Skipped(s *holdfastv1.StepStatus) bool { return runs.Skipped(s) }
 
-// ProofEndpoint is the evidence key of a step net for the new address of the host.
-const ProofEndpoint = runs.ProofEndpoint
+// EvidenceEndpoint is the evidence key of a step net for the new address of the host.
+const EvidenceEndpoint = runs.EvidenceEndpoint
 
 // ReasonImageArch is the reason for refusing to install an image of another architecture.
 const ReasonImageArch = runs.ReasonImageArch

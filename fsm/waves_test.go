@@ -107,7 +107,7 @@ func TestWave(t *testing.T) {
 			}
 		}}, holdfastv1.Wave_CANCELED, [6]int32{2, 0, 0, 1, 0, 0}},
 		{"a snapshot is restored", 1, []event{starts("m-0"), func(t *testing.T, p *fsmtest.Peer) {
-			if r := p.BringBack(backup(t, p.View()), 1000, &internalv1.RestoreBackup{RestoreId: "r",
+			if r := p.RestoreFile(backup(t, p.View()), 1000, &internalv1.RestoreBackup{RestoreId: "r",
 				AbandonRuns: true}); r.Err != nil {
 				t.Fatal(r.Err)
 			}

@@ -67,7 +67,7 @@ func (a *Attempt) hostDead(ctx context.Context) (bool, error) {
 	if err != nil || last == nil {
 		return false, err
 	}
-	a.Prove(map[string]string{fsm.ProofSkipped: task.Clean(last.Error())})
+	a.Prove(map[string]string{fsm.EvidenceSkipped: task.Clean(last.Error())})
 	a.Message = "skipped: the host does not answer: " + task.Clean(last.Error())
 	a.Say("%s", a.Message)
 	return true, nil

@@ -102,7 +102,7 @@ func (c *netChange) bring(ctx context.Context, config string, rollback time.Dura
 		c.Prove(map[string]string{"network": token})
 		c.Message = "network configuration applied"
 		if c.moves {
-			c.Prove(map[string]string{fsm.ProofEndpoint: c.there.GetSpec().GetSshEndpoint()})
+			c.Prove(map[string]string{fsm.EvidenceEndpoint: c.there.GetSpec().GetSshEndpoint()})
 			c.Message += ", the host answers at " + c.there.GetSpec().GetSshEndpoint()
 		}
 		return true, nil

@@ -83,8 +83,8 @@ func Backup(v *fsm.View) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// BringBack stages a snapshot file in chunks of a size, and restores it.
-func (p *Peer) BringBack(file []byte, chunk int, c *internalv1.RestoreBackup) fsm.Result {
+// RestoreFile stages a snapshot file in chunks of a size, and restores it.
+func (p *Peer) RestoreFile(file []byte, chunk int, c *internalv1.RestoreBackup) fsm.Result {
 	for n := 0; len(file) > 0; n++ {
 		cut := min(chunk, len(file))
 		chunk := &internalv1.StageBackup{RestoreId: c.GetRestoreId(), Sequence: uint32(n), Data: file[:cut]}

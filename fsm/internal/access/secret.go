@@ -102,7 +102,7 @@ func PutSecret(t *core.Tx, c *internalv1.PutSecret) (*holdfastv1.Secret, *refusa
 	if err := checkNarrowed(t, s, old.GetSecret().GetPools(), exists); err != nil {
 		return nil, err
 	}
-	s.CreatedAt, s.UpdatedAt, s.UpdatedBy = t.Now, t.Now, lex.Clip(t.Command.GetPrincipal(), core.MaxAuditThing)
+	s.CreatedAt, s.UpdatedAt, s.UpdatedBy = t.Now, t.Now, lex.Clip(t.Command.GetPrincipal(), core.MaxPrincipal)
 	if exists {
 		s.CreatedAt = old.GetSecret().GetCreatedAt()
 	}

@@ -58,7 +58,7 @@ func AdmitToken(t *core.Tx, s *internalv1.StoredToken) *refusal.Error {
 func StoreToken(t *core.Tx, s *internalv1.StoredToken) *holdfastv1.Token {
 	s = proto.CloneOf(s)
 	s.Token.CreatedAt, s.Token.RevokedAt = t.Now, nil
-	s.Token.CreatedBy = lex.Clip(t.Command.GetPrincipal(), core.MaxAuditThing)
+	s.Token.CreatedBy = lex.Clip(t.Command.GetPrincipal(), core.MaxPrincipal)
 	t.Tokens.Put(s)
 	return s.GetToken()
 }

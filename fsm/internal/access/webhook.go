@@ -69,7 +69,7 @@ func PutWebhook(t *core.Tx, c *internalv1.PutWebhook) (*holdfastv1.Webhook, *ref
 			Name:      in.GetName(),
 			Cursor:    t.Meta.GetLastNews(),
 			CreatedAt: t.Now,
-			CreatedBy: lex.Clip(t.Command.GetPrincipal(), core.MaxAuditThing),
+			CreatedBy: lex.Clip(t.Command.GetPrincipal(), core.MaxPrincipal),
 		}
 	}
 	had := proto.CloneOf(w)
@@ -106,7 +106,7 @@ func NoteDelivery(t *core.Tx, c *internalv1.NoteDelivery) *refusal.Error {
 	if w.GetFailures() != c.GetFailures() {
 		w.TriedAt = t.Now
 	}
-	w.Cursor, w.Failures, w.LastError = c.GetCursor(), c.GetFailures(), lex.Clip(c.GetLastError(), core.MaxAuditThing)
+	w.Cursor, w.Failures, w.LastError = c.GetCursor(), c.GetFailures(), lex.Clip(c.GetLastError(), core.MaxPrincipal)
 	w.Missed = max(w.GetMissed()+c.GetMissed(), c.GetMissedTotal())
 	t.Webhooks.Put(w)
 	return nil

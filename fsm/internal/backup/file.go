@@ -30,7 +30,7 @@ const (
 	maxFrame   = 64 << 10 // bytes of a frame, at most
 )
 
-// Info is the part of a snapshot file's description that the state does not know.
+// Info is the part of a snapshot file's description that is not in the state.
 type Info struct {
 	TakenAt *timestamppb.Timestamp
 	Peer    string // the peer that writes the file
@@ -114,8 +114,8 @@ type File struct {
 	Tables []table.Count // in the order of the file
 }
 
-// CheckSum returns an error if the checksum of a snapshot file is wrong. It decodes nothing, so it
-// is fast.
+// CheckSum returns an error if the checksum of a snapshot file is wrong. It does not decode the file,
+// so it is fast.
 func CheckSum(file []byte) error {
 	if !bytes.HasPrefix(file, []byte(fileMagic)) {
 		return errNoBackup

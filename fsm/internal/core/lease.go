@@ -24,7 +24,7 @@ const (
 	machineTTL = 5 * time.Minute // of the machine registration API
 	poolTTL    = 30 * time.Second
 	serviceTTL = time.Minute
-	// Twice the time after which a node counts as stalled.
+	// InstallTTL is twice the time after which a node counts as stalled.
 	InstallTTL = 2 * time.Hour
 )
 

@@ -2,9 +2,9 @@ package core
 
 // Limits of texts that records of several kinds share, in bytes.
 const (
-	MaxPoolName   = 128
-	MaxNote       = 1024 // a comment
-	MaxAuditThing = 256  // principal and resource of an audit event
+	MaxPoolName  = 128
+	MaxNote      = 1024 // a comment
+	MaxPrincipal = 256  // a principal, and the resource of an audit event
 )
 
 // FirstKept returns the number of the first row that a sequence keeps: at most limit rows up to

@@ -85,7 +85,7 @@ func ObserveConditions(t *core.Tx, c *internalv1.ObserveConditions) *refusal.Err
 				continue
 			}
 			if t.Has(core.Level2) {
-				date(t, cond)
+				setClock(t, cond)
 			}
 			known := lifecycle.Condition(m, cond.GetType())
 			if known == nil || t.Has(core.Level2) && lifecycle.Before(t.Now, known.GetObservedAt()) ||
@@ -101,9 +101,9 @@ func ObserveConditions(t *core.Tx, c *internalv1.ObserveConditions) *refusal.Err
 	return nil
 }
 
-// date converts the times of an observation from the leader's clock to the record's. Its age
+// setClock converts the times of an observation from the leader's clock to the record's. Its age
 // and its validity stay the same.
-func date(t *core.Tx, c *holdfastv1.Condition) {
+func setClock(t *core.Tx, c *holdfastv1.Condition) {
 	if c.GetObservedAt() == nil {
 		return
 	}

@@ -34,7 +34,7 @@ func (v *View) CountStates() StateCounts {
 	for _, run := range v.s.Runs.Scan(schema.RunsActive, "", "") {
 		m, ok := v.s.Machines.Get(run.GetMachineId())
 		if !ok || m.GetStatus().GetActiveRunId() != run.GetRunId() {
-			continue // as a console, it leaves the machine as it is
+			continue // a console does not change the machine's state
 		}
 		c[lifecycle.IdleState(m.GetStatus().GetPhase(), lifecycle.Condition(m, lifecycle.InCluster).GetStatus())]--
 		c[holdfastv1.EffectiveState_PROVISIONING]++

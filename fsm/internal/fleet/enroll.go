@@ -29,7 +29,7 @@ func enrollment(
 				"a token of role ENROLLER can register a machine only with a token of its own: send token_sha256").
 				With("machine_id", id)
 		}
-		return nil, CheckSpeaker(t, m)
+		return nil, RefusePoolToken(t, m)
 	}
 	if same, ok := access.TokenByHash(t.State, tok.GetSha256()); ok && same.GetTokenId() == m.GetAgent().GetTokenId() &&
 		access.TokenGood(same, t.Now.AsTime()) == nil {
@@ -62,8 +62,8 @@ func enroll(t *core.Tx, m *holdfastv1.Machine, tok *internalv1.StoredToken) {
 		Comment: "enrolled with a token of its own, " + m.GetAgent().GetTokenId()})
 }
 
-// CheckSpeaker refuses a pool's token for an enrolled machine.
-func CheckSpeaker(t *core.Tx, m *holdfastv1.Machine) *refusal.Error {
+// RefusePoolToken returns a refusal if the caller has a pool's token and the machine is enrolled.
+func RefusePoolToken(t *core.Tx, m *holdfastv1.Machine) *refusal.Error {
 	role, own := t.Command.GetOrigin().GetRole(), m.GetAgent().GetTokenId()
 	if own == "" || role != holdfastv1.Role_POOL_AGENT && role != holdfastv1.Role_ENROLLER {
 		return nil

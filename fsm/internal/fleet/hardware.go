@@ -29,9 +29,9 @@ const (
 // HardwareFromBMC is the source of an inventory that a step has read.
 const HardwareFromBMC = "bmc"
 
-// KeepHardware stores the inventory that a run has read from its machine. All changes are one
+// StoreHardware stores the inventory that a run has read from its machine. All changes are one
 // history entry.
-func KeepHardware(t *core.Tx, run *holdfastv1.Run, in *holdfastv1.HardwareInventory) {
+func StoreHardware(t *core.Tx, run *holdfastv1.Run, in *holdfastv1.HardwareInventory) {
 	m, ok := t.Machines.Get(run.GetMachineId())
 	if !ok || in == nil {
 		return

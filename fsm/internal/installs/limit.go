@@ -30,9 +30,9 @@ const InstallTimeout = "InstallTimeout"
 // three times the timeout of the workflow's install step is longer, that applies.
 const installLimit = 24 * time.Hour
 
-// quietSeconds returns how long the installer of a run may be silent: the timeout of the
+// silenceLimit returns how long the installer of a run may be silent: the timeout of the
 // workflow's install step, or two hours.
-func quietSeconds(t *core.Tx, run *holdfastv1.Run) int32 {
+func silenceLimit(t *core.Tx, run *holdfastv1.Run) int32 {
 	plan, _ := t.Plans.Get(run.GetPlanId())
 	for _, s := range plan.GetSteps() {
 		if s.GetRepave() != nil && s.GetTimeoutSeconds() > 0 {
@@ -42,8 +42,8 @@ func quietSeconds(t *core.Tx, run *holdfastv1.Run) int32 {
 	return int32(core.InstallTTL / time.Second)
 }
 
-// heardInstall records a report about an observed run. The caller stores the run.
-func heardInstall(t *core.Tx, run *holdfastv1.Run) {
+// renewInstall records a report about an observed run. The caller stores the run.
+func renewInstall(t *core.Tx, run *holdfastv1.Run) {
 	quiet := time.Duration(run.GetSteps()[0].GetTimeoutSeconds()) * time.Second
 	l := t.GrantLease(internalv1.LeaseRef_INSTALL, run.GetRunId(), quiet.Milliseconds())
 	limit, ok := t.Lease(internalv1.LeaseRef_INSTALL, sessions.LimitOf(run.GetRunId()))
@@ -59,8 +59,8 @@ func heardInstall(t *core.Tx, run *holdfastv1.Run) {
 	run.NextActionAt, run.Revision = run.Deadline, t.Index
 }
 
-// InstallOver ends an observed run after one of its leases has expired.
-func InstallOver(t *core.Tx, l *internalv1.Lease) {
+// InstallLeaseExpired ends an observed run after one of its leases has expired.
+func InstallLeaseExpired(t *core.Tx, l *internalv1.Lease) {
 	runID, atLimit := strings.CutSuffix(l.GetRef().GetId(), sessions.LimitOf(""))
 	run, ok := t.Runs.Edit(runID)
 	if !ok || lifecycle.Ended(run) {

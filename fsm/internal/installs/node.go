@@ -44,7 +44,7 @@ func ReportNode(t *core.Tx, c *internalv1.ReportNode) (*holdfastv1.Machine, *ref
 		m = fleet.Discover(t, c.GetMachineId(), mac, nil,
 			fleet.Change{By: fleet.ByReport, Comment: "discovered by its report"})
 	}
-	if err := fleet.CheckSpeaker(t, m); err != nil {
+	if err := fleet.RefusePoolToken(t, m); err != nil {
 		return nil, err
 	}
 	if beginsInstall(t, m, r) {
@@ -91,7 +91,7 @@ func installReported(
 	observed := run.GetObserved()
 	if observed {
 		run = shallow.Run(run)
-		heardInstall(t, run)
+		renewInstall(t, run)
 		t.Runs.Put(run) // no event: the run itself is unchanged
 		run, _ = t.Runs.Edit(run.GetRunId())
 	}
@@ -106,7 +106,7 @@ func installReported(
 		n.InstallAttempts++
 		n.LastInstallError = why
 		if observed {
-			return observedStrike(t, m, run, why)
+			return observedRetry(t, m, run, why)
 		}
 	case status == "complete" && observed:
 		return observedDone(t, m, run, "the installer is done")

@@ -65,17 +65,17 @@ func beginObserved(t *core.Tx, m *holdfastv1.Machine, runID, why string) *holdfa
 			t.Plans.Put(plan)
 		}
 	}
-	run.Steps[0].TimeoutSeconds = quietSeconds(t, run)
-	heardInstall(t, run)
+	run.Steps[0].TimeoutSeconds = silenceLimit(t, run)
+	renewInstall(t, run)
 	m.Status.ActiveRunId = runID
 	fleet.MovePhase(t, m, holdfastv1.MachineStatus_PROVISIONING, fleet.Change{
 		By: fleet.RunTrigger(t), Run: runID, Comment: why, Node: holdfastv1.Node_INSTALLING,
 	})
 	noteInstall(t, m, "started", runID)
 	fleet.PutMachine(t, m)
-	runs.SayObserved(t, run, why)
+	runs.LogObserved(t, run, why)
 	runs.PutRun(t, run, why)
-	return again(t, m)
+	return stored(t, m)
 }
 
 func observedAttempt(t *core.Tx, number int32) *holdfastv1.Attempt {
@@ -91,7 +91,7 @@ func noteInstall(t *core.Tx, m *holdfastv1.Machine, status, runID string) {
 
 // observedProgress records a stage of the install in the run's log.
 func observedProgress(t *core.Tx, run *holdfastv1.Run, line string) {
-	runs.SayObserved(t, run, line)
+	runs.LogObserved(t, run, line)
 	run.Revision = t.Index
 	t.Runs.Put(run) // no event: a log tail follows log_bytes
 }
@@ -106,14 +106,14 @@ func observedDone(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, why st
 	a := lifecycle.LastAttempt(step)
 	a.Outcome, a.FinishedAt = holdfastv1.Attempt_SUCCEEDED, t.Now
 	step.Message = why
-	runs.SayObserved(t, run, why)
+	runs.LogObserved(t, run, why)
 	runs.StepSucceeded(t, run, step)
-	return again(t, m)
+	return stored(t, m)
 }
 
-// observedStrike counts a failed install. After the first failures the node stays installing,
-// and the installer retries.
-func observedStrike(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
+// observedRetry records a failed install. The node stays installing, and the installer retries,
+// until the last attempt has failed.
+func observedRetry(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
 	step := run.GetSteps()[0]
 	a := lifecycle.LastAttempt(step)
 	if a.GetNumber() > step.GetMaxRetries() {
@@ -123,14 +123,14 @@ func observedStrike(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, why 
 	a.Outcome, a.FinishedAt, a.Error = holdfastv1.Attempt_FAILED, t.Now, why
 	step.Message = why
 	msg := fmt.Sprintf("install attempt %d of %d failed: %s", a.GetNumber(), lifecycle.MaxInstallAttempts, why)
-	runs.SayObserved(t, run, msg)
+	runs.LogObserved(t, run, msg)
 	step.Attempts = append(step.GetAttempts(), observedAttempt(t, a.GetNumber()+1))
 	step.RetryCount = a.GetNumber()
 	run.WaitingFor = fmt.Sprintf("the installer to try again: %d of %d attempts failed",
 		a.GetNumber(), lifecycle.MaxInstallAttempts)
 	run.WaitingSince = t.Now
 	runs.PutRun(t, run, msg)
-	return again(t, m)
+	return stored(t, m)
 }
 
 // observedFailed ends the run because the installer or an operator reports a failure. It
@@ -151,11 +151,11 @@ func failObserved(
 	a := lifecycle.LastAttempt(step)
 	a.Outcome, a.FinishedAt, a.Error, a.ErrorClass = holdfastv1.Attempt_FAILED, t.Now, why, failure.GetErrorClass()
 	step.Message = why
-	runs.SayObserved(t, run, fmt.Sprintf("install attempt %d failed: %s", a.GetNumber(), why))
+	runs.LogObserved(t, run, fmt.Sprintf("install attempt %d failed: %s", a.GetNumber(), why))
 	runs.EndStep(t, step, holdfastv1.StepStatus_FAILED)
 	failure.Step, failure.Attempt = runs.ObservedStep, a.GetNumber()
 	runs.FinishRun(t, run, holdfastv1.Run_FAILED, failure)
-	return again(t, m)
+	return stored(t, m)
 }
 
 // observedCanceled ends the run because its node was moved elsewhere. It returns a copy of the
@@ -163,11 +163,11 @@ func failObserved(
 func observedCanceled(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
 	fleet.PutMachine(t, m)
 	runs.CancelObserved(t, run, why)
-	return again(t, m)
+	return stored(t, m)
 }
 
-// again returns a copy of the stored machine after a run has changed it.
-func again(t *core.Tx, m *holdfastv1.Machine) *holdfastv1.Machine {
-	stored, _ := t.Machines.Edit(m.GetMachineId())
-	return stored
+// stored returns a copy of the stored machine after a run has changed it.
+func stored(t *core.Tx, m *holdfastv1.Machine) *holdfastv1.Machine {
+	m, _ = t.Machines.Edit(m.GetMachineId())
+	return m
 }

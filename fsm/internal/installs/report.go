@@ -44,7 +44,7 @@ func ReportInstall(t *core.Tx, c *internalv1.ReportInstall) (*holdfastv1.Install
 	fleet.MergeFacts(m.Node, r.GetFacts())
 	m.Node.IpAddress = cmp.Or(r.GetIpAddress(), m.Node.GetIpAddress())
 	m.Node.LastSeenAt = t.Now
-	keepHardwareOfHost(t, run, r.GetInventory())
+	storeInstallerHardware(t, run, r.GetInventory())
 	i.IpAddress, i.Detail = cmp.Or(r.GetIpAddress(), i.GetIpAddress()), cmp.Or(r.GetDetail(), i.GetDetail())
 	if len(r.GetHostKeys()) > 0 {
 		i.HostKeys = r.GetHostKeys()
@@ -93,8 +93,8 @@ func oneLine(s string) bool {
 	return len(s) <= fleet.MaxNodeText && !strings.ContainsAny(s, "\x00\n\r")
 }
 
-// keepHardwareOfHost stores the inventory from an installer, unless a BMC has reported one.
-func keepHardwareOfHost(t *core.Tx, run *holdfastv1.Run, in *holdfastv1.HardwareInventory) {
+// storeInstallerHardware stores the inventory from an installer, unless a BMC has reported one.
+func storeInstallerHardware(t *core.Tx, run *holdfastv1.Run, in *holdfastv1.HardwareInventory) {
 	if was, ok := t.Hardware.Get(run.GetMachineId()); in == nil ||
 		ok && was.GetHardware().GetSource() == fleet.HardwareFromBMC {
 		return

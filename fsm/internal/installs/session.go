@@ -120,7 +120,7 @@ func BootInstall(t *core.Tx, c *internalv1.BootInstall) (*holdfastv1.Install, *r
 		t.Installs.Put(s)
 		return i, nil
 	}
-	if err := letInstall(t, s, c.GetSha256()); err != nil {
+	if err := addToken(t, s, c.GetSha256()); err != nil {
 		return nil, err
 	}
 	i.Boots++
@@ -138,8 +138,8 @@ func BootInstall(t *core.Tx, c *internalv1.BootInstall) (*holdfastv1.Install, *r
 	return i, nil
 }
 
-// letInstall adds a valid token to a session. The caller stores the session.
-func letInstall(t *core.Tx, s *internalv1.StoredInstall, sum []byte) *refusal.Error {
+// addToken adds a valid token to a session. The caller stores the session.
+func addToken(t *core.Tx, s *internalv1.StoredInstall, sum []byte) *refusal.Error {
 	if len(sum) != sha256.Size {
 		return refusal.InvalidField("sha256", "has %d bytes, want %d", len(sum), sha256.Size)
 	}
@@ -181,7 +181,7 @@ func NoteInstallSession(t *core.Tx, c *internalv1.NoteInstall) (*holdfastv1.Inst
 			return nil, refusal.New(refusal.Aborted, sessions.ReasonNoInstall,
 				"the install session of machine %q does not wait for a boot", i.GetMachineId())
 		}
-		if err := letInstall(t, s, sum); err != nil {
+		if err := addToken(t, s, sum); err != nil {
 			return nil, err
 		}
 		i.MediumSha256, i.MediumServer = sum, c.GetMediumServer()

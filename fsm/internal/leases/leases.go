@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Limits on leases that their owner has ended. They are kept for a while, so that the engine
-// learns of the end and generations keep rising.
+// Leases that their owner has ended are kept for a while, so that the lease engine reads the end, and
+// generations keep rising.
 const (
 	goneFor   = time.Hour
 	goneBatch = 64 // deleted by one command, at most
@@ -48,14 +48,15 @@ func CheckpointLeases(t *core.Tx, c *internalv1.CheckpointLeases) *refusal.Error
 	advanceLeaseClock(t, c.GetClockMs())
 	for _, seen := range c.GetLeases() {
 		if l, fresh := aliveLease(t, seen.GetRenewal()); l != nil {
-			see(t, l, seen, fresh)
+			record(t, l, seen, fresh)
 		}
 	}
 	return nil
 }
 
 // aliveLease returns the lease that a heartbeat renews, and whether it was granted just now.
-// A heartbeat can revive some leases without a registration: see the owners' files.
+// A heartbeat can revive some leases without a registration: see ReviveMachine, RevivePool and
+// ReviveService.
 func aliveLease(t *core.Tx, r *internalv1.Renewal) (l *internalv1.Lease, fresh bool) {
 	ref := r.GetLease()
 	l, ok := t.Lease(ref.GetKind(), ref.GetId())
@@ -77,8 +78,8 @@ func aliveLease(t *core.Tx, r *internalv1.Renewal) (l *internalv1.Lease, fresh b
 	return nil, false
 }
 
-// see records one heartbeat.
-func see(t *core.Tx, l *internalv1.Lease, seen *internalv1.SeenLease, fresh bool) {
+// record records one heartbeat. fresh is whether it has granted the lease.
+func record(t *core.Tx, l *internalv1.Lease, seen *internalv1.SeenLease, fresh bool) {
 	r := seen.GetRenewal()
 	l = shallow.Lease(l)
 	l.SeenMs = max(l.GetSeenMs(), min(seen.GetSeenMs(), t.Meta.GetLeaseClockMs()))
@@ -129,7 +130,7 @@ func ExpireLeases(t *core.Tx, c *internalv1.ExpireLeases) *refusal.Error {
 		case internalv1.LeaseRef_SERVICE:
 			registry.ServiceMissing(t, ref.GetId())
 		case internalv1.LeaseRef_INSTALL:
-			installs.InstallOver(t, l)
+			installs.InstallLeaseExpired(t, l)
 		}
 	}
 	return nil

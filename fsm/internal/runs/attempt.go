@@ -190,13 +190,13 @@ func EndAttempt(t *core.Tx, c *internalv1.EndAttempt) (*holdfastv1.Run, *refusal
 	}
 	sessions.CloseInstall(t, run)
 	moved := step.GetKind() == "net" && c.GetOutcome() == holdfastv1.Attempt_SUCCEEDED
-	if to := a.GetEvidenceAfter()[ProofEndpoint]; to != "" && moved {
+	if to := a.GetEvidenceAfter()[EvidenceEndpoint]; to != "" && moved {
 		moveHost(t, run.GetMachineId(), to)
 	}
 	step.Message = cmp.Or(c.GetMessage(), c.GetError())
 	switch {
 	case c.GetOutcome() == holdfastv1.Attempt_SUCCEEDED:
-		fleet.KeepHardware(t, run, c.GetInventory())
+		fleet.StoreHardware(t, run, c.GetInventory())
 		StepSucceeded(t, run, step)
 	case c.GetOutcome() == holdfastv1.Attempt_CANCELED:
 		why := canceledError(run)

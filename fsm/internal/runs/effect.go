@@ -16,10 +16,10 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// noteProved records what the succeeded steps have proved of the machine, whatever the run's
-// outcome. A drained node stays drained. A written disk has the new image and is not in a
+// noteEvidence records the conditions that the succeeded steps are evidence of, for any outcome of
+// the run. A drained node stays drained. A written disk has the new image and is not in a
 // cluster, even if the next step fails.
-func noteProved(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run) {
+func noteEvidence(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run) {
 	for _, s := range run.GetSteps() {
 		if s.GetState() != holdfastv1.StepStatus_SUCCEEDED {
 			continue
@@ -73,10 +73,10 @@ func leavesAlone(run *holdfastv1.Run) bool {
 	return len(run.GetSteps()) > 0 && !slices.ContainsFunc(run.GetSteps(), changes)
 }
 
-// nodeAfterLook returns the node state to restore after a run that leaves its machine
-// unchanged. A failed install still waits for an operator after an inspection. For all other
-// nodes the phase decides.
-func nodeAfterLook(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv1.Node_State {
+// nodeAfterReading returns the node state to restore after a run that leaves its machine
+// unchanged, or unspecified if the phase determines it. After an inspection, a failed install
+// still needs an operator.
+func nodeAfterReading(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv1.Node_State {
 	if run.GetMachinePhaseBefore() != holdfastv1.MachineStatus_MAINTENANCE ||
 		m.GetStatus().GetNodeState() != holdfastv1.Node_PENDING {
 		return holdfastv1.Node_NODE_STATE_UNSPECIFIED
@@ -160,17 +160,17 @@ func Drains(s *holdfastv1.StepStatus) bool {
 	return s.GetName() == "drain-node" || s.GetName() == "drain-check"
 }
 
-// ProofSkipped is the evidence key for a step that was skipped because its host is dead. Its
+// EvidenceSkipped is the evidence key for a step that was skipped because its host is dead. Its
 // value is the reason.
-const ProofSkipped = "skipped"
+const EvidenceSkipped = "skipped"
 
 // Skipped reports whether a step succeeded because it was skipped.
 func Skipped(s *holdfastv1.StepStatus) bool {
-	return lifecycle.LastAttempt(s).GetEvidenceAfter()[ProofSkipped] != ""
+	return lifecycle.LastAttempt(s).GetEvidenceAfter()[EvidenceSkipped] != ""
 }
 
-// ProofEndpoint is the evidence key of a step net for the new address of the host.
-const ProofEndpoint = "ssh_endpoint"
+// EvidenceEndpoint is the evidence key of a step net for the new address of the host.
+const EvidenceEndpoint = "ssh_endpoint"
 
 // moveHost records the new address of a host, together with the outcome of the step that
 // changed its network, because the next step has to reach it.

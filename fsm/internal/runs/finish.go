@@ -37,16 +37,16 @@ func FinishRun(t *core.Tx, run *holdfastv1.Run, phase holdfastv1.Run_Phase, fail
 	}
 	m.Status.ActiveRunId = ""
 	c := fleet.Change{By: fleet.RunTrigger(t), Run: run.GetRunId(), Comment: msg}
-	noteProved(t, m, run)
+	noteEvidence(t, m, run)
 	switch {
 	case leavesAlone(run):
-		c.Node = nodeAfterLook(t, m, run)
+		c.Node = nodeAfterReading(t, m, run)
 		fleet.MovePhase(t, m, run.GetMachinePhaseBefore(), c)
 	case phase == holdfastv1.Run_SUCCEEDED:
 		runSucceeded(t, m, run, c)
-	case phase == holdfastv1.Run_FAILED && run.GetPrincipal() == recoverer:
-		// The leader started this run, and it did not affect the machine's workload, so the
-		// phase stays. But the machine needs an operator.
+	case phase == holdfastv1.Run_FAILED && run.GetPrincipal() == recoveryPrincipal:
+		// The leader started this run, and its failure does not affect the machine's workload, so
+		// the phase stays. But the machine needs an operator.
 		fleet.Observe(t, m, &holdfastv1.Condition{
 			Type: lifecycle.NeedsIntervention, Status: true, Reason: interventionReason(failure),
 		})
@@ -76,5 +76,5 @@ func FinishRun(t *core.Tx, run *holdfastv1.Run, phase holdfastv1.Run_Phase, fail
 	fleet.PutMachine(t, m)
 }
 
-// recoverer is the principal of runs that the leader starts by itself.
-const recoverer = "recovery"
+// recoveryPrincipal is the principal of the runs that the leader starts to recover a BMC.
+const recoveryPrincipal = "recovery"

@@ -35,7 +35,7 @@ func PutImage(t *core.Tx, c *internalv1.PutImage) (*holdfastv1.Image, *refusal.E
 	if err := refusal.Invalid(images.Validate(in)); err != nil {
 		return nil, err
 	}
-	in.CreatedAt, in.UpdatedAt, in.CreatedBy = t.Now, t.Now, lex.Clip(t.Command.GetPrincipal(), core.MaxAuditThing)
+	in.CreatedAt, in.UpdatedAt, in.CreatedBy = t.Now, t.Now, lex.Clip(t.Command.GetPrincipal(), core.MaxPrincipal)
 	old, exists := t.Images.Get(in.GetName())
 	switch {
 	case exists && images.Same(old, in):

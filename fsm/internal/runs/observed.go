@@ -15,8 +15,8 @@ import (
 // ObservedStep is the step of an observed run.
 const ObservedStep = "install"
 
-// SayObserved appends a line to the run's log. The caller stores the run.
-func SayObserved(t *core.Tx, run *holdfastv1.Run, line string) {
+// LogObserved appends a line to the run's log. The caller stores the run.
+func LogObserved(t *core.Tx, run *holdfastv1.Run, line string) {
 	chunk := &holdfastv1.LogChunk{
 		Ts: t.Now, Stream: "system", Step: ObservedStep, Attempt: int32(len(run.GetSteps()[0].GetAttempts())),
 		Data: []byte(line + "\n"),
@@ -37,7 +37,7 @@ func CancelObserved(t *core.Tx, run *holdfastv1.Run, why string) {
 		a.Outcome, a.FinishedAt, a.Error = holdfastv1.Attempt_CANCELED, t.Now, failure.GetMessage()
 	}
 	step.Message = failure.GetMessage()
-	SayObserved(t, run, failure.GetMessage())
+	LogObserved(t, run, failure.GetMessage())
 	EndStep(t, step, holdfastv1.StepStatus_FAILED)
 	FinishRun(t, run, holdfastv1.Run_CANCELED, failure)
 }

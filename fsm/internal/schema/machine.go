@@ -2,6 +2,7 @@ package schema
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
@@ -85,9 +86,9 @@ func Owned(m *holdfastv1.Machine) []string {
 // LabelPath is the first part of the paths of labels.
 const LabelPath = "labels."
 
-// telling contains the conditions that operators search for, with the status that few
-// machines have. InCustomerCluster decides the effective state.
-var telling = map[string]string{
+// facetConditions has the conditions that are facets, with the status that few machines have:
+// operators search for those, and InCustomerCluster determines the effective state.
+var facetConditions = map[string]string{
 	lifecycle.Degraded: "true", lifecycle.NeedsIntervention: "true", lifecycle.InCluster: "true",
 	lifecycle.Reachable:    "false",
 	lifecycle.BMCReachable: "false", lifecycle.PoweredOn: "false", lifecycle.AgentReady: "false",
@@ -122,7 +123,7 @@ func MachineFacets(m *holdfastv1.Machine, visit func(prefix, name, value string)
 		}
 	}
 	for _, c := range status.GetConditions() {
-		if want := telling[c.GetType()]; want != "" && c.GetStatus() == (want == "true") {
+		if want := facetConditions[c.GetType()]; want != "" && c.GetStatus() == (want == "true") {
 			visit("status.conditions.", c.GetType(), want)
 		}
 	}
@@ -132,15 +133,14 @@ func MachineFacets(m *holdfastv1.Machine, visit func(prefix, name, value string)
 // be found by it. Paths are those of filters; the path of a condition is status.conditions
 // and its type.
 func MachineFacet(path, value string) bool {
-	if len(path) > len(LabelPath) && path[:len(LabelPath)] == LabelPath {
+	if label, ok := strings.CutPrefix(path, LabelPath); ok && label != "" {
 		return true
 	}
 	if value == "" {
 		return false
 	}
-	const conditions = "status.conditions."
-	if len(path) > len(conditions) && path[:len(conditions)] == conditions {
-		return telling[path[len(conditions):]] == value
+	if kind, ok := strings.CutPrefix(path, "status.conditions."); ok && kind != "" {
+		return facetConditions[kind] == value
 	}
 	return slices.Contains([]string{
 		"spec.pool", "spec.rack", "spec.location", "spec.provider", "spec.customer_id", "spec.target_cluster_ref",

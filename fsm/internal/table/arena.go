@@ -6,10 +6,8 @@ import (
 	"unsafe"
 )
 
-// A snapshot has millions of rows, and each is short. The garbage collector visits every
-// allocation, so many rows share one.
-
-// arenaSize is the size of one allocation, in bytes.
+// arenaSize is the size of one allocation, in bytes. A snapshot has millions of keys, and each is
+// short. The garbage collector visits every allocation, so many keys share one.
 const arenaSize = 32 << 10
 
 // arena copies short byte slices into shared allocations. An allocation is freed when none of

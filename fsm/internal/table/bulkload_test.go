@@ -28,9 +28,9 @@ func load(r io.Reader, into *table.Table[*holdfastv1.Machine]) error {
 	return err
 }
 
-// TestIntakeFillsAsPutDoes checks that a table loaded from a snapshot has the same trees as
+// TestLoadedTableEqualsWrittenOne checks that a table loaded from a snapshot has the same trees as
 // one written row by row, also after more writes.
-func TestIntakeFillsAsPutDoes(t *testing.T) {
+func TestLoadedTableEqualsWrittenOne(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	machine := func(i int) *holdfastv1.Machine {
 		labels := map[string]string{"rack": fmt.Sprint("r", rng.IntN(7)), "own": fmt.Sprint(i), "": "no name"}
@@ -68,9 +68,9 @@ func TestIntakeFillsAsPutDoes(t *testing.T) {
 	}
 }
 
-// TestIntakeRefusesDisorder checks that rows out of order and duplicate rows are refused,
+// TestLoaderRefusesDisorder checks that rows out of order and duplicate rows are refused,
 // even with a valid checksum.
-func TestIntakeRefusesDisorder(t *testing.T) {
+func TestLoaderRefusesDisorder(t *testing.T) {
 	for _, keys := range [][]string{{"b", "a"}, {"a", "a"}, {"a", "c", "b"}} {
 		var values [][]byte
 		for _, k := range keys {
@@ -92,9 +92,9 @@ func TestIntakeRefusesDisorder(t *testing.T) {
 	}
 }
 
-// TestFirstFaultIsTold checks that the first of two invalid rows is reported, although
+// TestFirstErrorIsReported checks that the first of two invalid rows is reported, although
 // batches are decoded concurrently. Every peer must report the same.
-func TestFirstFaultIsTold(t *testing.T) {
+func TestFirstErrorIsReported(t *testing.T) {
 	var b bytes.Buffer
 	write := func(m proto.Message) {
 		if _, err := protodelim.MarshalTo(&b, m); err != nil {

@@ -54,23 +54,23 @@ func newFacets() *btree.BTreeG[membership] {
 // facetsOf returns the facets of a row that replaces old, which may be nil. It reuses the
 // facets of old.
 func (t *Rowset) facetsOf(m proto.Message, old *Record) []*facet {
-	if t.room.addFacet == nil {
-		t.room.addFacet = func(prefix, name, value string) {
-			t.room.facets = append(t.room.facets, facetParts{prefix, name, value})
+	if t.scratch.addFacet == nil {
+		t.scratch.addFacet = func(prefix, name, value string) {
+			t.scratch.facets = append(t.scratch.facets, facetParts{prefix, name, value})
 		}
 	}
-	clear(t.room.facets)
-	t.room.facets = t.room.facets[:0]
-	t.rules.facets(m, t.room.addFacet)
+	clear(t.scratch.facets)
+	t.scratch.facets = t.scratch.facets[:0]
+	t.rules.facets(m, t.scratch.addFacet)
 	var had []*facet
 	if old != nil {
 		had = old.facets
 	}
-	if old != nil && sameFacets(t.room.facets, had) {
+	if old != nil && sameFacets(t.scratch.facets, had) {
 		return had
 	}
-	has := make([]*facet, len(t.room.facets))
-	for i, p := range t.room.facets {
+	has := make([]*facet, len(t.scratch.facets))
+	for i, p := range t.scratch.facets {
 		if has[i] = p.among(had); has[i] == nil {
 			has[i] = t.known(p)
 		}
@@ -83,14 +83,14 @@ const maxKnown = 1024
 
 // known returns the facet that other rows use, or a new one.
 func (t *Rowset) known(p facetParts) *facet {
-	if f := t.room.known[p]; f != nil {
+	if f := t.scratch.known[p]; f != nil {
 		return f
 	}
-	if t.room.known == nil || len(t.room.known) == maxKnown {
-		t.room.known = map[facetParts]*facet{}
+	if t.scratch.known == nil || len(t.scratch.known) == maxKnown {
+		t.scratch.known = map[facetParts]*facet{}
 	}
 	f := t.intern(&facet{p.prefix + p.name, p.value})
-	t.room.known[facetParts{p.prefix, f.path[len(p.prefix):], f.value}] = f // shares its texts
+	t.scratch.known[facetParts{p.prefix, f.path[len(p.prefix):], f.value}] = f // shares its texts
 	return f
 }
 

@@ -43,8 +43,8 @@ func (t *Rowset) reindex(old row, m proto.Message) {
 		t.guard.sameKeys(t, b.message, m)
 		return
 	}
-	t.room.had = append(t.room.had[:0], t.keysOf(t.glance(old))...)
-	had, has := t.room.had, []indexKey(nil)
+	t.scratch.had = append(t.scratch.had[:0], t.keysOf(t.keyFields(old))...)
+	had, has := t.scratch.had, []indexKey(nil)
 	if m != nil {
 		has = t.keysOf(m)
 	}
@@ -61,16 +61,16 @@ func (t *Rowset) reindex(old row, m proto.Message) {
 	clear(had)
 }
 
-// glance returns a message with the fields of a row that index keys depend on. It is valid
+// keyFields returns a message with the fields of a row that index keys depend on. It is valid
 // until the next call.
-func (t *Rowset) glance(r row) proto.Message {
+func (t *Rowset) keyFields(r row) proto.Message {
 	if r.box.Load() != nil || t.rules.partial == nil {
 		return t.message(r)
 	}
-	if t.room.partial == nil {
-		t.room.partial = t.rules.partial()
+	if t.scratch.partial == nil {
+		t.scratch.partial = t.rules.partial()
 	}
-	return t.room.partial(textOf(r.value()))
+	return t.scratch.partial(textOf(r.value()))
 }
 
 // keysOf returns the index keys of a row. They are valid until the next call.
@@ -78,11 +78,11 @@ func (t *Rowset) keysOf(m proto.Message) []indexKey {
 	if t.rules.index == nil {
 		return nil
 	}
-	if t.room.addKey == nil {
-		t.room.addKey = func(index int, key string) { t.room.keys = append(t.room.keys, indexKey{index, key}) }
+	if t.scratch.addKey == nil {
+		t.scratch.addKey = func(index int, key string) { t.scratch.keys = append(t.scratch.keys, indexKey{index, key}) }
 	}
-	clear(t.room.keys)
-	t.room.keys = t.room.keys[:0]
-	t.rules.index(m, t.room.addKey)
-	return t.room.keys
+	clear(t.scratch.keys)
+	t.scratch.keys = t.scratch.keys[:0]
+	t.rules.index(m, t.scratch.addKey)
+	return t.scratch.keys
 }

@@ -6,7 +6,7 @@ import "google.golang.org/protobuf/proto"
 // contents.
 type Mark struct{ _ byte } // not empty: all empty values may have the same address
 
-// mark is the Mark of a table. It is replaced at the first change after somebody has seen it,
+// mark is the Mark of a table. It is replaced at the first change after a copy or a caller has it,
 // because most tables change many times between two copies.
 type mark struct {
 	at   *Mark
@@ -37,8 +37,8 @@ func (t *Rowset) Mark() *Mark { return t.mark.shared().at }
 // Roll returns a value that changes whenever a row is inserted or deleted.
 func (t *Rowset) Roll() *Mark { return t.roll.shared().at }
 
-// room has the memory that the writes of a table use again and again.
-type room struct {
+// scratch has the memory that the writes of a table reuse.
+type scratch struct {
 	keys     []indexKey
 	had      []indexKey
 	addKey   func(index int, key string)

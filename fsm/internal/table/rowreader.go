@@ -76,7 +76,7 @@ func (r *rowReader) each() (uint64, error) {
 	for n := uint64(0); ; {
 		raw, err := r.in.next()
 		if err != nil {
-			return n, fmt.Errorf("read record %d, after %s: %w", n+1, last, wholeness(err))
+			return n, fmt.Errorf("read record %d, after %s: %w", n+1, last, cutOff(err))
 		}
 		kind, key, value, err := parseRecord(raw)
 		if err != nil {

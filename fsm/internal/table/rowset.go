@@ -37,9 +37,9 @@ type Rowset struct {
 	rows    *btree.BTreeG[row]
 	indexes []*btree.BTreeG[entry]
 	facets  *btree.BTreeG[membership]
-	mark    mark // of the contents
-	roll    mark // of the keys of the rows
-	room    room // of writes
+	mark    mark    // of the contents
+	roll    mark    // of the keys of the rows
+	scratch scratch // of writes
 }
 
 func newRowset(r rules) *Rowset {

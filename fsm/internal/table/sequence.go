@@ -12,8 +12,8 @@ import (
 // one. A copy takes constant time too. In a snapshot it is a table whose keys are the numbers.
 type Sequence[P proto.Message] struct{ *series }
 
-// NewSequence returns an empty sequence. The schema needs Number and NumberKey; Key, indexes
-// and facets are not used.
+// NewSequence returns an empty sequence. The schema needs Key, Number and NumberKey; indexes and
+// facets are not used.
 func NewSequence[P proto.Message](s *Schema[P]) *Sequence[P] {
 	return &Sequence[P]{newSeries(s.rules(), func(m proto.Message) uint64 { return s.Number(m.(P)) }, s.NumberKey)}
 }

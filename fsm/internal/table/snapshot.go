@@ -44,7 +44,7 @@ func Open(r io.Reader) (*Reader, *internalv1.SnapshotHeader, error) {
 	s := &Reader{in: newSummingReader(r), read: protodelim.UnmarshalOptions{MaxSize: maxRecord}}
 	header := &internalv1.SnapshotHeader{}
 	if err := s.read.UnmarshalFrom(s.in, header); err != nil {
-		return nil, nil, fmt.Errorf("read header: %w", wholeness(err))
+		return nil, nil, fmt.Errorf("read header: %w", cutOff(err))
 	}
 	if header.GetFormat() != snapshotFormat {
 		return nil, nil, fmt.Errorf("format %d is not %d, the one this build reads", header.GetFormat(), snapshotFormat)
@@ -63,7 +63,7 @@ func (s *Reader) Load(tables []Rows, keep bool) ([]Count, error) {
 	sum := s.in.sum.Sum64()
 	var trailer internalv1.SnapshotTrailer
 	if err := s.read.UnmarshalFrom(s.in, &trailer); err != nil {
-		return nil, fmt.Errorf("read trailer: %w", wholeness(err))
+		return nil, fmt.Errorf("read trailer: %w", cutOff(err))
 	}
 	if trailer.GetRecords() != n || trailer.GetChecksum() != sum {
 		return nil, fmt.Errorf("snapshot is damaged: records: %d with checksum %x, its trailer says %d with %x",
@@ -76,8 +76,8 @@ func (s *Reader) Load(tables []Rows, keep bool) ([]Count, error) {
 	return rows.counts(), nil
 }
 
-// wholeness returns a clear error for a stream that ends too early.
-func wholeness(err error) error {
+// cutOff returns a clear error for a stream that ends too early.
+func cutOff(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("snapshot is damaged: it ends too early")
 	}

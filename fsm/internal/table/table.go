@@ -21,8 +21,8 @@ type Schema[P proto.Message] struct {
 	Index   indexing[P] // nil if there are no indexes
 	Facets  faceting[P] // may be nil
 
-	// SameKeys reports whether two versions of a row have the same index keys, if that is
-	// quick to see. It may be nil.
+	// SameKeys reports whether two versions of a row certainly have the same index keys. It is
+	// cheaper than computing them. It may be nil.
 	SameKeys func(old, m P) bool
 
 	// Fields has the paths of the fields that Key, Index, Facets and Number use. The bulk loader

@@ -72,8 +72,8 @@ func ChainAudit(t *core.Tx, e *holdfastv1.AuditEvent) {
 	if e.GetTokenId() != "" {
 		e.TokenId = lex.Ident(e.GetTokenId())
 	}
-	e.Principal = lex.Clip(e.GetPrincipal(), core.MaxAuditThing)
-	e.Resource = lex.Clip(e.GetResource(), core.MaxAuditThing)
+	e.Principal = lex.Clip(e.GetPrincipal(), core.MaxPrincipal)
+	e.Resource = lex.Clip(e.GetResource(), core.MaxPrincipal)
 	t.Meta.LastAudit++
 	e.Sequence, e.Index, e.PreviousHash = t.Meta.GetLastAudit(), t.Index, t.Meta.GetAuditHash()
 	e.Hash = holdfastv1.AuditHash(e)
