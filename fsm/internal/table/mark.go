@@ -1,7 +1,5 @@
 package table
 
-import "google.golang.org/protobuf/proto"
-
 // Mark identifies the contents of a table: while the pointer is the same, so are the
 // contents.
 type Mark struct{ _ byte } // not empty: all empty values may have the same address
@@ -42,7 +40,7 @@ type scratch struct {
 	keys     []indexKey
 	had      []indexKey
 	addKey   func(index int, key string)
-	partial  func(row string) proto.Message
+	partial  partialDecoder
 	facets   []facetParts
 	addFacet func(prefix, name, value string)
 	known    map[facetParts]*facet

@@ -3,6 +3,7 @@ package table
 import (
 	"fmt"
 	"runtime"
+	"sync"
 
 	"google.golang.org/protobuf/proto"
 
@@ -12,23 +13,35 @@ import (
 // rowCheck is the part that all loaders share: it refuses a row that does not decode or whose
 // key is wrong.
 type rowCheck struct {
-	rules rules
-	shape *wire.Shape
+	rules    rules
+	shape    *wire.Shape
+	partials *sync.Pool // of partial decoders; nil if rows are decoded in full
 }
 
+// partialDecoder decodes a row in part. The message is valid until the next call.
+type partialDecoder = func(row string) proto.Message
+
 func newRowCheck(r rules) rowCheck {
-	return rowCheck{rules: r, shape: wire.ShapeOf(r.fresh().ProtoReflect().Descriptor())}
+	c := rowCheck{rules: r, shape: wire.ShapeOf(r.fresh().ProtoReflect().Descriptor())}
+	if r.partial != nil {
+		c.partials = &sync.Pool{New: func() any { return r.partial() }}
+	}
+	return c
 }
 
 // each checks rows and passes each message to see. The message is valid until the next one.
 func (in *rowCheck) each(rows []incoming, see func(proto.Message)) error {
-	read := in.reader()
+	var partial partialDecoder
+	if in.partials != nil {
+		partial = in.partials.Get().(partialDecoder)
+		defer in.partials.Put(partial)
+	}
 	for i := range rows {
 		if i%yieldRows == 0 {
 			runtime.Gosched()
 		}
 		r := &rows[i]
-		m, err := read(r.value())
+		m, err := in.decode(r.value(), partial)
 		if err != nil {
 			return fmt.Errorf("decode record %q of %v: %w", r.key, in.rules.kind, err)
 		}
@@ -40,23 +53,13 @@ func (in *rowCheck) each(rows []incoming, see func(proto.Message)) error {
 	return nil
 }
 
-// reader returns the function that reads a row: the table's partial decoder if it has one,
-// and the row decodes.
-func (in *rowCheck) reader() func(value []byte) (proto.Message, error) {
-	decode := func(value []byte) (proto.Message, error) {
-		m := in.rules.fresh()
-		return m, proto.Unmarshal(value, m)
-	}
-	if in.rules.partial == nil {
-		return decode
-	}
-	partial := in.rules.partial()
-	return func(value []byte) (proto.Message, error) {
-		if !in.shape.Fits(value) {
-			return decode(value) // returns the error
-		}
+// decode decodes a row: in part if there is a partial decoder and the row decodes, else in full.
+func (in *rowCheck) decode(value []byte, partial partialDecoder) (proto.Message, error) {
+	if partial != nil && in.shape.Fits(value) {
 		return partial(textOf(value)), nil
 	}
+	m := in.rules.fresh()
+	return m, proto.Unmarshal(value, m)
 }
 
 // verifier is a bulkLoader that checks and counts rows and keeps none.

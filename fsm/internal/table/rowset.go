@@ -24,7 +24,7 @@ type rules struct {
 	index   indexing[proto.Message]
 	same    func(a, b proto.Message) bool
 	facets  faceting[proto.Message]
-	partial func() func(row string) proto.Message
+	partial func() partialDecoder
 	decoded bool
 }
 

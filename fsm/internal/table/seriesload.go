@@ -50,7 +50,7 @@ func (in *seriesLoader) add(rows []incoming) error {
 func (in *seriesLoader) next(r row) error {
 	s := in.into
 	if s.Len() == 0 {
-		m, err := in.reader()(r.value())
+		m, err := in.decode(r.value(), nil)
 		if err != nil {
 			return err
 		}

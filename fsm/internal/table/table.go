@@ -58,7 +58,7 @@ func (s *Schema[P]) rules() rules {
 		r.facets = func(m proto.Message, visit func(string, string, string)) { s.Facets(m.(P), visit) }
 	}
 	if len(s.Fields) > 0 {
-		r.partial = func() func(string) proto.Message { return wire.Partial(r.fresh(), s.Fields...) }
+		r.partial = func() partialDecoder { return wire.Partial(r.fresh(), s.Fields...) }
 	}
 	return r
 }

@@ -86,22 +86,23 @@ func (p *partial) put(fd protoreflect.FieldDescriptor, reset func(), store func(
 func (p *partial) add(fd protoreflect.FieldDescriptor, v reflect.Value, paths []string) {
 	switch to := v.Addr().Interface().(type) {
 	case *string:
-		p.put(fd, v.SetZero, func(text string, _ uint64) { *to = text })
+		p.put(fd, func() { *to = "" }, func(text string, _ uint64) { *to = text })
 	case *[]string:
 		p.put(fd, func() { *to = (*to)[:0] }, func(text string, _ uint64) { *to = append(*to, text) })
 	case *map[string]string:
 		p.addMap(fd, to)
 	case *bool:
-		p.put(fd, v.SetZero, func(_ string, number uint64) { *to = protowire.DecodeBool(number) })
+		p.put(fd, func() { *to = false }, func(_ string, number uint64) { *to = protowire.DecodeBool(number) })
 	case *uint64:
-		p.put(fd, v.SetZero, func(_ string, number uint64) { *to = number })
+		p.put(fd, func() { *to = 0 }, func(_ string, number uint64) { *to = number })
 	default:
 		switch kind := fd.Kind(); {
 		case kind == protoreflect.MessageKind && fd.IsList():
 			p.addList(fd, v, paths)
 		case kind == protoreflect.MessageKind && !fd.IsMap():
 			p.addMessage(fd, v, paths)
-		case v.CanInt() && (kind == protoreflect.Int32Kind || kind == protoreflect.Int64Kind || kind == protoreflect.EnumKind):
+		case v.CanInt() &&
+			(kind == protoreflect.Int32Kind || kind == protoreflect.Int64Kind || kind == protoreflect.EnumKind):
 			p.put(fd, v.SetZero, func(_ string, number uint64) { v.SetInt(int64(number)) })
 		default:
 			panic(fmt.Sprintf("decode %s: its type %s is not supported", fd.FullName(), v.Type()))
