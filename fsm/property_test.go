@@ -141,9 +141,10 @@ func through(t *rapid.T, p *fsmtest.Peer) *fsmtest.Peer {
 	return q
 }
 
-// TestGeneratorReachesEverything checks the property tests: at least half of the commands are accepted,
-// each operation at least once, and every refusal of the run state machine occurs. Some are rare,
-// and another command changes what a seed makes, so the test takes as many seeds as it needs.
+// TestGeneratorReachesEverything checks the property tests: at least half of the commands are
+// accepted, each operation at least once, and every refusal of the run state machine occurs. Some
+// are rare, and another command changes the commands of each seed, so the test has no fixed number
+// of seeds.
 func TestGeneratorReachesEverything(t *testing.T) {
 	missing := map[string]bool{}
 	for what, names := range map[string][]string{

@@ -114,8 +114,8 @@ type File struct {
 	Tables []table.Count // in the order of the file
 }
 
-// CheckSum returns an error if the checksum of a snapshot file is wrong. It does not decode the file,
-// so it is fast.
+// CheckSum returns an error if the checksum of a snapshot file is wrong. It does not decode the
+// file, so it is fast.
 func CheckSum(file []byte) error {
 	if !bytes.HasPrefix(file, []byte(fileMagic)) {
 		return errNoBackup

@@ -38,7 +38,7 @@ func nodePaths() []string {
 	}
 }
 
-// MergeFacts copies the fields that a node has reported about itself. It leaves out empty ones. in may
+// MergeFacts copies the fields that a node has reported about itself, except for empty ones. in may
 // be nil.
 func MergeFacts(n, in *holdfastv1.NodeRecord) {
 	if in == nil {

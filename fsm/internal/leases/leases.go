@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Leases that their owner has ended are kept for a while, so that the lease engine reads the end, and
-// generations keep rising.
+// Leases that their owner has ended are kept for a while, so that the lease engine reads the end,
+// and generations keep rising.
 const (
 	goneFor   = time.Hour
 	goneBatch = 64 // deleted by one command, at most

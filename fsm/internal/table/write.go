@@ -37,8 +37,8 @@ func Write(w io.Writer, meta *internalv1.Meta, tables []Rows) (int64, error) {
 }
 
 // WritePacked writes the same stream in compressed parts: decompressed one after the other, they
-// are the stream. pack compresses a part. Pages remember their compressed form, so pack must be the same
-// function each time.
+// are the stream. pack compresses a part. Pages keep their compressed form, so pack must be the
+// same function each time.
 func WritePacked(w io.Writer, meta *internalv1.Meta, tables []Rows, pack func(raw []byte) []byte) error {
 	err := writeAll(meta, tables, func(p *page) error {
 		packed := p.packed.Load()
