@@ -253,7 +253,7 @@ soak: ## Inject a fault every 15 s for MINUTES (60) and check all promises every
 test-security: ## Run the tests of TLS, identities, roles, secrets, audit and limits
 	CGO_ENABLED=1 go test -race -count=1 -timeout 15m ./server/auth/... ./server/inproc ./internal/secrets/... ./server/issuer/... ./cluster/peertls/... ./cluster/keyfile
 	CGO_ENABLED=1 go test -race -count=1 -timeout 15m -run 'Matrix|WhoDidIt|Forged|Revoked|Scoped|Loris|Oversized|PingFlood|RateLimit|PlainText|Secret|Audit|Token' ./server
-	go test -count=1 -timeout 10m -run 'Stranger|Rotation|Gossip|Forward|Removed|Peer' ./cluster ./cluster/internal/...
+	go test -count=1 -timeout 10m -run 'UnknownPeer|Rotation|Gossip|Forward|Removed|Peer' ./cluster ./cluster/internal/...
 	go test -count=1 -timeout 15m ./test/security
 
 .PHONY: fuzz-short

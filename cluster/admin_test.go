@@ -44,10 +44,10 @@ func TestAdmin(t *testing.T) {
 	defer stop()
 	<-task.begun
 
-	if err := rest[0].Node.Interlude(ctx, func(context.Context) error { return nil }); err == nil {
+	if err := rest[0].Node.PauseTasks(ctx, func(context.Context) error { return nil }); err == nil {
 		t.Error("interrupt the tasks of a follower: got no error")
 	}
-	err := leader.Node.Interlude(ctx, func(ctx context.Context) error {
+	err := leader.Node.PauseTasks(ctx, func(ctx context.Context) error {
 		select {
 		case <-task.ended:
 		default:

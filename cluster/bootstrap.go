@@ -53,7 +53,7 @@ func (p *promise) make(id string, fs []founder) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.id != id && time.Now().Before(p.until) {
-		return fmt.Errorf("this peer has promised to found cluster %s", p.id)
+		return fmt.Errorf("this peer has agreed to found cluster %s", p.id)
 	}
 	p.id, p.fs, p.until = id, fs, time.Now().Add(promiseTime)
 	return nil

@@ -108,7 +108,7 @@ func (c *call) setHeaders(ctx context.Context) {
 		err = errors.Join(err, grpc.SetTrailer(ctx, c.trailer))
 	}
 	if err != nil {
-		c.n.log.Debug("set response headers", "error", err)
+		c.n.log.Debug("cannot set response headers", "error", err)
 	}
 }
 

@@ -74,7 +74,7 @@ func (n *Node) InterceptStream(
 	}
 	index, stale, err := n.router.beginStream(ss.Context())
 	if herr := ss.SetHeader(n.router.header()); herr != nil {
-		n.log.Debug("set response headers", "error", herr)
+		n.log.Debug("cannot set response headers", "error", herr)
 	}
 	if err != nil {
 		return err

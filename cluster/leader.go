@@ -214,11 +214,11 @@ type pauseRequest struct {
 	done chan error // buffered
 }
 
-// Interlude stops the leader's tasks, calls do, which may commit, and restarts the tasks
+// PauseTasks stops the leader's tasks, calls do, which may commit, and restarts the tasks
 // from the resulting state. If do fails, the leadership is transferred, because tasks do
 // not resume in the same term. If no other peer takes it, this peer begins another term. It
 // works only on a leader that is ready.
-func (n *Node) Interlude(ctx context.Context, do func(context.Context) error) error {
+func (n *Node) PauseTasks(ctx context.Context, do func(context.Context) error) error {
 	i := &pauseRequest{ctx: ctx, do: do, done: make(chan error, 1)}
 	select {
 	case n.terms.pauseRequests <- i:

@@ -150,21 +150,21 @@ func TestFailedTasksRestartInNewTerm(t *testing.T) {
 			first := task.next(t)
 
 			why := errors.New("task failed")
-			interlude := func(err error) error {
-				return c.Leader().Node.Interlude(t.Context(), func(context.Context) error { return err })
+			pause := func(err error) error {
+				return c.Leader().Node.PauseTasks(t.Context(), func(context.Context) error { return err })
 			}
-			if err := interlude(nil); err != nil {
+			if err := pause(nil); err != nil {
 				t.Fatal(err)
 			}
 			if got := task.next(t); got != first && tc.peers == 1 { // other peers may call an election on a busy machine
-				t.Errorf("after an interlude: got term %d, want %d", got, first)
+				t.Errorf("after a pause: got term %d, want %d", got, first)
 			}
-			if err := interlude(why); !errors.Is(err, why) {
-				t.Fatalf("failed interlude: got %v, want %v", err, why)
+			if err := pause(why); !errors.Is(err, why) {
+				t.Fatalf("failed pause: got %v, want %v", err, why)
 			}
 			second := task.next(t)
 			if second <= first {
-				t.Errorf("after a failed interlude: got term %d, want one after %d", second, first)
+				t.Errorf("after a failed pause: got term %d, want one after %d", second, first)
 			}
 			task.fail <- why
 			if got := task.next(t); got <= second {

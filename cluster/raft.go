@@ -74,7 +74,7 @@ func (n *Node) reload(change func(*raft.ReloadableConfig)) {
 	c := n.raft.ReloadableConfig()
 	change(&c)
 	if err := n.raft.ReloadConfig(c); err != nil {
-		n.log.Error("change Raft's configuration", "error", err)
+		n.log.Error("cannot change Raft's configuration", "error", err)
 	}
 }
 

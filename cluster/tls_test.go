@@ -142,7 +142,7 @@ func TestForwardingHeaderIsTrustedFromPeersOnly(t *testing.T) {
 }
 
 // A process with the gossip key and a certificate of another cluster takes part in gossip only.
-func TestStrangerDoesNotJoin(t *testing.T) {
+func TestUnknownPeerDoesNotJoin(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name  string

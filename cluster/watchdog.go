@@ -73,7 +73,7 @@ func (wd *watchdog) beat(ctx context.Context, beats chan struct{}) {
 			Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}},
 		})
 		if err != nil && ctx.Err() == nil {
-			wd.n.log.Debug("beat not committed", "error", err)
+			wd.n.log.Debug("no-op of the watchdog not committed", "error", err)
 		}
 	}()
 }

@@ -35,7 +35,7 @@ func inventoryHistory(p *fsmtest.Peer, id string) []*holdfastv1.HistoryEntry {
 	return entries
 }
 
-func TestWhatAnAgentFindsIsKept(t *testing.T) {
+func TestAgentFactsAreKept(t *testing.T) {
 	p := gpuPool(t)
 	m := do(t, p, factsOp("m-9", nil)).(*holdfastv1.Machine)
 	same(t, "hardware", &holdfastv1.NodeRecord{Vendor: "ACME", Model: "X1", SerialNumber: "S-1", SystemUuid: "4c4c4544",
@@ -80,9 +80,9 @@ func TestWhatAnAgentFindsIsKept(t *testing.T) {
 	}
 }
 
-// TestAgentsDoNotSetWhatIsNotTheirs checks that agents cannot set tags, workflow and group.
+// TestAgentsSetOnlyTheirFields checks that agents cannot set tags, workflow and group.
 // If an agent contradicts an operator's value, the history shows it.
-func TestAgentsDoNotSetWhatIsNotTheirs(t *testing.T) {
+func TestAgentsSetOnlyTheirFields(t *testing.T) {
 	p := gpuPool(t)
 	register(t, p, "m-2", ready)
 	do(t, p, &internalv1.UpdateNode{Id: "m-2", Node: &holdfastv1.NodeRecord{Hostname: "n1", IpAddress: "10.0.0.1",

@@ -75,9 +75,9 @@ func TestObserveConditions(t *testing.T) {
 	same(t, "order", []string{"BMCReachable", "Degraded", "Reachable", "Zzz"}, got)
 }
 
-// TestObservationsOfNobody checks that an observation without news, or of an unknown machine,
+// TestObservationsOfUnknownMachine checks that an observation without news, or of an unknown machine,
 // changes nothing.
-func TestObservationsOfNobody(t *testing.T) {
+func TestObservationsOfUnknownMachine(t *testing.T) {
 	p := machineIn(t, ready)
 	before := dump(t, p)
 	observe(t, p, "m")
@@ -134,7 +134,7 @@ func conditionHistory(p *fsmtest.Peer, machine string) []string {
 
 // A condition that cannot be observed becomes unknown, once, and keeps its last status. The
 // machine's effective state must not flip because of a failed poll.
-func TestUnknownKeepsWhatWasKnown(t *testing.T) {
+func TestUnknownKeepsLastValue(t *testing.T) {
 	p := machineIn(t, ready)
 	see := func(status, unknown bool, reason string) *holdfastv1.Condition {
 		c := &holdfastv1.Condition{Type: "InCustomerCluster", Status: status, Unknown: unknown, Reason: reason,

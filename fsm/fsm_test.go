@@ -45,7 +45,7 @@ func TestApplyAnswersEachCommand(t *testing.T) {
 
 // A View includes the index that Applied returned before it was taken. A linearizable read
 // waits for Applied and reads from the View.
-func TestAViewHasWhatIsApplied(t *testing.T) {
+func TestViewHasAppliedEntries(t *testing.T) {
 	p := fsmtest.NewPeer()
 	const last = 200_000
 	var g errgroup.Group

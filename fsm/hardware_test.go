@@ -73,7 +73,7 @@ func TestHardwareIsKeptBoundedAndCompared(t *testing.T) {
 
 // A console does not block its machine, is the only console, and prevents the deletion of the
 // machine.
-func TestConsoleStandsBeside(t *testing.T) {
+func TestConsoleRunsBesideActiveRun(t *testing.T) {
 	p := fsmtest.NewPeer()
 	register(t, p, "m", ready)
 	console := start(t, p, "m", "c-1", "", "plan/console")

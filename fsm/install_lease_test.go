@@ -31,7 +31,7 @@ func silent(t *testing.T, p *fsmtest.Peer, clock int64, run string) *holdfastv1.
 	return r
 }
 
-func TestAnInstallThatNobodyReportsOnEnds(t *testing.T) {
+func TestInstallWithoutReportsEnds(t *testing.T) {
 	p := nodePeer(t)
 	run := observed(t, p, 100)
 	if d := run.GetDeadline(); d == nil || !d.AsTime().Equal(p.Now.Add(2*time.Hour)) ||
@@ -105,8 +105,8 @@ func TestAnExpiryThatCrossesAReport(t *testing.T) {
 	}
 }
 
-// TestTheWorkflowSaysHowLong checks that the timeout of the install step applies.
-func TestTheWorkflowSaysHowLong(t *testing.T) {
+// TestTimeoutOfWorkflow checks that the timeout of the install step applies.
+func TestTimeoutOfWorkflow(t *testing.T) {
 	p := nodePeer(t)
 	plan := planOf("slow", "ssh", "repave")
 	plan.Steps[1].TimeoutSeconds = 600
@@ -157,9 +157,9 @@ func TestTheLeaseEndsWithTheRun(t *testing.T) {
 	}
 }
 
-// TestAnInstallThatIsReportedForEverEnds checks that reports keep an install alive for a day,
+// TestInstallReportedForeverEnds checks that reports keep an install alive for a day,
 // or for three times its workflow's timeout, and no longer.
-func TestAnInstallThatIsReportedForEverEnds(t *testing.T) {
+func TestInstallReportedForeverEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		quiet   int32 // of its workflow; 0 if it has none

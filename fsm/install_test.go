@@ -208,11 +208,11 @@ func TestImagesOfSessions(t *testing.T) {
 	do(t, p, &internalv1.DeleteImage{Name: "installer"})
 }
 
-// TestRunningInstallGivesNoToken checks that a boot script request while the installer runs
+// TestRunningInstallGetsNoToken checks that a boot script request while the installer runs
 // changes nothing, whether it comes from a probe, a second network card or a caller that
 // knows the MAC address. A machine that restarted gets a script after a while without
 // reports.
-func TestRunningInstallGivesNoToken(t *testing.T) {
+func TestRunningInstallGetsNoToken(t *testing.T) {
 	p := nodeIn(t, pending)
 	do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
 	start(t, p, "m-1", "q", "", "ubuntu")

@@ -142,7 +142,7 @@ func TestLastSeenIsWallTime(t *testing.T) {
 	}
 }
 
-func TestCheckpointPassesOverWhatIsOver(t *testing.T) {
+func TestCheckpointSkipsEndedLeases(t *testing.T) {
 	p := gpuPool(t)
 	registerAgent(t, p, "m-2")
 	registerAgent(t, p, "m-1") // generation 2

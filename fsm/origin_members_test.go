@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestNotesNameWhatTheyAreAbout checks the resource of audit events: the peer for a removal
+// TestNotesNameTheirSubject checks the resource of audit events: the peer for a removal
 // or a transfer of the leadership, and the snapshot for a read.
-func TestNotesNameWhatTheyAreAbout(t *testing.T) {
+func TestNotesNameTheirSubject(t *testing.T) {
 	for _, tt := range []struct {
 		note *internalv1.NoteBackup
 		want string

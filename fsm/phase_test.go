@@ -117,7 +117,7 @@ func TestPhaseByHandClearsIntervention(t *testing.T) {
 }
 
 // An inspection leaves the machine's phase and conditions unchanged, whatever its outcome.
-func TestPhaseAfterALook(t *testing.T) {
+func TestPhaseAfterInspection(t *testing.T) {
 	for _, before := range []phase{factoryReady, ready, inService, maintenance, rma} {
 		for _, outcome := range []holdfastv1.Attempt_Outcome{succeeded, failed, canceled} {
 			p := machineIn(t, before)
@@ -143,7 +143,7 @@ func TestPhaseAfterALook(t *testing.T) {
 
 // A machine whose installs have failed three times waits for an operator, even after an
 // inspection.
-func TestALookForgivesNoStrikes(t *testing.T) {
+func TestInspectionKeepsInstallAttempts(t *testing.T) {
 	for _, outcome := range []holdfastv1.Attempt_Outcome{succeeded, failed, canceled} {
 		p := nodeIn(t, installing)
 		for range 3 {
@@ -304,9 +304,9 @@ func TestPhasesAfterRuns(t *testing.T) {
 	}
 }
 
-// TestRunsTakeAMachineOutOfItsCluster checks that a repave or an RMA clears the cluster
+// TestRunsDrainTheirMachine checks that a repave or an RMA clears the cluster
 // membership until it is observed again.
-func TestRunsTakeAMachineOutOfItsCluster(t *testing.T) {
+func TestRunsDrainTheirMachine(t *testing.T) {
 	for kind, want := range map[string]string{"repave": "Repaved", "rma": "RMA", "reboot": "Joined"} {
 		p := machineIn(t, ready)
 		plan(t, p, "plan/join", "join")

@@ -15,9 +15,9 @@ func providerOp(id, pool string) *internalv1.RegisterProvider {
 		Endpoint: "https://" + pool + ".example"}}
 }
 
-// TestWhoRegistersWhichProvider checks that the manager of a pool can register the providers
+// TestProvidersByCaller checks that the manager of a pool can register the providers
 // of its pool, and cannot replace others.
-func TestWhoRegistersWhichProvider(t *testing.T) {
+func TestProvidersByCaller(t *testing.T) {
 	manager := func(pool string) *internalv1.Origin {
 		return &internalv1.Origin{Role: holdfastv1.Role_POOL_AGENT, Pools: []string{pool}}
 	}

@@ -36,7 +36,7 @@ func TestReadersDoNotWaitForApply(t *testing.T) {
 }
 
 // A View shares unchanged tables with the previous one, and writable copies share none.
-func TestViewsShareWhatHasNotChanged(t *testing.T) {
+func TestViewsShareUnchangedParts(t *testing.T) {
 	f := New()
 	was := f.View().state
 	f.Observe(1, 1)

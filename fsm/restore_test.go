@@ -185,7 +185,7 @@ func mustRun(t testing.TB, p *fsmtest.Peer, id string) *holdfastv1.Run {
 	return r
 }
 
-func TestRestoreKeepsWhoMayCall(t *testing.T) {
+func TestRestoreKeepsCredentials(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, &internalv1.InitCluster{ClusterId: "c1"})
 	token := func(id string, sum byte) {

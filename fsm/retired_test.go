@@ -12,10 +12,10 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestARetiredMachineStaysOut checks that no request of operators, runs, agents or installers
+// TestRetiredMachineStaysRetired checks that no request of operators, runs, agents or installers
 // revives a retired machine. It gets no run, so it is neither installed nor joined to a
 // cluster, and no session, so it boots its disk.
-func TestARetiredMachineStaysOut(t *testing.T) {
+func TestRetiredMachineStaysRetired(t *testing.T) {
 	p := nodePeer(t)
 	do(t, p, &internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "gpu", Provider: "lambda"}})
 	do(t, p, move("m-1", nodeRetired, false))

@@ -318,9 +318,9 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestRequestsOfMachinesThatCannotBe checks that a slash in a machine id does not match
+// TestRequestsWithInvalidMachineIDs checks that a slash in a machine id does not match
 // another machine's requests.
-func TestRequestsOfMachinesThatCannotBe(t *testing.T) {
+func TestRequestsWithInvalidMachineIDs(t *testing.T) {
 	p := fsmtest.NewPeer()
 	register(t, p, "m", ready)
 	op := startOp("m", "a/b", "REBOOT", "")

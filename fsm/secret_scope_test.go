@@ -28,9 +28,9 @@ func withCredentials(id, pool, bmc, ssh string) *holdfastv1.Machine {
 			BmcCredentialsRef: bmc, SshCredentialsRef: ssh}}
 }
 
-// TestWhoeverIsLimitedToPoolsGetsNoSecret checks both the address and the secrets of a
+// TestScopedCallersGetNoSecret checks both the address and the secrets of a
 // machine. Secrets are sent to the address, so a caller that sets one must own the other.
-func TestWhoeverIsLimitedToPoolsGetsNoSecret(t *testing.T) {
+func TestScopedCallersGetNoSecret(t *testing.T) {
 	set := func(id string, change func(*holdfastv1.Machine), paths ...string) proto.Message {
 		m := &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{}}
 		change(m)

@@ -135,7 +135,7 @@ func TestSecretsInUse(t *testing.T) {
 	do(t, p, &internalv1.DeleteSecret{Name: "bmc"})
 }
 
-func TestResealSkipsWhatHasMovedOn(t *testing.T) {
+func TestResealSkipsChangedSecrets(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, putSecret("a", 1))
 	do(t, p, putSecret("b", 1))

@@ -185,7 +185,7 @@ func stream(t *testing.T, msgs ...proto.Message) []byte {
 	return b.Bytes()
 }
 
-func TestRestoreRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestRestoreRefusesUnknownRecords(t *testing.T) {
 	header := func() *internalv1.SnapshotHeader {
 		return &internalv1.SnapshotHeader{Format: 1, Meta: &internalv1.Meta{AppliedIndex: 7, FeatureLevel: 1}}
 	}

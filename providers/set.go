@@ -49,7 +49,7 @@ func (c *Config) UnmarshalJSON(b []byte) error {
 		}
 		delete(fields, key)
 		if err := json.Unmarshal(raw, into); err != nil || !valid() {
-			return fmt.Errorf("%s of provider is %s: it is %s", key, raw, want)
+			return fmt.Errorf("%s of provider is %s: want %s", key, raw, want)
 		}
 		return nil
 	}

@@ -46,7 +46,7 @@ func TestNewSet(t *testing.T) {
 		{"power-ons one after the other",
 			`{"a": {"kind": "named", "power_on_interval": "2s", "power_on_rack_interval": "30s"}}`, ""},
 		{"an interval without a unit", `{"a": {"kind": "named", "power_on_interval": 2}}`,
-			"power_on_interval of provider is 2: it is a time between two power-ons, e.g. 2s"},
+			"power_on_interval of provider is 2: want a time between two power-ons, e.g. 2s"},
 		{"factory fails", `{"a": {"kind": "named", "broken": true}}`, `configure provider "a": broken is not allowed`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

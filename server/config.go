@@ -65,9 +65,9 @@ type Config struct {
 	PeerID   string
 	// Settings is this peer's configuration without secrets, for debugging.
 	Settings string
-	// Keeper administers the cluster: snapshots, membership, leadership. Without one
+	// Admin administers the cluster: snapshots, membership, leadership. Without one
 	// those calls fail.
-	Keeper operator.Keeper
+	Admin operator.Admin
 	// ChooseDisk returns the disk that a rule of RepaveImage selects, according to the
 	// inventory of a machine. If sure is true, the installer would fail with the same
 	// error; otherwise the inventory is not sufficient. With a nil inventory only the

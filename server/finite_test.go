@@ -50,9 +50,9 @@ func (h *heard) Renew(_ context.Context, r *internalv1.Renewal) (*internalv1.Ren
 	return &internalv1.RenewalAnswer{Outcome: internalv1.RenewalAnswer_RENEWED}, nil
 }
 
-// TestSignsOfLifeAreFinite checks that a broken sensor does not cost a heartbeat, over
+// TestHeartbeatsAreFinite checks that a broken sensor does not cost a heartbeat, over
 // gRPC and over HTTP.
-func TestSignsOfLifeAreFinite(t *testing.T) {
+func TestHeartbeatsAreFinite(t *testing.T) {
 	n, leases := nodetest.New(), &heard{}
 	n.Machine(t, "m-1")
 	s, c := serve(t, n, Config{Leases: leases})

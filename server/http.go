@@ -98,6 +98,6 @@ func (s *Server) answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
 	if err := json.NewEncoder(w).Encode(body); err != nil {
-		s.peer.Log.Debug("write answer", "error", err)
+		s.peer.Log.Debug("cannot write the response", "error", err)
 	}
 }

@@ -135,9 +135,9 @@ func TestAgentMachinePages(t *testing.T) {
 	wantField(t, err, "page_token")
 }
 
-// TestAgentsSeeTheirOwnMachineAlone checks the lists of machine agents and pool agents,
+// TestAgentsSeeOnlyTheirMachine checks the lists of machine agents and pool agents,
 // on every page.
-func TestAgentsSeeTheirOwnMachineAlone(t *testing.T) {
+func TestAgentsSeeOnlyTheirMachine(t *testing.T) {
 	_, s := manyAgents(t)
 	for _, tt := range []struct {
 		name string

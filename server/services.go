@@ -40,7 +40,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 		Ready: s.ready, Note: s.cfg.Note, Issuers: issuers(s.cfg.Gate),
 	}, s.node))
 	holdfastv1.RegisterOperatorServiceServer(r, operator.New(s.peer, operator.Config{
-		PeerID: s.cfg.PeerID, Version: s.cfg.Version, Keeper: s.cfg.Keeper, Peers: s.cfg.Peers, Keys: s.cfg.Keys,
+		PeerID: s.cfg.PeerID, Version: s.cfg.Version, Admin: s.cfg.Admin, Peers: s.cfg.Peers, Keys: s.cfg.Keys,
 		Notes: holdfastv1.NewOperatorServiceClient(s.local), Status: s.node.Status,
 	}))
 	holdfastv1.RegisterAccessServiceServer(r, access.NewTokens(s.peer))

@@ -61,7 +61,7 @@ func (l *Lab) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, e
 		l.Commit(cmd)
 		if err := ctx.Err(); err != nil {
 			return fsm.Result{}, &cluster.OutcomeError{Outcome: cluster.Unknown,
-				Err: fmt.Errorf("waiting for the commit: %w", err)}
+				Err: fmt.Errorf("wait for the commit: %w", err)}
 		}
 	}
 	l.mu.Lock()

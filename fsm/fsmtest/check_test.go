@@ -89,7 +89,7 @@ func event(cursor uint64, r *holdfastv1.Run) *holdfastv1.RunEvent {
 	return &holdfastv1.RunEvent{Cursor: cursor, Index: cursor, Snapshot: r}
 }
 
-func TestCheckFindsWhatIsWrong(t *testing.T) {
+func TestCheckFindsProblems(t *testing.T) {
 	const (
 		ready        = holdfastv1.MachineStatus_READY
 		provisioning = holdfastv1.MachineStatus_PROVISIONING
@@ -183,7 +183,7 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestCheckStepFindsWhatIsWrong(t *testing.T) {
+func TestCheckStepFindsProblems(t *testing.T) {
 	p := fsmtest.NewPeer()
 	ended := func(change ...func(*holdfastv1.Run)) *holdfastv1.Run {
 		return run("r", "m", "q", append([]func(*holdfastv1.Run){func(r *holdfastv1.Run) {

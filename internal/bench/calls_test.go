@@ -10,7 +10,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func TestStockTakes(t *testing.T) {
+func TestMachinePoolTake(t *testing.T) {
 	s := &machinePool{made: 2}
 	var got []string
 	for range 3 {

@@ -193,7 +193,7 @@ func restores(ctx context.Context, g *growing) error {
 	}
 	info, err := os.Stat(file)
 	if err != nil {
-		return fmt.Errorf("look at the snapshot: %w", err)
+		return fmt.Errorf("read the size of the snapshot: %w", err)
 	}
 	g.figure("save", "a snapshot saved and checked by holdfast operator", saved.Seconds(), "s",
 		report.AtMost(goalSnapshot))

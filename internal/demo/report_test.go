@@ -59,7 +59,7 @@ func TestReport(t *testing.T) {
 }
 
 // Each broken promise alone fails the report.
-func TestReportJudges(t *testing.T) {
+func TestReportChecksGoals(t *testing.T) {
 	tests := []struct {
 		name  string
 		spoil func(runs []*holdfastv1.Run, effects []fake.Effect, f *failover) []fake.Effect

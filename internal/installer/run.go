@@ -80,7 +80,7 @@ func (w *work) reportEnd(ctx context.Context, keys []string, err error) error {
 		Status: peers.Complete, Stage: w.stage.Load().(string), Progress: 100, HostKeys: keys, IPAddress: ip,
 	}
 	if err != nil {
-		w.Logger.Error("reporting the failure", "error", err)
+		w.Logger.Error("installation failed, reporting it", "error", err)
 		r = peers.Report{
 			Status: peers.Failed, Stage: r.Stage, Progress: int(w.percent.Load()), Error: err.Error(), IPAddress: ip,
 		}

@@ -231,7 +231,7 @@ func (c *Cluster) WaitReady(ctx context.Context) error {
 			case leader == "":
 				leader = r.Leader
 			case leader != r.Leader:
-				return fmt.Errorf("peers disagree: is %s the leader, or %s?", leader, r.Leader)
+				return fmt.Errorf("peers disagree on the leader: %s or %s", leader, r.Leader)
 			}
 		}
 		if leader == "" {

@@ -212,7 +212,7 @@ func TestReelectedLeaderReadsNotes(t *testing.T) {
 	}
 }
 
-func TestFullBMCEndsOwnSessions(t *testing.T) {
+func TestFullBMCEndsOurSessions(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.s.Set(func(q *redfishtest.Quirks) { q.SessionLimit = 8 })
 	for range 5 {

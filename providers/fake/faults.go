@@ -37,7 +37,7 @@ func (f Faults) clone() Faults {
 
 func (f Faults) validate() error {
 	if !probability(f.Fail) || !probability(f.FailAfter) {
-		return fmt.Errorf("fail is %v, fail_after %v: they are probabilities, 0 to 1", f.Fail, f.FailAfter)
+		return fmt.Errorf("fail is %v, fail_after %v: want probabilities from 0 to 1", f.Fail, f.FailAfter)
 	}
 	if f.Latency < 0 || f.Flap < 0 || f.OnlyFirst < 0 {
 		return fmt.Errorf("latency %v, flap %v, only_first %d: none may be negative",

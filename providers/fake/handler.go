@@ -68,7 +68,7 @@ func (f *Fleet) getEffects(w http.ResponseWriter, r *http.Request) {
 		var err error
 		if after, err = strconv.Atoi(s); err != nil {
 			refuse(w, http.StatusBadRequest, providers.Unsupported,
-				fmt.Errorf("after is %q: it is the seq of an effect", s))
+				fmt.Errorf("after is %q: want the seq of an effect", s))
 			return
 		}
 	}

@@ -31,7 +31,7 @@ func TestAMachineAppears(t *testing.T) {
 	})
 }
 
-func TestPowerTakesItsTime(t *testing.T) {
+func TestPowerChangesAfterDelay(t *testing.T) {
 	inLab(t, fake.Faults{}, func(l *lab) {
 		before := l.facts()
 		l.press(providers.ActionHardOff)

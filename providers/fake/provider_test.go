@@ -94,8 +94,8 @@ func dial(t *testing.T, url string, settle time.Duration) *fake.Provider {
 	return p
 }
 
-// TestAnswersOfStrangers checks the classes of errors of other servers.
-func TestAnswersOfStrangers(t *testing.T) {
+// TestErrorsOfOtherServers checks the classes of errors of other servers.
+func TestErrorsOfOtherServers(t *testing.T) {
 	ports, err := freeport.Claim(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)

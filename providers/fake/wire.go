@@ -49,7 +49,7 @@ func readNotAfter(h http.Header) (time.Time, error) {
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%s is %q: it is a time like %q", notAfterHeader, s, time.RFC3339Nano)
+		return time.Time{}, fmt.Errorf("%s is %q: want a time like %q", notAfterHeader, s, time.RFC3339Nano)
 	}
 	return t, nil
 }

@@ -108,7 +108,7 @@ func (c Config) Validate() error {
 			return fmt.Errorf("auth: %s needs credentials_ref, the name of a secret of type opaque", c.Auth)
 		}
 	default:
-		return fmt.Errorf("auth is %q: it is none, http_basic or keystone", c.Auth)
+		return fmt.Errorf("auth is %q: want none, http_basic or keystone", c.Auth)
 	}
 	if (c.Auth == AuthKeystone) != (c.AuthURL != "") {
 		return errors.New("auth_url is needed for auth: keystone, and only allowed with it")
@@ -122,7 +122,7 @@ func (c Config) Validate() error {
 	switch c.Interface {
 	case "", "public", "internal", "admin":
 	default:
-		return fmt.Errorf("interface is %q: it is public, internal or admin", c.Interface)
+		return fmt.Errorf("interface is %q: want public, internal or admin", c.Interface)
 	}
 	if err := settings.CheckTLS(c.TLS, c.CAFile); err != nil {
 		return err

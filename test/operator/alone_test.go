@@ -39,7 +39,7 @@ func TestOpenAttemptContinuesOnSinglePeer(t *testing.T) {
 	}{
 		{"failed task", func(_ *cluster.Node, f failsOnRequest) error { f <- why; return nil }},
 		{"failed interlude", func(n *cluster.Node, _ failsOnRequest) error {
-			if err := n.Interlude(t.Context(), func(context.Context) error { return why }); !errors.Is(err, why) {
+			if err := n.PauseTasks(t.Context(), func(context.Context) error { return why }); !errors.Is(err, why) {
 				return fmt.Errorf("interlude: got %w, want %w", err, why)
 			}
 			return nil

@@ -131,7 +131,7 @@ func (s *Stream) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn,
 		}
 	}
 	if _, err := c.Write(greeting(s.cluster())); err != nil {
-		return nil, errors.Join(fmt.Errorf("greet %s: %w", addr, err), c.Close())
+		return nil, errors.Join(fmt.Errorf("send the greeting to %s: %w", addr, err), c.Close())
 	}
 	return s.track(c)
 }

@@ -204,7 +204,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	defer done()
 	srv := server.New(server.Config{Archive: old, Files: files, ChooseDisk: chooseDisk, Version: version,
 		Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node, Consoles: p.exec, Peers: p.node,
-		PeerID: cfg.NodeID, Keeper: p.node, Settings: cfg.settings, Leases: gateway, AutoDiscover: cfg.AutoDiscover,
+		PeerID: cfg.NodeID, Admin: p.node, Settings: cfg.settings, Leases: gateway, AutoDiscover: cfg.AutoDiscover,
 		AutoDiscoverLimit: cfg.AutoDiscoverLimit, PlatformMarginPercent: cfg.PlatformMarginPercent, Keys: keys,
 		Note:               vault.guard.Note,
 		DefaultStepTimeout: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second, DefaultMaxRetries: retries,

@@ -165,7 +165,7 @@ func (f *fleet) find(ctx context.Context) error {
 	if len(f.Servers) == 0 {
 		s, err := f.client.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
 		if err != nil {
-			return fmt.Errorf("ask for the peers: %w", err)
+			return fmt.Errorf("get the addresses of the peers: %w", err)
 		}
 		for _, p := range s.GetPeers() {
 			if p.GetHttpAddr() != "" {

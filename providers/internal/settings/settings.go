@@ -86,7 +86,7 @@ func CheckTLS(mode, caFile string) error {
 	switch mode {
 	case "", "verify", "insecure":
 	default:
-		return fmt.Errorf("tls is %q: it is verify or insecure", mode)
+		return fmt.Errorf("tls is %q: want verify or insecure", mode)
 	}
 	if mode == "insecure" && caFile != "" {
 		return errors.New("ca_file has no effect with tls: insecure: remove one of them")

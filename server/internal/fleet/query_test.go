@@ -49,7 +49,7 @@ func foundFleet(t *testing.T) *nodetest.Node {
 
 // A filtered list must contain exactly the machines that match when each is checked, for
 // every caller and every kind of lookup.
-func TestListsFindWhatAScanFinds(t *testing.T) {
+func TestListsMatchScans(t *testing.T) {
 	n := foundFleet(t)
 	s := NewMachines(&edge.Peer{Node: n, State: n.Peer}, nil)
 	for _, id := range []*holdfastv1.Identity{

@@ -15,7 +15,7 @@ import (
 func (s *Service) GetAutopilot(
 	ctx context.Context, _ *holdfastv1.GetAutopilotRequest,
 ) (*holdfastv1.Autopilot, error) {
-	k, err := s.keeper()
+	k, err := s.admin()
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func (s *Service) GetAutopilot(
 func (s *Service) SetAutopilot(
 	ctx context.Context, r *holdfastv1.SetAutopilotRequest,
 ) (*holdfastv1.Autopilot, error) {
-	k, err := s.keeper()
+	k, err := s.admin()
 	if err != nil {
 		return nil, err
 	}

@@ -16,11 +16,11 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
-// Keeper administers the cluster (*cluster.Node). All of it runs on the leader.
-type Keeper interface {
-	// Interlude stops the leader's tasks, calls do, which may commit, and starts the
+// Admin administers the cluster (*cluster.Node). All of it runs on the leader.
+type Admin interface {
+	// PauseTasks stops the leader's tasks, calls do, which may commit, and starts the
 	// tasks again.
-	Interlude(ctx context.Context, do func(context.Context) error) error
+	PauseTasks(ctx context.Context, do func(context.Context) error) error
 	// TransferTo transfers the leadership and returns the new leader.
 	TransferTo(ctx context.Context, to string) (string, error)
 	RemovePeer(ctx context.Context, id string, force bool) error
@@ -44,7 +44,7 @@ type Notes interface {
 type Config struct {
 	PeerID  string
 	Version string
-	Keeper  Keeper           // without one the cluster cannot be administered
+	Admin   Admin            // without one the cluster cannot be administered
 	Peers   Peers            // without them no other peer reads a snapshot ahead
 	Keys    *secrets.Keyring // of the secrets in a snapshot; may be nil
 	Notes   Notes
@@ -61,21 +61,21 @@ type Service struct {
 // New returns the service of a peer.
 func New(peer *edge.Peer, cfg Config) *Service { return &Service{Peer: peer, cfg: cfg} }
 
-var errNoKeeper = errors.New("cluster administration is not available on this peer")
+var errNoAdmin = errors.New("cluster administration is not available on this peer")
 
 // keeper returns the keeper, or an error if there is none.
-func (s *Service) keeper() (Keeper, error) {
-	if s.cfg.Keeper == nil {
-		return nil, errNoKeeper
+func (s *Service) admin() (Admin, error) {
+	if s.cfg.Admin == nil {
+		return nil, errNoAdmin
 	}
-	return s.cfg.Keeper, nil
+	return s.cfg.Admin, nil
 }
 
 // TransferLeadership transfers the leadership to another peer.
 func (s *Service) TransferLeadership(
 	ctx context.Context, r *holdfastv1.TransferLeadershipRequest,
 ) (*holdfastv1.TransferLeadershipResponse, error) {
-	k, err := s.keeper()
+	k, err := s.admin()
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (s *Service) RemovePeer(
 	if err := request.Required("id", r.GetId()); err != nil {
 		return nil, err
 	}
-	k, err := s.keeper()
+	k, err := s.admin()
 	if err != nil {
 		return nil, err
 	}

@@ -17,10 +17,10 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
 
-// lostKeeper is a Keeper that has just lost the leadership.
-type lostKeeper struct{ Keeper }
+// lostAdmin is a Admin that has just lost the leadership.
+type lostAdmin struct{ Admin }
 
-func (lostKeeper) Autopilot(context.Context) (*holdfastv1.Autopilot, error) {
+func (lostAdmin) Autopilot(context.Context) (*holdfastv1.Autopilot, error) {
 	return nil, &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrNotLeader}
 }
 
@@ -28,7 +28,7 @@ func (lostKeeper) Autopilot(context.Context) (*holdfastv1.Autopilot, error) {
 // is stored and the leadership is lost right after.
 func TestSetAutopilotOutcome(t *testing.T) {
 	n := nodetest.New()
-	s := New(&edge.Peer{Node: n}, Config{Keeper: lostKeeper{}})
+	s := New(&edge.Peer{Node: n}, Config{Admin: lostAdmin{}})
 	_, err := s.SetAutopilot(t.Context(), &holdfastv1.SetAutopilotRequest{Config: &holdfastv1.AutopilotConfig{
 		CleanupDeadServers: true, DeadServerThreshold: durationpb.New(time.Hour), MinQuorum: 3}})
 	if o, ok := errors.AsType[*cluster.OutcomeError](err); !ok || o.Outcome != cluster.Unknown {

@@ -57,7 +57,7 @@ func (s *Service) readElsewhere(ctx context.Context, c *internalv1.RestoreBackup
 		rs.each = append(rs.each, r)
 		all.Go(func() {
 			if err := s.readAt(ctx, p.GetId(), c, r); err != nil && ctx.Err() == nil {
-				s.Log.InfoContext(ctx, "a peer could not read the snapshot ahead: it will when it applies the restore",
+				s.Log.InfoContext(ctx, "peer could not read the snapshot in advance, it reads it when it applies the restore",
 					"peer", p.GetId(), "error", err)
 			}
 		})

@@ -44,7 +44,7 @@ func (s *Service) StageSnapshot(
 func (s *Service) RestoreSnapshot(
 	ctx context.Context, r *holdfastv1.RestoreSnapshotRequest,
 ) (*holdfastv1.RestoreSnapshotResponse, error) {
-	k, err := s.keeper()
+	k, err := s.admin()
 	if err != nil {
 		return nil, err
 	}
@@ -81,10 +81,10 @@ func (s *Service) RestoreSnapshot(
 	// failpoint: stage-read
 	work, cancel := context.WithTimeout(reading, restoreTimeout)
 	defer cancel()
-	// Interlude may return before the closure ends, so the closure must not write to
+	// PauseTasks may return before the closure ends, so the closure must not write to
 	// variables of this function.
 	done := make(chan *holdfastv1.RestoreSnapshotResponse, 1)
-	err = k.Interlude(work, func(ctx context.Context) error {
+	err = k.PauseTasks(work, func(ctx context.Context) error {
 		wait := time.NewTimer(quiet)
 		defer wait.Stop()
 		select {

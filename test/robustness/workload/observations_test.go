@@ -34,8 +34,8 @@ func (emptyFleet) ListServices(
 	return &holdfastv1.ListServicesResponse{}, nil
 }
 
-// TestSightsOfAnEmptyFleet checks that a read of an empty fleet differs from no read.
-func TestSightsOfAnEmptyFleet(t *testing.T) {
+// TestObservationsOfEmptyFleet checks that a read of an empty fleet differs from no read.
+func TestObservationsOfEmptyFleet(t *testing.T) {
 	r := &Recorder{peers: []peer{{machines: emptyFleet{}, pools: emptyFleet{}, services: emptyFleet{}}}}
 	got, err := r.observeAll(t.Context(), names{})
 	if err != nil || got == nil || len(got) != 0 {

@@ -68,7 +68,7 @@ func open(t *testing.T, file string) (v1.Descriptor, v1.ImageIndex) {
 	return list.Manifests[0], image
 }
 
-func TestWriteTwiceGivesTheSameBytes(t *testing.T) {
+func TestWriteIsDeterministic(t *testing.T) {
 	first, _ := build(t, "holdfast")
 	second, _ := build(t, "holdfast")
 	if !bytes.Equal(readFile(t, first), readFile(t, second)) {

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestFetchTakesTheFilesOfAnArchitecture(t *testing.T) {
+func TestFetchSelectsArchitecture(t *testing.T) {
 	dir := t.TempDir()
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte("deb")))
 	list := "# a comment\n# day: 20261127T000000Z\n"

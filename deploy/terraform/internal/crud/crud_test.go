@@ -109,7 +109,7 @@ func said(in diag.Diagnostics) []string {
 	return out
 }
 
-func TestCreateRefusesWhatExists(t *testing.T) {
+func TestCreateRefusesDuplicates(t *testing.T) {
 	s := &store{things: map[string]string{"a": "r1"}}
 	k := s.kind()
 	r := &Resource[thing]{kind: k}
@@ -161,7 +161,7 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-func TestReadRemovesWhatIsGone(t *testing.T) {
+func TestReadRemovesMissing(t *testing.T) {
 	k := (&store{}).kind()
 	state := tfsdk.State{Schema: k.Schema, Raw: object("a", "r1")}
 	resp := resource.ReadResponse{State: state}

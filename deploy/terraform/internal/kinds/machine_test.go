@@ -74,8 +74,8 @@ func TestChangesOfAMachine(t *testing.T) {
 	}
 }
 
-// TestPoolKeepsWhatIsNotManaged checks the declaration that replaces the one of the server.
-func TestPoolKeepsWhatIsNotManaged(t *testing.T) {
+// TestPoolKeepsUnmanagedFields checks the declaration that replaces the one of the server.
+func TestPoolKeepsUnmanagedFields(t *testing.T) {
 	live := &holdfastv1.Pool{PoolId: "gpu", Provider: "dc", GpuType: "H100",
 		Labels: map[string]string{"site": "fra1", "team": "ml"}}
 	empty := types.MapNull(types.StringType)
