@@ -15,8 +15,7 @@ import (
 
 // reasonOf returns the reason of a refusal.
 func reasonOf(err error) string {
-	var e *fsm.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*fsm.Error](err); ok {
 		return e.Reason
 	}
 	return ""

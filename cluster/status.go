@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/joinwatch"
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
@@ -164,7 +163,7 @@ func (rp *reporter) stats() *internalv1.StatsResponse {
 		PeerId: rp.n.cfg.NodeID, Instance: rp.n.ident.get().Instance,
 		AppliedIndex: rp.n.fsm.Applied(), LastIndex: rp.n.raft.LastIndex(), Term: rp.n.raft.CurrentTerm(),
 		LastContactMs: rp.lastContact(), State: rp.n.raft.State().String(), Version: rp.n.cfg.Version,
-		MayVote: proto.Bool(rp.n.gate.Admitted()), Load: rp.load(),
+		MayVote: new(rp.n.gate.Admitted()), Load: rp.load(),
 	}
 	if err := rp.n.stores.Warning(); err != nil {
 		st.Warning = strings.ReplaceAll(err.Error(), "\n", "; ")

@@ -19,6 +19,7 @@ package executor
 
 import (
 	"log/slog"
+	"slices"
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/executor/lease"
@@ -87,5 +88,5 @@ func New(cfg Config, d Deps) *Tasks {
 // All returns the tasks for cluster.Node.Run, followed by those of packages that do not belong to
 // the executor, such as the rotation of keys.
 func (t *Tasks) All(others ...cluster.LeaderTask) []cluster.LeaderTask {
-	return append(t.all[:len(t.all):len(t.all)], others...)
+	return append(slices.Clip(t.all), others...)
 }

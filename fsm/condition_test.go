@@ -75,8 +75,8 @@ func TestObserveConditions(t *testing.T) {
 	same(t, "order", []string{"BMCReachable", "Degraded", "Reachable", "Zzz"}, got)
 }
 
-// TestObservationsOfUnknownMachine checks that an observation without news, or of an unknown machine,
-// changes nothing.
+// TestObservationsOfUnknownMachine checks that an observation without a change, or of an unknown
+// machine, changes nothing.
 func TestObservationsOfUnknownMachine(t *testing.T) {
 	p := machineIn(t, ready)
 	before := dump(t, p)

@@ -58,7 +58,7 @@ func TestCheckParams(t *testing.T) {
 			`params.site: no step of plan "p" reads it; it reads: no parameters`},
 	} {
 		params := map[string]string{}
-		for _, p := range strings.Fields(tt.params) {
+		for p := range strings.FieldsSeq(tt.params) {
 			name, value, _ := strings.Cut(p, "=")
 			params[name] = value
 		}

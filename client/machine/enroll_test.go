@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -69,9 +70,7 @@ func (c *cell) handler(w http.ResponseWriter, r *http.Request) {
 			buffered.status, buffered.body = 502, "<html>"
 		}
 	}
-	for k, v := range buffered.header {
-		w.Header()[k] = v
-	}
+	maps.Copy(w.Header(), buffered.header)
 	w.WriteHeader(buffered.status)
 	_, _ = w.Write([]byte(buffered.body))
 }

@@ -235,7 +235,7 @@ func retryAfter(base, most time.Duration, attempt int32) time.Duration {
 		}
 	}
 	d = min(d, most)
-	return d/2 + rand.N(d/2+1)
+	return d/2 + rand.N(d/2+1) //nolint:gosec // no secret
 }
 
 // Effect implements step.Env.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -75,7 +74,7 @@ func (w *ward) run(timeout time.Duration, retries int32, actions ...string) stri
 	var steps []*holdfastv1.Step
 	for _, a := range actions {
 		s := stepOf(a, &holdfastv1.Power{Action: a, Force: true})
-		s.TimeoutSeconds, s.MaxRetries = int32(timeout/time.Second), proto.Int32(retries)
+		s.TimeoutSeconds, s.MaxRetries = int32(timeout/time.Second), new(retries)
 		steps = append(steps, s)
 	}
 	w.Plan("p", steps...)

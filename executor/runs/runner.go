@@ -183,7 +183,7 @@ func (r *runner) step(ctx context.Context) (*holdfastv1.Run, error) {
 	a := r.attempt(status, current, machine)
 	err := r.waitForRetry(status)
 	if err == nil && a.adopted == nil {
-		err = r.enter(r.live)
+		err = r.enter(r.live) //nolint:contextcheck // live ends with the term, or if the run is canceled
 	}
 	switch {
 	case errors.Is(err, step.ErrCanceled):

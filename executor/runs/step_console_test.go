@@ -31,8 +31,7 @@ func shows(t *testing.T, c io.Reader, want string) {
 }
 
 func reasonOf(err error) string {
-	var e *fsm.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*fsm.Error](err); ok {
 		return e.Reason
 	}
 	return ""

@@ -46,8 +46,7 @@ func (a *Attempt) Poll(ctx context.Context, what string, cond func(context.Conte
 
 // passing reports whether an error is transient, so that the next observation may succeed.
 func passing(err error) bool {
-	var observed *Failure
-	if errors.As(err, &observed) {
+	if _, ok := errors.AsType[*Failure](err); ok {
 		return false
 	}
 	class := providers.ClassOf(err)

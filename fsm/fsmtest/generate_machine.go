@@ -101,7 +101,7 @@ func (g machineGenerator) createPlan(*fsm.View) proto.Message {
 	for range 1 + g.Choose("steps", 3) {
 		s := Step(oneOf(g.draw, "kind", Kinds()))
 		if retries := g.Choose("retries", 4); retries < 3 {
-			s.MaxRetries = proto.Int32(int32(retries))
+			s.MaxRetries = new(int32(retries))
 		}
 		if !g.rarely("name twice") {
 			s.Name += fmt.Sprintf("-%d", len(p.GetSteps()))

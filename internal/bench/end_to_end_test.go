@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -45,9 +46,7 @@ func TestWhole(t *testing.T) {
 	} {
 		out := map[string]*contest.Outcome{}
 		for _, side := range []map[string]*contest.Outcome{us, tt.rival} {
-			for name, o := range side {
-				out[name] = o
-			}
+			maps.Copy(out, side)
 		}
 		r := report.New("runs", "v", time.Now())
 		reportEndToEnd(r, out)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,9 +19,7 @@ func TestContexts(t *testing.T) {
 	run := func(want int, in string, env map[string]string, args ...string) *command {
 		t.Helper()
 		c := &command{in: in, env: map[string]string{"HOME": home}}
-		for k, v := range env {
-			c.env[k] = v
-		}
+		maps.Copy(c.env, env)
 		c.wantCode(t, c.run(t, nil, args...), want)
 		return c
 	}

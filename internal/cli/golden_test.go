@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -156,7 +157,7 @@ func TestHelp(t *testing.T) {
 		}
 		list, _, _ = strings.Cut(list, "\n\n")
 		for line := range strings.Lines(list) {
-			commands(append(prefix[:len(prefix):len(prefix)], strings.Fields(line)[0]), t)
+			commands(append(slices.Clip(prefix), strings.Fields(line)[0]), t)
 		}
 	}
 	for _, noun := range []string{"machine", "plan", "run", "cluster", "context", "version"} {

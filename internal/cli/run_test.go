@@ -121,7 +121,7 @@ func TestWatchLines(t *testing.T) {
 	}
 	for _, tt := range []struct{ format, separator string }{{"json", "\n"}, {"yaml", "---\n"}} {
 		var got []*holdfastv1.RunEvent
-		for _, doc := range strings.Split(watch(tt.format), tt.separator) {
+		for doc := range strings.SplitSeq(watch(tt.format), tt.separator) {
 			if strings.TrimSpace(doc) == "" {
 				continue
 			}

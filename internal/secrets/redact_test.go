@@ -2,6 +2,7 @@ package secrets_test
 
 import (
 	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -77,10 +78,9 @@ func looksSecret(f protoreflect.FieldDescriptor) bool {
 		return false
 	}
 	name := string(f.Name())
-	for _, ok := range []string{"token_id", "token_ids", "page_token", "next_page_token", "key_id", "after_key_id"} {
-		if name == ok {
-			return false
-		}
+	public := []string{"token_id", "token_ids", "page_token", "next_page_token", "key_id", "after_key_id"}
+	if slices.Contains(public, name) {
+		return false
 	}
 	return regexp.MustCompile(`passw|passphrase|secret|token|private|credential|bearer|api_?key|cookie|otp|(^|_)pin($|_)|(^|_)key$`).MatchString(name)
 }

@@ -29,7 +29,7 @@ func TestValueIsNeverShown(t *testing.T) {
 	}
 	h := holder{"x", v, &v, map[string]secrets.Value{"k": v}, map[secrets.Value]int{v: 1}, []secrets.Value{v}, v}
 	shown := map[string]string{}
-	for _, verb := range strings.Split("v +v #v s q x X d t b o e g p U T c", " ") {
+	for verb := range strings.SplitSeq("v +v #v s q x X d t b o e g p U T c", " ") {
 		for name, it := range map[string]any{"value": v, "pointer": &v, "holder": h, "pointer to a holder": &h,
 			"slice": h.L, "map": h.M, "any": []any{v}} {
 			shown[name+" %"+verb] = fmt.Sprintf("%"+verb, it)

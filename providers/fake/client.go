@@ -55,8 +55,7 @@ func (p *Provider) call(
 	}
 	resp, err := p.client.Do(req)
 	if err != nil {
-		var u *url.Error // repeats the operation
-		if errors.As(err, &u) {
+		if u, ok := errors.AsType[*url.Error](err); ok {
 			err = u.Err
 		}
 		if late, ok := errors.AsType[*providers.Error](err); ok && late.Class == providers.Late {

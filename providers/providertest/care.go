@@ -2,6 +2,7 @@ package providertest
 
 import (
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
@@ -40,10 +41,8 @@ func careTests() map[string]func(*harness) {
 			h.eventually("an empty event log", func() (bool, error) {
 				after, err := p.Events(h.ctx, h.Machine)
 				for _, e := range after {
-					for _, old := range before {
-						if e == old {
-							return false, err
-						}
+					if slices.Contains(before, e) {
+						return false, err
 					}
 				}
 				return true, err

@@ -1,6 +1,8 @@
 package providertest
 
 import (
+	"slices"
+
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
@@ -22,10 +24,8 @@ func healthTests() map[string]func(*harness) {
 			want := h.Broken(h.ctx)
 			h.eventually("problem of the broken part", func() (bool, error) {
 				got, err = p.Health(h.ctx, h.Machine)
-				for _, problem := range got.Problems {
-					if problem == want {
-						return len(got.Problems) == before+1, err
-					}
+				if slices.Contains(got.Problems, want) {
+					return len(got.Problems) == before+1, err
 				}
 				return false, err
 			})

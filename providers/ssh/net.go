@@ -87,8 +87,7 @@ func (p *Provider) ApplyNetwork(
 		return sh.ask(apply, only("ok"))
 	})
 	p.forgetMachine(m)
-	var b *broken
-	if errors.As(err, &b) { // the change itself may have broken the connection
+	if _, ok := errors.AsType[*broken](err); ok { // the change itself may have broken the connection
 		return providers.Errorf(providers.Timeout, op, "%w", err)
 	}
 	return err

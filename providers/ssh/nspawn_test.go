@@ -79,7 +79,7 @@ func bootContainer(t *testing.T) *container {
 	stop, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		for boots := 0; boots < 20; boots++ {
+		for range 20 {
 			_ = os.RemoveAll("/run/systemd/nspawn/propagate/" + c.name)
 			// Like power off and on.
 			_ = exec.Command("ip", "-n", c.name, "addr", "flush", "dev", "host0").Run()

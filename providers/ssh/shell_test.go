@@ -44,8 +44,7 @@ func TestReasonOfEndedShell(t *testing.T) {
 		}
 		err := s.ended(io.EOF)
 		got := broke
-		var he *hostError
-		if errors.As(err, &he) {
+		if he, ok := errors.AsType[*hostError](err); ok {
 			got = he.class
 		} else if b := (*broken)(nil); !errors.As(err, &b) {
 			t.Errorf("%q, begun %v: got %v, want a known error", c.said, c.begun, err)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"google.golang.org/grpc/codes"
@@ -94,13 +95,11 @@ func (a *api) register(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &in) {
 		return
 	}
-	for _, required := range []text{
+	if slices.Contains([]text{
 		in.MachineID, in.Hostname, in.PoolName, in.CPU, in.Memory, in.GPUCount, in.PrivateIP,
-	} {
-		if required == "" {
-			answer(w, http.StatusBadRequest, failure{Message: "Invalid payload"})
-			return
-		}
+	}, "") {
+		answer(w, http.StatusBadRequest, failure{Message: "Invalid payload"})
+		return
 	}
 	cpu, err := millicores(string(in.CPU))
 	if err != nil {

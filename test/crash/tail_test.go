@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"testing"
 
@@ -37,7 +38,7 @@ func (l *tailed) take(c *holdfastv1.LogChunk) {
 func (l *tailed) bytes() []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.data[:len(l.data):len(l.data)]
+	return slices.Clip(l.data)
 }
 
 // follow tails a log with the SDK.

@@ -3,6 +3,7 @@ package crash
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -107,7 +108,7 @@ func (w *watcher) see(e *holdfastv1.RunEvent) error {
 func (w *watcher) events() []*holdfastv1.RunEvent {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.all[:len(w.all):len(w.all)]
+	return slices.Clip(w.all)
 }
 
 // watchAll starts watches with and without the SDK, beginning at each peer, before any run exists.

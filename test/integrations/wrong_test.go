@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -165,9 +166,7 @@ func (s *script) run(line string) (string, int) {
 		args[i] = strings.Trim(args[i], "'")
 	}
 	env := map[string]string{}
-	for k, v := range s.env {
-		env[k] = v
-	}
+	maps.Copy(env, s.env)
 	for len(args) > 0 && strings.HasPrefix(args[0], "HOLDFAST_") {
 		name, value, _ := strings.Cut(args[0], "=")
 		env[name], args = value, args[1:]

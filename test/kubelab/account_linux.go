@@ -23,7 +23,7 @@ func Account(t testing.TB, plane *Plane) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, doc := range strings.Split(string(b), "\n---\n") {
+	for doc := range strings.SplitSeq(string(b), "\n---\n") {
 		var o struct {
 			APIVersion string `json:"apiVersion"`
 			Kind       string `json:"kind"`

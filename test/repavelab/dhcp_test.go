@@ -31,7 +31,7 @@ func snippet(t *testing.T, begins string) string {
 		t.Fatalf("docs/netboot.md has no paragraph %q", begins)
 	}
 	var b strings.Builder
-	for _, line := range strings.Split(rest, "\n") {
+	for line := range strings.SplitSeq(rest, "\n") {
 		if code, ok := strings.CutPrefix(line, "    "); ok {
 			b.WriteString(code + "\n")
 		} else if b.Len() > 0 && line != "" {

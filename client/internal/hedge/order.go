@@ -47,6 +47,6 @@ func (o *Order) Late(target int) {
 }
 
 func (o *Order) putLast(target int) {
-	list := slices.DeleteFunc(slices.Clone(o.list), func(t int) bool { return t == target })
-	o.list = append(list, target)
+	others := slices.DeleteFunc(slices.Clone(o.list), func(t int) bool { return t == target })
+	o.list = slices.Concat(others, []int{target})
 }

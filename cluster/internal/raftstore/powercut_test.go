@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -61,8 +62,7 @@ func (p *power) out() bool {
 // cut loses sectors of writes that were not synced.
 func (p *power) cut(t *rapid.T) {
 	const sector = 512
-	for i := len(p.writes) - 1; i >= 0; i-- {
-		w := p.writes[i]
+	for _, w := range slices.Backward(p.writes) {
 		for from := int64(0); from < int64(len(w.old)); {
 			to := min(from+sector-(w.at+from)%sector, int64(len(w.old)))
 			if rapid.Bool().Draw(t, "lost") {

@@ -41,7 +41,7 @@ func Defaults() []*holdfastv1.Plan { return append(typePlans(), verbPlans()...) 
 // stepOf returns a step of a built-in plan, with the timeout of its kind.
 func stepOf(name string, retries int32, settings proto.Message) *holdfastv1.Step {
 	s := stepkind.With(settings)
-	s.Name, s.TimeoutSeconds, s.MaxRetries = name, stepkind.Of(s).GetTimeoutSeconds(), proto.Int32(retries)
+	s.Name, s.TimeoutSeconds, s.MaxRetries = name, stepkind.Of(s).GetTimeoutSeconds(), new(retries)
 	return s
 }
 

@@ -2,6 +2,7 @@ package table_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 
@@ -97,9 +98,7 @@ func TestFacetsFollowTheRows(t *testing.T) {
 				delete(now.rows, m.GetMachineId())
 			case 1:
 				rows := map[string]*holdfastv1.Machine{}
-				for id, m := range now.rows {
-					rows[id] = m
-				}
+				maps.Copy(rows, now.rows)
 				copies = append(copies, copied{tab.Copy(), rows})
 			default:
 				tab.Put(m)

@@ -3,6 +3,7 @@ package table
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -75,7 +76,7 @@ func (s *series) append(m proto.Message) {
 	last := len(s.chunks) - 1
 	switch {
 	case i == 0:
-		s.chunks = append(s.chunks[:len(s.chunks):len(s.chunks)], newChunk()) // copies share the list
+		s.chunks = append(slices.Clip(s.chunks), newChunk()) // copies share the list
 	case !s.chunks[last].claim(i):
 		s.chunks = append(s.chunks[:last:last], s.chunks[last].fork(i))
 	}

@@ -8,6 +8,7 @@ package contest
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -87,9 +88,7 @@ func (c *Contender) turn(ctx context.Context, slice time.Duration, o *Outcome, c
 		}
 	}
 	procs := map[string][]int{DriverCPU: {os.Getpid()}}
-	for name, pids := range c.Procs {
-		procs[name] = pids
-	}
+	maps.Copy(procs, c.Procs)
 	before := map[string]time.Duration{}
 	for name, pids := range procs {
 		t, err := proc.ProcessorTime(pids...)

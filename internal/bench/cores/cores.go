@@ -130,7 +130,7 @@ func (g *Groups) Put(name string, share float64, pids ...int) error {
 func (g *Groups) Close() error {
 	var errs []error
 	for _, dir := range append(g.made, g.dir) {
-		for _, pid := range strings.Fields(read(filepath.Join(dir, "cgroup.procs"))) {
+		for pid := range strings.FieldsSeq(read(filepath.Join(dir, "cgroup.procs"))) {
 			if err := write(g.home, pid); err != nil && !errors.Is(err, syscall.ESRCH) {
 				errs = append(errs, err)
 			}

@@ -255,7 +255,7 @@ func TestEverythingHasAComment(t *testing.T) {
 func wrap(s string) string {
 	var b strings.Builder
 	width := 0
-	for _, word := range strings.Fields(s) {
+	for word := range strings.FieldsSeq(s) {
 		n := len([]rune(word))
 		switch {
 		case width == 0:

@@ -165,8 +165,7 @@ func TestDecodeErrors(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := Decode([]Source{{"f", []byte(tt.in)}}, "machines", newMachine)
-			var e *Error
-			if !errors.As(err, &e) {
+			if _, ok := errors.AsType[*Error](err); !ok {
 				t.Fatalf("got error %v, want an *Error", err)
 			}
 			if !strings.HasPrefix(err.Error(), tt.want) {

@@ -28,7 +28,7 @@ func Fstab(root *os.Root, mounts []Mount) error {
 	for _, m := range mounts {
 		text += fmt.Sprintf("%s %s %s %s 0 %d\n", m.Source, m.Dir, m.Type, m.Options, m.Pass)
 	}
-	for _, line := range strings.Split(string(old), "\n") {
+	for line := range strings.SplitSeq(string(old), "\n") {
 		f := strings.Fields(line)
 		if len(f) < 3 || strings.HasPrefix(f[0], "#") || onDisk(f[0], f[2]) ||
 			slices.ContainsFunc(mounts, func(m Mount) bool { return m.Dir == f[1] }) {

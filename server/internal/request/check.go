@@ -41,8 +41,7 @@ func Comment(field, value string) error {
 // Filter returns the compiled filter of a request.
 func Filter(schema func() *filter.Schema, text string) (*filter.Filter, error) {
 	f, err := filter.Compile(schema(), text)
-	var bad *filter.Error
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*filter.Error](err); ok {
 		return nil, Invalid("filter", bad.Error())
 	}
 	return f, err

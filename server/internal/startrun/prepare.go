@@ -160,8 +160,7 @@ func (s *Preparer) checkCluster(ctx context.Context, start *internalv1.StartRun,
 // Cause returns the cause of a provider's error without the failed operation, which the
 // refusal names.
 func Cause(err error) string {
-	var e *providers.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*providers.Error](err); ok {
 		return e.Err.Error()
 	}
 	return err.Error()

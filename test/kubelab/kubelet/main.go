@@ -109,7 +109,7 @@ func arguments() (map[string]string, error) {
 	}
 	_, line, _ := strings.Cut(strings.TrimSpace(string(b)), "=")
 	args := map[string]string{}
-	for _, word := range strings.Fields(strings.Trim(line, `"`)) {
+	for word := range strings.FieldsSeq(strings.Trim(line, `"`)) {
 		k, v, _ := strings.Cut(word, "=")
 		args[k] = v
 	}

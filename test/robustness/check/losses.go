@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/holdfast-metal/holdfast/test/robustness/check/final"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
@@ -61,8 +62,7 @@ func agentHistory(f *final.Record, id string) (lost int, err error) {
 	}
 	now := ""
 	entries := f.History[id]
-	for i := len(entries) - 1; i >= 0; i-- { // newest first
-		e := entries[i]
+	for i, e := range slices.Backward(entries) { // newest first
 		if want := uint64(len(entries) - i); e.GetSequence() != want {
 			return 0, fmt.Errorf("entry %d of the history has the number %d", want, e.GetSequence())
 		}

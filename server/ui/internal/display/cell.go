@@ -2,6 +2,7 @@ package display
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -31,7 +32,7 @@ func (c Cell) Empty() bool { return len(c.Parts) == 0 }
 
 // And returns a cell with the parts of both.
 func (c Cell) And(more Cell) Cell {
-	c.Parts = append(c.Parts[:len(c.Parts):len(c.Parts)], more.Parts...)
+	c.Parts = append(slices.Clip(c.Parts), more.Parts...)
 	return c
 }
 
