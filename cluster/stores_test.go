@@ -39,6 +39,7 @@ func TestWatchdogEndsLeaderWithHangingDisk(t *testing.T) {
 	free := make(chan struct{})
 	c := clustertest.Start(t, clustertest.Options{Configure: func(i int, c *cluster.Config) {
 		c.BeatInterval, c.StallTimeout = 100*time.Millisecond, 3*time.Second // long enough for a busy machine
+		c.RaftMultiplier = 4                                                 // or a busy machine elects another leader
 		c.WrapLogs(func(l raft.LogStore) raft.LogStore { return hanging{l, &hang[i], free} })
 	}})
 	leader := c.Leader()
