@@ -46,7 +46,8 @@ func TestRejectedDirection(t *testing.T) {
 				if id == leader.ID {
 					return nil
 				}
-				// Raft gives up a transfer after an election timeout, which is short on a busy machine.
+				// Raft gives up a transfer after an election timeout, which is short on a busy
+				// machine.
 				_, err := third.Node.TransferTo(ctx, leader.ID)
 				return fmt.Errorf("%q leads; transfer: %v", id, err)
 			})
