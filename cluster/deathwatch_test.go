@@ -48,8 +48,10 @@ func TestRejectedDirection(t *testing.T) {
 				}
 				// Raft gives up a transfer after an election timeout, which is short on a busy
 				// machine.
-				_, err := third.Node.TransferTo(ctx, leader.ID)
-				return fmt.Errorf("%q leads; transfer: %v", id, err)
+				if _, err := third.Node.TransferTo(ctx, leader.ID); err != nil {
+					return fmt.Errorf("transfer the leadership of %q: %w", id, err)
+				}
+				return fmt.Errorf("%q leads", id)
 			})
 			term := leader.Node.Term()
 			steady := func(when string, d time.Duration) {
