@@ -31,7 +31,7 @@ enter there, in a browser on any machine. With --browser, and if the issuer has 
 this machine.
 
 The tokens are stored beside the config file, readable for you only, and are refreshed before a call when they have
-expired. --token and HOLDFAST_TOKEN take precedence over them, and they over a token of the context.`,
+expired. They have priority over a token of the context; --token and HOLDFAST_TOKEN have priority over both.`,
 		Example: `  holdfast login
   holdfast --context prod login --issuer 'Example SSO' --browser`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -167,7 +167,7 @@ func chooseIssuer(ctx context.Context, c *client.Client, name string) (*holdfast
 	switch {
 	case len(all) == 0:
 		return nil, &codeError{ExitConflict, "the cluster has no issuer for holdfast login: use a token, or an admin sets " +
-			"client_id or cli_client_id in oidc_issuers (docs/security.md)"}
+			"client_id or cli_client_id in oidc_issuers (docs/sign-in.md)"}
 	case name == "" && len(all) == 1:
 		return all[0], nil
 	case name == "":

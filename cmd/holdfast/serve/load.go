@@ -69,7 +69,7 @@ func (c *Config) parse(fs *pflag.FlagSet, given map[string]bool, b []byte) error
 		switch name {
 		case "providers":
 			err = decode[map[string]map[string]any](value, name, "a kind and options for each name", &c.Providers)
-		case "oidc-issuers": // whose access tokens are accepted (docs/security.md)
+		case "oidc-issuers": // whose access tokens are accepted (docs/sign-in.md)
 			err = decode[[]map[string]any](value, "oidc_issuers", "a list of issuers", &c.OIDCIssuers)
 		case "archive":
 			err = c.parseArchive(fs, given, value)

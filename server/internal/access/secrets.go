@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
 
-// Secrets implements SecretService (docs/security.md). The leader serves writes and
+// Secrets implements SecretService (docs/secrets.md). The leader serves writes and
 // encrypts with its own keys.
 type Secrets struct {
 	holdfastv1.UnimplementedSecretServiceServer

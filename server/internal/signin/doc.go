@@ -1,5 +1,5 @@
 // Package signin signs people in to the dashboard with their OIDC issuer: the authorization
-// code flow with PKCE (docs/security.md).
+// code flow with PKCE (docs/sign-in.md).
 //
 // It owns the state of a sign-in, which is in a cookie, so that another peer can finish it,
 // and the choice of the token that becomes the session. It must not verify tokens, which
