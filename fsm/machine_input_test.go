@@ -21,7 +21,8 @@ func TestNormalizeMACs(t *testing.T) {
 		t.Errorf("spellings of one address (-want +got):\n%s", diff)
 	}
 	for _, in := range []string{"", "aa:bb:cc:dd:ee", "aa:bb:cc:dd:ee:0f:00", "aa:bb:cc:dd:ee:0g", "zz:zz:zz:zz:zz:zz",
-		"aazzbbccdd0f", "aa bb cc dd ee 0f", "00:00:00:00:00:0\u212a"} {
+		"aazzbbccdd0f", "aa bb cc dd ee 0f", "00:00:00:00:00:0\u212a",
+		"00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff", "01:00:5e:00:00:01", "3333.0000.0001"} {
 		m := &holdfastv1.Machine{Spec: &holdfastv1.MachineSpec{MacAddresses: []string{in}}}
 		if bad := fsm.NormalizeMachine(m); len(bad) != 1 || bad[0].Field != "machine.spec.mac_addresses[0]" {
 			t.Errorf("%q: got %v, want it refused", in, bad)

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
+	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lifecycle"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
 	"github.com/holdfast-metal/holdfast/fsm/internal/table"
@@ -24,6 +25,10 @@ type StateCounts = fleet.StateCounts
 // be found by it. Paths are those of filters; the path of a condition is status.conditions
 // and its type.
 func MachineFacet(path, value string) bool { return schema.MachineFacet(path, value) }
+
+// MAC returns the MAC address of a network port in lower case and with colons. ok is false for
+// texts in no notation of MAC addresses, and for zero, broadcast and multicast addresses.
+func MAC(s string) (mac string, ok bool) { return lex.MAC(s) }
 
 // ConditionStatus returns the status of a condition as text: true, false or unknown.
 func ConditionStatus(c *holdfastv1.Condition) string { return lifecycle.ConditionStatus(c) }

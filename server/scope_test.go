@@ -53,7 +53,7 @@ const macA = "aa:aa:aa:aa:aa:aa"
 func twoPools(t *testing.T) (*nodetest.Node, *Server) {
 	t.Helper()
 	n := nodetest.New()
-	for pool, mac := range map[string]string{"a": macA, "b": "bb:bb:bb:bb:bb:bb"} {
+	for pool, mac := range map[string]string{"a": macA, "b": "ba:bb:bb:bb:bb:bb"} {
 		n.Do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-" + pool,
 			Spec: &holdfastv1.MachineSpec{Pool: pool, MacAddresses: []string{mac}}}})
 		n.Start(t, "m-"+pool, "run-00"+pool, "plan/reboot")

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -12,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
@@ -64,10 +64,8 @@ func (h hardware) record() *holdfastv1.NodeRecord {
 
 // mac returns the MAC address, or "" if there is no valid one.
 func (h hardware) mac() string {
-	if a, err := net.ParseMAC(string(h.MACAddress)); err == nil && len(a) == 6 {
-		return a.String()
-	}
-	return ""
+	mac, _ := fsm.MAC(string(h.MACAddress))
+	return mac
 }
 
 // machineState is the machine in the responses of register and keepalive.

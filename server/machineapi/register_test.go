@@ -68,6 +68,8 @@ func TestHardwareOfARegistration(t *testing.T) {
 		{"too long", `,"vendor":"` + strings.Repeat("x", 256) + `","model":"X1"`, &holdfastv1.NodeRecord{Model: "X1"}, ""},
 		{"two lines", `,"vendor":"a\nb","model":"X1\u0000"`, nil, ""},
 		{"no MAC address", `,"mac_address":"eth0"`, nil, ""},
+		{"firmware without an address", `,"mac_address":"00:00:00:00:00:00"`, nil, ""},
+		{"a broadcast address", `,"mac_address":"ff:ff:ff:ff:ff:ff"`, nil, ""},
 		{"an InfiniBand address", `,"mac_address":"00:00:00:00:fe:80:00:00:00:00:00:00:02:00:5e:10:00:00:00:01"`, nil, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -123,7 +123,8 @@ func TestBodies(t *testing.T) {
 		invalid("body", "mac_address", "Field required", "missing"))
 	send("MAC of a wrong type", "POST", nodes, `{"mac_address":7}`, 422,
 		invalid("body", "mac_address", "want a string", "type_error"))
-	for _, bad := range []string{"", "aa:bb", "zz:bb:cc:dd:ee:01", "aa:bb:cc:dd:ee:01:02", "aabbccddee0g"} {
+	for _, bad := range []string{"", "aa:bb", "zz:bb:cc:dd:ee:01", "aa:bb:cc:dd:ee:01:02", "aabbccddee0g",
+		"00:00:00:00:00:00", "FF-FF-FF-FF-FF-FF", "01:00:5e:00:00:01"} {
 		send("MAC "+bad, "POST", nodes, `{"mac_address":"`+bad+`"}`, 422, "*")
 		send("report of the MAC "+bad, "POST", report, `{"mac_address":"`+bad+`"}`, 422, "*")
 	}

@@ -32,8 +32,8 @@ func checkAgent(in *holdfastv1.RegisterAgentRequest) []refusal.FieldViolation {
 		bad.Add("cpu_millicores", "cpu, memory and GPU count must not be below zero")
 	}
 	if mac := in.GetMacAddress(); mac != "" {
-		if _, ok := lex.MAC(mac); !ok {
-			bad.Add("mac_address", "is not a MAC address such as aa:bb:cc:dd:ee:ff")
+		if _, problem := lex.ParseMAC(mac); problem != "" {
+			bad.Add("mac_address", "%s", problem)
 		}
 	}
 	for _, v := range CheckNode(in.GetHardware()) {

@@ -37,9 +37,9 @@ func NormalizeMachine(m *holdfastv1.Machine) []refusal.FieldViolation {
 	}
 	macs := make([]string, 0, len(s.GetMacAddresses()))
 	for i, in := range s.GetMacAddresses() {
-		mac, ok := lex.MAC(in)
-		if !ok {
-			bad.Add(fmt.Sprintf("spec.mac_addresses[%d]", i), "%q is not a MAC address such as aa:bb:cc:dd:ee:ff", in)
+		mac, problem := lex.ParseMAC(in)
+		if problem != "" {
+			bad.Add(fmt.Sprintf("spec.mac_addresses[%d]", i), "%s", problem)
 		} else if !slices.Contains(macs, mac) {
 			macs = append(macs, mac)
 		}

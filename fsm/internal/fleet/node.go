@@ -41,10 +41,9 @@ func checkWorkflow(t *core.Tx, id string) *refusal.Error {
 
 // CreateNode registers a node: a machine that waits for approval.
 func CreateNode(t *core.Tx, c *internalv1.CreateNode) (*holdfastv1.Machine, *refusal.Error) {
-	mac, ok := lex.MAC(c.GetMacAddress())
-	if !ok {
-		return nil, refusal.InvalidField("mac_address", "%q is not a MAC address such as aa:bb:cc:dd:ee:ff",
-			c.GetMacAddress())
+	mac, problem := lex.ParseMAC(c.GetMacAddress())
+	if problem != "" {
+		return nil, refusal.InvalidField("mac_address", "%s", problem)
 	}
 	if other, taken := ByMAC(t.State, mac); taken {
 		return nil, refusal.New(refusal.AlreadyExists, "MACHINE_CONFLICT", "Node with MAC %s already exists", mac).

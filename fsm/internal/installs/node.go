@@ -18,10 +18,9 @@ import (
 // the consequences of its installation status.
 func ReportNode(t *core.Tx, c *internalv1.ReportNode) (*holdfastv1.Machine, *refusal.Error) {
 	r := c.GetReport()
-	mac, ok := lex.MAC(r.GetMacAddress())
-	if !ok {
-		return nil, refusal.InvalidField("mac_address", "%q is not a MAC address such as aa:bb:cc:dd:ee:ff",
-			r.GetMacAddress())
+	mac, problem := lex.ParseMAC(r.GetMacAddress())
+	if problem != "" {
+		return nil, refusal.InvalidField("mac_address", "%s", problem)
 	}
 	if err := refusal.Invalid(fleet.CheckNode(r.GetFacts())); err != nil {
 		return nil, err

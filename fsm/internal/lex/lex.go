@@ -52,28 +52,6 @@ func ValidName(s string, most int) bool {
 	return true
 }
 
-var separators = strings.NewReplacer(":", "", "-", "", ".", "")
-
-// Hex returns a text in lower case and without the separators of MAC addresses.
-func Hex(s string) string { return Lower(separators.Replace(s)) }
-
-// MAC returns a MAC address in lower case and with colons. It accepts six bytes in hex,
-// separated by colons, dashes, dots or nothing.
-func MAC(s string) (string, bool) {
-	hex := Hex(strings.TrimSpace(s))
-	if len(hex) != 12 || strings.Trim(hex, "0123456789abcdef") != "" {
-		return "", false
-	}
-	var b strings.Builder
-	for i := 0; i < 12; i += 2 {
-		if i > 0 {
-			b.WriteByte(':')
-		}
-		b.WriteString(hex[i : i+2])
-	}
-	return b.String(), true
-}
-
 // Ident returns an id if it is valid, or else "?". An invalid id may be anything, even a
 // token in the wrong place, and audit events must not contain it.
 func Ident(id string) string {

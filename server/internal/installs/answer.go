@@ -67,10 +67,11 @@ func httpAddrs(v *fsm.View) (all []string) {
 func (s *Service) machineAnswer(v *fsm.View, r *holdfastv1.BootMachineRequest) *holdfastv1.BootMachineResponse {
 	m, ok := v.MachineByMAC(r.GetMac())
 	if !ok {
+		_, usable := fsm.MAC(r.GetMac())
 		return &holdfastv1.BootMachineResponse{
 			Action:  holdfastv1.BootMachineResponse_DISK,
 			Reason:  "the machine is unknown",
-			Unknown: s.discovery.On,
+			Unknown: s.discovery.On && usable,
 		}
 	}
 	disk := &holdfastv1.BootMachineResponse{

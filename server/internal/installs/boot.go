@@ -3,7 +3,6 @@ package installs
 import (
 	"context"
 	"errors"
-	"net"
 
 	"google.golang.org/grpc/codes"
 
@@ -73,8 +72,8 @@ func takenOver(v *fsm.View, answer *holdfastv1.BootMachineResponse, r *holdfastv
 	case r.GetLinkAddress() == "" || answer.GetAction() == holdfastv1.BootMachineResponse_DISK && !answer.GetUnknown():
 		return false
 	case answer.GetUnknown():
-		named, err := net.ParseMAC(r.GetMac())
-		return err != nil || named.String() != r.GetLinkAddress()
+		named, ok := fsm.MAC(r.GetMac())
+		return !ok || named != r.GetLinkAddress()
 	}
 	caller, _ := v.MachineByMAC(r.GetLinkAddress())
 	return caller.GetMachineId() != answer.GetMachineId()
