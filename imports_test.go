@@ -62,7 +62,7 @@ func importRules() []importRule {
 		{part: "internal/archive/...", may: []string{"proto/..."}},
 		{part: "cluster/...", may: []string{"proto/...", "fsm"}, tests: []string{"internal/guard"}},
 		{part: "internal/secrets", may: []string{"proto/...", "fsm", "cluster", "cluster/keyfile"}},
-		{part: "providers/...", may: []string{"proto/holdfast/..."}, tests: []string{"cluster/freeport"}},
+		{part: "providers/...", may: []string{"proto/holdfast/...", "internal/facts"}, tests: []string{"cluster/freeport"}},
 		{part: "internal/filter", may: []string{"proto/holdfast/...", "internal/nearest"}},
 		{part: "executor/executortest", may: []string{"proto/...", "fsm", "cluster", "providers", "providers/fake"}},
 		{part: "executor/...", may: []string{

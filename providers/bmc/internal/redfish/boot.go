@@ -1,7 +1,6 @@
 package redfish
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -78,18 +77,18 @@ func (h *Host) bootSettingsOf(ctx context.Context, s *computerSystem) (*bootSett
 	if at == "" {
 		return own, nil
 	}
-	future := new(computerSystem)
-	a, err := h.c.get(ctx, at, future)
+	r, err := h.c.read(ctx, at)
 	if statusOf(err) == http.StatusNotFound {
 		return own, nil
 	}
 	if err != nil {
 		return nil, err
 	}
+	future := systemOf(r)
 	if future.Boot.Target == "" && future.Boot.Enabled == "" {
 		return own, nil
 	}
-	later := &bootSettings{at, cmp.Or(a.header.Get("ETag"), future.ETag), future.Boot}
+	later := &bootSettings{at, r.etag, future.Boot}
 	if len(later.boot.Targets) == 0 {
 		later.boot.Targets = s.Boot.Targets
 	}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/redfish/loose"
 	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
@@ -100,12 +101,14 @@ type answer struct {
 	body   []byte
 }
 
-// decode parses the body.
+// decode parses the body. Properties of another type are left empty. Prefer Client.read, which also
+// accepts numbers as text and the like.
 func (a *answer) decode(v any) error {
-	if err := json.Unmarshal(a.body, v); err != nil {
-		return access.Disagree("the service returned unexpected JSON: %w", err)
+	err := json.Unmarshal(a.body, v)
+	if odd, ok := errors.AsType[*json.UnmarshalTypeError](err); err == nil || ok && odd.Field != "" {
+		return nil
 	}
-	return nil
+	return access.Answered(loose.ErrNotJSON)
 }
 
 // do sends a request within the session. If the session has expired (401: nothing was done), do
@@ -283,12 +286,21 @@ func (c *Client) readRoot(ctx context.Context) (*serviceRoot, error) {
 	if err != nil {
 		return nil, err
 	}
-	root := new(serviceRoot)
-	if err := a.decode(root); err != nil || root.Systems.ID == "" {
+	o, err := loose.Parse(a.body)
+	root := &serviceRoot{
+		Vendor:         o.Text("Vendor"),
+		Product:        o.Text("Product"),
+		RedfishVersion: o.Text("RedfishVersion"),
+		Systems:        link{o.Link("Systems")},
+		Managers:       link{o.Link("Managers")},
+		SessionService: link{o.Link("SessionService")},
+	}
+	root.Links.Sessions.ID = o.In("Links").Link("Sessions")
+	if err != nil || root.Systems.ID == "" {
 		return nil, access.Answered(fmt.Errorf("read /redfish/v1/: %w (no Systems in the answer)", ErrNoService))
 	}
 	if root.Links.Sessions.ID == "" && root.SessionService.ID != "" {
-		root.Links.Sessions.ID = root.SessionService.ID + "/Sessions"
+		root.Links.Sessions.ID = strings.TrimRight(root.SessionService.ID, "/") + "/Sessions"
 	}
 	return root, nil
 }

@@ -220,24 +220,21 @@ func (h *Host) managerReset(ctx context.Context) (*resetAction, error) {
 	if err != nil {
 		return nil, err
 	}
-	var m struct {
-		Actions struct {
-			Reset resetAction `json:"#Manager.Reset"`
-		}
-	}
-	if _, err := h.c.expect(ctx, path, &m); err != nil {
-		return nil, err
-	}
-	if m.Actions.Reset.Target == "" {
-		return nil, providers.Errorf(providers.Unsupported, "reset the BMC", "its manager has no action Reset")
-	}
-	types, err := h.resetTypes(ctx, m.Actions.Reset)
+	m, err := h.c.readShown(ctx, path)
 	if err != nil {
 		return nil, err
 	}
-	m.Actions.Reset.Types = types
+	reset := resetOf(m.Object, "#Manager.Reset")
+	if reset.Target == "" {
+		return nil, providers.Errorf(providers.Unsupported, "reset the BMC", "its manager has no action Reset")
+	}
+	types, err := h.resetTypes(ctx, reset)
+	if err != nil {
+		return nil, err
+	}
+	reset.Types = types
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.reset = &m.Actions.Reset
+	h.reset = &reset
 	return h.reset, nil
 }

@@ -94,7 +94,7 @@ func (h *Host) Health(ctx context.Context) (providers.Health, error) {
 	summary(providers.MemoryFailed, "memory", s.Memory.ID, more.MemorySummary.Status)
 	k.drives(s.Storage.ID)
 	for _, c := range s.Links.Chassis {
-		k.chassis(c.ID)
+		k.chassis(c)
 	}
 	quirks := h.quirksNow()
 	vague := quirks.RollupVague || s.PowerState == "Off" && quirks.RollupVagueOff

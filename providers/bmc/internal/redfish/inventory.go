@@ -109,8 +109,8 @@ func (h *Host) Inventory(ctx context.Context) (*providers.Inventory, error) {
 		}
 		return err
 	})
-	if n := len(s.PCIeDevices); n > 0 { // older services do not show them; then nothing is missing
-		part("PCIe devices", "PCIeDevices", func() error { return readPCIe(v, at, s.PCIeDevices) })
+	if devices := s.resource.Links("PCIeDevices"); len(devices) > 0 { // older services do not show them
+		part("PCIe devices", "PCIeDevices", func() error { return readPCIe(v, at, devices) })
 	}
 	sortParts(v)
 	return v, nil
@@ -120,14 +120,14 @@ func (h *Host) Inventory(ctx context.Context) (*providers.Inventory, error) {
 const maxPCIe = 128
 
 // readPCIe reads the PCIe devices of the system.
-func readPCIe(v *providers.Inventory, at view, devices []link) error {
+func readPCIe(v *providers.Inventory, at view, devices []string) error {
 	var errs []error
 	for n, l := range devices {
 		if n == maxPCIe {
 			errs = append(errs, fmt.Errorf("%d of %d are not read", len(devices)-maxPCIe, len(devices)))
 			break
 		}
-		d, err := redfish.GetPCIeDevice(at, l.ID)
+		d, err := redfish.GetPCIeDevice(at, l)
 		if err != nil {
 			errs = append(errs, err)
 			continue

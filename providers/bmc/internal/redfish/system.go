@@ -1,7 +1,6 @@
 package redfish
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -11,8 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/internal/facts"
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/redfish/loose"
 )
 
 // Host is one machine behind a Redfish service. It is safe for concurrent use.
@@ -22,22 +23,24 @@ type Host struct {
 	serial string        // likewise
 	quirks access.Quirks // by the system's vendor and model
 
-	mu     sync.Mutex
-	found  *computerSystem // as last read
-	picked bool            // chosen by serial number among several
-	readAt time.Time
-	media  *virtualMedia       // slot for images, as last read
-	seenAt time.Time           // when media was read
-	wants  []string            // parameters that its InsertMedia requires
-	reset  *resetAction        // of the manager
-	infos  map[string][]string // values of actions, by the path of their ActionInfo
-	task   string              // monitor of the last change, if it runs in the background
+	mu      sync.Mutex
+	found   *computerSystem // as last read
+	picked  bool            // chosen by serial number among several
+	readAt  time.Time
+	media   *virtualMedia       // slot for images, as last read
+	seenAt  time.Time           // when media was read
+	wants   []string            // parameters that its InsertMedia requires
+	reset   *resetAction        // of the manager
+	managed string              // path of the manager
+	infos   map[string][]string // values of actions, by the path of their ActionInfo
+	task    string              // monitor of the last change, if it runs in the background
 }
 
-// computerSystem has the fields we need of a ComputerSystem resource.
+// computerSystem has the properties we need of a ComputerSystem resource.
 type computerSystem struct {
-	ODataID      string `json:"@odata.id"`
-	ETag         string `json:"@odata.etag"`
+	*resource
+	ODataID      string // the path at which it was read
+	ETag         string
 	Manufacturer string
 	Model        string
 	SerialNumber string
@@ -48,41 +51,114 @@ type computerSystem struct {
 	HostName     string
 	Boot         bootOverride
 	BootProgress struct{ LastState string }
-	LastReset    string `json:"LastResetTime"`
-	Actions      struct {
-		Reset resetAction `json:"#ComputerSystem.Reset"`
-	}
-	Links struct {
-		ManagedBy []link
-		Chassis   []link
+	LastReset    string
+	Actions      struct{ Reset resetAction }
+	Links        struct {
+		ManagedBy []string
+		Chassis   []string
 	}
 	Processors         link
 	Memory             link
 	Storage            link
 	EthernetInterfaces link
-	PCIeDevices        []link
 	LogServices        link
 	VirtualMedia       link
-	Settings           struct{ SettingsObject link } `json:"@Redfish.Settings"`
-	LocationIndicator  *bool                         `json:"LocationIndicatorActive"`
-	IndicatorLED       string                        `json:"IndicatorLED"`
+	Settings           struct{ SettingsObject link }
+	LocationIndicator  *bool
+	IndicatorLED       string
+}
+
+// systemOf returns the system that a resource describes. What it does not show, or shows as another
+// type, is empty.
+func systemOf(r *resource) *computerSystem {
+	s := &computerSystem{
+		resource:     r,
+		ODataID:      r.path,
+		ETag:         r.etag,
+		Manufacturer: known(r.Text("Manufacturer")),
+		Model:        known(r.Text("Model")),
+		SerialNumber: known(r.Text("SerialNumber")),
+		SKU:          known(r.Text("SKU")),
+		UUID:         strings.ToLower(known(r.Text("UUID"))),
+		BiosVersion:  r.Text("BiosVersion"),
+		PowerState:   r.Text("PowerState"),
+		HostName:     r.Text("HostName"),
+		Boot:         bootOf(r.Object),
+		LastReset:    r.Text("LastResetTime"),
+		IndicatorLED: r.Text("IndicatorLED"),
+	}
+	s.BootProgress.LastState = r.In("BootProgress").Text("LastState")
+	if s.BootProgress.LastState == "" {
+		s.BootProgress.LastState = r.Text("BootProgress")
+	}
+	s.Actions.Reset = resetOf(r.Object, "#ComputerSystem.Reset")
+	links := r.In("Links")
+	s.Links.ManagedBy, s.Links.Chassis = links.Links("ManagedBy"), links.Links("Chassis")
+	s.Processors.ID, s.Memory.ID, s.Storage.ID = r.Link("Processors"), r.Link("Memory"), r.Link("Storage")
+	s.EthernetInterfaces.ID, s.LogServices.ID = r.Link("EthernetInterfaces"), r.Link("LogServices")
+	s.VirtualMedia.ID = r.Link("VirtualMedia")
+	s.Settings.SettingsObject.ID = r.In("@Redfish.Settings").Link("SettingsObject")
+	if on, set := r.Flag("LocationIndicatorActive"); set {
+		s.LocationIndicator = &on
+	}
+	return s
+}
+
+// known returns the text of a property that identifies something, without placeholders.
+func known(s string) string { return facts.Known(s) }
+
+// dell reports whether the system's serial number is that of its board, and its SKU the service tag
+// that Dell prints on the machine and shows to the operating system.
+func (s *computerSystem) dell() bool { return access.Contains(s.Manufacturer, "Dell") && s.SKU != "" }
+
+// is reports whether the system has a serial number.
+func (s *computerSystem) is(serial string) bool {
+	return sameSerial(s.SerialNumber, serial) || s.dell() && sameSerial(s.SKU, serial)
+}
+
+// sameSerial compares serial numbers without case and blanks.
+func sameSerial(a, b string) bool {
+	plain := func(s string) string { return strings.ToLower(strings.Join(strings.Fields(s), "")) }
+	return plain(a) != "" && plain(a) == plain(b)
 }
 
 // bootOverride is the Boot property (ComputerSystem schema).
 type bootOverride struct {
-	Enabled  string   `json:"BootSourceOverrideEnabled"`
-	Mode     string   `json:"BootSourceOverrideMode"`
-	Target   string   `json:"BootSourceOverrideTarget"`
-	Targets  []string `json:"BootSourceOverrideTarget@Redfish.AllowableValues"`
-	Enableds []string `json:"BootSourceOverrideEnabled@Redfish.AllowableValues"`
-	Modes    []string `json:"BootSourceOverrideMode@Redfish.AllowableValues"`
+	Enabled  string
+	Mode     string
+	Target   string
+	Targets  []string
+	Enableds []string
+	Modes    []string
+}
+
+func bootOf(o loose.Object) bootOverride {
+	b := o.In("Boot")
+	return bootOverride{
+		Enabled:  b.Text("BootSourceOverrideEnabled"),
+		Mode:     b.Text("BootSourceOverrideMode"),
+		Target:   b.Text("BootSourceOverrideTarget"),
+		Targets:  b.Words("BootSourceOverrideTarget@Redfish.AllowableValues"),
+		Enableds: b.Words("BootSourceOverrideEnabled@Redfish.AllowableValues"),
+		Modes:    b.Words("BootSourceOverrideMode@Redfish.AllowableValues"),
+	}
 }
 
 // resetAction is an action Reset with its allowed values.
 type resetAction struct {
-	Target string   `json:"target"`
-	Types  []string `json:"ResetType@Redfish.AllowableValues"`
-	Info   string   `json:"@Redfish.ActionInfo"`
+	Target string
+	Types  []string
+	Info   string
+}
+
+// resetOf returns an action Reset of a resource. Its target may be a text or a link.
+func resetOf(o loose.Object, name string) resetAction {
+	a := o.In("Actions", name)
+	return resetAction{
+		Target: a.Link("target"),
+		Types:  a.Words("ResetType@Redfish.AllowableValues"),
+		Info:   a.Link("@Redfish.ActionInfo"),
+	}
 }
 
 // read reads the system.
@@ -92,8 +168,11 @@ func (h *Host) read(ctx context.Context) (*computerSystem, error) {
 		if err != nil {
 			return nil, err
 		}
-		s := new(computerSystem)
-		a, err := h.c.expect(ctx, p, s)
+		r, err := h.c.readShown(ctx, p)
+		var s *computerSystem
+		if err == nil {
+			s = systemOf(r)
+		}
 		missing := statusOf(err) == http.StatusNotFound
 		if again && (missing || err == nil && h.another(s)) { // its path may have changed
 			h.lose()
@@ -106,7 +185,7 @@ func (h *Host) read(ctx context.Context) (*computerSystem, error) {
 			return nil, access.Disagree("the system at %s had the serial number %s a moment ago, and has %q now",
 				p, h.serial, s.SerialNumber)
 		}
-		h.keep(s, a.header.Get("ETag"), p)
+		h.keep(s)
 		return s, nil
 	}
 }
@@ -116,22 +195,18 @@ func (h *Host) read(ctx context.Context) (*computerSystem, error) {
 func (h *Host) another(s *computerSystem) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.picked && s.SerialNumber != h.serial
+	return h.picked && !s.is(h.serial)
 }
 
 // lose drops the path of the system and all data below it.
 func (h *Host) lose() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.found, h.picked, h.media, h.reset, h.infos = nil, false, nil, nil, nil
+	h.found, h.picked, h.media, h.reset, h.infos, h.managed = nil, false, nil, nil, nil, ""
 }
 
 // keep stores the system as read.
-func (h *Host) keep(s *computerSystem, etag, path string) {
-	if etag != "" {
-		s.ETag = etag
-	}
-	s.ODataID = cmp.Or(s.ODataID, path)
+func (h *Host) keep(s *computerSystem) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.found, h.readAt = s, time.Now()
@@ -179,43 +254,59 @@ func (h *Host) path(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var all struct{ Members []link }
-	if _, err := h.c.expect(ctx, root.Systems.ID, &all); err != nil {
-		return "", err
+	all, err := h.c.collection(ctx, root.Systems.ID, maxMembers)
+	if err != nil {
+		return "", notYet(err)
 	}
 	var ids []string
-	for _, m := range all.Members {
-		id := strings.TrimRight(m.ID, "/")
-		if h.system != "" && (id == h.system || path.Base(id) == path.Base(h.system)) {
-			return m.ID, nil
+	for _, m := range all.members {
+		id := strings.TrimRight(m.path, "/")
+		if h.system != "" && (id == strings.TrimRight(h.system, "/") || path.Base(id) == path.Base(h.system)) {
+			return m.path, nil
 		}
 		ids = append(ids, path.Base(id))
 	}
 	switch {
-	case len(all.Members) == 0: // some BMCs show none while they start
+	case len(all.members) == 0 && len(all.unread) == 0: // some BMCs show none while they start
 		return "", access.Disagree("the BMC shows no system (yet)")
 	case h.system != "":
 		return "", providers.Errorf(providers.Gone, "find system "+h.system,
 			"the BMC has no such system; it has %s", strings.Join(ids, ", "))
-	case len(all.Members) == 1:
-		return all.Members[0].ID, nil
+	case len(all.members) == 1:
+		return all.members[0].path, nil
 	case h.serial != "":
-		for _, m := range all.Members {
-			var s computerSystem
-			if _, err := h.c.expect(ctx, m.ID, &s); err != nil {
-				return "", err
-			}
-			if s.SerialNumber == h.serial {
-				h.mu.Lock()
-				h.picked = true
-				h.mu.Unlock()
-				return m.ID, nil
-			}
+		at, err := h.bySerial(ctx, all)
+		if at != "" || err != nil {
+			return at, err
 		}
 	}
 	return "", providers.Errorf(providers.Unsupported, "pick a system of the BMC",
 		"it has %s: name one in bmc_endpoint, like https://…/redfish/v1/Systems/%s",
 		strings.Join(ids, ", "), ids[0])
+}
+
+// bySerial returns the path of the system with the machine's serial number, or "" if several have
+// it, or none. A system that cannot be read could be the one.
+func (h *Host) bySerial(ctx context.Context, all *collection) (at string, err error) {
+	if err := h.c.fill(ctx, all); err != nil {
+		return "", err
+	}
+	for _, r := range all.members {
+		if !systemOf(r).is(h.serial) {
+			continue
+		}
+		if at != "" {
+			return "", nil
+		}
+		at = r.path
+	}
+	if at == "" && len(all.unread) > 0 {
+		return "", fmt.Errorf("find the system with serial number %s: %w", h.serial, notYet(all.unread[0].err))
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.picked = at != ""
+	return at, nil
 }
 
 // resetTypes returns the allowed values of a Reset, from the action or its ActionInfo. It returns
@@ -230,18 +321,13 @@ func (h *Host) resetTypes(ctx context.Context, r resetAction) ([]string, error) 
 	if known {
 		return types, nil
 	}
-	var info struct {
-		Parameters []struct {
-			Name            string
-			AllowableValues []string
-		}
-	}
-	if _, err := h.c.get(ctx, r.Info, &info); err != nil {
+	info, err := h.c.read(ctx, r.Info)
+	if err != nil {
 		return nil, err
 	}
-	for _, p := range info.Parameters {
-		if p.Name == "ResetType" {
-			types = p.AllowableValues
+	for _, p := range info.Objects("Parameters") {
+		if p.Text("Name") == "ResetType" {
+			types = p.Words("AllowableValues")
 		}
 	}
 	h.mu.Lock()
@@ -267,34 +353,4 @@ func pick(what string, allowed []string, wanted ...string) (string, error) {
 	return "", providers.Errorf(providers.Unsupported, what,
 		"the BMC supports none of %s; it supports %s",
 		strings.Join(wanted, ", "), strings.Join(allowed, ", "))
-}
-
-// manager returns the path of the system's manager: the BMC itself. If the system cannot be read,
-// which is likely when a BMC has to be restarted, it returns the only manager of the service.
-func (h *Host) manager(ctx context.Context) (string, error) {
-	s, unread := h.known(ctx, time.Hour)
-	switch {
-	case unread != nil && (ctx.Err() != nil || !access.Silent(unread)):
-		return "", unread
-	case unread == nil && len(s.Links.ManagedBy) > 0:
-		return s.Links.ManagedBy[0].ID, nil
-	}
-	root, err := h.c.service(ctx)
-	if err != nil {
-		return "", err
-	}
-	if root.Managers.ID == "" {
-		return "", providers.Errorf(providers.Unsupported, "find the manager", "the service has none")
-	}
-	var all struct{ Members []link }
-	if _, err := h.c.expect(ctx, root.Managers.ID, &all); err != nil {
-		return "", err
-	}
-	switch {
-	case len(all.Members) == 0:
-		return "", fmt.Errorf("find the manager: %w", access.Disagree("the service has none"))
-	case unread != nil && len(all.Members) > 1:
-		return "", fmt.Errorf("find the system's manager among %d: %w", len(all.Members), unread)
-	}
-	return all.Members[0].ID, nil
 }
