@@ -55,6 +55,7 @@ func importRules() []importRule {
 		{part: "internal/oidctest"}, // for tests only
 		{part: "fsm/...", may: []string{"proto/...", "internal/nearest"}, tests: []string{"internal/guard"}, never: impure},
 		{part: "internal/heap"},
+		{part: "internal/imageformat"},
 		{part: "internal/portowner"},
 		{part: "internal/wait"},
 		{part: "internal/describe", may: []string{"proto/holdfast/..."}},
@@ -84,13 +85,15 @@ func importRules() []importRule {
 			tests: []string{"fsm/fsmtest"}},
 		{part: "server/...", may: []string{
 			"proto/...", "internal/nearest", "internal/archive", "internal/describe", "internal/filter",
-			"internal/images/...", "internal/secrets", "internal/wait",
+			"internal/imageformat", "internal/images/...", "internal/secrets", "internal/wait",
 			"fsm", "cluster", "cluster/peertls", "cluster/keyfile", "providers",
 		}, tests: []string{"internal/guard", "internal/oidctest", "providers/...", "cluster/peertls/issue"},
 			never: []string{module + "/server/internal/nodetest"}},
 		{part: "client/...", may: []string{"proto/holdfast/..."}, link: heavy},
 		{part: "internal/facts/...", link: heavy},
-		{part: "internal/installer/...", may: []string{"proto/holdfast/...", "client/...", "internal/facts/..."},
+		{part: "internal/installer/...", may: []string{
+			"proto/holdfast/...", "client/...", "internal/facts/...", "internal/imageformat",
+		},
 			tests: []string{"cluster/freeport"}, link: heavy},
 		{part: "cmd/holdfast-agent", may: []string{
 			"proto/holdfast/...", "client/...", "internal/facts/...", "internal/installer/...",
@@ -101,7 +104,7 @@ func importRules() []importRule {
 		{part: "internal/cli/flagerror", may: []string{"internal/nearest"}},
 		{part: "internal/cli/...", may: []string{
 			"proto/...", "client/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "internal/describe",
-			"internal/nearest", "internal/secrets", "internal/wait",
+			"internal/imageformat", "internal/nearest", "internal/secrets", "internal/wait",
 		}, tests: []string{"fsm/fsmtest", "internal/oidctest"}, never: tests},
 		{part: "internal/localcluster", may: []string{
 			"proto/...", "client/...", "internal/cli/pki", "cluster/...", "server/...",

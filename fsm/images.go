@@ -1,6 +1,8 @@
 package fsm
 
 import (
+	"slices"
+
 	"iter"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/images"
@@ -41,6 +43,15 @@ func ArchOf(name string) string { return images.ArchOf(name) }
 // MachineArch returns the architecture of a machine: from its request for a boot script, else
 // from its node, else amd64.
 func MachineArch(asks string, m *holdfastv1.Machine) string { return images.MachineArch(asks, m) }
+
+// MediumImage is the name of the image whose disk is the boot medium of the installer. Peers serve it
+// as virtual media, and no machine installs it.
+const MediumImage = "installer-iso"
+
+// IsMedium reports whether a name is that of the boot medium, for any architecture.
+func IsMedium(name string) bool {
+	return slices.ContainsFunc(images.Arches(), func(arch string) bool { return name == ImageName(MediumImage, arch) })
+}
 
 // ImageName returns the name of the variant of an image for an architecture, such as
 // installer-arm64. The variant for amd64 has the plain name.

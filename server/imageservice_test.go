@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -32,18 +33,34 @@ func (f heldFiles) Held(_ context.Context, sum string) error {
 	return nil
 }
 
+// Head returns the start of an xz file for the sum of digits c, and of a disk for others.
+func (f heldFiles) Head(_ context.Context, sum, url string, _ int) ([]byte, error) {
+	switch {
+	case sum[0] == 'c':
+		return []byte("\xfd7zXZ\x00 and more"), nil
+	case url != "":
+		return nil, errors.New("no route to host")
+	}
+	head := make([]byte, 512)
+	head[0x1be+4], head[0x1be+12], head[0x1fe], head[0x1ff] = 0x83, 1, 0x55, 0xaa
+	return head, nil
+}
+
 func (f heldFiles) Copies(_ context.Context, sum string) []*holdfastv1.Image_Copy {
 	return []*holdfastv1.Image_Copy{{PeerId: "p1", Present: f[sum]}}
 }
 
 func TestImageService(t *testing.T) {
 	sum := func(digit string) string { return strings.Repeat(digit, 64) }
-	_, conn := serve(t, nodetest.New(), Config{Files: heldFiles{sum("a"): true}})
+	_, conn := serve(t, nodetest.New(), Config{Files: heldFiles{sum("a"): true, sum("c"): true}})
 	c := holdfastv1.NewImageServiceClient(conn.conn)
 	ctx := testCtx(t)
 	uploaded := &holdfastv1.Image{Name: "debian", Disk: &holdfastv1.Image_File{Sha256: sum("a"), SizeBytes: 10}}
 	missing := &holdfastv1.Image{Name: "other", Disk: &holdfastv1.Image_File{Sha256: sum("b"), SizeBytes: 10}}
 	remote := &holdfastv1.Image{Name: "remote", Disk: &holdfastv1.Image_File{Sha256: sum("b"), Url: "https://e.example/d"}}
+	packed := &holdfastv1.Image{Name: "packed", Disk: &holdfastv1.Image_File{Sha256: sum("c"), SizeBytes: 10}}
+	medium := proto.CloneOf(packed)
+	medium.Name = fsm.MediumImage
 	changed := proto.CloneOf(uploaded)
 	changed.Description = "another one"
 
@@ -59,6 +76,10 @@ func TestImageService(t *testing.T) {
 		{"the same again", &holdfastv1.AddImageRequest{Image: uploaded}, codes.OK, ""},
 		{"not uploaded", &holdfastv1.AddImageRequest{Image: missing}, codes.FailedPrecondition, "BYTES_MISSING"},
 		{"from a URL", &holdfastv1.AddImageRequest{Image: remote}, codes.OK, ""},
+		{"in a foreign format", &holdfastv1.AddImageRequest{Image: packed}, codes.InvalidArgument, "INVALID_FIELD"},
+		{"in a foreign format, only a check", &holdfastv1.AddImageRequest{Image: packed, ValidateOnly: true},
+			codes.InvalidArgument, "INVALID_FIELD"},
+		{"the boot medium", &holdfastv1.AddImageRequest{Image: medium, ValidateOnly: true}, codes.OK, ""},
 		{"another one", &holdfastv1.AddImageRequest{Image: changed}, codes.AlreadyExists, "IMAGE_EXISTS"},
 		{"another one, only a check", &holdfastv1.AddImageRequest{Image: changed, ValidateOnly: true}, codes.AlreadyExists,
 			"IMAGE_EXISTS"},

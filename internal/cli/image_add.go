@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/imageformat"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -155,7 +157,10 @@ func (in *imageInput) check() (err error) {
 
 // addFiles uploads the local files, and sets the files, format and compression of the image.
 func (in *imageInput) addFiles(ctx context.Context, a *app, c *client.Client) error {
-	files, heads := map[string]*holdfastv1.Image_File{}, map[string][]byte{}
+	if err := in.setFormat(); err != nil {
+		return err
+	}
+	files := map[string]*holdfastv1.Image_File{}
 	for _, part := range imageParts() {
 		source := in.sources()[part]
 		switch {
@@ -164,19 +169,53 @@ func (in *imageInput) addFiles(ctx context.Context, a *app, c *client.Client) er
 			files[part] = &holdfastv1.Image_File{Url: source, Sha256: in.sha256[part]}
 		default:
 			var err error
-			if files[part], heads[part], err = a.upload(ctx, c, source, in.sha256[part]); err != nil {
+			if files[part], err = a.upload(ctx, c, source, in.sha256[part]); err != nil {
 				return fmt.Errorf("--%s: %w", part, err)
 			}
 		}
 	}
 	in.image.Disk, in.image.Kernel, in.image.Initrd = files["disk"], files["kernel"], files["initrd"]
-	if in.disk != "" {
-		name, _, _ := strings.Cut(in.disk, "?")
-		format, compression := guessImage(name, heads["disk"])
-		in.image.Format = cmp.Or(in.image.GetFormat(), format)
-		in.image.Compression = cmp.Or(in.image.GetCompression(), compression)
+	return nil
+}
+
+// setFormat sets format and compression of the disk where the user did not, and checks a local file
+// before it is uploaded. The server checks the file of a URL.
+func (in *imageInput) setFormat() error {
+	if in.disk == "" {
+		return nil
+	}
+	var head []byte
+	if !isURL(in.disk) {
+		var err error
+		if head, err = headOf(in.disk); err != nil {
+			return fmt.Errorf("--disk: %w", err)
+		}
+	}
+	name, _, _ := strings.Cut(in.disk, "?")
+	format, compression := guessImage(name, head)
+	in.image.Format = cmp.Or(in.image.GetFormat(), format)
+	in.image.Compression = cmp.Or(in.image.GetCompression(), compression)
+	if len(head) == 0 || fsm.IsMedium(in.image.GetName()) {
+		return nil
+	}
+	if err := imageformat.Check(in.image.GetFormat().String(), in.image.GetCompression().String(), head); err != nil {
+		return usagef("--disk: %s cannot be installed: %v", in.disk, err)
 	}
 	return nil
+}
+
+// headOf returns the first bytes of a file.
+func headOf(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	head, err := io.ReadAll(io.LimitReader(f, imageformat.HeadSize))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return head, nil
 }
 
 // imageSums parses --sha256: the sum of the only file, or one per file.
@@ -226,18 +265,15 @@ func guessImage(name string, head []byte) (holdfastv1.Image_Format, holdfastv1.I
 	case strings.HasSuffix(name, ".tar"):
 		format = holdfastv1.Image_TAR
 	}
-	begins := func(at int, magic string) bool {
-		return len(head) >= at+len(magic) && string(head[at:at+len(magic)]) == magic
-	}
-	switch {
+	switch found := imageformat.Detect(head); {
 	case len(head) == 0:
-	case begins(0, "\x1f\x8b"):
+	case found == imageformat.Gzip:
 		compression = holdfastv1.Image_GZIP
-	case begins(0, "\x28\xb5\x2f\xfd"):
+	case found == imageformat.Zstd:
 		compression = holdfastv1.Image_ZSTD
-	case begins(0, "QFI\xfb"):
+	case found == imageformat.QCOW2:
 		format, compression = holdfastv1.Image_QCOW2, holdfastv1.Image_NONE
-	case begins(257, "ustar"):
+	case found == imageformat.TAR:
 		format, compression = holdfastv1.Image_TAR, holdfastv1.Image_NONE
 	default:
 		compression = holdfastv1.Image_NONE
@@ -248,30 +284,26 @@ func guessImage(name string, head []byte) (holdfastv1.Image_Format, holdfastv1.I
 	return format, compression
 }
 
-// upload sends a local file to the cluster. head holds its first bytes.
+// upload sends a local file to the cluster.
 func (a *app) upload(
 	ctx context.Context, c *client.Client, path, want string,
-) (_ *holdfastv1.Image_File, head []byte, err error) {
+) (*holdfastv1.Image_File, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer func() { _ = f.Close() }()
 	h := sha256.New()
 	size, err := io.Copy(h, f)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read %s: %w", path, err)
+		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
 	sum := hex.EncodeToString(h.Sum(nil))
 	if want != "" && want != sum {
-		return nil, nil, usagef("%s has the SHA-256 %s, want %s", path, sum, want)
+		return nil, usagef("%s has the SHA-256 %s, want %s", path, sum, want)
 	}
 	if size == 0 {
-		return nil, nil, usagef("%s is empty", path)
-	}
-	head = make([]byte, min(size, 512))
-	if _, err := f.ReadAt(head, 0); err != nil {
-		return nil, nil, fmt.Errorf("read %s: %w", path, err)
+		return nil, usagef("%s is empty", path)
 	}
 	ctx, cancel := a.patience(ctx, 0)
 	defer cancel()
@@ -284,9 +316,9 @@ func (a *app) upload(
 		a.note("uploading %s: %s of %s (%d %%)", path, cmp.Or(byteSize(sent), "0 B"), byteSize(size), sent*100/size)
 	}})
 	if err != nil {
-		return nil, nil, failed(err, "upload %s", path)
+		return nil, failed(err, "upload %s", path)
 	}
 	a.note("uploaded %s: %s in %.1f s; %s have it", path, byteSize(size), time.Since(began).Seconds(),
 		strings.Join(peers, ", "))
-	return &holdfastv1.Image_File{Sha256: sum, SizeBytes: size}, head, nil
+	return &holdfastv1.Image_File{Sha256: sum, SizeBytes: size}, nil
 }

@@ -59,7 +59,11 @@ func (f *fakeCluster) UploadFile(
 func TestImageAdd(t *testing.T) {
 	f := startCluster(t, fixture())
 	disk := filepath.Join(t.TempDir(), "debian.raw")
-	if err := os.WriteFile(disk, []byte("QFI\xfb, in spite of its name"), 0o600); err != nil {
+	if err := os.WriteFile(disk, []byte("QFI\xfb\x00\x00\x00\x02"+strings.Repeat("\x00", 64)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	packed := filepath.Join(t.TempDir(), "debian.raw.xz")
+	if err := os.WriteFile(packed, []byte("\xfd7zXZ\x00"+strings.Repeat("x", 600)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var c command
@@ -83,6 +87,8 @@ func TestImageAdd(t *testing.T) {
 		{"--disk", disk, "--sha256", strings.Repeat("0", 64)},
 		{"--disk", disk, "--kernel", disk, "--initrd", disk, "--sha256", strings.Repeat("0", 64)},
 		{"--disk", disk, "--format", "iso"},
+		{"--disk", disk, "--format", "raw"}, // it is qcow2
+		{"--disk", packed},
 		{"--kernel", disk, "--initrd", disk, "--format", "raw"},
 	} {
 		c = command{}

@@ -14,18 +14,17 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// A boot medium is the disk of the image "installer-iso" with a kernel command line written
+// A boot medium is the disk of the image fsm.MediumImage (make netboot) with a kernel command line written
 // into it. The command line contains the URL of the peers and the token of the install
 // session. The medium is generated on read, so a BMC can read it in any order and from any
 // peer.
-
-// mediumImage is the name of the image whose disk is the medium (make netboot).
-const mediumImage = "installer-iso"
 
 // The area for the command line in a medium (tools/netboot, blank).
 const (
 	blankMark = "@HOLDFAST-BOOT-PARAMETERS@"
 	blankSize = 1024
+	// mediumMACs is how many of the machine's addresses are on the command line.
+	mediumMACs = 16
 )
 
 // serveMedium serves the boot medium with a secret in its URL, as long as its install
@@ -54,7 +53,7 @@ func (d *Depot) serveMedium(w http.ResponseWriter, r *http.Request) {
 		// The medium gets the same command line as a boot from the network.
 		installer, _ := v.ImageFor("installer", arch)
 		more = strings.Join(strings.Fields(installer.GetCmdline()), " ")
-		image, _ := v.ImageFor(mediumImage, arch)
+		image, _ := v.ImageFor(fsm.MediumImage, arch)
 		return image.GetDisk(), image.GetDisk() != nil
 	})
 	switch {
@@ -62,7 +61,7 @@ func (d *Depot) serveMedium(w http.ResponseWriter, r *http.Request) {
 		gone()
 		return
 	case !ok:
-		name := fsm.ImageName(mediumImage, arch)
+		name := fsm.ImageName(fsm.MediumImage, arch)
 		message := fmt.Sprintf(
 			"there is no image %s with a disk: add one (holdfast image add %s --arch %s --disk installer.iso)",
 			name, name, arch)
@@ -70,6 +69,10 @@ func (d *Depot) serveMedium(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	line := "holdfast.url=" + install.GetMediumServer() + " holdfast.token=" + token
+	if macs := install.GetMacs(); len(macs) > 0 {
+		// The firmware does not tell which card is the machine's: a BMC's own one also has a link.
+		line += " holdfast.macs=" + strings.Join(macs[:min(len(macs), mediumMACs)], ",")
+	}
 	if more != "" {
 		line += " " + more
 	}
@@ -97,7 +100,7 @@ func (d *Depot) filled(open *os.File, sum, line string) (io.ReadSeeker, error) {
 		d.mu.Unlock()
 	}
 	if len(at) == 0 {
-		return nil, errors.New("the disk of image " + mediumImage + " is not a boot medium: " +
+		return nil, errors.New("the disk of image " + fsm.MediumImage + " is not a boot medium: " +
 			"it has no room for parameters (make netboot creates bin/netboot/installer.iso)")
 	}
 	st, err := open.Stat()

@@ -70,7 +70,11 @@ func TestChangingDisks(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p, m := &installtest.Peer{Image: archive.Bytes()}, &replugged{&unpacking{machine: newMachine("A")}, tt.after}
+			image := archive.Bytes()
+			if tt.format == "RAW" {
+				image = append([]byte("XFSB"), make([]byte, 4096)...)
+			}
+			p, m := &installtest.Peer{Image: image}, &replugged{&unpacking{machine: newMachine("A")}, tt.after}
 			p.Order = p.Standard("debian-13", "NONE", tt.rule)
 			p.Order["image"].(map[string]any)["format"] = tt.format
 			p.Refuse = func(r *http.Request) int {

@@ -13,8 +13,9 @@ import (
 // waitSeconds is how long a machine waits before it retries.
 const waitSeconds = 3
 
-// script writes scripts for iPXE. Text from other sources is passed through words or quiet,
-// because iPXE expands ${…} and interprets || and && anywhere.
+// script writes scripts for iPXE. Text from other sources is passed through quiet,
+// because iPXE expands ${…} and interprets words such as ||. The command lines of images have no
+// such words.
 type script struct {
 	base   string   // URL of this peer
 	others []string // URLs of the other peers, which the machine tries if this one is down
@@ -37,18 +38,6 @@ func quiet(s string) string {
 		}
 		return '?'
 	}, s)
-}
-
-// words returns the words of a kernel command line that are safe in a script. Other words
-// are dropped.
-func words(s string) string {
-	var ok []string
-	for word := range strings.FieldsSeq(s) {
-		if word == quiet(word) {
-			ok = append(ok, word)
-		}
-	}
-	return strings.Join(ok, " ")
 }
 
 // disk writes a script that boots the disk.
@@ -97,9 +86,7 @@ func (s *script) image(w http.ResponseWriter, a *holdfastv1.BootMachineResponse)
 	}
 	bootIf := "BOOTIF=01-" + quiet(strings.ReplaceAll(s.mac, ":", "-"))
 	cmdline = append(cmdline, "ip=dhcp", bootIf, "console=tty0", "console=ttyS0")
-	if more := words(a.GetCmdline()); more != "" {
-		cmdline = append(cmdline, more)
-	}
+	cmdline = append(cmdline, strings.Fields(a.GetCmdline())...) // an image has no word that iPXE interprets
 	files := s.base + "/images/" + url.PathEscape(a.GetImage())
 	lines := []string{
 		"echo Holdfast: " + quiet(a.GetMachineId()) + " boots " + quiet(a.GetImage()) + ": " + quiet(a.GetReason()),

@@ -220,6 +220,7 @@ func TestWriteFails(t *testing.T) {
 	broken[len(broken)/2] ^= 0xff
 	noTable := make([]byte, imageSize)
 	_, _ = rand.NewChaCha8([32]byte{2}).Read(noTable)
+	copy(noTable, "XFSB")
 	bare := packed(t, "ZSTD", noTable)
 	tests := []struct {
 		name        string

@@ -112,10 +112,10 @@ func TestQCOW2Fails(t *testing.T) {
 		{"a wrong sum", disk, sumOf(nil), 8 << 20, "", "checksum of image debian is " + sumOf(disk)},
 		{"small disk", disk, sumOf(disk), 4 << 20, "",
 			fmt.Sprintf("needs a disk of %d bytes (5 MB) and this one has 4194304 (4 MB): nothing was written", imageSize)},
-		{"a backing file", backed, sumOf(backed), 8 << 20, "", "it has a backing file"},
-		{"encrypted", encrypted, sumOf(encrypted), 8 << 20, "", "its checksum is right"},
-		{"a raw image", picture(), sumOf(picture()), 8 << 20, "", "is it really QCOW2"},
-		{"a few bytes", []byte("QFI"), sumOf([]byte("QFI")), 8 << 20, "", "is it really QCOW2"},
+		{"a backing file", backed, sumOf(backed), 8 << 20, "", "it is QCOW2 with a backing file"},
+		{"encrypted", encrypted, sumOf(encrypted), 8 << 20, "", "it is QCOW2 that is encrypted"},
+		{"a raw image", picture(), sumOf(picture()), 8 << 20, "", "declared as QCOW2, but it is a disk with a boot sector"},
+		{"a few bytes", []byte("QFI"), sumOf([]byte("QFI")), 8 << 20, "", "declared as QCOW2, but it is text"},
 		{"nowhere to keep it", disk, sumOf(disk), 8 << 20, "/nowhere", "store image debian"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

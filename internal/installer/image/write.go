@@ -1,13 +1,16 @@
 package image
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/internal/imageformat"
 	"github.com/holdfast-metal/holdfast/internal/installer/table"
 )
 
@@ -60,6 +63,9 @@ func (j Job) Write(ctx context.Context, src Source, disk Disk) (Result, error) {
 		return Result{}, j.explain(ctx, src, err)
 	}
 	defer closeIt()
+	if plain, err = j.recognized(plain); err != nil {
+		return Result{}, j.explain(ctx, src, err)
+	}
 	progress := func(int64) { j.report(100*src.Received(), src.Size()) }
 	if j.Format == formatQCOW2 {
 		inside, err := j.stage(ctx, src, plain)
@@ -113,6 +119,20 @@ func (j Job) Write(ctx context.Context, src Source, disk Disk) (Result, error) {
 		return Result{}, fmt.Errorf("write the start of image %s: the disk failed: %w", j.Name, err)
 	}
 	return Result{ImageBytes: end, SentBytes: src.Received(), Took: time.Since(start)}, nil
+}
+
+// recognized returns the same decompressed bytes, or an error if they do not begin like an image of
+// the declared format. Their source then has ended or failed.
+func (j Job) recognized(plain io.Reader) (io.Reader, error) {
+	in := bufio.NewReaderSize(plain, imageformat.PlainSize)
+	head, err := in.Peek(imageformat.PlainSize)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if len(head) == 0 {
+		return nil, errors.New("it is empty")
+	}
+	return in, imageformat.Check(cmp.Or(j.Format, "RAW"), "NONE", head)
 }
 
 // stream writes the bytes after the head, and reads the source to its end.
@@ -198,6 +218,9 @@ func (j Job) explain(ctx context.Context, src Source, err error) error {
 	}
 	if wrong := j.checkSum(src); wrong != nil {
 		return wrong
+	}
+	if e, ok := errors.AsType[*imageformat.Error](err); ok {
+		return fmt.Errorf("write image %s: %w: nothing was written", j.Name, e)
 	}
 	const added = "its checksum is right, so it was added like that"
 	switch j.Format {

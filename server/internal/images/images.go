@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/imageformat"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -25,6 +26,8 @@ type Files interface {
 	Held(ctx context.Context, sum string) error
 	// Copies returns the copy of a file on each peer, complete or not.
 	Copies(ctx context.Context, sum string) []*holdfastv1.Image_Copy
+	// Head returns up to n of the first bytes of a file, from a peer that has it or from its URL.
+	Head(ctx context.Context, sum, url string, n int) ([]byte, error)
 }
 
 // Service implements ImageService. Uploads are served by the peer that receives the
@@ -53,6 +56,9 @@ func (s *Service) AddImage(ctx context.Context, r *holdfastv1.AddImageRequest) (
 			return nil, err
 		}
 	}
+	if err := s.checkFormat(ctx, in); err != nil {
+		return nil, err
+	}
 	if r.GetValidateOnly() {
 		v, err := s.Node.View(ctx)
 		if err != nil {
@@ -68,6 +74,24 @@ func (s *Service) AddImage(ctx context.Context, r *holdfastv1.AddImageRequest) (
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_PutImage{PutImage: &internalv1.PutImage{Image: in, Replace: r.GetReplace()}}
 	return edge.Apply[*holdfastv1.Image](ctx, s.Node, c)
+}
+
+// checkFormat returns an error if the first bytes of the disk are not those of its declared format:
+// no installer could write it. Bytes that cannot be read prove nothing. The installer checks again.
+func (s *Service) checkFormat(ctx context.Context, in *holdfastv1.Image) error {
+	disk := in.GetDisk()
+	if disk == nil || s.files == nil || fsm.IsMedium(in.GetName()) {
+		return nil
+	}
+	head, err := s.files.Head(ctx, disk.GetSha256(), disk.GetUrl(), imageformat.HeadSize)
+	if err != nil {
+		s.Log.Info("cannot read the start of an image, its format is not checked", "image", in.GetName(), "error", err)
+		return nil
+	}
+	if err := imageformat.Check(in.GetFormat().String(), in.GetCompression().String(), head); err != nil {
+		return request.Invalid("image.format", "cannot be installed: "+err.Error())
+	}
+	return nil
 }
 
 // GetImage returns an image with the state of its files on each peer.
