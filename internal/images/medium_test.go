@@ -49,7 +49,7 @@ func TestMedium(t *testing.T) {
 	p := l.peers[0]
 	secret := [32]byte{1, 2, 3}
 	token, _ := providers.MediumToken(secret)
-	line := "holdfast.url=http://10.0.0.1:7404 holdfast.token=" + token
+	line := "holdfast.url=http://10.0.0.1:7404 holdfast.token=" + token + " holdfast.macs=52:54:00:00:00:01"
 	want := strings.ReplaceAll(disc, room, line+strings.Repeat(" ", size-len(line)))
 	get := func(u, ranges string) (int, string) {
 		t.Helper()

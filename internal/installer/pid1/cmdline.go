@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -17,7 +18,10 @@ type Line struct {
 	Token string // holdfast.token: of the install session
 	Addr  Addr   // ip=; zero: use DHCP
 	MAC   string // BOOTIF= (01-aa-bb-…) or mac=: the interface to use; "": any with an address
-	Hold  bool   // holdfast.hold: do not restart at the end
+	// MACs are the addresses in the machine's record (holdfast.macs=aa:bb:…,cc:dd:…). Their interfaces
+	// are tried first.
+	MACs []string
+	Hold bool // holdfast.hold: do not restart at the end
 }
 
 // Addr is an address with an existing DHCP lease. iPXE passes its own on, so that no second
@@ -26,6 +30,44 @@ type Addr struct {
 	Prefix  netip.Prefix
 	Gateway netip.Addr
 	DNS     []netip.Addr
+	// Routes are the server's static routes. If there are any, they replace Gateway (RFC 3442).
+	Routes []Route
+}
+
+// Route is a route to a network.
+type Route struct {
+	To  netip.Prefix
+	Via netip.Addr // zero or 0.0.0.0: on the link
+}
+
+// routes returns all routes, in the order in which they can be set: routers that other routes need
+// come first.
+func (a Addr) routes() []Route {
+	all := slices.Clone(a.Routes)
+	if len(all) == 0 && a.Gateway.IsValid() && !a.Gateway.IsUnspecified() {
+		all = []Route{{To: netip.PrefixFrom(netip.IPv4Unspecified(), 0), Via: a.Gateway}}
+	}
+	var onLink, through []Route
+	for _, r := range all {
+		if !r.Via.IsValid() || r.Via.IsUnspecified() {
+			onLink = append(onLink, r)
+			continue
+		}
+		if host := (Route{To: netip.PrefixFrom(r.Via, r.Via.BitLen())}); !a.Prefix.Contains(r.Via) &&
+			!slices.Contains(onLink, host) {
+			onLink = append(onLink, host)
+		}
+		through = append(through, r)
+	}
+	return append(onLink, through...)
+}
+
+// only returns the addresses of the interface that the line selects, none if it selects none.
+func (l Line) only() []string {
+	if l.MAC == "" {
+		return nil
+	}
+	return []string{l.MAC}
 }
 
 // ParseLine parses a kernel command line. It ignores unknown words.
@@ -40,6 +82,8 @@ func ParseLine(text string) (Line, error) {
 			l.Token = value
 		case "holdfast.hold":
 			l.Hold = true
+		case "holdfast.macs":
+			l.MACs = strings.Split(strings.ToLower(value), ",")
 		case "mac":
 			l.MAC = strings.ToLower(value)
 		case "BOOTIF":

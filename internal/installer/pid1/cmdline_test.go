@@ -22,6 +22,8 @@ func TestParseLine(t *testing.T) {
 			Line{MAC: "52:54:00:aa:bb:cc", Addr: Addr{Prefix: netip.MustParsePrefix("10.0.0.9/16"),
 				DNS: []netip.Addr{netip.MustParseAddr("10.0.0.1")}}}},
 		{"ip=:::::eth0:dhcp holdfast.hold", Line{Hold: true}},
+		{"holdfast.macs=52:54:00:AA:BB:CC,52:54:00:aa:bb:cd ip=dhcp",
+			Line{MACs: []string{"52:54:00:aa:bb:cc", "52:54:00:aa:bb:cd"}}},
 	}
 	for _, tt := range tests {
 		got, err := ParseLine(tt.line)

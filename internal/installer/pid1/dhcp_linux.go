@@ -66,12 +66,28 @@ func (d *dhcp) addr() (addr Addr, err error) {
 	if r := ack.Router(); len(r) > 0 {
 		addr.Gateway, _ = netip.AddrFromSlice(r[0].To4())
 	}
+	for _, r := range ack.ClasslessStaticRoute() {
+		if route, ok := staticRoute(r); ok {
+			addr.Routes = append(addr.Routes, route)
+		}
+	}
 	for _, s := range ack.DNS() {
 		if a, ok := netip.AddrFromSlice(s.To4()); ok {
 			addr.DNS = append(addr.DNS, a)
 		}
 	}
 	return addr, nil
+}
+
+// staticRoute returns a route of option 121, or false if it cannot be used.
+func staticRoute(r *dhcpv4.Route) (Route, bool) {
+	if r == nil || r.Dest == nil {
+		return Route{}, false
+	}
+	to, ok := netip.AddrFromSlice(r.Dest.IP.To4())
+	ones, size := r.Dest.Mask.Size()
+	via, okVia := netip.AddrFromSlice(r.Router.To4())
+	return Route{To: netip.PrefixFrom(to, ones).Masked(), Via: via}, ok && okVia && size == 32
 }
 
 // Renew implements lessor.

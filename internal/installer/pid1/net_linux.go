@@ -6,22 +6,25 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
+	"net/url"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 const (
 	// linkWait bounds the wait for an interface and its carrier. Switches with spanning
 	// tree take half a minute.
 	linkWait = 45 * time.Second
-	resolver = "/etc/resolv.conf"
+	// reachTimeout bounds the attempt to reach a peer through an interface.
+	reachTimeout = 5 * time.Second
 )
 
-// Network configures the network: with the address of the command line, or with DHCP on
-// every interface that has a carrier. It retries until an address is assigned or the
+// Network configures the network: with the address of the command line, or with DHCP on every
+// interface that has a carrier, of which it uses the first that leads to a peer. It retries until an address is assigned or the
 // context ends. The caller must run the lease for as long as it needs the network.
 func Network(ctx context.Context, l Line, log *slog.Logger) (*Lease, error) {
 	if lo, err := netlink.LinkByName("lo"); err == nil {
@@ -30,14 +33,18 @@ func Network(ctx context.Context, l Line, log *slog.Logger) (*Lease, error) {
 		}
 	}
 	if l.Addr.Prefix.IsValid() {
-		link, err := oneLink(ctx, l.MAC)
+		link, err := oneLink(ctx, l.only())
 		if err != nil {
 			return nil, err
 		}
 		return &Lease{}, use(link, l.Addr, log)
 	}
-	for {
-		got, err := lease(ctx, l.MAC, log)
+	for try := 0; ; try++ {
+		macs := l.only()
+		if len(macs) == 0 && try%2 == 0 { // the record may lack the right card, so try all in turn
+			macs = present(l.MACs)
+		}
+		got, err := lease(ctx, l, macs, log)
 		if err == nil {
 			return got, nil
 		}
@@ -49,7 +56,7 @@ func Network(ctx context.Context, l Line, log *slog.Logger) (*Lease, error) {
 }
 
 // candidates sets up the interfaces that may lead to the peers, and returns them.
-func candidates(mac string) ([]netlink.Link, error) {
+func candidates(macs []string) ([]netlink.Link, error) {
 	links, err := netlink.LinkList()
 	if err != nil {
 		return nil, fmt.Errorf("list the network interfaces: %w", err)
@@ -57,7 +64,7 @@ func candidates(mac string) ([]netlink.Link, error) {
 	var all []netlink.Link
 	for _, link := range links {
 		a := link.Attrs()
-		if link.Type() != "device" || a.Flags&net.FlagLoopback != 0 || mac != "" && a.HardwareAddr.String() != mac {
+		if link.Type() != "device" || a.Flags&net.FlagLoopback != 0 || !selected(macs, a.HardwareAddr) {
 			continue
 		}
 		if err := netlink.LinkSetUp(link); err != nil {
@@ -68,12 +75,30 @@ func candidates(mac string) ([]netlink.Link, error) {
 	return all, nil
 }
 
+// selected reports whether an interface may be used: its MAC is one of these, if there are any.
+func selected(macs []string, mac net.HardwareAddr) bool {
+	return len(macs) == 0 || slices.Contains(macs, mac.String())
+}
+
+// present returns the addresses of which this machine has an interface.
+func present(macs []string) []string {
+	var have []string
+	if len(macs) == 0 {
+		return nil
+	}
+	links, _ := candidates(macs) // an error is reported by the request for an address
+	for _, link := range links {
+		have = append(have, link.Attrs().HardwareAddr.String())
+	}
+	return have
+}
+
 // waitLinks waits for an interface with a carrier.
-func waitLinks(ctx context.Context, mac string) ([]netlink.Link, error) {
+func waitLinks(ctx context.Context, macs []string) ([]netlink.Link, error) {
 	ctx, cancel := context.WithTimeout(ctx, linkWait)
 	defer cancel()
 	for {
-		all, err := candidates(mac)
+		all, err := candidates(macs)
 		var ready []netlink.Link
 		for _, link := range all {
 			if link.Attrs().OperState == netlink.OperUp || link.Attrs().RawFlags&0x10000 != 0 { // IFF_LOWER_UP
@@ -88,8 +113,9 @@ func waitLinks(ctx context.Context, mac string) ([]netlink.Link, error) {
 			switch {
 			case err != nil:
 				return nil, err
-			case len(all) == 0 && mac != "":
-				return nil, fmt.Errorf("no network interface has the MAC %s: is its driver in the installer?", mac)
+			case len(all) == 0 && len(macs) > 0:
+				return nil, fmt.Errorf("no network interface has the MAC %s: is its driver in the installer?",
+					strings.Join(macs, " or "))
 			case len(all) == 0:
 				return nil, errors.New("no network interface found: is its driver in the installer?")
 			}
@@ -99,8 +125,8 @@ func waitLinks(ctx context.Context, mac string) ([]netlink.Link, error) {
 	}
 }
 
-func oneLink(ctx context.Context, mac string) (netlink.Link, error) {
-	links, err := waitLinks(ctx, mac)
+func oneLink(ctx context.Context, macs []string) (netlink.Link, error) {
+	links, err := waitLinks(ctx, macs)
 	if err != nil {
 		return nil, err
 	}
@@ -111,20 +137,23 @@ func oneLink(ctx context.Context, mac string) (netlink.Link, error) {
 	return links[0], nil
 }
 
-// lease requests an address on all interfaces at once and uses the first response.
-func lease(ctx context.Context, mac string, log *slog.Logger) (*Lease, error) {
-	links, err := waitLinks(ctx, mac)
+// answer is the result of the DHCP requests on one interface.
+type answer struct {
+	link netlink.Link
+	from *dhcp
+	addr Addr
+	err  error
+}
+
+// lease requests an address on all interfaces at once, and uses the first through which a peer
+// answers. A BMC's USB card answers sooner than any switch, and leads nowhere.
+func lease(ctx context.Context, l Line, macs []string, log *slog.Logger) (*Lease, error) {
+	links, err := waitLinks(ctx, macs)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	type answer struct {
-		link netlink.Link
-		from *dhcp
-		addr Addr
-		err  error
-	}
 	answers := make(chan answer, len(links))
 	for _, link := range links {
 		go func() {
@@ -133,46 +162,54 @@ func lease(ctx context.Context, mac string, log *slog.Logger) (*Lease, error) {
 		}()
 	}
 	var errs []error
-	var got *answer
 	for range links {
 		a := <-answers
+		name := a.link.Attrs().Name
 		if a.err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", a.link.Attrs().Name, a.err))
+			errs = append(errs, fmt.Errorf("%s: no DHCP server answers: %w", name, a.err))
 			continue
 		}
-		if got == nil {
-			got = &a
-			cancel() // the other requests
+		if err := useIfReaches(ctx, a, l.URL, log); err != nil {
+			errs = append(errs, fmt.Errorf("%s, with the address %s: %w", name, a.addr.Prefix, err))
+			log.Warn("not using this interface", "interface", name, "address", a.addr.Prefix, "error", err)
+			continue
 		}
+		return &Lease{from: a.from, length: a.from.length(), log: log}, nil // this ends the other requests
 	}
-	if got == nil {
-		return nil, fmt.Errorf("no DHCP server answers: %w", errors.Join(errs...))
-	}
-	return &Lease{from: got.from, length: got.from.length(), log: log}, use(got.link, got.addr, log)
+	return nil, errors.Join(errs...)
 }
 
-// use sets the address, the default route and the name servers.
-func use(link netlink.Link, a Addr, log *slog.Logger) error {
-	name := link.Attrs().Name
-	mask := net.CIDRMask(a.Prefix.Bits(), 32)
-	to := &netlink.Addr{IPNet: &net.IPNet{IP: a.Prefix.Addr().AsSlice(), Mask: mask}}
-	if err := netlink.AddrReplace(link, to); err != nil {
-		return fmt.Errorf("assign to %s the address %s: %w", name, a.Prefix, err)
+// useIfReaches configures an interface. If no peer answers through it, it undoes that and returns an
+// error.
+func useIfReaches(ctx context.Context, a answer, base string, log *slog.Logger) error {
+	err := use(a.link, a.addr, log)
+	if err == nil {
+		err = reach(ctx, base)
 	}
-	if a.Gateway.IsValid() {
-		route := &netlink.Route{LinkIndex: link.Attrs().Index, Gw: a.Gateway.AsSlice()}
-		if err := netlink.RouteReplace(route); err != nil {
-			return fmt.Errorf("set the default route to %s: %w", a.Gateway, err)
-		}
+	if err != nil {
+		return errors.Join(err, forget(a.link, a.addr))
 	}
-	var conf strings.Builder
-	for _, d := range a.DNS {
-		fmt.Fprintf(&conf, "nameserver %s\n", d)
-	}
-	if err := os.WriteFile(resolver, []byte(conf.String()), 0o644); err != nil { //nolint:gosec // readable by all
-		return fmt.Errorf("write the name servers: %w", err)
-	}
-	log.Info("network is up",
-		"interface", name, "mac", link.Attrs().HardwareAddr.String(), "address", a.Prefix, "gateway", a.Gateway)
 	return nil
+}
+
+// reach returns an error if the host of a URL does not answer. A refused connection is an answer: the
+// network leads to the host, and its peer may be starting.
+func reach(ctx context.Context, base string) error {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" {
+		return nil // reported later, by its user
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[bool]string{true: "443", false: "80"}[u.Scheme == "https"]
+	}
+	d := net.Dialer{Timeout: reachTimeout}
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	switch {
+	case errors.Is(err, unix.ECONNREFUSED):
+		return nil
+	case err != nil:
+		return fmt.Errorf("no peer answers through it: %w", err)
+	}
+	return conn.Close()
 }
