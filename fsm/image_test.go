@@ -56,6 +56,19 @@ func TestValidateImage(t *testing.T) {
 			i.Kernel, i.Initrd,
 				i.Cmdline = imageFile("b"), imageFile("c"), "a\nreboot"
 		}, []string{"image.cmdline"}},
+		{"a command line that iPXE expands", func(i *holdfastv1.Image) {
+			i.Kernel, i.Initrd, i.Cmdline = imageFile("b"), imageFile("c"), "quiet url=${net0/mac}"
+		}, []string{"image.cmdline"}},
+		{"a command line with an operator of iPXE", func(i *holdfastv1.Image) {
+			i.Kernel, i.Initrd, i.Cmdline = imageFile("b"), imageFile("c"), "quiet || reboot"
+		}, []string{"image.cmdline"}},
+		{"a command line with a comment", func(i *holdfastv1.Image) {
+			i.Kernel, i.Initrd, i.Cmdline = imageFile("b"), imageFile("c"), "quiet #debug"
+		}, []string{"image.cmdline"}},
+		{"a command line with signs inside of words", func(i *holdfastv1.Image) {
+			i.Kernel, i.Initrd = imageFile("b"), imageFile("c")
+			i.Cmdline = "ds=nocloud;s=http://10.0.0.1/ root=LABEL=a&b rd.luks=1|2 x='#1' init=\"/sbin/x\" ~!$%^*"
+		}, nil},
 		{"another architecture", func(i *holdfastv1.Image) { i.Arch = "vax" }, []string{"image.arch"}},
 		{"a long description", func(i *holdfastv1.Image) { i.Description = strings.Repeat("a", 1025) },
 			[]string{"image.description"}},

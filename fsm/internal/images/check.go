@@ -49,6 +49,10 @@ func Validate(i *holdfastv1.Image) []refusal.FieldViolation {
 	if s := i.GetCmdline(); len(s) > maxCmdline || !lex.SingleLine(s) {
 		bad.Add("cmdline", "is not one line of at most %d bytes", maxCmdline)
 	}
+	if word := interpretedWord(i.GetCmdline()); word != "" {
+		bad.Add("cmdline", "has the word %q, which iPXE interprets: leave out ${…}, ||, &&, ; and words that begin with #",
+			word)
+	}
 	if i.GetCmdline() != "" && i.GetKernel() == nil {
 		bad.Add("cmdline", "is that of a kernel, and there is none")
 	}
@@ -56,6 +60,19 @@ func Validate(i *holdfastv1.Image) []refusal.FieldViolation {
 		bad.Fields = append(bad.Fields, checkFile("image."+part+".", f)...)
 	}
 	return bad.Fields
+}
+
+// interpretedWord returns the first word of a kernel command line that iPXE would interpret instead of
+// passing it to the kernel, "" if there is none (https://ipxe.org/scripting). A script expands ${…}
+// anywhere, but || and the others only as words of their own.
+func interpretedWord(cmdline string) string {
+	for word := range strings.FieldsSeq(cmdline) {
+		if word == "||" || word == "&&" || word == ";" || word[0] == '#' || strings.Contains(word, "${") ||
+			strings.ContainsFunc(word, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return word
+		}
+	}
+	return ""
 }
 
 func checkFile(prefix string, f *holdfastv1.Image_File) []refusal.FieldViolation {
