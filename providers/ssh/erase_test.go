@@ -306,6 +306,28 @@ func TestEraseOfWrongHost(t *testing.T) {
 		t.Errorf("got a changed disk: %v", err)
 	}
 
+	// Addresses of no device prove nothing.
+	for name, address := range map[string]string{"lo": "00:00:00:00:00:00", "docker0": "02:42:00:00:00:01",
+		"eth0": "02:00:00:00:00:09", "tunl0": "ff:ff:ff:ff:ff:ff"} {
+		card := filepath.Join(dir, "tools/sys/class/net", name)
+		if name == "eth0" {
+			card = filepath.Join(card, "device")
+		}
+		if err := os.MkdirAll(card, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "tools/sys/class/net", name, "address"), []byte(address+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, stderr, exit = run("HOLDFAST_MACS=00:00:00:00:00:00 02:42:00:00:00:01 ff:ff:ff:ff:ff:ff 01:00:5e:00:00:01")
+	if exit != 4 || out != "" || !strings.Contains(stderr, "nothing was erased") {
+		t.Errorf("addresses of no device: got exit %d, %q, %q", exit, out, stderr)
+	}
+	if _, stderr, exit = run("HOLDFAST_MACS=00:00:00:00:00:00 02:00:00:00:00:09"); exit == 4 {
+		t.Errorf("an address of a device: got exit %d, %q", exit, stderr)
+	}
+
 	p := newProvider(t, sshexec.Config{}, logins{},
 		sshexec.NewPinnedInMemory(map[string][]string{"m-pinned": {"ssh-ed25519 AAAA"}}))
 	for id, want := range map[string]string{"m-unknown": "no host key is pinned",

@@ -25,11 +25,22 @@ have() { command -v "$1" >/dev/null 2>&1; }
 
 # The machine's own addresses, if they are known: another host must not be erased in its place.
 if [ -n "${HOLDFAST_MACS:-}" ]; then
-	ours=
+	ours= cards=
+	# lo, bridges and tunnels have no device: their addresses are zero, or made up. Only in a container
+	# no interface has one.
+	for card in "$sys"/class/net/*/device; do
+		[ -e "$card" ] && cards=true
+	done
 	for mac in $HOLDFAST_MACS; do
-		if cat /sys/class/net/*/address /sys/class/net/*/bonding_slave/perm_hwaddr 2>/dev/null | grep -Fixq "$mac"; then
-			ours=$mac
-		fi
+		case $mac in
+		00:00:00:00:00:00 | [fF][fF]:[fF][fF]:[fF][fF]:[fF][fF]:[fF][fF]:[fF][fF] | ?[13579bBdDfF]:*) continue ;; # of no device
+		esac
+		for card in "$sys"/class/net/*; do
+			[ -e "$card/device" ] || [ -z "$cards" ] || continue
+			if cat "$card/address" "$card/bonding_slave/perm_hwaddr" 2>/dev/null | grep -Fixq "$mac"; then
+				ours=$mac
+			fi
+		done
 	done
 	if [ -z "$ours" ]; then
 		echo "this host has none of the machine's MAC addresses ($HOLDFAST_MACS): nothing was erased" >&2
