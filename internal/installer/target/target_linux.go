@@ -153,12 +153,38 @@ func mountRoot(ctx context.Context, parts []partition) (partition, string, error
 			if err := unix.Unmount(mountPoint, 0); err != nil {
 				return partition{}, "", fmt.Errorf("unmount %s: %w", p.name, err)
 			}
+			if kind == "btrfs" {
+				found, err := mountSubvolume(dev)
+				if found {
+					return p, kind, nil
+				}
+				if err != nil {
+					why = "btrfs: " + err.Error()
+				}
+			}
 			break
 		}
 		seen = append(seen, p.name+": "+why)
 	}
 	return partition{}, "", fmt.Errorf("none of its partitions has one (%s): "+
 		"it must be ext4, xfs or btrfs, not in LVM or encrypted", strings.Join(seen, "; "))
+}
+
+// mountSubvolume mounts the subvolume of a Btrfs with the root file system, and reports whether it has
+// found one. Images often have their root in a subvolume that is not the default one, and name it in
+// fstab and on the kernel command line.
+func mountSubvolume(dev string) (found bool, err error) {
+	if err := unix.Mount(dev, mountPoint, "btrfs", unix.MS_NOATIME|unix.MS_RDONLY, "subvolid=5"); err != nil {
+		return false, fmt.Errorf("mount its top: %w", err)
+	}
+	name, err := rootSubvolume(mountPoint)
+	if err := errors.Join(err, unix.Unmount(mountPoint, 0)); err != nil || name == "" {
+		return false, err
+	}
+	if err := unix.Mount(dev, mountPoint, "btrfs", unix.MS_NOATIME, "subvol="+name); err != nil {
+		return false, fmt.Errorf("mount its subvolume %s: %w", name, err)
+	}
+	return true, nil
 }
 
 // isRoot reports whether dir has files that every distribution has.
