@@ -44,8 +44,8 @@ func ArchOf(name string) string { return images.ArchOf(name) }
 // from its node, else amd64.
 func MachineArch(asks string, m *holdfastv1.Machine) string { return images.MachineArch(asks, m) }
 
-// MediumImage is the name of the image whose disk is the boot medium of the installer. Peers serve it
-// as virtual media, and no machine installs it.
+// MediumImage is the name of the image whose disk is the boot medium of the installer. Peers serve
+// it as virtual media, and no machine installs it.
 const MediumImage = "installer-iso"
 
 // IsMedium reports whether a name is that of the boot medium, for any architecture.

@@ -110,8 +110,8 @@ func remedy(found Format) string {
 	return "convert it to raw or qcow2 (qemu-img convert -O raw IMAGE OUT)"
 }
 
-// unpack returns the start of the decompressed bytes. The end of head is in the middle of a file, so
-// a missing end is no error.
+// unpack returns the start of the decompressed bytes. The end of head is in the middle of a file,
+// so a missing end is no error.
 func unpack(compression string, head []byte) ([]byte, error) {
 	var r io.Reader
 	switch compression {

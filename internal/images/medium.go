@@ -14,10 +14,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// A boot medium is the disk of the image fsm.MediumImage (make netboot) with a kernel command line written
-// into it. The command line contains the URL of the peers and the token of the install
-// session. The medium is generated on read, so a BMC can read it in any order and from any
-// peer.
+// A boot medium is the disk of the image fsm.MediumImage (make netboot) with a kernel command line
+// written into it. The command line contains the URL of the peers and the token of the install
+// session. The medium is generated on read, so a BMC can read it in any order and from any peer.
 
 // The area for the command line in a medium (tools/netboot, blank).
 const (

@@ -218,7 +218,8 @@ func TestInstallFails(t *testing.T) {
 		{"an unknown format", "", set("format", "VMDK"), []string{"A"}, "writes RAW, QCOW2 and TAR", false},
 		{"tar on a machine that cannot", "", set("format", "IMAGE_FORMAT_TAR"), []string{"A"},
 			"unpack image debian-13: this machine cannot", false},
-		{"no qcow2", "", set("format", "QCOW2"), []string{"A"}, "declared as QCOW2, but it is a disk with a boot sector", false},
+		{"no qcow2", "", set("format", "QCOW2"), []string{"A"},
+			"declared as QCOW2, but it is a disk with a boot sector", false},
 		{"an unknown compression", "", set("compression", "XZ"), []string{"A"}, "knows NONE, GZIP and ZSTD", false},
 		{"file URL", "", set("url", "file:///etc/shadow"), []string{"A"}, "only http:// and https://", false},
 		{"too small", "", func(p *installtest.Peer) { // a compressed image with its size

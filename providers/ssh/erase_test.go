@@ -316,7 +316,8 @@ func TestEraseOfWrongHost(t *testing.T) {
 		if err := os.MkdirAll(card, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "tools/sys/class/net", name, "address"), []byte(address+"\n"), 0o600); err != nil {
+		file := filepath.Join(dir, "tools/sys/class/net", name, "address")
+		if err := os.WriteFile(file, []byte(address+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

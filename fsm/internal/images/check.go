@@ -62,9 +62,9 @@ func Validate(i *holdfastv1.Image) []refusal.FieldViolation {
 	return bad.Fields
 }
 
-// interpretedWord returns the first word of a kernel command line that iPXE would interpret instead of
-// passing it to the kernel, "" if there is none (https://ipxe.org/scripting). A script expands ${…}
-// anywhere, but || and the others only as words of their own.
+// interpretedWord returns the first word of a kernel command line that iPXE would interpret instead
+// of passing it to the kernel, "" if there is none (https://ipxe.org/scripting). A script expands
+// ${…} anywhere, but || and the others only as words of their own.
 func interpretedWord(cmdline string) string {
 	for word := range strings.FieldsSeq(cmdline) {
 		if word == "||" || word == "&&" || word == ";" || word[0] == '#' || strings.Contains(word, "${") ||

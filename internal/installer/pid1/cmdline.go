@@ -18,8 +18,8 @@ type Line struct {
 	Token string // holdfast.token: of the install session
 	Addr  Addr   // ip=; zero: use DHCP
 	MAC   string // BOOTIF= (01-aa-bb-…) or mac=: the interface to use; "": any with an address
-	// MACs are the addresses in the machine's record (holdfast.macs=aa:bb:…,cc:dd:…). Their interfaces
-	// are tried first.
+	// MACs are the addresses in the machine's record (holdfast.macs=aa:bb:…,cc:dd:…). Their
+	// interfaces are tried first.
 	MACs []string
 	Hold bool // holdfast.hold: do not restart at the end
 }

@@ -24,8 +24,9 @@ const (
 )
 
 // Network configures the network: with the address of the command line, or with DHCP on every
-// interface that has a carrier, of which it uses the first that leads to a peer. It retries until an address is assigned or the
-// context ends. The caller must run the lease for as long as it needs the network.
+// interface that has a carrier, of which it uses the first that leads to a peer. It retries until
+// an address is assigned or the context ends. The caller must run the lease for as long as it needs
+// the network.
 func Network(ctx context.Context, l Line, log *slog.Logger) (*Lease, error) {
 	if lo, err := netlink.LinkByName("lo"); err == nil {
 		if err := netlink.LinkSetUp(lo); err != nil {
@@ -179,8 +180,8 @@ func lease(ctx context.Context, l Line, macs []string, log *slog.Logger) (*Lease
 	return nil, errors.Join(errs...)
 }
 
-// useIfReaches configures an interface. If no peer answers through it, it undoes that and returns an
-// error.
+// useIfReaches configures an interface. If no peer answers through it, it undoes that and returns
+// an error.
 func useIfReaches(ctx context.Context, a answer, base string, log *slog.Logger) error {
 	err := use(a.link, a.addr, log)
 	if err == nil {
@@ -192,8 +193,8 @@ func useIfReaches(ctx context.Context, a answer, base string, log *slog.Logger) 
 	return nil
 }
 
-// reach returns an error if the host of a URL does not answer. A refused connection is an answer: the
-// network leads to the host, and its peer may be starting.
+// reach returns an error if the host of a URL does not answer. A refused connection is an answer:
+// the network leads to the host, and its peer may be starting.
 func reach(ctx context.Context, base string) error {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" {

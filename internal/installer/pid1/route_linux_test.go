@@ -121,7 +121,8 @@ func TestAddressOfLease(t *testing.T) {
 	ack, err := dhcpv4.New(dhcpv4.WithYourIP(net.IPv4(172, 30, 0, 7)), dhcpv4.WithNetmask(net.CIDRMask(32, 32)),
 		dhcpv4.WithRouter(net.IPv4(172, 30, 0, 1)),
 		dhcpv4.WithOption(dhcpv4.OptClasslessStaticRoute(
-			&dhcpv4.Route{Dest: &net.IPNet{IP: net.IPv4(10, 1, 0, 0), Mask: net.CIDRMask(16, 32)}, Router: net.IPv4(172, 30, 0, 9)})))
+			&dhcpv4.Route{Dest: &net.IPNet{IP: net.IPv4(10, 1, 0, 0), Mask: net.CIDRMask(16, 32)},
+				Router: net.IPv4(172, 30, 0, 9)})))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,9 +12,9 @@ import (
 // openSUSE's images, and those of Debian and Ubuntu.
 func rootSubvolumes() []string { return []string{"root", "@", "@rootfs", "@root", "rootfs"} }
 
-// rootSubvolume returns the path of the subvolume with the root file system, below the top of a Btrfs
-// that is mounted at dir (subvolid=5, where subvolumes look like directories). It returns "" if there
-// is none, and an error if it cannot decide between several.
+// rootSubvolume returns the path of the subvolume with the root file system, below the top of a
+// Btrfs that is mounted at dir (subvolid=5, where subvolumes look like directories). It returns ""
+// if there is none, and an error if it cannot decide between several.
 func rootSubvolume(dir string) (string, error) {
 	for _, name := range rootSubvolumes() {
 		if isRoot(filepath.Join(dir, name)) {

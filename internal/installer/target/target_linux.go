@@ -170,9 +170,9 @@ func mountRoot(ctx context.Context, parts []partition) (partition, string, error
 		"it must be ext4, xfs or btrfs, not in LVM or encrypted", strings.Join(seen, "; "))
 }
 
-// mountSubvolume mounts the subvolume of a Btrfs with the root file system, and reports whether it has
-// found one. Images often have their root in a subvolume that is not the default one, and name it in
-// fstab and on the kernel command line.
+// mountSubvolume mounts the subvolume of a Btrfs with the root file system, and reports whether it
+// has found one. Images often have their root in a subvolume that is not the default one, and name
+// it in fstab and on the kernel command line.
 func mountSubvolume(dev string) (found bool, err error) {
 	if err := unix.Mount(dev, mountPoint, "btrfs", unix.MS_NOATIME|unix.MS_RDONLY, "subvolid=5"); err != nil {
 		return false, fmt.Errorf("mount its top: %w", err)
