@@ -79,15 +79,16 @@ type Facts struct {
 
 // Reasons of ReachableUnknown.
 const (
-	NotProbed     = "NotProbed"     // the BMC does not know, and the host was not to be probed
-	NoSSHEndpoint = "NoSSHEndpoint" // the BMC does not know, and the machine has no SSH endpoint
+	NotProbed       = "NotProbed"       // the BMC does not know, and the host was not to be probed
+	NoSSHEndpoint   = "NoSSHEndpoint"   // the BMC does not know, and the machine has no SSH endpoint
+	BootNotReported = "BootNotReported" // the BMC reports a boot that does not go on, as some always do
 )
 
 // HostUnobservable reports whether the BMC answers but nothing can ever show if the host does. An
 // example is a BMC with IPMI only, on a machine without SSH.
 func (f Facts) HostUnobservable() bool {
 	return f.BMCReachable && f.ReachableUnknown &&
-		(f.ReachableReason == NotProbed || f.ReachableReason == NoSSHEndpoint)
+		(f.ReachableReason == NotProbed || f.ReachableReason == NoSSHEndpoint || f.ReachableReason == BootNotReported)
 }
 
 // PowerState is the power state of a machine, as its BMC reports it.

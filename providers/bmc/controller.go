@@ -153,9 +153,9 @@ func (p *Provider) newController(e endpoint, key string, at *device) *controller
 type record struct{ c *controller }
 
 // Begin records that a login begins.
-func (r record) Begin(ctx context.Context) error {
+func (r record) Begin(ctx context.Context, l redfish.Login) error {
 	r.c.state.Lock()
-	r.c.memo.LoggingIn = true
+	r.c.memo.loggingIn(l)
 	r.c.state.Unlock()
 	if err := r.c.flush(ctx); err != nil {
 		return providers.Errorf(providers.Transient, "record a login at BMC "+r.c.key, "%w", err)
@@ -163,10 +163,11 @@ func (r record) Begin(ctx context.Context) error {
 	return nil
 }
 
-// Noted records the open session.
-func (r record) Noted(ctx context.Context, path string, more bool) {
+// Noted records the open session, and what else has to be ended.
+func (r record) Noted(ctx context.Context, path string, d redfish.Debt) {
 	r.c.state.Lock()
-	r.c.memo.Session, r.c.memo.LoggingIn = path, more
+	r.c.memo.Session = path
+	r.c.memo.owes(d)
 	r.c.state.Unlock()
 	r.c.save(ctx)
 }
@@ -181,11 +182,11 @@ func (r record) Ended(ctx context.Context, path string) {
 	r.c.save(ctx)
 }
 
-// Left returns the recorded session, and whether a login is recorded without its result.
-func (r record) Left() (path string, more bool) {
+// Left returns the recorded session, and what else has to be ended.
+func (r record) Left() (path string, d redfish.Debt) {
 	r.c.state.Lock()
 	defer r.c.state.Unlock()
-	return r.c.memo.Session, r.c.memo.LoggingIn
+	return r.c.memo.Session, r.c.memo.debt()
 }
 
 // load reads the stored state of the BMC before the first operation.
@@ -211,7 +212,12 @@ func (c *controller) load(ctx context.Context) error {
 		c.memo = memo
 	}
 	if path := c.redfish.CarryOn(memo.Session); path != "" { // a session left open by our last term
-		c.memo.Session, c.memo.LoggingIn = path, true
+		former := c.memo.debt()
+		if memo.Session != "" {
+			former.Paths = append(former.Paths, memo.Session)
+		}
+		c.memo.Session = path
+		c.memo.owes(former)
 	}
 	c.loaded, c.kept = true, memo
 	refused, with := c.memo.Refused, c.memo.RefusedWith

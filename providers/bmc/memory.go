@@ -3,8 +3,11 @@ package bmc
 import (
 	"cmp"
 	"context"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/redfish"
 )
 
 // Memo is the stored state of one BMC. It contains no secret. A Memory shares it between peers, so
@@ -13,12 +16,37 @@ import (
 type Memo struct {
 	Driver      Protocol  `json:"driver,omitempty"`       // that worked
 	Session     string    `json:"session,omitempty"`      // path of the open Redfish session
-	LoggingIn   bool      `json:"logging_in,omitempty"`   // a login may have left an unrecorded session
+	Owed        string    `json:"owed,omitempty"`         // paths of other sessions of ours that are to be ended, one a field
+	LoginFrom   string    `json:"login_from,omitempty"`   // address of the peer whose logins have no recorded result
+	LoginFirst  time.Time `json:"login_first,omitzero"`   // begin of the first of them
+	LoginUntil  time.Time `json:"login_until,omitzero"`   // end of the last of them
 	Refused     int       `json:"refused,omitempty"`      // consecutive refused logins
 	RefusedWith string    `json:"refused_with,omitempty"` // version of the account
 	ResetAt     time.Time `json:"reset_at,omitzero"`      // last reset of the BMC
 	Retried     string    `json:"retried,omitempty"`      // time of the last RetryBmc that was applied
 	OpenUntil   time.Time `json:"open_until,omitzero"`    // the circuit breaker is open until then
+}
+
+// debt returns the sessions that are to be ended, besides Session.
+func (m Memo) debt() redfish.Debt {
+	return redfish.Debt{
+		Paths: strings.Fields(m.Owed),
+		Login: redfish.Login{From: m.LoginFrom, First: m.LoginFirst, Until: m.LoginUntil},
+	}
+}
+
+// owes stores the sessions that are to be ended, besides Session.
+func (m *Memo) owes(d redfish.Debt) {
+	m.Owed = strings.Join(d.Paths, " ")
+	m.loggingIn(d.Login)
+}
+
+// loggingIn stores logins without a recorded result.
+func (m *Memo) loggingIn(l redfish.Login) {
+	m.LoginFrom, m.LoginFirst, m.LoginUntil = l.From, l.First.Round(0).UTC(), l.Until.Round(0).UTC()
+	if l.First.IsZero() {
+		m.LoginFirst, m.LoginUntil = time.Time{}, time.Time{}
+	}
 }
 
 // with adds state that this process could not save before its term ended. Where the two differ, the

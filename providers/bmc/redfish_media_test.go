@@ -31,7 +31,7 @@ func TestInsertProperties(t *testing.T) {
 				"TransferMethod"}
 		}},
 		{name: "a password", quirk: func(q *redfishtest.Quirks) { q.MediaNeeds = []string{"Password"} },
-			class: providers.Unsupported},
+			class: providers.Transient},
 		{name: "by PATCH", slots: []redfishtest.Slot{{ID: "EXT1", Types: cd, Patch: true}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

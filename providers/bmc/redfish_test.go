@@ -111,7 +111,7 @@ func TestStartingBMCIsTransient(t *testing.T) {
 		{name: "manager of the media", missing: "/redfish/v1/Managers/1", do: media, class: providers.Transient},
 		{name: "slot read before", missing: "/redfish/v1/Managers/1/VirtualMedia/Cd1", do: media, known: true,
 			class: providers.Transient},
-		{name: "action", missing: "/redfish/v1/Managers/1/Actions/Manager.Reset", do: reset, class: providers.Unsupported},
+		{name: "action", missing: "/redfish/v1/Managers/1/Actions/Manager.Reset", do: reset, class: providers.Transient},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -64,9 +64,13 @@ func (m *system) show() any {
 		shown = m.active
 	}
 	reset := map[string]any{"target": m.path() + "/Actions/ComputerSystem.Reset"}
-	if m.s.quirks.ActionInfo {
+	if shown := m.s.quirks.ShownResetTypes; len(shown) > 0 {
+		reset["ResetType@Redfish.AllowableValues"] = shown
+	}
+	switch {
+	case len(m.s.quirks.ShownResetTypes) > 0, m.s.quirks.ActionInfo:
 		reset["@Redfish.ActionInfo"] = m.path() + "/ResetActionInfo"
-	} else {
+	default:
 		reset["ResetType@Redfish.AllowableValues"] = m.resetTypes()
 	}
 	all := map[string]any{

@@ -80,6 +80,28 @@ type Quirks struct {
 	Missing       []string      // paths that return 404, as while a BMC starts
 	NoSystems     bool          // the collection of systems is empty, as while a BMC starts
 	ManagerLog    bool          // the event log is below the manager, not the system (Dell)
+
+	// Logins.
+	BusyLogins      int    // that many logins are refused: 503 without a body
+	LoginStatus     int    // logins are refused with this status
+	LoginCode       string // and this code
+	SessionLocation string // of the session: "id" as the id alone, "body" as the id in the body, "none", or "no token"
+
+	ShownResetTypes []string // shown in place of the accepted ones, which an ActionInfo has
+	ModeStatus      int      // of RefuseMode; default 400
+	Progress        string   // the boot progress of every machine, which never changes
+
+	// Refused changes: the reply to a request whose method and path end in one of these, such as
+	// "POST ComputerSystem.Reset" or "PATCH Systems/1".
+	Refuse map[string]Refusal
+}
+
+// Refusal is an error response to a change.
+type Refusal struct {
+	Status int
+	Code   string // empty: a response without a body
+	Text   string
+	Times  int // that many times; zero: always
 }
 
 // Effect is an accepted change.
@@ -235,9 +257,32 @@ type fault struct {
 	status int
 	code   string
 	text   string
+	bare   bool // without a body
 }
 
-func refuse(status int, code, text string) *fault { return &fault{status, code, text} }
+func refuse(status int, code, text string) *fault {
+	return &fault{status: status, code: code, text: text}
+}
+
+// refusal returns the response of a quirk to a request, or nil. The lock is held.
+func (s *Service) refusal(r *http.Request) *fault {
+	name := r.Method + " " + strings.TrimRight(r.URL.Path, "/")
+	for what, f := range s.quirks.Refuse {
+		method, end, _ := strings.Cut(what, " ")
+		if !strings.HasPrefix(name, method+" ") || !strings.HasSuffix(name, "/"+end) || f.Times < 0 {
+			continue
+		}
+		if f.Times == 1 {
+			f.Times = -1
+			s.quirks.Refuse[what] = f
+		} else if f.Times > 1 {
+			f.Times--
+			s.quirks.Refuse[what] = f
+		}
+		return &fault{status: f.Status, code: f.Code, text: f.Text, bare: f.Code == ""}
+	}
+	return nil
+}
 
 // Handler serves the API.
 func (s *Service) Handler() http.Handler { return http.HandlerFunc(s.serve) }
@@ -350,6 +395,10 @@ func ok(body any) *result { return &result{status: http.StatusOK, body: body} }
 
 func (s *Service) write(w http.ResponseWriter, status int, body any, f *fault) {
 	w.Header().Set("OData-Version", "4.0")
+	if f != nil && f.bare {
+		w.WriteHeader(status)
+		return
+	}
 	if f != nil {
 		id := s.messageID(f.code)
 		info := map[string]any{"MessageId": id, "Message": f.text, "Severity": "Critical"}
@@ -403,9 +452,12 @@ func (s *Service) answer(r *http.Request, body map[string]any) (*result, *fault)
 	case path == "/redfish/v1" && r.Method == http.MethodGet:
 		return ok(s.rootBody()), nil
 	case path == sessionsPath && r.Method == http.MethodPost && !s.quirks.NoSessions:
-		return s.logIn(body)
+		return s.logIn(body, r.RemoteAddr)
 	}
 	if f := s.authenticate(r); f != nil {
+		return nil, f
+	}
+	if f := s.refusal(r); f != nil {
 		return nil, f
 	}
 	rest, under := strings.CutPrefix(path, "/redfish/v1/")

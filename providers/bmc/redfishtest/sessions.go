@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -13,9 +14,10 @@ import (
 const sessionsPath = "/redfish/v1/SessionService/Sessions"
 
 type session struct {
-	user  string
-	token string
-	at    time.Time
+	user   string
+	token  string
+	at     time.Time
+	origin string // address of the client; empty if unknown
 }
 
 // check verifies a login and counts consecutive refusals, like a BMC that locks accounts.
@@ -34,7 +36,15 @@ func unauthorized() *fault {
 	return refuse(http.StatusUnauthorized, "NoValidSession", "There is no valid session or account.")
 }
 
-func (s *Service) logIn(body map[string]any) (*result, *fault) {
+// logIn serves a login from an address.
+func (s *Service) logIn(body map[string]any, from string) (*result, *fault) {
+	switch {
+	case s.quirks.LoginStatus != 0:
+		return nil, refuse(s.quirks.LoginStatus, s.quirks.LoginCode, "The login is refused.")
+	case s.quirks.BusyLogins > 0:
+		s.quirks.BusyLogins--
+		return nil, &fault{status: http.StatusServiceUnavailable, bare: true}
+	}
 	user, _ := body["UserName"].(string)
 	password, _ := body["Password"].(string)
 	if !s.check(user, password) {
@@ -56,18 +66,31 @@ func (s *Service) logIn(body map[string]any) (*result, *fault) {
 	}
 	s.next++
 	id := strconv.Itoa(s.next)
-	s.sessions[id] = &session{user: user, token: rand.Text(), at: time.Now()}
-	path := sessionsPath + "/" + id
-	return &result{
+	origin, _, _ := net.SplitHostPort(from)
+	s.sessions[id] = &session{user: user, token: rand.Text(), at: time.Now(), origin: origin}
+	res := &result{
 		status: http.StatusCreated,
-		header: map[string]string{"X-Auth-Token": s.sessions[id].token, "Location": path},
+		header: map[string]string{"X-Auth-Token": s.sessions[id].token, "Location": sessionsPath + "/" + id},
 		body:   s.sessions[id].show(id),
 		login:  true,
-	}, nil
+	}
+	switch s.quirks.SessionLocation {
+	case "none":
+		delete(res.header, "Location")
+		res.body = map[string]any{"Name": "Session"}
+	case "id":
+		res.header["Location"], res.body = id, nil
+	case "body":
+		delete(res.header, "Location")
+		res.body = map[string]any{"Id": s.next}
+	case "no token":
+		delete(res.header, "X-Auth-Token")
+	}
+	return res, nil
 }
 
 func (n *session) show(id string) any {
-	return map[string]any{
+	all := map[string]any{
 		"@odata.id":   sessionsPath + "/" + id,
 		"@odata.type": "#Session.v1_5_0.Session",
 		"Id":          id,
@@ -75,6 +98,10 @@ func (n *session) show(id string) any {
 		"UserName":    n.user,
 		"CreatedTime": n.at.UTC().Format(time.RFC3339),
 	}
+	if n.origin != "" {
+		all["ClientOriginIPAddress"] = n.origin
+	}
+	return all
 }
 
 func (s *Service) authenticate(r *http.Request) *fault {

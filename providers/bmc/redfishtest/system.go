@@ -1,6 +1,7 @@
 package redfishtest
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -102,6 +103,8 @@ func (m *system) inPOST(now time.Time) bool {
 
 func (m *system) progress(now time.Time) string {
 	switch {
+	case m.s.quirks.Progress != "":
+		return m.s.quirks.Progress
 	case !m.on:
 		return "None"
 	case m.inPOST(now):
@@ -313,7 +316,8 @@ func (m *system) setBoot(change map[string]any) *fault {
 			allowed, to = []string{"Disabled", "Once", "Continuous"}, &next.enabled
 		case "BootSourceOverrideMode":
 			if m.s.quirks.RefuseMode || m.s.quirks.NoMode {
-				return refuse(http.StatusBadRequest, "PropertyNotWritable", "BootSourceOverrideMode cannot be changed.")
+				return refuse(cmp.Or(m.s.quirks.ModeStatus, http.StatusBadRequest), "PropertyNotWritable",
+					"BootSourceOverrideMode cannot be changed.")
 			}
 		default:
 			return refuse(http.StatusBadRequest, "PropertyUnknown", "The property "+k+" is not known.")

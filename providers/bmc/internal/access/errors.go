@@ -43,10 +43,7 @@ func Classify(op string, err error, effect bool) error {
 // Silent reports whether err means that the BMC did not answer. Such errors open the circuit
 // breaker.
 func Silent(err error) bool {
-	if err == nil || errors.As(err, new(reply)) {
-		return false
-	}
-	if _, ok := errors.AsType[*answered](err); ok {
+	if err == nil || IsAnswered(err) {
 		return false
 	}
 	switch providers.ClassOf(err) {
@@ -60,6 +57,12 @@ func Silent(err error) bool {
 type answered struct{ error }
 
 func (a *answered) Unwrap() error { return a.error }
+
+// IsAnswered reports whether err was found in an answer of the BMC.
+func IsAnswered(err error) bool {
+	_, ok := errors.AsType[*answered](err)
+	return ok || errors.As(err, new(reply))
+}
 
 // Answered returns err, marked as found in an answer of the BMC: it is not Silent.
 func Answered(err error) error { return &answered{err} }

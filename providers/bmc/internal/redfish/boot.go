@@ -3,6 +3,7 @@ package redfish
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/stmcginnis/gofish/redfish"
@@ -19,8 +20,41 @@ const (
 	verifyPoll = 100 * time.Millisecond
 )
 
-// usbCd is a boot target that gofish has no constant for.
-const usbCd = "UsbCd"
+// Boot targets that gofish has no constants for. Supermicro's X10 has no boot mode, and targets for
+// UEFI beside those for legacy boot.
+const (
+	usbCd     = "UsbCd"
+	uefiHdd   = "UefiHdd"
+	uefiCd    = "UefiCd"
+	uefiUsbCd = "UefiUsbCd"
+)
+
+// uefiTargets returns the targets for UEFI of those that also boot in legacy mode.
+func uefiTargets() map[string]string {
+	return map[string]string{
+		string(redfish.HddBootSourceOverrideTarget): uefiHdd,
+		string(redfish.CdBootSourceOverrideTarget):  uefiCd,
+		usbCd: uefiUsbCd,
+	}
+}
+
+// inMode returns names with the targets for the mode. legacy reports whether the service has targets
+// for UEFI beside them, so that the others boot in legacy mode.
+func (b bootOverride) inMode(names []string, uefi bool) (targets []string, legacy bool) {
+	if b.Mode != "" {
+		return names, false
+	}
+	for _, n := range names {
+		twin := uefiTargets()[n]
+		if twin != "" && slices.Contains(b.Targets, twin) {
+			targets, legacy = append(targets, twin), true
+		}
+	}
+	if !uefi {
+		return names, legacy
+	}
+	return append(targets, names...), legacy
+}
 
 // targetsOf returns the Redfish targets of a boot mode, the preferred one first.
 func targetsOf(mode string) []string {
@@ -39,8 +73,15 @@ func targetsOf(mode string) []string {
 
 // device converts the override. Without an override the Mode is empty: the machine boots in its own
 // order. A service that shows no mode (Redfish 1.0) presumably only knows UEFI.
+//
+// Without a mode, the target has it, if there are targets for both.
 func (b bootOverride) device() providers.BootDevice {
 	d := providers.BootDevice{UEFI: b.Mode != string(redfish.LegacyBootSourceOverrideMode)}
+	for target, uefi := range uefiTargets() {
+		if b.Mode == "" && b.Target == target && slices.Contains(b.Targets, uefi) {
+			d.UEFI = false
+		}
+	}
 	if b.Enabled == string(redfish.DisabledBootSourceOverrideEnabled) || b.Enabled == "" {
 		return d
 	}
@@ -50,9 +91,9 @@ func (b bootOverride) device() providers.BootDevice {
 		d.Mode = "PXE"
 	case redfish.UefiHTTPBootSourceOverrideTarget:
 		d.Mode = "HTTP"
-	case redfish.HddBootSourceOverrideTarget:
+	case redfish.HddBootSourceOverrideTarget, uefiHdd:
 		d.Mode = "DISK"
-	case redfish.CdBootSourceOverrideTarget, usbCd:
+	case redfish.CdBootSourceOverrideTarget, usbCd, uefiCd, uefiUsbCd:
 		d.Mode = "VIRTUAL_MEDIA"
 	case redfish.NoneBootSourceOverrideTarget:
 		d.Persistent = false
@@ -171,6 +212,10 @@ func (b bootOverride) change(d providers.BootDevice, q access.Quirks) (map[strin
 	if q.UsbCd && len(names) > 1 {
 		names = []string{usbCd, names[0]}
 	}
+	if b.Target == "" && b.Enabled == "" && len(b.Targets) == 0 {
+		return nil, providers.Errorf(providers.Unsupported, what, "the BMC has no override of the boot device")
+	}
+	names, legacy := b.inMode(names, d.UEFI)
 	target, err := pick(what, b.Targets, names...)
 	if err != nil {
 		return nil, err
@@ -191,7 +236,7 @@ func (b bootOverride) change(d providers.BootDevice, q access.Quirks) (map[strin
 	}
 	change := map[string]string{"BootSourceOverrideEnabled": enabled, "BootSourceOverrideTarget": target}
 	switch {
-	case b.Mode == "" && !d.UEFI:
+	case b.Mode == "" && !d.UEFI && !legacy:
 		return nil, providers.Errorf(providers.Unsupported, what,
 			"the BMC has no setting for the boot mode, so legacy boot cannot be requested")
 	case b.Mode == "":
@@ -205,7 +250,9 @@ func (b bootOverride) change(d providers.BootDevice, q access.Quirks) (map[strin
 func refusesMode(err error) bool {
 	switch statusOf(err) {
 	case http.StatusBadRequest,
+		http.StatusForbidden,
 		http.StatusMethodNotAllowed,
+		http.StatusConflict,
 		http.StatusUnprocessableEntity,
 		http.StatusInternalServerError,
 		http.StatusNotImplemented:

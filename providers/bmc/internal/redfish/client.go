@@ -21,7 +21,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/redfish/loose"
 	"github.com/holdfast-metal/holdfast/providers/internal/text"
@@ -33,13 +32,13 @@ const maxBody = 8 << 20
 // Record stores the sessions that may be open at the BMC, so that the next leader can end them.
 type Record interface {
 	// Begin records, before a login, that a session may follow.
-	Begin(ctx context.Context) error
-	// Noted records the open session. more is true if there may be others.
-	Noted(ctx context.Context, path string, more bool)
+	Begin(ctx context.Context, l Login) error
+	// Noted records the open session, and what else has to be ended.
+	Noted(ctx context.Context, path string, d Debt)
 	// Ended deletes the record of a session.
 	Ended(ctx context.Context, path string)
-	// Left returns the recorded session, and whether the result of a login is not recorded.
-	Left() (path string, more bool)
+	// Left returns the recorded session, and what else has to be ended.
+	Left() (path string, d Debt)
 }
 
 // Config is one Redfish service and how to reach it.
@@ -62,7 +61,8 @@ type Client struct {
 	mu      sync.Mutex
 	session *session
 	flight  *flight // login under way
-	lost    bool    // a login got no answer: there may be an unknown session
+	debt    Debt    // sessions of earlier logins that are not ended yet
+	from    string  // own address of the last connection to the BMC
 	closed  bool
 	root    *serviceRoot // as last read
 	work    sync.WaitGroup
@@ -156,6 +156,7 @@ func (c *Client) send(ctx context.Context, r request) (*answer, error) {
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
 		if !i.Reused { // a reused connection proves nothing about now
 			c.heard.Store(true)
+			c.came(i.Conn.LocalAddr())
 		}
 	}})
 	req, err := c.newHTTPRequest(ctx, r)
@@ -280,8 +281,8 @@ func (c *Client) service(ctx context.Context) (*serviceRoot, error) {
 // readRoot reads the service root. Some web servers redirect unknown paths to an HTML page.
 func (c *Client) readRoot(ctx context.Context) (*serviceRoot, error) {
 	a, err := c.send(ctx, request{method: http.MethodGet, path: "/redfish/v1/"})
-	if r, ok := errors.AsType[*reply](err); ok && (r.Status/100 == 3 || r.Class() == providers.Unsupported) {
-		return nil, access.Answered(fmt.Errorf("%w: %s", ErrNoService, r.Error()))
+	if status := statusOf(err); status/100 == 3 || status/100 == 4 || status == http.StatusNotImplemented {
+		return nil, access.Answered(fmt.Errorf("%w: %s", ErrNoService, err.Error()))
 	}
 	if err != nil {
 		return nil, err

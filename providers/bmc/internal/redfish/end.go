@@ -4,39 +4,103 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"slices"
 	"time"
+
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/redfish/loose"
 )
 
-// endEarlier ends the sessions of earlier logins: the recorded one, or, if the result of a login is
-// unknown, all others of this account. Sessions that could not be ended stay recorded until the
-// next login, or until this session ends.
-func (c *Client) endEarlier(ctx context.Context, s *session, former string, lost bool) {
-	var err error
-	if lost {
-		err = c.clear(ctx, s, s.path)
-	} else {
-		err = c.remove(ctx, former, s)
+// Login is one or more logins whose result is unknown. They may have left sessions at the BMC.
+type Login struct {
+	From         string // the address of the peer that logged in, as the BMC sees it without NAT
+	First, Until time.Time
+}
+
+// and returns a Login that covers both.
+func (l Login) and(o Login) Login {
+	switch {
+	case l.First.IsZero():
+		return o
+	case o.First.IsZero():
+		return l
+	case l.From != o.From:
+		return o // the sessions of the earlier one end by themselves
 	}
-	c.setLost(err != nil)
-	if err == nil {
-		c.cfg.Record.Noted(ctx, s.path, false)
+	if o.First.Before(l.First) {
+		l.First = o.First
 	}
+	if o.Until.After(l.Until) {
+		l.Until = o.Until
+	}
+	return l
+}
+
+// Debt is what former logins may have left at the BMC, besides the recorded session.
+type Debt struct {
+	Paths []string // sessions of ours
+	Login Login    // zero if there is none
+}
+
+// none reports whether nothing is left.
+func (d Debt) none() bool { return len(d.Paths) == 0 && d.Login.First.IsZero() }
+
+// mostOwed bounds the number of sessions that are remembered to be ended.
+const mostOwed = 8
+
+// owe adds a session that has to be ended.
+func (d Debt) owe(path string) Debt {
+	if path == "" || slices.Contains(d.Paths, path) {
+		return d
+	}
+	d.Paths = append(slices.Clone(d.Paths), path)
+	d.Paths = d.Paths[max(0, len(d.Paths)-mostOwed):]
+	return d
+}
+
+// and returns a Debt that covers both.
+func (d Debt) and(o Debt) Debt {
+	for _, p := range o.Paths {
+		d = d.owe(p)
+	}
+	d.Login = d.Login.and(o.Login)
+	return d
+}
+
+// came stores the address from which this peer reaches the BMC.
+func (c *Client) came(from net.Addr) {
+	if host, _, err := net.SplitHostPort(from.String()); err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.from = host
+	}
+}
+
+// settle ends the sessions that earlier logins left. as authenticates the requests. It returns what
+// could not be ended, which stays recorded until the next login, or until this session ends.
+func (c *Client) settle(ctx context.Context, as *session, d Debt) Debt {
+	left := Debt{}
+	for _, p := range d.Paths {
+		if p != as.path && c.remove(ctx, p, as) != nil {
+			left = left.owe(p)
+		}
+	}
+	if !d.Login.First.IsZero() && c.endUnanswered(ctx, as, d.Login) != nil {
+		left.Login = d.Login
+	}
+	return left
 }
 
 // remove ends the session at path, if there is one. as authenticates the request.
 func (c *Client) remove(ctx context.Context, path string, as *session) error {
 	_, err := c.send(ctx, request{method: http.MethodDelete, path: path, as: as})
-	if statusOf(err) == http.StatusNotFound {
-		return nil // it has expired
+	switch statusOf(err) {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
+		return nil // it has expired, or will: the service lets nobody end it
 	}
 	return err
-}
-
-// keepNoted keeps the recorded session. more is true if there may be others.
-func (c *Client) keepNoted(ctx context.Context, more bool) {
-	path, _ := c.cfg.Record.Left()
-	c.cfg.Record.Noted(ctx, path, more)
 }
 
 // CarryOn is called when a term begins, with the session of the last leader. It returns the path of
@@ -48,51 +112,111 @@ func (c *Client) CarryOn(former string) (path string) {
 	if c.session == nil || c.session.path == former {
 		return ""
 	}
-	c.lost = true
+	c.debt = c.debt.owe(former)
 	return c.session.path
 }
 
-func (c *Client) setLost(lost bool) {
+func (c *Client) setDebt(d Debt) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lost = lost
+	c.debt = d
 }
 
-// clear ends all sessions of an account except one. No other client uses the account. as
-// authenticates the requests. If there may be no room for a session, it uses basic authentication,
-// which every service supports (DSP0266 §13.3).
-func (c *Client) clear(ctx context.Context, as *session, except string) error {
+func (c *Client) owe(d Debt) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.debt = c.debt.and(d)
+}
+
+// sessionInfo has the properties we need of a Session resource.
+type sessionInfo struct{ path, created, origin string }
+
+// sessions reads the open sessions of an account. A session that cannot be read is left out: it may
+// have ended.
+func (c *Client) sessions(ctx context.Context, as *session) ([]sessionInfo, error) {
 	root, err := c.service(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	res, err := c.send(ctx, request{method: http.MethodGet, path: root.Links.Sessions.ID, as: as})
 	if err != nil {
-		return notYet(err)
+		return nil, notYet(err)
 	}
-	var all struct{ Members []link }
-	if err := res.decode(&all); err != nil {
-		return err
+	all, err := loose.Parse(res.body)
+	if err != nil {
+		return nil, access.Disagree("read the sessions: %w", err)
 	}
-	for _, m := range all.Members {
-		if m.ID == except {
-			continue
-		}
-		res, err := c.send(ctx, request{method: http.MethodGet, path: m.ID, as: as})
-		if statusOf(err) == http.StatusNotFound {
-			continue // it has ended
+	var found []sessionInfo
+	for _, at := range all.Links("Members") {
+		res, err := c.send(ctx, request{method: http.MethodGet, path: at, as: as})
+		if err != nil && statusOf(err) == 0 {
+			return nil, err
 		}
 		if err != nil {
-			return err
-		}
-		var s struct{ UserName string }
-		if err := res.decode(&s); err != nil {
-			return err
-		}
-		if s.UserName != as.account.User {
 			continue
 		}
-		if err := c.remove(ctx, m.ID, as); err != nil {
+		s, err := loose.Parse(res.body)
+		if err == nil && s.Text("UserName") == as.account.User {
+			found = append(found, sessionInfo{at, s.Text("CreatedTime"), s.Text("ClientOriginIPAddress")})
+		}
+	}
+	return found, nil
+}
+
+// clear ends the sessions of an account, because the BMC has no room for another one. It uses basic
+// authentication, which every service supports (DSP0266 §13.3).
+func (c *Client) clear(ctx context.Context, a access.Account) error {
+	as := &session{account: a, basic: true}
+	all, err := c.sessions(ctx, as)
+	for _, s := range all {
+		if err := c.remove(ctx, s.path, as); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// parseCreated parses the time of a session.
+func parseCreated(s string) (time.Time, bool) {
+	t, err := time.Parse(time.RFC3339, s)
+	return t, err == nil
+}
+
+// endsItself is the time after which a service has ended an unused session by itself.
+const endsItself = time.Hour
+
+// clockSlack is how exactly the times of sessions are compared. They have whole seconds.
+const clockSlack = 2 * time.Second
+
+// endUnanswered ends the sessions that logins without an answer have left: those of this account
+// that were created at that time from that peer. The clock of the BMC is compared by means of our own
+// session. Other programs may use the same account. So a session of which the BMC does not show
+// both is left to end by itself.
+func (c *Client) endUnanswered(ctx context.Context, as *session, l Login) error {
+	if as.basic || as.made.IsZero() || l.From == "" || time.Since(l.Until) > endsItself {
+		return nil
+	}
+	all, err := c.sessions(ctx, as)
+	if err != nil {
+		return err
+	}
+	own := slices.IndexFunc(all, func(s sessionInfo) bool { return s.path == as.path })
+	if own < 0 {
+		return access.Disagree("end the sessions of unanswered logins: the service does not list ours")
+	}
+	clock, ok := parseCreated(all[own].created)
+	if !ok {
+		return nil
+	}
+	fast := clock.Sub(as.made) // how far the BMC's clock is ahead
+	for _, s := range all {
+		at, ok := parseCreated(s.created)
+		at = at.Add(-fast)
+		if s.path == as.path || !ok || s.origin != l.From ||
+			at.Before(l.First.Add(-clockSlack)) || at.After(l.Until.Add(clockSlack)) {
+			continue
+		}
+		if err := c.remove(ctx, s.path, as); err != nil {
 			return err
 		}
 	}
@@ -103,14 +227,14 @@ func (c *Client) clear(ctx context.Context, as *session, except string) error {
 // may have left.
 func (c *Client) Idle(ctx context.Context, after time.Duration) error {
 	c.mu.Lock()
-	s, lost := c.session, c.lost
-	if s == nil || time.Since(s.used) < after {
+	s, d := c.session, c.debt
+	if s == nil || s.path == "" && !s.basic || time.Since(s.used) < after { // without a path it cannot be ended
 		c.mu.Unlock()
 		return nil
 	}
 	c.mu.Unlock()
-	if lost {
-		c.endEarlier(ctx, s, "", true)
+	if !d.none() {
+		c.repay(ctx, s, d)
 	}
 	c.mu.Lock()
 	if c.session != s || time.Since(s.used) < after { // in use again
@@ -140,12 +264,16 @@ func (c *Client) Release(ctx context.Context, closing bool) error {
 		c.work.Wait()
 	}
 	c.mu.Lock()
-	s, lost := c.session, c.lost
-	c.session, c.lost = nil, false
+	s, d := c.session, c.debt
+	c.session = nil
 	c.mu.Unlock()
 	var err error
-	if lost {
-		err = c.findLost(ctx)
+	if !d.none() && s == nil { // only a session can end the others
+		s, err = c.logIn(ctx)
+	} else if !d.none() && !s.basic {
+		if left := c.repay(ctx, s, d); !left.none() {
+			err = errors.New("end the sessions of earlier logins: the BMC did not do it")
+		}
 	}
 	if err := errors.Join(err, c.end(ctx, s)); err != nil {
 		return err
@@ -154,33 +282,25 @@ func (c *Client) Release(ctx context.Context, closing bool) error {
 	return nil
 }
 
-// findLost ends the sessions of logins whose answers were lost.
-func (c *Client) findLost(ctx context.Context) error {
-	a, err := c.cfg.BMC.Account(ctx)
-	if err == nil {
-		err = c.cfg.BMC.Logins.Allow(a)
-	}
-	if err == nil {
-		err = c.clear(ctx, &session{account: a, basic: true}, "")
-	}
-	if err != nil {
-		c.setLost(true)
-		return fmt.Errorf("end the sessions of unanswered logins: %w", err)
-	}
-	c.keepNoted(ctx, false)
-	return nil
+// repay ends the sessions of earlier logins within session s, and records what is left.
+func (c *Client) repay(ctx context.Context, s *session, d Debt) (left Debt) {
+	left = c.settle(ctx, s, d)
+	c.setDebt(left)
+	c.cfg.Record.Noted(ctx, s.path, left)
+	return left
 }
 
 // end deletes a session. If the connection breaks, it retries once: a DELETE may be repeated.
 func (c *Client) end(ctx context.Context, s *session) error {
-	if s == nil || s.basic {
+	if s == nil || s.basic || s.path == "" {
 		return nil
 	}
 	var err error
 	for range 2 {
 		_, err = c.send(ctx, request{method: http.MethodDelete, path: s.path, as: s})
 		status := statusOf(err)
-		if err == nil || status == http.StatusUnauthorized || status == http.StatusNotFound {
+		if err == nil || slices.Contains([]int{http.StatusUnauthorized, http.StatusNotFound,
+			http.StatusMethodNotAllowed, http.StatusNotImplemented}, status) {
 			c.cfg.Record.Ended(ctx, s.path)
 			return nil
 		}
@@ -189,11 +309,16 @@ func (c *Client) end(ctx context.Context, s *session) error {
 		}
 	}
 	c.mu.Lock()
-	if c.session == nil {
+	now := c.session
+	if now == nil {
 		c.session = s // for the next try
 	} else {
-		c.lost = true // to be ended with the session that was opened in the meantime
+		c.debt = c.debt.owe(s.path) // to be ended with the session that was opened in the meantime
 	}
+	d := c.debt
 	c.mu.Unlock()
+	if now != nil {
+		c.cfg.Record.Noted(ctx, now.path, d)
+	}
 	return fmt.Errorf("end session %s: %w", s.path, err)
 }

@@ -76,6 +76,23 @@ func (h *Host) resetType(ctx context.Context, s *computerSystem, a providers.Pow
 	if err != nil {
 		return "", err
 	}
+	t, err := pickReset(types, a)
+	if r := s.Actions.Reset; providers.ClassOf(err) == providers.Unsupported && len(r.Types) > 0 && r.Info != "" {
+		// Two lists that differ: some firmware has a mistake in the first one.
+		r.Types = nil
+		more, unread := h.resetTypes(ctx, r)
+		switch {
+		case unread != nil && providers.ClassOf(access.Classify("", unread, false)) != providers.Unsupported:
+			return "", unread
+		case unread == nil && len(more) > 0:
+			return pickReset(more, a)
+		}
+	}
+	return t, err
+}
+
+// pickReset returns the ResetType for a power action among the allowed ones.
+func pickReset(types []string, a providers.PowerAction) (string, error) {
 	switch a {
 	case providers.ActionOn:
 		return pick("turn on", types, string(redfish.OnResetType), string(redfish.ForceOnResetType))
@@ -99,13 +116,52 @@ func (h *Host) Facts(ctx context.Context, f *providers.Facts) error {
 // facts fills in the facts that a system shows.
 func (s *computerSystem) facts(f *providers.Facts) {
 	f.BMCReachable, f.BMCReason, f.Power = true, "RedfishOK", s.state()
+	at := s.BootProgress.LastState
 	switch {
 	case s.PowerState == "Off":
 		f.ReachableReason, f.ReachableUnknown = "PoweredOff", false
-	case s.BootProgress.LastState == "OSRunning":
+	case at == "OSRunning":
 		f.Reachable, f.ReachableReason, f.ReachableUnknown = true, "OSRunning", false
 		f.BootID = s.LastReset
-	case s.BootProgress.LastState != "" && s.BootProgress.LastState != "None":
-		f.ReachableReason, f.ReachableUnknown = s.BootProgress.LastState, false
+	case at == "" || at == "None":
+	case s.boots:
+		f.ReachableReason, f.ReachableUnknown = at, false
+	default:
+		f.ReachableReason = providers.BootNotReported
 	}
+}
+
+// bootShown bounds how long an unchanged boot progress shows that the host is still booting.
+const bootShown = 5 * time.Minute
+
+// inPOST reports whether a boot progress is one of the firmware's self test, which ends within
+// minutes. The later ones are the last that some vendors ever report.
+func inPOST(progress string) bool {
+	switch progress {
+	case "PrimaryProcessorInitializationStarted",
+		"BusInitializationStarted",
+		"MemoryInitializationStarted",
+		"SecondaryProcessorInitializationStarted",
+		"PCIResourceConfigStarted":
+		return true
+	}
+	return false
+}
+
+// booting is the boot progress of a system as it was last read, and when it changed.
+type booting struct {
+	progress string
+	changed  time.Time // zero: it has not changed since the first reading
+}
+
+// next returns the boot progress after another reading, and whether it shows that the host is
+// booting. A state proves that only for a while after it has changed.
+func (b booting) next(progress string, now time.Time) (_ booting, boots bool) {
+	if progress != b.progress {
+		seen := b.progress != "" || inPOST(progress)
+		if b = (booting{progress: progress}); seen {
+			b.changed = now
+		}
+	}
+	return b, !b.changed.IsZero() && now.Sub(b.changed) < bootShown
 }

@@ -33,8 +33,13 @@ func (r *reply) Error() string {
 	if r.Text != "" {
 		s += ": " + r.Text
 	}
-	if r.NotYet {
+	switch {
+	case r.NotYet:
 		s += " (it may be starting)"
+	case r.unlicensed():
+		s += " (the BMC lacks a license for it)"
+	case r.has("InsufficientPrivilege"):
+		s += " (give the account of the BMC more privileges)"
 	}
 	return s
 }
@@ -110,25 +115,55 @@ func statusOf(err error) int {
 	return 0
 }
 
-// Class returns the class of a reply.
+// Class returns the class of a reply. "Not now" may succeed on a retry, so it is transient, with any
+// status. "Never" needs the service's own word: a code, or a status that has no other meaning. A
+// reply never counts as a refused login: requests that log in decide that by themselves.
 func (r *reply) Class() providers.Class {
-	// Transient errors can have any status: HPE returns 400 while a machine is in POST, Dell 503
-	// if it has too many sessions.
-	if r.NotYet || r.has("DuringSystemPOST", "ResourceInUse", "TemporarilyUnavailable",
-		"ResourceInStandby", "SessionLimitExceeded", "RAC0218") {
+	switch {
+	case r.NotYet || r.has(notNow()...):
 		return providers.Transient
+	case r.has(never()...), r.unlicensed():
+		return providers.Unsupported
 	}
 	switch r.Status {
-	case http.StatusUnauthorized, http.StatusForbidden:
+	case http.StatusUnauthorized: // Client.do has logged in again, and this session is refused too
 		return providers.Auth
-	case http.StatusBadRequest,
-		http.StatusNotFound,
-		http.StatusMethodNotAllowed,
-		http.StatusNotImplemented,
-		http.StatusUnprocessableEntity:
+	case http.StatusMethodNotAllowed, http.StatusNotImplemented:
 		return providers.Unsupported
+	case http.StatusNotFound:
+		if r.Method == http.MethodGet { // an action that is offered may only be unavailable
+			return providers.Unsupported
+		}
 	case http.StatusGone:
-		return providers.Gone
+		if r.Method == http.MethodGet {
+			return providers.Gone
+		}
 	}
 	return providers.Transient
+}
+
+// notNow returns parts of the codes of services that cannot perform a request at the moment: HPE
+// returns 400 in POST, Dell 503 without a free session.
+func notNow() []string {
+	return []string{
+		"DuringSystemPOST", "InvalidOperationForSystemState", "ResourceInUse", "ResourceInStandby",
+		"ResourceNotReady", "TemporarilyUnavailable", "ServiceInUnknownState", "ServiceShuttingDown",
+		"SessionLimitExceeded", "RAC0218", "PSU501", "HostLockdown", "SystemLockdown",
+		"UpdateInProgress", "OperationTimeout",
+	}
+}
+
+// never returns parts of the codes of services that say that a request can never succeed.
+func never() []string {
+	return []string{
+		"ActionNotSupported", "ActionUnknown", "ActionParameterUnknown", "ActionParameterNotSupported",
+		"ActionParameterValueNotInList", "UnsupportedOperation",
+		"PropertyUnknown", "PropertyNotWritable", "PropertyValueNotInList", "InsufficientPrivilege",
+	}
+}
+
+// unlicensed reports whether the service refuses the request for the lack of a license.
+func (r *reply) unlicensed() bool {
+	return r.has("License", "LIC5", "LIC9") ||
+		r.Status == http.StatusForbidden && strings.Contains(strings.ToLower(r.Text), "licens")
 }

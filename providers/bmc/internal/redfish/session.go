@@ -7,19 +7,23 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/redfish/loose"
 )
 
 // session authenticates requests.
 type session struct {
 	account access.Account
 	token   string
-	path    string // resource of the session; DELETE ends it
+	path    string // resource of the session, which a DELETE ends; empty if the service does not show it
 	basic   bool   // basic authentication, for a service without sessions
 	used    time.Time
+	made    time.Time // right before it was requested
 }
 
 // flight is a login under way, which several callers may wait for.
@@ -85,8 +89,9 @@ func (c *Client) forget(ctx context.Context, s *session) {
 	}
 }
 
-// logIn opens a session. If the service has no room for one, logIn ends the sessions that this
-// account has left open.
+// logIn opens a session. Only if the service has no room for one, logIn ends all sessions of this
+// account. Otherwise it ends those of earlier logins of ours, because other programs may use the
+// account.
 func (c *Client) logIn(ctx context.Context) (*session, error) {
 	a, err := c.cfg.BMC.Account(ctx)
 	if err != nil {
@@ -102,65 +107,145 @@ func (c *Client) logIn(ctx context.Context) (*session, error) {
 	if root.Links.Sessions.ID == "" || access.QuirksOf(c.Vendor()).BasicAuth {
 		return c.tryBasic(ctx, root, a)
 	}
-	_, owed := c.cfg.Record.Left()
-	if err := c.cfg.Record.Begin(ctx); err != nil {
+	began := Login{From: c.address(), First: time.Now(), Until: time.Now().Add(loginTime)}
+	former, owed := c.cfg.Record.Left()
+	if err := c.cfg.Record.Begin(ctx, owed.Login.and(began)); err != nil {
 		return nil, err
 	}
 	// failpoint: login-begun
 	s, err := c.create(ctx, root, a)
+	if busyLogin(err) {
+		if err := pause(ctx, busyPause); err != nil {
+			return nil, err
+		}
+		s, err = c.create(ctx, root, a)
+	}
 	if full(err) {
-		if err := c.clear(ctx, &session{account: a, basic: true}, ""); err != nil {
+		if err := c.clear(ctx, a); err != nil {
 			return nil, fmt.Errorf("end old sessions of %s: %w", a.User, err)
 		}
 		s, err = c.create(ctx, root, a)
 	}
+	if err != nil && status0(err) {
+		began.Until = time.Now()
+		c.owe(Debt{Login: began}) // the answer was lost, and there may be a session
+	}
 	c.mu.Lock()
-	lost := c.lost || owed
+	owed = owed.and(c.debt)
 	c.mu.Unlock()
-	if err != nil {
-		c.keepNoted(ctx, lost)
-		return nil, err
+	if err != nil || s.basic {
+		c.cfg.Record.Noted(ctx, former, owed)
+		if err == nil {
+			c.cfg.BMC.Logins.Done(a, true)
+		}
+		return s, err
 	}
 	// failpoint: session-made
 	c.cfg.BMC.Logins.Done(a, true)
-	former, _ := c.cfg.Record.Left()
-	owed = lost || former != "" && former != s.path
+	if former != s.path {
+		owed = owed.owe(former)
+	}
 	c.cfg.Record.Noted(ctx, s.path, owed)
 	// failpoint: session-noted
-	if owed {
-		c.endEarlier(ctx, s, former, lost)
+	if !owed.none() {
+		c.repay(ctx, s, owed)
 	}
 	return s, nil
 }
 
-// create posts to the collection of sessions.
+// address returns the address from which this peer reaches the BMC, or "".
+func (c *Client) address() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.from
+}
+
+// busyPause is the pause before a login is tried again that a busy BMC has refused.
+const busyPause = time.Second
+
+// pause blocks for a while.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the BMC: %w", ctx.Err())
+	}
+}
+
+// busyLogin reports whether the service cannot serve a login at the moment.
+func busyLogin(err error) bool { return statusOf(err) == http.StatusServiceUnavailable && !full(err) }
+
+// status0 reports whether err is not an answer, and the request may have been sent.
+func status0(err error) bool { return statusOf(err) == 0 && !notSent(err) && !access.IsAnswered(err) }
+
+// create posts to the collection of sessions. A service that does not take this, or returns no
+// token, is used with basic authentication.
 func (c *Client) create(ctx context.Context, root *serviceRoot, a access.Account) (*session, error) {
+	at := root.Links.Sessions.ID
 	body := struct{ UserName, Password string }{a.User, a.Password}
-	res, err := c.send(ctx, request{method: http.MethodPost, path: root.Links.Sessions.ID, body: body})
-	switch status := statusOf(err); {
+	made := time.Now()
+	res, err := c.send(ctx, request{method: http.MethodPost, path: at, body: body})
+	switch {
 	case mustChange(err):
 		return nil, refusedForChange(a, err)
-	case !full(err) && (status == http.StatusUnauthorized || status == http.StatusForbidden):
+	case refusedLogin(err):
 		c.cfg.BMC.Logins.Done(a, false)
 		return nil, access.RefusedAs(a, err)
-	case err != nil && status == 0 && !notSent(err):
-		c.setLost(true)
-		return nil, err
+	case statusOf(err) == http.StatusMethodNotAllowed, statusOf(err) == http.StatusNotImplemented:
+		return c.tryBasic(ctx, root, a)
 	case err != nil:
 		return nil, notYet(err)
 	}
-	s := &session{account: a, token: res.header.Get("X-Auth-Token"), used: time.Now()}
-	var body2 link
-	_ = res.decode(&body2) // the path, if there is no Location
-	if u, err := url.Parse(res.header.Get("Location")); err == nil && u.Path != "" {
-		s.path = u.EscapedPath()
-	} else {
-		s.path = body2.ID
+	s := &session{account: a, token: res.header.Get("X-Auth-Token"), used: time.Now(), made: made}
+	s.path = sessionPath(at, res)
+	if s.token == "" {
+		basic, err := c.tryBasic(ctx, root, a)
+		if err == nil && s.path != "" {
+			_ = c.remove(ctx, s.path, basic)
+		}
+		return basic, err
 	}
-	if s.token == "" || s.path == "" {
-		return nil, access.Disagree("log in to the BMC as %s: no X-Auth-Token or Location in the response", a.User)
+	if s.path == "" { // it is the only one of the account, or cannot be told apart
+		if all, err := c.sessions(ctx, s); err == nil && len(all) == 1 {
+			s.path = all[0].path
+		}
 	}
 	return s, nil
+}
+
+// sessionPath returns the path of a session from the answer to its creation, or "". at is the
+// collection of sessions, which relative paths are relative to.
+func sessionPath(at string, a *answer) string {
+	body, err := loose.Parse(a.body)
+	if err != nil {
+		body = loose.Object{} // the header has to do
+	}
+	below := func(id string) string { return strings.TrimRight(at, "/") + "/" + path.Base(id) }
+	for _, p := range []string{a.header.Get("Location"), body.Text("@odata.id")} {
+		u, err := url.Parse(p)
+		switch {
+		case err != nil || u.Path == "":
+		case strings.HasPrefix(u.Path, "/"):
+			return u.EscapedPath()
+		default:
+			return below(u.EscapedPath())
+		}
+	}
+	if id := body.Text("Id"); id != "" {
+		return below(url.PathEscape(id))
+	}
+	return ""
+}
+
+// refusedLogin reports whether the service refused the account at a login, with its own codes or
+// with those of HTTP.
+func refusedLogin(err error) bool {
+	r, ok := errors.AsType[*reply](err)
+	return ok && (r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden) &&
+		!r.has(notNow()...) && !r.unlicensed()
 }
 
 // tryBasic tests the account once before requests use it: several bad ones at once could lock it.
@@ -170,7 +255,7 @@ func (c *Client) tryBasic(ctx context.Context, root *serviceRoot, a access.Accou
 	if mustChange(err) {
 		return nil, refusedForChange(a, err)
 	}
-	if status := statusOf(err); status == http.StatusUnauthorized || status == http.StatusForbidden {
+	if refusedLogin(err) {
 		c.cfg.BMC.Logins.Done(a, false)
 		return nil, access.RefusedAs(a, err)
 	}
@@ -183,9 +268,8 @@ func (c *Client) tryBasic(ctx context.Context, root *serviceRoot, a access.Accou
 
 // full reports whether a login was refused because there are too many sessions.
 func full(err error) bool {
-	var r *reply
-	return errors.As(err, &r) && (r.has("SessionLimitExceeded", "RAC0218") ||
-		r.Status == http.StatusServiceUnavailable && !r.has("TemporarilyUnavailable"))
+	r, ok := errors.AsType[*reply](err)
+	return ok && r.has("SessionLimitExceeded", "RAC0218")
 }
 
 // notSent reports whether err means that the request was not sent.

@@ -34,6 +34,7 @@ type Host struct {
 	managed string              // path of the manager
 	infos   map[string][]string // values of actions, by the path of their ActionInfo
 	task    string              // monitor of the last change, if it runs in the background
+	boot    booting             // as last read
 }
 
 // computerSystem has the properties we need of a ComputerSystem resource.
@@ -66,6 +67,8 @@ type computerSystem struct {
 	Settings           struct{ SettingsObject link }
 	LocationIndicator  *bool
 	IndicatorLED       string
+
+	boots bool // the boot progress shows that the host is booting
 }
 
 // systemOf returns the system that a resource describes. What it does not show, or shows as another
@@ -210,6 +213,7 @@ func (h *Host) keep(s *computerSystem) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.found, h.readAt = s, time.Now()
+	h.boot, s.boots = h.boot.next(s.BootProgress.LastState, h.readAt)
 	h.quirks = access.QuirksOf(s.Manufacturer, s.Model)
 }
 
