@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 )
 
-// Another program that uses the same account keeps its session, whatever happens to our logins. Only
-// a BMC without room for another session is cleared.
+// Another program that uses the same account keeps its session, whatever happens to our logins.
+// Only a BMC without room for another session is cleared.
 func TestForeignSessionsAreKept(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -40,8 +40,9 @@ func TestForeignSessionsAreKept(t *testing.T) {
 	}
 }
 
-// A session is used and ended, however the service returns its path. If it returns none, there is one
-// session, not another one for each operation. A service that takes no session is used without one.
+// A session is used and ended, however the service returns its path. If it returns none, there is
+// one session, not another one for each operation. A service that takes no session is used without
+// one.
 func TestOddLogins(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -105,7 +106,8 @@ func TestRefusalsOfLogins(t *testing.T) {
 	}
 }
 
-// A press that the BMC refuses for now succeeds later, and a refusal says nothing about the password.
+// A press that the BMC refuses for now succeeds later, and a refusal says nothing about the
+// password.
 func TestRefusedPress(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -38,8 +38,8 @@ func uefiTargets() map[string]string {
 	}
 }
 
-// inMode returns names with the targets for the mode. legacy reports whether the service has targets
-// for UEFI beside them, so that the others boot in legacy mode.
+// inMode returns names with the targets for the mode. legacy reports whether the service has
+// targets for UEFI beside them, so that the others boot in legacy mode.
 func (b bootOverride) inMode(names []string, uefi bool) (targets []string, legacy bool) {
 	if b.Mode != "" {
 		return names, false

@@ -189,8 +189,8 @@ const endsItself = time.Hour
 const clockSlack = 2 * time.Second
 
 // endUnanswered ends the sessions that logins without an answer have left: those of this account
-// that were created at that time from that peer. The clock of the BMC is compared by means of our own
-// session. Other programs may use the same account. So a session of which the BMC does not show
+// that were created at that time from that peer. The clock of the BMC is compared by means of our
+// own session. Other programs may use the same account. So a session of which the BMC does not show
 // both is left to end by itself.
 func (c *Client) endUnanswered(ctx context.Context, as *session, l Login) error {
 	if as.basic || as.made.IsZero() || l.From == "" || time.Since(l.Until) > endsItself {

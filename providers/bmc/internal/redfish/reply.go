@@ -115,9 +115,9 @@ func statusOf(err error) int {
 	return 0
 }
 
-// Class returns the class of a reply. "Not now" may succeed on a retry, so it is transient, with any
-// status. "Never" needs the service's own word: a code, or a status that has no other meaning. A
-// reply never counts as a refused login: requests that log in decide that by themselves.
+// Class returns the class of a reply. "Not now" may succeed on a retry, so it is transient, with
+// any status. "Never" needs the service's own word: a code, or a status that has no other meaning.
+// A reply never counts as a refused login: requests that log in decide that by themselves.
 func (r *reply) Class() providers.Class {
 	switch {
 	case r.NotYet || r.has(notNow()...):

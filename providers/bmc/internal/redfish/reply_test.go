@@ -59,8 +59,8 @@ func TestClassOfReply(t *testing.T) {
 	}
 }
 
-// A state of the boot progress shows that the host is booting only for a while after it has changed:
-// some vendors report none after it.
+// A state of the boot progress shows that the host is booting only for a while after it has
+// changed: some vendors report none after it.
 func TestBootProgress(t *testing.T) {
 	const late = "SystemHardwareInitializationComplete"
 	for name, tt := range map[string]struct {
