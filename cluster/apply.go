@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -21,8 +20,7 @@ type committer struct {
 	n *Node
 
 	batch *batcher
-	began time.Time   // the origin of this peer's monotonic clock
-	timed atomic.Bool // commands carry that clock, because the cluster has reached feature level 2
+	began time.Time // the origin of this peer's monotonic clock
 }
 
 // Apply commits a command and returns its result. On a peer that does not lead or is not
@@ -126,15 +124,8 @@ func (cm *committer) complete(c *internalv1.Command) {
 	c.UptimeMs = cm.uptime()
 }
 
-// uptime returns this process's monotonic clock in milliseconds, for a command. It returns
-// 0 as long as a peer may not know the field.
+// uptime returns this process's monotonic clock in milliseconds, for a command.
 func (cm *committer) uptime() int64 {
-	if !cm.timed.Load() {
-		if !cm.n.fsm.View().Has(fsm.Level2) {
-			return 0
-		}
-		cm.timed.Store(true)
-	}
 	return max(1, time.Since(cm.began).Milliseconds())
 }
 

@@ -1,7 +1,6 @@
 package cluster_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -19,12 +18,6 @@ func TestCommandsCarryTheMonotonicClock(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{Peers: 1})
 	p := c.Leader()
-	clustertest.Eventually(t, 20*time.Second, "feature level 2", func() error {
-		if !p.FSM.View().Has(fsm.Level2) {
-			return errors.New("not yet")
-		}
-		return nil
-	})
 	ahead := timestamppb.New(time.Now().Add(365 * 24 * time.Hour))
 	for _, at := range []*timestamppb.Timestamp{nil, ahead, nil} {
 		if _, err := p.Node.Apply(t.Context(), &internalv1.Command{FeatureLevel: fsm.Level1, Time: at,

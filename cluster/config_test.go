@@ -16,9 +16,7 @@ func TestComplete(t *testing.T) {
 		want uint32
 	}{
 		{"first level", &internalv1.Command{Op: &internalv1.Command_StartRun{}}, fsm.Level1},
-		{"second level", &internalv1.Command{Op: &internalv1.Command_RetryBmc{}}, fsm.Level2},
-		{"raised for a field", &internalv1.Command{FeatureLevel: fsm.Level2, Op: &internalv1.Command_StartRun{}},
-			fsm.Level2},
+		{"raised for a field", &internalv1.Command{FeatureLevel: 2, Op: &internalv1.Command_StartRun{}}, 2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

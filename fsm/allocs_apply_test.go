@@ -18,7 +18,7 @@ import (
 // these tests are not in their builds.
 const (
 	budgetStart = 82 // a StartRun applied, with its history, event and audit
-	budgetBatch = 50 // the same for a plan of one step, in an entry with others
+	budgetBatch = 56 // the same for a plan of one step, in an entry with others
 )
 
 func TestAllocsOfApply(t *testing.T) {

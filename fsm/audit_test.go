@@ -363,7 +363,7 @@ func restoredPeer(t testing.TB, p *fsmtest.Peer) *fsmtest.Peer {
 // TestOriginsReachEverything checks the property tests: every refusal of access must occur.
 func TestOriginsReachEverything(t *testing.T) {
 	refusals := map[string]int{}
-	for seed := range uint64(100) {
+	for seed := range uint64(300) {
 		p, g := furnished(), &fsmtest.Generator{Chooser: seeded{rand.New(rand.NewPCG(seed, 9))}}
 		for range 150 {
 			if r := p.Propose(g.Next(p.View()))[0]; r.Err != nil {

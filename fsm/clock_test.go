@@ -24,7 +24,6 @@ type ticker struct {
 
 func newTicker(t *testing.T) *ticker {
 	p := fsmtest.NewPeer()
-	do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.FeatureLevel})
 	k := &ticker{Peer: p, t: t, uptime: time.Second, right: p.View().Now()}
 	k.pass(0)
 	return k

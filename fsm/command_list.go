@@ -27,7 +27,7 @@ func commandList(stage *backup.Cache) []command {
 		changes((*internalv1.Command).GetRemovePeer, removePeer, byName("peers", (*internalv1.RemovePeer).GetId)),
 		changes((*internalv1.Command).GetBeat, func(*core.Tx, *internalv1.Beat) *Error { return nil }, ofCluster),
 		changes((*internalv1.Command).GetResetClock, resetClock,
-			everything[*internalv1.ResetClock]("clock")).since(core.Level2),
+			everything[*internalv1.ResetClock]("clock")),
 
 		answers((*internalv1.Command).GetRegisterMachine, fleet.RegisterMachine, ofRegistration),
 		answers((*internalv1.Command).GetUpdateMachine, fleet.UpdateMachine, ofUpdate),
@@ -35,7 +35,7 @@ func commandList(stage *backup.Cache) []command {
 		changes((*internalv1.Command).GetDeleteMachine, fleet.DeleteMachine, ofMachine),
 		changes((*internalv1.Command).GetObserveConditions, fleet.ObserveConditions, ofCluster).fenced(),
 		changes((*internalv1.Command).GetNoteDevice, fleet.NoteDevice, ofCluster).fenced(),
-		answers((*internalv1.Command).GetRetryBmc, fleet.RetryBMC, ofMachine).since(core.Level2),
+		answers((*internalv1.Command).GetRetryBmc, fleet.RetryBMC, ofMachine),
 
 		answers((*internalv1.Command).GetCreatePlan, runs.CreatePlan,
 			byName("plans", func(c *internalv1.CreatePlan) string { return c.GetPlan().GetPlanId() })),
@@ -52,11 +52,11 @@ func commandList(stage *backup.Cache) []command {
 		changes((*internalv1.Command).GetCompactRunLog, runs.CompactRunLog, ofRun).fenced(),
 		changes((*internalv1.Command).GetArchiveRun, runs.ArchiveRun, ofRun).fenced(),
 		changes((*internalv1.Command).GetDropArchivedRun, runs.DropArchivedRun, ofRun).fenced(),
-		answers((*internalv1.Command).GetNoteReading, runs.NoteReading, ofRun).fenced().since(core.Level3),
-		answers((*internalv1.Command).GetStartWave, runs.StartWave, waveSubject).since(core.Level3),
+		answers((*internalv1.Command).GetNoteReading, runs.NoteReading, ofRun).fenced(),
+		answers((*internalv1.Command).GetStartWave, runs.StartWave, waveSubject),
 		answers((*internalv1.Command).GetAdvanceWave, runs.AdvanceWave,
-			byName("waves", (*internalv1.AdvanceWave).GetWaveId)).fenced().since(core.Level3),
-		answers((*internalv1.Command).GetCancelWave, runs.CancelWave, ofWave).since(core.Level3),
+			byName("waves", (*internalv1.AdvanceWave).GetWaveId)).fenced(),
+		answers((*internalv1.Command).GetCancelWave, runs.CancelWave, ofWave),
 
 		answers((*internalv1.Command).GetCreateToken, access.CreateToken,
 			byName("tokens", func(c *internalv1.CreateToken) string { return c.GetToken().GetToken().GetTokenId() })),
@@ -90,7 +90,7 @@ func commandList(stage *backup.Cache) []command {
 		changes((*internalv1.Command).GetDeregisterPool, registry.DeregisterPool, ofPool),
 		answers((*internalv1.Command).GetRegisterProvider, registry.RegisterProvider, ofProvider),
 		changes((*internalv1.Command).GetSweepPools, registry.SweepPools, ofCluster).fenced(),
-		changes((*internalv1.Command).GetDeleteProvider, registry.DeleteProvider, ofDeletedProvider).since(core.Level2),
+		changes((*internalv1.Command).GetDeleteProvider, registry.DeleteProvider, ofDeletedProvider),
 
 		answers((*internalv1.Command).GetRegisterService, registry.RegisterService, ofService),
 		answers((*internalv1.Command).GetUpdateServiceState, registry.UpdateServiceState,

@@ -55,6 +55,52 @@ func TestDeclarations(t *testing.T) {
 	}
 }
 
+// testLevel is a feature level that only tests have.
+const testLevel = FeatureLevel + 1
+
+// newAtTestLevel returns an FSM of a build that understands testLevel, which introduces RetryBmc.
+func newAtTestLevel() *FSM {
+	f := New()
+	f.highest = testLevel
+	name := (&internalv1.RetryBmc{}).ProtoReflect().Descriptor().FullName()
+	f.commands.byMessage[name] = f.commands.byMessage[name].since(testLevel)
+	return f
+}
+
+// A build that knows a level raises the cluster to it and applies its commands. A build that does
+// not know it halts at the raise, and at a command of that level, with the state unchanged.
+func TestRaiseToNewLevel(t *testing.T) {
+	entry := func(c *internalv1.Command) []byte {
+		data, err := proto.Marshal(&internalv1.Entry{Commands: []*internalv1.Command{c}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	raise := &internalv1.Command{FeatureLevel: Level1, Op: &internalv1.Command_RaiseFeatureLevel{
+		RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: testLevel}}}
+	beat := &internalv1.Command{FeatureLevel: testLevel, Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}}}
+	f := newAtTestLevel()
+	if f.View().Has(testLevel) {
+		t.Error("a new state has the level")
+	}
+	for i, c := range []*internalv1.Command{raise, beat} {
+		if rs := f.Apply(uint64(i)+1, 1, entry(c)); len(rs) != 1 || rs[0].Err != nil || f.HaltError() != nil {
+			t.Fatalf("command %d: got %v, halt error %v, want it applied", i, rs, f.HaltError())
+		}
+	}
+	if !f.View().Has(testLevel) {
+		t.Errorf("got level %d, want %d", f.View().Meta().GetFeatureLevel(), testLevel)
+	}
+	for _, c := range []*internalv1.Command{raise, beat} {
+		old := New()
+		if rs := old.Apply(1, 1, entry(c)); rs != nil || old.HaltError() == nil || old.Applied() != 0 {
+			t.Errorf("a build without the level: got %v, halt error %v, applied %d, want a halt at 0",
+				rs, old.HaltError(), old.Applied())
+		}
+	}
+}
+
 func TestLevelOf(t *testing.T) {
 	tests := []struct {
 		name string
@@ -63,9 +109,9 @@ func TestLevelOf(t *testing.T) {
 	}{
 		{"none", &internalv1.Command{}, 0},
 		{"first level", &internalv1.Command{Op: &internalv1.Command_StartRun{}}, Level1},
-		{"second level", &internalv1.Command{Op: &internalv1.Command_RetryBmc{}}, Level2},
+		{"a level of a test", &internalv1.Command{Op: &internalv1.Command_RetryBmc{}}, testLevel},
 	}
-	f := New()
+	f := newAtTestLevel()
 	for _, tt := range tests {
 		if got := f.LevelOf(tt.cmd); got != tt.want {
 			t.Errorf("%s: got level %d, want %d", tt.name, got, tt.want)

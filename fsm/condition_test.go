@@ -22,11 +22,12 @@ func observe(t *testing.T, p *fsmtest.Peer, machine string, conds ...*holdfastv1
 
 func TestObserveConditions(t *testing.T) {
 	p := machineIn(t, ready)
-	at := func(minutes int) *timestamppb.Timestamp {
-		return timestamppb.New(time.Date(2026, 1, 29, 16, minutes, 0, 0, time.UTC))
+	began := p.Now
+	at := func(seconds int) *timestamppb.Timestamp {
+		return timestamppb.New(began.Add(time.Duration(seconds-60) * time.Second))
 	}
-	seen := func(status bool, reason string, minutes int) *holdfastv1.Condition {
-		return &holdfastv1.Condition{Type: "Reachable", Status: status, Reason: reason, ObservedAt: at(minutes),
+	seen := func(status bool, reason string, seconds int) *holdfastv1.Condition {
+		return &holdfastv1.Condition{Type: "Reachable", Status: status, Reason: reason, ObservedAt: at(seconds),
 			LastTransition: at(59)}
 	}
 	steps := []struct {

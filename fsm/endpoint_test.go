@@ -25,7 +25,11 @@ func TestHostMoves(t *testing.T) {
 			p := fsmtest.NewPeer()
 			register(t, p, "m", ready)
 			plan(t, p, "plan/x", tt.kind, "netboot")
-			start(t, p, "m", "q", "", "plan/x")
+			op := startOp("m", "q", "", "plan/x")
+			if tt.kind == "net" {
+				op.Params = map[string]string{"net_config": "auto eth0"}
+			}
+			do(t, p, op)
 			begin(t, p, "run-q")
 			step, n := current(t, p, "run-q")
 			do(t, p, &internalv1.EndAttempt{RunId: "run-q", Step: step, Attempt: n, Outcome: tt.outcome,

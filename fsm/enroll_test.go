@@ -35,7 +35,6 @@ func by(p *fsmtest.Peer, o *internalv1.Origin, c *internalv1.Command) fsm.Result
 // enrolls it, and no shared token.
 func TestEnroll(t *testing.T) {
 	p := gpuPool(t)
-	do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
 	do(t, p, awaitOp("m-made"))
 	report := func(id string) *internalv1.ReportNode {
 		m := getMachine(t, p, id)
@@ -104,7 +103,6 @@ func TestEnroll(t *testing.T) {
 // system enrolls.
 func TestEnrollmentEndsWithTheDisk(t *testing.T) {
 	p := gpuPool(t)
-	do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
 	do(t, p, enrollOp("m-1", "t-old", "old"))
 	do(t, p, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
 		Spec: &holdfastv1.MachineSpec{MacAddresses: []string{"02:00:00:00:00:01"}}},

@@ -38,6 +38,7 @@ type FSM struct {
 	own      *runlog.Codec // for Apply, which must not wait for readers
 	stage    *backup.Cache
 	commands *commandSet
+	highest  uint32 // the highest feature level that it understands
 	entries  *wire.Shape
 	guarded  bool // see NewGuarded
 }
@@ -52,6 +53,7 @@ func New() *FSM {
 		own:      runlog.NewCodec(),
 		stage:    stage,
 		commands: newCommandSet(stage),
+		highest:  core.FeatureLevel,
 		entries:  wire.ShapeOf((&internalv1.Entry{}).ProtoReflect().Descriptor()),
 	}
 	f.changed.Store(new(make(chan struct{})))
@@ -91,7 +93,7 @@ func (f *FSM) Apply(index, term uint64, data []byte) []Result {
 	// would apply its first half again after an upgrade.
 	skip, known := make([]bool, len(e.GetCommands())), f.entries.Known(data)
 	for i, c := range e.GetCommands() {
-		if err := understood(c, known); err != nil {
+		if err := understood(c, f.highest, known); err != nil {
 			if skip[i] = c.GetIgnorable(); !skip[i] {
 				f.halt(fmt.Errorf("log entry %d: %w: this peer is too old for the cluster's commands; upgrade it",
 					index, err))

@@ -2,6 +2,7 @@ package fsm_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -99,8 +100,12 @@ func start(t *testing.T, p *fsmtest.Peer, machine, request, kind, plan string) *
 }
 
 func startOp(machine, request, kind, plan string) *internalv1.StartRun {
-	return &internalv1.StartRun{RunId: "run-" + request, MachineId: machine, RequestId: request, Type: kind, PlanId: plan,
+	c := &internalv1.StartRun{RunId: "run-" + request, MachineId: machine, RequestId: request, Type: kind, PlanId: plan,
 		DefaultTimeoutSeconds: 600, DefaultMaxRetries: 2}
+	if strings.HasPrefix(strings.ToLower(kind), "net") { // the one type whose plan requires a parameter
+		c.Params = map[string]string{"net_config": "auto eth0"}
+	}
+	return c
 }
 
 // plan stores a plan with steps of the given kinds. Each step is named after its kind and is

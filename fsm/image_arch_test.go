@@ -10,24 +10,21 @@ import (
 )
 
 // TestImageArch checks that a run is refused if its image is of another architecture than the
-// machine, if both are known. Before level 2 it was accepted.
+// machine, if both are known.
 func TestImageArch(t *testing.T) {
 	for _, tt := range []struct {
 		name, node, image string
-		level             uint32
 		refused           bool
 	}{
-		{"the same", "x86_64", "pc", fsm.Level2, false},
-		{"another", "aarch64", "pc", fsm.Level2, true},
-		{"another, the other way", "x86_64", "board", fsm.Level2, true},
-		{"not known of the machine", "", "board", fsm.Level2, false},
-		{"of a machine we have no name for", "riscv64", "pc", fsm.Level2, false},
-		{"an image of a third party", "aarch64", "elsewhere", fsm.Level2, false},
-		{"before", "aarch64", "pc", fsm.Level1, false},
+		{"the same", "x86_64", "pc", false},
+		{"another", "aarch64", "pc", true},
+		{"another, the other way", "x86_64", "board", true},
+		{"not known of the machine", "", "board", false},
+		{"of a machine we have no name for", "riscv64", "pc", false},
+		{"an image of a third party", "aarch64", "elsewhere", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := fsmtest.NewPeer()
-			do(t, p, &internalv1.RaiseFeatureLevel{Level: tt.level})
 			do(t, p, &internalv1.LeaderEstablished{PeerId: "p1", Term: 1})
 			do(t, p, &internalv1.PutImage{Image: &holdfastv1.Image{Name: "pc", Disk: imageFile("a")}})
 			do(t, p, &internalv1.PutImage{Image: &holdfastv1.Image{Name: "board", Arch: "arm64", Disk: imageFile("b")}})

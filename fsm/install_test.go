@@ -53,6 +53,7 @@ func TestInstallSession(t *testing.T) {
 		r.GetObserved() || !strings.Contains(r.GetWaitingFor(), "installer") {
 		t.Errorf("a report has made a run of its own: %v, %v", m.GetStatus(), r)
 	}
+	p.Now = p.Now.Add(fsm.InstallerSilence)
 	do(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: two}) // after a power loss
 	do(t, p, say(two, "progress"))
 	stage(holdfastv1.Install_WRITING)
@@ -214,7 +215,6 @@ func TestImagesOfSessions(t *testing.T) {
 // reports.
 func TestRunningInstallGetsNoToken(t *testing.T) {
 	p := nodeIn(t, pending)
-	do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
 	start(t, p, "m-1", "q", "", "ubuntu")
 	begin(t, p, "run-q")
 	do(t, p, &internalv1.OpenInstall{RunId: "run-q", Step: getRun(t, p, "run-q").GetCurrentStep(), Attempt: 1,

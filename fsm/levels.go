@@ -6,8 +6,6 @@ import "github.com/holdfast-metal/holdfast/fsm/internal/core"
 // the level that introduced it.
 const (
 	Level1 = core.Level1
-	Level2 = core.Level2
-	Level3 = core.Level3
 )
 
 // FeatureLevel is the highest level that this build understands.

@@ -189,7 +189,7 @@ func TestOwnedOnce(t *testing.T) {
 			}
 			do(t, p, registerOp("m-1", tt.first)) // its own keys do not conflict
 			// Released keys are free again.
-			do(t, p, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1"}})
+			do(t, p, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1"}, Paths: []string{"spec"}})
 			do(t, p, registerOp("m-2", tt.first))
 			do(t, p, &internalv1.DeleteMachine{MachineId: "m-2"})
 			do(t, p, registerOp("m-1", tt.first))
@@ -420,23 +420,20 @@ func TestMachinesPages(t *testing.T) {
 	}
 }
 
-// An update without a mask keeps unset spec and labels. At level 1 it still erases them.
+// An update without a mask keeps unset spec and labels.
 func TestUpdateLeavesUnsetAlone(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
-		level uint32
 		in    *holdfastv1.Machine
 		paths []string
 		want  string
 	}{
-		{"labels", fsm.Level2, &holdfastv1.Machine{Labels: map[string]string{"env": "new"}}, nil, "r7 new"},
-		{"spec", fsm.Level2, &holdfastv1.Machine{Spec: &holdfastv1.MachineSpec{Rack: "r8"}}, nil, "r8 old"},
-		{"nothing", fsm.Level2, &holdfastv1.Machine{}, nil, "r7 old"},
-		{"all", fsm.Level2, &holdfastv1.Machine{Labels: map[string]string{"env": "new"}}, []string{"spec", "labels"}, " new"},
-		{"level 1", fsm.Level1, &holdfastv1.Machine{Labels: map[string]string{"env": "new"}}, nil, " new"},
+		{"labels", &holdfastv1.Machine{Labels: map[string]string{"env": "new"}}, nil, "r7 new"},
+		{"spec", &holdfastv1.Machine{Spec: &holdfastv1.MachineSpec{Rack: "r8"}}, nil, "r8 old"},
+		{"nothing", &holdfastv1.Machine{}, nil, "r7 old"},
+		{"all", &holdfastv1.Machine{Labels: map[string]string{"env": "new"}}, []string{"spec", "labels"}, " new"},
 	} {
 		p := fsmtest.NewPeer()
-		do(t, p, &internalv1.RaiseFeatureLevel{Level: tt.level})
 		do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
 			Labels: map[string]string{"env": "old"}, Spec: &holdfastv1.MachineSpec{Rack: "r7"}}})
 		tt.in.MachineId = "m-1"
@@ -449,7 +446,6 @@ func TestUpdateLeavesUnsetAlone(t *testing.T) {
 
 func TestRetryBMC(t *testing.T) {
 	p := fsmtest.NewPeer()
-	do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
 	register(t, p, "m-1", ready)
 	m := do(t, p, &internalv1.RetryBmc{MachineId: "m-1"}).(*holdfastv1.Machine)
 	if m.GetStatus().GetBmcRetryAt() == nil {

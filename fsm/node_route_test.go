@@ -60,7 +60,6 @@ func TestNodeRoutes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := fsmtest.NewPeer()
-			do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
 			do(t, p, &internalv1.LeaderEstablished{PeerId: "p1", Term: 1})
 			for _, plan := range []*holdfastv1.Plan{repave, join, reboot} {
 				do(t, p, &internalv1.CreatePlan{Plan: plan})
@@ -107,7 +106,6 @@ func TestNodeRoutes(t *testing.T) {
 // and that three of them require force.
 func TestInstallCounters(t *testing.T) {
 	p := fsmtest.NewPeer()
-	do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
 	do(t, p, &internalv1.LeaderEstablished{PeerId: "p1", Term: 1})
 	two := int32(2)
 	do(t, p, &internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "plan/install",

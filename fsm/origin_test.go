@@ -132,7 +132,7 @@ func TestScope(t *testing.T) {
 			scope, ""},
 		{"move a machine away", operator("a"), set(inPool("m-a", "b"), "spec.pool"), denied, scope, `is about pool "b"`},
 		{"move it between one's pools", operator("a", "b"), set(inPool("m-a", "b"), "spec.pool"), 0, "", ""},
-		{"out of the pool by an empty spec", operator("a"), set(&holdfastv1.Machine{MachineId: "m-a"}), denied, scope, ""},
+		{"out of the pool by an empty spec", operator("a"), set(inPool("m-a", "")), denied, scope, ""},
 		{"labels only", operator("a"), set(&holdfastv1.Machine{MachineId: "m-a", Labels: map[string]string{"x": "y"}},
 			"labels"), 0, "", ""},
 		{"a mask that does not exist", operator("a"), set(inPool("m-a", "a"), "status"), fsm.InvalidArgument,

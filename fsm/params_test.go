@@ -72,19 +72,16 @@ func TestCheckParams(t *testing.T) {
 	}
 }
 
-// A run with a mistyped parameter is refused. At level 1 it is still accepted.
+// A run with a mistyped parameter is refused.
 func TestUnreadParamStartsNoRun(t *testing.T) {
-	for level, refused := range map[uint32]bool{fsm.Level1: false, fsm.Level2: true} {
-		p := fsmtest.NewPeer()
-		do(t, p, &internalv1.RaiseFeatureLevel{Level: level})
-		register(t, p, "m", ready)
-		r := p.Do(&internalv1.StartRun{RunId: "run-1", MachineId: "m", RequestId: "r", Type: "REPAVE",
-			Params: map[string]string{"imag": "debian"}})
-		if got := r.Err != nil; got != refused {
-			t.Errorf("level %d: refused: %t (%v), want %t", level, got, r.Err, refused)
-		}
-		if m, _ := p.View().Machine("m"); (m.GetStatus().GetActiveRunId() == "") != refused {
-			t.Errorf("level %d: the machine has run %q", level, m.GetStatus().GetActiveRunId())
-		}
+	p := fsmtest.NewPeer()
+	register(t, p, "m", ready)
+	r := p.Do(&internalv1.StartRun{RunId: "run-1", MachineId: "m", RequestId: "r", Type: "REPAVE",
+		Params: map[string]string{"imag": "debian"}})
+	if r.Err == nil {
+		t.Error("got a run, want a refusal")
+	}
+	if m, _ := p.View().Machine("m"); m.GetStatus().GetActiveRunId() != "" {
+		t.Errorf("the machine has run %q", m.GetStatus().GetActiveRunId())
 	}
 }

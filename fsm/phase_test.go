@@ -360,9 +360,9 @@ func TestSuccessClearsIntervention(t *testing.T) {
 	}
 	want := []string{
 		"phase:  -> READY", "phase: READY -> IN_SERVICE", "node: PENDING -> ACTIVE",
-		"phase: IN_SERVICE -> PROVISIONING", "node: ACTIVE -> INSTALLED",
+		"phase: IN_SERVICE -> PROVISIONING",
 		"condition: NeedsIntervention=false -> NeedsIntervention=true (StepFailed: reboot: no answer from 10.0.0.9)",
-		"phase: PROVISIONING -> MAINTENANCE",
+		"phase: PROVISIONING -> MAINTENANCE", "node: ACTIVE -> INSTALLED",
 		"phase: MAINTENANCE -> PROVISIONING",
 		"condition: NeedsIntervention=true (StepFailed: reboot: no answer from 10.0.0.9) -> NeedsIntervention=false " +
 			"(RunSucceeded)", "phase: PROVISIONING -> MAINTENANCE",

@@ -17,10 +17,9 @@ import (
 )
 
 // rampLab has machines with pending runs of plan/image, whose only step installs an image.
-func rampLab(t *testing.T, level uint32, machines int, image func(i int) string) (*fsmtest.Peer, []string) {
+func rampLab(t *testing.T, machines int, image func(i int) string) (*fsmtest.Peer, []string) {
 	t.Helper()
 	p := fsmtest.NewPeer()
-	do(t, p, &internalv1.RaiseFeatureLevel{Level: level})
 	plan(t, p, "plan/image", "repave")
 	var runs []string
 	for i := range machines {
@@ -58,41 +57,31 @@ func oneImage(int) string { return "ubuntu" }
 // A bad image reaches at most 10 of 1,000 machines, even if its installs fail one at a time
 // and for different reasons.
 func TestRampStopsBadImage(t *testing.T) {
-	for _, level := range []uint32{fsm.Level1, fsm.Level2} {
-		t.Run(fmt.Sprint("level ", level), func(t *testing.T) {
-			p, waiting := rampLab(t, level, 1000, oneImage)
-			var atWork []string
-			written := 0
-			for {
-				var begun []string
-				begun, waiting = beginAll(t, p, waiting[:min(len(waiting), 20)])
-				written += len(begun)
-				if atWork = append(atWork, begun...); len(atWork) == 0 || level == fsm.Level1 {
-					break
-				}
-				step, n := current(t, p, atWork[0])
-				do(t, p, &internalv1.EndAttempt{RunId: atWork[0], Step: step, Attempt: n, Outcome: failed, Permanent: true,
-					Error: "no disk", ErrorClass: fmt.Sprint("class", len(atWork)*written)})
-				atWork = atWork[1:]
-			}
-			got, _ := p.View().Plan("plan/image")
-			if level == fsm.Level1 { // older peers compute the same state from the same log: no ramp
-				if written != 20 || len(got.GetRamps()) > 0 {
-					t.Errorf("%d of 20 runs have begun, plan %v: a ramp before its feature level", written, got)
-				}
-				return
-			}
-			if written > 10 || got.GetBrake() == nil {
-				t.Errorf("%d disks were written, brake %v: want at most 10, and a plan that is held", written, got.GetBrake())
-			}
-		})
+	p, waiting := rampLab(t, 1000, oneImage)
+	var atWork []string
+	written := 0
+	for {
+		var begun []string
+		begun, waiting = beginAll(t, p, waiting[:min(len(waiting), 20)])
+		written += len(begun)
+		if atWork = append(atWork, begun...); len(atWork) == 0 {
+			break
+		}
+		step, n := current(t, p, atWork[0])
+		do(t, p, &internalv1.EndAttempt{RunId: atWork[0], Step: step, Attempt: n, Outcome: failed, Permanent: true,
+			Error: "no disk", ErrorClass: fmt.Sprint("class", len(atWork)*written)})
+		atWork = atWork[1:]
+	}
+	got, _ := p.View().Plan("plan/image")
+	if written > 10 || got.GetBrake() == nil {
+		t.Errorf("%d disks were written, brake %v: want at most 10, and a plan that is held", written, got.GetBrake())
 	}
 }
 
 // The number of concurrent runs doubles from wave to wave as runs succeed. Each image has its
 // own ramp, and a snapshot keeps it.
 func TestRampGrows(t *testing.T) {
-	p, waiting := rampLab(t, fsm.Level2, 100, oneImage)
+	p, waiting := rampLab(t, 100, oneImage)
 	var got []int
 	for len(waiting) > 0 {
 		var begun []string
@@ -130,7 +119,7 @@ func TestRampRules(t *testing.T) {
 		return n
 	}
 	grown := func(t *testing.T) (*fsmtest.Peer, []string) { // 15 runs have succeeded
-		p, waiting := rampLab(t, fsm.Level2, 40, oneImage)
+		p, waiting := rampLab(t, 40, oneImage)
 		for range 2 {
 			var begun []string
 			begun, waiting = beginAll(t, p, waiting)
@@ -184,7 +173,6 @@ func TestRampRules(t *testing.T) {
 	})
 	t.Run("a plan that only runs commands has none", func(t *testing.T) {
 		p := fsmtest.NewPeer()
-		do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.FeatureLevel})
 		plan(t, p, "plan/image", "ssh")
 		if got := limit(p, ""); got != 1000 {
 			t.Errorf("limit %d, want none", got)

@@ -6,7 +6,6 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -16,7 +15,6 @@ import (
 // newest one.
 func TestServiceStateOvertaken(t *testing.T) {
 	p := fsmtest.NewPeer()
-	do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.FeatureLevel})
 	id := "11111111-2222-3333-4444-555555555555"
 	do(t, p, &internalv1.RegisterService{Target: &holdfastv1.ServiceTarget{Id: id, ServiceName: "s", Host: "h", Port: 1,
 		ServiceType: "t"}, TtlMs: 60000})

@@ -83,11 +83,12 @@ func TestServiceLife(t *testing.T) {
 	if !s.GetActive() || s.GetDeregistered() || s.GetTarget().GetId() != uuid {
 		t.Errorf("back: %v", s)
 	}
-	want := []string{"healthy", "missing in action", "healthy", "missing in action", "Database connection lost",
-		"deregistered", "healthy"}
+	want := []string{"missing in action", "healthy", "missing in action", "Database connection lost",
+		"deregistered"}
 	if diff := cmp.Diff(want, reasons(s)); diff != "" {
 		t.Errorf("activity record (-want +got):\n%s", diff)
 	}
+	expire(t, p, 1000, ref(ofService, uuid, lease(t, p, ofService, uuid).GetRef().GetGeneration()))
 	s = do(t, p, &internalv1.DeregisterService{Target: &holdfastv1.ServiceTarget{Id: uuid},
 		ByServer: true}).(*holdfastv1.Service)
 	if got := reasons(s); got[len(got)-1] != "inactive due to service auto-deregistration" {
@@ -96,33 +97,30 @@ func TestServiceLife(t *testing.T) {
 }
 
 // TestAutoDeregistration checks that the server deregisters a service that was missing for a
-// day, and that its next ping revives it. Before level 2 it did not.
+// day, and that its next ping revives it.
 func TestAutoDeregistration(t *testing.T) {
-	for level, back := range map[uint32]bool{fsm.Level1: false, fsm.Level2: true} {
-		p := fsmtest.NewPeer()
-		do(t, p, &internalv1.RaiseFeatureLevel{Level: level})
-		do(t, p, serviceOp(uuid, ""))
-		auto := &internalv1.DeregisterService{Id: uuid, ByServer: true}
-		if s := do(t, p, auto).(*holdfastv1.Service); s.GetDeregistered() == back {
-			t.Errorf("level %d: an active service: %v", level, s)
+	p := fsmtest.NewPeer()
+	do(t, p, serviceOp(uuid, ""))
+	auto := &internalv1.DeregisterService{Id: uuid, ByServer: true}
+	if s := do(t, p, auto).(*holdfastv1.Service); s.GetDeregistered() {
+		t.Errorf("an active service: %v", s)
+	}
+	expire(t, p, 1000, ref(ofService, uuid, 1))
+	at := p.Now
+	for age, want := range map[time.Duration]int{fsm.ServiceMissingFor - time.Minute: 0, fsm.ServiceMissingFor +
+		time.Minute: 1} {
+		if got := len(p.View().MissingServices(at.Add(age), 10)); got != want {
+			t.Errorf("%d services are missing for %s, want %d", got, age, want)
 		}
-		expire(t, p, 1000, ref(ofService, uuid, 1))
-		at := p.Now
-		for age, want := range map[time.Duration]int{fsm.ServiceMissingFor - time.Minute: 0, fsm.ServiceMissingFor +
-			time.Minute: 1} {
-			if got := len(p.View().MissingServices(at.Add(age), 10)); level == fsm.Level2 && got != want {
-				t.Errorf("%d services are missing for %s, want %d", got, age, want)
-			}
-		}
-		do(t, p, auto)
-		s := getService(t, p, uuid)
-		if !s.GetDeregistered() || fsm.AutoDeregistered(s) != true {
-			t.Errorf("level %d: %v, want it deregistered by the server", level, s)
-		}
-		seen(t, p, 1100, ref(ofService, uuid, 0))
-		if s := getService(t, p, uuid); s.GetActive() != back || s.GetDeregistered() == back {
-			t.Errorf("level %d: after a ping: %v", level, s)
-		}
+	}
+	do(t, p, auto)
+	s := getService(t, p, uuid)
+	if !s.GetDeregistered() || fsm.AutoDeregistered(s) != true {
+		t.Errorf("%v, want it deregistered by the server", s)
+	}
+	seen(t, p, 1100, ref(ofService, uuid, 0))
+	if s := getService(t, p, uuid); !s.GetActive() || s.GetDeregistered() {
+		t.Errorf("after a ping: %v", s)
 	}
 }
 
@@ -165,7 +163,7 @@ func TestServicesKeepTenStates(t *testing.T) {
 	for range 3 {
 		do(t, p, &internalv1.UpdateServiceState{Id: uuid, State: at})
 	}
-	if s := getService(t, p, uuid); len(s.GetStates()) != 2 {
+	if s := getService(t, p, uuid); len(s.GetStates()) != 1 {
 		t.Errorf("a state that was sent again: %v", s.GetStates())
 	}
 	for range 12 {

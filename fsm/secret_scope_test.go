@@ -179,26 +179,23 @@ func TestClustersOfOtherPools(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name    string
-		level   uint32
 		origin  *internalv1.Origin
 		op      proto.Message
 		refused bool
 	}{
-		{"a run into a cluster of the pool", fsm.Level2, operator("a"), start("of-a"), false},
-		{"a run into a cluster of all pools", fsm.Level2, operator("a"), start("prod"), true},
-		{"a run into a cluster that is not registered", fsm.Level2, operator("a"), start("later"), true},
-		{"a run into the machine's cluster", fsm.Level2, operator("a"), start("meant"), false},
-		{"a run that names none", fsm.Level2, operator("a"), start(""), false},
-		{"a run of an operator of all pools", fsm.Level2, operator(), start("prod"), false},
-		{"a run while an older peer is left", fsm.Level1, operator("a"), start("prod"), false},
-		{"another target", fsm.Level2, operator("a"), target("prod"), true},
-		{"another target of the pool", fsm.Level2, operator("a"), target("of-a"), false},
-		{"the same target", fsm.Level2, operator("a"), target("meant"), false},
-		{"a target of an operator of all pools", fsm.Level2, operator(), target("prod"), false},
+		{"a run into a cluster of the pool", operator("a"), start("of-a"), false},
+		{"a run into a cluster of all pools", operator("a"), start("prod"), true},
+		{"a run into a cluster that is not registered", operator("a"), start("later"), true},
+		{"a run into the machine's cluster", operator("a"), start("meant"), false},
+		{"a run that names none", operator("a"), start(""), false},
+		{"a run of an operator of all pools", operator(), start("prod"), false},
+		{"another target", operator("a"), target("prod"), true},
+		{"another target of the pool", operator("a"), target("of-a"), false},
+		{"the same target", operator("a"), target("meant"), false},
+		{"a target of an operator of all pools", operator(), target("prod"), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := fsmtest.NewPeer()
-			do(t, p, &internalv1.RaiseFeatureLevel{Level: tt.level})
 			do(t, p, secretFor("cluster/of-a", "a"))
 			do(t, p, secretFor("cluster/prod"))
 			do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
@@ -226,24 +223,21 @@ func TestAddressesOfRuns(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name     string
-		level    uint32
 		origin   *internalv1.Origin
 		bmc, ssh string
 		to       string
 		refused  bool
 	}{
-		{"a secret of the pool", fsm.Level2, operator("a"), "", "of-a", "192.0.2.9", false},
-		{"a secret of all pools", fsm.Level2, operator("a"), "", "shared", "192.0.2.9", true},
-		{"a BMC's secret of all pools", fsm.Level2, operator("a"), "shared", "of-a", "192.0.2.9", true},
-		{"the address that it has", fsm.Level2, operator("a"), "", "shared", "192.0.2.1", false},
-		{"no address", fsm.Level2, operator("a"), "", "shared", "", false},
-		{"no secret", fsm.Level2, operator("a"), "", "", "192.0.2.9", false},
-		{"an operator of all pools", fsm.Level2, operator(), "", "shared", "192.0.2.9", false},
-		{"while an older peer is left", fsm.Level1, operator("a"), "", "shared", "192.0.2.9", false},
+		{"a secret of the pool", operator("a"), "", "of-a", "192.0.2.9", false},
+		{"a secret of all pools", operator("a"), "", "shared", "192.0.2.9", true},
+		{"a BMC's secret of all pools", operator("a"), "shared", "of-a", "192.0.2.9", true},
+		{"the address that it has", operator("a"), "", "shared", "192.0.2.1", false},
+		{"no address", operator("a"), "", "shared", "", false},
+		{"no secret", operator("a"), "", "", "192.0.2.9", false},
+		{"an operator of all pools", operator(), "", "shared", "192.0.2.9", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := fsmtest.NewPeer()
-			do(t, p, &internalv1.RaiseFeatureLevel{Level: tt.level})
 			do(t, p, secretFor("of-a", "a"))
 			do(t, p, secretFor("shared"))
 			do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{

@@ -55,8 +55,7 @@ func inventorySubject(t *core.Tx, in *holdfastv1.Machine, merge func(m *holdfast
 	}
 	fleet.NormalizeMachine(m)
 	about.pools, about.secrets = []string{m.GetSpec().GetPool()}, sent(old, m)
-	if ref := m.GetSpec().GetTargetClusterRef(); t.Has(core.Level2) && ref != "" &&
-		ref != old.GetSpec().GetTargetClusterRef() {
+	if ref := m.GetSpec().GetTargetClusterRef(); ref != "" && ref != old.GetSpec().GetTargetClusterRef() {
 		about.secrets = append(about.secrets, clusterSecret+ref)
 	}
 	return about
@@ -68,9 +67,6 @@ func inventorySubject(t *core.Tx, in *holdfastv1.Machine, merge func(m *holdfast
 // to another address. The machine's target cluster needs no further permission.
 func startSubject(t *core.Tx, c *internalv1.StartRun) subject {
 	about := machineSubject(c.GetMachineId())
-	if !t.Has(core.Level2) {
-		return about
-	}
 	m, _ := t.Machines.Get(c.GetMachineId())
 	if ref := c.GetParams()["cluster_ref"]; ref != "" && ref != m.GetSpec().GetTargetClusterRef() {
 		about.secrets = append(about.secrets, clusterSecret+ref)

@@ -19,7 +19,6 @@ import (
 func waveLab(t *testing.T, n int, parallel, failures int32) *fsmtest.Peer {
 	t.Helper()
 	p := fsmtest.NewPeer()
-	do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.Level3})
 	op := &internalv1.StartWave{Wave: &holdfastv1.Wave{WaveId: "w", Type: "reboot", MaxParallel: parallel,
 		MaxFailures: failures}}
 	for i := range n {
@@ -210,7 +209,6 @@ func TestCompleteWave(t *testing.T) {
 	same(t, "completed twice", want, fsm.CompleteWave(complete.GetWave()))
 	for _, op := range []*internalv1.StartWave{given, complete} {
 		p := fsmtest.NewPeer()
-		do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.Level3})
 		register(t, p, "m-0", ready)
 		do(t, p, op)
 		snapshots = append(snapshots, snapshotBytes(t, p.FSM))

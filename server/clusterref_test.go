@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
-	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -84,7 +83,6 @@ func TestUnknownCluster(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			n := nodetest.New()
-			n.Do(t, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
 			for _, p := range []string{"joins", "own"} {
 				n.Do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-" + p,
 					Spec: &holdfastv1.MachineSpec{Provider: p, TargetClusterRef: "gone"}}})

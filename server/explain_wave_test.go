@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
@@ -16,7 +15,6 @@ import (
 func TestExplainWave(t *testing.T) {
 	n := nodetest.New()
 	_, c := serve(t, n, Config{})
-	n.Do(t, &internalv1.RaiseFeatureLevel{Level: fsm.Level3})
 	n.Do(t, &internalv1.CreatePlan{Plan: nodetest.OnePlan("one")})
 	ids := []string{"m-1", "m-2", "m-3"}
 	for _, id := range ids {

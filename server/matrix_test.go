@@ -74,7 +74,6 @@ func secure(t *testing.T, cfg auth.Config) *secured {
 func secureWith(t *testing.T, cfg auth.Config, change func(*Config)) *secured {
 	t.Helper()
 	n, _ := twoPools(t)
-	n.Do(t, &internalv1.RaiseFeatureLevel{Level: fsm.FeatureLevel})
 	p := &secured{Node: n, t: t, ca: must[*issue.CA](t)(issue.NewCA("dc1", time.Now().Add(time.Hour)))}
 	dir := t.TempDir()
 	pair := must[issue.Pair](t)(p.ca.Peer("dc1", "p1", nil, time.Now().Add(time.Hour)))

@@ -128,7 +128,6 @@ func TestStartRunOfChangedPlan(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := nodetest.New()
 			_, c := serve(t, n, Config{})
-			n.Do(t, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
 			n.Do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{
 				MachineId: "weak", Labels: map[string]string{"provider": "button"}, Spec: &holdfastv1.MachineSpec{},
 			}})

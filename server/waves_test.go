@@ -27,11 +27,6 @@ func TestWaves(t *testing.T) {
 	peer := &edge.Peer{Node: n, State: n.Peer}
 	s, ctx := waves.New(peer, fleet.NewMachines(peer, testProviders())), testCtx(t)
 	req := &holdfastv1.StartWaveRequest{RequestId: "w", Filter: `machine_id != "x-1"`, Type: "reboot"}
-	var refusal *fsm.Error
-	if _, err := s.StartWave(ctx, req); !errors.As(err, &refusal) || refusal.Reason != "FEATURE_LEVEL" {
-		t.Errorf("with older peers: got %v, want FEATURE_LEVEL", err)
-	}
-	n.Do(t, &internalv1.RaiseFeatureLevel{Level: fsm.Level3})
 	req.ValidateOnly = true
 	if w, err := s.StartWave(ctx, req); err != nil || w.GetTotal() != 2 || w.GetMaxParallel() != 10 {
 		t.Errorf("validate only: got %v, %v, want 2 machines, 10 at a time", w, err)

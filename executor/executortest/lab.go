@@ -195,13 +195,6 @@ func (l *Lab) Epoch() uint64 {
 	return l.epoch
 }
 
-// RaiseLevel raises the feature level of the cluster.
-func (l *Lab) RaiseLevel(level uint32) {
-	l.T.Helper()
-	l.Must(&internalv1.Command{
-		Op: &internalv1.Command_RaiseFeatureLevel{RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: level}}})
-}
-
 // KillApplying kills the leader of an epoch. It is for Refuse, which Apply calls under its lock.
 func (l *Lab) KillApplying(epoch uint64) { l.dead[epoch] = true }
 

@@ -234,7 +234,7 @@ func (ts *termState) find(k key) (*entry, internalv1.RenewalAnswer_Outcome) {
 		if !ok {
 			return nil, internalv1.RenewalAnswer_UNKNOWN_LEASE
 		}
-		if s.GetDeregistered() && (!view.Has(fsm.Level2) || !fsm.AutoDeregistered(s)) {
+		if s.GetDeregistered() && (!fsm.AutoDeregistered(s)) {
 			return nil, internalv1.RenewalAnswer_EXPIRED
 		}
 	default:

@@ -135,7 +135,6 @@ func TestInCustomerClusterIsReconciledAfterJoin(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			l := newLab(t, fake.Config{})
-			l.RaiseLevel(fsm.Level2)
 			l.Machine("m-1")
 			l.Plan("p", stepOf("j", &holdfastv1.KubeadmJoin{ClusterRef: tc.step}))
 			l.lead(quick())

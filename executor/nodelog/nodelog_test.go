@@ -38,7 +38,6 @@ func TestFollow(t *testing.T) {
 		Report: &holdfastv1.ReportNodeRequest{MacAddress: "52:54:00:00:00:02", InstallationStatus: "started"},
 		RunId:  "run-1"}}})
 	l.Machine("m-2")
-	l.RaiseLevel(fsm.Level2)
 	l.Must(&internalv1.Command{Op: &internalv1.Command_RegisterPool{
 		RegisterPool: &internalv1.RegisterPool{Pool: &holdfastv1.Pool{PoolId: "gpu"}, TtlMs: 30_000}}})
 	l.Must(&internalv1.Command{Op: &internalv1.Command_RegisterAgent{RegisterAgent: &internalv1.RegisterAgent{

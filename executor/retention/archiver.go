@@ -174,16 +174,14 @@ func (v *Archiver) drop(ctx context.Context, epoch uint64, run *holdfastv1.Run) 
 	if err != nil {
 		return err
 	}
-	if v.state.View().Has(fsm.Level2) { // removal is final, so the clock of the state decides, not this peer's
-		if _, err := v.proposer.Apply(ctx, &internalv1.Command{
-			FeatureLevel: fsm.Level2,
-			Epoch:        epoch,
-			Op: &internalv1.Command_DropArchivedRun{
-				DropArchivedRun: &internalv1.DropArchivedRun{RunId: run.GetRunId(), KeepMs: v.cfg.Keep.Milliseconds()},
-			},
-		}); err != nil {
-			return err
-		}
+	// Removal is final, so the clock of the state decides, not this peer's.
+	if _, err := v.proposer.Apply(ctx, &internalv1.Command{
+		Epoch: epoch,
+		Op: &internalv1.Command_DropArchivedRun{
+			DropArchivedRun: &internalv1.DropArchivedRun{RunId: run.GetRunId(), KeepMs: v.cfg.Keep.Milliseconds()},
+		},
+	}); err != nil {
+		return err
 	}
 	if err := v.archive.Remove(ctx, folder); err != nil {
 		return err

@@ -10,11 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/archive"
 	"github.com/holdfast-metal/holdfast/internal/archive/dir"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
@@ -220,8 +218,6 @@ func TestArchiverWithWrongClock(t *testing.T) {
 	if err := v.pass(t.Context(), l.Epoch(), time.Now().Add(month)); err != nil {
 		t.Fatal(err)
 	}
-	l.Must(&internalv1.Command{
-		Op: &internalv1.Command_RaiseFeatureLevel{RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: fsm.FeatureLevel}}})
 	if err := v.pass(t.Context(), l.Epoch(), time.Now().Add(6*month)); err != nil {
 		t.Fatal(err)
 	}

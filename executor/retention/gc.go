@@ -47,7 +47,7 @@ func NewGC(p task.Proposer, s task.State, log *slog.Logger) *GC {
 func (g *GC) Run(ctx context.Context, t cluster.Term) error {
 	beat := time.Now()
 	for ok := true; ok; ok = wait.Sleep(ctx, gcPause) == nil {
-		if g.state.View().Has(fsm.Level2) && time.Since(beat) >= beatEvery {
+		if time.Since(beat) >= beatEvery {
 			beat = time.Now()
 			_, err := g.proposer.Apply(ctx, &internalv1.Command{
 				Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}},
@@ -99,12 +99,10 @@ func (g *GC) due(now time.Time) []*internalv1.Command {
 			DropTokens: &internalv1.DropTokens{TokenIds: dead},
 		}})
 	}
-	if view.Has(fsm.Level2) { // peers below level 2 do not let a service return that the server has deregistered
-		for _, id := range view.MissingServices(now, maxMissing) {
-			cmds = append(cmds, &internalv1.Command{Op: &internalv1.Command_DeregisterService{
-				DeregisterService: &internalv1.DeregisterService{Id: id, ByServer: true},
-			}})
-		}
+	for _, id := range view.MissingServices(now, maxMissing) {
+		cmds = append(cmds, &internalv1.Command{Op: &internalv1.Command_DeregisterService{
+			DeregisterService: &internalv1.DeregisterService{Id: id, ByServer: true},
+		}})
 	}
 	return cmds
 }

@@ -37,8 +37,6 @@ func TestGC(t *testing.T) {
 			}
 			l.Must(&internalv1.Command{Op: &internalv1.Command_CreateToken{CreateToken: &internalv1.CreateToken{Token: tok}}})
 		}
-		l.Must(&internalv1.Command{
-			Op: &internalv1.Command_RaiseFeatureLevel{RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: fsm.Level2}}})
 		const service = "550e8400-e29b-41d4-a716-446655440000"
 		l.Must(&internalv1.Command{
 			Op: &internalv1.Command_RegisterService{RegisterService: &internalv1.RegisterService{TtlMs: 90_000,

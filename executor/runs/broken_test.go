@@ -106,7 +106,6 @@ func TestRmaOfDeadMachine(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLab(t, fake.Config{})
-				l.RaiseLevel(fsm.Level2)
 				b := l.broken()
 				b.host, b.bmc = tc.host, tc.bmc
 				l.Machine("m-1")
@@ -167,7 +166,6 @@ func TestPanicFailsItsRun(t *testing.T) {
 func TestWaitHasItsReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})
-		l.RaiseLevel(fsm.Level2)
 		b := l.broken()
 		var calls atomic.Int64
 		b.host = func() error {

@@ -17,7 +17,6 @@ func TestRamp(t *testing.T) {
 	t.Parallel()
 	const machines = 40
 	l := newLab(t, fake.Config{})
-	l.RaiseLevel(fsm.Level2)
 	check := stepOf("check", &holdfastv1.SshCommand{Command: "fail"})
 	check.MaxRetries = proto.Int32(0)
 	l.Plan("bad", stepOf("install", &holdfastv1.RepaveImage{}), check)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/executor/task"
-	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
@@ -42,7 +41,7 @@ func (s *slowReading) note(waiting string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	again := s.noted != "" && time.Since(s.at) < causeEvery*s.a.runner.cfg.NoteAfter
-	if s.ended || s.noted == waiting || again || !s.a.State.View().Has(fsm.Level3) {
+	if s.ended || s.noted == waiting || again {
 		return
 	}
 	note := &internalv1.NoteReading{

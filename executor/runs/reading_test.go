@@ -9,7 +9,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/executor/step"
-	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
@@ -19,7 +18,6 @@ import (
 func TestSlowReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{Faults: fake.Faults{Hang: []string{"power_state"}}})
-		l.RaiseLevel(fsm.Level3)
 		l.Machine("m-1")
 		s := stepOf("s", &holdfastv1.Power{Action: "on"})
 		s.TimeoutSeconds, s.MaxRetries = 60, proto.Int32(0)
@@ -50,7 +48,6 @@ func TestSlowReading(t *testing.T) {
 func TestQuickReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{Faults: fake.Faults{Latency: fake.Duration(100 * time.Millisecond)}})
-		l.RaiseLevel(fsm.Level3)
 		l.Machine("m-1")
 		l.Plan("p", stepOf("s", &holdfastv1.Power{Action: "on"}))
 		l.lead(quick())

@@ -22,7 +22,7 @@ const (
 func (a *Attempt) takesOut() bool {
 	for _, s := range a.Plan.GetSteps() {
 		if s.GetRma() != nil {
-			return a.builtIn() && a.State.View().Has(fsm.Level2)
+			return a.builtIn()
 		}
 	}
 	return false

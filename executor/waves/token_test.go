@@ -24,8 +24,6 @@ func TestOutlivesToken(t *testing.T) {
 		t.Run(end, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := &lab{Lab: executortest.New(t, fake.Config{}), starts: &starts{}}
-				l.Must(&internalv1.Command{Op: &internalv1.Command_RaiseFeatureLevel{
-					RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: fsm.Level3}}})
 				l.Plan("p", executortest.Step("s", &holdfastv1.SshCommand{Command: "true"}))
 				ids := []string{"m-0", "m-1", "m-2"}
 				for _, id := range ids {
@@ -37,7 +35,7 @@ func TestOutlivesToken(t *testing.T) {
 				l.Must(&internalv1.Command{
 					Op: &internalv1.Command_CreateToken{CreateToken: &internalv1.CreateToken{Token: token}}})
 				start := func(id string) error {
-					c := &internalv1.Command{FeatureLevel: fsm.Level3, Principal: "token:ci",
+					c := &internalv1.Command{Principal: "token:ci",
 						Origin: &internalv1.Origin{TokenId: "tok-1", Role: holdfastv1.Role_OPERATOR, RequestId: id},
 						Op: &internalv1.Command_StartWave{StartWave: &internalv1.StartWave{MachineIds: ids,
 							Wave: &holdfastv1.Wave{WaveId: id, PlanId: "p", MaxParallel: 1}}}}

@@ -170,7 +170,7 @@ func (d *Driver) propose(
 	ctx context.Context, epoch uint64, w *holdfastv1.Wave, cmd *internalv1.AdvanceWave,
 ) (*fsm.Error, error) {
 	_, err := task.Propose(ctx, d.proposer, epoch, &internalv1.Command{
-		FeatureLevel: fsm.Level3, Principal: w.GetPrincipal(), Op: &internalv1.Command_AdvanceWave{AdvanceWave: cmd},
+		Principal: w.GetPrincipal(), Op: &internalv1.Command_AdvanceWave{AdvanceWave: cmd},
 	})
 	if refusal, ok := errors.AsType[*fsm.Error](err); ok {
 		return refusal, nil

@@ -59,8 +59,6 @@ type lab struct {
 func newLab(t *testing.T, n int, parallel, failures int32) *lab {
 	t.Helper()
 	l := &lab{Lab: executortest.New(t, fake.Config{}), starts: &starts{stale: map[string]bool{}}}
-	l.Must(&internalv1.Command{
-		Op: &internalv1.Command_RaiseFeatureLevel{RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: fsm.Level3}}})
 	l.Plan("p", executortest.Step("s", &holdfastv1.SshCommand{Command: "true"}))
 	c := &internalv1.StartWave{Wave: &holdfastv1.Wave{WaveId: "w", PlanId: "p", MaxParallel: parallel,
 		MaxFailures: failures}}
@@ -68,7 +66,7 @@ func newLab(t *testing.T, n int, parallel, failures int32) *lab {
 		c.MachineIds = append(c.MachineIds, fmt.Sprintf("m-%02d", i))
 		l.Machine(c.GetMachineIds()[i])
 	}
-	l.Must(&internalv1.Command{FeatureLevel: fsm.Level3, Principal: "alice",
+	l.Must(&internalv1.Command{Principal: "alice",
 		Op: &internalv1.Command_StartWave{StartWave: c}})
 	return l
 }
@@ -186,7 +184,7 @@ func TestOneWaveFails(t *testing.T) {
 		l := newLab(t, 3, 1, 0)
 		l.Machine("x")
 		l.starts.broken = "x"
-		l.Must(&internalv1.Command{FeatureLevel: fsm.Level3, Principal: "bob",
+		l.Must(&internalv1.Command{Principal: "bob",
 			Op: &internalv1.Command_StartWave{StartWave: &internalv1.StartWave{
 				Wave: &holdfastv1.Wave{WaveId: "a", PlanId: "p"}, MachineIds: []string{"x"}}}})
 		l.lead()

@@ -15,7 +15,6 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/executor/task"
-	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	"github.com/holdfast-metal/holdfast/internal/wait"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -295,11 +294,7 @@ func (p *post) record(n *internalv1.NoteDelivery) {
 		Op:    &internalv1.Command_NoteDelivery{NoteDelivery: n},
 	}
 	// A total is counted once, even if the outcome of an earlier command is unknown.
-	if p.state.View().Has(fsm.Level2) {
-		cmd.FeatureLevel, n.MissedTotal = fsm.Level2, p.counted+p.missed
-	} else {
-		n.Missed = p.missed
-	}
+	n.MissedTotal = p.counted + p.missed
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), noteLimit)
 	defer cancel()
 	p.notedAt = time.Now()

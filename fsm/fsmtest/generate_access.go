@@ -117,7 +117,7 @@ func (g accessGenerator) createToken(v *fsm.View) proto.Message {
 		tok.Role, tok.MachineId = holdfastv1.Role_AGENT, g.id("m", machineIDs)
 	case 3:
 		tok.Role, tok.Pools = holdfastv1.Role_POOL_AGENT, []string{g.id("pool", poolIDs)}
-		if v.Has(fsm.Level2) && g.Choose("enrolls only", 2) == 0 {
+		if g.Choose("enrolls only", 2) == 0 {
 			tok.Role = holdfastv1.Role_ENROLLER
 		}
 	case 4:

@@ -143,7 +143,7 @@ func (g fleetGenerator) registerAgent(v *fsm.View) proto.Message {
 		in.MacAddress = g.mac()
 	}
 	c := &internalv1.RegisterAgent{Agent: in, TtlMs: leaseTTL}
-	if v.Has(fsm.Level2) && g.Choose("enrolls", 3) == 0 {
+	if g.Choose("enrolls", 3) == 0 {
 		id := g.id("own-token", tokenIDs)
 		sum := sha256.Sum256([]byte(id + in.GetMachineId()))
 		c.Token = &internalv1.StoredToken{Token: &holdfastv1.Token{TokenId: id}, Sha256: sum[:]}

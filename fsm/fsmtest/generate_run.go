@@ -129,7 +129,7 @@ func (g runGenerator) advance(v *fsm.View) proto.Message {
 		return g.abort(r, open, name, n)
 	}
 	switch {
-	case open == nil && v.Has(fsm.Level3) && g.Choose("reads the machine", 5) == 0:
+	case open == nil && g.Choose("reads the machine", 5) == 0:
 		return &internalv1.NoteReading{RunId: r.GetRunId(), Step: name, Attempt: n + 1, WaitingFor: g.id("thing", 3),
 			Since: v.Meta().GetNow(), Deadline: v.Meta().GetNow()}
 	case open == nil:

@@ -52,7 +52,7 @@ func (g webhookGenerator) noteDelivery(v *fsm.View) proto.Message {
 	if g.Choose("fails", 3) == 0 {
 		c.Failures, c.LastError = w.GetFailures()+1, "503 Service Unavailable"
 	}
-	if v.Has(fsm.Level2) && g.rarely("missed") {
+	if g.rarely("missed") {
 		c.MissedTotal = w.GetMissed() + 2
 	}
 	return c

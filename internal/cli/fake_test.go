@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/holdfast-metal/holdfast/client"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -347,18 +346,6 @@ func refusal(t *testing.T, code codes.Code, msg string, fields ...string) error 
 func withReason(t *testing.T, code codes.Code, msg, reason string) error {
 	t.Helper()
 	s, err := status.New(code, msg).WithDetails(&errdetails.ErrorInfo{Domain: client.ErrorDomain, Reason: reason})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s.Err()
-}
-
-// tooMany returns the error of a caller with too many calls.
-func tooMany(t *testing.T) error {
-	t.Helper()
-	s, err := status.New(codes.ResourceExhausted, "more than 10 calls a second: slow down").WithDetails(
-		&errdetails.ErrorInfo{Domain: client.ErrorDomain,
-			Reason: client.ReasonRateLimit}, &errdetails.RetryInfo{RetryDelay: durationpb.New(10 * time.Millisecond)})
 	if err != nil {
 		t.Fatal(err)
 	}

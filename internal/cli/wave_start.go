@@ -10,8 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/internal/cli/fields"
@@ -78,8 +76,6 @@ func (a *app) startWave(
 	slices.SortFunc(req.GetMachineIds(), fields.Natural)
 	_, err = c.Waves().StartWave(ctx, req)
 	switch {
-	case status.Code(err) == codes.Unimplemented, client.Reason(err) == "FEATURE_LEVEL":
-		return a.clientWave(ctx, c, o, run, flags, limit, allow)
 	case len(machines) == 0:
 		return &codeError{ExitNotFound, fmt.Sprintf("start a wave: no machine matches %q", flags.selector)}
 	case err != nil:

@@ -63,6 +63,12 @@ func (f *fakeWaves) RetryWave(_ context.Context, r *holdfastv1.RetryWaveRequest)
 		Machines: []*holdfastv1.WaveMachine{{MachineId: "m-123"}}}, nil
 }
 
+// inWave returns an event of a machine's run.
+func inWave(cursor uint64, machine string, phase holdfastv1.Run_Phase) *holdfastv1.RunEvent {
+	return transition(cursor, &holdfastv1.Run{RunId: "run-" + machine, MachineId: machine, Phase: phase, Revision: 20 +
+		cursor}, "")
+}
+
 func TestLeaderWave(t *testing.T) {
 	well := &holdfastv1.Wave{Phase: holdfastv1.Wave_SUCCEEDED, Succeeded: 3}
 	bad := &holdfastv1.Wave{Phase: holdfastv1.Wave_STOPPED, Succeeded: 1, Failed: 1, Waiting: 1,

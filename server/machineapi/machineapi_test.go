@@ -10,7 +10,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server"
@@ -82,7 +81,6 @@ func TestTokens(t *testing.T) {
 // is valid for it.
 func TestEnroll(t *testing.T) {
 	l := lab(t)
-	l.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
 	enroller, own := l.NewToken(&holdfastv1.Token{Role: holdfastv1.Role_ENROLLER,
 		Pools: []string{"gpu"}}), strings.Repeat("s", 86)
 	sum := sha256.Sum256([]byte(own))

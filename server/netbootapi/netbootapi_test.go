@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -197,7 +196,6 @@ func TestBootScripts(t *testing.T) {
 // gets no image of another one.
 func TestArchitectures(t *testing.T) {
 	s := newSite(t)
-	s.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
 	s.image("installer", true, false)
 	s.image("debian", false, true)
 	s.opens()
@@ -225,7 +223,6 @@ func TestArchitectures(t *testing.T) {
 // boots, once per approval.
 func TestApprovedNode(t *testing.T) {
 	s := newSite(t)
-	s.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
 	s.Do(&internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "look",
 		Steps: []*holdfastv1.Step{{Name: "look", TimeoutSeconds: 60,
 			Kind: &holdfastv1.Step_Inspect{Inspect: &holdfastv1.Inspect{}}}}}})
@@ -490,7 +487,6 @@ func FuzzReport(f *testing.F) {
 // of the session, one can neither read its order nor report.
 func TestOneInstaller(t *testing.T) {
 	s := newSite(t)
-	s.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
 	s.image("installer", true, false)
 	s.image("debian", false, true)
 	s.opens()
@@ -529,7 +525,6 @@ func TestTakeoverByMAC(t *testing.T) {
 		return link
 	}}
 	s := newSiteWith(t, cfg)
-	s.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
 	s.image("installer", true, false)
 	s.opens()
 	link = "52:54:00:66:66:66"
@@ -563,7 +558,6 @@ func TestTakeoverByMAC(t *testing.T) {
 // runs, no other token is issued.
 func TestReadingAScriptChangesNothing(t *testing.T) {
 	s := newSite(t)
-	s.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
 	s.image("installer", true, false)
 	s.image("debian", false, true)
 	s.opens()

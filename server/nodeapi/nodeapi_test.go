@@ -8,8 +8,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/holdfast-metal/holdfast/fsm"
-	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson/apitest"
@@ -242,7 +240,6 @@ func TestLife(t *testing.T) {
 // original API.
 func TestNodeWords(t *testing.T) {
 	l := made(t)
-	l.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
 	call := func(method, path, body string) apitest.Answer {
 		t.Helper()
 		return l.Send(apitest.Expect("", "operator", method, path, body, 0, ""))

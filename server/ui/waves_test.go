@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/httpjson/apitest"
@@ -17,7 +16,6 @@ import (
 func waveLab(t *testing.T) *apitest.Lab {
 	t.Helper()
 	l := lab(t)
-	l.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level3})
 	start := &internalv1.StartWave{MachineIds: []string{"m-1", "m-2"}, Wave: &holdfastv1.Wave{WaveId: "w-1",
 		PlanId: "plan/inspect", Type: "REBOOT", Filter: evil, MaxParallel: 7, MaxFailures: 3}}
 	for i := range 119 {

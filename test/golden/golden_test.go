@@ -76,8 +76,11 @@ func serve(ctx context.Context, t *testing.T, c *localcluster.Cluster) *client.C
 // the release, writes, and restarts.
 func TestGolden(t *testing.T) {
 	archives, err := filepath.Glob("testdata/*/data.tar.gz")
-	if err != nil || len(archives) == 0 {
-		t.Fatalf("directories of releases: got %v, %v, want at least one", archives, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(archives) == 0 {
+		t.Skip("NOT TESTED: there is no release yet: make golden-data VERSION=… writes the data of one")
 	}
 	binary := program.Holdfast(t)
 	for _, archive := range archives {

@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 
-	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -240,7 +239,6 @@ func equipped(t *testing.T) (*apitest.Lab, []auth.Route) {
 	l.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "busy",
 		Spec: &holdfastv1.MachineSpec{Pool: "gpu"}}})
 	l.Do(&internalv1.StartRun{RunId: theRun, MachineId: "busy", RequestId: "r", PlanId: "plan/inspect"})
-	l.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level3})
 	for _, id := range []string{"w", "canceled"} {
 		l.Do(&internalv1.StartWave{MachineIds: []string{"busy"},
 			Wave: &holdfastv1.Wave{WaveId: id, PlanId: "plan/inspect"}})

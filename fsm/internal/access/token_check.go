@@ -71,10 +71,6 @@ func CheckToken(t *core.Tx, s *internalv1.StoredToken) *refusal.Error {
 	if err := refusal.Invalid(ValidateToken(tok)); err != nil {
 		return err
 	}
-	if tok.GetRole() == holdfastv1.Role_ENROLLER && !t.Has(core.Level2) {
-		return refusal.InvalidField("token.role", "%q needs feature level %d: upgrade all peers first",
-			tok.GetRole().String(), core.Level2)
-	}
 	if at := tok.GetExpiresAt(); at != nil && (!at.IsValid() || !at.AsTime().After(t.Now.AsTime())) {
 		return refusal.InvalidField("token.expires_at", "%s is not after the current time %s",
 			at.AsTime().Format(time.RFC3339), t.Now.AsTime().Format(time.RFC3339))

@@ -21,7 +21,7 @@ const (
 func (s *State) tick(c *internalv1.Command) {
 	at, now := c.GetTime().AsTime(), s.Meta.GetNow().AsTime()
 	switch {
-	case s.Meta.GetFeatureLevel() >= Level2 && c.GetUptimeMs() > 0:
+	case c.GetUptimeMs() > 0:
 		s.tickBounded(c, at, now)
 	case at.After(now):
 		s.Meta.Now = timestamppb.New(at)

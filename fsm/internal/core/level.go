@@ -5,12 +5,7 @@ package core
 // compute the same state.
 const (
 	Level1 uint32 = 1
-	// Level2 adds boot mode "keep", per-machine agent tokens, the bounded clock, ramps of
-	// destructive plans, required parameters and notes of slow readings.
-	Level2 uint32 = 2
-	// Level3 adds waves.
-	Level3 uint32 = 3
 )
 
 // FeatureLevel is the highest level that this build understands.
-const FeatureLevel = Level3
+const FeatureLevel = Level1

@@ -84,11 +84,9 @@ func ObserveConditions(t *core.Tx, c *internalv1.ObserveConditions) *refusal.Err
 			if !lifecycle.Observable(m, cond) {
 				continue
 			}
-			if t.Has(core.Level2) {
-				setClock(t, cond)
-			}
+			setClock(t, cond)
 			known := lifecycle.Condition(m, cond.GetType())
-			if known == nil || t.Has(core.Level2) && lifecycle.Before(t.Now, known.GetObservedAt()) ||
+			if known == nil || lifecycle.Before(t.Now, known.GetObservedAt()) ||
 				!lifecycle.Before(cond.GetObservedAt(), known.GetObservedAt()) {
 				Observe(t, m, cond)
 				changed = true

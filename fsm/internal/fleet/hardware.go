@@ -39,7 +39,7 @@ func StoreHardware(t *core.Tx, run *holdfastv1.Run, in *holdfastv1.HardwareInven
 	is := BoundHardware(in)
 	is.Source, is.ObservedAt, is.RunId = HardwareFromBMC, t.Now, run.GetRunId()
 	if was, ok := t.Hardware.Get(m.GetMachineId()); ok {
-		if diff := hardwareDiff(was.GetHardware(), is, partKinds(t)); len(diff) > 0 {
+		if diff := hardwareDiff(was.GetHardware(), is); len(diff) > 0 {
 			events.AddHistory(t, m, &holdfastv1.HistoryEntry{
 				Facet:       "inventory",
 				To:          "hardware: " + strings.Join(diff, ", "),
@@ -75,18 +75,9 @@ func BoundHardware(in *holdfastv1.HardwareInventory) *holdfastv1.HardwareInvento
 	return h
 }
 
-// partKinds returns the kinds of parts that are compared with the previous inventory.
-func partKinds(t *core.Tx) []string {
-	kinds := []string{"cpu", "memory", "disk", "nic"}
-	if t.Has(core.Level2) {
-		kinds = append(kinds, "gpu", "pcie")
-	}
-	return kinds
-}
-
 // hardwareDiff describes the changes of an inventory. Parts that could not be read this time
 // count as unchanged.
-func hardwareDiff(was, is *holdfastv1.HardwareInventory, kinds []string) []string {
+func hardwareDiff(was, is *holdfastv1.HardwareInventory) []string {
 	var diff []string
 	field := func(name, was, is string) {
 		if was != is && was != "" && is != "" {
@@ -97,7 +88,7 @@ func hardwareDiff(was, is *holdfastv1.HardwareInventory, kinds []string) []strin
 	field("model", was.GetModel(), is.GetModel())
 	field("bios", was.GetBiosVersion(), is.GetBiosVersion())
 	field("bmc", was.GetBmcVersion(), is.GetBmcVersion())
-	for _, kind := range kinds {
+	for _, kind := range []string{"cpu", "memory", "disk", "nic", "gpu", "pcie"} {
 		before, now := partsOf(was, kind), partsOf(is, kind)
 		if len(now) == 0 && len(is.GetMissing()) > 0 {
 			continue

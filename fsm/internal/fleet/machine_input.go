@@ -92,10 +92,10 @@ func hostKeyKind(s string) bool {
 }
 
 // MergeMachine copies the fields of spec and labels in the mask. An empty mask replaces
-// whichever of the two is set; before feature level 2 it replaced both.
+// whichever of the two is set.
 func MergeMachine(t *core.Tx, m, in *holdfastv1.Machine, paths []string) *refusal.Error {
 	in = proto.CloneOf(in)
-	if len(paths) == 0 && t.Has(core.Level2) {
+	if len(paths) == 0 {
 		if in.GetSpec() != nil {
 			m.Spec = in.GetSpec()
 		}

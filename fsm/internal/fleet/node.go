@@ -49,7 +49,7 @@ func CreateNode(t *core.Tx, c *internalv1.CreateNode) (*holdfastv1.Machine, *ref
 		return nil, refusal.New(refusal.AlreadyExists, "MACHINE_CONFLICT", "Node with MAC %s already exists", mac).
 			With("machine_id", other.GetMachineId())
 	}
-	if err := refusal.Invalid(append(CheckNode(c.GetNode()), checkNodeWords(t, c.GetNode())...)); err != nil {
+	if err := refusal.Invalid(append(CheckNode(c.GetNode()), checkNodeWords(c.GetNode())...)); err != nil {
 		return nil, err
 	}
 	if err := checkWorkflow(t, c.GetNode().GetWorkflowId()); err != nil {
@@ -124,7 +124,7 @@ func UpdateNode(t *core.Tx, c *internalv1.UpdateNode) (*holdfastv1.Machine, *ref
 				p, strings.Join(nodePaths(), ", "))
 		}
 	}
-	if err := refusal.Invalid(append(CheckNode(c.GetNode()), checkNodeWords(t, c.GetNode())...)); err != nil {
+	if err := refusal.Invalid(append(CheckNode(c.GetNode()), checkNodeWords(c.GetNode())...)); err != nil {
 		return nil, err
 	}
 	old := &holdfastv1.NodeRecord{}

@@ -22,12 +22,10 @@ func moveNode(t *core.Tx, m *holdfastv1.Machine, to holdfastv1.Node_State, c Cha
 	if from == to {
 		return
 	}
-	if t.Has(core.Level2) {
-		for _, over := range lifecycle.NodeRoute(from, to) {
-			moveNode(t, m, over, routed(c, over))
-		}
-		from = s.GetNodeState()
+	for _, over := range lifecycle.NodeRoute(from, to) {
+		moveNode(t, m, over, routed(c, over))
 	}
+	from = s.GetNodeState()
 	if m.Node == nil {
 		m.Node = &holdfastv1.NodeRecord{}
 	}
@@ -37,7 +35,7 @@ func moveNode(t *core.Tx, m *holdfastv1.Machine, to holdfastv1.Node_State, c Cha
 		n.ApprovedAt = nil
 	}
 	// An operator has handled the failures, so they are counted from zero again.
-	if t.Has(core.Level2) && from == holdfastv1.Node_INSTALL_FAILED {
+	if from == holdfastv1.Node_INSTALL_FAILED {
 		n.InstallAttempts, n.LastInstallError = 0, ""
 	}
 	switch to {

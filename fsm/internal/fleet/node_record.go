@@ -84,8 +84,8 @@ func CheckNode(n *holdfastv1.NodeRecord) []refusal.FieldViolation {
 
 // checkNodeWords returns the violations of enumerated fields set by an operator. An empty value
 // means unknown. Values reported by a machine are not checked.
-func checkNodeWords(t *core.Tx, n *holdfastv1.NodeRecord) []refusal.FieldViolation {
-	if n == nil || !t.Has(core.Level2) {
+func checkNodeWords(n *holdfastv1.NodeRecord) []refusal.FieldViolation {
+	if n == nil {
 		return nil
 	}
 	var bad refusal.Violations

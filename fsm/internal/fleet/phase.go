@@ -33,7 +33,7 @@ func MovePhase(t *core.Tx, m *holdfastv1.Machine, to holdfastv1.MachineStatus_Ph
 	node := c.Node
 	if node == holdfastv1.Node_NODE_STATE_UNSPECIFIED {
 		node = lifecycle.NodeAt(to, s.GetNodeState())
-		if t.Has(core.Level2) && to == holdfastv1.MachineStatus_PROVISIONING && lifecycle.KeepsNode(s.GetNodeState()) {
+		if to == holdfastv1.MachineStatus_PROVISIONING && lifecycle.KeepsNode(s.GetNodeState()) {
 			node = s.GetNodeState() // the run installs nothing
 		}
 	}

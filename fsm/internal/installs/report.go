@@ -35,9 +35,7 @@ func ReportInstall(t *core.Tx, c *internalv1.ReportInstall) (*holdfastv1.Install
 		return nil, refusal.New(refusal.OutOfRange, sessions.ReasonInstallOver, "run %s of this install not found",
 			i.GetRunId())
 	}
-	if t.Has(core.Level2) { // a caller with another script of this session cannot report in its name
-		s.Bound = c.GetSha256()
-	}
+	s.Bound = c.GetSha256() // a caller with another script of this session cannot report in its name
 	if m.Node == nil {
 		m.Node = &holdfastv1.NodeRecord{}
 	}

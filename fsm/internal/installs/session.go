@@ -24,10 +24,9 @@ import (
 
 // Limits of a session.
 const (
-	goodTokens = 4 // valid tokens of a session, before feature level 2
-	// Since feature level 2: a caller that requests scripts must not displace the installer's
+	// Valid tokens of a session: a caller that requests scripts must not displace the installer's
 	// token.
-	moreGoodTokens = 16
+	goodTokens     = 16
 	pastTokens     = 16 // past tokens, for a clear error
 	maxInstallText = 64 << 10
 	maxHostKeys    = 16
@@ -107,7 +106,7 @@ func BootInstall(t *core.Tx, c *internalv1.BootInstall) (*holdfastv1.Install, *r
 			"no install session of machine %q waits for a boot",
 			lex.Ident(c.GetMachineId()))
 	}
-	if t.Has(core.Level2) && sessions.InstallerRuns(i, t.Now.AsTime()) {
+	if sessions.InstallerRuns(i, t.Now.AsTime()) {
 		return nil, refusal.New(refusal.Aborted, sessions.ReasonNoInstall,
 			"the installer of machine %q is running: a boot script is served again after %s without a report",
 			lex.Ident(c.GetMachineId()), sessions.InstallerSilence)
@@ -147,11 +146,7 @@ func addToken(t *core.Tx, s *internalv1.StoredInstall, sum []byte) *refusal.Erro
 		return refusal.New(refusal.Aborted, refusal.ReasonIDTaken, "the generated token is in use")
 	}
 	s.Good, s.Bound = append(s.GetGood(), sum), nil
-	most := goodTokens
-	if t.Has(core.Level2) {
-		most = moreGoodTokens
-	}
-	if over := len(s.GetGood()) - most; over > 0 {
+	if over := len(s.GetGood()) - goodTokens; over > 0 {
 		s.Past, s.Good = lastOf(append(s.GetPast(), s.GetGood()[:over]...), pastTokens), s.GetGood()[over:]
 	}
 	return nil

@@ -51,7 +51,7 @@ func TransitionNode(t *core.Tx, c *internalv1.TransitionNode) (*holdfastv1.Machi
 		}
 		fleet.MovePhase(t, m, phase, fleet.Change{By: fleet.ByOperator, Comment: comment, Node: c.GetState()})
 	}
-	if t.Has(core.Level2) && c.GetState() == holdfastv1.Node_PENDING {
+	if c.GetState() == holdfastv1.Node_PENDING {
 		m.Node.ApprovedAt = t.Now
 	}
 	if c.GetForce() {

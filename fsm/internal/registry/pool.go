@@ -85,7 +85,7 @@ func RegisterPool(t *core.Tx, c *internalv1.RegisterPool) (*holdfastv1.Pool, *re
 	}
 	p.Endpoint, p.NodeId, p.Version = in.GetEndpoint(), in.GetNodeId(), in.GetVersion()
 	p.Region = cmp.Or(in.GetRegion(), p.GetRegion())
-	if t.Has(core.Level2) && p.GetStatus() == holdfastv1.Pool_HEALTHY {
+	if p.GetStatus() == holdfastv1.Pool_HEALTHY {
 		keepMeasured(p.GetGpus(), in.GetGpus())
 	} else {
 		movePool(t, p, holdfastv1.Pool_REGISTERED, "")

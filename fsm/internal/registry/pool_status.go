@@ -26,9 +26,7 @@ func managed(p *holdfastv1.Pool) bool {
 func movePool(t *core.Tx, p *holdfastv1.Pool, to holdfastv1.Pool_Status, reason string) {
 	if p.GetStatus() != to {
 		p.Status, p.StatusChangedAt = to, t.Now
-		if t.Has(core.Level2) {
-			events.AddNews(t, poolNews(p, reason))
-		}
+		events.AddNews(t, poolNews(p, reason))
 	}
 	p.StatusReason = reason
 }

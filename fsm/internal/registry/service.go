@@ -67,10 +67,6 @@ func RegisterService(t *core.Tx, c *internalv1.RegisterService) (*holdfastv1.Ser
 	}
 	s.Target, s.Active, s.Deregistered = target, true, false
 	s.RegisteredAt, s.Principal = t.Now, t.Command.GetPrincipal()
-	// From level 2 on, the record has only reported states.
-	if !t.Has(core.Level2) {
-		addState(t, s, &holdfastv1.ServiceState{Timestamp: t.Now, Healthy: true, Reason: stateHealthy})
-	}
 	t.GrantLease(internalv1.LeaseRef_SERVICE, target.GetId(), c.GetTtlMs())
 	putService(t, s)
 	forgetServices(t)
@@ -87,10 +83,10 @@ func UpdateServiceState(t *core.Tx, c *internalv1.UpdateServiceState) (*holdfast
 	if c.GetState() == nil {
 		return nil, refusal.InvalidField("state", "is required")
 	}
-	if s.GetDeregistered() && !comesBack(t, s) { // a late report after the end of the registration
+	if s.GetDeregistered() && !AutoDeregistered(s) { // a late report after the end of the registration
 		return wholeService(t.State, s), nil
 	}
-	if t.Has(core.Level2) && overtaken(s.GetStates(), c.GetState()) {
+	if overtaken(s.GetStates(), c.GetState()) {
 		return wholeService(t.State, s), nil
 	}
 	// A repeated state is recorded once.
@@ -126,7 +122,7 @@ func DeregisterService(t *core.Tx, c *internalv1.DeregisterService) (*holdfastv1
 		return wholeService(t.State, s), nil
 	}
 	reason := stateDeregistered
-	if c.GetByServer() && s.GetActive() && t.Has(core.Level2) { // the service has returned
+	if c.GetByServer() && s.GetActive() { // the service has returned
 		return wholeService(t.State, s), nil
 	}
 	if c.GetByServer() {
@@ -162,7 +158,7 @@ func targetID(t *core.Tx, target *holdfastv1.ServiceTarget) string {
 // deregistered on request must register again.
 func ReviveService(t *core.Tx, id string) *internalv1.Lease {
 	s, ok := t.Services.Get(id)
-	if !ok || s.GetDeregistered() && !comesBack(t, s) {
+	if !ok || s.GetDeregistered() && !AutoDeregistered(s) {
 		return nil
 	}
 	return t.GrantLease(internalv1.LeaseRef_SERVICE, id, 0)
@@ -192,10 +188,6 @@ const ServiceMissingFor = 24 * time.Hour
 func AutoDeregistered(s *holdfastv1.Service) bool {
 	n := len(s.GetStates())
 	return s.GetDeregistered() && n > 0 && s.GetStates()[n-1].GetReason() == stateAutoDeregistered
-}
-
-func comesBack(t *core.Tx, s *holdfastv1.Service) bool {
-	return t.Has(core.Level2) && AutoDeregistered(s)
 }
 
 // ServiceMissing marks a silent service as missing. It stays registered.

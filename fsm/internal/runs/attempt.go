@@ -136,7 +136,7 @@ func NoteProgress(t *core.Tx, c *internalv1.NoteProgress) (*holdfastv1.Run, *ref
 	}
 	mergeEvidence(a, c.GetEvidence())
 	if c.GetWaitingFor() != "" && run.GetWaitingFor() != c.GetWaitingFor() {
-		if !t.Has(core.Level2) || !sameWait(run.GetWaitingFor(), c.GetWaitingFor()) {
+		if !sameWait(run.GetWaitingFor(), c.GetWaitingFor()) {
 			run.WaitingSince = t.Now
 		}
 		run.WaitingFor = c.GetWaitingFor()
@@ -204,7 +204,7 @@ func EndAttempt(t *core.Tx, c *internalv1.EndAttempt) (*holdfastv1.Run, *refusal
 		EndStep(t, step, holdfastv1.StepStatus_FAILED)
 		FinishRun(t, run, holdfastv1.Run_CANCELED, why)
 	case !c.GetPermanent() && a.GetNumber() <= step.GetMaxRetries():
-		if m, ok := fleet.Edit(t, run.GetMachineId()); ok && t.Has(core.Level2) && step.GetKind() == "repave" {
+		if m, ok := fleet.Edit(t, run.GetMachineId()); ok && step.GetKind() == "repave" {
 			fleet.NoteFailedInstall(m, a.GetNumber(), c.GetError())
 			fleet.PutMachine(t, m)
 		}

@@ -50,7 +50,7 @@ func noteOutcome(t *core.Tx, run *holdfastv1.Run) {
 	if n := len(p.GetRecent()) - brakeWindow; n > 0 {
 		p.Recent = p.GetRecent()[n:]
 	}
-	if t.Has(core.Level2) && plans.Ramped(p) {
+	if plans.Ramped(p) {
 		noteRamp(t, p, run, o)
 	}
 	if p.GetBrake() == nil && o.GetFailure() != "" {

@@ -25,7 +25,7 @@ func noteEvidence(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run) {
 			continue
 		}
 		switch {
-		case Drains(s) && t.Has(core.Level2) && Skipped(s): // at level 1 no step is skipped
+		case Drains(s) && Skipped(s):
 		case Drains(s):
 			fleet.Observe(t, m, &holdfastv1.Condition{
 				Type: lifecycle.Drained, Status: true, Reason: "Drained", Message: "by step " + s.GetName(),
@@ -40,9 +40,7 @@ func noteEvidence(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run) {
 		case s.GetKind() == "join": // workloads may arrive now, even before the node is verified
 			fleet.SetCondition(t, m, lifecycle.Drained, false, "Joined")
 			fleet.Observe(t, m, &holdfastv1.Condition{Type: lifecycle.InCluster, Status: true, Reason: "Joined"})
-			if t.Has(core.Level2) {
-				m.Status.ClusterRef = clusterOf(t, m, run, s)
-			}
+			m.Status.ClusterRef = clusterOf(t, m, run, s)
 		}
 	}
 }
@@ -146,7 +144,7 @@ func runSucceeded(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, c flee
 		fleet.SetCondition(t, m, lifecycle.InCluster, false, "RMA")
 		m.Status.ClusterRef = ""
 	}
-	if !t.Has(core.Level2) || m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALL_FAILED || done["repave"] ||
+	if m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALL_FAILED || done["repave"] ||
 		phase != holdfastv1.MachineStatus_MAINTENANCE {
 		// The disk of a failed install is unchanged, so the condition stays.
 		fleet.SetCondition(t, m, lifecycle.NeedsIntervention, false, "RunSucceeded")

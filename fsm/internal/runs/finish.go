@@ -57,9 +57,7 @@ func FinishRun(t *core.Tx, run *holdfastv1.Run, phase holdfastv1.Run_Phase, fail
 		})
 		if c.Node = nodeAfterFailure(m, run); c.Node == holdfastv1.Node_INSTALL_FAILED {
 			c.Metadata = map[string]string{"error": failure.GetMessage(), "attempt": fmt.Sprint(failure.GetAttempt())}
-			if t.Has(core.Level2) {
-				fleet.NoteFailedInstall(m, failure.GetAttempt(), failure.GetMessage())
-			}
+			fleet.NoteFailedInstall(m, failure.GetAttempt(), failure.GetMessage())
 		}
 		fleet.MovePhase(t, m, holdfastv1.MachineStatus_MAINTENANCE, c)
 	default:

@@ -36,7 +36,7 @@ func rampLimit(s *core.State, p *holdfastv1.Plan, c schema.Cohort) int {
 	switch i := plans.RampOf(p, c.Image); {
 	case p.GetMaxActive() > 0:
 		return int(p.GetMaxActive())
-	case s.Meta.GetFeatureLevel() < core.Level2 || !plans.Ramped(p):
+	case !plans.Ramped(p):
 		return 0
 	case i >= 0:
 		return int(p.GetRamps()[i].GetLimit())

@@ -77,10 +77,8 @@ func StartRun(t *core.Tx, c *internalv1.StartRun) (*holdfastv1.Run, *refusal.Err
 	if !ok {
 		return nil, fleet.MachineNotFound(c.GetMachineId())
 	}
-	if t.Has(core.Level2) {
-		if err := plans.CheckParams(plan, c.GetParams()); err != nil {
-			return nil, err
-		}
+	if err := plans.CheckParams(plan, c.GetParams()); err != nil {
+		return nil, err
 	}
 	beside := plans.NonExclusive(plan)
 	if err := startable(t, m, plan, c, beside); err != nil {

@@ -165,9 +165,6 @@ func (s *Machines) RetryBmc(ctx context.Context, r *holdfastv1.RetryBmcRequest) 
 	if err := request.Required("machine_id", r.GetMachineId()); err != nil {
 		return nil, err
 	}
-	if err := s.Needs(ctx, fsm.Level2, "retry the BMC"); err != nil {
-		return nil, err
-	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_RetryBmc{RetryBmc: &internalv1.RetryBmc{MachineId: r.GetMachineId()}}
 	return edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)

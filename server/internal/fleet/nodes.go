@@ -26,15 +26,6 @@ type Discovery struct {
 	Limit uint32 // maximum number of machines that await approval; 0: no limit
 }
 
-// LimitIn returns the limit for commands on a state. It is 0 while a peer is too old to know
-// the limit.
-func (d Discovery) LimitIn(v *fsm.View) uint32 {
-	if !v.Has(fsm.Level2) {
-		return 0
-	}
-	return d.Limit
-}
-
 // Nodes implements NodeService. A node is a machine.
 type Nodes struct {
 	holdfastv1.UnimplementedNodeServiceServer
@@ -133,7 +124,7 @@ func (s *Nodes) ReportNode(ctx context.Context, r *holdfastv1.ReportNodeRequest)
 			RunId:         "run-" + edge.RandomHex(6),
 			MachineId:     edge.RandomHex(4),
 			Discover:      s.discovery.On,
-			DiscoverLimit: s.discovery.LimitIn(s.State.View()),
+			DiscoverLimit: s.discovery.Limit,
 		}}
 		return edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)
 	})

@@ -90,11 +90,11 @@ func (s *Service) machineAnswer(v *fsm.View, r *holdfastv1.BootMachineRequest) *
 		m.GetStatus().GetNodeState() == holdfastv1.Node_RETIRED:
 		disk.Reason = "it is retired"
 		return disk
-	case !active && v.Has(fsm.Level2) && fsm.ApprovedPlan(m) != "":
+	case !active && fsm.ApprovedPlan(m) != "":
 		return approved(v, m)
 	case !active || run.GetObserved() || fsm.Ended(run):
 		return disk
-	case i.GetRunId() == run.GetRunId() && v.Has(fsm.Level2) && fsm.InstallerRuns(i, now):
+	case i.GetRunId() == run.GetRunId() && fsm.InstallerRuns(i, now):
 		reason := fmt.Sprintf("its installer is running: a boot script is served again after %s without a report",
 			fsm.InstallerSilence)
 		return waitAnswer(m.GetMachineId(), run.GetRunId(), reason)

@@ -52,9 +52,8 @@ func (s *Service) startApproved(
 		return nil, err
 	}
 	c := &internalv1.Command{
-		FeatureLevel: fsm.Level2,
-		Principal:    "netboot",
-		Op:           &internalv1.Command_StartRun{StartRun: start},
+		Principal: "netboot",
+		Op:        &internalv1.Command_StartRun{StartRun: start},
 	}
 	run, err := edge.Apply[*holdfastv1.Run](ctx, s.Node, c)
 	if refused, ok := errors.AsType[*fsm.Error](err); ok && refused.Code != fsm.Aborted {

@@ -51,7 +51,7 @@ func (s *Service) BootMachine(
 		}
 		_, err = edge.Apply[*holdfastv1.Install](ctx, s.Node, c)
 		refused, ok := errors.AsType[*fsm.Error](err)
-		if ok && refused.Reason == fsm.ReasonNoInstall && v.Has(fsm.Level2) {
+		if ok && refused.Reason == fsm.ReasonNoInstall {
 			peers := answer.GetHttpAddrs()
 			answer = waitAnswer(answer.GetMachineId(), answer.GetRunId(), refused.Message)
 			answer.HttpAddrs, err = peers, nil
@@ -119,7 +119,7 @@ func (s *Service) discover(
 			RunId:         "run-" + edge.RandomHex(6),
 			MachineId:     edge.RandomHex(4),
 			Discover:      true,
-			DiscoverLimit: s.discovery.LimitIn(s.State.View()),
+			DiscoverLimit: s.discovery.Limit,
 		},
 	}}
 	m, err := edge.Apply[*holdfastv1.Machine](ctx, s.Node, c)

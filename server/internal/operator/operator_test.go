@@ -12,7 +12,6 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
 )
@@ -43,7 +42,6 @@ func TestSetAutopilotOutcome(t *testing.T) {
 // a time that the leader's clock confirms.
 func TestResetClock(t *testing.T) {
 	n := nodetest.New()
-	n.Do(t, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
 	s := New(&edge.Peer{Node: n, State: n.Peer}, Config{})
 	at := func(off time.Duration) *timestamppb.Timestamp { return timestamppb.New(time.Now().Add(off)) }
 	for _, tt := range []struct {

@@ -3,7 +3,6 @@ package plans
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -87,14 +86,6 @@ func (s *Service) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanReques
 		return nil, request.Invalid("plan",
 			"has a field in "+name+" that is unknown to this server: is the client newer than the server?")
 	}
-	newer := func(st *holdfastv1.Step) bool {
-		return len(st.GetSsh().GetParams()) > 0 || st.GetNetboot().GetBootMode() != ""
-	}
-	if slices.ContainsFunc(plan.GetSteps(), newer) {
-		if err := s.Needs(ctx, fsm.Level2, "create a plan with ssh.params or netboot.boot_mode"); err != nil {
-			return nil, err
-		}
-	}
 	for _, st := range plan.GetSteps() {
 		if since := stepkind.Of(st).GetSince(); since > fsm.Level1 {
 			if err := s.Needs(ctx, since, "create a plan with a step of kind "+stepkind.Name(st)); err != nil {
@@ -165,9 +156,6 @@ func (s *Service) ReleasePlan(ctx context.Context, r *holdfastv1.ReleasePlanRequ
 		return nil, err
 	}
 	c := auth.Command(ctx)
-	if r.MaxActive != nil {
-		c.FeatureLevel = fsm.Level2
-	}
 	c.Op = &internalv1.Command_ReleasePlan{
 		ReleasePlan: &internalv1.ReleasePlan{PlanId: r.GetPlanId(), MaxActive: r.MaxActive},
 	}

@@ -9,7 +9,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -74,8 +73,7 @@ func (s *Agents) CreateAgentMachine(
 	})
 }
 
-// RegisterAgent registers a machine; its first heartbeat makes it ready. The hash of the
-// agent's token is stored only if all peers support feature level 2.
+// RegisterAgent registers a machine; its first heartbeat makes it ready.
 func (s *Agents) RegisterAgent(
 	ctx context.Context, r *holdfastv1.RegisterAgentRequest,
 ) (*holdfastv1.Machine, error) {
@@ -90,14 +88,10 @@ func (s *Agents) RegisterAgent(
 	}
 	in := proto.CloneOf(request.WithoutUnknown(r))
 	in.TokenSha256 = nil
-	v, err := s.Node.View(ctx)
-	if err != nil {
-		return nil, err
-	}
 	return edge.RetryAborted(func() (*holdfastv1.Machine, error) {
 		c := auth.Command(ctx)
 		op := &internalv1.RegisterAgent{Agent: in, TtlMs: machineTTL.Milliseconds()}
-		if len(sum) > 0 && v.Has(fsm.Level2) {
+		if len(sum) > 0 {
 			op.Token = &internalv1.StoredToken{Token: &holdfastv1.Token{TokenId: "tok-" + edge.RandomHex(6)}, Sha256: sum}
 		}
 		c.Op = &internalv1.Command_RegisterAgent{RegisterAgent: op}

@@ -6,7 +6,6 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -57,9 +56,6 @@ func (s *Pools) DeleteProvider(
 	ctx context.Context, r *holdfastv1.DeleteProviderRequest,
 ) (*holdfastv1.DeleteProviderResponse, error) {
 	if err := request.Required("provider_id", r.GetProviderId()); err != nil {
-		return nil, err
-	}
-	if err := s.Needs(ctx, fsm.Level2, "delete a provider"); err != nil {
 		return nil, err
 	}
 	c := auth.Command(ctx)

@@ -60,7 +60,7 @@ func (s *Preparer) checkCapabilities(ctx context.Context, start *internalv1.Star
 		}
 		m, plan, found = parts(v, start)
 	}
-	if v.Has(fsm.Level2) && !plan.GetReferenced() {
+	if !plan.GetReferenced() {
 		start.CheckedPlan = &holdfastv1.Plan{
 			PlanId: plan.GetPlanId(), DisplayName: plan.GetDisplayName(), Steps: plan.GetSteps(),
 		}

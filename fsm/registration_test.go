@@ -11,17 +11,14 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// A registration does not record a state that was never reported. At level 1 it still does.
+// A registration does not record a state that was never reported.
 func TestRegistrationRecordsNoHealth(t *testing.T) {
-	for level, want := range map[uint32][]string{fsm.Level1: {"healthy", "slow"}, fsm.Level2: {"slow"}} {
-		p := fsmtest.NewPeer()
-		do(t, p, &internalv1.RaiseFeatureLevel{Level: level})
-		do(t, p, serviceOp(uuid, ""))
-		s := do(t, p, &internalv1.UpdateServiceState{Id: uuid,
-			State: &holdfastv1.ServiceState{Reason: "slow"}}).(*holdfastv1.Service)
-		if diff := cmp.Diff(want, reasons(s)); diff != "" {
-			t.Errorf("level %d: activity record (-want +got):\n%s", level, diff)
-		}
+	p := fsmtest.NewPeer()
+	do(t, p, serviceOp(uuid, ""))
+	s := do(t, p, &internalv1.UpdateServiceState{Id: uuid,
+		State: &holdfastv1.ServiceState{Reason: "slow"}}).(*holdfastv1.Service)
+	if diff := cmp.Diff([]string{"slow"}, reasons(s)); diff != "" {
+		t.Errorf("activity record (-want +got):\n%s", diff)
 	}
 }
 
@@ -30,17 +27,14 @@ func TestRegistrationRecordsNoHealth(t *testing.T) {
 func TestRegisteringAgainKeepsPlacement(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		level   uint32
 		expired bool
 		want    holdfastv1.Pool_Status
 		free    int64
 	}{
-		{"healthy", fsm.Level2, false, holdfastv1.Pool_HEALTHY, 8},
-		{"unavailable", fsm.Level2, true, holdfastv1.Pool_REGISTERED, 0},
-		{"level 1", fsm.Level1, false, holdfastv1.Pool_REGISTERED, 0},
+		{"healthy", false, holdfastv1.Pool_HEALTHY, 8},
+		{"unavailable", true, holdfastv1.Pool_REGISTERED, 0},
 	} {
 		p := fsmtest.NewPeer()
-		do(t, p, &internalv1.RaiseFeatureLevel{Level: tt.level})
 		do(t, p, registerPoolOp("p-1"))
 		beat(t, p, "p-1", 10, &holdfastv1.Gpu{Id: 0, TotalVramGb: 24, AvailableVramGb: 8, Workers: []string{"w"}})
 		if tt.expired {
