@@ -49,6 +49,7 @@ func TestWaves(t *testing.T) {
 	if diff := cmp.Diff(fsm.CompleteWave(proposed), proposed, protocmp.Transform()); diff != "" {
 		t.Errorf("proposed wave (-complete +got):\n%s", diff)
 	}
+	var refusal *fsm.Error
 	if _, err := s.RetryWave(ctx, &holdfastv1.RetryWaveRequest{WaveId: "w"}); !errors.As(err, &refusal) ||
 		refusal.Reason != "WAVE_ACTIVE" {
 		t.Errorf("retry of an active wave: got %v, want WAVE_ACTIVE", err)

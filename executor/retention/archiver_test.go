@@ -9,10 +9,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/internal/archive"
 	"github.com/holdfast-metal/holdfast/internal/archive/dir"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
@@ -78,6 +80,12 @@ func old(t *testing.T, n int) (*lab, []string) {
 
 const month = 31 * 24 * time.Hour
 
+// passes moves the clock of the state, as time does.
+func (l *lab) passes(to time.Time) {
+	l.T.Helper()
+	l.Must(&internalv1.Command{Time: timestamppb.New(to), Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}}})
+}
+
 // TestArchiver checks that old runs are archived, the newest stay, and the object is complete.
 func TestArchiver(t *testing.T) {
 	l, ids := old(t, 3)
@@ -113,6 +121,7 @@ func TestArchiver(t *testing.T) {
 		t.Errorf("object: got %v, run %v, %d blocks", err, o.GetRun(), len(o.GetLog()))
 	}
 
+	l.passes(time.Now().Add(3 * month))
 	passAt(time.Now().Add(3 * month))
 	r, _ = l.FSM.View().Run(ids[0])
 	if r.GetArchive().GetDroppedAt() == nil {
@@ -182,6 +191,7 @@ func TestArchiverIsReplaced(t *testing.T) {
 					t.Fatal(err)
 				}
 				then = then.Add(2 * month)
+				l.passes(then)
 			}
 			stale := l.Epoch()
 			a.before = func(c string) error {

@@ -33,7 +33,11 @@ func TestDefaultPlansSucceed(t *testing.T) {
 			l := newLab(t, fake.Config{})
 			l.Machine("m-1")
 			l.lead(quick())
-			run := l.Ended(l.Start("m-1", tc.typ, "", map[string]string{"net_config": "eth0: dhcp"}).GetRunId())
+			var params map[string]string
+			if tc.typ == "NET_RECONFIG" {
+				params = map[string]string{"net_config": "eth0: dhcp"}
+			}
+			run := l.Ended(l.Start("m-1", tc.typ, "", params).GetRunId())
 			if run.GetPhase() != holdfastv1.Run_SUCCEEDED {
 				t.Fatalf("got phase %s (%s), want SUCCEEDED\n%s", run.GetPhase(), run.GetError(), l.Log(run.GetRunId(), "system"))
 			}

@@ -138,11 +138,9 @@ func TestLife(t *testing.T) {
 		send("ping", ping, id, 200, ""),
 		send("ping in quotes, with a slash", ping+"/", "\""+id+"\"\n", 200, ""),
 		get("tools", "/api/v1/capabilities/tools/state", `{"error":null,"data":{"my-tool":[{"id":"<uuid>","lastSeen":"2026-01-29T15:10:08Z","active":true,"states":[`+
-			`{"timestamp":"2026-01-29T15:10:01Z","healthy":true,"reason":"healthy"},{"timestamp":"2026-01-29T15:10:02Z","healthy":true,"reason":"healthy"},`+
 			`{"timestamp":"2025-01-15T10:30:00Z","healthy":true,"reason":"healthy"},{"timestamp":"2025-01-15T10:30:00.5Z","healthy":false,"reason":"no database"},`+
 			`{"timestamp":"2026-01-29T15:10:06Z","healthy":true,"reason":""}]}]}}`),
-		get("resources", "/api/v1/capabilities/resources/state/", `{"error":null,"data":{"other":[{"id":"<uuid>","lastSeen":"2026-01-29T15:10:03Z","active":true,"states":[`+
-			`{"timestamp":"2026-01-29T15:10:03Z","healthy":true,"reason":"healthy"}]}]}}`),
+		get("resources", "/api/v1/capabilities/resources/state/", `{"error":null,"data":{"other":[{"id":"<uuid>","lastSeen":"2026-01-29T15:10:03Z","active":true,"states":[]}]}}`),
 		get("all", "/api/v1/capabilities", "*"),
 		send("deregister", deregister, tool, 200, ""),
 		send("deregister again", deregister, tool, 200, ""),
@@ -154,10 +152,9 @@ func TestLife(t *testing.T) {
 	l.Run(t, []apitest.Call{get("missing in action", "/api/v1/capabilities/tools/state",
 		`{"error":null,"data":{"my-tool":[`+
 			`{"id":"<uuid>","lastSeen":"2026-01-29T15:10:11Z","active":false,"states":[`+
-			`{"timestamp":"2026-01-29T15:10:01Z","healthy":true,"reason":"healthy"},{"timestamp":"2026-01-29T15:10:02Z","healthy":true,"reason":"healthy"},`+
 			`{"timestamp":"2025-01-15T10:30:00Z","healthy":true,"reason":"healthy"},{"timestamp":"2025-01-15T10:30:00.5Z","healthy":false,"reason":"no database"},`+
 			`{"timestamp":"2026-01-29T15:10:06Z","healthy":true,"reason":""},{"timestamp":"2026-01-29T15:10:09Z","healthy":false,"reason":"deregistered"},`+
-			`{"timestamp":"2026-01-29T15:10:11Z","healthy":true,"reason":"healthy"},{"timestamp":"2026-01-29T15:10:12Z","healthy":false,"reason":"missing in action"}]}]}}`)})
+			`{"timestamp":"2026-01-29T15:10:12Z","healthy":false,"reason":"missing in action"}]}]}}`)})
 }
 
 func TestNoLeader(t *testing.T) {
