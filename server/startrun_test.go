@@ -24,8 +24,7 @@ func TestStartRun(t *testing.T) {
 	n.Machine(t, "m-1")
 	n.Do(t, &internalv1.CreatePlan{Plan: nodetest.OnePlan("one")})
 
-	req := &holdfastv1.StartRunRequest{RequestId: "req-1", MachineId: "m-1", Type: "net-reconfig", PlanId: "one",
-		Params: map[string]string{"image": "x"}}
+	req := &holdfastv1.StartRunRequest{RequestId: "req-1", MachineId: "m-1", Type: "net-reconfig", PlanId: "one"}
 	run, err := c.StartRun(ctx, req)
 	if err != nil {
 		t.Fatal(err)
