@@ -316,6 +316,9 @@ func (l *Lab) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv1.Re
 	}, nil
 }
 
+// Pass moves the time of the next commands.
+func (l *Lab) Pass(d time.Duration) { l.now = l.now.Add(d) }
+
 // Expire makes a lease expire, as if no heartbeat had arrived for its whole TTL.
 func (l *Lab) Expire(kind internalv1.LeaseRef_Kind, id string) {
 	l.Helper()
