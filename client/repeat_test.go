@@ -32,6 +32,7 @@ func TestRules(t *testing.T) {
 			&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: "m"}}, again},
 		{holdfastv1.MachineService_UpdateMachine_FullMethodName, &holdfastv1.UpdateMachineRequest{}, again},
 		{holdfastv1.MachineService_RetryBmc_FullMethodName, &holdfastv1.RetryBmcRequest{}, again},
+		{holdfastv1.OperatorService_AdmitPeer_FullMethodName, &holdfastv1.AdmitPeerRequest{}, again},
 		{holdfastv1.OperatorService_ResetClock_FullMethodName, &holdfastv1.ResetClockRequest{}, again},
 		{holdfastv1.MachineService_SetMachinePhase_FullMethodName, &holdfastv1.SetMachinePhaseRequest{}, again},
 		{holdfastv1.MachineService_DeleteMachine_FullMethodName, &holdfastv1.DeleteMachineRequest{}, once},

@@ -109,7 +109,7 @@ func (r *reconciler) removeDead(ctx context.Context) error {
 			}
 		}
 		r.n.log.Warn("removing dead peer", "id", id, "gone_since", since, "dead_server_threshold", rules.dead)
-		if err := r.n.membership.remove(ctx, id, false); err != nil {
+		if err := r.n.membership.remove(ctx, id, false, false); err != nil {
 			return fmt.Errorf("remove dead peer %s: %w", id, err)
 		}
 		return nil

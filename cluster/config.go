@@ -54,6 +54,9 @@ type Config struct {
 	// With 1 this peer forms one alone, with 0 it only joins. It is ignored once the peer
 	// belongs to a cluster.
 	BootstrapExpect int
+	// AdmitManually makes new peers wait until an admin admits them (AdmitPeer). It holds for the
+	// cluster if one of its peers has it.
+	AdmitManually bool
 	// RaftMultiplier scales the heartbeat and election timeouts (500 ms) and the leader lease (250
 	// ms). Default 1.
 	RaftMultiplier float64

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -80,9 +81,48 @@ func (c *Config) FastKeys() { c.keyInterval = 50 * time.Millisecond }
 
 // AskVoteAs is AskVote with the certificate of a store. If store is nil, it uses no TLS.
 func (n *Node) AskVoteAs(store *peertls.Store, req raft.RequestVoteRequest) (granted bool, err error) {
-	req.RPCHeader = raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
+	var resp raft.RequestVoteResponse
+	if len(req.ID) == 0 {
+		req.ID = []byte(n.cfg.NodeID)
+	}
+	req.ProtocolVersion = raft.ProtocolVersionMax
+	err = n.withTransport(store, func(t *raft.NetworkTransport, id raft.ServerID, at raft.ServerAddress) error {
+		return t.RequestVote(id, at, &req, &resp)
+	})
+	return err == nil && resp.Granted, err
+}
+
+// Tell sends the peer a message over its Raft port, with the certificate of a store and as the
+// peer that the message names.
+func (n *Node) Tell(store *peertls.Store, as string, message any) error {
+	h := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(as), Addr: []byte("127.0.0.1:1")}
+	return n.withTransport(store, func(t *raft.NetworkTransport, id raft.ServerID, at raft.ServerAddress) error {
+		switch m := message.(type) {
+		case raft.AppendEntriesRequest:
+			m.RPCHeader = h
+			return t.AppendEntries(id, at, &m, new(raft.AppendEntriesResponse))
+		case raft.InstallSnapshotRequest:
+			m.RPCHeader = h
+			return t.InstallSnapshot(id, at, &m, new(raft.InstallSnapshotResponse), strings.NewReader("xx"))
+		case raft.RequestVoteRequest:
+			m.RPCHeader = h
+			return t.RequestVote(id, at, &m, new(raft.RequestVoteResponse))
+		case raft.RequestPreVoteRequest:
+			m.RPCHeader = h
+			return t.RequestPreVote(id, at, &m, new(raft.RequestPreVoteResponse))
+		case raft.TimeoutNowRequest:
+			m.RPCHeader = h
+			return t.TimeoutNow(id, at, &m, new(raft.TimeoutNowResponse))
+		}
+		panic(message)
+	})
+}
+
+func (n *Node) withTransport(
+	store *peertls.Store, do func(*raft.NetworkTransport, raft.ServerID, raft.ServerAddress) error,
+) error {
 	s, err := transport.Listen(transport.StreamConfig{
-		Addr: "127.0.0.1:0", Cluster: func() string { return "" }, TLS: store,
+		Addr: "127.0.0.1:0", Cluster: func() string { return n.ident.get().ClusterID }, TLS: store,
 		PeersAt: func(string) []string { return nil }, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -91,9 +131,7 @@ func (n *Node) AskVoteAs(store *peertls.Store, req raft.RequestVoteRequest) (gra
 	t := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Stream: s, MaxPool: 1,
 		MsgpackUseNewTimeFormat: true, Timeout: 5 * time.Second})
 	defer func() { _ = t.Close() }()
-	var resp raft.RequestVoteResponse
-	err = t.RequestVote(raft.ServerID(n.cfg.NodeID), raft.ServerAddress(n.RaftAddr()), &req, &resp)
-	return err == nil && resp.Granted, err
+	return do(t, raft.ServerID(n.cfg.NodeID), raft.ServerAddress(n.RaftAddr()))
 }
 
 // Weigh makes the peer take a snapshot after that many bytes, and check the log size often.
@@ -134,7 +172,7 @@ func (c *Config) SendNoNotices() { c.noNotices = true }
 
 // RemoveLeaving removes a peer as if it had asked for it.
 func (n *Node) RemoveLeaving(ctx context.Context, id string) error {
-	return n.membership.remove(ctx, id, true)
+	return n.membership.remove(ctx, id, true, false)
 }
 
 // Leave asks the leader to remove this peer from the cluster, as a graceful stop does.

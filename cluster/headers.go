@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // Metadata of calls (docs/concepts.md).
@@ -129,30 +131,47 @@ func answered(md metadata.MD) metadata.MD {
 // (docs/security.md). Without TLS, any process on loopback counts as a peer.
 const internalPrefix = "/holdfast.internal."
 
-// callingPeer returns the id of the peer at the other end. ok is false if it is not a peer
+// callingPeer returns the id of the peer at the other end. ok is false if it is not a member
 // of this cluster.
 func (rt *router) callingPeer(ctx context.Context) (id string, ok bool) {
 	if rt.n.cfg.TLS == nil {
 		return "", true
 	}
 	c, ok := peertls.FromContext(ctx)
-	if !ok || c.Peer == "" || c.Cluster != rt.n.cfg.TLS.Cluster() {
+	if !ok || rt.n.Member(ctx, c) != nil {
 		return "", false
 	}
 	return c.Peer, true
 }
 
-// checkPeer returns an error if a caller that is not a peer calls a method for peers.
+// beforeJoining are the methods that a peer may call before it is a member. They change nothing.
+var beforeJoining = []string{
+	internalv1.PeerService_Stats_FullMethodName, // to find out why it is no member
+	internalv1.PeerService_Vouch_FullMethodName, // to find out who is
+}
+
+// checkPeer returns an error if a caller that is not a member calls a method for peers.
 func (rt *router) checkPeer(ctx context.Context, method string) error {
-	if !strings.HasPrefix(method, internalPrefix) {
+	if !strings.HasPrefix(method, internalPrefix) || rt.n.cfg.TLS == nil {
 		return nil
 	}
-	if _, ok := rt.callingPeer(ctx); ok {
-		return nil
+	c, ok := peertls.FromContext(ctx)
+	if !ok || c.Peer == "" || c.Cluster != rt.n.cfg.TLS.Cluster() {
+		return status.Errorf(codes.PermissionDenied,
+			"%s is only for peers of cluster %s: the caller has no peer certificate",
+			method, rt.n.cfg.TLS.Cluster())
 	}
-	return status.Errorf(codes.PermissionDenied,
-		"%s is only for peers of cluster %s: the caller has no peer certificate",
-		method, rt.n.cfg.TLS.Cluster())
+	var err error
+	if slices.Contains(beforeJoining, method) {
+		err = rt.n.roster.Denied(c.Peer, c.Cert)
+	} else {
+		err = rt.n.Member(ctx, c)
+	}
+	if err != nil {
+		rt.n.roster.LogRefusal(method, c.Peer, err)
+		return status.Errorf(codes.PermissionDenied, "%s refused: %s", method, err)
+	}
+	return nil
 }
 
 // checkSelf returns an error if a peer acts for another peer.

@@ -4,13 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/cluster/internal/roster"
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
+	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -25,7 +29,11 @@ type membership struct {
 	// Each leader has its own list in memory. A peer that was removed by force and not stopped
 	// joins again under the next leader, as a nonvoter that catches up first.
 	departed sync.Map
-	seen     conditions // the peers' conditions, as this leader observed them
+	// denying has the ids of peers that this leader has removed for an operator, until their
+	// denial is committed.
+	denying sync.Map
+	serials sync.Map   // id → the serial of the certificate that this peer saw last
+	seen    conditions // the peers' conditions, as this leader observed them
 }
 
 // process identifies one process of a peer.
@@ -80,11 +88,14 @@ func (n *Node) RemovePeer(ctx context.Context, id string, force bool) error {
 		return &fsm.Error{Code: fsm.FailedPrecondition, Reason: reason, Message: fmt.Sprintf(format, args...)}
 	}
 	switch {
-	case !in:
+	case !in && !force:
 		return &fsm.Error{
 			Code: fsm.NotFound, Reason: "PEER_NOT_FOUND",
-			Message: fmt.Sprintf("peer %q is not in the Raft configuration: see holdfast operator raft list-peers", id),
+			Message: fmt.Sprintf("peer %q is not in the Raft configuration: see holdfast operator raft list-peers; "+
+				"--force denies its certificates nevertheless", id),
 		}
+	case !in:
+		return n.membership.deny(ctx, id)
 	case id == n.cfg.NodeID:
 		return no("PEER_LEADS", "peer %q leads: "+
 			"hand the leadership over first (holdfast operator raft transfer-leadership)", id)
@@ -92,7 +103,7 @@ func (n *Node) RemovePeer(ctx context.Context, id string, force bool) error {
 	answers := n.membership.answers(ctx, id)
 	if answers && !force {
 		return no("PEER_ALIVE", "peer %q answers: "+
-			"stop it first, or it joins again (to make a peer leave, stop it with leave_on_stop)", id)
+			"stop it first, or use --force (to make a peer leave, stop it with leave_on_stop)", id)
 	}
 	if srv.Suffrage == raft.Voter {
 		rest, following := n.membership.followed(ctx, r.term, id)
@@ -101,10 +112,10 @@ func (n *Node) RemovePeer(ctx context.Context, id string, force bool) error {
 				id, rest, following)
 		}
 	}
-	if err := n.membership.remove(ctx, id, answers); err != nil {
+	if err := n.membership.remove(ctx, id, answers, true); err != nil {
 		return n.refusal(err)
 	}
-	n.log.Warn("peer removed by an operator", "id", id)
+	n.log.Warn("peer removed by an operator, and its certificates denied", "id", id)
 	return nil
 }
 
@@ -141,7 +152,9 @@ func (ms *membership) answers(ctx context.Context, id string) bool {
 // remove removes a peer from the Raft configuration and from the state. running reports that its
 // process has not ended. It is about to stop then, and is not admitted again. Gossip alone cannot
 // tell, because it needs seconds to notice a dead peer, which may come back.
-func (ms *membership) remove(ctx context.Context, id string, running bool) error {
+//
+// deny reports that an operator has decided it, so that its certificates are denied.
+func (ms *membership) remove(ctx context.Context, id string, running, deny bool) error {
 	if _, ok := ms.n.terms.current(); !ok {
 		return ErrNotLeader
 	}
@@ -154,11 +167,73 @@ func (ms *membership) remove(ctx context.Context, id string, running bool) error
 			Err: fmt.Errorf("remove peer %s from the raft configuration: %w", id, err)}
 	}
 	// failpoint: server-removed
-	if err := ms.forgetPeer(ctx, id); err != nil {
+	if deny {
+		ms.denying.Store(id, true)
+	}
+	if err := ms.forget(ctx, id); err != nil {
 		// The peer is removed nevertheless, and the leader deletes its record later: see
 		// reconciler.forgetRemoved.
 		ms.n.log.Warn("peer removed, but its record is not deleted yet, will retry", "id", id, "error", err)
 	}
+	return nil
+}
+
+// forget deletes the record of a removed peer, and denies it if this leader has removed it for an
+// operator.
+func (ms *membership) forget(ctx context.Context, id string) error {
+	if _, ok := ms.denying.Load(id); !ok {
+		return ms.forgetPeer(ctx, id)
+	}
+	err := ms.deny(ctx, id)
+	if err == nil {
+		ms.denying.Delete(id)
+	}
+	return err
+}
+
+// deny deletes the record of a peer, and denies the certificates that it has: those that were
+// seen, and all older ones.
+func (ms *membership) deny(ctx context.Context, id string) error {
+	d := &internalv1.PeerAdmission{Id: id, IssuedBefore: timestamppb.Now()}
+	if rec, ok := ms.n.fsm.View().Peer(id); ok {
+		d.Serials = rec.GetSerials()
+	}
+	if a, ok := ms.n.fsm.View().Admission(id); ok {
+		d.Serials = append(slices.Clone(a.GetSerials()), d.GetSerials()...)
+	}
+	if s, ok := ms.serials.Load(id); ok {
+		d.Serials = append(slices.Clone(d.GetSerials()), s.(string))
+	}
+	slices.Sort(d.Serials)
+	d.Serials = slices.Compact(d.Serials)
+	d.Serials = d.Serials[max(0, len(d.Serials)-keptSerials):]
+	return ms.n.committer.commit(ctx, &internalv1.Command{
+		Op: &internalv1.Command_RemovePeer{RemovePeer: &internalv1.RemovePeer{Id: id, Denial: d}},
+	})
+}
+
+// keptSerials is how many serials of a peer's certificates are kept. Certificates are renewed
+// rarely, and those that were made before the removal are denied anyway.
+const keptSerials = 32
+
+// AdmitPeer lets a peer join that was removed, or that waits for an admin. It works only on the
+// leader.
+func (n *Node) AdmitPeer(ctx context.Context, id string) error {
+	if _, ok := n.terms.current(); !ok {
+		return n.refusal(n.terms.notReady())
+	}
+	if err := peertls.CheckName("peer id", id); err != nil {
+		return &fsm.Error{Code: fsm.InvalidArgument, Reason: "INVALID_FIELD", Message: err.Error()}
+	}
+	err := n.committer.commit(ctx, &internalv1.Command{
+		Op: &internalv1.Command_AdmitPeer{AdmitPeer: &internalv1.AdmitPeer{Id: id}},
+	})
+	if err != nil {
+		return n.refusal(err)
+	}
+	n.membership.departed.Delete(id)
+	n.log.Warn("peer admitted by an operator", "id", id)
+	n.gossip.Notify()
 	return nil
 }
 
@@ -203,4 +278,34 @@ func (n *Node) askLeave(ctx context.Context, leader string) error {
 	}
 	_, err = c.Leave(ctx, &internalv1.LeaveRequest{PeerId: n.cfg.NodeID})
 	return err
+}
+
+func newRoster(n *Node) *roster.Roster {
+	return roster.New(n.life, roster.Config{
+		Self: n.cfg.NodeID, Servers: n.servers,
+		Founders:  func() []string { return ids(n.ident.get().Forming) },
+		Admission: func(id string) (*internalv1.PeerAdmission, bool) { return n.fsm.View().Admission(id) },
+		VotedFor:  func(id string, term uint64) bool { return n.gate.VotedFor(id, term) },
+		Vouch: func(ctx context.Context, id string, req *internalv1.VouchRequest) (*internalv1.VouchResponse, error) {
+			c, err := n.conns.Peer(id)
+			if err != nil {
+				return nil, err
+			}
+			return c.Vouch(ctx, req)
+		},
+		Refused: func() { n.metrics.refusedPeers.Inc() },
+		Logger:  n.log,
+	})
+}
+
+// Member returns an error if the caller of a connection is not a peer that is a member of the
+// cluster now. Without TLS every process on loopback counts as one.
+func (n *Node) Member(ctx context.Context, c *peertls.Caller) error {
+	switch {
+	case n.cfg.TLS == nil:
+		return nil
+	case c == nil || c.Peer == "" || c.Cluster != n.cfg.TLS.Cluster():
+		return errors.New("the caller has no certificate of a peer of this cluster")
+	}
+	return n.roster.Member(ctx, c.Peer, c.Cert)
 }

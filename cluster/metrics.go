@@ -18,6 +18,7 @@ type metrics struct {
 	reads        *prometheus.CounterVec
 	forwards     *prometheus.CounterVec
 	deathWatch   prometheus.Counter
+	refusedPeers prometheus.Counter
 
 	// Counts of applied commands, for the status.
 	commands    atomic.Uint64
@@ -57,6 +58,10 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 			opts("forwards_total", "Calls made on the leader for a client, by result: answered, not_applied, unknown."),
 			[]string{"result"},
 		),
+		refusedPeers: prometheus.NewCounter(
+			opts("refused_peers_total", "Connections, Raft messages and calls of peers that were refused, because they are no "+
+				"members or were removed."),
+		),
 		deathWatch: prometheus.NewCounter(
 			opts("death_watch_elections_total", "Elections called because the leader's process was seen to end."),
 		),
@@ -68,7 +73,7 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 		return m, nil
 	}
 	for _, c := range []prometheus.Collector{
-		m.applySeconds, m.batchSize, m.reads, m.forwards, m.deathWatch,
+		m.applySeconds, m.batchSize, m.reads, m.forwards, m.deathWatch, m.refusedPeers,
 		gauge("is_leader", "1 when this peer leads and is ready.", func() float64 {
 			return flag(n.Ready())
 		}),

@@ -34,6 +34,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/internal/peerconn"
 	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
 	"github.com/holdfast-metal/holdfast/cluster/internal/readindex"
+	"github.com/holdfast-metal/holdfast/cluster/internal/roster"
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
 	"github.com/holdfast-metal/holdfast/cluster/internal/wait"
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -57,6 +58,7 @@ type Node struct {
 
 	terms      *terms
 	membership *membership
+	roster     *roster.Roster
 	founding   *founding
 	watcher    *deathWatcher
 	router     *router
@@ -107,6 +109,7 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	n.joins = joinwatch.New(standing{n}, n.log)
 	n.life, n.end = context.WithCancel(context.Background())
 	n.ended = n.life.Done()
+	n.roster = newRoster(n)
 	var undo []func()
 	defer func() {
 		if err != nil {
@@ -142,7 +145,7 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	if err != nil {
 		return nil, err
 	}
-	n.gate = transport.NewGate(n.stream, n, n.log)
+	n.gate = transport.NewGate(n.stream, n.roster.Guard(), n, n.log)
 	undo = append(undo, func() { _ = n.gate.Close() })
 	if !cfg.noNotices {
 		n.driver.committed = n.gate.Committed
@@ -174,6 +177,7 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	n.terms.confirmer = readindex.NewConfirmer(n.life, n.voters, n.terms.askConfirm)
 	n.committer.batch = newBatcher(n.raft, n.terms.notReady, n.metrics.batched)
 	n.reader.indexes = readindex.NewCoalescer(n.life, n.reader.askReadIndex)
+	n.roster.Ready()
 	return n, nil
 }
 
@@ -199,6 +203,7 @@ func (n *Node) gossipMeta() *internalv1.GossipMeta {
 		RaftAddr: n.stream.Addr().String(), GrpcAddr: n.cfg.AdvertiseGRPC, HttpAddr: n.cfg.AdvertiseHTTP,
 		BootstrapExpect: uint32(n.cfg.BootstrapExpect), Bootstrapped: n.hasRaftState(),
 		MaxFeatureLevel: n.cfg.level(), Version: n.cfg.Version, Start: n.start,
+		AdmitManually: n.cfg.AdmitManually,
 	}
 	if err := n.failure(); err != nil {
 		meta.Failure = gossip.Fit(meta, err.Error())

@@ -76,6 +76,15 @@ func (s peerServer) Stats(context.Context, *internalv1.StatsRequest) (*internalv
 	return s.n.reporter.stats(), nil
 }
 
+// Vouch returns the place of a peer in the configuration of this one.
+func (s peerServer) Vouch(_ context.Context, req *internalv1.VouchRequest) (*internalv1.VouchResponse, error) {
+	a, err := s.n.roster.Vouch(req)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	return a, nil
+}
+
 // StateSum returns a checksum of this peer's state, to compare peers.
 func (s peerServer) StateSum(context.Context, *internalv1.StateSumRequest) (*internalv1.StateSumResponse, error) {
 	snap, err := s.n.fsm.Snapshot()
@@ -94,7 +103,7 @@ func (s peerServer) Leave(ctx context.Context, req *internalv1.LeaveRequest) (*i
 	if err := s.n.router.checkSelf(ctx, req.GetPeerId()); err != nil {
 		return nil, err
 	}
-	if err := s.n.membership.remove(ctx, req.GetPeerId(), true); err != nil {
+	if err := s.n.membership.remove(ctx, req.GetPeerId(), true, false); err != nil {
 		return nil, s.n.refusal(err)
 	}
 	s.n.log.Info("peer has left", "id", req.GetPeerId())

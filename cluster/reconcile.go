@@ -109,7 +109,7 @@ func (r *reconciler) forgetRemoved(ctx context.Context) error {
 		if slices.ContainsFunc(servers, func(s raft.Server) bool { return string(s.ID) == p.GetId() }) {
 			continue
 		}
-		if err := r.n.membership.forgetPeer(ctx, p.GetId()); err != nil {
+		if err := r.n.membership.forget(ctx, p.GetId()); err != nil {
 			return fmt.Errorf("delete the record of removed peer %s: %w", p.GetId(), err)
 		}
 		r.n.log.Info("record of removed peer deleted", "id", p.GetId())
@@ -132,7 +132,11 @@ func (r *reconciler) peer(ctx context.Context, m gossip.Member) error {
 		}
 	}
 	if !in {
-		if err := r.verifyIdentity(ctx, id); err != nil {
+		if why := r.n.membership.waits(id); why != "" {
+			r.refuseNew(m, why)
+			return nil
+		}
+		if err := r.verifyIdentity(ctx, m); err != nil {
 			return err
 		}
 		r.n.log.Info("peer joins", "id", id, "raft", m.Meta.GetRaftAddr(), "instance", m.Meta.GetInstance())
@@ -145,6 +149,11 @@ func (r *reconciler) peer(ctx context.Context, m gossip.Member) error {
 	}
 	rec, known := r.n.fsm.View().Peer(id)
 	same := known && rec.GetInstance() == m.Meta.GetInstance()
+	if !same || string(srv.Address) != m.Meta.GetRaftAddr() {
+		if err := r.verifyIdentity(ctx, m); err != nil {
+			return err // gossip alone changes nothing
+		}
+	}
 	if id != r.n.cfg.NodeID && srv.Suffrage == raft.Voter && !same {
 		return r.demote(ctx, m, rec)
 	}
@@ -154,7 +163,8 @@ func (r *reconciler) peer(ctx context.Context, m gossip.Member) error {
 			return err
 		}
 	}
-	if want := record(m); !proto.Equal(rec, want) && m.Meta.GetMaxFeatureLevel() >= meta.GetFeatureLevel() {
+	known = m.Meta.GetMaxFeatureLevel() >= meta.GetFeatureLevel()
+	if want := r.n.membership.record(m, rec); known && !proto.Equal(rec, want) {
 		if err := r.n.committer.commit(ctx, putPeer(want)); err != nil {
 			return fmt.Errorf("record the peer: %w", err)
 		}
@@ -169,19 +179,56 @@ func (r *reconciler) peer(ctx context.Context, m gossip.Member) error {
 	return r.promote(ctx, m)
 }
 
-// verifyIdentity connects to a new peer to check that it answers, and its certificate. Gossip
-// does not prove an identity: any holder of its key can claim one. And for seconds it reports a
-// dead peer as alive, which would be admitted again after its removal.
-func (r *reconciler) verifyIdentity(ctx context.Context, id string) error {
+// verifyIdentity connects to a new or changed peer to check that it answers, its certificate, and
+// that it is what gossip describes. Gossip does not prove an identity: any holder of its key can
+// claim one. And for seconds it reports a dead peer as alive, which would be admitted again after
+// its removal.
+func (r *reconciler) verifyIdentity(ctx context.Context, m gossip.Member) error {
+	id := m.Meta.GetId()
 	if id == r.n.cfg.NodeID {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	if _, err := r.n.reporter.peerStats(ctx, id); err != nil {
+	st, cert, err := r.n.reporter.peerStatsCert(ctx, id)
+	if err != nil {
 		return fmt.Errorf("verify that it answers with its certificate: %w", err)
 	}
+	if got := st.GetInstance(); got != m.Meta.GetInstance() {
+		return fmt.Errorf("verify that it is what gossip describes: it is instance %s, gossip says %s",
+			got, m.Meta.GetInstance())
+	}
+	if err := r.n.roster.Denied(id, cert); err != nil {
+		r.refuseNew(m, err.Error())
+		return err
+	}
 	return nil
+}
+
+// refuseNew logs once why a peer is not added.
+func (r *reconciler) refuseNew(m gossip.Member, why string) {
+	if r.refused[m.Meta.GetInstance()] {
+		return
+	}
+	r.refused[m.Meta.GetInstance()] = true
+	r.n.log.Warn("peer not added", "id", m.Meta.GetId(), "raft", m.Meta.GetRaftAddr(), "reason", why)
+}
+
+// waits returns why a peer that is not in the configuration must wait for an admin, or "".
+func (ms *membership) waits(id string) string {
+	if _, ok := ms.n.fsm.View().Admission(id); ok {
+		return "" // decided: see roster.denied
+	}
+	manual := ms.n.cfg.AdmitManually
+	for _, m := range ms.n.gossip.Peers() {
+		if _, in := ms.n.server(m.Meta.GetId()); in {
+			manual = manual || m.Meta.GetAdmitManually()
+		}
+	}
+	if !manual {
+		return ""
+	}
+	return "new peers join only after an admin has admitted them (admit_peers: manual)"
 }
 
 // refuse logs once that a peer's version is too old.
@@ -328,10 +375,15 @@ func (r *reconciler) change(ctx context.Context, f raft.Future) error {
 	return nil
 }
 
-// record returns the state's record of a peer.
-func record(m gossip.Member) *internalv1.PeerRecord {
+// record returns the state's record of a peer, which replaces an earlier one.
+func (ms *membership) record(m gossip.Member, had *internalv1.PeerRecord) *internalv1.PeerRecord {
+	serials := had.GetSerials()
+	if s, ok := ms.serials.Load(m.Meta.GetId()); ok && !slices.Contains(serials, s.(string)) {
+		serials = append(slices.Clone(serials), s.(string))
+	}
 	return &internalv1.PeerRecord{
-		Id: m.Meta.GetId(), Instance: m.Meta.GetInstance(),
+		Serials: serials[max(0, len(serials)-keptSerials):],
+		Id:      m.Meta.GetId(), Instance: m.Meta.GetInstance(),
 		RaftAddr: m.Meta.GetRaftAddr(), GrpcAddr: m.Meta.GetGrpcAddr(),
 		HttpAddr: m.Meta.GetHttpAddr(), GossipAddr: m.Addr,
 		MaxFeatureLevel: m.Meta.GetMaxFeatureLevel(), Version: m.Meta.GetVersion(),

@@ -122,9 +122,9 @@ func TestOrphanedRecordIsDeleted(t *testing.T) {
 	}
 }
 
-// A peer that is dead when it is removed, and returns with its data, joins like any other. The
-// leader that removed it must not mistake it for one that has left and will stop. Found by the
-// failpoint "server-removed".
+// A peer that is dead when it is removed, and returns with its data, joins like any other once it
+// is admitted. The leader that removed it must not mistake it for one that has left and will stop.
+// Found by the failpoint "server-removed".
 func TestRemovedPeerRejoins(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true})
@@ -141,6 +141,9 @@ func TestRemovedPeerRejoins(t *testing.T) {
 		return nil
 	})
 	if err := leader.Node.RemovePeer(t.Context(), dead.ID, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := leader.Node.AdmitPeer(t.Context(), dead.ID); err != nil {
 		t.Fatal(err)
 	}
 	c.Restart(dead)

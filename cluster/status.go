@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +12,10 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/joinwatch"
 	"github.com/holdfast-metal/holdfast/cluster/internal/transport"
@@ -54,10 +59,13 @@ func (n *Node) Status(ctx context.Context) *holdfastv1.ClusterStatus {
 		}
 		if p.GetSuffrage() == "voter" {
 			voters++
-			if answers && p.GetMayVote() {
-				answering++
+			if answers && p.GetAlive() && p.GetMayVote() && p.GetLastContactMs() >= 0 {
+				answering++ // one that has not heard of the leader yet cannot replace a voter
 			}
 		}
+	}
+	for _, p := range st.GetPeers() {
+		n.reporter.advise(p)
 	}
 	st.FailureTolerance = int32(max(0, answering-(voters/2+1)))
 	return st
@@ -87,6 +95,9 @@ func (rp *reporter) knownPeers(leader string) []*holdfastv1.Peer {
 			peers[p.GetId()] = p
 		}
 		p.Alive = m.Alive
+		if !m.Alive {
+			p.AwaySince = timestamppb.New(m.Since)
+		}
 		p.RaftAddr, p.GrpcAddr = m.Meta.GetRaftAddr(), m.Meta.GetGrpcAddr()
 		p.HttpAddr, p.GossipAddr = m.Meta.GetHttpAddr(), m.Addr
 		p.Version, p.MaxFeatureLevel = m.Meta.GetVersion(), m.Meta.GetMaxFeatureLevel()
@@ -118,6 +129,33 @@ func (rp *reporter) ask(ctx context.Context, p *holdfastv1.Peer) {
 	p.MayVote = st.MayVote == nil || st.GetMayVote() // an older peer does not report it
 	p.Term, p.Load, p.Warning = st.GetTerm(), st.GetLoad(), st.GetWarning()
 	p.AppliedIndex, p.LastIndex, p.LastContactMs = st.GetAppliedIndex(), st.GetLastIndex(), st.GetLastContactMs()
+}
+
+// advise fills in since when a peer is away, why it is no member, and what to do.
+func (rp *reporter) advise(p *holdfastv1.Peer) {
+	id := p.GetId()
+	if p.GetSuffrage() == "none" {
+		if a, ok := rp.n.fsm.View().Admission(id); ok && a.GetDenied() {
+			p.Waits = "removed at " + a.GetAt().AsTime().UTC().Format(time.RFC3339) +
+				": it joins with a new certificate, or when admitted"
+		} else {
+			p.Waits = rp.n.membership.waits(id)
+		}
+		if p.GetWaits() != "" {
+			p.Next = "holdfast peer admit " + id
+		}
+		return
+	}
+	if p.GetError() == "" {
+		p.AwaySince = nil // it answers, although gossip has not noticed yet
+		return
+	}
+	if c, ok := rp.n.membership.seen.get(id); ok && !c.ok {
+		if at := p.GetAwaySince(); at == nil || c.since.Before(at.AsTime()) {
+			p.AwaySince = timestamppb.New(c.since)
+		}
+	}
+	p.Next = "start it, or read its log; if it is lost: holdfast operator raft remove-peer " + id
 }
 
 // load returns the work that this peer has done since it started.
@@ -163,7 +201,7 @@ func (rp *reporter) stats() *internalv1.StatsResponse {
 		PeerId: rp.n.cfg.NodeID, Instance: rp.n.ident.get().Instance,
 		AppliedIndex: rp.n.fsm.Applied(), LastIndex: rp.n.raft.LastIndex(), Term: rp.n.raft.CurrentTerm(),
 		LastContactMs: rp.lastContact(), State: rp.n.raft.State().String(), Version: rp.n.cfg.Version,
-		MayVote: new(rp.n.gate.Admitted()), Load: rp.load(),
+		MayVote: new(rp.n.gate.Admitted() && rp.n.caughtUp() == nil), Load: rp.load(),
 	}
 	if err := rp.n.stores.Warning(); err != nil {
 		st.Warning = strings.ReplaceAll(err.Error(), "\n", "; ")
@@ -185,14 +223,33 @@ func (rp *reporter) lastContact() int64 {
 }
 
 func (rp *reporter) peerStats(ctx context.Context, id string) (*internalv1.StatsResponse, error) {
+	st, _, err := rp.peerStatsCert(ctx, id)
+	return st, err
+}
+
+// peerStatsCert also returns the certificate of the peer; nil without TLS and for this peer.
+func (rp *reporter) peerStatsCert(
+	ctx context.Context, id string,
+) (*internalv1.StatsResponse, *x509.Certificate, error) {
 	if id == rp.n.cfg.NodeID {
-		return rp.stats(), nil
+		return rp.stats(), nil, nil
 	}
 	c, err := rp.n.conns.Peer(id)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return c.Stats(ctx, &internalv1.StatsRequest{})
+	var at peer.Peer
+	st, err := c.Stats(ctx, &internalv1.StatsRequest{}, grpc.Peer(&at))
+	if err != nil {
+		return nil, nil, err
+	}
+	info, ok := at.AuthInfo.(credentials.TLSInfo)
+	if !ok || len(info.State.PeerCertificates) == 0 {
+		return st, nil, nil
+	}
+	cert := info.State.PeerCertificates[0]
+	rp.n.membership.serials.Store(id, cert.SerialNumber.Text(16))
+	return st, cert, nil
 }
 
 var errNoVoter = errors.New("peer is not a voter: the leader has not promoted it yet")
@@ -221,6 +278,11 @@ func (n *Node) Votes() error {
 	if _, self := n.voters(); !self {
 		return errNoVoter
 	}
+	return n.caughtUp()
+}
+
+// caughtUp returns an error if this peer has just started and still applies its log.
+func (n *Node) caughtUp() error {
 	if n.applied.Load() {
 		return nil
 	}

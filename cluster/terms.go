@@ -155,7 +155,7 @@ func (ts *terms) genesis() []*internalv1.Command {
 	for _, s := range ts.n.servers() {
 		// A peer recorded before the first acknowledged write cannot have lost one.
 		if m, ok := ts.n.gossip.Peer(string(s.ID)); ok {
-			cmds = append(cmds, putPeer(record(m)))
+			cmds = append(cmds, putPeer(ts.n.membership.record(m, nil)))
 		}
 	}
 	id := cmp.Or(ts.n.ident.get().ClusterID, uuid.NewString())

@@ -45,13 +45,56 @@ func putPeer(t *core.Tx, c *internalv1.PutPeer) *Error {
 			"peer %s refused: it understands feature level %d, the cluster uses %d; upgrade it",
 			c.GetPeer().GetId(), have, l)
 	}
+	if n := len(c.GetPeer().GetSerials()); n > maxSerials {
+		return invalid("peer.serials", "has %d entries, at most %d are allowed", n, maxSerials)
+	}
 	t.Peers.Put(c.GetPeer())
 	return nil
 }
 
 func removePeer(t *core.Tx, c *internalv1.RemovePeer) *Error {
+	d := c.GetDenial()
+	switch {
+	case d == nil:
+	case d.GetId() != c.GetId():
+		return invalid("denial.id", "is %q, not that of the removed peer, %q", d.GetId(), c.GetId())
+	case len(d.GetSerials()) > maxSerials:
+		return invalid("denial.serials", "has %d entries, at most %d are allowed", len(d.GetSerials()), maxSerials)
+	default:
+		d = proto.CloneOf(d)
+		d.Denied, d.At = true, t.Now
+		putAdmission(t, d)
+	}
 	t.Peers.Delete(c.GetId())
 	return nil
+}
+
+func admitPeer(t *core.Tx, c *internalv1.AdmitPeer) *Error {
+	if id := c.GetId(); id == "" || len(id) > maxPeerID {
+		return invalid("id", "has %d bytes: want the id of a peer, 1 to %d bytes", len(id), maxPeerID)
+	}
+	putAdmission(t, &internalv1.PeerAdmission{Id: c.GetId(), At: t.Now})
+	return nil
+}
+
+const (
+	maxPeerID     = 128
+	maxSerials    = 64  // certificates of a peer
+	maxAdmissions = 256 // decisions about peers; the oldest one makes room
+)
+
+// putAdmission replaces the decision about a peer.
+func putAdmission(t *core.Tx, a *internalv1.PeerAdmission) {
+	if _, known := t.Admissions.Get(a.GetId()); !known && t.Admissions.Len() >= maxAdmissions {
+		var oldest *internalv1.PeerAdmission
+		for o := range t.Admissions.Ascend("", "") {
+			if oldest == nil || o.GetAt().AsTime().Before(oldest.GetAt().AsTime()) {
+				oldest = o
+			}
+		}
+		t.Admissions.Delete(oldest.GetId())
+	}
+	t.Admissions.Put(a)
 }
 
 // minDeadServer is the shortest time after which a peer may count as permanently gone, in

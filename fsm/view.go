@@ -91,6 +91,11 @@ func (v *View) Peers() []*internalv1.PeerRecord { return slices.Collect(v.state.
 // Peer returns the record of a peer.
 func (v *View) Peer(id string) (*internalv1.PeerRecord, bool) { return v.state.Peers.Get(id) }
 
+// Admission returns an operator's decision about a peer.
+func (v *View) Admission(id string) (*internalv1.PeerAdmission, bool) {
+	return v.state.Admissions.Get(id)
+}
+
 // Now returns the record's clock.
 func (v *View) Now() time.Time { return v.state.Meta.GetNow().AsTime() }
 

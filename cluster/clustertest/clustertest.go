@@ -176,6 +176,9 @@ func (c *Cluster) TryStart(p *Peer, join ...string) error {
 	return nil
 }
 
+// Number returns the number of the peer, from 0.
+func (p *Peer) Number() int { return p.i }
+
 // Gossip returns the gossip address of a peer, which other peers join.
 func (c *Cluster) Gossip(p *Peer) string { return p.gossip }
 

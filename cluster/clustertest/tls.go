@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/base64"
+	"errors"
 	"os"
 	"path/filepath"
 	"time"
@@ -89,6 +90,18 @@ func (c *Cluster) WriteFile(path string, data []byte) {
 	if err := os.Rename(path+".new", path); err != nil {
 		c.t.Fatal(err)
 	}
+}
+
+// Pair returns the present certificate of a peer and its key.
+func (c *Cluster) Pair(p *Peer) (pair issue.Pair) {
+	c.t.Helper()
+	var errs [2]error
+	pair.Cert, errs[0] = os.ReadFile(filepath.Join(c.tlsDir(p), "cert.pem"))
+	pair.Key, errs[1] = os.ReadFile(filepath.Join(c.tlsDir(p), "key.pem"))
+	if err := errors.Join(errs[:]...); err != nil {
+		c.t.Fatal(err)
+	}
+	return pair
 }
 
 // Store opens the certificates of a peer.

@@ -70,10 +70,17 @@ func (g operatorGenerator) cluster(*fsm.View) proto.Message {
 			Peer: &internalv1.PeerRecord{Id: g.id("p", 4), Instance: g.id("i", 3), MaxFeatureLevel: fsm.FeatureLevel},
 		},
 		&internalv1.RemovePeer{Id: g.id("p", 4)},
+		denyPeer(g.id("p", 4)),
+		&internalv1.AdmitPeer{Id: g.id("p", 4)},
 		&internalv1.InitCluster{ClusterId: g.id("c", 2)},
 		&internalv1.RaiseFeatureLevel{Level: fsm.FeatureLevel},
 		&internalv1.Beat{},
 	})
+}
+
+// denyPeer returns the removal of a peer by an operator.
+func denyPeer(id string) *internalv1.RemovePeer {
+	return &internalv1.RemovePeer{Id: id, Denial: &internalv1.PeerAdmission{Id: id, Serials: []string{"a1"}}}
 }
 
 // Backup returns the snapshot file of a state.

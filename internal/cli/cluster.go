@@ -111,14 +111,14 @@ func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {
 		name:   (*holdfastv1.Peer).GetId,
 		header: []string{"PEER", "ROLE", "ALIVE", "VERSION", "APPLIED", "LAST CONTACT", "GRPC", "ERROR"},
 		wide:   []string{"TERM", "BEHIND", "LAST INDEX", "LEVEL", "HTTP", "RAFT", "GOSSIP"},
-		row: func(p *holdfastv1.Peer, _ time.Time) []any {
+		row: func(p *holdfastv1.Peer, now time.Time) []any {
 			role := p.GetSuffrage()
 			if p.GetLeader() || p.GetId() != "" && p.GetId() == s.GetLeader() {
 				role = "leader"
 			}
 			alive := render.T("yes", render.Green)
 			if !p.GetAlive() {
-				alive = render.T("no", render.Red)
+				alive = render.T(away(p, now), render.Red)
 			}
 			return []any{
 				p.GetId(), render.State(role), alive, p.GetVersion(), number(p.GetAppliedIndex()),
@@ -136,7 +136,19 @@ func trouble(s *holdfastv1.ClusterStatus, p *holdfastv1.Peer) string {
 	if p.GetError() == "" && p.GetSuffrage() == "voter" && knowsVoters && !p.GetMayVote() {
 		return "does not vote yet: it catches up"
 	}
-	return cmp.Or(p.GetError(), p.GetWarning())
+	what := cmp.Or(p.GetError(), p.GetWaits(), p.GetWarning())
+	if what != "" && p.GetNext() != "" {
+		what += " (" + p.GetNext() + ")"
+	}
+	return what
+}
+
+// away returns since when a peer is not alive: "no (5m ago)".
+func away(p *holdfastv1.Peer, now time.Time) string {
+	if p.GetAwaySince() == nil {
+		return "no"
+	}
+	return "no (" + age(now, p.GetAwaySince()) + ")"
 }
 
 func lastContact(p *holdfastv1.Peer, role string) string {

@@ -19,6 +19,8 @@ func (a *app) raftRemove() *cobra.Command {
 		Long: `Remove a permanently lost peer from the cluster. It is refused for the leader, for a peer that answers, and if the remaining voters
 that answer are no majority. To remove a running peer, stop it with --leave-on-stop.
 
+All peers deny the certificates of the removed peer from then on. With --force it also denies those of a peer that is no member.
+
 The command asks for confirmation: the id of the peer. Without a terminal it requires --yes.`,
 		Example: `  holdfast operator raft remove-peer n3
   holdfast operator raft remove-peer n3 --dry-run`,
@@ -45,11 +47,13 @@ The command asks for confirmation: the id of the peer. Without a terminal it req
 			return failed(err, "remove peer %s", id)
 		}
 		_, err := fmt.Fprintf(a.Out,
-			"peer %s is no member any more; move its data directory away before you start it again\n", id)
+			"peer %s is no member any more, and its certificates are denied\n"+
+				"to use it again: move its data directory away, make a new certificate (holdfast tls cert create --peer %s) "+
+				"or admit the old one (holdfast peer admit %s), and start it\n", id, id, id)
 		return err
 	})
 	ok.register(cmd, "show the effect, and remove no peer")
-	cmd.Flags().BoolVar(&force, "force", false, "remove it even if it answers; stop it at once, or it joins again")
+	cmd.Flags().BoolVar(&force, "force", false, "remove it even if it answers or is no member; stop it at once")
 	return cmd
 }
 

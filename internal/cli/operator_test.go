@@ -111,6 +111,15 @@ func (f *fakeOperator) RemovePeer(
 	return &holdfastv1.RemovePeerResponse{}, nil
 }
 
+func (f *fakeOperator) AdmitPeer(
+	_ context.Context, r *holdfastv1.AdmitPeerRequest,
+) (*holdfastv1.AdmitPeerResponse, error) {
+	if r.GetId() == "n-gone" {
+		return nil, status.Error(codes.Unavailable, "gone")
+	}
+	return &holdfastv1.AdmitPeerResponse{}, nil
+}
+
 func (f *fakeOperator) GetAutopilot(context.Context, *holdfastv1.GetAutopilotRequest) (*holdfastv1.Autopilot, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -318,7 +327,8 @@ func TestOperatorVerbs(t *testing.T) {
 	}{
 		{"operator raft transfer-leadership", ExitOK, "p2 leads now, p1 has handed over (12ms)"},
 		{"operator raft transfer-leadership --to p3", ExitOK, "p3 leads now"},
-		{"operator raft remove-peer p3 --yes", ExitOK, "peer p3 is no member any more"},
+		{"peer admit n4", ExitOK, "peer n4 may join"},
+		{"operator raft remove-peer p3 --yes", ExitOK, "peer p3 is no member any more, and its certificates are denied"},
 		{"operator raft list-peers -o name", ExitOK, "peer-1"},
 		{"operator autopilot state", ExitOK, "voter"},
 		{"operator autopilot get-config", ExitOK, "dead-server-threshold  24h0m0s"},

@@ -66,7 +66,7 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 	a.root.SetCompletionCommandGroupID(groupSetup)
 
 	for _, cmd := range []*cobra.Command{a.machine(), a.plan(), a.run(), a.wave(), a.pool(), a.node(), a.service(),
-		a.cluster(), a.operator(), a.clusterRef(), a.token(),
+		a.cluster(), a.peer(), a.operator(), a.clusterRef(), a.token(),
 		a.secret(), a.image(), a.install(), a.events(), a.webhook(), a.audit(),
 		a.apply(), a.top()} {
 		cmd.GroupID = groupOperate

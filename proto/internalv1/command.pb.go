@@ -70,7 +70,7 @@ func (x LogBlock_Codec) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LogBlock_Codec.Descriptor instead.
 func (LogBlock_Codec) EnumDescriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{36, 0}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{38, 0}
 }
 
 // Entry is the payload of one Raft log entry.
@@ -201,6 +201,7 @@ type Command struct {
 	//	*Command_RestoreBackup
 	//	*Command_NoteBackup
 	//	*Command_SetAutopilot
+	//	*Command_AdmitPeer
 	//	*Command_PutWebhook
 	//	*Command_DeleteWebhook
 	//	*Command_NoteDelivery
@@ -907,6 +908,15 @@ func (x *Command) GetSetAutopilot() *SetAutopilot {
 	return nil
 }
 
+func (x *Command) GetAdmitPeer() *AdmitPeer {
+	if x != nil {
+		if x, ok := x.Op.(*Command_AdmitPeer); ok {
+			return x.AdmitPeer
+		}
+	}
+	return nil
+}
+
 func (x *Command) GetPutWebhook() *PutWebhook {
 	if x != nil {
 		if x, ok := x.Op.(*Command_PutWebhook); ok {
@@ -1210,6 +1220,10 @@ type Command_SetAutopilot struct {
 	SetAutopilot *SetAutopilot `protobuf:"bytes,163,opt,name=set_autopilot,json=setAutopilot,proto3,oneof"`
 }
 
+type Command_AdmitPeer struct {
+	AdmitPeer *AdmitPeer `protobuf:"bytes,164,opt,name=admit_peer,json=admitPeer,proto3,oneof"`
+}
+
 type Command_PutWebhook struct {
 	PutWebhook *PutWebhook `protobuf:"bytes,168,opt,name=put_webhook,json=putWebhook,proto3,oneof"`
 }
@@ -1357,6 +1371,8 @@ func (*Command_RestoreBackup) isCommand_Op() {}
 func (*Command_NoteBackup) isCommand_Op() {}
 
 func (*Command_SetAutopilot) isCommand_Op() {}
+
+func (*Command_AdmitPeer) isCommand_Op() {}
 
 func (*Command_PutWebhook) isCommand_Op() {}
 
@@ -1563,6 +1579,7 @@ type PeerRecord struct {
 	GossipAddr      string                 `protobuf:"bytes,6,opt,name=gossip_addr,json=gossipAddr,proto3" json:"gossip_addr,omitempty"`
 	MaxFeatureLevel uint32                 `protobuf:"varint,7,opt,name=max_feature_level,json=maxFeatureLevel,proto3" json:"max_feature_level,omitempty"`
 	Version         string                 `protobuf:"bytes,8,opt,name=version,proto3" json:"version,omitempty"`
+	Serials         []string               `protobuf:"bytes,9,rep,name=serials,proto3" json:"serials,omitempty"` // of the certificates that leaders saw it present, the newest last
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1653,9 +1670,18 @@ func (x *PeerRecord) GetVersion() string {
 	return ""
 }
 
+func (x *PeerRecord) GetSerials() []string {
+	if x != nil {
+		return x.Serials
+	}
+	return nil
+}
+
+// RemovePeer deletes the record of a peer, and denies it from then on if denial is set.
 type RemovePeer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Denial        *PeerAdmission         `protobuf:"bytes,2,opt,name=denial,proto3" json:"denial,omitempty"` // its id is that of the peer
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1697,6 +1723,137 @@ func (x *RemovePeer) GetId() string {
 	return ""
 }
 
+func (x *RemovePeer) GetDenial() *PeerAdmission {
+	if x != nil {
+		return x.Denial
+	}
+	return nil
+}
+
+// AdmitPeer lets a peer join: one that was removed, or a new one in a cluster that admits peers
+// only by an admin.
+type AdmitPeer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdmitPeer) Reset() {
+	*x = AdmitPeer{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdmitPeer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdmitPeer) ProtoMessage() {}
+
+func (x *AdmitPeer) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdmitPeer.ProtoReflect.Descriptor instead.
+func (*AdmitPeer) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *AdmitPeer) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+// PeerAdmission is an operator's decision about a peer that is not in the Raft configuration. It
+// stays when the peer joins.
+type PeerAdmission struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Denied        bool                   `protobuf:"varint,2,opt,name=denied,proto3" json:"denied,omitempty"`                                // otherwise admitted
+	At            *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=at,proto3" json:"at,omitempty"`                                         // set by Apply
+	Serials       []string               `protobuf:"bytes,4,rep,name=serials,proto3" json:"serials,omitempty"`                               // of denied certificates
+	IssuedBefore  *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=issued_before,json=issuedBefore,proto3" json:"issued_before,omitempty"` // older certificates are denied too
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PeerAdmission) Reset() {
+	*x = PeerAdmission{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PeerAdmission) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PeerAdmission) ProtoMessage() {}
+
+func (x *PeerAdmission) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PeerAdmission.ProtoReflect.Descriptor instead.
+func (*PeerAdmission) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *PeerAdmission) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *PeerAdmission) GetDenied() bool {
+	if x != nil {
+		return x.Denied
+	}
+	return false
+}
+
+func (x *PeerAdmission) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *PeerAdmission) GetSerials() []string {
+	if x != nil {
+		return x.Serials
+	}
+	return nil
+}
+
+func (x *PeerAdmission) GetIssuedBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.IssuedBefore
+	}
+	return nil
+}
+
 // Beat changes nothing. The leader commits one when idle, to prove that it can commit.
 type Beat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1706,7 +1863,7 @@ type Beat struct {
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[8]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1718,7 +1875,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[8]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1731,7 +1888,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{8}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{10}
 }
 
 type RegisterMachine struct {
@@ -1744,7 +1901,7 @@ type RegisterMachine struct {
 
 func (x *RegisterMachine) Reset() {
 	*x = RegisterMachine{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[9]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +1913,7 @@ func (x *RegisterMachine) String() string {
 func (*RegisterMachine) ProtoMessage() {}
 
 func (x *RegisterMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[9]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +1926,7 @@ func (x *RegisterMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterMachine.ProtoReflect.Descriptor instead.
 func (*RegisterMachine) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{9}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *RegisterMachine) GetMachine() *v1.Machine {
@@ -1796,7 +1953,7 @@ type UpdateMachine struct {
 
 func (x *UpdateMachine) Reset() {
 	*x = UpdateMachine{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[10]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1808,7 +1965,7 @@ func (x *UpdateMachine) String() string {
 func (*UpdateMachine) ProtoMessage() {}
 
 func (x *UpdateMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[10]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1821,7 +1978,7 @@ func (x *UpdateMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateMachine.ProtoReflect.Descriptor instead.
 func (*UpdateMachine) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{10}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UpdateMachine) GetMachine() *v1.Machine {
@@ -1849,7 +2006,7 @@ type SetMachinePhase struct {
 
 func (x *SetMachinePhase) Reset() {
 	*x = SetMachinePhase{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[11]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1861,7 +2018,7 @@ func (x *SetMachinePhase) String() string {
 func (*SetMachinePhase) ProtoMessage() {}
 
 func (x *SetMachinePhase) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[11]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1874,7 +2031,7 @@ func (x *SetMachinePhase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMachinePhase.ProtoReflect.Descriptor instead.
 func (*SetMachinePhase) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{11}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *SetMachinePhase) GetMachineId() string {
@@ -1908,7 +2065,7 @@ type RetryBmc struct {
 
 func (x *RetryBmc) Reset() {
 	*x = RetryBmc{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[12]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1920,7 +2077,7 @@ func (x *RetryBmc) String() string {
 func (*RetryBmc) ProtoMessage() {}
 
 func (x *RetryBmc) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[12]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1933,7 +2090,7 @@ func (x *RetryBmc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryBmc.ProtoReflect.Descriptor instead.
 func (*RetryBmc) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{12}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RetryBmc) GetMachineId() string {
@@ -1952,7 +2109,7 @@ type DeleteMachine struct {
 
 func (x *DeleteMachine) Reset() {
 	*x = DeleteMachine{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[13]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1964,7 +2121,7 @@ func (x *DeleteMachine) String() string {
 func (*DeleteMachine) ProtoMessage() {}
 
 func (x *DeleteMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[13]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1977,7 +2134,7 @@ func (x *DeleteMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteMachine.ProtoReflect.Descriptor instead.
 func (*DeleteMachine) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{13}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DeleteMachine) GetMachineId() string {
@@ -1997,7 +2154,7 @@ type ObserveConditions struct {
 
 func (x *ObserveConditions) Reset() {
 	*x = ObserveConditions{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[14]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2009,7 +2166,7 @@ func (x *ObserveConditions) String() string {
 func (*ObserveConditions) ProtoMessage() {}
 
 func (x *ObserveConditions) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[14]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2022,7 +2179,7 @@ func (x *ObserveConditions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveConditions.ProtoReflect.Descriptor instead.
 func (*ObserveConditions) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{14}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ObserveConditions) GetMachines() []*MachineConditions {
@@ -2042,7 +2199,7 @@ type MachineConditions struct {
 
 func (x *MachineConditions) Reset() {
 	*x = MachineConditions{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[15]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2054,7 +2211,7 @@ func (x *MachineConditions) String() string {
 func (*MachineConditions) ProtoMessage() {}
 
 func (x *MachineConditions) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[15]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2067,7 +2224,7 @@ func (x *MachineConditions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineConditions.ProtoReflect.Descriptor instead.
 func (*MachineConditions) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{15}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *MachineConditions) GetMachineId() string {
@@ -2096,7 +2253,7 @@ type NoteDevice struct {
 
 func (x *NoteDevice) Reset() {
 	*x = NoteDevice{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[16]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2108,7 +2265,7 @@ func (x *NoteDevice) String() string {
 func (*NoteDevice) ProtoMessage() {}
 
 func (x *NoteDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[16]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2121,7 +2278,7 @@ func (x *NoteDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteDevice.ProtoReflect.Descriptor instead.
 func (*NoteDevice) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{16}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *NoteDevice) GetKey() string {
@@ -2157,7 +2314,7 @@ type DeviceNote struct {
 
 func (x *DeviceNote) Reset() {
 	*x = DeviceNote{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[17]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2169,7 +2326,7 @@ func (x *DeviceNote) String() string {
 func (*DeviceNote) ProtoMessage() {}
 
 func (x *DeviceNote) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[17]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2182,7 +2339,7 @@ func (x *DeviceNote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceNote.ProtoReflect.Descriptor instead.
 func (*DeviceNote) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{17}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DeviceNote) GetKey() string {
@@ -2217,7 +2374,7 @@ type MachineHardware struct {
 
 func (x *MachineHardware) Reset() {
 	*x = MachineHardware{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[18]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2229,7 +2386,7 @@ func (x *MachineHardware) String() string {
 func (*MachineHardware) ProtoMessage() {}
 
 func (x *MachineHardware) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[18]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2242,7 +2399,7 @@ func (x *MachineHardware) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineHardware.ProtoReflect.Descriptor instead.
 func (*MachineHardware) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{18}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *MachineHardware) GetMachineId() string {
@@ -2270,7 +2427,7 @@ type CreatePlan struct {
 
 func (x *CreatePlan) Reset() {
 	*x = CreatePlan{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[19]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2282,7 +2439,7 @@ func (x *CreatePlan) String() string {
 func (*CreatePlan) ProtoMessage() {}
 
 func (x *CreatePlan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[19]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2295,7 +2452,7 @@ func (x *CreatePlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePlan.ProtoReflect.Descriptor instead.
 func (*CreatePlan) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{19}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *CreatePlan) GetPlan() *v1.Plan {
@@ -2328,7 +2485,7 @@ type DeletePlan struct {
 
 func (x *DeletePlan) Reset() {
 	*x = DeletePlan{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[20]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2340,7 +2497,7 @@ func (x *DeletePlan) String() string {
 func (*DeletePlan) ProtoMessage() {}
 
 func (x *DeletePlan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[20]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2353,7 +2510,7 @@ func (x *DeletePlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePlan.ProtoReflect.Descriptor instead.
 func (*DeletePlan) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{20}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DeletePlan) GetPlanId() string {
@@ -2373,7 +2530,7 @@ type ReleasePlan struct {
 
 func (x *ReleasePlan) Reset() {
 	*x = ReleasePlan{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[21]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2385,7 +2542,7 @@ func (x *ReleasePlan) String() string {
 func (*ReleasePlan) ProtoMessage() {}
 
 func (x *ReleasePlan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[21]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2398,7 +2555,7 @@ func (x *ReleasePlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleasePlan.ProtoReflect.Descriptor instead.
 func (*ReleasePlan) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{21}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ReleasePlan) GetPlanId() string {
@@ -2442,7 +2599,7 @@ type StartRun struct {
 
 func (x *StartRun) Reset() {
 	*x = StartRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[22]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2454,7 +2611,7 @@ func (x *StartRun) String() string {
 func (*StartRun) ProtoMessage() {}
 
 func (x *StartRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[22]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2467,7 +2624,7 @@ func (x *StartRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRun.ProtoReflect.Descriptor instead.
 func (*StartRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{22}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StartRun) GetRunId() string {
@@ -2572,7 +2729,7 @@ type CancelRun struct {
 
 func (x *CancelRun) Reset() {
 	*x = CancelRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[23]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2584,7 +2741,7 @@ func (x *CancelRun) String() string {
 func (*CancelRun) ProtoMessage() {}
 
 func (x *CancelRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[23]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2597,7 +2754,7 @@ func (x *CancelRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRun.ProtoReflect.Descriptor instead.
 func (*CancelRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{23}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CancelRun) GetRunId() string {
@@ -2630,7 +2787,7 @@ type NoteReading struct {
 
 func (x *NoteReading) Reset() {
 	*x = NoteReading{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[24]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2642,7 +2799,7 @@ func (x *NoteReading) String() string {
 func (*NoteReading) ProtoMessage() {}
 
 func (x *NoteReading) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[24]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2655,7 +2812,7 @@ func (x *NoteReading) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteReading.ProtoReflect.Descriptor instead.
 func (*NoteReading) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{24}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *NoteReading) GetRunId() string {
@@ -2716,7 +2873,7 @@ type AdvanceWave struct {
 
 func (x *AdvanceWave) Reset() {
 	*x = AdvanceWave{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2728,7 +2885,7 @@ func (x *AdvanceWave) String() string {
 func (*AdvanceWave) ProtoMessage() {}
 
 func (x *AdvanceWave) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2741,7 +2898,7 @@ func (x *AdvanceWave) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceWave.ProtoReflect.Descriptor instead.
 func (*AdvanceWave) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{25}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *AdvanceWave) GetWaveId() string {
@@ -2789,7 +2946,7 @@ type BeginAttempt struct {
 
 func (x *BeginAttempt) Reset() {
 	*x = BeginAttempt{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2801,7 +2958,7 @@ func (x *BeginAttempt) String() string {
 func (*BeginAttempt) ProtoMessage() {}
 
 func (x *BeginAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2814,7 +2971,7 @@ func (x *BeginAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginAttempt.ProtoReflect.Descriptor instead.
 func (*BeginAttempt) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{26}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *BeginAttempt) GetRunId() string {
@@ -2882,7 +3039,7 @@ type NoteProgress struct {
 
 func (x *NoteProgress) Reset() {
 	*x = NoteProgress{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2894,7 +3051,7 @@ func (x *NoteProgress) String() string {
 func (*NoteProgress) ProtoMessage() {}
 
 func (x *NoteProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2907,7 +3064,7 @@ func (x *NoteProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteProgress.ProtoReflect.Descriptor instead.
 func (*NoteProgress) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{27}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *NoteProgress) GetRunId() string {
@@ -2981,7 +3138,7 @@ type EndAttempt struct {
 
 func (x *EndAttempt) Reset() {
 	*x = EndAttempt{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2993,7 +3150,7 @@ func (x *EndAttempt) String() string {
 func (*EndAttempt) ProtoMessage() {}
 
 func (x *EndAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3006,7 +3163,7 @@ func (x *EndAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndAttempt.ProtoReflect.Descriptor instead.
 func (*EndAttempt) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{28}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *EndAttempt) GetRunId() string {
@@ -3105,7 +3262,7 @@ type AbortRun struct {
 
 func (x *AbortRun) Reset() {
 	*x = AbortRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3117,7 +3274,7 @@ func (x *AbortRun) String() string {
 func (*AbortRun) ProtoMessage() {}
 
 func (x *AbortRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3130,7 +3287,7 @@ func (x *AbortRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortRun.ProtoReflect.Descriptor instead.
 func (*AbortRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{29}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *AbortRun) GetRunId() string {
@@ -3164,7 +3321,7 @@ type AppendRunLogs struct {
 
 func (x *AppendRunLogs) Reset() {
 	*x = AppendRunLogs{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3176,7 +3333,7 @@ func (x *AppendRunLogs) String() string {
 func (*AppendRunLogs) ProtoMessage() {}
 
 func (x *AppendRunLogs) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3189,7 +3346,7 @@ func (x *AppendRunLogs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendRunLogs.ProtoReflect.Descriptor instead.
 func (*AppendRunLogs) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{30}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *AppendRunLogs) GetAppends() []*LogAppend {
@@ -3212,7 +3369,7 @@ type LogAppend struct {
 
 func (x *LogAppend) Reset() {
 	*x = LogAppend{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3224,7 +3381,7 @@ func (x *LogAppend) String() string {
 func (*LogAppend) ProtoMessage() {}
 
 func (x *LogAppend) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3237,7 +3394,7 @@ func (x *LogAppend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogAppend.ProtoReflect.Descriptor instead.
 func (*LogAppend) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{31}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *LogAppend) GetRunId() string {
@@ -3273,7 +3430,7 @@ type CompactRunLog struct {
 
 func (x *CompactRunLog) Reset() {
 	*x = CompactRunLog{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3285,7 +3442,7 @@ func (x *CompactRunLog) String() string {
 func (*CompactRunLog) ProtoMessage() {}
 
 func (x *CompactRunLog) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3298,7 +3455,7 @@ func (x *CompactRunLog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactRunLog.ProtoReflect.Descriptor instead.
 func (*CompactRunLog) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{32}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *CompactRunLog) GetRunId() string {
@@ -3330,7 +3487,7 @@ type ArchiveRun struct {
 
 func (x *ArchiveRun) Reset() {
 	*x = ArchiveRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3342,7 +3499,7 @@ func (x *ArchiveRun) String() string {
 func (*ArchiveRun) ProtoMessage() {}
 
 func (x *ArchiveRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3355,7 +3512,7 @@ func (x *ArchiveRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArchiveRun.ProtoReflect.Descriptor instead.
 func (*ArchiveRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{33}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ArchiveRun) GetRunId() string {
@@ -3407,7 +3564,7 @@ type DropArchivedRun struct {
 
 func (x *DropArchivedRun) Reset() {
 	*x = DropArchivedRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3419,7 +3576,7 @@ func (x *DropArchivedRun) String() string {
 func (*DropArchivedRun) ProtoMessage() {}
 
 func (x *DropArchivedRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3432,7 +3589,7 @@ func (x *DropArchivedRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DropArchivedRun.ProtoReflect.Descriptor instead.
 func (*DropArchivedRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{34}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DropArchivedRun) GetRunId() string {
@@ -3460,7 +3617,7 @@ type ArchivedRun struct {
 
 func (x *ArchivedRun) Reset() {
 	*x = ArchivedRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3472,7 +3629,7 @@ func (x *ArchivedRun) String() string {
 func (*ArchivedRun) ProtoMessage() {}
 
 func (x *ArchivedRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3485,7 +3642,7 @@ func (x *ArchivedRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArchivedRun.ProtoReflect.Descriptor instead.
 func (*ArchivedRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{35}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ArchivedRun) GetRun() *v1.Run {
@@ -3515,7 +3672,7 @@ type LogBlock struct {
 
 func (x *LogBlock) Reset() {
 	*x = LogBlock{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3527,7 +3684,7 @@ func (x *LogBlock) String() string {
 func (*LogBlock) ProtoMessage() {}
 
 func (x *LogBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3540,7 +3697,7 @@ func (x *LogBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogBlock.ProtoReflect.Descriptor instead.
 func (*LogBlock) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{36}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *LogBlock) GetOffset() int64 {
@@ -3582,7 +3739,7 @@ type StoredLog struct {
 
 func (x *StoredLog) Reset() {
 	*x = StoredLog{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3594,7 +3751,7 @@ func (x *StoredLog) String() string {
 func (*StoredLog) ProtoMessage() {}
 
 func (x *StoredLog) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3607,7 +3764,7 @@ func (x *StoredLog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredLog.ProtoReflect.Descriptor instead.
 func (*StoredLog) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{37}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *StoredLog) GetRunId() string {
@@ -3633,7 +3790,7 @@ type LogChunks struct {
 
 func (x *LogChunks) Reset() {
 	*x = LogChunks{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3645,7 +3802,7 @@ func (x *LogChunks) String() string {
 func (*LogChunks) ProtoMessage() {}
 
 func (x *LogChunks) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3658,7 +3815,7 @@ func (x *LogChunks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunks.ProtoReflect.Descriptor instead.
 func (*LogChunks) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{38}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *LogChunks) GetChunks() []*v1.LogChunk {
@@ -3683,7 +3840,7 @@ type CreateAgentMachine struct {
 
 func (x *CreateAgentMachine) Reset() {
 	*x = CreateAgentMachine{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3695,7 +3852,7 @@ func (x *CreateAgentMachine) String() string {
 func (*CreateAgentMachine) ProtoMessage() {}
 
 func (x *CreateAgentMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3708,7 +3865,7 @@ func (x *CreateAgentMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAgentMachine.ProtoReflect.Descriptor instead.
 func (*CreateAgentMachine) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{39}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *CreateAgentMachine) GetMachineId() string {
@@ -3766,7 +3923,7 @@ type RegisterAgent struct {
 
 func (x *RegisterAgent) Reset() {
 	*x = RegisterAgent{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3778,7 +3935,7 @@ func (x *RegisterAgent) String() string {
 func (*RegisterAgent) ProtoMessage() {}
 
 func (x *RegisterAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3791,7 +3948,7 @@ func (x *RegisterAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterAgent.ProtoReflect.Descriptor instead.
 func (*RegisterAgent) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{40}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RegisterAgent) GetAgent() *v1.RegisterAgentRequest {
@@ -3827,7 +3984,7 @@ type CreateNode struct {
 
 func (x *CreateNode) Reset() {
 	*x = CreateNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3839,7 +3996,7 @@ func (x *CreateNode) String() string {
 func (*CreateNode) ProtoMessage() {}
 
 func (x *CreateNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3852,7 +4009,7 @@ func (x *CreateNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateNode.ProtoReflect.Descriptor instead.
 func (*CreateNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{41}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *CreateNode) GetMachineId() string {
@@ -3894,7 +4051,7 @@ type UpdateNode struct {
 
 func (x *UpdateNode) Reset() {
 	*x = UpdateNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3906,7 +4063,7 @@ func (x *UpdateNode) String() string {
 func (*UpdateNode) ProtoMessage() {}
 
 func (x *UpdateNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3919,7 +4076,7 @@ func (x *UpdateNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNode.ProtoReflect.Descriptor instead.
 func (*UpdateNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{42}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *UpdateNode) GetId() string {
@@ -3956,7 +4113,7 @@ type TransitionNode struct {
 
 func (x *TransitionNode) Reset() {
 	*x = TransitionNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3968,7 +4125,7 @@ func (x *TransitionNode) String() string {
 func (*TransitionNode) ProtoMessage() {}
 
 func (x *TransitionNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3981,7 +4138,7 @@ func (x *TransitionNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransitionNode.ProtoReflect.Descriptor instead.
 func (*TransitionNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{43}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *TransitionNode) GetId() string {
@@ -4034,7 +4191,7 @@ type ReportNode struct {
 
 func (x *ReportNode) Reset() {
 	*x = ReportNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4046,7 +4203,7 @@ func (x *ReportNode) String() string {
 func (*ReportNode) ProtoMessage() {}
 
 func (x *ReportNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4059,7 +4216,7 @@ func (x *ReportNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportNode.ProtoReflect.Descriptor instead.
 func (*ReportNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{44}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ReportNode) GetReport() *v1.ReportNodeRequest {
@@ -4106,7 +4263,7 @@ type CreatePool struct {
 
 func (x *CreatePool) Reset() {
 	*x = CreatePool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4118,7 +4275,7 @@ func (x *CreatePool) String() string {
 func (*CreatePool) ProtoMessage() {}
 
 func (x *CreatePool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4131,7 +4288,7 @@ func (x *CreatePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePool.ProtoReflect.Descriptor instead.
 func (*CreatePool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{45}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *CreatePool) GetPool() *v1.Pool {
@@ -4150,7 +4307,7 @@ type DeletePool struct {
 
 func (x *DeletePool) Reset() {
 	*x = DeletePool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4162,7 +4319,7 @@ func (x *DeletePool) String() string {
 func (*DeletePool) ProtoMessage() {}
 
 func (x *DeletePool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4175,7 +4332,7 @@ func (x *DeletePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePool.ProtoReflect.Descriptor instead.
 func (*DeletePool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{46}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *DeletePool) GetPoolId() string {
@@ -4195,7 +4352,7 @@ type RegisterPool struct {
 
 func (x *RegisterPool) Reset() {
 	*x = RegisterPool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4207,7 +4364,7 @@ func (x *RegisterPool) String() string {
 func (*RegisterPool) ProtoMessage() {}
 
 func (x *RegisterPool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4220,7 +4377,7 @@ func (x *RegisterPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterPool.ProtoReflect.Descriptor instead.
 func (*RegisterPool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{47}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *RegisterPool) GetPool() *v1.Pool {
@@ -4247,7 +4404,7 @@ type DeregisterPool struct {
 
 func (x *DeregisterPool) Reset() {
 	*x = DeregisterPool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[48]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4259,7 +4416,7 @@ func (x *DeregisterPool) String() string {
 func (*DeregisterPool) ProtoMessage() {}
 
 func (x *DeregisterPool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[48]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4272,7 +4429,7 @@ func (x *DeregisterPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterPool.ProtoReflect.Descriptor instead.
 func (*DeregisterPool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{48}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *DeregisterPool) GetPoolId() string {
@@ -4299,7 +4456,7 @@ type DeleteProvider struct {
 
 func (x *DeleteProvider) Reset() {
 	*x = DeleteProvider{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[49]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4311,7 +4468,7 @@ func (x *DeleteProvider) String() string {
 func (*DeleteProvider) ProtoMessage() {}
 
 func (x *DeleteProvider) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[49]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4324,7 +4481,7 @@ func (x *DeleteProvider) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteProvider.ProtoReflect.Descriptor instead.
 func (*DeleteProvider) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{49}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *DeleteProvider) GetProviderId() string {
@@ -4343,7 +4500,7 @@ type RegisterProvider struct {
 
 func (x *RegisterProvider) Reset() {
 	*x = RegisterProvider{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[50]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4355,7 +4512,7 @@ func (x *RegisterProvider) String() string {
 func (*RegisterProvider) ProtoMessage() {}
 
 func (x *RegisterProvider) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[50]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4368,7 +4525,7 @@ func (x *RegisterProvider) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterProvider.ProtoReflect.Descriptor instead.
 func (*RegisterProvider) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{50}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RegisterProvider) GetProvider() *v1.PlatformProvider {
@@ -4388,7 +4545,7 @@ type SweepPools struct {
 
 func (x *SweepPools) Reset() {
 	*x = SweepPools{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[51]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4400,7 +4557,7 @@ func (x *SweepPools) String() string {
 func (*SweepPools) ProtoMessage() {}
 
 func (x *SweepPools) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[51]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4413,7 +4570,7 @@ func (x *SweepPools) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SweepPools.ProtoReflect.Descriptor instead.
 func (*SweepPools) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{51}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *SweepPools) GetPoolIds() []string {
@@ -4434,7 +4591,7 @@ type RegisterService struct {
 
 func (x *RegisterService) Reset() {
 	*x = RegisterService{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[52]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4446,7 +4603,7 @@ func (x *RegisterService) String() string {
 func (*RegisterService) ProtoMessage() {}
 
 func (x *RegisterService) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[52]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4459,7 +4616,7 @@ func (x *RegisterService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterService.ProtoReflect.Descriptor instead.
 func (*RegisterService) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{52}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *RegisterService) GetTarget() *v1.ServiceTarget {
@@ -4493,7 +4650,7 @@ type UpdateServiceState struct {
 
 func (x *UpdateServiceState) Reset() {
 	*x = UpdateServiceState{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[53]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4505,7 +4662,7 @@ func (x *UpdateServiceState) String() string {
 func (*UpdateServiceState) ProtoMessage() {}
 
 func (x *UpdateServiceState) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[53]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4518,7 +4675,7 @@ func (x *UpdateServiceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateServiceState.ProtoReflect.Descriptor instead.
 func (*UpdateServiceState) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{53}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *UpdateServiceState) GetId() string {
@@ -4546,7 +4703,7 @@ type DeregisterService struct {
 
 func (x *DeregisterService) Reset() {
 	*x = DeregisterService{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[54]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4558,7 +4715,7 @@ func (x *DeregisterService) String() string {
 func (*DeregisterService) ProtoMessage() {}
 
 func (x *DeregisterService) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[54]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4571,7 +4728,7 @@ func (x *DeregisterService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterService.ProtoReflect.Descriptor instead.
 func (*DeregisterService) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{54}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *DeregisterService) GetId() string {
@@ -4605,7 +4762,7 @@ type ResetClock struct {
 
 func (x *ResetClock) Reset() {
 	*x = ResetClock{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[55]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4617,7 +4774,7 @@ func (x *ResetClock) String() string {
 func (*ResetClock) ProtoMessage() {}
 
 func (x *ResetClock) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[55]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4630,7 +4787,7 @@ func (x *ResetClock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetClock.ProtoReflect.Descriptor instead.
 func (*ResetClock) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{55}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *ResetClock) GetTo() *timestamppb.Timestamp {
@@ -4646,7 +4803,7 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\n" +
 	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/agent.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/node.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\x1a\x1eproto/internal/v1/access.proto\x1a\x1eproto/internal/v1/backup.proto\x1a\x1dproto/internal/v1/event.proto\x1a\x1dproto/internal/v1/image.proto\x1a\x1fproto/internal/v1/install.proto\x1a\x1dproto/internal/v1/lease.proto\x1a\x1cproto/internal/v1/wave.proto\"B\n" +
 	"\x05Entry\x129\n" +
-	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xd4+\n" +
+	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\x97,\n" +
 	"\aCommand\x12#\n" +
 	"\rfeature_level\x18\x01 \x01(\rR\ffeatureLevel\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1c\n" +
@@ -4741,7 +4898,9 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\x0erestore_backup\x18\xa1\x01 \x01(\v2#.holdfast.internal.v1.RestoreBackupH\x00R\rrestoreBackup\x12D\n" +
 	"\vnote_backup\x18\xa2\x01 \x01(\v2 .holdfast.internal.v1.NoteBackupH\x00R\n" +
 	"noteBackup\x12J\n" +
-	"\rset_autopilot\x18\xa3\x01 \x01(\v2\".holdfast.internal.v1.SetAutopilotH\x00R\fsetAutopilot\x12D\n" +
+	"\rset_autopilot\x18\xa3\x01 \x01(\v2\".holdfast.internal.v1.SetAutopilotH\x00R\fsetAutopilot\x12A\n" +
+	"\n" +
+	"admit_peer\x18\xa4\x01 \x01(\v2\x1f.holdfast.internal.v1.AdmitPeerH\x00R\tadmitPeer\x12D\n" +
 	"\vput_webhook\x18\xa8\x01 \x01(\v2 .holdfast.internal.v1.PutWebhookH\x00R\n" +
 	"putWebhook\x12M\n" +
 	"\x0edelete_webhook\x18\xa9\x01 \x01(\v2#.holdfast.internal.v1.DeleteWebhookH\x00R\rdeleteWebhook\x12J\n" +
@@ -4756,7 +4915,7 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\x11RaiseFeatureLevel\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\rR\x05level\"?\n" +
 	"\aPutPeer\x124\n" +
-	"\x04peer\x18\x01 \x01(\v2 .holdfast.internal.v1.PeerRecordR\x04peer\"\xf6\x01\n" +
+	"\x04peer\x18\x01 \x01(\v2 .holdfast.internal.v1.PeerRecordR\x04peer\"\x90\x02\n" +
 	"\n" +
 	"PeerRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
@@ -4767,10 +4926,20 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\vgossip_addr\x18\x06 \x01(\tR\n" +
 	"gossipAddr\x12*\n" +
 	"\x11max_feature_level\x18\a \x01(\rR\x0fmaxFeatureLevel\x12\x18\n" +
-	"\aversion\x18\b \x01(\tR\aversion\"\x1c\n" +
+	"\aversion\x18\b \x01(\tR\aversion\x12\x18\n" +
+	"\aserials\x18\t \x03(\tR\aserials\"Y\n" +
 	"\n" +
 	"RemovePeer\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\x06\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12;\n" +
+	"\x06denial\x18\x02 \x01(\v2#.holdfast.internal.v1.PeerAdmissionR\x06denial\"\x1b\n" +
+	"\tAdmitPeer\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\xbe\x01\n" +
+	"\rPeerAdmission\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06denied\x18\x02 \x01(\bR\x06denied\x12*\n" +
+	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x18\n" +
+	"\aserials\x18\x04 \x03(\tR\aserials\x12?\n" +
+	"\rissued_before\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\fissuedBefore\"\x06\n" +
 	"\x04Beat\"d\n" +
 	"\x0fRegisterMachine\x12.\n" +
 	"\amachine\x18\x01 \x01(\v2\x14.holdfast.v1.MachineR\amachine\x12!\n" +
@@ -5031,7 +5200,7 @@ func file_proto_internal_v1_command_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_internal_v1_command_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 60)
+var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
 var file_proto_internal_v1_command_proto_goTypes = []any{
 	(LogBlock_Codec)(0),             // 0: holdfast.internal.v1.LogBlock.Codec
 	(*Entry)(nil),                   // 1: holdfast.internal.v1.Entry
@@ -5042,235 +5211,241 @@ var file_proto_internal_v1_command_proto_goTypes = []any{
 	(*PutPeer)(nil),                 // 6: holdfast.internal.v1.PutPeer
 	(*PeerRecord)(nil),              // 7: holdfast.internal.v1.PeerRecord
 	(*RemovePeer)(nil),              // 8: holdfast.internal.v1.RemovePeer
-	(*Beat)(nil),                    // 9: holdfast.internal.v1.Beat
-	(*RegisterMachine)(nil),         // 10: holdfast.internal.v1.RegisterMachine
-	(*UpdateMachine)(nil),           // 11: holdfast.internal.v1.UpdateMachine
-	(*SetMachinePhase)(nil),         // 12: holdfast.internal.v1.SetMachinePhase
-	(*RetryBmc)(nil),                // 13: holdfast.internal.v1.RetryBmc
-	(*DeleteMachine)(nil),           // 14: holdfast.internal.v1.DeleteMachine
-	(*ObserveConditions)(nil),       // 15: holdfast.internal.v1.ObserveConditions
-	(*MachineConditions)(nil),       // 16: holdfast.internal.v1.MachineConditions
-	(*NoteDevice)(nil),              // 17: holdfast.internal.v1.NoteDevice
-	(*DeviceNote)(nil),              // 18: holdfast.internal.v1.DeviceNote
-	(*MachineHardware)(nil),         // 19: holdfast.internal.v1.MachineHardware
-	(*CreatePlan)(nil),              // 20: holdfast.internal.v1.CreatePlan
-	(*DeletePlan)(nil),              // 21: holdfast.internal.v1.DeletePlan
-	(*ReleasePlan)(nil),             // 22: holdfast.internal.v1.ReleasePlan
-	(*StartRun)(nil),                // 23: holdfast.internal.v1.StartRun
-	(*CancelRun)(nil),               // 24: holdfast.internal.v1.CancelRun
-	(*NoteReading)(nil),             // 25: holdfast.internal.v1.NoteReading
-	(*AdvanceWave)(nil),             // 26: holdfast.internal.v1.AdvanceWave
-	(*BeginAttempt)(nil),            // 27: holdfast.internal.v1.BeginAttempt
-	(*NoteProgress)(nil),            // 28: holdfast.internal.v1.NoteProgress
-	(*EndAttempt)(nil),              // 29: holdfast.internal.v1.EndAttempt
-	(*AbortRun)(nil),                // 30: holdfast.internal.v1.AbortRun
-	(*AppendRunLogs)(nil),           // 31: holdfast.internal.v1.AppendRunLogs
-	(*LogAppend)(nil),               // 32: holdfast.internal.v1.LogAppend
-	(*CompactRunLog)(nil),           // 33: holdfast.internal.v1.CompactRunLog
-	(*ArchiveRun)(nil),              // 34: holdfast.internal.v1.ArchiveRun
-	(*DropArchivedRun)(nil),         // 35: holdfast.internal.v1.DropArchivedRun
-	(*ArchivedRun)(nil),             // 36: holdfast.internal.v1.ArchivedRun
-	(*LogBlock)(nil),                // 37: holdfast.internal.v1.LogBlock
-	(*StoredLog)(nil),               // 38: holdfast.internal.v1.StoredLog
-	(*LogChunks)(nil),               // 39: holdfast.internal.v1.LogChunks
-	(*CreateAgentMachine)(nil),      // 40: holdfast.internal.v1.CreateAgentMachine
-	(*RegisterAgent)(nil),           // 41: holdfast.internal.v1.RegisterAgent
-	(*CreateNode)(nil),              // 42: holdfast.internal.v1.CreateNode
-	(*UpdateNode)(nil),              // 43: holdfast.internal.v1.UpdateNode
-	(*TransitionNode)(nil),          // 44: holdfast.internal.v1.TransitionNode
-	(*ReportNode)(nil),              // 45: holdfast.internal.v1.ReportNode
-	(*CreatePool)(nil),              // 46: holdfast.internal.v1.CreatePool
-	(*DeletePool)(nil),              // 47: holdfast.internal.v1.DeletePool
-	(*RegisterPool)(nil),            // 48: holdfast.internal.v1.RegisterPool
-	(*DeregisterPool)(nil),          // 49: holdfast.internal.v1.DeregisterPool
-	(*DeleteProvider)(nil),          // 50: holdfast.internal.v1.DeleteProvider
-	(*RegisterProvider)(nil),        // 51: holdfast.internal.v1.RegisterProvider
-	(*SweepPools)(nil),              // 52: holdfast.internal.v1.SweepPools
-	(*RegisterService)(nil),         // 53: holdfast.internal.v1.RegisterService
-	(*UpdateServiceState)(nil),      // 54: holdfast.internal.v1.UpdateServiceState
-	(*DeregisterService)(nil),       // 55: holdfast.internal.v1.DeregisterService
-	(*ResetClock)(nil),              // 56: holdfast.internal.v1.ResetClock
-	nil,                             // 57: holdfast.internal.v1.StartRun.ParamsEntry
-	nil,                             // 58: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	nil,                             // 59: holdfast.internal.v1.NoteProgress.EvidenceEntry
-	nil,                             // 60: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	(*timestamppb.Timestamp)(nil),   // 61: google.protobuf.Timestamp
-	(*Origin)(nil),                  // 62: holdfast.internal.v1.Origin
-	(*StartWave)(nil),               // 63: holdfast.internal.v1.StartWave
-	(*CancelWave)(nil),              // 64: holdfast.internal.v1.CancelWave
-	(*CreateToken)(nil),             // 65: holdfast.internal.v1.CreateToken
-	(*RevokeToken)(nil),             // 66: holdfast.internal.v1.RevokeToken
-	(*DropTokens)(nil),              // 67: holdfast.internal.v1.DropTokens
-	(*PutSecret)(nil),               // 68: holdfast.internal.v1.PutSecret
-	(*DeleteSecret)(nil),            // 69: holdfast.internal.v1.DeleteSecret
-	(*ResealSecrets)(nil),           // 70: holdfast.internal.v1.ResealSecrets
-	(*PutSigningKeys)(nil),          // 71: holdfast.internal.v1.PutSigningKeys
-	(*RecordDenials)(nil),           // 72: holdfast.internal.v1.RecordDenials
-	(*CheckpointLeases)(nil),        // 73: holdfast.internal.v1.CheckpointLeases
-	(*ExpireLeases)(nil),            // 74: holdfast.internal.v1.ExpireLeases
-	(*OpenInstall)(nil),             // 75: holdfast.internal.v1.OpenInstall
-	(*BootInstall)(nil),             // 76: holdfast.internal.v1.BootInstall
-	(*ReportInstall)(nil),           // 77: holdfast.internal.v1.ReportInstall
-	(*AppendInstallLog)(nil),        // 78: holdfast.internal.v1.AppendInstallLog
-	(*NoteInstall)(nil),             // 79: holdfast.internal.v1.NoteInstall
-	(*PutImage)(nil),                // 80: holdfast.internal.v1.PutImage
-	(*DeleteImage)(nil),             // 81: holdfast.internal.v1.DeleteImage
-	(*StageBackup)(nil),             // 82: holdfast.internal.v1.StageBackup
-	(*RestoreBackup)(nil),           // 83: holdfast.internal.v1.RestoreBackup
-	(*NoteBackup)(nil),              // 84: holdfast.internal.v1.NoteBackup
-	(*SetAutopilot)(nil),            // 85: holdfast.internal.v1.SetAutopilot
-	(*PutWebhook)(nil),              // 86: holdfast.internal.v1.PutWebhook
-	(*DeleteWebhook)(nil),           // 87: holdfast.internal.v1.DeleteWebhook
-	(*NoteDelivery)(nil),            // 88: holdfast.internal.v1.NoteDelivery
-	(*v1.Machine)(nil),              // 89: holdfast.v1.Machine
-	(v1.MachineStatus_Phase)(0),     // 90: holdfast.v1.MachineStatus.Phase
-	(*v1.Condition)(nil),            // 91: holdfast.v1.Condition
-	(*v1.HardwareInventory)(nil),    // 92: holdfast.v1.HardwareInventory
-	(*v1.Plan)(nil),                 // 93: holdfast.v1.Plan
-	(v1.Attempt_Outcome)(0),         // 94: holdfast.v1.Attempt.Outcome
-	(v1.Run_Phase)(0),               // 95: holdfast.v1.Run.Phase
-	(*v1.RunError)(nil),             // 96: holdfast.v1.RunError
-	(*v1.LogChunk)(nil),             // 97: holdfast.v1.LogChunk
-	(*v1.Run)(nil),                  // 98: holdfast.v1.Run
-	(*StoredToken)(nil),             // 99: holdfast.internal.v1.StoredToken
-	(*v1.RegisterAgentRequest)(nil), // 100: holdfast.v1.RegisterAgentRequest
-	(*v1.NodeRecord)(nil),           // 101: holdfast.v1.NodeRecord
-	(v1.Node_State)(0),              // 102: holdfast.v1.Node.State
-	(*v1.ReportNodeRequest)(nil),    // 103: holdfast.v1.ReportNodeRequest
-	(*v1.Pool)(nil),                 // 104: holdfast.v1.Pool
-	(*v1.PlatformProvider)(nil),     // 105: holdfast.v1.PlatformProvider
-	(*v1.ServiceTarget)(nil),        // 106: holdfast.v1.ServiceTarget
-	(*v1.ServiceState)(nil),         // 107: holdfast.v1.ServiceState
+	(*AdmitPeer)(nil),               // 9: holdfast.internal.v1.AdmitPeer
+	(*PeerAdmission)(nil),           // 10: holdfast.internal.v1.PeerAdmission
+	(*Beat)(nil),                    // 11: holdfast.internal.v1.Beat
+	(*RegisterMachine)(nil),         // 12: holdfast.internal.v1.RegisterMachine
+	(*UpdateMachine)(nil),           // 13: holdfast.internal.v1.UpdateMachine
+	(*SetMachinePhase)(nil),         // 14: holdfast.internal.v1.SetMachinePhase
+	(*RetryBmc)(nil),                // 15: holdfast.internal.v1.RetryBmc
+	(*DeleteMachine)(nil),           // 16: holdfast.internal.v1.DeleteMachine
+	(*ObserveConditions)(nil),       // 17: holdfast.internal.v1.ObserveConditions
+	(*MachineConditions)(nil),       // 18: holdfast.internal.v1.MachineConditions
+	(*NoteDevice)(nil),              // 19: holdfast.internal.v1.NoteDevice
+	(*DeviceNote)(nil),              // 20: holdfast.internal.v1.DeviceNote
+	(*MachineHardware)(nil),         // 21: holdfast.internal.v1.MachineHardware
+	(*CreatePlan)(nil),              // 22: holdfast.internal.v1.CreatePlan
+	(*DeletePlan)(nil),              // 23: holdfast.internal.v1.DeletePlan
+	(*ReleasePlan)(nil),             // 24: holdfast.internal.v1.ReleasePlan
+	(*StartRun)(nil),                // 25: holdfast.internal.v1.StartRun
+	(*CancelRun)(nil),               // 26: holdfast.internal.v1.CancelRun
+	(*NoteReading)(nil),             // 27: holdfast.internal.v1.NoteReading
+	(*AdvanceWave)(nil),             // 28: holdfast.internal.v1.AdvanceWave
+	(*BeginAttempt)(nil),            // 29: holdfast.internal.v1.BeginAttempt
+	(*NoteProgress)(nil),            // 30: holdfast.internal.v1.NoteProgress
+	(*EndAttempt)(nil),              // 31: holdfast.internal.v1.EndAttempt
+	(*AbortRun)(nil),                // 32: holdfast.internal.v1.AbortRun
+	(*AppendRunLogs)(nil),           // 33: holdfast.internal.v1.AppendRunLogs
+	(*LogAppend)(nil),               // 34: holdfast.internal.v1.LogAppend
+	(*CompactRunLog)(nil),           // 35: holdfast.internal.v1.CompactRunLog
+	(*ArchiveRun)(nil),              // 36: holdfast.internal.v1.ArchiveRun
+	(*DropArchivedRun)(nil),         // 37: holdfast.internal.v1.DropArchivedRun
+	(*ArchivedRun)(nil),             // 38: holdfast.internal.v1.ArchivedRun
+	(*LogBlock)(nil),                // 39: holdfast.internal.v1.LogBlock
+	(*StoredLog)(nil),               // 40: holdfast.internal.v1.StoredLog
+	(*LogChunks)(nil),               // 41: holdfast.internal.v1.LogChunks
+	(*CreateAgentMachine)(nil),      // 42: holdfast.internal.v1.CreateAgentMachine
+	(*RegisterAgent)(nil),           // 43: holdfast.internal.v1.RegisterAgent
+	(*CreateNode)(nil),              // 44: holdfast.internal.v1.CreateNode
+	(*UpdateNode)(nil),              // 45: holdfast.internal.v1.UpdateNode
+	(*TransitionNode)(nil),          // 46: holdfast.internal.v1.TransitionNode
+	(*ReportNode)(nil),              // 47: holdfast.internal.v1.ReportNode
+	(*CreatePool)(nil),              // 48: holdfast.internal.v1.CreatePool
+	(*DeletePool)(nil),              // 49: holdfast.internal.v1.DeletePool
+	(*RegisterPool)(nil),            // 50: holdfast.internal.v1.RegisterPool
+	(*DeregisterPool)(nil),          // 51: holdfast.internal.v1.DeregisterPool
+	(*DeleteProvider)(nil),          // 52: holdfast.internal.v1.DeleteProvider
+	(*RegisterProvider)(nil),        // 53: holdfast.internal.v1.RegisterProvider
+	(*SweepPools)(nil),              // 54: holdfast.internal.v1.SweepPools
+	(*RegisterService)(nil),         // 55: holdfast.internal.v1.RegisterService
+	(*UpdateServiceState)(nil),      // 56: holdfast.internal.v1.UpdateServiceState
+	(*DeregisterService)(nil),       // 57: holdfast.internal.v1.DeregisterService
+	(*ResetClock)(nil),              // 58: holdfast.internal.v1.ResetClock
+	nil,                             // 59: holdfast.internal.v1.StartRun.ParamsEntry
+	nil,                             // 60: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	nil,                             // 61: holdfast.internal.v1.NoteProgress.EvidenceEntry
+	nil,                             // 62: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	(*timestamppb.Timestamp)(nil),   // 63: google.protobuf.Timestamp
+	(*Origin)(nil),                  // 64: holdfast.internal.v1.Origin
+	(*StartWave)(nil),               // 65: holdfast.internal.v1.StartWave
+	(*CancelWave)(nil),              // 66: holdfast.internal.v1.CancelWave
+	(*CreateToken)(nil),             // 67: holdfast.internal.v1.CreateToken
+	(*RevokeToken)(nil),             // 68: holdfast.internal.v1.RevokeToken
+	(*DropTokens)(nil),              // 69: holdfast.internal.v1.DropTokens
+	(*PutSecret)(nil),               // 70: holdfast.internal.v1.PutSecret
+	(*DeleteSecret)(nil),            // 71: holdfast.internal.v1.DeleteSecret
+	(*ResealSecrets)(nil),           // 72: holdfast.internal.v1.ResealSecrets
+	(*PutSigningKeys)(nil),          // 73: holdfast.internal.v1.PutSigningKeys
+	(*RecordDenials)(nil),           // 74: holdfast.internal.v1.RecordDenials
+	(*CheckpointLeases)(nil),        // 75: holdfast.internal.v1.CheckpointLeases
+	(*ExpireLeases)(nil),            // 76: holdfast.internal.v1.ExpireLeases
+	(*OpenInstall)(nil),             // 77: holdfast.internal.v1.OpenInstall
+	(*BootInstall)(nil),             // 78: holdfast.internal.v1.BootInstall
+	(*ReportInstall)(nil),           // 79: holdfast.internal.v1.ReportInstall
+	(*AppendInstallLog)(nil),        // 80: holdfast.internal.v1.AppendInstallLog
+	(*NoteInstall)(nil),             // 81: holdfast.internal.v1.NoteInstall
+	(*PutImage)(nil),                // 82: holdfast.internal.v1.PutImage
+	(*DeleteImage)(nil),             // 83: holdfast.internal.v1.DeleteImage
+	(*StageBackup)(nil),             // 84: holdfast.internal.v1.StageBackup
+	(*RestoreBackup)(nil),           // 85: holdfast.internal.v1.RestoreBackup
+	(*NoteBackup)(nil),              // 86: holdfast.internal.v1.NoteBackup
+	(*SetAutopilot)(nil),            // 87: holdfast.internal.v1.SetAutopilot
+	(*PutWebhook)(nil),              // 88: holdfast.internal.v1.PutWebhook
+	(*DeleteWebhook)(nil),           // 89: holdfast.internal.v1.DeleteWebhook
+	(*NoteDelivery)(nil),            // 90: holdfast.internal.v1.NoteDelivery
+	(*v1.Machine)(nil),              // 91: holdfast.v1.Machine
+	(v1.MachineStatus_Phase)(0),     // 92: holdfast.v1.MachineStatus.Phase
+	(*v1.Condition)(nil),            // 93: holdfast.v1.Condition
+	(*v1.HardwareInventory)(nil),    // 94: holdfast.v1.HardwareInventory
+	(*v1.Plan)(nil),                 // 95: holdfast.v1.Plan
+	(v1.Attempt_Outcome)(0),         // 96: holdfast.v1.Attempt.Outcome
+	(v1.Run_Phase)(0),               // 97: holdfast.v1.Run.Phase
+	(*v1.RunError)(nil),             // 98: holdfast.v1.RunError
+	(*v1.LogChunk)(nil),             // 99: holdfast.v1.LogChunk
+	(*v1.Run)(nil),                  // 100: holdfast.v1.Run
+	(*StoredToken)(nil),             // 101: holdfast.internal.v1.StoredToken
+	(*v1.RegisterAgentRequest)(nil), // 102: holdfast.v1.RegisterAgentRequest
+	(*v1.NodeRecord)(nil),           // 103: holdfast.v1.NodeRecord
+	(v1.Node_State)(0),              // 104: holdfast.v1.Node.State
+	(*v1.ReportNodeRequest)(nil),    // 105: holdfast.v1.ReportNodeRequest
+	(*v1.Pool)(nil),                 // 106: holdfast.v1.Pool
+	(*v1.PlatformProvider)(nil),     // 107: holdfast.v1.PlatformProvider
+	(*v1.ServiceTarget)(nil),        // 108: holdfast.v1.ServiceTarget
+	(*v1.ServiceState)(nil),         // 109: holdfast.v1.ServiceState
 }
 var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	2,   // 0: holdfast.internal.v1.Entry.commands:type_name -> holdfast.internal.v1.Command
-	61,  // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
-	62,  // 2: holdfast.internal.v1.Command.origin:type_name -> holdfast.internal.v1.Origin
+	63,  // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
+	64,  // 2: holdfast.internal.v1.Command.origin:type_name -> holdfast.internal.v1.Origin
 	3,   // 3: holdfast.internal.v1.Command.leader_established:type_name -> holdfast.internal.v1.LeaderEstablished
 	4,   // 4: holdfast.internal.v1.Command.init_cluster:type_name -> holdfast.internal.v1.InitCluster
 	5,   // 5: holdfast.internal.v1.Command.raise_feature_level:type_name -> holdfast.internal.v1.RaiseFeatureLevel
 	6,   // 6: holdfast.internal.v1.Command.put_peer:type_name -> holdfast.internal.v1.PutPeer
 	8,   // 7: holdfast.internal.v1.Command.remove_peer:type_name -> holdfast.internal.v1.RemovePeer
-	9,   // 8: holdfast.internal.v1.Command.beat:type_name -> holdfast.internal.v1.Beat
-	56,  // 9: holdfast.internal.v1.Command.reset_clock:type_name -> holdfast.internal.v1.ResetClock
-	10,  // 10: holdfast.internal.v1.Command.register_machine:type_name -> holdfast.internal.v1.RegisterMachine
-	11,  // 11: holdfast.internal.v1.Command.update_machine:type_name -> holdfast.internal.v1.UpdateMachine
-	12,  // 12: holdfast.internal.v1.Command.set_machine_phase:type_name -> holdfast.internal.v1.SetMachinePhase
-	14,  // 13: holdfast.internal.v1.Command.delete_machine:type_name -> holdfast.internal.v1.DeleteMachine
-	15,  // 14: holdfast.internal.v1.Command.observe_conditions:type_name -> holdfast.internal.v1.ObserveConditions
-	17,  // 15: holdfast.internal.v1.Command.note_device:type_name -> holdfast.internal.v1.NoteDevice
-	13,  // 16: holdfast.internal.v1.Command.retry_bmc:type_name -> holdfast.internal.v1.RetryBmc
-	20,  // 17: holdfast.internal.v1.Command.create_plan:type_name -> holdfast.internal.v1.CreatePlan
-	21,  // 18: holdfast.internal.v1.Command.delete_plan:type_name -> holdfast.internal.v1.DeletePlan
-	22,  // 19: holdfast.internal.v1.Command.release_plan:type_name -> holdfast.internal.v1.ReleasePlan
-	23,  // 20: holdfast.internal.v1.Command.start_run:type_name -> holdfast.internal.v1.StartRun
-	24,  // 21: holdfast.internal.v1.Command.cancel_run:type_name -> holdfast.internal.v1.CancelRun
-	27,  // 22: holdfast.internal.v1.Command.begin_attempt:type_name -> holdfast.internal.v1.BeginAttempt
-	28,  // 23: holdfast.internal.v1.Command.note_progress:type_name -> holdfast.internal.v1.NoteProgress
-	29,  // 24: holdfast.internal.v1.Command.end_attempt:type_name -> holdfast.internal.v1.EndAttempt
-	30,  // 25: holdfast.internal.v1.Command.abort_run:type_name -> holdfast.internal.v1.AbortRun
-	31,  // 26: holdfast.internal.v1.Command.append_run_logs:type_name -> holdfast.internal.v1.AppendRunLogs
-	33,  // 27: holdfast.internal.v1.Command.compact_run_log:type_name -> holdfast.internal.v1.CompactRunLog
-	34,  // 28: holdfast.internal.v1.Command.archive_run:type_name -> holdfast.internal.v1.ArchiveRun
-	35,  // 29: holdfast.internal.v1.Command.drop_archived_run:type_name -> holdfast.internal.v1.DropArchivedRun
-	63,  // 30: holdfast.internal.v1.Command.start_wave:type_name -> holdfast.internal.v1.StartWave
-	26,  // 31: holdfast.internal.v1.Command.advance_wave:type_name -> holdfast.internal.v1.AdvanceWave
-	64,  // 32: holdfast.internal.v1.Command.cancel_wave:type_name -> holdfast.internal.v1.CancelWave
-	25,  // 33: holdfast.internal.v1.Command.note_reading:type_name -> holdfast.internal.v1.NoteReading
-	65,  // 34: holdfast.internal.v1.Command.create_token:type_name -> holdfast.internal.v1.CreateToken
-	66,  // 35: holdfast.internal.v1.Command.revoke_token:type_name -> holdfast.internal.v1.RevokeToken
-	67,  // 36: holdfast.internal.v1.Command.drop_tokens:type_name -> holdfast.internal.v1.DropTokens
-	68,  // 37: holdfast.internal.v1.Command.put_secret:type_name -> holdfast.internal.v1.PutSecret
-	69,  // 38: holdfast.internal.v1.Command.delete_secret:type_name -> holdfast.internal.v1.DeleteSecret
-	70,  // 39: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
-	71,  // 40: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
-	72,  // 41: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
-	73,  // 42: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
-	74,  // 43: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
-	40,  // 44: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
-	41,  // 45: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
-	42,  // 46: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
-	43,  // 47: holdfast.internal.v1.Command.update_node:type_name -> holdfast.internal.v1.UpdateNode
-	44,  // 48: holdfast.internal.v1.Command.transition_node:type_name -> holdfast.internal.v1.TransitionNode
-	45,  // 49: holdfast.internal.v1.Command.report_node:type_name -> holdfast.internal.v1.ReportNode
-	46,  // 50: holdfast.internal.v1.Command.create_pool:type_name -> holdfast.internal.v1.CreatePool
-	47,  // 51: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
-	48,  // 52: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
-	49,  // 53: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
-	51,  // 54: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
-	52,  // 55: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
-	50,  // 56: holdfast.internal.v1.Command.delete_provider:type_name -> holdfast.internal.v1.DeleteProvider
-	53,  // 57: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
-	54,  // 58: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
-	55,  // 59: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
-	75,  // 60: holdfast.internal.v1.Command.open_install:type_name -> holdfast.internal.v1.OpenInstall
-	76,  // 61: holdfast.internal.v1.Command.boot_install:type_name -> holdfast.internal.v1.BootInstall
-	77,  // 62: holdfast.internal.v1.Command.report_install:type_name -> holdfast.internal.v1.ReportInstall
-	78,  // 63: holdfast.internal.v1.Command.append_install_log:type_name -> holdfast.internal.v1.AppendInstallLog
-	79,  // 64: holdfast.internal.v1.Command.note_install:type_name -> holdfast.internal.v1.NoteInstall
-	80,  // 65: holdfast.internal.v1.Command.put_image:type_name -> holdfast.internal.v1.PutImage
-	81,  // 66: holdfast.internal.v1.Command.delete_image:type_name -> holdfast.internal.v1.DeleteImage
-	82,  // 67: holdfast.internal.v1.Command.stage_backup:type_name -> holdfast.internal.v1.StageBackup
-	83,  // 68: holdfast.internal.v1.Command.restore_backup:type_name -> holdfast.internal.v1.RestoreBackup
-	84,  // 69: holdfast.internal.v1.Command.note_backup:type_name -> holdfast.internal.v1.NoteBackup
-	85,  // 70: holdfast.internal.v1.Command.set_autopilot:type_name -> holdfast.internal.v1.SetAutopilot
-	86,  // 71: holdfast.internal.v1.Command.put_webhook:type_name -> holdfast.internal.v1.PutWebhook
-	87,  // 72: holdfast.internal.v1.Command.delete_webhook:type_name -> holdfast.internal.v1.DeleteWebhook
-	88,  // 73: holdfast.internal.v1.Command.note_delivery:type_name -> holdfast.internal.v1.NoteDelivery
-	7,   // 74: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
-	89,  // 75: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
-	89,  // 76: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
-	90,  // 77: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
-	16,  // 78: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
-	91,  // 79: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
-	61,  // 80: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
-	92,  // 81: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
-	93,  // 82: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
-	57,  // 83: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
-	93,  // 84: holdfast.internal.v1.StartRun.checked_plan:type_name -> holdfast.v1.Plan
-	61,  // 85: holdfast.internal.v1.NoteReading.since:type_name -> google.protobuf.Timestamp
-	61,  // 86: holdfast.internal.v1.NoteReading.deadline:type_name -> google.protobuf.Timestamp
-	23,  // 87: holdfast.internal.v1.AdvanceWave.start:type_name -> holdfast.internal.v1.StartRun
-	61,  // 88: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
-	58,  // 89: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	61,  // 90: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
-	61,  // 91: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
-	59,  // 92: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
-	32,  // 93: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
-	94,  // 94: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
-	60,  // 95: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	61,  // 96: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
-	32,  // 97: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
-	92,  // 98: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
-	95,  // 99: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
-	96,  // 100: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
-	32,  // 101: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
-	97,  // 102: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
-	37,  // 103: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
-	98,  // 104: holdfast.internal.v1.ArchivedRun.run:type_name -> holdfast.v1.Run
-	37,  // 105: holdfast.internal.v1.ArchivedRun.log:type_name -> holdfast.internal.v1.LogBlock
-	0,   // 106: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
-	37,  // 107: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
-	97,  // 108: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
-	99,  // 109: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
-	100, // 110: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
-	99,  // 111: holdfast.internal.v1.RegisterAgent.token:type_name -> holdfast.internal.v1.StoredToken
-	101, // 112: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
-	101, // 113: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
-	102, // 114: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
-	103, // 115: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
-	104, // 116: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
-	104, // 117: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
-	105, // 118: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
-	106, // 119: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
-	107, // 120: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
-	106, // 121: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
-	61,  // 122: holdfast.internal.v1.ResetClock.to:type_name -> google.protobuf.Timestamp
-	123, // [123:123] is the sub-list for method output_type
-	123, // [123:123] is the sub-list for method input_type
-	123, // [123:123] is the sub-list for extension type_name
-	123, // [123:123] is the sub-list for extension extendee
-	0,   // [0:123] is the sub-list for field type_name
+	11,  // 8: holdfast.internal.v1.Command.beat:type_name -> holdfast.internal.v1.Beat
+	58,  // 9: holdfast.internal.v1.Command.reset_clock:type_name -> holdfast.internal.v1.ResetClock
+	12,  // 10: holdfast.internal.v1.Command.register_machine:type_name -> holdfast.internal.v1.RegisterMachine
+	13,  // 11: holdfast.internal.v1.Command.update_machine:type_name -> holdfast.internal.v1.UpdateMachine
+	14,  // 12: holdfast.internal.v1.Command.set_machine_phase:type_name -> holdfast.internal.v1.SetMachinePhase
+	16,  // 13: holdfast.internal.v1.Command.delete_machine:type_name -> holdfast.internal.v1.DeleteMachine
+	17,  // 14: holdfast.internal.v1.Command.observe_conditions:type_name -> holdfast.internal.v1.ObserveConditions
+	19,  // 15: holdfast.internal.v1.Command.note_device:type_name -> holdfast.internal.v1.NoteDevice
+	15,  // 16: holdfast.internal.v1.Command.retry_bmc:type_name -> holdfast.internal.v1.RetryBmc
+	22,  // 17: holdfast.internal.v1.Command.create_plan:type_name -> holdfast.internal.v1.CreatePlan
+	23,  // 18: holdfast.internal.v1.Command.delete_plan:type_name -> holdfast.internal.v1.DeletePlan
+	24,  // 19: holdfast.internal.v1.Command.release_plan:type_name -> holdfast.internal.v1.ReleasePlan
+	25,  // 20: holdfast.internal.v1.Command.start_run:type_name -> holdfast.internal.v1.StartRun
+	26,  // 21: holdfast.internal.v1.Command.cancel_run:type_name -> holdfast.internal.v1.CancelRun
+	29,  // 22: holdfast.internal.v1.Command.begin_attempt:type_name -> holdfast.internal.v1.BeginAttempt
+	30,  // 23: holdfast.internal.v1.Command.note_progress:type_name -> holdfast.internal.v1.NoteProgress
+	31,  // 24: holdfast.internal.v1.Command.end_attempt:type_name -> holdfast.internal.v1.EndAttempt
+	32,  // 25: holdfast.internal.v1.Command.abort_run:type_name -> holdfast.internal.v1.AbortRun
+	33,  // 26: holdfast.internal.v1.Command.append_run_logs:type_name -> holdfast.internal.v1.AppendRunLogs
+	35,  // 27: holdfast.internal.v1.Command.compact_run_log:type_name -> holdfast.internal.v1.CompactRunLog
+	36,  // 28: holdfast.internal.v1.Command.archive_run:type_name -> holdfast.internal.v1.ArchiveRun
+	37,  // 29: holdfast.internal.v1.Command.drop_archived_run:type_name -> holdfast.internal.v1.DropArchivedRun
+	65,  // 30: holdfast.internal.v1.Command.start_wave:type_name -> holdfast.internal.v1.StartWave
+	28,  // 31: holdfast.internal.v1.Command.advance_wave:type_name -> holdfast.internal.v1.AdvanceWave
+	66,  // 32: holdfast.internal.v1.Command.cancel_wave:type_name -> holdfast.internal.v1.CancelWave
+	27,  // 33: holdfast.internal.v1.Command.note_reading:type_name -> holdfast.internal.v1.NoteReading
+	67,  // 34: holdfast.internal.v1.Command.create_token:type_name -> holdfast.internal.v1.CreateToken
+	68,  // 35: holdfast.internal.v1.Command.revoke_token:type_name -> holdfast.internal.v1.RevokeToken
+	69,  // 36: holdfast.internal.v1.Command.drop_tokens:type_name -> holdfast.internal.v1.DropTokens
+	70,  // 37: holdfast.internal.v1.Command.put_secret:type_name -> holdfast.internal.v1.PutSecret
+	71,  // 38: holdfast.internal.v1.Command.delete_secret:type_name -> holdfast.internal.v1.DeleteSecret
+	72,  // 39: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
+	73,  // 40: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
+	74,  // 41: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
+	75,  // 42: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
+	76,  // 43: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
+	42,  // 44: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
+	43,  // 45: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
+	44,  // 46: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
+	45,  // 47: holdfast.internal.v1.Command.update_node:type_name -> holdfast.internal.v1.UpdateNode
+	46,  // 48: holdfast.internal.v1.Command.transition_node:type_name -> holdfast.internal.v1.TransitionNode
+	47,  // 49: holdfast.internal.v1.Command.report_node:type_name -> holdfast.internal.v1.ReportNode
+	48,  // 50: holdfast.internal.v1.Command.create_pool:type_name -> holdfast.internal.v1.CreatePool
+	49,  // 51: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
+	50,  // 52: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
+	51,  // 53: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
+	53,  // 54: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
+	54,  // 55: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
+	52,  // 56: holdfast.internal.v1.Command.delete_provider:type_name -> holdfast.internal.v1.DeleteProvider
+	55,  // 57: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
+	56,  // 58: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
+	57,  // 59: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
+	77,  // 60: holdfast.internal.v1.Command.open_install:type_name -> holdfast.internal.v1.OpenInstall
+	78,  // 61: holdfast.internal.v1.Command.boot_install:type_name -> holdfast.internal.v1.BootInstall
+	79,  // 62: holdfast.internal.v1.Command.report_install:type_name -> holdfast.internal.v1.ReportInstall
+	80,  // 63: holdfast.internal.v1.Command.append_install_log:type_name -> holdfast.internal.v1.AppendInstallLog
+	81,  // 64: holdfast.internal.v1.Command.note_install:type_name -> holdfast.internal.v1.NoteInstall
+	82,  // 65: holdfast.internal.v1.Command.put_image:type_name -> holdfast.internal.v1.PutImage
+	83,  // 66: holdfast.internal.v1.Command.delete_image:type_name -> holdfast.internal.v1.DeleteImage
+	84,  // 67: holdfast.internal.v1.Command.stage_backup:type_name -> holdfast.internal.v1.StageBackup
+	85,  // 68: holdfast.internal.v1.Command.restore_backup:type_name -> holdfast.internal.v1.RestoreBackup
+	86,  // 69: holdfast.internal.v1.Command.note_backup:type_name -> holdfast.internal.v1.NoteBackup
+	87,  // 70: holdfast.internal.v1.Command.set_autopilot:type_name -> holdfast.internal.v1.SetAutopilot
+	9,   // 71: holdfast.internal.v1.Command.admit_peer:type_name -> holdfast.internal.v1.AdmitPeer
+	88,  // 72: holdfast.internal.v1.Command.put_webhook:type_name -> holdfast.internal.v1.PutWebhook
+	89,  // 73: holdfast.internal.v1.Command.delete_webhook:type_name -> holdfast.internal.v1.DeleteWebhook
+	90,  // 74: holdfast.internal.v1.Command.note_delivery:type_name -> holdfast.internal.v1.NoteDelivery
+	7,   // 75: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
+	10,  // 76: holdfast.internal.v1.RemovePeer.denial:type_name -> holdfast.internal.v1.PeerAdmission
+	63,  // 77: holdfast.internal.v1.PeerAdmission.at:type_name -> google.protobuf.Timestamp
+	63,  // 78: holdfast.internal.v1.PeerAdmission.issued_before:type_name -> google.protobuf.Timestamp
+	91,  // 79: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
+	91,  // 80: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
+	92,  // 81: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
+	18,  // 82: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
+	93,  // 83: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
+	63,  // 84: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
+	94,  // 85: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
+	95,  // 86: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
+	59,  // 87: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
+	95,  // 88: holdfast.internal.v1.StartRun.checked_plan:type_name -> holdfast.v1.Plan
+	63,  // 89: holdfast.internal.v1.NoteReading.since:type_name -> google.protobuf.Timestamp
+	63,  // 90: holdfast.internal.v1.NoteReading.deadline:type_name -> google.protobuf.Timestamp
+	25,  // 91: holdfast.internal.v1.AdvanceWave.start:type_name -> holdfast.internal.v1.StartRun
+	63,  // 92: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
+	60,  // 93: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	63,  // 94: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
+	63,  // 95: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
+	61,  // 96: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
+	34,  // 97: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
+	96,  // 98: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
+	62,  // 99: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	63,  // 100: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
+	34,  // 101: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
+	94,  // 102: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
+	97,  // 103: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
+	98,  // 104: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
+	34,  // 105: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
+	99,  // 106: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
+	39,  // 107: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
+	100, // 108: holdfast.internal.v1.ArchivedRun.run:type_name -> holdfast.v1.Run
+	39,  // 109: holdfast.internal.v1.ArchivedRun.log:type_name -> holdfast.internal.v1.LogBlock
+	0,   // 110: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
+	39,  // 111: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
+	99,  // 112: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
+	101, // 113: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
+	102, // 114: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
+	101, // 115: holdfast.internal.v1.RegisterAgent.token:type_name -> holdfast.internal.v1.StoredToken
+	103, // 116: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
+	103, // 117: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
+	104, // 118: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
+	105, // 119: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
+	106, // 120: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
+	106, // 121: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
+	107, // 122: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
+	108, // 123: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
+	109, // 124: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
+	108, // 125: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
+	63,  // 126: holdfast.internal.v1.ResetClock.to:type_name -> google.protobuf.Timestamp
+	127, // [127:127] is the sub-list for method output_type
+	127, // [127:127] is the sub-list for method input_type
+	127, // [127:127] is the sub-list for extension type_name
+	127, // [127:127] is the sub-list for extension extendee
+	0,   // [0:127] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_command_proto_init() }
@@ -5354,18 +5529,19 @@ func file_proto_internal_v1_command_proto_init() {
 		(*Command_RestoreBackup)(nil),
 		(*Command_NoteBackup)(nil),
 		(*Command_SetAutopilot)(nil),
+		(*Command_AdmitPeer)(nil),
 		(*Command_PutWebhook)(nil),
 		(*Command_DeleteWebhook)(nil),
 		(*Command_NoteDelivery)(nil),
 	}
-	file_proto_internal_v1_command_proto_msgTypes[21].OneofWrappers = []any{}
+	file_proto_internal_v1_command_proto_msgTypes[23].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_internal_v1_command_proto_rawDesc), len(file_proto_internal_v1_command_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   60,
+			NumMessages:   62,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

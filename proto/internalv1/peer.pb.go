@@ -12,6 +12,7 @@ import (
 	v1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -654,6 +655,118 @@ func (x *StateSumResponse) GetSha256() []byte {
 	return nil
 }
 
+type VouchRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PeerId        string                 `protobuf:"bytes,1,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"`
+	Serial        string                 `protobuf:"bytes,2,opt,name=serial,proto3" json:"serial,omitempty"`                        // of its certificate
+	NotBefore     *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=not_before,json=notBefore,proto3" json:"not_before,omitempty"` // the same
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VouchRequest) Reset() {
+	*x = VouchRequest{}
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VouchRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VouchRequest) ProtoMessage() {}
+
+func (x *VouchRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VouchRequest.ProtoReflect.Descriptor instead.
+func (*VouchRequest) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *VouchRequest) GetPeerId() string {
+	if x != nil {
+		return x.PeerId
+	}
+	return ""
+}
+
+func (x *VouchRequest) GetSerial() string {
+	if x != nil {
+		return x.Serial
+	}
+	return ""
+}
+
+func (x *VouchRequest) GetNotBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.NotBefore
+	}
+	return nil
+}
+
+type VouchResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Server        bool                   `protobuf:"varint,1,opt,name=server,proto3" json:"server,omitempty"` // it is in the configuration and not denied
+	Voter         bool                   `protobuf:"varint,2,opt,name=voter,proto3" json:"voter,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VouchResponse) Reset() {
+	*x = VouchResponse{}
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VouchResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VouchResponse) ProtoMessage() {}
+
+func (x *VouchResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VouchResponse.ProtoReflect.Descriptor instead.
+func (*VouchResponse) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *VouchResponse) GetServer() bool {
+	if x != nil {
+		return x.Server
+	}
+	return false
+}
+
+func (x *VouchResponse) GetVoter() bool {
+	if x != nil {
+		return x.Voter
+	}
+	return false
+}
+
 type LeaveRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PeerId        string                 `protobuf:"bytes,1,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"`
@@ -663,7 +776,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[12]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -675,7 +788,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[12]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -688,7 +801,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{12}
+	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *LeaveRequest) GetPeerId() string {
@@ -706,7 +819,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[13]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -718,7 +831,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[13]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -731,7 +844,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{13}
+	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{15}
 }
 
 // GossipMeta is the description of a peer in gossip: at most 512 bytes.
@@ -751,13 +864,14 @@ type GossipMeta struct {
 	// When the process started, in nanoseconds since 1970: it tells a restarted process from the one
 	// before. 0 if the peer is older than this field.
 	Start         int64 `protobuf:"fixed64,12,opt,name=start,proto3" json:"start,omitempty"`
+	AdmitManually bool  `protobuf:"varint,13,opt,name=admit_manually,json=admitManually,proto3" json:"admit_manually,omitempty"` // as a leader it adds no new peer without an admin
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GossipMeta) Reset() {
 	*x = GossipMeta{}
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[14]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -769,7 +883,7 @@ func (x *GossipMeta) String() string {
 func (*GossipMeta) ProtoMessage() {}
 
 func (x *GossipMeta) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_peer_proto_msgTypes[14]
+	mi := &file_proto_internal_v1_peer_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -782,7 +896,7 @@ func (x *GossipMeta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GossipMeta.ProtoReflect.Descriptor instead.
 func (*GossipMeta) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{14}
+	return file_proto_internal_v1_peer_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GossipMeta) GetId() string {
@@ -869,11 +983,18 @@ func (x *GossipMeta) GetStart() int64 {
 	return 0
 }
 
+func (x *GossipMeta) GetAdmitManually() bool {
+	if x != nil {
+		return x.AdmitManually
+	}
+	return false
+}
+
 var File_proto_internal_v1_peer_proto protoreflect.FileDescriptor
 
 const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/internal/v1/peer.proto\x12\x14holdfast.internal.v1\x1a\x1fproto/holdfast/v1/cluster.proto\"$\n" +
+	"\x1cproto/internal/v1/peer.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/cluster.proto\"$\n" +
 	"\x0eConfirmRequest\x12\x12\n" +
 	"\x04term\x18\x01 \x01(\x04R\x04term\">\n" +
 	"\x0fConfirmResponse\x12\x12\n" +
@@ -913,10 +1034,18 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"\x10StateSumResponse\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12#\n" +
 	"\rapplied_index\x18\x02 \x01(\x04R\fappliedIndex\x12\x16\n" +
-	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"'\n" +
+	"\x06sha256\x18\x03 \x01(\fR\x06sha256\"z\n" +
+	"\fVouchRequest\x12\x17\n" +
+	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12\x16\n" +
+	"\x06serial\x18\x02 \x01(\tR\x06serial\x129\n" +
+	"\n" +
+	"not_before\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tnotBefore\"=\n" +
+	"\rVouchResponse\x12\x16\n" +
+	"\x06server\x18\x01 \x01(\bR\x06server\x12\x14\n" +
+	"\x05voter\x18\x02 \x01(\bR\x05voter\"'\n" +
 	"\fLeaveRequest\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\"\x0f\n" +
-	"\rLeaveResponse\"\xf3\x02\n" +
+	"\rLeaveResponse\"\x9a\x03\n" +
 	"\n" +
 	"GossipMeta\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
@@ -932,14 +1061,16 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"\aversion\x18\n" +
 	" \x01(\tR\aversion\x12\x18\n" +
 	"\afailure\x18\v \x01(\tR\afailure\x12\x14\n" +
-	"\x05start\x18\f \x01(\x10R\x05start2\x90\x05\n" +
+	"\x05start\x18\f \x01(\x10R\x05start\x12%\n" +
+	"\x0eadmit_manually\x18\r \x01(\bR\radmitManually2\xe7\x05\n" +
 	"\vPeerService\x12[\n" +
 	"\aConfirm\x12$.holdfast.internal.v1.ConfirmRequest\x1a%.holdfast.internal.v1.ConfirmResponse\"\x03\x90\x02\x01\x12a\n" +
 	"\tReadIndex\x12&.holdfast.internal.v1.ReadIndexRequest\x1a'.holdfast.internal.v1.ReadIndexResponse\"\x03\x90\x02\x01\x12a\n" +
 	"\tStandDown\x12&.holdfast.internal.v1.StandDownRequest\x1a'.holdfast.internal.v1.StandDownResponse\"\x03\x90\x02\x01\x12U\n" +
 	"\x05Admit\x12\".holdfast.internal.v1.AdmitRequest\x1a#.holdfast.internal.v1.AdmitResponse\"\x03\x90\x02\x01\x12U\n" +
 	"\x05Stats\x12\".holdfast.internal.v1.StatsRequest\x1a#.holdfast.internal.v1.StatsResponse\"\x03\x90\x02\x01\x12^\n" +
-	"\bStateSum\x12%.holdfast.internal.v1.StateSumRequest\x1a&.holdfast.internal.v1.StateSumResponse\"\x03\x90\x02\x01\x12P\n" +
+	"\bStateSum\x12%.holdfast.internal.v1.StateSumRequest\x1a&.holdfast.internal.v1.StateSumResponse\"\x03\x90\x02\x01\x12U\n" +
+	"\x05Vouch\x12\".holdfast.internal.v1.VouchRequest\x1a#.holdfast.internal.v1.VouchResponse\"\x03\x90\x02\x01\x12P\n" +
 	"\x05Leave\x12\".holdfast.internal.v1.LeaveRequest\x1a#.holdfast.internal.v1.LeaveResponseB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"
 
 var (
@@ -954,46 +1085,52 @@ func file_proto_internal_v1_peer_proto_rawDescGZIP() []byte {
 	return file_proto_internal_v1_peer_proto_rawDescData
 }
 
-var file_proto_internal_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_proto_internal_v1_peer_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_proto_internal_v1_peer_proto_goTypes = []any{
-	(*ConfirmRequest)(nil),    // 0: holdfast.internal.v1.ConfirmRequest
-	(*ConfirmResponse)(nil),   // 1: holdfast.internal.v1.ConfirmResponse
-	(*ReadIndexRequest)(nil),  // 2: holdfast.internal.v1.ReadIndexRequest
-	(*ReadIndexResponse)(nil), // 3: holdfast.internal.v1.ReadIndexResponse
-	(*StandDownRequest)(nil),  // 4: holdfast.internal.v1.StandDownRequest
-	(*StandDownResponse)(nil), // 5: holdfast.internal.v1.StandDownResponse
-	(*AdmitRequest)(nil),      // 6: holdfast.internal.v1.AdmitRequest
-	(*AdmitResponse)(nil),     // 7: holdfast.internal.v1.AdmitResponse
-	(*StatsRequest)(nil),      // 8: holdfast.internal.v1.StatsRequest
-	(*StatsResponse)(nil),     // 9: holdfast.internal.v1.StatsResponse
-	(*StateSumRequest)(nil),   // 10: holdfast.internal.v1.StateSumRequest
-	(*StateSumResponse)(nil),  // 11: holdfast.internal.v1.StateSumResponse
-	(*LeaveRequest)(nil),      // 12: holdfast.internal.v1.LeaveRequest
-	(*LeaveResponse)(nil),     // 13: holdfast.internal.v1.LeaveResponse
-	(*GossipMeta)(nil),        // 14: holdfast.internal.v1.GossipMeta
-	(*v1.PeerLoad)(nil),       // 15: holdfast.v1.PeerLoad
+	(*ConfirmRequest)(nil),        // 0: holdfast.internal.v1.ConfirmRequest
+	(*ConfirmResponse)(nil),       // 1: holdfast.internal.v1.ConfirmResponse
+	(*ReadIndexRequest)(nil),      // 2: holdfast.internal.v1.ReadIndexRequest
+	(*ReadIndexResponse)(nil),     // 3: holdfast.internal.v1.ReadIndexResponse
+	(*StandDownRequest)(nil),      // 4: holdfast.internal.v1.StandDownRequest
+	(*StandDownResponse)(nil),     // 5: holdfast.internal.v1.StandDownResponse
+	(*AdmitRequest)(nil),          // 6: holdfast.internal.v1.AdmitRequest
+	(*AdmitResponse)(nil),         // 7: holdfast.internal.v1.AdmitResponse
+	(*StatsRequest)(nil),          // 8: holdfast.internal.v1.StatsRequest
+	(*StatsResponse)(nil),         // 9: holdfast.internal.v1.StatsResponse
+	(*StateSumRequest)(nil),       // 10: holdfast.internal.v1.StateSumRequest
+	(*StateSumResponse)(nil),      // 11: holdfast.internal.v1.StateSumResponse
+	(*VouchRequest)(nil),          // 12: holdfast.internal.v1.VouchRequest
+	(*VouchResponse)(nil),         // 13: holdfast.internal.v1.VouchResponse
+	(*LeaveRequest)(nil),          // 14: holdfast.internal.v1.LeaveRequest
+	(*LeaveResponse)(nil),         // 15: holdfast.internal.v1.LeaveResponse
+	(*GossipMeta)(nil),            // 16: holdfast.internal.v1.GossipMeta
+	(*v1.PeerLoad)(nil),           // 17: holdfast.v1.PeerLoad
+	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
 }
 var file_proto_internal_v1_peer_proto_depIdxs = []int32{
-	15, // 0: holdfast.internal.v1.StatsResponse.load:type_name -> holdfast.v1.PeerLoad
-	0,  // 1: holdfast.internal.v1.PeerService.Confirm:input_type -> holdfast.internal.v1.ConfirmRequest
-	2,  // 2: holdfast.internal.v1.PeerService.ReadIndex:input_type -> holdfast.internal.v1.ReadIndexRequest
-	4,  // 3: holdfast.internal.v1.PeerService.StandDown:input_type -> holdfast.internal.v1.StandDownRequest
-	6,  // 4: holdfast.internal.v1.PeerService.Admit:input_type -> holdfast.internal.v1.AdmitRequest
-	8,  // 5: holdfast.internal.v1.PeerService.Stats:input_type -> holdfast.internal.v1.StatsRequest
-	10, // 6: holdfast.internal.v1.PeerService.StateSum:input_type -> holdfast.internal.v1.StateSumRequest
-	12, // 7: holdfast.internal.v1.PeerService.Leave:input_type -> holdfast.internal.v1.LeaveRequest
-	1,  // 8: holdfast.internal.v1.PeerService.Confirm:output_type -> holdfast.internal.v1.ConfirmResponse
-	3,  // 9: holdfast.internal.v1.PeerService.ReadIndex:output_type -> holdfast.internal.v1.ReadIndexResponse
-	5,  // 10: holdfast.internal.v1.PeerService.StandDown:output_type -> holdfast.internal.v1.StandDownResponse
-	7,  // 11: holdfast.internal.v1.PeerService.Admit:output_type -> holdfast.internal.v1.AdmitResponse
-	9,  // 12: holdfast.internal.v1.PeerService.Stats:output_type -> holdfast.internal.v1.StatsResponse
-	11, // 13: holdfast.internal.v1.PeerService.StateSum:output_type -> holdfast.internal.v1.StateSumResponse
-	13, // 14: holdfast.internal.v1.PeerService.Leave:output_type -> holdfast.internal.v1.LeaveResponse
-	8,  // [8:15] is the sub-list for method output_type
-	1,  // [1:8] is the sub-list for method input_type
-	1,  // [1:1] is the sub-list for extension type_name
-	1,  // [1:1] is the sub-list for extension extendee
-	0,  // [0:1] is the sub-list for field type_name
+	17, // 0: holdfast.internal.v1.StatsResponse.load:type_name -> holdfast.v1.PeerLoad
+	18, // 1: holdfast.internal.v1.VouchRequest.not_before:type_name -> google.protobuf.Timestamp
+	0,  // 2: holdfast.internal.v1.PeerService.Confirm:input_type -> holdfast.internal.v1.ConfirmRequest
+	2,  // 3: holdfast.internal.v1.PeerService.ReadIndex:input_type -> holdfast.internal.v1.ReadIndexRequest
+	4,  // 4: holdfast.internal.v1.PeerService.StandDown:input_type -> holdfast.internal.v1.StandDownRequest
+	6,  // 5: holdfast.internal.v1.PeerService.Admit:input_type -> holdfast.internal.v1.AdmitRequest
+	8,  // 6: holdfast.internal.v1.PeerService.Stats:input_type -> holdfast.internal.v1.StatsRequest
+	10, // 7: holdfast.internal.v1.PeerService.StateSum:input_type -> holdfast.internal.v1.StateSumRequest
+	12, // 8: holdfast.internal.v1.PeerService.Vouch:input_type -> holdfast.internal.v1.VouchRequest
+	14, // 9: holdfast.internal.v1.PeerService.Leave:input_type -> holdfast.internal.v1.LeaveRequest
+	1,  // 10: holdfast.internal.v1.PeerService.Confirm:output_type -> holdfast.internal.v1.ConfirmResponse
+	3,  // 11: holdfast.internal.v1.PeerService.ReadIndex:output_type -> holdfast.internal.v1.ReadIndexResponse
+	5,  // 12: holdfast.internal.v1.PeerService.StandDown:output_type -> holdfast.internal.v1.StandDownResponse
+	7,  // 13: holdfast.internal.v1.PeerService.Admit:output_type -> holdfast.internal.v1.AdmitResponse
+	9,  // 14: holdfast.internal.v1.PeerService.Stats:output_type -> holdfast.internal.v1.StatsResponse
+	11, // 15: holdfast.internal.v1.PeerService.StateSum:output_type -> holdfast.internal.v1.StateSumResponse
+	13, // 16: holdfast.internal.v1.PeerService.Vouch:output_type -> holdfast.internal.v1.VouchResponse
+	15, // 17: holdfast.internal.v1.PeerService.Leave:output_type -> holdfast.internal.v1.LeaveResponse
+	10, // [10:18] is the sub-list for method output_type
+	2,  // [2:10] is the sub-list for method input_type
+	2,  // [2:2] is the sub-list for extension type_name
+	2,  // [2:2] is the sub-list for extension extendee
+	0,  // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_peer_proto_init() }
@@ -1008,7 +1145,7 @@ func file_proto_internal_v1_peer_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_internal_v1_peer_proto_rawDesc), len(file_proto_internal_v1_peer_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

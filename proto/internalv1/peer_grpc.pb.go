@@ -27,6 +27,7 @@ const (
 	PeerService_Admit_FullMethodName     = "/holdfast.internal.v1.PeerService/Admit"
 	PeerService_Stats_FullMethodName     = "/holdfast.internal.v1.PeerService/Stats"
 	PeerService_StateSum_FullMethodName  = "/holdfast.internal.v1.PeerService/StateSum"
+	PeerService_Vouch_FullMethodName     = "/holdfast.internal.v1.PeerService/Vouch"
 	PeerService_Leave_FullMethodName     = "/holdfast.internal.v1.PeerService/Leave"
 )
 
@@ -49,6 +50,9 @@ type PeerServiceClient interface {
 	// Returns the checksum of the whole replicated state. Peers at the same applied index must
 	// return the same sum.
 	StateSum(ctx context.Context, in *StateSumRequest, opts ...grpc.CallOption) (*StateSumResponse, error)
+	// Returns the place of a peer in the latest Raft configuration that this peer knows. A peer whose
+	// own configuration lacks the leader asks it.
+	Vouch(ctx context.Context, in *VouchRequest, opts ...grpc.CallOption) (*VouchResponse, error)
 	// Asks the leader to remove a peer that leaves permanently.
 	Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error)
 }
@@ -121,6 +125,16 @@ func (c *peerServiceClient) StateSum(ctx context.Context, in *StateSumRequest, o
 	return out, nil
 }
 
+func (c *peerServiceClient) Vouch(ctx context.Context, in *VouchRequest, opts ...grpc.CallOption) (*VouchResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(VouchResponse)
+	err := c.cc.Invoke(ctx, PeerService_Vouch_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *peerServiceClient) Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(LeaveResponse)
@@ -150,6 +164,9 @@ type PeerServiceServer interface {
 	// Returns the checksum of the whole replicated state. Peers at the same applied index must
 	// return the same sum.
 	StateSum(context.Context, *StateSumRequest) (*StateSumResponse, error)
+	// Returns the place of a peer in the latest Raft configuration that this peer knows. A peer whose
+	// own configuration lacks the leader asks it.
+	Vouch(context.Context, *VouchRequest) (*VouchResponse, error)
 	// Asks the leader to remove a peer that leaves permanently.
 	Leave(context.Context, *LeaveRequest) (*LeaveResponse, error)
 	mustEmbedUnimplementedPeerServiceServer()
@@ -179,6 +196,9 @@ func (UnimplementedPeerServiceServer) Stats(context.Context, *StatsRequest) (*St
 }
 func (UnimplementedPeerServiceServer) StateSum(context.Context, *StateSumRequest) (*StateSumResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method StateSum not implemented")
+}
+func (UnimplementedPeerServiceServer) Vouch(context.Context, *VouchRequest) (*VouchResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Vouch not implemented")
 }
 func (UnimplementedPeerServiceServer) Leave(context.Context, *LeaveRequest) (*LeaveResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Leave not implemented")
@@ -312,6 +332,24 @@ func _PeerService_StateSum_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PeerService_Vouch_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(VouchRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PeerServiceServer).Vouch(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PeerService_Vouch_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PeerServiceServer).Vouch(ctx, req.(*VouchRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PeerService_Leave_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(LeaveRequest)
 	if err := dec(in); err != nil {
@@ -360,6 +398,10 @@ var PeerService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "StateSum",
 			Handler:    _PeerService_StateSum_Handler,
+		},
+		{
+			MethodName: "Vouch",
+			Handler:    _PeerService_Vouch_Handler,
 		},
 		{
 			MethodName: "Leave",

@@ -53,6 +53,7 @@ const (
 	SnapshotRecord_WEBHOOKS          SnapshotRecord_Table = 21
 	SnapshotRecord_WAVES             SnapshotRecord_Table = 22
 	SnapshotRecord_WAVE_MEMBERS      SnapshotRecord_Table = 23
+	SnapshotRecord_PEER_ADMISSIONS   SnapshotRecord_Table = 25
 	SnapshotRecord_STAGED_BACKUP     SnapshotRecord_Table = 30
 )
 
@@ -84,6 +85,7 @@ var (
 		21: "WEBHOOKS",
 		22: "WAVES",
 		23: "WAVE_MEMBERS",
+		25: "PEER_ADMISSIONS",
 		30: "STAGED_BACKUP",
 	}
 	SnapshotRecord_Table_value = map[string]int32{
@@ -112,6 +114,7 @@ var (
 		"WEBHOOKS":          21,
 		"WAVES":             22,
 		"WAVE_MEMBERS":      23,
+		"PEER_ADMISSIONS":   25,
 		"STAGED_BACKUP":     30,
 	}
 )
@@ -636,11 +639,11 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\tuptime_ms\x18\x02 \x01(\x03R\buptimeMs\x12\x19\n" +
 	"\bahead_ms\x18\x03 \x01(\x03R\aaheadMs\x12\x17\n" +
 	"\aheld_ms\x18\x04 \x01(\x03R\x06heldMs\x12\x16\n" +
-	"\x06leader\x18\x05 \x01(\tR\x06leader\"\xf8\x03\n" +
+	"\x06leader\x18\x05 \x01(\tR\x06leader\"\x8d\x04\n" +
 	"\x0eSnapshotRecord\x12@\n" +
 	"\x05table\x18\x01 \x01(\x0e2*.holdfast.internal.v1.SnapshotRecord.TableR\x05table\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x03 \x01(\fR\x05value\"\xfb\x02\n" +
+	"\x05value\x18\x03 \x01(\fR\x05value\"\x90\x03\n" +
 	"\x05Table\x12\x15\n" +
 	"\x11TABLE_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bMACHINES\x10\x01\x12\t\n" +
@@ -671,7 +674,8 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\x04NEWS\x10\x14\x12\f\n" +
 	"\bWEBHOOKS\x10\x15\x12\t\n" +
 	"\x05WAVES\x10\x16\x12\x10\n" +
-	"\fWAVE_MEMBERS\x10\x17\x12\x11\n" +
+	"\fWAVE_MEMBERS\x10\x17\x12\x13\n" +
+	"\x0fPEER_ADMISSIONS\x10\x19\x12\x11\n" +
 	"\rSTAGED_BACKUP\x10\x1e\"G\n" +
 	"\x0fSnapshotTrailer\x12\x18\n" +
 	"\arecords\x18\x01 \x01(\x04R\arecords\x12\x1a\n" +

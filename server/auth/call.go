@@ -29,6 +29,9 @@ func (g *Gate) Enter(ctx context.Context, method string) (context.Context, error
 		case p.source == "":
 			return ctx, nil
 		case p.peer():
+			if e := g.member(ctx, &p); e != nil {
+				return nil, g.authFailed(&p, e)
+			}
 			return forwardedAddress(ctx), nil
 		}
 		if rule.OverHTTP && !g.cfg.Insecure {

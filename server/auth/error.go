@@ -27,6 +27,7 @@ const (
 	ReasonRole               = "ROLE"    // the role does not allow the call
 	ReasonScope              = "SCOPE"   // the call needs a caller that is not scoped to pools
 	ReasonNotOwn             = "NOT_OWN" // an agent named a machine or pool other than its own
+	ReasonNotMember          = "NOT_A_MEMBER"
 	ReasonPeersOnly          = "PEERS_ONLY"
 	ReasonOverHTTP           = "OVER_HTTP" // machines can call the method only by its HTTP route
 	ReasonNoRule             = "NO_RULE"

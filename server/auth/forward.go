@@ -38,12 +38,17 @@ func Forward(ctx context.Context, md metadata.MD) {
 	}
 }
 
-// forwarded returns the original caller of a call that a peer forwards.
-func forwarded(values []string) (*Caller, *Error) {
+// forwarded returns the original caller of a call that a peer forwards. from is the peer in the
+// certificate of the connection, which must be the one where the call arrived; empty without TLS.
+func forwarded(values []string, from string) (*Caller, *Error) {
 	var f internalv1.ForwardedCaller
 	if len(values) != 1 || proto.Unmarshal([]byte(values[0]), &f) != nil || f.GetIdentity() == nil {
 		return nil, unauthenticated(ReasonBadCredentials,
 			"cannot parse the identity forwarded by a peer: do all peers run the same version?")
+	}
+	if from != "" && f.GetPeer() != from {
+		return nil, unauthenticated(ReasonBadCredentials,
+			"peer %s forwards a call that arrived at peer %q: a peer forwards only its own", from, clip(f.GetPeer()))
 	}
 	id := f.GetIdentity()
 	if _, known := holdfastv1.Role_Value_name[int32(id.GetRole())]; !known {

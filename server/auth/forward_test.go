@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -29,7 +30,12 @@ func TestForward(t *testing.T) {
 	if len(md["authorization"]) != 0 || len(md[headerIdentity]) != 1 || len(md["holdfast-consistency"]) != 1 {
 		t.Fatalf("got %v", md)
 	}
-	g := newGate(t, &fakeRecords{}, Config{})
+	g := newGate(t, &fakeRecords{}, Config{Member: func(_ context.Context, c *peertls.Caller) error {
+		if c.Peer == "n9" {
+			return errors.New("no member")
+		}
+		return nil
+	}})
 	from := func(cert *peertls.Caller) (*Caller, error) {
 		return g.identify(context.Background(), &presented{source: "10.0.0.2", cert: cert, forwarded: md[headerIdentity],
 			method: "m"})
@@ -40,6 +46,12 @@ func TestForward(t *testing.T) {
 	}
 	if diff := cmp.Diff(alice, got, protocmp.Transform(), cmpopts.IgnoreUnexported(Caller{})); diff != "" {
 		t.Error(diff)
+	}
+	if _, err := from(&peertls.Caller{Cluster: "c1", Peer: "n3"}); reasonOf(err) != ReasonBadCredentials {
+		t.Errorf("identity of a call to another peer: got %v", err)
+	}
+	if _, err := from(&peertls.Caller{Cluster: "c1", Peer: "n9"}); reasonOf(err) != ReasonNotMember {
+		t.Errorf("identity from a peer that is no member: got %v", err)
 	}
 	if _, err := from(nil); reasonOf(err) != ReasonNoCredentials {
 		t.Errorf("identity from a caller without a certificate: got %v", err)
@@ -76,7 +88,7 @@ func FuzzForwarded(f *testing.F) {
 	f.Add(string(good))
 	f.Add("")
 	f.Fuzz(func(t *testing.T, raw string) {
-		c, err := forwarded([]string{raw})
+		c, err := forwarded([]string{raw}, "")
 		if (c == nil) == (err == nil) {
 			t.Fatalf("got %v and %v", c, err)
 		}
@@ -88,7 +100,7 @@ func FuzzForwarded(f *testing.F) {
 		}
 		md := metadata.MD{}
 		Forward(NewContext(context.Background(), c), md)
-		again, err := forwarded(md[headerIdentity])
+		again, err := forwarded(md[headerIdentity], "")
 		if err != nil || !proto.Equal(again.Identity, c.Identity) {
 			t.Fatalf("%v: got %v, %v", c, again, err)
 		}

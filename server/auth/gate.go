@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
+	"github.com/holdfast-metal/holdfast/cluster/peertls"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -35,6 +36,9 @@ type Config struct {
 	// PeerID is this peer's id, for the audit trail. Cluster is the cluster name in the
 	// certificates of peers.
 	PeerID, Cluster string
+	// Member returns an error if a peer's certificate is not that of a member of the cluster now.
+	// Without it no peer may forward calls.
+	Member func(ctx context.Context, c *peertls.Caller) error
 	// Issuers are the issuers whose access tokens are accepted, besides the built-in one.
 	Issuers []Issuer
 	// RatePerSecond is the number of calls a second that a user may make. A negative

@@ -90,7 +90,10 @@ func (g *Gate) identify(ctx context.Context, p *presented) (*Caller, error) {
 	case bad != nil:
 		return nil, bad
 	case p.peer() && len(p.forwarded) > 0:
-		c, err := forwarded(p.forwarded)
+		if err := g.member(ctx, p); err != nil {
+			return nil, err
+		}
+		c, err := forwarded(p.forwarded, p.cert.Peer)
 		if err != nil {
 			return nil, err
 		}
@@ -115,12 +118,23 @@ func (g *Gate) identify(ctx context.Context, p *presented) (*Caller, error) {
 	return c, nil
 }
 
+// member returns the refusal of a peer's certificate whose peer is not a member of the cluster now.
+func (g *Gate) member(ctx context.Context, p *presented) *Error {
+	if g.cfg.Member == nil {
+		return unauthenticated(ReasonNotMember, "peer %s forwards a call: this peer knows no others", p.cert.Peer)
+	}
+	if err := g.cfg.Member(ctx, p.cert); err != nil {
+		return unauthenticated(ReasonNotMember, "peer %s may not forward calls: %s", p.cert.Peer, err)
+	}
+	return nil
+}
+
 // anonymousCaller returns the caller if authentication is off. Source, peer and method of
 // a forwarded call are kept for the audit trail, but not its identity.
 func (g *Gate) anonymousCaller(p *presented) *Caller {
 	c := &Caller{Identity: anonymous(), Source: p.source, Peer: g.cfg.PeerID, Method: p.method}
 	if len(p.forwarded) > 0 {
-		if f, err := forwarded(p.forwarded); err == nil {
+		if f, err := forwarded(p.forwarded, ""); err == nil {
 			c.Source, c.Peer, c.Method = f.Source, f.Peer, f.Method
 		}
 	}

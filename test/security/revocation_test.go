@@ -68,7 +68,8 @@ func (g *guarded) serve(i int, p *clustertest.Peer) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	gate, relay, err := auth.ForNode(auth.Config{PeerID: p.ID, Cluster: clustertest.ClusterName, RatePerSecond: -1},
+	gate, relay, err := auth.ForNode(auth.Config{PeerID: p.ID, Cluster: clustertest.ClusterName, RatePerSecond: -1,
+		Member: p.Node.Member},
 		p.Node, p.FSM)
 	if err != nil {
 		g.t.Fatal(err)

@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/hashicorp/memberlist"
 	"google.golang.org/protobuf/proto"
@@ -61,7 +62,10 @@ func (g *Gossip) set(n *memberlist.Node, alive bool) {
 	}
 	g.mu.Lock()
 	old, known := g.members[n.Name]
-	now := Member{Meta: meta, Addr: n.Address(), Alive: alive}
+	now := Member{Meta: meta, Addr: n.Address(), Alive: alive, Since: time.Now()}
+	if known && old.Alive == alive {
+		now.Since = old.Since
+	}
 	g.members[n.Name] = now
 	if alive {
 		delete(g.failed, now.Addr)

@@ -29,6 +29,7 @@ type Member struct {
 	Meta  *internalv1.GossipMeta // immutable
 	Addr  string                 // its gossip address, host:port
 	Alive bool
+	Since time.Time // when this peer learned that
 }
 
 // Gossip finds peers and spreads their metadata. It decides nothing: a peer that it

@@ -8,7 +8,21 @@ import "github.com/hashicorp/raft"
 // index (hashicorp/raft#695). So such a heartbeat is passed to the main loop. It overtakes the
 // requests in pump, of which one may wait for this peer's disk.
 func (g *Gate) SetHeartbeatHandler(handle func(raft.RPC)) {
-	g.NetworkTransport.SetHeartbeatHandler(func(rpc raft.RPC) { g.passHeartbeat(rpc, handle) })
+	g.beat.Store(&handle)
+}
+
+// heartbeat handles a heartbeat of a peer.
+func (g *Gate) heartbeat(b *inbox, rpc raft.RPC) {
+	if err := g.permit(b, rpc.Command); err != nil {
+		rpc.Respond(nil, err)
+		return
+	}
+	handle := g.beat.Load()
+	if handle == nil { // Raft has not started
+		rpc.Respond(nil, errHungUp)
+		return
+	}
+	g.passHeartbeat(rpc, *handle)
 }
 
 func (g *Gate) passHeartbeat(rpc raft.RPC, beside func(raft.RPC)) {

@@ -25,7 +25,7 @@ func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func testGate(t *testing.T) *Gate {
 	t.Helper()
-	g := NewGate(mustListen(), noAddrs{}, discard())
+	g := NewGate(mustListen(), Guard{}, noAddrs{}, discard())
 	t.Cleanup(func() { _ = g.Close() })
 	g.admitted.Store(true)
 	return g

@@ -25,7 +25,7 @@ func serveAt(t *testing.T, addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := NewGate(s, noAddrs{}, discard())
+	g := NewGate(s, Guard{}, noAddrs{}, discard())
 	go func() { // ends with the test
 		for {
 			select {

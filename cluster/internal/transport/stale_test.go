@@ -14,7 +14,7 @@ func answering(t *testing.T, addr string, n int) *Gate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := NewGate(s, noAddrs{}, discard())
+	g := NewGate(s, Guard{}, noAddrs{}, discard())
 	g.admitted.Store(true)
 	t.Cleanup(func() { _ = g.Close() })
 	go func() { // ends with the gate

@@ -147,23 +147,36 @@ func greeting(cluster string) []byte {
 	return append(append([]byte(greetingMagic), byte(len(cluster))), cluster...)
 }
 
-// greetedConn is an accepted connection. Its greeting is read by the first Read, so that a
-// silent client does not block the listener.
+// greetedConn is an accepted connection. Its greeting is read by Identify or the first Read, so
+// that a silent client does not block the listener.
 type greetedConn struct {
 	net.Conn
-	s       *Stream
-	greeted bool
-	read    atomic.Int64 // time of the last read, in nanoseconds since 1970
+	s    *Stream
+	once sync.Once    // reads the greeting
+	bad  error        // the result of that
+	read atomic.Int64 // time of the last read, in nanoseconds since 1970
+}
+
+// Identify reads the greeting, and returns the peer at the other end.
+func (c *greetedConn) Identify() (Sender, error) {
+	c.once.Do(func() { c.bad = c.greet() })
+	if c.bad != nil {
+		return Sender{}, c.bad
+	}
+	secure, ok := c.Conn.(*secureConn)
+	if !ok {
+		return Sender{}, nil
+	}
+	leaf := secure.ConnectionState().PeerCertificates[0]
+	_, id, _ := peertls.PeerID(leaf) // the handshake has checked it
+	return Sender{ID: id, Cert: leaf}, nil
 }
 
 // Read implements net.Conn. The transport reads from one goroutine.
 func (c *greetedConn) Read(p []byte) (int, error) {
-	if !c.greeted {
-		if err := c.greet(); err != nil {
-			_ = c.Close()
-			return 0, io.EOF // already logged
-		}
-		c.greeted = true
+	if _, err := c.Identify(); err != nil {
+		_ = c.Close()
+		return 0, io.EOF // already logged
 	}
 	n, err := c.Conn.Read(p)
 	if n > 0 {
@@ -249,6 +262,14 @@ func (s *Stream) Close() error {
 type streamConn struct {
 	net.Conn
 	s *Stream
+}
+
+// Identify returns the peer at the other end of an accepted connection.
+func (c *streamConn) Identify() (Sender, error) {
+	if g, ok := c.Conn.(*greetedConn); ok {
+		return g.Identify()
+	}
+	return Sender{}, nil
 }
 
 // Close implements net.Conn.

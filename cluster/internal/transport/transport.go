@@ -41,6 +41,11 @@ type Gate struct {
 	refused  atomic.Uint64 // the term of the last vote request that this peer refused
 	commits  *commits
 
+	guard   Guard
+	inboxes inboxes
+	beat    atomic.Pointer[func(raft.RPC)] // Raft's handler of heartbeats
+	granted atomic.Pointer[Vote]
+
 	layer raft.StreamLayer
 	addrs raft.ServerAddressProvider
 	log   *slog.Logger
@@ -93,12 +98,13 @@ func (g *Gate) Admit(may bool) (before bool) { return g.admitted.Swap(may) }
 func (g *Gate) Refused() uint64 { return g.refused.Load() }
 
 // NewGate returns a gate that uses the connections of a stream. It must be closed.
-func NewGate(s raft.StreamLayer, addrs raft.ServerAddressProvider, log *slog.Logger) *Gate {
+func NewGate(s raft.StreamLayer, guard Guard, addrs raft.ServerAddressProvider, log *slog.Logger) *Gate {
+	stop := make(chan struct{})
 	g := &Gate{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			ServerAddressProvider:   addrs,
 			Logger:                  liblog.New(log, "raft-net"),
-			Stream:                  s,
+			Stream:                  outgoing{s, stop},
 			MaxPool:                 maxPool,
 			MaxRPCsInFlight:         maxInFlight,
 			Timeout:                 transportTimeout,
@@ -107,34 +113,43 @@ func NewGate(s raft.StreamLayer, addrs raft.ServerAddressProvider, log *slog.Log
 		rpcs:    make(chan raft.RPC),
 		hungUp:  make(chan struct{}),
 		commits: newCommits(),
+		guard:   guard,
 		layer:   s,
 		addrs:   addrs,
 		log:     log,
-		stop:    make(chan struct{}),
+		stop:    stop,
 		done:    make(chan struct{}),
 	}
-	go g.pump() // ends with Close
+	g.inboxes.by = map[string]*inbox{}
+	go func() { // ends with Close
+		defer close(g.done)
+		g.listen()
+	}()
 	return g
 }
 
 // Consumer implements raft.Transport.
 func (g *Gate) Consumer() <-chan raft.RPC { return g.rpcs }
 
-func (g *Gate) pump() {
-	defer close(g.done)
-	in := g.NetworkTransport.Consumer()
+// pump passes the messages of a peer to Raft.
+func (g *Gate) pump(b *inbox) {
+	in := b.NetworkTransport.Consumer()
 	for {
 		select {
 		case rpc := <-in:
+			if err := g.permit(b, rpc.Command); err != nil {
+				rpc.Respond(nil, err)
+				continue
+			}
 			if !g.admitted.Load() && refuse(rpc) {
 				continue
 			}
+			rpc = g.noteVote(rpc)
 			g.judgeByLog(rpc)
 			if !g.finishWrites(rpc) {
 				rpc.Respond(nil, errHungUp)
 				continue
 			}
-			rpc = g.noteRefusal(rpc)
 			select {
 			case g.rpcs <- rpc:
 			case <-g.stop:
@@ -146,20 +161,35 @@ func (g *Gate) pump() {
 	}
 }
 
-// noteRefusal records the term of each vote request that this peer refuses, for the death
-// watch. The caller must answer on the channel of the returned request.
-func (g *Gate) noteRefusal(rpc raft.RPC) raft.RPC {
+// Vote is a vote that this peer has given since it started.
+type Vote struct {
+	Term uint64
+	ID   string // the candidate
+}
+
+// VotedFor reports whether this peer has voted for a candidate in a term since it started.
+func (g *Gate) VotedFor(id string, term uint64) bool {
+	v := g.granted.Load()
+	return v != nil && *v == Vote{term, id}
+}
+
+// noteVote records each vote that this peer gives, and the term of each request that it refuses,
+// for the death watch. The caller must answer on the channel of the returned request.
+func (g *Gate) noteVote(rpc raft.RPC) raft.RPC {
 	req, ok := rpc.Command.(*raft.RequestVoteRequest)
 	if !ok {
 		return rpc
 	}
+	vote := Vote{req.Term, string(req.ID)} // judgeByLog may change it
 	caller, answers := rpc.RespChan, make(chan raft.RPCResponse, 1)
 	rpc.RespChan = answers
 	go func() { // ends with the answer, or with Close
 		select {
 		case a := <-answers:
-			if vote, ok := a.Response.(*raft.RequestVoteResponse); ok && a.Error == nil && !vote.Granted {
-				g.refused.Store(req.Term)
+			if r, ok := a.Response.(*raft.RequestVoteResponse); ok && a.Error == nil && r.Granted {
+				g.granted.Store(&vote)
+			} else if ok && a.Error == nil {
+				g.refused.Store(vote.Term)
 			}
 			caller <- a // buffered
 		case <-g.stop:
@@ -295,8 +325,9 @@ func (g *Gate) Deliver(request any, timeout time.Duration) (answer raft.RPCRespo
 // Close implements raft.WithClose. Raft calls it after its shutdown.
 func (g *Gate) Close() error {
 	g.stopOnce.Do(func() { close(g.stop) })
+	err := g.NetworkTransport.Close() // with the listener
 	<-g.done
-	return g.NetworkTransport.Close()
+	return errors.Join(err, g.closeInboxes())
 }
 
 var (

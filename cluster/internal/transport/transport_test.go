@@ -16,7 +16,7 @@ import (
 
 func TestGateRefusesVotes(t *testing.T) {
 	s := mustListen()
-	g := NewGate(s, nil, slog.New(slog.DiscardHandler))
+	g := NewGate(s, Guard{}, nil, slog.New(slog.DiscardHandler))
 	defer func() { _ = g.Close() }()
 	passed := make(chan raft.RPC, 10)
 	done := make(chan struct{})
@@ -44,7 +44,7 @@ func TestGateRefusesVotes(t *testing.T) {
 			}
 		}
 	}()
-	from := NewGate(mustListen(), nil, slog.New(slog.DiscardHandler))
+	from := NewGate(mustListen(), Guard{}, nil, slog.New(slog.DiscardHandler))
 	defer func() { _ = from.Close() }()
 	from.admitted.Store(true)
 	to := raft.ServerAddress(s.Addr().String())
@@ -118,10 +118,10 @@ func leads(g *Gate) (stop func()) {
 // only their logs.
 func TestGateJudgesByLog(t *testing.T) {
 	s := mustListen()
-	g := NewGate(s, nil, slog.New(slog.DiscardHandler))
+	g := NewGate(s, Guard{}, nil, slog.New(slog.DiscardHandler))
 	defer func() { _ = g.Close() }()
 	g.admitted.Store(true)
-	from := NewGate(mustListen(), nil, slog.New(slog.DiscardHandler))
+	from := NewGate(mustListen(), Guard{}, nil, slog.New(slog.DiscardHandler))
 	defer func() { _ = from.Close() }()
 	from.admitted.Store(true)
 	to := raft.ServerAddress(s.Addr().String())

@@ -28,6 +28,7 @@ type Config struct {
 	AdvertiseGRPC, AdvertiseHTTP, AdvertiseRaft, AdvertiseGossip    string
 	Join                                                            []string
 	BootstrapExpect                                                 int
+	AdmitPeers                                                      string
 	Insecure, Dev, LeaveOnStop                                      bool
 	OnShutdown                                                      string
 	LogLevel, LogFormat, LogStore                                   string
@@ -73,6 +74,9 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&c.Join, "join", nil, "gossip `addresses` of other peers, host:port,…")
 	fs.IntVar(&c.BootstrapExpect, "bootstrap-expect", 0,
 		"`number` of peers that form a new cluster; 0: join an existing one")
+	fs.StringVar(&c.AdmitPeers, "admit-peers", "auto",
+		"whether new peers join by themselves: `auto or manual` (an admin runs: holdfast peer admit ID); manual holds for the "+
+			"cluster if one peer has it")
 	c.tlsConfig.flags(fs)
 	c.secretsConfig.flags(fs)
 	c.netbootConfig.flags(fs)
@@ -148,6 +152,9 @@ func (c *Config) settle() error {
 	}
 	if c.OnShutdown != "handover" && c.OnShutdown != "cancel" {
 		return fmt.Errorf("set --on-shutdown to handover or cancel, not %q", c.OnShutdown)
+	}
+	if c.AdmitPeers != "auto" && c.AdmitPeers != "manual" {
+		return fmt.Errorf("set --admit-peers to auto or manual, not %q", c.AdmitPeers)
 	}
 	if c.BootstrapExpect < 0 || c.BootstrapExpect > 1 && c.BootstrapExpect%2 == 0 {
 		return fmt.Errorf(

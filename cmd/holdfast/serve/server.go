@@ -143,7 +143,8 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		AdvertiseGRPC: cmp.Or(cfg.AdvertiseGRPC, grpcLn.Addr().String()),
 		AdvertiseHTTP: cmp.Or(cfg.AdvertiseHTTP, httpLn.Addr().String()),
 		TLS:           store, GossipKeyFile: cfg.GossipKeyFile,
-		Join: cfg.Join, BootstrapExpect: cfg.BootstrapExpect, RaftMultiplier: cfg.RaftMultiplier, Genesis: genesis(),
+		Join: cfg.Join, BootstrapExpect: cfg.BootstrapExpect, AdmitManually: cfg.AdmitPeers == "manual",
+		RaftMultiplier: cfg.RaftMultiplier, Genesis: genesis(),
 		Version:           version,
 		Logger:            log,
 		Registerer:        reg,
@@ -186,7 +187,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if retries == 0 {
 		retries = -1 // none: the server takes zero for its default
 	}
-	gate, relay, err := auth.ForNode(cfg.gate(peerLog, reg, clusterOf(store)), p.node, state)
+	gate, relay, err := auth.ForNode(cfg.gate(peerLog, reg, clusterOf(store), p.node.Member), p.node, state)
 	if err != nil {
 		return err
 	}
@@ -289,12 +290,14 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 }
 
 // gate returns the authentication of callers.
-func (c *Config) gate(log *slog.Logger, reg prometheus.Registerer, cluster string) auth.Config {
+func (c *Config) gate(
+	log *slog.Logger, reg prometheus.Registerer, cluster string, member func(context.Context, *peertls.Caller) error,
+) auth.Config {
 	perSecond := c.RateLimitPerSecond
 	if perSecond == 0 {
 		perSecond = -1 // no limit: the gate takes zero for its default
 	}
-	return auth.Config{Insecure: c.Insecure, Cluster: cluster, PeerID: c.NodeID, Issuers: c.OIDCIssuers,
+	return auth.Config{Insecure: c.Insecure, Cluster: cluster, PeerID: c.NodeID, Member: member, Issuers: c.OIDCIssuers,
 		RatePerSecond: perSecond, Logger: log, Registerer: reg}
 }
 

@@ -58,7 +58,7 @@ func merged(t *core.Tx, b *core.State, takenAt *timestamppb.Timestamp) *core.Sta
 		w.Cursor = m.GetLastNews()
 		s.Webhooks.Put(w)
 	}
-	s.Peers = now.Peers.Copy()
+	s.Peers, s.Admissions = now.Peers.Copy(), now.Admissions.Copy()
 	s.Leases = restoredLeases(t, now, b, m.GetLeaseClockMs())
 	own := had.GetClusterId() == b.Meta.GetClusterId()
 	if own {

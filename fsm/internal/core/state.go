@@ -21,6 +21,7 @@ type State struct {
 	Events        *table.Sequence[*holdfastv1.RunEvent]
 	Logs          *table.Table[*internalv1.StoredLog]
 	Peers         *table.Table[*internalv1.PeerRecord]
+	Admissions    *table.Table[*internalv1.PeerAdmission]
 	Tokens        *table.Table[*internalv1.StoredToken]
 	Secrets       *table.Table[*internalv1.StoredSecret]
 	SigningKeys   *table.Table[*internalv1.SigningKey]
@@ -53,6 +54,8 @@ func tableList() []tableDecl {
 			func(s *State) **table.Sequence[*holdfastv1.RunEvent] { return &s.Events }),
 		declare(table.New(schema.RunLogs()), func(s *State) **table.Table[*internalv1.StoredLog] { return &s.Logs }),
 		declare(table.New(schema.Peers()), func(s *State) **table.Table[*internalv1.PeerRecord] { return &s.Peers }),
+		declare(table.New(schema.Admissions()),
+			func(s *State) **table.Table[*internalv1.PeerAdmission] { return &s.Admissions }),
 		declare(table.New(schema.Tokens()),
 			func(s *State) **table.Table[*internalv1.StoredToken] { return &s.Tokens }),
 		declare(table.New(schema.Secrets()),

@@ -73,6 +73,14 @@ func Peers() *table.Schema[*internalv1.PeerRecord] {
 	}
 }
 
+// Admissions returns the schema of decisions about peers.
+func Admissions() *table.Schema[*internalv1.PeerAdmission] {
+	return &table.Schema[*internalv1.PeerAdmission]{
+		Kind: internalv1.SnapshotRecord_PEER_ADMISSIONS,
+		Key:  (*internalv1.PeerAdmission).GetId,
+	}
+}
+
 // Plans returns the schema of plans.
 func Plans() *table.Schema[*holdfastv1.Plan] {
 	return &table.Schema[*holdfastv1.Plan]{

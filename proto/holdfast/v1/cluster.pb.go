@@ -454,7 +454,12 @@ type Peer struct {
 	Load *PeerLoad `protobuf:"bytes,53,opt,name=load,proto3" json:"load,omitempty"`
 	// Why its disk needs attention although it answers: the last snapshot failed, or little space
 	// is left. As the peer reports.
-	Warning       string `protobuf:"bytes,54,opt,name=warning,proto3" json:"warning,omitempty"`
+	Warning string `protobuf:"bytes,54,opt,name=warning,proto3" json:"warning,omitempty"`
+	// For a peer that is not in the Raft configuration: why, and the next command.
+	Waits string `protobuf:"bytes,55,opt,name=waits,proto3" json:"waits,omitempty"`
+	// Since when it is not alive, as far as the answering peer knows; unset if it is alive.
+	AwaySince     *timestamppb.Timestamp `protobuf:"bytes,56,opt,name=away_since,json=awaySince,proto3" json:"away_since,omitempty"`
+	Next          string                 `protobuf:"bytes,57,opt,name=next,proto3" json:"next,omitempty"` // what to do about a peer that is away or waits; empty if nothing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -618,6 +623,27 @@ func (x *Peer) GetLoad() *PeerLoad {
 func (x *Peer) GetWarning() string {
 	if x != nil {
 		return x.Warning
+	}
+	return ""
+}
+
+func (x *Peer) GetWaits() string {
+	if x != nil {
+		return x.Waits
+	}
+	return ""
+}
+
+func (x *Peer) GetAwaySince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.AwaySince
+	}
+	return nil
+}
+
+func (x *Peer) GetNext() string {
+	if x != nil {
+		return x.Next
 	}
 	return ""
 }
@@ -805,7 +831,7 @@ const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\vanswered_by\x18\a \x01(\tR\n" +
 	"answeredBy\x12@\n" +
 	"\x0elast_backup_at\x182 \x01(\v2\x1a.google.protobuf.TimestampR\flastBackupAt\x12\x18\n" +
-	"\aproblem\x183 \x01(\tR\aproblem\"\xac\x04\n" +
+	"\aproblem\x183 \x01(\tR\aproblem\"\x91\x05\n" +
 	"\x04Peer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
 	"\bsuffrage\x18\x02 \x01(\tR\bsuffrage\x12\x16\n" +
@@ -828,7 +854,11 @@ const file_proto_holdfast_v1_cluster_proto_rawDesc = "" +
 	"\x04term\x183 \x01(\x04R\x04term\x12\x16\n" +
 	"\x06behind\x184 \x01(\x04R\x06behind\x12)\n" +
 	"\x04load\x185 \x01(\v2\x15.holdfast.v1.PeerLoadR\x04load\x12\x18\n" +
-	"\awarning\x186 \x01(\tR\awarning\"\xcc\x01\n" +
+	"\awarning\x186 \x01(\tR\awarning\x12\x14\n" +
+	"\x05waits\x187 \x01(\tR\x05waits\x129\n" +
+	"\n" +
+	"away_since\x188 \x01(\v2\x1a.google.protobuf.TimestampR\tawaySince\x12\x12\n" +
+	"\x04next\x189 \x01(\tR\x04next\"\xcc\x01\n" +
 	"\bPeerLoad\x12\x16\n" +
 	"\x06leases\x18\x01 \x01(\x04R\x06leases\x12\x1d\n" +
 	"\n" +
@@ -878,18 +908,19 @@ var file_proto_holdfast_v1_cluster_proto_depIdxs = []int32{
 	7,  // 1: holdfast.v1.ClusterStatus.peers:type_name -> holdfast.v1.Peer
 	10, // 2: holdfast.v1.ClusterStatus.last_backup_at:type_name -> google.protobuf.Timestamp
 	8,  // 3: holdfast.v1.Peer.load:type_name -> holdfast.v1.PeerLoad
-	9,  // 4: holdfast.v1.PeerLoad.bmc:type_name -> holdfast.v1.ProviderCalls
-	5,  // 5: holdfast.v1.ClusterService.GetClusterStatus:input_type -> holdfast.v1.GetClusterStatusRequest
-	3,  // 6: holdfast.v1.ClusterService.CollectDebug:input_type -> holdfast.v1.CollectDebugRequest
-	0,  // 7: holdfast.v1.ClusterService.GetIssuers:input_type -> holdfast.v1.GetIssuersRequest
-	6,  // 8: holdfast.v1.ClusterService.GetClusterStatus:output_type -> holdfast.v1.ClusterStatus
-	4,  // 9: holdfast.v1.ClusterService.CollectDebug:output_type -> holdfast.v1.DebugFile
-	1,  // 10: holdfast.v1.ClusterService.GetIssuers:output_type -> holdfast.v1.GetIssuersResponse
-	8,  // [8:11] is the sub-list for method output_type
-	5,  // [5:8] is the sub-list for method input_type
-	5,  // [5:5] is the sub-list for extension type_name
-	5,  // [5:5] is the sub-list for extension extendee
-	0,  // [0:5] is the sub-list for field type_name
+	10, // 4: holdfast.v1.Peer.away_since:type_name -> google.protobuf.Timestamp
+	9,  // 5: holdfast.v1.PeerLoad.bmc:type_name -> holdfast.v1.ProviderCalls
+	5,  // 6: holdfast.v1.ClusterService.GetClusterStatus:input_type -> holdfast.v1.GetClusterStatusRequest
+	3,  // 7: holdfast.v1.ClusterService.CollectDebug:input_type -> holdfast.v1.CollectDebugRequest
+	0,  // 8: holdfast.v1.ClusterService.GetIssuers:input_type -> holdfast.v1.GetIssuersRequest
+	6,  // 9: holdfast.v1.ClusterService.GetClusterStatus:output_type -> holdfast.v1.ClusterStatus
+	4,  // 10: holdfast.v1.ClusterService.CollectDebug:output_type -> holdfast.v1.DebugFile
+	1,  // 11: holdfast.v1.ClusterService.GetIssuers:output_type -> holdfast.v1.GetIssuersResponse
+	9,  // [9:12] is the sub-list for method output_type
+	6,  // [6:9] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_cluster_proto_init() }

@@ -579,7 +579,7 @@ func (x *TransferLeadershipResponse) GetTook() *durationpb.Duration {
 type RemovePeerRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`        // node id
-	Force         bool                   `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"` // even if it is alive: stop it at once, or it joins again
+	Force         bool                   `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"` // even if it is alive or no member: stop it at once
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -664,6 +664,86 @@ func (*RemovePeerResponse) Descriptor() ([]byte, []int) {
 	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{11}
 }
 
+type AdmitPeerRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"` // of the peer, its node id
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdmitPeerRequest) Reset() {
+	*x = AdmitPeerRequest{}
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdmitPeerRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdmitPeerRequest) ProtoMessage() {}
+
+func (x *AdmitPeerRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdmitPeerRequest.ProtoReflect.Descriptor instead.
+func (*AdmitPeerRequest) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *AdmitPeerRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+type AdmitPeerResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdmitPeerResponse) Reset() {
+	*x = AdmitPeerResponse{}
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdmitPeerResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdmitPeerResponse) ProtoMessage() {}
+
+func (x *AdmitPeerResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdmitPeerResponse.ProtoReflect.Descriptor instead.
+func (*AdmitPeerResponse) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{13}
+}
+
 type ProbeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -672,7 +752,7 @@ type ProbeRequest struct {
 
 func (x *ProbeRequest) Reset() {
 	*x = ProbeRequest{}
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[12]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -684,7 +764,7 @@ func (x *ProbeRequest) String() string {
 func (*ProbeRequest) ProtoMessage() {}
 
 func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[12]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -697,7 +777,7 @@ func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeRequest.ProtoReflect.Descriptor instead.
 func (*ProbeRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{12}
+	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{14}
 }
 
 type ProbeResponse struct {
@@ -710,7 +790,7 @@ type ProbeResponse struct {
 
 func (x *ProbeResponse) Reset() {
 	*x = ProbeResponse{}
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[13]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -722,7 +802,7 @@ func (x *ProbeResponse) String() string {
 func (*ProbeResponse) ProtoMessage() {}
 
 func (x *ProbeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[13]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -735,7 +815,7 @@ func (x *ProbeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeResponse.ProtoReflect.Descriptor instead.
 func (*ProbeResponse) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{13}
+	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ProbeResponse) GetIndex() uint64 {
@@ -768,7 +848,7 @@ type AutopilotConfig struct {
 
 func (x *AutopilotConfig) Reset() {
 	*x = AutopilotConfig{}
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[14]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -780,7 +860,7 @@ func (x *AutopilotConfig) String() string {
 func (*AutopilotConfig) ProtoMessage() {}
 
 func (x *AutopilotConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[14]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -793,7 +873,7 @@ func (x *AutopilotConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AutopilotConfig.ProtoReflect.Descriptor instead.
 func (*AutopilotConfig) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{14}
+	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *AutopilotConfig) GetCleanupDeadServers() bool {
@@ -834,7 +914,7 @@ type ResetClockRequest struct {
 
 func (x *ResetClockRequest) Reset() {
 	*x = ResetClockRequest{}
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[15]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +926,7 @@ func (x *ResetClockRequest) String() string {
 func (*ResetClockRequest) ProtoMessage() {}
 
 func (x *ResetClockRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[15]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,7 +939,7 @@ func (x *ResetClockRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetClockRequest.ProtoReflect.Descriptor instead.
 func (*ResetClockRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{15}
+	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ResetClockRequest) GetTime() *timestamppb.Timestamp {
@@ -886,7 +966,7 @@ type ResetClockResponse struct {
 
 func (x *ResetClockResponse) Reset() {
 	*x = ResetClockResponse{}
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[16]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -898,7 +978,7 @@ func (x *ResetClockResponse) String() string {
 func (*ResetClockResponse) ProtoMessage() {}
 
 func (x *ResetClockResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[16]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -911,7 +991,7 @@ func (x *ResetClockResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetClockResponse.ProtoReflect.Descriptor instead.
 func (*ResetClockResponse) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{16}
+	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ResetClockResponse) GetBefore() *timestamppb.Timestamp {
@@ -936,7 +1016,7 @@ type GetAutopilotRequest struct {
 
 func (x *GetAutopilotRequest) Reset() {
 	*x = GetAutopilotRequest{}
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[17]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -948,7 +1028,7 @@ func (x *GetAutopilotRequest) String() string {
 func (*GetAutopilotRequest) ProtoMessage() {}
 
 func (x *GetAutopilotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[17]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -961,7 +1041,7 @@ func (x *GetAutopilotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAutopilotRequest.ProtoReflect.Descriptor instead.
 func (*GetAutopilotRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{17}
+	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{19}
 }
 
 type SetAutopilotRequest struct {
@@ -973,7 +1053,7 @@ type SetAutopilotRequest struct {
 
 func (x *SetAutopilotRequest) Reset() {
 	*x = SetAutopilotRequest{}
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[18]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -985,7 +1065,7 @@ func (x *SetAutopilotRequest) String() string {
 func (*SetAutopilotRequest) ProtoMessage() {}
 
 func (x *SetAutopilotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[18]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -998,7 +1078,7 @@ func (x *SetAutopilotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAutopilotRequest.ProtoReflect.Descriptor instead.
 func (*SetAutopilotRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{18}
+	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SetAutopilotRequest) GetConfig() *AutopilotConfig {
@@ -1020,7 +1100,7 @@ type Autopilot struct {
 
 func (x *Autopilot) Reset() {
 	*x = Autopilot{}
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[19]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1032,7 +1112,7 @@ func (x *Autopilot) String() string {
 func (*Autopilot) ProtoMessage() {}
 
 func (x *Autopilot) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[19]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1045,7 +1125,7 @@ func (x *Autopilot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Autopilot.ProtoReflect.Descriptor instead.
 func (*Autopilot) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{19}
+	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Autopilot) GetConfig() *AutopilotConfig {
@@ -1091,7 +1171,7 @@ type AutopilotPeer struct {
 
 func (x *AutopilotPeer) Reset() {
 	*x = AutopilotPeer{}
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[20]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1183,7 @@ func (x *AutopilotPeer) String() string {
 func (*AutopilotPeer) ProtoMessage() {}
 
 func (x *AutopilotPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[20]
+	mi := &file_proto_holdfast_v1_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1196,7 @@ func (x *AutopilotPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AutopilotPeer.ProtoReflect.Descriptor instead.
 func (*AutopilotPeer) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{20}
+	return file_proto_holdfast_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AutopilotPeer) GetId() string {
@@ -1215,7 +1295,10 @@ const file_proto_holdfast_v1_operator_proto_rawDesc = "" +
 	"\x11RemovePeerRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\"\x14\n" +
-	"\x12RemovePeerResponse\"\x0e\n" +
+	"\x12RemovePeerResponse\"\"\n" +
+	"\x10AdmitPeerRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\"\x13\n" +
+	"\x11AdmitPeerResponse\"\x0e\n" +
 	"\fProbeRequest\"=\n" +
 	"\rProbeResponse\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x16\n" +
@@ -1247,8 +1330,7 @@ const file_proto_holdfast_v1_operator_proto_rawDesc = "" +
 	"\x03why\x18\x04 \x01(\tR\x03why\x120\n" +
 	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
 	"\x06behind\x18\x06 \x01(\x04R\x06behind\x12?\n" +
-	"\rremoved_after\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fremovedAfter2\xda\n" +
-	"\n" +
+	"\rremoved_after\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fremovedAfter2\xdf\v\n" +
 	"\x0fOperatorService\x12}\n" +
 	"\fSaveSnapshot\x12 .holdfast.v1.SaveSnapshotRequest\x1a\x19.holdfast.v1.SnapshotData\".\xfa\xa1\x19\x05\b\x03\x12\x01\a\x82\xd3\xe4\x93\x02\x1cb\x04data\x12\x14/v1/cluster/snapshot\x90\x02\x010\x01\x12\x82\x01\n" +
 	"\fNoteSnapshot\x12 .holdfast.v1.NoteSnapshotRequest\x1a!.holdfast.v1.NoteSnapshotResponse\"-\xfa\xa1\x19\x05\b\x03\x12\x01\a\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/v1/cluster/snapshot:note\x12\x89\x01\n" +
@@ -1256,7 +1338,8 @@ const file_proto_holdfast_v1_operator_proto_rawDesc = "" +
 	"\x0fRestoreSnapshot\x12#.holdfast.v1.RestoreSnapshotRequest\x1a$.holdfast.v1.RestoreSnapshotResponse\"v\xfa\xa1\x19\x02\b\x03\x82\xa2\x19E*Cit may still be running: check the audit trail before you repeat it\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/cluster/snapshot:restore\x12\x93\x01\n" +
 	"\x12TransferLeadership\x12&.holdfast.v1.TransferLeadershipRequest\x1a'.holdfast.v1.TransferLeadershipResponse\",\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/cluster/leader:transfer\x12s\n" +
 	"\n" +
-	"RemovePeer\x12\x1e.holdfast.v1.RemovePeerRequest\x1a\x1f.holdfast.v1.RemovePeerResponse\"$\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02\x18*\x16/v1/cluster/peers/{id}\x12b\n" +
+	"RemovePeer\x12\x1e.holdfast.v1.RemovePeerRequest\x1a\x1f.holdfast.v1.RemovePeerResponse\"$\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02\x18*\x16/v1/cluster/peers/{id}\x12\x82\x01\n" +
+	"\tAdmitPeer\x12\x1d.holdfast.v1.AdmitPeerRequest\x1a\x1e.holdfast.v1.AdmitPeerResponse\"6\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/cluster/peers/{id=**}:admit\x12b\n" +
 	"\x05Probe\x12\x19.holdfast.v1.ProbeRequest\x1a\x1a.holdfast.v1.ProbeResponse\"\"\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02\x16:\x01*\"\x11/v1/cluster:probe\x12u\n" +
 	"\fGetAutopilot\x12 .holdfast.v1.GetAutopilotRequest\x1a\x16.holdfast.v1.Autopilot\"+\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x04\b\x01\x18\x01\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/cluster/autopilot\x12{\n" +
 	"\fSetAutopilot\x12 .holdfast.v1.SetAutopilotRequest\x1a\x16.holdfast.v1.Autopilot\"1\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x1f:\x06config\x1a\x15/v1/cluster/autopilot\x12}\n" +
@@ -1275,7 +1358,7 @@ func file_proto_holdfast_v1_operator_proto_rawDescGZIP() []byte {
 	return file_proto_holdfast_v1_operator_proto_rawDescData
 }
 
-var file_proto_holdfast_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_proto_holdfast_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_proto_holdfast_v1_operator_proto_goTypes = []any{
 	(*SaveSnapshotRequest)(nil),        // 0: holdfast.v1.SaveSnapshotRequest
 	(*SnapshotData)(nil),               // 1: holdfast.v1.SnapshotData
@@ -1289,54 +1372,58 @@ var file_proto_holdfast_v1_operator_proto_goTypes = []any{
 	(*TransferLeadershipResponse)(nil), // 9: holdfast.v1.TransferLeadershipResponse
 	(*RemovePeerRequest)(nil),          // 10: holdfast.v1.RemovePeerRequest
 	(*RemovePeerResponse)(nil),         // 11: holdfast.v1.RemovePeerResponse
-	(*ProbeRequest)(nil),               // 12: holdfast.v1.ProbeRequest
-	(*ProbeResponse)(nil),              // 13: holdfast.v1.ProbeResponse
-	(*AutopilotConfig)(nil),            // 14: holdfast.v1.AutopilotConfig
-	(*ResetClockRequest)(nil),          // 15: holdfast.v1.ResetClockRequest
-	(*ResetClockResponse)(nil),         // 16: holdfast.v1.ResetClockResponse
-	(*GetAutopilotRequest)(nil),        // 17: holdfast.v1.GetAutopilotRequest
-	(*SetAutopilotRequest)(nil),        // 18: holdfast.v1.SetAutopilotRequest
-	(*Autopilot)(nil),                  // 19: holdfast.v1.Autopilot
-	(*AutopilotPeer)(nil),              // 20: holdfast.v1.AutopilotPeer
-	(*timestamppb.Timestamp)(nil),      // 21: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),        // 22: google.protobuf.Duration
+	(*AdmitPeerRequest)(nil),           // 12: holdfast.v1.AdmitPeerRequest
+	(*AdmitPeerResponse)(nil),          // 13: holdfast.v1.AdmitPeerResponse
+	(*ProbeRequest)(nil),               // 14: holdfast.v1.ProbeRequest
+	(*ProbeResponse)(nil),              // 15: holdfast.v1.ProbeResponse
+	(*AutopilotConfig)(nil),            // 16: holdfast.v1.AutopilotConfig
+	(*ResetClockRequest)(nil),          // 17: holdfast.v1.ResetClockRequest
+	(*ResetClockResponse)(nil),         // 18: holdfast.v1.ResetClockResponse
+	(*GetAutopilotRequest)(nil),        // 19: holdfast.v1.GetAutopilotRequest
+	(*SetAutopilotRequest)(nil),        // 20: holdfast.v1.SetAutopilotRequest
+	(*Autopilot)(nil),                  // 21: holdfast.v1.Autopilot
+	(*AutopilotPeer)(nil),              // 22: holdfast.v1.AutopilotPeer
+	(*timestamppb.Timestamp)(nil),      // 23: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),        // 24: google.protobuf.Duration
 }
 var file_proto_holdfast_v1_operator_proto_depIdxs = []int32{
-	21, // 0: holdfast.v1.NoteSnapshotRequest.saved_at:type_name -> google.protobuf.Timestamp
-	21, // 1: holdfast.v1.RestoreSnapshotResponse.taken_at:type_name -> google.protobuf.Timestamp
-	22, // 2: holdfast.v1.TransferLeadershipResponse.took:type_name -> google.protobuf.Duration
-	22, // 3: holdfast.v1.AutopilotConfig.dead_server_threshold:type_name -> google.protobuf.Duration
-	22, // 4: holdfast.v1.AutopilotConfig.stabilization_time:type_name -> google.protobuf.Duration
-	21, // 5: holdfast.v1.ResetClockRequest.time:type_name -> google.protobuf.Timestamp
-	21, // 6: holdfast.v1.ResetClockResponse.before:type_name -> google.protobuf.Timestamp
-	21, // 7: holdfast.v1.ResetClockResponse.leader:type_name -> google.protobuf.Timestamp
-	14, // 8: holdfast.v1.SetAutopilotRequest.config:type_name -> holdfast.v1.AutopilotConfig
-	14, // 9: holdfast.v1.Autopilot.config:type_name -> holdfast.v1.AutopilotConfig
-	20, // 10: holdfast.v1.Autopilot.peers:type_name -> holdfast.v1.AutopilotPeer
-	21, // 11: holdfast.v1.AutopilotPeer.since:type_name -> google.protobuf.Timestamp
-	21, // 12: holdfast.v1.AutopilotPeer.removed_after:type_name -> google.protobuf.Timestamp
+	23, // 0: holdfast.v1.NoteSnapshotRequest.saved_at:type_name -> google.protobuf.Timestamp
+	23, // 1: holdfast.v1.RestoreSnapshotResponse.taken_at:type_name -> google.protobuf.Timestamp
+	24, // 2: holdfast.v1.TransferLeadershipResponse.took:type_name -> google.protobuf.Duration
+	24, // 3: holdfast.v1.AutopilotConfig.dead_server_threshold:type_name -> google.protobuf.Duration
+	24, // 4: holdfast.v1.AutopilotConfig.stabilization_time:type_name -> google.protobuf.Duration
+	23, // 5: holdfast.v1.ResetClockRequest.time:type_name -> google.protobuf.Timestamp
+	23, // 6: holdfast.v1.ResetClockResponse.before:type_name -> google.protobuf.Timestamp
+	23, // 7: holdfast.v1.ResetClockResponse.leader:type_name -> google.protobuf.Timestamp
+	16, // 8: holdfast.v1.SetAutopilotRequest.config:type_name -> holdfast.v1.AutopilotConfig
+	16, // 9: holdfast.v1.Autopilot.config:type_name -> holdfast.v1.AutopilotConfig
+	22, // 10: holdfast.v1.Autopilot.peers:type_name -> holdfast.v1.AutopilotPeer
+	23, // 11: holdfast.v1.AutopilotPeer.since:type_name -> google.protobuf.Timestamp
+	23, // 12: holdfast.v1.AutopilotPeer.removed_after:type_name -> google.protobuf.Timestamp
 	0,  // 13: holdfast.v1.OperatorService.SaveSnapshot:input_type -> holdfast.v1.SaveSnapshotRequest
 	2,  // 14: holdfast.v1.OperatorService.NoteSnapshot:input_type -> holdfast.v1.NoteSnapshotRequest
 	4,  // 15: holdfast.v1.OperatorService.StageSnapshot:input_type -> holdfast.v1.StageSnapshotRequest
 	6,  // 16: holdfast.v1.OperatorService.RestoreSnapshot:input_type -> holdfast.v1.RestoreSnapshotRequest
 	8,  // 17: holdfast.v1.OperatorService.TransferLeadership:input_type -> holdfast.v1.TransferLeadershipRequest
 	10, // 18: holdfast.v1.OperatorService.RemovePeer:input_type -> holdfast.v1.RemovePeerRequest
-	12, // 19: holdfast.v1.OperatorService.Probe:input_type -> holdfast.v1.ProbeRequest
-	17, // 20: holdfast.v1.OperatorService.GetAutopilot:input_type -> holdfast.v1.GetAutopilotRequest
-	18, // 21: holdfast.v1.OperatorService.SetAutopilot:input_type -> holdfast.v1.SetAutopilotRequest
-	15, // 22: holdfast.v1.OperatorService.ResetClock:input_type -> holdfast.v1.ResetClockRequest
-	1,  // 23: holdfast.v1.OperatorService.SaveSnapshot:output_type -> holdfast.v1.SnapshotData
-	3,  // 24: holdfast.v1.OperatorService.NoteSnapshot:output_type -> holdfast.v1.NoteSnapshotResponse
-	5,  // 25: holdfast.v1.OperatorService.StageSnapshot:output_type -> holdfast.v1.StageSnapshotResponse
-	7,  // 26: holdfast.v1.OperatorService.RestoreSnapshot:output_type -> holdfast.v1.RestoreSnapshotResponse
-	9,  // 27: holdfast.v1.OperatorService.TransferLeadership:output_type -> holdfast.v1.TransferLeadershipResponse
-	11, // 28: holdfast.v1.OperatorService.RemovePeer:output_type -> holdfast.v1.RemovePeerResponse
-	13, // 29: holdfast.v1.OperatorService.Probe:output_type -> holdfast.v1.ProbeResponse
-	19, // 30: holdfast.v1.OperatorService.GetAutopilot:output_type -> holdfast.v1.Autopilot
-	19, // 31: holdfast.v1.OperatorService.SetAutopilot:output_type -> holdfast.v1.Autopilot
-	16, // 32: holdfast.v1.OperatorService.ResetClock:output_type -> holdfast.v1.ResetClockResponse
-	23, // [23:33] is the sub-list for method output_type
-	13, // [13:23] is the sub-list for method input_type
+	12, // 19: holdfast.v1.OperatorService.AdmitPeer:input_type -> holdfast.v1.AdmitPeerRequest
+	14, // 20: holdfast.v1.OperatorService.Probe:input_type -> holdfast.v1.ProbeRequest
+	19, // 21: holdfast.v1.OperatorService.GetAutopilot:input_type -> holdfast.v1.GetAutopilotRequest
+	20, // 22: holdfast.v1.OperatorService.SetAutopilot:input_type -> holdfast.v1.SetAutopilotRequest
+	17, // 23: holdfast.v1.OperatorService.ResetClock:input_type -> holdfast.v1.ResetClockRequest
+	1,  // 24: holdfast.v1.OperatorService.SaveSnapshot:output_type -> holdfast.v1.SnapshotData
+	3,  // 25: holdfast.v1.OperatorService.NoteSnapshot:output_type -> holdfast.v1.NoteSnapshotResponse
+	5,  // 26: holdfast.v1.OperatorService.StageSnapshot:output_type -> holdfast.v1.StageSnapshotResponse
+	7,  // 27: holdfast.v1.OperatorService.RestoreSnapshot:output_type -> holdfast.v1.RestoreSnapshotResponse
+	9,  // 28: holdfast.v1.OperatorService.TransferLeadership:output_type -> holdfast.v1.TransferLeadershipResponse
+	11, // 29: holdfast.v1.OperatorService.RemovePeer:output_type -> holdfast.v1.RemovePeerResponse
+	13, // 30: holdfast.v1.OperatorService.AdmitPeer:output_type -> holdfast.v1.AdmitPeerResponse
+	15, // 31: holdfast.v1.OperatorService.Probe:output_type -> holdfast.v1.ProbeResponse
+	21, // 32: holdfast.v1.OperatorService.GetAutopilot:output_type -> holdfast.v1.Autopilot
+	21, // 33: holdfast.v1.OperatorService.SetAutopilot:output_type -> holdfast.v1.Autopilot
+	18, // 34: holdfast.v1.OperatorService.ResetClock:output_type -> holdfast.v1.ResetClockResponse
+	24, // [24:35] is the sub-list for method output_type
+	13, // [13:24] is the sub-list for method input_type
 	13, // [13:13] is the sub-list for extension type_name
 	13, // [13:13] is the sub-list for extension extendee
 	0,  // [0:13] is the sub-list for field type_name
@@ -1354,7 +1441,7 @@ func file_proto_holdfast_v1_operator_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_operator_proto_rawDesc), len(file_proto_holdfast_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,7 @@ const (
 	OperatorService_RestoreSnapshot_FullMethodName    = "/holdfast.v1.OperatorService/RestoreSnapshot"
 	OperatorService_TransferLeadership_FullMethodName = "/holdfast.v1.OperatorService/TransferLeadership"
 	OperatorService_RemovePeer_FullMethodName         = "/holdfast.v1.OperatorService/RemovePeer"
+	OperatorService_AdmitPeer_FullMethodName          = "/holdfast.v1.OperatorService/AdmitPeer"
 	OperatorService_Probe_FullMethodName              = "/holdfast.v1.OperatorService/Probe"
 	OperatorService_GetAutopilot_FullMethodName       = "/holdfast.v1.OperatorService/GetAutopilot"
 	OperatorService_SetAutopilot_FullMethodName       = "/holdfast.v1.OperatorService/SetAutopilot"
@@ -56,9 +57,12 @@ type OperatorServiceClient interface {
 	// Transfers the leadership to another voter, by default to the most advanced one. Returns
 	// when the transfer has ended.
 	TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error)
-	// Removes a peer that is permanently gone. Refused for the leader, for a peer that is
+	// Removes a peer that is permanently gone, and denies its certificates. Refused for the leader, for a peer that is
 	// alive, and if the remaining voters that answer would not be a majority.
 	RemovePeer(ctx context.Context, in *RemovePeerRequest, opts ...grpc.CallOption) (*RemovePeerResponse, error)
+	// Lets a peer join that was removed before, or that waits because the cluster admits new peers
+	// only by an admin (admit_peers: manual).
+	AdmitPeer(ctx context.Context, in *AdmitPeerRequest, opts ...grpc.CallOption) (*AdmitPeerResponse, error)
 	// Commits a command that changes nothing, for measurements.
 	Probe(ctx context.Context, in *ProbeRequest, opts ...grpc.CallOption) (*ProbeResponse, error)
 	// Returns the rules by which the leader changes the membership automatically, and their
@@ -148,6 +152,16 @@ func (c *operatorServiceClient) RemovePeer(ctx context.Context, in *RemovePeerRe
 	return out, nil
 }
 
+func (c *operatorServiceClient) AdmitPeer(ctx context.Context, in *AdmitPeerRequest, opts ...grpc.CallOption) (*AdmitPeerResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AdmitPeerResponse)
+	err := c.cc.Invoke(ctx, OperatorService_AdmitPeer_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *operatorServiceClient) Probe(ctx context.Context, in *ProbeRequest, opts ...grpc.CallOption) (*ProbeResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ProbeResponse)
@@ -213,9 +227,12 @@ type OperatorServiceServer interface {
 	// Transfers the leadership to another voter, by default to the most advanced one. Returns
 	// when the transfer has ended.
 	TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error)
-	// Removes a peer that is permanently gone. Refused for the leader, for a peer that is
+	// Removes a peer that is permanently gone, and denies its certificates. Refused for the leader, for a peer that is
 	// alive, and if the remaining voters that answer would not be a majority.
 	RemovePeer(context.Context, *RemovePeerRequest) (*RemovePeerResponse, error)
+	// Lets a peer join that was removed before, or that waits because the cluster admits new peers
+	// only by an admin (admit_peers: manual).
+	AdmitPeer(context.Context, *AdmitPeerRequest) (*AdmitPeerResponse, error)
 	// Commits a command that changes nothing, for measurements.
 	Probe(context.Context, *ProbeRequest) (*ProbeResponse, error)
 	// Returns the rules by which the leader changes the membership automatically, and their
@@ -253,6 +270,9 @@ func (UnimplementedOperatorServiceServer) TransferLeadership(context.Context, *T
 }
 func (UnimplementedOperatorServiceServer) RemovePeer(context.Context, *RemovePeerRequest) (*RemovePeerResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RemovePeer not implemented")
+}
+func (UnimplementedOperatorServiceServer) AdmitPeer(context.Context, *AdmitPeerRequest) (*AdmitPeerResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method AdmitPeer not implemented")
 }
 func (UnimplementedOperatorServiceServer) Probe(context.Context, *ProbeRequest) (*ProbeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Probe not implemented")
@@ -388,6 +408,24 @@ func _OperatorService_RemovePeer_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_AdmitPeer_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AdmitPeerRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).AdmitPeer(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_AdmitPeer_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).AdmitPeer(ctx, req.(*AdmitPeerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OperatorService_Probe_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ProbeRequest)
 	if err := dec(in); err != nil {
@@ -486,6 +524,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RemovePeer",
 			Handler:    _OperatorService_RemovePeer_Handler,
+		},
+		{
+			MethodName: "AdmitPeer",
+			Handler:    _OperatorService_AdmitPeer_Handler,
 		},
 		{
 			MethodName: "Probe",

@@ -23,8 +23,14 @@ type Admin interface {
 	PauseTasks(ctx context.Context, do func(context.Context) error) error
 	// TransferTo transfers the leadership and returns the new leader.
 	TransferTo(ctx context.Context, to string) (string, error)
-	RemovePeer(ctx context.Context, id string, force bool) error
+	Membership
 	Autopilot(ctx context.Context) (*holdfastv1.Autopilot, error)
+}
+
+// Membership removes and admits peers (*cluster.Node).
+type Membership interface {
+	RemovePeer(ctx context.Context, id string, force bool) error
+	AdmitPeer(ctx context.Context, id string) error
 }
 
 // Peers connects to the other peers (*cluster.Node).
@@ -119,6 +125,26 @@ func (s *Service) RemovePeer(
 		return nil, err
 	}
 	return &holdfastv1.RemovePeerResponse{}, nil
+}
+
+// AdmitPeer lets a removed or waiting peer join.
+func (s *Service) AdmitPeer(
+	ctx context.Context, r *holdfastv1.AdmitPeerRequest,
+) (*holdfastv1.AdmitPeerResponse, error) {
+	if err := request.Required("id", r.GetId()); err != nil {
+		return nil, err
+	}
+	k, err := s.admin()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.recordAudit(ctx, r.GetId()); err != nil {
+		return nil, err
+	}
+	if err := k.AdmitPeer(ctx, r.GetId()); err != nil {
+		return nil, err
+	}
+	return &holdfastv1.AdmitPeerResponse{}, nil
 }
 
 // Probe commits a command that changes nothing and writes no audit event.

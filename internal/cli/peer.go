@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) peer() *cobra.Command {
+	return parent(&cobra.Command{
+		Use:   "peer",
+		Short: "Admit peers that wait or were removed",
+		Long: `Admit peers that wait for an admin (admit_peers: manual), or that were removed.
+
+To make the files of another peer, see holdfast tls peer add. To remove one, see holdfast operator raft remove-peer.`,
+		Example: "  holdfast peer admit n4",
+	}, a.peerAdmit())
+}
+
+func (a *app) peerAdmit() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "admit PEER", Args: exactly("PEER"), ValidArgsFunction: a.complete(peerIDs),
+		Short: "Let a peer join that waits or was removed",
+		Long: `Let a peer join the cluster: a new one that waits because admit_peers is manual, or one that was removed and has no new
+certificate. holdfast cluster status lists the peers that wait. A peer may be admitted before it starts.
+
+A removed peer that comes back with a new certificate needs no admission, unless admit_peers is manual; its old
+certificates stay denied then. This command accepts them again.`,
+		Example: "  holdfast peer admit n4",
+	}
+	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
+		if _, err := c.Operator().AdmitPeer(ctx, &holdfastv1.AdmitPeerRequest{Id: args[0]}); err != nil {
+			return failed(err, "admit peer %s", args[0])
+		}
+		_, err := fmt.Fprintf(a.Out, "peer %s may join\n", args[0])
+		return err
+	})
+	return cmd
+}
