@@ -31,9 +31,9 @@ type Config struct {
 	// everything is kept in memory, and a restarted peer has lost its data.
 	DataDir string
 
-	// LogStore selects the store of the Raft log, LogStoreBolt or LogStoreWAL. A log in the
-	// other store is moved once. If it is empty, the log stays where it is, and a new one
-	// is in segments. Each peer may choose another store.
+	// LogStore selects the store of the Raft log, LogStoreBolt or LogStoreWAL. An existing log
+	// must be in that store. If it is empty, any store is right, and a new log is in segments.
+	// Each peer may choose another store.
 	LogStore string
 
 	// RaftAddr and GossipAddr are the listen addresses, host:port. Port 0 picks a free one.

@@ -72,8 +72,8 @@ func openIdentity(dir, nodeID string) (*identity, error) {
 		for _, name := range raftstore.Names() {
 			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 				return nil, fmt.Errorf("data directory %s has raft state (%s) but no %s: "+
-					"restore the file, or move the directory away to join as a new peer",
-					dir, name, identityFile)
+					"%s",
+					dir, name, identityFile, raftstore.DamageAdvice)
 			}
 		}
 		return id, id.store(newIdentity(nodeID))
@@ -101,7 +101,7 @@ func readIdentity(dir string) (*identity, error) {
 		return id, fmt.Errorf("read identity: %w", err)
 	}
 	if err := json.Unmarshal(data, &id.rec); err != nil {
-		return id, fmt.Errorf("read identity %s: %w: restore the file", id.path, err)
+		return id, fmt.Errorf("read identity %s: %w: %s", id.path, err, raftstore.DamageAdvice)
 	}
 	return id, nil
 }
@@ -197,8 +197,8 @@ func (n *Node) learnCluster() error {
 	}
 	if rec.ClusterID != "" && rec.ClusterID != id {
 		return fmt.Errorf("peer %s at %s has data of cluster %s but its identity names cluster %s: "+
-			"restore its data directory",
-			n.cfg.NodeID, n.RaftAddr(), id, rec.ClusterID)
+			"%s",
+			n.cfg.NodeID, n.RaftAddr(), id, rec.ClusterID, raftstore.DamageAdvice)
 	}
 	err := n.ident.update(func(r *identityRecord) error {
 		r.ClusterID, r.Forming = id, nil

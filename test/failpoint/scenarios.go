@@ -2,8 +2,6 @@ package failpoint
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -50,9 +48,6 @@ func scenarios() map[string]scenario {
 		"server-removed":        {provoke: leave},
 		"snapshot-restored":     {provoke: wipe},
 		"snapshot-written":      {},
-		"log-part-moved":        {provoke: moveLog},
-		"log-moved":             {provoke: moveLog},
-		"log-move-noted":        {provoke: moveLog},
 		"snapshot-stored":       {},
 		"entry-committed":       {},
 		"entry-applied":         {},
@@ -105,26 +100,6 @@ func handOver(ctx context.Context, l *lab.Lab) error {
 	return l.Hold(leader, func() error {
 		_ = leader.Stop(ctx) // it may be the one that dies
 		return leader.Start(ctx)
-	})
-}
-
-// moveLog makes a follower move its log to the other store. It dies on the way, and
-// continues after a restart.
-func moveLog(ctx context.Context, l *lab.Lab) error {
-	p, err := l.Follower(ctx)
-	if err != nil {
-		return err
-	}
-	return l.Hold(p, func() error {
-		if err := p.Kill(); err != nil {
-			return err
-		}
-		store := "wal"
-		if _, err := os.Stat(filepath.Join(p.DataDir, "wal")); err == nil {
-			store = "boltdb"
-		}
-		p.Add("--log-store", store)
-		return p.Start(ctx)
 	})
 }
 

@@ -2,7 +2,6 @@ package golden
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -21,7 +20,6 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/test/logstore"
 	"github.com/holdfast-metal/holdfast/test/program"
 )
 
@@ -84,25 +82,16 @@ func TestGolden(t *testing.T) {
 	}
 	binary := program.Holdfast(t)
 	for _, archive := range archives {
-		for _, store := range []string{logstore.WAL, logstore.Bolt, ""} {
-			t.Run(filepath.Base(filepath.Dir(archive))+"/"+cmp.Or(store, "unchanged"), func(t *testing.T) {
-				opens(t, binary, archive, store)
-			})
-		}
+		t.Run(filepath.Base(filepath.Dir(archive)), func(t *testing.T) { opens(t, binary, archive) })
 	}
 }
 
-// opens opens the data of a release with a store of the Raft log. If it is empty, the log stays
-// where the release had it.
-func opens(t *testing.T, binary, archive, store string) {
+// opens opens the data of a release.
+func opens(t *testing.T, binary, archive string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
-	var args []string
-	if store != "" {
-		args = []string{"--log-store", store}
-	}
-	c := alone(ctx, t, localcluster.Config{Binary: binary, Args: args})
+	c := alone(ctx, t, localcluster.Config{Binary: binary})
 	unpack(t, archive, c.Peers()[0].DataDir)
 	if v, err := cluster.Verify(c.Peers()[0].DataDir); err != nil || v.Damaged() != nil {
 		t.Errorf("verify the data of the release: got %+v, %v, want no damage", v, err)
@@ -138,10 +127,6 @@ func opens(t *testing.T, binary, archive, store string) {
 		t.Errorf("read after a restart: %v", err)
 	}
 	whole(ctx, t, cl)
-	moved := store == logstore.WAL
-	if _, err := os.Stat(filepath.Join(c.Peers()[0].DataDir, "wal")); moved != (err == nil) {
-		t.Errorf("log in segments: got %t, want %t", err == nil, moved)
-	}
 }
 
 // whole reads the whole state as a snapshot.

@@ -24,10 +24,13 @@ func boltError(path string, err error) error {
 	return fmt.Errorf("open raft log %s: %w", path, err)
 }
 
-// checkBolt walks the pages of a bolt file before it is opened for writing. Bolt does so in
-// its own goroutine, where damage would crash the process without a helpful message.
-func checkBolt(path string) error {
+// checkBolt walks the pages of a bolt file before it is opened for writing, and syncs it. Bolt
+// walks them in its own goroutine, where damage would crash the process without a helpful message.
+func (c *Config) checkBolt(path string) error {
 	err := walkBolt(path)
+	if err == nil && !c.ReadOnly {
+		return c.resyncBolt(path)
+	}
 	if damage, ok := errors.AsType[*pageError](err); ok {
 		return fmt.Errorf("raft log %s is damaged: %w: %s", path, damage.cause, DamageAdvice)
 	}
@@ -75,7 +78,7 @@ func walkBolt(path string) error {
 }
 
 // DamageAdvice is the remedy in errors about damaged files.
-const DamageAdvice = "restore this peer's data directory, or move it away to rejoin from the other peers"
+const DamageAdvice = "move this peer's data directory away to rejoin from the other peers, and never put a copy back"
 
 // Damage converts a panic over damaged files into an error. Bolt maps its file into memory,
 // so even a truncated file causes a fault instead of an error.

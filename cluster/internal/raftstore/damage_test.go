@@ -33,7 +33,7 @@ func TestDamagedKeys(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkBolt(path); err != nil {
+	if err := (&Config{ReadOnly: true}).checkBolt(path); err != nil {
 		t.Fatalf("whole file: %v", err)
 	}
 	file, err := os.ReadFile(path)
@@ -44,7 +44,8 @@ func TestDamagedKeys(t *testing.T) {
 	if err := os.WriteFile(path, file, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkBolt(path); err == nil || !strings.Contains(err.Error(), "bucket logs follows 00000000abcdef31") {
+	err = (&Config{ReadOnly: true}).checkBolt(path)
+	if err == nil || !strings.Contains(err.Error(), "bucket logs follows 00000000abcdef31") {
 		t.Errorf("file with a key that was overwritten: got %v, want the damage", err)
 	}
 }

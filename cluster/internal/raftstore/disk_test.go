@@ -111,7 +111,7 @@ func TestDamagedEntriesAreRefused(t *testing.T) {
 				_ = s.Close()
 				t.Fatal("open a damaged log: got no error")
 			}
-			for _, want := range []string{"entry 1", "move it away"} {
+			for _, want := range []string{"entry 1", DamageAdvice} {
 				if !strings.Contains(err.Error(), want) {
 					t.Errorf("error: want %q in it, got %v", want, err)
 				}

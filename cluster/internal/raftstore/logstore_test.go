@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/raft"
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
 // testSegmentSize makes tests faster, which read whole segments.
@@ -84,8 +83,7 @@ func entriesTo(first, last uint64) []string {
 	return want
 }
 
-// holds checks that a directory has exactly these entries with each store in turn, so that they
-// move each time.
+// holds checks that a directory has exactly these entries, in that store.
 func holds(t *testing.T, dir, store string, want []string) {
 	t.Helper()
 	opened(t, dir, store, func(s *Stores) {
@@ -103,95 +101,30 @@ func holds(t *testing.T, dir, store string, want []string) {
 	}
 }
 
-func TestLogMovesBothWays(t *testing.T) {
-	for _, n := range []uint64{0, 1, copyBatch, 2*copyBatch + 7} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			dir := filled(t, LogStoreBolt, n)
-			for range 2 {
-				holds(t, dir, LogStoreWAL, entriesTo(1, n))
-				holds(t, dir, LogStoreWAL, entriesTo(1, n))
-				holds(t, dir, LogStoreBolt, entriesTo(1, n))
-			}
-		})
-	}
-	t.Run("continued", func(t *testing.T) {
-		dir := filled(t, LogStoreWAL, 5)
-		opened(t, dir, "", func(s *Stores) { // stays in the same store
-			err := errors.Join(s.Logs.DeleteRange(1, 2),
-				s.Logs.StoreLog(&raft.Log{Index: 6, Term: 3, Data: []byte("entry 6")}))
-			if err != nil {
-				t.Fatal(err)
-			}
-		})
-		holds(t, dir, LogStoreWAL, entriesTo(3, 6))
-		holds(t, dir, LogStoreBolt, entriesTo(3, 6))
-		holds(t, dir, LogStoreWAL, entriesTo(3, 6))
-	})
-	t.Run("gap", func(t *testing.T) { // a snapshot has replaced the entries before it
-		dir := filled(t, LogStoreBolt, 5)
-		opened(t, dir, LogStoreBolt, func(s *Stores) {
-			if err := s.Logs.StoreLogs([]*raft.Log{{Index: 9, Term: 3, Data: []byte("entry 9")},
-				{Index: 10, Term: 3, Data: []byte("entry 10")}}); err != nil {
-				t.Fatal(err)
-			}
-		})
-		holds(t, dir, LogStoreWAL, entriesTo(9, 10))
-	})
-}
-
-// A peer that died during a move has its log in the old or the new store, whichever store it is
-// started with next.
-func TestInterruptedMoveIsFinished(t *testing.T) {
-	t.Parallel()
-	const n = 2*copyBatch + 7
-	part := func(t *testing.T, from, to raft.LogStore) {
-		t.Helper()
-		for i := uint64(1); i <= copyBatch; i++ {
-			var l raft.Log
-			if err := errors.Join(from.GetLog(i, &l), to.StoreLog(&l)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	type halves struct {
-		bolt *raftboltdb.BoltStore
-		wal  raft.LogStore
-	}
-	for _, tt := range []struct {
-		name string
-		in   string // the store of the log before the move
-		half func(t *testing.T, h halves)
-	}{
-		{"to wal, nothing copied", LogStoreBolt, func(*testing.T, halves) {}},
-		{"to wal, some copied", LogStoreBolt, func(t *testing.T, h halves) { part(t, h.bolt, h.wal) }},
-		{"to wal, noted", LogStoreBolt, func(t *testing.T, h halves) {
-			if err := moveLog(h.bolt, h.wal, h.bolt, LogStoreWAL); err != nil {
-				t.Fatal(err)
-			}
-		}},
-		{"to boltdb, some copied", LogStoreWAL, func(t *testing.T, h halves) { part(t, h.wal, h.bolt) }},
-		{"to boltdb, noted", LogStoreWAL, func(t *testing.T, h halves) {
-			if err := moveLog(h.wal, h.bolt, h.bolt, LogStoreBolt); err != nil {
-				t.Fatal(err)
-			}
-		}},
-	} {
-		for _, next := range []string{LogStoreBolt, LogStoreWAL} {
-			t.Run(tt.name+", then "+next, func(t *testing.T) {
-				dir := filled(t, tt.in, n)
-				bolt, err := raftboltdb.New(raftboltdb.Options{Path: filepath.Join(dir, raftFile), MsgpackUseNewTimeFormat: true})
-				if err != nil {
-					t.Fatal(err)
+// A log stays in its store. Another one is refused with the remedy, and nothing is changed.
+func TestStoreOfLogIsFixed(t *testing.T) {
+	other := map[string]string{LogStoreBolt: LogStoreWAL, LogStoreWAL: LogStoreBolt}
+	for _, store := range []string{LogStoreBolt, LogStoreWAL} {
+		for _, n := range []uint64{0, 5} {
+			t.Run(fmt.Sprintf("%s, %d entries", store, n), func(t *testing.T) {
+				dir := filled(t, store, n)
+				s, err := Open(storeConfig(dir, other[store]))
+				if err == nil {
+					_ = s.Close()
+					t.Fatalf("open with %q: got no error", other[store])
 				}
-				segments, err := openWALLogs(storeConfig(dir, ""), filepath.Join(dir, walDir), bolt, tt.in == LogStoreBolt)
-				if err != nil {
-					t.Fatal(err)
+				for _, want := range []string{fmt.Sprintf("log store is %q", other[store]), dir, "set log_store to " + store,
+					"or move the directory away"} {
+					if !strings.Contains(err.Error(), want) {
+						t.Errorf("error: want %q in it, got %v", want, err)
+					}
 				}
-				tt.half(t, halves{bolt, segments})
-				if err := errors.Join(segments.Close(), bolt.Close()); err != nil {
-					t.Fatal(err)
-				}
-				holds(t, dir, next, entriesTo(1, n))
+				opened(t, dir, "", func(s *Stores) {
+					if diff := cmp.Diff(entriesTo(1, n), contents(t, s)); diff != "" {
+						t.Errorf("entries (-want +got):\n%s", diff)
+					}
+				})
+				holds(t, dir, store, entriesTo(1, n))
 			})
 		}
 	}
@@ -225,13 +158,13 @@ func TestLostOrDamagedSegmentsAreRefused(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := filled(t, LogStoreWAL, 20)
 			tt.damage(t, dir)
-			for _, store := range []string{"", LogStoreWAL, LogStoreBolt} {
+			for _, store := range []string{"", LogStoreWAL} {
 				s, err := Open(storeConfig(dir, store))
 				if err == nil {
 					_ = s.Close()
 					t.Fatalf("open with %q: got no error", store)
 				}
-				if !strings.Contains(err.Error(), "move it away") {
+				if !strings.Contains(err.Error(), DamageAdvice) {
 					t.Errorf("error: want a remedy, got %v", err)
 				}
 			}

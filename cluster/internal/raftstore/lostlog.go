@@ -74,6 +74,6 @@ type lostLogError struct{ dir, how, clusterID string }
 
 // Error implements error.
 func (e *lostLogError) Error() string {
-	return fmt.Sprintf("data directory %s has lost its raft log (%s; the peer belongs to cluster %q): restore raft.db, "+
-		"or move the whole directory away to rejoin from the other peers", e.dir, e.how, e.clusterID)
+	return fmt.Sprintf("data directory %s has lost its raft log (%s; the peer belongs to cluster %q): %s",
+		e.dir, e.how, e.clusterID, DamageAdvice)
 }

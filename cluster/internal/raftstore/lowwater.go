@@ -45,12 +45,8 @@ func openWALLogs(cfg *Config, path string, bolt *raftboltdb.BoltStore, fresh boo
 	if f.WAL, err = openWAL(cfg, path); err != nil {
 		return nil, err
 	}
-	last, err := f.LastIndex()
-	if err == nil && last < f.lowWater {
-		err = fmt.Errorf("it ends with entry %d, but had entry %d: %s", last, f.lowWater, DamageAdvice)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open raft log %s: %w", path, err), f.WAL.Close())
+	if err := cfg.syncDirs(path); err != nil {
+		return nil, errors.Join(err, f.WAL.Close())
 	}
 	return f, nil
 }

@@ -19,7 +19,7 @@ func TestNewDirectoriesUseSegments(t *testing.T) {
 		{"new", func(*testing.T, string) {}, false, LogStoreWAL},
 		{"new, read only", func(*testing.T, string) {}, true, LogStoreBolt},
 		{"opened once", func(t *testing.T, dir string) { opened(t, dir, LogStoreBolt, func(*Stores) {}) },
-			false, LogStoreWAL},
+			false, LogStoreBolt},
 		{"a term in bolt", func(t *testing.T, dir string) {
 			opened(t, dir, LogStoreBolt, func(s *Stores) {
 				if err := s.Stable.SetUint64(keyCurrentTerm, 1); err != nil {

@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	raftFile = "raft.db"
+	raftFile    = "raft.db"
+	snapshotDir = "snapshots"
 	// logCacheEntries is how many recent entries followers can get without reading the log
 	// store. Each has up to the size limit of an entry.
 	logCacheEntries = 512
@@ -31,8 +32,8 @@ const (
 type Config struct {
 	// Dir is the data directory. If it is empty, everything is kept in memory.
 	Dir string
-	// LogStore is LogStoreBolt or LogStoreWAL. A log in the other store is moved once. If it is
-	// empty, the log stays where it is, and a new one is in segments.
+	// LogStore is LogStoreBolt or LogStoreWAL. An existing log must be in that store. If it is
+	// empty, any store is right, and a new log is in segments.
 	LogStore string
 	// ReadOnly means that nothing in Dir is removed.
 	ReadOnly bool
@@ -46,10 +47,11 @@ type Config struct {
 	clusterID   string // for error texts
 	logExpected bool   // Dir must hold a Raft log: see ExpectLog
 
-	// For tests. Zero values are raft-wal's defaults.
+	// For tests. Zero values are the defaults.
 	segmentSize int
-	filer       types.SegmentFiler
+	vfs         types.VFS
 	list        types.MetaStore
+	syncDir     func(dir string) error
 }
 
 // Stores are Raft's stores, in files or in memory.
@@ -81,7 +83,7 @@ func Open(cfg *Config) (s *Stores, err error) {
 		return &Stores{Logs: late, Stable: mem, Snaps: snaps, late: late, guard: guard, snapshots: snaps}, nil
 	}
 	path := filepath.Join(cfg.Dir, raftFile)
-	if err := errors.Join(cfg.checkLogFile(path), checkBolt(path)); err != nil {
+	if err := errors.Join(cfg.checkLogFile(path), cfg.checkBolt(path)); err != nil {
 		return nil, err
 	}
 	bolt, err := raftboltdb.New(raftboltdb.Options{
@@ -137,7 +139,7 @@ func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *St
 		return nil, fmt.Errorf("make cache of the raft log: %w", err)
 	}
 	if !cfg.ReadOnly {
-		if err := sweepSnapshots(cfg.Dir); err != nil {
+		if err := errors.Join(sweepSnapshots(cfg.Dir), cfg.syncSnapshots()); err != nil {
 			return nil, err
 		}
 	}
@@ -146,12 +148,15 @@ func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *St
 		return nil, fmt.Errorf("open snapshots in %s: %w", cfg.Dir, err)
 	}
 	if !cfg.ReadOnly {
+		if err := cfg.syncDirs(cfg.Dir); err != nil { // the library never syncs that raft.db exists
+			return nil, err
+		}
 		if err := dropReplaced(store, snaps); err != nil {
 			return nil, fmt.Errorf("open raft log in %s: %w", cfg.Dir, err)
 		}
 	}
 	stable := &guardedStable{StableStore: &voteStore{StableStore: bolt}, guard: guard}
-	noted := &notedSnaps{SnapshotStore: snaps}
+	noted := &notedSnaps{SnapshotStore: snaps, sync: cfg.syncSnapshot}
 	return &Stores{
 		Logs: cache, Stable: stable, Snaps: noted, dir: cfg.Dir, late: late, snapshots: noted,
 		Measure: bolt.RunMetrics,
@@ -163,7 +168,7 @@ func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *St
 // sweepSnapshots removes snapshots that were being written when the peer died. Raft neither
 // reads nor removes them, so each would occupy the space of a snapshot forever.
 func sweepSnapshots(dir string) error {
-	left, err := filepath.Glob(filepath.Join(dir, "snapshots", "*.tmp"))
+	left, err := filepath.Glob(filepath.Join(dir, snapshotDir, "*.tmp"))
 	for _, path := range left {
 		err = errors.Join(err, os.RemoveAll(path))
 	}
@@ -175,7 +180,7 @@ func sweepSnapshots(dir string) error {
 
 // Names returns the names of the files and directories in a data directory that hold Raft's
 // state.
-func Names() []string { return []string{raftFile, walDir, "snapshots"} }
+func Names() []string { return []string{raftFile, walDir, snapshotDir} }
 
 // Close closes the files once the running write has ended. Raft must not run.
 func (s *Stores) Close() error {

@@ -13,6 +13,7 @@ import (
 type notedSnaps struct {
 	raft.SnapshotStore
 
+	sync func(id string) error // nil in memory
 	last atomic.Pointer[error] // nil if the last snapshot is on disk
 }
 
@@ -51,7 +52,11 @@ func (s *notedSink) Write(b []byte) (int, error) {
 
 // Close implements io.Closer.
 func (s *notedSink) Close() error {
-	if err := s.SnapshotSink.Close(); err != nil {
+	err := s.SnapshotSink.Close()
+	if err == nil && s.store.sync != nil {
+		err = s.store.sync(s.ID())
+	}
+	if err != nil {
 		return s.store.note(err)
 	}
 	s.store.last.Store(nil)

@@ -14,17 +14,24 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/internal/segment"
 )
 
-// Three states of the last segment need help before raft-wal opens it:
+// Four states of the last segment need help before raft-wal opens it:
 //
+//   - A last write that is complete, but was perhaps never synced: see resync.go.
 //   - Damage before its last write. raft-wal would drop everything behind it, as if a crash had
 //     interrupted a write.
 //   - A full segment whose successor is not in the list of segments, because the peer died between
 //     the two. raft-wal would refuse every write, also after a restart.
 //   - An interrupted write that would have filled the segment. The same happens.
 
-// checkTail returns an error if the last segment is damaged, or ends before the low-water mark, and
-// repairs the other two states.
+// checkTail returns an error if the last segment is damaged, or the log ends before the low-water
+// mark, and repairs the other states.
 func checkTail(cfg *Config, path string, lowWater uint64) error {
+	list := filepath.Join(path, walMeta)
+	if !cfg.ReadOnly {
+		if err := cfg.resyncBolt(list); err != nil {
+			return err
+		}
+	}
 	state, err := segment.Load(path)
 	if errors.Is(err, segment.ErrMissing) { // a new log
 		return nil
@@ -33,30 +40,55 @@ func checkTail(cfg *Config, path string, lowWater uint64) error {
 		return fmt.Errorf("open raft log %s: %w: %s", path, err, DamageAdvice)
 	}
 	n := len(state.Segments)
-	if n == 0 || !state.Segments[n-1].SealTime.IsZero() {
-		return nil
-	}
-	tail := state.Segments[n-1]
-	file := filepath.Join(path, walsegment.FileName(tail))
-	c, err := segment.Read(path, tail, nil)
-	if errors.Is(err, segment.ErrMissing) { // raft-wal creates it
-		c, err = &segment.Contents{Last: tail.BaseIndex - 1}, nil
-	}
-	if err != nil {
-		return fmt.Errorf("%w: read %s: %w: %s", errLogDamaged, file, err, DamageAdvice)
+	c, open := &segment.Contents{}, n > 0 && state.Segments[n-1].SealTime.IsZero()
+	switch {
+	case open:
+		if c, err = readTail(path, state.Segments[n-1]); err != nil {
+			return err
+		}
+	case n > 0:
+		c.Last = state.Segments[n-1].MaxIndex
 	}
 	if last := lastEntry(state, c); last < lowWater {
 		return fmt.Errorf("open raft log %s: it ends with entry %d, but had entry %d: %s", path, last, lowWater, DamageAdvice)
 	}
-	switch {
-	case cfg.ReadOnly:
+	if cfg.ReadOnly || !open {
 		return nil
+	}
+	if err := repairTail(cfg, path, state, c); err != nil {
+		return fmt.Errorf("open raft log %s: %w", path, err)
+	}
+	return nil
+}
+
+// readTail verifies a segment that is not in the list as sealed.
+func readTail(path string, tail types.SegmentInfo) (*segment.Contents, error) {
+	c, err := segment.Read(path, tail, nil)
+	if errors.Is(err, segment.ErrMissing) { // raft-wal creates it
+		return &segment.Contents{Last: tail.BaseIndex - 1}, nil
+	}
+	if err != nil {
+		file := filepath.Join(path, walsegment.FileName(tail))
+		return nil, fmt.Errorf("%w: read %s: %w: %s", errLogDamaged, file, err, DamageAdvice)
+	}
+	return c, nil
+}
+
+// repairTail syncs the last complete write, and finishes or erases an interrupted one.
+func repairTail(cfg *Config, path string, state types.PersistentState, c *segment.Contents) error {
+	name := walsegment.FileName(state.Segments[len(state.Segments)-1])
+	if c.End > 0 {
+		if err := errors.Join(cfg.rewrite(path, name, c.Batch, c.End), cfg.syncDirs(path)); err != nil {
+			return err
+		}
+	}
+	switch {
 	case c.Index > 0:
 		return rotate(path, state, c)
 	case c.TornIndex:
-		return erase(file, c.End, c.Torn)
+		return cfg.erase(path, name, c.End, c.Torn)
 	case c.Short: // raft-wal creates it again, with its full size
-		return os.Remove(file)
+		return os.Remove(filepath.Join(path, name))
 	}
 	return nil
 }
@@ -65,7 +97,7 @@ func checkTail(cfg *Config, path string, lowWater uint64) error {
 func lastEntry(state types.PersistentState, c *segment.Contents) uint64 {
 	n := len(state.Segments)
 	switch {
-	case c.Last >= state.Segments[n-1].MinIndex:
+	case n > 0 && c.Last >= state.Segments[n-1].MinIndex:
 		return c.Last
 	case n > 1:
 		return state.Segments[n-2].MaxIndex
@@ -95,8 +127,8 @@ func rotate(path string, state types.PersistentState, c *segment.Contents) error
 }
 
 // erase removes a write that was never acknowledged.
-func erase(file string, from, to int64) error {
-	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+func (c *Config) erase(path, name string, from, to int64) error {
+	f, err := c.files().OpenWriter(path, name)
 	if err != nil {
 		return fmt.Errorf("erase an interrupted write: %w", err)
 	}

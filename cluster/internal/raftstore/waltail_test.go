@@ -77,7 +77,6 @@ func TestInterruptedRotationIsFinished(t *testing.T) {
 		})
 	}
 	holds(t, dir, LogStoreWAL, entriesTo(1, last))
-	holds(t, dir, LogStoreBolt, entriesTo(1, last))
 }
 
 // The same for a peer that died while it wrote the last entries of a segment: they were not

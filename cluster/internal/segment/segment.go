@@ -68,6 +68,7 @@ func Load(dir string) (state types.PersistentState, err error) {
 // Contents is a verified segment.
 type Contents struct {
 	Last  uint64 // the last entry; the one before the first if there is none
+	Batch int64  // where the last complete write begins
 	End   int64  // behind the last complete write
 	Index int64  // of the index, if the segment is sealed; otherwise zero
 	// Torn is the end of an incomplete write, or zero. It was never acknowledged, unless the disk
@@ -127,7 +128,7 @@ func (r *reader) contents() (*Contents, error) {
 		if err := r.each(b); err != nil {
 			return nil, err
 		}
-		c.End = b.end
+		c.Batch, c.End = c.End, b.end
 		if b.index.kind != 0 {
 			c.Last, c.Index = r.next-1, b.index.at+frameSize
 			return c, r.sealed(c, b.index)

@@ -92,8 +92,8 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 	fs.Float64Var(&c.RaftMultiplier, "raft-multiplier", 1,
 		"`factor` of Raft's timeouts (500 ms heartbeat and election, 250 ms lease)")
 	fs.StringVar(&c.LogStore, "log-store", "",
-		"`store` of the Raft log: wal, or boltdb, which is slower; an existing log is moved at the start (default: the "+
-			"current one; wal for a new data directory)")
+		"`store` of the Raft log: wal, or boltdb, which is slower; an existing log keeps its store (default: that one; "+
+			"wal for a new data directory)")
 	fs.IntVar(&c.MaxActiveRuns, "max-active-runs", 10_000, "maximum `number` of runs that execute at the same time; the others wait in a queue")
 	fs.IntVar(&c.DefaultStepTimeoutSeconds, "default-step-timeout-seconds", 600,
 		"default timeout of a step, in `seconds`")

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
@@ -150,7 +151,7 @@ func serveOrRefuse(ctx context.Context, c *harness.Cluster, p *localcluster.Peer
 // away and let it rejoin.
 func refused(ctx context.Context, c *harness.Cluster, p *localcluster.Peer) error {
 	log := p.LogTail(3000)
-	if p.Wait() == nil || !strings.Contains(log, "move it away") {
+	if p.Wait() == nil || !strings.Contains(log, cluster.DamageAdvice) {
 		return errors.Join(fmt.Errorf("peer %s with damaged files has ended without the reason: %w; its log:\n%s",
 			p.ID, p.Wait(), log))
 	}
@@ -159,15 +160,14 @@ func refused(ctx context.Context, c *harness.Cluster, p *localcluster.Peer) erro
 }
 
 // lostLog removes or empties a peer's raft.db. The peer must refuse to start, because with
-// a new log it could vote twice in a term. It starts again when the file is back.
+// a new log it could vote twice in a term. It rejoins with an empty directory.
 func lostLog(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	p := anyPeer(c, rng)
 	if err := p.Kill(); err != nil {
 		return nil, err
 	}
 	name := filepath.Join(p.DataDir, "raft.db")
-	kept := name + ".kept"
-	err := os.Rename(name, kept)
+	err := os.Remove(name)
 	if err == nil && rng.IntN(2) == 0 {
 		err = os.WriteFile(name, nil, 0o600)
 	}
@@ -184,9 +184,9 @@ func lostLog(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, err
 	case <-within.Done():
 		return nil, fmt.Errorf("peer %s runs without its log; its log file:\n%s", p.ID, p.LogTail(3000))
 	}
-	if log := p.LogTail(3000); p.Wait() == nil || !strings.Contains(log, "restore raft.db") {
+	if log := p.LogTail(3000); p.Wait() == nil || !strings.Contains(log, cluster.DamageAdvice) {
 		return nil, fmt.Errorf("peer %s without its log ended without a reason: %w; its log file:\n%s", p.ID,
 			p.Wait(), log)
 	}
-	return func(ctx context.Context) error { return errors.Join(os.Rename(kept, name), p.Start(ctx)) }, nil
+	return func(ctx context.Context) error { return errors.Join(p.Wipe(), p.Start(ctx)) }, nil
 }
