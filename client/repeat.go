@@ -36,9 +36,6 @@ func ruleOf(method string, req any) rule {
 	if needs := declared.GetNeeds(); !ok || needs != "" && !has(m.ProtoReflect(), needs) {
 		return once
 	}
-	if r, ok := req.(*holdfastv1.ReportNodeRequest); ok && r.GetInstallationStatus() == "failed" {
-		return once // failures are counted
-	}
 	switch declared.GetRule() {
 	case holdfastv1.MethodRetry_HEDGED:
 		return hedged

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,10 +26,12 @@ type committer struct {
 
 // Apply commits a command and returns its result. On a peer that does not lead or is not
 // ready, the command is not applied. It sets the feature level and the time of the command if they
-// are unset. The error is an *fsm.Error if the state refused the command (also in Result.Err),
-// otherwise an *OutcomeError.
+// are unset. In a call that a peer may deliver twice, the command is applied once: the second
+// delivery returns the outcome of the first. The error is an *fsm.Error if the state refused the
+// command (also in Result.Err), otherwise an *OutcomeError.
 func (n *Node) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
 	start := time.Now()
+	applied := deliveryFrom(ctx).mark(cmd)
 	ctx, done := n.committer.commitSpan(ctx, cmd)
 	res, err := n.committer.apply(ctx, cmd)
 	done(res, err)
@@ -38,9 +41,14 @@ func (n *Node) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, 
 		own.Leader, _, _ = n.Leader()
 		return fsm.Result{}, &own
 	}
-	if res.Err != nil {
+	switch {
+	case res.Err != nil && res.Err.Reason == fsm.ReasonForgotten:
+		leader, _, _ := n.Leader()
+		return fsm.Result{}, &OutcomeError{Outcome: Unknown, Leader: leader, Err: errors.New(res.Err.Message)}
+	case res.Err != nil:
 		return res, res.Err
 	}
+	applied()
 	return res, nil
 }
 

@@ -34,14 +34,26 @@ type call struct {
 	req    any
 	next   grpc.UnaryHandler
 	hopped bool // another peer has forwarded the call
+	// The delivery of a call that may be delivered again only under its id, otherwise nil.
+	delivery *delivery
 	// Headers and trailers of the answer, if another peer sent it.
 	header, trailer metadata.MD
 }
 
 // write serves a call that changes something, here if this peer leads, otherwise on the
-// leader. It retries calls that were certainly not applied, and calls that carry a request
-// id.
+// leader. If the leader dies meanwhile, it delivers the call to the next one: as it is if its
+// method may be repeated, or else under an id with which the state does nothing twice. It repeats
+// calls with effects outside of the state only if they were certainly not applied.
 func (c *call) write(ctx context.Context) (any, error) {
+	again := c.route.replayable(c.req)
+	switch {
+	case again || c.route.outside:
+	case c.hopped:
+		c.delivery = parseDelivery(incoming(ctx))
+	default:
+		c.delivery = newDelivery(c.n.fsm.Applied())
+		again = true
+	}
 	pause := newPause(c.n)
 	var lost error // of a try with an unknown outcome; it is returned unless a later try gets an answer
 	hold := time.Now().Add(holdTimeout)
@@ -52,9 +64,10 @@ func (c *call) write(ctx context.Context) (any, error) {
 			return reply, err
 		case outcome == unknown:
 			lost, hold = err, time.Now().Add(holdTimeout)
-			if c.hopped || !c.route.replayable(c.req) {
+			if c.hopped || !again {
 				return nil, lost
 			}
+			c.delivery = c.delivery.repeated()
 		case c.hopped:
 			return nil, err
 		}
@@ -79,7 +92,7 @@ func (c *call) tryWrite(ctx context.Context, hold time.Time) (any, class, error)
 		return nil, notApplied, err
 	}
 	if id == c.n.cfg.NodeID {
-		reply, err := c.next(ctx, c.req)
+		reply, err := c.next(c.delivery.with(ctx), c.req)
 		return reply, classOf(err), err
 	}
 	return c.forward(ctx, id, incoming(ctx))
@@ -148,6 +161,10 @@ func (c *call) invoke(ctx context.Context, id string, md metadata.MD) (any, clas
 	defer stop()
 	ctx, sent := peerconn.WithSent(ctx)
 	md.Set(HeaderForwardedBy, c.n.cfg.NodeID)
+	md.Delete(headerDelivery) // the caller's, which is not a peer
+	if c.delivery != nil {
+		md.Set(headerDelivery, c.delivery.header())
+	}
 	if f := c.n.cfg.ForwardMetadata; f != nil {
 		f(ctx, md)
 	}

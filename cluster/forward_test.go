@@ -227,7 +227,7 @@ func TestForward(t *testing.T) {
 		{"answered", "", nil, codes.OK, "", 1},
 		{"refusal", "r", []error{busy}, codes.FailedPrecondition, "", 1},
 		{"not applied is retried", "", []error{moved, moved}, codes.OK, "", 3},
-		{"unknown is not retried", "", []error{lost}, codes.Unavailable, cluster.ReasonOutcomeUnknown, 1},
+		{"unknown is delivered again", "", []error{lost, lost}, codes.OK, "", 3},
 		{"unknown is retried under a request id", "r", []error{lost, lost}, codes.OK, "", 3},
 		{"unknown, then refused", "r", []error{lost, busy}, codes.FailedPrecondition, "", 2},
 	} {
@@ -334,15 +334,15 @@ func TestBrokenCalls(t *testing.T) {
 		return nil
 	})
 	c.Kill(leader)
-	if a := <-without; status.Code(a.err) != codes.Unavailable || reason(a.err) != cluster.ReasonOutcomeUnknown {
-		t.Errorf("without a request id: got %v, want outcome unknown", a.err)
-	}
 	next := c.Leader()
 	s.mu.Lock()
 	close(s.block)
 	s.mu.Unlock()
 	if a := <-with; a.err != nil || a.run.GetRunId() != next.ID {
 		t.Errorf("with a request id: got %v from %s, want an answer from %s", a.err, a.run.GetRunId(), next.ID)
+	}
+	if a := <-without; a.err != nil || a.run.GetRunId() != next.ID {
+		t.Errorf("without a request id: got %v from %s, want an answer from %s", a.err, a.run.GetRunId(), next.ID)
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // router forwards calls to the peer that serves them. The interceptors use it.
@@ -120,8 +122,11 @@ func (s readStream) Context() context.Context { return s.ctx }
 
 // route is how the interceptors handle a method.
 type route struct {
-	local     bool // served by the peer that received the call, or sent to the leader by the handler
-	read      bool // idempotency_level = NO_SIDE_EFFECTS
+	local     bool   // served by the peer that received the call, or sent to the leader by the handler
+	read      bool   // idempotency_level = NO_SIDE_EFFECTS
+	again     bool   // the method declares that it may be repeated
+	needs     string // the path of a field that a request needs for that
+	outside   bool   // it has effects outside of the state
 	out       protoreflect.MessageType
 	requestID protoreflect.FieldDescriptor // a string field request_id of the request; nil if there is none
 }
@@ -167,15 +172,13 @@ func findRoute(method string) *route {
 	}
 	if o, ok := md.Options().(*descriptorpb.MethodOptions); ok {
 		r.read = o.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
+		if retry, ok := proto.GetExtension(o, holdfastv1.E_Retry).(*holdfastv1.MethodRetry); ok {
+			r.again = retry.GetRule() != holdfastv1.MethodRetry_ONCE
+			r.needs, r.outside = retry.GetNeeds(), retry.GetOutside()
+		}
 	}
 	if f := md.Input().Fields().ByName("request_id"); f != nil && f.Kind() == protoreflect.StringKind && !f.IsList() {
 		r.requestID = f
 	}
 	return r
-}
-
-// replayable reports whether a request may be repeated although its outcome is unknown.
-func (r *route) replayable(req any) bool {
-	m, ok := req.(proto.Message)
-	return ok && r.requestID != nil && m.ProtoReflect().Get(r.requestID).String() != ""
 }

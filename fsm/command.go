@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/backup"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
+	"github.com/holdfast-metal/holdfast/fsm/internal/replay"
 	"github.com/holdfast-metal/holdfast/fsm/internal/trail"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
@@ -98,12 +99,24 @@ func (f *FSM) LevelOf(c *internalv1.Command) uint32 {
 }
 
 // perform applies the command of a transaction. If the command has an origin, its caller's
-// rights are checked first, and the result is recorded in an audit event.
+// rights are checked first, and the result is recorded in an audit event. The second delivery of a
+// command has the outcome of the first, and no audit event, because it is the same call.
 func (f *FSM) perform(t *core.Tx) (proto.Message, *Error) {
 	c, ok := f.commands.of(t.Command)
 	if !ok {
 		panic("command was understood but is not declared") // a test looks up every operation
 	}
+	if value, done, err := replay.Of(t); done {
+		return value, err
+	}
+	value, err := f.performOnce(t, c)
+	if err == nil {
+		replay.Remember(t, value)
+	}
+	return value, err
+}
+
+func (f *FSM) performOnce(t *core.Tx, c command) (proto.Message, *Error) {
 	if t.Command.GetOrigin() == nil {
 		return c.run(t)
 	}

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"github.com/holdfast-metal/holdfast/fsm/internal/refusal"
+	"github.com/holdfast-metal/holdfast/fsm/internal/replay"
 )
 
 // Error is a refusal: a command or query that the state does not allow. It is the same on
@@ -59,6 +60,7 @@ const (
 	ReasonSigningKeyMoved = refusal.ReasonSigningKeyMoved
 	ReasonImageInUse      = refusal.ReasonImageInUse
 	ReasonDeviceNoted     = refusal.ReasonDeviceNoted
+	ReasonForgotten       = replay.ReasonForgotten
 )
 
 // Invalid returns an InvalidArgument error with the violations, or nil if there are none.

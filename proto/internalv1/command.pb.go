@@ -70,7 +70,7 @@ func (x LogBlock_Codec) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LogBlock_Codec.Descriptor instead.
 func (LogBlock_Codec) EnumDescriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{38, 0}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{39, 0}
 }
 
 // Entry is the payload of one Raft log entry.
@@ -131,6 +131,7 @@ type Command struct {
 	Epoch        uint64                 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`                       // leader epoch of executor commands; an older one is refused
 	Origin       *Origin                `protobuf:"bytes,6,opt,name=origin,proto3" json:"origin,omitempty"`                      // of commands that a caller requested
 	UptimeMs     int64                  `protobuf:"varint,7,opt,name=uptime_ms,json=uptimeMs,proto3" json:"uptime_ms,omitempty"` // the leader's monotonic clock, from feature level 2 on; see Clock
+	Delivery     *Delivery              `protobuf:"bytes,8,opt,name=delivery,proto3" json:"delivery,omitempty"`                  // of commands of a call that peers may deliver twice
 	// Types that are valid to be assigned to Op:
 	//
 	//	*Command_LeaderEstablished
@@ -287,6 +288,13 @@ func (x *Command) GetUptimeMs() int64 {
 		return x.UptimeMs
 	}
 	return 0
+}
+
+func (x *Command) GetDelivery() *Delivery {
+	if x != nil {
+		return x.Delivery
+	}
+	return nil
 }
 
 func (x *Command) GetOp() isCommand_Op {
@@ -1380,6 +1388,69 @@ func (*Command_DeleteWebhook) isCommand_Op() {}
 
 func (*Command_NoteDelivery) isCommand_Op() {}
 
+// Delivery identifies a command of a call that peers deliver to the leader again if they lost the
+// answer. The state remembers the outcome under the id (fsm/internal/replay), so that a second
+// delivery does nothing twice.
+type Delivery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`        // the same in each delivery of the call
+	Since         uint64                 `protobuf:"varint,2,opt,name=since,proto3" json:"since,omitempty"` // an index of the log that the first delivery comes after
+	Again         bool                   `protobuf:"varint,3,opt,name=again,proto3" json:"again,omitempty"` // an earlier delivery may have been applied
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Delivery) Reset() {
+	*x = Delivery{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Delivery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Delivery) ProtoMessage() {}
+
+func (x *Delivery) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
+func (*Delivery) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Delivery) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Delivery) GetSince() uint64 {
+	if x != nil {
+		return x.Since
+	}
+	return 0
+}
+
+func (x *Delivery) GetAgain() bool {
+	if x != nil {
+		return x.Again
+	}
+	return false
+}
+
 // LeaderEstablished is the first command of a leader. It raises the epoch to the Raft term.
 type LeaderEstablished struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1391,7 +1462,7 @@ type LeaderEstablished struct {
 
 func (x *LeaderEstablished) Reset() {
 	*x = LeaderEstablished{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[2]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1403,7 +1474,7 @@ func (x *LeaderEstablished) String() string {
 func (*LeaderEstablished) ProtoMessage() {}
 
 func (x *LeaderEstablished) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[2]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1416,7 +1487,7 @@ func (x *LeaderEstablished) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaderEstablished.ProtoReflect.Descriptor instead.
 func (*LeaderEstablished) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{2}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *LeaderEstablished) GetPeerId() string {
@@ -1443,7 +1514,7 @@ type InitCluster struct {
 
 func (x *InitCluster) Reset() {
 	*x = InitCluster{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[3]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1455,7 +1526,7 @@ func (x *InitCluster) String() string {
 func (*InitCluster) ProtoMessage() {}
 
 func (x *InitCluster) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[3]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1468,7 +1539,7 @@ func (x *InitCluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InitCluster.ProtoReflect.Descriptor instead.
 func (*InitCluster) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{3}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *InitCluster) GetClusterId() string {
@@ -1488,7 +1559,7 @@ type RaiseFeatureLevel struct {
 
 func (x *RaiseFeatureLevel) Reset() {
 	*x = RaiseFeatureLevel{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[4]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1500,7 +1571,7 @@ func (x *RaiseFeatureLevel) String() string {
 func (*RaiseFeatureLevel) ProtoMessage() {}
 
 func (x *RaiseFeatureLevel) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[4]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1513,7 +1584,7 @@ func (x *RaiseFeatureLevel) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RaiseFeatureLevel.ProtoReflect.Descriptor instead.
 func (*RaiseFeatureLevel) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{4}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RaiseFeatureLevel) GetLevel() uint32 {
@@ -1534,7 +1605,7 @@ type PutPeer struct {
 
 func (x *PutPeer) Reset() {
 	*x = PutPeer{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[5]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1546,7 +1617,7 @@ func (x *PutPeer) String() string {
 func (*PutPeer) ProtoMessage() {}
 
 func (x *PutPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[5]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1559,7 +1630,7 @@ func (x *PutPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PutPeer.ProtoReflect.Descriptor instead.
 func (*PutPeer) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{5}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PutPeer) GetPeer() *PeerRecord {
@@ -1586,7 +1657,7 @@ type PeerRecord struct {
 
 func (x *PeerRecord) Reset() {
 	*x = PeerRecord{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[6]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1598,7 +1669,7 @@ func (x *PeerRecord) String() string {
 func (*PeerRecord) ProtoMessage() {}
 
 func (x *PeerRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[6]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1611,7 +1682,7 @@ func (x *PeerRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerRecord.ProtoReflect.Descriptor instead.
 func (*PeerRecord) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{6}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PeerRecord) GetId() string {
@@ -1688,7 +1759,7 @@ type RemovePeer struct {
 
 func (x *RemovePeer) Reset() {
 	*x = RemovePeer{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[7]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1700,7 +1771,7 @@ func (x *RemovePeer) String() string {
 func (*RemovePeer) ProtoMessage() {}
 
 func (x *RemovePeer) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[7]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1713,7 +1784,7 @@ func (x *RemovePeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeer.ProtoReflect.Descriptor instead.
 func (*RemovePeer) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{7}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RemovePeer) GetId() string {
@@ -1741,7 +1812,7 @@ type AdmitPeer struct {
 
 func (x *AdmitPeer) Reset() {
 	*x = AdmitPeer{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[8]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1753,7 +1824,7 @@ func (x *AdmitPeer) String() string {
 func (*AdmitPeer) ProtoMessage() {}
 
 func (x *AdmitPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[8]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1766,7 +1837,7 @@ func (x *AdmitPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdmitPeer.ProtoReflect.Descriptor instead.
 func (*AdmitPeer) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{8}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *AdmitPeer) GetId() string {
@@ -1791,7 +1862,7 @@ type PeerAdmission struct {
 
 func (x *PeerAdmission) Reset() {
 	*x = PeerAdmission{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[9]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1803,7 +1874,7 @@ func (x *PeerAdmission) String() string {
 func (*PeerAdmission) ProtoMessage() {}
 
 func (x *PeerAdmission) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[9]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1816,7 +1887,7 @@ func (x *PeerAdmission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeerAdmission.ProtoReflect.Descriptor instead.
 func (*PeerAdmission) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{9}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PeerAdmission) GetId() string {
@@ -1863,7 +1934,7 @@ type Beat struct {
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[10]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1875,7 +1946,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[10]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1888,7 +1959,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{10}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{11}
 }
 
 type RegisterMachine struct {
@@ -1901,7 +1972,7 @@ type RegisterMachine struct {
 
 func (x *RegisterMachine) Reset() {
 	*x = RegisterMachine{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[11]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1913,7 +1984,7 @@ func (x *RegisterMachine) String() string {
 func (*RegisterMachine) ProtoMessage() {}
 
 func (x *RegisterMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[11]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1926,7 +1997,7 @@ func (x *RegisterMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterMachine.ProtoReflect.Descriptor instead.
 func (*RegisterMachine) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{11}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *RegisterMachine) GetMachine() *v1.Machine {
@@ -1953,7 +2024,7 @@ type UpdateMachine struct {
 
 func (x *UpdateMachine) Reset() {
 	*x = UpdateMachine{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[12]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1965,7 +2036,7 @@ func (x *UpdateMachine) String() string {
 func (*UpdateMachine) ProtoMessage() {}
 
 func (x *UpdateMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[12]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1978,7 +2049,7 @@ func (x *UpdateMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateMachine.ProtoReflect.Descriptor instead.
 func (*UpdateMachine) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{12}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UpdateMachine) GetMachine() *v1.Machine {
@@ -2006,7 +2077,7 @@ type SetMachinePhase struct {
 
 func (x *SetMachinePhase) Reset() {
 	*x = SetMachinePhase{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[13]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2018,7 +2089,7 @@ func (x *SetMachinePhase) String() string {
 func (*SetMachinePhase) ProtoMessage() {}
 
 func (x *SetMachinePhase) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[13]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2031,7 +2102,7 @@ func (x *SetMachinePhase) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetMachinePhase.ProtoReflect.Descriptor instead.
 func (*SetMachinePhase) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{13}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SetMachinePhase) GetMachineId() string {
@@ -2065,7 +2136,7 @@ type RetryBmc struct {
 
 func (x *RetryBmc) Reset() {
 	*x = RetryBmc{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[14]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2077,7 +2148,7 @@ func (x *RetryBmc) String() string {
 func (*RetryBmc) ProtoMessage() {}
 
 func (x *RetryBmc) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[14]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2090,7 +2161,7 @@ func (x *RetryBmc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryBmc.ProtoReflect.Descriptor instead.
 func (*RetryBmc) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{14}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RetryBmc) GetMachineId() string {
@@ -2109,7 +2180,7 @@ type DeleteMachine struct {
 
 func (x *DeleteMachine) Reset() {
 	*x = DeleteMachine{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[15]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2121,7 +2192,7 @@ func (x *DeleteMachine) String() string {
 func (*DeleteMachine) ProtoMessage() {}
 
 func (x *DeleteMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[15]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2134,7 +2205,7 @@ func (x *DeleteMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteMachine.ProtoReflect.Descriptor instead.
 func (*DeleteMachine) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{15}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *DeleteMachine) GetMachineId() string {
@@ -2154,7 +2225,7 @@ type ObserveConditions struct {
 
 func (x *ObserveConditions) Reset() {
 	*x = ObserveConditions{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[16]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2166,7 +2237,7 @@ func (x *ObserveConditions) String() string {
 func (*ObserveConditions) ProtoMessage() {}
 
 func (x *ObserveConditions) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[16]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2179,7 +2250,7 @@ func (x *ObserveConditions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveConditions.ProtoReflect.Descriptor instead.
 func (*ObserveConditions) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{16}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ObserveConditions) GetMachines() []*MachineConditions {
@@ -2199,7 +2270,7 @@ type MachineConditions struct {
 
 func (x *MachineConditions) Reset() {
 	*x = MachineConditions{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[17]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2211,7 +2282,7 @@ func (x *MachineConditions) String() string {
 func (*MachineConditions) ProtoMessage() {}
 
 func (x *MachineConditions) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[17]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2224,7 +2295,7 @@ func (x *MachineConditions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineConditions.ProtoReflect.Descriptor instead.
 func (*MachineConditions) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{17}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *MachineConditions) GetMachineId() string {
@@ -2253,7 +2324,7 @@ type NoteDevice struct {
 
 func (x *NoteDevice) Reset() {
 	*x = NoteDevice{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[18]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2265,7 +2336,7 @@ func (x *NoteDevice) String() string {
 func (*NoteDevice) ProtoMessage() {}
 
 func (x *NoteDevice) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[18]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2278,7 +2349,7 @@ func (x *NoteDevice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteDevice.ProtoReflect.Descriptor instead.
 func (*NoteDevice) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{18}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *NoteDevice) GetKey() string {
@@ -2314,7 +2385,7 @@ type DeviceNote struct {
 
 func (x *DeviceNote) Reset() {
 	*x = DeviceNote{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[19]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2326,7 +2397,7 @@ func (x *DeviceNote) String() string {
 func (*DeviceNote) ProtoMessage() {}
 
 func (x *DeviceNote) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[19]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2339,7 +2410,7 @@ func (x *DeviceNote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeviceNote.ProtoReflect.Descriptor instead.
 func (*DeviceNote) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{19}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DeviceNote) GetKey() string {
@@ -2374,7 +2445,7 @@ type MachineHardware struct {
 
 func (x *MachineHardware) Reset() {
 	*x = MachineHardware{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[20]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2386,7 +2457,7 @@ func (x *MachineHardware) String() string {
 func (*MachineHardware) ProtoMessage() {}
 
 func (x *MachineHardware) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[20]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2399,7 +2470,7 @@ func (x *MachineHardware) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineHardware.ProtoReflect.Descriptor instead.
 func (*MachineHardware) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{20}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *MachineHardware) GetMachineId() string {
@@ -2427,7 +2498,7 @@ type CreatePlan struct {
 
 func (x *CreatePlan) Reset() {
 	*x = CreatePlan{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[21]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2439,7 +2510,7 @@ func (x *CreatePlan) String() string {
 func (*CreatePlan) ProtoMessage() {}
 
 func (x *CreatePlan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[21]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2452,7 +2523,7 @@ func (x *CreatePlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePlan.ProtoReflect.Descriptor instead.
 func (*CreatePlan) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{21}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CreatePlan) GetPlan() *v1.Plan {
@@ -2485,7 +2556,7 @@ type DeletePlan struct {
 
 func (x *DeletePlan) Reset() {
 	*x = DeletePlan{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[22]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2497,7 +2568,7 @@ func (x *DeletePlan) String() string {
 func (*DeletePlan) ProtoMessage() {}
 
 func (x *DeletePlan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[22]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2510,7 +2581,7 @@ func (x *DeletePlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePlan.ProtoReflect.Descriptor instead.
 func (*DeletePlan) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{22}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DeletePlan) GetPlanId() string {
@@ -2530,7 +2601,7 @@ type ReleasePlan struct {
 
 func (x *ReleasePlan) Reset() {
 	*x = ReleasePlan{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[23]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2542,7 +2613,7 @@ func (x *ReleasePlan) String() string {
 func (*ReleasePlan) ProtoMessage() {}
 
 func (x *ReleasePlan) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[23]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2555,7 +2626,7 @@ func (x *ReleasePlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReleasePlan.ProtoReflect.Descriptor instead.
 func (*ReleasePlan) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{23}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReleasePlan) GetPlanId() string {
@@ -2599,7 +2670,7 @@ type StartRun struct {
 
 func (x *StartRun) Reset() {
 	*x = StartRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[24]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2611,7 +2682,7 @@ func (x *StartRun) String() string {
 func (*StartRun) ProtoMessage() {}
 
 func (x *StartRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[24]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2624,7 +2695,7 @@ func (x *StartRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartRun.ProtoReflect.Descriptor instead.
 func (*StartRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{24}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StartRun) GetRunId() string {
@@ -2729,7 +2800,7 @@ type CancelRun struct {
 
 func (x *CancelRun) Reset() {
 	*x = CancelRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2741,7 +2812,7 @@ func (x *CancelRun) String() string {
 func (*CancelRun) ProtoMessage() {}
 
 func (x *CancelRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[25]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2754,7 +2825,7 @@ func (x *CancelRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelRun.ProtoReflect.Descriptor instead.
 func (*CancelRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{25}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CancelRun) GetRunId() string {
@@ -2787,7 +2858,7 @@ type NoteReading struct {
 
 func (x *NoteReading) Reset() {
 	*x = NoteReading{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2799,7 +2870,7 @@ func (x *NoteReading) String() string {
 func (*NoteReading) ProtoMessage() {}
 
 func (x *NoteReading) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[26]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2812,7 +2883,7 @@ func (x *NoteReading) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteReading.ProtoReflect.Descriptor instead.
 func (*NoteReading) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{26}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *NoteReading) GetRunId() string {
@@ -2873,7 +2944,7 @@ type AdvanceWave struct {
 
 func (x *AdvanceWave) Reset() {
 	*x = AdvanceWave{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2885,7 +2956,7 @@ func (x *AdvanceWave) String() string {
 func (*AdvanceWave) ProtoMessage() {}
 
 func (x *AdvanceWave) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[27]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2898,7 +2969,7 @@ func (x *AdvanceWave) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdvanceWave.ProtoReflect.Descriptor instead.
 func (*AdvanceWave) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{27}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *AdvanceWave) GetWaveId() string {
@@ -2946,7 +3017,7 @@ type BeginAttempt struct {
 
 func (x *BeginAttempt) Reset() {
 	*x = BeginAttempt{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2958,7 +3029,7 @@ func (x *BeginAttempt) String() string {
 func (*BeginAttempt) ProtoMessage() {}
 
 func (x *BeginAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[28]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2971,7 +3042,7 @@ func (x *BeginAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BeginAttempt.ProtoReflect.Descriptor instead.
 func (*BeginAttempt) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{28}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *BeginAttempt) GetRunId() string {
@@ -3039,7 +3110,7 @@ type NoteProgress struct {
 
 func (x *NoteProgress) Reset() {
 	*x = NoteProgress{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3051,7 +3122,7 @@ func (x *NoteProgress) String() string {
 func (*NoteProgress) ProtoMessage() {}
 
 func (x *NoteProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[29]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3064,7 +3135,7 @@ func (x *NoteProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NoteProgress.ProtoReflect.Descriptor instead.
 func (*NoteProgress) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{29}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *NoteProgress) GetRunId() string {
@@ -3138,7 +3209,7 @@ type EndAttempt struct {
 
 func (x *EndAttempt) Reset() {
 	*x = EndAttempt{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3150,7 +3221,7 @@ func (x *EndAttempt) String() string {
 func (*EndAttempt) ProtoMessage() {}
 
 func (x *EndAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[30]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3163,7 +3234,7 @@ func (x *EndAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndAttempt.ProtoReflect.Descriptor instead.
 func (*EndAttempt) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{30}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *EndAttempt) GetRunId() string {
@@ -3262,7 +3333,7 @@ type AbortRun struct {
 
 func (x *AbortRun) Reset() {
 	*x = AbortRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3274,7 +3345,7 @@ func (x *AbortRun) String() string {
 func (*AbortRun) ProtoMessage() {}
 
 func (x *AbortRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[31]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3287,7 +3358,7 @@ func (x *AbortRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AbortRun.ProtoReflect.Descriptor instead.
 func (*AbortRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{31}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *AbortRun) GetRunId() string {
@@ -3321,7 +3392,7 @@ type AppendRunLogs struct {
 
 func (x *AppendRunLogs) Reset() {
 	*x = AppendRunLogs{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3333,7 +3404,7 @@ func (x *AppendRunLogs) String() string {
 func (*AppendRunLogs) ProtoMessage() {}
 
 func (x *AppendRunLogs) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[32]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3346,7 +3417,7 @@ func (x *AppendRunLogs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendRunLogs.ProtoReflect.Descriptor instead.
 func (*AppendRunLogs) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{32}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *AppendRunLogs) GetAppends() []*LogAppend {
@@ -3369,7 +3440,7 @@ type LogAppend struct {
 
 func (x *LogAppend) Reset() {
 	*x = LogAppend{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3381,7 +3452,7 @@ func (x *LogAppend) String() string {
 func (*LogAppend) ProtoMessage() {}
 
 func (x *LogAppend) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[33]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3394,7 +3465,7 @@ func (x *LogAppend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogAppend.ProtoReflect.Descriptor instead.
 func (*LogAppend) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{33}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LogAppend) GetRunId() string {
@@ -3430,7 +3501,7 @@ type CompactRunLog struct {
 
 func (x *CompactRunLog) Reset() {
 	*x = CompactRunLog{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3442,7 +3513,7 @@ func (x *CompactRunLog) String() string {
 func (*CompactRunLog) ProtoMessage() {}
 
 func (x *CompactRunLog) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[34]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3455,7 +3526,7 @@ func (x *CompactRunLog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompactRunLog.ProtoReflect.Descriptor instead.
 func (*CompactRunLog) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{34}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *CompactRunLog) GetRunId() string {
@@ -3487,7 +3558,7 @@ type ArchiveRun struct {
 
 func (x *ArchiveRun) Reset() {
 	*x = ArchiveRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3499,7 +3570,7 @@ func (x *ArchiveRun) String() string {
 func (*ArchiveRun) ProtoMessage() {}
 
 func (x *ArchiveRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[35]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3512,7 +3583,7 @@ func (x *ArchiveRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArchiveRun.ProtoReflect.Descriptor instead.
 func (*ArchiveRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{35}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ArchiveRun) GetRunId() string {
@@ -3564,7 +3635,7 @@ type DropArchivedRun struct {
 
 func (x *DropArchivedRun) Reset() {
 	*x = DropArchivedRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3576,7 +3647,7 @@ func (x *DropArchivedRun) String() string {
 func (*DropArchivedRun) ProtoMessage() {}
 
 func (x *DropArchivedRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[36]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3589,7 +3660,7 @@ func (x *DropArchivedRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DropArchivedRun.ProtoReflect.Descriptor instead.
 func (*DropArchivedRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{36}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DropArchivedRun) GetRunId() string {
@@ -3617,7 +3688,7 @@ type ArchivedRun struct {
 
 func (x *ArchivedRun) Reset() {
 	*x = ArchivedRun{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3629,7 +3700,7 @@ func (x *ArchivedRun) String() string {
 func (*ArchivedRun) ProtoMessage() {}
 
 func (x *ArchivedRun) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[37]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3642,7 +3713,7 @@ func (x *ArchivedRun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArchivedRun.ProtoReflect.Descriptor instead.
 func (*ArchivedRun) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{37}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ArchivedRun) GetRun() *v1.Run {
@@ -3672,7 +3743,7 @@ type LogBlock struct {
 
 func (x *LogBlock) Reset() {
 	*x = LogBlock{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3684,7 +3755,7 @@ func (x *LogBlock) String() string {
 func (*LogBlock) ProtoMessage() {}
 
 func (x *LogBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[38]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3697,7 +3768,7 @@ func (x *LogBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogBlock.ProtoReflect.Descriptor instead.
 func (*LogBlock) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{38}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *LogBlock) GetOffset() int64 {
@@ -3739,7 +3810,7 @@ type StoredLog struct {
 
 func (x *StoredLog) Reset() {
 	*x = StoredLog{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3751,7 +3822,7 @@ func (x *StoredLog) String() string {
 func (*StoredLog) ProtoMessage() {}
 
 func (x *StoredLog) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[39]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3764,7 +3835,7 @@ func (x *StoredLog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StoredLog.ProtoReflect.Descriptor instead.
 func (*StoredLog) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{39}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *StoredLog) GetRunId() string {
@@ -3790,7 +3861,7 @@ type LogChunks struct {
 
 func (x *LogChunks) Reset() {
 	*x = LogChunks{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3802,7 +3873,7 @@ func (x *LogChunks) String() string {
 func (*LogChunks) ProtoMessage() {}
 
 func (x *LogChunks) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[40]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3815,7 +3886,7 @@ func (x *LogChunks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogChunks.ProtoReflect.Descriptor instead.
 func (*LogChunks) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{40}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *LogChunks) GetChunks() []*v1.LogChunk {
@@ -3840,7 +3911,7 @@ type CreateAgentMachine struct {
 
 func (x *CreateAgentMachine) Reset() {
 	*x = CreateAgentMachine{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3852,7 +3923,7 @@ func (x *CreateAgentMachine) String() string {
 func (*CreateAgentMachine) ProtoMessage() {}
 
 func (x *CreateAgentMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[41]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3865,7 +3936,7 @@ func (x *CreateAgentMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAgentMachine.ProtoReflect.Descriptor instead.
 func (*CreateAgentMachine) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{41}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *CreateAgentMachine) GetMachineId() string {
@@ -3923,7 +3994,7 @@ type RegisterAgent struct {
 
 func (x *RegisterAgent) Reset() {
 	*x = RegisterAgent{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3935,7 +4006,7 @@ func (x *RegisterAgent) String() string {
 func (*RegisterAgent) ProtoMessage() {}
 
 func (x *RegisterAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[42]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3948,7 +4019,7 @@ func (x *RegisterAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterAgent.ProtoReflect.Descriptor instead.
 func (*RegisterAgent) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{42}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *RegisterAgent) GetAgent() *v1.RegisterAgentRequest {
@@ -3984,7 +4055,7 @@ type CreateNode struct {
 
 func (x *CreateNode) Reset() {
 	*x = CreateNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3996,7 +4067,7 @@ func (x *CreateNode) String() string {
 func (*CreateNode) ProtoMessage() {}
 
 func (x *CreateNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[43]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4009,7 +4080,7 @@ func (x *CreateNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateNode.ProtoReflect.Descriptor instead.
 func (*CreateNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{43}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CreateNode) GetMachineId() string {
@@ -4051,7 +4122,7 @@ type UpdateNode struct {
 
 func (x *UpdateNode) Reset() {
 	*x = UpdateNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4063,7 +4134,7 @@ func (x *UpdateNode) String() string {
 func (*UpdateNode) ProtoMessage() {}
 
 func (x *UpdateNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[44]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4076,7 +4147,7 @@ func (x *UpdateNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateNode.ProtoReflect.Descriptor instead.
 func (*UpdateNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{44}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *UpdateNode) GetId() string {
@@ -4113,7 +4184,7 @@ type TransitionNode struct {
 
 func (x *TransitionNode) Reset() {
 	*x = TransitionNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4125,7 +4196,7 @@ func (x *TransitionNode) String() string {
 func (*TransitionNode) ProtoMessage() {}
 
 func (x *TransitionNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[45]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4138,7 +4209,7 @@ func (x *TransitionNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransitionNode.ProtoReflect.Descriptor instead.
 func (*TransitionNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{45}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *TransitionNode) GetId() string {
@@ -4191,7 +4262,7 @@ type ReportNode struct {
 
 func (x *ReportNode) Reset() {
 	*x = ReportNode{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4203,7 +4274,7 @@ func (x *ReportNode) String() string {
 func (*ReportNode) ProtoMessage() {}
 
 func (x *ReportNode) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[46]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4216,7 +4287,7 @@ func (x *ReportNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportNode.ProtoReflect.Descriptor instead.
 func (*ReportNode) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{46}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ReportNode) GetReport() *v1.ReportNodeRequest {
@@ -4263,7 +4334,7 @@ type CreatePool struct {
 
 func (x *CreatePool) Reset() {
 	*x = CreatePool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4275,7 +4346,7 @@ func (x *CreatePool) String() string {
 func (*CreatePool) ProtoMessage() {}
 
 func (x *CreatePool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[47]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4288,7 +4359,7 @@ func (x *CreatePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePool.ProtoReflect.Descriptor instead.
 func (*CreatePool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{47}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *CreatePool) GetPool() *v1.Pool {
@@ -4307,7 +4378,7 @@ type DeletePool struct {
 
 func (x *DeletePool) Reset() {
 	*x = DeletePool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[48]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4319,7 +4390,7 @@ func (x *DeletePool) String() string {
 func (*DeletePool) ProtoMessage() {}
 
 func (x *DeletePool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[48]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4332,7 +4403,7 @@ func (x *DeletePool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeletePool.ProtoReflect.Descriptor instead.
 func (*DeletePool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{48}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *DeletePool) GetPoolId() string {
@@ -4352,7 +4423,7 @@ type RegisterPool struct {
 
 func (x *RegisterPool) Reset() {
 	*x = RegisterPool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[49]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4364,7 +4435,7 @@ func (x *RegisterPool) String() string {
 func (*RegisterPool) ProtoMessage() {}
 
 func (x *RegisterPool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[49]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4377,7 +4448,7 @@ func (x *RegisterPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterPool.ProtoReflect.Descriptor instead.
 func (*RegisterPool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{49}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *RegisterPool) GetPool() *v1.Pool {
@@ -4404,7 +4475,7 @@ type DeregisterPool struct {
 
 func (x *DeregisterPool) Reset() {
 	*x = DeregisterPool{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[50]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4416,7 +4487,7 @@ func (x *DeregisterPool) String() string {
 func (*DeregisterPool) ProtoMessage() {}
 
 func (x *DeregisterPool) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[50]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4429,7 +4500,7 @@ func (x *DeregisterPool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterPool.ProtoReflect.Descriptor instead.
 func (*DeregisterPool) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{50}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *DeregisterPool) GetPoolId() string {
@@ -4456,7 +4527,7 @@ type DeleteProvider struct {
 
 func (x *DeleteProvider) Reset() {
 	*x = DeleteProvider{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[51]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4468,7 +4539,7 @@ func (x *DeleteProvider) String() string {
 func (*DeleteProvider) ProtoMessage() {}
 
 func (x *DeleteProvider) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[51]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4481,7 +4552,7 @@ func (x *DeleteProvider) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteProvider.ProtoReflect.Descriptor instead.
 func (*DeleteProvider) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{51}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *DeleteProvider) GetProviderId() string {
@@ -4500,7 +4571,7 @@ type RegisterProvider struct {
 
 func (x *RegisterProvider) Reset() {
 	*x = RegisterProvider{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[52]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4512,7 +4583,7 @@ func (x *RegisterProvider) String() string {
 func (*RegisterProvider) ProtoMessage() {}
 
 func (x *RegisterProvider) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[52]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4525,7 +4596,7 @@ func (x *RegisterProvider) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterProvider.ProtoReflect.Descriptor instead.
 func (*RegisterProvider) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{52}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *RegisterProvider) GetProvider() *v1.PlatformProvider {
@@ -4545,7 +4616,7 @@ type SweepPools struct {
 
 func (x *SweepPools) Reset() {
 	*x = SweepPools{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[53]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4557,7 +4628,7 @@ func (x *SweepPools) String() string {
 func (*SweepPools) ProtoMessage() {}
 
 func (x *SweepPools) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[53]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4570,7 +4641,7 @@ func (x *SweepPools) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SweepPools.ProtoReflect.Descriptor instead.
 func (*SweepPools) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{53}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *SweepPools) GetPoolIds() []string {
@@ -4591,7 +4662,7 @@ type RegisterService struct {
 
 func (x *RegisterService) Reset() {
 	*x = RegisterService{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[54]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4603,7 +4674,7 @@ func (x *RegisterService) String() string {
 func (*RegisterService) ProtoMessage() {}
 
 func (x *RegisterService) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[54]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4616,7 +4687,7 @@ func (x *RegisterService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterService.ProtoReflect.Descriptor instead.
 func (*RegisterService) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{54}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *RegisterService) GetTarget() *v1.ServiceTarget {
@@ -4650,7 +4721,7 @@ type UpdateServiceState struct {
 
 func (x *UpdateServiceState) Reset() {
 	*x = UpdateServiceState{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[55]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4662,7 +4733,7 @@ func (x *UpdateServiceState) String() string {
 func (*UpdateServiceState) ProtoMessage() {}
 
 func (x *UpdateServiceState) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[55]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4675,7 +4746,7 @@ func (x *UpdateServiceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateServiceState.ProtoReflect.Descriptor instead.
 func (*UpdateServiceState) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{55}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *UpdateServiceState) GetId() string {
@@ -4703,7 +4774,7 @@ type DeregisterService struct {
 
 func (x *DeregisterService) Reset() {
 	*x = DeregisterService{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[56]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4715,7 +4786,7 @@ func (x *DeregisterService) String() string {
 func (*DeregisterService) ProtoMessage() {}
 
 func (x *DeregisterService) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[56]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4728,7 +4799,7 @@ func (x *DeregisterService) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeregisterService.ProtoReflect.Descriptor instead.
 func (*DeregisterService) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{56}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *DeregisterService) GetId() string {
@@ -4762,7 +4833,7 @@ type ResetClock struct {
 
 func (x *ResetClock) Reset() {
 	*x = ResetClock{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[57]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4774,7 +4845,7 @@ func (x *ResetClock) String() string {
 func (*ResetClock) ProtoMessage() {}
 
 func (x *ResetClock) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[57]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4787,7 +4858,7 @@ func (x *ResetClock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetClock.ProtoReflect.Descriptor instead.
 func (*ResetClock) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{57}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ResetClock) GetTo() *timestamppb.Timestamp {
@@ -4803,7 +4874,7 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\n" +
 	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/agent.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/node.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\x1a\x1eproto/internal/v1/access.proto\x1a\x1eproto/internal/v1/backup.proto\x1a\x1dproto/internal/v1/event.proto\x1a\x1dproto/internal/v1/image.proto\x1a\x1fproto/internal/v1/install.proto\x1a\x1dproto/internal/v1/lease.proto\x1a\x1cproto/internal/v1/wave.proto\"B\n" +
 	"\x05Entry\x129\n" +
-	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\x97,\n" +
+	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xd3,\n" +
 	"\aCommand\x12#\n" +
 	"\rfeature_level\x18\x01 \x01(\rR\ffeatureLevel\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1c\n" +
@@ -4811,7 +4882,8 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\tignorable\x18\x04 \x01(\bR\tignorable\x12\x14\n" +
 	"\x05epoch\x18\x05 \x01(\x04R\x05epoch\x124\n" +
 	"\x06origin\x18\x06 \x01(\v2\x1c.holdfast.internal.v1.OriginR\x06origin\x12\x1b\n" +
-	"\tuptime_ms\x18\a \x01(\x03R\buptimeMs\x12X\n" +
+	"\tuptime_ms\x18\a \x01(\x03R\buptimeMs\x12:\n" +
+	"\bdelivery\x18\b \x01(\v2\x1e.holdfast.internal.v1.DeliveryR\bdelivery\x12X\n" +
 	"\x12leader_established\x18\x10 \x01(\v2'.holdfast.internal.v1.LeaderEstablishedH\x00R\x11leaderEstablished\x12F\n" +
 	"\finit_cluster\x18\x11 \x01(\v2!.holdfast.internal.v1.InitClusterH\x00R\vinitCluster\x12Y\n" +
 	"\x13raise_feature_level\x18\x12 \x01(\v2'.holdfast.internal.v1.RaiseFeatureLevelH\x00R\x11raiseFeatureLevel\x12:\n" +
@@ -4905,7 +4977,11 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"putWebhook\x12M\n" +
 	"\x0edelete_webhook\x18\xa9\x01 \x01(\v2#.holdfast.internal.v1.DeleteWebhookH\x00R\rdeleteWebhook\x12J\n" +
 	"\rnote_delivery\x18\xaa\x01 \x01(\v2\".holdfast.internal.v1.NoteDeliveryH\x00R\fnoteDeliveryB\x04\n" +
-	"\x02op\"@\n" +
+	"\x02op\"F\n" +
+	"\bDelivery\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x14\n" +
+	"\x05since\x18\x02 \x01(\x04R\x05since\x12\x14\n" +
+	"\x05again\x18\x03 \x01(\bR\x05again\"@\n" +
 	"\x11LeaderEstablished\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\",\n" +
@@ -5200,252 +5276,254 @@ func file_proto_internal_v1_command_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_internal_v1_command_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 62)
+var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
 var file_proto_internal_v1_command_proto_goTypes = []any{
 	(LogBlock_Codec)(0),             // 0: holdfast.internal.v1.LogBlock.Codec
 	(*Entry)(nil),                   // 1: holdfast.internal.v1.Entry
 	(*Command)(nil),                 // 2: holdfast.internal.v1.Command
-	(*LeaderEstablished)(nil),       // 3: holdfast.internal.v1.LeaderEstablished
-	(*InitCluster)(nil),             // 4: holdfast.internal.v1.InitCluster
-	(*RaiseFeatureLevel)(nil),       // 5: holdfast.internal.v1.RaiseFeatureLevel
-	(*PutPeer)(nil),                 // 6: holdfast.internal.v1.PutPeer
-	(*PeerRecord)(nil),              // 7: holdfast.internal.v1.PeerRecord
-	(*RemovePeer)(nil),              // 8: holdfast.internal.v1.RemovePeer
-	(*AdmitPeer)(nil),               // 9: holdfast.internal.v1.AdmitPeer
-	(*PeerAdmission)(nil),           // 10: holdfast.internal.v1.PeerAdmission
-	(*Beat)(nil),                    // 11: holdfast.internal.v1.Beat
-	(*RegisterMachine)(nil),         // 12: holdfast.internal.v1.RegisterMachine
-	(*UpdateMachine)(nil),           // 13: holdfast.internal.v1.UpdateMachine
-	(*SetMachinePhase)(nil),         // 14: holdfast.internal.v1.SetMachinePhase
-	(*RetryBmc)(nil),                // 15: holdfast.internal.v1.RetryBmc
-	(*DeleteMachine)(nil),           // 16: holdfast.internal.v1.DeleteMachine
-	(*ObserveConditions)(nil),       // 17: holdfast.internal.v1.ObserveConditions
-	(*MachineConditions)(nil),       // 18: holdfast.internal.v1.MachineConditions
-	(*NoteDevice)(nil),              // 19: holdfast.internal.v1.NoteDevice
-	(*DeviceNote)(nil),              // 20: holdfast.internal.v1.DeviceNote
-	(*MachineHardware)(nil),         // 21: holdfast.internal.v1.MachineHardware
-	(*CreatePlan)(nil),              // 22: holdfast.internal.v1.CreatePlan
-	(*DeletePlan)(nil),              // 23: holdfast.internal.v1.DeletePlan
-	(*ReleasePlan)(nil),             // 24: holdfast.internal.v1.ReleasePlan
-	(*StartRun)(nil),                // 25: holdfast.internal.v1.StartRun
-	(*CancelRun)(nil),               // 26: holdfast.internal.v1.CancelRun
-	(*NoteReading)(nil),             // 27: holdfast.internal.v1.NoteReading
-	(*AdvanceWave)(nil),             // 28: holdfast.internal.v1.AdvanceWave
-	(*BeginAttempt)(nil),            // 29: holdfast.internal.v1.BeginAttempt
-	(*NoteProgress)(nil),            // 30: holdfast.internal.v1.NoteProgress
-	(*EndAttempt)(nil),              // 31: holdfast.internal.v1.EndAttempt
-	(*AbortRun)(nil),                // 32: holdfast.internal.v1.AbortRun
-	(*AppendRunLogs)(nil),           // 33: holdfast.internal.v1.AppendRunLogs
-	(*LogAppend)(nil),               // 34: holdfast.internal.v1.LogAppend
-	(*CompactRunLog)(nil),           // 35: holdfast.internal.v1.CompactRunLog
-	(*ArchiveRun)(nil),              // 36: holdfast.internal.v1.ArchiveRun
-	(*DropArchivedRun)(nil),         // 37: holdfast.internal.v1.DropArchivedRun
-	(*ArchivedRun)(nil),             // 38: holdfast.internal.v1.ArchivedRun
-	(*LogBlock)(nil),                // 39: holdfast.internal.v1.LogBlock
-	(*StoredLog)(nil),               // 40: holdfast.internal.v1.StoredLog
-	(*LogChunks)(nil),               // 41: holdfast.internal.v1.LogChunks
-	(*CreateAgentMachine)(nil),      // 42: holdfast.internal.v1.CreateAgentMachine
-	(*RegisterAgent)(nil),           // 43: holdfast.internal.v1.RegisterAgent
-	(*CreateNode)(nil),              // 44: holdfast.internal.v1.CreateNode
-	(*UpdateNode)(nil),              // 45: holdfast.internal.v1.UpdateNode
-	(*TransitionNode)(nil),          // 46: holdfast.internal.v1.TransitionNode
-	(*ReportNode)(nil),              // 47: holdfast.internal.v1.ReportNode
-	(*CreatePool)(nil),              // 48: holdfast.internal.v1.CreatePool
-	(*DeletePool)(nil),              // 49: holdfast.internal.v1.DeletePool
-	(*RegisterPool)(nil),            // 50: holdfast.internal.v1.RegisterPool
-	(*DeregisterPool)(nil),          // 51: holdfast.internal.v1.DeregisterPool
-	(*DeleteProvider)(nil),          // 52: holdfast.internal.v1.DeleteProvider
-	(*RegisterProvider)(nil),        // 53: holdfast.internal.v1.RegisterProvider
-	(*SweepPools)(nil),              // 54: holdfast.internal.v1.SweepPools
-	(*RegisterService)(nil),         // 55: holdfast.internal.v1.RegisterService
-	(*UpdateServiceState)(nil),      // 56: holdfast.internal.v1.UpdateServiceState
-	(*DeregisterService)(nil),       // 57: holdfast.internal.v1.DeregisterService
-	(*ResetClock)(nil),              // 58: holdfast.internal.v1.ResetClock
-	nil,                             // 59: holdfast.internal.v1.StartRun.ParamsEntry
-	nil,                             // 60: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	nil,                             // 61: holdfast.internal.v1.NoteProgress.EvidenceEntry
-	nil,                             // 62: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	(*timestamppb.Timestamp)(nil),   // 63: google.protobuf.Timestamp
-	(*Origin)(nil),                  // 64: holdfast.internal.v1.Origin
-	(*StartWave)(nil),               // 65: holdfast.internal.v1.StartWave
-	(*CancelWave)(nil),              // 66: holdfast.internal.v1.CancelWave
-	(*CreateToken)(nil),             // 67: holdfast.internal.v1.CreateToken
-	(*RevokeToken)(nil),             // 68: holdfast.internal.v1.RevokeToken
-	(*DropTokens)(nil),              // 69: holdfast.internal.v1.DropTokens
-	(*PutSecret)(nil),               // 70: holdfast.internal.v1.PutSecret
-	(*DeleteSecret)(nil),            // 71: holdfast.internal.v1.DeleteSecret
-	(*ResealSecrets)(nil),           // 72: holdfast.internal.v1.ResealSecrets
-	(*PutSigningKeys)(nil),          // 73: holdfast.internal.v1.PutSigningKeys
-	(*RecordDenials)(nil),           // 74: holdfast.internal.v1.RecordDenials
-	(*CheckpointLeases)(nil),        // 75: holdfast.internal.v1.CheckpointLeases
-	(*ExpireLeases)(nil),            // 76: holdfast.internal.v1.ExpireLeases
-	(*OpenInstall)(nil),             // 77: holdfast.internal.v1.OpenInstall
-	(*BootInstall)(nil),             // 78: holdfast.internal.v1.BootInstall
-	(*ReportInstall)(nil),           // 79: holdfast.internal.v1.ReportInstall
-	(*AppendInstallLog)(nil),        // 80: holdfast.internal.v1.AppendInstallLog
-	(*NoteInstall)(nil),             // 81: holdfast.internal.v1.NoteInstall
-	(*PutImage)(nil),                // 82: holdfast.internal.v1.PutImage
-	(*DeleteImage)(nil),             // 83: holdfast.internal.v1.DeleteImage
-	(*StageBackup)(nil),             // 84: holdfast.internal.v1.StageBackup
-	(*RestoreBackup)(nil),           // 85: holdfast.internal.v1.RestoreBackup
-	(*NoteBackup)(nil),              // 86: holdfast.internal.v1.NoteBackup
-	(*SetAutopilot)(nil),            // 87: holdfast.internal.v1.SetAutopilot
-	(*PutWebhook)(nil),              // 88: holdfast.internal.v1.PutWebhook
-	(*DeleteWebhook)(nil),           // 89: holdfast.internal.v1.DeleteWebhook
-	(*NoteDelivery)(nil),            // 90: holdfast.internal.v1.NoteDelivery
-	(*v1.Machine)(nil),              // 91: holdfast.v1.Machine
-	(v1.MachineStatus_Phase)(0),     // 92: holdfast.v1.MachineStatus.Phase
-	(*v1.Condition)(nil),            // 93: holdfast.v1.Condition
-	(*v1.HardwareInventory)(nil),    // 94: holdfast.v1.HardwareInventory
-	(*v1.Plan)(nil),                 // 95: holdfast.v1.Plan
-	(v1.Attempt_Outcome)(0),         // 96: holdfast.v1.Attempt.Outcome
-	(v1.Run_Phase)(0),               // 97: holdfast.v1.Run.Phase
-	(*v1.RunError)(nil),             // 98: holdfast.v1.RunError
-	(*v1.LogChunk)(nil),             // 99: holdfast.v1.LogChunk
-	(*v1.Run)(nil),                  // 100: holdfast.v1.Run
-	(*StoredToken)(nil),             // 101: holdfast.internal.v1.StoredToken
-	(*v1.RegisterAgentRequest)(nil), // 102: holdfast.v1.RegisterAgentRequest
-	(*v1.NodeRecord)(nil),           // 103: holdfast.v1.NodeRecord
-	(v1.Node_State)(0),              // 104: holdfast.v1.Node.State
-	(*v1.ReportNodeRequest)(nil),    // 105: holdfast.v1.ReportNodeRequest
-	(*v1.Pool)(nil),                 // 106: holdfast.v1.Pool
-	(*v1.PlatformProvider)(nil),     // 107: holdfast.v1.PlatformProvider
-	(*v1.ServiceTarget)(nil),        // 108: holdfast.v1.ServiceTarget
-	(*v1.ServiceState)(nil),         // 109: holdfast.v1.ServiceState
+	(*Delivery)(nil),                // 3: holdfast.internal.v1.Delivery
+	(*LeaderEstablished)(nil),       // 4: holdfast.internal.v1.LeaderEstablished
+	(*InitCluster)(nil),             // 5: holdfast.internal.v1.InitCluster
+	(*RaiseFeatureLevel)(nil),       // 6: holdfast.internal.v1.RaiseFeatureLevel
+	(*PutPeer)(nil),                 // 7: holdfast.internal.v1.PutPeer
+	(*PeerRecord)(nil),              // 8: holdfast.internal.v1.PeerRecord
+	(*RemovePeer)(nil),              // 9: holdfast.internal.v1.RemovePeer
+	(*AdmitPeer)(nil),               // 10: holdfast.internal.v1.AdmitPeer
+	(*PeerAdmission)(nil),           // 11: holdfast.internal.v1.PeerAdmission
+	(*Beat)(nil),                    // 12: holdfast.internal.v1.Beat
+	(*RegisterMachine)(nil),         // 13: holdfast.internal.v1.RegisterMachine
+	(*UpdateMachine)(nil),           // 14: holdfast.internal.v1.UpdateMachine
+	(*SetMachinePhase)(nil),         // 15: holdfast.internal.v1.SetMachinePhase
+	(*RetryBmc)(nil),                // 16: holdfast.internal.v1.RetryBmc
+	(*DeleteMachine)(nil),           // 17: holdfast.internal.v1.DeleteMachine
+	(*ObserveConditions)(nil),       // 18: holdfast.internal.v1.ObserveConditions
+	(*MachineConditions)(nil),       // 19: holdfast.internal.v1.MachineConditions
+	(*NoteDevice)(nil),              // 20: holdfast.internal.v1.NoteDevice
+	(*DeviceNote)(nil),              // 21: holdfast.internal.v1.DeviceNote
+	(*MachineHardware)(nil),         // 22: holdfast.internal.v1.MachineHardware
+	(*CreatePlan)(nil),              // 23: holdfast.internal.v1.CreatePlan
+	(*DeletePlan)(nil),              // 24: holdfast.internal.v1.DeletePlan
+	(*ReleasePlan)(nil),             // 25: holdfast.internal.v1.ReleasePlan
+	(*StartRun)(nil),                // 26: holdfast.internal.v1.StartRun
+	(*CancelRun)(nil),               // 27: holdfast.internal.v1.CancelRun
+	(*NoteReading)(nil),             // 28: holdfast.internal.v1.NoteReading
+	(*AdvanceWave)(nil),             // 29: holdfast.internal.v1.AdvanceWave
+	(*BeginAttempt)(nil),            // 30: holdfast.internal.v1.BeginAttempt
+	(*NoteProgress)(nil),            // 31: holdfast.internal.v1.NoteProgress
+	(*EndAttempt)(nil),              // 32: holdfast.internal.v1.EndAttempt
+	(*AbortRun)(nil),                // 33: holdfast.internal.v1.AbortRun
+	(*AppendRunLogs)(nil),           // 34: holdfast.internal.v1.AppendRunLogs
+	(*LogAppend)(nil),               // 35: holdfast.internal.v1.LogAppend
+	(*CompactRunLog)(nil),           // 36: holdfast.internal.v1.CompactRunLog
+	(*ArchiveRun)(nil),              // 37: holdfast.internal.v1.ArchiveRun
+	(*DropArchivedRun)(nil),         // 38: holdfast.internal.v1.DropArchivedRun
+	(*ArchivedRun)(nil),             // 39: holdfast.internal.v1.ArchivedRun
+	(*LogBlock)(nil),                // 40: holdfast.internal.v1.LogBlock
+	(*StoredLog)(nil),               // 41: holdfast.internal.v1.StoredLog
+	(*LogChunks)(nil),               // 42: holdfast.internal.v1.LogChunks
+	(*CreateAgentMachine)(nil),      // 43: holdfast.internal.v1.CreateAgentMachine
+	(*RegisterAgent)(nil),           // 44: holdfast.internal.v1.RegisterAgent
+	(*CreateNode)(nil),              // 45: holdfast.internal.v1.CreateNode
+	(*UpdateNode)(nil),              // 46: holdfast.internal.v1.UpdateNode
+	(*TransitionNode)(nil),          // 47: holdfast.internal.v1.TransitionNode
+	(*ReportNode)(nil),              // 48: holdfast.internal.v1.ReportNode
+	(*CreatePool)(nil),              // 49: holdfast.internal.v1.CreatePool
+	(*DeletePool)(nil),              // 50: holdfast.internal.v1.DeletePool
+	(*RegisterPool)(nil),            // 51: holdfast.internal.v1.RegisterPool
+	(*DeregisterPool)(nil),          // 52: holdfast.internal.v1.DeregisterPool
+	(*DeleteProvider)(nil),          // 53: holdfast.internal.v1.DeleteProvider
+	(*RegisterProvider)(nil),        // 54: holdfast.internal.v1.RegisterProvider
+	(*SweepPools)(nil),              // 55: holdfast.internal.v1.SweepPools
+	(*RegisterService)(nil),         // 56: holdfast.internal.v1.RegisterService
+	(*UpdateServiceState)(nil),      // 57: holdfast.internal.v1.UpdateServiceState
+	(*DeregisterService)(nil),       // 58: holdfast.internal.v1.DeregisterService
+	(*ResetClock)(nil),              // 59: holdfast.internal.v1.ResetClock
+	nil,                             // 60: holdfast.internal.v1.StartRun.ParamsEntry
+	nil,                             // 61: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	nil,                             // 62: holdfast.internal.v1.NoteProgress.EvidenceEntry
+	nil,                             // 63: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	(*timestamppb.Timestamp)(nil),   // 64: google.protobuf.Timestamp
+	(*Origin)(nil),                  // 65: holdfast.internal.v1.Origin
+	(*StartWave)(nil),               // 66: holdfast.internal.v1.StartWave
+	(*CancelWave)(nil),              // 67: holdfast.internal.v1.CancelWave
+	(*CreateToken)(nil),             // 68: holdfast.internal.v1.CreateToken
+	(*RevokeToken)(nil),             // 69: holdfast.internal.v1.RevokeToken
+	(*DropTokens)(nil),              // 70: holdfast.internal.v1.DropTokens
+	(*PutSecret)(nil),               // 71: holdfast.internal.v1.PutSecret
+	(*DeleteSecret)(nil),            // 72: holdfast.internal.v1.DeleteSecret
+	(*ResealSecrets)(nil),           // 73: holdfast.internal.v1.ResealSecrets
+	(*PutSigningKeys)(nil),          // 74: holdfast.internal.v1.PutSigningKeys
+	(*RecordDenials)(nil),           // 75: holdfast.internal.v1.RecordDenials
+	(*CheckpointLeases)(nil),        // 76: holdfast.internal.v1.CheckpointLeases
+	(*ExpireLeases)(nil),            // 77: holdfast.internal.v1.ExpireLeases
+	(*OpenInstall)(nil),             // 78: holdfast.internal.v1.OpenInstall
+	(*BootInstall)(nil),             // 79: holdfast.internal.v1.BootInstall
+	(*ReportInstall)(nil),           // 80: holdfast.internal.v1.ReportInstall
+	(*AppendInstallLog)(nil),        // 81: holdfast.internal.v1.AppendInstallLog
+	(*NoteInstall)(nil),             // 82: holdfast.internal.v1.NoteInstall
+	(*PutImage)(nil),                // 83: holdfast.internal.v1.PutImage
+	(*DeleteImage)(nil),             // 84: holdfast.internal.v1.DeleteImage
+	(*StageBackup)(nil),             // 85: holdfast.internal.v1.StageBackup
+	(*RestoreBackup)(nil),           // 86: holdfast.internal.v1.RestoreBackup
+	(*NoteBackup)(nil),              // 87: holdfast.internal.v1.NoteBackup
+	(*SetAutopilot)(nil),            // 88: holdfast.internal.v1.SetAutopilot
+	(*PutWebhook)(nil),              // 89: holdfast.internal.v1.PutWebhook
+	(*DeleteWebhook)(nil),           // 90: holdfast.internal.v1.DeleteWebhook
+	(*NoteDelivery)(nil),            // 91: holdfast.internal.v1.NoteDelivery
+	(*v1.Machine)(nil),              // 92: holdfast.v1.Machine
+	(v1.MachineStatus_Phase)(0),     // 93: holdfast.v1.MachineStatus.Phase
+	(*v1.Condition)(nil),            // 94: holdfast.v1.Condition
+	(*v1.HardwareInventory)(nil),    // 95: holdfast.v1.HardwareInventory
+	(*v1.Plan)(nil),                 // 96: holdfast.v1.Plan
+	(v1.Attempt_Outcome)(0),         // 97: holdfast.v1.Attempt.Outcome
+	(v1.Run_Phase)(0),               // 98: holdfast.v1.Run.Phase
+	(*v1.RunError)(nil),             // 99: holdfast.v1.RunError
+	(*v1.LogChunk)(nil),             // 100: holdfast.v1.LogChunk
+	(*v1.Run)(nil),                  // 101: holdfast.v1.Run
+	(*StoredToken)(nil),             // 102: holdfast.internal.v1.StoredToken
+	(*v1.RegisterAgentRequest)(nil), // 103: holdfast.v1.RegisterAgentRequest
+	(*v1.NodeRecord)(nil),           // 104: holdfast.v1.NodeRecord
+	(v1.Node_State)(0),              // 105: holdfast.v1.Node.State
+	(*v1.ReportNodeRequest)(nil),    // 106: holdfast.v1.ReportNodeRequest
+	(*v1.Pool)(nil),                 // 107: holdfast.v1.Pool
+	(*v1.PlatformProvider)(nil),     // 108: holdfast.v1.PlatformProvider
+	(*v1.ServiceTarget)(nil),        // 109: holdfast.v1.ServiceTarget
+	(*v1.ServiceState)(nil),         // 110: holdfast.v1.ServiceState
 }
 var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	2,   // 0: holdfast.internal.v1.Entry.commands:type_name -> holdfast.internal.v1.Command
-	63,  // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
-	64,  // 2: holdfast.internal.v1.Command.origin:type_name -> holdfast.internal.v1.Origin
-	3,   // 3: holdfast.internal.v1.Command.leader_established:type_name -> holdfast.internal.v1.LeaderEstablished
-	4,   // 4: holdfast.internal.v1.Command.init_cluster:type_name -> holdfast.internal.v1.InitCluster
-	5,   // 5: holdfast.internal.v1.Command.raise_feature_level:type_name -> holdfast.internal.v1.RaiseFeatureLevel
-	6,   // 6: holdfast.internal.v1.Command.put_peer:type_name -> holdfast.internal.v1.PutPeer
-	8,   // 7: holdfast.internal.v1.Command.remove_peer:type_name -> holdfast.internal.v1.RemovePeer
-	11,  // 8: holdfast.internal.v1.Command.beat:type_name -> holdfast.internal.v1.Beat
-	58,  // 9: holdfast.internal.v1.Command.reset_clock:type_name -> holdfast.internal.v1.ResetClock
-	12,  // 10: holdfast.internal.v1.Command.register_machine:type_name -> holdfast.internal.v1.RegisterMachine
-	13,  // 11: holdfast.internal.v1.Command.update_machine:type_name -> holdfast.internal.v1.UpdateMachine
-	14,  // 12: holdfast.internal.v1.Command.set_machine_phase:type_name -> holdfast.internal.v1.SetMachinePhase
-	16,  // 13: holdfast.internal.v1.Command.delete_machine:type_name -> holdfast.internal.v1.DeleteMachine
-	17,  // 14: holdfast.internal.v1.Command.observe_conditions:type_name -> holdfast.internal.v1.ObserveConditions
-	19,  // 15: holdfast.internal.v1.Command.note_device:type_name -> holdfast.internal.v1.NoteDevice
-	15,  // 16: holdfast.internal.v1.Command.retry_bmc:type_name -> holdfast.internal.v1.RetryBmc
-	22,  // 17: holdfast.internal.v1.Command.create_plan:type_name -> holdfast.internal.v1.CreatePlan
-	23,  // 18: holdfast.internal.v1.Command.delete_plan:type_name -> holdfast.internal.v1.DeletePlan
-	24,  // 19: holdfast.internal.v1.Command.release_plan:type_name -> holdfast.internal.v1.ReleasePlan
-	25,  // 20: holdfast.internal.v1.Command.start_run:type_name -> holdfast.internal.v1.StartRun
-	26,  // 21: holdfast.internal.v1.Command.cancel_run:type_name -> holdfast.internal.v1.CancelRun
-	29,  // 22: holdfast.internal.v1.Command.begin_attempt:type_name -> holdfast.internal.v1.BeginAttempt
-	30,  // 23: holdfast.internal.v1.Command.note_progress:type_name -> holdfast.internal.v1.NoteProgress
-	31,  // 24: holdfast.internal.v1.Command.end_attempt:type_name -> holdfast.internal.v1.EndAttempt
-	32,  // 25: holdfast.internal.v1.Command.abort_run:type_name -> holdfast.internal.v1.AbortRun
-	33,  // 26: holdfast.internal.v1.Command.append_run_logs:type_name -> holdfast.internal.v1.AppendRunLogs
-	35,  // 27: holdfast.internal.v1.Command.compact_run_log:type_name -> holdfast.internal.v1.CompactRunLog
-	36,  // 28: holdfast.internal.v1.Command.archive_run:type_name -> holdfast.internal.v1.ArchiveRun
-	37,  // 29: holdfast.internal.v1.Command.drop_archived_run:type_name -> holdfast.internal.v1.DropArchivedRun
-	65,  // 30: holdfast.internal.v1.Command.start_wave:type_name -> holdfast.internal.v1.StartWave
-	28,  // 31: holdfast.internal.v1.Command.advance_wave:type_name -> holdfast.internal.v1.AdvanceWave
-	66,  // 32: holdfast.internal.v1.Command.cancel_wave:type_name -> holdfast.internal.v1.CancelWave
-	27,  // 33: holdfast.internal.v1.Command.note_reading:type_name -> holdfast.internal.v1.NoteReading
-	67,  // 34: holdfast.internal.v1.Command.create_token:type_name -> holdfast.internal.v1.CreateToken
-	68,  // 35: holdfast.internal.v1.Command.revoke_token:type_name -> holdfast.internal.v1.RevokeToken
-	69,  // 36: holdfast.internal.v1.Command.drop_tokens:type_name -> holdfast.internal.v1.DropTokens
-	70,  // 37: holdfast.internal.v1.Command.put_secret:type_name -> holdfast.internal.v1.PutSecret
-	71,  // 38: holdfast.internal.v1.Command.delete_secret:type_name -> holdfast.internal.v1.DeleteSecret
-	72,  // 39: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
-	73,  // 40: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
-	74,  // 41: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
-	75,  // 42: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
-	76,  // 43: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
-	42,  // 44: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
-	43,  // 45: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
-	44,  // 46: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
-	45,  // 47: holdfast.internal.v1.Command.update_node:type_name -> holdfast.internal.v1.UpdateNode
-	46,  // 48: holdfast.internal.v1.Command.transition_node:type_name -> holdfast.internal.v1.TransitionNode
-	47,  // 49: holdfast.internal.v1.Command.report_node:type_name -> holdfast.internal.v1.ReportNode
-	48,  // 50: holdfast.internal.v1.Command.create_pool:type_name -> holdfast.internal.v1.CreatePool
-	49,  // 51: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
-	50,  // 52: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
-	51,  // 53: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
-	53,  // 54: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
-	54,  // 55: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
-	52,  // 56: holdfast.internal.v1.Command.delete_provider:type_name -> holdfast.internal.v1.DeleteProvider
-	55,  // 57: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
-	56,  // 58: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
-	57,  // 59: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
-	77,  // 60: holdfast.internal.v1.Command.open_install:type_name -> holdfast.internal.v1.OpenInstall
-	78,  // 61: holdfast.internal.v1.Command.boot_install:type_name -> holdfast.internal.v1.BootInstall
-	79,  // 62: holdfast.internal.v1.Command.report_install:type_name -> holdfast.internal.v1.ReportInstall
-	80,  // 63: holdfast.internal.v1.Command.append_install_log:type_name -> holdfast.internal.v1.AppendInstallLog
-	81,  // 64: holdfast.internal.v1.Command.note_install:type_name -> holdfast.internal.v1.NoteInstall
-	82,  // 65: holdfast.internal.v1.Command.put_image:type_name -> holdfast.internal.v1.PutImage
-	83,  // 66: holdfast.internal.v1.Command.delete_image:type_name -> holdfast.internal.v1.DeleteImage
-	84,  // 67: holdfast.internal.v1.Command.stage_backup:type_name -> holdfast.internal.v1.StageBackup
-	85,  // 68: holdfast.internal.v1.Command.restore_backup:type_name -> holdfast.internal.v1.RestoreBackup
-	86,  // 69: holdfast.internal.v1.Command.note_backup:type_name -> holdfast.internal.v1.NoteBackup
-	87,  // 70: holdfast.internal.v1.Command.set_autopilot:type_name -> holdfast.internal.v1.SetAutopilot
-	9,   // 71: holdfast.internal.v1.Command.admit_peer:type_name -> holdfast.internal.v1.AdmitPeer
-	88,  // 72: holdfast.internal.v1.Command.put_webhook:type_name -> holdfast.internal.v1.PutWebhook
-	89,  // 73: holdfast.internal.v1.Command.delete_webhook:type_name -> holdfast.internal.v1.DeleteWebhook
-	90,  // 74: holdfast.internal.v1.Command.note_delivery:type_name -> holdfast.internal.v1.NoteDelivery
-	7,   // 75: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
-	10,  // 76: holdfast.internal.v1.RemovePeer.denial:type_name -> holdfast.internal.v1.PeerAdmission
-	63,  // 77: holdfast.internal.v1.PeerAdmission.at:type_name -> google.protobuf.Timestamp
-	63,  // 78: holdfast.internal.v1.PeerAdmission.issued_before:type_name -> google.protobuf.Timestamp
-	91,  // 79: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
-	91,  // 80: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
-	92,  // 81: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
-	18,  // 82: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
-	93,  // 83: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
-	63,  // 84: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
-	94,  // 85: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
-	95,  // 86: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
-	59,  // 87: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
-	95,  // 88: holdfast.internal.v1.StartRun.checked_plan:type_name -> holdfast.v1.Plan
-	63,  // 89: holdfast.internal.v1.NoteReading.since:type_name -> google.protobuf.Timestamp
-	63,  // 90: holdfast.internal.v1.NoteReading.deadline:type_name -> google.protobuf.Timestamp
-	25,  // 91: holdfast.internal.v1.AdvanceWave.start:type_name -> holdfast.internal.v1.StartRun
-	63,  // 92: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
-	60,  // 93: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	63,  // 94: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
-	63,  // 95: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
-	61,  // 96: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
-	34,  // 97: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
-	96,  // 98: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
-	62,  // 99: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	63,  // 100: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
-	34,  // 101: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
-	94,  // 102: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
-	97,  // 103: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
-	98,  // 104: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
-	34,  // 105: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
-	99,  // 106: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
-	39,  // 107: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
-	100, // 108: holdfast.internal.v1.ArchivedRun.run:type_name -> holdfast.v1.Run
-	39,  // 109: holdfast.internal.v1.ArchivedRun.log:type_name -> holdfast.internal.v1.LogBlock
-	0,   // 110: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
-	39,  // 111: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
-	99,  // 112: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
-	101, // 113: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
-	102, // 114: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
-	101, // 115: holdfast.internal.v1.RegisterAgent.token:type_name -> holdfast.internal.v1.StoredToken
-	103, // 116: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
-	103, // 117: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
-	104, // 118: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
-	105, // 119: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
-	106, // 120: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
-	106, // 121: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
-	107, // 122: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
-	108, // 123: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
-	109, // 124: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
-	108, // 125: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
-	63,  // 126: holdfast.internal.v1.ResetClock.to:type_name -> google.protobuf.Timestamp
-	127, // [127:127] is the sub-list for method output_type
-	127, // [127:127] is the sub-list for method input_type
-	127, // [127:127] is the sub-list for extension type_name
-	127, // [127:127] is the sub-list for extension extendee
-	0,   // [0:127] is the sub-list for field type_name
+	64,  // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
+	65,  // 2: holdfast.internal.v1.Command.origin:type_name -> holdfast.internal.v1.Origin
+	3,   // 3: holdfast.internal.v1.Command.delivery:type_name -> holdfast.internal.v1.Delivery
+	4,   // 4: holdfast.internal.v1.Command.leader_established:type_name -> holdfast.internal.v1.LeaderEstablished
+	5,   // 5: holdfast.internal.v1.Command.init_cluster:type_name -> holdfast.internal.v1.InitCluster
+	6,   // 6: holdfast.internal.v1.Command.raise_feature_level:type_name -> holdfast.internal.v1.RaiseFeatureLevel
+	7,   // 7: holdfast.internal.v1.Command.put_peer:type_name -> holdfast.internal.v1.PutPeer
+	9,   // 8: holdfast.internal.v1.Command.remove_peer:type_name -> holdfast.internal.v1.RemovePeer
+	12,  // 9: holdfast.internal.v1.Command.beat:type_name -> holdfast.internal.v1.Beat
+	59,  // 10: holdfast.internal.v1.Command.reset_clock:type_name -> holdfast.internal.v1.ResetClock
+	13,  // 11: holdfast.internal.v1.Command.register_machine:type_name -> holdfast.internal.v1.RegisterMachine
+	14,  // 12: holdfast.internal.v1.Command.update_machine:type_name -> holdfast.internal.v1.UpdateMachine
+	15,  // 13: holdfast.internal.v1.Command.set_machine_phase:type_name -> holdfast.internal.v1.SetMachinePhase
+	17,  // 14: holdfast.internal.v1.Command.delete_machine:type_name -> holdfast.internal.v1.DeleteMachine
+	18,  // 15: holdfast.internal.v1.Command.observe_conditions:type_name -> holdfast.internal.v1.ObserveConditions
+	20,  // 16: holdfast.internal.v1.Command.note_device:type_name -> holdfast.internal.v1.NoteDevice
+	16,  // 17: holdfast.internal.v1.Command.retry_bmc:type_name -> holdfast.internal.v1.RetryBmc
+	23,  // 18: holdfast.internal.v1.Command.create_plan:type_name -> holdfast.internal.v1.CreatePlan
+	24,  // 19: holdfast.internal.v1.Command.delete_plan:type_name -> holdfast.internal.v1.DeletePlan
+	25,  // 20: holdfast.internal.v1.Command.release_plan:type_name -> holdfast.internal.v1.ReleasePlan
+	26,  // 21: holdfast.internal.v1.Command.start_run:type_name -> holdfast.internal.v1.StartRun
+	27,  // 22: holdfast.internal.v1.Command.cancel_run:type_name -> holdfast.internal.v1.CancelRun
+	30,  // 23: holdfast.internal.v1.Command.begin_attempt:type_name -> holdfast.internal.v1.BeginAttempt
+	31,  // 24: holdfast.internal.v1.Command.note_progress:type_name -> holdfast.internal.v1.NoteProgress
+	32,  // 25: holdfast.internal.v1.Command.end_attempt:type_name -> holdfast.internal.v1.EndAttempt
+	33,  // 26: holdfast.internal.v1.Command.abort_run:type_name -> holdfast.internal.v1.AbortRun
+	34,  // 27: holdfast.internal.v1.Command.append_run_logs:type_name -> holdfast.internal.v1.AppendRunLogs
+	36,  // 28: holdfast.internal.v1.Command.compact_run_log:type_name -> holdfast.internal.v1.CompactRunLog
+	37,  // 29: holdfast.internal.v1.Command.archive_run:type_name -> holdfast.internal.v1.ArchiveRun
+	38,  // 30: holdfast.internal.v1.Command.drop_archived_run:type_name -> holdfast.internal.v1.DropArchivedRun
+	66,  // 31: holdfast.internal.v1.Command.start_wave:type_name -> holdfast.internal.v1.StartWave
+	29,  // 32: holdfast.internal.v1.Command.advance_wave:type_name -> holdfast.internal.v1.AdvanceWave
+	67,  // 33: holdfast.internal.v1.Command.cancel_wave:type_name -> holdfast.internal.v1.CancelWave
+	28,  // 34: holdfast.internal.v1.Command.note_reading:type_name -> holdfast.internal.v1.NoteReading
+	68,  // 35: holdfast.internal.v1.Command.create_token:type_name -> holdfast.internal.v1.CreateToken
+	69,  // 36: holdfast.internal.v1.Command.revoke_token:type_name -> holdfast.internal.v1.RevokeToken
+	70,  // 37: holdfast.internal.v1.Command.drop_tokens:type_name -> holdfast.internal.v1.DropTokens
+	71,  // 38: holdfast.internal.v1.Command.put_secret:type_name -> holdfast.internal.v1.PutSecret
+	72,  // 39: holdfast.internal.v1.Command.delete_secret:type_name -> holdfast.internal.v1.DeleteSecret
+	73,  // 40: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
+	74,  // 41: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
+	75,  // 42: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
+	76,  // 43: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
+	77,  // 44: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
+	43,  // 45: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
+	44,  // 46: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
+	45,  // 47: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
+	46,  // 48: holdfast.internal.v1.Command.update_node:type_name -> holdfast.internal.v1.UpdateNode
+	47,  // 49: holdfast.internal.v1.Command.transition_node:type_name -> holdfast.internal.v1.TransitionNode
+	48,  // 50: holdfast.internal.v1.Command.report_node:type_name -> holdfast.internal.v1.ReportNode
+	49,  // 51: holdfast.internal.v1.Command.create_pool:type_name -> holdfast.internal.v1.CreatePool
+	50,  // 52: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
+	51,  // 53: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
+	52,  // 54: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
+	54,  // 55: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
+	55,  // 56: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
+	53,  // 57: holdfast.internal.v1.Command.delete_provider:type_name -> holdfast.internal.v1.DeleteProvider
+	56,  // 58: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
+	57,  // 59: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
+	58,  // 60: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
+	78,  // 61: holdfast.internal.v1.Command.open_install:type_name -> holdfast.internal.v1.OpenInstall
+	79,  // 62: holdfast.internal.v1.Command.boot_install:type_name -> holdfast.internal.v1.BootInstall
+	80,  // 63: holdfast.internal.v1.Command.report_install:type_name -> holdfast.internal.v1.ReportInstall
+	81,  // 64: holdfast.internal.v1.Command.append_install_log:type_name -> holdfast.internal.v1.AppendInstallLog
+	82,  // 65: holdfast.internal.v1.Command.note_install:type_name -> holdfast.internal.v1.NoteInstall
+	83,  // 66: holdfast.internal.v1.Command.put_image:type_name -> holdfast.internal.v1.PutImage
+	84,  // 67: holdfast.internal.v1.Command.delete_image:type_name -> holdfast.internal.v1.DeleteImage
+	85,  // 68: holdfast.internal.v1.Command.stage_backup:type_name -> holdfast.internal.v1.StageBackup
+	86,  // 69: holdfast.internal.v1.Command.restore_backup:type_name -> holdfast.internal.v1.RestoreBackup
+	87,  // 70: holdfast.internal.v1.Command.note_backup:type_name -> holdfast.internal.v1.NoteBackup
+	88,  // 71: holdfast.internal.v1.Command.set_autopilot:type_name -> holdfast.internal.v1.SetAutopilot
+	10,  // 72: holdfast.internal.v1.Command.admit_peer:type_name -> holdfast.internal.v1.AdmitPeer
+	89,  // 73: holdfast.internal.v1.Command.put_webhook:type_name -> holdfast.internal.v1.PutWebhook
+	90,  // 74: holdfast.internal.v1.Command.delete_webhook:type_name -> holdfast.internal.v1.DeleteWebhook
+	91,  // 75: holdfast.internal.v1.Command.note_delivery:type_name -> holdfast.internal.v1.NoteDelivery
+	8,   // 76: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
+	11,  // 77: holdfast.internal.v1.RemovePeer.denial:type_name -> holdfast.internal.v1.PeerAdmission
+	64,  // 78: holdfast.internal.v1.PeerAdmission.at:type_name -> google.protobuf.Timestamp
+	64,  // 79: holdfast.internal.v1.PeerAdmission.issued_before:type_name -> google.protobuf.Timestamp
+	92,  // 80: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
+	92,  // 81: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
+	93,  // 82: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
+	19,  // 83: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
+	94,  // 84: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
+	64,  // 85: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
+	95,  // 86: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
+	96,  // 87: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
+	60,  // 88: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
+	96,  // 89: holdfast.internal.v1.StartRun.checked_plan:type_name -> holdfast.v1.Plan
+	64,  // 90: holdfast.internal.v1.NoteReading.since:type_name -> google.protobuf.Timestamp
+	64,  // 91: holdfast.internal.v1.NoteReading.deadline:type_name -> google.protobuf.Timestamp
+	26,  // 92: holdfast.internal.v1.AdvanceWave.start:type_name -> holdfast.internal.v1.StartRun
+	64,  // 93: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
+	61,  // 94: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	64,  // 95: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
+	64,  // 96: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
+	62,  // 97: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
+	35,  // 98: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
+	97,  // 99: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
+	63,  // 100: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	64,  // 101: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
+	35,  // 102: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
+	95,  // 103: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
+	98,  // 104: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
+	99,  // 105: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
+	35,  // 106: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
+	100, // 107: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
+	40,  // 108: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
+	101, // 109: holdfast.internal.v1.ArchivedRun.run:type_name -> holdfast.v1.Run
+	40,  // 110: holdfast.internal.v1.ArchivedRun.log:type_name -> holdfast.internal.v1.LogBlock
+	0,   // 111: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
+	40,  // 112: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
+	100, // 113: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
+	102, // 114: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
+	103, // 115: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
+	102, // 116: holdfast.internal.v1.RegisterAgent.token:type_name -> holdfast.internal.v1.StoredToken
+	104, // 117: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
+	104, // 118: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
+	105, // 119: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
+	106, // 120: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
+	107, // 121: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
+	107, // 122: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
+	108, // 123: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
+	109, // 124: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
+	110, // 125: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
+	109, // 126: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
+	64,  // 127: holdfast.internal.v1.ResetClock.to:type_name -> google.protobuf.Timestamp
+	128, // [128:128] is the sub-list for method output_type
+	128, // [128:128] is the sub-list for method input_type
+	128, // [128:128] is the sub-list for extension type_name
+	128, // [128:128] is the sub-list for extension extendee
+	0,   // [0:128] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_command_proto_init() }
@@ -5534,14 +5612,14 @@ func file_proto_internal_v1_command_proto_init() {
 		(*Command_DeleteWebhook)(nil),
 		(*Command_NoteDelivery)(nil),
 	}
-	file_proto_internal_v1_command_proto_msgTypes[23].OneofWrappers = []any{}
+	file_proto_internal_v1_command_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_internal_v1_command_proto_rawDesc), len(file_proto_internal_v1_command_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   62,
+			NumMessages:   63,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

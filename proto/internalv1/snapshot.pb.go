@@ -12,6 +12,7 @@ package internalv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	anypb "google.golang.org/protobuf/types/known/anypb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -55,6 +56,7 @@ const (
 	SnapshotRecord_WAVE_MEMBERS      SnapshotRecord_Table = 23
 	SnapshotRecord_PEER_ADMISSIONS   SnapshotRecord_Table = 25
 	SnapshotRecord_STAGED_BACKUP     SnapshotRecord_Table = 30
+	SnapshotRecord_OUTCOMES          SnapshotRecord_Table = 31
 )
 
 // Enum value maps for SnapshotRecord_Table.
@@ -87,6 +89,7 @@ var (
 		23: "WAVE_MEMBERS",
 		25: "PEER_ADMISSIONS",
 		30: "STAGED_BACKUP",
+		31: "OUTCOMES",
 	}
 	SnapshotRecord_Table_value = map[string]int32{
 		"TABLE_UNSPECIFIED": 0,
@@ -116,6 +119,7 @@ var (
 		"WAVE_MEMBERS":      23,
 		"PEER_ADMISSIONS":   25,
 		"STAGED_BACKUP":     30,
+		"OUTCOMES":          31,
 	}
 )
 
@@ -143,7 +147,7 @@ func (x SnapshotRecord_Table) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use SnapshotRecord_Table.Descriptor instead.
 func (SnapshotRecord_Table) EnumDescriptor() ([]byte, []int) {
-	return file_proto_internal_v1_snapshot_proto_rawDescGZIP(), []int{3, 0}
+	return file_proto_internal_v1_snapshot_proto_rawDescGZIP(), []int{4, 0}
 }
 
 type SnapshotHeader struct {
@@ -218,10 +222,13 @@ type Meta struct {
 	FirstServiceEvent uint64                 `protobuf:"varint,15,opt,name=first_service_event,json=firstServiceEvent,proto3" json:"first_service_event,omitempty"`
 	LeaseClockMs      int64                  `protobuf:"varint,16,opt,name=lease_clock_ms,json=leaseClockMs,proto3" json:"lease_clock_ms,omitempty"` // see lease.proto
 	Autopilot         *AutopilotConfig       `protobuf:"bytes,17,opt,name=autopilot,proto3" json:"autopilot,omitempty"`
-	LastNews          uint64                 `protobuf:"varint,18,opt,name=last_news,json=lastNews,proto3" json:"last_news,omitempty"`      // cursor of the newest holdfast.v1.Event
-	FirstNews         uint64                 `protobuf:"varint,19,opt,name=first_news,json=firstNews,proto3" json:"first_news,omitempty"`   // cursor of the oldest one kept
-	LastBackup        *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=last_backup,json=lastBackup,proto3" json:"last_backup,omitempty"` // time of the newest completely saved snapshot; unset: never
-	Clock             *Clock                 `protobuf:"bytes,24,opt,name=clock,proto3" json:"clock,omitempty"`                             // from feature level 2 on
+	LastNews          uint64                 `protobuf:"varint,18,opt,name=last_news,json=lastNews,proto3" json:"last_news,omitempty"`                         // cursor of the newest holdfast.v1.Event
+	FirstNews         uint64                 `protobuf:"varint,19,opt,name=first_news,json=firstNews,proto3" json:"first_news,omitempty"`                      // cursor of the oldest one kept
+	LastBackup        *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=last_backup,json=lastBackup,proto3" json:"last_backup,omitempty"`                    // time of the newest completely saved snapshot; unset: never
+	LastOutcome       uint64                 `protobuf:"varint,28,opt,name=last_outcome,json=lastOutcome,proto3" json:"last_outcome,omitempty"`                // number of the newest remembered outcome, see StoredOutcome
+	ForgottenOutcome  uint64                 `protobuf:"varint,29,opt,name=forgotten_outcome,json=forgottenOutcome,proto3" json:"forgotten_outcome,omitempty"` // index of the newest entry whose outcome is forgotten
+	OutcomeBytes      uint64                 `protobuf:"varint,30,opt,name=outcome_bytes,json=outcomeBytes,proto3" json:"outcome_bytes,omitempty"`             // size of all remembered outcomes
+	Clock             *Clock                 `protobuf:"bytes,24,opt,name=clock,proto3" json:"clock,omitempty"`                                                // from feature level 2 on
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -396,6 +403,27 @@ func (x *Meta) GetLastBackup() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Meta) GetLastOutcome() uint64 {
+	if x != nil {
+		return x.LastOutcome
+	}
+	return 0
+}
+
+func (x *Meta) GetForgottenOutcome() uint64 {
+	if x != nil {
+		return x.ForgottenOutcome
+	}
+	return 0
+}
+
+func (x *Meta) GetOutcomeBytes() uint64 {
+	if x != nil {
+		return x.OutcomeBytes
+	}
+	return 0
+}
+
 func (x *Meta) GetClock() *Clock {
 	if x != nil {
 		return x.Clock
@@ -483,6 +511,83 @@ func (x *Clock) GetLeader() string {
 	return ""
 }
 
+// StoredOutcome is the remembered outcome of a command that may be delivered twice.
+type StoredOutcome struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`          // of the delivery
+	Number        uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"` // from 1, in the order of the log
+	Index         uint64                 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`   // of its log entry
+	At            *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=at,proto3" json:"at,omitempty"`          // when it was applied
+	Value         *anypb.Any             `protobuf:"bytes,5,opt,name=value,proto3" json:"value,omitempty"`    // the answer; unset: it has none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StoredOutcome) Reset() {
+	*x = StoredOutcome{}
+	mi := &file_proto_internal_v1_snapshot_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StoredOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StoredOutcome) ProtoMessage() {}
+
+func (x *StoredOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_snapshot_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StoredOutcome.ProtoReflect.Descriptor instead.
+func (*StoredOutcome) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_snapshot_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *StoredOutcome) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *StoredOutcome) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *StoredOutcome) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *StoredOutcome) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *StoredOutcome) GetValue() *anypb.Any {
+	if x != nil {
+		return x.Value
+	}
+	return nil
+}
+
 type SnapshotRecord struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Table         SnapshotRecord_Table   `protobuf:"varint,1,opt,name=table,proto3,enum=holdfast.internal.v1.SnapshotRecord_Table" json:"table,omitempty"`
@@ -494,7 +599,7 @@ type SnapshotRecord struct {
 
 func (x *SnapshotRecord) Reset() {
 	*x = SnapshotRecord{}
-	mi := &file_proto_internal_v1_snapshot_proto_msgTypes[3]
+	mi := &file_proto_internal_v1_snapshot_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -506,7 +611,7 @@ func (x *SnapshotRecord) String() string {
 func (*SnapshotRecord) ProtoMessage() {}
 
 func (x *SnapshotRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_snapshot_proto_msgTypes[3]
+	mi := &file_proto_internal_v1_snapshot_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -519,7 +624,7 @@ func (x *SnapshotRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotRecord.ProtoReflect.Descriptor instead.
 func (*SnapshotRecord) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_snapshot_proto_rawDescGZIP(), []int{3}
+	return file_proto_internal_v1_snapshot_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *SnapshotRecord) GetTable() SnapshotRecord_Table {
@@ -553,7 +658,7 @@ type SnapshotTrailer struct {
 
 func (x *SnapshotTrailer) Reset() {
 	*x = SnapshotTrailer{}
-	mi := &file_proto_internal_v1_snapshot_proto_msgTypes[4]
+	mi := &file_proto_internal_v1_snapshot_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -565,7 +670,7 @@ func (x *SnapshotTrailer) String() string {
 func (*SnapshotTrailer) ProtoMessage() {}
 
 func (x *SnapshotTrailer) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_snapshot_proto_msgTypes[4]
+	mi := &file_proto_internal_v1_snapshot_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -578,7 +683,7 @@ func (x *SnapshotTrailer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotTrailer.ProtoReflect.Descriptor instead.
 func (*SnapshotTrailer) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_snapshot_proto_rawDescGZIP(), []int{4}
+	return file_proto_internal_v1_snapshot_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SnapshotTrailer) GetRecords() uint64 {
@@ -599,10 +704,10 @@ var File_proto_internal_v1_snapshot_proto protoreflect.FileDescriptor
 
 const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
-	" proto/internal/v1/snapshot.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/internal/v1/backup.proto\"X\n" +
+	" proto/internal/v1/snapshot.proto\x12\x14holdfast.internal.v1\x1a\x19google/protobuf/any.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/internal/v1/backup.proto\"X\n" +
 	"\x0eSnapshotHeader\x12\x16\n" +
 	"\x06format\x18\x01 \x01(\rR\x06format\x12.\n" +
-	"\x04meta\x18\x02 \x01(\v2\x1a.holdfast.internal.v1.MetaR\x04meta\"\xa6\x06\n" +
+	"\x04meta\x18\x02 \x01(\v2\x1a.holdfast.internal.v1.MetaR\x04meta\"\x9b\a\n" +
 	"\x04Meta\x12#\n" +
 	"\rapplied_index\x18\x01 \x01(\x04R\fappliedIndex\x12!\n" +
 	"\fapplied_term\x18\x02 \x01(\x04R\vappliedTerm\x12\x1d\n" +
@@ -632,18 +737,27 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\n" +
 	"first_news\x18\x13 \x01(\x04R\tfirstNews\x12;\n" +
 	"\vlast_backup\x18\x14 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"lastBackup\x121\n" +
+	"lastBackup\x12!\n" +
+	"\flast_outcome\x18\x1c \x01(\x04R\vlastOutcome\x12+\n" +
+	"\x11forgotten_outcome\x18\x1d \x01(\x04R\x10forgottenOutcome\x12#\n" +
+	"\routcome_bytes\x18\x1e \x01(\x04R\foutcomeBytes\x121\n" +
 	"\x05clock\x18\x18 \x01(\v2\x1b.holdfast.internal.v1.ClockR\x05clock\"\x86\x01\n" +
 	"\x05Clock\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x1b\n" +
 	"\tuptime_ms\x18\x02 \x01(\x03R\buptimeMs\x12\x19\n" +
 	"\bahead_ms\x18\x03 \x01(\x03R\aaheadMs\x12\x17\n" +
 	"\aheld_ms\x18\x04 \x01(\x03R\x06heldMs\x12\x16\n" +
-	"\x06leader\x18\x05 \x01(\tR\x06leader\"\x8d\x04\n" +
+	"\x06leader\x18\x05 \x01(\tR\x06leader\"\xa5\x01\n" +
+	"\rStoredOutcome\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x14\n" +
+	"\x05index\x18\x03 \x01(\x04R\x05index\x12*\n" +
+	"\x02at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12*\n" +
+	"\x05value\x18\x05 \x01(\v2\x14.google.protobuf.AnyR\x05value\"\x9b\x04\n" +
 	"\x0eSnapshotRecord\x12@\n" +
 	"\x05table\x18\x01 \x01(\x0e2*.holdfast.internal.v1.SnapshotRecord.TableR\x05table\x12\x10\n" +
 	"\x03key\x18\x02 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x03 \x01(\fR\x05value\"\x90\x03\n" +
+	"\x05value\x18\x03 \x01(\fR\x05value\"\x9e\x03\n" +
 	"\x05Table\x12\x15\n" +
 	"\x11TABLE_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bMACHINES\x10\x01\x12\t\n" +
@@ -676,7 +790,8 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\x05WAVES\x10\x16\x12\x10\n" +
 	"\fWAVE_MEMBERS\x10\x17\x12\x13\n" +
 	"\x0fPEER_ADMISSIONS\x10\x19\x12\x11\n" +
-	"\rSTAGED_BACKUP\x10\x1e\"G\n" +
+	"\rSTAGED_BACKUP\x10\x1e\x12\f\n" +
+	"\bOUTCOMES\x10\x1f\"G\n" +
 	"\x0fSnapshotTrailer\x12\x18\n" +
 	"\arecords\x18\x01 \x01(\x04R\arecords\x12\x1a\n" +
 	"\bchecksum\x18\x02 \x01(\x04R\bchecksumB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"
@@ -694,29 +809,33 @@ func file_proto_internal_v1_snapshot_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_internal_v1_snapshot_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_internal_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_proto_internal_v1_snapshot_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_proto_internal_v1_snapshot_proto_goTypes = []any{
 	(SnapshotRecord_Table)(0),     // 0: holdfast.internal.v1.SnapshotRecord.Table
 	(*SnapshotHeader)(nil),        // 1: holdfast.internal.v1.SnapshotHeader
 	(*Meta)(nil),                  // 2: holdfast.internal.v1.Meta
 	(*Clock)(nil),                 // 3: holdfast.internal.v1.Clock
-	(*SnapshotRecord)(nil),        // 4: holdfast.internal.v1.SnapshotRecord
-	(*SnapshotTrailer)(nil),       // 5: holdfast.internal.v1.SnapshotTrailer
-	(*timestamppb.Timestamp)(nil), // 6: google.protobuf.Timestamp
-	(*AutopilotConfig)(nil),       // 7: holdfast.internal.v1.AutopilotConfig
+	(*StoredOutcome)(nil),         // 4: holdfast.internal.v1.StoredOutcome
+	(*SnapshotRecord)(nil),        // 5: holdfast.internal.v1.SnapshotRecord
+	(*SnapshotTrailer)(nil),       // 6: holdfast.internal.v1.SnapshotTrailer
+	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(*AutopilotConfig)(nil),       // 8: holdfast.internal.v1.AutopilotConfig
+	(*anypb.Any)(nil),             // 9: google.protobuf.Any
 }
 var file_proto_internal_v1_snapshot_proto_depIdxs = []int32{
 	2, // 0: holdfast.internal.v1.SnapshotHeader.meta:type_name -> holdfast.internal.v1.Meta
-	6, // 1: holdfast.internal.v1.Meta.now:type_name -> google.protobuf.Timestamp
-	7, // 2: holdfast.internal.v1.Meta.autopilot:type_name -> holdfast.internal.v1.AutopilotConfig
-	6, // 3: holdfast.internal.v1.Meta.last_backup:type_name -> google.protobuf.Timestamp
+	7, // 1: holdfast.internal.v1.Meta.now:type_name -> google.protobuf.Timestamp
+	8, // 2: holdfast.internal.v1.Meta.autopilot:type_name -> holdfast.internal.v1.AutopilotConfig
+	7, // 3: holdfast.internal.v1.Meta.last_backup:type_name -> google.protobuf.Timestamp
 	3, // 4: holdfast.internal.v1.Meta.clock:type_name -> holdfast.internal.v1.Clock
-	0, // 5: holdfast.internal.v1.SnapshotRecord.table:type_name -> holdfast.internal.v1.SnapshotRecord.Table
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	7, // 5: holdfast.internal.v1.StoredOutcome.at:type_name -> google.protobuf.Timestamp
+	9, // 6: holdfast.internal.v1.StoredOutcome.value:type_name -> google.protobuf.Any
+	0, // 7: holdfast.internal.v1.SnapshotRecord.table:type_name -> holdfast.internal.v1.SnapshotRecord.Table
+	8, // [8:8] is the sub-list for method output_type
+	8, // [8:8] is the sub-list for method input_type
+	8, // [8:8] is the sub-list for extension type_name
+	8, // [8:8] is the sub-list for extension extendee
+	0, // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_snapshot_proto_init() }
@@ -731,7 +850,7 @@ func file_proto_internal_v1_snapshot_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_internal_v1_snapshot_proto_rawDesc), len(file_proto_internal_v1_snapshot_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

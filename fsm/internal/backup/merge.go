@@ -23,6 +23,8 @@ import (
 //     now, so that none expires because no peer was listening. Generations never decrease.
 //   - Cursors of watchers continue above all that were ever issued, with a gap. A watcher that
 //     resumes is asked to start from the present state.
+//   - Outcomes of commands that may be delivered twice are forgotten. A second delivery of a command
+//     before the restore is refused, since its effect may be gone.
 //   - Tokens are kept if the snapshot is of this cluster: a token revoked since stays revoked. In
 //     another cluster both the snapshot's tokens and the present ones are kept, because the
 //     caller's own is one of them.
@@ -42,6 +44,7 @@ func merged(t *core.Tx, b *core.State, takenAt *timestamppb.Timestamp) *core.Sta
 	m.Clock = had.GetClock()
 	m.LastBackup = earlier(takenAt, m.GetNow()) // nothing newer is in that file
 	m.LeaseClockMs = max(had.GetLeaseClockMs(), m.GetLeaseClockMs())
+	m.LastOutcome, m.ForgottenOutcome, m.OutcomeBytes = had.GetLastOutcome(), t.Index, 0
 	m.LastEvent = max(had.GetLastEvent(), m.GetLastEvent()) + 1
 	m.FirstEvent = m.GetLastEvent() + 1
 	m.LastServiceEvent = max(had.GetLastServiceEvent(), m.GetLastServiceEvent()) + 1
@@ -52,6 +55,7 @@ func merged(t *core.Tx, b *core.State, takenAt *timestamppb.Timestamp) *core.Sta
 	s := b.Copy()
 	s.Meta = m
 	s.Events, s.ServiceEvents = table.NewSequence(schema.RunEvents()), table.NewSequence(schema.ServiceEvents())
+	s.Outcomes = table.New(schema.Outcomes())
 	s.News, s.Staged = table.NewSequence(schema.News()), table.New(schema.Staged())
 	for w := range b.Webhooks.Ascend("", "") {
 		w = proto.CloneOf(w)

@@ -38,6 +38,7 @@ type State struct {
 	Webhooks      *table.Table[*holdfastv1.Webhook]
 	Waves         *table.Table[*holdfastv1.Wave]
 	WaveMembers   *table.Table[*internalv1.WaveMember]
+	Outcomes      *table.Table[*internalv1.StoredOutcome]
 	all           []tableDecl // of the tables above
 }
 
@@ -86,6 +87,8 @@ func tableList() []tableDecl {
 		declare(table.New(schema.Waves()), func(s *State) **table.Table[*holdfastv1.Wave] { return &s.Waves }),
 		declare(table.New(schema.WaveMembers()),
 			func(s *State) **table.Table[*internalv1.WaveMember] { return &s.WaveMembers }),
+		declare(table.New(schema.Outcomes()),
+			func(s *State) **table.Table[*internalv1.StoredOutcome] { return &s.Outcomes }),
 		declare(table.New(schema.Staged()),
 			func(s *State) **table.Table[*internalv1.StagedChunk] { return &s.Staged }),
 	}

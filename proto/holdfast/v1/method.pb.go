@@ -220,12 +220,15 @@ func (x *MethodAccess) GetOwn() MethodAccess_Own {
 
 // MethodRetry is the number of times that a client may send a request.
 type MethodRetry struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Rule          MethodRetry_Rule       `protobuf:"varint,1,opt,name=rule,proto3,enum=holdfast.v1.MethodRetry_Rule" json:"rule,omitempty"` // the number of times
-	Needs         string                 `protobuf:"bytes,2,opt,name=needs,proto3" json:"needs,omitempty"`                                  // the field, as a path, that identifies a repetition; without a value the rule is ONCE
-	Reads         bool                   `protobuf:"varint,3,opt,name=reads,proto3" json:"reads,omitempty"`                                 // it changes nothing, although only the leader can answer
-	Slow          bool                   `protobuf:"varint,4,opt,name=slow,proto3" json:"slow,omitempty"`                                   // a healthy peer may need longer than a client waits before it asks another one
-	Remedy        string                 `protobuf:"bytes,5,opt,name=remedy,proto3" json:"remedy,omitempty"`                                // what to do if the outcome is unknown
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Rule   MethodRetry_Rule       `protobuf:"varint,1,opt,name=rule,proto3,enum=holdfast.v1.MethodRetry_Rule" json:"rule,omitempty"` // the number of times
+	Needs  string                 `protobuf:"bytes,2,opt,name=needs,proto3" json:"needs,omitempty"`                                  // the field, as a path, that identifies a repetition; without a value the rule is ONCE
+	Reads  bool                   `protobuf:"varint,3,opt,name=reads,proto3" json:"reads,omitempty"`                                 // it changes nothing, although only the leader can answer
+	Slow   bool                   `protobuf:"varint,4,opt,name=slow,proto3" json:"slow,omitempty"`                                   // a healthy peer may need longer than a client waits before it asks another one
+	Remedy string                 `protobuf:"bytes,5,opt,name=remedy,proto3" json:"remedy,omitempty"`                                // what to do if the outcome is unknown
+	// It has effects outside of the replicated state. Peers deliver any other method to the next leader
+	// if they lost the answer, and the state does nothing twice.
+	Outside       bool `protobuf:"varint,6,opt,name=outside,proto3" json:"outside,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -295,6 +298,13 @@ func (x *MethodRetry) GetRemedy() string {
 	return ""
 }
 
+func (x *MethodRetry) GetOutside() bool {
+	if x != nil {
+		return x.Outside
+	}
+	return false
+}
+
 var file_proto_holdfast_v1_method_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
@@ -343,13 +353,14 @@ const file_proto_holdfast_v1_method_proto_rawDesc = "" +
 	"\x03Own\x12\x13\n" +
 	"\x0fOWN_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vOWN_MACHINE\x10\x01\x12\f\n" +
-	"\bOWN_POOL\x10\x02\"\xc1\x01\n" +
+	"\bOWN_POOL\x10\x02\"\xdb\x01\n" +
 	"\vMethodRetry\x121\n" +
 	"\x04rule\x18\x01 \x01(\x0e2\x1d.holdfast.v1.MethodRetry.RuleR\x04rule\x12\x14\n" +
 	"\x05needs\x18\x02 \x01(\tR\x05needs\x12\x14\n" +
 	"\x05reads\x18\x03 \x01(\bR\x05reads\x12\x12\n" +
 	"\x04slow\x18\x04 \x01(\bR\x04slow\x12\x16\n" +
-	"\x06remedy\x18\x05 \x01(\tR\x06remedy\"'\n" +
+	"\x06remedy\x18\x05 \x01(\tR\x06remedy\x12\x18\n" +
+	"\aoutside\x18\x06 \x01(\bR\aoutside\"'\n" +
 	"\x04Rule\x12\b\n" +
 	"\x04ONCE\x10\x00\x12\t\n" +
 	"\x05AGAIN\x10\x01\x12\n" +

@@ -267,8 +267,11 @@ type ReportNodeRequest struct {
 	InstallationProgress int32                  `protobuf:"varint,4,opt,name=installation_progress,json=installationProgress,proto3" json:"installation_progress,omitempty"` // 0 to 100
 	InstallationError    string                 `protobuf:"bytes,5,opt,name=installation_error,json=installationError,proto3" json:"installation_error,omitempty"`           // why the installation failed
 	HasProgress          bool                   `protobuf:"varint,6,opt,name=has_progress,json=hasProgress,proto3" json:"has_progress,omitempty"`                            // the progress is set
-	unknownFields        protoimpl.UnknownFields
-	sizeCache            protoimpl.SizeCache
+	// Identifies a repetition: two reports of a machine with the same id count once. Optional, at most 64
+	// letters, digits and '.', '_', '-', ':'.
+	RequestId     string `protobuf:"bytes,50,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportNodeRequest) Reset() {
@@ -341,6 +344,13 @@ func (x *ReportNodeRequest) GetHasProgress() bool {
 		return x.HasProgress
 	}
 	return false
+}
+
+func (x *ReportNodeRequest) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
 }
 
 type ListStalledNodesRequest struct {
@@ -476,7 +486,7 @@ const file_proto_holdfast_v1_node_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12-\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x17.holdfast.v1.Node.StateR\x05state\x12\x18\n" +
 	"\acomment\x18\x03 \x01(\tR\acomment\x12\x14\n" +
-	"\x05force\x18\x04 \x01(\bR\x05force\"\x9b\x02\n" +
+	"\x05force\x18\x04 \x01(\bR\x05force\"\xba\x02\n" +
 	"\x11ReportNodeRequest\x12\x1f\n" +
 	"\vmac_address\x18\x01 \x01(\tR\n" +
 	"macAddress\x12-\n" +
@@ -484,7 +494,9 @@ const file_proto_holdfast_v1_node_proto_rawDesc = "" +
 	"\x13installation_status\x18\x03 \x01(\tR\x12installationStatus\x123\n" +
 	"\x15installation_progress\x18\x04 \x01(\x05R\x14installationProgress\x12-\n" +
 	"\x12installation_error\x18\x05 \x01(\tR\x11installationError\x12!\n" +
-	"\fhas_progress\x18\x06 \x01(\bR\vhasProgress\"\x83\x01\n" +
+	"\fhas_progress\x18\x06 \x01(\bR\vhasProgress\x12\x1d\n" +
+	"\n" +
+	"request_id\x182 \x01(\tR\trequestId\"\x83\x01\n" +
 	"\x17ListStalledNodesRequest\x12,\n" +
 	"\x12older_than_seconds\x18\x01 \x01(\x03R\x10olderThanSeconds\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
@@ -492,16 +504,17 @@ const file_proto_holdfast_v1_node_proto_rawDesc = "" +
 	"page_token\x18\x03 \x01(\tR\tpageToken\"t\n" +
 	"\x18ListStalledNodesResponse\x120\n" +
 	"\bmachines\x18\x01 \x03(\v2\x14.holdfast.v1.MachineR\bmachines\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xec\x05\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken2\xca\x06\n" +
 	"\vNodeService\x12\xa8\x01\n" +
 	"\n" +
 	"CreateNode\x12\x1e.holdfast.v1.CreateNodeRequest\x1a\x14.holdfast.v1.Machine\"d\xfa\xa1\x19\x02\b\x02\x82\xa2\x19F*Dsearch for the node by its MAC address: if it exists, it was created\x82\xd3\xe4\x93\x02\x0e:\x01*\"\t/v1/nodes\x12]\n" +
 	"\aGetNode\x12\x1b.holdfast.v1.GetNodeRequest\x1a\x14.holdfast.v1.Machine\"\x1f\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x10\x12\x0e/v1/nodes/{id}\x90\x02\x01\x12i\n" +
 	"\n" +
 	"UpdateNode\x12\x1e.holdfast.v1.UpdateNodeRequest\x1a\x14.holdfast.v1.Machine\"%\xfa\xa1\x19\x02\b\x02\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x13:\x01*2\x0e/v1/nodes/{id}\x12q\n" +
-	"\x0eTransitionNode\x12\".holdfast.v1.TransitionNodeRequest\x1a\x14.holdfast.v1.Machine\"%\xfa\xa1\x19\x02\b\x02\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/v1/nodes/{id}/state\x12o\n" +
+	"\x0eTransitionNode\x12\".holdfast.v1.TransitionNodeRequest\x1a\x14.holdfast.v1.Machine\"%\xfa\xa1\x19\x02\b\x02\x82\xd3\xe4\x93\x02\x19:\x01*\"\x14/v1/nodes/{id}/state\x12\xcc\x01\n" +
 	"\n" +
-	"ReportNode\x12\x1e.holdfast.v1.ReportNodeRequest\x1a\x14.holdfast.v1.Machine\"+\xfa\xa1\x19\x06\b\x02\x12\x02\x04\x05\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/v1/nodes:report\x12\x83\x01\n" +
+	"ReportNode\x12\x1e.holdfast.v1.ReportNodeRequest\x1a\x14.holdfast.v1.Machine\"\x87\x01\xfa\xa1\x19\x06\b\x02\x12\x02\x04\x05\x82\xa2\x19^\b\x01\x12\n" +
+	"request_id*Na report may have been counted: read the node before reporting a failure again\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/v1/nodes:report\x12\x83\x01\n" +
 	"\x10ListStalledNodes\x12$.holdfast.v1.ListStalledNodesRequest\x1a%.holdfast.v1.ListStalledNodesResponse\"\"\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x13\x12\x11/v1/nodes:stalled\x90\x02\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (

@@ -1330,15 +1330,15 @@ const file_proto_holdfast_v1_operator_proto_rawDesc = "" +
 	"\x03why\x18\x04 \x01(\tR\x03why\x120\n" +
 	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
 	"\x06behind\x18\x06 \x01(\x04R\x06behind\x12?\n" +
-	"\rremoved_after\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fremovedAfter2\xdf\v\n" +
+	"\rremoved_after\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fremovedAfter2\xeb\v\n" +
 	"\x0fOperatorService\x12}\n" +
 	"\fSaveSnapshot\x12 .holdfast.v1.SaveSnapshotRequest\x1a\x19.holdfast.v1.SnapshotData\".\xfa\xa1\x19\x05\b\x03\x12\x01\a\x82\xd3\xe4\x93\x02\x1cb\x04data\x12\x14/v1/cluster/snapshot\x90\x02\x010\x01\x12\x82\x01\n" +
 	"\fNoteSnapshot\x12 .holdfast.v1.NoteSnapshotRequest\x1a!.holdfast.v1.NoteSnapshotResponse\"-\xfa\xa1\x19\x05\b\x03\x12\x01\a\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/v1/cluster/snapshot:note\x12\x89\x01\n" +
 	"\rStageSnapshot\x12!.holdfast.v1.StageSnapshotRequest\x1a\".holdfast.v1.StageSnapshotResponse\"1\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/cluster/snapshot:stage\x12\xd4\x01\n" +
-	"\x0fRestoreSnapshot\x12#.holdfast.v1.RestoreSnapshotRequest\x1a$.holdfast.v1.RestoreSnapshotResponse\"v\xfa\xa1\x19\x02\b\x03\x82\xa2\x19E*Cit may still be running: check the audit trail before you repeat it\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/cluster/snapshot:restore\x12\x93\x01\n" +
-	"\x12TransferLeadership\x12&.holdfast.v1.TransferLeadershipRequest\x1a'.holdfast.v1.TransferLeadershipResponse\",\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/cluster/leader:transfer\x12s\n" +
+	"\x0fRestoreSnapshot\x12#.holdfast.v1.RestoreSnapshotRequest\x1a$.holdfast.v1.RestoreSnapshotResponse\"v\xfa\xa1\x19\x02\b\x03\x82\xa2\x19E*Cit may still be running: check the audit trail before you repeat it\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/cluster/snapshot:restore\x12\x99\x01\n" +
+	"\x12TransferLeadership\x12&.holdfast.v1.TransferLeadershipRequest\x1a'.holdfast.v1.TransferLeadershipResponse\"2\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x020\x01\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/cluster/leader:transfer\x12y\n" +
 	"\n" +
-	"RemovePeer\x12\x1e.holdfast.v1.RemovePeerRequest\x1a\x1f.holdfast.v1.RemovePeerResponse\"$\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02\x18*\x16/v1/cluster/peers/{id}\x12\x82\x01\n" +
+	"RemovePeer\x12\x1e.holdfast.v1.RemovePeerRequest\x1a\x1f.holdfast.v1.RemovePeerResponse\"*\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x020\x01\x82\xd3\xe4\x93\x02\x18*\x16/v1/cluster/peers/{id}\x12\x82\x01\n" +
 	"\tAdmitPeer\x12\x1d.holdfast.v1.AdmitPeerRequest\x1a\x1e.holdfast.v1.AdmitPeerResponse\"6\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02$:\x01*\"\x1f/v1/cluster/peers/{id=**}:admit\x12b\n" +
 	"\x05Probe\x12\x19.holdfast.v1.ProbeRequest\x1a\x1a.holdfast.v1.ProbeResponse\"\"\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02\x16:\x01*\"\x11/v1/cluster:probe\x12u\n" +
 	"\fGetAutopilot\x12 .holdfast.v1.GetAutopilotRequest\x1a\x16.holdfast.v1.Autopilot\"+\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x04\b\x01\x18\x01\x82\xd3\xe4\x93\x02\x17\x12\x15/v1/cluster/autopilot\x12{\n" +

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/filter"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
@@ -80,7 +81,7 @@ func (s *Tokens) CreateToken(
 		return nil, err
 	}
 	return edge.RetryAborted(func() (*holdfastv1.CreateTokenResponse, error) {
-		secret, hash := secrets.NewToken()
+		secret, hash := secrets.TokenOf(cluster.CallSecret(ctx, "holdfast token", secrets.TokenBytes))
 		tok.TokenId = "tok-" + edge.RandomHex(6)
 		if ttl := tokenTTL(r); ttl > 0 {
 			tok.ExpiresAt = timestamppb.New(time.Now().Add(ttl).Truncate(time.Second))

@@ -117,8 +117,17 @@ func (s *Nodes) ReportNode(ctx context.Context, r *holdfastv1.ReportNodeRequest)
 		return nil, request.Invalid("installation_status",
 			fmt.Sprintf("%q is not a status: send started, progress, complete or failed", status))
 	}
+	if id := r.GetRequestId(); len(id) > 64 {
+		return nil, request.Invalid("request_id", fmt.Sprintf("has %d bytes, at most 64 are allowed", len(id)))
+	}
 	return edge.RetryAborted(func() (*holdfastv1.Machine, error) {
 		c := auth.Command(ctx)
+		if id := r.GetRequestId(); id != "" { // of this caller and machine: others may choose the same
+			mac, _ := fsm.MAC(r.GetMacAddress())
+			c.Delivery = &internalv1.Delivery{
+				Id: "report/" + c.GetOrigin().GetTokenId() + "/" + mac + "/" + id,
+			}
+		}
 		c.Op = &internalv1.Command_ReportNode{ReportNode: &internalv1.ReportNode{
 			Report:        request.WithoutUnknown(r),
 			RunId:         "run-" + edge.RandomHex(6),

@@ -3,12 +3,14 @@ package registry
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -51,8 +53,8 @@ func (s *Agents) CreateAgentMachine(
 		if generate {
 			id = edge.RandomHex(4)
 		}
-		secret, hash := secrets.NewToken()
-		tok := &holdfastv1.Token{TokenId: "tok-" + edge.RandomHex(6), Name: "agent-" + id}
+		secret, hash := secrets.TokenOf(cluster.CallSecret(ctx, "holdfast token", secrets.TokenBytes))
+		tok := &holdfastv1.Token{TokenId: "tok-" + hex.EncodeToString(hash[:6]), Name: "agent-" + id}
 		if ttl := r.GetTtlSeconds(); ttl > 0 {
 			tok.ExpiresAt = timestamppb.New(time.Now().Add(time.Duration(ttl) * time.Second).Truncate(time.Second))
 		}
@@ -99,7 +101,22 @@ func (s *Agents) RegisterAgent(
 	})
 }
 
-// ListAgentMachines lists the machines that are ready, by id. A machine's agent sees only
+// mayWork reports whether workloads may be placed on a machine: its agent is ready, and neither its
+// phase nor a run takes it out of service. Schedulers know no other word for it than "ready".
+func mayWork(m *holdfastv1.Machine) bool {
+	s := m.GetStatus()
+	if s.GetAgentState() != holdfastv1.Agent_READY || s.GetPhase() == holdfastv1.MachineStatus_PROVISIONING {
+		return false
+	}
+	switch s.GetEffectiveState() {
+	case holdfastv1.EffectiveState_READY, holdfastv1.EffectiveState_IN_SERVICE,
+		holdfastv1.EffectiveState_FACTORY_READY:
+		return true
+	}
+	return false
+}
+
+// ListAgentMachines lists the machines that are ready for work, by id. A machine's agent sees only
 // its own machine.
 func (s *Agents) ListAgentMachines(
 	ctx context.Context, r *holdfastv1.ListAgentMachinesRequest,
@@ -118,7 +135,7 @@ func (s *Agents) ListAgentMachines(
 	}
 	resp := &holdfastv1.ListAgentMachinesResponse{}
 	resp.Machines, resp.NextPageToken, err = page.Collect(ctx, p, rows, func(m *holdfastv1.Machine) bool {
-		return m.GetStatus().GetAgentState() == holdfastv1.Agent_READY && scope.Visible(who, m) &&
+		return mayWork(m) && scope.Visible(who, m) &&
 			(r.GetPoolName() == "" || m.GetSpec().GetPool() == r.GetPoolName()) &&
 			(r.GetProviderName() == "" || m.GetAgent().GetProviderName() == r.GetProviderName())
 	})
