@@ -47,14 +47,14 @@ func TestPoolStates(t *testing.T) {
 	}
 	got := beat(t, p, "p-1", 10, &holdfastv1.Gpu{Id: 0, TotalVramGb: 24, AvailableVramGb: 8,
 		Workers: []string{"worker-abc"}, TemperatureCelsius: 65}, &holdfastv1.Gpu{Id: 2, AvailableVramGb: 1})
-	if got.GetStatus() != holdfastv1.Pool_HEALTHY || got.GetAvailableVramGb() != 9 ||
+	if got.GetStatus() != holdfastv1.Pool_HEALTHY || got.GetAvailableVramGb() != 8 ||
 		!got.GetLastHeartbeat().AsTime().Equal(p.Now) || got.GetUptimeSeconds() != 3600 {
 		t.Errorf("healthy: %v", got)
 	}
 	want := []*holdfastv1.Gpu{
 		{Id: 0, Model: "RTX 4090", TotalVramGb: 24, AvailableVramGb: 8, ComputeCapability: "8.9",
 			Workers: []string{"worker-abc"}, TemperatureCelsius: 65},
-		{Id: 1, Model: "A100", TotalVramGb: 80}, {Id: 2, AvailableVramGb: 1}}
+		{Id: 1, Model: "A100", TotalVramGb: 80}} // not 2, which was never registered
 	if diff := cmp.Diff(want, got.GetGpus(), protocmp.Transform()); diff != "" {
 		t.Errorf("GPUs (-want +got):\n%s", diff)
 	}

@@ -101,8 +101,12 @@ func ofNewNode(t *core.Tx, c *internalv1.CreateNode) subject {
 }
 
 func ofReport(t *core.Tx, c *internalv1.ReportNode) subject {
-	if id := nodeID(t, c.GetReport().GetMacAddress()); t.Machines.Has(id) {
+	id := nodeID(t, c.GetReport().GetMacAddress())
+	if t.Machines.Has(id) {
 		return machineSubject(id)
+	}
+	if !c.GetDiscover() { // there will be no machine with the id of the command
+		return newMachine(t, id, "")
 	}
 	return newMachine(t, c.GetMachineId(), "") // the machine is discovered
 }

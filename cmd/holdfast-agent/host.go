@@ -21,6 +21,7 @@ type host struct {
 	system
 	hostname  string // overrides the machine's own
 	privateIP string // overrides the detected one
+	setting   string // how to set the address, for error texts
 	gpus      *smi.Monitor
 
 	mu   sync.Mutex
@@ -75,7 +76,7 @@ func (h *host) address() (ip, mac string, err error) {
 	if h.privateIP == "" {
 		if !addr.IsValid() {
 			return "", "", errors.New("find the address of this machine: it has none yet: " +
-				"set --private-ip or wait for the network")
+				"wait for the network, or set " + h.setting)
 		}
 		return addr.String(), facts.MAC(h.root, name), nil
 	}

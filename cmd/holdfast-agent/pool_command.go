@@ -97,10 +97,10 @@ func poolConfig(s system, f poolFile) (poolreg.Config, error) {
 		settings.NodeID = name
 	}
 	if settings.Endpoint == "" {
-		h := host{system: s}
+		h := host{system: s, setting: "registration.endpoint"}
 		ip, _, err := h.address()
 		if err != nil {
-			return poolreg.Config{}, fmt.Errorf("%w (or set registration.endpoint)", err)
+			return poolreg.Config{}, err
 		}
 		settings.Endpoint = "http://" + net.JoinHostPort(ip, "9200")
 	}

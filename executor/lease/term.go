@@ -133,6 +133,9 @@ func (ts *termState) put(l *internalv1.Lease) *entry {
 	n := newEntry(l)
 	n.seen = ts.clock.now() // a grant counts as a heartbeat now: the committed clock may be behind
 	n.interval = ts.asked(k.kind)
+	if k.kind == internalv1.LeaseRef_POOL {
+		n.interval = poolNormal // the answer to a registration names it, at any load
+	}
 	if old != nil {
 		ts.order.remove(old)
 		n.latest, n.waiters, n.queued = old.latest, old.waiters, old.queued
@@ -220,7 +223,8 @@ func (ts *termState) find(k key) (*entry, internalv1.RenewalAnswer_Outcome) {
 		if !ok {
 			return nil, internalv1.RenewalAnswer_UNKNOWN_LEASE
 		}
-		if m.GetStatus().GetAgentState() == holdfastv1.Agent_EXPIRED {
+		if m.GetStatus().GetAgentState() == holdfastv1.Agent_EXPIRED ||
+			m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED {
 			return nil, internalv1.RenewalAnswer_EXPIRED
 		}
 	case internalv1.LeaseRef_POOL:

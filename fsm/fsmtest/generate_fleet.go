@@ -259,7 +259,7 @@ func (g fleetGenerator) deletePool(*fsm.View) proto.Message {
 func (g fleetGenerator) registerPool(*fsm.View) proto.Message {
 	return &internalv1.RegisterPool{
 		TtlMs: leaseTTL,
-		Pool:  &holdfastv1.Pool{PoolId: g.id("pool", poolIDs), Endpoint: g.id("http", 2), Gpus: g.gpus()},
+		Pool:  &holdfastv1.Pool{PoolId: g.id("pool", poolIDs), Endpoint: "http://" + g.id("gpu", 2), Gpus: g.gpus()},
 	}
 }
 

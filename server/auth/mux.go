@@ -3,7 +3,10 @@ package auth
 import (
 	"errors"
 	"net/http"
+	"net/url"
+	"path"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -78,8 +81,31 @@ func (m *Mux) WithCookie(name string, token func(value string) (string, bool)) *
 // Routes returns all routes that were added.
 func (m *Mux) Routes() []Route { return *m.routes }
 
-// ServeHTTP implements http.Handler.
-func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTTP(w, r) }
+// ServeHTTP implements http.Handler. A path with double slashes or dot segments is served as the path
+// without them. ServeMux would redirect it, and clients in the field do not follow redirects, or
+// repeat the request without its body or token.
+func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTTP(w, cleaned(r)) }
+
+// cleaned returns the request with a clean path.
+func cleaned(r *http.Request) *http.Request {
+	is := r.URL.EscapedPath()
+	if r.Method == http.MethodConnect || !strings.Contains(is, "//") && !strings.Contains(is, "/.") {
+		return r
+	}
+	clean := path.Clean("/" + is)
+	if strings.HasSuffix(is, "/") && clean != "/" {
+		clean += "/"
+	}
+	plain, err := url.PathUnescape(clean)
+	if clean == is || err != nil {
+		return r
+	}
+	own := *r
+	u := *r.URL
+	u.Path, u.RawPath = plain, clean
+	own.URL = &u
+	return &own
+}
 
 // Handle adds a route: "GET /readyz". It panics if the pattern is bad or the rule allows
 // no caller. ErrorWriter may be nil: then a refusal is one line of text.

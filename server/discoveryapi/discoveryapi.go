@@ -86,8 +86,13 @@ func fail(w http.ResponseWriter, err error) {
 	if code == http.StatusConflict { // clients retry a 503 but not a 409 (docs/clients.md, 003)
 		code = http.StatusServiceUnavailable
 	}
-	refuse(w, code, httpjson.Message(err))
+	refuse(w, code, members.Replace(httpjson.Message(err)))
 }
+
+// members replaces the names of fields with those of the members of this API.
+var members = strings.NewReplacer("target.service_name", "serviceName", "target.service_type", "serviceType",
+	"target.service_sub_type", "serviceSubType", "target.language_name", "languageName",
+	"target.language_type", "languageType", "target.language_sub_type", "languageSubType", "target.", "")
 
 // done responds to a call whose response has no body.
 func done(w http.ResponseWriter, err error) {

@@ -82,14 +82,16 @@ func TestBodies(t *testing.T) {
 	send("ping of nothing", ping, " \n", 400, wrong("body is empty: want the id of a service"))
 	send("ping of garbage", ping, "\xff\xfe", 400, "*")
 	send("ping of too much", ping, id+strings.Repeat("0", 1000), 404, "*")
-	send("port of a wrong type", register, strings.Replace(tool, "9090", `"9090"`, 1), 400,
+	send("port of a wrong type", register, strings.Replace(tool, "9090", `"ninety"`, 1), 400,
 		wrong("port: want a whole number, not string"))
+	send("port as text", register, strings.Replace(tool, "9090", `"9090"`, 1), 200, "*")
+	send("id in upper case", base+"/update/"+strings.ToUpper(id), `{"timestamp":1736937000500,"healthy":true}`, 200, "")
 	send("port beyond ports", register, strings.Replace(tool, "9090", `70000`, 1), 400, "*")
 	send("no name", register, `{"host":"h","port":1,"serviceType":"tool-invoker"}`, 400, "*")
 	for _, lacks := range []struct{ member, field string }{{`"host":"192.168.1.100",`, "host"}, {`"port":9090,`, "port"},
 		{`"serviceType":"tool-invoker",`, "service_type"}} {
 		send("no "+lacks.field, register, strings.Replace(tool, lacks.member, "", 1), 400,
-			wrong("target."+lacks.field+": is required"))
+			wrong(lacks.member[1:strings.IndexByte(lacks.member[1:], '"')+1]+": is required"))
 	}
 	send("invalid id", register, strings.Replace(tool, id, `short`, 1), 400, "*")
 	send("invalid timestamp", base+"/update/"+id, `{"timestamp":"noon","healthy":true}`, 400,

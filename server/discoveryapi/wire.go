@@ -16,15 +16,15 @@ import (
 
 // target is a ServiceTarget. All nine members are present in every answer.
 type target struct {
-	ID              *string `json:"id"`
-	ServiceName     *string `json:"serviceName"`
-	Host            *string `json:"host"`
-	Port            int32   `json:"port"`
-	ServiceType     *string `json:"serviceType"`
-	ServiceSubType  *string `json:"serviceSubType"`
-	LanguageName    *string `json:"languageName"`
-	LanguageType    *string `json:"languageType"`
-	LanguageSubType *string `json:"languageSubType"`
+	ID              *string        `json:"id"`
+	ServiceName     *string        `json:"serviceName"`
+	Host            *string        `json:"host"`
+	Port            httpjson.Int32 `json:"port"`
+	ServiceType     *string        `json:"serviceType"`
+	ServiceSubType  *string        `json:"serviceSubType"`
+	LanguageName    *string        `json:"languageName"`
+	LanguageType    *string        `json:"languageType"`
+	LanguageSubType *string        `json:"languageSubType"`
 }
 
 func (t *target) proto() *holdfastv1.ServiceTarget {
@@ -32,7 +32,7 @@ func (t *target) proto() *holdfastv1.ServiceTarget {
 		Id:              text(t.ID),
 		ServiceName:     text(t.ServiceName),
 		Host:            text(t.Host),
-		Port:            t.Port,
+		Port:            int32(t.Port),
 		ServiceType:     text(t.ServiceType),
 		ServiceSubType:  text(t.ServiceSubType),
 		LanguageName:    text(t.LanguageName),
@@ -46,7 +46,7 @@ func showTarget(t *holdfastv1.ServiceTarget) target {
 		ID:              httpjson.OrNull(t.GetId()),
 		ServiceName:     httpjson.OrNull(t.GetServiceName()),
 		Host:            httpjson.OrNull(t.GetHost()),
-		Port:            t.GetPort(),
+		Port:            httpjson.Int32(t.GetPort()),
 		ServiceType:     httpjson.OrNull(t.GetServiceType()),
 		ServiceSubType:  httpjson.OrNull(t.GetServiceSubType()),
 		LanguageName:    httpjson.OrNull(t.GetLanguageName()),
@@ -64,31 +64,38 @@ func text(s *string) string {
 
 // state is a ServiceState.
 type state struct {
-	Timestamp stamp  `json:"timestamp"`
-	Healthy   bool   `json:"healthy"`
-	Reason    string `json:"reason"`
+	Timestamp stamp         `json:"timestamp"`
+	Healthy   httpjson.Bool `json:"healthy"`
+	Reason    string        `json:"reason"`
 }
 
 func (s *state) proto() *holdfastv1.ServiceState {
-	out := &holdfastv1.ServiceState{Healthy: s.Healthy, Reason: s.Reason}
+	out := &holdfastv1.ServiceState{Healthy: bool(s.Healthy), Reason: s.Reason}
 	if !s.Timestamp.IsZero() {
 		out.Timestamp = timestamppb.New(s.Timestamp.Time)
 	}
 	return out
 }
 
-// stamp is a time. It is read as ISO 8601 or as seconds since 1970, both with an optional
-// fraction, and written as ISO 8601.
+// maxSeconds is the largest number of a timestamp that counts seconds. Larger ones, from the year
+// 5138 on, count milliseconds.
+const maxSeconds = 1e11
+
+// stamp is a time. It is read as ISO 8601 or as seconds or milliseconds since 1970, all with an
+// optional fraction, and written as ISO 8601.
 type stamp struct{ time.Time }
 
-// UnmarshalJSON accepts both forms, and null.
+// UnmarshalJSON accepts all forms, numbers also as text, and null.
 func (s *stamp) UnmarshalJSON(b []byte) error {
 	if bytes.Equal(b, []byte("null")) {
 		return nil
 	}
 	if len(b) > 0 && b[0] != '"' {
 		f, err := strconv.ParseFloat(string(b), 64)
-		if err != nil || math.Abs(f) > 1<<40 {
+		if math.Abs(f) > maxSeconds {
+			f /= 1000
+		}
+		if err != nil || math.Abs(f) > maxSeconds {
 			return fmt.Errorf("timestamp: want ISO 8601 or seconds, not %.30s", b)
 		}
 		sec, frac := math.Modf(f)
@@ -108,6 +115,9 @@ func (s *stamp) UnmarshalJSON(b []byte) error {
 			s.Time = at.UTC()
 			return nil
 		}
+	}
+	if _, err := strconv.ParseFloat(t, 64); err == nil {
+		return s.UnmarshalJSON([]byte(t))
 	}
 	return fmt.Errorf("timestamp: want ISO 8601 or seconds, not %.30q", t)
 }
@@ -145,7 +155,7 @@ func showActivity(s *holdfastv1.Service) activity {
 	for _, st := range s.GetStates() {
 		a.States = append(a.States, state{
 			Timestamp: stampOf(st.GetTimestamp()),
-			Healthy:   st.GetHealthy(),
+			Healthy:   httpjson.Bool(st.GetHealthy()),
 			Reason:    st.GetReason(),
 		})
 	}

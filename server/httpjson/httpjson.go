@@ -38,7 +38,10 @@ func (b *Bad) Status() int {
 // small is the maximum length of a body that is read into an exactly sized buffer.
 const small = 16 << 10
 
-// Body reads the body. Bad is nil if it was read completely.
+// byteOrderMark begins the files of some editors.
+const byteOrderMark = "\ufeff"
+
+// Body reads the body without a byte order mark. Bad is nil if it was read completely.
 func Body(r *http.Request) (b []byte, bad *Bad) {
 	var err error
 	if n := r.ContentLength; n > 0 && n <= small { // the server enforces Content-Length
@@ -53,7 +56,7 @@ func Body(r *http.Request) (b []byte, bad *Bad) {
 	case err != nil:
 		return nil, &Bad{Message: "body is incomplete"}
 	}
-	return b, nil
+	return bytes.TrimPrefix(b, []byte(byteOrderMark)), nil
 }
 
 // Read decodes the body as JSON into v. Unknown members and the content type are ignored,

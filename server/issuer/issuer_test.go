@@ -71,6 +71,7 @@ func TestRealClient(t *testing.T) {
 	}{
 		{"basic", "/oidc", oauth2.AuthStyleInHeader},
 		{"form", "/oidc", oauth2.AuthStyleInParams},
+		{"the default of the SDK", "/q/oidc", oauth2.AuthStyleInHeader},
 		{"as a realm", "/realms/wanaku", oauth2.AuthStyleInHeader},
 		{"the token endpoint as issuer", "/realms/wanaku/protocol/openid-connect/token", oauth2.AuthStyleInParams},
 	} {

@@ -12,17 +12,21 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// defaultPath is the issuer's path if its URL has none.
-const defaultPath = "/oidc"
+// defaultPath is the issuer's path if its URL has none. sdkPath is the issuer of a client of 003 that
+// knows only the router's address.
+const (
+	defaultPath = "/oidc"
+	sdkPath     = "/q/oidc"
+)
 
-// Routes adds the issuer's routes: below /oidc, below the path of its URL, and at the paths
+// Routes adds the issuer's routes: below /oidc and /q/oidc, below the path of its URL, and at the paths
 // of Keycloak. Clients made for Keycloak call
 // http://auth-server/realms/wanaku/protocol/openid-connect/token and take that for an
 // issuer (003, step 1). The routes are public, because clients have no token yet.
 func (i *Issuer) Routes(m *auth.Mux) {
 	const realm, protocol = "/realms/{realm}", "/realms/{realm}/protocol/openid-connect"
 	const discovery = "/.well-known/openid-configuration"
-	paths := []string{defaultPath}
+	paths := []string{defaultPath, sdkPath}
 	if i.url != nil && !slices.Contains(paths, i.url.Path) {
 		paths = append(paths, i.url.Path)
 	}
@@ -87,6 +91,9 @@ func (i *Issuer) name(r *http.Request) string {
 		return ""
 	}
 	path := defaultPath
+	if strings.HasPrefix(r.URL.Path, sdkPath+"/") {
+		path = sdkPath
+	}
 	if realm := r.PathValue("realm"); realm != "" {
 		path = "/realms/" + url.PathEscape(realm)
 	}

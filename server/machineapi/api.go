@@ -110,7 +110,15 @@ func (a *api) fail(w http.ResponseWriter, err error, other failure) {
 	case http.StatusTooManyRequests:
 		answer(w, code, failure{Message: message})
 	case http.StatusServiceUnavailable:
-		answer(w, code, failure{Message: "The cluster has no leader at the moment: try again", Suggestion: message})
+		f := failure{
+			Message:    "The cluster has no leader at the moment: try again",
+			Suggestion: "Repeat the request after a second. An operator finds the cause with holdfast cluster status",
+		}
+		if httpjson.Reason(err) == "OUTCOME_UNKNOWN" {
+			f.Message = "The leader was lost, and the outcome of the request is unknown: try again"
+		}
+		a.log.Warn("machine API call had no leader", "error", message)
+		answer(w, code, f)
 	default:
 		a.log.Warn("machine API call failed", "code", status.Code(err).String(), "error", message)
 		answer(w, http.StatusInternalServerError, other)

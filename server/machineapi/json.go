@@ -3,9 +3,7 @@ package machineapi
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"reflect"
-	"strconv"
 	"strings"
 	"unicode"
 )
@@ -82,29 +80,8 @@ func (e *extra) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// number is a number. Some agents send a string instead.
+// number is a number of an agent.
 type number float64
-
-// UnmarshalJSON accepts numbers, strings with a number, and null.
-func (n *number) UnmarshalJSON(b []byte) error {
-	s := string(b)
-	if len(b) == 0 || b[0] != '-' && (b[0] < '0' || b[0] > '9') {
-		var t text
-		if err := t.UnmarshalJSON(b); err != nil {
-			return unfit[float64](kindOf(b))
-		}
-		s = string(t)
-	}
-	if s == "" {
-		return nil
-	}
-	f, err := strconv.ParseFloat(s, 64)
-	if err != nil || f != f || f > maxNumber || f < -maxNumber {
-		return unfit[float64](fmt.Sprintf("%.20q", s))
-	}
-	*n = number(f)
-	return nil
-}
 
 // maxNumber is the largest number that converts to an integer exactly.
 const maxNumber = 1 << 53

@@ -20,11 +20,11 @@ type keepalive struct {
 }
 
 type metrics struct {
-	CPUUtilization    number `json:"cpu_utilization_pct"`
-	MemoryUtilization number `json:"memory_utilization_pct"`
-	TotalCPU          number `json:"total_cpu_available"`
-	TotalMemory       number `json:"total_memory_available"` // MiB; some agents send bytes
-	FreeGPUs          number `json:"free_gpu_count"`
+	CPUUtilization    metric `json:"cpu_utilization_pct"`
+	MemoryUtilization metric `json:"memory_utilization_pct"`
+	TotalCPU          metric `json:"total_cpu_available"`
+	TotalMemory       metric `json:"total_memory_available"` // MiB; some agents send bytes
+	FreeGPUs          metric `json:"free_gpu_count"`
 }
 
 // alive is the response of POST keepalive. Agents may follow the interval.
@@ -32,6 +32,7 @@ type alive struct {
 	Status          string       `json:"status"`
 	MachineState    machineState `json:"machine_state"`
 	NextKeepaliveMS int64        `json:"next_keepalive_ms,omitempty"`
+	Note            string       `json:"note,omitempty"` // which metrics were not recorded as sent
 }
 
 func (a *api) keepalive(w http.ResponseWriter, r *http.Request) {
@@ -52,14 +53,9 @@ func (a *api) keepalive(w http.ResponseWriter, r *http.Request) {
 		PoolName:     string(in.PoolName),
 		AgentVersion: string(in.AgentVersion),
 	}
-	if m := in.Metrics; m != nil {
-		req.Metrics = &holdfastv1.AgentMetrics{
-			CpuUtilizationPct:    float64(m.CPUUtilization),
-			MemoryUtilizationPct: float64(m.MemoryUtilization),
-			TotalCpuAvailable:    int64(m.TotalCPU),
-			TotalMemoryAvailable: memoryMiB(m.TotalMemory),
-			FreeGpuCount:         int32(min(max(m.FreeGPUs, 0), 1<<20)),
-		}
+	var note string
+	if in.Metrics != nil {
+		req.Metrics, note = in.Metrics.bounded()
 	}
 	resp, err := a.heartbeats.KeepMachineAlive(r.Context(), req)
 	if err != nil {
@@ -74,7 +70,7 @@ func (a *api) keepalive(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, err, other)
 		return
 	}
-	answer(w, http.StatusOK, alive{Status: "ok", NextKeepaliveMS: resp.GetNextKeepaliveMs(), MachineState: machineState{
+	answer(w, http.StatusOK, alive{Status: "ok", Note: note, NextKeepaliveMS: resp.GetNextKeepaliveMs(), MachineState: machineState{
 		MachineID:     resp.GetMachineId(),
 		Status:        "ready",
 		PoolName:      resp.GetPoolName(),

@@ -5,8 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
-	"slices"
 	"strconv"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -32,6 +32,22 @@ type registration struct {
 	PrivateIP    text  `json:"private_ip"`
 	TokenSHA256  extra `json:"token_sha256"` // hex; an extension, see RegisterAgentRequest
 	hardware
+}
+
+// missing returns the names of required members without a value.
+func (r *registration) missing() (all []string) {
+	for _, m := range []struct {
+		name  string
+		value text
+	}{
+		{"machine_id", r.MachineID}, {"hostname", r.Hostname}, {"pool_name", r.PoolName}, {"cpu", r.CPU},
+		{"memory", r.Memory}, {"gpu_count", r.GPUCount}, {"private_ip", r.PrivateIP},
+	} {
+		if m.value == "" {
+			all = append(all, m.name)
+		}
+	}
+	return all
 }
 
 // hardware contains optional members of newer agents, named as in the node API. Invalid
@@ -93,10 +109,9 @@ func (a *api) register(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &in) {
 		return
 	}
-	if slices.Contains([]text{
-		in.MachineID, in.Hostname, in.PoolName, in.CPU, in.Memory, in.GPUCount, in.PrivateIP,
-	}, "") {
-		answer(w, http.StatusBadRequest, failure{Message: "Invalid payload"})
+	if missing := in.missing(); len(missing) > 0 {
+		why := "missing or empty: " + strings.Join(missing, ", ")
+		answer(w, http.StatusBadRequest, failure{Message: "Invalid payload", Suggestion: why})
 		return
 	}
 	cpu, err := millicores(string(in.CPU))

@@ -133,11 +133,15 @@ func TestBodies(t *testing.T) {
 	send("tags of a wrong type", "PATCH", node, `{"tags":"x"}`, 422,
 		invalid("body", "tags", "want a list of strings", "type_error"))
 	send("no such workflow", "PATCH", node, `{"workflow_id":"none"}`, 404, `{"detail":"plan \"none\" not found"}`)
+	for _, doubled := range []string{"//api/v1/report", "/api/v1//report", "/api/./v1/report"} {
+		send("report to "+doubled, "POST", doubled, `{"hostname":"x"}`, 422,
+			invalid("body", "mac_address", "Field required", "missing"))
+	}
 	send("no state", "PATCH", node+"/state", `{}`, 422, invalid("body", "state", "Field required", "missing"))
 	send("unknown state", "PATCH", node+"/state", `{"state":"lost"}`, 422,
 		invalid("body", "state", `"lost" is not a state of a node`, "value_error"))
 	send("state in capitals", "PATCH", node+"/state", `{"state":"PENDING"}`, 422, "*")
-	send("force of a wrong type", "PATCH", node+"/state", `{"state":"pending","force":"yes"}`, 422,
+	send("force of a wrong type", "PATCH", node+"/state", `{"state":"pending","force":"perhaps"}`, 422,
 		invalid("body", "force", "force: want true or false, not string", "type_error"))
 	send("bad transition", "PATCH", node+"/state", `{"state":"active"}`, 400, `{"detail":"Invalid state transition from 'discovered' to 'active'. Valid transitions: ['pending', 'retired']"}`)
 	send("no tag", "POST", node+"/tags", `{"tag":""}`, 422, invalid("body", "tag", "Field required", "missing"))

@@ -8,16 +8,15 @@ import (
 	"github.com/google/uuid"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
 // transition changes the state of a node on request.
 func (a *api) transition(w http.ResponseWriter, r *http.Request) {
 	var in struct {
-		State   *string `json:"state"`
-		Comment string  `json:"comment"`
-		Force   bool    `json:"force"`
+		State   *string       `json:"state"`
+		Comment string        `json:"comment"`
+		Force   httpjson.Bool `json:"force"`
 	}
 	if !read(w, r, &in) {
 		return
@@ -35,7 +34,7 @@ func (a *api) transition(w http.ResponseWriter, r *http.Request) {
 		Id:      r.PathValue("id"),
 		State:   to,
 		Comment: in.Comment,
-		Force:   in.Force,
+		Force:   bool(in.Force),
 	}
 	a.move(w, r, req, "Node transitioned to "+*in.State)
 }
@@ -47,32 +46,30 @@ func (a *api) retire(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *api) move(w http.ResponseWriter, r *http.Request, req *holdfastv1.TransitionNodeRequest, message string) {
-	to, force := req.GetState(), req.GetForce()
 	m, err := a.nodes.TransitionNode(r.Context(), req)
 	if err != nil {
 		fail(w, err)
 		return
 	}
-	a.log.Info("node state changed", "node", m.GetMachineId(), "to", stateName(to), "triggered_by", "admin",
-		"principal", auth.From(r.Context()).GetPrincipal(), "force", force)
 	ok(w, m, message)
 }
 
 // report accepts the report of an installer or a booted node.
 func (a *api) report(w http.ResponseWriter, r *http.Request) {
 	var in struct {
-		MACAddress   *string `json:"mac_address"`
-		IPAddress    string  `json:"ip_address"`
-		Hostname     string  `json:"hostname"`
-		Vendor       string  `json:"vendor"`
-		Model        string  `json:"model"`
-		SerialNumber string  `json:"serial_number"`
-		SystemUUID   string  `json:"system_uuid"`
-		Arch         string  `json:"arch"`
-		BootMode     string  `json:"boot_mode"`
-		Status       string  `json:"installation_status"`
-		Progress     *int32  `json:"installation_progress"`
-		Error        string  `json:"installation_error"`
+		MACAddress   *string         `json:"mac_address"`
+		IPAddress    string          `json:"ip_address"`
+		Hostname     string          `json:"hostname"`
+		Vendor       string          `json:"vendor"`
+		Model        string          `json:"model"`
+		SerialNumber string          `json:"serial_number"`
+		SystemUUID   string          `json:"system_uuid"`
+		Arch         string          `json:"arch"`
+		BootMode     string          `json:"boot_mode"`
+		Status       string          `json:"installation_status"`
+		Progress     *httpjson.Int32 `json:"installation_progress"`
+		Error        string          `json:"installation_error"`
+		RequestID    string          `json:"request_id"` // an extension: a report that is sent again counts once
 	}
 	if !read(w, r, &in) {
 		return
@@ -85,6 +82,7 @@ func (a *api) report(w http.ResponseWriter, r *http.Request) {
 		MacAddress:         *in.MACAddress,
 		InstallationStatus: in.Status,
 		InstallationError:  in.Error,
+		RequestId:          in.RequestID,
 		Facts: &holdfastv1.NodeRecord{
 			IpAddress:    in.IPAddress,
 			Hostname:     in.Hostname,
@@ -97,7 +95,7 @@ func (a *api) report(w http.ResponseWriter, r *http.Request) {
 		},
 	}
 	if in.Progress != nil {
-		req.InstallationProgress, req.HasProgress = *in.Progress, true
+		req.InstallationProgress, req.HasProgress = int32(*in.Progress), true
 	}
 	m, err := a.nodes.ReportNode(r.Context(), req)
 	if err != nil {
@@ -105,8 +103,8 @@ func (a *api) report(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if in.Status != "" {
-		a.log.Info("installer reported", "node", m.GetMachineId(), "status", in.Status,
-			"state", stateName(m.GetStatus().GetNodeState()),
+		a.log.Info("installer reported", "machine", m.GetMachineId(), "status", in.Status,
+			"state", m.GetStatus().GetNodeState().String(),
 			"attempts", m.GetNode().GetInstallAttempts(), "triggered_by", "node_report")
 	}
 	ok(w, m, "Report processed")

@@ -13,6 +13,7 @@ import (
 	"crypto/sha256"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -82,7 +83,18 @@ func lost(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
 	httpjson.Write(w, code, failure{name, err.Message})
 }
 
-func fail(w http.ResponseWriter, err error) { refuse(w, httpjson.Status(err), httpjson.Message(err)) }
+func fail(w http.ResponseWriter, err error) {
+	refuse(w, httpjson.Status(err), members.Replace(httpjson.Message(err)))
+}
+
+// members replaces the names of fields with those of the members of this API.
+var members = strings.NewReplacer("pool.gpus", "gpus", "pool.pool_id", "pool_id", "pool.endpoint", "endpoint",
+	"pool.node_id", "node_id", "pool.region", "region", "pool.version", "version", "provider.provider_id", "provider_id",
+	"provider.endpoint", "endpoint", "provider.price_per_token", "pricing.per_token",
+	"provider.price_per_hour", "pricing.per_hour", "provider.total_gpus", "capacity.total_gpus",
+	"provider.total_vram_gb", "capacity.total_vram_gb", "provider.gpu_models", "capacity.gpu_models",
+	"provider.uptime_guarantee", "sla.uptime_guarantee", "provider.max_latency_ms", "sla.max_latency_ms",
+	"provider.currency", "pricing.currency", "provider.country", "geo.country", "provider.region", "geo.region")
 
 // read decodes the body. If it is invalid, it writes the error and returns false.
 func read(w http.ResponseWriter, r *http.Request, v any) bool {
@@ -100,6 +112,10 @@ func (a *api) register(w http.ResponseWriter, r *http.Request) {
 	}
 	if in.PoolID == "" { // checked before the gate compares it with the token's pool
 		refuse(w, http.StatusBadRequest, "pool_id: is required")
+		return
+	}
+	if strings.TrimSpace(in.Endpoint) == "" {
+		refuse(w, http.StatusBadRequest, "endpoint: is required: want a URL such as http://10.0.0.7:9200")
 		return
 	}
 	resp, err := a.pools.RegisterPool(r.Context(), &holdfastv1.RegisterPoolRequest{Pool: in.proto()})
@@ -231,6 +247,10 @@ type registration struct {
 func (a *api) registerProvider(w http.ResponseWriter, r *http.Request) {
 	var in registration
 	if !read(w, r, &in) {
+		return
+	}
+	if strings.TrimSpace(in.Endpoint) == "" {
+		refuse(w, http.StatusBadRequest, "endpoint: is required: want a URL such as https://gpu.example.com")
 		return
 	}
 	p := &holdfastv1.PlatformProvider{

@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
@@ -58,7 +59,8 @@ func PoolOpen(t *core.Tx, id string) (*holdfastv1.Pool, bool) {
 // expired must register again first.
 func ReviveMachine(t *core.Tx, id string) *internalv1.Lease {
 	m, ok := t.Machines.Get(id)
-	if !ok || m.GetStatus().GetAgentState() == holdfastv1.Agent_EXPIRED {
+	if !ok || m.GetStatus().GetAgentState() == holdfastv1.Agent_EXPIRED ||
+		m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED {
 		return nil
 	}
 	if l, ok := t.Lease(internalv1.LeaseRef_MACHINE, id); ok && l.GetExpiredAt() == nil {
@@ -91,6 +93,26 @@ func AgentExpired(t *core.Tx, l *internalv1.Lease) {
 	PutMachine(t, m)
 }
 
+// endAgent ends the agent of a machine that is retired: its heartbeats are refused, like its
+// registration.
+func endAgent(t *core.Tx, m *holdfastv1.Machine) {
+	t.EndLease(internalv1.LeaseRef_PENDING_MACHINE, m.GetMachineId())
+	t.EndLease(internalv1.LeaseRef_MACHINE, m.GetMachineId())
+	if s := m.GetStatus().GetAgentState(); s != holdfastv1.Agent_AGENT_STATE_UNSPECIFIED && s != holdfastv1.Agent_EXPIRED {
+		moveAgent(t, m, holdfastv1.Agent_EXPIRED, "system", "the machine is retired")
+	}
+}
+
+// boundMetrics returns metrics that are possible for a machine with a number of GPUs.
+func boundMetrics(x *holdfastv1.AgentMetrics, gpus int32) *holdfastv1.AgentMetrics {
+	if x.GetFreeGpuCount() <= gpus {
+		return x
+	}
+	x = proto.CloneOf(x)
+	x.FreeGpuCount = gpus
+	return x
+}
+
 // Whole returns a copy of a machine with its computed fields and the data from its agent's
 // lease.
 func Whole(s *core.State, m *holdfastv1.Machine) *holdfastv1.Machine {
@@ -98,7 +120,7 @@ func Whole(s *core.State, m *holdfastv1.Machine) *holdfastv1.Machine {
 	if a := m.GetAgent(); a != nil {
 		if l, ok := s.Lease(internalv1.LeaseRef_MACHINE, m.GetMachineId()); ok && !l.GetGone() {
 			whole.Agent = shallow.Agent(a)
-			whole.Agent.Metrics, whole.Agent.AgentVersion = l.GetMetrics(), l.GetAgentVersion()
+			whole.Agent.Metrics, whole.Agent.AgentVersion = boundMetrics(l.GetMetrics(), a.GetGpuCount()), l.GetAgentVersion()
 			whole.Agent.LastKeepalive = cmp.Or(lastKeepalive(l), a.GetLastKeepalive())
 		}
 	}

@@ -36,7 +36,7 @@ func moveNode(t *core.Tx, m *holdfastv1.Machine, to holdfastv1.Node_State, c Cha
 	}
 	// An operator has handled the failures, so they are counted from zero again.
 	if from == holdfastv1.Node_INSTALL_FAILED {
-		n.InstallAttempts, n.LastInstallError = 0, ""
+		n.InstallAttempts, n.LastInstallError, n.InstallProgress = 0, "", 0
 	}
 	switch to {
 	case holdfastv1.Node_INSTALLING:

@@ -29,6 +29,9 @@ func MovePhase(t *core.Tx, m *holdfastv1.Machine, to holdfastv1.MachineStatus_Ph
 		}
 		events.AddHistory(t, m, e)
 		s.Phase, s.PhaseChangedAt = to, t.Now
+		if to == holdfastv1.MachineStatus_RETIRED {
+			endAgent(t, m)
+		}
 	}
 	node := c.Node
 	if node == holdfastv1.Node_NODE_STATE_UNSPECIFIED {

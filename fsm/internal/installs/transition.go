@@ -55,7 +55,7 @@ func TransitionNode(t *core.Tx, c *internalv1.TransitionNode) (*holdfastv1.Machi
 		m.Node.ApprovedAt = t.Now
 	}
 	if c.GetForce() {
-		m.Node.InstallAttempts, m.Node.LastInstallError = 0, ""
+		m.Node.InstallAttempts, m.Node.LastInstallError, m.Node.InstallProgress = 0, "", 0
 	}
 	fleet.PutMachine(t, m)
 	return fleet.Whole(t.State, m), nil

@@ -27,7 +27,7 @@ func checkGpus(prefix string, gpus []*holdfastv1.Gpu) []refusal.FieldViolation {
 		at := fmt.Sprintf("gpus[%d]", i)
 		switch {
 		case seen[g.GetId()]:
-			bad.Add(at+".id", "%d is duplicate", g.GetId())
+			bad.Add(at+".id", "%d is the id of another GPU of the pool too", g.GetId())
 		// NaN fails these comparisons too.
 		case !(g.GetTotalVramGb() >= 0) || !(g.GetAvailableVramGb() >= 0) || g.GetTotalVramGb() > 1e6 ||
 			g.GetAvailableVramGb() > 1e6:
@@ -61,7 +61,8 @@ func keepMeasured(old, registered []*holdfastv1.Gpu) {
 }
 
 // mergeGpus updates registered GPUs with reported ones. Heartbeats have no models. A GPU
-// missing from the report has no free memory.
+// missing from the report has no free memory. One that is not registered is ignored: without its
+// registration nothing is known of it, and it would add capacity.
 func mergeGpus(known, seen []*holdfastv1.Gpu) []*holdfastv1.Gpu {
 	reported := map[int32]*holdfastv1.Gpu{}
 	for _, g := range seen {
@@ -73,7 +74,6 @@ func mergeGpus(known, seen []*holdfastv1.Gpu) []*holdfastv1.Gpu {
 			k.AvailableVramGb, k.Workers, k.TemperatureCelsius = 0, nil, 0
 			continue
 		}
-		delete(reported, k.GetId())
 		k.Model = cmp.Or(g.GetModel(), k.GetModel())
 		k.ComputeCapability = cmp.Or(g.GetComputeCapability(), k.GetComputeCapability())
 		if g.GetTotalVramGb() > 0 {
@@ -81,11 +81,6 @@ func mergeGpus(known, seen []*holdfastv1.Gpu) []*holdfastv1.Gpu {
 		}
 		k.AvailableVramGb, k.Workers = g.GetAvailableVramGb(), g.GetWorkers()
 		k.TemperatureCelsius = g.GetTemperatureCelsius()
-	}
-	for _, g := range seen {
-		if reported[g.GetId()] != nil {
-			known = append(known, g)
-		}
 	}
 	return known
 }

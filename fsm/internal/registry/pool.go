@@ -79,6 +79,9 @@ func RegisterPool(t *core.Tx, c *internalv1.RegisterPool) (*holdfastv1.Pool, *re
 	if err := refusal.Invalid(CheckPool(in)); err != nil {
 		return nil, err
 	}
+	if problem := endpointProblem(in.GetEndpoint()); problem != "" {
+		return nil, refusal.InvalidField("pool.endpoint", "%s", problem)
+	}
 	p, exists := t.Pools.Edit(in.GetPoolId())
 	if !exists {
 		p = &holdfastv1.Pool{PoolId: in.GetPoolId(), CreatedAt: t.Now}

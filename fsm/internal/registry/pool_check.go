@@ -40,6 +40,19 @@ func CheckPool(p *holdfastv1.Pool) []refusal.FieldViolation {
 	return append(bad.Fields, checkGpus("pool.", p.GetGpus())...)
 }
 
+// endpointProblem returns the reason why a text is not the URL of an endpoint, or "". An unset one
+// is valid.
+func endpointProblem(s string) string {
+	u, ok := lex.ParseURL(s)
+	switch {
+	case s == "" || ok && u.IsWeb() && !u.User:
+		return ""
+	case ok && u.User:
+		return "must not contain a user or password" // and is not repeated here
+	}
+	return fmt.Sprintf("%q is not a URL such as http://10.0.0.7:9200", lex.Clip(s, 64))
+}
+
 // CheckPoolReport returns the violations of a heartbeat's numbers. Impossible measurements
 // are refused by field, so that the author of the manager can find the cause.
 func CheckPoolReport(r *internalv1.PoolReport) []refusal.FieldViolation {

@@ -47,6 +47,21 @@ func RegisterProvider(t *core.Tx, c *internalv1.RegisterProvider) (*holdfastv1.P
 				len(f.value), maxPoolText)
 		}
 	}
+	if problem := endpointProblem(p.GetEndpoint()); problem != "" {
+		return nil, refusal.InvalidField("provider.endpoint", "%s", problem)
+	}
+	for _, f := range []struct {
+		name        string
+		value, most float64
+	}{
+		{"price_per_token", p.GetPricePerToken(), 1e9}, {"price_per_hour", p.GetPricePerHour(), 1e9},
+		{"total_gpus", float64(p.GetTotalGpus()), 1e9}, {"total_vram_gb", p.GetTotalVramGb(), 1e9},
+		{"uptime_guarantee", p.GetUptimeGuarantee(), 100}, {"max_latency_ms", p.GetMaxLatencyMs(), 1e9},
+	} {
+		if !(f.value >= 0 && f.value <= f.most) { // NaN fails too
+			return nil, refusal.InvalidField("provider."+f.name, "%v is not 0 to %v", f.value, f.most)
+		}
+	}
 	if len(p.GetGpuModels()) > maxGpus {
 		return nil, refusal.InvalidField("provider.gpu_models", "are %d, at most %d are allowed",
 			len(p.GetGpuModels()), maxGpus)

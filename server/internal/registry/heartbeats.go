@@ -46,8 +46,11 @@ func (s *Heartbeats) KeepKnownAlive(
 	}
 	m := r.GetMetrics()
 	if m != nil { // do not refuse a heartbeat because of a broken sensor
-		m.CpuUtilizationPct = httpjson.Finite(m.GetCpuUtilizationPct())
-		m.MemoryUtilizationPct = httpjson.Finite(m.GetMemoryUtilizationPct())
+		m.CpuUtilizationPct = min(max(httpjson.Finite(m.GetCpuUtilizationPct()), 0), 100)
+		m.MemoryUtilizationPct = min(max(httpjson.Finite(m.GetMemoryUtilizationPct()), 0), 100)
+		m.TotalCpuAvailable = max(m.GetTotalCpuAvailable(), 0)
+		m.TotalMemoryAvailable = max(m.GetTotalMemoryAvailable(), 0)
+		m.FreeGpuCount = max(m.GetFreeGpuCount(), 0)
 	}
 	if err := s.ownPoolsMachine(ctx, id); err != nil {
 		return nil, err
@@ -117,7 +120,7 @@ func (s *Heartbeats) PingService(
 		return nil, err
 	}
 	renewal := &internalv1.Renewal{State: request.WithoutUnknown(r.GetState())}
-	if _, err := s.renew(ctx, internalv1.LeaseRef_SERVICE, r.GetId(), renewal); err != nil {
+	if _, err := s.renew(ctx, internalv1.LeaseRef_SERVICE, serviceID(r.GetId()), renewal); err != nil {
 		return nil, err
 	}
 	return &holdfastv1.PingServiceResponse{}, nil

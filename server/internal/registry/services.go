@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -41,6 +42,7 @@ func (s *Services) RegisterService(
 	if t == nil {
 		return nil, request.Invalid("target", "is required")
 	}
+	t.Id = serviceID(t.GetId())
 	if err := request.Violations(append(fsm.CheckTarget(request.WithoutUnknown(t)), unreachable(t)...)); err != nil {
 		return nil, err
 	}
@@ -52,6 +54,10 @@ func (s *Services) RegisterService(
 		return edge.Apply[*holdfastv1.Service](ctx, s.Node, c)
 	})
 }
+
+// serviceID returns the form of a service's id in the record. It is a UUID, whose case does not
+// matter.
+func serviceID(id string) string { return strings.ToLower(id) }
 
 // unreachable returns violations for the fields that routers need to reach a target, and
 // that are missing. It accepts any service type.
@@ -82,7 +88,7 @@ func (s *Services) UpdateServiceState(
 	state.Reason = clip(state.GetReason(), request.MaxComment)
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_UpdateServiceState{
-		UpdateServiceState: &internalv1.UpdateServiceState{Id: r.GetId(), State: state},
+		UpdateServiceState: &internalv1.UpdateServiceState{Id: serviceID(r.GetId()), State: state},
 	}
 	return edge.Apply[*holdfastv1.Service](ctx, s.Node, c)
 }
@@ -92,13 +98,16 @@ func (s *Services) DeregisterService(
 	ctx context.Context, r *holdfastv1.DeregisterServiceRequest,
 ) (*holdfastv1.Service, error) {
 	t := r.GetTarget()
+	if t.GetId() != "" {
+		t.Id = serviceID(t.GetId())
+	}
 	nameless := r.GetId() == "" && t.GetId() == ""
 	if nameless && t.GetServiceName() == "" {
 		return nil, request.Invalid("id", "is required")
 	}
 	c := auth.Command(ctx)
 	c.Op = &internalv1.Command_DeregisterService{
-		DeregisterService: &internalv1.DeregisterService{Id: r.GetId(), Target: request.WithoutUnknown(t)},
+		DeregisterService: &internalv1.DeregisterService{Id: serviceID(r.GetId()), Target: request.WithoutUnknown(t)},
 	}
 	svc, err := edge.Apply[*holdfastv1.Service](ctx, s.Node, c)
 	var refusal *fsm.Error
@@ -149,7 +158,7 @@ func (s *Services) GetService(
 	if err != nil {
 		return nil, err
 	}
-	svc, ok := v.Service(r.GetId())
+	svc, ok := v.Service(serviceID(r.GetId()))
 	if !ok {
 		return nil, request.NotFound(fsm.ReasonServiceNotFound, "service", r.GetId())
 	}
