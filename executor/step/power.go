@@ -48,6 +48,7 @@ func (a *powerStep) power(s *holdfastv1.Power) Action {
 			case "off":
 				return a.turn(ctx, providers.PowerOff, how)
 			}
+			a.resume()
 			if a.Before[proofPower] != string(providers.PowerOff) && a.Seen[proofOffSeen] == "" {
 				if err := a.turn(ctx, providers.PowerOff, how); err != nil {
 					return err

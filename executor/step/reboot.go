@@ -2,7 +2,9 @@ package step
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/executor/task"
@@ -44,7 +46,8 @@ func (a *Attempt) reboot(s *holdfastv1.Reboot) (Action, error) {
 			return seen, nil
 		},
 		Do: func(ctx context.Context) error {
-			return p.reboot(ctx, inspector, a.stopping(s.GetForce(), s.GetShutdownSeconds()))
+			p.resume()
+			return p.reboot(ctx, inspector, a.stopping(a.flag(s.GetForce(), "force"), s.GetShutdownSeconds()))
 		},
 	}, nil
 }
@@ -63,7 +66,7 @@ func (a *Attempt) noBMC() bool {
 // reboot reboots in separate steps: power off, observe off, power on, observe on,
 // observe the boot. It never uses the BMC's "cycle" (docs/concepts.md).
 func (a *powerStep) reboot(ctx context.Context, inspector providers.Inspector, how stopping) error {
-	// Was it off already, or has an earlier leader powered it off, or even on again?
+	// Was it off already, or has an earlier leader or attempt powered it off, or even on again?
 	wasOff := a.Before[proofPower] == string(providers.PowerOff) || a.Seen[proofOffSeen] != ""
 	if !wasOff {
 		// If a soft off is recorded, powerOff waits for it. In that case no earlier leader can
@@ -90,12 +93,10 @@ func (a *powerStep) reboot(ctx context.Context, inspector providers.Inspector, h
 			}
 		}
 		a.Prove(map[string]string{proofOffSeen: stamp(time.Now())})
-		if a.Before[proofBootID] == "" || a.Seen[proofSoftOff] != "" || a.bootsInstaller() {
-			// There will be no boot id to compare, or a soft off is recorded. So record
-			// that the power was off before it is on again.
-			if err := a.Record(ctx, a.Seen); err != nil {
-				return err
-			}
+		// Record that the power was off before it is on again. Whatever happens after that, no
+		// attempt switches it off another time.
+		if err := a.Record(ctx, a.Seen); err != nil {
+			return err
 		}
 	}
 	if err := a.turn(ctx, providers.PowerOn, stopping{}); err != nil {
@@ -105,7 +106,42 @@ func (a *powerStep) reboot(ctx context.Context, inspector providers.Inspector, h
 		a.Message = "power is on: the machine is booting its installer"
 		return nil
 	}
-	return a.Poll(ctx, "the host to boot", a.bootedOrUnseen(inspector))
+	err := a.Poll(ctx, "the host to boot", a.bootedOrUnseen(inspector))
+	switch {
+	case err == nil || ctx.Err() == nil:
+		return err
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return errUnseen
+	}
+	return fmt.Errorf("%w (%s)", errUnseen, task.Clean(err.Error()))
+}
+
+// errUnseen is the error of an attempt that has done its part.
+var errUnseen = errors.New("power was off and is on, the boot was not seen; it is not pressed again")
+
+// resume takes over the evidence of an earlier attempt that has switched the machine off: the step
+// has to do that once. If the boot was not seen, the next attempt waits for it, and compares the
+// boot id with that of before the first press.
+func (a *powerStep) resume() {
+	for _, earlier := range a.Status.GetAttempts() {
+		off := earlier.GetEvidenceAfter()[proofOffSeen]
+		if earlier.GetNumber() >= a.Op.Attempt || off == "" {
+			continue
+		}
+		if a.Seen[proofOffSeen] == "" {
+			a.Say("attempt %d has seen the power off: it is not switched off again", earlier.GetNumber())
+		}
+		a.Before = maps.Clone(a.Before)
+		if a.Before == nil {
+			a.Before = map[string]string{}
+		}
+		delete(a.Before, proofBootID)
+		if id := earlier.GetEvidenceBefore()[proofBootID]; id != "" {
+			a.Before[proofBootID] = id
+		}
+		a.Prove(map[string]string{proofOffSeen: off})
+		return
+	}
 }
 
 // installerBooter is implemented by providers whose installer does not answer while it
@@ -136,12 +172,14 @@ func (a *Attempt) bootsInstaller() bool {
 // bootedOrUnseen returns a condition like booted that also accepts the power state alone
 // if the boot cannot be observed: the power was seen off, it is on, and the BMC has
 // reported nothing about the host for UnseenBoot. A BMC that reports boots at all does so
-// within that time.
+// within that time. If the boot id was known before, the host is waited for, unless the BMC
+// reports a boot that does not go on.
 func (a *Attempt) bootedOrUnseen(inspector providers.Inspector) func(context.Context) (bool, error) {
 	var since time.Time
 	return func(ctx context.Context) (bool, error) {
 		f, err := inspector.Inspect(ctx, a.Machine)
-		if err != nil || !f.HostUnobservable() || a.Before[proofBootID] != "" {
+		known := a.Before[proofBootID] != "" && f.ReachableReason != providers.BootNotReported
+		if err != nil || !f.HostUnobservable() || known || f.Power == providers.PowerOff {
 			since = time.Time{}
 			return a.bootedBy(f, err)
 		}

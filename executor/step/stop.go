@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
@@ -62,7 +63,7 @@ func (a *powerStep) softOff(ctx context.Context, grace time.Duration) (off bool,
 		if err := a.settle(ctx, a.is(providers.PowerOff)); err != nil {
 			return false, err
 		}
-	} else if until, err = a.askOff(ctx, proofSoftOff, grace); err != nil || until.IsZero() {
+	} else if until, err = a.askOff(ctx, proofSoftOff, grace); err != nil {
 		return false, err
 	}
 	if off, err := a.wentOff(ctx, until); off || err != nil {
@@ -73,7 +74,7 @@ func (a *powerStep) softOff(ctx context.Context, grace time.Duration) (off bool,
 			grace = min(grace, time.Until(end)/2)
 		}
 		a.Say("the earlier leader did not record whether the soft off was sent: requesting it again")
-		if until, err = a.askOff(ctx, proofSoftAgain, grace); err != nil || until.IsZero() {
+		if until, err = a.askOff(ctx, proofSoftAgain, grace); err != nil {
 			return false, err
 		}
 		if off, err := a.wentOff(ctx, until); off || err != nil {
@@ -84,9 +85,9 @@ func (a *powerStep) softOff(ctx context.Context, grace time.Duration) (off bool,
 	return false, nil
 }
 
-// askOff sends a soft off request and returns the end of the grace time, or the zero time
-// if the BMC does not support it. The time of the request is recorded as the evidence
-// named by proof.
+// askOff sends a soft off request and returns the end of the grace time. The time of the
+// request is recorded as the evidence named by proof. If the BMC does not support it, it is an
+// error: only an operator may decide to cut the power of a running system.
 func (a *powerStep) askOff(ctx context.Context, proof string, grace time.Duration) (time.Time, error) {
 	now := time.Now()
 	a.awaits(waitSoftOff)
@@ -96,7 +97,10 @@ func (a *powerStep) askOff(ctx context.Context, proof string, grace time.Duratio
 	err := a.press(ctx, providers.ActionSoftOff)
 	switch {
 	case err != nil && a.Broken == nil && providers.ClassOf(err) == providers.Unsupported:
-		return time.Time{}, nil
+		a.Say("no soft off was sent, and the power was not cut: %s", task.Clean(err.Error()))
+		return time.Time{}, providers.Errorf(providers.Unsupported, "power off "+a.Machine.GetMachineId(),
+			"the BMC has no soft way off, and cutting the power of a running system needs force: "+
+				"run it again with --force (a run: --param force=true): %w", err)
 	case err != nil && !a.isUnknown(ctx, err):
 		return time.Time{}, err
 	}

@@ -197,6 +197,7 @@ func EndAttempt(t *core.Tx, c *internalv1.EndAttempt) (*holdfastv1.Run, *refusal
 	switch {
 	case c.GetOutcome() == holdfastv1.Attempt_SUCCEEDED:
 		fleet.StoreHardware(t, run, c.GetInventory())
+		notePower(t, run, step, a)
 		StepSucceeded(t, run, step)
 	case c.GetOutcome() == holdfastv1.Attempt_CANCELED:
 		why := canceledError(run)

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
@@ -43,6 +46,29 @@ func noteEvidence(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run) {
 			m.Status.ClusterRef = clusterOf(t, m, run, s)
 		}
 	}
+}
+
+// powerFresh is how long a power that a run has seen is valid, if nothing confirms it.
+const powerFresh = 2 * time.Hour
+
+// notePower records the power that a succeeded attempt has seen after its press, so that readers
+// need not wait for the next poll.
+func notePower(t *core.Tx, run *holdfastv1.Run, step *holdfastv1.StepStatus, a *holdfastv1.Attempt) {
+	seen := a.GetEvidenceAfter()["power"]
+	if !stepkind.Named(step.GetKind()).GetPresses() || seen != "on" && seen != "off" {
+		return
+	}
+	m, ok := fleet.Edit(t, run.GetMachineId())
+	known := lifecycle.Condition(m, lifecycle.PoweredOn)
+	if !ok || known != nil && !known.GetUnknown() && known.GetStatus() == (seen == "on") {
+		return // the polls confirm it
+	}
+	fleet.Observe(t, m, &holdfastv1.Condition{
+		Type: lifecycle.PoweredOn, Status: seen == "on", Reason: "ByRun", ObservedAt: t.Now,
+		Message:    run.GetRunId() + " (" + cmp.Or(run.GetType(), run.GetPlanId()) + ")",
+		FreshUntil: timestamppb.New(t.Now.AsTime().Add(powerFresh)),
+	})
+	fleet.PutMachine(t, m)
 }
 
 // clusterOf returns the cluster that a step of a run has joined: the step's, else the run's,
