@@ -252,6 +252,17 @@ test-security: ## Run the tests of TLS, identities, roles, secrets, audit and li
 	go test -count=1 -timeout 10m -run 'UnknownPeer|Rotation|Gossip|Forward|Removed|Peer' ./cluster ./cluster/internal/...
 	go test -count=1 -timeout 15m ./test/security
 
+# CAPTURES is a directory of NAME.json.gz, each the resources of one BMC by path. EXPECT may list the
+# problems that the machines really have.
+CAPTURES ?=
+EXPECT ?=
+.PHONY: captures
+captures: ## Read captured Redfish trees of BMCs and print what was read (CAPTURES=directory EXPECT=file)
+	@test -n "$(CAPTURES)" || { echo 'usage: make captures CAPTURES=DIR, where DIR has files NAME.json.gz: a JSON object'; \
+		echo 'from path to answer, such as {"/redfish/v1/Systems": {"Members": [...]}}'; exit 2; }
+	CAPTURES='$(abspath $(CAPTURES))' EXPECT='$(if $(EXPECT),$(abspath $(EXPECT)))' \
+		go test -count=1 -v -run '^TestCaptures$$' ./providers/bmc | grep -v ' level='
+
 .PHONY: fuzz-short
 fuzz-short: ## Run every fuzz target for FUZZTIME (10s)
 	tools/fuzz.sh $(FUZZTIME)

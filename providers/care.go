@@ -59,6 +59,7 @@ type Inventory struct {
 	Manufacturer string
 	Model        string
 	Serial       string
+	BoardSerial  string // of the main board, if Serial is another one of the machine
 	UUID         string
 	BIOS         string // firmware version
 	BMC          string // firmware version
@@ -71,6 +72,9 @@ type Inventory struct {
 	PCIe         []Card   // devices on PCI Express, including GPUs and network cards
 	Traits       []string // named properties that a third party reports, e.g. HW_CPU_X86_VMX
 	Missing      []string // parts that could not be read, each with the reason
+	// Unread has the kinds of parts of which some or all could not be read: cpu, memory, disk, nic,
+	// gpu, pcie. Parts of these kinds that were known before may still be there.
+	Unread []string
 }
 
 // CPU is a processor.

@@ -32,6 +32,7 @@ const (
 	Thermal       Kind = "Thermal" // too hot, or a fan
 	MemoryFailed  Kind = "Memory"
 	CPUFailed     Kind = "Processor"
+	GPUFailed     Kind = "GPU" // or another accelerator
 	VoltageWrong  Kind = "Voltage"
 	EventLogged   Kind = "EventLog" // a critical entry of the last day
 	HealthUnnamed Kind = "Hardware" // the BMC reports a problem without naming the part
@@ -47,7 +48,7 @@ type Problem struct {
 // drops duplicates.
 func (h *Health) Sort() {
 	order := []Kind{
-		DiskFailed, PowerSupply, Thermal, MemoryFailed, CPUFailed, VoltageWrong, HealthUnnamed, EventLogged,
+		DiskFailed, PowerSupply, Thermal, MemoryFailed, CPUFailed, GPUFailed, VoltageWrong, HealthUnnamed, EventLogged,
 	}
 	slices.SortStableFunc(h.Problems, func(a, b Problem) int {
 		if i, j := slices.Index(order, a.Kind), slices.Index(order, b.Kind); i != j {

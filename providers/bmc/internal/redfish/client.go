@@ -253,6 +253,7 @@ type serviceRoot struct {
 	RedfishVersion string
 	Systems        link
 	Managers       link
+	Chassis        link
 	SessionService link
 	Links          struct{ Sessions link }
 }
@@ -294,6 +295,7 @@ func (c *Client) readRoot(ctx context.Context) (*serviceRoot, error) {
 		RedfishVersion: o.Text("RedfishVersion"),
 		Systems:        link{o.Link("Systems")},
 		Managers:       link{o.Link("Managers")},
+		Chassis:        link{o.Link("Chassis")},
 		SessionService: link{o.Link("SessionService")},
 	}
 	root.Links.Sessions.ID = o.In("Links").Link("Sessions")

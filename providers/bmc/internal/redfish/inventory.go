@@ -3,187 +3,393 @@ package redfish
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
-	"github.com/stmcginnis/gofish/common"
-	"github.com/stmcginnis/gofish/redfish"
-
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/redfish/loose"
 	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
-// Inventory reads the parts of the machine. A part that cannot be read is listed in Missing.
+// survey reads the inventory of a machine once. An error that would probably be another one in a
+// moment, or no answer, ends it: the caller tries again. All other gaps are listed as missing.
+type survey struct {
+	ctx  context.Context
+	h    *Host
+	v    *providers.Inventory
+	err  error       // ends the survey
+	body *collection // chassis of the machine
+	gaps []gap
+}
+
+// gap counts what is missing of some parts. Only the first lines are kept.
+type gap struct {
+	what string
+	n    int
+}
+
+// maxGaps bounds the lines on what is missing of one kind of parts.
+const maxGaps = 2
+
+// Inventory reads the parts of the machine. What cannot be read is listed in Missing, and its kind
+// in Unread.
 func (h *Host) Inventory(ctx context.Context) (*providers.Inventory, error) {
 	s, err := h.read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	v := &providers.Inventory{
-		Manufacturer: s.Manufacturer,
-		Model:        s.Model,
-		Serial:       s.SerialNumber,
-		UUID:         s.UUID,
-		BIOS:         s.BiosVersion,
+	k := &survey{ctx: ctx, h: h, v: &providers.Inventory{BIOS: s.BiosVersion}}
+	boards, alone := k.baseboards(s)
+	k.chassis(s, boards, alone)
+	k.names(s, alone)
+	k.firmware()
+	k.processors(s.Processors.ID, false)
+	k.memory(s.Memory.ID)
+	k.disks(s.Storage.ID)
+	for _, b := range boards {
+		k.processors(b.Link("Processors"), true)
 	}
-	at := view{ctx, h.c}
-	part := func(name, link string, read func() error) {
-		if link == "" {
-			v.Missing = append(v.Missing, name+": not shown by the BMC")
-		} else if err := read(); err != nil {
-			v.Missing = append(v.Missing, name+": "+text.Clip(err.Error(), access.MaxText))
+	k.ports(s)
+	k.cards(s)
+	if k.err != nil {
+		return nil, k.err
+	}
+	for _, g := range k.gaps {
+		if over := g.n - maxGaps; over > 0 {
+			k.v.Missing = append(k.v.Missing, fmt.Sprintf("%s: %d more gaps", g.what, over))
 		}
 	}
-	part("firmware of the BMC", "manager", func() error {
-		m, err := h.manager(ctx)
-		if err != nil {
-			return err
-		}
-		var manager struct{ FirmwareVersion string }
-		_, err = h.c.get(ctx, m, &manager)
-		v.BMC = manager.FirmwareVersion
-		return err
-	})
-	part("processors", s.Processors.ID, func() error {
-		all, err := redfish.ListReferencedProcessors(at, s.Processors.ID)
-		for _, p := range all {
-			switch {
-			case p.Status.State == common.AbsentState:
-				continue
-			case p.ProcessorType == redfish.GPUProcessorType || p.ProcessorType == redfish.AcceleratorProcessorType:
-				v.GPUs = append(v.GPUs, providers.Card{
-					Slot:     cmp.Or(p.Socket, p.ID),
-					Model:    strings.TrimSpace(p.Manufacturer + " " + p.Model),
-					Serial:   p.SerialNumber,
-					Firmware: p.FirmwareVersion,
-					Healthy:  healthy(p.Status),
-				})
-				continue
-			case p.ProcessorType != "" && p.ProcessorType != redfish.CPUProcessorType:
-				continue
-			}
-			v.CPUs = append(v.CPUs, providers.CPU{
-				Slot:    cmp.Or(p.Socket, p.ID),
-				Model:   p.Model,
-				Cores:   p.TotalCores,
-				Threads: p.TotalThreads,
-				Serial:  p.SerialNumber,
-				Healthy: healthy(p.Status),
-			})
-		}
-		return err
-	})
-	part("memory", s.Memory.ID, func() error {
-		all, err := redfish.ListReferencedMemorys(at, s.Memory.ID)
-		for _, m := range all {
-			if m.Status.State == common.AbsentState || m.CapacityMiB == 0 {
-				continue
-			}
-			d := providers.DIMM{
-				Slot:    cmp.Or(m.DeviceLocator, m.ID),
-				Bytes:   int64(m.CapacityMiB) << 20,
-				Type:    string(m.MemoryDeviceType),
-				Serial:  m.SerialNumber,
-				Healthy: healthy(m.Status),
-			}
-			v.Memory = append(v.Memory, d)
-			v.MemoryBytes += d.Bytes
-		}
-		return err
-	})
-	part("disks", s.Storage.ID, func() error { return readDisks(v, at, s.Storage.ID) })
-	part("network ports", s.EthernetInterfaces.ID, func() error {
-		all, err := redfish.ListReferencedEthernetInterfaces(at, s.EthernetInterfaces.ID)
-		for _, e := range all {
-			mac := strings.ToLower(cmp.Or(e.PermanentMACAddress, e.MACAddress))
-			v.NICs = append(v.NICs, providers.NIC{
-				Name: cmp.Or(e.ID, path.Base(e.ODataID)),
-				MAC:  strings.ReplaceAll(mac, "-", ":"),
-				Mbps: e.SpeedMbps,
-				Up:   e.LinkStatus == redfish.LinkUpLinkStatus,
-			})
-		}
-		return err
-	})
-	if devices := s.resource.Links("PCIeDevices"); len(devices) > 0 { // older services do not show them
-		part("PCIe devices", "PCIeDevices", func() error { return readPCIe(v, at, devices) })
-	}
-	sortParts(v)
-	return v, nil
+	sortParts(k.v)
+	return k.v, nil
 }
 
-// maxPCIe bounds how many PCIe devices are read. Each costs a request.
-const maxPCIe = 128
-
-// readPCIe reads the PCIe devices of the system.
-func readPCIe(v *providers.Inventory, at view, devices []string) error {
-	var errs []error
-	for n, l := range devices {
-		if n == maxPCIe {
-			errs = append(errs, fmt.Errorf("%d of %d are not read", len(devices)-maxPCIe, len(devices)))
-			break
+// miss lists a part that cannot be read. kind is that of providers.Inventory.Unread, or empty.
+func (k *survey) miss(kind, what, why string) {
+	line := what + ": " + text.Clip(why, access.MaxText)
+	i := slices.IndexFunc(k.gaps, func(g gap) bool { return g.what == what })
+	if i < 0 {
+		i, k.gaps = len(k.gaps), append(k.gaps, gap{what: what})
+	}
+	if !slices.Contains(k.v.Missing, line) {
+		if k.gaps[i].n++; k.gaps[i].n <= maxGaps {
+			k.v.Missing = append(k.v.Missing, line)
 		}
-		d, err := redfish.GetPCIeDevice(at, l)
-		if err != nil {
-			errs = append(errs, err)
+	}
+	if kind != "" && !slices.Contains(k.v.Unread, kind) {
+		k.v.Unread = append(k.v.Unread, kind)
+	}
+}
+
+// ok reports whether err is nil. It lists any other as missing, or ends the survey.
+func (k *survey) ok(kind, what string, err error) bool {
+	switch {
+	case err == nil || k.err != nil:
+		return k.err == nil
+	case partial(err) && !busy(err):
+		k.miss(kind, what, err.Error())
+	default:
+		k.err = fmt.Errorf("%s: %w", what, err)
+	}
+	return false
+}
+
+// members reads the members of a collection that are not absent. It reports whether there is one.
+func (k *survey) members(kind, what, at string) []*resource {
+	if k.err != nil || at == "" {
+		return nil
+	}
+	all, err := k.h.c.members(k.ctx, at, maxMembers)
+	return k.present(kind, what, all, err)
+}
+
+// present returns the members of a collection that are not absent, and lists its gaps.
+func (k *survey) present(kind, what string, all *collection, err error) []*resource {
+	if !k.ok(kind, what, err) {
+		return nil
+	}
+	for _, u := range all.unread {
+		if !k.ok(kind, what, u.err) && k.err != nil {
+			return nil
+		}
+	}
+	if all.more > 0 {
+		k.miss(kind, what, fmt.Sprintf("%d more are not read", all.more))
+	}
+	return slices.DeleteFunc(all.members, func(r *resource) bool { return stateOf(r.Object).absent() })
+}
+
+// odd lists the properties of a part that could not be read. The part itself is known.
+func (k *survey) odd(what string, r *resource) {
+	if odd := r.Odd(); len(odd) > 0 {
+		k.miss("", what, fmt.Sprintf("%s of %s cannot be read", strings.Join(odd, ", "), r.id()))
+	}
+}
+
+// baseboards returns the systems that are boards of the machine, such as NVIDIA's HGX boards with
+// the GPUs: other systems of the service without network, storage and a BIOS. alone reports whether
+// the service has no other machine. Only then it is known to which machine they belong.
+func (k *survey) baseboards(s *computerSystem) (boards []*resource, alone bool) {
+	root, err := k.h.c.service(k.ctx)
+	if !k.ok("", "systems", err) {
+		return nil, false
+	}
+	all, err := k.h.c.collection(k.ctx, root.Systems.ID, maxMembers)
+	if !k.ok("gpu", "systems", err) {
+		return nil, false
+	}
+	all.members = slices.DeleteFunc(all.members, func(r *resource) bool { return sameAs(r.path, s.ODataID) })
+	alone = true
+	for _, r := range k.filled("gpu", "systems", all) {
+		kind := r.Text("SystemType")
+		switch {
+		case kind != "" && kind != "Physical": // a DPU or a virtual machine, for example
+		case r.Link("EthernetInterfaces") == "" && r.Link("Storage") == "" && r.Link("Bios") == "":
+			boards = append(boards, r)
+		default:
+			alone = false
+		}
+	}
+	if alone && len(all.unread) == 0 {
+		return boards, true
+	}
+	if len(boards) > 0 {
+		k.miss("gpu", "GPUs", "the BMC has several machines, and does not show to which one "+boards[0].id()+" belongs")
+	}
+	return nil, false
+}
+
+// filled reads the members of a collection that are only links.
+func (k *survey) filled(kind, what string, all *collection) []*resource {
+	if k.err != nil {
+		return nil
+	}
+	err := k.h.c.fill(k.ctx, all)
+	return k.present(kind, what, all, err)
+}
+
+// maxChassis bounds the chassis that are read. GPU servers have one for each board.
+const maxChassis = 96
+
+// chassis reads the chassis of the machine: those that the system or its boards name, those that
+// name them, and if the service has no other machine also those that name none.
+func (k *survey) chassis(s *computerSystem, boards []*resource, alone bool) {
+	k.body = new(collection)
+	own := []string{s.ODataID}
+	paths := slices.Clone(s.Links.Chassis)
+	for _, b := range boards {
+		own = append(own, b.path)
+		paths = append(paths, b.In("Links").Links("Chassis")...)
+	}
+	all := new(collection)
+	for _, at := range paths {
+		all.members = append(all.members, &resource{path: at})
+	}
+	if root, err := k.h.c.service(k.ctx); err == nil && root.Chassis.ID != "" && k.err == nil {
+		more, err := k.h.c.collection(k.ctx, root.Chassis.ID, maxChassis)
+		if k.ok("", "chassis", err) {
+			all.members, all.more = append(all.members, more.members...), more.more
+		}
+	}
+	seen := map[string]bool{}
+	all.members = slices.DeleteFunc(all.members, func(r *resource) bool {
+		key := strings.TrimRight(r.path, "/")
+		was := seen[key]
+		seen[key] = true
+		return was
+	})
+	for _, r := range k.filled("", "chassis", all) {
+		named := slices.ContainsFunc(paths, func(at string) bool { return sameAs(at, r.path) })
+		systems := r.In("Links").Links("ComputerSystems")
+		names := slices.ContainsFunc(systems, func(at string) bool {
+			return slices.ContainsFunc(own, func(our string) bool { return sameAs(at, our) })
+		})
+		if named || names || alone && len(systems) == 0 {
+			k.body.members = append(k.body.members, r)
+		}
+	}
+}
+
+// names reads the names of the machine: from the system, or else from the chassis that it names. A
+// chassis with several machines has a serial number of its own.
+func (k *survey) names(s *computerSystem, alone bool) {
+	k.v.Manufacturer, k.v.Model, k.v.Serial, k.v.UUID = s.Manufacturer, s.Model, s.SerialNumber, s.UUID
+	if s.dell() {
+		k.v.Serial, k.v.BoardSerial = s.SKU, s.SerialNumber
+	}
+	for _, r := range k.body.members {
+		if !slices.ContainsFunc(s.Links.Chassis, func(at string) bool { return sameAs(at, r.path) }) {
 			continue
 		}
-		if d.Status.State != common.AbsentState {
-			v.PCIe = append(v.PCIe, providers.Card{
-				Slot:     cmp.Or(d.Slot.Location.PartLocation.ServiceLabel, d.ID),
-				Model:    strings.TrimSpace(d.Manufacturer + " " + cmp.Or(d.Model, d.Name)),
-				Serial:   d.SerialNumber,
-				Firmware: d.FirmwareVersion,
-				Healthy:  healthy(d.Status),
-			})
+		k.v.Manufacturer = cmp.Or(k.v.Manufacturer, known(r.Text("Manufacturer")))
+		k.v.Model = cmp.Or(k.v.Model, known(r.Text("Model")))
+		if alone {
+			k.v.Serial = cmp.Or(k.v.Serial, known(r.Text("SerialNumber")))
 		}
 	}
-	return errors.Join(errs...)
+	var not []string
+	for _, name := range []struct{ what, is string }{
+		{"manufacturer", k.v.Manufacturer}, {"model", k.v.Model}, {"serial number", k.v.Serial},
+	} {
+		if name.is == "" {
+			not = append(not, name.what)
+		}
+	}
+	if len(not) > 0 {
+		k.miss("", strings.Join(not, ", "), "not shown by the BMC")
+	}
+	k.odd("the system", s.resource)
 }
 
-// readDisks reads the drives of all storage controllers.
-func readDisks(v *providers.Inventory, at view, storage string) error {
-	controllers, err := redfish.ListReferencedStorages(at, storage)
-	if err != nil {
-		return err
+// firmware reads the version of the BMC's firmware.
+func (k *survey) firmware() {
+	const what = "firmware of the BMC"
+	if k.err != nil {
+		return
 	}
-	for _, c := range controllers {
-		drives, err := c.Drives()
-		for _, d := range drives {
-			if d.Status.State == common.AbsentState {
+	at, err := k.h.manager(k.ctx)
+	if err != nil && !access.Silent(err) && !busy(err) && k.ctx.Err() == nil {
+		k.miss("", what, err.Error())
+		return
+	}
+	if !k.ok("", what, err) {
+		return
+	}
+	m, err := k.h.c.read(k.ctx, at)
+	if !k.ok("", what, err) {
+		return
+	}
+	if k.v.BMC = m.Text("FirmwareVersion"); k.v.BMC == "" {
+		k.miss("", what, "not shown by the BMC")
+	}
+}
+
+// processors reads CPUs and GPUs. Of a baseboard only the accelerators count: the host shows its
+// CPUs itself.
+func (k *survey) processors(at string, board bool) {
+	what, kind := "processors", "cpu"
+	if board {
+		what, kind = "GPUs", "gpu"
+	}
+	if at == "" {
+		k.miss(kind, what, "not shown by the BMC")
+	}
+	for _, p := range k.members(kind, what, at) {
+		slot := cmp.Or(p.Text("Socket"), p.id())
+		switch p.Text("ProcessorType") {
+		case "GPU", "Accelerator":
+			g := card(p, slot)
+			if mib, ok := p.In("MemorySummary").Count("TotalMemorySizeMiB"); ok {
+				g.Bytes = mib << 20
+			}
+			k.v.GPUs = append(k.v.GPUs, g)
+		case "", "CPU":
+			if board {
 				continue
 			}
-			v.Disks = append(v.Disks, providers.Disk{
-				Slot:     d.ID,
-				Model:    d.Model,
-				Serial:   d.SerialNumber,
-				Bytes:    d.CapacityBytes,
-				Media:    string(d.MediaType),
-				Firmware: cmp.Or(d.FirmwareVersion, d.Revision),
-				Healthy:  healthy(d.Status) && !d.FailurePredicted,
+			cores, _ := p.Count("TotalCores")
+			threads, _ := p.Count("TotalThreads")
+			k.v.CPUs = append(k.v.CPUs, providers.CPU{
+				Slot:    slot,
+				Model:   p.Text("Model"),
+				Cores:   int(cores),
+				Threads: int(threads),
+				Serial:  known(p.Text("SerialNumber")),
+				Healthy: stateOf(p.Object).healthy(),
 			})
 		}
-		if err != nil {
-			return fmt.Errorf("controller %s: %w", c.ID, err)
-		}
+		k.odd(what, p)
 	}
-	return nil
+}
+
+// memory reads the DIMMs. An empty slot has no capacity.
+func (k *survey) memory(at string) {
+	if at == "" {
+		k.miss("memory", "memory", "not shown by the BMC")
+	}
+	for _, m := range k.members("memory", "memory", at) {
+		mib, ok := m.Count("CapacityMiB")
+		if mib == 0 && (ok || !m.Has("CapacityMiB")) {
+			continue
+		}
+		d := providers.DIMM{
+			Slot:    cmp.Or(m.Text("DeviceLocator"), m.id()),
+			Bytes:   mib << 20,
+			Type:    m.Text("MemoryDeviceType"),
+			Serial:  known(m.Text("SerialNumber")),
+			Healthy: stateOf(m.Object).healthy(),
+		}
+		k.v.Memory = append(k.v.Memory, d)
+		k.v.MemoryBytes += d.Bytes
+		k.odd("memory", m)
+	}
+}
+
+// disks reads the drives of all storage controllers, each once.
+func (k *survey) disks(at string) {
+	if at == "" {
+		k.miss("disk", "disks", "not shown by the BMC")
+	}
+	var drives []string
+	for _, c := range k.members("disk", "disks", at) {
+		for _, d := range c.Links("Drives") {
+			if !slices.ContainsFunc(drives, func(o string) bool { return sameAs(o, d) }) {
+				drives = append(drives, d)
+			}
+		}
+		k.odd("disks", c)
+	}
+	if k.err != nil {
+		return
+	}
+	all, err := k.h.c.linked(k.ctx, drives, maxMembers)
+	for _, d := range k.present("disk", "disks", all, err) {
+		size, _ := d.Count("CapacityBytes")
+		failing, _ := d.Flag("FailurePredicted")
+		k.v.Disks = append(k.v.Disks, providers.Disk{
+			Slot:     d.id(),
+			Model:    d.Text("Model"),
+			Serial:   known(d.Text("SerialNumber")),
+			Bytes:    size,
+			Media:    d.Text("MediaType"),
+			Firmware: cmp.Or(d.Text("FirmwareVersion"), d.Text("Revision")),
+			Healthy:  stateOf(d.Object).healthy() && !failing,
+		})
+		k.odd("disks", d)
+	}
+}
+
+// card returns an accelerator or a PCIe device.
+func card(r *resource, slot string) providers.Card {
+	model := cmp.Or(known(r.Text("Model")), r.Text("Name"))
+	if maker := known(r.Text("Manufacturer")); !strings.HasPrefix(model, maker) {
+		model = maker + " " + model
+	}
+	return providers.Card{
+		Slot:     slot,
+		Model:    model,
+		Serial:   known(r.Text("SerialNumber")),
+		Firmware: firmwareOf(r.Object),
+		Healthy:  stateOf(r.Object).healthy(),
+	}
+}
+
+// firmwareOf returns a version, which HPE has in an object.
+func firmwareOf(o loose.Object) string {
+	if version := o.At("/FirmwareVersion/Current"); !version.Empty() {
+		return known(version.Text("VersionString"))
+	}
+	return o.Text("FirmwareVersion")
 }
 
 // sortParts sorts all parts, because members are read in parallel.
 func sortParts(v *providers.Inventory) {
-	slices.SortFunc(v.CPUs, func(a, b providers.CPU) int { return strings.Compare(a.Slot, b.Slot) })
-	slices.SortFunc(v.Memory, func(a, b providers.DIMM) int { return strings.Compare(a.Slot, b.Slot) })
-	slices.SortFunc(v.Disks, func(a, b providers.Disk) int { return strings.Compare(a.Slot, b.Slot) })
+	slices.SortStableFunc(v.CPUs, func(a, b providers.CPU) int { return strings.Compare(a.Slot, b.Slot) })
+	slices.SortStableFunc(v.Memory, func(a, b providers.DIMM) int { return strings.Compare(a.Slot, b.Slot) })
+	slices.SortStableFunc(v.Disks, func(a, b providers.Disk) int { return strings.Compare(a.Slot, b.Slot) })
 	for _, cards := range [][]providers.Card{v.GPUs, v.PCIe} {
-		slices.SortFunc(cards, func(a, b providers.Card) int { return strings.Compare(a.Slot, b.Slot) })
+		slices.SortStableFunc(cards, func(a, b providers.Card) int { return strings.Compare(a.Slot, b.Slot) })
 	}
-	slices.SortFunc(v.NICs, func(a, b providers.NIC) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(v.NICs, func(a, b providers.NIC) int { return strings.Compare(a.Name, b.Name) })
 }
-
-// healthy reports whether no fault is known.
-func healthy(s common.Status) bool { return s.Health == "" || s.Health == common.OKHealth }

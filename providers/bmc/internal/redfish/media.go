@@ -3,6 +3,7 @@ package redfish
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"path"
 	"slices"
@@ -11,23 +12,40 @@ import (
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
+	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
-// virtualMedia has the fields we need of a VirtualMedia resource.
+// virtualMedia has the properties we need of a VirtualMedia resource.
 type virtualMedia struct {
-	ODataID    string `json:"@odata.id"`
-	ETag       string `json:"@odata.etag"`
+	ODataID    string // the path at which it was read
+	ETag       string
 	Image      string
 	Inserted   *bool
 	MediaTypes []string
-	Actions    struct {
-		Insert struct {
-			Target string `json:"target"`
-		} `json:"#VirtualMedia.InsertMedia"`
-		Eject struct {
-			Target string `json:"target"`
-		} `json:"#VirtualMedia.EjectMedia"`
+	Insert     string // targets of the actions
+	Eject      string
+	Skipped    []string // errors of other virtual drives, which are not used
+}
+
+// mediaOf returns the virtual drive that a resource describes.
+func mediaOf(r *resource) *virtualMedia {
+	v := &virtualMedia{
+		ODataID:    r.path,
+		ETag:       r.etag,
+		Image:      r.Text("Image"),
+		MediaTypes: r.Words("MediaTypes"),
+		Insert:     actionOf(r, "InsertMedia"),
+		Eject:      actionOf(r, "EjectMedia"),
 	}
+	if in, set := r.Flag("Inserted"); set {
+		v.Inserted = &in
+	}
+	return v
+}
+
+// actionOf returns the target of an action of a virtual drive, which is a text or a link.
+func actionOf(r *resource, name string) string {
+	return r.In("Actions", "#VirtualMedia."+name).Link("target")
 }
 
 // inserted returns the image in the slot, or "".
@@ -35,7 +53,7 @@ func (v *virtualMedia) inserted() string {
 	if v.Inserted != nil && !*v.Inserted {
 		return ""
 	}
-	return strings.TrimSpace(v.Image) // Supermicro appends a blank
+	return v.Image
 }
 
 // knownSlot returns the slot if it was read a moment ago, else it reads it. Thus the retry of a
@@ -80,27 +98,31 @@ func (h *Host) findSlot(ctx context.Context) (*virtualMedia, error) {
 		if err != nil {
 			return nil, err
 		}
-		var manager struct{ VirtualMedia link }
-		if _, err := h.c.expect(ctx, m, &manager); err != nil {
+		manager, err := h.c.readShown(ctx, m)
+		if err != nil {
 			return nil, err
 		}
-		collection = manager.VirtualMedia.ID
+		collection = manager.Link("VirtualMedia")
 	}
 	if collection == "" {
 		return nil, providers.Errorf(providers.Unsupported, "find virtual media",
 			"the BMC shows none (some need a license for it)")
 	}
-	var all struct{ Members []link }
-	if _, err := h.c.get(ctx, collection, &all); err != nil {
-		return nil, err
-	}
-	v, err := h.pickSlot(ctx, all.Members)
+	all, err := h.c.members(ctx, collection, maxMembers)
 	if err != nil {
 		return nil, err
 	}
-	if v == nil {
+	v := pickSlot(all.members)
+	switch {
+	case v != nil:
+	case len(all.unread) > 0: // one of those may be the right one
+		return nil, fmt.Errorf("find virtual media: %w", notYet(all.unread[0].err))
+	default:
 		return nil, providers.Errorf(providers.Unsupported, "find virtual media",
-			"none of the %d slots of the BMC accepts a CD", len(all.Members))
+			"none of the %d slots of the BMC accepts a CD", len(all.members))
+	}
+	for _, u := range all.unread {
+		v.Skipped = append(v.Skipped, text.Clip(u.Error(), access.MaxText))
 	}
 	h.keepSlot(v)
 	return v, nil
@@ -110,37 +132,34 @@ func (h *Host) findSlot(ctx context.Context) (*virtualMedia, error) {
 // slot has one, it returns a slot that is changed by PATCH, preferably one for images at a URL:
 // Lenovo's XCC lists those for uploaded files first. The choice does not depend on the contents of
 // the slots, so that an inserted image is found again.
-func (h *Host) pickSlot(ctx context.Context, all []link) (best *virtualMedia, err error) {
-	for _, m := range all {
-		v, err := h.readSlot(ctx, m.ID)
-		if err != nil {
-			return nil, err
-		}
-		cd := len(v.MediaTypes) == 0 || slices.Contains(v.MediaTypes, "CD") || slices.Contains(v.MediaTypes, "DVD")
-		fullSlot := v.inserted() != "" && v.Actions.Eject.Target != "" // it may hide the action to insert
+func pickSlot(all []*resource) (best *virtualMedia) {
+	for _, r := range all {
+		v := mediaOf(r)
+		cd := len(v.MediaTypes) == 0 || slices.ContainsFunc(v.MediaTypes, func(t string) bool {
+			return strings.EqualFold(t, "CD") || strings.EqualFold(t, "DVD")
+		})
+		fullSlot := v.inserted() != "" && v.Eject != "" // it may hide the action to insert
 		switch {
-		case cd && (v.Actions.Insert.Target != "" || fullSlot):
-			return v, nil
+		case cd && (v.Insert != "" || fullSlot):
+			return v
 		case cd && (best == nil || v.external() && !best.external()):
 			best = v
 		}
 	}
-	return best, nil
+	return best
 }
 
 // external reports whether the slot of a Lenovo BMC accepts a URL.
-func (v *virtualMedia) external() bool { return strings.HasPrefix(path.Base(v.ODataID), "EXT") }
+func (v *virtualMedia) external() bool {
+	return strings.HasPrefix(path.Base(strings.TrimRight(v.ODataID, "/")), "EXT")
+}
 
 func (h *Host) readSlot(ctx context.Context, at string) (*virtualMedia, error) {
-	v := new(virtualMedia)
-	res, err := h.c.get(ctx, at, v)
+	r, err := h.c.read(ctx, at)
 	if err != nil {
 		return nil, err
 	}
-	v.ODataID = at
-	if etag := res.header.Get("ETag"); etag != "" {
-		v.ETag = etag
-	}
+	v := mediaOf(r)
 	h.mu.Lock()
 	ours := h.media != nil && h.media.ODataID == at
 	h.mu.Unlock()
@@ -190,16 +209,31 @@ func (h *Host) Insert(ctx context.Context, url string) error {
 	case v.inserted() != "":
 		return access.Disagree("insert virtual media: the slot has another image: eject it first")
 	}
-	if target := v.Actions.Insert.Target; target != "" {
-		err = h.insertBy(ctx, target, url)
+	if v.Insert != "" {
+		err = h.insertBy(ctx, v.Insert, url)
+		if inUse(err) && v.Eject != "" { // by an image that it does not show, or a console
+			if _, eerr := h.c.do(ctx, request{method: http.MethodPost, path: v.Eject, body: struct{}{}}); eerr == nil {
+				err = h.insertBy(ctx, v.Insert, url)
+			}
+		}
 	} else {
 		err = h.patchSlot(ctx, v, map[string]any{"Image": url, "Inserted": true, "WriteProtected": true})
 	}
 	h.changed(err)
+	if err != nil && len(v.Skipped) > 0 {
+		return fmt.Errorf("%w (another virtual drive cannot be read: %s)", err, v.Skipped[0])
+	}
 	if err != nil {
 		return err
 	}
 	return h.seeMedia(providers.Unhurried(ctx), url)
+}
+
+// inUse reports whether a service refuses an image because the slot is attached or in use. Dell
+// writes IDRAC.2.9.VRM0021 for both.
+func inUse(err error) bool {
+	r, ok := errors.AsType[*reply](err)
+	return ok && r.has("VRM0021", "VRM0012", "ResourceInUse", "MediaInUse", "AlreadyInserted", "MediaAlready")
 }
 
 // insertBy calls the insert action with the image only. By default the standard inserts it
@@ -246,7 +280,7 @@ func (h *Host) Eject(ctx context.Context) error {
 	if err != nil || v.inserted() == "" {
 		return err
 	}
-	if target := v.Actions.Eject.Target; target != "" {
+	if target := v.Eject; target != "" {
 		err = h.change(ctx, request{method: http.MethodPost, path: target, body: struct{}{}})
 	} else {
 		err = h.patchSlot(ctx, v, map[string]any{"Image": nil, "Inserted": false})

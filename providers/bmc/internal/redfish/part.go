@@ -1,85 +1,76 @@
 package redfish
 
 import (
-	"cmp"
-	"encoding/json"
-	"path"
-	"strconv"
 	"strings"
 
+	"github.com/holdfast-metal/holdfast/providers/bmc/internal/redfish/loose"
 	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
-// looseText is a property that should be a string. Services return null, numbers and booleans where
-// the schema has strings.
-type looseText string
+// state is the Status of a resource (Resource schema). Its words are in lower case.
+type state struct {
+	State, Health, Rollup string
+	Conditions            []string // messages of problems that name their part
+}
 
-// UnmarshalJSON accepts a string, a number or a boolean; anything else is empty.
-func (t *looseText) UnmarshalJSON(b []byte) error {
-	var s string
-	scalar := len(b) > 0 && (b[0] == '-' || b[0] >= '0' && b[0] <= '9')
-	switch {
-	case json.Unmarshal(b, &s) == nil:
-		*t = looseText(s)
-	case scalar, string(b) == "true", string(b) == "false":
-		*t = looseText(b)
+// stateOf returns the Status of a resource, which may be a text.
+func stateOf(o loose.Object) state {
+	lower := strings.ToLower
+	s := o.In("Status")
+	if s.Empty() {
+		if o.Has("Status") {
+			return state{Health: lower(o.Text("Status"))}
+		}
+		return state{}
 	}
-	return nil
+	st := state{State: lower(s.Text("State")), Health: lower(s.Text("Health")), Rollup: lower(s.Text("HealthRollup"))}
+	for _, c := range s.Objects("Conditions") {
+		severity := lower(c.Text("Severity"))
+		resolved, _ := c.Flag("Resolved")
+		if message := c.Text("Message"); message != "" && !resolved && (severity == "critical" || severity == "warning") {
+			st.Conditions = append(st.Conditions, text.Clip(message, 120))
+		}
+	}
+	return st
 }
 
-// number is a property that should be a number; set is false if it is not.
-type number struct {
-	value float64
-	set   bool
-}
+// shown reports whether the resource has a Status.
+func (s state) shown() bool { return s.State != "" || s.Health != "" || s.Rollup != "" }
 
-// UnmarshalJSON accepts a number, also in quotes.
-func (n *number) UnmarshalJSON(b []byte) error {
-	v, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64)
-	n.value, n.set = v, err == nil
-	return nil
-}
+func (s state) absent() bool { return s.State == "absent" }
 
-// state is the Status of a resource (Resource schema).
-type state struct{ State, Health, HealthRollup looseText }
+// healthy reports whether no fault is known.
+func (s state) healthy() bool { return s.Health == "" || s.Health == "ok" }
 
 // bad describes the fault, or returns "" if none is known. Values outside the schema are ignored:
 // some service returns Health: Enabled (bb-Ricardo/check_redfish#200).
 func (s state) bad() string {
 	switch {
-	case s.State == "Absent":
-	case s.Health == "Critical":
+	case s.absent():
+	case s.Health == "critical":
 		return "failed"
-	case s.Health == "Warning":
+	case s.Health == "warning":
 		return "is degraded"
 	}
 	return ""
 }
 
-// part has the properties that all kinds of parts share.
-type part struct {
-	ODataID       string    `json:"@odata.id"`
-	ID            looseText `json:"Id"`
-	MemberID      looseText `json:"MemberId"`
-	Name          looseText
-	Socket        looseText
-	DeviceLocator looseText
-	Status        state
-
-	FailurePredicted bool      // of a drive
-	LineInputStatus  looseText // of a power supply
-	Reading          number    `json:"ReadingCelsius"` // of a temperature, with its thresholds
-	UpperCritical    number    `json:"UpperThresholdCritical"`
-	UpperFatal       number    `json:"UpperThresholdFatal"`
+// suspect reports whether the part, or one below it, has a fault.
+func (s state) suspect() bool {
+	return s.bad() != "" || s.Rollup == "critical" || s.Rollup == "warning"
 }
 
-func (p part) id() string { return cmp.Or(string(p.ID), string(p.MemberID), path.Base(p.ODataID)) }
-
 // called returns the name of a part: its own if that has a number, else the kind and its id.
-func (p part) called(what string) string {
-	name := cmp.Or(string(p.DeviceLocator), string(p.Socket), string(p.Name))
-	if strings.ContainsAny(name, "0123456789") {
-		return text.Clip(name, 60)
+func (r *resource) called(what string) string {
+	for _, property := range []string{"DeviceLocator", "Socket", "Name"} {
+		name := r.Text(property)
+		if name == "" {
+			continue
+		}
+		if strings.ContainsAny(name, "0123456789") {
+			return text.Clip(name, 60)
+		}
+		break
 	}
-	return what + " " + text.Clip(p.id(), 40)
+	return what + " " + text.Clip(r.id(), 40)
 }

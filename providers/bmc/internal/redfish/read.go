@@ -3,7 +3,6 @@ package redfish
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -33,6 +32,10 @@ func (c *Client) read(ctx context.Context, path string) (*resource, error) {
 	o, err := loose.Parse(a.body)
 	if err != nil {
 		return nil, access.Disagree("read %s: %w", text.Clip(path, 200), err)
+	}
+	if o.Has("error") && o.Self() == "" && !o.Has("Members") { // an error with status 200
+		r := newReply(http.MethodGet, path, a.status, a.body)
+		return nil, access.Disagree("%w", error(r))
 	}
 	if part && strings.HasPrefix(inside, "/") {
 		o = o.At(inside)
@@ -67,7 +70,7 @@ func partial(err error) bool {
 	if status := statusOf(err); status != 0 {
 		return status != http.StatusUnauthorized
 	}
-	return err != nil && !access.Silent(err) && errors.Is(err, loose.ErrNotJSON)
+	return access.IsAnswered(err)
 }
 
 // busy reports whether err is an answer that will probably be another one in a moment.
@@ -226,24 +229,6 @@ func (c *Client) fill(ctx context.Context, all *collection) error {
 	}
 	all.members = read
 	return nil
-}
-
-// missing returns the texts of a collection's gaps: members that are not read, and odd properties
-// of those that are.
-func (l *collection) missing() []string {
-	var all []string
-	for _, u := range l.unread {
-		all = append(all, text.Clip(u.Error(), access.MaxText))
-	}
-	if l.more > 0 {
-		all = append(all, fmt.Sprintf("%d more are not read", l.more))
-	}
-	for _, m := range l.members {
-		if odd := m.Odd(); len(odd) > 0 {
-			all = append(all, fmt.Sprintf("%s of %s cannot be read", text.Clip(strings.Join(odd, ", "), 80), m.id()))
-		}
-	}
-	return all
 }
 
 // id returns the id of a resource, or else the last element of its path.
