@@ -89,6 +89,8 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 		gauge("queue_commands", "Commands that wait for a place in a Raft entry of this leader.", func() float64 {
 			return float64(n.committer.batch.waiting())
 		}),
+		gauge("clock_offset_seconds", "How far this peer's clock is ahead of a majority of the voters' clocks.",
+			func() float64 { return time.Duration(n.clocks.offset.Load()).Seconds() }),
 		gauge("voters", "Voters in the Raft configuration.", func() float64 {
 			others, self := n.voters()
 			return float64(len(others)) + flag(self)

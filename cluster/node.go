@@ -66,6 +66,7 @@ type Node struct {
 	committer  *committer
 	reporter   *reporter
 	watchdog   *watchdog
+	clocks     *clocks
 	metrics    *metrics
 	joins      *joinwatch.Watch
 
@@ -106,6 +107,7 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	n.committer = &committer{n: n, began: began}
 	n.membership, n.founding, n.watcher = &membership{n: n}, &founding{n: n}, &deathWatcher{n: n}
 	n.router, n.reader, n.reporter, n.watchdog = &router{n: n}, &reader{n: n}, &reporter{n: n}, &watchdog{n: n}
+	n.clocks = &clocks{n: n}
 	n.joins = joinwatch.New(standing{n}, n.log)
 	n.life, n.end = context.WithCancel(context.Background())
 	n.ended = n.life.Done()

@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/cluster/internal/liblog"
 	"github.com/holdfast-metal/holdfast/cluster/internal/raftstore"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // dormant is the election timeout of a peer that may not vote. Its partial log could hold an old
@@ -90,7 +93,8 @@ func (n *Node) snapshotPolicy() *raftstore.Policy {
 // raftFSM connects Raft to the FSM. Raft calls it from one goroutine.
 type raftFSM struct {
 	fsm     *fsm.FSM
-	applied atomic.Uint64 // log entries applied by this process, for the watchdog
+	applied atomic.Uint64            // log entries applied by this process, for the watchdog
+	now     atomic.Pointer[applying] // the entry that is being applied; nil: none
 	meter   raftstore.Meter
 	// committed is called with each entry before it is applied. It must not block, and may be nil.
 	committed func(index, term uint64)
@@ -101,13 +105,47 @@ var (
 	_ raft.ConfigurationStore = (*raftFSM)(nil)
 )
 
+// applying is an entry that is being applied.
+type applying struct {
+	log   *raft.Log
+	began time.Time
+}
+
+// busy reports whether one entry has been applied for at least d.
+func (r *raftFSM) busy(d time.Duration) bool {
+	a := r.now.Load()
+	return a != nil && time.Since(a.began) >= d
+}
+
+// kinds returns the names of the entry's commands, at most three.
+func (a *applying) kinds() string {
+	var e internalv1.Entry
+	if err := proto.Unmarshal(a.log.Data, &e); err != nil {
+		return "unknown"
+	}
+	var names []string
+	for i, c := range e.GetCommands() {
+		if i == 3 {
+			names = append(names, fmt.Sprintf("and %d more", len(e.GetCommands())-i))
+			break
+		}
+		m := c.ProtoReflect()
+		if op := m.WhichOneof(m.Descriptor().Oneofs().ByName("op")); op != nil {
+			names = append(names, string(op.Name()))
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
 // Apply implements raft.FSM. It returns a []fsm.Result, one for each command of the entry.
 func (r *raftFSM) Apply(l *raft.Log) any {
 	// failpoint: entry-committed
 	if r.committed != nil {
 		r.committed(l.Index, l.Term)
 	}
+	r.now.Store(&applying{log: l, began: time.Now()})
 	results := r.fsm.Apply(l.Index, l.Term, l.Data)
+	r.now.Store(nil)
 	// failpoint: entry-applied
 	r.applied.Add(1)
 	r.meter.Add(l.Data)

@@ -62,6 +62,7 @@ func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 	}
 	do(n.keepIdentity)
 	do(n.watchdog.run)
+	do(n.clocks.run)
 	do(n.watchHalt)
 	do(n.snapshotPolicy().Run)
 	do(n.stores.WatchDisk)

@@ -202,9 +202,13 @@ func (rp *reporter) stats() *internalv1.StatsResponse {
 		AppliedIndex: rp.n.fsm.Applied(), LastIndex: rp.n.raft.LastIndex(), Term: rp.n.raft.CurrentTerm(),
 		LastContactMs: rp.lastContact(), State: rp.n.raft.State().String(), Version: rp.n.cfg.Version,
 		MayVote: new(rp.n.gate.Admitted() && rp.n.caughtUp() == nil), Load: rp.load(),
+		ClockMs: time.Now().UnixMilli(),
 	}
 	if err := rp.n.stores.Warning(); err != nil {
 		st.Warning = strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
+	if w := rp.n.clocks.warning.Load(); w != nil {
+		st.Warning = strings.TrimPrefix(st.GetWarning()+"; "+*w, "; ")
 	}
 	return st
 }

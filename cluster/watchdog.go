@@ -26,16 +26,20 @@ type watchdog struct {
 	n *Node
 }
 
-// run commits a beat when the leader is idle. It stops the peer if nothing is
-// committed for StallTimeout. It counts ticks instead of reading the clock, because a
-// process that was paused has not stalled.
+// slowApply is the time from which an entry that is being applied is logged as slow.
+const slowApply = time.Second
+
+// run commits a beat when the leader is idle. It stops the peer if nothing is committed for
+// StallTimeout. A slow Apply does not count: entries are committed meanwhile, and the next leader
+// would meet the same entry. It counts ticks instead of reading the clock, because a process that
+// was paused has not stalled.
 func (wd *watchdog) run(ctx context.Context) error {
 	every := min(wd.n.cfg.BeatInterval, wd.n.cfg.StallTimeout) / 5
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var (
-		seen  uint64        // entries applied at the last tick
-		idle  time.Duration // time as leader since an entry was applied
+		st    stall
+		slow  uint64 // index of the entry that was logged as slow
 		beats = make(chan struct{}, 1)
 	)
 	for {
@@ -44,20 +48,44 @@ func (wd *watchdog) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		now := wd.n.driver.applied.Load()
-		if now != seen || wd.n.raft.State() != raft.Leader {
-			seen, idle = now, 0
-			continue
-		}
-		idle += every
-		if idle >= wd.n.cfg.StallTimeout {
+		slow = wd.noteSlow(slow)
+		st.tick(every, wd.n.raft.CommitIndex(), wd.n.raft.State() == raft.Leader, wd.n.driver.busy(every))
+		if st.idle >= wd.n.cfg.StallTimeout {
 			return fmt.Errorf("%w: nothing committed for %v as the leader: check the disk under %s",
-				ErrStalled, idle, wd.n.cfg.DataDir)
+				ErrStalled, st.idle, wd.n.cfg.DataDir)
 		}
-		if _, ok := wd.n.terms.current(); ok && idle >= wd.n.cfg.BeatInterval {
+		if _, ok := wd.n.terms.current(); ok && st.idle >= wd.n.cfg.BeatInterval {
 			wd.beat(ctx, beats)
 		}
 	}
+}
+
+// stall measures how long a leader has committed nothing.
+type stall struct {
+	committed uint64        // the commit index at the last tick
+	idle      time.Duration // time as leader since it moved
+}
+
+// tick adds the time of a tick. While an entry is being applied, Raft's queue may be full, so that
+// a healthy disk commits nothing.
+func (s *stall) tick(every time.Duration, committed uint64, leads, applying bool) {
+	if committed != s.committed || !leads || applying {
+		s.committed, s.idle = committed, 0
+		return
+	}
+	s.idle += every
+}
+
+// noteSlow logs an entry that has been applied for long, unless it is the one that was logged last.
+// It returns the index of the entry that was logged last.
+func (wd *watchdog) noteSlow(last uint64) uint64 {
+	a := wd.n.driver.now.Load()
+	if a == nil || a.log.Index == last || time.Since(a.began) < slowApply {
+		return last
+	}
+	wd.n.log.Warn("applying an entry is slow", "index", a.log.Index, "commands", a.kinds(), "bytes", len(a.log.Data),
+		"for", time.Since(a.began).Round(time.Millisecond))
+	return a.log.Index
 }
 
 // beat proposes a command that changes nothing, unless one is pending.

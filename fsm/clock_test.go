@@ -1,10 +1,13 @@
 package fsm_test
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"testing"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
+	"pgregory.net/rapid"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
@@ -12,7 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// ticker proposes with a wall clock and a monotonic clock, as a leader of feature level 2
+// ticker proposes with a wall clock and a monotonic clock, as a leader
 // does.
 type ticker struct {
 	*fsmtest.Peer
@@ -55,6 +58,82 @@ func (k *ticker) lead(term uint64, uptime time.Duration) {
 	k.pass(0, fsmtest.Command(&internalv1.LeaderEstablished{PeerId: string(rune('a' + term%3)), Term: term}))
 }
 
+// reading returns the comparison of voters whose clocks are off by so much. The leader's is the
+// first.
+func (k *ticker) reading(voters int, off ...time.Duration) *internalv1.Command {
+	c := &internalv1.CompareClocks{Voters: uint32(voters)}
+	for i, d := range off {
+		c.Readings = append(c.Readings, &internalv1.ClockReading{PeerId: fmt.Sprint("p", i),
+			At: timestamppb.New(k.right.Add(d)), UptimeMs: k.uptime.Milliseconds()})
+	}
+	return fsmtest.Command(c)
+}
+
+func (k *ticker) compare(voters int, off ...time.Duration) {
+	k.t.Helper()
+	k.pass(0, k.reading(voters, off...))
+}
+
+// disagree proposes a comparison that is refused.
+func (k *ticker) disagree(voters int, off ...time.Duration) {
+	k.t.Helper()
+	c := k.reading(voters, off...)
+	c.Time, c.UptimeMs = timestamppb.New(k.right.Add(k.wall)), k.uptime.Milliseconds()
+	if r := k.Propose(c)[0]; r.Err == nil || r.Err.Reason != fsm.ReasonClocksDiffer {
+		k.t.Errorf("clocks that are off by %v: got %v, want CLOCKS_DIFFER", off, r.Err)
+	}
+}
+
+// TestClockProperty checks that no sequence of leaders and wall clocks moves the record more than
+// the limit ahead of the time on which a majority of three clocks agrees.
+func TestClockProperty(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		k := newTicker(t)
+		k.compare(3, 0, 0)
+		off := rapid.Int64Range(-int64(400*24*time.Hour), int64(400*24*time.Hour))
+		term := uint64(1)
+		for range rapid.IntRange(1, 60).Draw(rt, "commands") {
+			switch rapid.IntRange(0, 4).Draw(rt, "what") {
+			case 0:
+				k.wall = time.Duration(off.Draw(rt, "wall"))
+			case 1:
+				k.wall += time.Duration(rapid.Int64Range(0, int64(12*time.Minute)).Draw(rt, "creeps"))
+			case 2:
+				term++
+				k.lead(term, time.Duration(rapid.Int64Range(1, 1e6).Draw(rt, "uptime"))*time.Millisecond)
+			case 3: // the leader's clock is wrong, the others agree
+				k.compare(3, k.wall, 0, time.Second)
+			}
+			k.pass(time.Duration(rapid.Int64Range(0, int64(2*time.Minute)).Draw(rt, "passes")))
+			if got := k.off(); got > fsm.MaxClockMove+fsm.ClocksAgree {
+				rt.Fatalf("the record is %v ahead", got)
+			}
+		}
+	})
+}
+
+// TestWrongLeaderDropsNoArchivedRun checks that a run that is to be kept for 300 days stays in the
+// archive while a peer leads that is a year ahead.
+func TestWrongLeaderDropsNoArchivedRun(t *testing.T) {
+	p, run := running(t)
+	finish(t, p, run, succeeded)
+	sum := sha256.Sum256([]byte("the object"))
+	do(t, p, &internalv1.ArchiveRun{RunId: run, Revision: getRun(t, p, run).GetRevision(), Object: "runs/x",
+		SizeBytes: 10, Sha256: sum[:]})
+	k := &ticker{Peer: p, t: t, uptime: time.Second, right: p.View().Now()}
+	k.wall = 365 * 24 * time.Hour
+	for term := range uint64(3) {
+		k.lead(8+term, time.Second)
+		for range 3 {
+			c := fsmtest.Command(&internalv1.DropArchivedRun{RunId: run, KeepMs: (300 * 24 * time.Hour).Milliseconds()})
+			c.Time, c.UptimeMs = timestamppb.New(k.right.Add(k.wall)), k.uptime.Milliseconds()
+			if r := k.Propose(c)[0]; r.Err == nil {
+				t.Fatal("the run is dropped from the archive")
+			}
+		}
+	}
+}
+
 // TestClockBound checks that one wrong wall clock does not move the record's clock far, and
 // that a right one does eventually.
 func TestClockBound(t *testing.T) {
@@ -84,19 +163,75 @@ func TestClockBound(t *testing.T) {
 			}
 		}, 0},
 		{"another leader that has run for days", func(k *ticker) { k.lead(2, 90*time.Hour); k.pass(time.Minute) }, 0},
-		{"an outage of a day, then one leader for a quarter of an hour", func(k *ticker) {
+		{"an outage of a day, and one leader for an hour", func(k *ticker) {
 			k.right = k.right.Add(24 * time.Hour)
 			k.lead(2, time.Second)
-			for range 16 {
+			for range 60 {
 				k.pass(time.Minute)
 			}
-		}, 0},
-		{"an outage of a day, and two leaders agree", func(k *ticker) {
+		}, -24 * time.Hour},
+		{"an outage of a day, and a majority agrees", func(k *ticker) {
 			k.right = k.right.Add(24 * time.Hour)
 			k.lead(2, time.Second)
-			k.pass(time.Second)
+			k.compare(3, 0, 0)
+		}, 0},
+		{"an outage of a day, and the leader alone is right", func(k *ticker) {
+			k.compare(3, 0, 0)
+			k.right = k.right.Add(24 * time.Hour)
+			k.lead(2, time.Second)
+			k.disagree(3, 0, -24*time.Hour, time.Hour)
+		}, -24 * time.Hour},
+		{"a new leader that is a year ahead", func(k *ticker) {
+			k.compare(3, 0, 0)
+			k.wall = 365 * 24 * time.Hour
 			k.lead(3, time.Second)
 			k.pass(time.Second)
+		}, 0},
+		{"two leaders in turn that are a year ahead", func(k *ticker) {
+			k.compare(3, 0, 0)
+			k.wall = 365 * 24 * time.Hour
+			for term := range uint64(8) {
+				k.lead(3+term, time.Second)
+				k.pass(time.Second)
+			}
+		}, 0},
+		{"a clock that creeps", func(k *ticker) {
+			k.compare(3, 0, 0)
+			for range 1000 {
+				k.wall += 9 * time.Minute
+				k.pass(10 * time.Millisecond)
+			}
+		}, 9 * time.Minute},
+		{"a leader that is a year ahead among right clocks", func(k *ticker) {
+			k.compare(3, 0, 0)
+			k.wall = 365 * 24 * time.Hour
+			k.lead(3, time.Second)
+			k.compare(3, k.wall, 0, 0)
+			for range 100 {
+				k.pass(time.Minute)
+				k.compare(3, k.wall, 0, 0)
+			}
+		}, 0},
+		{"the first comparison of a new cluster sets it back", func(k *ticker) {
+			k.right = k.right.Add(-time.Hour)
+			k.compare(3, 0, 0)
+		}, 0},
+		{"a cluster of one after a night, for a minute", func(k *ticker) {
+			k.compare(1, 0)
+			k.right = k.right.Add(8 * time.Hour)
+			k.lead(2, time.Second)
+			k.compare(1, 0)
+			k.pass(time.Minute)
+			k.compare(1, 0)
+		}, -8 * time.Hour},
+		{"a cluster of one after a night, for a quarter of an hour", func(k *ticker) {
+			k.compare(1, 0)
+			k.right = k.right.Add(8 * time.Hour)
+			k.lead(2, time.Second)
+			for range 17 {
+				k.pass(time.Minute)
+				k.compare(1, 0)
+			}
 		}, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,8 +1,6 @@
 package fsm
 
 import (
-	"google.golang.org/protobuf/proto"
-
 	"github.com/holdfast-metal/holdfast/fsm/internal/backup"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -124,9 +122,21 @@ func resetClock(t *core.Tx, c *internalv1.ResetClock) *Error {
 	if !c.GetTo().IsValid() || c.GetTo().AsTime().Unix() <= 0 {
 		return invalid("to", "is not a time")
 	}
-	t.Meta.Now, t.Now = c.GetTo(), proto.CloneOf(c.GetTo())
-	if k := t.Meta.GetClock(); k != nil {
-		k.AheadMs, k.HeldMs, k.Leader = 0, 0, ""
+	t.ResetClock(c.GetTo().AsTime())
+	return nil
+}
+
+// maxReadings is the largest number of clocks in one comparison.
+const maxReadings = 64
+
+// compareClocks sets the record's clock by the clocks of a majority of the voters.
+func compareClocks(t *core.Tx, c *internalv1.CompareClocks) *Error {
+	if n := len(c.GetReadings()); n > maxReadings {
+		return invalid("readings", "has %d clocks, at most %d are allowed", n, maxReadings)
+	}
+	if !t.Compare(c) {
+		return refuse(FailedPrecondition, ReasonClocksDiffer,
+			"the clocks of no majority of the %d voters agree: correct the clocks of the peers", c.GetVoters())
 	}
 	return nil
 }

@@ -33,6 +33,7 @@ const (
 // The reasons that callers decide by. They are stable, because clients receive them too.
 const (
 	ReasonStaleEpoch      = refusal.ReasonStaleEpoch
+	ReasonClocksDiffer    = refusal.ReasonClocksDiffer
 	ReasonRunFinished     = refusal.ReasonRunFinished
 	ReasonCancelRequested = refusal.ReasonCancelRequested
 	ReasonAttemptMismatch = refusal.ReasonAttemptMismatch

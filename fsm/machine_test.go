@@ -460,3 +460,31 @@ func TestRetryBMC(t *testing.T) {
 	}
 	refused(t, p, &internalv1.RetryBmc{MachineId: "m-2"}, fsm.NotFound, "MACHINE_NOT_FOUND")
 }
+
+// TestLimitsOfMachine checks that a machine with too many labels or MAC addresses is refused before
+// anything is compared, also if updates add them one by one.
+func TestLimitsOfMachine(t *testing.T) {
+	p := fsmtest.NewPeer()
+	m := &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{}, Spec: &holdfastv1.MachineSpec{}}
+	for i := range 256 {
+		m.Labels[fmt.Sprint("l", i)] = "x"
+	}
+	for i := range 64 {
+		m.Spec.MacAddresses = append(m.Spec.MacAddresses, fmt.Sprintf("02:00:00:00:00:%02x", i))
+	}
+	do(t, p, &internalv1.RegisterMachine{Machine: m})
+	one := &internalv1.UpdateMachine{Paths: []string{"labels.more"},
+		Machine: &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{"more": "x"}}}
+	if e := refused(t, p, one, fsm.InvalidArgument, "INVALID_FIELD"); !strings.Contains(e.Message, "at most 256") {
+		t.Errorf("a label more: got %q, want the limit", e.Message)
+	}
+	many := proto.CloneOf(m)
+	many.Labels = nil
+	for i := range 20_000 {
+		many.Spec.MacAddresses = append(many.Spec.MacAddresses, fmt.Sprintf("02:00:00:01:%02x:%02x", i/256, i%256))
+	}
+	e := refused(t, p, &internalv1.RegisterMachine{Machine: many}, fsm.InvalidArgument, "INVALID_FIELD")
+	if !strings.Contains(e.Message, "at most 64") {
+		t.Errorf("20,064 addresses: got %q, want the limit", e.Message)
+	}
+}

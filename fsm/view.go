@@ -99,6 +99,18 @@ func (v *View) Admission(id string) (*internalv1.PeerAdmission, bool) {
 // Now returns the record's clock.
 func (v *View) Now() time.Time { return v.state.Meta.GetNow().AsTime() }
 
+// AgreedTime returns the time on which a majority of the voters' clocks agrees, if one does, when
+// the monotonic clock of the readings shows uptime.
+func AgreedTime(c *internalv1.CompareClocks, uptime int64) (time.Time, bool) { return core.Agreed(c, uptime) }
+
+// The limits of the recorded clock.
+const (
+	// ClocksAgree is the largest difference of clocks that agree.
+	ClocksAgree = core.ClocksAgree
+	// MaxClockMove is how far wall clocks of leaders may move it until a majority confirms the time.
+	MaxClockMove = core.MaxAhead
+)
+
 // ClockAhead returns how far the leader's wall clock is ahead of the record's if it is not
 // followed, else 0.
 func (v *View) ClockAhead() time.Duration {

@@ -25,8 +25,6 @@ const (
 	deadTokenFor = 30 * 24 * time.Hour
 	maxDropped   = 1000 // tokens per command
 	maxMissing   = 100  // services per pass, one per command
-	// beatEvery keeps the clock of the state near the time in an idle cluster.
-	beatEvery = 4 * time.Minute
 )
 
 // GC is the leader task that removes old records: deregistered pools, tokens that
@@ -45,20 +43,7 @@ func NewGC(p task.Proposer, s task.State, log *slog.Logger) *GC {
 // Run makes a pass at once, so that short terms collect garbage too, and then every 20 s
 // until the term ends.
 func (g *GC) Run(ctx context.Context, t cluster.Term) error {
-	beat := time.Now()
 	for ok := true; ok; ok = wait.Sleep(ctx, gcPause) == nil {
-		if time.Since(beat) >= beatEvery {
-			beat = time.Now()
-			_, err := g.proposer.Apply(ctx, &internalv1.Command{
-				Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}},
-			})
-			if err != nil && ctx.Err() == nil {
-				g.log.Warn("advancing the clock of the state failed, will retry", "error", err)
-			}
-			if ahead := g.state.View().ClockAhead(); ahead > 0 {
-				g.log.Warn("clock of this leader is far ahead of the state's and is ignored: check it", "ahead", ahead)
-			}
-		}
 		for _, cmd := range g.due(time.Now()) {
 			cmd.Epoch = t.Epoch
 			_, err := g.proposer.Apply(ctx, cmd)

@@ -64,7 +64,7 @@ func (g operatorGenerator) lead(v *fsm.View) proto.Message {
 	return &internalv1.LeaderEstablished{PeerId: g.id("p", 3), Term: term}
 }
 
-func (g operatorGenerator) cluster(*fsm.View) proto.Message {
+func (g operatorGenerator) cluster(v *fsm.View) proto.Message {
 	return oneOf(g.draw, "cluster", []proto.Message{
 		&internalv1.PutPeer{
 			Peer: &internalv1.PeerRecord{Id: g.id("p", 4), Instance: g.id("i", 3), MaxFeatureLevel: fsm.FeatureLevel},
@@ -75,6 +75,9 @@ func (g operatorGenerator) cluster(*fsm.View) proto.Message {
 		&internalv1.InitCluster{ClusterId: g.id("c", 2)},
 		&internalv1.RaiseFeatureLevel{Level: fsm.FeatureLevel},
 		&internalv1.Beat{},
+		&internalv1.CompareClocks{Voters: 1, Readings: []*internalv1.ClockReading{
+			{PeerId: "p1", At: timestamppb.New(v.Now().Add(time.Minute))},
+		}},
 	})
 }
 

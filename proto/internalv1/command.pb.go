@@ -130,7 +130,7 @@ type Command struct {
 	Ignorable    bool                   `protobuf:"varint,4,opt,name=ignorable,proto3" json:"ignorable,omitempty"`               // a peer that does not understand it may skip it
 	Epoch        uint64                 `protobuf:"varint,5,opt,name=epoch,proto3" json:"epoch,omitempty"`                       // leader epoch of executor commands; an older one is refused
 	Origin       *Origin                `protobuf:"bytes,6,opt,name=origin,proto3" json:"origin,omitempty"`                      // of commands that a caller requested
-	UptimeMs     int64                  `protobuf:"varint,7,opt,name=uptime_ms,json=uptimeMs,proto3" json:"uptime_ms,omitempty"` // the leader's monotonic clock, from feature level 2 on; see Clock
+	UptimeMs     int64                  `protobuf:"varint,7,opt,name=uptime_ms,json=uptimeMs,proto3" json:"uptime_ms,omitempty"` // the leader's monotonic clock; see Clock
 	Delivery     *Delivery              `protobuf:"bytes,8,opt,name=delivery,proto3" json:"delivery,omitempty"`                  // of commands of a call that peers may deliver twice
 	// Types that are valid to be assigned to Op:
 	//
@@ -140,6 +140,7 @@ type Command struct {
 	//	*Command_PutPeer
 	//	*Command_RemovePeer
 	//	*Command_Beat
+	//	*Command_CompareClocks
 	//	*Command_ResetClock
 	//	*Command_RegisterMachine
 	//	*Command_UpdateMachine
@@ -353,6 +354,15 @@ func (x *Command) GetBeat() *Beat {
 	if x != nil {
 		if x, ok := x.Op.(*Command_Beat); ok {
 			return x.Beat
+		}
+	}
+	return nil
+}
+
+func (x *Command) GetCompareClocks() *CompareClocks {
+	if x != nil {
+		if x, ok := x.Op.(*Command_CompareClocks); ok {
+			return x.CompareClocks
 		}
 	}
 	return nil
@@ -980,6 +990,10 @@ type Command_Beat struct {
 	Beat *Beat `protobuf:"bytes,21,opt,name=beat,proto3,oneof"`
 }
 
+type Command_CompareClocks struct {
+	CompareClocks *CompareClocks `protobuf:"bytes,22,opt,name=compare_clocks,json=compareClocks,proto3,oneof"`
+}
+
 type Command_ResetClock struct {
 	ResetClock *ResetClock `protobuf:"bytes,30,opt,name=reset_clock,json=resetClock,proto3,oneof"`
 }
@@ -1255,6 +1269,8 @@ func (*Command_PutPeer) isCommand_Op() {}
 func (*Command_RemovePeer) isCommand_Op() {}
 
 func (*Command_Beat) isCommand_Op() {}
+
+func (*Command_CompareClocks) isCommand_Op() {}
 
 func (*Command_ResetClock) isCommand_Op() {}
 
@@ -2126,7 +2142,7 @@ func (x *SetMachinePhase) GetComment() string {
 	return ""
 }
 
-// RetryBmc allows logins again to a BMC that refused them. From feature level 2.
+// RetryBmc allows logins again to a BMC that refused them.
 type RetryBmc struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
@@ -2594,7 +2610,7 @@ func (x *DeletePlan) GetPlanId() string {
 type ReleasePlan struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PlanId        string                 `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
-	MaxActive     *int32                 `protobuf:"varint,2,opt,name=max_active,json=maxActive,proto3,oneof" json:"max_active,omitempty"` // level 2: the maximum number of the plan's active runs; 0 removes it
+	MaxActive     *int32                 `protobuf:"varint,2,opt,name=max_active,json=maxActive,proto3,oneof" json:"max_active,omitempty"` // the maximum number of the plan's active runs; 0 removes it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2658,7 +2674,7 @@ type StartRun struct {
 	MissingCapability string `protobuf:"bytes,8,opt,name=missing_capability,json=missingCapability,proto3" json:"missing_capability,omitempty"` // empty: nothing is missing
 	MissingForStep    string `protobuf:"bytes,9,opt,name=missing_for_step,json=missingForStep,proto3" json:"missing_for_step,omitempty"`
 	// The plan that was checked, if it is not referenced and can be replaced; without steps if
-	// there was none. From feature level 2.
+	// there was none.
 	CheckedPlan *v1.Plan `protobuf:"bytes,13,opt,name=checked_plan,json=checkedPlan,proto3" json:"checked_plan,omitempty"`
 	// The server's defaults for steps that do not set them.
 	DefaultTimeoutSeconds        int32 `protobuf:"varint,10,opt,name=default_timeout_seconds,json=defaultTimeoutSeconds,proto3" json:"default_timeout_seconds,omitempty"`
@@ -2843,7 +2859,7 @@ func (x *CancelRun) GetReason() string {
 }
 
 // NoteReading records that the next attempt of a run has not begun because the executor still
-// reads the machine (epoch). The run's phase stays. From feature level 3.
+// reads the machine (epoch). The run's phase stays.
 type NoteReading struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -2929,7 +2945,7 @@ func (x *NoteReading) GetDeadline() *timestamppb.Timestamp {
 }
 
 // AdvanceWave starts the run of a waiting machine of a wave, within the limits of the wave, or
-// records that it cannot be started (epoch). From feature level 3.
+// records that it cannot be started (epoch).
 type AdvanceWave struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	WaveId string                 `protobuf:"bytes,1,opt,name=wave_id,json=waveId,proto3" json:"wave_id,omitempty"`
@@ -3624,7 +3640,7 @@ func (x *ArchiveRun) GetSha256() []byte {
 // DropArchivedRun records that the archive no longer has a run's steps and log (epoch). The
 // rest of the run stays. With keep_ms it changes nothing, and is refused unless the run ended
 // at least that long ago by the record's clock. The leader proposes this before it removes
-// the object (feature level 2).
+// the object.
 type DropArchivedRun struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -3987,7 +4003,7 @@ type RegisterAgent struct {
 	state         protoimpl.MessageState   `protogen:"open.v1"`
 	Agent         *v1.RegisterAgentRequest `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	TtlMs         int64                    `protobuf:"varint,2,opt,name=ttl_ms,json=ttlMs,proto3" json:"ttl_ms,omitempty"` // of the lease that it grants
-	Token         *StoredToken             `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`               // the machine's own token, with which the agent enrolls; level 2
+	Token         *StoredToken             `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`               // the machine's own token, with which the agent enrolls
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4255,7 +4271,7 @@ type ReportNode struct {
 	RunId         string                 `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`                          // for a run that the report begins
 	MachineId     string                 `protobuf:"bytes,3,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`              // for a machine that auto-discovery creates
 	Discover      bool                   `protobuf:"varint,4,opt,name=discover,proto3" json:"discover,omitempty"`                                // auto-discovery is on
-	DiscoverLimit uint32                 `protobuf:"varint,5,opt,name=discover_limit,json=discoverLimit,proto3" json:"discover_limit,omitempty"` // limit of nodes in state DISCOVERED; 0: none; level 2
+	DiscoverLimit uint32                 `protobuf:"varint,5,opt,name=discover_limit,json=discoverLimit,proto3" json:"discover_limit,omitempty"` // limit of nodes in state DISCOVERED; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -4517,7 +4533,7 @@ func (x *DeregisterPool) GetReason() string {
 	return ""
 }
 
-// DeleteProvider deletes a marketplace provider. From feature level 2.
+// DeleteProvider deletes a marketplace provider.
 type DeleteProvider struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ProviderId    string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`
@@ -4823,7 +4839,122 @@ func (x *DeregisterService) GetByServer() bool {
 	return false
 }
 
-// ResetClock sets the record's clock, even back (feature level 2).
+// CompareClocks sets the record's clock by the clocks of peers that the leader has read (epoch). It
+// is refused unless a majority of the voters agrees.
+type CompareClocks struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Readings      []*ClockReading        `protobuf:"bytes,1,rep,name=readings,proto3" json:"readings,omitempty"` // at most 64, of voters, the leader's included
+	Voters        uint32                 `protobuf:"varint,2,opt,name=voters,proto3" json:"voters,omitempty"`    // in Raft's configuration
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CompareClocks) Reset() {
+	*x = CompareClocks{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[58]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CompareClocks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CompareClocks) ProtoMessage() {}
+
+func (x *CompareClocks) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[58]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CompareClocks.ProtoReflect.Descriptor instead.
+func (*CompareClocks) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{58}
+}
+
+func (x *CompareClocks) GetReadings() []*ClockReading {
+	if x != nil {
+		return x.Readings
+	}
+	return nil
+}
+
+func (x *CompareClocks) GetVoters() uint32 {
+	if x != nil {
+		return x.Voters
+	}
+	return 0
+}
+
+// ClockReading is the wall clock of a peer.
+type ClockReading struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	PeerId        string                 `protobuf:"bytes,1,opt,name=peer_id,json=peerId,proto3" json:"peer_id,omitempty"`
+	At            *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	UptimeMs      int64                  `protobuf:"varint,3,opt,name=uptime_ms,json=uptimeMs,proto3" json:"uptime_ms,omitempty"` // the leader's monotonic clock when it was read
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ClockReading) Reset() {
+	*x = ClockReading{}
+	mi := &file_proto_internal_v1_command_proto_msgTypes[59]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ClockReading) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ClockReading) ProtoMessage() {}
+
+func (x *ClockReading) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_internal_v1_command_proto_msgTypes[59]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ClockReading.ProtoReflect.Descriptor instead.
+func (*ClockReading) Descriptor() ([]byte, []int) {
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{59}
+}
+
+func (x *ClockReading) GetPeerId() string {
+	if x != nil {
+		return x.PeerId
+	}
+	return ""
+}
+
+func (x *ClockReading) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *ClockReading) GetUptimeMs() int64 {
+	if x != nil {
+		return x.UptimeMs
+	}
+	return 0
+}
+
+// ResetClock sets the record's clock, even back.
 type ResetClock struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	To            *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=to,proto3" json:"to,omitempty"`
@@ -4833,7 +4964,7 @@ type ResetClock struct {
 
 func (x *ResetClock) Reset() {
 	*x = ResetClock{}
-	mi := &file_proto_internal_v1_command_proto_msgTypes[58]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4845,7 +4976,7 @@ func (x *ResetClock) String() string {
 func (*ResetClock) ProtoMessage() {}
 
 func (x *ResetClock) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_internal_v1_command_proto_msgTypes[58]
+	mi := &file_proto_internal_v1_command_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4858,7 +4989,7 @@ func (x *ResetClock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetClock.ProtoReflect.Descriptor instead.
 func (*ResetClock) Descriptor() ([]byte, []int) {
-	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{58}
+	return file_proto_internal_v1_command_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *ResetClock) GetTo() *timestamppb.Timestamp {
@@ -4874,7 +5005,7 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\n" +
 	"\x1fproto/internal/v1/command.proto\x12\x14holdfast.internal.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1dproto/holdfast/v1/agent.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1cproto/holdfast/v1/node.proto\x1a\x1cproto/holdfast/v1/plan.proto\x1a\x1cproto/holdfast/v1/pool.proto\x1a proto/holdfast/v1/registry.proto\x1a\x1bproto/holdfast/v1/run.proto\x1a\x1eproto/internal/v1/access.proto\x1a\x1eproto/internal/v1/backup.proto\x1a\x1dproto/internal/v1/event.proto\x1a\x1dproto/internal/v1/image.proto\x1a\x1fproto/internal/v1/install.proto\x1a\x1dproto/internal/v1/lease.proto\x1a\x1cproto/internal/v1/wave.proto\"B\n" +
 	"\x05Entry\x129\n" +
-	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xd3,\n" +
+	"\bcommands\x18\x01 \x03(\v2\x1d.holdfast.internal.v1.CommandR\bcommands\"\xa1-\n" +
 	"\aCommand\x12#\n" +
 	"\rfeature_level\x18\x01 \x01(\rR\ffeatureLevel\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1c\n" +
@@ -4890,7 +5021,8 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\bput_peer\x18\x13 \x01(\v2\x1d.holdfast.internal.v1.PutPeerH\x00R\aputPeer\x12C\n" +
 	"\vremove_peer\x18\x14 \x01(\v2 .holdfast.internal.v1.RemovePeerH\x00R\n" +
 	"removePeer\x120\n" +
-	"\x04beat\x18\x15 \x01(\v2\x1a.holdfast.internal.v1.BeatH\x00R\x04beat\x12C\n" +
+	"\x04beat\x18\x15 \x01(\v2\x1a.holdfast.internal.v1.BeatH\x00R\x04beat\x12L\n" +
+	"\x0ecompare_clocks\x18\x16 \x01(\v2#.holdfast.internal.v1.CompareClocksH\x00R\rcompareClocks\x12C\n" +
 	"\vreset_clock\x18\x1e \x01(\v2 .holdfast.internal.v1.ResetClockH\x00R\n" +
 	"resetClock\x12R\n" +
 	"\x10register_machine\x18  \x01(\v2%.holdfast.internal.v1.RegisterMachineH\x00R\x0fregisterMachine\x12L\n" +
@@ -5258,7 +5390,14 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\x11DeregisterService\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x122\n" +
 	"\x06target\x18\x02 \x01(\v2\x1a.holdfast.v1.ServiceTargetR\x06target\x12\x1b\n" +
-	"\tby_server\x18\x03 \x01(\bR\bbyServer\"8\n" +
+	"\tby_server\x18\x03 \x01(\bR\bbyServer\"g\n" +
+	"\rCompareClocks\x12>\n" +
+	"\breadings\x18\x01 \x03(\v2\".holdfast.internal.v1.ClockReadingR\breadings\x12\x16\n" +
+	"\x06voters\x18\x02 \x01(\rR\x06voters\"p\n" +
+	"\fClockReading\x12\x17\n" +
+	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x1b\n" +
+	"\tuptime_ms\x18\x03 \x01(\x03R\buptimeMs\"8\n" +
 	"\n" +
 	"ResetClock\x12*\n" +
 	"\x02to\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02toB@Z>github.com/holdfast-metal/holdfast/proto/internalv1;internalv1b\x06proto3"
@@ -5276,7 +5415,7 @@ func file_proto_internal_v1_command_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_internal_v1_command_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 63)
+var file_proto_internal_v1_command_proto_msgTypes = make([]protoimpl.MessageInfo, 65)
 var file_proto_internal_v1_command_proto_goTypes = []any{
 	(LogBlock_Codec)(0),             // 0: holdfast.internal.v1.LogBlock.Codec
 	(*Entry)(nil),                   // 1: holdfast.internal.v1.Entry
@@ -5337,63 +5476,65 @@ var file_proto_internal_v1_command_proto_goTypes = []any{
 	(*RegisterService)(nil),         // 56: holdfast.internal.v1.RegisterService
 	(*UpdateServiceState)(nil),      // 57: holdfast.internal.v1.UpdateServiceState
 	(*DeregisterService)(nil),       // 58: holdfast.internal.v1.DeregisterService
-	(*ResetClock)(nil),              // 59: holdfast.internal.v1.ResetClock
-	nil,                             // 60: holdfast.internal.v1.StartRun.ParamsEntry
-	nil,                             // 61: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	nil,                             // 62: holdfast.internal.v1.NoteProgress.EvidenceEntry
-	nil,                             // 63: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	(*timestamppb.Timestamp)(nil),   // 64: google.protobuf.Timestamp
-	(*Origin)(nil),                  // 65: holdfast.internal.v1.Origin
-	(*StartWave)(nil),               // 66: holdfast.internal.v1.StartWave
-	(*CancelWave)(nil),              // 67: holdfast.internal.v1.CancelWave
-	(*CreateToken)(nil),             // 68: holdfast.internal.v1.CreateToken
-	(*RevokeToken)(nil),             // 69: holdfast.internal.v1.RevokeToken
-	(*DropTokens)(nil),              // 70: holdfast.internal.v1.DropTokens
-	(*PutSecret)(nil),               // 71: holdfast.internal.v1.PutSecret
-	(*DeleteSecret)(nil),            // 72: holdfast.internal.v1.DeleteSecret
-	(*ResealSecrets)(nil),           // 73: holdfast.internal.v1.ResealSecrets
-	(*PutSigningKeys)(nil),          // 74: holdfast.internal.v1.PutSigningKeys
-	(*RecordDenials)(nil),           // 75: holdfast.internal.v1.RecordDenials
-	(*CheckpointLeases)(nil),        // 76: holdfast.internal.v1.CheckpointLeases
-	(*ExpireLeases)(nil),            // 77: holdfast.internal.v1.ExpireLeases
-	(*OpenInstall)(nil),             // 78: holdfast.internal.v1.OpenInstall
-	(*BootInstall)(nil),             // 79: holdfast.internal.v1.BootInstall
-	(*ReportInstall)(nil),           // 80: holdfast.internal.v1.ReportInstall
-	(*AppendInstallLog)(nil),        // 81: holdfast.internal.v1.AppendInstallLog
-	(*NoteInstall)(nil),             // 82: holdfast.internal.v1.NoteInstall
-	(*PutImage)(nil),                // 83: holdfast.internal.v1.PutImage
-	(*DeleteImage)(nil),             // 84: holdfast.internal.v1.DeleteImage
-	(*StageBackup)(nil),             // 85: holdfast.internal.v1.StageBackup
-	(*RestoreBackup)(nil),           // 86: holdfast.internal.v1.RestoreBackup
-	(*NoteBackup)(nil),              // 87: holdfast.internal.v1.NoteBackup
-	(*SetAutopilot)(nil),            // 88: holdfast.internal.v1.SetAutopilot
-	(*PutWebhook)(nil),              // 89: holdfast.internal.v1.PutWebhook
-	(*DeleteWebhook)(nil),           // 90: holdfast.internal.v1.DeleteWebhook
-	(*NoteDelivery)(nil),            // 91: holdfast.internal.v1.NoteDelivery
-	(*v1.Machine)(nil),              // 92: holdfast.v1.Machine
-	(v1.MachineStatus_Phase)(0),     // 93: holdfast.v1.MachineStatus.Phase
-	(*v1.Condition)(nil),            // 94: holdfast.v1.Condition
-	(*v1.HardwareInventory)(nil),    // 95: holdfast.v1.HardwareInventory
-	(*v1.Plan)(nil),                 // 96: holdfast.v1.Plan
-	(v1.Attempt_Outcome)(0),         // 97: holdfast.v1.Attempt.Outcome
-	(v1.Run_Phase)(0),               // 98: holdfast.v1.Run.Phase
-	(*v1.RunError)(nil),             // 99: holdfast.v1.RunError
-	(*v1.LogChunk)(nil),             // 100: holdfast.v1.LogChunk
-	(*v1.Run)(nil),                  // 101: holdfast.v1.Run
-	(*StoredToken)(nil),             // 102: holdfast.internal.v1.StoredToken
-	(*v1.RegisterAgentRequest)(nil), // 103: holdfast.v1.RegisterAgentRequest
-	(*v1.NodeRecord)(nil),           // 104: holdfast.v1.NodeRecord
-	(v1.Node_State)(0),              // 105: holdfast.v1.Node.State
-	(*v1.ReportNodeRequest)(nil),    // 106: holdfast.v1.ReportNodeRequest
-	(*v1.Pool)(nil),                 // 107: holdfast.v1.Pool
-	(*v1.PlatformProvider)(nil),     // 108: holdfast.v1.PlatformProvider
-	(*v1.ServiceTarget)(nil),        // 109: holdfast.v1.ServiceTarget
-	(*v1.ServiceState)(nil),         // 110: holdfast.v1.ServiceState
+	(*CompareClocks)(nil),           // 59: holdfast.internal.v1.CompareClocks
+	(*ClockReading)(nil),            // 60: holdfast.internal.v1.ClockReading
+	(*ResetClock)(nil),              // 61: holdfast.internal.v1.ResetClock
+	nil,                             // 62: holdfast.internal.v1.StartRun.ParamsEntry
+	nil,                             // 63: holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	nil,                             // 64: holdfast.internal.v1.NoteProgress.EvidenceEntry
+	nil,                             // 65: holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	(*timestamppb.Timestamp)(nil),   // 66: google.protobuf.Timestamp
+	(*Origin)(nil),                  // 67: holdfast.internal.v1.Origin
+	(*StartWave)(nil),               // 68: holdfast.internal.v1.StartWave
+	(*CancelWave)(nil),              // 69: holdfast.internal.v1.CancelWave
+	(*CreateToken)(nil),             // 70: holdfast.internal.v1.CreateToken
+	(*RevokeToken)(nil),             // 71: holdfast.internal.v1.RevokeToken
+	(*DropTokens)(nil),              // 72: holdfast.internal.v1.DropTokens
+	(*PutSecret)(nil),               // 73: holdfast.internal.v1.PutSecret
+	(*DeleteSecret)(nil),            // 74: holdfast.internal.v1.DeleteSecret
+	(*ResealSecrets)(nil),           // 75: holdfast.internal.v1.ResealSecrets
+	(*PutSigningKeys)(nil),          // 76: holdfast.internal.v1.PutSigningKeys
+	(*RecordDenials)(nil),           // 77: holdfast.internal.v1.RecordDenials
+	(*CheckpointLeases)(nil),        // 78: holdfast.internal.v1.CheckpointLeases
+	(*ExpireLeases)(nil),            // 79: holdfast.internal.v1.ExpireLeases
+	(*OpenInstall)(nil),             // 80: holdfast.internal.v1.OpenInstall
+	(*BootInstall)(nil),             // 81: holdfast.internal.v1.BootInstall
+	(*ReportInstall)(nil),           // 82: holdfast.internal.v1.ReportInstall
+	(*AppendInstallLog)(nil),        // 83: holdfast.internal.v1.AppendInstallLog
+	(*NoteInstall)(nil),             // 84: holdfast.internal.v1.NoteInstall
+	(*PutImage)(nil),                // 85: holdfast.internal.v1.PutImage
+	(*DeleteImage)(nil),             // 86: holdfast.internal.v1.DeleteImage
+	(*StageBackup)(nil),             // 87: holdfast.internal.v1.StageBackup
+	(*RestoreBackup)(nil),           // 88: holdfast.internal.v1.RestoreBackup
+	(*NoteBackup)(nil),              // 89: holdfast.internal.v1.NoteBackup
+	(*SetAutopilot)(nil),            // 90: holdfast.internal.v1.SetAutopilot
+	(*PutWebhook)(nil),              // 91: holdfast.internal.v1.PutWebhook
+	(*DeleteWebhook)(nil),           // 92: holdfast.internal.v1.DeleteWebhook
+	(*NoteDelivery)(nil),            // 93: holdfast.internal.v1.NoteDelivery
+	(*v1.Machine)(nil),              // 94: holdfast.v1.Machine
+	(v1.MachineStatus_Phase)(0),     // 95: holdfast.v1.MachineStatus.Phase
+	(*v1.Condition)(nil),            // 96: holdfast.v1.Condition
+	(*v1.HardwareInventory)(nil),    // 97: holdfast.v1.HardwareInventory
+	(*v1.Plan)(nil),                 // 98: holdfast.v1.Plan
+	(v1.Attempt_Outcome)(0),         // 99: holdfast.v1.Attempt.Outcome
+	(v1.Run_Phase)(0),               // 100: holdfast.v1.Run.Phase
+	(*v1.RunError)(nil),             // 101: holdfast.v1.RunError
+	(*v1.LogChunk)(nil),             // 102: holdfast.v1.LogChunk
+	(*v1.Run)(nil),                  // 103: holdfast.v1.Run
+	(*StoredToken)(nil),             // 104: holdfast.internal.v1.StoredToken
+	(*v1.RegisterAgentRequest)(nil), // 105: holdfast.v1.RegisterAgentRequest
+	(*v1.NodeRecord)(nil),           // 106: holdfast.v1.NodeRecord
+	(v1.Node_State)(0),              // 107: holdfast.v1.Node.State
+	(*v1.ReportNodeRequest)(nil),    // 108: holdfast.v1.ReportNodeRequest
+	(*v1.Pool)(nil),                 // 109: holdfast.v1.Pool
+	(*v1.PlatformProvider)(nil),     // 110: holdfast.v1.PlatformProvider
+	(*v1.ServiceTarget)(nil),        // 111: holdfast.v1.ServiceTarget
+	(*v1.ServiceState)(nil),         // 112: holdfast.v1.ServiceState
 }
 var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	2,   // 0: holdfast.internal.v1.Entry.commands:type_name -> holdfast.internal.v1.Command
-	64,  // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
-	65,  // 2: holdfast.internal.v1.Command.origin:type_name -> holdfast.internal.v1.Origin
+	66,  // 1: holdfast.internal.v1.Command.time:type_name -> google.protobuf.Timestamp
+	67,  // 2: holdfast.internal.v1.Command.origin:type_name -> holdfast.internal.v1.Origin
 	3,   // 3: holdfast.internal.v1.Command.delivery:type_name -> holdfast.internal.v1.Delivery
 	4,   // 4: holdfast.internal.v1.Command.leader_established:type_name -> holdfast.internal.v1.LeaderEstablished
 	5,   // 5: holdfast.internal.v1.Command.init_cluster:type_name -> holdfast.internal.v1.InitCluster
@@ -5401,129 +5542,132 @@ var file_proto_internal_v1_command_proto_depIdxs = []int32{
 	7,   // 7: holdfast.internal.v1.Command.put_peer:type_name -> holdfast.internal.v1.PutPeer
 	9,   // 8: holdfast.internal.v1.Command.remove_peer:type_name -> holdfast.internal.v1.RemovePeer
 	12,  // 9: holdfast.internal.v1.Command.beat:type_name -> holdfast.internal.v1.Beat
-	59,  // 10: holdfast.internal.v1.Command.reset_clock:type_name -> holdfast.internal.v1.ResetClock
-	13,  // 11: holdfast.internal.v1.Command.register_machine:type_name -> holdfast.internal.v1.RegisterMachine
-	14,  // 12: holdfast.internal.v1.Command.update_machine:type_name -> holdfast.internal.v1.UpdateMachine
-	15,  // 13: holdfast.internal.v1.Command.set_machine_phase:type_name -> holdfast.internal.v1.SetMachinePhase
-	17,  // 14: holdfast.internal.v1.Command.delete_machine:type_name -> holdfast.internal.v1.DeleteMachine
-	18,  // 15: holdfast.internal.v1.Command.observe_conditions:type_name -> holdfast.internal.v1.ObserveConditions
-	20,  // 16: holdfast.internal.v1.Command.note_device:type_name -> holdfast.internal.v1.NoteDevice
-	16,  // 17: holdfast.internal.v1.Command.retry_bmc:type_name -> holdfast.internal.v1.RetryBmc
-	23,  // 18: holdfast.internal.v1.Command.create_plan:type_name -> holdfast.internal.v1.CreatePlan
-	24,  // 19: holdfast.internal.v1.Command.delete_plan:type_name -> holdfast.internal.v1.DeletePlan
-	25,  // 20: holdfast.internal.v1.Command.release_plan:type_name -> holdfast.internal.v1.ReleasePlan
-	26,  // 21: holdfast.internal.v1.Command.start_run:type_name -> holdfast.internal.v1.StartRun
-	27,  // 22: holdfast.internal.v1.Command.cancel_run:type_name -> holdfast.internal.v1.CancelRun
-	30,  // 23: holdfast.internal.v1.Command.begin_attempt:type_name -> holdfast.internal.v1.BeginAttempt
-	31,  // 24: holdfast.internal.v1.Command.note_progress:type_name -> holdfast.internal.v1.NoteProgress
-	32,  // 25: holdfast.internal.v1.Command.end_attempt:type_name -> holdfast.internal.v1.EndAttempt
-	33,  // 26: holdfast.internal.v1.Command.abort_run:type_name -> holdfast.internal.v1.AbortRun
-	34,  // 27: holdfast.internal.v1.Command.append_run_logs:type_name -> holdfast.internal.v1.AppendRunLogs
-	36,  // 28: holdfast.internal.v1.Command.compact_run_log:type_name -> holdfast.internal.v1.CompactRunLog
-	37,  // 29: holdfast.internal.v1.Command.archive_run:type_name -> holdfast.internal.v1.ArchiveRun
-	38,  // 30: holdfast.internal.v1.Command.drop_archived_run:type_name -> holdfast.internal.v1.DropArchivedRun
-	66,  // 31: holdfast.internal.v1.Command.start_wave:type_name -> holdfast.internal.v1.StartWave
-	29,  // 32: holdfast.internal.v1.Command.advance_wave:type_name -> holdfast.internal.v1.AdvanceWave
-	67,  // 33: holdfast.internal.v1.Command.cancel_wave:type_name -> holdfast.internal.v1.CancelWave
-	28,  // 34: holdfast.internal.v1.Command.note_reading:type_name -> holdfast.internal.v1.NoteReading
-	68,  // 35: holdfast.internal.v1.Command.create_token:type_name -> holdfast.internal.v1.CreateToken
-	69,  // 36: holdfast.internal.v1.Command.revoke_token:type_name -> holdfast.internal.v1.RevokeToken
-	70,  // 37: holdfast.internal.v1.Command.drop_tokens:type_name -> holdfast.internal.v1.DropTokens
-	71,  // 38: holdfast.internal.v1.Command.put_secret:type_name -> holdfast.internal.v1.PutSecret
-	72,  // 39: holdfast.internal.v1.Command.delete_secret:type_name -> holdfast.internal.v1.DeleteSecret
-	73,  // 40: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
-	74,  // 41: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
-	75,  // 42: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
-	76,  // 43: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
-	77,  // 44: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
-	43,  // 45: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
-	44,  // 46: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
-	45,  // 47: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
-	46,  // 48: holdfast.internal.v1.Command.update_node:type_name -> holdfast.internal.v1.UpdateNode
-	47,  // 49: holdfast.internal.v1.Command.transition_node:type_name -> holdfast.internal.v1.TransitionNode
-	48,  // 50: holdfast.internal.v1.Command.report_node:type_name -> holdfast.internal.v1.ReportNode
-	49,  // 51: holdfast.internal.v1.Command.create_pool:type_name -> holdfast.internal.v1.CreatePool
-	50,  // 52: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
-	51,  // 53: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
-	52,  // 54: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
-	54,  // 55: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
-	55,  // 56: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
-	53,  // 57: holdfast.internal.v1.Command.delete_provider:type_name -> holdfast.internal.v1.DeleteProvider
-	56,  // 58: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
-	57,  // 59: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
-	58,  // 60: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
-	78,  // 61: holdfast.internal.v1.Command.open_install:type_name -> holdfast.internal.v1.OpenInstall
-	79,  // 62: holdfast.internal.v1.Command.boot_install:type_name -> holdfast.internal.v1.BootInstall
-	80,  // 63: holdfast.internal.v1.Command.report_install:type_name -> holdfast.internal.v1.ReportInstall
-	81,  // 64: holdfast.internal.v1.Command.append_install_log:type_name -> holdfast.internal.v1.AppendInstallLog
-	82,  // 65: holdfast.internal.v1.Command.note_install:type_name -> holdfast.internal.v1.NoteInstall
-	83,  // 66: holdfast.internal.v1.Command.put_image:type_name -> holdfast.internal.v1.PutImage
-	84,  // 67: holdfast.internal.v1.Command.delete_image:type_name -> holdfast.internal.v1.DeleteImage
-	85,  // 68: holdfast.internal.v1.Command.stage_backup:type_name -> holdfast.internal.v1.StageBackup
-	86,  // 69: holdfast.internal.v1.Command.restore_backup:type_name -> holdfast.internal.v1.RestoreBackup
-	87,  // 70: holdfast.internal.v1.Command.note_backup:type_name -> holdfast.internal.v1.NoteBackup
-	88,  // 71: holdfast.internal.v1.Command.set_autopilot:type_name -> holdfast.internal.v1.SetAutopilot
-	10,  // 72: holdfast.internal.v1.Command.admit_peer:type_name -> holdfast.internal.v1.AdmitPeer
-	89,  // 73: holdfast.internal.v1.Command.put_webhook:type_name -> holdfast.internal.v1.PutWebhook
-	90,  // 74: holdfast.internal.v1.Command.delete_webhook:type_name -> holdfast.internal.v1.DeleteWebhook
-	91,  // 75: holdfast.internal.v1.Command.note_delivery:type_name -> holdfast.internal.v1.NoteDelivery
-	8,   // 76: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
-	11,  // 77: holdfast.internal.v1.RemovePeer.denial:type_name -> holdfast.internal.v1.PeerAdmission
-	64,  // 78: holdfast.internal.v1.PeerAdmission.at:type_name -> google.protobuf.Timestamp
-	64,  // 79: holdfast.internal.v1.PeerAdmission.issued_before:type_name -> google.protobuf.Timestamp
-	92,  // 80: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
-	92,  // 81: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
-	93,  // 82: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
-	19,  // 83: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
-	94,  // 84: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
-	64,  // 85: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
-	95,  // 86: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
-	96,  // 87: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
-	60,  // 88: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
-	96,  // 89: holdfast.internal.v1.StartRun.checked_plan:type_name -> holdfast.v1.Plan
-	64,  // 90: holdfast.internal.v1.NoteReading.since:type_name -> google.protobuf.Timestamp
-	64,  // 91: holdfast.internal.v1.NoteReading.deadline:type_name -> google.protobuf.Timestamp
-	26,  // 92: holdfast.internal.v1.AdvanceWave.start:type_name -> holdfast.internal.v1.StartRun
-	64,  // 93: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
-	61,  // 94: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
-	64,  // 95: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
-	64,  // 96: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
-	62,  // 97: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
-	35,  // 98: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
-	97,  // 99: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
-	63,  // 100: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
-	64,  // 101: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
-	35,  // 102: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
-	95,  // 103: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
-	98,  // 104: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
-	99,  // 105: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
-	35,  // 106: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
-	100, // 107: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
-	40,  // 108: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
-	101, // 109: holdfast.internal.v1.ArchivedRun.run:type_name -> holdfast.v1.Run
-	40,  // 110: holdfast.internal.v1.ArchivedRun.log:type_name -> holdfast.internal.v1.LogBlock
-	0,   // 111: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
-	40,  // 112: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
-	100, // 113: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
-	102, // 114: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
-	103, // 115: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
-	102, // 116: holdfast.internal.v1.RegisterAgent.token:type_name -> holdfast.internal.v1.StoredToken
-	104, // 117: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
-	104, // 118: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
-	105, // 119: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
-	106, // 120: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
-	107, // 121: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
-	107, // 122: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
-	108, // 123: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
-	109, // 124: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
-	110, // 125: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
-	109, // 126: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
-	64,  // 127: holdfast.internal.v1.ResetClock.to:type_name -> google.protobuf.Timestamp
-	128, // [128:128] is the sub-list for method output_type
-	128, // [128:128] is the sub-list for method input_type
-	128, // [128:128] is the sub-list for extension type_name
-	128, // [128:128] is the sub-list for extension extendee
-	0,   // [0:128] is the sub-list for field type_name
+	59,  // 10: holdfast.internal.v1.Command.compare_clocks:type_name -> holdfast.internal.v1.CompareClocks
+	61,  // 11: holdfast.internal.v1.Command.reset_clock:type_name -> holdfast.internal.v1.ResetClock
+	13,  // 12: holdfast.internal.v1.Command.register_machine:type_name -> holdfast.internal.v1.RegisterMachine
+	14,  // 13: holdfast.internal.v1.Command.update_machine:type_name -> holdfast.internal.v1.UpdateMachine
+	15,  // 14: holdfast.internal.v1.Command.set_machine_phase:type_name -> holdfast.internal.v1.SetMachinePhase
+	17,  // 15: holdfast.internal.v1.Command.delete_machine:type_name -> holdfast.internal.v1.DeleteMachine
+	18,  // 16: holdfast.internal.v1.Command.observe_conditions:type_name -> holdfast.internal.v1.ObserveConditions
+	20,  // 17: holdfast.internal.v1.Command.note_device:type_name -> holdfast.internal.v1.NoteDevice
+	16,  // 18: holdfast.internal.v1.Command.retry_bmc:type_name -> holdfast.internal.v1.RetryBmc
+	23,  // 19: holdfast.internal.v1.Command.create_plan:type_name -> holdfast.internal.v1.CreatePlan
+	24,  // 20: holdfast.internal.v1.Command.delete_plan:type_name -> holdfast.internal.v1.DeletePlan
+	25,  // 21: holdfast.internal.v1.Command.release_plan:type_name -> holdfast.internal.v1.ReleasePlan
+	26,  // 22: holdfast.internal.v1.Command.start_run:type_name -> holdfast.internal.v1.StartRun
+	27,  // 23: holdfast.internal.v1.Command.cancel_run:type_name -> holdfast.internal.v1.CancelRun
+	30,  // 24: holdfast.internal.v1.Command.begin_attempt:type_name -> holdfast.internal.v1.BeginAttempt
+	31,  // 25: holdfast.internal.v1.Command.note_progress:type_name -> holdfast.internal.v1.NoteProgress
+	32,  // 26: holdfast.internal.v1.Command.end_attempt:type_name -> holdfast.internal.v1.EndAttempt
+	33,  // 27: holdfast.internal.v1.Command.abort_run:type_name -> holdfast.internal.v1.AbortRun
+	34,  // 28: holdfast.internal.v1.Command.append_run_logs:type_name -> holdfast.internal.v1.AppendRunLogs
+	36,  // 29: holdfast.internal.v1.Command.compact_run_log:type_name -> holdfast.internal.v1.CompactRunLog
+	37,  // 30: holdfast.internal.v1.Command.archive_run:type_name -> holdfast.internal.v1.ArchiveRun
+	38,  // 31: holdfast.internal.v1.Command.drop_archived_run:type_name -> holdfast.internal.v1.DropArchivedRun
+	68,  // 32: holdfast.internal.v1.Command.start_wave:type_name -> holdfast.internal.v1.StartWave
+	29,  // 33: holdfast.internal.v1.Command.advance_wave:type_name -> holdfast.internal.v1.AdvanceWave
+	69,  // 34: holdfast.internal.v1.Command.cancel_wave:type_name -> holdfast.internal.v1.CancelWave
+	28,  // 35: holdfast.internal.v1.Command.note_reading:type_name -> holdfast.internal.v1.NoteReading
+	70,  // 36: holdfast.internal.v1.Command.create_token:type_name -> holdfast.internal.v1.CreateToken
+	71,  // 37: holdfast.internal.v1.Command.revoke_token:type_name -> holdfast.internal.v1.RevokeToken
+	72,  // 38: holdfast.internal.v1.Command.drop_tokens:type_name -> holdfast.internal.v1.DropTokens
+	73,  // 39: holdfast.internal.v1.Command.put_secret:type_name -> holdfast.internal.v1.PutSecret
+	74,  // 40: holdfast.internal.v1.Command.delete_secret:type_name -> holdfast.internal.v1.DeleteSecret
+	75,  // 41: holdfast.internal.v1.Command.reseal_secrets:type_name -> holdfast.internal.v1.ResealSecrets
+	76,  // 42: holdfast.internal.v1.Command.put_signing_keys:type_name -> holdfast.internal.v1.PutSigningKeys
+	77,  // 43: holdfast.internal.v1.Command.record_denials:type_name -> holdfast.internal.v1.RecordDenials
+	78,  // 44: holdfast.internal.v1.Command.checkpoint_leases:type_name -> holdfast.internal.v1.CheckpointLeases
+	79,  // 45: holdfast.internal.v1.Command.expire_leases:type_name -> holdfast.internal.v1.ExpireLeases
+	43,  // 46: holdfast.internal.v1.Command.create_agent_machine:type_name -> holdfast.internal.v1.CreateAgentMachine
+	44,  // 47: holdfast.internal.v1.Command.register_agent:type_name -> holdfast.internal.v1.RegisterAgent
+	45,  // 48: holdfast.internal.v1.Command.create_node:type_name -> holdfast.internal.v1.CreateNode
+	46,  // 49: holdfast.internal.v1.Command.update_node:type_name -> holdfast.internal.v1.UpdateNode
+	47,  // 50: holdfast.internal.v1.Command.transition_node:type_name -> holdfast.internal.v1.TransitionNode
+	48,  // 51: holdfast.internal.v1.Command.report_node:type_name -> holdfast.internal.v1.ReportNode
+	49,  // 52: holdfast.internal.v1.Command.create_pool:type_name -> holdfast.internal.v1.CreatePool
+	50,  // 53: holdfast.internal.v1.Command.delete_pool:type_name -> holdfast.internal.v1.DeletePool
+	51,  // 54: holdfast.internal.v1.Command.register_pool:type_name -> holdfast.internal.v1.RegisterPool
+	52,  // 55: holdfast.internal.v1.Command.deregister_pool:type_name -> holdfast.internal.v1.DeregisterPool
+	54,  // 56: holdfast.internal.v1.Command.register_provider:type_name -> holdfast.internal.v1.RegisterProvider
+	55,  // 57: holdfast.internal.v1.Command.sweep_pools:type_name -> holdfast.internal.v1.SweepPools
+	53,  // 58: holdfast.internal.v1.Command.delete_provider:type_name -> holdfast.internal.v1.DeleteProvider
+	56,  // 59: holdfast.internal.v1.Command.register_service:type_name -> holdfast.internal.v1.RegisterService
+	57,  // 60: holdfast.internal.v1.Command.update_service_state:type_name -> holdfast.internal.v1.UpdateServiceState
+	58,  // 61: holdfast.internal.v1.Command.deregister_service:type_name -> holdfast.internal.v1.DeregisterService
+	80,  // 62: holdfast.internal.v1.Command.open_install:type_name -> holdfast.internal.v1.OpenInstall
+	81,  // 63: holdfast.internal.v1.Command.boot_install:type_name -> holdfast.internal.v1.BootInstall
+	82,  // 64: holdfast.internal.v1.Command.report_install:type_name -> holdfast.internal.v1.ReportInstall
+	83,  // 65: holdfast.internal.v1.Command.append_install_log:type_name -> holdfast.internal.v1.AppendInstallLog
+	84,  // 66: holdfast.internal.v1.Command.note_install:type_name -> holdfast.internal.v1.NoteInstall
+	85,  // 67: holdfast.internal.v1.Command.put_image:type_name -> holdfast.internal.v1.PutImage
+	86,  // 68: holdfast.internal.v1.Command.delete_image:type_name -> holdfast.internal.v1.DeleteImage
+	87,  // 69: holdfast.internal.v1.Command.stage_backup:type_name -> holdfast.internal.v1.StageBackup
+	88,  // 70: holdfast.internal.v1.Command.restore_backup:type_name -> holdfast.internal.v1.RestoreBackup
+	89,  // 71: holdfast.internal.v1.Command.note_backup:type_name -> holdfast.internal.v1.NoteBackup
+	90,  // 72: holdfast.internal.v1.Command.set_autopilot:type_name -> holdfast.internal.v1.SetAutopilot
+	10,  // 73: holdfast.internal.v1.Command.admit_peer:type_name -> holdfast.internal.v1.AdmitPeer
+	91,  // 74: holdfast.internal.v1.Command.put_webhook:type_name -> holdfast.internal.v1.PutWebhook
+	92,  // 75: holdfast.internal.v1.Command.delete_webhook:type_name -> holdfast.internal.v1.DeleteWebhook
+	93,  // 76: holdfast.internal.v1.Command.note_delivery:type_name -> holdfast.internal.v1.NoteDelivery
+	8,   // 77: holdfast.internal.v1.PutPeer.peer:type_name -> holdfast.internal.v1.PeerRecord
+	11,  // 78: holdfast.internal.v1.RemovePeer.denial:type_name -> holdfast.internal.v1.PeerAdmission
+	66,  // 79: holdfast.internal.v1.PeerAdmission.at:type_name -> google.protobuf.Timestamp
+	66,  // 80: holdfast.internal.v1.PeerAdmission.issued_before:type_name -> google.protobuf.Timestamp
+	94,  // 81: holdfast.internal.v1.RegisterMachine.machine:type_name -> holdfast.v1.Machine
+	94,  // 82: holdfast.internal.v1.UpdateMachine.machine:type_name -> holdfast.v1.Machine
+	95,  // 83: holdfast.internal.v1.SetMachinePhase.phase:type_name -> holdfast.v1.MachineStatus.Phase
+	19,  // 84: holdfast.internal.v1.ObserveConditions.machines:type_name -> holdfast.internal.v1.MachineConditions
+	96,  // 85: holdfast.internal.v1.MachineConditions.conditions:type_name -> holdfast.v1.Condition
+	66,  // 86: holdfast.internal.v1.DeviceNote.updated_at:type_name -> google.protobuf.Timestamp
+	97,  // 87: holdfast.internal.v1.MachineHardware.hardware:type_name -> holdfast.v1.HardwareInventory
+	98,  // 88: holdfast.internal.v1.CreatePlan.plan:type_name -> holdfast.v1.Plan
+	62,  // 89: holdfast.internal.v1.StartRun.params:type_name -> holdfast.internal.v1.StartRun.ParamsEntry
+	98,  // 90: holdfast.internal.v1.StartRun.checked_plan:type_name -> holdfast.v1.Plan
+	66,  // 91: holdfast.internal.v1.NoteReading.since:type_name -> google.protobuf.Timestamp
+	66,  // 92: holdfast.internal.v1.NoteReading.deadline:type_name -> google.protobuf.Timestamp
+	26,  // 93: holdfast.internal.v1.AdvanceWave.start:type_name -> holdfast.internal.v1.StartRun
+	66,  // 94: holdfast.internal.v1.BeginAttempt.deadline:type_name -> google.protobuf.Timestamp
+	63,  // 95: holdfast.internal.v1.BeginAttempt.evidence_before:type_name -> holdfast.internal.v1.BeginAttempt.EvidenceBeforeEntry
+	66,  // 96: holdfast.internal.v1.BeginAttempt.next_action_at:type_name -> google.protobuf.Timestamp
+	66,  // 97: holdfast.internal.v1.NoteProgress.next_action_at:type_name -> google.protobuf.Timestamp
+	64,  // 98: holdfast.internal.v1.NoteProgress.evidence:type_name -> holdfast.internal.v1.NoteProgress.EvidenceEntry
+	35,  // 99: holdfast.internal.v1.NoteProgress.log:type_name -> holdfast.internal.v1.LogAppend
+	99,  // 100: holdfast.internal.v1.EndAttempt.outcome:type_name -> holdfast.v1.Attempt.Outcome
+	65,  // 101: holdfast.internal.v1.EndAttempt.evidence_after:type_name -> holdfast.internal.v1.EndAttempt.EvidenceAfterEntry
+	66,  // 102: holdfast.internal.v1.EndAttempt.retry_at:type_name -> google.protobuf.Timestamp
+	35,  // 103: holdfast.internal.v1.EndAttempt.log:type_name -> holdfast.internal.v1.LogAppend
+	97,  // 104: holdfast.internal.v1.EndAttempt.inventory:type_name -> holdfast.v1.HardwareInventory
+	100, // 105: holdfast.internal.v1.AbortRun.phase:type_name -> holdfast.v1.Run.Phase
+	101, // 106: holdfast.internal.v1.AbortRun.error:type_name -> holdfast.v1.RunError
+	35,  // 107: holdfast.internal.v1.AppendRunLogs.appends:type_name -> holdfast.internal.v1.LogAppend
+	102, // 108: holdfast.internal.v1.LogAppend.chunks:type_name -> holdfast.v1.LogChunk
+	40,  // 109: holdfast.internal.v1.CompactRunLog.block:type_name -> holdfast.internal.v1.LogBlock
+	103, // 110: holdfast.internal.v1.ArchivedRun.run:type_name -> holdfast.v1.Run
+	40,  // 111: holdfast.internal.v1.ArchivedRun.log:type_name -> holdfast.internal.v1.LogBlock
+	0,   // 112: holdfast.internal.v1.LogBlock.codec:type_name -> holdfast.internal.v1.LogBlock.Codec
+	40,  // 113: holdfast.internal.v1.StoredLog.block:type_name -> holdfast.internal.v1.LogBlock
+	102, // 114: holdfast.internal.v1.LogChunks.chunks:type_name -> holdfast.v1.LogChunk
+	104, // 115: holdfast.internal.v1.CreateAgentMachine.token:type_name -> holdfast.internal.v1.StoredToken
+	105, // 116: holdfast.internal.v1.RegisterAgent.agent:type_name -> holdfast.v1.RegisterAgentRequest
+	104, // 117: holdfast.internal.v1.RegisterAgent.token:type_name -> holdfast.internal.v1.StoredToken
+	106, // 118: holdfast.internal.v1.CreateNode.node:type_name -> holdfast.v1.NodeRecord
+	106, // 119: holdfast.internal.v1.UpdateNode.node:type_name -> holdfast.v1.NodeRecord
+	107, // 120: holdfast.internal.v1.TransitionNode.state:type_name -> holdfast.v1.Node.State
+	108, // 121: holdfast.internal.v1.ReportNode.report:type_name -> holdfast.v1.ReportNodeRequest
+	109, // 122: holdfast.internal.v1.CreatePool.pool:type_name -> holdfast.v1.Pool
+	109, // 123: holdfast.internal.v1.RegisterPool.pool:type_name -> holdfast.v1.Pool
+	110, // 124: holdfast.internal.v1.RegisterProvider.provider:type_name -> holdfast.v1.PlatformProvider
+	111, // 125: holdfast.internal.v1.RegisterService.target:type_name -> holdfast.v1.ServiceTarget
+	112, // 126: holdfast.internal.v1.UpdateServiceState.state:type_name -> holdfast.v1.ServiceState
+	111, // 127: holdfast.internal.v1.DeregisterService.target:type_name -> holdfast.v1.ServiceTarget
+	60,  // 128: holdfast.internal.v1.CompareClocks.readings:type_name -> holdfast.internal.v1.ClockReading
+	66,  // 129: holdfast.internal.v1.ClockReading.at:type_name -> google.protobuf.Timestamp
+	66,  // 130: holdfast.internal.v1.ResetClock.to:type_name -> google.protobuf.Timestamp
+	131, // [131:131] is the sub-list for method output_type
+	131, // [131:131] is the sub-list for method input_type
+	131, // [131:131] is the sub-list for extension type_name
+	131, // [131:131] is the sub-list for extension extendee
+	0,   // [0:131] is the sub-list for field type_name
 }
 
 func init() { file_proto_internal_v1_command_proto_init() }
@@ -5545,6 +5689,7 @@ func file_proto_internal_v1_command_proto_init() {
 		(*Command_PutPeer)(nil),
 		(*Command_RemovePeer)(nil),
 		(*Command_Beat)(nil),
+		(*Command_CompareClocks)(nil),
 		(*Command_ResetClock)(nil),
 		(*Command_RegisterMachine)(nil),
 		(*Command_UpdateMachine)(nil),
@@ -5619,7 +5764,7 @@ func file_proto_internal_v1_command_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_internal_v1_command_proto_rawDesc), len(file_proto_internal_v1_command_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   63,
+			NumMessages:   65,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -31,7 +31,7 @@ type StoredInstall struct {
 	Good    [][]byte               `protobuf:"bytes,2,rep,name=good,proto3" json:"good,omitempty"` // SHA-256 of valid tokens, oldest first
 	Past    [][]byte               `protobuf:"bytes,3,rep,name=past,proto3" json:"past,omitempty"` // of tokens of earlier sessions, oldest first, for a clear error
 	// The token whose installer reports. Other tokens are invalid until another boot script is
-	// served. From level 2.
+	// served.
 	Bound         []byte `protobuf:"bytes,4,opt,name=bound,proto3" json:"bound,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

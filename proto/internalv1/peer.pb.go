@@ -446,8 +446,9 @@ type StatsResponse struct {
 	// Whether the peer's data allows it to vote. After it lost its data, it may not vote before
 	// it has caught up. Unset if the peer is older than this field.
 	MayVote       *bool        `protobuf:"varint,9,opt,name=may_vote,json=mayVote,proto3,oneof" json:"may_vote,omitempty"`
-	Load          *v1.PeerLoad `protobuf:"bytes,10,opt,name=load,proto3" json:"load,omitempty"`       // since the peer started
-	Warning       string       `protobuf:"bytes,11,opt,name=warning,proto3" json:"warning,omitempty"` // see holdfast.v1.Peer.warning
+	Load          *v1.PeerLoad `protobuf:"bytes,10,opt,name=load,proto3" json:"load,omitempty"`                       // since the peer started
+	Warning       string       `protobuf:"bytes,11,opt,name=warning,proto3" json:"warning,omitempty"`                 // see holdfast.v1.Peer.warning
+	ClockMs       int64        `protobuf:"varint,12,opt,name=clock_ms,json=clockMs,proto3" json:"clock_ms,omitempty"` // its wall clock, in milliseconds since 1970
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -557,6 +558,13 @@ func (x *StatsResponse) GetWarning() string {
 		return x.Warning
 	}
 	return ""
+}
+
+func (x *StatsResponse) GetClockMs() int64 {
+	if x != nil {
+		return x.ClockMs
+	}
+	return 0
 }
 
 type StateSumRequest struct {
@@ -1014,7 +1022,7 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"cluster_id\x18\x02 \x01(\tR\tclusterId\x12\x18\n" +
 	"\aprepare\x18\x03 \x01(\bR\aprepare\"\x0f\n" +
 	"\rAdmitResponse\"\x0e\n" +
-	"\fStatsRequest\"\xe6\x02\n" +
+	"\fStatsRequest\"\x81\x03\n" +
 	"\rStatsResponse\x12\x17\n" +
 	"\apeer_id\x18\x01 \x01(\tR\x06peerId\x12\x1a\n" +
 	"\binstance\x18\x02 \x01(\tR\binstance\x12#\n" +
@@ -1028,7 +1036,8 @@ const file_proto_internal_v1_peer_proto_rawDesc = "" +
 	"\bmay_vote\x18\t \x01(\bH\x00R\amayVote\x88\x01\x01\x12)\n" +
 	"\x04load\x18\n" +
 	" \x01(\v2\x15.holdfast.v1.PeerLoadR\x04load\x12\x18\n" +
-	"\awarning\x18\v \x01(\tR\awarningB\v\n" +
+	"\awarning\x18\v \x01(\tR\awarning\x12\x19\n" +
+	"\bclock_ms\x18\f \x01(\x03R\aclockMsB\v\n" +
 	"\t_may_vote\"\x11\n" +
 	"\x0fStateSumRequest\"h\n" +
 	"\x10StateSumResponse\x12\x17\n" +

@@ -228,7 +228,7 @@ type Meta struct {
 	LastOutcome       uint64                 `protobuf:"varint,28,opt,name=last_outcome,json=lastOutcome,proto3" json:"last_outcome,omitempty"`                // number of the newest remembered outcome, see StoredOutcome
 	ForgottenOutcome  uint64                 `protobuf:"varint,29,opt,name=forgotten_outcome,json=forgottenOutcome,proto3" json:"forgotten_outcome,omitempty"` // index of the newest entry whose outcome is forgotten
 	OutcomeBytes      uint64                 `protobuf:"varint,30,opt,name=outcome_bytes,json=outcomeBytes,proto3" json:"outcome_bytes,omitempty"`             // size of all remembered outcomes
-	Clock             *Clock                 `protobuf:"bytes,24,opt,name=clock,proto3" json:"clock,omitempty"`                                                // from feature level 2 on
+	Clock             *Clock                 `protobuf:"bytes,24,opt,name=clock,proto3" json:"clock,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -431,17 +431,19 @@ func (x *Meta) GetClock() *Clock {
 	return nil
 }
 
-// Clock controls how the record's time advances: with leaders' monotonic clocks, and to their
-// wall clocks if those are close.
+// Clock controls how the record's time advances: with leaders' monotonic clocks. Their wall clocks
+// move it by a few minutes in all, and a majority of the voters' clocks by any time.
 type Clock struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Epoch    uint64                 `protobuf:"varint,1,opt,name=epoch,proto3" json:"epoch,omitempty"`                       // of the leader of uptime_ms
 	UptimeMs int64                  `protobuf:"varint,2,opt,name=uptime_ms,json=uptimeMs,proto3" json:"uptime_ms,omitempty"` // newest one, see Command
-	// A wall clock far ahead is followed only after it has stayed equally far ahead, or if a
-	// second leader agrees.
-	AheadMs       int64  `protobuf:"varint,3,opt,name=ahead_ms,json=aheadMs,proto3" json:"ahead_ms,omitempty"` // how far ahead it is; 0 if it is not
-	HeldMs        int64  `protobuf:"varint,4,opt,name=held_ms,json=heldMs,proto3" json:"held_ms,omitempty"`    // for how long, by monotonic clocks
-	Leader        string `protobuf:"bytes,5,opt,name=leader,proto3" json:"leader,omitempty"`                   // the first leader with such a clock
+	AheadMs  int64                  `protobuf:"varint,3,opt,name=ahead_ms,json=aheadMs,proto3" json:"ahead_ms,omitempty"`    // how far the leader's wall clock is ahead and not followed
+	MovedMs  int64                  `protobuf:"varint,4,opt,name=moved_ms,json=movedMs,proto3" json:"moved_ms,omitempty"`    // how far wall clocks of leaders may have moved it ahead of the majority's
+	Compared bool                   `protobuf:"varint,5,opt,name=compared,proto3" json:"compared,omitempty"`                 // clocks of a majority were compared at least once
+	// The clock of a cluster's only voter, if it is far ahead.
+	HeldMs        int64  `protobuf:"varint,6,opt,name=held_ms,json=heldMs,proto3" json:"held_ms,omitempty"`                     // how far
+	HeldUptimeMs  int64  `protobuf:"varint,7,opt,name=held_uptime_ms,json=heldUptimeMs,proto3" json:"held_uptime_ms,omitempty"` // the monotonic clock when this was first seen
+	HeldEpoch     uint64 `protobuf:"varint,8,opt,name=held_epoch,json=heldEpoch,proto3" json:"held_epoch,omitempty"`            // of that clock
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -497,6 +499,20 @@ func (x *Clock) GetAheadMs() int64 {
 	return 0
 }
 
+func (x *Clock) GetMovedMs() int64 {
+	if x != nil {
+		return x.MovedMs
+	}
+	return 0
+}
+
+func (x *Clock) GetCompared() bool {
+	if x != nil {
+		return x.Compared
+	}
+	return false
+}
+
 func (x *Clock) GetHeldMs() int64 {
 	if x != nil {
 		return x.HeldMs
@@ -504,11 +520,18 @@ func (x *Clock) GetHeldMs() int64 {
 	return 0
 }
 
-func (x *Clock) GetLeader() string {
+func (x *Clock) GetHeldUptimeMs() int64 {
 	if x != nil {
-		return x.Leader
+		return x.HeldUptimeMs
 	}
-	return ""
+	return 0
+}
+
+func (x *Clock) GetHeldEpoch() uint64 {
+	if x != nil {
+		return x.HeldEpoch
+	}
+	return 0
 }
 
 // StoredOutcome is the remembered outcome of a command that may be delivered twice.
@@ -741,13 +764,17 @@ const file_proto_internal_v1_snapshot_proto_rawDesc = "" +
 	"\flast_outcome\x18\x1c \x01(\x04R\vlastOutcome\x12+\n" +
 	"\x11forgotten_outcome\x18\x1d \x01(\x04R\x10forgottenOutcome\x12#\n" +
 	"\routcome_bytes\x18\x1e \x01(\x04R\foutcomeBytes\x121\n" +
-	"\x05clock\x18\x18 \x01(\v2\x1b.holdfast.internal.v1.ClockR\x05clock\"\x86\x01\n" +
+	"\x05clock\x18\x18 \x01(\v2\x1b.holdfast.internal.v1.ClockR\x05clock\"\xea\x01\n" +
 	"\x05Clock\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x1b\n" +
 	"\tuptime_ms\x18\x02 \x01(\x03R\buptimeMs\x12\x19\n" +
-	"\bahead_ms\x18\x03 \x01(\x03R\aaheadMs\x12\x17\n" +
-	"\aheld_ms\x18\x04 \x01(\x03R\x06heldMs\x12\x16\n" +
-	"\x06leader\x18\x05 \x01(\tR\x06leader\"\xa5\x01\n" +
+	"\bahead_ms\x18\x03 \x01(\x03R\aaheadMs\x12\x19\n" +
+	"\bmoved_ms\x18\x04 \x01(\x03R\amovedMs\x12\x1a\n" +
+	"\bcompared\x18\x05 \x01(\bR\bcompared\x12\x17\n" +
+	"\aheld_ms\x18\x06 \x01(\x03R\x06heldMs\x12$\n" +
+	"\x0eheld_uptime_ms\x18\a \x01(\x03R\fheldUptimeMs\x12\x1d\n" +
+	"\n" +
+	"held_epoch\x18\b \x01(\x04R\theldEpoch\"\xa5\x01\n" +
 	"\rStoredOutcome\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x14\n" +

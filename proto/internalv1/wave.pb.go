@@ -24,7 +24,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// StartWave creates a wave, or returns the existing one of its id. From feature level 3.
+// StartWave creates a wave, or returns the existing one of its id.
 type StartWave struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Wave          *v1.Wave               `protobuf:"bytes,1,opt,name=wave,proto3" json:"wave,omitempty"` // its id, plan, parameters, filter and limits
@@ -77,7 +77,7 @@ func (x *StartWave) GetMachineIds() []string {
 	return nil
 }
 
-// CancelWave ends the starts of a wave, and cancels its active runs. From feature level 3.
+// CancelWave ends the starts of a wave, and cancels its active runs.
 type CancelWave struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	WaveId        string                 `protobuf:"bytes,1,opt,name=wave_id,json=waveId,proto3" json:"wave_id,omitempty"`

@@ -15,6 +15,12 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
+// Limits of a machine's lists. Apply is bounded in time for the largest legal command.
+const (
+	maxLabels = 256
+	maxMACs   = 64
+)
+
 // NormalizeMachine converts spec and labels of a request to their stored form, and returns
 // the violations. MAC addresses get lower case, colons and no duplicates; endpoints are
 // trimmed.
@@ -22,6 +28,15 @@ func NormalizeMachine(m *holdfastv1.Machine) []refusal.FieldViolation {
 	bad := refusal.Violations{Prefix: "machine."}
 	if id := m.GetMachineId(); id != "" && !lex.ValidName(id, 64) {
 		bad.Add("machine_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", id)
+	}
+	if n := len(m.GetLabels()); n > maxLabels {
+		bad.Add("labels", "has %d labels, at most %d are allowed", n, maxLabels)
+	}
+	if n := len(m.GetSpec().GetMacAddresses()); n > maxMACs {
+		bad.Add("spec.mac_addresses", "has %d addresses, at most %d are allowed", n, maxMACs)
+	}
+	if len(m.GetLabels()) > maxLabels || len(m.GetSpec().GetMacAddresses()) > maxMACs {
+		return bad.Fields // the other checks take a time that grows with these
 	}
 	for _, k := range slices.Sorted(maps.Keys(m.GetLabels())) {
 		if !lex.ValidName(strings.ReplaceAll(k, "/", "."), 63) {

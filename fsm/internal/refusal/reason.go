@@ -20,6 +20,7 @@ const (
 	ReasonRunsActive      = "RUNS_ACTIVE"      // a restore would abandon active runs
 	// The snapshot is of another cluster, and this one is not empty.
 	ReasonOtherCluster    = "OTHER_CLUSTER"
+	ReasonClocksDiffer    = "CLOCKS_DIFFER" // no majority of the peers' clocks agrees
 	ReasonTokenUnknown    = "TOKEN_UNKNOWN" // the caller's token does not exist
 	ReasonTokenRevoked    = "TOKEN_REVOKED"
 	ReasonTokenExpired    = "TOKEN_EXPIRED"

@@ -66,12 +66,13 @@ func (t *Rowset) facetsOf(m proto.Message, old *Record) []*facet {
 	if old != nil {
 		had = old.facets
 	}
-	if old != nil && sameFacets(t.scratch.facets, had) {
+	known := lookupIn(had)
+	if old != nil && sameFacets(t.scratch.facets, known) {
 		return had
 	}
 	has := make([]*facet, len(t.scratch.facets))
 	for i, p := range t.scratch.facets {
-		if has[i] = p.among(had); has[i] == nil {
+		if has[i] = known.equal(p); has[i] == nil {
 			has[i] = t.known(p)
 		}
 	}
@@ -107,14 +108,51 @@ func (p facetParts) among(all []*facet) *facet {
 	return nil
 }
 
+// fewFacets is the number of facets up to which a scan is faster than a map.
+const fewFacets = 32
+
+// lookup finds the facets of a list.
+type lookup struct {
+	all    []*facet
+	byText map[facet]*facet    // of a long list
+	set    map[*facet]struct{} // of a long list
+}
+
+func lookupIn(all []*facet) lookup {
+	l := lookup{all: all}
+	if len(all) > fewFacets {
+		l.byText, l.set = make(map[facet]*facet, len(all)), make(map[*facet]struct{}, len(all))
+		for _, f := range all {
+			l.byText[*f], l.set[f] = f, struct{}{}
+		}
+	}
+	return l
+}
+
+// equal returns the equal facet, or nil.
+func (l lookup) equal(p facetParts) *facet {
+	if l.byText == nil {
+		return p.among(l.all)
+	}
+	return l.byText[facet{p.prefix + p.name, p.value}]
+}
+
+func (l lookup) has(f *facet) bool {
+	if l.set == nil {
+		return slices.Contains(l.all, f)
+	}
+	_, ok := l.set[f]
+	return ok
+}
+
 // sameFacets reports whether a row has exactly the facets in had. Most changes of a row
 // change none.
-func sameFacets(has []facetParts, had []*facet) bool {
-	if len(has) != len(had) {
+func sameFacets(has []facetParts, had lookup) bool {
+	if len(has) != len(had.all) {
 		return false
 	}
 	for _, p := range has {
-		if p.among(had) == nil {
+		if had.equal(p) == nil {
 			return false
 		}
 	}
@@ -142,13 +180,14 @@ func (t *Rowset) refacet(r row, old *Record) {
 	if len(had) > 0 && len(r.facets) > 0 && &had[0] == &r.facets[0] {
 		return // the same slice
 	}
+	keeps, kept := lookupIn(r.facets), lookupIn(had)
 	for _, f := range had {
-		if !slices.Contains(r.facets, f) {
+		if !keeps.has(f) {
 			t.facets.Delete(membership{f, r.key})
 		}
 	}
 	for _, f := range r.facets {
-		if !slices.Contains(had, f) {
+		if !kept.has(f) {
 			t.facets.Set(membership{f, r.key})
 		}
 	}

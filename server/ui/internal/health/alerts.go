@@ -67,6 +67,8 @@ func Alerts(f Facts) []Alert {
 			"holdfast webhook get WEBHOOK"},
 		{"HoldfastMachinesNeedIntervention", "info", "a machine has an urgent issue", f.urgent(), false,
 			"holdfast machine issues"},
+		{"HoldfastClockWrong", "warning", "the clock of a peer differs from the others by more than a minute", f.clocks(),
+			false, "holdfast cluster status -o wide"},
 		{"ClockAhead", "warning", "the recorded time is over a minute ahead of this peer's clock", f.clock(), false,
 			"holdfast operator clock show"},
 	}
@@ -128,7 +130,19 @@ func (f Facts) peersDown() []string {
 	})
 }
 
-func (f Facts) disk() []string { return f.each((*holdfastv1.Peer).GetWarning) }
+func (f Facts) disk() []string {
+	return f.each(func(p *holdfastv1.Peer) string { about, _ := clockWarning(p); return about })
+}
+
+func (f Facts) clocks() []string {
+	return f.each(func(p *holdfastv1.Peer) string { _, about := clockWarning(p); return about })
+}
+
+// clockWarning separates a warning about the clock of a peer from one about its disk.
+func clockWarning(p *holdfastv1.Peer) (disk, clock string) {
+	disk, clock, _ = strings.Cut(p.GetWarning(), "clock: ")
+	return strings.TrimSuffix(disk, "; "), clock
+}
 
 func (f Facts) lags() []string {
 	return f.each(func(p *holdfastv1.Peer) string {

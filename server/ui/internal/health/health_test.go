@@ -137,6 +137,10 @@ func TestAlerts(t *testing.T) {
 			{Name: "well", Waiting: 3}, {Name: "off", Failures: 2, Waiting: 7, Disabled: true}}},
 			[]string{"chat: failed tries: 2, waiting events: 7: 503"}},
 		"HoldfastMachinesNeedIntervention": {Facts{Urgent: 2}, []string{"2 machines have an urgent issue"}},
+		"HoldfastClockWrong": {Facts{Status: status("n1", 1, func(s *holdfastv1.ClusterStatus) {
+			s.Peers[1].Warning = "clock: it is ahead"
+		})},
+			[]string{"n2: it is ahead"}},
 		"ClockAhead": {Facts{Recent: []*holdfastv1.Run{{CreatedAt: ago(-2 * time.Minute)}}},
 			[]string{"by 2m0s"}},
 	}

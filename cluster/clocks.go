@@ -1,0 +1,180 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+const (
+	clocksEvery = 5 * time.Second
+	// recordOff is the difference between the recorded time and the majority's clocks from which
+	// the leader commits a comparison.
+	recordOff = time.Second
+	// compareEvery is the longest time between two comparisons in one term. A new leader then finds
+	// the recorded clock close to the time, also of an idle cluster.
+	compareEvery = 4 * time.Minute
+	// clockWords begins each warning about a clock.
+	clockWords = "clock: "
+)
+
+// clocks compares the wall clocks of the voters. Every peer reports whether its own is right, and
+// the leader commits what it read, because the recorded clock believes only a majority.
+type clocks struct {
+	n       *Node
+	offset  atomic.Int64           // how far this peer's clock is ahead of the majority's, in nanoseconds
+	warning atomic.Pointer[string] // of the last pass; nil: none
+	term    uint64                 // of the last committed comparison
+	at      time.Time              // when it was committed
+}
+
+// run compares the clocks until ctx ends.
+func (c *clocks) run(ctx context.Context) error {
+	tick := time.NewTicker(c.n.cfg.scale(clocksEvery))
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			c.pass(ctx)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// pass reads the clocks once, reports a wrong one, and commits the comparison if it is due.
+func (c *clocks) pass(ctx context.Context) {
+	cmd := c.read(ctx)
+	if cmd.GetVoters() == 0 {
+		return
+	}
+	now := c.n.committer.uptime()
+	most, ok := fsm.AgreedTime(cmd, now)
+	c.report(ctx, judge(cmd, most, ok, time.Now(), c.n.cfg.NodeID))
+	if ok {
+		c.offset.Store(int64(time.Until(most) * -1))
+	}
+	if l, leads := c.n.terms.current(); leads && (!ok || c.due(l.term, most, now)) {
+		err := c.n.committer.commit(ctx, &internalv1.Command{
+			Epoch: l.term, Op: &internalv1.Command_CompareClocks{CompareClocks: cmd},
+		})
+		if refused, is := errors.AsType[*fsm.Error](err); is && refused.Reason == fsm.ReasonClocksDiffer {
+			return // every peer has a warning
+		}
+		if err != nil && ctx.Err() == nil {
+			c.n.log.Debug("comparison of the clocks not committed, will retry", "error", err)
+			return
+		}
+		c.term, c.at = l.term, time.Now()
+	}
+}
+
+// due reports whether the leader of a term should commit a comparison now.
+func (c *clocks) due(term uint64, most time.Time, uptime int64) bool {
+	v := c.n.fsm.View()
+	k := v.Meta().GetClock()
+	record := v.Now()
+	if k.GetEpoch() == term {
+		record = record.Add(time.Duration(uptime-k.GetUptimeMs()) * time.Millisecond)
+	}
+	return c.term != term || most.Sub(record).Abs() > recordOff || time.Since(c.at) >= compareEvery
+}
+
+// read returns the clocks of the voters that answer.
+func (c *clocks) read(ctx context.Context) *internalv1.CompareClocks {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	others, self := c.n.voters()
+	cmd := &internalv1.CompareClocks{Voters: uint32(len(others))}
+	if self {
+		cmd.Voters++
+		cmd.Readings = []*internalv1.ClockReading{
+			{PeerId: c.n.cfg.NodeID, At: timestamppb.Now(), UptimeMs: c.n.committer.uptime()},
+		}
+	}
+	var (
+		wg sync.WaitGroup
+		mu sync.Mutex
+	)
+	for _, id := range others {
+		wg.Go(func() {
+			began := c.n.committer.uptime()
+			st, err := c.n.reporter.peerStats(ctx, id)
+			if err != nil || st.GetClockMs() == 0 {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			cmd.Readings = append(cmd.Readings, &internalv1.ClockReading{
+				PeerId: id, At: timestamppb.New(time.UnixMilli(st.GetClockMs())),
+				UptimeMs: (began + c.n.committer.uptime()) / 2,
+			})
+		})
+	}
+	wg.Wait()
+	return cmd
+}
+
+// judge returns a warning about this peer's clock, or "". Without a majority that agrees it names
+// all clocks, unless too few peers answer.
+func judge(cmd *internalv1.CompareClocks, most time.Time, agree bool, now time.Time, self string) string {
+	if agree {
+		if off := now.Sub(most); off.Abs() > fsm.ClocksAgree {
+			return fmt.Sprintf("%sit is %s a majority of the peers' clocks and is ignored: "+
+				"correct the time of this host and its synchronization", clockWords, apart(off, "ahead of", "behind"))
+		}
+		return ""
+	}
+	if len(cmd.GetReadings()) <= int(cmd.GetVoters())/2 {
+		return ""
+	}
+	var all []string
+	var own *internalv1.ClockReading
+	for _, r := range cmd.GetReadings() {
+		if r.GetPeerId() == self {
+			own = r
+		}
+	}
+	for _, r := range cmd.GetReadings() {
+		if own == nil || r == own {
+			continue
+		}
+		off := r.GetAt().AsTime().Sub(own.GetAt().AsTime()) -
+			time.Duration(r.GetUptimeMs()-own.GetUptimeMs())*time.Millisecond
+		all = append(all, fmt.Sprintf("that of %s is %s this one", r.GetPeerId(), apart(off, "ahead of", "behind")))
+	}
+	return clockWords + "no majority of the peers' clocks agrees: " + strings.Join(all, ", ") +
+		": correct the time of these hosts and its synchronization"
+}
+
+// apart returns a difference in words.
+func apart(d time.Duration, ahead, behind string) string {
+	if d < 0 {
+		return (-d).Round(time.Second).String() + " " + behind
+	}
+	return d.Round(time.Second).String() + " " + ahead
+}
+
+// report keeps a warning for the status of this peer, and logs it when it begins and ends.
+func (c *clocks) report(_ context.Context, warning string) {
+	had := c.warning.Load()
+	switch {
+	case warning == "" && had != nil:
+		c.n.log.Info("clock of this peer is right again")
+		c.warning.Store(nil)
+	case warning != "":
+		if had == nil {
+			c.n.log.Warn("clocks of the peers differ", "problem", strings.TrimPrefix(warning, clockWords))
+		}
+		c.warning.Store(&warning)
+	}
+}
