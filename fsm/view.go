@@ -101,7 +101,9 @@ func (v *View) Now() time.Time { return v.state.Meta.GetNow().AsTime() }
 
 // AgreedTime returns the time on which a majority of the voters' clocks agrees, if one does, when
 // the monotonic clock of the readings shows uptime.
-func AgreedTime(c *internalv1.CompareClocks, uptime int64) (time.Time, bool) { return core.Agreed(c, uptime) }
+func AgreedTime(c *internalv1.CompareClocks, uptime int64) (time.Time, bool) {
+	return core.Agreed(c, uptime)
+}
 
 // The limits of the recorded clock.
 const (
