@@ -4,11 +4,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/holdfast-metal/holdfast/fsm"
-	"github.com/holdfast-metal/holdfast/proto/internalv1"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 func scriptOf(t *testing.T, plan, step string) string {
@@ -76,13 +77,13 @@ func TestUpgradeScripts(t *testing.T) {
 }
 
 func TestUpgradeVersion(t *testing.T) {
+	all := fsm.DefaultPlans()
+	plan := all[slices.IndexFunc(all, func(p *holdfastv1.Plan) bool { return p.GetPlanId() == "plan/upgrade" })]
 	for version, ok := range map[string]bool{
-		"": true, "1.31.2": true, "v1.31.2": true, "1.31.2-1.1": true, "1.31": false, "latest": false,
+		"": false, "1.31.2": true, "v1.31.2": true, "1.31.2-1.1": true, "1.31": false, "latest": false,
 		"1.31.2; reboot": false, "$(reboot)": false, "1.31.2\n": false, "1.31.2 -o x": false,
 	} {
-		c := &internalv1.StartRun{MachineId: "m", RequestId: "q", Type: "upgrade",
-			Params: map[string]string{"version": version}}
-		if err := fsm.CheckStartRun(c); (err == nil) != ok {
+		if err := fsm.CheckParams(plan, map[string]string{"version": version}); (err == nil) != ok {
 			t.Errorf("version %q: %v, want it taken: %v", version, err, ok)
 		}
 	}

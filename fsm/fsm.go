@@ -121,6 +121,17 @@ func (f *FSM) apply(index uint64, c *internalv1.Command, skip bool) Result {
 	return Result{Index: index, Value: value, Err: err}
 }
 
+// Try returns the result that a command would have now. It applies it to a copy of the state, which
+// it discards: nothing changes.
+func (f *FSM) Try(c *internalv1.Command) Result {
+	f.mu.Lock()
+	s := f.state.Copy()
+	f.mu.Unlock()
+	t := core.NewTx(s, f.codec, s.Meta.GetAppliedIndex()+1, proto.CloneOf(c))
+	value, err := f.perform(t)
+	return Result{Index: t.Index, Value: value, Err: err}
+}
+
 // Observe records an index without a command, such as a configuration change.
 func (f *FSM) Observe(index, term uint64) {
 	f.mu.Lock()

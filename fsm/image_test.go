@@ -148,7 +148,7 @@ func TestImageInUse(t *testing.T) {
 		labels map[string]string
 		used   string
 	}{
-		{"the step says it", step("debian"), map[string]string{"image": "x"}, map[string]string{"image": "y"}, "debian"},
+		{"the step says it", step("debian"), nil, map[string]string{"image": "y"}, "debian"},
 		{"the run says it", step(""), map[string]string{"image": "debian"}, map[string]string{"image": "y"}, "debian"},
 		{"the machine says it", step(""), nil, map[string]string{"image": "debian"}, "debian"},
 		{"nobody says it", step(""), nil, nil, "default"},

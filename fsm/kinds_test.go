@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // TestKindsOfSteps holds the properties of step kinds that Apply reads. Peers of different builds
@@ -18,8 +19,13 @@ func TestKindsOfSteps(t *testing.T) {
 	var got strings.Builder
 	for _, name := range stepkind.Names() {
 		k := stepkind.Named(name)
+		var params []string
+		for _, p := range k.GetParams() {
+			d := p.GetDeclares()
+			params = append(params, strings.TrimSpace(fmt.Sprintf("%s:%s %s", d.GetName(), d.GetType(), bounds(d))))
+		}
 		fmt.Fprintf(&got, "%s params=%s installs=%t unbraked=%t ramped=%t keeps_phase=%t concurrent=%t\n", name,
-			strings.Join(k.GetParams(), ","), k.GetInstalls(), k.GetUnbraked(), k.GetRamped(), k.GetKeepsPhase(),
+			strings.Join(params, ","), k.GetInstalls(), k.GetUnbraked(), k.GetRamped(), k.GetKeepsPhase(),
 			k.GetConcurrent())
 	}
 	if os.Getenv("UPDATE_GOLDEN") != "" {
@@ -34,4 +40,16 @@ func TestKindsOfSteps(t *testing.T) {
 	if diff := cmp.Diff(string(want), got.String()); diff != "" {
 		t.Errorf("kinds (-want +got; UPDATE_GOLDEN=1 writes %s):\n%s", golden, diff)
 	}
+}
+
+// bounds returns the values that a declaration allows.
+func bounds(p *holdfastv1.Param) string {
+	text := strings.Join(p.GetChoices(), "|")
+	if p.Min != nil || p.Max != nil {
+		text += fmt.Sprintf("%d..%d", p.GetMin(), p.GetMax())
+	}
+	if p.GetRequired() {
+		text += "!"
+	}
+	return text
 }

@@ -21,19 +21,55 @@ func DefaultPlans() []*holdfastv1.Plan { return plans.Defaults() }
 // Installs reports whether a plan writes an image to the disk.
 func Installs(p *holdfastv1.Plan) bool { return plans.Installs(p) }
 
-// CheckParams returns an error if a plan does not read one of a run's parameters, or requires
-// one that is missing. With a mistyped name, the plan would otherwise run with a default,
-// such as another image.
+// CheckParams returns an error if a plan does not read one of a run's parameters, requires one that
+// is missing, or does not allow a value. A run with a mistyped name or value would otherwise do
+// something else than was asked.
 func CheckParams(plan *holdfastv1.Plan, params map[string]string) *Error {
 	return plans.CheckParams(plan, params)
 }
+
+// Values are the parameters of a run in the form of their types.
+type Values = plans.Values
+
+// ParseParams returns the parameters of a run, with the defaults of its plan, in the form of their
+// types, or the error of CheckParams.
+func ParseParams(plan *holdfastv1.Plan, params map[string]string) (Values, *Error) {
+	return plans.ParseParams(plan, params)
+}
+
+// CheckValue returns why a declaration does not allow a value, or "" if it does.
+func CheckValue(p *holdfastv1.Param, value string) string { return plans.CheckValue(p, value) }
+
+// PlanParams returns the parameters that runs of a plan may set, by name.
+func PlanParams(plan *holdfastv1.Plan) []*holdfastv1.Param { return plans.Params(plan) }
+
+// CompleteParams returns the parameters of a run with the defaults that its plan declares.
+func CompleteParams(plan *holdfastv1.Plan, params map[string]string) map[string]string {
+	return plans.Complete(plan, params)
+}
+
+// Effect is the effect of a step or a run on a machine.
+type Effect = plans.Effect
+
+// EffectOf returns the effect of a run of a plan with its parameters.
+func EffectOf(plan *holdfastv1.Plan, params map[string]string) Effect {
+	return plans.EffectOf(plan, params)
+}
+
+// StepEffect returns the effect of a step with the parameters of a run.
+func StepEffect(s *holdfastv1.Step, params map[string]string) Effect {
+	return plans.StepEffect(s, params)
+}
+
+// WrittenPlan returns the fields of a plan that its author has set. Its parts are shared.
+func WrittenPlan(p *holdfastv1.Plan) *holdfastv1.Plan { return plans.Written(p) }
 
 // CheckReplacePlan returns an error if a plan may not be replaced.
 func CheckReplacePlan(old *holdfastv1.Plan, replace bool) *Error {
 	return plans.CheckReplace(old, replace)
 }
 
-// SamePlan reports whether two plans have the same id, display name and steps.
+// SamePlan reports whether two plans were written alike.
 func SamePlan(a, b *holdfastv1.Plan) bool { return plans.Same(a, b) }
 
 // CheckMediaURL returns an error if the URL of an image for a virtual drive is invalid. It is

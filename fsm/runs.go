@@ -31,6 +31,10 @@ const EvidenceSkipped = runs.EvidenceSkipped
 // Skipped reports whether a step succeeded because it was skipped.
 func Skipped(s *holdfastv1.StepStatus) bool { return runs.Skipped(s) }
 
+// EvidenceDisks is the evidence key for the disks of a machine that is taken out: by which means
+// they were erased, or that they were not.
+const EvidenceDisks = runs.EvidenceDisks
+
 // EvidenceEndpoint is the evidence key of a step net for the new address of the host.
 const EvidenceEndpoint = runs.EvidenceEndpoint
 

@@ -28,10 +28,10 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	machines := fleet.NewMachines(s.peer, s.providers)
 	holdfastv1.RegisterMachineServiceServer(r, machines)
 	holdfastv1.RegisterPlanServiceServer(r, plans.New(s.peer, plans.Config{
-		Providers: s.providers, ChooseDisk: s.cfg.ChooseDisk, Files: s.cfg.Files,
+		Providers: s.providers, ChooseDisk: s.cfg.ChooseDisk, Files: s.cfg.Files, Starts: s.starts,
 	}))
 	holdfastv1.RegisterRunServiceServer(r, s.runs)
-	holdfastv1.RegisterWaveServiceServer(r, waves.New(s.peer, machines))
+	holdfastv1.RegisterWaveServiceServer(r, waves.New(s.peer, machines, s.starts))
 	holdfastv1.RegisterConsoleServiceServer(r, console.New(s.peer, console.Config{
 		PeerID: s.cfg.PeerID, Leader: s.node.Leader, Consoles: s.cfg.Consoles, Peers: s.cfg.Peers,
 	}))

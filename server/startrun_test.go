@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/testing/protocmp"
 
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -53,6 +54,44 @@ func TestStartRun(t *testing.T) {
 	got, err := c.GetRun(ctx, &holdfastv1.GetRunRequest{RunId: run.GetRunId()})
 	if diff := cmp.Diff(replay, got, protocmp.Transform()); diff != "" || err != nil {
 		t.Errorf("GetRun: %v, (-want +got):\n%s", err, diff)
+	}
+}
+
+// TestValidateOnly checks that a dry run refuses what the start refuses, with the same error, and
+// starts nothing.
+func TestValidateOnly(t *testing.T) {
+	n := nodetest.New()
+	_, c := serve(t, n, Config{})
+	ctx := testCtx(t)
+	for _, id := range []string{"m-1", "busy"} {
+		n.Machine(t, id)
+	}
+	n.Start(t, "busy", "run-busy", "plan/reboot")
+	for name, req := range map[string]*holdfastv1.StartRunRequest{
+		"good":      {MachineId: "m-1", Type: "RMA", Params: map[string]string{"wipe": "true"}},
+		"value":     {MachineId: "m-1", Type: "RMA", Params: map[string]string{"wipe": "True"}},
+		"empty":     {MachineId: "m-1", Type: "REPAVE", Params: map[string]string{"image": ""}},
+		"boot mode": {MachineId: "m-1", Type: "REPAVE", Params: map[string]string{"boot_mode": "efi"}},
+		"name":      {MachineId: "m-1", Type: "REPAVE", Params: map[string]string{"imag": "x"}},
+		"busy":      {MachineId: "busy", Type: "REBOOT"},
+		"unknown":   {MachineId: "none", Type: "REBOOT"},
+		"no plan":   {MachineId: "m-1", PlanId: "none"},
+	} {
+		before := n.Peer.View().Meta().GetAppliedIndex()
+		req.ValidateOnly = true
+		run, dry := c.StartRun(ctx, req)
+		if got := n.Peer.View().Meta().GetAppliedIndex(); got != before {
+			t.Errorf("%s: index %d after the dry run, want %d", name, got, before)
+		}
+		const erases = "erases all disks; powers the machine off for its return"
+		if dry == nil && (run.GetRunId() != "" || run.GetEffect() != erases) {
+			t.Errorf("%s: got %v", name, run)
+		}
+		req.ValidateOnly, req.RequestId = false, "r-"+name
+		_, real := c.StartRun(ctx, req)
+		if a, b := status.Convert(dry), status.Convert(real); a.Code() != b.Code() || a.Message() != b.Message() {
+			t.Errorf("%s: dry run: %v, start: %v, want the same", name, dry, real)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/fleet"
 	"github.com/holdfast-metal/holdfast/server/internal/nodetest"
+	"github.com/holdfast-metal/holdfast/server/internal/startrun"
 	"github.com/holdfast-metal/holdfast/server/internal/waves"
 )
 
@@ -25,7 +26,8 @@ func TestWaves(t *testing.T) {
 		n.Machine(t, id)
 	}
 	peer := &edge.Peer{Node: n, State: n.Peer}
-	s, ctx := waves.New(peer, fleet.NewMachines(peer, testProviders())), testCtx(t)
+	s, ctx := waves.New(peer, fleet.NewMachines(peer, testProviders()),
+		startrun.New(peer, startrun.Config{}, testProviders())), testCtx(t)
 	req := &holdfastv1.StartWaveRequest{RequestId: "w", Filter: `machine_id != "x-1"`, Type: "reboot"}
 	req.ValidateOnly = true
 	if w, err := s.StartWave(ctx, req); err != nil || w.GetTotal() != 2 || w.GetMaxParallel() != 10 {

@@ -152,7 +152,7 @@ func TestErasedOnce(t *testing.T) {
 	run := l.Ended(id)
 	a := run.GetSteps()[0].GetAttempts()
 	if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(a) != 2 ||
-		a[1].GetEvidenceAfter()["wiped"] != "2 disks, by the host" {
+		a[1].GetEvidenceAfter()["wiped"] != "by the host (2 of them)" {
 		t.Errorf("run: got %s: %v\n%s", run.GetPhase(), a, l.Log(id, "system"))
 	}
 	if n := strings.Count(l.Log(id, "system"), "erase all disks"); n != 1 {

@@ -79,7 +79,7 @@ func TestRma(t *testing.T) {
 			[]string{"soft-off"},
 			map[string]string{"workloads": "drained by step drain-node"}},
 		{"erased from within", &holdfastv1.RmaAction{Wipe: true}, nil, erases, nil, nil, "", []string{"hard-off"},
-			map[string]string{"wiped": "2 disks, by the host", "disk sda": "erased: blkdiscard (serial S1)",
+			map[string]string{"wiped": "by the host (2 of them)", "disk sda": "erased: blkdiscard (serial S1)",
 				"disk nvme0n1": "erased: nvme format (serial S2)",
 				"disk sdb":     "left: it is not known to be local (serial S3)"}},
 		{"disk not erased", &holdfastv1.RmaAction{}, nil,
@@ -174,7 +174,7 @@ func TestRmaIsAdopted(t *testing.T) {
 				t.Errorf("run: got %s: %v; effects (-want +got):\n%s\n%s", run.GetPhase(), run.GetError(), diff,
 					l.Log(id, "system"))
 			}
-			if got := run.GetSteps()[0].GetAttempts()[0].GetEvidenceAfter()["wiped"]; got != "2 disks, by the host" {
+			if got := run.GetSteps()[0].GetAttempts()[0].GetEvidenceAfter()["wiped"]; got != "by the host (2 of them)" {
 				t.Errorf("got wiped %q", got)
 			}
 		})

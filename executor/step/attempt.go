@@ -105,6 +105,8 @@ type Attempt struct {
 	Instance string            // name of the provider
 	Stagger  providers.Stagger // of the provider
 
+	values fsm.Values // parameters of the run, set by Choose
+
 	Before    map[string]string             // evidence from before the effect
 	Seen      map[string]string             // evidence gathered since
 	Message   string                        // final message of the step

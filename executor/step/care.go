@@ -35,13 +35,10 @@ func (a lightStep) identify(p providers.Identifier, s *holdfastv1.Identify) Acti
 			return map[string]string{proofLocator: string(light)}, err
 		},
 		Do: func(ctx context.Context) error {
-			long, err := a.lightTime(s)
-			switch {
-			case err != nil:
-				return err
-			case s.GetOff():
+			if s.GetOff() {
 				return a.turnLight(ctx, p, providers.LightOff)
 			}
+			long := a.lightTime(s)
 			until, err := time.Parse(time.RFC3339Nano, a.Seen[proofLitUntil])
 			if err != nil { // it is not recorded yet
 				if err := a.turnLight(ctx, p, providers.LightOn); err != nil || long == 0 {
@@ -67,16 +64,8 @@ func (a lightStep) identify(p providers.Identifier, s *holdfastv1.Identify) Acti
 }
 
 // lightTime returns how long the light is to be on, or zero if there is no limit.
-func (a lightStep) lightTime(s *holdfastv1.Identify) (time.Duration, error) {
-	long := time.Duration(s.GetForSeconds()) * time.Second
-	if asked := a.Run.GetParams()["for"]; long == 0 && asked != "" {
-		var err error
-		if long, err = time.ParseDuration(asked); err != nil || long <= 0 || long > time.Hour {
-			return 0, providers.Errorf(providers.Unsupported, "switch the locator light",
-				"parameter \"for\" is %q: it must be a duration of at most 1h, such as 5m", asked)
-		}
-	}
-	return long, nil
+func (a lightStep) lightTime(s *holdfastv1.Identify) time.Duration {
+	return cmp.Or(time.Duration(s.GetForSeconds())*time.Second, a.values.Duration("for"))
 }
 
 // turnLight sets the light to the wanted state. Some BMCs do not report the state of the

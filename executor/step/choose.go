@@ -16,6 +16,11 @@ import (
 
 // Choose returns the action of the step.
 func (a *Attempt) Choose() (Action, error) {
+	values, refused := fsm.ParseParams(a.Plan, a.Run.GetParams())
+	if refused != nil { // which StartRun has checked
+		return Action{}, providers.Errorf(providers.Unsupported, "do step "+a.Step.GetName(), "%w", refused)
+	}
+	a.values = values
 	if choose := actions()[a.Kind]; choose != nil {
 		return choose(a)
 	}
@@ -82,12 +87,12 @@ func lacks(a *Attempt, c providers.Capability) error {
 // param returns the first value that is not empty: the step's own, the run's parameter,
 // or one of the others.
 func (a *Attempt) param(own, name string, others ...string) string {
-	return cmp.Or(own, a.Run.GetParams()[name], cmp.Or(others...))
+	return cmp.Or(own, a.values.Text(name), cmp.Or(others...))
 }
 
 // flag reports whether a flag is set in the step or in the parameters of the run.
 func (a *Attempt) flag(own bool, name string) bool {
-	return own || a.Run.GetParams()[name] == "true"
+	return own || a.values.Bool(name)
 }
 
 func (a *Attempt) clusterRef(own string) string {

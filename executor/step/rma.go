@@ -18,6 +18,8 @@ const (
 	proofWorkloads = "workloads" // why no workload is lost
 	proofWiped     = "wiped"     // what erased the disks
 	proofLight     = "locator_light"
+
+	disksErased = "disks erased "
 )
 
 // rmaStep prepares a machine for its return.
@@ -58,9 +60,12 @@ func (a rmaStep) rma(power providers.PowerController, s *holdfastv1.RmaAction) A
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
+			if a.Seen[fsm.EvidenceDisks] == "" {
+				a.Prove(map[string]string{fsm.EvidenceDisks: "disks not erased"})
+			}
 			reason, ticket := a.param(s.GetReason(), "reason"), a.param(s.GetTicket(), "ticket")
 			a.Prove(map[string]string{"reason": reason, "ticket": ticket})
-			a.Message = strings.TrimSpace(what + strings.TrimSpace(reason+" "+ticket))
+			a.Message = strings.TrimSpace(what+strings.TrimSpace(reason+" "+ticket)) + "; " + a.Seen[fsm.EvidenceDisks]
 			return nil
 		},
 	}
@@ -114,7 +119,7 @@ func (a rmaStep) undisturbed() string {
 func (a rmaStep) wiped() bool {
 	for _, earlier := range a.Status.GetAttempts() {
 		if by := earlier.GetEvidenceAfter()[proofWiped]; by != "" {
-			a.Prove(map[string]string{proofWiped: by})
+			a.Prove(map[string]string{proofWiped: by, fsm.EvidenceDisks: disksErased + by})
 		}
 	}
 	return a.Seen[proofWiped] != ""
@@ -133,7 +138,7 @@ func (a rmaStep) wipe(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		by = fmt.Sprintf("%d disks, by the host", n)
+		by = fmt.Sprintf("by the host (%d of them)", n)
 	} else if imager, ok := a.Provider.(providers.Imager); ok {
 		if err := installStep(a).install(ctx, imager, providers.InstallSpec{Wipe: true}); err != nil {
 			return err
@@ -143,7 +148,7 @@ func (a rmaStep) wipe(ctx context.Context) error {
 		return providers.Errorf(providers.Unsupported, "wipe "+a.Machine.GetMachineId(),
 			"provider %s has neither %s nor a host that erases its own disks", a.Provider.Kind(), providers.CanImage)
 	}
-	return a.Record(ctx, map[string]string{proofWiped: by})
+	return a.Record(ctx, map[string]string{proofWiped: by, fsm.EvidenceDisks: disksErased + by})
 }
 
 // lightTime bounds the time spent on a locator light.

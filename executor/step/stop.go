@@ -2,7 +2,6 @@ package step
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/executor/task"
@@ -19,8 +18,8 @@ type stopping struct {
 // parameter shutdown_seconds, or the default of the configuration.
 func (a *Attempt) stopping(force bool, seconds int32) stopping {
 	how := stopping{force, time.Duration(seconds) * time.Second}
-	if n, err := strconv.ParseUint(a.Run.GetParams()["shutdown_seconds"], 10, 16); how.grace <= 0 && err == nil {
-		how.grace = time.Duration(n) * time.Second
+	if how.grace <= 0 {
+		how.grace = time.Duration(a.values.Integer("shutdown_seconds")) * time.Second
 	}
 	if how.grace <= 0 {
 		how.grace = a.Config.SoftOff

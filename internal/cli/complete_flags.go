@@ -11,7 +11,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
-	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // takesFile matches the usage of flags that take a path.
@@ -86,7 +86,8 @@ func labelKeys(suffix string) completer {
 	}
 }
 
-// paramNames completes the names of the parameters that the plan of a command reads.
+// paramNames completes the names of the parameters that the plan of a command reads, and the values
+// of those that have few.
 func paramNames(cmd *cobra.Command) completer {
 	return func(ctx context.Context, c *client.Client) []string {
 		id, _ := cmd.Flags().GetString("plan")
@@ -97,12 +98,19 @@ func paramNames(cmd *cobra.Command) completer {
 		if err != nil {
 			return nil
 		}
-		names := map[string]bool{}
-		for _, s := range plan.GetSteps() {
-			for _, name := range stepkind.Of(s).GetParams() {
-				names[name+"="] = true
+		var words []string
+		for _, p := range fsm.PlanParams(plan) {
+			values := p.GetChoices()
+			switch {
+			case p.GetType() == holdfastv1.Param_BOOL:
+				values = []string{"false", "true"}
+			case len(values) == 0:
+				values = []string{""}
+			}
+			for _, v := range values {
+				words = append(words, p.GetName()+"="+v)
 			}
 		}
-		return slices.Sorted(maps.Keys(names))
+		return words
 	}
 }

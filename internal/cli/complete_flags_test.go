@@ -37,8 +37,8 @@ func TestCompletionOfFlags(t *testing.T) {
 		"run start m-1 --type ":         "REPAVE REBOOT RMA UPGRADE NET_RECONFIG",
 		"machine list --limit ":         "",
 		"run cancel --filter phase = P": "phase = PENDING phase = RUNNING phase = SUCCEEDED phase = FAILED phase = CANCELED",
-		"run start m-1 --plan plan-repave-ubuntu-2204-v1 --param ": "authorized_keys= boot_mode= cluster_ref= image= " +
-			"persistent= uefi=",
+		"run start m-1 --plan plan-repave-ubuntu-2204-v1 --param ": "authorized_keys= boot_mode=keep " +
+			"boot_mode=uefi boot_mode=bios persistent=false persistent=true",
 	} {
 		var c command
 		words := strings.Split(args, " ")

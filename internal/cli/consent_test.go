@@ -17,10 +17,9 @@ func changes(f *fakeCluster) []string {
 	defer f.mu.Unlock()
 	var names []string
 	for _, r := range f.requests {
-		if w, ok := r.(*holdfastv1.StartWaveRequest); ok && w.GetValidateOnly() {
-			continue
-		}
+		only, _ := r.(interface{ GetValidateOnly() bool })
 		switch name := string(proto.MessageName(r).Name()); {
+		case only != nil && only.GetValidateOnly():
 		case strings.HasPrefix(name, "Get"), strings.HasPrefix(name, "List"), strings.HasPrefix(name, "Watch"):
 		default:
 			names = append(names, name)
@@ -41,10 +40,10 @@ func consentCases() []consentCase {
 	const service = "550e8400-e29b-41d4-a716-446655440000"
 	return []consentCase{
 		{"run start m-124 --plan " + plan, "m-124",
-			"machine m-124, MAINTENANCE: " + plan + ": erases the disk and installs an image",
+			"machine m-124, MAINTENANCE: " + plan + ": erases the disk and installs ubuntu-22.04",
 			"1 machine: " + plan + ": erases the disk"},
 		{"run start --selector phase=READY --plan " + plan, "3",
-			"3 machines, 1 with an active run: " + plan + ": erases the disk and installs an image",
+			"3 machines, 1 with an active run: " + plan + ": erases the disk and installs ubuntu-22.04",
 			"3 machines, 1 with an active run: " + plan},
 		{"run retry run-790", "m-125", "machine m-125, READY: " + plan + ": erases the disk", "1 machine: " + plan},
 		{"machine delete m-124", "m-124", "delete machine m-124", "delete machine m-124"},

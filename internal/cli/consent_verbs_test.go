@@ -15,6 +15,8 @@ import (
 var askingElsewhere = map[string]string{
 	"apply":                     "TestPrune: asks before it deletes",
 	"image delete":              "eachCommand",
+	"machine power cycle":       "TestInServiceIsAsked",
+	"machine power off":         "TestInServiceIsAsked",
 	"operator recover":          "test/integrations",
 	"operator snapshot restore": "TestConsent",
 	"secret delete":             "eachCommand",
@@ -47,8 +49,6 @@ var quiet = map[string]string{
 	"machine inventory":                 "a run that only reads",
 	"machine media eject":               "insert it again",
 	"machine media insert":              "eject it again",
-	"machine power cycle":               "the machine comes back; disks stay as they are",
-	"machine power off":                 "power on undoes it; disks stay as they are",
 	"machine power on":                  "power off undoes it",
 	"machine register":                  "adds or updates",
 	"machine sel":                       "a run that only reads",

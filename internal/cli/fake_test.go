@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -228,6 +229,11 @@ func (f *fakeCluster) ListPlans(context.Context, *holdfastv1.ListPlansRequest) (
 func (f *fakeCluster) GetPlan(_ context.Context, r *holdfastv1.GetPlanRequest) (*holdfastv1.Plan, error) {
 	for _, p := range f.plans {
 		if p.GetPlanId() == r.GetPlanId() {
+			return p, nil
+		}
+	}
+	for _, p := range fsm.DefaultPlans() {
+		if p.GetPlanId() == r.GetPlanId() && strings.HasPrefix(p.GetPlanId(), "plan/power-") {
 			return p, nil
 		}
 	}

@@ -17,6 +17,8 @@ type machinePlan struct {
 	plan func(args []string) (id string, params map[string]string, err error)
 	// show prints the result instead of the run; nil prints the run.
 	show func(ctx context.Context, c *client.Client, o *output, r *holdfastv1.Run) error
+	// asks is whether the plan may interrupt the machine: then a confirmation is needed.
+	asks bool
 }
 
 // machinePlanCommand completes cmd, whose first argument is the machine, with the flags and the
@@ -25,6 +27,7 @@ func machinePlanCommand(a *app, cmd *cobra.Command, v machinePlan) *cobra.Comman
 	var o output
 	var request string
 	var detach bool
+	var ok consent
 	if cmd.ValidArgsFunction == nil {
 		cmd.ValidArgsFunction = a.complete(machineKind().names)
 	}
@@ -34,8 +37,21 @@ func machinePlanCommand(a *app, cmd *cobra.Command, v machinePlan) *cobra.Comman
 			return err
 		}
 		req := &holdfastv1.StartRunRequest{MachineId: args[0], PlanId: plan, Params: params,
-			RequestId: a.requestID(request)}
+			RequestId: request}
 		return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			if ok.dryRun {
+				m, err := getMachine(ctx, c, req.GetMachineId())
+				if err != nil {
+					return err
+				}
+				return a.preview(ctx, c, &o, req, []*holdfastv1.Machine{m}, nil)
+			}
+			if v.asks {
+				if err := a.allowRun(ctx, c, cmd.CommandPath(), ok, req); err != nil {
+					return err
+				}
+			}
+			req.RequestId = a.requestID(request)
 			var show func(*holdfastv1.Run) error
 			if v.show != nil {
 				show = func(r *holdfastv1.Run) error { return v.show(ctx, c, &o, r) }
@@ -46,6 +62,9 @@ func machinePlanCommand(a *app, cmd *cobra.Command, v machinePlan) *cobra.Comman
 	o.register(cmd)
 	cmd.Flags().StringVar(&request, "request-id", "",
 		"request id that makes a repeated call safe (default: generated and printed)")
+	if v.asks {
+		ok.register(cmd, "make the checks of the start, show the effect, and start nothing")
+	}
 	cmd.Flags().BoolVar(&detach, "detach", false, "do not wait for the end of the run")
 	return cmd
 }

@@ -20,7 +20,7 @@ func (a *app) machinePower() *cobra.Command {
 			Example: "  holdfast machine power " + name + " m-123",
 		}, machinePlan{plan: func([]string) (string, map[string]string, error) {
 			return "plan/power-" + name, switches(flags), nil
-		}})
+		}, asks: name != "on"})
 		if name != "on" {
 			flags["force"] = cmd.Flags().Bool("force", false,
 				"press the button at once, without asking the operating system first")
@@ -36,10 +36,14 @@ active, and ends once the power was seen to change. 'status' shows the power tha
 	}, a.machinePowerStatus(),
 		verb("on", "Turn the power on", ""),
 		verb("off", "Turn the power off",
-			"Turn the power off. The operating system is asked to shut down; if it does not, the power is cut."),
+			"Turn the power off. The operating system is asked to shut down; if it does not, the power is cut.\n"+askInService),
 		verb("cycle", "Turn the power off and on",
-			"Turn the power off, wait until it is off, and turn it on. 'run start --type REBOOT' also waits for the host."))
+			"Turn the power off, wait until it is off, and turn it on. 'run start --type REBOOT' also waits for the "+
+				"host.\n"+askInService))
 }
+
+const askInService = "The command asks for confirmation if the machine is in service: its id. " +
+	"Without a terminal it requires --yes."
 
 func (a *app) machinePowerStatus() *cobra.Command {
 	var o output

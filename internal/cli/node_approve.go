@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
-	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
+	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -82,11 +82,12 @@ func (a *app) allowMove(ctx context.Context, c *client.Client, path string, ok c
 		return err
 	}
 	if ok.dryRun {
-		a.note("dry run: %s: %s: %s", text, workflow, effects(plan))
+		a.note("dry run: %s: %s: %s", text, workflow, effects(plan, nil))
 		return nil
 	}
-	if !stepkind.Destructive(plan) {
+	if !fsm.EffectOf(plan, nil).Grave {
 		return nil
 	}
-	return ok.obtain(ctx, a, path, fmt.Sprintf("%s: %s at its next network boot: %s", text, workflow, effects(plan)), node)
+	return ok.obtain(ctx, a, path, fmt.Sprintf("%s: %s at its next network boot: %s", text, workflow, effects(plan, nil)),
+		node)
 }

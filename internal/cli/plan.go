@@ -42,7 +42,7 @@ func (a *app) planGet() *cobra.Command {
 			}
 			return p, err
 		},
-		more: func(p *holdfastv1.Plan) []*render.Table { return []*render.Table{planSteps(p)} },
+		more: func(p *holdfastv1.Plan) []*render.Table { return planTables(p) },
 	})
 }
 
@@ -69,7 +69,7 @@ for each run that succeeds. --max-active replaces that ramp by a fixed limit; 0 
 		if err != nil {
 			return failed(err, "release plan %s", args[0])
 		}
-		return printOne(a, &o, planKind(), p, planSteps(p))
+		return printOne(a, &o, planKind(), p, planTables(p)...)
 	})
 	o.register(cmd)
 	cmd.Flags().Int32Var(&most, "max-active", 0,

@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -59,6 +61,24 @@ func planSteps(p *holdfastv1.Plan) *render.Table {
 		t.Row(s.GetName(), kind, timeout, retries, strings.Join(settings, " "))
 	}
 	return t
+}
+
+// planTables returns the steps of a plan, and the parameters of its runs if there are any.
+func planTables(p *holdfastv1.Plan) []*render.Table {
+	tables := []*render.Table{planSteps(p)}
+	all := fsm.PlanParams(p)
+	if len(all) == 0 {
+		return tables
+	}
+	t := render.NewTable("PARAMETER", "VALUES", "DEFAULT", "DESCRIPTION")
+	for _, d := range all {
+		preset := d.GetDefault()
+		if d.GetRequired() {
+			preset = "required"
+		}
+		t.Row(d.GetName(), describe.ParamType(d), cmp.Or(preset, "-"), d.GetDescription())
+	}
+	return append(tables, t)
 }
 
 // shorten cuts a long script for the table.

@@ -10,23 +10,52 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/describe"
-	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// preview prints the machines on which a command would start runs, and the effects of the plan.
-// It starts none.
+// preview prints the machines on which a command would start runs, and the effects of the plan, and
+// makes the checks of the start. It starts none.
 func (a *app) preview(ctx context.Context, c *client.Client, o *output, req *holdfastv1.StartRunRequest,
-	machines []*holdfastv1.Machine) error {
+	machines []*holdfastv1.Machine, wave *holdfastv1.StartWaveRequest) error {
 	plan, err := planOf(ctx, c, req)
 	if err != nil {
 		return err
 	}
+	var refused error
+	if wave == nil {
+		req.ValidateOnly = true
+		if _, err := c.Runs().StartRun(ctx, req); err != nil {
+			return failed(err, "start run on machine %s", req.GetMachineId())
+		}
+	} else {
+		wave.ValidateOnly = true
+		w, err := c.Waves().StartWave(ctx, wave)
+		if err != nil {
+			return failed(err, "start a wave")
+		}
+		refused = refusedStarts(w)
+	}
 	if err := printList(a, o, machineKind(), machines); err != nil {
 		return err
 	}
-	a.note("dry run: %s: %s: %s", machineCount(machines), plan.GetPlanId(), effects(plan))
-	return nil
+	a.note("dry run: %s: %s: %s", machineCount(machines), plan.GetPlanId(), effects(plan, req.GetParams()))
+	return refused
+}
+
+// refusedStarts returns an error with the machines of a wave whose runs would be refused, or nil.
+func refusedStarts(w *holdfastv1.Wave) error {
+	var names []string
+	first := ""
+	for _, m := range w.GetMachines() {
+		if m.GetState() == holdfastv1.WaveMachine_REFUSED {
+			names, first = append(names, m.GetMachineId()), cmp.Or(first, m.GetError())
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return &codeError{ExitConflict, fmt.Sprintf("%d of %s would be refused: %s: the first because %s", len(names),
+		describe.Number(len(w.GetMachines()), "machine"), atMostTen(names), first)}
 }
 
 // planOf returns the plan of a run that a request would start.
@@ -38,26 +67,36 @@ func planOf(ctx context.Context, c *client.Client, req *holdfastv1.StartRunReque
 	return getPlan(ctx, c, id)
 }
 
-// allowRun blocks until the operator has confirmed a destructive run on one machine. Other runs
-// need no confirmation.
+// allowRun blocks until the operator has confirmed a run on one machine that destroys data, or
+// interrupts a machine in service. Other runs need no confirmation.
 func (a *app) allowRun(ctx context.Context, c *client.Client, path string, ok consent,
 	req *holdfastv1.StartRunRequest) error {
 	if ok.yes {
 		return nil
 	}
 	plan, err := planOf(ctx, c, req)
-	if err != nil || !stepkind.Destructive(plan) {
-		return err
-	}
-	m, err := getMachine(ctx, c, req.GetMachineId())
 	if err != nil {
 		return err
 	}
-	return ok.obtain(ctx, a, path, loss(plan, []*holdfastv1.Machine{m}), m.GetMachineId())
+	if e := fsm.EffectOf(plan, req.GetParams()); !e.Grave && !e.Interrupts {
+		return nil
+	}
+	m, err := getMachine(ctx, c, req.GetMachineId())
+	if err != nil || !asks(plan, req.GetParams(), m) {
+		return err
+	}
+	return ok.obtain(ctx, a, path, loss(plan, req.GetParams(), []*holdfastv1.Machine{m}), m.GetMachineId())
 }
 
-// loss describes a destructive run on machines.
-func loss(plan *holdfastv1.Plan, machines []*holdfastv1.Machine) string {
+// asks reports whether a run of a plan needs a confirmation: it destroys data or takes a machine
+// out, or it interrupts a machine that is in service.
+func asks(plan *holdfastv1.Plan, params map[string]string, machines ...*holdfastv1.Machine) bool {
+	e := fsm.EffectOf(plan, params)
+	return e.Grave || e.Interrupts && slices.ContainsFunc(machines, inService)
+}
+
+// loss describes a run on machines that needs a confirmation.
+func loss(plan *holdfastv1.Plan, params map[string]string, machines []*holdfastv1.Machine) string {
 	which := machineCount(machines)
 	if len(machines) == 1 {
 		s := machines[0].GetStatus()
@@ -70,7 +109,7 @@ func loss(plan *holdfastv1.Plan, machines []*holdfastv1.Machine) string {
 			which += " with an active run"
 		}
 	}
-	return fmt.Sprintf("%s: %s: %s", which, plan.GetPlanId(), effects(plan))
+	return fmt.Sprintf("%s: %s: %s", which, plan.GetPlanId(), effects(plan, params))
 }
 
 // machineCount returns the number of machines, and of those in service or with an active run.
@@ -110,22 +149,7 @@ func machineStates(machines []*holdfastv1.Machine) string {
 	return strings.Join(text, ", ")
 }
 
-// effects returns what a plan does to a machine and the data on it.
-func effects(p *holdfastv1.Plan) string {
-	var destroys []string
-	interrupts := false
-	for _, s := range p.GetSteps() {
-		k := stepkind.Of(s)
-		if text := k.GetEffect(); k.GetDestroys() && !slices.Contains(destroys, text) {
-			destroys = append(destroys, text)
-		}
-		interrupts = interrupts || k.GetInterrupts()
-	}
-	switch {
-	case len(destroys) > 0:
-		return strings.Join(destroys, "; ")
-	case interrupts:
-		return "interrupts the host"
-	}
-	return "does not interrupt the host"
+// effects returns the effect of a plan on a machine and its data.
+func effects(p *holdfastv1.Plan, params map[string]string) string {
+	return fsm.EffectOf(p, params).Text
 }

@@ -22,8 +22,8 @@ func (a *app) runRetry() *cobra.Command {
 		Short:             "Start a run again, with its plan and parameters",
 		Long: `Start a run like RUN, which must have ended: on the same machine, with the same plan and parameters. It
 is a new run. The id of a machine stands for its last run. If you do not know whether the command succeeded, repeat it
-with the --request-id that it printed: that returns the same run. If the plan destroys data, the command asks for
-confirmation; without a terminal it requires --yes.
+with the --request-id that it printed: that returns the same run. If the plan destroys data, or interrupts a machine that is
+in service, the command asks for confirmation; without a terminal it requires --yes.
 
 --filter retries the last run of each machine, if it has ended without success and matches.`,
 		Example: `  holdfast run retry run-789 --wait
@@ -47,7 +47,7 @@ confirmation; without a terminal it requires --yes.
 			if err != nil {
 				return err
 			}
-			return a.preview(ctx, c, &o, req, []*holdfastv1.Machine{m})
+			return a.preview(ctx, c, &o, req, []*holdfastv1.Machine{m}, nil)
 		}
 		if err := a.allowRun(ctx, c, cmd.CommandPath(), ok, req); err != nil {
 			return err

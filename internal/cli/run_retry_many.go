@@ -9,9 +9,11 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/client"
-	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
+	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -32,14 +34,14 @@ func (a *app) retryRuns(ctx context.Context, c *client.Client, o *output, r retr
 		a.note("no machine has a last run that ended without success and matches %q", r.filter)
 		return nil
 	}
-	loss, destructive, err := retryLoss(ctx, c, runs)
+	loss, asking, err := retryLoss(ctx, c, runs)
 	switch {
 	case err != nil:
 		return err
 	case r.ok.dryRun:
 		a.note("dry run: %s", loss)
 		return printList(a, o, runKind(), runs)
-	case destructive:
+	case asking:
 		if err := r.ok.obtain(ctx, a, r.path, loss, word(mapped(runs, (*holdfastv1.Run).GetRunId))); err != nil {
 			return err
 		}
@@ -79,20 +81,34 @@ func lastFailed(ctx context.Context, c *client.Client, filter string) ([]*holdfa
 	return last, nil
 }
 
-// retryLoss describes the effects of retrying runs, and reports whether data is destroyed.
+// retryLoss describes the effects of retrying runs, and reports whether they need a confirmation.
 func retryLoss(ctx context.Context, c *client.Client, runs []*holdfastv1.Run) (string, bool, error) {
-	counts, destructive := map[string]int{}, false
+	plans, counts, asking := map[string]*holdfastv1.Plan{}, map[string]int{}, false
 	for _, r := range runs {
-		counts[r.GetPlanId()]++
-	}
-	parts := []string{"retry " + runCount(len(runs))}
-	for _, id := range slices.Sorted(maps.Keys(counts)) {
-		plan, err := getPlan(ctx, c, id)
-		if err != nil {
+		plan := plans[r.GetPlanId()]
+		if plan == nil {
+			var err error
+			if plan, err = getPlan(ctx, c, r.GetPlanId()); err != nil {
+				return "", false, err
+			}
+			plans[r.GetPlanId()] = plan
+		}
+		e := fsm.EffectOf(plan, r.GetParams())
+		counts[r.GetPlanId()+": "+e.Text]++
+		if asking = asking || e.Grave; asking || !e.Interrupts {
+			continue
+		}
+		m, err := getMachine(ctx, c, r.GetMachineId())
+		if status.Code(err) == codes.NotFound {
+			continue // its start will be refused
+		} else if err != nil {
 			return "", false, err
 		}
-		destructive = destructive || stepkind.Destructive(plan)
-		parts = append(parts, fmt.Sprintf("%d × %s: %s", counts[id], id, effects(plan)))
+		asking = asks(plan, r.GetParams(), m)
 	}
-	return strings.Join(parts, "; "), destructive, nil
+	parts := []string{"retry " + runCount(len(runs))}
+	for _, text := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d × %s", counts[text], text))
+	}
+	return strings.Join(parts, "; "), asking, nil
 }

@@ -44,16 +44,18 @@ func TestRunStartDryRun(t *testing.T) {
 		{"a machine", []string{"m-123", "--type", "reboot"},
 			"dry run: 1 machine, 1 with an active run: plan/reboot: interrupts the host"},
 		{"a wave", []string{"--selector", "pool = gpu", "--plan", "plan-repave-ubuntu-2204-v1"},
-			"plan-repave-ubuntu-2204-v1: erases the disk and installs an image"},
+			"plan-repave-ubuntu-2204-v1: erases the disk and installs ubuntu-22.04"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			f := startCluster(t, fixture())
+			f := fixture()
+			f.waves = &fakeWaves{}
+			startCluster(t, f)
 			var c command
 			c.wantCode(t, c.run(t, f, append([]string{"run", "start", "--dry-run"}, tt.args...)...), ExitOK)
 			wantIn(t, "stderr", c.err.String(), tt.want)
 			wantIn(t, "stdout", c.out.String(), "m-123")
-			if n := len(asked[*holdfastv1.StartRunRequest](f)); n > 0 {
-				t.Errorf("got %d started runs, want 0", n)
+			if got := changes(f); len(got) > 0 {
+				t.Errorf("got changes %v, want none", got)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -37,11 +38,11 @@ command follows it: after Ctrl-C or with --detach it continues, and 'wave watch'
 older release the wave lasts as long as the command, and the same command with --wave ID continues it. The exit code is 5
 unless all runs succeeded.
 
-If the plan destroys data, the command asks for confirmation: the id of the machine, or the number of machines.
-Without a terminal it requires --yes.
+If the plan destroys data, or interrupts a machine that is in service, the command asks for confirmation: the id of the
+machine, or the number of machines. Without a terminal it requires --yes.
 
---dry-run prints the machines and what the plan does to them, and starts nothing. It does not check whether the
-steps would succeed: 'plan validate --dry-run' does.`,
+--dry-run makes the checks of the start, prints the machines and the effect on them, and starts nothing. It does not check
+whether the steps would succeed: 'plan validate --dry-run' does.`,
 		Example: `  holdfast run start m-123 --type REPAVE --param image=ubuntu-24.04 --wait
   holdfast run start m-123 --type REPAVE --dry-run
   holdfast run start m-123 --type REBOOT --request-id ticket-4711
@@ -67,7 +68,14 @@ steps would succeed: 'plan validate --dry-run' does.`,
 					if err != nil {
 						return err
 					}
-					return a.preview(ctx, c, &o, &req, machines)
+					if many.selector == "" {
+						req.MachineId = args[0]
+						return a.preview(ctx, c, &o, &req, machines, nil)
+					}
+					if len(machines) == 0 {
+						return &codeError{ExitNotFound, fmt.Sprintf("start a wave: no machine matches %q", many.selector)}
+					}
+					return a.preview(ctx, c, &o, &req, machines, many.request(&req, machines))
 				})(cmd, args)
 			}
 			if many.selector != "" {
@@ -94,7 +102,7 @@ steps would succeed: 'plan validate --dry-run' does.`,
 	f.StringVar(&req.Type, "type", "", "`type` of the run: REPAVE, REBOOT, RMA, UPGRADE or NET_RECONFIG, in upper or lower case")
 	f.StringVar(&req.PlanId, "plan", "", "plan to run instead of the type's default plan")
 	f.StringArrayVar(&values, "param", nil,
-		"parameter `key=value` for the plan's steps (image, cluster_ref, net_config, reason, ticket); repeatable")
+		"parameter `key=value` of the run (plan get lists those of a plan); repeatable")
 	f.StringVar(&req.RequestId, "request-id", "",
 		"request id that makes a repeated start safe (default: generated and printed)")
 	ok.register(cmd, "show the machines and the effects of the plan, and start nothing")

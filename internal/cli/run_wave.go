@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
-	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -67,17 +66,19 @@ func (w *waveFlags) machines(ctx context.Context, c *client.Client, args []strin
 	return []*holdfastv1.Machine{m}, err
 }
 
-// allowWave blocks until the operator has confirmed a destructive wave on machines.
+// allowWave blocks until the operator has confirmed a wave that destroys data or interrupts
+// machines in service.
 func (a *app) allowWave(ctx context.Context, c *client.Client, path string, ok consent,
 	req *holdfastv1.StartRunRequest, machines []*holdfastv1.Machine) error {
 	if ok.yes || len(machines) == 0 {
 		return nil
 	}
 	plan, err := planOf(ctx, c, req)
-	if err != nil || !stepkind.Destructive(plan) {
+	if err != nil || !asks(plan, req.GetParams(), machines...) {
 		return err
 	}
-	return ok.obtain(ctx, a, path, loss(plan, machines), word(mapped(machines, (*holdfastv1.Machine).GetMachineId)))
+	return ok.obtain(ctx, a, path, loss(plan, req.GetParams(), machines),
+		word(mapped(machines, (*holdfastv1.Machine).GetMachineId)))
 }
 
 // timeUp reports whether the deadline of the context has passed, in contrast to the limit of

@@ -39,7 +39,9 @@ func TestSuggestName(t *testing.T) {
 }
 
 func TestSelectorIsFilter(t *testing.T) {
-	f := startCluster(t, fixture())
+	f := fixture()
+	f.waves = &fakeWaves{}
+	startCluster(t, f)
 	var c command
 	c.wantCode(t, c.run(t, f, "machine", "list", "--selector", "rack = r7"), ExitOK)
 	if got := asked[*holdfastv1.ListMachinesRequest](f)[0].GetFilter(); got != "rack = r7" {

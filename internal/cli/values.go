@@ -92,6 +92,21 @@ func params(values []string) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w, e.g. image=ubuntu-24.04", err)
 	}
+	for name, value := range m {
+		if value == "" {
+			return nil, usagef("--param: %s is empty: give a value, or leave the parameter out", name)
+		}
+	}
+	if len(m) < len(values) {
+		seen := map[string]bool{}
+		for _, v := range values {
+			name, _, _ := strings.Cut(v, "=")
+			if seen[name] {
+				return nil, usagef("--param: %s is given twice: give it once", name)
+			}
+			seen[name] = true
+		}
+	}
 	return m, nil
 }
 

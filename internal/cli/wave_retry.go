@@ -22,8 +22,8 @@ func (a *app) waveRetry() *cobra.Command {
 		Use: "retry WAVE", Args: exactly("WAVE"), ValidArgsFunction: a.complete(waveKind().names),
 		Short: "Start a wave on the machines of another one that have not succeeded",
 		Long: `Start a wave like WAVE, which must have ended, on its machines that have not succeeded: those that failed, were canceled, could
-not start, or were not started. It is a new wave, with the plan, parameters and limits of WAVE. If the plan destroys data, the
-command asks for confirmation; without a terminal it requires --yes.`,
+not start, or were not started. It is a new wave, with the plan, parameters and limits of WAVE. If the plan destroys data, or
+interrupts a machine that is in service, the command asks for confirmation; without a terminal it requires --yes.`,
 		Example: "  holdfast wave retry wave-6f1c\n  holdfast wave retry wave-6f1c --max-failures 3 --detach",
 	}
 	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, args []string) error {
@@ -67,7 +67,7 @@ func (a *app) allowRetry(ctx context.Context, c *client.Client, o *output, path 
 	if ok.given() {
 		return nil
 	}
-	start := &holdfastv1.StartRunRequest{Type: w.GetType(), PlanId: w.GetPlanId()}
+	start := &holdfastv1.StartRunRequest{Type: w.GetType(), PlanId: w.GetPlanId(), Params: w.GetParams()}
 	member := map[string]bool{}
 	for _, m := range w.GetMachines() {
 		member[m.GetMachineId()] = true
@@ -78,7 +78,15 @@ func (a *app) allowRetry(ctx context.Context, c *client.Client, o *output, path 
 	}
 	machines = slices.DeleteFunc(machines, func(m *holdfastv1.Machine) bool { return !member[m.GetMachineId()] })
 	if ok.dryRun {
-		return a.preview(ctx, c, o, start, machines)
+		plan, err := planOf(ctx, c, start)
+		if err != nil {
+			return err
+		}
+		if err := printList(a, o, machineKind(), machines); err != nil {
+			return err
+		}
+		a.note("dry run: %s: %s: %s", machineCount(machines), plan.GetPlanId(), effects(plan, w.GetParams()))
+		return refusedStarts(w)
 	}
 	return a.allowWave(ctx, c, path, ok, start, machines)
 }

@@ -38,10 +38,25 @@ with --selector.
 The command follows the wave until it ends. The leader drives the wave: after Ctrl-C or with --detach it continues, and
 'wave watch' follows it. The exit code is 5 unless all runs succeeded.
 
-If the plan destroys data, the command asks for confirmation: the number of machines. Without a terminal it requires --yes.`
+If the plan destroys data, or interrupts a machine that is in service, the command asks for confirmation: the number of
+machines. Without a terminal it requires --yes. --dry-run makes the checks of the start, and shows which machines would be
+refused.`
 	cmd.Example = `  holdfast wave start -l env=prod,!canary --type REBOOT --max-parallel 5
   holdfast wave start --selector 'pool = gpu AND phase = READY' --type REPAVE --max-parallel 20 --max-failures 2`
 	return cmd
+}
+
+// request returns the request for a wave on machines.
+func (w *waveFlags) request(
+	run *holdfastv1.StartRunRequest, machines []*holdfastv1.Machine,
+) *holdfastv1.StartWaveRequest {
+	req := &holdfastv1.StartWaveRequest{
+		RequestId: cmp.Or(w.id, newWaveID()), Filter: w.selector, Type: run.GetType(), PlanId: run.GetPlanId(),
+		Params: run.GetParams(), MaxParallel: int32(w.parallel), MaxFailures: int32(w.failures),
+		MachineIds: mapped(machines, (*holdfastv1.Machine).GetMachineId),
+	}
+	slices.SortFunc(req.GetMachineIds(), fields.Natural)
+	return req
 }
 
 // startWave starts a wave on the machines that match, after allow, and follows it until it ends.
@@ -68,12 +83,8 @@ func (a *app) startWave(
 	if err != nil {
 		return err
 	}
-	req := &holdfastv1.StartWaveRequest{
-		RequestId: cmp.Or(flags.id, newWaveID()), Filter: flags.selector, Type: run.GetType(), PlanId: run.GetPlanId(),
-		Params: run.GetParams(), MaxParallel: int32(flags.parallel), MaxFailures: int32(flags.failures), ValidateOnly: true,
-		MachineIds: mapped(machines, (*holdfastv1.Machine).GetMachineId),
-	}
-	slices.SortFunc(req.GetMachineIds(), fields.Natural)
+	req := flags.request(run, machines)
+	req.ValidateOnly = true
 	_, err = c.Waves().StartWave(ctx, req)
 	switch {
 	case len(machines) == 0:

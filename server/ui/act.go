@@ -9,6 +9,7 @@ import (
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/runform"
 )
 
 // actBody is a confirmation page: the action, its consequences, and for actions that cannot
@@ -27,10 +28,14 @@ type actBody struct {
 
 	Form url.Values // the submitted values
 
-	Plans   []*holdfastv1.Plan // run: the plans to choose from
-	Steps   []display.PlanStep
-	Phases  []holdfastv1.MachineStatus_Phase // phase: the phases to choose from
-	Request string                           // run, retry-wave: the request id, so that a form sent twice starts one
+	Plans  []*holdfastv1.Plan // run: the plans to choose from
+	Steps  []display.PlanStep
+	Fields []runform.Field   // run: the parameters
+	params map[string]string // run
+	// Destroys is whether the run destroys data, with the parameters of the form.
+	Destroys bool
+	Phases   []holdfastv1.MachineStatus_Phase // phase: the phases to choose from
+	Request  string                           // run, retry-wave: the request id, so that a form sent twice starts one
 }
 
 // Value returns the submitted value of a field.

@@ -45,7 +45,7 @@ func TestActions(t *testing.T) {
 	has(t, post(l, "operator", "/ui/machines/m-1/run", url.Values{"plan": {"plan/none"}}), 400,
 		[]string{"there is no plan"})
 	has(t, post(l, "operator", "/ui/machines/m-1/run", url.Values{"plan": {"plan/inspect"}, "params": {"a=" + evil}}),
-		400, []string{"Not done", "a"}, evil)
+		400, []string{"Not done", "params.a: no step of plan"}, evil)
 
 	has(t, post(l, "operator", "/ui/machines/new/approve", url.Values{"workflow": {"plan/repave-join"},
 		"comment": {"as ordered"}}), 303, nil)

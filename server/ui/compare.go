@@ -94,7 +94,7 @@ func (b *checkBody) check(v *visit) error {
 	if err != nil {
 		return err
 	}
-	b.Plan, b.Steps = p, display.PlanSteps(p)
+	b.Plan, b.Steps = p, display.PlanSteps(p, nil)
 	stored, err := v.read.plans.GetPlan(v.ctx, &holdfastv1.GetPlanRequest{PlanId: p.GetPlanId()})
 	if status.Code(err) == codes.NotFound {
 		return nil

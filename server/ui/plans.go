@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/lists"
@@ -39,6 +40,7 @@ func (v *visit) allPlans() ([]*holdfastv1.Plan, error) {
 type planBody struct {
 	Plan       *holdfastv1.Plan
 	Steps      []display.PlanStep
+	Params     []*holdfastv1.Param
 	Runs       []*holdfastv1.Run
 	MoreRuns   string
 	MayRelease bool
@@ -54,7 +56,7 @@ func (d *dashboard) plan(v *visit) error {
 	}
 	req := &holdfastv1.ListRunsRequest{Filter: display.Equals("plan_id", id), PageSize: 20}
 	runs, err := v.read.runs.ListRuns(v.ctx, req)
-	b := planBody{Plan: p, Steps: display.PlanSteps(p), Runs: runs.GetRuns()}
+	b := planBody{Plan: p, Steps: display.PlanSteps(p, nil), Params: fsm.PlanParams(p), Runs: runs.GetRuns()}
 	if runs.GetNextPageToken() != "" {
 		b.MoreRuns = display.Link("/ui/runs", "filter", display.Equals("plan_id", id))
 	}
@@ -69,6 +71,7 @@ const tryTimeout = 30 * time.Second
 // tryBody is the page that probes whether a plan would succeed on a machine.
 type tryBody struct {
 	Plan   *holdfastv1.Plan
+	Fields []runform.Field
 	Form   url.Values
 	Probes []*holdfastv1.Probe
 	Fails  int
@@ -80,7 +83,7 @@ func (b tryBody) Value(name string) string { return b.Form.Get(name) }
 
 func (v *visit) tryQuestion(form url.Values) (tryBody, error) {
 	p, err := v.read.plans.GetPlan(v.ctx, &holdfastv1.GetPlanRequest{PlanId: v.r.PathValue("id")})
-	return tryBody{Plan: p, Form: form}, err
+	return tryBody{Plan: p, Fields: runform.Fields(p, form), Form: form}, err
 }
 
 func (d *dashboard) askTry(v *visit) error {
@@ -102,7 +105,7 @@ func (d *dashboard) try(v *visit) error {
 	if err != nil {
 		return err
 	}
-	params, err := runform.Params(form.Get("params"))
+	params, err := runform.Values(b.Plan, form)
 	if err == nil {
 		var resp *holdfastv1.ProbePlanResponse
 		ctx, cancel := context.WithTimeout(v.r.Context(), tryTimeout) // BMCs are slow

@@ -135,7 +135,8 @@ func retryWaveQuestion(v *visit, form url.Values) (actBody, error) {
 	if b.Plan, err = v.read.plans.GetPlan(v.ctx, &holdfastv1.GetPlanRequest{PlanId: w.GetPlanId()}); err != nil {
 		return b, err
 	}
-	b.Steps, b.Submit, b.Typed = display.PlanSteps(b.Plan), "Start the wave", strconv.Itoa(int(w.GetTotal()))
+	b.Steps, b.Submit, b.Typed = display.PlanSteps(b.Plan, w.GetParams()), "Start the wave",
+		strconv.Itoa(int(w.GetTotal()))
 	b.Happens = []string{fmt.Sprintf("A new wave starts a run of %s on each machine that has not succeeded (%d), "+
 		"at most %d at a time. It stops after more than %s.", w.GetPlanId(), w.GetTotal(), w.GetMaxParallel(),
 		describe.Number(w.GetMaxFailures(), "failure"))}

@@ -72,7 +72,10 @@ version="${version#v}"
 var VersionOK = regexp.MustCompile(`^v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}(-[0-9A-Za-z.+~]{1,40})?$`)
 
 func upgradePlan() *holdfastv1.Plan {
-	return &holdfastv1.Plan{PlanId: DefaultID("UPGRADE"), DisplayName: "Upgrade the kubelet", Steps: []*holdfastv1.Step{
+	return &holdfastv1.Plan{PlanId: DefaultID("UPGRADE"), DisplayName: "Upgrade the kubelet", Params: []*holdfastv1.Param{{
+		Name: "version", Type: holdfastv1.Param_NAME, Max: new(int32(60)),
+		Description: "version of Kubernetes, such as 1.31.2; if it is not set, the newest of the host's package repository",
+	}}, Steps: []*holdfastv1.Step{
 		sshStep("cordon-node", 300, onNode+needsKubectl+"kubectl cordon \"$node\"\n"),
 		sshStep("drain-node", 1800, onNode+needsKubectl+drainNode+"1500s\n"),
 		sshStep("upgrade-kubelet", 1800, upgradeKubelet),

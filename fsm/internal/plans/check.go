@@ -49,6 +49,9 @@ func Validate(p *holdfastv1.Plan) []refusal.FieldViolation {
 			bad.Add(at+v.Field, "%s", v.Description)
 		}
 	}
+	for _, v := range checkDeclarations(p) {
+		bad.Add(v.Field, "%s", v.Description)
+	}
 	console := func(s *holdfastv1.Step) bool { return s.GetConsole() != nil }
 	if len(p.GetSteps()) > 1 && slices.ContainsFunc(p.GetSteps(), console) {
 		bad.Add("steps", "a console must be the only step")

@@ -62,13 +62,14 @@ func CheckReplace(old *holdfastv1.Plan, replace bool) *refusal.Error {
 	return nil
 }
 
-// Same reports whether two plans have the same id, display name and steps.
-func Same(a, b *holdfastv1.Plan) bool {
-	bare := func(p *holdfastv1.Plan) *holdfastv1.Plan {
-		return &holdfastv1.Plan{PlanId: p.GetPlanId(), DisplayName: p.GetDisplayName(), Steps: p.GetSteps()}
-	}
-	return proto.Equal(bare(a), bare(b))
+// Written returns the fields of a plan that its author has set. Its parts are shared.
+func Written(p *holdfastv1.Plan) *holdfastv1.Plan {
+	return &holdfastv1.Plan{PlanId: p.GetPlanId(), DisplayName: p.GetDisplayName(), Steps: p.GetSteps(),
+		Params: p.GetParams()}
 }
+
+// Same reports whether two plans were written alike.
+func Same(a, b *holdfastv1.Plan) bool { return proto.Equal(Written(a), Written(b)) }
 
 // Ramped reports whether a ramp limits the runs of a plan: runs that erase a disk, remove a
 // machine, or may disconnect it from the network.

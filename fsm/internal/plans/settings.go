@@ -183,7 +183,7 @@ func checkMedia(c *checker, s *holdfastv1.Step) {
 func CheckMediaURL(s string) error {
 	switch u, ok := lex.ParseURL(s); {
 	case !ok:
-		return errors.New("is not a URL like https://images.example/rescue.iso")
+		return fmt.Errorf("%q is not a URL like https://images.example/rescue.iso", lex.Clip(s, maxValueShown))
 	case u.User:
 		return errors.New("names a user, and the record is visible to others: " +
 			"use a URL without credentials, or one that expires")

@@ -193,6 +193,20 @@ func Skipped(s *holdfastv1.StepStatus) bool {
 	return lifecycle.LastAttempt(s).GetEvidenceAfter()[EvidenceSkipped] != ""
 }
 
+// EvidenceDisks is the evidence key for the disks of a machine that is taken out: by which means
+// they were erased, or that they were not.
+const EvidenceDisks = "disks"
+
+// diskEvidence returns the evidence for the disks of a machine that a run takes out, or "".
+func diskEvidence(run *holdfastv1.Run) string {
+	for _, s := range run.GetSteps() {
+		if text := lifecycle.LastAttempt(s).GetEvidenceAfter()[EvidenceDisks]; text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
 // EvidenceEndpoint is the evidence key of a step net for the new address of the host.
 const EvidenceEndpoint = "ssh_endpoint"
 

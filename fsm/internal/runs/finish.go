@@ -23,6 +23,9 @@ func FinishRun(t *core.Tx, run *holdfastv1.Run, phase holdfastv1.Run_Phase, fail
 	} else {
 		run.CurrentStep = ""
 	}
+	if disks := diskEvidence(run); disks != "" {
+		msg += "; " + disks
+	}
 	PutRun(t, run, msg)
 	noteOutcome(t, run)
 	waves.NoteEnd(t, run)

@@ -45,10 +45,6 @@ func CheckStartRun(c *internalv1.StartRun) *refusal.Error {
 	if c.GetMachineId() == "" {
 		return refusal.InvalidField("machine_id", "is required")
 	}
-	if v := c.GetParams()["version"]; c.GetPlanId() == plans.DefaultID("UPGRADE") && v != "" &&
-		!plans.VersionOK.MatchString(v) {
-		return refusal.InvalidField("params.version", "%q is not a version of Kubernetes: want one like 1.31.2", v)
-	}
 	size := 0
 	for k, v := range c.GetParams() {
 		size += len(k) + len(v)
@@ -70,6 +66,7 @@ func StartRun(t *core.Tx, c *internalv1.StartRun) (*holdfastv1.Run, *refusal.Err
 	if !ok {
 		return nil, plans.NotFound(c.GetPlanId())
 	}
+	c.Params = plans.Complete(plan, c.GetParams())
 	if run, ok := ByRequest(t.State, c.GetMachineId(), c.GetRequestId()); ok {
 		return withQueue(t.State, run), sameRequest(run, c)
 	}
@@ -101,7 +98,8 @@ func StartRun(t *core.Tx, c *internalv1.StartRun) (*holdfastv1.Run, *refusal.Err
 		m = shallow.Machine(m)
 		m.Status.ActiveRunId = run.GetRunId()
 		fleet.MovePhase(t, m, holdfastv1.MachineStatus_PROVISIONING,
-			fleet.Change{By: "run", Run: run.GetRunId(), Comment: "run started", Node: plans.NodeState(plan)})
+			fleet.Change{By: "run", Run: run.GetRunId(), Comment: "run started: " + run.GetEffect(),
+				Node: plans.NodeState(plan)})
 		fleet.PutMachine(t, m)
 	}
 	if !plan.GetReferenced() {
@@ -180,6 +178,7 @@ func newRun(c *internalv1.StartRun, plan *holdfastv1.Plan) *holdfastv1.Run {
 		Phase:      holdfastv1.Run_PENDING,
 		Params:     c.GetParams(),
 		WaitingFor: atExecutor,
+		Effect:     plans.EffectOf(plan, c.GetParams()).Text,
 	}
 	room := make([]holdfastv1.StepStatus, len(plan.GetSteps())) // one allocation for all
 	run.Steps = make([]*holdfastv1.StepStatus, 0, len(room))
@@ -189,7 +188,7 @@ func newRun(c *internalv1.StartRun, plan *holdfastv1.Plan) *holdfastv1.Run {
 		st.TimeoutSeconds, st.MaxRetries = s.GetTimeoutSeconds(), c.GetDefaultMaxRetries()
 		if st.TimeoutSeconds == 0 {
 			st.TimeoutSeconds = c.GetDefaultTimeoutSeconds()
-			if d := c.GetDefaultInstallTimeoutSeconds(); d > 0 && stepInstalls(s) {
+			if d := c.GetDefaultInstallTimeoutSeconds(); d > 0 && stepInstalls(s, c.GetParams()) {
 				st.TimeoutSeconds = d
 			}
 		}
@@ -204,4 +203,6 @@ func newRun(c *internalv1.StartRun, plan *holdfastv1.Plan) *holdfastv1.Run {
 
 // stepInstalls reports whether a step boots an installer and waits for it. Servers take minutes
 // to boot, and each stage of the installer may take as long.
-func stepInstalls(s *holdfastv1.Step) bool { return s.GetRepave() != nil || s.GetRma().GetWipe() }
+func stepInstalls(s *holdfastv1.Step, params map[string]string) bool {
+	return stepkind.Of(s).GetInstalls() && plans.StepEffect(s, params).Destroys
+}

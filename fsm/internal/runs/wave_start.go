@@ -76,11 +76,14 @@ func StartWave(t *core.Tx, c *internalv1.StartWave) (*holdfastv1.Wave, *refusal.
 		return nil, err
 	}
 	in := CompleteWave(c.GetWave())
+	plan, found := t.Plans.Get(in.GetPlanId())
+	if found {
+		in.Params = plans.Complete(plan, in.GetParams())
+	}
 	if old, ok := t.Waves.Get(in.GetWaveId()); ok {
 		return old, sameWave(t, old, in, c.GetMachineIds())
 	}
-	plan, ok := t.Plans.Get(in.GetPlanId())
-	if !ok {
+	if !found {
 		return nil, plans.NotFound(in.GetPlanId())
 	}
 	if err := plans.CheckParams(plan, in.GetParams()); err != nil {

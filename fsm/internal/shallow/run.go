@@ -9,6 +9,7 @@ func Plan(p *holdfastv1.Plan) *holdfastv1.Plan {
 		PlanId:      p.PlanId,
 		DisplayName: p.DisplayName,
 		Steps:       p.Steps,
+		Params:      p.Params,
 		BuiltIn:     p.BuiltIn,
 		Referenced:  p.Referenced,
 		CreatedAt:   p.CreatedAt,
@@ -52,6 +53,7 @@ func Run(r *holdfastv1.Run) *holdfastv1.Run {
 		Beside:             r.Beside,
 		LogBesideBytes:     r.LogBesideBytes,
 		Archive:            r.Archive,
+		Effect:             r.Effect,
 	}
 }
 

@@ -93,24 +93,29 @@ func (StepKind_Check) EnumDescriptor() ([]byte, []int) {
 // unbraked, ramped, keeps_phase and concurrent, because Apply reads them: changing one of them for an
 // existing kind needs a feature level.
 type StepKind struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Effect         string                 `protobuf:"bytes,1,opt,name=effect,proto3" json:"effect,omitempty"`                                         // on the machine, as the dashboard shows it
-	Needs          []string               `protobuf:"bytes,2,rep,name=needs,proto3" json:"needs,omitempty"`                                           // capabilities of the provider, e.g. PowerController
-	TimeoutSeconds int32                  `protobuf:"varint,3,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"`  // of its step in built-in plans; 0: each plan has its own
-	Params         []string               `protobuf:"bytes,4,rep,name=params,proto3" json:"params,omitempty"`                                         // parameters of the run that it reads
-	Checks         []StepKind_Check       `protobuf:"varint,5,rep,packed,name=checks,proto3,enum=holdfast.v1.StepKind_Check" json:"checks,omitempty"` // checked before a run starts (ProbePlan)
-	Since          uint32                 `protobuf:"varint,6,opt,name=since,proto3" json:"since,omitempty"`                                          // feature level from which plans may contain it; 0: any
-	Presses        bool                   `protobuf:"varint,10,opt,name=presses,proto3" json:"presses,omitempty"`                                     // it presses a power button; the press may take effect after the attempt has ended
-	Installs       bool                   `protobuf:"varint,11,opt,name=installs,proto3" json:"installs,omitempty"`                                   // it boots an installer and waits for its reports
-	Boots          bool                   `protobuf:"varint,12,opt,name=boots,proto3" json:"boots,omitempty"`                                         // before an install: it prepares or causes the boot of the installer
-	Interrupts     bool                   `protobuf:"varint,13,opt,name=interrupts,proto3" json:"interrupts,omitempty"`                               // it may interrupt the workload of the host
-	Destroys       bool                   `protobuf:"varint,14,opt,name=destroys,proto3" json:"destroys,omitempty"`                                   // it destroys data
-	Unbraked       bool                   `protobuf:"varint,15,opt,name=unbraked,proto3" json:"unbraked,omitempty"`                                   // failures on many machines do not hold a plan of only such steps
-	Ramped         bool                   `protobuf:"varint,16,opt,name=ramped,proto3" json:"ramped,omitempty"`                                       // a ramp limits the active runs of its plan
-	KeepsPhase     bool                   `protobuf:"varint,17,opt,name=keeps_phase,json=keepsPhase,proto3" json:"keeps_phase,omitempty"`             // a run with only such steps leaves the machine's phase unchanged, even if it fails
-	Concurrent     bool                   `protobuf:"varint,18,opt,name=concurrent,proto3" json:"concurrent,omitempty"`                               // a run with only such steps runs besides the active run of its machine
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Effect on the machine. {name|else} stands for the value of a setting or of its parameter, or for
+	// the text behind the bar.
+	Effect           string           `protobuf:"bytes,1,opt,name=effect,proto3" json:"effect,omitempty"`
+	Needs            []string         `protobuf:"bytes,2,rep,name=needs,proto3" json:"needs,omitempty"`                                                   // capabilities of the provider, e.g. PowerController
+	TimeoutSeconds   int32            `protobuf:"varint,3,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"`          // of its step in built-in plans; 0: each plan has its own
+	Params           []*StepParam     `protobuf:"bytes,4,rep,name=params,proto3" json:"params,omitempty"`                                                 // parameters of the run that it reads
+	Checks           []StepKind_Check `protobuf:"varint,5,rep,packed,name=checks,proto3,enum=holdfast.v1.StepKind_Check" json:"checks,omitempty"`         // checked before a run starts (ProbePlan)
+	Since            uint32           `protobuf:"varint,6,opt,name=since,proto3" json:"since,omitempty"`                                                  // feature level from which plans may contain it; 0: any
+	Presses          bool             `protobuf:"varint,10,opt,name=presses,proto3" json:"presses,omitempty"`                                             // it presses a power button; the press may take effect after the attempt has ended
+	Installs         bool             `protobuf:"varint,11,opt,name=installs,proto3" json:"installs,omitempty"`                                           // it boots an installer and waits for its reports
+	Boots            bool             `protobuf:"varint,12,opt,name=boots,proto3" json:"boots,omitempty"`                                                 // before an install: it prepares or causes the boot of the installer
+	Interrupts       bool             `protobuf:"varint,13,opt,name=interrupts,proto3" json:"interrupts,omitempty"`                                       // it may interrupt the workload of the host
+	Destroys         bool             `protobuf:"varint,14,opt,name=destroys,proto3" json:"destroys,omitempty"`                                           // it destroys data, or may
+	Unbraked         bool             `protobuf:"varint,15,opt,name=unbraked,proto3" json:"unbraked,omitempty"`                                           // failures on many machines do not hold a plan of only such steps
+	Ramped           bool             `protobuf:"varint,16,opt,name=ramped,proto3" json:"ramped,omitempty"`                                               // a ramp limits the active runs of its plan
+	KeepsPhase       bool             `protobuf:"varint,17,opt,name=keeps_phase,json=keepsPhase,proto3" json:"keeps_phase,omitempty"`                     // a run with only such steps leaves the machine's phase unchanged, even if it fails
+	Concurrent       bool             `protobuf:"varint,18,opt,name=concurrent,proto3" json:"concurrent,omitempty"`                                       // a run with only such steps runs besides the active run of its machine
+	When             string           `protobuf:"bytes,19,opt,name=when,proto3" json:"when,omitempty"`                                                    // a BOOL setting or parameter that changes the effect
+	EffectWhen       string           `protobuf:"bytes,20,opt,name=effect_when,json=effectWhen,proto3" json:"effect_when,omitempty"`                      // the effect if it is true
+	DestroysOnlyWhen bool             `protobuf:"varint,21,opt,name=destroys_only_when,json=destroysOnlyWhen,proto3" json:"destroys_only_when,omitempty"` // it destroys data only if it is true
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *StepKind) Reset() {
@@ -164,7 +169,7 @@ func (x *StepKind) GetTimeoutSeconds() int32 {
 	return 0
 }
 
-func (x *StepKind) GetParams() []string {
+func (x *StepKind) GetParams() []*StepParam {
 	if x != nil {
 		return x.Params
 	}
@@ -248,6 +253,96 @@ func (x *StepKind) GetConcurrent() bool {
 	return false
 }
 
+func (x *StepKind) GetWhen() string {
+	if x != nil {
+		return x.When
+	}
+	return ""
+}
+
+func (x *StepKind) GetEffectWhen() string {
+	if x != nil {
+		return x.EffectWhen
+	}
+	return ""
+}
+
+func (x *StepKind) GetDestroysOnlyWhen() bool {
+	if x != nil {
+		return x.DestroysOnlyWhen
+	}
+	return false
+}
+
+// StepParam is a parameter of a run that a kind of step reads where its own setting is empty.
+type StepParam struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Declares      *Param                 `protobuf:"bytes,1,opt,name=declares,proto3" json:"declares,omitempty"`
+	Setting       string                 `protobuf:"bytes,2,opt,name=setting,proto3" json:"setting,omitempty"`           // with the value of the step. Default: the one with the parameter's name
+	Unless        string                 `protobuf:"bytes,3,opt,name=unless,proto3" json:"unless,omitempty"`             // a step with this setting does not read the parameter
+	OrUrl         bool                   `protobuf:"varint,4,opt,name=or_url,json=orUrl,proto3" json:"or_url,omitempty"` // a NAME may also be a URL, which some providers read
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StepParam) Reset() {
+	*x = StepParam{}
+	mi := &file_proto_holdfast_v1_kind_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StepParam) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StepParam) ProtoMessage() {}
+
+func (x *StepParam) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_kind_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StepParam.ProtoReflect.Descriptor instead.
+func (*StepParam) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_kind_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *StepParam) GetDeclares() *Param {
+	if x != nil {
+		return x.Declares
+	}
+	return nil
+}
+
+func (x *StepParam) GetSetting() string {
+	if x != nil {
+		return x.Setting
+	}
+	return ""
+}
+
+func (x *StepParam) GetUnless() string {
+	if x != nil {
+		return x.Unless
+	}
+	return ""
+}
+
+func (x *StepParam) GetOrUrl() bool {
+	if x != nil {
+		return x.OrUrl
+	}
+	return false
+}
+
 var file_proto_holdfast_v1_kind_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MessageOptions)(nil),
@@ -271,12 +366,12 @@ var File_proto_holdfast_v1_kind_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_kind_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/holdfast/v1/kind.proto\x12\vholdfast.v1\x1a google/protobuf/descriptor.proto\"\xbf\x04\n" +
+	"\x1cproto/holdfast/v1/kind.proto\x12\vholdfast.v1\x1a google/protobuf/descriptor.proto\x1a\x1dproto/holdfast/v1/param.proto\"\xba\x05\n" +
 	"\bStepKind\x12\x16\n" +
 	"\x06effect\x18\x01 \x01(\tR\x06effect\x12\x14\n" +
 	"\x05needs\x18\x02 \x03(\tR\x05needs\x12'\n" +
-	"\x0ftimeout_seconds\x18\x03 \x01(\x05R\x0etimeoutSeconds\x12\x16\n" +
-	"\x06params\x18\x04 \x03(\tR\x06params\x123\n" +
+	"\x0ftimeout_seconds\x18\x03 \x01(\x05R\x0etimeoutSeconds\x12.\n" +
+	"\x06params\x18\x04 \x03(\v2\x16.holdfast.v1.StepParamR\x06params\x123\n" +
 	"\x06checks\x18\x05 \x03(\x0e2\x1b.holdfast.v1.StepKind.CheckR\x06checks\x12\x14\n" +
 	"\x05since\x18\x06 \x01(\rR\x05since\x12\x18\n" +
 	"\apresses\x18\n" +
@@ -293,7 +388,11 @@ const file_proto_holdfast_v1_kind_proto_rawDesc = "" +
 	"keepsPhase\x12\x1e\n" +
 	"\n" +
 	"concurrent\x18\x12 \x01(\bR\n" +
-	"concurrent\"|\n" +
+	"concurrent\x12\x12\n" +
+	"\x04when\x18\x13 \x01(\tR\x04when\x12\x1f\n" +
+	"\veffect_when\x18\x14 \x01(\tR\n" +
+	"effectWhen\x12,\n" +
+	"\x12destroys_only_when\x18\x15 \x01(\bR\x10destroysOnlyWhen\"|\n" +
 	"\x05Check\x12\x15\n" +
 	"\x11CHECK_UNSPECIFIED\x10\x00\x12\v\n" +
 	"\aNOTHING\x10\x01\x12\t\n" +
@@ -302,7 +401,12 @@ const file_proto_holdfast_v1_kind_proto_rawDesc = "" +
 	"\rVIRTUAL_DRIVE\x10\x04\x12\b\n" +
 	"\x04HOST\x10\x05\x12\v\n" +
 	"\aCLUSTER\x10\x06\x12\t\n" +
-	"\x05IMAGE\x10\a:U\n" +
+	"\x05IMAGE\x10\a\"\x84\x01\n" +
+	"\tStepParam\x12.\n" +
+	"\bdeclares\x18\x01 \x01(\v2\x12.holdfast.v1.ParamR\bdeclares\x12\x18\n" +
+	"\asetting\x18\x02 \x01(\tR\asetting\x12\x16\n" +
+	"\x06unless\x18\x03 \x01(\tR\x06unless\x12\x15\n" +
+	"\x06or_url\x18\x04 \x01(\bR\x05orUrl:U\n" +
 	"\tstep_kind\x12\x1f.google.protobuf.MessageOptions\x18\xa1\x94\x03 \x01(\v2\x15.holdfast.v1.StepKindR\bstepKindBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
@@ -318,21 +422,25 @@ func file_proto_holdfast_v1_kind_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_holdfast_v1_kind_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_proto_holdfast_v1_kind_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+var file_proto_holdfast_v1_kind_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_proto_holdfast_v1_kind_proto_goTypes = []any{
 	(StepKind_Check)(0),                 // 0: holdfast.v1.StepKind.Check
 	(*StepKind)(nil),                    // 1: holdfast.v1.StepKind
-	(*descriptorpb.MessageOptions)(nil), // 2: google.protobuf.MessageOptions
+	(*StepParam)(nil),                   // 2: holdfast.v1.StepParam
+	(*Param)(nil),                       // 3: holdfast.v1.Param
+	(*descriptorpb.MessageOptions)(nil), // 4: google.protobuf.MessageOptions
 }
 var file_proto_holdfast_v1_kind_proto_depIdxs = []int32{
-	0, // 0: holdfast.v1.StepKind.checks:type_name -> holdfast.v1.StepKind.Check
-	2, // 1: holdfast.v1.step_kind:extendee -> google.protobuf.MessageOptions
-	1, // 2: holdfast.v1.step_kind:type_name -> holdfast.v1.StepKind
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	2, // [2:3] is the sub-list for extension type_name
-	1, // [1:2] is the sub-list for extension extendee
-	0, // [0:1] is the sub-list for field type_name
+	2, // 0: holdfast.v1.StepKind.params:type_name -> holdfast.v1.StepParam
+	0, // 1: holdfast.v1.StepKind.checks:type_name -> holdfast.v1.StepKind.Check
+	3, // 2: holdfast.v1.StepParam.declares:type_name -> holdfast.v1.Param
+	4, // 3: holdfast.v1.step_kind:extendee -> google.protobuf.MessageOptions
+	1, // 4: holdfast.v1.step_kind:type_name -> holdfast.v1.StepKind
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	4, // [4:5] is the sub-list for extension type_name
+	3, // [3:4] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_kind_proto_init() }
@@ -340,13 +448,14 @@ func file_proto_holdfast_v1_kind_proto_init() {
 	if File_proto_holdfast_v1_kind_proto != nil {
 		return
 	}
+	file_proto_holdfast_v1_param_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_kind_proto_rawDesc), len(file_proto_holdfast_v1_kind_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   1,
+			NumMessages:   2,
 			NumExtensions: 1,
 			NumServices:   0,
 		},

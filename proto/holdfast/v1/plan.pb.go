@@ -608,17 +608,20 @@ func (x *ReleasePlanRequest) GetMaxActive() int32 {
 }
 
 type Plan struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	PlanId        string                 `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`                // its id, e.g. plan/repave-join
-	DisplayName   string                 `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"` // in words
-	Steps         []*Step                `protobuf:"bytes,3,rep,name=steps,proto3" json:"steps,omitempty"`                                // in order
-	BuiltIn       bool                   `protobuf:"varint,50,opt,name=built_in,json=builtIn,proto3" json:"built_in,omitempty"`           // output only
-	Referenced    bool                   `protobuf:"varint,51,opt,name=referenced,proto3" json:"referenced,omitempty"`                    // output only: a run refers to it, so it is immutable
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,52,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`      // output only
-	Brake         *PlanBrake             `protobuf:"bytes,53,opt,name=brake,proto3" json:"brake,omitempty"`                               // output only: set while new runs of the plan do not begin
-	Recent        []*PlanOutcome         `protobuf:"bytes,54,rep,name=recent,proto3" json:"recent,omitempty"`                             // output only: outcomes of its last runs, at most 20, newest last
-	Ramps         []*PlanRamp            `protobuf:"bytes,60,rep,name=ramps,proto3" json:"ramps,omitempty"`                               // output only: limits of active runs of a destructive plan
-	MaxActive     int32                  `protobuf:"varint,61,opt,name=max_active,json=maxActive,proto3" json:"max_active,omitempty"`     // output only: the limit set by an operator instead (ReleasePlan); 0: none
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	PlanId      string                 `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`                // its id, e.g. plan/repave-join
+	DisplayName string                 `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"` // in words
+	Steps       []*Step                `protobuf:"bytes,3,rep,name=steps,proto3" json:"steps,omitempty"`                                // in order
+	// Parameters of its runs, which its commands read as HOLDFAST_PARAM_NAME. It may also narrow a
+	// parameter that a kind of step reads: another default, fewer values.
+	Params        []*Param               `protobuf:"bytes,4,rep,name=params,proto3" json:"params,omitempty"`
+	BuiltIn       bool                   `protobuf:"varint,50,opt,name=built_in,json=builtIn,proto3" json:"built_in,omitempty"`       // output only
+	Referenced    bool                   `protobuf:"varint,51,opt,name=referenced,proto3" json:"referenced,omitempty"`                // output only: a run refers to it, so it is immutable
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,52,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`  // output only
+	Brake         *PlanBrake             `protobuf:"bytes,53,opt,name=brake,proto3" json:"brake,omitempty"`                           // output only: set while new runs of the plan do not begin
+	Recent        []*PlanOutcome         `protobuf:"bytes,54,rep,name=recent,proto3" json:"recent,omitempty"`                         // output only: outcomes of its last runs, at most 20, newest last
+	Ramps         []*PlanRamp            `protobuf:"bytes,60,rep,name=ramps,proto3" json:"ramps,omitempty"`                           // output only: limits of active runs of a destructive plan
+	MaxActive     int32                  `protobuf:"varint,61,opt,name=max_active,json=maxActive,proto3" json:"max_active,omitempty"` // output only: the limit set by an operator instead (ReleasePlan); 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -670,6 +673,13 @@ func (x *Plan) GetDisplayName() string {
 func (x *Plan) GetSteps() []*Step {
 	if x != nil {
 		return x.Steps
+	}
+	return nil
+}
+
+func (x *Plan) GetParams() []*Param {
+	if x != nil {
+		return x.Params
 	}
 	return nil
 }
@@ -936,7 +946,7 @@ var File_proto_holdfast_v1_plan_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\n" +
-	"\x1cproto/holdfast/v1/plan.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a\x1cproto/holdfast/v1/step.proto\"\xef\x01\n" +
+	"\x1cproto/holdfast/v1/plan.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1eproto/holdfast/v1/method.proto\x1a\x1dproto/holdfast/v1/param.proto\x1a\x1cproto/holdfast/v1/step.proto\"\xef\x01\n" +
 	"\x10ProbePlanRequest\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x12\x17\n" +
@@ -979,11 +989,12 @@ const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\aplan_id\x18\x01 \x01(\tR\x06planId\x12\"\n" +
 	"\n" +
 	"max_active\x182 \x01(\x05H\x00R\tmaxActive\x88\x01\x01B\r\n" +
-	"\v_max_active\"\x8d\x03\n" +
+	"\v_max_active\"\xb9\x03\n" +
 	"\x04Plan\x12\x17\n" +
 	"\aplan_id\x18\x01 \x01(\tR\x06planId\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12'\n" +
-	"\x05steps\x18\x03 \x03(\v2\x11.holdfast.v1.StepR\x05steps\x12\x19\n" +
+	"\x05steps\x18\x03 \x03(\v2\x11.holdfast.v1.StepR\x05steps\x12*\n" +
+	"\x06params\x18\x04 \x03(\v2\x12.holdfast.v1.ParamR\x06params\x12\x19\n" +
 	"\bbuilt_in\x182 \x01(\bR\abuiltIn\x12\x1e\n" +
 	"\n" +
 	"referenced\x183 \x01(\bR\n" +
@@ -1055,7 +1066,8 @@ var file_proto_holdfast_v1_plan_proto_goTypes = []any{
 	(*PlanOutcome)(nil),           // 14: holdfast.v1.PlanOutcome
 	nil,                           // 15: holdfast.v1.ProbePlanRequest.ParamsEntry
 	(*Step)(nil),                  // 16: holdfast.v1.Step
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
+	(*Param)(nil),                 // 17: holdfast.v1.Param
+	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
 }
 var file_proto_holdfast_v1_plan_proto_depIdxs = []int32{
 	11, // 0: holdfast.v1.ProbePlanRequest.plan:type_name -> holdfast.v1.Plan
@@ -1065,29 +1077,30 @@ var file_proto_holdfast_v1_plan_proto_depIdxs = []int32{
 	11, // 4: holdfast.v1.ListPlansResponse.plans:type_name -> holdfast.v1.Plan
 	11, // 5: holdfast.v1.CreatePlanRequest.plan:type_name -> holdfast.v1.Plan
 	16, // 6: holdfast.v1.Plan.steps:type_name -> holdfast.v1.Step
-	17, // 7: holdfast.v1.Plan.created_at:type_name -> google.protobuf.Timestamp
-	13, // 8: holdfast.v1.Plan.brake:type_name -> holdfast.v1.PlanBrake
-	14, // 9: holdfast.v1.Plan.recent:type_name -> holdfast.v1.PlanOutcome
-	12, // 10: holdfast.v1.Plan.ramps:type_name -> holdfast.v1.PlanRamp
-	17, // 11: holdfast.v1.PlanRamp.updated_at:type_name -> google.protobuf.Timestamp
-	17, // 12: holdfast.v1.PlanBrake.since:type_name -> google.protobuf.Timestamp
-	4,  // 13: holdfast.v1.PlanService.GetPlan:input_type -> holdfast.v1.GetPlanRequest
-	5,  // 14: holdfast.v1.PlanService.ListPlans:input_type -> holdfast.v1.ListPlansRequest
-	7,  // 15: holdfast.v1.PlanService.CreatePlan:input_type -> holdfast.v1.CreatePlanRequest
-	8,  // 16: holdfast.v1.PlanService.DeletePlan:input_type -> holdfast.v1.DeletePlanRequest
-	10, // 17: holdfast.v1.PlanService.ReleasePlan:input_type -> holdfast.v1.ReleasePlanRequest
-	1,  // 18: holdfast.v1.PlanService.ProbePlan:input_type -> holdfast.v1.ProbePlanRequest
-	11, // 19: holdfast.v1.PlanService.GetPlan:output_type -> holdfast.v1.Plan
-	6,  // 20: holdfast.v1.PlanService.ListPlans:output_type -> holdfast.v1.ListPlansResponse
-	11, // 21: holdfast.v1.PlanService.CreatePlan:output_type -> holdfast.v1.Plan
-	9,  // 22: holdfast.v1.PlanService.DeletePlan:output_type -> holdfast.v1.DeletePlanResponse
-	11, // 23: holdfast.v1.PlanService.ReleasePlan:output_type -> holdfast.v1.Plan
-	2,  // 24: holdfast.v1.PlanService.ProbePlan:output_type -> holdfast.v1.ProbePlanResponse
-	19, // [19:25] is the sub-list for method output_type
-	13, // [13:19] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	17, // 7: holdfast.v1.Plan.params:type_name -> holdfast.v1.Param
+	18, // 8: holdfast.v1.Plan.created_at:type_name -> google.protobuf.Timestamp
+	13, // 9: holdfast.v1.Plan.brake:type_name -> holdfast.v1.PlanBrake
+	14, // 10: holdfast.v1.Plan.recent:type_name -> holdfast.v1.PlanOutcome
+	12, // 11: holdfast.v1.Plan.ramps:type_name -> holdfast.v1.PlanRamp
+	18, // 12: holdfast.v1.PlanRamp.updated_at:type_name -> google.protobuf.Timestamp
+	18, // 13: holdfast.v1.PlanBrake.since:type_name -> google.protobuf.Timestamp
+	4,  // 14: holdfast.v1.PlanService.GetPlan:input_type -> holdfast.v1.GetPlanRequest
+	5,  // 15: holdfast.v1.PlanService.ListPlans:input_type -> holdfast.v1.ListPlansRequest
+	7,  // 16: holdfast.v1.PlanService.CreatePlan:input_type -> holdfast.v1.CreatePlanRequest
+	8,  // 17: holdfast.v1.PlanService.DeletePlan:input_type -> holdfast.v1.DeletePlanRequest
+	10, // 18: holdfast.v1.PlanService.ReleasePlan:input_type -> holdfast.v1.ReleasePlanRequest
+	1,  // 19: holdfast.v1.PlanService.ProbePlan:input_type -> holdfast.v1.ProbePlanRequest
+	11, // 20: holdfast.v1.PlanService.GetPlan:output_type -> holdfast.v1.Plan
+	6,  // 21: holdfast.v1.PlanService.ListPlans:output_type -> holdfast.v1.ListPlansResponse
+	11, // 22: holdfast.v1.PlanService.CreatePlan:output_type -> holdfast.v1.Plan
+	9,  // 23: holdfast.v1.PlanService.DeletePlan:output_type -> holdfast.v1.DeletePlanResponse
+	11, // 24: holdfast.v1.PlanService.ReleasePlan:output_type -> holdfast.v1.Plan
+	2,  // 25: holdfast.v1.PlanService.ProbePlan:output_type -> holdfast.v1.ProbePlanResponse
+	20, // [20:26] is the sub-list for method output_type
+	14, // [14:20] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_plan_proto_init() }
@@ -1096,6 +1109,7 @@ func file_proto_holdfast_v1_plan_proto_init() {
 		return
 	}
 	file_proto_holdfast_v1_method_proto_init()
+	file_proto_holdfast_v1_param_proto_init()
 	file_proto_holdfast_v1_step_proto_init()
 	file_proto_holdfast_v1_plan_proto_msgTypes[9].OneofWrappers = []any{}
 	type x struct{}

@@ -194,9 +194,10 @@ type StartRunRequest struct {
 	MachineId string                 `protobuf:"bytes,2,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"` // target machine
 	Type      string                 `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`                            // REPAVE, RMA, REBOOT, UPGRADE, NET_RECONFIG
 	PlanId    string                 `protobuf:"bytes,4,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`          // optional: overrides the default plan of the type
-	// Values for steps whose plan leaves a field empty: image, cluster_ref, net_config, reason,
-	// ticket.
+	// Values of the parameters that the plan and its steps declare (docs/api.md, Parameters of runs).
+	// A value that does not fit its type, an empty one and an unknown name are refused.
 	Params        map[string]string `protobuf:"bytes,50,rep,name=params,proto3" json:"params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	ValidateOnly  bool              `protobuf:"varint,51,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"` // make all checks, and return the run that would start, without an id
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -264,6 +265,13 @@ func (x *StartRunRequest) GetParams() map[string]string {
 		return x.Params
 	}
 	return nil
+}
+
+func (x *StartRunRequest) GetValidateOnly() bool {
+	if x != nil {
+		return x.ValidateOnly
+	}
+	return false
 }
 
 type GetRunRequest struct {
@@ -638,6 +646,7 @@ type Run struct {
 	// Location of its steps and its log after they were archived. Lists show such a run without
 	// steps; GetRun and StreamRunLogs read them from the archive.
 	Archive       *RunArchive `protobuf:"bytes,68,opt,name=archive,proto3" json:"archive,omitempty"`
+	Effect        string      `protobuf:"bytes,69,opt,name=effect,proto3" json:"effect,omitempty"` // on the machine and its disks, by the plan and the parameters
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -880,6 +889,13 @@ func (x *Run) GetArchive() *RunArchive {
 		return x.Archive
 	}
 	return nil
+}
+
+func (x *Run) GetEffect() string {
+	if x != nil {
+		return x.Effect
+	}
+	return ""
 }
 
 // RunArchive is the location of the steps and the log of an archived run.
@@ -1451,7 +1467,7 @@ var File_proto_holdfast_v1_run_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\n" +
-	"\x1bproto/holdfast/v1/run.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1eproto/holdfast/v1/method.proto\"\xf9\x01\n" +
+	"\x1bproto/holdfast/v1/run.proto\x12\vholdfast.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1fproto/holdfast/v1/machine.proto\x1a\x1eproto/holdfast/v1/method.proto\"\x9e\x02\n" +
 	"\x0fStartRunRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\tR\trequestId\x12\x1d\n" +
@@ -1459,7 +1475,8 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"machine_id\x18\x02 \x01(\tR\tmachineId\x12\x12\n" +
 	"\x04type\x18\x03 \x01(\tR\x04type\x12\x17\n" +
 	"\aplan_id\x18\x04 \x01(\tR\x06planId\x12@\n" +
-	"\x06params\x182 \x03(\v2(.holdfast.v1.StartRunRequest.ParamsEntryR\x06params\x1a9\n" +
+	"\x06params\x182 \x03(\v2(.holdfast.v1.StartRunRequest.ParamsEntryR\x06params\x12#\n" +
+	"\rvalidate_only\x183 \x01(\bR\fvalidateOnly\x1a9\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"&\n" +
@@ -1483,7 +1500,7 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\x14StreamRunLogsRequest\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x16\n" +
 	"\x06offset\x182 \x01(\x03R\x06offset\x12\x1b\n" +
-	"\tno_follow\x183 \x01(\bR\bnoFollow\"\xb5\v\n" +
+	"\tno_follow\x183 \x01(\bR\bnoFollow\"\xcd\v\n" +
 	"\x03Run\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
@@ -1521,7 +1538,8 @@ const file_proto_holdfast_v1_run_proto_rawDesc = "" +
 	"\bobserved\x18A \x01(\bR\bobserved\x12\x16\n" +
 	"\x06beside\x18B \x01(\bR\x06beside\x12(\n" +
 	"\x10log_beside_bytes\x18C \x01(\x03R\x0elogBesideBytes\x121\n" +
-	"\aarchive\x18D \x01(\v2\x17.holdfast.v1.RunArchiveR\aarchive\x1a9\n" +
+	"\aarchive\x18D \x01(\v2\x17.holdfast.v1.RunArchiveR\aarchive\x12\x16\n" +
+	"\x06effect\x18E \x01(\tR\x06effect\x1a9\n" +
 	"\vParamsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"a\n" +

@@ -1380,12 +1380,16 @@ const file_proto_holdfast_v1_step_proto_rawDesc = "" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:5\x8a\xa2\x191\n" +
-	"\x1aruns a command on the host\x12\x0eRemoteExecutor*\x01\x05h\x01\"\xba\x01\n" +
+	"\x1aruns a command on the host\x12\x0eRemoteExecutor*\x01\x05h\x01\"\xba\x02\n" +
 	"\x06Reboot\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\x12)\n" +
-	"\x10shutdown_seconds\x182 \x01(\x05R\x0fshutdownSeconds:[\x8a\xa2\x19W\n" +
-	"\x14restarts the machine\x12\tInspector\x12\x0fPowerController\x18\x84\a\"\x05force\"\x10shutdown_seconds*\x01\x02P\x01`\x01h\x01\"\xc8\x01\n" +
+	"\x10shutdown_seconds\x182 \x01(\x05R\x0fshutdownSeconds:\xda\x01\x8a\xa2\x19\xd5\x01\n" +
+	"\x14restarts the machine\x12\tInspector\x12\x0fPowerController\x18\x84\a\"G\n" +
+	"E\n" +
+	"\x05force\x10\x02\x1a3power off without asking the operating system first\"\x05false\"L\n" +
+	"J\n" +
+	"\x10shutdown_seconds\x10\x03\x1a*time for the operating system to shut down\"\x02608\x01@\x80\xa3\x05*\x01\x02P\x01`\x01h\x01\"\xe4\x02\n" +
 	"\n" +
 	"SetNetboot\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x1e\n" +
@@ -1393,21 +1397,33 @@ const file_proto_holdfast_v1_step_proto_rawDesc = "" +
 	"persistent\x18\x02 \x01(\bR\n" +
 	"persistent\x12\x12\n" +
 	"\x04uefi\x18\x03 \x01(\bR\x04uefi\x12\x1b\n" +
-	"\tboot_mode\x182 \x01(\tR\bbootMode:U\x8a\xa2\x19Q\n" +
-	"\x19sets the next boot device\x12\x0eBootController\x18x\"\n" +
-	"persistent\"\x04uefi\"\tboot_mode*\x01\x03`\x01x\x01\"\xc8\x01\n" +
+	"\tboot_mode\x182 \x01(\tR\bbootMode:\xf0\x01\x8a\xa2\x19\xeb\x01\n" +
+	"\x19sets the next boot device\x12\x0eBootController\x18x\"G\n" +
+	"E\n" +
+	"\n" +
+	"persistent\x10\x02\x1a.boot from it each time, not only the next time\"\x05false\"-\n" +
+	"+\n" +
+	"\x04uefi\x10\x02\x1a\x1athe same as boot_mode uefi\"\x05false\"=\n" +
+	";\n" +
+	"\tboot_mode\x10\x05\x1a\x14mode of the firmware\"\x04keep2\x04keep2\x04uefi2\x04bios*\x01\x03`\x01x\x01\"\xa9\x03\n" +
 	"\vRepaveImage\x12\x14\n" +
 	"\x05image\x18\x01 \x01(\tR\x05image\x12\x1d\n" +
 	"\n" +
 	"cloud_init\x18\x02 \x01(\tR\tcloudInit\x12\x12\n" +
 	"\x04disk\x18\x03 \x01(\tR\x04disk\x12\x12\n" +
-	"\x04wipe\x18\x04 \x01(\bR\x04wipe:\\\x8a\xa2\x19X\n" +
-	"%erases the disk and installs an image\x12\x06Imager\x18\x90\x1c\"\x05image\"\x0fauthorized_keys*\x01\aP\x01X\x01h\x01p\x01\x80\x01\x01\"\x88\x01\n" +
+	"\x04wipe\x18\x04 \x01(\bR\x04wipe:\xbc\x02\x8a\xa2\x19\xb7\x02\n" +
+	"=erases the disk and installs {image|the image of the machine}\x12\x06Imager\x18\x90\x1c\"H\n" +
+	"D\n" +
+	"\x05image\x10\x06\x1a\x10image to install\"'the machine's label image, else default \x01\"K\n" +
+	"I\n" +
+	"\x0fauthorized_keys\x10\x01\x1a2SSH keys of the installed system, one in each lineH\x01*\x01\aP\x01X\x01h\x01p\x01\x80\x01\x01\x9a\x01\x04wipe\xa2\x01>erases all disks and installs {image|the image of the machine}\"\xd1\x01\n" +
 	"\vKubeadmJoin\x12\x1f\n" +
 	"\vcluster_ref\x18\x01 \x01(\tR\n" +
 	"clusterRef\x12\x12\n" +
-	"\x04role\x18\x02 \x01(\tR\x04role:D\x8a\xa2\x19@\n" +
-	"\x1bjoins the host to a cluster\x12\rClusterJoiner\x18\x84\a\"\vcluster_ref*\x02\x05\x06\"\xc3\x02\n" +
+	"\x04role\x18\x02 \x01(\tR\x04role:\x8c\x01\x8a\xa2\x19\x87\x01\n" +
+	"\x1bjoins the host to a cluster\x12\rClusterJoiner\x18\x84\a\"R\n" +
+	"P\n" +
+	"\vcluster_ref\x10\x06\x1a\x1dcluster of the machine's node\" the machine's target_cluster_ref*\x02\x05\x06\"\x8c\x03\n" +
 	"\x0fVerifyInCluster\x12\x1f\n" +
 	"\vcluster_ref\x18\x01 \x01(\tR\n" +
 	"clusterRef\x123\n" +
@@ -1416,46 +1432,70 @@ const file_proto_holdfast_v1_step_proto_rawDesc = "" +
 	"\x06taints\x183 \x03(\tR\x06taints\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:E\x8a\xa2\x19A\n" +
-	"\x1dwaits until its node is ready\x12\rClusterJoiner\x18\xd8\x04\"\vcluster_ref*\x01\x06\"\xf9\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\x8d\x01\x8a\xa2\x19\x88\x01\n" +
+	"\x1dwaits until its node is ready\x12\rClusterJoiner\x18\xd8\x04\"R\n" +
+	"P\n" +
+	"\vcluster_ref\x10\x06\x1a\x1dcluster of the machine's node\" the machine's target_cluster_ref*\x01\x06\"\xde\x02\n" +
 	"\vNetReconfig\x12\x16\n" +
 	"\x06config\x18\x01 \x01(\tR\x06config\x12\x1d\n" +
 	"\aconfirm\x18\x02 \x01(\bH\x00R\aconfirm\x88\x01\x01\x12(\n" +
-	"\x10new_ssh_endpoint\x182 \x01(\tR\x0enewSshEndpoint:}\x8a\xa2\x19y\n" +
-	"=applies a network configuration, rolled back unless confirmed\x12\x0fNetConfigurator\x18\xac\x02\"\n" +
-	"net_config\"\x10new_ssh_endpoint*\x01\x05h\x01\x80\x01\x01B\n" +
+	"\x10new_ssh_endpoint\x182 \x01(\tR\x0enewSshEndpoint:\xe1\x01\x8a\xa2\x19\xdc\x01\n" +
+	"=applies a network configuration, rolled back unless confirmed\x12\x0fNetConfigurator\x18\xac\x02\"3\n" +
+	")\n" +
 	"\n" +
-	"\b_confirm\"\xa4\x02\n" +
+	"net_config\x10\x01\x1a\x15network configuration(\x01H\x01\x12\x06config\"J\n" +
+	"H\n" +
+	"\x10new_ssh_endpoint\x10\b\x1a2SSH address of the host with the new configuration*\x01\x05h\x01\x80\x01\x01B\n" +
+	"\n" +
+	"\b_confirm\"\xc9\x04\n" +
 	"\tRmaAction\x12\x16\n" +
 	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x16\n" +
 	"\x06ticket\x18\x02 \x01(\tR\x06ticket\x12\x12\n" +
 	"\x04wipe\x18\x03 \x01(\bR\x04wipe\x12\x14\n" +
 	"\x05force\x182 \x01(\bR\x05force\x12)\n" +
-	"\x10shutdown_seconds\x183 \x01(\x05R\x0fshutdownSeconds:\x91\x01\x8a\xa2\x19\x8c\x01\n" +
-	"9prepares the machine for return: optional wipe, power off\x12\x0fPowerController\x18\xd8\x04\"\x05force\"\x06reason\"\x10shutdown_seconds\"\x06ticket\"\x04wipe*\x01\x02P\x01X\x01h\x01p\x01\x80\x01\x01\"\xb9\x01\n" +
+	"\x10shutdown_seconds\x183 \x01(\x05R\x0fshutdownSeconds:\xb6\x03\x8a\xa2\x19\xb1\x03\n" +
+	"?does not erase the disks; powers the machine off for its return\x12\x0fPowerController\x18\xd8\x04\"\"\n" +
+	" \n" +
+	"\x04wipe\x10\x02\x1a\x0ferase all disks\"\x05false\"J\n" +
+	"H\n" +
+	"\x05force\x10\x02\x1a6even while the machine is in a cluster and not drained\"\x05false\"%\n" +
+	"#\n" +
+	"\x06reason\x10\x01\x1a\x14reason of the return@\xe8\a\"#\n" +
+	"!\n" +
+	"\x06ticket\x10\x01\x1a\x12number of the case@\xc8\x01\"L\n" +
+	"J\n" +
+	"\x10shutdown_seconds\x10\x03\x1a*time for the operating system to shut down\"\x02608\x01@\x80\xa3\x05*\x01\x02P\x01X\x01h\x01p\x01\x80\x01\x01\x9a\x01\x04wipe\xa2\x017erases all disks; powers the machine off for its return\xa8\x01\x01\"\xcb\x02\n" +
 	"\x05Power\x12\x16\n" +
 	"\x06action\x18\x01 \x01(\tR\x06action\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\x12)\n" +
-	"\x10shutdown_seconds\x182 \x01(\x05R\x0fshutdownSeconds:W\x8a\xa2\x19S\n" +
-	"\x19turns the power on or off\x12\x0fPowerController\x18\xd8\x04\"\x05force\"\x10shutdown_seconds*\x01\x02P\x01`\x01h\x01x\x01\"A\n" +
+	"\x10shutdown_seconds\x182 \x01(\x05R\x0fshutdownSeconds:\xe8\x01\x8a\xa2\x19\xe3\x01\n" +
+	"\"turns the power {action|on or off}\x12\x0fPowerController\x18\xd8\x04\"P\n" +
+	"N\n" +
+	"\x05force\x10\x02\x1a<power off at once, without asking the operating system first\"\x05false\"L\n" +
+	"J\n" +
+	"\x10shutdown_seconds\x10\x03\x1a*time for the operating system to shut down\"\x02608\x01@\x80\xa3\x05*\x01\x02P\x01`\x01h\x01x\x01\"A\n" +
 	"\aInspect:6\x8a\xa2\x192\n" +
-	"\x1breads only, changes nothing\x12\tInspector\x18x*\x01\x01x\x01\x88\x01\x01\"z\n" +
+	"\x1breads only, changes nothing\x12\tInspector\x18x*\x01\x01x\x01\x88\x01\x01\"\xd2\x01\n" +
 	"\bIdentify\x12\x10\n" +
 	"\x03off\x18\x01 \x01(\bR\x03off\x12\x1f\n" +
 	"\vfor_seconds\x18\x02 \x01(\x05R\n" +
-	"forSeconds:;\x8a\xa2\x197\n" +
+	"forSeconds:\x92\x01\x8a\xa2\x19\x8d\x01\n" +
 	"\x1aswitches the locator light\x12\n" +
-	"Identifier\x18x\"\x03for*\x01\x02x\x01\x88\x01\x01\"F\n" +
+	"Identifier\x18x\"Y\n" +
+	"E\n" +
+	"\x03for\x10\x04\x1a*time until the light is switched off again\"\vit stays on8\x01@\x90\x1c\x12\vfor_seconds\x1a\x03off*\x01\x02x\x01\x88\x01\x01\"F\n" +
 	"\fReadEventLog:6\x8a\xa2\x192\n" +
 	"\x1breads only, changes nothing\x12\bEventLog\x18\xac\x02*\x01\x02x\x01\x88\x01\x01\"W\n" +
 	"\rClearEventLog:F\x8a\xa2\x19B\n" +
 	")reads and then clears the BMC's event log\x12\bEventLog\x18\xac\x02*\x01\x02p\x01x\x01\x88\x01\x01\"Z\n" +
 	"\bResetBmc:N\x8a\xa2\x19J\n" +
-	"(restarts the BMC; the host keeps running\x12\vBMCResetter\x12\tInspector\x18\x84\a*\x01\x02x\x01\"w\n" +
+	"(restarts the BMC; the host keeps running\x12\vBMCResetter\x12\tInspector\x18\x84\a*\x01\x02x\x01\"\x9a\x01\n" +
 	"\x05Media\x12\x10\n" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
-	"\x05eject\x18\x02 \x01(\bR\x05eject:F\x8a\xa2\x19B\n" +
-	"\x1finserts or ejects virtual media\x12\x0fMediaController\x18\xac\x02\"\x03url*\x01\x04x\x01\x88\x01\x01\"N\n" +
+	"\x05eject\x18\x02 \x01(\bR\x05eject:i\x8a\xa2\x19e\n" +
+	"\x1finserts or ejects virtual media\x12\x0fMediaController\x18\xac\x02\"&\n" +
+	"\x1d\n" +
+	"\x03url\x10\a\x1a\x0fimage to insert(\x01@\x80\x10\x1a\x05eject*\x01\x04x\x01\x88\x01\x01\"N\n" +
 	"\rReadInventory:=\x8a\xa2\x199\n" +
 	"\x1breads only, changes nothing\x12\x0fInventoryReader\x18\xac\x02*\x01\x02x\x01\x88\x01\x01\"o\n" +
 	"\rSerialConsole\x12!\n" +

@@ -22,8 +22,28 @@ func Apply[M proto.Message](ctx context.Context, node Node, c *internalv1.Comman
 	if err != nil {
 		return none, err
 	}
+	return result[M](c, res)
+}
+
+// Try returns the result that a command would have now, and commits nothing. It makes the checks of
+// Apply.
+func Try[M proto.Message](ctx context.Context, p *Peer, c *internalv1.Command) (M, error) {
+	var none M
+	if _, err := p.Node.View(ctx); err != nil { // the peer's own state is up to date after that
+		return none, err
+	}
+	res := p.State.Try(c)
+	if res.Err != nil {
+		return none, res.Err
+	}
+	return result[M](c, res)
+}
+
+// result returns the record that a command made or changed.
+func result[M proto.Message](c *internalv1.Command, res fsm.Result) (M, error) {
 	m, ok := res.Value.(M)
 	if !ok {
+		var none M
 		return none, fmt.Errorf("apply %T: got result %T, want %T", c.GetOp(), res.Value, none)
 	}
 	return m, nil

@@ -22,8 +22,14 @@ type Config struct {
 	Providers *providers.Set
 	// ChooseDisk returns the disk that a rule selects (see server.Config). It may be nil.
 	ChooseDisk func(rule string, h *holdfastv1.HardwareInventory) (disk string, sure bool, err error)
+	Starts     Starts
 	// Files has the files of images. It may be nil.
 	Files Files
+}
+
+// Starts prepares commands that start runs (*startrun.Preparer).
+type Starts interface {
+	Prepare(ctx context.Context, start *internalv1.StartRun) error
 }
 
 // Files has the files of images on the peers (*images.Depot).
@@ -75,9 +81,7 @@ func (s *Service) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanReques
 	if r.GetPlan() == nil {
 		return nil, request.Invalid("plan", "is required")
 	}
-	plan := &holdfastv1.Plan{
-		PlanId: r.GetPlan().GetPlanId(), DisplayName: r.GetPlan().GetDisplayName(), Steps: r.GetPlan().GetSteps(),
-	}
+	plan := fsm.WrittenPlan(r.GetPlan())
 	if err := s.checkPlan(plan); err != nil {
 		return nil, err
 	}

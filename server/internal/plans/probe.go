@@ -2,13 +2,18 @@ package plans
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/server/auth"
+	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 	"github.com/holdfast-metal/holdfast/server/internal/scope"
 	"github.com/holdfast-metal/holdfast/server/internal/startrun"
@@ -44,14 +49,20 @@ func (s *Service) ProbePlan(
 			return nil, request.NotFound("PLAN_NOT_FOUND", "plan", r.GetPlanId())
 		}
 	}
+	if err := fsm.CheckParams(plan, r.GetParams()); err != nil {
+		return nil, err
+	}
 	p := &prober{
 		cfg:  s.cfg,
+		peer: s.Peer,
 		v:    v,
 		m:    m,
-		run:  &holdfastv1.Run{Params: r.GetParams()},
+		run:  &holdfastv1.Run{Params: fsm.CompleteParams(plan, r.GetParams())},
 		resp: &holdfastv1.ProbePlanResponse{},
 	}
-	p.checkStart(plan)
+	if err := p.checkStart(ctx, plan, r.GetPlan() == nil); err != nil {
+		return nil, err
+	}
 	if p.provider, err = s.cfg.Providers.Of(m); err != nil {
 		p.add(nil, "provider", holdfastv1.Probe_FAILS, "%s", startrun.Cause(err))
 		return p.resp, nil
@@ -66,6 +77,7 @@ func (s *Service) ProbePlan(
 // prober probes one plan on one machine.
 type prober struct {
 	cfg      Config
+	peer     *edge.Peer
 	v        *fsm.View
 	m        *holdfastv1.Machine
 	run      *holdfastv1.Run // the run that would start
@@ -94,7 +106,7 @@ func (p *prober) add(s *holdfastv1.Step, what string, v holdfastv1.Probe_Verdict
 }
 
 // checkStart makes the checks of StartRun.
-func (p *prober) checkStart(plan *holdfastv1.Plan) {
+func (p *prober) checkStart(ctx context.Context, plan *holdfastv1.Plan, stored bool) error {
 	switch st := p.m.GetStatus(); {
 	case st.GetPhase() == holdfastv1.MachineStatus_RETIRED:
 		p.add(nil, "machine", holdfastv1.Probe_FAILS, "it is retired: no run starts on it")
@@ -104,14 +116,39 @@ func (p *prober) checkStart(plan *holdfastv1.Plan) {
 	default:
 		p.add(nil, "machine", holdfastv1.Probe_OK, "%s, no active run", st.GetPhase())
 	}
-	if err := fsm.CheckParams(plan, p.run.GetParams()); err != nil {
-		p.add(nil, "parameters", holdfastv1.Probe_FAILS, "%s", err.Message)
+	if stored {
+		if err := p.tryStart(ctx, plan); err != nil {
+			return err
+		}
 	}
 	if b := plan.GetBrake(); b != nil {
 		p.add(nil, "plan", holdfastv1.Probe_FAILS,
 			"it is held, because its runs failed with %s on %s: holdfast plan release %s",
 			b.GetFailure(), describe.Number(b.GetMachines(), "machine"), plan.GetPlanId())
 	}
+	return nil
+}
+
+// tryStart adds the refusal that a StartRun of a stored plan would have now, unless it is about the
+// state of the machine, which is a result of its own, or about a capability, which its step has.
+func (p *prober) tryStart(ctx context.Context, plan *holdfastv1.Plan) error {
+	start := &internalv1.StartRun{MachineId: p.m.GetMachineId(), PlanId: plan.GetPlanId(), Params: p.run.GetParams(),
+		RequestId: "validate-" + edge.RandomHex(6)}
+	if err := p.cfg.Starts.Prepare(ctx, start); err != nil {
+		return err
+	}
+	c := auth.Command(ctx)
+	c.Op = &internalv1.Command_StartRun{StartRun: start}
+	_, err := edge.Try[*holdfastv1.Run](ctx, p.peer, c)
+	refusal, ok := errors.AsType[*fsm.Error](err)
+	switch {
+	case !ok:
+		return err
+	case slices.Contains([]string{"MACHINE_RETIRED", fsm.ReasonActiveRun, "CAPABILITY_MISSING"}, refusal.Reason):
+	default:
+		p.add(nil, "start", holdfastv1.Probe_FAILS, "%s", refusal.Message)
+	}
+	return nil
 }
 
 // clusterOf returns the cluster of a step, or "" if the step has none.

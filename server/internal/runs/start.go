@@ -3,6 +3,8 @@ package runs
 import (
 	"context"
 
+	"google.golang.org/protobuf/proto"
+
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
@@ -21,6 +23,9 @@ func (s *Service) StartRun(ctx context.Context, r *holdfastv1.StartRunRequest) (
 			PlanId:    r.GetPlanId(),
 			Params:    r.GetParams(),
 		}
+		if r.GetValidateOnly() && r.GetRequestId() == "" {
+			start.RequestId = "validate-" + edge.RandomHex(6)
+		}
 		if err := s.starts.Prepare(ctx, start); err != nil {
 			return nil, err
 		}
@@ -29,10 +34,27 @@ func (s *Service) StartRun(ctx context.Context, r *holdfastv1.StartRunRequest) (
 			c.Origin.RequestId = r.GetRequestId()
 		}
 		c.Op = &internalv1.Command_StartRun{StartRun: start}
+		if r.GetValidateOnly() {
+			return s.validate(ctx, c, start)
+		}
 		run, err := edge.Apply[*holdfastv1.Run](ctx, s.Node, c)
 		if err != nil {
 			return nil, err
 		}
 		return s.State.View().Readable(run), nil
 	})
+}
+
+// validate returns the run that a command would start, without the fields of a stored run, or the
+// existing run of its request id.
+func (s *Service) validate(
+	ctx context.Context, c *internalv1.Command, start *internalv1.StartRun,
+) (*holdfastv1.Run, error) {
+	run, err := edge.Try[*holdfastv1.Run](ctx, s.Peer, c)
+	if err != nil || run.GetRunId() != start.GetRunId() {
+		return run, err
+	}
+	run = proto.CloneOf(run)
+	run.RunId, run.CreatedAt, run.WaitingSince, run.QueuePosition, run.WaitingFor, run.Revision = "", nil, nil, 0, "", 0
+	return run, nil
 }

@@ -61,9 +61,7 @@ func (s *Preparer) checkCapabilities(ctx context.Context, start *internalv1.Star
 		m, plan, found = parts(v, start)
 	}
 	if !plan.GetReferenced() {
-		start.CheckedPlan = &holdfastv1.Plan{
-			PlanId: plan.GetPlanId(), DisplayName: plan.GetDisplayName(), Steps: plan.GetSteps(),
-		}
+		start.CheckedPlan = fsm.WrittenPlan(plan)
 	}
 	if !found {
 		return nil // the FSM returns the error

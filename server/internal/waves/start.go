@@ -2,7 +2,10 @@ package waves
 
 import (
 	"context"
+	"errors"
 	"fmt"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
@@ -85,21 +88,53 @@ func (s *Service) start(ctx context.Context, in *internalv1.StartWave, validateO
 		return nil, err
 	}
 	in.Wave = fsm.CompleteWave(in.GetWave())
-	if validateOnly {
-		w := in.GetWave()
-		w.Total, w.Waiting = int32(len(in.GetMachineIds())), int32(len(in.GetMachineIds()))
-		for _, id := range in.GetMachineIds() {
-			w.Machines = append(w.Machines,
-				&holdfastv1.WaveMachine{MachineId: id, State: holdfastv1.WaveMachine_WAITING})
-		}
-		return w, nil
-	}
 	c := auth.Command(ctx)
 	if c.GetOrigin() != nil {
 		c.Origin.RequestId = in.GetWave().GetWaveId()
 	}
 	c.Op = &internalv1.Command_StartWave{StartWave: in}
+	if validateOnly {
+		return s.validate(ctx, c, in)
+	}
 	return edge.Apply[*holdfastv1.Wave](ctx, s.Node, c)
+}
+
+// validate returns the wave that a command would start, or the existing wave of its id. A machine
+// whose run would be refused now is REFUSED, with the reason.
+func (s *Service) validate(
+	ctx context.Context, c *internalv1.Command, in *internalv1.StartWave,
+) (*holdfastv1.Wave, error) {
+	w, err := edge.Try[*holdfastv1.Wave](ctx, s.Peer, c)
+	if err != nil {
+		return nil, err
+	}
+	if _, exists := s.State.View().Wave(w.GetWaveId()); exists {
+		return s.wave(ctx, w.GetWaveId(), "")
+	}
+	w = proto.CloneOf(w)
+	w.CreatedAt, w.Revision = nil, 0
+	for _, id := range in.GetMachineIds() {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		m := &holdfastv1.WaveMachine{MachineId: id, State: holdfastv1.WaveMachine_WAITING}
+		start := fsm.WaveStart(w, id)
+		err := s.starts.Prepare(ctx, start)
+		if err == nil {
+			c.Op = &internalv1.Command_StartRun{StartRun: start}
+			if res := s.State.Try(c); res.Err != nil {
+				err = res.Err
+			}
+		}
+		if refusal, ok := errors.AsType[*fsm.Error](err); ok {
+			m.State, m.Reason, m.Error = holdfastv1.WaveMachine_REFUSED, refusal.Reason, refusal.Message
+			w.Waiting, w.Refused = w.GetWaiting()-1, w.GetRefused()+1
+		} else if err != nil {
+			return nil, err
+		}
+		w.Machines = append(w.Machines, m)
+	}
+	return w, nil
 }
 
 // members returns the machines of a wave, or none if there is no such wave.

@@ -19,16 +19,22 @@ type Machines interface {
 	ListMachines(ctx context.Context, r *holdfastv1.ListMachinesRequest) (*holdfastv1.ListMachinesResponse, error)
 }
 
+// Starts prepares commands that start runs (*startrun.Preparer).
+type Starts interface {
+	Prepare(ctx context.Context, start *internalv1.StartRun) error
+}
+
 // Service implements WaveService.
 type Service struct {
 	holdfastv1.UnimplementedWaveServiceServer
 	*edge.Peer
 	machines Machines
+	starts   Starts
 }
 
 // New returns the service of a peer.
-func New(peer *edge.Peer, machines Machines) *Service {
-	return &Service{Peer: peer, machines: machines}
+func New(peer *edge.Peer, machines Machines, starts Starts) *Service {
+	return &Service{Peer: peer, machines: machines, starts: starts}
 }
 
 // GetWave gets a wave with its machines, or with one of them.

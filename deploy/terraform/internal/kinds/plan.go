@@ -29,7 +29,8 @@ type plan struct {
 func planKind() crud.Kind[plan] {
 	return crud.Kind[plan]{
 		Name: "plan", Key: "plan_id",
-		Rename: map[string]string{"plan_id": "document", "display_name": "document", "steps": "document"},
+		Rename: map[string]string{"plan_id": "document", "display_name": "document", "steps": "document",
+			"params": "document"},
 		Schema: schema.Schema{
 			Description: "A plan. It is stored, and no run is started.",
 			Attributes: map[string]schema.Attribute{
@@ -37,7 +38,7 @@ func planKind() crud.Kind[plan] {
 					// Not a replacement while the document is unknown.
 					PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()}},
 				"document": schema.StringAttribute{Required: true,
-					Description: "The plan as YAML or JSON, as in `holdfast apply -f`: plan_id, display_name, steps. " +
+					Description: "The plan as YAML or JSON, as in `holdfast apply -f`: plan_id, display_name, params, steps. " +
 						"Its formatting is no difference.",
 					PlanModifiers: []planmodifier.String{values.SameText{
 						Describe: "both documents are the same plan", Same: samePlan}}},
@@ -113,8 +114,7 @@ func (p *plan) fill(live *holdfastv1.Plan) error {
 	if doc, err := parsePlan(p.Document.ValueString()); err == nil && fsm.SamePlan(doc, live) {
 		return nil
 	}
-	raw, err := manifest.Brief(&holdfastv1.Plan{PlanId: live.GetPlanId(), DisplayName: live.GetDisplayName(),
-		Steps: live.GetSteps()})
+	raw, err := manifest.Brief(fsm.WrittenPlan(live))
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func parsePlan(text string) (*holdfastv1.Plan, error) {
 		return nil, errors.New("document: it has more than one plan: give each a resource of its own")
 	}
 	p := docs[0]
-	return &holdfastv1.Plan{PlanId: p.GetPlanId(), DisplayName: p.GetDisplayName(), Steps: p.GetSteps()}, nil
+	return fsm.WrittenPlan(p), nil
 }
 
 func samePlan(was, now string) bool {

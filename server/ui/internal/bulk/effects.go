@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/runform"
@@ -28,21 +29,24 @@ func (q *Question) askRuns(ctx context.Context, plans Plans) error {
 		q.Plan = nil
 		return err
 	}
-	q.Steps, q.Request, q.Submit = display.PlanSteps(q.Plan), q.request(), q.Kind.Button
+	if q.params, err = runform.Values(q.Plan, q.Form); err != nil {
+		return err
+	}
+	q.Steps, q.Request, q.Submit = display.PlanSteps(q.Plan, q.params), q.request(), q.Kind.Button
+	q.ParamFields = runform.Fields(q.Plan, q.Form)
 	if q.Kind.Key == StartPlan {
 		q.Submit = "Start the runs"
 	}
-	destroys, interrupts := false, false
-	for _, s := range q.Steps {
-		destroys, interrupts = destroys || s.Destroys, interrupts || s.Interrupts
-	}
-	q.Grave = destroys || interrupts
+	effect := fsm.EffectOf(q.Plan, q.params)
+	q.Destroys, q.Grave = effect.Destroys, effect.Grave || effect.Interrupts
 	q.Happens = append(q.Happens, fmt.Sprintf(
 		"%s: a run of %s starts on each. Runs that exceed the limit of active runs wait.", q.Count(), id))
 	switch {
-	case destroys:
-		q.Happens = append(q.Happens, "All data on these machines will be lost.")
-	case interrupts:
+	case effect.Destroys:
+		q.Happens = append(q.Happens, "Each run "+effect.Text+".", "All data on these machines will be lost.")
+	case effect.Grave:
+		q.Happens = append(q.Happens, "Each run "+effect.Text+".")
+	case effect.Interrupts:
 		q.Happens = append(q.Happens, "Workloads on these machines are interrupted.")
 	}
 	if q.Plan.GetBrake() != nil {
@@ -51,8 +55,8 @@ func (q *Question) askRuns(ctx context.Context, plans Plans) error {
 	for i := range q.Rows {
 		q.Rows[i].Effect, q.Rows[i].Refused = runEffect(q.Kind.Key, id, q.Rows[i].Machine.GetStatus())
 	}
-	q.params, err = runform.Params(q.Value("params"))
-	return err
+	q.unannounced = runform.Unannounced(effect, q.Form)
+	return nil
 }
 
 // runEffect returns the effect of starting a run on a machine.

@@ -11,9 +11,11 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/ui/internal/display"
+	"github.com/holdfast-metal/holdfast/server/ui/internal/runform"
 )
 
 // Plans reads plans.
@@ -47,7 +49,14 @@ type Question struct {
 	phase      holdfastv1.MachineStatus_Phase
 	key, value string // of a label
 	params     map[string]string
+
+	ParamFields []runform.Field // of runs
+	Destroys    bool            // the runs destroy data
+	unannounced bool            // and the page of the form has not stated it
 }
+
+// ParamLines returns the parameters of the runs, one in each line.
+func (q *Question) ParamLines() string { return runform.Lines(q.params) }
 
 // Value returns the submitted value of a field.
 func (q *Question) Value(name string) string { return q.Form.Get(name) }
@@ -137,8 +146,16 @@ func (q *Question) Confirmed() error {
 	switch {
 	case q.Submit == "":
 		return status.Error(codes.InvalidArgument, "nothing was done: the form is incomplete")
+	case q.unannounced:
+		return status.Error(codes.FailedPrecondition,
+			"nothing was done: with these parameters the runs destroy data: confirm again")
 	case q.Typed != "" && strings.TrimSpace(q.Form.Get("typed")) != q.Typed:
 		return status.Errorf(codes.InvalidArgument, "nothing was done: type %s to confirm", q.Typed)
+	}
+	if q.Plan != nil {
+		if err := fsm.CheckParams(q.Plan, q.params); err != nil {
+			return status.Error(codes.InvalidArgument, "nothing was done: "+err.Error())
+		}
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func TestTimeouts(t *testing.T) {
 	for seconds, want := range map[int32]string{0: "default", 9: "9s", 90: "1m30s", 900: "15m", 3600: "1h", 5400: "1h30m",
 		48 * 3600: "2d"} {
 		p := &holdfastv1.Plan{Steps: []*holdfastv1.Step{{TimeoutSeconds: seconds}}}
-		if got := PlanSteps(p)[0].Timeout; got != want {
+		if got := PlanSteps(p, nil)[0].Timeout; got != want {
 			t.Errorf("%d s: got %s, want %s", seconds, got, want)
 		}
 	}

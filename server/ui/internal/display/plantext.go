@@ -9,12 +9,13 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"sigs.k8s.io/yaml"
 
+	"github.com/holdfast-metal/holdfast/fsm"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // PlanText returns a plan as YAML, without the fields that the cluster adds.
 func PlanText(p *holdfastv1.Plan) string {
-	p = &holdfastv1.Plan{PlanId: p.GetPlanId(), DisplayName: p.GetDisplayName(), Steps: p.GetSteps()}
+	p = fsm.WrittenPlan(p)
 	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(p)
 	if err != nil {
 		return "# " + err.Error() + "\n"

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/describe"
-	"github.com/holdfast-metal/holdfast/proto/holdfast/stepkind"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
@@ -20,8 +20,8 @@ type PlanStep struct {
 	Params                       []describe.Fact
 }
 
-// PlanSteps formats the steps of a plan.
-func PlanSteps(p *holdfastv1.Plan) []PlanStep {
+// PlanSteps formats the steps of a plan, with their effects for the parameters of a run.
+func PlanSteps(p *holdfastv1.Plan, params map[string]string) []PlanStep {
 	var all []PlanStep
 	for i, s := range p.GetSteps() {
 		row := PlanStep{Number: i + 1, Name: s.GetName(), Timeout: "default", Retries: "default"}
@@ -32,7 +32,8 @@ func PlanSteps(p *holdfastv1.Plan) []PlanStep {
 			row.Retries = fmt.Sprint(s.GetMaxRetries())
 		}
 		row.Kind, row.Params = describe.Step(s, " ")
-		row.Effect, row.Interrupts, row.Destroys = effect(s)
+		e := fsm.StepEffect(s, params)
+		row.Effect, row.Interrupts, row.Destroys = e.Text, e.Interrupts, e.Destroys
 		all = append(all, row)
 	}
 	return all
@@ -47,15 +48,4 @@ func whole(d time.Duration) string {
 		}
 	}
 	return text
-}
-
-// effect describes the effect of a step on a machine, and reports whether it interrupts
-// workloads or destroys data.
-func effect(s *holdfastv1.Step) (text string, interrupts, destroys bool) {
-	k := stepkind.Of(s)
-	if s.GetPower() == nil {
-		return k.GetEffect(), k.GetInterrupts(), k.GetDestroys()
-	}
-	action := strings.ToLower(s.GetPower().GetAction())
-	return "turns the power " + action, action != "on", k.GetDestroys()
 }

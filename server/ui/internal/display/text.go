@@ -30,6 +30,7 @@ func Functions(asset func(string) string) template.FuncMap {
 		"waiting":    describe.WaitingFor,
 		"why":        why,
 		"count":      describe.Count,
+		"paramType":  describe.ParamType,
 		"first":      cmp.Or[string],
 		"condition":  conditionText,
 		"meaning":    describe.ConditionMeaning,

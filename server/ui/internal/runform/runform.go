@@ -38,6 +38,18 @@ func TypeOf(plan string) string {
 	return ""
 }
 
+// Lines returns parameters as Params parses them, sorted.
+func Lines(params map[string]string) string {
+	var lines []string
+	for k, v := range params {
+		if !strings.Contains(v, "\n") {
+			lines = append(lines, k+"="+v)
+		}
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
 // Params parses one key=value per line.
 func Params(text string) (map[string]string, error) {
 	params := map[string]string{}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// TestInServiceIsAsked checks that a command that interrupts a machine asks if the machine is in
+// service, needs --yes without a terminal, and does not ask otherwise.
+func TestInServiceIsAsked(t *testing.T) {
+	for _, args := range []string{"machine power off m-9 --detach", "machine power cycle m-9 --detach --force",
+		"run start m-9 --type REBOOT", "run retry run-9"} {
+		for _, tt := range []struct {
+			name    string
+			phase   holdfastv1.MachineStatus_Phase
+			flags   string
+			in      string
+			answers bool
+			code    int
+			changes bool
+			stderr  string
+		}{
+			{"no terminal", holdfastv1.MachineStatus_IN_SERVICE, "", "", false, ExitUsage, false,
+				"machine m-9, IN_SERVICE: plan/"},
+			{"wrong answer", holdfastv1.MachineStatus_IN_SERVICE, "", "y\n", true, ExitError, false, `want "m-9"`},
+			{"right answer", holdfastv1.MachineStatus_IN_SERVICE, "", "m-9\n", true, ExitOK, true, "interrupts the host"},
+			{"--yes", holdfastv1.MachineStatus_IN_SERVICE, " --yes", "", false, ExitOK, true, ""},
+			{"--dry-run", holdfastv1.MachineStatus_IN_SERVICE, " --dry-run", "", false, ExitOK, false,
+				"dry run: 1 machine, 1 IN_SERVICE: plan/"},
+			{"not in service", holdfastv1.MachineStatus_READY, "", "", false, ExitOK, true, ""},
+		} {
+			t.Run(args+"/"+tt.name, func(t *testing.T) {
+				f := fixture()
+				f.machines = append(f.machines, &holdfastv1.Machine{MachineId: "m-9",
+					Status: &holdfastv1.MachineStatus{Phase: tt.phase, EffectiveState: holdfastv1.EffectiveState_READY}})
+				f.runs = append(f.runs, &holdfastv1.Run{RunId: "run-9", MachineId: "m-9", Type: "REBOOT", PlanId: "plan/reboot",
+					Phase: holdfastv1.Run_FAILED, FinishedAt: ago(0)})
+				startCluster(t, f)
+				c := command{in: tt.in, terminal: tt.answers, answers: tt.answers}
+				c.wantCode(t, c.run(t, f, strings.Fields(args+tt.flags)...), tt.code)
+				wantIn(t, "stderr", c.err.String(), tt.stderr)
+				if got := changes(f); (len(got) > 0) != tt.changes {
+					t.Errorf("got changes %v, want some: %t", got, tt.changes)
+				}
+			})
+		}
+	}
+}
+
+// TestParams checks that an empty and a repeated parameter are refused before anything is sent.
+func TestParams(t *testing.T) {
+	for args, want := range map[string]string{
+		"--param image=":                    "--param: image is empty: give a value, or leave the parameter out",
+		"--param image=a --param image=b":   "--param: image is given twice: give it once",
+		"--param image=a --param image=a":   "--param: image is given twice: give it once",
+		"--param image":                     `--param: "image" is not key=value`,
+		"--dry-run --param image= --yes":    "--param: image is empty",
+		"--selector pool=gpu --param wipe=": "--param: wipe is empty",
+	} {
+		f := startCluster(t, fixture())
+		var c command
+		machine := "m-124 "
+		if strings.Contains(args, "--selector") {
+			machine = ""
+		}
+		c.wantCode(t, c.run(t, f, strings.Fields("run start "+machine+"--type REPAVE "+args)...), ExitUsage)
+		wantIn(t, args, c.err.String(), want)
+		if got := changes(f); len(got) > 0 {
+			t.Errorf("%s: got changes %v, want none", args, got)
+		}
+	}
+}
