@@ -1,6 +1,8 @@
 package fsm
 
 import (
+	"google.golang.org/protobuf/proto"
+
 	"github.com/holdfast-metal/holdfast/fsm/internal/backup"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"

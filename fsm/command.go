@@ -126,7 +126,7 @@ func (f *FSM) performOnce(t *core.Tx, c command) (proto.Message, *Error) {
 		value, err = c.run(t)
 	}
 	trail.AddAudit(t, about.resource, value, err)
-	return value, err
+	return value, err.Answer()
 }
 
 // run applies the rule of a command. A fenced command of a former leader is refused.

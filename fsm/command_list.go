@@ -42,7 +42,7 @@ func commandList(stage *backup.Cache) []command {
 		answers((*internalv1.Command).GetCreatePlan, runs.CreatePlan,
 			byName("plans", func(c *internalv1.CreatePlan) string { return c.GetPlan().GetPlanId() })),
 		changes((*internalv1.Command).GetDeletePlan, runs.DeletePlan, ofPlan),
-		answers((*internalv1.Command).GetReleasePlan, runs.ReleasePlan, ofPlan),
+		answers((*internalv1.Command).GetReleasePlan, runs.ReleasePlan, ofRelease),
 
 		answers((*internalv1.Command).GetStartRun, runs.StartRun, startSubject),
 		answers((*internalv1.Command).GetCancelRun, runs.CancelRun, ofRunsMachine),
@@ -82,8 +82,8 @@ func commandList(stage *backup.Cache) []command {
 		answers((*internalv1.Command).GetRegisterAgent, fleet.RegisterAgent, ofAgent),
 
 		answers((*internalv1.Command).GetCreateNode, fleet.CreateNode, ofNewNode),
-		answers((*internalv1.Command).GetUpdateNode, fleet.UpdateNode, ofNode),
-		answers((*internalv1.Command).GetTransitionNode, installs.TransitionNode, ofNode),
+		answers((*internalv1.Command).GetUpdateNode, fleet.UpdateNode, ofNodeUpdate),
+		answers((*internalv1.Command).GetTransitionNode, installs.TransitionNode, ofTransition),
 		answers((*internalv1.Command).GetReportNode, installs.ReportNode, ofReport),
 
 		answers((*internalv1.Command).GetCreatePool, registry.CreatePool, ofNewPool),

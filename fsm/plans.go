@@ -82,3 +82,6 @@ func KindOf(s *holdfastv1.Step) string { return stepkind.Name(s) }
 // ValidatePlan returns the violations of a plan, and sets the canonical case of its words.
 // Unknown kinds and duplicate names are violations.
 func ValidatePlan(p *holdfastv1.Plan) []FieldViolation { return plans.Validate(p) }
+
+// BrakeOf returns the brake that holds the runs of a plan on machines of a pool, or nil.
+func BrakeOf(p *holdfastv1.Plan, pool string) *holdfastv1.PlanBrake { return plans.BrakeOf(p, pool) }

@@ -1,13 +1,15 @@
 package fsm
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
+	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
 // checkOrigin refuses a command that its caller may not give: the token is no longer valid,
@@ -42,7 +44,7 @@ func within(t *core.Tx, about subject, pools []string, machineID string) *Error 
 	if len(pools) == 0 {
 		return nil
 	}
-	scope := fmt.Sprintf("your scope is pool %s", strings.Join(pools, ", "))
+	scope := scopeText(pools)
 	if len(about.machines) == 0 && len(about.pools) == 0 {
 		return outOfScope("%s belongs to no pool, and %s", about.resource, scope)
 	}
@@ -53,7 +55,13 @@ func within(t *core.Tx, about subject, pools []string, machineID string) *Error 
 		}
 		if p := m.GetSpec().GetPool(); !slices.Contains(pools, p) {
 			return outOfScope("machine %q is in %s, and %s", id, access.PoolName(p), scope).
-				With("machine_id", id).With("pool", p)
+				With("machine_id", id).With("pool", p).Showing(about.missing(id))
+		}
+	}
+	for _, p := range about.owners {
+		if !slices.Contains(pools, p) {
+			return outOfScope("%s belongs to %s, and %s", about.resource, access.PoolName(p), scope).
+				With("pool", p).Showing(about.missing(""))
 		}
 	}
 	for _, p := range about.pools {
@@ -94,25 +102,11 @@ func outOfScope(format string, args ...any) *Error {
 	return refuse(PermissionDenied, ReasonOutOfScope, format, args...)
 }
 
-// scoped reports whether the caller is limited to some pools or to a machine.
-func scoped(t *core.Tx) bool {
-	o := t.Command.GetOrigin()
-	if len(o.GetPools()) > 0 || o.GetMachineId() != "" {
-		return true
-	}
-	s, ok := t.Tokens.Get(o.GetTokenId())
-	return ok && (len(s.GetToken().GetPools()) > 0 || s.GetToken().GetMachineId() != "")
-}
-
 // Ownership of secrets. A secret that is limited to pools works only for machines of these
 // pools, for every caller. A caller that is limited to pools owns the secrets whose
 // pools are all among them. It does not own a secret for all pools, or one that does not
 // exist yet. A machine's secrets are sent to its provider and endpoints, so a caller must own
 // the secrets it sends somewhere.
-
-// clusterSecret is the prefix of secrets with the credentials of registered clusters:
-// cluster/REF.
-const clusterSecret = "cluster/"
 
 // ownSecrets refuses a command that sends a secret its caller does not own. The error does
 // not reveal whether the secret exists.
@@ -122,10 +116,8 @@ func ownSecrets(t *core.Tx, about subject, pools []string, scope string) *Error 
 		if access.SecretWithin(s.GetSecret(), pools) {
 			continue
 		}
-		if ref, ok := strings.CutPrefix(name, clusterSecret); ok {
-			return outOfScope("cluster %q is not limited to your pools, and %s: "+
-				"register it with holdfast cluster-ref add %s --pool POOL",
-				lex.Ident(ref), scope, lex.Ident(ref)).With("secret", lex.Ident(name))
+		if ref, ok := strings.CutPrefix(name, access.ClusterSecret); ok {
+			return foreignCluster(ref, scope)
 		}
 		return outOfScope("secret %q is not limited to your pools, and %s: "+
 			"use another secret, and keep the address of machines that refer to this one",
@@ -134,3 +126,41 @@ func ownSecrets(t *core.Tx, about subject, pools []string, scope string) *Error 
 	}
 	return nil
 }
+
+func foreignCluster(ref, scope string) *Error {
+	return outOfScope("cluster %q is not limited to your pools, and %s: "+
+		"register it with holdfast cluster-ref add %s --pool POOL",
+		lex.Ident(ref), scope, lex.Ident(ref)).With("secret", lex.Ident(access.ClusterSecret+ref))
+}
+
+// CheckClusters returns an error if a run of a plan would use a cluster that a caller does not own, as
+// StartRun does. The caller is limited to pools; without any it may use all clusters.
+func (v *View) CheckClusters(
+	pools []string, m *holdfastv1.Machine, plan *holdfastv1.Plan, params map[string]string,
+) error {
+	if len(pools) == 0 {
+		return nil
+	}
+	for _, ref := range runs.Clusters(v.state, m, plan, params) {
+		if s, _ := v.state.Secrets.Get(access.ClusterSecret + ref); !access.SecretWithin(s.GetSecret(), pools) {
+			return foreignCluster(ref, scopeText(pools))
+		}
+	}
+	return nil
+}
+
+// MayPropose returns the error that a command would get because of its caller: the token is not valid,
+// or it is about something outside of the caller's scope. Dry runs use it.
+func (v *View) MayPropose(c *internalv1.Command) error {
+	found, ok := newCommandSet(v.stage).of(c)
+	if !ok || c.GetOrigin() == nil {
+		return nil
+	}
+	t := &core.Tx{State: v.state, Index: v.Index(), Command: c, Now: v.state.Meta.GetNow()}
+	if err := checkOrigin(t, found.subject(t, c)); err != nil {
+		return err.Answer()
+	}
+	return nil
+}
+
+func scopeText(pools []string) string { return "your scope is pool " + strings.Join(pools, ", ") }

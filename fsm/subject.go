@@ -1,6 +1,8 @@
 package fsm
 
 import (
+	"cmp"
+
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
@@ -29,7 +31,29 @@ func ofMachine[C interface{ GetMachineId() string }](_ *core.Tx, c C) subject {
 }
 
 func ofNode[C interface{ GetId() string }](t *core.Tx, c C) subject {
-	return machineSubject(nodeID(t, c.GetId()))
+	about := machineSubject(nodeID(t, c.GetId()))
+	about.absent, about.id = fleet.NodeNotFound, c.GetId()
+	return about
+}
+
+// ofNodeUpdate returns the subject of a change of a node. If it names another workflow, it includes
+// the clusters that the workflow would join.
+func ofNodeUpdate(t *core.Tx, c *internalv1.UpdateNode) subject {
+	about := ofNode(t, c)
+	if id := c.GetNode().GetWorkflowId(); id != "" {
+		about.secrets = workflowSecrets(t, about.machines[0], id)
+	}
+	return about
+}
+
+// ofTransition returns the subject of a node's transition. If it approves the node, it includes the
+// clusters that its workflow would join.
+func ofTransition(t *core.Tx, c *internalv1.TransitionNode) subject {
+	about := ofNode(t, c)
+	if m, ok := t.Machines.Get(about.machines[0]); ok {
+		about.secrets = workflowSecrets(t, m.GetMachineId(), m.GetNode().GetWorkflowId())
+	}
+	return about
 }
 
 func ofRun[C interface{ GetRunId() string }](_ *core.Tx, c C) subject {
@@ -38,6 +62,13 @@ func ofRun[C interface{ GetRunId() string }](_ *core.Tx, c C) subject {
 
 func ofRunsMachine[C interface{ GetRunId() string }](t *core.Tx, c C) subject {
 	return runSubject(t, c.GetRunId())
+}
+
+// ofRelease returns the pools in which a plan is released. Without one, it is released in all.
+func ofRelease(_ *core.Tx, c *internalv1.ReleasePlan) subject {
+	about := named("plans", c.GetPlanId())
+	about.pools = c.GetPools()
+	return about
 }
 
 func ofPlan[C interface{ GetPlanId() string }](_ *core.Tx, c C) subject {
@@ -66,7 +97,7 @@ func ofInstaller[C interface{ GetSha256() []byte }](t *core.Tx, c C) subject {
 
 func ofRegistration(t *core.Tx, c *internalv1.RegisterMachine) subject {
 	in := c.GetMachine()
-	return inventorySubject(t, in, func(m *holdfastv1.Machine) *Error {
+	about := inventorySubject(t, in, func(m *holdfastv1.Machine) *Error {
 		if in.GetSpec() != nil {
 			m.Spec = in.GetSpec()
 		}
@@ -75,6 +106,8 @@ func ofRegistration(t *core.Tx, c *internalv1.RegisterMachine) subject {
 		}
 		return nil
 	})
+	about.absent = idTaken
+	return about
 }
 
 func ofUpdate(t *core.Tx, c *internalv1.UpdateMachine) subject {
@@ -93,7 +126,9 @@ func ofAgent(t *core.Tx, c *internalv1.RegisterAgent) subject {
 	if _, ok := fleet.PoolOpen(t, in.GetPoolName()); !ok { // the command has the right error
 		return machineSubject(in.GetMachineId())
 	}
-	return newMachine(t, in.GetMachineId(), in.GetPoolName())
+	about := newMachine(t, in.GetMachineId(), in.GetPoolName())
+	about.absent = notYours("machine")
+	return about
 }
 
 func ofNewNode(t *core.Tx, c *internalv1.CreateNode) subject {
@@ -147,8 +182,22 @@ func ofBackup(_ *core.Tx, c *internalv1.NoteBackup) subject {
 type subject struct {
 	resource string   // for the audit trail; contains only ids, so that no secret leaks
 	machines []string // ids; those that exist must be in the caller's pools
+	owners   []string // pools that records belong to, such as a run; "" is no pool
 	pools    []string // pools of new or moved machines; "" is no pool
 	secrets  []string // secrets that the command would newly send somewhere
+
+	// absent returns the error of a command about a record that does not exist. The answer about one of
+	// another pool is the same. Id names the record, or is empty for the machine in question.
+	absent func(id string) *Error
+	id     string
+}
+
+// missing returns the answer about a record of another pool.
+func (s *subject) missing(machine string) *Error {
+	if s.absent == nil {
+		return fleet.MachineNotFound(machine)
+	}
+	return s.absent(cmp.Or(s.id, machine))
 }
 
 func named(kind, id string) subject { return subject{resource: kind + "/" + lex.Ident(id)} }

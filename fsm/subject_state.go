@@ -5,25 +5,27 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
 	"github.com/holdfast-metal/holdfast/fsm/internal/runs"
 	"github.com/holdfast-metal/holdfast/fsm/internal/schema"
+	"github.com/holdfast-metal/holdfast/fsm/internal/waves"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// runSubject returns the machine of a run as the subject. An unknown run belongs to no
-// caller, and the command reports that it is unknown.
+// runSubject returns the machine of a run as the subject, and the pool that the run belongs to. An
+// unknown run belongs to no caller, and the command reports that it is unknown.
 func runSubject(t *core.Tx, id string) subject {
-	run, ok := t.Runs.Get(id)
-	if !ok {
-		return subject{resource: "runs/" + lex.Ident(id), machines: []string{""}}
-	}
-	about := subject{resource: "machines/" + run.GetMachineId() + "/runs/" + run.GetRunId()}
-	if t.Machines.Has(run.GetMachineId()) { // a deleted one is in no pool
-		about.machines = []string{run.GetMachineId()}
+	about := subject{resource: "runs/" + lex.Ident(id), machines: []string{""}, absent: runs.NotFound, id: id}
+	if run, ok := t.Runs.Get(id); ok {
+		about.resource = "machines/" + run.GetMachineId() + "/runs/" + run.GetRunId()
+		about.machines, about.owners = []string{run.GetMachineId()}, []string{run.GetPool()}
+		if !t.Machines.Has(run.GetMachineId()) { // a deleted one is in no pool
+			about.owners = []string{""}
+		}
 	}
 	return about
 }
@@ -31,10 +33,26 @@ func runSubject(t *core.Tx, id string) subject {
 // newMachine returns the subject of a command that finds a machine or makes it in a pool.
 func newMachine(t *core.Tx, id, pool string) subject {
 	about := machineSubject(id)
+	about.absent = idTaken
 	if pool != "" || !t.Machines.Has(id) {
 		about.pools = []string{pool}
 	}
 	return about
+}
+
+// notYours returns the answer to an agent or a manager about a record of another pool. Its API has no
+// status for a record that does not exist.
+func notYours(kind string) func(id string) *Error {
+	return func(id string) *Error {
+		return outOfScope("%s %q cannot be used with this token: use another id", kind, id)
+	}
+}
+
+// idTaken returns the answer to a caller that registers the id of a machine that it may not see.
+func idTaken(id string) *Error {
+	err := fleet.MachineNotFound(id)
+	err.Message += " in your pools, and the id cannot be used: choose another one"
+	return err
 }
 
 // inventorySubject returns the subject of a command that replaces or merges a machine's spec.
@@ -42,7 +60,7 @@ func newMachine(t *core.Tx, id, pool string) subject {
 func inventorySubject(t *core.Tx, in *holdfastv1.Machine, merge func(m *holdfastv1.Machine) *Error) subject {
 	about := machineSubject(in.GetMachineId())
 	// The rest is expensive and only needed for scoped callers.
-	if in == nil || !scoped(t) {
+	if in == nil || !access.Scoped(t) {
 		return about
 	}
 	old, exists := t.Machines.Get(in.GetMachineId())
@@ -55,26 +73,51 @@ func inventorySubject(t *core.Tx, in *holdfastv1.Machine, merge func(m *holdfast
 	}
 	fleet.NormalizeMachine(m)
 	about.pools, about.secrets = []string{m.GetSpec().GetPool()}, sent(old, m)
-	if ref := m.GetSpec().GetTargetClusterRef(); ref != "" && ref != old.GetSpec().GetTargetClusterRef() {
-		about.secrets = append(about.secrets, clusterSecret+ref)
+	// A machine without a target joins the default cluster.
+	ref, was := runs.ClusterRef(m, "", nil), runs.ClusterRef(old, "", nil)
+	if ref != was && (m.GetSpec().GetTargetClusterRef() != "" || t.Secrets.Has(access.ClusterSecret+ref)) {
+		about.secrets = append(about.secrets, access.ClusterSecret+ref)
 	}
 	return about
 }
 
-// startSubject returns the machine of a run as the subject, and the secrets that the run's
-// parameters would send somewhere. These are the credentials of a cluster that the caller
-// names, because a host that joins gets an identity there, and the machine's own if it moves
-// to another address. The machine's target cluster needs no further permission.
+// startSubject returns the machine of a run as the subject, and the secrets that the run would send
+// somewhere. These are the credentials of each cluster that its steps use, because a host that joins
+// gets an identity there and a drain evicts its pods, and the machine's own if it moves to another
+// address. The machine's target cluster needs no further permission.
 func startSubject(t *core.Tx, c *internalv1.StartRun) subject {
 	about := machineSubject(c.GetMachineId())
-	m, _ := t.Machines.Get(c.GetMachineId())
-	if ref := c.GetParams()["cluster_ref"]; ref != "" && ref != m.GetSpec().GetTargetClusterRef() {
-		about.secrets = append(about.secrets, clusterSecret+ref)
+	if !access.Scoped(t) {
+		return about
 	}
+	m, ok := t.Machines.Get(c.GetMachineId())
+	if !ok {
+		return about
+	}
+	plan, _ := t.Plans.Get(runs.PlanID(c))
+	about.secrets = clusterSecrets(runs.Clusters(t.State, m, plan, c.GetParams()))
 	if to := c.GetParams()["new_ssh_endpoint"]; to != "" && to != m.GetSpec().GetSshEndpoint() {
 		about.secrets = append(about.secrets, schema.Credentials(m)...)
 	}
 	return about
+}
+
+// clusterSecrets returns the names of the secrets with the credentials of clusters.
+func clusterSecrets(refs []string) []string {
+	for i, ref := range refs {
+		refs[i] = access.ClusterSecret + ref
+	}
+	return refs
+}
+
+// workflowSecrets returns the credentials of the clusters that a machine's workflow would use.
+func workflowSecrets(t *core.Tx, machine, workflow string) []string {
+	m, ok := t.Machines.Get(machine)
+	if !ok || !access.Scoped(t) {
+		return nil
+	}
+	plan, _ := t.Plans.Get(workflow)
+	return clusterSecrets(runs.Clusters(t.State, m, plan, nil))
 }
 
 // waveSubject returns the machines of a new wave as the subject, and the secrets that the runs
@@ -92,13 +135,17 @@ func waveSubject(t *core.Tx, c *internalv1.StartWave) subject {
 // the command reports that it is unknown.
 func ofWave(t *core.Tx, c *internalv1.CancelWave) subject {
 	about := named("waves", c.GetWaveId())
+	about.absent, about.id = waves.NotFound, c.GetWaveId()
 	for m := range t.WaveMembers.Ascend(schema.MemberPrefix(c.GetWaveId()), "") {
 		if id := m.GetMachine().GetMachineId(); t.Machines.Has(id) { // a deleted one is in no pool
-			about.machines = append(about.machines, id)
+			about.machines, about.owners = append(about.machines, id), append(about.owners, m.GetPool())
 		}
 	}
+	if len(about.machines) == 0 {
+		about.owners = []string{""}
+	}
 	if !t.Waves.Has(c.GetWaveId()) {
-		about.machines = []string{""}
+		about.machines, about.owners = []string{""}, nil
 	}
 	return about
 }
@@ -126,14 +173,16 @@ func sent(old, m *holdfastv1.Machine) []string {
 // providers of its own pool, and may not replace others.
 func providerSubject(t *core.Tx, in *holdfastv1.PlatformProvider) subject {
 	about := named("providers", in.GetProviderId())
+	about.absent, about.id = notYours("provider"), in.GetProviderId()
 	old, exists := t.Providers.Get(in.GetProviderId())
 	if exists && old.GetPoolId() == "" {
 		return about // an operator's
 	}
-	for _, pool := range []string{old.GetPoolId(), in.GetPoolId()} {
-		if pool != "" {
-			about.pools = append(about.pools, pool)
-		}
+	if exists {
+		about.owners = []string{old.GetPoolId()}
+	}
+	if in.GetPoolId() != "" {
+		about.pools = []string{in.GetPoolId()}
 	}
 	return about
 }

@@ -50,7 +50,7 @@ func TestWhoDidIt(t *testing.T) {
 		outcome   string
 	}{
 		{viewer, "m-b", codes.PermissionDenied, "token:v", "PERMISSION_DENIED"},
-		{alice, "m-b", codes.PermissionDenied, "user:alice", "PERMISSION_DENIED"}, // of another pool
+		{alice, "m-b", codes.NotFound, "user:alice", "PERMISSION_DENIED"}, // of another pool
 		{alice, "m-a", codes.FailedPrecondition, "user:alice", "FAILED_PRECONDITION"},
 	} {
 		before := len(trail(p))

@@ -198,7 +198,10 @@ func (t *term) follow(ctx context.Context) error {
 // begin starts the queued runs that may begin now.
 func (t *term) begin(ctx context.Context, view *fsm.View) {
 	full := map[turnstile.Class]bool{}
-	mayBegin := func(at line, running int) bool { return !full[at.class] && view.MayBegin(at.cohort, running) }
+	mayBegin := func(at line, running int) bool {
+		return !full[at.class] && !t.queue.greedy(at, "", t.cfg.MaxActive) &&
+			view.MayBegin(at.cohort, running) && view.MayBeginInFleet(at.cohort.Plan, t.queue.inFleet(at))
+	}
 	for len(t.runners)-t.consoleCount < t.cfg.MaxActive {
 		at, ok := t.queue.next(mayBegin, t.providers.MaxActive)
 		switch {

@@ -15,11 +15,19 @@ import (
 // at its limit of active runs, or the turnstile has no place for their class. So runs are queued
 // by plan, provider and class.
 type queue struct {
-	lines map[line][]waiting
-	came  int                // number of runs that were ever added
-	busy  map[string]int     // number of running runs, by provider
-	alike map[fsm.Cohort]int // number of running runs, by cohort
+	lines  map[line][]waiting
+	came   int                // number of runs that were ever added
+	busy   map[string]int     // number of running runs, by provider
+	alike  map[fsm.Cohort]int // number of running runs, by cohort; without a pool: of all pools
+	tenant map[share]int      // number of running runs of a pool, by provider; without a provider: of all
 }
+
+// share is the part of a limit of active runs that a pool uses.
+type share struct{ pool, provider string }
+
+// poolShare returns the active runs that one pool may have of a limit. The rest is left for other
+// pools, because runs on hardware that does not answer can last for hours.
+func poolShare(most int) int { return max(1, most-most/4) }
 
 // line is the key of runs that begin or wait for the same reasons.
 type line struct {
@@ -34,7 +42,8 @@ type waiting struct {
 }
 
 func newQueue() *queue {
-	return &queue{lines: map[line][]waiting{}, busy: map[string]int{}, alike: map[fsm.Cohort]int{}}
+	return &queue{lines: map[line][]waiting{}, busy: map[string]int{}, alike: map[fsm.Cohort]int{},
+		tenant: map[share]int{}}
 }
 
 // add puts a run at the end of a line.
@@ -70,10 +79,11 @@ func (q *queue) set(at line, runs []waiting) {
 // besides those of the same cohort that are running.
 func (q *queue) next(mayBegin func(at line, running int) bool, most func(provider string) int) (next line, ok bool) {
 	for at, runs := range q.lines {
-		if ok && !q.before(at.class, runs[0], next) {
+		if ok && !q.before(at, runs[0], next) {
 			continue
 		}
-		if n := most(at.provider); n > 0 && q.busy[at.provider] >= n || !mayBegin(at, q.alike[at.cohort]) {
+		if n := most(at.provider); n > 0 && (q.busy[at.provider] >= n || q.greedy(at, at.provider, n)) ||
+			!mayBegin(at, q.alike[at.cohort]) {
 			continue
 		}
 		next, ok = at, true
@@ -81,9 +91,29 @@ func (q *queue) next(mayBegin func(at line, running int) bool, most func(provide
 	return next, ok
 }
 
-// before reports whether a run comes before the first one of a line.
-func (q *queue) before(c turnstile.Class, w waiting, other line) bool {
-	return cmp.Or(cmp.Compare(c, other.class), cmp.Compare(w.place, q.lines[other][0].place)) < 0
+// inFleet returns the number of running runs of a line's plan and image in all pools.
+func (q *queue) inFleet(at line) int {
+	at.cohort.Pool = ""
+	return q.alike[at.cohort]
+}
+
+// greedy reports whether the pool of a line has its share of a limit of active runs. Machines in no
+// pool have no share: they belong to the operators of the fleet.
+func (q *queue) greedy(at line, provider string, most int) bool {
+	pool := at.cohort.Pool
+	return pool != "" && q.tenant[share{pool, provider}] >= poolShare(most)
+}
+
+// before reports whether the first run of a line comes before that of another one. Of the runs of a
+// class, those of the pool with the fewest active runs come first, so that a pool with many runs
+// does not delay the others.
+func (q *queue) before(at line, w waiting, other line) bool {
+	active := func(l line) int { return q.tenant[share{pool: l.cohort.Pool}] }
+	turn := 0
+	if at.cohort.Pool != other.cohort.Pool {
+		turn = cmp.Compare(active(at), active(other))
+	}
+	return cmp.Or(cmp.Compare(at.class, other.class), turn, cmp.Compare(w.place, q.lines[other][0].place)) < 0
 }
 
 // take removes and returns the first run of a line, and counts it as running; done reverses that.
@@ -95,17 +125,28 @@ func (q *queue) take(at line) waiting {
 }
 
 // work counts a run that begins.
-func (q *queue) work(at line) {
-	q.busy[at.provider]++
-	q.alike[at.cohort]++
-}
+func (q *queue) work(at line) { q.count(at, 1) }
 
 // done reverses work when a run has ended.
-func (q *queue) done(at line) {
-	if q.busy[at.provider]--; q.busy[at.provider] <= 0 {
-		delete(q.busy, at.provider)
+func (q *queue) done(at line) { q.count(at, -1) }
+
+func (q *queue) count(at line, by int) {
+	fleet := at.cohort
+	fleet.Pool = ""
+	add(q.busy, at.provider, by)
+	add(q.alike, at.cohort, by)
+	if fleet != at.cohort {
+		add(q.alike, fleet, by)
 	}
-	if q.alike[at.cohort]--; q.alike[at.cohort] <= 0 {
-		delete(q.alike, at.cohort)
+	add(q.tenant, share{at.cohort.Pool, at.provider}, by)
+	if at.provider != "" {
+		add(q.tenant, share{pool: at.cohort.Pool}, by)
+	}
+}
+
+// add adds to a counter, and forgets it at zero.
+func add[K comparable](counts map[K]int, key K, by int) {
+	if counts[key] += by; counts[key] <= 0 {
+		delete(counts, key)
 	}
 }

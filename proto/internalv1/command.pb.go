@@ -2608,9 +2608,11 @@ func (x *DeletePlan) GetPlanId() string {
 }
 
 type ReleasePlan struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	PlanId        string                 `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
-	MaxActive     *int32                 `protobuf:"varint,2,opt,name=max_active,json=maxActive,proto3,oneof" json:"max_active,omitempty"` // the maximum number of the plan's active runs; 0 removes it
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	PlanId    string                 `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
+	MaxActive *int32                 `protobuf:"varint,2,opt,name=max_active,json=maxActive,proto3,oneof" json:"max_active,omitempty"` // the maximum number of the plan's active runs; 0 removes it
+	// Releases the runs of these pools only, and not the brake of the whole fleet. Empty: everything.
+	Pools         []string `protobuf:"bytes,3,rep,name=pools,proto3" json:"pools,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2657,6 +2659,13 @@ func (x *ReleasePlan) GetMaxActive() int32 {
 		return *x.MaxActive
 	}
 	return 0
+}
+
+func (x *ReleasePlan) GetPools() []string {
+	if x != nil {
+		return x.Pools
+	}
+	return nil
 }
 
 // StartRun creates a run, or returns the existing run of its request id.
@@ -5196,11 +5205,12 @@ const file_proto_internal_v1_command_proto_rawDesc = "" +
 	"\bbuilt_in\x18\x03 \x01(\bR\abuiltIn\"%\n" +
 	"\n" +
 	"DeletePlan\x12\x17\n" +
-	"\aplan_id\x18\x01 \x01(\tR\x06planId\"Y\n" +
+	"\aplan_id\x18\x01 \x01(\tR\x06planId\"o\n" +
 	"\vReleasePlan\x12\x17\n" +
 	"\aplan_id\x18\x01 \x01(\tR\x06planId\x12\"\n" +
 	"\n" +
-	"max_active\x18\x02 \x01(\x05H\x00R\tmaxActive\x88\x01\x01B\r\n" +
+	"max_active\x18\x02 \x01(\x05H\x00R\tmaxActive\x88\x01\x01\x12\x14\n" +
+	"\x05pools\x18\x03 \x03(\tR\x05poolsB\r\n" +
 	"\v_max_active\"\xf4\x04\n" +
 	"\bStartRun\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +

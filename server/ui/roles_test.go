@@ -59,7 +59,7 @@ func TestScope(t *testing.T) {
 	has(t, get(l, "elsewhere", "/ui/machines/m-1/console"), 404, nil)
 	has(t, get(l, "elsewhere", "/ui/runs/run-1/log"), 404, nil)
 	has(t, post(l, "elsewhere", "/ui/runs/run-1/cancel", nil), 404, nil)
-	has(t, post(l, "elsewhere", "/ui/release/plan/inspect", nil), 403, nil)
+	has(t, post(l, "elsewhere", "/ui/release/plan/inspect", nil), 303, nil)
 	all := []string{"Machines by state", "Ended runs", "BMC errors"}
 	has(t, get(l, "elsewhere", "/ui/charts"), 200, []string{"Heartbeats/s"}, all...)
 	has(t, get(l, "viewer", "/ui/charts"), 200, all)

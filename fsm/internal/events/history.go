@@ -26,9 +26,10 @@ func lastHistory(s *core.State, machineID string) uint64 {
 }
 
 // AddHistory adds an entry to a machine's history. If a deleted id is registered again, the
-// sequence continues.
+// sequence continues. The entry belongs to the machine's pool at this time.
 func AddHistory(t *core.Tx, m *holdfastv1.Machine, e *holdfastv1.HistoryEntry) {
 	e.MachineId, e.At, e.Sequence = m.GetMachineId(), t.Now, lastHistory(t.State, m.GetMachineId())+1
+	e.Pool = m.GetSpec().GetPool()
 	if e.Principal == "" {
 		e.Principal = t.Command.GetPrincipal()
 	}

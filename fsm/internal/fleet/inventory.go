@@ -18,13 +18,26 @@ import (
 func checkOwned(t *core.Tx, m *holdfastv1.Machine) *refusal.Error {
 	for _, key := range schema.Owned(m) {
 		if other, ok := t.Machines.Lookup(schema.MachinesByOwned, key); ok && other.GetMachineId() != m.GetMachineId() {
-			return refusal.New(refusal.AlreadyExists, "MACHINE_CONFLICT",
-				"%s belongs to machine %q", key, other.GetMachineId()).
-				With("machine_id", other.GetMachineId())
+			return conflict(t, other, "%s belongs to machine %q", key, other.GetMachineId())
 		}
 	}
 	return nil
 }
+
+// conflict returns the refusal of a value that another machine has. A caller that may not see that
+// machine learns nothing about it.
+func conflict(t *core.Tx, other *holdfastv1.Machine, format string, args ...any) *refusal.Error {
+	err := refusal.New(refusal.AlreadyExists, ReasonMachineConflict, format, args...).
+		With("machine_id", other.GetMachineId())
+	if access.Scoped(t) && !access.Sees(t, other.GetSpec().GetPool()) {
+		err.Shown = refusal.New(refusal.AlreadyExists, ReasonMachineConflict,
+			"%v cannot be used: check the value, or ask an operator of all pools", args[0])
+	}
+	return err
+}
+
+// ReasonMachineConflict is the reason for refusing a machine with a value that another one has.
+const ReasonMachineConflict = "MACHINE_CONFLICT"
 
 // checkSteady refuses to change the hardware of a machine during an active run, because the
 // run would operate other hardware.

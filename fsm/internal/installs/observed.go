@@ -44,7 +44,7 @@ func observedRequest(runID string) string { return "report:" + runID }
 func beginObserved(t *core.Tx, m *holdfastv1.Machine, runID, why string) *holdfastv1.Machine {
 	run := &holdfastv1.Run{
 		RunId: runID, MachineId: m.GetMachineId(), RequestId: observedRequest(runID), Type: "REPAVE",
-		Observed: true, Phase: holdfastv1.Run_RUNNING,
+		Observed: true, Phase: holdfastv1.Run_RUNNING, Pool: m.GetSpec().GetPool(),
 		CurrentStep: runs.ObservedStep, CreatedAt: t.Now, StartedAt: t.Now, Principal: t.Command.GetPrincipal(),
 		WaitingFor: "the installer's reports", WaitingSince: t.Now, MachinePhaseBefore: m.GetStatus().GetPhase(),
 		Steps: []*holdfastv1.StepStatus{

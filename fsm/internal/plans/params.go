@@ -79,7 +79,7 @@ func settingText(s *holdfastv1.Step, name string) (string, bool) {
 // those that the step lists, and those that the command or script mentions.
 func commandParams(s *holdfastv1.Step) []*holdfastv1.Param {
 	var all []*holdfastv1.Param
-	if slices.Contains([]string{"cordon-node", "uncordon-node", "drain-node", "drain-check"}, s.GetName()) {
+	if SetsAside(s) {
 		all = append(all, declaredBy("join", "cluster_ref"), declaredBy("rma", "force"))
 	}
 	text := strings.Join(append([]string{s.GetSsh().GetScript(), s.GetSsh().GetCommand()}, s.GetSsh().GetArgs()...), "\n")
@@ -266,6 +266,13 @@ func unread(plan *holdfastv1.Plan, name, at string) *refusal.Error {
 	}
 	return refusal.InvalidField(at, "no step of plan %q reads it%s; it reads: %s", plan.GetPlanId(), guess,
 		cmp.Or(strings.Join(names, ", "), "no parameters"))
+}
+
+// SetsAside reports whether a step cordons, drains or uncordons the node of its machine. Such steps
+// are scripts, recognized by name, which use the API of the cluster if that is registered.
+func SetsAside(s *holdfastv1.Step) bool {
+	return s.GetSsh() != nil &&
+		slices.Contains([]string{"cordon-node", "uncordon-node", "drain-node", "drain-check"}, s.GetName())
 }
 
 // bootModes returns the boot modes of a netboot step.

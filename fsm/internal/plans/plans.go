@@ -79,7 +79,22 @@ func Ramped(p *holdfastv1.Plan) bool {
 	})
 }
 
-// RampOf returns the position of the ramp of an image in a plan, or -1.
-func RampOf(p *holdfastv1.Plan, image string) int {
-	return slices.IndexFunc(p.GetRamps(), func(r *holdfastv1.PlanRamp) bool { return r.GetImage() == image })
+// RampOf returns the position of the ramp of an image and a pool in a plan, or -1.
+func RampOf(p *holdfastv1.Plan, image, pool string) int {
+	return slices.IndexFunc(p.GetRamps(), func(r *holdfastv1.PlanRamp) bool {
+		return r.GetImage() == image && r.GetPool() == pool
+	})
+}
+
+// BrakeOf returns the brake that holds the runs of a plan on machines of a pool, or nil.
+func BrakeOf(p *holdfastv1.Plan, pool string) *holdfastv1.PlanBrake {
+	if b := p.GetBrake(); b.GetFleet() || b != nil && pool == "" {
+		return b
+	}
+	for _, b := range p.GetHeld() {
+		if b.GetPool() == pool {
+			return b
+		}
+	}
+	return nil
 }

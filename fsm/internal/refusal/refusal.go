@@ -52,6 +52,9 @@ type Error struct {
 	Message string // the problem, the value and the remedy
 	Meta    map[string]string
 	Fields  []FieldViolation // of an InvalidArgument
+	// Shown is the answer to the caller if this refusal names what it may not see. The audit trail
+	// has this one. Nil: the refusal itself.
+	Shown *Error
 }
 
 // FieldViolation describes one invalid field of a request.
@@ -85,6 +88,20 @@ func (e *Error) With(key, value string) *Error {
 		e.Meta = map[string]string{}
 	}
 	e.Meta[key] = value
+	return e
+}
+
+// Showing sets the answer to a caller that may not see the cause, and returns the refusal.
+func (e *Error) Showing(shown *Error) *Error {
+	e.Shown = shown
+	return e
+}
+
+// Answer returns the refusal that the caller may see.
+func (e *Error) Answer() *Error {
+	if e != nil && e.Shown != nil {
+		return e.Shown
+	}
 	return e
 }
 

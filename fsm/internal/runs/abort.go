@@ -13,7 +13,7 @@ func AbortRun(t *core.Tx, c *internalv1.AbortRun) (*holdfastv1.Run, *refusal.Err
 	run, ok := t.Runs.Edit(c.GetRunId())
 	switch {
 	case !ok:
-		return nil, runNotFound(c.GetRunId())
+		return nil, NotFound(c.GetRunId())
 	case lifecycle.Ended(run):
 		return nil, runFinished(run)
 	case run.GetObserved() && c.GetPhase() != holdfastv1.Run_CANCELED:

@@ -20,7 +20,7 @@ func ArchiveRun(t *core.Tx, c *internalv1.ArchiveRun) *refusal.Error {
 	run, ok := t.Runs.Edit(c.GetRunId())
 	switch {
 	case !ok:
-		return runNotFound(c.GetRunId())
+		return NotFound(c.GetRunId())
 	case !lifecycle.Ended(run):
 		return refusal.New(refusal.FailedPrecondition, refusal.ReasonActiveRun,
 			"run %s is %s: only runs that have ended are archived", run.GetRunId(), run.GetPhase())
@@ -50,7 +50,7 @@ func DropArchivedRun(t *core.Tx, c *internalv1.DropArchivedRun) *refusal.Error {
 	run, ok := t.Runs.Edit(c.GetRunId())
 	switch {
 	case !ok:
-		return runNotFound(c.GetRunId())
+		return NotFound(c.GetRunId())
 	case run.GetArchive() == nil:
 		return refusal.New(refusal.FailedPrecondition, "NOT_ARCHIVED",
 			"run %s was not archived: its steps and log are here",

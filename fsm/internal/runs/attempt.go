@@ -26,7 +26,7 @@ const ReasonRunObserved = "RUN_OBSERVED"
 func activeStep(t *core.Tx, runID, step string) (*holdfastv1.Run, *holdfastv1.StepStatus, *refusal.Error) {
 	run, ok := t.Runs.Get(runID)
 	if !ok {
-		return nil, nil, runNotFound(runID)
+		return nil, nil, NotFound(runID)
 	}
 	if lifecycle.Ended(run) {
 		return nil, nil, runFinished(run)

@@ -13,7 +13,7 @@ func CancelRun(t *core.Tx, c *internalv1.CancelRun) (*holdfastv1.Run, *refusal.E
 	run, ok := t.Runs.Edit(c.GetRunId())
 	switch {
 	case !ok:
-		return nil, runNotFound(c.GetRunId())
+		return nil, NotFound(c.GetRunId())
 	case run.GetPhase() == holdfastv1.Run_CANCELED, run.GetCancelRequestedAt() != nil && !lifecycle.Ended(run):
 		return run, nil
 	case lifecycle.Ended(run):

@@ -83,12 +83,6 @@ func clusterOf(t *core.Tx, m *holdfastv1.Machine, run *holdfastv1.Run, step *hol
 	return ClusterRef(m, "", run.GetParams())
 }
 
-// ClusterRef returns the cluster of a step: its own, else the parameter cluster_ref, else the
-// machine's, else "default".
-func ClusterRef(m *holdfastv1.Machine, own string, params map[string]string) string {
-	return cmp.Or(own, params["cluster_ref"], m.GetSpec().GetTargetClusterRef(), "default")
-}
-
 // leavesAlone reports whether a run leaves the machine's state unchanged, even if it fails.
 // Such a run reads, or changes something outside of the host: a light, a log, a virtual
 // drive.

@@ -19,7 +19,7 @@ func CreatePlan(t *core.Tx, c *internalv1.CreatePlan) (*holdfastv1.Plan, *refusa
 		return nil, err
 	}
 	p.BuiltIn, p.Referenced, p.CreatedAt, p.Brake, p.Recent = c.GetBuiltIn(), false, t.Now, nil, nil
-	p.Ramps, p.MaxActive = nil, 0
+	p.Ramps, p.MaxActive, p.Held = nil, 0, nil
 	if old, ok := t.Plans.Get(p.GetPlanId()); ok {
 		if plans.Same(old, p) {
 			return old, nil

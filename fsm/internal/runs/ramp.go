@@ -19,24 +19,24 @@ import (
 const (
 	rampFirst = 5         // concurrent runs before the first success
 	rampIdle  = time.Hour // idle time after which a ramp starts again
-	// Images of one plan with a ramp. The least recently used one starts again.
+	// Images of one plan with a ramp in a pool, and ramps of a plan. The least recently used one starts
+	// again.
 	maxRamps      = 8
+	maxAllRamps   = 50 * maxRamps
 	maxPlanActive = 1_000_000 // bound of an operator's limit
 )
 
-// runningCount returns the number of runs of a cohort that have begun and not ended.
-func runningCount(s *core.State, c schema.Cohort) int {
-	key := c.Key()
-	return s.Runs.Count(schema.RunsRunning, key+"\x01") - s.Runs.Count(schema.RunsRunning, key)
+// runningCount returns the number of runs that have begun and not ended, of the cohorts whose keys
+// begin with a key.
+func runningCount(s *core.State, key string) int {
+	return s.Runs.Count(schema.RunsRunning, key+"\xff") - s.Runs.Count(schema.RunsRunning, key)
 }
 
 // rampLimit returns the maximum number of concurrent runs of a cohort, or 0 if there is no
-// limit.
-func rampLimit(s *core.State, p *holdfastv1.Plan, c schema.Cohort) int {
-	switch i := plans.RampOf(p, c.Image); {
-	case p.GetMaxActive() > 0:
-		return int(p.GetMaxActive())
-	case !plans.Ramped(p):
+// limit. An operator's limit replaces the ramp, and counts the runs of all pools.
+func rampLimit(p *holdfastv1.Plan, c schema.Cohort) int {
+	switch i := plans.RampOf(p, c.Image, c.Pool); {
+	case p.GetMaxActive() > 0 || !plans.Ramped(p):
 		return 0
 	case i >= 0:
 		return int(p.GetRamps()[i].GetLimit())
@@ -47,20 +47,30 @@ func rampLimit(s *core.State, p *holdfastv1.Plan, c schema.Cohort) int {
 // heldBy returns the reason why a pending run must wait: the release of its plan, or a place
 // in the ramp. It returns "" if the run may begin. The plan may be nil.
 func heldBy(s *core.State, p *holdfastv1.Plan, run *holdfastv1.Run) string {
-	if p.GetBrake() != nil {
-		return "the release of plan " + p.GetPlanId() + ": " + p.GetBrake().GetFailure()
+	if b := plans.BrakeOf(p, run.GetPool()); b != nil {
+		in := ""
+		if b.GetPool() != "" {
+			in = " in pool " + b.GetPool()
+		}
+		return "the release of plan " + p.GetPlanId() + in + ": " + b.GetFailure()
 	}
 	c := schema.CohortOf(run)
-	limit := rampLimit(s, p, c)
-	if limit == 0 || runningCount(s, c) < limit {
-		return ""
-	}
 	what := "plan " + c.Plan
 	if c.Image != "" {
 		what += " with image " + c.Image
 	}
-	if p.GetMaxActive() > 0 {
-		return fmt.Sprintf("a run of %s to end: %d are running, the limit that an operator has set", what, limit)
+	if most := int(p.GetMaxActive()); most > 0 {
+		if runningCount(s, c.FleetKey()) < most {
+			return ""
+		}
+		return fmt.Sprintf("a run of %s to end: %d are running, the limit that an operator has set", what, most)
+	}
+	limit := rampLimit(p, c)
+	if limit == 0 || runningCount(s, c.Key()) < limit {
+		return ""
+	}
+	if c.Pool != "" {
+		what += " in pool " + c.Pool
 	}
 	return fmt.Sprintf("a run of %s to end: %d are running, and more may begin as runs succeed", what, limit)
 }
@@ -68,15 +78,12 @@ func heldBy(s *core.State, p *holdfastv1.Plan, run *holdfastv1.Run) string {
 // noteRamp updates the ramp after a run has ended, and holds the plan if its runs fail on one
 // machine after another, for any reasons.
 func noteRamp(t *core.Tx, p *holdfastv1.Plan, run *holdfastv1.Run, o *holdfastv1.PlanOutcome) {
-	r := &holdfastv1.PlanRamp{Image: schema.CohortOf(run).Image, Limit: rampFirst}
-	if i := plans.RampOf(p, r.GetImage()); i >= 0 {
+	r := &holdfastv1.PlanRamp{Image: schema.CohortOf(run).Image, Pool: run.GetPool(), Limit: rampFirst}
+	if i := plans.RampOf(p, r.GetImage(), r.GetPool()); i >= 0 {
 		r = proto.CloneOf(p.GetRamps()[i])
 		p.Ramps = slices.Concat(p.GetRamps()[:i], p.GetRamps()[i+1:])
 	}
-	p.Ramps = append(slices.Clip(p.GetRamps()), r)
-	if n := len(p.GetRamps()) - maxRamps; n > 0 {
-		p.Ramps = slices.Clone(p.GetRamps()[n:])
-	}
+	addRamp(p, r)
 	r.UpdatedAt = t.Now
 	if o.GetFailure() == "" {
 		r.Limit = min(r.GetLimit()+1, maxPlanActive)
@@ -89,11 +96,32 @@ func noteRamp(t *core.Tx, p *holdfastv1.Plan, run *holdfastv1.Run, o *holdfastv1
 	if !slices.Contains(r.GetFailed(), run.GetMachineId()) {
 		r.Failed = append(r.GetFailed(), run.GetMachineId())
 	}
-	if n := len(r.GetFailed()); n >= brakeMachines && p.GetBrake() == nil {
-		p.Brake = &holdfastv1.PlanBrake{Failure: o.GetFailure(), Machines: int32(n), Runs: int32(len(p.GetRecent())),
-			LastError: run.GetError().GetMessage(), Since: t.Now}
+	if n := len(r.GetFailed()); n >= brakeMachines && plans.BrakeOf(p, run.GetPool()) == nil {
+		hold(t, p, run, o.GetFailure(), n)
 		r.Failed = nil
 	}
+}
+
+// addRamp adds a ramp as the most recently used one, and forgets the oldest one of its pool, or of
+// all pools, if there are too many.
+func addRamp(p *holdfastv1.Plan, r *holdfastv1.PlanRamp) {
+	p.Ramps = append(slices.Clip(p.GetRamps()), r)
+	n, first := 0, -1
+	for i, of := range p.GetRamps() {
+		if of.GetPool() == r.GetPool() {
+			if n++; first < 0 {
+				first = i
+			}
+		}
+	}
+	switch {
+	case n > maxRamps:
+	case len(p.GetRamps()) > maxAllRamps:
+		first = 0
+	default:
+		return
+	}
+	p.Ramps = slices.Delete(slices.Clone(p.GetRamps()), first, first+1)
 }
 
 // restartRamp resets the ramp of a run's cohort if no run of it is active and none has ended
@@ -101,8 +129,8 @@ func noteRamp(t *core.Tx, p *holdfastv1.Plan, run *holdfastv1.Run, o *holdfastv1
 func restartRamp(t *core.Tx, run *holdfastv1.Run) {
 	shared, _ := t.Plans.Get(run.GetPlanId())
 	c := schema.CohortOf(run)
-	i := plans.RampOf(shared, c.Image)
-	if i < 0 || runningCount(t.State, c) > 0 ||
+	i := plans.RampOf(shared, c.Image, c.Pool)
+	if i < 0 || runningCount(t.State, c.Key()) > 0 ||
 		t.Now.AsTime().Sub(shared.GetRamps()[i].GetUpdatedAt().AsTime()) < rampIdle {
 		return
 	}
@@ -118,6 +146,13 @@ func (v *View) MayBegin(c schema.Cohort, active int) bool {
 	if !ok {
 		return true
 	}
-	limit := rampLimit(v.s, p, c)
-	return p.GetBrake() == nil && (limit == 0 || active < limit)
+	limit := rampLimit(p, c)
+	return plans.BrakeOf(p, c.Pool) == nil && (limit == 0 || active < limit) && v.MayBeginInFleet(c.Plan, active)
+}
+
+// MayBeginInFleet reports whether an operator's limit lets another run of a plan begin while active
+// runs with the same image are running in all pools.
+func (v *View) MayBeginInFleet(plan string, active int) bool {
+	p, _ := v.Plan(plan)
+	return p.GetMaxActive() == 0 || active < int(p.GetMaxActive())
 }

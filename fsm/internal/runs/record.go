@@ -12,7 +12,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func runNotFound(id string) *refusal.Error {
+// NotFound returns the refusal of a command that names an unknown run.
+func NotFound(id string) *refusal.Error {
 	return refusal.New(refusal.NotFound, "RUN_NOT_FOUND", "run %q not found", id).With("run_id", id)
 }
 
@@ -53,6 +54,7 @@ func runNews(r *holdfastv1.Run) *holdfastv1.Event {
 			CancelReason: r.GetCancelReason(),
 			Principal:    r.GetPrincipal(),
 			Revision:     r.GetRevision(),
+			Pool:         r.GetPool(),
 		},
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/fsm/internal/access"
 	"github.com/holdfast-metal/holdfast/fsm/internal/core"
 	"github.com/holdfast-metal/holdfast/fsm/internal/fleet"
 	"github.com/holdfast-metal/holdfast/fsm/internal/lex"
@@ -68,6 +69,10 @@ func StartRun(t *core.Tx, c *internalv1.StartRun) (*holdfastv1.Run, *refusal.Err
 	}
 	c.Params = plans.Complete(plan, c.GetParams())
 	if run, ok := ByRequest(t.State, c.GetMachineId(), c.GetRequestId()); ok {
+		if access.Scoped(t) && !access.Sees(t, run.GetPool()) { // the machine had another owner
+			return nil, refusal.New(refusal.AlreadyExists, refusal.ReasonRequestConflict,
+				"request_id %q of machine %q cannot be used: use another one", c.GetRequestId(), c.GetMachineId())
+		}
 		return withQueue(t.State, run), sameRequest(run, c)
 	}
 	m, ok := t.Machines.Get(c.GetMachineId())
@@ -93,7 +98,7 @@ func StartRun(t *core.Tx, c *internalv1.StartRun) (*holdfastv1.Run, *refusal.Err
 		return nil, err
 	}
 	run.CreatedAt, run.WaitingSince, run.Principal = t.Now, t.Now, t.Command.GetPrincipal()
-	run.MachinePhaseBefore, run.Beside = m.GetStatus().GetPhase(), beside
+	run.MachinePhaseBefore, run.Beside, run.Pool = m.GetStatus().GetPhase(), beside, m.GetSpec().GetPool()
 	if !beside {
 		m = shallow.Machine(m)
 		m.Status.ActiveRunId = run.GetRunId()

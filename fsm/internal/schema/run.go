@@ -24,15 +24,19 @@ func HistoryKey(machineID string, seq uint64) string {
 }
 
 // Cohort identifies the runs that share a ramp. A defect of one of them probably affects all.
-type Cohort struct{ Plan, Image string }
+// Pools have cohorts of their own, so that no tenant slows another down.
+type Cohort struct{ Plan, Image, Pool string }
 
 // CohortOf returns the cohort of a run.
 func CohortOf(r *holdfastv1.Run) Cohort {
-	return Cohort{Plan: r.GetPlanId(), Image: r.GetParams()["image"]}
+	return Cohort{Plan: r.GetPlanId(), Image: r.GetParams()["image"], Pool: r.GetPool()}
 }
 
 // Key is unambiguous, because a plan id has no NUL.
-func (c Cohort) Key() string { return c.Plan + "\x00" + c.Image + "\x00" }
+func (c Cohort) Key() string { return c.FleetKey() + c.Pool + "\x00" }
+
+// FleetKey begins the keys of the cohorts with the same plan and image in all pools.
+func (c Cohort) FleetKey() string { return c.Plan + "\x00" + c.Image + "\x00" }
 
 // The indexes of runs.
 const (
@@ -45,7 +49,7 @@ const (
 	RunsNonExclusive        // active besides the machine's exclusive run, by machine
 	RunsUnarchived          // ended, with unarchived steps and log, by time
 	RunsArchived            // archived, by time
-	RunsRunning             // RUNNING and driven by the executor, by plan and image
+	RunsRunning             // RUNNING and driven by the executor, by plan, image and pool
 	runIndexes              // the number of indexes
 )
 

@@ -17,6 +17,7 @@ func Plan(p *holdfastv1.Plan) *holdfastv1.Plan {
 		Recent:      p.Recent,
 		Ramps:       p.Ramps,
 		MaxActive:   p.MaxActive,
+		Held:        p.Held,
 	}
 }
 
@@ -54,6 +55,7 @@ func Run(r *holdfastv1.Run) *holdfastv1.Run {
 		LogBesideBytes:     r.LogBesideBytes,
 		Archive:            r.Archive,
 		Effect:             r.Effect,
+		Pool:               r.Pool,
 	}
 }
 

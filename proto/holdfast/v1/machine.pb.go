@@ -2682,6 +2682,7 @@ type HistoryEntry struct {
 	RunId         string                 `protobuf:"bytes,9,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`                                                                     // the run that changed it; empty: none
 	Comment       string                 `protobuf:"bytes,10,opt,name=comment,proto3" json:"comment,omitempty"`                                                                             // the caller's comment
 	Metadata      map[string]string      `protobuf:"bytes,11,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // details, depending on the change
+	Pool          string                 `protobuf:"bytes,12,opt,name=pool,proto3" json:"pool,omitempty"`                                                                                   // of the machine at that time: callers of other pools do not see the entry
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2791,6 +2792,13 @@ func (x *HistoryEntry) GetMetadata() map[string]string {
 		return x.Metadata
 	}
 	return nil
+}
+
+func (x *HistoryEntry) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
 }
 
 var File_proto_holdfast_v1_machine_proto protoreflect.FileDescriptor
@@ -3083,7 +3091,7 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\runknown_since\x184 \x01(\v2\x1a.google.protobuf.TimestampR\funknownSince\x12\x18\n" +
 	"\amessage\x185 \x01(\tR\amessage\x12;\n" +
 	"\vfresh_until\x186 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"freshUntil\"\xa3\x03\n" +
+	"freshUntil\"\xb7\x03\n" +
 	"\fHistoryEntry\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x01 \x01(\tR\tmachineId\x12\x1a\n" +
@@ -3097,7 +3105,8 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x06run_id\x18\t \x01(\tR\x05runId\x12\x18\n" +
 	"\acomment\x18\n" +
 	" \x01(\tR\acomment\x12C\n" +
-	"\bmetadata\x18\v \x03(\v2'.holdfast.v1.HistoryEntry.MetadataEntryR\bmetadata\x1a;\n" +
+	"\bmetadata\x18\v \x03(\v2'.holdfast.v1.HistoryEntry.MetadataEntryR\bmetadata\x12\x12\n" +
+	"\x04pool\x18\f \x01(\tR\x04pool\x1a;\n" +
 	"\rMetadataEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x012\xeb\n" +

@@ -559,6 +559,7 @@ type ReleasePlanRequest struct {
 	// Maximum number of active runs of the plan, for each image, instead of a ramp. 0 returns
 	// to the ramp; unset keeps the limit.
 	MaxActive     *int32 `protobuf:"varint,50,opt,name=max_active,json=maxActive,proto3,oneof" json:"max_active,omitempty"`
+	Pool          string `protobuf:"bytes,51,opt,name=pool,proto3" json:"pool,omitempty"` // release the runs of this pool only; empty: of all pools of the caller
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -607,6 +608,13 @@ func (x *ReleasePlanRequest) GetMaxActive() int32 {
 	return 0
 }
 
+func (x *ReleasePlanRequest) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
 type Plan struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	PlanId      string                 `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`                // its id, e.g. plan/repave-join
@@ -614,14 +622,16 @@ type Plan struct {
 	Steps       []*Step                `protobuf:"bytes,3,rep,name=steps,proto3" json:"steps,omitempty"`                                // in order
 	// Parameters of its runs, which its commands read as HOLDFAST_PARAM_NAME. It may also narrow a
 	// parameter that a kind of step reads: another default, fewer values.
-	Params        []*Param               `protobuf:"bytes,4,rep,name=params,proto3" json:"params,omitempty"`
-	BuiltIn       bool                   `protobuf:"varint,50,opt,name=built_in,json=builtIn,proto3" json:"built_in,omitempty"`       // output only
-	Referenced    bool                   `protobuf:"varint,51,opt,name=referenced,proto3" json:"referenced,omitempty"`                // output only: a run refers to it, so it is immutable
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,52,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`  // output only
-	Brake         *PlanBrake             `protobuf:"bytes,53,opt,name=brake,proto3" json:"brake,omitempty"`                           // output only: set while new runs of the plan do not begin
-	Recent        []*PlanOutcome         `protobuf:"bytes,54,rep,name=recent,proto3" json:"recent,omitempty"`                         // output only: outcomes of its last runs, at most 20, newest last
-	Ramps         []*PlanRamp            `protobuf:"bytes,60,rep,name=ramps,proto3" json:"ramps,omitempty"`                           // output only: limits of active runs of a destructive plan
-	MaxActive     int32                  `protobuf:"varint,61,opt,name=max_active,json=maxActive,proto3" json:"max_active,omitempty"` // output only: the limit set by an operator instead (ReleasePlan); 0: none
+	Params     []*Param               `protobuf:"bytes,4,rep,name=params,proto3" json:"params,omitempty"`
+	BuiltIn    bool                   `protobuf:"varint,50,opt,name=built_in,json=builtIn,proto3" json:"built_in,omitempty"`       // output only
+	Referenced bool                   `protobuf:"varint,51,opt,name=referenced,proto3" json:"referenced,omitempty"`                // output only: a run refers to it, so it is immutable
+	CreatedAt  *timestamppb.Timestamp `protobuf:"bytes,52,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`  // output only
+	Brake      *PlanBrake             `protobuf:"bytes,53,opt,name=brake,proto3" json:"brake,omitempty"`                           // output only: set while new runs of the plan do not begin
+	Recent     []*PlanOutcome         `protobuf:"bytes,54,rep,name=recent,proto3" json:"recent,omitempty"`                         // output only: outcomes of its last runs, at most 20 of each pool, newest last
+	Ramps      []*PlanRamp            `protobuf:"bytes,60,rep,name=ramps,proto3" json:"ramps,omitempty"`                           // output only: limits of active runs of a destructive plan
+	MaxActive  int32                  `protobuf:"varint,61,opt,name=max_active,json=maxActive,proto3" json:"max_active,omitempty"` // output only: the limit set by an operator instead (ReleasePlan); 0: none
+	// Output only: the brakes of pools. Runs of other pools begin. Callers see those of their pools.
+	Held          []*PlanBrake `protobuf:"bytes,75,rep,name=held,proto3" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -733,6 +743,13 @@ func (x *Plan) GetMaxActive() int32 {
 	return 0
 }
 
+func (x *Plan) GetHeld() []*PlanBrake {
+	if x != nil {
+		return x.Held
+	}
+	return nil
+}
+
 // PlanRamp limits the active runs of a destructive plan, for one image. It starts with 5 and
 // grows with each success; a failure halves it.
 type PlanRamp struct {
@@ -741,6 +758,7 @@ type PlanRamp struct {
 	Limit         int32                  `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`                         // maximum number of active runs
 	Failed        []string               `protobuf:"bytes,3,rep,name=failed,proto3" json:"failed,omitempty"`                        // machines whose runs failed, one fewer for each success since; five of them hold the plan
 	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"` // end of the last run; after an hour without runs the ramp starts again
+	Pool          string                 `protobuf:"bytes,5,opt,name=pool,proto3" json:"pool,omitempty"`                            // of the machines; each pool has its own ramp
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -803,6 +821,13 @@ func (x *PlanRamp) GetUpdatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *PlanRamp) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
 // PlanBrake holds a plan whose runs fail the same way on many machines, before it affects the
 // rest of the fleet.
 type PlanBrake struct {
@@ -810,8 +835,10 @@ type PlanBrake struct {
 	Failure       string                 `protobuf:"bytes,1,opt,name=failure,proto3" json:"failure,omitempty"`                      // the common step and reason
 	Machines      int32                  `protobuf:"varint,2,opt,name=machines,proto3" json:"machines,omitempty"`                   // affected machines among the recent runs
 	Runs          int32                  `protobuf:"varint,3,opt,name=runs,proto3" json:"runs,omitempty"`                           // number of recent runs
-	LastError     string                 `protobuf:"bytes,4,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"` // of the last such run
+	LastError     string                 `protobuf:"bytes,4,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"` // of the last such run; empty for callers that do not see all pools
 	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`                          // when the plan was held
+	Pool          string                 `protobuf:"bytes,6,opt,name=pool,proto3" json:"pool,omitempty"`                            // the pool whose runs it holds; empty: those of machines in no pool
+	Fleet         bool                   `protobuf:"varint,7,opt,name=fleet,proto3" json:"fleet,omitempty"`                         // it holds the runs of all pools, because those of several pools failed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -881,12 +908,27 @@ func (x *PlanBrake) GetSince() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *PlanBrake) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *PlanBrake) GetFleet() bool {
+	if x != nil {
+		return x.Fleet
+	}
+	return false
+}
+
 // PlanOutcome is the outcome of a run of a plan.
 type PlanOutcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`             // the run
 	MachineId     string                 `protobuf:"bytes,2,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"` // its machine
 	Failure       string                 `protobuf:"bytes,3,opt,name=failure,proto3" json:"failure,omitempty"`                      // the step and the reason; empty after success
+	Pool          string                 `protobuf:"bytes,4,opt,name=pool,proto3" json:"pool,omitempty"`                            // of its machine
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -942,6 +984,13 @@ func (x *PlanOutcome) GetFailure() string {
 	return ""
 }
 
+func (x *PlanOutcome) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
 var File_proto_holdfast_v1_plan_proto protoreflect.FileDescriptor
 
 const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
@@ -984,12 +1033,13 @@ const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\",\n" +
 	"\x11DeletePlanRequest\x12\x17\n" +
 	"\aplan_id\x18\x01 \x01(\tR\x06planId\"\x14\n" +
-	"\x12DeletePlanResponse\"`\n" +
+	"\x12DeletePlanResponse\"t\n" +
 	"\x12ReleasePlanRequest\x12\x17\n" +
 	"\aplan_id\x18\x01 \x01(\tR\x06planId\x12\"\n" +
 	"\n" +
-	"max_active\x182 \x01(\x05H\x00R\tmaxActive\x88\x01\x01B\r\n" +
-	"\v_max_active\"\xb9\x03\n" +
+	"max_active\x182 \x01(\x05H\x00R\tmaxActive\x88\x01\x01\x12\x12\n" +
+	"\x04pool\x183 \x01(\tR\x04poolB\r\n" +
+	"\v_max_active\"\xe5\x03\n" +
 	"\x04Plan\x12\x17\n" +
 	"\aplan_id\x18\x01 \x01(\tR\x06planId\x12!\n" +
 	"\fdisplay_name\x18\x02 \x01(\tR\vdisplayName\x12'\n" +
@@ -1005,33 +1055,38 @@ const file_proto_holdfast_v1_plan_proto_rawDesc = "" +
 	"\x06recent\x186 \x03(\v2\x18.holdfast.v1.PlanOutcomeR\x06recent\x12+\n" +
 	"\x05ramps\x18< \x03(\v2\x15.holdfast.v1.PlanRampR\x05ramps\x12\x1d\n" +
 	"\n" +
-	"max_active\x18= \x01(\x05R\tmaxActive\"\x89\x01\n" +
+	"max_active\x18= \x01(\x05R\tmaxActive\x12*\n" +
+	"\x04held\x18K \x03(\v2\x16.holdfast.v1.PlanBrakeR\x04held\"\x9d\x01\n" +
 	"\bPlanRamp\x12\x14\n" +
 	"\x05image\x18\x01 \x01(\tR\x05image\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\x05R\x05limit\x12\x16\n" +
 	"\x06failed\x18\x03 \x03(\tR\x06failed\x129\n" +
 	"\n" +
-	"updated_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\"\xa6\x01\n" +
+	"updated_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tupdatedAt\x12\x12\n" +
+	"\x04pool\x18\x05 \x01(\tR\x04pool\"\xd0\x01\n" +
 	"\tPlanBrake\x12\x18\n" +
 	"\afailure\x18\x01 \x01(\tR\afailure\x12\x1a\n" +
 	"\bmachines\x18\x02 \x01(\x05R\bmachines\x12\x12\n" +
 	"\x04runs\x18\x03 \x01(\x05R\x04runs\x12\x1d\n" +
 	"\n" +
 	"last_error\x18\x04 \x01(\tR\tlastError\x120\n" +
-	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\"]\n" +
+	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x12\n" +
+	"\x04pool\x18\x06 \x01(\tR\x04pool\x12\x14\n" +
+	"\x05fleet\x18\a \x01(\bR\x05fleet\"q\n" +
 	"\vPlanOutcome\x12\x15\n" +
 	"\x06run_id\x18\x01 \x01(\tR\x05runId\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x02 \x01(\tR\tmachineId\x12\x18\n" +
-	"\afailure\x18\x03 \x01(\tR\afailure2\xde\x05\n" +
+	"\afailure\x18\x03 \x01(\tR\afailure\x12\x12\n" +
+	"\x04pool\x18\x04 \x01(\tR\x04pool2\xdc\x05\n" +
 	"\vPlanService\x12b\n" +
 	"\aGetPlan\x12\x1b.holdfast.v1.GetPlanRequest\x1a\x11.holdfast.v1.Plan\"'\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x18\x12\x16/v1/plans/{plan_id=**}\x90\x02\x01\x12f\n" +
 	"\tListPlans\x12\x1d.holdfast.v1.ListPlansRequest\x1a\x1e.holdfast.v1.ListPlansResponse\"\x1a\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02\v\x12\t/v1/plans\x90\x02\x01\x12f\n" +
 	"\n" +
 	"CreatePlan\x12\x1e.holdfast.v1.CreatePlanRequest\x1a\x11.holdfast.v1.Plan\"%\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x11:\x04plan\"\t/v1/plans\x12\xac\x01\n" +
 	"\n" +
-	"DeletePlan\x12\x1e.holdfast.v1.DeletePlanRequest\x1a\x1f.holdfast.v1.DeletePlanResponse\"]\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x193*1read it back: NOT_FOUND means that it was deleted\x82\xd3\xe4\x93\x02\x18*\x16/v1/plans/{plan_id=**}\x12t\n" +
-	"\vReleasePlan\x12\x1f.holdfast.v1.ReleasePlanRequest\x1a\x11.holdfast.v1.Plan\"1\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/v1/plans/{plan_id=**}:release\x12v\n" +
+	"DeletePlan\x12\x1e.holdfast.v1.DeletePlanRequest\x1a\x1f.holdfast.v1.DeletePlanResponse\"]\xfa\xa1\x19\x04\b\x02\x18\x01\x82\xa2\x193*1read it back: NOT_FOUND means that it was deleted\x82\xd3\xe4\x93\x02\x18*\x16/v1/plans/{plan_id=**}\x12r\n" +
+	"\vReleasePlan\x12\x1f.holdfast.v1.ReleasePlanRequest\x1a\x11.holdfast.v1.Plan\"/\xfa\xa1\x19\x02\b\x02\x82\xd3\xe4\x93\x02#:\x01*\"\x1e/v1/plans/{plan_id=**}:release\x12v\n" +
 	"\tProbePlan\x12\x1d.holdfast.v1.ProbePlanRequest\x1a\x1e.holdfast.v1.ProbePlanResponse\"*\xfa\xa1\x19\x02\b\x02\x82\xa2\x19\x06\b\x01\x18\x01 \x01\x82\xd3\xe4\x93\x02\x14:\x01*\"\x0f/v1/plans:probeBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
@@ -1082,25 +1137,26 @@ var file_proto_holdfast_v1_plan_proto_depIdxs = []int32{
 	13, // 9: holdfast.v1.Plan.brake:type_name -> holdfast.v1.PlanBrake
 	14, // 10: holdfast.v1.Plan.recent:type_name -> holdfast.v1.PlanOutcome
 	12, // 11: holdfast.v1.Plan.ramps:type_name -> holdfast.v1.PlanRamp
-	18, // 12: holdfast.v1.PlanRamp.updated_at:type_name -> google.protobuf.Timestamp
-	18, // 13: holdfast.v1.PlanBrake.since:type_name -> google.protobuf.Timestamp
-	4,  // 14: holdfast.v1.PlanService.GetPlan:input_type -> holdfast.v1.GetPlanRequest
-	5,  // 15: holdfast.v1.PlanService.ListPlans:input_type -> holdfast.v1.ListPlansRequest
-	7,  // 16: holdfast.v1.PlanService.CreatePlan:input_type -> holdfast.v1.CreatePlanRequest
-	8,  // 17: holdfast.v1.PlanService.DeletePlan:input_type -> holdfast.v1.DeletePlanRequest
-	10, // 18: holdfast.v1.PlanService.ReleasePlan:input_type -> holdfast.v1.ReleasePlanRequest
-	1,  // 19: holdfast.v1.PlanService.ProbePlan:input_type -> holdfast.v1.ProbePlanRequest
-	11, // 20: holdfast.v1.PlanService.GetPlan:output_type -> holdfast.v1.Plan
-	6,  // 21: holdfast.v1.PlanService.ListPlans:output_type -> holdfast.v1.ListPlansResponse
-	11, // 22: holdfast.v1.PlanService.CreatePlan:output_type -> holdfast.v1.Plan
-	9,  // 23: holdfast.v1.PlanService.DeletePlan:output_type -> holdfast.v1.DeletePlanResponse
-	11, // 24: holdfast.v1.PlanService.ReleasePlan:output_type -> holdfast.v1.Plan
-	2,  // 25: holdfast.v1.PlanService.ProbePlan:output_type -> holdfast.v1.ProbePlanResponse
-	20, // [20:26] is the sub-list for method output_type
-	14, // [14:20] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	13, // 12: holdfast.v1.Plan.held:type_name -> holdfast.v1.PlanBrake
+	18, // 13: holdfast.v1.PlanRamp.updated_at:type_name -> google.protobuf.Timestamp
+	18, // 14: holdfast.v1.PlanBrake.since:type_name -> google.protobuf.Timestamp
+	4,  // 15: holdfast.v1.PlanService.GetPlan:input_type -> holdfast.v1.GetPlanRequest
+	5,  // 16: holdfast.v1.PlanService.ListPlans:input_type -> holdfast.v1.ListPlansRequest
+	7,  // 17: holdfast.v1.PlanService.CreatePlan:input_type -> holdfast.v1.CreatePlanRequest
+	8,  // 18: holdfast.v1.PlanService.DeletePlan:input_type -> holdfast.v1.DeletePlanRequest
+	10, // 19: holdfast.v1.PlanService.ReleasePlan:input_type -> holdfast.v1.ReleasePlanRequest
+	1,  // 20: holdfast.v1.PlanService.ProbePlan:input_type -> holdfast.v1.ProbePlanRequest
+	11, // 21: holdfast.v1.PlanService.GetPlan:output_type -> holdfast.v1.Plan
+	6,  // 22: holdfast.v1.PlanService.ListPlans:output_type -> holdfast.v1.ListPlansResponse
+	11, // 23: holdfast.v1.PlanService.CreatePlan:output_type -> holdfast.v1.Plan
+	9,  // 24: holdfast.v1.PlanService.DeletePlan:output_type -> holdfast.v1.DeletePlanResponse
+	11, // 25: holdfast.v1.PlanService.ReleasePlan:output_type -> holdfast.v1.Plan
+	2,  // 26: holdfast.v1.PlanService.ProbePlan:output_type -> holdfast.v1.ProbePlanResponse
+	21, // [21:27] is the sub-list for method output_type
+	15, // [15:21] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_plan_proto_init() }

@@ -42,8 +42,8 @@ type PlanServiceClient interface {
 	CreatePlan(ctx context.Context, in *CreatePlanRequest, opts ...grpc.CallOption) (*Plan, error)
 	// Deletes a plan that no run refers to and that is not built in.
 	DeletePlan(ctx context.Context, in *DeletePlanRequest, opts ...grpc.CallOption) (*DeletePlanResponse, error)
-	// Releases the brake of a plan: waiting runs begin, and earlier failures no longer count.
-	// It is OK if the plan is not held.
+	// Releases the brakes of a plan: waiting runs begin, and earlier failures no longer count.
+	// It is OK if the plan is not held. An operator of some pools releases those of its pools.
 	ReleasePlan(ctx context.Context, in *ReleasePlanRequest, opts ...grpc.CallOption) (*Plan, error)
 	// Checks whether the steps of a plan would succeed on a machine, and returns which would
 	// fail and why. It only reads: power, boot device, host, cluster, images. The leader
@@ -134,8 +134,8 @@ type PlanServiceServer interface {
 	CreatePlan(context.Context, *CreatePlanRequest) (*Plan, error)
 	// Deletes a plan that no run refers to and that is not built in.
 	DeletePlan(context.Context, *DeletePlanRequest) (*DeletePlanResponse, error)
-	// Releases the brake of a plan: waiting runs begin, and earlier failures no longer count.
-	// It is OK if the plan is not held.
+	// Releases the brakes of a plan: waiting runs begin, and earlier failures no longer count.
+	// It is OK if the plan is not held. An operator of some pools releases those of its pools.
 	ReleasePlan(context.Context, *ReleasePlanRequest) (*Plan, error)
 	// Checks whether the steps of a plan would succeed on a machine, and returns which would
 	// fail and why. It only reads: power, boot device, host, cluster, images. The leader

@@ -120,7 +120,10 @@ func seesEvents(id *holdfastv1.Identity, view func() *fsm.View) func(*holdfastv1
 		if e.GetMachineId() == "" {
 			return true
 		}
+		if e.GetRun() != nil {
+			return scope.SeesRuns(id, view)(e.GetRun())
+		}
 		m, ok := view().Machine(e.GetMachineId())
-		return ok && scope.Visible(id, m)
+		return ok && scope.Visible(id, m) && scope.SeesChange(id, e.GetChange())
 	}
 }

@@ -46,7 +46,12 @@ func TestEventsOfPools(t *testing.T) {
 		e    *holdfastv1.Event
 		want bool
 	}{
-		{"of the pool", a, &holdfastv1.Event{MachineId: "m-a"}, true},
+		{"of the pool", a, &holdfastv1.Event{MachineId: "m-a", Change: &holdfastv1.HistoryEntry{Pool: "a"}}, true},
+		{"of the pool's run", a, &holdfastv1.Event{MachineId: "m-a",
+			Run: &holdfastv1.Run{MachineId: "m-a", Pool: "a"}}, true},
+		{"of a former owner", a, &holdfastv1.Event{MachineId: "m-a", Change: &holdfastv1.HistoryEntry{Pool: "b"}}, false},
+		{"of a former owner's run", a, &holdfastv1.Event{MachineId: "m-a",
+			Run: &holdfastv1.Run{MachineId: "m-a", Pool: "b"}}, false},
 		{"of another pool", a, &holdfastv1.Event{MachineId: "m-b"}, false},
 		{"of a machine that is gone", a, &holdfastv1.Event{MachineId: "m-c"}, false},
 		{"of a service", a, &holdfastv1.Event{Service: &holdfastv1.Service{}}, true},

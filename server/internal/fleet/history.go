@@ -36,7 +36,10 @@ func (s *Machines) ListMachineHistory(
 		return strconv.FormatUint(e.GetSequence(), 10)
 	})
 	resp := &holdfastv1.ListMachineHistoryResponse{}
-	resp.Entries, resp.NextPageToken, err = page.Collect(ctx, p, rows, nil)
+	who := auth.From(ctx)
+	resp.Entries, resp.NextPageToken, err = page.Collect(ctx, p, rows, func(e *holdfastv1.HistoryEntry) bool {
+		return scope.SeesChange(who, e)
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/page"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
+	"github.com/holdfast-metal/holdfast/server/internal/scope"
 )
 
 // Config configures a Service.
@@ -58,7 +59,7 @@ func (s *Service) GetPlan(ctx context.Context, r *holdfastv1.GetPlanRequest) (*h
 	if !ok {
 		return nil, request.NotFound("PLAN_NOT_FOUND", "plan", r.GetPlanId())
 	}
-	return p, nil
+	return scope.Plan(auth.From(ctx), p), nil
 }
 
 // ListPlans lists plans by id.
@@ -72,6 +73,9 @@ func (s *Service) ListPlans(
 	resp := &holdfastv1.ListPlansResponse{}
 	rows := page.Keyed(v.Plans(p.After), (*holdfastv1.Plan).GetPlanId)
 	resp.Plans, resp.NextPageToken, err = page.Collect(ctx, p, rows, nil)
+	for i, plan := range resp.GetPlans() {
+		resp.Plans[i] = scope.Plan(auth.From(ctx), plan)
+	}
 	return resp, err
 }
 
@@ -154,14 +158,23 @@ func (s *Service) DeletePlan(
 	return edge.ApplyEmpty[holdfastv1.DeletePlanResponse](ctx, s.Node, c)
 }
 
-// ReleasePlan releases the brake of a plan.
+// ReleasePlan releases the brakes of a plan in the pools of the caller.
 func (s *Service) ReleasePlan(ctx context.Context, r *holdfastv1.ReleasePlanRequest) (*holdfastv1.Plan, error) {
 	if err := request.Required("plan_id", r.GetPlanId()); err != nil {
 		return nil, err
 	}
+	id := auth.From(ctx)
 	c := auth.Command(ctx)
-	c.Op = &internalv1.Command_ReleasePlan{
-		ReleasePlan: &internalv1.ReleasePlan{PlanId: r.GetPlanId(), MaxActive: r.MaxActive},
+	pools := id.GetPools() // none: everything
+	if r.GetPool() != "" {
+		pools = []string{r.GetPool()}
 	}
-	return edge.Apply[*holdfastv1.Plan](ctx, s.Node, c)
+	c.Op = &internalv1.Command_ReleasePlan{
+		ReleasePlan: &internalv1.ReleasePlan{PlanId: r.GetPlanId(), MaxActive: r.MaxActive, Pools: pools},
+	}
+	p, err := edge.Apply[*holdfastv1.Plan](ctx, s.Node, c)
+	if err != nil {
+		return nil, err
+	}
+	return scope.Plan(id, p), nil
 }

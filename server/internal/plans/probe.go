@@ -52,6 +52,9 @@ func (s *Service) ProbePlan(
 	if err := fsm.CheckParams(plan, r.GetParams()); err != nil {
 		return nil, err
 	}
+	if err := v.CheckClusters(auth.From(ctx).GetPools(), m, plan, r.GetParams()); err != nil {
+		return nil, err
+	}
 	p := &prober{
 		cfg:  s.cfg,
 		peer: s.Peer,
@@ -121,7 +124,7 @@ func (p *prober) checkStart(ctx context.Context, plan *holdfastv1.Plan, stored b
 			return err
 		}
 	}
-	if b := plan.GetBrake(); b != nil {
+	if b := fsm.BrakeOf(plan, p.m.GetSpec().GetPool()); b != nil {
 		p.add(nil, "plan", holdfastv1.Probe_FAILS,
 			"it is held, because its runs failed with %s on %s: holdfast plan release %s",
 			b.GetFailure(), describe.Number(b.GetMachines(), "machine"), plan.GetPlanId())

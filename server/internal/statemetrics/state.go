@@ -88,7 +88,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	c.collectMachines(ch, v)
 	held := 0
 	for p := range v.Plans("") {
-		if p.GetBrake() != nil {
+		if p.GetBrake() != nil || len(p.GetHeld()) > 0 {
 			held++
 		}
 	}

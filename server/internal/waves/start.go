@@ -137,13 +137,16 @@ func (s *Service) validate(
 	return w, nil
 }
 
-// members returns the machines of a wave, or none if there is no such wave.
+// members returns the machines of a wave, or none if the caller sees no such wave.
 func (s *Service) members(ctx context.Context, id string) ([]string, error) {
 	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var ids []string
+	if !visible(ctx, v, id) {
+		return nil, nil
+	}
 	for m := range v.WaveMachines(id) {
 		ids = append(ids, m.GetMachineId())
 	}
@@ -177,17 +180,17 @@ func (s *Service) matching(ctx context.Context, filter string) ([]string, error)
 	return ids, nil
 }
 
-// visible reports whether a caller may see a wave: all its machines that exist are in the caller's
-// pools, and at least one exists.
+// visible reports whether a caller may see a wave: all its machines were in the caller's pools when it
+// started, those that exist are now, and at least one exists.
 func visible(ctx context.Context, v *fsm.View, id string) bool {
 	caller := auth.From(ctx)
 	if !auth.Scoped(caller) {
 		return true
 	}
 	some := false
-	for member := range v.WaveMachines(id) {
-		m, ok := v.Machine(member.GetMachineId())
-		if ok && !scope.Visible(caller, m) {
+	for machine, pool := range v.PoolsOfWave(id) {
+		m, ok := v.Machine(machine)
+		if ok && !scope.Visible(caller, m) || !auth.InScope(caller, pool) {
 			return false
 		}
 		some = some || ok
