@@ -36,11 +36,12 @@ type cluster struct {
 	secrets map[string]*corev1.Secret // of kube-system
 	info    *corev1.ConfigMap
 	nodes   map[string]*corev1.Node
-	pods    map[string]*corev1.Pod // by namespace/name
-	budget  map[string]string      // pods protected by a budget of that name
-	dawdle  time.Duration          // before an eviction
-	calls   []string               // changes, in order
-	open    atomic.Int32           // connections
+	pods    map[string]*corev1.Pod      // by namespace/name
+	budget  map[string]string           // pods protected by a budget of that name
+	refused map[string]metav1.CauseType // pods whose eviction is forbidden, with the cause, which may be empty
+	dawdle  time.Duration               // before an eviction
+	calls   []string                    // changes, in order
+	open    atomic.Int32                // connections
 	uid     int
 }
 
@@ -263,6 +264,14 @@ func (c *cluster) evict(w http.ResponseWriter, r *http.Request) {
 	}
 	if c.pods[name] == nil {
 		missing(w, "pods", name)
+		return
+	}
+	if cause, refused := c.refused[name]; refused {
+		var causes []metav1.StatusCause
+		if cause != "" {
+			causes = []metav1.StatusCause{{Type: cause, Message: "namespace is being terminated"}}
+		}
+		refuse(w, http.StatusForbidden, metav1.StatusReasonForbidden, "eviction is forbidden", causes)
 		return
 	}
 	if b := c.budget[name]; b != "" {

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,7 +68,8 @@ func (j *Joiner) Evict(
 	if ctx, err = providers.Confirmed(ctx, op); err != nil {
 		return st, err
 	}
-	var leaving, blocked []string
+	var leaving, blocked, refused []string
+	var refusal error // the first of them
 	for i := range pods {
 		p := &pods[i]
 		st.Left++
@@ -82,6 +84,10 @@ func (j *Joiner) Evict(
 			}
 		}
 		switch {
+		case refusesPod(err):
+			refusal = cmp.Or(refusal, err)
+			refused = append(refused, fmt.Sprintf("pod %s/%s: %s", p.Namespace, p.Name, clip(err.Error())))
+			continue
 		case err != nil:
 			return st, classify(op, err)
 		case why != "":
@@ -90,12 +96,31 @@ func (j *Joiner) Evict(
 		}
 		leaving = append(leaving, p.Namespace+"/"+p.Name)
 	}
-	st.Waiting = waiting(n.Name, blocked, leaving)
+	if refusal != nil && len(refused) == st.Left {
+		return st, classify(op, refusal) // it does not depend on the pod
+	}
+	st.Waiting = waiting(n.Name, blocked, leaving, refused)
 	return st, nil
 }
 
-func waiting(node string, blocked, leaving []string) string {
+// refusesPod reports whether the API has answered a request for one pod with an error that says
+// nothing about the others.
+func refusesPod(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && !apierrors.IsUnauthorized(err)
+}
+
+// namespaceEnds reports whether the API refuses an eviction because the namespace is being deleted,
+// and the pod with it.
+func namespaceEnds(err error) bool {
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
+}
+
+func waiting(node string, blocked, leaving, refused []string) string {
 	var parts []string
+	if len(refused) > 0 {
+		parts = append(parts, "the API to evict pods from "+node+", which it refuses: "+list(refused))
+	}
 	if len(blocked) > 0 {
 		parts = append(parts, "disruption budgets to let pods leave "+node+": "+list(blocked))
 	}
@@ -190,7 +215,10 @@ func (a *api) evict(ctx context.Context, p *corev1.Pod) (why string, err error) 
 		MaxRetries(0).Body(e).Do(ctx).Error()
 	var status apierrors.APIStatus
 	switch {
-	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err): // conflict: a new pod of that name
+	case err == nil,
+		namespaceEnds(err),
+		apierrors.IsNotFound(err),
+		apierrors.IsConflict(err): // a new pod of that name
 		return "", nil
 	case apierrors.IsTooManyRequests(err) && errors.As(err, &status):
 		return fmt.Sprintf("pod %s/%s: %s", p.Namespace, p.Name, budget(status.Status())), nil

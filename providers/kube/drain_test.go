@@ -90,6 +90,28 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// A pod that cannot be evicted does not keep the others from being evicted. One whose namespace is
+// being deleted is leaving.
+func TestRefusedEvictions(t *testing.T) {
+	c := newCluster(t)
+	j := kube.New(c, newHost())
+	c.nodes["m-1"] = node("m-1", uuid, "holdfast://m-1", corev1.ConditionTrue)
+	c.run(pod("a-ends", "m-1", "ReplicaSet"), pod("b-refused", "m-1", "ReplicaSet"), pod("c-web", "m-1", "ReplicaSet"))
+	c.refused = map[string]metav1.CauseType{"default/a-ends": corev1.NamespaceTerminatingCause, "default/b-refused": ""}
+	st, err := j.Evict(t.Context(), op(), machine("m-1"), "prod", false)
+	if err != nil || st.Left != 3 || !strings.Contains(st.Waiting, "default/b-refused: ") ||
+		!strings.Contains(st.Waiting, "pods to end on m-1: default/a-ends, default/c-web") {
+		t.Errorf("got %+v, %v, want a pod whose namespace ends, one refused, and one evicted", st, err)
+	}
+	if diff := cmp.Diff([]string{"evict default/c-web"}, c.changed()); diff != "" {
+		t.Errorf("evictions (-want +got):\n%s", diff)
+	}
+	c.with(func() { delete(c.pods, "default/a-ends") })
+	if _, err := j.Evict(t.Context(), op(), machine("m-1"), "prod", false); providers.ClassOf(err) != providers.Auth {
+		t.Errorf("all pods refused: got %v, want class auth", err)
+	}
+}
+
 // TestDrainNeedsProof checks that a node is cordoned and drained only if it belongs to the machine
 // by evidence that the machine's agent cannot report.
 func TestDrainNeedsProof(t *testing.T) {
