@@ -7,6 +7,7 @@ package smi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -152,15 +153,20 @@ func query(ctx context.Context, ask Ask) ([]GPU, error) {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 2 { // unknown argument
 		out, err = ask(ctx, "--query-gpu="+queryGPUsOld, format)
 	}
-	if err != nil {
+	gpus, odd := parseGPUs(out)
+	if len(gpus) == 0 || err != nil && !exited(err) {
+		return nil, cmp.Or(err, odd)
+	}
+	// With one lost GPU, the program may report the others and then fail.
+	if out, err = ask(ctx, "--query-compute-apps="+queryPrograms, format); err != nil && !exited(err) {
 		return nil, err
 	}
-	gpus, err := parseGPUs(out)
-	if err != nil || len(gpus) == 0 {
-		return nil, err
-	}
-	if out, err = ask(ctx, "--query-compute-apps="+queryPrograms, format); err != nil {
-		return nil, err
-	}
-	return gpus, addPrograms(gpus, out)
+	_ = addPrograms(gpus, out) // without the programs, the GPUs still count
+	return gpus, nil
+}
+
+// exited reports whether the program has ended by itself.
+func exited(err error) bool {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	return ok && exit.Exited()
 }

@@ -1,6 +1,7 @@
 package smi
 
 import (
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -69,17 +70,24 @@ func addPrograms(gpus []GPU, text string) error {
 	})
 }
 
-// rows calls take with the columns of each line, of which there must be at least least.
+// rows calls take with the columns of each line, of which there must be at least least. A line that
+// is odd, such as that of a lost GPU, costs itself only: rows returns its error if no line was
+// taken.
 func rows(text string, least int, take func([]string) error) error {
+	taken, odd := 0, error(nil)
 	r := csv.NewReader(strings.NewReader(text))
 	r.FieldsPerRecord, r.TrimLeadingSpace, r.LazyQuotes = -1, true, true
 	for n := 1; ; n++ {
 		f, err := r.Read()
 		if errors.Is(err, io.EOF) {
-			return nil
+			if taken > 0 {
+				return nil
+			}
+			return odd
 		}
 		if err != nil {
-			return fmt.Errorf("read line %d of nvidia-smi: %w", n, err)
+			odd = cmp.Or(odd, fmt.Errorf("read line %d of nvidia-smi: %w", n, err))
+			continue
 		}
 		for i := range f {
 			f[i] = strings.TrimSpace(f[i])
@@ -88,12 +96,15 @@ func rows(text string, least int, take func([]string) error) error {
 			if strings.HasPrefix(f[0], "No ") { // "No devices were found", "No running processes found"
 				continue
 			}
-			return fmt.Errorf("read line %d of nvidia-smi: it has %d columns, not %d: %.60q",
-				n, len(f), least, strings.Join(f, ","))
+			odd = cmp.Or(odd, fmt.Errorf("read line %d of nvidia-smi: it has %d columns, not %d: %.60q",
+				n, len(f), least, strings.Join(f, ",")))
+			continue
 		}
 		if err := take(f); err != nil {
-			return fmt.Errorf("read line %d of nvidia-smi: %w", n, err)
+			odd = cmp.Or(odd, fmt.Errorf("read line %d of nvidia-smi: %w", n, err))
+			continue
 		}
+		taken++
 	}
 }
 

@@ -40,6 +40,10 @@ func TestParseGPUs(t *testing.T) {
 		{"none", "No devices were found\n", nil, false},
 		{"nothing", "", nil, false},
 		{"a failure", "Unable to determine the device handle for GPU 0000:41:00.0: Unknown Error\n", nil, true},
+		{"one lost of two", "0, GPU-aaaa, Tesla K80, 11441, 11441, 30\n" +
+			"Unable to determine the device handle for GPU 0000:41:00.0: Unknown Error\n",
+			[]GPU{{UUID: "GPU-aaaa", Model: "Tesla K80", TotalVRAMMiB: 11441, FreeVRAMMiB: 11441,
+				TemperatureCelsius: 30}}, false},
 		{"no index", "x, GPU-aaaa, a, 1, 1, 1, 1\n", nil, true},
 	}
 	for _, tt := range tests {
