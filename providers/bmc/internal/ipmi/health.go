@@ -2,7 +2,6 @@ package ipmi
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,9 +75,10 @@ func (s sensor) analog() bool {
 	return ok
 }
 
-// measured splits a reading like "94 degrees C".
+// measured splits a reading like "94 degrees C". HPE has states after it, separated by commas.
 func (s sensor) measured() (value, unit string, ok bool) {
-	value, unit, _ = strings.Cut(s.reading, " ")
+	first, _, _ := strings.Cut(s.reading, ",")
+	value, unit, _ = strings.Cut(strings.TrimSpace(first), " ")
 	_, err := strconv.ParseFloat(value, 64)
 	return value, unit, err == nil
 }
@@ -128,7 +128,11 @@ func faults() [][2]string {
 		{"ierr", "has an internal error"},
 		{"processor presence failure", "failed"},
 		{"redundancy lost", "lost redundancy"},
-		{"non-redundant: insufficient resources", "lost redundancy"},
+		{"non-redundant: insufficient", "lost redundancy"},
+		{"non-redundant: sufficient from redundant", "lost redundancy"},
+		{"non-redundant: sufficient resources from redundant", "lost redundancy"},
+		{"redundancy degraded", "has less redundancy"},
+		{"ac lost", "lost input"},
 	}
 }
 
@@ -142,15 +146,27 @@ func (s sensor) problem() (providers.Problem, bool) {
 			"nr": "is beyond repair",
 		}[s.status]
 		reading := strings.Replace(value+" "+unit, "degrees ", "", 1)
-		return providers.Problem{Kind: s.kind(), Text: name + " " + word + " at " + reading}, word != ""
-	}
-	state := strings.ToLower(s.reading)
-	for _, f := range faults() {
-		if strings.Contains(state, f[0]) {
-			return providers.Problem{Kind: s.kind(), Text: name + " " + f[1]}, true
+		if word != "" {
+			return providers.Problem{Kind: s.kind(), Text: name + " " + word + " at " + reading}, true
 		}
 	}
+	if f := fault(s.reading); f != "" {
+		return providers.Problem{Kind: s.kind(), Text: name + " " + f}, true
+	}
 	return providers.Problem{}, false
+}
+
+// fault describes the first fault among states, which commas separate, or returns "". A state that
+// is deasserted is not there.
+func fault(states string) string {
+	for _, f := range faults() {
+		for state := range strings.SplitSeq(strings.ToLower(states), ",") {
+			if strings.Contains(state, f[0]) && !strings.Contains(state, "deasserted") {
+				return f[1]
+			}
+		}
+	}
+	return ""
 }
 
 // over describes a temperature with the threshold that it exceeds, from the fields of `sensor get`.
@@ -221,5 +237,5 @@ func critical(event string) bool {
 	e := strings.ToLower(event)
 	goesCritical := strings.Contains(e, "critical going") && !strings.Contains(e, "non-critical")
 	return goesCritical || strings.Contains(e, "non-recoverable") ||
-		slices.ContainsFunc(faults(), func(f [2]string) bool { return strings.Contains(e, f[0]) })
+		fault(event) != ""
 }

@@ -45,6 +45,33 @@ func TestSensorsOverIPMI(t *testing.T) {
 	}
 }
 
+// HPE has states behind a reading, and other states are no faults.
+func TestStatesOfSensors(t *testing.T) {
+	for line, want := range map[string]string{
+		"PSU A | 06h | ok | 10.1 | 0 Watts, Presence detected, Failure detected":             "PSU A failed",
+		"PSU B | 06h | ok | 10.2 | 90 Watts, Presence detected":                              "",
+		"Fans | 06h | ok | 29.1 | 21.56 percent, Redundancy Lost":                            "Fans lost redundancy",
+		"Fan 1 | 06h | ok | 29.2 | 21.56 percent, Device Enabled":                            "",
+		"Bay 3 | 06h | ok | 4.3 | Predictive Failure Deasserted":                             "",
+		"Bay 4 | 06h | ok | 4.4 | Drive Present, Predictive Failure Asserted":                "Bay 4 is predicted to fail",
+		"Power | 06h | ok | 21.1 | Non-Redundant: Sufficient from Redundant":                 "Power lost redundancy",
+		"Power | 06h | ok | 21.1 | Redundancy Degraded":                                      "Power has less redundancy",
+		"Unit | 06h | ok | 21.1 | Power off/down, AC lost":                                   "Unit lost input",
+		"Unit | 06h | ok | 21.1 | Power off/down":                                            "",
+		"Power | 06h | ok | 21.1 | Fully Redundant":                                          "",
+		"Power | 06h | ok | 21.1 | Non-Redundant: Sufficient from Insufficient":              "",
+		"PSU C | 06h | ok | 10.3 | Presence detected, Failure detected Deasserted, Disabled": "",
+	} {
+		got := ""
+		for _, p := range sensors(line) {
+			got += p.Text
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", line, got, want)
+		}
+	}
+}
+
 func TestEventLogOverIPMI(t *testing.T) {
 	now := time.Date(2026, 1, 29, 18, 0, 0, 0, time.UTC)
 	log := `   1 | 01/20/2026 | 10:00:00 | Temperature CPU1 | Upper Critical going high | Asserted

@@ -99,6 +99,9 @@ func (h *Host) turn(ctx context.Context, write bool) (a access.Account, leave fu
 	if a, err = h.cfg.BMC.Account(ctx); err != nil {
 		return a, nil, err
 	}
+	if err = fits(a); err != nil {
+		return a, nil, err
+	}
 	if err = h.cfg.BMC.Logins.Begin(ctx, a); err != nil {
 		return a, nil, err
 	}
@@ -113,6 +116,26 @@ func (h *Host) turn(ctx context.Context, write bool) (a access.Account, leave fu
 		ended(providers.ClassOf(err) != providers.Late) // a late command was not sent: no gap follows
 		out()
 	}, nil
+}
+
+// The limits of an account over IPMI 2.0 (§22.28, §22.30), in bytes.
+const (
+	maxUser     = 16
+	maxPassword = 20
+)
+
+// fits returns an error if IPMI cannot carry an account.
+func fits(a access.Account) error {
+	const what = "log in to the BMC over IPMI"
+	switch {
+	case len(a.Password) > maxPassword:
+		return providers.Errorf(providers.Unsupported, what, "the password has %d bytes, and IPMI allows at most %d: "+
+			"set a shorter one at the BMC and store it (holdfast secret put)", len(a.Password), maxPassword)
+	case len(a.User) > maxUser:
+		return providers.Errorf(providers.Unsupported, what, "the user name has %d bytes, and IPMI allows at most %d: "+
+			"use another account, and store it (holdfast secret put)", len(a.User), maxUser)
+	}
+	return nil
 }
 
 // library runs f with bmclib's driver for ipmitool. That driver cannot tell a refused login from
@@ -260,6 +283,8 @@ func ToolError(ctx context.Context, what string, err error, out string) error {
 		return providers.Errorf(providers.Unsupported, what,
 			"%w: the BMC does not support this cipher suite: set the label %s of the machine (old BMCs need 3)",
 			said, CipherLabel)
+	case has("insufficient resources"):
+		return providers.Errorf(providers.Transient, what, "the BMC has no free session: %w", said)
 	case has("invalid command", "command not supported", "invalid data field", "parameter out of range"):
 		return providers.Errorf(providers.Unsupported, what, "%w", said)
 	case has("unable to establish", "no response", "timeout"):
