@@ -157,7 +157,7 @@ func TestKnown(t *testing.T) {
 		"ABC1234": "ABC1234", " x1 ": "x1", "7": "7", "None": "", "NONE": "", "Not Specified": "", "0000000": "",
 		"FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF": "",
 		"01234567890123456789AB":               "", "1234567890": "", "0123456789ABCDEF": "", "OEM Define 3": "",
-		"Undefined": "",
+		"Undefined":   "",
 		"Unspecified": "", "None Provided": "", "00020003-0004-0005-0006-000700080009": "", "12345": "12345",
 		"abcdeg1": "abcdeg1",
 		"....":    "", "-": "", "To be filled by O.E.M.": "",
