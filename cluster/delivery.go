@@ -91,9 +91,9 @@ func deliveryFrom(ctx context.Context) *delivery {
 	return d
 }
 
-// mark sets the delivery of a command, and returns a function to call once it is applied. The id has
-// the command's kind and how many of the kind the call has applied: a handler that takes another
-// way the second time repeats none of them.
+// mark sets the delivery of a command, and returns a function to call once it is applied. The id
+// has the command's kind and how many of the kind the call has applied: a handler that takes
+// another way the second time repeats none of them.
 func (d *delivery) mark(c *internalv1.Command) (applied func()) {
 	if d == nil || c.GetDelivery() != nil {
 		return func() {}

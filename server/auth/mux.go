@@ -81,9 +81,9 @@ func (m *Mux) WithCookie(name string, token func(value string) (string, bool)) *
 // Routes returns all routes that were added.
 func (m *Mux) Routes() []Route { return *m.routes }
 
-// ServeHTTP implements http.Handler. A path with double slashes or dot segments is served as the path
-// without them. ServeMux would redirect it, and clients in the field do not follow redirects, or
-// repeat the request without its body or token.
+// ServeHTTP implements http.Handler. A path with double slashes or dot segments is served as the
+// path without them. ServeMux would redirect it, and clients in the field do not follow redirects,
+// or repeat the request without its body or token.
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTTP(w, cleaned(r)) }
 
 // cleaned returns the request with a clean path.

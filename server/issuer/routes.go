@@ -12,15 +12,15 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// defaultPath is the issuer's path if its URL has none. sdkPath is the issuer of a client of 003 that
-// knows only the router's address.
+// defaultPath is the issuer's path if its URL has none. sdkPath is the issuer of a client of 003
+// that knows only the router's address.
 const (
 	defaultPath = "/oidc"
 	sdkPath     = "/q/oidc"
 )
 
-// Routes adds the issuer's routes: below /oidc and /q/oidc, below the path of its URL, and at the paths
-// of Keycloak. Clients made for Keycloak call
+// Routes adds the issuer's routes: below /oidc and /q/oidc, below the path of its URL, and at the
+// paths of Keycloak. Clients made for Keycloak call
 // http://auth-server/realms/wanaku/protocol/openid-connect/token and take that for an
 // issuer (003, step 1). The routes are public, because clients have no token yet.
 func (i *Issuer) Routes(m *auth.Mux) {

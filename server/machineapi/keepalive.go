@@ -70,14 +70,15 @@ func (a *api) keepalive(w http.ResponseWriter, r *http.Request) {
 		a.fail(w, err, other)
 		return
 	}
-	answer(w, http.StatusOK, alive{Status: "ok", Note: note, NextKeepaliveMS: resp.GetNextKeepaliveMs(), MachineState: machineState{
-		MachineID:     resp.GetMachineId(),
-		Status:        "ready",
-		PoolName:      resp.GetPoolName(),
-		LastKeepalive: unix(resp.GetLastKeepalive().GetSeconds()),
-		TTLSeconds:    ttlSeconds,
-		AgentVersion:  resp.GetAgentVersion(),
-	}})
+	answer(w, http.StatusOK, alive{
+		Status: "ok", Note: note, NextKeepaliveMS: resp.GetNextKeepaliveMs(), MachineState: machineState{
+			MachineID:     resp.GetMachineId(),
+			Status:        "ready",
+			PoolName:      resp.GetPoolName(),
+			LastKeepalive: unix(resp.GetLastKeepalive().GetSeconds()),
+			TTLSeconds:    ttlSeconds,
+			AgentVersion:  resp.GetAgentVersion(),
+		}})
 }
 
 // unix returns seconds as text, as agents expect them, or "" for 0.

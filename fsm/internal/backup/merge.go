@@ -23,8 +23,8 @@ import (
 //     now, so that none expires because no peer was listening. Generations never decrease.
 //   - Cursors of watchers continue above all that were ever issued, with a gap. A watcher that
 //     resumes is asked to start from the present state.
-//   - Outcomes of commands that may be delivered twice are forgotten. A second delivery of a command
-//     before the restore is refused, since its effect may be gone.
+//   - Outcomes of commands that may be delivered twice are forgotten. A second delivery of a
+//     command before the restore is refused, since its effect may be gone.
 //   - Tokens are kept if the snapshot is of this cluster: a token revoked since stays revoked. In
 //     another cluster both the snapshot's tokens and the present ones are kept, because the
 //     caller's own is one of them.

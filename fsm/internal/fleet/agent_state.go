@@ -98,7 +98,8 @@ func AgentExpired(t *core.Tx, l *internalv1.Lease) {
 func endAgent(t *core.Tx, m *holdfastv1.Machine) {
 	t.EndLease(internalv1.LeaseRef_PENDING_MACHINE, m.GetMachineId())
 	t.EndLease(internalv1.LeaseRef_MACHINE, m.GetMachineId())
-	if s := m.GetStatus().GetAgentState(); s != holdfastv1.Agent_AGENT_STATE_UNSPECIFIED && s != holdfastv1.Agent_EXPIRED {
+	switch m.GetStatus().GetAgentState() {
+	case holdfastv1.Agent_PENDING, holdfastv1.Agent_REGISTERED, holdfastv1.Agent_READY:
 		moveAgent(t, m, holdfastv1.Agent_EXPIRED, "system", "the machine is retired")
 	}
 }

@@ -37,9 +37,9 @@ func SingleLine(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
 
-// ValidName reports whether a text is 1 to most letters, digits, '.', '_', '-' or ':', with a letter
-// or digit among them. "." and ".." would not be names in a URL's path, and "-" is an option of
-// programs.
+// ValidName reports whether a text is 1 to most letters, digits, '.', '_', '-' or ':', with a
+// letter or digit among them. "." and ".." would not be names in a URL's path, and "-" is an option
+// of programs.
 func ValidName(s string, most int) bool {
 	if s == "" || len(s) > most || strings.Trim(s, "._-:") == "" {
 		return false
