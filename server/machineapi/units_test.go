@@ -42,9 +42,13 @@ func FuzzUnits(f *testing.F) {
 		if n, err := mebibytes(s); err == nil && (n < 0 || n > maxCount<<10) {
 			t.Errorf("%q: got %d MiB", s, n)
 		}
-		var n number
-		if err := n.UnmarshalJSON([]byte(s)); err == nil && !(n <= maxNumber && n >= -maxNumber) {
-			t.Errorf("%q: got number %v", s, n)
+		var m metric
+		if err := m.UnmarshalJSON([]byte(s)); err != nil {
+			t.Errorf("%q: got %v, want any metric accepted", s, err)
+		}
+		out, _ := (&metrics{CPUUtilization: m, TotalMemory: m}).bounded()
+		if pct := out.GetCpuUtilizationPct(); !(pct >= 0 && pct <= 100) || out.GetTotalMemoryAvailable() < 0 {
+			t.Errorf("%q: got metrics %v", s, out)
 		}
 	})
 }
