@@ -60,7 +60,7 @@ client certificate is never accepted as that of a peer, whatever its name.`,
 	fs.StringVar(&f.cluster, "cluster", "", "`name` of the peer's cluster (default: the one of the CA)")
 	fs.StringVar(&f.caDir, "ca-dir", "", "`directory` with ca.pem and ca-key.pem (default: --out)")
 	fs.StringVar(&f.out, "out", ".", "output `directory`, created if missing")
-	fs.IntVar(&f.days, "days", 365, "validity in `days`, at most that of the CA")
+	fs.IntVar(&f.days, "days", certDays, "validity in `days`, at most that of the CA")
 	return cmd
 }
 

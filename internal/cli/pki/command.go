@@ -34,7 +34,7 @@ func TLSCommand() *cobra.Command {
 		Use: "tls", GroupID: groupSetup,
 		Short: "Create and inspect certificates of peers and clients",
 		Long: `Create and inspect certificates. A cluster needs one CA, a certificate for each peer, and one for each person or tool
-that does not use a token. Certificates are written with mode 0644, keys with 0600, and nothing is overwritten.`,
+that does not use a token. Certificates are written with mode 0644, keys with 0600. Nothing is overwritten, except by renew.`,
 		Example: `  holdfast tls init --cluster prod --peer n1=10.0.0.1 --peer n2=10.0.0.2 --peer n3=10.0.0.3
   holdfast tls ca create --cluster prod
   holdfast tls cert create --peer n1 --host n1.example.org --host 10.0.0.1
@@ -44,7 +44,9 @@ that does not use a token. Certificates are written with mode 0644, keys with 06
 		group(&cobra.Command{Use: "ca", Short: "Manage the certificate authority of a cluster",
 			Example: "  holdfast tls ca create --cluster prod"}, caCreate()),
 		group(&cobra.Command{Use: "cert", Short: "Manage certificates of peers and clients",
-			Example: "  holdfast tls cert create --peer n1 --host n1.example.org"}, certCreate()),
+			Example: "  holdfast tls cert create --peer n1 --host n1.example.org"}, certCreate(), certRenew()),
+		group(&cobra.Command{Use: "peer", Short: "Manage the files of peers",
+			Example: "  holdfast tls peer add n4=10.0.0.4"}, peerAdd()),
 		initCluster(), inspect())
 }
 

@@ -1,6 +1,7 @@
 package pki
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,11 +24,11 @@ func private(path string, data []byte) file { return file{path, data, 0o600} }
 func public(path string, data []byte) file { return file{path, data, 0o644} }
 
 // existsError reports a file that already exists.
-type existsError struct{ path string }
+type existsError struct{ path, why string }
 
 func (e *existsError) Error() string {
-	return fmt.Sprintf(
-		"write %s: it is there already, and nothing is overwritten: move it away, or choose another --out", e.path)
+	return fmt.Sprintf("write %s: %s", e.path,
+		cmp.Or(e.why, "it is there already, and nothing is overwritten: move it away, or choose another --out"))
 }
 
 // ExitCode is that of a conflict.
@@ -37,8 +38,8 @@ func (e *existsError) ExitCode() int { return 4 }
 // directory (0700) if it is missing.
 func create(files ...file) error {
 	for _, f := range files {
-		if _, err := os.Lstat(f.path); err == nil {
-			return &existsError{f.path}
+		if exists(f.path) {
+			return &existsError{path: f.path}
 		}
 	}
 	for i, f := range files {
@@ -68,7 +69,7 @@ func createOne(f file) (err error) {
 	}
 	// Unlike a rename, a link replaces nothing.
 	if err := os.Link(tmp.Name(), f.path); errors.Is(err, fs.ErrExist) {
-		return &existsError{f.path}
+		return &existsError{path: f.path}
 	} else if err != nil {
 		return fmt.Errorf("write %s: %w", f.path, err)
 	}
@@ -76,3 +77,8 @@ func createOne(f file) (err error) {
 }
 
 func date(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}

@@ -32,10 +32,12 @@ func initCluster() *cobra.Command {
 A peer's directory has its configuration, its certificate, the keys of gossip and secrets, and the certificate of the CA.
 
 HOST is the name or address of the peer for all others and for clients. PORT is that of gRPC (default 7400); HTTP, Raft and
-gossip get the three after it. With --layout here the configuration names the files where they are created. With
---layout packages it names those of the packages: copy the directory to /etc/holdfast of the peer.
+gossip get the three after it. Of an even number of peers, all but the last one form the cluster, and it joins. With
+--layout here the configuration names the files where they are created. With --layout packages it names those of the
+packages: copy the directory to /etc/holdfast of the peer.
 
-Certificates are written with mode 0644, keys with 0600. Nothing is overwritten.`,
+Renew certificates in time with holdfast tls cert renew; peers warn two weeks before. To add a peer later, see holdfast
+tls peer add. Certificates are written with mode 0644, keys with 0600. Nothing is overwritten.`,
 		Example: `  holdfast tls init --cluster prod --peer n1=10.0.0.1 --peer n2=10.0.0.2 --peer n3=10.0.0.3 --out pki
   holdfast tls init --peer n1=a.example.org --layout packages --out pki`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -45,7 +47,7 @@ Certificates are written with mode 0644, keys with 0600. Nothing is overwritten.
 	fs.StringSliceVar(&f.peers, "peer", nil, "a peer, as `ID=HOST[:PORT]`; repeatable")
 	fs.StringVar(&f.out, "out", "pki", "output `directory`, created if missing")
 	fs.StringVar(&f.layout, "layout", layoutHere, "where a peer finds its files: `here or packages`")
-	fs.IntVar(&f.days, "days", 365, "validity of certificates in `days`; the CA lasts ten years")
+	fs.IntVar(&f.days, "days", certDays, "validity of certificates in `days`; the CA lasts ten years")
 	return cmd
 }
 
@@ -62,6 +64,13 @@ func (f *initFlags) run(cmd *cobra.Command) error {
 	peers, err := parsePeers(f.peers)
 	if err != nil {
 		return usagef(cmd, "%s", err)
+	}
+	if len(peers) == 2 {
+		return usagef(cmd, "two peers: want 1, 3, 5 or 7: a cluster of two stops if one of them fails")
+	}
+	if at := filepath.Join(f.out, "ca", keyFile); exists(at) {
+		return &existsError{at, fmt.Sprintf("it is there already, and nothing is overwritten: to add a peer to this cluster: "+
+			"holdfast tls peer add %s --dir %s; for another cluster choose another --out", f.peers[0], f.out)}
 	}
 	until, err := end(cmd, f.days)
 	if err != nil {
@@ -111,7 +120,7 @@ func (f *initFlags) files(peers []initPeer, until time.Time) ([]file, error) {
 			private(in(p.id, "keys", "peer-key.pem"), pair.Key), public(in(p.id, "peer.pem"), pair.Cert),
 			public(in(p.id, certFile), ca.Pair.Cert), private(in(p.id, "keys", "gossip.key"), []byte(gossip)),
 			private(in(p.id, "keys", "secrets.keys"), []byte(sealing+"\n")),
-			public(in(p.id, "config.yaml"), []byte(f.config(p, peers))))
+			public(in(p.id, "config.yaml"), []byte(f.config(p, others(p, peers), founders(len(peers))))))
 	}
 	return files, nil
 }

@@ -88,6 +88,7 @@ func TestInitRefuses(t *testing.T) {
 		"--peer n1=a --peer n1=b":   "another peer has this id or address",
 		"--peer n1=a --peer n2=a":   "another peer has this id or address",
 		"--peer n1=a --layout rpm":  `--layout "rpm": want here or packages`,
+		"--peer n1=a --peer n2=b":   "want 1, 3, 5 or 7",
 		"--peer n1=a --days 0":      "--days 0: want 1 to 36500",
 		"--peer n1=a --cluster a/b": `--cluster "a/b"`,
 		"--peer n1=a 7":             `unexpected argument "7"`,

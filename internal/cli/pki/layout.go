@@ -70,13 +70,27 @@ func parsePeers(specs []string) ([]initPeer, error) {
 	return peers, nil
 }
 
-// config returns the configuration of a peer.
-func (f *initFlags) config(p initPeer, peers []initPeer) string {
+// others returns the gossip addresses of all peers but one.
+func others(p initPeer, peers []initPeer) []string {
 	var join []string
 	for _, q := range peers {
 		if q.id != p.id {
-			join = append(join, strconv.Quote(q.at(3)))
+			join = append(join, q.at(3))
 		}
+	}
+	return join
+}
+
+// founders returns how many of the peers form the cluster: an odd number of voters, of which a
+// server accepts at most seven. The others join.
+func founders(peers int) int { return min(7, peers-1+peers%2) }
+
+// config returns the configuration of a peer that joins at these gossip addresses. expect is the
+// number of founders; 0 if the cluster is there.
+func (f *initFlags) config(p initPeer, join []string, expect int) string {
+	quoted := make([]string, 0, len(join))
+	for _, at := range join {
+		quoted = append(quoted, strconv.Quote(at))
 	}
 	dir := filepath.Join(f.abs, p.id)
 	data, cert := filepath.Join(dir, "data"), dir
@@ -94,9 +108,11 @@ func (f *initFlags) config(p initPeer, peers []initPeer) string {
 	for i, name := range []string{"grpc_addr", "http_addr", "raft_addr", "gossip_addr"} {
 		line(name, strconv.Quote(p.at(i)))
 	}
-	line("bootstrap_expect", strconv.Itoa(len(peers)))
-	if len(join) > 0 {
-		line("join", "["+strings.Join(join, ", ")+"]")
+	if expect > 0 {
+		line("bootstrap_expect", strconv.Itoa(expect))
+	}
+	if len(quoted) > 0 {
+		line("join", "["+strings.Join(quoted, ", ")+"]")
 	}
 	line("tls_ca", strconv.Quote(filepath.Join(cert, certFile)))
 	line("tls_cert", strconv.Quote(filepath.Join(cert, "peer.pem")))
@@ -117,16 +133,20 @@ func (f *initFlags) summary(peers []initPeer) string {
 	dir(adminName, "the certificate of the first admin")
 	b.WriteString("next:\n")
 	for _, p := range peers {
-		if f.layout == layoutPackages {
-			fmt.Fprintf(&b, "  tar -C %s -c . | ssh root@%s 'tar -C /etc/holdfast --no-overwrite-dir --no-same-owner -x && "+
-				"systemctl enable --now holdfast'\n", filepath.Join(f.out, p.id), p.host)
-		} else {
-			fmt.Fprintf(&b, "  holdfast server --config %s &\n", filepath.Join(f.out, p.id, "config.yaml"))
-		}
+		b.WriteString(f.start(p))
 	}
 	admin := filepath.Join(f.out, adminName)
 	fmt.Fprintf(&b, "  export HOLDFAST_ADDR=%s HOLDFAST_CA=%s/%s HOLDFAST_CERT=%s/%s.pem HOLDFAST_KEY=%s/%s-key.pem\n",
 		peers[0].at(0), admin, certFile, admin, adminName, admin, adminName)
 	b.WriteString("  holdfast cluster status --wait\n")
 	return b.String()
+}
+
+// start returns the command that starts a peer.
+func (f *initFlags) start(p initPeer) string {
+	if f.layout == layoutPackages {
+		return fmt.Sprintf("  tar -C %s -c . | ssh root@%s 'tar -C /etc/holdfast --no-overwrite-dir --no-same-owner -x && "+
+			"systemctl enable --now holdfast'\n", filepath.Join(f.out, p.id), p.host)
+	}
+	return fmt.Sprintf("  holdfast server --config %s &\n", filepath.Join(f.out, p.id, "config.yaml"))
 }
