@@ -44,6 +44,9 @@ const (
 	maxPause     = 200 * time.Millisecond // between tries
 )
 
+// maxIndex is more than any log has entries: a million a second for 8 years.
+const maxIndex = 1 << 48
+
 // inTime returns a context that ends before the caller's deadline, so that the answer
 // arrives in time.
 func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -70,6 +73,10 @@ func consistencyOf(ctx context.Context) (Consistency, error) {
 		i, err := strconv.ParseUint(v, 10, 64)
 		if err != nil {
 			return c, status.Errorf(codes.InvalidArgument, "%s is %q: want a number", HeaderMinIndex, v)
+		}
+		if i > maxIndex {
+			return c, status.Errorf(codes.InvalidArgument, "%s is %d: no answer has had such an index: "+
+				"send the %s of an earlier answer", HeaderMinIndex, i, HeaderIndex)
 		}
 		c.MinIndex = max(c.MinIndex, i)
 	}

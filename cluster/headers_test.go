@@ -72,6 +72,7 @@ func TestConsistencyOf(t *testing.T) {
 			Consistency{Stale: true, MinIndex: 7}, false},
 		{metadata.Pairs(HeaderConsistency, "eventual"), Consistency{}, true},
 		{metadata.Pairs(HeaderMinIndex, "-1"), Consistency{}, true},
+		{metadata.Pairs(HeaderMinIndex, "18446744073709551615"), Consistency{}, true},
 	} {
 		got, err := consistencyOf(metadata.NewIncomingContext(t.Context(), tc.md))
 		if (err != nil) != tc.bad || err == nil && got != tc.want {
