@@ -51,3 +51,23 @@ func TestRepeatsAreBounded(t *testing.T) {
 		t.Errorf("remembered lines: got %d, want at most %d", got, dedupLimit)
 	}
 }
+
+// Junk on the port of gossip fills no disk.
+func TestLinesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		w := Lines(slog.New(slog.NewTextHandler(&out, nil)))
+		for range 2 {
+			for i := range 20_000 {
+				_, _ = fmt.Fprintf(w, "[ERR] memberlist: junk from 10.0.0.%d", i%250)
+			}
+			time.Sleep(lineWindow) // sleep: of synctest
+		}
+		if got, want := strings.Count(out.String(), "\n"), 2*lineBurst+1; got != want {
+			t.Errorf("lines: got %d, want %d", got, want)
+		}
+		if !strings.Contains(out.String(), "lines=19980") {
+			t.Error("got no count of the suppressed lines")
+		}
+	})
+}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -106,13 +107,45 @@ func (h *hclogger) With(args ...any) hclog.Logger {
 func (h *hclogger) Named(string) hclog.Logger { return h }
 
 // Lines returns a writer for libraries that know only the standard logger. It logs each line.
-// The lines contain their level in brackets.
-func Lines(l *slog.Logger) io.Writer { return lineWriter{log: l} }
+// The lines contain their level in brackets. Anybody who reaches the port of gossip can cause
+// warnings and errors, so at most lineBurst of them are logged in lineWindow. The others are
+// counted, and logged at debug level.
+func Lines(l *slog.Logger) io.Writer { return &lineWriter{log: l} }
 
-type lineWriter struct{ log *slog.Logger }
+const (
+	lineWindow = 10 * time.Second
+	lineBurst  = 20
+)
+
+type lineWriter struct {
+	log *slog.Logger
+
+	mu         sync.Mutex
+	since      time.Time // when the window began
+	lines      int       // of warnings and errors in it
+	suppressed int
+}
+
+// limit returns the level for a line, and how many lines the last window has suppressed.
+func (w *lineWriter) limit(l slog.Level, now time.Time) (level slog.Level, suppressed int) {
+	if l < slog.LevelWarn {
+		return l, 0
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if now.Sub(w.since) >= lineWindow {
+		suppressed = w.suppressed
+		w.since, w.lines, w.suppressed = now, 0, 0
+	}
+	if w.lines++; w.lines > lineBurst {
+		w.suppressed++
+		return slog.LevelDebug, suppressed
+	}
+	return l, suppressed
+}
 
 // Write implements io.Writer.
-func (w lineWriter) Write(p []byte) (int, error) {
+func (w *lineWriter) Write(p []byte) (int, error) {
 	line, level := bytes.TrimSpace(p), slog.LevelDebug
 	for _, l := range []struct {
 		tag   string
@@ -127,6 +160,10 @@ func (w lineWriter) Write(p []byte) (int, error) {
 			line, level = rest, l.level
 			break
 		}
+	}
+	level, suppressed := w.limit(level, time.Now())
+	if suppressed > 0 {
+		w.log.Warn("more lines were suppressed", "lines", suppressed)
 	}
 	w.log.Log(context.Background(), level, string(line))
 	return len(p), nil
