@@ -82,7 +82,12 @@ func TestRegisterRefuses(t *testing.T) {
 			Labels: map[string]string{"a": long}}}, "machine.labels.a"},
 		{"two lines", registerOp("m", &holdfastv1.MachineSpec{Rack: "r\n7"}), "machine.spec.rack"},
 		{"long serial", registerOp("m", &holdfastv1.MachineSpec{Serial: long}), "machine.spec.serial"},
-		{"endpoint with a blank", registerOp("m", &holdfastv1.MachineSpec{BmcEndpoint: "10.0.0.1 10.0.0.2"}), "machine.spec"},
+		{"endpoint with a blank", registerOp("m", &holdfastv1.MachineSpec{BmcEndpoint: "10.0.0.1 10.0.0.2"}),
+			"machine.spec.bmc_endpoint"},
+		{"endpoint with a missing colon", registerOp("m", &holdfastv1.MachineSpec{BmcEndpoint: "http//10.0.0.1"}),
+			"machine.spec.bmc_endpoint"},
+		{"endpoint with a user", registerOp("m", &holdfastv1.MachineSpec{SshEndpoint: "root@h:22"}),
+			"machine.spec.ssh_endpoint"},
 		{"bad update of a known one", registerOp("m-1", &holdfastv1.MachineSpec{MacAddresses: []string{"?"}}),
 			"machine.spec.mac_addresses[0]"},
 	}

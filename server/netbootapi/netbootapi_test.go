@@ -168,7 +168,7 @@ func TestBootScripts(t *testing.T) {
 	script := s.get(boot)
 	is(t, script, "kernel http://example.com/images/installer/kernel initrd=initrd holdfast.url=http://example.com "+
 		"holdfast.token=", " ip=dhcp BOOTIF=01-52-54-00-12-34-56 console=tty0 console=ttyS0 quiet "+
-			"ds=nocloud;s=http://10.0.0.9/ a||b || goto again\n",
+		"ds=nocloud;s=http://10.0.0.9/ a||b || goto again\n",
 		"initrd --name initrd http://example.com/images/installer/initrd || goto again")
 	if strings.Contains(script, "evil") {
 		t.Errorf("got an unescaped command line of the image\n%s", script)

@@ -83,8 +83,13 @@ func NormalizeMachine(m *holdfastv1.Machine) []refusal.FieldViolation {
 	if n := len(s.GetSshHostKeys()); n > 8 {
 		bad.Add("spec.ssh_host_keys", "has %d keys, at most 8 are allowed", n)
 	}
-	if strings.ContainsAny(s.GetBmcEndpoint()+s.GetSshEndpoint(), " \t") {
-		bad.Add("spec", "endpoints must not contain blanks")
+	for _, f := range []struct {
+		name, value string
+		problem     func(string) string
+	}{{"ssh_endpoint", s.GetSshEndpoint(), lex.SSHEndpoint}, {"bmc_endpoint", s.GetBmcEndpoint(), lex.BMCEndpoint}} {
+		if f.value != "" && f.problem(f.value) != "" {
+			bad.Add("spec."+f.name, "%s", f.problem(f.value))
+		}
 	}
 	if p := s.GetPool(); p != "" && !lex.Printable(p, core.MaxPoolName) {
 		bad.Add("spec.pool", "%q is not 1 to %d visible characters", p, core.MaxPoolName)

@@ -146,8 +146,8 @@ func checkVerify(c *checker, s *holdfastv1.Step) {
 
 func checkNet(c *checker, s *holdfastv1.Step) {
 	c.short("config", s.GetNet().GetConfig())
-	if to := s.GetNet().GetNewSshEndpoint(); strings.ContainsAny(to, "/@ \t\r\n") || len(to) > 255 {
-		c.add("new_ssh_endpoint", "%q is not an address: want host or host:port", to)
+	if to := s.GetNet().GetNewSshEndpoint(); to != "" && lex.SSHEndpoint(to) != "" {
+		c.add("new_ssh_endpoint", "%s", lex.SSHEndpoint(to))
 	}
 }
 
