@@ -3,6 +3,7 @@
 package nearest
 
 import (
+	"math"
 	"regexp"
 	"strings"
 )
@@ -19,6 +20,35 @@ func Of(written string, names []string) string {
 	}
 	return best
 }
+
+// Key returns the key that a mistyped one was meant to be, or "": Of, or else the only key that
+// begins with the written words (bmc_endpoint for bmc), or the one with the longest common
+// beginning (grpc_addr for grpc_adress).
+func Key(written string, keys []string) string {
+	if best := Of(written, keys); best != "" || len(written) < 2 {
+		return best
+	}
+	best, longest := "", max(leastCommon, len(written)/2)
+	for _, k := range keys {
+		common := 0
+		for common < min(len(k), len(written)) && k[common] == written[common] {
+			common++
+		}
+		if strings.HasPrefix(k, written+"_") {
+			common = math.MaxInt // all of the written words
+		}
+		switch {
+		case common > longest:
+			best, longest = k, common
+		case common == longest:
+			best = "" // two keys: neither is meant for certain
+		}
+	}
+	return best
+}
+
+// leastCommon is the number of letters that two keys may share by chance.
+const leastCommon = 5
 
 // Name returns the name of a resource that a mistyped one was meant to be, or "". A name may have
 // been written without its prefix (plan/repave as repave). Names that differ in a number are names

@@ -26,6 +26,26 @@ func TestOf(t *testing.T) {
 	}
 }
 
+func TestKey(t *testing.T) {
+	keys := []string{"grpc_addr", "http_addr", "bmc_endpoint", "ssh_endpoint", "ssh_host_keys", "tls_ca", "tls_cert",
+		"raft_addr", "raft_multiplier"}
+	for _, tt := range []struct{ written, want string }{
+		{"grpc_adress", "grpc_addr"},
+		{"htp_addr", "http_addr"},
+		{"bmc", "bmc_endpoint"},
+		{"ssh", ""}, // two keys
+		{"tls", ""},
+		{"raft_multiply", "raft_multiplier"},
+		{"raft_x", ""},
+		{"kernel", ""},
+		{"", ""},
+	} {
+		if got := nearest.Key(tt.written, keys); got != tt.want {
+			t.Errorf("Key(%q): got %q, want %q", tt.written, got, tt.want)
+		}
+	}
+}
+
 func TestName(t *testing.T) {
 	names := []string{"plan/repave-join", "m-9", "m-010", "gpu"}
 	for _, tt := range []struct{ written, want string }{

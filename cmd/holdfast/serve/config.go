@@ -132,45 +132,50 @@ func (c *Config) hidden(fs *pflag.FlagSet) {
 	}
 }
 
-// settle sets defaults that depend on other keys, and refuses invalid combinations.
+// settle sets defaults that depend on other keys, and returns an error for each invalid value and
+// combination.
 func (c *Config) settle() error {
 	if c.Dev {
 		c.Insecure, c.DataDir, c.BootstrapExpect, c.Join = true, "", 1, nil
 		if len(c.Providers) == 0 {
 			c.Providers = map[string]providers.Config{"fake": {Kind: "fake", Raw: []byte("{}")}}
 		}
-	} else if c.DataDir == "" {
-		return errors.New("set --data-dir: all state is kept there (or try --dev, which keeps it in memory)")
 	}
 	if c.Insecure {
 		if err := c.checkLoopback(); err != nil {
 			return err // before any other advice: the danger comes first
 		}
 	}
+	_, err := c.logger()
+	return errors.Join(c.checkIdentity(), c.checkAddresses(), c.checkNumbers(), err, c.tracing.Check(),
+		c.secretsConfig.settle(), c.tlsConfig.settle(c.Insecure, c.NodeID))
+}
+
+// checkIdentity returns an error for each invalid setting of this peer and its cluster.
+func (c *Config) checkIdentity() error {
+	var errs []error
+	if c.DataDir == "" && !c.Dev {
+		errs = append(errs,
+			errors.New("set --data-dir: all state is kept there (or try --dev, which keeps it in memory)"))
+	}
 	if c.NodeID == "" {
-		return errors.New("set --node-id: the stable name of this peer")
+		errs = append(errs, errors.New("set --node-id: the stable name of this peer"))
 	}
 	if c.OnShutdown != "handover" && c.OnShutdown != "cancel" {
-		return fmt.Errorf("set --on-shutdown to handover or cancel, not %q", c.OnShutdown)
+		errs = append(errs, fmt.Errorf("set --on-shutdown to handover or cancel, not %q", c.OnShutdown))
 	}
 	if c.AdmitPeers != "auto" && c.AdmitPeers != "manual" {
-		return fmt.Errorf("set --admit-peers to auto or manual, not %q", c.AdmitPeers)
+		errs = append(errs, fmt.Errorf("set --admit-peers to auto or manual, not %q", c.AdmitPeers))
 	}
-	if c.BootstrapExpect < 0 || c.BootstrapExpect > 1 && c.BootstrapExpect%2 == 0 {
-		return fmt.Errorf(
-			"set --bootstrap-expect to 1, 3, 5 or 7, not %d: an even number of voters survives no more failures",
-			c.BootstrapExpect)
+	if !slices.Contains([]int{0, 1, 3, 5, 7}, c.BootstrapExpect) {
+		errs = append(errs, fmt.Errorf("set --bootstrap-expect to 1, 3, 5 or 7, or 0 to join an existing cluster, not %d",
+			c.BootstrapExpect))
 	}
 	if c.BootstrapExpect != 1 && len(c.Join) == 0 {
-		return errors.New("set --join to the gossip addresses of other peers (or --bootstrap-expect=1 for a peer alone)")
+		errs = append(errs,
+			errors.New("set --join to the gossip addresses of other peers (or --bootstrap-expect=1 for a peer alone)"))
 	}
-	if err := c.tracing.Check(); err != nil {
-		return err
-	}
-	if err := c.secretsConfig.settle(); err != nil {
-		return err
-	}
-	return c.tlsConfig.settle(c.Insecure, c.NodeID)
+	return errors.Join(errs...)
 }
 
 // checkLoopback refuses addresses other than loopback for an unprotected peer

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -38,10 +39,11 @@ func (c *Config) load(fs *pflag.FlagSet, getenv func(string) (string, bool)) err
 	if err != nil {
 		return fmt.Errorf("read configuration: %w", err)
 	}
-	if err := c.parse(fs, given, b); err != nil {
-		return fmt.Errorf("read configuration %s: %w", c.File, err)
+	var errs []error
+	for _, err := range each(c.parse(fs, given, b)) {
+		errs = append(errs, fmt.Errorf("read configuration %s: %w", c.File, err))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // parse sets the keys of a file that flags and environment omit.
@@ -57,12 +59,14 @@ func (c *Config) parse(fs *pflag.FlagSet, given map[string]bool, b []byte) error
 	if root.Kind != yaml.MappingNode {
 		return fmt.Errorf("line %d: want keys and values", root.Line)
 	}
+	var errs []error
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		key, value := root.Content[i], root.Content[i+1]
 		name := strings.ReplaceAll(key.Value, "_", "-") // the spelling of the flag is accepted, too
 		if seen[name] {
-			return fmt.Errorf("line %d: duplicate key %q", key.Line, key.Value)
+			errs = append(errs, fmt.Errorf("line %d: duplicate key %q", key.Line, key.Value))
+			continue
 		}
 		seen[name] = true
 		var err error
@@ -76,11 +80,9 @@ func (c *Config) parse(fs *pflag.FlagSet, given map[string]bool, b []byte) error
 		default:
 			err = parseFlag(fs, given, name, key, value)
 		}
-		if err != nil {
-			return err
-		}
+		errs = append(errs, err)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // parseFlag parses a key that has a flag.
@@ -167,7 +169,7 @@ func scalar(n *yaml.Node) (string, error) {
 func decode[T any](n *yaml.Node, key, want string, into any) error {
 	var tree T
 	if err := n.Decode(&tree); err != nil {
-		return fmt.Errorf("line %d: key %q: want %s: %w", n.Line, key, want, err)
+		return fmt.Errorf("line %d: key %q: want %s", n.Line, key, want)
 	}
 	b, err := json.Marshal(tree)
 	if err == nil {
@@ -175,10 +177,41 @@ func decode[T any](n *yaml.Node, key, want string, into any) error {
 		dec.DisallowUnknownFields()
 		err = dec.Decode(into)
 	}
-	if err != nil {
-		return fmt.Errorf("line %d: key %q: %w", n.Line, key, err)
+	if err == nil {
+		return nil
 	}
-	return nil
+	// Package json has no type for this error, and its text names Go.
+	if name, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
+		name = strings.Trim(name, `"`)
+		return fmt.Errorf("line %d: unknown key %q below %q%s", n.Line, name, key,
+			flagerror.Suggest(name, jsonNames(reflect.TypeOf(into).Elem())))
+	}
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Errorf("line %d: key %q: %s is a %s, which does not fit", n.Line, key, wrong.Field, wrong.Value)
+	}
+	return fmt.Errorf("line %d: key %q: %w", n.Line, key, err)
+}
+
+// jsonNames returns the names of the fields of a struct, or of the elements of a list or map.
+func jsonNames(t reflect.Type) []string {
+	switch t.Kind() {
+	case reflect.Slice, reflect.Map, reflect.Pointer:
+		return jsonNames(t.Elem())
+	case reflect.Struct:
+	default:
+		return nil
+	}
+	var names []string
+	for f := range t.Fields() {
+		if f.Anonymous {
+			names = append(names, jsonNames(f.Type)...)
+			continue
+		}
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // settings returns the effective settings of flags, environment and file. Keys that exist in

@@ -76,6 +76,12 @@ func (c *netbootConfig) firmware(installs pxe.Installs, log *slog.Logger) (*pxe.
 		Logger: log}, installs)
 }
 
+// check returns an error if the settings of netboot do not fit together.
+func (c *netbootConfig) check() error {
+	_, err := c.firmware(nil, slog.New(slog.DiscardHandler))
+	return err
+}
+
 // addressOf returns the first IPv4 address of an interface.
 func addressOf(name string) (netip.Addr, error) {
 	i, err := net.InterfaceByName(name)

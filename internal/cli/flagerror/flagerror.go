@@ -41,7 +41,7 @@ func (e *invalidError) ExitCode() int { return 2 }
 
 // Suggest returns the name that a mistyped one was meant to be, as a question, or "".
 func Suggest(written string, names []string) string {
-	if guess := nearest.Of(strings.ReplaceAll(written, "-", "_"), names); guess != "" {
+	if guess := nearest.Key(strings.ReplaceAll(written, "-", "_"), names); guess != "" {
 		return ": did you mean " + guess + "?"
 	}
 	return ""

@@ -84,7 +84,7 @@ func unknownKey(key *yaml.Node, md protoreflect.MessageDescriptor, path string) 
 	for i := range md.Fields().Len() {
 		names = append(names, string(md.Fields().Get(i).Name()))
 	}
-	if best := nearest.Of(key.Value, names); best != "" {
+	if best := nearest.Key(key.Value, names); best != "" {
 		msg += fmt.Sprintf(": did you mean %q?", best)
 	}
 	return &Error{Line: key.Line, Msg: msg}

@@ -1,0 +1,97 @@
+package serve
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// checked returns the problems of a file, one per line, without the directory of the file.
+func checked(t *testing.T, file string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "peer.yaml")
+	if err := os.WriteFile(path, []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := Config{File: path}
+	keys := pflag.NewFlagSet("config", pflag.ContinueOnError)
+	c.flags(keys)
+	c.File = path
+	var all strings.Builder
+	for _, err := range c.problems(keys, func(string) (string, bool) { return "", false }, false) {
+		all.WriteString(err.Error() + "\n")
+	}
+	return all.String()
+}
+
+func TestConfigCheck(t *testing.T) {
+	const good = "node_id: n1\ndata_dir: /nonexistent/data\ninsecure: true\nbootstrap_expect: 1\n"
+	tests := []struct {
+		name, file string
+		want       []string // none: no problem
+	}{
+		{"a valid file", good, nil},
+		{"all problems at once", "grpc_adress: x\nmax_active_runs: -1\nbootstrap_expect: 4\nhttp_addr: '74000'\n" +
+			"node_id: n1\n",
+			[]string{`unknown key "grpc_adress": did you mean grpc_addr?`, "set --max-active-runs to a number from 1 to 1000000, not -1",
+				"set --bootstrap-expect to 1, 3, 5 or 7", `read --http-addr "74000": want host:port`, "set --data-dir",
+				"set --tls-ca", "set --join"}},
+		{"a port out of range", good + "raft_addr: 127.0.0.1:99999\n", []string{"read --raft-addr"}},
+		{"an unknown kind of provider", good + "providers: {dc: {kind: redfish}}\n", []string{`kind "redfish" is not one of`}},
+		{"a list of providers", good + "providers: [fake]\n", []string{`key "providers": want a kind and options for each name`}},
+		{"an unknown key of a provider", good + "providers: {dc: {kind: fake, endpont: 'http://127.0.0.1:1'}}\n",
+			[]string{"endpont"}},
+		{"an unknown key of an issuer", good + "oidc_issuers: [{issuer: 'https://x', audence: a}]\n",
+			[]string{`unknown key "audence" below "oidc_issuers": did you mean audience?`}},
+		{"an issuer without TLS", good + "oidc_issuers: [{issuer: 'http://x.example', audience: a}]\n", []string{"want https"}},
+		{"an archive that is none", good + "archive: {url: ftp://x}\n", []string{"read --archive-url"}},
+		{"networks that are none", good + "deny_urls: [10.0.0.0/99]\n", []string{"read --deny-urls"}},
+		{"netboot without its address", good + "netboot: eth0\n", []string{"read --netboot"}},
+		{"a key file that is missing", good + "secrets_key_file: /nonexistent/key\n", []string{"/nonexistent/key"}},
+		{"a level of the log", good + "log_level: loud\n", []string{"read --log-level"}},
+		{"no numbers", good + "rate_limit_per_second: -5\nraft_multiplier: NaN\nplatform_margin_percent: 101\n",
+			[]string{"--rate-limit-per-second", "--raft-multiplier", "--platform-margin-percent"}},
+		{"an address that others cannot reach", good + "advertise_grpc: 127.0.0.1:0\n", []string{"read --advertise-grpc"}},
+		{"peers without ports", good + "join: [10.0.0.1]\n", []string{"read --join"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := checked(t, tt.file)
+			if (got == "") != (len(tt.want) == 0) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			for _, want := range tt.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("got\n%s\nwant %q", got, want)
+				}
+			}
+			for _, goText := range []string{"json:", "unmarshal", "map[", "strconv"} {
+				if strings.Contains(got, goText) {
+					t.Errorf("got %q, with text of Go: %s", got, goText)
+				}
+			}
+		})
+	}
+}
+
+func TestConfigCommand(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "peer.yaml")
+	if err := os.WriteFile(path, []byte("node_id: n1\nbootstrap_expect: 1\ninsecure: true\nx: y\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := ConfigCommand()
+	var out, problems bytes.Buffer
+	cmd.SetOut(&out)
+	cmd.SetErr(&problems)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs([]string{"check", path})
+	err := cmd.Execute()
+	if err == nil || !strings.Contains(err.Error(), "2 problems") ||
+		!strings.HasPrefix(problems.String(), path+`: line 4: unknown key "x"`) {
+		t.Errorf("got %v, %q", err, problems.String())
+	}
+}
