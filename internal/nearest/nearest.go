@@ -23,7 +23,7 @@ func Of(written string, names []string) string {
 
 // Key returns the key that a mistyped one was meant to be, or "": Of, or else the only key that
 // begins with the written words (bmc_endpoint for bmc), or the one with the longest common
-// beginning (grpc_addr for grpc_adress).
+// beginning (grpc_addr for grpc_address).
 func Key(written string, keys []string) string {
 	if best := Of(written, keys); best != "" || len(written) < 2 {
 		return best

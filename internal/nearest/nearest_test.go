@@ -30,7 +30,7 @@ func TestKey(t *testing.T) {
 	keys := []string{"grpc_addr", "http_addr", "bmc_endpoint", "ssh_endpoint", "ssh_host_keys", "tls_ca", "tls_cert",
 		"raft_addr", "raft_multiplier"}
 	for _, tt := range []struct{ written, want string }{
-		{"grpc_adress", "grpc_addr"},
+		{"grpc_address", "grpc_addr"},
 		{"htp_addr", "http_addr"},
 		{"bmc", "bmc_endpoint"},
 		{"ssh", ""}, // two keys

@@ -85,7 +85,7 @@ func each(err error) []error {
 	if err == nil {
 		return nil
 	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // only the outermost
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []error
 		for _, e := range joined.Unwrap() {
 			all = append(all, each(e)...)
@@ -197,7 +197,8 @@ func (c *Config) checkNumbers() error {
 		{"raft-multiplier", c.RaftMultiplier, 0.01, 10},
 	} {
 		if !(b.value >= b.least && b.value <= b.most) { // also not a number
-			errs = append(errs, fmt.Errorf("set --%s to a number from %s to %s, not %s", b.flag, plain(b.least), plain(b.most), plain(b.value)))
+			errs = append(errs, fmt.Errorf("set --%s to a number from %s to %s, not %s", b.flag,
+				plain(b.least), plain(b.most), plain(b.value)))
 		}
 	}
 	return errors.Join(errs...)

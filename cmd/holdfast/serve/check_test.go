@@ -35,14 +35,17 @@ func TestConfigCheck(t *testing.T) {
 		want       []string // none: no problem
 	}{
 		{"a valid file", good, nil},
-		{"all problems at once", "grpc_adress: x\nmax_active_runs: -1\nbootstrap_expect: 4\nhttp_addr: '74000'\n" +
+		{"all problems at once", "grpc_address: x\nmax_active_runs: -1\nbootstrap_expect: 4\nhttp_addr: '74000'\n" +
 			"node_id: n1\n",
-			[]string{`unknown key "grpc_adress": did you mean grpc_addr?`, "set --max-active-runs to a number from 1 to 1000000, not -1",
+			[]string{`unknown key "grpc_address": did you mean grpc_addr?`,
+				"set --max-active-runs to a number from 1 to 1000000, not -1",
 				"set --bootstrap-expect to 1, 3, 5 or 7", `read --http-addr "74000": want host:port`, "set --data-dir",
 				"set --tls-ca", "set --join"}},
 		{"a port out of range", good + "raft_addr: 127.0.0.1:99999\n", []string{"read --raft-addr"}},
-		{"an unknown kind of provider", good + "providers: {dc: {kind: redfish}}\n", []string{`kind "redfish" is not one of`}},
-		{"a list of providers", good + "providers: [fake]\n", []string{`key "providers": want a kind and options for each name`}},
+		{"an unknown kind of provider", good + "providers: {dc: {kind: redfish}}\n",
+			[]string{`kind "redfish" is not one of`}},
+		{"a list of providers", good + "providers: [fake]\n",
+			[]string{`key "providers": want a kind and options for each name`}},
 		{"an unknown key of a provider", good + "providers: {dc: {kind: fake, endpont: 'http://127.0.0.1:1'}}\n",
 			[]string{"endpont"}},
 		{"an unknown key of an issuer", good + "oidc_issuers: [{issuer: 'https://x', audence: a}]\n",
