@@ -30,12 +30,13 @@ type Event struct {
 	Severity string    // OK, Warning, Critical; empty if the BMC does not report it
 	Sensor   string
 	Message  string
+	Log      string // the id of the log that it is in; empty if the BMC has only one
 }
 
 // EventLog reads and clears the event log of a BMC. Reading changes nothing.
 type EventLog interface {
 	Events(ctx context.Context, m Machine) ([]Event, error) // the oldest first
-	// ClearEvents empties the log. Some BMCs then log that it was cleared.
+	// ClearEvents empties the log that Events reads, and no other one. Some BMCs then log that it was cleared.
 	ClearEvents(ctx context.Context, op Op, m Machine) error
 }
 

@@ -22,6 +22,7 @@ const streamEvents = "events"
 const (
 	proofEvents = "events"
 	proofNewest = "newest"
+	proofLog    = "log" // its name
 )
 
 // eventStep reads or clears an event log.
@@ -63,7 +64,12 @@ func (a eventStep) clearEvents(p providers.EventLog) Action {
 			if err != nil || len(all) == 0 {
 				return map[string]string{proofEvents: "0"}, err
 			}
-			return map[string]string{proofEvents: strconv.Itoa(len(all)), proofNewest: eventKey(all[len(all)-1])}, nil
+			newest := all[len(all)-1]
+			seen := map[string]string{proofEvents: strconv.Itoa(len(all)), proofNewest: eventKey(newest)}
+			if newest.Log != "" {
+				seen[proofLog] = newest.Log
+			}
+			return seen, nil
 		},
 		Do: func(ctx context.Context) error {
 			if a.Before[proofEvents] == "0" {
@@ -94,7 +100,7 @@ func (a eventStep) clearEvents(p providers.EventLog) Action {
 						"the log of this run is full (%d bytes), so the entries could not be stored: "+
 							"clear the event log in a separate run", fsm.MaxRunLog)
 				}
-				what := fmt.Sprintf("clear the event log of %d entries", len(all))
+				what := strings.TrimSpace(fmt.Sprintf("clear the event log of %d entries %s", len(all), a.Before[proofLog]))
 				err = a.Effect(ctx, what, func(ctx context.Context) error { return p.ClearEvents(ctx, a.Op, a.Machine) })
 				if err != nil {
 					return err
@@ -105,6 +111,9 @@ func (a eventStep) clearEvents(p providers.EventLog) Action {
 			}
 			a.Prove(map[string]string{"events_left": strconv.Itoa(len(all))})
 			a.Message = "event log cleared, it had " + a.Before[proofEvents] + " entries"
+			if name := a.Before[proofLog]; name != "" {
+				a.Message = "event log " + name + " cleared, it had " + a.Before[proofEvents] + " entries"
+			}
 			return nil
 		},
 	}

@@ -103,7 +103,7 @@ func (c *Config) checkValues() error {
 	if _, err := egress.New(c.DenyURLs); err != nil {
 		errs = append(errs, fmt.Errorf("read --deny-urls: %w", err))
 	}
-	_, err = auth.New(c.gate(log, prometheus.NewRegistry(), ""), auth.Deps{})
+	_, err = auth.New(c.gate(log, prometheus.NewRegistry(), "", nil), auth.Deps{})
 	return errors.Join(append(errs, err)...)
 }
 

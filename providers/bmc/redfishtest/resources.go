@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -257,7 +258,11 @@ func (m *system) inside() map[string]map[string]any {
 				"#LogService.ClearLog": map[string]any{"target": m.logs() + "/" + id + clearLog},
 			},
 		}
-		if kind := cmp.Or(m.s.style().LogType, "SEL"); kind != "-" {
+		other := slices.Contains(m.s.quirks.OtherLogs, id)
+		if other {
+			service["Name"] = id
+		}
+		if kind := cmp.Or(m.s.style().LogType, "SEL"); kind != "-" && !other {
 			service["LogEntryType"] = kind
 		}
 		all["LogServices/"+id] = service

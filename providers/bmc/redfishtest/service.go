@@ -87,6 +87,8 @@ type Quirks struct {
 	LoginCode       string // and this code
 	SessionLocation string // of the session: "id" as the id alone, "body" as the id in the body, "none", or "no token"
 
+	OtherLogs []string // ids of further log services, each with the same entries
+
 	ShownResetTypes []string // shown in place of the accepted ones, which an ActionInfo has
 	ModeStatus      int      // of RefuseMode; default 400
 	Progress        string   // the boot progress of every machine, which never changes

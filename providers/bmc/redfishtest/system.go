@@ -136,10 +136,11 @@ const clearLog = "/Actions/LogService.ClearLog"
 
 // logIDs returns the ids of the log services. All entries are in the first.
 func (m *system) logIDs() []string {
+	ids := []string{m.s.logID()}
 	if m.s.quirks.TwoLogs {
-		return []string{m.s.logID(), m.s.logID() + "2"}
+		ids = append(ids, m.s.logID()+"2")
 	}
-	return []string{m.s.logID()}
+	return append(ids, m.s.quirks.OtherLogs...)
 }
 
 func (m *system) answer(r *http.Request, parts []string, body map[string]any) (*result, *fault) {

@@ -21,6 +21,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/redfish/loose"
 	"github.com/holdfast-metal/holdfast/providers/internal/text"
@@ -165,12 +166,12 @@ func (c *Client) send(ctx context.Context, r request) (*answer, error) {
 	}
 	res, err := c.cfg.HTTP.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, unanswered(ctx, r, err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	b, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: read the answer: %w", r.method, r.path, err)
+		return nil, unanswered(ctx, r, fmt.Errorf("%s %s: read the answer: %w", r.method, r.path, err))
 	}
 	if len(b) > maxBody {
 		return nil, access.Disagree("%s %s: the answer is longer than %d bytes", r.method, r.path, maxBody)
@@ -179,6 +180,19 @@ func (c *Client) send(ctx context.Context, r request) (*answer, error) {
 		return nil, newReply(r.method, r.path, res.StatusCode, b)
 	}
 	return &answer{status: res.StatusCode, header: res.Header, body: b}, nil
+}
+
+// unanswered returns the error of a request without an answer. If a read fails that prepares or
+// verifies an effect, the outcome of the effect is not unknown because of it.
+func unanswered(ctx context.Context, r request, err error) error {
+	if _, effect := providers.NotAfter(ctx); !effect || r.method != http.MethodGet {
+		return err
+	}
+	err = access.Classify("read "+r.path, err, false)
+	if providers.ClassOf(err) == providers.Timeout {
+		return providers.Errorf(providers.Transient, "read "+r.path, "%w", errors.Unwrap(err))
+	}
+	return err
 }
 
 // newHTTPRequest returns r as an HTTP request to our BMC. The path comes from the service, possibly

@@ -3,147 +3,103 @@ package redfish
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/stmcginnis/gofish/redfish"
 
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/providers/bmc/internal/access"
 	"github.com/holdfast-metal/holdfast/providers/internal/text"
 )
 
-// Events reads the event log, the oldest entry first.
+// mostEvents bounds how many entries of an event log are read.
+const mostEvents = 200
+
+// Events reads the newest entries of the log of the machine's hardware, the oldest first. An entry
+// that vanishes meanwhile, or cannot be read, costs that entry only. The first event says what is
+// not read.
 func (h *Host) Events(ctx context.Context) ([]providers.Event, error) {
-	services, err := h.eventLogs(ctx)
+	l, err := h.machineLog(ctx)
 	if err != nil {
 		return nil, err
 	}
+	entries, older, err := h.c.newestEntries(ctx, l, mostEvents)
+	if err != nil {
+		return nil, err
+	}
+	if len(entries.members) == 0 && len(entries.unread) > 0 {
+		return nil, fmt.Errorf("read the entries of log %s: %w", l.name, entries.unread[0])
+	}
 	var all []providers.Event
-	for _, l := range services {
-		entries, err := l.Entries()
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range entries {
-			t, _ := time.Parse(time.RFC3339, e.Created)
-			all = append(all, providers.Event{
-				ID:       e.ID,
-				At:       t,
-				Severity: string(e.Severity),
-				Sensor:   string(e.SensorType),
-				Message:  text.Clip(e.Message, 1000),
-			})
-		}
+	for _, e := range entries.members {
+		at := e.Text("Created")
+		all = append(all, providers.Event{
+			ID:       e.id(),
+			At:       parseEventTime(at),
+			Severity: e.Text("Severity"),
+			Sensor:   text.Clip(e.Text("SensorType"), 100),
+			Message:  text.Clip(cmp.Or(e.Text("Message"), e.Text("Name")), 1000),
+			Log:      l.name,
+		})
 	}
 	slices.SortFunc(all, func(a, b providers.Event) int {
 		return cmp.Or(a.At.Compare(b.At), len(a.ID)-len(b.ID), strings.Compare(a.ID, b.ID))
 	})
+	var gaps []string
+	if older > 0 {
+		gaps = append(gaps, fmt.Sprintf("%d older entries are not read", older))
+	}
+	for i, u := range entries.unread {
+		if i == 3 {
+			gaps = append(gaps, fmt.Sprintf("and %d others", len(entries.unread)-i))
+			break
+		}
+		gaps = append(gaps, "not read: "+text.Clip(u.Error(), access.MaxText))
+	}
+	if len(gaps) > 0 {
+		note := providers.Event{ID: "-", Log: l.name, Message: "log " + l.name + ": " + strings.Join(gaps, "; ")}
+		all = slices.Insert(all, 0, note)
+	}
 	return all, nil
 }
 
-// eventLogs returns the log services that form the event log: those of type SEL, of the system or
-// else of its manager (as Dell has it). If the BMC marks none as SEL, it returns all logs of the
-// first of the two that has any.
-func (h *Host) eventLogs(ctx context.Context) ([]*redfish.LogService, error) {
-	s, err := h.known(ctx, bootFresh)
-	if err != nil {
-		return nil, err
-	}
-	all, sel, err := h.logsBelow(ctx, s.LogServices.ID)
-	if err != nil || len(sel) > 0 {
-		return sel, err
-	}
-	manager, err := h.manager(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var m struct{ LogServices link }
-	if _, err := h.c.expect(ctx, manager, &m); err != nil {
-		return nil, err
-	}
-	more, sel, err := h.logsBelow(ctx, m.LogServices.ID)
-	switch {
-	case err != nil || len(sel) > 0:
-		return sel, err
-	case len(all) > 0:
-		return all, nil
-	case len(more) > 0:
-		return more, nil
-	}
-	return nil, providers.Errorf(providers.Unsupported, "find the event log",
-		"the BMC shows no log services, neither for the system nor for its manager")
-}
-
-// logsBelow reads a collection of log services. sel has those of type SEL.
-func (h *Host) logsBelow(ctx context.Context, collection string) (all, sel []*redfish.LogService, err error) {
-	if collection == "" {
-		return nil, nil, nil
-	}
-	if all, err = redfish.ListReferencedLogServices(view{ctx, h.c}, collection); err != nil {
-		return nil, nil, err
-	}
-	for _, l := range all {
-		if l.LogEntryType == redfish.SELLogEntryTypes || strings.EqualFold(l.ID, "SEL") {
-			sel = append(sel, l)
+// parseEventTime parses the time of an entry, which may lack seconds or a zone: it is UTC then, as
+// BMCs keep it. It returns the zero time for anything else.
+func parseEventTime(s string) time.Time {
+	for _, layout := range []string{
+		time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05",
+		"2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05Z0700", "01/02/2006 15:04:05", "01/02/2006 15:04",
+	} {
+		if t, err := time.Parse(layout, strings.TrimSpace(s)); err == nil {
+			return t.UTC()
 		}
 	}
-	return all, sel, nil
+	return time.Time{}
 }
 
-// ClearEvents empties the event log. Several log services are emptied one after the other. Finding
-// them can take a slow BMC longer than any effect may wait, so each one is confirmed separately.
-// Once the first is empty, it would be wrong to return Late for another: something was done.
+// ClearEvents empties the log of the machine's hardware, and no other one: security and audit logs
+// are not for Holdfast to clear. Finding it can take a slow BMC longer than any effect may wait.
 func (h *Host) ClearEvents(ctx context.Context) error {
 	const what = "clear the event log"
-	targets, err := h.clearTargets(providers.Unhurried(ctx))
+	l, err := h.machineLog(providers.Unhurried(ctx))
 	if err != nil {
-		return err
+		return access.Classify("find the event log", err, false)
 	}
-	if len(targets) == 0 {
-		return providers.Errorf(providers.Unsupported, what, "the BMC shows no action ClearLog for the event log")
+	if logRank(l.name, l.Text("Name"), l.Text("LogEntryType")) == unclearRank {
+		return providers.Errorf(providers.Unsupported, what,
+			"it is unclear whether log %s is the hardware's: clear it at the BMC", l.name)
 	}
-	for i, t := range targets {
-		sends, err := providers.Confirmed(ctx, what)
-		if err == nil {
-			_, err = h.c.do(sends, request{method: http.MethodPost, path: t, body: struct{}{}})
-		}
-		if i > 0 && providers.ClassOf(err) == providers.Late {
-			return providers.Errorf(providers.Transient, what, "%w",
-				access.Disagree("%d of %d logs are cleared: %w", i, len(targets), err))
-		}
-		if err != nil {
-			return err
-		}
+	target := l.clear()
+	if target == "" {
+		return providers.Errorf(providers.Unsupported, what, "the BMC shows no action ClearLog for log %s", l.name)
 	}
-	return nil
-}
-
-// clearTargets returns the actions that empty the event log.
-func (h *Host) clearTargets(ctx context.Context) (targets []string, err error) {
-	services, err := h.eventLogs(ctx)
-	if err != nil {
-		return nil, err
+	sends, err := providers.Confirmed(ctx, what)
+	if err == nil {
+		_, err = h.c.do(sends, request{method: http.MethodPost, path: target, body: struct{}{}})
 	}
-	for _, l := range services {
-		var log struct {
-			Actions struct {
-				Clear struct {
-					Target string `json:"target"`
-				} `json:"#LogService.ClearLog"`
-			}
-		}
-		if _, err := h.c.get(ctx, l.ODataID, &log); err != nil {
-			return nil, err
-		}
-		if t := log.Actions.Clear.Target; t != "" {
-			targets = append(targets, t)
-		}
-	}
-	slices.Sort(targets) // members are read in parallel
-	return targets, nil
+	return err
 }
 
 // Light reads the locator light of the system, from the new property or the old one.
