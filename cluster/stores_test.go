@@ -170,12 +170,12 @@ func TestDataDirectoryIsProtected(t *testing.T) {
 	t.Run("identity lost", func(t *testing.T) {
 		d := copyDir(t, dir)
 		remove(t, d, "identity.json")
-		refused(t, newConfig(d, "p1"), d, "identity.json", "restore")
+		refused(t, newConfig(d, "p1"), d, "identity.json", "never put a copy back")
 	})
 	t.Run("identity damaged", func(t *testing.T) {
 		d := copyDir(t, dir)
 		write(t, filepath.Join(d, "identity.json"), []byte("{"))
-		refused(t, newConfig(d, "p1"), "identity.json", "restore")
+		refused(t, newConfig(d, "p1"), "identity.json", "never put a copy back")
 	})
 	t.Run("log lost", func(t *testing.T) {
 		d := copyDir(t, dir)

@@ -138,7 +138,7 @@ func compareClocks(t *core.Tx, c *internalv1.CompareClocks) *Error {
 	}
 	if !t.Compare(c) {
 		return refuse(FailedPrecondition, ReasonClocksDiffer,
-			"the clocks of no majority of the %d voters agree: correct the clocks of the peers", c.GetVoters())
+			"the clocks of no majority of the voters agree (%d in all): correct the clocks of the peers", c.GetVoters())
 	}
 	return nil
 }

@@ -86,7 +86,7 @@ func TestRegisterRefuses(t *testing.T) {
 			"machine.spec.bmc_endpoint"},
 		{"endpoint with a missing colon", registerOp("m", &holdfastv1.MachineSpec{BmcEndpoint: "http//10.0.0.1"}),
 			"machine.spec.bmc_endpoint"},
-		{"endpoint with a user", registerOp("m", &holdfastv1.MachineSpec{SshEndpoint: "root@h:22"}),
+		{"endpoint with a user", registerOp("m", &holdfastv1.MachineSpec{SshEndpoint: "ssh://root@h:22"}),
 			"machine.spec.ssh_endpoint"},
 		{"bad update of a known one", registerOp("m-1", &holdfastv1.MachineSpec{MacAddresses: []string{"?"}}),
 			"machine.spec.mac_addresses[0]"},

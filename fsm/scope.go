@@ -133,8 +133,8 @@ func foreignCluster(ref, scope string) *Error {
 		lex.Ident(ref), scope, lex.Ident(ref)).With("secret", lex.Ident(access.ClusterSecret+ref))
 }
 
-// CheckClusters returns an error if a run of a plan would use a cluster that a caller does not own, as
-// StartRun does. The caller is limited to pools; without any it may use all clusters.
+// CheckClusters returns an error if a run of a plan would use a cluster that a caller does not own,
+// as StartRun does. The caller is limited to pools; without any it may use all clusters.
 func (v *View) CheckClusters(
 	pools []string, m *holdfastv1.Machine, plan *holdfastv1.Plan, params map[string]string,
 ) error {
@@ -149,8 +149,8 @@ func (v *View) CheckClusters(
 	return nil
 }
 
-// MayPropose returns the error that a command would get because of its caller: the token is not valid,
-// or it is about something outside of the caller's scope. Dry runs use it.
+// MayPropose returns the error that a command would get because of its caller: the token is not
+// valid, or it is about something outside of the caller's scope. Dry runs use it.
 func (v *View) MayPropose(c *internalv1.Command) error {
 	found, ok := newCommandSet(v.stage).of(c)
 	if !ok || c.GetOrigin() == nil {

@@ -186,8 +186,9 @@ type subject struct {
 	pools    []string // pools of new or moved machines; "" is no pool
 	secrets  []string // secrets that the command would newly send somewhere
 
-	// absent returns the error of a command about a record that does not exist. The answer about one of
-	// another pool is the same. Id names the record, or is empty for the machine in question.
+	// absent returns the error of a command about a record that does not exist. The answer about
+	// one of another pool is the same. Id names the record, or is empty for the machine in
+	// question.
 	absent func(id string) *Error
 	id     string
 }

@@ -40,8 +40,8 @@ func newMachine(t *core.Tx, id, pool string) subject {
 	return about
 }
 
-// notYours returns the answer to an agent or a manager about a record of another pool. Its API has no
-// status for a record that does not exist.
+// notYours returns the answer to an agent or a manager about a record of another pool. Its API has
+// no status for a record that does not exist.
 func notYours(kind string) func(id string) *Error {
 	return func(id string) *Error {
 		return outOfScope("%s %q cannot be used with this token: use another id", kind, id)
@@ -82,9 +82,9 @@ func inventorySubject(t *core.Tx, in *holdfastv1.Machine, merge func(m *holdfast
 }
 
 // startSubject returns the machine of a run as the subject, and the secrets that the run would send
-// somewhere. These are the credentials of each cluster that its steps use, because a host that joins
-// gets an identity there and a drain evicts its pods, and the machine's own if it moves to another
-// address. The machine's target cluster needs no further permission.
+// somewhere. These are the credentials of each cluster that its steps use, because a host that
+// joins gets an identity there and a drain evicts its pods, and the machine's own if it moves to
+// another address. The machine's target cluster needs no further permission.
 func startSubject(t *core.Tx, c *internalv1.StartRun) subject {
 	about := machineSubject(c.GetMachineId())
 	if !access.Scoped(t) {

@@ -22,8 +22,8 @@ func startRepave(plan, cluster string) *internalv1.StartRun {
 	return c
 }
 
-// Every cluster that a run would use is checked, whether the caller, the plan, the machine or nobody
-// names it.
+// Every cluster that a run would use is checked, whether the caller, the plan, the machine or
+// nobody names it.
 func TestClustersOfSteps(t *testing.T) {
 	join := &holdfastv1.Plan{PlanId: "plan/join-prod", Steps: []*holdfastv1.Step{{Name: "join",
 		Kind: &holdfastv1.Step_Join{Join: &holdfastv1.KubeadmJoin{ClusterRef: "prod", Role: "worker"}}}}}
@@ -37,7 +37,7 @@ func TestClustersOfSteps(t *testing.T) {
 	approve := &internalv1.TransitionNode{Id: "m-1", State: holdfastv1.Node_PENDING}
 	workflow := &internalv1.UpdateNode{Id: "m-1", Node: &holdfastv1.NodeRecord{WorkflowId: "plan/join-prod"},
 		Paths: []string{"workflow_id"}}
-	clear := &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1"},
+	cleared := &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1"},
 		Paths: []string{"spec.target_cluster_ref"}}
 	for _, tt := range []struct {
 		name       string
@@ -59,7 +59,7 @@ func TestClustersOfSteps(t *testing.T) {
 		{"a drain by the script", "", nil, rma, false},
 		{"a workflow of such a plan", "of-a", []string{"prod"}, workflow, true},
 		{"an approval of such a workflow", "of-a", []string{"prod"}, approve, true},
-		{"no target any more", "prod", []string{"prod", "default"}, clear, true},
+		{"no target any more", "prod", []string{"prod", "default"}, cleared, true},
 		{"the pool's own cluster", "", []string{"prod"}, startRepave("", "of-a"), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

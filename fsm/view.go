@@ -109,7 +109,8 @@ func AgreedTime(c *internalv1.CompareClocks, uptime int64) (time.Time, bool) {
 const (
 	// ClocksAgree is the largest difference of clocks that agree.
 	ClocksAgree = core.ClocksAgree
-	// MaxClockMove is how far wall clocks of leaders may move it until a majority confirms the time.
+	// MaxClockMove is how far wall clocks of leaders may move it until a majority confirms the
+	// time.
 	MaxClockMove = core.MaxAhead
 )
 

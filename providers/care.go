@@ -36,7 +36,8 @@ type Event struct {
 // EventLog reads and clears the event log of a BMC. Reading changes nothing.
 type EventLog interface {
 	Events(ctx context.Context, m Machine) ([]Event, error) // the oldest first
-	// ClearEvents empties the log that Events reads, and no other one. Some BMCs then log that it was cleared.
+	// ClearEvents empties the log that Events reads, and no other one. Some BMCs then log that it
+	// was cleared.
 	ClearEvents(ctx context.Context, op Op, m Machine) error
 }
 

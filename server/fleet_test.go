@@ -41,7 +41,7 @@ func TestAgentService(t *testing.T) {
 	_, err = agents.RegisterAgent(ctx, &holdfastv1.RegisterAgentRequest{MachineId: id, PoolName: "none"})
 	wantError(t, err, codes.FailedPrecondition, fsm.ReasonPoolUnknown)
 	m, err := agents.RegisterAgent(ctx, &holdfastv1.RegisterAgentRequest{MachineId: id, PoolName: "gpu", Hostname: "w-1",
-		CpuMillicores: 8000})
+		CpuMillicores: 8000, GpuCount: 4})
 	if err != nil || m.GetStatus().GetAgentState() != holdfastv1.Agent_REGISTERED ||
 		m.GetAgent().GetProviderName() != "generic" {
 		t.Fatalf("registered: %v, %v", m, err)

@@ -89,6 +89,7 @@ func secureWith(t *testing.T, cfg auth.Config, change func(*Config)) *secured {
 			pair.Key), PeerID: "p1",
 	}))
 	cfg.PeerID, cfg.Cluster = "p1", "dc1"
+	cfg.Member = func(context.Context, *peertls.Caller) error { return nil }
 	gate, relay, err := auth.ForNode(cfg, p, n.Peer)
 	if err != nil {
 		t.Fatal(err)

@@ -88,9 +88,9 @@ func TestValidateOnly(t *testing.T) {
 			t.Errorf("%s: got %v", name, run)
 		}
 		req.ValidateOnly, req.RequestId = false, "r-"+name
-		_, real := c.StartRun(ctx, req)
-		if a, b := status.Convert(dry), status.Convert(real); a.Code() != b.Code() || a.Message() != b.Message() {
-			t.Errorf("%s: dry run: %v, start: %v, want the same", name, dry, real)
+		_, actual := c.StartRun(ctx, req)
+		if a, b := status.Convert(dry), status.Convert(actual); a.Code() != b.Code() || a.Message() != b.Message() {
+			t.Errorf("%s: dry run: %v, start: %v, want the same", name, dry, actual)
 		}
 	}
 }

@@ -129,7 +129,7 @@ func TestHostSpecs(t *testing.T) {
 	}
 	h = &host{system: made(nil)}
 	h.interfaces = func() ([]facts.Interface, error) { return nil, nil }
-	if got, err := h.Specs(t.Context()); err == nil || !strings.Contains(err.Error(), "--private-ip") {
+	if got, err := h.Specs(t.Context()); err == nil || !strings.Contains(err.Error(), "wait for the network") {
 		t.Errorf("without an address: got %+v, %v, want an error with a remedy", got, err)
 	}
 }

@@ -25,7 +25,7 @@ func run() int {
 	streams := cli.OSStreams()
 	streams.Version = version
 	return cli.Main(ctx, streams, os.Args[1:],
-		serve.Command(version), serve.ConfigCommand(), serve.FakeHardwareCommand(),
+		serve.Command(version), serve.ConfigCommand(), demo.FakeHardwareCommand(),
 		demo.Command(), pki.TLSCommand(), pki.GossipCommand(),
 		companionCommand("bench"), companionCommand("simulate", "simulate"))
 }

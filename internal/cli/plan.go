@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-metal/holdfast/client"
-	"github.com/holdfast-metal/holdfast/internal/cli/render"
 	"github.com/holdfast-metal/holdfast/internal/describe"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
@@ -42,7 +41,7 @@ func (a *app) planGet() *cobra.Command {
 			}
 			return p, err
 		},
-		more: func(p *holdfastv1.Plan) []*render.Table { return planTables(p) },
+		more: planTables,
 	})
 }
 

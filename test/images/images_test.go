@@ -62,7 +62,7 @@ func TestImagesSurvivePeerLoss(t *testing.T) {
 
 	all := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(all) // never fails
-	copy(all, "XFSB")                          // a root file system
+	copy(all, "XFSB")                             // a root file system
 	raw := sha256.Sum256(all)
 	sum := hex.EncodeToString(raw[:])
 	image := &holdfastv1.Image{Name: "debian", Disk: &holdfastv1.Image_File{Sha256: sum, SizeBytes: size}}

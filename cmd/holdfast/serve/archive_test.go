@@ -19,7 +19,7 @@ func TestArchiveKeys(t *testing.T) {
 	if err := fs.Set("archive-keep-runs", "9"); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.parse(fs, given,
+	if err := c.file(os.LookupEnv).Parse(fs, given,
 		[]byte("archive:\n  url: file:///srv/a\n  after: 48h\n  keep_runs: 5\n  keep: 96h\n")); err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestArchiveKeys(t *testing.T) {
 		"archive: {archive_url: x}": `unknown key "archive_url" below "archive"`,
 		"archive: {after: soon}":    "after",
 	} {
-		if err := c.parse(fs, given, []byte(file)); err == nil || !strings.Contains(err.Error(), want) {
+		if err := c.file(os.LookupEnv).Parse(fs, given, []byte(file)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", file, err, want)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster/keyfile"
 	"github.com/holdfast-metal/holdfast/internal/cli/flagerror"
+	"github.com/holdfast-metal/holdfast/internal/cli/flagfile"
 	"github.com/holdfast-metal/holdfast/internal/hardware"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	"github.com/holdfast-metal/holdfast/providers"
@@ -71,28 +72,13 @@ port and writes nothing.`,
 func (c *Config) problems(keys *pflag.FlagSet, getenv func(string) (string, bool), skipFiles bool) []error {
 	err := c.load(keys, getenv)
 	if _, failed := errors.AsType[*fs.PathError](err); failed {
-		return each(err)
+		return flagfile.Each(err)
 	}
 	err = errors.Join(err, c.settle(), c.checkValues())
 	if !skipFiles {
 		err = errors.Join(err, c.checkFiles())
 	}
-	return each(err)
-}
-
-// each returns the errors of which one was joined.
-func each(err error) []error {
-	if err == nil {
-		return nil
-	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []error
-		for _, e := range joined.Unwrap() {
-			all = append(all, each(e)...)
-		}
-		return all
-	}
-	return []error{err}
+	return flagfile.Each(err)
 }
 
 // checkValues returns an error for each invalid provider, issuer and network.

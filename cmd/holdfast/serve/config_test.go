@@ -121,7 +121,7 @@ func FuzzParse(f *testing.F) {
 		var c Config
 		fs := pflag.NewFlagSet("server", pflag.ContinueOnError)
 		c.flags(fs)
-		_ = c.parse(fs, map[string]bool{}, b)
+		_ = c.file(os.LookupEnv).Parse(fs, map[string]bool{}, b)
 	})
 }
 

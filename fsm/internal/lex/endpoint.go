@@ -13,7 +13,7 @@ func bmcSchemes() []string { return []string{"https", "http", "ipmi", "amt", "rp
 
 const (
 	wantBMC = "want host[:port], or https://host[:port][/redfish/v1/Systems/ID], ipmi://, amt://, rpc:// or ironic://"
-	wantSSH = "want host or host:port"
+	wantSSH = "want host or host:port, with user@ before it for other tools"
 )
 
 // BMCEndpoint returns the reason why a text is not the address of a BMC, "" if it is one.
@@ -41,10 +41,14 @@ func BMCEndpoint(s string) string {
 
 // SSHEndpoint returns the reason why a text is not the address of a host with SSH, "" if it is one.
 func SSHEndpoint(s string) string {
+	user, host, named := strings.Cut(s, "@")
 	switch {
-	case strings.Contains(s, "@"): // not shown, because it may contain a password
-		return "contains a user name: put it in a secret, and name it in ssh_credentials_ref"
-	case strings.Contains(s, "/"):
+	case named && !ValidName(strings.ReplaceAll(user, ":", " "), 64): // not shown: it may have a password
+		return "has a user that is no name: put a password in a secret, and name it in ssh_credentials_ref"
+	case named:
+		s = host
+	}
+	if strings.ContainsAny(s, "/@") {
 		return fmt.Sprintf("%q is not an address: %s", Clip(s, 100), wantSSH)
 	}
 	return wrongHostPort(s, wantSSH)

@@ -36,7 +36,6 @@ func TestEndpoints(t *testing.T) {
 		{"-host", "is not the name"},
 		{"host..lan", "is not the name"},
 		{"höst", "is not the name"},
-		{"root@host", "contains a user name"},
 		{strings.Repeat("a", 64), "is not the name"},
 	}
 	bmc := []struct{ in, problem string }{
@@ -58,11 +57,18 @@ func TestEndpoints(t *testing.T) {
 		{"https:///redfish", "is not a host"},
 		{"https://10.0.0.1?x=y", "a path that is not allowed"},
 		{"ipmi://10.0.0.1/x", "a path that is not allowed"},
+		{"root@host", "contains a user name"},
 		{"https://root:calvin@10.0.0.1", "contains a user name or a password"},
 	}
 	ssh := []struct{ in, problem string }{
 		{"ssh://10.0.0.1", "is not an address"},
-		{"ssh://root@h:22", "contains a user name"},
+		{"ssh://root@h:22", "has a user that is no name"},
+		{"root:calvin@10.0.0.1", "has a user that is no name"},
+		{"@10.0.0.1", "has a user that is no name"},
+		{"a@b@10.0.0.1", "is not an address"},
+		{"root@10.0.0.1:99999", `the port "99999"`},
+		{"root@10.0.0.1:22", ""},
+		{"root@host", ""},
 	}
 	check := func(name string, parse func(string) string, tests []struct{ in, problem string }) {
 		for _, tt := range tests {

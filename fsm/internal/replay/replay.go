@@ -21,8 +21,8 @@ const (
 	MaxBytes = 16 << 20
 
 	maxID = 256 // bytes of an id
-	// maxForget bounds the outcomes that one command forgets. It exceeds the one that it adds, so the
-	// memory shrinks until it is within the limits.
+	// maxForget bounds the outcomes that one command forgets. It exceeds the one that it adds, so
+	// the memory shrinks until it is within the limits.
 	maxForget = 16
 )
 

@@ -27,8 +27,8 @@ func PlanID(c *internalv1.StartRun) string {
 }
 
 // Clusters returns the clusters that a run of a plan would use, except for the machine's target
-// cluster. A step that drains without naming one uses the default cluster only if that is registered:
-// otherwise it runs a script on the host. The plan may be nil.
+// cluster. A step that drains without naming one uses the default cluster only if that is
+// registered: otherwise it runs a script on the host. The plan may be nil.
 func Clusters(s *core.State, m *holdfastv1.Machine, plan *holdfastv1.Plan, params map[string]string) []string {
 	var refs []string
 	if ref := params["cluster_ref"]; ref != "" { // even if no step reads it

@@ -19,8 +19,8 @@ import (
 const (
 	rampFirst = 5         // concurrent runs before the first success
 	rampIdle  = time.Hour // idle time after which a ramp starts again
-	// Images of one plan with a ramp in a pool, and ramps of a plan. The least recently used one starts
-	// again.
+	// Images of one plan with a ramp in a pool, and ramps of a plan. The least recently used one
+	// starts again.
 	maxRamps      = 8
 	maxAllRamps   = 50 * maxRamps
 	maxPlanActive = 1_000_000 // bound of an operator's limit

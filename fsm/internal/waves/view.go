@@ -56,7 +56,8 @@ func Active(s *core.State, id string) []*internalv1.WaveMember {
 	return slices.Collect(table.Values(s.WaveMembers.Scan(schema.MembersActive, schema.MemberPrefix(id), "")))
 }
 
-// PoolsOfWave returns the machines of a wave, each with the pool that it was in when the wave started.
+// PoolsOfWave returns the machines of a wave, each with the pool that it was in when the wave
+// started.
 func (v *View) PoolsOfWave(id string) iter.Seq2[string, string] {
 	return func(yield func(machine, pool string) bool) {
 		for _, m := range v.s.WaveMembers.Scan(schema.MembersByPosition, schema.MemberPrefix(id), "") {

@@ -69,8 +69,9 @@ func (f *initFlags) run(cmd *cobra.Command) error {
 		return usagef(cmd, "two peers: want 1, 3, 5 or 7: a cluster of two stops if one of them fails")
 	}
 	if at := filepath.Join(f.out, "ca", keyFile); exists(at) {
-		return &existsError{at, fmt.Sprintf("it is there already, and nothing is overwritten: to add a peer to this cluster: "+
-			"holdfast tls peer add %s --dir %s; for another cluster choose another --out", f.peers[0], f.out)}
+		return &existsError{at, fmt.Sprintf(
+			"it is there already, and nothing is overwritten: to add a peer to this cluster: "+
+				"holdfast tls peer add %s --dir %s; for another cluster choose another --out", f.peers[0], f.out)}
 	}
 	until, err := end(cmd, f.days)
 	if err != nil {

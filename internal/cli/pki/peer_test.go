@@ -109,7 +109,9 @@ func TestCertRenew(t *testing.T) {
 		_, after, _ := strings.Cut(ok(t, "tls", "inspect", path), "serial")
 		return after
 	}
-	for path, want := range map[string]string{"pki/n1/peer.pem": "a.example.org", "pki/admin/admin.pem": "user admin, admin"} {
+	for path, want := range map[string]string{
+		"pki/n1/peer.pem": "a.example.org", "pki/admin/admin.pem": "user admin, admin",
+	} {
 		was := serial(path)
 		ok(t, "tls", "cert", "renew", path, "--days", "30")
 		if got := ok(t, "tls", "inspect", path); !strings.Contains(got, want) || !strings.Contains(got, "29 days left") {

@@ -277,7 +277,7 @@ func (x *StepKind) GetDestroysOnlyWhen() bool {
 // StepParam is a parameter of a run that a kind of step reads where its own setting is empty.
 type StepParam struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Declares      *Param                 `protobuf:"bytes,1,opt,name=declares,proto3" json:"declares,omitempty"`
+	Declares      *Param                 `protobuf:"bytes,1,opt,name=declares,proto3" json:"declares,omitempty"`         // the parameter
 	Setting       string                 `protobuf:"bytes,2,opt,name=setting,proto3" json:"setting,omitempty"`           // with the value of the step. Default: the one with the parameter's name
 	Unless        string                 `protobuf:"bytes,3,opt,name=unless,proto3" json:"unless,omitempty"`             // a step with this setting does not read the parameter
 	OrUrl         bool                   `protobuf:"varint,4,opt,name=or_url,json=orUrl,proto3" json:"or_url,omitempty"` // a NAME may also be a URL, which some providers read

@@ -33,10 +33,10 @@ func Run(ctx context.Context, v *fsm.View, id string) (*holdfastv1.Run, bool) {
 	return r, ok && SeesRuns(auth.From(ctx), func() *fsm.View { return v })(r)
 }
 
-// SeesRuns returns a function that reports whether a caller may see a run: its machine must be visible
-// now, and the pool that it was in when the run started must be in the caller's scope. So a machine
-// whose id is registered again does not show the runs of its former owner. Runs of deleted machines are
-// visible only to callers without a scope.
+// SeesRuns returns a function that reports whether a caller may see a run: its machine must be
+// visible now, and the pool that it was in when the run started must be in the caller's scope. So a
+// machine whose id is registered again does not show the runs of its former owner. Runs of deleted
+// machines are visible only to callers without a scope.
 func SeesRuns(id *holdfastv1.Identity, view func() *fsm.View) func(*holdfastv1.Run) bool {
 	if !auth.Scoped(id) {
 		return func(*holdfastv1.Run) bool { return true }
@@ -59,8 +59,8 @@ func ofOwner(id *holdfastv1.Identity, pool string) bool {
 }
 
 // Plan returns a plan with only those brakes, outcomes and ramps that are about the caller's pools.
-// Of the brake of the whole fleet it leaves out the error, which names a machine. Brake is the brake
-// that holds the caller's runs, if any.
+// Of the brake of the whole fleet it leaves out the error, which names a machine. Brake is the
+// brake that holds the caller's runs, if any.
 func Plan(id *holdfastv1.Identity, p *holdfastv1.Plan) *holdfastv1.Plan {
 	if !auth.Scoped(id) && (p.GetBrake() != nil || len(p.GetHeld()) == 0) {
 		return p

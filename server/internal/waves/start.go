@@ -180,8 +180,8 @@ func (s *Service) matching(ctx context.Context, filter string) ([]string, error)
 	return ids, nil
 }
 
-// visible reports whether a caller may see a wave: all its machines were in the caller's pools when it
-// started, those that exist are now, and at least one exists.
+// visible reports whether a caller may see a wave: all its machines were in the caller's pools when
+// it started, those that exist are now, and at least one exists.
 func visible(ctx context.Context, v *fsm.View, id string) bool {
 	caller := auth.From(ctx)
 	if !auth.Scoped(caller) {

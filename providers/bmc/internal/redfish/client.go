@@ -249,12 +249,6 @@ func (c *Client) get(ctx context.Context, path string, v any) (*answer, error) {
 	return a, nil
 }
 
-// expect reads a resource that every service has, or that this one has shown before.
-func (c *Client) expect(ctx context.Context, path string, v any) (*answer, error) {
-	a, err := c.get(ctx, path, v)
-	return a, notYet(err)
-}
-
 // link is a reference to a resource.
 type link struct {
 	ID string `json:"@odata.id"`

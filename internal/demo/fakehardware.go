@@ -1,8 +1,9 @@
-package serve
+package demo
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -67,8 +68,11 @@ in their configuration. GET /effects answers every effect that really happened, 
 			// The caller needs the reason, even if the terminal was closed.
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 			defer stop()
-			err = serveHTTP(ctx, &http.Server{Handler: fake.NewFleet(cfg).Handler(),
-				ReadHeaderTimeout: 10 * time.Second}, ln)
+			site := &http.Server{Handler: fake.NewFleet(cfg).Handler(), ReadHeaderTimeout: 10 * time.Second}
+			defer context.AfterFunc(ctx, func() { _ = site.Close() })() // it has no state to finish
+			if err = site.Serve(ln); errors.Is(err, http.ErrServerClosed) {
+				err = nil
+			}
 			cmd.PrintErrf("fake hardware ends: %v\n", cmp.Or(err, context.Cause(ctx)))
 			return err
 		},
