@@ -89,7 +89,7 @@ func TestForgedForwarding(t *testing.T) {
 	p := secure(t, auth.Config{})
 	forged := must[[]byte](t)(
 		proto.Marshal(&internalv1.ForwardedCaller{Identity: &holdfastv1.Identity{Principal: "user:root",
-			Role: holdfastv1.Role_ADMIN, Method: auth.MethodCertificate}}))
+			Role: holdfastv1.Role_ADMIN, Method: auth.MethodCertificate}, Peer: "p2"}))
 	hour := time.Now().Add(time.Hour)
 	who := func(k kind) (*holdfastv1.Identity, error) {
 		c := p.connect(t, k)

@@ -28,7 +28,7 @@ func TestArchiveKeys(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	for file, want := range map[string]string{
-		"archive: 3":                "want keys such as url",
+		"archive: 3":                "want keys such as",
 		"archive: {x: 1}":           `unknown key "x" below "archive"`,
 		"archive: {archive_url: x}": `unknown key "archive_url" below "archive"`,
 		"archive: {after: soon}":    "after",

@@ -81,6 +81,18 @@ func (c *Config) problems(keys *pflag.FlagSet, getenv func(string) (string, bool
 	return flagfile.Each(err)
 }
 
+// first returns the first of several problems, which fits on a line, and where to see the others.
+func (c *Config) first(err error) error {
+	switch all := flagfile.Each(err); {
+	case len(all) == 0:
+		return nil
+	case len(all) > 1 && c.File != "":
+		return fmt.Errorf("%w (and %d more: holdfast config check %s)", all[0], len(all)-1, c.File)
+	default:
+		return all[0]
+	}
+}
+
 // checkValues returns an error for each invalid provider, issuer and network.
 func (c *Config) checkValues() error {
 	log := slog.New(slog.DiscardHandler)

@@ -57,7 +57,7 @@ key of the configuration file (node_id); flags win over the environment, and tha
   holdfast server --insecure --node-id n1 --data-dir /tmp/n1 --bootstrap-expect 3 --join 127.0.0.1:7413,127.0.0.1:7423`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := cmp.Or(cfg.load(cmd.Flags(), os.LookupEnv), cfg.settle()); err != nil {
+			if err := cfg.first(cmp.Or(cfg.load(cmd.Flags(), os.LookupEnv), cfg.settle())); err != nil {
 				return flagerror.Invalid(err)
 			}
 			cfg.settings = settings(cmd.LocalFlags()) // those of clients have a token

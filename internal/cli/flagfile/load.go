@@ -26,8 +26,8 @@ type Config struct {
 	Getenv func(string) (string, bool)
 	// Sections are the keys without a flag, with dashes.
 	Sections map[string]Section
-	// Groups are the keys whose own keys are flags with their name before them: url below archive is
-	// the flag archive-url.
+	// Groups are the keys whose own keys are flags with their name before them: url below archive
+	// is the flag archive-url.
 	Groups []string
 }
 

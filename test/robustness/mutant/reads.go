@@ -30,9 +30,9 @@ func pausedLeader() Scenario {
 		{"cluster/run.go", "do(n.watchLeader)\n", "do(n.watchLeader)\n\tgo n.standOnRequest(bg)\n"},
 		{"cluster/stand_generated.go", "", standOnRequest},
 		{"cluster/internal/transport/slow_generated.go", "", slowMessages},
-		{"cluster/internal/transport/heartbeat.go",
-			"\tg.NetworkTransport.SetHeartbeatHandler(func(rpc raft.RPC) { g.passHeartbeat(rpc, handle) })\n",
-			"\t_ = handle // heartbeats take the way of all messages, through slow\n"},
+		{"cluster/internal/transport/inbox.go",
+			"\tb.SetHeartbeatHandler(func(rpc raft.RPC) { g.heartbeat(b, rpc) })\n",
+			"\t_ = g.heartbeat // heartbeats take the way of all messages, through slow\n"},
 		{"cluster/internal/transport/retry.go",
 			"\treturn g.NetworkTransport.AppendEntries(id, addr, req, resp)\n",
 			"\terr := g.NetworkTransport.AppendEntries(id, addr, req, resp)\n" +
