@@ -115,7 +115,7 @@ func importRules() []importRule {
 			"proto/...", "client/...", "fsm", "cluster", "cluster/freeport", "internal/cli/...", "internal/localcluster",
 			"internal/bench/...", "internal/wait",
 			"providers/...", "server/...",
-		}, tests: []string{"cmd/holdfast/serve"}, never: tests},
+		}, tests: []string{"cmd/holdfast/serve", "internal/demo"}, never: tests},
 		{part: "cmd/holdfast-bench", may: []string{"client", "internal/cli/...", "internal/bench/..."}},
 		{part: "cmd/holdfast/...", may: []string{
 			"proto/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "executor/...", "server/...",
