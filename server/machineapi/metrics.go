@@ -16,22 +16,27 @@ type metric float64
 
 // UnmarshalJSON accepts any value.
 func (m *metric) UnmarshalJSON(b []byte) error {
-	s := string(b)
-	if len(b) > 0 && b[0] == '"' {
-		if json.Unmarshal(b, &s) != nil {
-			s = ""
-		}
-		s = strings.TrimSpace(s)
-	}
-	if s == "null" || s == "" {
+	if len(b) == 0 || b[0] != '"' {
+		m.set(string(b))
 		return nil
 	}
-	f, _ := strconv.ParseFloat(s, 64) // infinite if it is too large
-	if _, err := strconv.ParseFloat(s, 64); err != nil && !math.IsInf(f, 0) {
+	var s string
+	if json.Unmarshal(b, &s) == nil {
+		m.set(strings.TrimSpace(s))
+	}
+	return nil
+}
+
+// set sets the measurement from a text. Nothing and null leave it as it is.
+func (m *metric) set(s string) {
+	if s == "null" || s == "" {
+		return
+	}
+	f, err := strconv.ParseFloat(s, 64) // infinite if it is too large
+	if err != nil && !math.IsInf(f, 0) {
 		f = math.NaN()
 	}
 	*m = metric(f)
-	return nil
 }
 
 // plainMetrics is metrics without its UnmarshalJSON.

@@ -146,7 +146,10 @@ func checkVerify(c *checker, s *holdfastv1.Step) {
 
 func checkNet(c *checker, s *holdfastv1.Step) {
 	c.short("config", s.GetNet().GetConfig())
-	if to := s.GetNet().GetNewSshEndpoint(); to != "" && lex.SSHEndpoint(to) != "" {
+	switch to := s.GetNet().GetNewSshEndpoint(); {
+	case strings.Contains(to, "@"):
+		c.add("new_ssh_endpoint", "has a user: leave it out, the secret of the machine names it")
+	case to != "" && lex.SSHEndpoint(to) != "":
 		c.add("new_ssh_endpoint", "%s", lex.SSHEndpoint(to))
 	}
 }

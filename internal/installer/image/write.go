@@ -64,6 +64,7 @@ func (j Job) Write(ctx context.Context, src Source, disk Disk) (Result, error) {
 	}
 	defer closeIt()
 	if plain, err = j.recognized(plain); err != nil {
+		closeIt() // a decoder reads ahead, and explain reads the same source
 		return Result{}, j.explain(ctx, src, err)
 	}
 	progress := func(int64) { j.report(100*src.Received(), src.Size()) }

@@ -1,8 +1,6 @@
 package stepkind
 
 import (
-	"slices"
-
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
@@ -57,11 +55,6 @@ func With(settings proto.Message) *holdfastv1.Step {
 		}
 	}
 	return nil
-}
-
-// Destructive reports whether a step of a plan destroys data.
-func Destructive(p *holdfastv1.Plan) bool {
-	return slices.ContainsFunc(p.GetSteps(), func(s *holdfastv1.Step) bool { return Of(s).GetDestroys() })
 }
 
 // kinds returns the fields of Step.kind.
