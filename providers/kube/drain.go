@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -160,7 +161,7 @@ func (j *Joiner) nodeOf(ctx context.Context, op string, m providers.Machine, ref
 	return a, n, nil
 }
 
-// pods returns the pods that have to leave a node.
+// pods returns the pods that have to leave a node, ordered by namespace and name.
 func (a *api) pods(ctx context.Context, node string) ([]corev1.Pod, error) {
 	var all []corev1.Pod
 	for token := ""; ; {
@@ -178,6 +179,9 @@ func (a *api) pods(ctx context.Context, node string) ([]corev1.Pod, error) {
 			}
 		}
 		if token = page.Continue; token == "" {
+			slices.SortFunc(all, func(a, b corev1.Pod) int {
+				return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+			})
 			return all, nil
 		}
 	}

@@ -31,7 +31,7 @@ func machineAPI(t *testing.T, w *world) {
 			`{"message":"Invalid token","error_code":"invalid_token"}`},
 		{"malformed", "machine", "POST", register, `{"machine_id":`, 400, "*"},
 		{"missing field", "machine", "POST", register, with(registration, `"hostname": "my-gpu-worker",`, ""), 400,
-			`{"message":"Invalid payload"}`},
+			`{"message":"Invalid payload","suggestion":"missing or empty: hostname"}`},
 		{"bad cpu", "machine", "POST", register, with(registration, "8000m", "eight"), 500,
 			`{"message":"Invalid machine cpu value"}`},
 		{"bad memory", "machine", "POST", register, with(registration, "16Gi", "16Qi"), 500,
