@@ -2,6 +2,7 @@ package bmc_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -39,6 +40,7 @@ func TestHealthOverRedfish(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, redfishtest.Config{Manufacturer: tt.maker}, func(c *bmc.Config) { c.Protocol = bmc.Redfish })
+			l.s.Set(func(q *redfishtest.Quirks) { q.Latency = time.Millisecond }) // so that any two overlap
 			l.s.Healthy()
 			for _, p := range tt.broken {
 				l.s.Break(p)

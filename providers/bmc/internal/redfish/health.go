@@ -112,6 +112,7 @@ func (k *checkup) fault(kind providers.Kind, r *resource, format string, args ..
 // parts; if that names none, the roll-up itself counts. A roll-up of OK never counts: it does not
 // reflect drives that are about to fail.
 func (h *Host) Health(ctx context.Context) (providers.Health, error) {
+	ctx = oneByOne(ctx)
 	s, err := h.read(ctx)
 	if err != nil {
 		return providers.Health{}, err

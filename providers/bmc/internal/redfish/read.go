@@ -174,6 +174,13 @@ func (c *Client) linked(ctx context.Context, paths []string, most int) (*collect
 // readers is the number of members that are read at a time, like that of access.Gate.
 const readers = 2
 
+// patient is the key of a context whose calls read one member at a time.
+type patient struct{}
+
+// oneByOne returns a context for a long reading without urgency: its requests run one after the
+// other, so that one of the two readers of the BMC stays free for other calls.
+func oneByOne(ctx context.Context) context.Context { return context.WithValue(ctx, patient{}, true) }
+
 // fill reads the members that are only links, and drops those that cannot be read from the members.
 func (c *Client) fill(ctx context.Context, all *collection) error {
 	var links []int
@@ -198,7 +205,11 @@ func (c *Client) fill(ctx context.Context, all *collection) error {
 		links = links[1:]
 		return i
 	}
-	for range readers {
+	most := readers
+	if ctx.Value(patient{}) != nil {
+		most = 1
+	}
+	for range most {
 		work.Go(func() {
 			for i := take(); i >= 0; i = take() {
 				r, err := c.read(ctx, all.members[i].path)
