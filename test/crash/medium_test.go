@@ -100,7 +100,8 @@ func TestMediumSurvivesLeaderCrashes(t *testing.T) {
 		m.token = ""
 		path, ok := strings.CutPrefix(u, "http://192.0.2.1:7404")
 		found := regexp.MustCompile(
-			`^x+holdfast\.url=http://192\.0\.2\.9:7404 holdfast\.token=(\S+) quiet *y+$`).FindStringSubmatch(
+			`^x+holdfast\.url=http://192\.0\.2\.9:7404 holdfast\.token=(\S+) holdfast\.macs=` +
+				bootMAC + ` quiet *y+$`).FindStringSubmatch(
 			m.must(http.MethodGet, path, ""))
 		if !ok || found == nil {
 			t.Fatalf("medium at %s: got no command line in its reserved space", u)
