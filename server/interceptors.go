@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"runtime/debug"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/internal/operator"
 )
 
@@ -97,10 +99,17 @@ func (s *Server) serveStream(
 	open.Inc()
 	defer open.Dec()
 	defer func() { err = s.ended(stream.Context(), method, start, recover(), err) }()
-	ctx, err := s.cfg.Gate.Enter(stream.Context(), method)
+	caller, err := s.cfg.Gate.Enter(stream.Context(), method)
 	if err != nil {
 		return err
 	}
+	ctx, release := auth.Until(caller)
+	defer release()
+	defer func() {
+		if e, ok := errors.AsType[*auth.Error](context.Cause(ctx)); ok {
+			err = e // it ended the stream, whichever error that caused
+		}
+	}()
 	authorized := func(srv any, stream grpc.ServerStream) error {
 		stream, err := s.cfg.Gate.AuthorizeStream(stream, method)
 		if err != nil {
@@ -108,7 +117,7 @@ func (s *Server) serveStream(
 		}
 		return handle(srv, stream)
 	}
-	entered := &streamOf{ServerStream: stream, ctx: ctx}
+	entered := &streamOf{ServerStream: stream, ctx: ctx, ends: ctx != caller}
 	if s.cfg.Forwarder == nil {
 		return authorized(srv, entered)
 	}
@@ -118,11 +127,28 @@ func (s *Server) serveStream(
 // streamOf is a stream with the context of its caller.
 type streamOf struct {
 	grpc.ServerStream
-	ctx context.Context //nolint:containedctx // a stream has a context
+	ctx  context.Context //nolint:containedctx // a stream has a context
+	ends bool            // the context can end before that of ServerStream
 }
 
 // Context implements grpc.ServerStream.
 func (s *streamOf) Context() context.Context { return s.ctx }
+
+// RecvMsg implements grpc.ServerStream. It also returns when the caller's credentials end, although
+// the client sends nothing. The goroutine then ends with the stream, after its handler.
+func (s *streamOf) RecvMsg(m any) error {
+	if !s.ends {
+		return s.ServerStream.RecvMsg(m)
+	}
+	got := make(chan error, 1)
+	go func() { got <- s.ServerStream.RecvMsg(m) }()
+	select {
+	case err := <-got:
+		return err
+	case <-s.ctx.Done():
+		return context.Cause(s.ctx)
+	}
+}
 
 // callTimeout returns the time limit for a call without a deadline, so that no call waits forever
 // for a cluster without quorum. It is 0 for a call with a deadline, and for one whose deadline the

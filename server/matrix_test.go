@@ -71,7 +71,9 @@ func secure(t *testing.T, cfg auth.Config) *secured {
 }
 
 // secureWith starts a peer with additional configuration.
-func secureWith(t *testing.T, cfg auth.Config, change func(*Config)) *secured {
+func secureWith(
+	t *testing.T, cfg auth.Config, change func(*Config), apis ...func(*auth.Mux, grpc.ClientConnInterface),
+) *secured {
 	t.Helper()
 	n, _ := twoPools(t)
 	p := &secured{Node: n, t: t, ca: must[*issue.CA](t)(issue.NewCA("dc1", time.Now().Add(time.Hour)))}
@@ -101,7 +103,7 @@ func secureWith(t *testing.T, cfg auth.Config, change func(*Config)) *secured {
 	p.s.Register(g)
 	relay.Register(g)
 	p.registerTheRest(g)
-	mux := p.s.HTTPHandler()
+	mux := p.s.HTTPHandler(apis...)
 	p.routes = mux.Routes()
 	site := p.s.HTTPServer(mux)
 	site.TLSConfig = store.HTTP()

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -129,6 +130,7 @@ func (p *Provider) issue(w http.ResponseWriter, s Settings, nonce string) {
 		nonce = s.Nonce
 	}
 	more := map[string]any{}
+	maps.Copy(more, s.IDClaims)
 	if nonce != "" {
 		more["nonce"] = nonce
 	}

@@ -22,6 +22,7 @@ type Settings struct {
 	ClientID, ClientSecret string         // of the only client
 	Audience               string         // of access tokens; empty: they are no JWTs
 	Claims                 map[string]any // of both tokens
+	IDClaims               map[string]any // of ID tokens, in place of others
 	Lifetime               time.Duration  // of tokens; default an hour
 	Deny                   string         // the error of all sign-ins: access_denied
 	Nonce                  string         // in place of the requested one

@@ -41,19 +41,19 @@ type builtIn struct {
 
 func newBuiltIn() *builtIn { return &builtIn{parsed: newLRU[jose.JSONWebKey](maxSigningKeys)} }
 
-// accessToken returns the identity of the bearer of an access token, which must be of a
-// configured issuer or of the built-in one.
-func (g *Gate) accessToken(ctx context.Context, token, source string) (*holdfastv1.Identity, error) {
+// accessToken returns the identity of the bearer of an access token, and the token's end. It must
+// be of a configured issuer or of the built-in one.
+func (g *Gate) accessToken(ctx context.Context, token, source string) (*holdfastv1.Identity, time.Time, error) {
 	h, ok := peek(token)
 	if !ok {
-		return nil, unauthenticated(ReasonBadCredentials, "cannot parse the access token: is it complete?")
+		return nil, time.Time{}, unauthenticated(ReasonBadCredentials, "cannot parse the access token: is it complete?")
 	}
 	if i := g.oidc.by[h.Issuer]; i != nil {
-		id, err := i.verify(ctx, token)
+		id, end, err := i.verify(ctx, token)
 		if err != nil {
-			return nil, err
+			return nil, end, err
 		}
-		return id, nil
+		return id, end, nil
 	}
 	r := g.deps.Records()
 	key := signingKey(r, h.KeyID)
@@ -62,18 +62,19 @@ func (g *Gate) accessToken(ctx context.Context, token, source string) (*holdfast
 		hash := sum(h.KeyID)
 		var err error
 		if r, err = g.readFresh(ctx, hash, source); err != nil {
-			return nil, unknownIssuer(err)
+			return nil, time.Time{}, unknownIssuer(err)
 		}
 		if key = signingKey(r, h.KeyID); key == nil {
 			g.lookups.remember(hash)
-			return nil, unknownIssuer(errUnknownToken())
+			return nil, time.Time{}, unknownIssuer(errUnknownToken())
 		}
 	}
 	claims, refusal := g.builtIn.verify(key, token, g.now())
 	if refusal != nil {
-		return nil, refusal
+		return nil, time.Time{}, refusal
 	}
-	return g.clientIdentity(ctx, claims, source)
+	id, err := g.clientIdentity(ctx, claims, source)
+	return id, claims.Expiry.Time(), err
 }
 
 // unknownIssuer rewords the error about an unknown token if the unknown part is the

@@ -7,8 +7,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
-
-	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
 // Enter authenticates a call on the peer where it arrives, and counts it against the rate limit of
@@ -104,7 +102,7 @@ func (g *Gate) Authorize(ctx context.Context, method string, req proto.Message) 
 		return unauthenticated(ReasonNoCredentials, "no credentials: the call was not authenticated")
 	}
 	if refusal == nil {
-		_, refusal = g.recheck(c.Identity, c.seen)
+		_, refusal = g.recheck(c, c.seen)
 	}
 	if refusal == nil {
 		refusal = rule.allows(c.Identity, req, rule.name)
@@ -121,21 +119,21 @@ func (g *Gate) Authorize(ctx context.Context, method string, req proto.Message) 
 }
 
 // AuthorizeStream is Authorize for a stream. The returned stream checks the caller's token again at
-// each message, so it ends when the token is revoked.
+// each message, so none passes after the token has ended. See Until for streams without messages.
 func (g *Gate) AuthorizeStream(ss grpc.ServerStream, method string) (grpc.ServerStream, error) {
 	if err := g.Authorize(ss.Context(), method, nil); err != nil {
 		return nil, err
 	}
-	if c := CallerFrom(ss.Context()); c != nil && c.Identity.GetTokenId() != "" {
-		return &tokenStream{ServerStream: ss, g: g, id: c.Identity, seen: c.seen}, nil
+	if c := CallerFrom(ss.Context()); c.ends() {
+		return &tokenStream{ServerStream: ss, g: g, c: c, seen: c.seen}, nil
 	}
 	return ss, nil
 }
 
 type tokenStream struct {
 	grpc.ServerStream
-	g  *Gate
-	id *holdfastv1.Identity
+	g *Gate
+	c *Caller
 
 	mu   sync.Mutex // one goroutine may send while another one receives
 	seen seen
@@ -161,7 +159,7 @@ func (s *tokenStream) still() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var err *Error
-	if s.seen, err = s.g.recheck(s.id, s.seen); err != nil {
+	if s.seen, err = s.g.recheck(s.c, s.seen); err != nil {
 		return err
 	}
 	return nil

@@ -17,7 +17,9 @@ type Caller struct {
 	Peer     string // id of the peer that received the call
 	Method   string // as in the audit trail: holdfast.v1.RunService/StartRun, or POST /api/v1/machine/register
 
-	seen seen // the last successful check of the token
+	seen  seen      // the last successful check of the token
+	until time.Time // end of the access token that the call arrived with; zero: none
+	gate  *Gate     // of the peer where the call arrived; nil for a forwarded call
 }
 
 // seen remembers a successful check of a token. It holds until any token changes

@@ -99,11 +99,11 @@ func (g *Gate) identify(ctx context.Context, p *presented) (*Caller, error) {
 		}
 		return c, nil
 	}
-	c := &Caller{Source: p.source, Peer: g.cfg.PeerID, Method: p.method}
+	c := &Caller{Source: p.source, Peer: g.cfg.PeerID, Method: p.method, gate: g}
 	switch {
 	case token != "" && isJWT(token):
-		id, err := g.accessToken(ctx, token, p.source)
-		c.Identity = id
+		var err error
+		c.Identity, c.until, err = g.accessToken(ctx, token, p.source)
 		return c, err
 	case token != "":
 		return c, g.bearer(ctx, token, c)
@@ -188,13 +188,17 @@ func (g *Gate) readFresh(ctx context.Context, hash []byte, source string) (Recor
 }
 
 // recheck checks that the caller's token is still valid, on the peer that serves the
-// call. An identity without a token was checked when the call arrived: certificates and
-// access tokens cannot be revoked. The returned seen is passed to the next check.
-func (g *Gate) recheck(id *holdfastv1.Identity, before seen) (seen, *Error) {
+// call. A certificate cannot be revoked, and its connection ends with it. The returned seen is
+// passed to the next check.
+func (g *Gate) recheck(c *Caller, before seen) (seen, *Error) {
+	id, now := c.Identity, g.now()
+	if !c.until.IsZero() && !now.Before(c.until) {
+		return before, unauthenticated(ReasonTokenExpired, "the access token expired at %s: get a new one", stamp(c.until))
+	}
 	if id.GetTokenId() == "" {
 		return before, nil
 	}
-	r, now := g.deps.Records(), g.now()
+	r := g.deps.Records()
 	if before.in != nil && before.in == r.TokensMark() && before.lasts(now) {
 		return before, nil
 	}

@@ -34,8 +34,8 @@ type Issuer struct {
 	// RolesClaim is the claim with the caller's roles: a string with spaces, or a list.
 	// Dots address nested objects: realm_access.roles. Default "roles".
 	RolesClaim string `json:"roles_claim"`
-	// Roles maps values of RolesClaim to grants: {"dc-ops": "operator@gpu"}. Without it a
-	// value must itself be a grant, such as "operator" or "operator@gpu".
+	// Roles maps values of RolesClaim to grants: {"dc-ops": "operator@gpu"}. A value that is not
+	// in it grants nothing, because an issuer's "admin" is one of its own applications.
 	Roles map[string]string `json:"roles"`
 	// PoolsClaim is the claim with the pools that the caller is scoped to. If it is set
 	// and a token names no pool, viewers and operators have no role.
@@ -58,13 +58,16 @@ func (i *Issuer) check() error {
 		return fmt.Errorf("issuer %q: want a URL such as https://sso.example.com/realms/dc", i.URL)
 	case u.Scheme != "https" && (u.Scheme != "http" || !Loopback(u.Hostname())):
 		return fmt.Errorf("issuer %q: want https: over http an attacker can replace the issuer's keys", i.URL)
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || len(i.realm()) > maxName:
+		return fmt.Errorf("issuer %q: want at most %d bytes after https://, and no user, query or fragment", i.URL, maxName)
 	case i.Audience == "":
 		return fmt.Errorf("issuer %q: set audience: tokens issued for other services must be refused", i.URL)
 	}
 	for from, to := range i.Roles {
-		if _, ok := parseGrant(to); !ok {
+		if g, ok := parseGrant(to); !ok || g.role == holdfastv1.Role_BACKUP {
 			return fmt.Errorf(
-				"issuer %q: role %q is %q: want viewer, operator, admin or service, and @pool after viewer or operator",
+				"issuer %q: role %q is %q: want viewer, operator, admin or service, and @pool after viewer or operator "+
+					"(backup needs a client certificate)",
 				i.URL, from, to)
 		}
 	}
@@ -74,6 +77,14 @@ func (i *Issuer) check() error {
 		return fmt.Errorf("issuer %q: %w", i.URL, err)
 	}
 	return nil
+}
+
+// realm returns the issuer in the principals of its users: its URL without the scheme. A host may
+// have several issuers, which differ by their paths.
+func (i *Issuer) realm() string {
+	_, rest, _ := strings.Cut(i.URL, "://")
+	host, path, _ := strings.Cut(rest, "/")
+	return strings.TrimSuffix(strings.ToLower(host)+"/"+path, "/")
 }
 
 // issuers contains the configured issuers by URL, and in their order.
@@ -88,8 +99,11 @@ func newIssuers(cfgs []Issuer, log *slog.Logger) (*issuers, error) {
 		if err := cfg.check(); err != nil {
 			return nil, fmt.Errorf("read oidc_issuers: %w", err)
 		}
-		if s.by[cfg.URL] != nil {
-			return nil, fmt.Errorf("read oidc_issuers: issuer %q is listed twice", cfg.URL)
+		for _, other := range s.all {
+			if other.realm == cfg.realm() {
+				return nil, fmt.Errorf("read oidc_issuers: issuer %q is listed twice: its users would be those of %q",
+					cfg.URL, other.cfg.URL)
+			}
 		}
 		s.by[cfg.URL] = newIssuer(cfg, log)
 		s.all = append(s.all, s.by[cfg.URL])
@@ -101,7 +115,7 @@ func newIssuers(cfgs []Issuer, log *slog.Logger) (*issuers, error) {
 // its tokens.
 type issuer struct {
 	cfg    Issuer
-	host   string
+	realm  string // see Issuer.realm
 	client *http.Client
 	log    *slog.Logger
 	logged atomic.Pointer[string] // the failure that was logged last; nil once it is over
@@ -117,8 +131,7 @@ type issuer struct {
 }
 
 func newIssuer(cfg Issuer, log *slog.Logger) *issuer {
-	u, _ := url.Parse(cfg.URL) // checked
-	i := &issuer{cfg: cfg, host: u.Host, log: log, exchanges: rate.NewLimiter(exchangesPerSecond, exchangesBurst)}
+	i := &issuer{cfg: cfg, realm: cfg.realm(), log: log, exchanges: rate.NewLimiter(exchangesPerSecond, exchangesBurst)}
 	i.client = &http.Client{
 		Timeout: issuerTimeout,
 		// Do not follow redirects: they could lead to any address.
@@ -227,33 +240,35 @@ func asymmetric() []string {
 	}
 }
 
-// verify checks an access token and returns the identity in it.
-func (i *issuer) verify(ctx context.Context, token string) (*holdfastv1.Identity, *Error) {
+// verify checks an access token, and returns the identity in it and its end.
+func (i *issuer) verify(ctx context.Context, token string) (*holdfastv1.Identity, time.Time, *Error) {
 	ctx, cancel := context.WithTimeout(ctx, issuerTimeout)
 	defer cancel()
 	v, err := i.ready(ctx)
 	if err != nil {
-		return nil, i.unreachable(err)
+		return nil, time.Time{}, i.unreachable(err)
 	}
 	t, err := v.Verify(ctx, token)
 	var expired *oidc.TokenExpiredError
 	switch {
 	case errors.As(err, &expired):
-		return nil, unauthenticated(ReasonTokenExpired,
+		return nil, time.Time{}, unauthenticated(ReasonTokenExpired,
 			"the access token of %s expired at %s: get a new one there", i.cfg.URL, stamp(expired.Expiry))
 	case err != nil && (strings.Contains(err.Error(), "fetching keys") || ctx.Err() != nil):
-		return nil, i.unreachable(errors.New("fetch its keys")) // go-oidc wraps no cause here
+		return nil, time.Time{}, i.unreachable(errors.New("fetch its keys")) // go-oidc wraps no cause here
 	case err != nil:
-		return nil, unauthenticated(ReasonTokenInvalid,
+		return nil, time.Time{}, unauthenticated(ReasonTokenInvalid,
 			"invalid access token of %s: want a signature of the issuer, an expiry, and the audience %q",
 			i.cfg.URL, i.cfg.Audience)
 	}
 	i.note(nil)
 	var claims map[string]any
 	if err := t.Claims(&claims); err != nil {
-		return nil, unauthenticated(ReasonTokenInvalid, "cannot parse the claims of the access token of %s", i.cfg.URL)
+		return nil, time.Time{}, unauthenticated(ReasonTokenInvalid,
+			"cannot parse the claims of the access token of %s", i.cfg.URL)
 	}
-	return i.identity(claims)
+	id, refusal := i.identity(claims)
+	return id, t.Expiry, refusal
 }
 
 func (i *issuer) unreachable(err error) *Error {
@@ -269,9 +284,8 @@ func (i *issuer) unreachable(err error) *Error {
 	}
 }
 
-// identity returns the identity in the claims of a token. The principal includes the
-// issuer's host, so that users of different issuers with the same name are different
-// principals.
+// identity returns the identity in the claims of a token. The principal includes the issuer's host
+// and path, so that users of different issuers with the same name are different principals.
 func (i *issuer) identity(claims map[string]any) (*holdfastv1.Identity, *Error) {
 	user, _ := claim(claims, i.cfg.UserClaim).(string)
 	if !goodName(user) {
@@ -280,9 +294,7 @@ func (i *issuer) identity(claims map[string]any) (*holdfastv1.Identity, *Error) 
 	}
 	var roles []string
 	for _, r := range words(claims, i.cfg.RolesClaim) {
-		if i.cfg.Roles == nil {
-			roles = append(roles, r)
-		} else if to, ok := i.cfg.Roles[r]; ok {
+		if to, ok := i.cfg.Roles[r]; ok {
 			roles = append(roles, to)
 		}
 	}
@@ -291,7 +303,7 @@ func (i *issuer) identity(claims map[string]any) (*holdfastv1.Identity, *Error) 
 		g = within(g, words(claims, i.cfg.PoolsClaim))
 	}
 	return &holdfastv1.Identity{
-		Principal: "user:" + user + "@" + i.host,
+		Principal: "user:" + user + "@" + i.realm,
 		Role:      g.role,
 		Pools:     g.pools,
 		Method:    MethodOIDC,

@@ -82,11 +82,14 @@ func TestIssuer(t *testing.T) {
 	key, other := newSigner(t, "a"), newSigner(t, "a")
 	p := newIDP(t, key)
 	host := strings.TrimPrefix(p.URL, "http://")
-	plain := Issuer{URL: p.URL, Audience: "holdfast-dc1"}
+	same := map[string]string{"operator": "operator", "viewer": "viewer", "admin": "admin",
+		"operator@a": "operator@a", "operator@b": "operator@b"}
+	plain := Issuer{URL: p.URL, Audience: "holdfast-dc1", Roles: same}
+	unmapped := Issuer{URL: p.URL, Audience: "holdfast-dc1"}
 	mapped := Issuer{URL: p.URL, Audience: "holdfast-dc1", UserClaim: "preferred_username",
 		RolesClaim: "realm_access.roles",
 		Roles:      map[string]string{"dc-ops": "operator@gpu", "dc-root": "admin"}}
-	pooled := Issuer{URL: p.URL, Audience: "holdfast-dc1", PoolsClaim: "pools"}
+	pooled := Issuer{URL: p.URL, Audience: "holdfast-dc1", PoolsClaim: "pools", Roles: same}
 	id := func(name string, role holdfastv1.Role_Value, pools ...string) *holdfastv1.Identity {
 		return &holdfastv1.Identity{Principal: "user:" + name + "@" + host, Role: role, Pools: pools, Method: MethodOIDC}
 	}
@@ -99,6 +102,9 @@ func TestIssuer(t *testing.T) {
 		reason string
 	}{
 		{"no role", plain, key, nil, id("alice", 0), ""},
+		{"an issuer's own admin", unmapped, key, map[string]any{"roles": []string{"admin", "viewer"}}, id("alice", 0), ""},
+		{"backup", plain, key, map[string]any{"roles": []string{"backup"}}, id("alice", 0), ""},
+		{"backup without a map", unmapped, key, map[string]any{"roles": []string{"backup"}}, id("alice", 0), ""},
 		{"a role", plain, key, map[string]any{"roles": []string{"x", "operator@a", "operator@b"}},
 			id("alice", holdfastv1.Role_OPERATOR, "a", "b"), ""},
 		{"roles in words", plain, key, map[string]any{"roles": "openid viewer"}, id("alice", holdfastv1.Role_VIEWER), ""},
@@ -215,15 +221,46 @@ func TestIssuerConfig(t *testing.T) {
 		{Issuer{URL: "sso.example", Audience: "x"}, "want a URL"},
 		{Issuer{URL: "https://sso.example"}, "set audience"},
 		{Issuer{URL: "https://sso.example", Audience: "x", Roles: map[string]string{"a": "root"}}, "want viewer"},
+		{Issuer{URL: "https://sso.example", Audience: "x", Roles: map[string]string{"a": "backup"}}, "want viewer"},
+		{Issuer{URL: "https://sso.example/?realm=a", Audience: "x"}, "no user, query or fragment"},
+		{Issuer{URL: "https://sso.example/" + strings.Repeat("x", 128), Audience: "x"}, "want at most 128 bytes"},
 	} {
 		_, err := newIssuers([]Issuer{tt.cfg}, slog.New(slog.DiscardHandler))
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%+v: got %v, want %q", tt.cfg, err, tt.want)
 		}
 	}
-	twice := Issuer{URL: "https://sso.example", Audience: "x"}
-	if _, err := newIssuers([]Issuer{twice, twice}, slog.New(slog.DiscardHandler)); err == nil {
-		t.Error("duplicate issuer: got no error")
+	for _, other := range []string{"https://sso.example", "https://SSO.example/"} {
+		twice := []Issuer{{URL: "https://sso.example", Audience: "x"}, {URL: other, Audience: "x"}}
+		if _, err := newIssuers(twice, slog.New(slog.DiscardHandler)); err == nil {
+			t.Errorf("issuer %s twice: got no error", other)
+		}
+	}
+}
+
+// TestRealms: two issuers of one host name different users.
+func TestRealms(t *testing.T) {
+	var got []string
+	for _, url := range []string{
+		"https://sso.example.com/realms/a", "https://sso.example.com/realms/b", "https://sso.example.com:8443/realms/a",
+		"https://SSO.example.com/",
+	} {
+		cfg := Issuer{URL: url, Audience: "x"}
+		if err := cfg.check(); err != nil {
+			t.Fatal(err)
+		}
+		id, err := newIssuer(cfg, slog.New(slog.DiscardHandler)).identity(map[string]any{"sub": "alice"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, id.GetPrincipal())
+	}
+	want := []string{
+		"user:alice@sso.example.com/realms/a", "user:alice@sso.example.com/realms/b",
+		"user:alice@sso.example.com:8443/realms/a", "user:alice@sso.example.com",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("principals (-want +got):\n%s", diff)
 	}
 }
 
@@ -259,7 +296,7 @@ func FuzzDiscovery(f *testing.F) {
 		i := newIssuer(cfg, slog.New(slog.DiscardHandler))
 		i.client.Timeout = time.Second
 		for _, token := range []string{good, forged} {
-			id, err := i.verify(context.Background(), token)
+			id, _, err := i.verify(context.Background(), token)
 			if (id == nil) == (err == nil) || id != nil && (token == forged || id.GetRole() != 0) {
 				t.Fatalf("got %v, %v", id, err)
 			}

@@ -207,7 +207,7 @@ func (g *Gate) allowPublic(rule *Rule, source string) *Error {
 
 // mayEnter is Authorize for a route. It returns an *Error or nil.
 func (g *Gate) mayEnter(c *Caller, rule *Rule, pattern string) error {
-	_, err := g.recheck(c.Identity, c.seen)
+	_, err := g.recheck(c, c.seen)
 	if err == nil {
 		err = rule.allows(c.Identity, nil, pattern)
 	}

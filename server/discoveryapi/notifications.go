@@ -10,6 +10,7 @@ import (
 	"time"
 
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
@@ -32,7 +33,9 @@ func (a *api) notifications(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	ctx, cancel := context.WithCancel(r.Context())
+	ctx, release := auth.Until(r.Context())
+	defer release()
+	ctx, cancel := context.WithCancel(ctx)
 	events, done := make(chan *holdfastv1.ServiceEvent), make(chan struct{})
 	var end error // valid once done is closed
 	go func() {

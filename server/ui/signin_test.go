@@ -38,7 +38,7 @@ func issuerAt(t *testing.T, p *oidctest.Provider, name string) auth.Issuer {
 	if err := os.WriteFile(secret, []byte("client-s3cret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return auth.Issuer{URL: p.URL, Audience: "holdfast",
+	return auth.Issuer{URL: p.URL, Audience: "holdfast", Roles: map[string]string{"viewer": "viewer"},
 		People: auth.People{DisplayName: name, ClientID: "dashboard", ClientSecretFile: secret}}
 }
 
@@ -205,6 +205,8 @@ func TestFailedSignIns(t *testing.T) {
 			"has expired or was used before"},
 		{"another access token", func(s *oidctest.Settings) { s.AtHash = "x" }, l, nil, same, 401,
 			"belongs to another sign-in"},
+		{"an access token of another person", func(s *oidctest.Settings) { s.IDClaims = map[string]any{"sub": "bob"} }, l,
+			nil, same, 401, "belongs to another sign-in"},
 		{"another nonce", func(s *oidctest.Settings) { s.Nonce = "x" }, l, nil, same, 401, "belongs to another sign-in"},
 		{"another audience", func(s *oidctest.Settings) { s.Audience = "grafana" }, l, nil, same, 401, "audience"},
 		{"an expired token", func(s *oidctest.Settings) { s.Lifetime = -time.Minute }, l, nil, same, 401, "an expiry"},
@@ -289,4 +291,22 @@ func TestBeginSignIn(t *testing.T) {
 	p.Set(func(s *oidctest.Settings) { s.Down = true })
 	l = labSigning(t, sessions(t), issuerAt(t, p, "Example SSO"))
 	has(t, b.open(l, "GET", begin(p.URL, "/ui/")), 503, []string{"cannot fetch", "Sign in with Example SSO"})
+}
+
+// TestPageStreamEnds: the stream of an open page ends with the session.
+func TestPageStreamEnds(t *testing.T) {
+	p := provider(t)
+	l := labSigning(t, sessions(t), issuerAt(t, p, "Example SSO"))
+	p.Set(func(s *oidctest.Settings) { s.Lifetime = 2 * time.Second })
+	b := &browser{t: t, jar: map[string]*http.Cookie{}}
+	b.open(l, "GET", b.authorize(b.open(l, "GET", begin(p.URL, "/ui/"))))
+	got := make(chan *httptest.ResponseRecorder, 1)
+	go func() { got <- b.open(l, "GET", here+"/ui/events") }() // returns when the stream has ended
+	select {
+	case w := <-got:
+		has(t, w, 200, []string{"event: hello"})
+	case <-time.After(30 * time.Second):
+		t.Fatal("the stream is still open 30 s after the token has expired")
+	}
+	has(t, b.open(l, "GET", here+"/ui/runs"), 401, nil)
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
@@ -12,7 +13,7 @@ import (
 const pulseEvery = 3 * time.Second
 
 // stream is a response of server-sent events. It ends with the request, when the peer
-// stops, and when the reader's token is revoked.
+// stops, and when the reader's token ends.
 type stream struct {
 	d     *dashboard
 	w     http.ResponseWriter
@@ -36,7 +37,9 @@ func (d *dashboard) stream(w http.ResponseWriter, r *http.Request) *stream {
 // run sends the texts of follow and pulses in between, until follow returns or the stream
 // ends. If follow fails before anything was sent, its error is the response.
 func (s *stream) run(follow func(send func(text string) error) error) {
-	ctx, cancel := context.WithCancel(s.ctx)
+	ctx, release := auth.Until(s.ctx)
+	defer release()
+	ctx, cancel := context.WithCancel(ctx)
 	s.ctx = ctx
 	texts, done := make(chan string), make(chan struct{})
 	var end error // valid once done is closed

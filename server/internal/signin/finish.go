@@ -77,7 +77,8 @@ func (f *Flow) finish(r *http.Request, s *auth.SignIn, st state) (Session, *auth
 	if err != nil {
 		return Session{}, err
 	}
-	if !same(id.Nonce, st.Nonce) || id.AccessTokenHash != "" && id.VerifyAccessToken(t.AccessToken) != nil {
+	if !same(id.Nonce, st.Nonce) || id.AccessTokenHash != "" && id.VerifyAccessToken(t.AccessToken) != nil ||
+		!s.SameSubject(id, t.AccessToken) {
 		return Session{}, refuse(codes.Unauthenticated, auth.ReasonTokenInvalid,
 			"The answer of "+name+" belongs to another sign-in. Sign in again.")
 	}
