@@ -50,7 +50,8 @@ func TestHardwareIsKeptBoundedAndCompared(t *testing.T) {
 	changed := disk("B")
 	changed.BiosVersion = "2"
 	readHardware(t, p, "r-4", changed)
-	readHardware(t, p, "r-5", &holdfastv1.HardwareInventory{Serial: "S", Missing: []string{"disks: no answer"}})
+	readHardware(t, p, "r-5", &holdfastv1.HardwareInventory{Serial: "S", Missing: []string{"disks: no answer"},
+		Unread: []string{"disk"}})
 	var got []string
 	for e := range p.View().History("m", 0) {
 		if e.GetFacet() == "inventory" && strings.HasPrefix(e.GetTo(), "hardware") && e.GetRunId() != "run-r-2" {
@@ -68,6 +69,57 @@ func TestHardwareIsKeptBoundedAndCompared(t *testing.T) {
 	do(t, p, &internalv1.DeleteMachine{MachineId: "m"})
 	if h := p.View().Hardware("m"); h != nil {
 		t.Errorf("hardware of a machine that is gone: %v", h)
+	}
+}
+
+// TestUnreadHardwareIsKept checks that a reading which fails for some parts keeps those that were
+// known, says nothing about them in the history, and drops the others.
+func TestUnreadHardwareIsKept(t *testing.T) {
+	p := fsmtest.NewPeer()
+	register(t, p, "m", ready)
+	part := func(kind, slot string, bytes int64) *holdfastv1.HardwarePart {
+		return &holdfastv1.HardwarePart{Kind: kind, Slot: slot, Bytes: bytes, State: "ok"}
+	}
+	readHardware(t, p, "r-1", &holdfastv1.HardwareInventory{Serial: "S", MemoryBytes: 3, Parts: []*holdfastv1.HardwarePart{
+		part("cpu", "1", 0), part("memory", "A1", 1), part("memory", "A2", 2), part("disk", "0", 5), part("disk", "1", 6),
+		part("nic", "1", 0), part("nic", "2", 0),
+	}})
+	readHardware(t, p, "r-2", &holdfastv1.HardwareInventory{
+		Missing: []string{"memory: busy"}, Unread: []string{"memory", "disk", "bogus"},
+		Parts: []*holdfastv1.HardwarePart{part("cpu", "1", 0), part("disk", "1", 7), part("nic", "1", 0)},
+	})
+	h := p.View().Hardware("m")
+	var got []string
+	for _, part := range h.GetParts() {
+		got = append(got, fmt.Sprint(part.GetKind(), " ", part.GetSlot(), " ", part.GetBytes(), " ", part.GetState()))
+	}
+	want := []string{"cpu 1 0 ok", "disk 1 7 ok", "nic 1 0 ok", "memory A1 1 unread, was ok", "memory A2 2 unread, was ok",
+		"disk 0 5 unread, was ok"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("parts (-want +got):\n%s", diff)
+	}
+	if h.GetMemoryBytes() != 3 || h.GetSerial() != "S" || strings.Join(h.GetUnread(), " ") != "memory disk" {
+		t.Errorf("got %d bytes of memory, serial number %q, unread %q", h.GetMemoryBytes(), h.GetSerial(), h.GetUnread())
+	}
+	for e := range p.View().History("m", 0) {
+		if e.GetRunId() == "run-r-2" && strings.HasPrefix(e.GetTo(), "hardware") && e.GetTo() != "hardware: nic 2 gone" {
+			t.Errorf("history: got %q, want only the port that is gone", e.GetTo())
+		}
+	}
+	// What is missing otherwise keeps no part: these disks were read, and there are none.
+	for i, want := range []string{"unread, was ok", "unread, was ok", ""} {
+		next := &holdfastv1.HardwareInventory{Missing: []string{"firmware of the BMC: busy"}}
+		if want != "" {
+			next.Unread = []string{"disk"}
+		}
+		readHardware(t, p, fmt.Sprint("r-", i+3), next)
+		state := ""
+		for _, part := range p.View().Hardware("m").GetParts() {
+			state = part.GetState()
+		}
+		if state != want {
+			t.Errorf("state of a disk: got %q, want %q", state, want)
+		}
 	}
 }
 

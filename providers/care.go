@@ -79,6 +79,9 @@ type Inventory struct {
 	Unread []string
 }
 
+// PartKinds returns the kinds of parts that Unread may have.
+func PartKinds() []string { return []string{"cpu", "memory", "disk", "nic", "gpu", "pcie"} }
+
 // CPU is a processor.
 type CPU struct {
 	Slot    string

@@ -1,12 +1,14 @@
 package step
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/holdfast-metal/holdfast/executor/task"
 	"github.com/holdfast-metal/holdfast/fsm"
@@ -58,18 +60,27 @@ func (a *Attempt) readInventory(p providers.InventoryReader) Action {
 		}
 		a.Inventory = hardwareOf(v)
 		a.Prove(map[string]string{
-			"serial":       task.Clean(v.Serial),
-			"model":        task.Clean(strings.TrimSpace(v.Manufacturer + " " + v.Model)),
-			"cpus":         strconv.Itoa(len(v.CPUs)),
-			"memory_bytes": strconv.FormatInt(v.MemoryBytes, 10),
-			"disks":        strconv.Itoa(len(v.Disks)),
-			"nics":         strconv.Itoa(len(v.NICs)),
+			"serial": task.Clean(v.Serial),
+			"model":  task.Clean(strings.TrimSpace(v.Manufacturer + " " + v.Model)),
 		})
+		var read []string
+		for _, kind := range []struct{ kind, key, value, said string }{
+			{"cpu", "cpus", strconv.Itoa(len(v.CPUs)), fmt.Sprintf("%d CPUs", len(v.CPUs))},
+			{"memory", "memory_bytes", strconv.FormatInt(v.MemoryBytes, 10), fmt.Sprintf("%d GiB of memory", v.MemoryBytes>>30)},
+			{"disk", "disks", strconv.Itoa(len(v.Disks)), fmt.Sprintf("%d disks", len(v.Disks))},
+			{"nic", "nics", strconv.Itoa(len(v.NICs)), fmt.Sprintf("%d network ports", len(v.NICs))},
+		} {
+			// No part of a kind that could not be read is not known to be none.
+			if kind.value == "0" && slices.Contains(v.Unread, kind.kind) {
+				continue
+			}
+			a.Prove(map[string]string{kind.key: kind.value})
+			read = append(read, kind.said)
+		}
 		if len(v.GPUs) > 0 {
 			a.Prove(map[string]string{"gpus": strconv.Itoa(len(v.GPUs))})
 		}
-		a.Message = fmt.Sprintf("read %d CPUs, %d GiB of memory, %d disks, %d network ports",
-			len(v.CPUs), v.MemoryBytes>>30, len(v.Disks), len(v.NICs))
+		a.Message = "read " + cmp.Or(strings.Join(read, ", "), "no parts")
 		if len(v.Missing) > 0 {
 			a.Prove(map[string]string{"missing": task.Clean(strings.Join(v.Missing, "; "))})
 			a.Message += ", some parts could not be read"
@@ -85,18 +96,36 @@ func (a *Attempt) readInventory(p providers.InventoryReader) Action {
 // contradictions returns the differences between an inventory and the machine's spec.
 func contradictions(m *holdfastv1.Machine, v *providers.Inventory) []string {
 	var all []string
-	if want := m.GetSpec().GetSerial(); want != "" && v.Serial != "" && want != v.Serial {
+	want := m.GetSpec().GetSerial()
+	if want != "" && v.Serial != "" && plain(want) != plain(v.Serial) && plain(want) != plain(v.BoardSerial) {
 		all = append(all, fmt.Sprintf("the BMC reports serial number %s, declared is %s", task.Clean(v.Serial), want))
 	}
-	if len(v.NICs) == 0 {
+	if len(v.NICs) == 0 || slices.Contains(v.Unread, "nic") {
 		return all
 	}
 	for _, mac := range m.GetSpec().GetMacAddresses() {
-		if !slices.ContainsFunc(v.NICs, func(n providers.NIC) bool { return n.MAC == mac }) {
+		if !slices.ContainsFunc(v.NICs, func(n providers.NIC) bool { return macOf(n) == mac }) {
 			all = append(all, fmt.Sprintf("the BMC reports no network port with the declared MAC address %s", mac))
 		}
 	}
 	return all
+}
+
+// plain returns what distinguishes a serial number. Labels, vendors and tools write it with other
+// case, blanks and separators.
+func plain(serial string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, serial)
+}
+
+// macOf returns the address of a port as it is recorded, or "" if the port shows none.
+func macOf(n providers.NIC) string {
+	mac, _ := fsm.MAC(n.MAC)
+	return mac
 }
 
 // hardwareOf converts an inventory to its recorded form.
@@ -105,6 +134,8 @@ func hardwareOf(v *providers.Inventory) *holdfastv1.HardwareInventory {
 		Manufacturer: task.Clean(v.Manufacturer),
 		Model:        task.Clean(v.Model),
 		Serial:       task.Clean(v.Serial),
+		BoardSerial:  task.Clean(v.BoardSerial),
+		Unread:       v.Unread,
 		Uuid:         task.Clean(v.UUID),
 		BiosVersion:  task.Clean(v.BIOS),
 		BmcVersion:   task.Clean(v.BMC),
@@ -170,7 +201,7 @@ func hardwareOf(v *providers.Inventory) *holdfastv1.HardwareInventory {
 		}
 	}
 	for _, n := range v.NICs {
-		p := &holdfastv1.HardwarePart{Kind: "nic", Slot: n.Name, Mac: n.MAC, Mbps: int32(n.Mbps), State: "down"}
+		p := &holdfastv1.HardwarePart{Kind: "nic", Slot: n.Name, Mac: macOf(n), Mbps: int32(n.Mbps), State: "down"}
 		if n.Up {
 			p.State = "up"
 		}

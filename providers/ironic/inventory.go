@@ -82,6 +82,7 @@ func found(v *providers.Inventory, i *inventory.InventoryType) {
 // properties uses the node's properties, which users have set: numbers, or strings of numbers.
 func properties(v *providers.Inventory, n *node, why string) {
 	v.Missing = append(v.Missing, why+": only the node's properties are shown")
+	v.Unread = providers.PartKinds()
 	var prop map[string]any
 	if json.Unmarshal(n.Properties, &prop) != nil {
 		return

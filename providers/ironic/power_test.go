@@ -187,9 +187,11 @@ func TestInventory(t *testing.T) {
 		}},
 		"not inspected": {ironictest.Node{}, 82,
 			providers.Inventory{MemoryBytes: 1 << 30, CPUs: []providers.CPU{{Threads: 8, Healthy: true}},
+				Unread:  providers.PartKinds(),
 				Missing: []string{"Ironic has not inspected the node: only the node's properties are shown"}}},
 		"an old Ironic": {ironictest.Node{Inventory: inspected}, 80,
 			providers.Inventory{MemoryBytes: 1 << 30, CPUs: []providers.CPU{{Threads: 8, Healthy: true}},
+				Unread:  providers.PartKinds(),
 				Missing: []string{"Ironic is older than 2023.1 and keeps no inventory: only the node's properties are shown"}}},
 	} {
 		s, p, m := newLab(t, tt.node)

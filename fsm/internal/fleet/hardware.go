@@ -3,6 +3,7 @@ package fleet
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -39,6 +40,7 @@ func StoreHardware(t *core.Tx, run *holdfastv1.Run, in *holdfastv1.HardwareInven
 	is := BoundHardware(in)
 	is.Source, is.ObservedAt, is.RunId = HardwareFromBMC, t.Now, run.GetRunId()
 	if was, ok := t.Hardware.Get(m.GetMachineId()); ok {
+		keepUnread(was.GetHardware(), is)
 		if diff := hardwareDiff(was.GetHardware(), is); len(diff) > 0 {
 			events.AddHistory(t, m, &holdfastv1.HistoryEntry{
 				Facet:       "inventory",
@@ -52,6 +54,56 @@ func StoreHardware(t *core.Tx, run *holdfastv1.Run, in *holdfastv1.HardwareInven
 	t.Hardware.Put(&internalv1.MachineHardware{MachineId: m.GetMachineId(), Hardware: is})
 }
 
+// keepUnread adds the last known parts of the kinds that were not read completely, and the last
+// known names. A part that was read replaces the known one of its slot. Sources name slots
+// differently, so parts of another source stay only while none of their kind is read.
+func keepUnread(was, is *holdfastv1.HardwareInventory) {
+	for _, kind := range is.GetUnread() {
+		slots, names := map[string]bool{"": false}, map[string]bool{}
+		read := partsOf(is, kind)
+		for _, p := range read {
+			slots[p.GetSlot()], names[partName(p)] = p.GetSlot() != "", true
+		}
+		if len(read) > 0 && was.GetSource() != is.GetSource() {
+			continue
+		}
+		for _, p := range partsOf(was, kind) {
+			if slots[p.GetSlot()] || names[partName(p)] {
+				continue
+			}
+			if len(is.GetParts()) == maxParts {
+				is.LeftOut++
+				continue
+			}
+			kept := proto.CloneOf(p)
+			if !strings.HasPrefix(kept.GetState(), stateUnread) {
+				kept.State = stateUnread + kept.GetState()
+			}
+			is.Parts = append(is.Parts, kept)
+		}
+		if kind == "memory" {
+			var modules int64
+			for _, p := range partsOf(is, kind) {
+				modules += p.GetBytes()
+			}
+			is.MemoryBytes = cmp.Or(modules, is.GetMemoryBytes(), was.GetMemoryBytes())
+		}
+	}
+	is.Manufacturer = cmp.Or(is.GetManufacturer(), was.GetManufacturer())
+	is.Model = cmp.Or(is.GetModel(), was.GetModel())
+	is.Serial = cmp.Or(is.GetSerial(), was.GetSerial())
+	is.Uuid = cmp.Or(is.GetUuid(), was.GetUuid())
+	is.BiosVersion = cmp.Or(is.GetBiosVersion(), was.GetBiosVersion())
+	is.BmcVersion = cmp.Or(is.GetBmcVersion(), was.GetBmcVersion())
+	is.BoardSerial = cmp.Or(is.GetBoardSerial(), was.GetBoardSerial())
+}
+
+// stateUnread begins the state of a part that was not read this time, before its last known state.
+const stateUnread = "unread, was "
+
+// partKinds returns the kinds of parts, in their order.
+func partKinds() []string { return []string{"cpu", "memory", "disk", "nic", "gpu", "pcie"} }
+
 // BoundHardware returns a truncated copy, because the data of a BMC can have any size. Both
 // the proposer and Apply truncate it, so it always fits in a log entry.
 func BoundHardware(in *holdfastv1.HardwareInventory) *holdfastv1.HardwareInventory {
@@ -61,13 +113,14 @@ func BoundHardware(in *holdfastv1.HardwareInventory) *holdfastv1.HardwareInvento
 			*f = lex.Clip(strings.ToValidUTF8(*f, "\uFFFD"), maxPartText)
 		}
 	}
-	text(&h.Manufacturer, &h.Model, &h.Serial, &h.Uuid, &h.BiosVersion, &h.BmcVersion)
+	text(&h.Manufacturer, &h.Model, &h.Serial, &h.Uuid, &h.BiosVersion, &h.BmcVersion, &h.BoardSerial)
 	if over := len(h.GetParts()) - maxParts; over > 0 {
 		h.Parts, h.LeftOut = h.GetParts()[:maxParts], h.GetLeftOut()+int32(over)
 	}
 	for _, p := range h.GetParts() {
 		text(&p.Kind, &p.Slot, &p.Model, &p.Serial, &p.Firmware, &p.Mac, &p.State)
 	}
+	h.Unread = slices.DeleteFunc(partKinds(), func(kind string) bool { return !slices.Contains(in.GetUnread(), kind) })
 	h.Missing = h.GetMissing()[:min(len(h.GetMissing()), maxMissing)]
 	for i := range h.GetMissing() {
 		h.Missing[i] = lex.Clip(strings.ToValidUTF8(h.Missing[i], "\uFFFD"), 4*maxPartText)
@@ -75,8 +128,8 @@ func BoundHardware(in *holdfastv1.HardwareInventory) *holdfastv1.HardwareInvento
 	return h
 }
 
-// hardwareDiff describes the changes of an inventory. Parts that could not be read this time
-// count as unchanged.
+// hardwareDiff describes the changes of an inventory. Parts that could not be read this time are
+// in both (keepUnread).
 func hardwareDiff(was, is *holdfastv1.HardwareInventory) []string {
 	var diff []string
 	field := func(name, was, is string) {
@@ -88,11 +141,8 @@ func hardwareDiff(was, is *holdfastv1.HardwareInventory) []string {
 	field("model", was.GetModel(), is.GetModel())
 	field("bios", was.GetBiosVersion(), is.GetBiosVersion())
 	field("bmc", was.GetBmcVersion(), is.GetBmcVersion())
-	for _, kind := range []string{"cpu", "memory", "disk", "nic", "gpu", "pcie"} {
+	for _, kind := range partKinds() {
 		before, now := partsOf(was, kind), partsOf(is, kind)
-		if len(now) == 0 && len(is.GetMissing()) > 0 {
-			continue
-		}
 		gone, come := without(before, now), without(now, before)
 		for _, p := range gone {
 			diff = append(diff, fmt.Sprintf("%s %s gone", kind, partName(p)))

@@ -2272,6 +2272,8 @@ type HardwareInventory struct {
 	Parts         []*HardwarePart        `protobuf:"bytes,11,rep,name=parts,proto3" json:"parts,omitempty"`                                 // processors, memory modules, drives and network ports, in this order
 	Missing       []string               `protobuf:"bytes,12,rep,name=missing,proto3" json:"missing,omitempty"`                             // parts that could not be read, with the reasons
 	LeftOut       int32                  `protobuf:"varint,13,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`             // parts beyond the limit of 200
+	Unread        []string               `protobuf:"bytes,14,rep,name=unread,proto3" json:"unread,omitempty"`                               // kinds of parts of which some or all could not be read; known ones are kept
+	BoardSerial   string                 `protobuf:"bytes,15,opt,name=board_serial,json=boardSerial,proto3" json:"board_serial,omitempty"`  // of the main board, if the machine has another one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2397,6 +2399,20 @@ func (x *HardwareInventory) GetLeftOut() int32 {
 	return 0
 }
 
+func (x *HardwareInventory) GetUnread() []string {
+	if x != nil {
+		return x.Unread
+	}
+	return nil
+}
+
+func (x *HardwareInventory) GetBoardSerial() string {
+	if x != nil {
+		return x.BoardSerial
+	}
+	return ""
+}
+
 // HardwarePart is one part of a machine.
 type HardwarePart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2410,7 +2426,7 @@ type HardwarePart struct {
 	Cores         int32                  `protobuf:"varint,8,opt,name=cores,proto3" json:"cores,omitempty"`      // of a processor
 	Threads       int32                  `protobuf:"varint,9,opt,name=threads,proto3" json:"threads,omitempty"`  // of a processor
 	Mbps          int32                  `protobuf:"varint,10,opt,name=mbps,proto3" json:"mbps,omitempty"`       // of a network port that is up
-	State         string                 `protobuf:"bytes,11,opt,name=state,proto3" json:"state,omitempty"`      // ok, failed; of a network port up, down
+	State         string                 `protobuf:"bytes,11,opt,name=state,proto3" json:"state,omitempty"`      // ok, failed; of a network port up, down; of a part that was not read this time "unread, was …"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3041,7 +3057,7 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	"\x16memory_utilization_pct\x18\x02 \x01(\x01R\x14memoryUtilizationPct\x12.\n" +
 	"\x13total_cpu_available\x18\x03 \x01(\x03R\x11totalCpuAvailable\x124\n" +
 	"\x16total_memory_available\x18\x04 \x01(\x03R\x14totalMemoryAvailable\x12$\n" +
-	"\x0efree_gpu_count\x18\x05 \x01(\x05R\ffreeGpuCount\"\xb2\x03\n" +
+	"\x0efree_gpu_count\x18\x05 \x01(\x05R\ffreeGpuCount\"\xed\x03\n" +
 	"\x11HardwareInventory\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12;\n" +
 	"\vobserved_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
@@ -3058,7 +3074,9 @@ const file_proto_holdfast_v1_machine_proto_rawDesc = "" +
 	" \x01(\x03R\vmemoryBytes\x12/\n" +
 	"\x05parts\x18\v \x03(\v2\x19.holdfast.v1.HardwarePartR\x05parts\x12\x18\n" +
 	"\amissing\x18\f \x03(\tR\amissing\x12\x19\n" +
-	"\bleft_out\x18\r \x01(\x05R\aleftOut\"\x82\x02\n" +
+	"\bleft_out\x18\r \x01(\x05R\aleftOut\x12\x16\n" +
+	"\x06unread\x18\x0e \x03(\tR\x06unread\x12!\n" +
+	"\fboard_serial\x18\x0f \x01(\tR\vboardSerial\"\x82\x02\n" +
 	"\fHardwarePart\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04slot\x18\x02 \x01(\tR\x04slot\x12\x14\n" +

@@ -16,6 +16,7 @@ func vendorInventory(d *common.Device) *providers.Inventory {
 		Model:        d.Model,
 		Serial:       d.Serial,
 		Missing:      []string{"parts that bmclib's driver does not show: it does not report read errors"},
+		Unread:       providers.PartKinds(),
 	}
 	if d.BIOS != nil {
 		v.BIOS = installedFirmware(d.BIOS.Firmware)

@@ -24,10 +24,10 @@ func TestBmclibInventory(t *testing.T) {
 	d.NICs = []*common.NIC{{ID: "n0",
 		NICPorts: []*common.NICPort{{ID: "p0", MacAddress: "AA:BB:CC:DD:EE:FF", SpeedBits: 25e9, LinkStatus: "Up"}}}}
 	got := vendorInventory(&d)
-	if len(got.Missing) == 0 {
+	if len(got.Missing) == 0 || len(got.Unread) == 0 {
 		t.Error("got a complete inventory, want an incomplete one")
 	}
-	got.Missing = nil
+	got.Missing, got.Unread = nil, nil
 	want := &providers.Inventory{
 		Manufacturer: "ACME", Model: "S1", Serial: "123", BIOS: "1.2", BMC: "3.4", MemoryBytes: 2 << 30,
 		CPUs: []providers.CPU{{Slot: "P0", Model: "X", Cores: 8, Threads: 16, Healthy: true}},

@@ -52,6 +52,7 @@ func (h *Host) Inventory(ctx context.Context) (*providers.Inventory, error) {
 	v := &providers.Inventory{
 		BMC:     mc["Firmware Revision"],
 		Missing: []string{"processors, memory, disks, network ports: not available over IPMI"},
+		Unread:  providers.PartKinds(),
 	}
 	out, err := h.run(ctx, false, "fru", "print", "0")
 	if err != nil {

@@ -77,7 +77,7 @@ func (k *survey) expand(kind, what string, paths []string) []string {
 func (k *survey) hpe() (shown bool) {
 	for _, c := range k.body.members {
 		at := c.In("Oem", "Hpe", "Links").Link("Devices")
-		for _, d := range k.members("pcie", "PCIe devices", at) {
+		for _, d := range k.members("pcie gpu", "PCIe devices", at) {
 			slot := cmp.Or(d.Text("Location"), d.id())
 			is := card(d, slot)
 			k.v.PCIe = append(k.v.PCIe, is)

@@ -65,7 +65,7 @@ func (h *Host) Inventory(ctx context.Context) (*providers.Inventory, error) {
 	return k.v, nil
 }
 
-// miss lists a part that cannot be read. kind is that of providers.Inventory.Unread, or empty.
+// miss lists a part that cannot be read. kind has those of providers.Inventory.Unread, or none.
 func (k *survey) miss(kind, what, why string) {
 	line := what + ": " + text.Clip(why, access.MaxText)
 	i := slices.IndexFunc(k.gaps, func(g gap) bool { return g.what == what })
@@ -77,8 +77,10 @@ func (k *survey) miss(kind, what, why string) {
 			k.v.Missing = append(k.v.Missing, line)
 		}
 	}
-	if kind != "" && !slices.Contains(k.v.Unread, kind) {
-		k.v.Unread = append(k.v.Unread, kind)
+	for one := range strings.FieldsSeq(kind) {
+		if !slices.Contains(k.v.Unread, one) {
+			k.v.Unread = append(k.v.Unread, one)
+		}
 	}
 }
 
@@ -132,7 +134,7 @@ func (k *survey) odd(what string, r *resource) {
 // the service has no other machine. Only then it is known to which machine they belong.
 func (k *survey) baseboards(s *computerSystem) (boards []*resource, alone bool) {
 	root, err := k.h.c.service(k.ctx)
-	if !k.ok("", "systems", err) {
+	if !k.ok("gpu", "systems", err) {
 		return nil, false
 	}
 	all, err := k.h.c.collection(k.ctx, root.Systems.ID, maxMembers)
@@ -169,6 +171,9 @@ func (k *survey) filled(kind, what string, all *collection) []*resource {
 	return k.present(kind, what, all, err)
 }
 
+// hang has the kinds of parts that some services show at the chassis only.
+const hang = "nic gpu pcie"
+
 // maxChassis bounds the chassis that are read. GPU servers have one for each board.
 const maxChassis = 96
 
@@ -188,7 +193,7 @@ func (k *survey) chassis(s *computerSystem, boards []*resource, alone bool) {
 	}
 	if root, err := k.h.c.service(k.ctx); err == nil && root.Chassis.ID != "" && k.err == nil {
 		more, err := k.h.c.collection(k.ctx, root.Chassis.ID, maxChassis)
-		if k.ok("", "chassis", err) {
+		if k.ok(hang, "chassis", err) {
 			all.members, all.more = append(all.members, more.members...), more.more
 		}
 	}
@@ -199,7 +204,7 @@ func (k *survey) chassis(s *computerSystem, boards []*resource, alone bool) {
 		seen[key] = true
 		return was
 	})
-	for _, r := range k.filled("", "chassis", all) {
+	for _, r := range k.filled(hang, "chassis", all) {
 		named := slices.ContainsFunc(paths, func(at string) bool { return sameAs(at, r.path) })
 		systems := r.In("Links").Links("ComputerSystems")
 		names := slices.ContainsFunc(systems, func(at string) bool {
@@ -268,7 +273,7 @@ func (k *survey) firmware() {
 // processors reads CPUs and GPUs. Of a baseboard only the accelerators count: the host shows its
 // CPUs itself.
 func (k *survey) processors(at string, board bool) {
-	what, kind := "processors", "cpu"
+	what, kind := "processors", "cpu gpu"
 	if board {
 		what, kind = "GPUs", "gpu"
 	}
@@ -301,6 +306,16 @@ func (k *survey) processors(at string, board bool) {
 		}
 		k.odd(what, p)
 	}
+	if !board && at != "" && len(k.v.CPUs) == 0 {
+		k.none("cpu", what)
+	}
+}
+
+// none lists parts that every machine has. Some BMCs list none until the machine was switched on.
+func (k *survey) none(kind, what string) {
+	if k.err == nil && !slices.Contains(k.v.Unread, kind) {
+		k.miss(kind, what, "the BMC lists none")
+	}
 }
 
 // memory reads the DIMMs. An empty slot has no capacity.
@@ -323,6 +338,9 @@ func (k *survey) memory(at string) {
 		k.v.Memory = append(k.v.Memory, d)
 		k.v.MemoryBytes += d.Bytes
 		k.odd("memory", m)
+	}
+	if at != "" && len(k.v.Memory) == 0 {
+		k.none("memory", "memory")
 	}
 }
 
