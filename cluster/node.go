@@ -127,7 +127,8 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	if n.ident, err = openIdentity(cfg.DataDir, cfg.NodeID); err != nil {
 		return nil, err
 	}
-	sc := raftstore.Config{Dir: cfg.DataDir, LogStore: cfg.LogStore, Logger: cfg.Logger, Wrap: cfg.wrapLogs}
+	sc := raftstore.Config{Dir: cfg.DataDir, LogStore: cfg.LogStore, Applied: f.Applied,
+		Logger: cfg.Logger, Wrap: cfg.wrapLogs}
 	if err := n.ident.get().expectLog(&sc); err != nil {
 		return nil, err
 	}
@@ -161,7 +162,7 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	undo = append(undo, func() { _ = n.raft.Shutdown().Error() })
 	n.gate.Attach(transport.Local{
 		Voter: n.voterWithoutLeader, FirstIndex: n.stores.Logs.FirstIndex, Follows: n.sendsTo,
-		Term: n.raft.CurrentTerm, Synced: n.stores.Synced,
+		Term: n.raft.CurrentTerm, Synced: n.stores.Synced, Replaces: n.stores.Replaces,
 	})
 	n.stores.WriteLate(n.needsVoters)
 	if cfg.raftStarted != nil {

@@ -28,8 +28,8 @@ var errClosed = errors.New("peer closed")
 // Run runs the peer until ctx ends, and runs the tasks while it leads. When ctx ends, Run
 // stops the tasks, calls BeforeHandover, hands the leadership over, shuts down and returns
 // nil. It returns ErrStalled if the disk hangs, ErrDisk if it has failed, and another error
-// if the state machine has halted or the data belongs to another cluster. The process must
-// exit then. Run may be called once.
+// if the state machine has halted, the data belongs to another cluster, or the leader lacks entries
+// that this peer has applied. The process must exit then. Run may be called once.
 func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 	if n.ran.Swap(true) {
 		return errors.New("run: called twice")

@@ -43,17 +43,25 @@ func newDiskGuard() *diskGuard {
 
 // stop reports the first failure. It never returns if somebody watches.
 func (g *diskGuard) stop(err error) {
+	g.note(err)
+	g.stand()
+}
+
+// note reports the first failure.
+func (g *diskGuard) note(err error) {
 	select {
 	case g.failed <- err:
 	default:
 	}
-	g.stand()
 }
 
-// watch returns an error when the disk fails.
+// watch returns an error when the disk fails, or an AppliedError.
 func (g *diskGuard) watch(ctx context.Context) error {
 	select {
 	case err := <-g.failed:
+		if applied, ok := errors.AsType[*AppliedError](err); ok {
+			return applied // the disk is well
+		}
 		return &diskError{cause: err}
 	case <-ctx.Done():
 		return nil

@@ -41,6 +41,8 @@ type Config struct {
 	Offline bool
 	// Logger receives the lines of the libraries.
 	Logger *slog.Logger
+	// Applied returns the newest entry that the peer has applied. It may be nil.
+	Applied func() uint64
 	// Wrap, if set, replaces the log store under Raft's cache, to simulate a failing disk.
 	Wrap func(raft.LogStore) raft.LogStore
 
@@ -63,7 +65,8 @@ type Stores struct {
 	Measure func(ctx context.Context, every time.Duration)
 
 	late      *lateWrites
-	close     func() error // nil in memory
+	applied   func() uint64 // the newest entry that this peer is known to have applied
+	close     func() error  // nil in memory
 	guard     *diskGuard
 	dir       string // empty in memory
 	snapshots *notedSnaps
@@ -80,7 +83,8 @@ func Open(cfg *Config) (s *Stores, err error) {
 	if cfg.Dir == "" {
 		mem := raft.NewInmemStore()
 		late, snaps := newLateWrites(cfg.wrapped(mem)), &notedSnaps{SnapshotStore: raft.NewInmemSnapshotStore()}
-		return &Stores{Logs: late, Stable: mem, Snaps: snaps, late: late, guard: guard, snapshots: snaps}, nil
+		return &Stores{Logs: late, Stable: mem, Snaps: snaps, late: late, guard: guard, snapshots: snaps,
+			applied: func() uint64 { return 0 }}, nil
 	}
 	path := filepath.Join(cfg.Dir, raftFile)
 	if err := errors.Join(cfg.checkLogFile(path), cfg.checkBolt(path)); err != nil {
@@ -128,9 +132,12 @@ func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *St
 		return nil, err
 	}
 	guarded := &guardedLogs{LogStore: store, failed: func(error) {}}
-	logs := &checksumLogs{LogStore: guarded, damaged: func(error) {}}
+	logs := &checksumLogs{LogStore: guarded, damaged: func(error) {}, refused: guard.note, now: cfg.Applied}
 	if err := logs.check(); err != nil {
 		return nil, fmt.Errorf("open raft log in %s: %w: %s", cfg.Dir, err, DamageAdvice)
+	}
+	if err := logs.loadApplied(bolt); err != nil {
+		return nil, err
 	}
 	logs.damaged, guarded.failed = guard.stop, guard.stop
 	late := newLateWrites(cfg.wrapped(logs))
@@ -159,9 +166,15 @@ func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *St
 	noted := &notedSnaps{SnapshotStore: snaps, sync: cfg.syncSnapshot}
 	return &Stores{
 		Logs: cache, Stable: stable, Snaps: noted, dir: cfg.Dir, late: late, snapshots: noted,
-		Measure: bolt.RunMetrics,
-		close:   func() error { return errors.Join(closeLog(), bolt.Close()) },
-		guard:   guard,
+		Measure: bolt.RunMetrics, applied: logs.applied,
+		close: func() error {
+			var noted error
+			if !cfg.ReadOnly {
+				noted = bolt.SetUint64(keyLogApplied, logs.applied())
+			}
+			return errors.Join(noted, closeLog(), bolt.Close())
+		},
+		guard: guard,
 	}, nil
 }
 
@@ -210,7 +223,8 @@ func (s *Stores) WriteLate(may func() bool) {
 // closed after the next write.
 func (s *Stores) Synced(index uint64) (bool, <-chan struct{}) { return s.late.synced(index) }
 
-// WatchDisk returns ErrDisk when the disk fails, and nil when ctx ends.
+// WatchDisk returns ErrDisk when the disk fails, an AppliedError when the leader's log contradicts
+// applied entries, and nil when ctx ends.
 func (s *Stores) WatchDisk(ctx context.Context) error { return s.guard.watch(ctx) }
 
 // Term returns the term that Raft has stored.

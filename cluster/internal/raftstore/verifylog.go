@@ -26,13 +26,14 @@ func (e *entries) add(index uint64, l *raft.Log) error {
 	if e.last == 0 || index > e.last && index <= e.v.snapshot+1 { // an installed snapshot replaces what is before it
 		expected = min(index, e.v.snapshot+1)
 	}
+	_, whole := intact(l)
 	switch {
 	case index != expected:
 		return &missingError{expected, index - 1}
 	case l.Index != index:
 		return fmt.Errorf("it is entry %d", l.Index)
-	case string(l.Extensions) != string(checksum(l)):
-		return errors.New("checksum mismatch")
+	case !whole:
+		return errChecksum
 	case l.Term < e.term:
 		return fmt.Errorf("it has term %d, the one before has term %d", l.Term, e.term)
 	case l.Term > e.v.term:

@@ -83,6 +83,9 @@ type Local struct {
 	Synced func(index uint64) (bool, <-chan struct{})
 	// Follows reports whether this peer leads in the term and replicates entries to the peer.
 	Follows func(id raft.ServerID, term uint64) bool
+	// Replaces returns an error if a snapshot with that last entry must not replace this peer's
+	// state, and makes the peer stop.
+	Replaces func(index uint64) error
 }
 
 // Attach connects the gate to this peer's Raft, which has been started with it.
@@ -142,6 +145,10 @@ func (g *Gate) pump(b *inbox) {
 				continue
 			}
 			if !g.admitted.Load() && refuse(rpc) {
+				continue
+			}
+			if err := g.replaces(rpc); err != nil {
+				rpc.Respond(nil, err)
 				continue
 			}
 			rpc = g.noteVote(rpc)
@@ -234,6 +241,17 @@ func (g *Gate) judgeByLog(rpc raft.RPC) {
 			req.ID = []byte(id)
 		}
 	}
+}
+
+// replaces returns an error if a message has a snapshot that must not replace this peer's state.
+// Raft would install any.
+func (g *Gate) replaces(rpc raft.RPC) error {
+	req, ok := rpc.Command.(*raft.InstallSnapshotRequest)
+	l := g.local.Load()
+	if !ok || l == nil || l.Replaces == nil || req.Term < l.Term() {
+		return nil // Raft refuses what an earlier leader has sent
+	}
+	return l.Replaces(req.LastLogIndex)
 }
 
 func header() raft.RPCHeader { return raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax} }

@@ -1,0 +1,77 @@
+package raftstore
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+)
+
+// keyLogApplied is the key in bolt of the newest entry that the peer had applied, as of its last
+// mark or graceful stop. Each entry of the log records the same as of its write (see checksumLogs).
+var keyLogApplied = []byte("HoldfastLogApplied")
+
+// AppliedError means that the leader's log contradicts entries that this peer has applied, which
+// were committed. A leader without them was elected with the vote of a peer that had forgotten
+// them, for example one whose data directory had been replaced by an old copy.
+type AppliedError struct {
+	From    uint64 // the first entry that would be lost
+	Applied uint64 // the last entry that this peer has applied
+}
+
+// Error implements error.
+func (e *AppliedError) Error() string {
+	return fmt.Sprintf("the leader's log contradicts entry %d, but this peer has applied the entries up to %d and keeps "+
+		"them: another peer was probably started with an old data directory, and acknowledged writes are only here: "+
+		"save this data directory, then choose between the two states (docs/runbooks/disk.md)", e.From, e.Applied)
+}
+
+// DeleteRange implements raft.LogStore. Raft removes entries from the beginning, from the end if
+// the leader has others, or all that a snapshot replaces. It never removes applied entries from
+// the end unless a committed entry has been lost.
+func (s *checksumLogs) DeleteRange(from, to uint64) error {
+	first, err := s.FirstIndex()
+	last, err2 := s.LastIndex()
+	if err := errors.Join(err, err2); err != nil {
+		return err
+	}
+	if at := s.applied(); to >= last && from > first && from <= at {
+		err := &AppliedError{From: from, Applied: at}
+		s.refused(err)
+		return err
+	}
+	return s.LogStore.DeleteRange(from, to)
+}
+
+// applied returns the newest entry that this peer is known to have applied.
+func (s *checksumLogs) applied() uint64 {
+	if s.now == nil {
+		return s.floor
+	}
+	return max(s.floor, s.now())
+}
+
+// loadApplied raises the floor to what bolt has recorded.
+func (s *checksumLogs) loadApplied(bolt *raftboltdb.BoltStore) error {
+	at, err := bolt.GetUint64(keyLogApplied)
+	if err != nil && !errors.Is(err, raftboltdb.ErrKeyNotFound) {
+		return fmt.Errorf("read the applied index: %w", err)
+	}
+	s.floor = max(s.floor, at)
+	return nil
+}
+
+// Replaces returns an error, and stops the peer, if a snapshot of the leader would replace entries
+// that this peer has applied by fewer.
+func (s *Stores) Replaces(index uint64) error {
+	at := s.applied()
+	if index >= at {
+		return nil
+	}
+	err := &AppliedError{From: index + 1, Applied: at}
+	s.guard.note(err)
+	return err
+}
+
+var _ raft.LogStore = (*checksumLogs)(nil)
