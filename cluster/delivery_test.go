@@ -58,6 +58,28 @@ func (n nodes) CreateNode(ctx context.Context, r *holdfastv1.CreateNodeRequest) 
 	return res.Value.(*holdfastv1.Machine), nil
 }
 
+// UpdateNode writes a label. If its answer is to be lost, another caller writes the label before
+// the next delivery.
+func (n nodes) UpdateNode(ctx context.Context, r *holdfastv1.UpdateNodeRequest) (*holdfastv1.Machine, error) {
+	set := func(ctx context.Context, label string) (*holdfastv1.Machine, error) {
+		res, err := n.p.Node.Apply(ctx, &internalv1.Command{Principal: "test",
+			Op: &internalv1.Command_UpdateMachine{UpdateMachine: &internalv1.UpdateMachine{Paths: []string{"labels"},
+				Machine: &holdfastv1.Machine{MachineId: r.GetId(), Labels: map[string]string{"by": label}}}}})
+		if err != nil {
+			return nil, err
+		}
+		return res.Value.(*holdfastv1.Machine), nil
+	}
+	m, err := set(ctx, r.GetNode().GetHostname())
+	if err == nil && n.lose.Add(-1) >= 0 {
+		if _, err := set(context.Background(), "another"); err != nil {
+			return nil, err
+		}
+		return nil, &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("lost")}
+	}
+	return m, err
+}
+
 // TransferLeadership has an effect outside of the state.
 func (n nodes) TransferLeadership(
 	context.Context, *holdfastv1.TransferLeadershipRequest,
@@ -130,6 +152,28 @@ func TestSecondDelivery(t *testing.T) {
 	if status.Code(err) != codes.Unavailable || reason(err) != cluster.ReasonOutcomeUnknown || d.moved != 1 {
 		t.Errorf("a call with an effect outside of the state: got %v after %d calls, want outcome unknown after 1",
 			err, d.moved)
+	}
+}
+
+// A call whose answer was lost does not undo a later call, although its method declares that it may
+// be repeated.
+func TestSecondDeliveryUndoesNothing(t *testing.T) {
+	t.Parallel()
+	_, d, leader, follower := delivered(t)
+	for i, via := range []*clustertest.Peer{leader, follower} {
+		m, err := createNode(t.Context(), via, fmt.Sprintf("02:00:00:00:00:%02x", i+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.lose.Store(1)
+		got, err := holdfastv1.NewNodeServiceClient(via.Conn).UpdateNode(t.Context(),
+			&holdfastv1.UpdateNodeRequest{Id: m.GetMachineId(), Node: &holdfastv1.NodeRecord{Hostname: "first"}})
+		if err != nil || got.GetLabels()["by"] != "first" {
+			t.Errorf("through %s: got %v, %v, want the outcome of the first delivery", via.ID, got, err)
+		}
+		if now, _ := leader.FSM.View().Machine(m.GetMachineId()); now.GetLabels()["by"] != "another" {
+			t.Errorf("through %s: got label %q, want that of the later call", via.ID, now.GetLabels()["by"])
+		}
 	}
 }
 

@@ -124,7 +124,7 @@ func (s readStream) Context() context.Context { return s.ctx }
 type route struct {
 	local     bool   // served by the peer that received the call, or sent to the leader by the handler
 	read      bool   // idempotency_level = NO_SIDE_EFFECTS
-	again     bool   // the method declares that it may be repeated
+	late      bool   // the method declares that a repetition undoes nothing that others did meanwhile
 	needs     string // the path of a field that a request needs for that
 	outside   bool   // it has effects outside of the state
 	out       protoreflect.MessageType
@@ -173,7 +173,7 @@ func findRoute(method string) *route {
 	if o, ok := md.Options().(*descriptorpb.MethodOptions); ok {
 		r.read = o.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 		if retry, ok := proto.GetExtension(o, holdfastv1.E_Retry).(*holdfastv1.MethodRetry); ok {
-			r.again = retry.GetRule() != holdfastv1.MethodRetry_ONCE
+			r.late = retry.GetLate() || retry.GetReads() || retry.GetRule() == holdfastv1.MethodRetry_HEDGED
 			r.needs, r.outside = retry.GetNeeds(), retry.GetOutside()
 		}
 	}

@@ -168,9 +168,9 @@ const headerDelivery = "holdfast-delivery"
 // seedBytes is the length of a delivery's seed.
 const seedBytes = 32
 
-// delivery identifies a call that a peer may deliver to more than one leader, because its method
-// does not declare that it may be repeated. The state does nothing twice for the commands of one
-// delivery (fsm/internal/replay).
+// delivery identifies a call that a peer may deliver to more than one leader, although a repetition
+// could have its effect twice, or undo a change that another caller made meanwhile. The state does
+// nothing twice for the commands of one delivery (fsm/internal/replay).
 type delivery struct {
 	seed  []byte // random, made by the peer that took the call; only peers know it
 	since uint64 // an index before the first delivery
@@ -278,12 +278,12 @@ func CallSecret(ctx context.Context, label string, n int) []byte {
 	return key
 }
 
-// replayable reports whether a request may be repeated as it is although its outcome is unknown:
-// its method says so, or it has a request id.
+// replayable reports whether a peer may repeat a request as it is although its outcome is unknown:
+// its method says that a late repetition undoes nothing, or it has a request id.
 func (r *route) replayable(req any) bool {
 	m, ok := req.(proto.Message)
 	return ok && (r.requestID != nil && m.ProtoReflect().Get(r.requestID).String() != "" ||
-		r.again && hasPath(m.ProtoReflect(), r.needs))
+		r.late && hasPath(m.ProtoReflect(), r.needs))
 }
 
 // hasPath reports whether a field, named by its path, has a value. An empty path names no field.

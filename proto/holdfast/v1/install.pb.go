@@ -1249,7 +1249,7 @@ const file_proto_holdfast_v1_install_proto_rawDesc = "" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x12\n" +
 	"\x04data\x18\x03 \x01(\fR\x04data\".\n" +
 	"\x18AppendInstallLogResponse\x12\x12\n" +
-	"\x04next\x18\x01 \x01(\x03R\x04next2\xd8\x05\n" +
+	"\x04next\x18\x01 \x01(\x03R\x04next2\xda\x05\n" +
 	"\x0eInstallService\x12v\n" +
 	"\n" +
 	"GetInstall\x12\x1e.holdfast.v1.GetInstallRequest\x1a\x14.holdfast.v1.Install\"2\xfa\xa1\x19\x02\b\x01\x82\xd3\xe4\x93\x02#\x12!/v1/machines/{machine_id}/install\x90\x02\x01\x12r\n" +
@@ -1258,8 +1258,8 @@ const file_proto_holdfast_v1_install_proto_rawDesc = "" +
 	"LookUpBoot\x12\x1f.holdfast.v1.BootMachineRequest\x1a .holdfast.v1.BootMachineResponse\"\v\xfa\xa1\x19\x04(\x010\x01\x90\x02\x01\x12Z\n" +
 	"\vBootMachine\x12\x1f.holdfast.v1.BootMachineRequest\x1a .holdfast.v1.BootMachineResponse\"\b\xfa\xa1\x19\x04(\x010\x01\x12U\n" +
 	"\fGetWorkOrder\x12 .holdfast.v1.GetWorkOrderRequest\x1a\x16.holdfast.v1.WorkOrder\"\v\xfa\xa1\x19\x04(\x010\x01\x90\x02\x01\x12X\n" +
-	"\rReportInstall\x12!.holdfast.v1.ReportInstallRequest\x1a\x14.holdfast.v1.Install\"\x0e\xfa\xa1\x19\x04(\x010\x01\x82\xa2\x19\x02\b\x01\x12o\n" +
-	"\x10AppendInstallLog\x12$.holdfast.v1.AppendInstallLogRequest\x1a%.holdfast.v1.AppendInstallLogResponse\"\x0e\xfa\xa1\x19\x04(\x010\x01\x82\xa2\x19\x02\b\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\rReportInstall\x12!.holdfast.v1.ReportInstallRequest\x1a\x14.holdfast.v1.Install\"\x0e\xfa\xa1\x19\x04(\x010\x01\x82\xa2\x19\x02\b\x01\x12q\n" +
+	"\x10AppendInstallLog\x12$.holdfast.v1.AppendInstallLogRequest\x1a%.holdfast.v1.AppendInstallLogResponse\"\x10\xfa\xa1\x19\x04(\x010\x01\x82\xa2\x19\x04\b\x018\x01BAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_install_proto_rawDescOnce sync.Once

@@ -228,7 +228,10 @@ type MethodRetry struct {
 	Remedy string                 `protobuf:"bytes,5,opt,name=remedy,proto3" json:"remedy,omitempty"`                                // what to do if the outcome is unknown
 	// It has effects outside of the replicated state. Peers deliver any other method to the next leader
 	// if they lost the answer, and the state does nothing twice.
-	Outside       bool `protobuf:"varint,6,opt,name=outside,proto3" json:"outside,omitempty"`
+	Outside bool `protobuf:"varint,6,opt,name=outside,proto3" json:"outside,omitempty"`
+	// A repetition undoes nothing that others did meanwhile, so peers need no id to deliver it again.
+	// Methods with reads, or rule HEDGED, are like that.
+	Late          bool `protobuf:"varint,7,opt,name=late,proto3" json:"late,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -305,6 +308,13 @@ func (x *MethodRetry) GetOutside() bool {
 	return false
 }
 
+func (x *MethodRetry) GetLate() bool {
+	if x != nil {
+		return x.Late
+	}
+	return false
+}
+
 var file_proto_holdfast_v1_method_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
@@ -353,14 +363,15 @@ const file_proto_holdfast_v1_method_proto_rawDesc = "" +
 	"\x03Own\x12\x13\n" +
 	"\x0fOWN_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vOWN_MACHINE\x10\x01\x12\f\n" +
-	"\bOWN_POOL\x10\x02\"\xdb\x01\n" +
+	"\bOWN_POOL\x10\x02\"\xef\x01\n" +
 	"\vMethodRetry\x121\n" +
 	"\x04rule\x18\x01 \x01(\x0e2\x1d.holdfast.v1.MethodRetry.RuleR\x04rule\x12\x14\n" +
 	"\x05needs\x18\x02 \x01(\tR\x05needs\x12\x14\n" +
 	"\x05reads\x18\x03 \x01(\bR\x05reads\x12\x12\n" +
 	"\x04slow\x18\x04 \x01(\bR\x04slow\x12\x16\n" +
 	"\x06remedy\x18\x05 \x01(\tR\x06remedy\x12\x18\n" +
-	"\aoutside\x18\x06 \x01(\bR\aoutside\"'\n" +
+	"\aoutside\x18\x06 \x01(\bR\aoutside\x12\x12\n" +
+	"\x04late\x18\a \x01(\bR\x04late\"'\n" +
 	"\x04Rule\x12\b\n" +
 	"\x04ONCE\x10\x00\x12\t\n" +
 	"\x05AGAIN\x10\x01\x12\n" +

@@ -1330,11 +1330,11 @@ const file_proto_holdfast_v1_operator_proto_rawDesc = "" +
 	"\x03why\x18\x04 \x01(\tR\x03why\x120\n" +
 	"\x05since\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x16\n" +
 	"\x06behind\x18\x06 \x01(\x04R\x06behind\x12?\n" +
-	"\rremoved_after\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fremovedAfter2\xeb\v\n" +
+	"\rremoved_after\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\fremovedAfter2\xed\v\n" +
 	"\x0fOperatorService\x12}\n" +
 	"\fSaveSnapshot\x12 .holdfast.v1.SaveSnapshotRequest\x1a\x19.holdfast.v1.SnapshotData\".\xfa\xa1\x19\x05\b\x03\x12\x01\a\x82\xd3\xe4\x93\x02\x1cb\x04data\x12\x14/v1/cluster/snapshot\x90\x02\x010\x01\x12\x82\x01\n" +
-	"\fNoteSnapshot\x12 .holdfast.v1.NoteSnapshotRequest\x1a!.holdfast.v1.NoteSnapshotResponse\"-\xfa\xa1\x19\x05\b\x03\x12\x01\a\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/v1/cluster/snapshot:note\x12\x89\x01\n" +
-	"\rStageSnapshot\x12!.holdfast.v1.StageSnapshotRequest\x1a\".holdfast.v1.StageSnapshotResponse\"1\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/cluster/snapshot:stage\x12\xd4\x01\n" +
+	"\fNoteSnapshot\x12 .holdfast.v1.NoteSnapshotRequest\x1a!.holdfast.v1.NoteSnapshotResponse\"-\xfa\xa1\x19\x05\b\x03\x12\x01\a\x82\xd3\xe4\x93\x02\x1e:\x01*\"\x19/v1/cluster/snapshot:note\x12\x8b\x01\n" +
+	"\rStageSnapshot\x12!.holdfast.v1.StageSnapshotRequest\x1a\".holdfast.v1.StageSnapshotResponse\"3\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x04\b\x018\x01\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/cluster/snapshot:stage\x12\xd4\x01\n" +
 	"\x0fRestoreSnapshot\x12#.holdfast.v1.RestoreSnapshotRequest\x1a$.holdfast.v1.RestoreSnapshotResponse\"v\xfa\xa1\x19\x02\b\x03\x82\xa2\x19E*Cit may still be running: check the audit trail before you repeat it\x82\xd3\xe4\x93\x02!:\x01*\"\x1c/v1/cluster/snapshot:restore\x12\x99\x01\n" +
 	"\x12TransferLeadership\x12&.holdfast.v1.TransferLeadershipRequest\x1a'.holdfast.v1.TransferLeadershipResponse\"2\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x020\x01\x82\xd3\xe4\x93\x02 :\x01*\"\x1b/v1/cluster/leader:transfer\x12y\n" +
 	"\n" +

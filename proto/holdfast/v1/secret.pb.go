@@ -600,13 +600,13 @@ const file_proto_holdfast_v1_secret_proto_rawDesc = "" +
 	"\x14RotateSecretsRequest\"J\n" +
 	"\x15RotateSecretsResponse\x12\x15\n" +
 	"\x06key_id\x18\x01 \x01(\tR\x05keyId\x12\x1a\n" +
-	"\bresealed\x18\x02 \x01(\x05R\bresealed2\x84\x05\n" +
+	"\bresealed\x18\x02 \x01(\x05R\bresealed2\x86\x05\n" +
 	"\rSecretService\x12j\n" +
 	"\tPutSecret\x12\x1d.holdfast.v1.PutSecretRequest\x1a\x13.holdfast.v1.Secret\")\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x17:\x01*\x1a\x12/v1/secrets/{name}\x12d\n" +
 	"\tGetSecret\x12\x1d.holdfast.v1.GetSecretRequest\x1a\x13.holdfast.v1.Secret\"#\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02\x14\x12\x12/v1/secrets/{name}\x90\x02\x01\x12n\n" +
 	"\vListSecrets\x12\x1f.holdfast.v1.ListSecretsRequest\x1a .holdfast.v1.ListSecretsResponse\"\x1c\xfa\xa1\x19\x02\b\x03\x82\xd3\xe4\x93\x02\r\x12\v/v1/secrets\x90\x02\x01\x12\xac\x01\n" +
-	"\fDeleteSecret\x12 .holdfast.v1.DeleteSecretRequest\x1a!.holdfast.v1.DeleteSecretResponse\"W\xfa\xa1\x19\x02\b\x03\x82\xa2\x193*1read it back: NOT_FOUND means that it was deleted\x82\xd3\xe4\x93\x02\x14*\x12/v1/secrets/{name}\x12\x81\x01\n" +
-	"\rRotateSecrets\x12!.holdfast.v1.RotateSecretsRequest\x1a\".holdfast.v1.RotateSecretsResponse\")\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x02\b\x01\x82\xd3\xe4\x93\x02\x17:\x01*\"\x12/v1/secrets:rotateBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
+	"\fDeleteSecret\x12 .holdfast.v1.DeleteSecretRequest\x1a!.holdfast.v1.DeleteSecretResponse\"W\xfa\xa1\x19\x02\b\x03\x82\xa2\x193*1read it back: NOT_FOUND means that it was deleted\x82\xd3\xe4\x93\x02\x14*\x12/v1/secrets/{name}\x12\x83\x01\n" +
+	"\rRotateSecrets\x12!.holdfast.v1.RotateSecretsRequest\x1a\".holdfast.v1.RotateSecretsResponse\"+\xfa\xa1\x19\x02\b\x03\x82\xa2\x19\x04\b\x018\x01\x82\xd3\xe4\x93\x02\x17:\x01*\"\x12/v1/secrets:rotateBAZ?github.com/holdfast-metal/holdfast/proto/holdfast/v1;holdfastv1b\x06proto3"
 
 var (
 	file_proto_holdfast_v1_secret_proto_rawDescOnce sync.Once
