@@ -103,37 +103,12 @@ func (s sensor) kind() providers.Kind {
 		return providers.DiskFailed
 	case "8", "32":
 		return providers.MemoryFailed
-	case "10", "19", "20":
+	case "10", "19", "20", "21":
 		return providers.PowerSupply
-	case "29", "30", "39", "40", "55", "64":
+	case "29", "30", "39", "55", "64":
 		return providers.Thermal
 	}
 	return providers.HealthUnnamed
-}
-
-// faults lists the states of discrete sensors that mean a fault (IPMI 2.0 table 42-3), in the words
-// of ipmitool and in ours.
-func faults() [][2]string {
-	return [][2]string{
-		{"drive fault", "failed"},
-		{"predictive failure", "is predicted to fail"},
-		{"in failed array", "is in a failed array"},
-		{"in critical array", "is in a critical array"},
-		{"power supply ac lost", "lost input"},
-		{"ac lost or out-of-range", "lost input"},
-		{"failure detected", "failed"},
-		{"config error", "is configured wrong"},
-		{"uncorrectable ecc", "has an uncorrectable error"},
-		{"thermal trip", "tripped for heat"},
-		{"ierr", "has an internal error"},
-		{"processor presence failure", "failed"},
-		{"redundancy lost", "lost redundancy"},
-		{"non-redundant: insufficient", "lost redundancy"},
-		{"non-redundant: sufficient from redundant", "lost redundancy"},
-		{"non-redundant: sufficient resources from redundant", "lost redundancy"},
-		{"redundancy degraded", "has less redundancy"},
-		{"ac lost", "lost input"},
-	}
 }
 
 // problem returns the problem that a sensor shows, if any.
@@ -154,19 +129,6 @@ func (s sensor) problem() (providers.Problem, bool) {
 		return providers.Problem{Kind: s.kind(), Text: name + " " + f}, true
 	}
 	return providers.Problem{}, false
-}
-
-// fault describes the first fault among states, which commas separate, or returns "". A state that
-// is deasserted is not there.
-func fault(states string) string {
-	for _, f := range faults() {
-		for state := range strings.SplitSeq(strings.ToLower(states), ",") {
-			if strings.Contains(state, f[0]) && !strings.Contains(state, "deasserted") {
-				return f[1]
-			}
-		}
-	}
-	return ""
 }
 
 // over describes a temperature with the threshold that it exceeds, from the fields of `sensor get`.
@@ -192,7 +154,7 @@ func (s sensor) over(f map[string]string) string {
 	return p.Text
 }
 
-// logged returns the critical events of the last day that were not deasserted since, from the
+// logged returns the faults of the last day that were not deasserted since, from the
 // output of `ipmitool sel elist`: id, date, time, sensor, event, direction.
 func logged(out string, now time.Time) []providers.Problem {
 	type entry struct{ sensor, event string }
@@ -214,7 +176,7 @@ func logged(out string, now time.Time) []providers.Problem {
 		switch {
 		case strings.EqualFold(direction, "Deasserted"):
 			delete(open, e)
-		case critical(f[4]) && !at.IsZero() && now.Sub(at) < access.LogWindow && at.Sub(now) < time.Hour:
+		case fault(f[4]) != "" && !at.IsZero() && now.Sub(at) < access.LogWindow && at.Sub(now) < time.Hour:
 			if !open[e] {
 				order = append(order, e)
 			}
@@ -230,12 +192,4 @@ func logged(out string, now time.Time) []providers.Problem {
 		}
 	}
 	return ps
-}
-
-// critical reports whether an event is worth reporting. An SEL has no severities.
-func critical(event string) bool {
-	e := strings.ToLower(event)
-	goesCritical := strings.Contains(e, "critical going") && !strings.Contains(e, "non-critical")
-	return goesCritical || strings.Contains(e, "non-recoverable") ||
-		fault(event) != ""
 }

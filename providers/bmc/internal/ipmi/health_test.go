@@ -60,6 +60,31 @@ func TestStatesOfSensors(t *testing.T) {
 		"Unit | 06h | ok | 21.1 | Power off/down":                                            "",
 		"Power | 06h | ok | 21.1 | Fully Redundant":                                          "",
 		"Power | 06h | ok | 21.1 | Non-Redundant: Sufficient from Insufficient":              "",
+		"Unit | 06h | ok | 21.1 | Power cycle, Interlock power down":                         "",
+		"Power | 06h | ok | 21.1 | Redundancy Degraded from Non-Redundant":                   "",
+		"Power | 06h | ok | 21.1 | Redundancy Degraded from Fully Redundant":                 "Power has less redundancy",
+		"Power | 06h | ok | 21.1 | Non-Redundant:Insufficient Resources":                     "Power lost redundancy",
+		"PSU D | 06h | ok | 10.4 | Presence detected, AC out-of-range, but present":          "PSU D has input out of its range",
+		"PSU E | 06h | ok | 10.5 | Presence detected, Power Supply Inactive":                 "",
+		"PSU F | 06h | ok | 10.6 | Config Error: Vendor Mismatch":                            "PSU F is configured wrong",
+		"CPU 1 | 06h | ok | 3.1 | Presence detected, Throttled, Disabled":                    "",
+		"CPU 2 | 06h | ok | 3.2 | Presence detected, IERR, Thermal Trip":                     "CPU 2 has an internal error",
+		"Carrier | 06h | ok | 7.1 | Tierrack removed":                                        "",
+		"DIMM A | 06h | ok | 32.1 | Presence Detected, Correctable ECC":                      "",
+		"DIMM B | 06h | ok | 32.2 | Correctable ECC logging limit reached":                   "DIMM B has too many corrected errors",
+		"DIMM D | 06h | ok | 32.4 | Uncorrectable ECC @DIMMD(CPU1)":                          "DIMM D has an uncorrectable error",
+		"Bay 5 | 06h | ok | 4.5 | Drive Present, Parity Check In Progress, Hot Spare":        "",
+		"Bay 6 | 06h | ok | 4.6 | Drive Present, Rebuild In Progress":                        "",
+		"VBAT | 06h | ok | 40.1 | Low":                                                       "VBAT is low",
+		"VBAT | 06h | ok | 40.1 | Lower Critical going low":                                  "VBAT is critical",
+		"VBAT | 06h | ok | 40.1 | Lower Critical going high":                                 "",
+		"Temp | 06h | ok | 7.1 | Transition to OK":                                           "",
+		"Temp | 06h | ok | 7.1 | Transition to Critical from less severe":                    "Temp is critical",
+		"Temp | 06h | ok | 7.1 | Limit Not Exceeded":                                         "",
+		"Temp | 06h | ok | 7.1 | Limit Exceeded":                                             "Temp is over its limit",
+		"Lid | 06h | ok | 23.1 | General Chassis intrusion":                                  "",
+		"OEM | 06h | ok | 7.9 | OEM Specific":                                                "",
+		"ACPI | 06h | ok | 35.1 | S0/G0: working":                                            "",
 		"PSU C | 06h | ok | 10.3 | Presence detected, Failure detected Deasserted, Disabled": "",
 	} {
 		got := ""
@@ -78,6 +103,8 @@ func TestEventLogOverIPMI(t *testing.T) {
    2 | 01/29/2026 | 15:00:00 | Temperature CPU2 | Upper Critical going high | Asserted
    3 | 01/29/2026 | 15:05:00 | Temperature CPU2 | Upper Critical going high | Deasserted
    4 | 01/29/2026 | 16:00:00 | Power Supply PS1 Status | Power Supply AC lost | Asserted
+   8 | 01/29/2026 | 15:59:00 | Temperature CPU3 | Upper Critical going low | Asserted
+   9 | 01/29/2026 | 16:00:30 | Power Unit | Power off/down | Asserted
    5 | 01/29/2026 | 16:01:00 | Temperature Inlet | Upper Non-critical going high | Asserted
    6 | 01/29/2026 | 16:02:00 | Memory ECC | Uncorrectable ECC | Asserted
    7 | Pre-Init  |0000000009| Memory ECC | Uncorrectable ECC | Asserted
