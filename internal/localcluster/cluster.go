@@ -136,8 +136,10 @@ func (c *Cluster) arguments(cfg Config, p *Peer) ([]string, error) {
 	if c.files == nil {
 		args = append(args, "--insecure")
 	} else {
-		// Tests send more calls than a caller may send by default.
-		args = append(append(args, c.files.ServerArgs(p.ID)...), "--rate-limit-per-second", "0")
+		// Tests send more calls than a caller may send by default, and boot as machines of this
+		// host.
+		args = append(append(args, c.files.ServerArgs(p.ID)...), "--rate-limit-per-second", "0",
+			"--netboot-routed", "127.0.0.0/8")
 	}
 	args = append(args, "--node-id", p.ID, "--data-dir", p.DataDir,
 		"--grpc-addr", p.GRPCAddr, "--http-addr", p.HTTPAddr, "--raft-addr", p.RaftAddr, "--gossip-addr", p.GossipAddr)

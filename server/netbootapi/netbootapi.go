@@ -37,8 +37,10 @@ type Config struct {
 	// empty, machines use the port of the other HTTP APIs.
 	Port string
 	// Neighbors returns the MAC address of an IP address on this peer's networks, or "" if
-	// unknown. If nil, boot scripts are served to all callers.
+	// unknown. If nil, there are no neighbors.
 	Neighbors func(netip.Addr) string
+	// Routed has the networks behind routers. Callers in them are believed.
+	Routed []netip.Prefix
 }
 
 // Programs returns the names of the files that are served from Config.Dir. Debian's package
@@ -82,10 +84,10 @@ func (a *api) boot(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req := &holdfastv1.BootMachineRequest{
-		Mac:         s.mac,
-		Arch:        q.Get("arch"),
-		IpAddress:   hostOf(r.RemoteAddr),
-		LinkAddress: a.linkOf(r),
+		Mac:       s.mac,
+		Arch:      q.Get("arch"),
+		IpAddress: hostOf(r.RemoteAddr),
+		Caller:    a.callerOf(r),
 	}
 	answer, err := a.rpc.LookUpBoot(r.Context(), req)
 	preview := q.Has("preview")
@@ -169,13 +171,19 @@ func plainHost(host string) bool {
 	return host != "" && len(host) <= 255 && strings.Trim(host, allowed) == ""
 }
 
-// linkOf returns the MAC address of the caller, or "" if it is unknown.
-func (a *api) linkOf(r *http.Request) string {
+// callerOf returns where a request comes from.
+func (a *api) callerOf(r *http.Request) *holdfastv1.InstallCaller {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil || a.cfg.Neighbors == nil {
-		return ""
+	if err != nil {
+		return nil
 	}
-	return a.cfg.Neighbors(from.Addr().Unmap().WithZone(""))
+	ip := from.Addr().Unmap().WithZone("")
+	c := &holdfastv1.InstallCaller{Address: ip.String(), Routed: slices.ContainsFunc(a.cfg.Routed,
+		func(p netip.Prefix) bool { return p.Contains(ip) })}
+	if a.cfg.Neighbors != nil {
+		c.LinkAddress = a.cfg.Neighbors(ip)
+	}
+	return c
 }
 
 func hostOf(addr string) string {
@@ -261,7 +269,7 @@ func (a *api) logPart(w http.ResponseWriter, r *http.Request) {
 		httpjson.Write(w, http.StatusBadRequest, failure{"the body is incomplete"})
 		return
 	}
-	req := &holdfastv1.AppendInstallLogRequest{Token: t, Offset: offset, Data: data}
+	req := &holdfastv1.AppendInstallLogRequest{Token: t, Offset: offset, Data: data, Caller: a.callerOf(r)}
 	resp, err := a.rpc.AppendInstallLog(r.Context(), req)
 	if err != nil {
 		fail(w, err)

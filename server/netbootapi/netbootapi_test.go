@@ -40,7 +40,7 @@ type site struct {
 }
 
 func routes(dir string) func(*auth.Mux, grpc.ClientConnInterface, *server.Server) {
-	return routesWith(netbootapi.Config{Dir: dir, Port: "7404"})
+	return routesWith(netbootapi.Config{Dir: dir, Port: "7404", Routed: everyone()})
 }
 
 func routesWith(cfg netbootapi.Config) func(*auth.Mux, grpc.ClientConnInterface, *server.Server) {
@@ -49,7 +49,12 @@ func routesWith(cfg netbootapi.Config) func(*auth.Mux, grpc.ClientConnInterface,
 	}
 }
 
-func newSite(t *testing.T) *site { return newSiteWith(t, netbootapi.Config{Port: "7404"}) }
+func newSite(t *testing.T) *site {
+	return newSiteWith(t, netbootapi.Config{Port: "7404", Routed: everyone()})
+}
+
+// everyone has the networks of all callers of a test.
+func everyone() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} }
 
 func newSiteWith(t *testing.T, cfg netbootapi.Config) *site {
 	set := providers.SetOf(map[string]providers.Provider{"fake": fake.New(fake.NewFleet(fake.Config{}))})
@@ -514,47 +519,6 @@ func TestOneInstaller(t *testing.T) {
 	if i, _ := s.State().Install("m-1"); len(i.GetHostKeys()) != 1 || i.GetHostKeys()[0] != "ssh-ed25519 GOOD" {
 		t.Errorf("got host keys %v, want the installer's", i.GetHostKeys())
 	}
-}
-
-// TestTakeoverByMAC: a neighbor that sends another machine's MAC address gets no token and
-// creates no machine, and the refusal is in the audit trail. A caller behind a router,
-// which is no neighbor, is served.
-func TestTakeoverByMAC(t *testing.T) {
-	link := ""
-	cfg := netbootapi.Config{Neighbors: func(ip netip.Addr) string {
-		if ip != netip.MustParseAddr("192.0.2.1") {
-			t.Errorf("got a lookup of neighbor %v, want the caller", ip)
-		}
-		return link
-	}}
-	s := newSiteWith(t, cfg)
-	s.image("installer", true, false)
-	s.opens()
-	link = "52:54:00:66:66:66"
-	before := s.Dump()
-	if script := s.get(boot); strings.Contains(script, "holdfast.token=") ||
-		!strings.Contains(script, "is for the machine with MAC address") {
-		t.Errorf("other caller: got\n%s", script)
-	}
-	if s.Dump() != before {
-		t.Error("got a session changed by another caller")
-	}
-	if diff := cmp.Diff([]string{"holdfast.v1.InstallService/BootMachine machines/m-1 192.0.2.1 BOOT_TAKEOVER"},
-		s.Denied()); diff != "" {
-		t.Errorf("audit trail (-want +got):\n%s", diff)
-	}
-	for _, link = range []string{mac, ""} {
-		s.token()
-	}
-
-	s = &site{Lab: apitest.Discovering(t, routesWith(cfg)), t: t}
-	link = "52:54:00:66:66:66"
-	is(t, s.get(boot), "is for the machine with MAC address")
-	if _, ok := s.State().MachineByMAC(mac); ok {
-		t.Error("got a machine created by another caller")
-	}
-	link = mac
-	is(t, s.get(boot), "was discovered now")
 }
 
 // TestReadingAScriptChangesNothing: a preview issues no token, and while the installer

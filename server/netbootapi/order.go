@@ -49,7 +49,7 @@ func (a *api) order(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	o, err := a.rpc.GetWorkOrder(r.Context(), &holdfastv1.GetWorkOrderRequest{Token: t})
+	o, err := a.rpc.GetWorkOrder(r.Context(), &holdfastv1.GetWorkOrderRequest{Token: t, Caller: a.callerOf(r)})
 	if err != nil {
 		fail(w, err)
 		return
@@ -133,6 +133,7 @@ func (a *api) report(w http.ResponseWriter, r *http.Request) {
 		Error:     in.Error,
 		HostKeys:  in.HostKeys,
 		IpAddress: in.IPAddress,
+		Caller:    a.callerOf(r),
 	}
 	if in.Progress != nil {
 		req.Progress, req.HasProgress = int32(min(max(*in.Progress, -1), 101)), true

@@ -55,6 +55,7 @@ func TestConfigCheck(t *testing.T) {
 		{"an archive that is none", good + "archive: {url: ftp://x}\n", []string{"read --archive-url"}},
 		{"networks that are none", good + "deny_urls: [10.0.0.0/99]\n", []string{"read --deny-urls"}},
 		{"netboot without its address", good + "netboot: eth0\n", []string{"read --netboot"}},
+		{"routed networks that are none", good + "netboot_routed: [10.0.0.1/8]\n", []string{"read --netboot-routed"}},
 		{"a key file that is missing", good + "secrets_key_file: /nonexistent/key\n", []string{"/nonexistent/key"}},
 		{"a level of the log", good + "log_level: loud\n", []string{"read --log-level"}},
 		{"no numbers", good + "rate_limit_per_second: -5\nraft_multiplier: NaN\nplatform_margin_percent: 101\n",

@@ -147,7 +147,8 @@ func (c *Config) settle() error {
 		}
 	}
 	_, err := c.logger()
-	return errors.Join(c.checkIdentity(), c.checkAddresses(), c.checkNumbers(), err, c.tracing.Check(),
+	_, routed := c.routed()
+	return errors.Join(routed, c.checkIdentity(), c.checkAddresses(), c.checkNumbers(), err, c.tracing.Check(),
 		c.secretsConfig.settle(), c.tlsConfig.settle(c.Insecure, c.NodeID))
 }
 

@@ -24,7 +24,7 @@ import (
 // netbootConfig configures netboot.
 type netbootConfig struct {
 	NetbootAddr, NetbootDir, Netboot string
-	NetbootAnyMAC                    bool
+	NetbootRouted                    []string
 }
 
 func (c *netbootConfig) flags(fs *pflag.FlagSet) {
@@ -35,18 +35,34 @@ func (c *netbootConfig) flags(fs *pflag.FlagSet) {
 		"`directory` with ipxe.efi, undionly.kpxe and the like, for firmware without iPXE (Debian: /usr/lib/ipxe)")
 	fs.StringVar(&c.Netboot, "netboot", "",
 		"network `interface` for ProxyDHCP (beside your DHCP server) and TFTP; requires --netboot-addr and --netboot-dir")
-	fs.BoolVar(&c.NetbootAnyMAC, "netboot-any-mac", false,
-		"serve a boot script to neighbors with another MAC address than the machine they name, for a proxy in front of "+
-			"--netboot-addr")
+	fs.StringSliceVar(&c.NetbootRouted, "netboot-routed", nil,
+		"`networks` behind routers, such as 10.8.0.0/16, whose machines may boot from this peer: their MAC addresses are "+
+			"believed; all other callers must be neighbors with the MAC address of the machine they name")
 }
 
-func (c *netbootConfig) api() netbootapi.Config {
+// api returns the configuration of the HTTP API. An insecure peer is on loopback addresses only:
+// then machines are processes of this host.
+func (c *netbootConfig) api(insecure bool) netbootapi.Config {
 	_, port, _ := net.SplitHostPort(c.NetbootAddr)
-	api := netbootapi.Config{Dir: c.NetbootDir, Port: port}
-	if c.NetbootAddr != "" && !c.NetbootAnyMAC { // else callers come from any network, through proxies too
-		api.Neighbors = neighbor.MAC
+	routed, _ := c.routed() // checked before
+	if insecure {
+		routed = append(routed, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
 	}
-	return api
+	return netbootapi.Config{Dir: c.NetbootDir, Port: port, Neighbors: neighbor.MAC, Routed: routed}
+}
+
+// routed returns the networks of --netboot-routed.
+func (c *netbootConfig) routed() ([]netip.Prefix, error) {
+	var all []netip.Prefix
+	for _, text := range c.NetbootRouted {
+		p, err := netip.ParsePrefix(strings.TrimSpace(text))
+		if err != nil || p != p.Masked() || p.Addr().Is4In6() {
+			return nil, fmt.Errorf("read --netboot-routed %q: want networks such as 10.8.0.0/16 or fd00:8::/64, separated by "+
+				"commas", text)
+		}
+		all = append(all, p)
+	}
+	return all, nil
 }
 
 // firmware returns the DHCP and TFTP server for firmware, or nil.

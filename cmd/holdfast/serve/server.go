@@ -234,7 +234,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	var local grpc.ClientConnInterface // the services of this process, as the HTTP APIs call them
 	own := func(_ *auth.Mux, rpc grpc.ClientConnInterface) { local = rpc }
 	//nolint:contextcheck // a request has its own context
-	site := srv.HTTPServer(traces.Handler(srv.HTTPHandler(append(apis(srv, cfg.netbootConfig.api(), past,
+	site := srv.HTTPServer(traces.Handler(srv.HTTPHandler(append(apis(srv, cfg.netbootConfig.api(cfg.Insecure), past,
 		secrets.NewSessions(keys, time.Now), peerLog), vault.routes, files.Routes, own)...)))
 	machines := machinesOnly(site.Handler)
 	site.Handler = cfg.netbootConfig.notMachines(site.Handler)

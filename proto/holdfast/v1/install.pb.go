@@ -143,7 +143,7 @@ func (x BootMachineResponse_Action) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use BootMachineResponse_Action.Descriptor instead.
 func (BootMachineResponse_Action) EnumDescriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{5, 0}
+	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{6, 0}
 }
 
 // Install is an install session.
@@ -580,13 +580,11 @@ func (x *ListInstallsResponse) GetNextPageToken() string {
 }
 
 type BootMachineRequest struct {
-	state     protoimpl.MessageState `protogen:"open.v1"`
-	Mac       string                 `protobuf:"bytes,1,opt,name=mac,proto3" json:"mac,omitempty"`                              // MAC address of the port that boots
-	Arch      string                 `protobuf:"bytes,2,opt,name=arch,proto3" json:"arch,omitempty"`                            // in iPXE's notation: i386, x86_64, arm64; empty: unknown
-	IpAddress string                 `protobuf:"bytes,3,opt,name=ip_address,json=ipAddress,proto3" json:"ip_address,omitempty"` // assigned to the port
-	// MAC address of the caller's IP address in the peer's neighbor table, as
-	// 02:00:00:00:00:01; empty: unknown. The address of another machine is refused.
-	LinkAddress   string `protobuf:"bytes,50,opt,name=link_address,json=linkAddress,proto3" json:"link_address,omitempty"`
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Mac           string                 `protobuf:"bytes,1,opt,name=mac,proto3" json:"mac,omitempty"`                              // MAC address of the port that boots
+	Arch          string                 `protobuf:"bytes,2,opt,name=arch,proto3" json:"arch,omitempty"`                            // in iPXE's notation: i386, x86_64, arm64; empty: unknown
+	IpAddress     string                 `protobuf:"bytes,3,opt,name=ip_address,json=ipAddress,proto3" json:"ip_address,omitempty"` // assigned to the port
+	Caller        *InstallCaller         `protobuf:"bytes,50,opt,name=caller,proto3" json:"caller,omitempty"`                       // where the request comes from
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -642,11 +640,73 @@ func (x *BootMachineRequest) GetIpAddress() string {
 	return ""
 }
 
-func (x *BootMachineRequest) GetLinkAddress() string {
+func (x *BootMachineRequest) GetCaller() *InstallCaller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
+// InstallCaller is the origin of a machine's request, as the peer that received it sees it. Only a
+// neighbor with the machine's MAC address and a caller in a declared network may install a machine.
+type InstallCaller struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Address       string                 `protobuf:"bytes,1,opt,name=address,proto3" json:"address,omitempty"`                            // IP address
+	LinkAddress   string                 `protobuf:"bytes,2,opt,name=link_address,json=linkAddress,proto3" json:"link_address,omitempty"` // MAC address in the peer's neighbor table, as 02:00:00:00:00:01; empty: no neighbor
+	Routed        bool                   `protobuf:"varint,3,opt,name=routed,proto3" json:"routed,omitempty"`                             // it is in a network of the peer's --netboot-routed
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InstallCaller) Reset() {
+	*x = InstallCaller{}
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InstallCaller) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InstallCaller) ProtoMessage() {}
+
+func (x *InstallCaller) ProtoReflect() protoreflect.Message {
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InstallCaller.ProtoReflect.Descriptor instead.
+func (*InstallCaller) Descriptor() ([]byte, []int) {
+	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *InstallCaller) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *InstallCaller) GetLinkAddress() string {
 	if x != nil {
 		return x.LinkAddress
 	}
 	return ""
+}
+
+func (x *InstallCaller) GetRouted() bool {
+	if x != nil {
+		return x.Routed
+	}
+	return false
 }
 
 type BootMachineResponse struct {
@@ -666,7 +726,7 @@ type BootMachineResponse struct {
 
 func (x *BootMachineResponse) Reset() {
 	*x = BootMachineResponse{}
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[5]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -678,7 +738,7 @@ func (x *BootMachineResponse) String() string {
 func (*BootMachineResponse) ProtoMessage() {}
 
 func (x *BootMachineResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[5]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -691,7 +751,7 @@ func (x *BootMachineResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BootMachineResponse.ProtoReflect.Descriptor instead.
 func (*BootMachineResponse) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{5}
+	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *BootMachineResponse) GetAction() BootMachineResponse_Action {
@@ -759,14 +819,15 @@ func (x *BootMachineResponse) GetUnknown() bool {
 
 type GetWorkOrderRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"` // from the boot script
+	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`    // from the boot script
+	Caller        *InstallCaller         `protobuf:"bytes,50,opt,name=caller,proto3" json:"caller,omitempty"` // where the request comes from
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetWorkOrderRequest) Reset() {
 	*x = GetWorkOrderRequest{}
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[6]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -778,7 +839,7 @@ func (x *GetWorkOrderRequest) String() string {
 func (*GetWorkOrderRequest) ProtoMessage() {}
 
 func (x *GetWorkOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[6]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -791,7 +852,7 @@ func (x *GetWorkOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetWorkOrderRequest.ProtoReflect.Descriptor instead.
 func (*GetWorkOrderRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{6}
+	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetWorkOrderRequest) GetToken() string {
@@ -799,6 +860,13 @@ func (x *GetWorkOrderRequest) GetToken() string {
 		return x.Token
 	}
 	return ""
+}
+
+func (x *GetWorkOrderRequest) GetCaller() *InstallCaller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
 }
 
 // WorkOrder is an installer's task.
@@ -819,7 +887,7 @@ type WorkOrder struct {
 
 func (x *WorkOrder) Reset() {
 	*x = WorkOrder{}
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[7]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -831,7 +899,7 @@ func (x *WorkOrder) String() string {
 func (*WorkOrder) ProtoMessage() {}
 
 func (x *WorkOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[7]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -844,7 +912,7 @@ func (x *WorkOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkOrder.ProtoReflect.Descriptor instead.
 func (*WorkOrder) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{7}
+	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *WorkOrder) GetInstall() *Install {
@@ -922,13 +990,14 @@ type ReportInstallRequest struct {
 	IpAddress     string                 `protobuf:"bytes,8,opt,name=ip_address,json=ipAddress,proto3" json:"ip_address,omitempty"`        // of the machine, where the installer runs
 	Facts         *NodeRecord            `protobuf:"bytes,9,opt,name=facts,proto3" json:"facts,omitempty"`                                 // facts about the machine
 	Inventory     *HardwareInventory     `protobuf:"bytes,10,opt,name=inventory,proto3" json:"inventory,omitempty"`                        // the hardware, as the installer sees it
+	Caller        *InstallCaller         `protobuf:"bytes,50,opt,name=caller,proto3" json:"caller,omitempty"`                              // where the request comes from
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ReportInstallRequest) Reset() {
 	*x = ReportInstallRequest{}
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[8]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -940,7 +1009,7 @@ func (x *ReportInstallRequest) String() string {
 func (*ReportInstallRequest) ProtoMessage() {}
 
 func (x *ReportInstallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[8]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -953,7 +1022,7 @@ func (x *ReportInstallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportInstallRequest.ProtoReflect.Descriptor instead.
 func (*ReportInstallRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{8}
+	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReportInstallRequest) GetToken() string {
@@ -1026,18 +1095,26 @@ func (x *ReportInstallRequest) GetInventory() *HardwareInventory {
 	return nil
 }
 
+func (x *ReportInstallRequest) GetCaller() *InstallCaller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
 type AppendInstallLogRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`    // from the boot script
 	Offset        int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"` // of data in the installer's log
 	Data          []byte                 `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`      // text
+	Caller        *InstallCaller         `protobuf:"bytes,50,opt,name=caller,proto3" json:"caller,omitempty"` // where the request comes from
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *AppendInstallLogRequest) Reset() {
 	*x = AppendInstallLogRequest{}
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[9]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1049,7 +1126,7 @@ func (x *AppendInstallLogRequest) String() string {
 func (*AppendInstallLogRequest) ProtoMessage() {}
 
 func (x *AppendInstallLogRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[9]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1062,7 +1139,7 @@ func (x *AppendInstallLogRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendInstallLogRequest.ProtoReflect.Descriptor instead.
 func (*AppendInstallLogRequest) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{9}
+	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *AppendInstallLogRequest) GetToken() string {
@@ -1086,6 +1163,13 @@ func (x *AppendInstallLogRequest) GetData() []byte {
 	return nil
 }
 
+func (x *AppendInstallLogRequest) GetCaller() *InstallCaller {
+	if x != nil {
+		return x.Caller
+	}
+	return nil
+}
+
 type AppendInstallLogResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Next          int64                  `protobuf:"varint,1,opt,name=next,proto3" json:"next,omitempty"` // where to continue
@@ -1095,7 +1179,7 @@ type AppendInstallLogResponse struct {
 
 func (x *AppendInstallLogResponse) Reset() {
 	*x = AppendInstallLogResponse{}
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[10]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1107,7 +1191,7 @@ func (x *AppendInstallLogResponse) String() string {
 func (*AppendInstallLogResponse) ProtoMessage() {}
 
 func (x *AppendInstallLogResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_proto_holdfast_v1_install_proto_msgTypes[10]
+	mi := &file_proto_holdfast_v1_install_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1120,7 +1204,7 @@ func (x *AppendInstallLogResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AppendInstallLogResponse.ProtoReflect.Descriptor instead.
 func (*AppendInstallLogResponse) Descriptor() ([]byte, []int) {
-	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{10}
+	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AppendInstallLogResponse) GetNext() int64 {
@@ -1193,13 +1277,17 @@ const file_proto_holdfast_v1_install_proto_rawDesc = "" +
 	"\x03all\x18\x03 \x01(\bR\x03all\"p\n" +
 	"\x14ListInstallsResponse\x120\n" +
 	"\binstalls\x18\x01 \x03(\v2\x14.holdfast.v1.InstallR\binstalls\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"|\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x8d\x01\n" +
 	"\x12BootMachineRequest\x12\x10\n" +
 	"\x03mac\x18\x01 \x01(\tR\x03mac\x12\x12\n" +
 	"\x04arch\x18\x02 \x01(\tR\x04arch\x12\x1d\n" +
 	"\n" +
-	"ip_address\x18\x03 \x01(\tR\tipAddress\x12!\n" +
-	"\flink_address\x182 \x01(\tR\vlinkAddress\"\xfb\x02\n" +
+	"ip_address\x18\x03 \x01(\tR\tipAddress\x122\n" +
+	"\x06caller\x182 \x01(\v2\x1a.holdfast.v1.InstallCallerR\x06caller\"d\n" +
+	"\rInstallCaller\x12\x18\n" +
+	"\aaddress\x18\x01 \x01(\tR\aaddress\x12!\n" +
+	"\flink_address\x18\x02 \x01(\tR\vlinkAddress\x12\x16\n" +
+	"\x06routed\x18\x03 \x01(\bR\x06routed\"\xfb\x02\n" +
 	"\x13BootMachineResponse\x12?\n" +
 	"\x06action\x18\x01 \x01(\x0e2'.holdfast.v1.BootMachineResponse.ActionR\x06action\x12\x1d\n" +
 	"\n" +
@@ -1217,9 +1305,10 @@ const file_proto_holdfast_v1_install_proto_rawDesc = "" +
 	"\x04DISK\x10\x01\x12\v\n" +
 	"\aINSTALL\x10\x02\x12\b\n" +
 	"\x04WAIT\x10\x03\x12\r\n" +
-	"\tINVENTORY\x10\x04\"1\n" +
+	"\tINVENTORY\x10\x04\"e\n" +
 	"\x13GetWorkOrderRequest\x12\x1a\n" +
-	"\x05token\x18\x01 \x01(\tB\x04\xf0\xa1\x19\x01R\x05token\"\xe3\x02\n" +
+	"\x05token\x18\x01 \x01(\tB\x04\xf0\xa1\x19\x01R\x05token\x122\n" +
+	"\x06caller\x182 \x01(\v2\x1a.holdfast.v1.InstallCallerR\x06caller\"\xe3\x02\n" +
 	"\tWorkOrder\x12.\n" +
 	"\ainstall\x18\x01 \x01(\v2\x14.holdfast.v1.InstallR\ainstall\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12!\n" +
@@ -1230,7 +1319,7 @@ const file_proto_holdfast_v1_install_proto_rawDesc = "" +
 	"\x0fauthorized_keys\x18\a \x03(\tR\x0eauthorizedKeys\x12\x1d\n" +
 	"\n" +
 	"http_addrs\x18\b \x03(\tR\thttpAddrs\x12%\n" +
-	"\x0emachine_serial\x18\t \x01(\tR\rmachineSerial\"\xe0\x02\n" +
+	"\x0emachine_serial\x18\t \x01(\tR\rmachineSerial\"\x94\x03\n" +
 	"\x14ReportInstallRequest\x12\x1a\n" +
 	"\x05token\x18\x01 \x01(\tB\x04\xf0\xa1\x19\x01R\x05token\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\tR\x06status\x12\x16\n" +
@@ -1243,11 +1332,13 @@ const file_proto_holdfast_v1_install_proto_rawDesc = "" +
 	"ip_address\x18\b \x01(\tR\tipAddress\x12-\n" +
 	"\x05facts\x18\t \x01(\v2\x17.holdfast.v1.NodeRecordR\x05facts\x12<\n" +
 	"\tinventory\x18\n" +
-	" \x01(\v2\x1e.holdfast.v1.HardwareInventoryR\tinventory\"a\n" +
+	" \x01(\v2\x1e.holdfast.v1.HardwareInventoryR\tinventory\x122\n" +
+	"\x06caller\x182 \x01(\v2\x1a.holdfast.v1.InstallCallerR\x06caller\"\x95\x01\n" +
 	"\x17AppendInstallLogRequest\x12\x1a\n" +
 	"\x05token\x18\x01 \x01(\tB\x04\xf0\xa1\x19\x01R\x05token\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x12\n" +
-	"\x04data\x18\x03 \x01(\fR\x04data\".\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\x122\n" +
+	"\x06caller\x182 \x01(\v2\x1a.holdfast.v1.InstallCallerR\x06caller\".\n" +
 	"\x18AppendInstallLogResponse\x12\x12\n" +
 	"\x04next\x18\x01 \x01(\x03R\x04next2\xda\x05\n" +
 	"\x0eInstallService\x12v\n" +
@@ -1274,7 +1365,7 @@ func file_proto_holdfast_v1_install_proto_rawDescGZIP() []byte {
 }
 
 var file_proto_holdfast_v1_install_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_proto_holdfast_v1_install_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_proto_holdfast_v1_install_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_proto_holdfast_v1_install_proto_goTypes = []any{
 	(Install_Stage)(0),               // 0: holdfast.v1.Install.Stage
 	(BootMachineResponse_Action)(0),  // 1: holdfast.v1.BootMachineResponse.Action
@@ -1283,50 +1374,55 @@ var file_proto_holdfast_v1_install_proto_goTypes = []any{
 	(*ListInstallsRequest)(nil),      // 4: holdfast.v1.ListInstallsRequest
 	(*ListInstallsResponse)(nil),     // 5: holdfast.v1.ListInstallsResponse
 	(*BootMachineRequest)(nil),       // 6: holdfast.v1.BootMachineRequest
-	(*BootMachineResponse)(nil),      // 7: holdfast.v1.BootMachineResponse
-	(*GetWorkOrderRequest)(nil),      // 8: holdfast.v1.GetWorkOrderRequest
-	(*WorkOrder)(nil),                // 9: holdfast.v1.WorkOrder
-	(*ReportInstallRequest)(nil),     // 10: holdfast.v1.ReportInstallRequest
-	(*AppendInstallLogRequest)(nil),  // 11: holdfast.v1.AppendInstallLogRequest
-	(*AppendInstallLogResponse)(nil), // 12: holdfast.v1.AppendInstallLogResponse
-	(*timestamppb.Timestamp)(nil),    // 13: google.protobuf.Timestamp
-	(*NodeRecord)(nil),               // 14: holdfast.v1.NodeRecord
-	(*HardwareInventory)(nil),        // 15: holdfast.v1.HardwareInventory
+	(*InstallCaller)(nil),            // 7: holdfast.v1.InstallCaller
+	(*BootMachineResponse)(nil),      // 8: holdfast.v1.BootMachineResponse
+	(*GetWorkOrderRequest)(nil),      // 9: holdfast.v1.GetWorkOrderRequest
+	(*WorkOrder)(nil),                // 10: holdfast.v1.WorkOrder
+	(*ReportInstallRequest)(nil),     // 11: holdfast.v1.ReportInstallRequest
+	(*AppendInstallLogRequest)(nil),  // 12: holdfast.v1.AppendInstallLogRequest
+	(*AppendInstallLogResponse)(nil), // 13: holdfast.v1.AppendInstallLogResponse
+	(*timestamppb.Timestamp)(nil),    // 14: google.protobuf.Timestamp
+	(*NodeRecord)(nil),               // 15: holdfast.v1.NodeRecord
+	(*HardwareInventory)(nil),        // 16: holdfast.v1.HardwareInventory
 }
 var file_proto_holdfast_v1_install_proto_depIdxs = []int32{
 	0,  // 0: holdfast.v1.Install.stage:type_name -> holdfast.v1.Install.Stage
-	13, // 1: holdfast.v1.Install.opened_at:type_name -> google.protobuf.Timestamp
-	13, // 2: holdfast.v1.Install.booted_at:type_name -> google.protobuf.Timestamp
-	13, // 3: holdfast.v1.Install.started_at:type_name -> google.protobuf.Timestamp
-	13, // 4: holdfast.v1.Install.completed_at:type_name -> google.protobuf.Timestamp
-	13, // 5: holdfast.v1.Install.disk_booted_at:type_name -> google.protobuf.Timestamp
-	13, // 6: holdfast.v1.Install.stage_since:type_name -> google.protobuf.Timestamp
-	13, // 7: holdfast.v1.Install.last_seen_at:type_name -> google.protobuf.Timestamp
-	13, // 8: holdfast.v1.Install.closed_at:type_name -> google.protobuf.Timestamp
+	14, // 1: holdfast.v1.Install.opened_at:type_name -> google.protobuf.Timestamp
+	14, // 2: holdfast.v1.Install.booted_at:type_name -> google.protobuf.Timestamp
+	14, // 3: holdfast.v1.Install.started_at:type_name -> google.protobuf.Timestamp
+	14, // 4: holdfast.v1.Install.completed_at:type_name -> google.protobuf.Timestamp
+	14, // 5: holdfast.v1.Install.disk_booted_at:type_name -> google.protobuf.Timestamp
+	14, // 6: holdfast.v1.Install.stage_since:type_name -> google.protobuf.Timestamp
+	14, // 7: holdfast.v1.Install.last_seen_at:type_name -> google.protobuf.Timestamp
+	14, // 8: holdfast.v1.Install.closed_at:type_name -> google.protobuf.Timestamp
 	2,  // 9: holdfast.v1.ListInstallsResponse.installs:type_name -> holdfast.v1.Install
-	1,  // 10: holdfast.v1.BootMachineResponse.action:type_name -> holdfast.v1.BootMachineResponse.Action
-	2,  // 11: holdfast.v1.WorkOrder.install:type_name -> holdfast.v1.Install
-	14, // 12: holdfast.v1.ReportInstallRequest.facts:type_name -> holdfast.v1.NodeRecord
-	15, // 13: holdfast.v1.ReportInstallRequest.inventory:type_name -> holdfast.v1.HardwareInventory
-	3,  // 14: holdfast.v1.InstallService.GetInstall:input_type -> holdfast.v1.GetInstallRequest
-	4,  // 15: holdfast.v1.InstallService.ListInstalls:input_type -> holdfast.v1.ListInstallsRequest
-	6,  // 16: holdfast.v1.InstallService.LookUpBoot:input_type -> holdfast.v1.BootMachineRequest
-	6,  // 17: holdfast.v1.InstallService.BootMachine:input_type -> holdfast.v1.BootMachineRequest
-	8,  // 18: holdfast.v1.InstallService.GetWorkOrder:input_type -> holdfast.v1.GetWorkOrderRequest
-	10, // 19: holdfast.v1.InstallService.ReportInstall:input_type -> holdfast.v1.ReportInstallRequest
-	11, // 20: holdfast.v1.InstallService.AppendInstallLog:input_type -> holdfast.v1.AppendInstallLogRequest
-	2,  // 21: holdfast.v1.InstallService.GetInstall:output_type -> holdfast.v1.Install
-	5,  // 22: holdfast.v1.InstallService.ListInstalls:output_type -> holdfast.v1.ListInstallsResponse
-	7,  // 23: holdfast.v1.InstallService.LookUpBoot:output_type -> holdfast.v1.BootMachineResponse
-	7,  // 24: holdfast.v1.InstallService.BootMachine:output_type -> holdfast.v1.BootMachineResponse
-	9,  // 25: holdfast.v1.InstallService.GetWorkOrder:output_type -> holdfast.v1.WorkOrder
-	2,  // 26: holdfast.v1.InstallService.ReportInstall:output_type -> holdfast.v1.Install
-	12, // 27: holdfast.v1.InstallService.AppendInstallLog:output_type -> holdfast.v1.AppendInstallLogResponse
-	21, // [21:28] is the sub-list for method output_type
-	14, // [14:21] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	7,  // 10: holdfast.v1.BootMachineRequest.caller:type_name -> holdfast.v1.InstallCaller
+	1,  // 11: holdfast.v1.BootMachineResponse.action:type_name -> holdfast.v1.BootMachineResponse.Action
+	7,  // 12: holdfast.v1.GetWorkOrderRequest.caller:type_name -> holdfast.v1.InstallCaller
+	2,  // 13: holdfast.v1.WorkOrder.install:type_name -> holdfast.v1.Install
+	15, // 14: holdfast.v1.ReportInstallRequest.facts:type_name -> holdfast.v1.NodeRecord
+	16, // 15: holdfast.v1.ReportInstallRequest.inventory:type_name -> holdfast.v1.HardwareInventory
+	7,  // 16: holdfast.v1.ReportInstallRequest.caller:type_name -> holdfast.v1.InstallCaller
+	7,  // 17: holdfast.v1.AppendInstallLogRequest.caller:type_name -> holdfast.v1.InstallCaller
+	3,  // 18: holdfast.v1.InstallService.GetInstall:input_type -> holdfast.v1.GetInstallRequest
+	4,  // 19: holdfast.v1.InstallService.ListInstalls:input_type -> holdfast.v1.ListInstallsRequest
+	6,  // 20: holdfast.v1.InstallService.LookUpBoot:input_type -> holdfast.v1.BootMachineRequest
+	6,  // 21: holdfast.v1.InstallService.BootMachine:input_type -> holdfast.v1.BootMachineRequest
+	9,  // 22: holdfast.v1.InstallService.GetWorkOrder:input_type -> holdfast.v1.GetWorkOrderRequest
+	11, // 23: holdfast.v1.InstallService.ReportInstall:input_type -> holdfast.v1.ReportInstallRequest
+	12, // 24: holdfast.v1.InstallService.AppendInstallLog:input_type -> holdfast.v1.AppendInstallLogRequest
+	2,  // 25: holdfast.v1.InstallService.GetInstall:output_type -> holdfast.v1.Install
+	5,  // 26: holdfast.v1.InstallService.ListInstalls:output_type -> holdfast.v1.ListInstallsResponse
+	8,  // 27: holdfast.v1.InstallService.LookUpBoot:output_type -> holdfast.v1.BootMachineResponse
+	8,  // 28: holdfast.v1.InstallService.BootMachine:output_type -> holdfast.v1.BootMachineResponse
+	10, // 29: holdfast.v1.InstallService.GetWorkOrder:output_type -> holdfast.v1.WorkOrder
+	2,  // 30: holdfast.v1.InstallService.ReportInstall:output_type -> holdfast.v1.Install
+	13, // 31: holdfast.v1.InstallService.AppendInstallLog:output_type -> holdfast.v1.AppendInstallLogResponse
+	25, // [25:32] is the sub-list for method output_type
+	18, // [18:25] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_proto_holdfast_v1_install_proto_init() }
@@ -1343,7 +1439,7 @@ func file_proto_holdfast_v1_install_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_proto_holdfast_v1_install_proto_rawDesc), len(file_proto_holdfast_v1_install_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

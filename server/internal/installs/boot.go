@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 
-	"google.golang.org/grpc/codes"
-
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
-	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/internal/edge"
 	"github.com/holdfast-metal/holdfast/server/internal/request"
 )
@@ -31,8 +28,8 @@ func (s *Service) BootMachine(
 		answer := s.bootAnswer(v, r)
 		c := &internalv1.Command{Principal: "netboot"}
 		switch {
-		case takenOver(v, answer, r):
-			return s.refuseTakeover(ctx, answer, r), nil
+		case strange(v, answer, r) != "":
+			return s.refuseBoot(ctx, v, answer, r)
 		case answer.GetUnknown():
 			return s.discover(ctx, v, r)
 		case answer.GetAction() == holdfastv1.BootMachineResponse_WAIT && answer.GetRunId() == "":
@@ -59,43 +56,6 @@ func (s *Service) BootMachine(
 		}
 		return answer, err
 	})
-}
-
-// reasonBootTakeover is the reason in the audit trail if another machine requested a
-// boot script.
-const reasonBootTakeover = "BOOT_TAKEOVER"
-
-// takenOver reports whether the caller's own MAC address is not one of the machine it
-// names. It matters only if the answer would contain an install token or create a
-// machine.
-func takenOver(v *fsm.View, answer *holdfastv1.BootMachineResponse, r *holdfastv1.BootMachineRequest) bool {
-	switch {
-	case r.GetLinkAddress() == "" || answer.GetAction() == holdfastv1.BootMachineResponse_DISK && !answer.GetUnknown():
-		return false
-	case answer.GetUnknown():
-		named, ok := fsm.MAC(r.GetMac())
-		return !ok || named != r.GetLinkAddress()
-	}
-	caller, _ := v.MachineByMAC(r.GetLinkAddress())
-	return caller.GetMachineId() != answer.GetMachineId()
-}
-
-// refuseTakeover records that another machine requested a boot script. The caller has to
-// wait, like a machine whose install is not ready.
-func (s *Service) refuseTakeover(
-	ctx context.Context, answer *holdfastv1.BootMachineResponse, r *holdfastv1.BootMachineRequest,
-) *holdfastv1.BootMachineResponse {
-	s.Log.Warn("refused a boot script: the caller has another MAC address than the machine it names",
-		"machine", answer.GetMachineId(), "mac", r.GetMac(),
-		"address", r.GetIpAddress(), "link_address", r.GetLinkAddress())
-	resource := "nodes/" + r.GetMac()
-	if id := answer.GetMachineId(); id != "" {
-		resource = "machines/" + id
-	}
-	s.denials.Deny(ctx, "holdfast.v1.InstallService/BootMachine", resource,
-		&auth.Error{Code: codes.PermissionDenied, Reason: reasonBootTakeover, Message: "the caller is another machine"})
-	return waitAnswer(answer.GetMachineId(), answer.GetRunId(),
-		"the boot script is for the machine with MAC address "+r.GetMac()+" only")
 }
 
 // lacksInstaller reports whether a machine waits for a bootable installer image, and its

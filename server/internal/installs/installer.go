@@ -28,9 +28,13 @@ func (s *Service) GetWorkOrder(
 	if err != nil {
 		return nil, err
 	}
-	i, refusal := v.InstallByToken(tokenSum(r.GetToken()))
+	sum := tokenSum(r.GetToken())
+	i, refusal := v.InstallByToken(sum)
 	if refusal != nil {
 		return nil, refusal
+	}
+	if err := s.checkCaller(ctx, v, "GetWorkOrder", i, sum, r.GetCaller()); err != nil {
+		return nil, err
 	}
 	m, _ := v.Machine(i.GetMachineId())
 	run, _ := v.Run(i.GetRunId())
@@ -75,15 +79,18 @@ func tokenSum(token string) []byte {
 	return sum[:]
 }
 
-// checkInstallToken returns the hash of an installer's token if it is valid. It is checked
-// before a command is proposed, because installers with old tokens are common.
-func (s *Service) checkInstallToken(ctx context.Context, token string) ([]byte, error) {
+// checkInstallToken returns the hash of an installer's token if it is valid, and its caller may use
+// it. It is checked before a command is proposed, because installers with old tokens are common.
+func (s *Service) checkInstallToken(
+	ctx context.Context, method, token string, c *holdfastv1.InstallCaller,
+) ([]byte, error) {
 	v, err := s.Node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
 	sum := tokenSum(token)
-	if _, refusal := v.InstallByToken(sum); refusal != nil {
+	i, refusal := v.InstallByToken(sum)
+	if refusal != nil {
 		if refusal.Reason == fsm.ReasonInstallTaken {
 			machine := refusal.Meta["machine_id"]
 			s.Log.Warn("refused a second installer in an install session: check which host got the boot script",
@@ -93,6 +100,9 @@ func (s *Service) checkInstallToken(ctx context.Context, token string) ([]byte, 
 		}
 		return nil, refusal
 	}
+	if err := s.checkCaller(ctx, v, method, i, sum, c); err != nil {
+		return nil, err
+	}
 	return sum, nil
 }
 
@@ -100,12 +110,12 @@ func (s *Service) checkInstallToken(ctx context.Context, token string) ([]byte, 
 func (s *Service) ReportInstall(
 	ctx context.Context, r *holdfastv1.ReportInstallRequest,
 ) (*holdfastv1.Install, error) {
-	sum, err := s.checkInstallToken(ctx, r.GetToken())
+	sum, err := s.checkInstallToken(ctx, "ReportInstall", r.GetToken(), r.GetCaller())
 	if err != nil {
 		return nil, err
 	}
 	report := proto.CloneOf(request.WithoutUnknown(r)) // the request may be repeated on another leader
-	report.Token = ""
+	report.Token, report.Caller = "", nil
 	return edge.Apply[*holdfastv1.Install](ctx, s.Node, &internalv1.Command{Principal: "installer",
 		Op: &internalv1.Command_ReportInstall{ReportInstall: &internalv1.ReportInstall{Sha256: sum, Report: report}}})
 }
@@ -114,7 +124,7 @@ func (s *Service) ReportInstall(
 func (s *Service) AppendInstallLog(
 	ctx context.Context, r *holdfastv1.AppendInstallLogRequest,
 ) (*holdfastv1.AppendInstallLogResponse, error) {
-	sum, err := s.checkInstallToken(ctx, r.GetToken())
+	sum, err := s.checkInstallToken(ctx, "AppendInstallLog", r.GetToken(), r.GetCaller())
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,8 @@ func TestReportIsRepeatable(t *testing.T) {
 		return &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrNoLeader}
 	}
 	s := New(&edge.Peer{Node: n, State: n.Peer}, fleet.Discovery{}, nil, nil)
-	r := &holdfastv1.ReportInstallRequest{Token: token, Status: "progress"}
+	r := &holdfastv1.ReportInstallRequest{Token: token, Status: "progress",
+		Caller: &holdfastv1.InstallCaller{LinkAddress: "02:00:00:00:00:01"}}
 	before := proto.CloneOf(r)
 	if _, err := s.ReportInstall(t.Context(), r); err == nil {
 		t.Fatal("got no error without a leader")

@@ -9,8 +9,9 @@ import (
 // ours, or "" if it is none.
 type state struct{ says, fault string }
 
-// states judges the states of discrete sensors and events (IPMI 2.0 tables 42-2 and 42-3). The fault
-// that explains most comes first. A state that is not listed is a vendor's own, and proves nothing.
+// states judges the states of discrete sensors and events (IPMI 2.0 tables 42-2 and 42-3). The
+// fault that explains most comes first. A state that is not listed is a vendor's own, and proves
+// nothing.
 //
 // Lost input of one supply of several is a problem of that supply. Less redundancy is one too: the
 // next failure stops the machine. Not a fault is what a person, the operating system or the
@@ -58,7 +59,7 @@ func states() []state {
 		{"software nmi", ""},
 		// Memory.
 		{"uncorrectable ecc", "has an uncorrectable error"},
-		{"correctable ecc logging limit reached", "has too many corrected errors"},
+		{"correctable ecc logging limit reached", "has many corrected errors"},
 		{"correctable ecc", ""},
 		{"parity check in progress", ""},
 		{"parity", "has a parity error"},
