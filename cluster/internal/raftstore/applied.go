@@ -3,6 +3,8 @@ package raftstore
 import (
 	"errors"
 	"fmt"
+	"sync"
+	"time"
 
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
@@ -62,16 +64,44 @@ func (s *checksumLogs) loadApplied(bolt *raftboltdb.BoltStore) error {
 	return nil
 }
 
-// Replaces returns an error, and stops the peer, if a snapshot of the leader would replace entries
-// that this peer has applied by fewer.
+// Replaces returns an error if a snapshot of the leader would replace entries that this peer has
+// applied by fewer. A single one may be left from before, when the answer to it was lost. A leader
+// that lacks the entries sends it again and again, and then the peer stops.
 func (s *Stores) Replaces(index uint64) error {
 	at := s.applied()
 	if index >= at {
 		return nil
 	}
 	err := &AppliedError{From: index + 1, Applied: at}
-	s.guard.note(err)
+	if s.older.again(time.Now()) {
+		s.guard.note(err)
+	}
 	return err
+}
+
+// A peer stops at the third older snapshot within this time, which exceeds Raft's longest pause
+// between two tries many times.
+const (
+	maxOlder   = 3
+	olderAgain = time.Minute
+)
+
+// olderSnaps counts refused snapshots.
+type olderSnaps struct {
+	mu    sync.Mutex
+	since time.Time
+	n     int
+}
+
+// again counts one, and reports whether the leader keeps sending them.
+func (o *olderSnaps) again(now time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if now.Sub(o.since) > olderAgain {
+		o.since, o.n = now, 0
+	}
+	o.n++
+	return o.n >= maxOlder
 }
 
 var _ raft.LogStore = (*checksumLogs)(nil)

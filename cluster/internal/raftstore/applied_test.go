@@ -101,9 +101,17 @@ func TestOlderSnapshotsAreRefused(t *testing.T) {
 	cfg.Applied = func() uint64 { return 7 }
 	s := open(t, cfg)
 	defer func() { _ = s.Close() }()
-	for index, want := range map[uint64]bool{6: true, 7: false, 8: false} {
-		if err := s.Replaces(index); (err != nil) != want {
-			t.Errorf("snapshot %d of a peer that has applied 7: got %v, want refused: %t", index, err, want)
+	for _, index := range []uint64{7, 8} {
+		if err := s.Replaces(index); err != nil {
+			t.Errorf("snapshot %d of a peer that has applied 7: got %v", index, err)
+		}
+	}
+	for i := range maxOlder {
+		if len(s.guard.failed) > 0 {
+			t.Errorf("got the end of the peer after %d older snapshots, want %d", i, maxOlder)
+		}
+		if err := s.Replaces(6); err == nil {
+			t.Error("snapshot 6 of a peer that has applied 7: got no error")
 		}
 	}
 	ends(t, s, "the leader's log contradicts entry 7")

@@ -66,7 +66,8 @@ type Stores struct {
 
 	late      *lateWrites
 	applied   func() uint64 // the newest entry that this peer is known to have applied
-	close     func() error  // nil in memory
+	older     olderSnaps
+	close     func() error // nil in memory
 	guard     *diskGuard
 	dir       string // empty in memory
 	snapshots *notedSnaps
